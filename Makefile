@@ -1,0 +1,75 @@
+# Everything runs in a local virtual environment, which the first target that needs it makes.
+# Needs Python 3.11 or newer and make. PRIVOPT_DATA may name a folder with the real data sets.
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+PERFORMANCE := $(VENV)/.performance
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check
+ARGS ?=
+
+# Tried in turn: the first that is new enough and can make a virtual environment is taken.
+PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11 python
+SUITABLE := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
+
+.DEFAULT_GOAL := help
+.PHONY: help install test lint types pytest reproduce reproduce-full report performance notebooks format clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+install: $(INSTALLED)  ## set up .venv (done once; again when pyproject.toml changes)
+
+test: lint types pytest  ## everything that must hold: style, types, tests
+
+reproduce: $(INSTALLED)  ## run every experiment at its quick size and write results/index.html
+	$(BIN)/privopt run --profile quick $(ARGS)
+
+reproduce-full: $(INSTALLED)  ## the same at full size (resumable)
+	$(BIN)/privopt run --profile full $(ARGS)
+
+report: $(INSTALLED)  ## write the report again from the recorded results
+	$(BIN)/privopt report $(ARGS)
+
+performance: $(PERFORMANCE)  ## time privopt beside jax-privacy
+	$(BIN)/python experiments/performance/run.py $(ARGS)
+
+notebooks: $(INSTALLED)  ## execute the notebooks in place
+	$(BIN)/jupyter-execute --inplace --timeout=600 notebooks/*.ipynb
+
+lint: $(INSTALLED)  ## ruff: rules and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(INSTALLED)  ## mypy, strict, over privopt/
+	$(BIN)/mypy
+
+# Workers compile on their own: more than four spend more on compiling than they save.
+pytest: $(INSTALLED)  ## the tests alone, e.g. make pytest ARGS="tests/privacy -x"
+	$(BIN)/pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal $(ARGS)
+
+format: $(INSTALLED)  ## put the code into its one format
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+clean:  ## remove the environment and all caches; results stay
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp is written only when its installation has finished, so an interrupted one is done again.
+$(INSTALLED): pyproject.toml
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { \
+		for python in $(PYTHON); do \
+			"$$python" -c '$(SUITABLE)' </dev/null >/dev/null 2>&1 && exec "$$python" -m venv $(VENV); \
+		done; \
+		echo "privopt needs Python 3.11 or newer with venv, tried: $(PYTHON)." >&2; \
+		echo "Name one: make PYTHON=/path/to/python3" >&2; \
+		exit 1; }
+	@echo "Installing privopt into $(VENV) (once; takes a minute or two)"
+	@$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@
+
+$(PERFORMANCE): $(INSTALLED)
+	@echo "Installing jax-privacy beside it"
+	@$(PIP_INSTALL) --editable '.[performance]'
+	@touch $@

@@ -1,0 +1,77 @@
+"""Differentially private convex optimisation in JAX: every rate is a test.
+
+Rooms load on first use, so the host side (``spec``, ``privacy``, ``theory``) works, and starts
+quickly, where JAX is not installed.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "Budget",
+    "Guarantee",
+    "Interval",
+    "Plan",
+    "ProblemClass",
+    "Relation",
+    "Run",
+    "__version__",
+    "algorithms",
+    "convex",
+    "core",
+    "lab",
+    "mechanisms",
+    "privacy",
+    "problems",
+    "run",
+    "run_many",
+    "spec",
+    "theory",
+]
+
+if TYPE_CHECKING:
+    from privopt import (
+        algorithms,
+        convex,
+        core,
+        lab,
+        mechanisms,
+        privacy,
+        problems,
+        spec,
+        theory,
+    )
+    from privopt.algorithms import ALGORITHMS
+    from privopt.core import Algorithm, Plan, Run, run, run_many
+    from privopt.privacy import Guarantee, Interval
+    from privopt.spec import Budget, ProblemClass, Relation
+
+    __version__: str
+else:
+    _ROOM_OF = {
+        **dict.fromkeys(("Budget", "ProblemClass", "Relation"), "spec"),
+        **dict.fromkeys(("Guarantee", "Interval"), "privacy"),
+        **dict.fromkeys(("Algorithm", "Plan", "Run", "run", "run_many"), "core"),
+        "ALGORITHMS": "algorithms",
+    }
+
+    def __getattr__(name):
+        """Load the room that a public name lives in, on first use."""
+        if name == "__version__":
+            value = import_module("importlib.metadata").version(__name__)
+        elif name in _ROOM_OF:
+            value = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
+        elif name in __all__:
+            return import_module(f"{__name__}.{name}")
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = value
+        return value
+
+    def __dir__():
+        """The public names, loaded or not."""
+        return sorted({*globals(), *__all__})
