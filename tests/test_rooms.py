@@ -1,0 +1,300 @@
+"""The rooms of privopt: who may import whom. Imports run down the floors and never in a circle.
+
+Every import counts, wherever it stands: in a function, behind ``TYPE_CHECKING``, relative or
+absolute. A room that does not exist yet is simply empty.
+"""
+
+import ast
+import importlib
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+class Room(NamedTuple):
+    """A floor, the rooms below that may be imported, and the packages that may."""
+
+    floor: int
+    rooms: str
+    packages: str
+
+
+HOST = "dp_accounting numpy scipy"
+DEVICE = "jax numpy optax scipy"
+LIBRARY = "spec convex privacy theory mechanisms core problems algorithms"
+
+# fmt: off
+ROOMS = {
+    "privopt":    Room(7, f"{LIBRARY} audit lab", ""),  # the root: loads rooms, holds nothing
+    "cli":        Room(6, "spec privacy audit lab", "rich typer"),
+    "lab":        Room(5, LIBRARY, f"{DEVICE} matplotlib pyarrow rich"),
+    "audit":      Room(5, LIBRARY, DEVICE),
+    "algorithms": Room(4, "spec convex privacy theory mechanisms core", f"{DEVICE} {HOST} flax"),
+    "problems":   Room(4, "spec convex mechanisms", f"{DEVICE} sklearn"),
+    "core":       Room(3, "spec privacy theory", DEVICE),
+    "mechanisms": Room(3, "spec convex privacy", f"{DEVICE} {HOST}"),
+    "theory":     Room(2, "spec", "numpy scipy"),  # never JAX
+    "privacy":    Room(2, "spec", HOST),           # never JAX
+    "convex":     Room(1, "", DEVICE),
+    "spec":       Room(1, "", ""),                 # the standard library alone
+}
+# fmt: on
+
+
+class Import(NamedTuple):
+    """One imported name; ``name`` is None for ``import module``."""
+
+    module: str
+    name: str | None
+
+    def __str__(self) -> str:
+        return self.module if self.name is None else f"{self.module}.{self.name}"
+
+
+def imports(source: str, module: str = "script", package: bool = False) -> Iterator[Import]:
+    """Every import in ``source``, relative ones resolved against ``module``."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (Import(alias.name, None) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = module.split(".")
+                parents = parts[: len(parts) - node.level + package]
+                base = ".".join([*parents, base] if base else parents)
+            yield from (Import(base, alias.name) for alias in node.names)
+
+
+def room_of(module: str) -> str:
+    """The room a module stands in: ``privopt.privacy.interval`` stands in ``privacy``."""
+    return (*module.split("."), "privopt")[1]
+
+
+def violations(module: str, source: str, package: bool = False) -> list[str]:
+    """What ``module`` imports although its room may not."""
+    here = room_of(module)
+    if here not in ROOMS:
+        return [f"{module}: room {here!r} is not in the table"]
+    room, found = ROOMS[here], []
+    for item in imports(source, module, package):
+        top = item.module.split(".")[0]
+        if item.name == "*":
+            found.append(f"{module}: star import from {item.module}")
+        elif top == "privopt":
+            there = room_of(str(item) if item.module == "privopt" else item.module)
+            if there == here:
+                continue
+            if there not in ROOMS or there == "privopt":
+                found.append(f"{module}: imports {item}, which no room holds")
+            elif there not in room.rooms.split():
+                found.append(f"{module}: {here} may not import {there} ({item})")
+        elif top not in sys.stdlib_module_names and top not in room.packages.split():
+            found.append(f"{module}: {here} may not import the package {top}")
+    return found
+
+
+def edges(module: str, source: str, known: Iterable[str], package: bool = False) -> set[str]:
+    """The modules of ``known`` that ``module`` imports: a submodule where the name is one."""
+    items = imports(source, module, package)
+    return {str(item) if str(item) in known else item.module for item in items} & set(known)
+
+
+def cycle(graph: dict[str, set[str]]) -> list[str]:
+    """One circle of imports, or an empty list."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def exported(source: str) -> list[str] | None:
+    """The literal ``__all__`` of a module, or None."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return list(ast.literal_eval(node.value))
+    return None
+
+
+def private_uses(source: str, public: dict[str, list[str]]) -> list[str]:
+    """What a script takes from privopt beyond ``public``: a room's module -> its ``__all__``."""
+    found, bound = [], {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "privopt":
+                    bound[alias.asname or "privopt"] = alias.name if alias.asname else "privopt"
+                    if alias.name not in public:
+                        found.append(f"imports {alias.name}, which is no room")
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "privopt":
+            for alias in node.names:
+                bound[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                if alias.name not in public.get(node.module, ()):
+                    found.append(f"imports {alias.name} from {node.module}, which is not public")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            module, _, rest = ast.unparse(node.value).partition(".")
+            owner = ".".join(filter(None, (bound.get(module), rest)))
+            if module in bound and owner in public and node.attr not in public[owner]:
+                found.append(f"uses {owner}.{node.attr}, which is not public")
+    return found
+
+
+# --- the project as it stands ---------------------------------------------------------------------
+
+
+def read_modules() -> dict[str, tuple[str, bool]]:
+    """Name -> (source, whether it is a package) of every module of privopt."""
+    modules = {}
+    for path in sorted((ROOT / "privopt").rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        package = parts[-1] == "__init__"
+        name = ".".join(parts[:-1] if package else parts)
+        modules[name] = (path.read_text(encoding="utf-8"), package)
+    return modules
+
+
+def read_script(path: Path) -> str:
+    """The Python of a script, or of the code cells of a notebook without their magics."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        return text
+    cells = [cell["source"] for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+    lines = "\n".join("".join(cell) for cell in cells).splitlines()
+    return "\n".join(line for line in lines if not line.lstrip().startswith(("%", "!")))
+
+
+MODULES = read_modules()
+SCRIPTS = sorted(
+    path
+    for folder, pattern in (("experiments", "*.py"), ("notebooks", "*.ipynb"))
+    for path in (ROOT / folder).rglob(pattern)
+)
+
+
+def test_the_table_runs_downwards():
+    for name, room in ROOMS.items():
+        for below in room.rooms.split():
+            assert ROOMS[below].floor < room.floor, f"{name} -> {below}"
+    assert not any({"jax", "optax"} & set(ROOMS[n].packages.split()) for n in ("privacy", "theory"))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_stay_within_the_table(module):
+    source, package = MODULES[module]
+    assert not violations(module, source, package)
+
+
+def test_no_import_runs_in_a_circle():
+    inner = {name: value for name, value in MODULES.items() if name != "privopt"}
+    graph = {name: edges(name, src, inner, package) for name, (src, package) in inner.items()}
+    assert not cycle(graph)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_public_names_are_listed_and_exist(module):
+    names = exported(MODULES[module][0])
+    assert names is not None, f"{module} has no literal __all__"
+    assert len(names) == len(set(names))
+    loaded = importlib.import_module(module)
+    assert not [name for name in names if not hasattr(loaded, name)]
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_scripts_use_public_names_only(path):
+    public = {
+        name: exported(source) or []
+        for name, (source, _) in MODULES.items()
+        if name == "privopt" or name == f"privopt.{room_of(name)}"
+    }
+    assert not private_uses(read_script(path), public)
+
+
+# --- the checker itself ---------------------------------------------------------------------------
+
+FORBIDDEN = [
+    ("privopt.spec", "import numpy"),
+    ("privopt.privacy.gaussian", "import jax.numpy as jnp"),
+    ("privopt.privacy.gaussian", "def f():\n    from jax import random"),
+    ("privopt.theory.rates", "if TYPE_CHECKING:\n    import jax"),
+    ("privopt.theory.rates", "from ..privacy import Guarantee"),
+    ("privopt.theory.rates", "from .. import core"),
+    ("privopt.core", "from . import problems"),
+    ("privopt.convex.ball", "from privopt import mechanisms"),
+    ("privopt.convex.ball", "from privopt import Budget"),
+    ("privopt.problems.losses", "from privopt.algorithms import ALGORITHMS"),
+    ("privopt.algorithms.dp_gd", "import privopt.problems.losses"),
+    ("privopt.algorithms.dp_gd", "import matplotlib.pyplot as plt"),
+    ("privopt.lab.report", "from privopt.cli import main"),
+    ("privopt.lab.report", "from privopt.cellar import wine"),
+    ("privopt.cli", "from privopt.core import run"),
+    ("privopt.cellar.wine", "import math"),
+    ("privopt.mechanisms.noise", "from privopt.privacy import *"),
+]
+
+ALLOWED = [
+    ("privopt.spec", "from __future__ import annotations\nimport math"),
+    ("privopt.privacy.accountants.pure", "from ..interval import Interval\nimport dp_accounting"),
+    ("privopt.problems.losses", "from privopt.mechanisms import clip\nfrom privopt import convex"),
+    ("privopt.algorithms.dp_gd", "from privopt.core import Plan\nimport optax"),
+    ("privopt.cli", "from privopt import lab, privacy\nimport typer"),
+]
+
+
+@pytest.mark.parametrize(("module", "source"), FORBIDDEN)
+def test_checker_finds_a_planted_violation(module, source):
+    assert len(violations(module, source)) == 1
+
+
+@pytest.mark.parametrize(("module", "source"), ALLOWED)
+def test_checker_accepts_what_the_table_allows(module, source):
+    assert violations(module, source) == []
+
+
+def test_relative_imports_resolve_as_python_does():
+    def resolved(source: str, module: str, package: bool) -> list[str]:
+        return [str(item) for item in imports(source, module, package)]
+
+    assert resolved("from .a import f", "p.q", package=True) == ["p.q.a.f"]
+    assert resolved("from .a import f", "p.q", package=False) == ["p.a.f"]
+    assert resolved("from .. import a", "p.q.r", package=False) == ["p.a"]
+    assert resolved("from ..a import f", "p.q.r", package=True) == ["p.q.a.f"]
+
+
+def test_checker_finds_a_circle():
+    sources = {
+        "privopt.convex": ("from privopt.convex.ball import Ball", True),
+        "privopt.convex.ball": ("def f():\n    from privopt.convex.solve import g", False),
+        "privopt.convex.solve": ("from . import ball", False),
+    }
+    graph = {name: edges(name, src, sources, package) for name, (src, package) in sources.items()}
+    assert set(cycle(graph)) == {"privopt.convex.ball", "privopt.convex.solve"}
+    graph["privopt.convex.solve"] = set()
+    assert not cycle(graph)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from privopt import hidden",
+        "from privopt.lab import _sweep",
+        "from privopt.lab.figures import draw",
+        "def f():\n    from privopt.lab import *",
+        "import privopt\nprivopt.hidden()",
+        "import privopt\nprivopt.lab.figures.draw()",
+        "import privopt.lab as room\nroom._sweep",
+        "from privopt import lab as room\nroom.figures.draw()",
+    ],
+)
+def test_checker_finds_private_names_in_a_script(source):
+    public = {"privopt": ["run", "lab"], "privopt.lab": ["sweep"]}
+    good = "import privopt\nfrom privopt.lab import sweep\nprivopt.run().hidden\nprivopt.lab.sweep"
+    assert not private_uses(good, public)
+    assert len(private_uses(source, public)) == 1
