@@ -1,0 +1,166 @@
+"""The public numbers: what is accepted, what is refused and with which words."""
+
+import copy
+import dataclasses
+import math
+import pickle
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privopt.spec import Budget, ProblemClass, Relation
+
+NAN, INF = math.nan, math.inf
+
+
+def budget(**changes) -> Budget:
+    return Budget(**({"epsilon": 1.0, "delta": 1e-6, "relation": "replace_one"} | changes))
+
+
+def problem_class(**changes) -> ProblemClass:
+    return ProblemClass(**({"n": 100, "dim": 5, "lipschitz": 1.0, "radius": 2.0} | changes))
+
+
+def test_multiple_is_how_many_unit_contributions_one_change_moves():
+    """A sum over n records of contributions in the unit ball, the record changed as named."""
+    before, after, nothing = np.array([1.0, 0.0]), np.array([-1.0, 0.0]), np.zeros(2)
+    moved = {
+        Relation.REPLACE_ONE: np.linalg.norm(before - after),
+        Relation.ADD_OR_REMOVE_ONE: np.linalg.norm(before),
+        Relation.ZERO_OUT: np.linalg.norm(before - nothing),
+    }
+    assert {relation: relation.multiple for relation in Relation} == moved
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one", "zero_out"])
+def test_relation_is_taken_by_its_public_name(relation):
+    taken = budget(relation=relation).relation
+    assert isinstance(taken, Relation)
+    assert taken == relation
+    assert budget(relation=taken) == budget(relation=relation)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epsilon": 0.0}, "epsilon must be positive and finite, got 0.0"),
+        ({"epsilon": -1.0}, "epsilon must be positive and finite, got -1.0"),
+        ({"epsilon": INF}, "epsilon must be positive and finite, got inf"),
+        ({"epsilon": NAN}, "epsilon must be positive and finite, got nan"),
+        ({"epsilon": True}, "epsilon must be a real number, got True"),
+        ({"epsilon": "1"}, "epsilon must be a real number, got '1'"),
+        ({"epsilon": None}, "epsilon must be a real number, got None"),
+        ({"epsilon": 1j}, "epsilon must be a real number, got 1j"),
+        ({"delta": 1.0}, "delta must lie in [0, 1), got 1.0"),
+        ({"delta": -1e-9}, "delta must lie in [0, 1), got -1e-09"),
+        ({"delta": NAN}, "delta must lie in [0, 1), got nan"),
+        ({"relation": "replace"}, "relation must be one of replace_one, add_or_remove_one, zero_"),
+        ({"relation": None}, "relation must be one of replace_one, add_or_remove_one, zero_out, g"),
+    ],
+)
+def test_budget_refuses(changes, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        budget(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n": 0}, "n must be a positive integer, got 0"),
+        ({"n": 100.0}, "n must be a positive integer, got 100.0"),
+        ({"n": True}, "n must be a positive integer, got True"),
+        ({"dim": -3}, "dim must be a positive integer, got -3"),
+        ({"lipschitz": 0.0}, "lipschitz must be positive and finite, got 0.0"),
+        ({"lipschitz": INF}, "lipschitz must be positive and finite, got inf"),
+        ({"lipschitz": NAN}, "lipschitz must be positive and finite, got nan"),
+        ({"radius": 0.0}, "radius must be positive (inf: no constraint), got 0.0"),
+        ({"radius": NAN}, "radius must be positive (inf: no constraint), got nan"),
+        ({"radius": "2"}, "radius must be a real number, got '2'"),
+        ({"smoothness": -1.0}, "smoothness must be non-negative and finite, or None, got -1.0"),
+        ({"smoothness": INF}, "smoothness must be non-negative and finite, or None, got inf"),
+        ({"smoothness": NAN}, "smoothness must be non-negative and finite, or None, got nan"),
+        ({"strong_convexity": -0.1}, "strong_convexity must be non-negative and finite, got -0.1"),
+        ({"strong_convexity": INF}, "strong_convexity must be non-negative and finite, got inf"),
+        ({"strong_convexity": NAN}, "strong_convexity must be non-negative and finite, got nan"),
+        ({"sparsity": 0}, "sparsity must be a positive integer, got 0"),
+        ({"sparsity": 6}, "sparsity must not exceed dim, got 6 > 5"),
+        (
+            {"smoothness": 1.0, "strong_convexity": 2.0},
+            "strong_convexity must not exceed smoothness, got 2.0 > 1.0",
+        ),
+    ],
+)
+def test_problem_class_refuses(changes, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        problem_class(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"radius": INF},
+        {"smoothness": 0.0},
+        {"strong_convexity": 3.0},
+        {"smoothness": 1.0, "strong_convexity": 1.0},
+        {"sparsity": 5},
+        {"n": 1, "dim": 1},
+    ],
+)
+def test_problem_class_accepts_the_edge_of_each_rule(changes):
+    facts = problem_class(**changes)
+    assert {name: getattr(facts, name) for name in changes} == changes
+
+
+@pytest.mark.parametrize(
+    "spoken", [lambda: Budget(epsilon=1.0, delta=0.0), lambda: Budget(1.0, 0.0, "zero_out")]
+)
+def test_nothing_about_a_budget_is_implicit(spoken):
+    with pytest.raises(TypeError):
+        spoken()
+
+
+def test_numbers_of_any_real_type_become_plain_ones():
+    spent = budget(epsilon=np.float32(0.5), delta=Fraction(1, 4))
+    facts = problem_class(n=np.int64(7), dim=np.int32(3), lipschitz=1, sparsity=np.int8(2))
+    assert [type(x) for x in (spent.epsilon, spent.delta, facts.lipschitz)] == [float] * 3
+    assert [type(x) for x in (facts.n, facts.dim, facts.sparsity)] == [int] * 3
+    assert (spent.epsilon, spent.delta, facts.n) == (0.5, 0.25, 7)
+
+
+@pytest.mark.parametrize("make", [budget, problem_class])
+def test_values_are_frozen_equal_by_content_and_can_be_stored(make):
+    value = make()
+    field = dataclasses.fields(value)[0].name
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(value, field, 3)
+    assert value == make()
+    assert len({value, make(), copy.copy(value), pickle.loads(pickle.dumps(value))}) == 1
+    assert dataclasses.replace(value, **{field: 3}) == make(**{field: 3})
+
+
+def test_a_replaced_value_is_validated_again():
+    with pytest.raises(ValueError, match="epsilon must be positive and finite, got -1"):
+        dataclasses.replace(budget(), epsilon=-1.0)
+
+
+@given(radius=st.floats(min_value=1e-300, max_value=1e300))
+def test_diameter_is_twice_the_radius(radius):
+    assert problem_class(radius=radius).diameter == 2.0 * radius
+
+
+def test_whole_space_has_infinite_diameter():
+    assert problem_class(radius=INF).diameter == INF
+
+
+@given(epsilon=st.floats(), delta=st.floats())
+def test_budget_takes_exactly_the_valid_numbers(epsilon, delta):
+    if 0.0 < epsilon < INF and 0.0 <= delta < 1.0:
+        spent = budget(epsilon=epsilon, delta=delta)
+        assert (spent.epsilon, spent.delta) == (epsilon, delta)
+    else:
+        with pytest.raises(ValueError, match=r"epsilon must be positive|delta must lie in"):
+            budget(epsilon=epsilon, delta=delta)
