@@ -44,9 +44,9 @@ lint: $(INSTALLED)  ## ruff: rules and formatting
 types: $(INSTALLED)  ## mypy, strict, over privopt/
 	$(BIN)/mypy
 
-# Workers compile on their own: more than four spend more on compiling than they save.
+# A file stays with one worker, which compiles its programs once; a few workers are enough.
 pytest: $(INSTALLED)  ## the tests alone, e.g. make pytest ARGS="tests/privacy -x"
-	$(BIN)/pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal $(ARGS)
+	$(BIN)/pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile $(ARGS)
 
 format: $(INSTALLED)  ## put the code into its one format
 	$(BIN)/ruff check --fix-only --quiet .
