@@ -1,0 +1,300 @@
+"""Real data: read what the file says, scaled by public numbers only, or fail by name."""
+
+from __future__ import annotations
+
+import gzip
+import math
+
+import numpy as np
+import pytest
+import sklearn.datasets
+
+from privopt.problems import datasets
+from privopt.problems.datasets import DATASETS, Dataset, available, load
+
+SHIPPED = {"breast_cancer": (569, 30), "digits": (1_797, 64)}
+# name: path, rows, columns, labels in the file (-, +), divisor, dropped columns
+FILES = {
+    "a9a": ("a9a/a9a.gz", 32_561, 123, (-1, 1), math.sqrt(14), 0),
+    "breast_cancer_original": ("breast-cancer/breast-cancer.gz", 683, 10, (2, 4), 30.0, 1),
+    "mushrooms": ("mushrooms/mushrooms.gz", 8_124, 112, (0, 1), math.sqrt(21), 0),
+    "phishing": ("phishing/phishing.gz", 11_055, 68, (0, 1), 1.0, 0),
+    "w8a": ("w8a/w8a.gz", 49_749, 300, (-1, 1), 1.0, 0),
+}
+POSITIVE = {"a9a": 7_841, "breast_cancer": 212, "breast_cancer_original": 239, "digits": 891,
+            "mushrooms": 3_916, "phishing": 6_157, "w8a": 1_479}  # fmt: skip
+# Without PRIVOPT_DATA the sets that need files are not parameters: nothing is skipped.
+LOADABLE = available()
+
+
+def lines_for(name):
+    """Rows that cycle through the columns, two entries each; every third row is positive."""
+    _, rows, columns, signs, _, _ = FILES[name]
+    return [
+        f"{signs[row % 3 == 0]} {1 + row % (columns - 1)}:0.25 {columns}:0.5" for row in range(rows)
+    ]
+
+
+def write(folder, name, lines):
+    path = folder / FILES[name][0]
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode(), 1))
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("PRIVOPT_DATA", str(tmp_path))
+    return tmp_path
+
+
+def example(**changes):
+    fields = {"features": np.eye(3), "labels": np.array([1.0, -1.0, 1.0])}
+    return Dataset(**{"name": "example", "source": "here", "notes": "none", **fields, **changes})
+
+
+@pytest.mark.parametrize("name", LOADABLE)
+def test_loadable_sets_keep_their_promises(name):
+    data = load(name)
+    _, rows, columns, *_, drop = FILES.get(name) or ("", *SHIPPED[name], 0)
+    assert data.name == name
+    assert data.features.shape == (rows, columns - drop)
+    assert data.labels.shape == (rows,)
+    assert data.features.dtype == data.labels.dtype == np.float64
+    assert np.isfinite(data.features).all()
+    assert set(np.unique(data.labels)) == {-1.0, 1.0}
+    assert np.sum(data.labels == 1.0) == POSITIVE[name]
+    assert data.row_norm_bound == 1.0
+    for dtype in (np.float64, np.float32):
+        norms = np.linalg.norm(data.features.astype(dtype).astype(np.float64), axis=1)
+        assert np.all(norms <= 1.0)
+        assert norms.max() > 0.5
+
+
+def test_digits_are_pixels_over_128_and_the_label_is_parity():
+    raw = sklearn.datasets.load_digits()
+    data = load("digits")
+    np.testing.assert_allclose(data.features * 128.0, raw.data, rtol=1e-15)
+    np.testing.assert_array_equal(data.labels == 1.0, np.isin(raw.target, (0, 2, 4, 6, 8)))
+
+
+def test_breast_cancer_is_scaled_by_constants_and_malignant_is_positive():
+    raw = sklearn.datasets.load_breast_cancer()
+    data = load("breast_cancer")
+    column = {name: index for index, name in enumerate(raw.feature_names)}
+    bounds = {"mean radius": 40.0, "area error": 500.0, "worst area": 5000.0,
+              "concavity error": 0.15, "worst fractal dimension": 0.25}  # fmt: skip
+    for name, bound in bounds.items():
+        expected = np.minimum(raw.data[:, column[name]] / bound, 1.0) / math.sqrt(30.0)
+        np.testing.assert_allclose(data.features[:, column[name]], expected, rtol=1e-15)
+    np.testing.assert_array_equal(data.labels == 1.0, raw.target_names[raw.target] == "malignant")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_read_as_written(folder, name):
+    write(folder, name, lines_for(name))
+    data = load(name)
+    _, rows, columns, _, divisor, drop = FILES[name]
+    expected = np.zeros((rows, columns))
+    expected[np.arange(rows), np.arange(rows) % (columns - 1)] = 0.25 / divisor
+    expected[:, columns - 1] = 0.5 / divisor
+    np.testing.assert_allclose(data.features, expected[:, drop:], rtol=1e-15)
+    np.testing.assert_array_equal(data.labels, np.where(np.arange(rows) % 3 == 0, 1.0, -1.0))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_one_record_changes_one_row_only(folder, name):
+    lines = lines_for(name)
+    write(folder, name, lines)
+    before = load(name)
+    lines[7] = f"{FILES[name][3][1]} 2:1000 3:-3000"
+    write(folder, name, lines)
+    after = load(name)
+    others = np.arange(len(lines)) != 7
+    np.testing.assert_array_equal(after.features[others], before.features[others])
+    np.testing.assert_array_equal(after.labels[others], before.labels[others])
+    assert np.any(after.features[7] != before.features[7])
+    # Clipped, never refused, and with room for the rounding of a cast to float32.
+    assert 1.0 - 1e-5 < np.linalg.norm(after.features[7]) < 1.0 - 2.0**-24
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_one_record_changes_one_row_of_a_shipped_set(monkeypatch, name):
+    before = load(name)
+    features, target = getattr(sklearn.datasets, f"load_{name}")(return_X_y=True)
+    features[7] *= 1e6
+    monkeypatch.setattr(sklearn.datasets, f"load_{name}", lambda return_X_y: (features, target))
+    after = load(name)
+    others = np.arange(len(target)) != 7
+    np.testing.assert_array_equal(after.features[others], before.features[others])
+    assert np.any(after.features[7] != before.features[7])
+    assert np.linalg.norm(after.features[7]) <= 1.0
+
+
+def test_empty_rows_and_absent_last_columns_are_sound(folder):
+    write(folder, "breast_cancer_original", ["2"] * 682 + ["4 2:10"])
+    data = load("breast_cancer_original")
+    assert data.features.shape == (683, 9)
+    assert np.count_nonzero(data.features) == 1
+    assert data.features[-1, 0] == pytest.approx(1.0 / 3.0)
+
+
+BROKEN_LINES = {
+    "2 11:1": "must be 683 x 10 .* found 683 x 11",
+    "2 0:1": "is not a sound LIBSVM file: .*index 0",
+    "2 3:1 2:1": "is not a sound LIBSVM file: .*sorted",
+    "2 99999999999999999999:1": "is not a sound LIBSVM file",
+    "benign 2:1": "is not a sound LIBSVM file",
+    "2 2:nan": "must hold finite values",
+    "2 1:inf": "must hold finite values",
+    "3 2:1": r"must hold labels 2 and 4, found \[2.0, 3.0, 4.0\]",
+    "nan 2:1": "must hold labels 2 and 4",
+}
+
+
+@pytest.mark.parametrize("line", BROKEN_LINES)
+def test_a_broken_line_is_refused_by_file_and_reason(folder, line):
+    lines = lines_for("breast_cancer_original")
+    lines[5] = line
+    write(folder, "breast_cancer_original", lines)
+    message = rf"breast-cancer\.gz \(PRIVOPT_DATA\) {BROKEN_LINES[line]}"
+    with pytest.raises(ValueError, match=message):
+        load("breast_cancer_original")
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("change", [-1, 1])
+def test_a_wrong_number_of_rows_is_refused(folder, name, change):
+    lines = lines_for(name)
+    write(folder, name, lines[:-1] if change < 0 else [*lines, lines[-1]])
+    path, rows, columns, *_ = FILES[name]
+    message = f"{path} .*must be {rows} x {columns} .* found {rows + change} x {columns}"
+    with pytest.raises(ValueError, match=message):
+        load(name)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda packed: gzip.decompress(packed),
+        lambda packed: packed[: len(packed) // 2],
+        lambda packed: packed[:-8] + bytes(8),
+        lambda packed: packed[:40] + bytes(byte ^ 255 for byte in packed[40:80]) + packed[80:],
+        lambda packed: b"",
+    ],
+    ids=["not gzip", "cut short", "wrong checksum", "flipped bits", "empty"],
+)
+def test_a_corrupt_file_is_refused_by_name(folder, damage):
+    path = write(folder, "breast_cancer_original", lines_for("breast_cancer_original"))
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(ValueError, match=r"breast-cancer\.gz \(PRIVOPT_DATA\)"):
+        load("breast_cancer_original")
+
+
+def test_an_unreadable_file_is_named(folder, monkeypatch):
+    write(folder, "a9a", lines_for("a9a")[:1])
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(sklearn.datasets, "load_svmlight_file", refuse)
+    with pytest.raises(OSError, match=r"a9a\.gz \(PRIVOPT_DATA\) cannot be read: .*denied"):
+        load("a9a")
+
+
+@pytest.mark.parametrize("variable", ["unset", "empty", "folder"])
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_named_and_never_replaced(folder, monkeypatch, name, variable):
+    path = FILES[name][0]
+    if variable == "unset":
+        monkeypatch.delenv("PRIVOPT_DATA")
+    elif variable == "empty":
+        monkeypatch.setenv("PRIVOPT_DATA", "")
+    else:
+        path = str(folder / path)
+    with pytest.raises(FileNotFoundError) as caught:
+        load(name)
+    for part in (name, path, "PRIVOPT_DATA", *SHIPPED):
+        assert part in str(caught.value)
+    assert available() == tuple(SHIPPED)
+
+
+def test_a_variable_that_names_no_folder_is_an_error(monkeypatch, tmp_path):
+    monkeypatch.setenv("PRIVOPT_DATA", str(tmp_path / "typo"))
+    for call in (available, lambda: load("a9a")):
+        with pytest.raises(FileNotFoundError, match=r"PRIVOPT_DATA must name a folder, got .*typo"):
+            call()
+
+
+def test_available_lists_the_files_that_are_there(folder):
+    write(folder, "mushrooms", [])
+    assert available() == ("breast_cancer", "digits", "mushrooms")
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones():
+    with pytest.raises(ValueError, match=r"name must be one of a9a, .*got 'iris'"):
+        load("iris")
+
+
+def test_every_loader_is_listed_under_its_public_name():
+    assert set(DATASETS) == set(SHIPPED) | set(FILES)
+    assert all(getattr(datasets, name) is DATASETS[name] for name in DATASETS)
+    assert set(DATASETS) < set(datasets.__all__)
+
+
+def test_subsets_nest_and_are_the_same_every_time():
+    whole = load("breast_cancer")
+    rows = whole.labels.size
+    marked = example(features=np.arange(rows)[:, None] / rows, labels=whole.labels)
+    chosen = np.rint(marked.subset(rows).features[:, 0] * rows).astype(int)
+    np.testing.assert_array_equal(np.sort(chosen), np.arange(rows))
+    assert np.sum(chosen == np.arange(rows)) < 20  # a permutation, not the file's order
+    for n in (1, 100, rows):
+        part = whole.subset(n)
+        assert (part.name, part.source, part.notes) == (whole.name, whole.source, whole.notes)
+        np.testing.assert_array_equal(part.features, whole.features[chosen[:n]])
+        np.testing.assert_array_equal(part.labels, whole.labels[chosen[:n]])
+
+
+def test_the_permutation_is_pinned():
+    marked = example(features=np.arange(8.0)[:, None] / 8.0, labels=np.ones(8))
+    assert (marked.subset(8).features[:, 0] * 8.0).tolist() == [1, 7, 5, 3, 4, 0, 2, 6]
+
+
+@pytest.mark.parametrize("n", [0, -1, 570, 2.5, math.nan, "10", None])
+def test_a_subset_of_impossible_size_is_refused_by_name(n):
+    with pytest.raises(ValueError, match=r"n must be .* from 1 to 569.*breast_cancer"):
+        load("breast_cancer").subset(n)
+
+
+def test_arrays_are_copied_and_read_only():
+    mine = np.eye(3)
+    data = example(features=mine)
+    mine[0, 0] = 9.0
+    assert data.features[0, 0] == 1.0
+    for array in (data.features, data.labels):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0.0
+    with pytest.raises(AttributeError):
+        data.name = "other"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"features": np.ones(3)}, r"features must have shape \(n, d\), got \(3,\)"),
+        ({"features": np.ones((0, 3)), "labels": np.ones(0)}, r"features must have shape"),
+        ({"labels": np.ones(2)}, r"labels must have shape \(3,\), got \(2,\)"),
+        ({"labels": np.ones((3, 1))}, r"labels must have shape \(3,\), got \(3, 1\)"),
+        ({"features": np.diag([1.0, np.nan, 1.0])}, "features must be finite"),
+        ({"features": np.diag([1.0, -np.inf, 1.0])}, "features must be finite"),
+        ({"labels": np.array([1.0, 0.0, 1.0])}, r"labels must be -1 or \+1"),
+        ({"labels": np.array([1.0, np.nan, 1.0])}, r"labels must be -1 or \+1"),
+        ({"row_norm_bound": 0.0}, "row_norm_bound must be positive and finite, got 0.0"),
+        ({"row_norm_bound": math.nan}, "row_norm_bound must be positive and finite, got nan"),
+        ({"features": 1.001 * np.eye(3)}, "features must have rows of norm at most 1.0"),
+    ],
+)
+def test_bad_fields_are_refused_by_name(changes, message):
+    with pytest.raises(ValueError, match=message):
+        example(**changes)
