@@ -1,0 +1,15 @@
+"""One file an algorithm. ``ALGORITHMS`` lists them by name."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from privopt.algorithms.dp_gd import DP_GD
+from privopt.algorithms.gradient_descent import GRADIENT_DESCENT
+from privopt.algorithms.output_perturbation import OUTPUT_PERTURBATION
+from privopt.core import Algorithm
+
+__all__ = ["ALGORITHMS"]
+
+ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
+    {a.name: a for a in (GRADIENT_DESCENT, DP_GD, OUTPUT_PERTURBATION)}
+)

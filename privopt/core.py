@@ -1,0 +1,289 @@
+"""Where a plan meets a problem: ``run`` and ``run_many``.
+
+A plan is made on the host from public numbers; a run is a pure function on the device. Here the
+plan's numbers become arguments of one compiled program, which no new number makes compile again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.sharding import Mesh, PartitionSpec
+
+from privopt.privacy import Guarantee
+from privopt.spec import Budget, ProblemClass, Relation
+from privopt.theory import Rate
+
+__all__ = ["Algorithm", "Objective", "Plan", "Run", "run", "run_many"]
+
+
+class Run(NamedTuple):
+    """What came out.
+
+    Attributes
+    ----------
+    released : Array
+        The parameter the guarantee covers, shape ``(dim,)``; leading axes ``(plans, keys)`` from
+        :func:`run_many`.
+    secret : NamedTuple of Array
+        Diagnostics computed from the data without noise, for experiments; never to be published.
+    """
+
+    released: Array
+    secret: Any
+
+
+class Objective(Protocol):
+    """What an algorithm sees of a problem on the device; a pytree."""
+
+    constraint: Any
+
+    @property
+    def dtype(self) -> Any:
+        """The floating type of the data, which the run follows."""
+
+    def astype(self, dtype: Any) -> Objective:
+        """The same objective with every floating number cast."""
+
+    def clipped_gradient_sum(self, clip: Array) -> Callable[[Array], Array]:
+        """``w -> sum_i clip_C(grad l(w; x_i))``."""
+
+    def smoothed(self, width: Array) -> Objective:
+        """Every loss replaced by its Moreau envelope, ``(1/width)``-smooth."""
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A record of two functions.
+
+    Attributes
+    ----------
+    name : str
+        As in ``ALGORITHMS``.
+    summary : str
+        One line for people.
+    plan : callable
+        ``plan(problem_class, budget, **choices) -> Plan`` on the host; sees no data.
+    run : callable
+        ``run(static, params, objective, key) -> Run`` on the device; pure.
+    private : bool
+        False for the non-private twins, whose guarantee is infinite.
+    float64 : bool
+        True where the guarantee rests on a solve that float32 would spoil; the run is then done
+        in float64 whatever the data's type, and its release cast back.
+    """
+
+    name: str
+    summary: str
+    plan: Callable[..., Plan]
+    run: Callable[[Any, Any, Any, Array], Run]
+    private: bool = True
+    float64: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything decided before the data is seen. Not a pytree: it cannot enter a compiled run.
+
+    Attributes
+    ----------
+    algorithm : Algorithm
+    problem_class : ProblemClass
+    budget : Budget
+    params : NamedTuple
+        The numbers, which enter the device by argument: noise scale, step size, step count.
+    static : NamedTuple
+        What shapes the program, hashable; plans of equal ``static`` share one trace.
+    guarantee : Guarantee
+        Accounts for the noise that is really added; within ``budget`` or the plan is refused.
+    rate : Rate
+    requires : frozenset of str
+        What the problem must provide beyond gradients and projection, e.g. ``"smoothing"``.
+    """
+
+    algorithm: Algorithm
+    problem_class: ProblemClass
+    budget: Budget
+    params: Any
+    static: Any
+    guarantee: Guarantee
+    rate: Rate
+    requires: frozenset[str] = field(default_factory=frozenset)
+
+    def __post_init__(self) -> None:
+        hash(self.static)
+        for path, number in jax.tree_util.tree_leaves_with_path(self.params):
+            if not isinstance(number, int | float) or math.isnan(number):
+                name = jax.tree_util.keystr(path)
+                raise ValueError(f"params{name} must be a number, got {number!r}")
+        if not self.algorithm.private:
+            return
+        if self.guarantee.relation is not self.budget.relation:
+            raise ValueError(
+                "guarantee.relation must be the budget's, got "
+                f"{self.guarantee.relation} and {self.budget.relation}"
+            )
+        spent = self.guarantee.epsilon(self.budget.delta).upper
+        if not spent <= self.budget.epsilon:
+            raise ValueError(
+                f"guarantee must lie within the budget: epsilon {spent!r} at "
+                f"delta {self.budget.delta!r} exceeds {self.budget.epsilon!r}"
+            )
+
+
+def run(plan: Plan, problem: Any, key: Array) -> Run:
+    """One run of ``plan`` on ``problem``.
+
+    Parameters
+    ----------
+    plan : Plan
+    problem : privopt.problems.Problem
+        Of the plan's class: same ``n`` and ``dim``, constants no larger than the plan's.
+    key : Array
+        A typed key, ``jax.random.key(seed)``; all randomness of the run comes from it.
+
+    Returns
+    -------
+    Run
+        ``released`` of shape ``(dim,)`` in the problem's dtype. Same key, same bits.
+
+    Raises
+    ------
+    ValueError
+        Before compiling, if problem or key do not fit the plan. Nothing is raised that depends on
+        the values of the data.
+    """
+    _fits(plan, problem)
+    _typed_key(key, "key", ndim=0)
+    with _precision(plan):
+        params = _numbers(plan.params, _dtype(plan, problem))
+        return _run(plan.algorithm, plan.static, params, problem.objective, key)
+
+
+def run_many(plans: Sequence[Plan], problem: Any, keys: Array) -> Run:
+    """Every plan with every key, as one compiled program.
+
+    Parameters
+    ----------
+    plans : sequence of Plan
+        Of one algorithm and equal ``static``; their numbers are stacked.
+    problem : privopt.problems.Problem
+    keys : Array
+        Typed keys of shape ``(keys,)``. Replicates are spread over all of ``jax.devices()``.
+
+    Returns
+    -------
+    Run
+        Every leaf with leading axes ``(plans, keys)``; entry ``(i, j)`` is
+        ``run(plans[i], problem, keys[j])``.
+
+    Raises
+    ------
+    ValueError
+        As :func:`run`; or if the plans cannot share a trace.
+    """
+    plans = list(plans)
+    if not plans:
+        raise ValueError("plans must hold at least one plan, got none")
+    first = plans[0]
+    for plan in plans:
+        if plan.algorithm is not first.algorithm or plan.static != first.static:
+            raise ValueError(
+                "plans must share algorithm and static part, got "
+                f"{first.algorithm.name} {first.static} and {plan.algorithm.name} {plan.static}"
+            )
+        _fits(plan, problem)
+    _typed_key(keys, "keys", ndim=1)
+    devices = jax.devices()[: keys.shape[0]]
+    replicates = keys.shape[0]
+    padded = keys[jnp.arange(-(-replicates // len(devices)) * len(devices)) % replicates]
+    with _precision(first):
+        dtype = _dtype(first, problem)
+        numbers = [_numbers(plan.params, dtype) for plan in plans]
+        params = jax.tree.map(lambda *leaves: np.stack(leaves), *numbers)
+        mesh = Mesh(np.array(devices), ("replicates",))
+        result = _run_many(first.algorithm, first.static, params, problem.objective, padded, mesh)
+        if padded.shape[0] == replicates:
+            return result
+        return jax.tree.map(lambda leaf: leaf[:, :replicates], result)
+
+
+@partial(jax.jit, static_argnames=("algorithm", "static"))
+def _run(algorithm: Algorithm, static: Any, params: Any, objective: Any, key: Array) -> Run:
+    if not algorithm.float64:
+        return algorithm.run(static, params, objective, key)
+    result = algorithm.run(static, params, objective.astype(jnp.float64), key)
+    return jax.tree.map(lambda leaf: leaf.astype(objective.dtype), result)
+
+
+@partial(jax.jit, static_argnames=("algorithm", "static", "mesh"))
+def _run_many(
+    algorithm: Algorithm, static: Any, params: Any, objective: Any, keys: Array, mesh: Mesh
+) -> Run:
+    def replicate(params: Any, objective: Any, keys: Array) -> Run:
+        one = partial(_run, algorithm, static)
+        over_keys = jax.vmap(one, (None, None, 0))
+        return jax.vmap(over_keys, (0, None, None))(params, objective, keys)
+
+    if mesh.size == 1:
+        return replicate(params, objective, keys)
+    return jax.shard_map(
+        replicate,
+        mesh=mesh,
+        in_specs=(PartitionSpec(), PartitionSpec(), PartitionSpec("replicates")),
+        out_specs=PartitionSpec(None, "replicates"),
+        check_vma=False,
+    )(params, objective, keys)
+
+
+def _precision(plan: Plan) -> AbstractContextManager[Any]:
+    return jax.enable_x64(True) if plan.algorithm.float64 else nullcontext()
+
+
+def _dtype(plan: Plan, problem: Any) -> Any:
+    return np.dtype(np.float64) if plan.algorithm.float64 else problem.objective.dtype
+
+
+def _numbers(params: Any, dtype: Any) -> Any:
+    """Python numbers as arrays of the run's type, so that no value enters the program."""
+    return jax.tree.map(lambda x: np.asarray(x, np.int32 if isinstance(x, int) else dtype), params)
+
+
+def _fits(plan: Plan, problem: Any) -> None:
+    planned, actual = plan.problem_class, problem.problem_class
+    if actual.dim != planned.dim:
+        raise ValueError(f"problem.dim must be the plan's {planned.dim}, got {actual.dim}")
+    if plan.budget.relation is not Relation.ADD_OR_REMOVE_ONE and actual.n != planned.n:
+        raise ValueError(f"problem.n must be the plan's {planned.n}, got {actual.n}")
+    if actual.radius > planned.radius:
+        raise ValueError(
+            f"problem.radius must not exceed the plan's {planned.radius}, got {actual.radius}"
+        )
+    if actual.lipschitz > planned.lipschitz:
+        raise ValueError(
+            "problem.lipschitz must not exceed the plan's "
+            f"{planned.lipschitz}, got {actual.lipschitz}"
+        )
+    missing = plan.requires - problem.provides
+    if missing:
+        raise ValueError(
+            f"problem must provide {', '.join(sorted(missing))} for {plan.algorithm.name}, "
+            f"got {problem.name}: declare smoothness= in its ProblemClass, or use a loss with a "
+            "Moreau envelope"
+        )
+
+
+def _typed_key(key: Any, name: str, ndim: int) -> None:
+    dtype = getattr(key, "dtype", None)
+    if dtype is None or not jnp.issubdtype(dtype, jax.dtypes.prng_key) or key.ndim != ndim:
+        shape = "a single typed key" if ndim == 0 else "a vector of typed keys"
+        raise ValueError(f"{name} must be {shape} made by jax.random.key (and split), got {key!r}")

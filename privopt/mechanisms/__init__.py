@@ -1,0 +1,21 @@
+"""Noise on the device beside the event it emits, and the bounded queries it is added to."""
+
+from privopt.mechanisms.clipping import (
+    ScalarLoss,
+    clipped_gradient_sum,
+    clipped_linear_gradient_sum,
+)
+from privopt.mechanisms.gaussian import GaussianMechanism
+from privopt.mechanisms.norm_laplace import NormLaplaceMechanism
+from privopt.mechanisms.queries import BoundedQuery, ClippedGradient, RegularisedMinimiser
+
+__all__ = [
+    "BoundedQuery",
+    "ClippedGradient",
+    "GaussianMechanism",
+    "NormLaplaceMechanism",
+    "RegularisedMinimiser",
+    "ScalarLoss",
+    "clipped_gradient_sum",
+    "clipped_linear_gradient_sum",
+]

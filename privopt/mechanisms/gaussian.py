@@ -1,0 +1,65 @@
+"""The Gaussian mechanism."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+from dp_accounting import GaussianDpEvent
+from jax import Array
+
+from privopt.mechanisms.queries import BoundedQuery
+from privopt.privacy import gaussian_noise_multiplier, round_up
+from privopt.spec import Budget, Relation
+
+__all__ = ["GaussianMechanism"]
+
+
+class GaussianMechanism(NamedTuple):
+    """``query(data) + N(0, sigma^2 I)``.
+
+    Attributes
+    ----------
+    query : BoundedQuery
+        What is asked, with its sensitivity ``s``.
+    scale : float
+        ``sigma``, representable in float32 so that the device adds noise of exactly this scale.
+
+    Formal guarantee
+    ----------------
+    ``s/sigma``-Gaussian DP under each relation, ``s = query.sensitivity(relation)``; the event
+    states it in the convention of dp-accounting, noise over the bound on one record's
+    contribution.
+    """
+
+    query: Any
+    scale: float
+
+    @classmethod
+    def calibrated(
+        cls, query: BoundedQuery, budget: Budget, *, compositions: int = 1
+    ) -> GaussianMechanism:
+        """The least noise with which ``compositions`` releases stay within ``budget``.
+
+        Raises
+        ------
+        ValueError
+            If ``budget.delta`` is 0, which no Gaussian noise meets.
+        """
+        multiplier = gaussian_noise_multiplier(budget, compositions=compositions)
+        contribution = query.sensitivity(budget.relation) / budget.relation.multiple
+        return cls(query, round_up(multiplier * contribution))
+
+    def event(self, relation: Relation) -> GaussianDpEvent:
+        """What one release does to privacy."""
+        contribution = self.query.sensitivity(relation) / relation.multiple
+        return GaussianDpEvent(math.nextafter(self.scale / contribution, 0.0))
+
+    def add_noise(self, key: Array, answer: Array) -> Array:
+        """The release; ``answer`` is what ``query`` gave, noise is drawn in its dtype."""
+        return answer + self.scale * jax.random.normal(key, answer.shape, answer.dtype)
+
+    def noise_norm(self, dim: int) -> float:
+        """Upper bound ``sigma sqrt(d)`` on ``E |z|``."""
+        return self.scale * math.sqrt(dim)

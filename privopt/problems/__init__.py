@@ -1,0 +1,51 @@
+"""Losses with declared constants, data, and families of problems: hard, synthetic, real."""
+
+from privopt.problems.datasets import DATASETS, Dataset
+from privopt.problems.families import FAMILIES, Family, family
+from privopt.problems.losses import (
+    Distance,
+    GeneralisedLinear,
+    Hinge,
+    Huber,
+    Linear,
+    Logistic,
+    ScalarLoss,
+    Squared,
+)
+from privopt.problems.models import absolute, distance, hinge, huber, linear, logistic, squared
+from privopt.problems.objective import EmpiricalRisk
+from privopt.problems.problem import Problem, Reference
+from privopt.problems.synthetic import (
+    one_way_marginals,
+    sphere_classification,
+    sphere_regression,
+)
+
+__all__ = [
+    "DATASETS",
+    "FAMILIES",
+    "Dataset",
+    "Distance",
+    "EmpiricalRisk",
+    "Family",
+    "GeneralisedLinear",
+    "Hinge",
+    "Huber",
+    "Linear",
+    "Logistic",
+    "Problem",
+    "Reference",
+    "ScalarLoss",
+    "Squared",
+    "absolute",
+    "distance",
+    "family",
+    "hinge",
+    "huber",
+    "linear",
+    "logistic",
+    "one_way_marginals",
+    "sphere_classification",
+    "sphere_regression",
+    "squared",
+]

@@ -1,0 +1,152 @@
+"""Families of problems, indexed by size: hard ones on which a rate is tight, and real data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from types import MappingProxyType
+
+import numpy as np
+
+from privopt.problems import datasets
+from privopt.problems.models import distance, linear, logistic
+from privopt.problems.problem import Problem
+from privopt.spec import ProblemClass
+
+__all__ = ["FAMILIES", "Family", "family"]
+
+_LOGISTIC_RADIUS = 10.0
+
+
+@dataclass(frozen=True)
+class Family:
+    """Problems of one kind at every size.
+
+    Attributes
+    ----------
+    name, summary : str
+    build : callable
+        ``build(n=, dim=, noise_ratio=, strength=) -> Problem``. ``noise_ratio`` is the public
+        number ``sqrt(dim) / (n mu)``; ``strength`` is the family's free parameter, over which a
+        worst case is taken.
+    strengths : tuple of float
+        The values worth taking.
+    dim, max_n : int or None
+        Fixed dimension and largest size of real data; ``None`` where free.
+    """
+
+    name: str
+    summary: str
+    build: Callable[..., Problem]
+    strengths: tuple[float, ...] = (1.0,)
+    dim: int | None = None
+    max_n: int | None = None
+
+    @property
+    def hard(self) -> bool:
+        """Whether the family is built to be hard, rather than given."""
+        return self.max_n is None
+
+
+def _linear(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
+    """``-<w, x>`` with ``x = +-e_1`` of mean ``v = min(1, strength * noise_ratio)``.
+
+    The minimiser ``e_1`` is a unit away from the start and the data pull towards it by ``v``
+    only: a pull just above the noise is the hardest.
+    """
+    mean = min(1.0, strength * noise_ratio)
+    positive = round(n * (1.0 + mean) / 2.0)
+    features = np.zeros((2, dim))
+    features[:, 0] = 1.0, -1.0
+    return linear(
+        features,
+        problem_class=ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0, smoothness=0.0),
+        counts=np.array([positive, n - positive]),
+        name="linear",
+    )
+
+
+def _distance(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
+    """``|w - x|`` with every record at 0, where the kink keeps the minimiser whatever is added."""
+    del noise_ratio, strength
+    return distance(
+        np.zeros((1, dim)),
+        problem_class=ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0),
+        counts=np.array([n]),
+        name="distance",
+    )
+
+
+@lru_cache(maxsize=4)
+def _dataset(name: str) -> datasets.Dataset:
+    return datasets.load(name)
+
+
+def _real_logistic(
+    dataset: str, *, n: int, dim: int, noise_ratio: float, strength: float
+) -> Problem:
+    del noise_ratio, strength
+    part = _dataset(dataset).subset(n)
+    if dim != part.features.shape[1]:
+        raise ValueError(f"dim must be {part.features.shape[1]} for {dataset}, got {dim}")
+    return logistic(
+        part.features,
+        part.labels,
+        problem_class=ProblemClass(
+            n=n, dim=dim, lipschitz=1.0, radius=_LOGISTIC_RADIUS, smoothness=0.25
+        ),
+        name=f"{dataset}_logistic",
+    )
+
+
+def _real(dataset: str, dim: int, max_n: int) -> Family:
+    return Family(
+        name=f"{dataset}_logistic",
+        summary=f"logistic regression on {dataset}, |x| <= 1, |w| <= {_LOGISTIC_RADIUS:g}",
+        build=partial(_real_logistic, dataset),
+        dim=dim,
+        max_n=max_n,
+    )
+
+
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {
+        f.name: f
+        for f in (
+            Family(
+                "linear",
+                "linear losses of swept strength: tight for noisy gradient descent",
+                _linear,
+                strengths=(1.0, 2.0, 4.0, 8.0, math.inf),
+            ),
+            Family(
+                "distance",
+                "distances to coinciding records: tight for output perturbation",
+                _distance,
+            ),
+            _real("a9a", 123, 32_561),
+            _real("breast_cancer", 30, 569),
+            _real("digits", 64, 1_797),
+        )
+    }
+)
+
+
+def family(name: str) -> Family:
+    """The family of this name.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    FileNotFoundError
+        If it rests on data that cannot be found, saying where they are looked for.
+    """
+    if name not in FAMILIES:
+        raise ValueError(f"family must be one of {', '.join(FAMILIES)}, got {name!r}")
+    found = FAMILIES[name]
+    if not found.hard:
+        _dataset(name.removesuffix("_logistic"))
+    return found

@@ -1,0 +1,242 @@
+"""Losses with their constants.
+
+A *scalar loss* ``phi(prediction, label)`` becomes the loss of a generalised linear model through
+``prediction = <x, w>``; its structure is what lets gradients be clipped without forming them.
+Each gives its value, its slope (a subgradient at kinks), and its Moreau envelope
+
+    ``phi_h(z) = min_v phi(v) + (v - z)^2 / (2h)``,
+
+which is convex, ``1/h``-smooth, below ``phi`` and within ``slope_bound^2 h / 2`` of it, with the
+same slope bound. Widths are numbers (pytree leaves), scalar or one a record.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.tree_util import register_dataclass
+
+__all__ = [
+    "Distance",
+    "GeneralisedLinear",
+    "Hinge",
+    "Huber",
+    "Linear",
+    "Logistic",
+    "ScalarLoss",
+    "Squared",
+]
+
+
+class ScalarLoss(Protocol):
+    """A convex loss of a scalar prediction, elementwise over arrays."""
+
+    slope_bound: ClassVar[float]
+
+    @property
+    def curvature(self) -> float:
+        """Largest second derivative in the prediction; ``inf`` at a kink. Host only."""
+
+    def value(self, prediction: Array, label: Array) -> Array:
+        """``phi(prediction, label)``."""
+
+    def slope(self, prediction: Array, label: Array) -> Array:
+        """``d phi / d prediction``."""
+
+    def smoothed(self, width: Array) -> ScalarLoss:
+        """The Moreau envelope of this width."""
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class Linear:
+    """``phi = -label * prediction``; it is its own smoothing, up to a constant."""
+
+    slope_bound: ClassVar[float] = 1.0
+    curvature: ClassVar[float] = 0.0
+
+    def value(self, prediction: Array, label: Array) -> Array:
+        """``-y z``."""
+        return -label * prediction
+
+    def slope(self, prediction: Array, label: Array) -> Array:
+        """``-y``."""
+        return jnp.broadcast_to(-label, prediction.shape)
+
+    def smoothed(self, width: Array) -> Self:
+        """Itself."""
+        del width
+        return self
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class Logistic:
+    """``phi = log(1 + exp(-label * prediction))``, labels -1 and 1."""
+
+    slope_bound: ClassVar[float] = 1.0
+    curvature: ClassVar[float] = 0.25
+
+    def value(self, prediction: Array, label: Array) -> Array:
+        """``log(1 + exp(-y z))``."""
+        return jax.nn.softplus(-label * prediction)
+
+    def slope(self, prediction: Array, label: Array) -> Array:
+        """``-y / (1 + exp(y z))``."""
+        return -label * jax.nn.sigmoid(-label * prediction)
+
+    def smoothed(self, width: Array) -> Self:
+        """Itself, being 1/4-smooth already: for widths up to 4."""
+        del width
+        return self
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class Squared:
+    """``phi = (prediction - label)^2 / (2 (1 + width))``; Lipschitz only on a bounded domain."""
+
+    width: Array | float = 0.0
+
+    slope_bound: ClassVar[float] = math.inf
+
+    @property
+    def curvature(self) -> float:
+        """``1/(1 + width)``."""
+        return 1.0 / (1.0 + float(jnp.min(jnp.asarray(self.width))))
+
+    def value(self, prediction: Array, label: Array) -> Array:
+        """``(z - y)^2 / (2 (1 + h))``."""
+        return 0.5 * (prediction - label) ** 2 / (1.0 + self.width)
+
+    def slope(self, prediction: Array, label: Array) -> Array:
+        """``(z - y) / (1 + h)``."""
+        return (prediction - label) / (1.0 + self.width)
+
+    def smoothed(self, width: Array) -> Squared:
+        """Widths add."""
+        return Squared(self.width + width)
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class Huber:
+    """``|prediction - label|`` with its kink rounded over ``width``; the median loss at width 0.
+
+    The Moreau envelope of the absolute value: slopes at most 1, curvature ``1/width``.
+    """
+
+    width: Array | float = 0.0
+
+    slope_bound: ClassVar[float] = 1.0
+
+    @property
+    def curvature(self) -> float:
+        """``1/width``."""
+        return _reciprocal(self.width)
+
+    def value(self, prediction: Array, label: Array) -> Array:
+        """``r^2/(2h)`` where ``|r| <= h``, ``|r| - h/2`` beyond, ``r = z - y``."""
+        return _rounded_absolute(jnp.abs(prediction - label), self.width)
+
+    def slope(self, prediction: Array, label: Array) -> Array:
+        """``clip(r/h, -1, 1)``; the sign of ``r`` at width 0."""
+        residual = prediction - label
+        return jnp.where(
+            jnp.asarray(self.width) > 0.0,
+            jnp.clip(residual / _safe(self.width), -1.0, 1.0),
+            jnp.sign(residual),
+        )
+
+    def smoothed(self, width: Array) -> Huber:
+        """Widths add."""
+        return Huber(self.width + width)
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class Hinge:
+    """``max(0, 1 - label * prediction)`` with its kink rounded over ``width``, labels -1 and 1."""
+
+    width: Array | float = 0.0
+
+    slope_bound: ClassVar[float] = 1.0
+
+    @property
+    def curvature(self) -> float:
+        """``1/width``."""
+        return _reciprocal(self.width)
+
+    def value(self, prediction: Array, label: Array) -> Array:
+        """``v^2/(2h)`` for a violation ``v = (1 - y z)_+ <= h``, ``v - h/2`` beyond."""
+        return _rounded_absolute(jnp.maximum(0.0, 1.0 - label * prediction), self.width)
+
+    def slope(self, prediction: Array, label: Array) -> Array:
+        """``-y clip(v/h, 0, 1)``; at width 0, ``-y`` where ``v > 0``."""
+        violation = 1.0 - label * prediction
+        share = jnp.where(
+            jnp.asarray(self.width) > 0.0,
+            jnp.clip(violation / _safe(self.width), 0.0, 1.0),
+            (violation > 0.0).astype(violation.dtype),
+        )
+        return -label * share
+
+    def smoothed(self, width: Array) -> Hinge:
+        """Widths add."""
+        return Hinge(self.width + width)
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class GeneralisedLinear:
+    """``loss(w; (x, y)) = phi(<x, w>, y)`` for a scalar loss ``phi``."""
+
+    scalar: Any
+
+    def __call__(self, point: Array, example: tuple[Array, Array]) -> Array:
+        """The loss of one record."""
+        features, label = example
+        return self.scalar.value(features @ point, label)
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class Distance:
+    """``loss(w; x) = |w - x|_2`` with its kink rounded over ``width``: the spatial median.
+
+    Every record's loss is 1-Lipschitz, and ``1/width``-smooth for positive width.
+    """
+
+    width: Array | float = 0.0
+
+    def __call__(self, point: Array, example: Array) -> Array:
+        """The loss of one record; the gradient at the kink is 0."""
+        squared = jnp.sum((point - example) ** 2)
+        norm = jnp.where(squared > 0.0, jnp.sqrt(jnp.where(squared > 0.0, squared, 1.0)), 0.0)
+        near = squared / (2.0 * _safe(self.width))
+        return jnp.where(norm <= self.width, near, norm - 0.5 * self.width)
+
+    def smoothed(self, width: Array) -> Distance:
+        """The Moreau envelope; widths add."""
+        return Distance(self.width + width)
+
+
+def _rounded_absolute(size: Array, width: Array | float) -> Array:
+    near = size**2 / (2.0 * _safe(width))
+    return jnp.where(size <= width, near, size - 0.5 * width)
+
+
+def _safe(width: Array | float) -> Array:
+    """``width`` where positive, else 1: for the branch of a ``where`` that is not taken."""
+    width = jnp.asarray(width)
+    return jnp.where(width > 0.0, width, 1.0)
+
+
+def _reciprocal(width: Array | float) -> float:
+    smallest = float(jnp.min(jnp.asarray(width)))
+    return 1.0 / smallest if smallest > 0.0 else math.inf

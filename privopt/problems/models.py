@@ -1,0 +1,145 @@
+"""Problems from arrays: one function a loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from privopt.problems.losses import (
+    Distance,
+    GeneralisedLinear,
+    Hinge,
+    Huber,
+    Linear,
+    Logistic,
+    ScalarLoss,
+    Squared,
+)
+from privopt.problems.problem import Problem
+from privopt.spec import ProblemClass
+
+__all__ = ["absolute", "distance", "hinge", "huber", "linear", "logistic", "squared"]
+
+
+def linear(
+    features: ArrayLike,
+    labels: ArrayLike | None = None,
+    *,
+    problem_class: ProblemClass,
+    **options: Any,
+) -> Problem:
+    """``loss(w; (x, y)) = -y <x, w>``; ``L = max |y| |x|``, ``H = 0``. Labels default to 1.
+
+    Here and below: ``features`` of shape ``(records, dim)``, ``labels`` of shape ``(records,)``,
+    ``options`` are ``constraint``, ``counts`` and ``name`` of :class:`Problem`, errors are its
+    errors.
+    """
+    labels = np.ones(np.shape(features)[0]) if labels is None else labels
+    return _generalised_linear(Linear(), features, labels, problem_class, options)
+
+
+def logistic(
+    features: ArrayLike, labels: ArrayLike, *, problem_class: ProblemClass, **options: Any
+) -> Problem:
+    """``log(1 + exp(-y <x, w>))``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / 4``."""
+    return _generalised_linear(Logistic(), features, _signs(labels), problem_class, options)
+
+
+def hinge(
+    features: ArrayLike,
+    labels: ArrayLike,
+    *,
+    problem_class: ProblemClass,
+    width: float = 0.0,
+    **options: Any,
+) -> Problem:
+    """``max(0, 1 - y <x, w>)``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / width``."""
+    scalar = Hinge(_width(width))
+    return _generalised_linear(scalar, features, _signs(labels), problem_class, options)
+
+
+def absolute(
+    features: ArrayLike, labels: ArrayLike, *, problem_class: ProblemClass, **options: Any
+) -> Problem:
+    """``|<x, w> - y|``, median regression; ``L = max |x|``, not smooth."""
+    return _generalised_linear(Huber(0.0), features, labels, problem_class, options)
+
+
+def huber(
+    features: ArrayLike,
+    labels: ArrayLike,
+    *,
+    problem_class: ProblemClass,
+    width: float,
+    **options: Any,
+) -> Problem:
+    """``r^2/(2 width)`` for ``|r| <= width``, ``|r| - width/2`` beyond, ``r = <x, w> - y``.
+
+    Normalised to slope 1: ``L = max |x|``, ``H = max |x|^2 / width``.
+    """
+    if not width > 0.0:
+        raise ValueError(f"width must be positive (absolute is width 0), got {width!r}")
+    return _generalised_linear(Huber(_width(width)), features, labels, problem_class, options)
+
+
+def squared(
+    features: ArrayLike, labels: ArrayLike, *, problem_class: ProblemClass, **options: Any
+) -> Problem:
+    """``(<x, w> - y)^2 / 2`` on a bounded set; ``L = max |x| (R |x| + |y|)``, ``H = max |x|^2``."""
+    return _generalised_linear(Squared(), features, labels, problem_class, options)
+
+
+def distance(points: ArrayLike, *, problem_class: ProblemClass, **options: Any) -> Problem:
+    """``|w - x|_2`` for records ``x`` of shape ``(records, dim)``; ``L = 1``, not smooth."""
+    points = _floating(points, "points", ndim=2)
+    if points.shape[1] != problem_class.dim:
+        raise ValueError(
+            f"points must have shape (records, dim = {problem_class.dim}), got {points.shape}"
+        )
+    options = {"name": "distance", **options}
+    return Problem(loss=Distance(), data=points, problem_class=problem_class, **options)
+
+
+def _generalised_linear(
+    scalar: ScalarLoss,
+    features: ArrayLike,
+    labels: ArrayLike,
+    problem_class: ProblemClass,
+    options: dict[str, Any],
+) -> Problem:
+    features = _floating(features, "features", ndim=2)
+    labels = _floating(labels, "labels", ndim=1).astype(features.dtype)
+    options = {"name": type(scalar).__name__.lower(), **options}
+    return Problem(
+        loss=GeneralisedLinear(scalar),
+        data=(features, labels),
+        problem_class=problem_class,
+        **options,
+    )
+
+
+def _floating(values: ArrayLike, name: str, ndim: int) -> Array:
+    array = jnp.asarray(values)
+    if array.ndim != ndim:
+        raise ValueError(f"{name} must have {ndim} axes, got shape {array.shape}")
+    if not jnp.issubdtype(array.dtype, jnp.floating):
+        array = array.astype(jnp.asarray(0.0).dtype)
+    return array
+
+
+def _signs(labels: ArrayLike) -> ArrayLike:
+    found = np.unique(np.asarray(labels))
+    strange = found[~np.isin(found, (-1.0, 1.0)) & ~np.isnan(found)]
+    if strange.size:
+        raise ValueError(f"labels must be -1 or 1, got {strange[0]!r}")
+    return labels
+
+
+def _width(width: float) -> float:
+    if not (width >= 0.0 and np.isfinite(width)):
+        raise ValueError(f"width must be non-negative and finite, got {width!r}")
+    return float(width)

@@ -1,0 +1,94 @@
+"""The empirical risk as a pytree: what a problem is on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.tree_util import register_dataclass
+
+from privopt.mechanisms import clipped_gradient_sum, clipped_linear_gradient_sum
+from privopt.problems.losses import GeneralisedLinear
+
+__all__ = ["EmpiricalRisk"]
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class EmpiricalRisk:
+    """``F(w) = (1/n) sum_i m_i loss(w; x_i)`` over a constraint set.
+
+    Attributes
+    ----------
+    loss : callable pytree
+        ``loss(w, x_i) -> scalar``.
+    data : pytree of Array
+        Leading axis the records; ``(features, labels)`` for a :class:`GeneralisedLinear` loss.
+    counts : Array or None
+        Multiplicities ``m_i``, shape ``(records,)``; ``None`` for ones.
+    constraint : constraint set
+    """
+
+    loss: Any
+    data: Any
+    counts: Array | None
+    constraint: Any
+
+    @property
+    def dtype(self) -> Any:
+        """Of the floating data."""
+        return next(leaf.dtype for leaf in jax.tree.leaves(self.data) if _is_floating(leaf))
+
+    def astype(self, dtype: Any) -> EmpiricalRisk:
+        """Every floating array cast; numbers stay what they are."""
+        return jax.tree.map(lambda leaf: leaf.astype(dtype) if _is_floating(leaf) else leaf, self)
+
+    def value(self, point: Array) -> Array:
+        """``F(point)``, scalar."""
+        if isinstance(self.loss, GeneralisedLinear):
+            features, labels = self.data
+            losses = self.loss.scalar.value(features @ point, labels)
+        else:
+            losses = jax.vmap(self.loss, (None, 0))(point, self.data)
+        if self.counts is None:
+            return losses.mean()
+        return self.counts @ losses / self.counts.sum()
+
+    def value_and_gradient(self, point: Array) -> tuple[Array, Array]:
+        """``F`` and a subgradient, neither clipped nor noised."""
+        if not isinstance(self.loss, GeneralisedLinear):
+            return jax.value_and_grad(self.value)(point)
+        features, labels = self.data
+        predictions = features @ point
+        losses = self.loss.scalar.value(predictions, labels)
+        slopes = self.loss.scalar.slope(predictions, labels)
+        if self.counts is None:
+            return losses.mean(), slopes @ features / losses.shape[0]
+        total = self.counts.sum()
+        return self.counts @ losses / total, (self.counts * slopes) @ features / total
+
+    def clipped_gradient_sum(self, clip: Array) -> Callable[[Array], Array]:
+        """``w -> sum_i m_i clip_C(grad loss(w; x_i))``; non-finite records contribute zero."""
+        if isinstance(self.loss, GeneralisedLinear):
+            return clipped_linear_gradient_sum(self.loss.scalar, *self.data, self.counts, clip)
+        return clipped_gradient_sum(self.loss, self.data, self.counts, clip)
+
+    def smoothed(self, width: Array) -> EmpiricalRisk:
+        """Every record's loss replaced by its Moreau envelope in ``w`` of this width.
+
+        For a generalised linear loss that is the envelope in the prediction of width
+        ``width |x_i|^2``.
+        """
+        if isinstance(self.loss, GeneralisedLinear):
+            features, _ = self.data
+            widths = width * jnp.sum(features**2, axis=-1)
+            return replace(self, loss=GeneralisedLinear(self.loss.scalar.smoothed(widths)))
+        return replace(self, loss=self.loss.smoothed(width))
+
+
+def _is_floating(leaf: Any) -> bool:
+    return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)

@@ -1,0 +1,259 @@
+"""A problem: a loss, data, and the class of problems they are declared to belong to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+from numpy.typing import NDArray
+
+from privopt.convex import L2Ball, Solution, WholeSpace, minimise, minimise_nonsmooth
+from privopt.problems.examination import examine
+from privopt.problems.losses import GeneralisedLinear
+from privopt.problems.objective import EmpiricalRisk
+from privopt.spec import ProblemClass
+
+__all__ = ["Problem", "Reference"]
+
+_SMOOTH_TOLERANCE = 1e-9
+_NONSMOOTH_TOLERANCE = 1e-6
+_RISK_BATCH = 32
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The optimum against which risk is measured, with what is certain about it.
+
+    Attributes
+    ----------
+    minimiser : numpy.ndarray
+        Shape ``(dim,)``, float64, a member of the constraint set.
+    value : float
+        ``F(minimiser)``.
+    gap : float
+        Certified: ``value - min_W F <= gap``.
+    """
+
+    minimiser: NDArray[np.float64]
+    value: float
+    gap: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Problem:
+    """``min_{w in W} F(w)``, ``F(w) = (1/n) sum_i loss(w; x_i)``.
+
+    Parameters
+    ----------
+    loss : callable
+        ``loss(w, x_i) -> scalar``, written in JAX, convex in ``w``. If it is itself a pytree, its
+        numbers are arguments of the compiled run; otherwise it is a constant of the program. An
+        optional method ``smoothed(width)`` gives its Moreau envelope.
+    data : pytree of array
+        Records along the leading axis of every leaf. Floating leaves share one dtype, which the
+        run follows; ``(features, labels)`` of shapes ``(records, dim)`` and ``(records,)`` for a
+        generalised linear loss.
+    problem_class : ProblemClass
+        Declared, never estimated; :meth:`check` compares it with the data.
+    constraint : constraint set, optional
+        Default: the Euclidean ball of ``problem_class.radius`` about 0, or the whole space.
+    counts : array of int, optional
+        How often each stored record occurs, summing to ``n``: a data set with few distinct
+        records costs no more than those.
+    name : str
+        For messages and tables.
+
+    Raises
+    ------
+    ValueError
+        If shapes, dtypes, counts or constraint contradict ``problem_class``.
+    """
+
+    loss: Callable[..., Array]
+    data: Any
+    problem_class: ProblemClass
+    constraint: Any = None
+    counts: ArrayLike | None = None
+    name: str = "problem"
+    objective: EmpiricalRisk = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        data = jax.tree.map(_array, self.data)
+        counts, records = self.counts, _records(data)
+        if counts is None and records != self.problem_class.n:
+            raise ValueError(f"data must hold n = {self.problem_class.n} records, got {records}")
+        if counts is not None:
+            counts = _multiplicities(np.asarray(counts), records, self.problem_class.n)
+        constraint = self.constraint
+        if constraint is None:
+            bounded = math.isfinite(self.problem_class.radius)
+            constraint = L2Ball(self.problem_class.radius) if bounded else WholeSpace()
+        reach = constraint.radius_about_centre(self.problem_class.dim)
+        if reach > self.problem_class.radius * (1.0 + 1e-12):
+            raise ValueError(
+                f"constraint must lie within radius {self.problem_class.radius} of its centre, "
+                f"got {constraint!r}, which reaches {reach}"
+            )
+        loss = self.loss if jax.tree.leaves(self.loss) != [self.loss] else _Constant(self.loss)
+        if isinstance(loss, GeneralisedLinear) and data[0].shape[1:] != (self.problem_class.dim,):
+            raise ValueError(
+                f"features must have shape (records, dim = {self.problem_class.dim}), "
+                f"got {data[0].shape}"
+            )
+        risk = EmpiricalRisk(loss, data, None, constraint)
+        if counts is not None:
+            risk = EmpiricalRisk(loss, data, jnp.asarray(counts, risk.dtype), constraint)
+        object.__setattr__(self, "constraint", constraint)
+        object.__setattr__(self, "objective", risk)
+
+    @property
+    def provides(self) -> frozenset[str]:
+        """What algorithms may require beyond gradients and projection."""
+        loss = self.objective.loss
+        scalar = loss.scalar if isinstance(loss, GeneralisedLinear) else loss
+        return frozenset({"smoothing"} if hasattr(scalar, "smoothed") else ())
+
+    @cached_property
+    def reference(self) -> Reference:
+        """The minimiser, its value and its certified gap; solved once, in float64.
+
+        The gap is 1e-9 L R for losses of bounded curvature and 1e-6 L R at kinks where the
+        solver gets there; it is reported, never assumed.
+        """
+        radius = self.problem_class.radius
+        scale = self.problem_class.lipschitz * (radius if math.isfinite(radius) else 1.0)
+        with jax.enable_x64(True):
+            solution = self._solve(scale)
+            return Reference(np.asarray(solution.point), solution.value, solution.gap)
+
+    def _solve(self, scale: float) -> Solution:
+        risk = self.objective.astype(jnp.float64)
+        start = self.constraint.centre_point(self.problem_class.dim, jnp.float64)
+        if self._has_kinks and "smoothing" in self.provides:
+            return minimise_nonsmooth(
+                _smoothed_value_and_gradient,
+                _value,
+                self.constraint,
+                start,
+                arguments=(risk,),
+                tolerance=_NONSMOOTH_TOLERANCE * scale,
+            )
+        return minimise(
+            _value_and_gradient,
+            self.constraint,
+            start,
+            arguments=(risk,),
+            tolerance=_SMOOTH_TOLERANCE * scale,
+            strong_convexity=self.problem_class.strong_convexity,
+        )
+
+    @property
+    def _has_kinks(self) -> bool:
+        loss = self.objective.loss
+        if isinstance(loss, GeneralisedLinear):
+            return math.isinf(loss.scalar.curvature)
+        return self.problem_class.smoothness is None
+
+    def risk(self, point: ArrayLike) -> NDArray[np.float64] | float:
+        """``F(point)`` in float64 on the host; shape ``(..., dim)`` gives shape ``(...)``."""
+        points = np.asarray(point, np.float64)
+        if points.ndim == 0 or points.shape[-1] != self.problem_class.dim:
+            raise ValueError(
+                f"point must have shape (..., dim = {self.problem_class.dim}), got {points.shape}"
+            )
+        with jax.enable_x64(True):
+            rows = points.reshape(-1, points.shape[-1])
+            values = np.asarray(_risks(self.objective.astype(jnp.float64), rows))
+        return values.reshape(points.shape[:-1]) if points.ndim > 1 else float(values[0])
+
+    def excess_risk(self, point: ArrayLike) -> NDArray[np.float64] | float:
+        """``F(point) - reference.value`` in float64; shape ``(..., dim)`` gives shape ``(...)``.
+
+        The true excess over ``min_W F`` lies between this and this plus ``reference.gap``.
+        """
+        return self.risk(point) - self.reference.value
+
+    def check(self) -> None:
+        """Compare the declared class with the data, for research data that may be looked at.
+
+        Algorithms never do this: an error that depends on data is a release.
+
+        Raises
+        ------
+        ValueError
+            Naming the first record that is not finite, or that breaks the declared ``lipschitz``,
+            ``smoothness`` or ``strong_convexity``. Exact for generalised linear losses; for any
+            other loss a search for a violation, at random points of the constraint set.
+        """
+        with jax.enable_x64(True):
+            examine(self.objective.astype(jnp.float64), self.problem_class)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class _Constant:
+    """A plain function as a pytree without leaves."""
+
+    function: Callable[..., Array] = field(metadata={"static": True})
+
+    def __call__(self, point: Array, example: Any) -> Array:
+        return self.function(point, example)
+
+
+def _value(point: Array, risk: EmpiricalRisk) -> Array:
+    return risk.value(point)
+
+
+def _value_and_gradient(point: Array, risk: EmpiricalRisk) -> tuple[Array, Array]:
+    return risk.value_and_gradient(point)
+
+
+def _smoothed_value_and_gradient(
+    point: Array, width: Array, risk: EmpiricalRisk
+) -> tuple[Array, Array]:
+    return risk.smoothed(width).value_and_gradient(point)
+
+
+@jax.jit
+def _risks(risk: EmpiricalRisk, points: Array) -> Array:
+    return jax.lax.map(risk.value, points, batch_size=_RISK_BATCH)
+
+
+def _array(leaf: ArrayLike) -> Array:
+    array = jnp.asarray(leaf)
+    if not jnp.issubdtype(array.dtype, jnp.number) and array.dtype != bool:
+        raise ValueError(f"data must be numeric, got dtype {array.dtype}")
+    return array
+
+
+def _records(data: Any) -> int:
+    leaves = jax.tree.leaves(data)
+    floating = {leaf.dtype for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)}
+    if len(floating) != 1:
+        raise ValueError(
+            f"data must have floating leaves of one dtype, got {sorted(map(str, floating))}"
+        )
+    lengths = {leaf.shape[0] if leaf.ndim else None for leaf in leaves}
+    if len(lengths) != 1 or None in lengths:
+        raise ValueError(
+            f"data must have one leading axis of records, got shapes {[x.shape for x in leaves]}"
+        )
+    return int(leaves[0].shape[0])
+
+
+def _multiplicities(counts: NDArray[Any], records: int, n: int) -> NDArray[Any]:
+    if counts.shape != (records,):
+        raise ValueError(f"counts must have shape ({records},), got {counts.shape}")
+    if not np.all((counts >= 0) & (counts == np.round(counts))):
+        raise ValueError(f"counts must be non-negative integers, got {counts!r}")
+    if counts.sum() != n:
+        raise ValueError(f"counts must sum to n = {n}, got {counts.sum()}")
+    return counts

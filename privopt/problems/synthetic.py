@@ -1,0 +1,92 @@
+"""Synthetic problems drawn from a key."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from privopt.problems.models import absolute, linear, logistic
+from privopt.problems.problem import Problem
+from privopt.spec import ProblemClass
+
+__all__ = ["one_way_marginals", "sphere_classification", "sphere_regression"]
+
+
+def sphere_classification(
+    key: Array, *, n: int, dim: int, radius: float = 10.0, sharpness: float = 5.0
+) -> Problem:
+    """Logistic regression with features uniform on the unit sphere.
+
+    ``P(y = 1 | x) = sigmoid(sharpness sqrt(dim) <x, u>)`` for a planted uniform direction ``u``;
+    the constraint set is the ball of ``radius``. ``L = 1``, ``H = 1/4``.
+
+    Parameters
+    ----------
+    key : Array
+        Typed key.
+    """
+    feature_key, direction_key, label_key = jax.random.split(key, 3)
+    features = _sphere(feature_key, (n, dim))
+    scores = sharpness * dim**0.5 * (features @ _sphere(direction_key, (dim,)))
+    labels = jnp.where(jax.random.uniform(label_key, (n,)) < jax.nn.sigmoid(scores), 1.0, -1.0)
+    return logistic(
+        features,
+        labels.astype(features.dtype),
+        problem_class=ProblemClass(
+            n=n, dim=dim, lipschitz=_unit(dim), radius=radius, smoothness=0.25 * _unit(dim) ** 2
+        ),
+        name="sphere_classification",
+    )
+
+
+def sphere_regression(
+    key: Array, *, n: int, dim: int, radius: float = 1.0, noise: float = 0.1
+) -> Problem:
+    """Median regression on the unit sphere: ``y = <x, u> + noise * Laplace``, ``|u| = radius``."""
+    feature_key, direction_key, noise_key = jax.random.split(key, 3)
+    features = _sphere(feature_key, (n, dim))
+    signal = radius * (features @ _sphere(direction_key, (dim,)))
+    labels = signal + noise * jax.random.laplace(noise_key, (n,), features.dtype)
+    return absolute(
+        features,
+        labels,
+        problem_class=ProblemClass(n=n, dim=dim, lipschitz=_unit(dim), radius=radius),
+        name="sphere_regression",
+    )
+
+
+def one_way_marginals(key: Array, *, n: int, dim: int, informative: int) -> Problem:
+    """The prior behind the lower bound: linear losses on sign vectors of unknown means.
+
+    ``informative`` records have independent coordinates ``+-1/sqrt(dim)`` of mean
+    ``p_j / sqrt(dim)``, ``p_j ~ U[-1, 1]``; the others are null. Averaged over the key, every
+    private algorithm's excess risk is at least :func:`privopt.theory.erm_lower_bound` at the
+    worst ``informative``. ``L = R = 1``.
+
+    Source: Bun, Ullman and Vadhan 2014; Bassily, Smith and Thakurta 2014, section 5.
+    """
+    if not 1 <= informative <= n:
+        raise ValueError(f"informative must lie in [1, n = {n}], got {informative!r}")
+    mean_key, sign_key = jax.random.split(key)
+    means = jax.random.uniform(mean_key, (dim,), minval=-1.0, maxval=1.0)
+    uniform = jax.random.uniform(sign_key, (informative, dim), minval=-1.0, maxval=1.0)
+    signs = jnp.where(uniform < means[None], 1.0, -1.0).astype(means.dtype)
+    features = jnp.concatenate([signs / dim**0.5, jnp.zeros((1, dim), means.dtype)])
+    counts = jnp.ones(informative + 1, int).at[-1].set(n - informative)
+    return linear(
+        features,
+        problem_class=ProblemClass(n=n, dim=dim, lipschitz=_unit(dim), radius=1.0, smoothness=0.0),
+        counts=counts,
+        name="one_way_marginals",
+    )
+
+
+def _sphere(key: Array, shape: tuple[int, ...]) -> Array:
+    normal = jax.random.normal(key, shape)
+    return normal / jnp.linalg.norm(normal, axis=-1, keepdims=True)
+
+
+def _unit(dim: int) -> float:
+    """The bound 1 on a norm, with room for float32 round-off in computing it."""
+    return 1.0 + dim * 2.0**-23

@@ -1,0 +1,25 @@
+"""Rates: upper and lower bounds, one function a theorem. Host side: NumPy, never JAX."""
+
+from privopt.theory.descent import noise_limited_steps, noisy_descent, noisy_descent_step_size
+from privopt.theory.lower_bounds import (
+    approximate_dp_advantage,
+    erm_lower_bound,
+    gaussian_dp_advantage,
+)
+from privopt.theory.output_perturbation import (
+    perturbed_minimiser,
+    perturbed_minimiser_regularisation,
+)
+from privopt.theory.rate import Rate
+
+__all__ = [
+    "Rate",
+    "approximate_dp_advantage",
+    "erm_lower_bound",
+    "gaussian_dp_advantage",
+    "noise_limited_steps",
+    "noisy_descent",
+    "noisy_descent_step_size",
+    "perturbed_minimiser",
+    "perturbed_minimiser_regularisation",
+]

@@ -1,0 +1,50 @@
+"""A rate: what a theorem promises for one plan, and where that promise is tight."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+__all__ = ["Rate"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rate:
+    """Bounds on the expected excess empirical risk ``E F(w) - min_W F`` of one plan.
+
+    Parameters
+    ----------
+    theorem : str
+        The statement in one line, in the symbols of the problem class.
+    source : str
+        Author, year and number of the theorem.
+    upper : float
+        The bound, constants included, on every problem of the class; ``inf`` where none is known.
+    lower : float
+        No algorithm with the plan's guarantee does better than this on every problem of the
+        class; 0 where nothing is known.
+    exponents : mapping of str to float
+        The power of each axis (``n``, ``dim``, ``epsilon``) in the leading term of ``upper`` in
+        the stated regime; ``epsilon`` at fixed ratio of epsilon to the Gaussian parameter mu.
+    regime : str
+        Where the leading term leads.
+    tight_on : str or None
+        Name of the hard family on which measured slopes must equal ``exponents``.
+    """
+
+    theorem: str
+    source: str
+    upper: float
+    lower: float
+    exponents: Mapping[str, float]
+    regime: str
+    tight_on: str | None = None
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.upper) or not self.upper >= 0.0:
+            raise ValueError(f"upper must be non-negative, got {self.upper!r}")
+        if not 0.0 <= self.lower <= self.upper:
+            raise ValueError(f"lower must lie in [0, upper={self.upper!r}], got {self.lower!r}")
+        object.__setattr__(self, "exponents", MappingProxyType(dict(self.exponents)))
