@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 from numbers import Integral, Real
+from typing import Any
 
 __all__ = ["positive_integer", "positive_number"]
 
 _INT32_MAX = 2**31 - 1
 
 
-def positive_integer(name: str, value: object) -> int:
+def positive_integer(name: str, value: Any) -> int:
     """``value`` as an int in ``[1, 2^31)``, or ValueError."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= value <= _INT32_MAX:
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not (whole and 1 <= int(value) <= _INT32_MAX):
         raise ValueError(f"{name} must be an integer from 1 to {_INT32_MAX}, got {value!r}")
     return int(value)
 
 
-def positive_number(name: str, value: object) -> float:
+def positive_number(name: str, value: Any) -> float:
     """``value`` as a positive finite float, or ValueError."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < value < math.inf:
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not (real and 0.0 < float(value) < math.inf):
         raise ValueError(f"{name} must be positive and finite, got {value!r}")
     return float(value)

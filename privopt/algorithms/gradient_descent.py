@@ -36,7 +36,7 @@ class Static(NamedTuple):
 
 
 class DescentSecret(NamedTuple):
-    """Un-noised facts of a descent: its last iterate and the true gradient's norm at the release."""
+    """Un-noised facts: the last iterate, and the norm of the true gradient at the release."""
 
     last: Array
     gradient_norm: Array
@@ -47,8 +47,8 @@ def averaged_descent(
     constraint: Any,
     start: Array,
     *,
-    steps: Array,
-    step_size: Array,
+    steps: Array | int,
+    step_size: Array | float,
 ) -> tuple[Array, Array]:
     """``w_{t+1} = Proj(w_t - eta g(t, w_t))``; returns the mean of ``w_1..w_T`` and ``w_{T+1}``.
 
@@ -58,7 +58,7 @@ def averaged_descent(
 
     def step(t: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
         point, mean = state
-        mean = mean + (point - mean) / (t + 1).astype(point.dtype)
+        mean = mean + (point - mean) / jnp.asarray(t + 1, point.dtype)
         moved = constraint.project(point - step_size * oracle(t, point))
         return jnp.where(jnp.isfinite(moved).all(), moved, start), mean
 

@@ -76,8 +76,8 @@ def _probe(risk: EmpiricalRisk, problem_class: ProblemClass) -> None:
     reach = reach if math.isfinite(reach) else _UNBOUNDED_REACH
     centre = risk.constraint.centre_point(dim, risk.dtype)
     directions = jax.random.normal(jax.random.key(0), (_PROBES, dim), risk.dtype)
-    points = risk.constraint.project(centre + reach * directions)
-    points = jnp.concatenate([centre[None], 0.5 * (centre + points), points])
+    points = risk.constraint.project(centre[None] + reach * directions)
+    points = jnp.concatenate([centre[None], 0.5 * (centre[None] + points), points])
 
     def gradients(point: Array) -> Array:
         return jax.vmap(jax.grad(risk.loss), (None, 0))(point, risk.data)

@@ -74,7 +74,10 @@ class EmpiricalRisk:
     def clipped_gradient_sum(self, clip: Array) -> Callable[[Array], Array]:
         """``w -> sum_i m_i clip_C(grad loss(w; x_i))``; non-finite records contribute zero."""
         if isinstance(self.loss, GeneralisedLinear):
-            return clipped_linear_gradient_sum(self.loss.scalar, *self.data, self.counts, clip)
+            features, labels = self.data
+            return clipped_linear_gradient_sum(
+                self.loss.scalar, features, labels, self.counts, clip
+            )
         return clipped_gradient_sum(self.loss, self.data, self.counts, clip)
 
     def smoothed(self, width: Array) -> EmpiricalRisk:

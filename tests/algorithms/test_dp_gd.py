@@ -1,0 +1,110 @@
+"""DP-GD against its textbook loop and its closed forms."""
+
+import math
+
+import jax
+import numpy as np
+import pytest
+
+import privopt
+from privopt import problems
+from privopt.privacy import gaussian_mu
+
+BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+
+
+def textbook(features, labels, noise, *, steps, step_size, radius, clip):
+    """Bassily, Smith and Thakurta 2014, Algorithm 1 with full batches, one record at a time."""
+    n, dim = features.shape
+    point, total = np.zeros(dim), np.zeros(dim)
+    for t in range(steps):
+        total += point
+        gradient = np.zeros(dim)
+        for x, y in zip(features, labels, strict=True):
+            g = -y * x / (1.0 + math.exp(y * (x @ point)))
+            gradient += g * min(1.0, clip / max(np.linalg.norm(g), 1e-300))
+        point = point - step_size * (gradient / n + noise[t])
+        point *= min(1.0, radius / np.linalg.norm(point))
+    return total / steps
+
+
+@pytest.mark.parametrize("clip", [0.2, 1.0])
+def test_equals_the_textbook_loop(clip):
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(40, 6))
+    features /= np.linalg.norm(features, axis=1, keepdims=True) * rng.uniform(1, 3, size=(40, 1))
+    labels = np.where(rng.random(40) < 0.5, -1.0, 1.0)
+    facts = privopt.ProblemClass(n=40, dim=6, lipschitz=1.0, radius=0.7)
+    planned = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, steps=25, clip=clip, step_size=0.5)
+    key = jax.random.key(3)
+    scale = planned.params.mechanism.scale
+    noise = [
+        scale * np.asarray(jax.random.normal(jax.random.fold_in(key, t), (6,), np.float64))
+        for t in range(25)
+    ]
+    expected = textbook(
+        features, labels, noise, steps=25, step_size=0.5, radius=0.7,
+        clip=planned.params.mechanism.query.clip,
+    )  # fmt: skip
+    released = privopt.run(planned, problems.logistic(features, labels, problem_class=facts), key)
+    np.testing.assert_allclose(released.released, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(("relation", "moved"), [("replace_one", 2), ("zero_out", 1)])
+def test_noise_is_sensitivity_times_root_steps_over_mu(relation, moved):
+    facts = privopt.ProblemClass(n=1000, dim=20, lipschitz=3.0, radius=1.0)
+    budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation=relation)
+    planned = privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=100)
+    exact = moved * 3.0 / 1000 * math.sqrt(100) / gaussian_mu(1.0, 1e-5)
+    assert exact <= planned.params.mechanism.scale <= exact * (1 + 1e-5)
+
+
+def test_default_steps_balance_noise_and_optimisation():
+    facts = privopt.ProblemClass(n=4000, dim=50, lipschitz=1.0, radius=1.0)
+    planned = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET)
+    mu = gaussian_mu(1.0, 1e-5)
+    assert planned.params.steps == pytest.approx((4000 * mu) ** 2 / (4 * 50), abs=1.0, rel=1e-4)
+    assert planned.rate.upper == pytest.approx(
+        2 * math.sqrt(2) * math.sqrt(50) / (4000 * mu), rel=1e-2
+    )
+
+
+def test_bound_in_the_letter():
+    """``L R sqrt(1/T + 4d/(n mu)^2)``, half the diameter form."""
+    facts = privopt.ProblemClass(n=1000, dim=20, lipschitz=2.0, radius=3.0)
+    planned = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, steps=500)
+    mu = gaussian_mu(1.0, 1e-5)
+    expected = 2.0 * 3.0 * math.sqrt(1 / 500 + 4 * 20 / (1000 * mu) ** 2)
+    assert planned.rate.upper == pytest.approx(expected, rel=1e-5)
+
+
+def test_refuses():
+    facts = privopt.ProblemClass(n=10, dim=2, lipschitz=1.0, radius=math.inf)
+    pure = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+    make = privopt.ALGORITHMS["dp_gd"].plan
+    with pytest.raises(ValueError, match="delta must be positive for the Gaussian noise of dp_gd"):
+        make(facts, pure)
+    with pytest.raises(ValueError, match="step_size must be given where radius is infinite"):
+        make(facts, BUDGET)
+    with pytest.raises(ValueError, match="clip must be positive and finite, got -1"):
+        make(facts, BUDGET, clip=-1)
+    assert make(facts, BUDGET, step_size=0.1).rate.upper == math.inf
+
+
+def test_clipping_below_the_lipschitz_constant_claims_no_rate():
+    facts = privopt.ProblemClass(n=100, dim=2, lipschitz=1.0, radius=1.0)
+    assert privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, clip=0.5).rate.upper == math.inf
+
+
+def test_the_size_is_never_read_off_the_data():
+    """Under add-or-remove the neighbour with one record more runs the same plan, same divisor."""
+    facts = privopt.ProblemClass(n=8, dim=3, lipschitz=1.0, radius=10.0)
+    budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="add_or_remove_one")
+    planned = privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=1, step_size=1.0)
+    features = np.eye(3)[np.arange(9) % 3]
+    larger = privopt.ProblemClass(n=9, dim=3, lipschitz=1.0, radius=10.0)
+    key = jax.random.key(0)
+    eight = privopt.run(planned, problems.linear(features[:8], problem_class=facts), key)
+    nine = privopt.run(planned, problems.linear(features, problem_class=larger), key)
+    moved = np.asarray(nine.secret.last - eight.secret.last)
+    np.testing.assert_allclose(moved, features[8] / 8, atol=1e-12)

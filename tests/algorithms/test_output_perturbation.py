@@ -1,0 +1,158 @@
+"""Output perturbation against scipy, its closed forms and its worst cases."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+import privopt
+from privopt import problems
+from privopt.privacy import gaussian_mu
+
+BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+plan_of = privopt.ALGORITHMS["output_perturbation"].plan
+
+
+def classification(n=50, dim=4, seed=0):
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(n, dim))
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    return features, np.where(rng.random(n) < 0.5, -1.0, 1.0)
+
+
+def test_minimiser_and_noise_equal_the_textbook():
+    features, labels = classification()
+    facts = privopt.ProblemClass(n=50, dim=4, lipschitz=1.0, radius=5.0, smoothness=0.25)
+    planned = plan_of(facts, BUDGET, regularisation=0.3)
+    query, key = planned.params.mechanism.query, jax.random.key(1)
+
+    def objective(w):
+        return np.logaddexp(0, -labels * (features @ w)).mean() + 0.15 * w @ w
+
+    exact = optimize.minimize(objective, np.zeros(4), method="BFGS", options={"gtol": 1e-12}).x
+    run = privopt.run(planned, problems.logistic(features, labels, problem_class=facts), key)
+    assert np.linalg.norm(run.secret.minimiser - exact) <= query.error + 1e-7
+    noise = planned.params.mechanism.scale * jax.random.normal(key, (4,), jnp.float64)
+    expected = run.secret.minimiser + noise
+    expected *= min(1.0, 5.0 / np.linalg.norm(expected))
+    np.testing.assert_allclose(run.released, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("relation", "moved"), [("replace_one", 2), ("zero_out", 1)])
+def test_scale_is_the_sensitivity_over_mu(relation, moved):
+    facts = privopt.ProblemClass(n=500, dim=4, lipschitz=2.0, radius=1.0, smoothness=1.0)
+    budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation=relation)
+    planned = plan_of(facts, budget, regularisation=0.3)
+    error = planned.params.mechanism.query.error
+    exact = (moved * 2.0 / (0.3 * 500) + 2 * error) / gaussian_mu(1.0, 1e-5)
+    assert planned.params.mechanism.scale == pytest.approx(exact, rel=1e-5)
+    assert planned.params.mechanism.scale >= exact
+    assert 2 * error <= 1.001e-3 * 2 * 2.0 / (0.3 * 500)
+
+
+def test_theory_sets_the_regularisation():
+    """``lambda = (2L/R) sqrt(r)`` and a bound ``2 L R sqrt(r)``, ``r = sqrt(d)/(n mu)``."""
+    facts = privopt.ProblemClass(n=1000, dim=16, lipschitz=3.0, radius=2.0, smoothness=1.0)
+    planned = plan_of(facts, BUDGET)
+    r = math.sqrt(16) / (1000 * gaussian_mu(1.0, 1e-5))
+    query = planned.params.mechanism.query
+    assert query.regularisation == pytest.approx(2 * 3.0 / 2.0 * math.sqrt(r), rel=1e-3)
+    assert planned.rate.upper == pytest.approx(2 * 3.0 * 2.0 * math.sqrt(r), rel=3e-3)
+
+
+def test_pure_noise_has_gamma_radius():
+    """Radius over beta is Gamma(d, 1): KS level 1e-6, and a 1.25x scale is rejected."""
+    facts = privopt.ProblemClass(n=500, dim=4, lipschitz=1.0, radius=1e6, smoothness=0.25)
+    planned = plan_of(facts, PURE, regularisation=0.5)
+    features, labels = classification(500)
+    where = problems.logistic(features, labels, problem_class=facts)
+    run = privopt.run_many([planned], where, jax.random.split(jax.random.key(2), 4000))
+    radius = np.linalg.norm(run.released - run.secret.minimiser, axis=-1).ravel()
+    scaled = radius / planned.params.mechanism.scale
+    assert stats.kstest(scaled, stats.gamma(4).cdf).pvalue > 1e-6
+    assert stats.kstest(1.25 * scaled, stats.gamma(4).cdf).pvalue < 1e-6
+    spent = planned.guarantee.epsilon(0.0)
+    assert 0.9999 < spent.lower <= spent.upper <= 1.0
+
+
+@pytest.mark.parametrize("loss", ["absolute", "hinge", "logistic"])
+def test_undeclared_smoothness_is_met_by_smoothing(loss):
+    features, labels = classification()
+    facts = privopt.ProblemClass(n=50, dim=4, lipschitz=1.0, radius=1.0)
+    planned = plan_of(facts, BUDGET)
+    query = planned.params.mechanism.query
+    where = getattr(problems, loss)(features, labels, problem_class=facts)
+    computed = np.asarray(privopt.run(planned, where, jax.random.key(0)).secret.minimiser)
+
+    def regularised(w):
+        return where.risk(w) + 0.5 * query.regularisation * w @ w
+
+    best = min(
+        regularised(w)
+        for w in np.concatenate([computed[None] + 0.02 * np.random.default_rng(1).normal(
+            size=(300, 4)), computed[None]])
+        if np.linalg.norm(w) <= 1.0
+    )  # fmt: skip
+    assert regularised(computed) - best <= 0.5 * query.smoothing + query.error
+
+
+def test_custom_loss_without_envelope_is_refused_by_name():
+    facts = privopt.ProblemClass(n=5, dim=2, lipschitz=1.0, radius=1.0)
+    where = problems.Problem(
+        loss=lambda w, x: jnp.abs(w - x).max(), data=np.zeros((5, 2)), problem_class=facts
+    )
+    with pytest.raises(ValueError, match="must provide smoothing for output_perturbation"):
+        privopt.run(plan_of(facts, BUDGET), where, jax.random.key(0))
+
+
+def test_strongly_convex_losses_need_no_regulariser():
+    facts = privopt.ProblemClass(
+        n=40, dim=3, lipschitz=2.0, radius=1.0, smoothness=1.0, strong_convexity=1.0
+    )
+    planned = plan_of(facts, BUDGET)
+    assert planned.params.mechanism.query.regularisation == 0.0
+    assert planned.rate.exponents == {"n": -1.0, "dim": 0.5, "epsilon": -1.0}
+    points = np.random.default_rng(0).uniform(-0.5, 0.5, size=(40, 3))
+    where = problems.Problem(
+        loss=lambda w, x: 0.5 * jnp.sum((w - x) ** 2), data=points, problem_class=facts
+    )
+    where.check()
+    run = privopt.run(planned, where, jax.random.key(0))
+    np.testing.assert_allclose(run.secret.minimiser, points.mean(axis=0), atol=1e-4)
+
+
+def test_refuses():
+    facts = privopt.ProblemClass(n=10, dim=2, lipschitz=1.0, radius=math.inf, smoothness=1.0)
+    with pytest.raises(ValueError, match="regularisation must be given where radius is infinite"):
+        plan_of(facts, BUDGET)
+    with pytest.raises(ValueError, match=r"delta must be positive for noise='gaussian', got 0\.0"):
+        plan_of(facts, PURE, noise="gaussian", regularisation=1.0)
+    with pytest.raises(
+        ValueError, match="noise must be one of gaussian, norm_laplace, got 'cauchy'"
+    ):
+        plan_of(facts, BUDGET, noise="cauchy", regularisation=1.0)
+    with pytest.raises(ValueError, match="regularisation must be positive and finite, got 0"):
+        plan_of(facts, BUDGET, regularisation=0)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+def test_two_point_audit_of_the_distance(relation):
+    """On ``-x w`` the minimiser moves by the whole sensitivity, and no further."""
+    facts = privopt.ProblemClass(n=20, dim=1, lipschitz=1.0, radius=50.0, smoothness=0.0)
+    budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation=relation)
+    planned = plan_of(facts, budget, regularisation=0.1)
+    query = planned.params.mechanism.query
+    left = np.ones((20, 1))
+    right = left.copy()
+    right[0] = -1.0 if relation == "replace_one" else 0.0
+    ends = [
+        privopt.run(planned, problems.linear(x, problem_class=facts), jax.random.key(0))
+        .secret.minimiser for x in (left, right)
+    ]  # fmt: skip
+    moved = abs(float(ends[0][0] - ends[1][0]))
+    bound = query.sensitivity(privopt.Relation(relation))
+    assert 0.998 * bound <= moved <= bound
