@@ -1,0 +1,123 @@
+"""Accountant of pure differential privacy: randomised response, Laplace noise, their sums.
+
+Every ``epsilon_0``-DP release is a post-processing of randomised response on one bit with the
+same ``epsilon_0``, so that event stands for *any* pure release (``pure_event`` in
+``calibration``). Composition adds: ``E = sum epsilon_0`` (basic composition), and
+
+    delta(epsilon) <= (e^E - e^epsilon)_+ / (1 + e^E).
+
+From below, test whether *every* release came out most typical of the true data: with
+probability ``h`` (the product of single probabilities) it does, with loss exactly ``E``, hence
+``delta(epsilon) >= h (1 - e^(epsilon - E))_+``. The two meet for one bit, where
+``h = 1 / (1 + e^-E)``, and at ``delta = 0`` for every composition.
+
+Source: Kairouz, Oh and Viswanath, "The composition theorem for differential privacy", IEEE
+Trans. Inf. Theory 2017 (arXiv:1311.0776, proof of Theorem 3.3, for domination); Dwork and Roth, "The algorithmic
+foundations of differential privacy", 2014, Theorems 3.6 and 3.16.
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral
+
+import dp_accounting as dp
+import numpy as np
+import numpy.typing as npt
+
+from privopt.privacy.interval import Interval
+from privopt.privacy.leaves import leaves
+from privopt.spec import Relation
+
+__all__ = ["PureDP"]
+
+_ROUNDING = 2.0**-49  # relative; a handful of operations, each within a unit or two of 2^-53
+
+
+class PureDP:
+    """Compositions of ``RandomizedResponseDpEvent`` and ``LaplaceDpEvent``.
+
+    Randomised response (``noise_parameter = p``, ``num_buckets = k``) names the pair of output
+    distributions itself, so its ``epsilon_0 = ln(1 + (1 - p) k / p)`` holds under every relation.
+    (dp-accounting agrees for ``replace_one``; under ``zero_out`` it lets a null record answer
+    uniformly, which costs less, and under ``add_or_remove_one`` it does not answer.)
+    Laplace noise of scale ``b`` times the l1 bound of one record's contribution has
+    ``epsilon_0 = relation.multiple / b``.
+
+    Formal guarantee
+    ----------------
+    ``E``-DP under ``relation``, with ``E`` the sum over all releases, rounded up.
+    """
+
+    name = "pure DP"
+
+    def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
+        """Whether every leaf is one of the two events with parameters that make sense."""
+        return all(_is_pure(leaf) for leaf, _ in leaves(event))
+
+    def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
+        """Between the all-typical test and randomised response with the summed ``epsilon_0``."""
+        loss, log_typical = _compose(event, relation)
+        log_delta = math.log(delta) * (1.0 - _ROUNDING) if delta > 0.0 else -math.inf
+        lower = upper = 0.0
+        if log_delta < log_typical:
+            missed = math.exp(log_delta - log_typical)
+            lower = max(0.0, loss.lower * (1.0 - _ROUNDING) + math.log1p(-missed))
+        spent = delta * (1.0 + math.exp(-loss.upper)) * (1.0 - _ROUNDING)
+        if spent < 1.0:
+            upper = max(0.0, loss.upper * (1.0 + _ROUNDING) + math.log1p(-spent))
+        return Interval(lower, upper)
+
+    def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
+        """Between the all-typical test and randomised response with the summed ``epsilon_0``."""
+        loss, log_typical = _compose(event, relation)
+        lower = upper = 0.0
+        if epsilon < loss.lower:
+            lower = -math.exp(log_typical) * math.expm1(epsilon - loss.lower)
+        if epsilon < loss.upper:
+            upper = -math.expm1(epsilon - loss.upper) / (1.0 + math.exp(-loss.upper))
+        return Interval(lower * (1.0 - _ROUNDING), min(1.0, upper * (1.0 + _ROUNDING)))
+
+    def trade_off(
+        self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
+        """``max(0, 1 - e^E alpha, e^-E (1 - alpha))``, rounded down."""
+        loss = _compose(event, relation)[0].upper
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            steep = np.where(alphas > 0.0, 1.0 - np.exp(loss) * alphas - _ROUNDING, 1.0)
+            flat = np.nextafter(np.exp(-loss) * (1.0 - alphas) * (1.0 - _ROUNDING), -1.0)
+        return np.asarray(np.maximum(np.maximum(steep, flat), 0.0))
+
+
+def _is_pure(leaf: dp.DpEvent) -> bool:
+    match leaf:
+        case dp.RandomizedResponseDpEvent(noise_parameter=p, num_buckets=k):
+            return bool(0.0 <= p <= 1.0) and isinstance(k, Integral) and int(k) >= 2
+        case dp.LaplaceDpEvent(noise_multiplier=b):
+            return bool(b >= 0.0)
+    return False
+
+
+def _compose(event: dp.DpEvent, relation: Relation) -> tuple[Interval, float]:
+    """Bounds of ``E``, and a lower bound of ``ln h``."""
+    parts = [(*_loss_and_typical(leaf, relation), count) for leaf, count in leaves(event)]
+    try:
+        loss = math.fsum(count * epsilon_0 for epsilon_0, _, count in parts)
+    except OverflowError:
+        loss = math.inf
+    log_typical = math.fsum(
+        count * (math.log(typical) * (1.0 + _ROUNDING) - _ROUNDING) for _, typical, count in parts
+    )
+    return Interval(loss * (1.0 - _ROUNDING), loss * (1.0 + _ROUNDING)), log_typical
+
+
+def _loss_and_typical(leaf: dp.DpEvent, relation: Relation) -> tuple[float, float]:
+    """``epsilon_0`` of one release, and the probability of its most typical outcomes.
+
+    Those are the true bucket, or all values on the near side of the true one's value.
+    """
+    if isinstance(leaf, dp.LaplaceDpEvent):
+        b = float(leaf.noise_multiplier)
+        return (relation.multiple / b, 0.5) if b > 0.0 else (math.inf, 1.0)
+    p, k = float(leaf.noise_parameter), int(leaf.num_buckets)
+    return (math.log1p((1.0 - p) * (k / p)) if p > 0.0 else math.inf), (1.0 - p) + p / k

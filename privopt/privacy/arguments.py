@@ -1,0 +1,50 @@
+"""Checks of the arguments that every privacy curve takes, with messages that name them."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["check_alpha", "check_delta", "check_epsilon", "check_mu", "real"]
+
+
+def real(name: str, value: object) -> float:
+    """``value`` as a float; ValueError unless it is a real number, and not NaN."""
+    if isinstance(value, bool) or not isinstance(value, Real) or math.isnan(value):
+        raise ValueError(f"{name} must be a real number, got {value!r}")
+    return float(value)
+
+
+def check_epsilon(epsilon: object) -> float:
+    """A privacy loss in ``[0, inf)``."""
+    value = real("epsilon", epsilon)
+    if not 0.0 <= value < math.inf:
+        raise ValueError(f"epsilon must be non-negative and finite, got {epsilon!r}")
+    return value
+
+
+def check_delta(delta: object) -> float:
+    """A probability in ``[0, 1)``."""
+    value = real("delta", delta)
+    if not 0.0 <= value < 1.0:
+        raise ValueError(f"delta must lie in [0, 1), got {delta!r}")
+    return value
+
+
+def check_mu(mu: object) -> float:
+    """A Gaussian distance in ``[0, inf]``."""
+    value = real("mu", mu)
+    if value < 0.0:
+        raise ValueError(f"mu must be non-negative, got {mu!r}")
+    return value
+
+
+def check_alpha(alpha: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Type-I errors in ``[0, 1]``, as a float64 array of any shape."""
+    values = np.asarray(alpha, dtype=np.float64)
+    if not np.all((values >= 0.0) & (values <= 1.0)):
+        raise ValueError(f"alpha must lie in [0, 1], got {alpha!r}")
+    return values

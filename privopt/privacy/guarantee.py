@@ -1,0 +1,168 @@
+"""What was released, under which relation, and what that proves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Integral
+
+import dp_accounting as dp
+import numpy as np
+import numpy.typing as npt
+
+from privopt.privacy.accountants import ACCOUNTANTS, Accountant
+from privopt.privacy.arguments import check_alpha, check_delta, check_epsilon
+from privopt.privacy.interval import Interval
+from privopt.spec import Relation
+
+__all__ = ["Guarantee"]
+
+_NEIGHBOURING_RELATION = {
+    Relation.REPLACE_ONE: dp.NeighboringRelation.REPLACE_ONE,
+    Relation.ADD_OR_REMOVE_ONE: dp.NeighboringRelation.ADD_OR_REMOVE_ONE,
+    Relation.ZERO_OUT: dp.NeighboringRelation.REPLACE_SPECIAL,
+}
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """The privacy of everything released, in the event language of dp-accounting.
+
+    Every answer is the best that the accountants in ``ACCOUNTANTS`` can prove: the largest lower
+    and the smallest upper bound among those that support the event. Where none does, the answer
+    is the whole range, ``[0, inf]`` for epsilon and ``[0, 1]`` for delta: what is not understood
+    is never called private. Reading changes nothing.
+
+    Parameters
+    ----------
+    event : dp_accounting.DpEvent
+        What the mechanism did. Noise multipliers are standard deviations (scales, for Laplace
+        noise) over the norm bound of *one record's* contribution; the accountants apply the
+        relation, so that replacing a record counts double.
+    relation : Relation or str
+        The neighbouring relation under which the claims hold.
+    assumptions : iterable of str
+        What must be true of the data or the run for the event to describe it, in words.
+
+    Formal guarantee
+    ----------------
+    If the assumptions hold, the releases are ``(g.epsilon(delta).upper, delta)``- and
+    ``(epsilon, g.delta(epsilon).upper)``-differentially private under ``relation``, for all
+    ``delta`` and ``epsilon`` at once.
+
+    Raises
+    ------
+    ValueError
+        If ``event`` is not a ``DpEvent``, or ``relation`` is unknown.
+    """
+
+    event: dp.DpEvent
+    relation: Relation
+    assumptions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.event, dp.DpEvent):
+            raise ValueError(f"event must be a dp_accounting.DpEvent, got {self.event!r}")
+        try:
+            relation = Relation(self.relation)
+        except ValueError:
+            names = ", ".join(member.value for member in Relation)
+            raise ValueError(f"relation must be one of {names}, got {self.relation!r}") from None
+        if isinstance(self.assumptions, str):
+            raise ValueError(f"assumptions must be a tuple of strings, got {self.assumptions!r}")
+        object.__setattr__(self, "relation", relation)
+        object.__setattr__(self, "assumptions", tuple(dict.fromkeys(self.assumptions)))
+
+    @property
+    def neighbouring_relation(self) -> dp.NeighboringRelation:
+        """The relation as dp-accounting names it, so that any of its accountants can check us."""
+        return _NEIGHBOURING_RELATION[self.relation]
+
+    def epsilon(self, delta: float) -> Interval:
+        """The smallest ``epsilon`` at which the event is ``(epsilon, delta)``-DP.
+
+        Raises
+        ------
+        ValueError
+            If ``delta`` is outside ``[0, 1)``.
+        """
+        delta = check_delta(delta)
+        proofs = [each.epsilon(self.event, self.relation, delta) for each in self._accountants()]
+        return _best(proofs, math.inf)
+
+    def delta(self, epsilon: float) -> Interval:
+        """The smallest ``delta`` at which the event is ``(epsilon, delta)``-DP.
+
+        Raises
+        ------
+        ValueError
+            If ``epsilon`` is outside ``[0, inf)``.
+        """
+        epsilon = check_epsilon(epsilon)
+        proofs = [each.delta(self.event, self.relation, epsilon) for each in self._accountants()]
+        return _best(proofs, 1.0)
+
+    def trade_off(self, alpha: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """A lower bound of the type-II error of any test of neighbours with type-I error ``alpha``.
+
+        Returns an array of the shape of ``alpha``; zero where nothing is proved.
+
+        Raises
+        ------
+        ValueError
+            If an ``alpha`` is outside ``[0, 1]``.
+        """
+        alphas = check_alpha(alpha)
+        curve = np.zeros_like(alphas)
+        for each in self._accountants():
+            curve = np.maximum(curve, each.trade_off(self.event, self.relation, alphas))
+        return np.asarray(curve)
+
+    def then(self, other: Guarantee) -> Guarantee:
+        """Both releases from the same data, the second perhaps chosen in the light of the first.
+
+        Raises
+        ------
+        ValueError
+            If the two speak of different neighbouring relations.
+        """
+        if self.relation is not other.relation:
+            raise ValueError(
+                "cannot compose guarantees under different neighbouring relations: "
+                f"{self.relation.value} and {other.relation.value}"
+            )
+        events = (*_parts(self.event), *_parts(other.event))
+        return Guarantee(
+            dp.ComposedDpEvent(events), self.relation, self.assumptions + other.assumptions
+        )
+
+    def times(self, k: int) -> Guarantee:
+        """``k`` adaptive repetitions of the release.
+
+        Raises
+        ------
+        ValueError
+            If ``k`` is not a non-negative integer.
+        """
+        if isinstance(k, bool) or not isinstance(k, Integral) or k < 0:
+            raise ValueError(f"k must be a non-negative integer, got {k!r}")
+        return Guarantee(
+            dp.SelfComposedDpEvent(self.event, int(k)), self.relation, self.assumptions
+        )
+
+    def _accountants(self) -> Iterator[Accountant]:
+        return (each for each in ACCOUNTANTS if each.supports(self.event, self.relation))
+
+
+def _best(proofs: list[Interval], worst: float) -> Interval:
+    """The intersection of all that is proved, within ``[0, worst]``."""
+    return Interval(
+        max((proof.lower for proof in proofs), default=0.0),
+        min((proof.upper for proof in proofs), default=worst),
+    )
+
+
+def _parts(event: dp.DpEvent) -> tuple[dp.DpEvent, ...]:
+    """The members of a composition, so that chains of ``then`` stay flat."""
+    return tuple(event.events) if isinstance(event, dp.ComposedDpEvent) else (event,)

@@ -1,0 +1,44 @@
+"""Noise scales that mean the same number in float32 and in float64."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from privopt.privacy.arguments import real
+
+__all__ = ["round_down", "round_up"]
+
+_SMALLEST_NORMAL = float(np.finfo(np.float32).smallest_normal)
+
+
+def round_up(x: float) -> float:
+    """The smallest float32 number that is not below ``x``, as a Python float.
+
+    Rounding a noise scale to nearest would lower it half of the time. The result is exact in
+    float32 and float64 alike, so the guarantee can account for the very number the device uses.
+    Zero and infinities stay. Subnormal float32 numbers are passed over, because accelerators
+    flush them to zero: a positive ``x`` never becomes zero.
+
+    Raises
+    ------
+    ValueError
+        If ``x`` is NaN, or finite and above the largest float32 number.
+    """
+    x = real("x", x)
+    with np.errstate(over="ignore", under="ignore"):
+        nearest = np.float32(x)
+        if float(nearest) < x:  # a bare float32 would compare in float32
+            nearest = np.nextafter(nearest, np.float32(np.inf))
+    rounded = float(nearest)
+    if math.isinf(rounded) and not math.isinf(x):
+        raise ValueError(f"x must fit into float32, got {x!r}")
+    if 0.0 < abs(rounded) < _SMALLEST_NORMAL:
+        return _SMALLEST_NORMAL if x > 0.0 else 0.0
+    return rounded
+
+
+def round_down(x: float) -> float:
+    """The largest float32 number that is not above ``x``: ``-round_up(-x)``."""
+    return 0.0 - round_up(-real("x", x))

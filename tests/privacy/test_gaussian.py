@@ -1,0 +1,251 @@
+"""The Gaussian curve against 60 digits, its identities, and its edges."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.special import ndtri
+
+from privopt.privacy import gaussian_delta, gaussian_epsilon, gaussian_mu, gaussian_trade_off
+
+TINIEST = 5e-324
+
+
+def exact_log_delta(epsilon, mu):
+    """``ln delta`` by its definition, with 60 digits (more where the two terms cancel)."""
+    with mpmath.workdps(80):
+        epsilon, mu = mpmath.mpf(epsilon), mpmath.mpf(mu)
+        below = mpmath.ncdf(-epsilon / mu + mu / 2)
+        above = mpmath.exp(epsilon) * mpmath.ncdf(-epsilon / mu - mu / 2)
+        return mpmath.log(below - above)
+
+
+def exact_delta(epsilon, mu):
+    with mpmath.workdps(80):
+        return mpmath.exp(exact_log_delta(epsilon, mu))
+
+
+def holds(interval, exact):
+    return mpmath.mpf(interval.lower) <= exact <= mpmath.mpf(interval.upper)
+
+
+# --- golden values (50 digits) --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "mu", "delta"), [(1.0, 1.0, 0.1269367375066), (10.0, 1.0, 9.812705826847e-23)]
+)
+def test_golden_delta(epsilon, mu, delta):
+    for end in gaussian_delta(epsilon, mu):
+        assert end == pytest.approx(delta, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("delta", "mu", "epsilon"),
+    [
+        (1e-5, 0.5, 1.993091404415),
+        (1e-15, 2.0, 17.47945849264),
+        (1e-5, 1.0, 4.377178095681),  # rho = 1/2 zCDP, done exactly
+    ],
+)
+def test_golden_epsilon(delta, mu, epsilon):
+    for end in gaussian_epsilon(delta, mu):
+        assert end == pytest.approx(epsilon, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "sigma"), [(1.0, 1e-5, 3.730631634816), (10.0, 1e-5, 0.499888619709)]
+)
+def test_golden_sigma(epsilon, delta, sigma):
+    assert 1.0 / gaussian_mu(epsilon, delta) == pytest.approx(sigma, rel=1e-11)
+
+
+def test_the_classic_noise_is_not_enough_at_large_epsilon():
+    classic = math.sqrt(2.0 * math.log(1.25e5)) / 10.0
+    assert gaussian_delta(10.0, 1.0 / classic).lower == pytest.approx(2.265374e-5, rel=1e-6)
+    assert 1.0 / classic > gaussian_mu(10.0, 1e-5)
+
+
+# --- certified against the definition ------------------------------------------------------------
+
+
+@given(st.floats(-8.0, 3.0), st.floats(-20.0, 38.0))
+def test_delta_interval_holds_the_exact_value(log_mu, a):
+    mu = 10.0**log_mu
+    epsilon = mu * max(0.0, a + mu / 2)
+    interval, exact = gaussian_delta(epsilon, mu), exact_delta(epsilon, mu)
+    assert holds(interval, exact)
+    if interval.lower > 1e-300:
+        assert interval.upper <= interval.lower * (1.0 + 1e-10)
+
+
+@given(st.floats(-8.0, 3.0), st.floats(-690.0, -1e-3))
+def test_epsilon_interval_holds_the_exact_value(log_mu, log_delta):
+    mu, delta = 10.0**log_mu, math.exp(log_delta)
+    lower, upper = gaussian_epsilon(delta, mu)
+    assert exact_log_delta(upper, mu) <= mpmath.log(delta)
+    assert lower == 0.0 or exact_log_delta(lower, mu) >= mpmath.log(delta)
+    assert upper - lower <= 1e-9 * max(mu, upper)
+
+
+@given(st.floats(-6.0, 3.0), st.floats(-690.0, -1e-3))
+def test_mu_is_safe_and_tight(log_epsilon, log_delta):
+    epsilon, delta = 10.0**log_epsilon, math.exp(log_delta)
+    mu = gaussian_mu(epsilon, delta)
+    assert gaussian_delta(epsilon, mu).upper <= delta
+    assert exact_delta(epsilon, mu) <= mpmath.mpf(delta) < exact_delta(epsilon, mu * (1 + 1e-9))
+
+
+@given(st.floats(0.0, 40.0), st.floats(-3.0, 1.0))
+def test_negative_epsilon_holds_the_exact_value(epsilon, log_mu):
+    mu = 10.0**log_mu
+    assert holds(gaussian_delta(-epsilon, mu), exact_delta(-epsilon, mu))
+
+
+@given(st.floats(-3.0, 3.0), st.floats(-2.0, 1.0))
+def test_duality(log_gamma, log_mu):
+    """``H_gamma(P, Q) = 1 - gamma + gamma H_{1/gamma}(Q, P)``, the pair being symmetric."""
+    epsilon, mu = log_gamma, 10.0**log_mu
+    gamma = math.exp(epsilon)
+    left = gaussian_delta(epsilon, mu).upper
+    right = 1.0 - gamma + gamma * gaussian_delta(-epsilon, mu).upper
+    assert left == pytest.approx(right, abs=1e-13 * max(1.0, gamma))
+
+
+@given(st.floats(-8.0, 1.0))
+def test_total_variation(log_mu):
+    mu = 10.0**log_mu
+    assert gaussian_delta(0.0, mu).upper == pytest.approx(math.erf(mu / math.sqrt(8)), rel=1e-13)
+
+
+# --- shape ---------------------------------------------------------------------------------------
+
+
+def test_monotone_in_epsilon_and_in_mu():
+    epsilons, mus = np.linspace(0.0, 30.0, 61), np.geomspace(1e-3, 50.0, 60)
+    for mu in (0.01, 0.999, 1.0, 1.001, 7.0):
+        deltas = np.array([gaussian_delta(epsilon, mu).upper for epsilon in epsilons])
+        assert np.all((np.diff(deltas) < 0.0) | (deltas[1:] == TINIEST))
+    for epsilon in (0.0, 1.0, 10.0):
+        deltas = np.array([gaussian_delta(epsilon, mu).upper for mu in mus])
+        assert np.all((np.diff(deltas) > 0.0) | (deltas[1:] == 1.0) | (deltas[1:] == TINIEST))
+
+
+def test_epsilon_is_monotone_in_delta_and_never_jumps():
+    deltas = np.geomspace(1e-300, 1e-4, 400)
+    uppers = np.array([gaussian_epsilon(delta, 0.5).upper for delta in deltas])
+    assert np.all(np.diff(uppers) < 0.0)
+    assert np.max(np.abs(np.diff(uppers, 2))) < 0.03
+    near = [gaussian_epsilon(delta, 0.01).upper for delta in (1.10e-18, 1.13e-18)]
+    assert near[0] == pytest.approx(near[1], rel=1e-3)
+
+
+@given(st.floats(-4.0, 2.0), st.floats(1e-3, 300.0))
+def test_round_trip_through_delta_and_mu(log_mu, tail):
+    mu = 10.0**log_mu
+    epsilon = mu * (mu / 2 + math.sqrt(2.0 * tail))
+    delta = gaussian_delta(epsilon, mu)
+    assume(delta.lower > 1e-300)
+    assert gaussian_epsilon(delta.upper, mu).lower <= epsilon * (1 + 1e-12)
+    assert gaussian_epsilon(delta.upper, mu).upper == pytest.approx(epsilon, rel=1e-9)
+    assert gaussian_mu(epsilon, delta.upper) == pytest.approx(mu, rel=1e-9)
+
+
+# --- edges ---------------------------------------------------------------------------------------
+
+
+def test_no_shift_costs_nothing():
+    assert tuple(gaussian_delta(0.0, 0.0)) == (0.0, 0.0)
+    assert tuple(gaussian_epsilon(0.0, 0.0)) == (0.0, 0.0)
+
+
+def test_no_noise_costs_everything():
+    assert tuple(gaussian_delta(5.0, math.inf)) == (1.0, 1.0)
+    assert tuple(gaussian_epsilon(0.999, math.inf)) == (math.inf, math.inf)
+
+
+def test_pure_privacy_is_out_of_reach_of_gaussian_noise():
+    assert tuple(gaussian_epsilon(0.0, 1e-8)) == (math.inf, math.inf)
+    assert gaussian_mu(1.0, 0.0) == 0.0
+
+
+def test_epsilon_is_exactly_zero_from_the_total_variation_on():
+    for mu in (1e-8, 0.3, 5.0):
+        distance = gaussian_delta(0.0, mu).upper
+        assert tuple(gaussian_epsilon(distance * (1 + 1e-10), mu)) == (0.0, 0.0)
+        assert gaussian_epsilon(distance * (1 - 1e-10), mu).upper > 0.0
+
+
+def test_underflowing_delta_keeps_a_positive_upper_end():
+    assert tuple(gaussian_delta(1e4, 1.0)) == (0.0, TINIEST)
+    assert tuple(gaussian_delta(1e10, 1e-308)) == (0.0, TINIEST)
+
+
+def test_smallest_deltas_are_answered():
+    for delta in (1e-300, TINIEST):
+        lower, upper = gaussian_epsilon(delta, 1.0)
+        assert 37.0 < lower <= upper < 39.5
+        assert upper - lower < 1e-9
+
+
+def test_delta_near_one_is_answered():
+    for mu in (1e-3, 1.0, 100.0):
+        lower, upper = gaussian_epsilon(math.nextafter(1.0, 0.0), mu)
+        assert 0.0 <= lower <= upper < math.inf
+
+
+def test_numbers_beyond_the_stated_range_fail_safe():
+    lower, upper = gaussian_delta(5e33, 1e17)  # a = 0 up to a rounding error above one
+    assert (lower, upper) == (0.0, 1.0)
+    assert gaussian_epsilon(1e-6, 1e200).upper == math.inf
+
+
+@pytest.mark.parametrize("mu", [0.0, 1e-8, 0.5, 3.0, 37.0, 1e3])
+def test_trade_off_is_the_curve_from_below(mu):
+    alphas = np.concatenate(
+        [[0.0, 1.0], np.geomspace(1e-300, 0.5, 20), 1 - np.geomspace(1e-9, 0.4)]
+    )
+    curve = gaussian_trade_off(alphas, mu)
+    with mpmath.workdps(60):
+        for alpha, value in zip(alphas[2:], curve[2:], strict=True):
+            # the curve is decreasing: compare at the quantile of a definition free of Phi^{-1}
+            exact = mpmath.ncdf(-_quantile(alpha) - mu)
+            assert value <= exact
+            assert value >= exact * (1 - mpmath.mpf(10) ** -10) - 1e-307
+    assert tuple(curve[:2]) == (1.0, 0.0)
+
+
+def _quantile(alpha):
+    """``Phi^{-1}(alpha)`` by Newton's method on ``ln Phi`` from the float64 answer."""
+    x = mpmath.mpf(float(ndtri(alpha)))
+    for _ in range(4):
+        x -= (mpmath.ncdf(x) - mpmath.mpf(float(alpha))) / mpmath.npdf(x)
+    return x
+
+
+def test_trade_off_at_infinity_and_its_minimal_error_sum():
+    assert not gaussian_trade_off([0.0, 0.5, 1.0], math.inf).any()
+    alphas = np.linspace(0.0, 1.0, 20001)
+    total = np.min(alphas + gaussian_trade_off(alphas, 1.5))
+    assert total == pytest.approx(math.erfc(0.75 / math.sqrt(2.0)), abs=1e-8)  # 2 Phi(-mu/2)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: gaussian_delta(math.nan, 1.0), "epsilon must be a real number, got nan"),
+        (lambda: gaussian_delta(1.0, -1.0), "mu must be non-negative, got -1.0"),
+        (lambda: gaussian_epsilon(1.0, 1.0), r"delta must lie in \[0, 1\), got 1.0"),
+        (lambda: gaussian_epsilon(-0.1, 1.0), r"delta must lie in \[0, 1\), got -0.1"),
+        (lambda: gaussian_mu(-1.0, 0.1), "epsilon must be non-negative and finite, got -1.0"),
+        (lambda: gaussian_mu(True, 0.1), "epsilon must be a real number, got True"),
+        (lambda: gaussian_trade_off([0.5, 1.5], 1.0), r"alpha must lie in \[0, 1\]"),
+        (lambda: gaussian_trade_off(math.nan, 1.0), r"alpha must lie in \[0, 1\]"),
+    ],
+)
+def test_bad_arguments_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
