@@ -12,8 +12,8 @@ probability ``h`` (the product of single probabilities) it does, with loss exact
 ``h = 1 / (1 + e^-E)``, and at ``delta = 0`` for every composition.
 
 Source: Kairouz, Oh and Viswanath, "The composition theorem for differential privacy", IEEE
-Trans. Inf. Theory 2017 (arXiv:1311.0776, proof of Theorem 3.3, for domination); Dwork and Roth, "The algorithmic
-foundations of differential privacy", 2014, Theorems 3.6 and 3.16.
+Trans. Inf. Theory 2017 (arXiv:1311.0776, proof of Theorem 3.3, for domination); Dwork and Roth,
+"The algorithmic foundations of differential privacy", 2014, Theorems 3.6 and 3.16.
 """
 
 from __future__ import annotations
