@@ -1,0 +1,19 @@
+"""Convex sets with their projections, and solvers that certify their answer."""
+
+from privopt.convex.accelerated import accelerated_descent
+from privopt.convex.constraint import ConstraintSet
+from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
+from privopt.convex.solver import Solution, minimise, minimise_nonsmooth
+
+__all__ = [
+    "Box",
+    "ConstraintSet",
+    "L1Ball",
+    "L2Ball",
+    "Simplex",
+    "Solution",
+    "WholeSpace",
+    "accelerated_descent",
+    "minimise",
+    "minimise_nonsmooth",
+]

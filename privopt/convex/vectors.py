@@ -1,0 +1,48 @@
+"""Vectors along the last axis, in their own dtype."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+__all__ = ["Number", "broadcast", "cast", "norm", "one_hot", "onto_simplex"]
+
+Number = float | np.ndarray | jax.Array
+
+
+def cast(number: Number, x: jax.Array) -> jax.Array:
+    """``number`` in the dtype of ``x``."""
+    return jnp.asarray(number).astype(x.dtype)
+
+
+def broadcast(bound: Number, x: jax.Array) -> jax.Array:
+    """``bound``, a number or a vector, in the shape and dtype of ``x``."""
+    return jnp.broadcast_to(cast(bound, x), x.shape)
+
+
+def one_hot(score: jax.Array) -> jax.Array:
+    """The unit vector of the first coordinate with the largest score."""
+    return jax.nn.one_hot(jnp.argmax(score, axis=-1), score.shape[-1], dtype=score.dtype)
+
+
+def norm(x: jax.Array) -> jax.Array:
+    """Euclidean norm over the last axis, scaled so that squares neither vanish nor overflow."""
+    scale = jnp.max(jnp.abs(x), axis=-1, keepdims=True)
+    scale = jnp.where(scale > 0.0, scale, 1.0)
+    return scale[..., 0] * jnp.sqrt(jnp.sum(jnp.square(x / scale), axis=-1))
+
+
+def onto_simplex(x: jax.Array, total: jax.Array) -> jax.Array:
+    """Projection onto ``{v >= 0, sum v = total}`` (Duchi et al. 2008, figure 1).
+
+    Subtracting the maximum changes nothing in exact arithmetic and keeps ``theta`` accurate when
+    ``x`` is far larger than ``total``.
+    """
+    x = x - jnp.max(x, axis=-1, keepdims=True)
+    descending = jnp.sort(x, axis=-1, descending=True)
+    excess = jnp.cumsum(descending, axis=-1) - total
+    rank = jnp.broadcast_to(jnp.arange(1, x.shape[-1] + 1).astype(x.dtype), x.shape)
+    support_size = jnp.sum(rank * descending > excess, axis=-1, keepdims=True)
+    theta = jnp.take_along_axis(excess, support_size - 1, axis=-1) / support_size.astype(x.dtype)
+    return jnp.maximum(x - theta, 0.0)

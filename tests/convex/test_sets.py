@@ -1,0 +1,253 @@
+"""Constraint sets against NumPy twins, the variational inequality and sampled members."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from privopt.convex import Box, ConstraintSet, L1Ball, L2Ball, Simplex, WholeSpace
+
+DIM = 6
+LOWER = np.array([-1.0, -0.5, 0.0, 0.2, -2.0, -0.1])
+UPPER = np.array([1.0, 0.5, 0.7, 0.2, 3.0, 0.0])
+SETS: dict[str, ConstraintSet] = {
+    "l2": L2Ball(1.3),
+    "l2 centred": L2Ball(0.8, np.array([1.0, -2.0, 0.5, 0.0, 3.0, 0.1])),
+    "l1": L1Ball(1.7),
+    "box": Box(-0.4, 0.9),
+    "box of arrays": Box(LOWER, UPPER),
+    "simplex": Simplex(),
+    "simplex of 2.5": Simplex(2.5),
+}
+bounded = pytest.mark.parametrize("name", SETS)
+EVERY = [*map(SETS.get, ("l2 centred", "l1", "box of arrays", "simplex")), WholeSpace()]
+
+
+def members(constraint: ConstraintSet, rng: np.random.Generator, count: int) -> np.ndarray:
+    """Members drawn without the code under test, on the boundary for the most part."""
+    normal = rng.normal(size=(count, DIM))
+    if isinstance(constraint, L2Ball):
+        direction = normal / np.linalg.norm(normal, axis=1, keepdims=True)
+        depth = rng.choice([1.0, 0.5, 0.0], size=(count, 1), p=[0.8, 0.1, 0.1])
+        return np.asarray(constraint.centre) + constraint.radius * depth * direction
+    if isinstance(constraint, L1Ball):
+        share = rng.dirichlet(np.full(DIM, 0.2), size=count)
+        return constraint.radius * share * np.sign(normal)
+    if isinstance(constraint, Box):
+        share = rng.choice([0.0, 1.0, 0.3], size=(count, DIM))
+        return constraint.lower + share * (np.asarray(constraint.upper) - constraint.lower)
+    return constraint.total * rng.dirichlet(np.full(DIM, 0.2), size=count)
+
+
+def points(rng: np.random.Generator, count: int = 200) -> np.ndarray:
+    return rng.normal(size=(count, DIM)) * 10.0 ** rng.uniform(-2, 2, size=(count, 1))
+
+
+def bisect(function, low: float, high: float) -> float:
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if function(middle) > 0.0 else (low, middle)
+    return 0.5 * (low + high)
+
+
+def simplex_twin(x: np.ndarray, total: float) -> np.ndarray:
+    def excess(theta: float) -> float:
+        return np.maximum(x - theta, 0.0).sum() - total
+
+    return np.maximum(x - bisect(excess, x.min() - total, x.max()), 0.0)
+
+
+def twin(constraint: ConstraintSet, x: np.ndarray) -> np.ndarray:
+    if isinstance(constraint, L2Ball):
+        offset = x - constraint.centre
+        return constraint.centre + offset * min(1.0, constraint.radius / np.linalg.norm(offset))
+    if isinstance(constraint, L1Ball):
+        if np.abs(x).sum() <= constraint.radius:
+            return x
+        return np.sign(x) * simplex_twin(np.abs(x), constraint.radius)
+    if isinstance(constraint, Box):
+        return np.clip(x, constraint.lower, constraint.upper)
+    return simplex_twin(x, constraint.total)
+
+
+@bounded
+def test_projection_equals_its_twin(name):
+    constraint, x = SETS[name], points(np.random.default_rng(1))
+    expected = np.stack([twin(constraint, row) for row in x])
+    np.testing.assert_allclose(constraint.project(jnp.asarray(x)), expected, atol=1e-12)
+
+
+@bounded
+def test_projection_meets_the_variational_inequality(name):
+    rng = np.random.default_rng(2)
+    constraint, x = SETS[name], points(rng)
+    projected = np.asarray(constraint.project(jnp.asarray(x)))
+    others = members(constraint, rng, 300)
+    assert np.all(constraint.contains(jnp.asarray(projected), 1e-12))
+    residual = x - projected
+    inner = residual @ others.T - np.sum(residual * projected, axis=1)[:, None]
+    assert np.max(inner) <= 1e-11
+    assert np.max(np.abs(residual)) > 1.0
+
+
+@bounded
+def test_projection_is_idempotent_and_keeps_members(name):
+    constraint, rng = SETS[name], np.random.default_rng(3)
+    once = constraint.project(jnp.asarray(points(rng)))
+    np.testing.assert_allclose(constraint.project(once), once, atol=1e-14)
+    inside = jnp.asarray(members(constraint, rng, 200))
+    np.testing.assert_allclose(constraint.project(inside), inside, atol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_balls_and_boxes_return_members_bit_for_bit(dtype):
+    rng = np.random.default_rng(4)
+    for constraint in (L2Ball(0.37, 0.1), L1Ball(0.37), Box(-0.37, 0.21)):
+        inside = jnp.asarray(0.99 * (members(constraint, rng, 500) - 0.05) + 0.05, dtype)
+        inside = inside[constraint.contains(inside, 0.0)]
+        assert inside.shape[0] > 100
+        assert np.array_equal(constraint.project(inside), inside)
+
+
+@bounded
+def test_support_bounds_members_and_is_attained(name):
+    constraint, rng = SETS[name], np.random.default_rng(5)
+    g = points(rng)
+    support = np.asarray(constraint.support(jnp.asarray(g)))
+    extreme = constraint.extreme_point(jnp.asarray(g))
+    assert np.all(constraint.contains(extreme, 1e-12))
+    scale = 1.0 + np.linalg.norm(g, axis=1)
+    assert np.all(np.abs(np.sum(g * np.asarray(extreme), axis=1) - support) <= 1e-13 * scale)
+    assert np.all(g @ members(constraint, rng, 300).T <= (support + 1e-12 * scale)[:, None])
+
+
+@bounded
+def test_zero_has_zero_support_and_a_member_to_show(name):
+    constraint, zero = SETS[name], jnp.zeros(DIM)
+    assert constraint.support(zero) == 0.0
+    assert constraint.contains(constraint.extreme_point(zero), 1e-12)
+
+
+@bounded
+def test_membership(name):
+    constraint, rng = SETS[name], np.random.default_rng(6)
+    inside = jnp.asarray(members(constraint, rng, 100))
+    assert np.all(constraint.contains(inside, 1e-12))
+    far = jnp.asarray(points(rng))
+    distance = np.linalg.norm(np.asarray(constraint.project(far) - far), axis=1)
+    outside = distance > 1e-6
+    assert outside.sum() > 50
+    assert not np.any(np.asarray(constraint.contains(far, 1e-9))[outside])
+    assert np.all(constraint.contains(far, 10.0 * distance.max()))
+
+
+@bounded
+def test_diameter_and_radius_are_reached_and_never_passed(name):
+    constraint, rng = SETS[name], np.random.default_rng(7)
+    g = np.concatenate([np.eye(DIM), rng.choice([-1.0, 1.0], size=(400, DIM))])
+    ends = np.asarray(constraint.extreme_point(jnp.asarray(np.concatenate([g, -g]))))
+    sample = np.concatenate([ends, members(constraint, rng, 300)])
+    pairs = np.linalg.norm(sample[:, None] - sample[None], axis=2).max()
+    centre = np.asarray(constraint.centre_point(DIM, jnp.float64))
+    about = np.linalg.norm(sample - centre, axis=1).max()
+    assert constraint.contains(jnp.asarray(centre), 1e-12)
+    assert pairs == pytest.approx(constraint.diameter(DIM), rel=1e-12)
+    assert about == pytest.approx(constraint.radius_about_centre(DIM), rel=1e-12)
+
+
+def test_a_simplex_of_one_coordinate_is_a_point():
+    assert Simplex(2.0).diameter(1) == Simplex(2.0).radius_about_centre(1) == 0.0
+    assert Simplex(2.0).project(jnp.asarray([-7.0])) == 2.0
+
+
+def test_the_whole_space():
+    space, x = WholeSpace(), jnp.asarray([[0.0, 0.0], [1.0, 0.0]])
+    assert space.project(x) is x
+    assert space.support(x).tolist() == [0.0, math.inf]
+    assert space.contains(x.at[0, 0].set(jnp.nan), 0.0).tolist() == [False, True]
+    assert space.diameter(2) == space.radius_about_centre(2) == math.inf
+    assert space.centre_point(2, jnp.float32).tolist() == [0.0, 0.0]
+    with pytest.raises(NotImplementedError, match="unbounded"):
+        space.extreme_point(x)
+
+
+@pytest.mark.parametrize("constraint", EVERY, ids=lambda constraint: type(constraint).__name__)
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_dtype_and_leading_shape_are_kept(constraint, dtype):
+    x = jnp.asarray(np.random.default_rng(8).normal(size=(2, 3, DIM)), dtype)
+    projected, support = constraint.project(x), constraint.support(x)
+    assert (projected.shape, projected.dtype) == (x.shape, dtype)
+    assert (support.shape, support.dtype) == ((2, 3), dtype)
+    assert constraint.contains(x, 0.1).shape == (2, 3)
+    assert constraint.centre_point(DIM, dtype).dtype == dtype
+    np.testing.assert_allclose(projected[1, 2], constraint.project(x[1, 2]), rtol=1e-5)
+    np.testing.assert_allclose(projected, jax.vmap(jax.vmap(constraint.project))(x), rtol=1e-5)
+    if not isinstance(constraint, WholeSpace):
+        assert constraint.extreme_point(x).dtype == dtype
+        assert constraint.extreme_point(x).shape == x.shape
+
+
+@pytest.mark.parametrize(
+    "make",
+    [L2Ball, lambda r: L2Ball(r, 0.5), L1Ball, lambda r: Box(-r, r), Simplex],
+    ids=["l2", "l2 centred", "l1", "box", "simplex"],
+)
+def test_numbers_are_leaves(make):
+    traces = []
+
+    @jax.jit
+    def projected(constraint, x):
+        traces.append(constraint)
+        return constraint.project(x)
+
+    x, radii = jnp.asarray(points(np.random.default_rng(9), 1)[0]), [0.1, 0.7, 3.0]
+    alone = [projected(make(radius), x) for radius in radii]
+    assert len(traces) == 1
+    sweep = jax.vmap(lambda radius: make(radius).project(x))(jnp.asarray(radii))
+    np.testing.assert_allclose(sweep, jnp.stack(alone), rtol=1e-12, atol=1e-14)
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *map(make, jnp.asarray(radii)))
+    again = jax.vmap(lambda constraint: constraint.project(x))(stacked)
+    np.testing.assert_allclose(again, sweep, rtol=1e-12, atol=1e-14)
+
+
+def test_placeholders_are_not_validated():
+    for constraint in EVERY:
+        hollow = jax.tree.map(lambda _: object(), constraint)
+        assert type(hollow) is type(constraint)
+
+
+def test_the_l2_projection_survives_the_ends_of_float32():
+    for size in (1e-24, 1e24):
+        x = jnp.asarray([3.0 * size, 4.0 * size], jnp.float32)
+        projected = L2Ball(size).project(x)
+        np.testing.assert_allclose(projected, [0.6 * size, 0.8 * size], rtol=1e-6)
+        assert L2Ball(size).support(x / jnp.float32(size)) == pytest.approx(5.0 * size, rel=1e-6)
+
+
+def test_large_points_keep_the_sum_in_float32():
+    x = jnp.asarray(3e8 + np.random.default_rng(10).normal(size=50), jnp.float32)
+    assert jnp.sum(Simplex().project(x)) == pytest.approx(1.0, rel=1e-5)
+    assert jnp.sum(jnp.abs(L1Ball(0.01).project(x))) == pytest.approx(0.01, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: L2Ball(0.0), "radius must be positive and finite, got 0.0"),
+        (lambda: L2Ball(math.inf), "radius must be positive and finite, got inf"),
+        (lambda: L2Ball(1, np.array([0.0, np.nan])), "centre must be finite"),
+        (lambda: L1Ball(np.float32(-2.0)), "radius must be positive and finite"),
+        (lambda: L1Ball(math.nan), "radius must be positive and finite, got nan"),
+        (lambda: Simplex(-1), "total must be positive and finite, got -1"),
+        (lambda: Box(1.0, 0.0), "lower must not exceed upper, got 1.0 > 0.0"),
+        (lambda: Box(LOWER, LOWER - 1e-9), "lower must not exceed upper"),
+        (lambda: Box(-math.inf, 0.0), "lower must be finite, got -inf"),
+        (lambda: Box(0.0, math.nan), "upper must be finite, got nan"),
+        (lambda: Simplex().diameter(0), "dim must be a positive integer, got 0"),
+    ],
+)
+def test_bad_numbers_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
