@@ -1,0 +1,117 @@
+"""How figures look, and files that depend on nothing but what is drawn."""
+
+from __future__ import annotations
+
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from privopt.lab.folder import write_file
+
+__all__ = [
+    "BLUE",
+    "GREEN",
+    "GREY",
+    "INK",
+    "ORANGE",
+    "PAPER",
+    "PURPLE",
+    "STYLE",
+    "number",
+    "save",
+    "signed",
+]
+
+PAPER, INK, GREY, GRID = "#ffffff", "#1f2328", "#6a737d", "#e1e4e8"
+BLUE, ORANGE, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#aa4499"  # after Okabe and Ito
+
+_IN_THE_DARK = {
+    PAPER: "#0d1117",
+    INK: "#e6edf3",
+    GREY: "#9198a1",
+    GRID: "#2a3038",
+    BLUE: "#56b4e9",
+    ORANGE: "#f0883e",
+    GREEN: "#2fbf92",
+    PURPLE: "#dd88bb",
+}
+
+STYLE: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 8.0,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.labelsize": 8.0,
+    "axes.titlesize": 8.0,
+    "axes.edgecolor": GREY,
+    "axes.facecolor": PAPER,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 7.0,
+    "ytick.labelsize": 7.0,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 3.0,
+    "ytick.major.size": 3.0,
+    "ytick.minor.size": 1.5,
+    "figure.facecolor": PAPER,
+    "savefig.facecolor": PAPER,
+    "legend.frameon": False,
+    "legend.fontsize": 7.5,
+    "figure.constrained_layout.w_pad": 0.06,
+    "figure.constrained_layout.h_pad": 0.06,
+    "svg.hashsalt": "privopt",
+    "svg.fonttype": "path",
+}
+
+_DOTS_PER_INCH = 110
+
+
+def number(value: float) -> str:
+    """A tick label without powers of ten: ``16,384``, ``0.25``, ``∞``."""
+    if math.isinf(value):
+        return "∞" if value > 0.0 else "−∞"
+    if value >= 1000 and value == round(value):
+        return f"{value:,.0f}"
+    return f"{value:.10f}".rstrip("0").rstrip(".") if abs(value) < 1e-3 else f"{value:g}"
+
+
+def signed(value: float, digits: int | None = 2) -> str:
+    """A number with a true minus; all its digits for ``None``: ``−0.98``, ``0.5``."""
+    text = f"{value:g}" if digits is None else f"{value:.{digits}f}"
+    return text.replace("-", "−") if float(text) != 0.0 else text.lstrip("-")
+
+
+def save(figure: Figure, stem: Path) -> list[Path]:
+    """Write ``stem.svg``, which follows the reader's light or dark scheme, and ``stem.png``."""
+    svg, png = io.StringIO(), io.BytesIO()
+    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+    figure.set_layout_engine("none")  # the layout is settled
+    figure.savefig(png, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
+    paths = [stem.with_name(stem.name + suffix) for suffix in (".svg", ".png")]
+    write_file(paths[0], _themed(svg.getvalue()).encode())
+    write_file(paths[1], png.getvalue())
+    return paths
+
+
+def _themed(svg: str) -> str:
+    rules = "".join(
+        f'[style*="{what}: {light}"]{{{what}:{dark}!important}}'
+        for light, dark in _IN_THE_DARK.items()
+        for what in ("fill", "stroke")
+    )
+    style = f"<style>@media (prefers-color-scheme:dark){{{rules}}}</style>\n </defs>"
+    lines = (line.rstrip() for line in svg.replace("</defs>", style, 1).splitlines())
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,216 @@
+"""Figures of an experiment: what was measured, between the bounds, against every swept axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from privopt.lab.figure_style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PAPER,
+    PURPLE,
+    STYLE,
+    number,
+    save,
+    signed,
+)
+from privopt.lab.measured import AXES, Measured, along, grouped, measured, worst
+from privopt.lab.verdict import Outcome, Verdict, verdicts
+
+__all__ = ["SYMBOLS", "figures"]
+
+SYMBOLS = {"n": "n", "dim": "d", "epsilon": "ε"}
+
+_COLUMNS = 3
+_QUANTILES = (0.1, 0.5, 0.9)
+_MAX_TICKS = 6
+_REACH = 30.0
+_LINES: dict[str, dict[str, Any]] = {
+    "start_risk": {"label": "zero predictor", "color": GREY, "lw": 1.0, "ls": (0, (5, 2))},
+    "upper": {"label": "upper bound", "color": ORANGE, "lw": 1.0},
+    "lower": {"label": "lower bound", "color": GREEN, "lw": 1.0},
+    "nonprivate_risk": {"label": "non-private", "color": PURPLE, "lw": 1.1, "ls": (0, (1, 1.5))},
+}
+_STRENGTH: dict[str, Any] = {"label": "mean, each strength", "color": BLUE, "lw": 0.7, "alpha": 0.5}
+_MEDIAN: dict[str, Any] = {"label": "median", "color": BLUE, "lw": 0.9, "ls": (0, (4, 2))}
+_BAND: dict[str, Any] = {"label": "10–90% of runs", "color": BLUE, "alpha": 0.18, "lw": 0}
+_MEAN: dict[str, Any] = {"color": BLUE, "lw": 1.6, "marker": "o", "ms": 4.5, "mec": PAPER}
+_COLOURS = {Outcome.HOLDS: GREEN, Outcome.REFUTED: ORANGE, Outcome.UNDECIDED: GREY}
+
+
+def figures(
+    table: pa.Table, folder: Path | str, judged: Sequence[Verdict] | None = None
+) -> list[Path]:
+    """Draw every algorithm of a table against every axis it was swept along.
+
+    One figure an algorithm, ``<algorithm>.svg`` and ``.png``: a row for each family and a panel
+    for each axis, on logarithmic scales, with the mean of the worst strength, the 10-90% band and
+    the median of its replicates, the rate's bounds, the risk of the public start (the zero
+    predictor) and that of the non-private twin. The SVG follows the reader's light or dark scheme.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Of one experiment.
+    folder : path
+        Made if absent.
+    judged : sequence of Verdict, optional
+        ``verdicts(table)``, where it is at hand already.
+
+    Returns
+    -------
+    list of Path
+        The files, the same to the byte whenever they are drawn from the same table.
+    """
+    judged = verdicts(table) if judged is None else judged
+    written = []
+    with mpl.rc_context(STYLE):
+        for algorithm, cells in grouped(measured(table), lambda cell: cell.algorithm).items():
+            if any(cell.axes for cell in cells):
+                figure = _figure(cells, [v for v in judged if v.algorithm == algorithm])
+                written += save(figure, Path(folder) / algorithm)
+    return written
+
+
+def _figure(cells: Sequence[Measured], judged: Sequence[Verdict]) -> Figure:
+    families = grouped(cells, lambda cell: cell.family)
+    axes = [axis for axis in AXES if any(axis in cell.axes for cell in cells)]
+    panels = [(family, axis) for family in families for axis in axes]
+    columns = len(axes) if len(axes) > 1 else min(_COLUMNS, len(panels))
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(8.2, 1.2 + 2.1 * rows), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False, sharey="row")
+    shown: dict[Axes, list[Measured]] = {}
+    for place, (family, axis) in zip(grid.flat, panels, strict=False):
+        groups = along(families[family], axis)
+        if groups:
+            shown[place] = _panel(place, groups, axis)
+            said = [verdict for verdict in judged if verdict.family == family]
+            _headline(place, said, axis, family if len(families) > 1 and axis == axes[0] else "")
+    for row in grid:
+        row[0].set_ylabel("excess risk")
+        _scale_risk({place: shown[place] for place in row if place in shown})
+    for place in grid.flat:
+        if place not in shown:
+            place.set_axis_off()
+    _frame(figure, cells)
+    return figure
+
+
+def _panel(place: Axes, groups: Mapping[float, Sequence[Measured]], axis: str) -> list[Measured]:
+    """Draw one family along one axis; returns the worst cell at every value."""
+    values = list(groups)
+    top = [worst(group) for group in groups.values()]
+    by_strength = grouped((c for g in groups.values() for c in g), lambda cell: cell.strength)
+    several = len(by_strength) > 1
+    for same in by_strength.values() if several else ():
+        place.plot([getattr(c, axis) for c in same], _positive(c.mean for c in same), **_STRENGTH)
+    for name, style in _LINES.items():
+        place.plot(values, _positive(getattr(cell, name) for cell in top), **style)
+    low, median, high = (
+        _positive(np.quantile(cell.risks, share) for cell in top) for share in _QUANTILES
+    )
+    place.fill_between(values, low, high, **_BAND)
+    place.plot(values, median, **_MEDIAN)
+    label = "mean, worst strength" if several else "mean"
+    place.plot(values, _positive(cell.mean for cell in top), label=label, **_MEAN)
+    place.set_xscale("log")
+    place.set_yscale("log")
+    place.xaxis.set_major_locator(FixedLocator(values[:: -(-len(values) // _MAX_TICKS)]))
+    place.xaxis.set_minor_locator(NullLocator())
+    place.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+    others = (f"{SYMBOLS[o]} = {number(getattr(top[0], o))}" for o in AXES if o != axis)
+    place.set_xlabel(f"{SYMBOLS[axis]}   ({', '.join(others)})")
+    return top
+
+
+def _headline(place: Axes, judged: Sequence[Verdict], axis: str, family: str) -> None:
+    """What is concluded: a slope from this panel, else at its family's name how the bound fares."""
+    slope = next((v for v in judged if v.axis == axis), None)
+    bound = next((v for v in judged if v.check == "bound"), None)
+    lines: list[tuple[str, dict[str, Any]]] = []
+    if family:
+        lines.append((family, {"fontweight": "bold"}))
+    if slope is not None:
+        interval = f"[{signed(slope.lower)}, {signed(slope.upper)}]"
+        known = math.isfinite(slope.estimate)
+        lines.append((f"slope {signed(slope.estimate)}  {interval}" if known else "slope", {}))
+        text = f"theorem {signed(slope.target, digits=None)}: {slope.outcome}"
+        lines.append((text, {"color": _COLOURS[slope.outcome]}))
+    elif family and bound is not None:
+        ratio = f"mean / bound ≤ {bound.estimate:.2g}" if math.isfinite(bound.estimate) else "bound"
+        lines.append((f"{ratio}: {bound.outcome}", {"color": _COLOURS[bound.outcome]}))
+    for height, (text, style) in enumerate(reversed(lines)):
+        style |= {"xycoords": "axes fraction", "textcoords": "offset points"}
+        place.annotate(text, (0.0, 1.0), (0.0, 4.0 + 11.0 * height), **style)
+
+
+def _scale_risk(row: Mapping[Axes, Sequence[Measured]]) -> None:
+    """One vertical scale a row. A non-private twin far below the rest is told, not drawn."""
+    cells = [cell for top in row.values() for cell in top]
+    spread = (np.quantile(cell.risks, share) for cell in cells for share in _QUANTILES)
+    marks = (v for c in cells for v in (c.mean, c.upper, c.lower, c.start_risk))
+    drawn = _positive((*spread, *marks))
+    if np.isnan(drawn).all():
+        return
+    low, high = float(np.nanmin(drawn)), float(np.nanmax(drawn))
+    twin = _positive(cell.nonprivate_risk for cell in cells)
+    low = float(np.min(twin, initial=low, where=twin > low / _REACH))
+    for place, top in row.items():
+        twin = np.array([cell.nonprivate_risk for cell in top])
+        if not (twin >= low).any():
+            text = f"↓ non-private: at most {max(twin.max(), 0.0):.0e}"
+            place.text(0.02, 0.03, text, transform=place.transAxes, color=PURPLE, fontsize=7.0)
+    first = next(iter(row))
+    first.set_ylim(low / 1.5, high * 1.5)
+    subs = (1.0, 2.0, 5.0) if high < 30.0 * low else (1.0,)
+    first.yaxis.set_major_locator(LogLocator(subs=subs, numticks=12))
+    first.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+    first.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _frame(figure: Figure, cells: Sequence[Measured]) -> None:
+    first, families = cells[0], sorted({cell.family for cell in cells})
+    where = f" on {families[0]}" if len(families) == 1 else ""
+    sizes = {cell.risks.size for cell in cells}
+    runs = f"{min(sizes)}" if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)}"
+    figure.suptitle(
+        f"Excess risk of {first.algorithm}{where}, {runs} runs a point",
+        x=0.008,
+        ha="left",
+        fontsize=9.5,
+        fontweight="bold",
+    )
+    entries = {
+        label: handle
+        for place in figure.axes
+        for handle, label in zip(*place.get_legend_handles_labels(), strict=True)
+    }
+    order = (_MEAN, _BAND, _MEDIAN, _STRENGTH, *_LINES.values())
+    labels = [lab for lab in entries if lab.startswith("mean") and lab != _STRENGTH["label"]]
+    labels += [style["label"] for style in order if style.get("label") in entries]
+    figure.legend(
+        [entries[label] for label in labels],
+        labels,
+        loc="outside lower left",
+        ncols=4,
+    )
+
+
+def _positive(values: Iterable[float]) -> npt.NDArray[np.float64]:
+    """The values a logarithmic scale can show; NaN for the others."""
+    found = np.array(list(values), dtype=np.float64)
+    return np.where(np.isfinite(found) & (found > 0.0), found, np.nan)

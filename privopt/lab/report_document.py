@@ -1,0 +1,253 @@
+"""What a report says, before it is Markdown or HTML."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from privopt.lab.figure_style import number, signed
+from privopt.lab.figures import SYMBOLS
+from privopt.lab.measured import AXES, Measured, grouped, measured, worst
+from privopt.lab.records import about
+from privopt.lab.verdict import ALPHA, RESOLUTION, Outcome, Verdict
+
+__all__ = [
+    "GUIDE", "TITLE", "Document", "Mark", "Picture", "Section", "Table", "document", "section",
+]  # fmt: skip
+
+TITLE = "Measured against the theorem"
+
+GUIDE = (
+    "*Bound*: in every cell the mean excess risk, its certified error included, lies below the "
+    "theorem's upper bound; shown is the largest ratio of mean to bound. "
+    "*Slope*: on the family of problems where the theorem is tight, the exponent of the mean "
+    "excess risk (at the worst strength of the family) in n, d or ε, with an interval that must "
+    f"contain the theorem's exponent and exclude every exponent {RESOLUTION:g} away. "
+    f"In each experiment a true theorem is refuted with probability at most {ALPHA:.0%} for its "
+    "bounds and as much for its slopes. What is neither is undecided."
+)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """An outcome, and what led to it."""
+
+    outcome: Outcome
+    text: str = ""
+
+
+Entry = str | Mark
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of entries under a head."""
+
+    caption: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[Entry, ...], ...]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure: its path without suffix, relative to the results folder, and its text."""
+
+    stem: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """One experiment."""
+
+    name: str
+    title: str
+    description: str
+    verdicts: tuple[Verdict, ...]
+    pictures: tuple[Picture, ...]
+    tables: tuple[Table, ...]
+    facts: Mapping[str, str]
+    environment: Mapping[str, str]
+    timings: str
+
+
+@dataclass(frozen=True)
+class Document:
+    """The whole report."""
+
+    summary: str
+    headline: Table
+    sections: tuple[Section, ...]
+
+
+def document(sections: Sequence[Section]) -> Document:
+    """The report on these experiments."""
+    judged = [verdict for part in sections for verdict in part.verdicts]
+    counts = {outcome: sum(v.outcome is outcome for v in judged) for outcome in Outcome}
+    summary = f"Of {len(judged)} verdicts {counts[Outcome.HOLDS]} hold" + "".join(
+        f", {count} {'is' if count == 1 else 'are'} {outcome}"
+        for outcome, count in counts.items()
+        if outcome is not Outcome.HOLDS
+    )
+    return Document(summary, _headline(judged), tuple(sections))
+
+
+def section(
+    table: pa.Table,
+    judged: Sequence[Verdict],
+    figures: Sequence[Path],
+    timings: Mapping[str, Any],
+) -> Section:
+    """The report on one experiment.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    judged : sequence of Verdict
+        ``verdicts(table)``.
+    figures : sequence of Path
+        ``figures(table, folder)``.
+    timings : mapping
+        As in ``timings.json``; may be empty.
+    """
+    told, cells, row = about(table), measured(table), table.slice(0, 1).to_pylist()[0]
+    name = told["name"]
+    return Section(
+        name=name,
+        title=told["title"],
+        description=told["description"],
+        verdicts=tuple(judged),
+        pictures=tuple(
+            Picture(f"{name}/{path.stem}", f"Excess risk of {path.stem} along the swept axes")
+            for path in figures
+            if path.suffix == ".svg"
+        ),
+        tables=(_verdict_table(judged), _ratio_table(cells), _plan_table(table)),
+        facts=_facts(told, cells),
+        environment={**json.loads(row["environment"]), "code": row["code"][:16]},
+        timings=_timings(timings),
+    )
+
+
+def _headline(judged: Sequence[Verdict]) -> Table:
+    axes = [axis for axis in AXES if any(v.axis == axis for v in judged)]
+    rows: list[tuple[Entry, ...]] = []
+    for (experiment, *pair), group in grouped(
+        judged, lambda v: (v.experiment, v.algorithm, v.family)
+    ).items():
+        by_check = {v.axis or v.check: v for v in group}
+        marks = (
+            Mark(by_check[c].outcome, _short(by_check[c])) if c in by_check else ""
+            for c in ("bound", *axes)
+        )
+        rows.append((experiment, *pair, *marks))
+    slopes = (f"slope in {SYMBOLS[axis]}" for axis in axes)
+    head = ("experiment", "algorithm", "family", "mean / bound", *slopes)
+    return Table("Every verdict", head, tuple(rows))
+
+
+def _verdict_table(judged: Sequence[Verdict]) -> Table:
+    rows = tuple(
+        (
+            v.algorithm,
+            v.family,
+            "mean / bound" if v.axis is None else f"slope in {SYMBOLS[v.axis]}",
+            f"{_short(v)} {_interval(v)}".strip(),
+            f"≤ {v.target:g}" if v.axis is None else signed(v.target, None),
+            Mark(v.outcome),
+            v.detail,
+        )
+        for v in judged
+    )
+    head = ("algorithm", "family", "check", "measured", "theorem", "verdict", "detail")
+    return Table("Verdicts", head, rows)
+
+
+def _ratio_table(cells: Sequence[Measured]) -> Table:
+    """How much room the bounds leave at each setting's worst strength."""
+    rows = []
+    for (algorithm, family), group in grouped(cells, lambda c: (c.algorithm, c.family)).items():
+        top = [worst(same) for same in grouped(group, lambda c: c.setting).values()]
+        ratios = (
+            [c.mean / bound for c in top if (bound := getattr(c, name)) > 0.0]
+            for name in ("upper", "lower", "start_risk")
+        )
+        rows.append((algorithm, family, *(_range(found) for found in ratios)))
+    against = ("upper bound", "lower bound", "zero predictor")
+    head = ("algorithm", "family", *(f"mean / {name}" for name in against))
+    return Table("Measured constants, smallest to largest over the settings", head, tuple(rows))
+
+
+def _plan_table(table: pa.Table) -> Table:
+    rows: dict[str, tuple[str, ...]] = {}
+    columns = ("algorithm", "plan")
+    for row in table.select(columns).group_by(list(columns)).aggregate([]).to_pylist():
+        plan = json.loads(row["plan"])
+        rate, choices = plan.get("rate", {}), plan.get("choices", {})
+        chosen = ", ".join(f"{name}={value}" for name, value in choices.items()) or "theory's"
+        said = (rate.get("theorem", ""), rate.get("regime", ""), rate.get("source", ""))
+        rows.setdefault(row["algorithm"], (row["algorithm"], *said, chosen))
+    head = ("algorithm", "theorem", "regime", "source", "choices")
+    return Table("Theorems and plans", head, tuple(rows[name] for name in sorted(rows)))
+
+
+def _facts(told: Mapping[str, Any], cells: Sequence[Measured]) -> dict[str, str]:
+    facts = {}
+    for axis in AXES:
+        swept = sorted({getattr(cell, axis) for cell in cells if axis in cell.axes})
+        if swept:
+            facts[f"{SYMBOLS[axis]} swept over"] = ", ".join(map(number, swept))
+    base = {axis: {getattr(c, axis) for c in cells if axis not in c.axes} for axis in AXES}
+    facts["elsewhere"] = ", ".join(
+        f"{SYMBOLS[axis]} = {_listed(values)}" for axis, values in base.items() if values
+    )
+    facts["δ"] = _listed({cell.delta for cell in cells})
+    facts["relation"] = ", ".join(sorted({cell.relation for cell in cells}))
+    facts["strengths"] = ", ".join(number(s) for s in sorted({cell.strength for cell in cells}))
+    facts["replicates"] = f"{told['replicates']} in each of {len(cells)} cells"
+    facts["seed"] = str(told["root_seed"])
+    profile = told["profile"]
+    command = f"privopt run {told['name']} --profile {profile} --seed {told['root_seed']}"
+    return {key: value for key, value in facts.items() if value} | {"command": command}
+
+
+def _timings(timings: Mapping[str, Any]) -> str:
+    if not {"run_seconds", "compile_seconds", "cells", "reused"} <= timings.keys():
+        return ""
+    return (
+        f"{timings['run_seconds']:.1f} s running and {timings['compile_seconds']:.1f} s compiling "
+        f"for {timings['cells']} cells ({timings['reused']} reused)"
+    )
+
+
+def _short(verdict: Verdict) -> str:
+    if not math.isfinite(verdict.estimate):
+        return "–"
+    return f"{verdict.estimate:.2g}" if verdict.axis is None else signed(verdict.estimate)
+
+
+def _interval(verdict: Verdict) -> str:
+    if not math.isfinite(verdict.estimate):
+        return ""
+    if verdict.axis is None:
+        return f"[{verdict.lower:.2g}, {verdict.upper:.2g}]"
+    return f"[{signed(verdict.lower)}, {signed(verdict.upper)}]"
+
+
+def _range(values: Sequence[float]) -> str:
+    if not values:
+        return "–"
+    low, high = f"{min(values):.2g}", f"{max(values):.2g}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _listed(values: set[Any]) -> str:
+    if len(values) > 6:
+        return f"{min(values):.3g} to {max(values):.3g}"
+    return ", ".join(f"{v:.3g}" if isinstance(v, float) else number(v) for v in sorted(values))

@@ -1,0 +1,230 @@
+"""Verdicts: does what was measured agree with the theorem, at a stated chance of being wrong?
+
+*bound*, one-sided, on every problem: the mean excess risk of each cell against ``rate.upper``.
+*slope*, on the hard family where the rate is tight: the regression of ``log max_strength mean``
+on the log of a swept axis, against ``rate.exponents``.
+
+A true theorem is refuted in an experiment with probability at most ``ALPHA`` by its slopes and at
+most ``ALPHA`` by its bounds: intervals are simultaneous (Bonferroni). ``holds`` asks for more than
+not being refuted: a slope's interval must also exclude exponents ``RESOLUTION`` away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import pyarrow as pa
+
+from privopt.lab.measured import AXES, Measured, along, grouped, measured, worst
+from privopt.lab.records import about
+from privopt.lab.verdict_interval import UNKNOWN, Estimate, mean_interval, slope_interval
+
+__all__ = ["ALPHA", "MIN_REPLICATES", "RESOLUTION", "Outcome", "Verdict", "verdicts"]
+
+ALPHA = 0.01
+"""Chance that a true theorem is refuted, per experiment and kind of check."""
+
+RESOLUTION = 0.15
+"""A slope that holds excludes every exponent this far from the theorem's."""
+
+MIN_REPLICATES = 10
+"""With fewer replicates in a cell, nothing is decided about a slope."""
+
+_CHECKS = ("bound", "slope")
+
+_MIN_VALUES = 3
+_GAP_SHARE = 0.01
+_RATIO_DRIFT = 1e-3
+_ROUNDING = 1e-9
+
+
+class Outcome(StrEnum):
+    """What a check concludes."""
+
+    HOLDS = "holds"
+    REFUTED = "refuted"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One theorem checked on one family.
+
+    Attributes
+    ----------
+    check : str
+        ``"bound"`` or ``"slope"``.
+    axis : str or None
+        The swept axis of a slope.
+    estimate, lower, upper : float
+        Slope: the measured exponent and its interval. Bound: the largest ratio of mean excess
+        risk to upper bound over the cells, and its interval. NaN where nothing can be said.
+    target : float
+        Slope: the theorem's exponent. Bound: 1, not to be exceeded.
+    detail : str
+        Where, and if not ``holds``, why.
+    """
+
+    experiment: str
+    algorithm: str
+    family: str
+    check: str
+    axis: str | None
+    outcome: Outcome
+    estimate: float
+    lower: float
+    upper: float
+    target: float
+    detail: str
+
+
+def verdicts(table: pa.Table) -> list[Verdict]:
+    """Every verdict a results table supports; a function of its rows, not of their order.
+
+    Each (algorithm, family) gets a bound; where the family is the one its rate is tight on, also
+    a slope for each swept axis that the rate has an exponent for. An experiment that asks for one
+    kind of check only gets that kind.
+
+    Raises
+    ------
+    ValueError
+        If the table lacks columns or repeats a replicate.
+    """
+    checks = about(table).get("checks", _CHECKS) if table.schema.metadata else _CHECKS
+    found = []
+    for cells in grouped(measured(table), lambda cell: cell.experiment).values():
+        pairs = grouped(cells, lambda cell: (cell.algorithm, cell.family)).values()
+        slopes = sum(len(_slope_axes(pair)) for pair in pairs)
+        for pair in pairs:
+            if "bound" in checks:
+                found.append(_bound(pair, ALPHA / len(cells)))
+            if "slope" in checks:
+                found += [_slope(pair, axis, ALPHA / slopes) for axis in _slope_axes(pair)]
+    return found
+
+
+def _slope_axes(cells: Sequence[Measured]) -> list[str]:
+    if cells[0].family != cells[0].tight_on:
+        return []
+    swept = frozenset[str]().union(*(cell.axes for cell in cells))
+    return [axis for axis in AXES if axis in swept and axis in cells[0].exponents]
+
+
+def _bound(cells: Sequence[Measured], alpha: float) -> Verdict:
+    """``mean + gap <= upper`` in every cell, by limits that err with ``alpha`` in each."""
+    severity = (Outcome.REFUTED, Outcome.UNDECIDED, Outcome.HOLDS)
+    judged = [(*_bound_of_cell(cell, alpha), cell) for cell in cells]
+    outcome, why, ratio, cell = min(
+        judged, key=lambda item: (severity.index(item[0]), -np.nan_to_num(item[2].value))
+    )
+    return _verdict(cell, "bound", None, outcome, ratio, 1.0, f"{why}: {_place(cell)}")
+
+
+def _bound_of_cell(cell: Measured, alpha: float) -> tuple[Outcome, str, Estimate]:
+    if not np.isfinite(cell.risks).all():
+        return Outcome.REFUTED, "risk not finite", UNKNOWN
+    if not math.isfinite(cell.upper):
+        return Outcome.UNDECIDED, "no bound claimed", UNKNOWN
+    mean = mean_interval(cell.risks, alpha)
+    ratio = mean.scaled(1.0 / cell.upper) if cell.upper > 0.0 else UNKNOWN
+    if mean.lower > cell.upper:
+        return Outcome.REFUTED, "mean above the bound", ratio
+    if mean.upper + cell.gap <= cell.upper:
+        return Outcome.HOLDS, "largest mean/bound", ratio
+    if mean.upper <= cell.upper:
+        return Outcome.UNDECIDED, f"certified gap too large ({cell.gap:.2g})", ratio
+    return Outcome.UNDECIDED, "interval reaches across the bound", ratio
+
+
+def _slope(cells: Sequence[Measured], axis: str, alpha: float) -> Verdict:
+    """The exponent along ``axis`` by an interval that misses with probability ``alpha``."""
+    groups = along(cells, axis)
+    serving = [cell for group in groups.values() for cell in group]
+    target = cells[0].exponents[axis]
+    for cell in serving:
+        if not np.isfinite(cell.risks).all():
+            why = f"risk not finite: {_place(cell)}"
+            return _verdict(cell, "slope", axis, Outcome.REFUTED, UNKNOWN, target, why)
+    obstacle = _obstacle(groups, axis)
+    if obstacle:
+        return _verdict(cells[0], "slope", axis, Outcome.UNDECIDED, UNKNOWN, target, obstacle)
+    slope = slope_interval(
+        list(groups),
+        [[cell.risks for cell in group] for group in groups.values()],
+        alpha,
+        _seed(cells[0], axis),
+    )
+    outcome, why = _compare(slope, target)
+    span = f"{len(groups)} values, {axis} {min(groups):g} to {max(groups):g}"
+    return _verdict(cells[0], "slope", axis, outcome, slope, target, f"{why}{span}")
+
+
+def _compare(slope: Estimate, target: float) -> tuple[Outcome, str]:
+    if not slope.lower - _ROUNDING <= target <= slope.upper + _ROUNDING:
+        return Outcome.REFUTED, "interval excludes the theorem's exponent: "
+    if target - RESOLUTION < slope.lower and slope.upper < target + RESOLUTION:
+        return Outcome.HOLDS, ""
+    return Outcome.UNDECIDED, f"interval does not exclude {target:g} ± {RESOLUTION:g}: "
+
+
+def _obstacle(groups: Mapping[float, Sequence[Measured]], axis: str) -> str:
+    """What keeps a slope from being read off these cells; empty if nothing does."""
+    serving = [cell for group in groups.values() for cell in group]
+    if len(groups) < _MIN_VALUES:
+        return f"{len(groups)} values of {axis}, {_MIN_VALUES} needed"
+    fewest = min(cell.risks.size for cell in serving)
+    if fewest < MIN_REPLICATES:
+        return f"{fewest} replicates, {MIN_REPLICATES} needed"
+    if len({cell.exponents.get(axis) for cell in serving}) > 1:
+        return f"the theorem's exponent changes along {axis}"
+    ratios = [cell.epsilon / cell.mu if cell.mu else math.inf for cell in serving]
+    if min(ratios) < math.inf and max(ratios) > (1.0 + _RATIO_DRIFT) * min(ratios):
+        return f"epsilon/mu changes along {axis}, from {min(ratios):.3g} to {max(ratios):.3g}"
+    for group in groups.values():
+        top, gap = worst(group), max(cell.gap for cell in group)
+        if not top.mean > 0.0:
+            return f"mean risk not positive: {_place(top)}"
+        if not gap <= _GAP_SHARE * top.mean:
+            share = gap / top.mean
+            return f"certified gap too large ({share:.2g} of the mean risk): {_place(top)}"
+    return ""
+
+
+def _verdict(
+    cell: Measured,
+    check: str,
+    axis: str | None,
+    outcome: Outcome,
+    estimate: Estimate,
+    target: float,
+    detail: str,
+) -> Verdict:
+    return Verdict(
+        experiment=cell.experiment,
+        algorithm=cell.algorithm,
+        family=cell.family,
+        check=check,
+        axis=axis,
+        outcome=outcome,
+        estimate=estimate.value,
+        lower=estimate.lower,
+        upper=estimate.upper,
+        target=target,
+        detail=detail,
+    )
+
+
+def _place(cell: Measured) -> str:
+    strength = "" if cell.strength == 1.0 else f", strength={cell.strength:g}"
+    return f"n={cell.n}, dim={cell.dim}, epsilon={cell.epsilon:g}{strength}"
+
+
+def _seed(cell: Measured, axis: str) -> list[int]:
+    name = f"{cell.root_seed} {cell.experiment} {cell.algorithm} {cell.family} {axis}"
+    digest = hashlib.sha256(name.encode()).digest()
+    return [int.from_bytes(digest[i : i + 4], "big") for i in range(0, 32, 4)]
