@@ -41,9 +41,14 @@ class NormLaplaceMechanism(NamedTuple):
 
     @classmethod
     def calibrated(cls, query: BoundedQuery, budget: Budget) -> NormLaplaceMechanism:
-        """The least noise with which one release stays within ``budget.epsilon``."""
+        """The least noise with which one release stays within ``budget.epsilon``.
+
+        A hair more than that: the event's probability, a float64 next to 1/2, resolves epsilon
+        to ``2^-50`` and is rounded to the safe side.
+        """
         contribution = query.sensitivity(budget.relation) / budget.relation.multiple
-        return cls(query, round_up(pure_noise_multiplier(budget) * contribution))
+        margin = 1.0 + 1e-11 + 2.0**-49 / budget.epsilon
+        return cls(query, round_up(pure_noise_multiplier(budget) * contribution * margin))
 
     def event(self, relation: Relation) -> DpEvent:
         """What one release does to privacy."""

@@ -1,0 +1,38 @@
+"""The notebooks run from top to bottom, at sizes small enough for a test.
+
+A cell tagged ``parameters`` holds the sizes; here they are replaced.
+"""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+FOLDER = Path(__file__).parents[1] / "notebooks"
+SMALL = {
+    "00_quickstart.ipynb": "n, dim, replicates = 200, 4, 8\nepsilons = [0.5, 2.0]",
+}
+
+
+def test_every_notebook_is_here():
+    assert {path.name for path in FOLDER.glob("*.ipynb")} == set(SMALL)
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_runs(name):
+    notebook = nbformat.read(FOLDER / name, as_version=4)
+    tagged = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", ())]
+    assert len(tagged) == 1
+    tagged[0].source = SMALL[name]
+    NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_is_committed_executed_and_small(name):
+    notebook = nbformat.read(FOLDER / name, as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    assert not any(o.output_type == "error" for cell in code for o in cell.outputs)
+    assert any("image/png" in o.get("data", {}) for cell in code for o in cell.outputs)
+    assert (FOLDER / name).stat().st_size < 500_000
