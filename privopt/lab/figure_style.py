@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +10,7 @@ from matplotlib.figure import Figure
 
 from privopt.lab.folder import write_file
 
-__all__ = [
-    "BLUE",
-    "GREEN",
-    "GREY",
-    "INK",
-    "ORANGE",
-    "PAPER",
-    "PURPLE",
-    "STYLE",
-    "number",
-    "save",
-    "signed",
-]
+__all__ = ["BLUE", "GREEN", "GREY", "ORANGE", "PAPER", "PURPLE", "STYLE", "save"]
 
 PAPER, INK, GREY, GRID = "#ffffff", "#1f2328", "#6a737d", "#e1e4e8"
 BLUE, ORANGE, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#aa4499"  # after Okabe and Ito
@@ -77,21 +64,6 @@ STYLE: Any = {
 }
 
 _DOTS_PER_INCH = 110
-
-
-def number(value: float) -> str:
-    """A tick label without powers of ten: ``16,384``, ``0.25``, ``∞``."""
-    if math.isinf(value):
-        return "∞" if value > 0.0 else "−∞"
-    if value >= 1000 and value == round(value):
-        return f"{value:,.0f}"
-    return f"{value:.10f}".rstrip("0").rstrip(".") if abs(value) < 1e-3 else f"{value:g}"
-
-
-def signed(value: float, digits: int | None = 2) -> str:
-    """A number with a true minus; all its digits for ``None``: ``−0.98``, ``0.5``."""
-    text = f"{value:g}" if digits is None else f"{value:.{digits}f}"
-    return text.replace("-", "−") if float(text) != 0.0 else text.lstrip("-")
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from privopt.lab.figure_style import (
@@ -23,16 +23,13 @@ from privopt.lab.figure_style import (
     PAPER,
     PURPLE,
     STYLE,
-    number,
     save,
-    signed,
 )
+from privopt.lab.figure_text import SYMBOLS, estimate, number, signed
 from privopt.lab.measured import AXES, Measured, along, grouped, measured, worst
 from privopt.lab.verdict import Outcome, Verdict, verdicts
 
-__all__ = ["SYMBOLS", "figures"]
-
-SYMBOLS = {"n": "n", "dim": "d", "epsilon": "ε"}
+__all__ = ["figures"]
 
 _COLUMNS = 3
 _QUANTILES = (0.1, 0.5, 0.9)
@@ -44,6 +41,7 @@ _LINES: dict[str, dict[str, Any]] = {
     "lower": {"label": "lower bound", "color": GREEN, "lw": 1.0},
     "nonprivate_risk": {"label": "non-private", "color": PURPLE, "lw": 1.1, "ls": (0, (1, 1.5))},
 }
+_BASELINES = ("start_risk", "nonprivate_risk")
 _STRENGTH: dict[str, Any] = {"label": "mean, each strength", "color": BLUE, "lw": 0.7, "alpha": 0.5}
 _MEDIAN: dict[str, Any] = {"label": "median", "color": BLUE, "lw": 0.9, "ls": (0, (4, 2))}
 _BAND: dict[str, Any] = {"label": "10–90% of runs", "color": BLUE, "alpha": 0.18, "lw": 0}
@@ -145,41 +143,52 @@ def _headline(place: Axes, judged: Sequence[Verdict], axis: str, family: str) ->
     if family:
         lines.append((family, {"fontweight": "bold"}))
     if slope is not None:
-        interval = f"[{signed(slope.lower)}, {signed(slope.upper)}]"
-        known = math.isfinite(slope.estimate)
-        lines.append((f"slope {signed(slope.estimate)}  {interval}" if known else "slope", {}))
-        text = f"theorem {signed(slope.target, digits=None)}: {slope.outcome}"
+        lines.append((f"slope {'  '.join(estimate(slope))}", {}))
+        text = f"theorem {signed(slope.target)}: {slope.outcome}"
         lines.append((text, {"color": _COLOURS[slope.outcome]}))
     elif family and bound is not None:
-        ratio = f"mean / bound ≤ {bound.estimate:.2g}" if math.isfinite(bound.estimate) else "bound"
-        lines.append((f"{ratio}: {bound.outcome}", {"color": _COLOURS[bound.outcome]}))
+        text = f"largest mean / bound {estimate(bound)[0]}: {bound.outcome}"
+        lines.append((text, {"color": _COLOURS[bound.outcome]}))
     for height, (text, style) in enumerate(reversed(lines)):
         style |= {"xycoords": "axes fraction", "textcoords": "offset points"}
         place.annotate(text, (0.0, 1.0), (0.0, 4.0 + 11.0 * height), **style)
 
 
 def _scale_risk(row: Mapping[Axes, Sequence[Measured]]) -> None:
-    """One vertical scale a row. A non-private twin far below the rest is told, not drawn."""
+    """One vertical scale a row. Baselines far below the rest are told, not drawn."""
     cells = [cell for top in row.values() for cell in top]
     spread = (np.quantile(cell.risks, share) for cell in cells for share in _QUANTILES)
-    marks = (v for c in cells for v in (c.mean, c.upper, c.lower, c.start_risk))
-    drawn = _positive((*spread, *marks))
+    drawn = _positive((*spread, *(v for c in cells for v in (c.mean, c.upper, c.lower))))
     if np.isnan(drawn).all():
         return
     low, high = float(np.nanmin(drawn)), float(np.nanmax(drawn))
-    twin = _positive(cell.nonprivate_risk for cell in cells)
-    low = float(np.min(twin, initial=low, where=twin > low / _REACH))
+    baselines = _positive(getattr(cell, name) for cell in cells for name in _BASELINES)
+    low = float(np.min(baselines, initial=low, where=baselines > low / _REACH))
+    high = float(np.max(baselines, initial=high, where=np.isfinite(baselines)))
     for place, top in row.items():
-        twin = np.array([cell.nonprivate_risk for cell in top])
-        if not (twin >= low).any():
-            text = f"↓ non-private: at most {max(twin.max(), 0.0):.0e}"
-            place.text(0.02, 0.03, text, transform=place.transAxes, color=PURPLE, fontsize=7.0)
+        _tell_below(place, top, low)
     first = next(iter(row))
     first.set_ylim(low / 1.5, high * 1.5)
     subs = (1.0, 2.0, 5.0) if high < 30.0 * low else (1.0,)
     first.yaxis.set_major_locator(LogLocator(subs=subs, numticks=12))
     first.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
     first.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _tell_below(place: Axes, top: Sequence[Measured], low: float) -> None:
+    """Name the baselines that lie below the scale all along, with their largest value."""
+    told = []
+    for name in _BASELINES:
+        largest = max(getattr(cell, name) for cell in top)
+        if largest < low:
+            label = _LINES[name]["label"]
+            told.append(f"{label} 0" if largest <= 0.0 else f"{label} ≤ {largest:.0e}")
+            for line in place.get_lines():
+                if line.get_label() == label:
+                    line.remove()
+    if told:
+        text = f"↓ {', '.join(told)}"
+        place.text(0.03, 0.03, text, transform=place.transAxes, color=GREY, fontsize=7.0)
 
 
 def _frame(figure: Figure, cells: Sequence[Measured]) -> None:
@@ -198,6 +207,7 @@ def _frame(figure: Figure, cells: Sequence[Measured]) -> None:
         label: handle
         for place in figure.axes
         for handle, label in zip(*place.get_legend_handles_labels(), strict=True)
+        if not (isinstance(handle, Line2D) and np.isnan(handle.get_ydata(orig=True)).all())
     }
     order = (_MEAN, _BAND, _MEDIAN, _STRENGTH, *_LINES.values())
     labels = [lab for lab in entries if lab.startswith("mean") and lab != _STRENGTH["label"]]
@@ -206,7 +216,7 @@ def _frame(figure: Figure, cells: Sequence[Measured]) -> None:
         [entries[label] for label in labels],
         labels,
         loc="outside lower left",
-        ncols=4,
+        ncols=len(labels) if len(labels) <= 5 else 4,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from privopt.lab.figure_style import number, signed
-from privopt.lab.figures import SYMBOLS
+from privopt.lab.figure_text import SYMBOLS, estimate, number, signed
 from privopt.lab.measured import AXES, Measured, grouped, measured, worst
 from privopt.lab.records import about
 from privopt.lab.verdict import ALPHA, RESOLUTION, Outcome, Verdict
@@ -30,7 +28,8 @@ GUIDE = (
     "excess risk (at the worst strength of the family) in n, d or ε, with an interval that must "
     f"contain the theorem's exponent and exclude every exponent {RESOLUTION:g} away. "
     f"In each experiment a true theorem is refuted with probability at most {ALPHA:.0%} for its "
-    "bounds and as much for its slopes. What is neither is undecided."
+    "bounds and as much for its slopes. What is neither is undecided. The *lower bound* says what "
+    "no algorithm beats on every problem of the class; on a given one it may well be beaten."
 )
 
 
@@ -143,7 +142,7 @@ def _headline(judged: Sequence[Verdict]) -> Table:
     ).items():
         by_check = {v.axis or v.check: v for v in group}
         marks = (
-            Mark(by_check[c].outcome, _short(by_check[c])) if c in by_check else ""
+            Mark(by_check[c].outcome, estimate(by_check[c], 2)[0]) if c in by_check else ""
             for c in ("bound", *axes)
         )
         rows.append((experiment, *pair, *marks))
@@ -157,9 +156,9 @@ def _verdict_table(judged: Sequence[Verdict]) -> Table:
         (
             v.algorithm,
             v.family,
-            "mean / bound" if v.axis is None else f"slope in {SYMBOLS[v.axis]}",
-            f"{_short(v)} {_interval(v)}".strip(),
-            f"≤ {v.target:g}" if v.axis is None else signed(v.target, None),
+            _unbroken("mean / bound" if v.axis is None else f"slope in {SYMBOLS[v.axis]}"),
+            _unbroken(" ".join(estimate(v)).strip()),
+            f"≤ {v.target:g}" if v.axis is None else signed(v.target),
             Mark(v.outcome),
             v.detail,
         )
@@ -226,25 +225,15 @@ def _timings(timings: Mapping[str, Any]) -> str:
     )
 
 
-def _short(verdict: Verdict) -> str:
-    if not math.isfinite(verdict.estimate):
-        return "–"
-    return f"{verdict.estimate:.2g}" if verdict.axis is None else signed(verdict.estimate)
-
-
-def _interval(verdict: Verdict) -> str:
-    if not math.isfinite(verdict.estimate):
-        return ""
-    if verdict.axis is None:
-        return f"[{verdict.lower:.2g}, {verdict.upper:.2g}]"
-    return f"[{signed(verdict.lower)}, {signed(verdict.upper)}]"
+def _unbroken(text: str) -> str:
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _range(values: Sequence[float]) -> str:
     if not values:
         return "–"
     low, high = f"{min(values):.2g}", f"{max(values):.2g}"
-    return low if low == high else f"{low} to {high}"
+    return low if low == high else _unbroken(f"{low} to {high}")
 
 
 def _listed(values: set[Any]) -> str:

@@ -1,0 +1,220 @@
+"""Figures and report: made from tables alone, the same to the byte, and what they must say."""
+
+import math
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pyarrow as pa
+import pytest
+
+from privopt.lab.figure_text import number, signed
+from privopt.lab.figures import figures
+from privopt.lab.folder import ResultsError, open_results
+from privopt.lab.records import COLUMNS, about, write_table, write_timings
+from privopt.lab.report import write_report
+from privopt.lab.verdict import verdicts
+
+SMALL = {"axes": {"n": (500, 1000, 2000), "dim": (8, 16, 32)}, "replicates": 12, "spread": 0.1}
+REAL = {"axes": {"n": (500, 1000, 2000)}, "replicates": 10, "checks": ("bound",)}
+TIMINGS = {"run_seconds": 12.34, "compile_seconds": 5.67, "cells": 15, "reused": 2}
+
+
+def keep(results, table):
+    told = about(table)
+    folder = results / told["name"]
+    folder.mkdir(exist_ok=True)
+    write_table(folder / "table.parquet", table, told)
+    write_timings(folder, TIMINGS)
+
+
+def contents(folder):
+    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.fixture(scope="module")
+def results(synthetic, tmp_path_factory):
+    """A results folder with three experiments of which one is refuted, and its report."""
+    folder = open_results(tmp_path_factory.mktemp("results") / "results")
+    keep(folder, synthetic(**SMALL, experiment="true"))
+    keep(folder, synthetic(**SMALL, experiment="wrong", true={"n": -0.5, "dim": 0.5}))
+    real = {**REAL, "families": ("a9a", "digits"), "tight_on": None}
+    parts = [synthetic(**real, experiment="real", algorithm=name) for name in ("dp_gd", "other")]
+    keep(folder, pa.concat_tables(parts))
+    assert write_report(folder) == folder / "index.html"
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(results):
+    return (results / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def readme(results):
+    return (results / "README.md").read_text(encoding="utf-8")
+
+
+class Reader(HTMLParser):
+    """Collects tags, ids and links; fails on tags that do not match."""
+
+    VOID = ("meta", "img", "br", "link")
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.ids, self.links, self.text = [], [], [], [], []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self.tags.append(tag)
+        self.ids += [found["id"]] if "id" in found else []
+        self.links += [found[name] for name in ("href", "src") if name in found]
+        if tag == "img":
+            assert found["alt"]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+def test_one_figure_an_algorithm_as_svg_and_png(results):
+    made = {str(path) for path in contents(results) if path.suffix in (".svg", ".png")}
+    stems = ("real/dp_gd", "real/other", "true/dp_gd", "wrong/dp_gd")
+    assert made == {f"{stem}{suffix}" for stem in stems for suffix in (".svg", ".png")}
+    for name in made:
+        data = (results / name).read_bytes()
+        if name.endswith(".svg"):
+            ElementTree.fromstring(data)
+            assert b"prefers-color-scheme:dark" in data
+        else:
+            width = int.from_bytes(data[16:20], "big")
+            assert 880 <= width <= 920
+            assert b"matplotlib" not in data
+
+
+def test_figures_are_the_same_to_the_byte(synthetic, tmp_path):
+    table = synthetic(**SMALL)
+    first = figures(table, tmp_path / "a")
+    second = figures(table, tmp_path / "b", verdicts(table))
+    assert [path.name for path in first] == ["dp_gd.svg", "dp_gd.png"]
+    for a, b in zip(first, second, strict=True):
+        assert a.read_bytes() == b.read_bytes()
+    assert not re.search(rb"<dc:date>|20\d\d-\d\d", first[0].read_bytes())
+
+
+def edited(table, **columns):
+    for name, value in columns.items():
+        field = COLUMNS.field(name)
+        values = pa.array([value] * table.num_rows, field.type)
+        table = table.set_column(table.column_names.index(name), field, values)
+    return table
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"lower": 0.0},
+        {"nonprivate_risk": 0.0},
+        {"nonprivate_risk": 1e-12},
+        {"nonprivate_risk": -1e-17},
+        {"upper": math.inf, "start_risk": math.nan},
+        {"excess_risk": math.nan},
+        {"excess_risk": 0.0, "upper": 0.0, "lower": 0.0, "start_risk": 0.0},
+        {"strength": math.inf, "axes": ""},
+    ],
+)
+def test_figures_and_report_survive_numbers_that_no_scale_can_show(synthetic, tmp_path, columns):
+    folder = open_results(tmp_path / "results")
+    table = synthetic(**REAL, strengths=(1.0,), profile_of_strength=(1.0,))
+    keep(folder, edited(table, **columns))
+    Reader(write_report(folder).read_text(encoding="utf-8"))
+    assert (folder / "toy" / "dp_gd.png").exists() == ("axes" not in columns)
+
+
+# --- the report -----------------------------------------------------------------------------------
+
+
+def test_written_again_it_is_the_same_to_the_byte(results):
+    before = contents(results)
+    write_report(results)
+    assert contents(results) == before
+
+
+def test_every_verdict_is_told_in_both(page, readme):
+    for text in (page, readme):
+        for word in ("true", "wrong", "real", "a9a", "digits", "Title of true", "1 is refuted"):
+            assert word in text
+    assert page.count('class="mark refuted"') == readme.count("❌") == 2  # headline and section
+    assert page.count('class="mark holds"') == readme.count("✅")
+    assert re.search(r"\| −0\.\d\d\s\[−0\.\d\d,\s−0\.\d\d\] \| −1 \| ❌ refuted", readme)
+    assert "privopt run wrong --profile quick --seed 7" in page
+    assert "`privopt run wrong --profile quick --seed 7`" in readme
+    assert "Bassily, Smith and Thakurta 2014" in page
+
+
+def test_the_page_stands_alone(page, results):
+    reader = Reader(page)
+    assert "script" not in reader.tags
+    assert len(reader.ids) == len(set(reader.ids))
+    inside = {f"#{name}" for name in reader.ids}
+    assert {link for link in reader.links if not link.startswith("data:")} <= inside
+    assert sum(link.startswith("data:image/svg+xml") for link in reader.links) == 4
+    assert "prefers-color-scheme: dark" in page
+    assert str(results) not in page
+
+
+def test_text_is_escaped(page, readme):
+    assert "with <code>code</code> &amp; &lt;signs&gt;." in page
+    assert "with `code` & &lt;signs>." in readme
+    assert "F* &lt;= R G" in page
+    assert r"F\* &lt;= R G" in readme
+
+
+def test_pictures_of_the_readme_are_there(readme, results):
+    linked = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", readme)
+    assert len(linked) == 4
+    assert all((results / path).is_file() for path in linked)
+
+
+def test_tables_of_the_readme_have_one_width(readme):
+    blocks = re.findall(r"(?:^\|.*\|\n)+", readme, flags=re.MULTILINE)
+    assert len(blocks) == 1 + 3 * 3
+    for block in blocks:
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1
+
+
+def test_times_are_on_the_page_alone_and_may_be_missing(page, readme, results, tmp_path):
+    assert "12.3 s running and 5.7 s compiling for 15 cells (2 reused)" in page
+    assert "12.3 s" not in readme
+    copy = open_results(tmp_path / "copy")
+    (copy / "true").mkdir()
+    (copy / "true" / "table.parquet").write_bytes((results / "true/table.parquet").read_bytes())
+    assert "compiling" not in write_report(copy).read_text(encoding="utf-8")
+
+
+def test_a_folder_without_tables_is_refused(tmp_path):
+    with pytest.raises(ResultsError, match=r"no \.privopt in it"):
+        write_report(tmp_path)
+    empty = open_results(tmp_path / "empty")
+    with pytest.raises(ResultsError, match=r"holds no table yet: run an experiment first"):
+        write_report(empty)
+    assert not (empty / "README.md").exists()
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def test_numbers_are_plain():
+    shown = [number(value) for value in (0.25, 1.0, 16384, 1e-5, 0.0003, math.inf, 320)]
+    assert shown == ["0.25", "1", "16,384", "0.00001", "0.0003", "∞", "320"]
+    assert [signed(v, 2) for v in (-0.984, 0.5, -0.001)] == ["−0.98", "0.50", "0.00"]
+    assert [signed(v) for v in (-1.0, 0.25)] == ["−1", "0.25"]

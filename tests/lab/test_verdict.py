@@ -1,0 +1,303 @@
+"""Verdicts on tables whose truth is known; every false-alarm probability is stated."""
+
+import json
+import math
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from scipy import stats
+
+from privopt.lab.measured import along, measured, worst
+from privopt.lab.records import COLUMNS
+from privopt.lab.verdict import ALPHA, MIN_REPLICATES, RESOLUTION, Outcome, verdicts
+from privopt.lab.verdict_interval import mean_interval, slope_interval
+
+N_ONLY = {"n": (500, 1000, 2000, 4000, 8000)}
+ONE = {"strengths": (1.0,), "profile_of_strength": (1.0,)}
+
+
+def slopes(table):
+    return {verdict.axis: verdict for verdict in verdicts(table) if verdict.check == "slope"}
+
+
+def bound(table):
+    (verdict,) = (verdict for verdict in verdicts(table) if verdict.check == "bound")
+    return verdict
+
+
+def replaced(table, column, change):
+    """``table`` with one column rewritten by ``change(row) -> value``."""
+    values = pa.array([change(row) for row in table.to_pylist()], COLUMNS.field(column).type)
+    return table.set_column(table.column_names.index(column), COLUMNS.field(column), values)
+
+
+def most_allowed(trials, probability):
+    """Counts above this have probability below 1e-6 if each trial fails with ``probability``."""
+    return int(stats.binom.isf(1e-6, trials, probability))
+
+
+# --- a true theorem -------------------------------------------------------------------------------
+
+
+def test_a_true_theorem_holds_on_every_axis(synthetic):
+    found = verdicts(synthetic(replicates=100))
+    assert [(v.check, v.axis) for v in found] == [
+        ("bound", None), ("slope", "n"), ("slope", "dim"), ("slope", "epsilon"),
+    ]  # fmt: skip
+    for verdict in found:
+        assert verdict.outcome is Outcome.HOLDS
+        assert verdict.lower <= verdict.estimate <= verdict.upper
+    assert [v.target for v in found] == [1.0, -1.0, 0.5, -1.0]
+    assert found[0].estimate == pytest.approx(0.5, abs=0.1)
+
+
+def test_without_noise_the_exponent_is_exact(synthetic):
+    for axis, verdict in slopes(synthetic(spread=0.0, replicates=10)).items():
+        assert verdict.estimate == pytest.approx(verdict.target, abs=1e-12), axis
+        assert verdict.outcome is Outcome.HOLDS
+
+
+def test_a_true_theorem_is_rarely_refuted(synthetic):
+    # Each experiment refutes a true theorem with probability at most ALPHA; the count below is
+    # passed with probability under 1e-6. Skewed risks, few replicates.
+    trials, refuted = 60, 0
+    for seed in range(trials):
+        table = synthetic(**ONE, axes=N_ONLY, replicates=12, spread=0.8, seed=seed)
+        refuted += any(v.outcome is Outcome.REFUTED for v in verdicts(table))
+    assert refuted <= most_allowed(trials, 2 * ALPHA)
+
+
+def test_a_hair_below_the_bound_is_rarely_refuted(synthetic):
+    trials, outcomes = 60, []
+    for seed in range(trials):
+        table = synthetic(**ONE, axes=N_ONLY, replicates=30, bound=1.0, seed=seed)
+        outcomes.append(bound(table).outcome)
+    assert outcomes.count(Outcome.REFUTED) <= most_allowed(trials, ALPHA)
+    assert outcomes.count(Outcome.HOLDS) <= most_allowed(trials, ALPHA)
+
+
+# --- a false theorem ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("off", [-RESOLUTION, RESOLUTION])
+@pytest.mark.parametrize("replicates", [12, 40, 400])
+def test_an_exponent_off_by_the_resolution_never_holds(synthetic, off, replicates):
+    # "holds" would need an interval that misses the truth on one side: probability ALPHA/2 each.
+    for seed in range(6):
+        table = synthetic(
+            **ONE, axes=N_ONLY, true={"n": -1.0 + off}, replicates=replicates, seed=seed
+        )
+        assert slopes(table)["n"].outcome is not Outcome.HOLDS
+
+
+def test_an_exponent_off_by_the_resolution_is_refuted_by_enough_replicates(synthetic):
+    table = synthetic(true={"n": -0.85, "dim": 0.65, "epsilon": -1.0}, replicates=100)
+    found = {axis: verdict.outcome for axis, verdict in slopes(table).items()}
+    assert found == {"n": "refuted", "dim": "refuted", "epsilon": "holds"}
+
+
+def test_a_violated_bound_is_refuted_and_its_worst_cell_named(synthetic):
+    table = synthetic(axes=N_ONLY, bound=2.0)
+    table = replaced(table, "upper", lambda row: row["upper"] / (3.0 if row["n"] == 4000 else 1.0))
+    verdict = bound(table)
+    assert verdict.outcome is Outcome.REFUTED
+    assert verdict.lower > 1.0
+    assert "n=4000" in verdict.detail
+    assert "strength=2" in verdict.detail
+
+
+# --- what cannot be decided -----------------------------------------------------------------------
+
+
+def test_too_few_replicates_are_undecided(synthetic):
+    verdict = slopes(synthetic(replicates=MIN_REPLICATES - 1))["n"]
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert f"{MIN_REPLICATES} needed" in verdict.detail
+    assert bound(synthetic(axes=N_ONLY, replicates=1)).outcome is Outcome.UNDECIDED
+
+
+def test_a_wide_interval_is_undecided(synthetic):
+    verdict = slopes(synthetic(axes=N_ONLY, replicates=10, spread=1.2))["n"]
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert verdict.upper - verdict.lower > RESOLUTION
+
+
+def test_two_values_are_undecided(synthetic):
+    verdict = slopes(synthetic(axes={"n": (1000, 4000)}))["n"]
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert "2 values" in verdict.detail
+
+
+def test_a_certified_gap_too_large_is_undecided(synthetic):
+    verdict = slopes(synthetic(axes=N_ONLY, gap=1e-4))["n"]  # the smallest worst mean is 0.0025
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert "gap" in verdict.detail
+    assert slopes(synthetic(axes=N_ONLY, gap=2e-5, replicates=100))["n"].outcome == "holds"
+    assert bound(synthetic(axes=N_ONLY, gap=1e-2)).outcome is Outcome.UNDECIDED
+    assert bound(synthetic(axes=N_ONLY, gap=math.nan)).outcome is Outcome.UNDECIDED
+
+
+def test_no_claimed_bound_is_undecided(synthetic):
+    verdict = bound(synthetic(axes=N_ONLY, bound=math.inf))
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert "no bound" in verdict.detail
+
+
+def test_epsilon_over_mu_must_not_move(synthetic):
+    found = slopes(synthetic(drift=0.1, replicates=100))
+    assert found["epsilon"].outcome is Outcome.UNDECIDED
+    assert "epsilon/mu" in found["epsilon"].detail
+    assert found["n"].outcome is Outcome.HOLDS
+
+
+def test_the_exponent_must_be_one_along_the_axis(synthetic):
+    table = replaced(
+        synthetic(axes=N_ONLY), "exponents", lambda row: json.dumps({"n": -1.0 + (row["n"] > 3000)})
+    )
+    assert "exponent changes" in slopes(table)["n"].detail
+
+
+def test_a_mean_that_is_not_positive_is_undecided(synthetic):
+    table = replaced(synthetic(axes=N_ONLY), "excess_risk", lambda row: 0.0)
+    assert "not positive" in slopes(table)["n"].detail
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_risk_that_is_not_finite_refutes(synthetic, bad):
+    table = replaced(
+        synthetic(axes=N_ONLY),
+        "excess_risk",
+        lambda row: bad if (row["n"], row["replicate"]) == (1000, 3) else row["excess_risk"],
+    )
+    for verdict in verdicts(table):
+        assert verdict.outcome is Outcome.REFUTED
+        assert "not finite" in verdict.detail
+        assert "n=1000" in verdict.detail
+        assert math.isnan(verdict.estimate)
+
+
+# --- which verdicts -------------------------------------------------------------------------------
+
+
+def test_slopes_are_asked_only_where_the_rate_is_tight(synthetic):
+    assert not slopes(synthetic(families=("logistic",)))
+    assert not slopes(synthetic(tight_on=None))
+    assert set(slopes(synthetic(exponents={"n": -1.0}))) == {"n"}
+
+
+def test_an_experiment_may_ask_for_one_kind_only(synthetic):
+    assert {v.check for v in verdicts(synthetic(checks=("bound",)))} == {"bound"}
+    assert {v.check for v in verdicts(synthetic(checks=("slope",)))} == {"slope"}
+    assert len(verdicts(synthetic().replace_schema_metadata(None))) == 4
+
+
+def test_the_worst_strength_is_compared_even_where_it_changes(synthetic):
+    # Strengths cross: each alone has another slope, their maximum has the theorem's.
+    table = synthetic(axes=N_ONLY, replicates=100, profile_of_strength=(1.0, 1.0, 1.0))
+
+    def steepened(row):
+        best = 1.0 if row["n"] <= 1000 else 2.0
+        return row["excess_risk"] * (1.0 if row["strength"] == best else 0.2)
+
+    table = replaced(table, "excess_risk", steepened)
+    assert slopes(table)["n"].outcome is Outcome.HOLDS
+    one = table.filter(pc.equal(table["strength"], 2.0))
+    assert slopes(one)["n"].outcome is Outcome.REFUTED
+
+
+# --- a function of the table ----------------------------------------------------------------------
+
+
+def test_same_rows_same_verdicts_in_any_order(synthetic):
+    table = synthetic()
+    shuffled = table.take(np.random.default_rng(0).permutation(table.num_rows))
+    assert verdicts(table) == verdicts(table)
+    assert sorted(map(str, verdicts(shuffled))) == sorted(map(str, verdicts(table)))
+
+
+def test_the_root_seed_moves_the_resampling_only_a_little(synthetic):
+    table = synthetic(axes=N_ONLY)
+    other = replaced(table, "root_seed", lambda row: 8)
+    a, b = slopes(table)["n"], slopes(other)["n"]
+    assert a.estimate == b.estimate
+    assert a.lower != b.lower
+    assert a.lower == pytest.approx(b.lower, abs=0.2 * (a.upper - a.lower))
+
+
+def test_cells_are_read_whole(synthetic):
+    cells = measured(synthetic())
+    assert len(cells) == 13 * 3
+    base = [c for c in cells if c.setting == (2000, 16, 1.0)]
+    assert [c.axes for c in base] == [{"n", "dim", "epsilon"}] * 3
+    assert worst(base).strength == 2.0
+    assert list(along(cells, "dim")) == [4, 8, 16, 32, 64]
+    assert all(c.risks.shape == (40,) for c in cells)
+
+
+def test_a_table_that_is_not_one_is_refused(synthetic):
+    with pytest.raises(ValueError, match=r"missing excess_risk, upper"):
+        verdicts(synthetic().drop_columns(["excess_risk", "upper"]))
+    table = synthetic()
+    twice = pa.concat_tables([table, table.slice(0, 1)])
+    with pytest.raises(ValueError, match=r"replicate must be distinct within a cell"):
+        verdicts(twice)
+
+
+# --- the intervals --------------------------------------------------------------------------------
+
+
+def covered(trials, draw, alpha):
+    """How often the interval for exponent -1 misses, low and high."""
+    values = 2.0 ** np.arange(5)
+    low = high = 0
+    for trial in range(trials):
+        rng = np.random.default_rng(trial)
+        found = slope_interval(values, [draw(rng, 1.0 / v) for v in values], alpha, [trial])
+        low, high = low + (found.lower > -1.0), high + (found.upper < -1.0)
+    return low, high
+
+
+def lognormal(rng, mean, size, spread=0.7):
+    return mean * np.exp(spread * rng.normal(size=size) - spread**2 / 2)
+
+
+@pytest.mark.parametrize("size", [10, 40])
+def test_slope_interval_misses_as_often_as_it_says(size):
+    # 300 intervals at alpha = 0.2: each side misses 10% of the time, passed with 1 - 2e-6.
+    low, high = covered(300, lambda rng, mean: [lognormal(rng, mean, size)], 0.2)
+    assert max(low, high) <= most_allowed(300, 0.1)
+    assert low + high >= stats.binom.ppf(1e-6, 300, 0.1)  # not so wide that it says nothing
+
+
+@pytest.mark.parametrize("tied", [2, 5])
+def test_strengths_that_tie_only_here_and_there_do_not_mislead(tied):
+    # The largest of several equal means is biased; at half the values nothing ties.
+    def draw(rng, mean):
+        ties = tied if mean > 0.2 else 1
+        return [lognormal(rng, mean * (1.0 if s < ties else 0.2), 20) for s in range(tied)]
+
+    low, high = covered(150, draw, 0.1)
+    assert max(low, high) <= most_allowed(150, 0.05)
+
+
+def test_mean_interval_is_students():
+    samples = np.random.default_rng(0).normal(3.0, 2.0, size=20)
+    found = mean_interval(samples, 0.025)
+    expected = stats.t.interval(0.95, 19, samples.mean(), stats.sem(samples))
+    np.testing.assert_allclose((found.lower, found.upper), expected, rtol=1e-12)
+    assert mean_interval(samples[:1], 0.025).upper == math.inf
+
+
+def test_chunked_resampling_is_bounded_and_sound():
+    # Samples larger than a chunk allows are resampled a few rows at a time.
+    samples = [
+        [lognormal(np.random.default_rng(k), 1.0 / v, 3000)] for k, v in enumerate((1, 2, 4))
+    ]
+    found = slope_interval((1.0, 2.0, 4.0), samples, 0.01, [0])
+    logs = [math.log(s.mean()) for (s,) in samples]
+    assert found.value == pytest.approx((logs[2] - logs[0]) / math.log(4.0))
+    spread = [s.std(ddof=1) / s.mean() / math.sqrt(3000) for (s,) in samples]
+    error = math.hypot(spread[0], spread[2]) / math.log(4.0)
+    assert found.upper - found.lower == pytest.approx(2 * 2.576 * error, rel=0.15)
