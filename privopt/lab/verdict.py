@@ -24,7 +24,7 @@ from privopt.lab.measured import AXES, Measured, along, grouped, measured, worst
 from privopt.lab.records import about
 from privopt.lab.verdict_interval import UNKNOWN, Estimate, mean_interval, slope_interval
 
-__all__ = ["ALPHA", "MIN_REPLICATES", "RESOLUTION", "Outcome", "Verdict", "verdicts"]
+__all__ = ["ALPHA", "MIN_REPLICATES", "RESOLUTION", "Outcome", "Verdict", "compare", "verdicts"]
 
 ALPHA = 0.01
 """Chance that a true theorem is refuted, per experiment and kind of check."""
@@ -159,12 +159,13 @@ def _slope(cells: Sequence[Measured], axis: str, alpha: float) -> Verdict:
         alpha,
         _seed(cells[0], axis),
     )
-    outcome, why = _compare(slope, target)
+    outcome, why = compare(slope, target)
     span = f"{len(groups)} values, {axis} {min(groups):g} to {max(groups):g}"
     return _verdict(cells[0], "slope", axis, outcome, slope, target, f"{why}{span}")
 
 
-def _compare(slope: Estimate, target: float) -> tuple[Outcome, str]:
+def compare(slope: Estimate, target: float) -> tuple[Outcome, str]:
+    """Whether an exponent's interval contains ``target`` and excludes its neighbours; and why."""
     if not slope.lower - _ROUNDING <= target <= slope.upper + _ROUNDING:
         return Outcome.REFUTED, "interval excludes the theorem's exponent: "
     if target - RESOLUTION < slope.lower and slope.upper < target + RESOLUTION:

@@ -11,8 +11,8 @@ from scipy import stats
 
 from privopt.lab.measured import along, measured, worst
 from privopt.lab.records import COLUMNS
-from privopt.lab.verdict import ALPHA, MIN_REPLICATES, RESOLUTION, Outcome, verdicts
-from privopt.lab.verdict_interval import mean_interval, slope_interval
+from privopt.lab.verdict import ALPHA, MIN_REPLICATES, RESOLUTION, Outcome, compare, verdicts
+from privopt.lab.verdict_interval import Estimate, mean_interval, slope_interval
 
 N_ONLY = {"n": (500, 1000, 2000, 4000, 8000)}
 ONE = {"strengths": (1.0,), "profile_of_strength": (1.0,)}
@@ -106,6 +106,23 @@ def test_a_violated_bound_is_refuted_and_its_worst_cell_named(synthetic):
     assert verdict.lower > 1.0
     assert "n=4000" in verdict.detail
     assert "strength=2" in verdict.detail
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "outcome"),
+    [
+        (-1.05, -0.95, "holds"),
+        (-1.14, -0.86, "holds"),
+        (-1.0, -0.9, "holds"),
+        (-1.16, -0.95, "undecided"),
+        (-1.05, -0.84, "undecided"),
+        (-1.2, -0.8, "undecided"),
+        (-1.1, -1.01, "refuted"),
+        (-0.99, -0.9, "refuted"),
+    ],
+)
+def test_the_interval_must_contain_the_exponent_and_exclude_its_neighbours(lower, upper, outcome):
+    assert compare(Estimate((lower + upper) / 2, lower, upper), -1.0)[0] == outcome
 
 
 # --- what cannot be decided -----------------------------------------------------------------------
