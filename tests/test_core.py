@@ -1,0 +1,425 @@
+"""Plans meet problems: agreement of the two runners, one trace, and everything refused."""
+
+import dataclasses
+import math
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from dp_accounting import GaussianDpEvent, NonPrivateDpEvent
+
+import privopt
+from privopt import core, problems
+from privopt.core import Algorithm, Plan, Run
+from privopt.privacy import Guarantee
+from privopt.theory import Rate
+
+N, DIM = 20, 3
+CLASS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25)
+BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+RATE = Rate(theorem="", source="", upper=math.inf, lower=0.0, exponents={}, regime="")
+DP_GD = privopt.ALGORITHMS["dp_gd"]
+OUTPUT = privopt.ALGORITHMS["output_perturbation"]
+
+
+class Params(NamedTuple):
+    scale: float
+    steps: int
+
+
+class Static(NamedTuple):
+    dim: int = DIM
+
+
+class Secret(NamedTuple):
+    norm: jax.Array
+    steps: jax.Array
+
+
+def toy_run(static, params, objective, key):
+    """A gradient plus noise ``steps`` times over: all that core hands to an algorithm, used."""
+    pull = objective.clipped_gradient_sum(1.0)(jnp.zeros(static.dim, objective.dtype))
+    noise = params.scale * jax.random.normal(key, (static.dim,), objective.dtype)
+    released = jax.lax.fori_loop(0, params.steps, lambda _, w: w + pull + noise, 0.0 * pull)
+    return Run(released, Secret(jnp.linalg.norm(released), params.steps))
+
+
+TOY = Algorithm("toy", "gradient plus noise", plan=None, run=toy_run, private=False)
+
+
+def toy(scale=1.0, steps=2, algorithm=TOY, budget=BUDGET, static=None, **more):
+    fields = {
+        "algorithm": algorithm,
+        "problem_class": CLASS,
+        "budget": budget,
+        "params": Params(scale, steps),
+        "static": Static() if static is None else static,
+        "guarantee": Guarantee(NonPrivateDpEvent(), budget.relation),
+        "rate": RATE,
+    }
+    return Plan(**{**fields, **more})
+
+
+def counted(algorithm):
+    """The algorithm, and a list that grows with every trace of it."""
+    traces = []
+
+    def run(*arguments):
+        traces.append(1)
+        return algorithm.run(*arguments)
+
+    return dataclasses.replace(algorithm, run=run), traces
+
+
+def problem(seed=0, dtype=np.float64, n=N, **changes):
+    rng = np.random.default_rng(seed)
+    dim = changes.get("dim", DIM)
+    features = rng.normal(size=(n, dim))
+    features /= 1.001 * np.linalg.norm(features, axis=1, keepdims=True)
+    labels = np.where(rng.random(n) < 0.5, -1.0, 1.0)
+    return problems.logistic(
+        features.astype(dtype),
+        labels.astype(dtype),
+        problem_class=dataclasses.replace(CLASS, n=n, **changes),
+    )
+
+
+def keys(count, seed=0):
+    return jax.random.split(jax.random.key(seed), count)
+
+
+@contextmanager
+def compilations():
+    """The names of the programs compiled within the block."""
+    names = []
+
+    def hear(event, _, **details):
+        if event == "/jax/core/compile/backend_compile_duration":
+            names.append(details["fun_name"])
+
+    jax.monitoring.register_event_duration_secs_listener(hear)
+    try:
+        yield names
+    finally:
+        jax.monitoring.unregister_event_duration_listener(hear)
+
+
+# Agreement
+
+
+def test_two_devices():
+    """The suite runs on two host devices; without them the tests below would show little."""
+    assert len(jax.devices()) == 2
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_many_is_a_table_of_runs(count):
+    """Whether or not the keys divide among the devices."""
+    plans, where, each = [toy(0.5, 1), toy(2.0, 4), toy(0.0, 3)], problem(), keys(count)
+    many = core.run_many(plans, where, each)
+    assert many.released.shape == (3, count, DIM)
+    assert many.secret.norm.shape == many.secret.steps.shape == (3, count)
+    for i, plan in enumerate(plans):
+        for j in range(count):
+            one = core.run(plan, where, each[j])
+            np.testing.assert_allclose(many.released[i, j], one.released, rtol=1e-13)
+            np.testing.assert_allclose(many.secret.norm[i, j], one.secret.norm, rtol=1e-13)
+            assert int(many.secret.steps[i, j]) == int(one.secret.steps) == plan.params.steps
+
+
+def test_a_replicate_depends_on_its_own_key_alone():
+    where, each = problem(), keys(6)
+    many = core.run_many([toy()], where, each).released[0]
+    for chosen in ([5, 0], [2], [1, 1, 4]):
+        some = core.run_many([toy()], where, each[np.array(chosen)]).released[0]
+        np.testing.assert_allclose(some, many[np.array(chosen)], rtol=1e-13)
+
+
+def test_replicates_are_spread_over_the_devices():
+    many = core.run_many([toy()], problem(), keys(8))
+    assert many.released.sharding.device_set == set(jax.devices())
+
+
+def test_real_algorithms_agree_with_the_loop():
+    where, each = problem(), keys(3, seed=1)
+    for plans in (
+        [DP_GD.plan(CLASS, BUDGET, steps=t) for t in (3, 9)],
+        [OUTPUT.plan(CLASS, BUDGET, regularisation=r, noise="norm_laplace") for r in (0.3, 3.0)],
+    ):
+        many = core.run_many(plans, where, each)
+        for i, plan in enumerate(plans):
+            for j in range(3):
+                one = core.run(plan, where, each[j])
+                for wide, narrow in zip(jax.tree.leaves(many), jax.tree.leaves(one), strict=True):
+                    np.testing.assert_allclose(wide[i, j], narrow, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [lambda: toy(), lambda: DP_GD.plan(CLASS, BUDGET, steps=5)])
+def test_same_key_same_bits(make):
+    plan, where, other = make(), problem(), problem()
+    first = core.run(plan, where, jax.random.key(7)).released
+    again = core.run(make(), other, jax.random.key(7)).released
+    np.testing.assert_array_equal(first, again)
+    many = [core.run_many([plan], where, keys(4)).released for _ in range(2)]
+    np.testing.assert_array_equal(*many)
+    assert not np.array_equal(first, core.run(plan, where, jax.random.key(8)).released)
+
+
+# One trace
+
+
+def test_three_plans_32_keys_two_data_sets_compile_once():
+    algorithm, traces = counted(DP_GD)
+    plans = [
+        dataclasses.replace(
+            DP_GD.plan(CLASS, dataclasses.replace(BUDGET, epsilon=e), steps=t), algorithm=algorithm
+        )
+        for e, t in [(0.5, 10), (1.0, 20), (2.0, 30)]
+    ]
+    data = [problem(seed) for seed in (0, 1)]
+    each, others = keys(32), keys(32, seed=5)
+    before = core._run_many._cache_size()
+    with compilations() as programs:
+        core.run_many(plans, data[0], each)
+    assert [name for name in programs if "_run_many" in name] == ["jit(_run_many)"]
+    with compilations() as programs:
+        core.run_many(plans, data[1], others)
+    assert programs == []
+    assert core._run_many._cache_size() == before + 1
+    assert len(traces) == 1
+
+
+def test_no_number_traces_again():
+    algorithm, traces = counted(TOY)
+    for seed, (scale, steps, epsilon) in enumerate([(0.5, 1, 1.0), (3.0, 50, 2.0), (0.0, 7, 0.1)]):
+        budget = dataclasses.replace(BUDGET, epsilon=epsilon)
+        core.run(toy(scale, steps, algorithm, budget), problem(seed), jax.random.key(seed))
+    assert len(traces) == 1
+
+
+def test_new_shapes_or_types_do_trace_again():
+    algorithm, traces = counted(TOY)
+    core.run(toy(algorithm=algorithm), problem(), jax.random.key(0))
+    core.run(toy(algorithm=algorithm), problem(dtype=np.float32), jax.random.key(0))
+    assert len(traces) == 2
+
+
+# Keys
+
+RAW = np.zeros(2, np.uint32)
+
+
+@pytest.mark.parametrize("key", [None, 0, 1.5, RAW, jnp.asarray(RAW), "key", keys(1), keys(2)])
+def test_run_wants_one_typed_key(key):
+    with pytest.raises(
+        ValueError, match=r"key must be a single typed key made by jax\.random\.key"
+    ):
+        core.run(toy(), problem(), key)
+
+
+@pytest.mark.parametrize(
+    "key", [None, 0, jnp.zeros((4, 2), jnp.uint32), jax.random.key(0), keys(4).reshape(2, 2)]
+)
+def test_run_many_wants_a_vector_of_typed_keys(key):
+    with pytest.raises(ValueError, match="keys must be a vector of typed keys made by"):
+        core.run_many([toy()], problem(), key)
+
+
+def test_no_default_key():
+    with pytest.raises(TypeError, match="key"):
+        core.run(toy(), problem())
+    with pytest.raises(TypeError, match="keys"):
+        core.run_many([toy()], problem())
+
+
+# Plans that cannot share a trace
+
+
+def test_plans_must_share_algorithm_and_static_part():
+    other = dataclasses.replace(TOY, name="other")
+    for stranger in (toy(algorithm=other), toy(static=Static(DIM + 1))):
+        with pytest.raises(ValueError, match="plans must share algorithm and static part"):
+            core.run_many([toy(), stranger], problem(), keys(2))
+    with pytest.raises(ValueError, match="plans must hold at least one plan, got none"):
+        core.run_many([], problem(), keys(2))
+
+
+def test_plans_of_different_noise_are_refused():
+    mixed = [OUTPUT.plan(CLASS, BUDGET, noise=noise) for noise in ("gaussian", "norm_laplace")]
+    with pytest.raises(ValueError):  # noqa: PT011 - JAX's words, of node types that differ
+        core.run_many(mixed, problem(), keys(2))
+
+
+# Problems that do not fit
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dim": DIM + 1}, r"problem\.dim must be the plan's 3, got 4"),
+        ({"n": N + 1}, r"problem\.n must be the plan's 20, got 21"),
+        ({"n": N - 1}, r"problem\.n must be the plan's 20, got 19"),
+        ({"radius": 2.5}, r"problem\.radius must not exceed the plan's 2\.0, got 2\.5"),
+        ({"radius": math.inf}, r"problem\.radius must not exceed the plan's 2\.0, got inf"),
+        ({"lipschitz": 1.5}, r"problem\.lipschitz must not exceed the plan's 1\.0, got 1\.5"),
+    ],
+)
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+def test_a_problem_outside_the_class_is_refused(changes, message, relation):
+    plan = toy(budget=dataclasses.replace(BUDGET, relation=relation))
+    with pytest.raises(ValueError, match=message):
+        core.run(plan, problem(**changes), jax.random.key(0))
+    with pytest.raises(ValueError, match=message):
+        core.run_many([toy(), plan], problem(**changes), keys(2))
+
+
+def test_smaller_constants_fit():
+    core.run(toy(), problem(radius=0.5, lipschitz=0.5, smoothness=0.1), jax.random.key(0))
+
+
+def test_what_an_algorithm_requires_must_be_provided():
+    plan = toy(requires=frozenset({"smoothing"}))
+    plain = problems.Problem(
+        loss=lambda w, x: jnp.abs(w @ x),
+        data=np.eye(N, DIM),
+        problem_class=dataclasses.replace(CLASS, smoothness=None),
+    )
+    with pytest.raises(ValueError, match="problem must provide smoothing for toy, got problem"):
+        core.run(plan, plain, jax.random.key(0))
+    core.run(plan, problem(), jax.random.key(0))
+
+
+@pytest.mark.parametrize("n", [N - 1, N, N + 1])
+def test_add_or_remove_normalises_by_the_design_size(n):
+    """Two steps of descent on ``-<w, x>``: the release is half of ``eta sum(x) / 20``."""
+    budget = dataclasses.replace(BUDGET, relation="add_or_remove_one")
+    plan = privopt.ALGORITHMS["gradient_descent"].plan(CLASS, budget, steps=2, step_size=0.1)
+    features = np.full((n, DIM), 0.5)
+    where = problems.linear(features, problem_class=dataclasses.replace(CLASS, n=n))
+    released = core.run(plan, where, jax.random.key(0)).released
+    np.testing.assert_allclose(released, 0.5 * 0.1 * features.sum(axis=0) / N, rtol=1e-6)
+
+
+# Plans
+
+
+def test_a_plan_over_budget_is_refused():
+    """Its own guarantee, with noise smaller by a part in a million."""
+    plan = DP_GD.plan(CLASS, BUDGET, steps=5)
+    mechanism = plan.params.mechanism
+    weaker = mechanism._replace(scale=mechanism.scale * (1.0 - 1e-6))
+    guarantee = Guarantee(weaker.event(BUDGET.relation), BUDGET.relation).times(5)
+    with pytest.raises(ValueError, match=r"must lie within the budget: epsilon 1\.0000"):
+        dataclasses.replace(
+            plan, params=plan.params._replace(mechanism=weaker), guarantee=guarantee
+        )
+    for smaller in (
+        dataclasses.replace(BUDGET, epsilon=0.999),
+        dataclasses.replace(BUDGET, delta=9e-6),
+    ):
+        with pytest.raises(ValueError, match="within the budget"):
+            dataclasses.replace(plan, budget=smaller)
+    with pytest.raises(ValueError, match="epsilon inf at delta"):
+        dataclasses.replace(plan, guarantee=Guarantee(NonPrivateDpEvent(), BUDGET.relation))
+    dataclasses.replace(plan, budget=dataclasses.replace(BUDGET, epsilon=1.1))
+
+
+def test_a_guarantee_under_another_relation_is_refused():
+    plan = DP_GD.plan(CLASS, BUDGET, steps=5)
+    with pytest.raises(ValueError, match=r"guarantee\.relation must be the budget's, got zero_out"):
+        dataclasses.replace(plan, guarantee=Guarantee(GaussianDpEvent(1e3), "zero_out"))
+
+
+@pytest.mark.parametrize("bad", [math.nan, "1", np.zeros(2), 1j])
+def test_params_are_numbers(bad):
+    with pytest.raises(ValueError, match=r"params\.scale must be a number, got"):
+        toy(scale=bad)
+
+
+def test_static_part_is_hashable():
+    with pytest.raises(TypeError, match="unhashable"):
+        toy(static=[DIM])
+
+
+def test_a_plan_cannot_enter_a_compiled_run():
+    plan = DP_GD.plan(CLASS, BUDGET, steps=5)
+    assert jax.tree.leaves(plan) == [plan]
+    with pytest.raises(TypeError, match="Plan"):
+        jax.jit(lambda p: p)(plan)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        plan.params = None
+
+
+# Types
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("float64")])
+@pytest.mark.parametrize("name", sorted(privopt.ALGORITHMS))
+def test_type_of_the_data(name, dtype):
+    choices = {} if name == "output_perturbation" else {"steps": 3}
+    plan, where = privopt.ALGORITHMS[name].plan(CLASS, BUDGET, **choices), problem(dtype=dtype)
+    assert {x.dtype for x in jax.tree.leaves(core.run(plan, where, keys(1)[0]))} == {dtype}
+
+
+def test_float64_algorithms_compute_in_float64_whatever_the_setting():
+    """With x64 off and float32 data: float32 out, and the very number that float64 gives, cast."""
+    plan = OUTPUT.plan(CLASS, BUDGET)
+    narrow = problem(dtype=np.float32)
+    features, labels = (np.asarray(leaf, np.float64) for leaf in narrow.data)
+    wide = problems.logistic(features, labels, problem_class=CLASS)
+    expected = core.run(plan, wide, jax.random.key(3))
+    table = core.run_many([plan], wide, keys(3))
+    with jax.enable_x64(False):
+        off = problems.logistic(
+            features.astype(np.float32), labels.astype(np.float32), problem_class=CLASS
+        )
+        found = core.run(plan, off, jax.random.key(3))
+        many = core.run_many([plan], off, keys(3))
+        assert jnp.asarray(1.0).dtype == np.float32  # the setting outside is untouched
+    for left, right in ((found, expected), (many, table)):
+        assert left.released.dtype == np.float32
+        np.testing.assert_array_equal(left.released, np.asarray(right.released, np.float32))
+
+
+def test_float32_algorithms_run_with_x64_off():
+    plan = DP_GD.plan(CLASS, BUDGET, steps=6)
+    with jax.enable_x64(False):
+        off = core.run(plan, problem(dtype=np.float32), jax.random.key(0))
+    on = core.run(plan, problem(dtype=np.float32), jax.random.key(0))
+    assert off.released.dtype == on.released.dtype == np.float32
+    np.testing.assert_allclose(off.released, on.released, rtol=1e-5, atol=1e-6)
+
+
+# Data that are not numbers
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("part", ["features", "labels"])
+def test_data_that_are_not_finite_count_as_null(bad, part):
+    """DP-GD releases what null records would give; output perturbation starts from the centre."""
+    features, labels = (np.array(leaf) for leaf in problem().data)
+    (features if part == "features" else labels)[:] = bad
+    # labels other than -1 and 1 are refused by ``logistic``: a linear loss takes any
+    broken = problems.linear(features, labels, problem_class=CLASS)
+    null = problems.linear(np.zeros((N, DIM)), problem_class=CLASS)
+    plan, key = DP_GD.plan(CLASS, BUDGET, steps=6), jax.random.key(0)
+    released = core.run(plan, broken, key).released
+    np.testing.assert_array_equal(released, core.run(plan, null, key).released)
+    solved = core.run(OUTPUT.plan(CLASS, BUDGET), broken, key)
+    np.testing.assert_array_equal(solved.secret.minimiser, np.zeros(DIM))
+    assert np.isfinite(solved.released).all()
+
+
+@pytest.mark.parametrize("name", ["dp_gd", "output_perturbation"])
+def test_a_loss_that_is_never_finite_gives_a_finite_release(name):
+    where = problems.Problem(
+        loss=lambda w, x: jnp.log(-1.0 - (w @ x) ** 2), data=np.ones((N, DIM)), problem_class=CLASS
+    )
+    choices = {} if name == "output_perturbation" else {"steps": 3}
+    plan = privopt.ALGORITHMS[name].plan(CLASS, BUDGET, **choices)
+    released = core.run_many([plan], where, keys(3)).released
+    assert np.isfinite(released).all()
+    assert np.linalg.norm(released, axis=-1).max() <= CLASS.radius * (1 + 1e-12)
