@@ -1,0 +1,92 @@
+"""The results folder: marked as ours, and written so that no file is ever half there."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["FORMAT", "MARKER", "ResultsError", "existing_results", "open_results", "write_file"]
+
+FORMAT = 1
+MARKER = ".privopt"
+
+
+class ResultsError(Exception):
+    """The results folder cannot be used, or written any further; the message says how to go on."""
+
+
+def open_results(path: Path | str) -> Path:
+    """The results folder at ``path``, made and marked if there is nothing yet.
+
+    Raises
+    ------
+    ResultsError
+        If ``path`` is a file, holds files but no marker of privopt's, was written in a newer
+        format, or cannot be read or made. Nothing in it is then touched.
+    """
+    path = Path(path)
+    try:
+        if path.exists() and not path.is_dir():
+            raise ResultsError(f"results must be a folder, got the file {path}")
+        if (path / MARKER).exists():
+            return existing_results(path)
+        if path.is_dir() and any(entry.suffix != ".tmp" for entry in path.iterdir()):
+            raise ResultsError(
+                f"results must be an empty folder or one that privopt made: {path} holds other "
+                f"files and no {MARKER}. Nothing was touched; name another folder"
+            )
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ResultsError(f"results folder {path} cannot be used: {error}") from error
+    write_file(path / MARKER, json.dumps({"format": FORMAT}).encode() + b"\n")
+    return path
+
+
+def existing_results(path: Path | str) -> Path:
+    """The results folder at ``path``, which must be there already; see :func:`open_results`."""
+    path = Path(path)
+    try:
+        text = (path / MARKER).read_text(encoding="utf-8")
+        found = json.loads(text)["format"]
+    except FileNotFoundError:
+        raise ResultsError(f"{path} is no results folder of privopt: no {MARKER} in it") from None
+    except OSError as error:
+        raise ResultsError(f"results folder {path} cannot be read: {error}") from error
+    except (ValueError, LookupError, TypeError) as error:
+        raise ResultsError(
+            f'{path / MARKER} is damaged; it should read {{"format": {FORMAT}}}'
+        ) from error
+    if found != FORMAT:
+        raise ResultsError(
+            f"{path} must be of results format {FORMAT}, got {found!r}: "
+            "use the version of privopt that wrote it, or another folder"
+        )
+    return path
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write ``data`` to ``path`` whole or not at all, whenever the process dies.
+
+    Raises
+    ------
+    ResultsError
+        If the disk is full or refuses; whatever stood at ``path`` is then unchanged.
+    """
+    partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(partial, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError as error:
+        raise ResultsError(
+            f"{path} cannot be written: {error.strerror or error}. Every finished cell is safe; "
+            "make room (or leave to write) and repeat the same command to continue"
+        ) from error
+    finally:
+        with suppress(OSError):  # what remains is a .tmp file, which nothing reads
+            partial.unlink(missing_ok=True)

@@ -1,0 +1,182 @@
+"""Measuring one cell: plan, problem, replicated runs, excess risks, one row a replicate."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+import pyarrow as pa
+
+from privopt.algorithms import ALGORITHMS
+from privopt.core import Plan, run, run_many
+from privopt.lab.cell import Cell
+from privopt.lab.keys import replicate_keys, stream
+from privopt.lab.records import CELL_COLUMNS
+from privopt.problems import Problem, family
+
+__all__ = ["Bench", "Job", "measure"]
+
+_NON_PRIVATE_STEPS = 2000
+
+
+@dataclass(frozen=True)
+class Job:
+    """A cell made ready: its problem, its plan, and the digest that names its data."""
+
+    cell: Cell
+    problem: Problem
+    data: str
+    plan: Plan
+
+
+@dataclass
+class Bench:
+    """The problems of a sweep: each built, checked and solved once, however many cells use it."""
+
+    _problems: dict[str, Problem] = field(default_factory=dict)
+    _checked: set[str] = field(default_factory=set)
+    _non_private: dict[tuple[str, int], float] = field(default_factory=dict)
+
+    def prepare(self, cell: Cell) -> Job:
+        """Build the cell's problem and plan its algorithm; nothing is run."""
+        built = family(cell.family).build(
+            n=cell.n, dim=cell.dim, noise_ratio=cell.noise_ratio, strength=cell.strength
+        )
+        data = _digest(built)
+        problem = self._problems.setdefault(data, built)
+        plan = ALGORITHMS[cell.algorithm].plan(
+            problem.problem_class, cell.budget, **dict(cell.choices)
+        )
+        return Job(cell, problem, data, plan)
+
+    def check(self, job: Job) -> None:
+        """Compare the problem's data with its declared class, once."""
+        if job.data not in self._checked:
+            job.problem.check()
+            self._checked.add(job.data)
+
+    def non_private_risk(self, job: Job) -> float:
+        """Excess risk of gradient descent without noise, of as many steps as the plan's."""
+        steps = min(_steps(job.plan) or _NON_PRIVATE_STEPS, _NON_PRIVATE_STEPS)
+        if (job.data, steps) not in self._non_private:
+            plan = ALGORITHMS["gradient_descent"].plan(
+                job.problem.problem_class, job.cell.budget, steps=steps
+            )
+            released = run(plan, job.problem, stream(0, role="unused")).released
+            self._non_private[job.data, steps] = float(job.problem.excess_risk(released))
+        return self._non_private[job.data, steps]
+
+
+def measure(
+    job: Job, bench: Bench, *, seed: int, environment: dict[str, str], code: str
+) -> pa.Table:
+    """The rows of a cell, one a replicate, without the columns that belong to the sweep.
+
+    Noise is named by experiment, algorithm, family, setting and strength, and within that by the
+    replicate: more replicates, other axes or another delta change no key.
+
+    Raises
+    ------
+    ValueError
+        If the data are not finite or break the declared problem class.
+    """
+    cell, plan, problem = job.cell, job.plan, job.problem
+    bench.check(job)
+    key = stream(
+        seed,
+        role="noise",
+        experiment=cell.experiment,
+        algorithm=cell.algorithm,
+        family=cell.family,
+        n=cell.n,
+        dim=cell.dim,
+        epsilon=cell.budget.epsilon,
+        strength=cell.strength,
+    )
+    released = run_many([plan], problem, replicate_keys(key, cell.replicates)).released[0]
+    risks = np.asarray(problem.excess_risk(released), np.float64)
+    start = problem.constraint.centre_point(cell.dim, problem.objective.dtype)
+    constants = {
+        "experiment": cell.experiment,
+        "algorithm": cell.algorithm,
+        "family": cell.family,
+        "n": cell.n,
+        "dim": cell.dim,
+        "epsilon": cell.budget.epsilon,
+        "delta": cell.budget.delta,
+        "relation": cell.budget.relation.value,
+        "mu": cell.mu,
+        "strength": cell.strength,
+        "reference_gap": float(problem.reference.gap),
+        "reference_value": float(problem.reference.value),
+        "upper": plan.rate.upper,
+        "lower": plan.rate.lower,
+        "start_risk": float(problem.excess_risk(start)),
+        "nonprivate_risk": bench.non_private_risk(job),
+        "spent_epsilon_upper": plan.guarantee.epsilon(cell.budget.delta).upper,
+        "steps": _steps(plan),
+        "tight_on": plan.rate.tight_on,
+        "exponents": _json(dict(plan.rate.exponents)),
+        "root_seed": seed,
+        "plan": _json(_described(plan, cell)),
+        "environment": _json(environment),
+        "code": code,
+    }
+    columns = {name: [value] * cell.replicates for name, value in constants.items()}
+    columns["replicate"] = list(range(cell.replicates))
+    columns["excess_risk"] = risks.tolist()
+    return pa.table({name: columns[name] for name in CELL_COLUMNS.names}, schema=CELL_COLUMNS)
+
+
+def _digest(problem: Problem) -> str:
+    """SHA-256 of the numbers of a problem and of what is declared of it."""
+    digest = hashlib.sha256(f"{problem.name} {problem.problem_class}".encode())
+    for leaf in jax.tree.leaves(problem.objective):
+        array = np.ascontiguousarray(leaf)
+        digest.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def _steps(plan: Plan) -> int | None:
+    steps = getattr(plan.params, "steps", None)
+    return None if steps is None else int(steps)
+
+
+def _described(plan: Plan, cell: Cell) -> dict[str, Any]:
+    return {
+        "choices": dict(cell.choices),
+        "params": plan.params,
+        "static": plan.static,
+        "guarantee": {
+            "event": str(plan.guarantee.event),
+            "relation": plan.guarantee.relation.value,
+            "assumptions": plan.guarantee.assumptions,
+        },
+        "rate": {
+            "theorem": plan.rate.theorem,
+            "source": plan.rate.source,
+            "regime": plan.rate.regime,
+        },
+    }
+
+
+def _json(value: Any) -> str:
+    return json.dumps(_plain(value), sort_keys=True, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """NamedTuples by their fields' names; numbers that JSON lacks as text."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

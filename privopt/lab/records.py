@@ -1,0 +1,229 @@
+"""Records: one Parquet file a finished cell, and one table an experiment.
+
+A cell's file carries its timing in the file's metadata; the table carries none, so it is the same
+to the bit however often the sweep was interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from privopt.lab.folder import ResultsError, write_file
+
+__all__ = [
+    "CELL_COLUMNS",
+    "COLUMNS",
+    "DamagedCellError",
+    "about",
+    "assemble",
+    "cell_path",
+    "read_cell",
+    "read_table",
+    "read_timings",
+    "set_aside",
+    "table_path",
+    "table_paths",
+    "timing",
+    "write_cell",
+    "write_table",
+    "write_timings",
+]
+
+_TEXT = pa.string()
+_LONG_TEXT = pa.dictionary(pa.int32(), pa.string())
+
+COLUMNS = pa.schema(
+    [
+        pa.field("experiment", _TEXT, nullable=False),
+        pa.field("algorithm", _TEXT, nullable=False),
+        pa.field("family", _TEXT, nullable=False),
+        pa.field("n", pa.int64(), nullable=False),
+        pa.field("dim", pa.int64(), nullable=False),
+        pa.field("epsilon", pa.float64(), nullable=False),
+        pa.field("delta", pa.float64(), nullable=False),
+        pa.field("relation", _TEXT, nullable=False),
+        pa.field("mu", pa.float64()),  # of the budget; null for pure differential privacy
+        pa.field("strength", pa.float64(), nullable=False),
+        pa.field("replicate", pa.int64(), nullable=False),
+        pa.field("excess_risk", pa.float64(), nullable=False),
+        pa.field("reference_gap", pa.float64(), nullable=False),
+        pa.field("reference_value", pa.float64(), nullable=False),
+        pa.field("upper", pa.float64(), nullable=False),
+        pa.field("lower", pa.float64(), nullable=False),
+        pa.field("start_risk", pa.float64(), nullable=False),
+        pa.field("nonprivate_risk", pa.float64(), nullable=False),
+        pa.field("spent_epsilon_upper", pa.float64(), nullable=False),
+        pa.field("steps", pa.int64()),  # null where an algorithm takes none
+        pa.field("axes", _TEXT, nullable=False),  # comma-joined axes that the cell serves
+        pa.field("tight_on", _TEXT),
+        pa.field("exponents", _TEXT, nullable=False),
+        pa.field("root_seed", pa.int64(), nullable=False),
+        pa.field("profile", _TEXT, nullable=False),
+        pa.field("plan", _LONG_TEXT, nullable=False),
+        pa.field("environment", _LONG_TEXT, nullable=False),
+        pa.field("code", _TEXT, nullable=False),
+    ]
+)
+
+# What depends on the sweep around a cell, and not on the cell, is added when the table is made.
+_OF_THE_SWEEP = ("axes", "profile")
+CELL_COLUMNS = pa.schema([column for column in COLUMNS if column.name not in _OF_THE_SWEEP])
+
+_METADATA = b"privopt"
+
+
+class DamagedCellError(Exception):
+    """A cell's file is not what was written."""
+
+
+def cell_path(results: Path, experiment: str, key: str) -> Path:
+    """Where the cell of that key is kept."""
+    return results / experiment / "cells" / f"{key}.parquet"
+
+
+def table_path(results: Path, experiment: str) -> Path:
+    """Where the experiment's table is kept."""
+    return results / experiment / "table.parquet"
+
+
+def table_paths(results: Path) -> list[Path]:
+    """Every experiment's table, in the order of their names."""
+    return sorted(results.glob("*/table.parquet"))
+
+
+def write_cell(path: Path, rows: pa.Table, *, run_seconds: float, compile_seconds: float) -> None:
+    """Keep the rows of one finished cell, whole or not at all."""
+    seconds = {"run_seconds": run_seconds, "compile_seconds": compile_seconds}
+    write_file(path, _parquet(rows.cast(CELL_COLUMNS), {"key": path.stem, **seconds}))
+
+
+def read_cell(path: Path, replicates: int) -> pa.Table:
+    """The rows of one finished cell.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the cell is not finished.
+    DamagedCellError
+        If the file is not whole, fails its checksums or is another cell's.
+    """
+    try:
+        rows = _read(path)
+        sound = (
+            rows.schema.equals(CELL_COLUMNS)
+            and rows.num_rows == replicates
+            and about(rows)["key"] == path.stem
+        )
+        timing(rows)
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError) as error:
+        raise DamagedCellError(f"{path}: {error}") from error
+    if not sound:
+        raise DamagedCellError(f"{path}: not the cell that its name says")
+    return rows
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a damaged cell to ``<name>.corrupt``, out of the way and not lost."""
+    aside = path.with_name(path.name + ".corrupt")
+    try:
+        path.replace(aside)
+    except OSError as error:
+        raise ResultsError(f"{path} is damaged and cannot be moved aside: {error}") from error
+    return aside
+
+
+def timing(rows: pa.Table) -> tuple[float, float]:
+    """Seconds that a cell ran, and that it was compiled for."""
+    found = about(rows)
+    return float(found["run_seconds"]), float(found["compile_seconds"])
+
+
+def assemble(cells: Iterable[tuple[pa.Table, Sequence[str]]], profile: str) -> pa.Table:
+    """The table of an experiment: its cells' rows one after another.
+
+    Parameters
+    ----------
+    cells : iterable of (rows, axes)
+        Rows of a cell and the axes of the sweep that it serves, in the order of the sweep.
+    profile : str
+    """
+    parts = []
+    for rows, axes in cells:
+        added = {"axes": ",".join(axes), "profile": profile}
+        for name, value in added.items():
+            rows = rows.append_column(name, pa.array([value] * rows.num_rows, _TEXT))
+        parts.append(rows.select(COLUMNS.names).cast(COLUMNS))
+    table = pa.concat_tables(parts) if parts else COLUMNS.empty_table()
+    return table.unify_dictionaries().combine_chunks()
+
+
+def write_table(path: Path, table: pa.Table, about: Mapping[str, Any]) -> None:
+    """Keep an experiment's table, with what the report must know ``about`` the experiment."""
+    write_file(path, _parquet(table, about))
+
+
+def read_table(path: Path | str) -> pa.Table:
+    """The table of an experiment, one row a replicate; columns as in ``COLUMNS``.
+
+    Raises
+    ------
+    ResultsError
+        If it is not there, damaged, or has other columns.
+    """
+    try:
+        table = _read(Path(path))
+    except FileNotFoundError:
+        raise ResultsError(f"{path} is not there: run its experiment first") from None
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ResultsError(
+            f"{path} cannot be read ({error}): run its experiment again, which makes it anew "
+            "from the finished cells"
+        ) from error
+    if not table.schema.equals(COLUMNS):
+        raise ResultsError(f"{path} has other columns than this version of privopt writes")
+    return table
+
+
+def about(table: pa.Table) -> dict[str, Any]:
+    """What a table says about its experiment: ``title``, ``description``, ``checks``, ``axes``,
+    ``base``, ``replicates``, ``profile``, ``root_seed``."""
+    found: dict[str, Any] = json.loads((table.schema.metadata or {})[_METADATA])
+    return found
+
+
+def write_timings(folder: Path, timings: Mapping[str, Any]) -> None:
+    """Keep the timings of a sweep beside its table, in ``timings.json``."""
+    write_file(folder / "timings.json", (json.dumps(timings, indent=1) + "\n").encode())
+
+
+def read_timings(folder: Path) -> dict[str, Any]:
+    """The timings of a sweep; empty where none are kept."""
+    try:
+        found = json.loads((folder / "timings.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _parquet(table: pa.Table, about: Mapping[str, Any]) -> bytes:
+    metadata = {_METADATA: json.dumps(dict(about), sort_keys=True).encode()}
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table.replace_schema_metadata(metadata),
+        sink,
+        compression="zstd",
+        write_page_checksum=True,
+    )
+    return sink.getvalue().to_pybytes()
+
+
+def _read(path: Path) -> pa.Table:
+    return pq.read_table(pa.BufferReader(path.read_bytes()), page_checksum_verification=True)

@@ -1,0 +1,226 @@
+"""Declarations: refused with their reason, spelled out into cells, loaded from files."""
+
+import math
+import re
+from dataclasses import fields, replace
+
+import pytest
+
+from privopt.lab import Axis, Cell, Experiment, Setting, cells, discover, load
+from privopt.privacy import gaussian_mu
+from privopt.problems.datasets import VARIABLE
+from privopt.spec import Budget, Relation
+
+GIVEN = {
+    "name": "demo",
+    "title": "A demonstration",
+    "description": "Nothing in particular.",
+    "algorithms": {"dp_gd": {"steps": 5}},
+    "families": ("linear",),
+    "base": Setting(n=1000, dim=4, epsilon=1.0),
+    "axes": (Axis("n", (500, 1000, 2000), quick=(500, 1000)), Axis("epsilon", (0.5, 1.0))),
+    "replicates": {"quick": 4, "full": 8},
+    "delta": 1e-6,
+}
+
+
+def experiment(**changes) -> Experiment:
+    return Experiment(**{**GIVEN, **changes})
+
+
+REFUSED = [
+    ({"name": "Demo"}, "name must be of small letters, digits and underscores, got 'Demo'"),
+    ({"name": "../up"}, "name must be of small letters"),
+    ({"delta": None}, "exactly one of delta and epsilon_over_mu must be given, got None and None"),
+    ({"epsilon_over_mu": 5.0}, "exactly one of delta and epsilon_over_mu must be given, got 1e-06"),
+    ({"delta": None, "epsilon_over_mu": 0.0}, "epsilon_over_mu must be positive and finite"),
+    ({"delta": 1.0}, r"delta must lie in \[0, 1\), got 1.0"),
+    ({"relation": "swap"}, "relation must be one of .*, got 'swap'"),
+    ({"families": ()}, "families must name at least one family, got none"),
+    ({"families": "linear"}, "families must be a tuple, got 'linear'"),
+    ({"families": ("cubic",)}, "family must be one of linear, .*, got 'cubic'"),
+    ({"if_present": ("linear",)}, "families must be distinct, got linear, linear"),
+    ({"algorithms": {}}, "algorithms must name at least one algorithm, got none"),
+    ({"algorithms": {"sgd": {}}}, "algorithm must be one of .*dp_gd.*, got 'sgd'"),
+    ({"algorithms": {"dp_gd": {"step": 3}}}, "choice of dp_gd must be one of steps, .* got 'step'"),
+    ({"algorithms": {"dp_gd": {"steps": [3]}}}, r"steps must be a number, a text or None, got \[3"),
+    ({"checks": ("looks",)}, "check must be one of bound, slope, got 'looks'"),
+    ({"axes": (Axis("n", (1,)), Axis("n", (2,)))}, "axes must be distinct, got n, n"),
+    ({"replicates": {"quick": 4}}, r"replicates\['full'\] must be a positive integer, got None"),
+    ({"replicates": {"quick": 4, "full": 0}}, r"replicates\['full'\] must be .* got 0"),
+    ({"replicates": {"quick": 4, "full": 4, "huge": 9}}, "profile must be one of quick, full, got"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), REFUSED)
+def test_a_bad_declaration_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        experiment(**changes)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Axis("d", (1,)), "axis must be one of n, dim, epsilon, got 'd'"),
+        (lambda: Axis("n", ()), r"values of axis n must be distinct, got \(\)"),
+        (lambda: Axis("n", (1, 1)), r"values of axis n must be distinct, got \(1, 1\)"),
+        (lambda: Axis("n", (1.5,)), "n must be a positive integer, got 1.5"),
+        (lambda: Axis("n", (5,), quick=(0,)), "n must be a positive integer, got 0"),
+        (lambda: Axis("epsilon", (math.inf,)), "epsilon must be positive and finite, got inf"),
+        (lambda: Setting(epsilon=math.nan), "epsilon must be positive and finite, got nan"),
+        (lambda: Setting(epsilon=1.0, n=True), "n must be a positive integer, got True"),
+    ],
+)
+def test_a_bad_axis_or_setting_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_point_that_axes_share_is_one_cell():
+    found = {(c.n, c.budget.epsilon): c.axes for c in cells(experiment(), "full") if c.strength < 2}
+    assert found == {
+        (500, 1.0): ("n",),
+        (1000, 1.0): ("n", "epsilon"),
+        (2000, 1.0): ("n",),
+        (1000, 0.5): ("epsilon",),
+    }
+
+
+def test_profiles_differ_in_values_and_replicates():
+    quick, full = cells(experiment(), "quick"), cells(experiment(), "full")
+    assert {c.n for c in quick} == {500, 1000}
+    assert ({c.replicates for c in quick}, {c.replicates for c in full}) == ({4}, {8})
+    with pytest.raises(ValueError, match="profile must be one of quick, full, got 'slow'"):
+        cells(experiment(), "slow")
+
+
+def test_every_strength_of_a_family_is_a_cell():
+    assert sorted({c.strength for c in cells(experiment(), "quick")}) == [1, 2, 4, 8, math.inf]
+
+
+def test_without_axes_the_base_is_the_only_point():
+    assert {(c.n, c.axes) for c in cells(experiment(axes=()), "quick")} == {(1000, ())}
+
+
+def test_the_ratio_of_epsilon_to_mu_is_kept_along_an_axis():
+    tied = experiment(delta=None, epsilon_over_mu=5.0)
+    for epsilon in (0.125, 0.5, 2.0):
+        budget = tied.budget(epsilon)
+        assert budget.relation is Relation.REPLACE_ONE
+        mu = gaussian_mu(budget.epsilon, budget.delta)
+        assert math.isclose(epsilon / mu, 5.0, rel_tol=1e-6)
+
+
+def test_real_data_fix_the_dimension_and_limit_the_size():
+    real = experiment(
+        families=("breast_cancer_logistic", "digits_logistic"),
+        base=Setting(epsilon=1.0),
+        axes=(Axis("n", (500, 1000)), Axis("epsilon", (0.5, 1.0))),
+    )
+    assert {(c.family, c.n, c.dim) for c in cells(real, "quick")} == {
+        ("breast_cancer_logistic", 500, 30),
+        ("breast_cancer_logistic", 569, 30),
+        ("digits_logistic", 500, 64),
+        ("digits_logistic", 1000, 64),
+        ("digits_logistic", 1797, 64),
+    }
+
+
+@pytest.mark.parametrize(
+    ("base", "family", "message"),
+    [
+        (Setting(epsilon=1.0, dim=2), "linear", "base.n must be given for linear, got None"),
+        (Setting(epsilon=1.0, n=2), "linear", "base.dim must be given for linear, got None"),
+        (Setting(epsilon=1.0, dim=9), "digits_logistic", "dim must be 64 for digits_logistic"),
+        (Setting(epsilon=1.0, n=9999), "digits_logistic", "n must be at most 1797 for digits"),
+    ],
+)
+def test_sizes_that_a_family_lacks_are_refused(base, family, message):
+    with pytest.raises(ValueError, match=message):
+        cells(experiment(base=base, families=(family,), axes=()), "quick")
+
+
+def test_absent_data_fail_unless_declared_optional(monkeypatch, tmp_path):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    a9a = ("a9a_logistic",)
+    with pytest.raises(FileNotFoundError, match=VARIABLE):
+        cells(experiment(families=a9a, base=Setting(epsilon=1.0)), "quick")
+    optional = experiment(if_present=a9a)
+    assert {c.family for c in cells(optional, "quick")} == {"linear"}
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "misspelt"))
+    with pytest.raises(FileNotFoundError, match=f"{VARIABLE} must name a folder"):
+        cells(optional, "quick")
+
+
+# --- keys of cells --------------------------------------------------------------------------------
+
+CELL = cells(experiment(), "quick")[0]
+OTHER = {
+    "experiment": "other",
+    "algorithm": "output_perturbation",
+    "choices": (("steps", 6),),
+    "family": "distance",
+    "n": 501,
+    "dim": 5,
+    "strength": math.inf,
+    "replicates": 5,
+}
+
+
+def test_everything_that_changes_a_cell_changes_its_key():
+    changed = [replace(CELL, **{name: value}) for name, value in OTHER.items()]
+    changed += [
+        replace(CELL, budget=Budget(epsilon=e, delta=d, relation=r))
+        for e, d, r in ((2, 1e-6, "replace_one"), (1, 1e-7, "replace_one"), (1, 1e-6, "zero_out"))
+    ]
+    assert {f.name for f in fields(Cell)} == {*OTHER, "budget", "axes"}
+    keys = [cell.key(seed=0) for cell in (CELL, *changed)] + [CELL.key(seed=1), CELL.key()]
+    assert len(set(keys)) == len(keys)
+
+
+def test_the_axes_a_cell_serves_do_not_change_its_key():
+    assert replace(CELL, axes=()).key(seed=0) == CELL.key(seed=0)
+
+
+# --- experiment files -----------------------------------------------------------------------------
+
+SOURCE = f"""
+from privopt.lab import Axis, Experiment, Setting
+
+experiment = Experiment(**{ {k: v for k, v in GIVEN.items() if k not in ("base", "axes")} },
+    base=Setting(n=1000, dim=4, epsilon=1.0))
+"""
+
+
+def test_an_experiment_file_is_found_and_loaded(tmp_path):
+    path = tmp_path / "demo.py"
+    path.write_text(SOURCE)
+    (tmp_path / "_shared.py").write_text("")
+    (tmp_path / "performance").mkdir()
+    (tmp_path / "performance" / "run.py").write_text("")
+    assert discover(tmp_path) == (path,)
+    assert load(path).title == "A demonstration"
+    assert discover(tmp_path / "absent") == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "message"),
+    [
+        ("demo", "x = 1\ny = x +", "demo.py, line 2: SyntaxError"),
+        ("demo", "x = 1\n\nraise KeyError('k')", "demo.py, line 3: KeyError: 'k'"),
+        ("demo", SOURCE.replace("0.000001", "2.0").replace("1e-06", "2.0"), "line 4: .*delta must"),
+        ("demo", "experiment = 3", "must declare `experiment = Experiment(...)`, got 3"),
+        ("demo", "", "must declare `experiment = Experiment(...)`, got None"),
+        ("other", SOURCE, "name must be the file's, 'other', got 'demo'"),
+    ],
+)
+def test_a_bad_experiment_file_is_refused_with_its_place(tmp_path, name, source, message):
+    path = tmp_path / f"{name}.py"
+    path.write_text(source)
+    with pytest.raises(ValueError, match=message.replace("(...)", re.escape("(...)"))):
+        load(path)
+
+
+def test_a_missing_experiment_file_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"absent\.py: no such experiment"):
+        load(tmp_path / "absent.py")

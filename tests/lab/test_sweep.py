@@ -1,0 +1,340 @@
+"""Sweeps: nothing finished is lost, nothing of another kind is mixed in, nothing compiles twice."""
+
+import errno
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+from rich.console import Console
+
+from privopt import lab
+from privopt.algorithms import ALGORITHMS
+from privopt.core import run
+from privopt.lab import Axis, Display, Experiment, Setting, replicate_keys, stream, sweep
+from privopt.lab import measure as measure_module
+from privopt.lab import sweep as sweep_function
+from privopt.lab.compile_clock import compile_clock
+from privopt.lab.folder import write_file
+from privopt.lab.records import about, read_table, read_timings
+from privopt.lab.sweep import Finished, Note, Started
+from privopt.problems import family, linear
+from privopt.problems.datasets import VARIABLE
+from privopt.spec import ProblemClass
+
+SWEEP = sys.modules[sweep_function.__module__]
+
+SOURCE = """
+from privopt.lab import Axis, Experiment, Setting
+
+DEMO = Experiment(
+    name="demo",
+    title="A demonstration",
+    description="Nothing in particular.",
+    algorithms={"dp_gd": {"steps": 5}},
+    families=("linear",),
+    base=Setting(n=1000, dim=4, epsilon=1.0),
+    axes=(Axis("n", (500, 1000)), Axis("epsilon", (0.5, 1.0))),
+    replicates={"quick": 3, "full": 5},
+    epsilon_over_mu=5.0,
+)
+"""
+_namespace = {}
+exec(SOURCE, _namespace)
+DEMO: Experiment = _namespace["DEMO"]
+CELLS = 3 * 5
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def events_of(results, experiment=DEMO, *, seed=0, profile="quick"):
+    events = []
+    result = sweep(experiment, profile=profile, seed=seed, results=results, progress=events.append)
+    return result, events
+
+
+def notes(events):
+    return [event.text for event in events if isinstance(event, Note)]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The bytes of the table of a sweep that nobody disturbed."""
+    return events_of(tmp_path_factory.mktemp("whole") / "r")[0].table.read_bytes()
+
+
+# --- resuming -------------------------------------------------------------------------------------
+
+
+def test_sigkill_loses_no_finished_cell(tmp_path, whole):
+    results = tmp_path / "results"
+    code = f"""
+import os, signal
+{SOURCE}
+from privopt.lab import sweep
+from privopt.lab.sweep import Finished
+finished = []
+def die(event):
+    finished.extend([event] * isinstance(event, Finished))
+    if len(finished) == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+sweep(DEMO, profile="quick", seed=0, results={str(results)!r}, progress=die)
+"""
+    done = subprocess.run([sys.executable, "-c", code], timeout=120, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert not (results / "demo" / "table.parquet").exists()
+    result, events = events_of(results)
+    assert result.reused == 4
+    assert events[0] == Started("demo", total=CELLS, reused=4)
+    assert result.table.read_bytes() == whole
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+@pytest.mark.parametrize("files", [0, 1, 2, 9, CELLS, CELLS + 1, CELLS + 2])
+def test_killed_in_any_write_it_continues_to_the_same_bits(
+    tmp_path, monkeypatch, whole, call, files
+):
+    real, calls = getattr(os, call), []
+
+    def fatal(*arguments):
+        calls.append(arguments)
+        if len(calls) > files:
+            raise Killed
+        return real(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, fatal)
+        with pytest.raises(Killed):
+            events_of(tmp_path)
+    result, _ = events_of(tmp_path)
+    assert result.reused == min(max(files - 1, 0), CELLS)  # the first file is the folder's marker
+    assert result.table.read_bytes() == whole
+
+
+def test_a_finished_sweep_runs_nothing(tmp_path, monkeypatch, whole):
+    first, _ = events_of(tmp_path)
+    monkeypatch.setattr(SWEEP, "measure", None)
+    again, events = events_of(tmp_path)
+    assert events == [Started("demo", total=CELLS, reused=CELLS)]
+    assert replace(again, reused=0) == first
+    assert again.table.read_bytes() == whole
+
+
+def test_a_full_disk_stops_the_sweep_and_keeps_what_is_there(tmp_path, monkeypatch, whole):
+    real, calls = os.fsync, []
+
+    def full(descriptor):
+        calls.append(descriptor)
+        if len(calls) > 6:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(lab.ResultsError, match=r"No space left on device\. Every finished"):
+            events_of(tmp_path)
+    assert not list(tmp_path.rglob("*.tmp"))
+    result, _ = events_of(tmp_path)
+    assert result.reused == 5
+    assert result.table.read_bytes() == whole
+
+
+def test_a_damaged_cell_is_said_set_aside_and_run_again(tmp_path, whole):
+    events_of(tmp_path)
+    cell = sorted((tmp_path / "demo" / "cells").glob("*.parquet"))[0]
+    cell.write_bytes(cell.read_bytes()[:100])
+    result, events = events_of(tmp_path)
+    (text,) = notes(events)
+    assert text.startswith(f"damaged cell moved to {cell.name}.corrupt, and run again")
+    assert result.reused == CELLS - 1
+    assert result.table.read_bytes() == whole
+
+
+# --- nothing is mixed -----------------------------------------------------------------------------
+
+
+def test_cells_of_other_code_seed_or_machine_are_left_alone(tmp_path, monkeypatch):
+    events_of(tmp_path)
+    before = {path: path.read_bytes() for path in (tmp_path / "demo" / "cells").iterdir()}
+    result, events = events_of(tmp_path, seed=1)
+    assert result.reused == 0
+    assert notes(events) == [
+        f"{CELLS} cells in {tmp_path / 'demo' / 'cells'} come from other code or settings: "
+        "left alone, not used"
+    ]
+    monkeypatch.setattr(SWEEP, "code_fingerprint", lambda: "other code")
+    result, events = events_of(tmp_path)
+    assert result.reused == 0
+    assert notes(events)[0].startswith(f"{2 * CELLS} cells")
+    table = read_table(result.table)
+    assert set(table["code"].to_pylist()) == {"other code"}
+    assert set(table["root_seed"].to_pylist()) == {0}
+    monkeypatch.setattr(SWEEP, "environment", lambda: {"machine": "another"})
+    assert events_of(tmp_path)[0].reused == 0
+    assert all(path.read_bytes() == content for path, content in before.items())
+
+
+def test_changed_data_are_another_cell(tmp_path, monkeypatch):
+    events_of(tmp_path)
+    declared = family("linear")
+
+    def other(**size):
+        problem = declared.build(**{**size, "noise_ratio": 1.5 * size["noise_ratio"]})
+        return problem
+
+    monkeypatch.setattr(measure_module, "family", lambda name: replace(declared, build=other))
+    result, _ = events_of(tmp_path)
+    assert result.reused == 3  # the strength inf, whose data are the same
+
+
+def test_a_wider_axis_adds_cells_and_changes_none(tmp_path):
+    narrow = read_table(events_of(tmp_path)[0].table)
+    wider = replace(DEMO, axes=(Axis("n", (500, 1000, 2000)), DEMO.axes[1]))
+    result, _ = events_of(tmp_path, wider)
+    assert (result.cells, result.reused) == (4 * 5, CELLS)
+    rows = read_table(result.table).to_pylist()
+    assert [row for row in rows if row["n"] != 2000] == narrow.to_pylist()
+
+
+def test_more_replicates_begin_with_the_same_runs(tmp_path):
+    def risks(profile):
+        table = read_table(events_of(tmp_path, profile=profile)[0].table)
+        return np.reshape(table["excess_risk"].to_numpy(), (CELLS, -1))
+
+    quick, full = risks("quick"), risks("full")
+    assert (quick.shape, full.shape) == ((CELLS, 3), (CELLS, 5))
+    np.testing.assert_allclose(full[:, :3], quick, rtol=1e-12)
+
+
+def test_a_foreign_folder_is_refused_before_anything_runs(tmp_path, monkeypatch):
+    (tmp_path / "photo.jpg").write_bytes(b"")
+    monkeypatch.setattr(SWEEP, "measure", None)
+    with pytest.raises(lab.ResultsError, match="holds other files"):
+        events_of(tmp_path)
+
+
+# --- what is measured -----------------------------------------------------------------------------
+
+
+def test_a_row_is_what_a_single_run_gives(tmp_path):
+    table = read_table(events_of(tmp_path)[0].table)
+    row = next(
+        row
+        for row in table.to_pylist()
+        if (row["epsilon"], row["strength"], row["replicate"]) == (0.5, 2.0, 1)
+    )
+    cell = next(c for c in lab.cells(DEMO, "quick") if (c.budget.epsilon, c.strength) == (0.5, 2.0))
+    problem = family("linear").build(n=1000, dim=4, noise_ratio=cell.noise_ratio, strength=2.0)
+    plan = ALGORITHMS["dp_gd"].plan(problem.problem_class, cell.budget, steps=5)
+    named = {"experiment": "demo", "algorithm": "dp_gd", "family": "linear"}
+    sizes = {"n": 1000, "dim": 4, "epsilon": 0.5, "strength": 2.0}
+    key = replicate_keys(stream(0, role="noise", **named, **sizes), 3)[1]
+    risk = problem.excess_risk(run(plan, problem, key).released)
+    assert row["excess_risk"] == pytest.approx(risk, rel=1e-12)
+    assert row["start_risk"] == pytest.approx(problem.excess_risk(np.zeros(4)))
+    assert 0.0 <= row["nonprivate_risk"] < row["start_risk"]
+    assert (row["upper"], row["lower"]) == (plan.rate.upper, plan.rate.lower)
+    assert row["spent_epsilon_upper"] <= row["epsilon"] == 0.5
+    assert row["mu"] == pytest.approx(0.1, rel=1e-6)
+    assert (row["steps"], row["tight_on"], row["axes"]) == (5, "linear", "epsilon")
+    assert json.loads(row["exponents"]) == dict(plan.rate.exponents)
+    assert json.loads(row["plan"])["params"]["mechanism"]["scale"] == plan.params.mechanism.scale
+    assert json.loads(row["environment"])["jax"] == jax.__version__
+
+
+def test_the_table_says_what_it_is_about(tmp_path):
+    said = about(read_table(events_of(tmp_path, seed=7)[0].table))
+    assert said["title"] == DEMO.title
+    assert said["checks"] == ["bound", "slope"]
+    assert said["axes"] == {"n": [500, 1000], "epsilon": [0.5, 1.0]}
+    assert (said["profile"], said["root_seed"], said["replicates"]) == ("quick", 7, 3)
+
+
+def test_equal_shapes_compile_once(tmp_path):
+    fresh = replace(DEMO, base=Setting(n=1000, dim=7, epsilon=1.0))  # a dimension of its own
+    with compile_clock() as clock:
+        result, events = events_of(tmp_path, fresh)
+    runs = [name for name in clock.programs if "_run_many" in name]
+    assert len(runs) == 1, clock.programs
+    first, *others = [event for event in events if isinstance(event, Finished)]
+    assert first.compile_seconds > 0.0
+    assert {event.compile_seconds for event in others} == {0.0}
+    timings = read_timings(result.table.parent)
+    assert timings["compile_seconds"] == result.compile_seconds == first.compile_seconds
+    assert timings["run_seconds"] == pytest.approx(sum(c.run_seconds for c in (first, *others)))
+    assert len(timings["per_cell"]) == timings["cells"] == CELLS
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+def test_data_that_break_their_class_are_refused(tmp_path, monkeypatch):
+    def broken(*, n, dim, noise_ratio, strength):
+        features = np.full((1, dim), np.nan if strength > 4.0 else 0.1)
+        facts = ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0, smoothness=0.0)
+        return linear(features, problem_class=facts, counts=np.array([n]), name="linear")
+
+    monkeypatch.setattr(measure_module, "family", lambda name: replace(family(name), build=broken))
+    with pytest.raises(ValueError, match="finite"):
+        events_of(tmp_path)
+    assert len(list((tmp_path / "demo" / "cells").glob("*.parquet"))) == 3
+
+
+def test_a_refused_plan_is_refused_before_anything_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(SWEEP, "measure", None)
+    pure = replace(DEMO, epsilon_over_mu=None, delta=0.0)
+    with pytest.raises(ValueError, match="delta must be positive"):
+        events_of(tmp_path, pure)
+
+
+def test_a_seed_beyond_the_record_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="seed must be an integer of 64 bits, got"):
+        events_of(tmp_path / "r", seed=2**63)
+    assert not (tmp_path / "r").exists()
+
+
+def test_families_left_out_are_said(tmp_path, monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    _, events = events_of(tmp_path, replace(DEMO, if_present=("a9a_logistic",)))
+    assert notes(events)[0].startswith("a9a_logistic is left out: a9a needs the environment var")
+
+
+# --- what a terminal shows ------------------------------------------------------------------------
+
+
+def shown(terminal, events):
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=120)
+    with Display(console) as display:
+        for event in events:
+            display(event)
+    return console.file.getvalue()
+
+
+def test_progress_is_plain_lines_or_bars():
+    cell = lab.cells(DEMO, "quick")[0]
+    events = [
+        Note("demo", "[b]left[/b] out"),
+        Started("demo", 30, 10),
+        *[Finished(cell, 1, 2)] * 20,
+    ]
+    lines = shown(False, events).splitlines()
+    assert lines[:2] == ["demo: [b]left[/b] out", "demo: 30 cells, 10 of them there already"]
+    assert lines[2].startswith("demo: 12/30 cells, 2.0 s running and 4.0 s compiling, about ")
+    assert lines[-1].startswith("demo: 30/30 cells, 20.0 s running and 40.0 s compiling")
+    assert len(lines) == 2 + 7
+    bars = shown(True, events)
+    assert "30/30" in bars
+    assert "compiling 40 s" in bars
+
+
+def test_writing_needs_no_folder(tmp_path):
+    write_file(tmp_path / "a" / "b", b"x")
+    assert (tmp_path / "a" / "b").read_bytes() == b"x"
