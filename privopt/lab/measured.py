@@ -73,6 +73,13 @@ class Measured:
         return float(self.risks.mean())
 
     @property
+    def noise_ratio(self) -> float:
+        """``r = sqrt(dim)/(n mu)``, or ``dim/(n epsilon)`` for pure differential privacy."""
+        if self.mu is None:
+            return self.dim / (self.n * self.epsilon)
+        return math.sqrt(self.dim) / (self.n * self.mu)
+
+    @property
     def setting(self) -> tuple[int, int, float]:
         """``(n, dim, epsilon)``."""
         return self.n, self.dim, self.epsilon

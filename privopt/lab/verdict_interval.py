@@ -50,9 +50,17 @@ def mean_interval(samples: _Floats, alpha: float) -> Estimate:
 
 
 def slope_interval(
-    values: Sequence[float], samples: Sequence[Sequence[_Floats]], alpha: float, seed: Sequence[int]
+    values: Sequence[float],
+    samples: Sequence[Sequence[_Floats]],
+    alpha: float,
+    seed: Sequence[int],
+    *,
+    correction: Sequence[float] | None = None,
 ) -> Estimate:
     """Exponent ``b`` in ``max_s E samples[k][s] = c values[k]^b``, by least squares in logs.
+
+    With a ``correction`` the law is ``c values[k]^b (1 + a correction[k])``, ``a`` free and the
+    correction small: ``b`` is then the exponent of the limit in which the correction vanishes.
 
     The interval is a percentile bootstrap over replicates, resampled within every ``(k, s)`` and
     expanded by ``sqrt(m/(m-1)) t_{m-1}/z`` for the smallest number ``m`` of replicates, which
@@ -71,12 +79,17 @@ def slope_interval(
         The interval misses with probability ``alpha``, half on each side.
     seed : sequence of int
         Of the resampling; equal seeds give equal intervals.
+    correction : sequence of float, optional
+        At each value the size of the first correction to scaling.
 
     Source: Hesterberg, "What teachers should know about the bootstrap", American Statistician
     2015, Section 4.4 (the expanded percentile interval).
     """
     x = np.log(np.asarray(values, dtype=np.float64))
-    weights = (x - x.mean()) / np.square(x - x.mean()).sum()
+    regressors = [x - x.mean(), np.ones_like(x)]
+    if correction is not None:
+        regressors.append(np.asarray(correction, dtype=np.float64))
+    weights = np.linalg.pinv(np.stack(regressors, axis=1))[0]
     rng = np.random.default_rng(seed)
     size = min(s.size for group in samples for s in group)
     tail = stats.t.isf(alpha / 2, size - 1) / stats.norm.isf(alpha / 2)

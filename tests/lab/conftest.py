@@ -50,6 +50,7 @@ def build(
     bound=2.0,
     gap=0.0,
     drift=0.0,
+    correction=0.0,
     tight_on="linear",
     experiment="toy",
     checks=("bound", "slope"),
@@ -58,7 +59,8 @@ def build(
     """One row a replicate; mean ``c_s n^a d^b eps^c`` with ``max c_s = 0.01`` at base.
 
     ``true`` are the exponents of the means, ``exponents`` what the rate claims; ``drift`` is the
-    exponent with which epsilon/mu moves along epsilon.
+    exponent with which epsilon/mu moves along epsilon. A ``correction`` multiplies every mean by
+    ``1 + correction r``, ``r`` the noise ratio.
     """
     rng = np.random.default_rng(seed)
     true = exponents if true is None else true
@@ -66,6 +68,8 @@ def build(
     for family in families:
         for point, served in points(axes):
             law = 0.01 * np.prod([(point[a] / BASE[a]) ** true.get(a, 0.0) for a in BASE])
+            noise_ratio = 4.0 * point["dim"] ** 0.5 / (point["n"] * point["epsilon"])
+            law *= 1.0 + correction * noise_ratio
             for strength, factor in zip(strengths, profile_of_strength, strict=True):
                 noise = np.exp(spread * rng.normal(size=replicates) - spread**2 / 2)
                 for replicate, risk in enumerate(factor * law * noise):

@@ -42,7 +42,7 @@ def most_allowed(trials, probability):
 
 
 def test_a_true_theorem_holds_on_every_axis(synthetic):
-    found = verdicts(synthetic(replicates=100))
+    found = verdicts(synthetic(replicates=400))
     assert [(v.check, v.axis) for v in found] == [
         ("bound", None), ("slope", "n"), ("slope", "dim"), ("slope", "epsilon"),
     ]  # fmt: skip
@@ -78,6 +78,22 @@ def test_a_hair_below_the_bound_is_rarely_refuted(synthetic):
     assert outcomes.count(Outcome.HOLDS) <= most_allowed(trials, ALPHA)
 
 
+def test_a_finite_size_effect_does_not_refute_a_leading_exponent(synthetic):
+    """Risk ``c n^-1 (1 + 2 r)``: the raw slope is off by more than its interval allows."""
+    table = synthetic(correction=2.0, replicates=100, spread=0.05)
+    for axis, verdict in slopes(table).items():
+        assert verdict.outcome is Outcome.HOLDS, axis
+    cells = along(measured(table), "n")
+    raw = slope_interval(list(cells), [[c.risks for c in g] for g in cells.values()], 0.01, [0])
+    assert raw.upper < -1.0
+
+
+def test_a_finite_size_effect_does_not_hide_a_false_exponent(synthetic):
+    table = synthetic(correction=2.0, replicates=400, true={"n": -0.85, "dim": 0.65})
+    assert slopes(table)["n"].outcome is Outcome.REFUTED
+    assert slopes(table)["dim"].outcome is Outcome.REFUTED
+
+
 # --- a false theorem ------------------------------------------------------------------------------
 
 
@@ -93,7 +109,7 @@ def test_an_exponent_off_by_the_resolution_never_holds(synthetic, off, replicate
 
 
 def test_an_exponent_off_by_the_resolution_is_refuted_by_enough_replicates(synthetic):
-    table = synthetic(true={"n": -0.85, "dim": 0.65, "epsilon": -1.0}, replicates=100)
+    table = synthetic(true={"n": -0.85, "dim": 0.65, "epsilon": -1.0}, replicates=400)
     found = {axis: verdict.outcome for axis, verdict in slopes(table).items()}
     assert found == {"n": "refuted", "dim": "refuted", "epsilon": "holds"}
 
