@@ -281,11 +281,10 @@ def test_smaller_constants_fit():
 
 
 def test_what_an_algorithm_requires_must_be_provided():
-    plan = toy(requires=frozenset({"smoothing"}))
+    rough = dataclasses.replace(CLASS, smoothness=None)
+    plan = toy(problem_class=rough, requires=frozenset({"smoothing"}))
     plain = problems.Problem(
-        loss=lambda w, x: jnp.abs(w @ x),
-        data=np.eye(N, DIM),
-        problem_class=dataclasses.replace(CLASS, smoothness=None),
+        loss=lambda w, x: jnp.abs(w @ x), data=np.eye(N, DIM), problem_class=rough
     )
     with pytest.raises(ValueError, match="problem must provide smoothing for toy, got problem"):
         core.run(plan, plain, jax.random.key(0))
