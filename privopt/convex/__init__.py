@@ -1,7 +1,9 @@
 """Convex sets with their projections, and solvers that certify their answer."""
 
 from privopt.convex.accelerated import accelerated_descent
+from privopt.convex.certificate import certify
 from privopt.convex.constraint import ConstraintSet
+from privopt.convex.record import node_classes, record
 from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
 from privopt.convex.solver import Solution, minimise, minimise_nonsmooth
 
@@ -14,6 +16,9 @@ __all__ = [
     "Solution",
     "WholeSpace",
     "accelerated_descent",
+    "certify",
     "minimise",
     "minimise_nonsmooth",
+    "node_classes",
+    "record",
 ]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +13,7 @@ import jax.numpy as jnp
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.vectors import norm
 
-__all__ = ["ROUND_OFF", "Certifier"]
+__all__ = ["ROUND_OFF", "Certifier", "certify", "require_float64"]
 
 ROUND_OFF = 64.0 * 2.0**-52
 
@@ -56,3 +59,59 @@ class Certifier(NamedTuple):
         quadratic = -(gradient @ move) - 0.5 * mu * (move @ move)
         quadratic += error * (norm(move) + error / divisor)
         return error * norm(point) + jnp.where(curved, jnp.minimum(linear, quadratic), linear)
+
+
+def certify(
+    value_and_gradient: Callable[..., tuple[jax.Array, jax.Array]],
+    constraint: ConstraintSet,
+    point: jax.Array,
+    *,
+    arguments: tuple[Any, ...] = (),
+    strong_convexity: float = 0.0,
+) -> tuple[float, float]:
+    """``F(w)`` and a certified bound on ``F(w) - min_W F``, from one gradient at a candidate.
+
+    Parameters
+    ----------
+    value_and_gradient : callable
+        ``(w, *arguments) -> (F(w), subgradient)``; static. On a kink the subgradient it picks
+        must be the one that certifies, 0 at an unconstrained minimiser.
+    point : jax.Array
+        ``w``, a member of ``constraint`` known from elsewhere; shape ``(dim,)``, float64.
+    strong_convexity : float
+        ``mu >= 0`` of F on ``W``.
+
+    Raises
+    ------
+    ValueError
+        If ``point`` is not a float64 vector, or x64 is off.
+    """
+    require_float64("point", point)
+    numbers = constraint.diameter(point.shape[0]), strong_convexity
+    diameter, convexity = jnp.asarray(numbers, jnp.float64)
+    certifier = Certifier(constraint, diameter, convexity)
+    value, gap = _certify(value_and_gradient, certifier, point, arguments)
+    return float(value), (float(gap) if math.isfinite(gap) else math.inf)
+
+
+@partial(jax.jit, static_argnames="value_and_gradient")
+def _certify(
+    value_and_gradient: Callable[..., tuple[jax.Array, jax.Array]],
+    certifier: Certifier,
+    point: jax.Array,
+    arguments: tuple[Any, ...],
+) -> tuple[jax.Array, jax.Array]:
+    value, gradient = value_and_gradient(point, *arguments)
+    decrease = certifier.decrease(point, gradient, norm(gradient))
+    return value, jnp.maximum(decrease, 0.0) + ROUND_OFF * jnp.abs(value)
+
+
+def require_float64(name: str, vector: jax.Array) -> None:
+    """Raise ValueError unless x64 is on and ``vector`` is a float64 vector."""
+    if not jax.enable_x64.value:
+        raise ValueError("x64 must be on, got it off: wrap the call in `jax.enable_x64(True)`")
+    if getattr(vector, "dtype", None) != jnp.float64 or vector.ndim != 1:
+        raise ValueError(
+            f"{name} must be a float64 vector (made inside `jax.enable_x64(True)`), got "
+            f"{getattr(vector, 'dtype', type(vector).__name__)} of shape {jnp.shape(vector)}"
+        )

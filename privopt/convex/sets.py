@@ -25,12 +25,13 @@ import numpy as np
 from jax.typing import DTypeLike
 from optax.projections import projection_box
 
+from privopt.convex.record import record
 from privopt.convex.vectors import Number, broadcast, cast, norm, one_hot, onto_simplex
 
 __all__ = ["Box", "L1Ball", "L2Ball", "Simplex", "WholeSpace"]
 
 
-@jax.tree_util.register_dataclass
+@record
 @dataclass(frozen=True)
 class L2Ball:
     """``{v : ||v - centre||_2 <= radius}``.
@@ -87,7 +88,7 @@ class L2Ball:
         return 2.0 * self.radius_about_centre(dim)
 
 
-@jax.tree_util.register_dataclass
+@record
 @dataclass(frozen=True)
 class L1Ball:
     """``{v : ||v||_1 <= radius}``, centred at the origin.
@@ -139,7 +140,7 @@ class L1Ball:
         return 2.0 * self.radius_about_centre(dim)
 
 
-@jax.tree_util.register_dataclass
+@record
 @dataclass(frozen=True)
 class Box:
     """``{v : lower <= v <= upper}`` by coordinate.
@@ -198,7 +199,7 @@ class Box:
         return broadcast(self.lower, x), broadcast(self.upper, x)
 
 
-@jax.tree_util.register_dataclass
+@record
 @dataclass(frozen=True)
 class Simplex:
     """``{v : v >= 0, sum_j v_j = total}``, centred at the barycentre ``total / dim``.
@@ -245,7 +246,7 @@ class Simplex:
         return float(self.total) * math.sqrt(2.0) if _dimension(dim) > 1 else 0.0
 
 
-@jax.tree_util.register_dataclass
+@record
 @dataclass(frozen=True)
 class WholeSpace:
     """All vectors, centred at the origin."""

@@ -26,7 +26,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from privopt.convex.certificate import Certifier
+from privopt.convex.certificate import Certifier, require_float64
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.descent import Evaluation, State, initial, step
 
@@ -192,13 +192,7 @@ def _solution(
     strong_convexity: float,
     width: float,
 ) -> Solution:
-    if not jax.enable_x64.value:
-        raise ValueError("x64 must be on, got it off: wrap the call in `jax.enable_x64(True)`")
-    if getattr(start, "dtype", None) != jnp.float64 or start.ndim != 1:
-        raise ValueError(
-            "start must be a float64 vector (made inside `jax.enable_x64(True)`), got "
-            f"{getattr(start, 'dtype', type(start).__name__)} of shape {jnp.shape(start)}"
-        )
+    require_float64("start", start)
     for name, value in (("tolerance", tolerance), ("width", width)):
         if not 0.0 < value < math.inf:
             raise ValueError(f"{name} must be positive and finite, got {value!r}")

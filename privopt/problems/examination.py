@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -46,15 +47,9 @@ def examine(risk: EmpiricalRisk, problem_class: ProblemClass) -> None:
 
 def _examine_linear(risk: EmpiricalRisk, problem_class: ProblemClass) -> None:
     """Exact: a convex scalar loss is steepest at an end of the predictions ``W`` allows."""
-    features, labels = risk.data
     scalar = risk.loss.scalar
-    norms = np.asarray(jnp.linalg.norm(features, axis=-1))
-    steepest = np.full(norms.shape, scalar.slope_bound)
-    highest, lowest = risk.constraint.support(features), -risk.constraint.support(-features)
-    if np.all(np.isfinite(highest)) and np.all(np.isfinite(lowest)):
-        steepest = np.maximum(
-            np.abs(scalar.slope(highest, labels)), np.abs(scalar.slope(lowest, labels))
-        )
+    norms = np.linalg.norm(np.asarray(risk.data[0]), axis=-1)
+    steepest = np.asarray(_steepest(risk))
     with np.errstate(invalid="ignore"):
         gradients = np.where(norms > 0.0, steepest * norms, 0.0)
         curvatures = np.where(norms > 0.0, scalar.curvature * norms**2, 0.0)
@@ -71,26 +66,16 @@ def _examine_linear(risk: EmpiricalRisk, problem_class: ProblemClass) -> None:
 
 def _probe(risk: EmpiricalRisk, problem_class: ProblemClass) -> None:
     """Look for a violation at random points: finding none proves nothing."""
-    dim = problem_class.dim
-    reach = problem_class.radius
-    reach = reach if math.isfinite(reach) else _UNBOUNDED_REACH
-    centre = risk.constraint.centre_point(dim, risk.dtype)
-    directions = jax.random.normal(jax.random.key(0), (_PROBES, dim), risk.dtype)
-    points = risk.constraint.project(centre[None] + reach * directions)
-    points = jnp.concatenate([centre[None], 0.5 * (centre[None] + points), points])
-
-    def gradients(point: Array) -> Array:
-        return jax.vmap(jax.grad(risk.loss), (None, 0))(point, risk.data)
-
-    found = np.asarray(jax.lax.map(gradients, points))
+    reach = problem_class.radius if math.isfinite(problem_class.radius) else _UNBOUNDED_REACH
+    points, found = map(np.asarray, _gradients(risk, problem_class.dim, reach))
     found = np.where(np.isfinite(found), found, np.inf)
     norms = np.linalg.norm(found, axis=-1)
     _refuse_above("lipschitz", problem_class.lipschitz, norms.max(axis=0), "a gradient of norm")
-    moves = np.linalg.norm(np.diff(np.asarray(points), axis=0), axis=-1)[:, None]
+    moves = np.linalg.norm(np.diff(points, axis=0), axis=-1)[:, None]
     differences = np.diff(found, axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         secants = np.where(moves > 0.0, np.linalg.norm(differences, axis=-1) / moves, 0.0)
-        inner = np.sum(differences * np.diff(np.asarray(points), axis=0)[:, None], axis=-1)
+        inner = np.sum(differences * np.diff(points, axis=0)[:, None], axis=-1)
         convexity = np.where(moves > 0.0, inner / moves**2, np.inf)
     if problem_class.smoothness is not None:
         _refuse_above("smoothness", problem_class.smoothness, secants.max(axis=0), "curvature")
@@ -102,6 +87,33 @@ def _probe(risk: EmpiricalRisk, problem_class: ProblemClass) -> None:
             f"strong_convexity {declared!r} must hold for every record, "
             f"but record {row} has curvature {flattest[row]:.6g} between two points"
         )
+
+
+@jax.jit
+def _steepest(risk: EmpiricalRisk) -> Array:
+    """Largest ``|phi'|`` of each record over the predictions ``W`` allows, shape ``(n,)``."""
+    features, labels = risk.data
+    scalar = risk.loss.scalar
+    highest, lowest = risk.constraint.support(features), -risk.constraint.support(-features)
+    ends = jnp.maximum(
+        jnp.abs(scalar.slope(highest, labels)), jnp.abs(scalar.slope(lowest, labels))
+    )
+    bounded = jnp.isfinite(highest) & jnp.isfinite(lowest)
+    return jnp.where(bounded, ends, scalar.slope_bound)
+
+
+@partial(jax.jit, static_argnames="dim")
+def _gradients(risk: EmpiricalRisk, dim: int, reach: float) -> tuple[Array, Array]:
+    """Points of ``W``, and every record's gradient at each: shapes ``(p, d)``, ``(p, n, d)``."""
+    centre = risk.constraint.centre_point(dim, risk.dtype)
+    directions = jax.random.normal(jax.random.key(0), (_PROBES, dim), risk.dtype)
+    ends = risk.constraint.project(centre[None] + reach * directions)
+    points = jnp.concatenate([centre[None], 0.5 * (centre[None] + ends), ends])
+
+    def at(point: Array) -> Array:
+        return jax.vmap(jax.grad(risk.loss), (None, 0))(point, risk.data)
+
+    return points, jax.lax.map(at, points)
 
 
 def _refuse_above(name: str, declared: float, found: np.ndarray, what: str) -> None:

@@ -64,6 +64,7 @@ def _linear(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem
         features,
         problem_class=ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0, smoothness=0.0),
         counts=np.array([positive, n - positive]),
+        minimiser=np.eye(dim)[0] if 2 * positive > n else None,
         name="linear",
     )
 
@@ -75,28 +76,36 @@ def _distance(*, n: int, dim: int, noise_ratio: float, strength: float) -> Probl
         np.zeros((1, dim)),
         problem_class=ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0),
         counts=np.array([n]),
+        minimiser=np.zeros(dim),
         name="distance",
     )
 
 
 @lru_cache(maxsize=4)
 def _dataset(name: str) -> datasets.Dataset:
-    return datasets.load(name)
+    """All rows in their public random order."""
+    whole = datasets.load(name)
+    return whole.subset(whole.features.shape[0])
 
 
 def _real_logistic(
     dataset: str, *, n: int, dim: int, noise_ratio: float, strength: float
 ) -> Problem:
+    """The first ``n`` records; the others stay, at multiplicity 0, so that all ``n`` share a shape."""
     del noise_ratio, strength
-    part = _dataset(dataset).subset(n)
-    if dim != part.features.shape[1]:
-        raise ValueError(f"dim must be {part.features.shape[1]} for {dataset}, got {dim}")
+    whole = _dataset(dataset)
+    records, width = whole.features.shape
+    if dim != width:
+        raise ValueError(f"dim must be {width} for {dataset}, got {dim}")
+    if n > records:
+        raise ValueError(f"n must be at most {records} for {dataset}, got {n}")
     return logistic(
-        part.features,
-        part.labels,
+        whole.features,
+        whole.labels,
         problem_class=ProblemClass(
             n=n, dim=dim, lipschitz=1.0, radius=_LOGISTIC_RADIUS, smoothness=0.25
         ),
+        counts=(np.arange(records) < n).astype(int),
         name=f"{dataset}_logistic",
     )
 

@@ -19,7 +19,8 @@ from typing import Any, ClassVar, Protocol, Self
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.tree_util import register_dataclass
+
+from privopt.convex import record
 
 __all__ = [
     "Distance",
@@ -52,7 +53,7 @@ class ScalarLoss(Protocol):
         """The Moreau envelope of this width."""
 
 
-@register_dataclass
+@record
 @dataclass(frozen=True)
 class Linear:
     """``phi = -label * prediction``; it is its own smoothing, up to a constant."""
@@ -74,7 +75,7 @@ class Linear:
         return self
 
 
-@register_dataclass
+@record
 @dataclass(frozen=True)
 class Logistic:
     """``phi = log(1 + exp(-label * prediction))``, labels -1 and 1."""
@@ -96,7 +97,7 @@ class Logistic:
         return self
 
 
-@register_dataclass
+@record
 @dataclass(frozen=True)
 class Squared:
     """``phi = (prediction - label)^2 / (2 (1 + width))``; Lipschitz only on a bounded domain."""
@@ -123,7 +124,7 @@ class Squared:
         return Squared(self.width + width)
 
 
-@register_dataclass
+@record
 @dataclass(frozen=True)
 class Huber:
     """``|prediction - label|`` with its kink rounded over ``width``; the median loss at width 0.
@@ -158,7 +159,7 @@ class Huber:
         return Huber(self.width + width)
 
 
-@register_dataclass
+@record
 @dataclass(frozen=True)
 class Hinge:
     """``max(0, 1 - label * prediction)`` with its kink rounded over ``width``, labels -1 and 1."""
@@ -191,7 +192,7 @@ class Hinge:
         return Hinge(self.width + width)
 
 
-@register_dataclass
+@record
 @dataclass(frozen=True)
 class GeneralisedLinear:
     """``loss(w; (x, y)) = phi(<x, w>, y)`` for a scalar loss ``phi``."""
@@ -204,7 +205,7 @@ class GeneralisedLinear:
         return self.scalar.value(features @ point, label)
 
 
-@register_dataclass
+@record
 @dataclass(frozen=True)
 class Distance:
     """``loss(w; x) = |w - x|_2`` with its kink rounded over ``width``: the spatial median.

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.tree_util import register_dataclass
 
+from privopt.convex import node_classes, record
 from privopt.mechanisms import clipped_gradient_sum, clipped_linear_gradient_sum
 from privopt.problems.losses import GeneralisedLinear
 
 __all__ = ["EmpiricalRisk"]
 
 
-@register_dataclass
+@record
 @dataclass(frozen=True)
 class EmpiricalRisk:
     """``F(w) = (1/n) sum_i m_i loss(w; x_i)`` over a constraint set.
@@ -31,12 +31,20 @@ class EmpiricalRisk:
     counts : Array or None
         Multiplicities ``m_i``, shape ``(records,)``; ``None`` for ones.
     constraint : constraint set
+    classes : tuple
+        Of the nodes of ``loss`` and ``constraint``, which may be of the user's making: programs
+        are told apart by class, whatever their structures say of themselves.
     """
 
     loss: Any
     data: Any
     counts: Array | None
     constraint: Any
+    classes: Any = field(default=None, metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        if self.classes is None:
+            object.__setattr__(self, "classes", node_classes((self.loss, self.constraint)))
 
     @property
     def dtype(self) -> Any:

@@ -15,7 +15,7 @@ from jax import Array
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
-from privopt.convex import L2Ball, Solution, WholeSpace, minimise, minimise_nonsmooth
+from privopt.convex import L2Ball, WholeSpace, certify, minimise, minimise_nonsmooth, record
 from privopt.problems.examination import examine
 from privopt.problems.losses import GeneralisedLinear
 from privopt.problems.objective import EmpiricalRisk
@@ -68,6 +68,9 @@ class Problem:
     counts : array of int, optional
         How often each stored record occurs, summing to ``n``: a data set with few distinct
         records costs no more than those.
+    minimiser : array, optional
+        A member of the constraint set that minimises ``F``, if one is known. It is certified like
+        any other, and solved for if the certificate does not bear it out.
     name : str
         For messages and tables.
 
@@ -82,6 +85,7 @@ class Problem:
     problem_class: ProblemClass
     constraint: Any = None
     counts: ArrayLike | None = None
+    minimiser: ArrayLike | None = None
     name: str = "problem"
     objective: EmpiricalRisk = field(init=False, repr=False)
 
@@ -102,7 +106,7 @@ class Problem:
                 f"constraint must lie within radius {self.problem_class.radius} of its centre, "
                 f"got {constraint!r}, which reaches {reach}"
             )
-        loss = self.loss if jax.tree.leaves(self.loss) != [self.loss] else _Constant(self.loss)
+        loss = _Constant(self.loss) if jax.tree_util.all_leaves([self.loss]) else self.loss
         if isinstance(loss, GeneralisedLinear) and data[0].shape[1:] != (self.problem_class.dim,):
             raise ValueError(
                 f"features must have shape (records, dim = {self.problem_class.dim}), "
@@ -128,32 +132,46 @@ class Problem:
         The gap is 1e-9 L R for losses of bounded curvature and 1e-6 L R at kinks where the
         solver gets there; it is reported, never assumed.
         """
-        radius = self.problem_class.radius
-        scale = self.problem_class.lipschitz * (radius if math.isfinite(radius) else 1.0)
         with jax.enable_x64(True):
-            solution = self._solve(scale)
-            return Reference(np.asarray(solution.point), solution.value, solution.gap)
+            risk = self.objective.astype(jnp.float64)
+            return self._known(risk) or self._solved(risk)
 
-    def _solve(self, scale: float) -> Solution:
-        risk = self.objective.astype(jnp.float64)
+    def _known(self, risk: EmpiricalRisk) -> Reference | None:
+        if self.minimiser is None:
+            return None
+        point = np.asarray(self.minimiser, np.float64)
+        value, gap = certify(
+            _value_and_gradient, self.constraint, jnp.asarray(point), arguments=(risk,)
+        )
+        return Reference(point, value, gap) if gap <= self._tolerance else None
+
+    def _solved(self, risk: EmpiricalRisk) -> Reference:
         start = self.constraint.centre_point(self.problem_class.dim, jnp.float64)
         if self._has_kinks and "smoothing" in self.provides:
-            return minimise_nonsmooth(
+            solution = minimise_nonsmooth(
                 _smoothed_value_and_gradient,
                 _value,
                 self.constraint,
                 start,
                 arguments=(risk,),
-                tolerance=_NONSMOOTH_TOLERANCE * scale,
+                tolerance=self._tolerance,
             )
-        return minimise(
-            _value_and_gradient,
-            self.constraint,
-            start,
-            arguments=(risk,),
-            tolerance=_SMOOTH_TOLERANCE * scale,
-            strong_convexity=self.problem_class.strong_convexity,
-        )
+        else:
+            solution = minimise(
+                _value_and_gradient,
+                self.constraint,
+                start,
+                arguments=(risk,),
+                tolerance=self._tolerance,
+                strong_convexity=self.problem_class.strong_convexity,
+            )
+        return Reference(np.asarray(solution.point), solution.value, solution.gap)
+
+    @property
+    def _tolerance(self) -> float:
+        radius = self.problem_class.radius
+        scale = self.problem_class.lipschitz * (radius if math.isfinite(radius) else 1.0)
+        return scale * (_NONSMOOTH_TOLERANCE if self._has_kinks else _SMOOTH_TOLERANCE)
 
     @property
     def _has_kinks(self) -> bool:
@@ -169,9 +187,13 @@ class Problem:
             raise ValueError(
                 f"point must have shape (..., dim = {self.problem_class.dim}), got {points.shape}"
             )
+        rows = points.reshape(-1, points.shape[-1])
+        batches = -(-rows.shape[0] // _RISK_BATCH)
+        padded = np.resize(rows, (batches, _RISK_BATCH, rows.shape[1]))
         with jax.enable_x64(True):
-            rows = points.reshape(-1, points.shape[-1])
-            values = np.asarray(_risks(self.objective.astype(jnp.float64), rows))
+            risk = self.objective.astype(jnp.float64)
+            values = np.concatenate([np.asarray(_risks(risk, batch)) for batch in padded])
+        values = values[: rows.shape[0]]
         return values.reshape(points.shape[:-1]) if points.ndim > 1 else float(values[0])
 
     def excess_risk(self, point: ArrayLike) -> NDArray[np.float64] | float:
@@ -197,7 +219,7 @@ class Problem:
             examine(self.objective.astype(jnp.float64), self.problem_class)
 
 
-@jax.tree_util.register_dataclass
+@record
 @dataclass(frozen=True)
 class _Constant:
     """A plain function as a pytree without leaves."""
@@ -224,7 +246,7 @@ def _smoothed_value_and_gradient(
 
 @jax.jit
 def _risks(risk: EmpiricalRisk, points: Array) -> Array:
-    return jax.lax.map(risk.value, points, batch_size=_RISK_BATCH)
+    return jax.vmap(risk.value)(points)
 
 
 def _array(leaf: ArrayLike) -> Array:
