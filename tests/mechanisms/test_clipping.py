@@ -1,0 +1,257 @@
+"""Clipped gradient sums against a naive loop, against each other, and against hostile records."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from privopt.mechanisms import clipped_gradient_sum, clipped_linear_gradient_sum
+from privopt.problems import (
+    Distance,
+    GeneralisedLinear,
+    Hinge,
+    Huber,
+    Linear,
+    Logistic,
+    Squared,
+)
+
+SLOPES = {
+    "linear": (Linear(), lambda z, y: -y),
+    "logistic": (Logistic(), lambda z, y: -y / (1.0 + np.exp(y * z))),
+    "squared": (Squared(), lambda z, y: z - y),
+    "absolute": (Huber(), lambda z, y: np.sign(z - y)),
+    "huber": (Huber(0.3), lambda z, y: np.clip((z - y) / 0.3, -1.0, 1.0)),
+    "hinge": (Hinge(), lambda z, y: -y if y * z < 1.0 else 0.0),
+}
+every = pytest.mark.parametrize("name", SLOPES)
+some = pytest.mark.parametrize("name", ["logistic", "squared", "absolute"])
+dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+paths = pytest.mark.parametrize("path", ["linear", "general"])
+POINT = np.array([0.4, -1.1, 0.2, 0.7])
+
+
+def records(n=23, dim=4, seed=0):
+    """Rows of norms from 0.01 to 100, so that some gradients are clipped and some are not."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(n, dim)) * 10.0 ** rng.uniform(-2, 2, size=(n, 1))
+    return features, np.where(rng.random(n) < 0.5, -1.0, 1.0)
+
+
+@partial(jax.jit, static_argnames="path")
+def gradient_sum(path, loss, features, labels, counts, clip, point):
+    if path == "linear":
+        return clipped_linear_gradient_sum(loss, features, labels, counts, clip)(point)
+    data = (features, labels)
+    return clipped_gradient_sum(GeneralisedLinear(loss), data, counts, clip)(point)
+
+
+def total(path, loss, features, labels, counts, clip, point):
+    counts = None if counts is None else np.asarray(counts, features.dtype)
+    return np.asarray(gradient_sum(path, loss, features, labels, counts, clip, point))
+
+
+def naive(slope, features, labels, counts, clip, point):
+    """One record after the other, in NumPy."""
+    result = np.zeros(features.shape[1])
+    counts = np.ones(len(labels)) if counts is None else counts
+    for x, y, m in zip(features, labels, counts, strict=True):
+        gradient = slope(x @ point, y) * x
+        norm = np.linalg.norm(gradient)
+        result += m * (gradient if norm <= clip else gradient * (clip / norm))
+    return result
+
+
+@every
+@paths
+@pytest.mark.parametrize("clip", [0.3, 5.0, np.inf])
+@pytest.mark.parametrize("counted", [False, True])
+def test_sums_equal_the_naive_loop(name, path, clip, counted):
+    loss, slope = SLOPES[name]
+    features, labels = records()
+    counts = np.random.default_rng(1).integers(0, 6, len(labels)) if counted else None
+    expected = naive(slope, features, labels, counts, clip, POINT)
+    found = total(path, loss, features, labels, counts, clip, POINT)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
+
+
+@paths
+def test_counts_equal_repeated_rows(path):
+    features, labels = records()
+    counts = np.random.default_rng(1).integers(0, 6, len(labels))
+    repeated = total(
+        path, Logistic(), features.repeat(counts, 0), labels.repeat(counts), None, 0.5, POINT
+    )
+    found = total(path, Logistic(), features, labels, counts, 0.5, POINT)
+    np.testing.assert_allclose(found, repeated, rtol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [1, 511, 512, 513, 1024, 1025])
+@pytest.mark.parametrize("counted", [False, True])
+def test_no_record_is_lost_where_chunks_meet(rows, counted):
+    features, labels = records(rows)
+    counts = np.arange(rows) % 4 if counted else None
+    expected = naive(SLOPES["logistic"][1], features, labels, counts, 0.5, POINT)
+    found = total("general", Logistic(), features, labels, counts, 0.5, POINT)
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
+
+
+def test_any_pytree_of_records_and_any_loss():
+    rng = np.random.default_rng(2)
+    centres, scales = rng.normal(size=(600, 4)), rng.integers(1, 4, 600)
+    data = {"centre": jnp.asarray(centres), "scale": jnp.asarray(scales)}
+
+    def loss(w, record):
+        return record["scale"].astype(w.dtype) * 0.5 * jnp.sum((w - record["centre"]) ** 2)
+
+    gradients = scales[:, None] * (POINT - centres)
+    norms = np.linalg.norm(gradients, axis=1, keepdims=True)
+    expected = (gradients * np.minimum(1.0, 2.0 / norms)).sum(axis=0)
+    found = clipped_gradient_sum(loss, data, None, 2.0)(jnp.asarray(POINT))
+    np.testing.assert_allclose(found, expected, rtol=1e-11)
+
+
+@paths
+@dtypes
+def test_a_gradient_below_the_clip_keeps_its_bits(path, dtype):
+    features, labels = (a.astype(dtype) for a in records())
+    for row in range(len(labels)):
+        one = features[row : row + 1], labels[row : row + 1], None
+        free = total(path, Huber(0.3), *one, np.inf, POINT.astype(dtype))
+        clip = max(1e-3, 1.001 * float(np.linalg.norm(free)))
+        np.testing.assert_array_equal(
+            total(path, Huber(0.3), *one, clip, POINT.astype(dtype)), free
+        )
+
+
+@some
+@paths
+@dtypes
+def test_no_record_exceeds_the_clip(name, path, dtype):
+    features, labels = (a.astype(dtype) for a in records(60))
+    unit, point = np.finfo(dtype).eps, POINT.astype(dtype)
+    for clip in (0.01, 0.5, 3.0):
+        rows = [(features[i : i + 1], labels[i : i + 1]) for i in range(60)]
+        sums = [total(path, SLOPES[name][0], *row, None, clip, point) for row in rows]
+        norms = np.linalg.norm(np.asarray(sums, np.float64), axis=1)
+        assert clip * (1.0 - 12.0 * unit) <= norms.max() <= clip * (1.0 + 12.0 * unit)
+
+
+BAD = [np.nan, np.inf, -np.inf, 1e30, -1e30, 0.0, 1e-30, 1e38]
+
+
+@some
+@paths
+@dtypes
+@pytest.mark.parametrize("place", ["feature", "row", "label"])
+def test_no_record_poisons_the_sum(name, path, dtype, place):
+    features, labels = (a.astype(dtype) for a in records())
+    clip = 0.5
+    point = POINT.astype(dtype)
+    features[0] = 0.0
+    without = total(path, SLOPES[name][0], features, labels, None, clip, point)
+    for bad in BAD:
+        hostile, tags = features.copy(), labels.copy()
+        if place == "label":
+            tags[0] = bad
+        else:
+            hostile[0, 2 if place == "feature" else slice(None)] = bad
+        found = total(path, SLOPES[name][0], hostile, tags, None, clip, point)
+        moved = np.linalg.norm((found - without).astype(np.float64))
+        assert np.all(np.isfinite(found)), bad
+        assert moved <= clip * (1.0 + 1e-5), bad
+        if not np.isfinite(bad):
+            np.testing.assert_allclose(found, without, rtol=1e-5 if dtype == np.float32 else 1e-12)
+
+
+@paths
+@dtypes
+def test_norms_that_underflow_or_overflow_are_clipped_too(path, dtype):
+    """A tiny row with a huge slope: its square vanishes, its gradient does not."""
+    top = int(np.log10(np.finfo(dtype).max))
+    clip = 0.5
+    point = np.zeros(4, dtype)
+    powers = [p for p in range(-top, top + 1) if p % (top // 19) == 0]
+    shape = np.array([1.0, 0.98, 0.98, 0.98])  # norms just above and below the threshold
+    for small in powers:
+        for large in powers:
+            for nudge in (1.0, 1.09):
+                x = (shape * nudge * dtype(10.0) ** dtype(small)).astype(dtype)
+                y = np.full(1, dtype(10.0) ** dtype(large), dtype)
+                norm = np.linalg.norm(total(path, Squared(), x[None], y, None, clip, point))
+                assert norm <= clip * (1.0 + 1e-5), (small, large)
+
+
+@paths
+def test_replacing_one_record_moves_the_sum_by_at_most_twice_the_clip(path):
+    """The worst case, two gradients of opposite direction, attains it."""
+    features, labels = records(12)
+    clip = 0.7
+    rng = np.random.default_rng(3)
+    before = total(path, Logistic(), features, labels, None, clip, POINT)
+    moves = []
+    for _ in range(20):
+        others, tags = features.copy(), labels.copy()
+        row = rng.integers(12)
+        others[row] = rng.normal(size=4) * 10.0 ** rng.uniform(-2, 2)
+        tags[row] = rng.choice([-1.0, 1.0])
+        after = total(path, Logistic(), others, tags, None, clip, POINT)
+        moves.append(np.linalg.norm(after - before))
+    assert 0.1 * clip < max(moves) <= 2.0 * clip * (1.0 + 1e-12)
+
+    worst = features.copy()
+    worst[0] = [100.0, 0.0, 0.0, 0.0]
+    sums = [
+        total(path, Linear(), worst, np.r_[sign, labels[1:]], None, clip, POINT)
+        for sign in (-1.0, 1.0)
+    ]
+    assert np.linalg.norm(sums[0] - sums[1]) == pytest.approx(2.0 * clip, rel=1e-12)
+
+
+@paths
+@dtypes
+def test_vmap_over_points_equals_the_loop(path, dtype):
+    features, labels = (a.astype(dtype) for a in records(600))
+    points = np.random.default_rng(4).normal(size=(5, 4)).astype(dtype)
+    at = partial(gradient_sum, path, Logistic(), features, labels, None, 0.5)
+    found = jax.vmap(at)(points)
+    assert found.dtype == dtype
+    tolerance = 1e-3 if dtype == np.float32 else 1e-11
+    np.testing.assert_allclose(found, [at(w) for w in points], rtol=tolerance, atol=tolerance)
+
+
+@paths
+def test_new_numbers_are_no_new_program(path):
+    features, labels = records(3)
+    sums = [
+        total(path, loss, features, labels, None, clip, POINT)
+        for loss, clip in ((Huber(0.5), 0.5), (Huber(0.5), 0.25), (Huber(20.0), 0.25))
+    ]
+    before = gradient_sum._cache_size()
+    total(path, Huber(0.6), features, labels, None, 0.7, POINT)
+    assert gradient_sum._cache_size() == before
+    assert len({tuple(each) for each in sums}) == 3
+
+
+def test_a_distance_at_its_kink_contributes_nothing():
+    points = jnp.asarray(np.stack([POINT, POINT + 1.0, POINT]))
+    found = clipped_gradient_sum(Distance(), points, None, 10.0)(jnp.asarray(POINT))
+    np.testing.assert_allclose(found, -0.5 * np.ones(4), rtol=1e-12)
+
+
+@paths
+def test_products_that_bound_a_record_are_not_taken_in_reduced_precision(path):
+    """Accelerators may round the factors of a float32 product to 10 bits unless told not to."""
+    features, labels = (a.astype(np.float32) for a in records())
+    counts, point = np.ones(23, np.float32), POINT.astype(np.float32)
+    program = jax.make_jaxpr(partial(gradient_sum, path))(
+        Logistic(), features, labels, counts, 0.5, point
+    )
+    (called,) = program.jaxpr.eqns
+    products = [e for e in called.params["jaxpr"].eqns if e.primitive.name == "dot_general"]
+    highest = jax.lax.Precision.HIGHEST
+    assert products[-1].params["precision"] in (highest, (highest, highest))

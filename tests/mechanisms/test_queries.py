@@ -1,0 +1,360 @@
+"""Sensitivities against a search over neighbouring data, the solver's error against scipy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import brentq, minimize
+
+from privopt.convex import L2Ball, WholeSpace
+from privopt.mechanisms import ClippedGradient, RegularisedMinimiser
+from privopt.problems import Distance, EmpiricalRisk, GeneralisedLinear, Linear, Logistic
+from privopt.spec import ProblemClass, Relation
+
+N, DIM = 8, 3
+REPLACE, ADD, ZERO = Relation.REPLACE_ONE, Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT
+relations = pytest.mark.parametrize("relation", list(Relation))
+CURVATURES = np.array([0.5, 2.0, 8.0])
+
+
+def quadratic(w, x):
+    """Strongly convex by record: ``(w - x)^T diag(0.5, 2, 8) (w - x) / 2``."""
+    return 0.5 * jnp.sum(jnp.asarray(CURVATURES) * (w - x) ** 2)
+
+
+class Setting(NamedTuple):
+    """A class of problems, how to draw a record of it, and its loss."""
+
+    problem_class: ProblemClass
+    loss: Any
+    linear: bool
+    smoothing: float = 0.0
+    regularisation: float = 0.2
+
+
+def problem_class(radius=2.0, lipschitz=1.0, **constants):
+    return ProblemClass(n=N, dim=DIM, lipschitz=lipschitz, radius=radius, **constants)
+
+
+SETTINGS = {
+    "linear": Setting(
+        problem_class(math.inf, smoothness=0.0), GeneralisedLinear(Linear()), True
+    ),
+    "logistic": Setting(
+        problem_class(math.inf, smoothness=0.25), GeneralisedLinear(Logistic()), True
+    ),
+    "logistic, boundary": Setting(
+        problem_class(0.3, smoothness=0.25), GeneralisedLinear(Logistic()), True
+    ),
+    "distance": Setting(problem_class(), Distance(0.05), False, smoothing=0.05),
+    "quadratic": Setting(
+        problem_class(2.0, lipschitz=24.0, smoothness=8.0, strong_convexity=0.5),
+        quadratic, False, regularisation=0.0,
+    ),
+    "quadratic, boundary": Setting(
+        problem_class(0.25, lipschitz=10.0, smoothness=8.0, strong_convexity=0.5),
+        quadratic, False, regularisation=0.0,
+    ),
+    "quadratic, regularised": Setting(
+        problem_class(0.25, lipschitz=10.0, smoothness=8.0, strong_convexity=0.5),
+        quadratic, False, regularisation=1.0,
+    ),
+}  # fmt: skip
+settings = pytest.mark.parametrize("name", SETTINGS)
+
+
+def draw(rng, shape):
+    """Records of norm at most 1, many of norm 1 and many close together."""
+    normal = rng.normal(size=(*shape, DIM)) + rng.choice([0.0, 5.0], size=(shape[0], 1, 1))
+    length = rng.choice([1.0, rng.random()], size=(*shape, 1), p=[0.7, 0.3])
+    return length * normal / np.linalg.norm(normal, axis=-1, keepdims=True)
+
+
+def query_of(setting, relation=REPLACE, **options):
+    options = {"regularisation": setting.regularisation, "smoothing": setting.smoothing, **options}
+    return RegularisedMinimiser.of(setting.problem_class, relation, **options)
+
+
+def risk_of(setting, points, counts):
+    labels = jnp.ones(points.shape[:-1], points.dtype)
+    radius = setting.problem_class.radius
+    return EmpiricalRisk(
+        setting.loss,
+        (points, labels) if setting.linear else points,
+        counts,
+        L2Ball(radius) if math.isfinite(radius) else WholeSpace(),
+    )
+
+
+def minimisers(setting, query, points, counts):
+    """One run a data set: shapes ``(sets, n, dim)`` and ``(sets, n)`` give ``(sets, dim)``."""
+
+    @jax.jit
+    @jax.vmap
+    def solve(points, counts):
+        return query.bind(risk_of(setting, points, counts))(jnp.zeros(DIM))
+
+    return np.asarray(solve(jnp.asarray(points), jnp.asarray(counts, float)))
+
+
+def neighbours(rng, relation, sets):
+    """Pairs ``(points, counts)`` that differ in the first record; null records count nothing."""
+    points, counts = draw(rng, (sets, N)), np.ones((sets, N))
+    others, changed = points.copy(), counts.copy()
+    if relation is REPLACE:
+        others[:, 0] = draw(rng, (sets, 1))[:, 0]
+        others[::2, 0] = -points[::2, 0]
+    else:
+        changed[:, 0] = 0.0
+    return (points, counts), (others, changed)
+
+
+# --- the clipped gradient ----------------------------------------------------------------------
+
+
+@relations
+def test_clipped_gradient_sensitivity_is_the_closed_form(relation):
+    query = ClippedGradient.of(problem_class(lipschitz=0.5))
+    assert query.sensitivity(relation) == pytest.approx(relation.multiple * 0.5 / N, rel=1e-5)
+    assert query.sensitivity(relation) > relation.multiple * 0.5 / N
+    assert query.sensitivity(REPLACE) == 2.0 * query.sensitivity(ZERO)
+    assert query.sensitivity(ADD) == query.sensitivity(ZERO)
+
+
+def test_clip_and_size_are_float32_numbers_not_below_what_was_asked():
+    for lipschitz, clip, n in [(0.1, None, 10), (1.0, 0.7, 2**24 + 1), (1 / 3, 1e-3, 3)]:
+        declared = ProblemClass(n=n, dim=2, lipschitz=lipschitz, radius=1.0)
+        query = ClippedGradient.of(declared, clip)
+        asked = lipschitz if clip is None else clip
+        for found, wanted in ((query.clip, asked), (query.size, n)):
+            assert float(np.float32(found)) == found
+            assert wanted <= found <= wanted * (1.0 + 2.0**-23)
+
+
+@relations
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("linear", [True, False])
+@pytest.mark.parametrize("dim", [1, 3, 40])
+def test_no_neighbours_move_the_clipped_gradient_further(relation, dtype, linear, dim):
+    """As computed, float32 included: what the round-off term in the sensitivity is for."""
+    clip, pairs = 0.7, 4000
+    query = ClippedGradient.of(ProblemClass(n=2, dim=dim, lipschitz=clip, radius=1.0))
+    rng = np.random.default_rng(dim)
+    sizes = 10.0 ** rng.uniform(-1, 3, size=(pairs, 2, 1))
+    before = (rng.normal(size=(pairs, 2, dim)) * sizes).astype(dtype)
+    after, counts = before.copy(), np.ones((pairs, 2), dtype)
+    if relation is REPLACE:
+        after[:, 0] *= -1.0
+    else:
+        counts[:, 0] = 0.0
+    setting = Setting(problem_class(), GeneralisedLinear(Linear()), linear)
+    if not linear:
+        setting = setting._replace(loss=lambda w, x: x @ w)
+
+    @jax.jit
+    @jax.vmap
+    def gradient(points, counts):
+        risk = risk_of(setting, points, counts)
+        return query.bind(risk)(jnp.zeros(dim, points.dtype))
+
+    found = gradient(before, np.ones_like(counts)), gradient(after, counts)
+    moves = np.linalg.norm(np.subtract(*(np.asarray(g, np.float64) for g in found)), axis=1)
+    assert moves.max() <= query.sensitivity(relation)
+    assert moves.max() >= query.sensitivity(relation) * (1.0 - 1e-3)
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_clipped_gradient_divides_by_the_public_size(counted):
+    """By the design size, not by the records that happen to be there."""
+    query = ClippedGradient.of(problem_class(lipschitz=2.0))
+    points = jnp.asarray(draw(np.random.default_rng(0), (1, N - 1))[0])
+    counts = jnp.ones(N - 1) if counted else None
+    risk = risk_of(SETTINGS["linear"], points, counts)
+    found = query.bind(risk)(jnp.zeros(DIM))
+    np.testing.assert_allclose(found, -points.sum(axis=0) / N, rtol=1e-14)
+
+
+# --- the regularised minimiser -----------------------------------------------------------------
+
+
+@relations
+@pytest.mark.parametrize(("regularisation", "own"), [(0.3, 0.0), (0.3, 0.5), (0.0, 0.5)])
+def test_minimiser_sensitivity_is_the_closed_form(relation, regularisation, own):
+    declared = problem_class(smoothness=2.0, strong_convexity=own)
+    if relation is ADD and regularisation == 0.0:
+        with pytest.raises(ValueError, match=r"regularisation must be positive .*, got 0\.0"):
+            RegularisedMinimiser.of(declared, relation, regularisation=regularisation)
+        return
+    query = RegularisedMinimiser.of(declared, relation, regularisation=regularisation)
+    curvature = regularisation + (0.0 if relation is ADD else own * (N - 1) / N)
+    assert query.error == pytest.approx(1e-3 / (curvature * N), rel=1e-12)
+    expected = relation.multiple / (curvature * N) + 2.0 * query.error
+    assert query.sensitivity(relation) == pytest.approx(expected, rel=1e-5)
+    assert query.sensitivity(relation) > expected
+    if own > 0.0 and relation is not ADD:
+        assert query.sensitivity(ADD) == math.inf
+
+
+@relations
+def test_linear_losses_attain_the_sensitivity_of_the_minimiser(relation):
+    """``-x w`` in one dimension, ``x`` from 1 to -1 or to nothing: moved by ``m L/(lambda n)``."""
+    declared = ProblemClass(n=N, dim=1, lipschitz=1.0, radius=math.inf, smoothness=0.0)
+    query = RegularisedMinimiser.of(declared, relation, regularisation=0.25)
+    found = []
+    for first, count in ((1.0, 1.0), (-1.0, 1.0) if relation is REPLACE else (1.0, 0.0)):
+        points = jnp.ones((N, 1)).at[0].set(first)
+        counts = jnp.ones(N).at[0].set(count)
+        risk = risk_of(SETTINGS["linear"], points, counts)
+        found.append(float(query.bind(risk)(jnp.zeros(1))[0]))
+    moved, bound = abs(found[0] - found[1]), relation.multiple / (0.25 * N)
+    assert moved == pytest.approx(bound, rel=1e-6)
+    assert moved <= query.sensitivity(relation) <= bound * (1.0 + 1e-5) + 2.0 * query.error
+
+
+@settings
+@relations
+def test_no_neighbours_move_the_minimiser_further(name, relation):
+    setting = SETTINGS[name]
+    if relation is ADD and setting.regularisation == 0.0:
+        setting = setting._replace(regularisation=0.2)
+    query = query_of(setting, relation)
+    before, after = neighbours(np.random.default_rng(1), relation, sets=300)
+    moves = np.linalg.norm(
+        minimisers(setting, query, *before) - minimisers(setting, query, *after), axis=1
+    )
+    assert 0.0 < moves.max() <= query.sensitivity(relation)
+    if name == "linear":
+        assert moves.max() >= 0.99 * query.sensitivity(relation)
+
+
+def in_ball(curvature, pull, radius):
+    """``argmin_{|w| <= radius} w^T diag(curvature) w / 2 - <pull, w>``, by bisection."""
+
+    def excess(multiplier):
+        return np.linalg.norm(pull / (curvature + multiplier)) - radius
+
+    multiplier = 0.0 if excess(0.0) <= 0.0 else brentq(excess, 0.0, 1e7, xtol=1e-15)
+    return pull / (curvature + multiplier)
+
+
+def exact(setting, points):
+    """The minimiser by other means: scipy on a NumPy objective."""
+    if setting.loss is quadratic:
+        pull, radius = CURVATURES * points.mean(axis=0), setting.problem_class.radius
+        return in_ball(CURVATURES + setting.regularisation, pull, radius)
+
+    def objective(w):
+        if setting.linear:
+            logistic = isinstance(setting.loss.scalar, Logistic)
+            losses = np.logaddexp(0.0, -points @ w) if logistic else -points @ w
+        else:
+            size, h = np.linalg.norm(w - points, axis=1), setting.loss.width
+            losses = np.where(size <= h, size**2 / (2.0 * h), size - h / 2.0)
+        return losses.mean() + 0.5 * setting.regularisation * w @ w
+
+    radius = setting.problem_class.radius
+    ball = {"type": "ineq", "fun": lambda w: radius**2 - w @ w}
+    best = minimize(
+        objective,
+        np.zeros(DIM),
+        method="SLSQP",
+        constraints=[ball] if math.isfinite(radius) else [],
+        options={"ftol": 1e-15, "maxiter": 500},
+    )
+    return best.x
+
+
+@settings
+def test_the_stated_error_is_true_on_random_data(name):
+    """Whatever the data, and where the minimiser lies on the boundary of the set as well."""
+    setting = SETTINGS[name]
+    query = query_of(setting)
+    points = draw(np.random.default_rng(2), (25, N))
+    found = minimisers(setting, query, points, np.ones((25, N)))
+    best = np.stack([exact(setting, each) for each in points])
+    assert np.linalg.norm(found - best, axis=1).max() <= query.error
+    if "boundary" in name:
+        on_boundary = np.linalg.norm(best, axis=1) >= setting.problem_class.radius * (1.0 - 1e-9)
+        assert on_boundary.sum() >= 8
+
+
+@pytest.mark.parametrize("radius", [1.0, 0.01])
+def test_steps_suffice_on_an_ill_conditioned_problem_and_a_fifth_of_them_do_not(radius):
+    curvature = np.array([1.0, 1e2, 1e4])
+    declared = ProblemClass(
+        n=1000, dim=DIM, lipschitz=2e4, radius=radius, smoothness=1e4, strong_convexity=1.0
+    )
+    query = RegularisedMinimiser.of(declared, REPLACE, regularisation=0.0, relative_error=1e-3)
+    record = np.array([0.7, 1e-3, 1e-5])
+
+    def loss(w, x):
+        return 0.5 * jnp.sum(jnp.asarray(curvature) * (w - x) ** 2)
+
+    risk = risk_of(Setting(declared, loss, False), jnp.asarray(record[None]), jnp.asarray([1e3]))
+    solve = jax.jit(lambda query: query.bind(risk)(jnp.zeros(DIM)))
+    best = in_ball(curvature, curvature * record, radius)
+    assert np.linalg.norm(solve(query) - best) <= query.error
+    if radius == 1.0:
+        fewer = query._replace(steps=query.steps // 5)
+        assert np.linalg.norm(solve(fewer) - best) > query.error
+
+
+def test_the_error_is_true_where_the_constant_is_no_float32_number():
+    """Clipping below the declared ``L`` would cost more than the error at large ``n``."""
+    declared = ProblemClass(n=10**6, dim=1, lipschitz=0.1, radius=math.inf, smoothness=0.0)
+    query = RegularisedMinimiser.of(declared, REPLACE, regularisation=0.5)
+    setting = SETTINGS["linear"]._replace(problem_class=declared)
+    risk = risk_of(setting, jnp.asarray([[0.1]]), jnp.asarray([1e6]))
+    found = float(query.bind(risk)(jnp.zeros(1))[0])
+    assert abs(found - 0.1 / 0.5) <= query.error
+
+
+def test_the_regulariser_is_no_part_of_what_is_clipped():
+    """At the minimiser the minority's gradient and the pull add up to 1.5 L."""
+    setting = SETTINGS["linear"]
+    query = query_of(setting)
+    points = jnp.zeros((N, DIM)).at[:, 0].set(jnp.asarray([1.0] * 6 + [-1.0] * 2))
+    found = query.bind(risk_of(setting, points, None))(jnp.zeros(DIM))
+    np.testing.assert_allclose(found, [0.5 / setting.regularisation, 0.0, 0.0], rtol=1e-12)
+    for regularisation in (1e-3, 1.0, 100.0):
+        other = query_of(setting, regularisation=regularisation)
+        assert other.gradient == query.gradient
+        assert other.sensitivity(REPLACE) * regularisation == pytest.approx(
+            query.sensitivity(REPLACE) * setting.regularisation, rel=1e-12
+        )
+
+
+def test_regularisation_pulls_towards_the_start():
+    setting, centre = SETTINGS["linear"], jnp.asarray([3.0, -2.0, 1.0])
+    points = jnp.asarray(draw(np.random.default_rng(3), (1, N))[0])
+    found = query_of(setting).bind(risk_of(setting, points, None))(centre)
+    expected = centre + points.mean(axis=0) / setting.regularisation
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_a_minimiser_without_curvature_is_refused():
+    smooth = problem_class(smoothness=1.0)
+    with pytest.raises(ValueError, match=r"regularisation must be positive .*, got 0\.0"):
+        RegularisedMinimiser.of(smooth, REPLACE, regularisation=0.0)
+    with pytest.raises(ValueError, match="smoothness must be declared, or smoothing"):
+        RegularisedMinimiser.of(problem_class(), REPLACE, regularisation=0.1)
+
+
+def test_numbers_are_leaves_that_enter_by_argument():
+    setting = SETTINGS["logistic"]
+    points = jnp.asarray(draw(np.random.default_rng(4), (1, N))[0])
+    traces = []
+
+    @jax.jit
+    def solve(query):
+        traces.append(None)
+        return query.bind(risk_of(setting, points, None))(jnp.zeros(DIM))
+
+    found = [solve(query_of(setting, regularisation=r)) for r in (0.1, 0.5)]
+    assert len(traces) == 1
+    assert float(jnp.linalg.norm(found[0])) > 2.0 * float(jnp.linalg.norm(found[1]))
