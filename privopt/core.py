@@ -195,26 +195,25 @@ def run_many(plans: Sequence[Plan], problem: Any, keys: Array) -> Run:
     if not plans:
         raise ValueError("plans must hold at least one plan, got none")
     first = plans[0]
+    kind: Any = jax.tree.structure(first.params)
     for plan in plans:
-        if plan.algorithm is not first.algorithm or plan.static != first.static:
+        same = plan.algorithm is first.algorithm and plan.static == first.static
+        if not same or kind != jax.tree.structure(plan.params):
             raise ValueError(
-                "plans must share algorithm and static part, got "
+                "plans must share algorithm, static part and kind of noise, got "
                 f"{first.algorithm.name} {first.static} and {plan.algorithm.name} {plan.static}"
             )
         _fits(plan, problem)
     _typed_key(keys, "keys", ndim=1)
+    if keys.shape[0] == 0:
+        raise ValueError("keys must hold at least one key, got none")
     devices = jax.devices()[: keys.shape[0]]
-    replicates = keys.shape[0]
-    padded = keys[jnp.arange(-(-replicates // len(devices)) * len(devices)) % replicates]
     with _precision(first):
         dtype = _dtype(first, problem)
         numbers = [_numbers(plan.params, dtype) for plan in plans]
         params = jax.tree.map(lambda *leaves: np.stack(leaves), *numbers)
         mesh = Mesh(np.array(devices), ("replicates",))
-        result = _run_many(first.algorithm, first.static, params, problem.objective, padded, mesh)
-        if padded.shape[0] == replicates:
-            return result
-        return jax.tree.map(lambda leaf: leaf[:, :replicates], result)
+        return _run_many(first.algorithm, first.static, params, problem.objective, keys, mesh)
 
 
 @partial(jax.jit, static_argnames=("algorithm", "static"))
@@ -236,13 +235,16 @@ def _run_many(
 
     if mesh.size == 1:
         return replicate(params, objective, keys)
-    return jax.shard_map(
+    replicates = keys.shape[0]
+    padded = keys[np.arange(-(-replicates // mesh.size) * mesh.size) % replicates]
+    result = jax.shard_map(
         replicate,
         mesh=mesh,
         in_specs=(PartitionSpec(), PartitionSpec(), PartitionSpec("replicates")),
         out_specs=PartitionSpec(None, "replicates"),
         check_vma=False,
-    )(params, objective, keys)
+    )(params, objective, padded)
+    return jax.tree.map(lambda leaf: leaf[:, :replicates], result)
 
 
 def _precision(plan: Plan) -> AbstractContextManager[Any]:
@@ -272,6 +274,18 @@ def _fits(plan: Plan, problem: Any) -> None:
         raise ValueError(
             "problem.lipschitz must not exceed the plan's "
             f"{planned.lipschitz}, got {actual.lipschitz}"
+        )
+    if planned.smoothness is not None and not (
+        actual.smoothness is not None and actual.smoothness <= planned.smoothness
+    ):
+        raise ValueError(
+            "problem.smoothness must not exceed the plan's "
+            f"{planned.smoothness}, got {actual.smoothness}"
+        )
+    if actual.strong_convexity < planned.strong_convexity:
+        raise ValueError(
+            "problem.strong_convexity must not be below the plan's "
+            f"{planned.strong_convexity}, got {actual.strong_convexity}"
         )
     missing = plan.requires - problem.provides
     if missing:

@@ -33,7 +33,7 @@ LIBRARY = "spec convex privacy theory mechanisms core problems algorithms"
 # fmt: off
 ROOMS = {
     "privopt":    Room(7, f"{LIBRARY} audit lab", ""),  # the root: loads rooms, holds nothing
-    "cli":        Room(6, "spec privacy audit lab", "rich typer"),
+    "cli":        Room(6, "spec privacy audit lab", "dp_accounting rich typer"),
     "lab":        Room(5, LIBRARY, f"{DEVICE} matplotlib pyarrow rich"),
     "audit":      Room(5, LIBRARY, DEVICE),
     "algorithms": Room(4, "spec convex privacy theory mechanisms core", f"{DEVICE} {HOST} flax"),

@@ -54,7 +54,8 @@ def plan(
         ``delta > 0``.
     steps : int, optional
         ``T``; default ``ceil(n^2 mu^2 / (4 d))`` (replace-one), after which noise, not
-        optimisation, is the larger error. Fewer steps cost accuracy, never privacy.
+        optimisation, is the larger error, and at most a million. Fewer steps cost accuracy, never
+        privacy.
     step_size : float, optional
         ``eta``; default ``R / (G sqrt T)``, ``G^2 = L^2 + d sigma^2``.
     clip : float, optional

@@ -22,15 +22,17 @@ def accelerated_descent(
 ) -> Array:
     """``T`` steps of accelerated projected descent with constant momentum.
 
-    ``x_{t+1} = Proj(y_t - grad(y_t)/b)``, ``y_{t+1} = x_{t+1} + beta (x_{t+1} - x_t)``,
-    ``beta = (sqrt(kappa) - 1)/(sqrt(kappa) + 1)``, ``kappa = b/a``. The number of steps is fixed,
-    so what is computed depends on the data through the gradients alone.
+    With ``theta = sqrt(a/b)``, ``x_0 = v_0``: ``y_t = (x_t + theta v_t)/(1 + theta)``,
+    ``v_{t+1} = Proj((1 - theta) v_t + theta y_t - grad(y_t)/sqrt(a b))``,
+    ``x_{t+1} = (1 - theta) x_t + theta v_{t+1}``. Every point is a convex combination of members:
+    gradients are asked for inside the set only, where the declared constants hold. The number of
+    steps is fixed, so what is computed depends on the data through the gradients alone.
 
     Parameters
     ----------
     gradient, project : callable
-        ``(dim,) -> (dim,)``. The objective is defined, ``b``-smooth and ``a``-strongly convex on
-        the whole space; ``y_t`` may leave the set.
+        ``(dim,) -> (dim,)``. The objective is ``b``-smooth and ``a``-strongly convex on the
+        set projected on, which holds ``start``.
     start : Array
         Shape ``(dim,)``.
     smoothness, strong_convexity, steps : scalar
@@ -38,16 +40,18 @@ def accelerated_descent(
 
     Rate
     ----
-    ``F(x_T) - F* <= (1 - kappa^{-1/2})^T (F(x_0) - F* + (a/2)|x_0 - x*|^2)``. Source: Beck 2017,
-    First-Order Methods in Optimization, Theorem 10.42.
+    ``F(x_T) - F* <= (1 - kappa^{-1/2})^T (F(x_0) - F* + (a/2)|x_0 - x*|^2)``. Source: Tseng
+    2008, "On accelerated proximal gradient methods"; d'Aspremont, Scieur and Taylor 2021,
+    Acceleration Methods, section 4.
     """
-    root = jnp.sqrt(jnp.asarray(smoothness / strong_convexity, start.dtype))
-    momentum = (root - 1.0) / (root + 1.0)
+    theta = jnp.sqrt(jnp.asarray(strong_convexity / smoothness, start.dtype))
+    stride = theta / strong_convexity
 
     def step(_: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
         point, lead = state
-        moved = project(lead - gradient(lead) / smoothness)
-        return moved, moved + momentum * (moved - point)
+        middle = (point + theta * lead) / (1.0 + theta)
+        moved = project((1.0 - theta) * lead + theta * middle - stride * gradient(middle))
+        return (1.0 - theta) * point + theta * moved, moved
 
     point, _ = jax.lax.fori_loop(0, steps, step, (start, start))
     return point

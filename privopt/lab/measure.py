@@ -22,6 +22,7 @@ from privopt.problems import Problem, family
 __all__ = ["Bench", "Job", "measure"]
 
 _NON_PRIVATE_STEPS = 2000
+_NON_PRIVATE_WORK = 2e9
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,13 @@ class Bench:
             self._checked.add(job.data)
 
     def non_private_risk(self, job: Job) -> float:
-        """Excess risk of gradient descent without noise, of as many steps as the plan's."""
-        steps = min(_steps(job.plan) or _NON_PRIVATE_STEPS, _NON_PRIVATE_STEPS)
+        """Excess risk of gradient descent without noise, of as many steps as the plan's.
+
+        Fewer on large data, so that steps times numbers in the data stay within 2e9.
+        """
+        numbers = sum(leaf.size for leaf in jax.tree.leaves(job.problem.objective.data))
+        most = max(1, int(_NON_PRIVATE_WORK / numbers))
+        steps = min(_steps(job.plan) or _NON_PRIVATE_STEPS, most)
         if (job.data, steps) not in self._non_private:
             plan = ALGORITHMS["gradient_descent"].plan(
                 job.problem.problem_class, job.cell.budget, steps=steps

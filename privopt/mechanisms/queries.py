@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from jax import Array
 
 from privopt.convex import accelerated_descent
-from privopt.privacy import round_down
+from privopt.privacy import round_up
 from privopt.spec import ProblemClass, Relation
 
 __all__ = ["BoundedQuery", "ClippedGradient", "RegularisedMinimiser"]
@@ -37,7 +37,7 @@ class ClippedGradient(NamedTuple):
     Attributes
     ----------
     clip : float
-        ``C``; representable in float32, so that the device clips to the same number.
+        ``C``; representable in float32, so that the device clips to the very number accounted.
     size : float
         ``n``; representable in float32 likewise.
     dim : int
@@ -52,7 +52,7 @@ class ClippedGradient(NamedTuple):
     def of(cls, problem_class: ProblemClass, clip: float | None = None) -> ClippedGradient:
         """The query for a class of problems; ``clip`` defaults to the declared ``L``."""
         clip = problem_class.lipschitz if clip is None else clip
-        return cls(round_down(clip), round_down(float(problem_class.n)), problem_class.dim)
+        return cls(round_up(clip), round_up(float(problem_class.n)), problem_class.dim)
 
     def sensitivity(self, relation: Relation) -> float:
         """``C/n``, twice that under ``replace_one``; plus the float32 round-off of the norms.
@@ -83,7 +83,9 @@ class RegularisedMinimiser(NamedTuple):
     regularisation : float
         ``lambda >= 0``.
     strong_convexity : float
-        ``m >= 0``, of every single record's loss.
+        ``m >= 0`` that every neighbour's losses bring to ``F``: what each record's loss is
+        declared to have, times ``(n-1)/n`` since one record may be null; 0 where the size is not
+        public.
     smoothness : float
         ``H``, of every single record's loss (``1/h`` after Moreau smoothing of width ``h``).
     smoothing : float
@@ -114,13 +116,15 @@ class RegularisedMinimiser(NamedTuple):
     ) -> RegularisedMinimiser:
         """The query for a class of problems, solved to ``relative_error`` of ``L/((lambda+m) n)``.
 
-        Steps follow from the linear rate of accelerated projected descent (Beck 2017, Theorem
-        10.42): with ``F_lambda`` ``a``-strongly convex and ``b``-smooth, ``kappa = b/a``,
+        Steps follow from the linear rate of :func:`privopt.convex.accelerated_descent`: with
+        ``F_lambda`` ``a``-strongly convex and ``b``-smooth, ``kappa = b/a``,
         ``F_lambda(w_T) - min <= (1 - kappa^{-1/2})^T (L r + a r^2 / 2)`` for a start within
         ``r = min(R, L/a)`` of the minimiser, and ``|w_T - argmin| <= sqrt(2 gap / a)``.
         """
         lipschitz, n = problem_class.lipschitz, problem_class.n
-        own = 0.0 if relation is Relation.ADD_OR_REMOVE_ONE else problem_class.strong_convexity
+        own = problem_class.strong_convexity * (n - 1) / n
+        if relation is Relation.ADD_OR_REMOVE_ONE:
+            own = 0.0
         smoothness = 1.0 / smoothing if smoothing > 0.0 else problem_class.smoothness
         if smoothness is None:
             raise ValueError("smoothness must be declared, or smoothing be positive; got neither")
@@ -141,23 +145,17 @@ class RegularisedMinimiser(NamedTuple):
         return cls(gradient, regularisation, own, smoothness, smoothing, error, steps)
 
     def sensitivity(self, relation: Relation) -> float:
-        """``2L/((lambda+m) n) + 2 tau`` (replace); ``2L/(2 lambda n + m (2n-1)) + 2 tau`` else.
+        """``2L/((lambda+m) n) + 2 tau`` under ``replace_one``, ``L/((lambda+m) n) + 2 tau`` else.
 
-        The second is the null-record form: the lighter neighbour keeps ``m (n-1)/n`` of the
-        losses' own curvature. Under ``add_or_remove_one`` the size is not public, the losses'
-        curvature counts for nothing (``m = 0``) and it reads ``L/(lambda n) + 2 tau``.
-
-        Assumes every loss convex, with the declared ``L``, ``H`` and ``m``.
+        Assumes every loss convex, with the declared ``L``, ``H`` and strong convexity. Infinite
+        under ``add_or_remove_one`` for a query that counts on the losses' own curvature.
         Source: Chaudhuri, Monteleoni and Sarwate 2011, Lemma 8 and Corollary 8; the charge for
         inexactness is the triangle inequality.
         """
-        bound = self.gradient.sensitivity(Relation.ZERO_OUT)
-        own, n = self.strong_convexity, self.gradient.size
-        if relation is Relation.REPLACE_ONE:
-            curvature = 2.0 * (self.regularisation + own)
-        else:
-            curvature = 2.0 * self.regularisation + own * (2.0 * n - 1.0) / n
-        return 2.0 * relation.multiple * bound / curvature + 2.0 * self.error
+        if relation is Relation.ADD_OR_REMOVE_ONE and self.strong_convexity > 0.0:
+            return math.inf
+        curvature = self.regularisation + self.strong_convexity
+        return self.gradient.sensitivity(relation) / curvature + 2.0 * self.error
 
     def bind(self, objective: Any) -> Callable[[Array], Array]:
         """``start -> minimiser`` on the device; ``start`` is the public centre ``c``."""

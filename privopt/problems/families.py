@@ -91,7 +91,7 @@ def _dataset(name: str) -> datasets.Dataset:
 def _real_logistic(
     dataset: str, *, n: int, dim: int, noise_ratio: float, strength: float
 ) -> Problem:
-    """The first ``n`` records; the others stay, at multiplicity 0, so that all ``n`` share a shape."""
+    """The first ``n`` records; the others stay, at multiplicity 0: every ``n`` has one shape."""
     del noise_ratio, strength
     whole = _dataset(dataset)
     records, width = whole.features.shape

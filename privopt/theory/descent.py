@@ -9,6 +9,9 @@ from privopt.spec import ProblemClass
 __all__ = ["noise_limited_steps", "noisy_descent", "noisy_descent_step_size"]
 
 
+_MOST_STEPS = 10**6
+
+
 def _gradient_norm(problem_class: ProblemClass, noise_scale: float) -> float:
     """``G = sqrt(L^2 + d sigma^2)``, a bound on the root mean square of the noisy gradient."""
     return math.hypot(problem_class.lipschitz, math.sqrt(problem_class.dim) * noise_scale)
@@ -50,6 +53,7 @@ def noise_limited_steps(noise_ratio: float) -> int:
 
     ``noise_ratio = sqrt(d) sigma_1 / L`` with ``sigma_1`` the noise one step alone would need;
     ``T`` steps need ``sigma = sigma_1 sqrt(T)``, so ``R G / sqrt(T) = R L sqrt(1/T + ratio^2)``.
-    More steps gain at most a factor ``sqrt 2``.
+    More steps gain at most a factor ``sqrt 2``. Never above a million, where the bound is within
+    ``L R / 1000`` of its limit.
     """
-    return max(1, math.ceil(1.0 / noise_ratio**2))
+    return max(1, math.ceil(min(1.0 / noise_ratio**2, _MOST_STEPS)))

@@ -9,7 +9,8 @@ Both bounds come from one fingerprinting argument, with every constant kept. Let
 2. with ``x_i`` redrawn, ``Z_i`` has mean 0 and variance at most ``E |q|^2``, so privacy gives
    ``E Z_i <= kappa sqrt(E |q|^2) + 2 delta max |Z_i|``, where ``kappa = sqrt(exp(mu^2) - 1)``
    under mu-Gaussian DP (the chi-square divergence, monotone in the Blackwell order), and
-   ``kappa = sinh(epsilon)`` under (epsilon, delta)-DP.
+   ``kappa = 2 sinh(epsilon/2)`` under (epsilon, delta)-DP (the chi-square of randomised
+   response, which with probability ``1 - delta`` dominates).
 
 Sources: Bun, Steinke and Ullman 2017, Lemma 5 (the lemma); Bassily, Smith and Thakurta 2014,
 Theorems 5.3 and 5.5 (the orders of magnitude, constants not stated). The constants are ours and
@@ -44,7 +45,7 @@ def approximate_dp_advantage(budget: Budget) -> tuple[float, float]:
     epsilon, delta = budget.epsilon, budget.delta
     if budget.relation is not Relation.REPLACE_ONE:
         epsilon, delta = 2.0 * epsilon, delta * (1.0 + math.exp(min(epsilon, 700.0)))
-    return (math.sinh(epsilon) if epsilon < 700.0 else math.inf), min(delta, 1.0)
+    return (2.0 * math.sinh(0.5 * epsilon) if epsilon < 700.0 else math.inf), min(delta, 1.0)
 
 
 def erm_lower_bound(problem_class: ProblemClass, *, advantage: float, delta: float = 0.0) -> float:
@@ -70,6 +71,8 @@ def erm_lower_bound(problem_class: ProblemClass, *, advantage: float, delta: flo
         From :func:`gaussian_dp_advantage` (``delta`` 0) or :func:`approximate_dp_advantage`.
     """
     n, d, radius = problem_class.n, problem_class.dim, problem_class.radius
+    if problem_class.sparsity is not None and not problem_class.strong_convexity:
+        d = problem_class.sparsity  # hard records that differ in so many coordinates only
     lipschitz, modulus = problem_class.lipschitz, problem_class.strong_convexity
     if math.isinf(advantage):
         return 0.0

@@ -15,7 +15,11 @@ from privopt.lab.records import COLUMNS, about, write_table, write_timings
 from privopt.lab.report import write_report
 from privopt.lab.verdict import verdicts
 
-SMALL = {"axes": {"n": (500, 1000, 2000), "dim": (8, 16, 32)}, "replicates": 12, "spread": 0.1}
+SMALL = {
+    "axes": {"n": (500, 1000, 2000, 4000), "dim": (8, 16, 32, 64)},
+    "replicates": 40,
+    "spread": 0.1,
+}
 REAL = {"axes": {"n": (500, 1000, 2000)}, "replicates": 10, "checks": ("bound",)}
 TIMINGS = {"run_seconds": 12.34, "compile_seconds": 5.67, "cells": 15, "reused": 2}
 
