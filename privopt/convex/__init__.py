@@ -6,6 +6,7 @@ from privopt.convex.constraint import ConstraintSet
 from privopt.convex.record import node_classes, record
 from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
 from privopt.convex.solver import Solution, minimise, minimise_nonsmooth
+from privopt.convex.vectors import norm
 
 __all__ = [
     "Box",
@@ -20,5 +21,6 @@ __all__ = [
     "minimise",
     "minimise_nonsmooth",
     "node_classes",
+    "norm",
     "record",
 ]

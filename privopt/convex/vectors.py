@@ -27,10 +27,19 @@ def one_hot(score: jax.Array) -> jax.Array:
 
 
 def norm(x: jax.Array) -> jax.Array:
-    """Euclidean norm over the last axis, scaled so that squares neither vanish nor overflow."""
+    """Euclidean norm over the last axis, scaled so that squares neither vanish nor overflow.
+
+    Extreme vectors are first moved by a power of two, since compilers divide by ``scale`` through
+    its reciprocal, and that of a number near the largest is flushed to zero.
+    """
+    largest = jnp.max(jnp.abs(x), axis=-1, keepdims=True)
+    shift = jnp.where(largest > 2.0**64, 2.0**-64, jnp.where(largest < 2.0**-64, 2.0**64, 1.0))
+    shift = shift.astype(x.dtype)
+    x = x * shift
     scale = jnp.max(jnp.abs(x), axis=-1, keepdims=True)
     scale = jnp.where(scale > 0.0, scale, 1.0)
-    return scale[..., 0] * jnp.sqrt(jnp.sum(jnp.square(x / scale), axis=-1))
+    root = jnp.sqrt(jnp.sum(jnp.square(x / scale), axis=-1))
+    return scale[..., 0] * root / shift[..., 0]
 
 
 def onto_simplex(x: jax.Array, total: jax.Array) -> jax.Array:

@@ -1,7 +1,9 @@
 """Sums of per-example gradients, each clipped to a norm: the work behind every private gradient.
 
 A record whose loss, gradient or features are not finite contributes zero, so no record can
-poison the sum or move it by more than the clip norm.
+poison the sum or move it by more than the clip norm. Norms are scaled so that no square vanishes
+or overflows, and the products that a record bounds are taken in full precision: accelerators
+otherwise round float32 factors to ten bits.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 from jax import Array
+
+from privopt.convex import norm
 
 __all__ = ["ScalarLoss", "clipped_gradient_sum", "clipped_linear_gradient_sum"]
 
@@ -41,17 +45,18 @@ def clipped_linear_gradient_sum(
     clip : Array
         ``C > 0``, scalar; ``inf`` leaves gradients as they are.
     """
-    norms = jnp.linalg.norm(features, axis=-1)
-    usable = jnp.isfinite(norms) & jnp.isfinite(labels)
+    norms = norm(features)
+    bound = clip / norms
+    usable = _exact(norms, bound) & jnp.isfinite(labels)
     features = jnp.where(usable[:, None], features, 0.0)
     labels = jnp.where(usable, labels, 0.0)
-    bound = clip / jnp.where(usable, norms, 0.0)
+    bound = jnp.where(usable, bound, 0.0)
 
     def gradient_sum(point: Array) -> Array:
         slopes = loss.slope(features @ point, labels)
         slopes = jnp.where(jnp.isfinite(slopes), jnp.clip(slopes, -bound, bound), 0.0)
         weighted = slopes if counts is None else counts * slopes
-        return weighted @ features
+        return jnp.matmul(weighted, features, precision="highest")
 
     return gradient_sum
 
@@ -75,15 +80,16 @@ def clipped_gradient_sum(
 
     def clipped(point: Array, example: Any) -> Array:
         gradient = jax.grad(loss)(point, example)
-        norm = jnp.linalg.norm(gradient)
-        shrunk = gradient * jnp.minimum(1.0, clip / norm)
-        return jnp.where(jnp.isfinite(norm) & (norm > 0.0), shrunk, 0.0)
+        size = norm(gradient)
+        factor = clip / size
+        shrunk = gradient * jnp.minimum(1.0, factor)
+        return jnp.where(_exact(size, factor) & (size > 0.0), shrunk, 0.0)
 
     def part(point: Array, examples: Any, multiplicities: Array | None) -> Array:
         gradients = jax.vmap(clipped, (None, 0))(point, examples)
         if multiplicities is None:
             return gradients.sum(axis=0)
-        return multiplicities @ gradients
+        return jnp.matmul(multiplicities, gradients, precision="highest")
 
     def gradient_sum(point: Array) -> Array:
         records = (data, counts)
@@ -98,3 +104,11 @@ def clipped_gradient_sum(
         return total
 
     return gradient_sum
+
+
+def _exact(size: Array, factor: Array) -> Array:
+    """Whether a norm and its clipping factor are known to full relative precision.
+
+    A subnormal factor is not, and a record that large counts as not finite.
+    """
+    return jnp.isfinite(size) & (factor >= jnp.finfo(size.dtype).smallest_normal)

@@ -99,7 +99,10 @@ def _steepest(risk: EmpiricalRisk) -> Array:
         jnp.abs(scalar.slope(highest, labels)), jnp.abs(scalar.slope(lowest, labels))
     )
     bounded = jnp.isfinite(highest) & jnp.isfinite(lowest)
-    return jnp.where(bounded, ends, scalar.slope_bound)
+    anywhere = jnp.maximum(
+        jnp.abs(scalar.slope(jnp.zeros_like(labels), labels)), scalar.slope_bound
+    )
+    return jnp.where(bounded, ends, anywhere)
 
 
 @partial(jax.jit, static_argnames="dim")

@@ -66,6 +66,7 @@ def absolute(
     features: ArrayLike, labels: ArrayLike, *, problem_class: ProblemClass, **options: Any
 ) -> Problem:
     """``|<x, w> - y|``, median regression; ``L = max |x|``, not smooth."""
+    options = {"name": "absolute", **options}
     return _generalised_linear(Huber(0.0), features, labels, problem_class, options)
 
 

@@ -69,8 +69,8 @@ class Problem:
         How often each stored record occurs, summing to ``n``: a data set with few distinct
         records costs no more than those.
     minimiser : array, optional
-        A member of the constraint set that minimises ``F``, if one is known. It is certified like
-        any other, and solved for if the certificate does not bear it out.
+        Minimises ``F``, if one is known. Its projection is certified like any other, and solved
+        for if the certificate does not bear it out.
     name : str
         For messages and tables.
 
@@ -139,11 +139,9 @@ class Problem:
     def _known(self, risk: EmpiricalRisk) -> Reference | None:
         if self.minimiser is None:
             return None
-        point = np.asarray(self.minimiser, np.float64)
-        value, gap = certify(
-            _value_and_gradient, self.constraint, jnp.asarray(point), arguments=(risk,)
-        )
-        return Reference(point, value, gap) if gap <= self._tolerance else None
+        point = self.constraint.project(jnp.asarray(self.minimiser, jnp.float64))
+        value, gap = certify(_value_and_gradient, self.constraint, point, arguments=(risk,))
+        return Reference(np.asarray(point), value, gap) if gap <= self._tolerance else None
 
     def _solved(self, risk: EmpiricalRisk) -> Reference:
         start = self.constraint.centre_point(self.problem_class.dim, jnp.float64)

@@ -104,6 +104,13 @@ def test_excess_risk_is_the_numpy_mean_for_any_leading_axes(name):
     assert single == pytest.approx(expected[1, 2], rel=1e-12, abs=1e-13)
 
 
+@pytest.mark.parametrize("points", [1, 31, 32, 33, 70])
+def test_no_point_is_lost_where_batches_meet(points):
+    problem, risk = made("squared")
+    grid = np.linspace(-1.0, 1.0, points * DIM).reshape(points, DIM)
+    np.testing.assert_allclose(problem.risk(grid), [risk(w) for w in grid], rtol=1e-13)
+
+
 @every
 def test_reference_is_the_optimum_of_scipy_within_its_certified_gap(name):
     problem, risk = made(name)
