@@ -139,7 +139,7 @@ def test_clip_and_size_are_float32_numbers_not_below_what_was_asked():
 @relations
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("linear", [True, False])
-@pytest.mark.parametrize("dim", [1, 3, 40])
+@pytest.mark.parametrize("dim", [1, 40])
 def test_no_neighbours_move_the_clipped_gradient_further(relation, dtype, linear, dim):
     """As computed, float32 included: what the round-off term in the sensitivity is for."""
     clip, pairs = 0.7, 4000
@@ -224,9 +224,8 @@ def test_no_neighbours_move_the_minimiser_further(name, relation):
         setting = setting._replace(regularisation=0.2)
     query = query_of(setting, relation)
     before, after = neighbours(np.random.default_rng(1), relation, sets=300)
-    moves = np.linalg.norm(
-        minimisers(setting, query, *before) - minimisers(setting, query, *after), axis=1
-    )
+    both = (np.concatenate(pair) for pair in zip(before, after, strict=True))
+    moves = np.linalg.norm(np.subtract(*np.split(minimisers(setting, query, *both), 2)), axis=1)
     assert 0.0 < moves.max() <= query.sensitivity(relation)
     if name == "linear":
         assert moves.max() >= 0.99 * query.sensitivity(relation)
