@@ -1,6 +1,6 @@
 """Sums of per-example gradients, each clipped to a norm: the work behind every private gradient.
 
-A record whose loss, gradient or features are not finite contributes zero, so no record can
+A record whose gradient or features are not finite contributes zero, so no record can
 poison the sum or move it by more than the clip norm. Norms are scaled so that no square vanishes
 or overflows, and the products that a record bounds are taken in full precision: accelerators
 otherwise round float32 factors to ten bits.

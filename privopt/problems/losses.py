@@ -56,7 +56,7 @@ class ScalarLoss(Protocol):
 @record
 @dataclass(frozen=True)
 class Linear:
-    """``phi = -label * prediction``; it is its own smoothing, up to a constant."""
+    """``phi = -label * prediction``, labels in [-1, 1]; its own smoothing, up to a constant."""
 
     slope_bound: ClassVar[float] = 1.0
     curvature: ClassVar[float] = 0.0

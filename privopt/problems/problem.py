@@ -186,6 +186,8 @@ class Problem:
                 f"point must have shape (..., dim = {self.problem_class.dim}), got {points.shape}"
             )
         rows = points.reshape(-1, points.shape[-1])
+        if rows.shape[0] == 0:
+            return np.zeros(points.shape[:-1])
         batches = -(-rows.shape[0] // _RISK_BATCH)
         padded = np.resize(rows, (batches, _RISK_BATCH, rows.shape[1]))
         with jax.enable_x64(True):
