@@ -1,0 +1,66 @@
+"""What a hundred seeds in one call need beyond the data, by two measures.
+
+*Process*: the peak resident size after the first call, its compilation included, over the size
+before. *Program*: what XLA says that the compiled program allocates, temporaries and results.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import jax
+import workload
+from jax import Array
+
+from privopt import Plan, run_many
+from privopt.problems import Problem
+
+MEGABYTE = 1e6
+
+
+def peak() -> float:
+    """Largest resident size so far, in bytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def resident() -> float:
+    """Resident size now, in bytes; the peak where the system does not tell."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[1]) * resource.getpagesize() if statm.exists() else peak()
+
+
+def allocated(plan: Plan, problem: Problem, keys: Array) -> float:
+    """Bytes of temporaries and results, data being an argument of the program."""
+
+    def program(objective, keys):
+        given = SimpleNamespace(
+            objective=objective, problem_class=problem.problem_class, provides=problem.provides
+        )
+        return run_many([plan], given, keys)
+
+    compiled = jax.jit(program).lower(problem.objective, keys).compile()
+    analysis = compiled.memory_analysis()
+    return analysis.temp_size_in_bytes + analysis.output_size_in_bytes
+
+
+def measure() -> dict:
+    problem = workload.problem()
+    plan, keys = workload.plan(problem), workload.keys()
+    jax.block_until_ready((problem.data, keys))
+    before = resident()
+    jax.block_until_ready(run_many([plan], problem, keys))
+    grown = peak() - before
+    return {
+        "process_megabytes": grown / MEGABYTE,
+        "program_megabytes": allocated(plan, problem, keys) / MEGABYTE,
+        "data_megabytes": sum(leaf.nbytes for leaf in jax.tree.leaves(problem.data)) / MEGABYTE,
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure()))

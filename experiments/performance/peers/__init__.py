@@ -1,0 +1,1 @@
+"""Other libraries on the same problem, written the way their documentation shows."""

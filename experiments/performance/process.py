@@ -1,0 +1,71 @@
+"""Benchmarks as fresh processes: fixed cores, one thread a device."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def cores() -> list[int]:
+    """The cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def can_pin() -> bool:
+    return hasattr(os, "sched_setaffinity")
+
+
+def start(script: str, *arguments: str, cores: Sequence[int], devices: int = 1) -> subprocess.Popen:
+    """Run a script of this folder on ``cores``, with ``devices`` host devices."""
+    flags = f"--xla_cpu_multi_thread_eigen=false --xla_force_host_platform_device_count={devices}"
+    settings = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags, "OMP_NUM_THREADS": "1"}
+    with _pinned(cores):
+        return subprocess.Popen(
+            [sys.executable, str(HERE / script), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **settings},
+        )
+
+
+def measured(script: str, *arguments: str, cores: Sequence[int], devices: int = 1) -> dict:
+    """What the script prints, one JSON object."""
+    process = start(script, *arguments, cores=cores, devices=devices)
+    output, _ = process.communicate()
+    if process.returncode != 0:
+        raise SystemExit(f"{script} failed with status {process.returncode}, see above")
+    return json.loads(output)
+
+
+def asked(process: subprocess.Popen) -> list[float]:
+    """The numbers with which the process answers a line."""
+    process.stdin.write("\n")
+    process.stdin.flush()
+    answer = process.stdout.readline()
+    if not answer:
+        raise SystemExit(f"{process.args[1]} failed with status {process.wait()}, see above")
+    return [float(word) for word in answer.split()]
+
+
+@contextmanager
+def _pinned(cores: Sequence[int]) -> Iterator[None]:
+    """A child inherits the cores of the thread that starts it."""
+    if not can_pin():
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

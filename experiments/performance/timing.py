@@ -1,0 +1,30 @@
+"""Warm, interleaved wall-clock times."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from statistics import median
+from typing import Any
+
+import jax
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    """One call, until its result is there."""
+    start = time.perf_counter()
+    jax.block_until_ready(call())
+    return time.perf_counter() - start
+
+
+def interleaved(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
+    """Seconds of every call, in rounds, so that a change of load meets all alike."""
+    for call in calls.values():
+        jax.block_until_ready(call())
+    rounds = [{name: seconds(call) for name, call in calls.items()} for _ in range(repeats)]
+    return {name: [times[name] for times in rounds] for name in calls}
+
+
+def ratio(slower: list[float], faster: list[float]) -> float:
+    """Median over rounds of the ratio within a round."""
+    return median(a / b for a, b in zip(slower, faster, strict=True))
