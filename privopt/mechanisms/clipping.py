@@ -48,15 +48,16 @@ def clipped_linear_gradient_sum(
     norms = norm(features)
     bound = clip / norms
     usable = _exact(norms, bound) & jnp.isfinite(labels)
-    features = jnp.where(usable[:, None], features, 0.0)
+    # Records along the last axis: both products then run along memory, with the same array.
+    columns = jnp.where(usable[:, None], features, 0.0).T
     labels = jnp.where(usable, labels, 0.0)
     bound = jnp.where(usable, bound, 0.0)
 
     def gradient_sum(point: Array) -> Array:
-        slopes = loss.slope(features @ point, labels)
+        slopes = loss.slope(point @ columns, labels)
         slopes = jnp.where(jnp.isfinite(slopes), jnp.clip(slopes, -bound, bound), 0.0)
         weighted = slopes if counts is None else counts * slopes
-        return jnp.matmul(weighted, features, precision="highest")
+        return jnp.einsum("n,dn->d", weighted, columns, precision="highest")
 
     return gradient_sum
 
