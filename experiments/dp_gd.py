@@ -13,12 +13,12 @@ experiment = Experiment(
     ),
     algorithms={"dp_gd": {}},
     families=("linear",),
-    base=Setting(n=1000, dim=40, epsilon=2.0),
+    base=Setting(n=2000, dim=80, epsilon=2.0),
     axes=(
-        Axis("n", (250, 500, 1000, 2000, 4000), quick=(250, 500, 1000, 2000)),
-        Axis("dim", (20, 40, 80, 160, 320)),
-        Axis("epsilon", (0.5, 1.0, 2.0, 4.0, 8.0), quick=(0.5, 1.0, 2.0, 4.0)),
+        Axis("n", (500, 1000, 2000, 4000)),
+        Axis("dim", (80, 160, 320, 640, 1280)),
+        Axis("epsilon", (0.5, 1.0, 2.0, 4.0)),
     ),
     epsilon_over_mu=5.0,
-    replicates={"quick": 100, "full": 1000},
+    replicates={"quick": 600, "full": 2000},
 )
