@@ -1,4 +1,12 @@
-"""DP-GD on the linear losses for which its rate is tight."""
+"""DP-GD on the linear losses for which its rate is tight.
+
+Where the sizes come from. The theorem's exponents are those of a small noise ratio
+r = sqrt(d)/(n mu); at finite r the measured risk is larger by a factor 1 + O(r), because the walk
+takes steps of order r against the sphere. A first sweep, from n = 250 and d = 20 at n = 1000 and
+without a correction for r, measured -1.02, 0.51 and -1.02 with intervals of 0.01, which refuted
+all three. Fitting a term in r beside the exponent accounts for the drift in n and epsilon; what
+then remained in d is of order 1/d, hence d from 80. Uncorrected slopes stand in the report.
+"""
 
 from privopt.lab import Axis, Experiment, Setting
 

@@ -159,7 +159,10 @@ class ProblemClass:
 def _real(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ValueError(f"{name} must be a real number, got {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must fit into a float, got {value!r}") from None
 
 
 def _count(name: str, value: object) -> int:

@@ -75,7 +75,7 @@ def plan(
     ``clip`` no rate is claimed.
 
     Source: Bassily, Smith and Thakurta 2014, Theorem 2.4, with exact Gaussian accounting
-    (Dong, Roth and Su 2022, Theorem 2.7 and Corollary 3.3) in place of their composition.
+    (Dong, Roth and Su 2022, arXiv Theorem 2.7 and Corollary 3.3) in place of their composition.
     """
     query = ClippedGradient.of(
         problem_class, None if clip is None else positive_number("clip", clip)

@@ -1,7 +1,7 @@
 """Noise on the device beside the event it emits, and the bounded queries it is added to."""
 
 from privopt.mechanisms.clipping import (
-    ScalarLoss,
+    HasSlope,
     clipped_gradient_sum,
     clipped_linear_gradient_sum,
 )
@@ -13,9 +13,9 @@ __all__ = [
     "BoundedQuery",
     "ClippedGradient",
     "GaussianMechanism",
+    "HasSlope",
     "NormLaplaceMechanism",
     "RegularisedMinimiser",
-    "ScalarLoss",
     "clipped_gradient_sum",
     "clipped_linear_gradient_sum",
 ]

@@ -17,20 +17,20 @@ from jax import Array
 
 from privopt.convex import norm
 
-__all__ = ["ScalarLoss", "clipped_gradient_sum", "clipped_linear_gradient_sum"]
+__all__ = ["HasSlope", "clipped_gradient_sum", "clipped_linear_gradient_sum"]
 
 _CHUNK = 512
 
 
-class ScalarLoss(Protocol):
-    """A loss of a scalar prediction, ``phi(prediction, label)``, elementwise."""
+class HasSlope(Protocol):
+    """A loss of a scalar prediction, ``phi(prediction, label)``, as far as gradients need it."""
 
     def slope(self, prediction: Array, label: Array) -> Array:
         """``d phi / d prediction`` (a subgradient where there is no derivative)."""
 
 
 def clipped_linear_gradient_sum(
-    loss: ScalarLoss, features: Array, labels: Array, counts: Array | None, clip: Array
+    loss: HasSlope, features: Array, labels: Array, counts: Array | None, clip: Array
 ) -> Callable[[Array], Array]:
     """``w -> sum_i m_i clip_C(phi'(<x_i, w>, y_i) x_i)`` for a generalised linear loss.
 

@@ -151,7 +151,7 @@ class RegularisedMinimiser(NamedTuple):
 
         Assumes every loss convex, with the declared ``L``, ``H`` and strong convexity. Infinite
         under ``add_or_remove_one`` for a query that counts on the losses' own curvature.
-        Source: Chaudhuri, Monteleoni and Sarwate 2011, Lemma 8 and Corollary 8; the charge for
+        Source: Chaudhuri, Monteleoni and Sarwate 2011, Corollary 8; the charge for
         inexactness is the triangle inequality.
         """
         if relation is Relation.ADD_OR_REMOVE_ONE and self.strong_convexity > 0.0:

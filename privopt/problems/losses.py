@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt.convex import record
+from privopt.mechanisms import HasSlope
 
 __all__ = [
     "Distance",
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 
-class ScalarLoss(Protocol):
+class ScalarLoss(HasSlope, Protocol):
     """A convex loss of a scalar prediction, elementwise over arrays."""
 
     slope_bound: ClassVar[float]
@@ -45,9 +46,6 @@ class ScalarLoss(Protocol):
 
     def value(self, prediction: Array, label: Array) -> Array:
         """``phi(prediction, label)``."""
-
-    def slope(self, prediction: Array, label: Array) -> Array:
-        """``d phi / d prediction``."""
 
     def smoothed(self, width: Array) -> ScalarLoss:
         """The Moreau envelope of this width."""

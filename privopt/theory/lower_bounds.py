@@ -12,7 +12,7 @@ Both bounds come from one fingerprinting argument, with every constant kept. Let
    ``kappa = 2 sinh(epsilon/2)`` under (epsilon, delta)-DP (the chi-square of randomised
    response, which with probability ``1 - delta`` dominates).
 
-Sources: Bun, Steinke and Ullman 2017, Lemma 5 (the lemma); Bassily, Smith and Thakurta 2014,
+Sources: Bun, Steinke and Ullman 2017 (the fingerprinting lemma); Bassily, Smith and Thakurta 2014,
 Theorems 5.3 and 5.5 (the orders of magnitude, constants not stated). The constants are ours and
 hold for every ``n``, ``d`` and privacy level. Under (epsilon, delta)-DP they forgo the factor
 ``sqrt(log 1/delta)`` of Steinke and Ullman 2016.

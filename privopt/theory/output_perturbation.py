@@ -28,8 +28,8 @@ def perturbed_minimiser(
     the Moreau smoothing of a non-smooth loss. Projection does not expand distances to points of
     the set, so it is free.
 
-    Source: the argument of Chaudhuri, Monteleoni and Sarwate 2011, Lemma 6 and Theorem 16, for
-    Lipschitz losses; as an order of magnitude Bassily, Smith and Thakurta 2014, section 3.
+    Source: the triangle inequality for Lipschitz losses, with the minimisers' distance of
+    Chaudhuri, Monteleoni and Sarwate 2011, Corollary 8; constants derived here.
     """
     if regularisation > 0.0 and math.isinf(problem_class.radius):
         return math.inf
