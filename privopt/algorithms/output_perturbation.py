@@ -80,8 +80,9 @@ def plan(
 
     Rate
     ----
-    Convex: ``2 L R (sqrt(d)/(n mu))^{1/2}``. Strongly convex: ``L E|z|``, of order
-    ``L^2 sqrt(d)/(m n mu)``. Pure DP: ``d/(n epsilon)`` for ``sqrt(d)/(n mu)``.
+    Convex, theory's ``lambda``: ``2 L R (sqrt(d)/(n mu))^{1/2}``. Strongly convex: ``L E|z|``, of
+    order ``L^2 sqrt(d)/(m n mu)``; likewise in a given ``lambda``, beside its ``lambda R^2/2``.
+    Pure DP: ``d/(n epsilon)`` for ``sqrt(d)/(n mu)``.
 
     Source: Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1 and Theorem 6.
     """
@@ -89,10 +90,13 @@ def plan(
     radius, convexity = problem_class.radius, problem_class.strong_convexity
     if budget.relation is Relation.ADD_OR_REMOVE_ONE:
         convexity = 0.0
-    if regularisation is None:
-        if convexity == 0.0 and math.isinf(radius):
+    balanced = regularisation is None and convexity == 0.0
+    if balanced:
+        if math.isinf(radius):
             raise ValueError("regularisation must be given where radius is infinite, got None")
-        regularisation = 0.0 if convexity > 0.0 else _balanced(problem_class, budget, mechanism_of)
+        regularisation = _balanced(problem_class, budget, mechanism_of)
+    elif regularisation is None:
+        regularisation = 0.0
     elif not (convexity > 0.0 and regularisation == 0.0):
         regularisation = positive_number("regularisation", regularisation)
     smoothing = 0.0
@@ -111,7 +115,7 @@ def plan(
         guarantee=Guarantee(
             mechanism.event(budget.relation), budget.relation, _assumptions(problem_class, budget)
         ),
-        rate=_rate(problem_class, budget, mechanism, query),
+        rate=_rate(problem_class, budget, mechanism, query, balanced),
         requires=frozenset({"smoothing"} if smoothing > 0.0 else ()),
     )
 
@@ -182,6 +186,7 @@ def _rate(
     budget: Budget,
     mechanism: GaussianMechanism | NormLaplaceMechanism,
     query: RegularisedMinimiser,
+    balanced: bool,
 ) -> Rate:
     gaussian = isinstance(mechanism, GaussianMechanism)
     upper = perturbed_minimiser(
@@ -196,7 +201,7 @@ def _rate(
         advantage, delta = gaussian_dp_advantage(mu, budget.relation), 0.0
     else:
         advantage, delta = approximate_dp_advantage(budget)
-    power = 0.5 if query.regularisation > 0.0 else 1.0
+    power = 0.5 if balanced else 1.0
     noise = "sqrt(d)/(n mu)" if gaussian else "d/(n epsilon)"
     return Rate(
         theorem=f"E F(w) - F* <= lambda R^2/2 + L E|z| (order ({noise})^{power:g})",
@@ -208,7 +213,7 @@ def _rate(
             "dim": power * (0.5 if gaussian else 1.0),
             "epsilon": -power,
         },
-        regime=f"{noise} <= 1",
+        regime=f"{noise} <= 1" if balanced else f"lambda fixed, noise leading, {noise} <= 1",
         tight_on="distance",
     )
 

@@ -86,8 +86,8 @@ class RegularisedMinimiser(NamedTuple):
         ``lambda >= 0``.
     strong_convexity : float
         ``m >= 0`` that every neighbour's losses bring to ``F``: what each record's loss is
-        declared to have, times ``(n-1)/n`` since one record may be null; 0 where the size is not
-        public.
+        declared to have, ``m/(1 + m h)`` after smoothing, times ``(n-1)/n`` since one record may
+        be null; 0 where the size is not public.
     smoothness : float
         ``H``, of every single record's loss (``1/h`` after Moreau smoothing of width ``h``).
     smoothing : float
@@ -124,7 +124,8 @@ class RegularisedMinimiser(NamedTuple):
         ``r = min(R, L/a)`` of the minimiser, and ``|w_T - argmin| <= sqrt(2 gap / a)``.
         """
         lipschitz, n = problem_class.lipschitz, problem_class.n
-        own = problem_class.strong_convexity * (n - 1) / n
+        own = problem_class.strong_convexity
+        own *= (n - 1) / n / (1.0 + own * smoothing)
         if relation is Relation.ADD_OR_REMOVE_ONE:
             own = 0.0
         smoothness = 1.0 / smoothing if smoothing > 0.0 else problem_class.smoothness

@@ -156,3 +156,21 @@ def test_two_point_audit_of_the_distance(relation):
     moved = abs(float(ends[0][0] - ends[1][0]))
     bound = query.sensitivity(privopt.Relation(relation))
     assert 0.998 * bound <= moved <= bound
+
+
+def test_exponents_follow_who_set_the_regularisation():
+    facts = privopt.ProblemClass(n=1000, dim=16, lipschitz=1.0, radius=1.0, smoothness=1.0)
+    tuned, fixed = plan_of(facts, BUDGET), plan_of(facts, BUDGET, regularisation=0.5)
+    assert tuned.rate.exponents == {"n": -0.5, "dim": 0.25, "epsilon": -0.5}
+    assert fixed.rate.exponents == {"n": -1.0, "dim": 0.5, "epsilon": -1.0}
+    noise = fixed.params.mechanism.noise_norm(16)
+    assert fixed.rate.upper == pytest.approx(0.25 + noise, rel=1e-3)
+
+
+def test_smoothing_flattens_strong_convexity_and_is_charged():
+    """The envelope of an m-strongly convex loss is m/(1 + m h)-strongly convex."""
+    facts = privopt.ProblemClass(n=50, dim=2, lipschitz=4.0, radius=1.0, strong_convexity=1.0)
+    query = plan_of(facts, BUDGET).params.mechanism.query
+    expected = 1.0 / (1.0 + query.smoothing) * 49 / 50
+    assert query.smoothing > 0.0
+    assert query.strong_convexity == pytest.approx(expected, rel=1e-12)
