@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -81,9 +82,14 @@ def _distance(*, n: int, dim: int, noise_ratio: float, strength: float) -> Probl
     )
 
 
-@lru_cache(maxsize=4)
 def _dataset(name: str) -> datasets.Dataset:
-    """All rows in their public random order."""
+    """All rows in their public random order; kept for as long as the data's folder is the same."""
+    return _loaded(name, os.environ.get(datasets.VARIABLE))
+
+
+@lru_cache(maxsize=4)
+def _loaded(name: str, folder: str | None) -> datasets.Dataset:
+    del folder
     whole = datasets.load(name)
     return whole.subset(whole.features.shape[0])
 

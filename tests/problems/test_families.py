@@ -102,13 +102,9 @@ def test_unknown_families_are_refused_with_the_names_there_are():
 
 
 def test_a_family_without_its_data_says_where_it_looked(monkeypatch):
-    from privopt.problems import families
-
     monkeypatch.delenv("PRIVOPT_DATA", raising=False)
-    families._dataset.cache_clear()
     with pytest.raises(FileNotFoundError, match="PRIVOPT_DATA"):
         family("a9a_logistic")
-    families._dataset.cache_clear()
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -117,3 +113,13 @@ def test_families_are_listed_under_their_names_with_a_summary(name):
     assert found.name == name
     assert found.summary
     assert all(strength > 0.0 for strength in found.strengths)
+
+
+def test_data_loaded_from_a_folder_are_not_there_without_it(monkeypatch, tmp_path):
+    """The same name with another ``PRIVOPT_DATA`` is looked for anew."""
+    calls, found = [], datasets.breast_cancer()
+    monkeypatch.setattr(datasets, "load", lambda name: calls.append(name) or found)
+    for folder in (tmp_path, tmp_path / "other", tmp_path):
+        monkeypatch.setenv(datasets.VARIABLE, str(folder))
+        family("breast_cancer_logistic")
+    assert calls == ["breast_cancer"] * 2
