@@ -10,7 +10,12 @@ from jax import Array
 
 from privopt.algorithms.choices import positive_number
 from privopt.core import Algorithm, Plan, Run
-from privopt.mechanisms import GaussianMechanism, NormLaplaceMechanism, RegularisedMinimiser
+from privopt.mechanisms import (
+    ClippedGradient,
+    GaussianMechanism,
+    NormLaplaceMechanism,
+    RegularisedMinimiser,
+)
 from privopt.privacy import Guarantee, gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
@@ -134,19 +139,10 @@ def _mechanism(noise: str | None, budget: Budget) -> Any:
     return calibrated[noise]
 
 
-class _UnitQuery(NamedTuple):
-    """The sensitivity ``L/n`` per unit of curvature, before ``lambda`` is known."""
-
-    bound: float
-
-    def sensitivity(self, relation: Relation) -> float:
-        return relation.multiple * self.bound
-
-
 def _unit_noise_norm(problem_class: ProblemClass, budget: Budget, mechanism_of: Any) -> float:
-    """``u`` with ``E|z| = u / lambda``."""
-    query = _UnitQuery(problem_class.lipschitz / problem_class.n)
-    return float(mechanism_of(query, budget).noise_norm(problem_class.dim))
+    """``u`` with ``E|z| = u / lambda``: the noise that the gradient itself would need."""
+    gradient = ClippedGradient.of(problem_class)
+    return float(mechanism_of(gradient, budget).noise_norm(problem_class.dim))
 
 
 def _balanced(problem_class: ProblemClass, budget: Budget, mechanism_of: Any) -> float:
