@@ -1,0 +1,114 @@
+"""A number estimated without an error bound: it may lie on either side of the truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from privopt.privacy.arguments import real
+
+__all__ = ["ApproximateCurve", "Approximation"]
+
+
+class _Estimate:
+    """What every estimate refuses: to be ordered, and to be computed with unawares."""
+
+    __array_ufunc__ = None  # NumPy steps back, so that comparisons with its numbers end here too
+
+    method: str
+
+    def _refuse(self, other: object) -> NoReturn:
+        raise TypeError(
+            f"cannot compare an estimate ({self.method}) with {other!r}: it has no error bound, "
+            "so an inequality about it says nothing of the truth; read its value on purpose"
+        )
+
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse
+
+
+@dataclass(frozen=True)
+class Approximation(_Estimate):
+    """An estimate of a number, never a guarantee.
+
+    A limit theorem or a series without an error bound gives one of these and no ``Interval``.
+    It has no ``upper``, is not a number, and cannot be ordered: whoever wants the bare estimate
+    writes ``value``. It prints as ``about 2.32 (CLT)``, to three digits unless asked for others
+    (``f"{estimate:.5f}"``).
+
+    Parameters
+    ----------
+    value : float
+        The estimate.
+    method : str
+        What it comes from, for reports.
+
+    Raises
+    ------
+    ValueError
+        If ``value`` is not a real number, or NaN, or ``method`` is no non-empty string.
+    TypeError
+        When compared by ``<``, ``<=``, ``>`` or ``>=`` with anything.
+    """
+
+    value: float
+    method: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", real("value", self.value))
+        _check_method(self.method)
+
+    def __str__(self) -> str:
+        return format(self, "")
+
+    def __format__(self, spec: str) -> str:
+        return f"about {self.value:{spec or '.3g'}} ({self.method})"
+
+
+@dataclass(frozen=True, eq=False)
+class ApproximateCurve(_Estimate):
+    """An estimate of a curve at some points: an ``Approximation`` with an array inside.
+
+    Like it, it is not numbers: NumPy will not compute with it, and ``values`` must be asked for.
+
+    Parameters
+    ----------
+    values : array_like
+        The estimates, any shape; kept as a float64 array that cannot be written to.
+    method : str
+        What they come from, for reports.
+
+    Raises
+    ------
+    ValueError
+        If one of the ``values`` is NaN, or ``method`` is no non-empty string.
+    TypeError
+        When compared by ``<``, ``<=``, ``>`` or ``>=``, or converted to a NumPy array.
+    """
+
+    values: npt.NDArray[np.float64]
+    method: str
+
+    def __post_init__(self) -> None:
+        values = np.array(self.values, dtype=np.float64)
+        if np.isnan(values).any():
+            raise ValueError(f"values must be real numbers, got {self.values!r}")
+        values.flags.writeable = False
+        object.__setattr__(self, "values", values)
+        _check_method(self.method)
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
+        raise TypeError(
+            f"an estimated curve ({self.method}) is not an array: it has no error bound; "
+            "read its values on purpose"
+        )
+
+    def __str__(self) -> str:
+        return f"about {np.array2string(self.values, precision=3)} ({self.method})"
+
+
+def _check_method(method: object) -> None:
+    if not isinstance(method, str) or not method:
+        raise ValueError(f"method must be a non-empty string, got {method!r}")
