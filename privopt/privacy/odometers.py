@@ -1,0 +1,261 @@
+"""Privacy odometers: a bound of the privacy loss that holds at all times at once.
+
+A filter fixes the budget; an odometer runs along and says what has been spent, for a user who
+decides afterwards when to stop. Fix neighbouring data sets, ``P`` and ``Q`` the laws of all
+outputs on them, ``L_t = ln dP/dQ`` of the outputs so far, and ``rho_s(alpha)`` a bound, known
+before release ``s`` is run, of its Renyi divergence of order ``alpha``. Given the past,
+
+    E_P exp((alpha - 1) l_s) = exp((alpha - 1) D_alpha) <= exp((alpha - 1) rho_s(alpha)),
+
+so for every fixed ``alpha > 1``
+
+    M_t(alpha) = exp((alpha - 1) (L_t - S_t(alpha))),    S_t = sum_{s <= t} rho_s,
+
+is a non-negative supermartingale under ``P`` that starts at 1. So is any mixture over ``alpha``
+with weights fixed in advance, and by Ville's inequality
+
+    P(sup_t sum_i w_i M_t(alpha_i) >= 1 / delta) <= delta.
+
+Solved for ``L_t`` this bounds the loss at all times. A mixture is never worse than the union
+bound ``min_i [S_t(alpha_i) + ln(1 / (w_i delta)) / (alpha_i - 1)]``, because no summand exceeds
+the sum. The other order of the pair, with ``P`` and ``Q`` exchanged, has a bound of its own that
+holds with probability ``1 - delta`` under ``Q``; it is the same number, since ``rho`` bounds both.
+
+What it means: with ``B_t`` the bound, ``P(L_t > B_t for some t) <= delta``. Therefore
+stopping, by whatever rule that looks at the outputs, before ``B_t`` exceeds a *constant*
+``epsilon`` is ``(epsilon, delta)``-DP. If the stopping rule leaves ``B`` random, the statement
+is about the loss with probability ``1 - delta``, and not ``(B, delta)``-DP for a random ``B``.
+
+Sources: Rogers, Roth, Ullman and Vadhan, "Privacy odometers and filters", NeurIPS 2016
+(arXiv:1605.08294); Whitehouse, Ramdas, Rogers and Wu, "Fully-adaptive composition in
+differential privacy", ICML 2023 (arXiv:2203.05481); Howard, Ramdas, McAuliffe and Sekhon,
+"Time-uniform Chernoff bounds via nonnegative supermartingales", Probability Surveys 2020.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral
+
+import dp_accounting as dp
+from scipy.special import log_ndtr
+
+from privopt.privacy.arguments import check_delta, real
+from privopt.privacy.boundary import boundary
+from privopt.privacy.costs import Divergence, Release, round_up_cost, zcdp_cost
+from privopt.spec import Relation
+
+__all__ = ["RenyiOdometer", "ZCDPOdometer"]
+
+_ROUNDING = 2.0**-48  # relative, for a handful of float operations
+
+
+@dataclass(frozen=True)
+class RenyiOdometer:
+    """The running bound from a fixed grid of orders, each with the same weight.
+
+    Immutable: ``after`` returns the odometer that has seen one more release. A compiled loop need
+    only count how often it has made each kind of release; ``after(release, count)`` reads the
+    counts afterwards.
+
+    Parameters
+    ----------
+    delta : float
+        In ``(0, 1)``: the probability with which the bound may ever fail.
+    relation : Relation
+        The neighbouring relation.
+    orders : tuple of float
+        Fixed in advance, each above one. Infinity is allowed and costs no weight: what it bounds
+        is bounded with certainty.
+    divergence : callable
+        ``(event, relation, alpha) -> float``, an upper bound for both orders of the pair.
+    spent : tuple of float
+        ``S(alpha)`` so far.
+
+    Formal guarantee
+    ----------------
+    With probability at least ``1 - delta`` the privacy loss never exceeds ``epsilon`` after any
+    release, for each pair of neighbours and either of its orders; see the head of this file for
+    what follows at a stopping time.
+
+    Raises
+    ------
+    ValueError
+        If ``delta`` is outside ``(0, 1)``, ``relation`` unknown, or an order not above one.
+    """
+
+    delta: float
+    relation: Relation
+    orders: tuple[float, ...]
+    divergence: Divergence
+    spent: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        orders = tuple(real("orders", alpha) for alpha in self.orders)
+        if not orders or len(set(orders)) < len(orders) or min(orders) <= 1.0:
+            raise ValueError(f"orders must be distinct numbers above 1, got {self.orders!r}")
+        object.__setattr__(self, "delta", _check_delta(self.delta))
+        object.__setattr__(self, "relation", _check_relation(self.relation))
+        object.__setattr__(self, "orders", orders)
+        object.__setattr__(self, "spent", self.spent or (0.0,) * len(orders))
+
+    def after(self, event: dp.DpEvent, count: int = 1) -> RenyiOdometer:
+        """The odometer when ``event`` has been released ``count`` more times; itself unchanged.
+
+        Raises
+        ------
+        ValueError
+            If ``count`` is not a non-negative integer, or the divergence negative or NaN.
+        """
+        if _check_count(count) == 0:
+            return self
+        costs = [self._cost(event, alpha) for alpha in self.orders]
+        pairs = zip(self.spent, costs, strict=True)
+        return dataclasses.replace(self, spent=tuple(_add(old, new, count) for old, new in pairs))
+
+    @property
+    def epsilon(self) -> float:
+        """The bound after what has been released so far, rounded up."""
+        pairs = list(zip(self.orders, self.spent, strict=True))
+        sure = min((spent for alpha, spent in pairs if math.isinf(alpha)), default=math.inf)
+        mixed = [(alpha, spent) for alpha, spent in pairs if spent < math.inf > alpha]
+        if min(self.spent) == 0.0:  # no divergence at one order: nothing was learnt
+            return 0.0
+        if not mixed:
+            return sure
+        threshold = math.log(sum(alpha < math.inf for alpha in self.orders)) - math.log(self.delta)
+
+        def excluded(loss: float) -> bool:
+            exponents = [(alpha - 1.0) * (loss - spent) for alpha, spent in mixed]
+            largest = max(exponents)
+            total = largest + math.log(math.fsum(math.exp(each - largest) for each in exponents))
+            size = threshold + max((alpha - 1.0) * (loss + spent) for alpha, spent in mixed)
+            return total >= threshold + _ROUNDING * size
+
+        union = min(spent + threshold / (alpha - 1.0) for alpha, spent in mixed)
+        return min(sure, _smallest(excluded, union))
+
+    def _cost(self, event: dp.DpEvent, alpha: float) -> float:
+        cost = real("divergence", self.divergence(event, self.relation, alpha))
+        if cost < 0.0:
+            raise ValueError(f"divergence must be non-negative, got {cost!r}")
+        return cost
+
+
+@dataclass(frozen=True)
+class ZCDPOdometer:
+    """The running bound for Gaussian, Laplace, pure and zCDP releases, from all orders at once.
+
+    With ``rho_s(alpha) = alpha rho_s``, ``V = 2 sum rho_s`` and ``lambda = alpha - 1``,
+
+        M_t = exp(lambda x - lambda^2 V / 2),    x = L_t - V / 2,
+
+    and mixing over ``lambda >= 0`` with density ``2 phi(lambda sqrt r) sqrt r`` gives
+    ``2 sqrt(r / (V + r)) e^(y^2/2) Phi(y)`` at ``y = x / sqrt(V + r)``. Hence the bound
+
+        epsilon = V/2 + y sqrt(V + r),    y^2/2 + ln 2 Phi(y) = ln(1/delta) + ln(1 + V/r) / 2.
+
+    Gaussian releases are the special case ``V = sum mu_s^2``.
+
+    Parameters
+    ----------
+    delta : float
+        In ``(0, 1)``: the probability with which the bound may ever fail.
+    relation : Relation
+        The neighbouring relation.
+    planned : float
+        Positive: the ``sum rho_s`` at which the bound is about as tight as one of this kind can
+        be. It holds at all others too.
+    spent : float
+        ``sum rho_s`` so far.
+
+    Formal guarantee
+    ----------------
+    As of ``RenyiOdometer``.
+
+    Raises
+    ------
+    ValueError
+        If ``delta`` is outside ``(0, 1)``, ``relation`` unknown, or ``planned`` not positive.
+    """
+
+    delta: float
+    relation: Relation
+    planned: float
+    spent: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "delta", _check_delta(self.delta))
+        object.__setattr__(self, "relation", _check_relation(self.relation))
+        if not 0.0 < real("planned", self.planned) < math.inf:
+            raise ValueError(f"planned must be positive and finite, got {self.planned!r}")
+
+    def after(self, release: Release, count: int = 1) -> ZCDPOdometer:
+        """The odometer when ``release`` has been made ``count`` more times; itself unchanged.
+
+        Raises
+        ------
+        ValueError
+            If ``count`` is not a non-negative integer, or no zCDP bound is known here.
+        """
+        if _check_count(count) == 0:
+            return self
+        cost = zcdp_cost(release, self.relation)
+        if cost is None:
+            raise ValueError(f"release must have a zCDP bound, got {release!r}")
+        return dataclasses.replace(self, spent=_add(self.spent, round_up_cost(cost), count))
+
+    @property
+    def epsilon(self) -> float:
+        """The bound after what has been released so far, rounded up."""
+        if self.spent in (0.0, math.inf):
+            return self.spent
+        log_delta = math.log(self.delta)
+        # About the best r for the planned sum (Howard et al.); every fixed r is valid.
+        r = 2.0 * self.planned / (1.0 - 2.0 * log_delta + math.log1p(-2.0 * log_delta))
+        variance = 2.0 * self.spent
+        threshold = 0.5 * math.log1p(variance / r) - log_delta
+
+        def excluded(y: float) -> bool:
+            value = 0.5 * y * y + math.log(2.0) + float(log_ndtr(y))
+            return value >= threshold + _ROUNDING * (1.0 + threshold + y * y)
+
+        y = _smallest(excluded, math.sqrt(2.0 * threshold))
+        return (0.5 * variance + y * math.sqrt(variance + r)) * (1.0 + _ROUNDING)
+
+
+def _smallest(excluded: Callable[[float], bool], start: float) -> float:
+    """The smallest positive float with ``excluded``, which is monotone; found near ``start``."""
+    inside = max(start, 1e-300)
+    while not excluded(inside):
+        inside *= 2.0
+    return boundary(excluded, inside, 0.0)
+
+
+def _add(spent: float, cost: float, count: int) -> float:
+    """``spent + count * cost``, rounded up."""
+    total = spent + count * cost
+    return total * (1.0 + 2.0**-51) if cost > 0.0 else spent
+
+
+def _check_delta(delta: float) -> float:
+    if check_delta(delta) == 0.0:
+        raise ValueError(f"delta must lie in (0, 1), got {delta!r}")
+    return float(delta)
+
+
+def _check_relation(relation: Relation) -> Relation:
+    try:
+        return Relation(relation)
+    except ValueError:
+        names = ", ".join(member.value for member in Relation)
+        raise ValueError(f"relation must be one of {names}, got {relation!r}") from None
+
+
+def _check_count(count: int) -> int:
+    if isinstance(count, bool) or not isinstance(count, Integral) or count < 0:
+        raise ValueError(f"count must be a non-negative integer, got {count!r}")
+    return int(count)

@@ -1,0 +1,245 @@
+"""Privacy filters: a budget that holds although earlier outputs decide what is released next.
+
+Accounting for a fixed schedule says nothing about a loop whose length, noise or kind of step
+depends on what it has already released. A filter is asked *before* each release and refuses the
+one that would cross the budget; whatever it lets through, in whatever order and number, keeps it.
+
+Why. Let a release have a cost that is known before it is run, and let ``b`` be what is left.
+Claim: what follows is at most ``b``, where *at most* means ``sqrt(b)``-GDP, or Renyi divergence
+``<= b`` at one fixed order, or pure loss ``<= b``. By induction on the number of releases: the
+next one costs some ``c <= b``, the rest is at most ``b - c`` *whatever the output was*, and
+
+    G_{sqrt c} (x) G_{sqrt(b - c)} = G_{sqrt b},        c + (b - c) = b
+
+are the composition theorems for a first release ``c`` followed by adaptively chosen ones ``b - c``.
+What is left must not depend on the output just drawn; and since every finite part of an unending
+interaction keeps the bound, so does the whole. The limits of the method: the order is fixed in
+advance, and general trade-off curves cannot be subtracted, so that composing the curves or loss
+distributions of adaptively chosen releases is no filter (Tran, Koskela, Räisä and Honkela,
+"f-differential privacy filters", 2026, arXiv:2602.06756).
+
+Costs are whole numbers of equal shares of the budget, rounded up. So sums are exact in int32 on
+any device, whatever its floats are, and the whole rule is ``spent + cost <= units``.
+
+Sources: Rogers, Roth, Ullman and Vadhan, "Privacy odometers and filters", NeurIPS 2016
+(arXiv:1605.08294); Feldman and Zrnic, "Individual privacy accounting via a Renyi filter",
+NeurIPS 2021 (arXiv:2008.11193); Smith and Thakurta, "Fully adaptive composition for Gaussian
+differential privacy", 2022 (arXiv:2210.17520); Whitehouse, Ramdas, Rogers and Wu,
+"Fully-adaptive composition in differential privacy", ICML 2023 (arXiv:2203.05481).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from numbers import Integral
+from operator import and_, or_
+from typing import Any
+
+import dp_accounting as dp
+import numpy as np
+import numpy.typing as npt
+
+from privopt.privacy.costs import Cost, Release
+from privopt.privacy.guarantee import Guarantee
+from privopt.spec import Budget, Relation
+
+__all__ = ["UNITS", "PrivacyFilter"]
+
+UNITS = 756_000_000  # = 2^8 3^3 5^6 7: an even share (a tenth, a millionth) is a whole number
+
+
+@dataclass(frozen=True)
+class PrivacyFilter:
+    """A budget in equal shares, and how many of them are spent.
+
+    Made by ``gaussian_filter``, ``zcdp_filter``, ``renyi_filter``, ``pure_filter`` or
+    ``approximate_filter``. It is immutable and hashable. On the host, ``after`` keeps the ledger.
+    In a compiled loop, close over the filter and carry an integer array::
+
+        table, spent = filter.costs(levels), filter.state     # int32, on the host
+        go = filter.admits(spent, table[k])                   # in the loop; k drawn or released
+        spent = filter.spend(spent, table[k])                 # a refused release spends nothing
+
+    ``admits`` and ``spend`` are plain integer arithmetic, the same for Python, NumPy and JAX
+    integers of at least 32 bits; neither overflows, however often a release is refused.
+
+    Parameters
+    ----------
+    budget : Budget
+        What may be spent, and under which relation.
+    cost_of : callable
+        ``(release, relation) -> tuple of Cost``, one for each limit; None where no theorem
+        bounds the cost.
+    limits : tuple of Fraction
+        What each coordinate of the summed costs may reach.
+    every : bool
+        Whether all coordinates must stay within their limits, or just some one of them.
+    event : DpEvent, optional
+        One release that dominates everything let through.
+    units : int
+        Shares of each limit, at most 10^9. A plan of equal releases fits without loss if its
+        length divides ``units``.
+    spent : tuple of int
+        Shares spent so far.
+
+    Formal guarantee
+    ----------------
+    All releases for which ``admits`` held beforehand, with the choice of each depending on the
+    outputs of earlier ones and on fresh randomness but not otherwise on the data, are together
+    ``(budget.epsilon, budget.delta)``-DP under ``budget.relation``, in whatever number. To be
+    refused and then to try something cheaper is allowed, and costs nothing.
+    """
+
+    budget: Budget
+    cost_of: Callable[[Release, Relation], tuple[Cost, ...] | None]
+    limits: tuple[Fraction, ...]
+    every: bool = True
+    event: dp.DpEvent | None = None
+    units: int = UNITS
+    spent: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        units = self.units
+        if isinstance(units, bool) or not isinstance(units, Integral) or not 1 <= units <= 10**9:
+            raise ValueError(f"units must be an integer in [1, 10^9], got {units!r}")
+        if not self.spent:
+            object.__setattr__(self, "spent", (0,) * len(self.limits))
+
+    # --- in a compiled loop ---
+
+    @property
+    def state(self) -> Any:
+        """What is spent, as int32: a scalar, or one number for each limit."""
+        return self._counts(self.spent)
+
+    def cost(self, release: Release) -> Any:
+        """The shares that ``release`` costs, rounded up, as int32 of the shape of ``state``.
+
+        At most ``units + 1``, which is always refused.
+
+        Raises
+        ------
+        ValueError
+            If no theorem known here bounds the cost of the release.
+        """
+        return self._counts(self._shares(release))
+
+    def costs(self, releases: Sequence[Release]) -> npt.NDArray[np.int32]:
+        """The costs of several releases, stacked: a table to index in a loop."""
+        return np.stack([self.cost(release) for release in releases])
+
+    def admits(self, spent: Any, cost: Any) -> Any:
+        """Whether a release that costs ``cost`` may be run when ``spent`` is spent."""
+        return self._refused(spent, cost) == 0
+
+    def spend(self, spent: Any, cost: Any) -> Any:
+        """What is spent afterwards: ``spent + cost`` if admitted, else ``spent``."""
+        refused = self._refused(spent, cost)
+        if len(self.limits) == 1:
+            return spent + (cost & ~refused)
+        total = spent + (cost & ~refused[..., None])
+        excess = total - (self.units + 1)  # of an order that is lost already, if some suffices
+        return total - (excess & ~(excess >> 31))
+
+    # --- on the host ---
+
+    def supports(self, release: Release) -> bool:
+        """Whether some theorem bounds the cost of ``release``."""
+        return self.cost_of(release, self.budget.relation) is not None
+
+    def fits(self, release: Release) -> float:
+        """How many more times ``release`` fits: an integer, or infinity if it costs nothing."""
+        pairs = zip(self.spent, self._shares(release), strict=True)
+        times = [_repetitions(self.units - spent, share) for spent, share in pairs]
+        return min(times) if self.every else max(times)
+
+    def after(self, release: Release) -> PrivacyFilter:
+        """The filter when ``release`` has been made; itself unchanged.
+
+        Raises
+        ------
+        ValueError
+            If the release does not fit, or no theorem known here bounds its cost.
+        """
+        if self.fits(release) < 1:
+            raise ValueError(
+                f"release must fit into the remaining {self.remaining:.6g} of the budget, "
+                f"got {release!r}"
+            )
+        return self.resume(self.spend(self.state, self.cost(release)))
+
+    def resume(self, spent: Any) -> PrivacyFilter:
+        """The filter with ``spent`` as a loop has left it.
+
+        Raises
+        ------
+        ValueError
+            If ``spent`` is less than before or above the limit.
+        """
+        counts = tuple(int(count) for count in np.atleast_1d(np.asarray(spent)))
+        rising = len(counts) == len(self.spent) and all(
+            old <= new <= self.units + (not self.every)
+            for old, new in zip(self.spent, counts, strict=True)
+        )
+        if not rising:
+            raise ValueError(f"spent must lie in [{self.spent}, {self.units}], got {spent!r}")
+        return dataclasses.replace(self, spent=counts)
+
+    @property
+    def remaining(self) -> float:
+        """The share of the budget that is left, in ``[0, 1]``."""
+        spent = max(self.spent) if self.every else min(self.spent)
+        return max(0, self.units - spent) / self.units
+
+    def guarantee(self) -> Guarantee | None:
+        """All that is let through, as one event, to compose with what the filter did not see.
+
+        None where no event says it (Renyi and approximate filters); then ``budget`` does. It
+        speaks of the whole limit, so that it holds whatever has been spent.
+        """
+        if self.event is None:
+            return None
+        assumption = "every release passed the privacy filter before it was run"
+        return Guarantee(self.event, self.budget.relation, (assumption,))
+
+    def _shares(self, release: Release) -> tuple[int, ...]:
+        costs = self.cost_of(release, self.budget.relation)
+        if costs is None:
+            raise ValueError(f"release must have a cost in this filter, got {release!r}")
+        return tuple(
+            _shares(cost, limit, self.units) for cost, limit in zip(costs, self.limits, strict=True)
+        )
+
+    def _counts(self, shares: tuple[int, ...]) -> Any:
+        counts = np.array(shares, dtype=np.int32)
+        return counts if len(shares) > 1 else counts[0]
+
+    def _refused(self, spent: Any, cost: Any) -> Any:
+        """0 where the release is admitted, -1 (all bits set) where it is not."""
+        short = (self.units - spent - cost) >> 31  # the sign; the difference exceeds -2^31
+        if len(self.limits) == 1:
+            return short
+        return reduce(or_ if self.every else and_, (short[..., i] for i in range(len(self.limits))))
+
+
+def _shares(cost: Cost, limit: Fraction, units: int) -> int:
+    """``ceil(units cost / limit)``, or ``units + 1`` if that is less."""
+    if not cost >= 0.0:
+        raise ValueError(f"the cost of a release must be non-negative, got {cost!r}")
+    if cost == 0:
+        return 0
+    if limit <= 0 or cost == math.inf or cost > limit:
+        return units + 1
+    return math.ceil(units * Fraction(cost) / limit)
+
+
+def _repetitions(room: int, share: int) -> float:
+    """How often ``share`` fits into ``room``, which is negative where a limit is lost."""
+    if room < 0:
+        return 0
+    return room // share if share else math.inf
