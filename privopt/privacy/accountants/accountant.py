@@ -1,4 +1,4 @@
-"""The one interface of every accountant."""
+"""The interface of every accountant, and that of what can only estimate."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
+from privopt.privacy.approximation import ApproximateCurve, Approximation
 from privopt.privacy.interval import Interval
 from privopt.spec import Relation
 
-__all__ = ["Accountant"]
+__all__ = ["Accountant", "Estimator"]
 
 
 class Accountant(Protocol):
@@ -48,4 +49,35 @@ class Accountant(Protocol):
         self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
         """A lower bound of the type-II error of every test with type-I error ``alphas``."""
+        ...
+
+
+class Estimator(Protocol):
+    """Estimates the privacy of the events it supports, and proves nothing.
+
+    Its methods are those of ``Accountant`` with answers of another type, so that no estimate is
+    taken for a bound. Arguments arrive checked in the same way.
+    """
+
+    @property
+    def name(self) -> str:
+        """What reports call this estimator, and the ``method`` of its answers."""
+        ...
+
+    def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
+        """Whether the whole tree of ``event`` is understood, parameters included."""
+        ...
+
+    def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Approximation:
+        """About the smallest ``epsilon`` at which ``event`` is ``(epsilon, delta)``-DP."""
+        ...
+
+    def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Approximation:
+        """About the smallest ``delta`` at which ``event`` is ``(epsilon, delta)``-DP."""
+        ...
+
+    def trade_off(
+        self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
+    ) -> ApproximateCurve:
+        """About the smallest type-II error of a test with type-I error ``alphas``."""
         ...

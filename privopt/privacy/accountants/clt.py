@@ -1,0 +1,223 @@
+"""The central limit theorem of privacy: an estimate for many steps on small random batches.
+
+As ``T -> inf`` with ``q sqrt(T) -> nu``, the composition of ``T`` subsampled Gaussian steps
+approaches ``G_mu``. Per step, ``mu^2`` is ``q^2`` times the variance, under noise alone, of what
+one record adds to the likelihood ratio:
+
+- Poisson sampling, a record added, removed or zeroed: ``q^2 (e^(1/z^2) - 1)``.
+- Poisson sampling, a record replaced: ``4 q^2 sinh(1/z^2)``. Derivation: the worst pair is
+  ``(1 - q) N(0, z^2) + q N(+-1, z^2)``, with densities ``1 + q A`` and ``1 + q B`` relative to
+  ``N(0, z^2)``, where ``A, B = e^((+-2x - 1) / (2 z^2)) - 1``. The loss
+  ``ln(1 + q A) - ln(1 + q B)`` has, to second order in ``q``, mean ``0`` under ``N(0, z^2)``, mean
+  ``+-v/2`` under the two, and variance ``v = q^2 E(A - B)^2`` under all three. The moments are
+  bounded, so that the sum is normal in the limit (Lindeberg), with mean half its variance: that
+  is ``G_mu`` with ``mu^2 = T v``. From ``E A^2 = E B^2 = e^(1/z^2) - 1`` and
+  ``E A B = e^(-1/z^2) - 1`` follows ``v = 2 q^2 (e^(1/z^2) - e^(-1/z^2))``.
+- ``q n`` of ``n`` records without replacement, a record replaced:
+  ``2 q^2 (e^(m^2) Phi(3m/2) + 3 Phi(-m/2) - 2)`` with ``m = 2/z``, the limit of the trade-off
+  function that the subsampling theorem proves.
+
+For finite ``T`` the error has either sign. At the settings of published experiments the limit
+reports an ``epsilon`` mostly too small, by up to 17 %; ``clt_skewness`` tells how far off it is.
+
+Source: Bu, Dong, Long and Su, "Deep learning with Gaussian differential privacy", HDSR 2020
+(arXiv:1911.11607), for Poisson sampling; Dong, Roth and Su, "Gaussian differential privacy",
+JRSS-B 2022 (arXiv:1905.02383, Section 5), for sampling without replacement.
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral
+from typing import NamedTuple
+
+import dp_accounting as dp
+import numpy as np
+import numpy.typing as npt
+from scipy.special import erf, ndtr
+
+from privopt.privacy.accountants.gaussian_dp import GaussianDP
+from privopt.privacy.approximation import ApproximateCurve, Approximation
+from privopt.privacy.arguments import real
+from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_trade_off
+from privopt.privacy.leaves import leaves
+from privopt.spec import Relation
+
+__all__ = ["CLT", "SampledGaussian", "clt_skewness", "mu_clt", "sampled_gaussians"]
+
+_ROOT_HALF = math.sqrt(0.5)
+
+
+class CLT:
+    """Estimates by the limit ``G_mu``, ``mu^2`` being the sum over all steps.
+
+    Supports compositions of what ``GaussianDP`` supports, which is exact and needs no limit; of
+    Poisson-sampled Gaussian releases, under every relation; and of Gaussian releases on batches
+    drawn without replacement, under ``replace_one``.
+    """
+
+    name = "CLT"
+
+    def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
+        """Whether every leaf is one of these, with parameters that make sense."""
+        return sampled_gaussians(event, relation) is not None
+
+    def mu(self, event: dp.DpEvent, relation: Relation) -> Approximation:
+        """``mu`` of the limit."""
+        square = sum(
+            times * _variance_per_step(rate, mu, poisson, relation)
+            for rate, mu, times, poisson in sampled_gaussians(event, relation) or []
+        )
+        return Approximation(math.sqrt(square), self.name)
+
+    def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Approximation:
+        """``epsilon`` of the limit."""
+        mu = self.mu(event, relation).value
+        return Approximation(gaussian_epsilon(delta, mu).upper, self.name)
+
+    def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Approximation:
+        """``delta`` of the limit."""
+        mu = self.mu(event, relation).value
+        return Approximation(gaussian_delta(epsilon, mu).upper, self.name)
+
+    def trade_off(
+        self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
+    ) -> ApproximateCurve:
+        """``G_mu(alphas)``."""
+        return ApproximateCurve(gaussian_trade_off(alphas, self.mu(event, relation).value), "CLT")
+
+
+class SampledGaussian(NamedTuple):
+    """``times`` Gaussian releases on random batches, each ``mu``-GDP if all records were used."""
+
+    rate: float
+    mu: float
+    times: float
+    poisson: bool
+
+
+def mu_clt(
+    noise_multiplier: float, rate: float, steps: float, *, relation: Relation
+) -> Approximation:
+    """``mu`` of the limit for ``steps`` Poisson-sampled Gaussian steps.
+
+    ``rate sqrt(steps (e^(1/z^2) - 1))`` with ``z`` the noise multiplier, if a record is added,
+    removed or zeroed; ``2 rate sqrt(steps sinh(1/z^2))`` if one is replaced. That is a limit of
+    small rates; at rate one, without any sampling, the answer is what is true there, the relation's
+    multiple times ``sqrt(steps) / z``.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Standard deviation over the norm bound of one record's contribution; non-negative.
+    rate : float
+        Probability that a record is used in a step, in ``[0, 1]``.
+    steps : float
+        Non-negative. A limit does not ask for a whole number, and published tables divide epochs
+        by the rate without rounding.
+    relation : Relation or str
+        What neighbours differ by.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+    """
+    z = _within("noise_multiplier", noise_multiplier, math.inf)
+    rate, steps = _within("rate", rate, 1.0), _within("steps", steps, math.inf)
+    relation = Relation(relation)
+    if rate == 0.0 or steps == 0.0 or math.isinf(z):
+        return Approximation(0.0, CLT.name)
+    mu = relation.multiple / z if z > 0.0 else math.inf
+    return Approximation(math.sqrt(steps * _variance_per_step(rate, mu, True, relation)), CLT.name)
+
+
+def clt_skewness(noise_multiplier: float, steps: float) -> float:
+    """Skewness of the composed likelihood ratio: how far from the limit ``steps`` steps are.
+
+    The limit has skewness zero. With ``A = e^((2x - 1)/(2 z^2)) - 1`` and ``x ~ N(0, z^2)`` it is
+    ``E A^3 / (sqrt(steps) (E A^2)^1.5) = sqrt((e^(1/z^2) - 1) / steps) (e^(1/z^2) + 2)``, for
+    Poisson sampling under ``add_or_remove_one`` and ``zero_out``, at *any* small rate. At 0.06
+    or less the limit errs by a few per cent in ``epsilon``, at 0.3 by 15 per cent.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        ``z``, non-negative.
+    steps : float
+        Positive.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+    """
+    z = _within("noise_multiplier", noise_multiplier, math.inf)
+    steps = _within("steps", steps, math.inf)
+    if steps == 0.0:
+        raise ValueError(f"steps must be positive, got {steps!r}")
+    excess = _expm1((1.0 / z) * (1.0 / z)) if z > 0.0 else math.inf
+    return math.sqrt(excess / steps) * (excess + 3.0)
+
+
+def sampled_gaussians(event: dp.DpEvent, relation: Relation) -> list[SampledGaussian] | None:
+    """The leaves of a composition as sampled Gaussian releases; None if one is anything else.
+
+    What is Gaussian without sampling has rate one.
+    """
+    gaussian, steps = GaussianDP(), []
+    for leaf, count in leaves(event):
+        times = float(min(count, 10**300))
+        if gaussian.supports(leaf, relation):
+            mu = gaussian.distance(leaf, relation).upper
+            steps.append(SampledGaussian(1.0, mu, times, poisson=True))
+            continue
+        match leaf:
+            case dp.PoissonSampledDpEvent(sampling_probability=rate, event=inner) if (
+                0.0 < rate < 1.0
+            ):
+                poisson = True
+            case dp.SampledWithoutReplacementDpEvent(
+                source_dataset_size=n, sample_size=m, event=inner
+            ) if relation is Relation.REPLACE_ONE and _is_batch(n, m):
+                rate, poisson = m / n, False
+            case _:
+                return None
+        if not all(isinstance(part, dp.GaussianDpEvent) for part, _ in leaves(inner)):
+            return None
+        if not gaussian.supports(inner, relation):
+            return None
+        mu = gaussian.distance(inner, relation).upper
+        steps.append(SampledGaussian(float(rate), mu, times, poisson))
+    return [step for step in steps if step.rate > 0.0 and step.mu > 0.0]
+
+
+def _is_batch(n: object, m: object) -> bool:
+    """Whether ``m`` of ``n`` records can be drawn."""
+    if not isinstance(n, Integral) or not isinstance(m, Integral):
+        return False
+    return 0 <= int(m) <= int(n) and int(n) > 0
+
+
+def _variance_per_step(rate: float, mu: float, poisson: bool, relation: Relation) -> float:
+    """What one step adds to ``mu^2``; ``mu`` is that of the step without sampling."""
+    square = mu * mu
+    if rate == 1.0:
+        return square
+    if not poisson:  # Phi(3m/2) + 3 Phi(-m/2) - 2 as a difference of error functions
+        rest = 0.5 * float(erf(1.5 * mu * _ROOT_HALF) - 3.0 * erf(0.5 * mu * _ROOT_HALF))
+        return 2.0 * rate * rate * (_expm1(square) * float(ndtr(1.5 * mu)) + rest)
+    if relation is Relation.REPLACE_ONE:  # 1 / z^2 is a quarter of mu^2
+        return 2.0 * rate * rate * (_expm1(0.25 * square) - math.expm1(-0.25 * square))
+    return rate * rate * _expm1(square)
+
+
+def _expm1(x: float) -> float:
+    return math.expm1(x) if x < 700.0 else math.inf
+
+
+def _within(name: str, value: object, largest: float) -> float:
+    number = real(name, value)
+    if not 0.0 <= number <= largest:
+        raise ValueError(f"{name} must lie in [0, {largest}], got {value!r}")
+    return number

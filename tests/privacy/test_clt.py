@@ -1,0 +1,328 @@
+"""The limit theorem and its expansion: printed numbers reproduced, and shown to be no bounds."""
+
+import math
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from privopt.privacy import gaussian_epsilon, gaussian_trade_off
+from privopt.privacy.accountants.clt import CLT, clt_skewness, mu_clt
+from privopt.privacy.accountants.edgeworth import Edgeworth
+from privopt.privacy.approximation import ApproximateCurve, Approximation
+from privopt.spec import Relation
+
+ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
+EVERY_RELATION = pytest.mark.parametrize("relation", Relation)
+ESTIMATORS = pytest.mark.parametrize("estimator", [CLT(), Edgeworth()], ids=lambda e: e.name)
+
+# Bu, Dong, Long and Su (HDSR 2020), Tables 1 to 4: noise, rate, epochs, delta; mu and CLT epsilon
+# as printed, and recomputed with 30 digits; the true epsilon between certified bounds; skewness.
+TABLE = [
+    (1.3, 256 / 60000, 15, 1e-5, 0.23, 0.83, 0.22727, 0.8345, 0.86450, 0.86454, 0.06),
+    (1.1, 256 / 60000, 60, 1e-5, 0.57, 2.32, 0.57359, 2.3243, 2.38143, 2.38160, 0.04),
+    (0.7, 256 / 60000, 45, 1e-5, 1.13, 5.07, 1.13393, 5.0662, 5.63937, 5.63968, 0.24),
+    (0.6, 256 / 60000, 62, 1e-5, 2.00, 9.98, 1.99750, 9.9819, 10.9484, 10.9495, 0.58),
+    (0.55, 256 / 60000, 68, 1e-5, 2.76, 14.98, 2.76076, 14.9836, 15.7142, 15.7163, 1.2),
+    (0.5, 256 / 60000, 100, 1e-5, 4.78, 31.12, 4.78211, 31.1170, 28.0391, 28.0460, 2.7),
+    (0.55, 256 / 29305, 18, 1e-5, 2.03, 10.20, 2.03243, 10.1975, 11.8072, 11.8073, 3.3),
+    (0.56, 512 / 25000, 9, 1e-5, 2.07, 10.43, 2.07052, 10.4341, 12.1407, 12.1408, 6.0),
+    (0.6, 1 / 80, 20, 1e-6, 1.94, 10.61, 1.94186, 10.6125, 12.7494, 12.7495, 1.8),
+]
+ROWS = pytest.mark.parametrize("row", TABLE, ids=lambda row: f"sigma {row[0]}, {row[2]} epochs")
+
+
+def poisson(rate, z, steps):
+    step = dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(z))
+    return dp.SelfComposedDpEvent(step, steps)
+
+
+def fixed(n, m, z, steps):
+    step = dp.SampledWithoutReplacementDpEvent(n, m, dp.GaussianDpEvent(z))
+    return dp.SelfComposedDpEvent(step, steps)
+
+
+# --- the published tables ------------------------------------------------------------------------
+
+
+@ROWS
+def test_the_printed_columns_are_reproduced(row):
+    z, rate, epochs, delta, mu, epsilon, exact_mu, exact_epsilon, *_ = row
+    ours = mu_clt(z, rate, epochs / rate, relation=ADD).value
+    assert ours == pytest.approx(mu, abs=0.01)
+    assert ours == pytest.approx(exact_mu, abs=1e-5)
+    assert gaussian_epsilon(delta, ours).upper == pytest.approx(epsilon, abs=0.01)
+    assert gaussian_epsilon(delta, ours).upper == pytest.approx(exact_epsilon, abs=1e-4)
+    event = poisson(rate, z, round(epochs / rate))
+    assert CLT().mu(event, ADD).value == pytest.approx(mu, abs=0.01)
+    assert CLT().epsilon(event, ADD, delta).value == pytest.approx(epsilon, abs=0.015)
+
+
+@ROWS
+def test_the_limit_is_no_bound(row):
+    z, rate, epochs, delta, *_, lower, upper, _ = row
+    estimate = CLT().epsilon(poisson(rate, z, round(epochs / rate)), ADD, delta).value
+    if z == 0.5:
+        assert estimate > 1.1 * upper
+    else:
+        assert 0.8 * lower < estimate < lower
+
+
+@ROWS
+def test_skewness_is_the_printed_diagnostic(row):
+    z, rate, epochs, *_, skewness = row
+    assert clt_skewness(z, epochs / rate) == pytest.approx(skewness, rel=0.05, abs=0.005)
+
+
+@ROWS
+def test_the_expansion_is_nearer_than_the_limit(row):
+    z, rate, epochs, delta, *_, lower, _, _ = row
+    event = poisson(rate, z, round(epochs / rate))
+    limit, expansion = (each.epsilon(event, ADD, delta).value for each in (CLT(), Edgeworth()))
+    assert abs(expansion - lower) < abs(limit - lower)
+
+
+def test_the_expansion_at_the_known_points():
+    row = poisson(256 / 60000, 1.1, 14062)
+    assert Edgeworth().epsilon(row, ADD, 1e-5).value == pytest.approx(2.3917, abs=1e-4)
+    row = poisson(256 / 29305, 0.55, 2061)
+    assert Edgeworth().epsilon(row, ADD, 1e-5).value == pytest.approx(11.01, abs=0.005)
+
+
+# --- the limit against independent computations --------------------------------------------------
+
+
+@pytest.mark.parametrize("z", [0.5, 1.0, 4.0])
+def test_skewness_against_quadrature(z):
+    def moment(power):
+        def integrand(x):
+            return (math.exp((2 * x - 1) / (2 * z * z)) - 1) ** power * norm.pdf(x, scale=z)
+
+        return quad(integrand, -12 * z, 6 + 12 * z, points=[0, 1, 2, 3, 6], limit=200)[0]
+
+    exact = moment(3) / (10 * moment(2) ** 1.5)
+    assert clt_skewness(z, 100) == pytest.approx(exact, rel=1e-6)
+
+
+@pytest.mark.parametrize("z", [0.7, 2.0])
+@EVERY_RELATION
+def test_mu_is_the_root_of_the_variance_of_the_loss(z, relation):
+    rate, other = 1e-5, -1.0 if relation is REPLACE else 0.0
+
+    def loss(x):
+        return math.log1p(rate * math.expm1((2 * x - 1) / (2 * z * z))) - math.log1p(
+            rate * math.expm1((2 * other * x - other * other) / (2 * z * z))
+        )
+
+    variance = quad(
+        lambda x: loss(x) ** 2 * norm.pdf(x, scale=z), -13 * z, 2 + 13 * z, points=[0, 2], limit=200
+    )[0]
+    expected = math.sqrt(1e6 * variance)
+    assert mu_clt(z, rate, 1e6, relation=relation).value == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("z", [0.8, 2.0, 300.0])
+def test_mu_without_replacement_is_the_root_of_the_variance_of_the_symmetrised_loss(z):
+    """Loss ``ln(1 - q + q w)`` where ``w > 1``, its mirror image, and zero between."""
+    shift = 2.0 / z
+
+    def square(x):
+        return math.expm1(shift * x - shift * shift / 2) ** 2 * norm.pdf(x)
+
+    variance = 2 * quad(square, shift / 2, 12 + 2 * shift, limit=200)[0]
+    mu = CLT().mu(fixed(10**4, 10, z, 10**4), REPLACE).value
+    assert mu == pytest.approx(1e-3 * math.sqrt(1e4 * variance), rel=1e-9)
+
+
+def test_replacing_costs_twice_as_much_under_loud_noise():
+    single = mu_clt(100.0, 0.01, 1000, relation=ADD).value
+    assert mu_clt(100.0, 0.01, 1000, relation=REPLACE).value == pytest.approx(2 * single, rel=1e-4)
+    fixed_size = CLT().mu(fixed(1000, 10, 100.0, 1000), REPLACE).value
+    assert 2 * single < fixed_size < 2 * math.sqrt(2) * single
+
+
+def test_replacing_against_exact_accounting():
+    event = poisson(0.01, 1.0, 1000)  # certified: 2.843440
+    assert CLT().epsilon(event, REPLACE, 1e-5).value == pytest.approx(2.84344, rel=0.01)
+    assert Edgeworth().epsilon(event, REPLACE, 1e-5).value == pytest.approx(2.84344, rel=0.01)
+    event = fixed(1000, 10, 2.0, 1000)  # certified: profile upper bound 2.19891
+    assert CLT().epsilon(event, REPLACE, 1e-5).value == pytest.approx(2.19891, rel=0.02)
+
+
+@ESTIMATORS
+def test_the_limit_is_reached(estimator):
+    """Fixed ``q sqrt(T)``: both estimates approach one another and the certified values."""
+    event = poisson(1e-3, 2.0, 10**6)
+    mu = math.sqrt(math.expm1(0.25))
+    exact = gaussian_epsilon(1e-5, mu).upper
+    assert estimator.epsilon(event, ADD, 1e-5).value == pytest.approx(exact, rel=2e-3)
+
+
+# --- composition ---------------------------------------------------------------------------------
+
+
+@EVERY_RELATION
+@ESTIMATORS
+def test_what_is_not_sampled_is_exact(estimator, relation):
+    event = dp.ComposedDpEvent(
+        [dp.GaussianDpEvent(4.0), dp.PoissonSampledDpEvent(1.0, dp.GaussianDpEvent(3.0))]
+    )
+    mu = relation.multiple * math.hypot(1 / 4, 1 / 3)
+    for delta in (1e-2, 1e-8):
+        exact = gaussian_epsilon(delta, mu).upper
+        assert estimator.epsilon(event, relation, delta).value == pytest.approx(exact, rel=1e-8)
+    assert estimator.delta(event, relation, 1.0).value == pytest.approx(
+        norm.cdf(mu / 2 - 1 / mu) - math.e * norm.cdf(-mu / 2 - 1 / mu), rel=1e-9
+    )
+
+
+@ESTIMATORS
+def test_heterogeneous_parts_add_up(estimator):
+    parts = [poisson(0.01, 1.0, 300), poisson(0.02, 2.0, 500), dp.GaussianDpEvent(5.0)]
+    event = dp.ComposedDpEvent(parts)
+    if estimator.name == "CLT":
+        root = math.sqrt(sum(estimator.mu(part, ADD).value ** 2 for part in parts))
+        assert estimator.mu(event, ADD).value == pytest.approx(root, rel=1e-14)
+    halves = dp.ComposedDpEvent([poisson(0.01, 1.0, 300), poisson(0.01, 1.0, 700)])
+    whole = poisson(0.01, 1.0, 1000)
+    assert estimator.epsilon(halves, ADD, 1e-5).value == pytest.approx(
+        estimator.epsilon(whole, ADD, 1e-5).value, rel=1e-12
+    )
+
+
+@EVERY_RELATION
+@ESTIMATORS
+def test_gaussians_sampled_together_are_one(estimator, relation):
+    inner = dp.ComposedDpEvent([dp.GaussianDpEvent(3.0), dp.GaussianDpEvent(4.0)])
+    together = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.02, inner), 500)
+    one = poisson(0.02, 12 / 5, 500)
+    assert estimator.epsilon(together, relation, 1e-5).value == pytest.approx(
+        estimator.epsilon(one, relation, 1e-5).value, rel=1e-12
+    )
+
+
+@ESTIMATORS
+def test_answers_are_estimates_and_say_so(estimator):
+    event, alphas = poisson(0.01, 1.0, 1000), np.linspace(0.0, 1.0, 11)
+    epsilon, delta = estimator.epsilon(event, ADD, 1e-5), estimator.delta(event, ADD, 1.0)
+    curve = estimator.trade_off(event, ADD, alphas)
+    assert isinstance(epsilon, Approximation)
+    assert isinstance(delta, Approximation)
+    assert isinstance(curve, ApproximateCurve)
+    assert {epsilon.method, delta.method, curve.method} == {estimator.name}
+    mu = CLT().mu(event, ADD).value
+    assert curve.values == pytest.approx(gaussian_trade_off(alphas, mu), abs=0.03)
+    error = {"CLT": 0.35, "Edgeworth": 0.02}[estimator.name]
+    assert delta.value == pytest.approx(2.61242e-3, rel=error)
+
+
+def test_delta_of_the_expansion_near_the_certified_value():
+    delta = Edgeworth().delta(poisson(256 / 60000, 1.1, 14062), ADD, 2.3815).value
+    assert delta == pytest.approx(1e-5, rel=0.1)
+
+
+# --- edges ---------------------------------------------------------------------------------------
+
+
+@EVERY_RELATION
+@ESTIMATORS
+def test_nothing_released_costs_nothing(estimator, relation):
+    for event in (dp.NoOpDpEvent(), poisson(0.0, 1.0, 9), poisson(0.1, 1.0, 0)):
+        assert estimator.supports(event, relation)
+        assert estimator.epsilon(event, relation, 0.0).value == 0.0
+        assert estimator.delta(event, relation, 0.0).value == 0.0
+    quiet = poisson(0.1, math.inf, 9)
+    assert estimator.epsilon(quiet, relation, 1e-5).value == 0.0
+
+
+@EVERY_RELATION
+@ESTIMATORS
+def test_hardly_any_noise_costs_everything(estimator, relation):
+    for event in (poisson(0.1, 0.0, 1), poisson(1e-9, 1e-200, 1), dp.GaussianDpEvent(0.0)):
+        assert estimator.epsilon(event, relation, 0.5).value == math.inf
+        assert estimator.delta(event, relation, 9.0).value == 1.0
+        assert not estimator.trade_off(event, relation, np.array([0.5])).values.any()
+
+
+@EVERY_RELATION
+@ESTIMATORS
+def test_extremes_are_answered(estimator, relation):
+    for event in (
+        poisson(0.3, 0.05, 2),
+        poisson(1e-12, 1.0, 1),
+        poisson(0.5, 1e9, 3),
+        poisson(0.5, 1e-80, 1),
+        poisson(0.5, 1e200, 3),
+        poisson(0.01, 1.0, 10**12),
+        poisson(0.01, 1.0, 10**400),
+        poisson(1 - 2.0**-53, 1.0, 10),
+    ):
+        for delta in (0.0, 1e-300, 1e-5, math.nextafter(1.0, 0.0)):
+            assert estimator.epsilon(event, relation, delta).value >= 0.0
+        for epsilon in (0.0, 1.0, 1e3, 1e300):
+            assert 0.0 <= estimator.delta(event, relation, epsilon).value <= 1.0
+        curve = estimator.trade_off(event, relation, np.linspace(0.0, 1.0, 5)).values
+        assert np.all((curve >= 0.0) & (curve <= 1.0))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        dp.PoissonSampledDpEvent(0.1, dp.LaplaceDpEvent(1.0)),
+        dp.PoissonSampledDpEvent(1.1, dp.GaussianDpEvent(1.0)),
+        dp.PoissonSampledDpEvent(-0.1, dp.GaussianDpEvent(1.0)),
+        dp.PoissonSampledDpEvent(math.nan, dp.GaussianDpEvent(1.0)),
+        dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(-1.0)),
+        dp.PoissonSampledDpEvent(0.1, dp.SingleEpochTreeAggregationDpEvent(1.0, 8)),
+        dp.PoissonSampledDpEvent(0.1, poisson(0.1, 1.0, 2)),
+        dp.SampledWithoutReplacementDpEvent(10, 11, dp.GaussianDpEvent(1.0)),
+        dp.SampledWithoutReplacementDpEvent(0, 0, dp.GaussianDpEvent(1.0)),
+        dp.SampledWithoutReplacementDpEvent(10, 2.5, dp.GaussianDpEvent(1.0)),
+        dp.SampledWithReplacementDpEvent(10, 2, dp.GaussianDpEvent(1.0)),
+        dp.LaplaceDpEvent(1.0),
+        dp.NonPrivateDpEvent(),
+    ],
+)
+@EVERY_RELATION
+@ESTIMATORS
+def test_what_no_theorem_covers_is_refused(estimator, event, relation):
+    assert not estimator.supports(event, relation)
+    assert not estimator.supports(dp.ComposedDpEvent([dp.GaussianDpEvent(1.0), event]), relation)
+
+
+def test_batches_without_replacement_are_for_replacing_and_for_the_limit():
+    event = fixed(100, 10, 1.0, 5)
+    assert [CLT().supports(event, relation) for relation in Relation] == [
+        relation is REPLACE for relation in Relation
+    ]
+    assert not Edgeworth().supports(event, REPLACE)
+    full = CLT().mu(fixed(100, 100, 4.0, 9), REPLACE).value
+    assert full == pytest.approx(2 * 3 / 4, rel=1e-14)
+
+
+def test_mu_at_the_ends_of_its_range():
+    assert mu_clt(0.0, 0.1, 1, relation=ADD).value == math.inf
+    assert mu_clt(0.0, 0.0, 1, relation=ADD).value == 0.0
+    assert mu_clt(0.0, 0.1, 0, relation=ADD).value == 0.0
+    assert mu_clt(math.inf, 0.1, math.inf, relation=ADD).value == 0.0
+    assert mu_clt(2.0, 1.0, 4, relation="replace_one").value == pytest.approx(2.0)
+    assert clt_skewness(0.0, 5) == clt_skewness(1e-200, 5) == math.inf
+    assert clt_skewness(math.inf, 5) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: mu_clt(-1.0, 0.1, 5, relation=ADD), r"noise_multiplier must lie in \[0, inf\]"),
+        (lambda: mu_clt(1.0, 1.1, 5, relation=ADD), r"rate must lie in \[0, 1.0\], got 1.1"),
+        (lambda: mu_clt(1.0, 0.1, -5, relation=ADD), r"steps must lie in \[0, inf\], got -5"),
+        (lambda: mu_clt(1.0, 0.1, math.nan, relation=ADD), "steps must be a real number, got nan"),
+        (lambda: mu_clt(1.0, 0.1, 5, relation="swap"), "swap"),
+        (lambda: clt_skewness(1.0, 0), "steps must be positive, got 0"),
+    ],
+)
+def test_bad_arguments_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,163 @@
+"""Gaussian accounting of trees and of sampling that is none, beyond plain Gaussian events."""
+
+import itertools
+import math
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+from dp_accounting.rdp import RdpAccountant
+
+from privopt.privacy import gaussian_epsilon
+from privopt.privacy.accountants.gaussian_dp import GaussianDP
+from privopt.spec import Relation
+
+ACCOUNTANT = GaussianDP()
+NULLABLE = pytest.mark.parametrize("relation", [Relation.ZERO_OUT, Relation.REPLACE_ONE])
+EVERY_RELATION = pytest.mark.parametrize("relation", Relation)
+tree = dp.SingleEpochTreeAggregationDpEvent
+
+
+def sampled(rate, event):
+    return dp.PoissonSampledDpEvent(rate, event)
+
+
+def mu(event, relation=Relation.ZERO_OUT):
+    lower, upper = ACCOUNTANT.distance(event, relation)
+    assert lower <= upper <= lower * (1 + 1e-14)
+    return upper
+
+
+# --- trees ---------------------------------------------------------------------------------------
+
+
+def test_golden_tree():
+    assert mu(tree(10.0, 1024)) == pytest.approx(0.331662479, abs=1e-9)
+    assert mu(tree(10.0, 1024), Relation.REPLACE_ONE) == pytest.approx(0.663324958, abs=1e-9)
+
+
+def nodes_of_the_busiest_record(steps):
+    """Count, for every record, the completed nodes of a binary tree that its leaf is part of."""
+    counts = np.zeros(steps, dtype=int)
+    for height in itertools.count():
+        size = 2**height
+        if size > steps:
+            return int(counts.max(initial=0))
+        for start in range(0, steps - size + 1, size):
+            counts[start : start + size] += 1
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 4, 5, 7, 8, 9, 63, 64, 65, 100])
+def test_a_tree_is_as_many_releases_as_its_busiest_record_has_nodes(steps):
+    nodes = nodes_of_the_busiest_record(steps)
+    flat = dp.SelfComposedDpEvent(dp.GaussianDpEvent(3.0), nodes)
+    assert mu(tree(3.0, steps)) == mu(flat)
+
+
+@pytest.mark.parametrize("steps", [[5, 64, 17], (64,), [np.int64(64), 0]])
+def test_one_participation_in_total_is_charged_for_the_largest_tree(steps):
+    assert mu(tree(3.0, steps)) == mu(tree(3.0, 64)) == pytest.approx(math.sqrt(7) / 3)
+
+
+def test_trees_without_steps_cost_nothing():
+    for steps in (0, [], [0, 0]):
+        assert mu(tree(3.0, steps)) == 0.0
+        assert mu(tree(0.0, steps)) == 0.0
+
+
+def test_trees_compose_with_everything_gaussian():
+    event = dp.ComposedDpEvent(
+        [dp.SelfComposedDpEvent(tree(5.0, 100), 3), dp.GaussianDpEvent(2.0), tree(4.0, [3, 8])]
+    )
+    assert mu(event) == pytest.approx(math.sqrt(3 * 7 / 25 + 1 / 4 + 4 / 16), rel=1e-14)
+
+
+def test_renyi_is_never_below_the_tree():
+    oracle = RdpAccountant(neighboring_relation=dp.NeighboringRelation.REPLACE_SPECIAL)
+    oracle.compose(tree(10.0, [1024, 7]))
+    exact = ACCOUNTANT.epsilon(tree(10.0, [1024, 7]), Relation.ZERO_OUT, 1e-6)
+    assert exact.upper < oracle.get_epsilon(1e-6) < 1.25 * exact.lower
+
+
+def test_removing_a_record_from_a_tree_moves_the_others_and_is_not_claimed():
+    relation = Relation.ADD_OR_REMOVE_ONE
+    assert not ACCOUNTANT.supports(tree(10.0, 8), relation)
+    assert not ACCOUNTANT.supports(sampled(1.0, tree(10.0, 8)), relation)
+    assert not ACCOUNTANT.supports(
+        dp.ComposedDpEvent([dp.GaussianDpEvent(1.0), tree(1.0, 8)]), relation
+    )
+
+
+@NULLABLE
+def test_a_tree_without_noise_is_not_private(relation):
+    assert ACCOUNTANT.epsilon(tree(0.0, 8), relation, 0.5).lower == math.inf
+
+
+# --- sampling that is none -----------------------------------------------------------------------
+
+
+@EVERY_RELATION
+def test_rate_one_is_the_full_batch(relation):
+    inner = dp.ComposedDpEvent(
+        [dp.GaussianDpEvent(3.0), dp.SelfComposedDpEvent(dp.GaussianDpEvent(5.0), 4)]
+    )
+    for delta in (1e-2, 1e-10):
+        for rate in (1.0, 1, np.float64(1.0)):
+            event = dp.SelfComposedDpEvent(sampled(rate, inner), 6)
+            plain = dp.SelfComposedDpEvent(inner, 6)
+            assert ACCOUNTANT.epsilon(event, relation, delta) == ACCOUNTANT.epsilon(
+                plain, relation, delta
+            )
+
+
+@EVERY_RELATION
+def test_rate_zero_never_touches_the_data(relation):
+    event = sampled(0.0, dp.GaussianDpEvent(0.0))
+    assert tuple(ACCOUNTANT.epsilon(event, relation, 0.0)) == (0.0, 0.0)
+    assert ACCOUNTANT.trade_off(event, relation, np.array([0.25]))[0] == pytest.approx(0.75)
+
+
+def test_full_batch_in_closed_form():
+    event = dp.SelfComposedDpEvent(sampled(1.0, dp.GaussianDpEvent(20.0)), 100)
+    for relation in Relation:
+        interval = ACCOUNTANT.epsilon(event, relation, 1e-5)
+        exact = gaussian_epsilon(1e-5, relation.multiple * 0.5)
+        assert interval.lower <= exact.lower <= exact.upper <= interval.upper
+        assert interval.upper == pytest.approx(exact.upper, rel=1e-12)
+
+
+# --- refusals and extremes -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        sampled(1.0 - 2.0**-53, dp.GaussianDpEvent(1.0)),
+        sampled(5e-324, dp.GaussianDpEvent(1.0)),
+        sampled(math.nan, dp.GaussianDpEvent(1.0)),
+        sampled(1.0, dp.LaplaceDpEvent(1.0)),
+        sampled(0.0, dp.NonPrivateDpEvent()),
+        sampled(1.0, sampled(0.5, dp.GaussianDpEvent(1.0))),
+        tree(-1.0, 8),
+        tree(math.nan, 8),
+        tree(1.0, -1),
+        tree(1.0, 2.5),
+        tree(1.0, True),
+        tree(1.0, [8, -1]),
+        tree(1.0, "8"),
+    ],
+)
+@EVERY_RELATION
+def test_what_is_not_gaussian_is_refused(event, relation):
+    assert not ACCOUNTANT.supports(event, relation)
+
+
+def test_extreme_noise_and_counts():
+    huge = dp.SelfComposedDpEvent(dp.GaussianDpEvent(1.0), 10**400)
+    assert ACCOUNTANT.supports(huge, Relation.ZERO_OUT)
+    assert ACCOUNTANT.distance(huge, Relation.ZERO_OUT).upper == math.inf
+    assert ACCOUNTANT.epsilon(huge, Relation.ZERO_OUT, 0.5).upper == math.inf
+    none = dp.SelfComposedDpEvent(dp.GaussianDpEvent(math.inf), 10**400)
+    assert ACCOUNTANT.distance(none, Relation.ZERO_OUT).upper == 0.0
+    lower, upper = ACCOUNTANT.distance(dp.GaussianDpEvent(1.7e308), Relation.ZERO_OUT)
+    assert lower * 1.7e308 < 1.0 < upper * 1.7e308
