@@ -1,0 +1,311 @@
+"""Sampling, groups, relations: golden values, brute force over small mechanisms, safe rounding."""
+
+import itertools
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privopt.privacy.amplification import (
+    Sampler,
+    group,
+    group_gaussian,
+    parallel,
+    subsample,
+    triangle,
+    under_relation,
+)
+from privopt.privacy.gaussian import gaussian_delta
+from privopt.spec import Relation
+
+ADD, ZERO, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT, Relation.REPLACE_ONE
+POISSON, FIXED, SHUFFLED = Sampler.POISSON, Sampler.WITHOUT_REPLACEMENT, Sampler.SHUFFLED
+COVERED = [(POISSON, ADD), (POISSON, ZERO), (FIXED, REPLACE)]
+NOT_COVERED = [pair for pair in itertools.product(Sampler, Relation) if pair not in COVERED]
+EPSILONS, DELTAS = st.floats(0.0, 30.0), st.floats(0.0, 0.5)
+
+
+def hockey_stick(p, q, epsilon):
+    return float(np.maximum(np.asarray(p) - math.exp(epsilon) * np.asarray(q), 0.0).sum())
+
+
+# --- subsampling ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("sampler", "relation"), COVERED)
+@given(st.floats(0.0, 800.0), st.floats(0.0, 0.99), st.floats(1e-12, 1.0))
+def test_amplified_pair_is_the_formula_rounded_up(sampler, relation, epsilon, delta, rate):
+    result = subsample(epsilon, delta, rate, sampler=sampler, relation=relation)
+    assert result.amplified
+    with mpmath.workdps(50):
+        exact = mpmath.log(1 + mpmath.mpf(rate) * mpmath.expm1(epsilon))
+        assert exact <= result.epsilon * (1 + mpmath.mpf(10) ** -40) or result.epsilon == epsilon
+        assert result.epsilon <= exact * (1 + 1e-12) + 1e-12
+        assert mpmath.mpf(rate) * delta <= result.delta
+    assert result.delta <= rate * delta * (1 + 1e-14) + 1e-320
+
+
+def test_amplification_is_attained_by_randomised_response():
+    """Poisson, one bit: ``(1 - q) Q + q P`` against ``Q`` has exactly this loss."""
+    epsilon, rate = 1.3, 0.2
+    p = np.array([math.exp(epsilon), 1.0]) / (1.0 + math.exp(epsilon))
+    q = p[::-1]
+    seen = (1.0 - rate) * q + rate * p
+    result = subsample(epsilon, 0.0, rate, sampler="poisson", relation="zero_out")
+    assert result.epsilon == pytest.approx(math.log(seen[0] / q[0]), rel=1e-14)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_fixed_size_replacement_by_brute_force(size):
+    """Randomised response on the parity of a subset of four bits, all pairs of neighbours."""
+    epsilon, n = 0.9, 4
+    truth = math.exp(epsilon) / (1.0 + math.exp(epsilon))
+
+    def outputs(bits):
+        subsets = list(itertools.combinations(bits, size))
+        ones = sum(sum(subset) % 2 for subset in subsets) / len(subsets)
+        one = ones * truth + (1.0 - ones) * (1.0 - truth)
+        return np.array([one, 1.0 - one])
+
+    worst = max(
+        abs(np.log(outputs(bits) / outputs((1 - bits[0], *bits[1:])))).max()
+        for bits in itertools.product((0, 1), repeat=n)
+    )
+    claimed = subsample(epsilon, 0.0, size / n, sampler=FIXED, relation=REPLACE).epsilon
+    assert 0.3 * claimed < worst <= claimed
+
+
+def test_the_shorthand_holds_only_below_its_limit():
+    """``2 q epsilon`` is above the formula up to 1.256 for all rates, and then no more."""
+
+    def exact(epsilon, rate):
+        return subsample(epsilon, 0.0, rate, sampler=POISSON, relation=ADD).epsilon
+
+    assert all(exact(1.256, rate) <= 2 * rate * 1.256 for rate in np.geomspace(1e-9, 1.0))
+    assert exact(1.2565, 1e-6) > 2e-6 * 1.2565
+
+
+@pytest.mark.parametrize(("sampler", "relation"), NOT_COVERED)
+def test_what_no_theorem_covers_is_not_amplified_and_says_so(sampler, relation):
+    result = subsample(0.7, 1e-6, 0.01, sampler=sampler, relation=relation)
+    assert not result.amplified
+    assert result.epsilon >= 0.7
+    assert result.delta >= 1e-6
+    assert len(result.reason) > 20
+
+
+def test_a_record_added_to_a_subset_of_fixed_size_costs_two_steps():
+    """All others say -1, the new record 1: the sum moves by 2, more than one step's worth."""
+    n, m = 60, 59
+    rate = m / n
+    epsilon = 1.0
+    for mu in (0.3, 1.0):
+        delta = gaussian_delta(epsilon, mu).upper
+        gamma = math.exp(2.0 * epsilon)  # what two steps allow
+        truth = rate * gaussian_delta(math.log((gamma - 1 + rate) / rate), 2 * mu).lower
+        one_step = rate * gaussian_delta(math.log((math.e - 1 + rate) / rate), 2 * mu).lower
+        assert one_step > delta  # the pair without amplification would be wrong
+        result = subsample(epsilon, delta, rate, sampler=FIXED, relation=ADD)
+        assert result.epsilon >= 2.0 * epsilon
+        assert result.delta >= truth
+
+
+def test_shuffled_batches_by_brute_force():
+    """Three records in batches of one, randomised response each: an epoch's whole output."""
+    epsilon = 0.8
+    truth = math.exp(epsilon) / (1.0 + math.exp(epsilon))
+
+    def epoch(bits, batches=3):
+        orders = list(itertools.permutations(range(len(bits))))
+        law = dict.fromkeys(itertools.product((0, 1), repeat=batches), 0.0)
+        for order in orders:
+            said = [bits[i] for i in order] + [0] * (batches - len(bits))
+            for out in law:
+                match = [truth if o == s else 1.0 - truth for o, s in zip(out, said, strict=True)]
+                law[out] += math.prod(match) / len(orders)
+        return np.array(list(law.values()))
+
+    for relation, data in (
+        (
+            REPLACE,
+            [((b, *rest), (1 - b, *rest)) for b, *rest in itertools.product((0, 1), repeat=3)],
+        ),
+        (ADD, [((1, *rest), tuple(rest)) for rest in itertools.product((0, 1), repeat=2)]),
+    ):
+        claimed = subsample(epsilon, 0.0, 1 / 3, sampler=SHUFFLED, relation=relation)
+        worst = max(abs(np.log(epoch(one) / epoch(two))).max() for one, two in data)
+        assert worst <= claimed.epsilon * (1 + 1e-14)
+        assert claimed.epsilon in (epsilon, pytest.approx(3 * epsilon))
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("sampler", [POISSON, FIXED])
+def test_rate_zero_and_rate_one(sampler, relation):
+    nothing = subsample(3.0, 1e-3, 0.0, sampler=sampler, relation=relation)
+    assert (nothing.epsilon, nothing.delta) == (0.0, 0.0)
+    if (sampler, relation) in COVERED:
+        everything = subsample(3.0, 1e-3, 1.0, sampler=sampler, relation=relation)
+        assert everything.epsilon == pytest.approx(3.0, rel=1e-14)
+        assert everything.delta == pytest.approx(1e-3, rel=1e-14)
+
+
+# --- groups ---------------------------------------------------------------------------------------
+
+
+def test_golden_group():
+    epsilon, delta = group(0.5, 1e-6, 3)
+    assert epsilon == pytest.approx(1.5, rel=1e-15)
+    assert delta == pytest.approx(5.367003099e-6, rel=1e-9)
+
+
+@given(st.floats(0.0, 20.0), st.floats(1e-300, 0.5), st.integers(2, 30))
+def test_group_is_the_geometric_sum_rounded_up(epsilon, delta, k):
+    total, missing = group(epsilon, delta, k)
+    with mpmath.workdps(50):
+        exact = delta * mpmath.fsum(mpmath.exp(mpmath.mpf(epsilon) * i) for i in range(k))
+        assert mpmath.mpf(k) * epsilon <= total
+        assert missing == 1.0 or exact <= missing
+        assert missing <= exact * (1 + 1e-11)
+    assert total <= k * epsilon * (1 + 1e-15)
+
+
+def test_group_edges():
+    assert group(0.3, 1e-3, 0) == (0.0, 0.0)
+    assert group(0.3, 1e-3, 1) == (0.3, 1e-3)
+    assert group(0.0, 1e-3, 5)[1] == pytest.approx(5e-3, rel=1e-14)
+    assert group(2.0, 0.0, 1000) == (pytest.approx(2000.0), 0.0)
+    assert group(700.0, 1e-9, 1000)[1] == 1.0
+
+
+def test_group_of_gaussian_is_exact_and_below_the_general_rule():
+    assert group_gaussian(0.3, 4) == pytest.approx(1.2, rel=1e-15)
+    assert (group_gaussian(0.3, 1), group_gaussian(0.3, 0)) == (0.3, 0.0)
+    for epsilon in (0.1, 0.5):
+        general = group(epsilon, gaussian_delta(epsilon, 0.3).upper, 3)
+        assert gaussian_delta(general[0], group_gaussian(0.3, 3)).upper <= general[1]
+
+
+# --- relations ------------------------------------------------------------------------------------
+
+
+def test_triangle_is_between_the_truth_and_the_equal_split():
+    """Gaussian noise: two steps of ``mu`` in one direction are one of ``2 mu``."""
+    for mu in (0.1, 0.5, 2.0):
+        for epsilon in (0.0, 0.3, 1.0, 4.0):
+            curve = lambda e, mu=mu: gaussian_delta(e, mu).upper  # noqa: E731
+            bound = triangle(curve, curve, epsilon)
+            equal = curve(epsilon / 2) * (1.0 + math.exp(epsilon / 2))
+            assert gaussian_delta(epsilon, 2 * mu).lower <= bound <= equal * (1 + 1e-12)
+
+
+@given(st.floats(0.05, 2.0), st.floats(0.0, 5.0))
+def test_triangle_finds_the_best_split(mu, epsilon):
+    def first(e):
+        return gaussian_delta(e, mu).upper
+
+    def second(e):
+        return gaussian_delta(e, 2.0 * mu).upper
+
+    found = triangle(first, second, epsilon)
+    splits = np.linspace(0.0, epsilon, 1001)
+    best = min(first(a) + math.exp(a) * second(epsilon - a) for a in splits)
+    assert found <= min(1.0, best) * (1 + 1e-9)
+
+
+def test_triangle_of_pure_profiles():
+    def pure(e):
+        return max(0.0, (math.e - math.exp(e)) / (1.0 + math.e))
+
+    assert triangle(pure, pure, 2.0) <= 1e-12
+    assert triangle(lambda e: 1.0, pure, 1.0) == 1.0
+    assert triangle(lambda e: 0.0, lambda e: 0.0, 0.0) == 0.0
+
+
+def test_relations_follow_from_one_another():
+    one, two = (0.4, 1e-6), group(0.4, 1e-6, 2)
+    for relation in Relation:
+        assert under_relation(*one, relation, relation) == one
+    assert under_relation(*one, ADD, REPLACE) == two
+    assert under_relation(*one, ZERO, REPLACE) == two
+    assert under_relation(*one, REPLACE, ZERO, null_is_a_record=True) == one
+    assert under_relation(*one, ADD, ZERO, null_is_a_record=True) == two
+    assert under_relation(*one, ADD, ZERO, null_is_a_record=True, null_is_absence=True) == one
+    assert under_relation(*one, "zero_out", "add_or_remove_one", null_is_absence=True) == one
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), [(REPLACE, ADD), (REPLACE, ZERO), (ADD, ZERO), (ZERO, ADD)]
+)
+def test_relations_that_do_not_follow_are_refused(source, target):
+    with pytest.raises(ValueError, match=f"target must follow from {source.value}, got {target}"):
+        under_relation(0.1, 0.0, source, target)
+
+
+def test_disjoint_parts():
+    parts = [(0.5, 1e-6), (0.2, 1e-5), (0.4, 0.0)]
+    assert parallel(parts, relation=ADD, fixed_places=False) == (0.5, 1e-5)
+    assert parallel(parts, relation=ZERO, fixed_places=False) == (0.5, 1e-5)
+    assert parallel(parts, relation=REPLACE, fixed_places=True) == (0.5, 1e-5)
+    epsilon, delta = parallel(parts, relation=REPLACE, fixed_places=False)
+    assert epsilon == pytest.approx(1.0)
+    assert delta == pytest.approx(1e-5 * (1.0 + math.exp(0.2)))
+    assert parallel([], relation=REPLACE, fixed_places=False) == (0.0, 0.0)
+
+
+def test_a_record_that_changes_parts_really_costs_two_steps():
+    """A histogram with a noisy count each: moving one record changes two counts."""
+    epsilon = 0.7
+    count = np.array([math.exp(epsilon), 1.0]) / (1.0 + math.exp(epsilon))
+    before, after = np.outer(count, count[::-1]), np.outer(count[::-1], count)
+    loss = abs(np.log(before / after)).max()
+    assert loss == pytest.approx(2 * epsilon)
+    claimed = parallel([(epsilon, 0.0)] * 2, relation=REPLACE, fixed_places=False)
+    assert loss <= claimed[0] * (1 + 1e-15)
+    assert hockey_stick(before, after, claimed[0]) <= 1e-15
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: subsample(1.0, 0.0, 1.1, sampler=POISSON, relation=ADD),
+            r"rate must lie in \[0, 1\], got 1.1",
+        ),
+        (
+            lambda: subsample(-1.0, 0.0, 0.1, sampler=POISSON, relation=ADD),
+            "epsilon must be non-negative and finite, got -1.0",
+        ),
+        (
+            lambda: subsample(1.0, 1.0, 0.1, sampler=POISSON, relation=ADD),
+            r"delta must lie in \[0, 1\), got 1.0",
+        ),
+        (
+            lambda: subsample(1.0, 0.0, 0.1, sampler="cyclic", relation=ADD),
+            "sampler must be one of poisson, without_replacement, shuffled, got 'cyclic'",
+        ),
+        (
+            lambda: subsample(1.0, 0.0, 0.1, sampler=POISSON, relation="swap"),
+            "relation must be one of replace_one, add_or_remove_one, zero_out, got 'swap'",
+        ),
+        (lambda: group(1.0, 0.1, -1), "k must be a non-negative integer, got -1"),
+        (lambda: group(1.0, 0.1, 2.0), "k must be a non-negative integer, got 2.0"),
+        (lambda: group(math.nan, 0.1, 2), "epsilon must be a real number, got nan"),
+        (lambda: group_gaussian(-1.0, 2), "mu must be non-negative, got -1.0"),
+        (lambda: group_gaussian(1.0, True), "k must be a non-negative integer, got True"),
+        (lambda: triangle(abs, abs, -1.0), "epsilon must be non-negative and finite, got -1.0"),
+        (lambda: triangle(lambda e: math.nan, abs, 1.0), "first must be a real number, got nan"),
+        (
+            lambda: parallel([(1.0, 2.0)], relation=ADD, fixed_places=True),
+            r"delta must lie in \[0, 1\), got 2.0",
+        ),
+    ],
+)
+def test_bad_arguments_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
