@@ -1,0 +1,205 @@
+"""From Rényi divergences, or zCDP, to epsilon and delta; rounded outwards.
+
+A mechanism with ``D_alpha <= rho`` between neighbours has, at every ``epsilon >= 0``,
+
+    ln delta <= (alpha - 1)(rho - epsilon) + (alpha - 1) ln(alpha - 1) - alpha ln alpha,
+
+because ``(1 - e^-x)_+ <= e^((alpha-1) x) (alpha-1)^(alpha-1) / alpha^alpha``. Solved for epsilon:
+
+    epsilon = rho + ln((alpha - 1) / alpha) - (ln delta + ln alpha) / (alpha - 1),
+
+zero where that is negative. Mironov's older conversion drops all terms in ``alpha`` alone.
+
+Sources: Mironov, "Rényi differential privacy", CSF 2017 (arXiv:1702.07476), Proposition 3;
+Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy", 2020
+(arXiv:2004.00010), Proposition 12.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from privopt.privacy.arguments import check_delta, check_epsilon, real
+from privopt.privacy.renyi.orders import check_orders, lowest
+
+__all__ = [
+    "envelope",
+    "epsilons",
+    "log_deltas",
+    "renyi_delta",
+    "renyi_epsilon",
+    "round_delta",
+    "zcdp_delta",
+    "zcdp_epsilon",
+]
+
+Array = npt.NDArray[np.float64]
+
+_SLACK = 2.0**-50  # of every term of a sum: each is within four units of 2^-53
+
+
+def epsilons(
+    orders: Array, divergences: Array, delta: npt.ArrayLike, *, improved: bool = True
+) -> Array:
+    """``epsilon`` proved by each order, not clipped; ``delta > 0`` may broadcast."""
+    power = orders - 1.0
+    log_delta = np.log(delta)
+    spent = -log_delta / power
+    if not improved:
+        return divergences + spent + _SLACK * (divergences + spent)
+    gain, entropy = np.log1p(1.0 / power), np.log1p(power) / power
+    size = divergences + spent + gain + entropy
+    return divergences + (spent - entropy) - gain + _SLACK * size
+
+
+def log_deltas(
+    orders: Array, divergences: Array, epsilon: npt.ArrayLike, *, improved: bool = True
+) -> Array:
+    """``ln delta`` proved by each order; ``epsilon`` may broadcast."""
+    power = orders - 1.0
+    loss = np.minimum(np.asarray(epsilon, dtype=np.float64), 1e100)
+    with np.errstate(over="ignore", invalid="ignore"):
+        value, size = power * (divergences - loss), power * (divergences + loss)
+        if improved:
+            gain, entropy = power * np.log(power), orders * np.log1p(power)
+            value, size = value + gain - entropy, size + np.abs(gain) + entropy
+        value += _SLACK * size
+    return np.where(np.isnan(value), math.inf, value)
+
+
+def renyi_epsilon(orders: npt.ArrayLike, divergences: npt.ArrayLike, delta: float) -> float:
+    """The smallest ``epsilon`` at ``delta`` that one of the orders proves.
+
+    Parameters
+    ----------
+    orders : array_like
+        Increasing, above one.
+    divergences : array_like
+        Upper bounds of ``D_alpha``, one for each order, in ``[0, inf]``.
+    delta : float
+        In ``[0, 1)``; at zero the answer is infinite, unless a divergence is zero.
+
+    Formal guarantee
+    ----------------
+    ``(epsilon, delta)``-DP under the relation of the divergences, rounding included.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range, or the two lists differ in length.
+    """
+    alphas, bounds = _check(orders, divergences)
+    delta = check_delta(delta)
+    if np.min(bounds) == 0.0:
+        return 0.0
+    return math.inf if delta == 0.0 else max(0.0, float(np.min(epsilons(alphas, bounds, delta))))
+
+
+def renyi_delta(orders: npt.ArrayLike, divergences: npt.ArrayLike, epsilon: float) -> float:
+    """The smallest ``delta`` at ``epsilon`` that one of the orders proves; see ``renyi_epsilon``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range, or the two lists differ in length.
+    """
+    alphas, bounds = _check(orders, divergences)
+    epsilon = check_epsilon(epsilon)
+    if np.min(bounds) == 0.0:
+        return 0.0
+    return round_delta(float(np.min(log_deltas(alphas, bounds, epsilon))))
+
+
+def zcdp_epsilon(rho: float, delta: float, xi: float = 0.0, *, improved: bool = True) -> float:
+    """``epsilon`` at ``delta`` of a mechanism with ``D_alpha <= xi + rho alpha`` at every order.
+
+    The best order of the conversion of Rényi divergences; without ``improved``, that of Mironov's:
+    ``xi + rho + 2 sqrt(rho ln(1/delta))``. With ``rho = 0`` it is ``xi``-DP outright.
+
+    Source: Bun and Steinke, "Concentrated differential privacy", TCC 2016 (arXiv:1605.02065),
+    Proposition 1.3, for the second form.
+
+    Raises
+    ------
+    ValueError
+        If ``rho`` or ``xi`` is negative, or ``delta`` outside ``[0, 1)``.
+    """
+    rho, xi, delta = _non_negative("rho", rho), _non_negative("xi", xi), check_delta(delta)
+    if rho == 0.0 or math.isinf(rho + xi):
+        return rho + xi
+    if delta == 0.0:
+        return math.inf
+    log_delta = math.log(delta)
+    simple = (xi + rho + 2.0 * math.sqrt(rho) * math.sqrt(-log_delta)) * (1.0 + _SLACK)
+    if not improved:
+        return simple
+    centre = min(max(math.sqrt(-log_delta / rho), 1e-6), 1e100)
+    with np.errstate(over="ignore"):
+        best = lowest(lambda orders: epsilons(orders, xi + rho * orders, delta), _around(centre), 5)
+    return max(0.0, min(simple, best))
+
+
+def zcdp_delta(rho: float, epsilon: float, xi: float = 0.0) -> float:
+    """``delta`` at ``epsilon`` of a mechanism with ``D_alpha <= xi + rho alpha`` at every order.
+
+    Raises
+    ------
+    ValueError
+        If ``rho`` or ``xi`` is negative, or ``epsilon`` outside ``[0, inf)``.
+    """
+    rho, xi, epsilon = _non_negative("rho", rho), _non_negative("xi", xi), check_epsilon(epsilon)
+    if rho == 0.0 and epsilon >= xi:
+        return 0.0
+    if math.isinf(rho + xi):
+        return 1.0
+    centre = min(max((epsilon - xi - rho) / (2.0 * rho), 1e-3), 1e100) if rho > 0.0 else 1e-3
+    with np.errstate(over="ignore"):
+        best = lowest(
+            lambda orders: log_deltas(orders, xi + rho * orders, epsilon), _around(centre), 5
+        )
+    return round_delta(best)
+
+
+def round_delta(log_delta: float) -> float:
+    """``e^log_delta``, rounded up, within ``(0, 1]``."""
+    return min(1.0, math.nextafter(math.exp(min(log_delta, 0.0)), 2.0))
+
+
+def envelope(losses: Array, deltas: Array, alphas: Array) -> Array:
+    """A lower bound of the trade-off curve from points ``(epsilon, delta)`` that are proved.
+
+    ``max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha))`` over the points,
+    rounded down.
+    """
+    curve = np.zeros_like(alphas)
+    for epsilon, delta in zip(losses, deltas, strict=True):
+        if epsilon > 700.0:
+            continue
+        steep = 1.0 - delta - math.exp(epsilon) * alphas * (1.0 + 8 * _SLACK) - _SLACK
+        flat = math.exp(-epsilon) * (1.0 - 8 * _SLACK) * (1.0 - delta - alphas) - _SLACK
+        curve = np.maximum(curve, np.maximum(steep, flat))
+    return np.asarray(curve)
+
+
+def _around(centre: float) -> Array:
+    return 1.0 + centre * np.geomspace(1e-3, 1e3, 121)
+
+
+def _check(orders: npt.ArrayLike, divergences: npt.ArrayLike) -> tuple[Array, Array]:
+    alphas = check_orders(orders)
+    bounds = np.asarray(divergences, dtype=np.float64)
+    if bounds.shape != alphas.shape or not np.all(bounds >= 0.0):
+        raise ValueError(
+            f"divergences must be non-negative, one for each order, got {divergences!r}"
+        )
+    return alphas, bounds
+
+
+def _non_negative(name: str, value: object) -> float:
+    number = real(name, value)
+    if number < 0.0:
+        raise ValueError(f"{name} must be non-negative, got {value!r}")
+    return number

@@ -1,0 +1,111 @@
+"""The moments accountant reproduces what was printed, and never undercuts the truth."""
+
+import math
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+from dp_accounting.rdp import RdpAccountant
+
+from privopt.privacy.accountants.moments import Moments
+from privopt.privacy.accountants.renyi import Renyi
+from privopt.privacy.gaussian import gaussian_trade_off
+from privopt.spec import Relation
+
+ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
+MOMENTS = Moments()
+
+
+def poisson(q, z, steps=1):
+    return dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(q, dp.GaussianDpEvent(z)), steps)
+
+
+# Dong, Roth and Su, "Gaussian differential privacy", Tables 1-4: noise, rate, epochs, delta, the
+# printed column "MA", to two decimals (truncated or rounded), its value at fractional steps, and
+# the certified truth at whole ones.
+PUBLISHED = [
+    (1.3, 256 / 60000, 15, 1e-5, 1.19, 1.1922, 0.86454),
+    (1.1, 256 / 60000, 60, 1e-5, 3.01, 3.0083, 2.38160),
+    (0.7, 256 / 60000, 45, 1e-5, 7.10, 7.1005, 5.63968),
+    (0.6, 256 / 60000, 62, 1e-5, 13.27, 13.2707, 10.9495),
+    (0.55, 256 / 60000, 68, 1e-5, 18.72, 18.7204, 15.7163),
+    (0.5, 256 / 60000, 100, 1e-5, 32.40, 32.4000, 28.0460),
+    (0.55, 256 / 29305, 18, 1e-5, 14.70, 14.7014, 11.8073),
+    (0.56, 512 / 25000, 9, 1e-5, 15.24, 15.2406, 12.1408),
+    (0.6, 1 / 80, 20, 1e-6, 15.39, 15.3938, 12.7495),
+]
+
+
+@pytest.mark.parametrize(
+    ("z", "rate", "epochs", "delta", "printed", "fractional", "true"), PUBLISHED
+)
+def test_published_column(z, rate, epochs, delta, printed, fractional, true):
+    event = poisson(rate, z, round(epochs / rate))
+    moments = MOMENTS.epsilon(event, ADD, delta).upper
+    assert moments == pytest.approx(printed, abs=0.01)
+    assert moments == pytest.approx(fractional, abs=0.006)
+    assert true < Renyi().epsilon(event, ADD, delta).upper < moments
+
+
+def test_fractional_steps_reproduce_the_published_digits():
+    orders = np.asarray(MOMENTS.orders)
+    for z, rate, epochs, delta, _, fractional, _ in PUBLISHED:
+        one = MOMENTS._moments(poisson(rate, z), ADD)[1]
+        value = np.min(one * epochs / rate + math.log(1 / delta) / (orders - 1))
+        assert value == pytest.approx(fractional, abs=6e-5)
+
+
+def test_golden_conversion():
+    # D_10 = 1 at delta = 1e-5
+    event, moments = dp.GaussianDpEvent(math.sqrt(5.0)), Moments([10.0])
+    assert moments.epsilon(event, ADD, 1e-5).upper == pytest.approx(2.279213940552, rel=1e-12)
+    assert moments.delta(event, ADD, 2.279213940552).upper == pytest.approx(1e-5, rel=1e-10)
+
+
+def test_orders_are_the_published_ones():
+    assert len(MOMENTS.orders) == 99 + 52
+    assert MOMENTS.orders[0] == 1.1
+    assert MOMENTS.orders[98] == pytest.approx(10.9)
+    assert MOMENTS.orders[99:] == tuple(map(float, range(12, 64)))
+
+
+def test_against_the_oracle_with_mironovs_conversion():
+    orders = list(MOMENTS.orders)
+    oracle = RdpAccountant(orders, dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    oracle.compose(poisson(0.01, 1.0, 1000))
+    markov = np.min(oracle.rdp + math.log(1e5) / (np.asarray(orders) - 1))
+    assert MOMENTS.epsilon(poisson(0.01, 1.0, 1000), ADD, 1e-5).upper == pytest.approx(
+        markov, rel=1e-4
+    )
+
+
+def test_replacing_costs_what_half_the_noise_costs():
+    for z in (0.3, 1.0, 8.0):
+        half = MOMENTS.epsilon(dp.GaussianDpEvent(z / 2), ADD, 1e-5)
+        assert MOMENTS.epsilon(dp.GaussianDpEvent(z), REPLACE, 1e-5) == half
+
+
+def test_edges():
+    nothing = dp.NoOpDpEvent()
+    assert tuple(MOMENTS.epsilon(nothing, ADD, 0.0)) == (0.0, 0.0)
+    assert tuple(MOMENTS.delta(nothing, ADD, 0.0)) == (0.0, 0.0)
+    assert MOMENTS.epsilon(poisson(0.1, 1.0), ADD, 0.0).upper == math.inf
+    assert MOMENTS.epsilon(poisson(0.1, 0.0), ADD, 0.5).upper == math.inf
+    assert MOMENTS.delta(poisson(0.1, 0.0), ADD, 0.5).upper == 1.0
+    assert MOMENTS.delta(poisson(0.1, 1.0), ADD, 0.0).upper <= 1.0
+    for delta in (0.5, 0.9, 1 - 2**-53):
+        assert 0.0 <= MOMENTS.epsilon(poisson(0.01, 10.0), ADD, delta).upper < 1.0
+    assert not MOMENTS.supports(dp.UnsupportedDpEvent(), ADD)
+    with pytest.raises(ValueError, match="event must be supported under replace_one"):
+        MOMENTS.epsilon(dp.UnsupportedDpEvent(), REPLACE, 0.5)
+    with pytest.raises(ValueError, match="orders must be increasing, finite and above 1"):
+        Moments((1.0, 2.0))
+
+
+def test_trade_off_lies_below_the_exact_curve():
+    alphas = np.concatenate([[0.0], np.geomspace(1e-6, 1.0, 40)])
+    curve = MOMENTS.trade_off(dp.GaussianDpEvent(1.0), ADD, alphas)
+    assert np.all((curve >= 0.0) & (curve <= gaussian_trade_off(alphas, 1.0)))
+    assert curve[0] > 0.999
+    nothing = MOMENTS.trade_off(dp.NoOpDpEvent(), ADD, alphas)
+    assert nothing == pytest.approx(1.0 - alphas, abs=1e-14)

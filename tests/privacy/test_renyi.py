@@ -1,0 +1,572 @@
+"""Rényi divergences against 30 digits and their definitions; what they prove against the truth."""
+
+import math
+from itertools import pairwise
+
+import dp_accounting as dp
+import mpmath
+import numpy as np
+import pytest
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.special import gammaln, logsumexp
+
+from privopt.privacy.accountants.gaussian_dp import GaussianDP
+from privopt.privacy.accountants.renyi import Renyi
+from privopt.privacy.gaussian import gaussian_delta, gaussian_trade_off
+from privopt.privacy.renyi import ORDERS, renyi_delta, renyi_divergence, renyi_epsilon
+from privopt.privacy.renyi.pure import laplace, pure, randomised_response
+from privopt.privacy.renyi.quadrature import one_sided
+from privopt.privacy.renyi.sampled import fixed_size_gaussian, poisson_gaussian
+from privopt.spec import Relation
+
+ADD, REPLACE, ZERO = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE, Relation.ZERO_OUT
+EVERY_RELATION = pytest.mark.parametrize("relation", Relation)
+RENYI = Renyi()
+
+
+def poisson(q, z, steps=1):
+    return dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(q, dp.GaussianDpEvent(z)), steps)
+
+
+def fixed_size(n, m, z, steps=1):
+    event = dp.SampledWithoutReplacementDpEvent(n, m, dp.GaussianDpEvent(z))
+    return dp.SelfComposedDpEvent(event, steps)
+
+
+def divergence(event, relation, *orders):
+    return renyi_divergence(event, relation, orders)
+
+
+# --- golden values --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("q", "z", "order", "value"),
+    [
+        (0.01, 1.0, 4.0, 3.631540489108e-4),
+        (0.01, 1.0, 20.0, 5.152453019677),
+        (0.02, 1.5, 2.5, 2.815879482053e-4),
+        (0.01, 1.0, 1.5, 1.272537433274e-4),
+    ],
+)
+def test_golden_sampled_gaussian(q, z, order, value):
+    for relation in (ADD, ZERO):
+        assert divergence(poisson(q, z), relation, order)[0] == pytest.approx(value, rel=1e-12)
+
+
+def test_golden_laplace():
+    assert divergence(dp.LaplaceDpEvent(1.0), ZERO, 2.0)[0] == pytest.approx(
+        0.6191236299986, rel=1e-12
+    )
+
+
+def test_golden_conversion():
+    assert renyi_epsilon([10.0], [1.0], 1e-5) == pytest.approx(1.918010636784, rel=1e-12)
+    assert renyi_delta([10.0], [1.0], 1.918010636784) == pytest.approx(1e-5, rel=1e-10)
+
+
+# --- sampled Gaussians against the definition -----------------------------------------------------
+
+
+def exact_moment(q, s, order, kind):
+    """``ln(1 + J)`` with 30 digits: ``J`` integrates ``g(r) = r^a - 1 - a (r - 1) >= 0``."""
+    with mpmath.workdps(30):
+        q, s, a = mpmath.mpf(q), mpmath.mpf(s), mpmath.mpf(order)
+
+        def mixture(y):
+            return 1 - q + q * mpmath.exp(s * y - s * s / 2)
+
+        def integrand(y):
+            base = mixture(-y) if kind == "mirrored" else mpmath.mpf(1)
+            r = mixture(y) / base
+            return mpmath.npdf(y) * base * (r**a - 1 - a * (r - 1))
+
+        left = s / 2 if kind == "half" else -15 - s
+        right = (2 * a if kind == "mirrored" else a) * s + 15
+        points = mpmath.linspace(left, right, int((right - left) / 2) + 2)
+        value = mpmath.quad(integrand, points, maxdegree=4)
+        return mpmath.log1p(2 * value if kind == "half" else value)
+
+
+BOUNDS = {
+    "one-sided": lambda q, s, order: poisson_gaussian(q, s, (order,), replace=False)[0],
+    "mirrored": lambda q, s, order: poisson_gaussian(q, s, (order,), replace=True)[0],
+    "half": lambda q, s, order: fixed_size_gaussian(q, s, (order,))[0],
+}
+
+
+@pytest.mark.parametrize("kind", BOUNDS)
+@pytest.mark.parametrize(
+    ("q", "z", "order"),
+    [
+        (1e-6, 50.0, 1.01),
+        (1e-6, 0.3, 1.01),
+        (1e-6, 0.3, 6.5),
+        (1e-3, 0.5, 2.0001),
+        (0.01, 1.0, 32.0),
+        (0.01, 50.0, 512.0),
+        (0.1, 4.0, 40.3),
+        (0.5, 0.3, 1.5),
+        (0.9, 0.5, 7.3),
+        (0.999, 1.0, 12.0),
+        (1 - 1e-9, 2.0, 3.7),
+    ],
+)
+def test_quadrature_is_an_upper_bound_and_tight(kind, q, z, order):
+    s = 1.0 / z
+    exact = exact_moment(q, s, order, kind) / (mpmath.mpf(order) - 1)
+    bound = mpmath.mpf(float(BOUNDS[kind](q, s, order)))
+    assert exact <= bound <= exact * (1 + mpmath.mpf("1e-10"))
+
+
+@given(
+    st.floats(-6.0, -0.01), st.floats(-1.0, 1.5), st.integers(2, 60), st.sampled_from([0.0, 1e-9])
+)
+def test_integer_orders_are_binomial_sums(log_q, log_z, order, shift):
+    """Orders a hair above integers take the other path, and must agree."""
+    q, s = 10.0**log_q, 10.0**-log_z
+    k = np.arange(order + 1.0)
+    ways = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
+    terms = ways + k * math.log(q) + (order - k) * math.log1p(-q) + (k * k - k) * s * s / 2
+    exact = logsumexp(terms) / (order - 1)
+    ours = poisson_gaussian(q, s, (order + shift,), replace=False)[0]
+    assert ours == pytest.approx(exact, rel=1e-6, abs=1e-12)
+
+
+def test_more_orders_than_nodes_fall_back_on_valid_bounds():
+    q, s = 0.3, 30.0  # real orders cannot be integrated here
+    k = np.arange(4.0)
+    ways = np.log([1.0, 3.0, 3.0, 1.0])
+    exact = logsumexp(ways + k * math.log(q) + (3 - k) * math.log1p(-q) + (k * k - k) * s * s / 2)
+    assert one_sided(q, s, np.array([3.0]))[0] == pytest.approx(exact, rel=1e-12)
+    for kind in BOUNDS:
+        values = [BOUNDS[kind](q, s, order) for order in (2.0, 2.3, 2.9, 3.0)]
+        assert all(a <= b * (1 + 1e-9) for a, b in pairwise(values))
+    with np.errstate(all="raise", under="ignore"):
+        for s in (1e-200, 1e-9, 40.0, 1e4, 1e200):
+            for replace in (False, True):
+                curve = poisson_gaussian(0.1, s, ORDERS, replace=replace)
+                shift = (2.0 if replace else 1.0) * s
+                whole = np.asarray(ORDERS) * (0.5 * shift * shift)
+                assert np.all((curve >= 0.0) & (curve <= whole * (1 + 1e-9) + 1e-300))
+
+
+def test_the_other_order_of_the_pair_is_never_worse():
+    for q, s, order in [(0.01, 1.0, 1.5), (0.5, 2.0, 3.0), (0.9, 0.7, 8.0), (0.3, 3.0, 1.1)]:
+
+        def integrand(y, q=q, s=s, order=order):
+            r = 1 - q + q * math.exp(s * y - s * s / 2)
+            return math.exp(-y * y / 2) / math.sqrt(2 * math.pi) * r ** (1 - order)
+
+        reverse = math.log(quad(integrand, -12.0, 12.0, limit=200)[0]) / (order - 1)
+        assert reverse <= poisson_gaussian(q, s, (order,), replace=False)[0] + 1e-12
+
+
+@pytest.mark.parametrize(("q", "s", "order"), [(0.05, 1.0, 2.5), (0.3, 0.5, 6.0), (0.01, 2.0, 4.0)])
+def test_fixed_size_bound_holds_what_the_subsampled_profile_implies(q, s, order):
+    """``D_alpha`` is an integral of the hockey-stick curve, the curve is known (Balle et al.)."""
+
+    def above(gamma):  # H_gamma, gamma >= 1
+        return q * gaussian_delta(math.log1p((gamma - 1) / q), s).upper
+
+    def weight(gamma):
+        return order * (order - 1) * gamma ** (order - 2)
+
+    upper = quad(lambda t: math.exp(t) * weight(math.exp(t)) * above(math.exp(t)), 0, 40, limit=400)
+    # below one, H_gamma = 1 - gamma + gamma H_{1/gamma}
+    lower = quad(lambda gamma: weight(gamma) * gamma * above(1 / gamma), 0, 1, limit=400)
+    implied = math.log1p(upper[0] + lower[0]) / (order - 1)
+    bound = fixed_size_gaussian(q, s, (order,))[0]
+    assert implied <= bound * (1 + 1e-7)
+    assert bound <= 1.5 * implied
+    # attained by data: every other record at one end, one flips
+    assert poisson_gaussian(q, s, (order,), replace=False)[0] <= bound
+
+
+@pytest.mark.parametrize(("q", "z"), [(0.01, 2.0), (0.1, 4.0), (0.001, 1.0)])
+def test_fixed_size_bound_is_below_the_published_one(q, z):
+    orders = [2, 3, 4, 8, 16, 32]
+    size = round(1000 * q)
+    ours = divergence(fixed_size(1000, size, z), REPLACE, *map(float, orders))
+    oracle = RdpAccountant(orders, dp.NeighboringRelation.REPLACE_ONE)
+    oracle.compose(fixed_size(1000, size, z / 2))  # its noise is in units of the sensitivity
+    assert np.all(ours <= oracle.rdp * (1 + 1e-9))
+    half = (2.0 / z) ** 2 / 2
+    for order, value in zip(orders, ours, strict=True):
+        terms = [
+            2 * math.log(q)
+            + math.log(math.comb(order, 2))
+            + min(math.log(4 * math.expm1(2 * half)), 2 * half + math.log(2))
+        ]
+        terms += [
+            j * math.log(q) + math.log(math.comb(order, j)) + (j - 1) * j * half + math.log(2)
+            for j in range(3, order + 1)
+        ]
+        assert value <= np.logaddexp(0.0, logsumexp(terms)) / (order - 1) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("q", "z"), [(0.01, 1.0), (0.2, 0.6), (1e-4, 5.0), (1.0, 2.0)])
+def test_sampled_gaussian_agrees_with_the_oracle_at_integers(q, z):
+    orders = [1.25, 1.5, 2.5, 2, 3, 10, 64]
+    oracle = RdpAccountant(orders, dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    oracle.compose(poisson(q, z, 7))
+    ours = np.array([divergence(poisson(q, z, 7), ADD, order)[0] for order in orders])
+    assert ours[3:] == pytest.approx(oracle.rdp[3:], rel=1e-6, abs=1e-14)
+    assert np.all(ours <= oracle.rdp * (1 + 1e-6) + 1e-13)  # it sums absolute values
+
+
+def test_edges_of_sampling():
+    whole = divergence(dp.GaussianDpEvent(2.0), REPLACE, 1.5, 30.0)
+    for event in (poisson(1.0, 2.0), fixed_size(7, 7, 2.0)):
+        assert divergence(event, REPLACE, 1.5, 30.0) == pytest.approx(whole, rel=1e-13)
+    for event in (
+        poisson(0.0, 2.0),
+        poisson(0.0, 0.0),
+        fixed_size(7, 0, 0.0),
+        poisson(0.3, math.inf),
+    ):
+        assert not divergence(event, REPLACE, 1.5, 30.0).any()
+    for event in (poisson(0.3, 0.0), fixed_size(7, 3, 0.0)):
+        assert np.all(np.isinf(divergence(event, REPLACE, 1.5, 30.0)))
+
+
+def test_several_releases_from_one_sample_are_one():
+    inner = dp.ComposedDpEvent(
+        [dp.GaussianDpEvent(3.0), dp.SelfComposedDpEvent(dp.GaussianDpEvent(4.0), 2)]
+    )
+    both = dp.PoissonSampledDpEvent(0.1, inner)
+    z = 1.0 / math.sqrt(1 / 9 + 2 / 16)
+    for relation in Relation:
+        assert divergence(both, relation, 1.7, 5.0) == pytest.approx(
+            divergence(poisson(0.1, z), relation, 1.7, 5.0), rel=1e-12
+        )
+
+
+def test_replacing_under_sampling_is_dearer_than_removing_but_no_more_than_half_the_noise():
+    orders = (1.3, 2.0, 7.0, 20.0)
+    remove, replace = (divergence(poisson(0.02, 1.0), r, *orders) for r in (ADD, REPLACE))
+    assert np.all(replace > remove)
+    assert np.all(replace < divergence(dp.GaussianDpEvent(1.0), REPLACE, *orders))
+
+
+# --- other releases -------------------------------------------------------------------------------
+
+
+@EVERY_RELATION
+def test_gaussian_and_tree(relation):
+    orders = np.array([1.5, 2.0, 100.0])
+    m = relation.multiple
+    assert divergence(dp.GaussianDpEvent(3.0), relation, *orders) == pytest.approx(
+        orders * m * m / 18, rel=1e-14
+    )
+    for steps, nodes in ((1, 1), (3, 2), (4, 3), (1024, 11), ([5, 1000, 2], 10), (0, 0)):
+        tree = dp.SingleEpochTreeAggregationDpEvent(3.0, steps)
+        if relation is ADD:
+            assert divergence(tree, relation, *orders) is None
+        else:
+            assert divergence(tree, relation, *orders) == pytest.approx(
+                nodes * orders * m * m / 18, rel=1e-14
+            )
+
+
+@given(st.floats(0.01, 1e3), st.floats(-300.0, -0.1))
+def test_replacing_costs_what_half_the_noise_costs(z, log10_delta):
+    delta = 10.0**log10_delta
+    assert RENYI.epsilon(dp.GaussianDpEvent(z), REPLACE, delta) == RENYI.epsilon(
+        dp.GaussianDpEvent(z / 2), ADD, delta
+    )
+
+
+def exact_list(p, q, order):
+    with mpmath.workdps(50):
+        p, q, a = [mpmath.mpf(x) for x in p], [mpmath.mpf(x) for x in q], mpmath.mpf(order)
+        return mpmath.log(mpmath.fsum(x**a * y ** (1 - a) for x, y in zip(p, q, strict=True))) / (
+            a - 1
+        )
+
+
+@given(st.floats(-4.0, 2.0), st.floats(-6.0, 3.0))
+def test_laplace_against_50_digits(log_t, log_power):
+    t, power = 10.0**log_t, 10.0**log_power
+    order = 1.0 + power
+    with mpmath.workdps(50):
+        a, x = mpmath.mpf(order), mpmath.mpf(t)
+        moment = a * mpmath.exp((a - 1) * x) + (a - 1) * mpmath.exp(-a * x)
+        exact = mpmath.log(moment / (2 * a - 1)) / (a - 1)
+    bound = mpmath.mpf(float(laplace(t, np.array([order]))[0]))
+    assert exact <= bound <= exact * (1 + mpmath.mpf("1e-9"))
+
+
+@given(st.floats(-6.0, -1e-3), st.integers(2, 9), st.floats(-6.0, 3.0))
+def test_randomised_response_against_50_digits(log_p, k, log_power):
+    p, order = 10.0**log_p, 1.0 + 10.0**log_power
+    with mpmath.workdps(50):
+        rare = mpmath.mpf(p) / k
+        common = 1 - mpmath.mpf(p) + rare
+        rest = [rare] * (k - 2)
+        exact = exact_list([common, rare, *rest], [rare, common, *rest], order)
+    bound = mpmath.mpf(float(randomised_response(p, k, np.array([order]))[0]))
+    assert exact <= bound <= exact * (1 + mpmath.mpf("1e-9"))
+
+
+@given(st.floats(-6.0, 2.5), st.floats(-6.0, 5.0))
+def test_pure_releases_cost_less_than_the_textbook_says(log_epsilon, log_power):
+    epsilon, order = 10.0**log_epsilon, 1.0 + 10.0**log_power
+    bound = pure(epsilon, np.array([order]))[0]
+    assert 0.0 < bound <= min(epsilon, order * epsilon**2 / 2) * (1 + 1e-12)
+    p = 2.0 / (1.0 + math.exp(min(epsilon, 30.0)))
+    if epsilon < 30.0:
+        same = randomised_response(p, 2, np.array([order]))[0]
+        assert bound == pytest.approx(same, rel=1e-6)
+
+
+def test_discrete_laplace_is_pure():
+    event = dp.dp_event.DiscreteLaplaceDpEvent(0.25, 2)
+    orders = np.array([1.5, 4.0])
+    assert divergence(event, ADD, *orders) == pytest.approx(pure(0.5, orders), rel=1e-12)
+    assert divergence(event, REPLACE, *orders) == pytest.approx(pure(1.0, orders), rel=1e-12)
+    weights = np.tanh(0.125) * np.exp(-0.25 * abs(np.arange(-200.0, 201.0)))
+    shifted = np.roll(weights, 2)
+    for order in orders:
+        exact = math.log(np.sum(weights**order * shifted ** (1 - order))) / (order - 1)
+        assert exact <= divergence(event, ADD, order)[0]
+
+
+def test_composition_adds_and_nothing_costs_nothing():
+    orders = (1.5, 4.0)
+    parts = [dp.GaussianDpEvent(2.0), dp.LaplaceDpEvent(3.0), poisson(0.1, 1.0)]
+    total = sum(divergence(part, ADD, *orders) for part in parts)
+    both = dp.ComposedDpEvent([*parts, dp.NoOpDpEvent()])
+    assert divergence(both, ADD, *orders) == pytest.approx(total, rel=1e-13)
+    twice = dp.SelfComposedDpEvent(both, 2)
+    assert divergence(twice, ADD, *orders) == pytest.approx(2 * total, rel=1e-13)
+    assert divergence(dp.ZCDpEvent(0.5, 0.25), ADD, *orders) == pytest.approx(
+        [1.0, 2.25], rel=1e-13
+    )
+    for nothing in (dp.NoOpDpEvent(), dp.SelfComposedDpEvent(both, 0)):
+        assert not divergence(nothing, ADD, *orders).any()
+
+
+def test_extreme_parameters_stay_in_range():
+    orders = np.asarray(ORDERS)
+    events = [
+        dp.LaplaceDpEvent(1e-308),
+        dp.LaplaceDpEvent(5e-324),
+        dp.LaplaceDpEvent(0.0),
+        dp.LaplaceDpEvent(1e300),
+        dp.RandomizedResponseDpEvent(0.0, 3),
+        dp.RandomizedResponseDpEvent(5e-324, 3),
+        dp.RandomizedResponseDpEvent(1.0, 3),
+        dp.RandomizedResponseDpEvent(1 - 2**-53, 3),
+        dp.dp_event.DiscreteLaplaceDpEvent(1e300, 10),
+        dp.GaussianDpEvent(1e-200),
+        dp.GaussianDpEvent(math.inf),
+        dp.SelfComposedDpEvent(dp.GaussianDpEvent(1e-9), 10**400),
+        dp.SelfComposedDpEvent(dp.GaussianDpEvent(math.inf), 10**400),
+        dp.ZCDpEvent(1e308, 1e308),
+        dp.SelfComposedDpEvent(poisson(1e-300, 1e-3), 10**9),
+        poisson(1 - 2**-53, 0.1),
+        poisson(5e-324, 1.0),
+    ]
+    for event in events:
+        for relation in Relation:
+            curve = renyi_divergence(event, relation, orders)
+            assert np.all(curve >= 0.0)
+            for delta in (0.0, 1e-300, 1e-5, 1 - 2**-53):
+                assert RENYI.epsilon(event, relation, delta).upper >= 0.0
+            assert 0.0 <= RENYI.delta(event, relation, 1e308).upper <= 1.0
+
+
+UNSUPPORTED = [
+    dp.UnsupportedDpEvent(),
+    dp.NonPrivateDpEvent(),
+    dp.GaussianDpEvent(-1.0),
+    dp.GaussianDpEvent(math.nan),
+    dp.LaplaceDpEvent(math.nan),
+    dp.RandomizedResponseDpEvent(1.5, 2),
+    dp.RandomizedResponseDpEvent(0.5, 1),
+    dp.ZCDpEvent(-1.0),
+    dp.SelfComposedDpEvent(dp.GaussianDpEvent(1.0), 2.5),
+    dp.SingleEpochTreeAggregationDpEvent(1.0, 2.5),
+    dp.SingleEpochTreeAggregationDpEvent(1.0, []),
+    dp.PoissonSampledDpEvent(1.5, dp.GaussianDpEvent(1.0)),
+    dp.PoissonSampledDpEvent(math.nan, dp.GaussianDpEvent(1.0)),
+    dp.PoissonSampledDpEvent(0.5, dp.LaplaceDpEvent(1.0)),
+    dp.PoissonSampledDpEvent(0.5, dp.GaussianDpEvent(-1.0)),
+    dp.SampledWithReplacementDpEvent(10, 5, dp.GaussianDpEvent(1.0)),
+    dp.SampledWithoutReplacementDpEvent(5, 10, dp.GaussianDpEvent(1.0)),
+    dp.SampledWithoutReplacementDpEvent(0, 0, dp.GaussianDpEvent(1.0)),
+    dp.dp_event.RepeatAndSelectDpEvent(dp.GaussianDpEvent(1.0), 0.5, 1.0),
+    dp.dp_event.RepeatAndSelectDpEvent(dp.GaussianDpEvent(1.0), 5.0, -1.0),
+    dp.dp_event.RepeatAndSelectDpEvent(dp.UnsupportedDpEvent(), 5.0, 1.0),
+]
+
+
+@pytest.mark.parametrize("event", UNSUPPORTED, ids=repr)
+@EVERY_RELATION
+def test_what_no_theorem_covers_is_not_supported(event, relation):
+    buried = dp.ComposedDpEvent([dp.GaussianDpEvent(1.0), event])
+    assert renyi_divergence(buried, relation, [2.0]) is None
+    assert not RENYI.supports(buried, relation)
+
+
+def test_fixed_size_samples_are_for_replacing_only():
+    assert divergence(fixed_size(100, 5, 1.0), ADD, 2.0) is None
+    assert divergence(fixed_size(100, 5, 1.0), ZERO, 2.0) is None
+
+
+# --- conversion -----------------------------------------------------------------------------------
+
+
+def test_an_order_next_to_one_does_not_lower_epsilon():
+    with_it = renyi_epsilon([1 + 1e-8, 8.0], [1e-12, 1.0], 1e-5)
+    assert with_it == renyi_epsilon([8.0], [1.0], 1e-5)
+    assert renyi_epsilon([1 + 1e-8], [1e-12], 1e-5) > 1e6
+
+
+def test_epsilon_is_in_range_however_large_delta():
+    event = poisson(0.01, 10.0)
+    for relation in Relation:
+        values = [
+            RENYI.epsilon(event, relation, delta).upper
+            for delta in (0.0, 1e-300, 1e-15, 1e-5, 0.01, 0.5, 0.9, 1 - 1e-9, 1 - 2**-53)
+        ]
+        assert values[0] == math.inf
+        assert values[-1] == 0.0
+        assert all(a >= b >= 0.0 for a, b in pairwise(values))
+
+
+@given(st.floats(-3.0, 1.0), st.floats(-200.0, -0.05))
+def test_gaussian_truth_is_below_what_is_proved_and_near(log_mu, log10_delta):
+    z, delta = 10.0**-log_mu, 10.0**log10_delta
+    event = dp.GaussianDpEvent(z)
+    exact = GaussianDP().epsilon(event, ZERO, delta)
+    proved = RENYI.epsilon(event, ZERO, delta).upper
+    assert exact.upper <= proved or proved == exact.upper == 0.0
+    if delta <= 1e-5:
+        assert proved <= 1.35 * exact.upper
+
+
+@given(st.floats(1.0001, 1e4), st.floats(-8.0, 3.0), st.floats(-250.0, -0.01))
+def test_conversions_invert_each_other_and_round_up(order, log_rho, log10_delta):
+    rho, delta = 10.0**log_rho, 10.0**log10_delta
+    epsilon = renyi_epsilon([order], [rho], delta)
+    if 0.0 < epsilon < 1e12:
+        again = renyi_delta([order], [rho], epsilon)
+        assert again == pytest.approx(delta, rel=1e-10 * (1 + order * (epsilon + rho)) + 1e-9)
+        with mpmath.workdps(50):
+            a, r, d = mpmath.mpf(order), mpmath.mpf(rho), mpmath.mpf(delta)
+            exact = r + mpmath.log((a - 1) / a) - (mpmath.log(d) + mpmath.log(a)) / (a - 1)
+        assert exact <= epsilon <= exact + 1e-12 * (1 + abs(exact) + float(r) + 600 / (order - 1))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: renyi_epsilon([1.0], [1.0], 0.1), "orders must be increasing, finite and above 1"),
+        (lambda: renyi_epsilon([3.0, 2.0], [1.0, 1.0], 0.1), "orders must be increasing"),
+        (lambda: renyi_epsilon([], [], 0.1), "orders must be a non-empty sequence"),
+        (lambda: renyi_epsilon([2.0], [1.0, 2.0], 0.1), "divergences must be non-negative, one"),
+        (lambda: renyi_epsilon([2.0], [-1.0], 0.1), "divergences must be non-negative"),
+        (lambda: renyi_epsilon([2.0], [math.nan], 0.1), "divergences must be non-negative"),
+        (lambda: renyi_epsilon([2.0], [1.0], 1.0), r"delta must lie in \[0, 1\), got 1.0"),
+        (lambda: renyi_delta([2.0], [1.0], -1.0), "epsilon must be non-negative and finite"),
+        (lambda: renyi_divergence(dp.NoOpDpEvent(), ADD, [math.inf]), "orders must be increasing"),
+        (lambda: renyi_divergence(dp.NoOpDpEvent(), "any", [2.0]), "'any' is not a valid Relation"),
+        (lambda: Renyi((0.5, 2.0)), "orders must be increasing, finite and above 1"),
+    ],
+)
+def test_bad_arguments_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# --- the accountant -------------------------------------------------------------------------------
+
+EVENTS = [
+    (poisson(0.01, 1.0, 1000), ADD),
+    (poisson(0.01, 1.0, 1000), REPLACE),
+    (poisson(0.001, 0.5, 2000), ZERO),
+    (fixed_size(1000, 10, 2.0, 100), REPLACE),
+    (dp.SelfComposedDpEvent(dp.LaplaceDpEvent(10.0), 100), ADD),
+]
+
+
+@pytest.mark.parametrize(("event", "relation"), EVENTS, ids=lambda x: str(x)[:40])
+def test_epsilon_and_delta_are_nearly_inverse_and_monotone(event, relation):
+    for delta in (1e-12, 1e-5, 1e-2):
+        epsilon = RENYI.epsilon(event, relation, delta).upper
+        assert RENYI.delta(event, relation, epsilon).upper == pytest.approx(delta, rel=1e-3)
+        assert RENYI.epsilon(event, relation, delta).lower == 0.0
+    longer = dp.SelfComposedDpEvent(event, 2)
+    assert RENYI.epsilon(longer, relation, 1e-5).upper > RENYI.epsilon(event, relation, 1e-5).upper
+
+
+@pytest.mark.parametrize(
+    ("relation", "neighbours", "truth"),
+    [
+        (ADD, dp.NeighboringRelation.ADD_OR_REMOVE_ONE, 1.828237),
+        (REPLACE, dp.NeighboringRelation.REPLACE_ONE, 2.843440),
+    ],
+)
+def test_never_below_the_privacy_loss_distribution(relation, neighbours, truth):
+    event = poisson(0.01, 1.0, 1000)
+    proved = RENYI.epsilon(event, relation, 1e-5).upper
+    assert truth < proved < 1.2 * truth
+    small = poisson(0.2, 1.5, 10)
+    oracle = PLDAccountant(neighbours).compose(small)
+    for delta in (1e-2, 1e-6):
+        assert oracle.get_epsilon(delta) < RENYI.epsilon(small, relation, delta).upper
+
+
+def test_fixed_size_is_above_its_known_range():
+    assert 2.19891 < RENYI.epsilon(fixed_size(10_000, 100, 2.0, 1000), REPLACE, 1e-5).upper < 2.8
+
+
+def test_at_least_as_good_as_the_oracle():
+    for q, z, steps in [(0.01, 1.0, 1000), (0.004, 0.7, 10_000), (0.3, 5.0, 50), (1.0, 30.0, 10)]:
+        oracle = RdpAccountant(neighboring_relation=dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
+        oracle.compose(poisson(q, z, steps))
+        for delta in (1e-3, 1e-6, 1e-10):
+            proved = RENYI.epsilon(poisson(q, z, steps), ADD, delta).upper
+            assert proved <= oracle.get_epsilon(delta) * (1 + 1e-9)
+            assert proved >= 0.8 * oracle.get_epsilon(delta)
+
+
+def test_trade_off_lies_below_the_exact_curve_and_near_it():
+    alphas = np.concatenate([[0.0], np.geomspace(1e-6, 1.0, 60)])
+    event = dp.SelfComposedDpEvent(dp.GaussianDpEvent(2.0), 4)
+    curve = RENYI.trade_off(event, ADD, alphas)
+    exact = gaussian_trade_off(alphas, 1.0)
+    assert np.all((curve >= 0.0) & (curve <= exact))
+    assert np.max(exact - curve) < 0.2
+    nothing = RENYI.trade_off(dp.NoOpDpEvent(), ADD, alphas)
+    assert nothing == pytest.approx(1.0 - alphas, abs=1e-14)
+    assert not RENYI.trade_off(dp.GaussianDpEvent(0.0), ADD, alphas).any()
+
+
+def test_extremes_of_the_accountant():
+    assert tuple(RENYI.epsilon(dp.NoOpDpEvent(), ADD, 0.0)) == (0.0, 0.0)
+    assert tuple(RENYI.delta(poisson(0.0, 1.0, 10**6), ADD, 0.0)) == (0.0, 0.0)
+    assert RENYI.epsilon(dp.GaussianDpEvent(0.0), ADD, 0.5).upper == math.inf
+    assert RENYI.delta(dp.GaussianDpEvent(0.0), ADD, 0.5).upper == 1.0
+    assert RENYI.epsilon(poisson(1e-6, 1e-3), ADD, 1e-9).upper < math.inf
+    huge = RENYI.epsilon(poisson(1e-5, 20.0, 10**9), ADD, 1e-6).upper
+    mu = 1e-5 * math.sqrt(1e9 * math.expm1(1 / 400))
+    exact = GaussianDP().epsilon(dp.GaussianDpEvent(1 / mu), ADD, 1e-6).upper
+    assert exact < huge < 1.2 * exact
+    with pytest.raises(ValueError, match="event must be supported under zero_out"):
+        RENYI.epsilon(dp.UnsupportedDpEvent(), ZERO, 0.1)
+
+
+def test_reading_twice_gives_the_same_and_orders_are_hashable():
+    event = poisson(0.01, 1.0, 10)
+    assert RENYI.epsilon(event, ADD, 1e-5) == RENYI.epsilon(event, ADD, 1e-5)
+    assert hash(Renyi([2.0, 3.0])) == hash(Renyi((2.0, 3.0)))
+    curve = divergence(event, ADD, 2.0)
+    curve[0] = 0.0
+    assert divergence(event, ADD, 2.0)[0] > 0.0

@@ -1,0 +1,263 @@
+"""The cost of private selection against exact laws of the best of many runs."""
+
+import math
+from functools import cache
+from itertools import product
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privopt.privacy.accountants.renyi import Renyi
+from privopt.privacy.renyi import ORDERS, renyi_divergence
+from privopt.privacy.selection import Repetitions, select_best, selection_delta, selection_epsilon
+from privopt.spec import Relation
+
+ZERO = Relation.ZERO_OUT
+LAWS = [
+    Repetitions.geometric(10.0),
+    Repetitions.geometric(1.5),
+    Repetitions.logarithmic(10.0),
+    Repetitions(10.0, 0.5),
+    Repetitions(3.0, 4.0),
+    Repetitions.poisson(10.0),
+    Repetitions.poisson(1.0),
+    Repetitions(1.0, 1.0),
+]
+EVERY_LAW = pytest.mark.parametrize("law", LAWS, ids=lambda law: f"{law.mean}-{law.shape}")
+
+
+@cache
+def support(law):
+    """All ``k`` that matter, with their probabilities, from the definition of the law."""
+    k = np.arange(0, 4000)
+    return k, np.array([law.probability(int(each)) for each in k])
+
+
+def best_of(law, p):
+    """The law of the best of ``K`` outputs with probabilities ``p``, listed from worst to best.
+
+    The best is at most ``y`` exactly if all ``K`` are. With no run at all the worst is released.
+    """
+    k, weights = support(law)
+    at_most = np.concatenate([[0.0], np.cumsum(p)])
+    at_most[-1] = 1.0
+    generating = np.array([np.sum(weights[1:] * x ** k[1:]) for x in at_most])
+    best = np.diff(generating)
+    best[0] += weights[0]
+    return best
+
+
+def divergence(p, q, order):
+    keep = p > 0.0
+    return math.log(np.sum(p[keep] ** order * q[keep] ** (1 - order))) / (order - 1)
+
+
+# --- the law --------------------------------------------------------------------------------------
+
+
+@EVERY_LAW
+def test_the_law_sums_to_one_and_has_its_mean(law):
+    k, weights = support(law)
+    assert np.sum(weights) == pytest.approx(1.0, rel=1e-9)
+    assert np.sum(k * weights) == pytest.approx(law.mean, rel=1e-9)
+    assert weights[0] == (math.exp(-law.mean) if math.isinf(law.shape) else 0.0)
+
+
+@given(st.floats(1e-9, 1e6), st.sampled_from([0.0, 1e-6, 0.3, 1.0, 7.0]))
+def test_gamma_solves_for_the_mean_from_the_safe_side(excess, shape):
+    mean = 1.0 + excess
+    law = Repetitions(mean, shape)
+    gamma = law.gamma
+    assert 0.0 < gamma <= 1.0
+    assert -math.log(gamma) <= law.log_inverse_gamma * (1 + 1e-15)
+    x = -math.log(gamma)
+    rest = -math.expm1(-shape * x) / shape if shape > 0.0 else x
+    if excess > 1e-3:
+        assert math.expm1(x) / rest == pytest.approx(mean, rel=1e-6)
+    if shape == 1.0:
+        assert gamma == pytest.approx(1.0 / mean, rel=1e-9)
+
+
+def test_draws_follow_the_law():
+    """Seeded; the mean of 20,000 draws is within five standard errors."""
+    for law in LAWS:
+        generator = np.random.default_rng(7)
+        draws = np.array([law.draw(generator) for _ in range(20_000)])
+        k, weights = support(law)
+        spread = math.sqrt(max(np.sum(k**2.0 * weights) - law.mean**2, 0.0) / draws.size)
+        assert abs(draws.mean() - law.mean) <= 5.0 * spread + 1e-9
+        for each in (0, 1, 2, 5):
+            error = math.sqrt(weights[each] / draws.size)
+            assert abs(np.mean(draws == each) - weights[each]) <= 5.0 * error
+    assert Repetitions.geometric(1.0).draw(np.random.default_rng(0)) == 1
+
+
+# --- pure privacy ---------------------------------------------------------------------------------
+
+
+def pure_pairs(epsilon):
+    """Pairs over three outputs with likelihood ratios ``e^{+-epsilon}`` or one."""
+    ratios = (math.exp(-epsilon), 1.0, math.exp(epsilon))
+    for masses in ([0.01, 0.01, 0.98], [0.3, 0.3, 0.4], [0.9, 0.05, 0.05], [0.98, 0.019, 0.001]):
+        for ratio in product(ratios, repeat=2):
+            p = np.array(masses)
+            q = np.append(p[:2] * ratio, 0.0)
+            q[2] = 1.0 - q.sum()
+            if q[2] > 0.0 and abs(math.log(q[2] / p[2])) <= epsilon:
+                yield p, q
+
+
+@EVERY_LAW
+def test_pure_cost_holds_for_every_small_mechanism(law):
+    if math.isinf(law.shape):
+        with pytest.raises(ValueError, match="repetitions must not be Poisson"):
+            selection_epsilon(0.5, law)
+        with pytest.raises(ValueError, match="repetitions must not be Poisson"):
+            selection_delta(0.5, law)
+        return
+    for p, q in pure_pairs(0.5):
+        best_p, best_q = best_of(law, p), best_of(law, q)
+        assert np.max(np.abs(np.log(best_p / best_q))) <= selection_epsilon(0.5, law) + 1e-9
+
+
+def test_pure_cost_is_nearly_attained_by_random_stopping():
+    """An output falls by ``e^epsilon``, what beats it rises: the loss nears three epsilon."""
+    law, epsilon = Repetitions.geometric(400.0), 0.5
+    assert selection_epsilon(epsilon, law) == pytest.approx(1.5, rel=1e-15)
+    worst = 0.0
+    for low, high in product(np.geomspace(1e-9, 1e-3, 13), np.geomspace(1e-5, 0.5, 13)):
+        one = np.array([1.0 - high - low, low, high])
+        two = np.array([0.0, low * math.exp(-epsilon), high * math.exp(epsilon)])
+        two[0] = 1.0 - two.sum()
+        if two[0] > 0.0 and abs(math.log(two[0] / one[0])) <= epsilon:
+            # f(1 - high) - f(1 - high - low), with f(x) = x gamma / (1 - x (1 - gamma))
+            gamma = 1.0 / law.mean
+            chance = [
+                m[1] / ((gamma + (1 - gamma) * m[2]) * (gamma + (1 - gamma) * (m[1] + m[2])))
+                for m in (one, two)
+            ]
+            worst = max(worst, math.log(chance[0] / chance[1]))
+    assert 2.5 * epsilon < worst <= 1.5
+
+
+@pytest.mark.parametrize("law", [Repetitions.geometric(5.0), Repetitions(4.0, 0.3)])
+def test_approximate_cost_holds_for_small_mechanisms(law):
+    """Failure with probability ``delta`` in front of (better than) all other outputs, or behind."""
+    epsilon, delta = 0.4, 0.01
+    for p, q in pure_pairs(epsilon):
+        for where in (0, 3):
+            both = [np.insert((1 - delta) * m, where, (0.0, 0.0)) for m in (p, q)]
+            both[0][where], both[1][where + 1] = delta, delta
+            best_p, best_q = best_of(law, both[0]), best_of(law, both[1])
+            bound = selection_epsilon(epsilon, law)
+            lost = np.sum(np.maximum(0.0, best_p - math.exp(bound) * best_q))
+            assert lost <= selection_delta(delta, law) + 1e-12
+
+
+def test_a_single_run_costs_itself():
+    once = Repetitions.geometric(1.0)
+    assert selection_epsilon(0.7, once) == 0.7
+    assert selection_delta(1e-3, once) == pytest.approx(1e-3)
+    one = renyi_divergence(dp.GaussianDpEvent(2.0), ZERO, [1.5, 4.0])
+    best = renyi_divergence(select_best(dp.GaussianDpEvent(2.0), once), ZERO, [1.5, 4.0])
+    assert best == pytest.approx(one, rel=1e-12)
+    assert selection_delta(0.5, Repetitions.geometric(10.0)) == 1.0
+
+
+# --- Rényi divergences ----------------------------------------------------------------------------
+
+
+@EVERY_LAW
+def test_renyi_cost_holds_for_randomised_response(law):
+    """The best of ``K`` randomised responses, listed in every order of their buckets."""
+    noise, buckets = 0.5, 3
+    p = np.full(buckets, noise / buckets)
+    event = select_best(dp.RandomizedResponseDpEvent(noise, buckets), law)
+    orders = np.array([1.1, 1.5, 2.0, 3.0, 10.0, 64.0])
+    bounds = renyi_divergence(event, ZERO, orders)
+    for true, other in product(range(buckets), repeat=2):
+        if true == other:
+            continue
+        one, two = p.copy(), p.copy()
+        one[true] += 1.0 - noise
+        two[other] += 1.0 - noise
+        best_one, best_two = best_of(law, one), best_of(law, two)
+        for order, bound in zip(orders, bounds, strict=True):
+            assert divergence(best_one, best_two, order) <= bound + 1e-9
+
+
+def test_renyi_cost_is_of_the_right_size():
+    """The worst of a family of exact mechanisms comes within a factor two of the bound."""
+    law, order = Repetitions.geometric(20.0), 8.0
+    event = select_best(dp.RandomizedResponseDpEvent(0.4, 3), law)
+    bound = renyi_divergence(event, ZERO, [order])[0]
+    p = np.array([0.4 / 3, 0.4 / 3 + 0.6, 0.4 / 3])
+    q = np.array([0.4 / 3, 0.4 / 3, 0.4 / 3 + 0.6])
+    assert divergence(best_of(law, p), best_of(law, q), order) > 0.5 * bound
+
+
+@EVERY_LAW
+def test_renyi_cost_agrees_with_the_oracle(law):
+    """Which minimises over its own orders alone, so that ours is never above it."""
+    orders = [1.5, 2.0, 3.0, 5.0, 8.0, 16.0, 32.0, 64.0, 256.0]
+    event = select_best(dp.SelfComposedDpEvent(dp.GaussianDpEvent(5.0), 3), law)
+    oracle = RdpAccountant(orders, dp.NeighboringRelation.REPLACE_SPECIAL).compose(event)
+    ours = renyi_divergence(event, ZERO, orders)
+    assert np.all(ours <= oracle.rdp * (1 + 1e-8))
+    assert np.all(ours[3:] >= 0.8 * oracle.rdp[3:])
+
+
+@pytest.mark.parametrize("law", LAWS[:5], ids=lambda law: f"{law.mean}-{law.shape}")
+def test_renyi_cost_is_the_theorem(law):
+    """On the same orders the oracle has the same numbers: neither more nor less is charged."""
+    event = select_best(dp.SelfComposedDpEvent(dp.GaussianDpEvent(5.0), 3), law)
+    oracle = RdpAccountant(list(ORDERS), dp.NeighboringRelation.REPLACE_SPECIAL).compose(event)
+    assert renyi_divergence(event, ZERO, ORDERS) == pytest.approx(oracle.rdp, rel=1e-8)
+
+
+def test_selection_is_cheaper_than_all_runs_and_dearer_than_one():
+    run = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)), 500)
+    law = Repetitions.geometric(100.0)
+    best = Renyi().epsilon(select_best(run, law), ZERO, 1e-6).upper
+    assert Renyi().epsilon(run, ZERO, 1e-6).upper < best
+    assert best < Renyi().epsilon(dp.SelfComposedDpEvent(run, 100), ZERO, 1e-6).upper
+    replaced = Renyi().epsilon(select_best(run, law), Relation.REPLACE_ONE, 1e-6).upper
+    assert replaced > best
+
+
+def test_costs_grow_with_mean_and_shape():
+    event = dp.GaussianDpEvent(3.0)
+    orders = [1.5, 2.0, 8.0, 40.0]
+    means = [
+        renyi_divergence(select_best(event, Repetitions(m, 1.0)), ZERO, orders) for m in (2, 9)
+    ]
+    shapes = [renyi_divergence(select_best(event, Repetitions(9, s)), ZERO, orders) for s in (0, 2)]
+    assert np.all(means[0] < means[1])
+    assert np.all(shapes[0] < shapes[1])
+    assert np.all(np.diff(means[0]) >= 0.0)
+    nothing = renyi_divergence(select_best(dp.GaussianDpEvent(0.0), LAWS[0]), ZERO, orders)
+    assert np.all(np.isinf(nothing))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Repetitions(0.5, 1.0), "mean must be finite and at least 1, got 0.5"),
+        (lambda: Repetitions(math.inf, 1.0), "mean must be finite and at least 1, got inf"),
+        (lambda: Repetitions(2.0, -0.5), "shape must be non-negative, got -0.5"),
+        (lambda: Repetitions(2.0, math.nan), "shape must be a real number, got nan"),
+        (lambda: Repetitions.poisson(2.0).gamma, "gamma does not exist for Poisson repetitions"),
+        (lambda: LAWS[0].probability(-1), "k must be a non-negative integer, got -1"),
+        (lambda: LAWS[0].probability(1.5), "k must be a non-negative integer, got 1.5"),
+        (lambda: selection_epsilon(-1.0, LAWS[0]), "epsilon must be non-negative and finite"),
+        (lambda: selection_delta(1.5, LAWS[0]), r"delta must lie in \[0, 1\), got 1.5"),
+        (lambda: select_best("event", LAWS[0]), "event must be a dp_accounting.DpEvent"),
+    ],
+)
+def test_bad_arguments_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,185 @@
+"""zCDP: goldens, the exact Gaussian curve, and every release it knows."""
+
+import math
+from itertools import pairwise
+
+import dp_accounting as dp
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privopt.privacy.accountants.gaussian_dp import GaussianDP
+from privopt.privacy.accountants.pure_dp import PureDP
+from privopt.privacy.accountants.renyi import Renyi
+from privopt.privacy.accountants.zcdp import ZCDP
+from privopt.privacy.gaussian import gaussian_trade_off
+from privopt.privacy.renyi import zcdp_delta, zcdp_epsilon
+from privopt.spec import Relation
+
+ADD, REPLACE, ZERO = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE, Relation.ZERO_OUT
+EVERY_RELATION = pytest.mark.parametrize("relation", Relation)
+ACCOUNTANT = ZCDP()
+
+
+def test_golden():
+    assert zcdp_epsilon(0.5, 1e-5, improved=False) == pytest.approx(5.298525912188, rel=1e-12)
+    assert zcdp_epsilon(0.5, 1e-5) == pytest.approx(4.728386984943, rel=1e-9)
+    assert GaussianDP().epsilon(dp.GaussianDpEvent(1.0), ADD, 1e-5).upper < 4.7283
+
+
+def optimum(rho, delta, xi=0.0):
+    """The improved conversion, minimised with 40 digits by Newton's method in ``ln(alpha - 1)``."""
+    with mpmath.workdps(40):
+
+        def epsilon(t):
+            a = 1 + mpmath.exp(t)
+            return xi + rho * a + mpmath.log((a - 1) / a) - (mpmath.log(delta * a)) / (a - 1)
+
+        start = mpmath.log(mpmath.sqrt(-mpmath.log(delta) / rho))
+        t = mpmath.findroot(lambda t: mpmath.diff(epsilon, t), start)
+        return epsilon(t)
+
+
+@given(st.floats(-6.0, 3.0), st.floats(-100.0, -4.0), st.sampled_from([0.0, 0.3]))
+def test_conversion_is_optimal_and_rounded_up(log_rho, log10_delta, xi):
+    rho, delta = 10.0**log_rho, 10.0**log10_delta
+    epsilon, exact = zcdp_epsilon(rho, delta, xi), optimum(rho, delta, xi)
+    assert max(mpmath.mpf(0), exact) <= epsilon
+    assert epsilon <= max(0.0, float(exact)) * (1 + 1e-7) + 1e-12
+    assert zcdp_delta(rho, epsilon, xi) == pytest.approx(delta, rel=1e-4) or epsilon == 0.0
+
+
+@given(st.floats(-6.0, 6.0), st.floats(-300.0, -0.001))
+def test_simple_is_never_better(log_rho, log10_delta):
+    rho, delta = 10.0**log_rho, 10.0**log10_delta
+    assert 0.0 <= zcdp_epsilon(rho, delta) <= zcdp_epsilon(rho, delta, improved=False)
+
+
+def test_delta_is_not_anti_conservative():
+    """The Gaussian truth lies below the bound at every epsilon, also below ``rho``."""
+    for z in (0.05, 0.5, 1.0, 10.0):
+        event = dp.GaussianDpEvent(z)
+        for epsilon in (0.0, 0.01, 0.1, 1.0, 5.0, 50.0, 300.0):
+            truth = GaussianDP().delta(event, ADD, epsilon).upper
+            assert truth <= ACCOUNTANT.delta(event, ADD, epsilon).upper <= 1.0
+
+
+@EVERY_RELATION
+def test_concentration_of_every_release(relation):
+    m = relation.multiple
+    half = m * m / 2
+    for event, rho, xi in [
+        (dp.GaussianDpEvent(2.0), half / 4, 0.0),
+        (dp.SelfComposedDpEvent(dp.GaussianDpEvent(2.0), 12), 3 * half, 0.0),
+        (dp.LaplaceDpEvent(4.0), half / 16, 0.0),
+        (dp.dp_event.DiscreteLaplaceDpEvent(0.25, 2), half / 4, 0.0),
+        (dp.RandomizedResponseDpEvent(0.5, 3), math.log(4.0) ** 2 / 2, 0.0),
+        (dp.ComposedDpEvent([dp.ZCDpEvent(1.0, 0.5), dp.ZCDpEvent(0.25)]), 1.25, 0.5),
+        (dp.NoOpDpEvent(), 0.0, 0.0),
+    ]:
+        got = ACCOUNTANT.concentration(event, relation)
+        assert got == pytest.approx((rho, xi), rel=1e-13)
+        assert got[0] >= rho
+    tree = dp.SingleEpochTreeAggregationDpEvent(2.0, [3, 1000])
+    assert ACCOUNTANT.supports(tree, relation) is (relation is not ADD)
+    if relation is not ADD:
+        assert ACCOUNTANT.concentration(tree, relation)[0] == pytest.approx(10 * half / 4)
+
+
+@given(st.floats(0.01, 100.0), st.floats(-300.0, -0.1))
+def test_replacing_costs_what_half_the_noise_costs(z, log10_delta):
+    delta = 10.0**log10_delta
+    assert ACCOUNTANT.epsilon(dp.GaussianDpEvent(z), REPLACE, delta) == ACCOUNTANT.epsilon(
+        dp.GaussianDpEvent(z / 2), ADD, delta
+    )
+
+
+def test_between_the_truth_and_its_own_slack():
+    gaussian = dp.SelfComposedDpEvent(dp.GaussianDpEvent(5.0), 10)
+    laplace = dp.SelfComposedDpEvent(dp.LaplaceDpEvent(10.0), 100)
+    for delta in (1e-3, 1e-6, 1e-12):
+        proved = ACCOUNTANT.epsilon(gaussian, ADD, delta).upper
+        assert GaussianDP().epsilon(gaussian, ADD, delta).upper < proved
+        assert proved == pytest.approx(Renyi().epsilon(gaussian, ADD, delta).upper, rel=1e-5)
+        assert Renyi().epsilon(laplace, ADD, delta).upper <= ACCOUNTANT.epsilon(
+            laplace, ADD, delta
+        ).upper * (1 + 1e-5)
+        assert (
+            PureDP().epsilon(laplace, ADD, delta).lower
+            <= ACCOUNTANT.epsilon(laplace, ADD, delta).upper
+        )
+
+
+UNSUPPORTED = [
+    dp.UnsupportedDpEvent(),
+    dp.NonPrivateDpEvent(),
+    dp.GaussianDpEvent(-1.0),
+    dp.GaussianDpEvent(math.nan),
+    dp.ZCDpEvent(math.nan),
+    dp.ZCDpEvent(1.0, -1.0),
+    dp.LaplaceDpEvent(-1.0),
+    dp.RandomizedResponseDpEvent(0.5, 1),
+    dp.SelfComposedDpEvent(dp.GaussianDpEvent(1.0), -2),
+    dp.SingleEpochTreeAggregationDpEvent(1.0, -3),
+    dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1.0)),
+]
+
+
+@pytest.mark.parametrize("event", UNSUPPORTED, ids=repr)
+@EVERY_RELATION
+def test_what_no_theorem_covers_is_not_supported(event, relation):
+    buried = dp.ComposedDpEvent([dp.GaussianDpEvent(1.0), event])
+    assert not ACCOUNTANT.supports(buried, relation)
+    with pytest.raises(ValueError, match="event must be supported under"):
+        ACCOUNTANT.epsilon(buried, relation, 0.1)
+
+
+def test_edges():
+    nothing = dp.NoOpDpEvent()
+    assert tuple(ACCOUNTANT.epsilon(nothing, ADD, 0.0)) == (0.0, 0.0)
+    assert tuple(ACCOUNTANT.delta(nothing, ADD, 0.0)) == (0.0, 0.0)
+    assert ACCOUNTANT.epsilon(dp.GaussianDpEvent(1.0), ADD, 0.0).upper == math.inf
+    assert ACCOUNTANT.epsilon(dp.GaussianDpEvent(0.0), ADD, 0.5).upper == math.inf
+    assert ACCOUNTANT.delta(dp.GaussianDpEvent(0.0), ADD, 5.0).upper == 1.0
+    assert ACCOUNTANT.epsilon(dp.GaussianDpEvent(math.inf), ADD, 0.0).upper == 0.0
+    pure = dp.ZCDpEvent(0.0, 0.7)
+    assert ACCOUNTANT.epsilon(pure, ADD, 0.0).upper == pytest.approx(0.7, rel=1e-13)
+    assert ACCOUNTANT.delta(pure, ADD, 0.71).upper == 0.0
+    assert 0.0 < ACCOUNTANT.delta(pure, ADD, 0.1).upper <= 1.0
+    endless = dp.SelfComposedDpEvent(dp.GaussianDpEvent(1.0), 10**400)
+    assert ACCOUNTANT.epsilon(endless, ADD, 0.5).upper == math.inf
+    for rho in (1e-300, 1e-9, 1.0, 1e9, 1e300):
+        values = [
+            zcdp_epsilon(rho, delta)
+            for delta in (5e-324, 1e-300, 1e-15, 1e-5, 0.5, 0.9, 1 - 2**-53)
+        ]
+        assert all(a >= b >= 0.0 for a, b in pairwise(values))
+        deltas = [zcdp_delta(rho, epsilon) for epsilon in (0.0, 1e-3, 1.0, 1e3, 1e300)]
+        assert all(1.0 >= a >= b > 0.0 for a, b in pairwise(deltas))
+
+
+def test_trade_off_lies_below_the_exact_curve_and_near_it():
+    alphas = np.concatenate([[0.0], np.geomspace(1e-6, 1.0, 60)])
+    curve = ACCOUNTANT.trade_off(dp.GaussianDpEvent(1.0), ADD, alphas)
+    exact = gaussian_trade_off(alphas, 1.0)
+    assert np.all((curve >= 0.0) & (curve <= exact))
+    assert np.max(exact - curve) < 0.2
+    nothing = ACCOUNTANT.trade_off(dp.NoOpDpEvent(), ADD, alphas)
+    assert nothing == pytest.approx(1.0 - alphas, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: zcdp_epsilon(-1.0, 0.1), "rho must be non-negative, got -1.0"),
+        (lambda: zcdp_epsilon(1.0, 0.1, -1.0), "xi must be non-negative, got -1.0"),
+        (lambda: zcdp_epsilon(1.0, 1.0), r"delta must lie in \[0, 1\), got 1.0"),
+        (lambda: zcdp_delta(math.nan, 1.0), "rho must be a real number, got nan"),
+        (lambda: zcdp_delta(1.0, -1.0), "epsilon must be non-negative and finite, got -1.0"),
+    ],
+)
+def test_bad_arguments_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
