@@ -58,7 +58,7 @@ def poisson_gaussian(q: float, s: float, orders: tuple[float, ...], *, replace: 
     if q == 0.0 or s == 0.0:
         divergence = np.zeros_like(alphas)
     elif q == 1.0 or s > 1e6:
-        divergence = _whole(q, (2.0 if replace else 1.0) * s, alphas)
+        divergence = _whole((2.0 if replace else 1.0) * s, alphas)
     else:
         divergence = upper_log_moments(mirrored if replace else one_sided, q, s, alphas)
         divergence *= _UP / (alphas - 1.0)
@@ -101,13 +101,14 @@ def fixed_size_gaussian(q: float, s: float, orders: tuple[float, ...]) -> Array:
     if q == 0.0 or s == 0.0:
         divergence = np.zeros_like(alphas)
     elif q == 1.0 or s > 1e6:
-        divergence = _whole(q, s, alphas)
+        divergence = _whole(s, alphas)
     else:
         divergence = upper_log_moments(half_line, q, s, alphas) * (_UP / (alphas - 1.0))
+        divergence = np.minimum(divergence, _whole(s, alphas))
     divergence.setflags(write=False)
     return divergence
 
 
-def _whole(q: float, s: float, alphas: Array) -> Array:
-    """What holds at any rate: the divergence without sampling."""
+def _whole(s: float, alphas: Array) -> Array:
+    """The divergence without sampling: a bound at any rate, as divergences are quasi-convex."""
     return alphas * (0.5 * s * s) * _UP
