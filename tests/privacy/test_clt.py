@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from privopt.privacy import gaussian_epsilon, gaussian_trade_off
 from privopt.privacy.accountants.clt import CLT, clt_skewness, mu_clt
-from privopt.privacy.accountants.edgeworth import Edgeworth
+from privopt.privacy.accountants.edgeworth import Edgeworth, _orders
 from privopt.privacy.approximation import ApproximateCurve, Approximation
 from privopt.spec import Relation
 
@@ -158,6 +158,13 @@ def test_the_limit_is_reached(estimator):
     mu = math.sqrt(math.expm1(0.25))
     exact = gaussian_epsilon(1e-5, mu).upper
     assert estimator.epsilon(event, ADD, 1e-5).value == pytest.approx(exact, rel=2e-3)
+
+
+def test_the_two_orders_of_a_replaced_record_are_one():
+    forward, backward = _orders(poisson(0.02, 0.7, 200), REPLACE)
+    for there, back in zip(forward, backward, strict=True):
+        assert abs(there[2]) > 1e-3 * there[1] ** 1.5  # the third cumulant is there to be negated
+        assert back == pytest.approx(there, rel=1e-9)
 
 
 # --- composition ---------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ __all__ = ["GaussianDP"]
 # Relative: a division, two roots, a product and hypot are below 5 units of 2^-53 among normal
 # numbers; noise near the largest float64 makes up to three of the results subnormal, 4 units each.
 _ROUNDING = 2.0**-49
+_SURE = (0.0, 1.0)  # sampling rates that leave nothing to chance
 
 
 class GaussianDP:
@@ -96,10 +97,7 @@ def _releases(event: dp.DpEvent, relation: Relation) -> list[tuple[float, int]] 
                 z >= 0.0 and _are_steps(steps) and relation is not Relation.ADD_OR_REMOVE_ONE
             ):
                 releases.append((float(z), count * _nodes(steps)))
-            case dp.PoissonSampledDpEvent(sampling_probability=rate, event=inner) if rate in (
-                0.0,
-                1.0,
-            ):
+            case dp.PoissonSampledDpEvent(sampling_probability=rate, event=inner) if rate in _SURE:
                 inside = _releases(inner, relation)
                 if inside is None:
                     return None

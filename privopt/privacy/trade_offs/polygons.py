@@ -164,5 +164,6 @@ def _errors(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def _above(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], i: int, j: int, k: int) -> bool:
-    """Whether point ``j`` is not below the chord from ``i`` to ``k``."""
-    return bool((y[j] - y[i]) * (x[k] - x[i]) >= (y[k] - y[i]) * (x[j] - x[i]))
+    """Whether point ``j`` is above the chord from ``i`` to ``k``, and not by rounding alone."""
+    point, chord = (y[j] - y[i]) * (x[k] - x[i]), (y[k] - y[i]) * (x[j] - x[i])
+    return bool(point - chord > 8 * _U * (abs(point) + abs(chord)))
