@@ -2,11 +2,49 @@
 
 from __future__ import annotations
 
-from privopt.privacy.accountants import ACCOUNTANTS, Accountant
+from privopt.privacy import trade_offs
+from privopt.privacy.accountants import (
+    ACCOUNTANTS,
+    CLT,
+    ESTIMATORS,
+    ZCDP,
+    Accountant,
+    Advanced,
+    Basic,
+    Edgeworth,
+    Estimator,
+    Fourier,
+    GaussianDP,
+    Moments,
+    NonPrivate,
+    OptimalComposition,
+    PureDP,
+    Renyi,
+)
+from privopt.privacy.accounting import (
+    UnsupportedEventError,
+    delta,
+    epsilon,
+    supports,
+    trade_off,
+)
+from privopt.privacy.adapter import DpAccountant
+from privopt.privacy.approximation import ApproximateCurve, Approximation
 from privopt.privacy.calibration import (
+    calibrate,
     gaussian_noise_multiplier,
+    most_repetitions,
     pure_event,
     pure_noise_multiplier,
+)
+from privopt.privacy.filters import (
+    approximate_filter,
+    best_order,
+    gaussian_filter,
+    noise_that_fits,
+    pure_filter,
+    renyi_filter,
+    zcdp_filter,
 )
 from privopt.privacy.gaussian import (
     gaussian_delta,
@@ -16,20 +54,67 @@ from privopt.privacy.gaussian import (
 )
 from privopt.privacy.guarantee import Guarantee
 from privopt.privacy.interval import Interval
+from privopt.privacy.odometers import RenyiOdometer, ZCDPOdometer
+from privopt.privacy.privacy_filter import PrivacyFilter
 from privopt.privacy.rounding import round_down, round_up
+from privopt.privacy.selection import (
+    Repetitions,
+    select_best,
+    selection_delta,
+    selection_epsilon,
+)
 
 __all__ = [
     "ACCOUNTANTS",
+    "CLT",
+    "ESTIMATORS",
+    "ZCDP",
     "Accountant",
+    "Advanced",
+    "ApproximateCurve",
+    "Approximation",
+    "Basic",
+    "DpAccountant",
+    "Edgeworth",
+    "Estimator",
+    "Fourier",
+    "GaussianDP",
     "Guarantee",
     "Interval",
+    "Moments",
+    "NonPrivate",
+    "OptimalComposition",
+    "PrivacyFilter",
+    "PureDP",
+    "Renyi",
+    "RenyiOdometer",
+    "Repetitions",
+    "UnsupportedEventError",
+    "ZCDPOdometer",
+    "approximate_filter",
+    "best_order",
+    "calibrate",
+    "delta",
+    "epsilon",
     "gaussian_delta",
     "gaussian_epsilon",
+    "gaussian_filter",
     "gaussian_mu",
     "gaussian_noise_multiplier",
     "gaussian_trade_off",
+    "most_repetitions",
+    "noise_that_fits",
     "pure_event",
+    "pure_filter",
     "pure_noise_multiplier",
+    "renyi_filter",
     "round_down",
     "round_up",
+    "select_best",
+    "selection_delta",
+    "selection_epsilon",
+    "supports",
+    "trade_off",
+    "trade_offs",
+    "zcdp_filter",
 ]

@@ -12,12 +12,107 @@ from numbers import Integral
 
 import dp_accounting as dp
 
+from privopt.privacy.accountants import ACCOUNTANTS, Accountant, Fourier, GaussianDP, NonPrivate
 from privopt.privacy.arguments import real
+from privopt.privacy.crossing import crossing
 from privopt.privacy.gaussian import gaussian_mu
 from privopt.privacy.guarantee import Guarantee
 from privopt.spec import Budget, Relation
 
-__all__ = ["gaussian_noise_multiplier", "pure_event", "pure_noise_multiplier"]
+__all__ = [
+    "calibrate",
+    "gaussian_noise_multiplier",
+    "most_repetitions",
+    "pure_event",
+    "pure_noise_multiplier",
+]
+
+_LARGEST = 2.0**64
+
+
+def calibrate(
+    make_event: Callable[[float], dp.DpEvent],
+    budget: Budget,
+    *,
+    accountant: Accountant | None = None,
+    tolerance: float = 1e-4,
+) -> float:
+    """The smallest noise with which an event meets ``budget``.
+
+    Parameters
+    ----------
+    make_event : callable
+        From the noise, a non-negative float, to the event of the whole run. More noise must be
+        more private.
+    budget : Budget
+        What may be spent.
+    accountant : Accountant, optional
+        Who proves it. By default the exact accountant of Gaussian noise where it applies, else
+        the Fourier accountant at an accuracy of ``tolerance``, else the best of all.
+    tolerance : float
+        Relative; in ``[1e-9, 0.1]``.
+
+    Returns
+    -------
+    float
+        A noise that meets the budget, such that one smaller by ``tolerance`` was not shown to.
+        Zero if the event meets the budget without noise.
+
+    Formal guarantee
+    ----------------
+    ``epsilon(make_event(noise), budget.delta).upper <= budget.epsilon`` by the accountant.
+
+    Raises
+    ------
+    ValueError
+        If no noise up to 2^64 meets the budget (for example Gaussian noise at ``delta = 0``), or
+        the accountant does not support the event, or ``tolerance`` is out of its range.
+    """
+    tolerance = real("tolerance", tolerance)
+    if not 1e-9 <= tolerance <= 0.1:
+        raise ValueError(f"tolerance must lie in [1e-9, 0.1], got {tolerance!r}")
+    prover = accountant or _prover(make_event(1.0), budget.relation, tolerance)
+    if not prover.supports(make_event(1.0), budget.relation):
+        raise ValueError(
+            f"make_event must give events that {prover.name} supports under "
+            f"{budget.relation.value}, got {make_event(1.0)!r}"
+        )
+
+    def excess(noise: float) -> float:
+        """``ln(epsilon / budget.epsilon)``; not positive where the budget is met."""
+        spent = prover.epsilon(make_event(noise), budget.relation, budget.delta).upper
+        return math.log(spent / budget.epsilon) if spent > 0.0 else -math.inf
+
+    if prover.supports(make_event(0.0), budget.relation) and excess(0.0) <= 0.0:
+        return 0.0
+    guess, slope = _guess(prover, make_event, budget)
+    inside, outside = _bracket(excess, guess, slope, tolerance)
+    return crossing(excess, inside, outside, relative=tolerance)[0]
+
+
+def most_repetitions(event: dp.DpEvent, budget: Budget) -> int:
+    """How often ``event`` can be repeated within ``budget``, adaptively; at most 2^40.
+
+    Formal guarantee
+    ----------------
+    ``Guarantee(event, budget.relation).times(k).epsilon(budget.delta).upper <= budget.epsilon``
+    for the ``k`` returned.
+    """
+    guarantee = Guarantee(event, budget.relation)
+
+    def allowed(count: int) -> bool:
+        return guarantee.times(count).epsilon(budget.delta).upper <= budget.epsilon
+
+    count = 1
+    while count < 2**40 and allowed(count):
+        count *= 2
+    if count == 2**40:
+        return count
+    low, high = count // 2, count
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if allowed(middle) else (low, middle)
+    return low
 
 
 def gaussian_noise_multiplier(budget: Budget, compositions: int = 1) -> float:
@@ -121,3 +216,55 @@ def _raise_until(holds: Callable[[float], bool], value: float) -> float:
     while not holds(raised):
         raised, step = value * (1.0 + step), 2.0 * step
     return raised
+
+
+def _prover(event: dp.DpEvent, relation: Relation, tolerance: float) -> Accountant:
+    """The exact accountant, else the Fourier accountant as accurate as is asked, else the best."""
+    fourier = Fourier(accuracy=tolerance, two_sided=False)
+    exact = (each for each in ACCOUNTANTS if isinstance(each, NonPrivate | GaussianDP))
+    candidates = (*exact, fourier, *ACCOUNTANTS)
+    return next((each for each in candidates if each.supports(event, relation)), fourier)
+
+
+def _guess(
+    prover: Accountant, make_event: Callable[[float], dp.DpEvent], budget: Budget
+) -> tuple[float, float]:
+    """A noise close to the answer, and the slope of ``ln epsilon`` over ``ln noise`` there."""
+    if not isinstance(prover, Fourier) or budget.delta == 0.0:
+        return 1.0, -1.0
+
+    def excess(noise: float) -> float:
+        about = prover.estimate(make_event(noise), budget.relation, budget.delta)
+        return math.log(about / budget.epsilon) if about > 0.0 else -math.inf
+
+    inside, outside = _bracket(excess, 1.0, -1.0, 0.02)
+    guess, beside = crossing(excess, inside, outside, relative=0.02)
+    high, low = excess(beside), excess(guess)
+    if not (math.isfinite(high) and math.isfinite(low)):
+        return guess, -1.0
+    slope = min(-0.1, (high - low) / math.log(beside / guess))
+    return guess * math.exp(-low / slope), slope
+
+
+def _bracket(
+    excess: Callable[[float], float], guess: float, slope: float, tolerance: float
+) -> tuple[float, float]:
+    """Noise that is enough and noise that is not, a step of the secant to either side of a root."""
+    inside = outside = None
+    noise, beyond = guess, 0.5 * tolerance
+    while inside is None or outside is None:
+        value = excess(noise)
+        if value <= 0.0:
+            inside, towards = noise, -1.0
+        else:
+            outside, towards = noise, 1.0
+        step = min(abs(value / slope), 1.5) + beyond
+        noise, beyond = noise * math.exp(towards * step), 2.0 * beyond
+        if noise > _LARGEST:
+            raise ValueError(
+                f"budget cannot be met by any noise up to 2^64: at {outside!r} epsilon is still "
+                f"e^{value:.3g} times what it may be"
+            )
+        if noise < 1.0 / _LARGEST:
+            return (inside or noise), 0.0
+    return inside, outside

@@ -1,16 +1,56 @@
-"""Accountants: what proves something about an event, one file each.
+"""Accountants: what proves or estimates something about an event, one file each.
 
-``ACCOUNTANTS`` lists them; a guarantee takes the best of those that support its event. To add
-one, write a class with the methods of ``Accountant`` in its own file and list an instance here.
+``ACCOUNTANTS`` prove, the tight ones first; a guarantee asks them in turn. ``ESTIMATORS`` prove
+nothing and answer in a type of their own. To add one, write a class with the methods of
+``Accountant`` or ``Estimator`` in its own file and list an instance here.
 """
 
 from __future__ import annotations
 
-from privopt.privacy.accountants.accountant import Accountant
+from privopt.privacy.accountants.accountant import Accountant, Estimator
+from privopt.privacy.accountants.advanced import Advanced
+from privopt.privacy.accountants.basic import Basic
+from privopt.privacy.accountants.clt import CLT
+from privopt.privacy.accountants.edgeworth import Edgeworth
+from privopt.privacy.accountants.fourier import Fourier
 from privopt.privacy.accountants.gaussian_dp import GaussianDP
+from privopt.privacy.accountants.moments import Moments
 from privopt.privacy.accountants.non_private import NonPrivate
+from privopt.privacy.accountants.optimal import OptimalComposition
 from privopt.privacy.accountants.pure_dp import PureDP
+from privopt.privacy.accountants.renyi import Renyi
+from privopt.privacy.accountants.zcdp import ZCDP
 
-__all__ = ["ACCOUNTANTS", "Accountant", "GaussianDP", "NonPrivate", "PureDP"]
+__all__ = [
+    "ACCOUNTANTS",
+    "CLT",
+    "ESTIMATORS",
+    "ZCDP",
+    "Accountant",
+    "Advanced",
+    "Basic",
+    "Edgeworth",
+    "Estimator",
+    "Fourier",
+    "GaussianDP",
+    "Moments",
+    "NonPrivate",
+    "OptimalComposition",
+    "PureDP",
+    "Renyi",
+]
 
-ACCOUNTANTS: tuple[Accountant, ...] = (NonPrivate(), GaussianDP(), PureDP())
+ACCOUNTANTS: tuple[Accountant, ...] = (
+    NonPrivate(),
+    GaussianDP(),
+    PureDP(),
+    Fourier(),
+    Renyi(),
+    ZCDP(),
+    OptimalComposition(),
+    Advanced("kov"),
+    Advanced("drv"),
+    Basic(),
+    Moments(),
+)
+ESTIMATORS: tuple[Estimator, ...] = (CLT(), Edgeworth())

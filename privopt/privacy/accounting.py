@@ -1,0 +1,184 @@
+"""One question, any accountant: epsilon, delta and the trade-off curve of an event."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import overload
+
+import dp_accounting as dp
+import numpy as np
+import numpy.typing as npt
+
+from privopt.privacy.accountants import ACCOUNTANTS, ESTIMATORS, Accountant, Estimator
+from privopt.privacy.approximation import ApproximateCurve, Approximation
+from privopt.privacy.arguments import check_alpha, check_delta, check_epsilon
+from privopt.privacy.guarantee import Guarantee
+from privopt.privacy.interval import Interval
+from privopt.privacy.leaves import leaves
+from privopt.spec import Relation
+
+__all__ = ["UnsupportedEventError", "delta", "epsilon", "supports", "trade_off"]
+
+
+class UnsupportedEventError(ValueError):
+    """An accountant was asked about an event that it does not understand."""
+
+
+def supports(
+    event: dp.DpEvent, *, relation: Relation | str, accountant: Accountant | Estimator | str
+) -> bool:
+    """Whether ``accountant`` understands the whole tree of ``event`` under ``relation``.
+
+    Raises
+    ------
+    ValueError
+        If the relation, the event or the accountant's name is none.
+    """
+    guarantee = Guarantee(event, Relation(relation))
+    return _named(accountant).supports(guarantee.event, guarantee.relation)
+
+
+@overload
+def epsilon(
+    event: dp.DpEvent,
+    delta: float,
+    *,
+    relation: Relation | str,
+    accountant: Accountant | None = None,
+) -> Interval: ...
+@overload
+def epsilon(
+    event: dp.DpEvent, delta: float, *, relation: Relation | str, accountant: Estimator
+) -> Approximation: ...
+@overload
+def epsilon(
+    event: dp.DpEvent, delta: float, *, relation: Relation | str, accountant: str
+) -> Interval | Approximation: ...
+def epsilon(
+    event: dp.DpEvent,
+    delta: float,
+    *,
+    relation: Relation | str,
+    accountant: Accountant | Estimator | str | None = None,
+) -> Interval | Approximation:
+    """The smallest ``epsilon`` at which ``event`` is ``(epsilon, delta)``-DP.
+
+    Parameters
+    ----------
+    event : dp_accounting.DpEvent
+        What was released; noise multipliers are over the bound of one record's contribution.
+    delta : float
+        In ``[0, 1)``.
+    relation : Relation or str
+        When two data sets are neighbours.
+    accountant : Accountant, Estimator or str, optional
+        An instance, or the name of one in ``ACCOUNTANTS`` or ``ESTIMATORS``, or its beginning:
+        ``"fourier"``, ``"renyi"``, ``"clt"``. By default the best that all accountants prove
+        together, as in ``Guarantee``.
+
+    Returns
+    -------
+    Interval or Approximation
+        Certified bounds from an accountant; a number without any from an estimator.
+
+    Raises
+    ------
+    UnsupportedEventError
+        If the accountant does not understand the event under this relation; it names the part.
+    ValueError
+        For any other argument out of its range.
+    """
+    delta = check_delta(delta)
+    chosen, guarantee = _asked(event, relation, accountant)
+    if chosen is None:
+        return guarantee.epsilon(delta)
+    return chosen.epsilon(guarantee.event, guarantee.relation, delta)
+
+
+@overload
+def delta(
+    event: dp.DpEvent,
+    epsilon: float,
+    *,
+    relation: Relation | str,
+    accountant: Accountant | None = None,
+) -> Interval: ...
+@overload
+def delta(
+    event: dp.DpEvent, epsilon: float, *, relation: Relation | str, accountant: Estimator
+) -> Approximation: ...
+@overload
+def delta(
+    event: dp.DpEvent, epsilon: float, *, relation: Relation | str, accountant: str
+) -> Interval | Approximation: ...
+def delta(
+    event: dp.DpEvent,
+    epsilon: float,
+    *,
+    relation: Relation | str,
+    accountant: Accountant | Estimator | str | None = None,
+) -> Interval | Approximation:
+    """The smallest ``delta`` at which ``event`` is ``(epsilon, delta)``-DP.
+
+    ``epsilon`` is finite and not negative; everything else is as for ``epsilon``.
+    """
+    epsilon = check_epsilon(epsilon)
+    chosen, guarantee = _asked(event, relation, accountant)
+    if chosen is None:
+        return guarantee.delta(epsilon)
+    return chosen.delta(guarantee.event, guarantee.relation, epsilon)
+
+
+def trade_off(
+    event: dp.DpEvent,
+    alphas: npt.ArrayLike,
+    *,
+    relation: Relation | str,
+    accountant: Accountant | Estimator | str | None = None,
+) -> npt.NDArray[np.float64] | ApproximateCurve:
+    """A lower bound of the type-II error of any test of neighbours with type-I error ``alphas``.
+
+    An array of the shape of ``alphas``, whose values lie in ``[0, 1]``; from an estimator an
+    ``ApproximateCurve``. Everything else is as for ``epsilon``.
+    """
+    values = check_alpha(alphas)
+    chosen, guarantee = _asked(event, relation, accountant)
+    if chosen is None:
+        return guarantee.trade_off(values)
+    return chosen.trade_off(guarantee.event, guarantee.relation, values)
+
+
+def _asked(
+    event: dp.DpEvent, relation: Relation | str, accountant: Accountant | Estimator | str | None
+) -> tuple[Accountant | Estimator | None, Guarantee]:
+    """The accountant meant, and the event with its relation, both checked."""
+    guarantee = Guarantee(event, Relation(relation))
+    if accountant is None:
+        return None, guarantee
+    chosen = _named(accountant)
+    if not chosen.supports(event, guarantee.relation):
+        parts = (leaf for leaf, _ in leaves(event))
+        culprit = next((x for x in parts if not chosen.supports(x, guarantee.relation)), event)
+        raise UnsupportedEventError(
+            f"{chosen.name} does not support {culprit!r} under {guarantee.relation.value}"
+        )
+    return chosen, guarantee
+
+
+def _named(accountant: Accountant | Estimator | str) -> Accountant | Estimator:
+    """The one with this name, or the only one whose name starts with it; accents and case aside."""
+    if not isinstance(accountant, str):
+        return accountant
+    known: dict[str, Accountant | Estimator] = {each.name: each for each in ACCOUNTANTS}
+    known.update((each.name, each) for each in ESTIMATORS)
+    wanted = _plain(accountant)
+    exact = [each for name, each in known.items() if _plain(name) == wanted]
+    near = [each for name, each in known.items() if _plain(name).startswith(wanted)]
+    for found in (exact, near):
+        if len(found) == 1:
+            return found[0]
+    raise ValueError(f"accountant must be one of {', '.join(known)}, got {accountant!r}")
+
+
+def _plain(name: str) -> str:
+    return unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().casefold()

@@ -1,0 +1,8 @@
+"""Compositions by the Fourier transform, with certified bounds on both sides."""
+
+from __future__ import annotations
+
+from privopt.privacy.fourier.query import AtDelta, AtEpsilon
+from privopt.privacy.fourier.search import Order, bounds, curve, estimate
+
+__all__ = ["AtDelta", "AtEpsilon", "Order", "bounds", "curve", "estimate"]

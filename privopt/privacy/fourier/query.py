@@ -1,0 +1,91 @@
+"""The two questions to a privacy curve: epsilon at a delta, delta at an epsilon."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from privopt.privacy.fourier.composition import Composition
+from privopt.privacy.fourier.window import Saddle, Sketch
+
+__all__ = ["AtDelta", "AtEpsilon", "Query"]
+
+
+class Query(Protocol):
+    """What is asked, where to look for it, and how to read it off a composition."""
+
+    def saddle(self, sketch: Sketch) -> Saddle:
+        """The tilt under which the answer is typical."""
+        ...
+
+    def estimate(self, saddle: Saddle) -> float:
+        """The answer of the saddle-point approximation."""
+        ...
+
+    def scale(self, saddle: Saddle, answer: float) -> float:
+        """What an accuracy is relative to, in units of the answer."""
+        ...
+
+    def slope(self, saddle: Saddle) -> float:
+        """Relative change of the answer when every loss moves by one unit of epsilon."""
+        ...
+
+    def read(self, composition: Composition, sign: float, blur: float) -> float:
+        """The answer with all errors against it (``sign = 1``) or in its favour (``-1``)."""
+        ...
+
+
+@dataclass(frozen=True)
+class AtDelta:
+    """The smallest ``epsilon >= 0`` with ``delta(epsilon) <= delta``."""
+
+    delta: float
+    infinite: float
+
+    def saddle(self, sketch: Sketch) -> Saddle:
+        """Whose estimate of delta, less the mass of infinite loss, is the one given."""
+        return sketch.with_delta(math.log(self.delta - self.infinite))
+
+    def estimate(self, saddle: Saddle) -> float:
+        """The centre of the window."""
+        return saddle.mean
+
+    def scale(self, saddle: Saddle, answer: float) -> float:
+        """The answer; where it is close to zero, a part of the spread."""
+        return max(answer, 0.05 * saddle.deviation)
+
+    def slope(self, saddle: Saddle) -> float:
+        """``1 / scale``."""
+        return 1.0 / self.scale(saddle, saddle.mean)
+
+    def read(self, composition: Composition, sign: float, blur: float) -> float:
+        """Where the curve passes delta, moved by the blur of the losses."""
+        return max(0.0, composition.epsilon(self.delta, sign) + sign * blur)
+
+
+@dataclass(frozen=True)
+class AtEpsilon:
+    """``delta(epsilon)``."""
+
+    epsilon: float
+
+    def saddle(self, sketch: Sketch) -> Saddle:
+        """The one that centres the sum at epsilon."""
+        return sketch.with_mean(self.epsilon)
+
+    def estimate(self, saddle: Saddle) -> float:
+        """The estimate of delta."""
+        return math.exp(max(saddle.log_delta, -700.0))
+
+    def scale(self, saddle: Saddle, answer: float) -> float:
+        """The answer itself."""
+        return answer
+
+    def slope(self, saddle: Saddle) -> float:
+        """``tilt`` in the tail, the inverse spread in the bulk."""
+        return saddle.tilt + 1.0 / saddle.deviation
+
+    def read(self, composition: Composition, sign: float, blur: float) -> float:
+        """The curve at epsilon, moved by the blur of the losses."""
+        return composition.delta(self.epsilon - sign * blur, sign)

@@ -1,0 +1,192 @@
+"""Certified answers about a composition of pairs, to an accuracy asked for.
+
+The mesh follows from the accuracy: a lattice of spacing ``h`` changes epsilon by about
+``T h^2 (lambda + 1) / 8`` on either side, ``lambda`` the tilt at the saddle point. Where the
+certificate comes out wider than asked, the mesh is refined.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from privopt.privacy.fourier.composition import Composition, compose
+from privopt.privacy.fourier.lattice import LatticeLoss, above, below
+from privopt.privacy.fourier.query import AtDelta, AtEpsilon, Query
+from privopt.privacy.fourier.window import Sketch
+from privopt.privacy.pairs import Pair
+from privopt.privacy.pairs.pair import Array
+
+__all__ = ["Order", "Parts", "bounds", "curve", "estimate"]
+
+Parts = tuple[tuple[Pair, int], ...]
+
+_U = 2.0**-53  # unit roundoff of float64
+_LARGEST = 2**22  # points of one transform
+_ROUNDS = 8
+_THINNEST = 1e-290  # floats describe no tail below this
+
+
+@dataclass(frozen=True)
+class Order:
+    """A composition in one order of neighbours: what dominates it, and what data sets attain.
+
+    ``attained`` is ``None`` where nothing is known from below; often it is what dominates.
+    """
+
+    dominating: Parts
+    attained: Parts | None
+
+
+def estimate(orders: Sequence[Order], query: Query) -> float:
+    """The saddle-point approximation, typically within a few percent."""
+    return max(_Search(order.dominating, query, 1e-2).estimate for order in orders)
+
+
+def bounds(
+    orders: Sequence[Order], query: Query, accuracy: float, two_sided: bool
+) -> tuple[float, float]:
+    """Bounds of the largest answer of all orders, to a relative ``accuracy`` if it can be had.
+
+    Not ``two_sided``, the lower bound is zero.
+    """
+    searches = [(_Search(order.dominating, query, accuracy), order) for order in orders]
+    searches.sort(key=lambda each: -each[0].estimate)
+    lower = upper = 0.0
+    for rank, (search, order) in enumerate(searches):
+        if rank:  # this order costs less, and need only be shown to
+            upper = max(upper, search.from_above(upper))
+        elif two_sided and order.attained == order.dominating:
+            lower, upper = search.from_both_sides()
+        else:
+            upper = search.from_above(-math.inf)
+            if two_sided and order.attained is not None:
+                lower = _Search(order.attained, query, accuracy).from_both_sides()[0]
+    return min(lower, upper), upper
+
+
+def curve(orders: Sequence[Order], epsilons: Array, accuracy: float) -> Array:
+    """Upper bounds of the largest delta of all orders, at many epsilons from one composition.
+
+    Accurate to a relative ``accuracy`` in the bulk, and to 1e-13 in the tails.
+    """
+    largest = np.zeros_like(epsilons)
+    for order in orders:
+        search = _Search(order.dominating, AtEpsilon(0.0), accuracy)
+        ((composition, blur),) = search.compositions(search.spacing(accuracy), (1.0,))
+        deltas = [composition.delta(epsilon - blur, 1.0) for epsilon in epsilons.tolist()]
+        largest = np.maximum(largest, deltas)
+    return largest
+
+
+class _Search:
+    def __init__(self, parts: Parts, query: Query, accuracy: float) -> None:
+        self.parts, self.query, self.accuracy = parts, query, accuracy
+        self.total = sum(count for _, count in parts)
+        share = 1e-2 * accuracy / self.total
+        for tail in (1e-20, 1e-60, 1e-120, _THINNEST):
+            self.sketch = Sketch(parts, tail)
+            self.saddle = query.saddle(self.sketch)
+            if tail <= share * math.exp(self.saddle.log_delta):
+                break
+        self.estimate = query.estimate(self.saddle)
+        self._look()
+
+    def from_both_sides(self) -> tuple[float, float]:
+        """Lower and upper bound, refined until they are close."""
+        lower, upper, accuracy, before = 0.0, math.inf, self.accuracy, math.inf
+        for _ in range(_ROUNDS):
+            spacing = self.spacing(accuracy)
+            found = self._answers(spacing, (-1.0, 1.0))
+            lower, upper = max(lower, found[0]), min(upper, found[1])
+            wanted = self.accuracy * self.query.scale(self.saddle, upper)
+            if upper - lower <= wanted or spacing <= self._finest():
+                break
+            if self._aim(found[1]):
+                continue
+            if upper - lower > 0.7 * before:  # the mesh is not what limits
+                break
+            before = upper - lower
+            accuracy *= min(0.5, max(0.05, 0.8 * wanted / (upper - lower)))
+        return lower, upper
+
+    def from_above(self, rival: float) -> float:
+        """An upper bound: below ``rival`` if that is easy, else to the accuracy asked for."""
+        lead = (rival - self.estimate) / self.query.scale(self.saddle, max(rival, 1e-300))
+        easy = min(0.1, 0.3 * lead)
+        if easy > self.accuracy:
+            (upper,) = self._answers(self.spacing(easy), (1.0,))
+            if upper <= rival:
+                return upper
+        (upper,) = self._answers(self.spacing(self.accuracy), (1.0,))
+        return upper
+
+    def compositions(
+        self, spacing: float, signs: tuple[float, ...]
+    ) -> list[tuple[Composition, float]]:
+        """The composition from above (``1``) or below (``-1``), and the blur of its losses."""
+        size = _transform_size((self.window.top - self.window.bottom) / spacing + 4.0)
+        blur = 0.0
+        lattices: dict[float, list[tuple[LatticeLoss, int]]] = {sign: [] for sign in signs}
+        for part, (pair, count) in enumerate(self.parts):
+            edges = self.sketch.edges(part, self.window, spacing)
+            bins, infinite = pair.bins(spacing * edges.astype(np.float64)), pair.infinite()[0]
+            blur += count * (bins.blur + 8 * _U * spacing * float(np.abs(edges[[0, -1]]).max()))
+            for sign, chosen in lattices.items():
+                lattice = (
+                    above(bins, edges, spacing, infinite)
+                    if sign > 0.0
+                    else below(bins, edges, spacing, infinite, self.saddle.tilt)
+                )
+                chosen.append((lattice, count))
+        return [
+            (compose(chosen, self.window, size, pessimistic=sign > 0.0), blur)
+            for sign, chosen in lattices.items()
+        ]
+
+    def spacing(self, accuracy: float) -> float:
+        """The mesh for a relative accuracy."""
+        gap = accuracy / self.query.slope(self.saddle)
+        spacing = math.sqrt(3.5 * gap / (self.total * (self.saddle.tilt + 1.0)))
+        spacing = max(spacing, self._finest())
+        smallest, largest = self.parts[0][0].range()
+        if len(self.parts) == 1 and math.isfinite(smallest) and math.isfinite(largest):
+            # The ends of a bounded loss, often atoms, become lattice points.
+            return (largest - smallest) / (2 * math.ceil(0.5 * (largest - smallest) / spacing))
+        return spacing
+
+    def _answers(self, spacing: float, signs: tuple[float, ...]) -> list[float]:
+        return [
+            self.query.read(composition, sign, blur)
+            for (composition, blur), sign in zip(
+                self.compositions(spacing, signs), signs, strict=True
+            )
+        ]
+
+    def _look(self) -> None:
+        """Lay the window around the saddle."""
+        part = math.exp(min(0.0, self.saddle.log_delta - self.saddle.log_scale))
+        self.window = self.sketch.window(self.saddle, 1e-3 * self.accuracy * max(part, 1e-9))
+
+    def _aim(self, answer: float) -> bool:
+        """Look around the answer, if that is not where the window is."""
+        if not isinstance(self.query, AtDelta) or not math.isfinite(answer):
+            return False
+        if abs(answer - self.saddle.mean) <= 3.0 * self.saddle.deviation:
+            return False
+        before, self.saddle = self.saddle, self.sketch.with_mean(answer)
+        self._look()
+        return abs(self.saddle.mean - before.mean) > before.deviation
+
+    def _finest(self) -> float:
+        widest = max(last - first for first, last in self.sketch.ends)
+        return 1.01 * max(self.window.top - self.window.bottom, 0.5 * widest) / _LARGEST
+
+
+def _transform_size(points: float) -> int:
+    """The smallest of ``2^k``, ``5/8 2^k`` and ``3/4 2^k`` that is large enough, at least 16."""
+    power = 2 ** max(4, math.ceil(math.log2(points)))
+    return next(size for size in (power * 5 // 8, power * 3 // 4, power) if size >= points)

@@ -1,0 +1,101 @@
+"""Finitely many outcomes: randomised response, discrete Laplace noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from privopt.privacy.pairs.pair import Array, Bins, Pair
+
+__all__ = ["DiscretePair", "discrete_laplace", "randomised_response"]
+
+_U = 2.0**-53  # unit roundoff of float64
+
+
+@dataclass(frozen=True)
+class DiscretePair:
+    """Outcomes with probabilities ``p[k]`` and ``q[k]``, in increasing order of the loss.
+
+    Probabilities are known to a relative ``64u``, ``u = 2^-53``; where one of the two is zero the
+    loss is infinite.
+    """
+
+    p: tuple[float, ...]
+    q: tuple[float, ...]
+    exact: bool = True
+
+    @property
+    def attained(self) -> Pair | None:
+        """Itself, unless it only stands for something close."""
+        return self if self.exact else None
+
+    def infinite(self) -> tuple[float, float]:
+        """The outcomes that are impossible under the other."""
+        losses = self._losses()
+        return (
+            math.fsum(p for p, loss in zip(self.p, losses, strict=True) if loss == math.inf),
+            math.fsum(q for q, loss in zip(self.q, losses, strict=True) if loss == -math.inf),
+        )
+
+    def range(self) -> tuple[float, float]:
+        """The smallest and the largest loss."""
+        losses = self._losses()
+        return float(losses.min()), float(losses.max())
+
+    def losses(self, tail: float, count: int) -> Array:
+        """The finite losses, each between two close neighbours; zero if there are none."""
+        losses = self._losses()
+        losses = losses[np.isfinite(losses)] if np.isfinite(losses).any() else np.zeros(1)
+        margin = 1e-9 * (1.0 + np.abs(losses).max())
+        return np.unique(np.concatenate([losses - margin, losses + margin]))
+
+    def bins(self, edges: Array) -> Bins:
+        """Each outcome in the bin of its loss."""
+        p, q, losses = np.array(self.p), np.array(self.q), self._losses()
+        finite = np.isfinite(losses)
+        where = np.searchsorted(edges, losses[finite], side="left")
+        of_p: Array = np.bincount(where, p[finite], edges.size + 1).astype(np.float64)
+        of_q: Array = np.bincount(where, q[finite], edges.size + 1).astype(np.float64)
+        largest = float(np.abs(losses[finite]).max(initial=0.0))
+        return Bins(
+            of_p,
+            of_q,
+            128 * _U * of_p,
+            128 * _U * of_q,
+            blur=256 * _U * (1.0 + largest),
+        )
+
+    def _losses(self) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.log(np.array(self.p)) - np.log(np.array(self.q))
+
+
+def randomised_response(noise: float, buckets: int) -> DiscretePair:
+    """The true bucket and the neighbour's, each kept with probability ``1 - noise``.
+
+    Otherwise one of ``buckets`` is drawn at random; those that are neither have loss zero.
+    """
+    other = noise / buckets
+    true = (1.0 - noise) + other
+    rest = noise - 2.0 * other if buckets > 2 else 0.0
+    outcomes = [(other, true), (rest, rest), (true, other)]
+    p, q = zip(*((a, b) for a, b in outcomes if a > 0.0 or b > 0.0), strict=True)
+    return DiscretePair(p, q)
+
+
+def discrete_laplace(parameter: float, sensitivity: int) -> DiscretePair:
+    """Noise with probabilities ``tanh(a / 2) e^(-a |x|)`` on the integers, moved by ``s``.
+
+    ``a = parameter > 0``, ``s = sensitivity >= 1``. Under ``P`` the loss is ``a (s - 2 k)`` with
+    ``k`` the noise's excess towards the other side: zero with probability ``1 / (1 + e^-a)``, at
+    least ``k >= 1`` with ``e^(-a k) / (1 + e^-a)``, cut at ``s``. As for Laplace noise, one
+    coordinate that moves by ``s`` dominates a vector whose l1 norm does: the ratio of the tails
+    passes one only once.
+    """
+    k = np.arange(sensitivity + 1)
+    at_least = np.exp(-parameter * k) / (1.0 + math.exp(-parameter))
+    p = at_least * -math.expm1(-parameter)
+    p[0], p[-1] = 1.0 / (1.0 + math.exp(-parameter)), at_least[-1]
+    return DiscretePair(tuple(p[::-1].tolist()), tuple(p.tolist()))

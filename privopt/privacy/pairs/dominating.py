@@ -1,0 +1,170 @@
+"""From an event to the pairs that dominate it, or none where no theorem says so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from numbers import Integral, Real
+
+import dp_accounting as dp
+
+from privopt.privacy.leaves import leaves
+from privopt.privacy.pairs.discrete import DiscretePair, discrete_laplace, randomised_response
+from privopt.privacy.pairs.gaussian import GaussianPair
+from privopt.privacy.pairs.laplace import LaplacePair
+from privopt.privacy.pairs.pair import Pair
+from privopt.privacy.pairs.replaced import ReplacedGaussian
+from privopt.privacy.pairs.reversed import Reversed
+from privopt.privacy.pairs.sampled import Sampled
+from privopt.privacy.pairs.without_replacement import SampledWithoutReplacement
+from privopt.spec import Relation
+
+__all__ = ["NOTHING", "dominating_pairs"]
+
+NOTHING: Pair = DiscretePair((1.0,), (1.0,))
+_EVERYTHING = DiscretePair((0.0, 1.0), (1.0, 0.0))
+
+# Above this distance in standard deviations, or loss, everything is taken to be seen.
+_LARGEST = 1e4
+
+
+def dominating_pairs(leaf: dp.DpEvent, relation: Relation) -> tuple[Pair, Pair] | None:
+    """The pairs that dominate one release: a record removed, and added.
+
+    Where the two orders look alike, as always under ``replace_one``, they are the same pair.
+    ``None`` for an event, or a sampler under a relation, that no theorem covers.
+
+    Formal guarantee
+    ----------------
+    Each pair dominates the release in its own order of neighbours under ``relation``, in the
+    sense of ``Pair``. A composition stays in one order throughout.
+    """
+    match leaf:
+        case dp.PoissonSampledDpEvent(sampling_probability=rate, event=event):
+            return _poisson(rate, event, relation)
+        case dp.SampledWithoutReplacementDpEvent():
+            pair = _without_replacement(leaf, relation)
+        case _:
+            pair = _plain(leaf, relation)
+    return None if pair is None else (pair, pair)
+
+
+def _poisson(rate: float, event: dp.DpEvent, relation: Relation) -> tuple[Pair, Pair] | None:
+    if not (_is_noise(rate) and float(rate) <= 1.0):
+        return None
+    rate = float(rate)
+    inner = _one_release(event)
+    if isinstance(inner, dp.SingleEpochTreeAggregationDpEvent):
+        return None  # a sampled record has no public place in a tree
+    whole = None if inner is None else dominating_pairs(inner, relation)
+    if inner is None or whole is None or rate == 1.0 or whole[0] is NOTHING:
+        return whole
+    if rate == 0.0:
+        return NOTHING, NOTHING
+    if relation is Relation.REPLACE_ONE:
+        if not isinstance(inner, dp.GaussianDpEvent):
+            return None
+        z, pair = float(inner.noise_multiplier), ReplacedGaussian
+        if z * _LARGEST >= 1.0:
+            return pair(rate, z), pair(rate, z)
+        seen = DiscretePair((0.0, 1.0 - rate, rate), (rate, 1.0 - rate, 0.0), exact=z == 0.0)
+        return seen, seen
+    removed, added = whole
+    if isinstance(added, Reversed):  # sampled before
+        return Sampled(removed, rate), Reversed(Sampled(added.pair, rate))
+    return Sampled(removed, rate), Reversed(Sampled(removed, rate))
+
+
+def _without_replacement(
+    leaf: dp.SampledWithoutReplacementDpEvent, relation: Relation
+) -> Pair | None:
+    size, batch, inner = leaf.source_dataset_size, leaf.sample_size, _one_release(leaf.event)
+    if relation is not Relation.REPLACE_ONE or not isinstance(inner, dp.GaussianDpEvent):
+        return None
+    if not (_is_count(size) and _is_count(batch) and 1 <= batch <= size):
+        return None
+    whole = _plain(inner, relation)
+    if whole is None or whole is NOTHING or batch == size:
+        return whole
+    return SampledWithoutReplacement(Sampled(whole, batch / size))
+
+
+def _one_release(event: dp.DpEvent) -> dp.DpEvent | None:
+    """A composition as one event: a single leaf, or Gaussian releases taken together.
+
+    Gaussian releases of distances ``mu_t`` show together what one of ``sqrt(sum mu_t^2)`` shows.
+    """
+    parts = list(leaves(event))
+    if len(parts) == 1 and parts[0][1] == 1:
+        return parts[0][0]
+    if not all(
+        isinstance(leaf, dp.GaussianDpEvent) and _is_noise(leaf.noise_multiplier)
+        for leaf, _ in parts
+    ):
+        return None
+    noises = [(float(leaf.noise_multiplier), count) for leaf, count in parts]
+    if any(z == 0.0 for z, _ in noises):
+        return dp.GaussianDpEvent(0.0)
+    distance = math.hypot(*(math.sqrt(count) / z for z, count in noises))
+    return dp.GaussianDpEvent(1.0 / distance if distance > 0.0 else math.inf)
+
+
+def _plain(leaf: dp.DpEvent, relation: Relation) -> Pair | None:
+    """The pair of a release that sees every record; the same in both orders."""
+    multiple = relation.multiple
+    match leaf:
+        case dp.NoOpDpEvent():
+            return NOTHING
+        case dp.NonPrivateDpEvent():
+            return _EVERYTHING
+        case dp.GaussianDpEvent(noise_multiplier=z) if _is_noise(z):
+            return _unless_extreme(GaussianPair, multiple, z)
+        case dp.SingleEpochTreeAggregationDpEvent(noise_multiplier=z, step_counts=steps) if (
+            _is_noise(z) and relation is not Relation.ADD_OR_REMOVE_ONE  # others would move
+        ):
+            nodes = _tree_nodes(steps)
+            return (
+                None
+                if nodes is None
+                else _unless_extreme(GaussianPair, multiple * math.sqrt(nodes), z)
+            )
+        case dp.LaplaceDpEvent(noise_multiplier=b) if _is_noise(b):
+            return _unless_extreme(LaplacePair, multiple, b)
+        case dp.dp_event.DiscreteLaplaceDpEvent(noise_parameter=a, sensitivity=s):
+            if not (_is_noise(a) and a > 1e-6 and _is_count(s) and multiple * s * a <= 700.0):
+                return None
+            return discrete_laplace(float(a), multiple * int(s)) if s else NOTHING
+        case dp.RandomizedResponseDpEvent(noise_parameter=p, num_buckets=k):
+            if not (_is_noise(p) and p <= 1.0 and _is_count(k) and k >= 2):
+                return None
+            return randomised_response(float(p), int(k))
+    return None
+
+
+def _unless_extreme(pair: Callable[[float], Pair], moved: float, noise: float) -> Pair:
+    mu = moved / noise if noise > 0.0 else math.inf
+    if mu == 0.0:
+        return NOTHING
+    if mu <= _LARGEST:
+        return pair(mu)
+    return DiscretePair((0.0, 1.0), (1.0, 0.0), exact=math.isinf(mu))
+
+
+def _tree_nodes(step_counts: object) -> int | None:
+    """Nodes that one record touches: those above its leaf, ``floor(log2 steps) + 1``.
+
+    It takes part in one of the trees.
+    """
+    trees = step_counts if isinstance(step_counts, list | tuple) else [step_counts]
+    counts = [int(steps) for steps in trees if isinstance(steps, Integral) and int(steps) >= 0]
+    if len(counts) < len(trees):
+        return None
+    return max((steps.bit_length() for steps in counts), default=0)
+
+
+def _is_noise(value: object) -> bool:
+    return isinstance(value, Real) and float(value) >= 0.0
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, Integral) and int(value) >= 0

@@ -1,0 +1,40 @@
+"""Probabilities that a standard normal variable falls between given points."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtr
+
+from privopt.privacy.pairs.pair import Array
+
+__all__ = ["normal_masses"]
+
+_U = 2.0**-53  # unit roundoff of float64
+
+
+def normal_masses(points: Array, error: Array | float) -> tuple[Array, Array]:
+    """Masses below, between and above increasing ``points``, and bounds of their errors.
+
+    Differences are taken in the nearer tail, ``t = Phi(-|z|)``. A tail is computed to a relative
+    ``16u (2 + z^2)`` (checked against 50 digits), and moves by a relative ``(1 + |z|) dz`` when
+    the point does by ``dz = error``; the factor 2 covers the second order.
+
+    Returns
+    -------
+    masses, errors : ndarray, shape (n + 1,)
+        Absolute errors.
+    """
+    tail = np.zeros(points.size + 2)
+    size = np.abs(points)
+    tail[1:-1] = ndtr(-size)
+    wrong = np.zeros_like(tail)
+    wrong[1:-1] = tail[1:-1] * (16 * _U * (2.0 + size * size) + 2.0 * (1.0 + size) * error)
+    right = np.empty(tail.size, dtype=bool)
+    right[0], right[1:-1], right[-1] = False, points > 0.0, True
+    left_end, right_end = tail[:-1], tail[1:]
+    masses = np.where(right[:-1], left_end - right_end, right_end - left_end)
+    across = right[1:] & ~right[:-1]
+    masses[across] = 1.0 - left_end[across] - right_end[across]
+    errors = wrong[:-1] + wrong[1:]
+    errors[across] += 2 * _U
+    return np.maximum(masses, 0.0), errors
