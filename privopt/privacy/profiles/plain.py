@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon
+from privopt.privacy.gaussian import gaussian_delta
 from privopt.privacy.interval import Interval
 from privopt.privacy.profiles.profile import inverse
 
@@ -62,10 +62,9 @@ class Gaussian:
 
     def epsilon(self, delta: float) -> Interval:
         """The inverse of ``delta``."""
-        return Interval(
-            gaussian_epsilon(delta, self.mu.lower).lower,
-            gaussian_epsilon(delta, self.mu.upper).upper,
-        )
+        if delta == 0.0:
+            return Interval(math.inf, math.inf)
+        return inverse(self.delta, delta)
 
 
 @dataclass(frozen=True)

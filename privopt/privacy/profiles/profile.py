@@ -6,10 +6,12 @@ import math
 from collections.abc import Callable
 from typing import Protocol
 
-from privopt.privacy.boundary import boundary
+from privopt.privacy.crossing import crossing
 from privopt.privacy.interval import Interval
 
 __all__ = ["Profile", "inverse"]
+
+_TINIEST = math.ulp(0.0)
 
 
 class Profile(Protocol):
@@ -41,19 +43,25 @@ def inverse(curve: Callable[[float], Interval], delta: float) -> Interval:
     evaluated; the upper one is infinite if ``delta`` is below all that can be certified.
     """
 
-    def enough(epsilon: float) -> bool:
-        return curve(epsilon).upper <= delta
+    target = math.log(delta) if delta > 0.0 else -math.inf
+
+    def gap(epsilon: float) -> float:
+        upper = curve(epsilon).upper
+        if upper <= delta:
+            return min(math.log(upper) - target, 0.0) if upper > 0.0 else -math.inf
+        return max(math.log(upper) - target, _TINIEST)
 
     def too_little(epsilon: float) -> bool:
         return curve(epsilon).lower >= delta
 
-    if enough(0.0):
+    if curve(0.0).upper <= delta:
         return Interval(0.0, 0.0)
-    largest = 1.0
-    while not enough(largest) and not math.isinf(largest):
-        largest *= 2.0
-    upper = boundary(enough, largest, 0.0)
-    if not too_little(0.0):
-        return Interval(0.0, upper)
-    smallest = upper if math.isfinite(upper) else math.ldexp(1.0, 1023)
-    return Interval(boundary(too_little, 0.0, smallest), upper)
+    outside, inside = 0.0, 1.0
+    while gap(inside) > 0.0 and not math.isinf(inside):
+        outside, inside = inside, 2.0 * inside
+    if math.isfinite(inside):
+        inside, outside = crossing(gap, inside, outside, relative=2.0**-50)
+    lower, step = outside, 2.0**-50
+    while not too_little(lower) and lower > 0.0:
+        lower, step = max(0.0, outside * (1.0 - step)), 2.0 * step
+    return Interval(lower, inside)

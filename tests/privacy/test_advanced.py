@@ -1,0 +1,211 @@
+"""Advanced composition in both forms: printed numbers, the optimum as judge, planted faults."""
+
+import math
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privopt.privacy import gaussian_delta, gaussian_epsilon, gaussian_trade_off, pure_event
+from privopt.privacy.accountants.advanced import Advanced, advanced_epsilon
+from privopt.privacy.accountants.basic import Basic
+from privopt.privacy.accountants.optimal import optimal_epsilon
+from privopt.spec import Relation
+
+ADD = Relation.ADD_OR_REMOVE_ONE
+EVERY_RELATION = pytest.mark.parametrize("relation", list(Relation))
+EVERY_FORM = pytest.mark.parametrize("form", ["kov", "drv"])
+
+
+def gaussian(z, k=1):
+    return dp.SelfComposedDpEvent(dp.GaussianDpEvent(z), k)
+
+
+# --- golden values --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("form", "epsilon"), [("drv", 6.308230950513), ("kov", 5.756105519336)])
+@EVERY_RELATION
+def test_golden_composition(form, epsilon, relation):
+    assert advanced_epsilon([(0.1, 100)], 1e-6, form) == pytest.approx(epsilon, rel=1e-12)
+    event = dp.SelfComposedDpEvent(pure_event(0.1), 100)
+    assert Advanced(form).epsilon(event, relation, 1e-6).upper == pytest.approx(epsilon, rel=1e-12)
+
+
+@pytest.mark.parametrize(("form", "epsilon"), [("drv", 8.220e-4), ("kov", 8.359e-4)])
+def test_golden_number_of_queries(form, epsilon):
+    """The largest single ``epsilon`` of 5e4 queries with total 1 and slack 1e-6."""
+    assert advanced_epsilon([(epsilon - 5e-8, 50_000)], 1e-6, form) <= 1.0
+    assert advanced_epsilon([(epsilon + 1e-7, 50_000)], 1e-6, form) > 1.0
+    assert epsilon * 50_000 == pytest.approx(41.0 if form == "drv" else 41.8, rel=5e-3)
+
+
+@pytest.mark.parametrize(("epsilon", "crossover"), [(0.1, 34.5), (0.6, 873.0)])
+def test_crossover_with_basic_composition(epsilon, crossover):
+    """``k > 2 ln(1/delta') / (2 - e^epsilon)^2``, and none from ``ln 2`` on."""
+    exact = -2.0 * math.log(1e-6) / (2.0 - math.exp(epsilon)) ** 2
+    assert exact == pytest.approx(crossover, rel=2e-3)
+    for k in (math.floor(exact), math.ceil(exact)):
+        assert (advanced_epsilon([(epsilon, k)], 1e-6, "drv") < k * epsilon) == (k > exact)
+    assert advanced_epsilon([(math.log(2.0), 10**9)], 1e-6, "drv") > 10**9 * math.log(2.0)
+
+
+# --- the optimum as judge -------------------------------------------------------------------------
+
+
+@given(st.floats(-4.0, 1.5), st.integers(1, 10**6), st.floats(-15.0, -1.0))
+def test_never_below_the_optimum_and_in_order(log10_epsilon, k, log10_slack):
+    epsilon, slack = 10.0**log10_epsilon, 10.0**log10_slack
+    optimum = optimal_epsilon(epsilon, 0.0, k, slack)
+    kov = advanced_epsilon([(epsilon, k)], slack, "kov")
+    drv = advanced_epsilon([(epsilon, k)], slack, "drv")
+    assert optimum.lower <= kov <= drv
+
+
+WRONG = {
+    "drift inside the root": lambda e, k, s: math.sqrt(
+        2 * k * math.log(1 / s) * e * e + k * e * math.expm1(e)
+    ),
+    "e to the epsilon plus one": lambda e, k, s: (
+        e * math.sqrt(2 * k * math.log(1 / s)) + k * e * math.expm1(e) / math.exp(e + 1)
+    ),
+    "no logarithm": lambda e, k, s: e * math.sqrt(2 * k / s**0) + k * e * math.tanh(e / 2),
+    "no drift": lambda e, k, s: e * math.sqrt(2 * k * math.log(1 / s)),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_the_optimum_catches_a_wrong_formula(fault):
+    grid = [(e, k, s) for e in (0.01, 0.1, 1.0) for k in (10, 1000, 10**5) for s in (1e-9, 1e-3)]
+    below = [WRONG[fault](*case) < optimal_epsilon(case[0], 0.0, *case[1:]).lower for case in grid]
+    assert any(below)
+
+
+@EVERY_FORM
+@pytest.mark.parametrize("k", [10, 300])
+def test_never_below_a_lower_bound_of_the_truth(form, k):
+    for event, single in (
+        (
+            dp.GaussianDpEvent(8.0),
+            pld.from_gaussian_mechanism(
+                8.0, pessimistic_estimate=False, value_discretization_interval=1e-3
+            ),
+        ),
+        (
+            dp.LaplaceDpEvent(20.0),
+            pld.from_laplace_mechanism(
+                20.0, pessimistic_estimate=False, value_discretization_interval=1e-3
+            ),
+        ),
+    ):
+        truth, composed = single.self_compose(k), dp.SelfComposedDpEvent(event, k)
+        for epsilon in (0.0, 1.0, 4.0):
+            upper = Advanced(form).delta(composed, ADD, float(epsilon)).upper
+            assert upper >= truth.get_delta_for_epsilon(float(epsilon)) * (1 - 1e-9) - 1e-12
+        for delta in (1e-9, 1e-5, 1e-2):
+            upper = Advanced(form).epsilon(composed, ADD, delta).upper
+            assert upper >= truth.get_epsilon_for_delta(delta) - 1e-9
+
+
+@EVERY_RELATION
+@EVERY_FORM
+def test_between_the_truth_and_basic_composition(relation, form):
+    for k in (2, 100, 10**6):
+        mu = 0.5 / math.sqrt(k)
+        event = gaussian(relation.multiple / mu, k)
+        for delta in (1e-10, 1e-5, 0.1):
+            lower, upper = Advanced(form).epsilon(event, relation, delta)
+            assert lower <= gaussian_epsilon(delta, 0.5).upper <= upper
+            assert upper <= Basic().epsilon(event, relation, delta).upper
+    assert upper < 0.1 * Basic().epsilon(event, relation, 1e-5).upper
+
+
+# --- heterogeneous --------------------------------------------------------------------------------
+
+
+def test_unequal_pure_releases_by_the_formula():
+    event = dp.ComposedDpEvent(
+        [dp.SelfComposedDpEvent(pure_event(e), k) for e, k in ((0.05, 400), (0.1, 50))]
+    )
+    squares, drift = 400 * 0.05**2 + 50 * 0.1**2, 400 * 0.05 * math.tanh(0.025)
+    drift += 50 * 0.1 * math.tanh(0.05)
+    expected = drift + math.sqrt(2 * math.log(1e5) * squares)
+    assert Advanced().epsilon(event, ADD, 1e-5).upper == pytest.approx(expected, rel=1e-12)
+
+
+def test_unequal_releases_hold_by_convolution():
+    """Randomised response of two kinds: the losses are multiples of 0.05, so this is exact."""
+    law = np.ones(1)
+    for cells, count in ((6, 30), (1, 100)):
+        truth = 1.0 / (1.0 + math.exp(-0.05 * cells))
+        single = np.zeros(2 * cells + 1)
+        single[0], single[-1] = 1.0 - truth, truth
+        for _ in range(count):
+            law = np.convolve(law, single)
+    losses = 0.05 * (np.arange(law.size) - law.size // 2)
+    for slack in (1e-8, 1e-3, 0.1):
+        epsilon = advanced_epsilon([(0.3, 30), (0.05, 100)], slack)
+        at, below = (law @ -np.expm1(np.minimum(x - losses, 0.0)) for x in (epsilon, epsilon / 2))
+        assert at <= slack < below
+
+
+# --- shape, edges, arguments ----------------------------------------------------------------------
+
+
+@EVERY_FORM
+def test_round_trip_and_monotony(form):
+    accountant = Advanced(form)
+    event = dp.ComposedDpEvent([gaussian(60.0, 500), dp.SelfComposedDpEvent(pure_event(0.01), 99)])
+    deltas = np.geomspace(1e-13, 0.5, 8)
+    uppers = np.array([accountant.epsilon(event, ADD, float(d)).upper for d in deltas])
+    assert np.all(np.diff(uppers) < 0.0)
+    for delta, epsilon in zip(deltas, uppers, strict=True):
+        back = accountant.delta(event, ADD, float(epsilon)).upper
+        assert back == pytest.approx(delta, rel=1e-8)
+        assert accountant.epsilon(event, ADD, back).upper <= epsilon * (1 + 1e-12)
+
+
+@EVERY_FORM
+def test_trade_off_is_below_the_truth(form):
+    alphas = np.linspace(0.0, 1.0, 51)
+    curve = Advanced(form).trade_off(gaussian(100.0, 400), ADD, alphas)
+    assert np.all(curve <= gaussian_trade_off(alphas, 0.2))
+    assert np.all(np.diff(curve) <= 0.0)
+    assert curve[1] > Basic().trade_off(gaussian(100.0, 400), ADD, alphas)[1]
+
+
+@EVERY_RELATION
+@EVERY_FORM
+def test_edges(relation, form):
+    accountant = Advanced(form)
+    assert tuple(accountant.epsilon(dp.NoOpDpEvent(), relation, 0.0)) == (0.0, 0.0)
+    assert tuple(accountant.epsilon(gaussian(0.0, 3), relation, 0.5)) == (math.inf, math.inf)
+    assert tuple(accountant.delta(gaussian(0.0, 3), relation, 0.5)) == (1.0, 1.0)
+    assert tuple(accountant.epsilon(gaussian(9.0, 3), relation, 0.0)) == (math.inf, math.inf)
+    loud = accountant.epsilon(gaussian(1e-4, 3), relation, 1e-5)
+    assert 1e6 < loud.lower <= loud.upper < math.inf
+    alone = gaussian_delta(1.0, relation.multiple / 2.0)
+    assert accountant.delta(gaussian(2.0), relation, 1.0).upper == pytest.approx(alone.upper)
+
+
+def test_forms_have_names_and_are_values():
+    assert Advanced("drv").name == "advanced composition (DRV)"
+    assert Advanced() == Advanced("kov")
+    assert len({Advanced(), Advanced("kov"), Advanced("drv")}) == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Advanced("dwork"), "form must be one of kov, drv, got 'dwork'"),
+        (lambda: advanced_epsilon([(0.1, 3)], 1e-6, "x"), "form must be one of kov, drv, got 'x'"),
+        (lambda: advanced_epsilon([(0.1, 3)], 0.0), r"slack must lie in \(0, 1\), got 0.0"),
+        (lambda: advanced_epsilon([(-0.1, 3)], 0.1), "epsilon must be non-negative and finite"),
+    ],
+)
+def test_bad_arguments_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
