@@ -394,7 +394,6 @@ UNSUPPORTED = [
     dp.ZCDpEvent(-1.0),
     dp.SelfComposedDpEvent(dp.GaussianDpEvent(1.0), 2.5),
     dp.SingleEpochTreeAggregationDpEvent(1.0, 2.5),
-    dp.SingleEpochTreeAggregationDpEvent(1.0, []),
     dp.PoissonSampledDpEvent(1.5, dp.GaussianDpEvent(1.0)),
     dp.PoissonSampledDpEvent(math.nan, dp.GaussianDpEvent(1.0)),
     dp.PoissonSampledDpEvent(0.5, dp.LaplaceDpEvent(1.0)),

@@ -16,7 +16,6 @@ Theorem 2.7 and Corollary 3.3); for trees, Kairouz, McMahan, Song, Thakkar, Thak
 from __future__ import annotations
 
 import math
-from numbers import Integral
 
 import dp_accounting as dp
 import numpy as np
@@ -25,6 +24,7 @@ import numpy.typing as npt
 from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_trade_off
 from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
+from privopt.privacy.parameters import is_noise, tree_nodes
 from privopt.spec import Relation
 
 __all__ = ["GaussianDP"]
@@ -91,12 +91,15 @@ def _releases(event: dp.DpEvent, relation: Relation) -> list[tuple[float, int]] 
     releases: list[tuple[float, int]] = []
     for leaf, count in leaves(event):
         match leaf:
-            case dp.GaussianDpEvent(noise_multiplier=z) if z >= 0.0:
+            case dp.GaussianDpEvent(noise_multiplier=z) if is_noise(z):
                 releases.append((float(z), count))
             case dp.SingleEpochTreeAggregationDpEvent(noise_multiplier=z, step_counts=steps) if (
-                z >= 0.0 and _are_steps(steps) and relation is not Relation.ADD_OR_REMOVE_ONE
+                is_noise(z) and relation is not Relation.ADD_OR_REMOVE_ONE
             ):
-                releases.append((float(z), count * _nodes(steps)))
+                nodes = tree_nodes(steps)
+                if nodes is None:
+                    return None
+                releases.append((float(z), count * nodes))
             case dp.PoissonSampledDpEvent(sampling_probability=rate, event=inner) if rate in _SURE:
                 inside = _releases(inner, relation)
                 if inside is None:
@@ -115,14 +118,3 @@ def _distance(z: float, count: int, multiple: int) -> float:
         return multiple / z * math.sqrt(count)
     except (ZeroDivisionError, OverflowError):  # no noise, or more releases than float64 can count
         return math.inf
-
-
-def _are_steps(steps: object) -> bool:
-    counts = steps if isinstance(steps, list | tuple) else [steps]
-    return all(isinstance(k, Integral) and not isinstance(k, bool) and int(k) >= 0 for k in counts)
-
-
-def _nodes(steps: int | list[int]) -> int:
-    """``floor(log2 T) + 1`` of the largest tree; zero if no tree has a step."""
-    counts = steps if isinstance(steps, list | tuple) else [steps]
-    return max((int(k).bit_length() for k in counts), default=0)

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
+from privopt.privacy.parameters import tree_nodes
 from privopt.privacy.renyi.conversion import envelope, zcdp_delta, zcdp_epsilon
-from privopt.privacy.renyi.curves import tree_nodes
 from privopt.spec import Relation
 
 __all__ = ["ZCDP"]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from numbers import Integral, Real
-from typing import TypeGuard
 
 import dp_accounting as dp
 from dp_accounting import dp_event
 
 from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
+from privopt.privacy.parameters import is_count, is_noise, tree_nodes
 from privopt.privacy.profiles.plain import (
     Gaussian,
     Laplace,
@@ -86,22 +85,22 @@ def _plain(leaf: dp.DpEvent, relation: Relation) -> Profile | None:
     multiple = relation.multiple
     match leaf:
         case dp.SingleEpochTreeAggregationDpEvent(noise_multiplier=z, step_counts=steps):
-            nodes = _nodes(steps)
-            if nodes is None or not _is_noise(z) or relation is Relation.ADD_OR_REMOVE_ONE:
+            nodes = tree_nodes(steps)
+            if nodes is None or not is_noise(z) or relation is Relation.ADD_OR_REMOVE_ONE:
                 return None
             return _gaussian(_quotient(multiple * math.sqrt(nodes), z)) if nodes else _NOTHING
-        case dp.LaplaceDpEvent(noise_multiplier=b) if _is_noise(b):
+        case dp.LaplaceDpEvent(noise_multiplier=b) if is_noise(b):
             loss = _quotient(multiple, b)
             return Laplace(loss) if 0.0 < loss.lower < math.inf else _extreme(loss)
         case dp_event.DiscreteLaplaceDpEvent(noise_parameter=a, sensitivity=s):
-            if not (_is_noise(a) and a > 0.0 and _is_count(s) and s < 2**48):
+            if not (is_noise(a) and a > 0.0 and is_count(s) and s < 2**48):
                 return None
             shift = multiple * int(s)
             if shift == 0 or a * shift > 1e300:
                 return _NOTHING if shift == 0 else (_EVERYTHING if math.isinf(a) else None)
             return LatticeLaplace(float(a), shift)
         case dp.RandomizedResponseDpEvent(noise_parameter=p, num_buckets=k):
-            if not (_is_noise(p) and p <= 1.0 and _is_count(k) and 2 <= k < 2**48):
+            if not (is_noise(p) and p <= 1.0 and is_count(k) and 2 <= k < 2**48):
                 return None
             return _randomised_response(float(p), int(k))
     return None
@@ -117,7 +116,7 @@ def _randomised_response(p: float, k: int) -> Profile:
 
 def _poisson(rate: object, event: dp.DpEvent, relation: Relation) -> Profile | None:
     whole = profile(event, relation)
-    if whole is None or not _is_noise(rate) or _has_tree(event):
+    if whole is None or not is_noise(rate) or _has_tree(event):
         return None
     if not (q := float(rate)) <= 1.0:
         return None
@@ -136,7 +135,7 @@ def _without_replacement(
 ) -> Profile | None:
     n, m = leaf.source_dataset_size, leaf.sample_size
     whole = profile(leaf.event, relation)
-    if relation is not Relation.REPLACE_ONE or not (_is_count(n) and _is_count(m)):
+    if relation is not Relation.REPLACE_ONE or not (is_count(n) and is_count(m)):
         return None
     if whole is None or isinstance(whole, Sampled | ReplacedGaussian) or _has_tree(leaf.event):
         return None
@@ -163,7 +162,7 @@ def _diluted(whole: Revealed, rate: Interval) -> Revealed:
 def _gaussian_distance(parts: Sequence[tuple[dp.DpEvent, int]], multiple: int) -> Interval | None:
     """``sqrt(sum_t (multiple / z_t)^2)`` if every release is Gaussian."""
     if not all(
-        isinstance(leaf, dp.GaussianDpEvent) and _is_noise(leaf.noise_multiplier)
+        isinstance(leaf, dp.GaussianDpEvent) and is_noise(leaf.noise_multiplier)
         for leaf, _ in parts
     ):
         return None
@@ -201,23 +200,6 @@ def _exactly(x: float) -> Interval:
     return Interval(x, x)
 
 
-def _nodes(step_counts: object) -> int | None:
-    """Nodes that one record touches in the tree that it takes part in."""
-    trees = step_counts if isinstance(step_counts, list | tuple) else [step_counts]
-    counts = [int(steps) for steps in trees if _is_count(steps)]
-    if len(counts) < len(trees):
-        return None
-    return max((steps.bit_length() for steps in counts), default=0)
-
-
 def _has_tree(event: dp.DpEvent) -> bool:
     """A sampled record has no public place in a tree."""
     return any(isinstance(leaf, dp.SingleEpochTreeAggregationDpEvent) for leaf, _ in leaves(event))
-
-
-def _is_noise(value: object) -> TypeGuard[float]:
-    return isinstance(value, Real) and not isinstance(value, bool) and float(value) >= 0.0
-
-
-def _is_count(value: object) -> TypeGuard[int]:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from numbers import Integral
 
 import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
 from privopt.privacy.leaves import leaves
+from privopt.privacy.parameters import is_count, is_noise, tree_nodes
 from privopt.privacy.renyi.orders import check_orders
 from privopt.privacy.renyi.pure import laplace, pure, randomised_response
 from privopt.privacy.renyi.repeat import best_of_many
@@ -19,7 +19,7 @@ from privopt.privacy.renyi.sampled import fixed_size_gaussian, poisson_gaussian
 from privopt.privacy.selection import Repetitions
 from privopt.spec import Relation
 
-__all__ = ["Curve", "gaussian_shift", "renyi_curve", "renyi_divergence", "tree_nodes"]
+__all__ = ["Curve", "gaussian_shift", "renyi_curve", "renyi_divergence"]
 
 Array = npt.NDArray[np.float64]
 Curve = Callable[[Array], Array]
@@ -96,7 +96,10 @@ def renyi_curve(event: dp.DpEvent, relation: Relation) -> Curve | None:
 def gaussian_shift(event: dp.DpEvent) -> float | None:
     """``sqrt(sum 1/z^2)`` of a composition of Gaussian releases, rounded up; None for any other."""
     parts = list(leaves(event))
-    if not all(isinstance(leaf, dp.GaussianDpEvent) and _at_least_0(leaf) for leaf, _ in parts):
+    if not all(
+        isinstance(leaf, dp.GaussianDpEvent) and is_noise(leaf.noise_multiplier)
+        for leaf, _ in parts
+    ):
         return None
     shifts = (math.sqrt(_count(k)) * _inverse(leaf.noise_multiplier) for leaf, k in parts)
     return math.hypot(*shifts) * _UP
@@ -105,28 +108,31 @@ def gaussian_shift(event: dp.DpEvent) -> float | None:
 def _leaf_curve(leaf: dp.DpEvent, relation: Relation) -> Curve | None:
     multiple = float(relation.multiple)
     match leaf:
-        case dp.GaussianDpEvent(noise_multiplier=z) if _at_least_0(leaf):
+        case dp.GaussianDpEvent(noise_multiplier=z) if is_noise(leaf.noise_multiplier):
             return partial(_gaussian, multiple * _inverse(z), 1)
         case dp.SingleEpochTreeAggregationDpEvent(noise_multiplier=z, step_counts=steps):
             nodes = tree_nodes(steps)
-            if nodes is None or not _at_least_0(leaf) or relation is Relation.ADD_OR_REMOVE_ONE:
+            if (
+                nodes is None
+                or not is_noise(leaf.noise_multiplier)
+                or relation is Relation.ADD_OR_REMOVE_ONE
+            ):
                 return None
             return partial(_gaussian, multiple * _inverse(z), nodes)
-        case dp.LaplaceDpEvent(noise_multiplier=b) if _at_least_0(leaf):
+        case dp.LaplaceDpEvent(noise_multiplier=b) if is_noise(leaf.noise_multiplier):
             return partial(laplace, multiple * _inverse(b))
         case dp.RandomizedResponseDpEvent(noise_parameter=p, num_buckets=k):
-            if 0.0 <= p <= 1.0 and isinstance(k, Integral) and int(k) >= 2:
+            if 0.0 <= p <= 1.0 and is_count(k) and k >= 2:
                 return partial(randomised_response, float(p), int(k))
         case dp.dp_event.DiscreteLaplaceDpEvent(noise_parameter=a, sensitivity=bound):
-            if 0.0 <= a < math.inf and isinstance(bound, Integral) and int(bound) >= 0:
+            if 0.0 <= a < math.inf and is_count(bound):
                 return partial(pure, float(a) * int(bound) * multiple * _UP)
         case dp.ZCDpEvent(rho=rho, xi=xi) if rho >= 0.0 and xi >= 0.0:
             return partial(_concentrated, float(rho), float(xi))
         case dp.PoissonSampledDpEvent(sampling_probability=q, event=inner) if 0.0 <= q <= 1.0:
             return _sampled(float(q), inner, replace=relation is Relation.REPLACE_ONE)
         case dp.SampledWithoutReplacementDpEvent(source_dataset_size=n, sample_size=m, event=inner):
-            sizes = isinstance(n, Integral) and isinstance(m, Integral)
-            if sizes and 0 <= int(m) <= int(n) > 0 and relation is Relation.REPLACE_ONE:
+            if is_count(n) and is_count(m) and m <= n > 0 and relation is Relation.REPLACE_ONE:
                 rate = math.nextafter(int(m) / int(n), 1.0) if m else 0.0
                 return _sampled(rate, inner, replace=None)
         case dp.dp_event.RepeatAndSelectDpEvent(event=inner, mean=mean, shape=shape):
@@ -158,19 +164,6 @@ def _gaussian(shift: float, nodes: int, orders: Array) -> Array:
 
 def _concentrated(rho: float, xi: float, orders: Array) -> Array:
     return (xi + rho * orders) * _UP
-
-
-def tree_nodes(steps: object) -> int | None:
-    """How many nodes of a tree hold one leaf: ``floor(log2 T) + 1``, the most of several trees."""
-    several = list(steps) if isinstance(steps, (list, tuple)) else [steps]
-    counts = [int(t) for t in several if isinstance(t, Integral) and int(t) >= 0]
-    if not counts or len(counts) < len(several):
-        return None
-    return max(t.bit_length() for t in counts)
-
-
-def _at_least_0(leaf: dp.DpEvent) -> bool:
-    return bool(leaf.noise_multiplier >= 0.0)
 
 
 def _inverse(x: float) -> float:
