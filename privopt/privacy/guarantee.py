@@ -24,7 +24,6 @@ _NEIGHBOURING_RELATION = {
     Relation.ZERO_OUT: dp.NeighboringRelation.REPLACE_SPECIAL,
 }
 
-
 _NARROW = 2e-3  # relative; accountants that come later would add nothing
 
 
@@ -34,8 +33,9 @@ class Guarantee:
 
     Every answer is the largest lower and the smallest upper bound that the accountants in
     ``TIGHT`` prove, asked in turn until the two are within a relative 2e-3; the others in
-    ``ACCOUNTANTS`` are asked about what none of these supports. Where nobody supports the event the answer is the whole range, ``[0, inf]`` for epsilon and ``[0, 1]`` for
-    delta: what is not understood is never called private. Reading changes nothing.
+    ``ACCOUNTANTS`` are asked about what none of these supports. Where nobody supports the event
+    the answer is the whole range, ``[0, inf]`` for epsilon and ``[0, 1]`` for delta: what is not
+    understood is never called private. Reading changes nothing.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Accountants: what proves or estimates something about an event, one file each.
 
 ``ACCOUNTANTS`` prove; those in ``TIGHT``, the first of them, leave nothing for the others to
-improve. ``ESTIMATORS`` prove nothing and answer in a type of their own. To add one, write a class with the methods of
-``Accountant`` or ``Estimator`` in its own file and list an instance here.
+improve. ``ESTIMATORS`` prove nothing and answer in a type of their own. To add one, write a class
+with the methods of ``Accountant`` or ``Estimator`` in its own file and list an instance here.
 """
 
 from __future__ import annotations
