@@ -29,15 +29,10 @@ from privopt.privacy.accounting import (
     trade_off,
 )
 from privopt.privacy.adapter import DpAccountant
-from privopt.privacy.approximation import ApproximateCurve, Approximation
-from privopt.privacy.calibration import (
-    calibrate,
-    gaussian_noise_multiplier,
-    most_repetitions,
-    pure_event,
-    pure_noise_multiplier,
-)
-from privopt.privacy.filters import (
+from privopt.privacy.adaptive import (
+    PrivacyFilter,
+    RenyiOdometer,
+    ZCDPOdometer,
     approximate_filter,
     best_order,
     gaussian_filter,
@@ -45,6 +40,14 @@ from privopt.privacy.filters import (
     pure_filter,
     renyi_filter,
     zcdp_filter,
+)
+from privopt.privacy.approximation import ApproximateCurve, Approximation
+from privopt.privacy.calibration import (
+    calibrate,
+    gaussian_noise_multiplier,
+    most_repetitions,
+    pure_event,
+    pure_noise_multiplier,
 )
 from privopt.privacy.gaussian import (
     gaussian_delta,
@@ -54,8 +57,6 @@ from privopt.privacy.gaussian import (
 )
 from privopt.privacy.guarantee import Guarantee
 from privopt.privacy.interval import Interval
-from privopt.privacy.odometers import RenyiOdometer, ZCDPOdometer
-from privopt.privacy.privacy_filter import PrivacyFilter
 from privopt.privacy.rounding import round_down, round_up
 from privopt.privacy.selection import (
     Repetitions,

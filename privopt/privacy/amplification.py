@@ -1,38 +1,24 @@
-"""What sampling, groups and changes of relation make of a pair ``(epsilon, delta)``.
+"""What sampling makes of a pair ``(epsilon, delta)``, rounded up.
 
-Statements about single pairs, all rounded up. Where a release is composed many times, its whole
-profile (``privopt.privacy.profiles``) or a dominating pair loses less.
+Where a release is composed many times, its whole profile (``privopt.privacy.profiles``) or a
+dominating pair loses less.
 
-Sources: Balle, Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018
-(arXiv:1807.01647), for sampling; Dwork and Roth, "The algorithmic foundations of differential
-privacy", 2014, Theorem 2.2, and Vadhan, "The complexity of differential privacy", 2017, Lemma
-2.2, for groups; McSherry, "Privacy integrated queries", SIGMOD 2009, for disjoint parts.
+Source: Balle, Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018
+(arXiv:1807.01647).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from numbers import Integral
-from typing import TypeVar
 
-from privopt.privacy.arguments import check_delta, check_epsilon, check_mu, real
+from privopt.privacy.arguments import check_delta, check_epsilon, member, real
+from privopt.privacy.neighbours import group
 from privopt.spec import Relation
 
-__all__ = [
-    "Sampler",
-    "Subsampled",
-    "group",
-    "group_gaussian",
-    "parallel",
-    "subsample",
-    "triangle",
-    "under_relation",
-]
+__all__ = ["Sampler", "Subsampled", "subsample"]
 
-_Name = TypeVar("_Name", bound=StrEnum)
 _ROUNDING = 2.0**-50  # relative; eight units of 2^-53, more than any formula below takes
 
 
@@ -111,8 +97,8 @@ def subsample(
     rate = real("rate", rate)
     if not 0.0 <= rate <= 1.0:
         raise ValueError(f"rate must lie in [0, 1], got {rate!r}")
-    sampler = _member("sampler", Sampler, sampler)
-    relation = _member("relation", Relation, relation)
+    sampler = member("sampler", Sampler, sampler)
+    relation = member("relation", Relation, relation)
     if sampler is Sampler.SHUFFLED:
         return _shuffled(epsilon, delta, relation)
     if rate == 0.0:
@@ -134,184 +120,6 @@ def subsample(
             f"no theorem amplifies {sampler.value} sampling under {relation.value}",
         )
     return Subsampled(_diluted(epsilon, rate), _up(rate * delta), True, reason)
-
-
-def group(epsilon: float, delta: float, k: int) -> tuple[float, float]:
-    """``(k epsilon, delta (e^{k epsilon} - 1) / (e^epsilon - 1))``: data sets ``k`` steps apart.
-
-    Formal guarantee
-    ----------------
-    If a release is ``(epsilon, delta)``-DP under a relation, outputs on data sets that ``k``
-    steps of it connect are this close.
-
-    Raises
-    ------
-    ValueError
-        If ``epsilon`` or ``delta`` is out of range, or ``k`` not a non-negative integer.
-    """
-    epsilon, delta, k = check_epsilon(epsilon), check_delta(delta), _steps(k)
-    if k <= 1:
-        return (epsilon, delta) if k else (0.0, 0.0)
-    log_sum = math.log(k)  # of the sum of e^{i epsilon}, i < k
-    if epsilon > 0.0:
-        log_sum = (k - 1) * epsilon + math.log(math.expm1(-k * epsilon) / math.expm1(-epsilon))
-    if delta == 0.0:
-        return _up(k * epsilon), 0.0
-    exponent = math.log(delta) + log_sum
-    exponent += _ROUNDING * (abs(math.log(delta)) + k * epsilon + abs(log_sum) + 1.0)
-    return _up(k * epsilon), min(1.0, _up(math.exp(min(exponent, 1.0))))
-
-
-def group_gaussian(mu: float, k: int) -> float:
-    """``k mu``: a ``mu``-GDP release on data sets ``k`` steps apart, exactly.
-
-    Source: Dong, Roth and Su, "Gaussian differential privacy", JRSS-B 2022 (arXiv:1905.02383).
-
-    Raises
-    ------
-    ValueError
-        If ``mu`` is NaN or negative, or ``k`` not a non-negative integer.
-    """
-    mu, k = check_mu(mu), _steps(k)
-    return mu if k == 1 else _up(k * mu) if k else 0.0
-
-
-def triangle(
-    first: Callable[[float], float], second: Callable[[float], float], epsilon: float
-) -> float:
-    """``min over a + b = epsilon of first(a) + e^a second(b)``: two steps of different kinds.
-
-    With ``first`` and ``second`` the profile under ``add_or_remove_one`` this is a profile
-    under ``replace_one``: a record is removed, and another added. Every split is valid, so the
-    search for the best one (65 points, then golden section) need not be exact.
-
-    Parameters
-    ----------
-    first, second : callable
-        Upper bounds of ``delta`` at any ``epsilon >= 0``, of the step from ``D`` to ``D'`` and
-        of that from ``D'`` to ``D''``.
-    epsilon : float
-        At which the two steps together are asked for.
-
-    Formal guarantee
-    ----------------
-    ``H(M(D), M(D''))`` of order ``e^epsilon`` is at most the number returned, by
-    ``(P - e^{a + b} R) = (P - e^a Q) + e^a (Q - e^b R)``.
-
-    Raises
-    ------
-    ValueError
-        If ``epsilon`` is outside ``[0, inf)``.
-    """
-    epsilon = check_epsilon(epsilon)
-
-    def bound(a: float) -> float:
-        a = min(max(a, 0.0), epsilon)
-        here, there = real("first", first(a)), real("second", second(_down(epsilon - a)))
-        if there == 0.0:
-            return here
-        size = math.log(there)
-        exponent = a + size + 4 * _ROUNDING * (a + abs(size) + 1.0)
-        return _up(here + _up(math.exp(min(exponent, 1.0))))  # above one says nothing
-
-    grid = [epsilon * i / 64 for i in range(65)]
-    best = min(grid, key=bound)
-    step = epsilon / 64
-    left, right = best - step, best + step
-    ratio = 0.5 * (math.sqrt(5.0) - 1.0)
-    smallest = bound(best)
-    for _ in range(40):
-        low, high = right - ratio * (right - left), left + ratio * (right - left)
-        at_low, at_high = bound(low), bound(high)
-        smallest = min(smallest, at_low, at_high)
-        left, right = (left, high) if at_low <= at_high else (low, right)
-    return min(1.0, smallest)
-
-
-def under_relation(
-    epsilon: float,
-    delta: float,
-    source: Relation | str,
-    target: Relation | str,
-    *,
-    null_is_a_record: bool = False,
-    null_is_absence: bool = False,
-) -> tuple[float, float]:
-    """A guarantee under one relation, said under another.
-
-    Replacing is removing and adding, or going through the null record: two steps. Zeroing out
-    is a replacement if the null record is a legitimate one, and a removal if a null record is
-    as good as none. Nothing follows from ``replace_one`` about data sets of other sizes.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Guarantee under ``source``.
-    source, target : Relation or str
-        From which relation to which.
-    null_is_a_record : bool
-        The null record of ``zero_out`` is in the domain of records.
-    null_is_absence : bool
-        The release does not tell a null record from none at all (so it cannot depend on ``n``).
-
-    Formal guarantee
-    ----------------
-    A release that is ``(epsilon, delta)``-DP under ``source`` and of which the two assertions
-    are true is DP with the pair returned under ``target``.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range, or the target does not follow from the source.
-    """
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
-    source = _member("source", Relation, source)
-    target = _member("target", Relation, target)
-    add, zero, replace = Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT, Relation.REPLACE_ONE
-    steps = {(add, replace): 2, (zero, replace): 2}
-    if null_is_a_record:
-        steps |= {(replace, zero): 1, (add, zero): 2}
-    if null_is_absence:
-        steps |= {(add, zero): 1, (zero, add): 1}
-    if source is not target and (source, target) not in steps:
-        raise ValueError(
-            f"target must follow from {source.value}, got {target.value} with "
-            f"null_is_a_record={null_is_a_record} and null_is_absence={null_is_absence}"
-        )
-    return group(epsilon, delta, steps.get((source, target), 1))
-
-
-def parallel(
-    parts: Iterable[tuple[float, float]], *, relation: Relation | str, fixed_places: bool
-) -> tuple[float, float]:
-    """Releases from disjoint parts of the data: the largest ``epsilon``, the largest ``delta``.
-
-    Parameters
-    ----------
-    parts : iterable of (epsilon, delta)
-        Guarantees of the releases, each from its own part, under ``relation``; but under
-        ``add_or_remove_one`` if ``relation`` is ``replace_one`` and places are not fixed.
-    relation : Relation or str
-        The relation of the result.
-    fixed_places : bool
-        Whether the part of a record is public and independent of its value, such as a split by
-        index. If not, a replaced record may leave one part and enter another: two steps, in one
-        part or in two.
-
-    Formal guarantee
-    ----------------
-    All releases together are DP with the pair returned, under ``relation``. (Of two steps in
-    different parts, basic composition gives ``(e_i + e_j, d_i + d_j)``, which is covered.)
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range, or the relation unknown.
-    """
-    replaced = _member("relation", Relation, relation) is Relation.REPLACE_ONE
-    steps = 2 if replaced and not fixed_places else 1
-    each = [group(epsilon, delta, steps) for epsilon, delta in parts]
-    return max((e for e, _ in each), default=0.0), max((d for _, d in each), default=0.0)
 
 
 def _shuffled(epsilon: float, delta: float, relation: Relation) -> Subsampled:
@@ -345,23 +153,5 @@ def _diluted(epsilon: float, rate: float) -> float:
     return min(epsilon, _up(value * (1.0 + _ROUNDING)))
 
 
-def _member(name: str, names: type[_Name], value: str) -> _Name:
-    try:
-        return names(value)
-    except ValueError:
-        known = ", ".join(member.value for member in names)
-        raise ValueError(f"{name} must be one of {known}, got {value!r}") from None
-
-
-def _steps(k: object) -> int:
-    if isinstance(k, bool) or not isinstance(k, Integral) or int(k) < 0:
-        raise ValueError(f"k must be a non-negative integer, got {k!r}")
-    return int(k)
-
-
 def _up(x: float) -> float:
     return math.nextafter(x, math.inf) if x else 0.0
-
-
-def _down(x: float) -> float:
-    return max(0.0, math.nextafter(x, -math.inf))

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
+from enum import StrEnum
+from numbers import Integral, Real
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["check_alpha", "check_delta", "check_epsilon", "check_mu", "real"]
+__all__ = [
+    "check_alpha",
+    "check_count",
+    "check_delta",
+    "check_epsilon",
+    "check_mu",
+    "member",
+    "real",
+]
+
+_Names = TypeVar("_Names", bound=StrEnum)
 
 
 def real(name: str, value: object) -> float:
@@ -48,3 +60,19 @@ def check_alpha(alpha: npt.ArrayLike) -> npt.NDArray[np.float64]:
     if not np.all((values >= 0.0) & (values <= 1.0)):
         raise ValueError(f"alpha must lie in [0, 1], got {alpha!r}")
     return values
+
+
+def check_count(name: str, value: object) -> int:
+    """A number of times."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 0:
+        raise ValueError(f"{name} must be a non-negative integer, got {value!r}")
+    return int(value)
+
+
+def member(name: str, names: type[_Names], value: str) -> _Names:
+    """The member of an enumeration that ``value`` is or names."""
+    try:
+        return names(value)
+    except ValueError:
+        known = ", ".join(each.value for each in names)
+        raise ValueError(f"{name} must be one of {known}, got {value!r}") from None

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Integral
 
 import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
 from privopt.privacy.accountants import ACCOUNTANTS, TIGHT, Accountant
-from privopt.privacy.arguments import check_alpha, check_delta, check_epsilon
+from privopt.privacy.arguments import check_alpha, check_count, check_delta, check_epsilon, member
 from privopt.privacy.interval import Interval
 from privopt.spec import Relation
 
@@ -67,14 +66,9 @@ class Guarantee:
     def __post_init__(self) -> None:
         if not isinstance(self.event, dp.DpEvent):
             raise ValueError(f"event must be a dp_accounting.DpEvent, got {self.event!r}")
-        try:
-            relation = Relation(self.relation)
-        except ValueError:
-            names = ", ".join(member.value for member in Relation)
-            raise ValueError(f"relation must be one of {names}, got {self.relation!r}") from None
         if isinstance(self.assumptions, str):
             raise ValueError(f"assumptions must be a tuple of strings, got {self.assumptions!r}")
-        object.__setattr__(self, "relation", relation)
+        object.__setattr__(self, "relation", member("relation", Relation, self.relation))
         object.__setattr__(self, "assumptions", tuple(dict.fromkeys(self.assumptions)))
 
     @property
@@ -148,11 +142,8 @@ class Guarantee:
         ValueError
             If ``k`` is not a non-negative integer.
         """
-        if isinstance(k, bool) or not isinstance(k, Integral) or k < 0:
-            raise ValueError(f"k must be a non-negative integer, got {k!r}")
-        return Guarantee(
-            dp.SelfComposedDpEvent(self.event, int(k)), self.relation, self.assumptions
-        )
+        k = check_count("k", k)
+        return Guarantee(dp.SelfComposedDpEvent(self.event, k), self.relation, self.assumptions)
 
     def _accountants(self) -> Iterator[Accountant]:
         event, relation = self.event, self.relation

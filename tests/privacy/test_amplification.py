@@ -9,16 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privopt.privacy.amplification import (
-    Sampler,
+from privopt.privacy.amplification import Sampler, subsample
+from privopt.privacy.gaussian import gaussian_delta
+from privopt.privacy.neighbours import (
     group,
     group_gaussian,
     parallel,
-    subsample,
     triangle,
     under_relation,
 )
-from privopt.privacy.gaussian import gaussian_delta
 from privopt.spec import Relation
 
 ADD, ZERO, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT, Relation.REPLACE_ONE

@@ -17,9 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
-from privopt.privacy.calibration import gaussian_noise_multiplier
-from privopt.privacy.costs import gaussian_cost, pure_cost, zcdp_cost
-from privopt.privacy.filters import (
+from privopt.privacy.adaptive.costs import gaussian_cost, pure_cost, zcdp_cost
+from privopt.privacy.adaptive.filters import (
     approximate_filter,
     best_order,
     gaussian_filter,
@@ -28,6 +27,7 @@ from privopt.privacy.filters import (
     renyi_filter,
     zcdp_filter,
 )
+from privopt.privacy.calibration import gaussian_noise_multiplier
 from privopt.privacy.gaussian import gaussian_delta, gaussian_trade_off
 from privopt.privacy.guarantee import Guarantee
 from privopt.spec import Budget, Relation

@@ -14,11 +14,18 @@ from numbers import Integral
 
 import dp_accounting as dp
 
+from privopt.privacy.adaptive.costs import (
+    Cost,
+    Divergence,
+    Release,
+    gaussian_cost,
+    pure_cost,
+    zcdp_cost,
+)
+from privopt.privacy.adaptive.privacy_filter import UNITS, PrivacyFilter
 from privopt.privacy.arguments import check_delta, real
 from privopt.privacy.boundary import boundary
 from privopt.privacy.calibration import gaussian_noise_multiplier, pure_event
-from privopt.privacy.costs import Cost, Divergence, Release, gaussian_cost, pure_cost, zcdp_cost
-from privopt.privacy.privacy_filter import UNITS, PrivacyFilter
 from privopt.spec import Budget, Relation
 
 __all__ = [

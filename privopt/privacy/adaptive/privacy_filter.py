@@ -44,7 +44,7 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.costs import Cost, Release
+from privopt.privacy.adaptive.costs import Cost, Release
 from privopt.privacy.guarantee import Guarantee
 from privopt.spec import Budget, Relation
 

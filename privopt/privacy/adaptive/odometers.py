@@ -38,14 +38,13 @@ import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral
 
 import dp_accounting as dp
 from scipy.special import log_ndtr
 
-from privopt.privacy.arguments import check_delta, real
+from privopt.privacy.adaptive.costs import Divergence, Release, round_up_cost, zcdp_cost
+from privopt.privacy.arguments import check_count, check_delta, member, real
 from privopt.privacy.boundary import boundary
-from privopt.privacy.costs import Divergence, Release, round_up_cost, zcdp_cost
 from privopt.spec import Relation
 
 __all__ = ["RenyiOdometer", "ZCDPOdometer"]
@@ -98,7 +97,7 @@ class RenyiOdometer:
         if not orders or len(set(orders)) < len(orders) or min(orders) <= 1.0:
             raise ValueError(f"orders must be distinct numbers above 1, got {self.orders!r}")
         object.__setattr__(self, "delta", _check_delta(self.delta))
-        object.__setattr__(self, "relation", _check_relation(self.relation))
+        object.__setattr__(self, "relation", member("relation", Relation, self.relation))
         object.__setattr__(self, "orders", orders)
         object.__setattr__(self, "spent", self.spent or (0.0,) * len(orders))
 
@@ -110,7 +109,7 @@ class RenyiOdometer:
         ValueError
             If ``count`` is not a non-negative integer, or the divergence negative or NaN.
         """
-        if _check_count(count) == 0:
+        if check_count("count", count) == 0:
             return self
         costs = [self._cost(event, alpha) for alpha in self.orders]
         pairs = zip(self.spent, costs, strict=True)
@@ -189,7 +188,7 @@ class ZCDPOdometer:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", _check_delta(self.delta))
-        object.__setattr__(self, "relation", _check_relation(self.relation))
+        object.__setattr__(self, "relation", member("relation", Relation, self.relation))
         if not 0.0 < real("planned", self.planned) < math.inf:
             raise ValueError(f"planned must be positive and finite, got {self.planned!r}")
 
@@ -201,7 +200,7 @@ class ZCDPOdometer:
         ValueError
             If ``count`` is not a non-negative integer, or no zCDP bound is known here.
         """
-        if _check_count(count) == 0:
+        if check_count("count", count) == 0:
             return self
         cost = zcdp_cost(release, self.relation)
         if cost is None:
@@ -245,17 +244,3 @@ def _check_delta(delta: float) -> float:
     if check_delta(delta) == 0.0:
         raise ValueError(f"delta must lie in (0, 1), got {delta!r}")
     return float(delta)
-
-
-def _check_relation(relation: Relation) -> Relation:
-    try:
-        return Relation(relation)
-    except ValueError:
-        names = ", ".join(member.value for member in Relation)
-        raise ValueError(f"relation must be one of {names}, got {relation!r}") from None
-
-
-def _check_count(count: int) -> int:
-    if isinstance(count, bool) or not isinstance(count, Integral) or count < 0:
-        raise ValueError(f"count must be a non-negative integer, got {count!r}")
-    return int(count)
