@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from privopt.privacy import trade_offs
+from privopt.privacy import neighbours, trade_offs
 from privopt.privacy.accountants import (
     ACCOUNTANTS,
     CLT,
@@ -41,6 +41,7 @@ from privopt.privacy.adaptive import (
     renyi_filter,
     zcdp_filter,
 )
+from privopt.privacy.amplification import Sampler, Subsampled, subsample
 from privopt.privacy.approximation import ApproximateCurve, Approximation
 from privopt.privacy.calibration import (
     calibrate,
@@ -57,6 +58,7 @@ from privopt.privacy.gaussian import (
 )
 from privopt.privacy.guarantee import Guarantee
 from privopt.privacy.interval import Interval
+from privopt.privacy.renyi import renyi_divergence
 from privopt.privacy.rounding import round_down, round_up
 from privopt.privacy.selection import (
     Repetitions,
@@ -90,6 +92,8 @@ __all__ = [
     "Renyi",
     "RenyiOdometer",
     "Repetitions",
+    "Sampler",
+    "Subsampled",
     "UnsupportedEventError",
     "ZCDPOdometer",
     "approximate_filter",
@@ -104,16 +108,19 @@ __all__ = [
     "gaussian_noise_multiplier",
     "gaussian_trade_off",
     "most_repetitions",
+    "neighbours",
     "noise_that_fits",
     "pure_event",
     "pure_filter",
     "pure_noise_multiplier",
+    "renyi_divergence",
     "renyi_filter",
     "round_down",
     "round_up",
     "select_best",
     "selection_delta",
     "selection_epsilon",
+    "subsample",
     "supports",
     "trade_off",
     "trade_offs",
