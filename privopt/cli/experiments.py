@@ -1,0 +1,141 @@
+"""The commands about experiments: list, run, report."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from privopt.cli.console import make_console, make_table, plain_errors
+
+__all__ = ["list_", "report", "run"]
+
+EXPERIMENTS = Path("experiments")
+_DEVICES = "--xla_force_host_platform_device_count"
+
+
+class Profile(StrEnum):
+    """How much of an experiment is run."""
+
+    QUICK = "quick"
+    FULL = "full"
+
+
+Results = Annotated[
+    Path, typer.Option(help="Folder of records, figures and report; made if absent.")
+]
+
+
+def list_() -> None:
+    """List algorithms, families of problems, and the experiments in ./experiments.
+
+    Example: **privopt list**
+    """
+    from privopt import lab
+
+    console = make_console()
+    table = make_table("Algorithms", "name", "summary")
+    for name, summary in lab.algorithms().items():
+        table.add_row(name, escape(summary))
+    console.print(table)
+    table = make_table("Families", "name", "summary", "data")
+    for name, (summary, missing) in lab.families().items():
+        state = "[green]there[/green]" if missing is None else f"[red]{escape(missing)}[/red]"
+        table.add_row(name, escape(summary), state)
+    console.print(table)
+    table = make_table(f"Experiments in ./{EXPERIMENTS}", "name", "title")
+    for path in lab.discover(EXPERIMENTS):
+        try:
+            title = escape(lab.load(path).title)
+        except ValueError as error:
+            title = f"[red]{escape(str(error))}[/red]"
+        table.add_row(path.stem, title)
+    console.print(table if table.row_count else f"No experiments in ./{EXPERIMENTS}")
+
+
+def run(
+    context: typer.Context,
+    experiments: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names in ./experiments, or paths; default all of ./experiments."),
+    ] = None,
+    profile: Annotated[Profile, typer.Option(help="Size of the sweep.")] = Profile.QUICK,
+    seed: Annotated[
+        int, typer.Option(help="Root of all randomness: the same seed gives the same table.")
+    ] = 0,
+    results: Results = Path("results"),
+    report: Annotated[bool, typer.Option(help="Write figures and report at the end.")] = True,
+    devices: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Host devices to spread replicates over; default one a core, or XLA_FLAGS.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Run experiments, judge them against the theorems, and write the report.
+
+    Finished cells are kept as they come: an interrupted run continues where it stopped and ends
+    with the same table. Exit status: 0 if every verdict holds, 1 if one is refuted or undecided,
+    2 for bad input, 130 if interrupted.
+
+    Example: **privopt run dp_gd --profile full --seed 1**
+    """
+    _set_host_devices(devices)
+    from privopt import lab
+
+    console = make_console()
+    with plain_errors(context, ValueError, OSError, lab.ResultsError):
+        chosen = lab.choose(experiments or (), EXPERIMENTS)
+        sweep = partial(lab.sweep, profile=profile.value, seed=seed, results=results)
+        with lab.Display(console) as display:
+            swept = [sweep(each, progress=display) for each in chosen]
+        console.print(
+            f"{sum(part.cells for part in swept)} cells, {sum(part.reused for part in swept)} of "
+            f"them from earlier runs: {sum(part.run_seconds for part in swept):.1f} s running, "
+            f"{sum(part.compile_seconds for part in swept):.1f} s compiling"
+        )
+        verdicts = [
+            verdict for part in swept for verdict in lab.verdicts(lab.read_table(part.table))
+        ]
+        console.print(lab.verdict_table(verdicts))
+        if report:
+            console.print(f"Report: {lab.write_report(results)}", soft_wrap=True)
+    raise typer.Exit(int(any(verdict.outcome != "holds" for verdict in verdicts)))
+
+
+def report(context: typer.Context, results: Results = Path("results")) -> None:
+    """Write figures and report again, from the recorded tables alone.
+
+    Example: **privopt report --results results**
+    """
+    from privopt import lab
+
+    with plain_errors(context, ValueError, OSError, lab.ResultsError):
+        path = lab.write_report(lab.existing_results(results))
+        make_console().print(f"Report: {path}", soft_wrap=True)
+
+
+def _set_host_devices(devices: int | None) -> None:
+    """One XLA host device a core, unless the user says otherwise. Must come before JAX."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    if "jax" in sys.modules or (devices is None and _DEVICES in flags):
+        return
+    count = devices or _cores()
+    kept = re.sub(rf"{_DEVICES}=\S*", "", flags)
+    os.environ["XLA_FLAGS"] = f"{kept} {_DEVICES}={count}".strip()
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
