@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from privopt.privacy.accountants import ACCOUNTANTS, ESTIMATORS, Accountant, Estimator
 from privopt.privacy.approximation import ApproximateCurve, Approximation
-from privopt.privacy.arguments import check_alpha, check_delta, check_epsilon
+from privopt.privacy.arguments import check_alpha, check_epsilon, check_target_delta, member
 from privopt.privacy.guarantee import Guarantee
 from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
@@ -34,7 +34,7 @@ def supports(
     ValueError
         If the relation, the event or the accountant's name is none.
     """
-    guarantee = Guarantee(event, Relation(relation))
+    guarantee = Guarantee(event, member("relation", Relation, relation))
     return _named(accountant).supports(guarantee.event, guarantee.relation)
 
 
@@ -68,7 +68,7 @@ def epsilon(
     event : dp_accounting.DpEvent
         What was released; noise multipliers are over the bound of one record's contribution.
     delta : float
-        In ``[0, 1)``.
+        In ``[0, 1)``; zero, or not below 1e-300, where float64 has no probabilities left.
     relation : Relation or str
         When two data sets are neighbours.
     accountant : Accountant, Estimator or str, optional
@@ -88,7 +88,7 @@ def epsilon(
     ValueError
         For any other argument out of its range.
     """
-    delta = check_delta(delta)
+    delta = check_target_delta(delta)
     chosen, guarantee = _asked(event, relation, accountant)
     if chosen is None:
         return guarantee.epsilon(delta)
@@ -152,7 +152,7 @@ def _asked(
     event: dp.DpEvent, relation: Relation | str, accountant: Accountant | Estimator | str | None
 ) -> tuple[Accountant | Estimator | None, Guarantee]:
     """The accountant meant, and the event with its relation, both checked."""
-    guarantee = Guarantee(event, Relation(relation))
+    guarantee = Guarantee(event, member("relation", Relation, relation))
     if accountant is None:
         return None, guarantee
     chosen = _named(accountant)
@@ -168,6 +168,8 @@ def _asked(
 def _named(accountant: Accountant | Estimator | str) -> Accountant | Estimator:
     """The one with this name, or the only one whose name starts with it; accents and case aside."""
     if not isinstance(accountant, str):
+        if isinstance(accountant, type) or not hasattr(accountant, "supports"):
+            raise ValueError(f"accountant must be an instance or a name, got {accountant!r}")
         return accountant
     known: dict[str, Accountant | Estimator] = {each.name: each for each in ACCOUNTANTS}
     known.update((each.name, each) for each in ESTIMATORS)

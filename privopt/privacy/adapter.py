@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import dp_accounting as dp
 
-from privopt.privacy.accountants import Accountant, Fourier
-from privopt.privacy.arguments import check_delta, check_epsilon
+from privopt.privacy.accountants import Accountant, Fourier, NonPrivate
+from privopt.privacy.arguments import check_epsilon, check_target_delta, real
 from privopt.privacy.leaves import leaves
 from privopt.spec import Relation
 
@@ -18,12 +19,15 @@ _RELATIONS = {
     dp.NeighboringRelation.ADD_OR_REMOVE_ONE: Relation.ADD_OR_REMOVE_ONE,
     dp.NeighboringRelation.REPLACE_SPECIAL: Relation.ZERO_OUT,
 }
+_LARGEST = 1e300  # stands for an infinite epsilon: delta decreases
 
 
 class DpAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
     """``dp_accounting.PrivacyAccountant`` on top of one of ``ACCOUNTANTS``.
 
-    ``get_epsilon`` and ``get_delta`` are the certified *upper* ends.
+    ``get_epsilon`` and ``get_delta`` are the certified *upper* ends. As that interface demands,
+    non-private events are supported by every accountant, and the end points ``delta = 1`` and
+    ``epsilon = inf`` have answers.
 
     Parameters
     ----------
@@ -36,33 +40,80 @@ class DpAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
     --------
     >>> accountant = DpAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
     >>> accountant.compose(dp.GaussianDpEvent(2.0), 10).get_epsilon(1e-6)  # doctest: +SKIP
+
+    Raises
+    ------
+    ValueError
+        If ``neighboring_relation`` is none.
     """
 
     def __init__(
         self, neighboring_relation: dp.NeighboringRelation, accountant: Accountant | None = None
     ) -> None:
+        if neighboring_relation not in _RELATIONS:
+            raise ValueError(
+                "neighboring_relation must be a dp_accounting.NeighboringRelation, "
+                f"got {neighboring_relation!r}"
+            )
         super().__init__(neighboring_relation)
         self._accountant = Fourier() if accountant is None else accountant
         self._relation = _RELATIONS[neighboring_relation]
 
     def _maybe_compose(self, event: dp.DpEvent, count: int, do_compose: bool) -> Any:
-        if do_compose or self._accountant.supports(event, self._relation):
+        if do_compose or self._supports(event):
             return None  # the ledger, which the base class keeps, is all the state there is
         parts = (leaf for leaf, _ in leaves(event))
         return self.CompositionErrorDetails(
-            invalid_event=next(
-                (leaf for leaf in parts if not self._accountant.supports(leaf, self._relation)),
-                event,
-            ),
+            invalid_event=next((leaf for leaf in parts if not self._supports(leaf)), event),
             error_message=f"{self._accountant.name}: not supported under {self._relation.value}",
         )
 
     def get_epsilon(self, target_delta: float) -> float:
-        """The smallest epsilon proved at ``target_delta``."""
-        delta = check_delta(target_delta)
-        return self._accountant.epsilon(self.ledger, self._relation, delta).upper
+        """The smallest epsilon proved at ``target_delta`` in ``[0, 1]``.
+
+        Raises
+        ------
+        UnsupportedEventError
+            If the accountant understands each event that was composed, but not all together.
+        """
+        ledger = self._ledger_understood()
+        if ledger is None:
+            return math.inf
+        if target_delta == 1.0:
+            return 0.0
+        delta = check_target_delta(target_delta)
+        return self._accountant.epsilon(ledger, self._relation, delta).upper
 
     def get_delta(self, target_epsilon: float) -> float:
-        """The smallest delta proved at ``target_epsilon``."""
-        epsilon = check_epsilon(target_epsilon)
-        return self._accountant.delta(self.ledger, self._relation, epsilon).upper
+        """The smallest delta proved at ``target_epsilon`` in ``[0, inf]``.
+
+        Raises
+        ------
+        UnsupportedEventError
+            If the accountant understands each event that was composed, but not all together.
+        """
+        ledger = self._ledger_understood()
+        if ledger is None:
+            return 1.0
+        epsilon = check_epsilon(min(real("epsilon", target_epsilon), _LARGEST))
+        return self._accountant.delta(ledger, self._relation, epsilon).upper
+
+    def _supports(self, event: dp.DpEvent) -> bool:
+        """Whether the accountant understands what is left without the non-private releases."""
+        rest = [
+            dp.SelfComposedDpEvent(leaf, count)
+            for leaf, count in leaves(event)
+            if not isinstance(leaf, dp.NonPrivateDpEvent)
+        ]
+        return self._accountant.supports(dp.ComposedDpEvent(rest), self._relation)
+
+    def _ledger_understood(self) -> dp.DpEvent | None:
+        """What was composed; ``None`` if one release was non-private, which spoils all."""
+        ledger = self.ledger
+        if NonPrivate().supports(ledger, self._relation):
+            return None
+        if not self._accountant.supports(ledger, self._relation):
+            raise dp.UnsupportedEventError(
+                f"{self._accountant.name} does not support {ledger!r} under {self._relation.value}"
+            )
+        return ledger

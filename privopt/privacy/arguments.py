@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from enum import StrEnum
 from numbers import Integral, Real
 from typing import TypeVar
@@ -16,18 +17,25 @@ __all__ = [
     "check_delta",
     "check_epsilon",
     "check_mu",
+    "check_target_delta",
     "member",
     "real",
 ]
+
+_SMALLEST = 1e-300
 
 _Names = TypeVar("_Names", bound=StrEnum)
 
 
 def real(name: str, value: object) -> float:
     """``value`` as a float; ValueError unless it is a real number, and not NaN."""
-    if isinstance(value, bool) or not isinstance(value, Real) or math.isnan(value):
+    number = math.nan
+    if isinstance(value, Real) and not isinstance(value, bool):
+        with suppress(OverflowError):  # of integers, which know no infinity
+            number = float(value)
+    if math.isnan(number):
         raise ValueError(f"{name} must be a real number, got {value!r}")
-    return float(value)
+    return number
 
 
 def check_epsilon(epsilon: object) -> float:
@@ -46,6 +54,17 @@ def check_delta(delta: object) -> float:
     return value
 
 
+def check_target_delta(delta: object) -> float:
+    """A delta at which a composition is asked for its epsilon: zero, or in ``[1e-300, 1)``."""
+    value = check_delta(delta)
+    if 0.0 < value < _SMALLEST:
+        raise ValueError(
+            f"delta must be 0 or at least {_SMALLEST}, below which float64 cannot resolve a "
+            f"probability, got {delta!r}"
+        )
+    return value
+
+
 def check_mu(mu: object) -> float:
     """A Gaussian distance in ``[0, inf]``."""
     value = real("mu", mu)
@@ -56,7 +75,10 @@ def check_mu(mu: object) -> float:
 
 def check_alpha(alpha: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Type-I errors in ``[0, 1]``, as a float64 array of any shape."""
-    values = np.asarray(alpha, dtype=np.float64)
+    try:
+        values = np.asarray(alpha, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"alpha must be real numbers, got {alpha!r}") from None
     if not np.all((values >= 0.0) & (values <= 1.0)):
         raise ValueError(f"alpha must lie in [0, 1], got {alpha!r}")
     return values

@@ -13,7 +13,7 @@ from numbers import Integral
 import dp_accounting as dp
 
 from privopt.privacy.accountants import ACCOUNTANTS, Accountant, Fourier, GaussianDP, NonPrivate
-from privopt.privacy.arguments import real
+from privopt.privacy.arguments import check_target_delta, real
 from privopt.privacy.crossing import crossing
 from privopt.privacy.gaussian import gaussian_mu
 from privopt.privacy.guarantee import Guarantee
@@ -78,9 +78,11 @@ def calibrate(
             f"{budget.relation.value}, got {make_event(1.0)!r}"
         )
 
+    delta = check_target_delta(budget.delta)
+
     def excess(noise: float) -> float:
         """``ln(epsilon / budget.epsilon)``; not positive where the budget is met."""
-        spent = prover.epsilon(make_event(noise), budget.relation, budget.delta).upper
+        spent = prover.epsilon(make_event(noise), budget.relation, delta).upper
         return math.log(spent / budget.epsilon) if spent > 0.0 else -math.inf
 
     if prover.supports(make_event(0.0), budget.relation) and excess(0.0) <= 0.0:

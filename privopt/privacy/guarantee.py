@@ -10,8 +10,14 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.accountants import ACCOUNTANTS, TIGHT, Accountant
-from privopt.privacy.arguments import check_alpha, check_count, check_delta, check_epsilon, member
+from privopt.privacy.accountants import ACCOUNTANTS, TIGHT, Accountant, GaussianDP, NonPrivate
+from privopt.privacy.arguments import (
+    check_alpha,
+    check_count,
+    check_epsilon,
+    check_target_delta,
+    member,
+)
 from privopt.privacy.interval import Interval
 from privopt.spec import Relation
 
@@ -31,10 +37,10 @@ class Guarantee:
     """The privacy of everything released, in the event language of dp-accounting.
 
     Every answer is the largest lower and the smallest upper bound that the accountants in
-    ``TIGHT`` prove, asked in turn until the two are within a relative 2e-3; the others in
-    ``ACCOUNTANTS`` are asked about what none of these supports. Where nobody supports the event
-    the answer is the whole range, ``[0, inf]`` for epsilon and ``[0, 1]`` for delta: what is not
-    understood is never called private. Reading changes nothing.
+    ``TIGHT`` prove, asked in turn until the two are within a relative 2e-3, or an exact one has
+    answered; the others in ``ACCOUNTANTS`` are asked about what none of these supports. Where
+    nobody supports the event the answer is the whole range, ``[0, inf]`` for epsilon and
+    ``[0, 1]`` for delta: what is not understood is never called private. Reading changes nothing.
 
     Parameters
     ----------
@@ -82,9 +88,9 @@ class Guarantee:
         Raises
         ------
         ValueError
-            If ``delta`` is outside ``[0, 1)``.
+            If ``delta`` is outside ``[0, 1)``, or positive and below 1e-300.
         """
-        delta = check_delta(delta)
+        delta = check_target_delta(delta)
         proofs = (each.epsilon(self.event, self.relation, delta) for each in self._accountants())
         return _best(proofs, math.inf)
 
@@ -103,8 +109,8 @@ class Guarantee:
     def trade_off(self, alpha: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """A lower bound of the type-II error of any test of neighbours with type-I error ``alpha``.
 
-        That of the first accountant to support the event, the tight ones being first. Returns an
-        array of the shape of ``alpha``; zero where nothing is proved.
+        The largest that an accountant proves, point by point. Returns an array of the shape of
+        ``alpha``; zero where nothing is proved.
 
         Raises
         ------
@@ -112,9 +118,11 @@ class Guarantee:
             If an ``alpha`` is outside ``[0, 1]``.
         """
         alphas = check_alpha(alpha)
+        curve = np.zeros_like(alphas)
         for each in self._accountants():
-            return each.trade_off(self.event, self.relation, alphas)
-        return np.zeros_like(alphas)
+            proved = each.trade_off(self.event, self.relation, alphas)
+            curve = np.asarray(np.maximum(curve, proved))
+        return curve
 
     def then(self, other: Guarantee) -> Guarantee:
         """Both releases from the same data, the second perhaps chosen in the light of the first.
@@ -146,9 +154,13 @@ class Guarantee:
         return Guarantee(dp.SelfComposedDpEvent(self.event, k), self.relation, self.assumptions)
 
     def _accountants(self) -> Iterator[Accountant]:
+        """Whom to ask, in turn; nobody after one that is exact."""
         event, relation = self.event, self.relation
         tight = [each for each in TIGHT if each.supports(event, relation)]
-        return iter(tight or [each for each in ACCOUNTANTS if each.supports(event, relation)])
+        for each in tight or [each for each in ACCOUNTANTS if each.supports(event, relation)]:
+            yield each
+            if isinstance(each, NonPrivate | GaussianDP):
+                return
 
 
 def _best(proofs: Iterator[Interval], worst: float) -> Interval:

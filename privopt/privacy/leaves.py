@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Integral
 
 import dp_accounting as dp
+
+from privopt.privacy.parameters import is_count
 
 __all__ = ["leaves"]
 
@@ -23,14 +24,10 @@ def leaves(event: dp.DpEvent) -> Iterator[tuple[dp.DpEvent, int]]:
         match event:
             case dp.NoOpDpEvent():
                 pass
-            case dp.ComposedDpEvent(events=events):
+            case dp.ComposedDpEvent(events=list() | tuple() as events):
                 stack.extend((part, multiplicity) for part in reversed(events))
-            case dp.SelfComposedDpEvent(event=part, count=count) if _is_count(count):
+            case dp.SelfComposedDpEvent(event=part, count=count) if is_count(count):
                 if count > 0:
                     stack.append((part, multiplicity * int(count)))
             case _:
                 yield event, multiplicity
-
-
-def _is_count(count: object) -> bool:
-    return isinstance(count, Integral) and int(count) >= 0

@@ -21,13 +21,16 @@ from privopt.privacy import (
     gaussian_epsilon,
     pure_event,
 )
+from privopt.privacy.accountants import TIGHT
 from privopt.spec import Relation
 
 EVERY_RELATION = pytest.mark.parametrize("relation", Relation)
 UNKNOWN = [
     dp.UnsupportedDpEvent(),
     dp.DpEvent(),
-    dp.PoissonSampledDpEvent(0.5, dp.GaussianDpEvent(1.0)),
+    dp.SampledWithReplacementDpEvent(100, 10, dp.GaussianDpEvent(1.0)),
+    dp.PoissonSampledDpEvent(1.5, dp.GaussianDpEvent(1.0)),
+    dp.PoissonSampledDpEvent(0.5, dp.SingleEpochTreeAggregationDpEvent(1.0, 4)),
     dp.GaussianDpEvent(-1.0),
     dp.GaussianDpEvent(math.nan),
     dp.LaplaceDpEvent(math.nan),
@@ -184,7 +187,28 @@ def test_pure_edges():
     assert ends(everything.epsilon(0.9)) == (math.inf, math.inf)
     nothing = Guarantee(dp.RandomizedResponseDpEvent(1.0, 3), "replace_one")
     assert ends(nothing.delta(0.0)) == (0.0, 0.0)
-    assert laplace(1.0).times(10**7).epsilon(1e-300).upper == pytest.approx(1e7)
+
+
+def test_ten_million_laplace_releases_at_a_delta_of_1e_minus_300():
+    """Between the saddle-point value and the best Rényi order, both from the exact moments.
+
+    ``E e^(lambda L) = [e^lambda + e^(-1 - lambda) + e^(-1/2) sinh(lambda + 1/2) / (lambda + 1/2)]
+    / 2`` under the one hypothesis.
+    """
+    log_delta = -300.0 * math.log(10.0)
+
+    def log_moment(t):
+        atoms = math.expm1(t) + math.expm1(-1.0 - t)
+        return math.log1p((atoms + math.exp(-0.5) * math.sinh(t + 0.5) / (t + 0.5)) / 2.0)
+
+    def converted(t):
+        return (1e7 * log_moment(t) - log_delta + t * math.log(t) - (1 + t) * math.log1p(t)) / t
+
+    best = min(converted(t) for t in np.linspace(0.014, 0.015, 2001).tolist())
+    assert best == pytest.approx(3773938.5148, rel=1e-9)
+    lower, upper = laplace(1.0).times(10**7).epsilon(1e-300)
+    assert best <= upper <= best * (1 + 1e-8)
+    assert lower <= 3773630.790422 <= upper  # saddle point, mpmath; the truth to 1e-6
 
 
 # --- every guarantee -----------------------------------------------------------------------------
@@ -231,7 +255,7 @@ def test_trade_off_and_delta_are_dual(guarantee):
     for epsilon in (0.0, 0.5, 2.0):
         from_curve = np.max(1.0 - curve - math.exp(epsilon) * alphas)
         delta = guarantee.delta(epsilon).upper
-        assert delta - 1e-3 <= from_curve <= delta + 1e-13
+        assert delta - 1e-3 <= from_curve <= 1.01 * delta + 1e-11
 
 
 def test_nothing_released_costs_nothing():
@@ -258,8 +282,7 @@ def test_one_non_private_release_spoils_all():
 def test_what_is_not_understood_is_never_called_private(event, relation):
     alone = Guarantee(event, relation)
     buried = gaussian(1.0, relation).then(alone.times(3)).times(2)
-    mixed = gaussian(1.0, relation).then(laplace(1.0, relation))
-    for guarantee in (alone, buried, mixed):
+    for guarantee in (alone, buried):
         assert not any(each.supports(guarantee.event, relation) for each in ACCOUNTANTS)
         assert ends(guarantee.epsilon(0.5)) == (0.0, math.inf)
         assert ends(guarantee.delta(50.0)) == (0.0, 1.0)
@@ -349,10 +372,10 @@ def test_the_best_proof_counts(monkeypatch):
             return 0.01 * (1.0 - alphas)
 
     exact = gaussian(1.0).epsilon(1e-5), gaussian(1.0).delta(1.0), gaussian(1.0).trade_off(0.5)
-    monkeypatch.setattr("privopt.privacy.guarantee.ACCOUNTANTS", (Loose(), *ACCOUNTANTS, Loose()))
+    monkeypatch.setattr("privopt.privacy.guarantee.TIGHT", (Loose(), *TIGHT, Loose()))
     both = gaussian(1.0).epsilon(1e-5), gaussian(1.0).delta(1.0), gaussian(1.0).trade_off(0.5)
     assert both == exact
-    assert ends(gaussian(1.0).then(laplace(1.0)).epsilon(0.0)) == (0.0, 5.0)
+    assert ends(Guarantee(dp.UnsupportedDpEvent(), "zero_out").epsilon(0.0)) == (0.0, 5.0)
     with pytest.raises(ValueError, match="lower must lie in"):  # proofs that contradict
         gaussian(1.0).epsilon(1e-9)
 
