@@ -12,6 +12,9 @@ from nbclient import NotebookClient
 FOLDER = Path(__file__).parents[1] / "notebooks"
 SMALL = {
     "00_quickstart.ipynb": "n, dim, replicates = 200, 4, 8\nepsilons = [0.5, 2.0]",
+    "accounting.ipynb": (
+        "noise, rate, steps, delta = 1.1, 0.01, 100, 1e-5\npoints, largest = 3, 4"
+    ),
 }
 
 
