@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from privopt import cli, lab
 from privopt.cli import console, experiments, steps
-from privopt.privacy import ACCOUNTANTS, ESTIMATORS, Fourier, amplification
+from privopt.privacy import ACCOUNTANTS, ESTIMATORS, Fourier, Interval, Sampler
 from privopt.problems.datasets import VARIABLE
 from privopt.spec import Relation
 
@@ -179,7 +179,7 @@ def test_no_steps_and_no_record_in_a_batch_cost_nothing():
 
 
 def test_samplers_are_those_of_the_theorems():
-    assert {each.value for each in steps.Sampler} == {each.value for each in amplification.Sampler}
+    assert {each.value for each in steps.Sampler} == {each.value for each in Sampler}
 
 
 def test_batches_of_fixed_size_are_amplified_where_a_record_is_replaced():
@@ -276,6 +276,14 @@ def test_a_bad_question_is_refused(arguments, words):
     assert "Traceback" not in printed
     if "privopt: " in printed:
         assert printed.count("\n") == 1
+
+
+def test_proofs_that_contradict_each_other_are_no_fault_of_the_user(monkeypatch):
+    monkeypatch.setattr(Fourier, "epsilon", lambda *_: Interval(99.0, 100.0))
+    arguments = ["epsilon", "--noise", "1", "--delta", "1e-6", "--relation", "zero_out"]
+    result = CliRunner().invoke(cli.app, arguments)
+    assert isinstance(result.exception, ArithmeticError)
+    assert "proofs contradict each other" in str(result.exception)
 
 
 # --- noise ----------------------------------------------------------------------------------------

@@ -56,6 +56,11 @@ class Answers:
         lower = max((proof.lower for _, proof in self.proved), default=0.0)
         worst = math.inf if self.question.wanted == "epsilon" else 1.0
         upper = min((proof.upper for _, proof in self.proved), default=worst)
+        if lower > upper:
+            raise ArithmeticError(
+                f"proofs contradict each other, a defect of privopt: {self.question} is at least "
+                f"{lower!r} and at most {upper!r}: {self.proved!r}"
+            )
         return Interval(0.0 if self.reason else lower, upper)
 
     def table(self) -> Table:

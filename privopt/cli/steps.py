@@ -20,7 +20,7 @@ _SMALLEST_DELTA = 1e-300
 
 
 class Sampler(StrEnum):
-    """How the batch of a step is drawn; ``privopt.privacy.amplification`` has the theorems."""
+    """How the batch of a step is drawn; ``privopt.privacy.subsample`` has the theorems."""
 
     POISSON = "poisson"
     WITHOUT_REPLACEMENT = "without_replacement"
@@ -84,7 +84,7 @@ class Steps:
     def _fixed(self, noise: float, relation: Relation) -> tuple[DpEvent, str]:
         import dp_accounting as dp
 
-        from privopt.privacy.amplification import subsample
+        from privopt.privacy import subsample
 
         assert self.fixed is not None
         size, records = self.fixed
@@ -100,7 +100,7 @@ class Steps:
     def _shuffled(self, noise: float, relation: Relation) -> tuple[DpEvent, str]:
         import dp_accounting as dp
 
-        from privopt.privacy.amplification import subsample
+        from privopt.privacy import subsample
 
         assert self.rate is not None
         batches = math.floor(1 / self.rate)  # the fewest an epoch can have: leftovers are dropped
