@@ -1,23 +1,46 @@
-"""The README's example runs as printed."""
+"""The README's examples run as printed."""
 
 import re
 from pathlib import Path
 
+from privopt import privacy
+
 ROOT = Path(__file__).parents[1]
 
 
-def test_the_example_runs():
+def run_example(number):
+    """The names that an example defines: the reader's own copy and paste."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    examples = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert len(examples) == 2
     names: dict = {}
-    exec(compile(example, "README.md", "exec"), names)  # the reader's own copy and paste
+    exec(compile(examples[number], "README.md", "exec"), names)
+    return names
+
+
+def test_the_example_runs():
+    names = run_example(0)
     spent = names["plan"].guarantee.epsilon(1e-6)
     assert 0.999 < spent.lower <= spent.upper <= 1.0
     assert names["many"].released.shape == (3, 100, 20)
 
 
+def test_the_accounting_example_runs():
+    names = run_example(1)
+    assert 2.3806 < names["certified"].lower <= names["certified"].upper < 2.3825
+    spent = privacy.epsilon(names["dp_sgd"](names["noise"]), 1e-5, relation="add_or_remove_one")
+    assert 1.99 < spent.lower <= 2.0
+
+
+def test_every_accountant_is_in_the_table():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    kinds = {type(each) for each in (*privacy.ACCOUNTANTS, *privacy.ESTIMATORS)}
+    missing = [kind.__name__ for kind in kinds if f"`{kind.__name__}`" not in text]
+    assert missing == ["NonPrivate"]
+
+
 def test_every_link_leads_somewhere():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    links = re.findall(r"\]\(([^)#]+)\)", text)
+    links = re.findall(r"\]\((?!https:)([^)#]+)\)", text)
     assert len(links) >= 5
     assert [link for link in links if not (ROOT / link).exists()] == []
