@@ -95,9 +95,9 @@ def run(
     console = make_console()
     with plain_errors(context, ValueError, OSError, lab.ResultsError):
         chosen = lab.choose(experiments or (), EXPERIMENTS)
-        sweep = partial(lab.sweep, profile=profile.value, seed=seed, results=results)
+        conduct = partial(lab.conduct, profile=profile.value, seed=seed, results=results)
         with lab.Display(console) as display:
-            swept = [sweep(each, progress=display) for each in chosen]
+            swept = [conduct(each, progress=display) for each in chosen]
         console.print(
             f"{sum(part.cells for part in swept)} cells, {sum(part.reused for part in swept)} of "
             f"them from earlier runs: {sum(part.run_seconds for part in swept):.1f} s running, "

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from privopt.algorithms import ALGORITHMS
 from privopt.lab.experiment import Experiment
+from privopt.lab.study import Study
 from privopt.problems import FAMILIES, family
 
 __all__ = ["algorithms", "choose", "discover", "families", "load"]
 
 
-def load(path: Path | str) -> Experiment:
+def load(path: Path | str) -> Experiment | Study:
     """The ``experiment`` that a Python file declares.
 
     Raises
@@ -31,8 +32,10 @@ def load(path: Path | str) -> Experiment:
         found = runpy.run_path(str(path)).get("experiment")
     except Exception as error:
         raise ValueError(f"{_place(path, error)}: {type(error).__name__}: {error}") from error
-    if not isinstance(found, Experiment):
-        raise ValueError(f"{path} must declare `experiment = Experiment(...)`, got {found!r}")
+    if not isinstance(found, Experiment | Study):
+        raise ValueError(
+            f"{path} must declare `experiment = Experiment(...)` or Study(...), got {found!r}"
+        )
     if found.name != path.stem:
         raise ValueError(f"name must be the file's, {path.stem!r}, got {found.name!r} in {path}")
     return found
@@ -45,7 +48,7 @@ def discover(folder: Path | str) -> tuple[Path, ...]:
     )
 
 
-def choose(names: Sequence[str], folder: Path | str) -> list[Experiment]:
+def choose(names: Sequence[str], folder: Path | str) -> list[Experiment | Study]:
     """The experiments of that name in ``folder``, or at that path; all of ``folder`` for none.
 
     Raises

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -22,8 +22,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from privopt.lab.sweep import Event, Finished, Note, Started
-from privopt.lab.verdict import Verdict
+from privopt.lab.resume import Event, Finished, Note, Started
+from privopt.lab.verdict_outcome import Finding, Verdict
 
 __all__ = ["Display", "verdict_table"]
 
@@ -128,24 +128,50 @@ class Display:
         self._console.print(f"{experiment}: {text}", markup=False, highlight=False, soft_wrap=True)
 
 
-def verdict_table(verdicts: Sequence[Verdict]) -> Table:
-    """One row a verdict."""
+def verdict_table(verdicts: Sequence[Verdict | Finding]) -> Group:
+    """One row a verdict, those on theorems first."""
+    claims = [each for each in verdicts if isinstance(each, Finding)]
+    theorems = [each for each in verdicts if not isinstance(each, Finding)]
+    tables = (_theorem_table(theorems), _claim_table(claims))
+    return Group(*(table for table in tables if table.row_count))
+
+
+def _claim_table(findings: Sequence[Finding]) -> Table:
+    columns = ("study", "claim", "outcome", "holds in rows", "claimed", "detail")
+    table = Table(*columns, title="Claims", title_justify="left")
+    for finding in findings:
+        table.add_row(
+            finding.experiment,
+            escape(finding.claim),
+            _outcome(finding.outcome),
+            f"{finding.held} of {finding.rows}",
+            str(finding.target),
+            escape(finding.detail),
+        )
+    return table
+
+
+def _theorem_table(verdicts: Sequence[Verdict]) -> Table:
     columns = ("experiment", "algorithm", "family", "check", "outcome", "measured", "interval")
     table = Table(*columns, "theorem", "detail", title="Verdicts", title_justify="left")
     for column in table.columns:
         column.overflow = "fold"
     for verdict in verdicts:
-        colour = _COLOURS[verdict.outcome]
         table.add_row(
             *(verdict.experiment, verdict.algorithm, verdict.family),
             verdict.check if verdict.axis is None else f"{verdict.check} in {verdict.axis}",
-            f"[{colour}]{verdict.outcome}[/{colour}]",
+            _outcome(verdict.outcome),
             _number(verdict.estimate),
             f"{_number(verdict.lower)} to {_number(verdict.upper)}",
             f"{verdict.target:g}" if verdict.check == "slope" else f"<= {verdict.target:g}",
             escape(verdict.detail),
         )
     return table
+
+
+def _outcome(outcome: str) -> str:
+    colour = _COLOURS[outcome]
+    return f"[{colour}]{outcome}[/{colour}]"
 
 
 def _number(value: float) -> str:

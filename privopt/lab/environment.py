@@ -16,7 +16,7 @@ _PACKAGES = ("privopt", "jax", "jaxlib", "numpy", "scipy", "dp-accounting")
 
 # What lists, reads or shows results does not make them.
 _READERS = (
-    "cli.py",
+    "cli",
     *("lab/catalogue", "lab/console", "lab/figure", "lab/measured", "lab/report", "lab/verdict"),
 )
 

@@ -20,7 +20,7 @@ from privopt.privacy import gaussian_delta
 from privopt.problems import FAMILIES
 from privopt.spec import Budget, Relation
 
-__all__ = ["PROFILES", "Axis", "Experiment", "Setting", "member"]
+__all__ = ["PROFILES", "Axis", "Experiment", "Setting", "check_name", "member"]
 
 AXES = ("n", "dim", "epsilon")
 CHECKS = ("bound", "slope")
@@ -136,10 +136,7 @@ class Experiment:
     checks: tuple[str, ...] = CHECKS
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[a-z0-9][a-z0-9_]*", self.name):
-            raise ValueError(
-                f"name must be of small letters, digits and underscores, got {self.name!r}"
-            )
+        check_name("name", self.name)
         if (self.delta is None) == (self.epsilon_over_mu is None):
             raise ValueError(
                 "exactly one of delta and epsilon_over_mu must be given, got "
@@ -206,6 +203,12 @@ def member(what: str, name: object, known: tuple[str, ...]) -> None:
     """Refuse a name that is not known, with those that are."""
     if name not in known:
         raise ValueError(f"{what} must be one of {', '.join(known)}, got {name!r}")
+
+
+def check_name(what: str, name: str) -> None:
+    """Refuse what cannot name a file everywhere."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_]*", name):
+        raise ValueError(f"{what} must be of small letters, digits and underscores, got {name!r}")
 
 
 def _sequence(name: str, values: object) -> tuple[object, ...]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
-from privopt.lab.verdict import Verdict
+from privopt.lab.verdict_outcome import Verdict
 
-__all__ = ["SYMBOLS", "estimate", "number", "signed"]
+__all__ = ["SYMBOLS", "estimate", "number", "power", "signed"]
 
 SYMBOLS = {"n": "n", "dim": "d", "epsilon": "ε"}
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def number(value: float) -> str:
@@ -40,3 +42,8 @@ def estimate(verdict: Verdict, digits: int | None = None) -> tuple[str, str]:
         signed(each, digits) for each in (verdict.estimate, verdict.lower, verdict.upper)
     )
     return value, f"[{lower}, {upper}]"
+
+
+def power(value: float) -> str:
+    """A power of ten as one: ``10⁻⁵``."""
+    return "10" + str(round(math.log10(value))).translate(_RAISED)

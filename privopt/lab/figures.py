@@ -27,7 +27,8 @@ from privopt.lab.figure_style import (
 )
 from privopt.lab.figure_text import SYMBOLS, estimate, number, signed
 from privopt.lab.measured import AXES, Measured, along, grouped, measured, worst
-from privopt.lab.verdict import Outcome, Verdict, verdicts
+from privopt.lab.verdict import verdicts
+from privopt.lab.verdict_outcome import Outcome, Verdict
 
 __all__ = ["figures"]
 

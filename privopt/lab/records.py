@@ -12,25 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from privopt.lab.folder import ResultsError, write_file
+from privopt.lab.parquet import about, decode, encode, read_kept
 
 __all__ = [
     "CELL_COLUMNS",
     "COLUMNS",
-    "DamagedCellError",
-    "about",
     "assemble",
     "cell_path",
+    "is_study",
     "read_cell",
     "read_table",
     "read_timings",
-    "set_aside",
     "table_path",
     "table_paths",
-    "timing",
-    "write_cell",
     "write_table",
     "write_timings",
 ]
@@ -75,12 +71,6 @@ COLUMNS = pa.schema(
 _OF_THE_SWEEP = ("axes", "profile")
 CELL_COLUMNS = pa.schema([column for column in COLUMNS if column.name not in _OF_THE_SWEEP])
 
-_METADATA = b"privopt"
-
-
-class DamagedCellError(Exception):
-    """A cell's file is not what was written."""
-
 
 def cell_path(results: Path, experiment: str, key: str) -> Path:
     """Where the cell of that key is kept."""
@@ -97,53 +87,11 @@ def table_paths(results: Path) -> list[Path]:
     return sorted(results.glob("*/table.parquet"))
 
 
-def write_cell(path: Path, rows: pa.Table, *, run_seconds: float, compile_seconds: float) -> None:
-    """Keep the rows of one finished cell, whole or not at all."""
-    seconds = {"run_seconds": run_seconds, "compile_seconds": compile_seconds}
-    write_file(path, _parquet(rows.cast(CELL_COLUMNS), {"key": path.stem, **seconds}))
-
-
 def read_cell(path: Path, replicates: int) -> pa.Table:
-    """The rows of one finished cell.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the cell is not finished.
-    DamagedCellError
-        If the file is not whole, fails its checksums or is another cell's.
-    """
-    try:
-        rows = _read(path)
-        sound = (
-            rows.schema.equals(CELL_COLUMNS)
-            and rows.num_rows == replicates
-            and about(rows)["key"] == path.stem
-        )
-        timing(rows)
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError) as error:
-        raise DamagedCellError(f"{path}: {error}") from error
-    if not sound:
-        raise DamagedCellError(f"{path}: not the cell that its name says")
-    return rows
-
-
-def set_aside(path: Path) -> Path:
-    """Rename a damaged cell to ``<name>.corrupt``, out of the way and not lost."""
-    aside = path.with_name(path.name + ".corrupt")
-    try:
-        path.replace(aside)
-    except OSError as error:
-        raise ResultsError(f"{path} is damaged and cannot be moved aside: {error}") from error
-    return aside
-
-
-def timing(rows: pa.Table) -> tuple[float, float]:
-    """Seconds that a cell ran, and that it was compiled for."""
-    found = about(rows)
-    return float(found["run_seconds"]), float(found["compile_seconds"])
+    """The rows of one finished cell of a sweep; raises as :func:`privopt.lab.parquet.read_kept`."""
+    return read_kept(
+        path, lambda rows: rows.schema.equals(CELL_COLUMNS) and rows.num_rows == replicates
+    )
 
 
 def assemble(cells: Iterable[tuple[pa.Table, Sequence[str]]], profile: str) -> pa.Table:
@@ -167,11 +115,11 @@ def assemble(cells: Iterable[tuple[pa.Table, Sequence[str]]], profile: str) -> p
 
 def write_table(path: Path, table: pa.Table, about: Mapping[str, Any]) -> None:
     """Keep an experiment's table, with what the report must know ``about`` the experiment."""
-    write_file(path, _parquet(table, about))
+    write_file(path, encode(table, about))
 
 
 def read_table(path: Path | str) -> pa.Table:
-    """The table of an experiment, one row a replicate; columns as in ``COLUMNS``.
+    """The table of an experiment: columns as in ``COLUMNS``, unless it is a study's.
 
     Raises
     ------
@@ -179,7 +127,7 @@ def read_table(path: Path | str) -> pa.Table:
         If it is not there, damaged, or has other columns.
     """
     try:
-        table = _read(Path(path))
+        table = decode(Path(path))
     except FileNotFoundError:
         raise ResultsError(f"{path} is not there: run its experiment first") from None
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -187,16 +135,14 @@ def read_table(path: Path | str) -> pa.Table:
             f"{path} cannot be read ({error}): run its experiment again, which makes it anew "
             "from the finished cells"
         ) from error
-    if not table.schema.equals(COLUMNS):
+    if not is_study(table) and not table.schema.equals(COLUMNS):
         raise ResultsError(f"{path} has other columns than this version of privopt writes")
     return table
 
 
-def about(table: pa.Table) -> dict[str, Any]:
-    """What a table says about its experiment: ``title``, ``description``, ``checks``, ``axes``,
-    ``base``, ``replicates``, ``profile``, ``root_seed``."""
-    found: dict[str, Any] = json.loads((table.schema.metadata or {})[_METADATA])
-    return found
+def is_study(table: pa.Table) -> bool:
+    """Whether the table is that of a study, which has columns of its own."""
+    return bool(table.schema.metadata) and "study" in about(table)
 
 
 def write_timings(folder: Path, timings: Mapping[str, Any]) -> None:
@@ -211,19 +157,3 @@ def read_timings(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _parquet(table: pa.Table, about: Mapping[str, Any]) -> bytes:
-    metadata = {_METADATA: json.dumps(dict(about), sort_keys=True).encode()}
-    sink = pa.BufferOutputStream()
-    pq.write_table(
-        table.replace_schema_metadata(metadata),
-        sink,
-        compression="zstd",
-        write_page_checksum=True,
-    )
-    return sink.getvalue().to_pybytes()
-
-
-def _read(path: Path) -> pa.Table:
-    return pq.read_table(pa.BufferReader(path.read_bytes()), page_checksum_verification=True)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from privopt.lab.figure_plot import plots
 from privopt.lab.figures import figures
 from privopt.lab.folder import ResultsError, existing_results, write_file
-from privopt.lab.records import read_table, read_timings, table_paths
+from privopt.lab.records import is_study, read_table, read_timings, table_paths
 from privopt.lab.report_document import Section, document, section
 from privopt.lab.report_html import html
 from privopt.lab.report_markdown import markdown
+from privopt.lab.report_study import study_section
 from privopt.lab.verdict import verdicts
+from privopt.lab.verdict_claim import findings
 
 __all__ = ["write_report"]
 
@@ -49,5 +52,8 @@ def write_report(results: Path | str) -> Path:
 
 def _section(path: Path) -> Section:
     table, folder = read_table(path), path.parent
+    timings = read_timings(folder)
+    if is_study(table):
+        return study_section(table, findings(table), plots(table, folder), timings)
     judged = verdicts(table)
-    return section(table, judged, figures(table, folder, judged), read_timings(folder))
+    return section(table, judged, figures(table, folder, judged), timings)

@@ -12,11 +12,13 @@ import pyarrow as pa
 
 from privopt.lab.figure_text import SYMBOLS, estimate, number, signed
 from privopt.lab.measured import AXES, Measured, grouped, measured, worst
-from privopt.lab.records import about
-from privopt.lab.verdict import ALPHA, RESOLUTION, Outcome, Verdict
+from privopt.lab.parquet import about
+from privopt.lab.verdict import ALPHA, RESOLUTION
+from privopt.lab.verdict_outcome import Finding, Outcome, Verdict
 
 __all__ = [
-    "GUIDE", "TITLE", "Document", "Mark", "Picture", "Section", "Table", "document", "section",
+    "GUIDE", "TITLE", "Document", "Entry", "Mark", "Picture", "Section", "Table", "document",
+    "section", "spent",
 ]  # fmt: skip
 
 TITLE = "Measured against the theorem"
@@ -31,7 +33,10 @@ GUIDE = (
     f"contain the theorem's exponent and exclude every exponent {RESOLUTION:g} away. "
     f"In each experiment a true theorem is refuted with probability at most {ALPHA:.0%} for its "
     "bounds and as much for its slopes. What is neither is undecided. The *lower bound* says what "
-    "no algorithm beats on every problem of the class; on a given one it may well be beaten."
+    "no algorithm beats on every problem of the class; on a given one it may well be beaten. "
+    "*Claim*: a study computes numbers and says what they show; that is checked in every row of "
+    "its table, and of an interval the less favourable end counts. A claim of fewer rows holds if "
+    "it does in exactly so many."
 )
 
 
@@ -70,7 +75,7 @@ class Section:
     name: str
     title: str
     description: str
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[Verdict | Finding, ...]
     pictures: tuple[Picture, ...]
     tables: tuple[Table, ...]
     facts: Mapping[str, str]
@@ -83,7 +88,7 @@ class Document:
     """The whole report."""
 
     summary: str
-    headline: Table
+    headlines: tuple[Table, ...]
     sections: tuple[Section, ...]
 
 
@@ -96,7 +101,10 @@ def document(sections: Sequence[Section]) -> Document:
         for outcome, count in counts.items()
         if outcome is not Outcome.HOLDS
     )
-    return Document(summary, _headline(judged), tuple(sections))
+    theorems = [verdict for verdict in judged if isinstance(verdict, Verdict)]
+    claims = [finding for finding in judged if isinstance(finding, Finding)]
+    tables = (_headline(theorems), _claims(claims))
+    return Document(summary, tuple(each for each in tables if each.rows), tuple(sections))
 
 
 def section(
@@ -132,7 +140,7 @@ def section(
         tables=(_verdict_table(judged), _ratio_table(cells), _plan_table(table)),
         facts=_facts(told, cells),
         environment={**json.loads(row["environment"]), "code": row["code"][:16]},
-        timings=_timings(timings),
+        timings=spent(timings),
     )
 
 
@@ -151,6 +159,14 @@ def _headline(judged: Sequence[Verdict]) -> Table:
     slopes = (f"slope in {SYMBOLS[axis]}" for axis in axes)
     head = ("experiment", "algorithm", "family", "mean / bound", *slopes)
     return Table("Every verdict", head, tuple(rows))
+
+
+def _claims(judged: Sequence[Finding]) -> Table:
+    rows = tuple(
+        (each.experiment, each.claim, Mark(each.outcome, f"{each.held} of {each.rows}"))
+        for each in judged
+    )
+    return Table("Every claim", ("study", "claim", "rows"), rows)
 
 
 def _verdict_table(judged: Sequence[Verdict]) -> Table:
@@ -218,7 +234,8 @@ def _facts(told: Mapping[str, Any], cells: Sequence[Measured]) -> dict[str, str]
     return {key: value for key, value in facts.items() if value} | {"command": command}
 
 
-def _timings(timings: Mapping[str, Any]) -> str:
+def spent(timings: Mapping[str, Any]) -> str:
+    """What ``timings.json`` says, in words; empty where it says nothing."""
     if not {"run_seconds", "compile_seconds", "cells", "reused"} <= timings.keys():
         return ""
     return (

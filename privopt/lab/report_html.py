@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 
 from privopt.lab.report_document import GUIDE, TITLE, Document, Entry, Mark, Section, Table
-from privopt.lab.verdict import Outcome
+from privopt.lab.verdict_outcome import Outcome
 
 __all__ = ["html"]
 
@@ -34,7 +34,7 @@ def _page(document: Document, results: Path) -> Iterator[str]:
         f'<a href="#{escape(part.name)}">{escape(part.title)}</a>' for part in document.sections
     )
     yield f"<nav>{' '.join(links)}</nav>\n</header>\n<main>"
-    yield _table(document.headline, linked=True)
+    yield from (_table(table, linked=True) for table in document.headlines)
     yield f'<p class="guide">{_inline(GUIDE)}</p>'
     for section in document.sections:
         yield from _section(section, results)

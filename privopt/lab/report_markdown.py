@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from privopt.lab.report_document import GUIDE, TITLE, Document, Entry, Mark, Section, Table
-from privopt.lab.verdict import Outcome
+from privopt.lab.verdict_outcome import Outcome
 
 __all__ = ["markdown"]
 
@@ -20,7 +20,7 @@ def markdown(document: Document) -> str:
 def _blocks(document: Document) -> Iterator[str]:
     yield f"# {TITLE}"
     yield f"**{document.summary}.**"
-    yield _table(document.headline)
+    yield from map(_table, document.headlines)
     yield GUIDE
     yield "The same with timings, on one page: [index.html](index.html)."
     for section in document.sections:

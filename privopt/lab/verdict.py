@@ -17,17 +17,16 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
 
 from privopt.lab.measured import AXES, Measured, along, grouped, measured, worst
-from privopt.lab.records import about
+from privopt.lab.parquet import about
 from privopt.lab.verdict_interval import UNKNOWN, Estimate, mean_interval, slope_interval
+from privopt.lab.verdict_outcome import Outcome, Verdict
 
-__all__ = ["ALPHA", "MIN_REPLICATES", "RESOLUTION", "Outcome", "Verdict", "compare", "verdicts"]
+__all__ = ["ALPHA", "MIN_REPLICATES", "RESOLUTION", "compare", "verdicts"]
 
 ALPHA = 0.01
 """Chance that a true theorem is refuted, per experiment and kind of check."""
@@ -44,46 +43,6 @@ _MIN_VALUES = 4
 _GAP_SHARE = 0.01
 _RATIO_DRIFT = 1e-3
 _ROUNDING = 1e-9
-
-
-class Outcome(StrEnum):
-    """What a check concludes."""
-
-    HOLDS = "holds"
-    REFUTED = "refuted"
-    UNDECIDED = "undecided"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """One theorem checked on one family.
-
-    Attributes
-    ----------
-    check : str
-        ``"bound"`` or ``"slope"``.
-    axis : str or None
-        The swept axis of a slope.
-    estimate, lower, upper : float
-        Slope: the measured exponent and its interval. Bound: the largest ratio of mean excess
-        risk to upper bound over the cells, and its interval. NaN where nothing can be said.
-    target : float
-        Slope: the theorem's exponent. Bound: 1, not to be exceeded.
-    detail : str
-        Where, and if not ``holds``, why.
-    """
-
-    experiment: str
-    algorithm: str
-    family: str
-    check: str
-    axis: str | None
-    outcome: Outcome
-    estimate: float
-    lower: float
-    upper: float
-    target: float
-    detail: str
 
 
 def verdicts(table: pa.Table) -> list[Verdict]:

@@ -209,8 +209,12 @@ def test_an_experiment_file_is_found_and_loaded(tmp_path):
         ("demo", "x = 1\ny = x +", "demo.py, line 2: SyntaxError"),
         ("demo", "x = 1\n\nraise KeyError('k')", "demo.py, line 3: KeyError: 'k'"),
         ("demo", SOURCE.replace("0.000001", "2.0").replace("1e-06", "2.0"), "line 4: .*delta must"),
-        ("demo", "experiment = 3", "must declare `experiment = Experiment(...)`, got 3"),
-        ("demo", "", "must declare `experiment = Experiment(...)`, got None"),
+        (
+            "demo",
+            "experiment = 3",
+            "must declare `experiment = Experiment(...)` or Study(...), got 3",
+        ),
+        ("demo", "", "must declare `experiment = Experiment(...)` or Study(...), got None"),
         ("other", SOURCE, "name must be the file's, 'other', got 'demo'"),
     ],
 )

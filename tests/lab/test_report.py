@@ -11,7 +11,8 @@ import pytest
 from privopt.lab.figure_text import number, signed
 from privopt.lab.figures import figures
 from privopt.lab.folder import ResultsError, open_results
-from privopt.lab.records import COLUMNS, about, write_table, write_timings
+from privopt.lab.parquet import about
+from privopt.lab.records import COLUMNS, write_table, write_timings
 from privopt.lab.report import write_report
 from privopt.lab.verdict import verdicts
 

@@ -22,8 +22,9 @@ from privopt.lab import measure as measure_module
 from privopt.lab import sweep as sweep_function
 from privopt.lab.compile_clock import compile_clock
 from privopt.lab.folder import write_file
-from privopt.lab.records import about, read_table, read_timings
-from privopt.lab.sweep import Finished, Note, Started
+from privopt.lab.parquet import about
+from privopt.lab.records import read_table, read_timings
+from privopt.lab.resume import Finished, Note, Started
 from privopt.problems import family, linear
 from privopt.problems.datasets import VARIABLE
 from privopt.spec import ProblemClass
@@ -80,7 +81,7 @@ def test_sigkill_loses_no_finished_cell(tmp_path, whole):
 import os, signal
 {SOURCE}
 from privopt.lab import sweep
-from privopt.lab.sweep import Finished
+from privopt.lab.resume import Finished
 finished = []
 def die(event):
     finished.extend([event] * isinstance(event, Finished))

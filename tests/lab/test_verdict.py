@@ -11,8 +11,9 @@ from scipy import stats
 
 from privopt.lab.measured import along, measured, worst
 from privopt.lab.records import COLUMNS
-from privopt.lab.verdict import ALPHA, MIN_REPLICATES, RESOLUTION, Outcome, compare, verdicts
+from privopt.lab.verdict import ALPHA, MIN_REPLICATES, RESOLUTION, compare, verdicts
 from privopt.lab.verdict_interval import Estimate, mean_interval, slope_interval
+from privopt.lab.verdict_outcome import Outcome
 
 N_ONLY = {"n": (500, 1000, 2000, 4000, 8000)}
 ONE = {"strengths": (1.0,), "profile_of_strength": (1.0,)}

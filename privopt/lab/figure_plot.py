@@ -1,0 +1,127 @@
+"""Figures of a study, as its table describes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
+
+from privopt.lab.figure_style import BLUE, GREEN, GREY, ORANGE, PAPER, PURPLE, STYLE, save
+from privopt.lab.figure_text import number, power
+from privopt.lab.shown import Line, Panel, Plot
+from privopt.lab.study import rows_of, shown
+from privopt.lab.verdict_claim import span
+
+__all__ = ["plots"]
+
+_Row = Mapping[str, Any]
+
+_COLUMNS = 3
+_COLOURS = {"blue": BLUE, "orange": ORANGE, "green": GREEN, "purple": PURPLE, "grey": GREY}
+_STYLES: dict[str, dict[str, Any]] = {
+    "line": {"lw": 1.4},
+    "dashes": {"lw": 1.2, "ls": (0, (5, 2))},
+    "dots": {"lw": 1.3, "ls": (0, (1, 1.5))},
+    "points": {"lw": 0.0, "marker": "o", "ms": 5.5, "mec": PAPER},
+}
+
+
+def plots(table: pa.Table, folder: Path | str) -> list[Path]:
+    """Draw every plot of a study's table, ``<name>.svg`` and ``.png``.
+
+    Returns
+    -------
+    list of Path
+        The files, the same to the byte whenever they are drawn from the same table.
+    """
+    rows, written = rows_of(table), []
+    with mpl.rc_context(STYLE):
+        for plot in shown(table).plots:
+            written += save(_figure(plot, rows), Path(folder) / plot.name)
+    return written
+
+
+def _figure(plot: Plot, rows: Mapping[str, Sequence[_Row]]) -> Figure:
+    columns = min(_COLUMNS, len(plot.panels))
+    height = -(-len(plot.panels) // columns)
+    figure = Figure(figsize=(8.2, 0.9 + 2.4 * height), layout="constrained")
+    grid = figure.subplots(height, columns, squeeze=False)
+    for place in grid.flat[len(plot.panels) :]:
+        place.set_axis_off()
+    for place, panel in zip(grid.flat, plot.panels, strict=False):
+        _panel(place, panel, rows[panel.part])
+    figure.suptitle(plot.title, x=0.008, ha="left", fontsize=9.5, fontweight="bold")
+    entries = {
+        label: handle
+        for place in figure.axes
+        for handle, label in zip(*place.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        list(entries.values()),
+        list(entries),
+        loc="outside lower left",
+        ncols=len(entries) if len(entries) <= 5 else 4,
+    )
+    return figure
+
+
+def _panel(place: Axes, panel: Panel, rows: Sequence[_Row]) -> None:
+    texts = isinstance(rows[0][panel.x], str)
+    x = np.arange(len(rows), dtype=np.float64) if texts else _ends(rows, panel.x)[1]
+    for line in panel.lines:
+        _line(place, line, x, rows)
+    drawn = place.dataLim
+    if "x" in panel.log and math.isfinite(drawn.minposx):
+        place.set_xscale("log", nonpositive="mask")
+    if "y" in panel.log and math.isfinite(drawn.minposy):
+        place.set_yscale("log", nonpositive="mask")
+    for axis in (place.xaxis, place.yaxis):
+        _tick(axis)
+    if texts:
+        place.xaxis.set_major_locator(FixedLocator(x.tolist()))
+        place.set_xticklabels([row[panel.x] for row in rows])
+        place.grid(visible=False, axis="x")
+    place.set_xlabel(panel.x_label)
+    place.set_ylabel(panel.y_label)
+    style: Any = {"xycoords": "axes fraction", "textcoords": "offset points"}
+    for height, text in enumerate(reversed(panel.title.splitlines())):
+        place.annotate(text, (0.0, 1.0), (0.0, 4.0 + 11.0 * height), **style)
+
+
+def _line(place: Axes, line: Line, x: npt.NDArray[np.float64], rows: Sequence[_Row]) -> None:
+    low, high = _ends(rows, line.quantity)
+    colour = _COLOURS[line.colour]
+    if not np.array_equal(low, high, equal_nan=True):
+        place.fill_between(x, low, high, color=colour, alpha=0.25, lw=0)
+    place.plot(x, high, color=colour, label=line.label, **_STYLES[line.style])
+
+
+def _ends(rows: Sequence[_Row], quantity: str) -> tuple[npt.NDArray[np.float64], ...]:
+    """The lower and upper ends of a quantity along the rows; NaN where it is not finite."""
+    ends = np.array([span(row, quantity) or (np.nan, np.nan) for row in rows], dtype=np.float64)
+    ends[~np.isfinite(ends)] = np.nan
+    return ends[:, 0], ends[:, 1]
+
+
+def _tick(axis: Axis) -> None:
+    """Ticks without offsets: powers of ten over many decades, plain numbers over few."""
+    low, high = axis.get_view_interval()
+    if axis.get_scale() == "linear":
+        axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+    elif high > 1e4 * low:
+        axis.set_major_locator(LogLocator(numticks=7))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: power(value)))
+    else:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+        axis.set_minor_formatter(NullFormatter())

@@ -1,0 +1,182 @@
+"""Pieces of an experiment, each kept as soon as it is finished, and what they left behind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from privopt.lab import parquet, records
+from privopt.lab.compile_clock import compile_clock
+
+__all__ = [
+    "Event", "Finished", "Named", "Note", "Piece", "Progress", "Started", "SweepResult",
+    "conclude", "resume",
+]  # fmt: skip
+
+
+class Named(Protocol):
+    """What a piece is of: a cell of a sweep, or a part of a study."""
+
+    @property
+    def experiment(self) -> str:
+        """The name of its experiment."""
+
+    @property
+    def label(self) -> str:
+        """For people."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """All cells are planned; ``reused`` of ``total`` are there already."""
+
+    experiment: str
+    total: int
+    reused: int
+
+
+@dataclass(frozen=True)
+class Finished:
+    """One more cell is kept."""
+
+    cell: Named
+    run_seconds: float
+    compile_seconds: float
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something the user should know: what was left out, left alone or moved aside."""
+
+    experiment: str
+    text: str
+
+
+Event = Started | Finished | Note
+Progress = Callable[[Event], object]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What is kept by itself.
+
+    Attributes
+    ----------
+    cell : Named
+    path : Path
+        Its file, named by a key of everything that changes it.
+    measure : callable
+        Makes its rows.
+    read : callable
+        Reads them; raises as :func:`privopt.lab.parquet.read_kept`.
+    """
+
+    cell: Named
+    path: Path
+    measure: Callable[[], pa.Table]
+    read: Callable[[Path], pa.Table]
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """What a run left behind.
+
+    Attributes
+    ----------
+    table : Path
+        Of the rows of every cell, in the order of the experiment.
+    cells, reused : int
+        All cells, and those that an earlier run had finished.
+    run_seconds, compile_seconds : float
+        Spent on all cells, by whichever run made them.
+    """
+
+    table: Path
+    cells: int
+    reused: int
+    run_seconds: float
+    compile_seconds: float
+
+
+def resume(
+    experiment: str, pieces: Sequence[Piece], progress: Progress
+) -> tuple[list[pa.Table], int]:
+    """The rows of every piece, those not there yet being made and kept; and how many were there."""
+    rows = {}
+    for piece in pieces:
+        found = _recall(piece, progress)
+        if found is not None:
+            rows[piece.path] = found
+    _note_strangers(experiment, [piece.path for piece in pieces], progress)
+    progress(Started(experiment, total=len(pieces), reused=len(rows)))
+    reused = len(rows)
+    for piece in pieces:
+        if piece.path not in rows:
+            rows[piece.path] = _run(piece, progress)
+    return [rows[piece.path] for piece in pieces], reused
+
+
+def conclude(
+    path: Path,
+    table: pa.Table,
+    about: Mapping[str, Any],
+    cells: Sequence[tuple[Named, pa.Table]],
+    reused: int,
+) -> SweepResult:
+    """Write the table and, apart from it, the timings."""
+    seconds = [parquet.timing(rows) for _, rows in cells]
+    run_seconds, compile_seconds = (float(sum(part)) for part in zip(*seconds, strict=True))
+    records.write_table(path, table, about)
+    timings = {
+        "profile": about["profile"],
+        "cells": len(cells),
+        "reused": reused,
+        "run_seconds": run_seconds,
+        "compile_seconds": compile_seconds,
+        "per_cell": [
+            {"cell": cell.label, "run_seconds": ran, "compile_seconds": compiled}
+            for (cell, _), (ran, compiled) in zip(cells, seconds, strict=True)
+        ],
+    }
+    records.write_timings(path.parent, timings)
+    return SweepResult(path, len(cells), reused, run_seconds, compile_seconds)
+
+
+def _recall(piece: Piece, progress: Progress) -> pa.Table | None:
+    """The rows of a finished piece, or ``None``; a damaged file is moved aside."""
+    try:
+        return piece.read(piece.path)
+    except FileNotFoundError:
+        return None
+    except parquet.DamagedCellError as error:
+        aside = parquet.set_aside(piece.path)
+        text = f"damaged cell moved to {aside.name}, and run again ({error})"
+        progress(Note(piece.cell.experiment, text))
+        return None
+
+
+def _run(piece: Piece, progress: Progress) -> pa.Table:
+    begin = time.perf_counter()
+    with compile_clock() as clock:
+        rows = piece.measure()
+    run_seconds = time.perf_counter() - begin - clock.seconds
+    parquet.write_cell(piece.path, rows, run_seconds=run_seconds, compile_seconds=clock.seconds)
+    progress(Finished(piece.cell, run_seconds, clock.seconds))
+    return piece.read(piece.path)
+
+
+def _note_strangers(experiment: str, paths: Iterable[Path], progress: Progress) -> None:
+    known = set(paths)
+    for folder in {path.parent for path in known}:
+        strangers = set(folder.glob("*.parquet")) - known
+        if strangers:
+            text = (
+                f"{len(strangers)} cells in {folder} come from other code or settings: "
+                "left alone, not used"
+            )
+            progress(Note(experiment, text))

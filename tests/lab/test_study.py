@@ -1,0 +1,522 @@
+"""Studies: declared, computed part by part, judged by their claims, shown from the table alone."""
+
+import io
+import json
+import math
+import os
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from privopt import lab
+from privopt.lab import (
+    Check,
+    Claim,
+    Column,
+    Experiment,
+    Line,
+    Listing,
+    Panel,
+    Plot,
+    ResultsError,
+    Study,
+    conduct,
+    existing_results,
+    load,
+    read_table,
+    verdict_table,
+    verdicts,
+    write_report,
+)
+from privopt.lab.folder import open_results
+from privopt.lab.parquet import about, encode
+from privopt.lab.records import is_study, read_timings, write_table
+from privopt.lab.resume import Note, Started
+from privopt.lab.shown import Shown
+from privopt.lab.study import rows_of, shown
+from privopt.lab.verdict_claim import outcome
+from privopt.privacy import Approximation, Interval
+
+ROOT = Path(__file__).parents[2]
+CALLS = []
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def squares(profile):
+    """Exact values in intervals, beside a claim that is wrong for one of them."""
+    CALLS.append("squares")
+    for x in range(3 if profile == "quick" else 6):
+        yield {
+            "label": f"x\n= {x}",
+            "x": x,
+            "claimed": 1.5 * x,
+            "square": Interval(x * x + 0.01, x * x + 0.02),
+        }
+
+
+def names(profile):
+    """Another part with other columns, one of them sometimes null."""
+    CALLS.append("names")
+    yield {"name": "one", "size": 1.0}
+    yield {"name": "<two>", "size": None}
+
+
+PANEL = Panel(
+    part="squares",
+    x="x",
+    x_label="x",
+    y_label="y",
+    lines=(Line("square", "square"), Line("claimed", "claimed", "orange", "points")),
+)
+GIVEN = {
+    "name": "demo",
+    "title": "A demonstration",
+    "description": "Squares & lines.",
+    "parts": {"squares": squares, "names": names},
+    "claims": (
+        Claim("never negative", "squares", Check("x", "<=", "square")),
+        Claim("too small, but once", "squares", Check("claimed", "<", "square"), rows=2),
+    ),
+    "plots": (
+        Plot("curve", "A curve", (PANEL, replace(PANEL, log="xy", title="logs"))),
+        Plot("named", "By name", (replace(PANEL, part="names", x="name", lines=()),)),
+    ),
+    "listings": (
+        Listing(
+            "squares",
+            "All squares",
+            (
+                Column("x", "{label}"),
+                Column("square", "{square:.1f}"),
+                Column("a bound?", "{claimed:g}", Check("square", "<=", "claimed")),
+            ),
+        ),
+        Listing("names", "All names", (Column("name", "{name}"), Column("size", "{size:+.1f}"))),
+    ),
+}
+
+
+def study(**changes):
+    return Study(**{**GIVEN, **changes})
+
+
+def run(results, declared=None, profile="quick"):
+    events = []
+    declared = declared or study()
+    result = conduct(declared, profile=profile, seed=0, results=results, progress=events.append)
+    return result, events
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """A results folder with one study and its report."""
+    folder = tmp_path_factory.mktemp("study") / "results"
+    run(folder)
+    write_report(folder)
+    return folder
+
+
+def contents(folder):
+    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+# --- declarations ---------------------------------------------------------------------------------
+
+NOWHERE = Check("a", "<", "b")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": "Demo"}, "name must be of small letters, digits and underscores, got 'Demo'"),
+        ({"parts": {}}, "parts must name at least one part, got none"),
+        ({"parts": {"a b": squares}}, "name of a part must be of small letters"),
+        ({"claims": (Claim("c", "cubes", NOWHERE),)}, "part must be one of squares, names, got 'c"),
+        ({"listings": (Listing("cubes", "l", (Column("x", "{x}"),)),)}, "got 'cubes'"),
+        ({"plots": (Plot("../p", "p", ()),)}, "name of a plot must be of small letters"),
+        ({"plots": (Plot("p", "", ()), Plot("p", "", ()))}, "plots must have distinct names"),
+    ],
+)
+def test_a_bad_declaration_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        study(**changes)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Check("a", ">", "b"), "relation must be one of '<', '<=', '=', got '>'"),
+        (lambda: Check("a", "=", "b", -1.0), "within must be non-negative and finite, got -1.0"),
+        (lambda: Check("a", "=", "b", math.nan), "within must be non-negative and finite, got nan"),
+        (lambda: Line("a", "a", "pink"), "colour must be one of 'blue', .* got 'pink'"),
+        (lambda: Line("a", "a", style="wavy"), "style must be one of 'line', .* got 'wavy'"),
+        (lambda: replace(PANEL, log="z"), "log must be one of '', 'x', 'y', 'xy', got 'z'"),
+    ],
+)
+def test_a_bad_piece_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_what_is_shown_survives_json():
+    declared = study().shown
+    assert Shown.from_json(json.loads(json.dumps(declared.to_json()))) == declared
+    assert ("squares", "square") in set(declared.quantities())
+    assert ("names", "size") in set(declared.quantities())
+
+
+def test_a_study_is_found_like_any_experiment(tmp_path):
+    path = tmp_path / "demo.py"
+    path.write_text(
+        "from privopt.lab import Study\n"
+        "def part(profile):\n    yield {'x': 1}\n"
+        "experiment = Study(name='demo', title='t', description='d', parts={'part': part}, "
+        "claims=())\n"
+    )
+    found = load(path)
+    assert isinstance(found, Study)
+    assert run(tmp_path / "results", found)[0].cells == 1
+    path.write_text(path.read_text().replace("'x': 1", "'x': 2"))  # another file, another part
+    again, events = run(tmp_path / "results", load(path))
+    assert again.reused == 0
+    assert isinstance(events[0], Note)
+    assert read_table(again.table)["x"].to_pylist() == [2]
+
+
+# --- running --------------------------------------------------------------------------------------
+
+
+def test_rows_come_back_with_where_they_came_from(results):
+    table = read_table(results / "demo" / "table.parquet")
+    assert is_study(table)
+    assert {"experiment", "part", "profile", "environment", "code"} < set(table.column_names)
+    rows = rows_of(table)
+    assert [row["square_lower"] for row in rows["squares"]] == [0.01, 1.01, 4.01]
+    assert [row["square_upper"] for row in rows["squares"]] == [0.02, 1.02, 4.02]
+    assert [row["name"] for row in rows["names"]] == ["one", "<two>"]
+    assert [row["size"] for row in rows["names"]] == [1.0, None]
+    assert rows["names"][0]["x"] is None
+    assert (about(table)["title"], about(table)["profile"]) == ("A demonstration", "quick")
+    assert shown(table) == study().shown
+    assert read_timings(results / "demo")["cells"] == 2
+
+
+def test_a_finished_study_computes_nothing_and_writes_the_same_bits(tmp_path, results):
+    before = (results / "demo" / "table.parquet").read_bytes()
+    run(tmp_path)
+    CALLS.clear()
+    result, events = run(tmp_path)
+    assert CALLS == []
+    assert events == [Started("demo", total=2, reused=2)]
+    assert result.table.read_bytes() == before
+
+
+def test_the_profile_reaches_the_parts(tmp_path):
+    result, _ = run(tmp_path / "results", profile="full")
+    assert len(rows_of(read_table(result.table))["squares"]) == 6
+    with pytest.raises(ValueError, match="profile must be one of quick, full, got 'slow'"):
+        run(tmp_path / "results", profile="slow")
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+@pytest.mark.parametrize("files", [0, 1, 2, 3])
+def test_killed_in_any_write_it_continues_to_the_same_bits(
+    tmp_path, monkeypatch, results, call, files
+):
+    real, calls = getattr(os, call), []
+
+    def fatal(*arguments):
+        calls.append(arguments)
+        if len(calls) > files:
+            raise Killed
+        return real(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, fatal)
+        with pytest.raises(Killed):
+            run(tmp_path)
+    CALLS.clear()
+    result, _ = run(tmp_path)
+    assert result.reused == min(max(files - 1, 0), 2)  # the first file is the folder's marker
+    assert len(CALLS) == 2 - result.reused
+    assert result.table.read_bytes() == (results / "demo" / "table.parquet").read_bytes()
+
+
+def test_a_damaged_part_is_set_aside_and_computed_again(tmp_path, results):
+    run(tmp_path)
+    cell = sorted((tmp_path / "demo" / "cells").glob("*.parquet"))[0]
+    cell.write_bytes(cell.read_bytes()[:100])
+    result, events = run(tmp_path)
+    assert isinstance(events[0], Note)
+    assert events[0].text.startswith(f"damaged cell moved to {cell.name}.corrupt")
+    assert result.reused == 1
+    assert result.table.read_bytes() == (results / "demo" / "table.parquet").read_bytes()
+
+
+def giving(*rows):
+    def part(profile):
+        yield from rows
+
+    return part
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ((), "part squares must give at least one row, got none"),
+        (({"x": True},), "x of squares must be a number, a text, None or an Interval, got True"),
+        (({"x": Approximation(1.0, "CLT")},), "x of squares must be a number.* got Approximation"),
+        (({"x": [1]},), r"x of squares must be a number.* got \[1\]"),
+        (({"part": 1},), "quantity of squares must not be one of experiment, part,.*: part"),
+        (({"A b": 1},), "quantity of squares must be of small letters"),
+        (({"x": 1}, {"x": "one"}), "one kind"),
+        (({"x": 1},), "quantity must be one that part squares gives, got 'square'"),
+        (({"x": 1.0, "square": 1.0, "claimed": 2.0, "size": "s", "label": "l"},), "one kind"),
+    ],
+)
+def test_rows_that_make_no_table_are_refused(tmp_path, rows, message):
+    with pytest.raises(ValueError, match=message):
+        run(tmp_path, study(parts={"squares": giving(*rows), "names": names}))
+    assert not (tmp_path / "demo" / "table.parquet").exists()
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    rows = ({"x": np.int64(1), "y": np.float64(0.5), "z": np.float32(0.25)}, {"x": 2, "y": 1})
+    declared = Study(name="n", title="", description="", parts={"p": giving(*rows)}, claims=())
+    found = read_table(run(tmp_path, declared)[0].table).select(["x", "y", "z"]).to_pylist()
+    assert found == [{"x": 1, "y": 0.5, "z": 0.25}, {"x": 2, "y": 1.0, "z": None}]
+
+
+def test_a_part_must_stand_in_a_file(tmp_path):
+    namespace = {}
+    exec("def part(profile):\n    yield {'x': 1}", namespace)
+    with pytest.raises(ValueError, match="part p must be a function that stands in a file"):
+        run(tmp_path, study(parts={"p": namespace["part"]}, claims=(), plots=(), listings=()))
+
+
+# --- claims ---------------------------------------------------------------------------------------
+
+LOW, HIGH = {"a": 1.0, "b_lower": 2.0, "b_upper": 3.0}, {"a": 4.0, "b_lower": 2.0, "b_upper": 3.0}
+AMONG, EDGE = {"a": 2.5, "b_lower": 2.0, "b_upper": 3.0}, {"a": 2.0, "b_lower": 2.0, "b_upper": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("check", "row", "expected"),
+    [
+        (Check("a", "<", "b"), LOW, "holds"),
+        (Check("a", "<", "b"), HIGH, "refuted"),
+        (Check("a", "<", "b"), AMONG, "undecided"),
+        (Check("a", "<", "b"), EDGE, "undecided"),
+        (Check("a", "<=", "b"), EDGE, "holds"),
+        (Check("b", "<=", "a"), LOW, "refuted"),
+        (Check("b", "<=", "a"), EDGE, "undecided"),
+        (Check("b", "<", "a"), EDGE, "refuted"),
+        (Check("b", "<", "a"), AMONG, "undecided"),
+        (Check("b", "<=", "a"), HIGH, "holds"),
+        (Check("a", "=", "b", 2.0), LOW, "holds"),
+        (Check("b", "=", "a", 2.0), LOW, "holds"),
+        (Check("a", "=", "b", 1.5), LOW, "undecided"),
+        (Check("a", "=", "b", 0.5), LOW, "refuted"),
+        (Check("a", "=", "b", 0.5), HIGH, "refuted"),
+        (Check("a", "=", "a"), LOW, "holds"),
+        (Check("a", "<", "b"), {**LOW, "a": None}, "undecided"),
+        (Check("a", "<", "b"), {**LOW, "b_upper": math.nan}, "undecided"),
+        (Check("a", "<", "b"), {**LOW, "a": "one"}, "undecided"),
+        (Check("a", "<", "b"), {"a": 1.0, "b": math.inf}, "holds"),
+        (Check("a", "<", "b"), {**LOW, "b": None}, "holds"),  # null where another part has one
+    ],
+)
+def test_a_check_takes_the_less_favourable_end(check, row, expected):
+    assert outcome(check, row) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "rows", "expected", "held"),
+    [
+        ((0, 0, 0), None, "holds", 3),
+        ((0, 2, 0), None, "refuted", 2),
+        ((0, None, 0), None, "undecided", 2),
+        ((0, None, 2), None, "refuted", 1),
+        ((0, 2, 2), 1, "holds", 1),
+        ((0, 0, 2), 1, "refuted", 2),
+        ((2, 2, 2), 1, "refuted", 0),
+        ((0, None, 2), 1, "undecided", 1),
+        ((0, None, 2), 2, "undecided", 1),
+        ((2, None, 2), 2, "refuted", 0),
+        ((2, 2), 0, "holds", 0),
+    ],
+)
+def test_a_claim_holds_in_as_many_rows_as_it_says(tmp_path, values, rows, expected, held):
+    part = giving(*({"label": f"at\n{x}", "x": x, "one": 1.0} for x in values))
+    claim = Claim("c", "p", Check("x", "<", "one"), rows)
+    declared = Study(name="n", title="", description="", parts={"p": part}, claims=(claim,))
+    (found,) = verdicts(read_table(run(tmp_path, declared)[0].table))
+    assert (found.outcome, found.held, found.rows) == (expected, held, len(values))
+    assert found.target == (len(values) if rows is None else rows)
+    assert ("at 2" in found.detail) == (2 in values)
+
+
+def test_a_long_list_of_places_is_cut(tmp_path):
+    part = giving(*({"x": 2.0, "one": 1.0} for _ in range(9)))
+    claim = Claim("c", "p", Check("x", "<", "one"))
+    declared = Study(name="n", title="", description="", parts={"p": part}, claims=(claim,))
+    (found,) = verdicts(read_table(run(tmp_path, declared)[0].table))
+    assert found.detail == "not in row 1, row 2, row 3, row 4 and 5 more"
+
+
+# --- the report -----------------------------------------------------------------------------------
+
+
+class Reader(HTMLParser):
+    """Fails on tags that do not match."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open = []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("meta", "img", "br", "link"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_report_is_made_from_the_table_alone_and_the_same_to_the_byte(results, tmp_path):
+    before = contents(results)
+    write_report(results)
+    assert contents(results) == before
+    copy = open_results(tmp_path / "copy")
+    (copy / "demo").mkdir()
+    for name in ("table.parquet", "timings.json"):
+        (copy / "demo" / name).write_bytes((results / "demo" / name).read_bytes())
+    write_report(copy)
+    made = {path: data for path, data in before.items() if "cells" not in path.parts}
+    assert contents(copy) == made
+    assert {path.name for path in made} >= {"curve.svg", "curve.png", "named.svg", "README.md"}
+
+
+def test_claims_and_listings_are_told(results):
+    page = (results / "index.html").read_text(encoding="utf-8")
+    readme = (results / "README.md").read_text(encoding="utf-8")
+    Reader(page)
+    assert "**Of 2 verdicts 2 hold" in readme
+    assert "| demo | too small, but once | ✅ 2 of 3 |" in readme
+    assert re.search(
+        r"\| too small, but once \| 2 of 3 \| 2 \| ✅ holds \| not in x = 1 \|", readme
+    )
+    assert "| x = 1 | 1.0 to 1.1 | ✅ 1.5 |" in readme  # rounded outwards
+    assert "| x = 2 | 4.0 to 4.1 | ❌ 3 |" in readme
+    assert "| one | +1.0 |" in readme
+    assert "| &lt;two> | – |" in readme
+    assert "&lt;two&gt;" in page
+    assert "privopt run demo --profile quick" in page
+    assert page.count("data:image/svg+xml") == 2
+    assert "algorithm | family" not in readme  # no verdict on a theorem, no table of them
+
+
+def test_sweeps_and_studies_stand_in_one_report(synthetic, tmp_path):
+    folder = open_results(tmp_path / "results")
+    run(folder)
+    table = synthetic(axes={"n": (500, 1000)}, replicates=10, checks=("bound",))
+    (folder / "toy").mkdir()
+    write_table(folder / "toy" / "table.parquet", table, about(table))
+    readme = (write_report(folder).parent / "README.md").read_text(encoding="utf-8")
+    assert "**Of 3 verdicts 3 hold" in readme
+    paths = (folder / name / "table.parquet" for name in ("demo", "toy"))
+    console = Console(width=200, file=io.StringIO())
+    console.print(verdict_table([each for path in paths for each in verdicts(read_table(path))]))
+    printed = console.file.getvalue()
+    for words in ("Verdicts", "Claims", "too small, but once", "2 of 3", "linear"):
+        assert words in printed
+
+
+def strange(profile):
+    """Numbers that no scale can show."""
+    for value in (math.inf, -math.inf, math.nan, 0.0, -1.0, None, 1e-300):
+        yield {"label": "l", "x": 1.0, "y": value, "text": "t", "never": None}
+
+
+@pytest.mark.parametrize("x", ["x", "y", "text", "never"])
+def test_figures_survive_numbers_that_no_scale_can_show(tmp_path, x):
+    lines = (Line("y", "y"), Line("never", "never", style="points"), Line("text", "text"))
+    panel = Panel(part="p", x=x, x_label="", y_label="", lines=lines)
+    panels = tuple(replace(panel, log=log) for log in ("", "x", "y", "xy"))
+    listing = Listing("p", "l", (Column("y", "{y:.2f}"), Column("never", "{never:.1f}")))
+    declared = Study(
+        name="n", title="", description="", parts={"p": strange}, claims=(),
+        plots=(Plot("p", "", panels),), listings=(listing,),
+    )  # fmt: skip
+    run(tmp_path, declared)
+    Reader(write_report(tmp_path).read_text(encoding="utf-8"))
+    assert (tmp_path / "n" / "p.png").exists()
+
+
+def test_a_table_of_another_version_says_what_to_do(tmp_path, results):
+    table = read_table(results / "demo" / "table.parquet")
+    told = about(table)
+    told["study"]["plots"][0]["frame"] = "gold"
+    folder = open_results(tmp_path / "results")
+    (folder / "demo").mkdir()
+    (folder / "demo" / "table.parquet").write_bytes(encode(table, told))
+    with pytest.raises(ResultsError, match=r"demo was written by another version.*again"):
+        write_report(existing_results(folder))
+
+
+# --- the project's own studies --------------------------------------------------------------------
+
+
+def loaded(name):
+    return load(ROOT / "experiments" / f"{name}.py")
+
+
+PUBLISHED = {  # noise: certified epsilon of the nine runs, from other certified computations
+    ("MNIST", 15): (0.86450, 0.86454),
+    ("MNIST", 60): (2.38143, 2.38160),
+    ("MNIST", 45): (5.63937, 5.63968),
+    ("MNIST", 62): (10.9484, 10.9495),
+    ("MNIST", 68): (15.7142, 15.7163),
+    ("MNIST", 100): (28.0391, 28.0460),
+    ("Adult", 18): (11.8072, 11.8073),
+    ("IMDb", 9): (12.1407, 12.1408),
+    ("MovieLens", 20): (12.7494, 12.7495),
+}
+
+
+def test_the_nine_published_runs_are_bracketed():
+    tables = loaded("gaussian_dp_accounting").parts["tables"]("quick")
+    for row, ((data, epochs), (low, high)) in zip(tables, PUBLISHED.items(), strict=True):
+        assert row["label"].split() == [data, str(epochs), "ep."]
+        assert row["certified"].lower <= high
+        assert row["certified"].upper >= low
+        assert row["certified"].upper - row["certified"].lower <= 2e-4 * high
+
+
+CHEAP = ("tables", "figure_4", "figure_3_errors", "figure_a1", "figure_a1_epsilon")
+
+
+@pytest.mark.parametrize(
+    ("name", "claims"), [("gaussian_dp_accounting", 6), ("gaussian_dp_curves", 3)]
+)
+def test_the_claims_hold(tmp_path, name, claims):
+    declared = loaded(name)
+    parts = {part: function for part, function in declared.parts.items() if part in CHEAP}
+    kept = tuple(claim for claim in declared.claims if claim.part in parts)
+    cheap = replace(declared, parts=parts, claims=kept, plots=(), listings=())
+    found = verdicts(read_table(run(tmp_path, cheap)[0].table))
+    assert [each.outcome for each in found] == ["holds"] * claims
+
+
+def test_every_experiment_declares_one_kind():
+    found = [load(path) for path in lab.discover(ROOT / "experiments")]
+    assert {type(each) for each in found} == {Experiment, Study}
