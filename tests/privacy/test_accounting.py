@@ -1,0 +1,298 @@
+"""One question to any accountant: names, arguments, shapes, and what the answers have in common."""
+
+import math
+from fractions import Fraction
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+
+from privopt.privacy import (
+    ACCOUNTANTS,
+    ESTIMATORS,
+    Approximation,
+    Fourier,
+    Guarantee,
+    Interval,
+    Renyi,
+    UnsupportedEventError,
+    delta,
+    epsilon,
+    supports,
+    trade_off,
+)
+from privopt.spec import Relation
+
+STEPS = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)), 500)
+NOISE = dp.GaussianDpEvent(2.0)
+EVERYBODY = (*ACCOUNTANTS, *ESTIMATORS)
+
+
+def ends(interval):
+    return (interval.lower, interval.upper)
+
+
+# --- names ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("each", EVERYBODY, ids=lambda each: each.name)
+def test_everybody_answers_to_the_full_name(each):
+    for name in (each.name, each.name.upper(), each.name.replace("é", "e")):
+        assert supports(NOISE, relation="zero_out", accountant=name) == each.supports(
+            NOISE, Relation.ZERO_OUT
+        )
+        if each.supports(NOISE, Relation.ZERO_OUT):
+            assert epsilon(NOISE, 1e-5, relation="zero_out", accountant=name) == each.epsilon(
+                NOISE, Relation.ZERO_OUT, 1e-5
+            )
+
+
+@pytest.mark.parametrize(
+    ("short", "name"),
+    [
+        ("fourier", "Fourier"),
+        ("f", "Fourier"),
+        ("Rényi", "Rényi DP"),
+        ("renyi", "Rényi DP"),
+        ("RENYI DP", "Rényi DP"),
+        ("Re\u0301nyi", "Rényi DP"),  # the accent as a character of its own
+        ("zcdp", "zCDP"),
+        ("gauss", "Gaussian DP"),
+        ("basic", "basic composition"),
+        ("moments", "moments accountant"),
+        ("advanced composition (k", "advanced composition (KOV)"),
+        ("optimal", "optimal composition"),
+        ("clt", "CLT"),
+        ("edge", "Edgeworth"),
+    ],
+)
+def test_a_beginning_is_enough_where_it_is_the_only_one(short, name):
+    (meant,) = (each for each in EVERYBODY if each.name == name)
+    assert epsilon(NOISE, 1e-5, relation="zero_out", accountant=short) == meant.epsilon(
+        NOISE, Relation.ZERO_OUT, 1e-5
+    )
+
+
+@pytest.mark.parametrize("name", ["advanced", "", "p" * 50, "fourier ", "prv", "kov", "dp"])
+def test_no_name_and_no_single_beginning_is_refused(name):
+    for ask in (
+        lambda: epsilon(NOISE, 1e-5, relation="zero_out", accountant=name),
+        lambda: delta(NOISE, 1.0, relation="zero_out", accountant=name),
+        lambda: trade_off(NOISE, 0.5, relation="zero_out", accountant=name),
+        lambda: supports(NOISE, relation="zero_out", accountant=name),
+    ):
+        with pytest.raises(ValueError, match=r"accountant must be one of .*Fourier.*CLT.*, got"):
+            ask()
+
+
+@pytest.mark.parametrize("wrong", [Fourier, Renyi, 3, 1.0, object(), ["fourier"]], ids=repr)
+def test_what_is_neither_an_instance_nor_a_name_is_refused(wrong):
+    with pytest.raises(ValueError, match="accountant must be an instance or a name, got"):
+        epsilon(NOISE, 1e-5, relation="zero_out", accountant=wrong)
+
+
+def test_names_are_distinct_also_without_accents_and_none_begins_another():
+    names = [each.name.replace("é", "e").casefold() for each in EVERYBODY]
+    assert len(set(names)) == len(names)
+    assert not [(a, b) for a in names for b in names if a != b and b.startswith(a)]
+
+
+# --- arguments -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: epsilon(NOISE, 1.0, relation="zero_out"), r"delta must lie in \[0, 1\), got 1.0"),
+        (lambda: epsilon(NOISE, -1e-9, relation="zero_out"), r"delta must lie in \[0, 1\), got -1"),
+        (lambda: epsilon(NOISE, 2, relation="zero_out"), r"delta must lie in \[0, 1\), got 2"),
+        (lambda: epsilon(NOISE, math.inf, relation="zero_out"), r"delta must lie in .* got inf"),
+        (lambda: epsilon(NOISE, math.nan, relation="zero_out"), "delta must be a real.* got nan"),
+        (lambda: epsilon(NOISE, "1e-5", relation="zero_out"), "delta must be a real.* '1e-5'"),
+        (lambda: epsilon(NOISE, True, relation="zero_out"), "delta must be a real.* got True"),
+        (lambda: epsilon(NOISE, None, relation="zero_out"), "delta must be a real.* got None"),
+        (lambda: epsilon(NOISE, 1e-310, relation="zero_out"), "float64 cannot resolve.*1e-310"),
+        (lambda: epsilon(NOISE, 5e-324, relation="zero_out"), "delta must be 0 or at least 1e-300"),
+        (lambda: delta(NOISE, -0.1, relation="zero_out"), "epsilon must be non-neg.* got -0.1"),
+        (lambda: delta(NOISE, math.inf, relation="zero_out"), "epsilon must be non-neg.* got inf"),
+        (lambda: delta(NOISE, math.nan, relation="zero_out"), "epsilon must be a real.* got nan"),
+        (lambda: delta(NOISE, 10**400, relation="zero_out"), "epsilon must be a real number"),
+        (lambda: trade_off(NOISE, 1.1, relation="zero_out"), r"alpha must lie in .* got 1.1"),
+        (lambda: trade_off(NOISE, [math.nan], relation="zero_out"), r"alpha must lie in \[0, 1\]"),
+        (lambda: trade_off(NOISE, "half", relation="zero_out"), "alpha must be real.* got 'half'"),
+        (lambda: trade_off(NOISE, None, relation="zero_out"), "alpha must .* got None"),
+        (lambda: trade_off(NOISE, [[0.1], [0.1, 0.2]], relation="zero_out"), "alpha must be real"),
+        (lambda: epsilon(NOISE, 0.1, relation="swap"), "relation must be one of .*got 'swap'"),
+        (lambda: epsilon(NOISE, 0.1, relation=None), "relation must be one of .*got None"),
+        (lambda: delta(NOISE, 0.1, relation="Zero_out"), "relation must be one of .*'Zero_out'"),
+        (lambda: supports(NOISE, relation=2, accountant="f"), "relation must be one of .*got 2"),
+        (lambda: epsilon(1.0, 0.1, relation="zero_out"), "event must be a dp_accounting.DpEvent"),
+        (lambda: trade_off(None, 0.1, relation="zero_out"), "event must be a dp_accounting.DpEv"),
+        (lambda: epsilon([NOISE], 0.1, relation="zero_out"), "event must be a dp_accounting"),
+    ],
+)  # fmt: skip
+def test_bad_arguments_are_named_with_value_and_rule(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_a_relation_must_be_given():
+    with pytest.raises(TypeError, match="relation"):
+        epsilon(NOISE, 1e-5)
+    with pytest.raises(TypeError, match="positional"):
+        epsilon(NOISE, 1e-5, "zero_out")
+
+
+@pytest.mark.parametrize("relation", Relation)
+def test_a_relation_may_be_given_by_name(relation):
+    for name in (relation, relation.value, str(relation)):
+        assert epsilon(NOISE, 1e-5, relation=name) == Guarantee(NOISE, relation).epsilon(1e-5)
+
+
+def test_an_unsupported_part_is_named():
+    event = dp.ComposedDpEvent([NOISE, dp.SelfComposedDpEvent(dp.UnsupportedDpEvent(), 4)])
+    with pytest.raises(UnsupportedEventError, match="Fourier does not support UnsupportedDpEvent"):
+        epsilon(event, 1e-5, relation="zero_out", accountant="fourier")
+    with pytest.raises(UnsupportedEventError, match="under replace_one"):
+        delta(event, 1.0, relation="replace_one", accountant=Renyi())
+    assert issubclass(UnsupportedEventError, ValueError)
+    # Each part alone would do; the composition is named.
+    mixed = dp.ComposedDpEvent([NOISE, dp.GaussianDpEvent(3.0)])
+    with pytest.raises(
+        UnsupportedEventError, match="optimal composition does not support Composed"
+    ):
+        epsilon(mixed, 1e-5, relation="zero_out", accountant="optimal")
+    # Without an accountant nothing is proved, and that is the answer.
+    assert ends(epsilon(event, 1e-5, relation="zero_out")) == (0.0, math.inf)
+
+
+@pytest.mark.parametrize("number", [Fraction(1, 1000), np.float64(1e-3), np.float32(1e-3)])
+def test_any_real_number_will_do(number):
+    expected = epsilon(NOISE, float(number), relation="zero_out")
+    assert epsilon(NOISE, number, relation="zero_out") == expected
+    assert delta(NOISE, number, relation="zero_out") == delta(
+        NOISE, float(number), relation="zero_out"
+    )
+
+
+# --- the ends of the range -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("each", ACCOUNTANTS, ids=lambda each: each.name)
+def test_delta_zero_and_almost_one(each):
+    relation = Relation.ZERO_OUT
+    for event, pure in ((NOISE, math.inf), (STEPS, math.inf), (dp.LaplaceDpEvent(2.0), 0.5)):
+        if not each.supports(event, relation):
+            continue
+        lower, upper = each.epsilon(event, relation, 0.0)
+        assert lower <= pure
+        assert upper >= pure * (1 - 1e-12)
+        assert each.epsilon(event, relation, 1.0 - 2.0**-53).lower <= 1e-12
+        for target in (1e-300, 1e-250, 0.999):
+            answer = each.epsilon(event, relation, target)
+            assert 0.0 <= answer.lower <= answer.upper <= upper * (1 + 1e-9)
+
+
+def test_the_smallest_delta_there_is():
+    assert epsilon(NOISE, 1e-300, relation="zero_out").upper < 20.0
+    assert epsilon(NOISE, 0, relation="zero_out").upper == math.inf
+
+
+# --- trade-offs ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("event", [NOISE, STEPS, dp.LaplaceDpEvent(2.0), dp.NoOpDpEvent()])
+@pytest.mark.parametrize("each", [None, *ACCOUNTANTS], ids=lambda each: getattr(each, "name", None))
+def test_a_trade_off_keeps_the_shape_and_is_one(event, each):
+    if each is not None and not each.supports(event, Relation.ADD_OR_REMOVE_ONE):
+        return
+    if each is not None and event == STEPS and "composition" in each.name:
+        return  # seconds; their own files look at them
+    alphas = np.linspace(0.0, 1.0, 41)
+    curve = trade_off(event, alphas, relation="add_or_remove_one", accountant=each)
+    assert curve.dtype == np.float64
+    assert curve.shape == (41,)
+    assert np.all((curve >= 0.0) & (curve <= 1.0 - alphas + 1e-15))
+    assert np.all(np.diff(curve) <= 1e-12)
+    assert np.all(np.diff(curve, 2) >= -1e-9)
+    again = trade_off(
+        event, alphas.reshape(1, 41, 1), relation="add_or_remove_one", accountant=each
+    )
+    assert again.shape == (1, 41, 1)
+    np.testing.assert_array_equal(again.ravel(), curve)
+    single = trade_off(event, 0.5, relation="add_or_remove_one", accountant=each)
+    assert single.shape == ()
+    assert float(single) == curve[20]
+    assert trade_off(event, [], relation="add_or_remove_one", accountant=each).shape == (0,)
+
+
+@pytest.mark.parametrize("event", [NOISE, STEPS, dp.LaplaceDpEvent(2.0)])
+@pytest.mark.parametrize("relation", Relation)
+def test_the_three_questions_have_one_answer(event, relation):
+    """``delta(eps) = max_alpha 1 - f(alpha) - e^eps alpha``, and ``epsilon`` is its inverse."""
+    alphas = np.append(0.0, np.geomspace(1e-9, 1.0, 2001))
+    curve = trade_off(event, alphas, relation=relation)
+    for target in (1e-3, 0.03):
+        loss = epsilon(event, target, relation=relation)
+        back = delta(event, loss.upper, relation=relation)
+        assert back.lower <= target
+        assert back.upper >= 0.6 * target  # epsilon is known to 2e-3, near the end of a pure loss
+        dual = float(np.max(1.0 - curve - math.exp(loss.upper) * alphas))
+        assert dual >= 0.99 * back.lower  # a bound of the curve from below is one of delta above
+        assert dual <= 1.1 * target + 1e-6
+
+
+# --- who answers ---------------------------------------------------------------------------------
+
+
+def test_by_default_the_best_proof_counts():
+    best = epsilon(STEPS, 1e-5, relation="zero_out")
+    assert best == Guarantee(STEPS, "zero_out").epsilon(1e-5)
+    for each in ACCOUNTANTS:
+        if each.supports(STEPS, Relation.ZERO_OUT):
+            alone = epsilon(STEPS, 1e-5, relation="zero_out", accountant=each)
+            assert isinstance(alone, Interval)
+            assert best.lower <= alone.upper
+            assert best.upper <= alone.upper * (1 + 2e-3)
+
+
+def test_settings_of_an_instance_count():
+    narrow = epsilon(STEPS, 1e-5, relation="zero_out", accountant=Fourier(accuracy=1e-6))
+    wide = epsilon(STEPS, 1e-5, relation="zero_out", accountant=Fourier(accuracy=0.05))
+    single = epsilon(STEPS, 1e-5, relation="zero_out", accountant=Fourier(two_sided=False))
+    assert narrow.width <= 1e-6 * narrow.upper
+    assert wide.lower <= narrow.lower <= narrow.upper <= wide.upper
+    assert single.lower == 0.0 < narrow.lower <= single.upper <= 1.001 * narrow.upper
+
+
+@pytest.mark.parametrize("each", ESTIMATORS, ids=lambda each: each.name)
+def test_an_estimate_comes_back_as_one(each):
+    found = epsilon(STEPS, 1e-5, relation="zero_out", accountant=each)
+    assert isinstance(found, Approximation)
+    assert found.method == each.name
+    assert isinstance(delta(STEPS, 1.0, relation="zero_out", accountant=each), Approximation)
+    curve = trade_off(STEPS, [[0.1, 0.2]], relation="zero_out", accountant=each)
+    assert curve.values.shape == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("steps", "noise", "rate", "target", "golden"),
+    [
+        (1000, 1.0, 0.01, 1e-5, 1.828237),
+        (1000, 1.0, 0.01, 1e-10, 3.290441),
+        (1000, 1.0, 0.01, 1e-15, 4.854538),
+        (1000, 2.0, 0.05, 1e-6, 4.162606),
+    ],
+)
+def test_golden_compositions(steps, noise, rate, target, golden):
+    event = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise)), steps)
+    lower, upper = epsilon(event, target, relation="add_or_remove_one")
+    assert lower <= golden + 2e-6
+    assert golden - 2e-5 <= upper <= golden + 4e-3
+
+
+def test_golden_replacement():
+    event = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)), 1000)
+    lower, upper = epsilon(event, 1e-5, relation="replace_one")
+    assert lower <= 2.843442
+    assert 2.84342 <= upper <= 2.846

@@ -1,0 +1,466 @@
+"""Every accountant beside every other: relation by relation, sampler by sampler."""
+
+import math
+from contextlib import suppress
+from functools import cache
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+from dp_accounting.dp_event import (
+    DiscreteLaplaceDpEvent,
+    MixtureOfGaussiansDpEvent,
+    RepeatAndSelectDpEvent,
+    TruncatedSubsampledGaussianDpEvent,
+)
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privopt.privacy import (
+    ACCOUNTANTS,
+    CLT,
+    ESTIMATORS,
+    ApproximateCurve,
+    Approximation,
+    Fourier,
+    Guarantee,
+    Interval,
+    UnsupportedEventError,
+    calibrate,
+    delta,
+    epsilon,
+    gaussian_epsilon,
+    pure_event,
+)
+from privopt.privacy.leaves import leaves
+from privopt.spec import Budget, Relation
+
+REPLACE, ADD, ZERO = Relation.REPLACE_ONE, Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT
+
+Gaussian, Laplace, Times = dp.GaussianDpEvent, dp.LaplaceDpEvent, dp.SelfComposedDpEvent
+Poisson, FixedSize = dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent
+Tree, Response = dp.SingleEpochTreeAggregationDpEvent, dp.RandomizedResponseDpEvent
+
+
+def together(*events):
+    return dp.ComposedDpEvent(list(events))
+
+
+EVENTS = {
+    "nothing": dp.NoOpDpEvent(),
+    "Gaussian": Times(Gaussian(3.0), 10),
+    "Laplace": Times(Laplace(5.0), 20),
+    "discrete Laplace": Times(DiscreteLaplaceDpEvent(0.3, 1), 10),
+    "randomised response": Times(Response(0.5, 3), 5),
+    "one bit": Times(pure_event(0.2), 30),
+    "tree": Times(Tree(8.0, 100), 2),
+    "Poisson step": Poisson(0.01, Gaussian(1.0)),
+    "Poisson": Times(Poisson(0.01, Gaussian(1.0)), 300),
+    "Poisson Laplace": Times(Poisson(0.1, Laplace(1.0)), 50),
+    "one sample": Times(Poisson(0.2, together(Gaussian(4.0), Times(Gaussian(6.0), 4))), 3),
+    "fixed size": Times(FixedSize(1000, 10, Gaussian(3.0)), 100),
+    "fixed-size Laplace": FixedSize(100, 10, Laplace(2.0)),
+    "mixed": together(Times(Gaussian(5.0), 10), Laplace(2.0)),
+    "mixed samplers": together(Times(Poisson(0.01, Gaussian(1.0)), 50), Gaussian(20.0)),
+    "concentrated": dp.ZCDpEvent(0.1, 0.01),
+    "best of many": RepeatAndSelectDpEvent(Gaussian(4.0), 10.0, 1.0),
+    "non-private": together(Gaussian(1.0), dp.NonPrivateDpEvent()),
+}
+EVERY_EVENT = pytest.mark.parametrize("event", EVENTS.values(), ids=EVENTS)
+EVERY_RELATION = pytest.mark.parametrize("relation", Relation)
+EVERYBODY = (*ACCOUNTANTS, *ESTIMATORS)
+DELTAS = (1e-10, 1e-5, 0.2)
+CLOSED_FORM = ("Laplace", "one bit", "randomised response", "Poisson step", "fixed-size Laplace")
+
+
+def supporting(event, relation, among=ACCOUNTANTS):
+    return [each for each in among if each.supports(event, relation)]
+
+
+def event_parts(event):
+    return [leaf for leaf, _ in leaves(event)]
+
+
+@cache
+def certified(event_name, relation, target):
+    """The Fourier interval, or what may be said without one."""
+    event, accountant = EVENTS[event_name], Fourier()
+    if not accountant.supports(event, relation):
+        return Interval(0.0, math.inf)
+    return accountant.epsilon(event, relation, target)
+
+
+# --- the bounds of one are never below those of another ------------------------------------------
+
+
+@pytest.mark.parametrize("name", EVENTS)
+@EVERY_RELATION
+def test_no_epsilon_is_below_what_another_certifies(name, relation):
+    for target in DELTAS:
+        everybody = supporting(EVENTS[name], relation)
+        proved = [each.epsilon(EVENTS[name], relation, target) for each in everybody]
+        lower = certified(name, relation, target).lower
+        assert all(interval.upper >= lower for interval in proved)
+        assert max((each.lower for each in proved), default=0.0) <= min(
+            (each.upper for each in proved), default=math.inf
+        )
+
+
+@pytest.mark.parametrize("name", set(EVENTS) - {"fixed size", "Poisson"})
+@EVERY_RELATION
+def test_no_delta_is_below_what_another_certifies(name, relation):
+    usual = certified(name, relation, 1e-5).upper
+    for loss in (0.0, usual) if 0.0 < usual < math.inf else (0.0, 1.0):
+        everybody = supporting(EVENTS[name], relation)
+        if loss == 0.0 or name not in CLOSED_FORM:  # where inverses by search take seconds
+            everybody = [each for each in everybody if "composition" not in each.name]
+        proved = [each.delta(EVENTS[name], relation, loss) for each in everybody]
+        assert all(0.0 <= each.lower <= each.upper <= 1.0 for each in proved)
+        assert max((each.lower for each in proved), default=0.0) <= min(
+            (each.upper for each in proved), default=1.0
+        )
+
+
+@EVERY_EVENT
+@EVERY_RELATION
+def test_a_trade_off_lies_on_the_safe_side_of_what_is_certified(event, relation):
+    """``delta(eps) = max_alpha 1 - f(alpha) - e^eps alpha``; a bound of ``f`` gives more."""
+    alphas = np.append(0.0, np.geomspace(1e-7, 1.0, 200))
+    exact = Fourier()
+    if not exact.supports(event, relation) or dp.NonPrivateDpEvent() in event_parts(event):
+        return
+    curves = [
+        each.trade_off(event, relation, alphas)
+        for each in supporting(event, relation)
+        if each.name in ("Gaussian DP", "pure DP", "Fourier", "Rényi DP", "zCDP")
+    ]
+    for curve in curves:
+        assert np.all((curve >= 0.0) & (curve <= 1.0 - alphas + 1e-15))
+        assert np.all(np.diff(curve) <= 1e-12)
+        slopes = np.diff(curve) / np.diff(alphas)
+        assert np.all(np.diff(slopes) >= -1e-4 * np.abs(slopes[1:]) - 1e-4)
+    for loss in (0.0, 0.2 * exact.epsilon(event, relation, 1e-3).upper):
+        lower = exact.delta(event, relation, loss).lower
+        for curve in curves:
+            # The best test may stand between two alphas, 8 % apart.
+            assert np.max(1.0 - curve - math.exp(loss) * alphas) >= 0.99 * lower - 1e-9
+
+
+# --- relations -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("accountant", EVERYBODY, ids=lambda a: a.name)
+@pytest.mark.parametrize("z", [0.7, 5.0])
+def test_replacing_costs_what_half_the_noise_costs(accountant, z):
+    def event(noise):
+        return Times(Gaussian(noise), 3)
+
+    if not accountant.supports(event(z), REPLACE):
+        assert accountant.name in ("non-private", "pure DP")
+        return
+    for cheap in (ADD, ZERO):
+        whole = accountant.epsilon(event(z), REPLACE, 1e-5)
+        half = accountant.epsilon(event(z / 2), cheap, 1e-5)
+        full = accountant.epsilon(event(z), cheap, 1e-5)
+        if isinstance(whole, Approximation):
+            assert whole.value == pytest.approx(half.value, rel=1e-12)
+            assert whole.value > 1.5 * full.value
+        else:
+            assert whole.upper == pytest.approx(half.upper, rel=1e-9)
+            assert whole.lower == pytest.approx(half.lower, rel=1e-9)
+            assert whole.upper > 1.5 * full.upper
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_replacing_is_never_cheaper_and_two_removals_pay_for_it(name):
+    """``epsilon_replace(delta)`` lies between ``epsilon(delta)`` and the triangle rule."""
+    event = EVENTS[name]
+    if not Fourier().supports(event, REPLACE) or not Fourier().supports(event, ZERO):
+        return
+    once, replaced = certified(name, ZERO, 1e-5), certified(name, REPLACE, 1e-5)
+    assert replaced.upper >= once.lower
+    if once.upper < math.inf:
+        # A removal and an addition at epsilon each: delta (1 + e^epsilon) at 2 epsilon.
+        twice = Fourier().delta(event, REPLACE, 2.0 * once.upper)
+        assert twice.lower <= 1e-5 * (1.0 + math.exp(min(once.upper, 700.0)))
+
+
+@pytest.mark.parametrize("name", [name for name in EVENTS if name != "tree"])
+def test_a_null_record_is_as_good_as_none(name):
+    event = EVENTS[name]
+    for accountant in supporting(event, ADD):
+        assert accountant.supports(event, ZERO)
+        assert accountant.epsilon(event, ADD, 1e-6) == accountant.epsilon(event, ZERO, 1e-6)
+
+
+@given(st.floats(0.3, 30.0), st.integers(1, 200), st.floats(-12.0, -0.5), st.sampled_from(Relation))
+def test_the_exact_gaussian_is_inside_every_interval(z, count, log10_delta, relation):
+    target = 10.0**log10_delta
+    event = Times(Gaussian(z), count)
+    exact = gaussian_epsilon(target, relation.multiple * math.sqrt(count) / z)
+    for accountant in supporting(event, relation):
+        lower, upper = accountant.epsilon(event, relation, target)
+        assert lower <= exact.upper * (1 + 1e-12)
+        assert upper >= exact.lower * (1 - 1e-12)
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+NOBODY = [
+    (FixedSize(100, 10, Gaussian(2.0)), (ADD, ZERO)),
+    (FixedSize(100, 10, Laplace(2.0)), (ADD, ZERO)),
+    (FixedSize(100, 10, Tree(2.0, 5)), Relation),
+    (FixedSize(100, 10, Poisson(0.1, Gaussian(2.0))), Relation),
+    (FixedSize(10, 11, Gaussian(2.0)), Relation),
+    (FixedSize(0, 0, Gaussian(2.0)), Relation),
+    (dp.SampledWithReplacementDpEvent(100, 10, Gaussian(2.0)), Relation),
+    (Poisson(0.1, FixedSize(100, 10, Gaussian(2.0))), Relation),
+    (Poisson(0.1, Tree(2.0, 5)), Relation),
+    (Poisson(0.1, together(Gaussian(2.0), Laplace(2.0))), Relation),
+    (Poisson(0.1, Times(Laplace(2.0), 2)), Relation),
+    (Poisson(0.1, dp.ZCDpEvent(0.1)), Relation),
+    (Poisson(0.1, Laplace(2.0)), (REPLACE,)),
+    (Poisson(0.1, Response(0.5, 2)), (REPLACE,)),
+    (Poisson(0.1, DiscreteLaplaceDpEvent(0.5, 1)), (REPLACE,)),
+    (Poisson(0.1, Poisson(0.1, Gaussian(2.0))), (REPLACE,)),
+    (Tree(2.0, 5), (ADD,)),
+    (TruncatedSubsampledGaussianDpEvent(100, 0.1, 20, 2.0), Relation),
+    (MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0], [0.5, 0.5]), Relation),
+    (dp.UnsupportedDpEvent(), Relation),
+]
+REFUSAL = r"does not support .* under zero_out"
+SOMEBODY = [  # an event, and who must refuse it although others know it
+    (RepeatAndSelectDpEvent(Gaussian(4.0), 10.0, 1.0), {"Fourier", "Gaussian DP", "zCDP"}),
+    (dp.ZCDpEvent(0.1), {"Fourier", "Gaussian DP", "basic composition"}),
+    (Poisson(0.1, Gaussian(2.0)), {"zCDP", "Gaussian DP", "pure DP"}),
+    (Laplace(1.0), {"Gaussian DP", "CLT", "Edgeworth"}),
+    (Gaussian(1.0), {"pure DP", "non-private"}),
+    (together(Gaussian(1.0), Laplace(1.0)), {"optimal composition", "pure DP", "Gaussian DP"}),
+]
+
+
+@pytest.mark.parametrize(("event", "relations"), NOBODY, ids=lambda x: str(x)[:60])
+def test_what_no_theorem_covers_is_refused_by_everybody(event, relations):
+    for relation in relations:
+        for whole in (event, together(Gaussian(1.0), Times(event, 3))):
+            assert supporting(whole, relation, EVERYBODY) == []
+            guarantee = Guarantee(whole, relation)
+            assert tuple(guarantee.epsilon(0.5)) == (0.0, math.inf)
+            assert tuple(guarantee.delta(20.0)) == (0.0, 1.0)
+            assert not guarantee.trade_off([0.0, 0.5]).any()
+    rest = set(Relation) - set(relations)
+    assert all(supporting(event, relation) for relation in rest)
+
+
+@pytest.mark.parametrize(("event", "names"), SOMEBODY, ids=lambda x: str(x)[:40])
+def test_an_accountant_refuses_by_name_what_is_beyond_it(event, names):
+    assert names <= {each.name for each in EVERYBODY}
+    for accountant in EVERYBODY:
+        if accountant.name in names:
+            assert not accountant.supports(event, ZERO)
+            with pytest.raises(UnsupportedEventError, match=REFUSAL):
+                epsilon(event, 1e-5, relation="zero_out", accountant=accountant)
+            with pytest.raises(UnsupportedEventError, match=REFUSAL):
+                delta(event, 1.0, relation="zero_out", accountant=accountant)
+    assert supporting(event, ZERO)
+
+
+BAD_NUMBERS = (-1.0, -1e-300, math.nan, -math.inf)
+
+
+@pytest.mark.parametrize("bad", BAD_NUMBERS)
+@EVERY_RELATION
+def test_numbers_out_of_range_are_refused(bad, relation):
+    for event in (
+        Gaussian(bad),
+        Laplace(bad),
+        DiscreteLaplaceDpEvent(bad, 1),
+        DiscreteLaplaceDpEvent(0.5, bad),
+        Response(bad, 2),
+        Response(0.5, bad),
+        Response(1.0 + 2.0**-52, 2),
+        Response(0.5, 1),
+        Tree(bad, 3),
+        Tree(1.0, bad),
+        Tree(1.0, [3, bad]),
+        Poisson(bad, Gaussian(1.0)),
+        Poisson(0.5, Gaussian(bad)),
+        Poisson(1.0 + 2.0**-52, Gaussian(1.0)),
+        Poisson(math.inf, Gaussian(1.0)),
+        FixedSize(bad, 1, Gaussian(1.0)),
+        FixedSize(10, bad, Gaussian(1.0)),
+        FixedSize(10, 2.0, Gaussian(1.0)),
+        dp.ZCDpEvent(bad, 0.0),
+        dp.ZCDpEvent(0.1, bad),
+        RepeatAndSelectDpEvent(Gaussian(1.0), bad, 1.0),
+        RepeatAndSelectDpEvent(Gaussian(1.0), 0.5, 1.0),
+        RepeatAndSelectDpEvent(Gaussian(1.0), 5.0, bad),
+        RepeatAndSelectDpEvent(Gaussian(bad), 5.0, 1.0),
+        Times(Gaussian(1.0), bad),
+        Times(Gaussian(1.0), 2.0),
+        Times(Gaussian(1.0), True),
+        Times(together(Gaussian(1.0), Gaussian(bad)), 2),
+    ):
+        assert supporting(event, relation, EVERYBODY) == [], event
+
+
+@pytest.mark.parametrize("bad", [None, "1.0", [1.0], 1j], ids=repr)
+def test_what_is_no_number_is_never_called_private(bad):
+    events = [Gaussian(bad), Laplace(bad), Times(Gaussian(1.0), bad), Poisson(bad, Gaussian(1.0))]
+    events += [Poisson(0.5, bad), Tree(1.0, bad), together(bad), dp.ComposedDpEvent(bad)]
+    for event in events:
+        for accountant in EVERYBODY:
+            with suppress(TypeError):  # a refusal too
+                assert not accountant.supports(event, ZERO), (accountant.name, event)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16])
+def test_numbers_of_numpy_are_numbers(kind):
+    for ours, theirs in (
+        (Gaussian(1.5), Gaussian(kind(1.5))),
+        (Laplace(1.5), Laplace(kind(1.5))),
+        (Poisson(0.25, Gaussian(1.5)), Poisson(kind(0.25), Gaussian(kind(1.5)))),
+        (Poisson(0.25, Laplace(1.5)), Poisson(kind(0.25), Laplace(kind(1.5)))),
+        (Tree(1.5, 4), Tree(kind(1.5), np.int64(4))),
+        (Response(0.5, 3), Response(kind(0.5), np.int32(3))),
+        (Times(Gaussian(1.5), 3), Times(Gaussian(kind(1.5)), np.int16(3))),
+    ):
+        for accountant in supporting(ours, ZERO):
+            assert accountant.supports(theirs, ZERO), accountant.name
+            for target in (0.0, 1e-6):
+                expected = accountant.epsilon(ours, ZERO, target)
+                assert accountant.epsilon(theirs, ZERO, target) == expected, accountant.name
+
+
+# --- composition ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", set(EVENTS) - {"best of many"})
+def test_reading_changes_nothing(name):
+    event = EVENTS[name]
+    before = repr(event)
+    forward = [Guarantee(event, REPLACE).epsilon(target) for target in DELTAS]
+    Guarantee(event, REPLACE).delta(1.0), Guarantee(event, REPLACE).trade_off(0.1)
+    backward = [Guarantee(event, REPLACE).epsilon(target) for target in reversed(DELTAS)]
+    assert forward == backward[::-1]
+    assert repr(event) == before
+
+
+PARTS = [
+    Times(Gaussian(4.0), 3),
+    Laplace(3.0),
+    Times(Poisson(0.05, Gaussian(1.0)), 20),
+    Response(0.6, 3),
+    dp.NoOpDpEvent(),
+]
+
+
+@pytest.mark.parametrize("accountant", ACCOUNTANTS, ids=lambda a: a.name)
+def test_order_and_nesting_of_a_composition_do_not_matter(accountant):
+    parts = [part for part in PARTS if accountant.supports(part, ADD)]
+    flat = together(*parts, *parts)
+    if not parts or not accountant.supports(flat, ADD):
+        return
+    known = accountant.epsilon(flat, ADD, 1e-6)
+    for same in (
+        together(*reversed(parts), *parts),
+        Times(together(*parts), 2),
+        together(together(*parts[:2]), Times(together(*parts[2:]), 2), together(*parts[:2])),
+        together(Times(flat, 1), Times(Gaussian(0.1), 0)),
+    ):
+        ours = accountant.epsilon(same, ADD, 1e-6)
+        assert ours.upper == pytest.approx(known.upper, rel=1e-9)
+        assert ours.lower == pytest.approx(known.lower, rel=1e-9)
+        assert ours.lower <= known.upper
+        assert known.lower <= ours.upper
+
+
+@settings(max_examples=15)
+@given(
+    st.floats(0.005, 0.9),
+    st.floats(0.4, 8.0),
+    st.integers(1, 300),
+    st.floats(-12.0, -1.0),
+    st.sampled_from(list(Relation)),
+)
+def test_less_noise_more_records_more_steps_less_delta_never_cost_less(
+    q, z, count, power, relation
+):
+    def bounds(rate, noise, times, target):
+        event = Times(Poisson(rate, Gaussian(noise)), times)
+        fourier = Fourier().epsilon(event, relation, target)
+        others = [each.epsilon(event, relation, target).upper for each in ACCOUNTANTS[4:5]]
+        return fourier, others
+
+    target = 10.0**power
+    known, loose = bounds(q, z, count, target)
+    for worse in (
+        bounds(min(1.0, 1.1 * q), z, count, target),
+        bounds(q, z / 1.1, count, target),
+        bounds(q, z, count + 1 + count // 10, target),
+        bounds(q, z, count, target / 3.0),
+    ):
+        assert worse[0].upper >= known.lower
+        assert all(b >= a * (1 - 1e-9) for a, b in zip(loose, worse[1], strict=True))
+
+
+# --- dp-accounting -------------------------------------------------------------------------------
+
+RIGHT = [  # events that dp-accounting's accountants account for correctly, and under what
+    ("Gaussian", ADD),
+    ("Laplace", ADD),
+    ("Poisson step", ADD),
+    ("Poisson", ADD),
+    ("Poisson", REPLACE),
+    ("Poisson Laplace", ADD),
+    ("mixed", ADD),
+    ("mixed samplers", ADD),
+]
+
+
+@pytest.mark.parametrize(("name", "relation"), RIGHT)
+def test_its_loss_distributions_agree(name, relation):
+    guarantee = Guarantee(EVENTS[name], relation)
+    oracle = PLDAccountant(guarantee.neighbouring_relation).compose(EVENTS[name])
+    lower, upper = certified(name, relation, 1e-5)
+    theirs = oracle.get_epsilon(1e-5)
+    assert lower <= theirs <= upper * (1 + 2e-3) + 2e-3
+
+
+@pytest.mark.parametrize("name", ["Gaussian", "Laplace", "Poisson", "tree", "concentrated"])
+def test_its_renyi_bounds_are_never_below_ours(name):
+    relation = ZERO if name == "tree" else ADD
+    guarantee = Guarantee(EVENTS[name], relation)
+    oracle = RdpAccountant(neighboring_relation=guarantee.neighbouring_relation)
+    if not oracle.supports(EVENTS[name]):
+        pytest.skip("not known to this version")
+    theirs = oracle.compose(EVENTS[name]).get_epsilon(1e-5)
+    assert theirs >= certified(name, relation, 1e-5).lower
+    renyi = next(each for each in ACCOUNTANTS if each.name == "Rényi DP")
+    ours = renyi.epsilon(EVENTS[name], relation, 1e-5).upper
+    assert ours <= theirs * (1 + 1e-9)
+    assert theirs <= 1.2 * ours + 0.05
+
+
+# --- estimates -----------------------------------------------------------------------------------
+
+
+def test_estimators_give_estimates_and_stay_outside_of_guarantees():
+    assert not set(map(type, ACCOUNTANTS)) & set(map(type, ESTIMATORS))
+    event = EVENTS["Poisson"]
+    for estimator in ESTIMATORS:
+        for relation in Relation:
+            found = estimator.epsilon(event, relation, 1e-5)
+            assert type(found) is Approximation
+            assert type(estimator.delta(event, relation, 1.0)) is Approximation
+            curve = estimator.trade_off(event, relation, np.array([0.1]))
+            assert type(curve) is ApproximateCurve
+            assert not hasattr(found, "upper")
+            with pytest.raises(TypeError, match="cannot compare an estimate"):
+                assert found <= 100.0
+    budget = Budget(epsilon=1.0, delta=1e-5, relation=ADD)
+    with pytest.raises((AttributeError, TypeError, ValueError)):
+        calibrate(lambda z: Times(Poisson(0.01, Gaussian(z)), 300), budget, accountant=CLT())
+    assert isinstance(Guarantee(event, ADD).epsilon(1e-5), Interval)
