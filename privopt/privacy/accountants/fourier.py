@@ -87,7 +87,8 @@ class Fourier:
         if delta == 0.0:
             return _largest_loss(orders)
         if delta <= infinite * (1.0 + _ROUNDING):
-            return Interval(math.inf if delta < infinite * (1.0 - _ROUNDING) else 0.0, math.inf)
+            attained = max(_infinite(order.attained or ()) for order in orders)
+            return Interval(math.inf if delta < attained * (1.0 - _ROUNDING) else 0.0, math.inf)
         found, largest = self._interval(orders, AtDelta(delta, infinite)), _largest_loss(orders)
         if found.lower == 0.0 < found.upper and self.delta(event, relation, 0.0).upper <= delta:
             return Interval(0.0, 0.0)
@@ -117,6 +118,8 @@ class Fourier:
         orders = _orders(event, relation)
         if not orders:
             return 1.0 - alphas
+        if max(_infinite(order.dominating) for order in orders) == 1.0:
+            return np.zeros_like(alphas)
         largest = self.epsilon(event, relation, 1e-12).upper
         epsilons = _GRID * (largest if math.isfinite(largest) else 50.0)
         deltas = curve(orders, epsilons, _CURVE)

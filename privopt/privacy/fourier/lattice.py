@@ -18,6 +18,7 @@ from privopt.privacy.pairs.pair import Array, Bins
 __all__ = ["LatticeLoss", "above", "below"]
 
 _U = 2.0**-53  # unit roundoff of float64
+_STEEPEST = 600.0  # exponentials beyond this overflow
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,10 @@ def below(
 
 
 def _gather(mass: list[float], loss: list[float], spacing: float) -> tuple[list[int], list[float]]:
-    """Lattice points and what they take; losses in units of the spacing, rising or falling."""
+    """Lattice points and what they take; losses in units of the spacing, rising or falling.
+
+    What lies far above pays dearly for lifting what lies below: across a gap a point is lowered.
+    """
     points: list[int] = []
     taken: list[float] = []
     rising = loss[0] < loss[-1]
@@ -131,7 +135,10 @@ def _gather(mass: list[float], loss: list[float], spacing: float) -> tuple[list[
         point = math.ceil(loss[i]) if rising else math.floor(loss[i])
         total = excess = 0.0
         while i < len(mass):
-            gain = -math.expm1((point - loss[i]) * spacing) * left
+            fall = (point - loss[i]) * spacing
+            if rising and fall < -1.0 - 2.0 * spacing and excess < 0.0:
+                break
+            gain = -math.expm1(fall) * left if fall < _STEEPEST else -math.inf
             if (excess + gain > 0.0) if rising else (excess + gain < 0.0):
                 share = -excess / gain
                 share = min(1.0, share * (1.0 + 1e-12)) if rising else share * (1.0 - 1e-12)
@@ -149,15 +156,19 @@ def _gather(mass: list[float], loss: list[float], spacing: float) -> tuple[list[
 
 
 def _losses(bins: Bins, edges: npt.NDArray[np.int64], spacing: float) -> tuple[Array, Array]:
-    """``ln(P_i / Q_i)`` within each bin, and its error; unknown losses have a bin for error."""
+    """``ln(P_i / Q_i)`` within each bin, and its error; unknown losses have a bin for error.
+
+    ``|ln(1 + x)| <= 2 |x|`` asks for errors of less than a half. Outcomes that stand in the wrong
+    bin move the loss of those beside them, by no more than the blur.
+    """
     p, q = bins.p[1:-1], bins.q[1:-1]
     ends = edges * spacing
     with np.errstate(divide="ignore", invalid="ignore"):
         log_p = np.log(p)
         loss = log_p - np.log(q)
         error = bins.p_error[1:-1] / p + bins.q_error[1:-1] / q
-        error = 2.0 * error + 4 * _U * (1.0 + np.abs(ends[:-1]) + np.abs(log_p))
+        error = 2.0 * error + 4 * _U * (1.0 + np.abs(ends[:-1]) + np.abs(log_p)) + bins.blur
     width = np.diff(ends)
-    known = error < width
+    known = error < np.minimum(width, 1.0)
     loss = np.where(known, np.clip(loss, ends[:-1], ends[1:]), ends[:-1])
     return loss, np.where(known, error, width)

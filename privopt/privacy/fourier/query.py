@@ -11,9 +11,16 @@ from privopt.privacy.fourier.window import Saddle, Sketch
 
 __all__ = ["AtDelta", "AtEpsilon", "Query"]
 
+_ROUNDING = 2.0**-40  # relative; sums of a few products
+
 
 class Query(Protocol):
     """What is asked, where to look for it, and how to read it off a composition."""
+
+    @property
+    def worst(self) -> float:
+        """An answer that is never too low."""
+        ...
 
     def saddle(self, sketch: Sketch) -> Saddle:
         """The tilt under which the answer is typical."""
@@ -21,6 +28,10 @@ class Query(Protocol):
 
     def estimate(self, saddle: Saddle) -> float:
         """The answer of the saddle-point approximation."""
+        ...
+
+    def most(self, largest: float) -> float:
+        """The answer is no more than this if no loss exceeds ``largest``."""
         ...
 
     def scale(self, saddle: Saddle, answer: float) -> float:
@@ -42,6 +53,7 @@ class AtDelta:
 
     delta: float
     infinite: float
+    worst = math.inf
 
     def saddle(self, sketch: Sketch) -> Saddle:
         """Whose estimate of delta, less the mass of infinite loss, is the one given."""
@@ -50,6 +62,10 @@ class AtDelta:
     def estimate(self, saddle: Saddle) -> float:
         """The centre of the window."""
         return saddle.mean
+
+    def most(self, largest: float) -> float:
+        """The largest loss."""
+        return max(0.0, largest) * (1.0 + _ROUNDING)
 
     def scale(self, saddle: Saddle, answer: float) -> float:
         """The answer; where it is close to zero, a part of the spread."""
@@ -69,6 +85,7 @@ class AtEpsilon:
     """``delta(epsilon)``."""
 
     epsilon: float
+    worst = 1.0
 
     def saddle(self, sketch: Sketch) -> Saddle:
         """The one that centres the sum at epsilon."""
@@ -78,13 +95,21 @@ class AtEpsilon:
         """The estimate of delta."""
         return math.exp(max(saddle.log_delta, -700.0))
 
+    def most(self, largest: float) -> float:
+        """``1 - e^(epsilon - largest)``."""
+        above = max(0.0, largest) * (1.0 + _ROUNDING) - self.epsilon
+        return min(1.0, -math.expm1(-max(0.0, above)) * (1.0 + _ROUNDING))
+
     def scale(self, saddle: Saddle, answer: float) -> float:
         """The answer itself."""
         return answer
 
     def slope(self, saddle: Saddle) -> float:
-        """``tilt`` in the tail, the inverse spread in the bulk."""
-        return saddle.tilt + 1.0 / saddle.deviation
+        """``tilt`` in the tail, the inverse spread in the bulk; little well below or beyond it."""
+        above = saddle.mean - self.epsilon
+        if above < -3.0 * saddle.deviation:
+            return 1.0
+        return saddle.tilt + 1.0 / max(saddle.deviation, min(above, 1.0))
 
     def read(self, composition: Composition, sign: float, blur: float) -> float:
         """The curve at epsilon, moved by the blur of the losses."""

@@ -27,6 +27,7 @@ Parts = tuple[tuple[Pair, int], ...]
 _U = 2.0**-53  # unit roundoff of float64
 _LARGEST = 2**22  # points of one transform
 _ROUNDS = 8
+_MOST = 10**12  # releases; rounding alone would leave nothing beyond
 _THINNEST = 1e-290  # floats describe no tail below this
 
 
@@ -53,12 +54,16 @@ def bounds(
 
     Not ``two_sided``, the lower bound is zero.
     """
+    if any(sum(count for _, count in order.dominating) > _MOST for order in orders):
+        return 0.0, query.worst
     searches = [(_Search(order.dominating, query, accuracy), order) for order in orders]
     searches.sort(key=lambda each: -each[0].estimate)
     lower = upper = 0.0
     for rank, (search, order) in enumerate(searches):
         if rank:  # this order costs less, and need only be shown to
-            upper = max(upper, search.from_above(upper))
+            largest = math.fsum(count * pair.range()[1] for pair, count in order.dominating)
+            if query.most(largest) > upper:
+                upper = max(upper, search.from_above(upper))
         elif two_sided and order.attained == order.dominating:
             lower, upper = search.from_both_sides()
         else:
@@ -151,9 +156,11 @@ class _Search:
         """The mesh for a relative accuracy."""
         gap = accuracy / self.query.slope(self.saddle)
         spacing = math.sqrt(3.5 * gap / (self.total * (self.saddle.tilt + 1.0)))
+        widest = max(last - first for first, last in self.sketch.ends)
+        spacing = min(spacing, max(0.5 * self.saddle.deviation, 1e-3 * widest))
         spacing = max(spacing, self._finest())
         smallest, largest = self.parts[0][0].range()
-        if len(self.parts) == 1 and math.isfinite(smallest) and math.isfinite(largest):
+        if len(self.parts) == 1 and math.isfinite(largest - smallest) and largest > smallest:
             # The ends of a bounded loss, often atoms, become lattice points.
             return (largest - smallest) / (2 * math.ceil(0.5 * (largest - smallest) / spacing))
         return spacing

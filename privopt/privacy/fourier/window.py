@@ -24,6 +24,7 @@ _POINTS = 200
 _WIDEST = 14
 _STEPS = 40
 _STEEPEST = 1e3  # tilt in units of the standard deviation: deltas below exp(-1e6 / 2)
+_NEAREST = 1e6  # tilt in units of epsilon: closer to the largest loss nobody looks
 _CHERNOFF = np.geomspace(0.05, 4.0, 24)  # rates tried, in units of the normal optimum
 
 
@@ -95,7 +96,7 @@ class Sketch:
 
     def with_mean(self, epsilon: float) -> Saddle:
         """The tilt ``>= 0`` that centres the sum at ``epsilon``, or as near as it can."""
-        return self._solve(lambda saddle: saddle.mean - epsilon)
+        return self._solve(lambda saddle: (saddle.mean - epsilon) / saddle.deviation)
 
     def with_delta(self, log_delta: float) -> Saddle:
         """The tilt ``>= 0`` whose estimate of delta is the given one, or as near as it can."""
@@ -157,7 +158,9 @@ class Sketch:
             return low
         high = self.at(1.0 / low.deviation)
         above = excess(high)
-        while above < 0.0 and high.tilt < _STEEPEST / high.deviation:
+        while above < 0.0 and high.tilt < min(
+            _STEEPEST / high.deviation, _NEAREST / max(abs(high.mean), 1e-300)
+        ):
             low, below = high, above
             high = self.at(2.0 * high.tilt)
             above = excess(high)

@@ -18,8 +18,8 @@ _U = 2.0**-53  # unit roundoff of float64
 class DiscretePair:
     """Outcomes with probabilities ``p[k]`` and ``q[k]``, in increasing order of the loss.
 
-    Probabilities are known to a relative ``64u``, ``u = 2^-53``; where one of the two is zero the
-    loss is infinite.
+    Probabilities are known to a relative ``64u (1 + l)``, ``u = 2^-53`` and ``l`` the largest
+    finite loss; where one of the two is zero the loss is infinite.
     """
 
     p: tuple[float, ...]
@@ -59,13 +59,8 @@ class DiscretePair:
         of_p: Array = np.bincount(where, p[finite], edges.size + 1).astype(np.float64)
         of_q: Array = np.bincount(where, q[finite], edges.size + 1).astype(np.float64)
         largest = float(np.abs(losses[finite]).max(initial=0.0))
-        return Bins(
-            of_p,
-            of_q,
-            128 * _U * of_p,
-            128 * _U * of_q,
-            blur=256 * _U * (1.0 + largest),
-        )
+        unit = 128 * _U * (1.0 + largest)
+        return Bins(of_p, of_q, unit * of_p, unit * of_q, blur=2.0 * unit)
 
     def _losses(self) -> Array:
         with np.errstate(divide="ignore"):

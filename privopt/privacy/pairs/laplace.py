@@ -47,8 +47,9 @@ class LaplacePair:
         return -self.mu, self.mu
 
     def losses(self, tail: float, count: int) -> Array:
-        """Equally spaced."""
-        return np.linspace(-self.mu, self.mu, count)
+        """Equally spaced, the atoms apart."""
+        inner = np.linspace(-self.mu, self.mu, count) * (1.0 - 1e-9)
+        return np.concatenate([[-self.mu], inner, [self.mu]])
 
     def bins(self, edges: Array) -> Bins:
         """The density integrated, with the atoms at both ends."""

@@ -1,0 +1,199 @@
+"""The Fourier composition and its certificate against exact convolution."""
+
+import math
+from dataclasses import replace
+
+import mpmath
+import numpy as np
+import pytest
+
+from privopt.privacy.fourier.composition import _discounted, compose
+from privopt.privacy.fourier.lattice import LatticeLoss
+from privopt.privacy.fourier.window import Window
+
+mp = mpmath.mp.clone()
+mp.dps = 40
+
+
+def random_loss(seed, size=9, spacing=0.25, offset=0.0, infinite=0.0, low=-4, steep=0.0):
+    """Dyadic masses, so that their sums are exact; losses from ``low`` on."""
+    random = np.random.default_rng(seed)
+    points = low + np.arange(size)
+    mass = random.exponential(size=size) * np.exp(-steep * np.arange(size))
+    mass = np.floor(mass / mass.sum() * 2.0**40) / 2.0**40 * (1.0 - infinite)
+    return LatticeLoss(np.maximum(mass, 2.0**-60), points, offset, spacing, infinite)
+
+
+def convolution(parts):
+    """The composed law as a dictionary from sums, in units of the spacing, to probabilities."""
+    law = {0: mp.mpf(1)}
+    for part, count in parts:
+        for _ in range(count):
+            step = {}
+            for total, mass in law.items():
+                for point, weight in zip(part.points.tolist(), part.mass.tolist(), strict=True):
+                    step[total + point] = step.get(total + point, 0) + mass * mp.mpf(weight)
+            law = step
+    offset = sum(mp.mpf(part.offset) * count for part, count in parts)
+    return {(total + offset) * mp.mpf(parts[0][0].spacing): mass for total, mass in law.items()}
+
+
+def exact_delta(law, parts, epsilon):
+    infinite = 1 - mp.fprod((1 - mp.mpf(part.infinite)) ** count for part, count in parts)
+    epsilon = mp.mpf(epsilon)
+    finite = (m * -mp.expm1(epsilon - s) for s, m in law.items() if s > epsilon)
+    return mp.fsum(finite) + infinite
+
+
+def tilted_window(parts, tilt, share=1.0):
+    """A window of ``share`` of the range of the sum around its tilted mean, rates to match."""
+    mean = variance = 0.0
+    for part, count in parts:
+        weight = part.mass * np.exp(tilt * (part.losses - part.losses.max()))
+        weight /= weight.sum()
+        centre = weight @ part.losses
+        mean += count * centre
+        variance += count * (weight @ (part.losses - centre) ** 2)
+    first, last = (sum(c * float(end(p.losses)) for p, c in parts) for end in (np.min, np.max))
+    bottom = mean - share * (mean - first) - 0.4 * parts[0][0].spacing
+    top = mean + share * (last - mean) + 0.4 * parts[0][0].spacing
+    variance = max(variance, 1e-3)
+    rates = (max(mean - bottom, 0.1) / variance, max(top - mean, 0.1) / variance)
+    window = Window(tilt, mean, bottom, top, *rates)
+    return window, max(16, math.ceil((top - bottom) / parts[0][0].spacing) + 1)
+
+
+CASES = {
+    "once": [(random_loss(0), 1)],
+    "homogeneous": [(random_loss(1), 12)],
+    "steep": [(random_loss(2, steep=2.0), 9)],
+    "shifted": [(random_loss(3, offset=0.37), 6)],
+    "mixed": [(random_loss(4), 3), (random_loss(5, size=4, offset=0.2, low=0), 5)],
+    "infinite": [(random_loss(6, infinite=1e-3), 4), (random_loss(7), 2)],
+    "coarse": [(random_loss(8, spacing=40.0, size=3, low=-1), 5)],
+    "atom": [(random_loss(9, size=1, low=2), 7)],
+}
+LAWS = {name: convolution(parts) for name, parts in CASES.items()}
+
+
+@pytest.mark.parametrize("tilt", [0.0, 0.3, 2.0, 9.0, 40.0])
+@pytest.mark.parametrize("share", [1.0, 0.6, 0.25])
+@pytest.mark.parametrize("name", CASES)
+def test_both_certificates_hold_everywhere_in_any_window(name, share, tilt):
+    parts, law = CASES[name], LAWS[name]
+    tilt /= parts[0][0].spacing / 0.25
+    window, size = tilted_window(parts, tilt, share)
+    ends = sorted(law)
+    first, last = float(ends[0]), float(ends[-1])
+    span = max(last - first, 1.0)
+    upper, lower = (compose(parts, window, size, pessimistic) for pessimistic in (True, False))
+    inside = np.concatenate([upper.sums[:: max(1, upper.sums.size // 12)], [window.centre]])
+    for epsilon in [*np.linspace(first - span, last + 0.3 * span, 30), *inside]:
+        exact = exact_delta(law, parts, epsilon)
+        slack = mp.mpf(10) ** -14 * abs(tilt * epsilon) * exact  # epsilon is a float
+        assert lower.delta(epsilon, -1.0) <= exact + slack
+        assert upper.delta(epsilon, 1.0) >= exact - slack
+    for exponent in (-1, -2, -5, -9, -14, -40):
+        delta = 10.0**exponent
+        top, bottom = upper.epsilon(delta, 1.0), lower.epsilon(delta, -1.0)
+        if math.isfinite(top):
+            assert exact_delta(law, parts, top + 1e-12 * (1 + abs(top))) <= delta
+        if math.isfinite(bottom):
+            assert exact_delta(law, parts, bottom - 1e-12 * (1 + abs(bottom))) >= delta
+        assert bottom <= top
+
+
+@pytest.mark.parametrize("tilt", [0.0, 2.0, 9.0])
+@pytest.mark.parametrize("name", ["homogeneous", "mixed", "shifted", "infinite"])
+def test_a_full_window_is_tight(name, tilt):
+    parts, law = CASES[name], LAWS[name]
+    window, size = tilted_window(parts, tilt)
+    wide = window._replace(below_rate=40.0, above_rate=40.0, top=window.top + 4, bottom=-12.0 * 4)
+    upper, lower = (compose(parts, wide, 512, pessimistic) for pessimistic in (True, False))
+    exact = exact_delta(law, parts, window.centre)
+    assert exact > 0
+    assert lower.delta(window.centre, -1.0) == pytest.approx(float(exact), rel=1e-9)
+    assert upper.delta(window.centre, 1.0) == pytest.approx(float(exact), rel=1e-9)
+    assert size <= 512
+
+
+@pytest.mark.parametrize("count", [1, 7, 100, 2000])
+@pytest.mark.parametrize("tilt", [0.0, 1.0, 8.0])
+def test_rounding_stays_within_the_certificate_with_factors_to_spare(count, tilt):
+    """Two losses make a binomial sum, known to all digits."""
+    p, size = 0.3, 4096
+    part = LatticeLoss(np.array([1 - p, p]), np.array([-1, 1]), 0.0, 0.125, 0.0)
+    window, _ = tilted_window([(part, count)], tilt)
+    window = window._replace(bottom=-256.0, top=255.0, below_rate=30.0, above_rate=30.0)
+    composed = compose([(part, count)], window, size, False)
+    law = {}
+    for k in range(count + 1):
+        mass = mp.binomial(count, k) * mp.mpf(p) ** k * mp.mpf(1 - p) ** (count - k)
+        law[mp.mpf(2 * k - count) / 8] = mass
+    for shift in (-1.0, 0.0, 0.5):
+        epsilon = window.centre + shift
+        exact = exact_delta(law, [(part, count)], epsilon)
+        bare = replace(composed, error=0.0).delta(epsilon, 1.0)
+        if exact < 1e-300:
+            continue
+        claimed = composed.error * mp.exp(-tilt * shift + composed.log_scale)
+        assert abs(bare - exact) <= claimed / 4
+        assert claimed <= max(1e-6 * exact, 1e-11 * (shift > 0.0))
+
+
+def test_parts_that_coincide_are_one_part():
+    part = random_loss(11)
+    window, size = tilted_window([(part, 9)], 1.0)
+    whole, split = (
+        compose(parts, window, size, True)
+        for parts in ([(part, 9)], [(part, 4), (part, 2), (part, 3)])
+    )
+    for epsilon in np.linspace(-3.0, 9.0, 30):
+        assert split.delta(epsilon, 1.0) == pytest.approx(whole.delta(epsilon, 1.0), rel=1e-9)
+
+
+def test_infinite_mass_stays_visible():
+    part = random_loss(12, infinite=2.0**-20)
+    window, _ = tilted_window([(part, 10)], 1.0)
+    window = window._replace(below_rate=40.0, above_rate=40.0, top=window.top + 4, bottom=-48.0)
+    composed = compose([(part, 10)], window, 512, True)
+    planted = -math.expm1(10 * math.log1p(-(2.0**-20)))
+    assert composed.infinite == pytest.approx(planted, rel=1e-12)
+    assert composed.delta(1e3, 1.0) >= planted
+    assert composed.epsilon(0.99 * planted, 1.0) == composed.epsilon(planted / 2, -1.0) == math.inf
+    assert composed.epsilon(1.01 * planted, 1.0) < math.inf
+
+
+def test_a_law_of_far_modes_is_not_cut():
+    """A few sums, thousands apart: no mode may get lost, whatever overflows between them."""
+    part = LatticeLoss(np.array([0.5, 0.5]), np.array([-1, 5000]), 0.0, 0.5, 0.0)
+    window = Window(0.0, 3749.0, -1000.0, 8000.0, 0.05, 0.05)
+    law = convolution([(part, 3)])
+    upper, lower = (
+        compose([(part, 3)], window, 20480, pessimistic) for pessimistic in (True, False)
+    )
+    for epsilon in (-1.0, 0.0, 1.0, 2490.0, 2600.0, 5100.0, 7498.0):
+        exact = float(exact_delta(law, [(part, 3)], epsilon))
+        assert exact <= upper.delta(epsilon, 1.0) <= exact + 1e-9
+        assert exact - 1e-9 <= lower.delta(epsilon, -1.0) <= exact
+
+
+def test_errors_beyond_hope_claim_nothing():
+    part = LatticeLoss(np.array([0.5, 0.5]), np.array([-1, 1]), 0.0, 1e-7, 0.0)
+    window, size = Window(1.0, 1.0, -9.0, 11.0, 1.0, 1.0), 4096
+    upper, lower = (compose([(part, 10**14)], window, size, each) for each in (True, False))
+    assert upper.delta(window.centre, 1.0) == 1.0
+    assert upper.epsilon(1e-5, 1.0) == math.inf
+    assert lower.delta(window.centre, -1.0) == 0.0
+    assert lower.epsilon(1e-5, -1.0) == -math.inf
+
+
+@pytest.mark.parametrize("spacing", [1e-3, 0.3, 20.0, 700.0, 1e5])
+def test_discounted_sums_neither_overflow_nor_lose_digits(spacing):
+    random = np.random.default_rng(0)
+    sums = -40.0 * spacing + spacing * np.arange(150)
+    weighted = random.exponential(size=150) * np.exp(-random.uniform(0.0, 200.0, 150))
+    image = _discounted(weighted, sums)
+    for k in (0, 1, 74, 148, 149):
+        exact = math.fsum(weighted[k:] * np.exp(sums[k] - sums[k:]))
+        assert image[k] == pytest.approx(exact, rel=1e-12)

@@ -1,0 +1,301 @@
+"""The Fourier accountant against golden values, closed forms, other accountants and itself."""
+
+import math
+from itertools import pairwise
+
+import dp_accounting as dp
+import mpmath
+import numpy as np
+import pytest
+from dp_accounting import pld, rdp
+
+from privopt.privacy.accountants.fourier import Fourier, _orders
+from privopt.privacy.accountants.gaussian_dp import GaussianDP
+from privopt.privacy.fourier import AtDelta, AtEpsilon
+from privopt.privacy.fourier.search import _Search
+from privopt.privacy.profiles import profile
+from privopt.spec import Relation
+
+G, L = dp.GaussianDpEvent, dp.LaplaceDpEvent
+ADD, OUT, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT, Relation.REPLACE_ONE
+FOURIER, EXACT = Fourier(), GaussianDP()
+
+
+def poisson(q, event):
+    return dp.PoissonSampledDpEvent(q, event)
+
+
+def times(event, count):
+    return dp.SelfComposedDpEvent(event, count)
+
+
+def sgd(z, q, steps):
+    return times(poisson(q, G(z)), steps)
+
+
+def overlap(a, b):
+    return a.lower <= b.upper and b.lower <= a.upper
+
+
+# --- golden values --------------------------------------------------------------------------------
+
+FIXED = times(dp.SampledWithoutReplacementDpEvent(100, 1, G(2.0)), 1000)
+GOLDEN = [
+    (sgd(1.0, 0.01, 1000), ADD, 1e-5, 1.828231, 1.828237),
+    (sgd(1.0, 0.01, 1000), ADD, 1e-10, 3.290438, 3.290444),
+    (sgd(1.0, 0.01, 1000), ADD, 1e-15, 4.854532, 4.854539),
+    (sgd(1.0, 0.01, 1000), REPLACE, 1e-5, 2.843439, 2.843441),
+    (times(L(10.0), 100), ADD, 1e-6, 4.692666, 4.692668),
+    (dp.ComposedDpEvent([times(G(5.0), 10), L(2.0)]), ADD, 1e-6, 3.335159, 3.335161),
+    (sgd(2.0, 0.05, 1000), ADD, 1e-6, 4.162605, 4.162607),
+    (sgd(0.5, 0.001, 2000), ADD, 1e-5, 3.653355, 3.653357),
+    # Bu, Dong, Long and Su, "Deep learning with Gaussian differential privacy", their runs
+    (sgd(1.3, 256 / 60000, 3516), ADD, 1e-5, 0.86450, 0.86454),
+    (sgd(0.55, 256 / 29305, 2061), ADD, 1e-5, 11.8072, 11.8073),
+    (sgd(0.6, 1 / 80, 1600), ADD, 1e-6, 12.7494, 12.7495),
+    (sgd(0.5, 256 / 60000, 23438), ADD, 1e-5, 28.0391, 28.0460),
+]
+
+
+@pytest.mark.parametrize(("event", "relation", "delta", "low", "high"), GOLDEN)
+def test_golden_epsilon(event, relation, delta, low, high):
+    coarse = FOURIER.epsilon(event, relation, delta)
+    assert coarse.lower <= high
+    assert low <= coarse.upper <= coarse.lower * 1.0012
+    fine = Fourier(1e-6).epsilon(event, relation, delta)
+    assert low - 2e-6 * low <= fine.lower <= fine.upper <= high + 1e-5 * high
+
+
+def test_golden_delta():
+    one = poisson(0.01, G(1.0))
+    assert FOURIER.delta(one, ADD, 0.5).contains(2.214519013153e-7)
+    assert FOURIER.delta(times(one, 1000), ADD, 1.0).contains(2.61242e-3)
+    assert overlap(FOURIER.delta(one, ADD, 0.5), profile(one, ADD).delta(0.5))
+
+
+def test_golden_fixed_batches():
+    lower, upper = Fourier(1e-5).epsilon(FIXED, REPLACE, 1e-5)
+    assert 1.8282 < lower < 1.82824
+    assert 2.1989 < upper < 2.19893
+
+
+# --- Gaussian noise, known exactly ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("steps", [1, 30, 10**6])
+@pytest.mark.parametrize("mu", [0.02, 0.3, 1.6, 9.0])
+def test_composed_gaussians_lie_inside(mu, steps):
+    event = times(G(math.sqrt(steps) / mu), steps)
+    for delta in (0.9, 0.1, 1e-3, 1e-8, 1e-50, 1e-250):
+        if steps == 10**6 and delta not in (0.1, 1e-50):
+            continue
+        found, exact = (each.epsilon(event, ADD, delta) for each in (FOURIER, EXACT))
+        assert overlap(found, exact), (delta, found, exact)
+        assert found.upper <= max(found.lower * 1.03, 1e-3 * mu + found.lower)
+    for epsilon in (0.0, 0.5 * mu, mu * mu + 2.0 * mu, 20.0 * mu)[: 4 if steps < 10**6 else 2]:
+        found, exact = (each.delta(event, OUT, epsilon) for each in (FOURIER, EXACT))
+        assert overlap(found, exact), (epsilon, found, exact)
+        assert found.upper <= found.lower * 1.05 or exact.upper < 1e-280
+
+
+@pytest.mark.parametrize("mu", [1e-7, 1e-5, 1e-3])
+def test_tiny_distances(mu):
+    for standard in (0.0, 1.0, 6.0):
+        found, exact = (f.delta(G(1.0 / mu), ADD, standard * mu) for f in (FOURIER, EXACT))
+        assert overlap(found, exact)
+        assert found.upper <= 1.1 * found.lower
+
+
+def test_a_billion_steps():
+    event = times(G(math.sqrt(1e9)), 10**9)
+    assert overlap(FOURIER.epsilon(event, ADD, 1e-5), EXACT.epsilon(event, ADD, 1e-5))
+    for steps in (10**13, 10**18):
+        assert tuple(FOURIER.epsilon(times(G(1e7), steps), ADD, 1e-5)) == (0.0, math.inf)
+        assert tuple(FOURIER.delta(times(G(1e7), steps), ADD, 1.0)) == (0.0, 1.0)
+
+
+def test_deltas_too_small_are_bracketed_and_never_jump():
+    event = sgd(1.0, 0.02, 100)
+    deltas = np.geomspace(1e-280, 1e-5, 56)
+    ends = np.array([tuple(FOURIER.epsilon(event, ADD, delta)) for delta in deltas.tolist()])
+    assert np.all(ends[:-1, 1] >= ends[1:, 0])  # delta larger, epsilon smaller
+    assert np.all(np.diff(ends[:, 1]) < 0.05)
+    assert np.all(ends[:, 0] <= ends[:, 1])
+    known = deltas > 1e-250
+    assert np.all(ends[known, 1] <= ends[known, 0] * 1.0015)
+
+
+# --- one release, known in closed form ------------------------------------------------------------
+
+SINGLE = [
+    *(
+        (poisson(q, G(z)), r)
+        for q in (1e-4, 0.3, 0.999)
+        for z in (0.4, 3.0)
+        for r in (ADD, REPLACE)
+    ),
+    (poisson(1.0, G(1.0)), ADD),
+    (poisson(1.0, G(1.0)), REPLACE),
+    (L(0.7), ADD),
+    (L(0.7), REPLACE),
+    (poisson(0.2, L(0.7)), OUT),
+    (dp.RandomizedResponseDpEvent(0.4, 5), ADD),
+    (dp.dp_event.DiscreteLaplaceDpEvent(0.5, 3), ADD),
+    (dp.SingleEpochTreeAggregationDpEvent(2.0, [5, 9]), OUT),
+]
+
+
+@pytest.mark.parametrize(("event", "relation"), SINGLE)
+def test_one_release_agrees_with_its_profile(event, relation):
+    curve = profile(event, relation)
+    assert curve is not None
+    for epsilon in (0.0, 0.01, 0.5, 1.2, 6.0):
+        found = FOURIER.delta(event, relation, epsilon)
+        assert overlap(found, curve.delta(epsilon)), (epsilon, found)
+    for delta in (1e-12, 1e-5, 0.01, 0.3):
+        found = FOURIER.epsilon(event, relation, delta)
+        assert overlap(found, curve.epsilon(delta)), (delta, found)
+
+
+def two_steps(epsilon, q, z):
+    """``delta`` of two sampled releases, a record removed: one integral to 30 digits."""
+    with mpmath.workdps(30):
+        q, z, epsilon = mpmath.mpf(q), mpmath.mpf(z), mpmath.mpf(epsilon)
+
+        def one(e):
+            inside = mpmath.expm1(e) + q
+            if inside <= 0:
+                return -mpmath.expm1(e)
+            x = z * z * mpmath.log(inside / q) + 0.5
+            p = (1 - q) * mpmath.ncdf(-x / z) + q * mpmath.ncdf((1 - x) / z)
+            return p - mpmath.exp(e) * mpmath.ncdf(-x / z)
+
+        def integrand(x):
+            density = (1 - q) * mpmath.npdf(x, 0, z) + q * mpmath.npdf(x, 1, z)
+            return density * one(epsilon - mpmath.log1p(q * mpmath.expm1((x - 0.5) / z**2)))
+
+        top = z * z * (epsilon - mpmath.log(q)) + 2 + 12 * z  # beyond it next to nothing is left
+        cuts = mpmath.linspace(-12 * z, top, 25)
+        return mpmath.quad(integrand, cuts)
+
+
+@pytest.mark.parametrize(("epsilon", "q", "z"), [(3.0, 0.3, 1.0), (40.0, 0.01, 0.7)])
+def test_two_steps_by_quadrature(epsilon, q, z):
+    exact = float(two_steps(epsilon, q, z))
+    lower, upper = Fourier(1e-6).delta(sgd(z, q, 2), ADD, epsilon)
+    assert lower <= exact * (1 + 1e-9)
+    assert exact * (1 - 1e-9) <= upper <= lower * 1.0001
+
+
+@pytest.mark.parametrize("steps", [2, 40, 1000])
+def test_randomised_response_against_binomial_sums(steps):
+    """The optimum of Kairouz, Oh and Viswanath, in 40 digits, far below what floats resolve."""
+    with mpmath.workdps(40):
+        p = mpmath.mpf(0.75) + mpmath.mpf(0.125)
+        q = 1 - p
+        unit = mpmath.log(p / q)
+        event = times(dp.RandomizedResponseDpEvent(0.25, 2), steps)
+        for share in (0.2, 0.8, 0.98):
+            epsilon = float(share * steps * unit)
+            exact = mpmath.fsum(
+                mpmath.binomial(steps, k)
+                * p ** (steps - k)
+                * q**k
+                * -mpmath.expm1(epsilon - (steps - 2 * k) * unit)
+                for k in range(steps + 1)
+                if (steps - 2 * k) * unit > epsilon
+            )
+            lower, upper = FOURIER.delta(event, ADD, epsilon)
+            assert lower <= exact <= upper <= lower * 1.01
+
+
+# --- other accountants ----------------------------------------------------------------------------
+
+EVENTS = [
+    sgd(0.8, 0.05, 200),
+    dp.ComposedDpEvent([sgd(1.5, 0.2, 30), times(L(4.0), 5), G(3.0)]),
+    dp.ComposedDpEvent([times(poisson(0.3, L(2.0)), 20), dp.RandomizedResponseDpEvent(0.5, 4)]),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_other_accountants_on_their_ground(event):
+    theirs = pld.PLDAccountant(value_discretization_interval=1e-3)
+    if not theirs.supports(event):
+        event = event.events[0]  # without randomised response
+    theirs.compose(event)
+    for delta in (1e-3, 1e-8):
+        found, other = FOURIER.epsilon(event, ADD, delta), theirs.get_epsilon(delta)
+        assert found.lower <= other <= found.upper * 1.01
+    renyi = rdp.RdpAccountant()
+    if renyi.supports(event):
+        renyi.compose(event)
+        for delta in (1e-3, 1e-8, 1e-20):
+            assert FOURIER.epsilon(event, ADD, delta).lower <= renyi.get_epsilon(delta)
+
+
+# --- agreement with itself ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("event", [*EVENTS, FIXED])
+@pytest.mark.parametrize("delta", [1e-4, 1e-30])
+def test_accuracies_agree(event, delta):
+    relation = REPLACE if event is FIXED else ADD
+    found = [
+        Fourier(10.0**-k).epsilon(event, relation, delta)
+        for k in ((1, 2, 4) if event is FIXED else (1, 3, 5))
+    ]
+    assert max(each.lower for each in found) <= min(each.upper for each in found)
+    one_sided = Fourier(1e-3, two_sided=False).epsilon(event, relation, delta)
+    assert one_sided.lower == 0.0
+    assert one_sided.upper >= found[-1].lower
+
+
+@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("query", [AtDelta(1e-6, 0.0), AtEpsilon(2.0)])
+def test_the_two_lattices_never_contradict_each_other(event, query):
+    """Each raw answer, before ends are put in order."""
+    for order in _orders(event, ADD):
+        search = _Search(order.dominating, query, 1e-3)
+        raw = [
+            search.query.read(composition, sign, blur)
+            for accuracy in (0.1, 1e-3, 1e-5)
+            for (composition, blur), sign in zip(
+                search.compositions(search.spacing(accuracy), (-1.0, 1.0)), (-1.0, 1.0), strict=True
+            )
+        ]
+        assert max(raw[::2]) <= min(raw[1::2])
+
+
+def test_monotone_in_everything():
+    def epsilon(z=1.0, q=0.1, steps=50, delta=1e-6):
+        return FOURIER.epsilon(sgd(z, q, steps), ADD, delta)
+
+    for chain in (
+        [epsilon(z=z) for z in (5.0, 2.0, 1.999, 1.0, 0.5, 0.2)],
+        [epsilon(q=q) for q in (1e-6, 0.01, 0.0101, 0.3, 0.9, 1.0)],
+        [epsilon(steps=steps) for steps in (1, 2, 3, 100, 101, 5000)],
+        [epsilon(delta=delta) for delta in (0.9, 0.1, 1e-3, 0.999e-3, 1e-100)],
+    ):
+        assert all(a.lower <= b.upper for a, b in pairwise(chain))
+    event = sgd(1.0, 0.1, 50)
+    deltas = [FOURIER.delta(event, ADD, e) for e in (0.0, 0.1, 1.0, 1.001, 5.0, 50.0)]
+    assert all(a.upper >= b.lower for a, b in pairwise(deltas))
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_round_trip(event):
+    for epsilon in (0.3, 2.0, 9.0):
+        delta = FOURIER.delta(event, ADD, epsilon)
+        if delta.lower > 0.0:
+            assert FOURIER.epsilon(event, ADD, delta.upper).lower <= epsilon
+            assert FOURIER.epsilon(event, ADD, delta.lower).upper >= epsilon
+
+
+def test_parts_that_coincide():
+    one = poisson(0.1, G(1.0))
+    whole = FOURIER.epsilon(times(one, 12), ADD, 1e-6)
+    split = FOURIER.epsilon(dp.ComposedDpEvent([times(one, 5), one, times(one, 6)]), ADD, 1e-6)
+    assert whole == split
+    near = dp.ComposedDpEvent([times(one, 6), sgd(1.0 + 1e-9, 0.1, 6)])
+    assert overlap(FOURIER.epsilon(near, ADD, 1e-6), whole)

@@ -1,0 +1,226 @@
+"""Dominating pairs against 50 digits, and against closed forms."""
+
+import math
+from itertools import pairwise
+
+import dp_accounting as dp
+import mpmath
+import numpy as np
+import pytest
+
+from privopt.privacy.pairs import dominating_pairs
+from privopt.privacy.pairs.discrete import DiscretePair, discrete_laplace, randomised_response
+from privopt.privacy.pairs.gaussian import GaussianPair
+from privopt.privacy.pairs.laplace import LaplacePair
+from privopt.privacy.pairs.replaced import ReplacedGaussian
+from privopt.privacy.pairs.reversed import Reversed
+from privopt.privacy.pairs.sampled import Sampled
+from privopt.privacy.pairs.without_replacement import SampledWithoutReplacement
+from privopt.privacy.profiles import profile
+from privopt.spec import Relation
+
+mp = mpmath.mp.clone()
+mp.dps = 50
+
+EXTREME_RATES = (1e-6, 0.01, 0.5, 1.0 - 1e-9)
+EXTREME_NOISES = (0.05, 0.5, 1.0, 5.0, 50.0)
+
+
+# --- exact laws of the loss: mass of (a, b] under P and Q -----------------------------------------
+
+
+def normal_mass(a, b):
+    return mp.ncdf(-a) - mp.ncdf(-b) if a > 0 else mp.ncdf(b) - mp.ncdf(a)
+
+
+def gaussian(mu):
+    mu = mp.mpf(mu)
+    return lambda a, b: tuple(
+        normal_mass(a / mu + s * mu / 2, b / mu + s * mu / 2) for s in (-1, 1)
+    )
+
+
+def laplace(mu):
+    mu = mp.mpf(mu)
+
+    def cdfs(loss):
+        if loss < -mu:
+            return mp.mpf(0), mp.mpf(0)
+        if loss >= mu:
+            return mp.mpf(1), mp.mpf(1)
+        return mp.exp((loss - mu) / 2) / 2, 1 - mp.exp(-(loss + mu) / 2) / 2
+
+    return lambda a, b: tuple(y - x for x, y in zip(cdfs(a), cdfs(b), strict=True))
+
+
+def sampled(base, rate):
+    rate = mp.mpf(rate)
+
+    def inverse(loss):
+        inside = mp.expm1(loss) + rate
+        return mp.log(inside / rate) if inside > 0 else -mp.inf
+
+    def mass(a, b):
+        p, q = base(inverse(a), inverse(b))
+        return (1 - rate) * q + rate * p, q
+
+    return mass
+
+
+def replaced(rate, noise):
+    r, z = mp.mpf(rate), mp.mpf(noise)
+    odds = (1 - r) / r * mp.exp(1 / (2 * z * z))
+
+    def mass(a, b):
+        a, b = (z * (x / 2 + mp.asinh(odds * mp.sinh(x / 2))) for x in (a, b))
+        middle = (1 - r) * normal_mass(a, b)
+        return tuple(middle + r * normal_mass(a - s / z, b - s / z) for s in (1, -1))
+
+    return mass
+
+
+def mirrored(exact):
+    return lambda a, b: tuple(reversed(exact(-b, -a)))
+
+
+CONTINUOUS = [
+    *((GaussianPair(mu), gaussian(mu)) for mu in (1e-6, 0.02, 1.0, 20.0, 300.0)),
+    *((LaplacePair(mu), laplace(mu)) for mu in (1e-6, 0.1, 2.0, 50.0)),
+    (Sampled(LaplacePair(2.0), 0.1), sampled(laplace(2.0), 0.1)),
+    *(
+        (Sampled(GaussianPair(1.0 / z), q), sampled(gaussian(mp.mpf(1.0 / z)), q))
+        for q in EXTREME_RATES
+        for z in EXTREME_NOISES
+    ),
+    *((ReplacedGaussian(q, z), replaced(q, z)) for q in EXTREME_RATES for z in EXTREME_NOISES),
+]
+
+
+def edges_of(pair):
+    """Bulk and tails thirty standard deviations out, with a few irregular ones between."""
+    edges = np.unique(np.concatenate([pair.losses(1e-197, 13), 0.77 * pair.losses(1e-9, 6)]))
+    return np.concatenate([[edges[0] - 1e-7], edges, [edges[-1] + 1e-7]])
+
+
+def check(pair, exact, spare, edges=None):
+    edges = edges_of(pair) if edges is None else edges
+    bins = pair.bins(edges)
+    ends = [-mp.inf, *map(mp.mpf, edges.tolist()), mp.inf]
+    for i, (a, b) in enumerate(pairwise(ends)):
+        blur = mp.mpf(bins.blur)
+        wide = exact(a - blur, b + blur)
+        narrow = exact(a + blur, b - blur) if b - a > 2 * blur else (mp.mpf(0), mp.mpf(0))
+        for claimed, error, most, least in zip(
+            (bins.p[i], bins.q[i]),
+            (bins.p_error[i], bins.q_error[i]),
+            wide,
+            narrow,
+            strict=True,
+        ):
+            slack = mp.mpf(error) / spare + mp.mpf("1e-322")
+            assert least - slack <= claimed <= most + slack, (pair, i, claimed, error)
+
+
+@pytest.mark.parametrize(("pair", "exact"), CONTINUOUS, ids=lambda x: str(x)[:60])
+def test_masses_lie_within_an_eighth_of_their_claimed_errors(pair, exact):
+    check(pair, exact, spare=8)
+
+
+@pytest.mark.parametrize(("pair", "exact"), CONTINUOUS[::4], ids=lambda x: str(x)[:60])
+def test_the_reverse_too(pair, exact):
+    edges = edges_of(Reversed(pair))
+    check(Reversed(pair), mirrored(exact), 8, edges + 1e-9 * (1 + np.abs(edges)))  # off the atoms
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [pair for pair, _ in CONTINUOUS]
+    + [
+        discrete_laplace(0.7, 5),
+        randomised_response(0.3, 4),
+        Sampled(discrete_laplace(0.7, 5), 0.2),
+        Sampled(DiscretePair((0.0, 1.0), (1.0, 0.0)), 0.2),
+        SampledWithoutReplacement(Sampled(GaussianPair(0.5), 0.1)),
+    ],
+    ids=lambda x: str(x)[:60],
+)
+def test_each_law_sums_to_one_and_losses_lie_in_their_bins(pair):
+    edges = edges_of(pair)
+    bins = pair.bins(edges)
+    for mass, error, infinite in zip(
+        (bins.p, bins.q), (bins.p_error, bins.q_error), pair.infinite(), strict=True
+    ):
+        assert mass.min() >= 0.0
+        assert abs(math.fsum(mass) + infinite - 1.0) <= math.fsum(error) + 1e-15
+    p, q = bins.p[1:-1], bins.q[1:-1]
+    known = (
+        (p > 1e-290) & (q > 1e-290) & (2 * bins.p_error[1:-1] < p) & (2 * bins.q_error[1:-1] < q)
+    )
+    loss = np.log(p[known] / q[known])
+    error = 2 * (bins.p_error[1:-1] / np.maximum(p, 1e-300))[known]
+    error += 2 * (bins.q_error[1:-1] / np.maximum(q, 1e-300))[known]
+    error += bins.blur + 1e-15 * (1 + np.abs(loss))
+    assert np.all(loss >= edges[:-1][known] - error)
+    assert np.all(loss <= edges[1:][known] + error)
+
+
+@pytest.mark.parametrize("rate", EXTREME_RATES)
+@pytest.mark.parametrize("noise", [0.2, 1.0, 7.0])
+def test_the_loss_of_a_replaced_record_is_inverted(rate, noise):
+    r, z = mp.mpf(rate), mp.mpf(noise)
+    for loss in (-3.0, -1e-4, 0.3, 5.0):
+        x = z**2 * (
+            mp.mpf(loss) / 2
+            + mp.asinh((1 - r) / r * mp.exp(1 / (2 * z**2)) * mp.sinh(mp.mpf(loss) / 2))
+        )
+        p, q = ((1 - r) * mp.npdf(x, 0, z) + r * mp.npdf(x, s, z) for s in (1, -1))
+        assert abs(mp.log(p / q) - loss) < 1e-25
+
+
+@pytest.mark.parametrize(("a", "s"), [(1e-3, 3), (0.7, 5), (2.5, 40), (6.0, 100)])
+def test_discrete_laplace_probabilities(a, s):
+    pair, exact = discrete_laplace(a, s), mp.mpf(a)
+    weight = mp.tanh(exact / 2)
+    total = [mp.mpf(0)] * (s + 1)
+    for k in range(1, s):
+        total[k] = weight * mp.exp(-exact * k)
+    total[0], total[s] = 1 / (1 + mp.exp(-exact)), mp.exp(-exact * s) / (1 + mp.exp(-exact))
+    unit = 2.0**-47 * (1.0 + a * s)
+    for ours, theirs in zip(pair.q, total, strict=True):
+        assert abs(ours - theirs) <= unit * theirs
+    assert pair.p == pair.q[::-1]
+    assert pair.range() == pytest.approx((-a * s, a * s), rel=1e-14)
+
+
+# --- without replacement --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "m"), [(10, 1), (10, 9), (1000, 30), (10**6, 1)])
+@pytest.mark.parametrize("noise", [0.3, 1.0, 20.0])
+def test_a_fixed_batch_has_the_curve_of_the_closed_form(n, m, noise):
+    event = dp.SampledWithoutReplacementDpEvent(n, m, dp.GaussianDpEvent(noise))
+    (pair, _), curve = (
+        dominating_pairs(event, Relation.REPLACE_ONE),
+        profile(event, Relation.REPLACE_ONE),
+    )
+    assert isinstance(pair, SampledWithoutReplacement)
+    for epsilon in (0.0, 1e-3, 0.1, 1.0, 4.0):
+        bins = pair.bins(np.array([epsilon]))
+        delta = bins.p[1] - math.exp(epsilon) * bins.q[1]
+        assert delta == pytest.approx(curve.delta(epsilon).upper, rel=1e-9, abs=1e-15)
+        mirror = pair.bins(np.array([-epsilon]))  # H at e^-eps, by 1 - gamma + gamma H(1 / gamma)
+        gamma = math.exp(-epsilon)
+        delta = mirror.p[1] - gamma * mirror.q[1]
+        if epsilon > 0.0:
+            expected = 1.0 - gamma + gamma * curve.delta(epsilon).upper
+            assert delta == pytest.approx(expected, rel=1e-9, abs=1e-13)
+
+
+def test_the_mass_that_is_left_has_loss_zero():
+    pair = SampledWithoutReplacement(Sampled(GaussianPair(2.0), 0.1))
+    for edges in ([-1e-12, 1e-12], [-1e-12, 0.0], [-0.5, -1e-12, 1e-12]):
+        bins = pair.bins(np.array(edges))
+        at = len(edges) - 1
+        assert bins.p[at] == pytest.approx(0.9 * (1.0 - 2.0 * float(mp.ncdf(-1))), rel=1e-6)
+        assert bins.p[at] == pytest.approx(bins.q[at], rel=1e-11)
+    assert pair.attained == pair.sampled
