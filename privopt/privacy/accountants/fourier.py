@@ -41,7 +41,8 @@ class Fourier:
 
     Gaussian, Laplace, discrete Laplace noise, randomised response and tree aggregation; any of
     them on Poisson samples under ``add_or_remove_one`` and ``zero_out``; Gaussian noise on
-    Poisson samples and on batches without replacement under ``replace_one``.
+    Poisson samples, Gaussian and Laplace noise on batches without replacement, under
+    ``replace_one``.
 
     Parameters
     ----------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from numbers import Integral, Real
 
 import dp_accounting as dp
 
@@ -17,12 +16,15 @@ from privopt.privacy.pairs.replaced import ReplacedGaussian
 from privopt.privacy.pairs.reversed import Reversed
 from privopt.privacy.pairs.sampled import Sampled
 from privopt.privacy.pairs.without_replacement import SampledWithoutReplacement
+from privopt.privacy.parameters import is_count, is_noise, tree_nodes
 from privopt.spec import Relation
 
 __all__ = ["NOTHING", "dominating_pairs"]
 
 NOTHING: Pair = DiscretePair((1.0,), (1.0,))
 _EVERYTHING = DiscretePair((0.0, 1.0), (1.0, 0.0))
+
+_ADDITIVE = (dp.GaussianDpEvent, dp.LaplaceDpEvent, dp.dp_event.DiscreteLaplaceDpEvent)
 
 # Above this distance in standard deviations, or loss, everything is taken to be seen.
 _LARGEST = 1e4
@@ -50,7 +52,7 @@ def dominating_pairs(leaf: dp.DpEvent, relation: Relation) -> tuple[Pair, Pair] 
 
 
 def _poisson(rate: float, event: dp.DpEvent, relation: Relation) -> tuple[Pair, Pair] | None:
-    if not (_is_noise(rate) and float(rate) <= 1.0):
+    if not (is_noise(rate) and float(rate) <= 1.0):
         return None
     rate = float(rate)
     inner = _one_release(event)
@@ -79,14 +81,14 @@ def _without_replacement(
     leaf: dp.SampledWithoutReplacementDpEvent, relation: Relation
 ) -> Pair | None:
     size, batch, inner = leaf.source_dataset_size, leaf.sample_size, _one_release(leaf.event)
-    if relation is not Relation.REPLACE_ONE or not isinstance(inner, dp.GaussianDpEvent):
+    if relation is not Relation.REPLACE_ONE or not isinstance(inner, _ADDITIVE):
         return None
-    if not (_is_count(size) and _is_count(batch) and 1 <= batch <= size):
+    if not (is_count(size) and is_count(batch) and batch <= size and size > 0):
         return None
     whole = _plain(inner, relation)
     if whole is None or whole is NOTHING or batch == size:
         return whole
-    return SampledWithoutReplacement(Sampled(whole, batch / size))
+    return SampledWithoutReplacement(Sampled(whole, batch / size)) if batch else NOTHING
 
 
 def _one_release(event: dp.DpEvent) -> dp.DpEvent | None:
@@ -98,7 +100,7 @@ def _one_release(event: dp.DpEvent) -> dp.DpEvent | None:
     if len(parts) == 1 and parts[0][1] == 1:
         return parts[0][0]
     if not all(
-        isinstance(leaf, dp.GaussianDpEvent) and _is_noise(leaf.noise_multiplier)
+        isinstance(leaf, dp.GaussianDpEvent) and is_noise(leaf.noise_multiplier)
         for leaf, _ in parts
     ):
         return None
@@ -117,25 +119,22 @@ def _plain(leaf: dp.DpEvent, relation: Relation) -> Pair | None:
             return NOTHING
         case dp.NonPrivateDpEvent():
             return _EVERYTHING
-        case dp.GaussianDpEvent(noise_multiplier=z) if _is_noise(z):
+        case dp.GaussianDpEvent(noise_multiplier=z) if is_noise(z):
             return _unless_extreme(GaussianPair, multiple, z)
         case dp.SingleEpochTreeAggregationDpEvent(noise_multiplier=z, step_counts=steps) if (
-            _is_noise(z) and relation is not Relation.ADD_OR_REMOVE_ONE  # others would move
+            is_noise(z) and relation is not Relation.ADD_OR_REMOVE_ONE  # others would move
         ):
-            nodes = _tree_nodes(steps)
-            return (
-                None
-                if nodes is None
-                else _unless_extreme(GaussianPair, multiple * math.sqrt(nodes), z)
-            )
-        case dp.LaplaceDpEvent(noise_multiplier=b) if _is_noise(b):
+            if (nodes := tree_nodes(steps)) is None:
+                return None
+            return _unless_extreme(GaussianPair, multiple * math.sqrt(nodes), z)
+        case dp.LaplaceDpEvent(noise_multiplier=b) if is_noise(b):
             return _unless_extreme(LaplacePair, multiple, b)
         case dp.dp_event.DiscreteLaplaceDpEvent(noise_parameter=a, sensitivity=s):
-            if not (_is_noise(a) and a > 1e-6 and _is_count(s) and multiple * s * a <= 700.0):
+            if not (is_noise(a) and a > 1e-6 and is_count(s) and multiple * s * a <= 700.0):
                 return None
             return discrete_laplace(float(a), multiple * int(s)) if s else NOTHING
         case dp.RandomizedResponseDpEvent(noise_parameter=p, num_buckets=k):
-            if not (_is_noise(p) and p <= 1.0 and _is_count(k) and k >= 2):
+            if not (is_noise(p) and p <= 1.0 and is_count(k) and k >= 2):
                 return None
             return randomised_response(float(p), int(k))
     return None
@@ -148,23 +147,3 @@ def _unless_extreme(pair: Callable[[float], Pair], moved: float, noise: float) -
     if mu <= _LARGEST:
         return pair(mu)
     return DiscretePair((0.0, 1.0), (1.0, 0.0), exact=math.isinf(mu))
-
-
-def _tree_nodes(step_counts: object) -> int | None:
-    """Nodes that one record touches: those above its leaf, ``floor(log2 steps) + 1``.
-
-    It takes part in one of the trees.
-    """
-    trees = step_counts if isinstance(step_counts, list | tuple) else [step_counts]
-    counts = [int(steps) for steps in trees if isinstance(steps, Integral) and int(steps) >= 0]
-    if len(counts) < len(trees):
-        return None
-    return max((steps.bit_length() for steps in counts), default=0)
-
-
-def _is_noise(value: object) -> bool:
-    return isinstance(value, Real) and float(value) >= 0.0
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, Integral) and int(value) >= 0
