@@ -1,15 +1,26 @@
 """Calibrated noise meets its budget, and a little less noise does not."""
 
 import math
+from dataclasses import dataclass, field
 
 import dp_accounting as dp
 import pytest
-from hypothesis import given
+from dp_accounting.dp_event import DiscreteLaplaceDpEvent
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privopt.privacy import (
+    CLT,
+    Basic,
+    Fourier,
+    GaussianDP,
     Guarantee,
+    NonPrivate,
+    OptimalComposition,
+    Renyi,
+    calibrate,
     gaussian_noise_multiplier,
+    most_repetitions,
     pure_event,
     pure_noise_multiplier,
 )
@@ -98,3 +109,296 @@ def test_compositions_are_counted(compositions):
 def test_pure_event_refuses_what_it_cannot_describe(epsilon):
     with pytest.raises(ValueError, match="epsilon must"):
         pure_event(epsilon)
+
+
+# --- any event -----------------------------------------------------------------------------------
+
+
+def sampled(rate, steps):
+    def make_event(noise):
+        return dp.SelfComposedDpEvent(
+            dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise)), steps
+        )
+
+    return make_event
+
+
+def heterogeneous(noise):
+    """A warm start in full batches, sampled steps, one noisy count."""
+    step = dp.PoissonSampledDpEvent(0.02, dp.GaussianDpEvent(noise))
+    start = dp.SelfComposedDpEvent(dp.GaussianDpEvent(20.0 * noise), 5)
+    return dp.ComposedDpEvent([start, dp.SelfComposedDpEvent(step, 200), dp.LaplaceDpEvent(50.0)])
+
+
+def check(make_event, budget, noise, tolerance=1e-4):
+    """It meets the budget by a finer account, and noise three tolerances smaller does not."""
+    fine = Fourier(accuracy=1e-5)
+    spent = fine.epsilon(make_event(noise), budget.relation, budget.delta)
+    assert spent.upper <= budget.epsilon * (1 + 1e-5)
+    assert spent.lower <= budget.epsilon
+    less = make_event(noise * (1.0 - 3.0 * tolerance))
+    assert fine.epsilon(less, budget.relation, budget.delta).lower > budget.epsilon
+
+
+@settings(max_examples=20)
+@given(
+    st.floats(-1.0, 1.0).map(lambda x: 10.0**x),
+    st.floats(-9.0, -2.0).map(lambda x: 10.0**x),
+    st.floats(-2.5, -0.3).map(lambda x: 10.0**x),
+    st.integers(1, 2000),
+    RELATIONS,
+)
+def test_sampled_noise_meets_the_budget_and_no_less_does(epsilon, delta, rate, steps, relation):
+    budget = Budget(epsilon=epsilon, delta=delta, relation=relation)
+    make_event = sampled(rate, steps)
+    noise = calibrate(make_event, budget)
+    if noise > 0.0:
+        upper = Fourier().epsilon(make_event(noise), relation, delta).lower
+        assert upper <= epsilon
+        less = make_event(noise * (1.0 - 3e-3))
+        assert Fourier().epsilon(less, relation, delta).upper > epsilon
+        assert Guarantee(make_event(noise), relation).epsilon(delta).lower <= epsilon
+    else:
+        assert Fourier().epsilon(make_event(0.0), relation, delta).upper <= epsilon
+
+
+@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "rate", "steps"),
+    [
+        (1.0, 1e-5, 0.01, 1000),
+        (1.0, 1e-12, 0.01, 1000),
+        (0.05, 1e-6, 0.01, 100),
+        (30.0, 1e-6, 0.01, 100),
+        (1.0, 1e-5, 1.0, 7),
+        (1.0, 1e-5, 0.3, 1),
+        (3.0, 1e-6, 0.9, 50),
+    ],
+)
+def test_calibrated_noise_by_a_finer_account(relation, epsilon, delta, rate, steps):
+    budget = Budget(epsilon=epsilon, delta=delta, relation=relation)
+    check(sampled(rate, steps), budget, calibrate(sampled(rate, steps), budget))
+
+
+@pytest.mark.parametrize("relation", [Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT])
+def test_the_parts_may_differ(relation):
+    for epsilon in (0.5, 4.0):
+        budget = Budget(epsilon=epsilon, delta=1e-6, relation=relation)
+        check(heterogeneous, budget, calibrate(heterogeneous, budget))
+
+
+def test_small_and_large_budgets():
+    for epsilon in (1e-3, 100.0):
+        budget = Budget(epsilon=epsilon, delta=1e-6, relation="add_or_remove_one")
+        noise = calibrate(sampled(0.01, 100), budget)
+        event, less = sampled(0.01, 100)(noise), sampled(0.01, 100)(0.99 * noise)
+        assert Fourier().epsilon(event, budget.relation, 1e-6).lower <= epsilon
+        assert Fourier().epsilon(less, budget.relation, 1e-6).upper > epsilon
+
+
+def test_golden_sampled_noise():
+    budget = Budget(epsilon=2.0, delta=1e-5, relation="add_or_remove_one")
+    assert 0.95909 <= calibrate(sampled(0.01, 1000), budget) <= 0.9592
+
+
+@pytest.mark.parametrize("relation", Relation)
+def test_full_batches_are_answered_exactly(relation):
+    budget = Budget(epsilon=1.0, delta=1e-5, relation=relation)
+    for make_event, count in (
+        (dp.GaussianDpEvent, 1),
+        (sampled(1.0, 25), 25),
+        (lambda z: dp.SelfComposedDpEvent(dp.GaussianDpEvent(z), 25), 25),
+    ):
+        exact = gaussian_noise_multiplier(budget, count)
+        noise = calibrate(make_event, budget, tolerance=1e-9)
+        assert exact * (1 - 1e-12) <= noise <= exact * (1 + 2e-9)
+    if relation is not Relation.ADD_OR_REMOVE_ONE:
+        noise = calibrate(lambda z: dp.SingleEpochTreeAggregationDpEvent(z, 1000), budget)
+        exact = gaussian_noise_multiplier(budget, 10)
+        assert exact * (1 - 1e-12) <= noise <= exact * (1 + 2e-4)
+
+
+@pytest.mark.parametrize("relation", Relation)
+def test_pure_noise_for_a_pure_budget(relation):
+    budget = Budget(epsilon=0.5, delta=0.0, relation=relation)
+    noise = calibrate(lambda b: dp.SelfComposedDpEvent(dp.LaplaceDpEvent(b), 4), budget)
+    least = 4.0 * relation.multiple / 0.5
+    assert least <= noise <= least * (1 + 2e-4)
+
+
+@pytest.mark.parametrize(
+    "prover",
+    [Renyi(), Basic(), OptimalComposition(), GaussianDP(), Fourier(accuracy=1e-2)],
+    ids=lambda prover: prover.name,
+)
+def test_a_prover_of_ones_own_choice(prover):
+    budget = Budget(epsilon=2.0, delta=1e-5, relation="zero_out")
+
+    def make_event(z):
+        return dp.SelfComposedDpEvent(dp.GaussianDpEvent(z), 10)
+
+    noise = calibrate(make_event, budget, accountant=prover)
+    assert prover.epsilon(make_event(noise), budget.relation, 1e-5).upper <= 2.0
+    less = make_event(noise * (1 - 2e-4))
+    assert prover.epsilon(less, budget.relation, 1e-5).upper > 2.0
+    assert noise >= gaussian_noise_multiplier(budget, 10) * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("tolerance", [0.1, 1e-2, 1e-4, 1e-6])
+def test_a_smaller_tolerance_is_closer(tolerance):
+    budget = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
+    best = calibrate(sampled(0.05, 100), budget, tolerance=1e-7)
+    noise = calibrate(sampled(0.05, 100), budget, tolerance=tolerance)
+    assert best * (1 - 3e-7) <= noise <= best * (1 + 2.0 * tolerance + 1e-6)
+
+
+# --- no noise, and not enough --------------------------------------------------------------------
+
+
+def test_zero_if_the_budget_is_met_without_noise():
+    everything = Budget(epsilon=1.0, delta=0.02, relation="add_or_remove_one")
+    # A record enters the one batch, and is seen, with probability 0.01.
+    assert calibrate(sampled(0.01, 1), everything) == 0.0
+    assert calibrate(sampled(0.0, 10), everything) == 0.0
+    assert calibrate(lambda z: dp.NoOpDpEvent(), everything) == 0.0
+    least = Budget(epsilon=1.0, delta=0.009, relation="add_or_remove_one")
+    assert calibrate(sampled(0.01, 1), least) > 0.0
+
+
+def test_what_no_noise_can_buy_is_said():
+    pure = Budget(epsilon=1.0, delta=0.0, relation="zero_out")
+    some = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
+    for make_event, budget in (
+        (dp.GaussianDpEvent, pure),
+        (sampled(0.01, 100), pure),
+        (lambda z: dp.ComposedDpEvent([dp.GaussianDpEvent(z), dp.LaplaceDpEvent(0.5)]), some),
+        (lambda z: dp.ComposedDpEvent([dp.GaussianDpEvent(z), dp.NonPrivateDpEvent()]), some),
+        (lambda z: dp.GaussianDpEvent(1.0), some),
+        (lambda z: dp.NonPrivateDpEvent(), some),
+    ):
+        with pytest.raises(ValueError, match=r"budget cannot be met by any noise up to 2\^64"):
+            calibrate(make_event, budget)
+
+
+@pytest.mark.parametrize(
+    ("make_event", "options", "message"),
+    [
+        (dp.GaussianDpEvent, {"tolerance": 0.2}, r"tolerance must lie in \[1e-9, 0.1\], got 0.2"),
+        (dp.GaussianDpEvent, {"tolerance": 0.0}, r"tolerance must lie in .* got 0.0"),
+        (dp.GaussianDpEvent, {"tolerance": 1e-10}, r"tolerance must lie in .* got 1e-10"),
+        (dp.GaussianDpEvent, {"tolerance": math.nan}, r"tolerance must be a real number, got nan"),
+        (dp.GaussianDpEvent, {"tolerance": "1"}, r"tolerance must be a real number, got '1'"),
+        (lambda z: dp.UnsupportedDpEvent(), {}, r"make_event must give events that .*Unsupported"),
+        (dp.LaplaceDpEvent, {"accountant": GaussianDP()}, r"that Gaussian DP supports under"),
+        (dp.GaussianDpEvent, {"accountant": NonPrivate()}, r"that non-private supports"),
+        (sampled(1.5, 3), {}, r"make_event must give events"),
+    ],
+)  # fmt: skip
+def test_bad_arguments_of_calibrate_are_named(make_event, options, message):
+    budget = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
+    with pytest.raises(ValueError, match=message):
+        calibrate(make_event, budget, **options)
+
+
+def test_an_unresolvable_delta_is_refused():
+    budget = Budget(epsilon=1.0, delta=1e-310, relation="zero_out")
+    with pytest.raises(ValueError, match="float64 cannot resolve"):
+        calibrate(dp.GaussianDpEvent, budget)
+    with pytest.raises(ValueError, match="float64 cannot resolve"):
+        most_repetitions(dp.GaussianDpEvent(1.0), budget)
+
+
+def test_an_estimate_calibrates_nothing():
+    budget = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
+    with pytest.raises((AttributeError, TypeError, ValueError)):
+        calibrate(sampled(0.01, 100), budget, accountant=CLT())
+
+
+# --- it comes to an end --------------------------------------------------------------------------
+
+
+@dataclass
+class Counting:
+    """An accountant that counts how often it is asked."""
+
+    inner: object = field(default_factory=lambda: Fourier(accuracy=1e-3, two_sided=False))
+    calls: int = 0
+    name = "counting"
+
+    def supports(self, event, relation):
+        return self.inner.supports(event, relation)
+
+    def epsilon(self, event, relation, delta):
+        self.calls += 1
+        return self.inner.epsilon(event, relation, delta)
+
+
+@pytest.mark.parametrize(
+    "make_event",
+    [
+        sampled(0.01, 1000),
+        lambda z: dp.LaplaceDpEvent(z + 0.01),
+        lambda z: dp.LaplaceDpEvent(z**4),
+        lambda z: DiscreteLaplaceDpEvent(1.0 / max(z, 0.01), 1),
+        lambda z: dp.GaussianDpEvent(1e-4 * z),
+        lambda z: dp.GaussianDpEvent(1e9 * z),
+        lambda z: dp.GaussianDpEvent(float(math.ceil(z))),  # steps
+        lambda z: dp.GaussianDpEvent(10.0 if 3.0 <= z < 5.0 or z > 50.0 else 0.1),  # two ways
+    ],
+    ids=["sampled", "offset", "steep", "discrete", "small", "large", "steps", "not monotone"],
+)
+@pytest.mark.parametrize("epsilon", [1e-2, 1.0, 50.0])
+def test_few_calls_whatever_the_shape_of_the_event(make_event, epsilon):
+    budget = Budget(epsilon=epsilon, delta=1e-6, relation="zero_out")
+    counting = Counting()
+    try:
+        noise = calibrate(make_event, budget, accountant=counting)
+    except ValueError as error:
+        assert "cannot be met" in str(error)  # noqa: PT017
+        assert epsilon == 1e-2
+    else:
+        # Even where more noise is less private, what is returned has been shown to do.
+        assert counting.epsilon(make_event(noise), budget.relation, 1e-6).upper <= epsilon
+    assert counting.calls <= 300  # of which 240 look for the least noise above zero, if need be
+
+
+def test_the_usual_case_takes_a_dozen_calls():
+    budget = Budget(epsilon=1.0, delta=1e-6, relation="zero_out")
+    counting = Counting(GaussianDP())
+    calibrate(dp.GaussianDpEvent, budget, accountant=counting)
+    assert counting.calls <= 20
+
+
+# --- how often -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("relation", Relation)
+def test_repetitions_stop_exactly_at_the_boundary(relation):
+    for event in (
+        dp.GaussianDpEvent(30.0),
+        dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)),
+        pure_event(0.05),
+    ):
+        budget = Budget(epsilon=1.0, delta=1e-5, relation=relation)
+        k = most_repetitions(event, budget)
+        guarantee = Guarantee(event, relation)
+        assert k > 0
+        assert guarantee.times(k).epsilon(1e-5).upper <= 1.0
+        assert guarantee.times(k + 1).epsilon(1e-5).upper > 1.0
+
+
+def test_repetitions_of_pure_noise_are_a_division():
+    budget = Budget(epsilon=1.0, delta=0.0, relation="zero_out")
+    for count in (1, 7, 64, 1000):
+        least = dp.LaplaceDpEvent(count * (1 + 1e-12))
+        assert most_repetitions(least, budget) == count
+        assert most_repetitions(dp.LaplaceDpEvent(count * (1 - 1e-12)), budget) == count - 1
+
+
+def test_repetitions_at_the_ends():
+    budget = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
+    assert most_repetitions(dp.GaussianDpEvent(0.5), budget) == 0
+    assert most_repetitions(dp.NonPrivateDpEvent(), budget) == 0
+    assert most_repetitions(dp.UnsupportedDpEvent(), budget) == 0
+    assert most_repetitions(dp.NoOpDpEvent(), budget) == 2**40
+    assert most_repetitions(dp.GaussianDpEvent(1e9), budget) == 2**40
