@@ -31,7 +31,7 @@ reproduce-full: $(INSTALLED)  ## the same at full size (resumable)
 report: $(INSTALLED)  ## write the report again from the recorded results
 	$(BIN)/privopt report $(ARGS)
 
-performance: $(PERFORMANCE)  ## time privopt beside jax-privacy
+performance: $(PERFORMANCE)  ## time privopt beside its peers, e.g. ARGS=accounting
 	$(BIN)/python experiments/performance/run.py $(ARGS)
 
 notebooks: $(INSTALLED)  ## execute the notebooks in place
@@ -69,7 +69,9 @@ $(INSTALLED): pyproject.toml
 	@$(PIP_INSTALL) --editable '.[dev]'
 	@touch $@
 
+# Of opacus only the accountant is timed, which needs no more than is here; the rest, PyTorch.
 $(PERFORMANCE): $(INSTALLED)
-	@echo "Installing jax-privacy beside it"
+	@echo "Installing its peers beside it"
 	@$(PIP_INSTALL) --editable '.[performance]'
+	@$(PIP_INSTALL) --no-deps 'opacus==1.6.*'
 	@touch $@

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).parent
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def cores() -> list[int]:
@@ -27,7 +28,7 @@ def can_pin() -> bool:
 def start(script: str, *arguments: str, cores: Sequence[int], devices: int = 1) -> subprocess.Popen:
     """Run a script of this folder on ``cores``, with ``devices`` host devices."""
     flags = f"--xla_cpu_multi_thread_eigen=false --xla_force_host_platform_device_count={devices}"
-    settings = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags, "OMP_NUM_THREADS": "1"}
+    settings = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags, **dict.fromkeys(ONE_THREAD, "1")}
     with _pinned(cores):
         return subprocess.Popen(
             [sys.executable, str(HERE / script), *arguments],

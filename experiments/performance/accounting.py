@@ -1,0 +1,154 @@
+"""One epsilon of the subsampled Gaussian: privopt, both sides certified, beside its peers.
+
+On a grid of noise, rate, steps and delta. Ours is the Fourier accountant by name, so that no
+closed form answers in its place. Every call gets a new event with a noise of its own, a relative
+1e-9 apart. A peer that is too slow for a case, or needs too much memory, is left out of it, and
+the reason recorded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
+from itertools import product
+from math import log, sqrt
+from typing import Any, NamedTuple
+
+from limits import LimitError, limit_memory, within
+from peers import dp_accounting as pld
+from peers import opacus
+
+from privopt.privacy import Fourier, Interval, epsilon
+
+NOISES = (0.6, 1.0, 2.0, 5.0, 20.0)
+RATES = (1e-3, 1e-2, 0.1, 1.0)
+STEPS = (10**2, 10**4, 10**6)
+DELTAS = (1e-5, 1e-10)
+PATIENCE = 0.5  # seconds after which a call in one case is not repeated
+LIMIT = 20.0  # seconds
+GIGABYTES = 8.0
+UNIT = 2.0**-53
+
+
+class Case(NamedTuple):
+    """One question."""
+
+    noise: float
+    rate: float
+    steps: int
+    delta: float
+
+
+class Peer(NamedTuple):
+    """How it is asked, how large a grid it would take, and the most that is waited for.
+
+    ``error`` is how far above ours its epsilon may be, by what it states of itself.
+    """
+
+    epsilon: Callable[..., float]
+    points: Callable[[Case, float], float]
+    most: float
+    error: Callable[[Case], float]
+
+
+def peers() -> dict[str, Peer]:
+    """Those installed; of the PRV accountants the authors' own, slower, gets the small cases."""
+
+    def prv_error(case: Case) -> float:
+        return 2.0 * opacus.EPSILON_ERROR
+
+    found = {
+        "dp-accounting": Peer(
+            pld.epsilon,
+            lambda case, answer: answer / pld.MESH,
+            2.5e7,
+            lambda case: case.steps * pld.MESH,
+        ),
+        "opacus": Peer(opacus.epsilon, prv_points, 4e6, prv_error),
+    }
+    if find_spec("prv_accountant") is not None:
+        from peers import prv_accountant
+
+        found["prv-accountant"] = Peer(prv_accountant.epsilon, prv_points, 1e5, prv_error)
+    return found
+
+
+def ours(case: Case) -> Interval:
+    return epsilon(
+        pld.event(*case[:3]), case.delta, relation="add_or_remove_one", accountant=Fourier()
+    )
+
+
+def prv_points(case: Case, answer: float) -> float:
+    """The grid of a PRV accountant: twice epsilon and a margin of three, over its mesh."""
+    mesh = opacus.EPSILON_ERROR / sqrt(0.5 * case.steps * log(12_000.0 / case.delta))
+    return 2.0 * (answer + 3.0) / mesh
+
+
+def seconds(call: Callable[..., Any], case: Case, number: int) -> tuple[float, Any]:
+    moved = case._replace(noise=case.noise * (1.0 + 1e-9 * number))
+    start = time.perf_counter()
+    answer = call(moved)
+    return time.perf_counter() - start, answer
+
+
+def beside(peer: Peer, case: Case, answer: float, repeats: int) -> dict:
+    """Seconds of both in rounds, ours first; or why not."""
+    if peer.points(case, answer) > peer.most:
+        return {"skipped": f"would take more than {peer.most:.2g} points"}
+
+    def theirs(moved: Case) -> float:
+        return peer.epsilon(*moved)
+
+    rounds: list[tuple[float, float]] = []
+    try:
+        first, value = within(LIMIT, lambda: seconds(theirs, case, 0))
+        if first > PATIENCE:  # long enough to need no warming
+            rounds.append((seconds(ours, case, 1)[0], first))
+        while len(rounds) < repeats and sum(theirs for _, theirs in rounds) <= PATIENCE:
+            number = len(rounds) + 2
+            rounds.append((seconds(ours, case, number)[0], seconds(theirs, case, number)[0]))
+    except (LimitError, RuntimeError, ValueError) as error:
+        return {"skipped": str(error)}
+    return {"epsilon": value, "rounds": rounds}
+
+
+def consistent(peer: Peer, case: Case, interval: Interval, theirs: float) -> bool | None:
+    """Whether an upper bound of a peer is what ours allows; ``None`` where rounding rules.
+
+    Peers compose by an untilted transform in float64: what they round is of the order of
+    ``T 2^-53``, whatever delta is.
+    """
+    if case.delta < 100 * case.steps * UNIT:
+        return None
+    slack = 1e-3 * interval.upper
+    return interval.lower - slack <= theirs <= interval.upper + peer.error(case) + slack
+
+
+def measure(repeats: int) -> dict:
+    limit_memory(GIGABYTES)
+    asked = peers()
+    ours(Case(1.0, 0.01, 10, 1e-5))
+    cases = []
+    for case in (Case(*each) for each in product(NOISES, RATES, STEPS, DELTAS)):
+        interval = ours(case)
+        times = [seconds(ours, case, number)[0] for number in range(1, repeats + 1)]
+        found = {name: beside(peer, case, interval.upper, repeats) for name, peer in asked.items()}
+        for name, record in found.items():
+            if "epsilon" in record:
+                record["consistent"] = consistent(asked[name], case, interval, record["epsilon"])
+        cases.append(
+            {**case._asdict(), "epsilon": list(interval), "seconds": times, "peers": found}
+        )
+    return {"cases": cases}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=5)
+    warnings.simplefilter("ignore")  # of the peers
+    print(json.dumps(measure(parser.parse_args().repeats)))
