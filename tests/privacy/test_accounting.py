@@ -85,7 +85,7 @@ def test_no_name_and_no_single_beginning_is_refused(name):
             ask()
 
 
-@pytest.mark.parametrize("wrong", [Fourier, Renyi, 3, 1.0, object(), ["fourier"]], ids=repr)
+@pytest.mark.parametrize("wrong", [Fourier, Renyi, 3, 1.0, ["fourier"]])
 def test_what_is_neither_an_instance_nor_a_name_is_refused(wrong):
     with pytest.raises(ValueError, match="accountant must be an instance or a name, got"):
         epsilon(NOISE, 1e-5, relation="zero_out", accountant=wrong)

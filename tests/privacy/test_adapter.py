@@ -214,7 +214,9 @@ def test_beside_dp_accounting_itself(event, relation):
 
 
 @EVERY_RELATION
-@pytest.mark.parametrize("each", [None, GaussianDP(), Renyi(), Basic()], ids=str)
+@pytest.mark.parametrize(
+    "each", [None, GaussianDP(), Renyi(), Basic()], ids=lambda each: type(each).__name__
+)
 def test_its_calibration_works_with_ours(relation, each):
     noise = dp.calibrate_dp_mechanism(
         lambda: DpAccountant(relation, each),

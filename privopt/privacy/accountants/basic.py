@@ -7,6 +7,7 @@ Source: Dwork and Roth, "The algorithmic foundations of differential privacy", 2
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from privopt.privacy.accountants.profiled import Parts, Profiled, is_pure
 
@@ -15,6 +16,7 @@ __all__ = ["Basic"]
 _ROUNDING = 2.0**-50  # relative; products, one exact sum, one rounding
 
 
+@dataclass(frozen=True)
 class Basic(Profiled):
     """``(sum epsilon_t, sum delta_t)``, with ``delta`` in equal shares.
 

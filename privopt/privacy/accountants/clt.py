@@ -28,6 +28,7 @@ JRSS-B 2022 (arXiv:1905.02383, Section 5), for sampling without replacement.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from numbers import Integral
 from typing import NamedTuple
 
@@ -48,6 +49,7 @@ __all__ = ["CLT", "SampledGaussian", "clt_skewness", "mu_clt", "sampled_gaussian
 _ROOT_HALF = math.sqrt(0.5)
 
 
+@dataclass(frozen=True)
 class CLT:
     """Estimates by the limit ``G_mu``, ``mu^2`` being the sum over all steps.
 

@@ -20,6 +20,7 @@ Edgeworth accountant", 2022 (arXiv:2206.04236), who also bound the error; we do 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import dp_accounting as dp
 import numpy as np
@@ -42,6 +43,7 @@ _NEGLIGIBLE, _HOPELESS = 1e-140, 1e60  # variances of the loss; beyond them powe
 _CURVE = 400  # points from which a trade-off curve is interpolated
 
 
+@dataclass(frozen=True)
 class Edgeworth:
     """Estimates by the first four cumulants of the privacy loss, in the worse order of each pair.
 

@@ -16,6 +16,7 @@ Theorem 2.7 and Corollary 3.3); for trees, Kairouz, McMahan, Song, Thakkar, Thak
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import dp_accounting as dp
 import numpy as np
@@ -35,6 +36,7 @@ _ROUNDING = 2.0**-49
 _SURE = (0.0, 1.0)  # sampling rates that leave nothing to chance
 
 
+@dataclass(frozen=True)
 class GaussianDP:
     """Compositions of Gaussian releases, and of what amounts to them.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import dp_accounting as dp
 import numpy as np
@@ -15,6 +16,7 @@ from privopt.spec import Relation
 __all__ = ["NonPrivate"]
 
 
+@dataclass(frozen=True)
 class NonPrivate:
     """One non-private release spoils the whole composition, whatever else is in it."""
 

@@ -18,6 +18,7 @@ Inf. Theory 2017 (arXiv:1311.0776), Theorem 3.3.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from numbers import Integral
 
 import dp_accounting as dp
@@ -44,6 +45,7 @@ _TAIL = 50.0  # e^-50 is left out of a sum, relative to what it is compared with
 _LARGEST = 2**40  # of k: beyond, log-factorials lose their accuracy
 
 
+@dataclass(frozen=True)
 class OptimalComposition(Profiled):
     """``k`` releases of one kind, each taken as *some* ``(epsilon, delta)``-DP release.
 

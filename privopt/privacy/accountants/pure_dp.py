@@ -19,6 +19,7 @@ Trans. Inf. Theory 2017 (arXiv:1311.0776, proof of Theorem 3.3, for domination);
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from numbers import Integral
 
 import dp_accounting as dp
@@ -34,6 +35,7 @@ __all__ = ["PureDP"]
 _ROUNDING = 2.0**-49  # relative; a handful of operations, each within a unit or two of 2^-53
 
 
+@dataclass(frozen=True)
 class PureDP:
     """Compositions of ``RandomizedResponseDpEvent`` and ``LaplaceDpEvent``.
 

@@ -10,6 +10,7 @@ Propositions 1.4 (pure) and 1.6 (Gaussian), Lemma 1.7 (composition).
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from numbers import Integral
 
 import dp_accounting as dp
@@ -28,6 +29,7 @@ _ROUNDING = 2.0**-48  # relative; a dozen operations and the sum
 _DELTAS = np.geomspace(1e-12, 0.9, 40)
 
 
+@dataclass(frozen=True)
 class ZCDP:
     """Gaussian noise, tree aggregation, ``ZCDpEvent``, and releases with a pure loss ``epsilon``.
 

@@ -67,11 +67,9 @@ class Composition:
         Below the sums nothing is known from above under a tilt: what was left out there weighs
         more than all that was kept.
         """
-        if epsilon < self.sums[0] and self.tilt > 0.0:
-            if sign > 0.0:
-                return 1.0
-            epsilon = float(self.sums[0])
-        fall = -self.tilt * (epsilon - self.centre)
+        if epsilon < self.sums[0] and self.tilt > 0.0 and sign > 0.0:
+            return 1.0
+        fall = min(-self.tilt * (epsilon - self.centre), _FAR)
         if fall < -_FAR:  # weights underflow, and K may be as large
             log_delta = self.log_scale + fall + math.log1p(self.error) if sign > 0.0 else -math.inf
             return self._with_infinite(log_delta, sign)
@@ -103,7 +101,7 @@ class Composition:
         # The curve decreases; the last sum that is not enough decides.
         failing = np.flatnonzero(~enough)
         if failing.size == 0:
-            return float(self.sums[0]) if sign > 0.0 else -math.inf
+            return float(self.sums[0]) if sign > 0.0 else self._near_the_centre(delta)
         k = int(failing[-1]) + 1
         if k >= self.sums.size:
             return math.inf if sign > 0.0 else float(self.sums[-1])
@@ -112,6 +110,15 @@ class Composition:
             return float(self.sums[k - 1])
         between = self.sums[k] + math.log(ratio)
         return float(min(max(between, self.sums[k - 1]), self.sums[k]))
+
+    def _near_the_centre(self, delta: float) -> float:
+        """A lower bound where the sums are farther apart than the tilt reaches."""
+        if self.tilt > 0.0:
+            for steps in (0.1, 0.3, 1.0, 3.0, 10.0):
+                epsilon = self.centre - steps / self.tilt
+                if self.delta(epsilon, -1.0) > delta:
+                    return epsilon
+        return -math.inf
 
     def _curve(self, k: npt.NDArray[np.int64], epsilons: Array) -> Array:
         """``sum_{j >= k} v_j (1 - e^(eps - s_j))`` for ``eps <= s_k``."""

@@ -27,7 +27,7 @@ Parts = tuple[tuple[Pair, int], ...]
 _U = 2.0**-53  # unit roundoff of float64
 _LARGEST = 2**22  # points of one transform
 _ROUNDS = 8
-_MOST = 10**12  # releases; rounding alone would leave nothing beyond
+_MOST = 10**11  # releases; rounding alone would leave nothing beyond
 _THINNEST = 1e-290  # floats describe no tail below this
 
 

@@ -1,0 +1,166 @@
+"""The Fourier accountant where something is extreme: noise, rates, deltas, gaps between losses."""
+
+import math
+from itertools import pairwise
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+
+from privopt.privacy.accountants.fourier import Fourier
+from privopt.privacy.accountants.gaussian_dp import GaussianDP
+from privopt.spec import Relation
+
+G, ADD, REPLACE = dp.GaussianDpEvent, Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
+FOURIER = Fourier()
+
+
+def sgd(z, q, steps):
+    return dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(q, G(z)), steps)
+
+
+# --- hardly any noise -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-3, 0.01, 0.05])
+@pytest.mark.parametrize("steps", [1, 3, 10])
+def test_who_takes_part_is_seen_and_no_mode_is_lost(noise, steps):
+    """Next to no noise: delta(1) is the probability of taking part at least once."""
+    lower, upper = FOURIER.delta(sgd(noise, 0.5, steps), ADD, 1.0)
+    seen = 1.0 - 0.5**steps
+    assert upper >= seen * (1.0 - 1e-15)
+    assert upper <= seen + 1e-6
+    if noise > 0.0 or steps == 1:
+        assert lower >= seen - 2e-6
+
+
+@pytest.mark.parametrize(("steps", "delta"), [(1, 0.3), (1, 1e-5), (3, 0.3), (10, 1e-5)])
+def test_little_noise_is_bracketed_from_both_sides(steps, delta):
+    lower, upper = FOURIER.epsilon(sgd(0.01, 0.5, steps), ADD, delta)
+    assert 0.0 < lower <= upper <= 1.01 * lower
+    mixture = [math.comb(steps, k) * 0.5**steps for k in range(steps + 1)]
+    mean = [(k * 5e3 - (steps - k) * math.log(2.0) - k * math.log(2.0)) for k in range(steps + 1)]
+    normal = [
+        sum(
+            w * 0.5 * math.erfc((epsilon - m) / (100.0 * math.sqrt(2 * k)))
+            for k, (w, m) in enumerate(zip(mixture, mean, strict=True))
+            if k
+        )
+        for epsilon in (lower, upper)
+    ]
+    assert normal[1] * 0.98 <= delta <= normal[0] * 1.02  # P(S > eps), delta but for its slope
+
+
+def test_noise_below_the_known_range_proves_nothing_from_below():
+    for event in (G(1e-6), sgd(1e-6, 0.5, 3)):
+        assert tuple(FOURIER.epsilon(event, ADD, 1e-5)) == (0.0, math.inf)
+    assert tuple(FOURIER.epsilon(G(0.0), ADD, 1e-5)) == (math.inf, math.inf)
+    assert FOURIER.delta(G(1e-6), ADD, 1.0).contains(1.0)
+    assert FOURIER.delta(G(1e-6), ADD, 1.0).lower == 0.0
+
+
+# --- atoms, bounded losses ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("buckets", [2, 5])
+def test_noise_alone_answers_for_everybody(buckets):
+    event = dp.RandomizedResponseDpEvent(1.0, buckets)
+    for sampled in (event, dp.PoissonSampledDpEvent(0.1, event)):
+        assert FOURIER.epsilon(sampled, ADD, 1e-5).upper <= 1e-9
+        assert FOURIER.delta(sampled, ADD, 0.0).upper <= 1e-9
+    line = FOURIER.trade_off(event, ADD, np.linspace(0.0, 1.0, 5))
+    assert line == pytest.approx(np.linspace(1.0, 0.0, 5), abs=1e-6)
+
+
+def test_hardly_any_noise_in_an_answer():
+    event = dp.SelfComposedDpEvent(dp.RandomizedResponseDpEvent(1e-300, 2), 3)
+    lower, upper = FOURIER.epsilon(event, ADD, 1e-5)
+    assert lower <= 3 * math.log(2e300) + math.log1p(-1e-5) <= upper * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("scale", [0.35, 0.7, 5.0])
+@pytest.mark.parametrize("delta", [1e-15, 1e-12, 1e-7, 1e-3])
+def test_laplace_close_to_its_largest_loss(scale, delta):
+    """``delta = 1 - e^((eps - 1/b) / 2)``: tilts so steep that weights underflow."""
+    exact = 1.0 / scale + 2.0 * math.log1p(-delta)
+    lower, upper = FOURIER.epsilon(dp.LaplaceDpEvent(scale), ADD, delta)
+    assert lower * (1 - 1e-12) <= exact <= upper * (1 + 1e-12)
+    assert upper <= lower * 1.002
+
+
+def test_pure_privacy_at_delta_zero():
+    event = dp.ComposedDpEvent(
+        [dp.SelfComposedDpEvent(dp.LaplaceDpEvent(2.0), 3), dp.RandomizedResponseDpEvent(0.5, 2)]
+    )
+    exact = 1.5 + math.log(3.0)
+    for end in FOURIER.epsilon(event, ADD, 0.0):
+        assert end == pytest.approx(exact, rel=1e-11)
+    assert FOURIER.epsilon(event, ADD, 1e-13).upper <= exact * (1 + 1e-11)
+    assert tuple(FOURIER.delta(event, ADD, exact * 1.001)) == (0.0, 0.0)
+    assert FOURIER.epsilon(G(1.0), ADD, 0.0).upper == math.inf
+
+
+def test_a_planted_infinite_loss_is_visible():
+    planted = dp.PoissonSampledDpEvent(1e-6, dp.NonPrivateDpEvent())
+    event = dp.ComposedDpEvent([sgd(1.0, 0.01, 100), planted])
+    clean = FOURIER.delta(sgd(1.0, 0.01, 100), ADD, 30.0)
+    assert clean.upper < 1e-100
+    assert FOURIER.delta(event, ADD, 30.0).contains(1e-6)
+    assert tuple(FOURIER.epsilon(event, ADD, 0.99e-6)) == (math.inf, math.inf)
+    assert FOURIER.epsilon(event, ADD, 1.01e-6).upper < math.inf
+    assert tuple(FOURIER.trade_off(dp.NonPrivateDpEvent(), ADD, np.array([0.0, 0.5]))) == (0.0, 0.0)
+    lines = FOURIER.trade_off(
+        dp.PoissonSampledDpEvent(0.3, dp.NonPrivateDpEvent()), ADD, np.array([0.0])
+    )
+    assert lines == pytest.approx([0.7], abs=1e-6)
+    assert lines[0] <= 0.7
+
+
+# --- deltas, rates, steps -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delta", [math.nextafter(1.0, 0.0), 1.0 - 1e-9, 0.999, 1e-280, 5e-324])
+@pytest.mark.parametrize("noise", [0.05, 1.0, 40.0])
+def test_deltas_at_both_ends(noise, delta):
+    found, exact = (each.epsilon(G(noise), ADD, delta) for each in (FOURIER, GaussianDP()))
+    assert found.lower <= exact.upper
+    assert exact.lower <= found.upper
+
+
+def test_underflowing_deltas_stay_positive_from_above():
+    for event in (G(1.0), sgd(1.0, 0.1, 10)):
+        lower, upper = FOURIER.delta(event, ADD, 1e5)
+        assert lower == 0.0 < upper < 1e-280
+
+
+def test_nothing_sampled_and_nothing_done():
+    for event in (sgd(1.0, 0.0, 100), dp.SelfComposedDpEvent(G(1.0), 0), dp.NoOpDpEvent()):
+        assert tuple(FOURIER.epsilon(event, ADD, 1e-5)) == (0.0, 0.0)
+        assert tuple(FOURIER.delta(event, ADD, 0.0)) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+def test_everybody_sampled_is_no_sampling(relation):
+    whole = FOURIER.epsilon(dp.SelfComposedDpEvent(G(2.0), 10), relation, 1e-6)
+    assert FOURIER.epsilon(sgd(2.0, 1.0, 10), relation, 1e-6) == whole
+    nearly = FOURIER.epsilon(sgd(2.0, 1.0 - 1e-12, 10), relation, 1e-6)
+    assert nearly.lower <= whole.upper
+    assert whole.lower <= nearly.upper * (1 + 1e-9)
+
+
+def test_rare_sampling_is_close_to_nothing():
+    found = [FOURIER.epsilon(sgd(0.7, q, 3), ADD, 1e-9) for q in (1e-12, 1e-8, 1e-6, 1e-4)]
+    assert all(a.lower <= b.upper for a, b in pairwise(found))
+    assert found[0].upper < 1e-5
+    assert found[0].lower == 0.0
+
+
+def test_trade_offs_lie_below_the_truth_and_close():
+    alphas = np.linspace(0.0, 1.0, 41)
+    gaussian = dp.SelfComposedDpEvent(G(4.0), 10)
+    exact = GaussianDP().trade_off(gaussian, ADD, alphas)
+    found = FOURIER.trade_off(gaussian, ADD, alphas)
+    assert np.all(found <= exact + 1e-12)
+    assert np.max(exact - found) < 2e-3
+    modes = FOURIER.trade_off(sgd(0.01, 0.5, 3), ADD, np.array([0.0]))
+    assert 0.1249 < modes[0] <= 0.125
