@@ -141,7 +141,7 @@ def _plain(leaf: dp.DpEvent, relation: Relation) -> Pair | None:
 
 
 def _unless_extreme(pair: Callable[[float], Pair], moved: float, noise: float) -> Pair:
-    mu = moved / noise if noise > 0.0 else math.inf
+    mu = moved / float(noise) if noise > 0.0 else math.inf
     if mu == 0.0:
         return NOTHING
     if mu <= _LARGEST:
