@@ -87,8 +87,8 @@ def below(
     Taking outcomes together is post-processing, and so is splitting one at random first. The
     lattice is laid through the loss of the bin that weighs most. From one end to the other, each
     lattice point takes what lies on its far side and then, from the near side, as much as makes
-    ``sum P_i - e^c sum Q_i`` vanish, so that nothing is lost before the last; the thinner end is
-    the last. Mass above the bins goes to the highest of them, mass below is dropped.
+    ``sum P_i - e^c sum Q_i`` vanish, so that nothing is lost before the last; the end with less
+    mass within a step of it is the last. Mass beyond the bins is dropped.
 
     Parameters
     ----------
@@ -105,13 +105,13 @@ def below(
     loss, error = _losses(bins, edges, spacing)
     loss = np.maximum(loss - error, edges[:-1] * spacing) / spacing
     mass = np.maximum(bins.p[1:-1] - bins.p_error[1:-1], 0.0)
-    mass[-1] += max(0.0, float(bins.p[-1] - bins.p_error[-1]))
     loss, mass = loss[mass > 0.0], mass[mass > 0.0]
     heaviest = int(np.argmax(np.log(mass) + tilt * spacing * loss))
     offset = float(loss[heaviest] - math.floor(loss[heaviest]))
     loss -= offset
-    weight = np.log(mass) + tilt * spacing * loss
-    order = slice(None) if weight[0] >= weight[-1] else slice(None, None, -1)
+    weight = np.exp(np.log(mass) + tilt * spacing * loss - (tilt * spacing * loss).max())
+    rising = weight[loss <= loss[0] + 1.0].sum() >= weight[loss >= loss[-1] - 1.0].sum()
+    order = slice(None) if rising else slice(None, None, -1)
     points, taken = _gather(mass[order].tolist(), loss[order].tolist(), spacing)
     return LatticeLoss(
         np.array(taken),
