@@ -216,7 +216,7 @@ def test_outcomes_of_the_next_bin_cost_no_more_than_the_blur(share):
 
 
 def test_mass_beyond_the_edges():
-    """From above it is infinite above the lattice and moves up to it below; from below it is lost."""
+    """From above: infinite above the lattice, moved up to it below. From below: lost."""
     bins = Bins(*np.array([[0.2, 0.3, 0.5], [0.3, 0.25, 0.1], [0.0] * 3, [0.0] * 3]))
     upper = above(bins, ONE, 0.5, 0.125)
     assert upper.infinite == pytest.approx(0.625)
