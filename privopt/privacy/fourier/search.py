@@ -20,13 +20,14 @@ from privopt.privacy.fourier.window import Sketch
 from privopt.privacy.pairs import Pair
 from privopt.privacy.pairs.pair import Array
 
-__all__ = ["Order", "Parts", "bounds", "curve", "estimate"]
+__all__ = ["Order", "Parts", "bounds", "curve", "estimate", "infinite_mass"]
 
 Parts = tuple[tuple[Pair, int], ...]
 
 _U = 2.0**-53  # unit roundoff of float64
 _LARGEST = 2**22  # points of one transform
 _ROUNDS = 8
+_LEAST_FACTOR = 2.0**-8  # of the mesh that should suffice
 _MOST = 10**11  # releases; rounding alone would leave nothing beyond
 _THINNEST = 1e-290  # floats describe no tail below this
 _LEAST_TAIL = 1e-15  # left out of a window; rounding is as much
@@ -41,6 +42,14 @@ class Order:
 
     dominating: Parts
     attained: Parts | None
+
+
+def infinite_mass(parts: Parts) -> float:
+    """Probability of an infinite loss, ``1 - prod (1 - m_j)^T_j``."""
+    masses = [(pair.infinite()[0], count) for pair, count in parts]
+    if any(mass == 1.0 for mass, _ in masses):
+        return 1.0
+    return -math.expm1(math.fsum(count * math.log1p(-mass) for mass, count in masses))
 
 
 def estimate(orders: Sequence[Order], query: Query) -> float:
@@ -58,13 +67,13 @@ def bounds(
     if any(sum(count for _, count in order.dominating) > _MOST for order in orders):
         return 0.0, query.worst
     searches = [(_Search(order.dominating, query, accuracy), order) for order in orders]
-    searches.sort(key=lambda each: -each[0].estimate)
+    searches.sort(key=lambda each: (-infinite_mass(each[1].dominating), -each[0].estimate))
     lower = upper = 0.0
     for rank, (search, order) in enumerate(searches):
         if rank:  # this order costs less, and need only be shown to
             largest = math.fsum(count * pair.range()[1] for pair, count in order.dominating)
-            if query.most(largest) > upper:
-                upper = max(upper, search.from_above(upper))
+            if (most := query.most(largest)) > upper:
+                upper = max(upper, min(most, search.from_above(upper)))
         elif two_sided and order.attained == order.dominating:
             lower, upper = search.from_both_sides()
         else:
@@ -104,9 +113,9 @@ class _Search:
 
     def from_both_sides(self) -> tuple[float, float]:
         """Lower and upper bound, refined until they are close."""
-        lower, upper, accuracy, before = 0.0, math.inf, self.accuracy, math.inf
+        lower, upper, factor, before, stalled = 0.0, math.inf, 1.0, math.inf, 0
         for _ in range(_ROUNDS):
-            spacing = self.spacing(accuracy)
+            spacing = self.spacing(self.accuracy, factor)
             found, noise = self._answers(spacing, (-1.0, 1.0))
             lower, upper = max(lower, found[0]), min(upper, found[1])
             wanted = self.accuracy * self.query.scale(self.saddle, upper)
@@ -114,10 +123,11 @@ class _Search:
                 break
             if self._aim(found[1], noise):
                 continue
-            if spacing <= self._finest() or upper - lower > 0.7 * before:
+            stalled = stalled + 1 if upper - lower > 0.7 * before else 0
+            if spacing <= self._finest() or stalled > 1:
                 break  # the mesh is not what limits
             before = upper - lower
-            accuracy *= min(0.9, max(0.05, 0.8 * wanted / (upper - lower)))
+            factor *= math.sqrt(min(0.9, max(0.05, 0.8 * wanted / (upper - lower))))
         return lower, upper
 
     def from_above(self, rival: float) -> float:
@@ -130,6 +140,13 @@ class _Search:
                 (again,), _ = self._answers(self.spacing(accuracy), (1.0,))
                 upper = min(upper, again)
             if upper <= rival:
+                return upper
+        factor = 1.0
+        while 0.0 <= rival < upper < math.inf and factor > _LEAST_FACTOR:
+            factor, before = 0.5 * factor, upper
+            (again,), _ = self._answers(self.spacing(self.accuracy, factor), (1.0,))
+            upper = min(upper, again)
+            if before - upper < 0.1 * self.accuracy * self.query.scale(self.saddle, upper):
                 break
         return upper
 
@@ -156,13 +173,13 @@ class _Search:
             for sign, chosen in lattices.items()
         ]
 
-    def spacing(self, accuracy: float) -> float:
-        """The mesh for a relative accuracy."""
+    def spacing(self, accuracy: float, factor: float = 1.0) -> float:
+        """The mesh for a relative accuracy, or a part of it."""
         gap = accuracy / self.query.slope(self.saddle)
         spacing = math.sqrt(2.8 * gap / (self.total * (self.saddle.tilt + 1.0)))
         widest = max(last - first for first, last in self.sketch.ends)
         spacing = min(spacing, max(0.5 * self.saddle.deviation, 1e-3 * widest))
-        spacing = max(spacing, self._finest())
+        spacing = max(factor * spacing, self._finest())
         smallest, largest = self.parts[0][0].range()
         if len(self.parts) == 1 and math.isfinite(largest - smallest) and largest > smallest:
             # The ends of a bounded loss, often atoms, become lattice points.
@@ -177,8 +194,9 @@ class _Search:
             for (composition, blur), sign in zip(found, signs, strict=True)
         ]
         epsilon, log_delta = self.query.place(answers[-1])
-        noises = (composition.log_error(epsilon) - log_delta for composition, _ in found)
-        return answers, max(noises)
+        if not (math.isfinite(epsilon) and math.isfinite(log_delta)):
+            return answers, math.inf
+        return answers, max(each.log_error(epsilon) for each, _ in found) - log_delta
 
     def _look(self, log_part: float) -> None:
         """Lay the window around the saddle, where ``delta = e^(log_part + K)``."""

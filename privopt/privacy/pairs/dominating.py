@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import dp_accounting as dp
 
@@ -19,15 +20,16 @@ from privopt.privacy.pairs.without_replacement import SampledWithoutReplacement
 from privopt.privacy.parameters import is_count, is_noise, tree_nodes
 from privopt.spec import Relation
 
-__all__ = ["NOTHING", "dominating_pairs"]
+__all__ = ["EVERYTHING", "NOTHING", "dominating_pairs"]
 
 NOTHING: Pair = DiscretePair((1.0,), (1.0,))
-_EVERYTHING = DiscretePair((0.0, 1.0), (1.0, 0.0))
+EVERYTHING = DiscretePair((0.0, 1.0), (1.0, 0.0))
 
 _ADDITIVE = (dp.GaussianDpEvent, dp.LaplaceDpEvent, dp.dp_event.DiscreteLaplaceDpEvent)
 
 # Above this distance in standard deviations, or loss, everything is taken to be seen.
 _LARGEST = 1e4
+_LEAST = 1e-100  # of the same; squares of less vanish
 
 
 def dominating_pairs(leaf: dp.DpEvent, relation: Relation) -> tuple[Pair, Pair] | None:
@@ -66,15 +68,18 @@ def _poisson(rate: float, event: dp.DpEvent, relation: Relation) -> tuple[Pair, 
     if relation is Relation.REPLACE_ONE:
         if not isinstance(inner, dp.GaussianDpEvent):
             return None
-        z, pair = float(inner.noise_multiplier), ReplacedGaussian
-        if z * _LARGEST >= 1.0:
-            return pair(rate, z), pair(rate, z)
-        seen = DiscretePair((0.0, 1.0 - rate, rate), (rate, 1.0 - rate, 0.0), exact=z == 0.0)
-        return seen, seen
+        replaced = _replaced(rate, float(inner.noise_multiplier))
+        return replaced, replaced
     removed, added = whole
     if isinstance(added, Reversed):  # sampled before
-        return Sampled(removed, rate), Reversed(Sampled(added.pair, rate))
-    return Sampled(removed, rate), Reversed(Sampled(removed, rate))
+        return Sampled.of(removed, rate), Reversed(Sampled.of(added.pair, rate))
+    return Sampled.of(removed, rate), Reversed(Sampled.of(removed, rate))
+
+
+def _replaced(rate: float, noise: float) -> Pair:
+    if noise * _LARGEST >= 1.0:
+        return ReplacedGaussian(rate, noise)
+    return DiscretePair((0.0, 1.0 - rate, rate), (rate, 1.0 - rate, 0.0), exact=noise == 0.0)
 
 
 def _without_replacement(
@@ -88,7 +93,7 @@ def _without_replacement(
     whole = _plain(inner, relation)
     if whole is None or whole is NOTHING or batch == size:
         return whole
-    return SampledWithoutReplacement(Sampled(whole, batch / size)) if batch else NOTHING
+    return SampledWithoutReplacement(Sampled.of(whole, batch / size)) if batch else NOTHING
 
 
 def _one_release(event: dp.DpEvent) -> dp.DpEvent | None:
@@ -118,7 +123,7 @@ def _plain(leaf: dp.DpEvent, relation: Relation) -> Pair | None:
         case dp.NoOpDpEvent():
             return NOTHING
         case dp.NonPrivateDpEvent():
-            return _EVERYTHING
+            return EVERYTHING
         case dp.GaussianDpEvent(noise_multiplier=z) if is_noise(z):
             return _unless_extreme(GaussianPair, multiple, z)
         case dp.SingleEpochTreeAggregationDpEvent(noise_multiplier=z, step_counts=steps) if (
@@ -140,10 +145,12 @@ def _plain(leaf: dp.DpEvent, relation: Relation) -> Pair | None:
     return None
 
 
-def _unless_extreme(pair: Callable[[float], Pair], moved: float, noise: float) -> Pair:
+def _unless_extreme(pair: Callable[[float], Pair], moved: float, noise: float) -> Pair | None:
     mu = moved / float(noise) if noise > 0.0 else math.inf
-    if mu == 0.0:
+    if math.isinf(noise):
         return NOTHING
+    if mu < _LEAST:
+        return None
     if mu <= _LARGEST:
         return pair(mu)
-    return DiscretePair((0.0, 1.0), (1.0, 0.0), exact=math.isinf(mu))
+    return replace(EVERYTHING, exact=math.isinf(mu))
