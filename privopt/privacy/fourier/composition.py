@@ -138,7 +138,7 @@ def compose(
     """The ``T_j``-fold compositions of lattice losses with one spacing, taken together.
 
     Errors charged (``pessimistic``: what raises the curve, else what lowers it), relative to
-    ``e^K``:
+    ``e^K`` unless it is said otherwise:
 
     wrap-around
         ``P_lambda(S > top)`` and ``P_lambda(S < bottom)`` by Chernoff's inequality. From above,
@@ -150,7 +150,8 @@ def compose(
         composed law is at most ``T eta |p| e^(T eta sqrt(N) |p|) + (8 T u + eta) |p^T|``, felt
         through the euclidean norm of the weights.
     rounding of the tilt
-        A relative error of every tilted probability, to the power ``T``.
+        A relative error of every tilted probability, to the power ``T``: as much of delta, whose
+        terms are not negative. It is part of ``K``.
     """
     spacing, tilt = parts[0][0].spacing, window.tilt
     log_scale, log_finite, growth, total = 0.0, 0.0, 0.0, 0
@@ -197,13 +198,16 @@ def compose(
     aliased = math.exp(min(0.0, up - window.above_rate * (offset + start + size) * spacing))
     if not pessimistic:
         aliased += math.exp(min(0.0, down + window.below_rate * (offset + start) * spacing))
-    rounding = math.expm1(growth) if growth < 1.0 else _HOPELESS
-    error = law_error * _weight_length(tilt, spacing, size) + aliased + rounding
+    error = law_error * _weight_length(tilt, spacing, size) + aliased
     error += tails.error + size**2 * math.exp(-_LOST)
+    if growth > 0.5:
+        error, growth = _HOPELESS, 0.0
+    # Of numbers that are not negative; a little more, for the second order.
+    relative = math.log1p((2.0 if pessimistic else -2.0) * min(growth, 0.49))
     return Composition(
         tails,
         error,
-        log_scale - tilt * window.centre,
+        log_scale - tilt * window.centre + relative,
         -math.expm1(log_finite) * (1.0 + (8.0 if pessimistic else -8.0) * _U),
         window.centre,
         tilt,

@@ -27,6 +27,7 @@ Parts = tuple[tuple[Pair, int], ...]
 _U = 2.0**-53  # unit roundoff of float64
 _LARGEST = 2**22  # points of one transform
 _ROUNDS = 8
+_AIMS = 3
 _LEAST_FACTOR = 2.0**-8  # of the mesh that should suffice
 _MOST = 10**11  # releases; rounding alone would leave nothing beyond
 _THINNEST = 1e-290  # floats describe no tail below this
@@ -108,7 +109,7 @@ class _Search:
             if tail <= share * math.exp(self.saddle.log_delta):
                 break
         self.estimate = query.estimate(self.saddle)
-        self.aimed = False
+        self.aims = 0
         self._look(self.saddle.log_delta - self.saddle.log_scale)
 
     def from_both_sides(self) -> tuple[float, float]:
@@ -211,11 +212,11 @@ class _Search:
         """
         epsilon, log_delta = self.query.place(answer)
         away = abs(epsilon - self.saddle.mean) > 3.0 * self.saddle.deviation
-        if self.aimed or not (away or noise > math.log(0.1 * self.accuracy)):
+        if self.aims == _AIMS or not (away or noise > math.log(0.1 * self.accuracy)):
             return False
         if not (math.isfinite(epsilon) and math.isfinite(log_delta)):
             return False
-        self.aimed, self.saddle = True, self.sketch.with_mean(epsilon)
+        self.aims, self.saddle = self.aims + 1, self.sketch.with_mean(epsilon)
         at_epsilon = self.saddle.log_scale + self.saddle.tilt * (self.saddle.mean - epsilon)
         self._look(log_delta - at_epsilon)
         return True

@@ -68,23 +68,34 @@ class Tails(Protocol):
 
 @dataclass(frozen=True)
 class DenseTails:
-    """All sums, taken once from above."""
+    """All sums, taken once from above.
+
+    ``terms`` bounds how many terms a sum has in effect: partial sums from the top are at most
+    ``e^(-lambda (s_j - centre))``, so that their roundings add up to a geometric sum.
+    """
 
     lattice: Lattice
     mass: Array
     image: Array
+    terms: float
 
     @classmethod
     def of(cls, law: Array, lattice: Lattice, tilt: float, centre: float) -> DenseTails:
         """From ``P_lambda(S = s_k)``."""
         sums: Array = (lattice.origin + np.arange(law.size, dtype=np.float64)) * lattice.spacing
         weighted = law * np.exp(-tilt * (sums - centre))
-        return cls(lattice, np.cumsum(weighted[::-1])[::-1], _discounted(weighted, sums))
+        fall = -math.expm1(-tilt * lattice.spacing)
+        return cls(
+            lattice,
+            np.cumsum(weighted[::-1])[::-1],
+            _discounted(weighted, sums),
+            terms=1.0 / max(fall, 1.0 / law.size),
+        )
 
     @property
     def error(self) -> float:
         """A relative ``u`` for every term of a sum, and of the exponents."""
-        return 8 * _U * (self.lattice.count + _BLOCK)
+        return 8 * _U * (self.terms + _BLOCK)
 
     def at(self, k: int) -> tuple[float, float]:
         """Looked up."""
