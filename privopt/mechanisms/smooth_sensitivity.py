@@ -119,7 +119,7 @@ class SmoothLaplaceMechanism(NamedTuple):
     ----------------
     ``(2/c, 2 e^(-1/(c beta)))``-DP under ``replace_one``: ``c = 2/epsilon`` and
     ``beta = epsilon/(2 ln(2/delta))``. Proved for ``epsilon <= 1``, and false for some larger
-    ones, so these are refused. Source: Nissim, Raskhodnikova and Smith 2007, Corollary 2.4.
+    ones, so these are refused. Source: Nissim, Raskhodnikova and Smith 2007.
     """
 
     query: Any

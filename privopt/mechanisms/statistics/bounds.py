@@ -51,8 +51,8 @@ class Bounds(NamedTuple):
         """
         width = jnp.where(self.half_width > 0.0, self.half_width, jnp.inf)
         offset = (numbers(records) - self.centre) / width.astype(records.dtype)
-        offset = jnp.where(jnp.isnan(records), 0.0, offset)
-        return jnp.clip(jnp.where(jnp.isnan(offset), 0.0, offset), -1.0, 1.0)
+        unknown = jnp.isnan(records) | jnp.isnan(offset)
+        return jnp.clip(jnp.where(unknown, 0.0, offset), -1.0, 1.0)
 
     def restore(self, position: Array) -> Array:
         """``m + h t`` for ``t`` clamped into ``[-1, 1]``."""

@@ -58,19 +58,21 @@ class Median(NamedTuple):
     def smooth_sensitivity(self, records: Array, smoothness: Any) -> Array:
         """``S_beta = max_{0 <= k <= n} e^(-beta k) A_k`` under ``replace_one``. Secret.
 
-        ``|ln S_beta(D) - ln S_beta(D')| <= beta`` between neighbours. Takes ``n^2/4`` steps in
-        memory ``O(n)``. (Where the largest is taken over ``j`` its place grows with ``i``, so
-        ``O(n log n)`` steps suffice; but the round-off is then one of ``u - l``, not of ``S``.)
+        ``|ln S_beta(D) - ln S_beta(D')| <= beta`` between neighbours. Shape ``()``, in the dtype of
+        ``records``; ``n^2/4`` steps in memory ``O(n)``. (The best ``j`` grows with ``i``, so
+        ``O(n log n)`` steps would do, with round-off relative to ``u - l`` instead of ``S_beta``,
+        and so without the line above.)
 
-        Source: Nissim, Raskhodnikova and Smith 2007, Proposition 3.4 (there over ``k <= n``).
+        Source: Nissim, Raskhodnikova and Smith, "Smooth sensitivity and sampling in private data
+        analysis", STOC 2007.
         """
         below, above = self._sides(records)
         rank = jnp.arange(above.size, dtype=above.dtype)
 
         def best(place: tuple[Array, Array]) -> Array:
             left, steps = place
-            decay = jnp.exp(-smoothness * (steps + rank - 1.0))
-            return jnp.max((above - left) * decay)
+            replaced = jnp.maximum(steps + rank - 1.0, 0.0)
+            return jnp.max((above - left) * jnp.exp(-smoothness * replaced))
 
         steps = jnp.arange(below.size, dtype=below.dtype)
         return jnp.max(jax.lax.map(best, (below, steps), batch_size=_ROWS))
