@@ -37,7 +37,7 @@ class _NoisyArgmax(NamedTuple):
     Shift all scores of one data set by a constant, which changes no argmax, so that going to the
     neighbour raises every score by some number in ``[0, r]``. Fix all noise but that of ``y``:
     then ``y`` wins if ``b Z_y`` exceeds a threshold, the neighbour's differs by at most ``r``, and
-    ``P(Z > t)`` falls by at most ``e^-s`` over a distance ``s``.
+    over a distance ``s`` the probability ``P(Z > t)`` falls to no less than ``e^-s`` of itself.
     """
 
     query: Any

@@ -21,7 +21,7 @@ from privopt.mechanisms.statistics.records import numbers
 
 __all__ = ["Median"]
 
-_ROWS = 64  # of pairs looked at together
+_ROWS = 64  # of the table of pairs, looked at together
 
 
 class Median(NamedTuple):
@@ -67,15 +67,16 @@ class Median(NamedTuple):
         analysis", STOC 2007.
         """
         below, above = self._sides(records)
-        rank = jnp.arange(above.size, dtype=above.dtype)
-
-        def best(place: tuple[Array, Array]) -> Array:
-            left, steps = place
-            replaced = jnp.maximum(steps + rank - 1.0, 0.0)
-            return jnp.max((above - left) * jnp.exp(-smoothness * replaced))
-
+        median, above = above[0], above[1:]
         steps = jnp.arange(below.size, dtype=below.dtype)
-        return jnp.max(jax.lax.map(best, (below, steps), batch_size=_ROWS))
+        decay = jnp.exp(-smoothness * jnp.arange(above.size, dtype=above.dtype))
+
+        def widest(left: Array) -> Array:
+            return jnp.max((above - left) * decay)
+
+        across = jax.lax.map(widest, below, batch_size=_ROWS) * jnp.exp(-smoothness * steps)
+        beside = (median - below) * jnp.exp(-smoothness * jnp.maximum(steps - 1.0, 0.0))
+        return jnp.max(jnp.maximum(across, beside))
 
     def distance_to_instability(self, records: Array, bound: Any) -> Array:
         """The least ``k`` with ``A_k > bound``, ``n + 1`` if ``u - l <= bound``. Secret.
