@@ -446,9 +446,11 @@ def test_noise_that_the_default_accuracy_cannot_judge_meets_its_budget():
         return dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(z)), 1000)
 
     budget = Budget(epsilon=1.0, delta=1e-5, relation="add_or_remove_one")
-    guarantee = Guarantee(event(calibrate(event, budget)), budget.relation)
+    noise = calibrate(event, budget)
+    guarantee = Guarantee(event(noise), budget.relation)
     assert guarantee.epsilon(1e-5).upper > 1.0
     assert guarantee.meets(budget)
+    assert not Guarantee(event(noise * (1.0 - 3e-4)), budget.relation).meets(budget)
     with pytest.raises(ValueError, match=r"budget\.relation must be add_or_remove_one, got zero"):
         guarantee.meets(Budget(epsilon=1.0, delta=1e-5, relation="zero_out"))
 
