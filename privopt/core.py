@@ -132,8 +132,8 @@ class Plan:
                 "guarantee.relation must be the budget's, got "
                 f"{self.guarantee.relation} and {self.budget.relation}"
             )
-        spent = self.guarantee.epsilon(self.budget.delta).upper
-        if not spent <= self.budget.epsilon:
+        if not self.guarantee.meets(self.budget):
+            spent = self.guarantee.epsilon(self.budget.delta).upper
             raise ValueError(
                 f"guarantee must lie within the budget: epsilon {spent!r} at "
                 f"delta {self.budget.delta!r} exceeds {self.budget.epsilon!r}"
