@@ -17,7 +17,8 @@ from privopt.privacy.pairs.replaced import ReplacedGaussian
 from privopt.privacy.pairs.reversed import Reversed
 from privopt.privacy.pairs.sampled import Sampled
 from privopt.privacy.pairs.without_replacement import SampledWithoutReplacement
-from privopt.privacy.parameters import is_count, is_noise, tree_nodes
+from privopt.privacy.parameters import is_batch, is_count, is_noise, is_rate, tree_nodes
+from privopt.privacy.sums import root
 from privopt.spec import Relation
 
 __all__ = ["EVERYTHING", "NOTHING", "dominating_pairs"]
@@ -54,7 +55,7 @@ def dominating_pairs(leaf: dp.DpEvent, relation: Relation) -> tuple[Pair, Pair] 
 
 
 def _poisson(rate: float, event: dp.DpEvent, relation: Relation) -> tuple[Pair, Pair] | None:
-    if not (is_noise(rate) and float(rate) <= 1.0):
+    if not is_rate(rate):
         return None
     rate = float(rate)
     inner = _one_release(event)
@@ -88,8 +89,9 @@ def _without_replacement(
     size, batch, inner = leaf.source_dataset_size, leaf.sample_size, _one_release(leaf.event)
     if relation is not Relation.REPLACE_ONE or not isinstance(inner, _ADDITIVE):
         return None
-    if not (is_count(size) and is_count(batch) and batch <= size and size > 0):
+    if not is_batch(size, batch):
         return None
+    size, batch = int(size), int(batch)
     whole = _plain(inner, relation)
     if whole is None or whole is NOTHING or batch == size:
         return whole
@@ -112,7 +114,7 @@ def _one_release(event: dp.DpEvent) -> dp.DpEvent | None:
     noises = [(float(leaf.noise_multiplier), count) for leaf, count in parts]
     if any(z == 0.0 for z, _ in noises):
         return dp.GaussianDpEvent(0.0)
-    distance = math.hypot(*(math.sqrt(count) / z for z, count in noises))
+    distance = math.hypot(*(root(count) / z for z, count in noises))
     return dp.GaussianDpEvent(1.0 / distance if distance > 0.0 else math.inf)
 
 
