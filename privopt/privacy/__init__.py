@@ -50,6 +50,7 @@ from privopt.privacy.calibration import (
     pure_event,
     pure_noise_multiplier,
 )
+from privopt.privacy.events import ObjectivePerturbationDpEvent
 from privopt.privacy.gaussian import (
     gaussian_delta,
     gaussian_epsilon,
@@ -86,6 +87,7 @@ __all__ = [
     "Interval",
     "Moments",
     "NonPrivate",
+    "ObjectivePerturbationDpEvent",
     "OptimalComposition",
     "PrivacyFilter",
     "PureDP",
