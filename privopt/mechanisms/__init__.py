@@ -8,14 +8,18 @@ from privopt.mechanisms.clipping import (
 from privopt.mechanisms.gaussian import GaussianMechanism
 from privopt.mechanisms.norm_laplace import NormLaplaceMechanism
 from privopt.mechanisms.queries import BoundedQuery, ClippedGradient, RegularisedMinimiser
+from privopt.mechanisms.tilted import GaussianTilt, NormLaplaceTilt, TiltedMinimiser
 
 __all__ = [
     "BoundedQuery",
     "ClippedGradient",
     "GaussianMechanism",
+    "GaussianTilt",
     "HasSlope",
     "NormLaplaceMechanism",
+    "NormLaplaceTilt",
     "RegularisedMinimiser",
+    "TiltedMinimiser",
     "clipped_gradient_sum",
     "clipped_linear_gradient_sum",
 ]
