@@ -8,9 +8,11 @@ from privopt.mechanisms.clipping import (
 from privopt.mechanisms.gaussian import GaussianMechanism
 from privopt.mechanisms.norm_laplace import NormLaplaceMechanism
 from privopt.mechanisms.queries import BoundedQuery, ClippedGradient, RegularisedMinimiser
+from privopt.mechanisms.tilt_analyses import TILT_ANALYSES, TiltAnalysis
 from privopt.mechanisms.tilted import GaussianTilt, NormLaplaceTilt, TiltedMinimiser
 
 __all__ = [
+    "TILT_ANALYSES",
     "BoundedQuery",
     "ClippedGradient",
     "GaussianMechanism",
@@ -19,6 +21,7 @@ __all__ = [
     "NormLaplaceMechanism",
     "NormLaplaceTilt",
     "RegularisedMinimiser",
+    "TiltAnalysis",
     "TiltedMinimiser",
     "clipped_gradient_sum",
     "clipped_linear_gradient_sum",

@@ -23,7 +23,7 @@ _UP = 1.0 + 2.0**-48
 
 
 class TiltedMinimiser(NamedTuple):
-    """``argmin_W F(w) + (lambda/2)|w - c|^2 + <t, w>`` for a given tilt, to a distance fixed before.
+    """``argmin_W F(w) + (lambda/2)|w - c|^2 + <t, w>`` for a given tilt ``t``.
 
     ``F`` is the mean of generalised linear losses with slopes clipped so that no gradient exceeds
     ``L``: clipping the slope of a convex loss of one prediction gives another, no more curved.

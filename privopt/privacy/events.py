@@ -9,13 +9,13 @@ __all__ = ["ObjectivePerturbationDpEvent"]
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
-class ObjectivePerturbationDpEvent(DpEvent):
+class ObjectivePerturbationDpEvent(DpEvent):  # type: ignore[misc]
     """The exact minimiser of a convex objective tilted by Gaussian noise.
 
     Released is ``argmin_{w in W} sum_i f_i(<x_i, w>) + r(w) + <b, w>``, ``b ~ N(0, s^2 I)``, over
     any closed convex ``W``, with ``r`` public and ``a``-strongly convex. Every ``f_i`` is convex;
-    on ``W`` its gradients ``f_i' x_i`` are bounded by ``C`` and the one eigenvalue ``f_i'' |x_i|^2``
-    of its Hessian by ``h``.
+    on ``W`` its gradients ``f_i' x_i`` are bounded by ``C`` and the one eigenvalue of its Hessian,
+    ``f_i'' |x_i|^2``, by ``h``.
 
     Between neighbours the privacy loss at the noise ``b`` is at most, with ``m`` the relation's
     ``multiple`` and ``s' = m C / s``, under every relation and in both orders ::

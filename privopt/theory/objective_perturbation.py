@@ -26,7 +26,7 @@ def tilted_minimiser(
         E F(w) - F* <= (lambda/4) R^2 + E|t|^2 / (4 lambda) + L distance.
 
     With ``a = w* - c`` and ``v = w_t - c``, strong convexity of the tilted objective between its
-    minimiser and ``w*`` gives ``F(w_t) - F* <= (lambda/2)(|a|^2 - |v|^2 - |v - a|^2) - <t, v - a>``,
+    minimiser and ``w*`` gives ``F(w_t) - F* <= (lambda/2)(|a|^2 - |v|^2 - |v-a|^2) - <t, v-a>``,
     and the largest value over ``v`` is ``|lambda a - t|^2 / (4 lambda) + <t, a>``. Keeping one of
     the two squares only doubles the bound. Infinite where ``R`` is.
 

@@ -123,9 +123,9 @@ def _leaf_curve(leaf: dp.DpEvent, relation: Relation) -> Curve | None:
             ):
                 return None
             return partial(_gaussian, multiple * _inverse(z), nodes)
-        case ObjectivePerturbationDpEvent(noise_multiplier=z, jacobian=c) if (
-            is_noise(z) and is_noise(c)
-        ):
+        case ObjectivePerturbationDpEvent(noise_multiplier=z, jacobian=c) if is_noise(
+            z
+        ) and is_noise(c):
             return partial(_objective, multiple * _inverse(z), float(c))
         case dp.LaplaceDpEvent(noise_multiplier=b) if is_noise(leaf.noise_multiplier):
             return partial(laplace, multiple * _inverse(b))
