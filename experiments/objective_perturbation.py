@@ -21,9 +21,9 @@ experiment = Experiment(
     base=Setting(n=8192, dim=16, epsilon=0.5),
     axes=(
         Axis("n", (2048, 4096, 8192, 16384, 32768)),
-        Axis("dim", (4, 8, 16, 32, 64)),
+        Axis("dim", (8, 16, 32, 64, 128)),
         Axis("epsilon", (0.0625, 0.125, 0.25, 0.5, 1.0)),
     ),
     epsilon_over_mu=5.0,
-    replicates={"quick": 1000, "full": 8000},
+    replicates={"quick": 2000, "full": 8000},
 )

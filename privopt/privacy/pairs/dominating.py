@@ -76,6 +76,8 @@ def _poisson(rate: float, event: dp.DpEvent, relation: Relation) -> tuple[Pair, 
     removed, added = whole
     if isinstance(added, Reversed):  # sampled before
         return Sampled(removed, rate), Reversed(Sampled(added.pair, rate))
+    if isinstance(added, ObjectivePair):  # not its own reverse: it dominates in either order
+        return Sampled(removed, rate), Reversed(Sampled(Reversed(added), rate))
     return Sampled(removed, rate), Reversed(Sampled(removed, rate))
 
 

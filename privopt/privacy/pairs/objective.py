@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import log_ndtr, ndtri
 
 from privopt.privacy.pairs.gaussian import GaussianPair
 from privopt.privacy.pairs.normal import normal_masses
@@ -45,7 +45,7 @@ class ObjectivePair:
 
     def infinite(self) -> tuple[float, float]:
         """``1 - E e^-U = 1 - 2 e^-c Phi(-s)`` of ``Q``."""
-        return 0.0, -math.expm1(math.log(2.0 * float(ndtr(-self._spread))) - self.c)
+        return 0.0, -math.expm1(math.log(2.0) + float(log_ndtr(-self._spread)) - self.c)
 
     def range(self) -> tuple[float, float]:
         """Unbounded on both sides."""
