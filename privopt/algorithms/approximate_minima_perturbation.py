@@ -21,7 +21,7 @@ def plan(
     budget: Budget,
     *,
     regularisation: float | None = None,
-    relative_error: float = 1e-3,
+    relative_error: float | None = None,
 ) -> Plan:
     """Plan approximate minima perturbation: the published noise, the guarantee of this library.
 
@@ -40,8 +40,8 @@ def plan(
         ``lambda``, at least ``2 H/(n e4)``; default: the theory's.
     relative_error : float
         The distance ``tau`` of the computed from the exact minimiser, in units of
-        ``L/(lambda n)``, reached for every data set. (The paper asks for a gradient of norm
-        ``gamma``: then ``tau = gamma/lambda``.)
+        ``L/(lambda n)``, reached for every data set; default ``0.01/n``. (The paper asks for a
+        gradient of norm ``gamma``, which it sets to ``1/n^2``: then ``tau = gamma/lambda``.)
 
     Formal guarantee
     ----------------
@@ -64,12 +64,11 @@ def plan(
     )
     second = replace(budget, epsilon=_FINISH * budget.epsilon, delta=_FINISH * budget.delta)
     analysis = TILT_ANALYSES["iyengar"]
+    if relative_error is None:
+        relative_error = 0.01 / problem_class.n
+    relative_error = positive_number("relative_error", relative_error)
     query = regularised(
-        problem_class,
-        first,
-        analysis,
-        regularisation,
-        relative_error=positive_number("relative_error", relative_error),
+        problem_class, first, analysis, regularisation, relative_error=relative_error
     )
     params = Params(
         GaussianTilt(query, round_up(analysis.scale(query, first))),

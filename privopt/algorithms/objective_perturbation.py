@@ -125,7 +125,7 @@ def regularised(
     analysis: TiltAnalysis,
     regularisation: float | None,
     *,
-    relative_error: float = 1e-6,
+    relative_error: float | None = None,
 ) -> TiltedMinimiser:
     """The query at the ``lambda`` given, or at the one of the smallest bound.
 

@@ -20,6 +20,7 @@ from privopt.spec import ProblemClass, Relation
 __all__ = ["GaussianTilt", "NormLaplaceTilt", "TiltedMinimiser"]
 
 _UP = 1.0 + 2.0**-48
+_RESOLVED = 1e-13  # of the distance L/lambda that data can move a minimiser
 
 
 class TiltedMinimiser(NamedTuple):
@@ -53,9 +54,16 @@ class TiltedMinimiser(NamedTuple):
 
     @classmethod
     def of(
-        cls, problem_class: ProblemClass, *, regularisation: float, relative_error: float = 1e-6
+        cls,
+        problem_class: ProblemClass,
+        *,
+        regularisation: float,
+        relative_error: float | None = None,
     ) -> TiltedMinimiser:
         """The query for a class of problems, solved to ``relative_error`` of ``L/(lambda n)``.
+
+        By default to ``1e-5/n`` of it: the noise that hides the error then costs less than the
+        tilt by orders of magnitude. No smaller than ``1e-13 L/lambda``, which float64 resolves.
 
         The start ``w_0`` and the minimiser ``w*`` are ``r <= min(2R, L/lambda)`` apart, and what
         the linear rate of :func:`privopt.convex.accelerated_descent` starts from is at most
@@ -73,7 +81,9 @@ class TiltedMinimiser(NamedTuple):
                 "the tilt, and shows the record it belongs to; got None"
             )
         lipschitz, n = problem_class.lipschitz, problem_class.n
-        error = relative_error * lipschitz / (regularisation * n)
+        if relative_error is None:
+            relative_error = 1e-5 / n
+        error = max(relative_error / n, _RESOLVED) * lipschitz / regularisation
         reach = min(problem_class.diameter, lipschitz / regularisation)
         shrink = math.sqrt(regularisation / (problem_class.smoothness + regularisation))
         rate = -math.log1p(-shrink) if shrink < 1.0 else math.inf
