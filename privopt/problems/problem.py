@@ -129,7 +129,7 @@ class Problem:
         linear = isinstance(loss, GeneralisedLinear)
         scalar = loss.scalar if linear else loss
         found = {"smoothing"} if hasattr(scalar, "smoothed") else set()
-        if linear and math.isfinite(scalar.curvature):
+        if linear and math.isfinite(getattr(scalar, "curvature", math.inf)):
             found.add("linear_model")
         return frozenset(found)
 
