@@ -37,8 +37,11 @@ from privopt.mechanisms.statistics import (
     Median,
     VarianceMechanism,
 )
+from privopt.mechanisms.tilt_analyses import TILT_ANALYSES, TiltAnalysis
+from privopt.mechanisms.tilted import GaussianTilt, NormLaplaceTilt, TiltedMinimiser
 
 __all__ = [
+    "TILT_ANALYSES",
     "ApproximateBounds",
     "BoundedMean",
     "BoundedQuery",
@@ -52,6 +55,7 @@ __all__ = [
     "ExponentialMechanism",
     "FoundBounds",
     "GaussianMechanism",
+    "GaussianTilt",
     "HasSlope",
     "Histogram",
     "L1BoundedQuery",
@@ -59,6 +63,7 @@ __all__ = [
     "MeanMechanism",
     "Median",
     "NormLaplaceMechanism",
+    "NormLaplaceTilt",
     "PermuteAndFlip",
     "Proposal",
     "ProposeTestRelease",
@@ -69,6 +74,8 @@ __all__ = [
     "SmoothLaplaceMechanism",
     "SmoothQuery",
     "StableQuery",
+    "TiltAnalysis",
+    "TiltedMinimiser",
     "VarianceMechanism",
     "approximate_release",
     "classic_gaussian_scale",

@@ -46,6 +46,7 @@ from privopt.privacy.calibration import (
     pure_noise_multiplier,
 )
 from privopt.privacy.choice import UnsupportedEventError
+from privopt.privacy.events import ObjectivePerturbationDpEvent
 from privopt.privacy.gaussian import (
     gaussian_delta,
     gaussian_epsilon,
@@ -82,6 +83,7 @@ __all__ = [
     "Interval",
     "Moments",
     "NonPrivate",
+    "ObjectivePerturbationDpEvent",
     "OptimalComposition",
     "PrivacyFilter",
     "PureDP",

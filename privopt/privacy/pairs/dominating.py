@@ -8,10 +8,12 @@ from dataclasses import replace
 
 import dp_accounting as dp
 
+from privopt.privacy.events import ObjectivePerturbationDpEvent
 from privopt.privacy.leaves import leaves
 from privopt.privacy.pairs.discrete import DiscretePair, discrete_laplace, randomised_response
 from privopt.privacy.pairs.gaussian import GaussianPair
 from privopt.privacy.pairs.laplace import LaplacePair
+from privopt.privacy.pairs.objective import ObjectivePair
 from privopt.privacy.pairs.pair import Pair
 from privopt.privacy.pairs.replaced import ReplacedGaussian
 from privopt.privacy.pairs.reversed import Reversed
@@ -74,6 +76,8 @@ def _poisson(rate: float, event: dp.DpEvent, relation: Relation) -> tuple[Pair, 
     removed, added = whole
     if isinstance(added, Reversed):  # sampled before
         return Sampled.of(removed, rate), Reversed(Sampled.of(added.pair, rate))
+    if isinstance(added, ObjectivePair):  # not its own reverse: it dominates in either order
+        return Sampled.of(removed, rate), Reversed(Sampled.of(Reversed(added), rate))
     return Sampled.of(removed, rate), Reversed(Sampled.of(removed, rate))
 
 
@@ -136,6 +140,10 @@ def _plain(leaf: dp.DpEvent, relation: Relation) -> Pair | None:
             return _unless_extreme(GaussianPair, multiple * math.sqrt(nodes), z)
         case dp.LaplaceDpEvent(noise_multiplier=b) if is_noise(b):
             return _unless_extreme(LaplacePair, multiple, b)
+        case ObjectivePerturbationDpEvent(noise_multiplier=z, jacobian=c):
+            if not (is_noise(z) and is_noise(c)):
+                return None
+            return _objective(multiple, float(z), float(c))
         case dp.dp_event.DiscreteLaplaceDpEvent(noise_parameter=a, sensitivity=s):
             if not (is_noise(a) and a > 1e-6 and is_count(s) and multiple * s * a <= 700.0):
                 return None
@@ -145,6 +153,15 @@ def _plain(leaf: dp.DpEvent, relation: Relation) -> Pair | None:
                 return None
             return randomised_response(float(p), int(k))
     return None
+
+
+def _objective(moved: float, noise: float, jacobian: float) -> Pair | None:
+    if noise * _LARGEST < moved or jacobian > _LARGEST:
+        return replace(EVERYTHING, exact=noise == 0.0)
+    if math.isinf(noise):
+        rest = math.exp(-jacobian)
+        return DiscretePair((0.0, 1.0), (1.0 - rest, rest), exact=False) if jacobian else NOTHING
+    return ObjectivePair(moved / noise, jacobian) if moved / noise >= _LEAST else None
 
 
 def _unless_extreme(pair: Callable[[float], Pair], moved: float, noise: float) -> Pair | None:

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 import dp_accounting as dp
 from dp_accounting import dp_event
 
+from privopt.privacy.events import ObjectivePerturbationDpEvent
 from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
 from privopt.privacy.parameters import is_batch, is_count, is_noise, is_rate, tree_nodes
+from privopt.privacy.profiles.objective import Objective
 from privopt.privacy.profiles.plain import (
     Gaussian,
     Laplace,
@@ -48,6 +50,7 @@ def profile(release: dp.DpEvent, relation: Relation) -> Profile | None:
                                   ``add_or_remove_one`` and ``zero_out``, a null record being
                                   as good as none
     sampling without replacement  ``replace_one``, of what is not sampled itself
+    objective perturbation        every relation; generalised linear losses
     non-private, no-op            every relation; samples too
     ============================  =========================================================
 
@@ -93,6 +96,12 @@ def _plain(leaf: dp.DpEvent, relation: Relation) -> Profile | None:
         case dp.LaplaceDpEvent(noise_multiplier=b) if is_noise(b):
             loss = _quotient(multiple, b)
             return Laplace(loss) if 0.0 < loss.lower < math.inf else _extreme(loss)
+        case ObjectivePerturbationDpEvent(noise_multiplier=z, jacobian=c):
+            if not (is_noise(z) and is_noise(c)):
+                return None
+            spread = _quotient(multiple, z)
+            told = spread.upper == math.inf or c == math.inf
+            return _EVERYTHING if told else Objective(spread, float(c))
         case dp_event.DiscreteLaplaceDpEvent(noise_parameter=a, sensitivity=s):
             if not (is_noise(a) and a > 0.0 and is_count(s) and s < 2**48):
                 return None

@@ -9,7 +9,9 @@ from functools import partial
 import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
+from scipy.special import erf
 
+from privopt.privacy.events import ObjectivePerturbationDpEvent
 from privopt.privacy.leaves import leaves
 from privopt.privacy.parameters import is_batch, is_count, is_noise, is_rate, tree_nodes
 from privopt.privacy.renyi.orders import check_orders
@@ -55,6 +57,8 @@ def renyi_divergence(
     - Gaussian: ``alpha (m/z)^2 / 2``, with ``m = relation.multiple``; a tree aggregation, where a
       record takes part at most once, ``floor(log2 T) + 1`` times that (``replace_one`` and
       ``zero_out``: removing a record from a stream may move the others).
+    - Objective perturbation: ``c + alpha s^2 / 2 + ln[2 Phi((alpha - 1) s)] / (alpha - 1)``,
+      ``s = m/z``, from the bound of its loss.
     - Laplace (scalar), randomised response, discrete Laplace: see ``pure``.
     - Gaussian releases from one Poisson sample, every relation; from one sample without
       replacement, under ``replace_one``. Several from the *same* sample are one with the root of
@@ -115,6 +119,10 @@ def _leaf_curve(leaf: dp.DpEvent, relation: Relation) -> Curve | None:
             if nodes is None or not is_noise(z) or relation is Relation.ADD_OR_REMOVE_ONE:
                 return None
             return partial(_gaussian, multiple * _inverse(z), nodes)
+        case ObjectivePerturbationDpEvent(noise_multiplier=z, jacobian=c) if is_noise(
+            z
+        ) and is_noise(c):
+            return partial(_objective, multiple * _inverse(z), float(c))
         case dp.LaplaceDpEvent(noise_multiplier=b) if is_noise(b):
             return partial(laplace, multiple * _inverse(b))
         case dp.RandomizedResponseDpEvent(noise_parameter=p, num_buckets=k):
@@ -157,6 +165,13 @@ def _gaussian(shift: float, nodes: int, orders: Array) -> Array:
     if nodes == 0:
         return np.zeros_like(orders)
     return orders * (half_square(shift) * nodes * _UP)
+
+
+def _objective(s: float, c: float, orders: Array) -> Array:
+    """``ln E e^((alpha - 1) U) / (alpha - 1)``, of which ``E e^(t |Z|) = 2 e^(t^2 / 2) Phi(t)``."""
+    power = orders - 1.0
+    folded = np.log1p(erf(power * s / math.sqrt(2.0)) * _UP) / power
+    return np.asarray((c + 0.5 * s * s * orders + folded) * _UP)
 
 
 def _concentrated(rho: float, xi: float, orders: Array) -> Array:
