@@ -77,10 +77,12 @@ def bounds(
                 upper = max(upper, min(most, search.from_above(upper)))
         elif two_sided and order.attained == order.dominating:
             lower, upper = search.from_both_sides()
+        elif two_sided:  # the pair's own lower bound tells how fine the mesh must be
+            upper = search.from_both_sides()[1]
+            if order.attained is not None:
+                lower = _Search(order.attained, query, accuracy).from_both_sides()[0]
         else:
             upper = search.from_above(-math.inf)
-            if two_sided and order.attained is not None:
-                lower = _Search(order.attained, query, accuracy).from_both_sides()[0]
     return min(lower, upper), upper
 
 
