@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from privopt.algorithms.dp_gd import DP_GD
+from privopt.algorithms.exponential_mechanism import EXPONENTIAL_MECHANISM
 from privopt.algorithms.gradient_descent import GRADIENT_DESCENT
 from privopt.algorithms.output_perturbation import OUTPUT_PERTURBATION
 from privopt.core import Algorithm
@@ -11,5 +12,5 @@ from privopt.core import Algorithm
 __all__ = ["ALGORITHMS"]
 
 ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
-    {a.name: a for a in (GRADIENT_DESCENT, DP_GD, OUTPUT_PERTURBATION)}
+    {a.name: a for a in (GRADIENT_DESCENT, DP_GD, OUTPUT_PERTURBATION, EXPONENTIAL_MECHANISM)}
 )
