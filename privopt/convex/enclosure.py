@@ -98,16 +98,13 @@ def enclose(
         Shape ``(dim,)``; ``dim`` at most 3, since the work grows as ``9^dim``.
     """
     look = _watch(value_and_gradient, constraint.project, radius)
-    dim = start.shape[-1]
-    directions = _directions(dim)
-    first = look(constraint.project(start))
-    ball = radius * (1.0 + _MARGIN) * jnp.eye(dim, dtype=start.dtype)
-    search = _Search(
-        start, ball, first.point, first.value, -jnp.ones((), start.dtype), jnp.zeros((), int)
-    )
+    directions = _directions(start.shape[-1])
+    one = jnp.ones((), start.dtype)
+    ball = radius * (1.0 + _MARGIN) * jnp.eye(start.shape[-1], dtype=start.dtype)
+    search = _Search(start, ball, start, jnp.inf * one, -one, jnp.zeros((), int))
 
     def cut(search: _Search) -> _Search:
-        seen = jax.vmap(look)(search.centre + directions @ search.axes.T)
+        seen = jax.vmap(lambda z: look(search.centre + search.axes @ z))(directions)
         best = jnp.argmin(seen.value)
         better = seen.value[best] < search.value
         anchor = jnp.where(better, seen.point[best], search.anchor)
@@ -158,7 +155,7 @@ def _watch(
 
 def _cuts(seen: _Seen, centre: Array, axes: Array, level: Array) -> tuple[Array, Array]:
     """``<p_j, z> <= b_j`` for every ``c + A z`` in ``W`` with ``phi <= level``; ``|p_j| = 1``."""
-    reach = centre - seen.point
+    reach = centre[None] - seen.point
     gradients, normals = seen.gradient @ axes, seen.normal @ axes
     allowance = _ROUND_OFF * (jnp.abs(level) + jnp.abs(seen.value))
     room = level + allowance - seen.value - jnp.sum(seen.gradient * reach, axis=-1)
@@ -168,7 +165,7 @@ def _cuts(seen: _Seen, centre: Array, axes: Array, level: Array) -> tuple[Array,
     sizes = norm(slopes)
     real = sizes > 0.0
     safe = jnp.where(real, sizes, 1.0)
-    fallback = jnp.eye(centre.shape[-1], dtype=centre.dtype)[0]  # z_1 <= 1 says nothing new
+    fallback = jnp.eye(centre.shape[-1], dtype=centre.dtype)[:1]  # z_1 <= 1 says nothing new
     return (
         jnp.where(real[:, None], slopes / safe[:, None], fallback),
         jnp.where(real, rooms / safe, 1.0),

@@ -105,16 +105,17 @@ def sample_log_concave(
     inverse = jnp.linalg.inv(around.axes)
 
     def attempt(trial: _Trial) -> _Trial:
-        shape_key, accept_key = jax.random.split(jax.random.fold_in(key, trial.proposals))
-        point, gauge = _propose(shape_key, around, inverse)
+        ball_key, gauge_key = jax.random.split(jax.random.fold_in(key, trial.proposals))
+        normals = jax.random.normal(ball_key, (dim + 2,), start.dtype)
+        uniforms = jax.random.uniform(gauge_key, (dim + 3,), start.dtype)
+        point, gauge = _propose(normals, uniforms[1:], around, inverse)
         member = constraint.contains(point, 0.0)
         value, _ = potential(jnp.where(member, point, around.anchor))
         bound = jnp.where(gauge > 1.0, _HEIGHT * gauge, -around.slack)
         log_acceptance = jnp.where(member, bound - (value - around.value), -jnp.inf)
-        uniform = jax.random.uniform(accept_key, (), point.dtype)
         return _Trial(
             point,
-            jnp.log(uniform) < log_acceptance,
+            jnp.log(uniforms[0]) < log_acceptance,
             trial.proposals + 1,
             jnp.maximum(trial.log_acceptance, log_acceptance),
         )
@@ -125,31 +126,27 @@ def sample_log_concave(
     return Draw(last.point, last.proposals, last.log_acceptance, around.anchor)
 
 
-def _propose(key: Array, around: Enclosure, inverse: Array) -> tuple[Array, Array]:
-    """A draw from the envelope, and its gauge."""
-    ball_key, side_key, inner_key, order_key, outer_key = jax.random.split(key, 5)
-    dim, dtype = around.anchor.shape[-1], around.anchor.dtype
-    direction = jax.random.normal(ball_key, (dim + 2,), dtype)
-    inside = direction[:dim] / norm(direction)  # uniform in the unit ball
+def _propose(
+    normals: Array, uniforms: Array, around: Enclosure, inverse: Array
+) -> tuple[Array, Array]:
+    """A draw from the envelope, and its gauge; of ``dim + 2`` normals, ``dim + 2`` uniforms."""
+    dim = around.anchor.shape[-1]
+    within_ball = normals[:dim] / norm(normals)
     origin = inverse @ (around.anchor - around.centre)
-    ray = inside - origin
-    length = ray @ ray
-    tilt = origin @ ray
+    ray = within_ball - origin
+    length, tilt = ray @ ray, origin @ ray
     room = jnp.maximum(1.0 - origin @ origin, 0.0)
     to_surface = (jnp.sqrt(tilt**2 + length * room) - tilt) / length
 
-    # The gauge has density g^(d-1) times e^tau up to 1 and e^(-s g) beyond.
-    shares = [math.comb(dim - 1, j) * math.factorial(j) / _HEIGHT**j for j in range(dim)]
-    beyond = sum(shares) * math.exp(-_HEIGHT) / _HEIGHT
-    within = 1.0 / (1.0 + beyond * dim * jnp.exp(-around.slack))
-    choice = jax.random.uniform(side_key, (), dtype)
-    order = jnp.searchsorted(
-        jnp.cumsum(jnp.asarray(shares, dtype)),
-        jax.random.uniform(order_key, (), dtype) * sum(shares),
-        side="right",
-    )
-    steps = jax.random.exponential(outer_key, (dim,), dtype)
-    outer = 1.0 + jnp.sum(jnp.where(jnp.arange(dim) <= order, steps, 0.0)) / _HEIGHT
-    inner = jax.random.uniform(inner_key, (), dtype) ** (1.0 / dim)
-    gauge = jnp.where(choice < within, inner, outer)
+    # The gauge has density g^(d-1), times e^tau up to 1 and e^(-s g) beyond: there it is 1 more
+    # than a mixture of gamma variables of shapes 1 to d, with scale 1/s.
+    terms = [math.comb(dim - 1, j) * math.factorial(j) / _HEIGHT**j for j in range(dim)]
+    beyond = sum(terms) * math.exp(-_HEIGHT) / _HEIGHT
+    within = 1.0 / (1.0 + dim * beyond * jnp.exp(-around.slack))
+    shares = jnp.cumsum(jnp.asarray(terms, uniforms.dtype)) / sum(terms)
+    started = jnp.concatenate([jnp.zeros_like(shares[:1]), shares[:-1]])
+    exponentials = -jnp.log1p(-uniforms[2:])
+    outer = 1.0 + jnp.sum(jnp.where(uniforms[1] >= started, exponentials, 0.0)) / _HEIGHT
+    inner = (1.0 - uniforms[1]) ** (1.0 / dim)
+    gauge = jnp.where(uniforms[0] < within, inner, outer)
     return around.anchor + around.axes @ (gauge * to_surface * ray), gauge
