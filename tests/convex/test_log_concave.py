@@ -162,9 +162,7 @@ def test_every_set_against_a_grid(constraint):
     middle = 0.5 * (fine[1:] + fine[:-1])
     grid = np.stack(np.meshgrid(*(middle + c for c in centre), indexing="ij"), axis=-1)
     inside = np.asarray(constraint.contains(jnp.asarray(grid), 0.0))
-    energy = np.asarray(
-        jax.vmap(jax.vmap(lambda w: norm_about(w, numbers)[0]))(jnp.asarray(grid))
-    )
+    energy = np.asarray(jax.vmap(jax.vmap(lambda w: norm_about(w, numbers)[0]))(jnp.asarray(grid)))
     edges = [fine[::60] + c for c in centre]
     counts = np.histogram2d(*point.T, bins=edges)[0].ravel()
 

@@ -54,9 +54,7 @@ def test_the_distance_attains_it(dim):
 @pytest.mark.parametrize(("k", "m"), [*itertools.product((1.0, 20.0, 400.0), (0.05, 0.5, 5.0))])
 def test_regularised_excess(name, k, m):
     risk = RISKS[name]
-    mean = integrate.trapezoid(
-        density(k * (risk + 0.5 * m * LINE**2)) * (risk - risk.min()), LINE
-    )
+    mean = integrate.trapezoid(density(k * (risk + 0.5 * m * LINE**2)) * (risk - risk.min()), LINE)
     assert mean <= exponential_mechanism(facts(), temperature=1.0 / k, regularisation=m)
 
 
@@ -90,7 +88,7 @@ def test_regularised_privacy_by_quadrature(name, k, m):
     for other in (LINE, -LINE, np.abs(LINE)):
         q = density(energy + k * shift * other)
         for epsilon in (0.0, 0.1, 0.5, 1.0):
-            bound = gaussian_delta(epsilon, mu).upper + 1e-9
+            bound = gaussian_delta(epsilon, mu).upper + 1e-7  # the grid's error
             assert max(hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon)) <= bound
 
 
