@@ -1,7 +1,7 @@
 """The exponential mechanism under pure differential privacy, on the losses that attain its bound.
 
-Excess risks are Gamma(d, 1/k) cut at R: exponential tails of relative weight exp(-k R), so n epsilon
-is 40 d at least. Three dimensions are the most there are; a slope in d needs more.
+Excess risks are Gamma(d, 1/k) cut at R, which costs a relative exp(-k R): n epsilon is 40 d at
+least. Sizes in d end at three, too few values for a slope.
 """
 
 from privopt.lab import Axis, Experiment, Setting
@@ -10,9 +10,9 @@ experiment = Experiment(
     name="exponential_mechanism",
     title="The exponential mechanism attains d over k, constant included",
     description=(
-        "Every record's loss is the distance to the same point: on a cone the density exp(-k F) has "
-        "a mean excess of exactly d/k, so that the bound is the truth and its verdict can only be "
-        "open. Pure differential privacy, exact draws, three dimensions."
+        "Every record's loss is the distance to the same point: on a cone the density exp(-k F) "
+        "has a mean excess of d/k: the bound is the truth, and its verdict has to stay open. "
+        "Pure differential privacy, exact draws, three dimensions."
     ),
     algorithms={"exponential_mechanism": {}},
     families=("distance",),

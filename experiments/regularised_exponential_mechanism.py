@@ -9,9 +9,10 @@ experiment = Experiment(
     name="regularised_exponential_mechanism",
     title="Regularised, the exponential mechanism is Gaussian private at the optimal exponent",
     description=(
-        "Every record's loss is the distance to the same point, which holds the mode in place: the "
-        "regulariser costs nothing there and the draw d/k, half of the bound. Delta follows epsilon "
-        "so that epsilon over the Gaussian parameter mu stays 5. Exact draws, three dimensions."
+        "Every record's loss is the distance to the same point, which holds the mode in place: "
+        "the regulariser costs nothing there and the draw d/k, half of the bound. Delta follows "
+        "epsilon so that epsilon over the Gaussian parameter mu stays 5. Exact draws, three "
+        "dimensions."
     ),
     algorithms={"exponential_mechanism": {}},
     families=("distance",),

@@ -24,7 +24,7 @@ ValueAndGradient = Callable[[Array], tuple[Array, Array]]
 
 _CUTS = 300
 _LEAST_GAIN = 0.01
-_DESCENT_STEPS = 256
+_DESCENT_STEPS = 100
 _WEIGHTS = 3.0 ** np.arange(-2, 9)
 _ROUND_OFF = 64.0 * 2.0**-52
 _MARGIN = 1e-3
@@ -82,11 +82,11 @@ def enclose(
     """Enclose ``{w in W : phi(w) <= phi(a) + height}`` and bound ``min_W phi`` from below.
 
     From the ball about ``start`` the ellipsoid shrinks by the best pair of cuts that its centre and
-    ``3^d - 1`` points of its surface give, until no pair takes another hundredth off it (or
+    points halfway to and on its surface give, until no pair takes another hundredth off it (or
     300 cuts are spent). Where ``u, v >= 0`` on a set within the unit ball, so is
     ``1 - |z|^2 + nu u v`` for every ``nu >= 0``: with affine ``u`` and ``v`` that is an ellipsoid.
     Then a subgradient method in the ellipsoid's own coordinates averages its tangents, which
-    bound the minimum to a sixteenth of their slope, the rate of the method.
+    bound the minimum to a tenth of their slope, the rate of the method.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def enclose(
     constraint : ConstraintSet
         ``W``, within the ball of ``radius`` about ``start``.
     start : Array
-        Shape ``(dim,)``; ``dim`` at most 3, since the work grows as ``9^dim``.
+        Shape ``(dim,)``; ``dim`` at most 3, since directions grow as ``2^dim``.
     """
     look = _watch(value_and_gradient, constraint.project, radius)
     directions = _directions(start.shape[-1])

@@ -103,7 +103,7 @@ def test_pure_temperature_is_the_range_over_epsilon(relation, multiple):
     assert exact <= mechanism.scale <= exact * (1.0 + 2e-6)
     assert mechanism.regularisation == 0.0
     assert planned.rate.upper == pytest.approx(2 * exact, rel=2e-6)
-    assert 0.9999 * 0.7 < planned.guarantee.epsilon(0.0).lower
+    assert planned.guarantee.epsilon(0.0).lower > 0.9999 * 0.7
     assert planned.guarantee.epsilon(0.0).upper <= 0.7
     assert planned.rate.exponents == {"n": -1.0, "dim": 1.0, "epsilon": -1.0}
 

@@ -1,4 +1,4 @@
-"""Sums of losses whose gradients are clipped: convex, Lipschitz, and the gradients are their own."""
+"""Sums of losses whose gradients are clipped: convex, Lipschitz, with gradients of their own."""
 
 from __future__ import annotations
 

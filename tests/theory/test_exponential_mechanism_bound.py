@@ -60,7 +60,7 @@ def test_regularised_excess(name, k, m):
 
 @pytest.mark.parametrize(("dim", "n", "mu"), [(5, 400, 1.0), (80, 6400, 1.0), (3, 1600, 0.5)])
 def test_half_of_the_regularised_bound_is_attained(dim, n, mu):
-    """The ratio .500 of the distance losses, by the radial law, and the closed form of the bound."""
+    """The ratio .500 of the distance losses, by the radial law; the bound in closed form."""
     c, sensitivity = facts(dim, n=n), 2.0 / n
     m = exponential_mechanism_regularisation(c, sensitivity=sensitivity, mu=mu)
     k = m * (mu / sensitivity) ** 2
