@@ -62,6 +62,11 @@ class Objective(Protocol):
     def clipped_gradient_sum(self, clip: Array) -> Callable[[Array], Array]:
         """``w -> sum_i clip_C(grad l(w; x_i))``."""
 
+    def clipped_loss_sum(
+        self, clip: Array, centre: Array, reach: Array
+    ) -> Callable[[Array], tuple[Array, Array]]:
+        """``w -> (value, gradient)`` of the losses with these gradients, for ``|w| <= reach``."""
+
     def smoothed(self, width: Array) -> Objective:
         """Every loss replaced by its Moreau envelope, ``(1/width)``-smooth."""
 

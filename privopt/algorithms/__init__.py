@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from privopt.algorithms.approximate_minima_perturbation import APPROXIMATE_MINIMA_PERTURBATION
 from privopt.algorithms.dp_gd import DP_GD
+from privopt.algorithms.exponential_mechanism import EXPONENTIAL_MECHANISM
 from privopt.algorithms.gradient_descent import GRADIENT_DESCENT
 from privopt.algorithms.objective_perturbation import OBJECTIVE_PERTURBATION
 from privopt.algorithms.output_perturbation import OUTPUT_PERTURBATION
@@ -21,6 +22,7 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
             OUTPUT_PERTURBATION,
             OBJECTIVE_PERTURBATION,
             APPROXIMATE_MINIMA_PERTURBATION,
+            EXPONENTIAL_MECHANISM,
         )
     }
 )

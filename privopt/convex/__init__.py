@@ -1,16 +1,21 @@
-"""Convex sets with their projections, and solvers that certify their answer."""
+"""Convex sets, solvers that certify their answer, and an exact sampler of log-concave densities."""
 
 from privopt.convex.accelerated import accelerated_descent
 from privopt.convex.certificate import certify
 from privopt.convex.constraint import ConstraintSet
+from privopt.convex.enclosure import Enclosure, enclose
+from privopt.convex.log_concave import LARGEST_DIM, Draw, sample_log_concave
 from privopt.convex.record import node_classes, record
 from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
 from privopt.convex.solver import Solution, minimise, minimise_nonsmooth
 from privopt.convex.vectors import norm
 
 __all__ = [
+    "LARGEST_DIM",
     "Box",
     "ConstraintSet",
+    "Draw",
+    "Enclosure",
     "L1Ball",
     "L2Ball",
     "Simplex",
@@ -18,9 +23,11 @@ __all__ = [
     "WholeSpace",
     "accelerated_descent",
     "certify",
+    "enclose",
     "minimise",
     "minimise_nonsmooth",
     "node_classes",
     "norm",
     "record",
+    "sample_log_concave",
 ]

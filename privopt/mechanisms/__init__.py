@@ -2,17 +2,22 @@
 
 from privopt.mechanisms.clipping import (
     HasSlope,
+    HasValue,
     clipped_gradient_sum,
     clipped_linear_gradient_sum,
+    clipped_linear_loss_sum,
+    clipped_loss_sum,
 )
 from privopt.mechanisms.events import approximate_release, pure_release
 from privopt.mechanisms.gaussian import GaussianMechanism, classic_gaussian_scale
+from privopt.mechanisms.gibbs import GibbsMechanism
 from privopt.mechanisms.laplace import LaplaceMechanism
 from privopt.mechanisms.norm_laplace import NormLaplaceMechanism
 from privopt.mechanisms.propose_test_release import Proposal, ProposeTestRelease, StableQuery
 from privopt.mechanisms.queries import (
     BoundedQuery,
     ClippedGradient,
+    ClippedRisk,
     L1BoundedQuery,
     RegularisedMinimiser,
 )
@@ -51,12 +56,15 @@ __all__ = [
     "CentredMoments",
     "CentredSum",
     "ClippedGradient",
+    "ClippedRisk",
     "Count",
     "ExponentialMechanism",
     "FoundBounds",
     "GaussianMechanism",
     "GaussianTilt",
+    "GibbsMechanism",
     "HasSlope",
+    "HasValue",
     "Histogram",
     "L1BoundedQuery",
     "LaplaceMechanism",
@@ -81,5 +89,7 @@ __all__ = [
     "classic_gaussian_scale",
     "clipped_gradient_sum",
     "clipped_linear_gradient_sum",
+    "clipped_linear_loss_sum",
+    "clipped_loss_sum",
     "pure_release",
 ]

@@ -1,4 +1,4 @@
-"""Sums of per-example gradients, each clipped to a norm: the work behind every private gradient.
+"""Sums of per-example gradients, each clipped to a norm, and of the losses they belong to.
 
 A record whose gradient or features are not finite contributes zero, so no record can
 poison the sum or move it by more than the clip norm. Norms are scaled so that no square vanishes
@@ -17,9 +17,17 @@ from jax import Array
 
 from privopt.convex import norm
 
-__all__ = ["HasSlope", "clipped_gradient_sum", "clipped_linear_gradient_sum"]
+__all__ = [
+    "HasSlope",
+    "HasValue",
+    "clipped_gradient_sum",
+    "clipped_linear_gradient_sum",
+    "clipped_linear_loss_sum",
+    "clipped_loss_sum",
+]
 
 _CHUNK = 512
+_HALVINGS = 64
 
 
 class HasSlope(Protocol):
@@ -27,6 +35,13 @@ class HasSlope(Protocol):
 
     def slope(self, prediction: Array, label: Array) -> Array:
         """``d phi / d prediction`` (a subgradient where there is no derivative)."""
+
+
+class HasValue(HasSlope, Protocol):
+    """A convex loss of a scalar prediction with its value."""
+
+    def value(self, prediction: Array, label: Array) -> Array:
+        """``phi(prediction, label)``."""
 
 
 def clipped_linear_gradient_sum(
@@ -45,13 +60,7 @@ def clipped_linear_gradient_sum(
     clip : Array
         ``C > 0``, scalar; ``inf`` leaves gradients as they are.
     """
-    norms = norm(features)
-    bound = clip / norms
-    usable = _exact(norms, bound) & jnp.isfinite(labels)
-    # Records along the last axis: both products then run along memory, with the same array.
-    columns = jnp.where(usable[:, None], features, 0.0).T
-    labels = jnp.where(usable, labels, 0.0)
-    bound = jnp.where(usable, bound, 0.0)
+    columns, labels, bound, _ = _bounded(features, labels, clip)
 
     def gradient_sum(point: Array) -> Array:
         slopes = loss.slope(point @ columns, labels)
@@ -105,6 +114,96 @@ def clipped_gradient_sum(
         return total
 
     return gradient_sum
+
+
+def clipped_linear_loss_sum(
+    loss: HasValue,
+    features: Array,
+    labels: Array,
+    counts: Array | None,
+    clip: Array,
+    reach: Array,
+) -> Callable[[Array], Array]:
+    """``w -> sum_i m_i phi_i(<x_i, w>)``, whose gradient is :func:`clipped_linear_gradient_sum`.
+
+    ``phi_i`` continues ``phi(., y_i)`` by lines of slope ``+-C/|x_i|`` from where its own slope
+    leaves these bounds, up to a constant: for every convex ``phi`` and all data it is convex, and
+    ``C``-Lipschitz as a function of ``w``. Where it leaves them is found once, by bisection among
+    the predictions of ``|w| <= reach``.
+    """
+    columns, labels, bound, norms = _bounded(features, labels, clip)
+    # By inverse hyperbolic sines: magnitudes may span three hundred decades.
+    ends = jnp.arcsinh(jnp.minimum(norms * reach, jnp.finfo(norms.dtype).max))
+
+    def halve(_: int, brackets: tuple[Array, Array, Array, Array]) -> tuple[Array, ...]:
+        below, low, high, above = brackets
+        first, second = 0.5 * (below + low), 0.5 * (high + above)
+        rising = loss.slope(jnp.sinh(first), labels) >= -bound
+        still = loss.slope(jnp.sinh(second), labels) <= bound
+        return (
+            jnp.where(rising, below, first),
+            jnp.where(rising, first, low),
+            jnp.where(still, second, high),
+            jnp.where(still, above, second),
+        )
+
+    _, low, high, _ = jax.lax.fori_loop(0, _HALVINGS, halve, (-ends, ends, -ends, ends))
+    low = jnp.where(loss.slope(jnp.sinh(-ends), labels) >= -bound, -jnp.inf, jnp.sinh(low))
+    high = jnp.where(loss.slope(jnp.sinh(ends), labels) <= bound, jnp.inf, jnp.sinh(high))
+    high = jnp.maximum(low, high)
+    anchor = jnp.clip(jnp.zeros_like(low), low, high)
+    anchored = loss.value(anchor, labels)
+
+    def loss_sum(point: Array) -> Array:
+        prediction = point @ columns
+        held = jnp.clip(prediction, low, high)
+        losses = jnp.where(held == anchor, 0.0, loss.value(held, labels) - anchored)
+        losses += bound * jnp.abs(prediction - held)
+        losses = jnp.where(jnp.isfinite(losses), losses, 0.0)
+        return losses.sum() if counts is None else counts @ losses
+
+    return loss_sum
+
+
+def clipped_loss_sum(
+    loss: Callable[[Array, Any], Array],
+    data: Any,
+    counts: Array | None,
+    clip: Array,
+    centre: Array,
+) -> Callable[[Array], tuple[Array, Array]]:
+    """``w -> (sum_i m_i (loss(w, x_i) - loss(c, x_i)), its clipped gradient)`` for any loss.
+
+    Losses of a shape unknown cannot be made Lipschitz: that they are is assumed here. A record at
+    which the loss is not finite at ``c`` contributes zero.
+    """
+    losses = jax.vmap(loss, (None, 0))
+    anchored = losses(centre, data)
+    usable = jnp.isfinite(anchored)
+    ones = jnp.ones_like(anchored) if counts is None else counts
+    weights = jnp.where(usable, ones, 0.0)
+    gradient_sum = clipped_gradient_sum(loss, data, weights, clip)
+
+    def value_and_gradient(point: Array) -> tuple[Array, Array]:
+        moved = losses(point, data) - anchored
+        value = weights @ jnp.where(usable & jnp.isfinite(moved), moved, 0.0)
+        return value, gradient_sum(point)
+
+    return value_and_gradient
+
+
+def _bounded(features: Array, labels: Array, clip: Array) -> tuple[Array, Array, Array, Array]:
+    """Features as columns, labels, slope bounds and norms; all 0 for a record not usable."""
+    norms = norm(features)
+    bound = clip / norms
+    usable = _exact(norms, bound) & jnp.isfinite(labels)
+    # Records along the last axis: both products then run along memory, with the same array.
+    return (
+        jnp.where(usable[:, None], features, 0.0).T,
+        jnp.where(usable, labels, 0.0),
+        jnp.where(usable, bound, 0.0),
+        jnp.where(usable, norms, 0.0),
+    )
 
 
 def _exact(size: Array, factor: Array) -> Array:

@@ -13,11 +13,17 @@ from typing import Any, NamedTuple, Protocol
 
 from jax import Array
 
-from privopt.convex import accelerated_descent
+from privopt.convex import accelerated_descent, norm
 from privopt.privacy import round_up
 from privopt.spec import ProblemClass, Relation
 
-__all__ = ["BoundedQuery", "ClippedGradient", "L1BoundedQuery", "RegularisedMinimiser"]
+__all__ = [
+    "BoundedQuery",
+    "ClippedGradient",
+    "ClippedRisk",
+    "L1BoundedQuery",
+    "RegularisedMinimiser",
+]
 
 _FLOAT32_ROUNDOFF = 2.0**-24
 
@@ -79,6 +85,54 @@ class ClippedGradient(NamedTuple):
         """``w -> gradient`` on the device, with everything that does not depend on ``w`` done."""
         total = objective.clipped_gradient_sum(self.clip)
         return lambda point: total(point) / self.size
+
+
+class ClippedRisk(NamedTuple):
+    """The risk as a function of the parameter, every record's loss ``C``-Lipschitz, over public n.
+
+    Attributes
+    ----------
+    gradient : ClippedGradient
+        The query whose answers are the gradients of this one.
+    radius : float
+        ``R``: the constraint set lies in a ball of this radius.
+    """
+
+    gradient: ClippedGradient
+    radius: float
+
+    @classmethod
+    def of(cls, problem_class: ProblemClass) -> ClippedRisk:
+        """The query for a class of problems of finite radius."""
+        if math.isinf(problem_class.radius):
+            raise ValueError("radius must be finite, got inf")
+        return cls(ClippedGradient.of(problem_class), round_up(problem_class.radius))
+
+    def sensitivity(self, relation: Relation) -> float:
+        """``G``: the difference of two neighbours' risks is ``G``-Lipschitz in the parameter.
+
+        ``2L/n`` under ``replace_one``: the difference of two losses over ``n``. ``L/n`` under
+        ``zero_out`` and under ``add_or_remove_one``, where ``n`` is the public design size: a
+        single loss over ``n``. Clipping enforces it for generalised linear losses, whatever
+        the data; of any other loss it is assumed.
+        """
+        return self.gradient.sensitivity(relation)
+
+    def range(self, relation: Relation) -> float:
+        """``2 R G``: largest minus smallest value of that difference over the constraint set."""
+        return 2.0 * self.radius * self.sensitivity(relation)
+
+    def bind(self, objective: Any, centre: Array) -> Callable[[Array], tuple[Array, Array]]:
+        """``w -> (F(w), gradient)`` within ``R`` of ``centre``, ``F`` up to a constant."""
+        clip, size, _ = self.gradient
+        reach = (norm(centre) + self.radius) * (1.0 + 1e-9)
+        total = objective.clipped_loss_sum(clip, centre, reach)
+
+        def risk(point: Array) -> tuple[Array, Array]:
+            value, gradient = total(point)
+            return value / size, gradient / size
+
+        return risk
 
 
 class RegularisedMinimiser(NamedTuple):

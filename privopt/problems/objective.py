@@ -11,7 +11,12 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt.convex import node_classes, record
-from privopt.mechanisms import clipped_gradient_sum, clipped_linear_gradient_sum
+from privopt.mechanisms import (
+    clipped_gradient_sum,
+    clipped_linear_gradient_sum,
+    clipped_linear_loss_sum,
+    clipped_loss_sum,
+)
 from privopt.problems.losses import GeneralisedLinear
 
 __all__ = ["EmpiricalRisk"]
@@ -87,6 +92,24 @@ class EmpiricalRisk:
                 self.loss.scalar, features, labels, self.counts, clip
             )
         return clipped_gradient_sum(self.loss, self.data, self.counts, clip)
+
+    def clipped_loss_sum(
+        self, clip: Array, centre: Array, reach: Array
+    ) -> Callable[[Array], tuple[Array, Array]]:
+        """``w -> (value, gradient)`` of the sum of losses whose gradients are clipped at ``C``.
+
+        Up to a constant, for ``|w| <= reach``. Generalised linear losses are continued by lines
+        where their slopes leave the bound; any other loss is taken to be ``C``-Lipschitz, and
+        read from ``centre``. Non-finite records contribute zero.
+        """
+        if isinstance(self.loss, GeneralisedLinear):
+            features, labels = self.data
+            values = clipped_linear_loss_sum(
+                self.loss.scalar, features, labels, self.counts, clip, reach
+            )
+            gradients = self.clipped_gradient_sum(clip)
+            return lambda point: (values(point), gradients(point))
+        return clipped_loss_sum(self.loss, self.data, self.counts, clip, centre)
 
     def smoothed(self, width: Array) -> EmpiricalRisk:
         """Every record's loss replaced by its Moreau envelope in ``w`` of this width.

@@ -1,6 +1,10 @@
 """Rates: upper and lower bounds, one function a theorem. Host side: NumPy, never JAX."""
 
 from privopt.theory.descent import noise_limited_steps, noisy_descent, noisy_descent_step_size
+from privopt.theory.exponential_mechanism import (
+    exponential_mechanism,
+    exponential_mechanism_regularisation,
+)
 from privopt.theory.lower_bounds import (
     approximate_dp_advantage,
     erm_lower_bound,
@@ -20,6 +24,8 @@ __all__ = [
     "Rate",
     "approximate_dp_advantage",
     "erm_lower_bound",
+    "exponential_mechanism",
+    "exponential_mechanism_regularisation",
     "gaussian_dp_advantage",
     "noise_limited_steps",
     "noisy_descent",

@@ -1,0 +1,176 @@
+"""The exponential mechanism: draw the parameter, rather than perturb it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from privopt.algorithms.choices import positive_number
+from privopt.convex import LARGEST_DIM
+from privopt.core import Algorithm, Plan, Run
+from privopt.mechanisms import ClippedRisk, GibbsMechanism
+from privopt.privacy import Guarantee, gaussian_mu
+from privopt.spec import Budget, ProblemClass
+from privopt.theory import (
+    Rate,
+    approximate_dp_advantage,
+    erm_lower_bound,
+    exponential_mechanism,
+    exponential_mechanism_regularisation,
+    gaussian_dp_advantage,
+)
+
+__all__ = ["EXPONENTIAL_MECHANISM"]
+
+
+class Params(NamedTuple):
+    """Numbers of a run."""
+
+    mechanism: GibbsMechanism
+
+
+class Static(NamedTuple):
+    """Shape of a run."""
+
+    dim: int
+
+
+class Secret(NamedTuple):
+    """What the sampler saw: the lowest point, its proposals, the largest log of an acceptance."""
+
+    minimiser: Array
+    proposals: Array
+    log_acceptance: Array
+
+
+def plan(
+    problem_class: ProblemClass, budget: Budget, *, regularisation: float | None = None
+) -> Plan:
+    """Plan a draw from ``exp(-k (F(w) + (m/2) |w - c|^2))`` on ``W``.
+
+    Parameters
+    ----------
+    problem_class : ProblemClass
+        Convex, ``L``-Lipschitz, finite ``radius``, ``dim`` at most 3: no exact sampler is known
+        beyond that, and a Markov chain stopped in finite time adds ``(1 + e^epsilon)`` times its
+        distance from the target to ``delta``, a distance that nobody can certify here.
+    budget : Budget
+        ``delta = 0`` asks for pure differential privacy, and for no regulariser.
+    regularisation : float, optional
+        ``m``, with ``delta > 0`` only; default the theory's, ``G sqrt(2 d)/(mu R)``. Public: never
+        tuned on the data.
+
+    Formal guarantee
+    ----------------
+    ``F - F'`` is ``G``-Lipschitz, ``G = 2L/n`` (``replace_one``) or ``L/n`` (``zero_out``,
+    ``add_or_remove_one`` by the public ``n``). Pure: ``k = epsilon/(2 R G)`` is epsilon-DP by the
+    range of ``F - F'``. Otherwise ``k = m mu^2/G^2`` is ``mu``-Gaussian DP. The sampler is exact,
+    so nothing is added for it; its running time depends on the data. Rests on the assumptions
+    in ``guarantee.assumptions``; clipping enforces ``L`` for generalised linear losses.
+
+    Rate
+    ----
+    ``E F(w) - F* <= d/k + m R^2/2``: pure, ``4 L R d / (n epsilon)``; else, at the theory's ``m``,
+    ``2 sqrt 2  L R sqrt(d) / (n mu)`` (replace-one).
+
+    Source: Gopi, Lee and Liu 2022, "Private convex optimization via exponential mechanism";
+    Bassily, Smith and Thakurta 2014, Section 3.
+    """
+    if problem_class.dim > LARGEST_DIM:
+        raise ValueError(
+            f"dim must be at most {LARGEST_DIM} for exponential_mechanism, got "
+            f"{problem_class.dim}: no sampler is exact beyond, and no Markov chain can be charged"
+        )
+    if math.isinf(problem_class.radius):
+        raise ValueError("radius must be finite for exponential_mechanism, got inf")
+    query = ClippedRisk.of(problem_class)
+    balanced = regularisation is None
+    if budget.delta == 0.0:
+        if not balanced:
+            raise ValueError(
+                f"regularisation must be None where delta is 0, got {regularisation!r}"
+            )
+        mechanism = GibbsMechanism.pure(query, budget)
+    else:
+        if regularisation is None:
+            regularisation = exponential_mechanism_regularisation(
+                problem_class,
+                sensitivity=query.sensitivity(budget.relation),
+                mu=gaussian_mu(budget.epsilon, budget.delta),
+            )
+        regularisation = positive_number("regularisation", regularisation)
+        mechanism = GibbsMechanism.regularised(query, budget, regularisation)
+    return Plan(
+        algorithm=EXPONENTIAL_MECHANISM,
+        problem_class=problem_class,
+        budget=budget,
+        params=Params(mechanism),
+        static=Static(problem_class.dim),
+        guarantee=Guarantee(
+            mechanism.event(budget.relation), budget.relation, _assumptions(problem_class)
+        ),
+        rate=_rate(problem_class, budget, mechanism, balanced),
+    )
+
+
+def _assumptions(problem_class: ProblemClass) -> tuple[str, ...]:
+    return (
+        f"every loss is convex and {problem_class.lipschitz:g}-Lipschitz on the constraint set",
+    )
+
+
+def _rate(
+    problem_class: ProblemClass, budget: Budget, mechanism: GibbsMechanism, balanced: bool
+) -> Rate:
+    pure = budget.delta == 0.0
+    if pure:
+        advantage, delta = approximate_dp_advantage(budget)
+    else:
+        mu = gaussian_mu(budget.epsilon, budget.delta)
+        advantage, delta = gaussian_dp_advantage(mu, budget.relation), 0.0
+    regularised = "d/k + m R^2/2"
+    theorem = "d/k (4 L R d/(n epsilon) under replace_one)" if pure else regularised
+    power = 1.0 if pure or balanced else 2.0
+    return Rate(
+        theorem=f"E F(w) - F* <= {theorem}",
+        source=("Bassily, Smith and Thakurta 2014" if pure else "Gopi, Lee and Liu 2022"),
+        upper=exponential_mechanism(
+            problem_class,
+            temperature=mechanism.scale,
+            regularisation=mechanism.regularisation,
+        ),
+        lower=erm_lower_bound(problem_class, advantage=advantage, delta=delta),
+        exponents={
+            "n": -power,
+            "dim": 1.0 if pure or not balanced else 0.5,
+            "epsilon": -power,
+        },
+        regime=_regime(pure, balanced),
+        tight_on="distance" if pure or balanced else None,
+    )
+
+
+def _regime(pure: bool, balanced: bool) -> str:
+    if pure:
+        return "d <= n epsilon / 40"
+    return "sqrt(d) <= n mu" if balanced else "m fixed, d/k leading"
+
+
+def run(static: Static, params: Params, objective: Any, key: Array) -> Run:
+    """One exact draw. A draw that is not finite becomes the public centre."""
+    draw = params.mechanism.draw(key, objective, dim=static.dim)
+    centre = objective.constraint.centre_point(static.dim, objective.dtype)
+    released = jnp.where(jnp.isfinite(draw.point).all(), draw.point, centre)
+    return Run(released, Secret(draw.minimiser, draw.proposals, draw.log_acceptance))
+
+
+EXPONENTIAL_MECHANISM = Algorithm(
+    name="exponential_mechanism",
+    summary="an exact draw from exp(-k risk), pure or regularised, in at most three dimensions",
+    plan=plan,
+    run=run,
+    float64=True,
+)

@@ -1,0 +1,152 @@
+"""Exact sampling from a log-concave density on a convex set of at most three dimensions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from privopt.convex.enclosure import Enclosure, ValueAndGradient, enclose
+from privopt.convex.sets import Simplex, WholeSpace
+from privopt.convex.vectors import norm
+
+__all__ = ["LARGEST_DIM", "Draw", "sample_log_concave"]
+
+LARGEST_DIM = 3
+_HEIGHT = 1.5
+
+
+class Draw(NamedTuple):
+    """A sample, and what it took.
+
+    Attributes
+    ----------
+    point : Array
+        Shape ``(dim,)``.
+    proposals : Array
+        How many were made; geometric, and dependent on the density.
+    log_acceptance : Array
+        Largest logarithm of an acceptance probability among them. At most 0, up to round-off,
+        whenever the potential is convex and its gradients are its own.
+    minimiser : Array
+        The lowest point of the potential that was met.
+    """
+
+    point: Array
+    proposals: Array
+    log_acceptance: Array
+    minimiser: Array
+
+
+class _Trial(NamedTuple):
+    point: Array
+    accepted: Array
+    proposals: Array
+    log_acceptance: Array
+
+
+def sample_log_concave(
+    key: Array,
+    potential: ValueAndGradient,
+    constraint: Any,
+    *,
+    dim: int,
+    radius: Array | float,
+) -> Draw:
+    """One exact draw from the density proportional to ``exp(-phi(w))`` on ``W``, by rejection.
+
+    Let ``E`` be an ellipsoid with ``phi > phi(a) + s`` in ``W`` outside of it, ``g`` its gauge
+    about a member ``a`` (1 on its surface), and ``phi >= phi(a) - tau`` on ``W``. Where the
+    segment from ``a`` to ``w`` leaves ``E`` the potential has risen by ``s`` in a ``1/g(w)``-th of
+    the way, so convexity gives
+
+        phi(w) - phi(a)  >=  s g(w) outside E,   -tau inside.
+
+    Draws from the density proportional to ``exp`` of minus the right side have a direction uniform
+    in ``E`` as seen from ``a`` and a gauge with an elementary law. Accepting them with
+    probability ``exp`` of right side minus left, which is at most 1 and needs no clipping, makes
+    the draw exact.
+
+    How well ``E`` fits decides the time, never the law: the number of proposals is random,
+    unbounded and dependent on ``phi``. About 0.6, 0.2 and 0.05 of them are accepted in 1, 2 and 3
+    dimensions, however peaked the density is. There is no cap, since whatever replaced a draw
+    that reached it would be no exact sample.
+
+    Parameters
+    ----------
+    key : Array
+        Typed key; proposal ``t`` draws from ``fold_in(key, t)``.
+    potential : callable
+        ``w -> (phi(w), subgradient)``, convex, asked at members of ``W`` only.
+    constraint : ConstraintSet
+        ``W``, with an interior, within the ball of ``radius`` about its centre.
+    dim : int
+        1, 2 or 3.
+
+    Raises
+    ------
+    ValueError
+        If ``dim`` is larger, or the set is one without bounds or without an interior.
+
+    Source: von Neumann 1951 (rejection); the envelope is ours, in the spirit of Devroye 1986,
+    Non-Uniform Random Variate Generation, chapter VII.
+    """
+    if dim > LARGEST_DIM:
+        raise ValueError(f"dim must be at most {LARGEST_DIM}, got {dim}")
+    if isinstance(constraint, Simplex | WholeSpace):
+        raise ValueError(
+            f"constraint must be bounded and have an interior, got {type(constraint).__name__}"
+        )
+    start = constraint.centre_point(dim, jnp.result_type(float))
+    around = enclose(potential, constraint, start, radius=radius, height=_HEIGHT)
+    inverse = jnp.linalg.inv(around.axes)
+
+    def attempt(trial: _Trial) -> _Trial:
+        ball_key, gauge_key = jax.random.split(jax.random.fold_in(key, trial.proposals))
+        normals = jax.random.normal(ball_key, (dim + 2,), start.dtype)
+        uniforms = jax.random.uniform(gauge_key, (dim + 3,), start.dtype)
+        point, gauge = _propose(normals, uniforms[1:], around, inverse)
+        member = constraint.contains(point, 0.0)
+        value, _ = potential(jnp.where(member, point, around.anchor))
+        bound = jnp.where(gauge > 1.0, _HEIGHT * gauge, -around.slack)
+        log_acceptance = jnp.where(member, bound - (value - around.value), -jnp.inf)
+        return _Trial(
+            point,
+            jnp.log(uniforms[0]) < log_acceptance,
+            trial.proposals + 1,
+            jnp.maximum(trial.log_acceptance, log_acceptance),
+        )
+
+    sound = jnp.all(jnp.isfinite(inverse)) & jnp.isfinite(around.value + around.slack)
+    first = _Trial(start, ~sound, jnp.zeros((), jnp.int32), jnp.full((), -jnp.inf, start.dtype))
+    last = jax.lax.while_loop(lambda trial: ~trial.accepted, attempt, first)
+    return Draw(last.point, last.proposals, last.log_acceptance, around.anchor)
+
+
+def _propose(
+    normals: Array, uniforms: Array, around: Enclosure, inverse: Array
+) -> tuple[Array, Array]:
+    """A draw from the envelope, and its gauge; of ``dim + 2`` normals, ``dim + 2`` uniforms."""
+    dim = around.anchor.shape[-1]
+    within_ball = normals[:dim] / norm(normals)
+    origin = inverse @ (around.anchor - around.centre)
+    ray = within_ball - origin
+    length, tilt = ray @ ray, origin @ ray
+    room = jnp.maximum(1.0 - origin @ origin, 0.0)
+    to_surface = (jnp.sqrt(tilt**2 + length * room) - tilt) / length
+
+    # The gauge has density g^(d-1), times e^tau up to 1 and e^(-s g) beyond: there it is 1 more
+    # than a mixture of gamma variables of shapes 1 to d, with scale 1/s.
+    terms = [math.comb(dim - 1, j) * math.factorial(j) / _HEIGHT**j for j in range(dim)]
+    beyond = sum(terms) * math.exp(-_HEIGHT) / _HEIGHT
+    within = 1.0 / (1.0 + dim * beyond * jnp.exp(-around.slack))
+    shares = jnp.cumsum(jnp.asarray(terms, uniforms.dtype)) / sum(terms)
+    started = jnp.concatenate([jnp.zeros_like(shares[:1]), shares[:-1]])
+    exponentials = -jnp.log1p(-uniforms[2:])
+    outer = 1.0 + jnp.sum(jnp.where(uniforms[1] >= started, exponentials, 0.0)) / _HEIGHT
+    inner = (1.0 - uniforms[1]) ** (1.0 / dim)
+    gauge = jnp.where(uniforms[0] < within, inner, outer)
+    return around.anchor + around.axes @ (gauge * to_surface * ray), gauge

@@ -1,0 +1,189 @@
+"""The exponential mechanism against a naive twin on a grid, its closed forms and its refusals.
+
+Statistical tests use fixed keys; ``LEVEL`` is the probability that an unlucky key would have
+raised a false alarm, and the density of a doubled ``k`` is rejected beside it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import privopt
+from privopt import problems
+from privopt.convex import Simplex
+from privopt.privacy import gaussian_mu
+
+LEVEL = 1e-6
+BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+RELATIONS = [("replace_one", 2), ("zero_out", 1), ("add_or_remove_one", 1)]
+plan_of = privopt.ALGORITHMS["exponential_mechanism"].plan
+
+
+def facts(dim=1, n=50, radius=1.0, lipschitz=1.0):
+    return privopt.ProblemClass(n=n, dim=dim, lipschitz=lipschitz, radius=radius)
+
+
+def classification(n=50, dim=1, seed=0):
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(n, dim))
+    features /= 1.001 * np.linalg.norm(features, axis=1, keepdims=True)
+    return features, np.where(rng.random(n) < 0.6, np.sign(features[:, 0]), -1.0)
+
+
+def naive_cdf(losses, n, sharpness, regularisation):
+    """Textbook: the sum of losses over n on a grid of the line, exponentiated, accumulated."""
+    grid = np.linspace(-1.0, 1.0, 20_001)
+    risk = sum(loss(grid) for loss in losses) / n + 0.5 * regularisation * grid**2
+    weights = np.exp(-sharpness * (risk - risk.min()))
+    mass = np.cumsum(weights) / weights.sum()
+    return lambda w: np.interp(w, grid, mass)
+
+
+@pytest.mark.parametrize("budget", [PURE, BUDGET], ids=["pure", "regularised"])
+def test_draws_equal_the_naive_twin_and_not_its_broken_copy(budget):
+    """Kolmogorov-Smirnov on 20,000 draws; the twin types its numbers from the cards.
+
+    Labels against features of size 1/1.001: the budget is loose enough for ``k`` to matter.
+    """
+    budget = dataclasses.replace(budget, epsilon=4.0)
+    features, labels = classification()
+    where = problems.hinge(features, labels, problem_class=facts())
+    run = privopt.run_many(
+        [plan_of(facts(), budget)], where, jax.random.split(jax.random.key(1), 20_000)
+    )
+    sample = np.asarray(run.released[0, :, 0])
+    n, diameter, lipschitz = 50, 2.0, 1.0
+    if budget.delta == 0.0:
+        k, m = n * 4.0 / (2 * lipschitz * diameter), 0.0
+    else:
+        mu = gaussian_mu(4.0, 1e-5)
+        m = 2 * lipschitz / (n * mu * 1.0) * math.sqrt(2.0)
+        k = m * n**2 * mu**2 / (4 * lipschitz**2)
+    losses = [lambda w, z=float(z): np.maximum(0.0, 1.0 - z * w) for z in labels * features[:, 0]]
+    assert stats.kstest(sample, naive_cdf(losses, n, k, m)).pvalue > LEVEL
+    for broken in (0.5 * k, 2.0 * k):
+        assert stats.kstest(sample, naive_cdf(losses, n, broken, m)).pvalue < LEVEL
+    assert run.secret.log_acceptance.max() < 1e-9
+    minimiser = np.asarray(run.secret.minimiser)
+    assert np.all(where.excess_risk(minimiser[0, :1]) < 1.0 / k)
+
+
+def test_regularised_linear_losses_give_an_exact_gaussian():
+    """``-x w``: variance ``1/(k m)`` about ``x/m``, cut at the ends of the interval."""
+    features = np.full((50, 1), 0.02)
+    planned = plan_of(facts(), BUDGET, regularisation=0.2)
+    mechanism = planned.params.mechanism
+    where = problems.linear(features, problem_class=facts())
+    keys = jax.random.split(jax.random.key(2), 20_000)
+    sample = np.asarray(privopt.run_many([planned], where, keys).released[0, :, 0])
+
+    def p_value(scale):
+        width = scale * math.sqrt(mechanism.scale / mechanism.regularisation)
+        ends = (-1.0 - 0.1) / width, (1.0 - 0.1) / width
+        return stats.kstest(sample, stats.truncnorm(*ends, loc=0.1, scale=width).cdf).pvalue
+
+    assert p_value(1.0) > LEVEL
+    assert max(p_value(0.77), p_value(1.3)) < LEVEL
+
+
+@pytest.mark.parametrize(("relation", "multiple"), RELATIONS)
+def test_pure_temperature_is_the_range_over_epsilon(relation, multiple):
+    budget = privopt.Budget(epsilon=0.7, delta=0.0, relation=relation)
+    planned = plan_of(facts(dim=2, n=400, radius=3.0, lipschitz=2.0), budget)
+    exact = multiple * 2.0 * 6.0 / 400 / 0.7  # 2 L D/(n epsilon) under replace_one
+    mechanism = planned.params.mechanism
+    assert exact <= mechanism.scale <= exact * (1.0 + 2e-6)
+    assert mechanism.regularisation == 0.0
+    assert planned.rate.upper == pytest.approx(2 * exact, rel=2e-6)
+    assert planned.guarantee.epsilon(0.0).lower > 0.9999 * 0.7
+    assert planned.guarantee.epsilon(0.0).upper <= 0.7
+    assert planned.rate.exponents == {"n": -1.0, "dim": 1.0, "epsilon": -1.0}
+
+
+@pytest.mark.parametrize(("relation", "multiple"), RELATIONS)
+def test_regularised_numbers_are_the_cards(relation, multiple):
+    """``k = m mu^2/G^2``, ``m = G sqrt(2d)/(mu R)``; bound ``sqrt(2) G R sqrt(d)/mu``."""
+    budget = privopt.Budget(epsilon=1.0, delta=1e-6, relation=relation)
+    planned = plan_of(facts(dim=3, n=300, radius=0.5, lipschitz=2.0), budget)
+    mu, g = gaussian_mu(1.0, 1e-6), multiple * 2.0 / 300
+    mechanism = planned.params.mechanism
+    assert mechanism.regularisation == pytest.approx(g * math.sqrt(6.0) / (mu * 0.5), rel=3e-6)
+    k = mechanism.regularisation * mu**2 / g**2
+    assert 1.0 <= mechanism.scale * k <= 1.0 + 5e-6
+    assert planned.rate.upper == pytest.approx(math.sqrt(6.0) * g * 0.5 / mu, rel=1e-5)
+    assert planned.rate.exponents == {"n": -1.0, "dim": 0.5, "epsilon": -1.0}
+    fixed = plan_of(facts(dim=3, n=300), budget, regularisation=0.4)
+    assert fixed.rate.exponents == {"n": -2.0, "dim": 1.0, "epsilon": -2.0}
+    assert fixed.rate.tight_on is None
+    spent = planned.guarantee.epsilon(1e-6)
+    assert 0.99999 < spent.lower <= spent.upper <= 1.0
+
+
+def test_a_record_moves_the_potential_by_the_accounted_range_at_most():
+    """Linear records attain the range on the line; absurd ones stay within it."""
+    planned = plan_of(facts(), PURE)
+    mechanism = planned.params.mechanism
+    allowed = 1.0  # epsilon
+    grid = jnp.linspace(-1.0, 1.0, 201)[:, None]
+    base = np.full((50, 1), 1.0)
+    labels = np.ones(50)
+
+    def potential(features, labels):
+        where = problems.linear(features, labels, problem_class=facts())
+        return np.asarray(
+            jax.vmap(lambda w: mechanism.potential(where.objective, jnp.zeros(1))(w)[0])(grid)
+        )
+
+    first = potential(base, labels)
+    for value, label, attained in (
+        (-1.0, 1.0, True), (1e200, -1.0, True), (np.nan, 1.0, False), (1.0, -1e300, True),
+        (np.inf, 1.0, False),
+    ):  # fmt: skip
+        features, tags = base.copy(), labels.copy()
+        features[7], tags[7] = value, label
+        change = potential(features, tags) - first
+        span = change.max() - change.min()
+        assert span <= allowed
+        assert bool(span > 0.999 * allowed) is attained
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])
+def test_total_on_losses_of_any_kind(bad):
+    points = np.random.default_rng(0).uniform(-0.5, 0.5, size=(50, 2))
+    points[3, 1] = bad
+    where = problems.distance(points, problem_class=facts(dim=2))
+    for budget in (PURE, BUDGET):
+        run = privopt.run(plan_of(facts(dim=2), budget), where, jax.random.key(0))
+        assert np.all(np.isfinite(run.released))
+
+
+def test_refuses():
+    with pytest.raises(ValueError, match="dim must be at most 3 for exponential_mechanism, got 4"):
+        plan_of(facts(dim=4), PURE)
+    with pytest.raises(ValueError, match="radius must be finite for exponential_mechanism"):
+        plan_of(facts(radius=math.inf), BUDGET)
+    for bad in (0.0, -1.0, math.inf, math.nan, True, "1"):
+        with pytest.raises(ValueError, match="regularisation must be positive and finite, got"):
+            plan_of(facts(), BUDGET, regularisation=bad)
+    with pytest.raises(ValueError, match=r"regularisation must be None where delta is 0, got 0\.1"):
+        plan_of(facts(), PURE, regularisation=0.1)
+    with pytest.raises(ValueError, match="epsilon must lie in"):
+        plan_of(facts(), privopt.Budget(epsilon=800.0, delta=0.0, relation="replace_one"))
+    where = problems.linear(
+        np.ones((50, 2)) / 2, problem_class=facts(dim=2), constraint=Simplex(1.0)
+    )
+    with pytest.raises(ValueError, match="constraint must be bounded and have an interior"):
+        privopt.run(plan_of(facts(dim=2), PURE), where, jax.random.key(0))
+
+
+def test_assumptions_are_stated():
+    assumed = plan_of(facts(lipschitz=2.0), PURE).guarantee.assumptions
+    assert assumed == ("every loss is convex and 2-Lipschitz on the constraint set",)

@@ -1,0 +1,156 @@
+"""The exponential mechanism in theory: its bounds, and its privacy, by quadrature."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, special
+
+from privopt.privacy import gaussian_delta
+from privopt.spec import ProblemClass
+from privopt.theory import exponential_mechanism, exponential_mechanism_regularisation
+
+LINE = np.linspace(-1.0, 1.0, 20_001)
+RISKS = {
+    "flat": 0.0 * LINE,
+    "distance": np.abs(LINE - 0.3),
+    "hinge": np.maximum(0.0, 1.0 - 2.0 * LINE),
+}
+
+
+def facts(dim=1, radius=1.0, lipschitz=1.0, n=100):
+    return ProblemClass(n=n, dim=dim, lipschitz=lipschitz, radius=radius)
+
+
+def density(energy):
+    weights = np.exp(-(energy - energy.min()))
+    return weights / integrate.trapezoid(weights, LINE)
+
+
+def hockey_stick(p, q, epsilon):
+    return integrate.trapezoid(np.maximum(p - math.exp(epsilon) * q, 0.0), LINE)
+
+
+@pytest.mark.parametrize(("risk", "expected"), [(LINE, 0.1999), (np.abs(LINE - 0.3), 0.188)])
+def test_average_excess_is_at_most_d_over_k(risk, expected):
+    mean = integrate.trapezoid(density(5.0 * risk) * (risk - risk.min()), LINE)
+    assert mean == pytest.approx(expected, abs=6e-4)
+    assert mean <= exponential_mechanism(facts(), temperature=0.2) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 20])
+def test_the_distance_attains_it(dim):
+    """Radius ~ Gamma(d, 1/k) cut at 1: mean d/k times a ratio of incomplete gammas."""
+    k = 40.0 * dim
+    mean = dim / k * special.gammainc(dim + 1, k) / special.gammainc(dim, k)
+    bound = exponential_mechanism(facts(dim), temperature=1.0 / k)
+    assert 0.9999 * bound < mean <= bound * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("name", RISKS)
+@pytest.mark.parametrize(("k", "m"), [*itertools.product((1.0, 20.0, 400.0), (0.05, 0.5, 5.0))])
+def test_regularised_excess(name, k, m):
+    risk = RISKS[name]
+    mean = integrate.trapezoid(density(k * (risk + 0.5 * m * LINE**2)) * (risk - risk.min()), LINE)
+    assert mean <= exponential_mechanism(facts(), temperature=1.0 / k, regularisation=m)
+
+
+@pytest.mark.parametrize(("dim", "n", "mu"), [(5, 400, 1.0), (80, 6400, 1.0), (3, 1600, 0.5)])
+def test_half_of_the_regularised_bound_is_attained(dim, n, mu):
+    """The ratio .500 of the distance losses, by the radial law; the bound in closed form."""
+    c, sensitivity = facts(dim, n=n), 2.0 / n
+    m = exponential_mechanism_regularisation(c, sensitivity=sensitivity, mu=mu)
+    k = m * (mu / sensitivity) ** 2
+    bound = exponential_mechanism(c, temperature=1.0 / k, regularisation=m)
+    assert bound == pytest.approx(2.0 * math.sqrt(2.0 * dim) / (n * mu), rel=1e-12)
+    for factor in (0.7, 1.4):
+        assert bound < exponential_mechanism(
+            c, temperature=1.0 / (factor * k), regularisation=factor * m
+        )
+    grid = np.linspace(1e-9, 1.0, 200_001)
+    log_density = (dim - 1) * np.log(grid) - k * grid - 0.5 * k * m * grid**2
+    weights = np.exp(log_density - log_density.max())
+    mean = (weights * grid).sum() / weights.sum()
+    assert 0.42 <= mean / bound <= 0.501
+
+
+@pytest.mark.parametrize("name", RISKS)
+@pytest.mark.parametrize(("k", "m"), [*itertools.product((5.0, 60.0), (0.3, 3.0))])
+def test_regularised_privacy_by_quadrature(name, k, m):
+    """``H(P, Q) <= delta_G(epsilon; G sqrt(k/m))`` for three perturbations, in both orders."""
+    shift = 0.05
+    mu = shift * math.sqrt(k / m)
+    energy = k * (RISKS[name] + 0.5 * m * LINE**2)
+    p = density(energy)
+    for other in (LINE, -LINE, np.abs(LINE)):
+        q = density(energy + k * shift * other)
+        for epsilon in (0.0, 0.1, 0.5, 1.0):
+            bound = gaussian_delta(epsilon, mu).upper + 1e-7  # the grid's error
+            assert max(hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon)) <= bound
+
+
+def test_unconstrained_linear_shift_is_attained_and_double_k_is_not_private():
+    """A Gaussian of variance ``1/(k m)`` well inside, moved by ``G/m``: mu exactly."""
+    k, m, shift = 2000.0, 0.5, 0.02
+    mu = shift * math.sqrt(k / m)
+    quadratic = 0.5 * m * LINE**2
+    p, q = density(k * quadratic), density(k * (quadratic + shift * LINE))
+    for epsilon in (0.0, 0.5, 1.0, 3.0):
+        exact = gaussian_delta(epsilon, mu).upper
+        assert hockey_stick(p, q, epsilon) == pytest.approx(exact, rel=1e-4)
+    p, q = density(2 * k * quadratic), density(2 * k * (quadratic + shift * LINE))
+    assert hockey_stick(p, q, 1.0) > 1.2 * gaussian_delta(1.0, mu).upper
+
+
+@pytest.mark.parametrize("multiple", [1, 2])
+def test_pure_privacy_on_the_line(multiple):
+    """Log-ratios of neighbours are within epsilon; a strong pull attains it, and 2k breaks it.
+
+    ``multiple`` 2 replaces a record by another, 1 by one that contributes nothing.
+    """
+    epsilon, size, radius = 0.8, 3, 1.0
+    k = epsilon / (2.0 * radius * multiple / size)
+    losses = [LINE, -LINE, np.abs(LINE), np.abs(LINE - 1.0), np.maximum(0.0, LINE - 0.2)]
+    others = losses if multiple == 2 else [0.0 * LINE]
+
+    def largest(factor, rests):
+        return max(
+            np.abs(np.log(density(factor * k / size * (rest + one))
+                          / density(factor * k / size * (rest + other)))).max()
+            for rest in rests for one in losses for other in others
+        )  # fmt: skip
+
+    pairs = [sum(rest) for rest in itertools.combinations_with_replacement(losses, 2)]
+    assert largest(1.0, pairs) <= epsilon
+    pull = [400.0 * LINE]  # of many records that agree
+    assert 0.98 * epsilon <= largest(1.0, pull) <= epsilon
+    assert largest(2.0, pull) > 1.9 * epsilon
+
+
+def test_pure_privacy_in_the_plane_and_its_worst_case():
+    """Linear losses on the disc: within epsilon; a strong pull makes the bound tight; 2k breaks."""
+    side = np.linspace(-1.0, 1.0, 801)
+    x, y = np.meshgrid(side, side, indexing="ij")
+    inside = x**2 + y**2 <= 1.0
+    x, y = x[inside], y[inside]
+    n, epsilon = 200, 1.0
+    k = n * epsilon / 4.0  # n epsilon / (2 L D)
+
+    def log_density(energy):
+        return -energy - special.logsumexp(-energy)
+
+    def loss(angle):
+        return math.cos(angle) * x + math.sin(angle) * y
+
+    ratios = {1.0: 0.0, 2.0: 0.0}
+    for factor in ratios:
+        for pull, turn in itertools.product((0.0, 0.5, 1.0), (0.0, 1.0, math.pi)):
+            common = (n - 1) * pull * loss(0.0)
+            first = log_density(factor * k * (common + loss(0.0)) / n)
+            second = log_density(factor * k * (common + loss(turn)) / n)
+            ratios[factor] = max(ratios[factor], np.abs(first - second).max())
+    assert 0.9 * epsilon <= ratios[1.0] <= epsilon
+    assert ratios[2.0] > 1.8 * epsilon
