@@ -83,6 +83,7 @@ def test_any_loss_counts_from_the_centre_and_without_records_that_are_not_finite
     total = clipped_loss_sum(Distance(), jnp.asarray(points), None, jnp.array(1.0), centre)
     value, gradient = total(point)
     used = np.delete(points, [2, 4], axis=0)
+    point, centre = np.asarray(point), np.asarray(centre)
     far = np.linalg.norm(point - used, axis=1)
     expected = (far - np.linalg.norm(centre - used, axis=1)).sum()
     assert float(value) == pytest.approx(expected, rel=1e-12)
