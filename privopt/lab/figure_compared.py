@@ -12,7 +12,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from privopt.lab.figure_style import BLUE, GREEN, GREY, INK, ORANGE, PAPER, PURPLE, STYLE, save
+from privopt.lab.figure_style import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PAPER,
+    PURPLE,
+    STYLE,
+    entries,
+    headline,
+    save,
+)
 from privopt.lab.figure_text import SYMBOLS, number
 from privopt.lab.measured import AXES, Measured, along, grouped, worst
 
@@ -63,19 +75,9 @@ def _figure(cells: Sequence[Measured]) -> Figure:
     runs = sorted({cell.risks.size for cell in cells})
     budgets = sorted({(cell.delta, cell.relation) for cell in cells})
     spent = f"δ = {number(budgets[0][0])}, " if len({delta for delta, _ in budgets}) == 1 else ""
-    figure.suptitle(
-        f"Mean risk of {' to '.join(map(str, runs))} runs, {spent}{budgets[0][1]}",
-        x=0.008,
-        ha="left",
-        fontsize=9.5,
-        fontweight="bold",
-    )
-    entries = {
-        label: handle
-        for place in figure.axes
-        for handle, label in zip(*place.get_legend_handles_labels(), strict=True)
-    }
-    figure.legend(list(entries.values()), list(entries), loc="outside lower left", ncols=3)
+    headline(figure, f"Mean risk of {' to '.join(map(str, runs))} runs, {spent}{budgets[0][1]}")
+    shown = entries(figure)
+    figure.legend(list(shown.values()), list(shown), loc="outside lower left", ncols=3)
     return figure
 
 

@@ -16,7 +16,18 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
-from privopt.lab.figure_style import BLUE, GREEN, GREY, ORANGE, PAPER, PURPLE, STYLE, save
+from privopt.lab.figure_style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PAPER,
+    PURPLE,
+    STYLE,
+    entries,
+    headline,
+    save,
+)
 from privopt.lab.figure_text import number, power
 from privopt.lab.shown import Line, Panel, Plot
 from privopt.lab.study import rows_of, shown
@@ -60,17 +71,13 @@ def _figure(plot: Plot, rows: Mapping[str, Sequence[_Row]]) -> Figure:
         place.set_axis_off()
     for place, panel in zip(grid.flat, plot.panels, strict=False):
         _panel(place, panel, rows[panel.part])
-    figure.suptitle(plot.title, x=0.008, ha="left", fontsize=9.5, fontweight="bold")
-    entries = {
-        label: handle
-        for place in figure.axes
-        for handle, label in zip(*place.get_legend_handles_labels(), strict=True)
-    }
+    headline(figure, plot.title)
+    legend = entries(figure)
     figure.legend(
-        list(entries.values()),
-        list(entries),
+        list(legend.values()),
+        list(legend),
         loc="outside lower left",
-        ncols=len(entries) if len(entries) <= 5 else 4,
+        ncols=len(legend) if len(legend) <= 5 else 4,
     )
     return figure
 

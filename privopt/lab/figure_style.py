@@ -10,7 +10,10 @@ from matplotlib.figure import Figure
 
 from privopt.lab.folder import write_file
 
-__all__ = ["BLUE", "GREEN", "GREY", "INK", "ORANGE", "PAPER", "PURPLE", "STYLE", "save"]
+__all__ = [
+    "BLUE", "GREEN", "GREY", "INK", "ORANGE", "PAPER", "PURPLE", "STYLE", "entries", "headline",
+    "save",
+]  # fmt: skip
 
 PAPER, INK, GREY, GRID = "#ffffff", "#1f2328", "#6a737d", "#e1e4e8"
 BLUE, ORANGE, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#aa4499"  # after Okabe and Ito
@@ -64,6 +67,20 @@ STYLE: Any = {
 }
 
 _DOTS_PER_INCH = 110
+
+
+def headline(figure: Figure, title: str) -> None:
+    """The title, above all panels and to the left."""
+    figure.suptitle(title, x=0.008, ha="left", fontsize=9.5, fontweight="bold")
+
+
+def entries(figure: Figure) -> dict[str, Any]:
+    """What a legend would show: handles by label, each label once."""
+    return {
+        label: handle
+        for place in figure.axes
+        for handle, label in zip(*place.get_legend_handles_labels(), strict=True)
+    }
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:

@@ -24,6 +24,8 @@ from privopt.lab.figure_style import (
     PAPER,
     PURPLE,
     STYLE,
+    entries,
+    headline,
     save,
 )
 from privopt.lab.figure_text import SYMBOLS, estimate, number, signed
@@ -199,24 +201,17 @@ def _frame(figure: Figure, cells: Sequence[Measured]) -> None:
     where = f" on {families[0]}" if len(families) == 1 else ""
     sizes = {cell.risks.size for cell in cells}
     runs = f"{min(sizes)}" if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)}"
-    figure.suptitle(
-        f"Excess risk of {first.algorithm}{where}, {runs} runs a point",
-        x=0.008,
-        ha="left",
-        fontsize=9.5,
-        fontweight="bold",
-    )
-    entries = {
+    headline(figure, f"Excess risk of {first.algorithm}{where}, {runs} runs a point")
+    drawn = {
         label: handle
-        for place in figure.axes
-        for handle, label in zip(*place.get_legend_handles_labels(), strict=True)
+        for label, handle in entries(figure).items()
         if not (isinstance(handle, Line2D) and np.isnan(handle.get_ydata(orig=True)).all())
     }
     order = (_MEAN, _BAND, _MEDIAN, _STRENGTH, *_LINES.values())
-    labels = [lab for lab in entries if lab.startswith("mean") and lab != _STRENGTH["label"]]
-    labels += [style["label"] for style in order if style.get("label") in entries]
+    labels = [lab for lab in drawn if lab.startswith("mean") and lab != _STRENGTH["label"]]
+    labels += [style["label"] for style in order if style.get("label") in drawn]
     figure.legend(
-        [entries[label] for label in labels],
+        [drawn[label] for label in labels],
         labels,
         loc="outside lower left",
         ncols=len(labels) if len(labels) <= 5 else 4,
