@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 
 import dp_accounting as dp
 
@@ -85,6 +86,7 @@ def calibrate(
 
     delta = check_target_delta(budget.delta)
 
+    @cache
     def excess(noise: float) -> float:
         """``ln(epsilon / budget.epsilon)``; not positive where the budget is met."""
         spent = chosen.epsilon(make_event(noise), budget.relation, delta).upper
@@ -256,6 +258,7 @@ def _guess(
     if not isinstance(accountant, Fourier) or budget.delta == 0.0:
         return 1.0, -1.0
 
+    @cache
     def excess(noise: float) -> float:
         about = accountant.estimate(make_event(noise), budget.relation, budget.delta)
         return math.log(about / budget.epsilon) if about > 0.0 else -math.inf
