@@ -101,8 +101,9 @@ class Fourier:
             attained = max(infinite_mass(order.attained or ()) for order in orders)
             return Interval(math.inf if delta < attained * (1.0 - _ROUNDING) else 0.0, math.inf)
         found, largest = self._interval(orders, AtDelta(delta, infinite)), _largest_loss(orders)
-        if found.lower == 0.0 < found.upper and estimate(orders, AtEpsilon(0.0)) <= 2.0 * delta:
-            found = self._none_if_enough(found, event, relation, delta)
+        none = found.lower == 0.0 < found.upper and self._may_be_none(orders, delta)
+        if none and self.delta(event, relation, 0.0).upper <= delta:
+            return Interval(0.0, 0.0)
         upper = min(found.upper, largest.upper)
         return Interval(min(found.lower, upper), upper)
 
@@ -151,12 +152,12 @@ class Fourier:
             max(0.0, estimate(orders, AtDelta(delta, infinite))) if delta > infinite else math.inf
         )
 
-    def _none_if_enough(
-        self, found: Interval, event: dp.DpEvent, relation: Relation, delta: float
-    ) -> Interval:
-        """No epsilon at all, where ``delta`` covers everything that can be told apart."""
-        enough = self.delta(event, relation, 0.0).upper <= delta
-        return Interval(0.0, 0.0) if enough else found
+    def _may_be_none(self, orders: tuple[Order, ...], delta: float) -> bool:
+        """Whether it is worth asking if ``delta`` covers all that can be told apart.
+
+        A lower end of zero says so; if none was wanted, an estimate does.
+        """
+        return self.two_sided or estimate(orders, AtEpsilon(0.0)) <= 2.0 * delta
 
     def _interval(self, orders: tuple[Order, ...], query: AtDelta | AtEpsilon) -> Interval:
         return Interval(*bounds(orders, query, self.accuracy, self.two_sided))
