@@ -19,6 +19,7 @@ from privopt.spec import ProblemClass
 __all__ = ["FAMILIES", "Family", "family"]
 
 _LOGISTIC_RADIUS = 10.0
+_SPHERE_RECORDS = 2**13
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,30 @@ def _huber(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
     )
 
 
+def _sphere_logistic(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
+    """Logistic regression on the sphere, labels by a planted direction; the same at every ``n``.
+
+    ``P(y = 1 | x) = sigmoid(5 sqrt(d) <x, u>)``. Records beyond ``n`` stay, at multiplicity 0.
+    """
+    del noise_ratio, strength
+    records = max(n, _SPHERE_RECORDS)
+    rng = np.random.default_rng(dim)
+    direction = rng.normal(size=dim)
+    features = rng.normal(size=(records, dim))
+    features /= (1.0 + dim * 2.0**-23) * np.linalg.norm(features, axis=1, keepdims=True)
+    scores = 5.0 * math.sqrt(dim) * features @ direction / np.linalg.norm(direction)
+    labels = np.where(rng.random(records) * (1.0 + np.exp(-scores)) < 1.0, 1.0, -1.0)
+    return logistic(
+        features,
+        labels,
+        problem_class=ProblemClass(
+            n=n, dim=dim, lipschitz=1.0, radius=_LOGISTIC_RADIUS, smoothness=0.25
+        ),
+        counts=(np.arange(records) < n).astype(int),
+        name="sphere_logistic",
+    )
+
+
 def _dataset(name: str) -> datasets.Dataset:
     """All rows in their public random order; kept for as long as the data's folder is the same."""
     return _loaded(name, os.environ.get(datasets.VARIABLE))
@@ -171,6 +196,11 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
                 "rounded medians of swept surplus: tight for objective perturbation",
                 _huber,
                 strengths=(1.0, 1.5, 2.0, 2.5, 3.5),
+            ),
+            Family(
+                "sphere_logistic",
+                f"logistic regression, a planted direction, |x| <= 1, |w| <= {_LOGISTIC_RADIUS:g}",
+                _sphere_logistic,
             ),
             _real("a9a", 123, 32_561),
             _real("breast_cancer", 30, 569),

@@ -42,6 +42,21 @@ def test_distance_family_keeps_its_minimiser_at_the_kink():
     problem.check()
 
 
+def test_sphere_family_is_the_same_stream_of_records_at_every_size():
+    """A planted direction that the labels follow, seen by a few standard errors."""
+    small, large = (built("sphere_logistic", n=n, dim=7) for n in (500, 8192))
+    small.check()
+    large.check()
+    for one, other in zip(small.data, large.data, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert int(np.sum(small.counts)) == 500
+    features, labels = (np.asarray(leaf) for leaf in large.data)
+    assert abs(labels.mean()) < 0.05
+    pull = np.linalg.norm(labels @ features / labels.size) * math.sqrt(7)
+    assert pull > 0.5  # 1 / sqrt(8192 / 7) = .03 without a direction
+    assert large.excess_risk(np.zeros(7)) > 0.1
+
+
 @pytest.mark.parametrize("strength", FAMILIES["huber"].strengths)
 @pytest.mark.parametrize(
     ("n", "dim", "noise_ratio"), [(1000, 5, 0.01), (640, 64, 0.3), (997, 3, 0.02)]
