@@ -1,0 +1,249 @@
+"""Minimisers of regularised, linearly tilted losses of a linear model, with a certificate."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from privopt.convex.accelerated import accelerated_descent
+from privopt.convex.metric import identity, newton
+from privopt.convex.quasi_newton import Lanes, begin, descend
+from privopt.convex.tilted import Tilted
+
+__all__ = ["MinimisedModels", "minimise_linear_model"]
+
+_ROUNDS = 60
+_COARSE = 1e-3
+
+
+class MinimisedModels(NamedTuple):
+    """Points and what is known of them.
+
+    Attributes
+    ----------
+    points : Array
+        ``w_k``, shape ``(k, dim)``, float64.
+    gradient_norms : Array
+        ``|grad J_k(w_k)|``, shape ``(k,)``, evaluated at the point returned. Since ``J_k`` is
+        ``lambda_k``-strongly convex, ``|w_k - argmin J_k| <= gradient_norm / lambda_k``.
+    steps : Array
+        Steps taken for each, shape ``(k,)``; a step is two products with the data.
+    """
+
+    points: Array
+    gradient_norms: Array
+    steps: Array
+
+
+def minimise_linear_model(
+    loss: Any,
+    features: ArrayLike,
+    labels: ArrayLike,
+    counts: ArrayLike | None = None,
+    *,
+    regularisation: ArrayLike,
+    smoothness: float,
+    tilts: ArrayLike | None = None,
+    centre: ArrayLike | None = None,
+    start: ArrayLike | None = None,
+    tolerance: ArrayLike = 1e-10,
+    divisor: ArrayLike | None = None,
+    feature_bound: ArrayLike = 1.0,
+) -> MinimisedModels:
+    """``argmin_w (1/n) sum_i m_i phi(<x_i, w>, y_i) + (lambda_k/2) |w - c|^2 + <b_k, w>``.
+
+    For all ``k`` at once, over the whole space, in float64, to a gradient of norm ``tolerance``.
+    Pure: on NumPy or JAX arrays on the host, or inside ``jit`` and ``vmap``.
+
+    *Method.* Limited-memory BFGS, whose steps end where the ray is flat (which costs no product
+    with the data) and whose metric, after a first round in the Euclidean one, is the mean Hessian
+    of what is unfinished. With several right-hand sides, the untilted problem is solved coarsely
+    first, and all start there, in the metric of its Hessian. Whatever remains is finished by
+    accelerated descent.
+
+    Parameters
+    ----------
+    loss : pytree
+        Convex ``phi`` with ``value`` and ``slope`` of (prediction, label), elementwise; its slope
+        may have kinks.
+    features, labels : array
+        ``x`` of shape ``(n, dim)`` and ``y`` of shape ``(n,)``.
+    counts : array, optional
+        ``m_i >= 0``, shape ``(n,)``, their sum at most ``n``; default 1. A record of count 0 is
+        a null record.
+    regularisation : number or array
+        ``lambda > 0``, scalar or ``(k,)``.
+    smoothness : float
+        ``H >= 0``: ``0 <= phi'' <= H`` at all predictions and labels. Declared.
+    tilts : array, optional
+        ``b``, shape ``(k, dim)``; default 0.
+    centre, start : array, optional
+        ``c`` and the first point, shape ``(dim,)``; default 0 and ``c``.
+    tolerance : number
+        Positive, in units of the gradient.
+    divisor : number, optional
+        The public ``n`` of the mean; default the number of rows.
+    feature_bound : number
+        ``X``: every ``|x_i| <= X``.
+
+    Rate
+    ----
+    The tolerance is reached for every data set, and within a number of steps that public numbers
+    bound: ``J_k`` is ``lambda``-strongly convex and ``beta``-smooth, ``beta = lambda +
+    H X^2 rows/n``. Quasi-Newton steps are at most a fixed number ``M``, and none is kept that
+    leaves the gradient larger than the start's, whose norm is ``G <= L X + lambda |start - c| +
+    |b|`` for ``|phi'| <= L``. Then ``J - min J <= G^2/(2 lambda)`` and ``|w - argmin| <=
+    G/lambda``, so ``T`` steps of :func:`accelerated_descent` leave ``J - min J <=
+    (1 - kappa^{-1/2})^T G^2/lambda`` with ``kappa = beta/lambda``, and, as ``|grad J|^2 <=
+    2 beta (J - min J)``,
+
+        ``|grad J| <= sqrt(2 kappa) G (1 - kappa^{-1/2})^{T/2} <= tolerance``
+
+    for ``T = ceil(2 sqrt(kappa) log(sqrt(2 kappa) G/tolerance))``. In all at most ``M + T`` steps.
+
+    Round-off: the gradient of a float64 point is known to about ``2^-52 (L X + lambda |w - c| +
+    |b| + H X^2 |w|)``; a tolerance below that is not reached, and ``gradient_norms`` says so.
+
+    Raises
+    ------
+    ValueError
+        For shapes that do not fit, numbers that break their rule (where they are known when
+        tracing), a missing smoothness, and when x64 is off.
+    """
+    if not jax.enable_x64.value:
+        raise ValueError("x64 must be on, got it off: wrap the call in `jax.enable_x64(True)`")
+    if smoothness is None or not 0.0 <= smoothness < math.inf:
+        raise ValueError(f"smoothness must be non-negative and finite, got {smoothness!r}")
+    features = _array("features", features, 2)
+    rows, dim = features.shape
+    labels = _array("labels", labels, 1, (rows,))
+    counts = jnp.ones(rows) if counts is None else _array("counts", counts, 1, (rows,))
+    several = tilts is not None or jnp.ndim(regularisation) == 1
+    lambdas = _array("regularisation", regularisation, jnp.ndim(regularisation))
+    if lambdas.ndim > 1:
+        raise ValueError(f"regularisation must be a number or a vector, got {lambdas.shape}")
+    tilts = jnp.zeros((lambdas.size, dim)) if tilts is None else _array("tilts", tilts, 2)
+    if tilts.shape[1] != dim or lambdas.shape not in ((), tilts.shape[:1]):
+        raise ValueError(
+            f"tilts must have shape (k, {dim}) with k that of regularisation, got {tilts.shape} "
+            f"and {lambdas.shape}"
+        )
+    lambdas = jnp.broadcast_to(lambdas, tilts.shape[:1])
+    centre = jnp.zeros(dim) if centre is None else _array("centre", centre, 1, (dim,))
+    start = centre if start is None else _array("start", start, 1, (dim,))
+    tolerance = _array("tolerance", tolerance, 0)
+    divisor = _array("divisor", rows if divisor is None else divisor, 0)
+    feature_bound = _array("feature_bound", feature_bound, 0)
+    for name, number in (
+        ("regularisation", lambdas),
+        ("tolerance", tolerance),
+        ("divisor", divisor),
+        ("feature_bound", feature_bound),
+    ):
+        _require_positive(name, number)
+    mass_smoothness = smoothness * jnp.square(feature_bound) * (rows / divisor)
+    tilted = Tilted(loss, features, labels, counts / divisor, lambdas, tilts, centre)
+    return _minimise(tilted, start, mass_smoothness, tolerance, several=several)
+
+
+@partial(jax.jit, static_argnames="several")
+def _minimise(
+    tilted: Tilted, start: Array, smoothness: Array, tolerance: Array, *, several: bool
+) -> MinimisedModels:
+    lanes = tilted.tilts.shape[0]
+    if several:
+        # nothing here depends on the tilts: under vmap over them it is done once
+        mean = jnp.exp(jnp.mean(jnp.log(tilted.regularisation), keepdims=True))
+        plain = tilted._replace(regularisation=mean, tilts=jnp.zeros_like(tilted.tilts[:1]))
+        middle = _untilted(plain, start, smoothness, jnp.maximum(tolerance, _COARSE))
+        hessian = newton(tilted.features, plain.curvatures(middle.predictions)[0], mean[0])
+        found = begin(tilted, jnp.broadcast_to(middle.points, tilted.tilts.shape))
+        found = descend(tilted, found, hessian, jnp.ones(lanes), tolerance, _patience(tilted))
+    else:
+        found = begin(tilted, start[None])
+        scale = 1.0 / (tilted.regularisation + smoothness)
+        found = descend(tilted, found, identity, scale, tolerance, _patience(tilted))
+    found = _rounds(tilted, found, tolerance)
+    return _finish(tilted, found, smoothness, tolerance)
+
+
+def _untilted(plain: Tilted, start: Array, smoothness: Array, tolerance: Array) -> Lanes:
+    scale = 1.0 / (plain.regularisation + smoothness)
+    found = begin(plain, start[None])
+    return descend(plain, found, identity, scale, tolerance, _patience(plain))
+
+
+def _patience(tilted: Tilted) -> int:
+    """Steps that cost about what a factored Hessian does: less is lost than was to be gained."""
+    n, dim = tilted.features.shape
+    return 30 + min(n, dim) // (10 * tilted.tilts.shape[0])
+
+
+def _rounds(tilted: Tilted, found: Lanes, tolerance: Array) -> Lanes:
+    """Descents in the mean Hessian of what is unfinished; later in that of the farthest lane."""
+
+    def round_(carry: tuple[Lanes, Array]) -> tuple[Lanes, Array]:
+        found, count = carry
+        unfinished = found.norms > tolerance
+        farthest = jnp.arange(unfinished.size) == jnp.argmax(found.norms)
+        share = jnp.where(count < 4, unfinished, farthest).astype(found.norms.dtype)
+        share = share / jnp.sum(share)
+        curvatures = share @ tilted.curvatures(found.predictions)
+        mean = jnp.exp(share @ jnp.log(tilted.regularisation))
+        metric = newton(tilted.features, curvatures, mean)
+        scale = jnp.ones_like(found.norms)
+        return descend(tilted, found, metric, scale, tolerance, 12), count + 1
+
+    def unfinished(carry: tuple[Lanes, Array]) -> Array:
+        return jnp.any(carry[0].norms > tolerance) & (carry[1] < _ROUNDS)
+
+    return jax.lax.while_loop(unfinished, round_, (found, jnp.zeros((), int)))[0]
+
+
+def _finish(tilted: Tilted, found: Lanes, smoothness: Array, tolerance: Array) -> MinimisedModels:
+    """Accelerated descent for as long as it may need, none where nothing is left to do."""
+    found = begin(tilted, found.points)._replace(steps=found.steps)
+    condition = (tilted.regularisation + smoothness) / tilted.regularisation
+    wanted = jnp.log(jnp.sqrt(2.0 * condition) * found.norms / tolerance)
+    steps = jnp.ceil(2.0 * jnp.sqrt(condition) * wanted)
+    steps = jnp.where((found.norms > tolerance) & jnp.isfinite(steps), steps, 0.0).astype(int)
+
+    def lane(tilt: Array, regularisation: Array, point: Array, steps: Array) -> Array:
+        alone = tilted._replace(tilts=tilt[None], regularisation=regularisation[None])
+        return accelerated_descent(
+            lambda w: begin(alone, w[None]).gradients[0],
+            lambda w: w,
+            point,
+            smoothness=regularisation + smoothness,
+            strong_convexity=regularisation,
+            steps=steps,
+        )
+
+    def accelerated() -> Lanes:
+        points = jax.vmap(lane)(tilted.tilts, tilted.regularisation, found.points, steps)
+        last = begin(tilted, points)
+        return last._replace(steps=found.steps + steps)
+
+    found = jax.lax.cond(jnp.any(steps > 0), accelerated, lambda: found)
+    return MinimisedModels(found.points, found.norms, found.steps)
+
+
+def _array(name: str, value: ArrayLike, ndim: int, shape: tuple[int, ...] | None = None) -> Array:
+    array = jnp.asarray(value, jnp.float64)
+    if array.ndim != ndim or array.size == 0 or (shape is not None and array.shape != shape):
+        wanted = f"shape {shape}" if shape is not None else f"{ndim} axes and some entries"
+        raise ValueError(f"{name} must have {wanted}, got shape {array.shape}")
+    return array
+
+
+def _require_positive(name: str, value: Array) -> None:
+    if isinstance(value, jax.core.Tracer):
+        return
+    if not bool(jnp.all((value > 0.0) & jnp.isfinite(value))):
+        raise ValueError(f"{name} must be positive and finite, got {value}")

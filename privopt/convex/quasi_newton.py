@@ -1,0 +1,149 @@
+"""Limited-memory BFGS for linear models: lanes together, in a metric, along flat rays."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from privopt.convex import ray
+from privopt.convex.metric import Metric
+from privopt.convex.tilted import Tilted
+from privopt.convex.vectors import norm
+
+__all__ = ["Lanes", "begin", "descend"]
+
+_MEMORY = 8
+_FLAT = 0.3
+
+
+class Lanes(NamedTuple):
+    """Where the lanes stand; ``steps`` is the number taken by each."""
+
+    points: Array
+    predictions: Array
+    gradients: Array
+    norms: Array
+    steps: Array
+
+
+class _Memory(NamedTuple):
+    """Moves and changes of the gradient, ``(m, k, dim)``, newest last; ``1/<move, change>``."""
+
+    moves: Array
+    changes: Array
+    inverses: Array
+    scale: Array
+
+
+def begin(tilted: Tilted, points: Array) -> Lanes:
+    """Evaluate afresh at ``points``."""
+    predictions = tilted.predictions(points)
+    gradients = tilted.gradients(points, tilted.slopes(predictions))
+    steps = jnp.zeros(points.shape[:1], int)
+    return Lanes(points, predictions, gradients, norm(gradients), steps)
+
+
+def descend(
+    tilted: Tilted, lanes: Lanes, metric: Metric, scale: Array, tolerance: Array, steps: Array
+) -> Lanes:
+    """At most ``steps`` more steps of every lane whose gradient is above ``tolerance``.
+
+    Parameters
+    ----------
+    metric, scale : callable, Array
+        The first direction is ``-scale metric(gradient)``; ``scale`` has shape ``(k,)``.
+    """
+
+    def unfinished(carry: tuple[Lanes, _Memory, Array]) -> Array:
+        lanes, _, count = carry
+        return jnp.any(lanes.norms > tolerance) & (count < steps)
+
+    def step(carry: tuple[Lanes, _Memory, Array]) -> tuple[Lanes, _Memory, Array]:
+        lanes, memory, count = carry
+        moved, memory = _step(tilted, lanes, memory, metric, tolerance)
+        return moved, memory, count + 1
+
+    memory = _empty(lanes.points, scale)
+    lanes, _, _ = jax.lax.while_loop(unfinished, step, (lanes, memory, jnp.zeros((), int)))
+    return lanes
+
+
+def _step(
+    tilted: Tilted, lanes: Lanes, memory: _Memory, metric: Metric, tolerance: Array
+) -> tuple[Lanes, _Memory]:
+    active = lanes.norms > tolerance
+    direction = _direction(memory, metric, lanes.gradients)
+    slope = _inner(lanes.gradients, direction)
+    direction = jnp.where((slope < 0.0)[:, None], direction, -lanes.gradients)
+    direction = jnp.where(active[:, None], direction, 0.0)
+    slope = _inner(lanes.gradients, direction)
+
+    # a difference of predictions would be too coarse: the slope of the ray is a sum that cancels
+    change = tilted.predictions(direction)
+    pull = _inner(tilted.pull(lanes.points), direction)
+    stretch = tilted.regularisation * _inner(direction, direction)
+
+    def evaluate(length: Array) -> tuple[Array, Array]:
+        slopes = tilted.slopes(lanes.predictions + length[:, None] * change)
+        return _inner(slopes, change) + pull + length * stretch, slopes
+
+    far = -slope / jnp.where(stretch > 0.0, stretch, 1.0)
+    stop = ray.flat(evaluate, jnp.ones_like(slope), slope, jnp.maximum(far, 1.0), share=_FLAT)
+    move = stop.length[:, None] * direction
+    points = lanes.points + move
+    gradients = tilted.gradients(points, stop.carried)
+    moved = Lanes(
+        points,
+        lanes.predictions + stop.length[:, None] * change,
+        gradients,
+        norm(gradients),
+        lanes.steps + active.astype(int),
+    )
+    moved = jax.tree.map(
+        lambda new, old: jnp.where(active.reshape(-1, *(1,) * (new.ndim - 1)), new, old),
+        moved,
+        lanes,
+    )
+    return moved, _learnt(memory, move, gradients - lanes.gradients, metric)
+
+
+def _direction(memory: _Memory, metric: Metric, gradients: Array) -> Array:
+    """The two loops of Nocedal 1980."""
+    rest, shares = gradients, []
+    for i in reversed(range(_MEMORY)):
+        share = memory.inverses[i] * _inner(memory.moves[i], rest)
+        rest = rest - share[:, None] * memory.changes[i]
+        shares.append(share)
+    found = memory.scale[:, None] * metric(rest)
+    for i, share in zip(range(_MEMORY), reversed(shares), strict=True):
+        other = memory.inverses[i] * _inner(memory.changes[i], found)
+        found = found + (share - other)[:, None] * memory.moves[i]
+    return -found
+
+
+def _learnt(memory: _Memory, move: Array, change: Array, metric: Metric) -> _Memory:
+    product = _inner(move, change)
+    size = _inner(change, metric(change))
+    good = (product > 0.0) & (size > 0.0)
+
+    def pushed(old: Array, new: Array) -> Array:
+        return jnp.concatenate([old[1:], new[None]])
+
+    return _Memory(
+        pushed(memory.moves, move),
+        pushed(memory.changes, change),
+        pushed(memory.inverses, jnp.where(good, 1.0 / jnp.where(good, product, 1.0), 0.0)),
+        jnp.where(good, product / jnp.where(good, size, 1.0), memory.scale),
+    )
+
+
+def _empty(points: Array, scale: Array) -> _Memory:
+    none = jnp.zeros((_MEMORY, *points.shape), points.dtype)
+    return _Memory(none, none, none[..., 0], scale)
+
+
+def _inner(a: Array, b: Array) -> Array:
+    return jnp.sum(a * b, axis=-1)
