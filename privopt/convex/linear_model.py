@@ -12,14 +12,18 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from privopt.convex.accelerated import accelerated_descent
-from privopt.convex.metric import identity, newton
+from privopt.convex.certificate import ROUND_OFF
+from privopt.convex.metric import identity, newton, sampled_newton
 from privopt.convex.quasi_newton import Lanes, begin, descend
 from privopt.convex.tilted import Tilted
+from privopt.convex.vectors import norm
 
 __all__ = ["MinimisedModels", "minimise_linear_model"]
 
 _ROUNDS = 60
 _COARSE = 1e-3
+_REACH = 1.0
+_SAMPLE = 10
 
 
 class MinimisedModels(NamedTuple):
@@ -61,11 +65,10 @@ def minimise_linear_model(
     For all ``k`` at once, over the whole space, in float64, to a gradient of norm ``tolerance``.
     Pure: on NumPy or JAX arrays on the host, or inside ``jit`` and ``vmap``.
 
-    *Method.* Limited-memory BFGS, whose steps end where the ray is flat (which costs no product
-    with the data) and whose metric, after a first round in the Euclidean one, is the mean Hessian
-    of what is unfinished. With several right-hand sides, the untilted problem is solved coarsely
-    first, and all start there, in the metric of its Hessian. Whatever remains is finished by
-    accelerated descent.
+    *Method.* Limited-memory BFGS, one pass over the data a step, in the metric first of the
+    Hessian of some records, then in rounds of the mean Hessian of what is unfinished. With tilts or
+    several ``lambda`` the untilted problem is solved coarsely first, and all start there, in the
+    metric of its Hessian. Whatever remains is finished by accelerated descent.
 
     Parameters
     ----------
@@ -94,21 +97,22 @@ def minimise_linear_model(
 
     Rate
     ----
-    The tolerance is reached for every data set, and within a number of steps that public numbers
-    bound: ``J_k`` is ``lambda``-strongly convex and ``beta``-smooth, ``beta = lambda +
-    H X^2 rows/n``. Quasi-Newton steps are at most a fixed number ``M``, and none is kept that
-    leaves the gradient larger than the start's, whose norm is ``G <= L X + lambda |start - c| +
-    |b|`` for ``|phi'| <= L``. Then ``J - min J <= G^2/(2 lambda)`` and ``|w - argmin| <=
-    G/lambda``, so ``T`` steps of :func:`accelerated_descent` leave ``J - min J <=
-    (1 - kappa^{-1/2})^T G^2/lambda`` with ``kappa = beta/lambda``, and, as ``|grad J|^2 <=
+    The tolerance is reached for every data set, in a number of steps that public numbers bound.
+    ``J_k`` is ``lambda``-strongly convex and ``beta``-smooth, ``beta = lambda + H X^2 rows/n``.
+    Quasi-Newton steps are at most a fixed number ``M``. Of where they end and where they began the
+    point of the smaller gradient is kept, so its norm is at most ``G <= L X + lambda |start - c| +
+    |b|`` for ``|phi'| <= L``; there ``J - min J <= G^2/(2 lambda)`` and ``|w - argmin| <=
+    G/lambda``. ``T`` steps of :func:`accelerated_descent` from there leave ``J - min J <=
+    (1 - kappa^{-1/2})^T G^2/lambda``, ``kappa = beta/lambda``. Since ``|grad J|^2 <=
     2 beta (J - min J)``,
 
         ``|grad J| <= sqrt(2 kappa) G (1 - kappa^{-1/2})^{T/2} <= tolerance``
 
-    for ``T = ceil(2 sqrt(kappa) log(sqrt(2 kappa) G/tolerance))``. In all at most ``M + T`` steps.
+    for ``T = ceil(2 sqrt(kappa) log(sqrt(2 kappa) G/tolerance))``: at most ``M + T`` steps.
 
-    Round-off: the gradient of a float64 point is known to about ``2^-52 (L X + lambda |w - c| +
-    |b| + H X^2 |w|)``; a tolerance below that is not reached, and ``gradient_norms`` says so.
+    Round-off: the gradient at a float64 point is known to a small multiple of ``2^-52 (L X +
+    lambda |w - c| + |b| + H X^2 |w|)``. A tolerance below 64 times that, less ``L X``, may not be
+    reached; nothing is then tried beyond it, and ``gradient_norms`` says what was reached.
 
     Raises
     ------
@@ -156,63 +160,88 @@ def minimise_linear_model(
 def _minimise(
     tilted: Tilted, start: Array, smoothness: Array, tolerance: Array, *, several: bool
 ) -> MinimisedModels:
-    lanes = tilted.tilts.shape[0]
     if several:
         # nothing here depends on the tilts: under vmap over them it is done once
         mean = jnp.exp(jnp.mean(jnp.log(tilted.regularisation), keepdims=True))
         plain = tilted._replace(regularisation=mean, tilts=jnp.zeros_like(tilted.tilts[:1]))
-        middle = _untilted(plain, start, smoothness, jnp.maximum(tolerance, _COARSE))
-        hessian = newton(tilted.features, plain.curvatures(middle.predictions)[0], mean[0])
-        found = begin(tilted, jnp.broadcast_to(middle.points, tilted.tilts.shape))
-        found = descend(tilted, found, hessian, jnp.ones(lanes), tolerance, _patience(tilted))
+        alone = begin(plain, start[None])
+        alone = _first(plain, alone, smoothness, jnp.maximum(tolerance, _COARSE))
+        curvatures = plain.curvatures(alone.predictions, jnp.full(1, _REACH))[0]
+        hessian = newton(tilted.features, curvatures, mean[0])
+        before = begin(tilted, jnp.broadcast_to(alone.points, tilted.tilts.shape))
+        scale = jnp.ones_like(before.norms)
+        found = descend(tilted, before, hessian, scale, tolerance, _patience(tilted))
     else:
-        found = begin(tilted, start[None])
-        scale = 1.0 / (tilted.regularisation + smoothness)
-        found = descend(tilted, found, identity, scale, tolerance, _patience(tilted))
-    found = _rounds(tilted, found, tolerance)
-    return _finish(tilted, found, smoothness, tolerance)
+        before = begin(tilted, start[None])
+        found = _first(tilted, before, smoothness, tolerance)
+    found = _rounds(tilted, found, before, tolerance)
+    return _finish(tilted, _better(found, before), smoothness, tolerance)
 
 
-def _untilted(plain: Tilted, start: Array, smoothness: Array, tolerance: Array) -> Lanes:
-    scale = 1.0 / (plain.regularisation + smoothness)
-    found = begin(plain, start[None])
-    return descend(plain, found, identity, scale, tolerance, _patience(plain))
+def _first(tilted: Tilted, lanes: Lanes, smoothness: Array, tolerance: Array) -> Lanes:
+    """A descent in the Hessian of some records where that is cheap, else in no metric."""
+    n, dim = tilted.features.shape
+    if _SAMPLE * dim <= n and dim * dim <= 4 * n:
+        every = n // (_SAMPLE * dim)
+        curvatures = tilted.curvatures(lanes.predictions, jnp.full(1, _REACH))[0, ::every]
+        curvatures = every * curvatures
+        metric = sampled_newton(tilted.features[::every], curvatures, tilted.regularisation[0])
+        scale = jnp.ones_like(lanes.norms)
+    else:
+        metric, scale = identity, 1.0 / (tilted.regularisation + smoothness)
+    return descend(tilted, lanes, metric, scale, tolerance, _patience(tilted))
 
 
 def _patience(tilted: Tilted) -> int:
     """Steps that cost about what a factored Hessian does: less is lost than was to be gained."""
     n, dim = tilted.features.shape
-    return 30 + min(n, dim) // (10 * tilted.tilts.shape[0])
+    return 10 + min(n, dim) // (12 * tilted.tilts.shape[0])
 
 
-def _rounds(tilted: Tilted, found: Lanes, tolerance: Array) -> Lanes:
+def _rounds(tilted: Tilted, found: Lanes, before: Lanes, tolerance: Array) -> Lanes:
     """Descents in the mean Hessian of what is unfinished; later in that of the farthest lane."""
 
-    def round_(carry: tuple[Lanes, Array]) -> tuple[Lanes, Array]:
-        found, count = carry
+    def round_(carry: tuple[Lanes, Lanes, Array]) -> tuple[Lanes, Lanes, Array]:
+        found, before, count = carry
         unfinished = found.norms > tolerance
         farthest = jnp.arange(unfinished.size) == jnp.argmax(found.norms)
         share = jnp.where(count < 4, unfinished, farthest).astype(found.norms.dtype)
         share = share / jnp.sum(share)
-        curvatures = share @ tilted.curvatures(found.predictions)
+        reach = _reach(found, before)
+        curvatures = share @ tilted.curvatures(found.predictions, reach)
         mean = jnp.exp(share @ jnp.log(tilted.regularisation))
         metric = newton(tilted.features, curvatures, mean)
         scale = jnp.ones_like(found.norms)
-        return descend(tilted, found, metric, scale, tolerance, 12), count + 1
+        return descend(tilted, found, metric, scale, tolerance, _patience(tilted)), found, count + 1
 
-    def unfinished(carry: tuple[Lanes, Array]) -> Array:
-        return jnp.any(carry[0].norms > tolerance) & (carry[1] < _ROUNDS)
+    def unfinished(carry: tuple[Lanes, Lanes, Array]) -> Array:
+        return jnp.any(carry[0].norms > tolerance) & (carry[2] < _ROUNDS)
 
-    return jax.lax.while_loop(unfinished, round_, (found, jnp.zeros((), int)))[0]
+    return jax.lax.while_loop(unfinished, round_, (found, before, jnp.zeros((), int)))[0]
+
+
+def _better(found: Lanes, before: Lanes) -> Lanes:
+    """Of two, lane by lane, the one of smaller gradient; the steps were taken all the same."""
+
+    def chosen(a: Array, b: Array) -> Array:
+        return jnp.where((found.norms <= before.norms).reshape(-1, *(1,) * (a.ndim - 1)), a, b)
+
+    return jax.tree.map(chosen, found, before)._replace(steps=found.steps)
+
+
+def _reach(found: Lanes, before: Lanes) -> Array:
+    """How far predictions last moved, root mean square; within what float64 can tell apart."""
+    move = found.predictions - before.predictions
+    return jnp.clip(jnp.sqrt(jnp.mean(jnp.square(move), axis=-1)), 1e-7, 1.0)
 
 
 def _finish(tilted: Tilted, found: Lanes, smoothness: Array, tolerance: Array) -> MinimisedModels:
     """Accelerated descent for as long as it may need, none where nothing is left to do."""
-    found = begin(tilted, found.points)._replace(steps=found.steps)
     condition = (tilted.regularisation + smoothness) / tilted.regularisation
-    wanted = jnp.log(jnp.sqrt(2.0 * condition) * found.norms / tolerance)
+    reachable = jnp.maximum(tolerance, ROUND_OFF * _size(tilted, found.points, smoothness))
+    wanted = jnp.log(jnp.sqrt(2.0 * condition) * found.norms / reachable)
     steps = jnp.ceil(2.0 * jnp.sqrt(condition) * wanted)
-    steps = jnp.where((found.norms > tolerance) & jnp.isfinite(steps), steps, 0.0).astype(int)
+    steps = jnp.where((found.norms > reachable) & jnp.isfinite(steps), steps, 0.0).astype(int)
 
     def lane(tilt: Array, regularisation: Array, point: Array, steps: Array) -> Array:
         alone = tilted._replace(tilts=tilt[None], regularisation=regularisation[None])
@@ -232,6 +261,12 @@ def _finish(tilted: Tilted, found: Lanes, smoothness: Array, tolerance: Array) -
 
     found = jax.lax.cond(jnp.any(steps > 0), accelerated, lambda: found)
     return MinimisedModels(found.points, found.norms, found.steps)
+
+
+def _size(tilted: Tilted, points: Array, smoothness: Array) -> Array:
+    """Of the terms whose sum is the gradient, and of its change with the round-off of a point."""
+    own = tilted.regularisation * norm(points - tilted.centre[None]) + norm(tilted.tilts)
+    return 2.0 * own + smoothness * norm(points)
 
 
 def _array(name: str, value: ArrayLike, ndim: int, shape: tuple[int, ...] | None = None) -> Array:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.linalg import cho_solve
 
-__all__ = ["Metric", "identity", "newton"]
+__all__ = ["Metric", "identity", "newton", "sampled_newton"]
 
 Metric = Callable[[Array], Array]
 
@@ -38,16 +38,32 @@ def newton(features: Array, curvatures: Array, regularisation: Array) -> Metric:
     """
     n, dim = features.shape
     scaled = features * jnp.sqrt(curvatures)[:, None]
-    small = scaled.T @ scaled if dim <= n else scaled @ scaled.T
-    eye = jnp.eye(small.shape[0], dtype=small.dtype)
-    factor = jnp.linalg.cholesky(small + regularisation * eye)
-    usable = jnp.isfinite(factor).all()
-    factor = jnp.where(usable, factor, eye)
+    if dim <= n:
+        return _inverse(scaled.T @ scaled, regularisation)
+    inner = _inverse(scaled @ scaled.T, regularisation)
+    return lambda v: (v - inner(v @ scaled.T) @ scaled) / regularisation
 
-    def solve(vectors: Array) -> Array:
-        if dim <= n:
-            return cho_solve((factor, True), vectors.T).T
-        inner = cho_solve((factor, True), (vectors @ scaled.T).T).T
-        return jnp.where(usable, (vectors - inner @ scaled) / regularisation, vectors)
 
-    return solve
+def sampled_newton(features: Array, curvatures: Array, regularisation: Array) -> Metric:
+    """The same where the records stand for many more, at most as many coordinates as records.
+
+    Their Hessian is shrunk towards a multiple of the identity, ``(1 - rho) H + rho (tr H/d) I``,
+    with what is best for a Gaussian sample. Source: Chen, Wiesel, Eldar and Hero 2010, "Shrinkage
+    algorithms for MMSE covariance estimation", equation 23.
+    """
+    size, dim = features.shape
+    scaled = features * jnp.sqrt(curvatures)[:, None]
+    hessian = scaled.T @ scaled
+    trace, square = jnp.trace(hessian), jnp.sum(jnp.square(hessian))
+    spread = (size + 1.0 - 2.0 / dim) * (square - trace**2 / dim)
+    noise = (1.0 - 2.0 / dim) * square + trace**2
+    share = jnp.where(spread > noise, noise / jnp.where(spread > noise, spread, 1.0), 1.0)
+    level = share * trace / dim
+    return _inverse((1.0 - share) * hessian, regularisation + level)
+
+
+def _inverse(matrix: Array, shift: Array) -> Metric:
+    eye = jnp.eye(matrix.shape[0], dtype=matrix.dtype)
+    factor = jnp.linalg.cholesky(matrix + shift * eye)
+    factor = jnp.where(jnp.isfinite(factor).all(), factor, eye)
+    return lambda vectors: cho_solve((factor, True), vectors.T).T

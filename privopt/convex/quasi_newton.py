@@ -16,7 +16,7 @@ from privopt.convex.vectors import norm
 __all__ = ["Lanes", "begin", "descend"]
 
 _MEMORY = 8
-_FLAT = 0.3
+_FLAT, _FLATTER = 0.8, 0.2  # shares of the slope: for a length of 1 to do, and of a search
 
 
 class Lanes(NamedTuple):
@@ -40,14 +40,13 @@ class _Memory(NamedTuple):
 
 def begin(tilted: Tilted, points: Array) -> Lanes:
     """Evaluate afresh at ``points``."""
-    predictions = tilted.predictions(points)
-    gradients = tilted.gradients(points, tilted.slopes(predictions))
+    predictions, gradients = tilted.evaluate(points)
     steps = jnp.zeros(points.shape[:1], int)
     return Lanes(points, predictions, gradients, norm(gradients), steps)
 
 
 def descend(
-    tilted: Tilted, lanes: Lanes, metric: Metric, scale: Array, tolerance: Array, steps: Array
+    tilted: Tilted, lanes: Lanes, metric: Metric, scale: Array, tolerance: Array, steps: int
 ) -> Lanes:
     """At most ``steps`` more steps of every lane whose gradient is above ``tolerance``.
 
@@ -78,36 +77,43 @@ def _step(
     direction = _direction(memory, metric, lanes.gradients)
     slope = _inner(lanes.gradients, direction)
     direction = jnp.where((slope < 0.0)[:, None], direction, -lanes.gradients)
-    direction = jnp.where(active[:, None], direction, 0.0)
+    direction = jnp.where(active[:, None], direction, 0.0)  # finished lanes stand still
     slope = _inner(lanes.gradients, direction)
 
+    trial = _moved(tilted, lanes, direction, jnp.ones_like(slope))
+
+    # where the ray is too steep there, look for where it is not; a loop, that vmap may skip it
+    def steep(carry: tuple[Lanes, Array]) -> Array:
+        trial, tried = carry
+        reached = _inner(trial.gradients, direction)
+        return jnp.any(jnp.abs(reached) > _FLAT * jnp.abs(slope)) & ~tried
+
+    def searched(carry: tuple[Lanes, Array]) -> tuple[Lanes, Array]:
+        length = _flat_length(tilted, lanes, direction, slope)
+        return _moved(tilted, lanes, direction, length), jnp.ones((), bool)
+
+    trial, _ = jax.lax.while_loop(steep, searched, (trial, jnp.zeros((), bool)))
+    learnt = _learnt(memory, trial.points - lanes.points, trial.gradients - lanes.gradients, metric)
+    return trial._replace(steps=lanes.steps + active.astype(int)), learnt
+
+
+def _moved(tilted: Tilted, lanes: Lanes, direction: Array, length: Array) -> Lanes:
+    points = lanes.points + length[:, None] * direction
+    return begin(tilted, points)._replace(steps=lanes.steps)
+
+
+def _flat_length(tilted: Tilted, lanes: Lanes, direction: Array, slope: Array) -> Array:
     # a difference of predictions would be too coarse: the slope of the ray is a sum that cancels
     change = tilted.predictions(direction)
     pull = _inner(tilted.pull(lanes.points), direction)
     stretch = tilted.regularisation * _inner(direction, direction)
 
-    def evaluate(length: Array) -> tuple[Array, Array]:
+    def evaluate(length: Array) -> Array:
         slopes = tilted.slopes(lanes.predictions + length[:, None] * change)
-        return _inner(slopes, change) + pull + length * stretch, slopes
+        return _inner(slopes, change) + pull + length * stretch
 
-    far = -slope / jnp.where(stretch > 0.0, stretch, 1.0)
-    stop = ray.flat(evaluate, jnp.ones_like(slope), slope, jnp.maximum(far, 1.0), share=_FLAT)
-    move = stop.length[:, None] * direction
-    points = lanes.points + move
-    gradients = tilted.gradients(points, stop.carried)
-    moved = Lanes(
-        points,
-        lanes.predictions + stop.length[:, None] * change,
-        gradients,
-        norm(gradients),
-        lanes.steps + active.astype(int),
-    )
-    moved = jax.tree.map(
-        lambda new, old: jnp.where(active.reshape(-1, *(1,) * (new.ndim - 1)), new, old),
-        moved,
-        lanes,
-    )
-    return moved, _learnt(memory, move, gradients - lanes.gradients, metric)
+    far = jnp.maximum(-slope / jnp.where(stretch > 0.0, stretch, 1.0), 1.0)
+    return ray.flat(evaluate, jnp.ones_like(slope), slope, far, share=_FLATTER)
 
 
 def _direction(memory: _Memory, metric: Metric, gradients: Array) -> Array:
