@@ -111,9 +111,7 @@ def one(case: Case, repeats: int) -> dict:
     for name in IN_JAX:
         for form in PRODUCTS:
             solve = peer(name, form)
-            calls[f"{name}, {form}"] = lambda solve=solve: solve(
-                *given, case.regularisation, none
-            )
+            calls[f"{name}, {form}"] = lambda solve=solve: solve(*given, case.regularisation, none)
     calls["scikit-learn"] = lambda: scikit_learn.minimise(
         *arrays, case.regularisation, 1e-12, STEPS
     )

@@ -118,16 +118,20 @@ def _flat_length(tilted: Tilted, lanes: Lanes, direction: Array, slope: Array) -
 
 def _direction(memory: _Memory, metric: Metric, gradients: Array) -> Array:
     """The two loops of Nocedal 1980."""
-    rest, shares = gradients, []
-    for i in reversed(range(_MEMORY)):
-        share = memory.inverses[i] * _inner(memory.moves[i], rest)
-        rest = rest - share[:, None] * memory.changes[i]
-        shares.append(share)
-    found = memory.scale[:, None] * metric(rest)
-    for i, share in zip(range(_MEMORY), reversed(shares), strict=True):
-        other = memory.inverses[i] * _inner(memory.changes[i], found)
-        found = found + (share - other)[:, None] * memory.moves[i]
-    return -found
+
+    def back(rest: Array, pair: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        move, change, inverse = pair
+        share = inverse * _inner(move, rest)
+        return rest - share[:, None] * change, share
+
+    def forth(found: Array, pair: tuple[Array, Array, Array, Array]) -> tuple[Array, None]:
+        move, change, inverse, share = pair
+        other = inverse * _inner(change, found)
+        return found + (share - other)[:, None] * move, None
+
+    pairs = memory.moves, memory.changes, memory.inverses
+    rest, shares = jax.lax.scan(back, gradients, pairs, reverse=True)
+    return -jax.lax.scan(forth, memory.scale[:, None] * metric(rest), (*pairs, shares))[0]
 
 
 def _learnt(memory: _Memory, move: Array, change: Array, metric: Metric) -> _Memory:
