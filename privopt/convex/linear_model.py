@@ -100,8 +100,11 @@ def minimise_linear_model(
     The tolerance is reached for every data set, in a number of steps that public numbers bound.
     ``J_k`` is ``lambda``-strongly convex and ``beta``-smooth, ``beta = lambda + H X^2 rows/n``.
     Quasi-Newton steps are at most a fixed number ``M``. Of where they end and where they began the
-    point of the smaller gradient is kept, so its norm is at most ``G <= L X + lambda |start - c| +
-    |b|`` for ``|phi'| <= L``; there ``J - min J <= G^2/(2 lambda)`` and ``|w - argmin| <=
+    point of the smaller gradient is kept, whose norm is at most ``G <= L X + lambda |start - c| +
+    |b|`` for ``|phi'| <= L``. (Where the untilted problem came first, with the geometric mean
+    ``m`` of the ``lambda``, lanes begin at a point within ``2 L X/m + |start - c|`` of ``c``:
+    ``G <= L X + lambda (2 L X/m + |start - c|) + |b|``.) There ``J - min J <= G^2/(2 lambda)`` and
+    ``|w - argmin| <=
     G/lambda``. ``T`` steps of :func:`accelerated_descent` from there leave ``J - min J <=
     (1 - kappa^{-1/2})^T G^2/lambda``, ``kappa = beta/lambda``. Since ``|grad J|^2 <=
     2 beta (J - min J)``,
@@ -165,7 +168,8 @@ def _minimise(
         mean = jnp.exp(jnp.mean(jnp.log(tilted.regularisation), keepdims=True))
         plain = tilted._replace(regularisation=mean, tilts=jnp.zeros_like(tilted.tilts[:1]))
         alone = begin(plain, start[None])
-        alone = _first(plain, alone, smoothness, jnp.maximum(tolerance, _COARSE))
+        coarse = _first(plain, alone, smoothness, jnp.maximum(tolerance, _COARSE))
+        alone = _better(coarse, alone)
         curvatures = plain.curvatures(alone.predictions, jnp.full(1, _REACH))[0]
         hessian = newton(tilted.features, curvatures, mean[0])
         before = begin(tilted, jnp.broadcast_to(alone.points, tilted.tilts.shape))

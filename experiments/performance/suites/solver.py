@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import process
 from line import Line
@@ -58,7 +58,9 @@ def scikit_learn(case: dict) -> str:
     return "scikit-learn"
 
 
-def compared(question: str, cases: list[dict], peer_of, target: float) -> Line:
+def compared(
+    question: str, cases: list[dict], peer_of: Callable[[dict], str], target: float
+) -> Line:
     least = min(cases, key=lambda case: case["ratios"][peer_of(case)])
     peer = peer_of(least)
     ours, theirs = (1e3 * least["seconds"][name] for name in ("privopt", peer))
