@@ -25,6 +25,11 @@ from privopt.theory import Rate
 
 __all__ = ["Algorithm", "Objective", "Plan", "Run", "run", "run_many"]
 
+_REMEDIES = {
+    "linear_model": "use a loss of one linear prediction without kinks (GeneralisedLinear)",
+    "smoothing": "declare smoothness= in its ProblemClass, or use a loss with a Moreau envelope",
+}
+
 
 class Run(NamedTuple):
     """What came out.
@@ -107,7 +112,8 @@ class Plan:
         Accounts for the noise that is really added; within ``budget`` or the plan is refused.
     rate : Rate
     requires : frozenset of str
-        What the problem must provide beyond gradients and projection, e.g. ``"smoothing"``.
+        What the problem must provide beyond gradients and projection: ``"smoothing"``,
+        ``"linear_model"``.
     """
 
     algorithm: Algorithm
@@ -132,8 +138,8 @@ class Plan:
                 "guarantee.relation must be the budget's, got "
                 f"{self.guarantee.relation} and {self.budget.relation}"
             )
-        spent = self.guarantee.epsilon(self.budget.delta).upper
-        if not spent <= self.budget.epsilon:
+        if not self.guarantee.meets(self.budget):
+            spent = self.guarantee.epsilon(self.budget.delta).upper
             raise ValueError(
                 f"guarantee must lie within the budget: epsilon {spent!r} at "
                 f"delta {self.budget.delta!r} exceeds {self.budget.epsilon!r}"
@@ -291,8 +297,7 @@ def _fits(plan: Plan, problem: Any) -> None:
     if missing:
         raise ValueError(
             f"problem must provide {', '.join(sorted(missing))} for {plan.algorithm.name}, "
-            f"got {problem.name}: declare smoothness= in its ProblemClass, or use a loss with a "
-            "Moreau envelope"
+            f"got {problem.name}: {'; '.join(_REMEDIES[name] for name in sorted(missing))}"
         )
 
 

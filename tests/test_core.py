@@ -358,7 +358,7 @@ def test_a_plan_cannot_enter_a_compiled_run():
 @pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("float64")])
 @pytest.mark.parametrize("name", sorted(privopt.ALGORITHMS))
 def test_type_of_the_data(name, dtype):
-    choices = {} if name == "output_perturbation" else {"steps": 3}
+    choices = {} if "perturbation" in name else {"steps": 3}
     plan, where = privopt.ALGORITHMS[name].plan(CLASS, BUDGET, **choices), problem(dtype=dtype)
     assert {x.dtype for x in jax.tree.leaves(core.run(plan, where, keys(1)[0]))} == {dtype}
 
@@ -417,7 +417,7 @@ def test_a_loss_that_is_never_finite_gives_a_finite_release(name):
     where = problems.Problem(
         loss=lambda w, x: jnp.log(-1.0 - (w @ x) ** 2), data=np.ones((N, DIM)), problem_class=CLASS
     )
-    choices = {} if name == "output_perturbation" else {"steps": 3}
+    choices = {} if "perturbation" in name else {"steps": 3}
     plan = privopt.ALGORITHMS[name].plan(CLASS, BUDGET, **choices)
     released = core.run_many([plan], where, keys(3)).released
     assert np.isfinite(released).all()

@@ -26,7 +26,7 @@ class Room(NamedTuple):
     packages: str
 
 
-HOST = "dp_accounting numpy scipy"
+HOST = "attr dp_accounting numpy scipy"  # attr: what events are made of
 DEVICE = "jax numpy optax scipy"
 LIBRARY = "spec convex privacy theory mechanisms core problems algorithms"
 

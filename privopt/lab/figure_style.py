@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from privopt.lab.folder import write_file
 
-__all__ = ["BLUE", "GREEN", "GREY", "ORANGE", "PAPER", "PURPLE", "STYLE", "save"]
+__all__ = ["BLUE", "GREEN", "GREY", "INK", "ORANGE", "PAPER", "PURPLE", "STYLE", "save"]
 
 PAPER, INK, GREY, GRID = "#ffffff", "#1f2328", "#6a737d", "#e1e4e8"
 BLUE, ORANGE, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#aa4499"  # after Okabe and Ito

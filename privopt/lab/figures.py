@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
+from privopt.lab.figure_compared import compared
 from privopt.lab.figure_style import (
     BLUE,
     GREEN,
@@ -75,9 +76,10 @@ def figures(
         The files, the same to the byte whenever they are drawn from the same table.
     """
     judged = verdicts(table) if judged is None else judged
-    written = []
+    everything = measured(table)
+    written = compared(everything, folder)
     with mpl.rc_context(STYLE):
-        for algorithm, cells in grouped(measured(table), lambda cell: cell.algorithm).items():
+        for algorithm, cells in grouped(everything, lambda cell: cell.algorithm).items():
             if any(cell.axes for cell in cells):
                 figure = _figure(cells, [v for v in judged if v.algorithm == algorithm])
                 written += save(figure, Path(folder) / algorithm)

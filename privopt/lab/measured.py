@@ -20,8 +20,11 @@ _KEYS = ("experiment", "algorithm", "family", "n", "dim", "epsilon", "strength")
 _PER_REPLICATE = ("replicate", "excess_risk", "reference_gap")
 _PER_CELL = (
     *("delta", "relation", "mu", "upper", "lower", "start_risk", "nonprivate_risk"),
+    "reference_value",
     *("exponents", "tight_on", "axes", "root_seed"),
 )
+
+_RENAMED = ("exponents", "axes", "reference_value")
 
 _T = TypeVar("_T")
 _K = TypeVar("_K", bound=Hashable)
@@ -35,6 +38,8 @@ class Measured:
     ----------
     risks : ndarray
         Excess risk by replicate, shape ``(replicates,)``, float64.
+    optimum : float
+        ``F`` at the reference minimum, which excess risks are measured from.
     gap : float
         Certified gap of the reference minimum: the true excess risk lies in
         ``[risk, risk + gap]``.
@@ -57,6 +62,7 @@ class Measured:
     relation: str
     mu: float | None
     risks: npt.NDArray[np.float64]
+    optimum: float
     gap: float
     upper: float
     lower: float
@@ -126,8 +132,9 @@ def _cell(row: dict[str, Any]) -> Measured:
     gaps = np.array(row["reference_gap_list"], dtype=np.float64)
     return Measured(
         **{name: row[name] for name in _KEYS},
-        **{name: first[name] for name in _PER_CELL if name not in ("exponents", "axes")},
+        **{name: first[name] for name in _PER_CELL if name not in _RENAMED},
         risks=np.array(row["excess_risk_list"], dtype=np.float64),
+        optimum=first["reference_value"],
         gap=float(gaps.max()),
         exponents=json.loads(first["exponents"] or "{}"),
         axes=frozenset(filter(None, (first["axes"] or "").split(","))),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from privopt.lab.figure_compared import NAME as COMPARED
 from privopt.lab.figure_text import SYMBOLS, estimate, number, signed
 from privopt.lab.measured import AXES, Measured, grouped, measured, worst
 from privopt.lab.parquet import about
@@ -133,7 +134,7 @@ def section(
         description=told["description"],
         verdicts=tuple(judged),
         pictures=tuple(
-            Picture(f"{name}/{path.stem}", f"Excess risk of {path.stem} along the swept axes")
+            Picture(f"{name}/{path.stem}", _caption(path.stem))
             for path in figures
             if path.suffix == ".svg"
         ),
@@ -142,6 +143,12 @@ def section(
         environment={**json.loads(row["environment"]), "code": row["code"][:16]},
         timings=spent(timings),
     )
+
+
+def _caption(stem: str) -> str:
+    if stem == COMPARED:
+        return "Risk of all algorithms, between the optimum and the zero predictor"
+    return f"Excess risk of {stem} along the swept axes"
 
 
 def _headline(judged: Sequence[Verdict]) -> Table:

@@ -5,17 +5,81 @@ from privopt.mechanisms.clipping import (
     clipped_gradient_sum,
     clipped_linear_gradient_sum,
 )
-from privopt.mechanisms.gaussian import GaussianMechanism
+from privopt.mechanisms.events import approximate_release, pure_release
+from privopt.mechanisms.gaussian import GaussianMechanism, classic_gaussian_scale
+from privopt.mechanisms.laplace import LaplaceMechanism
 from privopt.mechanisms.norm_laplace import NormLaplaceMechanism
-from privopt.mechanisms.queries import BoundedQuery, ClippedGradient, RegularisedMinimiser
+from privopt.mechanisms.propose_test_release import Proposal, ProposeTestRelease, StableQuery
+from privopt.mechanisms.queries import (
+    BoundedQuery,
+    ClippedGradient,
+    L1BoundedQuery,
+    RegularisedMinimiser,
+)
+from privopt.mechanisms.scores import BoundedScores, ScoreQuery
+from privopt.mechanisms.selection import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax
+from privopt.mechanisms.smooth_sensitivity import (
+    SmoothCauchyMechanism,
+    SmoothLaplaceMechanism,
+    SmoothQuery,
+)
+from privopt.mechanisms.statistics import (
+    ApproximateBounds,
+    BoundedMean,
+    BoundedSum,
+    Bounds,
+    CentredMoments,
+    CentredSum,
+    Count,
+    FoundBounds,
+    Histogram,
+    MeanMechanism,
+    Median,
+    VarianceMechanism,
+)
+from privopt.mechanisms.tilt_analyses import TILT_ANALYSES, TiltAnalysis
+from privopt.mechanisms.tilted import GaussianTilt, NormLaplaceTilt, TiltedMinimiser
 
 __all__ = [
+    "TILT_ANALYSES",
+    "ApproximateBounds",
+    "BoundedMean",
     "BoundedQuery",
+    "BoundedScores",
+    "BoundedSum",
+    "Bounds",
+    "CentredMoments",
+    "CentredSum",
     "ClippedGradient",
+    "Count",
+    "ExponentialMechanism",
+    "FoundBounds",
     "GaussianMechanism",
+    "GaussianTilt",
     "HasSlope",
+    "Histogram",
+    "L1BoundedQuery",
+    "LaplaceMechanism",
+    "MeanMechanism",
+    "Median",
     "NormLaplaceMechanism",
+    "NormLaplaceTilt",
+    "PermuteAndFlip",
+    "Proposal",
+    "ProposeTestRelease",
     "RegularisedMinimiser",
+    "ReportNoisyMax",
+    "ScoreQuery",
+    "SmoothCauchyMechanism",
+    "SmoothLaplaceMechanism",
+    "SmoothQuery",
+    "StableQuery",
+    "TiltAnalysis",
+    "TiltedMinimiser",
+    "VarianceMechanism",
+    "approximate_release",
+    "classic_gaussian_scale",
     "clipped_gradient_sum",
     "clipped_linear_gradient_sum",
+    "pure_release",
 ]

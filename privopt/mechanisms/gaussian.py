@@ -6,14 +6,14 @@ import math
 from typing import Any, NamedTuple
 
 import jax
-from dp_accounting import GaussianDpEvent
+from dp_accounting import DpEvent, GaussianDpEvent, NoOpDpEvent
 from jax import Array
 
 from privopt.mechanisms.queries import BoundedQuery
 from privopt.privacy import gaussian_noise_multiplier, round_up
 from privopt.spec import Budget, Relation
 
-__all__ = ["GaussianMechanism"]
+__all__ = ["GaussianMechanism", "classic_gaussian_scale"]
 
 
 class GaussianMechanism(NamedTuple):
@@ -51,9 +51,11 @@ class GaussianMechanism(NamedTuple):
         contribution = query.sensitivity(budget.relation) / budget.relation.multiple
         return cls(query, round_up(multiplier * contribution))
 
-    def event(self, relation: Relation) -> GaussianDpEvent:
+    def event(self, relation: Relation) -> DpEvent:
         """What one release does to privacy."""
         contribution = self.query.sensitivity(relation) / relation.multiple
+        if contribution == 0.0:
+            return NoOpDpEvent()
         return GaussianDpEvent(math.nextafter(self.scale / contribution, 0.0))
 
     def add_noise(self, key: Array, answer: Array) -> Array:
@@ -63,3 +65,31 @@ class GaussianMechanism(NamedTuple):
     def noise_norm(self, dim: int) -> float:
         """Upper bound ``sigma sqrt(d)`` on ``E |z|``."""
         return self.scale * math.sqrt(dim)
+
+
+def classic_gaussian_scale(query: BoundedQuery, budget: Budget) -> float:
+    """The textbook's ``sigma = s sqrt(2 ln(1.25/delta)) / epsilon``: a baseline, never the default.
+
+    Larger than what ``GaussianMechanism.calibrated`` adds (by 30 per cent at ``(1, 1e-5)``).
+    ``GaussianMechanism(query, classic_gaussian_scale(query, budget))`` adds it, with the exact
+    event of that noise.
+
+    Formal guarantee
+    ----------------
+    ``(epsilon, delta)``-DP under ``budget.relation`` for ``epsilon <= 1``; beyond some
+    ``epsilon`` (8.4 at ``delta = 1e-5``) the formula adds too little.
+    Source: Dwork and Roth, "The algorithmic foundations of differential privacy", 2014, Theorem
+    A.1 (for ``epsilon < 1``).
+
+    Raises
+    ------
+    ValueError
+        If ``budget.epsilon`` exceeds 1, or ``budget.delta`` is 0.
+    """
+    epsilon, delta = budget.epsilon, budget.delta
+    if epsilon > 1.0:
+        raise ValueError(f"epsilon must not exceed 1 for the classic formula, got {epsilon!r}")
+    if delta == 0.0:
+        raise ValueError(f"delta must be positive for Gaussian noise, got {delta!r}")
+    spread = math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon
+    return round_up(query.sensitivity(budget.relation) * spread)

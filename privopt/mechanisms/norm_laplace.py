@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from dp_accounting import DpEvent
+from dp_accounting import DpEvent, NoOpDpEvent
 from jax import Array
 
 from privopt.mechanisms.queries import BoundedQuery
@@ -52,7 +52,8 @@ class NormLaplaceMechanism(NamedTuple):
 
     def event(self, relation: Relation) -> DpEvent:
         """What one release does to privacy."""
-        return pure_event(self.query.sensitivity(relation) / self.scale)
+        sensitivity = self.query.sensitivity(relation)
+        return pure_event(sensitivity / self.scale) if sensitivity > 0.0 else NoOpDpEvent()
 
     def add_noise(self, key: Array, answer: Array) -> Array:
         """The release; ``answer`` has shape ``(dim,)``, noise is drawn in its dtype."""

@@ -17,7 +17,7 @@ from privopt.convex import accelerated_descent
 from privopt.privacy import round_up
 from privopt.spec import ProblemClass, Relation
 
-__all__ = ["BoundedQuery", "ClippedGradient", "RegularisedMinimiser"]
+__all__ = ["BoundedQuery", "ClippedGradient", "L1BoundedQuery", "RegularisedMinimiser"]
 
 _FLOAT32_ROUNDOFF = 2.0**-24
 
@@ -27,6 +27,13 @@ class BoundedQuery(Protocol):
 
     def sensitivity(self, relation: Relation) -> float:
         """Largest Euclidean change of the answer between neighbours under ``relation``."""
+
+
+class L1BoundedQuery(Protocol):
+    """A query with a sensitivity for noise that is independent in every coordinate."""
+
+    def l1_sensitivity(self, relation: Relation) -> float:
+        """Largest change of the answer's l1 norm between neighbours under ``relation``."""
 
 
 class ClippedGradient(NamedTuple):
@@ -63,6 +70,10 @@ class ClippedGradient(NamedTuple):
         """
         norm_bound = self.clip * (1.0 + 2.0 * (self.dim + 8) * _FLOAT32_ROUNDOFF)
         return relation.multiple * norm_bound / self.size
+
+    def l1_sensitivity(self, relation: Relation) -> float:
+        """``sqrt(d)`` times the Euclidean one, attained by a gradient along a diagonal."""
+        return _l1(self.sensitivity(relation), self.dim)
 
     def bind(self, objective: Any) -> Callable[[Array], Array]:
         """``w -> gradient`` on the device, with everything that does not depend on ``w`` done."""
@@ -160,6 +171,10 @@ class RegularisedMinimiser(NamedTuple):
         curvature = self.regularisation + self.strong_convexity
         return self.gradient.sensitivity(relation) / curvature + 2.0 * self.error
 
+    def l1_sensitivity(self, relation: Relation) -> float:
+        """``sqrt(d)`` times the Euclidean one."""
+        return _l1(self.sensitivity(relation), self.gradient.dim)
+
     def bind(self, objective: Any) -> Callable[[Array], Array]:
         """``start -> minimiser`` on the device; ``start`` is the public centre ``c``."""
 
@@ -175,3 +190,7 @@ class RegularisedMinimiser(NamedTuple):
             )
 
         return minimiser
+
+
+def _l1(euclidean: float, dim: int) -> float:
+    return euclidean * math.sqrt(dim) * (1.0 + 2.0**-51)

@@ -21,13 +21,7 @@ from privopt.privacy.accountants import (
     PureDP,
     Renyi,
 )
-from privopt.privacy.accounting import (
-    UnsupportedEventError,
-    delta,
-    epsilon,
-    supports,
-    trade_off,
-)
+from privopt.privacy.accounting import delta, epsilon, supports, trade_off
 from privopt.privacy.adapter import DpAccountant
 from privopt.privacy.adaptive import (
     PrivacyFilter,
@@ -38,6 +32,7 @@ from privopt.privacy.adaptive import (
     gaussian_filter,
     noise_that_fits,
     pure_filter,
+    renyi_cost,
     renyi_filter,
     zcdp_filter,
 )
@@ -50,6 +45,8 @@ from privopt.privacy.calibration import (
     pure_event,
     pure_noise_multiplier,
 )
+from privopt.privacy.choice import UnsupportedEventError
+from privopt.privacy.events import ObjectivePerturbationDpEvent
 from privopt.privacy.gaussian import (
     gaussian_delta,
     gaussian_epsilon,
@@ -86,6 +83,7 @@ __all__ = [
     "Interval",
     "Moments",
     "NonPrivate",
+    "ObjectivePerturbationDpEvent",
     "OptimalComposition",
     "PrivacyFilter",
     "PureDP",
@@ -113,6 +111,7 @@ __all__ = [
     "pure_event",
     "pure_filter",
     "pure_noise_multiplier",
+    "renyi_cost",
     "renyi_divergence",
     "renyi_filter",
     "round_down",

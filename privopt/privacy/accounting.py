@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import unicodedata
 from typing import overload
 
 import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.accountants import ACCOUNTANTS, ESTIMATORS, Accountant, Estimator
+from privopt.privacy.accountants import ACCOUNTANTS, Accountant, Estimator
 from privopt.privacy.approximation import ApproximateCurve, Approximation
 from privopt.privacy.arguments import check_alpha, check_epsilon, check_target_delta, member
+from privopt.privacy.choice import check_supported, named
 from privopt.privacy.guarantee import Guarantee
 from privopt.privacy.interval import Interval
-from privopt.privacy.leaves import leaves
 from privopt.spec import Relation
 
-__all__ = ["UnsupportedEventError", "delta", "epsilon", "supports", "trade_off"]
-
-
-class UnsupportedEventError(ValueError):
-    """An accountant was asked about an event that it does not understand."""
+__all__ = ["delta", "epsilon", "supports", "trade_off"]
 
 
 def supports(
@@ -35,7 +30,7 @@ def supports(
         If the relation, the event or the accountant's name is none.
     """
     guarantee = Guarantee(event, member("relation", Relation, relation))
-    return _named(accountant).supports(guarantee.event, guarantee.relation)
+    return named(accountant).supports(guarantee.event, guarantee.relation)
 
 
 @overload
@@ -84,7 +79,8 @@ def epsilon(
     Raises
     ------
     UnsupportedEventError
-        If the accountant does not understand the event under this relation; it names the part.
+        If the accountant does not understand the event under this relation, or, by default, none
+        does; it names the part.
     ValueError
         For any other argument out of its range.
     """
@@ -153,34 +149,6 @@ def _asked(
 ) -> tuple[Accountant | Estimator | None, Guarantee]:
     """The accountant meant, and the event with its relation, both checked."""
     guarantee = Guarantee(event, member("relation", Relation, relation))
-    if accountant is None:
-        return None, guarantee
-    chosen = _named(accountant)
-    if not chosen.supports(event, guarantee.relation):
-        parts = (leaf for leaf, _ in leaves(event))
-        culprit = next((x for x in parts if not chosen.supports(x, guarantee.relation)), event)
-        raise UnsupportedEventError(
-            f"{chosen.name} does not support {culprit!r} under {guarantee.relation.value}"
-        )
+    chosen = None if accountant is None else named(accountant)
+    check_supported(event, guarantee.relation, ACCOUNTANTS if chosen is None else (chosen,))
     return chosen, guarantee
-
-
-def _named(accountant: Accountant | Estimator | str) -> Accountant | Estimator:
-    """The one with this name, or the only one whose name starts with it; accents and case aside."""
-    if not isinstance(accountant, str):
-        if isinstance(accountant, type) or not hasattr(accountant, "supports"):
-            raise ValueError(f"accountant must be an instance or a name, got {accountant!r}")
-        return accountant
-    known: dict[str, Accountant | Estimator] = {each.name: each for each in ACCOUNTANTS}
-    known.update((each.name, each) for each in ESTIMATORS)
-    wanted = _plain(accountant)
-    exact = [each for name, each in known.items() if _plain(name) == wanted]
-    near = [each for name, each in known.items() if _plain(name).startswith(wanted)]
-    for found in (exact, near):
-        if len(found) == 1:
-            return found[0]
-    raise ValueError(f"accountant must be one of {', '.join(known)}, got {accountant!r}")
-
-
-def _plain(name: str) -> str:
-    return unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().casefold()

@@ -9,7 +9,7 @@ import dp_accounting as dp
 
 from privopt.privacy.accountants import Accountant, Fourier, NonPrivate
 from privopt.privacy.arguments import check_epsilon, check_target_delta, real
-from privopt.privacy.leaves import leaves
+from privopt.privacy.leaves import first_unsupported, leaves
 from privopt.spec import Relation
 
 __all__ = ["DpAccountant"]
@@ -62,9 +62,8 @@ class DpAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
     def _maybe_compose(self, event: dp.DpEvent, count: int, do_compose: bool) -> Any:
         if do_compose or self._supports(event):
             return None  # the ledger, which the base class keeps, is all the state there is
-        parts = (leaf for leaf, _ in leaves(event))
         return self.CompositionErrorDetails(
-            invalid_event=next((leaf for leaf in parts if not self._supports(leaf)), event),
+            invalid_event=first_unsupported(event, self._supports),
             error_message=f"{self._accountant.name}: not supported under {self._relation.value}",
         )
 

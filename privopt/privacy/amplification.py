@@ -48,7 +48,7 @@ class Subsampled:
     epsilon, delta : float
         What holds for the sampled release.
     amplified : bool
-        Whether a theorem turned the sampling into privacy.
+        Whether a theorem lowered ``epsilon`` by the sampling.
     reason : str
         The argument, in words.
     """
@@ -66,9 +66,15 @@ def subsample(
 
     Where a theorem covers the sampler under the relation, ``ln(1 + rate (e^epsilon - 1))`` and
     ``rate delta``: Poisson sampling under ``add_or_remove_one`` and ``zero_out``, a fixed size
-    without replacement under ``replace_one``. Otherwise sampling is not counted as privacy, and
+    without replacement under ``replace_one``. Otherwise sampling does not lower ``epsilon``, and
     what then remains is said in ``reason``; it can be *more* than ``(epsilon, delta)``, because
-    adding a record may also move another one into or out of a batch.
+    adding a record may also move another one into or out of a batch. If it moves none, there is
+    still ``rate delta``: given the places of the others, let ``A`` be the law of the output
+    without the record in question, ``B`` and ``B'`` those with it, on the two data sets; then
+
+        P - e^epsilon Q = (1 - rate)(1 - e^epsilon) A + rate (B - e^epsilon B'),
+
+    on any set at most ``rate delta``.
 
     Parameters
     ----------
@@ -113,12 +119,10 @@ def subsample(
             *doubled, False, "a record added to the subset drives another one out: two steps"
         )
     else:
-        return Subsampled(
-            epsilon,
-            delta,
-            False,
-            f"no theorem amplifies {sampler.value} sampling under {relation.value}",
-        )
+        reason = f"no theorem amplifies {sampler.value} sampling under {relation.value}"
+        if delta > 0.0:
+            reason += "; only delta shrinks, with the chance that the record is drawn"
+        return Subsampled(epsilon, min(delta, _up(rate * delta)), False, reason)
     return Subsampled(_diluted(epsilon, rate), _up(rate * delta), True, reason)
 
 

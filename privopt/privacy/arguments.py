@@ -6,7 +6,7 @@ import math
 from contextlib import suppress
 from enum import StrEnum
 from numbers import Integral, Real
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ _Names = TypeVar("_Names", bound=StrEnum)
 def real(name: str, value: object) -> float:
     """``value`` as a float; ValueError unless it is a real number, and not NaN."""
     number = math.nan
-    if isinstance(value, Real) and not isinstance(value, bool):
+    if _is_real(value):
         with suppress(OverflowError):  # of integers, which know no infinity
             number = float(value)
     if math.isnan(number):
@@ -76,9 +76,13 @@ def check_mu(mu: object) -> float:
 def check_alpha(alpha: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Type-I errors in ``[0, 1]``, as a float64 array of any shape."""
     try:
-        values = np.asarray(alpha, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"alpha must be real numbers, got {alpha!r}") from None
+        given = np.asarray(alpha)
+        known = given.dtype.kind in "fiu" or all(_is_real(each) for each in given.flat)
+        values = given.astype(np.float64) if known else None
+    except (TypeError, ValueError, OverflowError):
+        values = None
+    if values is None:
+        raise ValueError(f"alpha must be real numbers, got {alpha!r}")
     if not np.all((values >= 0.0) & (values <= 1.0)):
         raise ValueError(f"alpha must lie in [0, 1], got {alpha!r}")
     return values
@@ -89,6 +93,10 @@ def check_count(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 0:
         raise ValueError(f"{name} must be a non-negative integer, got {value!r}")
     return int(value)
+
+
+def _is_real(value: object) -> TypeGuard[Real]:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def member(name: str, names: type[_Names], value: str) -> _Names:

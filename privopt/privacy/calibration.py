@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from numbers import Integral
 
 import dp_accounting as dp
 
 from privopt.privacy.accountants import ACCOUNTANTS, Accountant, Fourier, GaussianDP, NonPrivate
 from privopt.privacy.arguments import check_target_delta, real
+from privopt.privacy.choice import check_supported, prover
 from privopt.privacy.crossing import crossing
 from privopt.privacy.gaussian import gaussian_mu
 from privopt.privacy.guarantee import Guarantee
+from privopt.privacy.parameters import is_multiplicity
+from privopt.privacy.sums import root
 from privopt.spec import Budget, Relation
 
 __all__ = [
@@ -28,13 +30,14 @@ __all__ = [
 ]
 
 _LARGEST = 2.0**64
+_MOST = 2**40
 
 
 def calibrate(
     make_event: Callable[[float], dp.DpEvent],
     budget: Budget,
     *,
-    accountant: Accountant | None = None,
+    accountant: Accountant | str | None = None,
     tolerance: float = 1e-4,
 ) -> float:
     """The smallest noise with which an event meets ``budget``.
@@ -46,9 +49,10 @@ def calibrate(
         more private.
     budget : Budget
         What may be spent.
-    accountant : Accountant, optional
-        Who proves it. By default the exact accountant of Gaussian noise where it applies, else
-        the Fourier accountant at an accuracy of ``tolerance``, else the best of all.
+    accountant : Accountant or str, optional
+        Who proves it: an instance, or the name of one in ``ACCOUNTANTS``. By default the exact
+        accountant of Gaussian noise where it applies, else the Fourier accountant at an accuracy of
+        ``tolerance``, else the best of all.
     tolerance : float
         Relative; in ``[1e-9, 0.1]``.
 
@@ -56,7 +60,9 @@ def calibrate(
     -------
     float
         A noise that meets the budget, such that one smaller by ``tolerance`` was not shown to.
-        Zero if the event meets the budget without noise.
+        Zero if the event meets the budget without noise. To read the answer back, ask
+        ``Guarantee(make_event(noise), budget.relation).meets(budget)``: the noise lies so close to
+        the edge that an epsilon of the default accuracy may come out just above the budget.
 
     Formal guarantee
     ----------------
@@ -66,28 +72,27 @@ def calibrate(
     ------
     ValueError
         If no noise up to 2^64 meets the budget (for example Gaussian noise at ``delta = 0``), or
-        the accountant does not support the event, or ``tolerance`` is out of its range.
+        ``accountant`` is an estimator or none, or ``tolerance`` is out of its range.
+    UnsupportedEventError
+        If the accountant does not support the event, or none does; it names the part.
     """
     tolerance = real("tolerance", tolerance)
     if not 1e-9 <= tolerance <= 0.1:
         raise ValueError(f"tolerance must lie in [1e-9, 0.1], got {tolerance!r}")
-    prover = accountant or _prover(make_event(1.0), budget.relation, tolerance)
-    if not prover.supports(make_event(1.0), budget.relation):
-        raise ValueError(
-            f"make_event must give events that {prover.name} supports under "
-            f"{budget.relation.value}, got {make_event(1.0)!r}"
-        )
+    chosen = None if accountant is None else prover(accountant)
+    check_supported(make_event(1.0), budget.relation, (chosen,) if chosen else ACCOUNTANTS)
+    chosen = chosen or _best_prover(make_event(1.0), budget.relation, tolerance)
 
     delta = check_target_delta(budget.delta)
 
     def excess(noise: float) -> float:
         """``ln(epsilon / budget.epsilon)``; not positive where the budget is met."""
-        spent = prover.epsilon(make_event(noise), budget.relation, delta).upper
+        spent = chosen.epsilon(make_event(noise), budget.relation, delta).upper
         return math.log(spent / budget.epsilon) if spent > 0.0 else -math.inf
 
-    if prover.supports(make_event(0.0), budget.relation) and excess(0.0) <= 0.0:
+    if chosen.supports(make_event(0.0), budget.relation) and excess(0.0) <= 0.0:
         return 0.0
-    guess, slope = _guess(prover, make_event, budget)
+    guess, slope = _guess(chosen, make_event, budget)
     inside, outside = _bracket(excess, guess, slope, tolerance)
     return crossing(excess, inside, outside, relative=tolerance)[0]
 
@@ -106,10 +111,10 @@ def most_repetitions(event: dp.DpEvent, budget: Budget) -> int:
         return guarantee.times(count).epsilon(budget.delta).upper <= budget.epsilon
 
     count = 1
-    while count < 2**40 and allowed(count):
+    while allowed(count):
+        if count == _MOST:
+            return count
         count *= 2
-    if count == 2**40:
-        return count
     low, high = count // 2, count
     while high - low > 1:
         middle = (low + high) // 2
@@ -139,14 +144,15 @@ def gaussian_noise_multiplier(budget: Budget, compositions: int = 1) -> float:
     Raises
     ------
     ValueError
-        If ``budget.delta`` is zero, or ``compositions`` is not a positive integer.
+        If ``budget.delta`` is zero, ``compositions`` is not a positive integer, or the noise would
+        be beyond float64.
     """
     if budget.delta == 0.0:
         raise ValueError(
             f"delta must be positive for Gaussian noise, got {budget.delta!r}; "
             "for pure differential privacy use pure_noise_multiplier"
         )
-    if isinstance(compositions, bool) or not isinstance(compositions, Integral) or compositions < 1:
+    if not is_multiplicity(compositions) or compositions < 1:
         raise ValueError(f"compositions must be a positive integer, got {compositions!r}")
 
     def guarantee(z: float) -> Guarantee:
@@ -159,7 +165,8 @@ def gaussian_noise_multiplier(budget: Budget, compositions: int = 1) -> float:
         )
 
     mu = gaussian_mu(budget.epsilon, budget.delta)
-    return _raise_until(meets, budget.relation.multiple * math.sqrt(compositions) / mu)
+    noise = _raise_until(meets, budget.relation.multiple * root(compositions) / mu)
+    return _finite(noise, budget)
 
 
 def pure_noise_multiplier(budget: Budget) -> float:
@@ -172,13 +179,18 @@ def pure_noise_multiplier(budget: Budget) -> float:
     Formal guarantee
     ----------------
     ``LaplaceDpEvent(b)`` has ``epsilon(0).upper <= budget.epsilon`` under ``budget.relation``.
+
+    Raises
+    ------
+    ValueError
+        If the noise would be beyond float64.
     """
 
     def meets(b: float) -> bool:
         proved = Guarantee(dp.LaplaceDpEvent(b), budget.relation).epsilon(0.0)
         return proved.upper <= budget.epsilon
 
-    return _raise_until(meets, budget.relation.multiple / budget.epsilon)
+    return _finite(_raise_until(meets, budget.relation.multiple / budget.epsilon), budget)
 
 
 def pure_event(epsilon: float) -> dp.RandomizedResponseDpEvent:
@@ -220,7 +232,16 @@ def _raise_until(holds: Callable[[float], bool], value: float) -> float:
     return raised
 
 
-def _prover(event: dp.DpEvent, relation: Relation, tolerance: float) -> Accountant:
+def _finite(noise: float, budget: Budget) -> float:
+    if math.isinf(noise):
+        raise ValueError(
+            "budget must allow for a noise that float64 can hold, got "
+            f"epsilon = {budget.epsilon!r}, delta = {budget.delta!r}"
+        )
+    return noise
+
+
+def _best_prover(event: dp.DpEvent, relation: Relation, tolerance: float) -> Accountant:
     """The exact accountant, else the Fourier accountant as accurate as is asked, else the best."""
     fourier = Fourier(accuracy=tolerance, two_sided=False)
     exact = (each for each in ACCOUNTANTS if isinstance(each, NonPrivate | GaussianDP))
@@ -229,14 +250,14 @@ def _prover(event: dp.DpEvent, relation: Relation, tolerance: float) -> Accounta
 
 
 def _guess(
-    prover: Accountant, make_event: Callable[[float], dp.DpEvent], budget: Budget
+    accountant: Accountant, make_event: Callable[[float], dp.DpEvent], budget: Budget
 ) -> tuple[float, float]:
     """A noise close to the answer, and the slope of ``ln epsilon`` over ``ln noise`` there."""
-    if not isinstance(prover, Fourier) or budget.delta == 0.0:
+    if not isinstance(accountant, Fourier) or budget.delta == 0.0:
         return 1.0, -1.0
 
     def excess(noise: float) -> float:
-        about = prover.estimate(make_event(noise), budget.relation, budget.delta)
+        about = accountant.estimate(make_event(noise), budget.relation, budget.delta)
         return math.log(about / budget.epsilon) if about > 0.0 else -math.inf
 
     inside, outside = _bracket(excess, 1.0, -1.0, 0.02)

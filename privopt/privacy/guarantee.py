@@ -10,7 +10,14 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.accountants import ACCOUNTANTS, TIGHT, Accountant, GaussianDP, NonPrivate
+from privopt.privacy.accountants import (
+    ACCOUNTANTS,
+    TIGHT,
+    Accountant,
+    Fourier,
+    GaussianDP,
+    NonPrivate,
+)
 from privopt.privacy.arguments import (
     check_alpha,
     check_count,
@@ -19,7 +26,7 @@ from privopt.privacy.arguments import (
     member,
 )
 from privopt.privacy.interval import Interval
-from privopt.spec import Relation
+from privopt.spec import Budget, Relation
 
 __all__ = ["Guarantee"]
 
@@ -30,6 +37,7 @@ _NEIGHBOURING_RELATION = {
 }
 
 _NARROW = 2e-3  # relative; accountants that come later would add nothing
+_FINER = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # than an accountant is by default
 
 
 @dataclass(frozen=True)
@@ -124,6 +132,35 @@ class Guarantee:
             curve = np.asarray(np.maximum(curve, proved))
         return curve
 
+    def meets(self, budget: Budget) -> bool:
+        """Whether the releases are proved to stay within ``budget``.
+
+        ``epsilon(budget.delta).upper <= budget.epsilon``, or the same by the Fourier accountant at
+        ever finer accuracy, for as long as that can change the answer. What lies closer to the
+        edge than it can tell does not count as met.
+
+        Raises
+        ------
+        ValueError
+            If the budget speaks of another relation, or its ``delta`` is positive and below 1e-300.
+        """
+        if budget.relation is not self.relation:
+            raise ValueError(
+                f"budget.relation must be {self.relation.value}, got {budget.relation.value}"
+            )
+        spent = self.epsilon(budget.delta)
+        if spent.upper <= budget.epsilon or spent.lower > budget.epsilon:
+            return spent.upper <= budget.epsilon
+        for fourier in (Fourier(accuracy, two_sided=False) for accuracy in _FINER):
+            if not fourier.supports(self.event, self.relation):
+                return False
+            upper = fourier.epsilon(self.event, self.relation, budget.delta).upper
+            if upper <= budget.epsilon:
+                return True
+            if upper > budget.epsilon * (1.0 + 10.0 * fourier.accuracy):
+                return False  # no finer mesh will bring it down so far
+        return False
+
     def then(self, other: Guarantee) -> Guarantee:
         """Both releases from the same data, the second perhaps chosen in the light of the first.
 
@@ -168,7 +205,7 @@ def _best(proofs: Iterator[Interval], worst: float) -> Interval:
     best = Interval(0.0, worst)
     for proof in proofs:
         best = Interval(max(best.lower, proof.lower), min(best.upper, proof.upper))
-        if best.width <= _NARROW * best.upper:
+        if best.width == 0.0 or best.width <= _NARROW * best.upper < math.inf:
             break
     return best
 

@@ -20,6 +20,7 @@ from privopt.privacy.arguments import (
     member,
     real,
 )
+from privopt.privacy.sums import times
 from privopt.spec import Relation
 
 __all__ = ["group", "group_gaussian", "parallel", "triangle", "under_relation"]
@@ -45,12 +46,14 @@ def group(epsilon: float, delta: float, k: int) -> tuple[float, float]:
         return (epsilon, delta) if k else (0.0, 0.0)
     log_sum = math.log(k)  # of the sum of e^{i epsilon}, i < k
     if epsilon > 0.0:
-        log_sum = (k - 1) * epsilon + math.log(math.expm1(-k * epsilon) / math.expm1(-epsilon))
+        log_sum = times(k - 1, epsilon)
+        log_sum += math.log(math.expm1(-times(k, epsilon)) / math.expm1(-epsilon))
+    loss = times(k, epsilon)
     if delta == 0.0:
-        return _up(k * epsilon), 0.0
+        return _up(loss), 0.0
     exponent = math.log(delta) + log_sum
-    exponent += _ROUNDING * (abs(math.log(delta)) + k * epsilon + abs(log_sum) + 1.0)
-    return _up(k * epsilon), min(1.0, _up(math.exp(min(exponent, 1.0))))
+    exponent += _ROUNDING * (abs(math.log(delta)) + loss + abs(log_sum) + 1.0)
+    return _up(loss), min(1.0, _up(math.exp(min(exponent, 1.0))))
 
 
 def group_gaussian(mu: float, k: int) -> float:
@@ -64,7 +67,7 @@ def group_gaussian(mu: float, k: int) -> float:
         If ``mu`` is NaN or negative, or ``k`` not a non-negative integer.
     """
     mu, k = check_mu(mu), check_count("k", k)
-    return mu if k == 1 else _up(k * mu) if k else 0.0
+    return mu if k == 1 else _up(times(k, mu) * (1.0 + 2.0**-51))
 
 
 def triangle(
@@ -180,14 +183,14 @@ def parallel(
     Parameters
     ----------
     parts : iterable of (epsilon, delta)
-        Guarantees of the releases, each from its own part, under ``relation``; but under
-        ``add_or_remove_one`` if ``relation`` is ``replace_one`` and places are not fixed.
+        Guarantees of the releases, each from its own part: under ``relation`` if places are
+        fixed, else under ``add_or_remove_one``.
     relation : Relation or str
         The relation of the result.
     fixed_places : bool
         Whether the part of a record is public and independent of its value, such as a split by
-        index. If not, a replaced record may leave one part and enter another: two steps, in one
-        part or in two.
+        index. If not, a record that is replaced, be it by a null record, may leave one part and
+        enter another: a removal and an addition, in one part or in two.
 
     Formal guarantee
     ----------------
@@ -199,8 +202,8 @@ def parallel(
     ValueError
         If a number is out of range, or the relation unknown.
     """
-    replaced = member("relation", Relation, relation) is Relation.REPLACE_ONE
-    steps = 2 if replaced and not fixed_places else 1
+    moves = member("relation", Relation, relation) is not Relation.ADD_OR_REMOVE_ONE
+    steps = 2 if moves and not fixed_places else 1
     each = [group(epsilon, delta, steps) for epsilon, delta in parts]
     return max((e for e, _ in each), default=0.0), max((d for _, d in each), default=0.0)
 

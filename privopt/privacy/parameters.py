@@ -1,21 +1,43 @@
-"""The numbers inside events, and whether they make sense."""
+"""The numbers inside events, and whether they make sense. Every question has an answer."""
 
 from __future__ import annotations
 
 from numbers import Integral, Real
 from typing import TypeGuard
 
-__all__ = ["is_count", "is_noise", "tree_nodes"]
+__all__ = ["is_batch", "is_count", "is_multiplicity", "is_noise", "is_rate", "tree_nodes"]
+
+_LARGEST = 2**1022  # its inverse is a normal number
 
 
 def is_noise(value: object) -> TypeGuard[float]:
     """Whether ``value`` can be a noise multiplier: a real number, not negative, not NaN."""
-    return isinstance(value, Real) and not isinstance(value, bool) and float(value) >= 0.0
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    try:
+        return float(value) >= 0.0
+    except OverflowError:  # an integer beyond float64
+        return False
+
+
+def is_rate(value: object) -> TypeGuard[float]:
+    """Whether ``value`` can be a probability: a real number in ``[0, 1]``."""
+    return is_noise(value) and float(value) <= 1.0
+
+
+def is_multiplicity(value: object) -> TypeGuard[int]:
+    """Whether ``value`` is an integer that can say how often something was done."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
 def is_count(value: object) -> TypeGuard[int]:
-    """Whether ``value`` is an integer that counts something."""
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
+    """Whether ``value`` is an integer below 2^1022 that counts something."""
+    return is_multiplicity(value) and int(value) < _LARGEST
+
+
+def is_batch(size: object, batch: object) -> bool:
+    """Whether ``batch`` of ``size`` records can be drawn."""
+    return is_count(size) and is_count(batch) and int(batch) <= int(size) > 0
 
 
 def tree_nodes(step_counts: object) -> int | None:

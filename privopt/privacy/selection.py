@@ -13,18 +13,27 @@ ICLR 2022 (arXiv:2110.03620).
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
-from numbers import Integral
 
 import dp_accounting as dp
 import numpy as np
 from scipy.special import gammaln
 
-from privopt.privacy.arguments import check_delta, check_epsilon, real
+from privopt.privacy.arguments import check_count, check_delta, check_epsilon, real
 from privopt.privacy.boundary import boundary
 
-__all__ = ["Repetitions", "select_best", "selection_delta", "selection_epsilon"]
+__all__ = [
+    "Repetitions",
+    "repetitions_of",
+    "select_best",
+    "selection_delta",
+    "selection_epsilon",
+]
 
+_LARGEST_MEAN = 2.0**40
+_LARGEST_LOG = 40.0  # of 1/gamma: beyond it, float64 and int64 lose count of the runs
+_LOGARITHMIC = 1e-290  # products of shape and ln(1/gamma) that are zero
 _SLACK, _BLUR = 2.0**-40, 2.0**-48  # of ln(1/gamma), relative and absolute, around the root
 
 
@@ -32,21 +41,24 @@ _SLACK, _BLUR = 2.0**-40, 2.0**-48  # of ln(1/gamma), relative and absolute, aro
 class Repetitions:
     """The law of ``K``: truncated negative binomial, or Poisson.
 
-    ``P(K = k)`` is proportional to ``(1 - gamma)^k Gamma(k + shape) / k!`` for ``k = 1, 2, ...``:
+    ``P(K = k)`` is proportional to ``(1 - gamma)^k |Gamma(k + shape)| / k!``, ``k = 1, 2, ...``:
     geometric at ``shape = 1``, logarithmic in the limit ``shape = 0``. ``shape = inf`` stands for
     Poisson, where ``K = 0`` may occur; an output fixed in advance is then released.
+
+    The generating function has ``f'(x)`` proportional to ``(1 - (1 - gamma) x)^-(1 + shape)``. All
+    that is said of privacy follows from that, and asks only for ``1 + shape >= 0``.
 
     Parameters
     ----------
     mean : float
-        ``E[K] >= 1``.
+        ``E[K]``, in ``[1, 2^40]``; for small shapes less, so that ``1/gamma`` is at most ``e^40``.
     shape : float
-        In ``[0, inf]``. Small shapes cost less privacy, and spread ``K`` more.
+        In ``(-1, inf]``. Small shapes cost less privacy, and spread ``K`` more.
 
     Raises
     ------
     ValueError
-        If ``mean`` is not finite and at least one, or ``shape`` negative.
+        If ``mean`` or ``shape`` is out of range.
     """
 
     mean: float
@@ -54,12 +66,14 @@ class Repetitions:
 
     def __post_init__(self) -> None:
         mean, shape = real("mean", self.mean), real("shape", self.shape)
-        if not 1.0 <= mean < math.inf:
-            raise ValueError(f"mean must be finite and at least 1, got {self.mean!r}")
-        if shape < 0.0:
-            raise ValueError(f"shape must be non-negative, got {self.shape!r}")
+        if not 1.0 <= mean <= _LARGEST_MEAN:
+            raise ValueError(f"mean must lie in [1, 2^40], got {self.mean!r}")
+        if shape <= -1.0:
+            raise ValueError(f"shape must be above -1, got {self.shape!r}")
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "shape", shape)
+        if math.isfinite(shape) and not self._enough(_LARGEST_LOG):
+            raise ValueError(f"mean must be smaller at shape {shape!r}, got {self.mean!r}")
 
     @classmethod
     def geometric(cls, mean: float) -> Repetitions:
@@ -102,8 +116,7 @@ class Repetitions:
         ValueError
             If ``k`` is not a non-negative integer.
         """
-        if isinstance(k, bool) or not isinstance(k, Integral) or k < 0:
-            raise ValueError(f"k must be a non-negative integer, got {k!r}")
+        k = check_count("k", k)
         if math.isinf(self.shape):
             return math.exp(k * math.log(self.mean) - self.mean - float(gammaln(k + 1.0)))
         gamma = self.gamma
@@ -113,36 +126,40 @@ class Repetitions:
         if self.shape == 0.0:
             return math.exp(rise) / (-k * math.log(gamma))
         ways = float(gammaln(k + self.shape) - gammaln(k + 1.0) - gammaln(self.shape))
-        return math.exp(rise + ways) / math.expm1(-self.shape * math.log(gamma))
+        return math.exp(rise + ways) / abs(math.expm1(-self.shape * math.log(gamma)))
 
     def draw(self, generator: np.random.Generator) -> int:
-        """One ``K``. It is secret: neither it nor the time the runs take may be released."""
+        """One ``K``. It is secret: neither it nor the time the runs take may be released.
+
+        Never redrawn. As ``P(K = k)`` is proportional to ``1/k = int_0^1 u^(k-1) du`` times the
+        weight of ``k - 1`` in the negative binomial law of shape ``1 + shape``, ``K - 1`` has
+        that law, with ``s = 1 - (1 - gamma) u`` in the place of ``gamma``, for ``s`` in
+        ``[gamma, 1]`` of density proportional to ``s^-(1 + shape)``.
+        """
         if math.isinf(self.shape):
             return int(generator.poisson(self.mean))
         gamma = self.gamma
-        if gamma == 1.0:
-            return 1
-        if self.shape == 0.0:
-            return int(generator.logseries(1.0 - gamma))
-        while not (k := int(generator.negative_binomial(self.shape, gamma))):
-            pass
-        return k
+        s = math.exp(_log_mixing(generator.random(), -math.log(gamma), self.shape))
+        return 1 + int(generator.negative_binomial(1.0 + self.shape, s))
 
     def _log_inverse_gamma(self) -> float:
         """``x = ln(1/gamma)`` with ``E[K] = shape (e^x - 1) / (1 - e^(-shape x))``."""
         if math.isinf(self.shape):
             raise ValueError("gamma does not exist for Poisson repetitions, got shape = inf")
-        if self.mean == 1.0:
-            return 0.0
+        return boundary(self._enough, _LARGEST_LOG, 0.0) if self.mean > 1.0 else 0.0
 
-        def enough(x: float) -> bool:
-            rest = -math.expm1(-self.shape * x) / self.shape if self.shape > 0.0 else x
-            return math.expm1(x) >= self.mean * rest
+    def _enough(self, x: float) -> bool:
+        """Whether ``ln(1/gamma) = x`` gives at least the mean."""
+        rise = self.shape * x
+        rest = -math.expm1(-rise) / self.shape if abs(rise) > _LOGARITHMIC else x
+        return math.expm1(x) >= self.mean * rest
 
-        x = 1.0
-        while not enough(x):
-            x *= 2.0
-        return boundary(enough, x, 0.0)
+
+def repetitions_of(event: dp.dp_event.RepeatAndSelectDpEvent) -> Repetitions | None:
+    """The law of the number of runs; None if the event's numbers describe none."""
+    with suppress(ValueError):
+        return Repetitions(event.mean, event.shape)
+    return None
 
 
 def select_best(event: dp.DpEvent, repetitions: Repetitions) -> dp.dp_event.RepeatAndSelectDpEvent:
@@ -163,8 +180,8 @@ def selection_epsilon(epsilon: float, repetitions: Repetitions) -> float:
     ----------------
     If one run is ``epsilon``-DP, the best of ``K`` runs is ``(2 + shape) epsilon``-DP, under the
     same relation. At ``shape = 1`` this is the ``3 epsilon`` of random stopping (Liu and Talwar
-    2019). Source: Papernot and Steinke 2022, Theorem 2, as both orders tend to infinity. A single
-    run (``mean = 1``) costs ``epsilon``.
+    2019), and as ``shape`` tends to -1, nothing more than one run. Source: Papernot and Steinke
+    2022, Theorem 2, as both orders tend to infinity. A single run (``mean = 1``) costs ``epsilon``.
 
     Raises
     ------
@@ -203,3 +220,13 @@ def selection_delta(delta: float, repetitions: Repetitions) -> float:
     if math.isinf(repetitions.shape):
         raise ValueError("repetitions must not be Poisson here, got shape = inf")
     return min(1.0, repetitions.mean * delta * (1.0 + 2.0**-51))
+
+
+def _log_mixing(u: float, x: float, shape: float) -> float:
+    """``ln s`` in ``[-x, 0]`` at ``u``: ``s^-shape`` is uniform between 1 and ``e^(shape x)``."""
+    rise = shape * x
+    if abs(rise) <= _LOGARITHMIC:
+        return -u * x
+    if rise < 30.0:
+        return -math.log1p(u * math.expm1(rise)) / shape
+    return -(rise + math.log(u + (1.0 - u) * math.exp(-rise))) / shape

@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from privopt.problems import datasets
-from privopt.problems.models import distance, linear, logistic
+from privopt.problems.models import distance, huber, linear, logistic
 from privopt.problems.problem import Problem
 from privopt.spec import ProblemClass
 
@@ -82,6 +82,31 @@ def _distance(*, n: int, dim: int, noise_ratio: float, strength: float) -> Probl
     )
 
 
+def _huber(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
+    """Rounded medians, one a coordinate: ``Huber_h(w_j - y)``, record ``i`` in ``j = i mod d``.
+
+    ``h = 1/sqrt(d)`` and ``y = +-2h``: between ``-h`` and ``h`` every loss is linear, and the
+    minimiser ``(h, ..., h)`` touches the ball. Of the records of a coordinate a surplus of ``m =
+    min(1, strength * noise_ratio * sqrt(d))`` is positive: a pull of ``m n/d`` against noise of
+    order ``1/mu`` in every coordinate of the sum.
+    """
+    width = 1.0 / math.sqrt(dim)
+    surplus = min(1.0, strength * noise_ratio * math.sqrt(dim))
+    records = n // dim + (np.arange(dim) < n % dim)
+    positive = np.round(records * (1.0 + surplus) / 2.0)
+    return huber(
+        np.concatenate([np.eye(dim), np.eye(dim)]),
+        np.concatenate([np.full(dim, 2.0 * width), np.full(dim, -2.0 * width)]),
+        problem_class=ProblemClass(
+            n=n, dim=dim, lipschitz=1.0, radius=1.0, smoothness=math.sqrt(dim)
+        ),
+        width=width,
+        counts=np.concatenate([positive, records - positive]),
+        minimiser=np.full(dim, width),
+        name="huber",
+    )
+
+
 def _dataset(name: str) -> datasets.Dataset:
     """All rows in their public random order; kept for as long as the data's folder is the same."""
     return _loaded(name, os.environ.get(datasets.VARIABLE))
@@ -140,6 +165,12 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
                 "distance",
                 "distances to coinciding records: tight for output perturbation",
                 _distance,
+            ),
+            Family(
+                "huber",
+                "rounded medians of swept surplus: tight for objective perturbation",
+                _huber,
+                strengths=(1.0, 1.5, 2.0, 2.5, 3.5),
             ),
             _real("a9a", 123, 32_561),
             _real("breast_cancer", 30, 569),

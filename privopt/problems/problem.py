@@ -120,10 +120,18 @@ class Problem:
 
     @property
     def provides(self) -> frozenset[str]:
-        """What algorithms may require beyond gradients and projection."""
+        """What algorithms may require beyond gradients and projection.
+
+        ``"smoothing"``: a Moreau envelope. ``"linear_model"``: a loss of one linear prediction
+        without kinks.
+        """
         loss = self.objective.loss
-        scalar = loss.scalar if isinstance(loss, GeneralisedLinear) else loss
-        return frozenset({"smoothing"} if hasattr(scalar, "smoothed") else ())
+        linear = isinstance(loss, GeneralisedLinear)
+        scalar = loss.scalar if linear else loss
+        found = {"smoothing"} if hasattr(scalar, "smoothed") else set()
+        if linear and math.isfinite(getattr(scalar, "curvature", math.inf)):
+            found.add("linear_model")
+        return frozenset(found)
 
     @cached_property
     def reference(self) -> Reference:

@@ -6,6 +6,10 @@ from privopt.theory.lower_bounds import (
     erm_lower_bound,
     gaussian_dp_advantage,
 )
+from privopt.theory.objective_perturbation import (
+    tilted_minimiser,
+    tilted_minimiser_regularisation,
+)
 from privopt.theory.output_perturbation import (
     perturbed_minimiser,
     perturbed_minimiser_regularisation,
@@ -22,4 +26,6 @@ __all__ = [
     "noisy_descent_step_size",
     "perturbed_minimiser",
     "perturbed_minimiser_regularisation",
+    "tilted_minimiser",
+    "tilted_minimiser_regularisation",
 ]

@@ -91,9 +91,9 @@ class Reader(HTMLParser):
 # --- figures --------------------------------------------------------------------------------------
 
 
-def test_one_figure_an_algorithm_as_svg_and_png(results):
+def test_one_figure_an_algorithm_and_one_for_several_as_svg_and_png(results):
     made = {str(path) for path in contents(results) if path.suffix in (".svg", ".png")}
-    stems = ("real/dp_gd", "real/other", "true/dp_gd", "wrong/dp_gd")
+    stems = ("real/compared", "real/dp_gd", "real/other", "true/dp_gd", "wrong/dp_gd")
     assert made == {f"{stem}{suffix}" for stem in stems for suffix in (".svg", ".png")}
     for name in made:
         data = (results / name).read_bytes()
@@ -172,7 +172,7 @@ def test_the_page_stands_alone(page, results):
     assert len(reader.ids) == len(set(reader.ids))
     inside = {f"#{name}" for name in reader.ids}
     assert {link for link in reader.links if not link.startswith("data:")} <= inside
-    assert sum(link.startswith("data:image/svg+xml") for link in reader.links) == 4
+    assert sum(link.startswith("data:image/svg+xml") for link in reader.links) == 5
     assert "prefers-color-scheme: dark" in page
     assert str(results) not in page
 
@@ -186,7 +186,7 @@ def test_text_is_escaped(page, readme):
 
 def test_pictures_of_the_readme_are_there(readme, results):
     linked = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", readme)
-    assert len(linked) == 4
+    assert len(linked) == 5
     assert all((results / path).is_file() for path in linked)
 
 

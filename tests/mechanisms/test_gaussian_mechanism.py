@@ -7,15 +7,24 @@ raised a false alarm.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from dp_accounting import NoOpDpEvent
 from dp_accounting.pld import privacy_loss_distribution
+from mpmath import mp
 from scipy import stats
 
-from privopt.mechanisms import ClippedGradient, GaussianMechanism, RegularisedMinimiser
+from privopt.mechanisms import (
+    ClippedGradient,
+    Count,
+    GaussianMechanism,
+    RegularisedMinimiser,
+    classic_gaussian_scale,
+)
 from privopt.privacy import Guarantee
 from privopt.spec import Budget, ProblemClass, Relation
 
@@ -140,3 +149,70 @@ def test_numbers_are_leaves_that_enter_by_argument():
         )
     assert len(traces) == 1
     assert scales[1] == pytest.approx(2.0 * scales[0], rel=1e-6)
+
+
+GOLDEN = {  # epsilon, delta -> sigma at sensitivity 1, to 50 digits: exact, classic
+    (1.0, 1e-5): (3.730631634816, 4.844805262605),
+    (10.0, 1e-5): (0.499888619709, 0.484480526261),
+}
+
+
+class Unit(NamedTuple):
+    """A query that moves by one under every relation."""
+
+    def sensitivity(self, relation):
+        return 1.0
+
+
+@relations
+def test_golden_scales_of_the_exact_and_of_the_classic_formula(relation):
+    for (epsilon, delta), (exact, classic) in GOLDEN.items():
+        budget = Budget(epsilon=epsilon, delta=delta, relation=relation)
+        assert GaussianMechanism.calibrated(Unit(), budget).scale == pytest.approx(exact, rel=2e-7)
+        if epsilon <= 1.0:
+            assert classic_gaussian_scale(Unit(), budget) == pytest.approx(classic, rel=2e-7)
+
+
+def test_exact_noise_is_right_in_both_directions():
+    """A smaller scale fails and a larger one wastes, against 30 digits; no square is taken."""
+    budget = Budget(epsilon=0.5, delta=1e-4, relation=Relation.ZERO_OUT)
+    scale = GaussianMechanism.calibrated(Unit(), budget).scale
+
+    def delta(sigma):
+        with mp.workdps(30):
+            mu, epsilon = 1 / mp.mpf(sigma), mp.mpf(0.5)
+            tail = mp.ncdf(-epsilon / mu - mu / 2)
+            return mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * tail
+
+    assert delta(scale) <= 1e-4 < delta(scale * (1 - 1e-6))
+    assert delta(scale**2) < 1e-5
+
+
+@relations
+def test_the_classic_formula_holds_up_to_one_and_refuses_beyond(relation):
+    for epsilon in (0.01, 0.3, 1.0):
+        for delta in (1e-9, 1e-3, 0.3, 0.9):
+            budget = Budget(epsilon=epsilon, delta=delta, relation=relation)
+            scale = classic_gaussian_scale(Unit(), budget)
+            event = GaussianMechanism(Unit(), scale).event(relation)
+            assert Guarantee(event, relation).delta(epsilon).upper <= delta
+    too_much = Budget(epsilon=1.001, delta=1e-5, relation=relation)
+    with pytest.raises(ValueError, match=r"epsilon must not exceed 1 .* got 1\.001"):
+        classic_gaussian_scale(Unit(), too_much)
+    pure = Budget(epsilon=1.0, delta=0.0, relation=relation)
+    with pytest.raises(ValueError, match=r"delta must be positive .* got 0\.0"):
+        classic_gaussian_scale(Unit(), pure)
+
+
+def test_the_classic_formula_at_ten_adds_too_little():
+    """Why it refuses: its noise of 0.48448 gives 2.27e-5 where 1e-5 was claimed."""
+    event = GaussianMechanism(Unit(), GOLDEN[10.0, 1e-5][1]).event(Relation.ZERO_OUT)
+    delta = Guarantee(event, Relation.ZERO_OUT).delta(10.0)
+    assert delta.upper == pytest.approx(2.265374e-5, rel=1e-6)
+
+
+def test_a_query_that_nothing_moves_needs_no_noise():
+    budget = Budget(epsilon=1.0, delta=1e-5, relation=Relation.REPLACE_ONE)
+    mechanism = GaussianMechanism.calibrated(Count(), budget)
+    assert mechanism.scale == 0.0
+    assert mechanism.event(Relation.REPLACE_ONE) == NoOpDpEvent()

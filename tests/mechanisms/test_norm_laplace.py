@@ -15,7 +15,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privopt.mechanisms import ClippedGradient, NormLaplaceMechanism, RegularisedMinimiser
+from privopt.mechanisms import (
+    BoundedMean,
+    ClippedGradient,
+    NormLaplaceMechanism,
+    RegularisedMinimiser,
+)
 from privopt.privacy import Guarantee
 from privopt.spec import Budget, ProblemClass, Relation
 
@@ -146,3 +151,11 @@ def test_noise_repeats_with_its_key_and_shifts_with_the_answer():
     np.testing.assert_allclose(first - answer, second, rtol=1e-14)
     other = add_noise(jax.random.key(10), answer)
     assert not np.any(other == first)
+
+
+def test_a_query_that_nothing_moves_needs_no_noise():
+    budget = Budget(epsilon=1.0, delta=0.0, relation=Relation.REPLACE_ONE)
+    still = NormLaplaceMechanism.calibrated(BoundedMean.of(0.1, 0.1, 5), budget)
+    assert still.scale == 0.0
+    spent = Guarantee(still.event(Relation.REPLACE_ONE), Relation.REPLACE_ONE).epsilon(0.0)
+    assert spent.upper == 0.0

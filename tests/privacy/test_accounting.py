@@ -162,8 +162,6 @@ def test_an_unsupported_part_is_named():
         UnsupportedEventError, match="optimal composition does not support Composed"
     ):
         epsilon(mixed, 1e-5, relation="zero_out", accountant="optimal")
-    # Without an accountant nothing is proved, and that is the answer.
-    assert ends(epsilon(event, 1e-5, relation="zero_out")) == (0.0, math.inf)
 
 
 @pytest.mark.parametrize("number", [Fraction(1, 1000), np.float64(1e-3), np.float32(1e-3)])
@@ -296,3 +294,28 @@ def test_golden_replacement():
     lower, upper = epsilon(event, 1e-5, relation="replace_one")
     assert lower <= 2.843442
     assert 2.84342 <= upper <= 2.846
+
+
+def test_what_no_accountant_understands_is_refused_by_default_and_forgotten_by_a_guarantee():
+    event = dp.ComposedDpEvent([NOISE, dp.SelfComposedDpEvent(dp.UnsupportedDpEvent(), 4)])
+    for ask in (
+        lambda: epsilon(event, 1e-5, relation="zero_out"),
+        lambda: delta(event, 1.0, relation="zero_out"),
+        lambda: trade_off(event, 0.1, relation="zero_out"),
+    ):
+        with pytest.raises(
+            UnsupportedEventError, match=r"no accountant supports UnsupportedDpEvent\(\) under zero"
+        ):
+            ask()
+    assert Guarantee(event, "zero_out").epsilon(1e-5) == Interval(0.0, math.inf)
+    spoilt = dp.ComposedDpEvent([event, dp.NonPrivateDpEvent()])
+    assert epsilon(spoilt, 1e-5, relation="zero_out") == Interval(math.inf, math.inf)
+
+
+def test_an_accountant_with_nothing_to_say_does_not_silence_the_next():
+    """Too many steps for the Fourier accountant; Renyi divergences add up all the same."""
+    often = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1e3)), 10**12)
+    fourier = epsilon(often, 1e-5, relation="zero_out", accountant="fourier")
+    renyi = epsilon(often, 1e-5, relation="zero_out", accountant="renyi")
+    best = epsilon(often, 1e-5, relation="zero_out")
+    assert best.upper == min(fourier.upper, renyi.upper) < math.inf

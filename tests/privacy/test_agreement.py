@@ -298,7 +298,7 @@ def test_numbers_out_of_range_are_refused(bad, relation):
         dp.ZCDpEvent(0.1, bad),
         RepeatAndSelectDpEvent(Gaussian(1.0), bad, 1.0),
         RepeatAndSelectDpEvent(Gaussian(1.0), 0.5, 1.0),
-        RepeatAndSelectDpEvent(Gaussian(1.0), 5.0, bad),
+        RepeatAndSelectDpEvent(Gaussian(1.0), 5.0, bad - 1.0),
         RepeatAndSelectDpEvent(Gaussian(bad), 5.0, 1.0),
         Times(Gaussian(1.0), bad),
         Times(Gaussian(1.0), 2.0),

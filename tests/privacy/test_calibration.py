@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from privopt.privacy import (
     CLT,
     Basic,
+    Edgeworth,
     Fourier,
     GaussianDP,
     Guarantee,
@@ -288,10 +289,14 @@ def test_what_no_noise_can_buy_is_said():
         (dp.GaussianDpEvent, {"tolerance": 1e-10}, r"tolerance must lie in .* got 1e-10"),
         (dp.GaussianDpEvent, {"tolerance": math.nan}, r"tolerance must be a real number, got nan"),
         (dp.GaussianDpEvent, {"tolerance": "1"}, r"tolerance must be a real number, got '1'"),
-        (lambda z: dp.UnsupportedDpEvent(), {}, r"make_event must give events that .*Unsupported"),
-        (dp.LaplaceDpEvent, {"accountant": GaussianDP()}, r"that Gaussian DP supports under"),
-        (dp.GaussianDpEvent, {"accountant": NonPrivate()}, r"that non-private supports"),
-        (sampled(1.5, 3), {}, r"make_event must give events"),
+        (lambda z: dp.UnsupportedDpEvent(), {}, r"no accountant supports UnsupportedDp"),
+        (dp.LaplaceDpEvent, {"accountant": GaussianDP()}, r"Gaussian DP does not support Laplace"),
+        (dp.GaussianDpEvent, {"accountant": NonPrivate()}, r"non-private does not support Gauss"),
+        (sampled(1.5, 3), {}, r"no accountant supports PoissonSampled"),
+        (dp.GaussianDpEvent, {"accountant": "clt"}, r"must prove bounds, got the estimator CLT"),
+        (dp.GaussianDpEvent, {"accountant": Edgeworth()}, r"must prove bounds, got the estimator"),
+        (dp.GaussianDpEvent, {"accountant": Fourier}, r"must be an instance or a name, got <class"),
+        (dp.GaussianDpEvent, {"accountant": "?"}, r"accountant must be one of non-private"),
     ],
 )  # fmt: skip
 def test_bad_arguments_of_calibrate_are_named(make_event, options, message):
@@ -402,3 +407,71 @@ def test_repetitions_at_the_ends():
     assert most_repetitions(dp.UnsupportedDpEvent(), budget) == 0
     assert most_repetitions(dp.NoOpDpEvent(), budget) == 2**40
     assert most_repetitions(dp.GaussianDpEvent(1e9), budget) == 2**40
+
+
+# --- reading the answer back ----------------------------------------------------------------------
+
+KINDS = {
+    "Gaussian": (lambda z: dp.GaussianDpEvent(z), Relation),
+    "Laplace": (lambda z: dp.LaplaceDpEvent(z), Relation),
+    "Poisson": (lambda z: dp.PoissonSampledDpEvent(0.03, dp.GaussianDpEvent(z)), Relation),
+    "fixed size": (
+        lambda z: dp.SampledWithoutReplacementDpEvent(500, 20, dp.GaussianDpEvent(z)),
+        [Relation.REPLACE_ONE],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=12)
+@given(data=st.data())
+def test_calibrated_noise_meets_its_budget_and_nine_tenths_of_it_do_not(kind, data):
+    make, relations = KINDS[kind]
+    relation = data.draw(st.sampled_from(list(relations)))
+    epsilon, times = data.draw(st.floats(0.1, 8.0)), data.draw(st.integers(1, 400))
+    budget = Budget(epsilon=epsilon, delta=1e-6, relation=relation)
+
+    def guarantee(noise):
+        return Guarantee(dp.SelfComposedDpEvent(make(noise), times), relation)
+
+    noise = calibrate(lambda z: guarantee(z).event, budget)
+    assert guarantee(noise).meets(budget)
+    assert not guarantee(0.9 * noise).meets(budget)
+
+
+def test_noise_that_the_default_accuracy_cannot_judge_meets_its_budget():
+    """Upper ends of 1.0002 at the default accuracy: the class of defect that ``meets`` is for."""
+
+    def event(z):
+        return dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(z)), 1000)
+
+    budget = Budget(epsilon=1.0, delta=1e-5, relation="add_or_remove_one")
+    noise = calibrate(event, budget)
+    guarantee = Guarantee(event(noise), budget.relation)
+    assert guarantee.epsilon(1e-5).upper > 1.0
+    assert guarantee.meets(budget)
+    assert not Guarantee(event(noise * (1.0 - 3e-4)), budget.relation).meets(budget)
+    with pytest.raises(ValueError, match=r"budget\.relation must be add_or_remove_one, got zero"):
+        guarantee.meets(Budget(epsilon=1.0, delta=1e-5, relation="zero_out"))
+
+
+def test_what_cannot_be_judged_is_not_met():
+    budget = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
+    assert not Guarantee(dp.UnsupportedDpEvent(), "zero_out").meets(budget)
+    assert not Guarantee(dp.NonPrivateDpEvent(), "zero_out").meets(budget)
+    assert Guarantee(dp.NoOpDpEvent(), "zero_out").meets(budget)
+
+
+def test_the_last_number_of_repetitions_is_asked_about():
+    """A noise for which 2^39 releases fit, and 2^40 do not."""
+    budget = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
+    event = dp.GaussianDpEvent(gaussian_noise_multiplier(budget, 3 * 2**38))
+    assert most_repetitions(event, budget) == 3 * 2**38
+    assert most_repetitions(dp.GaussianDpEvent(1e9), budget) == 2**40
+
+
+def test_accountants_have_names_here_too():
+    budget = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
+    by_name = calibrate(dp.GaussianDpEvent, budget, accountant="Gaussian DP")
+    assert by_name == calibrate(dp.GaussianDpEvent, budget, accountant=GaussianDP())
+    assert calibrate(dp.LaplaceDpEvent, budget, accountant="renyi") > 0.0

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
-from privopt.privacy.adaptive.costs import gaussian_cost, pure_cost, zcdp_cost
+from privopt.privacy.adaptive.costs import gaussian_cost, pure_cost, renyi_cost, zcdp_cost
 from privopt.privacy.adaptive.filters import (
     approximate_filter,
     best_order,
@@ -667,3 +667,42 @@ def test_a_filter_is_a_value():
     assert hash(several) == hash(several.resume(several.state))
     assert several.after(bit(0.1)) != several
     assert several.remaining == 1.0 > several.after(bit(0.1)).remaining
+
+
+# --- types, budgets and divergences ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [gaussian_filter, lambda b: approximate_filter(b, 5e-7)])
+def test_integers_without_a_sign_are_refused(make):
+    """``units - spent - cost`` wraps around there, and everything would be admitted."""
+    limited = make(budget())
+    full = np.full_like(limited.state, limited.units)
+    cost = limited.cost(dp.LaplaceDpEvent(30.0))
+    assert not np.any(limited.admits(full, cost))
+    for dtype in (np.uint32, np.uint64, np.int16, np.float64, np.bool_):
+        for pair in ((full.astype(dtype), cost), (full, cost.astype(dtype))):
+            for question in (limited.admits, limited.spend, jax.jit(limited.admits)):
+                with pytest.raises(ValueError, match="must be of signed integers"):
+                    question(*pair)
+    with pytest.raises(ValueError, match="must be of signed integers"):
+        limited.admits(True, cost)
+    assert jax.jit(limited.admits)(limited.state, cost)
+
+
+def test_a_budget_that_leaves_nothing_to_spend_is_refused():
+    tiny = budget(1e-300, 1e-40)
+    with pytest.raises(ValueError, match="budget must leave something to spend"):
+        zcdp_filter(tiny)
+    with pytest.raises(ValueError, match="budget must leave something to spend"):
+        approximate_filter(tiny, 1e-41)
+
+
+def test_ready_divergence_serves_the_renyi_filter():
+    b = budget(2.0, 1e-5, ADD)
+    event = dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0))
+    orders = [float(order) for order in range(2, 40)]
+    alpha = best_order(b, event, orders, renyi_cost)
+    assert alpha == best_order(b, event, orders, sampled_gaussian)
+    steps = renyi_filter(b, (alpha,), renyi_cost).fits(event)
+    assert steps == renyi_filter(b, (alpha,), sampled_gaussian).fits(event)
+    assert renyi_filter(b, (alpha,), renyi_cost).fits(dp.UnsupportedDpEvent()) == 0

@@ -175,7 +175,7 @@ def two_steps(epsilon, q, z):
             return density * one(epsilon - mpmath.log1p(q * mpmath.expm1((x - 0.5) / z**2)))
 
         top = z * z * (epsilon - mpmath.log(q)) + 2 + 12 * z  # beyond it next to nothing is left
-        cuts = mpmath.linspace(-12 * z, top, 25)
+        cuts = mpmath.linspace(-12 * z, top, 100)  # 25 are right to 1e-7 only
         return mpmath.quad(integrand, cuts)
 
 

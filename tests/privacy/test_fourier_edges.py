@@ -9,6 +9,7 @@ import pytest
 
 from privopt.privacy.accountants.fourier import Fourier
 from privopt.privacy.accountants.gaussian_dp import GaussianDP
+from privopt.privacy.interval import Interval
 from privopt.spec import Relation
 
 G, ADD, REPLACE = dp.GaussianDpEvent, Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
@@ -164,3 +165,93 @@ def test_trade_offs_lie_below_the_truth_and_close():
     assert np.max(exact - found) < 2e-3
     modes = FOURIER.trade_off(sgd(0.01, 0.5, 3), ADD, np.array([0.0]))
     assert 0.1249 < modes[0] <= 0.125
+
+
+# --- one large loss decides: tilted laws of two modes --------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("z", "q", "steps", "delta", "relation"),
+    [
+        (1.0, 1e-3, 100, 1e-10, ADD),
+        (1.0, 1e-3, 10**4, 1e-10, ADD),
+        (2.0, 1e-3, 100, 1e-10, ADD),
+        (1.3478081609320283, 0.0011729157071865856, 146, 2.0519131450376774e-8, ADD),
+        (1.476, 0.001275, 425, 2.3e-10, REPLACE),
+        (1.4625, 0.0010225, 494, 4.9e-10, ADD),
+    ],
+)
+def test_rare_samples_are_as_certain_as_frequent_ones(z, q, steps, delta, relation):
+    lower, upper = FOURIER.epsilon(sgd(z, q, steps), relation, delta)
+    assert 0.0 < lower <= upper <= 1.002 * lower
+
+
+@pytest.mark.parametrize(
+    ("event", "relation"),
+    [
+        (sgd(10.3654, 0.00157387, 241), REPLACE),
+        (sgd(10.76, 0.0029, 1641), ADD),
+        (G(1e5), ADD),
+    ],
+)
+def test_delta_at_zero_is_refined_where_the_mesh_is_coarse_at_first(event, relation):
+    lower, upper = FOURIER.delta(event, relation, 0.0)
+    assert 0.0 < lower <= upper <= 1.002 * lower
+
+
+def test_delta_at_zero_of_a_step_in_closed_form():
+    """``delta(0)`` of one sampled Gaussian is ``q (2 Phi(mu / 2) - 1)``, both ways."""
+    lower, upper = FOURIER.delta(sgd(8.0, 0.01, 1), ADD, 0.0)
+    assert lower <= 0.01 * math.erf(1.0 / (16.0 * math.sqrt(2.0))) <= upper <= 1.002 * lower
+
+
+# --- atoms among other losses --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delta", [1e-14, 1e-16, 1e-40])
+def test_no_mass_is_imagined_beyond_the_largest_loss(delta):
+    event = dp.ComposedDpEvent([dp.SelfComposedDpEvent(dp.LaplaceDpEvent(20.98), 5), G(0.7166)])
+    lower, upper = FOURIER.epsilon(event, ADD, delta)
+    assert 0.0 < lower <= upper <= 1.002 * lower
+    alone = GaussianDP().epsilon(G(0.7166), ADD, delta)
+    assert alone.lower <= upper <= alone.upper + 5 / 20.98
+
+
+@pytest.mark.parametrize("count", [10**3, 10**5])
+def test_atoms_off_the_lattice_cost_a_square_of_its_spacing(count):
+    """Many Laplace releases of a fixed total are almost one Gaussian release."""
+    scale = 10.0 * math.sqrt(count)
+    many = dp.SelfComposedDpEvent(dp.LaplaceDpEvent(scale), count)
+    lower, upper = FOURIER.epsilon(dp.ComposedDpEvent([many, G(5.0)]), ADD, 1e-6)
+    assert 0.0 < lower <= upper <= 1.002 * lower
+    limit = GaussianDP().epsilon(dp.ComposedDpEvent([G(10.0), G(5.0)]), ADD, 1e-6)
+    assert lower == pytest.approx(limit.upper, rel=0.02)
+
+
+# --- what floats cannot describe proves nothing --------------------------------------------------
+
+
+def test_stand_ins_are_not_attained():
+    batches = dp.SampledWithoutReplacementDpEvent(100, 1, G(1e-6))
+    assert tuple(FOURIER.epsilon(batches, REPLACE, 1e-5)) == (0.0, math.inf)
+    assert FOURIER.delta(batches, REPLACE, 1e14).lower == 0.0
+    denormal = dp.RandomizedResponseDpEvent(5e-324, 2)
+    assert tuple(FOURIER.epsilon(denormal, ADD, 1e-5)) == (0.0, math.inf)
+
+
+@pytest.mark.parametrize("rate", [1e-300, 1e-30, 1e-15])
+@pytest.mark.parametrize("event", [dp.LaplaceDpEvent(1.0), G(1.0), G(1e-3)], ids=str)
+def test_hardly_any_sampling_costs_hardly_anything(event, rate):
+    sampled = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(rate, event), 10)
+    assert FOURIER.epsilon(sampled, ADD, 1e-5) == Interval(0.0, 0.0)
+    assert FOURIER.delta(sampled, ADD, 0.0).upper <= 1e-7
+
+
+def test_numbers_beyond_floats_are_refused_or_cost_everything():
+    assert not FOURIER.supports(G(1e170), ADD)
+    assert not FOURIER.supports(dp.PoissonSampledDpEvent(0.5, dp.LaplaceDpEvent(1e170)), ADD)
+    endless = dp.SelfComposedDpEvent(G(1.0), 10**400)
+    assert tuple(FOURIER.epsilon(endless, ADD, 1e-5)) == (0.0, math.inf)
+    assert tuple(FOURIER.delta(endless, ADD, 1.0)) == (0.0, 1.0)
+    nothing = dp.SelfComposedDpEvent(dp.NoOpDpEvent(), 10**400)
+    assert tuple(FOURIER.epsilon(nothing, ADD, 1e-5)) == (0.0, 0.0)

@@ -155,7 +155,7 @@ def test_what_is_not_gaussian_is_refused(event, relation):
 def test_extreme_noise_and_counts():
     huge = dp.SelfComposedDpEvent(dp.GaussianDpEvent(1.0), 10**400)
     assert ACCOUNTANT.supports(huge, Relation.ZERO_OUT)
-    assert ACCOUNTANT.distance(huge, Relation.ZERO_OUT).upper == math.inf
+    assert ACCOUNTANT.distance(huge, Relation.ZERO_OUT).contains(1e200)
     assert ACCOUNTANT.epsilon(huge, Relation.ZERO_OUT, 0.5).upper == math.inf
     none = dp.SelfComposedDpEvent(dp.GaussianDpEvent(math.inf), 10**400)
     assert ACCOUNTANT.distance(none, Relation.ZERO_OUT).upper == 0.0

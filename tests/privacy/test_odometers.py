@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+from privopt.privacy.adaptive.costs import renyi_cost
 from privopt.privacy.adaptive.odometers import RenyiOdometer, ZCDPOdometer
 from privopt.spec import Relation
 
@@ -255,6 +256,13 @@ def test_bad_arguments_are_named():
     for orders in ((), (1.0, 2.0), (2.0, 2.0)):
         with pytest.raises(ValueError, match="orders must be distinct numbers above 1"):
             RenyiOdometer(0.1, ADD, orders, of_table(BITS))
+    for spent in (math.nan, -3, -1e-300, "1", True):
+        with pytest.raises(ValueError, match="spent must be"):
+            ZCDPOdometer(0.1, ADD, 0.5, spent)
+        with pytest.raises(ValueError, match="spent must be"):
+            RenyiOdometer(0.1, ADD, (2.0,), of_table(BITS), (spent,))
+    with pytest.raises(ValueError, match="spent must be one number for each order"):
+        RenyiOdometer(0.1, ADD, (2.0,), of_table(BITS), (1.0, 2.0))
     odometer = ZCDPOdometer(0.1, ADD, 0.5)
     for count in (-1, 0.5, True):
         with pytest.raises(ValueError, match="count must be a non-negative integer"):
@@ -265,3 +273,26 @@ def test_bad_arguments_are_named():
         odometer.after((0.1, 1e-9))
     with pytest.raises(ValueError, match="divergence must be non-negative"):
         RenyiOdometer(0.1, ADD, ORDERS, lambda *_: -1.0).after(dp.NoOpDpEvent())
+
+
+def test_ready_divergence_runs_along():
+    """Any supported event; at the infinite order the pure loss, or infinity."""
+    odometer = RenyiOdometer(1e-6, ADD, (*ORDERS, math.inf), renyi_cost)
+    pure = odometer.after(dp.LaplaceDpEvent(4.0), 2)
+    assert pure.spent[-1] == pytest.approx(0.5)
+    assert pure.epsilon <= pure.spent[-1]
+    sampled = dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0))
+    mixed = pure.after(sampled, 100)
+    assert mixed.spent[-1] == math.inf
+    assert 0.0 < mixed.epsilon < math.inf
+    assert odometer.after(dp.UnsupportedDpEvent()).epsilon == math.inf
+    assert renyi_cost(dp.GaussianDpEvent(2.0), REPLACE, 3.0) == pytest.approx(1.5)
+
+
+def test_counts_beyond_float64_run_along():
+    huge = 10**400
+    assert ZCDPOdometer(0.1, ADD, 0.5).after(dp.GaussianDpEvent(1.0), huge).epsilon == math.inf
+    far = ZCDPOdometer(0.1, ADD, 0.5).after(dp.ZCDpEvent(1e-300), huge)
+    assert far.spent == pytest.approx(1e100)
+    renyi = RenyiOdometer(0.1, ADD, ORDERS, renyi_cost)
+    assert renyi.after(dp.GaussianDpEvent(1.0), huge).epsilon == math.inf

@@ -42,7 +42,34 @@ def test_distance_family_keeps_its_minimiser_at_the_kink():
     problem.check()
 
 
-@pytest.mark.parametrize("name", ["linear", "distance"])
+@pytest.mark.parametrize("strength", FAMILIES["huber"].strengths)
+@pytest.mark.parametrize(
+    ("n", "dim", "noise_ratio"), [(1000, 5, 0.01), (640, 64, 0.3), (997, 3, 0.02)]
+)
+def test_huber_family_pulls_every_coordinate_alike(n, dim, noise_ratio, strength):
+    """A naive twin: record ``i`` in coordinate ``i mod d``; the minimiser touches the ball."""
+    problem = built("huber", n=n, dim=dim, noise_ratio=noise_ratio, strength=strength)
+    problem.check()
+    counts = np.asarray(problem.counts)
+    assert counts.sum() == n
+    sizes = np.bincount(np.arange(n) % dim, minlength=dim)
+    np.testing.assert_array_equal(counts[:dim] + counts[dim:], sizes)
+    wanted = min(1.0, strength * noise_ratio * math.sqrt(dim))
+    assert np.all(np.abs((counts[:dim] - counts[dim:]) / sizes - wanted) <= 1.0 / sizes)
+    h, point = 1.0 / math.sqrt(dim), np.linspace(-2.0, 2.5, dim) / math.sqrt(dim)
+    total = 0.0
+    for i in range(n):
+        j = i % dim
+        positive = i // dim < counts[j]
+        residual = abs(point[j] - (2 * h if positive else -2 * h))
+        total += residual**2 / (2 * h) if residual <= h else residual - h / 2
+    assert problem.risk(point) == pytest.approx(total / n, rel=1e-12)
+    assert problem.reference.gap <= 1e-9
+    if n % dim == 0:
+        np.testing.assert_allclose(problem.reference.minimiser, np.full(dim, h), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["linear", "distance", "huber"])
 def test_hard_families_are_free_in_size(name):
     found = family(name)
     assert found.hard
@@ -89,7 +116,7 @@ def test_real_families_are_the_first_records_of_the_public_order(name, n):
     assert jax.tree.map(np.shape, problem.objective) == jax.tree.map(np.shape, largest.objective)
 
 
-@pytest.mark.parametrize("name", ["linear", "distance", *REAL])
+@pytest.mark.parametrize("name", ["linear", "distance", "huber", *REAL])
 def test_families_are_deterministic(name):
     one, two = built(name), built(name)
     point = np.linspace(-0.1, 0.1, one.problem_class.dim)

@@ -29,7 +29,8 @@ from dataclasses import dataclass
 
 from privopt.privacy.accountants.basic import Basic
 from privopt.privacy.accountants.profiled import Parts, Profiled, splits
-from privopt.privacy.arguments import check_epsilon, real
+from privopt.privacy.arguments import check_count, check_epsilon, real
+from privopt.privacy.sums import SMALLEST, half_square, total
 
 __all__ = ["Advanced", "advanced_epsilon"]
 
@@ -104,15 +105,19 @@ def advanced_epsilon(
     if not 0.0 < slack < 1.0:
         raise ValueError(f"slack must lie in (0, 1), got {slack!r}")
     _check_form(form)
-    return _bound([(check_epsilon(epsilon), count) for epsilon, count in epsilons], slack, form)
+    losses = [(check_epsilon(each), check_count("count", count)) for each, count in epsilons]
+    return _bound(losses, slack, form)
 
 
 def _bound(losses: list[tuple[float, int]], slack: float, form: str) -> float:
     if max((epsilon for epsilon, _ in losses), default=0.0) > 700.0:
         return math.inf
-    drift = math.fsum(count * epsilon * _mean(epsilon, form) for epsilon, count in losses)
-    squares = math.fsum(count * epsilon * epsilon for epsilon, count in losses)
-    return (drift + math.sqrt(-2.0 * math.log(slack) * squares)) * (1.0 + _ROUNDING)
+    losses = [(epsilon, count) for epsilon, count in losses if epsilon > 0.0]
+    drift = total(
+        (max(epsilon * _mean(epsilon, form), SMALLEST), count) for epsilon, count in losses
+    )
+    squares = total((2.0 * half_square(epsilon), count) for epsilon, count in losses)
+    return (drift + math.sqrt(-2.0 * math.log(slack)) * math.sqrt(squares)) * (1.0 + _ROUNDING)
 
 
 def _mean(epsilon: float, form: str) -> float:

@@ -6,10 +6,10 @@ Source: Dwork and Roth, "The algorithmic foundations of differential privacy", 2
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from privopt.privacy.accountants.profiled import Parts, Profiled, is_pure
+from privopt.privacy.sums import times, total
 
 __all__ = ["Basic"]
 
@@ -40,15 +40,15 @@ class Basic(Profiled):
         if len(parts) > 1:
             return super().bound_delta(parts, epsilon)
         part, count = parts[0]
-        single = part.delta(epsilon / count * (1.0 - _ROUNDING)).upper
-        return min(1.0, single * count * (1.0 + _ROUNDING))
+        single = part.delta(epsilon / times(count, 1.0) * (1.0 - _ROUNDING)).upper
+        return min(1.0, times(count, single) * (1.0 + _ROUNDING))
 
 
 def _sum(parts: Parts, exempt: list[bool], delta: float) -> float:
     sharing = sum(count for (_, count), free in zip(parts, exempt, strict=True) if not free)
-    share = delta if sharing <= 1 else delta / sharing * (1.0 - _ROUNDING)
-    total = math.fsum(
-        count * part.epsilon(0.0 if free else share).upper
+    share = delta if sharing <= 1 else delta / times(sharing, 1.0) * (1.0 - _ROUNDING)
+    spent = total(
+        (part.epsilon(0.0 if free else share).upper, count)
         for (part, count), free in zip(parts, exempt, strict=True)
     )
-    return total * (1.0 + _ROUNDING)
+    return spent * (1.0 + _ROUNDING)

@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral
 from typing import NamedTuple
 
 import dp_accounting as dp
@@ -42,6 +41,7 @@ from privopt.privacy.approximation import ApproximateCurve, Approximation
 from privopt.privacy.arguments import real
 from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_trade_off
 from privopt.privacy.leaves import leaves
+from privopt.privacy.parameters import is_batch, is_rate
 from privopt.spec import Relation
 
 __all__ = ["CLT", "SampledGaussian", "clt_skewness", "mu_clt", "sampled_gaussians"]
@@ -158,7 +158,7 @@ def clt_skewness(noise_multiplier: float, steps: float) -> float:
     steps = _within("steps", steps, math.inf)
     if steps == 0.0:
         raise ValueError(f"steps must be positive, got {steps!r}")
-    excess = _expm1((1.0 / z) * (1.0 / z)) if z > 0.0 else math.inf
+    excess = _diluted(1.0, (1.0 / z) * (1.0 / z)) if z > 0.0 else math.inf
     return math.sqrt(excess / steps) * (excess + 3.0)
 
 
@@ -175,14 +175,12 @@ def sampled_gaussians(event: dp.DpEvent, relation: Relation) -> list[SampledGaus
             steps.append(SampledGaussian(1.0, mu, times, poisson=True))
             continue
         match leaf:
-            case dp.PoissonSampledDpEvent(sampling_probability=rate, event=inner) if (
-                0.0 < rate < 1.0
-            ):
+            case dp.PoissonSampledDpEvent(sampling_probability=rate, event=inner) if is_rate(rate):
                 poisson = True
             case dp.SampledWithoutReplacementDpEvent(
                 source_dataset_size=n, sample_size=m, event=inner
-            ) if relation is Relation.REPLACE_ONE and _is_batch(n, m):
-                rate, poisson = m / n, False
+            ) if relation is Relation.REPLACE_ONE and is_batch(n, m):
+                rate, poisson = int(m) / int(n), False
             case _:
                 return None
         if not all(isinstance(part, dp.GaussianDpEvent) for part, _ in leaves(inner)):
@@ -194,13 +192,6 @@ def sampled_gaussians(event: dp.DpEvent, relation: Relation) -> list[SampledGaus
     return [step for step in steps if step.rate > 0.0 and step.mu > 0.0]
 
 
-def _is_batch(n: object, m: object) -> bool:
-    """Whether ``m`` of ``n`` records can be drawn."""
-    if not isinstance(n, Integral) or not isinstance(m, Integral):
-        return False
-    return 0 <= int(m) <= int(n) and int(n) > 0
-
-
 def _variance_per_step(rate: float, mu: float, poisson: bool, relation: Relation) -> float:
     """What one step adds to ``mu^2``; ``mu`` is that of the step without sampling."""
     square = mu * mu
@@ -208,14 +199,19 @@ def _variance_per_step(rate: float, mu: float, poisson: bool, relation: Relation
         return square
     if not poisson:  # Phi(3m/2) + 3 Phi(-m/2) - 2 as a difference of error functions
         rest = 0.5 * float(erf(1.5 * mu * _ROOT_HALF) - 3.0 * erf(0.5 * mu * _ROOT_HALF))
-        return 2.0 * rate * rate * (_expm1(square) * float(ndtr(1.5 * mu)) + rest)
+        return 2.0 * (_diluted(rate, square) * float(ndtr(1.5 * mu)) + rate * rate * rest)
     if relation is Relation.REPLACE_ONE:  # 1 / z^2 is a quarter of mu^2
-        return 2.0 * rate * rate * (_expm1(0.25 * square) - math.expm1(-0.25 * square))
-    return rate * rate * _expm1(square)
+        quarter = 0.25 * square
+        return 2.0 * (_diluted(rate, quarter) - rate * rate * math.expm1(-quarter))
+    return _diluted(rate, square)
 
 
-def _expm1(x: float) -> float:
-    return math.expm1(x) if x < 700.0 else math.inf
+def _diluted(rate: float, x: float) -> float:
+    """``rate^2 (e^x - 1)`` for ``rate > 0``, where one factor may leave float64 and not both."""
+    if x < 700.0:
+        return rate * (rate * math.expm1(x))
+    exponent = x + 2.0 * math.log(rate)
+    return math.exp(exponent) if exponent < 700.0 else math.inf
 
 
 def _within(name: str, value: object, largest: float) -> float:

@@ -15,22 +15,32 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
 from privopt.privacy.arguments import real
-from privopt.privacy.fourier import AtDelta, AtEpsilon, Order, bounds, curve, estimate
+from privopt.privacy.fourier import (
+    AtDelta,
+    AtEpsilon,
+    Order,
+    bounds,
+    curve,
+    estimate,
+    infinite_mass,
+)
 from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
-from privopt.privacy.pairs import NOTHING, Pair, dominating_pairs
+from privopt.privacy.pairs import EVERYTHING, NOTHING, Pair, dominating_pairs
 from privopt.spec import Relation
 
 __all__ = ["Fourier"]
 
 _ROUNDING = 2.0**-40  # relative; sums of a few products
+_COUNTLESS = 10**300  # releases taken to show everything; floats hardly reach further
+_SEEN = replace(EVERYTHING, exact=False)
 _CURVE = 1e-2  # accuracy of a trade-off curve
 _GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 300)])
 
@@ -84,11 +94,11 @@ class Fourier:
         orders = _orders(event, relation)
         if not orders:
             return Interval(0.0, 0.0)
-        infinite = max(_infinite(order.dominating) for order in orders)
+        infinite = max(infinite_mass(order.dominating) for order in orders)
         if delta == 0.0:
             return _largest_loss(orders)
         if delta <= infinite * (1.0 + _ROUNDING):
-            attained = max(_infinite(order.attained or ()) for order in orders)
+            attained = max(infinite_mass(order.attained or ()) for order in orders)
             return Interval(math.inf if delta < attained * (1.0 - _ROUNDING) else 0.0, math.inf)
         found, largest = self._interval(orders, AtDelta(delta, infinite)), _largest_loss(orders)
         if found.lower == 0.0 < found.upper and self.delta(event, relation, 0.0).upper <= delta:
@@ -101,7 +111,7 @@ class Fourier:
         orders = _orders(event, relation)
         if not orders:
             return Interval(0.0, 0.0)
-        if max(_infinite(order.dominating) for order in orders) == 1.0:
+        if max(infinite_mass(order.dominating) for order in orders) == 1.0:
             attained = all(order.attained is not None for order in orders)
             return Interval(float(attained), 1.0)
         # Beyond the largest loss only infinite ones count.
@@ -119,7 +129,7 @@ class Fourier:
         orders = _orders(event, relation)
         if not orders:
             return 1.0 - alphas
-        if max(_infinite(order.dominating) for order in orders) == 1.0:
+        if max(infinite_mass(order.dominating) for order in orders) == 1.0:
             return np.zeros_like(alphas)
         largest = self.epsilon(event, relation, 1e-12).upper
         epsilons = _GRID * (largest if math.isfinite(largest) else 50.0)
@@ -134,7 +144,7 @@ class Fourier:
     def estimate(self, event: dp.DpEvent, relation: Relation, delta: float) -> float:
         """A quick guess of epsilon, within a few percent. It proves nothing."""
         orders = _orders(event, relation)
-        infinite = max((_infinite(order.dominating) for order in orders), default=0.0)
+        infinite = max((infinite_mass(order.dominating) for order in orders), default=0.0)
         if not orders:
             return 0.0
         return (
@@ -154,6 +164,8 @@ def _orders(event: dp.DpEvent, relation: Relation) -> tuple[Order, ...]:
         pairs = dominating_pairs(leaf, relation)
         assert pairs is not None, "asked about an event that is not supported"
         if pairs[0] is not NOTHING:
+            if count > _COUNTLESS:
+                pairs, count = (_SEEN, _SEEN), 1
             removed[pairs[0]] += count
             added[pairs[1]] += count
             same = same and pairs[0] is pairs[1]
@@ -168,14 +180,6 @@ def _order(parts: Counter[Pair]) -> Order:
         (pair.attained, count) for pair, count in dominating if pair.attained is not None
     )
     return Order(dominating, attained if len(attained) == len(dominating) else None)
-
-
-def _infinite(parts: tuple[tuple[Pair, int], ...]) -> float:
-    """Probability of an infinite loss, ``1 - prod (1 - m_j)^T_j``."""
-    masses = [(pair.infinite()[0], count) for pair, count in parts]
-    if any(mass == 1.0 for mass, _ in masses):
-        return 1.0
-    return -math.expm1(math.fsum(count * math.log1p(-mass) for mass, count in masses))
 
 
 def _largest_loss(orders: tuple[Order, ...]) -> Interval:

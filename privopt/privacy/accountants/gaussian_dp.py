@@ -25,7 +25,8 @@ import numpy.typing as npt
 from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_trade_off
 from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
-from privopt.privacy.parameters import is_noise, tree_nodes
+from privopt.privacy.parameters import is_noise, is_rate, tree_nodes
+from privopt.privacy.sums import root
 from privopt.spec import Relation
 
 __all__ = ["GaussianDP"]
@@ -102,7 +103,9 @@ def _releases(event: dp.DpEvent, relation: Relation) -> list[tuple[float, int]] 
                 if nodes is None:
                     return None
                 releases.append((float(z), count * nodes))
-            case dp.PoissonSampledDpEvent(sampling_probability=rate, event=inner) if rate in _SURE:
+            case dp.PoissonSampledDpEvent(sampling_probability=rate, event=inner) if (
+                is_rate(rate) and rate in _SURE
+            ):
                 inside = _releases(inner, relation)
                 if inside is None:
                     return None
@@ -117,6 +120,6 @@ def _distance(z: float, count: int, multiple: int) -> float:
     if count == 0 or math.isinf(z):
         return 0.0
     try:
-        return multiple / z * math.sqrt(count)
-    except (ZeroDivisionError, OverflowError):  # no noise, or more releases than float64 can count
+        return multiple / z * root(count)
+    except ZeroDivisionError:
         return math.inf

@@ -17,6 +17,7 @@ from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
 from privopt.privacy.profiles import Profile, profile
 from privopt.privacy.renyi.conversion import envelope
+from privopt.privacy.sums import times
 from privopt.spec import Relation
 
 __all__ = ["Parts", "Profiled", "is_pure", "splits"]
@@ -104,7 +105,7 @@ def splits(parts: Parts, delta: float) -> Iterator[tuple[list[tuple[float, int]]
     free = [is_pure(part) for part, _ in parts]
     takers = sum(count for (_, count), pure in zip(parts, free, strict=True) if not pure)
     for fraction in _FRACTIONS if takers else (0.0,):
-        share = fraction * delta / max(takers, 1) * (1.0 - 2.0**-50)
+        share = fraction * delta / times(max(takers, 1), 1.0) * (1.0 - 2.0**-50)
         slack = (1.0 - fraction) * delta * (1.0 - 2.0**-50) if takers else delta
         losses = [
             (part.epsilon(0.0 if pure else share).upper, count)

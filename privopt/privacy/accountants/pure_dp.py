@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral
+from typing import NamedTuple
 
 import dp_accounting as dp
 import numpy as np
@@ -28,23 +28,30 @@ import numpy.typing as npt
 
 from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
+from privopt.privacy.parameters import is_count, is_noise, is_rate
+from privopt.privacy.renyi.pure import response_loss
+from privopt.privacy.selection import repetitions_of, selection_epsilon
+from privopt.privacy.sums import total
 from privopt.spec import Relation
 
 __all__ = ["PureDP"]
 
-_ROUNDING = 2.0**-49  # relative; a handful of operations, each within a unit or two of 2^-53
+_ROUNDING = 2.0**-48  # relative; a handful of operations, each within a unit or two of 2^-53
+_LARGEST = math.nextafter(math.inf, 0.0)
 
 
 @dataclass(frozen=True)
 class PureDP:
-    """Compositions of ``RandomizedResponseDpEvent`` and ``LaplaceDpEvent``.
+    """Compositions of randomised response, Laplace noise, and selections among such releases.
 
     Randomised response (``noise_parameter = p``, ``num_buckets = k``) names the pair of output
     distributions itself, so its ``epsilon_0 = ln(1 + (1 - p) k / p)`` holds under every relation.
     (dp-accounting agrees for ``replace_one``; under ``zero_out`` it lets a null record answer
     uniformly, which costs less, and under ``add_or_remove_one`` it does not answer.)
     Laplace noise of scale ``b`` times the l1 bound of one record's contribution has
-    ``epsilon_0 = relation.multiple / b``.
+    ``epsilon_0 = relation.multiple / b``. The best of a random number of runs, each a composition
+    of these (``RepeatAndSelectDpEvent``, not Poisson), has ``selection_epsilon`` of the summed
+    loss of one run, known from above alone.
 
     Formal guarantee
     ----------------
@@ -54,15 +61,17 @@ class PureDP:
     name = "pure DP"
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
-        """Whether every leaf is one of the two events with parameters that make sense."""
-        return all(_is_pure(leaf) for leaf, _ in leaves(event))
+        """Whether every leaf is one of these, with parameters that make sense."""
+        return all(_of_leaf(leaf, relation) is not None for leaf, _ in leaves(event))
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
         """Between the all-typical test and randomised response with the summed ``epsilon_0``."""
         loss, log_typical = _compose(event, relation)
         log_delta = math.log(delta) * (1.0 - _ROUNDING) if delta > 0.0 else -math.inf
         lower = upper = 0.0
-        if log_delta < log_typical:
+        if delta == 0.0:
+            lower = loss.lower
+        elif log_delta < log_typical:
             missed = math.exp(log_delta - log_typical)
             lower = max(0.0, loss.lower * (1.0 - _ROUNDING) + math.log1p(-missed))
         spent = delta * (1.0 + math.exp(-loss.upper)) * (1.0 - _ROUNDING)
@@ -91,35 +100,60 @@ class PureDP:
         return np.asarray(np.maximum(np.maximum(steep, flat), 0.0))
 
 
-def _is_pure(leaf: dp.DpEvent) -> bool:
+class _Pure(NamedTuple):
+    """Bounds of ``epsilon_0`` of one release, and the probability of its most typical outcomes.
+
+    Those are the true bucket, or all values on the near side of the true one's value.
+    """
+
+    least: float
+    most: float
+    typical: float
+
+
+def _of_leaf(leaf: dp.DpEvent, relation: Relation) -> _Pure | None:
+    """What is known of one release; None if it is not known to be pure."""
     match leaf:
         case dp.RandomizedResponseDpEvent(noise_parameter=p, num_buckets=k):
-            return bool(0.0 <= p <= 1.0) and isinstance(k, Integral) and int(k) >= 2
-        case dp.LaplaceDpEvent(noise_multiplier=b):
-            return bool(b >= 0.0)
-    return False
+            if is_rate(p) and is_count(k) and k >= 2:
+                p, k = float(p), int(k)
+                loss = response_loss(p, k)
+                return _Pure(loss, loss, (1.0 - p) + p / k)
+        case dp.LaplaceDpEvent(noise_multiplier=b) if is_noise(b):
+            if b == 0.0:
+                return _Pure(math.inf, math.inf, 1.0)
+            loss = relation.multiple / float(b)
+            return _Pure(min(loss, _LARGEST), loss, 0.5)
+        case dp.dp_event.RepeatAndSelectDpEvent(event=inner):
+            repetitions = repetitions_of(leaf)
+            if repetitions is None or math.isinf(repetitions.shape):
+                return None
+            if (run := _composed(inner, relation)) is None:
+                return None
+            most = run[0].upper
+            if most < math.inf:
+                most = selection_epsilon(most, repetitions)
+            return _Pure(0.0, most, 1.0)
+    return None
 
 
 def _compose(event: dp.DpEvent, relation: Relation) -> tuple[Interval, float]:
     """Bounds of ``E``, and a lower bound of ``ln h``."""
-    parts = [(*_loss_and_typical(leaf, relation), count) for leaf, count in leaves(event)]
-    try:
-        loss = math.fsum(count * epsilon_0 for epsilon_0, _, count in parts)
-    except OverflowError:
-        loss = math.inf
-    log_typical = math.fsum(
-        count * (math.log(typical) * (1.0 + _ROUNDING) - _ROUNDING) for _, typical, count in parts
+    both = _composed(event, relation)
+    assert both is not None, "asked about an event that is not supported"
+    return both
+
+
+def _composed(event: dp.DpEvent, relation: Relation) -> tuple[Interval, float] | None:
+    parts = [(_of_leaf(leaf, relation), count) for leaf, count in leaves(event)]
+    known = [(pure, count) for pure, count in parts if pure is not None]
+    if len(known) < len(parts):
+        return None
+    least = total((pure.least, count) for pure, count in known)
+    most = total((pure.most, count) for pure, count in known)
+    log_typical = total(
+        (math.log(pure.typical) * (1.0 + _ROUNDING) - _ROUNDING, count) for pure, count in known
     )
-    return Interval(loss * (1.0 - _ROUNDING), loss * (1.0 + _ROUNDING)), log_typical
-
-
-def _loss_and_typical(leaf: dp.DpEvent, relation: Relation) -> tuple[float, float]:
-    """``epsilon_0`` of one release, and the probability of its most typical outcomes.
-
-    Those are the true bucket, or all values on the near side of the true one's value.
-    """
-    if isinstance(leaf, dp.LaplaceDpEvent):
-        b = float(leaf.noise_multiplier)
-        return (relation.multiple / b, 0.5) if b > 0.0 else (math.inf, 1.0)
-    p, k = float(leaf.noise_parameter), int(leaf.num_buckets)
-    return (math.log1p((1.0 - p) * (k / p)) if p > 0.0 else math.inf), (1.0 - p) + p / k
+    if not any(math.isinf(pure.least) for pure, _ in known):
+        least = min(least, _LARGEST)
+    return Interval(least * (1.0 - _ROUNDING), most * (1.0 + _ROUNDING)), log_typical

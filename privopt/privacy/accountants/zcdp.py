@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral
 
 import dp_accounting as dp
 import numpy as np
@@ -19,8 +18,10 @@ import numpy.typing as npt
 
 from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
-from privopt.privacy.parameters import tree_nodes
+from privopt.privacy.parameters import is_count, is_noise, is_rate, tree_nodes
 from privopt.privacy.renyi.conversion import envelope, zcdp_delta, zcdp_epsilon
+from privopt.privacy.renyi.pure import response_loss
+from privopt.privacy.sums import half_square, times
 from privopt.spec import Relation
 
 __all__ = ["ZCDP"]
@@ -89,41 +90,32 @@ def _concentration(event: dp.DpEvent, relation: Relation) -> tuple[float, float]
         each = _of_leaf(leaf, relation)
         if each is None:
             return None
-        rho += _times(count, each[0])
-        xi += _times(count, each[1])
+        rho += times(count, each[0])
+        xi += times(count, each[1])
     return rho * (1.0 + _ROUNDING), xi * (1.0 + _ROUNDING)
 
 
 def _of_leaf(leaf: dp.DpEvent, relation: Relation) -> tuple[float, float] | None:
     multiple = float(relation.multiple)
     match leaf:
-        case dp.GaussianDpEvent(noise_multiplier=z) if z >= 0.0:
-            return _half_square(multiple, z), 0.0
+        case dp.GaussianDpEvent(noise_multiplier=z) if is_noise(z):
+            return _of_shift(multiple, z), 0.0
         case dp.SingleEpochTreeAggregationDpEvent(noise_multiplier=z, step_counts=steps):
             nodes = tree_nodes(steps)
-            if nodes is not None and z >= 0.0 and relation is not Relation.ADD_OR_REMOVE_ONE:
-                return _times(nodes, _half_square(multiple, z)), 0.0
-        case dp.LaplaceDpEvent(noise_multiplier=b) if b >= 0.0:
-            return _half_square(multiple, b), 0.0
+            if nodes is not None and is_noise(z) and relation is not Relation.ADD_OR_REMOVE_ONE:
+                return times(nodes, _of_shift(multiple, z)), 0.0
+        case dp.LaplaceDpEvent(noise_multiplier=b) if is_noise(b):
+            return _of_shift(multiple, b), 0.0
         case dp.dp_event.DiscreteLaplaceDpEvent(noise_parameter=a, sensitivity=bound):
-            if 0.0 <= a < math.inf and isinstance(bound, Integral) and int(bound) >= 0:
-                return _half_square(float(a) * int(bound) * multiple, 1.0), 0.0
+            if is_noise(a) and is_count(bound) and float(a) < math.inf:
+                return half_square(float(a) * int(bound) * multiple), 0.0
         case dp.RandomizedResponseDpEvent(noise_parameter=p, num_buckets=k):
-            if 0.0 <= p <= 1.0 and isinstance(k, Integral) and int(k) >= 2:
-                loss = math.log1p((1.0 - p) * (int(k) / p)) if p > 0.0 else math.inf
-                return _half_square(loss, 1.0), 0.0
-        case dp.ZCDpEvent(rho=rho, xi=xi) if rho >= 0.0 and xi >= 0.0:
+            if is_rate(p) and is_count(k) and k >= 2:
+                return half_square(response_loss(float(p), int(k))), 0.0
+        case dp.ZCDpEvent(rho=rho, xi=xi) if is_noise(rho) and is_noise(xi):
             return float(rho), float(xi)
     return None
 
 
-def _half_square(size: float, noise: float) -> float:
-    shift = size / float(noise) if noise > 0.0 else math.inf
-    return 0.5 * shift * shift
-
-
-def _times(count: int, value: float) -> float:
-    try:
-        return count * max(value, 2.0**-1022) if value > 0.0 and count > 0 else 0.0
-    except OverflowError:
-        return math.inf
+def _of_shift(size: float, noise: float) -> float:
+    return half_square(size / float(noise) if noise > 0.0 else math.inf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from privopt.privacy.adaptive.costs import renyi_cost
 from privopt.privacy.adaptive.filters import (
     approximate_filter,
     best_order,
@@ -23,6 +24,7 @@ __all__ = [
     "gaussian_filter",
     "noise_that_fits",
     "pure_filter",
+    "renyi_cost",
     "renyi_filter",
     "zcdp_filter",
 ]

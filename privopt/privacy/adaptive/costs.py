@@ -21,6 +21,9 @@ from scipy.special import ndtri
 from privopt.privacy.accountants.pure_dp import PureDP
 from privopt.privacy.arguments import check_delta, check_epsilon
 from privopt.privacy.leaves import leaves
+from privopt.privacy.parameters import is_noise
+from privopt.privacy.renyi import renyi_divergence
+from privopt.privacy.sums import SMALLEST, total
 from privopt.spec import Relation
 
 __all__ = [
@@ -29,6 +32,7 @@ __all__ = [
     "Release",
     "gaussian_cost",
     "pure_cost",
+    "renyi_cost",
     "round_up_cost",
     "zcdp_cost",
 ]
@@ -88,7 +92,7 @@ def zcdp_cost(release: Release, relation: Relation) -> Cost | None:
             case dp.GaussianDpEvent(noise_multiplier=z):
                 cost = _quotient(relation.multiple, z, 2)
                 return None if cost is None else cost / 2
-            case dp.ZCDpEvent(rho=rho, xi=xi) if xi == 0.0 and rho >= 0.0:
+            case dp.ZCDpEvent(rho=rho, xi=xi) if is_noise(rho) and is_noise(xi) and xi == 0.0:
                 return float(rho)
         loss = _pure_loss(leaf, relation)
         if loss is None or loss in (0, math.inf):
@@ -96,8 +100,10 @@ def zcdp_cost(release: Release, relation: Relation) -> Cost | None:
         t = round_up_cost(loss)
         if isinstance(leaf, dp.LaplaceDpEvent):
             direct = t + math.expm1(-t) + 2.0**-50 * t
-            return min(direct, t * t * (0.5 - t / 6.0 + t * t / 24.0)) * (1.0 + _ROUNDING)
-        return t * math.tanh(0.5 * t) * (1.0 + _ROUNDING)
+            cost = min(direct, t * t * (0.5 - t / 6.0 + t * t / 24.0))
+        else:
+            cost = t * math.tanh(0.5 * t)
+        return max(cost * (1.0 + _ROUNDING), SMALLEST)
 
     return _sum(leaf_cost, release)
 
@@ -107,20 +113,36 @@ def pure_cost(release: Release, relation: Relation) -> Cost | None:
     return _sum(lambda leaf: _pure_loss(leaf, relation), release)
 
 
+def renyi_cost(event: dp.DpEvent, relation: Relation, alpha: float) -> float:
+    """An upper bound of the divergence of order ``alpha``; infinity where none is known.
+
+    The ready-made ``divergence`` of ``renyi_filter``, ``best_order`` and ``RenyiOdometer``: that
+    of ``renyi_divergence``, and at ``alpha = inf`` the pure loss.
+
+    >>> renyi_cost(dp.GaussianDpEvent(2.0), Relation.ZERO_OUT, 8.0)  # doctest: +SKIP
+    1.0000000000000009
+    """
+    if math.isinf(alpha):
+        cost = pure_cost(event, relation)
+        return math.inf if cost is None else round_up_cost(cost)
+    divergences = renyi_divergence(event, relation, [alpha])
+    return math.inf if divergences is None else float(divergences[0])
+
+
 def _pure_loss(leaf: Release, relation: Relation) -> Cost | None:
     match leaf:
         case (epsilon, delta):
             return check_epsilon(epsilon) if check_delta(delta) == 0.0 else None
         case dp.LaplaceDpEvent(noise_multiplier=b):
             return _quotient(relation.multiple, b, 1)
-        case dp.RandomizedResponseDpEvent() if _PURE.supports(leaf, relation):
+        case dp.DpEvent() if _PURE.supports(leaf, relation):
             return _PURE.epsilon(leaf, relation, 0.0).upper
     return None
 
 
 def _quotient(multiple: int, noise: float, power: int) -> Cost | None:
     """``(multiple / noise)^power``, exactly."""
-    if not noise >= 0.0:
+    if not is_noise(noise):
         return None
     if math.isinf(noise):
         return 0.0
@@ -131,20 +153,15 @@ def _sum(leaf_cost: Callable[[Release], Cost | None], release: Release) -> Cost 
     """The cost of a composition: exact if it repeats one release, else rounded up."""
     if isinstance(release, tuple):
         return leaf_cost(release)
-    counts: Counter[dp.DpEvent] = Counter()
+    counts: Counter[Cost] = Counter()
     for leaf, count in leaves(release):
-        counts[leaf] += count
-    costs = [(leaf_cost(leaf), count) for leaf, count in counts.items()]
-    parts = [(cost, count) for cost, count in costs if cost is not None]
-    if len(parts) < len(costs):
-        return None
-    if len(parts) == 1:
-        ((cost, count),) = parts
+        if (cost := leaf_cost(leaf)) is None:
+            return None
+        counts[cost] += count
+    if len(counts) == 1:
+        ((cost, count),) = counts.items()
         return Fraction(cost) * count if cost < math.inf else math.inf
-    try:
-        return math.fsum(round_up_cost(cost) * count for cost, count in parts) * (1.0 + _ROUNDING)
-    except OverflowError:
-        return math.inf
+    return total((round_up_cost(cost), count) for cost, count in counts.items()) * (1.0 + _ROUNDING)
 
 
 def round_up_cost(cost: Cost) -> float:

@@ -109,7 +109,8 @@ def renyi_filter(
     orders : sequence of float
         Distinct, each finite and above one. See ``best_order``.
     divergence : callable
-        ``(event, relation, alpha) -> float``, an upper bound for both orders of the pair.
+        ``(event, relation, alpha) -> float``, an upper bound for both orders of the pair:
+        ``renyi_cost``, or one of yours.
 
     Formal guarantee
     ----------------
@@ -291,8 +292,8 @@ def _renyi_limit(epsilon: float, delta: float, alpha: float) -> float:
 def _zcdp_limit(epsilon: float, delta: float) -> float:
     """The largest ``B(alpha) / alpha`` over a fine grid of orders, rounded down.
 
-    Every order is valid. The quotient is flat near its maximum: the grid, refined once, gives up
-    a relative 1e-8 at most.
+    ValueError if there is nothing to spend at any of them. Every order is valid. The quotient is
+    flat near its maximum: the grid, refined once, gives up a relative 1e-8 at most.
     """
 
     def rho(log_excess: float) -> float:
@@ -302,7 +303,12 @@ def _zcdp_limit(epsilon: float, delta: float) -> float:
     grid = [0.1 * i for i in range(-300, 701)]
     best = max(grid, key=rho)
     fine = max((best + 1e-4 * i for i in range(-1000, 1001)), key=rho)
-    return rho(fine)
+    if (limit := rho(fine)) <= 0.0:
+        raise ValueError(
+            "budget must leave something to spend at one order at least, got "
+            f"epsilon = {epsilon!r}, delta = {delta!r}"
+        )
+    return limit
 
 
 def _positive(delta: float) -> float:

@@ -45,6 +45,7 @@ from scipy.special import log_ndtr
 from privopt.privacy.adaptive.costs import Divergence, Release, round_up_cost, zcdp_cost
 from privopt.privacy.arguments import check_count, check_delta, member, real
 from privopt.privacy.boundary import boundary
+from privopt.privacy.sums import times
 from privopt.spec import Relation
 
 __all__ = ["RenyiOdometer", "ZCDPOdometer"]
@@ -70,9 +71,10 @@ class RenyiOdometer:
         Fixed in advance, each above one. Infinity is allowed and costs no weight: what it bounds
         is bounded with certainty.
     divergence : callable
-        ``(event, relation, alpha) -> float``, an upper bound for both orders of the pair.
+        ``(event, relation, alpha) -> float``, an upper bound for both orders of the pair:
+        ``renyi_cost``, or one of yours.
     spent : tuple of float
-        ``S(alpha)`` so far.
+        ``S(alpha)`` so far, one for each order; by default none.
 
     Formal guarantee
     ----------------
@@ -83,7 +85,8 @@ class RenyiOdometer:
     Raises
     ------
     ValueError
-        If ``delta`` is outside ``(0, 1)``, ``relation`` unknown, or an order not above one.
+        If ``delta`` is outside ``(0, 1)``, ``relation`` unknown, an order not above one, or what
+        is ``spent`` negative, NaN or not as many numbers.
     """
 
     delta: float
@@ -99,7 +102,10 @@ class RenyiOdometer:
         object.__setattr__(self, "delta", _check_delta(self.delta))
         object.__setattr__(self, "relation", member("relation", Relation, self.relation))
         object.__setattr__(self, "orders", orders)
-        object.__setattr__(self, "spent", self.spent or (0.0,) * len(orders))
+        spent = tuple(_check_spent(each) for each in self.spent) or (0.0,) * len(orders)
+        if len(spent) != len(orders):
+            raise ValueError(f"spent must be one number for each order, got {self.spent!r}")
+        object.__setattr__(self, "spent", spent)
 
     def after(self, event: dp.DpEvent, count: int = 1) -> RenyiOdometer:
         """The odometer when ``event`` has been released ``count`` more times; itself unchanged.
@@ -178,7 +184,8 @@ class ZCDPOdometer:
     Raises
     ------
     ValueError
-        If ``delta`` is outside ``(0, 1)``, ``relation`` unknown, or ``planned`` not positive.
+        If ``delta`` is outside ``(0, 1)``, ``relation`` unknown, ``planned`` not positive, or
+        ``spent`` negative or NaN.
     """
 
     delta: float
@@ -191,6 +198,8 @@ class ZCDPOdometer:
         object.__setattr__(self, "relation", member("relation", Relation, self.relation))
         if not 0.0 < real("planned", self.planned) < math.inf:
             raise ValueError(f"planned must be positive and finite, got {self.planned!r}")
+        object.__setattr__(self, "planned", float(self.planned))
+        object.__setattr__(self, "spent", _check_spent(self.spent))
 
     def after(self, release: Release, count: int = 1) -> ZCDPOdometer:
         """The odometer when ``release`` has been made ``count`` more times; itself unchanged.
@@ -236,8 +245,15 @@ def _smallest(excluded: Callable[[float], bool], start: float) -> float:
 
 def _add(spent: float, cost: float, count: int) -> float:
     """``spent + count * cost``, rounded up."""
-    total = spent + count * cost
+    total = spent + times(count, cost)
     return total * (1.0 + 2.0**-51) if cost > 0.0 else spent
+
+
+def _check_spent(spent: object) -> float:
+    value = real("spent", spent)
+    if value < 0.0:
+        raise ValueError(f"spent must be non-negative, got {spent!r}")
+    return value
 
 
 def _check_delta(delta: float) -> float:

@@ -66,7 +66,9 @@ class PrivacyFilter:
         spent = filter.spend(spent, table[k])                 # a refused release spends nothing
 
     ``admits`` and ``spend`` are plain integer arithmetic, the same for Python, NumPy and JAX
-    integers of at least 32 bits; neither overflows, however often a release is refused.
+    integers, signed and of at least 32 bits; neither overflows, however often a release is
+    refused. Any other type is a ``ValueError``, in a compiled loop while it is traced: unsigned
+    integers have no sign to refuse by.
 
     Parameters
     ----------
@@ -221,10 +223,23 @@ class PrivacyFilter:
 
     def _refused(self, spent: Any, cost: Any) -> Any:
         """0 where the release is admitted, -1 (all bits set) where it is not."""
+        _check_signed("spent", spent)
+        _check_signed("cost", cost)
         short = (self.units - spent - cost) >> 31  # the sign; the difference exceeds -2^31
         if len(self.limits) == 1:
             return short
         return reduce(or_ if self.every else and_, (short[..., i] for i in range(len(self.limits))))
+
+
+def _check_signed(name: str, count: Any) -> None:
+    """By the type alone, which is known before any value is."""
+    dtype = getattr(count, "dtype", None)
+    if dtype is None:
+        signed = isinstance(count, int) and not isinstance(count, bool)
+    else:
+        signed = np.issubdtype(dtype, np.signedinteger) and dtype.itemsize >= 4
+    if not signed:
+        raise ValueError(f"{name} must be of signed integers of 32 bits or more, got {count!r}")
 
 
 def _shares(cost: Cost, limit: Fraction, units: int) -> int:

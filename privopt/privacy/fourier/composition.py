@@ -11,13 +11,14 @@ it is asked for, so that rounding is small beside the *answer* and not beside on
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from privopt.privacy.fourier.lattice import LatticeLoss
+from privopt.privacy.fourier.tails import DenseTails, Frequencies, Lattice, ModalTails, Tails
 from privopt.privacy.fourier.window import Window
 from privopt.privacy.pairs.pair import Array
 
@@ -29,7 +30,9 @@ _U = 2.0**-53  # unit roundoff of float64
 _STEEP = 30.0  # no sum is kept whose weight would exceed e^30
 _FAR = 600.0  # exponentials of minus this are close to underflow
 _HOPELESS = 1e200  # an error beside which nothing counts
-_BLOCK = 300.0  # exponentials of differences this small neither overflow nor lose digits
+_LARGEST_GROWTH = 300.0
+_LOST = 80.0  # a frequency of weight e^-80 is not missed
+_FEW = 64  # a law with fewer frequencies than one in so many points is read off these
 
 
 @dataclass(frozen=True)
@@ -38,11 +41,9 @@ class Composition:
 
     Attributes
     ----------
-    sums : ndarray
-        Consecutive values of ``S``.
-    mass, image : ndarray
-        ``sum_{j >= k} v_j`` and ``sum_{j >= k} v_j e^(s_k - s_j)`` with
-        ``v_j = e^(-lambda (s_j - centre)) P_lambda(S = s_j)``.
+    tails : Tails
+        What lies beyond each sum ``s_k``: ``delta = mass_k - e^(eps - s_k) image_k`` for ``eps``
+        between ``s_(k-1)`` and ``s_k``.
     error : float
         Of ``delta e^-K`` at ``eps = centre``; elsewhere ``e^(-lambda (eps - centre))`` times as
         much.
@@ -52,9 +53,7 @@ class Composition:
         Probability of infinite loss.
     """
 
-    sums: Array
-    mass: Array
-    image: Array
+    tails: Tails
     error: float
     log_scale: float
     infinite: float
@@ -67,14 +66,14 @@ class Composition:
         Below the sums nothing is known from above under a tilt: what was left out there weighs
         more than all that was kept.
         """
-        if epsilon < self.sums[0] and self.tilt > 0.0 and sign > 0.0:
+        lattice = self.tails.lattice
+        if epsilon < lattice.sum_at(0) and self.tilt > 0.0 and sign > 0.0:
             return 1.0
         fall = min(-self.tilt * (epsilon - self.centre), _FAR)
         if fall < -_FAR:  # weights underflow, and K may be as large
             log_delta = self.log_scale + fall + math.log1p(self.error) if sign > 0.0 else -math.inf
             return self._with_infinite(log_delta, sign)
-        k = np.searchsorted(self.sums, epsilon, side="right")
-        finite = float(self._curve(np.array([k]), np.array([epsilon]))[0])
+        finite = self._curve(lattice.first_above(epsilon), epsilon)
         scaled = max(0.0, finite + sign * self.error * math.exp(fall))
         log_delta = self.log_scale + math.log(scaled) if scaled > 0.0 else -math.inf
         return self._with_infinite(log_delta, sign)
@@ -86,30 +85,37 @@ class Composition:
     def epsilon(self, delta: float, sign: float) -> float:
         """Where the curve, error included, passes ``delta``; within the window, or an end of it.
 
-        Between two sums the curve is ``mass - e^(eps - s_k) image``, ``s_k`` the upper one, and
-        the error no larger than at the lower one.
+        Any sum at which the curve is shown to be below bounds epsilon from above, any at which
+        it is shown to exceed from below: the two neighbours sought need not be the only ones.
+        Between them the error is no larger than at the lower.
         """
         if delta <= self.infinite:
             return math.inf
         log_target = math.log(delta - self.infinite) - self.log_scale
         if log_target < -_FAR:  # nothing can be compared with it
             return sign * math.inf
-        target = math.exp(min(log_target, 700.0))
-        error = sign * self.error * np.exp(-self.tilt * (self.sums - self.centre))
-        curve = self._curve(np.arange(1, self.sums.size + 1), self.sums)
-        enough = curve + error <= target
-        # The curve decreases; the last sum that is not enough decides.
-        failing = np.flatnonzero(~enough)
-        if failing.size == 0:
-            return float(self.sums[0]) if sign > 0.0 else self._near_the_centre(delta)
-        k = int(failing[-1]) + 1
-        if k >= self.sums.size:
-            return math.inf if sign > 0.0 else float(self.sums[-1])
-        ratio = (self.mass[k] + error[k - 1] - target) / max(self.image[k], 1e-300)
-        if not ratio > 0.0:
-            return float(self.sums[k - 1])
-        between = self.sums[k] + math.log(ratio)
-        return float(min(max(between, self.sums[k - 1]), self.sums[k]))
+        target, lattice = math.exp(min(log_target, 700.0)), self.tails.lattice
+
+        def exceeds(k: int) -> bool:
+            return self._curve(k + 1, lattice.sum_at(k)) + sign * self._error_at(k) > target
+
+        k = _last(exceeds, lattice.first_above(self.centre), lattice.count) + 1
+        if k == 0:
+            return lattice.sum_at(0) if sign > 0.0 else self._near_the_centre(delta)
+        if k == lattice.count:
+            return math.inf if sign > 0.0 else lattice.sum_at(k - 1)
+        mass, image = self.tails.at(k)
+        ratio = (mass + sign * self._error_at(k - 1) - target) / max(image, 1e-300)
+        low, high = lattice.sum_at(k - 1), lattice.sum_at(k)
+        return min(max(high + math.log(ratio), low), high) if ratio > 0.0 else low
+
+    def log_error(self, epsilon: float) -> float:
+        """Of the error of ``delta(epsilon)``, that of the lattice losses apart."""
+        return self.log_scale + math.log(self.error) - self.tilt * (epsilon - self.centre)
+
+    def _error_at(self, k: int) -> float:
+        fall = -self.tilt * (self.tails.lattice.sum_at(k) - self.centre)
+        return self.error * math.exp(max(fall, -_FAR))
 
     def _near_the_centre(self, delta: float) -> float:
         """A lower bound where the sums are farther apart than the tilt reaches."""
@@ -120,11 +126,10 @@ class Composition:
                     return epsilon
         return -math.inf
 
-    def _curve(self, k: npt.NDArray[np.int64], epsilons: Array) -> Array:
+    def _curve(self, k: int, epsilon: float) -> float:
         """``sum_{j >= k} v_j (1 - e^(eps - s_j))`` for ``eps <= s_k``."""
-        mass, image = np.append(self.mass, 0.0)[k], np.append(self.image, 0.0)[k]
-        sums = np.append(self.sums, math.inf)[k]
-        return np.asarray(mass - np.exp(np.minimum(epsilons - sums, 0.0)) * image)
+        mass, image = self.tails.at(k)
+        return mass - math.exp(min(epsilon - self.tails.lattice.sum_at(k), 0.0)) * image
 
 
 def compose(
@@ -133,7 +138,7 @@ def compose(
     """The ``T_j``-fold compositions of lattice losses with one spacing, taken together.
 
     Errors charged (``pessimistic``: what raises the curve, else what lowers it), relative to
-    ``e^K``:
+    ``e^K`` unless it is said otherwise:
 
     wrap-around
         ``P_lambda(S > top)`` and ``P_lambda(S < bottom)`` by Chernoff's inequality. From above,
@@ -145,12 +150,13 @@ def compose(
         composed law is at most ``T eta |p| e^(T eta sqrt(N) |p|) + (8 T u + eta) |p^T|``, felt
         through the euclidean norm of the weights.
     rounding of the tilt
-        A relative error of every tilted probability, to the power ``T``.
+        A relative error of every tilted probability, to the power ``T``: as much of delta, whose
+        terms are not negative. It is part of ``K``.
     """
     spacing, tilt = parts[0][0].spacing, window.tilt
     log_scale, log_finite, growth, total = 0.0, 0.0, 0.0, 0
     transform_error = transform_growth = 0.0
-    spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
+    spectra: list[tuple[Complex, int]] = []
     offset = math.fsum(part.offset * count for part, count in parts)
     up = down = 0.0
     for part, count in parts:
@@ -177,55 +183,88 @@ def compose(
         transform_error += count * eta * length
         transform_growth += count * eta * math.sqrt(size) * length
         total += count
-        spectrum = spectrum * _power(np.fft.rfft(folded), count)
-    law = np.fft.irfft(spectrum, size)
-    start = math.ceil(window.bottom / spacing - offset)
-    law = np.roll(law, -(start % size))
-    sums: Array = np.asarray((offset + start + np.arange(size)) * spacing, dtype=np.float64)
-    if pessimistic:
-        law = np.maximum(law, 0.0)
-    length = float(np.sqrt(law @ law))
-    law_error = transform_error * math.exp(min(transform_growth, _BLOCK))
-    law_error += (8 * total * _U + 8 * _U * math.log2(size)) * length
-
+        spectra.append((np.fft.rfft(folded), count))
+    start = math.floor(window.bottom / spacing - offset) - 1  # an atom may stand at the bottom
     # Far below the centre weights overflow, and nobody asks.
     reach = _STEEP / tilt if tilt > 0.0 else math.inf
-    first = min(int(np.searchsorted(sums, window.centre - reach)), size - 1)
-    sums, law = sums[first:], law[first:]
-    weighted = law * np.exp(-tilt * (sums - window.centre))
-    mass, image = np.cumsum(weighted[::-1])[::-1], _discounted(weighted, sums)
+    whole = Lattice(offset + start, spacing, size)
+    first = min(whole.first_above(window.centre - reach), size - 1)
+    lattice = Lattice(offset + start + first, spacing, size - first)
+    tails, length = _tails(_product(spectra, size), start + first, lattice, window, pessimistic)
+    law_error = transform_error * math.exp(min(transform_growth, _LARGEST_GROWTH))
+    law_error += (8 * total * _U + 8 * _U * math.log2(size)) * length
 
     # Weights at eps are at most e^(-tilt (eps - centre)), and probabilities sum to one.
     aliased = math.exp(min(0.0, up - window.above_rate * (offset + start + size) * spacing))
     if not pessimistic:
         aliased += math.exp(min(0.0, down + window.below_rate * (offset + start) * spacing))
-    rounding = math.expm1(growth) if growth < 1.0 else _HOPELESS
-    error = law_error * _weight_length(tilt, spacing, size) + aliased + rounding
-    error += 8 * _U * (size + _BLOCK)
+    error = law_error * _weight_length(tilt, spacing, size) + aliased
+    error += tails.error + size**2 * math.exp(-_LOST)
+    if growth > 0.5:
+        error, growth = _HOPELESS, 0.0
+    # Of numbers that are not negative; a little more, for the second order.
+    relative = math.log1p((2.0 if pessimistic else -2.0) * min(growth, 0.49))
     return Composition(
-        sums,
-        mass,
-        image,
+        tails,
         error,
-        log_scale - tilt * window.centre,
+        log_scale - tilt * window.centre + relative,
         -math.expm1(log_finite) * (1.0 + (8.0 if pessimistic else -8.0) * _U),
         window.centre,
         tilt,
     )
 
 
-def _discounted(weighted: Array, sums: Array) -> Array:
-    """``sum_{j >= k} v_j e^(s_k - s_j)``, block by block from above."""
-    image = np.empty_like(weighted)
-    length = max(1, int(_BLOCK / max(float(sums[-1] - sums[0]), _BLOCK) * sums.size))
-    carried, above = 0.0, math.inf
-    for stop in range(sums.size, 0, -length):
-        start = max(0, stop - length)
-        factor = np.exp(sums[start:stop] - sums[start])
-        inside = np.cumsum((weighted[start:stop] / factor)[::-1])[::-1]
-        image[start:stop] = factor * (inside + carried * math.exp(sums[start] - above))
-        carried, above = float(image[start]), float(sums[start])
-    return image
+def _product(spectra: Sequence[tuple[Complex, int]], size: int) -> Frequencies:
+    """Powers of the transforms multiplied, at the frequencies that are not lost."""
+    fall = np.zeros(size // 2 + 1)
+    for spectrum, count in spectra:
+        with np.errstate(divide="ignore"):
+            fall -= count * np.log(np.abs(spectrum))
+    modes = np.flatnonzero(fall < _LOST)
+    values = np.ones(modes.size, dtype=np.complex128)
+    for spectrum, count in spectra:
+        values = values * _power(spectrum[modes], count)
+    return Frequencies(values, modes, size)
+
+
+def _tails(
+    law: Frequencies, start: int, lattice: Lattice, window: Window, pessimistic: bool
+) -> tuple[Tails, float]:
+    """What lies beyond the sums from number ``start`` on, and the length of the law."""
+    if law.modes.size * _FEW < law.size:
+        return ModalTails(law, start, lattice, window.tilt, window.centre), law.length
+    spectrum = np.zeros(law.size // 2 + 1, dtype=np.complex128)
+    spectrum[law.modes] = law.values
+    values = np.fft.irfft(spectrum, law.size)
+    if pessimistic:
+        values = np.maximum(values, 0.0)
+    kept = np.roll(values, -(start % law.size))[: lattice.count]
+    return DenseTails.of(kept, lattice, window.tilt, window.centre), float(np.sqrt(values @ values))
+
+
+def _last(holds: Callable[[int], bool], guess: int, count: int) -> int:
+    """The last ``k`` in ``[0, count)`` at which a predicate holds that ends somewhere, else -1.
+
+    Found by galloping from a guess and then halving; next to it, where it is returned, the
+    predicate was seen to fail.
+    """
+    low, high, step = guess, min(guess + 1, count), 1
+    if guess < count and holds(guess):
+        while high < count and holds(high):
+            low, step = high, 2 * step
+            high = min(high + step, count)
+    else:
+        low, high = guess - 1, guess
+        while low >= 0 and not holds(low):
+            high, step = low, 2 * step
+            low = max(low - step, -1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if holds(middle):
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def _log_moment(weight: Array, losses: Array, rate: float) -> float:

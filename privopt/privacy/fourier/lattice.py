@@ -19,6 +19,8 @@ __all__ = ["LatticeLoss", "above", "below"]
 
 _U = 2.0**-53  # unit roundoff of float64
 _STEEPEST = 600.0  # exponentials beyond this overflow
+_SNAP = 1e-6  # of a spacing: losses are lowered by so little without a thought
+_NEAREST = 16  # groups that may settle the last
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,8 @@ def below(
     Taking outcomes together is post-processing, and so is splitting one at random first. The
     lattice is laid through the loss of the bin that weighs most. From one end to the other, each
     lattice point takes what lies on its far side and then, from the near side, as much as makes
-    ``sum P_i - e^c sum Q_i`` vanish, so that nothing is lost before the last; the thinner end is
-    the last. Mass above the bins goes to the highest of them, mass below is dropped.
+    ``sum P_i - e^c sum Q_i`` vanish, so that nothing is lost before the last; the end with less
+    mass within a step of it is the last. Mass beyond the bins is dropped.
 
     Parameters
     ----------
@@ -105,13 +107,13 @@ def below(
     loss, error = _losses(bins, edges, spacing)
     loss = np.maximum(loss - error, edges[:-1] * spacing) / spacing
     mass = np.maximum(bins.p[1:-1] - bins.p_error[1:-1], 0.0)
-    mass[-1] += max(0.0, float(bins.p[-1] - bins.p_error[-1]))
     loss, mass = loss[mass > 0.0], mass[mass > 0.0]
     heaviest = int(np.argmax(np.log(mass) + tilt * spacing * loss))
     offset = float(loss[heaviest] - math.floor(loss[heaviest]))
     loss -= offset
-    weight = np.log(mass) + tilt * spacing * loss
-    order = slice(None) if weight[0] >= weight[-1] else slice(None, None, -1)
+    weight = np.exp(np.log(mass) + tilt * spacing * loss - (tilt * spacing * loss).max())
+    rising = weight[loss <= loss[0] + 1.0].sum() >= weight[loss >= loss[-1] - 1.0].sum()
+    order = slice(None) if rising else slice(None, None, -1)
     points, taken = _gather(mass[order].tolist(), loss[order].tolist(), spacing)
     return LatticeLoss(
         np.array(taken),
@@ -125,19 +127,23 @@ def below(
 def _gather(mass: list[float], loss: list[float], spacing: float) -> tuple[list[int], list[float]]:
     """Lattice points and what they take; losses in units of the spacing, rising or falling.
 
-    What lies far above pays dearly for lifting what lies below: across a gap a point is lowered.
+    What lies far above pays dearly for lifting what lies below: across a gap a point is lowered,
+    and so is a loss that rounding has put above its point.
     """
     points: list[int] = []
     taken: list[float] = []
     rising = loss[0] < loss[-1]
     i, left = 0, mass[0]
+    total = excess = 0.0
     while i < len(mass):
-        point = math.ceil(loss[i]) if rising else math.floor(loss[i])
+        point = math.ceil(loss[i] - _SNAP) if rising else math.floor(loss[i])
         total = excess = 0.0
         while i < len(mass):
             fall = (point - loss[i]) * spacing
             if rising and fall < -1.0 - 2.0 * spacing and excess < 0.0:
                 break
+            if rising and -_SNAP * spacing <= fall < 0.0:
+                fall = 0.0
             gain = -math.expm1(fall) * left if fall < _STEEPEST else -math.inf
             if (excess + gain > 0.0) if rising else (excess + gain < 0.0):
                 share = -excess / gain
@@ -152,7 +158,44 @@ def _gather(mass: list[float], loss: list[float], spacing: float) -> tuple[list[
             left = mass[i] if i < len(mass) else 0.0
         points.append(point if excess >= 0.0 else point - 1)
         taken.append(total)
+    if excess != 0.0 and math.isfinite(excess):
+        _settle(points, taken, excess, spacing, rising)
     return points, taken
+
+
+def _settle(
+    points: list[int], taken: list[float], excess: float, spacing: float, rising: bool
+) -> None:
+    """Bring the last group to a lattice point by shares of those before, the nearest first.
+
+    Its loss lies between two points, the wrong one of which the others can afford: losses below
+    pull it down to the lower (rising), losses above lift it to the upper (falling). Their
+    ``sum P - e^target sum Q`` vanishes together. Nothing is moved unless a few groups suffice.
+    """
+    if spacing > 1.0:
+        return
+    # The last point is the lower neighbour; excess is with respect to where the group was sought.
+    target = points[-1] if rising else points[-1] + 1
+    total = taken[-1]
+    needed = total - math.exp(-spacing if rising else spacing) * (total - excess)
+    shares: list[tuple[int, float]] = []
+    for k in range(len(points) - 2, max(-1, len(points) - 2 - _NEAREST), -1):
+        distance = (target - points[k]) * spacing
+        unit = -math.expm1(min(distance, 1.0)) * taken[k]
+        if abs(distance) > 1.0 or unit * needed >= 0.0:
+            continue
+        shares.append((k, min(1.0, -needed / unit)))
+        needed += shares[-1][1] * unit
+        if shares[-1][1] < 1.0:
+            break
+    else:
+        return
+    for k, share in shares:
+        # On the safe side of rounding: a little less of what pulls down, more of what lifts.
+        share = share * (1.0 - 1e-12) if rising else min(1.0, share * (1.0 + 1e-12))
+        taken[-1] += share * taken[k]
+        taken[k] *= 1.0 - share
+    points[-1] = target
 
 
 def _losses(bins: Bins, edges: npt.NDArray[np.int64], spacing: float) -> tuple[Array, Array]:

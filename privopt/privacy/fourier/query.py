@@ -42,6 +42,10 @@ class Query(Protocol):
         """Relative change of the answer when every loss moves by one unit of epsilon."""
         ...
 
+    def place(self, answer: float) -> tuple[float, float]:
+        """The point of the curve that an answer means: ``epsilon`` and ``ln delta``."""
+        ...
+
     def read(self, composition: Composition, sign: float, blur: float) -> float:
         """The answer with all errors against it (``sign = 1``) or in its favour (``-1``)."""
         ...
@@ -74,6 +78,10 @@ class AtDelta:
     def slope(self, saddle: Saddle) -> float:
         """``1 / scale``."""
         return 1.0 / self.scale(saddle, saddle.mean)
+
+    def place(self, answer: float) -> tuple[float, float]:
+        """At the ``delta`` given, less the mass of infinite loss."""
+        return answer, math.log(self.delta - self.infinite)
 
     def read(self, composition: Composition, sign: float, blur: float) -> float:
         """Where the curve passes delta, moved by the blur of the losses."""
@@ -110,6 +118,10 @@ class AtEpsilon:
         if above < -3.0 * saddle.deviation:
             return 1.0
         return saddle.tilt + 1.0 / max(saddle.deviation, min(above, 1.0))
+
+    def place(self, answer: float) -> tuple[float, float]:
+        """At the ``epsilon`` given."""
+        return self.epsilon, math.log(answer) if answer > 0.0 else -math.inf
 
     def read(self, composition: Composition, sign: float, blur: float) -> float:
         """The curve at epsilon, moved by the blur of the losses."""

@@ -15,20 +15,23 @@ import numpy as np
 
 from privopt.privacy.fourier.composition import Composition, compose
 from privopt.privacy.fourier.lattice import LatticeLoss, above, below
-from privopt.privacy.fourier.query import AtDelta, AtEpsilon, Query
+from privopt.privacy.fourier.query import AtEpsilon, Query
 from privopt.privacy.fourier.window import Sketch
 from privopt.privacy.pairs import Pair
 from privopt.privacy.pairs.pair import Array
 
-__all__ = ["Order", "Parts", "bounds", "curve", "estimate"]
+__all__ = ["Order", "Parts", "bounds", "curve", "estimate", "infinite_mass"]
 
 Parts = tuple[tuple[Pair, int], ...]
 
 _U = 2.0**-53  # unit roundoff of float64
 _LARGEST = 2**22  # points of one transform
 _ROUNDS = 8
+_AIMS = 3
+_LEAST_FACTOR = 2.0**-8  # of the mesh that should suffice
 _MOST = 10**11  # releases; rounding alone would leave nothing beyond
 _THINNEST = 1e-290  # floats describe no tail below this
+_LEAST_TAIL = 1e-15  # left out of a window; rounding is as much
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,14 @@ class Order:
 
     dominating: Parts
     attained: Parts | None
+
+
+def infinite_mass(parts: Parts) -> float:
+    """Probability of an infinite loss, ``1 - prod (1 - m_j)^T_j``."""
+    masses = [(pair.infinite()[0], count) for pair, count in parts]
+    if any(mass == 1.0 for mass, _ in masses):
+        return 1.0
+    return -math.expm1(math.fsum(count * math.log1p(-mass) for mass, count in masses))
 
 
 def estimate(orders: Sequence[Order], query: Query) -> float:
@@ -57,13 +68,13 @@ def bounds(
     if any(sum(count for _, count in order.dominating) > _MOST for order in orders):
         return 0.0, query.worst
     searches = [(_Search(order.dominating, query, accuracy), order) for order in orders]
-    searches.sort(key=lambda each: -each[0].estimate)
+    searches.sort(key=lambda each: (-infinite_mass(each[1].dominating), -each[0].estimate))
     lower = upper = 0.0
     for rank, (search, order) in enumerate(searches):
         if rank:  # this order costs less, and need only be shown to
             largest = math.fsum(count * pair.range()[1] for pair, count in order.dominating)
-            if query.most(largest) > upper:
-                upper = max(upper, search.from_above(upper))
+            if (most := query.most(largest)) > upper:
+                upper = max(upper, min(most, search.from_above(upper)))
         elif two_sided and order.attained == order.dominating:
             lower, upper = search.from_both_sides()
         else:
@@ -98,35 +109,46 @@ class _Search:
             if tail <= share * math.exp(self.saddle.log_delta):
                 break
         self.estimate = query.estimate(self.saddle)
-        self._look()
+        self.aims = 0
+        self._look(self.saddle.log_delta - self.saddle.log_scale)
 
     def from_both_sides(self) -> tuple[float, float]:
         """Lower and upper bound, refined until they are close."""
-        lower, upper, accuracy, before = 0.0, math.inf, self.accuracy, math.inf
+        lower, upper, factor, before, stalled = 0.0, math.inf, 1.0, math.inf, 0
         for _ in range(_ROUNDS):
-            spacing = self.spacing(accuracy)
-            found = self._answers(spacing, (-1.0, 1.0))
+            spacing = self.spacing(self.accuracy, factor)
+            found, noise = self._answers(spacing, (-1.0, 1.0))
             lower, upper = max(lower, found[0]), min(upper, found[1])
             wanted = self.accuracy * self.query.scale(self.saddle, upper)
-            if upper - lower <= wanted or spacing <= self._finest():
+            if upper - lower <= wanted:
                 break
-            if self._aim(found[1]):
+            if self._aim(found[1], noise):
                 continue
-            if upper - lower > 0.7 * before:  # the mesh is not what limits
-                break
+            stalled = stalled + 1 if upper - lower > 0.7 * before else 0
+            if spacing <= self._finest() or stalled > 1:
+                break  # the mesh is not what limits
             before = upper - lower
-            accuracy *= min(0.5, max(0.05, 0.8 * wanted / (upper - lower)))
+            factor *= math.sqrt(min(0.9, max(0.05, 0.8 * wanted / (upper - lower))))
         return lower, upper
 
     def from_above(self, rival: float) -> float:
         """An upper bound: below ``rival`` if that is easy, else to the accuracy asked for."""
         lead = (rival - self.estimate) / self.query.scale(self.saddle, max(rival, 1e-300))
-        easy = min(0.1, 0.3 * lead)
-        if easy > self.accuracy:
-            (upper,) = self._answers(self.spacing(easy), (1.0,))
+        easy, upper = min(0.1, 0.3 * lead), math.inf
+        for accuracy in (easy, self.accuracy) if easy > self.accuracy else (self.accuracy,):
+            (upper,), noise = self._answers(self.spacing(accuracy), (1.0,))
+            if upper > rival and self._aim(upper, noise):
+                (again,), _ = self._answers(self.spacing(accuracy), (1.0,))
+                upper = min(upper, again)
             if upper <= rival:
                 return upper
-        (upper,) = self._answers(self.spacing(self.accuracy), (1.0,))
+        factor = 1.0
+        while 0.0 <= rival < upper < math.inf and factor > _LEAST_FACTOR:
+            factor, before = 0.5 * factor, upper
+            (again,), _ = self._answers(self.spacing(self.accuracy, factor), (1.0,))
+            upper = min(upper, again)
+            if before - upper < 0.1 * self.accuracy * self.query.scale(self.saddle, upper):
+                break
         return upper
 
     def compositions(
@@ -152,41 +174,52 @@ class _Search:
             for sign, chosen in lattices.items()
         ]
 
-    def spacing(self, accuracy: float) -> float:
-        """The mesh for a relative accuracy."""
+    def spacing(self, accuracy: float, factor: float = 1.0) -> float:
+        """The mesh for a relative accuracy, or a part of it."""
         gap = accuracy / self.query.slope(self.saddle)
-        spacing = math.sqrt(3.5 * gap / (self.total * (self.saddle.tilt + 1.0)))
+        spacing = math.sqrt(2.8 * gap / (self.total * (self.saddle.tilt + 1.0)))
         widest = max(last - first for first, last in self.sketch.ends)
         spacing = min(spacing, max(0.5 * self.saddle.deviation, 1e-3 * widest))
-        spacing = max(spacing, self._finest())
+        spacing = max(factor * spacing, self._finest())
         smallest, largest = self.parts[0][0].range()
         if len(self.parts) == 1 and math.isfinite(largest - smallest) and largest > smallest:
             # The ends of a bounded loss, often atoms, become lattice points.
             return (largest - smallest) / (2 * math.ceil(0.5 * (largest - smallest) / spacing))
         return spacing
 
-    def _answers(self, spacing: float, signs: tuple[float, ...]) -> list[float]:
-        return [
+    def _answers(self, spacing: float, signs: tuple[float, ...]) -> tuple[list[float], float]:
+        """What was found, and the error of delta that is not the mesh's, relative to delta."""
+        found = self.compositions(spacing, signs)
+        answers = [
             self.query.read(composition, sign, blur)
-            for (composition, blur), sign in zip(
-                self.compositions(spacing, signs), signs, strict=True
-            )
+            for (composition, blur), sign in zip(found, signs, strict=True)
         ]
+        epsilon, log_delta = self.query.place(answers[-1])
+        if not (math.isfinite(epsilon) and math.isfinite(log_delta)):
+            return answers, math.inf
+        return answers, max(each.log_error(epsilon) for each, _ in found) - log_delta
 
-    def _look(self) -> None:
-        """Lay the window around the saddle."""
-        part = math.exp(min(0.0, self.saddle.log_delta - self.saddle.log_scale))
-        self.window = self.sketch.window(self.saddle, 1e-3 * self.accuracy * max(part, 1e-9))
+    def _look(self, log_part: float) -> None:
+        """Lay the window around the saddle, where ``delta = e^(log_part + K)``."""
+        self.window = self.sketch.window(
+            self.saddle, max(1e-3 * self.accuracy * math.exp(min(log_part, 0.0)), _LEAST_TAIL)
+        )
 
-    def _aim(self, answer: float) -> bool:
-        """Look around the answer, if that is not where the window is."""
-        if not isinstance(self.query, AtDelta) or not math.isfinite(answer):
+    def _aim(self, answer: float, noise: float) -> bool:
+        """Look around an answer, if that is not where the window was, or what it left out counts.
+
+        ``noise`` is the logarithm of the error that the window may be to blame for, over delta.
+        """
+        epsilon, log_delta = self.query.place(answer)
+        away = abs(epsilon - self.saddle.mean) > 3.0 * self.saddle.deviation
+        if self.aims == _AIMS or not (away or noise > math.log(0.1 * self.accuracy)):
             return False
-        if abs(answer - self.saddle.mean) <= 3.0 * self.saddle.deviation:
+        if not (math.isfinite(epsilon) and math.isfinite(log_delta)):
             return False
-        before, self.saddle = self.saddle, self.sketch.with_mean(answer)
-        self._look()
-        return abs(self.saddle.mean - before.mean) > before.deviation
+        self.aims, self.saddle = self.aims + 1, self.sketch.with_mean(epsilon)
+        at_epsilon = self.saddle.log_scale + self.saddle.tilt * (self.saddle.mean - epsilon)
+        self._look(log_delta - at_epsilon)
+        return True
 
     def _finest(self) -> float:
         widest = max(last - first for first, last in self.sketch.ends)

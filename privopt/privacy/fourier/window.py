@@ -23,6 +23,7 @@ __all__ = ["Saddle", "Sketch", "Window"]
 _POINTS = 200
 _WIDEST = 14
 _STEPS = 40
+_MOST_BINS = 2**19  # of one loss
 _STEEPEST = 1e3  # tilt in units of the standard deviation: deltas below exp(-1e6 / 2)
 _NEAREST = 1e6  # tilt in units of epsilon: closer to the largest loss nobody looks
 _CHERNOFF = np.geomspace(0.05, 4.0, 24)  # rates tried, in units of the normal optimum
@@ -67,7 +68,8 @@ class Sketch:
         self.parts, self.ends = [], []
         for pair, count in parts:
             edges = pair.losses(tail, _POINTS)
-            margin = 1e-9 * (1.0 + abs(edges[0]) + abs(edges[-1]))  # atoms belong inside
+            size = 1.0 + abs(edges[0]) + abs(edges[-1])
+            margin = 1e-9 * min(size, max(edges[-1] - edges[0], 1e-6))  # atoms belong inside
             edges = np.concatenate([[edges[0] - margin], edges, [edges[-1] + margin]])
             self.ends.append((edges[0], edges[-1]))
             bins = pair.bins(edges)
@@ -140,7 +142,9 @@ class Sketch:
         changes = np.flatnonzero(np.diff(level)) + 1
         start, stop = math.floor(first / spacing) - 1, math.ceil(last / spacing) + 1
         stops = np.append(np.floor(loss[changes] / spacing), stop).astype(np.int64)
-        return _steps(start, stops, level[np.append(0, changes)])
+        levels = level[np.append(0, changes)]
+        bins = float((np.diff(stops, prepend=start) / 2.0**levels).sum())
+        return _steps(start, stops, levels + max(0, math.ceil(math.log2(bins / _MOST_BINS))))
 
     def _log_moments(self, tilts: Array) -> Array:
         total = np.zeros_like(tilts)

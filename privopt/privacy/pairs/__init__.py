@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from privopt.privacy.pairs.dominating import NOTHING, dominating_pairs
+from privopt.privacy.pairs.dominating import EVERYTHING, NOTHING, dominating_pairs
 from privopt.privacy.pairs.pair import Bins, Pair
 
-__all__ = ["NOTHING", "Bins", "Pair", "dominating_pairs"]
+__all__ = ["EVERYTHING", "NOTHING", "Bins", "Pair", "dominating_pairs"]

@@ -12,6 +12,7 @@ from privopt.privacy.pairs.pair import Array, Bins, Pair
 __all__ = ["DiscretePair", "discrete_laplace", "randomised_response"]
 
 _U = 2.0**-53  # unit roundoff of float64
+_LEAST = 1e-300  # below, floats have fewer digits
 
 
 @dataclass(frozen=True)
@@ -70,14 +71,15 @@ class DiscretePair:
 def randomised_response(noise: float, buckets: int) -> DiscretePair:
     """The true bucket and the neighbour's, each kept with probability ``1 - noise``.
 
-    Otherwise one of ``buckets`` is drawn at random; those that are neither have loss zero.
+    Otherwise one of ``buckets`` is drawn at random; those that are neither have loss zero. Noise
+    that floats hardly describe counts as none.
     """
-    other = noise / buckets
+    other = noise / buckets if noise / buckets > _LEAST else 0.0
     true = (1.0 - noise) + other
     rest = noise - 2.0 * other if buckets > 2 else 0.0
     outcomes = [(other, true), (rest, rest), (true, other)]
     p, q = zip(*((a, b) for a, b in outcomes if a > 0.0 or b > 0.0), strict=True)
-    return DiscretePair(p, q)
+    return DiscretePair(p, q, exact=other > 0.0 or noise == 0.0)
 
 
 def discrete_laplace(parameter: float, sensitivity: int) -> DiscretePair:

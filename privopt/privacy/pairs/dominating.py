@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import dp_accounting as dp
 
+from privopt.privacy.events import ObjectivePerturbationDpEvent
 from privopt.privacy.leaves import leaves
 from privopt.privacy.pairs.discrete import DiscretePair, discrete_laplace, randomised_response
 from privopt.privacy.pairs.gaussian import GaussianPair
 from privopt.privacy.pairs.laplace import LaplacePair
+from privopt.privacy.pairs.objective import ObjectivePair
 from privopt.privacy.pairs.pair import Pair
 from privopt.privacy.pairs.replaced import ReplacedGaussian
 from privopt.privacy.pairs.reversed import Reversed
 from privopt.privacy.pairs.sampled import Sampled
 from privopt.privacy.pairs.without_replacement import SampledWithoutReplacement
-from privopt.privacy.parameters import is_count, is_noise, tree_nodes
+from privopt.privacy.parameters import is_batch, is_count, is_noise, is_rate, tree_nodes
+from privopt.privacy.sums import root
 from privopt.spec import Relation
 
-__all__ = ["NOTHING", "dominating_pairs"]
+__all__ = ["EVERYTHING", "NOTHING", "dominating_pairs"]
 
 NOTHING: Pair = DiscretePair((1.0,), (1.0,))
-_EVERYTHING = DiscretePair((0.0, 1.0), (1.0, 0.0))
+EVERYTHING = DiscretePair((0.0, 1.0), (1.0, 0.0))
 
 _ADDITIVE = (dp.GaussianDpEvent, dp.LaplaceDpEvent, dp.dp_event.DiscreteLaplaceDpEvent)
 
 # Above this distance in standard deviations, or loss, everything is taken to be seen.
 _LARGEST = 1e4
+_LEAST = 1e-100  # of the same; squares of less vanish
 
 
 def dominating_pairs(leaf: dp.DpEvent, relation: Relation) -> tuple[Pair, Pair] | None:
@@ -52,7 +57,7 @@ def dominating_pairs(leaf: dp.DpEvent, relation: Relation) -> tuple[Pair, Pair] 
 
 
 def _poisson(rate: float, event: dp.DpEvent, relation: Relation) -> tuple[Pair, Pair] | None:
-    if not (is_noise(rate) and float(rate) <= 1.0):
+    if not is_rate(rate):
         return None
     rate = float(rate)
     inner = _one_release(event)
@@ -66,15 +71,20 @@ def _poisson(rate: float, event: dp.DpEvent, relation: Relation) -> tuple[Pair, 
     if relation is Relation.REPLACE_ONE:
         if not isinstance(inner, dp.GaussianDpEvent):
             return None
-        z, pair = float(inner.noise_multiplier), ReplacedGaussian
-        if z * _LARGEST >= 1.0:
-            return pair(rate, z), pair(rate, z)
-        seen = DiscretePair((0.0, 1.0 - rate, rate), (rate, 1.0 - rate, 0.0), exact=z == 0.0)
-        return seen, seen
+        replaced = _replaced(rate, float(inner.noise_multiplier))
+        return replaced, replaced
     removed, added = whole
     if isinstance(added, Reversed):  # sampled before
-        return Sampled(removed, rate), Reversed(Sampled(added.pair, rate))
-    return Sampled(removed, rate), Reversed(Sampled(removed, rate))
+        return Sampled.of(removed, rate), Reversed(Sampled.of(added.pair, rate))
+    if isinstance(added, ObjectivePair):  # not its own reverse: it dominates in either order
+        return Sampled.of(removed, rate), Reversed(Sampled.of(Reversed(added), rate))
+    return Sampled.of(removed, rate), Reversed(Sampled.of(removed, rate))
+
+
+def _replaced(rate: float, noise: float) -> Pair:
+    if noise * _LARGEST >= 1.0:
+        return ReplacedGaussian(rate, noise)
+    return DiscretePair((0.0, 1.0 - rate, rate), (rate, 1.0 - rate, 0.0), exact=noise == 0.0)
 
 
 def _without_replacement(
@@ -83,12 +93,13 @@ def _without_replacement(
     size, batch, inner = leaf.source_dataset_size, leaf.sample_size, _one_release(leaf.event)
     if relation is not Relation.REPLACE_ONE or not isinstance(inner, _ADDITIVE):
         return None
-    if not (is_count(size) and is_count(batch) and batch <= size and size > 0):
+    if not is_batch(size, batch):
         return None
+    size, batch = int(size), int(batch)
     whole = _plain(inner, relation)
     if whole is None or whole is NOTHING or batch == size:
         return whole
-    return SampledWithoutReplacement(Sampled(whole, batch / size)) if batch else NOTHING
+    return SampledWithoutReplacement(Sampled.of(whole, batch / size)) if batch else NOTHING
 
 
 def _one_release(event: dp.DpEvent) -> dp.DpEvent | None:
@@ -107,7 +118,7 @@ def _one_release(event: dp.DpEvent) -> dp.DpEvent | None:
     noises = [(float(leaf.noise_multiplier), count) for leaf, count in parts]
     if any(z == 0.0 for z, _ in noises):
         return dp.GaussianDpEvent(0.0)
-    distance = math.hypot(*(math.sqrt(count) / z for z, count in noises))
+    distance = math.hypot(*(root(count) / z for z, count in noises))
     return dp.GaussianDpEvent(1.0 / distance if distance > 0.0 else math.inf)
 
 
@@ -118,7 +129,7 @@ def _plain(leaf: dp.DpEvent, relation: Relation) -> Pair | None:
         case dp.NoOpDpEvent():
             return NOTHING
         case dp.NonPrivateDpEvent():
-            return _EVERYTHING
+            return EVERYTHING
         case dp.GaussianDpEvent(noise_multiplier=z) if is_noise(z):
             return _unless_extreme(GaussianPair, multiple, z)
         case dp.SingleEpochTreeAggregationDpEvent(noise_multiplier=z, step_counts=steps) if (
@@ -129,6 +140,10 @@ def _plain(leaf: dp.DpEvent, relation: Relation) -> Pair | None:
             return _unless_extreme(GaussianPair, multiple * math.sqrt(nodes), z)
         case dp.LaplaceDpEvent(noise_multiplier=b) if is_noise(b):
             return _unless_extreme(LaplacePair, multiple, b)
+        case ObjectivePerturbationDpEvent(noise_multiplier=z, jacobian=c):
+            if not (is_noise(z) and is_noise(c)):
+                return None
+            return _objective(multiple, float(z), float(c))
         case dp.dp_event.DiscreteLaplaceDpEvent(noise_parameter=a, sensitivity=s):
             if not (is_noise(a) and a > 1e-6 and is_count(s) and multiple * s * a <= 700.0):
                 return None
@@ -140,10 +155,21 @@ def _plain(leaf: dp.DpEvent, relation: Relation) -> Pair | None:
     return None
 
 
-def _unless_extreme(pair: Callable[[float], Pair], moved: float, noise: float) -> Pair:
+def _objective(moved: float, noise: float, jacobian: float) -> Pair | None:
+    if noise * _LARGEST < moved or jacobian > _LARGEST:
+        return replace(EVERYTHING, exact=noise == 0.0)
+    if math.isinf(noise):
+        rest = math.exp(-jacobian)
+        return DiscretePair((0.0, 1.0), (1.0 - rest, rest), exact=False) if jacobian else NOTHING
+    return ObjectivePair(moved / noise, jacobian) if moved / noise >= _LEAST else None
+
+
+def _unless_extreme(pair: Callable[[float], Pair], moved: float, noise: float) -> Pair | None:
     mu = moved / float(noise) if noise > 0.0 else math.inf
-    if mu == 0.0:
+    if math.isinf(noise):
         return NOTHING
+    if mu < _LEAST:
+        return None
     if mu <= _LARGEST:
         return pair(mu)
-    return DiscretePair((0.0, 1.0), (1.0, 0.0), exact=math.isinf(mu))
+    return replace(EVERYTHING, exact=math.isinf(mu))

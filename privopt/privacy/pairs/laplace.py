@@ -58,8 +58,9 @@ class LaplacePair:
         gap = np.diff(inner)
         p = 0.5 * np.exp(0.5 * (inner[1:] - self.mu)) * -np.expm1(-0.5 * gap)
         q = 0.5 * np.exp(-0.5 * (inner[:-1] + self.mu)) * -np.expm1(-0.5 * gap)
-        # The distance of two edges is known to a few roundings of the edges themselves.
-        moved = 4 * _U * (1.0 + self.mu)
+        # The distance of two edges is known to a few roundings of the edges themselves; beyond
+        # the largest losses there is nothing, exactly.
+        moved = np.where(gap > 0.0, 4 * _U * (1.0 + self.mu), 0.0)
         p_error = 0.25 * np.exp(0.5 * (inner[1:] - self.mu)) * moved
         q_error = 0.25 * np.exp(-0.5 * (inner[:-1] + self.mu)) * moved
         for loss, of_p, of_q in (

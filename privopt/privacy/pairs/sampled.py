@@ -12,6 +12,7 @@ from privopt.privacy.pairs.pair import Array, Bins, Pair
 __all__ = ["Sampled"]
 
 _U = 2.0**-53  # unit roundoff of float64
+_RAREST = 1e-12  # losses of less drown in the rounding of their exponentials
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,18 @@ class Sampled:
 
     pair: Pair
     rate: float
+    exact: bool = True
+
+    @classmethod
+    def of(cls, pair: Pair, rate: float) -> Sampled:
+        """At a rate that floats can tell from zero: a larger one dominates."""
+        return cls(pair, max(rate, _RAREST), exact=rate >= _RAREST)
 
     @property
     def attained(self) -> Pair | None:
-        """What the pair attains, sampled."""
+        """What the pair attains, sampled, unless the rate only stands for a smaller one."""
         attained = self.pair.attained
-        return None if attained is None else Sampled(attained, self.rate)
+        return None if attained is None or not self.exact else Sampled(attained, self.rate)
 
     def infinite(self) -> tuple[float, float]:
         """What is impossible under ``Q``, if the record takes part; nothing is under ``P``."""

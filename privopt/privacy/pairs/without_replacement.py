@@ -37,7 +37,7 @@ class SampledWithoutReplacement:
         All other records pull one way with their full norm, one record turns from that way to
         the other.
         """
-        return self.sampled
+        return self.sampled.attained
 
     def infinite(self) -> tuple[float, float]:
         """As ``sampled``, on both sides."""

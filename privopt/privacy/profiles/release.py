@@ -8,9 +8,11 @@ from collections.abc import Sequence
 import dp_accounting as dp
 from dp_accounting import dp_event
 
+from privopt.privacy.events import ObjectivePerturbationDpEvent
 from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
-from privopt.privacy.parameters import is_count, is_noise, tree_nodes
+from privopt.privacy.parameters import is_batch, is_count, is_noise, is_rate, tree_nodes
+from privopt.privacy.profiles.objective import Objective
 from privopt.privacy.profiles.plain import (
     Gaussian,
     Laplace,
@@ -20,6 +22,7 @@ from privopt.privacy.profiles.plain import (
 )
 from privopt.privacy.profiles.profile import Profile
 from privopt.privacy.profiles.sampled import ReplacedGaussian, Sampled
+from privopt.privacy.sums import SMALLEST, root
 from privopt.spec import Relation
 
 __all__ = ["profile"]
@@ -47,6 +50,7 @@ def profile(release: dp.DpEvent, relation: Relation) -> Profile | None:
                                   ``add_or_remove_one`` and ``zero_out``, a null record being
                                   as good as none
     sampling without replacement  ``replace_one``, of what is not sampled itself
+    objective perturbation        every relation; generalised linear losses
     non-private, no-op            every relation; samples too
     ============================  =========================================================
 
@@ -92,15 +96,21 @@ def _plain(leaf: dp.DpEvent, relation: Relation) -> Profile | None:
         case dp.LaplaceDpEvent(noise_multiplier=b) if is_noise(b):
             loss = _quotient(multiple, b)
             return Laplace(loss) if 0.0 < loss.lower < math.inf else _extreme(loss)
+        case ObjectivePerturbationDpEvent(noise_multiplier=z, jacobian=c):
+            if not (is_noise(z) and is_noise(c)):
+                return None
+            spread = _quotient(multiple, z)
+            told = spread.upper == math.inf or c == math.inf
+            return _EVERYTHING if told else Objective(spread, float(c))
         case dp_event.DiscreteLaplaceDpEvent(noise_parameter=a, sensitivity=s):
             if not (is_noise(a) and a > 0.0 and is_count(s) and s < 2**48):
                 return None
-            shift = multiple * int(s)
-            if shift == 0 or a * shift > 1e300:
-                return _NOTHING if shift == 0 else (_EVERYTHING if math.isinf(a) else None)
-            return LatticeLaplace(float(a), shift)
+            a, shift = float(a), multiple * int(s)
+            if shift == 0 or math.isinf(a):
+                return _EVERYTHING if shift else _NOTHING
+            return LatticeLaplace(a, shift) if SMALLEST <= a * shift <= 1e300 else None
         case dp.RandomizedResponseDpEvent(noise_parameter=p, num_buckets=k):
-            if not (is_noise(p) and p <= 1.0 and is_count(k) and 2 <= k < 2**48):
+            if not (is_rate(p) and is_count(k) and 2 <= k < 2**48):
                 return None
             return _randomised_response(float(p), int(k))
     return None
@@ -116,11 +126,9 @@ def _randomised_response(p: float, k: int) -> Profile:
 
 def _poisson(rate: object, event: dp.DpEvent, relation: Relation) -> Profile | None:
     whole = profile(event, relation)
-    if whole is None or not is_noise(rate) or _has_tree(event):
+    if whole is None or not is_rate(rate) or _has_tree(event):
         return None
-    if not (q := float(rate)) <= 1.0:
-        return None
-    if q == 0.0 or q == 1.0:
+    if (q := float(rate)) in (0.0, 1.0):
         return _NOTHING if q == 0.0 else whole
     if isinstance(whole, Revealed):
         return _diluted(whole, _exactly(q))
@@ -135,15 +143,14 @@ def _without_replacement(
 ) -> Profile | None:
     n, m = leaf.source_dataset_size, leaf.sample_size
     whole = profile(leaf.event, relation)
-    if relation is not Relation.REPLACE_ONE or not (is_count(n) and is_count(m)):
+    if relation is not Relation.REPLACE_ONE or not is_batch(n, m):
         return None
     if whole is None or isinstance(whole, Sampled | ReplacedGaussian) or _has_tree(leaf.event):
         return None
-    if not 0 <= m <= n or n == 0:
-        return None
     if m in (0, n):
         return _NOTHING if m == 0 else whole
-    rate = Interval(max(0.0, m / n * (1.0 - _ROUNDING)), min(1.0, m / n * (1.0 + _ROUNDING)))
+    share = int(m) / int(n)
+    rate = Interval(share * (1.0 - _ROUNDING), min(1.0, share * (1.0 + _ROUNDING)))
     return _diluted(whole, rate) if isinstance(whole, Revealed) else Sampled(whole, rate)
 
 
@@ -169,7 +176,7 @@ def _gaussian_distance(parts: Sequence[tuple[dp.DpEvent, int]], multiple: int) -
     noises = [(float(leaf.noise_multiplier), count) for leaf, count in parts]
     if any(z == 0.0 for z, _ in noises):
         return _exactly(math.inf)
-    return _around(math.hypot(*(multiple / z * math.sqrt(count) for z, count in noises)))
+    return _around(math.hypot(*(multiple / z * root(count) for z, count in noises)))
 
 
 def _gaussian(mu: Interval) -> Profile:

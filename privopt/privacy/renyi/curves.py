@@ -9,14 +9,17 @@ from functools import partial
 import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
+from scipy.special import erf
 
+from privopt.privacy.events import ObjectivePerturbationDpEvent
 from privopt.privacy.leaves import leaves
-from privopt.privacy.parameters import is_count, is_noise, tree_nodes
+from privopt.privacy.parameters import is_batch, is_count, is_noise, is_rate, tree_nodes
 from privopt.privacy.renyi.orders import check_orders
 from privopt.privacy.renyi.pure import laplace, pure, randomised_response
 from privopt.privacy.renyi.repeat import best_of_many
 from privopt.privacy.renyi.sampled import fixed_size_gaussian, poisson_gaussian
-from privopt.privacy.selection import Repetitions
+from privopt.privacy.selection import repetitions_of
+from privopt.privacy.sums import SMALLEST, half_square, root, times
 from privopt.spec import Relation
 
 __all__ = ["Curve", "gaussian_shift", "renyi_curve", "renyi_divergence"]
@@ -25,7 +28,6 @@ Array = npt.NDArray[np.float64]
 Curve = Callable[[Array], Array]
 
 _UP = 1.0 + 2.0**-50
-_TINY = 2.0**-1022  # below it, relative errors are not small
 
 
 def renyi_divergence(
@@ -55,6 +57,8 @@ def renyi_divergence(
     - Gaussian: ``alpha (m/z)^2 / 2``, with ``m = relation.multiple``; a tree aggregation, where a
       record takes part at most once, ``floor(log2 T) + 1`` times that (``replace_one`` and
       ``zero_out``: removing a record from a stream may move the others).
+    - Objective perturbation: ``c + alpha s^2 / 2 + ln[2 Phi((alpha - 1) s)] / (alpha - 1)``,
+      ``s = m/z``, from the bound of its loss.
     - Laplace (scalar), randomised response, discrete Laplace: see ``pure``.
     - Gaussian releases from one Poisson sample, every relation; from one sample without
       replacement, under ``replace_one``. Several from the *same* sample are one with the root of
@@ -80,14 +84,14 @@ def renyi_curve(event: dp.DpEvent, relation: Relation) -> Curve | None:
         curve = _leaf_curve(leaf, relation)
         if curve is None:
             return None
-        parts.append((curve, _count(count)))
+        parts.append((curve, times(count, _UP)))
 
     def composition(orders: Array) -> Array:
         total = np.zeros_like(orders)
         with np.errstate(over="ignore"):
             for curve, count in parts:
                 each = curve(orders)
-                total += np.where(each > 0.0, np.maximum(each, _TINY) * count, 0.0)
+                total[each > 0.0] += each[each > 0.0] * count
             return np.asarray(total * _UP)
 
     return composition
@@ -101,44 +105,44 @@ def gaussian_shift(event: dp.DpEvent) -> float | None:
         for leaf, _ in parts
     ):
         return None
-    shifts = (math.sqrt(_count(k)) * _inverse(leaf.noise_multiplier) for leaf, k in parts)
+    shifts = (root(count) * _inverse(leaf.noise_multiplier) for leaf, count in parts)
     return math.hypot(*shifts) * _UP
 
 
 def _leaf_curve(leaf: dp.DpEvent, relation: Relation) -> Curve | None:
     multiple = float(relation.multiple)
     match leaf:
-        case dp.GaussianDpEvent(noise_multiplier=z) if is_noise(leaf.noise_multiplier):
+        case dp.GaussianDpEvent(noise_multiplier=z) if is_noise(z):
             return partial(_gaussian, multiple * _inverse(z), 1)
         case dp.SingleEpochTreeAggregationDpEvent(noise_multiplier=z, step_counts=steps):
             nodes = tree_nodes(steps)
-            if (
-                nodes is None
-                or not is_noise(leaf.noise_multiplier)
-                or relation is Relation.ADD_OR_REMOVE_ONE
-            ):
+            if nodes is None or not is_noise(z) or relation is Relation.ADD_OR_REMOVE_ONE:
                 return None
             return partial(_gaussian, multiple * _inverse(z), nodes)
-        case dp.LaplaceDpEvent(noise_multiplier=b) if is_noise(leaf.noise_multiplier):
+        case ObjectivePerturbationDpEvent(noise_multiplier=z, jacobian=c) if is_noise(
+            z
+        ) and is_noise(c):
+            return partial(_objective, multiple * _inverse(z), float(c))
+        case dp.LaplaceDpEvent(noise_multiplier=b) if is_noise(b):
             return partial(laplace, multiple * _inverse(b))
         case dp.RandomizedResponseDpEvent(noise_parameter=p, num_buckets=k):
-            if 0.0 <= p <= 1.0 and is_count(k) and k >= 2:
+            if is_rate(p) and is_count(k) and k >= 2:
                 return partial(randomised_response, float(p), int(k))
         case dp.dp_event.DiscreteLaplaceDpEvent(noise_parameter=a, sensitivity=bound):
-            if 0.0 <= a < math.inf and is_count(bound):
+            if is_noise(a) and is_count(bound) and float(a) < math.inf:
                 return partial(pure, float(a) * int(bound) * multiple * _UP)
-        case dp.ZCDpEvent(rho=rho, xi=xi) if rho >= 0.0 and xi >= 0.0:
+        case dp.ZCDpEvent(rho=rho, xi=xi) if is_noise(rho) and is_noise(xi):
             return partial(_concentrated, float(rho), float(xi))
-        case dp.PoissonSampledDpEvent(sampling_probability=q, event=inner) if 0.0 <= q <= 1.0:
+        case dp.PoissonSampledDpEvent(sampling_probability=q, event=inner) if is_rate(q):
             return _sampled(float(q), inner, replace=relation is Relation.REPLACE_ONE)
         case dp.SampledWithoutReplacementDpEvent(source_dataset_size=n, sample_size=m, event=inner):
-            if is_count(n) and is_count(m) and m <= n > 0 and relation is Relation.REPLACE_ONE:
+            if is_batch(n, m) and relation is Relation.REPLACE_ONE:
                 rate = math.nextafter(int(m) / int(n), 1.0) if m else 0.0
                 return _sampled(rate, inner, replace=None)
-        case dp.dp_event.RepeatAndSelectDpEvent(event=inner, mean=mean, shape=shape):
-            base = renyi_curve(inner, relation)
-            if base is not None and 1.0 <= mean < math.inf and shape >= 0.0:
-                return partial(best_of_many, base, Repetitions(mean, shape))
+        case dp.dp_event.RepeatAndSelectDpEvent(event=inner):
+            base, repetitions = renyi_curve(inner, relation), repetitions_of(leaf)
+            if base is not None and repetitions is not None:
+                return partial(best_of_many, base, repetitions)
     return None
 
 
@@ -146,12 +150,13 @@ def _sampled(q: float, inner: dp.DpEvent, *, replace: bool | None) -> Curve | No
     shift = gaussian_shift(inner)
     if shift is None:
         return None
+    least = SMALLEST if q > 0.0 and shift > 0.0 else 0.0
 
     def curve(orders: Array) -> Array:
         key = tuple(orders.tolist())
         if replace is None:
-            return fixed_size_gaussian(q, 2.0 * shift, key)
-        return poisson_gaussian(q, shift, key, replace=replace)
+            return np.maximum(fixed_size_gaussian(q, 2.0 * shift, key), least)
+        return np.maximum(poisson_gaussian(q, shift, key, replace=replace), least)
 
     return curve
 
@@ -159,7 +164,14 @@ def _sampled(q: float, inner: dp.DpEvent, *, replace: bool | None) -> Curve | No
 def _gaussian(shift: float, nodes: int, orders: Array) -> Array:
     if nodes == 0:
         return np.zeros_like(orders)
-    return orders * (0.5 * shift * shift * nodes * _UP)
+    return orders * (half_square(shift) * nodes * _UP)
+
+
+def _objective(s: float, c: float, orders: Array) -> Array:
+    """``ln E e^((alpha - 1) U) / (alpha - 1)``, of which ``E e^(t |Z|) = 2 e^(t^2 / 2) Phi(t)``."""
+    power = orders - 1.0
+    folded = np.log1p(erf(power * s / math.sqrt(2.0)) * _UP) / power
+    return np.asarray((c + 0.5 * s * s * orders + folded) * _UP)
 
 
 def _concentrated(rho: float, xi: float, orders: Array) -> Array:
@@ -168,10 +180,3 @@ def _concentrated(rho: float, xi: float, orders: Array) -> Array:
 
 def _inverse(x: float) -> float:
     return 1.0 / float(x) if x > 0.0 else math.inf
-
-
-def _count(count: int) -> float:
-    try:
-        return float(count) * (1.0 + 2.0**-52 if count > 2**53 else 1.0)
-    except OverflowError:
-        return math.inf

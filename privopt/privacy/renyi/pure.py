@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.privacy.renyi.moment import psi, upper_log_moment
+from privopt.privacy.sums import SMALLEST
 
-__all__ = ["laplace", "pure", "randomised_response"]
+__all__ = ["laplace", "pure", "randomised_response", "response_loss"]
 
 Array = npt.NDArray[np.float64]
 
@@ -25,8 +26,8 @@ def laplace(t: float, orders: Array) -> Array:
 
     Source: Mironov, "Rényi differential privacy", CSF 2017 (arXiv:1702.07476), Proposition 6.
     """
-    if math.isinf(t):
-        return np.full_like(orders, math.inf)
+    if t == 0.0 or math.isinf(t):
+        return np.full_like(orders, t)
     t *= 1.0 + 2 * _U
     power = orders - 1.0
     x = np.minimum(power * t, 500.0)
@@ -36,7 +37,7 @@ def laplace(t: float, orders: Array) -> Array:
     # ln(alpha / (2 alpha - 1)) < 0; the second exponential is at most e^(-alpha t) of the first.
     far = power * t + np.log(orders / (2.0 * orders - 1.0)) + np.exp(-orders * t) + slack
     divergence = np.where(power * t < 500.0, near, far) / power * (1.0 + 8 * _U)
-    return np.asarray(np.minimum(divergence, t))
+    return np.maximum(np.minimum(divergence, t), SMALLEST)
 
 
 def randomised_response(p: float, k: int, orders: Array) -> Array:
@@ -49,8 +50,16 @@ def randomised_response(p: float, k: int, orders: Array) -> Array:
     rare, common = p / k, 1.0 - p + p / k
     if rare < 1e-290:
         return np.full_like(orders, (math.log(k) - math.log(p)) * (1.0 + 8 * _U))
-    loss = math.log1p((1.0 - p) / rare)
+    loss = response_loss(p, k)
     return _swapped(loss, math.log(rare), math.log(common), -(1.0 - p) / common, orders)
+
+
+def response_loss(p: float, k: int) -> float:
+    """The loss ``ln(1 + (1 - p) k / p)`` of randomised response, to a relative ``2^-50``."""
+    if p == 0.0:
+        return math.inf
+    odds = (1.0 - p) * (k / p)
+    return math.log1p(odds) if odds < 1e300 else math.log((1.0 - p) * k) - math.log(p)
 
 
 def pure(epsilon: float, orders: Array) -> Array:
@@ -78,4 +87,5 @@ def _swapped(loss: float, rare: float, common: float, deficit: float, orders: Ar
         np.array([math.expm1(min(loss, 1.0)), deficit]),
         slack=_U * (64.0 + 8.0 * float(np.max(orders)) * min(loss, 800.0)),
     )
-    return np.minimum(moment / (orders - 1.0) * (1.0 + 8 * _U), loss)
+    divergence = np.minimum(moment / (orders - 1.0) * (1.0 + 8 * _U), loss)
+    return np.maximum(divergence, SMALLEST)

@@ -25,6 +25,7 @@ from numbers import Integral
 import numpy as np
 import numpy.typing as npt
 
+from privopt.privacy.sums import root
 from privopt.privacy.trade_offs.polygons import Polygon, identity
 from privopt.privacy.trade_offs.shifts import Gaussian
 from privopt.privacy.trade_offs.tangents import polygon
@@ -90,7 +91,7 @@ def repeat(f: TradeOff, times: int, size: int = _SIZE) -> TradeOff:
     if times == 1:
         return f
     if isinstance(f, Gaussian):
-        mu = f.mu * math.sqrt(times)
+        mu = f.mu * root(times)
         return Gaussian(mu * (1.0 + 8 * _U) if 0.0 < mu < math.inf else mu)
     power, result = coarsen(polygon(f), size), None
     while times:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from privopt.privacy.sums import times
 from privopt.privacy.trade_offs.composition import check_count, coarsen
 from privopt.privacy.trade_offs.polygons import Polygon
 from privopt.privacy.trade_offs.shifts import Gaussian, Laplace
@@ -45,7 +46,7 @@ def group(f: TradeOff, k: int, size: int = 1000) -> TradeOff:
     if k == 1:
         return f
     if isinstance(f, Gaussian | Laplace):
-        mu = k * f.mu
+        mu = times(k, f.mu)
         return type(f)(mu * (1.0 + 4 * _U) if 0.0 < mu < np.inf else mu)
     x, y = _power(coarsen(polygon(f), size))
     alpha, power = x, y

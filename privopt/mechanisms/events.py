@@ -1,0 +1,55 @@
+"""Events of releases that are known by what they cost, not by how they add noise."""
+
+from __future__ import annotations
+
+import math
+
+from dp_accounting import (
+    ComposedDpEvent,
+    DpEvent,
+    NonPrivateDpEvent,
+    NoOpDpEvent,
+    PoissonSampledDpEvent,
+)
+
+from privopt.privacy import pure_event
+
+__all__ = ["approximate_release", "pure_release", "resolvable"]
+
+_LARGEST = 700.0  # of the losses that a float64 probability can describe
+
+
+def pure_release(epsilon: float) -> DpEvent:
+    """The event of any ``epsilon``-DP release, at every ``epsilon`` in ``[0, inf]``.
+
+    Randomised response on one bit; a no-op at zero, and no privacy beyond 700.
+    """
+    if epsilon == 0.0:
+        return NoOpDpEvent()
+    return pure_event(epsilon) if epsilon <= _LARGEST else NonPrivateDpEvent()
+
+
+def approximate_release(epsilon: float, delta: float) -> DpEvent:
+    """The event of any ``(epsilon, delta)``-DP release under ``replace_one``, and no other.
+
+    With probability ``delta`` one record is published; all else is randomised response on one
+    bit. A replaced record shows in both data sets, so both orders of neighbours have outcomes
+    that the other lacks. Under the other relations only one data set holds the record, and the
+    event would claim too much.
+
+    Formal guarantee
+    ----------------
+    Dominates every ``(epsilon, delta)``-DP release under ``replace_one``. Source: Kairouz, Oh and
+    Viswanath, "The composition theorem for differential privacy", IEEE Trans. Inf. Theory 2017
+    (arXiv:1311.0776), proof of Theorem 3.3.
+    """
+    told = PoissonSampledDpEvent(delta, NonPrivateDpEvent())
+    return ComposedDpEvent([pure_release(epsilon), told])
+
+
+def resolvable(epsilon: float) -> float:
+    """A loss below ``epsilon`` whose event, rounded to the safe side, costs ``epsilon`` at most.
+
+    The event's probability, a float64 next to 1/2, resolves losses to ``2^-50``.
+    """
+    return epsilon / (1.0 + 1e-11 + 2.0**-49 / epsilon) if epsilon < math.inf else epsilon

@@ -1,0 +1,129 @@
+"""The mean of bounded records, of a public or a private number."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from dp_accounting import DpEvent
+from jax import Array
+
+from privopt.mechanisms.laplace import LaplaceMechanism
+from privopt.mechanisms.statistics.bounds import Bounds
+from privopt.mechanisms.statistics.records import present_sum
+from privopt.privacy import round_up
+from privopt.spec import Budget, Relation
+
+__all__ = ["BoundedMean", "CentredSum", "MeanMechanism"]
+
+
+class BoundedMean(NamedTuple):
+    """``m + (1/n) sum_i (clamp(x_i, l, u) - m)`` with a public ``n`` and ``m = (l + u)/2``.
+
+    For Laplace or Gaussian noise. ``n`` stays the divisor whatever the data, and a record that is
+    absent counts as ``m``.
+
+    Attributes
+    ----------
+    bounds : Bounds
+        With a half-width ``h`` representable in float32.
+    size : float
+        ``n``, representable in float32.
+    """
+
+    bounds: Bounds
+    size: float
+
+    @classmethod
+    def of(cls, lower: float, upper: float, size: int) -> BoundedMean:
+        """The mean of ``size`` records in ``[lower, upper]``.
+
+        Raises
+        ------
+        ValueError
+            If ``size`` is not a positive integer, a bound is not finite or beyond 1e30, or
+            ``lower`` exceeds ``upper``.
+        """
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ValueError(f"size must be a positive integer, got {size!r}")
+        bounds = Bounds.of(lower, upper)
+        bounds = bounds._replace(half_width=round_up(bounds.half_width))
+        return cls(bounds, round_up(float(size)))
+
+    def sensitivity(self, relation: Relation) -> float:
+        """``(u - l)/n`` under ``replace_one``, half that else; for every data set."""
+        moved = relation.multiple * self.bounds.half_width / self.size
+        return math.nextafter(moved, math.inf) if moved > 0.0 else 0.0
+
+    def l1_sensitivity(self, relation: Relation) -> float:
+        """That of a number, in every norm."""
+        return self.sensitivity(relation)
+
+    def answer(self, records: Array, present: Array | None = None) -> Array:
+        """The mean, shape ``()``, in the dtype of ``records``, which have shape ``(n,)``."""
+        total = present_sum(self.bounds.standardise(records), present)
+        return self.bounds.centre + self.bounds.half_width * total / self.size
+
+
+class CentredSum(NamedTuple):
+    """``sum_i (t_i, 1)`` with ``t_i = (x_i - m)/h`` clamped into ``[-1, 1]``: all a mean needs.
+
+    Attributes
+    ----------
+    bounds : Bounds
+        No sensitivity depends on it, so it may itself be a private release.
+    """
+
+    bounds: Bounds
+
+    def l1_sensitivity(self, relation: Relation) -> float:
+        """2 under every relation: twice the sum's 1 under ``replace_one``, sum and count else."""
+        return 2.0
+
+    def answer(self, records: Array, present: Array | None = None) -> Array:
+        """The two sums, shape ``(2,)``, in the dtype of ``records``, which have shape ``(n,)``."""
+        position = self.bounds.standardise(records)
+        return present_sum(jnp.stack([position, jnp.ones_like(position)], axis=-1), present)
+
+
+class MeanMechanism(NamedTuple):
+    """The mean of a private number of records: a noisy centred sum over a noisy count.
+
+    ``clamp(m + S/max(1, N), l, u)`` with ``S = sum_i (x_i - m) + Lap((u - l)/epsilon)`` and
+    ``N = n + Lap(2/epsilon)``. Centred at ``m``, a record moves the sum by half the width at
+    most, wherever the bounds lie. The ratio is biased; sum and count are not. Without records it
+    is noise about ``m``. Where ``n`` is public, noise on ``BoundedMean`` is smaller.
+
+    Attributes
+    ----------
+    laplace : LaplaceMechanism
+        Of a ``CentredSum``, with scale ``2/epsilon``.
+
+    Formal guarantee
+    ----------------
+    ``epsilon``-DP under every relation, for all data.
+    """
+
+    laplace: LaplaceMechanism
+
+    @classmethod
+    def calibrated(cls, lower: float, upper: float, budget: Budget) -> MeanMechanism:
+        """The least noise with which one mean stays within ``budget.epsilon``.
+
+        Raises
+        ------
+        ValueError
+            If a bound is not finite or beyond 1e30, or ``lower`` exceeds ``upper``.
+        """
+        return cls(LaplaceMechanism.calibrated(CentredSum(Bounds.of(lower, upper)), budget))
+
+    def event(self, relation: Relation) -> DpEvent:
+        """What one release does to privacy."""
+        return self.laplace.event(relation)
+
+    def release(self, key: Array, records: Array, present: Array | None = None) -> Array:
+        """The noisy mean, shape ``()``, in the dtype of ``records``, which have shape ``(n,)``."""
+        query: CentredSum = self.laplace.query
+        total, count = self.laplace.add_noise(key, query.answer(records, present))
+        return query.bounds.restore(total / jnp.maximum(count, 1.0))

@@ -1,0 +1,75 @@
+"""How many records, and their sum."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from privopt.mechanisms.statistics.bounds import Bounds
+from privopt.mechanisms.statistics.records import numbers, present_sum
+from privopt.privacy import round_down, round_up
+from privopt.spec import Relation
+
+__all__ = ["BoundedSum", "Count"]
+
+
+class Count(NamedTuple):
+    """The number of records present."""
+
+    def sensitivity(self, relation: Relation) -> float:
+        """1; under ``replace_one`` no record changes it."""
+        return 0.0 if relation is Relation.REPLACE_ONE else 1.0
+
+    def l1_sensitivity(self, relation: Relation) -> float:
+        """That of a number, in every norm."""
+        return self.sensitivity(relation)
+
+    def answer(self, records: Array, present: Array | None = None) -> Array:
+        """The count, shape ``()``, in the dtype of ``records``."""
+        return present_sum(jnp.ones_like(numbers(records)), present)
+
+
+class BoundedSum(NamedTuple):
+    """``sum_i clamp(x_i, l, u)``; NaN is read as zero, and clamped.
+
+    Attributes
+    ----------
+    lower, upper : float
+        ``l`` and ``u``; representable in float32, so that the device clamps to the very numbers
+        accounted.
+    """
+
+    lower: float
+    upper: float
+
+    @classmethod
+    def of(cls, lower: float, upper: float) -> BoundedSum:
+        """The sum of records in ``[lower, upper]``, which is widened to float32 numbers.
+
+        Raises
+        ------
+        ValueError
+            If a bound is not finite or beyond 1e30, or ``lower`` exceeds ``upper``.
+        """
+        Bounds.of(lower, upper)
+        return cls(round_down(lower), round_up(upper))
+
+    def sensitivity(self, relation: Relation) -> float:
+        """``u - l`` under ``replace_one``, ``max(|l|, |u|)`` else.
+
+        For every data set. Sums are taken as exact; their round-off is not charged.
+        """
+        if relation is Relation.REPLACE_ONE:
+            return math.nextafter(self.upper - self.lower, math.inf)
+        return max(abs(self.lower), abs(self.upper))
+
+    def l1_sensitivity(self, relation: Relation) -> float:
+        """That of a number, in every norm."""
+        return self.sensitivity(relation)
+
+    def answer(self, records: Array, present: Array | None = None) -> Array:
+        """The sum, shape ``()``, in the dtype of ``records``, which have shape ``(n,)``."""
+        return present_sum(jnp.clip(numbers(records), self.lower, self.upper), present)

@@ -1,0 +1,73 @@
+"""Who is asked: an accountant by its name, and the refusal of what it does not understand."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+import dp_accounting as dp
+
+from privopt.privacy.accountants import ACCOUNTANTS, ESTIMATORS, Accountant, Estimator
+from privopt.privacy.leaves import first_unsupported
+from privopt.spec import Relation
+
+__all__ = ["UnsupportedEventError", "check_supported", "named", "prover"]
+
+
+class UnsupportedEventError(ValueError):
+    """An accountant was asked about an event that it does not understand."""
+
+
+def named(accountant: Accountant | Estimator | str) -> Accountant | Estimator:
+    """The one with this name, or the only one whose name starts with it; accents and case aside.
+
+    Raises
+    ------
+    ValueError
+        If it is neither an instance nor the name of one.
+    """
+    if not isinstance(accountant, str):
+        if isinstance(accountant, type) or not hasattr(accountant, "supports"):
+            raise ValueError(f"accountant must be an instance or a name, got {accountant!r}")
+        return accountant
+    known: dict[str, Accountant | Estimator] = {each.name: each for each in ACCOUNTANTS}
+    known.update((each.name, each) for each in ESTIMATORS)
+    wanted = _plain(accountant)
+    exact = [each for name, each in known.items() if _plain(name) == wanted]
+    near = [each for name, each in known.items() if _plain(name).startswith(wanted)]
+    for found in (exact, near):
+        if len(found) == 1:
+            return found[0]
+    raise ValueError(f"accountant must be one of {', '.join(known)}, got {accountant!r}")
+
+
+def prover(accountant: Accountant | str) -> Accountant:
+    """The one of this name, which must prove what it says.
+
+    Raises
+    ------
+    ValueError
+        As ``named``; or if it is an estimator.
+    """
+    chosen = named(accountant)
+    if isinstance(chosen, tuple(type(each) for each in ESTIMATORS)):
+        raise ValueError(f"accountant must prove bounds, got the estimator {chosen.name}")
+    return chosen  # type: ignore[return-value]
+
+
+def check_supported(
+    event: dp.DpEvent, relation: Relation, asked: Sequence[Accountant | Estimator]
+) -> None:
+    """UnsupportedEventError, which names the part, unless one of those asked knows the event."""
+
+    def known(part: dp.DpEvent) -> bool:
+        return any(each.supports(part, relation) for each in asked)
+
+    if not known(event):
+        who = f"{asked[0].name} does not support" if len(asked) == 1 else "no accountant supports"
+        culprit = first_unsupported(event, known)
+        raise UnsupportedEventError(f"{who} {culprit!r} under {relation.value}")
+
+
+def _plain(name: str) -> str:
+    return unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().casefold()

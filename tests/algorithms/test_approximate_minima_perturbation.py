@@ -1,0 +1,90 @@
+"""Approximate minima perturbation: published noise, corrected sensitivity, no second try."""
+
+import dataclasses
+import math
+
+import dp_accounting as dp
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import privopt
+from privopt import problems
+from privopt.privacy import gaussian_delta
+
+BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+FACTS = privopt.ProblemClass(n=200, dim=3, lipschitz=1.0, radius=2.0, smoothness=0.25)
+plan_of = privopt.ALGORITHMS["approximate_minima_perturbation"].plan
+
+
+def classification():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(200, 3))
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    return features, np.where(rng.random(200) < 0.5, -1.0, 1.0)
+
+
+@pytest.mark.parametrize(("relation", "moved"), [("replace_one", 2), ("zero_out", 1)])
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 4.0])
+def test_published_noise(relation, moved, epsilon):
+    """``(2L/n)(1 + sqrt(2 ln 1/d1))/e3`` and ``lambda n >= 2 H/(e1 - e3)``, by hand."""
+    planned = plan_of(FACTS, dataclasses.replace(BUDGET, relation=relation, epsilon=epsilon))
+    e1, d1 = 0.99 * epsilon, 0.99e-5
+    e3 = e1 - 0.5 * min(e1, 1.0)
+    exact = moved / 200 * (1 + math.sqrt(2 * math.log(1 / d1))) / e3
+    assert planned.params.mechanism.scale == pytest.approx(exact, rel=1e-5)
+    assert planned.params.mechanism.scale >= exact
+    least = 2 * 0.25 / (200 * (e1 - e3))
+    assert planned.params.mechanism.query.regularisation >= least
+    with pytest.raises(ValueError, match="regularisation must exceed"):
+        plan_of(FACTS, planned.budget, regularisation=0.999 * least)
+    assert planned.guarantee.epsilon(1e-5).upper <= epsilon
+
+
+def test_second_noise_is_for_twice_the_distance():
+    """Both neighbours may be off by ``tau``: what hides ``tau`` alone breaks its share."""
+    planned = plan_of(FACTS, BUDGET, relative_error=0.1)
+    error, scale = planned.params.mechanism.query.error, planned.params.finish.scale
+    assert error == pytest.approx(0.1 / (planned.params.mechanism.query.regularisation * 200))
+    assert gaussian_delta(0.01, 2 * error / scale).upper <= 1e-7
+    assert gaussian_delta(0.01, 2 * error / (0.5 * scale)).lower > 1e-7
+    finish = planned.guarantee.event.events[1]
+    assert isinstance(finish, dp.GaussianDpEvent)
+    assert finish.noise_multiplier <= 2 * scale / (2 * error)
+
+
+def test_a_coarser_solver_means_more_noise_never_another_try():
+    errors = (1e-4, 1e-2, 1.0)
+    plans = [plan_of(FACTS, BUDGET, relative_error=e, regularisation=0.2) for e in errors]
+    scales = [p.params.finish.scale for p in plans]
+    np.testing.assert_allclose(np.array(scales) / scales[0], [1, 1e2, 1e4], rtol=1e-5)
+    assert plans[0].params.mechanism.scale == plans[2].params.mechanism.scale
+    assert plans[0].params.mechanism.query.steps > plans[2].params.mechanism.query.steps
+    assert len({p.static for p in plans}) == 1
+
+
+def test_replay():
+    """Both noises come from the key alone; the release is their plain sum with the minimiser."""
+    planned, key = plan_of(FACTS, BUDGET), jax.random.key(4)
+    where = problems.logistic(*classification(), problem_class=FACTS)
+    run = privopt.run(planned, where, key)
+    tilt_key, finish_key = jax.random.split(key)
+    mechanism, finish = planned.params
+    tilt = mechanism.scale * jax.random.normal(tilt_key, (3,), jnp.float64)
+    np.testing.assert_allclose(run.secret.tilt, tilt, rtol=1e-14)
+    expected = run.secret.minimiser + finish.scale * jax.random.normal(
+        finish_key, (3,), jnp.float64
+    )
+    expected *= min(1.0, 2.0 / float(jnp.linalg.norm(expected)))
+    np.testing.assert_allclose(run.released, expected, rtol=1e-12)
+
+
+def test_refuses():
+    with pytest.raises(ValueError, match="delta must be positive for approximate minima"):
+        plan_of(FACTS, dataclasses.replace(BUDGET, delta=0.0))
+    with pytest.raises(ValueError, match="smoothness must be declared"):
+        plan_of(dataclasses.replace(FACTS, smoothness=None), BUDGET)
+    for bad in (0.0, -1.0, math.inf):
+        with pytest.raises(ValueError, match="relative_error must be positive and finite"):
+            plan_of(FACTS, BUDGET, relative_error=bad)

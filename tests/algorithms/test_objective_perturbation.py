@@ -1,0 +1,463 @@
+"""Objective perturbation against naive minimisation, exact densities and its counterexamples."""
+
+import dataclasses
+import math
+from itertools import pairwise
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import optimize, special, stats
+
+import privopt
+from privopt import problems
+from privopt.privacy import ObjectivePerturbationDpEvent, gaussian_mu
+
+BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+plan_of = privopt.ALGORITHMS["objective_perturbation"].plan
+
+
+def facts(n=50, dim=4, radius=5.0, norm=1.0, **changes):
+    """Logistic losses of records of norm ``norm``: slope ``norm``, curvature ``norm^2/4``."""
+    changes = {"lipschitz": norm, "smoothness": norm**2 / 4, **changes}
+    return privopt.ProblemClass(n=n, dim=dim, radius=radius, **changes)
+
+
+def classification(n=50, dim=4, seed=0):
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(n, dim))
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    return features, np.where(rng.random(n) < 0.5, -1.0, 1.0)
+
+
+def gradient(features, labels, w):
+    slopes = -labels * special.expit(-labels * (features @ w))
+    return slopes @ features / labels.size
+
+
+# --- what is computed -----------------------------------------------------------------------------
+
+
+def test_equals_naive_minimisation_of_the_tilted_objective():
+    features, labels = classification()
+    planned, key = plan_of(facts(radius=50.0), BUDGET, regularisation=0.3), jax.random.key(1)
+    where = problems.logistic(features, labels, problem_class=facts(radius=50.0))
+    run = privopt.run(planned, where, key)
+    tilt_key, finish_key = jax.random.split(key)
+    tilt = planned.params.mechanism.scale * np.asarray(
+        jax.random.normal(tilt_key, (4,), jnp.float64)
+    )
+    np.testing.assert_allclose(run.secret.tilt, tilt, rtol=1e-14)
+
+    def objective(w):
+        return np.logaddexp(0, -labels * (features @ w)).mean() + 0.15 * w @ w + tilt @ w
+
+    exact = optimize.minimize(
+        objective,
+        np.zeros(4),
+        jac=lambda w: gradient(features, labels, w) + 0.3 * w + tilt,
+        method="BFGS",
+        options={"gtol": 1e-12},
+    ).x
+    error = planned.params.mechanism.query.error
+    assert np.linalg.norm(run.secret.minimiser - exact) <= error + 1e-11
+    noise = planned.params.finish.scale * jax.random.normal(finish_key, (4,), jnp.float64)
+    np.testing.assert_allclose(run.released, run.secret.minimiser + noise, rtol=1e-12)
+
+
+def test_the_constraint_takes_part_in_the_minimisation():
+    """Where it binds the gradient points outwards: Kuhn and Tucker, not a projection."""
+    features, labels = classification()
+    labels = np.sign(features @ np.array([3.0, 1.0, -2.0, 0.3]))
+    close = facts(radius=0.4)
+    planned = plan_of(close, BUDGET, regularisation=0.01 + 0.3)
+    where = problems.logistic(features, labels, problem_class=close)
+    runs = privopt.run_many([planned], where, jax.random.split(jax.random.key(3), 20)).secret
+    query = planned.params.mechanism.query
+    bound = 0
+    for w, tilt in zip(runs.minimiser[0], runs.tilt[0], strict=True):
+        left = gradient(features, labels, np.asarray(w)) + query.regularisation * w + tilt
+        size = float(jnp.linalg.norm(w))
+        assert size <= 0.4 * (1 + 1e-12)
+        if size > 0.4 * (1 - 1e-9):
+            inward = float(-left @ w) / size
+            assert inward >= 0.0
+            assert np.linalg.norm(left + inward * w / size) <= 10 * query.error
+            bound += 1
+        else:
+            assert np.linalg.norm(left) <= 10 * query.error
+    assert bound >= 10
+
+
+def test_without_data_every_coordinate_is_regularised():
+    """No intercept goes free: from null records alone each coordinate is ``-t/lambda``."""
+    where = problems.logistic(np.zeros((50, 4)), np.ones(50), problem_class=facts(radius=1e3))
+    planned = plan_of(facts(radius=1e3), BUDGET, regularisation=0.2)
+    run = privopt.run(planned, where, jax.random.key(0))
+    np.testing.assert_allclose(run.secret.minimiser, -run.secret.tilt / 0.2, rtol=1e-12)
+
+
+def test_the_noise_does_not_see_the_data():
+    """Replay: with one key, tilt and last noise are the same whatever the records."""
+    planned, key = plan_of(facts(radius=1e3), BUDGET, regularisation=0.3), jax.random.key(5)
+    runs = [
+        privopt.run(planned, problems.logistic(*data, problem_class=facts(radius=1e3)), key)
+        for data in (classification(), classification(seed=1), (np.full((50, 4), 0.5), np.ones(50)))
+    ]
+    last = [np.asarray(run.released - run.secret.minimiser) for run in runs]
+    for run, noise in zip(runs[1:], last[1:], strict=True):
+        np.testing.assert_array_equal(run.secret.tilt, runs[0].secret.tilt)
+        np.testing.assert_allclose(noise, last[0], atol=1e-14)
+
+
+def accepted(sample, law):
+    """KS at level 1e-6: of the sample, and of one whose scale is 1.3 times off either way."""
+    return [bool(stats.kstest(f * sample, law).pvalue > 1e-6) for f in (1.0, 1.3, 1 / 1.3)]
+
+
+def test_tilts_recovered_from_the_release_have_their_law():
+    """``t = -grad F(w) - lambda w`` of what is released: 8000 normals."""
+    features, labels = classification()
+    wide = facts(radius=1e4)
+    planned = plan_of(wide, BUDGET, regularisation=0.3)
+    where = problems.logistic(features, labels, problem_class=wide)
+    released = privopt.run_many([planned], where, jax.random.split(jax.random.key(6), 2000))
+    points = np.asarray(released.released[0])
+    slopes = -labels * special.expit(-labels * (points @ features.T))
+    tilts = -(slopes @ features) / 50 - 0.3 * points
+    assert accepted(tilts.ravel() / planned.params.mechanism.scale, "norm") == [True, False, False]
+
+
+def test_pure_tilts_have_a_gamma_radius():
+    """4000 radii; the direction has mean zero to 5 standard errors."""
+    planned = plan_of(facts(radius=1e4), PURE, regularisation=0.3)
+    draw = jax.vmap(lambda key: planned.params.mechanism.draw(key, 4, jnp.float64))
+    tilts = np.asarray(draw(jax.random.split(jax.random.key(2), 4000)))
+    radius = np.linalg.norm(tilts, axis=-1)
+    sample = radius / planned.params.mechanism.scale
+    assert accepted(sample, stats.gamma(4).cdf) == [True, False, False]
+    direction = tilts / radius[:, None]
+    assert np.all(np.abs(direction.mean(axis=0)) < 5 * 0.5 / math.sqrt(4000))
+
+
+def test_total_where_a_record_is_not_finite():
+    features, labels = classification()
+    features[3] = np.nan
+    where = problems.logistic(features, labels, problem_class=facts())
+    without = problems.logistic(
+        np.where(np.isnan(features), 0.0, features), labels, problem_class=facts()
+    )
+    planned = plan_of(facts(), BUDGET)
+    one, two = (privopt.run(planned, x, jax.random.key(0)).released for x in (where, without))
+    np.testing.assert_array_equal(one, two)
+
+
+# --- what it is calibrated to ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("relation", list(privopt.Relation))
+def test_scale_solves_the_closed_form(relation):
+    """``2 delta_G(epsilon - ln(1 + H/(lambda n)); m L/(n sigma)) = delta``, to half a per cent."""
+    budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation=relation)
+    query = plan_of(facts(norm=3.0), budget, regularisation=0.4).params.mechanism
+    jacobian = math.log1p(9.0 / 4 / (0.4 * 50))
+    exact = relation.multiple * 3.0 / 50 / gaussian_mu(1.0 - jacobian, 0.5e-5)
+    assert exact * (1 - 1e-6) <= query.scale <= 1.005 * exact
+
+
+def test_the_ledger_is_the_sum_of_its_parts():
+    """The tilted minimiser and the noise that hides the solver, and nothing else."""
+    planned = plan_of(facts(), BUDGET)
+    mechanism, finish = planned.params
+    query, events = mechanism.query, planned.guarantee.event.events
+    moved = 2 * query.gradient.clip / query.gradient.size
+    assert isinstance(events[0], ObjectivePerturbationDpEvent)
+    assert events[0].noise_multiplier == pytest.approx(2 * mechanism.scale / moved, rel=1e-5)
+    assert events[0].noise_multiplier < 2 * mechanism.scale / moved
+    assert events[0].jacobian >= math.log1p(0.25 / (query.regularisation * 50))
+    assert 2.0 / events[1].noise_multiplier == pytest.approx(2 * query.error / finish.scale)
+    assert len(events) == 2
+    shown = 2.0 / events[1].noise_multiplier
+    assert shown == pytest.approx(0.01 * moved / mechanism.scale, rel=1e-3)
+    assert finish.scale < 1e-3 * mechanism.scale / query.regularisation
+
+
+@pytest.mark.parametrize("analysis", ["kifer", "iyengar"])
+@pytest.mark.parametrize("relation", list(privopt.Relation))
+def test_older_analyses_are_proved_by_ours_and_noisier(relation, analysis):
+    for epsilon in (0.1, 1.0, 3.0):
+        budget = privopt.Budget(epsilon=epsilon, delta=1e-5, relation=relation)
+        older = plan_of(facts(n=1000), budget, analysis=analysis)
+        ours = plan_of(facts(n=1000), budget)
+        assert older.guarantee.epsilon(1e-5).upper <= epsilon
+        assert older.params.mechanism.scale > 1.2 * ours.params.mechanism.scale
+        assert older.rate.upper > 1.2 * ours.rate.upper
+
+
+def test_kifer_asks_for_ten():
+    """sigma = 10.08 at epsilon 1, delta 1e-5, L = 1, where 4.08 suffice at lambda = 5."""
+    budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="add_or_remove_one")
+    kifer, tight = (
+        plan_of(facts(n=100), budget, regularisation=0.05, analysis=analysis).params.mechanism
+        for analysis in ("kifer", "tight")
+    )
+    assert 100 * kifer.scale == pytest.approx(10.08, abs=0.005)
+    assert 100 * tight.scale == pytest.approx(4.07, abs=0.01)
+
+
+# --- pure differential privacy, by exact densities ------------------------------------------------
+
+
+def line_density(records, regularisation, scale):
+    """Log density of the minimiser on the line under a Laplace tilt of the sum."""
+    records = np.asarray(records, np.float64)[:, None]
+
+    def log_density(w):
+        pull = regularisation * w - np.sum(records * special.expit(-records * w), axis=0)
+        probability = special.expit(records * w)
+        curvature = regularisation + np.sum(records**2 * probability * (1 - probability), axis=0)
+        return -np.abs(pull) / scale + np.log(curvature)
+
+    return log_density
+
+
+@pytest.mark.parametrize("norm", [0.2, 1.0, 12.0])
+@pytest.mark.parametrize("analysis", ["tight", "chaudhuri"])
+def test_pure_log_ratio_on_the_line(norm, analysis):
+    """n = 10, Lambda = 1 in units of the curvature: no ratio above epsilon for any two records."""
+    regularisation = 0.1 * norm**2
+    planned = plan_of(
+        facts(n=10, dim=1, norm=norm), PURE, regularisation=regularisation, analysis=analysis
+    )
+    scale = 10 * planned.params.mechanism.scale
+    spent = 2 * norm / scale
+    expected = 1.0 - (2 if analysis == "chaudhuri" else 1) * math.log(1.25)
+    assert spent == pytest.approx(expected, rel=2e-3)
+    if analysis == "chaudhuri":
+        assert spent == pytest.approx(0.5537, abs=1e-3)
+    w = np.linspace(-60, 60, 24_001) / norm
+    rest = norm * np.random.default_rng(0).uniform(-1, 1, 9)
+    largest = 0.0
+    for others in (rest, np.zeros(9), np.full(9, norm)):
+        laws = [
+            line_density([*others, norm * x], 10 * regularisation, scale)(w)
+            for x in (-1, -0.5, 0, 0.5, 1)
+        ]
+        largest = max(largest, *(float((p - q).max()) for p in laws for q in laws))
+    assert largest <= 1.0
+    assert largest > 0.3  # half of what a loss with slopes of both signs would show
+
+
+def test_curvature_without_the_square_of_the_norm_would_be_found():
+    """``c R`` where the problem needs ``c R^2``: at R = 12 the ratio passes the claimed epsilon.
+
+    Sixty small records hold the tilt's pull at 0, where the curvature of the large one is.
+    """
+    w, rest = np.linspace(-5, 5, 40_001), [-0.2] * 60
+    right = facts(n=61, dim=1, norm=12.0)
+    budget = dataclasses.replace(PURE, relation="zero_out", epsilon=4.0)
+    ratios = []
+    for declared in (dataclasses.replace(right, smoothness=12.0 / 4), right):
+        mechanism = plan_of(declared, budget, regularisation=1.0 / 61).params.mechanism
+        with_it, without = (
+            line_density(x, 1.0, 61 * mechanism.scale)(w) for x in ([12.0, *rest], rest)
+        )
+        ratios.append(float((with_it - without).max()))
+    assert ratios[1] <= 4.0 < ratios[0]
+
+
+def test_pure_log_ratio_in_the_plane():
+    """Any two unit records, n = 3: determinant and norm-Laplace density, on a grid."""
+    planned = plan_of(facts(n=3, dim=2), PURE, regularisation=0.2)
+    scale, regularisation = 3 * planned.params.mechanism.scale, 3 * 0.2
+    axis = np.linspace(-12, 12, 161)
+    grid = np.stack(np.meshgrid(axis, axis, indexing="ij"))
+
+    def log_density(records):
+        pull = regularisation * grid
+        hessian = np.zeros((2, 2, *grid.shape[1:])) + regularisation * np.eye(2)[..., None, None]
+        for x in records:
+            p = special.expit(np.tensordot(x, grid, 1))
+            pull = pull - (1 - p) * x[:, None, None]
+            hessian = hessian + np.outer(x, x)[..., None, None] * p * (1 - p)
+        determinant = hessian[0, 0] * hessian[1, 1] - hessian[0, 1] ** 2
+        return -np.linalg.norm(pull, axis=0) / scale + np.log(determinant)
+
+    rest = [np.array([0.6, 0.8]), np.array([-1.0, 0.0])]
+    angles = np.linspace(0, 2 * math.pi, 9)[:-1]
+    laws = [log_density([*rest, np.array([math.cos(a), math.sin(a)])]) for a in angles]
+    largest = max(float((p - q).max()) for p in laws for q in laws)
+    assert 0.5 < largest <= 1.0
+
+
+# --- counterexamples ------------------------------------------------------------------------------
+
+
+def test_a_kink_shows_the_record_and_is_refused():
+    """The median of {0, a}: for tilts within (-2, 0) the minimiser is ``a`` itself."""
+    kinked = privopt.ProblemClass(n=2, dim=1, lipschitz=1.0, radius=200.0)
+    with pytest.raises(ValueError, match="smoothness must be declared: a kink holds"):
+        plan_of(kinked, BUDGET, regularisation=0.1)
+    claimed = dataclasses.replace(kinked, smoothness=1.0)
+    where = problems.absolute(np.ones((2, 1)), np.array([0.0, 100.0]), problem_class=claimed)
+    planned = plan_of(claimed, BUDGET, regularisation=5.0)
+    with pytest.raises(ValueError, match="must provide linear_model for objective_perturbation"):
+        privopt.run(planned, where, jax.random.key(0))
+
+    def minimiser(a, b, width=0.0, regularisation=1e-4):  # of |w| + |w - a| + b w, forced
+        def slope(w):
+            sides = [w, w - a]
+            if width > 0.0:
+                pull = sum(min(max(x / width, -1), 1) for x in sides)
+            else:
+                pull = sum((x > 0) - (x < 0) for x in sides)
+            return pull + b + regularisation * w
+
+        low, high = -1e6, 1e6
+        for _ in range(200):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if slope(middle) < 0 else (low, middle)
+        return high
+
+    sigma = 4.0
+    tilts = sigma * np.random.default_rng(0).normal(size=2000)
+    at = {a: np.mean([abs(minimiser(a, b) - a) < 1e-9 for b in tilts]) for a in (100.0, 101.0)}
+    expected = stats.norm.cdf(2 / sigma) - 0.5
+    assert at[100.0] == pytest.approx(expected, abs=5 * math.sqrt(expected / 2000))
+    assert np.mean([abs(minimiser(101.0, b) - 100.0) < 1e-9 for b in tilts]) == 0.0
+    smooth = [minimiser(100.0, b, width=50.0) for b in tilts]
+    assert np.mean(np.abs(np.array(smooth) - 100.0) < 1e-9) == 0.0
+
+
+def test_rounding_the_kink_restores_privacy():
+    """Huber of width h: the densities for a = 100 and 101 obey the guarantee at any epsilon."""
+    width, regularisation, sigma = 50.0, 0.5, 4.0
+    w = np.linspace(-150.0, 300.0, 450_001)
+
+    def density(a):
+        pull = regularisation * w + sum(np.clip((w - y) / width, -1, 1) for y in (0.0, a))
+        curvature = regularisation + sum((np.abs(w - y) < width) / width for y in (0.0, a))
+        return stats.norm.pdf(pull, scale=sigma) * curvature
+
+    p, q = density(100.0), density(101.0)
+    event = ObjectivePerturbationDpEvent(sigma, math.log1p(1 / (width * regularisation)))
+    guarantee = privopt.Guarantee(event, "replace_one")
+    for epsilon in (0.0, 0.2, 0.5):
+        found = np.trapezoid(np.maximum(p - math.exp(epsilon) * q, 0.0), w)
+        assert found <= guarantee.delta(epsilon).upper
+
+
+def test_an_unregularised_direction_would_tell_everything():
+    """Where nothing else is curved, a record alone makes the density: its ratio has no bound."""
+    w = np.linspace(0.0, 30.0, 301)
+    free, held = (
+        np.abs(line_density([1.0, 0.1], r, 2.0)(w) - line_density([1.0, 1.0], r, 2.0)(w)).max()
+        for r in (1e-18, 0.5)
+    )
+    assert free > 20.0
+    assert held < 1.0 / 2.0 + math.log1p(0.25 / 0.5)
+    for bad in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(ValueError, match="regularisation must be positive and finite"):
+            plan_of(facts(), BUDGET, regularisation=bad)
+
+
+def test_refuses():
+    with pytest.raises(ValueError, match="regularisation must be given where radius is infinite"):
+        plan_of(facts(radius=math.inf), BUDGET)
+    with pytest.raises(ValueError, match=r"regularisation must exceed 0\.002909.*, got 0\.0029"):
+        plan_of(facts(), BUDGET, regularisation=0.0029)
+    for analysis, budget in (("kifer", PURE), ("chaudhuri", BUDGET), ("nonsense", BUDGET)):
+        with pytest.raises(ValueError, match=f"analysis must be one of tight, .* got '{analysis}'"):
+            plan_of(facts(), budget, analysis=analysis)
+    where = problems.Problem(
+        loss=lambda w, x: jnp.sum((w - x) ** 2), data=np.zeros((50, 4)), problem_class=facts()
+    )
+    with pytest.raises(ValueError, match="use a loss of one linear prediction without kinks"):
+        privopt.run(plan_of(facts(), BUDGET), where, jax.random.key(0))
+
+
+def test_whole_space_with_a_given_regularisation():
+    planned = plan_of(facts(radius=math.inf), BUDGET, regularisation=0.5)
+    where = problems.logistic(*classification(), problem_class=facts(radius=math.inf))
+    run = privopt.run(planned, where, jax.random.key(0))
+    assert np.all(np.isfinite(run.released))
+    assert planned.rate.upper == math.inf
+
+
+def test_losses_need_be_lipschitz_on_the_set_only():
+    """Least squares on a ball: the constraint takes part, so beyond it nothing is asked."""
+    features, _ = classification()
+    labels = features @ np.array([0.2, -0.1, 0.3, 0.1])
+    bounded = facts(radius=1.0, lipschitz=2.0, smoothness=1.0)
+    where = problems.squared(features, labels, problem_class=bounded)
+    where.check()
+    runs = privopt.run_many(
+        [plan_of(bounded, BUDGET)], where, jax.random.split(jax.random.key(0), 20)
+    )
+    assert np.all(np.linalg.norm(runs.released, axis=-1) <= 1 + 1e-12)
+
+
+# --- rates ----------------------------------------------------------------------------------------
+
+
+def test_theory_sets_the_regularisation_and_the_bound():
+    """``R sqrt(E|t|^2)/2`` where the determinant is small beside epsilon, plus the last noise."""
+    planned = plan_of(facts(n=100_000, dim=16, radius=0.01), BUDGET)
+    mechanism, finish = planned.params
+    root = mechanism.scale * 4.0
+    assert mechanism.query.regularisation == pytest.approx(root / 0.01, rel=0.02)
+    assert planned.rate.upper == pytest.approx(0.5 * 0.01 * root, rel=0.01)
+    assert planned.rate.upper >= 0.5 * 0.01 * root
+    assert finish.noise_norm(16) < 1e-3 * 0.01
+    assert planned.rate.exponents == {"n": -1.0, "dim": 0.5, "epsilon": -1.0}
+    assert planned.rate.tight_on == "huber"
+    fixed = plan_of(facts(), BUDGET, regularisation=0.5)
+    assert fixed.rate.exponents == {"n": -2.0, "dim": 1.0, "epsilon": -2.0}
+
+
+@pytest.mark.parametrize("delta", [1e-5, 0.0])
+def test_accuracy_rises_with_epsilon(delta):
+    features, labels = classification(400)
+    labels = np.sign(features @ np.array([3.0, 1.0, -2.0, 0.3]))
+    where = problems.logistic(features, labels, problem_class=facts(n=400))
+    keys, risks = jax.random.split(jax.random.key(0), 60), []
+    for epsilon in (0.1, 1.0, 10.0):
+        budget = dataclasses.replace(BUDGET, epsilon=epsilon, delta=delta)
+        planned = plan_of(facts(n=400), budget)
+        risk = where.excess_risk(privopt.run_many([planned], where, keys).released).mean()
+        assert risk <= planned.rate.upper
+        risks.append(risk)
+    assert all(later < 0.6 * earlier for earlier, later in pairwise(risks))
+
+
+def test_projecting_afterwards_would_break_the_rate():
+    """Where the ball binds in one direction more than in another, the nearest point is not best."""
+    n, radius = 20_000, 1.0
+    bounded = facts(n=n, dim=2, radius=radius, lipschitz=1.0, smoothness=0.5)
+    features, labels = np.array([[1.0, 0.0], [0.0, 0.05]]), np.array([3.0, 0.3])
+    where = problems.huber(
+        features, labels, width=2.0, counts=[n // 2, n // 2], problem_class=bounded
+    )
+    planned = plan_of(bounded, BUDGET)
+    keys = jax.random.split(jax.random.key(0), 50)
+    excess = where.excess_risk(privopt.run_many([planned], where, keys).released).mean()
+    assert excess <= planned.rate.upper
+    free = dataclasses.replace(bounded, radius=math.inf)
+    wide = plan_of(free, BUDGET, regularisation=planned.params.mechanism.query.regularisation)
+    loose = problems.huber(features, labels, width=2.0, counts=[n // 2, n // 2], problem_class=free)
+    points = np.array(privopt.run_many([wide], loose, keys).released[0])
+    points *= np.minimum(1.0, radius / np.linalg.norm(points, axis=1))[:, None]
+    assert where.excess_risk(points).mean() > 5 * planned.rate.upper
+
+
+def test_add_or_remove_serves_other_sizes_with_the_same_plan():
+    budget = dataclasses.replace(BUDGET, relation="add_or_remove_one")
+    planned = plan_of(facts(), budget)
+    key = jax.random.key(0)
+    for n in (49, 50):
+        where = problems.logistic(*classification(n), problem_class=facts(n=n))
+        privopt.run(planned, where, key)
+    assert planned.guarantee.assumptions[-1] == "at most 50 records"
+    assert "every loss is 0.25-smooth" in planned.guarantee.assumptions

@@ -1,0 +1,56 @@
+"""One picture for all algorithms: what is drawn is what was measured."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from privopt.lab import figure_compared
+from privopt.lab.figures import figures
+from privopt.lab.measured import measured
+
+
+@pytest.fixture
+def two(synthetic):
+    return pa.concat_tables(
+        [synthetic(algorithm="dp_gd", seed=1), synthetic(algorithm="output_perturbation", seed=2)]
+    )
+
+
+def test_a_single_algorithm_is_not_compared(synthetic, tmp_path):
+    assert figure_compared.compared(measured(synthetic()), tmp_path) == []
+
+
+def test_files_are_the_same_to_the_byte_whatever_the_order_of_rows(two, tmp_path):
+    shuffled = two.take(np.random.default_rng(0).permutation(two.num_rows))
+    first, again = (
+        figures(table, tmp_path / name) for name, table in (("a", two), ("b", shuffled))
+    )
+    stems = [path.name for path in first]
+    assert stems[:2] == ["compared.svg", "compared.png"]
+    assert {"dp_gd.svg", "output_perturbation.svg"} < set(stems)
+    for one, other in zip(first, again, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+
+
+def test_lines_are_means_between_the_optimum_and_the_start(two, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(figure_compared, "save", lambda figure, stem: drawn.append(figure) or [])
+    cells = measured(two)
+    figure_compared.compared(cells, tmp_path)
+    (figure,) = drawn
+    panel = figure.axes[0]
+    lines = {line.get_label(): np.asarray(line.get_ydata()) for line in panel.get_lines()}
+    assert set(lines) == {
+        "dp_gd",
+        "output_perturbation",
+        "zero predictor",
+        "non-private optimum",
+    }
+    along_n = [c for c in cells if "n" in c.axes and c.algorithm == "dp_gd"]
+    sizes = sorted({c.n for c in along_n})
+    worst = [max(c.mean for c in along_n if c.n == n) for n in sizes]
+    np.testing.assert_allclose(lines["dp_gd"], along_n[0].optimum + np.array(worst))
+    np.testing.assert_allclose(lines["non-private optimum"], along_n[0].optimum)
+    assert np.all(lines["zero predictor"] >= lines["non-private optimum"])
+    low, high = panel.get_ylim()
+    assert low < along_n[0].optimum < along_n[0].optimum + along_n[0].start_risk < high

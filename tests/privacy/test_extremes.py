@@ -1,0 +1,280 @@
+"""Numbers at the edges of float64, and things that are no numbers: an answer or a clear refusal."""
+
+import math
+from fractions import Fraction
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+from dp_accounting.dp_event import DiscreteLaplaceDpEvent, RepeatAndSelectDpEvent
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privopt.privacy import (
+    ACCOUNTANTS,
+    CLT,
+    ESTIMATORS,
+    ZCDP,
+    Advanced,
+    Basic,
+    GaussianDP,
+    Guarantee,
+    Moments,
+    PureDP,
+    Renyi,
+    Repetitions,
+    UnsupportedEventError,
+    epsilon,
+    gaussian_noise_multiplier,
+    neighbours,
+    pure_noise_multiplier,
+    select_best,
+    trade_off,
+    trade_offs,
+)
+from privopt.privacy.accountants.advanced import advanced_epsilon
+from privopt.privacy.accountants.clt import mu_clt
+from privopt.privacy.adaptive.costs import gaussian_cost, pure_cost, zcdp_cost
+from privopt.privacy.leaves import leaves
+from privopt.privacy.parameters import is_batch, is_count, is_multiplicity, is_noise, is_rate
+from privopt.privacy.sums import half_square, root, times, total
+from privopt.privacy.trade_offs.shifts import Gaussian as gaussian
+from privopt.spec import Budget, Relation
+
+ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
+Gaussian, Laplace, Response = dp.GaussianDpEvent, dp.LaplaceDpEvent, dp.RandomizedResponseDpEvent
+Poisson, FixedSize = dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent
+Tree, Times = dp.SingleEpochTreeAggregationDpEvent, dp.SelfComposedDpEvent
+HUGE = 10**400
+
+
+# --- what is no number ----------------------------------------------------------------------------
+
+NO_NUMBERS = ["1", None, 1j, [1.0], {}, True, math.nan, -1.0, np.array([1.0, 2.0]), np.array(1.0)]
+KINDS = {
+    "Gaussian": Gaussian,
+    "Laplace": Laplace,
+    "discrete Laplace": lambda x: DiscreteLaplaceDpEvent(x, 1),
+    "sensitivity": lambda x: DiscreteLaplaceDpEvent(1.0, x),
+    "response": lambda x: Response(x, 2),
+    "buckets": lambda x: Response(0.5, x),
+    "tree": lambda x: Tree(x, 3),
+    "zCDP": lambda x: dp.ZCDpEvent(x, 0.0),
+    "offset": lambda x: dp.ZCDpEvent(0.1, x),
+    "rate": lambda x: Poisson(x, Gaussian(1.0)),
+    "sampled": lambda x: Poisson(0.1, Gaussian(x)),
+    "of what": lambda x: Poisson(0.1, x),
+    "size": lambda x: FixedSize(x, 1, Gaussian(1.0)),
+    "batch": lambda x: FixedSize(10, x, Gaussian(1.0)),
+    "mean": lambda x: RepeatAndSelectDpEvent(Gaussian(1.0), x, 1.0),
+    "shape": lambda x: RepeatAndSelectDpEvent(Gaussian(1.0), 2.0, x),
+    "count": lambda x: Times(Gaussian(1.0), x),
+    "parts": dp.ComposedDpEvent,
+    "part": lambda x: dp.ComposedDpEvent([Gaussian(1.0), x]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_number_is_answered_with_no(kind):
+    for value in NO_NUMBERS:
+        if kind == "parts" and isinstance(value, list):
+            continue  # whose part is one
+        event = KINDS[kind](value)
+        for each in (*ACCOUNTANTS, *ESTIMATORS):
+            for relation in Relation:
+                assert not each.supports(event, relation), (each.name, value)
+        assert Guarantee(event, ADD).epsilon(1e-5).upper == math.inf
+        for cost in (gaussian_cost, zcdp_cost, pure_cost):
+            assert cost(event, ADD) is None
+
+
+def test_questions_about_numbers_have_answers():
+    for question in (is_noise, is_rate, is_count, is_multiplicity):
+        assert not any(question(value) for value in NO_NUMBERS)
+    assert all(is_noise(value) for value in (Fraction(1, 3), np.float32(2.0), math.inf, 0))
+    assert not is_noise(HUGE)
+    assert is_rate(np.float32(0.5))
+    assert not is_rate(1.5)
+    assert is_count(np.int8(3))
+    assert not is_count(HUGE)
+    assert is_multiplicity(HUGE)
+    assert is_batch(10, 10)
+    assert not any(is_batch(*pair) for pair in ((9, 10), (0, 0), (HUGE, 3), (10.0, 3)))
+
+
+def test_alphas_are_numbers():
+    for alphas in (["0.5"], [True], np.array([True]), [None], [1j], [10**400]):
+        with pytest.raises(ValueError, match="alpha must"):
+            trade_off(Gaussian(1.0), alphas, relation="zero_out")
+    assert trade_off(Gaussian(1.0), [Fraction(1, 2)], relation="zero_out").dtype == np.float64
+
+
+@pytest.mark.parametrize("count", [-5, 1.5, True, "2"])
+def test_advanced_composition_counts_whole_releases(count):
+    with pytest.raises(ValueError, match="count must be a non-negative integer"):
+        advanced_epsilon([(0.1, count)], 1e-5)
+
+
+def test_unhashable_parts_cost_what_hashable_ones_do():
+    event = dp.ComposedDpEvent([Gaussian(3.0), Tree(1.0, [3, 4]), Gaussian(3.0)])
+    assert gaussian_cost(event, REPLACE) is None
+    thrice = dp.ComposedDpEvent([Gaussian(3.0), Times(Gaussian(3.0), 2)])
+    assert gaussian_cost(thrice, REPLACE) == 3 * Fraction(4, 9)
+
+
+# --- narrow types ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("accountant", ACCOUNTANTS, ids=lambda one: one.name)
+def test_float32_parameters_are_computed_with_in_float64(accountant):
+    for make in (lambda x: Response(x, 2), lambda x: DiscreteLaplaceDpEvent(x, 3), Laplace):
+        narrow, wide = make(np.float32(1e-3)), make(float(np.float32(1e-3)))
+        if accountant.supports(wide, ADD):
+            assert accountant.epsilon(narrow, ADD, 0.0) == accountant.epsilon(wide, ADD, 0.0)
+            assert accountant.delta(narrow, ADD, 0.5) == accountant.delta(wide, ADD, 0.5)
+    batch = FixedSize(np.int8(100), np.int8(3), Gaussian(1.0))
+    if Basic().supports(batch, REPLACE):
+        exact = Basic().epsilon(FixedSize(100, 3, Gaussian(1.0)), REPLACE, 1e-5)
+        assert Basic().epsilon(batch, REPLACE, 1e-5) == exact
+
+
+# --- next to nothing is not nothing ---------------------------------------------------------------
+
+LITTLE = {
+    "Gaussian": Gaussian(1e170),
+    "Laplace": Laplace(1e170),
+    "discrete Laplace": DiscreteLaplaceDpEvent(1e-170, 1),
+    "least": DiscreteLaplaceDpEvent(5e-324, 1),
+    "Poisson": Poisson(1e-200, Gaussian(1e170)),
+    "fixed size": FixedSize(10**200, 1, Gaussian(1e170)),
+    "tree": Tree(1e170, 5),
+    "one bit": Response(math.nextafter(1.0, 0.0), 2),
+    "mixed": dp.ComposedDpEvent([Gaussian(1e170), dp.ZCDpEvent(0.0, 0.0)]),
+    "selected": select_best(Gaussian(1e170), Repetitions(1.0, 1.0)),
+}
+
+
+@pytest.mark.parametrize("kind", LITTLE)
+@pytest.mark.parametrize("count", [1, 10**330])
+def test_a_loss_that_underflows_is_not_nothing(kind, count):
+    event = Times(LITTLE[kind], count)
+    for accountant in (Renyi(), Moments(), ZCDP()):
+        if accountant.supports(event, REPLACE):
+            assert accountant.epsilon(event, REPLACE, 0.0).upper > 0.0, accountant.name
+            assert accountant.delta(event, REPLACE, 0.0).upper > 0.0, accountant.name
+    if kind not in ("Poisson", "fixed size"):
+        assert epsilon(event, 0.0, relation=REPLACE).upper > 0.0
+
+
+def test_what_is_learnt_of_noise_without_end_is_nothing():
+    for event in (
+        Gaussian(math.inf),
+        Laplace(math.inf),
+        Response(1.0, 2),
+        Poisson(0.0, Gaussian(1)),
+    ):
+        for accountant in ACCOUNTANTS:
+            if accountant.supports(Times(event, HUGE), ADD) and accountant.name != "Fourier":
+                assert accountant.epsilon(Times(event, HUGE), ADD, 0.0).upper == 0.0
+
+
+def test_costs_that_underflow_are_paid():
+    for release in (Laplace(1e170), Response(math.nextafter(1.0, 0.0), 2), (1e-200, 0.0)):
+        assert zcdp_cost(release, ADD) > 0.0
+
+
+# --- counts beyond float64 ------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10**20), st.floats(1e-280, 1e280))
+def test_a_product_is_exact_to_rounding(count, each):
+    product = times(count, each)
+    assert abs(Fraction(product) - Fraction(each) * count) <= Fraction(each) * count / 2**51
+
+
+def test_products_and_sums_that_leave_float64():
+    assert times(HUGE, 1e-300) == pytest.approx(1e100, rel=1e-15)
+    assert times(HUGE, 1.0) == -times(HUGE, -1.0) == times(2, math.inf) == math.inf
+    assert times(HUGE, 0.0) == times(0, math.inf) == 0.0
+    assert root(HUGE) == pytest.approx(1e200)
+    assert (root(10**700), root(49)) == (math.inf, 7.0)
+    assert (total([(1e308, 1), (1e308, 1)]), total([])) == (math.inf, 0.0)
+    assert total([(0.5, 3), (1e-300, HUGE)]) == pytest.approx(1e100)
+    assert 0.0 == half_square(0.0) < half_square(1e-200)
+    assert half_square(3.0) == 4.5
+
+
+@pytest.mark.parametrize("accountant", [*ACCOUNTANTS, *ESTIMATORS], ids=lambda one: one.name)
+def test_counts_beyond_float64_have_answers(accountant):
+    for event in (Gaussian(1.0), Laplace(1.0), Poisson(0.1, Gaussian(1.0)), Response(0.5, 3)):
+        for count in (10**30, 10**300, HUGE):
+            often = Times(Times(event, count), count)
+            if accountant.supports(often, ADD):
+                answers = accountant.epsilon(often, ADD, 1e-5), accountant.delta(often, ADD, 1.0)
+                if accountant not in ESTIMATORS:
+                    assert answers[0].upper > 1e10
+                    assert answers[1].upper == pytest.approx(1.0)
+
+
+def test_counts_beyond_float64_meet_noise_beyond_float64():
+    assert PureDP().epsilon(Times(Laplace(1e300), 10**320), ADD, 0.0).contains(1e20)
+    assert GaussianDP().distance(Times(Gaussian(1e200), HUGE), ADD).contains(1.0)
+    budget = Budget(epsilon=1.0, delta=1e-5, relation=ADD)
+    assert gaussian_noise_multiplier(budget, HUGE) == pytest.approx(3.730631634816e200, rel=1e-9)
+    assert Basic().epsilon(Times(Laplace(1e300), HUGE), ADD, 1e-5).upper == pytest.approx(1e100)
+    for accountant in (Advanced("kov"), Advanced("drv")):  # the true drift is 5e9
+        assert accountant.epsilon(Times(Laplace(1e300), 10**610), ADD, 1e-5).upper > 5e9
+    with pytest.raises(ValueError, match="noise that float64 can hold"):
+        gaussian_noise_multiplier(budget, 10**800)
+    with pytest.raises(ValueError, match="noise that float64 can hold"):
+        pure_noise_multiplier(Budget(epsilon=1e-310, delta=0.0, relation=ADD))
+
+
+def test_groups_beyond_float64():
+    assert neighbours.group(1.0, 0.1, HUGE) == (math.inf, 1.0)
+    assert neighbours.group(1.0, 0.0, HUGE) == (math.inf, 0.0)
+    assert neighbours.group(0.0, 0.0, HUGE) == (0.0, 0.0)
+    assert neighbours.group(1e-300, 0.0, HUGE)[0] == pytest.approx(1e100)
+    assert neighbours.group_gaussian(0.0, HUGE) == 0.0
+    assert neighbours.group_gaussian(1e-300, HUGE) == pytest.approx(1e100)
+    assert trade_offs.group(gaussian(1e-300), HUGE).mu == pytest.approx(1e100)
+    assert trade_offs.repeat(gaussian(1.0), HUGE).mu == pytest.approx(1e200)
+
+
+def test_parameters_beyond_float64_are_refused_clearly():
+    for event in (
+        FixedSize(HUGE, 3, Gaussian(1.0)),
+        RepeatAndSelectDpEvent(Gaussian(1.0), 1e308, 1.0),
+        Gaussian(HUGE),
+        Response(0.5, HUGE),
+    ):
+        with pytest.raises(UnsupportedEventError, match="no accountant supports"):
+            epsilon(event, 1e-5, relation=REPLACE)
+    assert mu_clt(0.01, 1e-200, 10, relation=ADD).value == math.inf
+    # e^(1/z^2) = e^900 leaves float64, and so small a rate brings it back.
+    assert mu_clt(1.0 / 30.0, 1e-195, 1, relation=ADD).value == pytest.approx(
+        math.exp(450.0 + math.log(1e-195)), rel=1e-9
+    )
+    assert CLT().epsilon(Poisson(1e-200, Gaussian(0.01)), ADD, 1e-5).value > 0.0
+
+
+# --- trees with shared parts ----------------------------------------------------------------------
+
+
+def test_thirty_doublings_are_thirty_steps():
+    event = Gaussian(1e4)
+    for _ in range(30):
+        event = dp.ComposedDpEvent((event, event))
+    assert list(leaves(event)) == [(Gaussian(1e4), 2**30)]
+    assert Guarantee(event, ADD).epsilon(1e-5) == Guarantee(
+        Times(Gaussian(1e4), 2**30), ADD
+    ).epsilon(1e-5)
+
+
+def test_leaves_keep_their_order_and_their_counts():
+    a, b = Gaussian(1.0), Laplace(2.0)
+    shared = dp.ComposedDpEvent([b, a])
+    event = dp.ComposedDpEvent([a, Times(shared, 3), dp.NoOpDpEvent(), Times(b, 0), shared])
+    assert list(leaves(event)) == [(a, 5), (b, 4)]
+    assert list(leaves(Times(a, 0))) == []
+    assert list(leaves(a)) == [(a, 1)]
