@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
 from privopt.convex.accelerated import accelerated_descent
 from privopt.convex.certificate import ROUND_OFF
+from privopt.convex.conjugate import Lanes, begin, descend
 from privopt.convex.metric import identity, newton, sampled_newton
-from privopt.convex.quasi_newton import Lanes, begin, descend
 from privopt.convex.tilted import Tilted
 from privopt.convex.vectors import norm
 
@@ -23,7 +24,8 @@ __all__ = ["MinimisedModels", "minimise_linear_model"]
 _ROUNDS = 60
 _COARSE = 1e-3
 _REACH = 1.0
-_SAMPLE = 10
+_PACE = 0.2
+_EVERY = 10
 
 
 class MinimisedModels(NamedTuple):
@@ -130,19 +132,18 @@ def minimise_linear_model(
     features = _array("features", features, 2)
     rows, dim = features.shape
     labels = _array("labels", labels, 1, (rows,))
-    counts = jnp.ones(rows) if counts is None else _array("counts", counts, 1, (rows,))
+    counts = _array("counts", np.ones(rows) if counts is None else counts, 1, (rows,))
     several = tilts is not None or jnp.ndim(regularisation) == 1
     lambdas = _array("regularisation", regularisation, jnp.ndim(regularisation))
     if lambdas.ndim > 1:
         raise ValueError(f"regularisation must be a number or a vector, got {lambdas.shape}")
-    tilts = jnp.zeros((lambdas.size, dim)) if tilts is None else _array("tilts", tilts, 2)
+    tilts = _array("tilts", np.zeros((lambdas.size, dim)) if tilts is None else tilts, 2)
     if tilts.shape[1] != dim or lambdas.shape not in ((), tilts.shape[:1]):
         raise ValueError(
             f"tilts must have shape (k, {dim}) with k that of regularisation, got {tilts.shape} "
             f"and {lambdas.shape}"
         )
-    lambdas = jnp.broadcast_to(lambdas, tilts.shape[:1])
-    centre = jnp.zeros(dim) if centre is None else _array("centre", centre, 1, (dim,))
+    centre = _array("centre", np.zeros(dim) if centre is None else centre, 1, (dim,))
     start = centre if start is None else _array("start", start, 1, (dim,))
     tolerance = _array("tolerance", tolerance, 0)
     divisor = _array("divisor", rows if divisor is None else divisor, 0)
@@ -154,7 +155,8 @@ def minimise_linear_model(
         ("feature_bound", feature_bound),
     ):
         _require_positive(name, number)
-    mass_smoothness = smoothness * jnp.square(feature_bound) * (rows / divisor)
+    mass_smoothness = smoothness * feature_bound**2 * (rows / divisor)
+    lambdas = lambdas * np.ones(tilts.shape[0])
     tilted = Tilted(loss, features, labels, counts / divisor, lambdas, tilts, centre)
     return _minimise(tilted, start, mass_smoothness, tolerance, several=several)
 
@@ -173,8 +175,8 @@ def _minimise(
         curvatures = plain.curvatures(alone.predictions, jnp.full(1, _REACH))[0]
         hessian = newton(tilted.features, curvatures, mean[0])
         before = begin(tilted, jnp.broadcast_to(alone.points, tilted.tilts.shape))
-        scale = jnp.ones_like(before.norms)
-        found = descend(tilted, before, hessian, scale, tolerance, _patience(tilted))
+        length = jnp.ones_like(before.norms)
+        found = descend(tilted, before, hessian, length, tolerance, _patience(tilted))
     else:
         before = begin(tilted, start[None])
         found = _first(tilted, before, smoothness, tolerance)
@@ -183,17 +185,23 @@ def _minimise(
 
 
 def _first(tilted: Tilted, lanes: Lanes, smoothness: Array, tolerance: Array) -> Lanes:
-    """A descent in the Hessian of some records where that is cheap, else in no metric."""
-    n, dim = tilted.features.shape
-    if _SAMPLE * dim <= n and dim * dim <= 4 * n:
-        every = n // (_SAMPLE * dim)
-        curvatures = tilted.curvatures(lanes.predictions, jnp.full(1, _REACH))[0, ::every]
-        curvatures = every * curvatures
-        metric = sampled_newton(tilted.features[::every], curvatures, tilted.regularisation[0])
-        scale = jnp.ones_like(lanes.norms)
-    else:
-        metric, scale = identity, 1.0 / (tilted.regularisation + smoothness)
-    return descend(tilted, lanes, metric, scale, tolerance, _patience(tilted))
+    """A descent in no metric for as long as it is quick, then in the Hessian of some records."""
+    steps, length = _patience(tilted), 1.0 / (tilted.regularisation + smoothness)
+    lanes = descend(tilted, lanes, identity, length, tolerance, steps, pace=_PACE)
+    if tilted.features.shape[0] < _EVERY**2:
+        return lanes
+
+    def sampled(lanes: Lanes) -> Lanes:
+        some = tilted._replace(
+            features=tilted.features[::_EVERY],
+            labels=tilted.labels[::_EVERY],
+            weights=_EVERY * tilted.weights[::_EVERY],
+        )
+        curvatures = some.curvatures(lanes.predictions[:, ::_EVERY], jnp.full(1, _REACH))[0]
+        metric = sampled_newton(some.features, curvatures, tilted.regularisation[0])
+        return descend(tilted, lanes, metric, jnp.ones_like(length), tolerance, steps)
+
+    return jax.lax.cond(jnp.all(lanes.norms <= tolerance), lambda lanes: lanes, sampled, lanes)
 
 
 def _patience(tilted: Tilted) -> int:
@@ -207,6 +215,7 @@ def _rounds(tilted: Tilted, found: Lanes, before: Lanes, tolerance: Array) -> La
 
     def round_(carry: tuple[Lanes, Lanes, Array]) -> tuple[Lanes, Lanes, Array]:
         found, before, count = carry
+        found = _again(tilted, found)
         unfinished = found.norms > tolerance
         farthest = jnp.arange(unfinished.size) == jnp.argmax(found.norms)
         share = jnp.where(count < 4, unfinished, farthest).astype(found.norms.dtype)
@@ -215,8 +224,9 @@ def _rounds(tilted: Tilted, found: Lanes, before: Lanes, tolerance: Array) -> La
         curvatures = share @ tilted.curvatures(found.predictions, reach)
         mean = jnp.exp(share @ jnp.log(tilted.regularisation))
         metric = newton(tilted.features, curvatures, mean)
-        scale = jnp.ones_like(found.norms)
-        return descend(tilted, found, metric, scale, tolerance, _patience(tilted)), found, count + 1
+        length = jnp.ones_like(found.norms)
+        moved = descend(tilted, found, metric, length, tolerance, _patience(tilted))
+        return moved, found, count + 1
 
     def unfinished(carry: tuple[Lanes, Lanes, Array]) -> Array:
         return jnp.any(carry[0].norms > tolerance) & (carry[2] < _ROUNDS)
@@ -233,6 +243,11 @@ def _better(found: Lanes, before: Lanes) -> Lanes:
     return jax.tree.map(chosen, found, before)._replace(steps=found.steps)
 
 
+def _again(tilted: Tilted, found: Lanes) -> Lanes:
+    """The same points, evaluated afresh."""
+    return begin(tilted, found.points)._replace(steps=found.steps)
+
+
 def _reach(found: Lanes, before: Lanes) -> Array:
     """How far predictions last moved, root mean square; within what float64 can tell apart."""
     move = found.predictions - before.predictions
@@ -241,6 +256,8 @@ def _reach(found: Lanes, before: Lanes) -> Array:
 
 def _finish(tilted: Tilted, found: Lanes, smoothness: Array, tolerance: Array) -> MinimisedModels:
     """Accelerated descent for as long as it may need, none where nothing is left to do."""
+    roundoff = ROUND_OFF * smoothness * jnp.max(found.paths)  # of predictions that were moved
+    found = jax.lax.cond(roundoff <= tolerance, lambda: found, lambda: _again(tilted, found))
     condition = (tilted.regularisation + smoothness) / tilted.regularisation
     reachable = jnp.maximum(tolerance, ROUND_OFF * _size(tilted, found.points, smoothness))
     wanted = jnp.log(jnp.sqrt(2.0 * condition) * found.norms / reachable)
@@ -273,8 +290,9 @@ def _size(tilted: Tilted, points: Array, smoothness: Array) -> Array:
     return 2.0 * own + smoothness * norm(points)
 
 
-def _array(name: str, value: ArrayLike, ndim: int, shape: tuple[int, ...] | None = None) -> Array:
-    array = jnp.asarray(value, jnp.float64)
+def _array(name: str, value: ArrayLike, ndim: int, shape: tuple[int, ...] | None = None) -> Any:
+    """In float64, and on the host what is there: an operation on the device costs a step."""
+    array = jnp.asarray(value, jnp.float64) if isinstance(value, Array) else np.asarray(value, float)
     if array.ndim != ndim or array.size == 0 or (shape is not None and array.shape != shape):
         wanted = f"shape {shape}" if shape is not None else f"{ndim} axes and some entries"
         raise ValueError(f"{name} must have {wanted}, got shape {array.shape}")
@@ -284,5 +302,6 @@ def _array(name: str, value: ArrayLike, ndim: int, shape: tuple[int, ...] | None
 def _require_positive(name: str, value: Array) -> None:
     if isinstance(value, jax.core.Tracer):
         return
-    if not bool(jnp.all((value > 0.0) & jnp.isfinite(value))):
+    number = np.asarray(value)
+    if not np.all((number > 0.0) & np.isfinite(number)):
         raise ValueError(f"{name} must be positive and finite, got {value}")

@@ -36,34 +36,42 @@ def newton(features: Array, curvatures: Array, regularisation: Array) -> Metric:
     regularisation : Array
         ``lambda > 0``.
     """
-    n, dim = features.shape
-    scaled = features * jnp.sqrt(curvatures)[:, None]
-    if dim <= n:
-        return _inverse(scaled.T @ scaled, regularisation)
-    inner = _inverse(scaled @ scaled.T, regularisation)
-    return lambda v: (v - inner(v @ scaled.T) @ scaled) / regularisation
+    scaled, gram = _scaled(features, curvatures)
+    return _inverse(scaled, gram, regularisation)
 
 
 def sampled_newton(features: Array, curvatures: Array, regularisation: Array) -> Metric:
-    """The same where the records stand for many more, at most as many coordinates as records.
+    """The same where the records stand for many more.
 
     Their Hessian is shrunk towards a multiple of the identity, ``(1 - rho) H + rho (tr H/d) I``,
     with what is best for a Gaussian sample. Source: Chen, Wiesel, Eldar and Hero 2010, "Shrinkage
     algorithms for MMSE covariance estimation", equation 23.
     """
     size, dim = features.shape
-    scaled = features * jnp.sqrt(curvatures)[:, None]
-    hessian = scaled.T @ scaled
-    trace, square = jnp.trace(hessian), jnp.sum(jnp.square(hessian))
+    scaled, gram = _scaled(features, curvatures)
+    trace, square = jnp.trace(gram), jnp.sum(jnp.square(gram))
     spread = (size + 1.0 - 2.0 / dim) * (square - trace**2 / dim)
     noise = (1.0 - 2.0 / dim) * square + trace**2
     share = jnp.where(spread > noise, noise / jnp.where(spread > noise, spread, 1.0), 1.0)
-    level = share * trace / dim
-    return _inverse((1.0 - share) * hessian, regularisation + level)
+    level, kept = share * trace / dim, 1.0 - share
+    return _inverse(jnp.sqrt(kept) * scaled, kept * gram, regularisation + level)
 
 
-def _inverse(matrix: Array, shift: Array) -> Metric:
-    eye = jnp.eye(matrix.shape[0], dtype=matrix.dtype)
-    factor = jnp.linalg.cholesky(matrix + shift * eye)
+def _scaled(features: Array, curvatures: Array) -> tuple[Array, Array]:
+    """``A`` and the smaller of ``A^T A`` and ``A A^T``."""
+    scaled = features * jnp.sqrt(curvatures)[:, None]
+    n, dim = features.shape
+    return scaled, scaled.T @ scaled if dim <= n else scaled @ scaled.T
+
+
+def _inverse(scaled: Array, gram: Array, shift: Array) -> Metric:
+    eye = jnp.eye(gram.shape[0], dtype=gram.dtype)
+    factor = jnp.linalg.cholesky(gram + shift * eye)
     factor = jnp.where(jnp.isfinite(factor).all(), factor, eye)
-    return lambda vectors: cho_solve((factor, True), vectors.T).T
+
+    def solved(vectors: Array) -> Array:
+        return cho_solve((factor, True), vectors.T).T
+
+    if scaled.shape[1] <= scaled.shape[0]:
+        return solved
+    return lambda vectors: (vectors - solved(vectors @ scaled.T) @ scaled) / shift

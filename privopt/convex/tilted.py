@@ -10,8 +10,6 @@ from jax import Array
 
 __all__ = ["Tilted"]
 
-_BLOCK = 80_000  # numbers, that a block stays in the cache of a core
-
 
 class Tilted(NamedTuple):
     """``J_k(w) = sum_i v_i phi(<x_i, w>, y_i) + (lambda_k/2) |w - c|^2 + <b_k, w>``, ``k`` lanes.
@@ -59,32 +57,6 @@ class Tilted(NamedTuple):
         """Gradient of all but the losses: ``lambda (w - c) + b``."""
         return self.regularisation[:, None] * (points - self.centre[None]) + self.tilts
 
-    def evaluate(self, points: Array) -> tuple[Array, Array]:
-        """Predictions, and gradients ``sum_i v_i phi'(z_i, y_i) x_i + lambda (w - c) + b``.
-
-        In one pass over the data: a block of records, once read, serves both products.
-        """
-        n, dim = self.features.shape
-        rows = min(n, max(1, _BLOCK // dim))
-
-        def block(start: Array | int, count: int) -> tuple[Array, Array]:
-            features, labels, weights = (
-                jax.lax.dynamic_slice_in_dim(each, start, count)
-                for each in (self.features, self.labels, self.weights)
-            )
-            part = self._replace(features=features, labels=labels, weights=weights)
-            predictions = part.predictions(points)
-            return predictions, part.slopes(predictions) @ features
-
-        def add(i: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
-            predictions, gradients = block(i * rows, rows)
-            whole = jax.lax.dynamic_update_slice_in_dim(sums[0], predictions, i * rows, axis=1)
-            return whole, sums[1] + gradients
-
-        nothing = jnp.zeros((points.shape[0], n)), jnp.zeros_like(points)
-        predictions, gradients = jax.lax.fori_loop(0, n // rows, add, nothing)
-        if rest := n % rows:
-            last, more = block(n - rest, rest)
-            predictions = predictions.at[:, n - rest :].set(last)
-            gradients = gradients + more
-        return predictions, gradients + self.pull(points)
+    def gradients(self, points: Array, predictions: Array) -> Array:
+        """``sum_i v_i phi'(z_ki, y_i) x_i + lambda_k (w_k - c) + b_k``, ``z`` of these points."""
+        return self.slopes(predictions) @ self.features + self.pull(points)
