@@ -15,7 +15,8 @@ from privopt.convex.vectors import norm
 
 __all__ = ["Lanes", "begin", "descend"]
 
-_FLAT = 0.02  # of the slope of a ray at its beginning
+# of the slope of a ray at its beginning: one lane is soon looked along, many cost more
+_FLAT, _FLAT_TOGETHER = 1e-3, 0.02
 
 
 class Lanes(NamedTuple):
@@ -108,7 +109,8 @@ def _step(
 
     far = -slope / jnp.where(stretch > 0.0, stretch, 1.0)
     first = jnp.where(active, jnp.minimum(last.length, far), last.length)
-    length = ray.flat(evaluate, first, slope, far, share=_FLAT)
+    share = _FLAT if slope.size == 1 else _FLAT_TOGETHER
+    length = ray.flat(evaluate, first, slope, far, share=share)
 
     points = lanes.points + length[:, None] * direction
     predictions = lanes.predictions + length[:, None] * change

@@ -67,10 +67,11 @@ def minimise_linear_model(
     For all ``k`` at once, over the whole space, in float64, to a gradient of norm ``tolerance``.
     Pure: on NumPy or JAX arrays on the host, or inside ``jit`` and ``vmap``.
 
-    *Method.* Limited-memory BFGS, one pass over the data a step, in the metric first of the
-    Hessian of some records, then in rounds of the mean Hessian of what is unfinished. With tilts or
-    several ``lambda`` the untilted problem is solved coarsely first, and all start there, in the
-    metric of its Hessian. Whatever remains is finished by accelerated descent.
+    *Method.* Conjugate gradients along flat rays, two products with the data a step: in no metric
+    while that is quick, in the Hessian of every tenth record, then in rounds of the mean Hessian of
+    what is unfinished. On the host the rounds are a program of their own. With tilts or several
+    ``lambda`` the untilted problem is solved coarsely first, and all start there, in the metric of
+    its Hessian. Whatever remains is finished by accelerated descent.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def minimise_linear_model(
     ----
     The tolerance is reached for every data set, in a number of steps that public numbers bound.
     ``J_k`` is ``lambda``-strongly convex and ``beta``-smooth, ``beta = lambda + H X^2 rows/n``.
-    Quasi-Newton steps are at most a fixed number ``M``. Of where they end and where they began the
+    Conjugate steps are at most a fixed number ``M``. Of where they end and where they began the
     point of the smaller gradient is kept, whose norm is at most ``G <= L X + lambda |start - c| +
     |b|`` for ``|phi'| <= L``. (Where the untilted problem came first, with the geometric mean
     ``m`` of the ``lambda``, lanes begin at a point within ``2 L X/m + |start - c|`` of ``c``:
@@ -161,26 +162,52 @@ def minimise_linear_model(
     return _minimise(tilted, start, mass_smoothness, tolerance, several=several)
 
 
-@partial(jax.jit, static_argnames="several")
 def _minimise(
     tilted: Tilted, start: Array, smoothness: Array, tolerance: Array, *, several: bool
 ) -> MinimisedModels:
+    found, before, done = _quick(tilted, start, smoothness, tolerance, several=several)
+    # another program: the memory of Hessians that are not needed would cost many steps
+    if isinstance(done, jax.core.Tracer) or not done:
+        return _thorough(tilted, found, before, smoothness, tolerance)
+    return MinimisedModels(found.points, found.norms, found.steps)
+
+
+@partial(jax.jit, static_argnames="several")
+def _quick(
+    tilted: Tilted, start: Array, smoothness: Array, tolerance: Array, *, several: bool
+) -> tuple[Lanes, Lanes, Array]:
+    """Where the first descents end, where they began, and whether nothing is left to do."""
     if several:
-        # nothing here depends on the tilts: under vmap over them it is done once
-        mean = jnp.exp(jnp.mean(jnp.log(tilted.regularisation), keepdims=True))
-        plain = tilted._replace(regularisation=mean, tilts=jnp.zeros_like(tilted.tilts[:1]))
-        alone = begin(plain, start[None])
-        coarse = _first(plain, alone, smoothness, jnp.maximum(tolerance, _COARSE))
-        alone = _better(coarse, alone)
-        curvatures = plain.curvatures(alone.predictions, jnp.full(1, _REACH))[0]
-        hessian = newton(tilted.features, curvatures, mean[0])
-        before = begin(tilted, jnp.broadcast_to(alone.points, tilted.tilts.shape))
-        length = jnp.ones_like(before.norms)
-        found = descend(tilted, before, hessian, length, tolerance, _patience(tilted))
+        found, before = _together(tilted, start, smoothness, tolerance)
     else:
         before = begin(tilted, start[None])
         found = _first(tilted, before, smoothness, tolerance)
-    found = _rounds(tilted, found, before, tolerance)
+    safe = ROUND_OFF * smoothness * found.paths <= tolerance
+    return found, before, jnp.all((found.norms <= tolerance) & safe)
+
+
+def _together(
+    tilted: Tilted, start: Array, smoothness: Array, tolerance: Array
+) -> tuple[Lanes, Lanes]:
+    """All from a coarse answer to the untilted problem, in the metric of its Hessian."""
+    # nothing here depends on the tilts: under vmap over them it is done once
+    mean = jnp.exp(jnp.mean(jnp.log(tilted.regularisation), keepdims=True))
+    plain = tilted._replace(regularisation=mean, tilts=jnp.zeros_like(tilted.tilts[:1]))
+    alone = begin(plain, start[None])
+    coarse = _first(plain, alone, smoothness, jnp.maximum(tolerance, _COARSE))
+    alone = _better(coarse, alone)
+    curvatures = plain.curvatures(alone.predictions, jnp.full(1, _REACH))[0]
+    hessian = newton(tilted.features, curvatures, mean[0])
+    before = begin(tilted, jnp.broadcast_to(alone.points, tilted.tilts.shape))
+    length = jnp.ones_like(before.norms)
+    return descend(tilted, before, hessian, length, tolerance, _patience(tilted)), before
+
+
+@jax.jit
+def _thorough(
+    tilted: Tilted, found: Lanes, before: Lanes, smoothness: Array, tolerance: Array
+) -> MinimisedModels:
+    found = _rounds(tilted, _again(tilted, found), before, tolerance)
     return _finish(tilted, _better(found, before), smoothness, tolerance)
 
 
@@ -290,9 +317,11 @@ def _size(tilted: Tilted, points: Array, smoothness: Array) -> Array:
     return 2.0 * own + smoothness * norm(points)
 
 
-def _array(name: str, value: ArrayLike, ndim: int, shape: tuple[int, ...] | None = None) -> Any:
+def _array(name: str, value: ArrayLike, ndim: int, shape: tuple[int, ...] | None = None) -> Array:
     """In float64, and on the host what is there: an operation on the device costs a step."""
-    array = jnp.asarray(value, jnp.float64) if isinstance(value, Array) else np.asarray(value, float)
+    array: Any = value if isinstance(value, Array) else np.asarray(value, np.float64)
+    if array.dtype != jnp.float64:
+        array = array.astype(jnp.float64)
     if array.ndim != ndim or array.size == 0 or (shape is not None and array.shape != shape):
         wanted = f"shape {shape}" if shape is not None else f"{ndim} axes and some entries"
         raise ValueError(f"{name} must have {wanted}, got shape {array.shape}")

@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from privopt.convex.vectors import products
+
 __all__ = ["Tilted"]
 
 
@@ -35,10 +37,8 @@ class Tilted(NamedTuple):
     centre: Array
 
     def predictions(self, points: Array) -> Array:
-        """``<x_i, w_k>``. A single lane is a product with a vector, the fast one on a CPU."""
-        if points.shape[0] == 1:
-            return (self.features @ points[0])[None]
-        return points @ self.features.T
+        """``<x_i, w_k>``."""
+        return products(self.features, points)
 
     def slopes(self, predictions: Array) -> Array:
         """``v_i phi'(z_ki, y_i)``."""

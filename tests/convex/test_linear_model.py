@@ -17,7 +17,7 @@ from privopt.problems.losses import Hinge, Huber, Linear, Logistic, Squared
 
 TOLERANCE = 1e-10
 TRACES = []
-LOSSES = [Logistic(), Squared(), Huber(0.1), Huber(1e-3), Hinge(0.1), Hinge(1e-3)]
+LOSSES = [Logistic(), Huber(0.1), Huber(1e-3), Hinge(1e-3)]
 
 
 @record
@@ -103,7 +103,7 @@ def naive_newton(features, labels, regularisation, tilt, steps=100):
 @pytest.mark.parametrize("regularisation", [1e-1, 1e-3, 1e-5])
 def test_the_point_of_a_naive_newton_method(regularisation):
     features, labels = records()
-    tilts = some_tilts(4, 6)
+    tilts = some_tilts(3, 6)
     found = solve(Logistic(), features, labels, regularisation, tilts)
     for point, tilt in zip(found.points, tilts, strict=True):
         twin = naive_newton(features, labels, regularisation, tilt)
@@ -132,8 +132,7 @@ def test_no_point_of_scipy_is_lower(method):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
-@pytest.mark.parametrize("shape", [(150, 6), (12, 20)], ids=str)
-@pytest.mark.parametrize("regularisation", [1e-2, 1e-4])
+@pytest.mark.parametrize(("shape", "regularisation"), [((150, 6), 1e-4), ((12, 20), 1e-2)])
 def test_the_certificate_in_longer_arithmetic(loss, shape, regularisation):
     features, labels = records(3, *shape)
     tilts = some_tilts(3, shape[1])
@@ -161,12 +160,12 @@ def test_ten_thousand_records_in_longer_arithmetic():
         assert found.steps[0] <= 40
 
 
-@pytest.mark.parametrize("shape", [(300, 5), (20, 50)], ids=str)
+@pytest.mark.parametrize("shape", [(150, 6), (12, 20)], ids=str)
 def test_together_as_one_by_one(shape):
     features, labels = records(5, *shape)
-    tilts, lambdas = some_tilts(7, shape[1]), np.geomspace(1e-4, 1e-1, 7)
+    tilts, lambdas = some_tilts(3, shape[1]), np.geomspace(1e-4, 1e-1, 3)
     together = solve(Logistic(), features, labels, lambdas, tilts)
-    for k in range(7):
+    for k in range(3):
         alone = solve(Logistic(), features, labels, lambdas[k], tilts[k : k + 1])
         distance = np.linalg.norm(together.points[k] - alone.points[0])
         assert distance <= 2.0 * TOLERANCE / lambdas[k]
@@ -206,7 +205,7 @@ def test_linear_loss_needs_the_regulariser_alone():
 
 
 DEGENERATE = {
-    "duplicated features": lambda x, y: (np.hstack([x, x]) / 2.0, y),
+    "duplicated features": lambda x, y: (np.hstack([x[:, :3]] * 2) / 2.0, y),
     "zero features": lambda x, y: (0.0 * x, y),
     "equal labels": lambda x, y: (x, np.ones_like(y)),
     "equal records": lambda x, y: (np.tile(x[:1], (len(x), 1)), y),
@@ -217,9 +216,9 @@ DEGENERATE = {
 
 @pytest.mark.parametrize("name", DEGENERATE)
 @pytest.mark.parametrize("regularisation", [1e-8, 1e-3, 1e6])
-@pytest.mark.parametrize("loss", [Logistic(), Huber(0.1), Hinge(0.1)], ids=str)
+@pytest.mark.parametrize("loss", [Logistic(), Hinge(0.1)], ids=str)
 def test_degenerate_data(name, regularisation, loss):
-    features, labels = DEGENERATE[name](*records(9, 80, 5))
+    features, labels = DEGENERATE[name](*records(9))
     found = solve(loss, features, labels, regularisation)
     assert found.gradient_norms[0] <= TOLERANCE
     true = long_norm(loss, features, labels, regularisation, found.points[0])
@@ -228,7 +227,7 @@ def test_degenerate_data(name, regularisation, loss):
 
 def test_huge_tilts():
     features, labels = records(10)
-    tilts = some_tilts(5, 6, size=1e3)
+    tilts = some_tilts(3, 6, size=1e3)
     found = solve(Logistic(), features, labels, 1e-2, tilts)
     assert np.all(found.gradient_norms <= TOLERANCE)
 
@@ -240,7 +239,7 @@ def test_huge_tilts():
     decay=st.floats(0.0, 3.0),
     loss=st.sampled_from([Logistic(), Huber(0.1), Huber(1e-3)]),
     scale=st.floats(-4.0, 0.0),
-    shape=st.just((40, 5)),
+    shape=st.just((150, 6)),
 )
 @settings(max_examples=60)
 def test_the_tolerance_is_always_reached(seed, power, tilt, decay, loss, scale, shape):
@@ -266,18 +265,18 @@ def test_the_gradient_bounds_the_distance(loss, tolerance):
     assert distance.max() > 0.0
 
 
-@pytest.mark.parametrize("loss", [Logistic(), Huber(0.1), Hinge(0.1)], ids=str)
+@pytest.mark.parametrize("loss", [Logistic(), Hinge(0.1)], ids=str)
 def test_accelerated_descent_alone_keeps_the_promise(loss, monkeypatch):
-    """What the proof rests on, without the quasi-Newton steps before it."""
+    """What the proof rests on, without the conjugate steps before it."""
     monkeypatch.setattr(module, "_first", lambda tilted, lanes, *_: lanes)
     monkeypatch.setattr(module, "_rounds", lambda tilted, found, *_: found)
-    plain = module._minimise.__wrapped__
-    monkeypatch.setattr(module, "_minimise", jax.jit(plain, static_argnames="several"))
-    features, labels = records(12, 40, 4)
+    for name in ("_quick", "_thorough"):  # not the programs that other tests compiled
+        monkeypatch.setattr(module, name, getattr(module, name).__wrapped__)
+    features, labels = records(12)
     found = solve(loss, features, labels, 1e-3)
     assert found.gradient_norms[0] <= TOLERANCE
     kappa = 1.0 + loss.curvature / 1e-3
-    start = long_norm(loss, features, labels, 1e-3, np.zeros(4))
+    start = long_norm(loss, features, labels, 1e-3, np.zeros(6))
     bound = 2.0 * math.sqrt(kappa) * math.log(math.sqrt(2.0 * kappa) * start / TOLERANCE)
     assert found.steps[0] == math.ceil(bound)
 
@@ -305,7 +304,7 @@ def test_one_trace_for_new_numbers():
 
 def test_inside_jit_and_vmap():
     features, labels = (jnp.asarray(each) for each in records(14))
-    tilts = jnp.asarray(some_tilts(4, 6))
+    tilts = jnp.asarray(some_tilts(3, 6))
 
     @jax.jit
     def many(tilts, lambdas):
@@ -314,7 +313,7 @@ def test_inside_jit_and_vmap():
 
         return jax.vmap(one)(tilts, lambdas)
 
-    lambdas = jnp.array([1e-1, 1e-2, 1e-3, 1e-4])
+    lambdas = jnp.array([1e-1, 1e-2, 1e-4])
     together = solve(Logistic(), features, labels, lambdas, tilts).points
     distance = np.linalg.norm(many(tilts, lambdas) - together, axis=1)
     assert np.all(distance <= 2.0 * TOLERANCE / lambdas)
