@@ -4,6 +4,7 @@ from privopt.convex.accelerated import accelerated_descent
 from privopt.convex.certificate import certify
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.enclosure import Enclosure, enclose
+from privopt.convex.linear_model import MinimisedModels, minimise_linear_model
 from privopt.convex.log_concave import LARGEST_DIM, Draw, sample_log_concave
 from privopt.convex.record import node_classes, record
 from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
@@ -18,6 +19,7 @@ __all__ = [
     "Enclosure",
     "L1Ball",
     "L2Ball",
+    "MinimisedModels",
     "Simplex",
     "Solution",
     "WholeSpace",
@@ -25,6 +27,7 @@ __all__ = [
     "certify",
     "enclose",
     "minimise",
+    "minimise_linear_model",
     "minimise_nonsmooth",
     "node_classes",
     "norm",

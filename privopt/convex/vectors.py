@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["Number", "broadcast", "cast", "norm", "one_hot", "onto_simplex"]
+__all__ = ["Number", "broadcast", "cast", "norm", "one_hot", "onto_simplex", "products"]
 
 Number = float | np.ndarray | jax.Array
 
@@ -55,3 +55,10 @@ def onto_simplex(x: jax.Array, total: jax.Array) -> jax.Array:
     support_size = jnp.sum(rank * descending > excess, axis=-1, keepdims=True)
     theta = jnp.take_along_axis(excess, support_size - 1, axis=-1) / support_size.astype(x.dtype)
     return jnp.maximum(x - theta, 0.0)
+
+
+def products(x: jax.Array, vectors: jax.Array) -> jax.Array:
+    """``<x_i, v_k>``, shape ``(k, n)``. One ``v`` is a product with a vector, fast on a CPU."""
+    if vectors.shape[0] == 1:
+        return (x @ vectors[0])[None]
+    return vectors @ x.T

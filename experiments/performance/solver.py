@@ -1,0 +1,172 @@
+"""Regularised logistic regression to a gradient of norm 1e-10: privopt beside L-BFGS.
+
+Float64, one thread. Features on the unit sphere, either alike in all directions, where L-BFGS is
+at its best, or with a spectrum that decays. Peers in JAX are given two forms of the objective: as
+one writes it, and with the product with the transposed data written in the faster way; the faster
+counts. Every norm is evaluated again, by NumPy, at what was returned.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from statistics import median
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from peers import jaxopt_lbfgs, optax_lbfgs, scikit_learn
+from timing import interleaved, ratio
+
+from privopt.convex import minimise_linear_model
+from privopt.problems import Logistic
+
+jax.config.update("jax_enable_x64", True)
+
+TOLERANCE, STEPS, TILTS = 1e-10, 5_000, 100
+SIZES = ((10_000, 100), (2_000, 5_000))
+DECAYS = (0.0, 1.0)
+REGULARISATIONS = (1e-2, 1e-3)
+TILT_NORMS = (0.01, 0.05)
+IN_JAX = {"optax": optax_lbfgs.minimise, "jaxopt": jaxopt_lbfgs.minimise}
+
+
+class Case(NamedTuple):
+    """One question; ``decay`` is the power with which the scales of coordinates fall."""
+
+    size: int
+    dim: int
+    decay: float
+    regularisation: float
+
+
+def data(case: Case) -> tuple[Array, Array]:
+    random = np.random.default_rng(0)
+    features = random.normal(size=(case.size, case.dim))
+    features *= np.arange(1, case.dim + 1) ** -case.decay
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    scores = 3.0 * features @ random.normal(size=case.dim)
+    labels = np.sign(scores + random.logistic(size=case.size))
+    return jnp.asarray(features), jnp.asarray(labels)
+
+
+def tilts(dim: int) -> Array:
+    random = np.random.default_rng(1)
+    directions = random.normal(size=(TILTS, dim))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    return jnp.asarray(directions * random.uniform(*TILT_NORMS, size=(TILTS, 1)))
+
+
+@jax.custom_vjp
+def product(features: Array, point: Array) -> Array:
+    """``X w``, whose derivative is taken as ``s X``, not ``X^T s``."""
+    return features @ point
+
+
+product.defvjp(lambda x, w: (x @ w, x), lambda x, s: (jnp.zeros_like(x), s @ x))
+PRODUCTS: dict[str, Callable[[Array, Array], Array]] = {
+    "plain": jnp.matmul,
+    "given the faster product": product,
+}
+
+
+def peer(name: str, form: str) -> Callable[..., Array]:
+    def solved(features: Array, labels: Array, regularisation: float, tilt: Array) -> Array:
+        def value(point: Array) -> Array:
+            margins = labels * PRODUCTS[form](features, point)
+            losses = jnp.mean(jax.nn.softplus(-margins))
+            return losses + 0.5 * regularisation * (point @ point) + tilt @ point
+
+        return IN_JAX[name](value, jnp.zeros_like(tilt), TOLERANCE, STEPS)
+
+    return jax.jit(solved)
+
+
+def gradient_norm(case: Case, given: tuple[Array, Array], point: Array, tilt: Array) -> float:
+    features, labels, point, tilt = (np.asarray(each) for each in (*given, point, tilt))
+    slopes = -labels / (1.0 + np.exp(labels * (features @ point)))
+    gradient = slopes @ features / case.size + case.regularisation * point + tilt
+    return float(np.linalg.norm(gradient))
+
+
+def ours(case: Case, given: tuple[Array, Array], tilted: Array | None = None) -> Array:
+    return minimise_linear_model(
+        Logistic(),
+        *given,
+        regularisation=case.regularisation,
+        smoothness=Logistic.curvature,
+        tilts=tilted,
+        tolerance=TOLERANCE,
+    ).points
+
+
+def one(case: Case, repeats: int) -> dict:
+    """The untilted problem, once."""
+    given, none = data(case), jnp.zeros(case.dim)
+    arrays = tuple(np.asarray(each) for each in given)
+    calls: dict[str, Callable[[], Array]] = {"privopt": lambda: ours(case, given)[0]}
+    for name in IN_JAX:
+        for form in PRODUCTS:
+            solve = peer(name, form)
+            calls[f"{name}, {form}"] = lambda solve=solve: solve(*given, case.regularisation, none)
+    calls["scikit-learn"] = lambda: scikit_learn.minimise(
+        *arrays, case.regularisation, 1e-12, STEPS
+    )
+    norms = {name: gradient_norm(case, given, call(), none) for name, call in calls.items()}
+    return {**case._asdict(), **compared(interleaved(calls, repeats)), "gradient_norms": norms}
+
+
+def many(case: Case, fastest: str, repeats: int) -> dict:
+    """A hundred tilts: one call of ours beside a loop of the peer fastest on the untilted one."""
+    given, tilted = data(case), tilts(case.dim)
+    solve = peer(*fastest.split(", "))
+    calls = {
+        "privopt": lambda: ours(case, given, tilted),
+        fastest: lambda: [solve(*given, case.regularisation, tilt) for tilt in tilted],
+    }
+    norms = {
+        name: max(
+            gradient_norm(case, given, point, tilt)
+            for point, tilt in zip(call(), tilted, strict=True)
+        )
+        for name, call in calls.items()
+    }
+    return {**case._asdict(), **compared(interleaved(calls, repeats)), "gradient_norms": norms}
+
+
+def compared(times: dict[str, list[float]]) -> dict:
+    return {
+        "seconds": {name: median(values) for name, values in times.items()},
+        "ratios": {name: ratio(values, times["privopt"]) for name, values in times.items()},
+        "all_seconds": times,
+    }
+
+
+def fastest_in_jax(found: dict) -> str:
+    peers = {name: each for name, each in found["seconds"].items() if ", " in name}
+    return min(peers, key=peers.__getitem__)
+
+
+def measure(repeats: int) -> dict:
+    cases = [
+        Case(*size, decay, regularisation)
+        for size in SIZES
+        for decay in DECAYS
+        for regularisation in REGULARISATIONS
+    ]
+    single = [one(case, repeats) for case in cases]
+    several = [
+        many(case, fastest_in_jax(found), max(1, repeats // 3))
+        for case, found in zip(cases, single, strict=True)
+        if case.dim < case.size
+    ]
+    return {"one": single, "many": several}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=5)
+    print(json.dumps(measure(parser.parse_args().repeats)))
