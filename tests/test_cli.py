@@ -403,7 +403,7 @@ def test_run_ends_with_verdicts_report_and_status(folder, judged):
     assert f"{CELLS} cells, {CELLS} of them from earlier runs" in again
     assert "Report" not in again
     judged[0] = "undecided"
-    privopt("run", "demo", code=1)
+    privopt("run", "demo", code=0)
 
 
 def test_profile_seed_and_results_are_used(folder, judged):

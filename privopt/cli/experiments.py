@@ -84,8 +84,8 @@ def run(
     """Run experiments, judge them against the theorems, and write the report.
 
     Finished cells are kept as they come: an interrupted run continues where it stopped and ends
-    with the same table. Exit status: 0 if every verdict holds, 1 if one is refuted or undecided,
-    2 for bad input, 130 if interrupted.
+    with the same table. Exit status: 1 if a verdict is refuted, 2 for bad input, 130 if
+    interrupted, else 0; what stays undecided, as where a bound is attained, is no failure.
 
     Example: **privopt run dp_gd --profile full --seed 1**
     """
@@ -109,7 +109,7 @@ def run(
         console.print(lab.verdict_table(verdicts))
         if report:
             console.print(f"Report: {lab.write_report(results)}", soft_wrap=True)
-    raise typer.Exit(int(any(verdict.outcome != "holds" for verdict in verdicts)))
+    raise typer.Exit(int(any(verdict.outcome == "refuted" for verdict in verdicts)))
 
 
 def report(context: typer.Context, results: Results = Path("results")) -> None:
