@@ -83,7 +83,7 @@ def privopt(*arguments, code=0):
     [
         ((), "Example: privopt run --profile quick"),
         (("list",), "Example: privopt list"),
-        (("run",), "Exit status: 0 if every verdict holds"),
+        (("run",), "Exit status: 1 if a verdict is refuted"),
         (("report",), "Example: privopt report --results results"),
         (("epsilon",), "privopt epsilon --noise 1.1 --rate 256/60000 --steps 14062 --delta 1e-5"),
         (("noise",), "Example: privopt noise --epsilon 2 --delta 1e-5"),
