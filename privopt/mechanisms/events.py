@@ -13,8 +13,9 @@ from dp_accounting import (
 )
 
 from privopt.privacy import pure_event
+from privopt.spec import Relation
 
-__all__ = ["approximate_release", "pure_release", "resolvable"]
+__all__ = ["approximate_release", "pure_release", "require_public_size", "resolvable"]
 
 _LARGEST = 700.0  # of the losses that a float64 probability can describe
 
@@ -45,6 +46,12 @@ def approximate_release(epsilon: float, delta: float) -> DpEvent:
     """
     told = PoissonSampledDpEvent(delta, NonPrivateDpEvent())
     return ComposedDpEvent([pure_release(epsilon), told])
+
+
+def require_public_size(relation: Relation, what: str) -> None:
+    """ValueError unless ``relation`` is ``replace_one``, the only one ``what`` is proved for."""
+    if relation is not Relation.REPLACE_ONE:
+        raise ValueError(f"relation must be replace_one for {what}, got {relation}")
 
 
 def resolvable(epsilon: float) -> float:

@@ -10,7 +10,12 @@ import jax.numpy as jnp
 from dp_accounting import DpEvent
 from jax import Array
 
-from privopt.mechanisms.events import approximate_release, pure_release, resolvable
+from privopt.mechanisms.events import (
+    approximate_release,
+    pure_release,
+    require_public_size,
+    resolvable,
+)
 from privopt.privacy import round_up
 from privopt.spec import Budget, Relation
 
@@ -90,7 +95,7 @@ class ProposeTestRelease(NamedTuple):
             If ``bound`` is not positive and finite, ``budget.relation`` is not ``replace_one``, or
             ``budget.delta`` is not in ``(0, 1/2)``.
         """
-        _public_size(budget.relation)
+        require_public_size(budget.relation, "propose-test-release")
         if not 0.0 < bound < math.inf:
             raise ValueError(f"bound must be positive and finite, got {bound!r}")
         if not 0.0 < budget.delta < 0.5:
@@ -108,7 +113,7 @@ class ProposeTestRelease(NamedTuple):
         ValueError
             If ``relation`` is not ``replace_one``.
         """
-        _public_size(relation)
+        require_public_size(relation, "propose-test-release")
         if not (self.distance_scale > 0.0 and self.answer_scale > 0.0):
             return pure_release(math.inf)
         epsilon = 1.0 / self.distance_scale + self.bound / self.answer_scale
@@ -124,8 +129,3 @@ class ProposeTestRelease(NamedTuple):
         answer += self.answer_scale * jax.random.laplace(answer_key, (), records.dtype)
         accepted = distance > self.threshold
         return Proposal(accepted, jnp.where(accepted, answer, jnp.nan))
-
-
-def _public_size(relation: Relation) -> None:
-    if relation is not Relation.REPLACE_ONE:
-        raise ValueError(f"relation must be replace_one for propose-test-release, got {relation}")

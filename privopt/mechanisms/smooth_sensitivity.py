@@ -21,7 +21,12 @@ import jax
 from dp_accounting import DpEvent
 from jax import Array
 
-from privopt.mechanisms.events import approximate_release, pure_release, resolvable
+from privopt.mechanisms.events import (
+    approximate_release,
+    pure_release,
+    require_public_size,
+    resolvable,
+)
 from privopt.privacy import round_down, round_up
 from privopt.spec import Budget, Relation
 
@@ -77,7 +82,7 @@ class SmoothCauchyMechanism(NamedTuple):
         ValueError
             If ``budget.relation`` is not ``replace_one``, or ``budget.epsilon`` exceeds 700.
         """
-        _public_size(budget.relation)
+        require_public_size(budget.relation, "smooth sensitivity")
         if budget.epsilon > 700.0:
             raise ValueError(f"epsilon must not exceed 700, got {budget.epsilon!r}")
         epsilon = resolvable(budget.epsilon)
@@ -93,7 +98,7 @@ class SmoothCauchyMechanism(NamedTuple):
         ValueError
             If ``relation`` is not ``replace_one``.
         """
-        _public_size(relation)
+        require_public_size(relation, "smooth sensitivity")
         if self.scale == 0.0:
             return pure_release(math.inf)
         return pure_release(self.smoothness + 2.0 * math.asinh(0.5 / self.scale))
@@ -136,7 +141,7 @@ class SmoothLaplaceMechanism(NamedTuple):
             If ``budget.relation`` is not ``replace_one``, ``budget.epsilon`` exceeds 1, or
             ``budget.delta`` is 0.
         """
-        _public_size(budget.relation)
+        require_public_size(budget.relation, "smooth sensitivity")
         if budget.epsilon > 1.0:
             raise ValueError(
                 f"epsilon must not exceed 1 for smooth Laplace noise, got {budget.epsilon!r}"
@@ -158,7 +163,7 @@ class SmoothLaplaceMechanism(NamedTuple):
         ValueError
             If ``relation`` is not ``replace_one``.
         """
-        _public_size(relation)
+        require_public_size(relation, "smooth sensitivity")
         if self.scale < 2.0:
             return pure_release(math.inf)
         delta = 2.0 * math.exp(-1.0 / (self.scale * self.smoothness)) * _MARGIN
@@ -176,8 +181,3 @@ def _released(
     query = mechanism.query
     spread = query.smooth_sensitivity(records, mechanism.smoothness)
     return query.answer(records) + mechanism.scale * spread * noise
-
-
-def _public_size(relation: Relation) -> None:
-    if relation is not Relation.REPLACE_ONE:
-        raise ValueError(f"relation must be replace_one for smooth sensitivity, got {relation}")

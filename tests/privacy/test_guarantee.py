@@ -22,7 +22,7 @@ from privopt.privacy import (
     pure_event,
 )
 from privopt.privacy.accountants import TIGHT, Fourier
-from privopt.spec import Relation
+from privopt.spec import Budget, Relation
 
 EVERY_RELATION = pytest.mark.parametrize("relation", Relation)
 UNKNOWN = [
@@ -209,6 +209,18 @@ def test_ten_million_laplace_releases_at_a_delta_of_1e_minus_300():
     lower, upper = laplace(1.0).times(10**7).epsilon(1e-300)
     assert upper <= best * (1 + 1e-8)
     assert lower <= 3773630.790422 <= upper  # saddle point, mpmath; the truth to 1e-6
+
+
+@pytest.mark.parametrize(("factor", "met"), [(1.0 - 1e-4, False), (1.0 + 1e-4, True)])
+def test_a_budget_inside_the_coarse_interval_is_decided_by_a_finer_one(factor, met):
+    step = dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0))
+    guarantee = Guarantee(dp.SelfComposedDpEvent(step, 1000), "add_or_remove_one")
+    fine = Fourier(accuracy=1e-6).epsilon(guarantee.event, guarantee.relation, 1e-5)
+    target = factor * (fine.upper if met else fine.lower)
+    coarse = guarantee.epsilon(1e-5)
+    assert coarse.lower < target < coarse.upper
+    budget = Budget(epsilon=target, delta=1e-5, relation="add_or_remove_one")
+    assert guarantee.meets(budget) is met
 
 
 # --- every guarantee -----------------------------------------------------------------------------

@@ -108,10 +108,11 @@ def below(
     loss = np.maximum(loss - error, edges[:-1] * spacing) / spacing
     mass = np.maximum(bins.p[1:-1] - bins.p_error[1:-1], 0.0)
     loss, mass = loss[mass > 0.0], mass[mass > 0.0]
-    heaviest = int(np.argmax(np.log(mass) + tilt * spacing * loss))
+    exponent = np.log(mass) + tilt * spacing * loss
+    heaviest = int(np.argmax(exponent))
     offset = float(loss[heaviest] - math.floor(loss[heaviest]))
     loss -= offset
-    weight = np.exp(np.log(mass) + tilt * spacing * loss - (tilt * spacing * loss).max())
+    weight = np.exp(exponent - exponent[heaviest])
     rising = weight[loss <= loss[0] + 1.0].sum() >= weight[loss >= loss[-1] - 1.0].sum()
     order = slice(None) if rising else slice(None, None, -1)
     points, taken = _gather(mass[order].tolist(), loss[order].tolist(), spacing)
@@ -133,8 +134,7 @@ def _gather(mass: list[float], loss: list[float], spacing: float) -> tuple[list[
     points: list[int] = []
     taken: list[float] = []
     rising = loss[0] < loss[-1]
-    i, left = 0, mass[0]
-    total = excess = 0.0
+    i, left, excess = 0, mass[0], 0.0
     while i < len(mass):
         point = math.ceil(loss[i] - _SNAP) if rising else math.floor(loss[i])
         total = excess = 0.0
