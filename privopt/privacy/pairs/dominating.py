@@ -18,6 +18,7 @@ from privopt.privacy.pairs.pair import Pair
 from privopt.privacy.pairs.replaced import ReplacedGaussian
 from privopt.privacy.pairs.reversed import Reversed
 from privopt.privacy.pairs.sampled import Sampled
+from privopt.privacy.pairs.truncated import Truncated, chance_of_overflow
 from privopt.privacy.pairs.without_replacement import SampledWithoutReplacement
 from privopt.privacy.parameters import is_batch, is_count, is_noise, is_rate, tree_nodes
 from privopt.privacy.sums import root
@@ -49,6 +50,8 @@ def dominating_pairs(leaf: dp.DpEvent, relation: Relation) -> tuple[Pair, Pair] 
     match leaf:
         case dp.PoissonSampledDpEvent(sampling_probability=rate, event=event):
             return _poisson(rate, event, relation)
+        case dp.TruncatedSubsampledGaussianDpEvent():
+            return _truncated(leaf, relation)
         case dp.SampledWithoutReplacementDpEvent():
             pair = _without_replacement(leaf, relation)
         case _:
@@ -79,6 +82,24 @@ def _poisson(rate: float, event: dp.DpEvent, relation: Relation) -> tuple[Pair, 
     if isinstance(added, ObjectivePair):  # not its own reverse: it dominates in either order
         return Sampled.of(removed, rate), Reversed(Sampled.of(Reversed(added), rate))
     return Sampled.of(removed, rate), Reversed(Sampled.of(removed, rate))
+
+
+def _truncated(
+    leaf: dp.TruncatedSubsampledGaussianDpEvent, relation: Relation
+) -> tuple[Pair, Pair] | None:
+    size, rate, capacity = leaf.dataset_size, leaf.sampling_probability, leaf.truncated_batch_size
+    if not (is_count(size) and is_count(capacity) and capacity >= 1 and is_rate(rate)):
+        return None
+    gaussian = dp.GaussianDpEvent(leaf.noise_multiplier)
+    pairs = _poisson(rate, gaussian, relation)
+    lost = chance_of_overflow(int(size) - 1, float(rate), int(capacity))
+    if pairs is None or lost == 0.0:
+        return pairs
+    # A subset that keeps a record with probability 1 - lost is at least what truncation leaves.
+    least = _poisson(float(rate) * (1.0 - lost), gaussian, relation)
+    ends = (None, None) if least is None else (least[0].attained, least[1].attained)
+    removed, added = (Truncated(pair, lost, end) for pair, end in zip(pairs, ends, strict=True))
+    return removed, added
 
 
 def _replaced(rate: float, noise: float) -> Pair:
