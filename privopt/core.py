@@ -37,14 +37,18 @@ class Run(NamedTuple):
     Attributes
     ----------
     released : Array
-        The parameter the guarantee covers, shape ``(dim,)``; leading axes ``(plans, keys)`` from
-        :func:`run_many`.
+        The parameter the guarantee covers, of shape ``(dim,)`` or a pytree like the problem's
+        ``start``; leading axes ``(plans, keys)`` from :func:`run_many`.
     secret : NamedTuple of Array
         Diagnostics computed from the data without noise, for experiments; never to be published.
+    path : privopt.convex.Path or None
+        What would have been released after fewer steps, covered by the same guarantee; where the
+        plan asked for it to be recorded.
     """
 
-    released: Array
+    released: Any
     secret: Any
+    path: Any = None
 
 
 class Objective(Protocol):
@@ -59,8 +63,22 @@ class Objective(Protocol):
     def astype(self, dtype: Any) -> Objective:
         """The same objective with every floating number cast."""
 
-    def clipped_gradient_sum(self, clip: Array) -> Callable[[Array], Array]:
-        """``w -> sum_i clip_C(grad l(w; x_i))``."""
+    @property
+    def records(self) -> Array | int:
+        """How many there are."""
+
+    def start(self, dim: int) -> Any:
+        """A public point to start from."""
+
+    def clipped_gradient_sum(
+        self, clip: Array, gamma: Array | None = None, microbatch: int = 512
+    ) -> Callable[[Any], Any]:
+        """``w -> sum_i clip(grad l(w; x_i))``."""
+
+    def clipped_batch_sum(
+        self, clip: Array, gamma: Array | None = None, microbatch: int = 512
+    ) -> Callable[..., Any]:
+        """``(w, records, weights, anchor) -> sum`` over a batch of records ``0..n-1``."""
 
     def clipped_loss_sum(
         self, clip: Array, centre: Array, reach: Array

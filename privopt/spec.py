@@ -91,7 +91,7 @@ class ProblemClass:
         Dimension ``d`` of the parameter.
     lipschitz : float
         ``L``: every (sub)gradient of every record's loss has Euclidean norm at most ``L`` on the
-        constraint set.
+        constraint set. ``math.inf`` declares nothing; methods that clip then need ``clip=``.
     radius : float
         ``R``: the constraint set lies in the Euclidean ball of radius ``R`` about its centre,
         from which methods start and towards which they regularise. ``math.inf`` for the whole
@@ -102,6 +102,9 @@ class ProblemClass:
         ``mu >= 0``: every record's loss is ``mu``-strongly convex.
     sparsity : int, optional
         ``s``: every record's gradient has at most ``s`` non-zero coordinates.
+    convex : bool
+        Whether every record's loss is convex. If not, no rate is claimed, and methods whose
+        privacy rests on convexity refuse.
 
     Raises
     ------
@@ -116,14 +119,23 @@ class ProblemClass:
     smoothness: float | None = None
     strong_convexity: float = 0.0
     sparsity: int | None = None
+    convex: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", _count("n", self.n))
         object.__setattr__(self, "dim", _count("dim", self.dim))
         for name in ("lipschitz", "radius", "strong_convexity"):
             object.__setattr__(self, name, _real(name, getattr(self, name)))
-        if not (0.0 < self.lipschitz < math.inf):
-            raise ValueError(f"lipschitz must be positive and finite, got {self.lipschitz!r}")
+        if not self.lipschitz > 0.0:
+            raise ValueError(
+                f"lipschitz must be positive (inf: not declared), got {self.lipschitz!r}"
+            )
+        if not isinstance(self.convex, bool):
+            raise ValueError(f"convex must be True or False, got {self.convex!r}")
+        if self.strong_convexity and not self.convex:
+            raise ValueError(
+                f"strong_convexity must be 0 without convexity, got {self.strong_convexity!r}"
+            )
         if not self.radius > 0.0:
             raise ValueError(f"radius must be positive (inf: no constraint), got {self.radius!r}")
         if not (0.0 <= self.strong_convexity < math.inf):

@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
-
-import jax
-import jax.numpy as jnp
-from dp_accounting import SelfComposedDpEvent
-from jax import Array
+from dataclasses import replace
+from typing import Any
 
 from privopt.algorithms.choices import positive_integer, positive_number
-from privopt.algorithms.gradient_descent import DescentSecret, Static, averaged_descent
-from privopt.core import Algorithm, Plan, Run
-from privopt.mechanisms import ClippedGradient, GaussianMechanism
+from privopt.algorithms.first_order import Params, Static, descent, descent_bound, run
+from privopt.convex import Output, StepSizes
+from privopt.core import Algorithm, Plan
+from privopt.mechanisms import MICROBATCH, ClippedGradient, FullBatchGradient
 from privopt.privacy import Guarantee, gaussian_mu
 from privopt.spec import Budget, ProblemClass
-from privopt.theory import (
-    Rate,
-    erm_lower_bound,
-    gaussian_dp_advantage,
-    noise_limited_steps,
-    noisy_descent,
-    noisy_descent_step_size,
-)
+from privopt.theory import Rate, erm_lower_bound, gaussian_dp_advantage, noise_limited_steps
 
 __all__ = ["DP_GD"]
-
-
-class Params(NamedTuple):
-    """Numbers of a run."""
-
-    mechanism: GaussianMechanism
-    steps: int
-    step_size: float
 
 
 def plan(
@@ -41,10 +23,14 @@ def plan(
     budget: Budget,
     *,
     steps: int | None = None,
-    step_size: float | None = None,
+    step_size: float | StepSizes | None = None,
     clip: float | None = None,
+    update: Any = None,
+    output: Output | None = None,
+    record: int = 0,
+    microbatch: int = MICROBATCH,
 ) -> Plan:
-    """Plan DP-GD: ``w_{t+1} = Proj(w_t - eta (grad F(w_t) + z_t))``, ``z_t ~ N(0, sigma^2 I)``.
+    """Plan DP-GD: ``w_{t+1} = Proj(w_t - eta_t (grad F(w_t) + z_t))``, ``z_t ~ N(0, sigma^2 I)``.
 
     Parameters
     ----------
@@ -56,10 +42,19 @@ def plan(
         ``T``; default ``ceil(n^2 mu^2 / (4 d))`` (replace-one), after which noise, not
         optimisation, is the larger error, and at most a million. Fewer steps cost accuracy, never
         privacy.
-    step_size : float, optional
-        ``eta``; default ``R / (G sqrt T)``, ``G^2 = L^2 + d sigma^2``.
+    step_size : float or StepSizes, optional
+        ``eta_t``; default ``R / (G sqrt T)``, ``G^2 = L^2 + d sigma^2``, and ``2/(m (t + 1))`` for
+        strongly convex losses.
     clip : float, optional
         ``C``, per-example clip norm; default ``L``, at which nothing is clipped.
+    update : optax optimiser or Update, optional
+        Default plain descent. Any other is post-processing: same guarantee, no rate.
+    output : Output, optional
+        Default the average; in proportion to ``t`` for strongly convex losses.
+    record : int
+        How many points of the path to record, on a logarithmic scale of steps.
+    microbatch : int
+        So many gradients of a general loss are in memory at once.
 
     Formal guarantee
     ----------------
@@ -71,8 +66,9 @@ def plan(
     Rate
     ----
     ``E F(w) - F* <= R G / sqrt T = L R sqrt(1/T + 4 d / (n mu)^2)`` (replace-one), at most
-    ``2 sqrt 2  L R sqrt(d) / (n mu)`` at the default ``T``. Valid at ``clip >= L``; for smaller
-    ``clip`` no rate is claimed.
+    ``2 sqrt 2  L R sqrt(d) / (n mu)`` at the default ``T``; strongly convex ``2 G^2/(m (T + 1))``,
+    of order ``L^2 d/(m n^2 mu^2)``. Valid at ``clip >= L``; for smaller ``clip`` no rate is
+    claimed, nor for other updates and outputs than a theorem names.
 
     Source: Bassily, Smith and Thakurta 2014, Theorem 2.4, with exact Gaussian accounting
     (Dong, Roth and Su 2022, arXiv Theorem 2.7 and Corollary 3.3) in place of their composition.
@@ -85,72 +81,41 @@ def plan(
     mu = gaussian_mu(budget.epsilon, budget.delta)
     if steps is None:
         one_step_noise = query.sensitivity(budget.relation) / mu
-        ratio = math.sqrt(problem_class.dim) * one_step_noise / problem_class.lipschitz
-        steps = noise_limited_steps(ratio)
+        steps = noise_limited_steps(math.sqrt(problem_class.dim) * one_step_noise / query.clip)
     steps = positive_integer("steps", steps)
-    mechanism = GaussianMechanism.calibrated(query, budget, compositions=steps)
-    if step_size is None:
-        if math.isinf(problem_class.radius):
-            raise ValueError("step_size must be given where radius is infinite, got None")
-        step_size = noisy_descent_step_size(problem_class, steps=steps, noise_scale=mechanism.scale)
-    step_size = positive_number("step_size", step_size)
-    rate = _rate(problem_class, budget, mu, query, steps, step_size, mechanism.scale)
+    mechanism = FullBatchGradient.calibrated(query, budget, steps)
+    method = descent(
+        problem_class, steps=steps, noise_scale=mechanism.scale, step_size=step_size,
+        update=update, output=output, record=record,
+    )  # fmt: skip
+    upper, theorem, source = descent_bound(
+        problem_class,
+        method,
+        noise_scale=mechanism.scale,
+        clipped=query.clip < problem_class.lipschitz * (1.0 - 1e-6),
+    )
+    advantage = gaussian_dp_advantage(mu, budget.relation)
+    curved = problem_class.strong_convexity > 0.0
+    power = 2.0 if curved else 1.0
     return Plan(
         algorithm=DP_GD,
         problem_class=problem_class,
         budget=budget,
-        params=Params(mechanism, steps, step_size),
-        static=Static(problem_class.dim),
-        guarantee=Guarantee(
-            SelfComposedDpEvent(mechanism.event(budget.relation), steps), budget.relation
+        params=Params(
+            replace(mechanism, microbatch=positive_integer("microbatch", microbatch)), method
         ),
-        rate=rate,
+        static=Static(problem_class.dim),
+        guarantee=Guarantee(mechanism.event(budget.relation, steps), budget.relation),
+        rate=Rate(
+            theorem=theorem,
+            source=source,
+            upper=upper,
+            lower=min(upper, erm_lower_bound(problem_class, advantage=advantage)),
+            exponents={"n": -power, "dim": 0.5 * power, "epsilon": -power},
+            regime="T >= n^2 mu^2 / (4 d), sqrt(d) <= n mu",
+            tight_on="squared_distance" if curved else "linear",
+        ),
     )
-
-
-def _rate(
-    problem_class: ProblemClass,
-    budget: Budget,
-    mu: float,
-    query: ClippedGradient,
-    steps: int,
-    step_size: float,
-    noise_scale: float,
-) -> Rate:
-    clipped = query.clip < problem_class.lipschitz * (1.0 - 1e-6)
-    upper = math.inf
-    if not clipped:
-        upper = noisy_descent(
-            problem_class, steps=steps, step_size=step_size, noise_scale=noise_scale
-        )
-    advantage = gaussian_dp_advantage(mu, budget.relation)
-    return Rate(
-        theorem="E F(w) - F* <= R G / sqrt(T), G^2 = L^2 + d sigma^2 (order L R sqrt(d)/(n mu))",
-        source="Bassily, Smith and Thakurta 2014, Theorem 2.4 and Theorem 5.3",
-        upper=upper,
-        lower=erm_lower_bound(problem_class, advantage=advantage),
-        exponents={"n": -1.0, "dim": 0.5, "epsilon": -1.0},
-        regime="T >= n^2 mu^2 / (4 d), sqrt(d) <= n mu",
-        tight_on="linear",
-    )
-
-
-def run(static: Static, params: Params, objective: Any, key: Array) -> Run:
-    """DP-GD on the device. Noise of step ``t`` comes from ``fold_in(key, t)``."""
-    start = objective.constraint.centre_point(static.dim, objective.dtype)
-    gradient = params.mechanism.query.bind(objective)
-
-    def noisy_gradient(t: Array, point: Array) -> Array:
-        return params.mechanism.add_noise(jax.random.fold_in(key, t), gradient(point))
-
-    mean, last = averaged_descent(
-        noisy_gradient,
-        objective.constraint,
-        start,
-        steps=params.steps,
-        step_size=params.step_size,
-    )
-    return Run(mean, DescentSecret(last, jnp.linalg.norm(gradient(mean))))
 
 
 DP_GD = Algorithm(

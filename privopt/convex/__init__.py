@@ -1,30 +1,55 @@
-"""Convex sets, solvers that certify their answer, and an exact sampler of log-concave densities."""
+"""Convex sets, first-order methods, solvers that certify their answer, exact samplers."""
 
 from privopt.convex.accelerated import accelerated_descent
 from privopt.convex.certificate import certify
 from privopt.convex.constraint import ConstraintSet
+from privopt.convex.corrected_adam import corrected_adam
 from privopt.convex.enclosure import Enclosure, enclose
+from privopt.convex.first_order import FirstOrder, GradientOracle, Iterates, Path
 from privopt.convex.linear_model import MinimisedModels, minimise_linear_model
 from privopt.convex.log_concave import LARGEST_DIM, Draw, sample_log_concave
+from privopt.convex.outputs import (
+    Average,
+    Last,
+    Output,
+    PolynomialAverage,
+    RandomIterate,
+    Suffix,
+)
 from privopt.convex.record import node_classes, record
 from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
 from privopt.convex.solver import Solution, minimise, minimise_nonsmooth
+from privopt.convex.step_sizes import StepSizes
+from privopt.convex.updates import Update
 from privopt.convex.vectors import norm
 
 __all__ = [
     "LARGEST_DIM",
+    "Average",
     "Box",
     "ConstraintSet",
     "Draw",
     "Enclosure",
+    "FirstOrder",
+    "GradientOracle",
+    "Iterates",
     "L1Ball",
     "L2Ball",
+    "Last",
     "MinimisedModels",
+    "Output",
+    "Path",
+    "PolynomialAverage",
+    "RandomIterate",
     "Simplex",
     "Solution",
+    "StepSizes",
+    "Suffix",
+    "Update",
     "WholeSpace",
     "accelerated_descent",
     "certify",
+    "corrected_adam",
     "enclose",
     "minimise",
     "minimise_linear_model",

@@ -1,9 +1,14 @@
 """Noise on the device beside the event it emits, and the bounded queries it is added to."""
 
 from privopt.mechanisms.clipping import (
+    MICROBATCH,
+    BatchSum,
     HasSlope,
     HasValue,
+    WholeSum,
+    clipped_batch_sum,
     clipped_gradient_sum,
+    clipped_linear_batch_sum,
     clipped_linear_gradient_sum,
     clipped_linear_loss_sum,
     clipped_loss_sum,
@@ -11,6 +16,14 @@ from privopt.mechanisms.clipping import (
 from privopt.mechanisms.events import approximate_release, pure_release
 from privopt.mechanisms.gaussian import GaussianMechanism, classic_gaussian_scale
 from privopt.mechanisms.gibbs import GibbsMechanism
+from privopt.mechanisms.gradients import (
+    ExactGradient,
+    FixedSizeGradient,
+    FullBatchGradient,
+    PoissonGradient,
+    ShuffledGradient,
+    poisson_sample,
+)
 from privopt.mechanisms.laplace import LaplaceMechanism
 from privopt.mechanisms.norm_laplace import NormLaplaceMechanism
 from privopt.mechanisms.propose_test_release import Proposal, ProposeTestRelease, StableQuery
@@ -46,8 +59,10 @@ from privopt.mechanisms.tilt_analyses import TILT_ANALYSES, TiltAnalysis
 from privopt.mechanisms.tilted import GaussianTilt, NormLaplaceTilt, TiltedMinimiser
 
 __all__ = [
+    "MICROBATCH",
     "TILT_ANALYSES",
     "ApproximateBounds",
+    "BatchSum",
     "BoundedMean",
     "BoundedQuery",
     "BoundedScores",
@@ -58,8 +73,11 @@ __all__ = [
     "ClippedGradient",
     "ClippedRisk",
     "Count",
+    "ExactGradient",
     "ExponentialMechanism",
+    "FixedSizeGradient",
     "FoundBounds",
+    "FullBatchGradient",
     "GaussianMechanism",
     "GaussianTilt",
     "GibbsMechanism",
@@ -73,11 +91,13 @@ __all__ = [
     "NormLaplaceMechanism",
     "NormLaplaceTilt",
     "PermuteAndFlip",
+    "PoissonGradient",
     "Proposal",
     "ProposeTestRelease",
     "RegularisedMinimiser",
     "ReportNoisyMax",
     "ScoreQuery",
+    "ShuffledGradient",
     "SmoothCauchyMechanism",
     "SmoothLaplaceMechanism",
     "SmoothQuery",
@@ -85,11 +105,15 @@ __all__ = [
     "TiltAnalysis",
     "TiltedMinimiser",
     "VarianceMechanism",
+    "WholeSum",
     "approximate_release",
     "classic_gaussian_scale",
+    "clipped_batch_sum",
     "clipped_gradient_sum",
+    "clipped_linear_batch_sum",
     "clipped_linear_gradient_sum",
     "clipped_linear_loss_sum",
     "clipped_loss_sum",
+    "poisson_sample",
     "pure_release",
 ]

@@ -4,6 +4,10 @@ A record whose gradient or features are not finite contributes zero, so no recor
 poison the sum or move it by more than the clip norm. Norms are scaled so that no square vanishes
 or overflows, and the products that a record bounds are taken in full precision: accelerators
 otherwise round float32 factors to ten bits.
+
+Sums are over the whole data set or over a batch of its rows. Of two forms of clipping, ``g min(1,
+C/|g|)`` keeps short gradients as they are, and ``g C/(|g| + gamma)``, automatic clipping, makes
+all of them nearly equally long (Bu, Wang, Zha and Karypis 2023); ``gamma`` None asks for the first.
 """
 
 from __future__ import annotations
@@ -18,15 +22,20 @@ from jax import Array
 from privopt.convex import norm
 
 __all__ = [
+    "MICROBATCH",
+    "BatchSum",
     "HasSlope",
     "HasValue",
+    "WholeSum",
+    "clipped_batch_sum",
     "clipped_gradient_sum",
+    "clipped_linear_batch_sum",
     "clipped_linear_gradient_sum",
     "clipped_linear_loss_sum",
     "clipped_loss_sum",
 ]
 
-_CHUNK = 512
+MICROBATCH = 512
 _HALVINGS = 64
 
 
@@ -44,10 +53,27 @@ class HasValue(HasSlope, Protocol):
         """``phi(prediction, label)``."""
 
 
+class WholeSum(Protocol):
+    """``(w, m) -> sum_i m_i clip(g_i(w))`` over all rows; ``m`` None for ones."""
+
+    def __call__(self, point: Any, weights: Array | None = None) -> Any:
+        """The sum, of the shape of ``point``."""
+
+
+class BatchSum(Protocol):
+    """``(w, rows, m) -> sum_k m_k clip(g_k(w))`` over ``k``, the rows of a batch.
+
+    With ``anchor``, of the differences ``clip(g_k(w) - g_k(anchor))``.
+    """
+
+    def __call__(self, point: Any, rows: Array, weights: Array, anchor: Any = None) -> Any:
+        """The sum, of the shape of ``point``."""
+
+
 def clipped_linear_gradient_sum(
-    loss: HasSlope, features: Array, labels: Array, counts: Array | None, clip: Array
-) -> Callable[[Array], Array]:
-    """``w -> sum_i m_i clip_C(phi'(<x_i, w>, y_i) x_i)`` for a generalised linear loss.
+    loss: HasSlope, features: Array, labels: Array, clip: Array, gamma: Array | None = None
+) -> WholeSum:
+    """``(w, m) -> sum_i m_i clip(phi'(<x_i, w>, y_i) x_i)`` for a generalised linear loss.
 
     The norm of a gradient is ``|phi'| |x_i|``, so clipping the slope to ``C / |x_i|`` clips the
     gradient, and no ``(n, d)`` array of gradients is formed. Bounds are computed once, before
@@ -55,65 +81,155 @@ def clipped_linear_gradient_sum(
 
     Parameters
     ----------
-    features, labels, counts : Array
-        Shapes ``(n, d)``, ``(n,)`` and ``(n,)`` (multiplicities ``m_i``; ``None`` for ones).
+    features, labels : Array
+        Shapes ``(n, d)`` and ``(n,)``.
     clip : Array
         ``C > 0``, scalar; ``inf`` leaves gradients as they are.
+    gamma : Array, optional
+        Positive: automatic clipping.
     """
-    columns, labels, bound, _ = _bounded(features, labels, clip)
+    features, labels, bound, norms = _bounded(features, labels, clip)
+    # Records along the last axis: both products then run along memory, with the same array.
+    columns = features.T
 
-    def gradient_sum(point: Array) -> Array:
-        slopes = loss.slope(point @ columns, labels)
-        slopes = jnp.where(jnp.isfinite(slopes), jnp.clip(slopes, -bound, bound), 0.0)
-        weighted = slopes if counts is None else counts * slopes
+    def gradient_sum(point: Array, weights: Array | None = None) -> Array:
+        slopes = _clipped_slopes(loss.slope(point @ columns, labels), bound, norms, gamma)
+        weighted = slopes if weights is None else weights * slopes
         return jnp.einsum("n,dn->d", weighted, columns, precision="highest")
 
     return gradient_sum
 
 
+def clipped_linear_batch_sum(
+    loss: HasSlope, features: Array, labels: Array, clip: Array, gamma: Array | None = None
+) -> BatchSum:
+    """:func:`clipped_linear_gradient_sum` over a batch of rows."""
+    features, labels, bound, norms = _bounded(features, labels, clip)
+
+    def gradient_sum(
+        point: Array, rows: Array, weights: Array, anchor: Array | None = None
+    ) -> Array:
+        batch, targets = features[rows], labels[rows]
+        slopes = loss.slope(_predictions(batch, point), targets)
+        if anchor is not None:
+            slopes -= loss.slope(_predictions(batch, anchor), targets)
+        slopes = _clipped_slopes(slopes, bound[rows], norms[rows], gamma)
+        return jnp.einsum("n,nd->d", weights * slopes, batch, precision="highest")
+
+    return gradient_sum
+
+
+def _predictions(batch: Array, point: Array) -> Array:
+    return jnp.einsum("nd,d->n", batch, point, precision="highest")
+
+
+def _clipped_slopes(slopes: Array, bound: Array, norms: Array, gamma: Array | None) -> Array:
+    if gamma is None:
+        clipped = jnp.clip(slopes, -bound, bound)
+    else:
+        sizes = jnp.abs(slopes) * norms
+        clipped = slopes * (bound * norms / (sizes + gamma))
+    return jnp.where(jnp.isfinite(slopes) & jnp.isfinite(clipped), clipped, 0.0)
+
+
 def clipped_gradient_sum(
-    loss: Callable[[Array, Any], Array], data: Any, counts: Array | None, clip: Array
-) -> Callable[[Array], Array]:
-    """``w -> sum_i m_i clip_C(grad loss(w, x_i))`` for any loss, a chunk of records at a time.
+    loss: Callable[[Any, Any], Array],
+    data: Any,
+    clip: Array,
+    gamma: Array | None = None,
+    microbatch: int = MICROBATCH,
+) -> WholeSum:
+    """``(w, m) -> sum_i m_i clip(grad loss(w, x_i))`` for any loss, ``microbatch`` rows at a time.
 
     Parameters
     ----------
     loss : callable
-        ``loss(w, x_i) -> scalar``, differentiable by JAX.
+        ``loss(w, x_i) -> scalar``, differentiable by JAX; ``w`` may be any pytree.
     data : pytree of Array
         Leading axis ``n`` on every leaf.
-    counts, clip : Array
-        As in :func:`clipped_linear_gradient_sum`.
+    clip, gamma : Array
+        As in :func:`clipped_linear_gradient_sum`; the norm is that of all leaves together.
+    microbatch : int
+        So many gradients are in memory at once.
     """
     rows = jax.tree.leaves(data)[0].shape[0]
-    whole = rows - rows % _CHUNK
+    gradient_sum = _summed(loss, clip, gamma)
 
-    def clipped(point: Array, example: Any) -> Array:
-        gradient = jax.grad(loss)(point, example)
-        size = norm(gradient)
-        factor = clip / size
-        shrunk = gradient * jnp.minimum(1.0, factor)
-        return jnp.where(_exact(size, factor) & (size > 0.0), shrunk, 0.0)
+    def whole_sum(point: Any, weights: Array | None = None) -> Any:
+        ones = jnp.ones(rows, jax.tree.leaves(point)[0].dtype) if weights is None else weights
+        return _in_parts(lambda part: gradient_sum(point, *part), (data, ones), microbatch)
 
-    def part(point: Array, examples: Any, multiplicities: Array | None) -> Array:
-        gradients = jax.vmap(clipped, (None, 0))(point, examples)
-        if multiplicities is None:
-            return gradients.sum(axis=0)
-        return jnp.matmul(multiplicities, gradients, precision="highest")
+    return whole_sum
 
-    def gradient_sum(point: Array) -> Array:
-        records = (data, counts)
-        tail = jax.tree.map(lambda leaf: leaf[whole:], records)
-        total = part(point, *tail) if rows > whole else jnp.zeros_like(point)
-        if whole == 0:
-            return total
-        chunks = jax.tree.map(
-            lambda leaf: leaf[:whole].reshape(-1, _CHUNK, *leaf.shape[1:]), records
-        )
-        total, _ = jax.lax.scan(lambda s, chunk: (s + part(point, *chunk), None), total, chunks)
-        return total
+
+def clipped_batch_sum(
+    loss: Callable[[Any, Any], Array],
+    data: Any,
+    clip: Array,
+    gamma: Array | None = None,
+    microbatch: int = MICROBATCH,
+) -> BatchSum:
+    """:func:`clipped_gradient_sum` over a batch of rows."""
+    gradient_sum = _summed(loss, clip, gamma)
+
+    def batch_sum(point: Any, rows: Array, weights: Array, anchor: Any = None) -> Any:
+        def part_sum(part: tuple[Array, Array]) -> Any:
+            chosen, multiplicities = part
+            examples = jax.tree.map(lambda leaf: leaf[chosen], data)
+            return gradient_sum(point, examples, multiplicities, anchor)
+
+        return _in_parts(part_sum, (rows, weights), microbatch)
+
+    return batch_sum
+
+
+def _summed(loss: Callable[[Any, Any], Array], clip: Array, gamma: Array | None) -> Any:
+    """``(w, examples, m, anchor) -> sum_i m_i clip(...)``, all examples at once."""
+    gradient = jax.grad(loss)
+
+    def factor(point: Any, example: Any, anchor: Any) -> tuple[Any, Array]:
+        found = gradient(point, example)
+        if anchor is not None:
+            found = jax.tree.map(jnp.subtract, found, gradient(anchor, example))
+        size = norm(jnp.stack([norm(leaf.ravel()) for leaf in jax.tree.leaves(found)]))
+        shrink = clip / size if gamma is None else clip / (size + gamma)
+        usable = _exact(size, shrink) & (size > 0.0)
+        shrink = jnp.minimum(1.0, shrink) if gamma is None else shrink
+        return found, jnp.where(usable, shrink, 0.0)
+
+    def gradient_sum(point: Any, examples: Any, weights: Array, anchor: Any = None) -> Any:
+        gradients, factors = jax.vmap(factor, (None, 0, None))(point, examples, anchor)
+        kept = weights * factors
+
+        def total(leaf: Array) -> Array:
+            leaf = jnp.where((factors > 0.0).reshape(-1, *(1,) * (leaf.ndim - 1)), leaf, 0.0)
+            return jnp.tensordot(kept, leaf, 1, precision="highest")
+
+        return jax.tree.map(total, gradients)
 
     return gradient_sum
+
+
+def _in_parts(part_sum: Callable[[Any], Any], records: Any, size: int) -> Any:
+    """``part_sum`` over consecutive parts of ``size`` records, added up."""
+    count = jax.tree.leaves(records)[0].shape[0]
+    whole = count - count % size
+    if whole == 0 or whole == count == size:
+        return part_sum(records)
+
+    def add(total: Any, part: Any) -> tuple[Any, None]:
+        return jax.tree.map(jnp.add, total, part_sum(part)), None
+
+    first = jax.tree.map(lambda leaf: leaf[:size], records)
+    total = part_sum(first)
+    if whole > size:
+        parts = jax.tree.map(
+            lambda leaf: leaf[size:whole].reshape(-1, size, *leaf.shape[1:]), records
+        )
+        total, _ = jax.lax.scan(add, total, parts)
+    if whole < count:
+        total, _ = add(total, jax.tree.map(lambda leaf: leaf[whole:], records))
+    return total
 
 
 def clipped_linear_loss_sum(
@@ -131,7 +247,8 @@ def clipped_linear_loss_sum(
     ``C``-Lipschitz as a function of ``w``. Where it leaves them is found once, by bisection among
     the predictions of ``|w| <= reach``.
     """
-    columns, labels, bound, norms = _bounded(features, labels, clip)
+    features, labels, bound, norms = _bounded(features, labels, clip)
+    columns = features.T
     # By inverse hyperbolic sines: magnitudes may span three hundred decades.
     ends = jnp.arcsinh(jnp.minimum(norms * reach, jnp.finfo(norms.dtype).max))
 
@@ -182,27 +299,29 @@ def clipped_loss_sum(
     usable = jnp.isfinite(anchored)
     ones = jnp.ones_like(anchored) if counts is None else counts
     weights = jnp.where(usable, ones, 0.0)
-    gradient_sum = clipped_gradient_sum(loss, data, weights, clip)
+    gradient_sum = clipped_gradient_sum(loss, data, clip)
 
     def value_and_gradient(point: Array) -> tuple[Array, Array]:
         moved = losses(point, data) - anchored
         value = weights @ jnp.where(usable & jnp.isfinite(moved), moved, 0.0)
-        return value, gradient_sum(point)
+        return value, gradient_sum(point, weights)
 
     return value_and_gradient
 
 
 def _bounded(features: Array, labels: Array, clip: Array) -> tuple[Array, Array, Array, Array]:
-    """Features as columns, labels, slope bounds and norms; all 0 for a record not usable."""
+    """Features, labels, slope bounds and norms; zero for a record that is not usable.
+
+    Features do not depend on ``clip``: where many clips are run at once they stay one array.
+    """
     norms = norm(features)
+    finite = jnp.isfinite(norms) & jnp.isfinite(labels)
     bound = clip / norms
-    usable = _exact(norms, bound) & jnp.isfinite(labels)
-    # Records along the last axis: both products then run along memory, with the same array.
     return (
-        jnp.where(usable[:, None], features, 0.0).T,
-        jnp.where(usable, labels, 0.0),
-        jnp.where(usable, bound, 0.0),
-        jnp.where(usable, norms, 0.0),
+        jnp.where(finite[:, None], features, 0.0),
+        jnp.where(finite, labels, 0.0),
+        jnp.where(finite & _exact(norms, bound), bound, 0.0),
+        jnp.where(finite, norms, 0.0),
     )
 
 

@@ -11,9 +11,11 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+import jax
 from jax import Array
 
 from privopt.convex import accelerated_descent, norm
+from privopt.mechanisms.clipping import MICROBATCH, BatchSum
 from privopt.privacy import round_up
 from privopt.spec import ProblemClass, Relation
 
@@ -45,7 +47,8 @@ class L1BoundedQuery(Protocol):
 class ClippedGradient(NamedTuple):
     """The mean gradient with every record's gradient clipped: ``(1/n) sum_i clip_C(g_i(w))``.
 
-    ``n`` is the public design size and stays the divisor whatever the data.
+    ``n`` is the public design size and stays the divisor whatever the data. Two forms of
+    clipping: see :mod:`privopt.mechanisms.clipping`.
 
     Attributes
     ----------
@@ -55,17 +58,39 @@ class ClippedGradient(NamedTuple):
         ``n``; representable in float32 likewise.
     dim : int
         Dimension, for the round-off of a norm computed in float32.
+    gamma : float or None
+        Positive for automatic clipping, ``g C/(|g| + gamma)``; None for ``g min(1, C/|g|)``.
     """
 
     clip: float
     size: float
     dim: int
+    gamma: float | None = None
 
     @classmethod
-    def of(cls, problem_class: ProblemClass, clip: float | None = None) -> ClippedGradient:
-        """The query for a class of problems; ``clip`` defaults to the declared ``L``."""
+    def of(
+        cls,
+        problem_class: ProblemClass,
+        clip: float | None = None,
+        *,
+        gamma: float | None = None,
+    ) -> ClippedGradient:
+        """The query for a class of problems; ``clip`` defaults to the declared ``L``.
+
+        Raises
+        ------
+        ValueError
+            If neither ``clip`` nor ``L`` is given.
+        """
+        if clip is None and math.isinf(problem_class.lipschitz):
+            raise ValueError("clip must be given where lipschitz is not declared, got None")
         clip = problem_class.lipschitz if clip is None else clip
-        return cls(round_up(clip), round_up(float(problem_class.n)), problem_class.dim)
+        return cls(round_up(clip), round_up(float(problem_class.n)), problem_class.dim, gamma)
+
+    @property
+    def contribution(self) -> float:
+        """Largest norm of one record's share of the sum: ``C`` and float32's error in norms."""
+        return self.clip * (1.0 + 2.0 * (self.dim + 8) * _FLOAT32_ROUNDOFF)
 
     def sensitivity(self, relation: Relation) -> float:
         """``C/n``, twice that under ``replace_one``; plus the float32 round-off of the norms.
@@ -74,17 +99,21 @@ class ClippedGradient(NamedTuple):
         taken as exact; the round-off of adding ``n`` terms is not charged (in float32 about 1e-4
         of the sensitivity at ``n = 1000``).
         """
-        norm_bound = self.clip * (1.0 + 2.0 * (self.dim + 8) * _FLOAT32_ROUNDOFF)
-        return relation.multiple * norm_bound / self.size
+        return relation.multiple * self.contribution / self.size
 
     def l1_sensitivity(self, relation: Relation) -> float:
         """``sqrt(d)`` times the Euclidean one, attained by a gradient along a diagonal."""
         return _l1(self.sensitivity(relation), self.dim)
 
-    def bind(self, objective: Any) -> Callable[[Array], Array]:
+    def bind(self, objective: Any, microbatch: int = MICROBATCH) -> Callable[[Any], Any]:
         """``w -> gradient`` on the device, with everything that does not depend on ``w`` done."""
-        total = objective.clipped_gradient_sum(self.clip)
-        return lambda point: total(point) / self.size
+        total = objective.clipped_gradient_sum(self.clip, self.gamma, microbatch)
+        return lambda point: jax.tree.map(lambda leaf: leaf / self.size, total(point))
+
+    def bind_batches(self, objective: Any, microbatch: int = MICROBATCH) -> BatchSum:
+        """``(w, rows, weights, anchor) -> sum`` over a batch, which the caller divides."""
+        batch_sum: BatchSum = objective.clipped_batch_sum(self.clip, self.gamma, microbatch)
+        return batch_sum
 
 
 class ClippedRisk(NamedTuple):
@@ -124,7 +153,7 @@ class ClippedRisk(NamedTuple):
 
     def bind(self, objective: Any, centre: Array) -> Callable[[Array], tuple[Array, Array]]:
         """``w -> (F(w), gradient)`` within ``R`` of ``centre``, ``F`` up to a constant."""
-        clip, size, _ = self.gradient
+        clip, size = self.gradient.clip, self.gradient.size
         reach = (norm(centre) + self.radius) * (1.0 + 1e-9)
         total = objective.clipped_loss_sum(clip, centre, reach)
 

@@ -12,7 +12,12 @@ from jax import Array
 
 from privopt.convex import node_classes, record
 from privopt.mechanisms import (
+    MICROBATCH,
+    BatchSum,
+    WholeSum,
+    clipped_batch_sum,
     clipped_gradient_sum,
+    clipped_linear_batch_sum,
     clipped_linear_gradient_sum,
     clipped_linear_loss_sum,
     clipped_loss_sum,
@@ -36,6 +41,9 @@ class EmpiricalRisk:
     counts : Array or None
         Multiplicities ``m_i``, shape ``(records,)``; ``None`` for ones.
     constraint : constraint set
+    origin : pytree of Array or None
+        A public point to start from, of the parameter's shape; ``None`` for the centre of the
+        constraint set.
     classes : tuple
         Of the nodes of ``loss`` and ``constraint``, which may be of the user's making: programs
         are told apart by class, whatever their structures say of themselves.
@@ -45,6 +53,7 @@ class EmpiricalRisk:
     data: Any
     counts: Array | None
     constraint: Any
+    origin: Any = None
     classes: Any = field(default=None, metadata={"static": True})
 
     def __post_init__(self) -> None:
@@ -84,14 +93,59 @@ class EmpiricalRisk:
         total = self.counts.sum()
         return self.counts @ losses / total, (self.counts * slopes) @ features / total
 
-    def clipped_gradient_sum(self, clip: Array) -> Callable[[Array], Array]:
-        """``w -> sum_i m_i clip_C(grad loss(w; x_i))``; non-finite records contribute zero."""
+    def start(self, dim: int) -> Any:
+        """Where methods start: ``origin``, or the centre of the constraint set."""
+        if self.origin is not None:
+            return self.origin
+        return self.constraint.centre_point(dim, self.dtype)
+
+    def clipped_gradient_sum(
+        self, clip: Array, gamma: Array | None = None, microbatch: int = MICROBATCH
+    ) -> Callable[[Any], Any]:
+        """``w -> sum_i m_i clip(grad loss(w; x_i))``; non-finite records contribute zero."""
+        total = self._whole_sum(clip, gamma, microbatch)
+        return lambda point: total(point, self.counts)
+
+    def clipped_batch_sum(
+        self, clip: Array, gamma: Array | None = None, microbatch: int = MICROBATCH
+    ) -> BatchSum:
+        """``(w, rows, weights, anchor) -> sum`` over a batch of records, numbered ``0..n-1``.
+
+        One that occurs several times has as many consecutive numbers. Where fewer rows are stored
+        than a batch has, each is visited once, with its weight.
+        """
+        stored = jax.tree.leaves(self.data)[0].shape[0]
+        ends = None if self.counts is None else jnp.cumsum(self.counts)
+        over_rows: BatchSum
         if isinstance(self.loss, GeneralisedLinear):
             features, labels = self.data
-            return clipped_linear_gradient_sum(
-                self.loss.scalar, features, labels, self.counts, clip
-            )
-        return clipped_gradient_sum(self.loss, self.data, self.counts, clip)
+            over_rows = clipped_linear_batch_sum(self.loss.scalar, features, labels, clip, gamma)
+        else:
+            over_rows = clipped_batch_sum(self.loss, self.data, clip, gamma, microbatch)
+
+        def batch_sum(point: Any, rows: Array, weights: Array, anchor: Any = None) -> Any:
+            if ends is not None:
+                found = jnp.searchsorted(ends, rows.astype(ends.dtype), side="right")
+                rows = jnp.minimum(found, stored - 1).astype(rows.dtype)
+            if stored < rows.shape[0]:
+                weights = jnp.zeros(stored, weights.dtype).at[rows].add(weights)
+                rows = jnp.arange(stored)
+            return over_rows(point, rows, weights, anchor)
+
+        return batch_sum
+
+    @property
+    def records(self) -> Array | int:
+        """``n``, how many records there are; traced where multiplicities are."""
+        if self.counts is None:
+            return int(jax.tree.leaves(self.data)[0].shape[0])
+        return jnp.round(self.counts.sum()).astype(int)
+
+    def _whole_sum(self, clip: Array, gamma: Array | None, microbatch: int) -> WholeSum:
+        if isinstance(self.loss, GeneralisedLinear):
+            features, labels = self.data
+            return clipped_linear_gradient_sum(self.loss.scalar, features, labels, clip, gamma)
+        return clipped_gradient_sum(self.loss, self.data, clip, gamma, microbatch)
 
     def clipped_loss_sum(
         self, clip: Array, centre: Array, reach: Array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -68,6 +68,10 @@ class Problem:
     counts : array of int, optional
         How often each stored record occurs, summing to ``n``: a data set with few distinct
         records costs no more than those.
+    start : pytree of array, optional
+        Where there is no constraint: a public point, independent of the data, from which methods
+        start, and of the parameter's structure: any pytree of floating arrays of the data's
+        dtype, ``dim`` numbers in all. Default: the centre of the constraint set.
     minimiser : array, optional
         Minimises ``F``, if one is known. Its projection is certified like any other, and solved
         for if the certificate does not bear it out.
@@ -85,6 +89,7 @@ class Problem:
     problem_class: ProblemClass
     constraint: Any = None
     counts: ArrayLike | None = None
+    start: Any = None
     minimiser: ArrayLike | None = None
     name: str = "problem"
     objective: EmpiricalRisk = field(init=False, repr=False)
@@ -114,7 +119,9 @@ class Problem:
             )
         risk = EmpiricalRisk(loss, data, None, constraint)
         if counts is not None:
-            risk = EmpiricalRisk(loss, data, jnp.asarray(counts, risk.dtype), constraint)
+            risk = replace(risk, counts=jnp.asarray(counts, risk.dtype))
+        if self.start is not None:
+            risk = replace(risk, origin=_origin(self.start, self.problem_class.dim, risk))
         object.__setattr__(self, "constraint", constraint)
         object.__setattr__(self, "objective", risk)
 
@@ -139,7 +146,18 @@ class Problem:
 
         The gap is 1e-9 L R for losses of bounded curvature and 1e-6 L R at kinks where the
         solver gets there; it is reported, never assumed.
+
+        Raises
+        ------
+        ValueError
+            If the problem is not convex, or its parameter is not a vector: no solver here
+            certifies a minimum.
         """
+        if not self.problem_class.convex or self.start is not None:
+            raise ValueError(
+                f"problem must be convex and without a start of its own to have a certified "
+                f"optimum, got {self.name}"
+            )
         with jax.enable_x64(True):
             risk = self.objective.astype(jnp.float64)
             return self._known(risk) or self._solved(risk)
@@ -186,23 +204,28 @@ class Problem:
             return math.isinf(loss.scalar.curvature)
         return self.problem_class.smoothness is None
 
-    def risk(self, point: ArrayLike) -> NDArray[np.float64] | float:
-        """``F(point)`` in float64 on the host; shape ``(..., dim)`` gives shape ``(...)``."""
-        points = np.asarray(point, np.float64)
-        if points.ndim == 0 or points.shape[-1] != self.problem_class.dim:
-            raise ValueError(
-                f"point must have shape (..., dim = {self.problem_class.dim}), got {points.shape}"
-            )
-        rows = points.reshape(-1, points.shape[-1])
-        if rows.shape[0] == 0:
-            return np.zeros(points.shape[:-1])
-        batches = -(-rows.shape[0] // _RISK_BATCH)
-        padded = np.resize(rows, (batches, _RISK_BATCH, rows.shape[1]))
+    def risk(self, point: Any) -> NDArray[np.float64] | float:
+        """``F(point)`` in float64 on the host; shape ``(..., dim)`` gives shape ``(...)``.
+
+        Where the parameter is a pytree, ``point`` is one, with the same leading axes on all leaves.
+        """
         with jax.enable_x64(True):
             risk = self.objective.astype(jnp.float64)
-            values = np.concatenate([np.asarray(_risks(risk, batch)) for batch in padded])
-        values = values[: rows.shape[0]]
-        return values.reshape(points.shape[:-1]) if points.ndim > 1 else float(values[0])
+            shapes = jax.tree.map(jnp.shape, risk.start(self.problem_class.dim))
+            axes, rows = _rows(point, shapes, self.problem_class.dim)
+            count = math.prod(axes)
+            if count == 0:
+                return np.zeros(axes)
+            batches = range(-(-count // _RISK_BATCH))
+            padded = jax.tree.map(
+                lambda leaf: np.resize(leaf, (len(batches), _RISK_BATCH, *leaf.shape[1:])), rows
+            )
+            values = [
+                np.asarray(_risks(risk, jax.tree.map(lambda leaf, i=i: leaf[i], padded)))
+                for i in batches
+            ]
+        found = np.concatenate(values)[:count]
+        return found.reshape(axes) if axes else float(found[0])
 
     def excess_risk(self, point: ArrayLike) -> NDArray[np.float64] | float:
         """``F(point) - reference.value`` in float64; shape ``(..., dim)`` gives shape ``(...)``.
@@ -236,6 +259,42 @@ class _Constant:
 
     def __call__(self, point: Array, example: Any) -> Array:
         return self.function(point, example)
+
+
+def _rows(point: Any, shapes: Any, dim: int) -> tuple[tuple[int, ...], Any]:
+    """The leading axes of a parameter, and the same with one leading axis."""
+    if isinstance(shapes, tuple):
+        point = np.asarray(point, np.float64)
+        if point.shape[-1:] != shapes:
+            raise ValueError(f"point must have shape (..., dim = {dim}), got {point.shape}")
+    points = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), point)
+    wanted = jax.tree.leaves(shapes, is_leaf=lambda shape: isinstance(shape, tuple))
+    leaves = jax.tree.leaves(points)
+    axes = leaves[0].shape[: leaves[0].ndim - len(wanted[0])]
+    found, expected = [leaf.shape for leaf in leaves], [axes + shape for shape in wanted]
+    if found != expected:
+        raise ValueError(f"point must have leaves of shapes {expected}, got {found}")
+    return axes, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[len(axes) :]), points)
+
+
+def _origin(start: Any, dim: int, risk: EmpiricalRisk) -> Any:
+    """``start`` as arrays, if it can be a parameter of the problem."""
+    origin = jax.tree.map(jnp.asarray, start)
+    leaves = jax.tree.leaves(origin)
+    if any(leaf.dtype != risk.dtype for leaf in leaves):
+        raise ValueError(
+            f"start must be of the data's dtype {risk.dtype}, got "
+            f"{sorted({str(leaf.dtype) for leaf in leaves})}"
+        )
+    size = sum(leaf.size for leaf in leaves)
+    if size != dim:
+        raise ValueError(f"start must hold dim = {dim} numbers, got {size}")
+    if not isinstance(risk.constraint, WholeSpace):
+        raise ValueError(
+            "start must be left out where there is a constraint, whose centre it is, got "
+            f"{risk.constraint!r}"
+        )
+    return origin
 
 
 def _value(point: Array, risk: EmpiricalRisk) -> Array:

@@ -1,6 +1,13 @@
 """Rates: upper and lower bounds, one function a theorem. Host side: NumPy, never JAX."""
 
-from privopt.theory.descent import noise_limited_steps, noisy_descent, noisy_descent_step_size
+from privopt.theory.descent import (
+    last_of_noisy_descent,
+    noise_limited_steps,
+    noisy_descent,
+    noisy_descent_step_size,
+    noisy_strongly_convex_descent,
+    sampled_second_moment,
+)
 from privopt.theory.exponential_mechanism import (
     exponential_mechanism,
     exponential_mechanism_regularisation,
@@ -27,11 +34,14 @@ __all__ = [
     "exponential_mechanism",
     "exponential_mechanism_regularisation",
     "gaussian_dp_advantage",
+    "last_of_noisy_descent",
     "noise_limited_steps",
     "noisy_descent",
     "noisy_descent_step_size",
+    "noisy_strongly_convex_descent",
     "perturbed_minimiser",
     "perturbed_minimiser_regularisation",
+    "sampled_second_moment",
     "tilted_minimiser",
     "tilted_minimiser_regularisation",
 ]

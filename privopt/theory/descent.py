@@ -1,4 +1,4 @@
-"""Noisy projected gradient descent: the upper bound."""
+"""Noisy projected gradient descent: the upper bounds."""
 
 from __future__ import annotations
 
@@ -6,30 +6,53 @@ import math
 
 from privopt.spec import ProblemClass
 
-__all__ = ["noise_limited_steps", "noisy_descent", "noisy_descent_step_size"]
+__all__ = [
+    "last_of_noisy_descent",
+    "noise_limited_steps",
+    "noisy_descent",
+    "noisy_descent_step_size",
+    "noisy_strongly_convex_descent",
+    "sampled_second_moment",
+]
 
 
 _MOST_STEPS = 10**6
 
 
-def _gradient_norm(problem_class: ProblemClass, noise_scale: float) -> float:
-    """``G = sqrt(L^2 + d sigma^2)``, a bound on the root mean square of the noisy gradient."""
-    return math.hypot(problem_class.lipschitz, math.sqrt(problem_class.dim) * noise_scale)
+def sampled_second_moment(rate: float, batch_size: float) -> float:
+    """``E |g|^2/L^2 <= 1 + (1 - q)/b`` of a mean over a Poisson batch of expected size ``b``.
+
+    ``g = (1/b) sum_i B_i g_i`` with independent Bernoulli ``B_i`` of rate ``q = b/n`` has mean
+    ``grad F``, of norm at most ``L``, and variance ``(1/b^2) sum_i q (1 - q) |g_i|^2``.
+    """
+    return 1.0 + (1.0 - rate) / batch_size
+
+
+def _second_moment(problem_class: ProblemClass, noise_scale: float, sampling: float) -> float:
+    """``G^2 = a L^2 + d sigma^2``, a bound on the mean square of the noisy gradient."""
+    return sampling * problem_class.lipschitz**2 + problem_class.dim * noise_scale**2
 
 
 def noisy_descent(
-    problem_class: ProblemClass, *, steps: int, step_size: float, noise_scale: float
+    problem_class: ProblemClass,
+    *,
+    steps: int,
+    step_size: float,
+    noise_scale: float,
+    sampling: float = 1.0,
 ) -> float:
     """Excess risk of the average iterate of noisy projected (sub)gradient descent.
 
     For convex, L-Lipschitz losses, a start within ``R`` of every point of the constraint set,
-    ``w_{t+1} = Proj(w_t - eta (g_t + z_t))`` with ``E z_t = 0`` and ``E |z_t|^2 = d sigma^2``::
+    ``w_{t+1} = Proj(w_t - eta (g_t + z_t))`` with ``E g_t`` a subgradient, ``E |g_t|^2 <= a L^2``,
+    ``E z_t = 0`` and ``E |z_t|^2 = d sigma^2``::
 
-        E F(mean of w_1..w_T) - F* <= R^2 / (2 eta T) + eta G^2 / 2,   G^2 = L^2 + d sigma^2,
+        E F(mean of w_1..w_T) - F* <= R^2 / (2 eta T) + eta G^2 / 2,   G^2 = a L^2 + d sigma^2,
 
-    which is ``R G / sqrt(T)`` at ``eta = R / (G sqrt T)``. Texts state it with the diameter
-    ``D = 2R`` in place of the distance ``R`` from the start; starting at the centre halves it.
-    No smoothness is needed.
+    which is ``R G / sqrt(T)`` at ``eta = R / (G sqrt T)``. ``a = sampling`` is 1 for full
+    gradients and :func:`sampled_second_moment` for Poisson batches. Texts state it with the
+    diameter ``D = 2R`` in place of the distance ``R`` from the start; starting at the centre
+    halves it. No smoothness is needed.
 
     Source: Bassily, Smith and Thakurta 2014, Theorem 2.4; the averaged form is the standard
     regret argument (Zinkevich 2003, Theorem 1) under expectation.
@@ -37,15 +60,58 @@ def noisy_descent(
     if math.isinf(problem_class.radius):
         return math.inf
     start = problem_class.radius**2 / (2.0 * step_size * steps)
-    return start + 0.5 * step_size * _gradient_norm(problem_class, noise_scale) ** 2
+    return start + 0.5 * step_size * _second_moment(problem_class, noise_scale, sampling)
 
 
 def noisy_descent_step_size(
-    problem_class: ProblemClass, *, steps: int, noise_scale: float
+    problem_class: ProblemClass, *, steps: int, noise_scale: float, sampling: float = 1.0
 ) -> float:
-    """``eta = R / (G sqrt T)``, the minimiser of :func:`noisy_descent` over the step size."""
-    gradient_norm = _gradient_norm(problem_class, noise_scale)
-    return problem_class.radius / (gradient_norm * math.sqrt(steps))
+    """``eta = R / (G sqrt T)``, the minimiser of :func:`noisy_descent` over the step size.
+
+    Where ``L`` is not declared, the noise alone is ``G``.
+    """
+    second_moment = problem_class.dim * noise_scale**2
+    if math.isfinite(problem_class.lipschitz):
+        second_moment = _second_moment(problem_class, noise_scale, sampling)
+    return problem_class.radius / math.sqrt(second_moment * steps)
+
+
+def noisy_strongly_convex_descent(
+    problem_class: ProblemClass, *, steps: int, noise_scale: float, sampling: float = 1.0
+) -> float:
+    """``2 G^2 / (m (T + 1))``: steps ``2/(m (t + 1))``, iterates weighted in proportion to ``t``.
+
+    ``L`` bounds the whole gradient, so a regulariser's too. With ``sigma`` of ``T`` full-batch
+    releases the noise's part, ``8 L^2 d/(m n^2 mu^2)`` under ``replace_one``, does not depend on
+    ``T``. From ``E F(w_t) - F* <= (eta_t/2) G^2 + ((1/eta_t - m)/2) E|w_t - w*|^2 - (1/(2 eta_t))
+    E|w_{t+1} - w*|^2``, times ``t``, summed: distances telescope, and ``sum_t t eta_t/2 <= T/m``.
+
+    Source: Lacoste-Julien, Schmidt and Bach 2012, "A simpler approach to obtaining an O(1/t)
+    convergence rate for the projected stochastic subgradient method" (arXiv:1212.2002).
+    """
+    second_moment = _second_moment(problem_class, noise_scale, sampling)
+    return 2.0 * second_moment / (problem_class.strong_convexity * (steps + 1.0))
+
+
+def last_of_noisy_descent(
+    problem_class: ProblemClass,
+    *,
+    steps: int,
+    scale: float,
+    noise_scale: float,
+    sampling: float = 1.0,
+) -> float:
+    """``(D^2/c + c G^2) (2 + ln T)/sqrt(T)`` for the last iterate at step sizes ``c/sqrt(t)``.
+
+    ``D = 2R``; the best ``c = D/G`` gives ``2 D G (2 + ln T)/sqrt(T)``. The iterate meant is
+    ``w_T``; what a run returns is ``w_{T+1}``, to which the theorem applies with ``T + 1`` steps.
+
+    Source: Shamir and Zhang 2013, "Stochastic gradient descent for non-smooth optimization",
+    Theorem 2.
+    """
+    second_moment = _second_moment(problem_class, noise_scale, sampling)
+    size = problem_class.diameter**2 / scale + scale * second_moment
+    return size * (2.0 + math.log(steps + 1.0)) / math.sqrt(steps + 1.0)
 
 
 def noise_limited_steps(noise_ratio: float) -> int:

@@ -124,7 +124,7 @@ def test_a_batch_that_is_always_full_claims_nothing():
 
 
 @pytest.mark.parametrize(
-    "bad", [truncated(10, 1.5, 3), truncated(10, 0.5, 0), truncated(0, 0.5, 3)]
+    "bad", [truncated(10, 1.5, 3), truncated(10, 0.5, 0), truncated(-1, 0.5, 3)]
 )
 def test_nonsense_is_not_supported(bad):
     assert math.isinf(privacy.Guarantee(bad, "zero_out").epsilon(1e-5).upper)

@@ -1,0 +1,98 @@
+"""Output rules: what a first-order method returns of its iterates ``w_1, ..., w_{T+1}``.
+
+Each is a running mean, ``v <- v + a_t (w_t - v)`` over ``t = 1..T``, known by its weights
+``a_t``; only ``Last`` takes the iterate after the last step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from privopt.convex.record import record
+from privopt.convex.vectors import Number
+
+__all__ = ["Average", "Last", "Output", "PolynomialAverage", "RandomIterate", "Suffix"]
+
+Weights = Callable[[Array], Array]
+
+
+class Output(Protocol):
+    """Which mean of the iterates is returned."""
+
+    def weights(self, key: Array, steps: Array, dtype: jnp.dtype) -> Weights | None:
+        """``t -> a_t`` for ``t = 1..T``; ``None`` for the last iterate."""
+
+
+@record
+@dataclass(frozen=True)
+class Last:
+    """``w_{T+1}``, after the last step."""
+
+    def weights(self, key: Array, steps: Array, dtype: jnp.dtype) -> None:
+        """None: no mean."""
+        del key, steps, dtype
+
+
+@record
+@dataclass(frozen=True)
+class Average:
+    """``(1/T) sum_t w_t``."""
+
+    def weights(self, key: Array, steps: Array, dtype: jnp.dtype) -> Weights:
+        """``1/t``."""
+        del key, steps
+        return lambda t: 1.0 / t.astype(dtype)
+
+
+@record
+@dataclass(frozen=True)
+class PolynomialAverage:
+    """Weights in proportion to ``t (t + 1) ... (t + p - 1)``, for ``power`` 1 to ``t``.
+
+    Source: Shamir and Zhang 2013, "Stochastic gradient descent for non-smooth optimization",
+    section 4 (polynomial-decay averaging).
+    """
+
+    power: Number = 1.0
+
+    def weights(self, key: Array, steps: Array, dtype: jnp.dtype) -> Weights:
+        """``(p + 1)/(t + p)``."""
+        del key, steps
+        return lambda t: jnp.asarray((self.power + 1.0) / (t.astype(dtype) + self.power))
+
+
+@record
+@dataclass(frozen=True)
+class Suffix:
+    """The average of the last ``ceil(fraction T)`` of ``w_1..w_T``; ``0 < fraction <= 1``."""
+
+    fraction: Number
+
+    def weights(self, key: Array, steps: Array, dtype: jnp.dtype) -> Weights:
+        """``1/(t - s)`` beyond ``s``, the number of iterates left out."""
+        del key
+        last = jnp.asarray(steps).astype(dtype)
+        left_out = last - jnp.clip(jnp.ceil(self.fraction * last), 1.0, last)
+
+        def weight(t: Array) -> Array:
+            rank = t.astype(dtype) - left_out
+            return jnp.where(rank > 0.0, 1.0 / jnp.maximum(rank, 1.0), 0.0)
+
+        return weight
+
+
+@record
+@dataclass(frozen=True)
+class RandomIterate:
+    """``w_t`` at a uniformly random ``t`` of ``1..T``, drawn from the run's key."""
+
+    def weights(self, key: Array, steps: Array, dtype: jnp.dtype) -> Weights:
+        """One at the ``t`` drawn, else zero."""
+        drawn = jax.random.randint(key, (), 1, jnp.asarray(steps) + 1)
+        return lambda t: (t == drawn).astype(dtype)

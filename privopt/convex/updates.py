@@ -1,0 +1,118 @@
+"""From any optax optimiser to an update whose numbers are arguments of the compiled run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from privopt.convex.record import record
+
+__all__ = ["Update"]
+
+
+@record
+@dataclass(frozen=True)
+class Update:
+    """``factory(learning_rate=eta_t, **numbers, **options)``, made anew inside the run.
+
+    Whatever it does is post-processing of the gradients it is given, and of nothing else.
+
+    Attributes
+    ----------
+    numbers : dict of str to float
+        Hyperparameters that a new value does not recompile: the floating ones.
+    factory : callable
+        An optimiser of optax, or any function that returns an ``optax.GradientTransformation``
+        and takes ``learning_rate``, a number or a schedule.
+    options : tuple
+        The other hyperparameters, by name: they shape the program.
+    """
+
+    numbers: dict[str, Any]
+    factory: Callable[..., optax.GradientTransformation] = field(metadata={"static": True})
+    options: tuple[tuple[str, Any], ...] = field(default=(), metadata={"static": True})
+
+    @classmethod
+    def of(
+        cls,
+        factory: Callable[..., optax.GradientTransformation] | optax.GradientTransformation,
+        **hyperparameters: Any,
+    ) -> Update:
+        """The update of this optimiser.
+
+        Parameters
+        ----------
+        factory : callable or optax.GradientTransformation
+            ``optax.adam``, say. A transformation that is already made is multiplied by the step
+            sizes of the run (so leave its own out): ``optax.trace(0.9)``, ``optax.chain(...)``.
+            It then is a constant of the program.
+        **hyperparameters
+            Of the factory, its ``learning_rate`` apart, which the step sizes of the run are.
+
+        Raises
+        ------
+        ValueError
+            If ``learning_rate`` is among them, or one is not hashable, or the optimiser asks
+            for more than gradients and parameters: a loss, say, which no noise protects.
+        """
+        if isinstance(factory, optax.GradientTransformation):
+            made = factory
+            if hyperparameters:
+                raise ValueError(
+                    "hyperparameters must be given where the transformation is made, got "
+                    f"{sorted(hyperparameters)}"
+                )
+            factory = _Scaled(made)
+        if "learning_rate" in hyperparameters:
+            raise ValueError(
+                "learning_rate must be left out, the step sizes of the run are it, got "
+                f"{hyperparameters['learning_rate']!r}"
+            )
+        numbers = {k: v for k, v in hyperparameters.items() if isinstance(v, float)}
+        options = tuple(sorted((k, v) for k, v in hyperparameters.items() if k not in numbers))
+        for name, value in options:
+            try:
+                hash(value)
+            except TypeError:
+                raise ValueError(f"{name} must be hashable, got {value!r}") from None
+        update = cls(numbers, factory, options)
+        update._require_gradients_only()
+        return update
+
+    def build(self, step_size: Callable[[Array], Array]) -> optax.GradientTransformation:
+        """The transformation; ``step_size`` maps optax's count, from 0, to the step size."""
+        return self.factory(learning_rate=step_size, **self.numbers, **dict(self.options))
+
+    def _require_gradients_only(self) -> None:
+        vector = jax.ShapeDtypeStruct((2,), jnp.float32)
+
+        def one_step(gradient: Array, point: Array) -> Any:
+            transformation = self.build(lambda _: jnp.float32(1.0))
+            return transformation.update(gradient, transformation.init(point), point)[0]
+
+        try:
+            with jax.numpy_dtype_promotion("standard"):
+                moved = jax.eval_shape(one_step, vector, vector)
+        except TypeError as error:
+            raise ValueError(
+                "update must need noisy gradients and parameters alone, got "
+                f"{getattr(self.factory, '__name__', self.factory)!r}: {error}"
+            ) from error
+        if jax.tree.leaves(moved) != [moved]:
+            raise ValueError(f"update must return what it is given, got {moved!r}")
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """A transformation already made, as a factory."""
+
+    transformation: optax.GradientTransformation
+
+    def __call__(self, learning_rate: Any) -> optax.GradientTransformation:
+        return optax.chain(self.transformation, optax.scale_by_learning_rate(learning_rate))
