@@ -41,7 +41,8 @@ def test_is_the_integral_of_the_clipped_gradient_and_convex(loss, clip):
     counts = jnp.asarray(np.arange(20.0) % 3)
     bound, reach = jnp.array(clip), jnp.array(2.0)
     total = jax.jit(clipped_linear_loss_sum(loss, features, labels, counts, bound, reach))
-    gradient = jax.jit(jax.vmap(clipped_linear_gradient_sum(loss, features, labels, counts, bound)))
+    gradient_sum = clipped_linear_gradient_sum(loss, features, labels, bound)
+    gradient = jax.jit(jax.vmap(lambda point: gradient_sum(point, counts)))
     rng = np.random.default_rng(2)
     share = (np.arange(20_000) + 0.5) / 20_000
     for _ in range(4):

@@ -45,9 +45,9 @@ def records(n=23, dim=4, seed=0):
 @partial(jax.jit, static_argnames="path")
 def gradient_sum(path, loss, features, labels, counts, clip, point):
     if path == "linear":
-        return clipped_linear_gradient_sum(loss, features, labels, counts, clip)(point)
+        return clipped_linear_gradient_sum(loss, features, labels, clip)(point, counts)
     data = (features, labels)
-    return clipped_gradient_sum(GeneralisedLinear(loss), data, counts, clip)(point)
+    return clipped_gradient_sum(GeneralisedLinear(loss), data, clip)(point, counts)
 
 
 def total(path, loss, features, labels, counts, clip, point):
@@ -111,7 +111,7 @@ def test_any_pytree_of_records_and_any_loss():
     gradients = scales[:, None] * (POINT - centres)
     norms = np.linalg.norm(gradients, axis=1, keepdims=True)
     expected = (gradients * np.minimum(1.0, 2.0 / norms)).sum(axis=0)
-    found = clipped_gradient_sum(loss, data, None, 2.0)(jnp.asarray(POINT))
+    found = clipped_gradient_sum(loss, data, 2.0)(jnp.asarray(POINT))
     np.testing.assert_allclose(found, expected, rtol=1e-11)
 
 
@@ -253,7 +253,7 @@ def test_new_numbers_are_no_new_program(path):
 
 def test_a_distance_at_its_kink_contributes_nothing():
     points = jnp.asarray(np.stack([POINT, POINT + 1.0, POINT]))
-    found = clipped_gradient_sum(Distance(), points, None, 10.0)(jnp.asarray(POINT))
+    found = clipped_gradient_sum(Distance(), points, 10.0)(jnp.asarray(POINT))
     np.testing.assert_allclose(found, -0.5 * np.ones(4), rtol=1e-12)
 
 
