@@ -139,7 +139,7 @@ class EmpiricalRisk:
         """``n``, how many records there are; traced where multiplicities are."""
         if self.counts is None:
             return int(jax.tree.leaves(self.data)[0].shape[0])
-        return jnp.round(self.counts.sum()).astype(int)
+        return jnp.round(self.counts.sum()).astype(jnp.int32)
 
     def _whole_sum(self, clip: Array, gamma: Array | None, microbatch: int) -> WholeSum:
         if isinstance(self.loss, GeneralisedLinear):
