@@ -17,6 +17,7 @@ from privopt.theory.objective_perturbation import (
 from privopt.theory.output_perturbation import (
     perturbed_minimiser,
     perturbed_minimiser_regularisation,
+    perturbed_stationary_minimiser,
 )
 from privopt.theory.rate import Rate
 
@@ -32,6 +33,7 @@ __all__ = [
     "noisy_descent_step_size",
     "perturbed_minimiser",
     "perturbed_minimiser_regularisation",
+    "perturbed_stationary_minimiser",
     "tilted_minimiser",
     "tilted_minimiser_regularisation",
 ]
