@@ -28,10 +28,12 @@ from privopt.mechanisms.smooth_sensitivity import (
     SmoothLaplaceMechanism,
     SmoothQuery,
 )
+from privopt.mechanisms.stable_release import ChangeableQuery, StableRelease
 from privopt.mechanisms.statistics import (
     ApproximateBounds,
     BoundedMean,
     BoundedSum,
+    BoundedVariance,
     Bounds,
     CentredMoments,
     CentredSum,
@@ -40,6 +42,7 @@ from privopt.mechanisms.statistics import (
     Histogram,
     MeanMechanism,
     Median,
+    Mode,
     VarianceMechanism,
 )
 from privopt.mechanisms.tilt_analyses import TILT_ANALYSES, TiltAnalysis
@@ -52,9 +55,11 @@ __all__ = [
     "BoundedQuery",
     "BoundedScores",
     "BoundedSum",
+    "BoundedVariance",
     "Bounds",
     "CentredMoments",
     "CentredSum",
+    "ChangeableQuery",
     "ClippedGradient",
     "ClippedRisk",
     "Count",
@@ -70,6 +75,7 @@ __all__ = [
     "LaplaceMechanism",
     "MeanMechanism",
     "Median",
+    "Mode",
     "NormLaplaceMechanism",
     "NormLaplaceTilt",
     "PermuteAndFlip",
@@ -82,6 +88,7 @@ __all__ = [
     "SmoothLaplaceMechanism",
     "SmoothQuery",
     "StableQuery",
+    "StableRelease",
     "TiltAnalysis",
     "TiltedMinimiser",
     "VarianceMechanism",
