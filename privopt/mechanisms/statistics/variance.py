@@ -122,7 +122,7 @@ class VarianceMechanism(NamedTuple):
     ``h^2 clamp((1 + b)/2 - a^2, 0, 1)``, since ``(1 + b)/2`` is the mean of ``t^2``. Divides by the
     number of records, not by one less. In the units of the records the noise is
     ``Lap(3h/epsilon)`` on the sum, ``Lap(3h^2/(2 epsilon))`` on that of squares, ``Lap(3/epsilon)``
-    on the count. Where ``n`` is public, noise on ``BoundedVariance`` needs no count and is unbiased.
+    on the count. Where ``n`` is public, ``BoundedVariance`` has no bias and needs no count.
 
     Attributes
     ----------
