@@ -41,10 +41,12 @@ from privopt.mechanisms.smooth_sensitivity import (
     SmoothLaplaceMechanism,
     SmoothQuery,
 )
+from privopt.mechanisms.stable_release import ChangeableQuery, StableRelease
 from privopt.mechanisms.statistics import (
     ApproximateBounds,
     BoundedMean,
     BoundedSum,
+    BoundedVariance,
     Bounds,
     CentredMoments,
     CentredSum,
@@ -53,6 +55,7 @@ from privopt.mechanisms.statistics import (
     Histogram,
     MeanMechanism,
     Median,
+    Mode,
     VarianceMechanism,
 )
 from privopt.mechanisms.tilt_analyses import TILT_ANALYSES, TiltAnalysis
@@ -67,9 +70,11 @@ __all__ = [
     "BoundedQuery",
     "BoundedScores",
     "BoundedSum",
+    "BoundedVariance",
     "Bounds",
     "CentredMoments",
     "CentredSum",
+    "ChangeableQuery",
     "ClippedGradient",
     "ClippedRisk",
     "Count",
@@ -88,6 +93,7 @@ __all__ = [
     "LaplaceMechanism",
     "MeanMechanism",
     "Median",
+    "Mode",
     "NormLaplaceMechanism",
     "NormLaplaceTilt",
     "PermuteAndFlip",
@@ -102,6 +108,7 @@ __all__ = [
     "SmoothLaplaceMechanism",
     "SmoothQuery",
     "StableQuery",
+    "StableRelease",
     "TiltAnalysis",
     "TiltedMinimiser",
     "VarianceMechanism",

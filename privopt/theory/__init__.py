@@ -24,6 +24,7 @@ from privopt.theory.objective_perturbation import (
 from privopt.theory.output_perturbation import (
     perturbed_minimiser,
     perturbed_minimiser_regularisation,
+    perturbed_stationary_minimiser,
 )
 from privopt.theory.rate import Rate
 
@@ -41,6 +42,7 @@ __all__ = [
     "noisy_strongly_convex_descent",
     "perturbed_minimiser",
     "perturbed_minimiser_regularisation",
+    "perturbed_stationary_minimiser",
     "sampled_second_moment",
     "tilted_minimiser",
     "tilted_minimiser_regularisation",
