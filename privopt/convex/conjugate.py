@@ -16,7 +16,7 @@ from privopt.convex.vectors import norm
 __all__ = ["Lanes", "begin", "descend"]
 
 # of the slope of a ray at its beginning: one lane is soon looked along, many cost more
-_FLAT, _FLAT_TOGETHER = 1e-3, 0.02
+_FLAT, _FLAT_TOGETHER = 1e-4, 2e-3
 
 
 class Lanes(NamedTuple):
@@ -49,7 +49,7 @@ def begin(tilted: Tilted, points: Array) -> Lanes:
     predictions = jax.lax.cond(  # the origin is where most begin
         jnp.any(points != 0.0), tilted.predictions, lambda _: nothing, points
     )
-    gradients = tilted.gradients(points, predictions)
+    gradients = tilted.gradients(points, tilted.slopes(predictions))
     none = jnp.zeros(points.shape[:1])
     return Lanes(points, predictions, gradients, norm(gradients), none.astype(int), none)
 
@@ -103,18 +103,18 @@ def _step(
     pull = _inner(tilted.pull(lanes.points), direction)
     stretch = tilted.regularisation * _inner(direction, direction)
 
-    def evaluate(length: Array) -> Array:
+    def evaluate(length: Array) -> tuple[Array, Array]:
         slopes = tilted.slopes(lanes.predictions + length[:, None] * change)
-        return _inner(slopes, change) + pull + length * stretch
+        return _inner(slopes, change) + pull + length * stretch, slopes
 
     far = -slope / jnp.where(stretch > 0.0, stretch, 1.0)
     first = jnp.where(active, jnp.minimum(last.length, far), last.length)
     share = _FLAT if slope.size == 1 else _FLAT_TOGETHER
-    length = ray.flat(evaluate, first, slope, far, share=share)
+    length, slopes = ray.flat(evaluate, first, slope, far, share=share)
 
     points = lanes.points + length[:, None] * direction
     predictions = lanes.predictions + length[:, None] * change
-    gradients = tilted.gradients(points, predictions)
+    gradients = tilted.gradients(points, slopes)
     steps = lanes.steps + active.astype(int)
     paths = lanes.paths + length * norm(direction)
     moved = Lanes(points, predictions, gradients, norm(gradients), steps, paths)
