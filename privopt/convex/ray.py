@@ -78,7 +78,5 @@ def flat(
 
     zero, none = jnp.zeros_like(first), jnp.zeros((), int)
     search = _Search(first, *evaluate(first), zero, slope, far, jnp.inf + zero, none)
-    search = jax.lax.while_loop(
-        lambda s: jnp.any(wanting(s)) & (s.tried < _MOST), narrowed, search
-    )
+    search = jax.lax.while_loop(lambda s: jnp.any(wanting(s)) & (s.tried < _MOST), narrowed, search)
     return search.length, search.seen
