@@ -153,11 +153,10 @@ def test_the_certificate_in_longer_arithmetic(loss, shape, regularisation):
 def test_the_certificate_far_from_where_it_began():
     """Predictions that were moved over a long way are not what a certificate is read from."""
     features, labels = records(3)
-    start = 1e9 * np.ones(6)
-    found = solve(Logistic(), features, labels, 1e-3, start=start)
-    assert found.gradient_norms[0] <= TOLERANCE
-    true = long_norm(Logistic(), features, labels, 1e-3, found.points[0])
-    assert abs(true - found.gradient_norms[0]) <= 1e-13
+    found = solve(Logistic(), features, labels, 0.3, start=1e8 * np.ones(6))
+    true = long_norm(Logistic(), features, labels, 0.3, found.points[0])
+    assert true <= 1.01 * TOLERANCE
+    assert abs(true - found.gradient_norms[0]) <= 1e-14
 
 
 def test_the_end_of_a_long_path_is_evaluated_again():
@@ -191,6 +190,7 @@ def test_ten_thousand_records_in_longer_arithmetic():
         found = solve(Logistic(), features, labels, regularisation, tolerance=1e-12)
         true = long_norm(Logistic(), features, labels, regularisation, found.points[0])
         assert true <= 1.1e-12
+        assert abs(true - found.gradient_norms[0]) <= 1e-14
         assert found.steps[0] <= 40
 
 
