@@ -76,7 +76,9 @@ def _gram(features: Array, curvatures: Array) -> Array:
         new = jnp.expand_dims(start + jnp.arange(size) >= i * size, 1 - along)
         if along == 0:
             h = jax.lax.dynamic_slice_in_dim(curvatures, start, size)
-            return sums + (jnp.where(new, h[:, None], 0.0) * x).T @ x
+            weighted = (jnp.where(new, h[:, None], 0.0) * x).T
+            # laid out as it is read: a product with rows apart takes twice as long on a CPU
+            return sums + jax.lax.optimization_barrier(weighted) @ x
         x = jnp.where(new, jnp.sqrt(curvatures)[:, None] * x, 0.0)
         return sums + x @ x.T
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex.vectors import products
+from privopt.convex.vectors import combinations, products
 
 __all__ = ["Tilted"]
 
@@ -57,6 +57,6 @@ class Tilted(NamedTuple):
         """Gradient of all but the losses: ``lambda (w - c) + b``."""
         return self.regularisation[:, None] * (points - self.centre[None]) + self.tilts
 
-    def gradients(self, points: Array, predictions: Array) -> Array:
-        """``sum_i v_i phi'(z_ki, y_i) x_i + lambda_k (w_k - c) + b_k``, ``z`` of these points."""
-        return self.slopes(predictions) @ self.features + self.pull(points)
+    def gradients(self, points: Array, slopes: Array) -> Array:
+        """``sum_i s_ki x_i + lambda_k (w_k - c) + b_k``, ``s`` the slopes at these points."""
+        return combinations(self.features, slopes) + self.pull(points)
