@@ -62,6 +62,9 @@ class Objective(Protocol):
     def clipped_gradient_sum(self, clip: Array) -> Callable[[Array], Array]:
         """``w -> sum_i clip_C(grad l(w; x_i))``."""
 
+    def clipped_linear_model(self, clip: Array, size: Array) -> Any:
+        """The losses with these gradients over ``size`` as a linear model, if they are one."""
+
     def clipped_loss_sum(
         self, clip: Array, centre: Array, reach: Array
     ) -> Callable[[Array], tuple[Array, Array]]:

@@ -2,6 +2,7 @@
 
 from privopt.convex.accelerated import accelerated_descent
 from privopt.convex.certificate import certify
+from privopt.convex.constrained_model import ConstrainedModels, minimise_constrained_model
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.enclosure import Enclosure, enclose
 from privopt.convex.linear_model import MinimisedModels, minimise_linear_model
@@ -9,11 +10,13 @@ from privopt.convex.log_concave import LARGEST_DIM, Draw, sample_log_concave
 from privopt.convex.record import node_classes, record
 from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
 from privopt.convex.solver import Solution, minimise, minimise_nonsmooth
+from privopt.convex.tilted import Tilted
 from privopt.convex.vectors import norm
 
 __all__ = [
     "LARGEST_DIM",
     "Box",
+    "ConstrainedModels",
     "ConstraintSet",
     "Draw",
     "Enclosure",
@@ -22,11 +25,13 @@ __all__ = [
     "MinimisedModels",
     "Simplex",
     "Solution",
+    "Tilted",
     "WholeSpace",
     "accelerated_descent",
     "certify",
     "enclose",
     "minimise",
+    "minimise_constrained_model",
     "minimise_linear_model",
     "minimise_nonsmooth",
     "node_classes",

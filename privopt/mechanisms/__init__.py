@@ -1,17 +1,20 @@
 """Noise on the device beside the event it emits, and the bounded queries it is added to."""
 
 from privopt.mechanisms.clipping import (
+    ClippedSlope,
     HasSlope,
     HasValue,
     clipped_gradient_sum,
     clipped_linear_gradient_sum,
     clipped_linear_loss_sum,
+    clipped_linear_model,
     clipped_loss_sum,
 )
 from privopt.mechanisms.events import approximate_release, pure_release
 from privopt.mechanisms.gaussian import GaussianMechanism, classic_gaussian_scale
 from privopt.mechanisms.gibbs import GibbsMechanism
 from privopt.mechanisms.laplace import LaplaceMechanism
+from privopt.mechanisms.minimisation import Minimisation
 from privopt.mechanisms.norm_laplace import NormLaplaceMechanism
 from privopt.mechanisms.propose_test_release import Proposal, ProposeTestRelease, StableQuery
 from privopt.mechanisms.queries import (
@@ -57,6 +60,7 @@ __all__ = [
     "CentredSum",
     "ClippedGradient",
     "ClippedRisk",
+    "ClippedSlope",
     "Count",
     "ExponentialMechanism",
     "FoundBounds",
@@ -90,6 +94,7 @@ __all__ = [
     "clipped_gradient_sum",
     "clipped_linear_gradient_sum",
     "clipped_linear_loss_sum",
+    "clipped_linear_model",
     "clipped_loss_sum",
     "pure_release",
 ]

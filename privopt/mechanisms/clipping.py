@@ -9,20 +9,22 @@ otherwise round float32 factors to ten bits.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import norm
+from privopt.convex import Tilted, norm
 
 __all__ = [
+    "ClippedSlope",
     "HasSlope",
     "HasValue",
     "clipped_gradient_sum",
     "clipped_linear_gradient_sum",
     "clipped_linear_loss_sum",
+    "clipped_linear_model",
     "clipped_loss_sum",
 ]
 
@@ -44,6 +46,38 @@ class HasValue(HasSlope, Protocol):
         """``phi(prediction, label)``."""
 
 
+class ClippedSlope(NamedTuple):
+    """A loss whose slope is kept within a bound of its own for every record; 0 if not finite.
+
+    Attributes
+    ----------
+    loss : HasSlope
+    bound : Array
+        ``b_i``, shape ``(n,)``.
+    """
+
+    loss: Any
+    bound: Array
+
+    def slope(self, prediction: Array, label: Array) -> Array:
+        """``clip(phi'(z_i, y_i), -b_i, b_i)``."""
+        slopes = self.loss.slope(prediction, label)
+        return jnp.where(jnp.isfinite(slopes), jnp.clip(slopes, -self.bound, self.bound), 0.0)
+
+
+def clipped_linear_model(
+    loss: HasSlope, features: Array, labels: Array, counts: Array | None, clip: Array, size: Array
+) -> Tilted:
+    """``sum_i (m_i/size) phi_i(<x_i, w>)``, without regulariser, tilt and centre.
+
+    Its gradient is that of :func:`clipped_linear_gradient_sum` over ``size``.
+    """
+    features, labels, bound, _ = _bounded(features, labels, clip)
+    weights = (jnp.ones_like(labels) if counts is None else counts) / size
+    none = jnp.zeros_like(features[:0])
+    return Tilted(ClippedSlope(loss, bound), features, labels, weights, none[:, 0], none, none)
+
+
 def clipped_linear_gradient_sum(
     loss: HasSlope, features: Array, labels: Array, counts: Array | None, clip: Array
 ) -> Callable[[Array], Array]:
@@ -60,11 +94,12 @@ def clipped_linear_gradient_sum(
     clip : Array
         ``C > 0``, scalar; ``inf`` leaves gradients as they are.
     """
-    columns, labels, bound, _ = _bounded(features, labels, clip)
+    rows, labels, bound, _ = _bounded(features, labels, clip)
+    # Records along the last axis: both products then run along memory, with the same array.
+    columns, clipped = rows.T, ClippedSlope(loss, bound)
 
     def gradient_sum(point: Array) -> Array:
-        slopes = loss.slope(point @ columns, labels)
-        slopes = jnp.where(jnp.isfinite(slopes), jnp.clip(slopes, -bound, bound), 0.0)
+        slopes = clipped.slope(point @ columns, labels)
         weighted = slopes if counts is None else counts * slopes
         return jnp.einsum("n,dn->d", weighted, columns, precision="highest")
 
@@ -131,7 +166,8 @@ def clipped_linear_loss_sum(
     ``C``-Lipschitz as a function of ``w``. Where it leaves them is found once, by bisection among
     the predictions of ``|w| <= reach``.
     """
-    columns, labels, bound, norms = _bounded(features, labels, clip)
+    rows, labels, bound, norms = _bounded(features, labels, clip)
+    columns = rows.T
     # By inverse hyperbolic sines: magnitudes may span three hundred decades.
     ends = jnp.arcsinh(jnp.minimum(norms * reach, jnp.finfo(norms.dtype).max))
 
@@ -193,13 +229,12 @@ def clipped_loss_sum(
 
 
 def _bounded(features: Array, labels: Array, clip: Array) -> tuple[Array, Array, Array, Array]:
-    """Features as columns, labels, slope bounds and norms; all 0 for a record not usable."""
+    """Features, labels, slope bounds and norms; all 0 for a record not usable."""
     norms = norm(features)
     bound = clip / norms
     usable = _exact(norms, bound) & jnp.isfinite(labels)
-    # Records along the last axis: both products then run along memory, with the same array.
     return (
-        jnp.where(usable[:, None], features, 0.0).T,
+        jnp.where(usable[:, None], features, 0.0),
         jnp.where(usable, labels, 0.0),
         jnp.where(usable, bound, 0.0),
         jnp.where(usable, norms, 0.0),

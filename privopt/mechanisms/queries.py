@@ -11,9 +11,11 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import accelerated_descent, norm
+from privopt.convex import Tilted, norm
+from privopt.mechanisms.minimisation import Minimisation
 from privopt.privacy import round_up
 from privopt.spec import ProblemClass, Relation
 
@@ -85,6 +87,13 @@ class ClippedGradient(NamedTuple):
         """``w -> gradient`` on the device, with everything that does not depend on ``w`` done."""
         total = objective.clipped_gradient_sum(self.clip)
         return lambda point: total(point) / self.size
+
+    def linear_model(self, objective: Any) -> Tilted | None:
+        """The risk with that gradient, where it is one of a linear model in float64."""
+        if objective.dtype != jnp.float64:
+            return None
+        model: Tilted | None = objective.clipped_linear_model(self.clip, self.size)
+        return model
 
 
 class ClippedRisk(NamedTuple):
@@ -230,20 +239,15 @@ class RegularisedMinimiser(NamedTuple):
         return _l1(self.sensitivity(relation), self.gradient.dim)
 
     def bind(self, objective: Any) -> Callable[[Array], Array]:
-        """``start -> minimiser`` on the device; ``start`` is the public centre ``c``."""
-
-        def minimiser(start: Array) -> Array:
-            data_term = self.gradient.bind(objective)
-            return accelerated_descent(
-                lambda w: data_term(w) + self.regularisation * (w - start),
-                objective.constraint.project,
-                start,
-                smoothness=self.smoothness + self.regularisation,
-                strong_convexity=self.strong_convexity + self.regularisation,
-                steps=self.steps,
-            )
-
-        return minimiser
+        """``start -> minimiser`` on the device; ``start`` is the public centre ``c``, a member."""
+        minimisation = Minimisation(
+            self.regularisation,
+            self.strong_convexity + self.regularisation,
+            self.smoothness + self.regularisation,
+            self.error,
+            self.steps,
+        )
+        return lambda start: minimisation.solve(self.gradient, objective, start, None)
 
 
 def _l1(euclidean: float, dim: int) -> float:

@@ -12,7 +12,7 @@ from dp_accounting import DpEvent
 from jax import Array
 from jax.typing import DTypeLike
 
-from privopt.convex import accelerated_descent
+from privopt.mechanisms.minimisation import Minimisation
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import ObjectivePerturbationDpEvent, pure_event
 from privopt.spec import ProblemClass, Relation
@@ -107,20 +107,14 @@ class TiltedMinimiser(NamedTuple):
 
     def bind(self, objective: Any) -> Callable[[Array, Array], Array]:
         """``(centre, tilt) -> minimiser`` on the device."""
-        data_term = self.gradient.bind(objective)
-        project = objective.constraint.project
-
-        def minimiser(centre: Array, tilt: Array) -> Array:
-            return accelerated_descent(
-                lambda w: data_term(w) + tilt + self.regularisation * (w - centre),
-                project,
-                project(centre - tilt / self.regularisation),
-                smoothness=self.smoothness + self.regularisation,
-                strong_convexity=self.regularisation,
-                steps=self.steps,
-            )
-
-        return minimiser
+        minimisation = Minimisation(
+            self.regularisation,
+            self.regularisation,
+            self.smoothness + self.regularisation,
+            self.error,
+            self.steps,
+        )
+        return lambda centre, tilt: minimisation.solve(self.gradient, objective, centre, tilt)
 
 
 class GaussianTilt(NamedTuple):

@@ -10,11 +10,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import node_classes, record
+from privopt.convex import Tilted, node_classes, record
 from privopt.mechanisms import (
     clipped_gradient_sum,
     clipped_linear_gradient_sum,
     clipped_linear_loss_sum,
+    clipped_linear_model,
     clipped_loss_sum,
 )
 from privopt.problems.losses import GeneralisedLinear
@@ -92,6 +93,13 @@ class EmpiricalRisk:
                 self.loss.scalar, features, labels, self.counts, clip
             )
         return clipped_gradient_sum(self.loss, self.data, self.counts, clip)
+
+    def clipped_linear_model(self, clip: Array, size: Array) -> Tilted | None:
+        """The same losses over ``size`` as a linear model; ``None`` where they are not one."""
+        if not isinstance(self.loss, GeneralisedLinear):
+            return None
+        features, labels = self.data
+        return clipped_linear_model(self.loss.scalar, features, labels, self.counts, clip, size)
 
     def clipped_loss_sum(
         self, clip: Array, centre: Array, reach: Array
