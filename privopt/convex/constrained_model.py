@@ -132,7 +132,7 @@ def minimise_constrained_model(
     ones = jnp.ones(count)
     lanes = _Lanes(points, gradients, moves, jnp.zeros(count, int), ones, ones)
 
-    def descend(lanes: _Lanes, metric: _Metric, steps: int) -> _Lanes:
+    def descend(lanes: _Lanes, metric: _Metric, steps: Array) -> _Lanes:
         def unfinished(carry: tuple[_Lanes, _Memory, Array]) -> Array:
             return jnp.any(carry[0].moves > tolerance) & (carry[2] < steps)
 
@@ -169,16 +169,23 @@ def minimise_constrained_model(
         memory = _nothing(lanes)
         return jax.lax.while_loop(unfinished, step, (lanes, memory, jnp.zeros((), int)))[0]
 
-    if rows >= _EVERY**2 and count < _EVERY:
-        lanes = descend(lanes, _sampled(tilted, lanes), 40)
-
+    sampled = rows >= _EVERY**2 and count < _EVERY
     patience = 3 + dim // (16 * count)
 
     def round_(carry: tuple[_Lanes, Array]) -> tuple[_Lanes, Array]:
         lanes, number = carry
-        metric = _mean(tilted, lanes, tolerance, number)
+        steps = jnp.asarray(patience)
+        if sampled:
+            first = number == 0
+            steps = jnp.where(first, 40, patience)
+            metric = jax.lax.cond(first, lambda: _sampled(tilted, lanes), lambda: mean(lanes, number))
+        else:
+            metric = mean(lanes, number)
         lanes = lanes._replace(stretch=jnp.ones_like(lanes.stretch))
-        return descend(lanes, metric, patience), number + 1
+        return descend(lanes, _decomposed(metric), steps), number + 1
+
+    def mean(lanes: _Lanes, number: Array) -> Array:
+        return _mean(tilted, lanes, tolerance, number)
 
     def unfinished(carry: tuple[_Lanes, Array]) -> Array:
         return jnp.any(carry[0].moves > tolerance) & (carry[1] < _ROUNDS)
@@ -210,21 +217,21 @@ def _product(metric: _Metric, vectors: Array) -> Array:
     return (metric.values[None] * (vectors @ metric.vectors)) @ metric.vectors.T
 
 
-def _sampled(tilted: Tilted, lanes: _Lanes) -> _Metric:
+def _sampled(tilted: Tilted, lanes: _Lanes) -> Array:
     some = tilted.every(_EVERY)
     share = jnp.full(lanes.moves.shape, 1.0 / lanes.moves.size)
     curvatures = share @ some.curvatures(some.predictions(lanes.points), jnp.ones_like(share))
-    return _decomposed(gram(some.features, curvatures))
+    return gram(some.features, curvatures)
 
 
-def _mean(tilted: Tilted, lanes: _Lanes, tolerance: Array, number: Array) -> _Metric:
+def _mean(tilted: Tilted, lanes: _Lanes, tolerance: Array, number: Array) -> Array:
     unfinished = lanes.moves > tolerance
     farthest = jnp.arange(unfinished.size) == jnp.argmax(lanes.moves)
     share = jnp.where(number < 6, unfinished, farthest).astype(lanes.moves.dtype)
     share = share / jnp.sum(share)
     reach = jnp.clip(lanes.length / jnp.sqrt(1.0 * tilted.features.shape[1]), 1e-7, 1.0)
     predictions = tilted.predictions(lanes.points)
-    return _decomposed(gram(tilted.features, share @ tilted.curvatures(predictions, reach)))
+    return gram(tilted.features, share @ tilted.curvatures(predictions, reach))
 
 
 def _step(tilted: Tilted, ball: tuple[Array, Array], metric: _Metric, lanes: _Lanes) -> Array:

@@ -64,8 +64,11 @@ class Minimisation(NamedTuple):
         centre, tilt : Array
             ``c`` and ``t``, shape ``(dim,)``; no tilt is 0.
         """
-        given = (self, gradient, objective, centre)
         tilts = jnp.zeros((1, centre.size), centre.dtype) if tilt is None else tilt[None]
+        given = (self, gradient, objective, centre)
+        if gradient.linear_model(objective) is None:
+            steps = jnp.broadcast_to(self.steps, (1,))
+            return _descents(*given, tilts, steps)[0]
         leaves, structure = jax.tree.flatten(given)
         return _together(structure)(tuple(map(jnp.asarray, leaves)), tilts)[0]
 
@@ -103,43 +106,50 @@ def _together(structure: Any) -> Any:
 def _minimisers(
     numbers: Minimisation, gradient: Any, objective: Any, centre: Array, tilts: Array
 ) -> Array:
-    regularisation, convexity, smoothness, error, steps = numbers
-    pulled = jnp.where(tilts == 0.0, 0.0, tilts / regularisation)  # lambda may be 0 without tilts
-    starts = objective.constraint.project(centre[None] - pulled)
-
-    def descents(steps: Array) -> Array:
-        data_term = gradient.bind(objective)
-
-        def descent(tilt: Array, start: Array, steps: Array) -> Array:
-            return accelerated_descent(
-                lambda w: data_term(w) + tilt + regularisation * (w - centre),
-                objective.constraint.project,
-                start,
-                smoothness=smoothness,
-                strong_convexity=convexity,
-                steps=steps,
-            )
-
-        if tilts.shape[0] == 1:
-            return descent(tilts[0], starts[0], steps[0])[None]
-        return jax.vmap(descent)(tilts, starts, steps)
-
-    every = jnp.broadcast_to(steps, tilts.shape[:1])
-    model = gradient.linear_model(objective)
-    if model is None:
-        return descents(every)
+    """The certified ones, and accelerated descent for the rest; ``(k, dim)``."""
     lanes = jnp.ones_like(tilts[:, 0])
-    accepted = 0.5 * convexity * error * lanes
+    accepted = 0.5 * numbers.strong_convexity * numbers.error * lanes
     found = minimise_constrained_model(
-        model._replace(regularisation=regularisation * lanes, tilts=tilts, centre=centre),
+        gradient.linear_model(objective)._replace(
+            regularisation=numbers.regularisation * lanes, tilts=tilts, centre=centre
+        ),
         objective.constraint,
         objective.constraint.project(centre),
-        smoothness=smoothness * lanes,
+        smoothness=numbers.smoothness * lanes,
         tolerance=jnp.minimum(accepted, _AIM * gradient.clip),
     )
     near = found.moves <= accepted  # false where anything is not finite
-    return jax.lax.cond(
-        jnp.all(near),
-        lambda: found.points,
-        lambda: jnp.where(near[:, None], found.points, descents(jnp.where(near, 0, every))),
-    )
+
+    def otherwise() -> Array:
+        steps = jnp.where(near, 0, numbers.steps)
+        others = _descents(numbers, gradient, objective, centre, tilts, steps)
+        return jnp.where(near[:, None], found.points, others)
+
+    return jax.lax.cond(jnp.all(near), lambda: found.points, otherwise)
+
+
+def _descents(
+    numbers: Minimisation,
+    gradient: Any,
+    objective: Any,
+    centre: Array,
+    tilts: Array,
+    steps: Array,
+) -> Array:
+    """``steps[k]`` steps of accelerated descent from the minimiser of what is public."""
+    data_term, project = gradient.bind(objective), objective.constraint.project
+
+    def descent(tilt: Array, steps: Array) -> Array:
+        pulled = jnp.where(tilt == 0.0, 0.0, tilt / numbers.regularisation)  # untilted, lambda may be 0
+        return accelerated_descent(
+            lambda w: data_term(w) + tilt + numbers.regularisation * (w - centre),
+            project,
+            project(centre - pulled),
+            smoothness=numbers.smoothness,
+            strong_convexity=numbers.strong_convexity,
+            steps=steps,
+        )
+
+    if tilts.shape[0] == 1:
+        return descent(tilts[0], steps[0])[None]
+    return jax.vmap(descent)(tilts, steps)
