@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -19,6 +19,7 @@ __all__ = ["ConstrainedModels", "minimise_constrained_model", "moves_of"]
 
 _ROUNDS = 30
 _EVERY = 4  # of the records in a first metric
+_FIRST = 40  # steps in it, at most
 _MEMORY = 5
 _SECULAR = 30
 _ENOUGH = 0.5  # of the slope of a step at its beginning, what its end may have at most
@@ -119,73 +120,25 @@ def minimise_constrained_model(
     tolerance : Array
         Of ``moves``, shape ``(k,)``.
     """
-    ball = _ball(constraint, start)
+    problem = _Problem(tilted, constraint, smoothness, tolerance)
     rows, dim = tilted.features.shape
     count = tilted.tilts.shape[0]
-    points = jnp.broadcast_to(start, tilted.tilts.shape)
-
-    def gradients_at(points: Array) -> Array:
-        return tilted.gradients(points, tilted.predictions(points))
-
-    gradients = gradients_at(points)
-    moves = moves_of(constraint, points, gradients, smoothness)
-    ones = jnp.ones(count)
-    lanes = _Lanes(points, gradients, moves, jnp.zeros(count, int), ones, ones)
-
-    def descend(lanes: _Lanes, metric: _Metric, steps: Array) -> _Lanes:
-        def unfinished(carry: tuple[_Lanes, _Memory, Array]) -> Array:
-            return jnp.any(carry[0].moves > tolerance) & (carry[2] < steps)
-
-        def step(carry: tuple[_Lanes, _Memory, Array]) -> tuple[_Lanes, _Memory, Array]:
-            lanes, memory, number = carry
-            active = lanes.moves > tolerance
-            direct = _step(tilted, ball, metric, lanes)
-            mixed, memory = _mixed(lanes, memory, direct)
-            trial = constraint.project(lanes.points + mixed)
-            gradients = gradients_at(trial)
-            moves = moves_of(constraint, trial, gradients, smoothness)
-            move = trial - lanes.points
-            before, after = _inner(lanes.gradients, move), _inner(gradients, move)
-            good = (after <= _ENOUGH * jnp.abs(before)) & (before < 0.0) | (moves <= lanes.moves)
-            taken = active & good
-            model = _inner(move, _product(metric, move))
-            met = after - before - tilted.regularisation * _inner(move, move)
-            measured = met / jnp.where(model > 0.0, model, 1.0)
-            measured = jnp.where(jnp.isfinite(measured), measured, 0.0)
-            longer = jnp.maximum(2.0 * lanes.stretch, measured)
-            keep = partial_where(taken)
-            lanes = _Lanes(
-                keep(trial, lanes.points),
-                keep(gradients, lanes.gradients),
-                keep(moves, lanes.moves),
-                lanes.steps + active.astype(int),
-                jnp.where(good | ~active, lanes.stretch, longer),
-                keep(norm(move), lanes.length),
-            )
-            forget = good[:, None, None].astype(move.dtype)
-            memory = memory._replace(points=forget * memory.points, steps=forget * memory.steps)
-            return lanes, memory, number + 1
-
-        memory = _nothing(lanes)
-        return jax.lax.while_loop(unfinished, step, (lanes, memory, jnp.zeros((), int)))[0]
-
     sampled = rows >= _EVERY**2 and count < _EVERY
-    patience = 3 + dim // (16 * count)
+    patience = 3 + dim // (16 * count)  # steps that cost about what a Hessian does
+    points = jnp.broadcast_to(start, tilted.tilts.shape)
+    none, ones = jnp.zeros(count, int), jnp.ones(count)
+    lanes = _Lanes(points, *problem.evaluated(points), none, ones, ones)
 
     def round_(carry: tuple[_Lanes, Array]) -> tuple[_Lanes, Array]:
         lanes, number = carry
-        steps = jnp.asarray(patience)
+        steps, hessian = jnp.asarray(patience), partial(_mean, tilted, lanes, tolerance, number)
         if sampled:
             first = number == 0
-            steps = jnp.where(first, 40, patience)
-            metric = jax.lax.cond(first, lambda: _sampled(tilted, lanes), lambda: mean(lanes, number))
+            steps = jnp.where(first, _FIRST, patience)
+            metric = _decomposed(jax.lax.cond(first, partial(_sampled, tilted, lanes), hessian))
         else:
-            metric = mean(lanes, number)
-        lanes = lanes._replace(stretch=jnp.ones_like(lanes.stretch))
-        return descend(lanes, _decomposed(metric), steps), number + 1
-
-    def mean(lanes: _Lanes, number: Array) -> Array:
-        return _mean(tilted, lanes, tolerance, number)
+            metric = _decomposed(hessian())
+        return _descend(problem, lanes._replace(stretch=ones), metric, steps), number + 1
 
     def unfinished(carry: tuple[_Lanes, Array]) -> Array:
         return jnp.any(carry[0].moves > tolerance) & (carry[1] < _ROUNDS)
@@ -194,11 +147,62 @@ def minimise_constrained_model(
     return ConstrainedModels(lanes.points, lanes.moves, lanes.steps)
 
 
-def partial_where(chosen: Array) -> Callable[[Array, Array], Array]:
-    def keep(a: Array, b: Array) -> Array:
-        return jnp.where(chosen.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
+class _Problem(NamedTuple):
+    """What does not change."""
 
-    return keep
+    tilted: Tilted
+    constraint: ConstraintSet
+    smoothness: Array
+    tolerance: Array
+
+    def evaluated(self, points: Array) -> tuple[Array, Array]:
+        """Gradients and moves at members, afresh."""
+        gradients = self.tilted.gradients(points, self.tilted.predictions(points))
+        return gradients, moves_of(self.constraint, points, gradients, self.smoothness)
+
+
+def _descend(problem: _Problem, lanes: _Lanes, metric: _Metric, steps: Array) -> _Lanes:
+    """At most ``steps`` more of every lane that is not done."""
+
+    def unfinished(carry: tuple[_Lanes, _Memory, Array]) -> Array:
+        return jnp.any(carry[0].moves > problem.tolerance) & (carry[2] < steps)
+
+    def step(carry: tuple[_Lanes, _Memory, Array]) -> tuple[_Lanes, _Memory, Array]:
+        lanes, memory, number = carry
+        return *_moved(problem, lanes, memory, metric), number + 1
+
+    start = (lanes, _nothing(lanes), jnp.zeros((), int))
+    return jax.lax.while_loop(unfinished, step, start)[0]
+
+
+def _moved(
+    problem: _Problem, lanes: _Lanes, memory: _Memory, metric: _Metric
+) -> tuple[_Lanes, _Memory]:
+    """One step; where it led too far the lane stays, with a longer metric and no memory."""
+    tilted = problem.tilted
+    active = lanes.moves > problem.tolerance
+    direct = _step(tilted, _ball(problem.constraint, lanes.points[0]), metric, lanes)
+    mixed, memory = _mixed(lanes, memory, direct)
+    trial = problem.constraint.project(lanes.points + mixed)
+    gradients, moves = problem.evaluated(trial)
+    way = trial - lanes.points
+    before, after = _inner(lanes.gradients, way), _inner(gradients, way)
+    short = (before < 0.0) & (after <= -_ENOUGH * before)
+    good = short | (moves <= lanes.moves)
+    taken = active & good
+    model = _inner(way, _product(metric, way))
+    met = after - before - tilted.regularisation * _inner(way, way)
+    measured = met / jnp.where(model > 0.0, model, 1.0)
+    longer = jnp.maximum(2.0 * lanes.stretch, jnp.where(jnp.isfinite(measured), measured, 0.0))
+    kept = good[:, None, None].astype(way.dtype)
+    return _Lanes(
+        jnp.where(taken[:, None], trial, lanes.points),
+        jnp.where(taken[:, None], gradients, lanes.gradients),
+        jnp.where(taken, moves, lanes.moves),
+        lanes.steps + active.astype(int),
+        jnp.where(good | ~active, lanes.stretch, longer),
+        jnp.where(taken, _length(way), lanes.length),
+    ), memory._replace(points=kept * memory.points, steps=kept * memory.steps)
 
 
 def _ball(constraint: ConstraintSet, start: Array) -> tuple[Array, Array]:
@@ -243,7 +247,7 @@ def _step(tilted: Tilted, ball: tuple[Array, Array], metric: _Metric, lanes: _La
     pulled = curvature * offset - gradient
 
     def size(multiplier: Array) -> Array:
-        return norm(pulled / (curvature + multiplier[:, None]))
+        return _length(pulled / (curvature + multiplier[:, None]))
 
     def search(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         multiplier, length, number = carry
@@ -275,7 +279,7 @@ def _mixed(lanes: _Lanes, memory: _Memory, step: Array) -> tuple[Array, _Memory]
     moved, change = jnp.where(fresh, moved, 0.0), jnp.where(fresh, change, 0.0)
     points = jnp.concatenate([memory.points[:, 1:], moved[:, None]], axis=1)
     steps = jnp.concatenate([memory.steps[:, 1:], change[:, None]], axis=1)
-    scale = norm(steps)
+    scale = _length(steps)
     scale = jnp.where(scale > 0.0, scale, 1.0)
     unit = steps / scale[:, :, None]
     normal = unit @ jnp.swapaxes(unit, 1, 2) + 1e-12 * jnp.eye(_MEMORY)[None]
@@ -283,6 +287,10 @@ def _mixed(lanes: _Lanes, memory: _Memory, step: Array) -> tuple[Array, _Memory]
     mixed = step - jnp.einsum("km,kmd->kd", weights / scale, points + steps)
     mixed = jnp.where(jnp.isfinite(mixed).all(axis=-1, keepdims=True), mixed, step)
     return mixed, _Memory(lanes.points, step, points, steps)
+
+
+def _length(x: Array) -> Array:
+    return jnp.sqrt(_inner(x, x))
 
 
 def _inner(a: Array, b: Array) -> Array:

@@ -52,13 +52,13 @@ def sampled_newton(features: Array, curvatures: Array, regularisation: Array) ->
     algorithms for MMSE covariance estimation", equation 23.
     """
     size, dim = features.shape
-    gram = gram(features, curvatures)
-    trace, square = jnp.trace(gram), jnp.sum(jnp.square(gram))
+    hessian = gram(features, curvatures)
+    trace, square = jnp.trace(hessian), jnp.sum(jnp.square(hessian))
     spread = (size + 1.0 - 2.0 / dim) * (square - trace**2 / dim)
     noise = (1.0 - 2.0 / dim) * square + trace**2
     share = jnp.where(spread > noise, noise / jnp.where(spread > noise, spread, 1.0), 1.0)
     level, kept = share * trace / dim, 1.0 - share
-    return _inverse(features, kept * curvatures, kept * gram, regularisation + level)
+    return _inverse(features, kept * curvatures, kept * hessian, regularisation + level)
 
 
 def gram(features: Array, curvatures: Array) -> Array:

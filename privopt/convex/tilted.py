@@ -21,8 +21,8 @@ class Tilted(NamedTuple):
     Attributes
     ----------
     loss : pytree
-        ``phi``: ``value`` and ``slope`` of (prediction, label), elementwise; its numbers are scalars
-        or of shape ``(n,)``, one a record.
+        ``phi``: ``value`` and ``slope`` of (prediction, label), elementwise; its numbers
+        are scalars or of shape ``(n,)``, one a record.
     features, labels, weights : Array
         ``x`` of shape ``(n, dim)``; ``y`` and ``v >= 0`` of shape ``(n,)``.
     regularisation, tilts, centre : Array
@@ -42,7 +42,7 @@ class Tilted(NamedTuple):
 
         def some(leaf: Array | float) -> Array:
             leaf = jnp.asarray(leaf)
-            return leaf[::stride] if leaf.ndim else leaf
+            return leaf[::stride] if leaf.shape == self.labels.shape else leaf
 
         return self._replace(
             loss=jax.tree.map(some, self.loss),

@@ -74,6 +74,7 @@ __all__ = [
     "LaplaceMechanism",
     "MeanMechanism",
     "Median",
+    "Minimisation",
     "NormLaplaceMechanism",
     "NormLaplaceTilt",
     "PermuteAndFlip",

@@ -93,8 +93,7 @@ def _together(structure: Any) -> Any:
         def one(arguments: tuple[tuple[Array, ...], Array | None]) -> Array:
             own, tilt = iter(arguments[0]), arguments[1]
             merged = (
-                next(own) if varies else leaf
-                for leaf, varies in zip(leaves, varying, strict=True)
+                next(own) if varies else leaf for leaf, varies in zip(leaves, varying, strict=True)
             )
             return together(tuple(merged), tilts if tilt is None else tilt)
 
@@ -140,7 +139,9 @@ def _descents(
     data_term, project = gradient.bind(objective), objective.constraint.project
 
     def descent(tilt: Array, steps: Array) -> Array:
-        pulled = jnp.where(tilt == 0.0, 0.0, tilt / numbers.regularisation)  # untilted, lambda may be 0
+        pulled = jnp.where(
+            tilt == 0.0, 0.0, tilt / numbers.regularisation
+        )  # untilted, lambda may be 0
         return accelerated_descent(
             lambda w: data_term(w) + tilt + numbers.regularisation * (w - centre),
             project,

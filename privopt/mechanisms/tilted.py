@@ -20,7 +20,7 @@ from privopt.spec import ProblemClass, Relation
 __all__ = ["GaussianTilt", "NormLaplaceTilt", "TiltedMinimiser"]
 
 _UP = 1.0 + 2.0**-48
-_RESOLVED = 1e-13  # of the distance L/lambda that data can move a minimiser
+_RESOLVED = 1e-12  # of the distance L/lambda that data can move a minimiser
 
 
 class TiltedMinimiser(NamedTuple):
@@ -63,7 +63,7 @@ class TiltedMinimiser(NamedTuple):
         """The query for a class of problems, solved to ``relative_error`` of ``L/(lambda n)``.
 
         By default to ``1e-5/n`` of it: the noise that hides the error then costs less than the
-        tilt by orders of magnitude. No smaller than ``1e-13 L/lambda``, which float64 resolves.
+        tilt by orders of magnitude. No smaller than ``1e-12 L/lambda``, which float64 resolves.
 
         The start ``w_0`` and the minimiser ``w*`` are ``r <= min(2R, L/lambda)`` apart, and what
         the linear rate of :func:`privopt.convex.accelerated_descent` starts from is at most
