@@ -123,7 +123,7 @@ def minimise_constrained_model(
     problem = _Problem(tilted, constraint, smoothness, tolerance)
     rows, dim = tilted.features.shape
     count = tilted.tilts.shape[0]
-    sampled = rows >= _EVERY**2 and count < _EVERY
+    sampled = rows >= _EVERY * max(dim, 25) and count < _EVERY
     patience = 3 + dim // (16 * count)  # steps that cost about what a Hessian does
     points = jnp.broadcast_to(start, tilted.tilts.shape)
     none, ones = jnp.zeros(count, int), jnp.ones(count)
@@ -211,6 +211,13 @@ def _ball(constraint: ConstraintSet, start: Array) -> tuple[Array, Array]:
     return jnp.zeros_like(start), jnp.asarray(jnp.inf, start.dtype)
 
 
+def _hessian(features: Array, curvatures: Array) -> Array:
+    """``X^T diag(h) X``."""
+    if features.shape[0] >= features.shape[1]:
+        return gram(features, curvatures)
+    return (curvatures[:, None] * features).T @ features
+
+
 def _decomposed(hessian: Array) -> _Metric:
     finite = jnp.where(jnp.isfinite(hessian).all(), hessian, 0.0)
     values, vectors = jnp.linalg.eigh(finite)
@@ -225,7 +232,7 @@ def _sampled(tilted: Tilted, lanes: _Lanes) -> Array:
     some = tilted.every(_EVERY)
     share = jnp.full(lanes.moves.shape, 1.0 / lanes.moves.size)
     curvatures = share @ some.curvatures(some.predictions(lanes.points), jnp.ones_like(share))
-    return gram(some.features, curvatures)
+    return _hessian(some.features, curvatures)
 
 
 def _mean(tilted: Tilted, lanes: _Lanes, tolerance: Array, number: Array) -> Array:
@@ -235,7 +242,7 @@ def _mean(tilted: Tilted, lanes: _Lanes, tolerance: Array, number: Array) -> Arr
     share = share / jnp.sum(share)
     reach = jnp.clip(lanes.length / jnp.sqrt(1.0 * tilted.features.shape[1]), 1e-7, 1.0)
     predictions = tilted.predictions(lanes.points)
-    return gram(tilted.features, share @ tilted.curvatures(predictions, reach))
+    return _hessian(tilted.features, share @ tilted.curvatures(predictions, reach))
 
 
 def _step(tilted: Tilted, ball: tuple[Array, Array], metric: _Metric, lanes: _Lanes) -> Array:

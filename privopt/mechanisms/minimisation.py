@@ -12,6 +12,7 @@ from privopt.convex import accelerated_descent, minimise_constrained_model
 
 __all__ = ["Minimisation"]
 
+_LARGEST = 1024  # dimension: beyond it an eigenbasis costs more than it saves
 _AIM = 4e-13  # of the Lipschitz constant: as far as float64 gets, whatever is asked for
 
 
@@ -66,7 +67,7 @@ class Minimisation(NamedTuple):
         """
         tilts = jnp.zeros((1, centre.size), centre.dtype) if tilt is None else tilt[None]
         given = (self, gradient, objective, centre)
-        if gradient.linear_model(objective) is None:
+        if centre.size > _LARGEST or gradient.linear_model(objective) is None:
             steps = jnp.broadcast_to(self.steps, (1,))
             return _descents(*given, tilts, steps)[0]
         leaves, structure = jax.tree.flatten(given)

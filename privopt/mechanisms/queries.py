@@ -147,10 +147,10 @@ class ClippedRisk(NamedTuple):
 class RegularisedMinimiser(NamedTuple):
     """``argmin_W (1/n) sum_i l(w; x_i) + (lambda/2) |w - c|^2``, to a distance fixed in advance.
 
-    Accelerated projected descent runs for a public number of steps from the public centre ``c``;
-    for *every* data set of the class it ends within ``error`` of the exact minimiser, so no
-    data-dependent stopping, certificate or fallback exists. That distance is charged to the
-    sensitivity.
+    Either a Newton method is certified to end within ``error`` of the exact minimiser, or
+    accelerated projected descent runs from the public centre ``c`` for a public number of steps:
+    for *every* data set of the class the answer is within ``error``, whichever of the two it came
+    from (:class:`Minimisation`). That distance is charged to the sensitivity.
 
     Attributes
     ----------

@@ -28,9 +28,10 @@ class TiltedMinimiser(NamedTuple):
 
     ``F`` is the mean of generalised linear losses with slopes clipped so that no gradient exceeds
     ``L``: clipping the slope of a convex loss of one prediction gives another, no more curved.
-    Accelerated projected descent starts at the minimiser of the data-free terms, ``Proj(c - t /
-    lambda)``, and runs for a public number of steps; whatever the data and the tilt it ends
-    within ``error`` of the minimiser, so there is no certificate, no redraw and no fallback.
+    Either a Newton method is certified to end within ``error`` of the minimiser, or accelerated
+    projected descent, from the minimiser of the data-free terms, ``Proj(c - t / lambda)``, runs for
+    a public number of steps that do so whatever the data and the tilt. Both are within the same
+    distance of the same point, and that distance is charged; nothing is ever drawn again.
 
     Attributes
     ----------
