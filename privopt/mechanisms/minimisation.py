@@ -79,9 +79,10 @@ def _together(structure: Any) -> Any:
 
     @jax.custom_batching.custom_vmap
     def together(leaves: tuple[Array, ...], tilts: Array) -> Array:
-        return _minimisers(*jax.tree.unflatten(structure, leaves), tilts)
+        numbers, gradient, objective, centre = jax.tree.unflatten(structure, leaves)
+        return _minimisers(numbers, gradient, objective, centre, tilts)
 
-    @together.def_vmap  # type: ignore[untyped-decorator]
+    @together.def_vmap
     def rule(
         size: int, batched: tuple[tuple[bool, ...], bool], leaves: tuple[Array, ...], tilts: Array
     ) -> tuple[Array, bool]:
