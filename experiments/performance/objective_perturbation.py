@@ -7,7 +7,8 @@ privopt's own lambda, which its theory sets. Nothing is tuned on the data. Its s
 default tolerance, a gradient of 1e-4; privopt's ends within a distance that it charges for.
 Excess risk is against the non-private optimum in the ball of radius 10, of the logistic risk
 alone and with the regulariser of each lambda. What diffprivlib returns may lie outside of that
-ball, and projecting it costs no privacy: the better of both is taken, setting by setting.
+ball, where the risk may be below that optimum; it is judged both as it is and projected on the
+ball, which costs no privacy and makes both choose from the same set.
 """
 
 from __future__ import annotations
