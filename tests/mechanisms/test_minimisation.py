@@ -182,7 +182,7 @@ def test_numbers_are_arguments():
     assert count == 1
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_record_that_is_not_finite_counts_as_nothing(bad):
     features, labels = (np.asarray(each).copy() for each in problem().data)
     features[3] = bad
