@@ -219,11 +219,7 @@ def _first(tilted: Tilted, lanes: Lanes, smoothness: Array, tolerance: Array) ->
         return lanes
 
     def sampled(lanes: Lanes) -> Lanes:
-        some = tilted._replace(
-            features=tilted.features[::_EVERY],
-            labels=tilted.labels[::_EVERY],
-            weights=_EVERY * tilted.weights[::_EVERY],
-        )
+        some = tilted.every(_EVERY)
         curvatures = some.curvatures(lanes.predictions[:, ::_EVERY], jnp.full(1, _REACH))[0]
         metric = sampled_newton(some.features, curvatures, tilted.regularisation[0])
         return descend(tilted, lanes, metric, jnp.ones_like(length), tolerance, steps)

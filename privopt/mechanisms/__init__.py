@@ -3,6 +3,7 @@
 from privopt.mechanisms.clipping import (
     MICROBATCH,
     BatchSum,
+    ClippedSlope,
     HasSlope,
     HasValue,
     WholeSum,
@@ -11,6 +12,7 @@ from privopt.mechanisms.clipping import (
     clipped_linear_batch_sum,
     clipped_linear_gradient_sum,
     clipped_linear_loss_sum,
+    clipped_linear_model,
     clipped_loss_sum,
 )
 from privopt.mechanisms.events import approximate_release, pure_release
@@ -25,6 +27,7 @@ from privopt.mechanisms.gradients import (
     poisson_sample,
 )
 from privopt.mechanisms.laplace import LaplaceMechanism
+from privopt.mechanisms.minimisation import Minimisation
 from privopt.mechanisms.norm_laplace import NormLaplaceMechanism
 from privopt.mechanisms.propose_test_release import Proposal, ProposeTestRelease, StableQuery
 from privopt.mechanisms.queries import (
@@ -77,6 +80,7 @@ __all__ = [
     "ChangeableQuery",
     "ClippedGradient",
     "ClippedRisk",
+    "ClippedSlope",
     "Count",
     "ExactGradient",
     "ExponentialMechanism",
@@ -93,6 +97,7 @@ __all__ = [
     "LaplaceMechanism",
     "MeanMechanism",
     "Median",
+    "Minimisation",
     "Mode",
     "NormLaplaceMechanism",
     "NormLaplaceTilt",
@@ -120,6 +125,7 @@ __all__ = [
     "clipped_linear_batch_sum",
     "clipped_linear_gradient_sum",
     "clipped_linear_loss_sum",
+    "clipped_linear_model",
     "clipped_loss_sum",
     "poisson_sample",
     "pure_release",
