@@ -15,6 +15,7 @@ SMALL = {
     "accounting.ipynb": (
         "noise, rate, steps, delta = 1.1, 0.01, 100, 1e-5\npoints, largest = 3, 4"
     ),
+    "extend.ipynb": "sizes, dim, replicates = (100, 150, 200, 250), 10, 20",
 }
 
 

@@ -1,5 +1,6 @@
 """One file an algorithm. ``ALGORITHMS`` lists them by name."""
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -13,20 +14,43 @@ from privopt.algorithms.objective_perturbation import OBJECTIVE_PERTURBATION
 from privopt.algorithms.output_perturbation import OUTPUT_PERTURBATION
 from privopt.core import Algorithm
 
-__all__ = ["ALGORITHMS"]
+__all__ = ["ALGORITHMS", "register"]
 
-ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
-    {
-        a.name: a
-        for a in (
-            GRADIENT_DESCENT,
-            DP_GD,
-            DP_SGD,
-            NOISY_ADAM,
-            OUTPUT_PERTURBATION,
-            OBJECTIVE_PERTURBATION,
-            APPROXIMATE_MINIMA_PERTURBATION,
-            EXPONENTIAL_MECHANISM,
-        )
-    }
-)
+_REGISTERED: dict[str, Algorithm] = {
+    a.name: a
+    for a in (
+        GRADIENT_DESCENT,
+        DP_GD,
+        DP_SGD,
+        NOISY_ADAM,
+        OUTPUT_PERTURBATION,
+        OBJECTIVE_PERTURBATION,
+        APPROXIMATE_MINIMA_PERTURBATION,
+        EXPONENTIAL_MECHANISM,
+    )
+}
+
+ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(_REGISTERED)
+
+
+def register(algorithm: Algorithm) -> Algorithm:
+    """List an algorithm of your own, so that experiments of this session know it by its name.
+
+    One that was registered before is replaced, as a notebook's cell is run again; privopt's own
+    are not. Recorded cells know algorithms by name and choices: keep the results of one that
+    still changes in a folder of its own, and empty it.
+
+    Raises
+    ------
+    ValueError
+        If the name is one of privopt's, or no name for a file.
+    """
+    if algorithm.name in _OWN:
+        raise ValueError(f"name must not be one of {', '.join(sorted(_OWN))}")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", algorithm.name):
+        raise ValueError(f"name must be of small letters and underscores, got {algorithm.name!r}")
+    _REGISTERED[algorithm.name] = algorithm
+    return algorithm
+
+
+_OWN = frozenset(_REGISTERED)

@@ -1,0 +1,274 @@
+"""DP-SGD and NoisyAdam against textbook loops, their bounds and their refusals."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import privopt
+from privopt import problems
+from privopt.convex import Average, Last, StepSizes, Update
+from privopt.mechanisms import poisson_sampler
+from privopt.privacy import renyi_divergence
+from privopt.theory import noisy_descent, sampled_second_moment
+
+N, DIM, STEPS = 40, 4, 15
+BUDGET = privopt.Budget(epsilon=2.0, delta=1e-5, relation="add_or_remove_one")
+FACTS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=0.7, smoothness=0.25)
+
+
+def data(n=N):
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(n, DIM))
+    features /= np.linalg.norm(features, axis=1, keepdims=True) * rng.uniform(1, 3, size=(n, 1))
+    return features, np.where(rng.random(n) < 0.5, -1.0, 1.0)
+
+
+def problem():
+    return problems.logistic(*data(), problem_class=FACTS)
+
+
+def plan(name="dp_sgd", facts=FACTS, budget=BUDGET, **choices):
+    return privopt.ALGORITHMS[name].plan(
+        facts, budget, **{"steps": STEPS, "batch_size": 10, **choices}
+    )
+
+
+def noisy_gradients(planned, key, points):
+    """One record at a time, of the batches and with the noise that the run draws; a generator."""
+    mechanism = planned.params.mechanism
+    features, labels = data()
+    sample = poisson_sampler(jnp.asarray(mechanism.rate), mechanism.capacity, mechanism.most)
+    for t in range(STEPS):
+        batch_key, noise_key = jax.random.split(jax.random.fold_in(key, t))
+        rows, weights = sample(batch_key, N)
+        point, total = points[-1], np.zeros(DIM)
+        for row in np.asarray(rows)[np.asarray(weights) > 0]:
+            x, y = features[row], labels[row]
+            g = -y * x / (1.0 + math.exp(y * (x @ point)))
+            total += g * min(1.0, mechanism.query.clip / np.linalg.norm(g))
+        noise = mechanism.scale * np.asarray(jax.random.normal(noise_key, (DIM,), np.float64))
+        yield total / mechanism.batch_size + noise
+
+
+def onto_ball(point):
+    return point * min(1.0, 0.7 / np.linalg.norm(point))
+
+
+@pytest.mark.parametrize("clip", [0.1, 1.0])
+def test_dp_sgd_equals_the_textbook_loop(clip):
+    planned, key = plan(clip=clip, step_size=0.5), jax.random.key(3)
+    points = [np.zeros(DIM)]
+    for gradient in noisy_gradients(planned, key, points):
+        points.append(onto_ball(points[-1] - 0.5 * gradient))
+    found = privopt.run(planned, problem(), key)
+    np.testing.assert_allclose(found.released, np.mean(points[:STEPS], axis=0), rtol=1e-9)
+    np.testing.assert_allclose(found.secret.last, points[-1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("correction", [False, True])
+def test_noisy_adam_equals_the_textbook_loop(correction):
+    planned = plan("noisy_adam", step_size=0.05, b1=0.8, b2=0.9, noise_correction=correction)
+    key, variance = jax.random.key(4), planned.params.mechanism.scale**2
+    points, m, u = [np.zeros(DIM)], np.zeros(DIM), np.zeros(DIM)
+    for t, gradient in enumerate(noisy_gradients(planned, key, points), start=1):
+        m, u = 0.8 * m + 0.2 * gradient, 0.9 * u + 0.1 * gradient**2
+        first, second = m / (1.0 - 0.8**t), u / (1.0 - 0.9**t)
+        if correction:
+            second = np.maximum(second - variance, 0.1 * variance)
+        points.append(onto_ball(points[-1] - 0.05 * first / (np.sqrt(second) + 1e-8)))
+    found = privopt.run(planned, problem(), key)
+    np.testing.assert_allclose(found.released, points[-1], rtol=1e-7)
+
+
+def test_the_ledger_does_not_know_the_optimiser():
+    """The same event, noise and guarantee for descent, momentum, Adam and its decay."""
+    descent = plan(step_size=0.1)
+    others = [
+        plan(step_size=0.1, update=Update.of(optax.sgd, momentum=0.9)),
+        plan(step_size=0.1, update=optax.adagrad),
+        plan("noisy_adam", weight_decay=0.1),
+        plan("noisy_adam", noise_correction=True),
+    ]
+    for other in others:
+        assert other.guarantee == descent.guarantee
+        assert other.params.mechanism == descent.params.mechanism
+
+
+def test_rate_in_place_of_batch_size():
+    assert plan(batch_size=None, rate=0.25).params == plan(batch_size=10).params
+
+
+def test_the_bound_in_the_letter():
+    """``R G/sqrt T`` with the second moment of a sampled, noised gradient."""
+    planned = plan()
+    sigma = planned.params.mechanism.scale
+    second_moment = 1.0 + (1.0 - 0.25) / 10 + DIM * sigma**2
+    assert planned.rate.upper == pytest.approx(0.7 * math.sqrt(second_moment / STEPS), rel=1e-6)
+
+
+def test_the_second_moment_of_a_sampled_gradient_is_bounded():
+    """``E |g|^2 = |grad F|^2 + q (1 - q) sum |g_i|^2/b^2``, over all batches of six records."""
+    gradients = np.random.default_rng(1).normal(size=(6, 2))
+    gradients /= np.linalg.norm(gradients, axis=1, keepdims=True)
+    rate, batch = 1.0 / 3.0, 2.0
+    total = 0.0
+    for code in range(64):
+        coins = (code >> np.arange(6)) & 1
+        chance = rate ** coins.sum() * (1.0 - rate) ** (6 - coins.sum())
+        total += chance * np.sum((coins @ gradients / batch) ** 2)
+    assert total <= sampled_second_moment(rate, batch)
+    aligned = np.tile(gradients[:1], (6, 1))
+    attained = 0.0
+    for code in range(64):
+        coins = (code >> np.arange(6)) & 1
+        chance = rate ** coins.sum() * (1.0 - rate) ** (6 - coins.sum())
+        attained += chance * np.sum((coins @ aligned / batch) ** 2)
+    assert attained == pytest.approx(sampled_second_moment(rate, batch), rel=1e-12)
+
+
+def test_strongly_convex_losses_get_their_steps_and_their_bound():
+    facts = privopt.ProblemClass(
+        n=N, dim=DIM, lipschitz=2.0, radius=1.0, smoothness=1.0, strong_convexity=0.5
+    )
+    for name in ("dp_gd", "dp_sgd"):
+        choices = {"batch_size": 10} if name == "dp_sgd" else {}
+        planned = privopt.ALGORITHMS[name].plan(facts, BUDGET, steps=STEPS, **choices)
+        sampling = 1.0 + 0.75 / 10 if name == "dp_sgd" else 1.0
+        square = 4.0 * sampling + DIM * planned.params.mechanism.scale**2
+        assert planned.rate.upper == pytest.approx(2 * square / (0.5 * (STEPS + 1)), rel=1e-6)
+        assert planned.params.descent.step_sizes == StepSizes.strongly_convex(0.5)
+        assert dict(planned.rate.exponents) == {"n": -2.0, "dim": 1.0, "epsilon": -2.0}
+
+
+def test_the_strongly_convex_bound_holds_and_is_not_idle():
+    """On ``|w|^2/2`` about its centre, where every step is the noise's."""
+    facts = privopt.ProblemClass(
+        n=1000, dim=20, lipschitz=2.0, radius=1.0, smoothness=1.0, strong_convexity=1.0
+    )
+    where = problems.squared_distance(
+        np.zeros((1, 20)), problem_class=facts, counts=np.array([1000])
+    )
+    planned = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, steps=500)
+    runs = privopt.run_many([planned], where, jax.random.split(jax.random.key(0), 100))
+    mean = np.mean(where.excess_risk(runs.released[0]))
+    noise_part = 2.0 * 20 * planned.params.mechanism.scale**2 / 501
+    assert 0.2 * noise_part <= mean <= planned.rate.upper
+
+
+def test_the_last_iterate_has_its_own_theorem():
+    planned = plan(step_size=StepSizes.inverse_root(0.1), output=Last())
+    square = 1.0 + 0.75 / 10 + DIM * planned.params.mechanism.scale**2
+    size = 1.4**2 / 0.1 + 0.1 * square
+    expected = size * (2 + math.log(STEPS + 1)) / math.sqrt(STEPS + 1)
+    assert planned.rate.upper == pytest.approx(expected, rel=1e-6)
+    assert "Shamir and Zhang" in planned.rate.source
+
+
+@pytest.mark.parametrize(
+    ("choices", "reason"),
+    [
+        ({"update": optax.adagrad, "step_size": 0.1}, "the update is not plain descent"),
+        ({"clip": 0.5}, "clipped below the Lipschitz constant"),
+        ({"clipping": "automatic"}, "clipped below the Lipschitz constant"),
+        ({"output": Last()}, "no theorem for these step sizes with this output"),
+    ],
+)
+def test_no_rate_is_claimed_where_there_is_none(choices, reason):
+    rate = plan(**choices).rate
+    assert rate.upper == math.inf
+    assert reason in rate.theorem
+
+
+def test_shuffled_passes_claim_neither_rate_nor_amplification():
+    budget = privopt.Budget(epsilon=2.0, delta=1e-5, relation="zero_out")
+    planned = plan(budget=budget, sampler="shuffled")
+    assert planned.rate.upper == math.inf
+    assert "no amplification by shuffling is claimed" in planned.guarantee.assumptions
+
+
+def test_without_convexity_there_is_a_guarantee_and_no_rate():
+    facts = privopt.ProblemClass(n=N, dim=DIM, lipschitz=math.inf, radius=math.inf, convex=False)
+    planned = plan(facts=facts, clip=1.0, step_size=0.1)
+    assert planned.guarantee.meets(BUDGET)
+    assert planned.rate.upper == math.inf
+    assert "not convex" in planned.rate.theorem
+
+
+def test_rate_one_is_dp_gd():
+    full = privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, steps=STEPS, step_size=0.2)
+    sampled = plan(batch_size=N, step_size=0.2)
+    assert sampled.params.mechanism.scale == pytest.approx(full.params.mechanism.scale, rel=2e-4)
+    assert sampled.rate.upper == pytest.approx(full.rate.upper, rel=1e-3)
+    assert noisy_descent(
+        FACTS, steps=STEPS, step_size=0.2, noise_scale=sampled.params.mechanism.scale
+    ) == pytest.approx(sampled.rate.upper, rel=1e-9)
+
+
+def test_the_noise_of_sampling_is_less():
+    """At equal steps, with the divisor's part taken out: the point of sampling."""
+    tenth = plan(batch_size=4).params.mechanism
+    whole = plan(batch_size=N).params.mechanism
+    assert tenth.scale * tenth.batch_size < 0.6 * whole.scale * whole.batch_size
+
+
+def test_an_older_accountant_agrees():
+    """The Renyi bound of the untruncated event is above ours, and near it."""
+    planned = plan(capacity=N)
+    divergence = renyi_divergence(planned.guarantee.event, BUDGET.relation, [8.0])
+    assert divergence is not None
+    spent = planned.guarantee.epsilon(1e-5)
+    assert spent.upper <= float(divergence[0]) + math.log(1e5) / 7.0
+
+
+REFUSED = {
+    "steps": [0, -1, 2.5],
+    "batch_size": [0.0, -3, N + 1, math.nan],
+    "clip": [0.0, -1.0, math.inf],
+    "clipping": ["none"],
+    "sampler": ["uniform"],
+    "capacity": [9, 0, 2.5],
+    "step_size": [0.0, -1.0],
+    "record": [-1, 1.5, True],
+    "microbatch": [0],
+    "output": ["average"],
+}
+
+
+@pytest.mark.parametrize("choice", REFUSED)
+@pytest.mark.parametrize("name", ["dp_sgd", "noisy_adam"])
+def test_bad_choices_are_refused_by_name(name, choice):
+    for value in REFUSED[choice]:
+        with pytest.raises(ValueError, match=choice):
+            plan(name, **{choice: value})
+
+
+def test_other_refusals():
+    with pytest.raises(ValueError, match=r"rate must be at most 1, got 1\.5"):
+        plan(batch_size=None, rate=1.5)
+    with pytest.raises(ValueError, match="rate must be left out beside batch_size"):
+        plan(rate=0.5)
+    with pytest.raises(ValueError, match="delta must be positive"):
+        plan(budget=privopt.Budget(epsilon=1.0, delta=0.0, relation="zero_out"))
+    zero_out = privopt.Budget(epsilon=2.0, delta=1e-5, relation="zero_out")
+    with pytest.raises(ValueError, match="capacity must be left out for shuffled"):
+        plan(budget=zero_out, sampler="shuffled", capacity=20)
+    with pytest.raises(ValueError, match="clip must be given where lipschitz is not declared"):
+        plan(facts=privopt.ProblemClass(n=N, dim=DIM, lipschitz=math.inf, radius=1.0))
+    for name, value in {"b1": 1.0, "b2": -0.1, "weight_decay": -1.0}.items():
+        with pytest.raises(ValueError, match=name):
+            plan("noisy_adam", **{name: value})
+
+
+def test_the_path_costs_nothing_and_covers_the_run():
+    planned = plan(record=5, output=Average())
+    with_path = privopt.run(planned, problem(), jax.random.key(0))
+    without = privopt.run(plan(output=Average()), problem(), jax.random.key(0))
+    np.testing.assert_array_equal(with_path.released, without.released)
+    np.testing.assert_array_equal(with_path.path.points[-1], with_path.released)
+    assert without.path is None
+    many = privopt.run_many([planned], problem(), jax.random.split(jax.random.key(0), 4))
+    assert many.path.points.shape == (1, 4, 5, DIM)
