@@ -22,10 +22,12 @@ from privopt.mechanisms.gradients import (
     FullBatchGradient,
     PoissonGradient,
     ShuffledGradient,
+    add_gaussian_noise,
     poisson_sample,
 )
 from privopt.mechanisms.laplace import LaplaceMechanism
 from privopt.mechanisms.norm_laplace import NormLaplaceMechanism
+from privopt.mechanisms.one_pass import OnePass
 from privopt.mechanisms.propose_test_release import Proposal, ProposeTestRelease, StableQuery
 from privopt.mechanisms.queries import (
     BoundedQuery,
@@ -90,6 +92,7 @@ __all__ = [
     "Median",
     "NormLaplaceMechanism",
     "NormLaplaceTilt",
+    "OnePass",
     "PermuteAndFlip",
     "PoissonGradient",
     "Proposal",
@@ -106,6 +109,7 @@ __all__ = [
     "TiltedMinimiser",
     "VarianceMechanism",
     "WholeSum",
+    "add_gaussian_noise",
     "approximate_release",
     "classic_gaussian_scale",
     "clipped_batch_sum",

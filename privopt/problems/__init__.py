@@ -14,6 +14,7 @@ from privopt.problems.losses import (
 )
 from privopt.problems.models import absolute, distance, hinge, huber, linear, logistic, squared
 from privopt.problems.objective import EmpiricalRisk
+from privopt.problems.population import Population
 from privopt.problems.problem import Problem, Reference
 from privopt.problems.synthetic import (
     one_way_marginals,
@@ -33,6 +34,7 @@ __all__ = [
     "Huber",
     "Linear",
     "Logistic",
+    "Population",
     "Problem",
     "Reference",
     "ScalarLoss",
