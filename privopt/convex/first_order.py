@@ -99,7 +99,7 @@ class FirstOrder:
         fresh = update.init(start)
 
         def step(t: Array, state: tuple[Any, ...]) -> tuple[Any, ...]:
-            point, moments, memory, mean, path = state
+            t, (point, moments, memory, mean, path) = jnp.asarray(t), state
             if weights is not None:
                 mean = _towards(mean, point, weights(t + 1))
             gradient, memory = oracle.ask(memory, t, point)
