@@ -365,7 +365,7 @@ def _distribution(probabilities: NDArray[np.float64], records: int) -> NDArray[n
     if not np.all(probabilities >= 0.0):
         raise ValueError(f"probabilities must be non-negative, got {probabilities!r}")
     if not abs(probabilities.sum() - 1.0) <= 1e-6:
-        raise ValueError(f"probabilities must sum to 1, got {probabilities.sum()!r}")
+        raise ValueError(f"probabilities must sum to 1, got {float(probabilities.sum())!r}")
     return probabilities / probabilities.sum()
 
 

@@ -32,7 +32,7 @@ def population_lower_bound(
     ``R (kappa + 4 delta sqrt d)`` by privacy; ``|S|`` is ``k`` on average. The mean being that of
     the distribution and not of the records, nothing is lost from one to the other.
 
-    *Sampling*, at least ``0.26 L R / sqrt(n)`` from ``n = 2``::
+    *Sampling*, at least ``L R / (4 sqrt n)``, from ``n = 2``::
 
         max_v L R v (1 - sqrt(1 - (1 - v^2)^n)).
 
