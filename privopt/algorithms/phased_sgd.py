@@ -45,9 +45,7 @@ class Secret(NamedTuple):
     average: Array
 
 
-def plan(
-    problem_class: ProblemClass, budget: Budget, *, step_size: float | None = None
-) -> Plan:
+def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None = None) -> Plan:
     """Plan phased SGD, for the risk of the population that the records are drawn from.
 
     In phase ``i = 1..floor(log2 n)`` one pass of projected SGD over ``n_i = floor(n/2^i)`` records
@@ -68,11 +66,11 @@ def plan(
     Formal guarantee
     ----------------
     ``sigma_i = 2 L eta_i/mu`` (``replace_one``) or half that (``zero_out``), ``mu`` that of
-    ``budget``. A record is seen by one step of one phase, in an order that is drawn without regard
-    to the data; given what was released before, that phase alone differs between neighbours, and
-    it is a Gaussian mechanism of sensitivity ``2 L eta_i`` (:class:`OnePass`). All ``w_i`` together
-    are therefore ``mu``-Gaussian DP: one release, whatever the number of phases. Rests on
-    ``guarantee.assumptions``. Under ``add_or_remove_one`` a record more moves others to other
+    ``budget``. Neighbours are lists that differ at one place. A place is seen by one step of one
+    phase at most, in an order drawn without regard to the data; given what was released before,
+    that phase alone differs between neighbours, and it is a Gaussian mechanism of sensitivity
+    ``2 L eta_i`` (:class:`OnePass`). All ``w_i`` together are therefore ``mu``-Gaussian DP: one
+    release, whatever the number of phases. Rests on ``guarantee.assumptions``. Under ``add_or_remove_one`` a record more moves others to other
     phases, and it is refused.
 
     Rate
@@ -108,9 +106,7 @@ def plan(
         step_size = phased_descent_step_size(problem_class, unit_noise_scale=unit_noise_scale)
     query = OnePass.of(problem_class, step_size)
     mechanism = GaussianMechanism.calibrated(query, budget)
-    upper = phased_descent(
-        problem_class, step_size=query.step_size, noise_scale=mechanism.scale
-    )
+    upper = phased_descent(problem_class, step_size=query.step_size, noise_scale=mechanism.scale)
     lower = population_lower_bound(
         problem_class, advantage=gaussian_dp_advantage(mu, budget.relation)
     )
@@ -166,11 +162,11 @@ def run(static: Static, params: Params, objective: Any, key: Array) -> Run:
 
 
 def _random_order(key: Array, n: int) -> Array:
-    """A random order of ``0..n-1``, by sorting random words with the numbers as their last bits.
+    """A random order of ``0..n-1``, by sorting random words that end in the numbers.
 
-    It never depends on the data, so that neighbours stay neighbours place by place. Under it
-    exchangeable records, however they are stored, come as fresh ones; uniform up to ties of the
-    leading bits, which have probability below ``n^2 2^{bits(n) - 65}``.
+    Never drawn by the data, so that neighbours stay neighbours. It makes fresh samples of records
+    that are stored sorted, or with their multiplicities. Uniform but for ties in the leading bits,
+    of probability below ``n^2 2^{bits(n) - 65}``.
     """
     bits = n.bit_length()
     words = jax.random.bits(key, (n,), "uint64") >> bits << bits

@@ -102,8 +102,7 @@ class OnePass(NamedTuple):
                 record = jax.lax.dynamic_slice(order, (first + t,), (1,))
                 return batch_sum(point, record, one), memory
 
-            sizes = StepSizes.constant(shrink * self.step_size)
-            descent = FirstOrder(steps, sizes, _SGD, Average())
+            descent = FirstOrder(steps, StepSizes(shrink * self.step_size), _SGD, Average())
             oracle = GradientOracle((), ask)
             return descent.minimise(oracle, objective.constraint, start, key).output
 

@@ -10,7 +10,7 @@ __all__ = ["phase_sizes", "phased_descent", "phased_descent_step_size"]
 
 
 def phase_sizes(n: int) -> tuple[int, ...]:
-    """``n_i = floor(n / 2^i)`` for ``i = 1..floor(log2 n)``: at least one record, ``n - 1`` in all.
+    """``n_i = floor(n / 2^i)`` for ``i = 1..floor(log2 n)``: at least one record, fewer than ``n`` in all.
 
     One phase more, as ``ceil(log2 n)`` has it, would be an average over nothing.
     """
@@ -20,19 +20,20 @@ def phase_sizes(n: int) -> tuple[int, ...]:
 def phased_descent(problem_class: ProblemClass, *, step_size: float, noise_scale: float) -> float:
     """Excess population risk of phased SGD, every term with its constant.
 
-    Phase ``i = 1..k`` sees ``n_i`` fresh records at step size ``eta_i = eta_1 4^{1-i}`` and releases
-    ``w_i = Proj(v_i + xi_i)``, ``v_i`` its average iterate and ``xi_i`` noise of standard deviation
-    ``sigma_i = sigma_1 4^{1-i}``. For independent records of convex, ``L``-Lipschitz losses and a
-    start within ``R`` of every point of the constraint set::
+    Phase ``i = 1..k`` sees ``n_i`` fresh records at step size ``eta_i = eta_1 4^{1-i}`` and
+    releases ``w_i = Proj(v_i + xi_i)``, ``v_i`` its average iterate and ``xi_i`` noise of standard
+    deviation ``sigma_i = sigma_1 4^{1-i}``. For independent records of convex, ``L``-Lipschitz
+    losses and a start within ``R`` of every point of the constraint set::
 
         E F_P(w_k) - F_P* <= R^2 / (2 eta_1 n_1) + sum_{i >= 2} d sigma_{i-1}^2 / (2 eta_i n_i)
                              + (L^2/2) sum_i eta_i + L sqrt(d) sigma_k.
 
     *One phase.* ``w_t`` does not depend on the record that step ``t`` sees, nor does a ``u`` of the
-    past; so ``E F_P(v_i) - F_P(u) <= E |w_{i-1} - u|^2 / (2 eta_i n_i) + eta_i L^2/2`` by the regret
-    of projected descent. *All phases.* Take ``u = w*`` in the first, at a distance of at most ``R``,
-    and ``u = v_{i-1}`` afterwards, at ``|Proj(v_{i-1} + xi_{i-1}) - v_{i-1}| <= |xi_{i-1}|``; the
-    differences telescope. *The last noise* costs ``L E |xi_k| <= L sqrt(d) sigma_k``.
+    past; so ``E F_P(v_i) - F_P(u) <= E |w_{i-1} - u|^2 / (2 eta_i n_i) + eta_i L^2/2`` by the
+    regret of projected descent. *All phases.* Take ``u = w*`` in the first, at a distance of at
+    most ``R``, and ``u = v_{i-1}`` afterwards, at ``|Proj(v_{i-1} + xi_{i-1}) - v_{i-1}| <=
+    |xi_{i-1}|``; the differences telescope. *The last noise* costs ``L E |xi_k| <= L sqrt(d)
+    sigma_k``.
 
     With ``sigma_i = 2 L eta_i/mu`` and the best ``eta_1`` that is
     ``4 L R sqrt(1/(6n) + 16 d/(n mu)^2)`` up to lower orders.

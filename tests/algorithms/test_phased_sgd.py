@@ -288,9 +288,7 @@ def test_noise_is_sensitivity_over_mu(relation, moved):
 
 @pytest.mark.parametrize("smoothness", [0.0, 0.25, 30.0, 1e4])
 def test_step_size_is_the_best_that_smoothness_allows(smoothness):
-    facts = privopt.ProblemClass(
-        n=4000, dim=10, lipschitz=2.0, radius=3.0, smoothness=smoothness
-    )
+    facts = privopt.ProblemClass(n=4000, dim=10, lipschitz=2.0, radius=3.0, smoothness=smoothness)
     planned = MAKE(facts, BUDGET)
     step_size = planned.params.mechanism.query.step_size
     best = 3.0 / (2.0 * 2.0 * math.sqrt(4000)) / math.sqrt(1 / 6 + 16 * 10 / (4000 * MU**2))

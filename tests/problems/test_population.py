@@ -75,7 +75,9 @@ def test_every_run_draws_its_own_records_and_the_loop_agrees():
     where, keys = population(), jax.random.split(jax.random.key(2), 3)
     plans = [privopt.ALGORITHMS["gradient_descent"].plan(FACTS, BUDGET, steps=20)]
     many = np.asarray(privopt.run_many(plans, where, keys).released[0])
-    assert len(np.unique(many, axis=0)) == 3  # without noise, other records alone make the runs differ
+    assert (
+        len(np.unique(many, axis=0)) == 3
+    )  # without noise, other records alone make the runs differ
     for key, one in zip(keys, many, strict=True):
         np.testing.assert_allclose(privopt.run(plans[0], where, key).released, one, rtol=1e-12)
         counts = np.asarray(where.source.sample(key)[0].counts)
