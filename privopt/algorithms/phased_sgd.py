@@ -70,8 +70,8 @@ def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None
     phase at most, in an order drawn without regard to the data; given what was released before,
     that phase alone differs between neighbours, and it is a Gaussian mechanism of sensitivity
     ``2 L eta_i`` (:class:`OnePass`). All ``w_i`` together are therefore ``mu``-Gaussian DP: one
-    release, whatever the number of phases. Rests on ``guarantee.assumptions``. Under ``add_or_remove_one`` a record more moves others to other
-    phases, and it is refused.
+    release, whatever the number of phases. Rests on ``guarantee.assumptions``. Under
+    ``add_or_remove_one`` a record more moves others to other phases, and it is refused.
 
     Rate
     ----
