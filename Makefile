@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PERFORMANCE := $(VENV)/.performance
+DIFFPRIVLIB := $(VENV)/.diffprivlib
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check
 ARGS ?=
 
@@ -31,7 +32,7 @@ reproduce-full: $(INSTALLED)  ## the same at full size (resumable)
 report: $(INSTALLED)  ## write the report again from the recorded results
 	$(BIN)/privopt report $(ARGS)
 
-performance: $(PERFORMANCE)  ## time privopt beside its peers, e.g. ARGS=accounting
+performance: $(PERFORMANCE) $(DIFFPRIVLIB)  ## time privopt beside its peers, e.g. ARGS=accounting
 	$(BIN)/python experiments/performance/run.py $(ARGS)
 
 notebooks: $(INSTALLED)  ## execute the notebooks in place
@@ -74,4 +75,12 @@ $(PERFORMANCE): $(INSTALLED)
 	@echo "Installing its peers beside it"
 	@$(PIP_INSTALL) --editable '.[performance]'
 	@$(PIP_INSTALL) --no-deps 'opacus==1.6.*'
+	@touch $@
+
+# diffprivlib does not import beside the scikit-learn of today, so it has an environment of its own.
+$(DIFFPRIVLIB): $(INSTALLED)
+	@echo "Installing diffprivlib in $(VENV)/diffprivlib"
+	@$(BIN)/python -m venv $(VENV)/diffprivlib
+	@$(VENV)/diffprivlib/bin/python -m pip install --quiet --no-input --disable-pip-version-check \
+		'diffprivlib==0.6.6' 'scikit-learn<1.7'
 	@touch $@

@@ -18,9 +18,10 @@ experiment = Experiment(
         "approximate_minima_perturbation": {},
     },
     families=("breast_cancer_logistic", "digits_logistic"),
+    if_present=("a9a_logistic",),
     base=Setting(epsilon=1.0),
     axes=(
-        Axis("n", (250, 500, 1000, 1500), quick=(250, 500, 1500)),
+        Axis("n", (250, 500, 1000, 2000, 8000, 32000), quick=(250, 500, 1500, 6000)),
         Axis("epsilon", (0.25, 0.5, 1.0, 2.0, 4.0, 8.0), quick=(0.5, 1.0, 2.0, 4.0)),
     ),
     delta=1e-6,

@@ -80,6 +80,9 @@ class Objective(Protocol):
     ) -> Callable[..., Any]:
         """``(w, records, weights, anchor) -> sum`` over a batch of records ``0..n-1``."""
 
+    def clipped_linear_model(self, clip: Array, size: Array) -> Any:
+        """The losses with these gradients over ``size`` as a linear model, if they are one."""
+
     def clipped_loss_sum(
         self, clip: Array, centre: Array, reach: Array
     ) -> Callable[[Array], tuple[Array, Array]]:

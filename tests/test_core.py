@@ -309,7 +309,7 @@ def test_a_plan_over_budget_is_refused():
     """Its own guarantee, with noise smaller by a part in a million."""
     plan = DP_GD.plan(CLASS, BUDGET, steps=5)
     mechanism = plan.params.mechanism
-    weaker = mechanism._replace(scale=mechanism.scale * (1.0 - 1e-6))
+    weaker = dataclasses.replace(mechanism, scale=mechanism.scale * (1.0 - 1e-6))
     guarantee = Guarantee(weaker.event(BUDGET.relation), BUDGET.relation).times(5)
     with pytest.raises(ValueError, match=r"must lie within the budget: epsilon 1\.0000"):
         dataclasses.replace(

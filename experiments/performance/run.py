@@ -1,6 +1,7 @@
 """Speed and memory of privopt against their targets, beside other libraries on the same machine.
 
-    .venv/bin/python experiments/performance/run.py [dp_gd] [accounting] [solver] [--repeats 5]
+    .venv/bin/python experiments/performance/run.py [dp_gd] [accounting] [solver]
+        [objective_perturbation] [--repeats 5]
 
 Every benchmark runs in a fresh process, one thread a device, pinned to its cores. Times are warm
 and taken in rounds (ours, theirs, ours, theirs, ...); a ratio is the median over rounds. Each
@@ -24,9 +25,14 @@ import process
 from line import Line
 from rich.console import Console
 from rich.table import Table
-from suites import accounting, dp_gd, solver
+from suites import accounting, dp_gd, objective_perturbation, solver
 
-SUITES = {"dp_gd": dp_gd, "accounting": accounting, "solver": solver}
+SUITES = {
+    "dp_gd": dp_gd,
+    "accounting": accounting,
+    "solver": solver,
+    "objective_perturbation": objective_perturbation,
+}
 ROOT = Path(__file__).parents[2]
 
 

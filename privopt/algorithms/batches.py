@@ -64,6 +64,7 @@ class Batches:
         *,
         steps: int | None = None,
         batch_size: float | None = None,
+        rate: float | None = None,
         clip: float | None = None,
         clipping: str = "norm",
         sampler: str = "poisson",
@@ -84,6 +85,13 @@ class Batches:
             raise ValueError(f"clipping must be norm or automatic, got {clipping!r}")
         if sampler not in list(Sampler):
             raise ValueError(f"sampler must be one of {', '.join(Sampler)}, got {sampler!r}")
+        if rate is not None:
+            if batch_size is not None:
+                raise ValueError(f"rate must be left out beside batch_size, got {rate!r}")
+            rate = positive_number("rate", rate)
+            if rate > 1.0:
+                raise ValueError(f"rate must be at most 1, got {rate!r}")
+            batch_size = rate * n
         if batch_size is None:
             batch_size = min(n, math.ceil(max(math.sqrt(n), 4.0 * math.sqrt(dim))))
         batch_size = positive_number("batch_size", batch_size)

@@ -20,6 +20,7 @@ def plan(
     *,
     steps: int | None = None,
     batch_size: float | None = None,
+    rate: float | None = None,
     step_size: float | StepSizes | None = None,
     update: Any = None,
     output: Output | None = None,
@@ -43,6 +44,8 @@ def plan(
     batch_size : float, optional
         ``b``, the *expected* size; default ``max(sqrt(n), 4 sqrt(d))``, the least at which neither
         sampling nor a small noise multiplier costs much. The divisor, whatever comes.
+    rate : float, optional
+        ``q = b/n`` in ``(0, 1]``, in place of ``batch_size``.
     step_size : float or StepSizes, optional
         ``eta_t``; default ``R/(G sqrt T)``, ``G^2 = L^2 (1 + (1 - q)/b) + d sigma^2``; for strongly
         convex losses ``2/(m (t + 1))``.
@@ -82,8 +85,8 @@ def plan(
     Source: Abadi et al. 2016; Bassily, Smith and Thakurta 2014, Theorem 2.4.
     """
     batches = Batches.calibrated(
-        problem_class, budget, steps=steps, batch_size=batch_size, clip=clip, clipping=clipping,
-        sampler=sampler, capacity=capacity, microbatch=microbatch,
+        problem_class, budget, steps=steps, batch_size=batch_size, rate=rate, clip=clip,
+        clipping=clipping, sampler=sampler, capacity=capacity, microbatch=microbatch,
     )  # fmt: skip
     return batches.plan(DP_SGD, step_size=step_size, update=update, output=output, record=record)
 

@@ -20,6 +20,7 @@ def plan(
     *,
     steps: int | None = None,
     batch_size: float | None = None,
+    rate: float | None = None,
     step_size: float | StepSizes | None = None,
     b1: float = 0.9,
     b2: float = 0.999,
@@ -33,11 +34,12 @@ def plan(
     record: int = 0,
     microbatch: int = MICROBATCH,
 ) -> Plan:
-    """Plan NoisyAdam: ``w <- Proj(w - eta m_hat/(sqrt(u_hat) + 1e-8))`` on the moments of DP-SGD.
+    r"""Plan NoisyAdam: ``w <- Proj(w - eta m_hat/(sqrt(u_hat) + 1e-8))`` on the moments of DP-SGD.
 
     Parameters
     ----------
-    problem_class, budget, steps, batch_size, clip, clipping, sampler, capacity, record, microbatch
+    problem_class, budget, steps, batch_size, rate, clip, clipping, sampler, capacity, record, \
+    microbatch
         As in ``dp_sgd``.
     step_size : float or StepSizes, optional
         ``eta_t``; default ``R/sqrt(d T)``: no theorem's, but from public facts.
@@ -68,8 +70,8 @@ def plan(
     if noise_correction and weight_decay:
         raise ValueError(f"weight_decay must be 0 with noise_correction, got {weight_decay!r}")
     batches = Batches.calibrated(
-        problem_class, budget, steps=steps, batch_size=batch_size, clip=clip, clipping=clipping,
-        sampler=sampler, capacity=capacity, microbatch=microbatch,
+        problem_class, budget, steps=steps, batch_size=batch_size, rate=rate, clip=clip,
+        clipping=clipping, sampler=sampler, capacity=capacity, microbatch=microbatch,
     )  # fmt: skip
     b1, b2 = float(b1), float(b2)
     if noise_correction:

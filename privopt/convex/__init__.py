@@ -2,6 +2,7 @@
 
 from privopt.convex.accelerated import accelerated_descent
 from privopt.convex.certificate import certify
+from privopt.convex.constrained_model import ConstrainedModels, minimise_constrained_model
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.corrected_adam import corrected_adam
 from privopt.convex.enclosure import Enclosure, enclose
@@ -20,6 +21,7 @@ from privopt.convex.record import node_classes, record
 from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
 from privopt.convex.solver import Solution, minimise, minimise_nonsmooth
 from privopt.convex.step_sizes import StepSizes
+from privopt.convex.tilted import Tilted
 from privopt.convex.updates import Update
 from privopt.convex.vectors import norm
 
@@ -27,6 +29,7 @@ __all__ = [
     "LARGEST_DIM",
     "Average",
     "Box",
+    "ConstrainedModels",
     "ConstraintSet",
     "Draw",
     "Enclosure",
@@ -45,6 +48,7 @@ __all__ = [
     "Solution",
     "StepSizes",
     "Suffix",
+    "Tilted",
     "Update",
     "WholeSpace",
     "accelerated_descent",
@@ -52,6 +56,7 @@ __all__ = [
     "corrected_adam",
     "enclose",
     "minimise",
+    "minimise_constrained_model",
     "minimise_linear_model",
     "minimise_nonsmooth",
     "node_classes",

@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 
 from privopt.convex.accelerated import accelerated_descent
 from privopt.convex.certificate import ROUND_OFF
-from privopt.convex.conjugate import Lanes, begin, descend
+from privopt.convex.lbfgs import Lanes, begin, descend
 from privopt.convex.metric import identity, newton, sampled_newton
 from privopt.convex.tilted import Tilted
 from privopt.convex.vectors import norm
@@ -67,9 +67,9 @@ def minimise_linear_model(
     For all ``k`` at once, over the whole space, in float64, to a gradient of norm ``tolerance``.
     Pure: on NumPy or JAX arrays on the host, or inside ``jit`` and ``vmap``.
 
-    *Method.* Conjugate gradients along flat rays, two products with the data a step: in no metric
-    while that is quick, in the Hessian of every tenth record, then in rounds of the mean Hessian of
-    what is unfinished. On the host the rounds are a program of their own. With tilts or several
+    *Method.* L-BFGS along flat rays, two products with the data a step: in no metric while that
+    is quick, in the Hessian of every tenth record, then in rounds of the mean Hessian of what is
+    unfinished. On the host the rounds are a program of their own. With tilts or several
     ``lambda`` the untilted problem is solved coarsely first, and all start there, in the metric of
     its Hessian. Whatever remains is finished by accelerated descent.
 
@@ -102,7 +102,7 @@ def minimise_linear_model(
     ----
     The tolerance is reached for every data set, in a number of steps that public numbers bound.
     ``J_k`` is ``lambda``-strongly convex and ``beta``-smooth, ``beta = lambda + H X^2 rows/n``.
-    Conjugate steps are at most a fixed number ``M``. Of where they end and where they began the
+    Steps of L-BFGS are at most a fixed number ``M``. Of where they end and where they began the
     point of the smaller gradient is kept, whose norm is at most ``G <= L X + lambda |start - c| +
     |b|`` for ``|phi'| <= L``. (Where the untilted problem came first, with the geometric mean
     ``m`` of the ``lambda``, lanes begin at a point within ``2 L X/m + |start - c|`` of ``c``:
@@ -219,11 +219,7 @@ def _first(tilted: Tilted, lanes: Lanes, smoothness: Array, tolerance: Array) ->
         return lanes
 
     def sampled(lanes: Lanes) -> Lanes:
-        some = tilted._replace(
-            features=tilted.features[::_EVERY],
-            labels=tilted.labels[::_EVERY],
-            weights=_EVERY * tilted.weights[::_EVERY],
-        )
+        some = tilted.every(_EVERY)
         curvatures = some.curvatures(lanes.predictions[:, ::_EVERY], jnp.full(1, _REACH))[0]
         metric = sampled_newton(some.features, curvatures, tilted.regularisation[0])
         return descend(tilted, lanes, metric, jnp.ones_like(length), tolerance, steps)
@@ -234,7 +230,7 @@ def _first(tilted: Tilted, lanes: Lanes, smoothness: Array, tolerance: Array) ->
 def _patience(tilted: Tilted) -> int:
     """Steps that cost about what a factored Hessian does: less is lost than was to be gained."""
     n, dim = tilted.features.shape
-    return 10 + min(n, dim) // (12 * tilted.tilts.shape[0])
+    return 15 + min(n, dim) // (12 * tilted.tilts.shape[0])
 
 
 def _rounds(tilted: Tilted, found: Lanes, before: Lanes, tolerance: Array) -> Lanes:

@@ -94,5 +94,6 @@ class RandomIterate:
 
     def weights(self, key: Array, steps: Array, dtype: jnp.dtype) -> Weights:
         """One at the ``t`` drawn, else zero."""
-        drawn = jax.random.randint(key, (), 1, jnp.asarray(steps) + 1)
+        last = jnp.asarray(steps)
+        drawn = jax.random.randint(key, (), 1, last + 1, last.dtype)
         return lambda t: (t == drawn).astype(dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ _MOST = 60
 class _Search(NamedTuple):
     length: Array
     slope: Array
+    seen: Any
     low: Array
     low_slope: Array
     high: Array
@@ -25,14 +26,16 @@ class _Search(NamedTuple):
 
 
 def flat(
-    evaluate: Callable[[Array], Array],
+    evaluate: Callable[[Array], tuple[Array, Any]],
     first: Array,
     slope: Array,
     far: Array,
     *,
     share: float,
-) -> Array:
+) -> tuple[Array, Any]:
     """Lengths ``t > 0`` with ``|h'(t)| <= share |h'(0)|``, for several convex ``h`` at once.
+
+    Returned with what was seen there.
 
     Regula falsi in a bracket, every third time its (geometric) middle. The lengths tried depend on
     slopes alone: differences of values would drown in round-off long before.
@@ -40,7 +43,7 @@ def flat(
     Parameters
     ----------
     evaluate : callable
-        ``t -> h'(t)``, of shape ``(k,)``.
+        ``t -> h'(t)``, of shape ``(k,)``, and whatever else is seen on the way.
     first : Array
         The length tried first.
     slope : Array
@@ -70,10 +73,10 @@ def flat(
         inside = (secant > low) & (secant < high) & (rise != 0.0)
         length = jnp.where((search.tried % 3 == 2) | ~inside, middle, secant)
         length = jnp.where(wanting(search), length, search.length)
-        return _Search(length, evaluate(length), low, low_slope, high, high_slope, search.tried + 1)
+        tried = search.tried + 1
+        return _Search(length, *evaluate(length), low, low_slope, high, high_slope, tried)
 
     zero, none = jnp.zeros_like(first), jnp.zeros((), int)
-    search = _Search(first, evaluate(first), zero, slope, far, jnp.inf + zero, none)
-    return jax.lax.while_loop(
-        lambda s: jnp.any(wanting(s)) & (s.tried < _MOST), narrowed, search
-    ).length
+    search = _Search(first, *evaluate(first), zero, slope, far, jnp.inf + zero, none)
+    search = jax.lax.while_loop(lambda s: jnp.any(wanting(s)) & (s.tried < _MOST), narrowed, search)
+    return search.length, search.seen

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex.vectors import products
+from privopt.convex.vectors import combinations, products
 
 __all__ = ["Tilted"]
 
@@ -21,7 +21,8 @@ class Tilted(NamedTuple):
     Attributes
     ----------
     loss : pytree
-        ``phi``: ``value`` and ``slope`` of (prediction, label), elementwise.
+        ``phi``: ``value`` and ``slope`` of (prediction, label), elementwise; its numbers
+        are scalars or of shape ``(n,)``, one a record.
     features, labels, weights : Array
         ``x`` of shape ``(n, dim)``; ``y`` and ``v >= 0`` of shape ``(n,)``.
     regularisation, tilts, centre : Array
@@ -35,6 +36,20 @@ class Tilted(NamedTuple):
     regularisation: Array
     tilts: Array
     centre: Array
+
+    def every(self, stride: int) -> Tilted:
+        """Of every ``stride``-th record, that many times; numbers of the loss go with theirs."""
+
+        def some(leaf: Array | float) -> Array:
+            leaf = jnp.asarray(leaf)
+            return leaf[::stride] if leaf.shape == self.labels.shape else leaf
+
+        return self._replace(
+            loss=jax.tree.map(some, self.loss),
+            features=self.features[::stride],
+            labels=self.labels[::stride],
+            weights=stride * self.weights[::stride],
+        )
 
     def predictions(self, points: Array) -> Array:
         """``<x_i, w_k>``."""
@@ -57,6 +72,6 @@ class Tilted(NamedTuple):
         """Gradient of all but the losses: ``lambda (w - c) + b``."""
         return self.regularisation[:, None] * (points - self.centre[None]) + self.tilts
 
-    def gradients(self, points: Array, predictions: Array) -> Array:
-        """``sum_i v_i phi'(z_ki, y_i) x_i + lambda_k (w_k - c) + b_k``, ``z`` of these points."""
-        return self.slopes(predictions) @ self.features + self.pull(points)
+    def gradients(self, points: Array, slopes: Array) -> Array:
+        """``sum_i s_ki x_i + lambda_k (w_k - c) + b_k``, ``s`` the slopes at these points."""
+        return combinations(self.features, slopes) + self.pull(points)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,8 +87,23 @@ class Update:
         return update
 
     def build(self, step_size: Callable[[Array], Array]) -> optax.GradientTransformation:
-        """The transformation; ``step_size`` maps optax's count, from 0, to the step size."""
-        return self.factory(learning_rate=step_size, **self.numbers, **dict(self.options))
+        """The transformation; ``step_size`` maps optax's count, from 0, to the step size.
+
+        It promotes types as optax expects, whatever the caller's configuration.
+        """
+
+        def made() -> optax.GradientTransformation:
+            return self.factory(learning_rate=step_size, **self.numbers, **dict(self.options))
+
+        def init(point: Any) -> Any:
+            with _promotion():
+                return made().init(point)
+
+        def update(gradient: Any, state: Any, point: Any = None) -> tuple[Any, Any]:
+            with _promotion():
+                return made().update(gradient, state, point)
+
+        return optax.GradientTransformation(init, update)
 
     def _require_gradients_only(self) -> None:
         vector = jax.ShapeDtypeStruct((2,), jnp.float32)
@@ -97,8 +113,7 @@ class Update:
             return transformation.update(gradient, transformation.init(point), point)[0]
 
         try:
-            with jax.numpy_dtype_promotion("standard"):
-                moved = jax.eval_shape(one_step, vector, vector)
+            moved = jax.eval_shape(one_step, vector, vector)
         except TypeError as error:
             raise ValueError(
                 "update must need noisy gradients and parameters alone, got "
@@ -106,6 +121,12 @@ class Update:
             ) from error
         if jax.tree.leaves(moved) != [moved]:
             raise ValueError(f"update must return what it is given, got {moved!r}")
+
+
+@contextmanager
+def _promotion() -> Iterator[None]:
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
 
 
 @dataclass(frozen=True)

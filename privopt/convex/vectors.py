@@ -6,7 +6,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["Number", "broadcast", "cast", "norm", "one_hot", "onto_simplex", "products"]
+__all__ = [
+    "Number",
+    "broadcast",
+    "cast",
+    "combinations",
+    "norm",
+    "one_hot",
+    "onto_simplex",
+    "products",
+]
 
 Number = float | np.ndarray | jax.Array
 
@@ -62,3 +71,13 @@ def products(x: jax.Array, vectors: jax.Array) -> jax.Array:
     if vectors.shape[0] == 1:
         return (x @ vectors[0])[None]
     return vectors @ x.T
+
+
+def combinations(x: jax.Array, shares: jax.Array) -> jax.Array:
+    """``sum_i s_ki x_i``, shape ``(k, dim)``. One ``s`` in parts is faster on a CPU than whole."""
+    n, dim = x.shape
+    parts = next((parts for parts in (20, 5, 2, 3, 7) if n % parts == 0), 1)
+    if shares.shape[0] > 1 or parts == 1:
+        return shares @ x
+    split = shares.reshape(parts, 1, n // parts) @ x.reshape(parts, n // parts, dim)
+    return split.sum(axis=0)

@@ -28,7 +28,7 @@ from privopt.lab.figure_style import (
     headline,
     save,
 )
-from privopt.lab.figure_text import SYMBOLS, estimate, number, signed
+from privopt.lab.figure_text import SYMBOLS, estimate, number, power, signed
 from privopt.lab.measured import AXES, Measured, along, grouped, measured, worst
 from privopt.lab.verdict import verdicts
 from privopt.lab.verdict_outcome import Outcome, Verdict
@@ -181,7 +181,8 @@ def _scale_risk(row: Mapping[Axes, Sequence[Measured]]) -> None:
     first.set_ylim(low / 1.5, high * 1.5)
     subs = (1.0, 2.0, 5.0) if high < 30.0 * low else (1.0,)
     first.yaxis.set_major_locator(LogLocator(subs=subs, numticks=12))
-    first.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+    text = number if low >= 1e-6 else power
+    first.yaxis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
     first.yaxis.set_minor_formatter(NullFormatter())
 
 

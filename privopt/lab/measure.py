@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 import jax
@@ -153,7 +153,8 @@ def _digest(problem: Problem) -> str:
 
 
 def _steps(plan: Plan) -> int | None:
-    steps = getattr(plan.params, "steps", None)
+    method = getattr(plan.params, "descent", plan.params)
+    steps = getattr(method, "steps", None)
     return None if steps is None else int(steps)
 
 
@@ -182,9 +183,14 @@ def _json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """NamedTuples by their fields' names; numbers that JSON lacks as text."""
+    """NamedTuples and records by their fields' names; what JSON lacks as text."""
     if hasattr(value, "_asdict"):
         value = value._asdict()
+    if is_dataclass(value) and not isinstance(value, type):
+        numbers = {f.name: getattr(value, f.name) for f in fields(value)}
+        value = {"kind": type(value).__name__} | numbers
+    if callable(value):
+        return f"{value.__module__}.{value.__qualname__}"
     if isinstance(value, dict):
         return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, tuple | list):

@@ -3,6 +3,7 @@
 from privopt.mechanisms.clipping import (
     MICROBATCH,
     BatchSum,
+    ClippedSlope,
     HasSlope,
     HasValue,
     WholeSum,
@@ -11,6 +12,7 @@ from privopt.mechanisms.clipping import (
     clipped_linear_batch_sum,
     clipped_linear_gradient_sum,
     clipped_linear_loss_sum,
+    clipped_linear_model,
     clipped_loss_sum,
 )
 from privopt.mechanisms.events import approximate_release, pure_release
@@ -26,6 +28,7 @@ from privopt.mechanisms.gradients import (
     poisson_sample,
 )
 from privopt.mechanisms.laplace import LaplaceMechanism
+from privopt.mechanisms.minimisation import Minimisation
 from privopt.mechanisms.norm_laplace import NormLaplaceMechanism
 from privopt.mechanisms.one_pass import OnePass
 from privopt.mechanisms.propose_test_release import Proposal, ProposeTestRelease, StableQuery
@@ -43,10 +46,12 @@ from privopt.mechanisms.smooth_sensitivity import (
     SmoothLaplaceMechanism,
     SmoothQuery,
 )
+from privopt.mechanisms.stable_release import ChangeableQuery, StableRelease
 from privopt.mechanisms.statistics import (
     ApproximateBounds,
     BoundedMean,
     BoundedSum,
+    BoundedVariance,
     Bounds,
     CentredMoments,
     CentredSum,
@@ -55,6 +60,7 @@ from privopt.mechanisms.statistics import (
     Histogram,
     MeanMechanism,
     Median,
+    Mode,
     VarianceMechanism,
 )
 from privopt.mechanisms.tilt_analyses import TILT_ANALYSES, TiltAnalysis
@@ -69,11 +75,14 @@ __all__ = [
     "BoundedQuery",
     "BoundedScores",
     "BoundedSum",
+    "BoundedVariance",
     "Bounds",
     "CentredMoments",
     "CentredSum",
+    "ChangeableQuery",
     "ClippedGradient",
     "ClippedRisk",
+    "ClippedSlope",
     "Count",
     "ExactGradient",
     "ExponentialMechanism",
@@ -90,6 +99,8 @@ __all__ = [
     "LaplaceMechanism",
     "MeanMechanism",
     "Median",
+    "Minimisation",
+    "Mode",
     "NormLaplaceMechanism",
     "NormLaplaceTilt",
     "OnePass",
@@ -105,6 +116,7 @@ __all__ = [
     "SmoothLaplaceMechanism",
     "SmoothQuery",
     "StableQuery",
+    "StableRelease",
     "TiltAnalysis",
     "TiltedMinimiser",
     "VarianceMechanism",
@@ -117,6 +129,7 @@ __all__ = [
     "clipped_linear_batch_sum",
     "clipped_linear_gradient_sum",
     "clipped_linear_loss_sum",
+    "clipped_linear_model",
     "clipped_loss_sum",
     "poisson_sample",
     "pure_release",

@@ -13,17 +13,18 @@ all of them nearly equally long (Bu, Wang, Zha and Karypis 2023); ``gamma`` None
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import norm
+from privopt.convex import Tilted, norm
 
 __all__ = [
     "MICROBATCH",
     "BatchSum",
+    "ClippedSlope",
     "HasSlope",
     "HasValue",
     "WholeSum",
@@ -32,6 +33,7 @@ __all__ = [
     "clipped_linear_batch_sum",
     "clipped_linear_gradient_sum",
     "clipped_linear_loss_sum",
+    "clipped_linear_model",
     "clipped_loss_sum",
 ]
 
@@ -68,6 +70,38 @@ class BatchSum(Protocol):
 
     def __call__(self, point: Any, rows: Array, weights: Array, anchor: Any = None) -> Any:
         """The sum, of the shape of ``point``."""
+
+
+class ClippedSlope(NamedTuple):
+    """A loss whose slope is kept within a bound of its own for every record; 0 if not finite.
+
+    Attributes
+    ----------
+    loss : HasSlope
+    bound : Array
+        ``b_i``, shape ``(n,)``.
+    """
+
+    loss: Any
+    bound: Array
+
+    def slope(self, prediction: Array, label: Array) -> Array:
+        """``clip(phi'(z_i, y_i), -b_i, b_i)``."""
+        slopes = self.loss.slope(prediction, label)
+        return jnp.where(jnp.isfinite(slopes), jnp.clip(slopes, -self.bound, self.bound), 0.0)
+
+
+def clipped_linear_model(
+    loss: HasSlope, features: Array, labels: Array, counts: Array | None, clip: Array, size: Array
+) -> Tilted:
+    """``sum_i (m_i/size) phi_i(<x_i, w>)``, without regulariser, tilt and centre.
+
+    Its gradient is that of :func:`clipped_linear_gradient_sum` over ``size``.
+    """
+    features, labels, bound, _ = _bounded(features, labels, clip)
+    weights = (jnp.ones_like(labels) if counts is None else counts) / size
+    none = jnp.zeros_like(features[:0])
+    return Tilted(ClippedSlope(loss, bound), features, labels, weights, none[:, 0], none, none)
 
 
 def clipped_linear_gradient_sum(

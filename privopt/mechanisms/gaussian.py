@@ -66,6 +66,10 @@ class GaussianMechanism(NamedTuple):
         """Upper bound ``sigma sqrt(d)`` on ``E |z|``."""
         return self.scale * math.sqrt(dim)
 
+    def noise_square(self, dim: int) -> float:
+        """``E |z|^2 = sigma^2 d``."""
+        return self.scale**2 * dim
+
 
 def classic_gaussian_scale(query: BoundedQuery, budget: Budget) -> float:
     """The textbook's ``sigma = s sqrt(2 ln(1.25/delta)) / epsilon``: a baseline, never the default.

@@ -65,3 +65,7 @@ class NormLaplaceMechanism(NamedTuple):
     def noise_norm(self, dim: int) -> float:
         """``E |z| = d beta``."""
         return self.scale * dim
+
+    def noise_square(self, dim: int) -> float:
+        """``E |z|^2 = d (d + 1) beta^2``."""
+        return self.scale**2 * dim * (dim + 1)

@@ -12,10 +12,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import jax
+import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import accelerated_descent, norm
+from privopt.convex import Tilted, norm
 from privopt.mechanisms.clipping import MICROBATCH, BatchSum
+from privopt.mechanisms.minimisation import Minimisation
 from privopt.privacy import round_up
 from privopt.spec import ProblemClass, Relation
 
@@ -115,6 +117,13 @@ class ClippedGradient(NamedTuple):
         batch_sum: BatchSum = objective.clipped_batch_sum(self.clip, self.gamma, microbatch)
         return batch_sum
 
+    def linear_model(self, objective: Any) -> Tilted | None:
+        """The risk with that gradient, where it is one of a linear model in float64."""
+        if objective.dtype != jnp.float64:
+            return None
+        model: Tilted | None = objective.clipped_linear_model(self.clip, self.size)
+        return model
+
 
 class ClippedRisk(NamedTuple):
     """The risk as a function of the parameter, every record's loss ``C``-Lipschitz, over public n.
@@ -167,10 +176,10 @@ class ClippedRisk(NamedTuple):
 class RegularisedMinimiser(NamedTuple):
     """``argmin_W (1/n) sum_i l(w; x_i) + (lambda/2) |w - c|^2``, to a distance fixed in advance.
 
-    Accelerated projected descent runs for a public number of steps from the public centre ``c``;
-    for *every* data set of the class it ends within ``error`` of the exact minimiser, so no
-    data-dependent stopping, certificate or fallback exists. That distance is charged to the
-    sensitivity.
+    Either a Newton method is certified to end within ``error`` of the exact minimiser, or
+    accelerated projected descent runs from the public centre ``c`` for a public number of steps:
+    for *every* data set of the class the answer is within ``error``, whichever of the two it came
+    from (:class:`Minimisation`). That distance is charged to the sensitivity.
 
     Attributes
     ----------
@@ -259,20 +268,15 @@ class RegularisedMinimiser(NamedTuple):
         return _l1(self.sensitivity(relation), self.gradient.dim)
 
     def bind(self, objective: Any) -> Callable[[Array], Array]:
-        """``start -> minimiser`` on the device; ``start`` is the public centre ``c``."""
-
-        def minimiser(start: Array) -> Array:
-            data_term = self.gradient.bind(objective)
-            return accelerated_descent(
-                lambda w: data_term(w) + self.regularisation * (w - start),
-                objective.constraint.project,
-                start,
-                smoothness=self.smoothness + self.regularisation,
-                strong_convexity=self.strong_convexity + self.regularisation,
-                steps=self.steps,
-            )
-
-        return minimiser
+        """``start -> minimiser`` on the device; ``start`` is the public centre ``c``, a member."""
+        minimisation = Minimisation(
+            self.regularisation,
+            self.strong_convexity + self.regularisation,
+            self.smoothness + self.regularisation,
+            self.error,
+            self.steps,
+        )
+        return lambda start: minimisation.solve(self.gradient, objective, start, None)
 
 
 def _l1(euclidean: float, dim: int) -> float:

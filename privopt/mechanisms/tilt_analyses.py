@@ -110,4 +110,4 @@ TILT_ANALYSES: Mapping[str, TiltAnalysis] = MappingProxyType(
     }
 )
 """By name: ``tight`` of ``ObjectivePerturbationDpEvent``; Chaudhuri, Monteleoni and Sarwate 2011,
-Theorem 9; Kifer, Smith and Thakurta 2012; Iyengar et al. 2019, Theorem 1."""
+Theorem 9; Kifer, Smith and Thakurta 2012; Iyengar et al. 2019."""

@@ -12,7 +12,7 @@ from dp_accounting import DpEvent
 from jax import Array
 from jax.typing import DTypeLike
 
-from privopt.convex import accelerated_descent
+from privopt.mechanisms.minimisation import Minimisation
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import ObjectivePerturbationDpEvent, pure_event
 from privopt.spec import ProblemClass, Relation
@@ -20,7 +20,7 @@ from privopt.spec import ProblemClass, Relation
 __all__ = ["GaussianTilt", "NormLaplaceTilt", "TiltedMinimiser"]
 
 _UP = 1.0 + 2.0**-48
-_RESOLVED = 1e-13  # of the distance L/lambda that data can move a minimiser
+_RESOLVED = 1e-12  # of the distance L/lambda that data can move a minimiser
 
 
 class TiltedMinimiser(NamedTuple):
@@ -28,9 +28,10 @@ class TiltedMinimiser(NamedTuple):
 
     ``F`` is the mean of generalised linear losses with slopes clipped so that no gradient exceeds
     ``L``: clipping the slope of a convex loss of one prediction gives another, no more curved.
-    Accelerated projected descent starts at the minimiser of the data-free terms, ``Proj(c - t /
-    lambda)``, and runs for a public number of steps; whatever the data and the tilt it ends
-    within ``error`` of the minimiser, so there is no certificate, no redraw and no fallback.
+    Either a Newton method is certified to end within ``error`` of the minimiser, or accelerated
+    projected descent, from the minimiser of the data-free terms, ``Proj(c - t / lambda)``, runs for
+    a public number of steps that do so whatever the data and the tilt. Both are within the same
+    distance of the same point, and that distance is charged; nothing is ever drawn again.
 
     Attributes
     ----------
@@ -63,7 +64,7 @@ class TiltedMinimiser(NamedTuple):
         """The query for a class of problems, solved to ``relative_error`` of ``L/(lambda n)``.
 
         By default to ``1e-5/n`` of it: the noise that hides the error then costs less than the
-        tilt by orders of magnitude. No smaller than ``1e-13 L/lambda``, which float64 resolves.
+        tilt by orders of magnitude. No smaller than ``1e-12 L/lambda``, which float64 resolves.
 
         The start ``w_0`` and the minimiser ``w*`` are ``r <= min(2R, L/lambda)`` apart, and what
         the linear rate of :func:`privopt.convex.accelerated_descent` starts from is at most
@@ -107,20 +108,14 @@ class TiltedMinimiser(NamedTuple):
 
     def bind(self, objective: Any) -> Callable[[Array, Array], Array]:
         """``(centre, tilt) -> minimiser`` on the device."""
-        data_term = self.gradient.bind(objective)
-        project = objective.constraint.project
-
-        def minimiser(centre: Array, tilt: Array) -> Array:
-            return accelerated_descent(
-                lambda w: data_term(w) + tilt + self.regularisation * (w - centre),
-                project,
-                project(centre - tilt / self.regularisation),
-                smoothness=self.smoothness + self.regularisation,
-                strong_convexity=self.regularisation,
-                steps=self.steps,
-            )
-
-        return minimiser
+        minimisation = Minimisation(
+            self.regularisation,
+            self.regularisation,
+            self.smoothness + self.regularisation,
+            self.error,
+            self.steps,
+        )
+        return lambda centre, tilt: minimisation.solve(self.gradient, objective, centre, tilt)
 
 
 class GaussianTilt(NamedTuple):

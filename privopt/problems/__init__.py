@@ -1,6 +1,7 @@
 """Losses with declared constants, data, and families of problems: hard, synthetic, real."""
 
 from privopt.problems.datasets import DATASETS, Dataset
+from privopt.problems.distances import RegularisedDistance, SquaredDistance
 from privopt.problems.families import FAMILIES, Family, family
 from privopt.problems.losses import (
     Distance,
@@ -12,7 +13,17 @@ from privopt.problems.losses import (
     ScalarLoss,
     Squared,
 )
-from privopt.problems.models import absolute, distance, hinge, huber, linear, logistic, squared
+from privopt.problems.models import (
+    absolute,
+    distance,
+    hinge,
+    huber,
+    linear,
+    logistic,
+    regularised_distance,
+    squared,
+    squared_distance,
+)
 from privopt.problems.objective import EmpiricalRisk
 from privopt.problems.population import Population
 from privopt.problems.problem import Problem, Reference
@@ -37,8 +48,10 @@ __all__ = [
     "Population",
     "Problem",
     "Reference",
+    "RegularisedDistance",
     "ScalarLoss",
     "Squared",
+    "SquaredDistance",
     "absolute",
     "distance",
     "family",
@@ -47,7 +60,9 @@ __all__ = [
     "linear",
     "logistic",
     "one_way_marginals",
+    "regularised_distance",
     "sphere_classification",
     "sphere_regression",
     "squared",
+    "squared_distance",
 ]

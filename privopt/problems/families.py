@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privopt.problems import datasets
-from privopt.problems.models import distance, huber, linear, logistic
+from privopt.problems.models import (
+    distance,
+    huber,
+    linear,
+    logistic,
+    regularised_distance,
+    squared_distance,
+)
 from privopt.problems.problem import Problem
 from privopt.spec import ProblemClass
 
@@ -99,6 +106,41 @@ def _distance(*, n: int, dim: int, noise_ratio: float, strength: float) -> Probl
         counts=np.array([n]),
         minimiser=np.zeros(dim),
         name="distance",
+    )
+
+
+def _regularised_distance(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
+    """``|w - x| + (m/2)|w|^2``, ``m = strength``, every record at 0: the kink is a minimiser again.
+
+    Excess risk ``E|z| + (m/2) E|z|^2`` on the unit ball, where ``L = 1 + m``.
+    """
+    del noise_ratio
+    return regularised_distance(
+        np.zeros((1, dim)),
+        modulus=strength,
+        problem_class=ProblemClass(
+            n=n, dim=dim, lipschitz=1.0 + strength, radius=1.0, strong_convexity=strength
+        ),
+        counts=np.array([n]),
+        minimiser=np.zeros(dim),
+        name="regularised_distance",
+    )
+
+
+def _squared_distance(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
+    """``|w - x|^2 / 2`` with every record at 0, where the class allows any in the unit ball.
+
+    ``L = m D = 2``, ``H = m = 1``. Excess risk ``E|z|^2 / 2``.
+    """
+    del noise_ratio, strength
+    return squared_distance(
+        np.zeros((1, dim)),
+        problem_class=ProblemClass(
+            n=n, dim=dim, lipschitz=2.0, radius=1.0, smoothness=1.0, strong_convexity=1.0
+        ),
+        counts=np.array([n]),
+        minimiser=np.zeros(dim),
+        name="squared_distance",
     )
 
 
@@ -237,6 +279,17 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
                 "distance",
                 "distances to coinciding records: tight for output perturbation",
                 _distance,
+            ),
+            Family(
+                "regularised_distance",
+                "the same, regularised with swept modulus: tight for strongly convex losses",
+                _regularised_distance,
+                strengths=(0.1, 1.0),
+            ),
+            Family(
+                "squared_distance",
+                "squared distances to coinciding records: tight for smooth, strongly convex losses",
+                _squared_distance,
             ),
             Family(
                 "huber",

@@ -9,6 +9,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
+from privopt.problems.distances import RegularisedDistance, SquaredDistance
 from privopt.problems.losses import (
     Distance,
     GeneralisedLinear,
@@ -22,7 +23,17 @@ from privopt.problems.losses import (
 from privopt.problems.problem import Problem
 from privopt.spec import ProblemClass
 
-__all__ = ["absolute", "distance", "hinge", "huber", "linear", "logistic", "squared"]
+__all__ = [
+    "absolute",
+    "distance",
+    "hinge",
+    "huber",
+    "linear",
+    "logistic",
+    "regularised_distance",
+    "squared",
+    "squared_distance",
+]
 
 
 def linear(
@@ -96,13 +107,34 @@ def squared(
 
 def distance(points: ArrayLike, *, problem_class: ProblemClass, **options: Any) -> Problem:
     """``|w - x|_2`` for records ``x`` of shape ``(records, dim)``; ``L = 1``, not smooth."""
+    return _between(Distance(), points, problem_class, {"name": "distance", **options})
+
+
+def regularised_distance(
+    points: ArrayLike, *, modulus: float, problem_class: ProblemClass, **options: Any
+) -> Problem:
+    """``|w - x|_2 + (modulus/2) |w|_2^2``; ``L = 1 + modulus R``, ``m = modulus``, not smooth."""
+    loss = RegularisedDistance(_modulus(modulus))
+    return _between(loss, points, problem_class, {"name": "regularised_distance", **options})
+
+
+def squared_distance(
+    points: ArrayLike, *, modulus: float = 1.0, problem_class: ProblemClass, **options: Any
+) -> Problem:
+    """``(modulus/2) |w - x|_2^2``; ``L = modulus (R + max |x|)``, ``H = m = modulus``."""
+    loss = SquaredDistance(_modulus(modulus))
+    return _between(loss, points, problem_class, {"name": "squared_distance", **options})
+
+
+def _between(
+    loss: Any, points: ArrayLike, problem_class: ProblemClass, options: dict[str, Any]
+) -> Problem:
     points = _floating(points, "points", ndim=2)
     if points.shape[1] != problem_class.dim:
         raise ValueError(
             f"points must have shape (records, dim = {problem_class.dim}), got {points.shape}"
         )
-    options = {"name": "distance", **options}
-    return Problem(loss=Distance(), data=points, problem_class=problem_class, **options)
+    return Problem(loss=loss, data=points, problem_class=problem_class, **options)
 
 
 def _generalised_linear(
@@ -138,6 +170,12 @@ def _signs(labels: ArrayLike) -> ArrayLike:
     if strange.size:
         raise ValueError(f"labels must be -1 or 1, got {strange[0]!r}")
     return labels
+
+
+def _modulus(modulus: float) -> float:
+    if not (modulus > 0.0 and np.isfinite(modulus)):
+        raise ValueError(f"modulus must be positive and finite, got {modulus!r}")
+    return float(modulus)
 
 
 def _width(width: float) -> float:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import node_classes, record
+from privopt.convex import Tilted, node_classes, record
 from privopt.mechanisms import (
     MICROBATCH,
     BatchSum,
@@ -20,6 +20,7 @@ from privopt.mechanisms import (
     clipped_linear_batch_sum,
     clipped_linear_gradient_sum,
     clipped_linear_loss_sum,
+    clipped_linear_model,
     clipped_loss_sum,
 )
 from privopt.problems.losses import GeneralisedLinear
@@ -143,13 +144,20 @@ class EmpiricalRisk:
         """``n``, how many records there are; traced where multiplicities are."""
         if self.counts is None:
             return int(jax.tree.leaves(self.data)[0].shape[0])
-        return jnp.round(self.counts.sum()).astype(int)
+        return jnp.round(self.counts.sum()).astype(jnp.int32)
 
     def _whole_sum(self, clip: Array, gamma: Array | None, microbatch: int) -> WholeSum:
         if isinstance(self.loss, GeneralisedLinear):
             features, labels = self.data
             return clipped_linear_gradient_sum(self.loss.scalar, features, labels, clip, gamma)
         return clipped_gradient_sum(self.loss, self.data, clip, gamma, microbatch)
+
+    def clipped_linear_model(self, clip: Array, size: Array) -> Tilted | None:
+        """The same losses over ``size`` as a linear model; ``None`` where they are not one."""
+        if not isinstance(self.loss, GeneralisedLinear):
+            return None
+        features, labels = self.data
+        return clipped_linear_model(self.loss.scalar, features, labels, self.counts, clip, size)
 
     def clipped_loss_sum(
         self, clip: Array, centre: Array, reach: Array

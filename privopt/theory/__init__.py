@@ -24,6 +24,7 @@ from privopt.theory.objective_perturbation import (
 from privopt.theory.output_perturbation import (
     perturbed_minimiser,
     perturbed_minimiser_regularisation,
+    perturbed_stationary_minimiser,
 )
 from privopt.theory.phased_descent import (
     phase_sizes,
@@ -47,6 +48,7 @@ __all__ = [
     "noisy_strongly_convex_descent",
     "perturbed_minimiser",
     "perturbed_minimiser_regularisation",
+    "perturbed_stationary_minimiser",
     "phase_sizes",
     "phased_descent",
     "phased_descent_step_size",

@@ -1,4 +1,4 @@
-"""Output perturbation of a regularised minimiser: the upper bound and its tuning."""
+"""Output perturbation of a regularised minimiser: the upper bounds and their tuning."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import math
 
 from privopt.spec import ProblemClass
 
-__all__ = ["perturbed_minimiser", "perturbed_minimiser_regularisation"]
+__all__ = [
+    "perturbed_minimiser",
+    "perturbed_minimiser_regularisation",
+    "perturbed_stationary_minimiser",
+]
 
 
 def perturbed_minimiser(
@@ -31,11 +35,52 @@ def perturbed_minimiser(
     Source: the triangle inequality for Lipschitz losses, with the minimisers' distance of
     Chaudhuri, Monteleoni and Sarwate 2011, Corollary 8; constants derived here.
     """
-    if regularisation > 0.0 and math.isinf(problem_class.radius):
-        return math.inf
-    bias = 0.5 * regularisation * problem_class.radius**2 if regularisation > 0.0 else 0.0
     lipschitz = problem_class.lipschitz
+    bias = _bias(problem_class, regularisation)
     return bias + lipschitz * (noise_norm + solver_error) + 0.5 * lipschitz**2 * smoothing
+
+
+def perturbed_stationary_minimiser(
+    problem_class: ProblemClass,
+    *,
+    regularisation: float,
+    noise_square: float,
+    solver_error: float = 0.0,
+) -> float:
+    """Excess risk of ``Proj(argmin F_lambda + z)`` for smooth losses, minimiser stationary.
+
+    If every loss is ``H``-smooth and ``grad F_lambda`` vanishes at ``w_lambda = argmin_W
+    F_lambda``, then whatever the noise ``z``::
+
+        E F(w) - F* <= lambda R^2 / 2 + ((H + lambda)/2) (sqrt(E|z|^2) + tau)^2.
+
+    ``w`` is within ``|z| + tau`` of ``w_lambda``, since projection does not expand distances to
+    members of ``W``; ``F_lambda`` is ``(H + lambda)``-smooth and has no slope there, so it has
+    risen by ``((H + lambda)/2) (|z| + tau)^2`` at most, whose mean Minkowski's inequality bounds;
+    and ``F(w) - F* <= F_lambda(w) - min F_lambda + lambda R^2/2``. With ``lambda = 0`` and all
+    curvatures equal to ``H`` it is an equality, as long as nothing is projected.
+
+    Stationary is what is assumed, and it is more than being the minimiser: a slope at the boundary
+    of ``W`` costs another ``|grad F_lambda(w_lambda)| E|z|``. It holds in the interior of ``W``;
+    and over the ball of radius ``R`` for *every* data set of a class of ``m``-strongly convex
+    losses with ``L <= 2 m R``, by public numbers alone. For such a loss has at the centre a
+    gradient ``g`` of norm at most ``L - m R``, having one of norm ``|g| + m R`` at least where the
+    ray along ``g`` leaves the ball; so the outward slope of ``F`` anywhere on the sphere is at
+    least ``m R - (L - m R) >= 0``, and a minimiser there with a gradient would have it negative.
+
+    Source: Chaudhuri, Monteleoni and Sarwate 2011, who argue so on the whole space, where every
+    minimiser is stationary; constants, and the case of the ball, derived here.
+
+    Raises
+    ------
+    ValueError
+        If no smoothness is declared.
+    """
+    if problem_class.smoothness is None:
+        raise ValueError("smoothness must be declared for this bound, got None")
+    curvature = problem_class.smoothness + regularisation
+    rise = 0.5 * curvature * (math.sqrt(noise_square) + solver_error) ** 2
+    return _bias(problem_class, regularisation) + rise
 
 
 def perturbed_minimiser_regularisation(
@@ -48,3 +93,8 @@ def perturbed_minimiser_regularisation(
     ``2 L R (sqrt(d) / (n mu))^{1/2}``.
     """
     return math.sqrt(2.0 * problem_class.lipschitz * unit_noise_norm) / problem_class.radius
+
+
+def _bias(problem_class: ProblemClass, regularisation: float) -> float:
+    """``lambda R^2 / 2``."""
+    return 0.5 * regularisation * problem_class.radius**2 if regularisation > 0.0 else 0.0

@@ -197,6 +197,9 @@ def test_within_budget_and_close_to_it(name):
             older = name == "approximate_minima_perturbation"
             assert (0.2 if older else 0.999) <= spent.upper <= 1.0
             assert spent.lower >= 0.85 * spent.upper
+        elif name in SAMPLED:  # calibrated to 1e-4, and read to 1e-3
+            assert plan(name, budget).guarantee.meets(budget)
+            assert 0.998 <= spent.lower <= spent.upper <= 1.0005
         elif privopt.ALGORITHMS[name].private:
             assert 0.999 <= spent.lower <= spent.upper <= 1.0
         else:
@@ -312,4 +315,5 @@ def test_upper_bound_holds_on_a_benign_problem(name):
     released = privopt.run_many([planned], where, jax.random.split(jax.random.key(7), 200)).released
     risk = where.excess_risk(released)
     assert risk.mean() + where.reference.gap <= planned.rate.upper
-    assert 0.0 < planned.rate.lower < planned.rate.upper
+    assert name in SAMPLED or planned.rate.lower > 0.0
+    assert planned.rate.lower < planned.rate.upper

@@ -13,6 +13,8 @@ from scipy import optimize
 
 from privopt.convex import linear_model as module
 from privopt.convex import minimise_linear_model, record
+from privopt.convex.lbfgs import begin
+from privopt.convex.tilted import Tilted
 from privopt.problems.losses import Hinge, Huber, Linear, Logistic, Squared
 
 TOLERANCE = 1e-10
@@ -131,17 +133,48 @@ def test_no_point_of_scipy_is_lower(method):
     assert np.linalg.norm(ours - theirs.x) <= 1e-5
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=str)
-@pytest.mark.parametrize(("shape", "regularisation"), [((150, 6), 1e-4), ((12, 20), 1e-2)])
+@pytest.mark.parametrize(
+    ("loss", "shape", "regularisation"),
+    [(loss, (150, 6), 1e-4) for loss in LOSSES]
+    + [(loss, (12, 20), np.geomspace(1e-4, 1e-1, 3)) for loss in LOSSES[:3]],
+    ids=str,
+)
 def test_the_certificate_in_longer_arithmetic(loss, shape, regularisation):
     features, labels = records(3, *shape)
-    tilts = some_tilts(3, shape[1])
+    tilts, lambdas = some_tilts(3, shape[1]), np.broadcast_to(regularisation, 3)
     found = solve(loss, features, labels, regularisation, tilts)
     assert np.all(found.gradient_norms <= TOLERANCE)
     for k in range(3):
-        true = long_norm(loss, features, labels, regularisation, found.points[k], tilts[k])
+        true = long_norm(loss, features, labels, lambdas[k], found.points[k], tilts[k])
         told = loss.curvature * np.linalg.norm(found.points[k]) * 2.0**-52  # apart, at best
         assert abs(true - found.gradient_norms[k]) <= 1e-12 + told
+
+
+def test_the_certificate_far_from_where_it_began():
+    """Predictions that were moved over a long way are not what a certificate is read from."""
+    features, labels = records(3)
+    found = solve(Logistic(), features, labels, 0.3, start=1e8 * np.ones(6))
+    true = long_norm(Logistic(), features, labels, 0.3, found.points[0])
+    assert true <= 1.01 * TOLERANCE
+    assert abs(true - found.gradient_norms[0]) <= 1e-14
+
+
+def test_the_end_of_a_long_path_is_evaluated_again():
+    features, labels = (jnp.asarray(each) for each in records(3))
+    tilted = Tilted(
+        Logistic(),
+        features,
+        labels,
+        jnp.ones(150) / 150,
+        jnp.full(1, 1e-3),
+        jnp.zeros((1, 6)),
+        jnp.zeros(6),
+    )
+    true = begin(tilted, jnp.ones((1, 6)))
+    finish = jax.jit(lambda lanes: module._finish(tilted, lanes, jnp.asarray(0.25), 1.0))
+    for path, norm in ((1e3, 0.0), (1e15, true.norms[0])):
+        moved = true._replace(norms=jnp.zeros(1), paths=jnp.full(1, path))
+        assert finish(moved).gradient_norms[0] == norm
 
 
 @pytest.mark.parametrize("dim", [1, 3])
@@ -157,13 +190,13 @@ def test_ten_thousand_records_in_longer_arithmetic():
         found = solve(Logistic(), features, labels, regularisation, tolerance=1e-12)
         true = long_norm(Logistic(), features, labels, regularisation, found.points[0])
         assert true <= 1.1e-12
+        assert abs(true - found.gradient_norms[0]) <= 1e-14
         assert found.steps[0] <= 40
 
 
-@pytest.mark.parametrize("shape", [(150, 6), (12, 20)], ids=str)
-def test_together_as_one_by_one(shape):
-    features, labels = records(5, *shape)
-    tilts, lambdas = some_tilts(3, shape[1]), np.geomspace(1e-4, 1e-1, 3)
+def test_together_as_one_by_one():
+    features, labels = records(5)
+    tilts, lambdas = some_tilts(3, 6), np.geomspace(1e-4, 1e-1, 3)
     together = solve(Logistic(), features, labels, lambdas, tilts)
     for k in range(3):
         alone = solve(Logistic(), features, labels, lambdas[k], tilts[k : k + 1])
@@ -172,21 +205,21 @@ def test_together_as_one_by_one(shape):
 
 
 def test_counts_centre_divisor_and_start():
-    features, labels = records(6, 60, 4)
-    counts = np.random.default_rng(0).integers(0, 2, 60).astype(float)
-    centre = np.array([1.0, -2.0, 0.5, 0.0])
-    given_ = {"counts": counts, "centre": centre, "divisor": 80.0}
+    features, labels = records(6)
+    counts = np.random.default_rng(0).integers(0, 2, 150).astype(float)
+    centre = np.array([1.0, -2.0, 0.5, 0.0, 0.0, 3.0])
+    given_ = {"counts": counts, "centre": centre, "divisor": 200.0}
     found = solve(Logistic(), features, labels, 1e-2, **given_)
-    scaled = counts * 60.0 / 80.0
+    scaled = counts * 150.0 / 200.0
     norm = long_norm(
         Logistic(), features, labels, 1e-2, found.points[0], counts=scaled, centre=centre
     )
     assert norm <= 1.01 * TOLERANCE
-    present = counts > 0.0
-    kept = solve(Logistic(), features[present], labels[present], 1e-2, centre=centre, divisor=80.0)
-    moved = solve(Logistic(), features, labels, 1e-2, **given_, start=100.0 * np.ones(4))
-    for other in (kept, moved):
-        assert np.linalg.norm(found.points - other.points) <= 2.0 * TOLERANCE / 1e-2
+    other = np.where(counts > 0.0, labels, -labels)  # of null records
+    nulls = solve(Logistic(), features, other, 1e-2, **given_)
+    moved = solve(Logistic(), features, labels, 1e-2, **given_, start=100.0 * np.ones(6))
+    for again in (nulls, moved):
+        assert np.linalg.norm(found.points - again.points) <= 2.0 * TOLERANCE / 1e-2
 
 
 def test_squared_loss_in_closed_form():
@@ -267,7 +300,7 @@ def test_the_gradient_bounds_the_distance(loss, tolerance):
 
 @pytest.mark.parametrize("loss", [Logistic(), Hinge(0.1)], ids=str)
 def test_accelerated_descent_alone_keeps_the_promise(loss, monkeypatch):
-    """What the proof rests on, without the conjugate steps before it."""
+    """What the proof rests on, without the steps of L-BFGS before it."""
     monkeypatch.setattr(module, "_first", lambda tilted, lanes, *_: lanes)
     monkeypatch.setattr(module, "_rounds", lambda tilted, found, *_: found)
     for name in ("_quick", "_thorough"):  # not the programs that other tests compiled

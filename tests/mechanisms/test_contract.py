@@ -18,6 +18,7 @@ from privopt.mechanisms import (
     BoundedMean,
     BoundedScores,
     BoundedSum,
+    BoundedVariance,
     Count,
     ExponentialMechanism,
     GaussianMechanism,
@@ -25,11 +26,13 @@ from privopt.mechanisms import (
     LaplaceMechanism,
     MeanMechanism,
     Median,
+    Mode,
     PermuteAndFlip,
     ProposeTestRelease,
     ReportNoisyMax,
     SmoothCauchyMechanism,
     SmoothLaplaceMechanism,
+    StableRelease,
     VarianceMechanism,
 )
 from privopt.spec import Budget
@@ -67,6 +70,12 @@ MECHANISMS = {
         additive,
     ),
     "mean": (lambda budget, upper: MeanMechanism.calibrated(-0.1, upper, budget), release),
+    "gaussian variance": (
+        lambda budget, upper: GaussianMechanism.calibrated(
+            BoundedVariance.of(-0.1, upper, 8), budget
+        ),
+        additive,
+    ),
     "variance": (lambda budget, upper: VarianceMechanism.calibrated(-0.1, upper, budget), release),
     "approximate bounds": (
         lambda budget, upper: ApproximateBounds.calibrated(
@@ -84,6 +93,12 @@ MECHANISMS = {
     ),
     "propose test release": (
         lambda budget, upper: ProposeTestRelease.calibrated(Median.of(-0.1, upper), 0.3, budget),
+        release,
+    ),
+    "stable release": (
+        lambda budget, upper: StableRelease.calibrated(
+            Mode(Histogram.logarithmic(upper, 2.0, 2, mirrored=False)), budget
+        ),
         release,
     ),
     "exponential": (

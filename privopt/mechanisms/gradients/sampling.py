@@ -47,14 +47,15 @@ def poisson_sample(
         digits += 1
     scale = _BASE ** np.arange(digits)
     exponent = -jnp.log1p(-rate) * scale.astype(rate.dtype)[:, None]
-    value = np.arange(1, _BASE).astype(rate.dtype)
+    value = np.arange(1, _BASE).astype(rate.dtype)[None]
     # P(digit >= v) = (a^v - a^b)/(1 - a^b), a = exp(-exponent)
     at_least = jnp.exp(-value * exponent) * (
         jnp.expm1((value - _BASE) * exponent) / jnp.expm1(-_BASE * exponent)
     )
     beyond = jnp.exp(-_BASE * exponent[-1])  # the gap is larger than all there are
     words = jax.random.bits(key, (digits + 1, capacity), jnp.uint32)
-    drawn = jnp.sum(words[:-1, :, None] < _threshold(at_least)[:, None], axis=-1, dtype=jnp.int32)
+    reached = words[:-1, :, None] < _threshold(at_least)[:, None, :]
+    drawn = jnp.sum(reached, axis=-1, dtype=jnp.int32)
     gaps = jnp.sum(drawn * scale.astype(np.int32)[:, None], axis=0, dtype=jnp.int32)
     gaps = jnp.where(words[-1] < _threshold(beyond), most, jnp.minimum(gaps, most))
     rows = _bounded_sum(gaps + 1, most + 1) - 1
@@ -70,5 +71,5 @@ def _threshold(probability: Array) -> Array:
 def _bounded_sum(steps: Array, bound: int) -> Array:
     """Cumulative sums, or ``bound`` where they are larger; no overflow on the way."""
     if steps.shape[0] * bound < 2**31:
-        return jnp.minimum(jnp.cumsum(steps), bound)
+        return jnp.minimum(jnp.cumsum(steps, dtype=jnp.int32), bound)
     return jax.lax.associative_scan(lambda a, b: jnp.minimum(a + b, bound), steps)

@@ -5,13 +5,19 @@ from privopt.mechanisms.statistics.bounds import Bounds
 from privopt.mechanisms.statistics.histogram import Histogram
 from privopt.mechanisms.statistics.mean import BoundedMean, CentredSum, MeanMechanism
 from privopt.mechanisms.statistics.median import Median
+from privopt.mechanisms.statistics.mode import Mode
 from privopt.mechanisms.statistics.sums import BoundedSum, Count
-from privopt.mechanisms.statistics.variance import CentredMoments, VarianceMechanism
+from privopt.mechanisms.statistics.variance import (
+    BoundedVariance,
+    CentredMoments,
+    VarianceMechanism,
+)
 
 __all__ = [
     "ApproximateBounds",
     "BoundedMean",
     "BoundedSum",
+    "BoundedVariance",
     "Bounds",
     "CentredMoments",
     "CentredSum",
@@ -20,5 +26,6 @@ __all__ = [
     "Histogram",
     "MeanMechanism",
     "Median",
+    "Mode",
     "VarianceMechanism",
 ]

@@ -1,7 +1,8 @@
-"""The variance of bounded records of a private number."""
+"""The variance of bounded records, of a public or a private number."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -10,12 +11,80 @@ from jax import Array
 
 from privopt.mechanisms.laplace import LaplaceMechanism
 from privopt.mechanisms.statistics.bounds import Bounds
+from privopt.mechanisms.statistics.mean import BoundedMean
 from privopt.mechanisms.statistics.records import present_sum
 from privopt.spec import Budget, Relation
 
-__all__ = ["CentredMoments", "VarianceMechanism"]
+__all__ = ["BoundedVariance", "CentredMoments", "VarianceMechanism"]
 
 _ROUNDOFF = 1.0 + 2.0**-20  # of the moments of one record, computed in float32
+
+
+class BoundedVariance(NamedTuple):
+    """``h^2 (min(1, Q/n) - clamp(S/n, -1, 1)^2)`` with a public ``n``: the variance, over ``n``.
+
+    ``S`` and ``Q`` are the sums of ``t_i`` and ``t_i^2`` for ``t_i = (x_i - m)/h`` clamped into
+    ``[-1, 1]``. For Laplace or Gaussian noise. ``n`` stays the divisor whatever the data, and a
+    record that is absent counts as ``m``. With ``n`` records nothing is cut off.
+
+    The noise is the same for all data. That on ``CentredMoments`` is smaller where their mean is
+    near the centre, and larger near the bounds.
+
+    Attributes
+    ----------
+    bounds : Bounds
+        With a half-width ``h`` representable in float32.
+    size : float
+        ``n``, representable in float32.
+    """
+
+    bounds: Bounds
+    size: float
+
+    @classmethod
+    def of(cls, lower: float, upper: float, size: int) -> BoundedVariance:
+        """The variance of ``size`` records in ``[lower, upper]``.
+
+        Raises
+        ------
+        ValueError
+            If ``size`` is not a positive integer, a bound is not finite or beyond 1e30, or
+            ``lower`` exceeds ``upper``.
+        """
+        return cls(*BoundedMean.of(lower, upper, size))
+
+    def sensitivity(self, relation: Relation) -> float:
+        """``(u - l)^2 (n - 1)/n^2`` under ``replace_one``; for every data set.
+
+        With ``S`` the sum of the others, a record at ``t`` has the part ``(t^2 (n - 1) - 2 t S)
+        h^2/n^2``. Replaced, it moves by ``|t - t'| (|t + t'| (n - 1) + 2 |S|) h^2/n^2``, most from
+        one bound to the other, all others at a bound: ``|S| = n - 1``. From nothing to a bound it
+        moves by ``3 (n - 1) h^2/n^2`` at most, which is that of ``zero_out``; where
+        ``add_or_remove_one`` allows more than ``n`` records, by less than ``(3 n - 1) h^2/n^2``.
+        """
+        n, square = self.size, self.bounds.half_width**2
+        match relation:
+            case Relation.REPLACE_ONE:
+                moved = 4.0 * (n - 1.0)
+            case Relation.ZERO_OUT:
+                moved = 3.0 * (n - 1.0)
+            case Relation.ADD_OR_REMOVE_ONE:
+                moved = 3.0 * n - 1.0
+        moved *= square / n / n * (1.0 + 2.0**-50)
+        return math.nextafter(moved, math.inf) if moved > 0.0 else 0.0
+
+    def l1_sensitivity(self, relation: Relation) -> float:
+        """That of a number, in every norm."""
+        return self.sensitivity(relation)
+
+    def answer(self, records: Array, present: Array | None = None) -> Array:
+        """The variance, shape ``()``, in the dtype of ``records``, which have shape ``(n,)``."""
+        position = self.bounds.standardise(records)
+        first = jnp.clip(present_sum(position, present) / self.size, -1.0, 1.0)
+        second = jnp.minimum(present_sum(position**2, present) / self.size, 1.0)
+        spread = jnp.maximum(second - first**2, 0.0)
+        spread = jnp.where(self.size > 1.0, spread, 0.0)  # one record gets no noise for round-off
+        return self.bounds.half_width**2 * spread
 
 
 class CentredMoments(NamedTuple):
@@ -53,7 +122,7 @@ class VarianceMechanism(NamedTuple):
     ``h^2 clamp((1 + b)/2 - a^2, 0, 1)``, since ``(1 + b)/2`` is the mean of ``t^2``. Divides by the
     number of records, not by one less. In the units of the records the noise is
     ``Lap(3h/epsilon)`` on the sum, ``Lap(3h^2/(2 epsilon))`` on that of squares, ``Lap(3/epsilon)``
-    on the count.
+    on the count. Where ``n`` is public, ``BoundedVariance`` has no bias and needs no count.
 
     Attributes
     ----------

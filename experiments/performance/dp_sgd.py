@@ -1,0 +1,243 @@
+"""privopt beside jax-privacy: DP-SGD on Poisson batches, logistic loss and a small network.
+
+One seed; a hundred seeds at five step sizes; a clipped gradient beside one that is not; how many
+programs were compiled. One thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import workload
+from compilations import COMPILED
+from jax import Array
+from peers.jax_privacy_sgd import Setting, descents
+from timing import interleaved, ratio
+
+from privopt import ALGORITHMS, Budget, Plan, ProblemClass, run, run_many
+from privopt.problems import Logistic, Problem
+
+BATCH, STEPS, SEEDS, STEP_SIZES = 256, 2_000, 100, (0.25, 0.5, 1.0, 2.0, 4.0)
+IMAGES, NETWORK_STEPS = 2_048, 10
+BUDGET = Budget(epsilon=1.0, delta=1e-6, relation="add_or_remove_one")
+
+
+def logistic_loss(point: Array, features: Array, labels: Array) -> Array:
+    """Of a record or of a batch."""
+    return jnp.mean(jax.nn.softplus(-labels * (features @ point)))
+
+
+def planned(problem: Problem, **choices: Any) -> Plan:
+    return ALGORITHMS["dp_sgd"].plan(
+        problem.problem_class, BUDGET, batch_size=BATCH, **{"steps": STEPS, **choices}
+    )
+
+
+def setting_of(plan: Plan, problem: Problem, loss: Callable[..., Array], **other: Any) -> Setting:
+    mechanism, method = plan.params.mechanism, plan.params.descent
+    data = problem.data
+    return Setting(
+        data=data,
+        start=problem.objective.start(problem.problem_class.dim),
+        loss=loss,
+        steps=method.steps,
+        batch_size=BATCH,
+        capacity=mechanism.capacity,
+        step_size=float(method.step_sizes.scale),
+        clip=mechanism.query.clip,
+        noise_scale=mechanism.scale,
+        **other,
+    )
+
+
+def beside(plan: Plan, problem: Problem, setting: Setting, repeats: int) -> dict:
+    """Seconds of one seed, ours and theirs in its faster form."""
+    forms = descents(setting)
+    calls: dict[str, Callable[[], Any]] = {
+        "privopt": lambda: run(plan, problem, jax.random.key(0)).released
+    }
+    calls |= {name: (lambda form=form: form(0)) for name, form in forms.items()}
+    times = interleaved(calls, repeats)
+    fastest = min(forms, key=lambda name: median(times[name]))
+    return {
+        "seconds": {name: median(values) for name, values in times.items()},
+        "all_seconds": times,
+        "fastest_form": fastest,
+        "ratio": ratio(times[fastest], times["privopt"]),
+    }
+
+
+def one_seed(problem: Problem, repeats: int) -> dict:
+    plan = planned(problem)
+    radius = problem.problem_class.radius
+    setting = setting_of(
+        plan,
+        problem,
+        logistic_loss,
+        batched_loss=True,
+        project=lambda point: optax.projections.projection_l2_ball(point, radius),
+    )
+    found = beside(plan, problem, setting, repeats)
+    ours = problem.excess_risk(
+        run_many([plan], problem, jax.random.split(jax.random.key(5), 8)).released[0]
+    )
+    theirs = problem.excess_risk(
+        np.stack([descents(setting)["loop in jit"](seed) for seed in range(8)])
+    )
+    for name, risks in (("privopt", ours), ("jax-privacy", theirs)):
+        found[f"risk_{name}"] = float(np.mean(risks))
+        found[f"risk_error_{name}"] = float(np.std(risks, ddof=1) / math.sqrt(len(risks)))
+    return found
+
+
+def many(problem: Problem, repeats: int) -> dict:
+    """Throughput per replicate of all in one call, over that of one seed."""
+    plans = [planned(problem, step_size=size) for size in STEP_SIZES]
+    keys = jax.random.split(jax.random.key(1), SEEDS)
+    times = interleaved(
+        {
+            "one": lambda: run(plans[0], problem, keys[0]).released,
+            "all": lambda: run_many(plans, problem, keys).released,
+        },
+        repeats,
+    )
+    replicates = SEEDS * len(STEP_SIZES)
+    return {
+        "seconds": {name: median(values) for name, values in times.items()},
+        "all_seconds": times,
+        "replicates": replicates,
+        "throughput": replicates * ratio(times["one"], times["all"]),
+    }
+
+
+def clipping(problem: Problem, repeats: int) -> dict:
+    """A batch's clipped gradient beside the plain one of the same gathered batch."""
+    objective = problem.objective
+    features, labels = problem.data
+    rows = jax.random.randint(jax.random.key(2), (BATCH,), 0, features.shape[0])
+    weights, clip = jnp.ones(BATCH), jnp.float32(0.5)
+    many_times = 2_000
+
+    def repeated(gradient: Callable[[Array], Array]) -> Array:
+        """So often that the call itself costs nothing; each result enters the next."""
+        start = jnp.zeros(features.shape[1])
+        return jax.lax.fori_loop(
+            0, many_times, lambda _, point: point - 1e-3 * gradient(point), start
+        )
+
+    @jax.jit
+    def clipped(objective: Any) -> Array:
+        batch_sum = objective.clipped_batch_sum(clip)
+        return repeated(lambda point: batch_sum(point, rows, weights))
+
+    @jax.jit
+    def plain(features: Array, labels: Array) -> Array:
+        def gradient(point: Array) -> Array:
+            batch, targets = features[rows], labels[rows]
+            return Logistic().slope(batch @ point, targets) @ batch
+
+        return repeated(gradient)
+
+    times = interleaved(
+        {"clipped": lambda: clipped(objective), "plain": lambda: plain(features, labels)}, repeats
+    )
+    return {
+        "seconds": {name: median(values) / many_times for name, values in times.items()},
+        "ratio": ratio(times["clipped"], times["plain"]),
+    }
+
+
+def network(repeats: int) -> dict:
+    """Two convolutions and a dense layer on 28 x 28, by the general path."""
+    rng = np.random.default_rng(0)
+    images = rng.normal(size=(IMAGES, 28, 28, 1)).astype(np.float32)
+    digits = rng.integers(0, 10, IMAGES)
+    shapes = {
+        "first": (8, 8, 1, 16), "second": (4, 4, 16, 32), "dense": (512, 10), "offset": (10,),
+    }  # fmt: skip
+    start = {
+        name: jnp.asarray(rng.normal(size=shape) / math.sqrt(math.prod(shape[:-1])), jnp.float32)
+        for name, shape in shapes.items()
+    }
+
+    def convolved(image: Array, kernel: Array, stride: int) -> Array:
+        out = jax.lax.conv_general_dilated(
+            image[None],
+            kernel,
+            (stride, stride),
+            "SAME",
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        )
+        return jax.nn.tanh(out[0])
+
+    def loss(point: Any, image: Array, digit: Array) -> Array:
+        hidden = convolved(convolved(image, point["first"], 2), point["second"], 4)
+        logits = hidden.ravel() @ point["dense"] + point["offset"]
+        return optax.softmax_cross_entropy_with_integer_labels(logits, digit)
+
+    problem = Problem(
+        loss=lambda point, example: loss(point, *example),
+        data=(images, digits.astype(np.int32)),
+        problem_class=ProblemClass(
+            n=IMAGES, dim=sum(leaf.size for leaf in start.values()),
+            lipschitz=math.inf, radius=math.inf, convex=False,
+        ),
+        start=start,
+    )  # fmt: skip
+    plan = planned(problem, steps=NETWORK_STEPS, clip=1.0, step_size=0.1)
+    setting = setting_of(plan, problem, loss, batched_loss=False, project=lambda point: point)
+    found = beside(plan, problem, setting, repeats)
+    found["examples_per_second"] = {
+        name: BATCH * NETWORK_STEPS / seconds for name, seconds in found["seconds"].items()
+    }
+    return found
+
+
+def compilations(problem: Problem) -> int:
+    """Programs that three budgets, step sizes and seeds need."""
+    programs: list[str] = []
+
+    def hear(event: str, duration: float, **details: str) -> None:
+        if event == COMPILED:
+            programs.append(details.get("fun_name", "?"))
+
+    keys = jax.random.split(jax.random.key(3), 3)
+    plans = [
+        ALGORITHMS["dp_sgd"].plan(
+            problem.problem_class,
+            Budget(epsilon=epsilon, delta=1e-6, relation="add_or_remove_one"),
+            batch_size=BATCH, steps=50, step_size=0.1 * epsilon,
+        )
+        for epsilon in (0.5, 1.0, 2.0)
+    ]  # fmt: skip
+    keys = [keys[i] for i in range(3)]
+    jax.monitoring.register_event_duration_secs_listener(hear)
+    for plan, key in zip(plans, keys, strict=True):
+        jax.block_until_ready(run(plan, problem, key))
+    return len(programs)
+
+
+def measure(repeats: int) -> dict:
+    problem = workload.problem()
+    return {
+        "compilations": compilations(problem),
+        "one_seed": one_seed(problem, repeats),
+        "clipping": clipping(problem, repeats),
+        "network": network(repeats),
+        "many": many(problem, max(1, min(3, repeats))),
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=5)
+    print(json.dumps(measure(parser.parse_args().repeats)))

@@ -1,0 +1,103 @@
+"""DP-SGD with jax-privacy 2.0 on Poisson batches that its own sampler draws on the host.
+
+Batches are padded to one size, as its documentation has it, so that one program serves all steps.
+Its examples call the jitted step from a Python loop; beside that stands the form that may be
+faster, all batches drawn first and the loop inside ``jit``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+from jax_privacy import clipped_grad
+from jax_privacy.batch_selection import CyclicPoissonSampling
+from jax_privacy.noise_addition import gaussian_privatizer
+
+__all__ = ["Setting", "descents"]
+
+
+class Setting(NamedTuple):
+    """The same numbers for both sides."""
+
+    data: tuple[Array, ...]
+    start: Any
+    loss: Callable[..., Array]
+    steps: int
+    batch_size: int
+    capacity: int
+    step_size: float
+    clip: float
+    noise_scale: float
+    project: Callable[[Any], Any]
+    batched_loss: bool
+
+
+def batches(setting: Setting, seed: int) -> list[np.ndarray]:
+    """Indices of every step, padded with -1."""
+    size = setting.data[0].shape[0]
+    sampler = CyclicPoissonSampling(
+        sampling_prob=setting.batch_size / size, iterations=setting.steps
+    )
+    drawn = sampler.batch_iterator(size, rng=np.random.default_rng(seed))
+    return [
+        np.pad(each[: setting.capacity], (0, max(0, setting.capacity - len(each))),
+               constant_values=-1)
+        for each in drawn
+    ]  # fmt: skip
+
+
+def update(setting: Setting) -> Callable[..., tuple[Any, Any, Any]]:
+    """One step of projected, averaged DP-SGD."""
+    gradient = clipped_grad(
+        setting.loss,
+        l2_clip_norm=setting.clip,
+        batch_argnums=tuple(range(1, 1 + len(setting.data))),
+        keep_batch_dim=setting.batched_loss,
+        normalize_by=setting.batch_size,
+    )
+    privatizer = gaussian_privatizer(stddev=setting.noise_scale, prng_key=jax.random.key(0))
+
+    def step(point: Any, mean: Any, noise: Any, t: Array, rows: Array, data: Any):
+        mean = jax.tree.map(lambda m, w: m + (w - m) / (t + 1), mean, point)
+        batch = [leaf[rows] for leaf in data]
+        clipped = gradient(point, *batch, is_padding_example=rows < 0)
+        noisy, noise = privatizer.update(clipped, noise)
+        moved = optax.tree.add_scale(point, -setting.step_size, noisy)
+        return setting.project(moved), mean, noise
+
+    return step
+
+
+def descents(setting: Setting) -> dict[str, Callable[[int], Any]]:
+    """``seed -> mean of the iterates``, in both forms; sampling is part of the run."""
+    step = update(setting)
+    compiled_step = jax.jit(step)
+
+    def start(seed: int):
+        privatizer = gaussian_privatizer(stddev=setting.noise_scale, prng_key=jax.random.key(seed))
+        zeros = jax.tree.map(jnp.zeros_like, setting.start)
+        return setting.start, zeros, privatizer.init(setting.start)
+
+    def python_loop(seed: int) -> Any:
+        state = start(seed)
+        for t, rows in enumerate(batches(setting, seed)):
+            state = compiled_step(*state, jnp.float32(t), rows, setting.data)
+        return state[1]
+
+    @jax.jit
+    def whole(state: Any, rows: Array, data: Any) -> Any:
+        def body(t: Array, state: Any) -> Any:
+            return step(*state, t.astype(jnp.float32), rows[t], data)
+
+        return jax.lax.fori_loop(0, setting.steps, body, state)
+
+    def compiled_loop(seed: int) -> Any:
+        return whole(start(seed), np.stack(batches(setting, seed)), setting.data)[1]
+
+    return {"Python loop": python_loop, "loop in jit": compiled_loop}

@@ -1,0 +1,56 @@
+"""Distances with curvature: strongly convex losses whose minimiser noise moves, nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+from jax import Array
+
+from privopt.convex import record
+from privopt.problems.losses import Distance
+
+__all__ = ["RegularisedDistance", "SquaredDistance"]
+
+
+@record
+@dataclass(frozen=True)
+class RegularisedDistance:
+    """``loss(w; x) = |w - x|_2 + (m/2) |w|_2^2``, or its Moreau envelope of positive ``width``.
+
+    ``m``-strongly convex, ``(1 + m R)``-Lipschitz for ``|w| <= R``, and not smooth. Completing the
+    square in ``v`` turns ``min_v |v - x| + (m/2)|v|^2 + |v - w|^2/(2h)`` into the envelope of the
+    distance itself: with ``s = 1 + m h``,
+
+        loss_h(w; x) = |.|_{h/s}(w/s - x) + m |w|^2 / (2 s),
+
+    ``m/s``-strongly convex and ``1/h``-smooth.
+    """
+
+    modulus: Array | float
+    width: Array | float = 0.0
+
+    def __call__(self, point: Array, example: Array) -> Array:
+        """The loss of one record."""
+        scale = 1.0 + self.modulus * self.width
+        rounded = Distance(self.width / scale)
+        return rounded(point / scale, example) + 0.5 * self.modulus * jnp.sum(point**2) / scale
+
+    def smoothed(self, width: Array) -> RegularisedDistance:
+        """The Moreau envelope; widths add."""
+        return RegularisedDistance(self.modulus, self.width + width)
+
+
+@record
+@dataclass(frozen=True)
+class SquaredDistance:
+    """``loss(w; x) = (m/2) |w - x|_2^2``: both strongly convex and smooth with constant ``m``.
+
+    ``m D``-Lipschitz where ``|w - x| <= D``. The minimiser is the mean of the records.
+    """
+
+    modulus: Array | float
+
+    def __call__(self, point: Array, example: Array) -> Array:
+        """The loss of one record."""
+        return 0.5 * self.modulus * jnp.sum((point - example) ** 2)

@@ -1,0 +1,130 @@
+"""Input that is none: a host error with name, value and rule, or the exact degenerate answer."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import jax
+import numpy as np
+import pytest
+
+import privopt
+from privopt import problems
+
+FACTS = privopt.ProblemClass(n=50, dim=2, lipschitz=1.0, radius=2.0, smoothness=0.25)
+ROUGH = dataclasses.replace(FACTS, smoothness=None)
+BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+ONE_SHOT = (
+    "output_perturbation",
+    "objective_perturbation",
+    "approximate_minima_perturbation",
+    "exponential_mechanism",
+)
+CHOICES = {"dp_gd": {"steps": 20}, "gradient_descent": {"steps": 20}}
+every = pytest.mark.parametrize("name", sorted(privopt.ALGORITHMS))
+
+
+def plan(name, facts=FACTS, budget=BUDGET, **choices):
+    return privopt.ALGORITHMS[name].plan(facts, budget, **{**CHOICES.get(name, {}), **choices})
+
+
+def logistic(features, labels=None, facts=FACTS):
+    labels = np.ones(len(features)) if labels is None else labels
+    return problems.logistic(features, labels, problem_class=facts)
+
+
+@pytest.mark.parametrize("name", ONE_SHOT)
+@pytest.mark.parametrize("bad", [0.0, -1.0, -0.0, math.inf, math.nan, True, "1"])
+def test_a_regularisation_that_is_none(name, bad):
+    with pytest.raises(ValueError, match="regularisation must be positive and finite, got"):
+        plan(name, regularisation=bad)
+
+
+@pytest.mark.parametrize("name", ["objective_perturbation", "approximate_minima_perturbation"])
+@pytest.mark.parametrize("choices", [{}, {"regularisation": 0.5}])
+def test_smoothness_missing_where_the_guarantee_needs_it(name, choices):
+    with pytest.raises(ValueError, match=r"smoothness must be declared.* got None"):
+        plan(name, ROUGH, **choices)
+
+
+def test_smoothness_missing_where_a_smoothed_loss_will_do():
+    """The plan asks the problem for an envelope, and a problem without one is refused by name."""
+    planned = plan("output_perturbation", ROUGH)
+    assert planned.requires == {"smoothing"}
+    where = problems.Problem(
+        loss=lambda w, x: abs(w @ x), data=np.zeros((50, 2)), problem_class=ROUGH
+    )
+    with pytest.raises(ValueError, match="problem must provide smoothing for output_perturbation"):
+        privopt.run(planned, where, jax.random.key(0))
+
+
+@pytest.mark.parametrize("dim", [4, 100])
+def test_more_dimensions_than_have_an_exact_sampler(dim):
+    with pytest.raises(ValueError, match=f"dim must be at most 3 for .*, got {dim}: no sampler"):
+        plan("exponential_mechanism", dataclasses.replace(FACTS, dim=dim))
+
+
+def test_no_records_and_a_class_of_none():
+    with pytest.raises(ValueError, match="n must be a positive integer, got 0"):
+        dataclasses.replace(FACTS, n=0)
+    with pytest.raises(ValueError, match="data must hold n = 50 records, got 0"):
+        logistic(np.zeros((0, 2)), np.zeros(0))
+
+
+@every
+def test_one_record_is_a_data_set(name):
+    """Noise enough for it; every number of the plan is finite, and so is the release."""
+    one = dataclasses.replace(FACTS, n=1)
+    budget = dataclasses.replace(BUDGET, epsilon=0.5)
+    planned = plan(name, one, budget)
+    leaves = np.array([float(leaf) for leaf in jax.tree.leaves(planned.params)])
+    assert (
+        np.all(np.isfinite(leaves)) or not planned.algorithm.private
+    )  # which has an infinite clip
+    run = privopt.run(planned, logistic(np.ones((1, 2)) / 2, facts=one), jax.random.key(0))
+    assert np.linalg.norm(run.released) <= 2.0 + 1e-12
+    if planned.algorithm.private:
+        assert planned.guarantee.epsilon(1e-5).upper <= 0.5
+
+
+def test_one_strongly_convex_record_may_be_null_and_needs_a_regulariser():
+    """Its own curvature is no neighbour's."""
+    one = dataclasses.replace(FACTS, n=1, lipschitz=2.0, smoothness=1.0, strong_convexity=1.0)
+    with pytest.raises(ValueError, match=r"regularisation must be positive .*, got 0\.0"):
+        plan("output_perturbation", one)
+    assert math.isfinite(plan("output_perturbation", one, regularisation=0.1).rate.upper)
+
+
+@every
+def test_constant_data_have_the_minimiser_of_one_record(name):
+    """Fifty times the same record, without noise on an answer, is that record."""
+    same = np.tile([[0.6, 0.8]], (50, 1))
+    where = logistic(same)
+    assert where.risk(np.zeros(2)) == pytest.approx(math.log(2.0), rel=1e-12)
+    assert where.risk([1.2, 1.6]) == pytest.approx(math.log1p(math.exp(-2.0)), rel=1e-12)
+    run = privopt.run(plan(name), where, jax.random.key(1))
+    assert np.all(np.isfinite(run.released))
+    if name == "output_perturbation":
+        direction = run.secret.minimiser / np.linalg.norm(run.secret.minimiser)
+        np.testing.assert_allclose(direction, [0.6, 0.8], rtol=1e-9)
+
+
+@every
+@pytest.mark.parametrize("size", [1e3, 1e12, 1e150, math.inf, math.nan])
+def test_a_record_beyond_the_declared_bound_moves_no_further_than_a_member(name, size):
+    """Clipped, or null if not finite: the release stays in the set and the guarantee as it was.
+
+    Of a private method the noise of one key is the same, so the two releases differ by what the
+    record did.
+    """
+    planned = plan(name)
+    features = np.tile([[0.6, 0.8], [-0.8, 0.6]], (25, 1))
+    wild = features.copy()
+    wild[0] *= size
+    runs = [privopt.run(planned, logistic(x), jax.random.key(2)) for x in (features, wild)]
+    assert np.all(np.isfinite(runs[1].released))
+    assert np.linalg.norm(runs[1].released) <= 2.0 + 1e-12
+    if name == "output_perturbation":
+        moved = np.linalg.norm(runs[1].secret.minimiser - runs[0].secret.minimiser)
+        assert moved <= planned.params.mechanism.query.sensitivity(BUDGET.relation)

@@ -1,0 +1,226 @@
+"""Classes of defect met in released private optimisers, each beside the variant a test rejects.
+
+``holds`` is the property that ours must have and the defective variant must not. Statistical tests
+use fixed keys and state the probability with which a correct implementation would have failed.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import privopt
+from privopt import problems
+from privopt.core import Run
+from privopt.mechanisms import GaussianMechanism, NormLaplaceMechanism
+
+N, DIM = 60, 3
+FACTS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25)
+BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+CHOICES = {"dp_gd": {"steps": 100}}
+PRIVATE = sorted(name for name, each in privopt.ALGORITHMS.items() if each.private)
+ADDITIVE = [name for name in PRIVATE if name != "exponential_mechanism"]  # noise on an answer
+every = pytest.mark.parametrize("name", PRIVATE)
+
+
+def plan(name, budget=BUDGET, facts=FACTS):
+    return privopt.ALGORITHMS[name].plan(facts, budget, **CHOICES.get(name, {}))
+
+
+def problem(seed=0, n=N, facts=FACTS):
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(n, DIM))
+    features /= 1.001 * np.linalg.norm(features, axis=1, keepdims=True)
+    labels = np.where(features @ [1.0, -0.5, 0.2] > 0.3 * rng.normal(size=n), 1.0, -1.0)
+    return problems.logistic(features, labels, problem_class=facts)
+
+
+def runner(name, budget=BUDGET):
+    """``(data, key) -> released``, of the algorithm as it is."""
+    planned = plan(name, budget)
+    return lambda where, key: (
+        planned.algorithm.run(planned.static, planned.params, where.objective, key).released
+    )
+
+
+# --- where the noise comes from ------------------------------------------------------------------
+
+
+@every
+def test_noise_from_a_seed_of_one_byte_or_of_none(name):
+    """As many releases as keys; at most 256 if the key goes through a byte, one if it is fixed.
+
+    Two equal float64 releases among 600 have a probability below 1e-9.
+    """
+    where, keys = problem(), jax.random.split(jax.random.key(0), 600)
+    run = runner(name)
+    many = jax.jit(jax.vmap(lambda key: run(where, key)))
+    bytes_of = jax.vmap(lambda key: jax.random.key(jax.random.bits(key, dtype=jnp.uint8)))
+    constant = jnp.stack([jax.random.key(1)] * 600)
+
+    def distinct(keys):
+        return len(np.unique(np.asarray(many(keys)), axis=0))
+
+    assert distinct(keys) == 600
+    assert distinct(bytes_of(keys)) <= 256
+    assert distinct(constant) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "budget"), [("objective_perturbation", BUDGET), ("objective_perturbation", PURE),
+                         ("approximate_minima_perturbation", BUDGET)]
+)  # fmt: skip
+def test_both_noises_of_one_key(name, budget):
+    """Tilt and last noise are uncorrelated within 5/sqrt(samples), level 6e-7 a coordinate."""
+    planned, where = plan(name, budget), problem()
+    wide = planned.params.finish._replace(scale=1e-3)  # so small that no projection hides it
+    params = planned.params._replace(finish=wide)
+    keys = jax.random.split(jax.random.key(1), 2000)
+
+    def noises(key):
+        run = planned.algorithm.run(planned.static, params, where.objective, key)
+        return run.secret.tilt, run.released - run.secret.minimiser, run.secret.minimiser
+
+    tilt, last, minimiser = (np.asarray(x) for x in jax.jit(jax.vmap(noises))(keys))
+    inside = np.linalg.norm(minimiser, axis=1) < 1.9
+    assert inside.sum() > 300
+    shared = 1e-3 * tilt / planned.params.mechanism.scale  # what one draw for both would give
+
+    def holds(second):
+        pairs = [np.corrcoef(tilt[inside, j], second[inside, j])[0, 1] for j in range(DIM)]
+        return max(map(abs, pairs)) < 5.0 / np.sqrt(inside.sum())
+
+    assert holds(last)
+    assert not holds(shared)
+
+
+# --- what control flow may depend on -------------------------------------------------------------
+
+
+def frozen(mechanism, key, answer):
+    """A release that no data can reach: what is then still different leaked another way."""
+    return 0.3 * jax.random.normal(key, answer.shape, answer.dtype) / mechanism.scale
+
+
+def replayed(monkeypatch, run):
+    """Whether two data sets give the same release to the bit once every noisy answer is given."""
+    for kind in (GaussianMechanism, NormLaplaceMechanism):
+        monkeypatch.setattr(kind, "add_noise", frozen)
+    one, two = (
+        np.asarray(jax.jit(lambda key, where=where: run(where, key))(jax.random.key(2)))
+        for where in (problem(0), problem(1))
+    )
+    return np.array_equal(one, two)
+
+
+@pytest.mark.parametrize("name", ADDITIVE)
+def test_replay(name, monkeypatch):
+    """Data enter a release through its noisy answers alone."""
+    run = runner(name)
+    assert not np.array_equal(*(run(problem(seed), jax.random.key(2)) for seed in (0, 1)))
+    assert replayed(monkeypatch, run)
+
+
+def test_a_step_length_from_the_gradient_before_its_noise(monkeypatch):
+    """Normalised steps: the direction is private, its length is not."""
+    planned = plan("dp_gd")
+
+    def defective(where, key):
+        gradient = planned.params.mechanism.query.bind(where.objective)
+        point = jnp.zeros(DIM)
+        for t in range(3):
+            exact = gradient(point)
+            noisy = planned.params.mechanism.add_noise(jax.random.fold_in(key, t), exact)
+            point = where.constraint.project(point - 0.1 * noisy / jnp.linalg.norm(exact))
+        return point
+
+    assert not replayed(monkeypatch, defective)
+
+
+def test_a_guard_that_compares_with_the_minimiser_without_noise(monkeypatch):
+    """Divergence told by the distance from the non-private optimum, the start kept instead."""
+    planned = plan("output_perturbation")
+
+    def defective(where, key):
+        run = planned.algorithm.run(planned.static, planned.params, where.objective, key)
+        far = jnp.linalg.norm(run.released - run.secret.minimiser)
+        return Run(jnp.where(far > 0.5, run.secret.minimiser, run.released), None).released
+
+    assert not replayed(monkeypatch, defective)
+
+
+def draws(run, where):
+    """What loops and branches stand around each draw."""
+
+    def walk(jaxpr, inside=()):
+        for equation in jaxpr.eqns:
+            name = equation.primitive.name
+            if name == "random_bits":
+                yield inside
+            around = (*inside, name) if name in ("while", "cond", "scan") else inside
+            for value in equation.params.values():
+                for part in value if isinstance(value, list | tuple) else [value]:
+                    inner = getattr(part, "jaxpr", part)
+                    if hasattr(inner, "eqns"):
+                        yield from walk(inner, around)
+
+    return list(walk(jax.make_jaxpr(lambda key: run(where, key))(jax.random.key(0)).jaxpr))
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("output_perturbation", 1), ("objective_perturbation", 2),
+     ("approximate_minima_perturbation", 2)],
+)  # fmt: skip
+def test_noise_drawn_again_where_the_solver_misses_its_tolerance(name, number):
+    """One-shot methods draw so many times and outside of every loop and branch."""
+    planned, where = plan(name), problem()
+
+    def holds(run):
+        return draws(run, where) == [()] * number
+
+    def again(where, key):
+        """Until the gradient at the computed minimiser is small enough, uncharged."""
+
+        def missed(state):
+            return state[2] > 1e-3
+
+        def attempt(state):
+            key, next_key = jax.random.split(state[0])
+            run = planned.algorithm.run(planned.static, planned.params, where.objective, key)
+            _, gradient = where.objective.value_and_gradient(run.secret.minimiser)
+            return next_key, run.released, jnp.linalg.norm(gradient)
+
+        return jax.lax.while_loop(missed, attempt, (key, jnp.zeros(DIM), jnp.inf))[1]
+
+    assert holds(runner(name))
+    assert not holds(again)
+
+
+# --- what the numbers mean -----------------------------------------------------------------------
+
+
+@every
+def test_noise_that_does_not_shrink_with_epsilon(name):
+    """A perturbation in the wrong units: accuracy must rise with epsilon, by more than chance."""
+    facts = privopt.ProblemClass(n=400, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25)
+    where, keys = problem(n=400, facts=facts), jax.random.split(jax.random.key(3), 100)
+
+    def risks(budgets):
+        plans = [plan(name, each, facts) for each in budgets]
+        return [
+            where.excess_risk(run).mean() for run in privopt.run_many(plans, where, keys).released
+        ]
+
+    def holds(risks):
+        return risks[1] < 0.8 * risks[0]
+
+    low, high = (
+        privopt.Budget(epsilon=epsilon, delta=1e-5, relation="replace_one")
+        for epsilon in (0.05, 2.0)
+    )
+    assert holds(risks([low, high]))
+    assert not holds(risks([high, high]))

@@ -1,0 +1,205 @@
+"""Two ways to one minimiser: neither leaves the distance that is charged, whatever the data."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from privopt import problems
+from privopt.convex import Box, ConstrainedModels, L2Ball, accelerated_descent
+from privopt.mechanisms import ClippedGradient, TiltedMinimiser, minimisation
+from privopt.spec import ProblemClass
+
+N, DIM = 120, 3
+
+
+def facts(radius=2.0, smoothness=0.25):
+    return ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=radius, smoothness=smoothness)
+
+
+def problem(seed=0, constraint=None, radius=2.0, model="logistic"):
+    random = np.random.default_rng(seed)
+    features = random.normal(size=(N, DIM))
+    features /= 1.001 * np.linalg.norm(features, axis=1, keepdims=True)
+    labels = np.where(random.random(N) < 0.7, 1.0, -1.0)
+    options = {"constraint": constraint, "problem_class": facts(radius)}
+    if model == "huber":
+        options["problem_class"] = facts(radius, smoothness=20.0)
+        return problems.huber(features, labels, width=0.05, **options)
+    return problems.logistic(features, labels, **options)
+
+
+def query_of(where, regularisation=0.02):
+    return TiltedMinimiser.of(where.problem_class, regularisation=regularisation)
+
+
+def tilts(scale=0.02, count=7):
+    return jnp.asarray(scale * np.random.default_rng(5).normal(size=(count, DIM)))
+
+
+@jax.jit
+def solved(query, objective, tilt):
+    return query.bind(objective)(jnp.zeros(DIM), tilt)
+
+
+@jax.jit
+def together(query, objective, tilts):
+    return jax.vmap(lambda tilt: query.bind(objective)(jnp.zeros(DIM), tilt))(tilts)
+
+
+@jax.jit
+def descended(query, objective, tilt):
+    """The other way, spelled out, with twenty times the steps that are enough."""
+    total = objective.clipped_gradient_sum(query.gradient.clip)
+    return accelerated_descent(
+        lambda w: total(w) / N + tilt + query.regularisation * w,
+        objective.constraint.project,
+        objective.constraint.project(-tilt / query.regularisation),
+        smoothness=query.smoothness + query.regularisation,
+        strong_convexity=query.regularisation,
+        steps=20 * query.steps,
+    )
+
+
+CASES = {
+    "inside": {"radius": 50.0},
+    "on the ball": {"radius": 0.5},
+    "a box that binds": {"constraint": Box(-0.1, 0.1)},
+    "a box that does not": {"constraint": Box(-20.0, 20.0), "radius": 60.0},
+    "a ball elsewhere": {"constraint": L2Ball(0.7, jnp.asarray([1.0, 0.0, 0.5]))},
+    "narrow kinks": {"model": "huber", "radius": 5.0},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_both_ways_end_at_the_same_point(case):
+    where = problem(**CASES[case])
+    query = query_of(where)
+    for found, tilt in zip(together(query, where.objective, tilts()), tilts(), strict=True):
+        exact = descended(query, where.objective, tilt)
+        alone = solved(query, where.objective, tilt)
+        assert jnp.linalg.norm(found - exact) <= 2.0 * query.error
+        assert jnp.linalg.norm(alone - exact) <= 2.0 * query.error
+        assert where.constraint.contains(found, 1e-14)
+
+
+@pytest.fixture
+def fresh():
+    """Programs that a test has replaced parts of are not kept."""
+    jax.clear_caches()
+    yield
+    jax.clear_caches()
+
+
+def ways(monkeypatch, candidate):
+    """Replaces what is looked for, and counts the steps of descent that each tilt is given."""
+    counted = []
+    original = minimisation._descents
+
+    def descents(numbers, gradient, objective, centre, tilts, steps):
+        jax.debug.callback(lambda x: counted.append(np.array(x)), steps)
+        return original(numbers, gradient, objective, centre, tilts, steps)
+
+    monkeypatch.setattr(minimisation, "_descents", descents)
+    if candidate is not None:
+        honest = minimisation.minimise_constrained_model
+
+        def replaced(tilted, constraint, start, **options):
+            return candidate(honest(tilted, constraint, start, **options), tilted, constraint)
+
+        monkeypatch.setattr(minimisation, "minimise_constrained_model", replaced)
+    return counted
+
+
+def test_no_step_of_descent_where_all_are_certified(monkeypatch, fresh):
+    counted, where = ways(monkeypatch, None), problem(radius=0.5)
+    jax.block_until_ready(together(query_of(where), where.objective, tilts()))
+    jax.effects_barrier()
+    assert counted == []
+
+
+@pytest.mark.parametrize("wrong", [0, 3])
+def test_what_is_not_certified_is_descended_to_and_nothing_else(monkeypatch, fresh, wrong):
+    """A point moved away, with the certificate that it then has."""
+
+    def candidate(found, tilted, constraint):
+        points = found.points.at[wrong].set(constraint.project(found.points[wrong] + 0.1))
+        return ConstrainedModels(points, found.moves.at[wrong].set(1e-3), found.steps)
+
+    counted, where = ways(monkeypatch, candidate), problem()
+    query = query_of(where)
+    found = together(query, where.objective, tilts())
+    jax.effects_barrier()
+    expected = np.zeros(7, int)
+    expected[wrong] = query.steps
+    np.testing.assert_array_equal(counted[0], expected)
+    for point, tilt in zip(found, tilts(), strict=True):
+        exact = descended(query, where.objective, tilt)
+        assert jnp.linalg.norm(point - exact) <= 2.0 * query.error
+
+
+@pytest.mark.parametrize(("share", "accepted"), [(0.49, True), (0.51, False), (np.nan, False)])
+def test_half_the_distance_is_what_a_certificate_may_have(monkeypatch, fresh, share, accepted):
+    where = problem()
+    query = query_of(where)
+
+    def candidate(found, tilted, constraint):
+        move = share * query.regularisation * query.error
+        return found._replace(moves=jnp.full_like(found.moves, move))
+
+    counted = ways(monkeypatch, candidate)
+    jax.block_until_ready(together(query, where.objective, tilts()))
+    jax.effects_barrier()
+    assert (counted == []) is accepted
+
+
+def test_data_that_vary_are_taken_one_after_another():
+    risks = [problem(seed).objective for seed in range(3)]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *risks)
+    query = query_of(problem())
+    several = jax.jit(
+        jax.vmap(
+            lambda risk, tilt: query.bind(risk)(jnp.zeros(DIM), tilt),
+            in_axes=(0, 0),
+        )
+    )(stacked, tilts(count=3))
+    for found, risk, tilt in zip(several, risks, tilts(count=3), strict=True):
+        expected = solved(query, risk, tilt)
+        np.testing.assert_allclose(found, expected, atol=2.0 * query.error)
+
+
+def test_numbers_are_arguments():
+    where, count = problem(), 0
+
+    @jax.jit
+    def traced(query, objective, tilt):
+        nonlocal count
+        count += 1
+        return query.bind(objective)(jnp.zeros(DIM), tilt)
+
+    for regularisation in (0.02, 0.3):
+        traced(query_of(where, regularisation), where.objective, tilts()[0])
+    assert count == 1
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_record_that_is_not_finite_counts_as_nothing(bad):
+    features, labels = (np.asarray(each).copy() for each in problem().data)
+    features[3] = bad
+    broken = problems.logistic(features, labels, problem_class=facts())
+    features[3] = 0.0
+    null = problems.logistic(features, labels, problem_class=facts())
+    query = query_of(null)
+    found, expected = (solved(query, each.objective, tilts()[0]) for each in (broken, null))
+    np.testing.assert_allclose(found, expected, atol=2.0 * query.error)
+
+
+def test_clipped_slopes_are_those_of_the_gradient():
+    """A record twice as long as declared pulls no more than its clipped gradient does."""
+    features, labels = (np.asarray(each).copy() for each in problem().data)
+    features[:10] *= 2.0
+    where = problems.logistic(features, labels, problem_class=facts(smoothness=1.0))
+    query = query_of(where)._replace(gradient=ClippedGradient(0.25, float(N), DIM))
+    for tilt in tilts(count=2):
+        exact = descended(query, where.objective, tilt)
+        assert jnp.linalg.norm(solved(query, where.objective, tilt) - exact) <= 2.0 * query.error
