@@ -10,7 +10,7 @@ __all__ = ["phase_sizes", "phased_descent", "phased_descent_step_size"]
 
 
 def phase_sizes(n: int) -> tuple[int, ...]:
-    """``n_i = floor(n / 2^i)`` for ``i = 1..floor(log2 n)``: all of them ``>= 1``, and ``< n`` together.
+    """``n_i = floor(n / 2^i)`` for ``i = 1..floor(log2 n)``: ``>= 1`` each, ``< n`` in all.
 
     One phase more, as ``ceil(log2 n)`` has it, would be an average over nothing.
     """
