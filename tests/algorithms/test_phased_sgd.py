@@ -209,18 +209,45 @@ def test_an_average_moves_by_its_sensitivity_at_most(longest):
     assert 0.02 * limit < largest <= limit
 
 
+@pytest.mark.parametrize("length", [1.0, 5.0])
 @pytest.mark.parametrize(("relation", "other"), [("replace_one", -1.0), ("zero_out", 0.0)])
-def test_the_sensitivity_is_attained_but_for_the_first_iterate(relation, other):
-    """A linear loss, the first of ``m`` records turned about: all but one iterate moves in full."""
+def test_the_sensitivity_is_attained_but_for_the_first_iterate(relation, other, length):
+    """A linear loss, the first of ``m`` records turned about: all but one iterate moves in full.
+
+    A record longer than declared is clipped and moves them no further.
+    """
     n = 20
     facts = privopt.ProblemClass(n=n, dim=2, lipschitz=1.0, radius=50.0, smoothness=0.0)
     query, average = passes(facts, 0.25)
     features = np.zeros((2, n, 2))
-    features[:, 0, 0] = 1.0, other
+    features[:, 0, 0] = length, other * length
     ends = [average(problems.linear(x, problem_class=facts), np.zeros(2)) for x in features]
     moved = np.linalg.norm(ends[1] - ends[0])
     assert moved == pytest.approx((1.0 - 1.0 / n) * (1.0 - other) * 0.25, rel=1e-12)
     assert moved <= query.sensitivity(privopt.Relation(relation)) <= moved * (1.0 + 2.0 / n)
+
+
+def test_the_parameter_may_be_a_tree():
+    """Weights and intercept in one pass, as with a feature that is always one."""
+    features, labels = logistic_data(n=12)
+    facts = privopt.ProblemClass(n=12, dim=DIM + 1, lipschitz=2.0, radius=math.inf, smoothness=0.5)
+
+    def loss(parameter, example):
+        x, y = example
+        return jax.nn.softplus(-y * (x @ parameter["weights"] + parameter["intercept"]))
+
+    start = {"weights": jnp.zeros(DIM), "intercept": jnp.zeros(())}
+    tree = problems.Problem(loss=loss, data=(features, labels), problem_class=facts, start=start)
+    flat = problems.logistic(np.c_[features, np.ones(12)], labels, problem_class=facts)
+    _, average = passes(facts, 2.0)
+    query = OnePass.of(facts, 2.0)
+    one_pass = query.bind(tree.objective, jnp.arange(12), jax.random.key(0))
+    found = one_pass(start, 0, 12, 1.0)
+    expected = average(flat, np.zeros(DIM + 1))
+    np.testing.assert_allclose(found["weights"], expected[:-1], rtol=1e-9)
+    np.testing.assert_allclose(found["intercept"], expected[-1], rtol=1e-9)
+    released = privopt.run(MAKE(facts, BUDGET, step_size=2.0), tree, jax.random.key(0)).released
+    assert jax.tree.map(jnp.shape, released) == {"weights": (DIM,), "intercept": ()}
 
 
 def torn_apart(step_size, width, n):
