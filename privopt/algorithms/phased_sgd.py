@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.flatten_util import ravel_pytree
 
 from privopt.algorithms.choices import positive_number
 from privopt.core import Algorithm, Plan, Run
-from privopt.mechanisms import GaussianMechanism, OnePass, add_gaussian_noise
+from privopt.mechanisms import GaussianMechanism, OnePass
 from privopt.privacy import Guarantee, gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
@@ -51,12 +52,12 @@ def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None
     In phase ``i = 1..floor(log2 n)`` one pass of projected SGD over ``n_i = floor(n/2^i)`` records
     that no other phase sees, from ``w_{i-1}`` with step size ``eta_i = eta_1 4^{1-i}``; ``v_i`` is
     the average of its iterates, and ``w_i = Proj(v_i + N(0, sigma_i^2 I))``. The last is released,
-    after less than ``n`` gradients.
+    after at most ``n`` gradients.
 
     Parameters
     ----------
     problem_class : ProblemClass
-        Convex, ``L``-Lipschitz, ``H``-smooth: privacy rests on all three. ``n >= 2``; finite
+        Convex, ``L``-Lipschitz, ``H``-smooth: privacy rests on all three. Finite
         ``radius`` unless ``step_size`` is given.
     budget : Budget
         ``delta > 0``; ``replace_one`` or ``zero_out``.
@@ -94,8 +95,6 @@ def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None
             "relation must be replace_one or zero_out for phased_sgd, where a record added moves "
             f"others to other phases, got {budget.relation}"
         )
-    if problem_class.n < 2:
-        raise ValueError(f"n must be at least 2 for there to be a phase, got {problem_class.n}")
     mu = gaussian_mu(budget.epsilon, budget.delta)
     if step_size is not None:
         step_size = positive_number("step_size", step_size)
@@ -152,8 +151,9 @@ def run(static: Static, params: Params, objective: Any, key: Array) -> Run:
     def phase(i: Array, state: tuple[Any, Any]) -> tuple[Any, Any]:
         point, _ = state
         average = one_pass(point, firsts[i], lengths[i], shrinks[i])
-        noise_key = jax.random.fold_in(noise_stream, i)
-        noisy = add_gaussian_noise(noise_key, average, shrinks[i] * mechanism.scale)
+        answer, restored = ravel_pytree(average)
+        less = mechanism._replace(scale=shrinks[i] * mechanism.scale)
+        noisy = restored(less.add_noise(jax.random.fold_in(noise_stream, i), answer))
         return constraint.project(noisy), average
 
     start = objective.start(static.dim)

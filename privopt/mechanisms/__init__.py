@@ -24,7 +24,6 @@ from privopt.mechanisms.gradients import (
     FullBatchGradient,
     PoissonGradient,
     ShuffledGradient,
-    add_gaussian_noise,
     poisson_sample,
 )
 from privopt.mechanisms.laplace import LaplaceMechanism
@@ -121,7 +120,6 @@ __all__ = [
     "TiltedMinimiser",
     "VarianceMechanism",
     "WholeSum",
-    "add_gaussian_noise",
     "approximate_release",
     "classic_gaussian_scale",
     "clipped_batch_sum",

@@ -12,9 +12,10 @@ __all__ = ["phase_sizes", "phased_descent", "phased_descent_step_size"]
 def phase_sizes(n: int) -> tuple[int, ...]:
     """``n_i = floor(n / 2^i)`` for ``i = 1..floor(log2 n)``: ``>= 1`` each, ``< n`` in all.
 
-    One phase more, as ``ceil(log2 n)`` has it, would be an average over nothing.
+    One phase more, as ``ceil(log2 n)`` has it, would be an average over nothing. A single record is
+    a phase.
     """
-    return tuple(n >> i for i in range(1, n.bit_length()))
+    return tuple(n >> i for i in range(1, n.bit_length())) or (n,)
 
 
 def phased_descent(problem_class: ProblemClass, *, step_size: float, noise_scale: float) -> float:

@@ -364,7 +364,6 @@ def test_refuses():
     refused(r"step_size must be at most 2/smoothness = 8\.0, got 8\.01", step_size=8.01)
     refused("step_size must be positive and finite, got 0.0", step_size=0.0)
     refused("step_size must be given where radius is infinite, got None", radius=math.inf)
-    refused("n must be at least 2 for there to be a phase, got 1", n=1)
     refused("delta must be positive for the Gaussian noise of phased_sgd, got 0.0",
             dataclasses.replace(BUDGET, delta=0.0))  # fmt: skip
     refused("relation must be replace_one or zero_out for phased_sgd, where a record added moves",

@@ -70,6 +70,7 @@ def test_no_radius_no_bound():
 
 
 def test_all_but_few_records_are_seen():
+    assert phase_sizes(1) == (1,)
     for n in range(2, 300):
         unseen = n - sum(phase_sizes(n))
         assert 1 <= unseen <= int(math.log2(n)) + 1

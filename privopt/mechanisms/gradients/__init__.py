@@ -9,7 +9,6 @@ divided by public numbers.
 from privopt.mechanisms.gradients.exact import ExactGradient
 from privopt.mechanisms.gradients.fixed_size import FixedSizeGradient
 from privopt.mechanisms.gradients.full_batch import FullBatchGradient
-from privopt.mechanisms.gradients.noise import add_gaussian_noise
 from privopt.mechanisms.gradients.poisson import PoissonGradient
 from privopt.mechanisms.gradients.sampling import poisson_sample
 from privopt.mechanisms.gradients.shuffled import ShuffledGradient
@@ -20,6 +19,5 @@ __all__ = [
     "FullBatchGradient",
     "PoissonGradient",
     "ShuffledGradient",
-    "add_gaussian_noise",
     "poisson_sample",
 ]
