@@ -152,8 +152,9 @@ def run(static: Static, params: Params, objective: Any, key: Array) -> Run:
         point, _ = state
         average = one_pass(point, firsts[i], lengths[i], shrinks[i])
         answer, restored = ravel_pytree(average)
-        less = mechanism._replace(scale=shrinks[i] * mechanism.scale)
-        noisy = restored(less.add_noise(jax.random.fold_in(noise_stream, i), answer))
+        scale: Any = shrinks[i] * mechanism.scale
+        noise_key = jax.random.fold_in(noise_stream, i)
+        noisy = restored(mechanism._replace(scale=scale).add_noise(noise_key, answer))
         return constraint.project(noisy), average
 
     start = objective.start(static.dim)
