@@ -24,20 +24,20 @@ def with_numbers(plan: Plan, *, noise_scale: float | None = None, steps: int | N
     """The plan's program with other numbers, to compare what it computes; no longer private."""
     params = plan.params
     if noise_scale is not None:
-        params = params._replace(mechanism=params.mechanism._replace(scale=noise_scale))
+        params = params._replace(mechanism=replace(params.mechanism, scale=noise_scale))
     if steps is not None:
-        params = params._replace(steps=steps)
+        params = params._replace(descent=replace(params.descent, steps=steps))
     return replace(plan, params=params)
 
 
 def setting_of(plan: Plan, problem: Problem) -> Setting:
     features, labels = problem.data
-    mechanism = plan.params.mechanism
+    mechanism, method = plan.params.mechanism, plan.params.descent
     return Setting(
         features=features,
         labels=labels,
-        steps=plan.params.steps,
-        step_size=plan.params.step_size,
+        steps=method.steps,
+        step_size=float(method.step_sizes.scale),
         clip=mechanism.query.clip,
         noise_scale=mechanism.scale,
         radius=problem.problem_class.radius,
@@ -62,8 +62,9 @@ def noise_scales(plan: Plan, problem: Problem, form: str) -> tuple[float, float]
     one_step = descents(setting_of(plan, problem))[form]
     ours = run_many([plan], problem, keys).secret.last[0]
     theirs = jax.lax.map(lambda key: one_step(key).point, keys)
+    step_size = plan.params.descent.step_sizes.scale
     variances = [jnp.var(last, axis=0, ddof=1).mean() for last in (ours, theirs)]
-    return tuple(float(jnp.sqrt(variance)) / plan.params.step_size for variance in variances)
+    return tuple(float(jnp.sqrt(variance)) / step_size for variance in variances)
 
 
 def measure(repeats: int) -> dict:

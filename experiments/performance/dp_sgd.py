@@ -120,39 +120,61 @@ def many(problem: Problem, repeats: int) -> dict:
 
 
 def clipping(problem: Problem, repeats: int) -> dict:
-    """A batch's clipped gradient beside the plain one of the same gathered batch."""
+    """Clipped gradients beside plain ones, of the whole data and of batches gathered from them."""
     objective = problem.objective
     features, labels = problem.data
-    rows = jax.random.randint(jax.random.key(2), (BATCH,), 0, features.shape[0])
-    weights, clip = jnp.ones(BATCH), jnp.float32(0.5)
-    many_times = 2_000
+    n, clip = features.shape[0], jnp.float32(0.5)
+    rows, weights = jax.random.randint(jax.random.key(2), (BATCH,), 0, n), jnp.ones(BATCH)
 
-    def repeated(gradient: Callable[[Array], Array]) -> Array:
+    def repeated(gradient: Callable[[Array, Array], Array], times: int) -> Array:
         """So often that the call itself costs nothing; each result enters the next."""
         start = jnp.zeros(features.shape[1])
-        return jax.lax.fori_loop(
-            0, many_times, lambda _, point: point - 1e-3 * gradient(point), start
-        )
+        return jax.lax.fori_loop(0, times, lambda t, w: w - 1e-3 * gradient(t, w), start)
+
+    def slope(point: Array, features: Array, labels: Array) -> Array:
+        return Logistic().slope(features @ point, labels)
 
     @jax.jit
-    def clipped(objective: Any) -> Array:
+    def clipped_whole(objective: Any) -> Array:
+        total = objective.clipped_gradient_sum(clip)
+        return repeated(lambda _, point: total(point), 200)
+
+    @jax.jit
+    def plain_whole(features: Array, labels: Array) -> Array:
+        columns = features.T  # as fast as it gets
+
+        def gradient(_: Array, point: Array) -> Array:
+            return columns @ Logistic().slope(point @ columns, labels)
+
+        return repeated(gradient, 200)
+
+    @jax.jit
+    def clipped_batch(objective: Any) -> Array:
         batch_sum = objective.clipped_batch_sum(clip)
-        return repeated(lambda point: batch_sum(point, rows, weights))
+        return repeated(lambda t, point: batch_sum(point, (rows + t) % n, weights), 2_000)
 
     @jax.jit
-    def plain(features: Array, labels: Array) -> Array:
-        def gradient(point: Array) -> Array:
-            batch, targets = features[rows], labels[rows]
-            return Logistic().slope(batch @ point, targets) @ batch
+    def plain_batch(features: Array, labels: Array) -> Array:
+        def gradient(t: Array, point: Array) -> Array:
+            chosen = (rows + t) % n
+            batch = features[chosen]
+            return slope(point, batch, labels[chosen]) @ batch
 
-        return repeated(gradient)
+        return repeated(gradient, 2_000)
 
     times = interleaved(
-        {"clipped": lambda: clipped(objective), "plain": lambda: plain(features, labels)}, repeats
+        {
+            "clipped, all records": lambda: clipped_whole(objective),
+            "plain, all records": lambda: plain_whole(features, labels),
+            "clipped, batch": lambda: clipped_batch(objective),
+            "plain, batch": lambda: plain_batch(features, labels),
+        },
+        repeats,
     )
     return {
-        "seconds": {name: median(values) / many_times for name, values in times.items()},
-        "ratio": ratio(times["clipped"], times["plain"]),
+        "seconds": {name: median(values) for name, values in times.items()},
+        "ratio_all": ratio(times["clipped, all records"], times["plain, all records"]),
+        "ratio_batch": ratio(times["clipped, batch"], times["plain, batch"]),
     }
 
 

@@ -24,7 +24,7 @@ from privopt.mechanisms.gradients import (
     FullBatchGradient,
     PoissonGradient,
     ShuffledGradient,
-    poisson_sample,
+    poisson_sampler,
 )
 from privopt.mechanisms.laplace import LaplaceMechanism
 from privopt.mechanisms.minimisation import Minimisation
@@ -129,6 +129,6 @@ __all__ = [
     "clipped_linear_loss_sum",
     "clipped_linear_model",
     "clipped_loss_sum",
-    "poisson_sample",
+    "poisson_sampler",
     "pure_release",
 ]

@@ -13,6 +13,12 @@ from privopt.spec import ProblemClass
 N, DIM = 120, 3
 
 
+@pytest.fixture(autouse=True)
+def small_data_too(monkeypatch):
+    """The Newton method on data of a size at which it would not be worth compiling."""
+    monkeypatch.setattr(minimisation, "_FEWEST", 0)
+
+
 def facts(radius=2.0, smoothness=0.25):
     return ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=radius, smoothness=smoothness)
 

@@ -10,7 +10,7 @@ from privopt.mechanisms.gradients.exact import ExactGradient
 from privopt.mechanisms.gradients.fixed_size import FixedSizeGradient
 from privopt.mechanisms.gradients.full_batch import FullBatchGradient
 from privopt.mechanisms.gradients.poisson import PoissonGradient
-from privopt.mechanisms.gradients.sampling import poisson_sample
+from privopt.mechanisms.gradients.sampling import poisson_sampler
 from privopt.mechanisms.gradients.shuffled import ShuffledGradient
 
 __all__ = [
@@ -19,5 +19,5 @@ __all__ = [
     "FullBatchGradient",
     "PoissonGradient",
     "ShuffledGradient",
-    "poisson_sample",
+    "poisson_sampler",
 ]

@@ -20,7 +20,7 @@ from scipy import stats
 from privopt.convex import GradientOracle, record
 from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.gradients.noise import add_gaussian_noise
-from privopt.mechanisms.gradients.sampling import poisson_sample
+from privopt.mechanisms.gradients.sampling import poisson_sampler
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import calibrate, round_up
 from privopt.spec import Budget, Relation
@@ -101,6 +101,12 @@ class PoissonGradient:
             raise ValueError(
                 f"capacity must be at least the batch size {batch_size}, got {capacity!r}"
             )
+        overflow = stats.binom.sf(capacity - 1, n - 1, _accounted(rate)) * steps
+        if overflow >= budget.delta:
+            raise ValueError(
+                f"capacity must be such that batches overflow with probability below delta "
+                f"{budget.delta!r}, got {capacity!r}, at which it is {overflow:.2g}"
+            )
         unit = cls(query, rate, round_up(batch_size), 1.0, min(capacity, n), n)
         contribution = query.contribution / unit.batch_size
 
@@ -127,11 +133,11 @@ class PoissonGradient:
         """The oracle; step ``t`` draws its batch and its noise from ``fold_in(key, t)``."""
         batch_sum = self.query.bind_batches(objective, self.microbatch)
 
+        sample = poisson_sampler(self.rate, self.capacity, self.most)
+
         def ask(memory: Any, t: Array, point: Any) -> tuple[Any, Any]:
             batch_key, noise_key = jax.random.split(jax.random.fold_in(key, t))
-            rows, weights = poisson_sample(
-                batch_key, self.rate, objective.records, self.capacity, self.most
-            )
+            rows, weights = sample(batch_key, objective.records)
             total = batch_sum(point, rows, weights)
             mean = jax.tree.map(lambda leaf: leaf / self.batch_size, total)
             return add_gaussian_noise(noise_key, mean, self.scale), memory

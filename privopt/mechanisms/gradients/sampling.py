@@ -2,70 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
-__all__ = ["poisson_sample"]
+__all__ = ["poisson_sampler"]
 
-_BASE = 16
+_BASE = 32
 _WORD = 2.0**32
 
+Sampler = Callable[[Array, Array | int], tuple[Array, Array]]
 
-def poisson_sample(
-    key: Array, rate: Array | float, records: Array | int, capacity: int, most: int
-) -> tuple[Array, Array]:
-    """Each of ``records`` independently with probability ``rate``; the first ``capacity`` of them.
+
+def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
+    """Draws batches in which each record is independently with probability ``rate``.
 
     The gaps between included records are geometric, ``P(G >= k) = (1 - rate)^k``, and the digits
     of a geometric variable to any base are independent: digit ``j`` to base ``b`` is ``v`` with
-    probability proportional to ``(1 - rate)^{v b^j}``. Each digit is drawn from one word of 32
-    random bits, so that ``O(capacity log most)`` bits are drawn, whatever ``records``. What it
-    leaves of exactness is of the kind of floating-point noise: rates of inclusion are off by some
-    1e-6 of themselves in float32, and a digit less likely than ``2^-32`` does not occur.
+    probability proportional to ``(1 - rate)^{v b^j}``, the leading one without an end. Each is
+    drawn by comparing one word of 32 random bits with a table, so that ``O(capacity log most)``
+    bits are drawn, whatever the number of records. What is missing to exactness is of the kind
+    of floating-point noise: rates of inclusion are off by some 1e-6 of themselves in float32, and
+    what is less likely than ``2^-32`` does not occur.
 
     Parameters
     ----------
-    rate : Array
-        ``q`` in ``(0, 1]``, floating.
-    records : Array or int
-        How many there are.
+    rate : Array or float
+        ``q`` in ``(0, 1]``.
     capacity, most : int
-        Static: places in the batch, and the largest ``records`` can be.
+        Static: places in a batch, and the largest number of records there can be.
 
     Returns
     -------
-    rows : Array
-        Shape ``(capacity,)``, int32: increasing numbers of the included records, then zeros.
-    weights : Array
-        Of the dtype of ``rate``: 1 for an included record, 0 for an empty place.
+    callable
+        ``(key, records) -> (rows, weights)``, both of shape ``(capacity,)``: increasing numbers of
+        the first ``capacity`` included of ``records``, then zeros (int32); 1 for an included
+        record and 0 for an empty place, in the dtype of ``rate``.
     """
     rate = jnp.asarray(rate)
     digits = 1
-    while _BASE**digits <= most:
+    while (_BASE - 1) * _BASE ** (digits - 1) < most:
         digits += 1
-    scale = _BASE ** np.arange(digits)
-    exponent = -jnp.log1p(-rate) * scale.astype(rate.dtype)[:, None]
-    value = np.arange(1, _BASE).astype(rate.dtype)[None]
-    # P(digit >= v) = (a^v - a^b)/(1 - a^b), a = exp(-exponent)
-    at_least = jnp.exp(-value * exponent) * (
-        jnp.expm1((value - _BASE) * exponent) / jnp.expm1(-_BASE * exponent)
-    )
-    beyond = jnp.exp(-_BASE * exponent[-1])  # the gap is larger than all there are
-    words = jax.random.bits(key, (digits + 1, capacity), jnp.uint32)
-    reached = words[:-1, :, None] < _threshold(at_least)[:, None, :]
-    drawn = jnp.sum(reached, axis=-1, dtype=jnp.int32)
-    gaps = jnp.sum(drawn * scale.astype(np.int32)[:, None], axis=0, dtype=jnp.int32)
-    gaps = jnp.where(words[-1] < _threshold(beyond), most, jnp.minimum(gaps, most))
-    rows = _bounded_sum(gaps + 1, most + 1) - 1
-    included = rows < records
-    return jnp.where(included, rows, 0), included.astype(rate.dtype)
+    exponent = -jnp.log1p(-rate)
+    tables = [
+        _thresholds(exponent * _BASE**place, leading=place == digits - 1) for place in range(digits)
+    ]
+
+    def sample(key: Array, records: Array | int) -> tuple[Array, Array]:
+        words = jax.random.bits(key, (digits, capacity), jnp.uint32)
+        gaps = jnp.zeros(capacity, jnp.int32)
+        for place, table in enumerate(tables):
+            digit = jnp.sum(words[place][:, None] < table[None], axis=-1, dtype=jnp.int32)
+            gaps = jnp.minimum(gaps + digit * _BASE**place, most)
+        rows = _bounded_sum(gaps + 1, most + 1) - 1
+        included = rows < records
+        return jnp.where(included, rows, 0), included.astype(rate.dtype)
+
+    return sample
 
 
-def _threshold(probability: Array) -> Array:
-    """As a word: a uniform word is below it with this probability, or with one next to it."""
-    return jnp.minimum(probability * _WORD, _WORD - 256.0).astype(jnp.uint32)
+def _thresholds(exponent: Array, *, leading: bool) -> Array:
+    """``2^32 P(D >= v)`` for ``v = 1..b-1``, ``P(D >= v) = (a^v - a^b)/(1 - a^b)``.
+
+    ``a = exp(-exponent)``; the leading digit has ``P(D >= v) = a^v``. A uniform word is below as
+    many of them as the digit is large.
+    """
+    value = jnp.arange(1, _BASE).astype(exponent.dtype)
+    at_least = jnp.exp(-value * exponent)
+    if not leading:
+        at_least *= jnp.expm1((value - _BASE) * exponent) / jnp.expm1(-_BASE * exponent)
+    return jnp.minimum(at_least * _WORD, _WORD - 256.0).astype(jnp.uint32)
 
 
 def _bounded_sum(steps: Array, bound: int) -> Array:

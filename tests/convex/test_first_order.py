@@ -1,0 +1,234 @@
+"""The loop, its outputs, step sizes and updates, against loops written out in NumPy."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from privopt.convex import (
+    Average,
+    FirstOrder,
+    GradientOracle,
+    L2Ball,
+    Last,
+    PolynomialAverage,
+    RandomIterate,
+    StepSizes,
+    Suffix,
+    Update,
+    WholeSpace,
+)
+
+DIM, STEPS = 3, 12
+MATRIX = np.diag([1.0, 0.5, 0.1])
+TARGET = np.array([1.0, -2.0, 0.5])
+NOISE = np.random.default_rng(0).normal(size=(STEPS, DIM))
+SGD = Update.of(optax.sgd)
+
+
+def oracle():
+    def ask(memory, t, point):
+        gradient = jnp.asarray(MATRIX) @ (point - jnp.asarray(TARGET)) + jnp.asarray(NOISE)[t]
+        return gradient, memory + 1
+
+    return GradientOracle(jnp.zeros((), int), ask)
+
+
+def method(output, *, sizes=None, update=SGD, steps=STEPS, recorded=0):
+    return FirstOrder(steps, sizes or StepSizes.constant(0.3), update, output, recorded)
+
+
+def found(rule, constraint=None, key=0, **options):
+    start = jnp.zeros(DIM)
+    return jax.jit(
+        lambda: method(rule, **options).minimise(
+            oracle(), constraint or WholeSpace(), start, jax.random.key(key)
+        )
+    )()
+
+
+def iterates(sizes=lambda t: 0.3, radius=np.inf, steps=STEPS):
+    """``w_1, ..., w_{T+1}``."""
+    points = [np.zeros(DIM)]
+    for t in range(steps):
+        gradient = MATRIX @ (points[-1] - TARGET) + NOISE[t]
+        point = points[-1] - sizes(t + 1) * gradient
+        points.append(point * min(1.0, radius / max(np.linalg.norm(point), 1e-300)))
+    return np.array(points)
+
+
+WEIGHTS = {
+    "average": (Average(), np.ones(STEPS)),
+    "polynomial 1": (PolynomialAverage(1.0), np.arange(1.0, STEPS + 1)),
+    "polynomial 3": (
+        PolynomialAverage(3.0),
+        np.array([t * (t + 1.0) * (t + 2.0) for t in range(1, STEPS + 1)]),
+    ),
+    "suffix": (Suffix(0.3), np.arange(STEPS) >= STEPS - 4),
+    "whole suffix": (Suffix(1.0), np.ones(STEPS)),
+    "least suffix": (Suffix(1e-9), np.arange(STEPS) >= STEPS - 1),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+@pytest.mark.parametrize("radius", [np.inf, 0.8])
+def test_means_equal_their_definition(name, radius):
+    rule, weights = WEIGHTS[name]
+    constraint = WholeSpace() if np.isinf(radius) else L2Ball(radius)
+    points = iterates(radius=radius)
+    expected = weights @ points[:STEPS] / weights.sum()
+    result = found(rule, constraint)
+    np.testing.assert_allclose(result.output, expected, rtol=1e-12)
+    np.testing.assert_allclose(result.last, points[-1], rtol=1e-12)
+    assert result.path is None
+
+
+def test_the_last_is_after_the_last_step():
+    np.testing.assert_allclose(found(Last()).output, iterates()[-1], rtol=1e-12)
+
+
+def test_a_random_iterate_is_uniform():
+    """Over 3600 keys: chi-square at level 1e-6."""
+    points = iterates()[:STEPS]
+
+    @jax.jit
+    @jax.vmap
+    def released(key):
+        return method(RandomIterate()).minimise(oracle(), WholeSpace(), jnp.zeros(DIM), key).output
+
+    outputs = np.asarray(released(jax.random.split(jax.random.key(0), 3600)))
+    distances = np.linalg.norm(outputs[:, None] - points[None], axis=-1)
+    assert distances.min(axis=1).max() < 1e-12
+    counts = np.bincount(distances.argmin(axis=1), minlength=STEPS)
+    assert np.sum((counts - 300) ** 2 / 300) < 47.0
+
+
+SIZES = {
+    "constant": (StepSizes.constant(0.3), lambda t: 0.3),
+    "inverse root": (StepSizes.inverse_root(0.7), lambda t: 0.7 / np.sqrt(t)),
+    "linear decay": (StepSizes.linear_decay(0.5), lambda t: 0.5 * (1 - (t - 1) / STEPS)),
+    "strongly convex": (StepSizes.strongly_convex(0.1), lambda t: 2 / (0.1 * (t + 1))),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_step_sizes_are_those_of_the_theorems(name):
+    sizes, formula = SIZES[name]
+    result = found(Last(), L2Ball(2.0), sizes=sizes)
+    np.testing.assert_allclose(result.output, iterates(formula, 2.0)[-1], rtol=1e-10)
+
+
+@pytest.mark.parametrize("rule", [Average(), Last(), PolynomialAverage(2.0)])
+def test_the_path_is_what_fewer_steps_release(rule):
+    result = found(rule, recorded=6)
+    steps = np.asarray(result.path.steps)
+    assert steps[0] == 1
+    assert steps[-1] == STEPS
+    assert np.all(np.diff(steps) >= 0)
+    for at, point in zip(steps, result.path.points, strict=True):
+        np.testing.assert_allclose(found(rule, steps=int(at)).output, point, rtol=1e-12)
+    np.testing.assert_array_equal(result.path.points[-1], result.output)
+    np.testing.assert_array_equal(found(rule).output, result.output)
+
+
+def test_more_points_than_steps_repeat():
+    result = found(Average(), recorded=40)
+    steps = np.asarray(result.path.steps)
+    assert set(steps) <= set(range(1, STEPS + 1))
+    for at, point in zip(steps, result.path.points, strict=True):
+        np.testing.assert_allclose(point, iterates()[:at].mean(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        Update.of(optax.sgd, momentum=0.9, nesterov=True),
+        Update.of(optax.adam, b1=0.8),
+        Update.of(optax.adamw, weight_decay=0.1),
+        Update.of(optax.adagrad),
+        Update.of(optax.adafactor),
+        Update.of(optax.lion),
+        Update.of(optax.trace(0.9)),
+        Update.of(optax.chain(optax.clip(0.5), optax.scale_by_rms())),
+    ],
+)
+def test_the_optimiser_offline_on_stored_gradients_repeats_the_run(update):
+    """It sees the gradients it is given, and nothing else."""
+    result = found(Last(), update=update, recorded=STEPS * 8)
+    points = [np.zeros(DIM)]
+    with jax.numpy_dtype_promotion("standard"):
+        transformation = update.factory(learning_rate=0.3, **update.numbers, **dict(update.options))
+        state = transformation.init(jnp.zeros(DIM))
+        for t in range(STEPS):
+            gradient = jnp.asarray(MATRIX @ (points[-1] - TARGET) + NOISE[t])
+            moved, state = transformation.update(gradient, state, jnp.asarray(points[-1]))
+            points.append(points[-1] + np.asarray(moved))
+    np.testing.assert_allclose(result.output, points[-1], rtol=1e-6)
+
+
+def test_what_is_not_finite_starts_again():
+    """From the public start, with fresh moments: no exception, no memory of it."""
+
+    def ask(memory, t, point):
+        return jnp.where(t == 7, jnp.nan, 1.0) * jnp.ones(DIM), memory
+
+    run = method(Last(), update=Update.of(optax.sgd, momentum=0.9))
+    after = run.minimise(
+        GradientOracle((), ask), WholeSpace(), jnp.ones(DIM), jax.random.key(0)
+    ).output
+    fresh = method(Last(), update=Update.of(optax.sgd, momentum=0.9), steps=4).minimise(
+        GradientOracle((), lambda m, t, w: (jnp.ones(DIM), m)),
+        WholeSpace(), jnp.ones(DIM), jax.random.key(0),
+    ).output  # fmt: skip
+    np.testing.assert_allclose(after, fresh, rtol=1e-12)
+
+
+def test_any_pytree_is_a_parameter():
+    start = {"a": jnp.ones((2, 3)), "b": (jnp.zeros(()), jnp.ones(4))}
+    target = jax.tree.map(lambda leaf: 3.0 * jnp.ones_like(leaf), start)
+
+    def ask(memory, t, point):
+        return jax.tree.map(jnp.subtract, point, target), memory
+
+    run = method(Average(), update=Update.of(optax.adam), recorded=3, steps=300)
+    result = run.minimise(GradientOracle((), ask), WholeSpace(), start, jax.random.key(0))
+    assert jax.tree.structure(result.output) == jax.tree.structure(start)
+    assert jax.tree.map(jnp.shape, result.path.points)["a"] == (3, 2, 3)
+    for leaf in jax.tree.leaves(result.last):
+        np.testing.assert_allclose(leaf, 3.0, atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("factory", "options", "message"),
+    [
+        (optax.polyak_sgd, {}, "update must need noisy gradients and parameters alone"),
+        (
+            optax.chain(optax.sgd(1.0), optax.scale_by_backtracking_linesearch(5)),
+            {},
+            "update must need noisy gradients and parameters alone",
+        ),
+        (optax.adam, {"learning_rate": 0.1}, "learning_rate must be left out"),
+        (optax.adam, {"no_such": 0.1}, "unexpected keyword argument 'no_such'"),
+        (optax.adam(1.0), {"b1": 0.5}, "must be given where the transformation is made"),
+        (optax.sgd, {"momentum": 0.9, "nesterov": []}, "nesterov must be hashable"),
+    ],
+)
+def test_updates_that_need_more_than_noisy_gradients_are_refused(factory, options, message):
+    with pytest.raises(ValueError, match=message):
+        Update.of(factory, **options)
+
+
+def test_new_numbers_share_a_program():
+    traces = []
+
+    @jax.jit
+    def released(run):
+        traces.append(1)
+        return run.minimise(oracle(), WholeSpace(), jnp.zeros(DIM), jax.random.key(0)).output
+
+    for momentum, size, power in ((0.9, 0.1, 0.0), (0.5, 0.2, 0.5)):
+        numbers = Update.of(optax.sgd, momentum=momentum)
+        run = FirstOrder(5, StepSizes(size, power), numbers, Suffix(0.5 + power / 4))
+        released(jax.tree.map(lambda x: np.asarray(x, np.int32 if x == 5 else float), run))
+    assert len(traces) == 1

@@ -1,0 +1,159 @@
+"""Poisson batches: independent Bernoulli inclusion, against enumeration and against other laws.
+
+Statistical tests use fixed keys; each states the chance with which a correct sampler would have
+failed for a random one.
+"""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from privopt.mechanisms import poisson_sampler
+from privopt.mechanisms.gradients.poisson import capacity_of
+
+
+def inclusions(rate, records, *, capacity=None, most=None, draws=20_000, seed=0, dtype=np.float64):
+    """Shape ``(draws, records)`` of booleans, and the rows and weights they come from."""
+    most = most or records
+    capacity = capacity or records
+    sample = poisson_sampler(jnp.asarray(rate, dtype), capacity, most)
+    draw = jax.jit(jax.vmap(lambda key: sample(key, records)))
+    rows, weights = map(np.asarray, draw(jax.random.split(jax.random.key(seed), draws)))
+    taken = np.zeros((draws, records), bool)
+    draw_of, place = np.nonzero(weights)
+    taken[draw_of, rows[draw_of, place]] = True
+    return taken, rows, weights
+
+
+def binomial_then_subset(rate, records, draws, seed=0):
+    """Another construction of the same law: how many, then which."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.binomial(records, rate, draws)
+    ranks = rng.random((draws, records)).argsort(axis=1).argsort(axis=1)
+    return ranks < sizes[:, None]
+
+
+def fixed_size(rate, records, draws, seed=0):
+    ranks = np.random.default_rng(seed).random((draws, records)).argsort(axis=1).argsort(axis=1)
+    return ranks < round(rate * records)
+
+
+def pairwise_p_value(taken, rate):
+    """Of the hypothesis that records are included independently, by the number of pairs.
+
+    The size ``N`` of a batch has variance ``n q (1 - q)`` if and only if pairs are uncorrelated.
+    """
+    draws, records = taken.shape
+    sizes = taken.sum(axis=1)
+    variance = records * rate * (1.0 - rate)
+    fourth = variance * (1.0 + 3.0 * variance - 6.0 * rate * (1.0 - rate))  # of a binomial
+    spread = np.sqrt((fourth - variance**2) / draws)
+    score = (np.mean((sizes - records * rate) ** 2) - variance) / spread
+    return 2.0 * stats.norm.sf(abs(score))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rate", [0.02, 0.5, 0.97])
+def test_every_subset_has_its_probability(rate, dtype):
+    """Chi-square over the 16 subsets of four records, level 1e-6."""
+    taken, _, _ = inclusions(rate, 4, draws=100_000, dtype=dtype)
+    codes = taken @ (2 ** np.arange(4))
+    expected = np.array(
+        [
+            np.prod([rate if coin else 1.0 - rate for coin in coins[::-1]])
+            for coins in itertools.product((0, 1), repeat=4)
+        ]
+    )
+    observed = np.bincount(codes, minlength=16)
+    common = expected * 100_000 >= 5.0
+    assert observed[~common].sum() <= 60
+    statistic = np.sum((observed - expected * 1e5)[common] ** 2 / (expected * 1e5)[common])
+    assert stats.chi2.sf(statistic, common.sum()) > 1e-6
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.2])
+@pytest.mark.parametrize("records", [200, 1500])
+def test_inclusion_is_bernoulli_for_every_record(records, rate):
+    """Every marginal within six standard errors (false alarm below 1e-5), and none depends."""
+    taken, rows, weights = inclusions(rate, records, capacity=int(records * rate) + 120)
+    error = np.sqrt(rate * (1.0 - rate) / len(taken))
+    assert np.abs(taken.mean(axis=0) - rate).max() <= 6.0 * error
+    assert pairwise_p_value(taken, rate) > 1e-6
+    assert np.all(np.diff(np.where(weights > 0, rows, records), axis=1) >= 0)
+
+
+def test_the_pairwise_test_accepts_another_construction_and_rejects_a_fixed_size():
+    assert pairwise_p_value(binomial_then_subset(0.1, 100, 20_000), 0.1) > 1e-6
+    assert pairwise_p_value(fixed_size(0.1, 100, 20_000), 0.1) < 1e-12
+
+
+def test_gaps_over_many_digits_are_geometric():
+    """At a rate of 1e-4 gaps take three digits; Kolmogorov-Smirnov of the first, level 1e-6."""
+    sample = poisson_sampler(jnp.float64(1e-4), 4, 40_000)
+    keys = jax.random.split(jax.random.key(0), 40_000)
+    rows, weights = map(np.asarray, jax.jit(jax.vmap(lambda key: sample(key, 40_000)))(keys))
+    first = rows[:, 0] + np.random.default_rng(1).random(len(rows))  # to the right of no atom
+    law = stats.geom(1e-4, loc=-1)
+
+    def cdf(x):
+        whole = np.floor(x)
+        return law.cdf(whole - 1) + (x - whole) * law.pmf(whole)
+
+    inside = (weights[:, 0] > 0) & (rows[:, 0] < 20_000)
+    conditional = stats.kstest(first[inside], lambda x: cdf(x) / law.cdf(19_999))
+    assert conditional.pvalue > 1e-6
+    assert stats.kstest(first[inside] * 1.05, lambda x: cdf(x) / law.cdf(19_999)).pvalue < 1e-6
+
+
+def test_rate_one_takes_everybody():
+    taken, rows, weights = inclusions(1.0, 50, draws=3)
+    assert taken.all()
+    assert np.array_equal(rows[0], np.arange(50))
+    assert np.all(weights == 1.0)
+
+
+def test_an_empty_batch_has_the_same_shape():
+    taken, rows, weights = inclusions(1e-6, 30, capacity=5, draws=10)
+    assert not taken.any()
+    assert rows.shape == weights.shape == (10, 5)
+    assert np.all(rows == 0)
+
+
+def test_fewer_records_than_the_most_are_the_first_of_them():
+    """Under add-or-remove the number of records is not in the program, nor in the randomness."""
+    larger, _, _ = inclusions(0.3, 21, capacity=30, most=21, draws=500)
+    smaller, _, _ = inclusions(0.3, 20, capacity=30, most=21, draws=500)
+    np.testing.assert_array_equal(larger[:, :20], smaller)
+
+
+def test_beyond_capacity_the_first_stay():
+    whole, _, _ = inclusions(0.5, 40, draws=300)
+    cut, _, weights = inclusions(0.5, 40, capacity=10, draws=300)
+    assert weights.sum(axis=1).max() == 10
+    # Other capacities draw other words: laws are compared, not draws.
+    assert cut[:, :5].mean() == pytest.approx(whole[:, :5].mean(), abs=0.06)
+    assert cut[:, -5:].mean() < 0.05
+
+
+def test_large_data_cost_no_more_words():
+    """A million records, batches of about ten: nothing of size n is made."""
+    sample = poisson_sampler(jnp.float32(1e-5), 40, 10**6)
+    jaxpr = jax.make_jaxpr(lambda key: sample(key, 10**6))(jax.random.key(0))
+    largest = max(
+        (np.prod(v.aval.shape, dtype=int) for e in jaxpr.eqns for v in e.outvars), default=0
+    )
+    assert largest < 10_000
+    taken = np.concatenate([np.asarray(sample(jax.random.key(s), 10**6)[1]) for s in range(200)])
+    assert taken.sum() == pytest.approx(2000, abs=6 * np.sqrt(2000))
+
+
+@pytest.mark.parametrize(("others", "rate", "chance"), [(9999, 0.0256, 1e-13), (50, 0.5, 1e-3)])
+def test_capacity_is_the_least_that_suffices(others, rate, chance):
+    capacity = capacity_of(others, rate, chance)
+    assert stats.binom.sf(capacity - 1, others, rate) <= chance
+    assert stats.binom.sf(capacity - 2, others, rate) > chance
+    assert capacity_of(others, 1.0, chance) == others + 1
