@@ -17,7 +17,7 @@ experiment = Experiment(
     algorithms={"phased_sgd": {}, "dp_sgd": {}},
     families=("sphere_logistic_population",),
     base=Setting(n=2000, dim=16, epsilon=1.0),
-    axes=(Axis("n", (500, 1000, 2000, 4000, 8000), quick=(500, 1000, 2000, 4000)),),
+    axes=(Axis("n", (250, 500, 1000, 2000, 4000, 8000), quick=(250, 500, 1000, 2000)),),
     epsilon_over_mu=5.0,
     checks=("bound",),
     replicates={"quick": 50, "full": 400},
