@@ -23,7 +23,7 @@ from privopt.privacy import Guarantee
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import Rate
 
-__all__ = ["Algorithm", "Objective", "Plan", "Run", "run", "run_many"]
+__all__ = ["Algorithm", "Objective", "Plan", "Run", "Source", "run", "run_many"]
 
 _REMEDIES = {
     "linear_model": "use a loss of one linear prediction without kinks (GeneralisedLinear)",
@@ -90,6 +90,20 @@ class Objective(Protocol):
 
     def smoothed(self, width: Array) -> Objective:
         """Every loss replaced by its Moreau envelope, ``(1/width)``-smooth."""
+
+
+class Source(Protocol):
+    """Where the records of a run come from: given ones, or a population; a pytree."""
+
+    @property
+    def dtype(self) -> Any:
+        """The floating type of the data."""
+
+    def astype(self, dtype: Any) -> Source:
+        """The same with every floating number cast."""
+
+    def sample(self, key: Array) -> tuple[Objective, Array]:
+        """What the run sees, and what is left of its key: all of it where nothing is drawn."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +195,8 @@ def run(plan: Plan, problem: Any, key: Array) -> Run:
     problem : privopt.problems.Problem
         Of the plan's class: same ``n`` and ``dim``, constants no larger than the plan's.
     key : Array
-        A typed key, ``jax.random.key(seed)``; all randomness of the run comes from it.
+        A typed key, ``jax.random.key(seed)``; all randomness of the run comes from it, the
+        records included where the problem is a population's.
 
     Returns
     -------
@@ -198,7 +213,7 @@ def run(plan: Plan, problem: Any, key: Array) -> Run:
     _typed_key(key, "key", ndim=0)
     with _precision(plan):
         params = _numbers(plan.params, _dtype(plan, problem))
-        return _run(plan.algorithm, plan.static, params, problem.objective, key)
+        return _run(plan.algorithm, plan.static, params, problem.source, key)
 
 
 def run_many(plans: Sequence[Plan], problem: Any, keys: Array) -> Run:
@@ -245,28 +260,28 @@ def run_many(plans: Sequence[Plan], problem: Any, keys: Array) -> Run:
         numbers = [_numbers(plan.params, dtype) for plan in plans]
         params = jax.tree.map(lambda *leaves: np.stack(leaves), *numbers)
         mesh = Mesh(np.array(devices), ("replicates",))
-        return _run_many(first.algorithm, first.static, params, problem.objective, keys, mesh)
+        return _run_many(first.algorithm, first.static, params, problem.source, keys, mesh)
 
 
 @partial(jax.jit, static_argnames=("algorithm", "static"))
-def _run(algorithm: Algorithm, static: Any, params: Any, objective: Any, key: Array) -> Run:
+def _run(algorithm: Algorithm, static: Any, params: Any, source: Any, key: Array) -> Run:
     if not algorithm.float64:
-        return algorithm.run(static, params, objective, key)
-    result = algorithm.run(static, params, objective.astype(jnp.float64), key)
-    return jax.tree.map(lambda leaf: leaf.astype(objective.dtype), result)
+        return algorithm.run(static, params, *source.sample(key))
+    result = algorithm.run(static, params, *source.astype(jnp.float64).sample(key))
+    return jax.tree.map(lambda leaf: leaf.astype(source.dtype), result)
 
 
 @partial(jax.jit, static_argnames=("algorithm", "static", "mesh"))
 def _run_many(
-    algorithm: Algorithm, static: Any, params: Any, objective: Any, keys: Array, mesh: Mesh
+    algorithm: Algorithm, static: Any, params: Any, source: Any, keys: Array, mesh: Mesh
 ) -> Run:
-    def replicate(params: Any, objective: Any, keys: Array) -> Run:
+    def replicate(params: Any, source: Any, keys: Array) -> Run:
         one = partial(_run, algorithm, static)
         over_keys = jax.vmap(one, (None, None, 0))
-        return jax.vmap(over_keys, (0, None, None))(params, objective, keys)
+        return jax.vmap(over_keys, (0, None, None))(params, source, keys)
 
     if mesh.size == 1:
-        return replicate(params, objective, keys)
+        return replicate(params, source, keys)
     replicates = keys.shape[0]
     padded = keys[np.arange(-(-replicates // mesh.size) * mesh.size) % replicates]
     result = jax.shard_map(
@@ -275,7 +290,7 @@ def _run_many(
         in_specs=(PartitionSpec(), PartitionSpec(), PartitionSpec("replicates")),
         out_specs=PartitionSpec(None, "replicates"),
         check_vma=False,
-    )(params, objective, padded)
+    )(params, source, padded)
     return jax.tree.map(lambda leaf: leaf[:, :replicates], result)
 
 

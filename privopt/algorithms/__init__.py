@@ -12,6 +12,7 @@ from privopt.algorithms.gradient_descent import GRADIENT_DESCENT
 from privopt.algorithms.noisy_adam import NOISY_ADAM
 from privopt.algorithms.objective_perturbation import OBJECTIVE_PERTURBATION
 from privopt.algorithms.output_perturbation import OUTPUT_PERTURBATION
+from privopt.algorithms.phased_sgd import PHASED_SGD
 from privopt.core import Algorithm
 
 __all__ = ["ALGORITHMS", "register"]
@@ -23,6 +24,7 @@ _REGISTERED: dict[str, Algorithm] = {
         DP_GD,
         DP_SGD,
         NOISY_ADAM,
+        PHASED_SGD,
         OUTPUT_PERTURBATION,
         OBJECTIVE_PERTURBATION,
         APPROXIMATE_MINIMA_PERTURBATION,

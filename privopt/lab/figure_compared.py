@@ -68,7 +68,8 @@ def _figure(cells: Sequence[Measured]) -> Figure:
     for row, (family, members) in zip(grid, families.items(), strict=True):
         for place, axis in zip(row, axes, strict=True):
             _panel(place, members, axis, names)
-        row[0].set_ylabel("risk F")
+        of_population = {cell.risk for cell in members} == {"population"}
+        row[0].set_ylabel("population risk" if of_population else "risk F")
         style: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
         row[0].annotate(family, (0.0, 1.0), (0.0, 4.0), fontweight="bold", **style)
         _scale(row[0], members)

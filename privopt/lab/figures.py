@@ -104,13 +104,18 @@ def _figure(cells: Sequence[Measured], judged: Sequence[Verdict]) -> Figure:
             said = [verdict for verdict in judged if verdict.family == family]
             _headline(place, said, axis, family if len(families) > 1 and axis == axes[0] else "")
     for row in grid:
-        row[0].set_ylabel("excess risk")
+        row[0].set_ylabel(_risk_label([cell for place in row for cell in shown.get(place, ())]))
         _scale_risk({place: shown[place] for place in row if place in shown})
     for place in grid.flat:
         if place not in shown:
             place.set_axis_off()
     _frame(figure, cells)
     return figure
+
+
+def _risk_label(cells: Sequence[Measured]) -> str:
+    of_population = {cell.risk for cell in cells} == {"population"}
+    return "excess population risk" if of_population else "excess risk"
 
 
 def _panel(place: Axes, groups: Mapping[float, Sequence[Measured]], axis: str) -> list[Measured]:

@@ -64,7 +64,8 @@ class Bench:
     def non_private_risk(self, job: Job) -> float:
         """Excess risk of gradient descent without noise, of as many steps as the plan's.
 
-        Fewer on large data, so that steps times numbers in the data stay within 2e9.
+        Of a population, on one draw of records. Fewer on large data, so that steps times numbers in
+        the data stay within 2e9.
         """
         numbers = sum(leaf.size for leaf in jax.tree.leaves(job.problem.objective.data))
         most = max(1, int(_NON_PRIVATE_WORK / numbers))
@@ -83,8 +84,10 @@ def measure(
 ) -> pa.Table:
     """The rows of a cell, one a replicate, without the columns that belong to the sweep.
 
-    Noise is named by experiment, algorithm, family, setting and strength, and within that by the
-    replicate: more replicates, other axes or another delta change no key.
+    Excess risk is the records', or the population's where the problem is one; of a rate that speaks
+    of the other no bounds are kept. Noise is named by experiment, algorithm, family, setting and
+    strength, and within that by the replicate: more replicates, other axes or another delta change
+    no key. A population's records are drawn with the same key as the noise.
 
     Raises
     ------
@@ -107,6 +110,7 @@ def measure(
     released = run_many([plan], problem, replicate_keys(key, cell.replicates)).released[0]
     risks = np.asarray(problem.excess_risk(released), np.float64)
     start = problem.constraint.centre_point(cell.dim, problem.objective.dtype)
+    spoken_of = plan.rate.risk == problem.measures
     constants = {
         "experiment": cell.experiment,
         "algorithm": cell.algorithm,
@@ -120,8 +124,8 @@ def measure(
         "strength": cell.strength,
         "reference_gap": float(problem.reference.gap),
         "reference_value": float(problem.reference.value),
-        "upper": plan.rate.upper,
-        "lower": plan.rate.lower,
+        "upper": plan.rate.upper if spoken_of else math.inf,
+        "lower": plan.rate.lower if spoken_of else 0.0,
         "start_risk": float(problem.excess_risk(start)),
         "nonprivate_risk": bench.non_private_risk(job),
         "spent_epsilon_upper": plan.guarantee.epsilon(cell.budget.delta).upper,
@@ -129,7 +133,7 @@ def measure(
         "tight_on": plan.rate.tight_on,
         "exponents": _json(dict(plan.rate.exponents)),
         "root_seed": seed,
-        "plan": _json(_described(plan, cell)),
+        "plan": _json(_described(plan, job)),
         "environment": _json(environment),
         "code": code,
     }
@@ -154,9 +158,10 @@ def _steps(plan: Plan) -> int | None:
     return None if steps is None else int(steps)
 
 
-def _described(plan: Plan, cell: Cell) -> dict[str, Any]:
+def _described(plan: Plan, job: Job) -> dict[str, Any]:
     return {
-        "choices": dict(cell.choices),
+        "risk": job.problem.measures,
+        "choices": dict(job.cell.choices),
         "params": plan.params,
         "static": plan.static,
         "guarantee": {
@@ -168,6 +173,7 @@ def _described(plan: Plan, cell: Cell) -> dict[str, Any]:
             "theorem": plan.rate.theorem,
             "source": plan.rate.source,
             "regime": plan.rate.regime,
+            "risk": plan.rate.risk,
         },
     }
 

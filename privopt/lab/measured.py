@@ -21,10 +21,10 @@ _PER_REPLICATE = ("replicate", "excess_risk", "reference_gap")
 _PER_CELL = (
     *("delta", "relation", "mu", "upper", "lower", "start_risk", "nonprivate_risk"),
     "reference_value",
-    *("exponents", "tight_on", "axes", "root_seed"),
+    *("exponents", "tight_on", "axes", "root_seed", "plan"),
 )
 
-_RENAMED = ("exponents", "axes", "reference_value")
+_RENAMED = ("exponents", "axes", "reference_value", "plan")
 
 _T = TypeVar("_T")
 _K = TypeVar("_K", bound=Hashable)
@@ -47,6 +47,8 @@ class Measured:
         Bounds of the plan's rate on the expected excess risk.
     start_risk, nonprivate_risk : float
         Excess risk of the public centre and of the non-private twin.
+    risk : {"empirical", "population"}
+        Which risk is meant throughout.
     axes : frozenset of str
         The swept axes this cell serves.
     """
@@ -72,6 +74,7 @@ class Measured:
     tight_on: str | None
     axes: frozenset[str]
     root_seed: int
+    risk: str = "empirical"
 
     @property
     def mean(self) -> float:
@@ -137,6 +140,7 @@ def _cell(row: dict[str, Any]) -> Measured:
         optimum=first["reference_value"],
         gap=float(gaps.max()),
         exponents=json.loads(first["exponents"] or "{}"),
+        risk=json.loads(first["plan"]).get("risk", "empirical"),
         axes=frozenset(filter(None, (first["axes"] or "").split(","))),
     )
 

@@ -37,7 +37,9 @@ GUIDE = (
     "no algorithm beats on every problem of the class; on a given one it may well be beaten. "
     "*Claim*: a study computes numbers and says what they show; that is checked in every row of "
     "its table, and of an interval the less favourable end counts. A claim of fewer rows holds if "
-    "it does in exactly so many."
+    "it does in exactly so many. *Risk* is that of the records that all runs are given, unless a "
+    "section says that it is the population's: then every run draws records of its own, and a "
+    "bound on the one risk is none on the other."
 )
 
 
@@ -233,6 +235,7 @@ def _facts(told: Mapping[str, Any], cells: Sequence[Measured]) -> dict[str, str]
     )
     facts["δ"] = _listed({cell.delta for cell in cells})
     facts["relation"] = ", ".join(sorted({cell.relation for cell in cells}))
+    facts["risk"] = ", ".join(sorted({cell.risk for cell in cells} - {"empirical"}))
     facts["strengths"] = ", ".join(number(s) for s in sorted({cell.strength for cell in cells}))
     facts["replicates"] = f"{told['replicates']} in each of {len(cells)} cells"
     facts["seed"] = str(told["root_seed"])

@@ -91,7 +91,8 @@ def _bound_of_cell(cell: Measured, alpha: float) -> tuple[Outcome, str, Estimate
     if not np.isfinite(cell.risks).all():
         return Outcome.REFUTED, "risk not finite", UNKNOWN
     if not math.isfinite(cell.upper):
-        return Outcome.UNDECIDED, "no bound claimed", UNKNOWN
+        on = " on the population risk" if cell.risk == "population" else ""
+        return Outcome.UNDECIDED, f"no bound claimed{on}", UNKNOWN
     mean = mean_interval(cell.risks, alpha)
     ratio = mean.scaled(1.0 / cell.upper) if cell.upper > 0.0 else UNKNOWN
     if mean.lower > cell.upper:

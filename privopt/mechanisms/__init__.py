@@ -29,6 +29,7 @@ from privopt.mechanisms.gradients import (
 from privopt.mechanisms.laplace import LaplaceMechanism
 from privopt.mechanisms.minimisation import Minimisation
 from privopt.mechanisms.norm_laplace import NormLaplaceMechanism
+from privopt.mechanisms.one_pass import OnePass
 from privopt.mechanisms.propose_test_release import Proposal, ProposeTestRelease, StableQuery
 from privopt.mechanisms.queries import (
     BoundedQuery,
@@ -101,6 +102,7 @@ __all__ = [
     "Mode",
     "NormLaplaceMechanism",
     "NormLaplaceTilt",
+    "OnePass",
     "PermuteAndFlip",
     "PoissonGradient",
     "Proposal",

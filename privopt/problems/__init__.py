@@ -25,6 +25,7 @@ from privopt.problems.models import (
     squared_distance,
 )
 from privopt.problems.objective import EmpiricalRisk
+from privopt.problems.population import Population
 from privopt.problems.problem import Problem, Reference
 from privopt.problems.synthetic import (
     one_way_marginals,
@@ -44,6 +45,7 @@ __all__ = [
     "Huber",
     "Linear",
     "Logistic",
+    "Population",
     "Problem",
     "Reference",
     "RegularisedDistance",

@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privopt.problems import datasets
 from privopt.problems.models import (
@@ -37,7 +38,8 @@ class Family:
     ----------
     name, summary : str
     build : callable
-        ``build(n=, dim=, noise_ratio=, strength=) -> Problem``. ``noise_ratio`` is the public
+        ``build(n=, dim=, noise_ratio=, strength=) -> Problem``; of a population where every run is
+        to draw records of its own. ``noise_ratio`` is the public
         number ``sqrt(dim) / (n mu)``; ``strength`` is the family's free parameter, over which a
         worst case is taken.
     strengths : tuple of float
@@ -67,15 +69,32 @@ def _linear(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem
     """
     mean = min(1.0, strength * noise_ratio)
     positive = round(n * (1.0 + mean) / 2.0)
-    features = np.zeros((2, dim))
-    features[:, 0] = 1.0, -1.0
     return linear(
-        features,
+        _opposites(dim),
         problem_class=ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0, smoothness=0.0),
         counts=np.array([positive, n - positive]),
         minimiser=np.eye(dim)[0] if 2 * positive > n else None,
         name="linear",
     )
+
+
+def _linear_population(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
+    """``-<w, x>`` with ``x = +-e_1`` drawn with the mean ``v`` of the linear family: ``-v w_1``."""
+    mean = min(1.0, strength * noise_ratio)
+    return linear(
+        _opposites(dim),
+        problem_class=ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0, smoothness=0.0),
+        probabilities=np.array([1.0 + mean, 1.0 - mean]) / 2.0,
+        minimiser=np.eye(dim)[0],
+        name="linear_population",
+    )
+
+
+def _opposites(dim: int) -> NDArray[np.float64]:
+    """``e_1`` and ``-e_1``."""
+    features = np.zeros((2, dim))
+    features[:, 0] = 1.0, -1.0
+    return features
 
 
 def _distance(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
@@ -157,21 +176,43 @@ def _sphere_logistic(*, n: int, dim: int, noise_ratio: float, strength: float) -
     """
     del noise_ratio, strength
     records = max(n, _SPHERE_RECORDS)
+    features, labels = _sphere(records, dim)
+    return logistic(
+        features,
+        labels,
+        problem_class=_sphere_class(n, dim),
+        counts=(np.arange(records) < n).astype(int),
+        name="sphere_logistic",
+    )
+
+
+def _sphere_logistic_population(
+    *, n: int, dim: int, noise_ratio: float, strength: float
+) -> Problem:
+    """The population that consists of 2^13 records of ``sphere_logistic``, all equally likely."""
+    del noise_ratio, strength
+    features, labels = _sphere(_SPHERE_RECORDS, dim)
+    return logistic(
+        features,
+        labels,
+        problem_class=_sphere_class(n, dim),
+        probabilities=np.full(_SPHERE_RECORDS, 1.0 / _SPHERE_RECORDS),
+        name="sphere_logistic_population",
+    )
+
+
+def _sphere_class(n: int, dim: int) -> ProblemClass:
+    return ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=_LOGISTIC_RADIUS, smoothness=0.25)
+
+
+def _sphere(records: int, dim: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     rng = np.random.default_rng(dim)
     direction = rng.normal(size=dim)
     features = rng.normal(size=(records, dim))
     features /= (1.0 + dim * 2.0**-23) * np.linalg.norm(features, axis=1, keepdims=True)
     scores = 5.0 * math.sqrt(dim) * features @ direction / np.linalg.norm(direction)
     labels = np.where(rng.random(records) * (1.0 + np.exp(-scores)) < 1.0, 1.0, -1.0)
-    return logistic(
-        features,
-        labels,
-        problem_class=ProblemClass(
-            n=n, dim=dim, lipschitz=1.0, radius=_LOGISTIC_RADIUS, smoothness=0.25
-        ),
-        counts=(np.arange(records) < n).astype(int),
-        name="sphere_logistic",
-    )
+    return features, labels
 
 
 def _dataset(name: str) -> datasets.Dataset:
@@ -229,6 +270,12 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
                 strengths=(1.0, 2.0, 4.0, 8.0, math.inf),
             ),
             Family(
+                "linear_population",
+                "draws of linear losses of swept strength: tight for phased gradient descent",
+                _linear_population,
+                strengths=(4.0, 8.0, 12.0, 16.0, 24.0),
+            ),
+            Family(
                 "distance",
                 "distances to coinciding records: tight for output perturbation",
                 _distance,
@@ -254,6 +301,11 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
                 "sphere_logistic",
                 f"logistic regression, a planted direction, |x| <= 1, |w| <= {_LOGISTIC_RADIUS:g}",
                 _sphere_logistic,
+            ),
+            Family(
+                "sphere_logistic_population",
+                "draws from a population of logistic losses with a planted direction",
+                _sphere_logistic_population,
             ),
             _real("a9a", 123, 32_561),
             _real("breast_cancer", 30, 569),

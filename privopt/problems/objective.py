@@ -70,6 +70,10 @@ class EmpiricalRisk:
         """Every floating array cast; numbers stay what they are."""
         return jax.tree.map(lambda leaf: leaf.astype(dtype) if _is_floating(leaf) else leaf, self)
 
+    def sample(self, key: Array) -> tuple[EmpiricalRisk, Array]:
+        """What a run is given: these very records, and the whole of its key."""
+        return self, key
+
     def value(self, point: Array) -> Array:
         """``F(point)``, scalar."""
         if isinstance(self.loss, GeneralisedLinear):

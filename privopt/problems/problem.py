@@ -19,6 +19,7 @@ from privopt.convex import L2Ball, WholeSpace, certify, minimise, minimise_nonsm
 from privopt.problems.examination import examine
 from privopt.problems.losses import GeneralisedLinear
 from privopt.problems.objective import EmpiricalRisk
+from privopt.problems.population import Population
 from privopt.spec import ProblemClass
 
 __all__ = ["Problem", "Reference"]
@@ -49,7 +50,7 @@ class Reference:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Problem:
-    """``min_{w in W} F(w)``, ``F(w) = (1/n) sum_i loss(w; x_i)``.
+    """``min_{w in W} F(w)``, ``F(w) = (1/n) sum_i loss(w; x_i)``, or that of a population.
 
     Parameters
     ----------
@@ -68,6 +69,10 @@ class Problem:
     counts : array of int, optional
         How often each stored record occurs, summing to ``n``: a data set with few distinct
         records costs no more than those.
+    probabilities : array, optional
+        In the place of ``counts``, of the stored records: every run then draws ``n`` records of
+        its own from this distribution, with its key, and risks are those of the population,
+        ``F_P(w) = sum_j p_j loss(w; x_j)``.
     start : pytree of array, optional
         Where there is no constraint: a public point, independent of the data, from which methods
         start, and of the parameter's structure: any pytree of floating arrays of the data's
@@ -81,7 +86,7 @@ class Problem:
     Raises
     ------
     ValueError
-        If shapes, dtypes, counts or constraint contradict ``problem_class``.
+        If shapes, dtypes, counts, probabilities or constraint contradict ``problem_class``.
     """
 
     loss: Callable[..., Array]
@@ -89,17 +94,24 @@ class Problem:
     problem_class: ProblemClass
     constraint: Any = None
     counts: ArrayLike | None = None
+    probabilities: ArrayLike | None = None
     start: Any = None
     minimiser: ArrayLike | None = None
     name: str = "problem"
     objective: EmpiricalRisk = field(init=False, repr=False)
+    source: EmpiricalRisk | Population = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         data = jax.tree.map(_array, self.data)
         counts, records = self.counts, _records(data)
-        if counts is None and records != self.problem_class.n:
+        if self.probabilities is not None:
+            if counts is not None:
+                raise ValueError("counts must be left out where probabilities are given")
+            shares = _distribution(np.asarray(self.probabilities, np.float64), records)
+            counts = self.problem_class.n * shares
+        elif counts is None and records != self.problem_class.n:
             raise ValueError(f"data must hold n = {self.problem_class.n} records, got {records}")
-        if counts is not None:
+        elif counts is not None:
             counts = _multiplicities(np.asarray(counts), records, self.problem_class.n)
         constraint = self.constraint
         if constraint is None:
@@ -124,6 +136,15 @@ class Problem:
             risk = replace(risk, origin=_origin(self.start, self.problem_class.dim, risk))
         object.__setattr__(self, "constraint", constraint)
         object.__setattr__(self, "objective", risk)
+        drawn = self.probabilities is not None
+        object.__setattr__(
+            self, "source", Population(risk, self.problem_class.n) if drawn else risk
+        )
+
+    @property
+    def measures(self) -> str:
+        """Which risk ``risk`` and ``excess_risk`` are: ``"empirical"`` or ``"population"``."""
+        return "empirical" if self.probabilities is None else "population"
 
     @property
     def provides(self) -> frozenset[str]:
@@ -336,6 +357,16 @@ def _records(data: Any) -> int:
             f"data must have one leading axis of records, got shapes {[x.shape for x in leaves]}"
         )
     return int(leaves[0].shape[0])
+
+
+def _distribution(probabilities: NDArray[np.float64], records: int) -> NDArray[np.float64]:
+    if probabilities.shape != (records,):
+        raise ValueError(f"probabilities must have shape ({records},), got {probabilities.shape}")
+    if not np.all(probabilities >= 0.0):
+        raise ValueError(f"probabilities must be non-negative, got {probabilities!r}")
+    if not abs(probabilities.sum() - 1.0) <= 1e-6:
+        raise ValueError(f"probabilities must sum to 1, got {float(probabilities.sum())!r}")
+    return probabilities / probabilities.sum()
 
 
 def _multiplicities(counts: NDArray[Any], records: int, n: int) -> NDArray[Any]:

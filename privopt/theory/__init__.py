@@ -26,6 +26,12 @@ from privopt.theory.output_perturbation import (
     perturbed_minimiser_regularisation,
     perturbed_stationary_minimiser,
 )
+from privopt.theory.phased_descent import (
+    phase_sizes,
+    phased_descent,
+    phased_descent_step_size,
+)
+from privopt.theory.population_lower_bound import population_lower_bound
 from privopt.theory.rate import Rate
 
 __all__ = [
@@ -43,6 +49,10 @@ __all__ = [
     "perturbed_minimiser",
     "perturbed_minimiser_regularisation",
     "perturbed_stationary_minimiser",
+    "phase_sizes",
+    "phased_descent",
+    "phased_descent_step_size",
+    "population_lower_bound",
     "sampled_second_moment",
     "tilted_minimiser",
     "tilted_minimiser_regularisation",

@@ -9,10 +9,12 @@ from types import MappingProxyType
 
 __all__ = ["Rate"]
 
+_RISKS = ("empirical", "population")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rate:
-    """Bounds on the expected excess empirical risk ``E F(w) - min_W F`` of one plan.
+    """Bounds on the expected excess risk ``E F(w) - min_W F`` of one plan.
 
     Parameters
     ----------
@@ -32,6 +34,9 @@ class Rate:
         Where the leading term leads.
     tight_on : str or None
         Name of the hard family on which measured slopes must equal ``exponents``.
+    risk : {"empirical", "population"}
+        Which ``F`` is meant: the mean over the records that a run is given, whatever they are, or
+        the mean over the distribution that they are independent draws from.
     """
 
     theorem: str
@@ -41,10 +46,13 @@ class Rate:
     exponents: Mapping[str, float]
     regime: str
     tight_on: str | None = None
+    risk: str = "empirical"
 
     def __post_init__(self) -> None:
         if math.isnan(self.upper) or not self.upper >= 0.0:
             raise ValueError(f"upper must be non-negative, got {self.upper!r}")
         if not 0.0 <= self.lower <= self.upper:
             raise ValueError(f"lower must lie in [0, upper={self.upper!r}], got {self.lower!r}")
+        if self.risk not in _RISKS:
+            raise ValueError(f"risk must be one of {', '.join(_RISKS)}, got {self.risk!r}")
         object.__setattr__(self, "exponents", MappingProxyType(dict(self.exponents)))

@@ -22,6 +22,7 @@ CHOICES = {
     "dp_gd": {"steps": 30},
     "dp_sgd": {"steps": 30, "batch_size": 12},
     "noisy_adam": {"steps": 30, "batch_size": 12},
+    "phased_sgd": {},
     "output_perturbation": {},
     "objective_perturbation": {},
     "approximate_minima_perturbation": {},
@@ -35,6 +36,7 @@ NUMBERS = {
         {"steps": 7, "capacity": 40},
         {"steps": 19, "step_size": 0.1, "b1": 0.8, "capacity": 40},
     ],
+    "phased_sgd": [{}, {"step_size": 0.7}],
     "output_perturbation": [{}, {"regularisation": 0.7}],
     "objective_perturbation": [{}, {"regularisation": 0.7}],
     "approximate_minima_perturbation": [{}, {"regularisation": 0.9}],
@@ -50,7 +52,9 @@ TILTED = {"objective_perturbation", "approximate_minima_perturbation"}
 PRIVATE = [name for name, a in privopt.ALGORITHMS.items() if a.private]
 ITERATIVE = [name for name in CHOICES if "steps" in CHOICES[name]]
 SAMPLED = [name for name in CHOICES if "batch_size" in CHOICES[name]]
-ADDITIVE = [name for name in PRIVATE if name != "exponential_mechanism"]  # noise on an answer
+# Noise on an answer; phased_sgd's goes into many, and its own tests look at it.
+ADDITIVE = [name for name in PRIVATE if name not in ("exponential_mechanism", "phased_sgd")]
+FIXED_PLACES = {"phased_sgd"}  # refuse add_or_remove_one
 
 
 @pytest.fixture(params=sorted(privopt.ALGORITHMS))
@@ -185,6 +189,8 @@ def test_total_on_any_data(name, bad):
 
 def test_within_budget_and_close_to_it(name):
     for relation in privopt.Relation:
+        if name in FIXED_PLACES and relation is privopt.Relation.ADD_OR_REMOVE_ONE:
+            continue
         budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation=relation)
         spent = plan(name, budget).guarantee.epsilon(budget.delta)
         if name in TILTED:

@@ -41,3 +41,10 @@ def test_exponents_are_a_copy_that_cannot_change():
         made.exponents["n"] = 2.0
     with pytest.raises(dataclasses.FrozenInstanceError):
         made.upper = 0.0
+
+
+def test_a_rate_says_which_risk_it_speaks_of():
+    assert rate(1.0, 0.0).risk == "empirical"
+    assert dataclasses.replace(rate(1.0, 0.0), risk="population").risk == "population"
+    with pytest.raises(ValueError, match="risk must be one of empirical, population, got 'true'"):
+        dataclasses.replace(rate(1.0, 0.0), risk="true")

@@ -1,0 +1,109 @@
+"""One pass over fresh records: an average iterate that no single record can move far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from privopt.convex import Average, FirstOrder, GradientOracle, StepSizes, Update
+from privopt.mechanisms.queries import ClippedGradient
+from privopt.privacy import round_down
+from privopt.spec import ProblemClass, Relation
+
+__all__ = ["OnePass"]
+
+_SGD = Update.of(optax.sgd)
+
+
+class OnePass(NamedTuple):
+    """``(1/m) sum_t w_t`` of ``w_{t+1} = Proj(w_t - eta g_t(w_t))``, one fresh record a step.
+
+    Attributes
+    ----------
+    gradient : ClippedGradient
+        Of single records, clipped at the declared ``L``.
+    step_size : float
+        ``eta``; representable in float32, and no larger than asked for.
+    """
+
+    gradient: ClippedGradient
+    step_size: float
+
+    @classmethod
+    def of(cls, problem_class: ProblemClass, step_size: float) -> OnePass:
+        """The query for a class of problems.
+
+        Raises
+        ------
+        ValueError
+            If the class is not convex, or declares no ``L`` or no ``H``; or if ``eta > 2/H``, where
+            a step may carry two iterates apart.
+        """
+        smoothness = problem_class.smoothness
+        if not problem_class.convex:
+            raise ValueError(
+                "problem_class.convex must be True, since one pass is private by convexity, "
+                "got False"
+            )
+        if smoothness is None:
+            raise ValueError(
+                "smoothness must be declared, since one pass is private by it, got None"
+            )
+        if math.isinf(problem_class.lipschitz):
+            raise ValueError("lipschitz must be declared for one pass to be private, got inf")
+        if smoothness > 0.0 and step_size > 2.0 / smoothness:
+            raise ValueError(
+                f"step_size must be at most 2/smoothness = {2.0 / smoothness!r}, got {step_size!r}"
+            )
+        return cls(ClippedGradient.of(problem_class), round_down(step_size))
+
+    def sensitivity(self, relation: Relation) -> float:
+        """``2 L eta`` under ``replace_one``, ``L eta`` under ``zero_out``, else infinite.
+
+        *The step that sees the record* lands at most ``eta |g - g'|`` apart; that of a null record
+        is the identity. *The steps before* do not see it, and *the steps after* bring no two
+        iterates further apart: a gradient step of size ``eta <= 2/H`` on a convex ``H``-smooth
+        loss does not, nor does a projection. So no iterate moves further, nor does their average.
+
+        Clipping does a generalised linear loss no harm: ``clip(phi', -C/|x|, C/|x|)`` rises with
+        the prediction, nowhere faster than ``phi'``, so it is the slope of a convex function and
+        the step is one on a convex ``H``-smooth loss still. Clipped gradients of any other loss
+        need not be the gradients of anything: that it is ``L``-Lipschitz, so that none is clipped,
+        is assumed. A record that is not finite contributes zero, and its step is the identity.
+
+        Arithmetic is taken as exact. Under ``add_or_remove_one`` the places of others change too.
+
+        Source: Hardt, Recht and Singer 2016, Lemma 3.6 (non-expansive steps); Feldman, Koren and
+        Talwar 2020.
+        """
+        if relation is Relation.ADD_OR_REMOVE_ONE:
+            return math.inf
+        return relation.multiple * self.step_size * self.gradient.contribution
+
+    def bind(
+        self, objective: Any, order: Array, key: Array
+    ) -> Callable[[Any, Array, Array, Array], Any]:
+        """``(w, first, m, a) -> average`` of the pass over ``order[first : first + m]``.
+
+        Its step size is ``a eta``, ``a <= 1``, and its sensitivity ``a`` times as large. ``order``
+        holds numbers of records, ``0..n-1``; ``key`` changes nothing.
+        """
+        batch_sum = self.gradient.bind_batches(objective)
+        one = jnp.ones(1, objective.dtype)
+
+        def average(start: Any, first: Array, steps: Array, shrink: Array) -> Any:
+            def ask(memory: Any, t: Array, point: Any) -> tuple[Any, Any]:
+                record = jax.lax.dynamic_slice(order, (first + t,), (1,))
+                return batch_sum(point, record, one), memory
+
+            descent = FirstOrder(steps, StepSizes(shrink * self.step_size), _SGD, Average())
+            oracle = GradientOracle((), ask)
+            return descent.minimise(oracle, objective.constraint, start, key).output
+
+        return average

@@ -1,0 +1,57 @@
+"""A population: the distribution that records are drawn from, on finitely many of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from privopt.convex import record
+from privopt.problems.objective import EmpiricalRisk
+
+__all__ = ["Population"]
+
+
+@record
+@dataclass(frozen=True)
+class Population:
+    """``F_P(w) = sum_j p_j loss(w; x_j)``, and ``n`` independent draws from ``p`` for every run.
+
+    A distribution on finitely many records loses little: its risk is a finite sum and its minimiser
+    one that can be certified, and ``n`` draws from it are still independent.
+
+    Attributes
+    ----------
+    risk : EmpiricalRisk
+        ``F_P``; its multiplicities are the expected ones, ``n p_j``.
+    n : int
+    """
+
+    risk: EmpiricalRisk
+    n: int = field(metadata={"static": True})
+
+    @property
+    def dtype(self) -> Any:
+        """Of the floating data."""
+        return self.risk.dtype
+
+    def astype(self, dtype: Any) -> Population:
+        """Every floating array cast."""
+        return Population(self.risk.astype(dtype), self.n)
+
+    def sample(self, key: Array) -> tuple[EmpiricalRisk, Array]:
+        """The empirical risk of ``n`` draws, and a key for all else.
+
+        What is drawn is how often each record occurs. In a random order those are independent
+        draws; in the order in which they are stored they are not.
+        """
+        assert self.risk.counts is not None
+        data_key, key = jax.random.split(key)
+        below = jnp.cumsum(self.risk.counts)
+        uniform = jax.random.uniform(data_key, (self.n,), below.dtype)
+        drawn = jnp.searchsorted(below, uniform * below[-1], side="right")
+        counts = jnp.zeros_like(below).at[drawn].add(1.0, mode="drop")
+        return replace(self.risk, counts=counts), key

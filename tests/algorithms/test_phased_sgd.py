@@ -1,0 +1,394 @@
+"""Phased SGD against its textbook loop, the sensitivity of its passes, and its bound."""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import privopt
+from privopt import problems
+from privopt.algorithms import phased_sgd
+from privopt.mechanisms import OnePass
+from privopt.privacy import gaussian_mu
+from privopt.theory import phase_sizes
+
+BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+MU = gaussian_mu(1.0, 1e-5)
+MAKE = privopt.ALGORITHMS["phased_sgd"].plan
+N, DIM = 37, 4
+FACTS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=0.6, smoothness=0.25)
+
+
+def logistic_data(n=N, dim=DIM, seed=0):
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(n, dim))
+    features /= 1.001 * np.linalg.norm(features, axis=1, keepdims=True)
+    return features, np.where(rng.random(n) < 0.5, -1.0, 1.0)
+
+
+def slope(x, y, point):
+    return -y * x / (1.0 + math.exp(y * (x @ point)))
+
+
+def onto_ball(point, radius):
+    return point * min(1.0, radius / max(np.linalg.norm(point), 1e-300))
+
+
+def textbook_pass(features, labels, point, step_size, radius):
+    """The average of the iterates before each step of projected SGD, one record at a time."""
+    total = np.zeros_like(point)
+    for x, y in zip(features, labels, strict=True):
+        total += point
+        point = onto_ball(point - step_size * slope(x, y, point), radius)
+    return total / len(labels)
+
+
+def textbook(features, labels, noise, *, step_size, scale, radius):
+    """Feldman, Koren and Talwar 2020, phased SGD, on records in their order."""
+    point, used = np.zeros(features.shape[1]), 0
+    for i in range(1, int(math.log2(len(labels))) + 1):
+        size = len(labels) // 2**i
+        some = slice(used, used + size)
+        used += size
+        shrink = 4.0 ** (1 - i)
+        average = textbook_pass(features[some], labels[some], point, step_size * shrink, radius)
+        point = onto_ball(average + scale * shrink * noise[i - 1], radius)
+    assert used <= len(labels)
+    return point, average
+
+
+def drawn(key, n, dim):
+    """The order and the unit noise that a run draws from its key."""
+    order_stream, noise_stream = jax.random.split(key)
+    order = np.asarray(phased_sgd._random_order(order_stream, n))
+    keys = [jax.random.fold_in(noise_stream, i) for i in range(len(phase_sizes(n)))]
+    return order, [np.asarray(jax.random.normal(k, (dim,), np.float64)) for k in keys]
+
+
+@pytest.mark.parametrize("step_size", [0.5, 8.0])
+def test_equals_the_textbook_loop(step_size):
+    features, labels = logistic_data()
+    planned = MAKE(FACTS, BUDGET, step_size=step_size)
+    key = jax.random.key(3)
+    order, noise = drawn(key, N, DIM)
+    expected, average = textbook(
+        features[order], labels[order], noise,
+        step_size=step_size, scale=planned.params.mechanism.scale, radius=0.6,
+    )  # fmt: skip
+    found = privopt.run(planned, problems.logistic(features, labels, problem_class=FACTS), key)
+    np.testing.assert_allclose(found.released, expected, rtol=1e-10, atol=1e-13)
+    np.testing.assert_allclose(found.secret.average, average, rtol=1e-10, atol=1e-13)
+
+
+def test_multiplicities_stand_for_records():
+    """Records stored once with how often they occur, or one by one: the same run."""
+    features, labels = logistic_data(n=5)
+    counts = np.array([10, 0, 20, 3, 4])
+    planned, key = MAKE(FACTS, BUDGET), jax.random.key(4)
+    short = problems.logistic(features, labels, problem_class=FACTS, counts=counts)
+    rows = np.repeat(np.arange(5), counts)
+    long = problems.logistic(features[rows], labels[rows], problem_class=FACTS)
+    np.testing.assert_allclose(
+        privopt.run(planned, short, key).released,
+        privopt.run(planned, long, key).released,
+        rtol=1e-12,
+    )
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 7, 8, 1000, 4095, 4096, 30_000])
+def test_phases_are_of_fresh_records(n):
+    sizes = phase_sizes(n)
+    assert len(sizes) == int(math.log2(n)) == math.floor(math.log2(n))
+    assert sizes == tuple(n // 2**i for i in range(1, len(sizes) + 1))
+    assert min(sizes) >= 1
+    assert sum(sizes) < n
+
+
+def seen_by_every_phase(monkeypatch, n):
+    """The places that each phase of a run asks for, as the oracle is asked."""
+    asked = []
+    original = OnePass.bind
+
+    def spied(self, objective, order, key):
+        one_pass = original(self, objective, order, key)
+
+        def spied_pass(start, first, steps, shrink):
+            asked.append(np.asarray(order)[int(first) : int(first) + int(steps)])
+            return one_pass(start, first, steps, shrink)
+
+        return spied_pass
+
+    monkeypatch.setattr(OnePass, "bind", spied)
+    facts = dataclasses.replace(FACTS, n=n)
+    where = problems.logistic(*logistic_data(n=n), problem_class=facts)
+    with jax.disable_jit():
+        privopt.run(MAKE(facts, BUDGET), where, jax.random.key(1))
+    return asked
+
+
+def test_no_record_is_seen_twice(monkeypatch):
+    asked = seen_by_every_phase(monkeypatch, n=21)
+    assert [len(places) for places in asked] == [10, 5, 2, 1]
+    everything = np.concatenate(asked)
+    assert len(set(everything.tolist())) == 18
+    assert set(everything.tolist()) <= set(range(21))
+
+
+def test_only_the_phase_of_a_record_depends_on_it():
+    """Without noise, and from the same start, replacing a record moves the average of one phase."""
+    features, labels = logistic_data()
+    query = MAKE(FACTS, BUDGET).params.mechanism.query
+    order, starts = jnp.arange(N), np.cumsum([0, *phase_sizes(N)])
+    phases = list(zip(starts, phase_sizes(N), strict=False))
+    key = jax.random.key(0)
+
+    def averages(labels):
+        objective = problems.logistic(features, labels, problem_class=FACTS).objective
+        one_pass = jax.jit(query.bind(objective, order, key))
+        begin = jnp.full(DIM, 0.1)
+        return [np.asarray(one_pass(begin, int(a), int(m), 1.0)) for a, m in phases]
+
+    before = averages(labels)
+    for changed in (0, 17, 18, 26, 27, 33, 36):
+        flipped = labels.copy()
+        flipped[changed] *= -1.0
+        moved = [not np.array_equal(a, b) for a, b in zip(before, averages(flipped), strict=True)]
+        # What the last record of a phase does to its last iterate is in no average of the phase.
+        expected = [first <= changed < first + size - 1 for first, size in phases]
+        assert moved == expected
+
+
+def passes(facts, step_size):
+    """``(problem, start) -> average`` over all records in their order, whatever the step size."""
+    smooth = dataclasses.replace(facts, smoothness=0.0)  # for steps that would be refused
+    query = OnePass.of(smooth, step_size)
+
+    @jax.jit
+    def average(objective, start):
+        return query.bind(objective, jnp.arange(facts.n), jax.random.key(0))(start, 0, facts.n, 1.0)
+
+    return query, lambda where, start: np.asarray(average(where.objective, jnp.asarray(start)))
+
+
+def test_a_pass_is_projected_sgd():
+    features, labels = logistic_data()
+    _, average = passes(FACTS, 4.0)
+    start = np.array([0.1, -0.3, 0.2, 0.0])
+    np.testing.assert_allclose(
+        average(problems.logistic(features, labels, problem_class=FACTS), start),
+        textbook_pass(features, labels, start, 4.0, radius=0.6),
+        rtol=1e-12,
+    )
+
+
+@pytest.mark.parametrize("longest", [1.0, 3.0])
+def test_an_average_moves_by_its_sensitivity_at_most(longest):
+    """Each record replaced by others, at the largest step; gradients beyond ``L`` are clipped."""
+    rng = np.random.default_rng(5)
+    n = 24
+    facts = dataclasses.replace(FACTS, n=n, radius=2.0, smoothness=longest**2 / 4.0)
+    step_size = 2.0 / facts.smoothness
+    query, average = passes(facts, step_size)
+    limit = query.sensitivity(privopt.Relation.REPLACE_ONE)
+    assert limit == pytest.approx(2.0 * step_size, rel=1e-4)
+    features, labels = logistic_data(n=n, seed=2)
+    features *= longest * rng.random((n, 1))
+    start, largest = np.full(DIM, 0.3), 0.0
+    base = average(problems.logistic(features, labels, problem_class=facts), start)
+    for place in range(n):
+        for _ in range(4):
+            other, label = features.copy(), labels.copy()
+            direction = rng.normal(size=DIM)
+            other[place] = longest * direction / np.linalg.norm(direction)
+            label[place] = rng.choice([-1.0, 1.0])
+            there = average(problems.logistic(other, label, problem_class=facts), start)
+            largest = max(largest, float(np.linalg.norm(there - base)))
+    assert 0.02 * limit < largest <= limit
+
+
+@pytest.mark.parametrize("length", [1.0, 5.0])
+@pytest.mark.parametrize(("relation", "other"), [("replace_one", -1.0), ("zero_out", 0.0)])
+def test_the_sensitivity_is_attained_but_for_the_first_iterate(relation, other, length):
+    """A linear loss, the first of ``m`` records turned about: all but one iterate moves in full.
+
+    A record longer than declared is clipped and moves them no further.
+    """
+    n = 20
+    facts = privopt.ProblemClass(n=n, dim=2, lipschitz=1.0, radius=50.0, smoothness=0.0)
+    query, average = passes(facts, 0.25)
+    features = np.zeros((2, n, 2))
+    features[:, 0, 0] = length, other * length
+    ends = [average(problems.linear(x, problem_class=facts), np.zeros(2)) for x in features]
+    moved = np.linalg.norm(ends[1] - ends[0])
+    assert moved == pytest.approx((1.0 - 1.0 / n) * (1.0 - other) * 0.25, rel=1e-12)
+    assert moved <= query.sensitivity(privopt.Relation(relation)) <= moved * (1.0 + 2.0 / n)
+
+
+def test_the_parameter_may_be_a_tree():
+    """Weights and intercept in one pass, as with a feature that is always one."""
+    features, labels = logistic_data(n=12)
+    facts = privopt.ProblemClass(n=12, dim=DIM + 1, lipschitz=2.0, radius=math.inf, smoothness=0.5)
+
+    def loss(parameter, example):
+        x, y = example
+        return jax.nn.softplus(-y * (x @ parameter["weights"] + parameter["intercept"]))
+
+    start = {"weights": jnp.zeros(DIM), "intercept": jnp.zeros(())}
+    tree = problems.Problem(loss=loss, data=(features, labels), problem_class=facts, start=start)
+    flat = problems.logistic(np.c_[features, np.ones(12)], labels, problem_class=facts)
+    _, average = passes(facts, 2.0)
+    query = OnePass.of(facts, 2.0)
+    one_pass = query.bind(tree.objective, jnp.arange(12), jax.random.key(0))
+    found = one_pass(start, 0, 12, 1.0)
+    expected = average(flat, np.zeros(DIM + 1))
+    np.testing.assert_allclose(found["weights"], expected[:-1], rtol=1e-9)
+    np.testing.assert_allclose(found["intercept"], expected[-1], rtol=1e-9)
+    released = privopt.run(MAKE(facts, BUDGET, step_size=2.0), tree, jax.random.key(0)).released
+    assert jax.tree.map(jnp.shape, released) == {"weights": (DIM,), "intercept": ()}
+
+
+def torn_apart(step_size, width, n):
+    """Rounded medians between which steps carry two iterates as far apart as they can.
+
+    The first record pulls them ``2 eta`` apart. Every other is nearly orthogonal to where they
+    differ, with its kink between them, and pushes both over it.
+    """
+    points, features, labels = np.zeros((2, n)), np.zeros((n, n)), np.zeros((2, n))
+    features[0, 0], labels[:, 0] = 1.0, (9.0, -9.0)
+    for t in range(n):
+        if t > 0:
+            apart = points[0] - points[1]
+            share = 2.0 * width / np.linalg.norm(apart)
+            features[t] = share * apart / np.linalg.norm(apart)
+            features[t, t] = math.sqrt(1.0 - share**2)
+            labels[:, t] = features[t] @ points.mean(axis=0)
+        residuals = points @ features[t] - labels[:, t]
+        points -= step_size * np.clip(residuals / width, -1.0, 1.0)[:, None] * features[t]
+    return features, labels
+
+
+@pytest.mark.parametrize(("step_size", "holds"), [(0.2, True), (1.0, False)])
+def test_steps_beyond_two_over_smoothness_break_the_sensitivity(step_size, holds):
+    """Neighbours whose averages would move by more than ``2 L eta``: why such steps are refused."""
+    n, width = 16, 0.1
+    facts = privopt.ProblemClass(n=n, dim=n, lipschitz=1.0, radius=50.0, smoothness=1.0 / width)
+    query, average = passes(facts, step_size)
+    features, labels = torn_apart(step_size, width, n)
+    ends = [
+        average(problems.huber(features, y, problem_class=facts, width=width), np.zeros(n))
+        for y in labels
+    ]
+    limit = query.sensitivity(privopt.Relation.REPLACE_ONE)
+    moved = np.linalg.norm(ends[1] - ends[0])
+    assert bool(moved <= limit) is holds
+    assert holds or moved > 1.5 * limit
+    assert (step_size <= 2.0 / facts.smoothness) is holds
+
+
+def test_a_record_that_is_not_finite_takes_no_step():
+    features, labels = logistic_data()
+    _, average = passes(FACTS, 8.0)
+    null, broken, start = features.copy(), features.copy(), np.full(DIM, 0.2)
+    null[7] = 0.0
+    for bad in (np.nan, np.inf):
+        broken[7, 1] = bad
+        np.testing.assert_array_equal(
+            average(problems.logistic(broken, labels, problem_class=FACTS), start),
+            average(problems.logistic(null, labels, problem_class=FACTS), start),
+        )
+
+
+@pytest.mark.parametrize(("relation", "moved"), [("replace_one", 2), ("zero_out", 1)])
+def test_noise_is_sensitivity_over_mu(relation, moved):
+    """Once for all phases: a single Gaussian release, exactly within the budget."""
+    budget = dataclasses.replace(BUDGET, relation=privopt.Relation(relation))
+    for step_size in (0.01, 1.0):
+        planned = MAKE(FACTS, budget, step_size=step_size)
+        exact = moved * step_size / MU
+        assert exact * (1 - 1e-6) <= planned.params.mechanism.scale <= exact * (1 + 1e-5)
+        spent = planned.guarantee.epsilon(budget.delta)
+        assert 0.999 <= spent.lower <= spent.upper <= 1.0
+
+
+@pytest.mark.parametrize("smoothness", [0.0, 0.25, 30.0, 1e4])
+def test_step_size_is_the_best_that_smoothness_allows(smoothness):
+    facts = privopt.ProblemClass(n=4000, dim=10, lipschitz=2.0, radius=3.0, smoothness=smoothness)
+    planned = MAKE(facts, BUDGET)
+    step_size = planned.params.mechanism.query.step_size
+    best = 3.0 / (2.0 * 2.0 * math.sqrt(4000)) / math.sqrt(1 / 6 + 16 * 10 / (4000 * MU**2))
+    assert step_size * smoothness <= 2.0
+    assert step_size == pytest.approx(min(best, 2.0 / max(smoothness, 1e-9)), rel=5e-3)
+    others = [MAKE(facts, BUDGET, step_size=step_size * f).rate.upper for f in (0.5, 0.9)]
+    assert planned.rate.upper < min(others)
+
+
+def at(mu, relation="replace_one"):
+    """A budget of that Gaussian parameter."""
+    epsilon = 5.0 * mu
+    delta = privopt.privacy.gaussian_delta(epsilon, mu).upper
+    return privopt.Budget(epsilon=epsilon, delta=delta, relation=relation)
+
+
+@pytest.mark.parametrize("strength", [4.0, 8.0, 16.0])
+def test_excess_population_risk_is_within_the_bound(strength):
+    """At n = 4000, d = 10, mu = 1; five standard errors of the mean of 60 runs are granted."""
+    n, dim = 4000, 10
+    where = problems.family("linear_population").build(
+        n=n, dim=dim, noise_ratio=math.sqrt(dim) / n, strength=strength
+    )
+    planned = MAKE(where.problem_class, at(1.0))
+    # 0.0575 with the diameter in the place of the radius
+    assert planned.rate.upper == pytest.approx(0.0575 / 2.0, rel=1e-2)
+    assert planned.rate.risk == where.measures == "population"
+    keys = jax.random.split(jax.random.key(8), 60)
+    risks = where.excess_risk(privopt.run_many([planned], where, keys).released[0])
+    slack = 5.0 * risks.std() / math.sqrt(60)
+    assert 0.0 < risks.mean() + slack < planned.rate.upper
+    assert risks.mean() > 0.01 * planned.rate.upper
+
+
+def refused(message, budget=BUDGET, step_size=None, **facts):
+    with pytest.raises(ValueError, match=message):
+        MAKE(dataclasses.replace(FACTS, **facts), budget, step_size=step_size)
+
+
+def test_refuses():
+    refused(r"problem_class\.convex must be True, since one pass is private by con", convex=False)
+    refused("smoothness must be declared, since one pass is private by it, got None",
+            smoothness=None)  # fmt: skip
+    refused("lipschitz must be declared for one pass to be private, got inf",
+            lipschitz=math.inf, step_size=0.1)  # fmt: skip
+    refused(r"step_size must be at most 2/smoothness = 8\.0, got 8\.01", step_size=8.01)
+    refused("step_size must be positive and finite, got 0.0", step_size=0.0)
+    refused("step_size must be given where radius is infinite, got None", radius=math.inf)
+    refused("delta must be positive for the Gaussian noise of phased_sgd, got 0.0",
+            dataclasses.replace(BUDGET, delta=0.0))  # fmt: skip
+    refused("relation must be replace_one or zero_out for phased_sgd, where a record added moves",
+            dataclasses.replace(BUDGET, relation="add_or_remove_one"))  # fmt: skip
+
+
+def test_what_is_assumed_is_said():
+    assert MAKE(FACTS, BUDGET).guarantee.assumptions == (
+        "every loss is convex and 0.25-smooth",
+        "every loss is generalised linear, or 1-Lipschitz",
+    )
+
+
+def test_without_a_radius_no_rate_is_claimed():
+    facts = dataclasses.replace(FACTS, radius=math.inf)
+    assert MAKE(facts, BUDGET, step_size=0.1).rate.upper == math.inf
+
+
+def test_the_order_is_a_random_permutation_of_the_key_alone():
+    """Chi-square of the 24 orders of 4 places at level 1e-6."""
+    keys = jax.random.split(jax.random.key(2), 24_000)
+    orders = np.asarray(jax.vmap(lambda key: phased_sgd._random_order(key, 4))(keys))
+    assert np.array_equal(np.sort(orders, axis=1), np.broadcast_to(np.arange(4), orders.shape))
+    _, counts = np.unique(orders, axis=0, return_counts=True)
+    assert len(counts) == 24
+    assert np.sum((counts - 1000.0) ** 2 / 1000.0) < 73.7  # chi-square with 23 degrees of freedom
+    long = np.asarray(phased_sgd._random_order(keys[0], 65_537))
+    assert np.array_equal(np.sort(long), np.arange(65_537))

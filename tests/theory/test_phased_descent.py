@@ -1,0 +1,118 @@
+"""The bound of phased descent and the lower bound on populations, against their closed forms."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from privopt.spec import ProblemClass
+from privopt.theory import (
+    phase_sizes,
+    phased_descent,
+    phased_descent_step_size,
+    population_lower_bound,
+)
+
+FACTS = ProblemClass(n=4096, dim=50, lipschitz=2.0, radius=3.0, smoothness=0.0)
+
+
+def term_by_term(facts, step_size, noise_scale):
+    """The bound as the docstring has it, summed one phase after the other."""
+    sizes = [facts.n // 2**i for i in range(1, int(math.log2(facts.n)) + 1)]
+    distance, total = facts.radius**2, 0.0
+    for i, size in enumerate(sizes):
+        step = step_size / 4**i
+        total += distance / (2 * step * size) + step * facts.lipschitz**2 / 2
+        distance = facts.dim * (noise_scale / 4**i) ** 2
+    return total + facts.lipschitz * math.sqrt(distance)
+
+
+@pytest.mark.parametrize("n", [2, 3, 7, 100, 4096, 5000])
+def test_equals_its_sum(n):
+    facts = dataclasses.replace(FACTS, n=n)
+    for step_size, scale in ((0.1, 0.02), (0.003, 5.0)):
+        assert phased_descent(facts, step_size=step_size, noise_scale=scale) == pytest.approx(
+            term_by_term(facts, step_size, scale), rel=1e-12
+        )
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.1, 1.0, 10.0])
+@pytest.mark.parametrize("n", [2**12, 2**16, 30_000])
+def test_closed_form_up_to_lower_orders(mu, n):
+    """``4 L R sqrt(1/(6n) + 16 d/(n mu)^2)``, half of what it is with the diameter."""
+    facts = dataclasses.replace(FACTS, n=n)
+    unit = 2.0 * 2.0 / mu
+    step_size = phased_descent_step_size(facts, unit_noise_scale=unit)
+    upper = phased_descent(facts, step_size=step_size, noise_scale=unit * step_size)
+    leading = 4 * 2.0 * 3.0 * math.sqrt(1 / (6 * n) + 16 * 50 / (n * mu) ** 2)
+    assert upper == pytest.approx(leading, rel=0.01)
+    expected = 3.0 / (2 * 2.0 * math.sqrt(n)) / math.sqrt(1 / 6 + 16 * 50 / (n * mu**2))
+    assert step_size == pytest.approx(expected, rel=0.01)
+
+
+def test_step_size_is_the_minimiser_and_is_capped():
+    unit = 30.0
+    best = phased_descent_step_size(FACTS, unit_noise_scale=unit)
+    values = [
+        phased_descent(FACTS, step_size=best * f, noise_scale=unit * best * f)
+        for f in (0.9, 0.99, 1.0, 1.01, 1.1)
+    ]
+    assert np.argmin(values) == 2
+    smooth = dataclasses.replace(FACTS, smoothness=4.0 / best)
+    assert phased_descent_step_size(smooth, unit_noise_scale=unit) == pytest.approx(best / 2.0)
+
+
+def test_no_radius_no_bound():
+    facts = dataclasses.replace(FACTS, radius=math.inf)
+    assert phased_descent(facts, step_size=0.1, noise_scale=1.0) == math.inf
+    assert population_lower_bound(facts, advantage=0.1) == 0.0
+
+
+def test_all_but_few_records_are_seen():
+    assert phase_sizes(1) == (1,)
+    for n in range(2, 300):
+        unseen = n - sum(phase_sizes(n))
+        assert 1 <= unseen <= int(math.log2(n)) + 1
+
+
+@pytest.mark.parametrize("n", [2, 10, 10_000])
+def test_sampling_alone_costs_a_quarter_over_root_n(n):
+    facts = dataclasses.replace(FACTS, n=n)
+    lower = population_lower_bound(facts, advantage=math.inf)
+    assert 0.25 <= lower * math.sqrt(n) / 6.0 <= 0.5
+    assert lower < 6.0
+
+
+def test_two_points_in_full():
+    """The testing bound is below the exact Bayes excess of majority voting, which it limits."""
+    n = 25
+    facts = dataclasses.replace(FACTS, n=n, lipschitz=1.0, radius=1.0)
+    lower = population_lower_bound(facts, advantage=math.inf)
+    exact = 0.0
+    for v in np.linspace(0.0, 1.0, 201):
+        ways = [math.comb(n, k) * ((1 + v) / 2) ** k * ((1 - v) / 2) ** (n - k) for k in range(13)]
+        exact = max(exact, 2.0 * v * sum(ways))  # a wrong sign costs 2 v, and has this chance
+    assert 0.3 * exact < lower <= exact
+
+
+@pytest.mark.parametrize("kappa", [0.01, 0.3])
+def test_privacy_costs_root_d_over_six_n_kappa(kappa):
+    facts = dataclasses.replace(FACTS, n=10**6, dim=40_000)
+    expected = 6.0 * math.sqrt(40_000) / (6 * 10**6 * kappa)
+    floor = population_lower_bound(facts, advantage=math.inf)
+    assert population_lower_bound(facts, advantage=kappa) == pytest.approx(
+        max(expected, floor), rel=1e-3
+    )
+    # At no cost of privacy whatever is released is worth nothing.
+    assert population_lower_bound(facts, advantage=0.0) == pytest.approx(
+        6.0 * math.sqrt(1 / 3), rel=1e-3
+    )
+
+
+def test_less_privacy_and_more_delta_lower_it():
+    values = [population_lower_bound(FACTS, advantage=k) for k in (0.001, 0.01, 0.1, 1.0)]
+    assert values == sorted(values, reverse=True)
+    assert population_lower_bound(FACTS, advantage=0.01, delta=1e-2) < values[1]
+    curved = dataclasses.replace(FACTS, strong_convexity=0.1, smoothness=1.0)
+    assert population_lower_bound(curved, advantage=0.01) == 0.0
