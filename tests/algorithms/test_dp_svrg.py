@@ -217,7 +217,7 @@ def test_no_record_moves_an_answer_by_more_than_its_clip(path):
         return jax.numpy.logaddexp(0.0, -labels * (features @ w))
 
     for trial in range(8):
-        answers = []
+        answers, point = [], jax.numpy.asarray(rng.normal(size=6))
         for size in (1.0, 10.0 ** rng.uniform(-1, 3)):
             others = features.copy()
             others[3] *= size
@@ -226,8 +226,7 @@ def test_no_record_moves_an_answer_by_more_than_its_clip(path):
             else:
                 where = problems.Problem(loss=loss, data=(others, labels), problem_class=FACTS)
             mean = batches.noisy_mean(where.objective, jax.random.key(trial))
-            point = rng.normal(size=6) if size == 1.0 else point
-            answers.append(mean(1, jax.numpy.asarray(point), jax.numpy.zeros(6)))
+            answers.append(mean(1, point, jax.numpy.zeros(6)))
         moves.append(float(np.linalg.norm(answers[0] - answers[1])))
     assert 0.2 * 0.05 / 40 < max(moves) <= 2.0 * 0.05 / 40 * (1.0 + 1e-6)
 
