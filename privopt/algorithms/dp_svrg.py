@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
+from privopt.algorithms.batches import default_batch_size
 from privopt.algorithms.choices import positive_integer, positive_number
 from privopt.algorithms.first_order import Params, Static, descent, run
 from privopt.convex import Average, FirstOrder, Output, StepSizes
@@ -89,47 +89,30 @@ def plan(
     faster and more general", Algorithm 1 (batches of one, and a moments bound); Johnson and Zhang
     2013 without privacy. Accounting and rate are ours.
     """
-    n, dim = problem_class.n, problem_class.dim
+    n = problem_class.n
     if budget.delta == 0.0:
         raise ValueError("delta must be positive for the Gaussian noise of dp_svrg, got 0.0")
-    query = ClippedGradient.of(
-        problem_class, None if clip is None else positive_number("clip", clip)
-    )
-    change = gradient_difference(problem_class)
-    if difference_clip is None and math.isinf(change):
-        raise ValueError(
-            "difference_clip must be given where neither lipschitz nor smoothness and radius are "
-            "declared, got None"
-        )
-    if difference_clip is None:
-        difference_clip = max(change, _LEAST * query.clip)
-    difference_query = ClippedGradient.of(
-        problem_class, positive_number("difference_clip", difference_clip)
-    )
+    query, difference_query = _queries(problem_class, clip, difference_clip)
     if batch_size is None:
-        batch_size = min(n, math.ceil(max(math.sqrt(n), 4.0 * math.sqrt(dim))))
+        batch_size = default_batch_size(problem_class)
     batch_size = positive_number("batch_size", batch_size)
     if steps is None:
         one_step_noise = query.sensitivity(budget.relation)
         one_step_noise /= gaussian_mu(budget.epsilon, budget.delta)
-        steps = noise_limited_steps(math.sqrt(dim) * one_step_noise / query.clip)
+        steps = noise_limited_steps(math.sqrt(problem_class.dim) * one_step_noise / query.clip)
     steps = positive_integer("steps", steps)
     if anchor_every is None:
         anchor_every = max(1, math.ceil(n / batch_size))
-    period = positive_integer("anchor_every", anchor_every)
     mechanism = VarianceReducedGradient.calibrated(
         query,
         difference_query,
         budget,
         steps,
-        period=period,
+        period=positive_integer("anchor_every", anchor_every),
         batch_size=batch_size,
         n=n,
         capacity=None if capacity is None else positive_integer("capacity", capacity),
-    )
-    microbatch = positive_integer("microbatch", microbatch)
-    mechanism = replace(
-        mechanism, differences=replace(mechanism.differences, microbatch=microbatch)
+        microbatch=positive_integer("microbatch", microbatch),
     )
     if step_size is None and math.isfinite(problem_class.radius):
         step_size = variance_reduced_step_size(problem_class, **_noise(mechanism, steps))
@@ -141,19 +124,38 @@ def plan(
         output=Average() if output is None else output,
         record=record,
     )
-    at_most = f"at most {n} records"
     return Plan(
         algorithm=DP_SVRG,
         problem_class=problem_class,
         budget=budget,
         params=Params(mechanism, method),
-        static=Static(dim),
+        static=Static(problem_class.dim),
         guarantee=Guarantee(
             mechanism.event(budget.relation, steps),
             budget.relation,
-            (at_most,) if budget.relation is Relation.ADD_OR_REMOVE_ONE else (),
+            (f"at most {n} records",) if budget.relation is Relation.ADD_OR_REMOVE_ONE else (),
         ),
         rate=_rate(problem_class, budget, mechanism, method),
+    )
+
+
+def _queries(
+    problem_class: ProblemClass, clip: float | None, difference_clip: float | None
+) -> tuple[ClippedGradient, ClippedGradient]:
+    """Of the gradients at anchors, and of differences; by default nothing is clipped."""
+    query = ClippedGradient.of(
+        problem_class, None if clip is None else positive_number("clip", clip)
+    )
+    if difference_clip is None:
+        change = gradient_difference(problem_class)
+        if math.isinf(change):
+            raise ValueError(
+                "difference_clip must be given where neither lipschitz nor smoothness and radius "
+                "are declared, got None"
+            )
+        difference_clip = max(change, _LEAST * query.clip)
+    return query, ClippedGradient.of(
+        problem_class, positive_number("difference_clip", difference_clip)
     )
 
 

@@ -12,6 +12,7 @@ from dp_accounting import ComposedDpEvent, DpEvent
 from jax import Array
 
 from privopt.convex import GradientOracle, record
+from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.gradients.full_batch import FullBatchGradient
 from privopt.mechanisms.gradients.poisson import PoissonGradient
 from privopt.mechanisms.queries import ClippedGradient
@@ -64,6 +65,7 @@ class VarianceReducedGradient:
         batch_size: float,
         n: int,
         capacity: int | None = None,
+        microbatch: int = MICROBATCH,
     ) -> VarianceReducedGradient:
         """The least noise for ``steps`` answers within ``budget``, in shares of a public rule.
 
@@ -84,6 +86,7 @@ class VarianceReducedGradient:
         batches = PoissonGradient.of(
             difference_query, budget, inner, batch_size=batch_size, n=n, capacity=capacity
         )
+        batches = replace(batches, microbatch=microbatch)
         share = query.clip / (query.clip + difference_query.clip)
         unit = cls(query, 1.0, batches, period)
 
