@@ -13,7 +13,7 @@ import privopt
 from privopt import problems
 from privopt.convex import GradientOracle
 from privopt.core import Run
-from privopt.mechanisms import poisson_sample
+from privopt.mechanisms import poisson_sampler
 from privopt.privacy import Guarantee, gaussian_mu, gaussian_noise_multiplier, round_up
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="add_or_remove_one")
@@ -59,9 +59,8 @@ def textbook(features, labels, mechanism, key, *, steps, step_size, radius):
             at_anchor = direction
         else:
             batch_key, noise_key = jax.random.split(stream)
-            rows, weights = poisson_sample(
-                batch_key, np.float64(batches.rate), n, batches.capacity, n
-            )
+            sample = poisson_sampler(np.float64(batches.rate), batches.capacity, n)
+            rows, weights = sample(batch_key, n)
             change = np.zeros(dim)
             for i in np.asarray(rows)[np.asarray(weights) > 0.0]:
                 moved = gradient(features[i], labels[i], point)

@@ -15,7 +15,7 @@ from dp_accounting import pld
 import privopt
 from privopt import problems
 from privopt.convex import Last
-from privopt.mechanisms import poisson_sample
+from privopt.mechanisms import poisson_sampler
 
 PATH = Path(__file__).parents[2] / "experiments" / "flax_network.py"
 METHODS = ("dp_sgd", "noisy_adam")
@@ -90,9 +90,8 @@ def test_a_step_is_that_of_the_flattened_network(study):
     gradient = jax.jit(jax.grad(study.loss))
     for t in range(2):
         batch_key, noise_key = jax.random.split(jax.random.fold_in(key, t))
-        rows, weights = poisson_sample(
-            batch_key, np.float32(mechanism.rate), 12, mechanism.capacity, 12
-        )
+        sample = poisson_sampler(np.float32(mechanism.rate), mechanism.capacity, 12)
+        rows, weights = sample(batch_key, 12)
         leaves, structure = jax.tree.flatten(point)
         total = np.zeros(where.problem_class.dim)
         for i in np.asarray(rows)[np.asarray(weights) > 0]:
