@@ -313,6 +313,8 @@ def _fits(plan: Plan, problem: Any) -> None:
         raise ValueError(f"problem.dim must be the plan's {planned.dim}, got {actual.dim}")
     if plan.budget.relation is not Relation.ADD_OR_REMOVE_ONE and actual.n != planned.n:
         raise ValueError(f"problem.n must be the plan's {planned.n}, got {actual.n}")
+    if planned.convex and not actual.convex:
+        raise ValueError("problem.convex must be the plan's True, got False")
     if actual.radius > planned.radius:
         raise ValueError(
             f"problem.radius must not exceed the plan's {planned.radius}, got {actual.radius}"

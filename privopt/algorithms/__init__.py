@@ -7,6 +7,7 @@ from types import MappingProxyType
 from privopt.algorithms.approximate_minima_perturbation import APPROXIMATE_MINIMA_PERTURBATION
 from privopt.algorithms.dp_gd import DP_GD
 from privopt.algorithms.dp_sgd import DP_SGD
+from privopt.algorithms.dp_svrg import DP_SVRG
 from privopt.algorithms.exponential_mechanism import EXPONENTIAL_MECHANISM
 from privopt.algorithms.gradient_descent import GRADIENT_DESCENT
 from privopt.algorithms.noisy_adam import NOISY_ADAM
@@ -23,6 +24,7 @@ _REGISTERED: dict[str, Algorithm] = {
         GRADIENT_DESCENT,
         DP_GD,
         DP_SGD,
+        DP_SVRG,
         NOISY_ADAM,
         PHASED_SGD,
         OUTPUT_PERTURBATION,

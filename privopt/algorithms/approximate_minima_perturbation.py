@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from privopt.algorithms.choices import positive_number
+from privopt.algorithms.choices import positive_number, require_convex_lipschitz
 from privopt.algorithms.objective_perturbation import Params, planned, regularised, run
 from privopt.core import Algorithm, Plan
 from privopt.mechanisms import TILT_ANALYSES, GaussianMechanism, GaussianTilt
@@ -57,6 +57,7 @@ def plan(
     Source: Iyengar, Near, Song, Thakkar, Thakurta and Wang, "Towards practical differentially
     private convex optimization", S&P 2019, Algorithm 1.
     """
+    require_convex_lipschitz("approximate_minima_perturbation", problem_class)
     if budget.delta == 0.0:
         raise ValueError("delta must be positive for approximate minima perturbation, got 0.0")
     first = replace(

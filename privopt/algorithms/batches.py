@@ -26,7 +26,7 @@ from privopt.theory import (
     sampled_second_moment,
 )
 
-__all__ = ["Batches"]
+__all__ = ["Batches", "default_batch_size"]
 
 _GAMMA = 0.01  # of automatic clipping, relative to the clip norm
 
@@ -93,7 +93,7 @@ class Batches:
                 raise ValueError(f"rate must be at most 1, got {rate!r}")
             batch_size = rate * n
         if batch_size is None:
-            batch_size = min(n, math.ceil(max(math.sqrt(n), 4.0 * math.sqrt(dim))))
+            batch_size = default_batch_size(problem_class)
         batch_size = positive_number("batch_size", batch_size)
         clip = None if clip is None else positive_number("clip", clip)
         query = ClippedGradient.of(problem_class, clip)
@@ -163,6 +163,12 @@ class Batches:
         if self.sampler is Sampler.SHUFFLED:
             assumed.append("no amplification by shuffling is claimed")
         return tuple(assumed)
+
+
+def default_batch_size(problem_class: ProblemClass) -> int:
+    """``max(sqrt(n), 4 sqrt(d))``: neither sampling nor a small noise multiplier costs much."""
+    least = math.ceil(max(math.sqrt(problem_class.n), 4.0 * math.sqrt(problem_class.dim)))
+    return min(problem_class.n, least)
 
 
 def _oracle(

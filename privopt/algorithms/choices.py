@@ -6,7 +6,9 @@ import math
 from numbers import Integral, Real
 from typing import Any
 
-__all__ = ["positive_integer", "positive_number"]
+from privopt.spec import ProblemClass
+
+__all__ = ["positive_integer", "positive_number", "require_convex_lipschitz"]
 
 _INT32_MAX = 2**31 - 1
 
@@ -25,3 +27,17 @@ def positive_number(name: str, value: Any) -> float:
     if not (real and 0.0 < float(value) < math.inf):
         raise ValueError(f"{name} must be positive and finite, got {value!r}")
     return float(value)
+
+
+def require_convex_lipschitz(algorithm: str, problem_class: ProblemClass) -> None:
+    """For methods whose very guarantee rests on convexity and ``L``: ValueError without them."""
+    if not problem_class.convex:
+        raise ValueError(
+            f"convex must be True for {algorithm}, got False: its guarantee rests on convexity, "
+            "while those of gradient methods (dp_gd, dp_sgd) hold for any loss"
+        )
+    if math.isinf(problem_class.lipschitz):
+        raise ValueError(
+            f"lipschitz must be declared for {algorithm}, got inf: its guarantee rests on it, "
+            "and no clip norm stands in for it"
+        )

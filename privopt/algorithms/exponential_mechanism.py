@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.algorithms.choices import positive_number
+from privopt.algorithms.choices import positive_number, require_convex_lipschitz
 from privopt.convex import LARGEST_DIM
 from privopt.core import Algorithm, Plan, Run
 from privopt.mechanisms import ClippedRisk, GibbsMechanism
@@ -79,6 +79,7 @@ def plan(
     Source: Gopi, Lee and Liu 2022, "Private convex optimization via exponential mechanism";
     Bassily, Smith and Thakurta 2014, Section 3.
     """
+    require_convex_lipschitz("exponential_mechanism", problem_class)
     if problem_class.dim > LARGEST_DIM:
         raise ValueError(
             f"dim must be at most {LARGEST_DIM} for exponential_mechanism, got "

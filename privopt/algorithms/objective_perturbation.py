@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.algorithms.choices import positive_number
+from privopt.algorithms.choices import positive_number, require_convex_lipschitz
 from privopt.core import Algorithm, Plan, Run
 from privopt.mechanisms import (
     TILT_ANALYSES,
@@ -98,6 +98,7 @@ def plan(
     Source: Chaudhuri, Monteleoni and Sarwate 2011; Kifer, Smith and Thakurta 2012; Redberg,
     Koskela and Wang 2023.
     """
+    require_convex_lipschitz("objective_perturbation", problem_class)
     chosen = _analysis(analysis, budget)
     query = regularised(problem_class, budget, chosen, regularisation)
     return planned(

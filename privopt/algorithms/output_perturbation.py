@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.algorithms.choices import positive_number
+from privopt.algorithms.choices import positive_number, require_convex_lipschitz
 from privopt.core import Algorithm, Plan, Run
 from privopt.mechanisms import (
     ClippedGradient,
@@ -98,6 +98,7 @@ def plan(
 
     Source: Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1 and Theorem 6.
     """
+    require_convex_lipschitz("output_perturbation", problem_class)
     mechanism_of = _mechanism(noise, budget)
     radius, convexity = problem_class.radius, problem_class.strong_convexity
     if budget.relation is Relation.ADD_OR_REMOVE_ONE:

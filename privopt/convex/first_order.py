@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -20,6 +21,8 @@ from privopt.convex.vectors import Number
 
 __all__ = ["FirstOrder", "GradientOracle", "Iterates", "Path"]
 
+Ask = Callable[[Any, Array, Any], tuple[Any, Any]]
+
 _OUTPUT_STREAM = np.uint32(2**32 - 1)  # the steps, below 2^31, have the other ones
 
 
@@ -32,10 +35,18 @@ class GradientOracle(NamedTuple):
         Memory before the first question.
     ask : callable
         ``(memory, t, point) -> (gradient, memory)``.
+    renew : callable, optional
+        Answers in place of ``ask`` at ``t = 0, period, 2 period, ...``, each time from the
+        initial memory. These questions are a loop of their own: as a branch inside one loop, what
+        they cost would be spent at every step wherever runs are mapped.
+    period : int, optional
+        A number.
     """
 
     initial: Any
-    ask: Callable[[Any, Array, Any], tuple[Any, Any]]
+    ask: Ask
+    renew: Ask | None = None
+    period: Number | int | None = None
 
 
 class Path(NamedTuple):
@@ -98,11 +109,11 @@ class FirstOrder:
         times = _times(steps, self.recorded)
         fresh = update.init(start)
 
-        def step(t: Array, state: tuple[Any, ...]) -> tuple[Any, ...]:
-            t, (point, moments, memory, mean, path) = jnp.asarray(t), state
+        def step(ask: Ask, t: Array, memory_and_state: tuple[Any, Any]) -> tuple[Any, Any]:
+            t, (memory, (point, moments, mean, path)) = jnp.asarray(t), memory_and_state
             if weights is not None:
                 mean = _towards(mean, point, weights(t + 1))
-            gradient, memory = oracle.ask(memory, t, point)
+            gradient, memory = ask(memory, t, point)
             moved, moments = update.update(gradient, moments, point)
             moved = constraint.project(optax.apply_updates(point, moved))
             finite = _finite(moved)
@@ -112,17 +123,32 @@ class FirstOrder:
                 slot = jnp.searchsorted(times, t + 1)
                 here = point if weights is None else mean
                 path = jax.tree.map(lambda rows, row: rows.at[slot].set(row), path, here)
-            return point, moments, memory, mean, path
+            return memory, (point, moments, mean, path)
 
         zeros = jax.tree.map(jnp.zeros_like, start)
         rows = jax.tree.map(lambda leaf: jnp.zeros((self.recorded, *leaf.shape), dtype), start)
-        state = (start, fresh, oracle.initial, zeros, rows)
-        last, _, _, mean, rows = jax.lax.fori_loop(0, steps, step, state)
+        state = (start, fresh, zeros, rows)
+        last, _, mean, rows = _all_steps(oracle, steps, step, state)
         path = None
         if times is not None:
             firsts = jnp.searchsorted(times, times)  # of equal times the first was written
             path = Path(times, jax.tree.map(lambda leaf: leaf[firsts], rows))
         return Iterates(last if weights is None else mean, last, path)
+
+
+def _all_steps(oracle: GradientOracle, steps: Array, step: Any, state: Any) -> Any:
+    """``step`` at ``t = 0..steps-1``, with whichever of the oracle's answers is due."""
+    ask, renew, fresh = partial(step, oracle.ask), oracle.renew, oracle.initial
+    if renew is None:
+        return jax.lax.fori_loop(0, steps, ask, (fresh, state))[1]
+    period = jnp.asarray(oracle.period).astype(steps.dtype)
+
+    def one_period(k: Array, state: Any) -> Any:
+        first = k * period
+        last = first + jnp.minimum(period, steps - first)
+        return jax.lax.fori_loop(first + 1, last, ask, step(renew, first, (fresh, state)))[1]
+
+    return jax.lax.fori_loop(0, 1 + (steps - 1) // period, one_period, state)
 
 
 def _times(steps: Array, recorded: int) -> Array | None:

@@ -24,6 +24,7 @@ from privopt.mechanisms.gradients import (
     FullBatchGradient,
     PoissonGradient,
     ShuffledGradient,
+    VarianceReducedGradient,
     poisson_sampler,
 )
 from privopt.mechanisms.laplace import LaplaceMechanism
@@ -119,6 +120,7 @@ __all__ = [
     "TiltAnalysis",
     "TiltedMinimiser",
     "VarianceMechanism",
+    "VarianceReducedGradient",
     "WholeSum",
     "approximate_release",
     "classic_gaussian_scale",

@@ -351,6 +351,9 @@ def _records(data: Any) -> int:
         raise ValueError(
             f"data must have floating leaves of one dtype, got {sorted(map(str, floating))}"
         )
+    dtype = next(iter(floating))
+    if dtype not in (np.float32, np.float64):  # the round-off of others is not accounted
+        raise ValueError(f"data must be float32 or float64, got {dtype}")
     lengths = {leaf.shape[0] if leaf.ndim else None for leaf in leaves}
     if len(lengths) != 1 or None in lengths:
         raise ValueError(

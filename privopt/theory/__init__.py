@@ -33,6 +33,11 @@ from privopt.theory.phased_descent import (
 )
 from privopt.theory.population_lower_bound import population_lower_bound
 from privopt.theory.rate import Rate
+from privopt.theory.variance_reduction import (
+    gradient_difference,
+    variance_reduced_descent,
+    variance_reduced_step_size,
+)
 
 __all__ = [
     "Rate",
@@ -41,6 +46,7 @@ __all__ = [
     "exponential_mechanism",
     "exponential_mechanism_regularisation",
     "gaussian_dp_advantage",
+    "gradient_difference",
     "last_of_noisy_descent",
     "noise_limited_steps",
     "noisy_descent",
@@ -56,4 +62,6 @@ __all__ = [
     "sampled_second_moment",
     "tilted_minimiser",
     "tilted_minimiser_regularisation",
+    "variance_reduced_descent",
+    "variance_reduced_step_size",
 ]

@@ -21,6 +21,7 @@ CHOICES = {
     "gradient_descent": {"steps": 30},
     "dp_gd": {"steps": 30},
     "dp_sgd": {"steps": 30, "batch_size": 12},
+    "dp_svrg": {"steps": 30, "batch_size": 12},
     "noisy_adam": {"steps": 30, "batch_size": 12},
     "phased_sgd": {},
     "output_perturbation": {},
@@ -32,6 +33,10 @@ NUMBERS = {
     "gradient_descent": [{"steps": 7, "step_size": 0.3}, {"steps": 11, "step_size": 0.1}],
     "dp_gd": [{"steps": 7}, {"steps": 19, "step_size": 0.1}],
     "dp_sgd": [{"steps": 7, "capacity": 40}, {"steps": 19, "step_size": 0.1, "capacity": 40}],
+    "dp_svrg": [
+        {"steps": 7, "capacity": 40},
+        {"steps": 19, "step_size": 0.1, "anchor_every": 3, "capacity": 40},
+    ],
     "noisy_adam": [
         {"steps": 7, "capacity": 40},
         {"steps": 19, "step_size": 0.1, "b1": 0.8, "capacity": 40},

@@ -12,6 +12,7 @@ from privopt.mechanisms.gradients.full_batch import FullBatchGradient
 from privopt.mechanisms.gradients.poisson import PoissonGradient
 from privopt.mechanisms.gradients.sampling import poisson_sampler
 from privopt.mechanisms.gradients.shuffled import ShuffledGradient
+from privopt.mechanisms.gradients.variance_reduced import VarianceReducedGradient
 
 __all__ = [
     "ExactGradient",
@@ -19,5 +20,6 @@ __all__ = [
     "FullBatchGradient",
     "PoissonGradient",
     "ShuffledGradient",
+    "VarianceReducedGradient",
     "poisson_sampler",
 ]

@@ -6,19 +6,16 @@ from typing import Any
 
 import jax
 from jax import Array
+from jax.flatten_util import ravel_pytree
 
 __all__ = ["add_gaussian_noise"]
 
 
 def add_gaussian_noise(key: Array, tree: Any, scale: Array | float) -> Any:
-    """``leaf + N(0, scale^2 I)``: fresh noise for every coordinate of every leaf, in its dtype.
+    """``leaf + N(0, scale^2 I)``: fresh noise for every coordinate of every leaf.
 
-    A single leaf takes ``key`` itself, several take one key each.
+    Drawn as one vector, in the order of the leaves, which share a dtype: no key is split, and
+    one generator is compiled however many leaves there are.
     """
-    leaves, structure = jax.tree.flatten(tree)
-    keys = [key] if len(leaves) == 1 else list(jax.random.split(key, len(leaves)))
-    noisy = [
-        leaf + scale * jax.random.normal(k, leaf.shape, leaf.dtype)
-        for k, leaf in zip(keys, leaves, strict=True)
-    ]
-    return jax.tree.unflatten(structure, noisy)
+    vector, unravel = ravel_pytree(tree)
+    return unravel(vector + scale * jax.random.normal(key, vector.shape, vector.dtype))

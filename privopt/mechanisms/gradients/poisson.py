@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -84,6 +85,25 @@ class PoissonGradient:
     ) -> PoissonGradient:
         """The least noise for ``steps`` answers within ``budget``.
 
+        Arguments and errors as for :meth:`of`.
+        """
+        unit = cls.of(query, budget, steps, batch_size=batch_size, n=n, capacity=capacity)
+        multiplier = calibrate(lambda z: unit._composed(z, steps), budget)
+        return unit.noised(multiplier)
+
+    @classmethod
+    def of(
+        cls,
+        query: ClippedGradient,
+        budget: Budget,
+        steps: int,
+        *,
+        batch_size: float,
+        n: int,
+        capacity: int | None = None,
+    ) -> PoissonGradient:
+        """Batches for ``steps`` answers, with noise yet to be calibrated.
+
         Places for all but a thousandth of ``delta``, unless ``capacity`` says how many.
 
         Raises
@@ -107,17 +127,20 @@ class PoissonGradient:
                 f"capacity must be such that batches overflow with probability below delta "
                 f"{budget.delta!r}, got {capacity!r}, at which it is {overflow:.2g}"
             )
-        unit = cls(query, rate, round_up(batch_size), 1.0, min(capacity, n), n)
-        contribution = query.contribution / unit.batch_size
+        return cls(query, rate, round_up(batch_size), 1.0, min(capacity, n), n)
 
-        multiplier = calibrate(lambda z: unit._composed(z, steps), budget)
-        return replace(unit, scale=round_up(multiplier * contribution))
+    def noised(self, multiplier: float) -> PoissonGradient:
+        """The same with noise of so many times one record's contribution."""
+        return replace(self, scale=round_up(multiplier * self._contribution))
 
     def event(self, relation: Relation, steps: int) -> DpEvent:
         """``steps`` releases of a Gaussian mechanism from truncated Poisson samples."""
         del relation
-        contribution = self.query.contribution / self.batch_size
-        return self._composed(math.nextafter(self.scale / contribution, 0.0), steps)
+        return self._composed(math.nextafter(self.scale / self._contribution, 0.0), steps)
+
+    @property
+    def _contribution(self) -> float:
+        return self.query.contribution / self.batch_size
 
     def _composed(self, multiplier: float, steps: int) -> DpEvent:
         rate = _accounted(self.rate)
@@ -131,18 +154,22 @@ class PoissonGradient:
 
     def bind(self, objective: Any, key: Array) -> GradientOracle:
         """The oracle; step ``t`` draws its batch and its noise from ``fold_in(key, t)``."""
-        batch_sum = self.query.bind_batches(objective, self.microbatch)
+        noisy_mean = self.noisy_mean(objective, key)
+        return GradientOracle((), lambda memory, t, point: (noisy_mean(t, point), memory))
 
+    def noisy_mean(self, objective: Any, key: Array) -> Callable[..., Any]:
+        """``(t, w, anchor) -> answer``; with ``anchor`` of ``g_i(w) - g_i(anchor)``, clipped."""
+        batch_sum = self.query.bind_batches(objective, self.microbatch)
         sample = poisson_sampler(self.rate, self.capacity, self.most)
 
-        def ask(memory: Any, t: Array, point: Any) -> tuple[Any, Any]:
+        def answer(t: Array, point: Any, anchor: Any = None) -> Any:
             batch_key, noise_key = jax.random.split(jax.random.fold_in(key, t))
             rows, weights = sample(batch_key, objective.records)
-            total = batch_sum(point, rows, weights)
+            total = batch_sum(point, rows, weights, anchor)
             mean = jax.tree.map(lambda leaf: leaf / self.batch_size, total)
-            return add_gaussian_noise(noise_key, mean, self.scale), memory
+            return add_gaussian_noise(noise_key, mean, self.scale)
 
-        return GradientOracle((), ask)
+        return answer
 
 
 def capacity_of(others: int, rate: float, chance: float) -> int:

@@ -1,0 +1,351 @@
+"""DP-SVRG against its textbook loop, its ledger against an outside accountant, and its shape."""
+
+import dataclasses
+import math
+
+import dp_accounting as dp
+import jax
+import numpy as np
+import pytest
+from dp_accounting import pld
+
+import privopt
+from privopt import problems
+from privopt.convex import GradientOracle
+from privopt.core import Run
+from privopt.mechanisms import poisson_sampler
+from privopt.privacy import Guarantee, gaussian_mu, gaussian_noise_multiplier, round_up
+
+BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="add_or_remove_one")
+FACTS = privopt.ProblemClass(n=40, dim=6, lipschitz=1.0, radius=0.7, smoothness=0.25)
+DP_SVRG = privopt.ALGORITHMS["dp_svrg"]
+
+
+def plan(facts=FACTS, budget=BUDGET, **choices):
+    choices = {"steps": 11, "anchor_every": 4, "batch_size": 10, "step_size": 0.5, **choices}
+    return DP_SVRG.plan(facts, budget, **choices)
+
+
+def data(n=40, dim=6, seed=0):
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(n, dim))
+    features /= np.linalg.norm(features, axis=1, keepdims=True) * rng.uniform(1, 3, size=(n, 1))
+    return features, np.where(rng.random(n) < 0.5, -1.0, 1.0)
+
+
+def gradient(x, y, point):
+    return -y * x / (1.0 + math.exp(y * (x @ point)))
+
+
+def clipped(g, clip):
+    return g * min(1.0, clip / max(np.linalg.norm(g), 1e-300))
+
+
+def textbook(features, labels, mechanism, key, *, steps, step_size, radius):
+    """One record at a time, with the noise and the batches that ``key`` stands for."""
+    n, dim = features.shape
+    batches = mechanism.differences
+    point, total = np.zeros(dim), np.zeros(dim)
+    for t in range(steps):
+        total += point
+        stream = jax.random.fold_in(key, t)
+        if t % mechanism.period == 0:
+            noise = np.asarray(jax.random.normal(stream, (dim,), np.float64))
+            each = [
+                clipped(gradient(x, y, point), mechanism.query.clip)
+                for x, y in zip(features, labels, strict=True)
+            ]
+            anchor, direction = point, np.sum(each, axis=0) / n + mechanism.scale * noise
+            at_anchor = direction
+        else:
+            batch_key, noise_key = jax.random.split(stream)
+            sample = poisson_sampler(np.float64(batches.rate), batches.capacity, n)
+            rows, weights = sample(batch_key, n)
+            change = np.zeros(dim)
+            for i in np.asarray(rows)[np.asarray(weights) > 0.0]:
+                moved = gradient(features[i], labels[i], point)
+                moved = moved - gradient(features[i], labels[i], anchor)
+                change += clipped(moved, batches.query.clip)
+            noise = np.asarray(jax.random.normal(noise_key, (dim,), np.float64))
+            direction = at_anchor + change / batches.batch_size + batches.scale * noise
+        point = point - step_size * direction
+        point = point * min(1.0, radius / np.linalg.norm(point))
+    return total / steps
+
+
+@pytest.mark.parametrize("difference_clip", [0.01, None])
+@pytest.mark.parametrize("steps", [1, 8, 11])
+def test_equals_the_textbook_loop(steps, difference_clip):
+    """Both sorts of clipping at work; periods that end with the run, and one cut short."""
+    planned = plan(steps=steps, clip=0.2, difference_clip=difference_clip)
+    features, labels = data()
+    key = jax.random.key(3)
+    where = problems.logistic(features, labels, problem_class=FACTS)
+    expected = textbook(
+        features, labels, planned.params.mechanism, key, steps=steps, step_size=0.5, radius=0.7
+    )
+    found = privopt.run(planned, where, key).released
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_an_anchor_at_every_step_is_dp_gd():
+    features, labels = data()
+    where = problems.logistic(features, labels, problem_class=FACTS)
+    ours = plan(anchor_every=1)
+    gd = privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, steps=11, step_size=0.5)
+    assert ours.params.mechanism.scale == pytest.approx(gd.params.mechanism.scale, rel=2e-4)
+    assert isinstance(ours.guarantee.event.event, dp.GaussianDpEvent)
+    noise = dataclasses.replace(gd.params.mechanism, scale=ours.params.mechanism.scale)
+    gd = dataclasses.replace(
+        gd,
+        algorithm=dataclasses.replace(gd.algorithm, private=False),
+        params=gd.params._replace(mechanism=noise),
+    )
+    key = jax.random.key(5)
+    np.testing.assert_array_equal(
+        privopt.run(ours, where, key).released, privopt.run(gd, where, key).released
+    )
+
+
+def test_without_differences_it_is_descent_along_frozen_gradients():
+    """``C' -> 0``: the same direction for a whole period, and all of the budget for anchors."""
+    planned = plan(difference_clip=1e-9)
+    mechanism = planned.params.mechanism
+    features, labels = data()
+    key = jax.random.key(4)
+    point, total = np.zeros(6), np.zeros(6)
+    for t in range(11):
+        total += point
+        if t % 4 == 0:
+            noise = np.asarray(jax.random.normal(jax.random.fold_in(key, t), (6,), np.float64))
+            each = [gradient(x, y, point) for x, y in zip(features, labels, strict=True)]
+            frozen = np.mean(each, axis=0) + mechanism.scale * noise
+        point = point - 0.5 * frozen
+        point = point * min(1.0, 0.7 / np.linalg.norm(point))
+    where = problems.logistic(features, labels, problem_class=FACTS)
+    found = privopt.run(planned, where, key).released
+    np.testing.assert_allclose(found, total / 11, rtol=0.0, atol=1e-4)
+    alone = math.sqrt(3) / 40 / gaussian_mu(1.0, 1e-5)
+    assert mechanism.scale == pytest.approx(alone, rel=1e-3)
+
+
+# --- the ledger -----------------------------------------------------------------------------------
+
+
+def kinds(event):
+    """Leaves of the ledger with their multiplicities."""
+    if isinstance(event, dp.ComposedDpEvent):
+        return [leaf for part in event.events for leaf in kinds(part)]
+    assert isinstance(event, dp.SelfComposedDpEvent)
+    return [(event.event, event.count)]
+
+
+@pytest.mark.parametrize(("steps", "anchors"), [(4, 1), (5, 2), (11, 3), (12, 3)])
+def test_the_ledger_holds_both_kinds(steps, anchors):
+    planned = plan(steps=steps)
+    mechanism = planned.params.mechanism
+    (full, times), *rest = kinds(planned.guarantee.event)
+    assert type(full) is dp.GaussianDpEvent
+    assert times == anchors
+    contribution = mechanism.query.contribution / 40
+    assert full.noise_multiplier == pytest.approx(mechanism.scale / contribution, rel=1e-12)
+    ((sampled, count),) = rest
+    assert count == steps - anchors
+    contribution = mechanism.differences.query.contribution / 10
+    expected = mechanism.differences.scale / contribution
+    assert sampled.noise_multiplier == pytest.approx(expected, rel=1e-12)
+    assert sampled.sampling_probability == pytest.approx(0.25, rel=1e-4)
+    assert sampled.sampling_probability >= 0.25
+
+
+def test_an_outside_accountant_agrees():
+    """Without the truncation of batches, which costs a thousandth of delta."""
+    planned = plan()
+    (full, anchors), (sampled, count) = kinds(planned.guarantee.event)
+    outside = pld.PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    outside.compose(full, anchors)
+    poisson = dp.PoissonSampledDpEvent(
+        sampled.sampling_probability, dp.GaussianDpEvent(sampled.noise_multiplier)
+    )
+    outside.compose(poisson, count)
+    assert outside.get_epsilon(1e-5) == pytest.approx(1.0, abs=2e-3)
+
+
+@pytest.mark.parametrize("relation", list(privopt.Relation))
+def test_charging_one_kind_alone_breaks_the_budget(relation):
+    """Noise that pays for the steps in between, or for the anchors, leaves the others unpaid."""
+    budget = dataclasses.replace(BUDGET, relation=relation)
+    planned = plan(budget=budget)
+    mechanism = planned.params.mechanism
+    unpaid = dataclasses.replace(
+        mechanism,
+        scale=round_up(gaussian_noise_multiplier(budget, 3) * mechanism.query.contribution / 40),
+    )
+    batches = type(mechanism.differences).calibrated(
+        mechanism.differences.query, budget, 8, batch_size=10, n=40
+    )
+    for broken in (unpaid, dataclasses.replace(mechanism, differences=batches)):
+        guarantee = Guarantee(broken.event(relation, 11), relation)
+        assert guarantee.epsilon(1e-5).lower > 1.1
+        with pytest.raises(ValueError, match="within the budget"):
+            dataclasses.replace(planned, guarantee=guarantee)
+
+
+def test_shares_follow_the_clips():
+    """``mu^2`` as ``C : C'``, where the noise of batches is large and the limit is close."""
+    budget = privopt.Budget(epsilon=0.2, delta=1e-5, relation="add_or_remove_one")
+    mechanism = plan(budget=budget, steps=400, clip=1.0, difference_clip=0.25).params.mechanism
+    (full, anchors), (sampled, count) = kinds(mechanism.event(budget.relation, 400))
+    of_anchors = anchors / full.noise_multiplier**2
+    of_differences = count * 0.25**2 * math.expm1(1.0 / sampled.noise_multiplier**2)
+    assert of_anchors / of_differences == pytest.approx(4.0, rel=1e-3)
+    assert math.sqrt(of_anchors + of_differences) == pytest.approx(gaussian_mu(0.2, 1e-5), rel=0.02)
+
+
+@pytest.mark.parametrize("path", ["linear", "general"])
+def test_no_record_moves_an_answer_by_more_than_its_clip(path):
+    """All records in the batch and no noise: one record replaced by any other."""
+    planned = plan(batch_size=40, difference_clip=0.05)
+    batches = dataclasses.replace(planned.params.mechanism.differences, scale=0.0)
+    rng = np.random.default_rng(1)
+    features, labels = data()
+    moves = []
+
+    def loss(w, record):
+        features, labels = record
+        return jax.numpy.logaddexp(0.0, -labels * (features @ w))
+
+    for trial in range(8):
+        answers, point = [], jax.numpy.asarray(rng.normal(size=6))
+        for size in (1.0, 10.0 ** rng.uniform(-1, 3)):
+            others = features.copy()
+            others[3] *= size
+            if path == "linear":
+                where = problems.logistic(others, labels, problem_class=FACTS)
+            else:
+                where = problems.Problem(loss=loss, data=(others, labels), problem_class=FACTS)
+            mean = batches.noisy_mean(where.objective, jax.random.key(trial))
+            answers.append(mean(1, point, jax.numpy.zeros(6)))
+        moves.append(float(np.linalg.norm(answers[0] - answers[1])))
+    assert 0.2 * 0.05 / 40 < max(moves) <= 2.0 * 0.05 / 40 * (1.0 + 1e-6)
+
+
+# --- the shape of the program ---------------------------------------------------------------------
+
+
+def loops(jaxpr, depth=0):
+    """``(depth, shapes made)`` of every equation, ``depth`` counting loops around it."""
+    for equation in jaxpr.eqns:
+        inner = depth + (equation.primitive.name in ("while", "scan"))
+        for value in equation.params.values():
+            for nested in value if isinstance(value, tuple | list) else (value,):
+                nested = getattr(nested, "jaxpr", nested)
+                if hasattr(nested, "eqns"):
+                    yield from loops(nested, inner)
+        yield depth, [getattr(out.aval, "shape", ()) for out in equation.outvars]
+
+
+def visits_all(algorithm, params, objective, records):
+    """How deep loops go in runs mapped over numbers and keys, and whether all records do."""
+    keys = jax.random.split(jax.random.key(0), 4)
+    static = plan().static
+    one = jax.vmap(lambda p, k: algorithm(static, p, objective, k), (None, 0))
+    many = jax.vmap(one, (0, None))
+    found = list(loops(jax.make_jaxpr(many)(params, keys).jaxpr))
+    deepest = max(depth for depth, _ in found)
+    innermost = [shape for depth, shapes in found if depth == deepest for shape in shapes]
+    return deepest, any(records in shape for shape in innermost)
+
+
+def branching(static, params, objective, key):
+    """The same method in one loop, with a branch: the variant that mapping spoils."""
+    oracle = params.mechanism.bind(objective, key)
+    start = objective.start(static.dim)
+
+    def ask(memory, t, point):
+        due = t % params.mechanism.period == 0
+        return jax.lax.cond(due, oracle.renew, oracle.ask, memory, t, point)
+
+    single = GradientOracle((start, start), ask)
+    found = params.descent.minimise(single, objective.constraint, start, key)
+    return Run(found.output, None)
+
+
+def test_full_gradients_are_not_computed_between_anchors():
+    """Runs that differ in their numbers, mapped together, over 997 records and batches of 10."""
+    facts = dataclasses.replace(FACTS, n=997)
+    where = problems.logistic(*data(997), problem_class=facts)
+    planned = plan(facts, capacity=40)
+    params = jax.tree.map(lambda x: np.stack([np.asarray(x)] * 2), planned.params)
+    assert visits_all(DP_SVRG.run, params, where.objective, 997) == (2, False)
+    assert visits_all(branching, params, where.objective, 997) == (1, True)
+
+
+def test_the_branch_gives_the_same_runs():
+    features, labels = data()
+    where = problems.logistic(features, labels, problem_class=FACTS)
+    planned = plan()
+    other = dataclasses.replace(
+        planned, algorithm=dataclasses.replace(DP_SVRG, run=branching, private=False)
+    )
+    key = jax.random.key(6)
+    np.testing.assert_allclose(
+        privopt.run(planned, where, key).released,
+        privopt.run(other, where, key).released,
+        rtol=1e-12,
+    )
+
+
+# --- the plan -------------------------------------------------------------------------------------
+
+
+def test_defaults_clip_nothing():
+    planned = DP_SVRG.plan(FACTS, BUDGET, batch_size=10)
+    mechanism = planned.params.mechanism
+    assert mechanism.period == 4
+    assert mechanism.query.clip == 1.0
+    assert mechanism.differences.query.clip == round_up(2 * 0.25 * 0.7)
+    assert math.isfinite(planned.rate.upper)
+    assert "A/T" in planned.rate.theorem
+
+
+@pytest.mark.parametrize(
+    ("facts", "choices", "reason"),
+    [
+        ({}, {"clip": 0.5}, "clipped below"),
+        ({}, {"difference_clip": 0.1}, "differences of gradients are clipped"),
+        ({}, {"step_size": privopt.convex.StepSizes.inverse_root(0.1)}, "step sizes"),
+        ({}, {"output": privopt.convex.Last()}, "step sizes with this output"),
+        ({"radius": math.inf}, {}, "not bounded"),
+        ({"convex": False}, {}, "not convex"),
+    ],
+)
+def test_no_rate_is_claimed_where_none_is_proved(facts, choices, reason):
+    planned = plan(dataclasses.replace(FACTS, **facts), **choices)
+    assert planned.rate.upper == math.inf
+    assert reason in planned.rate.theorem
+
+
+@pytest.mark.parametrize(
+    ("facts", "choices", "message"),
+    [
+        ({}, {"anchor_every": 0}, "anchor_every must be an integer"),
+        ({}, {"difference_clip": -1.0}, "difference_clip must be positive and finite, got -1.0"),
+        ({}, {"batch_size": 41}, "batch_size must be positive and at most n = 40"),
+        ({"lipschitz": math.inf}, {}, "clip must be given where lipschitz is not declared"),
+        (
+            {"lipschitz": math.inf, "smoothness": None},
+            {"clip": 1.0},
+            "difference_clip must be given where neither",
+        ),
+        ({"radius": math.inf}, {"step_size": None}, "step_size must be given where radius"),
+    ],
+)
+def test_refuses(facts, choices, message):
+    with pytest.raises(ValueError, match=message):
+        plan(dataclasses.replace(FACTS, **facts), **choices)
+
+
+def test_refuses_a_pure_budget():
+    with pytest.raises(ValueError, match="delta must be positive for the Gaussian noise of dp_svr"):
+        plan(budget=dataclasses.replace(BUDGET, delta=0.0))

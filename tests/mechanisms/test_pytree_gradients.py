@@ -1,0 +1,319 @@
+"""Gradients that are pytrees: clipped as one vector, summed in parts, noised leaf by leaf.
+
+Statistical tests use fixed keys; their false-alarm probabilities are those for random ones.
+"""
+
+import itertools
+import math
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from privopt import problems
+from privopt.mechanisms import (
+    ClippedGradient,
+    FixedSizeGradient,
+    FullBatchGradient,
+    PoissonGradient,
+    ShuffledGradient,
+    VarianceReducedGradient,
+    clipped_batch_sum,
+    clipped_gradient_sum,
+    clipped_linear_batch_sum,
+    clipped_linear_gradient_sum,
+)
+from privopt.spec import ProblemClass
+
+SHAPES = {"scale": (), "bias": (3,), "dense": (3, 4), "kernel": (2, 2, 3, 2)}
+DIM = sum(math.prod(shape) for shape in SHAPES.values())
+
+
+def inner(w, record):
+    """``<w, x>`` over all leaves: the gradient is the record itself."""
+    pairs = zip(jax.tree.leaves(w), jax.tree.leaves(record), strict=True)
+    return jnp.stack([jnp.sum(a * b) for a, b in pairs]).sum()
+
+
+def network(w, record):
+    """A convolution, a dense layer and a scalar, on pictures of 4 x 4 pixels with 3 channels."""
+    picture, target = record
+    seen = jax.lax.conv_general_dilated(
+        picture[None], w["kernel"], (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+    hidden = jnp.tanh(seen.mean(axis=(0, 1, 2)))
+    out = jnp.tanh(w["bias"] + w["dense"] @ jnp.concatenate([hidden, hidden]))
+    return jnp.square(w["scale"] * out.sum() - target)
+
+
+def records(n=23, seed=0, dtype=np.float64):
+    """Of joint norms from 0.01 to 100."""
+    rng = np.random.default_rng(seed)
+    size = 10.0 ** rng.uniform(-2, 2, size=n)
+    return {
+        name: (rng.normal(size=(n, *shape)) * size.reshape(n, *(1,) * len(shape))).astype(dtype)
+        for name, shape in SHAPES.items()
+    }
+
+
+def zeros(dtype=np.float64):
+    return {name: jnp.zeros(shape, dtype) for name, shape in SHAPES.items()}
+
+
+@partial(jax.jit, static_argnames=("kind", "microbatch"))
+def summed(kind, data, clip, gamma=None, weights=None, microbatch=512):
+    """Of all records, by either sum."""
+    if kind == "whole":
+        return clipped_gradient_sum(inner, data, clip, gamma, microbatch)(zeros(), weights)
+    count = data["scale"].shape[0]
+    weights = jnp.ones(count) if weights is None else weights
+    return clipped_batch_sum(inner, data, clip, gamma, microbatch)(
+        zeros(), jnp.arange(count), weights
+    )
+
+
+def joint_norm(tree):
+    return math.sqrt(sum(float(np.sum(np.square(leaf, dtype=float))) for leaf in tree.values()))
+
+
+def record_at(data, i):
+    return {name: leaf[i] for name, leaf in data.items()}
+
+
+def naive(gradients, clip, gamma=None):
+    """One record after the other; the norm is that of all leaves together."""
+    total = {name: np.zeros(shape) for name, shape in SHAPES.items()}
+    for gradient in gradients:
+        size = joint_norm(gradient)
+        factor = min(1.0, clip / size) if gamma is None else clip / (size + gamma)
+        total = {name: total[name] + factor * gradient[name] for name in SHAPES}
+    return total
+
+
+def assert_trees_close(found, expected, **tolerance):
+    for name in SHAPES:
+        np.testing.assert_allclose(found[name], expected[name], err_msg=name, **tolerance)
+
+
+# --- one norm for all leaves ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gamma", [None, 0.02])
+@pytest.mark.parametrize("clip", [0.3, 5.0])
+def test_the_norm_is_that_of_all_leaves_together(clip, gamma):
+    data = records()
+    expected = naive([record_at(data, i) for i in range(23)], clip, gamma)
+    for kind in ("whole", "batch"):
+        assert_trees_close(summed(kind, data, clip, gamma), expected, rtol=1e-11)
+
+
+def test_leaves_clipped_one_by_one_would_be_found():
+    """The broken variant lets a record move the sum by twice the clip: there are four leaves."""
+    data = {name: np.ones((1, *shape)) for name, shape in SHAPES.items()}
+    apart = {name: 0.5 * leaf[0] / np.linalg.norm(leaf) for name, leaf in data.items()}
+    assert joint_norm(apart) == pytest.approx(1.0)
+    assert joint_norm(summed("whole", data, 0.5)) == pytest.approx(0.5, rel=1e-12)
+
+
+@pytest.mark.parametrize("clip", [0.05, 100.0])
+def test_layers_of_every_shape_equal_one_gradient_at_a_time(clip):
+    rng = np.random.default_rng(1)
+    point = {name: jnp.asarray(rng.normal(size=shape)) for name, shape in SHAPES.items()}
+    pictures, targets = rng.normal(size=(9, 4, 4, 3)), 5.0 * rng.normal(size=9)
+    gradient = jax.jit(jax.grad(network))
+    each = [
+        jax.tree.map(np.asarray, gradient(point, (x, y)))
+        for x, y in zip(pictures, targets, strict=True)
+    ]
+    norms = [joint_norm(gradient) for gradient in each]
+    assert min(norms) < 100.0
+    assert max(norms) > 0.05
+    total = clipped_gradient_sum(network, (pictures, targets), clip, microbatch=4)
+    found = jax.jit(total)(point)
+    assert_trees_close(found, naive(each, clip), rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("path", ["linear", "general", "linear batch", "general batch"])
+def test_automatic_clipping_never_exceeds_the_clip(path, dtype):
+    """Gradients of any length, however small ``gamma``."""
+    unit = float(np.finfo(dtype).eps)
+    rng = np.random.default_rng(2)
+    point = jnp.zeros(4, dtype)
+    for power in range(-30, 31, 4):
+        x = (rng.normal(size=(1, 4)) * 10.0**power).astype(dtype)
+        y = np.array([rng.choice([-1.0, 1.0])], dtype)
+        for gamma in (1e-30, 1e-3):
+            numbers = dtype(0.5), dtype(gamma)
+            loss = problems.Logistic()
+            if path.startswith("linear"):
+                make = clipped_linear_batch_sum if "batch" in path else clipped_linear_gradient_sum
+                total = make(loss, x, y, *numbers)
+            else:
+                make = clipped_batch_sum if "batch" in path else clipped_gradient_sum
+                total = make(problems.GeneralisedLinear(loss), (x, y), *numbers)
+            batch = (jnp.zeros(1, int), jnp.ones(1, dtype)) if "batch" in path else ()
+            norm = np.linalg.norm(np.asarray(total(point, *batch), np.float64))
+            assert norm <= 0.5 * (1.0 + 12.0 * unit), (power, gamma)
+            if 10.0**power > 1e3 * gamma and power < 30:
+                assert norm >= 0.5 * 0.99, (power, gamma)
+
+
+# --- records that are not finite ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("leaf", SHAPES)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("gamma", [None, 0.02])
+def test_a_record_bad_in_one_leaf_contributes_nothing_to_any(leaf, bad, gamma):
+    data = records()
+    data[leaf][5].reshape(-1)[..., -1:] = bad
+    if leaf == "scale":
+        data[leaf][5] = bad
+    assert not np.all(np.isfinite(data[leaf][5]))
+    expected = naive([record_at(data, i) for i in range(23) if i != 5], 0.5, gamma)
+    for kind in ("whole", "batch"):
+        assert_trees_close(summed(kind, data, 0.5, gamma), expected, rtol=1e-11)
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["whole", "batch"])
+def test_sums_do_not_depend_on_the_microbatch(kind):
+    data = records(30)
+    weights = jnp.asarray(np.random.default_rng(3).integers(0, 3, 30), float)
+    first, *others = (summed(kind, data, 0.5, None, weights, size) for size in (512, 7, 1))
+    for other in others:
+        assert_trees_close(other, first, rtol=1e-11, atol=1e-13)
+
+
+def largest(jaxpr):
+    """Numbers in the largest array that a program makes, whatever loops it is in."""
+    sizes = [0]
+    for equation in jaxpr.eqns:
+        sizes += [math.prod(getattr(out.aval, "shape", ())) for out in equation.outvars]
+        for value in jax.tree.leaves(equation.params, is_leaf=lambda v: hasattr(v, "eqns")):
+            nested = getattr(value, "jaxpr", value)
+            if hasattr(nested, "eqns"):
+                sizes.append(largest(nested))
+    return max(sizes)
+
+
+@pytest.mark.parametrize("kind", ["whole", "batch"])
+def test_memory_is_that_of_a_microbatch_of_gradients(kind):
+    """2,000 records of one number each, 500 parameters: a million where all were there at once."""
+    data = jnp.ones(2000)
+    point = {"a": jnp.zeros((20, 20)), "b": jnp.zeros(100)}
+
+    def loss(w, x):
+        return jnp.tanh(x * w["a"]).sum() + jnp.tanh(x * w["b"]).sum()
+
+    def made(microbatch):
+        if kind == "whole":
+            total = clipped_gradient_sum(loss, data, 1.0, microbatch=microbatch)
+        else:
+            batch_sum = clipped_batch_sum(loss, data, 1.0, microbatch=microbatch)
+
+            def total(w):
+                return batch_sum(w, jnp.arange(2000), jnp.ones(2000))
+
+        return largest(jax.make_jaxpr(total)(point).jaxpr)
+
+    assert made(2000) >= 2000 * 400
+    assert made(16) <= 16 * 500  # and the records, 2,000
+
+
+# --- noise ----------------------------------------------------------------------------------------
+
+QUERY = ClippedGradient(1.0, 8.0, 20_000)
+POISSON = PoissonGradient(QUERY, 0.5, 4.0, 1.0, capacity=8, most=8)
+ORACLES = {
+    "full batch": FullBatchGradient(QUERY, 1.0),
+    "poisson": POISSON,
+    "fixed size": FixedSizeGradient(QUERY, 1.0, 4, 8),
+    "shuffled": ShuffledGradient(QUERY, 1.0, 2, 8),
+}
+SIDE = 100
+LIMIT = 6.0  # standard deviations: 2e-9 for each of at most a thousand comparisons
+
+
+def still():
+    """A problem without gradients, of two leaves of the same shape: answers are noise alone."""
+    shapes = {"a": np.zeros((SIDE, SIDE)), "b": np.zeros((SIDE, SIDE))}
+    facts = ProblemClass(n=8, dim=2 * SIDE**2, lipschitz=1.0, radius=math.inf, convex=False)
+    return problems.Problem(
+        loss=lambda w, x: 0.0 * (w["a"].sum() + w["b"].sum() + x),
+        data=np.zeros(8),
+        problem_class=facts,
+        start=shapes,
+    ).objective
+
+
+def answers(oracle, seeds=(0, 1), steps=(0, 1)):
+    """Leaves of the answers at some steps under some seeds, flat."""
+    objective = still()
+    found = []
+    for seed in seeds:
+        bound = oracle.bind(objective, jax.random.key(seed))
+        for t in steps:
+            gradient, _ = bound.ask(bound.initial, jnp.asarray(t), objective.start(0))
+            found += [np.asarray(leaf).ravel() for leaf in jax.tree.leaves(gradient)]
+    return found
+
+
+def correlated(vectors):
+    """Whether some two of them are, by more than ``LIMIT`` standard deviations."""
+    return any(
+        abs(a @ b) / (np.linalg.norm(a) * np.linalg.norm(b)) > LIMIT / math.sqrt(a.size)
+        for a, b in itertools.combinations(vectors, 2)
+    )
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_noise_is_independent_across_leaves_steps_and_seeds(name):
+    """28 correlations of 10,000 normals: a false alarm has probability 6e-8."""
+    vectors = answers(ORACLES[name])
+    assert len(vectors) == 8
+    assert not correlated(vectors)
+
+
+@pytest.mark.parametrize("name", ORACLES)
+@pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (0.93, False), (1.08, False)])
+def test_noise_has_its_scale_in_every_leaf(name, factor, accepted):
+    """The variance of 10,000 normals within six standard deviations, 4e-9 for two leaves."""
+    spread = LIMIT * math.sqrt(2.0) / SIDE
+    for leaf in answers(ORACLES[name], seeds=(3,), steps=(0,)):
+        assert bool(abs(np.mean((factor * leaf) ** 2) - 1.0) <= spread) is accepted
+
+
+def test_a_key_used_twice_would_be_found(monkeypatch):
+    """The broken variants: the same key for every leaf, and for every step."""
+
+    def same_for_leaves(key, tree, scale):
+        return jax.tree.map(lambda leaf: leaf + scale * jax.random.normal(key, leaf.shape), tree)
+
+    monkeypatch.setattr(
+        "privopt.mechanisms.gradients.full_batch.add_gaussian_noise", same_for_leaves
+    )
+    assert correlated(answers(ORACLES["full batch"], seeds=(0,), steps=(0,)))
+    monkeypatch.undo()
+    assert correlated(answers(ORACLES["full batch"], seeds=(0,), steps=(1, 1)))
+
+
+def test_noise_of_anchors_and_of_differences_is_independent():
+    """Answers between anchors hold the anchor's noise, and one of their own."""
+    reduced = VarianceReducedGradient(QUERY, 1.0, POISSON, 3)
+    objective = still()
+    bound = reduced.bind(objective, jax.random.key(0))
+    start = objective.start(0)
+    first, memory = bound.renew(bound.initial, jnp.asarray(0), start)
+    later = [bound.ask(memory, jnp.asarray(t), start)[0] for t in (1, 2)]
+    second, _ = bound.renew(bound.initial, jnp.asarray(3), start)
+    own = [jax.tree.map(jnp.subtract, answer, first) for answer in later]
+    noises = [np.asarray(leaf).ravel() for leaf in jax.tree.leaves([first, second, own])]
+    assert len(noises) == 8
+    assert not correlated(noises)
+    assert correlated([np.asarray(leaf).ravel() for leaf in jax.tree.leaves([first, later])])
