@@ -310,7 +310,7 @@ def test_a_plan_over_budget_is_refused():
     plan = DP_GD.plan(CLASS, BUDGET, steps=5)
     mechanism = plan.params.mechanism
     weaker = dataclasses.replace(mechanism, scale=mechanism.scale * (1.0 - 1e-6))
-    guarantee = Guarantee(weaker.event(BUDGET.relation), BUDGET.relation).times(5)
+    guarantee = Guarantee(weaker.event(BUDGET.relation, 5), BUDGET.relation)
     with pytest.raises(ValueError, match=r"must lie within the budget: epsilon 1\.0000"):
         dataclasses.replace(
             plan, params=plan.params._replace(mechanism=weaker), guarantee=guarantee

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 from dp_accounting import DpEvent, GaussianDpEvent, NoOpDpEvent
 from jax import Array
+from jax.flatten_util import ravel_pytree
 
 from privopt.mechanisms.queries import BoundedQuery
 from privopt.privacy import gaussian_noise_multiplier, round_up
@@ -58,9 +59,14 @@ class GaussianMechanism(NamedTuple):
             return NoOpDpEvent()
         return GaussianDpEvent(math.nextafter(self.scale / contribution, 0.0))
 
-    def add_noise(self, key: Array, answer: Array) -> Array:
-        """The release; ``answer`` is what ``query`` gave, noise is drawn in its dtype."""
-        return answer + self.scale * jax.random.normal(key, answer.shape, answer.dtype)
+    def add_noise(self, key: Array, answer: Any) -> Any:
+        """The release; ``answer`` is what ``query`` gave, an array or a pytree of one dtype.
+
+        The noise of a pytree is drawn as one vector, in the order of the leaves: no key is split,
+        and one generator is compiled however many leaves there are.
+        """
+        vector, unravel = ravel_pytree(answer)
+        return unravel(vector + self.scale * jax.random.normal(key, vector.shape, vector.dtype))
 
     def noise_norm(self, dim: int) -> float:
         """Upper bound ``sigma sqrt(d)`` on ``E |z|``."""

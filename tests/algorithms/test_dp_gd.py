@@ -63,7 +63,9 @@ def test_default_steps_balance_noise_and_optimisation():
     facts = privopt.ProblemClass(n=4000, dim=50, lipschitz=1.0, radius=1.0)
     planned = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET)
     mu = gaussian_mu(1.0, 1e-5)
-    assert planned.params.steps == pytest.approx((4000 * mu) ** 2 / (4 * 50), abs=1.0, rel=1e-4)
+    assert planned.params.descent.steps == pytest.approx(
+        (4000 * mu) ** 2 / (4 * 50), abs=1.0, rel=1e-4
+    )
     assert planned.rate.upper == pytest.approx(
         2 * math.sqrt(2) * math.sqrt(50) / (4000 * mu), rel=1e-2
     )

@@ -20,7 +20,8 @@ N, DIM = 60, 3
 FACTS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25)
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
-CHOICES = {"dp_gd": {"steps": 100}}
+BATCHES = {"steps": 100, "batch_size": 20, "capacity": 60}
+CHOICES = {"dp_gd": {"steps": 100}, **dict.fromkeys(("dp_sgd", "noisy_adam", "dp_svrg"), BATCHES)}
 PRIVATE = sorted(name for name, each in privopt.ALGORITHMS.items() if each.private)
 ADDITIVE = [name for name in PRIVATE if name != "exponential_mechanism"]  # noise on an answer
 every = pytest.mark.parametrize("name", PRIVATE)
@@ -126,14 +127,15 @@ def test_replay(name, monkeypatch):
 
 def test_a_step_length_from_the_gradient_before_its_noise(monkeypatch):
     """Normalised steps: the direction is private, its length is not."""
-    planned = plan("dp_gd")
+    oracle = plan("dp_gd").params.mechanism
+    mechanism = GaussianMechanism(oracle.query, oracle.scale)
 
     def defective(where, key):
-        gradient = planned.params.mechanism.query.bind(where.objective)
+        gradient = mechanism.query.bind(where.objective)
         point = jnp.zeros(DIM)
         for t in range(3):
             exact = gradient(point)
-            noisy = planned.params.mechanism.add_noise(jax.random.fold_in(key, t), exact)
+            noisy = mechanism.add_noise(jax.random.fold_in(key, t), exact)
             point = where.constraint.project(point - 0.1 * noisy / jnp.linalg.norm(exact))
         return point
 

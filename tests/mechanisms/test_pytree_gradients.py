@@ -17,6 +17,7 @@ from privopt.mechanisms import (
     ClippedGradient,
     FixedSizeGradient,
     FullBatchGradient,
+    GaussianMechanism,
     PoissonGradient,
     ShuffledGradient,
     VarianceReducedGradient,
@@ -292,12 +293,12 @@ def test_noise_has_its_scale_in_every_leaf(name, factor, accepted):
 def test_a_key_used_twice_would_be_found(monkeypatch):
     """The broken variants: the same key for every leaf, and for every step."""
 
-    def same_for_leaves(key, tree, scale):
-        return jax.tree.map(lambda leaf: leaf + scale * jax.random.normal(key, leaf.shape), tree)
+    def same_for_leaves(self, key, tree):
+        return jax.tree.map(
+            lambda leaf: leaf + self.scale * jax.random.normal(key, leaf.shape), tree
+        )
 
-    monkeypatch.setattr(
-        "privopt.mechanisms.gradients.full_batch.add_gaussian_noise", same_for_leaves
-    )
+    monkeypatch.setattr(GaussianMechanism, "add_noise", same_for_leaves)
     assert correlated(answers(ORACLES["full batch"], seeds=(0,), steps=(0,)))
     monkeypatch.undo()
     assert correlated(answers(ORACLES["full batch"], seeds=(0,), steps=(1, 1)))

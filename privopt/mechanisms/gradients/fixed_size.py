@@ -19,7 +19,7 @@ from jax import Array
 from privopt.convex import GradientOracle, record
 from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.events import require_public_size
-from privopt.mechanisms.gradients.noise import add_gaussian_noise
+from privopt.mechanisms.gaussian import GaussianMechanism
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import calibrate, round_up
 from privopt.spec import Budget, Relation
@@ -86,6 +86,7 @@ class FixedSizeGradient:
     def bind(self, objective: Any, key: Array) -> GradientOracle:
         """The oracle; step ``t`` draws its batch and its noise from ``fold_in(key, t)``."""
         batch_sum = self.query.bind_batches(objective, self.microbatch)
+        mechanism = GaussianMechanism(self.query, self.scale)
         weights = jnp.ones(self.batch_size, objective.dtype)
 
         def ask(memory: Any, t: Array, point: Any) -> tuple[Any, Any]:
@@ -93,6 +94,6 @@ class FixedSizeGradient:
             rows = jax.random.permutation(batch_key, self.n)[: self.batch_size]
             total = batch_sum(point, rows, weights)
             mean = jax.tree.map(lambda leaf: leaf / self.batch_size, total)
-            return add_gaussian_noise(noise_key, mean, self.scale), memory
+            return mechanism.add_noise(noise_key, mean), memory
 
         return GradientOracle((), ask)

@@ -12,7 +12,6 @@ from jax import Array
 from privopt.convex import GradientOracle, record
 from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.gaussian import GaussianMechanism
-from privopt.mechanisms.gradients.noise import add_gaussian_noise
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.spec import Budget, Relation
 
@@ -55,9 +54,10 @@ class FullBatchGradient:
     def bind(self, objective: Any, key: Array) -> GradientOracle:
         """The oracle; the noise of step ``t`` comes from ``fold_in(key, t)``."""
         gradient = self.query.bind(objective, self.microbatch)
+        mechanism = GaussianMechanism(self.query, self.scale)
 
         def ask(memory: Any, t: Array, point: Any) -> tuple[Any, Any]:
             noise_key = jax.random.fold_in(key, t)
-            return add_gaussian_noise(noise_key, gradient(point), self.scale), memory
+            return mechanism.add_noise(noise_key, gradient(point)), memory
 
         return GradientOracle((), ask)

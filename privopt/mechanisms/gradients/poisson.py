@@ -20,7 +20,7 @@ from scipy import stats
 
 from privopt.convex import GradientOracle, record
 from privopt.mechanisms.clipping import MICROBATCH
-from privopt.mechanisms.gradients.noise import add_gaussian_noise
+from privopt.mechanisms.gaussian import GaussianMechanism
 from privopt.mechanisms.gradients.sampling import poisson_sampler
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import calibrate, round_up
@@ -160,6 +160,7 @@ class PoissonGradient:
     def noisy_mean(self, objective: Any, key: Array) -> Callable[..., Any]:
         """``(t, w, anchor) -> answer``; with ``anchor`` of ``g_i(w) - g_i(anchor)``, clipped."""
         batch_sum = self.query.bind_batches(objective, self.microbatch)
+        mechanism = GaussianMechanism(self.query, self.scale)
         sample = poisson_sampler(self.rate, self.capacity, self.most)
 
         def answer(t: Array, point: Any, anchor: Any = None) -> Any:
@@ -167,7 +168,7 @@ class PoissonGradient:
             rows, weights = sample(batch_key, objective.records)
             total = batch_sum(point, rows, weights, anchor)
             mean = jax.tree.map(lambda leaf: leaf / self.batch_size, total)
-            return add_gaussian_noise(noise_key, mean, self.scale)
+            return mechanism.add_noise(noise_key, mean)
 
         return answer
 

@@ -13,7 +13,7 @@ from jax import Array
 
 from privopt.convex import GradientOracle, record
 from privopt.mechanisms.clipping import MICROBATCH
-from privopt.mechanisms.gradients.noise import add_gaussian_noise
+from privopt.mechanisms.gaussian import GaussianMechanism
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import gaussian_noise_multiplier, round_up
 from privopt.spec import Budget, Relation
@@ -89,6 +89,7 @@ class ShuffledGradient:
     def bind(self, objective: Any, key: Array) -> GradientOracle:
         """The oracle; pass ``p`` draws its order, step ``t`` its noise, from ``fold_in``."""
         batch_sum = self.query.bind_batches(objective, self.microbatch)
+        mechanism = GaussianMechanism(self.query, self.scale)
         order_stream, noise_stream = jax.random.split(key)
         size = -(-self.n // self.batches)
         padding = jnp.arange(size * self.batches) >= self.n
@@ -108,6 +109,6 @@ class ShuffledGradient:
             total = batch_sum(point, rows, kept)
             mean = jax.tree.map(lambda leaf: leaf / divisor, total)
             noise_key = jax.random.fold_in(noise_stream, t)
-            return add_gaussian_noise(noise_key, mean, self.scale), order
+            return mechanism.add_noise(noise_key, mean), order
 
         return GradientOracle(jnp.zeros(size * self.batches, int), ask)
