@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PERFORMANCE := $(VENV)/.performance
 DIFFPRIVLIB := $(VENV)/.diffprivlib
+OPACUS := $(VENV)/.opacus
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check
 ARGS ?=
 
@@ -32,7 +33,7 @@ reproduce-full: $(INSTALLED)  ## the same at full size (resumable)
 report: $(INSTALLED)  ## write the report again from the recorded results
 	$(BIN)/privopt report $(ARGS)
 
-performance: $(PERFORMANCE) $(DIFFPRIVLIB)  ## time privopt beside its peers, e.g. ARGS=accounting
+performance: $(PERFORMANCE) $(DIFFPRIVLIB) $(OPACUS)  ## time privopt beside its peers, e.g. ARGS=accounting
 	$(BIN)/python experiments/performance/run.py $(ARGS)
 
 notebooks: $(INSTALLED)  ## execute the notebooks in place
@@ -70,7 +71,7 @@ $(INSTALLED): pyproject.toml
 	@$(PIP_INSTALL) --editable '.[dev]'
 	@touch $@
 
-# Of opacus only the accountant is timed, which needs no more than is here; the rest, PyTorch.
+# Of opacus the accountant is timed here, which needs no PyTorch; the rest has its environment.
 $(PERFORMANCE): $(INSTALLED)
 	@echo "Installing its peers beside it"
 	@$(PIP_INSTALL) --editable '.[performance]'
@@ -83,4 +84,12 @@ $(DIFFPRIVLIB): $(INSTALLED)
 	@$(BIN)/python -m venv $(VENV)/diffprivlib
 	@$(VENV)/diffprivlib/bin/python -m pip install --quiet --no-input --disable-pip-version-check \
 		'diffprivlib==0.6.6' 'scikit-learn<1.7'
+	@touch $@
+
+# PyTorch takes gigabytes, and none of it is wanted beside privopt.
+$(OPACUS): $(INSTALLED)
+	@echo "Installing opacus in $(VENV)/opacus"
+	@$(BIN)/python -m venv $(VENV)/opacus
+	@$(VENV)/opacus/bin/python -m pip install --quiet --no-input --disable-pip-version-check \
+		'opacus==1.6.*'
 	@touch $@

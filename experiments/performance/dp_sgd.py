@@ -1,4 +1,4 @@
-"""privopt beside jax-privacy: DP-SGD on Poisson batches, logistic loss and a small network.
+"""privopt beside jax-privacy and opacus: DP-SGD on Poisson batches, and a small network.
 
 One seed; a hundred seeds at five step sizes; a clipped gradient beside one that is not; how many
 programs were compiled. One thread.
@@ -9,7 +9,11 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -21,13 +25,14 @@ import workload
 from compilations import COMPILED
 from jax import Array
 from peers.jax_privacy_sgd import Setting, descents
-from timing import interleaved, ratio
+from timing import interleaved, ratio, seconds
 
 from privopt import ALGORITHMS, Budget, Plan, ProblemClass, run, run_many
 from privopt.problems import Logistic, Problem
 
 BATCH, STEPS, SEEDS, STEP_SIZES = 256, 2_000, 100, (0.25, 0.5, 1.0, 2.0, 4.0)
 IMAGES, NETWORK_STEPS = 2_048, 10
+PEER = Path(__file__).parent / "peers" / "opacus_fits.py"
 BUDGET = Budget(epsilon=1.0, delta=1e-6, relation="add_or_remove_one")
 
 
@@ -97,6 +102,59 @@ def one_seed(problem: Problem, repeats: int) -> dict:
         found[f"risk_{name}"] = float(np.mean(risks))
         found[f"risk_error_{name}"] = float(np.std(risks, ddof=1) / math.sqrt(len(risks)))
     return found
+
+
+class Opacus:
+    """opacus in its own process, on the core and with the one thread of this one."""
+
+    def __init__(self, python: str, file: Path) -> None:
+        self.process = subprocess.Popen(
+            [python, "-P", str(PEER), str(file)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def seconds(self, form: str) -> float:
+        """Of one step."""
+        self.process.stdin.write(form + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def close(self) -> None:
+        """End it."""
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def opacus(problem: Problem, repeats: int, python: str) -> dict:
+    """Seconds of a step beside opacus, in rounds."""
+    plan = planned(problem)
+    mechanism, method = plan.params.mechanism, plan.params.descent
+    features, labels = (np.asarray(leaf) for leaf in problem.data)
+    forms = ("direct indexing", "data loader")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "problem.npz"
+        np.savez(
+            file, features=features, labels=labels, batch_size=BATCH,
+            clip=mechanism.query.clip, step_size=float(method.step_sizes.scale),
+            noise_multiplier=mechanism.scale * BATCH / mechanism.query.clip,
+        )  # fmt: skip
+        peer = Opacus(python, file)
+
+        def ours() -> float:
+            return seconds(lambda: run(plan, problem, jax.random.key(0)).released) / STEPS
+
+        ours(), [peer.seconds(form) for form in forms]
+        rounds = [(ours(), *(peer.seconds(form) for form in forms)) for _ in range(repeats)]
+        peer.close()
+    columns = dict(zip(("privopt", *forms), map(list, zip(*rounds, strict=True)), strict=True))
+    return {
+        "peer": json.loads(subprocess.check_output([python, "-P", str(PEER)], text=True)),
+        "seconds_of_a_step": {name: median(values) for name, values in columns.items()},
+        "all_seconds": columns,
+        "ratios": {form: ratio(columns[form], columns["privopt"]) for form in forms},
+    }
 
 
 def many(problem: Problem, repeats: int) -> dict:
@@ -248,11 +306,12 @@ def compilations(problem: Problem) -> int:
     return len(programs)
 
 
-def measure(repeats: int) -> dict:
+def measure(repeats: int, python: str) -> dict:
     problem = workload.problem()
     return {
         "compilations": compilations(problem),
         "one_seed": one_seed(problem, repeats),
+        "opacus": opacus(problem, repeats, python),
         "clipping": clipping(problem, repeats),
         "network": network(repeats),
         "many": many(problem, max(1, min(3, repeats))),
@@ -262,4 +321,6 @@ def measure(repeats: int) -> dict:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=5)
-    print(json.dumps(measure(parser.parse_args().repeats)))
+    parser.add_argument("--python", default=sys.executable, help="that has opacus and PyTorch")
+    given = parser.parse_args()
+    print(json.dumps(measure(given.repeats, given.python)))

@@ -1,6 +1,6 @@
 """Speed and memory of privopt against their targets, beside other libraries on the same machine.
 
-    .venv/bin/python experiments/performance/run.py [dp_gd] [accounting] [solver]
+    .venv/bin/python experiments/performance/run.py [dp_gd] [dp_sgd] [accounting] [solver]
         [objective_perturbation] [--repeats 5]
 
 Every benchmark runs in a fresh process, one thread a device, pinned to its cores. Times are warm
@@ -25,10 +25,11 @@ import process
 from line import Line
 from rich.console import Console
 from rich.table import Table
-from suites import accounting, dp_gd, objective_perturbation, solver
+from suites import accounting, dp_gd, dp_sgd, objective_perturbation, solver
 
 SUITES = {
     "dp_gd": dp_gd,
+    "dp_sgd": dp_sgd,
     "accounting": accounting,
     "solver": solver,
     "objective_perturbation": objective_perturbation,
