@@ -157,7 +157,8 @@ class _Problem(NamedTuple):
 
     def evaluated(self, points: Array) -> tuple[Array, Array]:
         """Gradients and moves at members, afresh."""
-        gradients = self.tilted.gradients(points, self.tilted.predictions(points))
+        slopes = self.tilted.slopes(self.tilted.predictions(points))
+        gradients = self.tilted.gradients(points, slopes)
         return gradients, moves_of(self.constraint, points, gradients, self.smoothness)
 
 

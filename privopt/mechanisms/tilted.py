@@ -20,7 +20,7 @@ from privopt.spec import ProblemClass, Relation
 __all__ = ["GaussianTilt", "NormLaplaceTilt", "TiltedMinimiser"]
 
 _UP = 1.0 + 2.0**-48
-_RESOLVED = 1e-12  # of the distance L/lambda that data can move a minimiser
+_RESOLVED = 1e-13  # of the distance L/lambda that data can move a minimiser
 
 
 class TiltedMinimiser(NamedTuple):
