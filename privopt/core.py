@@ -125,6 +125,10 @@ class Algorithm:
     float64 : bool
         True where the guarantee rests on a solve that float32 would spoil; the run is then done
         in float64 whatever the data's type, and its release cast back.
+    gathers : bool
+        True where every step gathers a batch of records. On a CPU, whose caches hold one batch
+        and not hundreds, :func:`run_many` then takes replicates one after another on each
+        device; elsewhere side by side, as always.
     """
 
     name: str
@@ -133,6 +137,7 @@ class Algorithm:
     run: Callable[[Any, Any, Any, Array], Run]
     private: bool = True
     float64: bool = False
+    gathers: bool = False
 
 
 @dataclass(frozen=True)
@@ -277,6 +282,12 @@ def _run_many(
 ) -> Run:
     def replicate(params: Any, source: Any, keys: Array) -> Run:
         one = partial(_run, algorithm, static)
+        if algorithm.gathers and mesh.devices.flat[0].platform == "cpu":
+
+            def each(numbers: Any) -> Run:
+                return jax.lax.map(lambda key: one(numbers, source, key), keys)
+
+            return jax.lax.map(each, params)
         over_keys = jax.vmap(one, (None, None, 0))
         return jax.vmap(over_keys, (0, None, None))(params, source, keys)
 

@@ -96,4 +96,5 @@ DP_SGD = Algorithm(
     summary="stochastic gradient descent on clipped Poisson batches with Gaussian noise",
     plan=plan,
     run=run,
+    gathers=True,
 )

@@ -226,4 +226,5 @@ DP_SVRG = Algorithm(
     summary="noisy full gradients now and then, noisy batches of their changes in between",
     plan=plan,
     run=run,
+    gathers=True,
 )

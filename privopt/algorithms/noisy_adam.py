@@ -89,4 +89,5 @@ NOISY_ADAM = Algorithm(
     summary="Adam on clipped Poisson batches with Gaussian noise",
     plan=plan,
     run=run,
+    gathers=True,
 )
