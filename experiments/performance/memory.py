@@ -37,13 +37,16 @@ def resident() -> float:
 def allocated(plan: Plan, problem: Problem, keys: Array) -> float:
     """Bytes of temporaries and results, data being an argument of the program."""
 
-    def program(objective, keys):
+    def program(source, keys):
         given = SimpleNamespace(
-            objective=objective, problem_class=problem.problem_class, provides=problem.provides
+            source=source,
+            objective=problem.objective,
+            problem_class=problem.problem_class,
+            provides=problem.provides,
         )
         return run_many([plan], given, keys)
 
-    compiled = jax.jit(program).lower(problem.objective, keys).compile()
+    compiled = jax.jit(program).lower(problem.source, keys).compile()
     analysis = compiled.memory_analysis()
     return analysis.temp_size_in_bytes + analysis.output_size_in_bytes
 
