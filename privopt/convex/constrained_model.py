@@ -102,7 +102,7 @@ def minimise_constrained_model(
 
     *Method.* The model ``<g, s> + s^T (a H + lambda_k) s/2`` is minimised over the ball that ``W``
     is (over the whole space for any other set), by one equation in the multiplier of the ball,
-    ``H`` being a Hessian that all lanes share, in its eigenbasis: of every tenth record first, then
+    ``H`` being a Hessian that all lanes share, in its eigenbasis: of one record in 4 first, then
     in rounds of the mean over what is unfinished. Steps are combined as by Anderson. A step that
     leads too far stretches the lane's metric by a factor ``a``, and is taken back.
 
