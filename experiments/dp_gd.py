@@ -27,6 +27,7 @@ experiment = Experiment(
         Axis("dim", (80, 160, 320, 640, 1280)),
         Axis("epsilon", (0.5, 1.0, 2.0, 4.0)),
     ),
+    relation="replace_one",
     epsilon_over_mu=5.0,
     replicates={"quick": 600, "full": 2000},
 )

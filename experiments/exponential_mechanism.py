@@ -21,6 +21,7 @@ experiment = Experiment(
         Axis("n", (250, 500, 1000, 2000, 4000)),
         Axis("epsilon", (0.25, 0.5, 1.0, 2.0, 4.0)),
     ),
+    relation="replace_one",
     delta=0.0,
     replicates={"quick": 2000, "full": 8000},
 )

@@ -24,6 +24,7 @@ experiment = Experiment(
         Axis("dim", (8, 16, 32, 64, 128)),
         Axis("epsilon", (0.0625, 0.125, 0.25, 0.5, 1.0)),
     ),
+    relation="replace_one",
     epsilon_over_mu=5.0,
     replicates={"quick": 2000, "full": 8000},
 )

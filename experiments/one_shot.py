@@ -24,6 +24,7 @@ experiment = Experiment(
         Axis("n", (250, 500, 1000, 2000, 8000, 32000), quick=(250, 500, 1500, 6000)),
         Axis("epsilon", (0.25, 0.5, 1.0, 2.0, 4.0, 8.0), quick=(0.5, 1.0, 2.0, 4.0)),
     ),
+    relation="replace_one",
     delta=1e-6,
     checks=("bound",),
     replicates={"quick": 32, "full": 200},

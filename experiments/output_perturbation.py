@@ -22,6 +22,7 @@ experiment = Experiment(
         Axis("dim", (64, 128, 256, 512, 1024)),
         Axis("epsilon", (0.5, 1.0, 2.0, 4.0, 8.0)),
     ),
+    relation="replace_one",
     epsilon_over_mu=5.0,
     replicates={"quick": 2000, "full": 8000},
 )

@@ -32,6 +32,7 @@ experiment = Experiment(
         Axis("dim", (32, 64, 128, 256, 512), quick=(32, 64, 128, 256)),
         Axis("epsilon", (0.125, 0.25, 0.5, 1.0)),
     ),
+    relation="replace_one",
     epsilon_over_mu=5.0,
     replicates={"quick": 200, "full": 1000},
 )

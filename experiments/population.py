@@ -18,6 +18,7 @@ experiment = Experiment(
     families=("sphere_logistic_population",),
     base=Setting(n=2000, dim=16, epsilon=1.0),
     axes=(Axis("n", (250, 500, 1000, 2000, 4000, 8000), quick=(250, 500, 1000, 2000)),),
+    relation="replace_one",
     epsilon_over_mu=5.0,
     checks=("bound",),
     replicates={"quick": 50, "full": 400},

@@ -22,6 +22,7 @@ experiment = Experiment(
         Axis("dim", (8, 16, 32, 64, 128)),
         Axis("epsilon", (0.25, 0.5, 1.0, 2.0, 4.0)),
     ),
+    relation="replace_one",
     delta=0.0,
     replicates={"quick": 2000, "full": 8000},
 )

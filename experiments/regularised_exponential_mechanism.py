@@ -21,6 +21,7 @@ experiment = Experiment(
         Axis("n", (400, 800, 1600, 3200, 6400)),
         Axis("epsilon", (0.625, 1.25, 2.5, 5.0, 10.0)),
     ),
+    relation="replace_one",
     epsilon_over_mu=5.0,
     replicates={"quick": 2000, "full": 8000},
 )

@@ -23,6 +23,7 @@ experiment = Experiment(
         Axis("dim", (20, 40, 80, 160, 320)),
         Axis("epsilon", (0.5, 1.0, 2.0, 4.0)),
     ),
+    relation="replace_one",
     epsilon_over_mu=5.0,
     replicates={"quick": 400, "full": 2000},
 )

@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, wraps
+from inspect import signature
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -19,16 +20,18 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 
+from privopt.arguments import instance, member
 from privopt.privacy import Guarantee
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import Rate
 
-__all__ = ["Algorithm", "Objective", "Plan", "Run", "Source", "run", "run_many"]
+__all__ = ["Algorithm", "Objective", "Plan", "Run", "Source", "planner", "run", "run_many"]
 
 _REMEDIES = {
     "linear_model": "use a loss of one linear prediction without kinks (GeneralisedLinear)",
     "smoothing": "declare smoothness= in its ProblemClass, or use a loss with a Moreau envelope",
 }
+_SHOWN = ("clip", "rate", "batch_size", "regularisation", "steps", "step_size")
 
 
 class Run(NamedTuple):
@@ -171,6 +174,10 @@ class Plan:
     requires: frozenset[str] = field(default_factory=frozenset)
 
     def __post_init__(self) -> None:
+        instance("problem_class", self.problem_class, ProblemClass)
+        instance("budget", self.budget, Budget)
+        instance("guarantee", self.guarantee, Guarantee)
+        instance("rate", self.rate, Rate)
         hash(self.static)
         for path, number in jax.tree_util.tree_leaves_with_path(self.params):
             if not isinstance(number, int | float) or math.isnan(number):
@@ -189,6 +196,62 @@ class Plan:
                 f"guarantee must lie within the budget: epsilon {spent!r} at "
                 f"delta {self.budget.delta!r} exceeds {self.budget.epsilon!r}"
             )
+
+    def __repr__(self) -> str:
+        facts = self.problem_class
+        return f"<Plan of {self.algorithm.name}: n = {facts.n}, dim = {facts.dim}, {self.budget}>"
+
+    def __str__(self) -> str:
+        """One screen: what is known, spent, added and promised."""
+        facts, budget, rate = self.problem_class, self.budget, self.rate
+        spent = self.guarantee.epsilon(budget.delta)
+        bound = f"E F(w) - F* <= {rate.upper:.4g} for the {rate.risk} risk"
+        if rate.lower > 0.0:
+            bound += (
+                f"; no method with this guarantee stays below {rate.lower:.4g} on every problem"
+            )
+        noise, numbers = _noise_and_numbers(self.params)
+        trivial = facts.lipschitz * facts.radius
+        rows = {
+            "class": ", ".join(f"{name} = {value:g}" for name, value in _declared(facts)),
+            "guarantee": f"epsilon in [{spent.lower:.5g}, {spent.upper:.5g}] at delta "
+            f"{budget.delta:g} under {budget.relation}",
+            "assuming": "; ".join(self.guarantee.assumptions),
+            "noise": noise,
+            "numbers": numbers,
+            "bound": bound,
+            "theorem": f"{rate.theorem} ({rate.source})",
+            "regime": rate.regime,
+            "without data": f"the centre c of the set has F(c) - F* <= L R = {trivial:.4g}",
+        }
+        if math.isinf(trivial):
+            del rows["without data"]
+        lines = [f"  {name:<14}{text}" for name, text in rows.items() if text]
+        return "\n".join([f"{self.algorithm.name}: {self.algorithm.summary}", *lines])
+
+
+def planner(plan: Callable[..., Plan]) -> Callable[..., Plan]:
+    """Decorate the ``plan`` of an algorithm: what is no class, budget or choice is refused by name.
+
+    Raises
+    ------
+    ValueError
+        From the decorated function, before anything else: if ``problem_class`` is no
+        :class:`ProblemClass`, ``budget`` no :class:`Budget`, or a choice unknown.
+    """
+    known = [
+        name for name, each in signature(plan).parameters.items() if each.kind is each.KEYWORD_ONLY
+    ]
+
+    @wraps(plan)
+    def checked(problem_class: ProblemClass, budget: Budget, **choices: Any) -> Plan:
+        instance("problem_class", problem_class, ProblemClass)
+        instance("budget", budget, Budget)
+        for name in choices:
+            member("choice", name, known)
+        return plan(problem_class, budget, **choices)
+
+    return checked
 
 
 def run(plan: Plan, problem: Any, key: Array) -> Run:
@@ -214,6 +277,7 @@ def run(plan: Plan, problem: Any, key: Array) -> Run:
         Before compiling, if problem or key do not fit the plan. Nothing is raised that depends on
         the values of the data.
     """
+    instance("plan", plan, Plan)
     _fits(plan, problem)
     _typed_key(key, "key", ndim=0)
     with _precision(plan):
@@ -243,13 +307,15 @@ def run_many(plans: Sequence[Plan], problem: Any, keys: Array) -> Run:
     ValueError
         As :func:`run`; or if the plans cannot share a trace.
     """
-    plans = list(plans)
+    if isinstance(plans, Plan):
+        raise ValueError("plans must be a sequence of Plan, got one alone; write [plan]")
+    plans = [instance("plans", plan, Plan) for plan in plans]
     if not plans:
         raise ValueError("plans must hold at least one plan, got none")
     first = plans[0]
     kind: Any = jax.tree.structure(first.params)
     for plan in plans:
-        same = plan.algorithm is first.algorithm and plan.static == first.static
+        same = plan.algorithm == first.algorithm and plan.static == first.static
         if not same or kind != jax.tree.structure(plan.params):
             raise ValueError(
                 "plans must share algorithm, static part and kind of noise, got "
@@ -305,6 +371,29 @@ def _run_many(
     return jax.tree.map(lambda leaf: leaf[:, :replicates], result)
 
 
+def _declared(facts: ProblemClass) -> list[tuple[str, Any]]:
+    """The facts that say something."""
+    silent = {"smoothness": None, "strong_convexity": 0.0, "sparsity": None, "convex": True}
+    return [(name, x) for name, x in vars(facts).items() if x != silent.get(name, math.inf)]
+
+
+def _noise_and_numbers(params: Any) -> tuple[str, str]:
+    """The scale of every noise, and the other numbers that people ask for, by their last names."""
+    noise: dict[str, float] = {}
+    numbers: dict[str, float] = {}
+    for path, number in jax.tree_util.tree_leaves_with_path(params):
+        *_, owner, name = ("", *jax.tree_util.keystr(path, simple=True, separator=".").split("."))
+        if name == "scale" and owner != "step_sizes":
+            noise[f"{owner}.scale"] = number
+        elif name in _SHOWN or owner == "step_sizes":
+            numbers.setdefault("step_size" if owner == "step_sizes" else name, number)
+    return _listed(noise), _listed(numbers)
+
+
+def _listed(numbers: dict[str, float]) -> str:
+    return ", ".join(f"{name} = {number:.4g}" for name, number in numbers.items())
+
+
 def _precision(plan: Plan) -> AbstractContextManager[Any]:
     return jax.enable_x64(True) if plan.algorithm.float64 else nullcontext()
 
@@ -319,6 +408,9 @@ def _numbers(params: Any, dtype: Any) -> Any:
 
 
 def _fits(plan: Plan, problem: Any) -> None:
+    if isinstance(problem, type) or not hasattr(problem, "source"):
+        kind = problem if isinstance(problem, type) else type(problem)
+        raise ValueError(f"problem must be a privopt.problems.Problem, got {kind.__name__}")
     planned, actual = plan.problem_class, problem.problem_class
     if actual.dim != planned.dim:
         raise ValueError(f"problem.dim must be the plan's {planned.dim}, got {actual.dim}")

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
-from numbers import Integral, Real
+from typing import TYPE_CHECKING, Literal
 
-__all__ = ["Budget", "ProblemClass", "Relation"]
+from privopt.arguments import Names, positive_integer, real
+
+__all__ = ["Budget", "ProblemClass", "Relation", "RelationName"]
+
+RelationName = Literal["replace_one", "add_or_remove_one", "zero_out"]
 
 
-class Relation(StrEnum):
+class Relation(Names):
     """When two data sets are neighbours.
 
     ``replace_one``
@@ -36,6 +39,10 @@ class Relation(StrEnum):
         """Largest change of a sum of contributions of norm at most 1: 2 for replace, else 1."""
         return 2 if self is Relation.REPLACE_ONE else 1
 
+    @classmethod
+    def _synonyms(cls) -> dict[str, str]:
+        return {"replace_special": cls.ZERO_OUT, "add_remove": cls.ADD_OR_REMOVE_ONE}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
@@ -47,7 +54,7 @@ class Budget:
         Positive and finite.
     delta : float
         In ``[0, 1)``; 0 asks for pure differential privacy.
-    relation : Relation or str
+    relation : Relation or its name
         One of ``replace_one``, ``add_or_remove_one``, ``zero_out``. There is no default: a budget
         without its relation says nothing.
 
@@ -61,21 +68,22 @@ class Budget:
     delta: float
     relation: Relation
 
+    if TYPE_CHECKING:  # what may be given is wider than what is kept
+
+        def __init__(
+            self, *, epsilon: float, delta: float, relation: Relation | RelationName
+        ) -> None: ...
+
     def __post_init__(self) -> None:
-        epsilon = _real("epsilon", self.epsilon)
-        delta = _real("delta", self.delta)
+        epsilon = real("epsilon", self.epsilon)
+        delta = real("delta", self.delta)
         if not (0.0 < epsilon < math.inf):
             raise ValueError(f"epsilon must be positive and finite, got {self.epsilon!r}")
         if not (0.0 <= delta < 1.0):
             raise ValueError(f"delta must lie in [0, 1), got {self.delta!r}")
-        try:
-            relation = Relation(self.relation)
-        except ValueError:
-            names = ", ".join(member.value for member in Relation)
-            raise ValueError(f"relation must be one of {names}, got {self.relation!r}") from None
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
-        object.__setattr__(self, "relation", relation)
+        object.__setattr__(self, "relation", Relation(self.relation))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,10 +130,10 @@ class ProblemClass:
     convex: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", _count("n", self.n))
-        object.__setattr__(self, "dim", _count("dim", self.dim))
+        object.__setattr__(self, "n", positive_integer("n", self.n))
+        object.__setattr__(self, "dim", positive_integer("dim", self.dim))
         for name in ("lipschitz", "radius", "strong_convexity"):
-            object.__setattr__(self, name, _real(name, getattr(self, name)))
+            object.__setattr__(self, name, real(name, getattr(self, name)))
         if not self.lipschitz > 0.0:
             raise ValueError(
                 f"lipschitz must be positive (inf: not declared), got {self.lipschitz!r}"
@@ -143,7 +151,7 @@ class ProblemClass:
                 f"strong_convexity must be non-negative and finite, got {self.strong_convexity!r}"
             )
         if self.smoothness is not None:
-            smoothness = _real("smoothness", self.smoothness)
+            smoothness = real("smoothness", self.smoothness)
             object.__setattr__(self, "smoothness", smoothness)
             if not (0.0 <= smoothness < math.inf):
                 raise ValueError(
@@ -154,8 +162,14 @@ class ProblemClass:
                     "strong_convexity must not exceed smoothness, got "
                     f"{self.strong_convexity!r} > {smoothness!r}"
                 )
+        if self.strong_convexity * self.radius > self.lipschitz * (1.0 + 1e-9):
+            raise ValueError(
+                "strong_convexity times radius must not exceed lipschitz: across a ball of radius "
+                "R the gradients of a loss differ by 2 m R, and none is longer than L; got "
+                f"{self.strong_convexity!r} * {self.radius!r} > {self.lipschitz!r}"
+            )
         if self.sparsity is not None:
-            sparsity = _count("sparsity", self.sparsity)
+            sparsity = positive_integer("sparsity", self.sparsity)
             object.__setattr__(self, "sparsity", sparsity)
             if sparsity > self.dim:
                 raise ValueError(
@@ -166,18 +180,3 @@ class ProblemClass:
     def diameter(self) -> float:
         """``D = 2R``, the diameter of the ball that holds the constraint set."""
         return 2.0 * self.radius
-
-
-def _real(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise ValueError(f"{name} must be a real number, got {value!r}")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(f"{name} must fit into a float, got {value!r}") from None
-
-
-def _count(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"{name} must be a positive integer, got {value!r}")
-    return int(value)

@@ -28,22 +28,24 @@ class Room(NamedTuple):
 
 HOST = "attr dp_accounting numpy scipy"  # attr: what events are made of
 DEVICE = "jax numpy optax scipy"
-LIBRARY = "spec convex privacy theory mechanisms core problems algorithms"
+GROUND = "arguments spec convex"
+LIBRARY = f"{GROUND} privacy theory mechanisms core problems algorithms"
 
 # fmt: off
 ROOMS = {
     "privopt":    Room(7, f"{LIBRARY} audit lab", ""),  # the root: loads rooms, holds nothing
-    "cli":        Room(6, "spec privacy audit lab", "dp_accounting rich typer"),
+    "cli":        Room(6, "arguments spec privacy audit lab", "dp_accounting rich typer"),
     "lab":        Room(5, LIBRARY, f"{DEVICE} matplotlib pyarrow rich"),
     "audit":      Room(5, LIBRARY, DEVICE),
-    "algorithms": Room(4, "spec convex privacy theory mechanisms core", f"{DEVICE} {HOST} flax"),
-    "problems":   Room(4, "spec convex mechanisms", f"{DEVICE} sklearn"),
-    "core":       Room(3, "spec privacy theory", DEVICE),
-    "mechanisms": Room(3, "spec convex privacy", f"{DEVICE} {HOST}"),
-    "theory":     Room(2, "spec", "numpy scipy"),  # never JAX
-    "privacy":    Room(2, "spec", HOST),           # never JAX
-    "convex":     Room(1, "", DEVICE),
-    "spec":       Room(1, "", ""),                 # the standard library alone
+    "algorithms": Room(4, f"{GROUND} privacy theory mechanisms core", f"{DEVICE} {HOST}"),
+    "problems":   Room(4, f"{GROUND} mechanisms", f"{DEVICE} sklearn"),
+    "core":       Room(3, "arguments spec privacy theory", DEVICE),
+    "mechanisms": Room(3, f"{GROUND} privacy", f"{DEVICE} {HOST}"),
+    "theory":     Room(2, "arguments spec", "numpy scipy"),  # never JAX
+    "privacy":    Room(2, "arguments spec", HOST),           # never JAX
+    "convex":     Room(1, "arguments", DEVICE),
+    "spec":       Room(1, "arguments", ""),
+    "arguments":  Room(0, "", ""),                 # the standard library alone
 }
 # fmt: on
 

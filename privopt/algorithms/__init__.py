@@ -14,12 +14,22 @@ from privopt.algorithms.noisy_adam import NOISY_ADAM
 from privopt.algorithms.objective_perturbation import OBJECTIVE_PERTURBATION
 from privopt.algorithms.output_perturbation import OUTPUT_PERTURBATION
 from privopt.algorithms.phased_sgd import PHASED_SGD
+from privopt.arguments import instance, suggestion
 from privopt.core import Algorithm
 
 __all__ = ["ALGORITHMS", "register"]
 
-_REGISTERED: dict[str, Algorithm] = {
-    a.name: a
+
+class _Catalogue(dict[str, Algorithm]):
+    """Algorithms by name; one that is not there is refused with the names that are."""
+
+    def __missing__(self, name: object) -> Algorithm:
+        known = ", ".join(self)
+        raise KeyError(f"algorithm must be one of {known}, got {name!r}{suggestion(name, self)}")
+
+
+_REGISTERED = _Catalogue(
+    (a.name, a)
     for a in (
         GRADIENT_DESCENT,
         DP_GD,
@@ -32,7 +42,7 @@ _REGISTERED: dict[str, Algorithm] = {
         APPROXIMATE_MINIMA_PERTURBATION,
         EXPONENTIAL_MECHANISM,
     )
-}
+)
 
 ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(_REGISTERED)
 
@@ -49,6 +59,7 @@ def register(algorithm: Algorithm) -> Algorithm:
     ValueError
         If the name is one of privopt's, or no name for a file.
     """
+    instance("algorithm", algorithm, Algorithm)
     if algorithm.name in _OWN:
         raise ValueError(f"name must not be one of {', '.join(sorted(_OWN))}")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", algorithm.name):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from privopt.algorithms.choices import positive_number, require_convex_lipschitz
+from privopt.algorithms.choices import require_convex_lipschitz
 from privopt.algorithms.objective_perturbation import Params, planned, regularised, run
-from privopt.core import Algorithm, Plan
+from privopt.arguments import positive_number
+from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import TILT_ANALYSES, GaussianMechanism, GaussianTilt
 from privopt.privacy import round_up
 from privopt.spec import Budget, ProblemClass
@@ -16,6 +17,7 @@ __all__ = ["APPROXIMATE_MINIMA_PERTURBATION"]
 _FINISH = 0.01  # of epsilon and of delta, for the second noise
 
 
+@planner
 def plan(
     problem_class: ProblemClass,
     budget: Budget,

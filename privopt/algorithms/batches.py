@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from privopt.algorithms.choices import positive_integer, positive_number
 from privopt.algorithms.first_order import Params, Static, descent, descent_bound
+from privopt.arguments import count, positive_number
 from privopt.core import Algorithm, Plan
 from privopt.mechanisms import (
     MICROBATCH,
@@ -95,6 +95,8 @@ class Batches:
         if batch_size is None:
             batch_size = default_batch_size(problem_class)
         batch_size = positive_number("batch_size", batch_size)
+        if sampler != Sampler.POISSON and not batch_size.is_integer():
+            raise ValueError(f"batch_size must be whole for {sampler} batches, got {batch_size!r}")
         clip = None if clip is None else positive_number("clip", clip)
         query = ClippedGradient.of(problem_class, clip)
         clipped = clipping != "norm" or query.clip < problem_class.lipschitz * (1.0 - 1e-6)
@@ -105,9 +107,9 @@ class Batches:
             one_step_noise /= gaussian_mu(budget.epsilon, budget.delta)
             gradient = query.clip * math.sqrt(1.0 + 1.0 / batch_size)
             steps = noise_limited_steps(math.sqrt(dim) * one_step_noise / gradient)
-        steps = positive_integer("steps", steps)
+        steps = count("steps", steps)
         mechanism = _oracle(Sampler(sampler), query, budget, steps, batch_size, n, capacity)
-        microbatch = positive_integer("microbatch", microbatch)
+        microbatch = count("microbatch", microbatch)
         return cls(
             problem_class=problem_class,
             budget=budget,
@@ -182,7 +184,7 @@ def _oracle(
 ) -> PoissonGradient | FixedSizeGradient | ShuffledGradient:
     if sampler is Sampler.POISSON:
         if capacity is not None:
-            capacity = positive_integer("capacity", capacity)
+            capacity = count("capacity", capacity)
         return PoissonGradient.calibrated(
             query, budget, steps, batch_size=batch_size, n=n, capacity=capacity
         )

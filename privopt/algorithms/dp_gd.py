@@ -6,10 +6,10 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from privopt.algorithms.choices import positive_integer, positive_number
 from privopt.algorithms.first_order import Params, Static, descent, descent_bound, run
+from privopt.arguments import count, positive_number
 from privopt.convex import Output, StepSizes
-from privopt.core import Algorithm, Plan
+from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import MICROBATCH, ClippedGradient, FullBatchGradient
 from privopt.privacy import Guarantee, gaussian_mu
 from privopt.spec import Budget, ProblemClass
@@ -18,6 +18,7 @@ from privopt.theory import Rate, erm_lower_bound, gaussian_dp_advantage, noise_l
 __all__ = ["DP_GD"]
 
 
+@planner
 def plan(
     problem_class: ProblemClass,
     budget: Budget,
@@ -82,7 +83,7 @@ def plan(
     if steps is None:
         one_step_noise = query.sensitivity(budget.relation) / mu
         steps = noise_limited_steps(math.sqrt(problem_class.dim) * one_step_noise / query.clip)
-    steps = positive_integer("steps", steps)
+    steps = count("steps", steps)
     mechanism = FullBatchGradient.calibrated(query, budget, steps)
     method = descent(
         problem_class, steps=steps, noise_scale=mechanism.scale, step_size=step_size,
@@ -101,9 +102,7 @@ def plan(
         algorithm=DP_GD,
         problem_class=problem_class,
         budget=budget,
-        params=Params(
-            replace(mechanism, microbatch=positive_integer("microbatch", microbatch)), method
-        ),
+        params=Params(replace(mechanism, microbatch=count("microbatch", microbatch)), method),
         static=Static(problem_class.dim),
         guarantee=Guarantee(mechanism.event(budget.relation, steps), budget.relation),
         rate=Rate(

@@ -7,13 +7,14 @@ from typing import Any
 from privopt.algorithms.batches import Batches
 from privopt.algorithms.first_order import run
 from privopt.convex import Output, StepSizes
-from privopt.core import Algorithm, Plan
+from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import MICROBATCH
 from privopt.spec import Budget, ProblemClass
 
 __all__ = ["DP_SGD"]
 
 
+@planner
 def plan(
     problem_class: ProblemClass,
     budget: Budget,

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from privopt.algorithms.batches import default_batch_size
-from privopt.algorithms.choices import positive_integer, positive_number
 from privopt.algorithms.first_order import Params, Static, descent, run
+from privopt.arguments import count, positive_number
 from privopt.convex import Average, FirstOrder, Output, StepSizes
-from privopt.core import Algorithm, Plan
+from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import MICROBATCH, ClippedGradient, VarianceReducedGradient
 from privopt.privacy import Guarantee, gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
@@ -28,6 +28,7 @@ __all__ = ["DP_SVRG"]
 _LEAST = 1e-6  # of the clip: what linear losses, whose gradients never differ, are clipped to
 
 
+@planner
 def plan(
     problem_class: ProblemClass,
     budget: Budget,
@@ -100,7 +101,7 @@ def plan(
         one_step_noise = query.sensitivity(budget.relation)
         one_step_noise /= gaussian_mu(budget.epsilon, budget.delta)
         steps = noise_limited_steps(math.sqrt(problem_class.dim) * one_step_noise / query.clip)
-    steps = positive_integer("steps", steps)
+    steps = count("steps", steps)
     if anchor_every is None:
         anchor_every = max(1, math.ceil(n / batch_size))
     mechanism = VarianceReducedGradient.calibrated(
@@ -108,11 +109,11 @@ def plan(
         difference_query,
         budget,
         steps,
-        period=positive_integer("anchor_every", anchor_every),
+        period=count("anchor_every", anchor_every),
         batch_size=batch_size,
         n=n,
-        capacity=None if capacity is None else positive_integer("capacity", capacity),
-        microbatch=positive_integer("microbatch", microbatch),
+        capacity=None if capacity is None else count("capacity", capacity),
+        microbatch=count("microbatch", microbatch),
     )
     if step_size is None and math.isfinite(problem_class.radius):
         step_size = variance_reduced_step_size(problem_class, **_noise(mechanism, steps))

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.algorithms.choices import positive_number, require_convex_lipschitz
+from privopt.algorithms.choices import require_convex_lipschitz
+from privopt.arguments import positive_number
 from privopt.convex import LARGEST_DIM
-from privopt.core import Algorithm, Plan, Run
+from privopt.core import Algorithm, Plan, Run, planner
 from privopt.mechanisms import ClippedRisk, GibbsMechanism
 from privopt.privacy import Guarantee, gaussian_mu
 from privopt.spec import Budget, ProblemClass
@@ -46,6 +47,7 @@ class Secret(NamedTuple):
     log_acceptance: Array
 
 
+@planner
 def plan(
     problem_class: ProblemClass, budget: Budget, *, regularisation: float | None = None
 ) -> Plan:

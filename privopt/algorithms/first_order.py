@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import optax
 from jax import Array
 
-from privopt.algorithms.choices import positive_number
+from privopt.arguments import positive_number
 from privopt.convex import Average, FirstOrder, Last, Output, PolynomialAverage, StepSizes, Update
 from privopt.core import Run
 from privopt.spec import ProblemClass

@@ -6,10 +6,10 @@ import math
 
 from dp_accounting import NonPrivateDpEvent
 
-from privopt.algorithms.choices import positive_integer
 from privopt.algorithms.first_order import Params, Static, descent, descent_bound, run
+from privopt.arguments import count
 from privopt.convex import Output, StepSizes
-from privopt.core import Algorithm, Plan
+from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import ClippedGradient, ExactGradient
 from privopt.privacy import Guarantee
 from privopt.spec import Budget, ProblemClass
@@ -18,6 +18,7 @@ from privopt.theory import Rate
 __all__ = ["GRADIENT_DESCENT"]
 
 
+@planner
 def plan(
     problem_class: ProblemClass,
     budget: Budget,
@@ -47,7 +48,7 @@ def plan(
     ----
     ``R L / sqrt T`` for convex Lipschitz losses (:func:`privopt.theory.noisy_descent`).
     """
-    steps = problem_class.n if steps is None else positive_integer("steps", steps)
+    steps = problem_class.n if steps is None else count("steps", steps)
     method = descent(
         problem_class, steps=steps, noise_scale=0.0, step_size=step_size, output=output,
         record=record,

@@ -7,13 +7,14 @@ import optax
 from privopt.algorithms.batches import Batches
 from privopt.algorithms.first_order import run
 from privopt.convex import Output, StepSizes, Update, corrected_adam
-from privopt.core import Algorithm, Plan
+from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import MICROBATCH
 from privopt.spec import Budget, ProblemClass
 
 __all__ = ["NOISY_ADAM"]
 
 
+@planner
 def plan(
     problem_class: ProblemClass,
     budget: Budget,

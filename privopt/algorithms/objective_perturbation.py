@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.algorithms.choices import positive_number, require_convex_lipschitz
-from privopt.core import Algorithm, Plan, Run
+from privopt.algorithms.choices import require_convex_lipschitz
+from privopt.arguments import positive_number
+from privopt.core import Algorithm, Plan, Run, planner
 from privopt.mechanisms import (
     TILT_ANALYSES,
     GaussianMechanism,
@@ -57,6 +58,7 @@ class Secret(NamedTuple):
     minimiser: Array
 
 
+@planner
 def plan(
     problem_class: ProblemClass,
     budget: Budget,

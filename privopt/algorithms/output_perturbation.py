@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.algorithms.choices import positive_number, require_convex_lipschitz
-from privopt.core import Algorithm, Plan, Run
+from privopt.algorithms.choices import require_convex_lipschitz
+from privopt.arguments import positive_number
+from privopt.core import Algorithm, Plan, Run, planner
 from privopt.mechanisms import (
     ClippedGradient,
     GaussianMechanism,
@@ -52,6 +53,7 @@ class Secret(NamedTuple):
     minimiser: Array
 
 
+@planner
 def plan(
     problem_class: ProblemClass,
     budget: Budget,

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from privopt.algorithms.choices import positive_number
-from privopt.core import Algorithm, Plan, Run
+from privopt.arguments import positive_number
+from privopt.core import Algorithm, Plan, Run, planner
 from privopt.mechanisms import GaussianMechanism, OnePass
 from privopt.privacy import Guarantee, gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
@@ -46,6 +46,7 @@ class Secret(NamedTuple):
     average: Array
 
 
+@planner
 def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None = None) -> Plan:
     """Plan phased SGD, for the risk of the population that the records are drawn from.
 

@@ -18,7 +18,7 @@ from privopt.algorithms import ALGORITHMS
 from privopt.lab.cell import Choice
 from privopt.privacy import gaussian_delta
 from privopt.problems import FAMILIES
-from privopt.spec import Budget, Relation
+from privopt.spec import Budget, Relation, RelationName
 
 __all__ = ["PROFILES", "Axis", "Experiment", "Setting", "check_name", "member"]
 
@@ -103,8 +103,8 @@ class Experiment:
         Families run only where their data are found; the sweep says which were left out.
     base : Setting
     axes : sequence of Axis
-    relation : Relation or str
-        The neighbouring relation of every budget.
+    relation : Relation or its name
+        The neighbouring relation of every budget; there is no default.
     delta : float, optional
         Of every budget.
     epsilon_over_mu : float, optional
@@ -128,9 +128,9 @@ class Experiment:
     families: tuple[str, ...]
     base: Setting
     replicates: Mapping[str, int]
+    relation: Relation | RelationName
     axes: tuple[Axis, ...] = ()
     if_present: tuple[str, ...] = ()
-    relation: Relation = Relation.REPLACE_ONE
     delta: float | None = None
     epsilon_over_mu: float | None = None
     checks: tuple[str, ...] = CHECKS

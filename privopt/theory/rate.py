@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 __all__ = ["Rate"]
 
@@ -56,3 +58,7 @@ class Rate:
         if self.risk not in _RISKS:
             raise ValueError(f"risk must be one of {', '.join(_RISKS)}, got {self.risk!r}")
         object.__setattr__(self, "exponents", MappingProxyType(dict(self.exponents)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A read-only mapping does not pickle; the rate is made again from a plain one."""
+        return partial(Rate, **{**vars(self), "exponents": dict(self.exponents)}), ()

@@ -20,12 +20,19 @@ GIVEN = {
     "base": Setting(n=1000, dim=4, epsilon=1.0),
     "axes": (Axis("n", (500, 1000, 2000), quick=(500, 1000)), Axis("epsilon", (0.5, 1.0))),
     "replicates": {"quick": 4, "full": 8},
+    "relation": "replace_one",
     "delta": 1e-6,
 }
 
 
 def experiment(**changes) -> Experiment:
     return Experiment(**{**GIVEN, **changes})
+
+
+def test_a_relation_has_no_default():
+    without = {name: value for name, value in GIVEN.items() if name != "relation"}
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'relation'"):
+        Experiment(**without)
 
 
 REFUSED = [

@@ -25,6 +25,7 @@ DEMO = Experiment(
     base=Setting(n=100, dim=4, epsilon=4.0),
     axes=(Axis("n", (100,)),),
     replicates={"quick": 3, "full": 3},
+    relation="replace_one",
     epsilon_over_mu=5.0,
     checks=("bound",),
 )

@@ -43,6 +43,7 @@ DEMO = Experiment(
     base=Setting(n=1000, dim=4, epsilon=1.0),
     axes=(Axis("n", (500, 1000)), Axis("epsilon", (0.5, 1.0))),
     replicates={"quick": 3, "full": 5},
+    relation="replace_one",
     epsilon_over_mu=5.0,
 )
 """

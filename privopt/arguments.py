@@ -1,0 +1,120 @@
+"""Checks of arguments: each failure names the argument, the value and the rule it broke.
+
+Standard library only. Values that may be records of people are never printed: of an object of the
+wrong type only its type is told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from difflib import get_close_matches
+from enum import StrEnum
+from numbers import Integral, Real
+from typing import Any, TypeGuard, TypeVar
+
+__all__ = [
+    "Names",
+    "count",
+    "instance",
+    "member",
+    "positive_integer",
+    "positive_number",
+    "real",
+    "suggestion",
+]
+
+_INT32_MAX = 2**31 - 1
+
+Kind = TypeVar("Kind")
+
+
+class Names(StrEnum):
+    """The values that an argument may take; the argument is called as the class, in small letters.
+
+    Anything else is a ValueError that lists the values and names the one that was probably meant.
+    """
+
+    @classmethod
+    def _missing_(cls, value: object) -> Any:
+        member(cls.__name__.lower(), value, [each.value for each in cls], cls._synonyms())
+
+    @classmethod
+    def _synonyms(cls) -> dict[str, str]:
+        """Names used elsewhere, in small letters, and what they are called here."""
+        return {}
+
+
+def real(name: str, value: object) -> float:
+    """``value`` as a float."""
+    if not _is_real(value):
+        raise ValueError(f"{name} must be a real number, got {value!r}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must fit into a float, got {value!r}") from None
+
+
+def positive_number(name: str, value: object) -> float:
+    """``value`` as a positive finite float."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, Real)
+        or not 0.0 < real(name, value) < math.inf
+    ):
+        raise ValueError(f"{name} must be positive and finite, got {value!r}")
+    return real(name, value)
+
+
+def positive_integer(name: str, value: object) -> int:
+    """``value`` as a positive int."""
+    if not (_is_whole(value) and int(value) >= 1):
+        raise ValueError(f"{name} must be a positive integer, got {value!r}")
+    return int(value)
+
+
+def count(name: str, value: object) -> int:
+    """``value`` as an int in ``[1, 2^31)``, which a device counts with."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, Integral)
+        or not 1 <= int(value) <= _INT32_MAX
+    ):
+        raise ValueError(f"{name} must be an integer from 1 to {_INT32_MAX}, got {value!r}")
+    return int(value)
+
+
+def instance(name: str, value: object, kind: type[Kind]) -> Kind:
+    """``value``, if it is an object of that type; otherwise its type is told, never its content."""
+    if isinstance(value, kind):
+        return value
+    found = f"an object of type {type(value).__name__}"
+    if isinstance(value, type):
+        found = f"the class {value.__name__} itself"
+    raise ValueError(f"{name} must be a {kind.__name__}, got {found}")
+
+
+def member(
+    name: str, value: object, known: Iterable[str], synonyms: dict[str, str] | None = None
+) -> None:
+    """Refuse a name that is not known, with those that are and the one probably meant."""
+    known = list(known)
+    if not (isinstance(value, str) and value in known):
+        hint = suggestion(value, known, synonyms)
+        raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}{hint}")
+
+
+def suggestion(value: object, known: Iterable[str], synonyms: dict[str, str] | None = None) -> str:
+    """``"; did you mean dp_gd?"``, or nothing where no name is near."""
+    text = str(getattr(value, "name", value)).lower()
+    near = (synonyms or {}).get(text)
+    near = near or next(iter(get_close_matches(text, list(known), n=1)), None)
+    return f"; did you mean {near}?" if near else ""
+
+
+def _is_real(value: object) -> TypeGuard[Real]:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_whole(value: object) -> TypeGuard[Integral]:
+    return isinstance(value, Integral) and not isinstance(value, bool)
