@@ -16,6 +16,7 @@ from typing import Any, TypeGuard, TypeVar
 __all__ = [
     "Names",
     "count",
+    "described",
     "instance",
     "member",
     "positive_integer",
@@ -85,13 +86,17 @@ def count(name: str, value: object) -> int:
 
 
 def instance(name: str, value: object, kind: type[Kind]) -> Kind:
-    """``value``, if it is an object of that type; otherwise its type is told, never its content."""
+    """``value``, if it is an object of that type."""
     if isinstance(value, kind):
         return value
-    found = f"an object of type {type(value).__name__}"
+    raise ValueError(f"{name} must be a {kind.__name__}, got {described(value)}")
+
+
+def described(value: object) -> str:
+    """What kind of object ``value`` is, and nothing of its content."""
     if isinstance(value, type):
-        found = f"the class {value.__name__} itself"
-    raise ValueError(f"{name} must be a {kind.__name__}, got {found}")
+        return f"the class {value.__name__} itself"
+    return f"an object of type {type(value).__name__}"
 
 
 def member(

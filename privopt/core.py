@@ -20,7 +20,7 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 
-from privopt.arguments import instance, member
+from privopt.arguments import described, instance, member
 from privopt.privacy import Guarantee
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import Rate
@@ -409,8 +409,7 @@ def _numbers(params: Any, dtype: Any) -> Any:
 
 def _fits(plan: Plan, problem: Any) -> None:
     if isinstance(problem, type) or not hasattr(problem, "source"):
-        kind = problem if isinstance(problem, type) else type(problem)
-        raise ValueError(f"problem must be a privopt.problems.Problem, got {kind.__name__}")
+        raise ValueError(f"problem must be a privopt.problems.Problem, got {described(problem)}")
     planned, actual = plan.problem_class, problem.problem_class
     if actual.dim != planned.dim:
         raise ValueError(f"problem.dim must be the plan's {planned.dim}, got {actual.dim}")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import pickle
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -423,3 +424,64 @@ def test_a_loss_that_is_never_finite_gives_a_finite_release(name):
     released = core.run_many([plan], where, keys(3)).released
     assert np.isfinite(released).all()
     assert np.linalg.norm(released, axis=-1).max() <= CLASS.radius * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("name", sorted(privopt.ALGORITHMS))
+def test_a_plan_survives_the_trip_to_another_process(name):
+    """Equal, and it stands beside the original in one call: workers send plans back."""
+    choices = {"steps": 5} if name in ("dp_gd", "gradient_descent") else {}
+    plan = privopt.ALGORITHMS[name].plan(CLASS, BUDGET, **choices)
+    sent = pickle.loads(pickle.dumps(plan))
+    assert sent == plan
+    assert sent.rate.exponents == plan.rate.exponents
+    if name == "dp_gd":
+        both = privopt.run_many([plan, sent], problem(), jax.random.split(jax.random.key(0), 2))
+        assert both.released.shape == (2, 2, DIM)
+
+
+def test_a_plan_prints_one_screen():
+    shown = str(DP_GD.plan(CLASS, BUDGET, steps=50))
+    for fact in (
+        "dp_gd: full-batch gradient descent",
+        "n = 20, dim = 3, lipschitz = 1, radius = 2, smoothness = 0.25",
+        "at delta 1e-05 under replace_one",
+        "mechanism.scale = ",
+        "clip = 1, steps = 50, step_size = ",
+        "E F(w) - F* <= ",
+        "T >= n^2 mu^2 / (4 d)",
+        "F(c) - F* <= L R = 2",
+    ):
+        assert fact in shown
+    assert max(map(len, shown.splitlines())) < 200
+    assert len(shown.splitlines()) <= 12
+    assert "0x" not in repr(DP_GD.plan(CLASS, BUDGET, steps=50))
+
+
+def test_a_plan_without_radius_names_no_trivial_bound():
+    whole = dataclasses.replace(CLASS, radius=math.inf)
+    shown = str(DP_GD.plan(whole, BUDGET, steps=50, step_size=0.1))
+    assert "without data" not in shown
+    assert "inf" not in shown.split("bound")[0]
+
+
+SWAPPED = {
+    "plan must be a Plan, got an object of type list": lambda p, w, k: privopt.run([p], w, k[0]),
+    "plan must be a Plan, got an object of type Problem": lambda p, w, k: privopt.run(w, p, k[0]),
+    "problem must be a .*Problem, got the class Problem": lambda p, w, k: privopt.run(
+        p, problems.Problem, k[0]
+    ),
+    "problem must be a .*Problem, got an object of type tuple": lambda p, w, k: privopt.run(
+        p, w.data, k[0]
+    ),
+    "plans must be a sequence of Plan, got one alone": privopt.run_many,
+    "plans must be a Plan, got an object of type NoneType": lambda p, w, k: privopt.run_many(
+        [p, None], w, k
+    ),
+}
+
+
+@pytest.mark.parametrize("message", SWAPPED)
+def test_arguments_in_each_others_place(message):
+    keys = jax.random.split(jax.random.key(0), 2)
+    with pytest.raises(ValueError, match=message):
+        SWAPPED[message](DP_GD.plan(CLASS, BUDGET, steps=5), problem(), keys)

@@ -7,6 +7,7 @@ import pickle
 import re
 from fractions import Fraction
 
+import dp_accounting as dp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -96,6 +97,10 @@ def test_budget_refuses(changes, message):
             {"smoothness": 1.0, "strong_convexity": 2.0},
             "strong_convexity must not exceed smoothness, got 2.0 > 1.0",
         ),
+        (
+            {"strong_convexity": 0.6},
+            "none is longer than L; got 0.6 * 2.0 > 1.0",
+        ),
     ],
 )
 def test_problem_class_refuses(changes, message):
@@ -108,8 +113,9 @@ def test_problem_class_refuses(changes, message):
     [
         {"radius": INF},
         {"smoothness": 0.0},
-        {"strong_convexity": 3.0},
-        {"smoothness": 1.0, "strong_convexity": 1.0},
+        {"strong_convexity": 0.5},
+        {"lipschitz": 2.0, "smoothness": 1.0, "strong_convexity": 1.0},
+        {"lipschitz": INF, "radius": INF, "strong_convexity": 3.0},
         {"sparsity": 5},
         {"n": 1, "dim": 1},
     ],
@@ -125,6 +131,21 @@ def test_problem_class_accepts_the_edge_of_each_rule(changes):
 def test_nothing_about_a_budget_is_implicit(spoken):
     with pytest.raises(TypeError):
         spoken()
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("replace", "replace_one"),
+        ("REPLACE_ONE", "replace_one"),
+        ("REPLACE_SPECIAL", "zero_out"),
+        (dp.NeighboringRelation.REPLACE_SPECIAL, "zero_out"),
+        (dp.NeighboringRelation.ADD_OR_REMOVE_ONE, "add_or_remove_one"),
+    ],
+)
+def test_a_relation_by_another_name_is_refused_with_ours(given, hint):
+    with pytest.raises(ValueError, match=f"relation must be one of .*; did you mean {hint}\\?"):
+        budget(relation=given)
 
 
 def test_numbers_of_any_real_type_become_plain_ones():

@@ -106,3 +106,31 @@ def test_data_must_be_of_a_type_whose_round_off_is_accounted(dtype):
     name = np.dtype(dtype).name
     with pytest.raises(ValueError, match=f"data must be float32 or float64, got {name}"):
         problems.Problem(loss=sizes, data=data, problem_class=facts, start=start)
+
+
+@pytest.mark.parametrize("name", sorted(privopt.ALGORITHMS))
+def test_arguments_of_a_plan_that_are_none(name):
+    plan = privopt.ALGORITHMS[name].plan
+    facts, budget = FACTS, BUDGET
+    with pytest.raises(ValueError, match="problem_class must be a ProblemClass, got an object of"):
+        plan(budget, facts)
+    with pytest.raises(ValueError, match="problem_class must be a ProblemClass, got the class"):
+        plan(privopt.ProblemClass, budget)
+    with pytest.raises(ValueError, match="budget must be a Budget, got an object of type dict"):
+        plan(facts, {"epsilon": 1.0})
+    with pytest.raises(ValueError, match=r"choice must be one of .*, got 'nonsense'"):
+        plan(facts, budget, nonsense=1)
+
+
+def test_names_that_are_nearly_right():
+    with pytest.raises(KeyError, match=r"got 'dpgd'; did you mean dp_gd\?"):
+        privopt.ALGORITHMS["dpgd"]
+    assert "dpgd" not in privopt.ALGORITHMS
+    with pytest.raises(ValueError, match=r"choice .*, got 'step'; did you mean steps\?"):
+        privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, step=5)
+
+
+@pytest.mark.parametrize("sampler", ["without_replacement", "shuffled"])
+def test_batches_of_fixed_size_are_whole(sampler):
+    with pytest.raises(ValueError, match=f"batch_size must be whole for {sampler}"):
+        privopt.ALGORITHMS["dp_sgd"].plan(FACTS, BUDGET, batch_size=2.5, steps=3, sampler=sampler)

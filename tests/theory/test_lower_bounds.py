@@ -158,9 +158,8 @@ def test_more_privacy_is_never_cheaper():
     "c",
     [
         cls(radius=math.inf),
-        cls(radius=math.inf, modulus=1.0),
+        cls(lipschitz=math.inf, radius=math.inf, modulus=1.0),
         cls(lipschitz=1.0, radius=1.0, modulus=1.0),  # reach 0: the data cannot move the minimiser
-        cls(lipschitz=1.0, radius=2.0, modulus=1.0),  # an empty class
     ],
 )
 def test_where_nothing_is_claimed(c):
