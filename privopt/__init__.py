@@ -1,7 +1,7 @@
 """Differentially private convex optimisation in JAX: every rate is a test.
 
 Rooms load on first use, so the host side (``spec``, ``privacy``, ``theory``) works, and starts
-quickly, where JAX is not installed.
+quickly, where JAX is not installed. ``lab`` and the command need the extra ``privopt[lab]``.
 """
 
 from __future__ import annotations
@@ -59,8 +59,18 @@ else:
         "ALGORITHMS": "algorithms",
     }
 
+    _OF_THE_LAB = {"matplotlib", "pyarrow", "rich", "typer"}
+
     def __getattr__(name):
         """Load the room that a public name lives in, on first use."""
+        try:
+            return _load(name)
+        except ModuleNotFoundError as error:
+            if error.name in _OF_THE_LAB:
+                error.msg += "; it comes with the extra lab: pip install 'privopt[lab]'"
+            raise
+
+    def _load(name):
         if name == "__version__":
             value = import_module("importlib.metadata").version(__name__)
         elif name in _ROOM_OF:

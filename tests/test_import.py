@@ -1,23 +1,30 @@
 """The package root: lazy, honest about its names, and usable where JAX is not installed."""
 
+import re
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
 import privopt
 
-WITHOUT_JAX = """
+ROOT = Path(__file__).parents[1]
+WITHOUT = """
 import sys
 
-class NoJax:
+class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("jax", "jaxlib", "optax", "flax"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        if name.split(".")[0] in {packages}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
-sys.meta_path.insert(0, NoJax())
+sys.meta_path.insert(0, Missing())
 """
+WITHOUT_JAX = WITHOUT.format(packages=("jax", "jaxlib", "optax", "flax"))
+EXTRAS = ("flax", "matplotlib", "pyarrow", "rich", "sklearn", "typer")
+WITHOUT_EXTRAS = WITHOUT.format(packages=EXTRAS)
 
 
 def python(code: str) -> str:
@@ -57,6 +64,43 @@ except ModuleNotFoundError as error:
 """
     )
     assert printed == "jax"
+
+
+def test_a_private_run_needs_no_extra():
+    printed = python(
+        WITHOUT_EXTRAS
+        + """
+import jax, privopt
+facts = privopt.ProblemClass(n=10, dim=2, lipschitz=1.0, radius=2.0, smoothness=0.25)
+budget = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+plan = privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=2)
+features = jax.numpy.ones((10, 2)) / 2
+problem = privopt.problems.logistic(features, jax.numpy.ones(10), problem_class=facts)
+print(privopt.run(plan, problem, jax.random.key(0)).released.shape)
+"""
+    )
+    assert printed == "(2,)"
+
+
+def test_the_lab_names_its_extra():
+    printed = python(
+        WITHOUT_EXTRAS
+        + """
+import privopt
+try:
+    privopt.lab
+except ModuleNotFoundError as error:
+    print(error)
+"""
+    )
+    assert printed.endswith("it comes with the extra lab: pip install 'privopt[lab]'")
+
+
+def test_what_an_installation_brings_by_itself():
+    """The extras and no more; flax brings 66 MB that no module of the package uses."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = {re.split(r"[^\w-]", each)[0] for each in project["dependencies"]}
+    assert needed == {"attrs", "dp-accounting", "jax", "jaxlib", "numpy", "optax", "scipy"}
 
 
 def test_root_loads_nothing_heavy():
