@@ -135,6 +135,8 @@ def noise(
     with plain_errors(context, ValueError):
         each = read_steps(steps, rate, sampler)
         spend, failure = number("epsilon", epsilon), number("delta", delta)
+        if failure == 0.0:
+            raise ValueError("delta must be positive: no Gaussian noise is private at delta 0")
         table = make_table("", "relation", "noise", "lower epsilon", "upper epsilon")
         reasons = []
         for under in _relations(relation):
