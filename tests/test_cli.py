@@ -324,7 +324,7 @@ def test_no_noise_where_none_is_needed():
     [
         ("--epsilon 0 --delta 1e-5", "epsilon must be positive and finite, got 0.0"),
         ("--epsilon 1 --delta 2", "delta must lie in [0, 1), got 2"),
-        ("--epsilon 1 --delta 0", "delta must be positive: no Gaussian noise is private at delta 0"),
+        ("--epsilon 1 --delta 0", "delta must be positive: no Gaussian noise is private"),
         ("--epsilon 1 --delta 1e-5 --rate 2", "rate must lie in [0, 1], got 2"),
         ("--epsilon 1 --delta 1e-5 --tolerance 1", "tolerance must lie in [1e-9, 0.1], got 1.0"),
     ],
