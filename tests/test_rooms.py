@@ -28,7 +28,7 @@ class Room(NamedTuple):
 
 HOST = "attr dp_accounting numpy scipy"  # attr: what events are made of
 DEVICE = "jax numpy optax scipy"
-LIBRARY = "spec convex privacy theory mechanisms core problems algorithms"
+LIBRARY = "spec draws convex privacy theory mechanisms core problems algorithms"
 
 # fmt: off
 ROOMS = {
@@ -39,10 +39,11 @@ ROOMS = {
     "algorithms": Room(4, "spec convex privacy theory mechanisms core", f"{DEVICE} {HOST} flax"),
     "problems":   Room(4, "spec convex mechanisms", f"{DEVICE} sklearn"),
     "core":       Room(3, "spec privacy theory", DEVICE),
-    "mechanisms": Room(3, "spec convex privacy", f"{DEVICE} {HOST}"),
+    "mechanisms": Room(3, "spec draws convex privacy", f"{DEVICE} {HOST}"),
     "theory":     Room(2, "spec", "numpy scipy"),  # never JAX
     "privacy":    Room(2, "spec", HOST),           # never JAX
-    "convex":     Room(1, "", DEVICE),
+    "convex":     Room(1, "draws", DEVICE),
+    "draws":      Room(0, "", "jax"),
     "spec":       Room(1, "", ""),                 # the standard library alone
 }
 # fmt: on
