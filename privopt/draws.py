@@ -19,6 +19,7 @@ Words have 32 bits whether or not float64 is enabled. Types below float32 are dr
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -63,6 +64,7 @@ def end_cost(epsilon: float) -> float:
     return _MOST / _CELLS * (1.0 + math.exp(epsilon)) if epsilon < 700.0 else math.inf
 
 
+@partial(jax.jit, static_argnames=("shape", "dtype"))
 def normal(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """Standard normals, in pairs ``sqrt(2 E) (cos a, sin a)`` of an exponential and an angle.
 
@@ -84,6 +86,7 @@ def normal(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     return jnp.concatenate([first, second])[:size].reshape(shape).astype(dtype)
 
 
+@partial(jax.jit, static_argnames=("shape", "dtype"))
 def exponential(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """``P(E > t) = e^-t``."""
     work = _working(dtype)
@@ -91,6 +94,7 @@ def exponential(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     return drawn.reshape(shape).astype(dtype)
 
 
+@partial(jax.jit, static_argnames=("shape", "dtype"))
 def laplace(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """``P(|Z| > t) = e^-t``, with a fair sign."""
     work = _working(dtype)
@@ -98,12 +102,15 @@ def laplace(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     return _signed(words[3], _exponential(words, work)).reshape(shape).astype(dtype)
 
 
+@partial(jax.jit, static_argnames=("shape", "dtype"))
 def gumbel(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """``P(Z <= t) = exp(-e^-t)``: minus the logarithm of an exponential variable."""
     work = _working(dtype)
-    return -jnp.log(exponential(key, shape, work)).astype(dtype)
+    drawn = -jnp.log(_exponential(_words(key, 2, math.prod(shape)), work))
+    return drawn.reshape(shape).astype(dtype)
 
 
+@partial(jax.jit, static_argnames=("shape", "dtype"))
 def cauchy(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """``P(|Z| > t) = (2/pi) arctan(1/t)``, with a fair sign; ends near ``10^29``."""
     work = _working(dtype)
@@ -114,6 +121,7 @@ def cauchy(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     return drawn.reshape(shape).astype(dtype)
 
 
+@partial(jax.jit, static_argnames=("dim", "dtype"))
 def norm_laplace(key: Array, dim: int, dtype: DTypeLike) -> Array:
     """A vector with density proportional to ``exp(-|z|_2)``, shape ``(dim,)``.
 

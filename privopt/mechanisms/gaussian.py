@@ -99,10 +99,10 @@ def classic_gaussian_scale(query: BoundedQuery, budget: Budget) -> float:
     ValueError
         If ``budget.epsilon`` exceeds 1, or ``budget.delta`` is 0.
     """
-    epsilon, delta = budget.epsilon, drawable(budget).delta
+    epsilon, delta = budget.epsilon, budget.delta
     if epsilon > 1.0:
         raise ValueError(f"epsilon must not exceed 1 for the classic formula, got {epsilon!r}")
     if delta == 0.0:
         raise ValueError(f"delta must be positive for Gaussian noise, got {delta!r}")
-    spread = math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon
+    spread = math.sqrt(2.0 * math.log(1.25 / drawable(budget).delta)) / epsilon
     return round_up(query.sensitivity(budget.relation) * spread)
