@@ -7,11 +7,11 @@ bits, of which the small end and the large end are both resolved to float precis
 
 The uniform number is the midpoint of one of ``2^96`` equal cells of ``(0, 1)``. So each law is a
 rounding of the ideal one: to the precision of the dtype, except in the outermost cells, which are
-wider (with probability ``2^-72`` in float32, ``2^-43`` in float64), and the last of them, of
-probability ``2^-96``, stands for all that lies beyond. That rounding is one of those of
+wider (with probability ``2^-72`` in float32, ``2^-43`` in float64), and the last at an end, of
+probability ``2^-96``, stands for all that lies beyond. The rounding is one of those of
 floating-point noise, which no claim of this package covers; the end is charged to ``delta``,
-:func:`end_cost`. A claim of pure differential privacy has no ``delta``: for noise of finitely many
-bits it means that it fails with probability ``2^-96`` a draw.
+:func:`end_cost`. A claim of pure differential privacy has no ``delta`` to charge, and fails with
+probability ``2^-96`` a draw; with any number of bits it would fail with some probability.
 
 Words have 32 bits whether or not float64 is enabled. Types below float32 are drawn in float32.
 """
