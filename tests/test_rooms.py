@@ -29,7 +29,7 @@ class Room(NamedTuple):
 HOST = "attr dp_accounting numpy scipy"  # attr: what events are made of
 DEVICE = "jax numpy optax scipy"
 GROUND = "arguments spec convex"
-LIBRARY = f"{GROUND} privacy theory mechanisms core problems algorithms"
+LIBRARY = f"{GROUND} draws privacy theory mechanisms core problems algorithms"
 
 # fmt: off
 ROOMS = {
@@ -40,11 +40,12 @@ ROOMS = {
     "algorithms": Room(4, f"{GROUND} privacy theory mechanisms core", f"{DEVICE} {HOST}"),
     "problems":   Room(4, f"{GROUND} mechanisms", f"{DEVICE} sklearn"),
     "core":       Room(3, "arguments spec privacy theory", DEVICE),
-    "mechanisms": Room(3, f"{GROUND} privacy", f"{DEVICE} {HOST}"),
+    "mechanisms": Room(3, f"{GROUND} draws privacy", f"{DEVICE} {HOST}"),
     "theory":     Room(2, "arguments spec", "numpy scipy"),  # never JAX
     "privacy":    Room(2, "arguments spec", HOST),           # never JAX
-    "convex":     Room(1, "arguments", DEVICE),
+    "convex":     Room(1, "arguments draws", DEVICE),
     "spec":       Room(1, "arguments", ""),
+    "draws":      Room(0, "", "jax"),
     "arguments":  Room(0, "", ""),                 # the standard library alone
 }
 # fmt: on

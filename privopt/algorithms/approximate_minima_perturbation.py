@@ -8,7 +8,7 @@ from privopt.algorithms.choices import require_convex_lipschitz
 from privopt.algorithms.objective_perturbation import Params, planned, regularised, run
 from privopt.arguments import positive_number
 from privopt.core import Algorithm, Plan, planner
-from privopt.mechanisms import TILT_ANALYSES, GaussianMechanism, GaussianTilt
+from privopt.mechanisms import TILT_ANALYSES, GaussianMechanism, GaussianTilt, drawable
 from privopt.privacy import round_up
 from privopt.spec import Budget, ProblemClass
 
@@ -62,10 +62,11 @@ def plan(
     require_convex_lipschitz("approximate_minima_perturbation", problem_class)
     if budget.delta == 0.0:
         raise ValueError("delta must be positive for approximate minima perturbation, got 0.0")
+    left = drawable(budget)
     first = replace(
-        budget, epsilon=(1.0 - _FINISH) * budget.epsilon, delta=(1.0 - _FINISH) * budget.delta
+        left, epsilon=(1.0 - _FINISH) * left.epsilon, delta=(1.0 - _FINISH) * left.delta
     )
-    second = replace(budget, epsilon=_FINISH * budget.epsilon, delta=_FINISH * budget.delta)
+    second = replace(left, epsilon=_FINISH * left.epsilon, delta=_FINISH * left.delta)
     analysis = TILT_ANALYSES["iyengar"]
     if relative_error is None:
         relative_error = 0.01 / problem_class.n

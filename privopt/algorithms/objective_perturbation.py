@@ -21,6 +21,7 @@ from privopt.mechanisms import (
     NormLaplaceTilt,
     TiltAnalysis,
     TiltedMinimiser,
+    drawable,
 )
 from privopt.privacy import Fourier, Guarantee, calibrate, renyi_divergence, round_up
 from privopt.spec import Budget, ProblemClass, Relation
@@ -102,12 +103,13 @@ def plan(
     """
     require_convex_lipschitz("objective_perturbation", problem_class)
     chosen = _analysis(analysis, budget)
-    query = regularised(problem_class, budget, chosen, regularisation)
+    left = drawable(budget)
+    query = regularised(problem_class, left, chosen, regularisation)
     return planned(
         OBJECTIVE_PERTURBATION,
         problem_class,
         budget,
-        _noise(query, budget, chosen),
+        _noise(query, left, chosen),
         tuned=regularisation is None,
     )
 

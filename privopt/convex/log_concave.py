@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from privopt import draws
 from privopt.convex.enclosure import Enclosure, ValueAndGradient, enclose
 from privopt.convex.sets import Simplex, WholeSpace
 from privopt.convex.vectors import norm
@@ -110,17 +111,18 @@ def sample_log_concave(
     inverse = jnp.linalg.inv(around.axes)
 
     def attempt(trial: _Trial) -> _Trial:
-        ball_key, gauge_key = jax.random.split(jax.random.fold_in(key, trial.proposals))
-        normals = jax.random.normal(ball_key, (dim + 2,), start.dtype)
-        uniforms = jax.random.uniform(gauge_key, (dim + 3,), start.dtype)
-        point, gauge = _propose(normals, uniforms[1:], around, inverse)
+        keys = jax.random.split(jax.random.fold_in(key, trial.proposals), 3)
+        normals = draws.normal(keys[0], (dim + 2,), start.dtype)
+        uniforms = jax.random.uniform(keys[1], (2,), start.dtype)
+        exponentials = draws.exponential(keys[2], (dim + 1,), start.dtype)
+        point, gauge = _propose(normals, uniforms, exponentials[1:], around, inverse)
         member = constraint.contains(point, 0.0)
         value, _ = potential(jnp.where(member, point, around.anchor))
         bound = jnp.where(gauge > 1.0, _HEIGHT * gauge, -around.slack)
         log_acceptance = jnp.where(member, bound - (value - around.value), -jnp.inf)
         return _Trial(
             point,
-            jnp.log(uniforms[0]) < log_acceptance,
+            -exponentials[0] < log_acceptance,
             trial.proposals + 1,
             jnp.maximum(trial.log_acceptance, log_acceptance),
         )
@@ -132,9 +134,9 @@ def sample_log_concave(
 
 
 def _propose(
-    normals: Array, uniforms: Array, around: Enclosure, inverse: Array
+    normals: Array, uniforms: Array, exponentials: Array, around: Enclosure, inverse: Array
 ) -> tuple[Array, Array]:
-    """A draw from the envelope, and its gauge; of ``dim + 2`` normals, ``dim + 2`` uniforms."""
+    """A draw from the envelope, and its gauge; of ``dim + 2`` normals and ``dim`` exponentials."""
     dim = around.anchor.shape[-1]
     within_ball = normals[:dim] / norm(normals)
     origin = inverse @ (around.anchor - around.centre)
@@ -150,7 +152,6 @@ def _propose(
     within = 1.0 / (1.0 + dim * beyond * jnp.exp(-around.slack))
     shares = jnp.cumsum(jnp.asarray(terms, uniforms.dtype)) / sum(terms)
     started = jnp.concatenate([jnp.zeros_like(shares[:1]), shares[:-1]])
-    exponentials = -jnp.log1p(-uniforms[2:])
     outer = 1.0 + jnp.sum(jnp.where(uniforms[1] >= started, exponentials, 0.0)) / _HEIGHT
     inner = (1.0 - uniforms[1]) ** (1.0 / dim)
     gauge = jnp.where(uniforms[0] < within, inner, outer)

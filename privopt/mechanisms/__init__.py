@@ -15,7 +15,7 @@ from privopt.mechanisms.clipping import (
     clipped_linear_model,
     clipped_loss_sum,
 )
-from privopt.mechanisms.events import approximate_release, pure_release
+from privopt.mechanisms.events import approximate_release, drawable, pure_release
 from privopt.mechanisms.gaussian import GaussianMechanism, classic_gaussian_scale
 from privopt.mechanisms.gibbs import GibbsMechanism
 from privopt.mechanisms.gradients import (
@@ -131,6 +131,7 @@ __all__ = [
     "clipped_linear_loss_sum",
     "clipped_linear_model",
     "clipped_loss_sum",
+    "drawable",
     "poisson_sampler",
     "pure_release",
 ]

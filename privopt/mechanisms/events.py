@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from dp_accounting import (
     ComposedDpEvent,
@@ -12,10 +13,11 @@ from dp_accounting import (
     PoissonSampledDpEvent,
 )
 
+from privopt.draws import end_cost
 from privopt.privacy import pure_event
-from privopt.spec import Relation
+from privopt.spec import Budget, Relation
 
-__all__ = ["approximate_release", "pure_release", "require_public_size", "resolvable"]
+__all__ = ["approximate_release", "drawable", "pure_release", "require_public_size", "resolvable"]
 
 _LARGEST = 700.0  # of the losses that a float64 probability can describe
 
@@ -60,3 +62,25 @@ def resolvable(epsilon: float) -> float:
     The event's probability, a float64 next to 1/2, resolves losses to ``2^-50``.
     """
     return epsilon / (1.0 + 1e-11 + 2.0**-49 / epsilon) if epsilon < math.inf else epsilon
+
+
+def drawable(budget: Budget) -> Budget:
+    """What is left for ideal noise once ``delta`` has paid for the ends of the drawn noise.
+
+    All of the budget where ``delta`` is 0: its claim fails with the probability of those ends.
+
+    Raises
+    ------
+    ValueError
+        If ``delta`` is positive and no larger than that.
+    """
+    if budget.delta == 0.0:
+        return budget
+    cost = end_cost(budget.epsilon)
+    left = math.nextafter(budget.delta - cost, 0.0)
+    if not left > 0.0:
+        raise ValueError(
+            f"delta must exceed {cost:.3g} at epsilon = {budget.epsilon!r}, what the ends of drawn "
+            f"noise may cost, got {budget.delta!r}"
+        )
+    return replace(budget, delta=left)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import jax
 from dp_accounting import DpEvent, GaussianDpEvent, NoOpDpEvent
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
+from privopt import draws
+from privopt.mechanisms.events import drawable
 from privopt.mechanisms.queries import BoundedQuery
 from privopt.privacy import gaussian_noise_multiplier, round_up
 from privopt.spec import Budget, Relation
@@ -46,9 +47,10 @@ class GaussianMechanism(NamedTuple):
         Raises
         ------
         ValueError
-            If ``budget.delta`` is 0, which no Gaussian noise meets.
+            If ``budget.delta`` is 0, which no Gaussian noise meets, or no larger than what the
+            ends of drawn noise may cost.
         """
-        multiplier = gaussian_noise_multiplier(budget, compositions=compositions)
+        multiplier = gaussian_noise_multiplier(drawable(budget), compositions=compositions)
         contribution = query.sensitivity(budget.relation) / budget.relation.multiple
         return cls(query, round_up(multiplier * contribution))
 
@@ -63,10 +65,11 @@ class GaussianMechanism(NamedTuple):
         """The release; ``answer`` is what ``query`` gave, an array or a pytree of one dtype.
 
         The noise of a pytree is drawn as one vector, in the order of the leaves: no key is split,
-        and one generator is compiled however many leaves there are.
+        and one generator is compiled however many leaves there are. It ends at
+        ``draws.NORMAL_REACH`` scales, which the calibration has charged to ``delta``.
         """
         vector, unravel = ravel_pytree(answer)
-        return unravel(vector + self.scale * jax.random.normal(key, vector.shape, vector.dtype))
+        return unravel(vector + self.scale * draws.normal(key, vector.shape, vector.dtype))
 
     def noise_norm(self, dim: int) -> float:
         """Upper bound ``sigma sqrt(d)`` on ``E |z|``."""
@@ -101,5 +104,5 @@ def classic_gaussian_scale(query: BoundedQuery, budget: Budget) -> float:
         raise ValueError(f"epsilon must not exceed 1 for the classic formula, got {epsilon!r}")
     if delta == 0.0:
         raise ValueError(f"delta must be positive for Gaussian noise, got {delta!r}")
-    spread = math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon
+    spread = math.sqrt(2.0 * math.log(1.25 / drawable(budget).delta)) / epsilon
     return round_up(query.sensitivity(budget.relation) * spread)

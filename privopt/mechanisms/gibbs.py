@@ -10,6 +10,7 @@ from dp_accounting import DpEvent, GaussianDpEvent
 from jax import Array
 
 from privopt.convex import Draw, sample_log_concave
+from privopt.mechanisms.events import drawable
 from privopt.mechanisms.queries import ClippedRisk
 from privopt.privacy import gaussian_noise_multiplier, pure_event, round_up
 from privopt.spec import Budget, Relation
@@ -68,7 +69,7 @@ class GibbsMechanism(NamedTuple):
             If ``budget.delta`` is 0.
         """
         regularisation = round_up(regularisation)
-        noise = gaussian_noise_multiplier(budget) / budget.relation.multiple  # 1 / mu
+        noise = gaussian_noise_multiplier(drawable(budget)) / budget.relation.multiple  # 1 / mu
         width = query.sensitivity(budget.relation) * noise
         return cls(query, round_up(width**2 / regularisation * (1.0 + 1e-12)), regularisation)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import jax
 from dp_accounting import DpEvent, LaplaceDpEvent, NoOpDpEvent
 from jax import Array
 
+from privopt import draws
 from privopt.mechanisms.queries import L1BoundedQuery
 from privopt.privacy import pure_noise_multiplier, round_up
 from privopt.spec import Budget, Relation
@@ -71,7 +71,7 @@ class LaplaceMechanism(NamedTuple):
 
     def add_noise(self, key: Array, answer: Array) -> Array:
         """The release; ``answer`` is what ``query`` gave, noise is drawn in its dtype."""
-        return answer + self.scale * jax.random.laplace(key, answer.shape, answer.dtype)
+        return answer + self.scale * draws.laplace(key, answer.shape, answer.dtype)
 
     def noise_norm(self, dim: int) -> float:
         """Upper bound ``b sqrt(2d)`` on ``E |z|``, the Euclidean norm."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 from dp_accounting import DpEvent, NoOpDpEvent
 from jax import Array
 
+from privopt import draws
 from privopt.mechanisms.queries import BoundedQuery
 from privopt.privacy import pure_event, pure_noise_multiplier, round_up
 from privopt.spec import Budget, Relation
@@ -57,10 +56,7 @@ class NormLaplaceMechanism(NamedTuple):
 
     def add_noise(self, key: Array, answer: Array) -> Array:
         """The release; ``answer`` has shape ``(dim,)``, noise is drawn in its dtype."""
-        direction_key, radius_key = jax.random.split(key)
-        direction = jax.random.normal(direction_key, answer.shape, answer.dtype)
-        radius = jax.random.gamma(radius_key, float(answer.shape[-1]), dtype=answer.dtype)
-        return answer + self.scale * radius * direction / jnp.linalg.norm(direction)
+        return answer + self.scale * draws.norm_laplace(key, answer.shape[-1], answer.dtype)
 
     def noise_norm(self, dim: int) -> float:
         """``E |z| = d beta``."""

@@ -10,8 +10,10 @@ import jax.numpy as jnp
 from dp_accounting import DpEvent
 from jax import Array
 
+from privopt import draws
 from privopt.mechanisms.events import (
     approximate_release,
+    drawable,
     pure_release,
     require_public_size,
     resolvable,
@@ -102,7 +104,7 @@ class ProposeTestRelease(NamedTuple):
             raise ValueError(f"delta must lie in (0, 1/2), got {budget.delta!r}")
         bound = round_up(bound)
         scale = round_up(2.0 / resolvable(budget.epsilon))
-        threshold = scale * -math.log(2.0 * budget.delta / _MARGIN) * _MARGIN
+        threshold = scale * -math.log(2.0 * drawable(budget).delta / _MARGIN) * _MARGIN
         return cls(query, bound, scale, round_up(bound * scale), round_up(threshold))
 
     def event(self, relation: Relation) -> DpEvent:
@@ -124,8 +126,8 @@ class ProposeTestRelease(NamedTuple):
         """Test and release; the refusal is data."""
         distance_key, answer_key = jax.random.split(key)
         distance = self.query.distance_to_instability(records, self.bound)
-        distance += self.distance_scale * jax.random.laplace(distance_key, (), records.dtype)
+        distance += self.distance_scale * draws.laplace(distance_key, (), records.dtype)
         answer = self.query.answer(records)
-        answer += self.answer_scale * jax.random.laplace(answer_key, (), records.dtype)
+        answer += self.answer_scale * draws.laplace(answer_key, (), records.dtype)
         accepted = distance > self.threshold
         return Proposal(accepted, jnp.where(accepted, answer, jnp.nan))

@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple, TypeVar
 
-import jax
 import jax.numpy as jnp
 from dp_accounting import DpEvent, NoOpDpEvent, ZCDpEvent
 from jax import Array
 from scipy.special import lambertw
 
+from privopt import draws
 from privopt.mechanisms.events import pure_release, resolvable
 from privopt.mechanisms.scores import ScoreQuery
 from privopt.privacy import round_up
@@ -151,7 +151,7 @@ class ExponentialMechanism(_NoisyArgmax):
     @staticmethod
     def noise(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
         """Gumbel: ``P(Z <= z) = exp(-e^-z)``."""
-        return jax.random.gumbel(key, shape, dtype, mode="high")
+        return draws.gumbel(key, shape, dtype)
 
 
 class PermuteAndFlip(_NoisyArgmax):
@@ -192,7 +192,7 @@ class PermuteAndFlip(_NoisyArgmax):
     @staticmethod
     def noise(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
         """Exponential: ``P(Z > z) = e^-z`` for ``z >= 0``."""
-        return jax.random.exponential(key, shape, dtype)
+        return draws.exponential(key, shape, dtype)
 
 
 class ReportNoisyMax(_NoisyArgmax):
@@ -233,7 +233,7 @@ class ReportNoisyMax(_NoisyArgmax):
     @staticmethod
     def noise(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
         """Laplace: ``P(|Z| > z) = e^-z``."""
-        return jax.random.laplace(key, shape, dtype)
+        return draws.laplace(key, shape, dtype)
 
 
 def _check(candidates: int, failure: float, optimal: int) -> None:

@@ -17,12 +17,13 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple, Protocol
 
-import jax
 from dp_accounting import DpEvent
 from jax import Array
 
+from privopt import draws
 from privopt.mechanisms.events import (
     approximate_release,
+    drawable,
     pure_release,
     require_public_size,
     resolvable,
@@ -105,7 +106,7 @@ class SmoothCauchyMechanism(NamedTuple):
 
     def release(self, key: Array, records: Array) -> Array:
         """The noisy answer, shape ``()``, in the dtype of ``records``."""
-        noise = jax.random.cauchy(key, (), records.dtype)
+        noise = draws.cauchy(key, (), records.dtype)
         return _released(self, records, noise)
 
 
@@ -152,7 +153,7 @@ class SmoothLaplaceMechanism(NamedTuple):
                 "for pure differential privacy use SmoothCauchyMechanism"
             )
         scale = round_up(2.0 / resolvable(budget.epsilon))
-        smoothness = round_down(1.0 / (scale * math.log(2.0 / budget.delta)) / _MARGIN)
+        smoothness = round_down(1.0 / (scale * math.log(2.0 / drawable(budget).delta)) / _MARGIN)
         return cls(query, smoothness, scale)
 
     def event(self, relation: Relation) -> DpEvent:
@@ -171,7 +172,7 @@ class SmoothLaplaceMechanism(NamedTuple):
 
     def release(self, key: Array, records: Array) -> Array:
         """The noisy answer, shape ``()``, in the dtype of ``records``."""
-        noise = jax.random.laplace(key, (), records.dtype)
+        noise = draws.laplace(key, (), records.dtype)
         return _released(self, records, noise)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple, Protocol
 
-import jax
 import jax.numpy as jnp
 from dp_accounting import DpEvent
 from jax import Array
 
+from privopt import draws
 from privopt.mechanisms.events import (
     approximate_release,
+    drawable,
     pure_release,
     require_public_size,
     resolvable,
@@ -80,7 +81,7 @@ class StableRelease(NamedTuple):
         if not 0.0 < budget.delta < 0.5:
             raise ValueError(f"delta must lie in (0, 1/2), got {budget.delta!r}")
         scale = round_up(1.0 / resolvable(budget.epsilon))
-        threshold = scale * -math.log(2.0 * budget.delta / _MARGIN) * _MARGIN
+        threshold = scale * -math.log(2.0 * drawable(budget).delta / _MARGIN) * _MARGIN
         return cls(query, scale, round_up(threshold))
 
     def event(self, relation: Relation) -> DpEvent:
@@ -101,6 +102,6 @@ class StableRelease(NamedTuple):
     def release(self, key: Array, records: Array) -> Proposal:
         """Test and release; the refusal is data, and its value NaN."""
         distance = self.query.distance_to_change(records)
-        distance += self.distance_scale * jax.random.laplace(key, (), records.dtype)
+        distance += self.distance_scale * draws.laplace(key, (), records.dtype)
         accepted = distance > self.threshold
         return Proposal(accepted, jnp.where(accepted, self.query.answer(records), jnp.nan))

@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 from dp_accounting import DpEvent
 from jax import Array
 from jax.typing import DTypeLike
 
+from privopt import draws
 from privopt.mechanisms.minimisation import Minimisation
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import ObjectivePerturbationDpEvent, pure_event
@@ -143,7 +142,7 @@ class GaussianTilt(NamedTuple):
 
     def draw(self, key: Array, dim: int, dtype: DTypeLike) -> Array:
         """A tilt, shape ``(dim,)``."""
-        return self.scale * jax.random.normal(key, (dim,), dtype)
+        return self.scale * draws.normal(key, (dim,), dtype)
 
     def second_moment(self, dim: int) -> float:
         """``E |t|^2 = d sigma^2``."""
@@ -177,10 +176,7 @@ class NormLaplaceTilt(NamedTuple):
 
     def draw(self, key: Array, dim: int, dtype: DTypeLike) -> Array:
         """A tilt, shape ``(dim,)``: uniform direction, radius ``Gamma(d, beta)``."""
-        direction_key, radius_key = jax.random.split(key)
-        direction = jax.random.normal(direction_key, (dim,), dtype)
-        radius = jax.random.gamma(radius_key, float(dim), dtype=dtype)
-        return self.scale * radius * direction / jnp.linalg.norm(direction)
+        return self.scale * draws.norm_laplace(key, dim, dtype)
 
     def second_moment(self, dim: int) -> float:
         """``E |t|^2 = d (d + 1) beta^2``."""

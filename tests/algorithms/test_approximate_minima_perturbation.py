@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import privopt
-from privopt import problems
+from privopt import draws, problems
 from privopt.privacy import gaussian_delta
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
@@ -71,11 +71,9 @@ def test_replay():
     run = privopt.run(planned, where, key)
     tilt_key, finish_key = jax.random.split(key)
     mechanism, finish = planned.params
-    tilt = mechanism.scale * jax.random.normal(tilt_key, (3,), jnp.float64)
+    tilt = mechanism.scale * draws.normal(tilt_key, (3,), jnp.float64)
     np.testing.assert_allclose(run.secret.tilt, tilt, rtol=1e-14)
-    expected = run.secret.minimiser + finish.scale * jax.random.normal(
-        finish_key, (3,), jnp.float64
-    )
+    expected = run.secret.minimiser + finish.scale * draws.normal(finish_key, (3,), jnp.float64)
     expected *= min(1.0, 2.0 / float(jnp.linalg.norm(expected)))
     np.testing.assert_allclose(run.released, expected, rtol=1e-12)
 

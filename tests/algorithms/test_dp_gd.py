@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import privopt
-from privopt import problems
+from privopt import draws, problems
 from privopt.privacy import gaussian_mu
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
@@ -39,7 +39,7 @@ def test_equals_the_textbook_loop(clip):
     key = jax.random.key(3)
     scale = planned.params.mechanism.scale
     noise = [
-        scale * np.asarray(jax.random.normal(jax.random.fold_in(key, t), (6,), np.float64))
+        scale * np.asarray(draws.normal(jax.random.fold_in(key, t), (6,), np.float64))
         for t in range(25)
     ]
     expected = textbook(

@@ -9,7 +9,7 @@ import optax
 import pytest
 
 import privopt
-from privopt import problems
+from privopt import draws, problems
 from privopt.convex import Average, Last, StepSizes, Update
 from privopt.mechanisms import poisson_sampler
 from privopt.privacy import renyi_divergence
@@ -50,7 +50,7 @@ def noisy_gradients(planned, key, points):
             x, y = features[row], labels[row]
             g = -y * x / (1.0 + math.exp(y * (x @ point)))
             total += g * min(1.0, mechanism.query.clip / np.linalg.norm(g))
-        noise = mechanism.scale * np.asarray(jax.random.normal(noise_key, (DIM,), np.float64))
+        noise = mechanism.scale * np.asarray(draws.normal(noise_key, (DIM,), np.float64))
         yield total / mechanism.batch_size + noise
 
 

@@ -10,7 +10,7 @@ import pytest
 from dp_accounting import pld
 
 import privopt
-from privopt import problems
+from privopt import draws, problems
 from privopt.convex import GradientOracle
 from privopt.core import Run
 from privopt.mechanisms import poisson_sampler
@@ -50,7 +50,7 @@ def textbook(features, labels, mechanism, key, *, steps, step_size, radius):
         total += point
         stream = jax.random.fold_in(key, t)
         if t % mechanism.period == 0:
-            noise = np.asarray(jax.random.normal(stream, (dim,), np.float64))
+            noise = np.asarray(draws.normal(stream, (dim,), np.float64))
             each = [
                 clipped(gradient(x, y, point), mechanism.query.clip)
                 for x, y in zip(features, labels, strict=True)
@@ -66,7 +66,7 @@ def textbook(features, labels, mechanism, key, *, steps, step_size, radius):
                 moved = gradient(features[i], labels[i], point)
                 moved = moved - gradient(features[i], labels[i], anchor)
                 change += clipped(moved, batches.query.clip)
-            noise = np.asarray(jax.random.normal(noise_key, (dim,), np.float64))
+            noise = np.asarray(draws.normal(noise_key, (dim,), np.float64))
             direction = at_anchor + change / batches.batch_size + batches.scale * noise
         point = point - step_size * direction
         point = point * min(1.0, radius / np.linalg.norm(point))
@@ -117,7 +117,7 @@ def test_without_differences_it_is_descent_along_frozen_gradients():
     for t in range(11):
         total += point
         if t % 4 == 0:
-            noise = np.asarray(jax.random.normal(jax.random.fold_in(key, t), (6,), np.float64))
+            noise = np.asarray(draws.normal(jax.random.fold_in(key, t), (6,), np.float64))
             each = [gradient(x, y, point) for x, y in zip(features, labels, strict=True)]
             frozen = np.mean(each, axis=0) + mechanism.scale * noise
         point = point - 0.5 * frozen

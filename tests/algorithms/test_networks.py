@@ -13,7 +13,7 @@ import pytest
 from dp_accounting import pld
 
 import privopt
-from privopt import problems
+from privopt import draws, problems
 from privopt.convex import Last
 from privopt.mechanisms import poisson_sampler
 
@@ -98,7 +98,7 @@ def test_a_step_is_that_of_the_flattened_network(study):
             each = gradient(point, (images[i], digits[i]))
             flat = np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(each)])
             total += flat * min(1.0, 0.5 / np.linalg.norm(flat.astype(float)))
-        noise = jax.random.normal(noise_key, total.shape, np.float32)
+        noise = draws.normal(noise_key, total.shape, np.float32)
         flat = np.concatenate([np.asarray(leaf).ravel() for leaf in leaves])
         flat = flat - 0.7 * (total / 6.0 + mechanism.scale * np.asarray(noise))
         ends = np.cumsum([leaf.size for leaf in leaves])[:-1]

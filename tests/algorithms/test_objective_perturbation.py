@@ -11,7 +11,7 @@ import pytest
 from scipy import optimize, special, stats
 
 import privopt
-from privopt import problems
+from privopt import draws, problems
 from privopt.privacy import ObjectivePerturbationDpEvent, gaussian_mu
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
@@ -46,9 +46,7 @@ def test_equals_naive_minimisation_of_the_tilted_objective():
     where = problems.logistic(features, labels, problem_class=facts(radius=50.0))
     run = privopt.run(planned, where, key)
     tilt_key, finish_key = jax.random.split(key)
-    tilt = planned.params.mechanism.scale * np.asarray(
-        jax.random.normal(tilt_key, (4,), jnp.float64)
-    )
+    tilt = planned.params.mechanism.scale * np.asarray(draws.normal(tilt_key, (4,), jnp.float64))
     np.testing.assert_allclose(run.secret.tilt, tilt, rtol=1e-14)
 
     def objective(w):
@@ -63,7 +61,7 @@ def test_equals_naive_minimisation_of_the_tilted_objective():
     ).x
     error = planned.params.mechanism.query.error
     assert np.linalg.norm(run.secret.minimiser - exact) <= error + 1e-11
-    noise = planned.params.finish.scale * jax.random.normal(finish_key, (4,), jnp.float64)
+    noise = planned.params.finish.scale * draws.normal(finish_key, (4,), jnp.float64)
     np.testing.assert_allclose(run.released, run.secret.minimiser + noise, rtol=1e-12)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import privopt
-from privopt import problems
+from privopt import draws, problems
 from privopt.algorithms import phased_sgd
 from privopt.mechanisms import OnePass
 from privopt.privacy import gaussian_mu
@@ -65,7 +65,7 @@ def drawn(key, n, dim):
     order_stream, noise_stream = jax.random.split(key)
     order = np.asarray(phased_sgd._random_order(order_stream, n))
     keys = [jax.random.fold_in(noise_stream, i) for i in range(len(phase_sizes(n)))]
-    return order, [np.asarray(jax.random.normal(k, (dim,), np.float64)) for k in keys]
+    return order, [np.asarray(draws.normal(k, (dim,), np.float64)) for k in keys]
 
 
 @pytest.mark.parametrize("step_size", [0.5, 8.0])

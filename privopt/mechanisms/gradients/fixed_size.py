@@ -18,7 +18,7 @@ from jax import Array
 
 from privopt.convex import GradientOracle, record
 from privopt.mechanisms.clipping import MICROBATCH
-from privopt.mechanisms.events import require_public_size
+from privopt.mechanisms.events import drawable, require_public_size
 from privopt.mechanisms.gaussian import GaussianMechanism
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import calibrate, round_up
@@ -70,7 +70,7 @@ class FixedSizeGradient:
             raise ValueError(f"batch_size must be an integer from 1 to {n}, got {batch_size!r}")
         unit = cls(query, 1.0, int(batch_size), n)
         contribution = query.contribution / unit.batch_size
-        multiplier = calibrate(lambda z: unit._composed(z, steps), budget)
+        multiplier = calibrate(lambda z: unit._composed(z, steps), drawable(budget))
         return cls(query, round_up(multiplier * contribution), unit.batch_size, n)
 
     def event(self, relation: Relation, steps: int) -> DpEvent:

@@ -20,6 +20,7 @@ from scipy import stats
 
 from privopt.convex import GradientOracle, record
 from privopt.mechanisms.clipping import MICROBATCH
+from privopt.mechanisms.events import drawable
 from privopt.mechanisms.gaussian import GaussianMechanism
 from privopt.mechanisms.gradients.sampling import poisson_sampler
 from privopt.mechanisms.queries import ClippedGradient
@@ -88,7 +89,7 @@ class PoissonGradient:
         Arguments and errors as for :meth:`of`.
         """
         unit = cls.of(query, budget, steps, batch_size=batch_size, n=n, capacity=capacity)
-        multiplier = calibrate(lambda z: unit._composed(z, steps), budget)
+        multiplier = calibrate(lambda z: unit._composed(z, steps), drawable(budget))
         return unit.noised(multiplier)
 
     @classmethod

@@ -13,6 +13,7 @@ from jax import Array
 
 from privopt.convex import GradientOracle, record
 from privopt.mechanisms.clipping import MICROBATCH
+from privopt.mechanisms.events import drawable
 from privopt.mechanisms.gaussian import GaussianMechanism
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import gaussian_noise_multiplier, round_up
@@ -70,6 +71,7 @@ class ShuffledGradient:
                 f"added moves others to other batches, got {budget.relation}"
             )
         unit = cls(query, 1.0, max(1, round(n / batch_size)), n)
+        budget = drawable(budget)
         multiplier = gaussian_noise_multiplier(budget, compositions=unit._passes(steps))
         return cls(query, round_up(multiplier * unit._contribution), unit.batches, n)
 

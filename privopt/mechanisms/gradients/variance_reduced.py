@@ -13,6 +13,7 @@ from jax import Array
 
 from privopt.convex import GradientOracle, record
 from privopt.mechanisms.clipping import MICROBATCH
+from privopt.mechanisms.events import drawable
 from privopt.mechanisms.gradients.full_batch import FullBatchGradient
 from privopt.mechanisms.gradients.poisson import PoissonGradient
 from privopt.mechanisms.queries import ClippedGradient
@@ -100,6 +101,7 @@ class VarianceReducedGradient:
                 differences=batches.noised(1.0 / math.sqrt(squared)),
             )
 
+        budget = drawable(budget)
         return noised(calibrate(lambda size: noised(size).event(budget.relation, steps), budget))
 
     def event(self, relation: Relation, steps: int) -> DpEvent:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from privopt import draws
 from privopt.mechanisms import (
     BoundedMean,
     Bounds,
@@ -127,7 +128,7 @@ def test_the_release_is_the_textbook_midpoint_trick():
     records = np.array([0.5, 9.0, -9.0, 2.0])
     for seed in range(20):
         key = jax.random.key(seed)
-        on_sum, on_count = np.asarray(jax.random.laplace(key, (2,))) * [4.0, 2.0]
+        on_sum, on_count = np.asarray(draws.laplace(key, (2,), np.float64)) * [4.0, 2.0]
         clamped = np.clip(records, -1.0, 3.0)
         mean = 1.0 + ((clamped - 1.0).sum() + on_sum) / max(1.0, 4 + on_count)
         expected = min(max(mean, -1.0), 3.0)

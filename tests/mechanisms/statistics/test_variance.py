@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from privopt import draws
 from privopt.mechanisms import Bounds, CentredMoments, MeanMechanism, VarianceMechanism
 from privopt.privacy import Guarantee
 from privopt.spec import Budget, Relation
@@ -72,7 +73,7 @@ def test_the_release_is_the_textbook_formula_in_the_units_of_the_records():
     centred = np.clip(records, lower, upper) - 0.5 * (lower + upper)
     for seed in range(20):
         key = jax.random.key(seed)
-        unit = np.asarray(jax.random.laplace(key, (3,))) * 3.0 / epsilon
+        unit = np.asarray(draws.laplace(key, (3,), np.float64)) * 3.0 / epsilon
         first = centred.sum() + unit[0] * width / 2
         second = (centred**2 - width**2 / 8).sum() + unit[1] * width**2 / 8
         count = max(1.0, records.size + unit[2])

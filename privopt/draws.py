@@ -1,0 +1,169 @@
+"""Noise whose tails reach as far as a privacy claim looks.
+
+A law that is the image of one 32-bit word ends where that word ends: float32 normals of the usual
+kind stop at 5.42 standard deviations, and what a neighbour alone can produce beyond has more
+probability than most claims allow. Here every law is the exact image of a uniform number of 96
+bits, of which the small end and the large end are both resolved to float precision.
+
+The uniform number is the midpoint of one of ``2^96`` equal cells of ``(0, 1)``. So each law is a
+rounding of the ideal one: to the precision of the dtype, except in the outermost cells, which are
+wider (with probability ``2^-72`` in float32, ``2^-43`` in float64), and the last at an end, of
+probability ``2^-96``, stands for all that lies beyond. The rounding is one of those of
+floating-point noise, which no claim of this package covers; the end is charged to ``delta``,
+:func:`end_cost`. A claim of pure differential privacy has no ``delta`` to charge, and fails with
+probability ``2^-96`` a draw; with any number of bits it would fail with some probability.
+
+Words have 32 bits whether or not float64 is enabled. Types below float32 are drawn in float32.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import DTypeLike
+
+__all__ = [
+    "EXPONENTIAL_REACH",
+    "NORMAL_REACH",
+    "cauchy",
+    "end_cost",
+    "exponential",
+    "gumbel",
+    "laplace",
+    "norm_laplace",
+    "normal",
+]
+
+_CELLS = 2.0**96
+_MOST = 2.0**40
+_STREAM = 0x64726177
+
+EXPONENTIAL_REACH = math.log(2.0 * _CELLS)
+"""``97 ln 2 = 67.2``: the largest exponential variable, and Laplace variable in size."""
+
+NORMAL_REACH = math.sqrt(2.0 * EXPONENTIAL_REACH)
+"""``11.6``: the largest normal variable in size."""
+
+
+def end_cost(epsilon: float) -> float:
+    """What the ends of the tails add to ``delta`` at ``epsilon``, in up to ``2^40`` draws.
+
+    Each draw is the rounding of an ideal one but for a probability of ``2^-96``, so the laws of all
+    draws of a run are within ``t = 2^-56`` of the ideal ones in total variation, on both of two
+    neighbours: ``P(S) <= P*(S) + t <= e^epsilon P'*(S) + delta + t``, and ``P'* <= P' + t``.
+
+    Returns
+    -------
+    float
+        ``(1 + e^epsilon) 2^-56``, infinite beyond float64. Two normals are one draw.
+    """
+    return _MOST / _CELLS * (1.0 + math.exp(epsilon)) if epsilon < 700.0 else math.inf
+
+
+@partial(jax.jit, static_argnames=("shape", "dtype"))
+def normal(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+    """Standard normals, in pairs ``sqrt(2 E) (cos a, sin a)`` of an exponential and an angle.
+
+    The angle has 32 random bits in float32, 64 in float64. Source: Box and Muller, "A note on the
+    generation of random normal deviates", 1958.
+    """
+    size = math.prod(shape)
+    work = _working(dtype)
+    fine = work == jnp.float64
+    words = _words(key, 3 if fine else 2, (size + 1) // 2)
+    radius = jnp.sqrt(2.0 * _exponential(words, work))
+    # An eighth of the circle, where sine and cosine are both accurate, and three bits: which.
+    rest = (words[4].astype(work) + 0.5) / 2.0**32 if fine else 0.5
+    angle = ((words[3] >> 3).astype(work) + rest) * (math.pi / 2.0**31)
+    long, short = radius * jnp.cos(angle), radius * jnp.sin(angle)
+    swapped = words[3] & 1 == 1
+    first = _signed(words[3] >> 1, jnp.where(swapped, short, long))
+    second = _signed(words[3] >> 2, jnp.where(swapped, long, short))
+    return jnp.concatenate([first, second])[:size].reshape(shape).astype(dtype)
+
+
+@partial(jax.jit, static_argnames=("shape", "dtype"))
+def exponential(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+    """``P(E > t) = e^-t``."""
+    work = _working(dtype)
+    drawn = _exponential(_words(key, 2, math.prod(shape)), work)
+    return drawn.reshape(shape).astype(dtype)
+
+
+@partial(jax.jit, static_argnames=("shape", "dtype"))
+def laplace(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+    """``P(|Z| > t) = e^-t``, with a fair sign."""
+    work = _working(dtype)
+    words = _words(key, 2, math.prod(shape))
+    return _signed(words[3], _exponential(words, work)).reshape(shape).astype(dtype)
+
+
+@partial(jax.jit, static_argnames=("shape", "dtype"))
+def gumbel(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+    """``P(Z <= t) = exp(-e^-t)``: minus the logarithm of an exponential variable."""
+    work = _working(dtype)
+    drawn = -jnp.log(_exponential(_words(key, 2, math.prod(shape)), work))
+    return drawn.reshape(shape).astype(dtype)
+
+
+@partial(jax.jit, static_argnames=("shape", "dtype"))
+def cauchy(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+    """``P(|Z| > t) = (2/pi) arctan(1/t)``, with a fair sign; ends near ``10^29``."""
+    work = _working(dtype)
+    words = _words(key, 2, math.prod(shape))
+    part, below = _uniform(words, work)
+    slope = jnp.tan(0.5 * math.pi * part)  # of an angle up to pi/4
+    drawn = _signed(words[3], jnp.where(below, 1.0 / slope, slope))
+    return drawn.reshape(shape).astype(dtype)
+
+
+@partial(jax.jit, static_argnames=("dim", "dtype"))
+def norm_laplace(key: Array, dim: int, dtype: DTypeLike) -> Array:
+    """A vector with density proportional to ``exp(-|z|_2)``, shape ``(dim,)``.
+
+    The direction is that of a normal vector, the radius ``Gamma(dim)``, a sum of ``dim``
+    exponential variables.
+    """
+    direction_key, radius_key = jax.random.split(key)
+    direction = normal(direction_key, (dim,), dtype)
+    radius = exponential(radius_key, (dim,), dtype).sum()
+    return radius * direction / jnp.linalg.norm(direction)
+
+
+def _exponential(words: list[Array], dtype: DTypeLike) -> Array:
+    """``-ln U``."""
+    part, below = _uniform(words, dtype)
+    inside = jnp.where(below, part, 1.0 - part)
+    lost = jnp.where(below, 0.0, (1.0 - inside) - part)  # what rounding took from 1 - part
+    return -jnp.log(inside) - lost / inside
+
+
+def _uniform(words: list[Array], dtype: DTypeLike) -> tuple[Array, Array]:
+    """``(v, below)`` of ``U = v`` where below one half, else ``1 - v``; ``v`` in ``(0, 1/2]``."""
+    parts = [word.astype(dtype) for word in (words[0] << 1 >> 1, words[1], words[2])]
+    part = parts[0] / 2.0**32 + (parts[1] / 2.0**64 + (parts[2] + 0.5) / 2.0**96)
+    return part, words[0] >> 31 == 0
+
+
+def _signed(word: Array, size: Array) -> Array:
+    """``size`` with the sign that the lowest bit of ``word`` gives."""
+    return jnp.where(word & 1 == 1, -size, size)
+
+
+def _words(key: Array, blocks: int, size: int) -> list[Array]:
+    """``2 blocks`` independent arrays of ``size`` words of 32 bits, in a stream of their own.
+
+    A key that is split gives keys, two words for one run of the generator, of which
+    ``jax.random.bits`` would keep one. The streams that ``fold_in(key, 0), ...`` begin are others.
+    """
+    stream = jax.random.fold_in(key, _STREAM)
+    data = jax.random.key_data(jax.random.split(stream, blocks * size))
+    return [data[i * size : (i + 1) * size, half] for i in range(blocks) for half in (0, 1)]
+
+
+def _working(dtype: DTypeLike) -> DTypeLike:
+    return jnp.float64 if jnp.dtype(dtype) == jnp.float64 else jnp.float32

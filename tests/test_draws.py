@@ -1,0 +1,258 @@
+"""Draws: the law to float precision from end to end, where it ends, and what the end costs.
+
+Extreme words are fed through the transforms, since no experiment would meet them. Statistical
+tests use fixed keys; their level is the probability of a false alarm.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from mpmath import mp
+from scipy import special, stats
+
+import privopt
+from privopt import draws
+from privopt.mechanisms import GaussianMechanism, drawable
+from privopt.privacy import gaussian_delta
+from privopt.spec import Budget, ProblemClass, Relation
+
+LEVEL = 1e-6
+SIZE = 200_001
+ALL = 2**32 - 1
+LAWS = {
+    "normal": stats.norm,
+    "exponential": stats.expon,
+    "laplace": stats.laplace,
+    "gumbel": stats.gumbel_r,
+    "cauchy": stats.cauchy,
+}
+laws = pytest.mark.parametrize("name", LAWS)
+dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+
+
+def fed(monkeypatch, name, rows, dtype):
+    """What the transform makes of given words; compiled, since compilers like to cancel."""
+    words = [np.array(column, np.uint32) for column in zip(*rows, strict=True)]
+    monkeypatch.setattr(draws, "_words", lambda key, blocks, size: words[: 2 * blocks])
+    size = 2 * len(rows) if name == "normal" else len(rows)
+    draw = getattr(draws, name).__wrapped__  # not what was compiled with other words
+    drawn = jax.jit(lambda key: draw(key, (size,), dtype))(jax.random.key(0))
+    assert drawn.dtype == dtype
+    return np.asarray(drawn)
+
+
+def uniform(row):
+    """The number that a row of words stands for, exactly."""
+    bits = (row[0] % 2**31) * 2**64 + row[1] * 2**32 + row[2]
+    part = (mp.mpf(bits) + mp.mpf(1) / 2) / mp.mpf(2) ** 96
+    return 1 - part if row[0] >> 31 else part
+
+
+def extremes():
+    """Words about every power of two at both ends, and the middle of the range."""
+    rows = []
+    for place, half in itertools.product(range(93), (0, 2**95)):
+        number = half + (1 << place) + (0b1011 << place >> 3)
+        rows.append((number >> 64, number >> 32 & ALL, number & ALL))
+    rows += [(top, low, low) for top in (0, 2**31 - 1, 2**31, ALL) for low in (0, ALL)]
+    return [(*row, sign, ALL, ALL) for row in rows for sign in (0, ALL)]
+
+
+@dtypes
+@pytest.mark.parametrize("name", ["exponential", "laplace", "gumbel", "cauchy"])
+def test_transforms_are_exact_to_some_units_in_the_last_place_up_to_both_ends(
+    monkeypatch, name, dtype
+):
+    """Against 60 digits, at uniform numbers from 2^-97 to 1 - 2^-97, half of them negative."""
+    rows = extremes()
+    drawn = fed(monkeypatch, name, rows, dtype)
+    with mp.workdps(60):
+        for row, found in zip(rows, drawn, strict=True):
+            u = uniform(row)
+            sign = -1 if row[3] & 1 else 1
+            exact = {
+                "exponential": lambda u, sign: -mp.log(u),
+                "laplace": lambda u, sign: -sign * mp.log(u),
+                "gumbel": lambda u, sign: -mp.log(-mp.log(u)),
+                "cauchy": lambda u, sign: sign * mp.cot(mp.pi * u / 2),
+            }[name](u, sign)
+            # The tail's probability at what was found is off by the same relative amount.
+            scale = max(1, abs(exact)) if name == "gumbel" else abs(exact)
+            assert abs(mp.mpf(float(found)) - exact) <= 6 * np.finfo(dtype).eps * scale
+
+
+@dtypes
+def test_normals_are_exact_to_some_units_in_the_last_place_up_to_both_ends(monkeypatch, dtype):
+    """Both of a pair against 60 digits, in all eight parts of the circle."""
+    part = 2**29 // 3
+    rows = [
+        (*row[:3], part * 8 + octant, 2**31, 0) for row in extremes()[::2] for octant in range(8)
+    ]
+    first, second = fed(monkeypatch, "normal", rows, dtype).reshape(2, -1)
+    with mp.workdps(60):
+        angle = (part + mp.mpf(1) / 2 + mp.mpf(2) ** -33 * (dtype is np.float64)) * mp.pi / 2**31
+        for row, x, y in zip(rows, first, second, strict=True):
+            radius = mp.sqrt(-2 * mp.log(uniform(row)))
+            pair = [radius * mp.cos(angle), radius * mp.sin(angle)]
+            pair = pair[::-1] if row[3] & 1 else pair
+            signs = (-1 if row[3] & 2 else 1, -1 if row[3] & 4 else 1)
+            for found, exact, sign in zip((x, y), pair, signs, strict=True):
+                error = abs(mp.mpf(float(found)) - sign * exact)
+                assert error <= 6 * np.finfo(dtype).eps * radius * mp.sin(angle)
+
+
+@dtypes
+def test_support_ends_where_the_constants_say(monkeypatch, dtype):
+    ends = [(0, 0, 0, sign, 0, 0) for sign in range(8)]
+    for name in ("exponential", "laplace"):
+        drawn = np.abs(fed(monkeypatch, name, ends, dtype))
+        np.testing.assert_allclose(drawn, draws.EXPONENTIAL_REACH, rtol=1e-6)
+    drawn = fed(monkeypatch, "normal", ends, dtype)
+    np.testing.assert_allclose(np.abs(drawn).max(), draws.NORMAL_REACH, rtol=1e-6)
+    assert np.abs(drawn).min() > 0.0
+    assert pytest.approx(11.597, abs=1e-3) == draws.NORMAL_REACH
+    nothing = fed(monkeypatch, "exponential", [(ALL, ALL, ALL, 0)], dtype)
+    assert nothing[0] >= 2.0**-97  # no draw is nothing at all
+
+
+@laws
+@dtypes
+def test_law_is_the_stated_one_and_no_other(name, dtype):
+    """Kolmogorov and Smirnov; three hundredths too wide or too narrow are rejected."""
+    shape = (3, SIZE // 3)
+    drawn = jax.jit(lambda key: getattr(draws, name)(key, shape, dtype))(jax.random.key(5))
+    assert drawn.shape == shape
+    assert drawn.dtype == dtype
+    sample = np.asarray(drawn, np.float64).ravel()
+    assert np.unique(np.asarray(drawn)).size > 0.98 * sample.size
+    p_value = {
+        ratio: stats.kstest(sample, LAWS[name](scale=ratio).cdf).pvalue
+        for ratio in (0.97, 1.0, 1.03)
+    }
+    assert p_value[1.0] > LEVEL
+    assert max(p_value[0.97], p_value[1.03]) < LEVEL
+
+
+def test_normals_of_a_pair_are_independent():
+    """Products, and products of squares: level 1e-6 each."""
+    first, second = np.asarray(draws.normal(jax.random.key(6), (2, SIZE), np.float64))
+    for x, y in ((first, second), (first**2, second**2), (np.abs(first), second)):
+        correlation = np.corrcoef(x, y)[0, 1]
+        assert 2.0 * stats.norm.sf(abs(correlation) * math.sqrt(SIZE)) > LEVEL
+
+
+@pytest.mark.parametrize("dim", [1, 2, 9])
+def test_norm_laplace_has_a_gamma_radius_and_a_uniform_direction(dim):
+    keys = jax.random.split(jax.random.key(dim), 20_000)
+    draw = jax.jit(jax.vmap(lambda key: draws.norm_laplace(key, dim, np.float32)))
+    drawn = np.asarray(draw(keys))
+    radius = np.linalg.norm(drawn.astype(float), axis=1)
+    assert stats.kstest(radius, stats.gamma(dim).cdf).pvalue > LEVEL
+    assert stats.kstest(radius, stats.gamma(dim, scale=1.1).cdf).pvalue < LEVEL
+    assert stats.binomtest(int(np.sum(drawn[:, -1] > 0.0)), len(drawn)).pvalue > LEVEL
+
+
+@pytest.mark.parametrize("name", ["normal", "laplace"])
+def test_same_key_same_bits_however_it_is_run(name):
+    """Compiled or not, one by one or together, any shape; another key, other bits."""
+    draw = getattr(draws, name)
+    keys = jax.random.split(jax.random.key(1), 3)
+    one_by_one = np.stack([draw(key, (2, 5), np.float32) for key in keys])
+    together = jax.jit(jax.vmap(lambda key: draw(key, (10,), np.float32)))(keys)
+    np.testing.assert_allclose(np.asarray(together).reshape(3, 2, 5), one_by_one, rtol=1e-6)
+    assert np.unique(one_by_one).size == one_by_one.size
+    assert draw(keys[0], (), np.float32).shape == ()
+    half = draw(keys[0], (2, 5), jnp.bfloat16)
+    assert half.dtype == jnp.bfloat16
+    np.testing.assert_allclose(np.asarray(half, np.float32), one_by_one[0], rtol=1e-2)
+
+
+def test_draws_need_no_wide_integers():
+    with jax.enable_x64(False):
+        narrow = draws.normal(jax.random.key(2), (7,), jnp.float32)
+    np.testing.assert_array_equal(narrow, draws.normal(jax.random.key(2), (7,), jnp.float32))
+
+
+def test_words_are_no_keys_that_a_loop_would_fold_in():
+    """Else noise, seen through its law, would tell of the noise of other steps."""
+    key = jax.random.key(3)
+    words = np.stack(draws._words(key, 1, 64), axis=-1)
+    steps = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(64))
+    assert not np.any(np.all(words == np.asarray(jax.random.key_data(steps)), axis=-1))
+    assert len(np.unique(words)) == words.size
+
+
+# --- what the ends cost ---------------------------------------------------------------------------
+
+
+def old_reach(dtype):
+    """The largest normal that one word gives, by JAX's own transform."""
+    last = np.nextafter(dtype(1.0), dtype(0.0))
+    return float(np.sqrt(dtype(2.0)) * jax.lax.erf_inv(jnp.asarray(last, dtype)))
+
+
+def finite_delta(reach, shift, epsilon):
+    """``delta`` of normals that end at ``reach``, a ``shift`` apart: ``int max(p - e^eps q, 0)``.
+
+    ``p`` alone has what lies within a shift of its own end; beyond, ``p > e^eps q`` up to a point.
+    """
+    ndtr = special.ndtr
+    alone = ndtr(-reach + shift) - ndtr(-reach)
+    point = min(reach, 0.5 * shift - epsilon / shift)
+    if point <= -reach + shift:
+        return alone
+    first = ndtr(point) - ndtr(-reach + shift)
+    return alone + first - math.exp(epsilon) * (ndtr(point - shift) - ndtr(-reach))
+
+
+def planned(epsilon, delta, steps):
+    facts = ProblemClass(n=1000, dim=10, lipschitz=1.0, radius=1.0)
+    budget = Budget(epsilon=epsilon, delta=delta, relation=Relation.REPLACE_ONE)
+    return privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=steps)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(8.0, 1e-6), (1.0, 1e-12), (15.0, 1e-6)])
+@pytest.mark.parametrize("steps", [1, 1000])
+def test_the_end_of_the_tails_leaves_the_claim_of_dp_gd_true(epsilon, delta, steps):
+    """One record moves one coordinate; the old draw, which ends at 5.42, fails every time."""
+    plan = planned(epsilon, delta, steps)
+    mechanism = plan.params.mechanism
+    shift = mechanism.query.sensitivity(Relation.REPLACE_ONE) / mechanism.scale
+    ideal = gaussian_delta(epsilon, shift * math.sqrt(steps)).upper
+
+    def least(reach):
+        """Outcomes that one of the neighbours cannot have, in any step: for every epsilon."""
+        alone = special.ndtr(-reach + shift) - special.ndtr(-reach)
+        return -math.expm1(steps * math.log1p(-alone))
+
+    assert least(old_reach(np.float32)) > delta
+    assert least(draws.NORMAL_REACH) <= draws.end_cost(epsilon) <= delta - ideal
+    if steps == 1:
+        assert finite_delta(old_reach(np.float32), shift, epsilon) > 10.0 * delta
+        assert finite_delta(draws.NORMAL_REACH, shift, epsilon) <= delta
+
+
+def test_the_old_draw_ends_where_it_was_found_to_end():
+    assert old_reach(np.float32) == pytest.approx(5.42, abs=0.01)
+
+
+def test_the_ends_are_paid_from_delta_or_the_budget_is_refused():
+    for epsilon in (0.1, 1.0, 8.0, 20.0):
+        budget = Budget(epsilon=epsilon, delta=1e-6, relation="zero_out")
+        cost = (1.0 + math.exp(epsilon)) * 2.0**-56
+        assert draws.end_cost(epsilon) == pytest.approx(cost, rel=1e-14)
+        assert drawable(budget).delta + cost <= 1e-6
+        assert drawable(budget).delta >= 1e-6 - cost * (1.0 + 1e-9) - 1e-21
+    pure = Budget(epsilon=1.0, delta=0.0, relation="zero_out")
+    assert drawable(pure) == pure
+    query = planned(1.0, 1e-6, 1).params.mechanism.query
+    for epsilon, delta in ((30.0, 1e-6), (1.0, 1e-18), (1e4, 1e-3)):
+        budget = Budget(epsilon=epsilon, delta=delta, relation="replace_one")
+        with pytest.raises(ValueError, match=r"delta must exceed .* at epsilon = .*, got"):
+            GaussianMechanism.calibrated(query, budget)
