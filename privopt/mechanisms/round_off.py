@@ -47,14 +47,12 @@ def compensated_sum(terms: Array) -> Array:
 
     The order is part of the program: no compiler or device has a say in the error.
     """
-    if terms.shape[0] == 0:
-        return jnp.zeros(terms.shape[1:], terms.dtype)
+    levels = (terms.shape[0] - 1).bit_length()
+    missing = 2**levels - terms.shape[0]
+    terms = jnp.pad(terms, [(0, missing)] + [(0, 0)] * (terms.ndim - 1))
     errors = jnp.zeros_like(terms)
-    while terms.shape[0] > 1:
-        if terms.shape[0] % 2:
-            odd = [(0, 1)] + [(0, 0)] * (terms.ndim - 1)
-            terms, errors = jnp.pad(terms, odd), jnp.pad(errors, odd)
-        half = terms.shape[0] // 2
+    for level in reversed(range(levels)):
+        half = 2**level
         terms, lost = two_sum(terms[:half], terms[half:])
         errors = errors[:half] + errors[half:] + lost
     return terms[0] + errors[0]
