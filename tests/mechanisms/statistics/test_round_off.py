@@ -76,8 +76,8 @@ def offset_mean():
     records = np.full(10, 2010.0)
     records[:6], records[6] = 2020.0, 2010.0 + 10.0 * (base - 6.0)
     other = records.copy()
-    other[0] = 2010.0
-    return Pair(BoundedMean.of(2000.0, 2020.0, 10**6), 1e-5, *np.float32([records, other]))
+    other[0] = 2000.0
+    return Pair(BoundedMean.of(2000.0, 2020.0, 10**6), 2e-5, *np.float32([records, other]))
 
 
 def offset_sum():
