@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 from jax import Array
 
 from privopt.mechanisms.round_off import compensated_sum, most_terms
 
-__all__ = ["few_enough", "numbers", "present_count", "present_sum"]
+__all__ = ["few_enough", "numbers", "present_count", "present_sum", "whole"]
 
 
 def numbers(records: Array) -> Array:
@@ -45,14 +47,18 @@ def few_enough(records: Array) -> Array:
 
 
 def present_count(records: Array, present: Array | None) -> Array:
-    """The number of records present, in their dtype, of which it is a whole number.
-
-    Counted in integers. Stays at the last number that the dtype tells from its successor:
-    ``2^24`` in float32.
-    """
+    """The number of records present, counted in integers, ``whole`` in the dtype of ``records``."""
     count = jnp.asarray(records.shape[0]) if present is None else jnp.count_nonzero(present)
-    last = min(2.0 / float(jnp.finfo(records.dtype).eps), float(jnp.iinfo(count.dtype).max))
-    return jnp.minimum(count, int(last)).astype(records.dtype)
+    return whole(count, records.dtype)
+
+
+def whole(count: Array, dtype: Any) -> Array:
+    """An integer as a float, which stays at the first that has no successor in its dtype.
+
+    ``2^24`` in float32; beyond, where one more is 2 more or nothing, no sensitivity would hold.
+    """
+    last = min(2.0 / float(jnp.finfo(dtype).eps), float(jnp.iinfo(count.dtype).max))
+    return jnp.minimum(count, int(last)).astype(dtype)
 
 
 def present_sum(contributions: Array, present: Array | None) -> Array:
