@@ -6,7 +6,8 @@ The local sensitivity is not private, and noise scaled to it would give it away.
 
 changes by a factor of at most ``e^beta`` between neighbours, so that noise of scale ``c S_beta``
 hides both the answer and its own scale. ``beta`` belongs to the law of the noise: each law spends
-a part of the budget on the change of scale and the rest on the shift.
+a part of the budget on the change of scale and the rest on the shift. A query never answers less
+than a public floor: a constant changes by no factor at all, and a scale of zero would be certainty.
 
 Source: Nissim, Raskhodnikova and Smith, "Smooth sensitivity and sampling in private data
 analysis", STOC 2007.
@@ -34,6 +35,8 @@ from privopt.spec import Budget, Relation
 __all__ = ["SmoothCauchyMechanism", "SmoothLaplaceMechanism", "SmoothQuery"]
 
 _MARGIN = 1.0 + 2.0**-40  # relative; of a handful of elementary functions
+_SLACK = 2.0**-18  # by which round-off lets ``ln S_beta`` change beyond ``beta``
+_ROUNDED = 1.0 + 2.0**-21  # relative; of ``S_beta`` and its product with ``c``, in float32
 
 
 class SmoothQuery(Protocol):
@@ -43,7 +46,11 @@ class SmoothQuery(Protocol):
         """The answer on ``records``, of shape ``()``."""
 
     def smooth_sensitivity(self, records: Array, smoothness: Any) -> Array:
-        """``S_beta`` with ``beta = smoothness`` under ``replace_one``; secret, shape ``()``."""
+        """``S_beta`` with ``beta = smoothness`` under ``replace_one``; secret, shape ``()``.
+
+        Not below a positive number that is the same for all data, unless nothing can move the
+        answer. Its logarithm changes by ``beta + 2^-18`` at most, round-off included.
+        """
 
 
 class SmoothCauchyMechanism(NamedTuple):
@@ -65,7 +72,7 @@ class SmoothCauchyMechanism(NamedTuple):
     ``s/(pi (s^2 + z^2))``: a factor ``e^(+-beta)`` of ``s`` changes its logarithm by at most
     ``beta``, a shift by ``S = s/c`` by at most ``2 asinh(1/(2c))``. Half of ``epsilon`` for each
     gives ``beta = epsilon/2`` and ``c = 1/(2 sinh(epsilon/4)) < 2/epsilon``; the source has
-    ``epsilon/6`` and ``6/epsilon``.
+    ``epsilon/6`` and ``6/epsilon``. Round-off is charged beside ``beta``, ``2^-18``.
     """
 
     query: Any
@@ -81,14 +88,17 @@ class SmoothCauchyMechanism(NamedTuple):
         Raises
         ------
         ValueError
-            If ``budget.relation`` is not ``replace_one``, or ``budget.epsilon`` exceeds 700.
+            If ``budget.relation`` is not ``replace_one``, or ``budget.epsilon`` not in
+            ``[2^-16, 64]``: below, round-off takes all of it; above, the noise leaves float32.
         """
         require_public_size(budget.relation, "smooth sensitivity")
-        if budget.epsilon > 700.0:
-            raise ValueError(f"epsilon must not exceed 700, got {budget.epsilon!r}")
-        epsilon = resolvable(budget.epsilon)
+        if not 2.0**-16 <= budget.epsilon <= 64.0:
+            raise ValueError(
+                f"epsilon must lie in [2^-16, 64] for smooth Cauchy noise, got {budget.epsilon!r}"
+            )
+        epsilon = resolvable(budget.epsilon) - _SLACK
         smoothness = round_down(0.5 * epsilon)
-        scale = 0.5 / math.sinh(0.5 * (epsilon - smoothness)) * _MARGIN
+        scale = 0.5 / math.sinh(0.5 * (epsilon - smoothness)) * _MARGIN * _ROUNDED
         return cls(query, smoothness, round_up(scale))
 
     def event(self, relation: Relation) -> DpEvent:
@@ -102,7 +112,8 @@ class SmoothCauchyMechanism(NamedTuple):
         require_public_size(relation, "smooth sensitivity")
         if self.scale == 0.0:
             return pure_release(math.inf)
-        return pure_release(self.smoothness + 2.0 * math.asinh(0.5 / self.scale))
+        shift = 2.0 * math.asinh(0.5 * _ROUNDED / self.scale)
+        return pure_release(self.smoothness + _SLACK + shift)
 
     def release(self, key: Array, records: Array) -> Array:
         """The noisy answer, shape ``()``, in the dtype of ``records``."""
@@ -124,8 +135,9 @@ class SmoothLaplaceMechanism(NamedTuple):
     Formal guarantee
     ----------------
     ``(2/c, 2 e^(-1/(c beta)))``-DP under ``replace_one``: ``c = 2/epsilon`` and
-    ``beta = epsilon/(2 ln(2/delta))``. Proved for ``epsilon <= 1``, and false for some larger
-    ones, so these are refused. Source: Nissim, Raskhodnikova and Smith 2007.
+    ``beta = epsilon/(2 ln(2/delta))``, less ``2^-18`` for round-off. Proved for ``epsilon <= 1``,
+    and false for some larger ones, so these are refused. Source: Nissim, Raskhodnikova and Smith
+    2007.
     """
 
     query: Any
@@ -139,8 +151,8 @@ class SmoothLaplaceMechanism(NamedTuple):
         Raises
         ------
         ValueError
-            If ``budget.relation`` is not ``replace_one``, ``budget.epsilon`` exceeds 1, or
-            ``budget.delta`` is 0.
+            If ``budget.relation`` is not ``replace_one``, ``budget.epsilon`` exceeds 1 or is so
+            small that round-off takes all of ``beta``, or ``budget.delta`` is 0.
         """
         require_public_size(budget.relation, "smooth sensitivity")
         if budget.epsilon > 1.0:
@@ -152,9 +164,15 @@ class SmoothLaplaceMechanism(NamedTuple):
                 f"delta must be positive for smooth Laplace noise, got {budget.delta!r}; "
                 "for pure differential privacy use SmoothCauchyMechanism"
             )
-        scale = round_up(2.0 / resolvable(budget.epsilon))
-        smoothness = round_down(1.0 / (scale * math.log(2.0 / drawable(budget).delta)) / _MARGIN)
-        return cls(query, smoothness, scale)
+        scale = round_up(2.0 / resolvable(budget.epsilon) * _ROUNDED)
+        delta = drawable(budget).delta
+        smoothness = 1.0 / (scale * math.log(2.0 / delta)) / _MARGIN - _SLACK
+        if not smoothness > 0.0:
+            raise ValueError(
+                "epsilon must be above 2^-17 ln(2/delta) for smooth Laplace noise, "
+                f"got {budget.epsilon!r} with delta {budget.delta!r}"
+            )
+        return cls(query, round_down(smoothness), scale)
 
     def event(self, relation: Relation) -> DpEvent:
         """What one release does to privacy; nothing is claimed of ``c < 2``.
@@ -165,10 +183,10 @@ class SmoothLaplaceMechanism(NamedTuple):
             If ``relation`` is not ``replace_one``.
         """
         require_public_size(relation, "smooth sensitivity")
-        if self.scale < 2.0:
+        if self.scale < 2.0 * _ROUNDED:
             return pure_release(math.inf)
-        delta = 2.0 * math.exp(-1.0 / (self.scale * self.smoothness)) * _MARGIN
-        return approximate_release(2.0 / self.scale, min(delta, 1.0))
+        delta = 2.0 * math.exp(-1.0 / (self.scale * (self.smoothness + _SLACK))) * _MARGIN
+        return approximate_release(2.0 * _ROUNDED / self.scale, min(delta, 1.0))
 
     def release(self, key: Array, records: Array) -> Array:
         """The noisy answer, shape ``()``, in the dtype of ``records``."""

@@ -35,9 +35,9 @@ def budget(epsilon, delta=0.0, relation=REPLACE):
 def test_cauchy_noise_meets_the_budget_and_two_percent_less_does_not(epsilon):
     found = SmoothCauchyMechanism.calibrated(QUERY, budget(epsilon))
     assert all(float(np.float32(x)) == x for x in found[1:])
-    assert found.smoothness == pytest.approx(0.5 * epsilon, rel=2e-7)
-    assert found.scale <= 2.0 / epsilon * (1.0 + 2e-7)
-    assert found.scale == pytest.approx(0.5 / math.sinh(0.25 * epsilon), rel=2e-6)
+    rest = epsilon - 2.0**-18  # for round-off
+    assert found.smoothness == pytest.approx(0.5 * rest, rel=2e-7)
+    assert found.scale == pytest.approx(0.5 / math.sinh(0.25 * rest), rel=1e-5)
     spent = Guarantee(found.event(REPLACE), REPLACE).epsilon(0.0)
     assert 0.9999 * epsilon < spent.lower <= spent.upper <= epsilon
     for part in ({"scale": 0.96 * found.scale}, {"smoothness": 1.04 * found.smoothness}):
@@ -111,14 +111,15 @@ def test_the_laplace_constants_fail_where_they_are_refused():
 def test_laplace_noise_meets_the_budget_and_two_percent_less_does_not(epsilon, delta):
     found = SmoothLaplaceMechanism.calibrated(QUERY, budget(epsilon, delta))
     assert all(float(np.float32(x)) == x for x in found[1:])
-    assert found.scale == pytest.approx(2.0 / epsilon, rel=2e-7)
-    assert found.smoothness == pytest.approx(epsilon / (2.0 * math.log(2.0 / delta)), rel=4e-7)
+    assert found.scale == pytest.approx(2.0 / epsilon, rel=1e-6)
+    smoothness = found.smoothness + 2.0**-18  # for round-off
+    assert smoothness == pytest.approx(epsilon / (2.0 * math.log(2.0 / delta)), rel=1e-6)
     guarantee = Guarantee(found.event(REPLACE), REPLACE)
     assert guarantee.epsilon(delta).upper <= epsilon
     assert guarantee.delta(epsilon).upper <= delta
-    smoother = found._replace(smoothness=found.smoothness * 1.02)
+    smoother = found._replace(smoothness=found.smoothness + 0.02 * smoothness)
     assert Guarantee(smoother.event(REPLACE), REPLACE).epsilon(delta).upper == math.inf
-    less = found._replace(scale=0.98 * found.scale, smoothness=found.smoothness / 0.98)
+    less = found._replace(scale=0.98 * found.scale)
     assert not Guarantee(less.event(REPLACE), REPLACE).epsilon(delta).upper <= epsilon
 
 
@@ -161,6 +162,26 @@ def test_releases_on_neighbours_are_no_easier_told_apart_than_claimed():
     assert 0.5 * epsilon < max(losses) <= epsilon
 
 
+@pytest.mark.parametrize(("dtype", "n"), [(np.float32, 351), (np.float64, 2835)])
+def test_data_far_from_moving_are_no_easier_told_apart_than_claimed(dtype, n, epsilon_lower_bound):
+    """All at a bound, or one of them moved: ``e^(-beta k)`` is 0 for the first, and not for both.
+
+    False alarm 1e-4. Without a floor the first is released as it is, each time.
+    """
+    found = SmoothCauchyMechanism.calibrated(QUERY, budget(1.0))
+
+    @jax.jit
+    def releases(key, records):
+        return jax.vmap(found.release, (0, None))(jax.random.split(key, 100_000), records)
+
+    zeros = jnp.zeros(n, dtype)
+    keys = jax.random.split(jax.random.key(1))
+    released = map(releases, keys, (zeros, zeros.at[0].set(1.0)))
+    sizes = [np.abs(np.asarray(x)) for x in released]
+    assert epsilon_lower_bound(*sizes) <= 1.0
+    assert all((size > 0.0).mean() > 0.999 for size in sizes)
+
+
 def _removed(records):
     return [(*records[:i], *records[i + 1 :]) for i in range(3)]
 
@@ -176,6 +197,9 @@ def test_other_relations_and_bad_budgets_fail_with_their_name(relation):
             found.calibrated(QUERY, budget(0.5, 1e-6, relation))
     with pytest.raises(ValueError, match=r"delta must be positive .* got 0\.0"):
         SmoothLaplaceMechanism.calibrated(QUERY, budget(1.0))
-    with pytest.raises(ValueError, match=r"epsilon must not exceed 700"):
-        SmoothCauchyMechanism.calibrated(QUERY, budget(701.0))
+    for epsilon in (65.0, 1e-5):
+        with pytest.raises(ValueError, match=r"epsilon must lie in \[2\^-16, 64\] .*, got"):
+            SmoothCauchyMechanism.calibrated(QUERY, budget(epsilon))
+    with pytest.raises(ValueError, match=r"above 2\^-17 ln\(2/delta\) .* got 0\.0001"):
+        SmoothLaplaceMechanism.calibrated(QUERY, budget(1e-4, 1e-12))
     assert cauchy._replace(scale=0.0).event(REPLACE) == NonPrivateDpEvent()

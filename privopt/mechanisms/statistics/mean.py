@@ -10,8 +10,9 @@ from dp_accounting import DpEvent
 from jax import Array
 
 from privopt.mechanisms.laplace import LaplaceMechanism
+from privopt.mechanisms.round_off import MOST_TERMS, UNIT, sum_error
 from privopt.mechanisms.statistics.bounds import Bounds
-from privopt.mechanisms.statistics.records import present_sum
+from privopt.mechanisms.statistics.records import few_enough, present_sum
 from privopt.privacy import round_up
 from privopt.spec import Budget, Relation
 
@@ -19,10 +20,11 @@ __all__ = ["BoundedMean", "CentredSum", "MeanMechanism"]
 
 
 class BoundedMean(NamedTuple):
-    """``m + (1/n) sum_i (clamp(x_i, l, u) - m)`` with a public ``n`` and ``m = (l + u)/2``.
+    """``(1/n) sum_i (clamp(x_i, l, u) - m)`` with a public ``n``: the mean from ``m = (l + u)/2``.
 
-    For Laplace or Gaussian noise. ``n`` stays the divisor whatever the data, and a record that is
-    absent counts as ``m``.
+    For Laplace or Gaussian noise, after which ``restore`` adds ``m``. ``n`` stays the divisor
+    whatever the data, and a record that is absent counts as ``m``. The answer stays in ``[-h, h]``
+    even where there are more records than ``n``.
 
     Attributes
     ----------
@@ -52,18 +54,31 @@ class BoundedMean(NamedTuple):
         return cls(bounds, round_up(float(size)))
 
     def sensitivity(self, relation: Relation) -> float:
-        """``(u - l)/n`` under ``replace_one``, half that else; for every data set."""
-        moved = relation.multiple * self.bounds.half_width / self.size
-        return math.nextafter(moved, math.inf) if moved > 0.0 else 0.0
+        """``(u - l)/n`` under ``replace_one``, half that else; for every data set.
+
+        Round-off adds ``2.1 2^-23 h``: 12 per cent at ``n = 10^6``.
+        """
+        share = self.bounds.half_width / self.size
+        if share == 0.0:
+            return 0.0
+        error = share * (sum_error(self.size) + self.size * UNIT)  # of the sum, of its product
+        return math.nextafter(
+            (relation.multiple * share + 2.0 * error) * (1.0 + 4.0 * UNIT) + 2.0**-124, math.inf
+        )
 
     def l1_sensitivity(self, relation: Relation) -> float:
         """That of a number, in every norm."""
         return self.sensitivity(relation)
 
     def answer(self, records: Array, present: Array | None = None) -> Array:
-        """The mean, shape ``()``, in the dtype of ``records``, which have shape ``(n,)``."""
+        """The mean's distance from ``m``, shape ``()``, in the dtype of ``records``, ``(n,)``."""
         total = present_sum(self.bounds.standardise(records), present)
-        return self.bounds.centre + self.bounds.half_width * total / self.size
+        total = jnp.clip(total, -self.size, self.size)
+        return total * (self.bounds.half_width / jnp.asarray(self.size, total.dtype))
+
+    def restore(self, answer: Array) -> Array:
+        """``m`` plus an answer with its noise: the mean that is released, in the same dtype."""
+        return self.bounds.centre + answer
 
 
 class CentredSum(NamedTuple):
@@ -78,12 +93,21 @@ class CentredSum(NamedTuple):
     bounds: Bounds
 
     def l1_sensitivity(self, relation: Relation) -> float:
-        """2 under every relation: twice the sum's 1 under ``replace_one``, sum and count else."""
-        return 2.0
+        """2 under every relation: twice the sum's 1 under ``replace_one``, sum and count else.
+
+        Round-off adds 1/60.
+        """
+        return 2.0 + 2.0 * sum_error(MOST_TERMS)
 
     def answer(self, records: Array, present: Array | None = None) -> Array:
-        """The two sums, shape ``(2,)``, in the dtype of ``records``, which have shape ``(n,)``."""
-        position = self.bounds.standardise(records)
+        """The two sums, shape ``(2,)``, in the dtype of ``records``, which have shape ``(n,)``.
+
+        Raises
+        ------
+        ValueError
+            If ``records`` are more than 131,072 in float32.
+        """
+        position = self.bounds.standardise(few_enough(records))
         return present_sum(jnp.stack([position, jnp.ones_like(position)], axis=-1), present)
 
 
@@ -98,7 +122,7 @@ class MeanMechanism(NamedTuple):
     Attributes
     ----------
     laplace : LaplaceMechanism
-        Of a ``CentredSum``, with scale ``2/epsilon``.
+        Of a ``CentredSum``, with scale ``2/epsilon`` and 0.8 per cent for round-off.
 
     Formal guarantee
     ----------------

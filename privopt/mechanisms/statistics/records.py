@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 from jax import Array
 
-__all__ = ["numbers", "present_sum"]
+from privopt.mechanisms.round_off import compensated_sum, most_terms
+
+__all__ = ["few_enough", "numbers", "present_count", "present_sum", "whole"]
 
 
 def numbers(records: Array) -> Array:
@@ -24,8 +28,41 @@ def numbers(records: Array) -> Array:
     return jnp.where(jnp.isnan(records), 0.0, records)
 
 
+def few_enough(records: Array) -> Array:
+    """``records``, of a number that their dtype adds up with the round-off that is charged.
+
+    Raises
+    ------
+    ValueError
+        If there are more: 131,072 in float32, ``2^46`` in float64. The length is that of the
+        array, which is public like every shape; a private number of records is in ``present``.
+    """
+    most = most_terms(records.dtype)
+    if records.shape[0] > most:
+        raise ValueError(
+            f"records must number at most {most} for a sum in {records.dtype}, "
+            f"got {records.shape[0]}"
+        )
+    return records
+
+
+def present_count(records: Array, present: Array | None) -> Array:
+    """The number of records present, counted in integers, ``whole`` in the dtype of ``records``."""
+    count = jnp.asarray(records.shape[0]) if present is None else jnp.count_nonzero(present)
+    return whole(count, records.dtype)
+
+
+def whole(count: Array, dtype: Any) -> Array:
+    """An integer as a float, which stays at the first that has no successor in its dtype.
+
+    ``2^24`` in float32; beyond, where one more is 2 more or nothing, no sensitivity would hold.
+    """
+    last = min(2.0 / float(jnp.finfo(dtype).eps), float(jnp.iinfo(count.dtype).max))
+    return jnp.minimum(count, int(last)).astype(dtype)
+
+
 def present_sum(contributions: Array, present: Array | None) -> Array:
-    """``sum_i p_i c_i`` over the first axis.
+    """``sum_i p_i c_i`` over the first axis, with the round-off of a single rounding.
 
     Parameters
     ----------
@@ -38,4 +75,4 @@ def present_sum(contributions: Array, present: Array | None) -> Array:
     if present is not None:
         where = present.reshape(-1, *(1,) * (contributions.ndim - 1))
         contributions = jnp.where(where, contributions, 0.0)
-    return contributions.sum(axis=0)
+    return compensated_sum(contributions)

@@ -8,8 +8,14 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
+from privopt.mechanisms.round_off import MOST_TERMS, sum_error
 from privopt.mechanisms.statistics.bounds import Bounds
-from privopt.mechanisms.statistics.records import numbers, present_sum
+from privopt.mechanisms.statistics.records import (
+    few_enough,
+    numbers,
+    present_count,
+    present_sum,
+)
 from privopt.privacy import round_down, round_up
 from privopt.spec import Relation
 
@@ -17,7 +23,7 @@ __all__ = ["BoundedSum", "Count"]
 
 
 class Count(NamedTuple):
-    """The number of records present."""
+    """The number of records present; ``2^24`` at most in float32."""
 
     def sensitivity(self, relation: Relation) -> float:
         """1; under ``replace_one`` no record changes it."""
@@ -29,11 +35,14 @@ class Count(NamedTuple):
 
     def answer(self, records: Array, present: Array | None = None) -> Array:
         """The count, shape ``()``, in the dtype of ``records``."""
-        return present_sum(jnp.ones_like(numbers(records)), present)
+        return present_count(numbers(records), present)
 
 
 class BoundedSum(NamedTuple):
     """``sum_i clamp(x_i, l, u)``; NaN is read as zero, and clamped.
+
+    Where the number of records is public, ``n`` times a ``BoundedMean`` needs less noise: it is
+    centred, so bounds far from zero cost nothing.
 
     Attributes
     ----------
@@ -58,18 +67,26 @@ class BoundedSum(NamedTuple):
         return cls(round_down(lower), round_up(upper))
 
     def sensitivity(self, relation: Relation) -> float:
-        """``u - l`` under ``replace_one``, ``max(|l|, |u|)`` else.
+        """``u - l`` under ``replace_one``, ``max(|l|, |u|)`` else; for every data set.
 
-        For every data set. Sums are taken as exact; their round-off is not charged.
+        Round-off adds ``max(|l|, |u|)/60``, unless nothing moves the sum.
         """
-        if relation is Relation.REPLACE_ONE:
-            return math.nextafter(self.upper - self.lower, math.inf)
-        return max(abs(self.lower), abs(self.upper))
+        largest = max(abs(self.lower), abs(self.upper))
+        moved = self.upper - self.lower if relation is Relation.REPLACE_ONE else largest
+        moved += 2.0 * sum_error(MOST_TERMS, largest) if moved > 0.0 else 0.0
+        return math.nextafter(moved, math.inf) if moved > 0.0 else 0.0
 
     def l1_sensitivity(self, relation: Relation) -> float:
         """That of a number, in every norm."""
         return self.sensitivity(relation)
 
     def answer(self, records: Array, present: Array | None = None) -> Array:
-        """The sum, shape ``()``, in the dtype of ``records``, which have shape ``(n,)``."""
-        return present_sum(jnp.clip(numbers(records), self.lower, self.upper), present)
+        """The sum, shape ``()``, in the dtype of ``records``, which have shape ``(n,)``.
+
+        Raises
+        ------
+        ValueError
+            If ``records`` are more than 131,072 in float32.
+        """
+        records = few_enough(numbers(records))
+        return present_sum(jnp.clip(records, self.lower, self.upper), present)

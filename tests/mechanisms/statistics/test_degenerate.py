@@ -43,11 +43,16 @@ def noisy(query):
     return lambda records: mechanism.add_noise(KEY, query.answer(records))
 
 
+def public_mean(records):
+    query = BoundedMean.of(-1.0, 3.0, 4)
+    return query.restore(noisy(query)(records))
+
+
 # statistic on [-1, 3] -> what it is of no records, of one 0.5, of seven, of records out of bounds
 ANSWERS = {
     "sum": (noisy(BoundedSum.of(-1.0, 3.0)), 0.0, 0.5, 3.5, 4.0),
     "count": (noisy(Count()), 0.0, 1.0, 7.0, 4.0),
-    "mean, public 4": (noisy(BoundedMean.of(-1.0, 3.0, 4)), 1.0, 0.875, 0.125, 1.0),
+    "mean, public 4": (public_mean, 1.0, 0.875, 0.125, 1.0),
     "mean": (
         lambda x: MeanMechanism.calibrated(-1.0, 3.0, SURE).release(KEY, x),
         *(1.0, 0.5, 0.5, 1.0),  # of nothing the midpoint
@@ -100,19 +105,16 @@ def test_a_median_needs_a_record_and_one_is_enough():
 def test_equal_bounds_need_no_noise_and_give_the_bound():
     """Nothing can move, so the release is exact at any epsilon and costs nothing."""
     budget = Budget(epsilon=1e-3, delta=0.0, relation=Relation.REPLACE_ONE)
-    for query, answer in (
-        (BoundedMean.of(2.0, 2.0, 4), 2.0),
-        (BoundedVariance.of(2.0, 2.0, 4), 0.0),
-    ):
+    for query in (BoundedMean.of(2.0, 2.0, 4), BoundedVariance.of(2.0, 2.0, 4)):
         mechanism = LaplaceMechanism.calibrated(query, budget)
         assert mechanism.scale == 0.0
-        assert float(mechanism.add_noise(KEY, query.answer(WILD))) == answer
+        assert float(mechanism.add_noise(KEY, query.answer(WILD))) == 0.0
         spent = Guarantee(mechanism.event(Relation.REPLACE_ONE), Relation.REPLACE_ONE)
         assert spent.epsilon(0.0).upper == 0.0
     total = BoundedSum.of(2.0, 2.0)
     assert float(total.answer(WILD)) == 8.0
-    assert total.sensitivity(Relation.REPLACE_ONE) <= 1e-300
-    assert total.sensitivity(Relation.ADD_OR_REMOVE_ONE) == 2.0  # the number of records shows
+    assert total.sensitivity(Relation.REPLACE_ONE) == 0.0
+    assert total.sensitivity(Relation.ADD_OR_REMOVE_ONE) >= 2.0  # the number of records shows
     median = SmoothCauchyMechanism.calibrated(Median.of(2.0, 2.0), budget)
     assert float(median.release(KEY, WILD)) == 2.0
 

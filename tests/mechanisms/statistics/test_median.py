@@ -115,7 +115,37 @@ def test_neighbours_have_close_smooth_sensitivities(dtype):
         worst = max(worst, abs(math.log(pair[0] / pair[1])))
         medians = [float(UNIT.answer(jnp.asarray(r))) for r in (records, other)]
         assert abs(medians[0] - medians[1]) <= min(pair) * (1.0 + 1e-6)
-    assert 0.9 * beta < worst <= beta * (1.0 + 1e-5)
+    assert 0.9 * beta < worst <= beta + 2.0**-18
+
+
+@pytest.mark.parametrize(("dtype", "beta"), [(np.float32, 2.0), (np.float64, 20.0)])
+def test_no_data_have_a_smooth_sensitivity_below_a_public_floor(dtype, beta):
+    """From equal records to half of each, one by one: far from moving, and near."""
+    n, floor = 89, float(np.finfo(dtype).eps)
+    rows = np.arange(n)[None, :] < np.arange(n // 2 + 1)[:, None]
+    found = jax.jit(jax.vmap(lambda x: UNIT.smooth_sensitivity(x, beta)))(rows.astype(dtype))
+    found = np.asarray(found, np.float64)
+    assert found[0] == found[1] == found.min() == floor
+    assert found[-1] > 0.1
+    assert np.abs(np.diff(np.log(found))).max() <= beta + 2.0**-18
+    wide, narrow = Median.of(-1e6, 1e6), Median.of(0.0, 1e-30)
+    assert float(smooth(wide, jnp.zeros(n, dtype), beta)) == pytest.approx(2e6 * floor)
+    assert float(smooth(narrow, jnp.zeros(n, dtype), beta)) == 2.0**-80
+
+
+@pytest.mark.parametrize("lower", [0.0, 2000.0, -2020.0])
+def test_distances_compare_differences_exactly_in_float32(lower):
+    """Bounds whose sum with a record is no float32 number: half of them are rounded up."""
+    rng, query = np.random.default_rng(3), Median.of(lower, lower + 20.0)
+    step = np.spacing(np.float32(2000.0))
+    for _ in range(40):
+        records = np.float32(lower + 10.0 + step * rng.integers(0, 12, 9))
+        bound = float(np.float32(step * rng.uniform(0.1, 8.0)))
+        x = np.concatenate([[lower], np.sort(np.float64(records)), [lower + 20.0]])
+        apart = min(
+            j - i - 1 for i in range(6) for j in range(5, 11) if i < j and x[j] - x[i] > bound
+        )
+        assert float(distance(query, jnp.asarray(records), bound)) == apart
 
 
 def test_strange_records_are_clamped_and_equal_bounds_leave_nothing():

@@ -15,6 +15,7 @@ import pytest
 
 from privopt import draws
 from privopt.mechanisms import Bounds, CentredMoments, MeanMechanism, VarianceMechanism
+from privopt.mechanisms.round_off import MOST_TERMS, sum_error
 from privopt.privacy import Guarantee
 from privopt.spec import Budget, Relation
 
@@ -43,7 +44,8 @@ def test_three_sums_move_together_by_their_sensitivity_and_no_more(relation, low
     else:
         moved = np.abs(one).sum(axis=-1)
     assert moved.max() <= query.l1_sensitivity(relation)
-    assert moved.max() == pytest.approx(query.l1_sensitivity(relation), rel=1e-4)
+    round_off = 4.0 * sum_error(MOST_TERMS)
+    assert moved.max() == pytest.approx(query.l1_sensitivity(relation) - round_off, rel=1e-4)
 
 
 @relations
@@ -59,9 +61,10 @@ def test_noise_for_an_added_record_is_not_enough_for_a_replaced_one():
     """Thirds for each of three sums cost a replaced record 25/24 of epsilon."""
     found = VarianceMechanism.calibrated(-1.0, 3.0, pure(1.0, Relation.ADD_OR_REMOVE_ONE))
     half_width = found.laplace.query.bounds.half_width
-    assert half_width * found.laplace.scale == pytest.approx(3.0 * half_width, rel=1e-6)
+    round_off = 4.0 * sum_error(MOST_TERMS)
+    assert half_width * found.laplace.scale == pytest.approx((3.0 + round_off) * half_width)
     spent = Guarantee(found.event(Relation.REPLACE_ONE), Relation.REPLACE_ONE).epsilon(0.0)
-    assert spent.upper == pytest.approx(25.0 / 24.0, rel=2e-6)
+    assert spent.upper == pytest.approx((25.0 / 8.0 + round_off) / (3.0 + round_off), rel=2e-6)
     assert spent.lower > 1.0
 
 
@@ -73,7 +76,7 @@ def test_the_release_is_the_textbook_formula_in_the_units_of_the_records():
     centred = np.clip(records, lower, upper) - 0.5 * (lower + upper)
     for seed in range(20):
         key = jax.random.key(seed)
-        unit = np.asarray(draws.laplace(key, (3,), np.float64)) * 3.0 / epsilon
+        unit = np.asarray(draws.laplace(key, (3,), np.float64)) * found.laplace.scale
         first = centred.sum() + unit[0] * width / 2
         second = (centred**2 - width**2 / 8).sum() + unit[1] * width**2 / 8
         count = max(1.0, records.size + unit[2])
