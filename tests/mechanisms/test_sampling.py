@@ -130,6 +130,16 @@ def test_fewer_records_than_the_most_are_the_first_of_them():
     np.testing.assert_array_equal(larger[:, :20], smaller)
 
 
+def test_records_beyond_the_most_never_take_part():
+    """The row after the last is where gaps without an end stop: nobody's, whoever stands there."""
+    within, rows, weights = inclusions(0.25, 16, most=16, capacity=12, draws=2000)
+    beyond = inclusions(0.25, 20, most=16, capacity=12, draws=2000)
+    np.testing.assert_array_equal(within, beyond[0][:, :16])
+    assert not beyond[0][:, 16:].any()
+    np.testing.assert_array_equal(rows, beyond[1])
+    np.testing.assert_array_equal(weights, beyond[2])
+
+
 def test_beyond_capacity_the_first_stay():
     whole, _, _ = inclusions(0.5, 40, draws=300)
     cut, _, weights = inclusions(0.5, 40, capacity=10, draws=300)

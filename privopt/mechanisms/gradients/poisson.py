@@ -39,7 +39,8 @@ class PoissonGradient:
 
     Each of at most ``n`` records is in the batch with probability ``rate = b/n``, whatever the
     others do. The divisor is ``b``, never the number that came; nothing depends on that number
-    but the sum. Batches have ``capacity`` places: beyond it records are left out.
+    but the sum. Batches have ``capacity`` places: beyond it records are left out, and so are all
+    records after the ``n``-th.
 
     Attributes
     ----------
@@ -62,6 +63,10 @@ class PoissonGradient:
     reveals everything: unless the *others* fill the batch, which is as likely on either
     neighbour, the record takes part as if there were no limit. The rate is accounted ``2^-14``
     higher than it is, for the arithmetic of the sampler.
+
+    Neighbours are data sets of at most ``n`` records, a public maximum (``Plan.most_records``).
+    Beyond it nothing is claimed under ``add_or_remove_one``: a record that goes brings the
+    ``(n + 1)``-th in.
     """
 
     query: ClippedGradient

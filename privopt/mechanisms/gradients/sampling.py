@@ -32,7 +32,7 @@ def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
     rate : Array or float
         ``q`` in ``(0, 1]``.
     capacity, most : int
-        Static: places in a batch, and the largest number of records there can be.
+        Static: places in a batch, and the largest number of records; those after take no part.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
             digit = jnp.sum(words[place][:, None] < table[None], axis=-1, dtype=jnp.int32)
             gaps = jnp.minimum(gaps + digit * _BASE**place, most)
         rows = _bounded_sum(gaps + 1, most + 1) - 1
-        included = rows < records
+        included = rows < jnp.minimum(records, most)  # gaps stop at most: no record's row
         return jnp.where(included, rows, 0), included.astype(rate.dtype)
 
     return sample
