@@ -220,6 +220,51 @@ def test_the_first_stream_is_the_key_itself():
     np.testing.assert_array_equal(common[0], common[2])
 
 
+DRAWS = ("bits", "normal", "uniform", "laplace", "gamma", "exponential", "permutation")
+STOCHASTIC = [
+    ("dp_sgd", "zero_out", {"steps": 4, "batch_size": 7, "sampler": "shuffled"}),
+    ("dp_sgd", "replace_one", {"steps": 3, "batch_size": 7, "sampler": "without_replacement"}),
+    ("dp_svrg", "replace_one", {"steps": 4, "batch_size": 7, "anchor_every": 2}),
+    ("phased_sgd", "replace_one", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "relation", "choices"), STOCHASTIC)
+def test_no_two_draws_have_one_key(name, relation, choices, monkeypatch):
+    """Within a run, and between streams: ``split(key)[i]`` is ``fold_in(key, i)`` here, so that
+    batches, orders, steps and streams could meet. Several keys of each kind are drawn from.
+    """
+    drawn = []
+
+    def heard(draw):
+        def drawing(key, *arguments, **options):
+            words = jax.random.key_data(key)
+            jax.debug.callback(lambda found: drawn.append(tuple(found.tolist())), words)
+            return draw(key, *arguments, **options)
+
+        return drawing
+
+    for draw in DRAWS:
+        monkeypatch.setattr(jax.random, draw, heard(getattr(jax.random, draw)))
+    budget = dataclasses.replace(BUDGET, relation=relation)
+    plan = privopt.ALGORITHMS[name].plan(CLASS, budget, **choices)
+    params = core._numbers(plan.params, np.float64)
+
+    @jax.jit
+    def release(key, stream):
+        objective = problem().objective
+        return plan.algorithm.run(plan.static, params, objective, core._of_stream(key, stream))
+
+    runs = []
+    for stream in (0, 1, 2, 2**31 - 1):
+        release(jax.random.key(0), np.uint32(stream)).released.block_until_ready()
+        jax.effects_barrier()
+        runs.append(len(drawn))
+    assert runs[0] >= 4
+    assert runs == [runs[0] * i for i in (1, 2, 3, 4)]
+    assert len(set(drawn)) == len(drawn)
+
+
 @pytest.mark.parametrize("stream", [-1, 2**31, 0.0, True, None, "1"])
 def test_a_stream_is_a_number(stream):
     with pytest.raises(ValueError, match="stream must be an integer from 0 to 2147483647, got"):
