@@ -327,6 +327,12 @@ def test_shuffled_passes_get_no_amplification():
     assert shuffled.scale > 1.3 * poisson.scale
 
 
+@pytest.mark.parametrize("kind", [PoissonGradient, FixedSizeGradient, ShuffledGradient])
+def test_more_records_than_int32_numbers_are_refused(kind):
+    with pytest.raises(ValueError, match=r"n must be at most 1040187392 where .* got 1040187393"):
+        kind.calibrated(QUERY, budget("replace_one"), 1, batch_size=4, n=31 * 32**5 + 1)
+
+
 def test_refusals():
     with pytest.raises(ValueError, match="replace_one for batches of fixed size"):
         FixedSizeGradient.calibrated(QUERY, budget("zero_out"), 5, batch_size=3, n=N)

@@ -21,7 +21,7 @@ from scipy import stats
 from privopt.convex import GradientOracle, record
 from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.gaussian import GaussianMechanism
-from privopt.mechanisms.gradients.sampling import poisson_sampler
+from privopt.mechanisms.gradients.sampling import poisson_sampler, require_numbered
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import calibrate, round_up
 from privopt.spec import Budget, Relation
@@ -114,9 +114,10 @@ class PoissonGradient:
         Raises
         ------
         ValueError
-            If ``batch_size`` exceeds ``n``, or ``capacity`` is below ``batch_size`` or costs
-            ``delta`` whole.
+            If ``n`` is above 1.04e9, ``batch_size`` exceeds ``n``, or ``capacity`` is below
+            ``batch_size`` or costs ``delta`` whole.
         """
+        require_numbered("n", n)
         if not 0.0 < batch_size <= n:
             raise ValueError(f"batch_size must be positive and at most n = {n}, got {batch_size!r}")
         rate = min(1.0, round_up(batch_size / n))

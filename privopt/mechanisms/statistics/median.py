@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt.mechanisms.statistics.bounds import Bounds
+from privopt.mechanisms.statistics.counts import as_floats
 from privopt.mechanisms.statistics.records import numbers
 
 __all__ = ["Median"]
@@ -87,7 +88,7 @@ class Median(NamedTuple):
         reach = jnp.searchsorted(above, below + bound, side="right")
         distance = jnp.arange(below.size, dtype=reach.dtype) + reach - 1
         unstable = jnp.where(reach < above.size, distance, records.size + 1)
-        return unstable.min().astype(records.dtype)
+        return as_floats(unstable.min(), records.dtype)
 
     def _sides(self, records: Array) -> tuple[Array, Array]:
         """The median and all below it downwards to ``l``, the median and all above up to ``u``."""
