@@ -87,7 +87,8 @@ def trained(profile):
             for budget in budgets
         ]
         keys = jax.random.split(stream(0, role="noise", method=name), seeds)
-        path = run_many(plans, where, keys).path
+        # Budgets are compared on the same batches, under noise of the same directions.
+        path = run_many(plans, where, keys, common_random_numbers=True).path
         axes = path.steps.shape
         points = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[3:]), path.points)
         found[name] = (

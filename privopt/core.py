@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial, wraps
 from inspect import signature
+from numbers import Integral
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -162,6 +163,14 @@ class Plan:
     requires : frozenset of str
         What the problem must provide beyond gradients and projection: ``"smoothing"``,
         ``"linear_model"``.
+    most_records : int or None
+        Under ``add_or_remove_one``, where the number of records is itself to be kept secret: the
+        most there may be, or None where the guarantee holds for any number. A public fact, like
+        ``n``, and part of what the guarantee says: it speaks of data sets up to this size, and
+        treats any two neighbours among them alike. Larger ones are refused. The refusal tells
+        nothing about data sets the guarantee speaks of; and to leave records out instead would
+        bring a late record in when an early one goes, two changes where neighbours have one. Who
+        wants room for more records than are at hand plans for a larger ``n``.
     """
 
     algorithm: Algorithm
@@ -172,6 +181,7 @@ class Plan:
     guarantee: Guarantee
     rate: Rate
     requires: frozenset[str] = field(default_factory=frozenset)
+    most_records: int | None = None
 
     def __post_init__(self) -> None:
         instance("problem_class", self.problem_class, ProblemClass)
@@ -254,38 +264,55 @@ def planner(plan: Callable[..., Plan]) -> Callable[..., Plan]:
     return checked
 
 
-def run(plan: Plan, problem: Any, key: Array) -> Run:
+def run(plan: Plan, problem: Any, key: Array, *, stream: int = 0) -> Run:
     """One run of ``plan`` on ``problem``.
 
     Parameters
     ----------
     plan : Plan
     problem : privopt.problems.Problem
-        Of the plan's class: same ``n`` and ``dim``, constants no larger than the plan's.
+        Of the plan's class: same ``n`` and ``dim``, constants no larger than the plan's. Under
+        ``add_or_remove_one`` any ``n`` up to the plan's ``most_records``.
     key : Array
         A typed key, ``jax.random.key(seed)``; all randomness of the run comes from it, the
         records included where the problem is a population's.
+    stream : int
+        Which of the key's streams of noise, from 0 to ``2^31 - 1``; they are independent. The
+        records of a population are the same for all of them.
 
     Returns
     -------
     Run
-        ``released`` of shape ``(dim,)`` in the problem's dtype. Same key, same bits.
+        ``released`` of shape ``(dim,)`` in the problem's dtype. Same key and stream, same bits.
 
     Raises
     ------
     ValueError
-        Before compiling, if problem or key do not fit the plan. Nothing is raised that depends on
-        the values of the data.
+        Before compiling, if problem, key or stream do not fit the plan. Nothing is raised that
+        depends on the values of the data, nor, up to ``most_records``, on how many there are.
+
+    Formal guarantee
+    ----------------
+    ``plan.guarantee``, for one release. It composes with that of another one if the two draw
+    independent noise, from two keys or from two streams. **Runs of one key and one stream share
+    their noise**, also those of different plans. It cancels: from two releases and two public
+    noise scales follows the minimiser or the gradient to all digits, and neither guarantee says
+    anything about both together.
     """
     instance("plan", plan, Plan)
     _fits(plan, problem)
     _typed_key(key, "key", ndim=0)
+    if isinstance(stream, bool) or not isinstance(stream, Integral) or not 0 <= stream < 2**31:
+        raise ValueError(f"stream must be an integer from 0 to {2**31 - 1}, got {stream!r}")
     with _precision(plan):
         params = _numbers(plan.params, _dtype(plan, problem))
-        return _run(plan.algorithm, plan.static, params, problem.source, key)
+        number = np.uint32(stream)
+        return _run(plan.algorithm, plan.static, params, problem.source, key, number)
 
 
-def run_many(plans: Sequence[Plan], problem: Any, keys: Array) -> Run:
+def run_many(
+    plans: Sequence[Plan], problem: Any, keys: Array, *, common_random_numbers: bool = False
+) -> Run:
     """Every plan with every key, as one compiled program.
 
     Parameters
@@ -295,12 +322,16 @@ def run_many(plans: Sequence[Plan], problem: Any, keys: Array) -> Run:
     problem : privopt.problems.Problem
     keys : Array
         Typed keys of shape ``(keys,)``. Replicates are spread over all of ``jax.devices()``.
+    common_random_numbers : bool
+        Whether all plans draw the same noise with a key. Their differences then vary less, which
+        is what a simulation wants; but they are no longer private together, see :func:`run`.
 
     Returns
     -------
     Run
         Every leaf with leading axes ``(plans, keys)``; entry ``(i, j)`` is
-        ``run(plans[i], problem, keys[j])``.
+        ``run(plans[i], problem, keys[j], stream=i)``, with ``stream=0`` for common random
+        numbers. Either way, all plans see the same records of a population with a key.
 
     Raises
     ------
@@ -325,40 +356,67 @@ def run_many(plans: Sequence[Plan], problem: Any, keys: Array) -> Run:
     _typed_key(keys, "keys", ndim=1)
     if keys.shape[0] == 0:
         raise ValueError("keys must hold at least one key, got none")
+    if not isinstance(common_random_numbers, bool):
+        raise ValueError(
+            f"common_random_numbers must be True or False, got {common_random_numbers!r}"
+        )
+    streams = np.arange(len(plans), dtype=np.uint32)
+    if common_random_numbers:
+        streams = np.zeros_like(streams)
     devices = jax.devices()[: keys.shape[0]]
     with _precision(first):
         dtype = _dtype(first, problem)
         numbers = [_numbers(plan.params, dtype) for plan in plans]
         params = jax.tree.map(lambda *leaves: np.stack(leaves), *numbers)
         mesh = Mesh(np.array(devices), ("replicates",))
-        return _run_many(first.algorithm, first.static, params, problem.source, keys, mesh)
+        return _run_many(
+            first.algorithm, first.static, (params, streams), problem.source, keys, mesh
+        )
 
 
 @partial(jax.jit, static_argnames=("algorithm", "static"))
-def _run(algorithm: Algorithm, static: Any, params: Any, source: Any, key: Array) -> Run:
+def _run(
+    algorithm: Algorithm, static: Any, params: Any, source: Any, key: Array, stream: Array
+) -> Run:
+    given = source.astype(jnp.float64) if algorithm.float64 else source
+    objective, key = given.sample(key)
+    result = algorithm.run(static, params, objective, _of_stream(key, stream))
     if not algorithm.float64:
-        return algorithm.run(static, params, *source.sample(key))
-    result = algorithm.run(static, params, *source.astype(jnp.float64).sample(key))
+        return result
     return jax.tree.map(lambda leaf: leaf.astype(source.dtype), result)
+
+
+def _of_stream(key: Array, stream: Array) -> Array:
+    """``key`` itself for stream 0, for another one its child ``2^32 - 1 - stream``.
+
+    A run draws from children of its key as well: ``fold_in(key, t)`` at step ``t``, and
+    ``split(key)``, which are the first of these same children. All have numbers below ``2^31``,
+    but for the last, ``2^32 - 1``, which is the output rule's. So no stream meets a run.
+    """
+    child = jax.random.fold_in(key, np.uint32(2**32 - 1) - stream)
+    return jnp.where(stream == 0, key, child)
 
 
 @partial(jax.jit, static_argnames=("algorithm", "static", "mesh"))
 def _run_many(
-    algorithm: Algorithm, static: Any, params: Any, source: Any, keys: Array, mesh: Mesh
+    algorithm: Algorithm, static: Any, plans: Any, source: Any, keys: Array, mesh: Mesh
 ) -> Run:
-    def replicate(params: Any, source: Any, keys: Array) -> Run:
-        one = partial(_run, algorithm, static)
+    def replicate(plans: Any, source: Any, keys: Array) -> Run:
+        def one(plan: Any, source: Any, key: Array) -> Run:
+            params, stream = plan
+            return _run(algorithm, static, params, source, key, stream)
+
         if algorithm.gathers and mesh.devices.flat[0].platform == "cpu":
 
-            def each(numbers: Any) -> Run:
-                return jax.lax.map(lambda key: one(numbers, source, key), keys)
+            def each(plan: Any) -> Run:
+                return jax.lax.map(lambda key: one(plan, source, key), keys)
 
-            return jax.lax.map(each, params)
+            return jax.lax.map(each, plans)
         over_keys = jax.vmap(one, (None, None, 0))
-        return jax.vmap(over_keys, (0, None, None))(params, source, keys)
+        return jax.vmap(over_keys, (0, None, None))(plans, source, keys)
 
     if mesh.size == 1:
-        return replicate(params, source, keys)
+        return replicate(plans, source, keys)
     replicates = keys.shape[0]
     padded = keys[np.arange(-(-replicates // mesh.size) * mesh.size) % replicates]
     result = jax.shard_map(
@@ -367,7 +425,7 @@ def _run_many(
         in_specs=(PartitionSpec(), PartitionSpec(), PartitionSpec("replicates")),
         out_specs=PartitionSpec(None, "replicates"),
         check_vma=False,
-    )(params, source, padded)
+    )(plans, source, padded)
     return jax.tree.map(lambda leaf: leaf[:, :replicates], result)
 
 
@@ -413,8 +471,13 @@ def _fits(plan: Plan, problem: Any) -> None:
     planned, actual = plan.problem_class, problem.problem_class
     if actual.dim != planned.dim:
         raise ValueError(f"problem.dim must be the plan's {planned.dim}, got {actual.dim}")
-    if plan.budget.relation is not Relation.ADD_OR_REMOVE_ONE and actual.n != planned.n:
-        raise ValueError(f"problem.n must be the plan's {planned.n}, got {actual.n}")
+    if plan.budget.relation is not Relation.ADD_OR_REMOVE_ONE:
+        if actual.n != planned.n:
+            raise ValueError(f"problem.n must be the plan's {planned.n}, got {actual.n}")
+    elif plan.most_records is not None and actual.n > plan.most_records:
+        raise ValueError(
+            f"problem.n must not exceed the plan's most_records {plan.most_records}, got {actual.n}"
+        )
     if planned.convex and not actual.convex:
         raise ValueError("problem.convex must be the plan's True, got False")
     if actual.radius > planned.radius:

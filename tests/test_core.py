@@ -1,6 +1,7 @@
 """Plans meet problems: agreement of the two runners, one trace, and everything refused."""
 
 import dataclasses
+import itertools
 import math
 import pickle
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from dp_accounting import GaussianDpEvent, NonPrivateDpEvent
 
 import privopt
 from privopt import core, problems
+from privopt.convex import Last
 from privopt.core import Algorithm, Plan, Run
 from privopt.privacy import Guarantee
 from privopt.theory import Rate
@@ -125,7 +127,7 @@ def test_many_is_a_table_of_runs(count):
     assert many.secret.norm.shape == many.secret.steps.shape == (3, count)
     for i, plan in enumerate(plans):
         for j in range(count):
-            one = core.run(plan, where, each[j])
+            one = core.run(plan, where, each[j], stream=i)
             np.testing.assert_allclose(many.released[i, j], one.released, rtol=1e-13)
             np.testing.assert_allclose(many.secret.norm[i, j], one.secret.norm, rtol=1e-13)
             assert int(many.secret.steps[i, j]) == int(one.secret.steps) == plan.params.steps
@@ -153,7 +155,7 @@ def test_real_algorithms_agree_with_the_loop():
         many = core.run_many(plans, where, each)
         for i, plan in enumerate(plans):
             for j in range(3):
-                one = core.run(plan, where, each[j])
+                one = core.run(plan, where, each[j], stream=i)
                 for wide, narrow in zip(jax.tree.leaves(many), jax.tree.leaves(one), strict=True):
                     np.testing.assert_allclose(wide[i, j], narrow, rtol=1e-9, atol=1e-12)
 
@@ -167,6 +169,114 @@ def test_same_key_same_bits(make):
     many = [core.run_many([plan], where, keys(4)).released for _ in range(2)]
     np.testing.assert_array_equal(*many)
     assert not np.array_equal(first, core.run(plan, where, jax.random.key(8)).released)
+
+
+# Noise of several plans with one key
+
+
+def gradient_from(releases, plans):
+    """What two releases of one step of descent tell if their noise is the same: the gradient."""
+    first, second = (plan.params.mechanism.scale for plan in plans)
+    return (second * releases[0] - first * releases[1]) / (second - first)
+
+
+def one_step_plans():
+    """From the centre of the ball, a step ``-g - z``; the guarantees differ, the data do not."""
+    budgets = [dataclasses.replace(BUDGET, epsilon=epsilon) for epsilon in (1.0, 2.0)]
+    return [DP_GD.plan(CLASS, each, steps=1, step_size=1.0, output=Last()) for each in budgets]
+
+
+def test_the_noise_of_two_plans_does_not_cancel():
+    """Unless it is asked for by name: then the gradient comes out to all digits."""
+    plans, where, each = one_step_plans(), problem(), keys(50)
+    gradient = np.asarray(where.objective.value_and_gradient(jnp.zeros(DIM))[1])
+    scale = plans[0].params.mechanism.scale
+    miss = {}
+    for common in (False, True):
+        table = core.run_many(plans, where, each, common_random_numbers=common)
+        found = gradient_from(np.asarray(table.released), plans)
+        miss[common] = np.linalg.norm(found + gradient, axis=-1)
+    assert miss[True].max() < 1e-12
+    assert miss[False].min() > 0.01 * scale
+
+
+def test_noise_of_plans_is_independent():
+    """Each coordinate of 4000 runs of three equal plans: correlations within five standard errors,
+    false alarm below 6e-6; kept whole, the correlation is 1.
+    """
+    table = core.run_many([toy(steps=1)] * 3, problem(), keys(4000)).released
+    for a, b in itertools.combinations(np.asarray(table), 2):
+        for column in range(DIM):
+            assert abs(np.corrcoef(a[:, column], b[:, column])[0, 1]) < 5.0 / math.sqrt(4000)
+
+
+def test_the_first_stream_is_the_key_itself():
+    where, key = problem(), jax.random.key(9)
+    first = core.run(toy(), where, key)
+    np.testing.assert_array_equal(first.released, core.run(toy(), where, key, stream=0).released)
+    other = core.run(toy(), where, key, stream=1).released
+    assert not np.any(first.released == other)
+    common = core.run_many([toy()] * 3, where, keys(2), common_random_numbers=True).released
+    np.testing.assert_array_equal(common[0], common[1])
+    np.testing.assert_array_equal(common[0], common[2])
+
+
+DRAWS = ("bits", "normal", "uniform", "laplace", "gamma", "exponential", "permutation")
+STOCHASTIC = [
+    ("dp_sgd", "zero_out", {"steps": 4, "batch_size": 7, "sampler": "shuffled"}),
+    ("dp_sgd", "replace_one", {"steps": 3, "batch_size": 7, "sampler": "without_replacement"}),
+    ("dp_svrg", "replace_one", {"steps": 4, "batch_size": 7, "anchor_every": 2}),
+    ("phased_sgd", "replace_one", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "relation", "choices"), STOCHASTIC)
+def test_no_two_draws_have_one_key(name, relation, choices, monkeypatch):
+    """Within a run, and between streams: ``split(key)[i]`` is ``fold_in(key, i)`` here, so that
+    batches, orders, steps and streams could meet. Several keys of each kind are drawn from.
+    """
+    drawn = []
+
+    def heard(draw):
+        def drawing(key, *arguments, **options):
+            words = jax.random.key_data(key)
+            jax.debug.callback(lambda found: drawn.append(tuple(found.tolist())), words)
+            return draw(key, *arguments, **options)
+
+        return drawing
+
+    for draw in DRAWS:
+        monkeypatch.setattr(jax.random, draw, heard(getattr(jax.random, draw)))
+    budget = dataclasses.replace(BUDGET, relation=relation)
+    plan = privopt.ALGORITHMS[name].plan(CLASS, budget, **choices)
+    params = core._numbers(plan.params, np.float64)
+
+    @jax.jit
+    def release(key, stream):
+        objective = problem().objective
+        return plan.algorithm.run(plan.static, params, objective, core._of_stream(key, stream))
+
+    runs = []
+    for stream in (0, 1, 2, 2**31 - 1):
+        release(jax.random.key(0), np.uint32(stream)).released.block_until_ready()
+        jax.effects_barrier()
+        runs.append(len(drawn))
+    assert runs[0] >= 4
+    assert runs == [runs[0] * i for i in (1, 2, 3, 4)]
+    assert len(set(drawn)) == len(drawn)
+
+
+@pytest.mark.parametrize("stream", [-1, 2**31, 0.0, True, None, "1"])
+def test_a_stream_is_a_number(stream):
+    with pytest.raises(ValueError, match="stream must be an integer from 0 to 2147483647, got"):
+        core.run(toy(), problem(), jax.random.key(0), stream=stream)
+
+
+def test_common_random_numbers_are_asked_for_by_name():
+    with pytest.raises(TypeError, match="positional"):
+        core.run_many([toy()], problem(), keys(2), True)
+    with pytest.raises(ValueError, match="common_random_numbers must be True or False, got 1"):
+        core.run_many([toy()], problem(), keys(2), common_random_numbers=1)
 
 
 # One trace
@@ -197,7 +307,8 @@ def test_no_number_traces_again():
     algorithm, traces = counted(TOY)
     for seed, (scale, steps, epsilon) in enumerate([(0.5, 1, 1.0), (3.0, 50, 2.0), (0.0, 7, 0.1)]):
         budget = dataclasses.replace(BUDGET, epsilon=epsilon)
-        core.run(toy(scale, steps, algorithm, budget), problem(seed), jax.random.key(seed))
+        plan, key = toy(scale, steps, algorithm, budget), jax.random.key(seed)
+        core.run(plan, problem(seed), key, stream=seed)
     assert len(traces) == 1
 
 
@@ -301,6 +412,27 @@ def test_add_or_remove_normalises_by_the_design_size(n):
     where = problems.linear(features, problem_class=dataclasses.replace(CLASS, n=n))
     released = core.run(plan, where, jax.random.key(0)).released
     np.testing.assert_allclose(released, 0.5 * 0.1 * features.sum(axis=0) / N, rtol=1e-6)
+
+
+TOO_MANY = r"problem\.n must not exceed the plan's most_records 20, got 21"
+
+
+def test_neighbours_up_to_the_public_maximum_run_alike_and_larger_data_are_refused():
+    plan = toy(budget=dataclasses.replace(BUDGET, relation="add_or_remove_one"), most_records=N)
+    for n in (1, N - 1, N):
+        core.run(plan, problem(n=n), jax.random.key(0))
+    with pytest.raises(ValueError, match=TOO_MANY):
+        core.run(plan, problem(n=N + 1), jax.random.key(0))
+    with pytest.raises(ValueError, match=TOO_MANY):
+        core.run_many([plan], problem(n=N + 1), keys(2))
+
+
+@pytest.mark.parametrize("name", ["dp_sgd", "noisy_adam", "dp_svrg"])
+def test_poisson_batches_have_room_for_so_many_records_and_no_more(name):
+    budget = dataclasses.replace(BUDGET, relation="add_or_remove_one")
+    plan = privopt.ALGORITHMS[name].plan(CLASS, budget, steps=2, batch_size=5)
+    with pytest.raises(ValueError, match=TOO_MANY):
+        core.run(plan, problem(n=N + 1), jax.random.key(0))
 
 
 # Plans

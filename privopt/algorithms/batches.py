@@ -156,6 +156,7 @@ class Batches:
                 regime="noise leading, sqrt(d) sigma >= L, at fixed rate, steps and multiplier",
                 tight_on="squared_distance" if curved else "linear",
             ),
+            most_records=problem_class.n,
         )
 
     def _assumptions(self) -> tuple[str, ...]:

@@ -137,6 +137,7 @@ def plan(
             (f"at most {n} records",) if budget.relation is Relation.ADD_OR_REMOVE_ONE else (),
         ),
         rate=_rate(problem_class, budget, mechanism, method),
+        most_records=n,
     )
 
 

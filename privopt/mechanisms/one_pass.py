@@ -12,6 +12,7 @@ import optax
 from jax import Array
 
 from privopt.convex import Average, FirstOrder, GradientOracle, StepSizes, Update
+from privopt.mechanisms.gradients.sampling import require_numbered
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import round_down
 from privopt.spec import ProblemClass, Relation
@@ -42,9 +43,10 @@ class OnePass(NamedTuple):
         Raises
         ------
         ValueError
-            If the class is not convex, or declares no ``L`` or no ``H``; or if ``eta > 2/H``, where
-            a step may carry two iterates apart.
+            If the class is not convex, or declares no ``L`` or no ``H``; if ``n`` is above 1.04e9;
+            or if ``eta > 2/H``, where a step may carry two iterates apart.
         """
+        require_numbered("n", problem_class.n)
         smoothness = problem_class.smoothness
         if not problem_class.convex:
             raise ValueError(

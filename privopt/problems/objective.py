@@ -116,8 +116,9 @@ class EmpiricalRisk:
     ) -> BatchSum:
         """``(w, rows, weights, anchor) -> sum`` over a batch of records, numbered ``0..n-1``.
 
-        One that occurs several times has as many consecutive numbers. Where fewer rows are stored
-        than a batch has, each is visited once, with its weight.
+        One that occurs several times has as many consecutive numbers, and a number beyond all of
+        them is nobody's. Where fewer rows are stored than a batch has, each is visited once, with
+        its weight.
         """
         stored = jax.tree.leaves(self.data)[0].shape[0]
         ends = None if self.counts is None else jnp.cumsum(self.counts)
@@ -131,6 +132,7 @@ class EmpiricalRisk:
         def batch_sum(point: Any, rows: Array, weights: Array, anchor: Any = None) -> Any:
             if ends is not None:
                 found = jnp.searchsorted(ends, rows.astype(ends.dtype), side="right")
+                weights = jnp.where(found < stored, weights, 0.0)
                 rows = jnp.minimum(found, stored - 1).astype(rows.dtype)
             if stored < rows.shape[0]:
                 weights = jnp.zeros(stored, weights.dtype).at[rows].add(weights)

@@ -86,7 +86,8 @@ class Problem:
     Raises
     ------
     ValueError
-        If shapes, dtypes, counts, probabilities or constraint contradict ``problem_class``.
+        If shapes, dtypes, counts, probabilities or constraint contradict ``problem_class``; if
+        ``n`` is above ``2^24`` where float32 holds the counts, or a sample's (``2^53`` in float64).
     """
 
     loss: Callable[..., Array]
@@ -131,6 +132,7 @@ class Problem:
             )
         risk = EmpiricalRisk(loss, data, None, constraint)
         if counts is not None:
+            _require_countable(self.problem_class.n, risk.dtype)
             risk = replace(risk, counts=jnp.asarray(counts, risk.dtype))
         if self.start is not None:
             risk = replace(risk, origin=_origin(self.start, self.problem_class.dim, risk))
@@ -296,6 +298,13 @@ def _rows(point: Any, shapes: Any, dim: int) -> tuple[tuple[int, ...], Any]:
     if found != expected:
         raise ValueError(f"point must have leaves of shapes {expected}, got {found}")
     return axes, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[len(axes) :]), points)
+
+
+def _require_countable(n: int, dtype: Any) -> None:
+    """ValueError unless ``dtype`` tells every number of records up to ``n`` from the next."""
+    most = int(2.0 / float(np.finfo(dtype).eps))
+    if n > most:
+        raise ValueError(f"n must be at most {most} where records are counted in {dtype}, got {n}")
 
 
 def _origin(start: Any, dim: int, risk: EmpiricalRisk) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from privopt.problems.models import absolute, linear, logistic
@@ -73,7 +74,7 @@ def one_way_marginals(key: Array, *, n: int, dim: int, informative: int) -> Prob
     uniform = jax.random.uniform(sign_key, (informative, dim), minval=-1.0, maxval=1.0)
     signs = jnp.where(uniform < means[None], 1.0, -1.0).astype(means.dtype)
     features = jnp.concatenate([signs / dim**0.5, jnp.zeros((1, dim), means.dtype)])
-    counts = jnp.ones(informative + 1, int).at[-1].set(n - informative)
+    counts = np.append(np.ones(informative, np.int64), n - informative)
     return linear(
         features,
         problem_class=ProblemClass(n=n, dim=dim, lipschitz=_unit(dim), radius=1.0, smoothness=0.0),

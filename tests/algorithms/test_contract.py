@@ -134,7 +134,7 @@ def test_many_equals_loop_over_seeds_and_numbers(name):
     assert many.released.shape == (2, 3, DIM)
     for i, planned in enumerate(plans):
         for j in range(3):
-            one = privopt.run(planned, where, keys[j])
+            one = privopt.run(planned, where, keys[j], stream=i)
             entry = jax.tree.map(lambda leaf, i=i, j=j: leaf[i, j], many)
             leaves_equal(entry, one, rtol=1e-9, atol=1e-12)
 

@@ -7,6 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from dp_accounting import (
+    PoissonSampledDpEvent,
+    SelfComposedDpEvent,
+    TruncatedSubsampledGaussianDpEvent,
+)
+from scipy import stats
 
 import privopt
 from privopt import draws, problems
@@ -206,6 +212,35 @@ def test_rate_one_is_dp_gd():
     assert noisy_descent(
         FACTS, steps=STEPS, step_size=0.2, noise_scale=sampled.params.mechanism.scale
     ) == pytest.approx(sampled.rate.upper, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["dp_sgd", "noisy_adam"])
+def test_fewer_places_than_records_are_charged_as_truncated_batches(name):
+    """Whole batches may be told apart when they overflow: no epsilon at a delta below that."""
+    planned = plan(name, capacity=28, step_size=0.1)
+    mechanism, event = planned.params.mechanism, planned.guarantee.event
+    assert mechanism.capacity == 28
+    assert event == SelfComposedDpEvent(
+        TruncatedSubsampledGaussianDpEvent(
+            dataset_size=N,
+            sampling_probability=mechanism.rate * (1.0 + 2.0**-14),
+            truncated_batch_size=28,
+            noise_multiplier=event.event.noise_multiplier,
+        ),
+        STEPS,
+    )
+    contribution = mechanism.query.contribution / mechanism.batch_size
+    assert event.event.noise_multiplier == pytest.approx(mechanism.scale / contribution, rel=1e-15)
+    overflow = STEPS * stats.binom.sf(27, N - 1, 0.25)
+    assert planned.guarantee.epsilon(0.9 * overflow).upper == math.inf
+    assert planned.guarantee.epsilon(1.1 * overflow).upper < math.inf
+    assert planned.guarantee.meets(BUDGET)
+
+
+def test_places_for_all_records_are_charged_as_poisson_batches():
+    whole = plan(capacity=N)
+    assert isinstance(whole.guarantee.event.event, PoissonSampledDpEvent)
+    assert plan(capacity=25).params.mechanism.scale > whole.params.mechanism.scale
 
 
 def test_the_noise_of_sampling_is_less():

@@ -359,6 +359,7 @@ def test_refuses():
     refused(r"problem_class\.convex must be True, since one pass is private by con", convex=False)
     refused("smoothness must be declared, since one pass is private by it, got None",
             smoothness=None)  # fmt: skip
+    refused("n must be at most 1040187392 where records are drawn by their numbers", n=2**30)
     refused("lipschitz must be declared for one pass to be private, got inf",
             lipschitz=math.inf, step_size=0.1)  # fmt: skip
     refused(r"step_size must be at most 2/smoothness = 8\.0, got 8\.01", step_size=8.01)

@@ -203,6 +203,47 @@ def test_neighbours_of_other_sizes_run_with_the_same_numbers():
     assert 60 <= came.sum() <= 140
 
 
+@pytest.fixture(scope="module")
+def spent(epsilon_lower_bound):
+    """``(sizes, weaker) -> epsilon`` that an attack on Poisson batches proves to be spent.
+
+    Neighbours of two sizes, whose last record alone has a gradient, of the clip norm; at most 16
+    may come, in batches of four. 10^5 runs a side.
+    """
+    query = ClippedGradient(CLIP, 16.0, 1)
+    loose = Budget(epsilon=1.0, delta=1e-3, relation="add_or_remove_one")
+    oracle = PoissonGradient.calibrated(query, loose, 1, batch_size=4.0, n=16, capacity=12)
+
+    @jax.jit
+    def releases(where, scale, keys):
+        weakened, point = dataclasses.replace(oracle, scale=scale), jnp.zeros(1)
+        return jax.vmap(lambda key: weakened.bind(where, key).ask((), 0, point)[0][0])(keys)
+
+    def scores(size, last, seed, weaker):
+        features = np.zeros((size, 1))
+        features[-1] = last
+        public = ProblemClass(n=size, dim=1, lipschitz=1.0, radius=1.0)
+        where = problems.linear(features, problem_class=public).objective
+        return releases(where, oracle.scale / weaker, keys(100_000, seed))
+
+    def attack(smaller, larger, weaker=1.0):
+        one, other = scores(smaller, 0.0, 1, weaker), scores(larger, 1.0, 2, weaker)
+        return epsilon_lower_bound(one, other, delta=loose.delta)
+
+    return attack
+
+
+def test_an_attack_on_the_last_record_proves_no_more_than_the_budget(spent):
+    """False alarm 1e-4 each. With a third of the noise it proves more, so it could."""
+    assert 0.3 < spent(15, 16) <= 1.0
+    assert spent(15, 16, weaker=3.0) > 1.0
+
+
+def test_a_record_beyond_the_most_cannot_be_told_from_none(spent):
+    """It would fill the rest of every batch: no budget covers that. False alarm 1e-4."""
+    assert spent(16, 17) <= 1.0
+
+
 def test_counts_are_records():
     """Two stored rows, 9 and 15 times: the same law as 24 rows, here the same batches."""
     rows, labels = data(2)
@@ -284,6 +325,12 @@ def test_shuffled_passes_get_no_amplification():
     assert isinstance(shuffled.event(given.relation, 41).event, dp.GaussianDpEvent)
     poisson = PoissonGradient.calibrated(QUERY, given, 41, batch_size=6, n=N)
     assert shuffled.scale > 1.3 * poisson.scale
+
+
+@pytest.mark.parametrize("kind", [PoissonGradient, FixedSizeGradient, ShuffledGradient])
+def test_more_records_than_int32_numbers_are_refused(kind):
+    with pytest.raises(ValueError, match=r"n must be at most 1040187392 where .* got 1040187393"):
+        kind.calibrated(QUERY, budget("replace_one"), 1, batch_size=4, n=31 * 32**5 + 1)
 
 
 def test_refusals():

@@ -130,6 +130,34 @@ def test_fewer_records_than_the_most_are_the_first_of_them():
     np.testing.assert_array_equal(larger[:, :20], smaller)
 
 
+def test_records_beyond_the_most_never_take_part():
+    """The row after the last is where gaps without an end stop: nobody's, whoever stands there."""
+    within, rows, weights = inclusions(0.25, 16, most=16, capacity=12, draws=2000)
+    beyond = inclusions(0.25, 20, most=16, capacity=12, draws=2000)
+    np.testing.assert_array_equal(within, beyond[0][:, :16])
+    assert not beyond[0][:, 16:].any()
+    np.testing.assert_array_equal(rows, beyond[1])
+    np.testing.assert_array_equal(weights, beyond[2])
+
+
+def test_as_many_records_as_numbers_reach():
+    """Without overflow at 31 * 32^5: the first of a Poisson process, Kolmogorov-Smirnov at 1e-6."""
+    most = 31 * 32**5
+    sample = poisson_sampler(jnp.float64(20.0 / most), 60, most)
+    draw = jax.jit(jax.vmap(lambda key: sample(key, most)))
+    rows, weights = map(np.asarray, draw(jax.random.split(jax.random.key(0), 4000)))
+    assert rows.min() == 0
+    assert most - most // 20 < rows.max() < most
+    assert np.all(np.diff(np.where(weights > 0, rows, most).astype(float), axis=1) >= 0)
+    assert weights.sum(axis=1).mean() == pytest.approx(20.0, abs=6 * np.sqrt(20 / 4000))
+    assert stats.kstest(rows[:, 0] * (20.0 / most), "expon").pvalue > 1e-6
+
+
+def test_more_records_than_numbers_reach_are_refused():
+    with pytest.raises(ValueError, match="most must be at most 1040187392 where records are drawn"):
+        poisson_sampler(1e-9, 10, 31 * 32**5 + 1)
+
+
 def test_beyond_capacity_the_first_stay():
     whole, _, _ = inclusions(0.5, 40, draws=300)
     cut, _, weights = inclusions(0.5, 40, capacity=10, draws=300)

@@ -152,3 +152,11 @@ def test_new_numbers_are_arguments_of_one_program():
         found.add(float(value(risk, 3.0 * POINT)))
     assert len(traces) == 1
     assert len(found) == 3
+
+
+def test_numbers_beyond_all_records_are_nobodys():
+    """Not the last record's, whose share would grow."""
+    total = jax.jit(linear_risk(Linear(), COUNTS).clipped_batch_sum(jnp.asarray(1.0)))
+    beyond = total(POINT, jnp.asarray([12, 13, 99]), jnp.ones(3))  # there are 13 records
+    alone = total(POINT, jnp.asarray([12, 0, 0]), jnp.asarray([1.0, 0.0, 0.0]))
+    np.testing.assert_array_equal(beyond, alone)

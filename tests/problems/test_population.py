@@ -94,9 +94,13 @@ def spy(static, params, objective, key):
 SPY = Algorithm("spy", "nothing", plan=None, run=spy, private=False)
 
 
-def spied(where, key):
+def spy_plan():
     made = privopt.ALGORITHMS["gradient_descent"].plan(FACTS, BUDGET, steps=1)
-    return privopt.run(Plan(**{**vars(made), "algorithm": SPY}), where, key)
+    return Plan(**{**vars(made), "algorithm": SPY})
+
+
+def spied(where, key):
+    return privopt.run(spy_plan(), where, key)
 
 
 def test_the_key_of_the_data_is_not_the_key_of_the_run():
@@ -105,6 +109,17 @@ def test_the_key_of_the_data_is_not_the_key_of_the_run():
     seen = spied(population(), key)
     np.testing.assert_array_equal(seen.released, jax.random.key_data(run_key))
     assert not np.array_equal(jax.random.key_data(data_key), jax.random.key_data(run_key))
+
+
+def test_plans_see_the_same_records_and_draw_their_own_noise():
+    key, made = jax.random.key(3), spy_plan()
+    seen = privopt.run_many([made] * 3, population(), key[None])
+    np.testing.assert_array_equal(seen.secret, np.broadcast_to(seen.secret[:1], (3, 1, 5)))
+    assert len({tuple(words) for words in np.asarray(seen.released)[:, 0].tolist()}) == 3
+    for stream in range(3):
+        alone = privopt.run(made, population(), key, stream=stream)
+        np.testing.assert_array_equal(alone.released, seen.released[stream, 0])
+        np.testing.assert_array_equal(alone.secret, seen.secret[stream, 0])
 
 
 def test_given_records_leave_the_key_whole():

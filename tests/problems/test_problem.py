@@ -355,6 +355,32 @@ def test_contradictions_are_refused_by_name_and_value(message):
         Problem(**{**arguments, **REFUSED[message]})
 
 
+@pytest.mark.parametrize(("dtype", "most"), [(np.float32, 2**24), (np.float64, 2**53)])
+def test_counts_are_exact_in_their_type_or_refused(dtype, most):
+    """By the public ``n``: beyond ``2^24`` float32 cannot tell a record more from none."""
+    rows = np.eye(2, DIM, dtype=dtype)
+    for n, refused in ((most, False), (most + 1, True)):
+        for given in ({"counts": np.array([n - 1, 1])}, {"probabilities": np.array([0.5, 0.5])}):
+            arguments = {"loss": Distance(), "data": rows, "problem_class": declared(n=n), **given}
+            if refused:
+                message = f"n must be at most {most} where records are counted in {dtype.__name__}"
+                with pytest.raises(ValueError, match=message):
+                    Problem(**arguments)
+            else:
+                Problem(**arguments)
+
+
+def test_the_last_of_so_many_float32_records_is_found():
+    n, rows = 2**24, np.eye(2, DIM, dtype=np.float32)
+    where = problems.linear(rows, problem_class=declared(n=n), counts=np.array([n - 1, 1]))
+    assert int(where.objective.records) == n
+    pull = where.objective.clipped_batch_sum(jnp.float32(1.0))
+    numbers, weights = jnp.asarray([n - 2, n - 1], jnp.int32), jnp.ones(2, jnp.float32)
+    np.testing.assert_array_equal(
+        pull(jnp.zeros(DIM, jnp.float32), numbers, weights), [-1.0, -1.0, 0.0]
+    )
+
+
 @pytest.mark.parametrize("point", [np.zeros(2), np.zeros((3, 2)), 0.0])
 def test_points_of_another_dimension_are_refused(point):
     with pytest.raises(ValueError, match=r"point must have shape \(\.\.\., dim = 3\), got"):

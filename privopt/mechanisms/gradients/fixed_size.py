@@ -20,6 +20,7 @@ from privopt.convex import GradientOracle, record
 from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.events import drawable, require_public_size
 from privopt.mechanisms.gaussian import GaussianMechanism
+from privopt.mechanisms.gradients.sampling import require_numbered
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import calibrate, round_up
 from privopt.spec import Budget, Relation
@@ -63,9 +64,11 @@ class FixedSizeGradient:
         Raises
         ------
         ValueError
-            If ``batch_size`` is no integer up to ``n``, or the relation not ``replace_one``.
+            If ``batch_size`` is no integer up to ``n``, ``n`` above 1.04e9, or the relation not
+            ``replace_one``.
         """
         require_public_size(budget.relation, "batches of fixed size")
+        require_numbered("n", n)
         if batch_size != int(batch_size) or not 1 <= batch_size <= n:
             raise ValueError(f"batch_size must be an integer from 1 to {n}, got {batch_size!r}")
         unit = cls(query, 1.0, int(batch_size), n)

@@ -22,7 +22,7 @@ from privopt.convex import GradientOracle, record
 from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.events import drawable
 from privopt.mechanisms.gaussian import GaussianMechanism
-from privopt.mechanisms.gradients.sampling import poisson_sampler
+from privopt.mechanisms.gradients.sampling import poisson_sampler, require_numbered
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import calibrate, round_up
 from privopt.spec import Budget, Relation
@@ -40,7 +40,8 @@ class PoissonGradient:
 
     Each of at most ``n`` records is in the batch with probability ``rate = b/n``, whatever the
     others do. The divisor is ``b``, never the number that came; nothing depends on that number
-    but the sum. Batches have ``capacity`` places: beyond it records are left out.
+    but the sum. Batches have ``capacity`` places: beyond it records are left out, and so are all
+    records after the ``n``-th.
 
     Attributes
     ----------
@@ -63,6 +64,10 @@ class PoissonGradient:
     reveals everything: unless the *others* fill the batch, which is as likely on either
     neighbour, the record takes part as if there were no limit. The rate is accounted ``2^-14``
     higher than it is, for the arithmetic of the sampler.
+
+    Neighbours are data sets of at most ``n`` records, a public maximum (``Plan.most_records``).
+    Beyond it nothing is claimed under ``add_or_remove_one``: a record that goes brings the
+    ``(n + 1)``-th in.
     """
 
     query: ClippedGradient
@@ -110,9 +115,10 @@ class PoissonGradient:
         Raises
         ------
         ValueError
-            If ``batch_size`` exceeds ``n``, or ``capacity`` is below ``batch_size`` or costs
-            ``delta`` whole.
+            If ``n`` is above 1.04e9, ``batch_size`` exceeds ``n``, or ``capacity`` is below
+            ``batch_size`` or costs ``delta`` whole.
         """
+        require_numbered("n", n)
         if not 0.0 < batch_size <= n:
             raise ValueError(f"batch_size must be positive and at most n = {n}, got {batch_size!r}")
         rate = min(1.0, round_up(batch_size / n))

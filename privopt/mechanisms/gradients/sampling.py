@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-__all__ = ["poisson_sampler"]
+__all__ = ["poisson_sampler", "require_numbered"]
 
 _BASE = 32
 _WORD = 2.0**32
+_MOST = (_BASE - 1) * _BASE**5  # 1.04e9: six digits, and sums of two numbers within int32
 
 Sampler = Callable[[Array, Array | int], tuple[Array, Array]]
 
@@ -32,7 +33,7 @@ def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
     rate : Array or float
         ``q`` in ``(0, 1]``.
     capacity, most : int
-        Static: places in a batch, and the largest number of records there can be.
+        Static: places in a batch, and the largest number of records; those after take no part.
 
     Returns
     -------
@@ -40,7 +41,13 @@ def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
         ``(key, records) -> (rows, weights)``, both of shape ``(capacity,)``: increasing numbers of
         the first ``capacity`` included of ``records``, then zeros (int32); 1 for an included
         record and 0 for an empty place, in the dtype of ``rate``.
+
+    Raises
+    ------
+    ValueError
+        If ``most`` is above ``31 * 32^5``, about 1.04e9.
     """
+    require_numbered("most", most)
     rate = jnp.asarray(rate)
     digits = 1
     while (_BASE - 1) * _BASE ** (digits - 1) < most:
@@ -57,10 +64,18 @@ def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
             digit = jnp.sum(words[place][:, None] < table[None], axis=-1, dtype=jnp.int32)
             gaps = jnp.minimum(gaps + digit * _BASE**place, most)
         rows = _bounded_sum(gaps + 1, most + 1) - 1
-        included = rows < records
+        included = rows < jnp.minimum(records, most)  # gaps stop at most: no record's row
         return jnp.where(included, rows, 0), included.astype(rate.dtype)
 
     return sample
+
+
+def require_numbered(name: str, count: int) -> None:
+    """ValueError unless so many records can be drawn by their numbers, in exact int32."""
+    if count > _MOST:
+        raise ValueError(
+            f"{name} must be at most {_MOST} where records are drawn by their numbers, got {count}"
+        )
 
 
 def _thresholds(exponent: Array, *, leading: bool) -> Array:

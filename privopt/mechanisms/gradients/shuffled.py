@@ -15,6 +15,7 @@ from privopt.convex import GradientOracle, record
 from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.events import drawable
 from privopt.mechanisms.gaussian import GaussianMechanism
+from privopt.mechanisms.gradients.sampling import require_numbered
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import gaussian_noise_multiplier, round_up
 from privopt.spec import Budget, Relation
@@ -61,8 +62,10 @@ class ShuffledGradient:
         Raises
         ------
         ValueError
-            If ``batch_size`` is not in ``(0, n]``, or the relation ``add_or_remove_one``.
+            If ``batch_size`` is not in ``(0, n]``, ``n`` above 1.04e9, or the relation
+            ``add_or_remove_one``.
         """
+        require_numbered("n", n)
         if not 0.0 < batch_size <= n:
             raise ValueError(f"batch_size must be positive and at most n = {n}, got {batch_size!r}")
         if budget.relation is Relation.ADD_OR_REMOVE_ONE:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
+from privopt.mechanisms.statistics.counts import as_floats
 from privopt.mechanisms.statistics.records import numbers
 from privopt.spec import Relation
 
@@ -66,12 +67,15 @@ class Histogram(NamedTuple):
         return float(relation.multiple)
 
     def answer(self, records: Array, present: Array | None = None) -> Array:
-        """The counts, shape ``(K,)``, in the dtype of ``records``, which have shape ``(n,)``."""
+        """The counts, shape ``(K,)``, in the dtype of ``records``, which have shape ``(n,)``.
+
+        Counted in integers. In float32 a count stays at ``2^24``, the last that can be told from
+        the next one.
+        """
         records = numbers(records)
         inner = jnp.asarray(self.edges[1:-1], records.dtype)
         upward = jnp.searchsorted(inner, records, side="left")
         downward = jnp.searchsorted(inner, records, side="right")
         bins = jnp.where(records > 0.0, upward, downward)
-        ones = jnp.ones_like(records)
-        weights = ones if present is None else jnp.where(present, ones, 0.0)
-        return jnp.zeros(self.bins, records.dtype).at[bins].add(weights)
+        here = jnp.ones(records.shape, bool) if present is None else present
+        return as_floats(jnp.zeros(self.bins, int).at[bins].add(here.astype(int)), records.dtype)

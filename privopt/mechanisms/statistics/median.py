@@ -18,7 +18,8 @@ from jax import Array
 
 from privopt.mechanisms.round_off import two_sum
 from privopt.mechanisms.statistics.bounds import Bounds
-from privopt.mechanisms.statistics.records import numbers, whole
+from privopt.mechanisms.statistics.counts import as_floats
+from privopt.mechanisms.statistics.records import numbers
 
 __all__ = ["Median"]
 
@@ -98,7 +99,7 @@ class Median(NamedTuple):
         reach = jnp.searchsorted(above, furthest, side="right")
         distance = jnp.arange(below.size, dtype=reach.dtype) + reach - 1
         unstable = jnp.where(reach < above.size, distance, records.size + 1)
-        return whole(unstable.min(), records.dtype)
+        return as_floats(unstable.min(), records.dtype)
 
     def _floor(self, dtype: Any) -> Array:
         width = jnp.asarray(self.upper, dtype) - jnp.asarray(self.lower, dtype)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 from jax import Array
 
 from privopt.mechanisms.round_off import compensated_sum, most_terms
+from privopt.mechanisms.statistics.counts import as_floats
 
-__all__ = ["few_enough", "numbers", "present_count", "present_sum", "whole"]
+__all__ = ["few_enough", "numbers", "present_count", "present_sum"]
 
 
 def numbers(records: Array) -> Array:
@@ -47,18 +46,9 @@ def few_enough(records: Array) -> Array:
 
 
 def present_count(records: Array, present: Array | None) -> Array:
-    """The number of records present, counted in integers, ``whole`` in the dtype of ``records``."""
+    """The number of records present, counted in integers, in the dtype of ``records``."""
     count = jnp.asarray(records.shape[0]) if present is None else jnp.count_nonzero(present)
-    return whole(count, records.dtype)
-
-
-def whole(count: Array, dtype: Any) -> Array:
-    """An integer as a float, which stays at the first that has no successor in its dtype.
-
-    ``2^24`` in float32; beyond, where one more is 2 more or nothing, no sensitivity would hold.
-    """
-    last = min(2.0 / float(jnp.finfo(dtype).eps), float(jnp.iinfo(count.dtype).max))
-    return jnp.minimum(count, int(last)).astype(dtype)
+    return as_floats(count, records.dtype)
 
 
 def present_sum(contributions: Array, present: Array | None) -> Array:

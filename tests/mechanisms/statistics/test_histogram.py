@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from privopt.mechanisms import Histogram
+from privopt.mechanisms.statistics.counts import as_floats
 from privopt.spec import Relation
 
 LOG = Histogram.logarithmic(1.0, 2.0, 4, mirrored=True)
@@ -87,3 +88,12 @@ def test_bad_input_fails_with_its_name():
             Histogram.logarithmic(scale, base, count, mirrored=False)
     with pytest.raises(ValueError, match="records must be a vector of a floating type, got int"):
         LOG.answer(jnp.arange(3))
+
+
+@pytest.mark.parametrize(("dtype", "last"), [(np.float32, 2**24), (np.float64, 2**53)])
+def test_counts_end_no_further_apart_than_they_are(dtype, last):
+    """One record more moves a count by one at most; rounded, 2^25 + 3 is two above 2^25 + 2."""
+    around = jnp.asarray([0, 1, last - 1, last, last + 1, 2 * last + 2, 2 * last + 3])
+    found = np.asarray(as_floats(around, dtype), np.float64)
+    np.testing.assert_array_equal(found, np.minimum(np.asarray(around), last))
+    assert np.ptp(np.asarray(around.astype(dtype), np.float64)[-2:]) > 1.0
