@@ -8,7 +8,10 @@ os.environ["XLA_FLAGS"] = " ".join(
 ).strip()
 
 import jax
+import numpy as np
+import pytest
 from hypothesis import settings
+from scipy.special import betaincinv
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_legacy_prng_key", "error")
@@ -19,3 +22,44 @@ settings.register_profile(
     "privopt", derandomize=True, max_examples=30, deadline=None, database=None
 )
 settings.load_profile("privopt")
+
+
+@pytest.fixture(scope="session")
+def epsilon_lower_bound():
+    """``(scores_a, scores_b, delta=0, failure=1e-4) -> epsilon`` that no honest mechanism exceeds.
+
+    Scores are what an attacker makes of releases on two neighbours, one a run; any function of the
+    release will do. The attack guesses by a threshold. The best threshold, side and order of the
+    neighbours are chosen on the runs of even number; on the others, both probabilities get their
+    exact bounds (Clopper and Pearson 1934). An ``(epsilon, delta)``-DP mechanism stays at or below
+    ``epsilon`` but with probability ``failure``.
+    """
+    return _epsilon_lower_bound
+
+
+def _epsilon_lower_bound(scores_a, scores_b, delta=0.0, failure=1e-4):
+    scores = [np.asarray(s, np.float64).ravel() for s in (scores_a, scores_b)]
+    chosen, judged = ([np.sort(s[start::2]) for s in scores] for start in (0, 1))
+    pooled = np.unique(np.concatenate(chosen))
+    thresholds = pooled[np.linspace(0, pooled.size - 1, min(pooled.size, 2000)).astype(int)]
+    bounds = _threshold_bounds(chosen, thresholds, delta, failure)
+    events, best = np.unravel_index(np.argmax(bounds), bounds.shape)
+    found = _threshold_bounds(judged, thresholds[best : best + 1], delta, failure)
+    return max(0.0, float(found[events, 0]))
+
+
+def _threshold_bounds(ordered, thresholds, delta, failure):
+    """By ``<= t`` and by ``> t``, each in both orders of the neighbours; ``(4, thresholds)``."""
+    below = [np.searchsorted(s, thresholds, side="right") for s in ordered]
+    above = [s.size - count for s, count in zip(ordered, below, strict=True)]
+    sizes = [s.size for s in ordered]
+    found = []
+    for hits in (below, above):
+        for p, q in ((0, 1), (1, 0)):
+            least = betaincinv(np.maximum(hits[p], 1), sizes[p] - hits[p] + 1, 0.5 * failure)
+            least = np.where(hits[p] == 0, 0.0, least) - delta
+            rest = np.maximum(sizes[q] - hits[q], 1)
+            most = betaincinv(hits[q] + 1, rest, 1.0 - 0.5 * failure)
+            most = np.where(hits[q] == sizes[q], 1.0, most)
+            found.append(np.log(np.maximum(least, 1e-300) / most))
+    return np.stack(found)

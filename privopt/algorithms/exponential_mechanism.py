@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 from jax import Array
 
 from privopt.algorithms.choices import positive_number, require_convex_lipschitz
@@ -67,9 +66,11 @@ def plan(
     ----------------
     ``F - F'`` is ``G``-Lipschitz, ``G = 2L/n`` (``replace_one``) or ``L/n`` (``zero_out``,
     ``add_or_remove_one`` by the public ``n``). Pure: ``k = epsilon/(2 R G)`` is epsilon-DP by the
-    range of ``F - F'``. Otherwise ``k = m mu^2/G^2`` is ``mu``-Gaussian DP. The sampler is exact,
-    so nothing is added for it; its running time depends on the data. Rests on the assumptions
-    in ``guarantee.assumptions``; clipping enforces ``L`` for generalised linear losses.
+    range of ``F - F'``, which holds for all data, as computed. Otherwise ``k = m mu^2/G^2`` is
+    ``mu``-Gaussian DP. The sampler is exact and its running time depends on the data, up to a
+    public number of proposals: with a probability below 2^-64, charged to ``delta`` where there is
+    one, the centre is released in the place of a draw (:class:`GibbsMechanism`). Rests on the
+    assumptions in ``guarantee.assumptions``; clipping enforces ``L`` for generalised linear losses.
 
     Rate
     ----
@@ -161,11 +162,9 @@ def _regime(pure: bool, balanced: bool) -> str:
 
 
 def run(static: Static, params: Params, objective: Any, key: Array) -> Run:
-    """One exact draw. A draw that is not finite becomes the public centre."""
+    """One exact draw."""
     draw = params.mechanism.draw(key, objective, dim=static.dim)
-    centre = objective.constraint.centre_point(static.dim, objective.dtype)
-    released = jnp.where(jnp.isfinite(draw.point).all(), draw.point, centre)
-    return Run(released, Secret(draw.minimiser, draw.proposals, draw.log_acceptance))
+    return Run(draw.point, Secret(draw.minimiser, draw.proposals, draw.log_acceptance))
 
 
 EXPONENTIAL_MECHANISM = Algorithm(
