@@ -12,7 +12,7 @@ from privopt.convex import LARGEST_DIM
 from privopt.core import Algorithm, Plan, Run
 from privopt.mechanisms import ClippedRisk, GibbsMechanism
 from privopt.privacy import Guarantee, gaussian_mu
-from privopt.spec import Budget, ProblemClass
+from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
     Rate,
     approximate_dp_advantage,
@@ -112,16 +112,21 @@ def plan(
         params=Params(mechanism),
         static=Static(problem_class.dim),
         guarantee=Guarantee(
-            mechanism.event(budget.relation), budget.relation, _assumptions(problem_class)
+            mechanism.event(budget.relation), budget.relation, _assumptions(problem_class, budget)
         ),
         rate=_rate(problem_class, budget, mechanism, balanced),
     )
 
 
-def _assumptions(problem_class: ProblemClass) -> tuple[str, ...]:
-    return (
-        f"every loss is convex and {problem_class.lipschitz:g}-Lipschitz on the constraint set",
-    )
+def _assumptions(problem_class: ProblemClass, budget: Budget) -> tuple[str, ...]:
+    assumed = [
+        f"every loss is convex and {problem_class.lipschitz:g}-Lipschitz on the constraint set"
+    ]
+    if budget.delta == 0.0:
+        assumed.append("no draw exhausts its proposals, which has a probability below 2^-64")
+    if budget.relation is Relation.ADD_OR_REMOVE_ONE:
+        assumed.append(f"at most {problem_class.n} records")
+    return tuple(assumed)
 
 
 def _rate(

@@ -185,5 +185,8 @@ def test_refuses():
 
 
 def test_assumptions_are_stated():
-    assumed = plan_of(facts(lipschitz=2.0), PURE).guarantee.assumptions
-    assert assumed == ("every loss is convex and 2-Lipschitz on the constraint set",)
+    convex = "every loss is convex and 2-Lipschitz on the constraint set"
+    spent = "no draw exhausts its proposals, which has a probability below 2^-64"
+    one = dataclasses.replace(BUDGET, relation="add_or_remove_one")
+    for budget, wanted in ((BUDGET, ()), (PURE, (spent,)), (one, ("at most 50 records",))):
+        assert plan_of(facts(lipschitz=2.0), budget).guarantee.assumptions == (convex, *wanted)
