@@ -18,7 +18,7 @@ __all__ = ["GibbsMechanism"]
 
 _FAILURE = 2.0**-64  # of a draw, at most
 _SHARE = 2.0**-30  # of delta, for that
-_RESOLUTION = 2.0**-14  # of a record's loss, in units of the temperature
+_RESOLUTION = 2.0**-20  # of a record's loss, in units of the temperature
 _ROUND_OFF = 2.0**-46  # of products with features and of sums, in units of the largest loss
 
 
@@ -55,7 +55,9 @@ class GibbsMechanism(NamedTuple):
     Pure differential privacy leaves nothing to pay with: it holds but for ``2^-64``.
 
     *Arithmetic.* The draw is exact for the potential as it is computed, so the range is all that
-    pure privacy rests on, and it holds whatever the records are.
+    pure privacy rests on, and it holds whatever the records are. Gaussian DP needs convexity too,
+    which the computed potential has but for ``2^-20`` and the round-off of sums: that is not
+    charged.
 
     Source: McSherry and Talwar 2007, Theorem 6, through the range; Gopi, Lee and Liu 2022,
     "Private convex optimization via exponential mechanism" (COLT).

@@ -290,7 +290,7 @@ class RegularisedMinimiser(NamedTuple):
 
         def minimiser(start: Array) -> Array:
             present = objective.without_nulls(self.gradient.clip, start)
-            missing = 1.0 - jnp.asarray(present.records, start.dtype) / self.gradient.size
+            missing: Any = 1.0 - jnp.asarray(present.records, start.dtype) / self.gradient.size
             minimisation = Minimisation(
                 self.regularisation + missing * self.strong_convexity,
                 self.regularisation + self.strong_convexity,

@@ -144,7 +144,8 @@ class EmpiricalRisk:
     def without_nulls(self, clip: Array, point: Array) -> EmpiricalRisk:
         """The same without the records that contribute zero for not being finite at ``point``."""
         if isinstance(self.loss, GeneralisedLinear):
-            usable = usable_linear_records(*self.data, clip)
+            features, labels = self.data
+            usable = usable_linear_records(features, labels, clip)
         else:
             usable = usable_records(self.loss, self.data, clip, point)
         counts = usable.astype(self.dtype)
@@ -180,9 +181,9 @@ class EmpiricalRisk:
         other loss is taken to be ``C``-Lipschitz. Non-finite records contribute zero.
         """
         if isinstance(self.loss, GeneralisedLinear):
-            return moved_linear_loss_sum(
-                self.loss.scalar, *self.data, self.counts, clip, centre, radius, resolution
-            )
+            features, labels = self.data
+            given = self.loss.scalar, features, labels, self.counts
+            return moved_linear_loss_sum(*given, clip, centre, radius, resolution)
         return moved_loss_sum(self.loss, self.data, self.counts, clip, centre, resolution)
 
     def smoothed(self, width: Array) -> EmpiricalRisk:
