@@ -87,10 +87,13 @@ class Objective(Protocol):
     def clipped_linear_model(self, clip: Array, size: Array) -> Any:
         """The losses with these gradients over ``size`` as a linear model, if they are one."""
 
-    def clipped_loss_sum(
-        self, clip: Array, centre: Array, reach: Array
+    def moved_loss_sum(
+        self, clip: Array, centre: Array, radius: Array, resolution: Array
     ) -> Callable[[Array], tuple[Array, Array]]:
-        """``w -> (value, gradient)`` of the losses with these gradients, for ``|w| <= reach``."""
+        """``w -> (value, gradient)`` of the losses with these gradients, read from ``centre``."""
+
+    def without_nulls(self, clip: Array, point: Array) -> Objective:
+        """The same without the records that contribute zero for not being finite at ``point``."""
 
     def smoothed(self, width: Array) -> Objective:
         """Every loss replaced by its Moreau envelope, ``(1/width)``-smooth."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 from jax import Array
 
 from privopt.algorithms.choices import require_convex_lipschitz
@@ -14,7 +13,7 @@ from privopt.convex import LARGEST_DIM
 from privopt.core import Algorithm, Plan, Run, planner
 from privopt.mechanisms import ClippedRisk, GibbsMechanism
 from privopt.privacy import Guarantee, gaussian_mu
-from privopt.spec import Budget, ProblemClass
+from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
     Rate,
     approximate_dp_advantage,
@@ -69,9 +68,11 @@ def plan(
     ----------------
     ``F - F'`` is ``G``-Lipschitz, ``G = 2L/n`` (``replace_one``) or ``L/n`` (``zero_out``,
     ``add_or_remove_one`` by the public ``n``). Pure: ``k = epsilon/(2 R G)`` is epsilon-DP by the
-    range of ``F - F'``. Otherwise ``k = m mu^2/G^2`` is ``mu``-Gaussian DP. The sampler is exact,
-    so nothing is added for it; its running time depends on the data. Rests on the assumptions
-    in ``guarantee.assumptions``; clipping enforces ``L`` for generalised linear losses.
+    range of ``F - F'``, which holds for all data, as computed. Otherwise ``k = m mu^2/G^2`` is
+    ``mu``-Gaussian DP. The sampler is exact and its running time depends on the data, up to a
+    public number of proposals: with a probability below 2^-64, charged to ``delta`` where there is
+    one, the centre is released in the place of a draw (:class:`GibbsMechanism`). Rests on the
+    assumptions in ``guarantee.assumptions``; clipping enforces ``L`` for generalised linear losses.
 
     Rate
     ----
@@ -113,16 +114,21 @@ def plan(
         params=Params(mechanism),
         static=Static(problem_class.dim),
         guarantee=Guarantee(
-            mechanism.event(budget.relation), budget.relation, _assumptions(problem_class)
+            mechanism.event(budget.relation), budget.relation, _assumptions(problem_class, budget)
         ),
         rate=_rate(problem_class, budget, mechanism, balanced),
     )
 
 
-def _assumptions(problem_class: ProblemClass) -> tuple[str, ...]:
-    return (
-        f"every loss is convex and {problem_class.lipschitz:g}-Lipschitz on the constraint set",
-    )
+def _assumptions(problem_class: ProblemClass, budget: Budget) -> tuple[str, ...]:
+    assumed = [
+        f"every loss is convex and {problem_class.lipschitz:g}-Lipschitz on the constraint set"
+    ]
+    if budget.delta == 0.0:
+        assumed.append("no draw exhausts its proposals, which has a probability below 2^-64")
+    if budget.relation is Relation.ADD_OR_REMOVE_ONE:
+        assumed.append(f"at most {problem_class.n} records")
+    return tuple(assumed)
 
 
 def _rate(
@@ -163,11 +169,9 @@ def _regime(pure: bool, balanced: bool) -> str:
 
 
 def run(static: Static, params: Params, objective: Any, key: Array) -> Run:
-    """One exact draw. A draw that is not finite becomes the public centre."""
+    """One exact draw."""
     draw = params.mechanism.draw(key, objective, dim=static.dim)
-    centre = objective.constraint.centre_point(static.dim, objective.dtype)
-    released = jnp.where(jnp.isfinite(draw.point).all(), draw.point, centre)
-    return Run(released, Secret(draw.minimiser, draw.proposals, draw.log_acceptance))
+    return Run(draw.point, Secret(draw.minimiser, draw.proposals, draw.log_acceptance))
 
 
 EXPONENTIAL_MECHANISM = Algorithm(

@@ -5,10 +5,10 @@ from privopt.convex.certificate import certify
 from privopt.convex.constrained_model import ConstrainedModels, minimise_constrained_model
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.corrected_adam import corrected_adam
-from privopt.convex.enclosure import Enclosure, enclose
+from privopt.convex.enclosure import Enclosure, ValueAndGradient, enclose
 from privopt.convex.first_order import FirstOrder, GradientOracle, Iterates, Path
 from privopt.convex.linear_model import MinimisedModels, minimise_linear_model
-from privopt.convex.log_concave import LARGEST_DIM, Draw, sample_log_concave
+from privopt.convex.log_concave import LARGEST_DIM, Draw, enough_proposals, sample_log_concave
 from privopt.convex.outputs import (
     Average,
     Last,
@@ -50,11 +50,13 @@ __all__ = [
     "Suffix",
     "Tilted",
     "Update",
+    "ValueAndGradient",
     "WholeSpace",
     "accelerated_descent",
     "certify",
     "corrected_adam",
     "enclose",
+    "enough_proposals",
     "minimise",
     "minimise_constrained_model",
     "minimise_linear_model",

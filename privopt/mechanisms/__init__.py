@@ -5,15 +5,14 @@ from privopt.mechanisms.clipping import (
     BatchSum,
     ClippedSlope,
     HasSlope,
-    HasValue,
     WholeSum,
     clipped_batch_sum,
     clipped_gradient_sum,
     clipped_linear_batch_sum,
     clipped_linear_gradient_sum,
-    clipped_linear_loss_sum,
     clipped_linear_model,
-    clipped_loss_sum,
+    usable_linear_records,
+    usable_records,
 )
 from privopt.mechanisms.events import approximate_release, drawable, pure_release
 from privopt.mechanisms.gaussian import GaussianMechanism, classic_gaussian_scale
@@ -29,6 +28,7 @@ from privopt.mechanisms.gradients import (
 )
 from privopt.mechanisms.laplace import LaplaceMechanism
 from privopt.mechanisms.minimisation import Minimisation
+from privopt.mechanisms.moved_losses import HasValue, moved_linear_loss_sum, moved_loss_sum
 from privopt.mechanisms.norm_laplace import NormLaplaceMechanism
 from privopt.mechanisms.one_pass import OnePass
 from privopt.mechanisms.propose_test_release import Proposal, ProposeTestRelease, StableQuery
@@ -128,10 +128,12 @@ __all__ = [
     "clipped_gradient_sum",
     "clipped_linear_batch_sum",
     "clipped_linear_gradient_sum",
-    "clipped_linear_loss_sum",
     "clipped_linear_model",
-    "clipped_loss_sum",
     "drawable",
+    "moved_linear_loss_sum",
+    "moved_loss_sum",
     "poisson_sampler",
     "pure_release",
+    "usable_linear_records",
+    "usable_records",
 ]

@@ -1,4 +1,4 @@
-"""Sums of per-example gradients, each clipped to a norm, and of the losses they belong to.
+"""Sums of per-example gradients, each clipped to a norm.
 
 A record whose gradient or features are not finite contributes zero, so no record can
 poison the sum or move it by more than the clip norm. Norms are scaled so that no square vanishes
@@ -26,19 +26,19 @@ __all__ = [
     "BatchSum",
     "ClippedSlope",
     "HasSlope",
-    "HasValue",
     "WholeSum",
+    "bounded_records",
     "clipped_batch_sum",
     "clipped_gradient_sum",
     "clipped_linear_batch_sum",
     "clipped_linear_gradient_sum",
-    "clipped_linear_loss_sum",
     "clipped_linear_model",
-    "clipped_loss_sum",
+    "is_exact",
+    "usable_linear_records",
+    "usable_records",
 ]
 
 MICROBATCH = 512
-_HALVINGS = 64
 
 
 class HasSlope(Protocol):
@@ -46,13 +46,6 @@ class HasSlope(Protocol):
 
     def slope(self, prediction: Array, label: Array) -> Array:
         """``d phi / d prediction`` (a subgradient where there is no derivative)."""
-
-
-class HasValue(HasSlope, Protocol):
-    """A convex loss of a scalar prediction with its value."""
-
-    def value(self, prediction: Array, label: Array) -> Array:
-        """``phi(prediction, label)``."""
 
 
 class WholeSum(Protocol):
@@ -98,7 +91,7 @@ def clipped_linear_model(
 
     Its gradient is that of :func:`clipped_linear_gradient_sum` over ``size``.
     """
-    features, labels, bound, _ = _bounded(features, labels, clip)
+    features, labels, bound, _ = bounded_records(features, labels, clip)
     weights = (jnp.ones_like(labels) if counts is None else counts) / size
     none = jnp.zeros_like(features[:0])
     return Tilted(ClippedSlope(loss, bound), features, labels, weights, none[:, 0], none, none)
@@ -122,7 +115,7 @@ def clipped_linear_gradient_sum(
     gamma : Array, optional
         Positive: automatic clipping.
     """
-    features, labels, bound, norms = _bounded(features, labels, clip)
+    features, labels, bound, norms = bounded_records(features, labels, clip)
     # Records along the last axis: both products then run along memory, with the same array.
     columns = features.T
 
@@ -138,7 +131,7 @@ def clipped_linear_batch_sum(
     loss: HasSlope, features: Array, labels: Array, clip: Array, gamma: Array | None = None
 ) -> BatchSum:
     """:func:`clipped_linear_gradient_sum` over a batch of rows."""
-    features, labels, bound, norms = _bounded(features, labels, clip)
+    features, labels, bound, norms = bounded_records(features, labels, clip)
 
     def gradient_sum(
         point: Array, rows: Array, weights: Array, anchor: Array | None = None
@@ -225,9 +218,9 @@ def _summed(loss: Callable[[Any, Any], Array], clip: Array, gamma: Array | None)
         found = gradient(point, example)
         if anchor is not None:
             found = jax.tree.map(jnp.subtract, found, gradient(anchor, example))
-        size = norm(jnp.stack([norm(leaf.ravel()) for leaf in jax.tree.leaves(found)]))
+        size = _size(found)
         shrink = clip / size if gamma is None else clip / (size + gamma)
-        usable = _exact(size, shrink) & (size > 0.0)
+        usable = is_exact(size, shrink) & (size > 0.0)
         shrink = jnp.minimum(1.0, shrink) if gamma is None else shrink
         return found, jnp.where(usable, shrink, 0.0)
 
@@ -266,100 +259,48 @@ def _in_parts(part_sum: Callable[[Any], Any], records: Any, size: int) -> Any:
     return total
 
 
-def clipped_linear_loss_sum(
-    loss: HasValue,
-    features: Array,
-    labels: Array,
-    counts: Array | None,
-    clip: Array,
-    reach: Array,
-) -> Callable[[Array], Array]:
-    """``w -> sum_i m_i phi_i(<x_i, w>)``, whose gradient is :func:`clipped_linear_gradient_sum`.
-
-    ``phi_i`` continues ``phi(., y_i)`` by lines of slope ``+-C/|x_i|`` from where its own slope
-    leaves these bounds, up to a constant: for every convex ``phi`` and all data it is convex, and
-    ``C``-Lipschitz as a function of ``w``. Where it leaves them is found once, by bisection among
-    the predictions of ``|w| <= reach``.
-    """
-    features, labels, bound, norms = _bounded(features, labels, clip)
-    columns = features.T
-    # By inverse hyperbolic sines: magnitudes may span three hundred decades.
-    ends = jnp.arcsinh(jnp.minimum(norms * reach, jnp.finfo(norms.dtype).max))
-
-    def halve(_: int, brackets: tuple[Array, Array, Array, Array]) -> tuple[Array, ...]:
-        below, low, high, above = brackets
-        first, second = 0.5 * (below + low), 0.5 * (high + above)
-        rising = loss.slope(jnp.sinh(first), labels) >= -bound
-        still = loss.slope(jnp.sinh(second), labels) <= bound
-        return (
-            jnp.where(rising, below, first),
-            jnp.where(rising, first, low),
-            jnp.where(still, second, high),
-            jnp.where(still, above, second),
-        )
-
-    _, low, high, _ = jax.lax.fori_loop(0, _HALVINGS, halve, (-ends, ends, -ends, ends))
-    low = jnp.where(loss.slope(jnp.sinh(-ends), labels) >= -bound, -jnp.inf, jnp.sinh(low))
-    high = jnp.where(loss.slope(jnp.sinh(ends), labels) <= bound, jnp.inf, jnp.sinh(high))
-    high = jnp.maximum(low, high)
-    anchor = jnp.clip(jnp.zeros_like(low), low, high)
-    anchored = loss.value(anchor, labels)
-
-    def loss_sum(point: Array) -> Array:
-        prediction = point @ columns
-        held = jnp.clip(prediction, low, high)
-        losses = jnp.where(held == anchor, 0.0, loss.value(held, labels) - anchored)
-        losses += bound * jnp.abs(prediction - held)
-        losses = jnp.where(jnp.isfinite(losses), losses, 0.0)
-        return losses.sum() if counts is None else counts @ losses
-
-    return loss_sum
+def usable_linear_records(features: Array, labels: Array, clip: Array) -> Array:
+    """Which records of a generalised linear loss contribute at all; bool of shape ``(n,)``."""
+    return _usable(norm(features), labels, clip)
 
 
-def clipped_loss_sum(
-    loss: Callable[[Array, Any], Array],
-    data: Any,
-    counts: Array | None,
-    clip: Array,
-    centre: Array,
-) -> Callable[[Array], tuple[Array, Array]]:
-    """``w -> (sum_i m_i (loss(w, x_i) - loss(c, x_i)), its clipped gradient)`` for any loss.
+def usable_records(loss: Callable[[Any, Any], Array], data: Any, clip: Array, point: Any) -> Array:
+    """Which records have a gradient at ``point`` that can be clipped; bool of shape ``(n,)``."""
+    gradient = jax.grad(loss)
 
-    Losses of a shape unknown cannot be made Lipschitz: that they are is assumed here. A record at
-    which the loss is not finite at ``c`` contributes zero.
-    """
-    losses = jax.vmap(loss, (None, 0))
-    anchored = losses(centre, data)
-    usable = jnp.isfinite(anchored)
-    ones = jnp.ones_like(anchored) if counts is None else counts
-    weights = jnp.where(usable, ones, 0.0)
-    gradient_sum = clipped_gradient_sum(loss, data, clip)
+    def usable(example: Any) -> Array:
+        size = _size(gradient(point, example))
+        return is_exact(size, clip / size)
 
-    def value_and_gradient(point: Array) -> tuple[Array, Array]:
-        moved = losses(point, data) - anchored
-        value = weights @ jnp.where(usable & jnp.isfinite(moved), moved, 0.0)
-        return value, gradient_sum(point, weights)
-
-    return value_and_gradient
+    return jax.lax.map(usable, data, batch_size=MICROBATCH)
 
 
-def _bounded(features: Array, labels: Array, clip: Array) -> tuple[Array, Array, Array, Array]:
+def _size(tree: Any) -> Array:
+    return norm(jnp.stack([norm(leaf.ravel()) for leaf in jax.tree.leaves(tree)]))
+
+
+def bounded_records(
+    features: Array, labels: Array, clip: Array
+) -> tuple[Array, Array, Array, Array]:
     """Features, labels, slope bounds and norms; zero for a record that is not usable.
 
     Features do not depend on ``clip``: where many clips are run at once they stay one array.
     """
     norms = norm(features)
     finite = jnp.isfinite(norms) & jnp.isfinite(labels)
-    bound = clip / norms
     return (
         jnp.where(finite[:, None], features, 0.0),
         jnp.where(finite, labels, 0.0),
-        jnp.where(finite & _exact(norms, bound), bound, 0.0),
+        jnp.where(_usable(norms, labels, clip), clip / norms, 0.0),
         jnp.where(finite, norms, 0.0),
     )
 
 
-def _exact(size: Array, factor: Array) -> Array:
+def _usable(norms: Array, labels: Array, clip: Array) -> Array:
+    return jnp.isfinite(labels) & is_exact(norms, clip / norms)
+
+
+def is_exact(size: Array, factor: Array) -> Array:
     """Whether a norm and its clipping factor are known to full relative precision.
 
     A subnormal factor is not, and a record that large counts as not finite.

@@ -34,7 +34,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import Tilted, norm
+from privopt.convex import Tilted, ValueAndGradient
 from privopt.mechanisms.clipping import MICROBATCH, BatchSum
 from privopt.mechanisms.minimisation import Minimisation
 from privopt.mechanisms.round_off import UNIT
@@ -178,14 +178,16 @@ class ClippedRisk(NamedTuple):
         return self.gradient.sensitivity(relation)
 
     def range(self, relation: Relation) -> float:
-        """``2 R G``: largest minus smallest value of that difference over the constraint set."""
+        """``2 R G``: largest minus smallest value of that difference over the constraint set.
+
+        For every loss and all data, as computed: no record contributes more than ``L |w - c|``.
+        """
         return 2.0 * self.radius * self.sensitivity(relation)
 
-    def bind(self, objective: Any, centre: Array) -> Callable[[Array], tuple[Array, Array]]:
-        """``w -> (F(w), gradient)`` within ``R`` of ``centre``, ``F`` up to a constant."""
+    def bind(self, objective: Any, centre: Array, resolution: Array) -> ValueAndGradient:
+        """``w -> (F(w) - F(c), gradient)``, each record's loss within ``resolution`` of convex."""
         clip, size = self.gradient.clip, self.gradient.size
-        reach = (norm(centre) + self.radius) * (1.0 + 1e-9)
-        total = objective.clipped_loss_sum(clip, centre, reach)
+        total = objective.moved_loss_sum(clip, centre, self.radius, resolution)
 
         def risk(point: Array) -> tuple[Array, Array]:
             value, gradient = total(point)
@@ -196,6 +198,10 @@ class ClippedRisk(NamedTuple):
 
 class RegularisedMinimiser(NamedTuple):
     """``argmin_W (1/n) sum_i l(w; x_i) + (lambda/2) |w - c|^2``, to a distance fixed in advance.
+
+    A record that is not finite at ``c`` has the loss ``(m/2) |w - c|^2`` instead, and so has one
+    that is missing from the public ``n``: the objective is ``(lambda + m)``-strongly convex
+    however many there are.
 
     Either a Newton method is certified to end within ``error`` of the exact minimiser, or
     accelerated projected descent runs from the public centre ``c`` for a public number of steps:
@@ -209,9 +215,10 @@ class RegularisedMinimiser(NamedTuple):
     regularisation : float
         ``lambda >= 0``.
     strong_convexity : float
-        ``m >= 0`` that every neighbour's losses bring to ``F``: what each record's loss is
-        declared to have, ``m/(1 + m h)`` after smoothing, times ``(n-1)/n`` since one record may
-        be null; 0 where the size is not public.
+        ``m >= 0`` that the losses bring to ``F``: what each record's loss is declared to have,
+        ``m/(1 + m h)`` after smoothing; 0 where the size is not public.
+    null_slope : float
+        ``m R``, the largest gradient of the loss of a null record.
     smoothness : float
         ``H``, of every single record's loss (``1/h`` after Moreau smoothing of width ``h``).
     smoothing : float
@@ -225,6 +232,7 @@ class RegularisedMinimiser(NamedTuple):
     gradient: ClippedGradient
     regularisation: float
     strong_convexity: float
+    null_slope: float
     smoothness: float
     smoothing: float
     error: float
@@ -245,13 +253,17 @@ class RegularisedMinimiser(NamedTuple):
         Steps follow from the linear rate of :func:`privopt.convex.accelerated_descent`: with
         ``F_lambda`` ``a``-strongly convex and ``b``-smooth, ``kappa = b/a``,
         ``F_lambda(w_T) - min <= (1 - kappa^{-1/2})^T (L r + a r^2 / 2)`` for a start within
-        ``r = min(R, L/a)`` of the minimiser, and ``|w_T - argmin| <= sqrt(2 gap / a)``.
+        ``r = min(R, L/a)`` of the minimiser, and ``|w_T - argmin| <= sqrt(2 gap / a)``. (Null
+        records have no gradient at the start.)
         """
         lipschitz, n = problem_class.lipschitz, problem_class.n
         own = problem_class.strong_convexity
-        own *= (n - 1) / n / (1.0 + own * smoothing)
+        own /= 1.0 + own * smoothing
         if relation is Relation.ADD_OR_REMOVE_ONE:
             own = 0.0
+        if own > 0.0 and math.isinf(problem_class.radius):
+            raise ValueError("radius must be finite where losses are strongly convex, got inf")
+        null_slope = own * problem_class.radius if own > 0.0 else 0.0
         smoothness = 1.0 / smoothing if smoothing > 0.0 else problem_class.smoothness
         if smoothness is None:
             raise ValueError("smoothness must be declared, or smoothing be positive; got neither")
@@ -269,20 +281,26 @@ class RegularisedMinimiser(NamedTuple):
         rate = -math.log1p(-shrink) if shrink < 1.0 else math.inf
         steps = max(1, math.ceil(math.log(start_gap / target_gap) / rate))
         gradient = ClippedGradient.of(problem_class)
-        return cls(gradient, regularisation, own, smoothness, smoothing, error, steps)
+        return cls(gradient, regularisation, own, null_slope, smoothness, smoothing, error, steps)
 
     def sensitivity(self, relation: Relation) -> float:
-        """``2L/((lambda+m) n) + 2 tau`` under ``replace_one``, ``L/((lambda+m) n) + 2 tau`` else.
+        """``G/((lambda+m) n) + 2 tau``, ``G`` how far apart the gradients of two losses can be.
 
-        Assumes every loss convex, with the declared ``L``, ``H`` and strong convexity. Infinite
-        under ``add_or_remove_one`` for a query that counts on the losses' own curvature.
+        ``G = L + max(L, m R)`` under ``replace_one``, which is ``2L`` over a ball about ``c``;
+        else one of them is null, and ``G = L + m R``.
+
+        Assumes the loss of every record that is not null convex, with the declared ``L``, ``H``
+        and strong convexity. Infinite under ``add_or_remove_one`` for a query that counts on the
+        losses' own curvature.
         Source: Chaudhuri, Monteleoni and Sarwate 2011, Corollary 8; the charge for
         inexactness is the triangle inequality.
         """
         if relation is Relation.ADD_OR_REMOVE_ONE and self.strong_convexity > 0.0:
             return math.inf
+        present, null = self.gradient.contribution, self.null_slope
+        apart = present + (max(present, null) if relation is Relation.REPLACE_ONE else null)
         curvature = self.regularisation + self.strong_convexity
-        return self.gradient.sensitivity(relation) / curvature + 2.0 * self.error
+        return apart / self.gradient.size / curvature + 2.0 * self.error
 
     def l1_sensitivity(self, relation: Relation) -> float:
         """``sqrt(d)`` times the Euclidean one."""
@@ -290,14 +308,20 @@ class RegularisedMinimiser(NamedTuple):
 
     def bind(self, objective: Any) -> Callable[[Array], Array]:
         """``start -> minimiser`` on the device; ``start`` is the public centre ``c``, a member."""
-        minimisation = Minimisation(
-            self.regularisation,
-            self.strong_convexity + self.regularisation,
-            self.smoothness + self.regularisation,
-            self.error,
-            self.steps,
-        )
-        return lambda start: minimisation.solve(self.gradient, objective, start, None)
+
+        def minimiser(start: Array) -> Array:
+            present = objective.without_nulls(self.gradient.clip, start)
+            missing: Any = 1.0 - jnp.asarray(present.records, start.dtype) / self.gradient.size
+            minimisation = Minimisation(
+                self.regularisation + missing * self.strong_convexity,
+                self.regularisation + self.strong_convexity,
+                self.regularisation + self.smoothness,
+                self.error,
+                self.steps,
+            )
+            return minimisation.solve(self.gradient, present, start, None)
+
+        return minimiser
 
 
 def _l1(euclidean: float, dim: int) -> float:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import Tilted, node_classes, record
+from privopt.convex import Tilted, ValueAndGradient, node_classes, record
 from privopt.mechanisms import (
     MICROBATCH,
     BatchSum,
@@ -19,9 +19,11 @@ from privopt.mechanisms import (
     clipped_gradient_sum,
     clipped_linear_batch_sum,
     clipped_linear_gradient_sum,
-    clipped_linear_loss_sum,
     clipped_linear_model,
-    clipped_loss_sum,
+    moved_linear_loss_sum,
+    moved_loss_sum,
+    usable_linear_records,
+    usable_records,
 )
 from privopt.problems.losses import GeneralisedLinear
 
@@ -141,6 +143,16 @@ class EmpiricalRisk:
 
         return batch_sum
 
+    def without_nulls(self, clip: Array, point: Array) -> EmpiricalRisk:
+        """The same without the records that contribute zero for not being finite at ``point``."""
+        if isinstance(self.loss, GeneralisedLinear):
+            features, labels = self.data
+            usable = usable_linear_records(features, labels, clip)
+        else:
+            usable = usable_records(self.loss, self.data, clip, point)
+        counts = usable.astype(self.dtype)
+        return replace(self, counts=counts if self.counts is None else self.counts * counts)
+
     @property
     def records(self) -> Array | int:
         """``n``, how many records there are; traced where multiplicities are."""
@@ -161,23 +173,20 @@ class EmpiricalRisk:
         features, labels = self.data
         return clipped_linear_model(self.loss.scalar, features, labels, self.counts, clip, size)
 
-    def clipped_loss_sum(
-        self, clip: Array, centre: Array, reach: Array
-    ) -> Callable[[Array], tuple[Array, Array]]:
+    def moved_loss_sum(
+        self, clip: Array, centre: Array, radius: Array, resolution: Array
+    ) -> ValueAndGradient:
         """``w -> (value, gradient)`` of the sum of losses whose gradients are clipped at ``C``.
 
-        Up to a constant, for ``|w| <= reach``. Generalised linear losses are continued by lines
-        where their slopes leave the bound; any other loss is taken to be ``C``-Lipschitz, and
-        read from ``centre``. Non-finite records contribute zero.
+        Read from ``centre``, for ``|w - c| <= R``, and no record's value beyond ``C |w - c|``.
+        Generalised linear losses are continued by lines where their slopes leave the bound; any
+        other loss is taken to be ``C``-Lipschitz. Non-finite records contribute zero.
         """
         if isinstance(self.loss, GeneralisedLinear):
             features, labels = self.data
-            values = clipped_linear_loss_sum(
-                self.loss.scalar, features, labels, self.counts, clip, reach
-            )
-            gradients = self.clipped_gradient_sum(clip)
-            return lambda point: (values(point), gradients(point))
-        return clipped_loss_sum(self.loss, self.data, self.counts, clip, centre)
+            given = self.loss.scalar, features, labels, self.counts
+            return moved_linear_loss_sum(*given, clip, centre, radius, resolution)
+        return moved_loss_sum(self.loss, self.data, self.counts, clip, centre, resolution)
 
     def smoothed(self, width: Array) -> EmpiricalRisk:
         """Every record's loss replaced by its Moreau envelope in ``w`` of this width.

@@ -88,12 +88,10 @@ def test_one_record_is_a_data_set(name):
         assert planned.guarantee.epsilon(1e-5).upper <= 0.5
 
 
-def test_one_strongly_convex_record_may_be_null_and_needs_a_regulariser():
-    """Its own curvature is no neighbour's."""
+def test_one_strongly_convex_record_needs_no_regulariser():
+    """Where it is null, the curvature is that of the centre's own loss."""
     one = dataclasses.replace(FACTS, n=1, lipschitz=2.0, smoothness=1.0, strong_convexity=1.0)
-    with pytest.raises(ValueError, match=r"regularisation must be positive .*, got 0\.0"):
-        plan("output_perturbation", one)
-    assert math.isfinite(plan("output_perturbation", one, regularisation=0.1).rate.upper)
+    assert math.isfinite(plan("output_perturbation", one).rate.upper)
 
 
 @every

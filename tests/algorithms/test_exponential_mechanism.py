@@ -155,14 +155,15 @@ def test_a_record_moves_the_potential_by_the_accounted_range_at_most():
         assert bool(span > 0.999 * allowed) is attained
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e9, 1e16, 1e200])
 def test_total_on_losses_of_any_kind(bad):
     points = np.random.default_rng(0).uniform(-0.5, 0.5, size=(50, 2))
-    points[3, 1] = bad
+    points[3, 1] = points[4, 0] = bad
     where = problems.distance(points, problem_class=facts(dim=2))
     for budget in (PURE, BUDGET):
         run = privopt.run(plan_of(facts(dim=2), budget), where, jax.random.key(0))
         assert np.all(np.isfinite(run.released))
+        assert run.secret.log_acceptance <= 0.0
 
 
 def test_refuses():
@@ -185,5 +186,8 @@ def test_refuses():
 
 
 def test_assumptions_are_stated():
-    assumed = plan_of(facts(lipschitz=2.0), PURE).guarantee.assumptions
-    assert assumed == ("every loss is convex and 2-Lipschitz on the constraint set",)
+    convex = "every loss is convex and 2-Lipschitz on the constraint set"
+    spent = "no draw exhausts its proposals, which has a probability below 2^-64"
+    one = dataclasses.replace(BUDGET, relation="add_or_remove_one")
+    for budget, wanted in ((BUDGET, ()), (PURE, (spent,)), (one, ("at most 50 records",))):
+        assert plan_of(facts(lipschitz=2.0), budget).guarantee.assumptions == (convex, *wanted)

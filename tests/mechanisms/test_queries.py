@@ -183,7 +183,7 @@ def test_clipped_gradient_divides_by_the_public_size(counted):
 
 
 @relations
-@pytest.mark.parametrize(("regularisation", "own"), [(0.3, 0.0), (0.3, 0.5), (0.0, 0.5)])
+@pytest.mark.parametrize(("regularisation", "own"), [(0.3, 0.0), (0.3, 0.4), (0.0, 0.7)])
 def test_minimiser_sensitivity_is_the_closed_form(relation, regularisation, own):
     declared = problem_class(smoothness=2.0, strong_convexity=own)
     if relation is ADD and regularisation == 0.0:
@@ -191,12 +191,15 @@ def test_minimiser_sensitivity_is_the_closed_form(relation, regularisation, own)
             RegularisedMinimiser.of(declared, relation, regularisation=regularisation)
         return
     query = RegularisedMinimiser.of(declared, relation, regularisation=regularisation)
-    curvature = regularisation + (0.0 if relation is ADD else own * (N - 1) / N)
+    own = 0.0 if relation is ADD else own
+    curvature = regularisation + own
     assert query.error == pytest.approx(1e-3 / (curvature * N), rel=1e-12)
-    expected = relation.multiple / (curvature * N) + 2.0 * query.error
+    null = own * declared.radius
+    apart = 1.0 + (max(1.0, null) if relation is REPLACE else null)
+    expected = apart / (curvature * N) + 2.0 * query.error
     assert query.sensitivity(relation) == pytest.approx(expected, rel=1e-5)
     assert query.sensitivity(relation) > expected
-    if own > 0.0 and relation is not ADD:
+    if own > 0.0:
         assert query.sensitivity(ADD) == math.inf
 
 

@@ -1,0 +1,167 @@
+"""Sums of losses read from a public centre, each within the range that its clipped gradient has.
+
+What a record contributes at ``w`` is its loss moved from ``c``, kept between the tangents at both:
+
+    <g(c), w - c>  <=  loss(w) - loss(c)  <=  <g(w), w - c>,    |g| <= C.
+
+For a convex loss with these gradients that changes nothing, and whatever arithmetic did to the
+difference, no record contributes more than ``C |w - c|``. Where the two losses are too large for
+their difference to be told, the slope at ``c`` is taken for all ``w``: the loss is then linear.
+Values and gradients are made together, so that the ones are the integral of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from privopt.convex import ValueAndGradient, norm
+from privopt.mechanisms.clipping import HasSlope, bounded_records, is_exact
+
+__all__ = ["HasValue", "moved_linear_loss_sum", "moved_loss_sum"]
+
+_HALVINGS = 64
+_ROUND_OFF = 16.0  # of a loss, in units in its last place
+
+
+class HasValue(HasSlope, Protocol):
+    """A convex loss of a scalar prediction with its value."""
+
+    def value(self, prediction: Array, label: Array) -> Array:
+        """``phi(prediction, label)``."""
+
+
+def moved_linear_loss_sum(
+    loss: HasValue,
+    features: Array,
+    labels: Array,
+    counts: Array | None,
+    clip: Array,
+    centre: Array,
+    radius: Array,
+    resolution: Array,
+) -> ValueAndGradient:
+    """``w -> (sum_i m_i (phi_i(<x_i, w>) - phi_i(<x_i, c>)), its gradient)``.
+
+    ``phi_i`` continues ``phi(., y_i)`` by lines of slope ``+-C/|x_i|`` from where its own slope
+    leaves these bounds: for every convex ``phi`` and all data it is convex, and ``C``-Lipschitz as
+    a function of ``w``. Where it leaves them is found once, by bisection among the predictions of
+    ``|w - c| <= R``. Its gradient is that of :func:`clipped_linear_gradient_sum`.
+
+    Parameters
+    ----------
+    features, labels, counts : Array
+        ``x`` of shape ``(n, dim)``, ``y`` and ``m`` of shape ``(n,)``; ``m`` None for ones.
+    clip, radius : Array
+        ``C`` and ``R``.
+    centre : Array
+        ``c``, shape ``(dim,)``.
+    resolution : Array
+        The computed loss of a record may be so far from a convex function; one whose round-off is
+        more is taken to be linear.
+    """
+    features, labels, bound, norms = bounded_records(features, labels, clip)
+    columns = features.T
+    origin = centre @ columns
+
+    def slopes(prediction: Array) -> Array:
+        found = loss.slope(prediction, labels)
+        return jnp.where(jnp.isnan(found), 0.0, jnp.clip(found, -bound, bound))
+
+    low, high = _ends(loss, labels, bound, norms * (norm(centre) + radius))
+    base = jnp.clip(origin, low, high)
+    anchored = loss.value(base, labels)
+    resolved = _resolved(anchored, resolution)
+    first, first_held = slopes(origin), slopes(base)
+
+    def moved(point: Array) -> tuple[Array, Array]:
+        step = (point - centre) @ columns
+        prediction = origin + step
+        last = jnp.where(resolved, slopes(prediction), first)
+        held = jnp.clip(prediction, low, high)
+        inside = loss.value(held, labels) - anchored
+        inside = _between_tangents(inside, first_held, slopes(held), held - base)
+        outside = jnp.abs(prediction - held) - jnp.abs(origin - base)
+        outside = jnp.where(outside == 0.0, 0.0, bound * outside)
+        losses = _between_tangents(inside + outside, first, last, step)
+        weights = jnp.ones_like(losses) if counts is None else counts
+        gradient = jnp.einsum("n,dn->d", weights * last, columns, precision="highest")
+        return weights @ losses, gradient
+
+    return moved
+
+
+def moved_loss_sum(
+    loss: Callable[[Array, Any], Array],
+    data: Any,
+    counts: Array | None,
+    clip: Array,
+    centre: Array,
+    resolution: Array,
+) -> ValueAndGradient:
+    """``w -> (sum_i m_i (loss(w, x_i) - loss(c, x_i)), its clipped gradient)`` for any loss.
+
+    The range holds for any loss. Gradients of a loss that is not ``C``-Lipschitz are no longer
+    those of a convex function when they are clipped: that it is, is assumed. A record whose
+    gradient at ``c`` is not finite contributes zero.
+    """
+
+    def clipped(point: Array, example: Any) -> tuple[Array, Array]:
+        value, gradient = jax.value_and_grad(loss)(point, example)
+        size = norm(gradient)
+        shrink = clip / size
+        shrunk = jnp.minimum(1.0, shrink) * gradient
+        return value, jnp.where(is_exact(size, shrink) & (size > 0.0), shrunk, 0.0)
+
+    each = jax.vmap(clipped, (None, 0))
+    anchored, first = each(centre, data)
+    resolved = _resolved(anchored, resolution)
+
+    def moved(point: Array) -> tuple[Array, Array]:
+        values, last = each(point, data)
+        last = jnp.where(resolved[:, None], last, first)
+        away = point - centre
+        rise = first @ away
+        losses = _between_tangents(values - anchored, rise, last @ away, jnp.ones_like(rise))
+        weights = jnp.ones_like(losses) if counts is None else counts
+        return weights @ losses, weights @ last
+
+    return moved
+
+
+def _ends(loss: HasSlope, labels: Array, bound: Array, reach: Array) -> tuple[Array, Array]:
+    """Between which predictions of size ``reach`` at most the slope keeps within the bound."""
+    # By inverse hyperbolic sines: magnitudes may span three hundred decades.
+    ends = jnp.arcsinh(jnp.minimum(reach, jnp.finfo(reach.dtype).max))
+
+    def halve(_: int, brackets: tuple[Array, Array, Array, Array]) -> tuple[Array, ...]:
+        below, low, high, above = brackets
+        first, second = 0.5 * (below + low), 0.5 * (high + above)
+        rising = loss.slope(jnp.sinh(first), labels) >= -bound
+        still = loss.slope(jnp.sinh(second), labels) <= bound
+        return (
+            jnp.where(rising, below, first),
+            jnp.where(rising, first, low),
+            jnp.where(still, second, high),
+            jnp.where(still, above, second),
+        )
+
+    _, low, high, _ = jax.lax.fori_loop(0, _HALVINGS, halve, (-ends, ends, -ends, ends))
+    low = jnp.where(loss.slope(jnp.sinh(-ends), labels) >= -bound, -jnp.inf, jnp.sinh(low))
+    high = jnp.where(loss.slope(jnp.sinh(ends), labels) <= bound, jnp.inf, jnp.sinh(high))
+    return low, jnp.maximum(low, high)
+
+
+def _resolved(losses: Array, resolution: Array) -> Array:
+    return _ROUND_OFF * jnp.finfo(losses.dtype).eps * jnp.abs(losses) <= resolution
+
+
+def _between_tangents(rise: Array, first: Array, last: Array, step: Array) -> Array:
+    """``rise`` over a step, kept within what the slopes at its ends allow; the first if NaN."""
+    least, most = first * step, last * step
+    kept = jnp.clip(jnp.where(jnp.isnan(rise), least, rise), least, most)
+    return jnp.where(jnp.isfinite(kept), kept, 0.0)
