@@ -25,7 +25,10 @@ __all__ = ["Order", "Parts", "bounds", "curve", "estimate", "infinite_mass"]
 Parts = tuple[tuple[Pair, int], ...]
 
 _U = 2.0**-53  # unit roundoff of float64
-_LARGEST = 2**22  # points of one transform
+_LARGEST = 2**20  # points of one transform, for an accuracy of 1e-3
+_WORK = 2**23  # points of all transforms and products of one search, for the same
+_MORE = 4.0  # times as much where more is asked
+_MOST_BINS = 2**18  # of all losses
 _ROUNDS = 8
 _AIMS = 3
 _LEAST_FACTOR = 2.0**-8  # of the mesh that should suffice
@@ -104,6 +107,8 @@ class _Search:
     def __init__(self, parts: Parts, query: Query, accuracy: float) -> None:
         self.parts, self.query, self.accuracy = parts, query, accuracy
         self.total = sum(count for _, count in parts)
+        self.work = _WORK * min(_MORE, max(1.0, 1e-3 / accuracy))
+        self.largest = int(self.work * _LARGEST / _WORK) * 4 // (len(parts) + 3)
         share = 1e-2 * accuracy / self.total
         for tail in (1e-20, 1e-60, 1e-120, _THINNEST):
             self.sketch = Sketch(parts, tail)
@@ -124,11 +129,11 @@ class _Search:
             wanted = self.accuracy * self.query.scale(self.saddle, upper)
             if upper - lower <= wanted:
                 break
-            if self._aim(found[1], noise):
+            if self.work > 0.0 and self._aim(found[1], noise):
                 continue
             stalled = stalled + 1 if upper - lower > 0.7 * before else 0
-            if spacing <= self._finest() or stalled > 1:
-                break  # the mesh is not what limits
+            if spacing <= self._finest() or stalled > 1 or self.work <= 0.0:
+                break  # the mesh is not what limits, or no finer one can be had
             before = upper - lower
             factor *= math.sqrt(min(0.9, max(0.05, 0.8 * wanted / (upper - lower))))
         return lower, upper
@@ -139,13 +144,13 @@ class _Search:
         easy, upper = min(0.1, 0.3 * lead), math.inf
         for accuracy in (easy, self.accuracy) if easy > self.accuracy else (self.accuracy,):
             (upper,), noise = self._answers(self.spacing(accuracy), (1.0,))
-            if upper > rival and self._aim(upper, noise):
+            if upper > rival and self.work > 0.0 and self._aim(upper, noise):
                 (again,), _ = self._answers(self.spacing(accuracy), (1.0,))
                 upper = min(upper, again)
             if upper <= rival:
                 return upper
         factor = 1.0
-        while 0.0 <= rival < upper < math.inf and factor > _LEAST_FACTOR:
+        while 0.0 <= rival < upper < math.inf and factor > _LEAST_FACTOR and self.work > 0.0:
             factor, before = 0.5 * factor, upper
             (again,), _ = self._answers(self.spacing(self.accuracy, factor), (1.0,))
             upper = min(upper, again)
@@ -158,10 +163,11 @@ class _Search:
     ) -> list[tuple[Composition, float]]:
         """The composition from above (``1``) or below (``-1``), and the blur of its losses."""
         size = _transform_size((self.window.top - self.window.bottom) / spacing + 4.0)
+        self.work -= size * (len(self.parts) + 3) * len(signs)
         blur = 0.0
         lattices: dict[float, list[tuple[LatticeLoss, int]]] = {sign: [] for sign in signs}
         for part, (pair, count) in enumerate(self.parts):
-            edges = self.sketch.edges(part, self.window, spacing)
+            edges = self.sketch.edges(part, self.window, spacing, _MOST_BINS // len(self.parts))
             bins, infinite = pair.bins(spacing * edges.astype(np.float64)), pair.infinite()[0]
             blur += count * (bins.blur + 8 * _U * spacing * float(np.abs(edges[[0, -1]]).max()))
             for sign, chosen in lattices.items():
@@ -225,7 +231,7 @@ class _Search:
 
     def _finest(self) -> float:
         widest = max(last - first for first, last in self.sketch.ends)
-        return 1.01 * max(self.window.top - self.window.bottom, 0.5 * widest) / _LARGEST
+        return 1.01 * max(self.window.top - self.window.bottom, 0.5 * widest) / self.largest
 
 
 def _transform_size(points: float) -> int:
