@@ -33,6 +33,10 @@ _ROUNDS = 8
 _AIMS = 3
 _LEAST_FACTOR = 2.0**-8  # of the mesh that should suffice
 _MOST = 10**11  # releases; rounding alone would leave nothing beyond
+_COUNTLESS = "more than 1e11 releases"
+_COARSE = "the largest transform has too coarse a mesh"
+_ROUNDED = "rounding and what the window leaves out weigh too much beside delta"
+_UNATTAINED = "no pair of data sets is known to attain what dominates"
 _THINNEST = 1e-290  # floats describe no tail below this
 _LEAST_TAIL = 1e-15  # left out of a window; rounding is as much
 
@@ -63,16 +67,16 @@ def estimate(orders: Sequence[Order], query: Query) -> float:
 
 def bounds(
     orders: Sequence[Order], query: Query, accuracy: float, two_sided: bool
-) -> tuple[float, float]:
+) -> tuple[float, float, str]:
     """Bounds of the largest answer of all orders, to a relative ``accuracy`` if it can be had.
 
-    Not ``two_sided``, the lower bound is zero.
+    And why it cannot, or nothing. Not ``two_sided``, the lower bound is zero.
     """
     if any(sum(count for _, count in order.dominating) > _MOST for order in orders):
-        return 0.0, query.worst
+        return 0.0, query.worst, _COUNTLESS
     searches = [(_Search(order.dominating, query, accuracy), order) for order in orders]
     searches.sort(key=lambda each: (-infinite_mass(each[1].dominating), -each[0].estimate))
-    lower = upper = 0.0
+    lower, upper, reason = 0.0, 0.0, ""
     for rank, (search, order) in enumerate(searches):
         if rank:  # this order costs less, and need only be shown to
             largest = math.fsum(count * pair.range()[1] for pair, count in order.dominating)
@@ -80,13 +84,15 @@ def bounds(
                 upper = max(upper, min(most, search.from_above(upper)))
         elif two_sided and order.attained == order.dominating:
             lower, upper = search.from_both_sides()
+            reason = "" if search.close(lower, upper) else search.limit
         elif two_sided:  # the pair's own lower bound tells how fine the mesh must be
             upper = search.from_both_sides()[1]
             if order.attained is not None:
                 lower = _Search(order.attained, query, accuracy).from_both_sides()[0]
+            reason = "" if search.close(lower, upper) else _UNATTAINED
         else:
             upper = search.from_above(-math.inf)
-    return min(lower, upper), upper
+    return min(lower, upper), upper, reason
 
 
 def curve(orders: Sequence[Order], epsilons: Array, accuracy: float) -> Array:
@@ -116,7 +122,7 @@ class _Search:
             if tail <= share * math.exp(self.saddle.log_delta):
                 break
         self.estimate = query.estimate(self.saddle)
-        self.aims = 0
+        self.aims, self.limit = 0, _COARSE
         self._look(self.saddle.log_delta - self.saddle.log_scale)
 
     def from_both_sides(self) -> tuple[float, float]:
@@ -126,8 +132,7 @@ class _Search:
             spacing = self.spacing(self.accuracy, factor)
             found, noise = self._answers(spacing, (-1.0, 1.0))
             lower, upper = max(lower, found[0]), min(upper, found[1])
-            wanted = self.accuracy * self.query.scale(self.saddle, upper)
-            if upper - lower <= wanted:
+            if self.close(lower, upper):
                 break
             if self.work > 0.0 and self._aim(found[1], noise):
                 continue
@@ -135,8 +140,16 @@ class _Search:
             if spacing <= self._finest() or stalled > 1 or self.work <= 0.0:
                 break  # the mesh is not what limits, or no finer one can be had
             before = upper - lower
+            wanted = self.accuracy * self.query.scale(self.saddle, upper)
             factor *= math.sqrt(min(0.9, max(0.05, 0.8 * wanted / (upper - lower))))
+        if noise > math.log(0.1 * self.accuracy):
+            self.limit = _ROUNDED
         return lower, upper
+
+    def close(self, lower: float, upper: float) -> bool:
+        """Whether two bounds are as close as was asked."""
+        wanted = self.accuracy * self.query.scale(self.saddle, upper)
+        return lower == upper or upper - lower <= wanted < math.inf
 
     def from_above(self, rival: float) -> float:
         """An upper bound: below ``rival`` if that is easy, else to the accuracy asked for."""
@@ -184,7 +197,8 @@ class _Search:
 
     def spacing(self, accuracy: float, factor: float = 1.0) -> float:
         """The mesh for a relative accuracy, or a part of it."""
-        gap = accuracy / self.query.slope(self.saddle)
+        # A law that moves by more than its deviation leaves the window.
+        gap = min(accuracy / self.query.slope(self.saddle), self.saddle.deviation)
         spacing = math.sqrt(2.8 * gap / (self.total * (self.saddle.tilt + 1.0)))
         widest = max(last - first for first, last in self.sketch.ends)
         spacing = min(spacing, max(0.5 * self.saddle.deviation, 1e-3 * widest))
