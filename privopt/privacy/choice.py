@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import dp_accounting as dp
 
 from privopt.privacy.accountants import ACCOUNTANTS, ESTIMATORS, Accountant, Estimator
+from privopt.privacy.grouping import bracket
 from privopt.privacy.leaves import first_unsupported
 from privopt.spec import Relation
 
@@ -63,7 +64,7 @@ def check_supported(
     def known(part: dp.DpEvent) -> bool:
         return any(each.supports(part, relation) for each in asked)
 
-    if not known(event):
+    if not all(known(each) for each in bracket(event)):
         who = f"{asked[0].name} does not support" if len(asked) == 1 else "no accountant supports"
         culprit = first_unsupported(event, known)
         raise UnsupportedEventError(f"{who} {culprit!r} under {relation.value}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import dp_accounting as dp
 import numpy as np
@@ -25,6 +25,7 @@ from privopt.privacy.arguments import (
     check_target_delta,
     member,
 )
+from privopt.privacy.grouping import between, bracket
 from privopt.privacy.interval import Interval
 from privopt.spec import Budget, Relation
 
@@ -99,8 +100,13 @@ class Guarantee:
             If ``delta`` is outside ``[0, 1)``, or positive and below 1e-300.
         """
         delta = check_target_delta(delta)
-        proofs = (each.epsilon(self.event, self.relation, delta) for each in self._accountants())
-        return _best(proofs, math.inf)
+        return between(
+            lambda event: _best(
+                (each.epsilon(event, self.relation, delta) for each in self._accountants(event)),
+                math.inf,
+            ),
+            self.event,
+        )
 
     def delta(self, epsilon: float) -> Interval:
         """The smallest ``delta`` at which the event is ``(epsilon, delta)``-DP.
@@ -111,8 +117,13 @@ class Guarantee:
             If ``epsilon`` is outside ``[0, inf)``.
         """
         epsilon = check_epsilon(epsilon)
-        proofs = (each.delta(self.event, self.relation, epsilon) for each in self._accountants())
-        return _best(proofs, 1.0)
+        return between(
+            lambda event: _best(
+                (each.delta(event, self.relation, epsilon) for each in self._accountants(event)),
+                1.0,
+            ),
+            self.event,
+        )
 
     def trade_off(self, alpha: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """A lower bound of the type-II error of any test of neighbours with type-I error ``alpha``.
@@ -126,9 +137,9 @@ class Guarantee:
             If an ``alpha`` is outside ``[0, 1]``.
         """
         alphas = check_alpha(alpha)
-        curve = np.zeros_like(alphas)
-        for each in self._accountants():
-            proved = each.trade_off(self.event, self.relation, alphas)
+        curve, event = np.zeros_like(alphas), bracket(self.event)[0]
+        for each in self._accountants(event):
+            proved = each.trade_off(event, self.relation, alphas)
             curve = np.asarray(np.maximum(curve, proved))
         return curve
 
@@ -190,9 +201,9 @@ class Guarantee:
         k = check_count("k", k)
         return Guarantee(dp.SelfComposedDpEvent(self.event, k), self.relation, self.assumptions)
 
-    def _accountants(self) -> Iterator[Accountant]:
+    def _accountants(self, event: dp.DpEvent) -> Iterator[Accountant]:
         """Whom to ask, in turn; nobody after one that is exact."""
-        event, relation = self.event, self.relation
+        relation = self.relation
         tight = [each for each in TIGHT if each.supports(event, relation)]
         for each in tight or [each for each in ACCOUNTANTS if each.supports(event, relation)]:
             yield each
@@ -204,9 +215,10 @@ def _best(proofs: Iterator[Interval], worst: float) -> Interval:
     """The intersection of what is proved, within ``[0, worst]``, until it is narrow."""
     best = Interval(0.0, worst)
     for proof in proofs:
-        best = Interval(max(best.lower, proof.lower), min(best.upper, proof.upper))
+        reason = best.reason or proof.reason
+        best = Interval(max(best.lower, proof.lower), min(best.upper, proof.upper), reason)
         if best.width == 0.0 or best.width <= _NARROW * best.upper < math.inf:
-            break
+            return replace(best, reason="")
     return best
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from privopt.privacy.arguments import real
 
 __all__ = ["Interval"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Interval:
     """All that is proved of a non-negative number: ``lower <= truth <= upper``.
 
@@ -21,6 +21,9 @@ class Interval:
     ----------
     lower, upper : float
         ``0 <= lower <= upper <= inf``.
+    reason : str
+        Why the ends are farther apart than the accuracy asked for; empty where that was
+        reached. No part of comparisons.
 
     Raises
     ------
@@ -30,6 +33,7 @@ class Interval:
 
     lower: float
     upper: float
+    reason: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         lower, upper = real("lower", self.lower), real("upper", self.upper)
@@ -41,6 +45,10 @@ class Interval:
     def __iter__(self) -> Iterator[float]:
         yield self.lower
         yield self.upper
+
+    def __repr__(self) -> str:
+        reason = f", reason={self.reason!r}" if self.reason else ""
+        return f"Interval(lower={self.lower!r}, upper={self.upper!r}{reason})"
 
     @property
     def width(self) -> float:

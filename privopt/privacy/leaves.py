@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 import dp_accounting as dp
@@ -10,6 +10,8 @@ import dp_accounting as dp
 from privopt.privacy.parameters import is_multiplicity
 
 __all__ = ["first_unsupported", "leaves"]
+
+_COMPOSITIONS = (dp.NoOpDpEvent, dp.ComposedDpEvent, dp.SelfComposedDpEvent)
 
 
 def leaves(event: dp.DpEvent) -> Iterator[tuple[dp.DpEvent, int]]:
@@ -21,14 +23,18 @@ def leaves(event: dp.DpEvent) -> Iterator[tuple[dp.DpEvent, int]]:
     looked at once: thirty doublings are thirty steps.
     """
     order = list(_parts_first(event))
-    multiplicity = Counter({id(event): 1})
+    multiplicity: dict[int, int] = defaultdict(int, {id(event): 1})
     for whole in reversed(order):
+        if not isinstance(whole, _COMPOSITIONS):
+            continue
         parts, times = _taken_apart(whole) or ((), 0)
+        times *= multiplicity[id(whole)]
         for part in parts:
-            multiplicity[id(part)] += multiplicity[id(whole)] * times
+            multiplicity[id(part)] += times
     for each in order:
-        if multiplicity[id(each)] and _taken_apart(each) is None:
-            yield each, multiplicity[id(each)]
+        count = multiplicity[id(each)]
+        if count and not (isinstance(each, _COMPOSITIONS) and _taken_apart(each) is not None):
+            yield each, count
 
 
 def first_unsupported(event: dp.DpEvent, supports: Callable[[dp.DpEvent], bool]) -> dp.DpEvent:
@@ -46,9 +52,12 @@ def _parts_first(event: dp.DpEvent) -> Iterator[dp.DpEvent]:
             yield each
         elif id(each) not in seen:
             seen.add(id(each))
+            if not isinstance(each, _COMPOSITIONS):
+                yield each
+                continue
             stack.append((each, True))
             parts, _ = _taken_apart(each) or ((), 0)
-            stack.extend((part, False) for part in reversed(parts))
+            stack.extend([(part, False) for part in reversed(parts)])
 
 
 def _taken_apart(event: dp.DpEvent) -> tuple[Sequence[dp.DpEvent], int] | None:

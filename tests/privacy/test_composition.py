@@ -205,7 +205,7 @@ def test_discounted_sums_neither_overflow_nor_lose_digits(spacing):
     random = np.random.default_rng(0)
     sums = -40.0 * spacing + spacing * np.arange(150)
     weighted = random.exponential(size=150) * np.exp(-random.uniform(0.0, 200.0, 150))
-    image = _discounted(weighted, sums)
+    image = _discounted(weighted, spacing)
     for k in (0, 1, 74, 148, 149):
         exact = math.fsum(weighted[k:] * np.exp(sums[k] - sums[k:]))
         assert image[k] == pytest.approx(exact, rel=1e-12)

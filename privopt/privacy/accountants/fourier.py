@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import dp_accounting as dp
@@ -26,21 +27,27 @@ from privopt.privacy.fourier import (
     AtDelta,
     AtEpsilon,
     Order,
+    Parts,
     bounds,
     curve,
     estimate,
     infinite_mass,
 )
+from privopt.privacy.grouping import between, bracket
 from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Pair, dominating_pairs
+from privopt.privacy.pairs.gaussian import GaussianPair
+from privopt.privacy.sums import root
 from privopt.spec import Relation
 
 __all__ = ["Fourier"]
 
 _ROUNDING = 2.0**-40  # relative; sums of a few products
+_LAST_PLACES = 2.0**-50  # relative; of a root of a sum of squares
 _COUNTLESS = 10**300  # releases taken to show everything; floats hardly reach further
 _SEEN = replace(EVERYTHING, exact=False)
+_REVEALED = "everything may be revealed with a probability not below delta"
 _CURVE = 1e-2  # accuracy of a trade-off curve
 _GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 300)])
 
@@ -84,13 +91,24 @@ class Fourier:
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
         """Whether every leaf has a dominating pair under ``relation``."""
-        return all(dominating_pairs(leaf, relation) is not None for leaf, _ in leaves(event))
+        return all(
+            dominating_pairs(leaf, relation) is not None
+            for each in bracket(event)
+            for leaf, _ in leaves(each)
+        )
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
         """Certified bounds at any ``delta`` in ``[0, 1)``.
 
         At ``delta = 0`` the sum of the largest losses, exact but for rounding.
         """
+        return between(lambda each: self._epsilon(each, relation, delta), event)
+
+    def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
+        """Certified bounds at any ``epsilon >= 0``."""
+        return between(lambda each: self._delta(each, relation, epsilon), event)
+
+    def _epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
         orders = _orders(event, relation)
         if not orders:
             return Interval(0.0, 0.0)
@@ -98,17 +116,15 @@ class Fourier:
         if delta == 0.0:
             return _largest_loss(orders)
         if delta <= infinite * (1.0 + _ROUNDING):
-            attained = max(infinite_mass(order.attained or ()) for order in orders)
-            return Interval(math.inf if delta < attained * (1.0 - _ROUNDING) else 0.0, math.inf)
+            return Interval(self._attained(orders, delta), math.inf, _REVEALED)
         found, largest = self._interval(orders, AtDelta(delta, infinite)), _largest_loss(orders)
         none = found.lower == 0.0 < found.upper and self._may_be_none(orders, delta)
-        if none and self.delta(event, relation, 0.0).upper <= delta:
+        if none and self._delta(event, relation, 0.0).upper <= delta:
             return Interval(0.0, 0.0)
         upper = min(found.upper, largest.upper)
-        return Interval(min(found.lower, upper), upper)
+        return Interval(min(found.lower, upper), upper, found.reason)
 
-    def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
-        """Certified bounds at any ``epsilon >= 0``."""
+    def _delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
         orders = _orders(event, relation)
         if not orders:
             return Interval(0.0, 0.0)
@@ -127,6 +143,7 @@ class Fourier:
         self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
         """The supporting lines of the curve at a few hundred orders, rounded down."""
+        event = bracket(event)[0]
         orders = _orders(event, relation)
         if not orders:
             return 1.0 - alphas
@@ -144,13 +161,25 @@ class Fourier:
 
     def estimate(self, event: dp.DpEvent, relation: Relation, delta: float) -> float:
         """A quick guess of epsilon, within a few percent. It proves nothing."""
-        orders = _orders(event, relation)
+        orders = _orders(bracket(event)[0], relation)
         infinite = max((infinite_mass(order.dominating) for order in orders), default=0.0)
         if not orders:
             return 0.0
         return (
             max(0.0, estimate(orders, AtDelta(delta, infinite))) if delta > infinite else math.inf
         )
+
+    def _attained(self, orders: tuple[Order, ...], delta: float) -> float:
+        """A lower bound by what data sets attain, where what dominates proves nothing."""
+        lower = 0.0
+        for parts in (order.attained for order in orders if order.attained is not None):
+            infinite = infinite_mass(parts)
+            if delta < infinite * (1.0 - _ROUNDING):
+                return math.inf
+            if self.two_sided and delta > infinite * (1.0 + _ROUNDING):
+                alone = (Order(parts, parts),)
+                lower = max(lower, self._interval(alone, AtDelta(delta, infinite)).lower)
+        return lower
 
     def _may_be_none(self, orders: tuple[Order, ...], delta: float) -> bool:
         """Whether it is worth asking if ``delta`` covers all that can be told apart.
@@ -183,11 +212,28 @@ def _orders(event: dp.DpEvent, relation: Relation) -> tuple[Order, ...]:
 
 
 def _order(parts: Counter[Pair]) -> Order:
-    dominating = tuple(parts.items())
-    attained = tuple(
-        (pair.attained, count) for pair, count in dominating if pair.attained is not None
-    )
-    return Order(dominating, attained if len(attained) == len(dominating) else None)
+    dominating = _merged(parts.items(), 1.0 + _LAST_PLACES)
+    attained = [(pair.attained, count) for pair, count in parts.items()]
+    known = [(pair, count) for pair, count in attained if pair is not None]
+    if len(known) < len(attained):
+        return Order(dominating, None)
+    return Order(dominating, _merged(known, 1.0 - _LAST_PLACES))
+
+
+def _merged(parts: Iterable[tuple[Pair, int]], rounding: float) -> Parts:
+    """Gaussian releases as one, whose distance is the root of the sum of their squares."""
+    bag: Counter[Pair] = Counter()
+    squares: list[float] = []
+    for pair, count in parts:
+        bag[pair] += count
+        if isinstance(pair, GaussianPair):
+            squares.append(root(count) * pair.mu)
+    gaussian = [pair for pair in bag if isinstance(pair, GaussianPair)]
+    if sum(bag[pair] for pair in gaussian) > 1 and math.isfinite(mu := math.hypot(*squares)):
+        for pair in gaussian:
+            del bag[pair]
+        bag[GaussianPair(mu * rounding)] += 1
+    return tuple(bag.items())
 
 
 def _largest_loss(orders: tuple[Order, ...]) -> Interval:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from privopt.privacy.fourier.query import AtDelta, AtEpsilon
-from privopt.privacy.fourier.search import Order, bounds, curve, estimate, infinite_mass
+from privopt.privacy.fourier.search import Order, Parts, bounds, curve, estimate, infinite_mass
 
-__all__ = ["AtDelta", "AtEpsilon", "Order", "bounds", "curve", "estimate", "infinite_mass"]
+__all__ = ["AtDelta", "AtEpsilon", "Order", "Parts", "bounds", "curve", "estimate", "infinite_mass"]

@@ -31,6 +31,7 @@ _STEEP = 30.0  # no sum is kept whose weight would exceed e^30
 _FAR = 600.0  # exponentials of minus this are close to underflow
 _HOPELESS = 1e200  # an error beside which nothing counts
 _LARGEST_GROWTH = 300.0
+_NOTHING = 1e-300  # squared; lost
 _LOST = 80.0  # a frequency of weight e^-80 is not missed
 _FEW = 64  # a law with fewer frequencies than one in so many points is read off these
 
@@ -146,53 +147,66 @@ def compose(
         bottom only raises the curve, which is read at sums that were kept, or without a tilt.
         From below, both may have been counted and are taken away.
     rounding of the transform
-        With ``eta = 8 u log2 N`` for one transform and ``N`` points, the euclidean error of the
-        composed law is at most ``T eta |p| e^(T eta sqrt(N) |p|) + (8 T u + eta) |p^T|``, felt
-        through the euclidean norm of the weights.
+        A point that has half of the mass stands at zero, and only the rest ``r`` is transformed:
+        ``1 + r^ - sum r``. With ``eta = 8 u log2 N`` for one transform of ``N`` points, the
+        euclidean error of the composed law is at most
+        ``T eta |r| e^(T eta sqrt(N) |r|) + (32 T u sum r + 8 u + eta) |p^T|``, felt through the
+        euclidean norm of the weights.
     rounding of the tilt
         A relative error of every tilted probability, to the power ``T``: as much of delta, whose
         terms are not negative. It is part of ``K``.
     """
     spacing, tilt = parts[0][0].spacing, window.tilt
-    log_scale, log_finite, growth, total = 0.0, 0.0, 0.0, 0
+    log_scale, log_finite, growth, moved, shift = 0.0, 0.0, 0.0, 0.0, 0
     transform_error = transform_growth = 0.0
-    spectra: list[tuple[Complex, int]] = []
+    exponent: Complex = np.zeros(size // 2 + 1, dtype=np.complex128)
     offset = math.fsum(part.offset * count for part, count in parts)
     up = down = 0.0
     for part, count in parts:
         losses = part.losses
         with np.errstate(divide="ignore"):
-            exponent = np.log(part.mass) + tilt * losses
-        largest = float(exponent.max())
-        weight = np.exp(exponent - largest)
+            log_weight = np.log(part.mass) + tilt * losses
+        largest = float(log_weight.max())
+        weight = np.exp(log_weight - largest)
         norm = float(weight.sum())
         weight /= norm
         log_norm = largest + math.log(norm)
         log_scale += count * log_norm
         log_finite += count * math.log1p(-min(part.infinite, 1.0 - _U))
         used = weight > 1e-18 / count
-        steepest = float(np.abs(exponent[used]).max()) + abs(tilt) * float(
+        steepest = float(np.abs(log_weight[used]).max()) + abs(tilt) * float(
             np.abs(losses[used]).max()
         )
-        growth += count * _U * (16.0 + 4.0 * steepest + abs(log_norm) + math.log2(losses.size))
+        growth += (
+            count * _U * (24.0 + 4.0 * steepest + abs(log_norm) + 2.0 * math.log2(losses.size))
+        )
         up += count * _log_moment(weight, losses, window.above_rate)
         down += count * _log_moment(weight, losses, -window.below_rate)
-        folded = np.bincount(part.points % size, weight, size)
+        heaviest = int(weight.argmax())
+        centre = int(part.points[heaviest])
+        removed = 1.0
+        if weight[heaviest] >= 0.5:
+            weight[heaviest] = 0.0
+            removed = float(weight.sum())
+        folded = np.bincount((part.points - centre) % size, weight, size)
         eta = 8 * _U * math.log2(size)
         length = float(np.sqrt(folded @ folded))
         transform_error += count * eta * length
         transform_growth += count * eta * math.sqrt(size) * length
-        total += count
-        spectra.append((np.fft.rfft(folded), count))
+        moved += 32 * count * _U * removed
+        shift += count * centre
+        exponent += count * _log1p(np.fft.rfft(folded) - removed)
     start = math.floor(window.bottom / spacing - offset) - 1  # an atom may stand at the bottom
     # Far below the centre weights overflow, and nobody asks.
     reach = _STEEP / tilt if tilt > 0.0 else math.inf
     whole = Lattice(offset + start, spacing, size)
     first = min(whole.first_above(window.centre - reach), size - 1)
     lattice = Lattice(offset + start + first, spacing, size - first)
-    tails, length = _tails(_product(spectra, size), start + first, lattice, window, pessimistic)
+    modes = np.flatnonzero(exponent.real > -_LOST)
+    law = Frequencies(np.exp(exponent[modes]), modes, size)
+    tails, length = _tails(law, start + first - shift, lattice, window, pessimistic)
     law_error = transform_error * math.exp(min(transform_growth, _LARGEST_GROWTH))
-    law_error += (8 * total * _U + 8 * _U * math.log2(size)) * length
+    law_error += (moved + 8 * _U + 8 * _U * math.log2(size)) * length
 
     # Weights at eps are at most e^(-tilt (eps - centre)), and probabilities sum to one.
     aliased = math.exp(min(0.0, up - window.above_rate * (offset + start + size) * spacing))
@@ -214,17 +228,15 @@ def compose(
     )
 
 
-def _product(spectra: Sequence[tuple[Complex, int]], size: int) -> Frequencies:
-    """Powers of the transforms multiplied, at the frequencies that are not lost."""
-    fall = np.zeros(size // 2 + 1)
-    for spectrum, count in spectra:
-        with np.errstate(divide="ignore"):
-            fall -= count * np.log(np.abs(spectrum))
-    modes = np.flatnonzero(fall < _LOST)
-    values = np.ones(modes.size, dtype=np.complex128)
-    for spectrum, count in spectra:
-        values = values * _power(spectrum[modes], count)
-    return Frequencies(values, modes, size)
+def _log1p(x: Complex) -> Complex:
+    """``ln(1 + x)`` to some ``u`` of ``|x|``, for ``|1 + x| <= 1`` but for rounding."""
+    a, b = x.real, x.imag
+    square = (1.0 + a) ** 2 + b * b
+    near = np.log1p(np.maximum(2.0 * a + (a * a + b * b), -0.9))
+    return np.asarray(
+        0.5 * np.where(square > 0.25, near, np.log(np.maximum(square, _NOTHING)))
+        + 1j * np.arctan2(b, 1.0 + a)
+    )
 
 
 def _tails(
@@ -273,18 +285,6 @@ def _log_moment(weight: Array, losses: Array, rate: float) -> float:
         exponent = np.log(weight) + rate * losses
     largest = float(exponent.max())
     return largest + math.log(float(np.exp(exponent - largest).sum()))
-
-
-def _power(base: Complex, exponent: int) -> Complex:
-    """By repeated squaring: ``2 log2(exponent)`` products."""
-    result, square = np.ones_like(base), base
-    while exponent:
-        if exponent & 1:
-            result = result * square
-        exponent >>= 1
-        if exponent:
-            square = square * square
-    return result
 
 
 def _weight_length(tilt: float, spacing: float, size: int) -> float:

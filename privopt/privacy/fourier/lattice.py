@@ -20,7 +20,7 @@ __all__ = ["LatticeLoss", "above", "below"]
 _U = 2.0**-53  # unit roundoff of float64
 _STEEPEST = 600.0  # exponentials beyond this overflow
 _SNAP = 1e-6  # of a spacing: losses are lowered by so little without a thought
-_NEAREST = 16  # groups that may settle the last
+_NEAREST = 1024  # groups that may settle the last
 
 
 @dataclass(frozen=True)
@@ -110,9 +110,13 @@ def below(
     loss, mass = loss[mass > 0.0], mass[mass > 0.0]
     exponent = np.log(mass) + tilt * spacing * loss
     heaviest = int(np.argmax(exponent))
-    offset = float(loss[heaviest] - math.floor(loss[heaviest]))
-    loss -= offset
     weight = np.exp(exponent - exponent[heaviest])
+    away = loss - loss[heaviest]
+    gap = away - np.rint(away)
+    # What rounding has put just below a point would otherwise fall by a whole step.
+    lowest = float(loss[heaviest] + gap[(gap >= -_SNAP) & (weight > _SNAP)].min())
+    offset = lowest - math.floor(lowest)
+    loss -= offset
     rising = weight[loss <= loss[0] + 1.0].sum() >= weight[loss >= loss[-1] - 1.0].sum()
     order = slice(None) if rising else slice(None, None, -1)
     points, taken = _gather(mass[order].tolist(), loss[order].tolist(), spacing)

@@ -25,11 +25,18 @@ __all__ = ["Order", "Parts", "bounds", "curve", "estimate", "infinite_mass"]
 Parts = tuple[tuple[Pair, int], ...]
 
 _U = 2.0**-53  # unit roundoff of float64
-_LARGEST = 2**22  # points of one transform
+_LARGEST = 2**20  # points of one transform, for an accuracy of 1e-3
+_WORK = 2**23  # points of all transforms and products of one search, for the same
+_MORE = 4.0  # times as much where more is asked
+_MOST_BINS = 2**18  # of all losses
 _ROUNDS = 8
 _AIMS = 3
 _LEAST_FACTOR = 2.0**-8  # of the mesh that should suffice
 _MOST = 10**11  # releases; rounding alone would leave nothing beyond
+_COUNTLESS = "more than 1e11 releases"
+_COARSE = "the largest transform has too coarse a mesh"
+_ROUNDED = "rounding and what the window leaves out weigh too much beside delta"
+_UNATTAINED = "no pair of data sets is known to attain what dominates"
 _THINNEST = 1e-290  # floats describe no tail below this
 _LEAST_TAIL = 1e-15  # left out of a window; rounding is as much
 
@@ -60,16 +67,16 @@ def estimate(orders: Sequence[Order], query: Query) -> float:
 
 def bounds(
     orders: Sequence[Order], query: Query, accuracy: float, two_sided: bool
-) -> tuple[float, float]:
+) -> tuple[float, float, str]:
     """Bounds of the largest answer of all orders, to a relative ``accuracy`` if it can be had.
 
-    Not ``two_sided``, the lower bound is zero.
+    And why it cannot, or nothing. Not ``two_sided``, the lower bound is zero.
     """
     if any(sum(count for _, count in order.dominating) > _MOST for order in orders):
-        return 0.0, query.worst
+        return 0.0, query.worst, _COUNTLESS
     searches = [(_Search(order.dominating, query, accuracy), order) for order in orders]
     searches.sort(key=lambda each: (-infinite_mass(each[1].dominating), -each[0].estimate))
-    lower = upper = 0.0
+    lower, upper, reason = 0.0, 0.0, ""
     for rank, (search, order) in enumerate(searches):
         if rank:  # this order costs less, and need only be shown to
             largest = math.fsum(count * pair.range()[1] for pair, count in order.dominating)
@@ -77,13 +84,15 @@ def bounds(
                 upper = max(upper, min(most, search.from_above(upper)))
         elif two_sided and order.attained == order.dominating:
             lower, upper = search.from_both_sides()
+            reason = "" if search.close(lower, upper) else search.limit
         elif two_sided:  # the pair's own lower bound tells how fine the mesh must be
             upper = search.from_both_sides()[1]
             if order.attained is not None:
                 lower = _Search(order.attained, query, accuracy).from_both_sides()[0]
+            reason = "" if search.close(lower, upper) else _UNATTAINED
         else:
             upper = search.from_above(-math.inf)
-    return min(lower, upper), upper
+    return min(lower, upper), upper, reason
 
 
 def curve(orders: Sequence[Order], epsilons: Array, accuracy: float) -> Array:
@@ -104,6 +113,8 @@ class _Search:
     def __init__(self, parts: Parts, query: Query, accuracy: float) -> None:
         self.parts, self.query, self.accuracy = parts, query, accuracy
         self.total = sum(count for _, count in parts)
+        self.work = _WORK * min(_MORE, max(1.0, 1e-3 / accuracy))
+        self.largest = int(self.work * _LARGEST / _WORK) * 4 // (len(parts) + 3)
         share = 1e-2 * accuracy / self.total
         for tail in (1e-20, 1e-60, 1e-120, _THINNEST):
             self.sketch = Sketch(parts, tail)
@@ -111,7 +122,7 @@ class _Search:
             if tail <= share * math.exp(self.saddle.log_delta):
                 break
         self.estimate = query.estimate(self.saddle)
-        self.aims = 0
+        self.aims, self.limit = 0, _COARSE
         self._look(self.saddle.log_delta - self.saddle.log_scale)
 
     def from_both_sides(self) -> tuple[float, float]:
@@ -121,17 +132,24 @@ class _Search:
             spacing = self.spacing(self.accuracy, factor)
             found, noise = self._answers(spacing, (-1.0, 1.0))
             lower, upper = max(lower, found[0]), min(upper, found[1])
-            wanted = self.accuracy * self.query.scale(self.saddle, upper)
-            if upper - lower <= wanted:
+            if self.close(lower, upper):
                 break
-            if self._aim(found[1], noise):
+            if self.work > 0.0 and self._aim(found[1], noise):
                 continue
             stalled = stalled + 1 if upper - lower > 0.7 * before else 0
-            if spacing <= self._finest() or stalled > 1:
-                break  # the mesh is not what limits
+            if spacing <= self._finest() or stalled > 1 or self.work <= 0.0:
+                break  # the mesh is not what limits, or no finer one can be had
             before = upper - lower
+            wanted = self.accuracy * self.query.scale(self.saddle, upper)
             factor *= math.sqrt(min(0.9, max(0.05, 0.8 * wanted / (upper - lower))))
+        if noise > math.log(0.1 * self.accuracy):
+            self.limit = _ROUNDED
         return lower, upper
+
+    def close(self, lower: float, upper: float) -> bool:
+        """Whether two bounds are as close as was asked."""
+        wanted = self.accuracy * self.query.scale(self.saddle, upper)
+        return lower == upper or upper - lower <= wanted < math.inf
 
     def from_above(self, rival: float) -> float:
         """An upper bound: below ``rival`` if that is easy, else to the accuracy asked for."""
@@ -139,13 +157,13 @@ class _Search:
         easy, upper = min(0.1, 0.3 * lead), math.inf
         for accuracy in (easy, self.accuracy) if easy > self.accuracy else (self.accuracy,):
             (upper,), noise = self._answers(self.spacing(accuracy), (1.0,))
-            if upper > rival and self._aim(upper, noise):
+            if upper > rival and self.work > 0.0 and self._aim(upper, noise):
                 (again,), _ = self._answers(self.spacing(accuracy), (1.0,))
                 upper = min(upper, again)
             if upper <= rival:
                 return upper
         factor = 1.0
-        while 0.0 <= rival < upper < math.inf and factor > _LEAST_FACTOR:
+        while 0.0 <= rival < upper < math.inf and factor > _LEAST_FACTOR and self.work > 0.0:
             factor, before = 0.5 * factor, upper
             (again,), _ = self._answers(self.spacing(self.accuracy, factor), (1.0,))
             upper = min(upper, again)
@@ -158,10 +176,11 @@ class _Search:
     ) -> list[tuple[Composition, float]]:
         """The composition from above (``1``) or below (``-1``), and the blur of its losses."""
         size = _transform_size((self.window.top - self.window.bottom) / spacing + 4.0)
+        self.work -= size * (len(self.parts) + 3) * len(signs)
         blur = 0.0
         lattices: dict[float, list[tuple[LatticeLoss, int]]] = {sign: [] for sign in signs}
         for part, (pair, count) in enumerate(self.parts):
-            edges = self.sketch.edges(part, self.window, spacing)
+            edges = self.sketch.edges(part, self.window, spacing, _MOST_BINS // len(self.parts))
             bins, infinite = pair.bins(spacing * edges.astype(np.float64)), pair.infinite()[0]
             blur += count * (bins.blur + 8 * _U * spacing * float(np.abs(edges[[0, -1]]).max()))
             for sign, chosen in lattices.items():
@@ -178,7 +197,8 @@ class _Search:
 
     def spacing(self, accuracy: float, factor: float = 1.0) -> float:
         """The mesh for a relative accuracy, or a part of it."""
-        gap = accuracy / self.query.slope(self.saddle)
+        # A law that moves by more than its deviation leaves the window.
+        gap = min(accuracy / self.query.slope(self.saddle), self.saddle.deviation)
         spacing = math.sqrt(2.8 * gap / (self.total * (self.saddle.tilt + 1.0)))
         widest = max(last - first for first, last in self.sketch.ends)
         spacing = min(spacing, max(0.5 * self.saddle.deviation, 1e-3 * widest))
@@ -225,7 +245,7 @@ class _Search:
 
     def _finest(self) -> float:
         widest = max(last - first for first, last in self.sketch.ends)
-        return 1.01 * max(self.window.top - self.window.bottom, 0.5 * widest) / _LARGEST
+        return 1.01 * max(self.window.top - self.window.bottom, 0.5 * widest) / self.largest
 
 
 def _transform_size(points: float) -> int:

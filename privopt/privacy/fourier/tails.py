@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from scipy.signal import lfilter
 
 from privopt.privacy.pairs.pair import Array
 
@@ -88,7 +89,7 @@ class DenseTails:
         return cls(
             lattice,
             np.cumsum(weighted[::-1])[::-1],
-            _discounted(weighted, sums),
+            _discounted(weighted, lattice.spacing),
             terms=1.0 / max(fall, 1.0 / law.size),
         )
 
@@ -174,15 +175,10 @@ class ModalTails:
         return sums[0], sums[1]
 
 
-def _discounted(weighted: Array, sums: Array) -> Array:
-    """``sum_{j >= k} v_j e^(s_k - s_j)``, block by block from above."""
-    image = np.empty_like(weighted)
-    length = max(1, int(_BLOCK / max(float(sums[-1] - sums[0]), _BLOCK) * sums.size))
-    carried, above = 0.0, math.inf
-    for stop in range(sums.size, 0, -length):
-        start = max(0, stop - length)
-        factor = np.exp(sums[start:stop] - sums[start])
-        inside = np.cumsum((weighted[start:stop] / factor)[::-1])[::-1]
-        image[start:stop] = factor * (inside + carried * math.exp(sums[start] - above))
-        carried, above = float(image[start]), float(sums[start])
-    return image
+def _discounted(weighted: Array, spacing: float) -> Array:
+    """``sum_{j >= k} v_j e^(s_k - s_j)``, one product and one sum a step from above.
+
+    The rounding of ``j - k`` steps weighs no more than ``terms`` do beside ``v_j e^(s_k - s_j)``.
+    """
+    image = lfilter([1.0], [1.0, -math.exp(-spacing)], weighted[::-1])[::-1]
+    return np.asarray(image, dtype=np.float64)

@@ -23,7 +23,6 @@ __all__ = ["Saddle", "Sketch", "Window"]
 _POINTS = 200
 _WIDEST = 14
 _STEPS = 40
-_MOST_BINS = 2**19  # of one loss
 _STEEPEST = 1e3  # tilt in units of the standard deviation: deltas below exp(-1e6 / 2)
 _NEAREST = 1e6  # tilt in units of epsilon: closer to the largest loss nobody looks
 _CHERNOFF = np.geomspace(0.05, 4.0, 24)  # rates tried, in units of the normal optimum
@@ -122,11 +121,11 @@ class Sketch:
             float(rates[above]),
         )
 
-    def edges(self, part: int, window: Window, spacing: float) -> npt.NDArray[np.int64]:
+    def edges(self, part: int, window: Window, spacing: float, most: int) -> npt.NDArray[np.int64]:
         """Edges of the bins of one loss in units of ``spacing``: one apart, more in the tails.
 
         A width of ``w`` units costs ``w^2`` times as much as one; together with the tilted mass
-        beyond, that is kept to a twentieth of the whole.
+        beyond, that is kept to a twentieth of the whole. There are about ``most`` of them at most.
         """
         log_mass, loss, _ = self.parts[part]
         exponent = log_mass + window.tilt * loss
@@ -141,10 +140,12 @@ class Sketch:
         first, last = self.ends[part]
         changes = np.flatnonzero(np.diff(level)) + 1
         start, stop = math.floor(first / spacing) - 1, math.ceil(last / spacing) + 1
-        stops = np.append(np.floor(loss[changes] / spacing), stop).astype(np.int64)
+        coarser = np.diff(level)[changes - 1] > 0  # a step that holds much is not widened
+        ends = np.floor(loss[changes] / spacing) + np.where(coarser, 2.0, -1.0)
+        stops = np.append(np.clip(ends, start, stop), stop).astype(np.int64)
         levels = level[np.append(0, changes)]
         bins = float((np.diff(stops, prepend=start) / 2.0**levels).sum())
-        return _steps(start, stops, levels + max(0, math.ceil(math.log2(bins / _MOST_BINS))))
+        return _steps(start, stops, levels + max(0, math.ceil(math.log2(bins / max(most, 1024)))))
 
     def _log_moments(self, tilts: Array) -> Array:
         total = np.zeros_like(tilts)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from privopt.privacy.pairs.normal import normal_masses
+from privopt.privacy.pairs.normal import normal_masses, spread
 from privopt.privacy.pairs.pair import Array, Bins, Pair
 
 __all__ = ["GaussianPair"]
@@ -40,9 +40,9 @@ class GaussianPair:
         return -math.inf, math.inf
 
     def losses(self, tail: float, count: int) -> Array:
-        """Equally spaced, from ``-mu z - mu^2 / 2`` to ``mu z + mu^2 / 2``, ``Phi(-z) = tail``."""
-        end = 0.5 * self.mu - float(ndtri(tail))
-        return self.mu * np.linspace(-end, end, count)
+        """From ``-mu z - mu^2 / 2`` to ``mu z + mu^2 / 2``, ``Phi(-z) = tail``."""
+        half = 0.5 * self.mu
+        return self.mu * spread((-half, half), -float(ndtri(tail)), count)
 
     def bins(self, edges: Array) -> Bins:
         """Normal masses at ``edges / mu -+ mu / 2``."""

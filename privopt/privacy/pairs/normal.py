@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.special import ndtr
 
 from privopt.privacy.pairs.pair import Array
 
-__all__ = ["normal_masses"]
+__all__ = ["normal_masses", "spread"]
 
 _U = 2.0**-53  # unit roundoff of float64
 
@@ -38,3 +40,15 @@ def normal_masses(points: Array, error: Array | float) -> tuple[Array, Array]:
     errors = wrong[:-1] + wrong[1:]
     errors[across] += 2 * _U
     return np.maximum(masses, 0.0), errors
+
+
+def spread(centres: Sequence[float], reach: float, count: int) -> Array:
+    """Increasing points for normal masses at increasing ``centres``, ``reach`` deviations wide.
+
+    About ``count``, evenly spaced; far centres have their own, with a few between.
+    """
+    first, last = centres[0] - reach, centres[-1] + reach
+    if centres[-1] - centres[0] <= 4.0 * reach:
+        return np.linspace(first, last, count)
+    near = [np.linspace(x - reach, x + reach, count // len(centres)) for x in centres]
+    return np.unique(np.concatenate([np.linspace(first, last, count // 4), *near]))

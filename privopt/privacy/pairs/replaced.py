@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from privopt.privacy.pairs.normal import normal_masses
+from privopt.privacy.pairs.normal import normal_masses, spread
 from privopt.privacy.pairs.pair import Array, Bins, Pair
 
 __all__ = ["ReplacedGaussian"]
@@ -52,9 +52,9 @@ class ReplacedGaussian:
         return -math.inf, math.inf
 
     def losses(self, tail: float, count: int) -> Array:
-        """At equally spaced outcomes, from ``-1 - z t`` to ``1 + z t`` with ``Phi(-t) = tail``."""
-        end = 1.0 / self.noise - float(ndtri(tail))
-        x = np.linspace(-end, end, count) / self.noise
+        """At outcomes from ``-1 - z t`` to ``1 + z t`` with ``Phi(-t) = tail``."""
+        shift = 1.0 / self.noise
+        x = spread((-shift, 0.0, shift), -float(ndtri(tail)), count) / self.noise
         present, absent = math.log(self.rate) - 0.5 / self.noise**2, math.log1p(-self.rate)
         return np.unique(np.logaddexp(absent, present + x) - np.logaddexp(absent, present - x))
 

@@ -1,0 +1,166 @@
+"""Close steps taken together: an event of few distinct releases above, and one below.
+
+A release tells less with more noise, and with a smaller rate. So a group of releases of one kind
+tells no more than as many with the least noise and the largest rate among them, and no less than
+as many with the most noise and the smallest rate. More Gaussian or Laplace noise is
+post-processing: their laws are those of less noise plus something independent. For the rate,
+``H_gamma`` of ``(1 - q) Q + q P`` against ``Q``, in either order, and of the pair that replaces a
+record, is the mean of the positive part of an affine function of ``q``: convex, and at ``q = 0``
+as small as it can be. Domination of every step carries over to the composition.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
+
+import dp_accounting as dp
+import numpy as np
+import numpy.typing as npt
+
+from privopt.privacy.interval import Interval
+from privopt.privacy.leaves import leaves
+
+__all__ = ["between", "bracket"]
+
+_MOST = 128  # distinct releases; of these each is looked at
+_NARROW = 2e-3  # relative; as accurate as others are
+_REASON = "close steps were taken together"
+
+_NOISES = (dp.GaussianDpEvent, dp.LaplaceDpEvent)
+
+Array: TypeAlias = npt.NDArray[np.float64]
+Counts: TypeAlias = npt.NDArray[np.object_]  # multiplicities have no bound
+Kind: TypeAlias = tuple[Any, ...]
+
+
+class _Group(NamedTuple):
+    """Releases of one kind: those with these numbers among all of the kind."""
+
+    kind: Kind
+    noise: Array
+    rate: Array
+    count: Counts
+
+
+def bracket(event: dp.DpEvent) -> tuple[dp.DpEvent, dp.DpEvent]:
+    """What tells at least as much as ``event``, and what tells at most as much.
+
+    The event itself, twice, if it has few distinct releases. Groups are split where their
+    spread costs most, until there are as many as the accountants can look at.
+    """
+    bag = list(leaves(event))
+    if len(bag) <= _MOST:
+        return event, event
+    counts: dict[tuple[Kind, float, float], int] = defaultdict(int)
+    rest: list[dp.DpEvent] = []
+    for leaf, count in bag:
+        place = _place(leaf)
+        if place is None:
+            rest.append(_times(leaf, count))
+        else:
+            counts[place] += count
+    groups = _split(_groups(counts), max(1, _MOST - len(rest)))
+    above, below = (
+        dp.ComposedDpEvent(
+            [
+                _times(_release(each.kind, noise(each.noise), rate(each.rate)), each.count.sum())
+                for each in groups
+            ]
+            + rest
+        )
+        for noise, rate in ((np.min, np.max), (np.max, np.min))
+    )
+    return above, above if len(counts) == len(groups) else below
+
+
+def between(ask: Callable[[dp.DpEvent], Interval], event: dp.DpEvent) -> Interval:
+    """The answer about ``event``, from those about the two events of ``bracket``."""
+    above, below = bracket(event)
+    upper = ask(above)
+    if below is above:
+        return upper
+    found = Interval(min(ask(below).lower, upper.upper), upper.upper)
+    if found.width <= _NARROW * found.upper < math.inf:
+        return found
+    return replace(found, reason=upper.reason or _REASON)
+
+
+def _place(leaf: dp.DpEvent) -> tuple[Kind, float, float] | None:
+    """Kind, noise and rate of a release; None if it cannot be taken together with others."""
+    kind: Kind = (type(leaf),)
+    inner, rate = leaf, 1.0
+    if isinstance(leaf, dp.PoissonSampledDpEvent):
+        inner, rate = leaf.event, leaf.sampling_probability
+        kind = dp.PoissonSampledDpEvent, type(inner)
+    elif isinstance(leaf, dp.SampledWithoutReplacementDpEvent):
+        inner = leaf.event
+        batch = leaf.source_dataset_size, leaf.sample_size
+        kind = dp.SampledWithoutReplacementDpEvent, type(inner), *batch
+    if type(inner) not in _NOISES:
+        return None
+    noise = inner.noise_multiplier
+    return (kind, noise, rate) if _is_number(noise) and _is_number(rate) and rate <= 1.0 else None
+
+
+def _release(kind: Kind, noise: np.float64, rate: np.float64) -> dp.DpEvent:
+    """One release of a kind."""
+    if kind[0] is dp.PoissonSampledDpEvent:
+        return dp.PoissonSampledDpEvent(float(rate), kind[1](float(noise)))
+    if kind[0] is dp.SampledWithoutReplacementDpEvent:
+        return dp.SampledWithoutReplacementDpEvent(kind[2], kind[3], kind[1](float(noise)))
+    return kind[0](float(noise))
+
+
+def _is_number(x: object) -> bool:
+    return isinstance(x, float) and 0.0 < x < math.inf
+
+
+def _times(event: dp.DpEvent, count: int) -> dp.DpEvent:
+    return event if count == 1 else dp.SelfComposedDpEvent(event, count)
+
+
+def _groups(counts: dict[tuple[Kind, float, float], int]) -> list[_Group]:
+    """One group a kind."""
+    rows: dict[Kind, list[tuple[float, float, int]]] = defaultdict(list)
+    for (kind, noise, rate), count in counts.items():
+        rows[kind].append((noise, rate, count))
+    groups = []
+    for kind, each in rows.items():
+        noise, rate, count = zip(*each, strict=True)
+        groups.append(_Group(kind, np.array(noise), np.array(rate), np.array(count, dtype=object)))
+    return groups
+
+
+def _split(groups: list[_Group], most: int) -> list[_Group]:
+    """Halve the costliest group along the longer of its logarithmic sides, again and again."""
+    heap = [(-_cost(each), number, each) for number, each in enumerate(groups)]
+    heapq.heapify(heap)
+    number = len(heap)
+    while heap[0][0] < 0.0 and len(heap) < most:
+        _, _, widest = heapq.heappop(heap)
+        sides = widest.noise, widest.rate
+        side = max(sides, key=lambda each: float(each.max() / each.min()))
+        low = side <= math.sqrt(float(side.min())) * math.sqrt(float(side.max()))
+        if low.all() or not low.any():  # neighbouring floats
+            low = side == side.min()
+        for half in (low, ~low):
+            part = _Group(widest.kind, *(each[half] for each in widest[1:]))
+            heapq.heappush(heap, (-_cost(part), number, part))
+            number += 1
+    return [each for _, _, each in heap]
+
+
+def _cost(group: _Group) -> float:
+    """About what a group adds to the squared loss, times its spread; zero for a single point."""
+    spread = math.log(group.noise.max()) - math.log(group.noise.min())
+    spread += math.log(group.rate.max()) - math.log(group.rate.min())
+    if group.noise.max() == group.noise.min() and group.rate.max() == group.rate.min():
+        return 0.0
+    count = np.minimum(group.count, 10**15).astype(np.float64)
+    weight = float(count @ np.minimum(group.rate / group.noise, 1e50) ** 2)
+    return max(spread * weight, 1e-300)
