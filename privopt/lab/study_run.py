@@ -19,6 +19,7 @@ from privopt.lab.folder import open_results
 from privopt.lab.parquet import read_kept
 from privopt.lab.resume import Piece, Progress, SweepResult, conclude, resume
 from privopt.lab.study import Part, Study
+from privopt.lab.user_code import user_code
 from privopt.privacy import Interval
 
 __all__ = ["run_study"]
@@ -36,7 +37,7 @@ def run_study(
     """Compute every part of a study that is not there yet and write its table.
 
     As with a sweep, each finished part is kept at once, under a key of everything that changes it,
-    the file that declares it included; whenever it is interrupted, the same call continues and
+    the code of its function included; whenever it is interrupted, the same call continues and
     arrives at the same table to the bit.
 
     Parameters
@@ -61,7 +62,7 @@ def run_study(
     made_by: dict[str, Any] = {"environment": environment(), "code": code_fingerprint()}
 
     def piece(part: Part) -> Piece:
-        key = part.key(source=study.source, **made_by)
+        key = part.key(user_code=user_code(study.parts[part.name]), **made_by)
         return Piece(
             part,
             records.cell_path(folder, study.name, key),

@@ -65,7 +65,7 @@ def sweep(
         made_by: dict[str, Any] = {"environment": environment(), "code": code_fingerprint()}
 
         def piece(job: Job) -> Piece:
-            key = job.cell.key(seed=seed, data=job.data, **made_by)
+            key = job.cell.key(seed=seed, data=job.data, user_code=job.user_code, **made_by)
             return Piece(
                 job.cell,
                 records.cell_path(folder, experiment.name, key),

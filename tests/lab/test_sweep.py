@@ -184,14 +184,17 @@ def test_cells_of_other_code_seed_or_machine_are_left_alone(tmp_path, monkeypatc
 
 
 def test_changed_data_are_another_cell(tmp_path, monkeypatch):
-    events_of(tmp_path)
     declared = family("linear")
 
-    def other(**size):
-        problem = declared.build(**{**size, "noise_ratio": 1.5 * size["noise_ratio"]})
-        return problem
+    def from_outside(**size):
+        factor = float(os.environ["FACTOR"])  # as from a file that is replaced
+        return declared.build(**{**size, "noise_ratio": factor * size["noise_ratio"]})
 
-    monkeypatch.setattr(measure_module, "family", lambda name: replace(declared, build=other))
+    changed = replace(declared, build=from_outside)
+    monkeypatch.setattr(measure_module, "family", lambda name: changed)
+    monkeypatch.setenv("FACTOR", "1")
+    events_of(tmp_path)
+    monkeypatch.setenv("FACTOR", "1.5")
     result, _ = events_of(tmp_path)
     assert result.reused == 3  # the strength inf, whose data are the same
 
