@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,8 @@ def set_aside(path: Path) -> Path:
     """Rename a damaged cell to ``<name>.corrupt``, out of the way and not lost."""
     aside = path.with_name(path.name + ".corrupt")
     try:
-        path.replace(aside)
+        with suppress(FileNotFoundError):  # another process did
+            path.replace(aside)
     except OSError as error:
         raise ResultsError(f"{path} is damaged and cannot be moved aside: {error}") from error
     return aside

@@ -12,11 +12,15 @@ import pyarrow as pa
 
 from privopt.lab import parquet, records
 from privopt.lab.compile_clock import compile_clock
+from privopt.lab.lock import claimed
 
 __all__ = [
-    "Event", "Finished", "Named", "Note", "Piece", "Progress", "Started", "SweepResult",
-    "conclude", "resume",
+    "Event", "Finished", "Named", "Note", "Piece", "Progress", "Shared", "Started",
+    "SweepResult", "conclude", "resume",
 ]  # fmt: skip
+
+_PATIENCE = 0.2
+"""Seconds between looks at pieces that other processes make."""
 
 
 class Named(Protocol):
@@ -50,6 +54,13 @@ class Finished:
 
 
 @dataclass(frozen=True)
+class Shared:
+    """One more cell is there, which another process made meanwhile."""
+
+    cell: Named
+
+
+@dataclass(frozen=True)
 class Note:
     """Something the user should know: what was left out, left alone or moved aside."""
 
@@ -57,7 +68,7 @@ class Note:
     text: str
 
 
-Event = Started | Finished | Note
+Event = Started | Finished | Shared | Note
 Progress = Callable[[Event], object]
 
 
@@ -91,7 +102,7 @@ class SweepResult:
     table : Path
         Of the rows of every cell, in the order of the experiment.
     cells, reused : int
-        All cells, and those that an earlier run had finished.
+        All cells, and those that another run has made, before or meanwhile.
     run_seconds, compile_seconds : float
         Spent on all cells, by whichever run made them.
     """
@@ -106,19 +117,39 @@ class SweepResult:
 def resume(
     experiment: str, pieces: Sequence[Piece], progress: Progress
 ) -> tuple[list[pa.Table], int]:
-    """The rows of every piece, those not there yet being made and kept; and how many were there."""
-    rows = {}
-    for piece in pieces:
-        found = _recall(piece, progress)
-        if found is not None:
-            rows[piece.path] = found
+    """The rows of every piece, those not there yet being made and kept; and how many were there.
+
+    Other processes may be making pieces of the same folder: theirs are left to them while there
+    are others to make, and then waited for. A process that ends leaves its piece to the rest.
+    """
+    rows = {
+        piece.path: found for piece in pieces if (found := _recall(piece, progress)) is not None
+    }
     _note_strangers(experiment, [piece.path for piece in pieces], progress)
     progress(Started(experiment, total=len(pieces), reused=len(rows)))
-    reused = len(rows)
-    for piece in pieces:
-        if piece.path not in rows:
-            rows[piece.path] = _run(piece, progress)
-    return [rows[piece.path] for piece in pieces], reused
+    made, waiting = 0, False
+    missing = [piece for piece in pieces if piece.path not in rows]
+    while missing:
+        held = []
+        for piece in missing:
+            with claimed(piece.path) as ours:
+                found = _recall(piece, progress)
+                if found is not None:
+                    progress(Shared(piece.cell))
+                elif ours:
+                    found, made = _run(piece, progress), made + 1
+            if found is None:
+                held.append(piece)
+            else:
+                rows[piece.path] = found
+        if held and not waiting:
+            text = f"waiting for {len(held)} of {len(pieces)} cells that another process runs"
+            progress(Note(experiment, text))
+            waiting = True
+        if len(held) == len(missing):
+            time.sleep(_PATIENCE)
+        missing = held
+    return [rows[piece.path] for piece in pieces], len(pieces) - made
 
 
 def conclude(
