@@ -20,8 +20,9 @@ from dp_accounting import (
 from scipy.stats import norm
 from typer.testing import CliRunner
 
-from privopt import cli, lab
+from privopt import lab
 from privopt.cli import console, experiments, steps
+from privopt.cli.commands import app
 from privopt.privacy import ACCOUNTANTS, ESTIMATORS, Fourier, Interval, Sampler
 from privopt.problems.datasets import VARIABLE
 from privopt.spec import Relation
@@ -70,7 +71,7 @@ def judged(monkeypatch):
 
 def privopt(*arguments, code=0):
     """The output of ``privopt <arguments>``, which must end with that exit status."""
-    result = CliRunner().invoke(cli.app, [str(each) for each in arguments])
+    result = CliRunner().invoke(app, [str(each) for each in arguments])
     assert result.exit_code == code, (result.output, result.exception)
     return result.output
 
@@ -281,7 +282,7 @@ def test_a_bad_question_is_refused(arguments, words):
 def test_proofs_that_contradict_each_other_are_no_fault_of_the_user(monkeypatch):
     monkeypatch.setattr(Fourier, "epsilon", lambda *_: Interval(99.0, 100.0))
     arguments = ["epsilon", "--noise", "1", "--delta", "1e-6", "--relation", "zero_out"]
-    result = CliRunner().invoke(cli.app, arguments)
+    result = CliRunner().invoke(app, arguments)
     assert isinstance(result.exception, ArithmeticError)
     assert "proofs contradict each other" in str(result.exception)
 
@@ -358,7 +359,7 @@ def test_digits_round_outwards(value, lower, upper):
 def test_accounting_loads_nothing_that_it_does_not_need(arguments):
     code = f"""
 import sys
-from privopt.cli import app
+from privopt.cli.commands import app
 app({arguments.split()}, standalone_mode=False)
 heavy = ("jax", "matplotlib", "pyarrow", "pandas", "privopt.lab")
 print([name for name in heavy if name in sys.modules])
@@ -414,21 +415,6 @@ def test_profile_seed_and_results_are_used(folder, judged):
     assert not (folder / "results").exists()
 
 
-def test_interrupted_run_says_how_to_continue(folder, judged, monkeypatch):
-    real = os.replace
-
-    def interrupt(source, target):
-        real(source, target)
-        if len(list((folder / "results").rglob("cells/*.parquet"))) == 3:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", interrupt)
-        printed = privopt("run", code=130)
-    assert "Every finished cell is safe: repeat the same command to continue" in printed
-    assert "3 of them there already" in privopt("run")
-
-
 def foreign(folder):
     (folder / "results").mkdir()
     (folder / "results" / "thesis.tex").write_text("")
@@ -480,7 +466,7 @@ def test_what_the_user_can_mend_is_one_line_and_status_two(folder, judged, spoil
 
 def test_traceback_on_demand(folder, judged):
     foreign(folder)
-    result = CliRunner().invoke(cli.app, ["--traceback", "run"])
+    result = CliRunner().invoke(app, ["--traceback", "run"])
     assert isinstance(result.exception, lab.ResultsError)
 
 
