@@ -106,11 +106,12 @@ def _panel(place: Axes, panel: Panel, rows: Sequence[_Row]) -> None:
 
 
 def _line(place: Axes, line: Line, x: npt.NDArray[np.float64], rows: Sequence[_Row]) -> None:
-    low, high = _ends(rows, line.quantity)
+    low, high = _ends(rows, line.band or line.quantity)
     colour = _COLOURS[line.colour]
     if not np.array_equal(low, high, equal_nan=True):
         place.fill_between(x, low, high, color=colour, alpha=0.25, lw=0)
-    place.plot(x, high, color=colour, label=line.label, **_STYLES[line.style])
+    values = _ends(rows, line.quantity)[1]
+    place.plot(x, values, color=colour, label=line.label, **_STYLES[line.style])
 
 
 def _ends(rows: Sequence[_Row], quantity: str) -> tuple[npt.NDArray[np.float64], ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,9 @@ GUIDE = (
     "that term is told as *uncorrected*. Its interval must "
     f"contain the theorem's exponent and exclude every exponent {RESOLUTION:g} away. "
     f"In each experiment a true theorem is refuted with probability at most {ALPHA:.0%} for its "
-    "bounds and as much for its slopes. What is neither is undecided. The *lower bound* says what "
-    "no algorithm beats on every problem of the class; on a given one it may well be beaten. "
+    "bounds and as much for its slopes. What is neither is undecided, and where nothing is claimed "
+    "there is no verdict. The *lower bound* says what no algorithm beats on every problem of the "
+    "class; on a given one it may well be beaten. "
     "*Claim*: a study computes numbers and says what they show; that is checked in every row of "
     "its table, and of an interval the less favourable end counts. A claim of fewer rows holds if "
     "it does in exactly so many. *Risk* is that of the records that all runs are given, unless a "
@@ -140,7 +142,11 @@ def section(
             for path in figures
             if path.suffix == ".svg"
         ),
-        tables=(_verdict_table(judged), _ratio_table(cells), _plan_table(table)),
+        tables=tuple(
+            each
+            for each in (_verdict_table(judged), _ratio_table(cells), _plan_table(table))
+            if each.rows
+        ),
         facts=_facts(told, cells),
         environment={**json.loads(row["environment"]), "code": row["code"][:16]},
         timings=spent(timings),
@@ -201,7 +207,7 @@ def _ratio_table(cells: Sequence[Measured]) -> Table:
     for (algorithm, family), group in grouped(cells, lambda c: (c.algorithm, c.family)).items():
         top = [worst(same) for same in grouped(group, lambda c: c.setting).values()]
         ratios = (
-            [c.mean / bound for c in top if (bound := getattr(c, name)) > 0.0]
+            [c.mean / bound for c in top if 0.0 < (bound := getattr(c, name)) < inf]
             for name in ("upper", "lower", "start_risk")
         )
         rows.append((algorithm, family, *(_range(found) for found in ratios)))

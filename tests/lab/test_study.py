@@ -34,6 +34,7 @@ from privopt.lab import (
     verdicts,
     write_report,
 )
+from privopt.lab.figure_plot import _figure
 from privopt.lab.folder import open_results
 from privopt.lab.parquet import about, encode
 from privopt.lab.records import is_study, read_timings, write_table
@@ -377,6 +378,30 @@ def test_a_long_list_of_places_is_cut(tmp_path):
     declared = Study(name="n", title="", description="", parts={"p": part}, claims=(claim,))
     (found,) = verdicts(read_table(run(tmp_path, declared)[0].table))
     assert found.detail == "not in row 1, row 2, row 3, row 4 and 5 more"
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+def test_an_estimate_is_drawn_in_the_middle_of_its_band():
+    rows = [{"x": x, "mean": 2.0 + x, "err_lower": 1.0 + x, "err_upper": 3.0 + x} for x in range(3)]
+    estimate = Line("mean", "a mean", band="err")
+    certified = Line("err", "an interval")
+    for line, expected in ((estimate, [2.0, 3.0, 4.0]), (certified, [3.0, 4.0, 5.0])):
+        panel = replace(PANEL, part="p", lines=(line,))
+        (place, *_) = _figure(Plot("f", "f", (panel,)), {"p": rows}).axes
+        (curve,), (band,) = place.get_lines(), place.collections
+        assert curve.get_ydata().tolist() == expected
+        (path,) = band.get_paths()
+        assert path.get_extents().extents.tolist() == [0.0, 1.0, 2.0, 5.0]
+
+
+def test_the_curve_of_a_sampled_mean_is_the_mean():
+    """Of a study that draws at random: no line of it is the end of a band."""
+    for plot in load(ROOT / "experiments" / "along_the_run.py").plots:
+        for panel in plot.panels:
+            banded = [line for line in panel.lines if line.quantity != "bound"]
+            assert [line.band for line in banded] == [f"{line.quantity}_band" for line in banded]
 
 
 # --- the report -----------------------------------------------------------------------------------
