@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from decimal import ROUND_CEILING, ROUND_FLOOR
+from importlib.metadata import version
 from types import SimpleNamespace
 
 import numpy as np
@@ -65,7 +66,7 @@ def judged(monkeypatch):
         return [SimpleNamespace(outcome=each, detail="[why]", **facts) for each in outcomes]
 
     monkeypatch.setattr(lab, "verdicts", verdicts, raising=False)
-    monkeypatch.setattr(lab, "write_report", lambda path: path / "index.html", raising=False)
+    monkeypatch.setattr(lab, "write_report", lambda path, **_: path / "index.html", raising=False)
     return outcomes
 
 
@@ -92,6 +93,10 @@ def privopt(*arguments, code=0):
 )
 def test_help_helps(command, words):
     assert words in re.sub(r"\s+", " ", privopt(*command, "--help"))
+
+
+def test_the_version_is_told():
+    assert privopt("--version") == f"privopt {version('privopt')}\n"
 
 
 # --- epsilon --------------------------------------------------------------------------------------
@@ -404,7 +409,35 @@ def test_run_ends_with_verdicts_report_and_status(folder, judged):
     assert f"{CELLS} cells, {CELLS} of them from earlier runs" in again
     assert "Report" not in again
     judged[0] = "undecided"
-    privopt("run", "demo", code=0)
+    undecided = privopt("run", "demo", code=0)
+    assert "Of 2 verdicts 1 hold, 0 are refuted, 1 is undecided." in undecided
+    assert "equal the committed ones" not in undecided  # where nothing is committed
+
+
+def test_of_several_experiments_only_what_does_not_hold_is_listed(folder, judged):
+    source = EXPERIMENT.format(name="again", delta=1e-6)
+    (folder / "experiments" / "again.py").write_text(source)
+    judged[0] = "undecided"
+    printed = privopt("run")
+    for words in ("experiment 1 of 2, again: 10 cells", "experiment 2 of 2, demo: 10/10 cells"):
+        assert words in printed
+    assert printed.count("slope in n") == printed.count("undecided ") == 2
+    assert "Of 4 verdicts 2 hold, 0 are refuted, 2 are undecided." in printed
+
+
+def test_the_last_line_says_how_many_tables_equal_the_committed_ones(folder, judged):
+    def git(*arguments):
+        who = ("-c", "user.name=n", "-c", "user.email=e")
+        subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+
+    git("init")
+    privopt("run")
+    git("add", "results/demo/table.parquet")
+    git("commit", "-m", "Results")
+    assert privopt("run").splitlines()[-1] == "1 of 1 tables equal the committed ones"
+    assert privopt("run", "--seed", 1).splitlines()[-1] == (
+        "0 of 1 tables equal the committed ones; others: demo"
+    )
 
 
 def test_profile_seed_and_results_are_used(folder, judged):

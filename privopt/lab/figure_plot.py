@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,12 @@ from privopt.lab.figure_style import (
     BLUE,
     GREEN,
     GREY,
+    NOWHERE,
     ORANGE,
     PAPER,
     PURPLE,
     STYLE,
+    Origin,
     entries,
     headline,
     save,
@@ -47,7 +50,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 }
 
 
-def plots(table: pa.Table, folder: Path | str) -> list[Path]:
+def plots(table: pa.Table, folder: Path | str, origin: Origin = NOWHERE) -> list[Path]:
     """Draw every plot of a study's table, ``<name>.svg`` and ``.png``.
 
     Returns
@@ -58,7 +61,7 @@ def plots(table: pa.Table, folder: Path | str) -> list[Path]:
     rows, written = rows_of(table), []
     with mpl.rc_context(STYLE):
         for plot in shown(table).plots:
-            written += save(_figure(plot, rows), Path(folder) / plot.name)
+            written += save(partial(_figure, plot, rows), Path(folder) / plot.name, origin)
     return written
 
 

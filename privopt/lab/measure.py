@@ -84,9 +84,7 @@ class Bench:
         return self._non_private[job.data, steps]
 
 
-def measure(
-    job: Job, bench: Bench, *, seed: int, environment: dict[str, str], code: str
-) -> pa.Table:
+def measure(job: Job, bench: Bench, *, seed: int) -> pa.Table:
     """The rows of a cell, one a replicate, without the columns that belong to the sweep.
 
     Excess risk is the records', or the population's where the problem is one; of a rate that speaks
@@ -139,8 +137,6 @@ def measure(
         "exponents": _json(dict(plan.rate.exponents)),
         "root_seed": seed,
         "plan": _json(_described(plan, job)),
-        "environment": _json(environment),
-        "code": code,
     }
     columns = {name: [value] * cell.replicates for name, value in constants.items()}
     columns["replicate"] = list(range(cell.replicates))

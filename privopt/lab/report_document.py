@@ -16,11 +16,11 @@ from privopt.lab.figure_text import SYMBOLS, estimate, number, signed
 from privopt.lab.measured import AXES, Measured, grouped, measured, worst
 from privopt.lab.parquet import about
 from privopt.lab.verdict import ALPHA, RESOLUTION
-from privopt.lab.verdict_outcome import Finding, Outcome, Verdict
+from privopt.lab.verdict_outcome import Finding, Outcome, Verdict, tally
 
 __all__ = [
     "GUIDE", "TITLE", "Document", "Entry", "Mark", "Picture", "Section", "Table", "document",
-    "section", "spent",
+    "made_by", "section",
 ]  # fmt: skip
 
 TITLE = "Measured against the theorem"
@@ -84,8 +84,7 @@ class Section:
     pictures: tuple[Picture, ...]
     tables: tuple[Table, ...]
     facts: Mapping[str, str]
-    environment: Mapping[str, str]
-    timings: str
+    made_by: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -100,23 +99,17 @@ class Document:
 def document(sections: Sequence[Section]) -> Document:
     """The report on these experiments."""
     judged = [verdict for part in sections for verdict in part.verdicts]
-    counts = {outcome: sum(v.outcome is outcome for v in judged) for outcome in Outcome}
-    summary = f"Of {len(judged)} verdicts {counts[Outcome.HOLDS]} hold" + "".join(
-        f", {count} {'is' if count == 1 else 'are'} {outcome}"
-        for outcome, count in counts.items()
-        if outcome is not Outcome.HOLDS
-    )
     theorems = [verdict for verdict in judged if isinstance(verdict, Verdict)]
     claims = [finding for finding in judged if isinstance(finding, Finding)]
     tables = (_headline(theorems), _claims(claims))
-    return Document(summary, tuple(each for each in tables if each.rows), tuple(sections))
+    return Document(tally(judged), tuple(each for each in tables if each.rows), tuple(sections))
 
 
 def section(
     table: pa.Table,
     judged: Sequence[Verdict],
     figures: Sequence[Path],
-    timings: Mapping[str, Any],
+    provenance: Mapping[str, Any],
 ) -> Section:
     """The report on one experiment.
 
@@ -127,10 +120,10 @@ def section(
         ``verdicts(table)``.
     figures : sequence of Path
         ``figures(table, folder)``.
-    timings : mapping
-        As in ``timings.json``; may be empty.
+    provenance : mapping
+        As in ``provenance.json``; may be empty.
     """
-    told, cells, row = about(table), measured(table), table.slice(0, 1).to_pylist()[0]
+    told, cells = about(table), measured(table)
     name = told["name"]
     return Section(
         name=name,
@@ -148,8 +141,7 @@ def section(
             if each.rows
         ),
         facts=_facts(told, cells),
-        environment={**json.loads(row["environment"]), "code": row["code"][:16]},
-        timings=spent(timings),
+        made_by=made_by(provenance),
     )
 
 
@@ -250,14 +242,16 @@ def _facts(told: Mapping[str, Any], cells: Sequence[Measured]) -> dict[str, str]
     return {key: value for key, value in facts.items() if value} | {"command": command}
 
 
-def spent(timings: Mapping[str, Any]) -> str:
-    """What ``timings.json`` says, in words; empty where it says nothing."""
-    if not {"run_seconds", "compile_seconds", "cells", "reused"} <= timings.keys():
-        return ""
-    return (
-        f"{timings['run_seconds']:.1f} s running and {timings['compile_seconds']:.1f} s compiling "
-        f"for {timings['cells']} cells ({timings['reused']} reused)"
-    )
+def made_by(provenance: Mapping[str, Any]) -> dict[str, str]:
+    """What ``provenance.json`` says of machine, code and time; empty where it says nothing."""
+    needed = {"environment", "code", "run_seconds", "compile_seconds", "cells", "reused"}
+    if not needed <= provenance.keys():
+        return {}
+    time = (
+        "{run_seconds:.1f} s running and {compile_seconds:.1f} s compiling for {cells} cells "
+        "({reused} reused)"
+    ).format_map(provenance)
+    return {**provenance["environment"], "code": provenance["code"][:16], "time": time}
 
 
 def _unbroken(text: str) -> str:

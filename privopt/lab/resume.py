@@ -11,11 +11,13 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from privopt.lab import parquet, records
+from privopt.lab.committed import committed, equal
 from privopt.lab.compile_clock import compile_clock
+from privopt.lab.folder import write_file
 from privopt.lab.lock import claimed
 
 __all__ = [
-    "Event", "Finished", "Named", "Note", "Piece", "Progress", "Shared", "Started",
+    "Drawing", "Event", "Finished", "Named", "Note", "Piece", "Progress", "Shared", "Started",
     "SweepResult", "conclude", "resume",
 ]  # fmt: skip
 
@@ -68,7 +70,16 @@ class Note:
     text: str
 
 
-Event = Started | Finished | Shared | Note
+@dataclass(frozen=True)
+class Drawing:
+    """The figures of one more experiment are about to be drawn, ``number`` of ``total``."""
+
+    experiment: str
+    number: int
+    total: int
+
+
+Event = Started | Finished | Shared | Note | Drawing
 Progress = Callable[[Event], object]
 
 
@@ -105,6 +116,9 @@ class SweepResult:
         All cells, and those that another run has made, before or meanwhile.
     run_seconds, compile_seconds : float
         Spent on all cells, by whichever run made them.
+    as_committed : bool or None
+        Whether the table equals the committed one, whose bytes it then has; ``None`` where none is
+        committed.
     """
 
     table: Path
@@ -112,6 +126,7 @@ class SweepResult:
     reused: int
     run_seconds: float
     compile_seconds: float
+    as_committed: bool | None = None
 
 
 def resume(
@@ -158,12 +173,20 @@ def conclude(
     about: Mapping[str, Any],
     cells: Sequence[tuple[Named, pa.Table]],
     reused: int,
+    made_by: Mapping[str, Any],
 ) -> SweepResult:
-    """Write the table and, apart from it, the timings."""
+    """Write the table and, apart from it, what made it and how long that took.
+
+    Where the committed table says the same it is kept, digits that another machine rounds
+    otherwise included.
+    """
     seconds = [parquet.timing(rows) for _, rows in cells]
     run_seconds, compile_seconds = (float(sum(part)) for part in zip(*seconds, strict=True))
-    records.write_table(path, table, about)
-    timings = {
+    written, known = parquet.encode(table, about), committed(path)
+    as_committed = None if known is None else _is_equal(written, known)
+    write_file(path, known if known is not None and as_committed else written)
+    provenance = {
+        **made_by,
         "profile": about["profile"],
         "cells": len(cells),
         "reused": reused,
@@ -174,8 +197,15 @@ def conclude(
             for (cell, _), (ran, compiled) in zip(cells, seconds, strict=True)
         ],
     }
-    records.write_timings(path.parent, timings)
-    return SweepResult(path, len(cells), reused, run_seconds, compile_seconds)
+    records.write_provenance(path.parent, provenance)
+    return SweepResult(path, len(cells), reused, run_seconds, compile_seconds, as_committed)
+
+
+def _is_equal(ours: bytes, theirs: bytes) -> bool:
+    try:
+        return equal(parquet.parse(ours), parquet.parse(theirs))
+    except (pa.ArrowException, LookupError, TypeError, ValueError):  # of another version
+        return False
 
 
 def _recall(piece: Piece, progress: Progress) -> pa.Table | None:

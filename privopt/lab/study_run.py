@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -24,7 +23,7 @@ from privopt.privacy import Interval
 
 __all__ = ["run_study"]
 
-_OURS = ("experiment", "part", "profile", "environment", "code")
+_OURS = ("experiment", "part", "profile")
 
 
 def run_study(
@@ -66,7 +65,7 @@ def run_study(
         return Piece(
             part,
             records.cell_path(folder, study.name, key),
-            measure=lambda: _rows(part, study.parts[part.name](profile), **made_by),
+            measure=lambda: _rows(part, study.parts[part.name](profile)),
             read=partial(read_kept, fits=lambda rows: rows.num_rows > 0),
         )
 
@@ -86,32 +85,21 @@ def run_study(
         },
         list(zip(parts, tables, strict=True)),
         reused,
+        made_by,
     )
 
 
-def _rows(
-    part: Part,
-    rows: Iterable[Mapping[str, Any]],
-    *,
-    environment: dict[str, str],
-    code: str,
-) -> pa.Table:
-    """The rows of a part, with where they came from."""
+def _rows(part: Part, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """The rows of a part, with its name."""
     found = [_flat(part.name, row) for row in rows]
     if not found:
         raise ValueError(f"part {part.name} must give at least one row, got none")
     names = dict.fromkeys(name for row in found for name in row)
-    ours = {
-        "experiment": part.experiment,
-        "part": part.name,
-        "profile": part.profile,
-        "environment": json.dumps(environment, sort_keys=True),
-        "code": code,
-    }
+    ours = {"experiment": part.experiment, "part": part.name, "profile": part.profile}
     columns = {name: [row.get(name) for row in found] for name in names}
     columns |= {name: [value] * len(found) for name, value in ours.items()}
     with _one_kind(f"part {part.name}"):
-        table = pa.table({name: columns[name] for name in (*_OURS[:3], *names, *_OURS[3:])})
+        table = pa.table({name: columns[name] for name in (*_OURS, *names)})
     return table.cast(pa.schema([_settled(field) for field in table.schema]))
 
 

@@ -69,7 +69,7 @@ def sweep(
             return Piece(
                 job.cell,
                 records.cell_path(folder, experiment.name, key),
-                measure=lambda: measure(job, bench, seed=seed, **made_by),
+                measure=lambda: measure(job, bench, seed=seed),
                 read=partial(records.read_cell, replicates=job.cell.replicates),
             )
 
@@ -84,6 +84,7 @@ def sweep(
         _about(experiment, profile, seed),
         list(zip(planned, rows, strict=True)),
         reused,
+        made_by,
     )
 
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from privopt.lab.measured import AXES, Measured, along, grouped, measured, worst
 from privopt.lab.parquet import about
-from privopt.lab.verdict_interval import UNKNOWN, Estimate, mean_interval, slope_interval
+from privopt.lab.verdict_interval import UNKNOWN, Estimate, mean_interval, slopes
 from privopt.lab.verdict_outcome import Outcome, Verdict
 
 __all__ = ["ALPHA", "MIN_REPLICATES", "RESOLUTION", "compare", "verdicts"]
@@ -62,13 +62,13 @@ def verdicts(table: pa.Table) -> list[Verdict]:
     found = []
     for cells in grouped(measured(table), lambda cell: cell.experiment).values():
         pairs = grouped(cells, lambda cell: (cell.algorithm, cell.family)).values()
-        slopes = sum(len(_slope_axes(pair)) for pair in pairs)
+        axes = sum(len(_slope_axes(pair)) for pair in pairs)
         for pair in pairs:
             claiming = [cell for cell in pair if cell.claims]
             if "bound" in checks and claiming:
                 found.append(_bound(claiming, ALPHA / len(cells)))
             if "slope" in checks:
-                found += [_slope(pair, axis, ALPHA / slopes) for axis in _slope_axes(pair)]
+                found += [_slope(pair, axis, ALPHA / axes) for axis in _slope_axes(pair)]
     return found
 
 
@@ -118,8 +118,7 @@ def _slope(cells: Sequence[Measured], axis: str, alpha: float) -> Verdict:
     samples = [[cell.risks for cell in group] for group in groups.values()]
     ratios = [group[0].noise_ratio for group in groups.values()]
     seed = _seed(cells[0], axis)
-    slope = slope_interval(list(groups), samples, alpha, seed, correction=ratios)
-    raw = slope_interval(list(groups), samples, alpha, seed)
+    slope, raw = slopes(list(groups), samples, alpha, seed, (ratios, None))
     outcome, why = compare(slope, target)
     span = (
         f"{len(groups)} values, {axis} {min(groups):g} to {max(groups):g}; "

@@ -37,7 +37,7 @@ from privopt.lab import (
 from privopt.lab.figure_plot import _figure
 from privopt.lab.folder import open_results
 from privopt.lab.parquet import about, encode
-from privopt.lab.records import is_study, read_timings, write_table
+from privopt.lab.records import is_study, read_provenance, write_table
 from privopt.lab.resume import Note, Started
 from privopt.lab.shown import Shown
 from privopt.lab.study import rows_of, shown
@@ -199,7 +199,7 @@ def test_a_study_is_found_like_any_experiment(tmp_path):
 def test_rows_come_back_with_where_they_came_from(results):
     table = read_table(results / "demo" / "table.parquet")
     assert is_study(table)
-    assert {"experiment", "part", "profile", "environment", "code"} < set(table.column_names)
+    assert {"experiment", "part", "profile"} < set(table.column_names)
     rows = rows_of(table)
     assert [row["square_lower"] for row in rows["squares"]] == [0.01, 1.01, 4.01]
     assert [row["square_upper"] for row in rows["squares"]] == [0.02, 1.02, 4.02]
@@ -208,7 +208,7 @@ def test_rows_come_back_with_where_they_came_from(results):
     assert rows["names"][0]["x"] is None
     assert (about(table)["title"], about(table)["profile"]) == ("A demonstration", "quick")
     assert shown(table) == study().shown
-    assert read_timings(results / "demo")["cells"] == 2
+    assert read_provenance(results / "demo")["cells"] == 2
 
 
 def test_a_finished_study_computes_nothing_and_writes_the_same_bits(tmp_path, results):
@@ -430,7 +430,7 @@ def test_the_report_is_made_from_the_table_alone_and_the_same_to_the_byte(result
     assert contents(results) == before
     copy = open_results(tmp_path / "copy")
     (copy / "demo").mkdir()
-    for name in ("table.parquet", "timings.json"):
+    for name in ("table.parquet", "provenance.json"):
         (copy / "demo" / name).write_bytes((results / "demo" / name).read_bytes())
     write_report(copy)
     made = {path: data for path, data in before.items() if "cells" not in path.parts}
