@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType, TracebackType
 from typing import Self
 
@@ -36,7 +35,6 @@ class _Tally:
 
     total: int
     done: int
-    begin: float = field(default_factory=time.monotonic)
     new: int = 0
     running: float = 0.0
     compiling: float = 0.0
@@ -143,11 +141,13 @@ class Display:
         self._bars.update(self._tasks[""], completed=event.number, said=event.experiment)
 
     def _seconds_left(self) -> float:
-        """For all cells to come, each as long as those that were new took on the mean."""
-        begun = min(tally.begin for tally in self._tallies.values())
-        new = sum(tally.new for tally in self._tallies.values())
-        done = sum(tally.done for tally in self._tallies.values())
-        return (time.monotonic() - begun) / max(new, 1) * (sum(self._sizes.values()) - done)
+        """For all cells to come, if they run, and their experiments compile, like those so far."""
+        tallies = self._tallies.values()
+        cells = sum(self._sizes.values()) - sum(tally.done for tally in tallies)
+        runs = sum(tally.running for tally in tallies) / max(sum(tally.new for tally in tallies), 1)
+        compiles = [tally.compiling for tally in tallies if tally.new] or [0.0]
+        experiments = len(self._sizes.keys() - self._tallies.keys())
+        return cells * runs + experiments * sum(compiles) / len(compiles)
 
     def _place(self, experiment: str) -> str:
         """The experiment's name, and which of several it is."""
