@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from decimal import ROUND_CEILING, ROUND_FLOOR
+from importlib.metadata import version
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,8 +21,9 @@ from dp_accounting import (
 from scipy.stats import norm
 from typer.testing import CliRunner
 
-from privopt import cli, lab
+from privopt import lab
 from privopt.cli import console, experiments, steps
+from privopt.cli.commands import app
 from privopt.privacy import ACCOUNTANTS, ESTIMATORS, Fourier, Interval, Sampler
 from privopt.problems.datasets import VARIABLE
 from privopt.spec import Relation
@@ -65,13 +67,13 @@ def judged(monkeypatch):
         return [SimpleNamespace(outcome=each, detail="[why]", **facts) for each in outcomes]
 
     monkeypatch.setattr(lab, "verdicts", verdicts, raising=False)
-    monkeypatch.setattr(lab, "write_report", lambda path: path / "index.html", raising=False)
+    monkeypatch.setattr(lab, "write_report", lambda path, **_: path / "index.html", raising=False)
     return outcomes
 
 
 def privopt(*arguments, code=0):
     """The output of ``privopt <arguments>``, which must end with that exit status."""
-    result = CliRunner().invoke(cli.app, [str(each) for each in arguments])
+    result = CliRunner().invoke(app, [str(each) for each in arguments])
     assert result.exit_code == code, (result.output, result.exception)
     return result.output
 
@@ -92,6 +94,10 @@ def privopt(*arguments, code=0):
 )
 def test_help_helps(command, words):
     assert words in re.sub(r"\s+", " ", privopt(*command, "--help"))
+
+
+def test_the_version_is_told():
+    assert privopt("--version") == f"privopt {version('privopt')}\n"
 
 
 # --- epsilon --------------------------------------------------------------------------------------
@@ -282,7 +288,7 @@ def test_a_bad_question_is_refused(arguments, words):
 def test_proofs_that_contradict_each_other_are_no_fault_of_the_user(monkeypatch):
     monkeypatch.setattr(Fourier, "epsilon", lambda *_: Interval(99.0, 100.0))
     arguments = ["epsilon", "--noise", "1", "--delta", "1e-6", "--relation", "zero_out"]
-    result = CliRunner().invoke(cli.app, arguments)
+    result = CliRunner().invoke(app, arguments)
     assert isinstance(result.exception, ArithmeticError)
     assert "proofs contradict each other" in str(result.exception)
 
@@ -359,7 +365,7 @@ def test_digits_round_outwards(value, lower, upper):
 def test_accounting_loads_nothing_that_it_does_not_need(arguments):
     code = f"""
 import sys
-from privopt.cli import app
+from privopt.cli.commands import app
 app({arguments.split()}, standalone_mode=False)
 heavy = ("jax", "matplotlib", "pyarrow", "pandas", "privopt.lab")
 print([name for name in heavy if name in sys.modules])
@@ -404,7 +410,35 @@ def test_run_ends_with_verdicts_report_and_status(folder, judged):
     assert f"{CELLS} cells, {CELLS} of them from earlier runs" in again
     assert "Report" not in again
     judged[0] = "undecided"
-    privopt("run", "demo", code=0)
+    undecided = privopt("run", "demo", code=0)
+    assert "Of 2 verdicts 1 hold, 0 are refuted, 1 is undecided." in undecided
+    assert "equal the committed ones" not in undecided  # where nothing is committed
+
+
+def test_of_several_experiments_only_what_does_not_hold_is_listed(folder, judged):
+    source = EXPERIMENT.format(name="again", delta=1e-6)
+    (folder / "experiments" / "again.py").write_text(source)
+    judged[0] = "undecided"
+    printed = privopt("run")
+    for words in ("experiment 1 of 2, again: 10 cells", "experiment 2 of 2, demo: 10/10 cells"):
+        assert words in printed
+    assert printed.count("slope in n") == printed.count("undecided ") == 2
+    assert "Of 4 verdicts 2 hold, 0 are refuted, 2 are undecided." in printed
+
+
+def test_the_last_line_says_how_many_tables_equal_the_committed_ones(folder, judged):
+    def git(*arguments):
+        who = ("-c", "user.name=n", "-c", "user.email=e")
+        subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+
+    git("init")
+    privopt("run")
+    git("add", "results/demo/table.parquet")
+    git("commit", "-m", "Results")
+    assert privopt("run").splitlines()[-1] == "1 of 1 tables equal the committed ones"
+    assert privopt("run", "--seed", 1).splitlines()[-1] == (
+        "0 of 1 tables equal the committed ones; others: demo"
+    )
 
 
 def test_profile_seed_and_results_are_used(folder, judged):
@@ -413,21 +447,6 @@ def test_profile_seed_and_results_are_used(folder, judged):
     assert table.num_rows == CELLS * 5
     assert set(table["root_seed"].to_pylist()) == {5}
     assert not (folder / "results").exists()
-
-
-def test_interrupted_run_says_how_to_continue(folder, judged, monkeypatch):
-    real = os.replace
-
-    def interrupt(source, target):
-        real(source, target)
-        if len(list((folder / "results").rglob("cells/*.parquet"))) == 3:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", interrupt)
-        printed = privopt("run", code=130)
-    assert "Every finished cell is safe: repeat the same command to continue" in printed
-    assert "3 of them there already" in privopt("run")
 
 
 def foreign(folder):
@@ -481,7 +500,7 @@ def test_what_the_user_can_mend_is_one_line_and_status_two(folder, judged, spoil
 
 def test_traceback_on_demand(folder, judged):
     foreign(folder)
-    result = CliRunner().invoke(cli.app, ["--traceback", "run"])
+    result = CliRunner().invoke(app, ["--traceback", "run"])
     assert isinstance(result.exception, lab.ResultsError)
 
 

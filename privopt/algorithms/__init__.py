@@ -51,8 +51,7 @@ def register(algorithm: Algorithm) -> Algorithm:
     """List an algorithm of your own, so that experiments of this session know it by its name.
 
     One that was registered before is replaced, as a notebook's cell is run again; privopt's own
-    are not. Recorded cells know algorithms by name and choices: keep the results of one that
-    still changes in a folder of its own, and empty it.
+    are not. Cells are recorded under the code of their algorithm: one that changes is run again.
 
     Raises
     ------

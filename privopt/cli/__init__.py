@@ -1,50 +1,15 @@
-"""The command ``privopt``: list, run, report, epsilon, noise.
-
-JAX is imported only by the commands that need it, and after the number of host devices is set.
-"""
+"""The command ``privopt``; its parts are loaded once it can be interrupted."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from privopt.cli.interrupt import end_at_interrupt
 
-import typer
-
-from privopt.cli.accounting import epsilon, noise
-from privopt.cli.experiments import list_, report, run
-
-__all__ = ["app", "main"]
-
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-@app.callback()
-def privopt(
-    context: typer.Context,
-    traceback: Annotated[
-        bool, typer.Option("--traceback", help="Show where an error came from.")
-    ] = False,
-) -> None:
-    """Differentially private convex optimisation, measured against its theorems.
-
-    Example: **privopt run --profile quick** runs every experiment in ./experiments and
-    writes results/index.html.
-    """
-    context.obj = traceback
-
-
-app.command("list")(list_)
-app.command()(run)
-app.command()(report)
-app.command()(epsilon)
-app.command()(noise)
+__all__ = ["main"]
 
 
 def main() -> None:
     """Entry point of the command ``privopt``."""
+    end_at_interrupt()
+    from privopt.cli.commands import app
+
     app(prog_name="privopt")

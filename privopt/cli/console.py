@@ -37,15 +37,9 @@ def digits(value: float, rounding: str) -> str:
 
 @contextmanager
 def plain_errors(context: typer.Context, *kinds: type[Exception]) -> Iterator[None]:
-    """What the user can mend is said in one line, with exit status 2; Ctrl-C is 130."""
+    """What the user can mend is said in one line, with exit status 2."""
     try:
         yield
-    except KeyboardInterrupt:
-        make_console(stderr=True).print(
-            "[yellow]Interrupted.[/yellow] Every finished cell is safe: repeat the same command "
-            "to continue."
-        )
-        raise typer.Exit(130) from None
     except kinds as error:
         if context.obj:
             raise

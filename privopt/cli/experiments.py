@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.markup import escape
 
 from privopt.cli.console import make_console, make_table, plain_errors
@@ -96,19 +98,28 @@ def run(
     with plain_errors(context, ValueError, OSError, lab.ResultsError):
         chosen = lab.choose(experiments or (), EXPERIMENTS)
         conduct = partial(lab.conduct, profile=profile.value, seed=seed, results=results)
-        with lab.Display(console) as display:
-            swept = [conduct(each, progress=display) for each in chosen]
+        sizes = {each.name: lab.size(each, profile.value) for each in chosen}
+        swept, judged = [], {}
+        with lab.Display(console, sizes) as display:
+            for each in chosen:
+                swept.append(conduct(each, progress=display))
+                judged[each.name] = lab.verdicts(lab.read_table(swept[-1].table))
+            if report:
+                page = lab.write_report(results, judged=judged, redraw=False, progress=display)
+        verdicts = [verdict for found in judged.values() for verdict in found]
+        failing = [verdict for verdict in verdicts if verdict.outcome != "holds"]
+        if verdicts:
+            console.print(lab.verdict_table(verdicts if len(chosen) == 1 else failing))
+        console.print(f"{lab.tally(verdicts)}.")
         console.print(
             f"{sum(part.cells for part in swept)} cells, {sum(part.reused for part in swept)} of "
             f"them from earlier runs: {sum(part.run_seconds for part in swept):.1f} s running, "
             f"{sum(part.compile_seconds for part in swept):.1f} s compiling"
         )
-        verdicts = [
-            verdict for part in swept for verdict in lab.verdicts(lab.read_table(part.table))
-        ]
-        console.print(lab.verdict_table(verdicts))
         if report:
-            console.print(f"Report: {lab.write_report(results)}", soft_wrap=True)
+            console.print(f"Report: {page}", soft_wrap=True)
+        same = {name: part.as_committed for name, part in zip(judged, swept, strict=True)}
+        _tell_committed(console, same)
     raise typer.Exit(int(any(verdict.outcome == "refuted" for verdict in verdicts)))
 
 
@@ -119,9 +130,23 @@ def report(context: typer.Context, results: Results = Path("results")) -> None:
     """
     from privopt import lab
 
+    console = make_console()
     with plain_errors(context, ValueError, OSError, lab.ResultsError):
-        path = lab.write_report(lab.existing_results(results))
-        make_console().print(f"Report: {path}", soft_wrap=True)
+        with lab.Display(console) as display:
+            path = lab.write_report(lab.existing_results(results), progress=display)
+        console.print(f"Report: {path}", soft_wrap=True)
+
+
+def _tell_committed(console: Console, same: Mapping[str, bool | None]) -> None:
+    """How many tables equal the committed ones, and which do not; nothing where none is."""
+    known = {name: equal for name, equal in same.items() if equal is not None}
+    others = ", ".join(name for name, equal in known.items() if not equal)
+    if known:
+        console.print(
+            f"{sum(known.values())} of {len(known)} tables equal the committed ones"
+            + (f"; others: {others}" if others else ""),
+            soft_wrap=True,
+        )
 
 
 def _set_host_devices(devices: int | None) -> None:

@@ -6,7 +6,7 @@ Two kinds: an ``Experiment`` sweeps algorithms over problems and is judged by th
 
 from privopt.lab.catalogue import algorithms, choose, discover, families, load
 from privopt.lab.cell import Cell
-from privopt.lab.conduct import conduct, verdicts
+from privopt.lab.conduct import conduct, size, verdicts
 from privopt.lab.console import Display, verdict_table
 from privopt.lab.experiment import Axis, Experiment, Setting
 from privopt.lab.folder import ResultsError, existing_results
@@ -18,7 +18,7 @@ from privopt.lab.resume import SweepResult
 from privopt.lab.shown import Check, Claim, Column, Line, Listing, Panel, Plot
 from privopt.lab.study import Study
 from privopt.lab.sweep import sweep
-from privopt.lab.verdict_outcome import Finding, Verdict
+from privopt.lab.verdict_outcome import Finding, Outcome, Verdict, tally
 
 __all__ = [
     "Axis",
@@ -31,6 +31,7 @@ __all__ = [
     "Finding",
     "Line",
     "Listing",
+    "Outcome",
     "Panel",
     "Plot",
     "ResultsError",
@@ -48,8 +49,10 @@ __all__ = [
     "load",
     "read_table",
     "replicate_keys",
+    "size",
     "stream",
     "sweep",
+    "tally",
     "verdict_table",
     "verdicts",
     "write_report",

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from privopt.lab import verdict
 from privopt.lab.experiment import Experiment
+from privopt.lab.grid import cells
 from privopt.lab.records import is_study
 from privopt.lab.resume import Progress, SweepResult
 from privopt.lab.study import Study
@@ -16,7 +17,14 @@ from privopt.lab.sweep import sweep
 from privopt.lab.verdict_claim import findings
 from privopt.lab.verdict_outcome import Finding, Verdict
 
-__all__ = ["conduct", "verdicts"]
+__all__ = ["conduct", "size", "verdicts"]
+
+
+def size(experiment: Experiment | Study, profile: str) -> int:
+    """How many cells, or parts, an experiment of either kind has."""
+    if isinstance(experiment, Study):
+        return len(experiment.parts)
+    return len(cells(experiment, profile))
 
 
 def conduct(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from types import TracebackType
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from rich.console import Console, Group
@@ -18,11 +17,10 @@ from rich.progress import (
     TaskID,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 from rich.table import Table
 
-from privopt.lab.resume import Event, Finished, Note, Started
+from privopt.lab.resume import Drawing, Event, Finished, Note, Shared, Started
 from privopt.lab.verdict_outcome import Finding, Verdict
 
 __all__ = ["Display", "verdict_table"]
@@ -37,25 +35,21 @@ class _Tally:
 
     total: int
     done: int
-    begin: float = field(default_factory=time.monotonic)
     new: int = 0
     running: float = 0.0
     compiling: float = 0.0
 
-    def add(self, event: Finished) -> None:
+    def add(self, event: Finished | Shared) -> None:
         self.done += 1
-        self.new += 1
-        self.running += event.run_seconds
-        self.compiling += event.compile_seconds
+        if isinstance(event, Finished):
+            self.new += 1
+            self.running += event.run_seconds
+            self.compiling += event.compile_seconds
 
     @property
     def is_due(self) -> bool:
         """Whether a tenth of all cells has passed since the last line."""
         return self.done * _LINES // self.total > (self.done - 1) * _LINES // self.total
-
-    @property
-    def seconds_left(self) -> float:
-        return (time.monotonic() - self.begin) / self.new * (self.total - self.done)
 
 
 class Display:
@@ -64,22 +58,23 @@ class Display:
     Parameters
     ----------
     console : rich.console.Console
-        Bars (cells done, time left, compile time apart) if it is a terminal, else plain lines.
+        Bars if it is a terminal, else plain lines: cells done, time left in all, compile time
+        apart.
+    sizes : mapping of str to int
+        Number of cells of every experiment to come, in their order.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, sizes: Mapping[str, int] = MappingProxyType({})) -> None:
         self._console = console
+        self._sizes = dict(sizes)
         self._tallies: dict[str, _Tally] = {}
         self._tasks: dict[str, TaskID] = {}
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("cells"),
             TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("compiling {task.fields[compiling]:.0f} s"),
+            TextColumn("{task.fields[said]}"),
             console=console,
             disable=not console.is_terminal,
         )
@@ -102,30 +97,72 @@ class Display:
             case Note():
                 self._line(event.experiment, event.text)
             case Started():
-                self._tallies[event.experiment] = _Tally(event.total, event.reused)
-                self._tasks[event.experiment] = self._bars.add_task(
-                    event.experiment, total=event.total, completed=event.reused, compiling=0.0
-                )
-                if event.reused or not self._console.is_terminal:
-                    there = f", {event.reused} of them there already" if event.reused else ""
-                    self._line(event.experiment, f"{event.total} cells{there}")
-            case Finished():
+                self._started(event)
+            case Finished() | Shared():
                 self._finished(event)
+            case Drawing():
+                self._drawing(event)
 
-    def _finished(self, event: Finished) -> None:
+    def _started(self, event: Started) -> None:
+        name = event.experiment
+        self._sizes[name] = event.total
+        self._tallies[name] = _Tally(event.total, event.reused)
+        self._tasks[name] = self._bars.add_task(
+            self._place(name), total=event.total, completed=event.reused, said=""
+        )
+        if event.reused or not self._console.is_terminal:
+            there = f", {event.reused} of them there already" if event.reused else ""
+            self._line(name, f"{event.total} cells{there}")
+        if event.reused == event.total:
+            self._bars.remove_task(self._tasks[name])
+
+    def _finished(self, event: Finished | Shared) -> None:
         name = event.cell.experiment
         tally = self._tallies[name]
         tally.add(event)
-        self._bars.update(self._tasks[name], advance=1, compiling=tally.compiling)
-        if not self._console.is_terminal and tally.is_due:
+        left = f"about {_duration(self._seconds_left())} left"
+        said = f"{left}, compiling {tally.compiling:.0f} s"
+        self._bars.update(self._tasks[name], advance=1, said=said)
+        is_last = tally.done == tally.total
+        if is_last:
+            self._bars.remove_task(self._tasks[name])
+        if is_last or (tally.is_due and not self._console.is_terminal):
             self._line(
                 name,
                 f"{tally.done}/{tally.total} cells, {tally.running:.1f} s running and "
-                f"{tally.compiling:.1f} s compiling, about {tally.seconds_left:.0f} s left",
+                f"{tally.compiling:.1f} s compiling, {left}",
             )
 
+    def _drawing(self, event: Drawing) -> None:
+        if "" not in self._tasks:
+            self._tasks[""] = self._bars.add_task("figures and report", total=event.total, said="")
+            if not self._console.is_terminal:
+                self._line("figures and report", f"{event.total} experiments")
+        self._bars.update(self._tasks[""], completed=event.number, said=event.experiment)
+
+    def _seconds_left(self) -> float:
+        """For all cells to come, if they run, and their experiments compile, like those so far."""
+        tallies = self._tallies.values()
+        cells = sum(self._sizes.values()) - sum(tally.done for tally in tallies)
+        runs = sum(tally.running for tally in tallies) / max(sum(tally.new for tally in tallies), 1)
+        compiles = [tally.compiling for tally in tallies if tally.new] or [0.0]
+        experiments = len(self._sizes.keys() - self._tallies.keys())
+        return cells * runs + experiments * sum(compiles) / len(compiles)
+
+    def _place(self, experiment: str) -> str:
+        """The experiment's name, and which of several it is."""
+        names = list(self._sizes)
+        if len(names) < 2 or experiment not in names:
+            return experiment
+        return f"experiment {names.index(experiment) + 1} of {len(names)}, {experiment}"
+
     def _line(self, experiment: str, text: str) -> None:
-        self._console.print(f"{experiment}: {text}", markup=False, highlight=False, soft_wrap=True)
+        line = f"{self._place(experiment)}: {text}"
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100.0 else f"{seconds / 60.0:.0f} min"
 
 
 def verdict_table(verdicts: Sequence[Verdict | Finding]) -> Group:

@@ -12,12 +12,16 @@ import jax
 
 __all__ = ["code_fingerprint", "environment"]
 
-_PACKAGES = ("privopt", "jax", "jaxlib", "numpy", "scipy", "dp-accounting")
+_PACKAGES = (
+    *("privopt", "jax", "jaxlib", "numpy", "scipy", "dp-accounting", "optax", "flax"),
+    "scikit-learn",
+)
 
 # What lists, reads or shows results does not make them.
 _READERS = (
     "cli",
-    *("lab/catalogue", "lab/console", "lab/figure", "lab/measured", "lab/report", "lab/verdict"),
+    *("lab/catalogue", "lab/committed", "lab/console", "lab/figure", "lab/judged", "lab/lock"),
+    *("lab/measured", "lab/report", "lab/verdict"),
 )
 
 

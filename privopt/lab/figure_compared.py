@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,12 @@ from privopt.lab.figure_style import (
     GREEN,
     GREY,
     INK,
+    NOWHERE,
     ORANGE,
     PAPER,
     PURPLE,
     STYLE,
+    Origin,
     entries,
     headline,
     save,
@@ -40,7 +43,7 @@ _NOTHING: dict[str, Any] = {"label": "zero predictor", "color": GREY, "lw": 1.0,
 _OPTIMUM: dict[str, Any] = {"label": "non-private optimum", "color": INK, "lw": 1.0}
 
 
-def compared(cells: Sequence[Measured], folder: Path | str) -> list[Path]:
+def compared(cells: Sequence[Measured], folder: Path | str, origin: Origin = NOWHERE) -> list[Path]:
     """Draw the mean risk ``F`` of every algorithm, ``compared.svg`` and ``.png``.
 
     A row for each family, a panel for each swept axis. Between the optimum, which no algorithm
@@ -56,7 +59,7 @@ def compared(cells: Sequence[Measured], folder: Path | str) -> list[Path]:
     if len({cell.algorithm for cell in swept}) < 2:
         return []
     with mpl.rc_context(STYLE):
-        return save(_figure(swept), Path(folder) / NAME)
+        return save(partial(_figure, swept), Path(folder) / NAME, origin)
 
 
 def _figure(cells: Sequence[Measured]) -> Figure:

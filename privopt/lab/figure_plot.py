@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,12 @@ from privopt.lab.figure_style import (
     BLUE,
     GREEN,
     GREY,
+    NOWHERE,
     ORANGE,
     PAPER,
     PURPLE,
     STYLE,
+    Origin,
     entries,
     headline,
     save,
@@ -47,7 +50,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 }
 
 
-def plots(table: pa.Table, folder: Path | str) -> list[Path]:
+def plots(table: pa.Table, folder: Path | str, origin: Origin = NOWHERE) -> list[Path]:
     """Draw every plot of a study's table, ``<name>.svg`` and ``.png``.
 
     Returns
@@ -58,7 +61,7 @@ def plots(table: pa.Table, folder: Path | str) -> list[Path]:
     rows, written = rows_of(table), []
     with mpl.rc_context(STYLE):
         for plot in shown(table).plots:
-            written += save(_figure(plot, rows), Path(folder) / plot.name)
+            written += save(partial(_figure, plot, rows), Path(folder) / plot.name, origin)
     return written
 
 
@@ -106,11 +109,12 @@ def _panel(place: Axes, panel: Panel, rows: Sequence[_Row]) -> None:
 
 
 def _line(place: Axes, line: Line, x: npt.NDArray[np.float64], rows: Sequence[_Row]) -> None:
-    low, high = _ends(rows, line.quantity)
+    low, high = _ends(rows, line.band or line.quantity)
     colour = _COLOURS[line.colour]
     if not np.array_equal(low, high, equal_nan=True):
         place.fill_between(x, low, high, color=colour, alpha=0.25, lw=0)
-    place.plot(x, high, color=colour, label=line.label, **_STYLES[line.style])
+    values = _ends(rows, line.quantity)[1]
+    place.plot(x, values, color=colour, label=line.label, **_STYLES[line.style])
 
 
 def _ends(rows: Sequence[_Row], quantity: str) -> tuple[npt.NDArray[np.float64], ...]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
 from privopt.lab.folder import write_file
 
 __all__ = [
-    "BLUE", "GREEN", "GREY", "INK", "ORANGE", "PAPER", "PURPLE", "STYLE", "entries", "headline",
-    "save",
+    "BLUE", "GREEN", "GREY", "INK", "NOWHERE", "ORANGE", "PAPER", "PURPLE", "STYLE", "Origin",
+    "entries", "headline", "save",
 ]  # fmt: skip
 
 PAPER, INK, GREY, GRID = "#ffffff", "#1f2328", "#6a737d", "#e1e4e8"
@@ -67,6 +68,7 @@ STYLE: Any = {
 }
 
 _DOTS_PER_INCH = 110
+_HEAD = 4096
 
 
 def headline(figure: Figure, title: str) -> None:
@@ -83,16 +85,50 @@ def entries(figure: Figure) -> dict[str, Any]:
     }
 
 
-def save(figure: Figure, stem: Path) -> list[Path]:
-    """Write ``stem.svg``, which follows the reader's light or dark scheme, and ``stem.png``."""
-    svg, png = io.StringIO(), io.BytesIO()
-    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-    figure.set_layout_engine("none")  # the layout is settled
-    figure.savefig(png, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
+class Origin(NamedTuple):
+    """What a figure is drawn from.
+
+    Attributes
+    ----------
+    digest : str
+        Names the table, and stands in the figure's files.
+    redraw : bool
+        Whether to draw what was drawn from that table already.
+    """
+
+    digest: str
+    redraw: bool
+
+
+NOWHERE = Origin("", redraw=True)
+
+
+def save(draw: Callable[[], Figure], stem: Path, origin: Origin = NOWHERE) -> list[Path]:
+    """Write ``stem.svg``, which follows the reader's light or dark scheme, and ``stem.png``.
+
+    Nothing is drawn if both are there and of that origin: drawing is slow, and another version of
+    Matplotlib draws the same with other bytes.
+    """
     paths = [stem.with_name(stem.name + suffix) for suffix in (".svg", ".png")]
+    if not origin.redraw and all(_is_of(path, origin.digest) for path in paths):
+        return paths
+    figure, told = draw(), {"Source": origin.digest} if origin.digest else {}
+    svg, png = io.StringIO(), io.BytesIO()
+    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None, **told})
+    figure.set_layout_engine("none")  # the layout is settled
+    figure.savefig(png, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None, **told})
     write_file(paths[0], _themed(svg.getvalue()).encode())
     write_file(paths[1], png.getvalue())
     return paths
+
+
+def _is_of(path: Path, digest: str) -> bool:
+    """Whether a file names that table, as both formats do near their beginning."""
+    try:
+        with open(path, "rb") as file:
+            return digest.encode() in file.read(_HEAD)
+    except OSError:
+        return False
 
 
 def _themed(svg: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,12 @@ from privopt.lab.figure_style import (
     BLUE,
     GREEN,
     GREY,
+    NOWHERE,
     ORANGE,
     PAPER,
     PURPLE,
     STYLE,
+    Origin,
     entries,
     headline,
     save,
@@ -54,7 +57,10 @@ _COLOURS = {Outcome.HOLDS: GREEN, Outcome.REFUTED: ORANGE, Outcome.UNDECIDED: GR
 
 
 def figures(
-    table: pa.Table, folder: Path | str, judged: Sequence[Verdict] | None = None
+    table: pa.Table,
+    folder: Path | str,
+    judged: Sequence[Verdict] | None = None,
+    origin: Origin = NOWHERE,
 ) -> list[Path]:
     """Draw every algorithm of a table against every axis it was swept along.
 
@@ -71,6 +77,8 @@ def figures(
         Made if absent.
     judged : sequence of Verdict, optional
         ``verdicts(table)``, where it is at hand already.
+    origin : Origin, optional
+        Names the table, so that what was drawn from it already need not be drawn again.
 
     Returns
     -------
@@ -79,12 +87,12 @@ def figures(
     """
     judged = verdicts(table) if judged is None else judged
     everything = measured(table)
-    written = compared(everything, folder)
+    written = compared(everything, folder, origin)
     with mpl.rc_context(STYLE):
         for algorithm, cells in grouped(everything, lambda cell: cell.algorithm).items():
             if any(cell.axes for cell in cells):
-                figure = _figure(cells, [v for v in judged if v.algorithm == algorithm])
-                written += save(figure, Path(folder) / algorithm)
+                said = [v for v in judged if v.algorithm == algorithm]
+                written += save(partial(_figure, cells, said), Path(folder) / algorithm, origin)
     return written
 
 

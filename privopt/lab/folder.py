@@ -32,7 +32,7 @@ def open_results(path: Path | str) -> Path:
             raise ResultsError(f"results must be a folder, got the file {path}")
         if (path / MARKER).exists():
             return existing_results(path)
-        if path.is_dir() and any(entry.suffix != ".tmp" for entry in path.iterdir()):
+        if path.is_dir() and any(map(_is_foreign, path.iterdir())):
             raise ResultsError(
                 f"results must be an empty folder or one that privopt made: {path} holds other "
                 f"files and no {MARKER}. Nothing was touched; name another folder"
@@ -42,6 +42,11 @@ def open_results(path: Path | str) -> Path:
         raise ResultsError(f"results folder {path} cannot be used: {error}") from error
     write_file(path / MARKER, json.dumps({"format": FORMAT}).encode() + b"\n")
     return path
+
+
+def _is_foreign(entry: Path) -> bool:
+    """Neither half written nor the marker, which another process may just have made."""
+    return entry.suffix != ".tmp" and entry.name != MARKER
 
 
 def existing_results(path: Path | str) -> Path:

@@ -17,6 +17,7 @@ from privopt.core import Plan, run, run_many
 from privopt.lab.cell import Cell
 from privopt.lab.keys import replicate_keys, stream
 from privopt.lab.records import CELL_COLUMNS
+from privopt.lab.user_code import user_code
 from privopt.problems import Problem, family
 
 __all__ = ["Bench", "Job", "measure"]
@@ -27,12 +28,13 @@ _NON_PRIVATE_WORK = 2e9
 
 @dataclass(frozen=True)
 class Job:
-    """A cell made ready: its problem, its plan, and the digest that names its data."""
+    """A cell made ready: its problem, its plan, and the digests of its data and its user's code."""
 
     cell: Cell
     problem: Problem
     data: str
     plan: Plan
+    user_code: str
 
 
 @dataclass
@@ -42,18 +44,21 @@ class Bench:
     _problems: dict[str, Problem] = field(default_factory=dict)
     _checked: set[str] = field(default_factory=set)
     _non_private: dict[tuple[str, int], float] = field(default_factory=dict)
+    _user_code: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def prepare(self, cell: Cell) -> Job:
         """Build the cell's problem and plan its algorithm; nothing is run."""
-        built = family(cell.family).build(
+        algorithm, kind = ALGORITHMS[cell.algorithm], family(cell.family)
+        built = kind.build(
             n=cell.n, dim=cell.dim, noise_ratio=cell.noise_ratio, strength=cell.strength
         )
         data = _digest(built)
         problem = self._problems.setdefault(data, built)
-        plan = ALGORITHMS[cell.algorithm].plan(
-            problem.problem_class, cell.budget, **dict(cell.choices)
-        )
-        return Job(cell, problem, data, plan)
+        plan = algorithm.plan(problem.problem_class, cell.budget, **dict(cell.choices))
+        named = cell.algorithm, cell.family
+        if named not in self._user_code:
+            self._user_code[named] = user_code(algorithm, kind)
+        return Job(cell, problem, data, plan, self._user_code[named])
 
     def check(self, job: Job) -> None:
         """Compare the problem's data with its declared class, once."""
@@ -79,9 +84,7 @@ class Bench:
         return self._non_private[job.data, steps]
 
 
-def measure(
-    job: Job, bench: Bench, *, seed: int, environment: dict[str, str], code: str
-) -> pa.Table:
+def measure(job: Job, bench: Bench, *, seed: int) -> pa.Table:
     """The rows of a cell, one a replicate, without the columns that belong to the sweep.
 
     Excess risk is the records', or the population's where the problem is one; of a rate that speaks
@@ -134,8 +137,6 @@ def measure(
         "exponents": _json(dict(plan.rate.exponents)),
         "root_seed": seed,
         "plan": _json(_described(plan, job)),
-        "environment": _json(environment),
-        "code": code,
     }
     columns = {name: [value] * cell.replicates for name, value in constants.items()}
     columns["replicate"] = list(range(cell.replicates))

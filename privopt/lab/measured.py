@@ -82,6 +82,11 @@ class Measured:
         return float(self.risks.mean())
 
     @property
+    def claims(self) -> bool:
+        """Whether a bound is claimed, or a risk is not finite, which refutes every theorem."""
+        return math.isfinite(self.upper) or not bool(np.isfinite(self.risks).all())
+
+    @property
     def noise_ratio(self) -> float:
         """``r = sqrt(dim)/(n mu)``, or ``dim/(n epsilon)`` for pure differential privacy."""
         if self.mu is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 from privopt.lab.folder import ResultsError, write_file
 
 __all__ = [
-    "DamagedCellError", "about", "decode", "encode", "read_kept", "set_aside", "timing",
+    "DamagedCellError", "about", "decode", "encode", "parse", "read_kept", "set_aside", "timing",
     "write_cell",
 ]  # fmt: skip
 
@@ -39,7 +40,12 @@ def encode(table: pa.Table, about: Mapping[str, Any]) -> bytes:
 
 def decode(path: Path) -> pa.Table:
     """The table in a file; pyarrow's own errors if it is not whole."""
-    return pq.read_table(pa.BufferReader(path.read_bytes()), page_checksum_verification=True)
+    return parse(path.read_bytes())
+
+
+def parse(data: bytes) -> pa.Table:
+    """The table that was encoded; pyarrow's own errors if it is not whole."""
+    return pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
 
 
 def about(table: pa.Table) -> dict[str, Any]:
@@ -81,7 +87,8 @@ def set_aside(path: Path) -> Path:
     """Rename a damaged cell to ``<name>.corrupt``, out of the way and not lost."""
     aside = path.with_name(path.name + ".corrupt")
     try:
-        path.replace(aside)
+        with suppress(FileNotFoundError):  # another process did
+            path.replace(aside)
     except OSError as error:
         raise ResultsError(f"{path} is damaged and cannot be moved aside: {error}") from error
     return aside

@@ -1,7 +1,8 @@
 """Records: one Parquet file a finished cell, and one table an experiment.
 
-A cell's file carries its timing in the file's metadata; the table carries none, so it is the same
-to the bit however often the sweep was interrupted.
+A cell's file carries its timing in the file's metadata; the table carries none, nor the machine and
+the code that made it, so it is the same to the bit however often the sweep was interrupted, and
+wherever it is run again with the same outcome. Those are kept beside it, in ``provenance.json``.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ __all__ = [
     "cell_path",
     "is_study",
     "read_cell",
+    "read_provenance",
     "read_table",
-    "read_timings",
     "table_path",
     "table_paths",
+    "write_provenance",
     "write_table",
-    "write_timings",
 ]
 
 _TEXT = pa.string()
@@ -62,8 +63,6 @@ COLUMNS = pa.schema(
         pa.field("root_seed", pa.int64(), nullable=False),
         pa.field("profile", _TEXT, nullable=False),
         pa.field("plan", _LONG_TEXT, nullable=False),
-        pa.field("environment", _LONG_TEXT, nullable=False),
-        pa.field("code", _TEXT, nullable=False),
     ]
 )
 
@@ -145,15 +144,15 @@ def is_study(table: pa.Table) -> bool:
     return bool(table.schema.metadata) and "study" in about(table)
 
 
-def write_timings(folder: Path, timings: Mapping[str, Any]) -> None:
-    """Keep the timings of a sweep beside its table, in ``timings.json``."""
-    write_file(folder / "timings.json", (json.dumps(timings, indent=1) + "\n").encode())
+def write_provenance(folder: Path, provenance: Mapping[str, Any]) -> None:
+    """Keep what made a table beside it, with timings, in ``provenance.json``."""
+    write_file(folder / "provenance.json", (json.dumps(provenance, indent=1) + "\n").encode())
 
 
-def read_timings(folder: Path) -> dict[str, Any]:
-    """The timings of a sweep; empty where none are kept."""
+def read_provenance(folder: Path) -> dict[str, Any]:
+    """What made the table of a folder; empty where that is not kept."""
     try:
-        found = json.loads((folder / "timings.json").read_text(encoding="utf-8"))
+        found = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -2,32 +2,49 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from privopt.lab.conduct import verdicts
 from privopt.lab.figure_plot import plots
+from privopt.lab.figure_style import Origin
 from privopt.lab.figures import figures
 from privopt.lab.folder import ResultsError, existing_results, write_file
-from privopt.lab.records import is_study, read_table, read_timings, table_paths
+from privopt.lab.records import is_study, read_provenance, read_table, table_paths
 from privopt.lab.report_document import Section, document, section
 from privopt.lab.report_html import html
 from privopt.lab.report_markdown import markdown
 from privopt.lab.report_study import study_section
-from privopt.lab.verdict import verdicts
-from privopt.lab.verdict_claim import findings
+from privopt.lab.resume import Drawing, Progress
+from privopt.lab.verdict_outcome import Finding, Verdict
 
 __all__ = ["write_report"]
 
 
-def write_report(results: Path | str) -> Path:
+def write_report(
+    results: Path | str,
+    *,
+    judged: Mapping[str, Sequence[Verdict | Finding]] | None = None,
+    redraw: bool = True,
+    progress: Progress = lambda event: None,
+) -> Path:
     """Judge every table of a results folder, draw its figures and write the report.
 
-    Made from the tables (and, for the page, ``timings.json``) alone: written again it is the same
-    to the byte.
+    Made from the tables (and, for the page, ``provenance.json``) alone: written again it is the
+    same to the byte.
 
     Parameters
     ----------
     results : path
         A folder made by :func:`privopt.lab.sweep`.
+    judged : mapping of str to sequence of verdicts, optional
+        By experiment, where they are at hand already.
+    redraw : bool
+        Whether to draw also the figures that were drawn from the very same table.
+    progress : callable, optional
+        Told of every experiment.
 
     Returns
     -------
@@ -43,17 +60,22 @@ def write_report(results: Path | str) -> Path:
     tables = table_paths(results)
     if not tables:
         raise ResultsError(f"{results} holds no table yet: run an experiment first")
-    report = document([_section(path) for path in tables])
+    sections = []
+    for number, path in enumerate(tables, start=1):
+        progress(Drawing(path.parent.name, number, len(tables)))
+        sections.append(_section(path, (judged or {}).get(path.parent.name), redraw))
+    report = document(sections)
     write_file(results / "README.md", markdown(report).encode())
     index = results / "index.html"
     write_file(index, html(report, results).encode())
     return index
 
 
-def _section(path: Path) -> Section:
+def _section(path: Path, judged: Sequence[Verdict | Finding] | None, redraw: bool) -> Section:
     table, folder = read_table(path), path.parent
-    timings = read_timings(folder)
+    found: Any = verdicts(table) if judged is None else judged
+    origin = Origin(hashlib.sha256(path.read_bytes()).hexdigest(), redraw)
+    made_by = read_provenance(folder)
     if is_study(table):
-        return study_section(table, findings(table), plots(table, folder), timings)
-    judged = verdicts(table)
-    return section(table, judged, figures(table, folder, judged), timings)
+        return study_section(table, found, plots(table, folder, origin), made_by)
+    return section(table, found, figures(table, folder, found, origin), made_by)

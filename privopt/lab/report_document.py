@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,11 @@ from privopt.lab.figure_text import SYMBOLS, estimate, number, signed
 from privopt.lab.measured import AXES, Measured, grouped, measured, worst
 from privopt.lab.parquet import about
 from privopt.lab.verdict import ALPHA, RESOLUTION
-from privopt.lab.verdict_outcome import Finding, Outcome, Verdict
+from privopt.lab.verdict_outcome import Finding, Outcome, Verdict, tally
 
 __all__ = [
     "GUIDE", "TITLE", "Document", "Entry", "Mark", "Picture", "Section", "Table", "document",
-    "section", "spent",
+    "made_by", "section",
 ]  # fmt: skip
 
 TITLE = "Measured against the theorem"
@@ -33,8 +34,9 @@ GUIDE = (
     "that term is told as *uncorrected*. Its interval must "
     f"contain the theorem's exponent and exclude every exponent {RESOLUTION:g} away. "
     f"In each experiment a true theorem is refuted with probability at most {ALPHA:.0%} for its "
-    "bounds and as much for its slopes. What is neither is undecided. The *lower bound* says what "
-    "no algorithm beats on every problem of the class; on a given one it may well be beaten. "
+    "bounds and as much for its slopes. What is neither is undecided, and where nothing is claimed "
+    "there is no verdict. The *lower bound* says what no algorithm beats on every problem of the "
+    "class; on a given one it may well be beaten. "
     "*Claim*: a study computes numbers and says what they show; that is checked in every row of "
     "its table, and of an interval the less favourable end counts. A claim of fewer rows holds if "
     "it does in exactly so many. *Risk* is that of the records that all runs are given, unless a "
@@ -82,8 +84,7 @@ class Section:
     pictures: tuple[Picture, ...]
     tables: tuple[Table, ...]
     facts: Mapping[str, str]
-    environment: Mapping[str, str]
-    timings: str
+    made_by: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -98,23 +99,17 @@ class Document:
 def document(sections: Sequence[Section]) -> Document:
     """The report on these experiments."""
     judged = [verdict for part in sections for verdict in part.verdicts]
-    counts = {outcome: sum(v.outcome is outcome for v in judged) for outcome in Outcome}
-    summary = f"Of {len(judged)} verdicts {counts[Outcome.HOLDS]} hold" + "".join(
-        f", {count} {'is' if count == 1 else 'are'} {outcome}"
-        for outcome, count in counts.items()
-        if outcome is not Outcome.HOLDS
-    )
     theorems = [verdict for verdict in judged if isinstance(verdict, Verdict)]
     claims = [finding for finding in judged if isinstance(finding, Finding)]
     tables = (_headline(theorems), _claims(claims))
-    return Document(summary, tuple(each for each in tables if each.rows), tuple(sections))
+    return Document(tally(judged), tuple(each for each in tables if each.rows), tuple(sections))
 
 
 def section(
     table: pa.Table,
     judged: Sequence[Verdict],
     figures: Sequence[Path],
-    timings: Mapping[str, Any],
+    provenance: Mapping[str, Any],
 ) -> Section:
     """The report on one experiment.
 
@@ -125,10 +120,10 @@ def section(
         ``verdicts(table)``.
     figures : sequence of Path
         ``figures(table, folder)``.
-    timings : mapping
-        As in ``timings.json``; may be empty.
+    provenance : mapping
+        As in ``provenance.json``; may be empty.
     """
-    told, cells, row = about(table), measured(table), table.slice(0, 1).to_pylist()[0]
+    told, cells = about(table), measured(table)
     name = told["name"]
     return Section(
         name=name,
@@ -140,10 +135,13 @@ def section(
             for path in figures
             if path.suffix == ".svg"
         ),
-        tables=(_verdict_table(judged), _ratio_table(cells), _plan_table(table)),
+        tables=tuple(
+            each
+            for each in (_verdict_table(judged), _ratio_table(cells), _plan_table(table))
+            if each.rows
+        ),
         facts=_facts(told, cells),
-        environment={**json.loads(row["environment"]), "code": row["code"][:16]},
-        timings=spent(timings),
+        made_by=made_by(provenance),
     )
 
 
@@ -201,7 +199,7 @@ def _ratio_table(cells: Sequence[Measured]) -> Table:
     for (algorithm, family), group in grouped(cells, lambda c: (c.algorithm, c.family)).items():
         top = [worst(same) for same in grouped(group, lambda c: c.setting).values()]
         ratios = (
-            [c.mean / bound for c in top if (bound := getattr(c, name)) > 0.0]
+            [c.mean / bound for c in top if 0.0 < (bound := getattr(c, name)) < inf]
             for name in ("upper", "lower", "start_risk")
         )
         rows.append((algorithm, family, *(_range(found) for found in ratios)))
@@ -244,14 +242,16 @@ def _facts(told: Mapping[str, Any], cells: Sequence[Measured]) -> dict[str, str]
     return {key: value for key, value in facts.items() if value} | {"command": command}
 
 
-def spent(timings: Mapping[str, Any]) -> str:
-    """What ``timings.json`` says, in words; empty where it says nothing."""
-    if not {"run_seconds", "compile_seconds", "cells", "reused"} <= timings.keys():
-        return ""
-    return (
-        f"{timings['run_seconds']:.1f} s running and {timings['compile_seconds']:.1f} s compiling "
-        f"for {timings['cells']} cells ({timings['reused']} reused)"
-    )
+def made_by(provenance: Mapping[str, Any]) -> dict[str, str]:
+    """What ``provenance.json`` says of machine, code and time; empty where it says nothing."""
+    needed = {"environment", "code", "run_seconds", "compile_seconds", "cells", "reused"}
+    if not needed <= provenance.keys():
+        return {}
+    time = (
+        "{run_seconds:.1f} s running and {compile_seconds:.1f} s compiling for {cells} cells "
+        "({reused} reused)"
+    ).format_map(provenance)
+    return {**provenance["environment"], "code": provenance["code"][:16], "time": time}
 
 
 def _unbroken(text: str) -> str:

@@ -53,9 +53,10 @@ def _section(section: Section, results: Path) -> Iterator[str]:
         yield _table(table)
     yield "<h3>Settings</h3>"
     yield _facts({**section.facts, "command": f"`{section.facts['command']}`"})
-    made = {**section.environment, **({"time": section.timings} if section.timings else {})}
-    yield "<details><summary>Environment and time</summary>"
-    yield f"{_facts(made)}\n</details>\n</section>"
+    if section.made_by:
+        yield "<details><summary>Environment and time</summary>"
+        yield f"{_facts(section.made_by)}\n</details>"
+    yield "</section>"
 
 
 def _facts(facts: Mapping[str, str]) -> str:

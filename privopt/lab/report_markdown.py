@@ -22,7 +22,7 @@ def _blocks(document: Document) -> Iterator[str]:
     yield f"**{document.summary}.**"
     yield from map(_table, document.headlines)
     yield GUIDE
-    yield "The same with timings, on one page: [index.html](index.html)."
+    yield "`privopt report` writes the same on one page, `index.html`, with machine and timings."
     for section in document.sections:
         yield from _section(section)
 
@@ -38,7 +38,6 @@ def _section(section: Section) -> Iterator[str]:
         yield _table(table)
     yield "### Settings"
     facts = {**section.facts, "command": f"`{section.facts['command']}`"}
-    facts["environment"] = ", ".join(f"{k} {v}" for k, v in section.environment.items())
     yield "\n".join(f"- {name}: {value}" for name, value in facts.items())
 
 

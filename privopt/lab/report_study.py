@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ import pyarrow as pa
 
 from privopt.lab.figure_text import number
 from privopt.lab.parquet import about
-from privopt.lab.report_document import Entry, Mark, Picture, Section, Table, spent
+from privopt.lab.report_document import Entry, Mark, Picture, Section, Table, made_by
 from privopt.lab.shown import Column, Listing
 from privopt.lab.study import rows_of, shown
 from privopt.lab.verdict_claim import outcome, span
@@ -29,11 +28,11 @@ def study_section(
     table: pa.Table,
     judged: Sequence[Finding],
     figures: Sequence[Path],
-    timings: Mapping[str, Any],
+    provenance: Mapping[str, Any],
 ) -> Section:
     """The report on one study; as :func:`privopt.lab.report_document.section` on a sweep."""
     told, rows, show = about(table), rows_of(table), shown(table)
-    name, first = told["name"], table.slice(0, 1).to_pylist()[0]
+    name = told["name"]
     titles = {plot.name: plot.title for plot in show.plots}
     return Section(
         name=name,
@@ -50,8 +49,7 @@ def study_section(
             "rows": ", ".join(f"{len(found)} of {part}" for part, found in rows.items()),
             "command": f"privopt run {name} --profile {told['profile']}",
         },
-        environment={**json.loads(first["environment"]), "code": first["code"][:16]},
-        timings=spent(timings),
+        made_by=made_by(provenance),
     )
 
 

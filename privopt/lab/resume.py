@@ -11,12 +11,18 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from privopt.lab import parquet, records
+from privopt.lab.committed import committed, equal
 from privopt.lab.compile_clock import compile_clock
+from privopt.lab.folder import write_file
+from privopt.lab.lock import claimed
 
 __all__ = [
-    "Event", "Finished", "Named", "Note", "Piece", "Progress", "Started", "SweepResult",
-    "conclude", "resume",
+    "Drawing", "Event", "Finished", "Named", "Note", "Piece", "Progress", "Shared", "Started",
+    "SweepResult", "conclude", "resume",
 ]  # fmt: skip
+
+_PATIENCE = 0.2
+"""Seconds between looks at pieces that other processes make."""
 
 
 class Named(Protocol):
@@ -50,6 +56,13 @@ class Finished:
 
 
 @dataclass(frozen=True)
+class Shared:
+    """One more cell is there, which another process made meanwhile."""
+
+    cell: Named
+
+
+@dataclass(frozen=True)
 class Note:
     """Something the user should know: what was left out, left alone or moved aside."""
 
@@ -57,7 +70,16 @@ class Note:
     text: str
 
 
-Event = Started | Finished | Note
+@dataclass(frozen=True)
+class Drawing:
+    """The figures of one more experiment are about to be drawn, ``number`` of ``total``."""
+
+    experiment: str
+    number: int
+    total: int
+
+
+Event = Started | Finished | Shared | Note | Drawing
 Progress = Callable[[Event], object]
 
 
@@ -91,9 +113,12 @@ class SweepResult:
     table : Path
         Of the rows of every cell, in the order of the experiment.
     cells, reused : int
-        All cells, and those that an earlier run had finished.
+        All cells, and those that another run has made, before or meanwhile.
     run_seconds, compile_seconds : float
         Spent on all cells, by whichever run made them.
+    as_committed : bool or None
+        Whether the table equals the committed one, whose bytes it then has; ``None`` where none is
+        committed.
     """
 
     table: Path
@@ -101,24 +126,45 @@ class SweepResult:
     reused: int
     run_seconds: float
     compile_seconds: float
+    as_committed: bool | None = None
 
 
 def resume(
     experiment: str, pieces: Sequence[Piece], progress: Progress
 ) -> tuple[list[pa.Table], int]:
-    """The rows of every piece, those not there yet being made and kept; and how many were there."""
-    rows = {}
-    for piece in pieces:
-        found = _recall(piece, progress)
-        if found is not None:
-            rows[piece.path] = found
+    """The rows of every piece, those not there yet being made and kept; and how many were there.
+
+    Other processes may be making pieces of the same folder: theirs are left to them while there
+    are others to make, and then waited for. A process that ends leaves its piece to the rest.
+    """
+    rows = {
+        piece.path: found for piece in pieces if (found := _recall(piece, progress)) is not None
+    }
     _note_strangers(experiment, [piece.path for piece in pieces], progress)
     progress(Started(experiment, total=len(pieces), reused=len(rows)))
-    reused = len(rows)
-    for piece in pieces:
-        if piece.path not in rows:
-            rows[piece.path] = _run(piece, progress)
-    return [rows[piece.path] for piece in pieces], reused
+    made, waiting = 0, False
+    missing = [piece for piece in pieces if piece.path not in rows]
+    while missing:
+        held = []
+        for piece in missing:
+            with claimed(piece.path) as ours:
+                found = _recall(piece, progress)
+                if found is not None:
+                    progress(Shared(piece.cell))
+                elif ours:
+                    found, made = _run(piece, progress), made + 1
+            if found is None:
+                held.append(piece)
+            else:
+                rows[piece.path] = found
+        if held and not waiting:
+            text = f"waiting for {len(held)} of {len(pieces)} cells that another process runs"
+            progress(Note(experiment, text))
+            waiting = True
+        if len(held) == len(missing):
+            time.sleep(_PATIENCE)
+        missing = held
+    return [rows[piece.path] for piece in pieces], len(pieces) - made
 
 
 def conclude(
@@ -127,12 +173,20 @@ def conclude(
     about: Mapping[str, Any],
     cells: Sequence[tuple[Named, pa.Table]],
     reused: int,
+    made_by: Mapping[str, Any],
 ) -> SweepResult:
-    """Write the table and, apart from it, the timings."""
+    """Write the table and, apart from it, what made it and how long that took.
+
+    Where the committed table says the same it is kept, digits that another machine rounds
+    otherwise included.
+    """
     seconds = [parquet.timing(rows) for _, rows in cells]
     run_seconds, compile_seconds = (float(sum(part)) for part in zip(*seconds, strict=True))
-    records.write_table(path, table, about)
-    timings = {
+    written, known = parquet.encode(table, about), committed(path)
+    as_committed = None if known is None else _is_equal(written, known)
+    write_file(path, known if known is not None and as_committed else written)
+    provenance = {
+        **made_by,
         "profile": about["profile"],
         "cells": len(cells),
         "reused": reused,
@@ -143,8 +197,15 @@ def conclude(
             for (cell, _), (ran, compiled) in zip(cells, seconds, strict=True)
         ],
     }
-    records.write_timings(path.parent, timings)
-    return SweepResult(path, len(cells), reused, run_seconds, compile_seconds)
+    records.write_provenance(path.parent, provenance)
+    return SweepResult(path, len(cells), reused, run_seconds, compile_seconds, as_committed)
+
+
+def _is_equal(ours: bytes, theirs: bytes) -> bool:
+    try:
+        return equal(parquet.parse(ours), parquet.parse(theirs))
+    except (pa.ArrowException, LookupError, TypeError, ValueError):  # of another version
+        return False
 
 
 def _recall(piece: Piece, progress: Progress) -> pa.Table | None:

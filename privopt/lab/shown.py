@@ -65,19 +65,25 @@ class Claim:
 
 @dataclass(frozen=True)
 class Line:
-    """A quantity drawn against the panel's ``x``; an interval is drawn as a band and its end.
+    """A quantity drawn against the panel's ``x``.
+
+    What is certified to lie in an interval is drawn as that band and its upper end; an estimate as
+    itself, with the ``band`` of its error about it.
 
     Parameters
     ----------
     quantity, label : str
     colour : {"blue", "orange", "green", "purple", "grey"}
     style : {"line", "dashes", "dots", "points"}
+    band : str, optional
+        The quantity, an interval, that is the band; default ``quantity``.
     """
 
     quantity: str
     label: str
     colour: str = "blue"
     style: str = "line"
+    band: str | None = None
 
     def __post_init__(self) -> None:
         _member("colour", self.colour, _COLOURS)
@@ -165,7 +171,9 @@ class Shown:
             yield from _compared(claim.part, claim.check)
         for panel in (panel for plot in self.plots for panel in plot.panels):
             yield panel.part, panel.x
-            yield from ((panel.part, line.quantity) for line in panel.lines)
+            for line in panel.lines:
+                yield panel.part, line.quantity
+                yield panel.part, line.band or line.quantity
         for listing in self.listings:
             for column in listing.columns:
                 yield from ((listing.part, name) for name in column.names)

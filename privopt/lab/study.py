@@ -6,11 +6,9 @@ A declaration only. :func:`privopt.lab.conduct` runs it.
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -80,14 +78,6 @@ class Study:
         """What it claims and shows."""
         return Shown(self.claims, self.plots, self.listings)
 
-    @property
-    def source(self) -> str:
-        """SHA-256 of the files that the functions of its parts stand in."""
-        digest = hashlib.sha256()
-        for path in sorted({_file(name, part) for name, part in self.parts.items()}):
-            digest.update(path.read_bytes())
-        return digest.hexdigest()
-
 
 @dataclass(frozen=True)
 class Part:
@@ -133,13 +123,3 @@ def rows_of(table: pa.Table) -> dict[str, list[dict[str, Any]]]:
     for row in table.to_pylist():
         rows.setdefault(row["part"], []).append(row)
     return rows
-
-
-def _file(name: str, part: Callable[[str], Iterable[Row]]) -> Path:
-    try:
-        path = Path(inspect.getsourcefile(part) or "")
-    except TypeError:
-        path = Path()
-    if not path.is_file():
-        raise ValueError(f"part {name} must be a function that stands in a file, got {part!r}")
-    return path

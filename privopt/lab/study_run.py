@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -19,11 +18,12 @@ from privopt.lab.folder import open_results
 from privopt.lab.parquet import read_kept
 from privopt.lab.resume import Piece, Progress, SweepResult, conclude, resume
 from privopt.lab.study import Part, Study
+from privopt.lab.user_code import user_code
 from privopt.privacy import Interval
 
 __all__ = ["run_study"]
 
-_OURS = ("experiment", "part", "profile", "environment", "code")
+_OURS = ("experiment", "part", "profile")
 
 
 def run_study(
@@ -36,7 +36,7 @@ def run_study(
     """Compute every part of a study that is not there yet and write its table.
 
     As with a sweep, each finished part is kept at once, under a key of everything that changes it,
-    the file that declares it included; whenever it is interrupted, the same call continues and
+    the code of its function included; whenever it is interrupted, the same call continues and
     arrives at the same table to the bit.
 
     Parameters
@@ -61,11 +61,11 @@ def run_study(
     made_by: dict[str, Any] = {"environment": environment(), "code": code_fingerprint()}
 
     def piece(part: Part) -> Piece:
-        key = part.key(source=study.source, **made_by)
+        key = part.key(user_code=user_code(study.parts[part.name]), **made_by)
         return Piece(
             part,
             records.cell_path(folder, study.name, key),
-            measure=lambda: _rows(part, study.parts[part.name](profile), **made_by),
+            measure=lambda: _rows(part, study.parts[part.name](profile)),
             read=partial(read_kept, fits=lambda rows: rows.num_rows > 0),
         )
 
@@ -85,32 +85,21 @@ def run_study(
         },
         list(zip(parts, tables, strict=True)),
         reused,
+        made_by,
     )
 
 
-def _rows(
-    part: Part,
-    rows: Iterable[Mapping[str, Any]],
-    *,
-    environment: dict[str, str],
-    code: str,
-) -> pa.Table:
-    """The rows of a part, with where they came from."""
+def _rows(part: Part, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """The rows of a part, with its name."""
     found = [_flat(part.name, row) for row in rows]
     if not found:
         raise ValueError(f"part {part.name} must give at least one row, got none")
     names = dict.fromkeys(name for row in found for name in row)
-    ours = {
-        "experiment": part.experiment,
-        "part": part.name,
-        "profile": part.profile,
-        "environment": json.dumps(environment, sort_keys=True),
-        "code": code,
-    }
+    ours = {"experiment": part.experiment, "part": part.name, "profile": part.profile}
     columns = {name: [row.get(name) for row in found] for name in names}
     columns |= {name: [value] * len(found) for name, value in ours.items()}
     with _one_kind(f"part {part.name}"):
-        table = pa.table({name: columns[name] for name in (*_OURS[:3], *names, *_OURS[3:])})
+        table = pa.table({name: columns[name] for name in (*_OURS, *names)})
     return table.cast(pa.schema([_settled(field) for field in table.schema]))
 
 

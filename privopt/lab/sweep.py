@@ -65,11 +65,11 @@ def sweep(
         made_by: dict[str, Any] = {"environment": environment(), "code": code_fingerprint()}
 
         def piece(job: Job) -> Piece:
-            key = job.cell.key(seed=seed, data=job.data, **made_by)
+            key = job.cell.key(seed=seed, data=job.data, user_code=job.user_code, **made_by)
             return Piece(
                 job.cell,
                 records.cell_path(folder, experiment.name, key),
-                measure=lambda: measure(job, bench, seed=seed, **made_by),
+                measure=lambda: measure(job, bench, seed=seed),
                 read=partial(records.read_cell, replicates=job.cell.replicates),
             )
 
@@ -84,6 +84,7 @@ def sweep(
         _about(experiment, profile, seed),
         list(zip(planned, rows, strict=True)),
         reused,
+        made_by,
     )
 
 

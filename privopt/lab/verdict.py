@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from privopt.lab.measured import AXES, Measured, along, grouped, measured, worst
 from privopt.lab.parquet import about
-from privopt.lab.verdict_interval import UNKNOWN, Estimate, mean_interval, slope_interval
+from privopt.lab.verdict_interval import UNKNOWN, Estimate, mean_interval, slopes
 from privopt.lab.verdict_outcome import Outcome, Verdict
 
 __all__ = ["ALPHA", "MIN_REPLICATES", "RESOLUTION", "compare", "verdicts"]
@@ -48,9 +48,10 @@ _ROUNDING = 1e-9
 def verdicts(table: pa.Table) -> list[Verdict]:
     """Every verdict a results table supports; a function of its rows, not of their order.
 
-    Each (algorithm, family) gets a bound; where the family is the one its rate is tight on, also
-    a slope for each swept axis that the rate has an exponent for. An experiment that asks for one
-    kind of check only gets that kind.
+    Each (algorithm, family) for which the theorem has a bound gets one on it; where the family is
+    the one its rate is tight on, also one on the slope along each swept axis that the rate has an
+    exponent for. An experiment that asks for one kind of check only gets that kind. Where nothing
+    is claimed there is no verdict.
 
     Raises
     ------
@@ -61,12 +62,13 @@ def verdicts(table: pa.Table) -> list[Verdict]:
     found = []
     for cells in grouped(measured(table), lambda cell: cell.experiment).values():
         pairs = grouped(cells, lambda cell: (cell.algorithm, cell.family)).values()
-        slopes = sum(len(_slope_axes(pair)) for pair in pairs)
+        axes = sum(len(_slope_axes(pair)) for pair in pairs)
         for pair in pairs:
-            if "bound" in checks:
-                found.append(_bound(pair, ALPHA / len(cells)))
+            claiming = [cell for cell in pair if cell.claims]
+            if "bound" in checks and claiming:
+                found.append(_bound(claiming, ALPHA / len(cells)))
             if "slope" in checks:
-                found += [_slope(pair, axis, ALPHA / slopes) for axis in _slope_axes(pair)]
+                found += [_slope(pair, axis, ALPHA / axes) for axis in _slope_axes(pair)]
     return found
 
 
@@ -90,9 +92,6 @@ def _bound(cells: Sequence[Measured], alpha: float) -> Verdict:
 def _bound_of_cell(cell: Measured, alpha: float) -> tuple[Outcome, str, Estimate]:
     if not np.isfinite(cell.risks).all():
         return Outcome.REFUTED, "risk not finite", UNKNOWN
-    if not math.isfinite(cell.upper):
-        on = " on the population risk" if cell.risk == "population" else ""
-        return Outcome.UNDECIDED, f"no bound claimed{on}", UNKNOWN
     mean = mean_interval(cell.risks, alpha)
     ratio = mean.scaled(1.0 / cell.upper) if cell.upper > 0.0 else UNKNOWN
     if mean.lower > cell.upper:
@@ -119,8 +118,7 @@ def _slope(cells: Sequence[Measured], axis: str, alpha: float) -> Verdict:
     samples = [[cell.risks for cell in group] for group in groups.values()]
     ratios = [group[0].noise_ratio for group in groups.values()]
     seed = _seed(cells[0], axis)
-    slope = slope_interval(list(groups), samples, alpha, seed, correction=ratios)
-    raw = slope_interval(list(groups), samples, alpha, seed)
+    slope, raw = slopes(list(groups), samples, alpha, seed, (ratios, None))
     outcome, why = compare(slope, target)
     span = (
         f"{len(groups)} values, {axis} {min(groups):g} to {max(groups):g}; "

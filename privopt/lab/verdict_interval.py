@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-__all__ = ["RESAMPLES", "UNKNOWN", "Estimate", "mean_interval", "slope_interval"]
+__all__ = ["RESAMPLES", "UNKNOWN", "Estimate", "mean_interval", "slope_interval", "slopes"]
 
 RESAMPLES = 4000
 
@@ -85,18 +85,42 @@ def slope_interval(
     Source: Hesterberg, "What teachers should know about the bootstrap", American Statistician
     2015, Section 4.4 (the expanded percentile interval).
     """
+    (found,) = slopes(values, samples, alpha, seed, (correction,))
+    return found
+
+
+def slopes(
+    values: Sequence[float],
+    samples: Sequence[Sequence[_Floats]],
+    alpha: float,
+    seed: Sequence[int],
+    corrections: Sequence[Sequence[float] | None],
+) -> list[Estimate]:
+    """:func:`slope_interval` with each of the corrections, from the same resamples."""
+    rng = np.random.default_rng(seed)
+    means = [[_log_means(s, rng) for s in _contenders(group)] for group in samples]
+    size = min(s.size for group in samples for s in group)
+    tail = stats.t.isf(alpha / 2, size - 1) / stats.norm.isf(alpha / 2)
+    tail *= math.sqrt(size / (size - 1))
+    return [_fitted(values, means, alpha, tail, correction) for correction in corrections]
+
+
+def _fitted(
+    values: Sequence[float],
+    means: Sequence[Sequence[_Floats]],
+    alpha: float,
+    tail: float,
+    correction: Sequence[float] | None,
+) -> Estimate:
+    """The exponent from the logs of the contenders' means, each followed by its resamples."""
     x = np.log(np.asarray(values, dtype=np.float64))
     regressors = [x - x.mean(), np.ones_like(x)]
     if correction is not None:
         regressors.append(np.asarray(correction, dtype=np.float64))
     weights = np.linalg.pinv(np.stack(regressors, axis=1))[0]
-    rng = np.random.default_rng(seed)
-    size = min(s.size for group in samples for s in group)
-    tail = stats.t.isf(alpha / 2, size - 1) / stats.norm.isf(alpha / 2)
-    tail *= math.sqrt(size / (size - 1))
     value, low, high = 0.0, np.zeros(RESAMPLES + 1), np.zeros(RESAMPLES + 1)
-    for weight, group in zip(weights, samples, strict=True):
-        terms = [weight * _log_means(s, rng) for s in _contenders(group)]
+    for weight, group in zip(weights, means, strict=True):
+        terms = [weight * mean for mean in group]
         value += terms[0][0]
         low += min(terms, key=lambda term: term[0])
         high += max(terms, key=lambda term: term[0])

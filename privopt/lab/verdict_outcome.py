@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Finding", "Outcome", "Verdict"]
+__all__ = ["Finding", "Outcome", "Verdict", "tally"]
 
 
 class Outcome(StrEnum):
@@ -71,3 +72,13 @@ class Finding:
     rows: int
     target: int
     detail: str
+
+
+def tally(judged: Sequence[Verdict | Finding]) -> str:
+    """How many verdicts there are of each outcome, in a sentence without its end."""
+    counts = {outcome: sum(v.outcome == outcome for v in judged) for outcome in Outcome}
+    return f"Of {len(judged)} verdicts {counts[Outcome.HOLDS]} hold" + "".join(
+        f", {count} {'is' if count == 1 else 'are'} {outcome}"
+        for outcome, count in counts.items()
+        if outcome is not Outcome.HOLDS
+    )

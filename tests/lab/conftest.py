@@ -15,7 +15,6 @@ SWEPT = {
 }
 BASE = {"n": 2000, "dim": 16, "epsilon": 1.0}
 EXPONENTS = {"n": -1.0, "dim": 0.5, "epsilon": -1.0}
-ENVIRONMENT = {"python": "3.11.0", "jax": "0.10.2", "machine": "x86_64", "dtype": "float64"}
 PLAN = {
     "choices": {"steps": 100},
     "rate": {
@@ -99,8 +98,6 @@ def build(
                             "root_seed": 7,
                             "profile": "quick",
                             "plan": json.dumps(PLAN),
-                            "environment": json.dumps(ENVIRONMENT),
-                            "code": "0" * 64,
                         }
                     )
     about = {

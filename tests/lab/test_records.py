@@ -17,8 +17,8 @@ KEY = "0" * 64
 
 
 def rows(replicates: int = 4, **changes) -> pa.Table:
-    fixed = {**TEXT, **NUMBERS, "steps": None, "tight_on": None, "exponents": "{}", "code": "c"}
-    fixed |= {"root_seed": 0, "plan": '{"a": 1}', "environment": '{"b": 2}', **changes}
+    fixed = {**TEXT, **NUMBERS, "steps": None, "tight_on": None, "exponents": "{}"}
+    fixed |= {"root_seed": 0, "plan": '{"a": 1}', **changes}
     columns = {
         column.name: [fixed.get(column.name, 0.5)] * replicates for column in records.CELL_COLUMNS
     }
@@ -198,9 +198,9 @@ def test_an_unusable_table_says_what_to_do(tmp_path):
         records.read_table(path)
 
 
-def test_timings_are_read_where_they_are(tmp_path):
-    assert records.read_timings(tmp_path) == {}
-    records.write_timings(tmp_path, {"run_seconds": 1.0})
-    assert records.read_timings(tmp_path) == {"run_seconds": 1.0}
-    (tmp_path / "timings.json").write_text("[")
-    assert records.read_timings(tmp_path) == {}
+def test_provenance_is_read_where_it_is(tmp_path):
+    assert records.read_provenance(tmp_path) == {}
+    records.write_provenance(tmp_path, {"run_seconds": 1.0})
+    assert records.read_provenance(tmp_path) == {"run_seconds": 1.0}
+    (tmp_path / "provenance.json").write_text("[")
+    assert records.read_provenance(tmp_path) == {}

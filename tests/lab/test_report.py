@@ -3,17 +3,27 @@
 import math
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pyarrow as pa
 import pytest
+from matplotlib.figure import Figure
 
+from privopt.lab import report
 from privopt.lab.figure_text import number, signed
 from privopt.lab.figures import figures
 from privopt.lab.folder import ResultsError, open_results
 from privopt.lab.parquet import about
-from privopt.lab.records import COLUMNS, write_table, write_timings
+from privopt.lab.records import (
+    COLUMNS,
+    read_table,
+    table_paths,
+    write_provenance,
+    write_table,
+)
 from privopt.lab.report import write_report
+from privopt.lab.resume import Drawing
 from privopt.lab.verdict import verdicts
 
 SMALL = {
@@ -22,7 +32,8 @@ SMALL = {
     "spread": 0.1,
 }
 REAL = {"axes": {"n": (500, 1000, 2000)}, "replicates": 10, "checks": ("bound",)}
-TIMINGS = {"run_seconds": 12.34, "compile_seconds": 5.67, "cells": 15, "reused": 2}
+PROVENANCE = {"run_seconds": 12.34, "compile_seconds": 5.67, "cells": 15, "reused": 2}
+PROVENANCE |= {"environment": {"machine": "abacus"}, "code": "0123456789abcdef" * 4}
 
 
 def keep(results, table):
@@ -30,7 +41,7 @@ def keep(results, table):
     folder = results / told["name"]
     folder.mkdir(exist_ok=True)
     write_table(folder / "table.parquet", table, told)
-    write_timings(folder, TIMINGS)
+    write_provenance(folder, PROVENANCE)
 
 
 def contents(folder):
@@ -197,13 +208,45 @@ def test_tables_of_the_readme_have_one_width(readme):
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1
 
 
-def test_times_are_on_the_page_alone_and_may_be_missing(page, readme, results, tmp_path):
-    assert "12.3 s running and 5.7 s compiling for 15 cells (2 reused)" in page
-    assert "12.3 s" not in readme
+def test_what_made_it_is_on_the_page_alone_and_may_be_missing(page, readme, results, tmp_path):
+    told = ("12.3 s running and 5.7 s compiling for 15 cells (2 reused)", "abacus", "0123456789abc")
+    for each in told:
+        assert each in page
+        assert each not in readme
     copy = open_results(tmp_path / "copy")
     (copy / "true").mkdir()
     (copy / "true" / "table.parquet").write_bytes((results / "true/table.parquet").read_bytes())
     assert "compiling" not in write_report(copy).read_text(encoding="utf-8")
+
+
+def test_figures_of_the_same_table_are_not_drawn_again(synthetic, tmp_path, monkeypatch):
+    folder = open_results(tmp_path / "results")
+    keep(folder, synthetic(**REAL))
+    told = []
+    write_report(folder, redraw=False, progress=told.append)
+    assert told == [Drawing("toy", 1, 1)]
+    before = contents(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(Figure, "savefig", None)
+        write_report(folder, redraw=False)
+        with pytest.raises(TypeError):
+            write_report(folder)
+        (folder / "toy" / "dp_gd.png").unlink()
+        with pytest.raises(TypeError):
+            write_report(folder, redraw=False)
+    write_report(folder)
+    assert contents(folder) == before
+    keep(folder, synthetic(**REAL, seed=1))
+    write_report(folder, redraw=False)
+    assert contents(folder)[Path("toy/dp_gd.svg")] != before[Path("toy/dp_gd.svg")]
+
+
+def test_verdicts_at_hand_are_not_made_again(results, monkeypatch):
+    judged = {path.parent.name: verdicts(read_table(path)) for path in table_paths(results)}
+    before = contents(results)
+    monkeypatch.setattr(report, "verdicts", None)
+    write_report(results, judged=judged, redraw=False)
+    assert contents(results) == before
 
 
 def test_a_folder_without_tables_is_refused(tmp_path):

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+from collections import deque
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -33,9 +34,10 @@ from privopt.lab import (
     verdicts,
     write_report,
 )
+from privopt.lab.figure_plot import _figure
 from privopt.lab.folder import open_results
 from privopt.lab.parquet import about, encode
-from privopt.lab.records import is_study, read_timings, write_table
+from privopt.lab.records import is_study, read_provenance, write_table
 from privopt.lab.resume import Note, Started
 from privopt.lab.shown import Shown
 from privopt.lab.study import rows_of, shown
@@ -43,7 +45,7 @@ from privopt.lab.verdict_claim import outcome
 from privopt.privacy import Approximation, Interval
 
 ROOT = Path(__file__).parents[2]
-CALLS = []
+CALLS = deque()  # not a list, whose contents would count as settings of the parts
 
 
 class Killed(BaseException):
@@ -197,7 +199,7 @@ def test_a_study_is_found_like_any_experiment(tmp_path):
 def test_rows_come_back_with_where_they_came_from(results):
     table = read_table(results / "demo" / "table.parquet")
     assert is_study(table)
-    assert {"experiment", "part", "profile", "environment", "code"} < set(table.column_names)
+    assert {"experiment", "part", "profile"} < set(table.column_names)
     rows = rows_of(table)
     assert [row["square_lower"] for row in rows["squares"]] == [0.01, 1.01, 4.01]
     assert [row["square_upper"] for row in rows["squares"]] == [0.02, 1.02, 4.02]
@@ -206,7 +208,7 @@ def test_rows_come_back_with_where_they_came_from(results):
     assert rows["names"][0]["x"] is None
     assert (about(table)["title"], about(table)["profile"]) == ("A demonstration", "quick")
     assert shown(table) == study().shown
-    assert read_timings(results / "demo")["cells"] == 2
+    assert read_provenance(results / "demo")["cells"] == 2
 
 
 def test_a_finished_study_computes_nothing_and_writes_the_same_bits(tmp_path, results):
@@ -214,7 +216,7 @@ def test_a_finished_study_computes_nothing_and_writes_the_same_bits(tmp_path, re
     run(tmp_path)
     CALLS.clear()
     result, events = run(tmp_path)
-    assert CALLS == []
+    assert not CALLS
     assert events == [Started("demo", total=2, reused=2)]
     assert result.table.read_bytes() == before
 
@@ -295,11 +297,17 @@ def test_numbers_of_numpy_are_numbers(tmp_path):
     assert found == [{"x": 1, "y": 0.5, "z": 0.25}, {"x": 2, "y": 1.0, "z": None}]
 
 
-def test_a_part_must_stand_in_a_file(tmp_path):
-    namespace = {}
-    exec("def part(profile):\n    yield {'x': 1}", namespace)
-    with pytest.raises(ValueError, match="part p must be a function that stands in a file"):
-        run(tmp_path, study(parts={"p": namespace["part"]}, claims=(), plots=(), listings=()))
+def test_a_part_need_not_stand_in_a_file(tmp_path):
+    def found(source):
+        namespace = {"__name__": "__main__"}  # a cell of a notebook
+        exec(source, namespace)
+        bare = {"claims": (), "plots": (), "listings": ()}
+        result, _ = run(tmp_path, study(parts={"p": namespace["part"]}, **bare))
+        return result.reused, read_table(result.table)["x"].to_pylist()
+
+    source = "def value():\n    return 1\ndef part(profile):\n    yield {'x': value()}"
+    assert [found(source), found(source)] == [(0, [1]), (1, [1])]
+    assert found(source.replace("return 1", "return 2")) == (0, [2])
 
 
 # --- claims ---------------------------------------------------------------------------------------
@@ -372,6 +380,30 @@ def test_a_long_list_of_places_is_cut(tmp_path):
     assert found.detail == "not in row 1, row 2, row 3, row 4 and 5 more"
 
 
+# --- figures --------------------------------------------------------------------------------------
+
+
+def test_an_estimate_is_drawn_in_the_middle_of_its_band():
+    rows = [{"x": x, "mean": 2.0 + x, "err_lower": 1.0 + x, "err_upper": 3.0 + x} for x in range(3)]
+    estimate = Line("mean", "a mean", band="err")
+    certified = Line("err", "an interval")
+    for line, expected in ((estimate, [2.0, 3.0, 4.0]), (certified, [3.0, 4.0, 5.0])):
+        panel = replace(PANEL, part="p", lines=(line,))
+        (place, *_) = _figure(Plot("f", "f", (panel,)), {"p": rows}).axes
+        (curve,), (band,) = place.get_lines(), place.collections
+        assert curve.get_ydata().tolist() == expected
+        (path,) = band.get_paths()
+        assert path.get_extents().extents.tolist() == [0.0, 1.0, 2.0, 5.0]
+
+
+def test_the_curve_of_a_sampled_mean_is_the_mean():
+    """Of a study that draws at random: no line of it is the end of a band."""
+    for plot in load(ROOT / "experiments" / "along_the_run.py").plots:
+        for panel in plot.panels:
+            banded = [line for line in panel.lines if line.quantity != "bound"]
+            assert [line.band for line in banded] == [f"{line.quantity}_band" for line in banded]
+
+
 # --- the report -----------------------------------------------------------------------------------
 
 
@@ -398,7 +430,7 @@ def test_the_report_is_made_from_the_table_alone_and_the_same_to_the_byte(result
     assert contents(results) == before
     copy = open_results(tmp_path / "copy")
     (copy / "demo").mkdir()
-    for name in ("table.parquet", "timings.json"):
+    for name in ("table.parquet", "provenance.json"):
         (copy / "demo" / name).write_bytes((results / "demo" / name).read_bytes())
     write_report(copy)
     made = {path: data for path, data in before.items() if "cells" not in path.parts}

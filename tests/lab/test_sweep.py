@@ -9,7 +9,6 @@ import subprocess
 import sys
 from dataclasses import replace
 
-import jax
 import numpy as np
 import pytest
 from rich.console import Console
@@ -23,8 +22,8 @@ from privopt.lab import sweep as sweep_function
 from privopt.lab.compile_clock import compile_clock
 from privopt.lab.folder import write_file
 from privopt.lab.parquet import about
-from privopt.lab.records import read_table, read_timings
-from privopt.lab.resume import Finished, Note, Started
+from privopt.lab.records import read_provenance, read_table
+from privopt.lab.resume import Drawing, Finished, Note, Shared, Started
 from privopt.problems import family, linear
 from privopt.problems.datasets import VARIABLE
 from privopt.spec import ProblemClass
@@ -176,23 +175,25 @@ def test_cells_of_other_code_seed_or_machine_are_left_alone(tmp_path, monkeypatc
     result, events = events_of(tmp_path)
     assert result.reused == 0
     assert notes(events)[0].startswith(f"{2 * CELLS} cells")
-    table = read_table(result.table)
-    assert set(table["code"].to_pylist()) == {"other code"}
-    assert set(table["root_seed"].to_pylist()) == {0}
+    assert read_provenance(result.table.parent)["code"] == "other code"
+    assert set(read_table(result.table)["root_seed"].to_pylist()) == {0}
     monkeypatch.setattr(SWEEP, "environment", lambda: {"machine": "another"})
     assert events_of(tmp_path)[0].reused == 0
     assert all(path.read_bytes() == content for path, content in before.items())
 
 
 def test_changed_data_are_another_cell(tmp_path, monkeypatch):
-    events_of(tmp_path)
     declared = family("linear")
 
-    def other(**size):
-        problem = declared.build(**{**size, "noise_ratio": 1.5 * size["noise_ratio"]})
-        return problem
+    def from_outside(**size):
+        factor = float(os.environ["FACTOR"])  # as from a file that is replaced
+        return declared.build(**{**size, "noise_ratio": factor * size["noise_ratio"]})
 
-    monkeypatch.setattr(measure_module, "family", lambda name: replace(declared, build=other))
+    changed = replace(declared, build=from_outside)
+    monkeypatch.setattr(measure_module, "family", lambda name: changed)
+    monkeypatch.setenv("FACTOR", "1")
+    events_of(tmp_path)
+    monkeypatch.setenv("FACTOR", "1.5")
     result, _ = events_of(tmp_path)
     assert result.reused == 3  # the strength inf, whose data are the same
 
@@ -249,7 +250,6 @@ def test_a_row_is_what_a_single_run_gives(tmp_path):
     assert (row["steps"], row["tight_on"], row["axes"]) == (5, "linear", "epsilon")
     assert json.loads(row["exponents"]) == dict(plan.rate.exponents)
     assert json.loads(row["plan"])["params"]["mechanism"]["scale"] == plan.params.mechanism.scale
-    assert json.loads(row["environment"])["jax"] == jax.__version__
 
 
 def test_the_table_says_what_it_is_about(tmp_path):
@@ -269,7 +269,7 @@ def test_equal_shapes_compile_once(tmp_path):
     first, *others = [event for event in events if isinstance(event, Finished)]
     assert first.compile_seconds > 0.0
     assert {event.compile_seconds for event in others} == {0.0}
-    timings = read_timings(result.table.parent)
+    timings = read_provenance(result.table.parent)
     assert timings["compile_seconds"] == result.compile_seconds == first.compile_seconds
     assert timings["run_seconds"] == pytest.approx(sum(c.run_seconds for c in (first, *others)))
     assert len(timings["per_cell"]) == timings["cells"] == CELLS
@@ -312,12 +312,12 @@ def test_families_left_out_are_said(tmp_path, monkeypatch):
 # --- what a terminal shows ------------------------------------------------------------------------
 
 
-def shown(terminal, events):
-    console = Console(file=io.StringIO(), force_terminal=terminal, width=120)
-    with Display(console) as display:
+def shown(terminal, events, sizes=None):
+    where = Console(file=io.StringIO(), force_terminal=terminal, width=120)
+    with Display(where, sizes or {}) as display:
         for event in events:
             display(event)
-    return console.file.getvalue()
+    return where.file.getvalue()
 
 
 def test_progress_is_plain_lines_or_bars():
@@ -334,7 +334,18 @@ def test_progress_is_plain_lines_or_bars():
     assert len(lines) == 2 + 7
     bars = shown(True, events)
     assert "30/30" in bars
-    assert "compiling 40 s" in bars
+    assert "40.0 s compiling" in bars
+
+
+def test_of_several_experiments_it_is_told_which_and_the_time_left_for_all():
+    cell = lab.cells(DEMO, "quick")[0]
+    events = [Started("demo", 2, 0), Finished(cell, 9, 20), Shared(cell), Drawing("demo", 1, 2)]
+    sizes = {"other": 3, "demo": 2, "last": 7}
+    lines = shown(False, events, sizes).splitlines()
+    assert lines[0] == "experiment 2 of 3, demo: 2 cells"
+    left = [line.split(", about ")[1] for line in lines if "about" in line]
+    assert left == ["2 min left", "2 min left"]  # 11 * 9 + 2 * 20 and 10 * 9 + 2 * 20 seconds
+    assert lines[-1] == "figures and report: 2 experiments"
 
 
 def test_writing_needs_no_folder(tmp_path):

@@ -173,10 +173,21 @@ def test_a_certified_gap_too_large_is_undecided(synthetic):
     assert bound(synthetic(axes=N_ONLY, gap=math.nan)).outcome is Outcome.UNDECIDED
 
 
-def test_no_claimed_bound_is_undecided(synthetic):
-    verdict = bound(synthetic(axes=N_ONLY, bound=math.inf))
-    assert verdict.outcome is Outcome.UNDECIDED
-    assert "no bound" in verdict.detail
+def test_without_a_claim_there_is_no_verdict(synthetic):
+    assert verdicts(synthetic(axes=N_ONLY, bound=math.inf, checks=("bound",))) == []
+
+
+def test_cells_that_claim_nothing_do_not_hide_those_that_do(synthetic):
+    table = synthetic(axes=N_ONLY, bound=0.5)
+    mixed = replaced(table, "upper", lambda row: math.inf if row["n"] > 500 else row["upper"])
+    assert bound(mixed).outcome is Outcome.REFUTED
+    assert "n=500" in bound(mixed).detail
+
+
+def test_a_risk_that_is_not_finite_refutes_where_no_bound_is_claimed_too(synthetic):
+    table = synthetic(axes=N_ONLY, bound=math.inf)
+    mixed = replaced(table, "excess_risk", lambda row: math.nan if row["n"] == 500 else 0.1)
+    assert bound(mixed).outcome is Outcome.REFUTED
 
 
 def test_epsilon_over_mu_must_not_move(synthetic):

@@ -1,0 +1,50 @@
+"""Ctrl-C: a clean end at any moment, that of imports and compilation included.
+
+The interpreter delivers ``KeyboardInterrupt`` wherever it happens to be: an import may swallow it,
+a compilation delays it, and its unwinding tears the runtime of XLA down under threads that still
+use it, which ends in a segmentation fault. So nothing is unwound. Files are whole or absent
+whenever a process ends (:func:`privopt.lab.folder.write_file`), and locks end with it.
+
+The standard library's lightest modules alone, for the time before this is in place is unguarded.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+
+__all__ = ["STATUS", "end_at_interrupt"]
+
+STATUS = 128 + signal.SIGINT
+"""What a shell calls the exit status of an interrupted command."""
+
+_SAID = b"\nInterrupted. Every finished cell is safe: repeat the same command to continue.\n"
+_SHOW_CURSOR = b"\x1b[?25h"
+
+
+def end_at_interrupt() -> None:
+    """From now on SIGINT ends the process with one line and status 130, whatever it is doing.
+
+    Must be called by the main thread. A signal that is ignored, as of a job in the background,
+    stays so.
+    """
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        return
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+    threading.Thread(target=_wait, args=(heard,), daemon=True).start()
+    # The number of a signal is written in C at once, even while the main thread is not in Python.
+    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    signal.signal(signal.SIGINT, lambda *_: None)
+
+
+def _wait(heard: int) -> None:
+    while os.read(heard, 1) != bytes((signal.SIGINT,)):
+        pass
+    show = _SHOW_CURSOR if sys.stderr is not None and os.isatty(2) else b""
+    try:
+        os.write(2, show + _SAID)
+    finally:
+        os._exit(STATUS)

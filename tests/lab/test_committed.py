@@ -1,0 +1,118 @@
+"""A table made again is the committed one, or is told to differ."""
+
+import math
+import subprocess
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from privopt.lab import Check, Claim, Study, conduct, read_table
+from privopt.lab.committed import committed, equal
+from privopt.lab.parquet import about
+
+SMALL = {
+    "axes": {"n": (500, 1000)},
+    "replicates": 2,
+    "strengths": (1.0,),
+    "profile_of_strength": (1.0,),
+}
+SETTINGS = {"factor": 1.0}
+
+
+def numbers(profile):
+    yield {"label": "a", "x": 3.0 * SETTINGS["factor"], "one": 4.0}
+
+
+STUDY = Study(
+    name="demo",
+    title="",
+    description="",
+    parts={"numbers": numbers},
+    claims=(Claim("small", "numbers", Check("x", "<", "one")),),
+)
+
+
+def git(folder, *arguments):
+    who = ("-c", "user.name=n", "-c", "user.email=e")
+    command = ["git", *who, *arguments]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def changed(table, column, change):
+    values = [change(value) for value in table[column].to_pylist()]
+    place = table.column_names.index(column)
+    return table.set_column(place, table.field(column), pa.array(values, table.field(column).type))
+
+
+@pytest.mark.parametrize(
+    ("column", "change", "same"),
+    [
+        ("excess_risk", lambda x: x * (1.0 + 1e-9), True),
+        ("excess_risk", lambda x: x * (1.0 + 1e-5), False),
+        ("nonprivate_risk", lambda x: x + 1e-13, True),
+        ("excess_risk", lambda x: math.nan, False),
+        ("mu", lambda x: None, False),
+        ("strength", lambda x: math.inf, False),
+        ("n", lambda x: x + 1, False),
+        ("algorithm", lambda x: x + "x", False),
+        ("tight_on", lambda x: None, False),
+        ("plan", lambda x: x.replace("100.0", "100.00000001"), True),
+        ("plan", lambda x: x.replace("100.0", "100.1"), False),
+        ("plan", lambda x: x.replace("Theorem", "Lemma"), False),
+        ("plan", lambda x: "not JSON", False),
+    ],
+)
+def test_equal_is_to_the_last_digits_of_real_numbers_alone(synthetic, column, change, same):
+    table = synthetic(**SMALL)
+    table = changed(table, "plan", lambda text: text.replace("100", "100.0"))
+    assert equal(table, table)
+    assert equal(changed(table, column, change), table) is same
+    assert equal(table, changed(table, column, change)) is same
+
+
+def test_equal_infinities_and_nan_are_equal(synthetic):
+    table = synthetic(**SMALL)
+    for value in (math.inf, math.nan):
+        odd = changed(table, "upper", lambda _, value=value: value)
+        assert equal(odd, changed(odd, "excess_risk", lambda x: x * (1.0 + 1e-9)))
+    assert not equal(table.slice(1), table)
+    told = table.replace_schema_metadata({b"privopt": b'{"title": "other"}'})
+    assert about(told) != about(table)
+    assert not equal(told, table)
+
+
+def test_an_equal_table_leaves_the_work_tree_clean(tmp_path, monkeypatch):
+    results = tmp_path / "results"
+
+    def run(factor):
+        monkeypatch.setitem(SETTINGS, "factor", factor)
+        result = conduct(STUDY, profile="quick", seed=0, results=results)
+        return result.as_committed, read_table(result.table)["x"].to_pylist()
+
+    assert committed(results / "demo" / "table.parquet") is None
+    git(tmp_path, "init")
+    (tmp_path / ".gitignore").write_text("cells/\nprovenance.json\n")
+    assert run(1.0) == (None, [3.0])
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-m", "Results")
+    assert run(1.0) == (True, [3.0])
+    assert run(1.0 + 1e-9) == (True, [3.0])
+    assert git(tmp_path, "status", "--short") == ""
+    assert run(1.1) == (False, [3.0 * 1.1])
+    assert "results/demo/table.parquet" in git(tmp_path, "status", "--short")
+    assert run(1.0) == (True, [3.0])
+    assert git(tmp_path, "status", "--short") == ""
+
+
+def test_a_committed_table_of_another_version_is_not_equal(tmp_path):
+    git(tmp_path, "init")
+    path = tmp_path / "results" / "demo" / "table.parquet"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(np.zeros(3).tobytes())
+    (tmp_path / "results" / ".privopt").write_text('{"format": 1}')
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-m", "Results")
+    assert (
+        conduct(STUDY, profile="quick", seed=0, results=tmp_path / "results").as_committed is False
+    )

@@ -1,0 +1,69 @@
+"""Ctrl-C, by a real signal to a real process: a clean end at any moment, and nothing is lost."""
+
+import os
+import signal
+import subprocess
+import sys
+
+from privopt.lab import load, read_table, sweep
+
+EXPERIMENT = """
+from privopt.lab import Axis, Experiment, Setting
+
+experiment = Experiment(
+    name="demo",
+    title="A demonstration",
+    description="Nothing in particular.",
+    algorithms={"dp_gd": {"steps": 5}},
+    families=("linear",),
+    base=Setting(n=1000, dim=4, epsilon=1.0),
+    axes=(Axis("n", (500, 1000)),),
+    replicates={"quick": 3, "full": 5},
+    delta=1e-6,
+)
+"""
+
+# The command, telling which modules it begins to import.
+PRIVOPT = """
+import sys
+
+class Tell:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("typer", "jax", "matplotlib.backends.backend_svg"):
+            print("importing", name, flush=True)
+
+sys.meta_path.insert(0, Tell())
+from privopt.cli import main
+main()
+"""
+
+MOMENTS = ("importing typer", "importing jax", "demo: 2/10 cells", "importing matplotlib.backends")
+
+
+def interrupted(folder, moment):
+    """Exit status and last words of a run that is interrupted at that moment."""
+    command = [sys.executable, "-c", PRIVOPT, "run", "--results", "results"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=folder, **pipes) as process:
+        for line in process.stdout:
+            if line.startswith(moment):
+                break
+        os.kill(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    return process.returncode, said
+
+
+def test_at_any_moment_it_ends_cleanly_and_the_next_run_continues(tmp_path):
+    (tmp_path / "experiments").mkdir()
+    path = tmp_path / "experiments" / "demo.py"
+    path.write_text(EXPERIMENT)
+    words = "Interrupted. Every finished cell is safe: repeat the same command to continue."
+    for moment in MOMENTS:
+        status, said = interrupted(tmp_path, moment)
+        assert status == 130, moment
+        assert said.strip() == words
+    whole = sweep(load(path), profile="quick", seed=0, results=tmp_path / "alone")
+    again = sweep(load(path), profile="quick", seed=0, results=tmp_path / "results")
+    assert again.reused == 10  # the last of the runs was interrupted in its figures
+    assert again.table.read_bytes() == whole.table.read_bytes()
+    assert read_table(again.table).num_rows == 30
