@@ -153,7 +153,7 @@ class SmoothLaplaceMechanism(NamedTuple):
                 "for pure differential privacy use SmoothCauchyMechanism"
             )
         scale = round_up(2.0 / resolvable(budget.epsilon))
-        smoothness = round_down(1.0 / (scale * math.log(2.0 / drawable(budget).delta)) / _MARGIN)
+        smoothness = round_down(1.0 / (scale * math.log(2.0 / drawable(budget, 1).delta)) / _MARGIN)
         return cls(query, smoothness, scale)
 
     def event(self, relation: Relation) -> DpEvent:
