@@ -39,7 +39,6 @@ __all__ = [
 ]
 
 _CELLS = 2.0**96
-_MOST = 2.0**40
 _STREAM = 0x64726177
 
 EXPONENTIAL_REACH = math.log(2.0 * _CELLS)
@@ -49,19 +48,19 @@ NORMAL_REACH = math.sqrt(2.0 * EXPONENTIAL_REACH)
 """``11.6``: the largest normal variable in size."""
 
 
-def end_cost(epsilon: float) -> float:
-    """What the ends of the tails add to ``delta`` at ``epsilon``, in up to ``2^40`` draws.
+def end_cost(epsilon: float, numbers: float = 2.0**40) -> float:
+    """What the ends of the tails add to ``delta`` at ``epsilon``, in a run of so many draws.
 
     Each draw is the rounding of an ideal one but for a probability of ``2^-96``, so the laws of all
-    draws of a run are within ``t = 2^-56`` of the ideal ones in total variation, on both of two
-    neighbours: ``P(S) <= P*(S) + t <= e^epsilon P'*(S) + delta + t``, and ``P'* <= P' + t``.
+    draws of a run are within ``t = numbers 2^-96`` of the ideal ones in total variation, on both of
+    two neighbours: ``P(S) <= P*(S) + t <= e^epsilon P'*(S) + delta + t``, and ``P'* <= P' + t``.
 
     Returns
     -------
     float
-        ``(1 + e^epsilon) 2^-56``, infinite beyond float64. Two normals are one draw.
+        ``(1 + e^epsilon) t``, infinite beyond float64. Two normals are one draw.
     """
-    return _MOST / _CELLS * (1.0 + math.exp(epsilon)) if epsilon < 700.0 else math.inf
+    return numbers / _CELLS * (1.0 + math.exp(epsilon)) if epsilon < 700.0 else math.inf
 
 
 @partial(jax.jit, static_argnames=("shape", "dtype"))

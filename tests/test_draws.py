@@ -248,6 +248,7 @@ def test_the_ends_are_paid_from_delta_or_the_budget_is_refused():
         cost = (1.0 + math.exp(epsilon)) * 2.0**-56
         assert draws.end_cost(epsilon) == pytest.approx(cost, rel=1e-14)
         assert drawable(budget).delta + cost <= 1e-6
+        assert drawable(budget, 2).delta > 1e-6 * (1.0 - 1e-12)
         assert drawable(budget).delta >= 1e-6 - cost * (1.0 + 1e-9) - 1e-21
     pure = Budget(epsilon=1.0, delta=0.0, relation="zero_out")
     assert drawable(pure) == pure

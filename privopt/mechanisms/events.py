@@ -64,10 +64,11 @@ def resolvable(epsilon: float) -> float:
     return epsilon / (1.0 + 1e-11 + 2.0**-49 / epsilon) if epsilon < math.inf else epsilon
 
 
-def drawable(budget: Budget) -> Budget:
+def drawable(budget: Budget, numbers: float = 2.0**40) -> Budget:
     """What is left for ideal noise once ``delta`` has paid for the ends of the drawn noise.
 
-    All of the budget where ``delta`` is 0: its claim fails with the probability of those ends.
+    For a run of so many draws. All of the budget where ``delta`` is 0: its claim fails with the
+    probability of those ends.
 
     Raises
     ------
@@ -76,7 +77,7 @@ def drawable(budget: Budget) -> Budget:
     """
     if budget.delta == 0.0:
         return budget
-    cost = end_cost(budget.epsilon)
+    cost = end_cost(budget.epsilon, numbers)
     left = math.nextafter(budget.delta - cost, 0.0)
     if not left > 0.0:
         raise ValueError(

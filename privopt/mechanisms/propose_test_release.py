@@ -104,7 +104,7 @@ class ProposeTestRelease(NamedTuple):
             raise ValueError(f"delta must lie in (0, 1/2), got {budget.delta!r}")
         bound = round_up(bound)
         scale = round_up(2.0 / resolvable(budget.epsilon))
-        threshold = scale * -math.log(2.0 * drawable(budget).delta / _MARGIN) * _MARGIN
+        threshold = scale * -math.log(2.0 * drawable(budget, 2).delta / _MARGIN) * _MARGIN
         return cls(query, bound, scale, round_up(bound * scale), round_up(threshold))
 
     def event(self, relation: Relation) -> DpEvent:

@@ -165,7 +165,7 @@ class SmoothLaplaceMechanism(NamedTuple):
                 "for pure differential privacy use SmoothCauchyMechanism"
             )
         scale = round_up(2.0 / resolvable(budget.epsilon) * _ROUNDED)
-        delta = drawable(budget).delta
+        delta = drawable(budget, 1).delta
         smoothness = 1.0 / (scale * math.log(2.0 / delta)) / _MARGIN - _SLACK
         if not smoothness > 0.0:
             raise ValueError(

@@ -81,7 +81,7 @@ class StableRelease(NamedTuple):
         if not 0.0 < budget.delta < 0.5:
             raise ValueError(f"delta must lie in (0, 1/2), got {budget.delta!r}")
         scale = round_up(1.0 / resolvable(budget.epsilon))
-        threshold = scale * -math.log(2.0 * drawable(budget).delta / _MARGIN) * _MARGIN
+        threshold = scale * -math.log(2.0 * drawable(budget, 1).delta / _MARGIN) * _MARGIN
         return cls(query, scale, round_up(threshold))
 
     def event(self, relation: Relation) -> DpEvent:

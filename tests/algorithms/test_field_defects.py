@@ -160,7 +160,7 @@ def draws(run, where):
     def walk(jaxpr, inside=()):
         for equation in jaxpr.eqns:
             name = equation.primitive.name
-            if name == "random_bits":
+            if name == "random_unwrap":
                 yield inside
             around = (*inside, name) if name in ("while", "cond", "scan") else inside
             for value in equation.params.values():
