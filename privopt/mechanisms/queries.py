@@ -9,7 +9,7 @@ A sensitivity is that of the number which the device computes, round-off include
 - What is rounded after the noise costs nothing. So a public centre is added last (``restore``), and
   no answer is rounded at the magnitude of where its bounds lie.
 - What is rounded before it puts two neighbours' answers apart by twice the error of one, and that
-  is part of the sensitivity: float32's, whichever dtype the records turn out to have. It is
+  is part of the sensitivity: float32's, if the records turn out to be float64 too. It is
   relative to what it is the error of: of a record's contribution a few ``2^-24`` of it; of a sum
   ``2^-24`` of the *sum*, which is ``2^-24 n`` contributions. Sums are therefore compensated, so
   that nothing beyond that one rounding is lost, and charged for a public ``n``, with room for 512
@@ -19,7 +19,7 @@ A sensitivity is that of the number which the device computes, round-off include
 - A sum of gradients is a product of matrices, in whatever order the machine takes. Float64's worst
   case, ``2 n^2 2^-53`` contributions, is charged; **float32's is not**, and would be as large as
   the contribution from ``n = 2900`` on (what is seen in float32 is nearer ``2^-24 n``).
-- Minimisers and risks are meant for float64: their round-off is part of the distance ``error``.
+- Minimisers are meant for float64, where half of the distance ``error`` is left to round-off.
 
 Not in the model: the grid of the noise itself, and the time and memory a computation takes.
 """
