@@ -131,8 +131,10 @@ def _groups(counts: dict[tuple[Kind, float, float], int]) -> list[_Group]:
         rows[kind].append((noise, rate, count))
     groups = []
     for kind, each in rows.items():
-        noise, rate, times = map(list, zip(*each, strict=True))
-        groups.append(_Group(kind, np.array(noise), np.array(rate), np.array(times, dtype=object)))
+        noises, rates, times = zip(*each, strict=True)
+        groups.append(
+            _Group(kind, np.array(noises), np.array(rates), np.array(times, dtype=object))
+        )
     return groups
 
 
