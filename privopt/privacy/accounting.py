@@ -12,6 +12,7 @@ from privopt.privacy.accountants import ACCOUNTANTS, Accountant, Estimator
 from privopt.privacy.approximation import ApproximateCurve, Approximation
 from privopt.privacy.arguments import check_alpha, check_epsilon, check_target_delta, member
 from privopt.privacy.choice import check_supported, named
+from privopt.privacy.grouping import between
 from privopt.privacy.guarantee import Guarantee
 from privopt.privacy.interval import Interval
 from privopt.spec import Relation
@@ -85,9 +86,9 @@ def epsilon(
         For any other argument out of its range.
     """
     delta = check_target_delta(delta)
-    chosen, guarantee = _asked(event, relation, accountant)
+    chosen, guarantee, ends = _asked(event, relation, accountant)
     if chosen is None:
-        return guarantee.epsilon(delta)
+        return between(lambda each: Guarantee(each, guarantee.relation).epsilon(delta), ends)
     return chosen.epsilon(guarantee.event, guarantee.relation, delta)
 
 
@@ -119,9 +120,9 @@ def delta(
     ``epsilon`` is finite and not negative; everything else is as for ``epsilon``.
     """
     epsilon = check_epsilon(epsilon)
-    chosen, guarantee = _asked(event, relation, accountant)
+    chosen, guarantee, ends = _asked(event, relation, accountant)
     if chosen is None:
-        return guarantee.delta(epsilon)
+        return between(lambda each: Guarantee(each, guarantee.relation).delta(epsilon), ends)
     return chosen.delta(guarantee.event, guarantee.relation, epsilon)
 
 
@@ -138,17 +139,17 @@ def trade_off(
     ``ApproximateCurve``. Everything else is as for ``epsilon``.
     """
     values = check_alpha(alphas)
-    chosen, guarantee = _asked(event, relation, accountant)
+    chosen, guarantee, ends = _asked(event, relation, accountant)
     if chosen is None:
-        return guarantee.trade_off(values)
+        return Guarantee(ends[0], guarantee.relation).trade_off(values)
     return chosen.trade_off(guarantee.event, guarantee.relation, values)
 
 
 def _asked(
     event: dp.DpEvent, relation: Relation | str, accountant: Accountant | Estimator | str | None
-) -> tuple[Accountant | Estimator | None, Guarantee]:
-    """The accountant meant, and the event with its relation, both checked."""
+) -> tuple[Accountant | Estimator | None, Guarantee, tuple[dp.DpEvent, dp.DpEvent]]:
+    """The accountant meant, the event with its relation, both checked, and its ``bracket``."""
     guarantee = Guarantee(event, member("relation", Relation, relation))
     chosen = None if accountant is None else named(accountant)
-    check_supported(event, guarantee.relation, ACCOUNTANTS if chosen is None else (chosen,))
-    return chosen, guarantee
+    asked = ACCOUNTANTS if chosen is None else (chosen,)
+    return chosen, guarantee, check_supported(event, guarantee.relation, asked)

@@ -58,16 +58,21 @@ def prover(accountant: Accountant | str) -> Accountant:
 
 def check_supported(
     event: dp.DpEvent, relation: Relation, asked: Sequence[Accountant | Estimator]
-) -> None:
-    """UnsupportedEventError, which names the part, unless one of those asked knows the event."""
+) -> tuple[dp.DpEvent, dp.DpEvent]:
+    """UnsupportedEventError, which names the part, unless one of those asked knows the event.
+
+    Returns its ``bracket``, which takes a while for a million distinct releases.
+    """
+    ends = bracket(event)
 
     def known(part: dp.DpEvent) -> bool:
         return any(each.supports(part, relation) for each in asked)
 
-    if not all(known(each) for each in bracket(event)):
+    if not all(known(each) for each in ends):
         who = f"{asked[0].name} does not support" if len(asked) == 1 else "no accountant supports"
         culprit = first_unsupported(event, known)
         raise UnsupportedEventError(f"{who} {culprit!r} under {relation.value}")
+    return ends
 
 
 def _plain(name: str) -> str:

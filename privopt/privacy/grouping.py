@@ -44,7 +44,7 @@ class _Group(NamedTuple):
     kind: Kind
     noise: Array
     rate: Array
-    count: Counts
+    times: Counts
 
 
 def bracket(event: dp.DpEvent) -> tuple[dp.DpEvent, dp.DpEvent]:
@@ -68,7 +68,7 @@ def bracket(event: dp.DpEvent) -> tuple[dp.DpEvent, dp.DpEvent]:
     above, below = (
         dp.ComposedDpEvent(
             [
-                _times(_release(each.kind, noise(each.noise), rate(each.rate)), each.count.sum())
+                _times(_release(each.kind, noise(each.noise), rate(each.rate)), each.times.sum())
                 for each in groups
             ]
             + rest
@@ -78,9 +78,9 @@ def bracket(event: dp.DpEvent) -> tuple[dp.DpEvent, dp.DpEvent]:
     return above, above if len(counts) == len(groups) else below
 
 
-def between(ask: Callable[[dp.DpEvent], Interval], event: dp.DpEvent) -> Interval:
-    """The answer about ``event``, from those about the two events of ``bracket``."""
-    above, below = bracket(event)
+def between(ask: Callable[[dp.DpEvent], Interval], ends: tuple[dp.DpEvent, dp.DpEvent]) -> Interval:
+    """The answer about an event, from those about the two ends of its ``bracket``."""
+    above, below = ends
     upper = ask(above)
     if below is above:
         return upper
@@ -131,8 +131,10 @@ def _groups(counts: dict[tuple[Kind, float, float], int]) -> list[_Group]:
         rows[kind].append((noise, rate, count))
     groups = []
     for kind, each in rows.items():
-        noise, rate, count = zip(*each, strict=True)
-        groups.append(_Group(kind, np.array(noise), np.array(rate), np.array(count, dtype=object)))
+        noises, rates, times = zip(*each, strict=True)
+        groups.append(
+            _Group(kind, np.array(noises), np.array(rates), np.array(times, dtype=object))
+        )
     return groups
 
 
@@ -149,7 +151,9 @@ def _split(groups: list[_Group], most: int) -> list[_Group]:
         if low.all() or not low.any():  # neighbouring floats
             low = side == side.min()
         for half in (low, ~low):
-            part = _Group(widest.kind, *(each[half] for each in widest[1:]))
+            part = widest._replace(
+                noise=widest.noise[half], rate=widest.rate[half], times=widest.times[half]
+            )
             heapq.heappush(heap, (-_cost(part), number, part))
             number += 1
     return [each for _, _, each in heap]
@@ -161,6 +165,6 @@ def _cost(group: _Group) -> float:
     spread += math.log(group.rate.max()) - math.log(group.rate.min())
     if group.noise.max() == group.noise.min() and group.rate.max() == group.rate.min():
         return 0.0
-    count = np.minimum(group.count, 10**15).astype(np.float64)
+    count = np.minimum(group.times, 10**15).astype(np.float64)
     weight = float(count @ np.minimum(group.rate / group.noise, 1e50) ** 2)
     return max(spread * weight, 1e-300)

@@ -105,7 +105,7 @@ class Guarantee:
                 (each.epsilon(event, self.relation, delta) for each in self._accountants(event)),
                 math.inf,
             ),
-            self.event,
+            bracket(self.event),
         )
 
     def delta(self, epsilon: float) -> Interval:
@@ -122,7 +122,7 @@ class Guarantee:
                 (each.delta(event, self.relation, epsilon) for each in self._accountants(event)),
                 1.0,
             ),
-            self.event,
+            bracket(self.event),
         )
 
     def trade_off(self, alpha: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -110,8 +110,11 @@ def test_a_billion_steps():
     event = times(G(math.sqrt(1e9)), 10**9)
     assert overlap(FOURIER.epsilon(event, ADD, 1e-5), EXACT.epsilon(event, ADD, 1e-5))
     for steps in (10**13, 10**18):
-        assert tuple(FOURIER.epsilon(times(G(1e7), steps), ADD, 1e-5)) == (0.0, math.inf)
-        assert tuple(FOURIER.delta(times(G(1e7), steps), ADD, 1.0)) == (0.0, 1.0)
+        event = times(G(math.sqrt(steps)), steps)
+        assert overlap(FOURIER.epsilon(event, ADD, 1e-5), EXACT.epsilon(event, ADD, 1e-5))
+        samples = times(dp.PoissonSampledDpEvent(0.5, G(1e7)), steps)
+        assert tuple(FOURIER.epsilon(samples, ADD, 1e-5)) == (0.0, math.inf)
+        assert tuple(FOURIER.delta(samples, ADD, 1.0)) == (0.0, 1.0)
 
 
 def test_deltas_too_small_are_bracketed_and_never_jump():

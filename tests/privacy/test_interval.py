@@ -29,3 +29,12 @@ def test_bad_ends_are_refused(ends):
 def test_an_interval_is_frozen():
     with pytest.raises(AttributeError):
         Interval(0.0, 1.0).lower = 0.5
+
+
+def test_a_reason_is_seen_and_not_compared():
+    wide = Interval(0.0, 1.0, "too little work")
+    assert wide == Interval(0.0, 1.0)
+    assert hash(wide) == hash(Interval(0.0, 1.0))
+    assert repr(wide) == "Interval(lower=0.0, upper=1.0, reason='too little work')"
+    assert repr(Interval(0.0, 1.0)) == "Interval(lower=0.0, upper=1.0)"
+    assert len(tuple(wide)) == 2

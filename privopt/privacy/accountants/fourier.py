@@ -102,11 +102,11 @@ class Fourier:
 
         At ``delta = 0`` the sum of the largest losses, exact but for rounding.
         """
-        return between(lambda each: self._epsilon(each, relation, delta), event)
+        return between(lambda each: self._epsilon(each, relation, delta), bracket(event))
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
         """Certified bounds at any ``epsilon >= 0``."""
-        return between(lambda each: self._delta(each, relation, epsilon), event)
+        return between(lambda each: self._delta(each, relation, epsilon), bracket(event))
 
     def _epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
         orders = _orders(event, relation)

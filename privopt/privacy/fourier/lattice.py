@@ -115,6 +115,7 @@ def below(
     gap = away - np.rint(away)
     # What rounding has put just below a point would otherwise fall by a whole step.
     lowest = float(loss[heaviest] + gap[(gap >= -_SNAP) & (weight > _SNAP)].min())
+    lowest -= 16 * _U * (1.0 + float(np.abs(loss).max()))
     offset = lowest - math.floor(lowest)
     loss -= offset
     rising = weight[loss <= loss[0] + 1.0].sum() >= weight[loss >= loss[-1] - 1.0].sum()
@@ -176,8 +177,8 @@ def _settle(
     pull it down to the lower (rising), losses above lift it to the upper (falling). Their
     ``sum P - e^target sum Q`` vanishes together. Nothing is moved unless a few groups suffice.
     """
-    if spacing > 1.0:
-        return
+    if spacing > 1.0 or (not rising and excess <= _SNAP * spacing * taken[-1]):
+        return  # it is where it should be
     # The last point is the lower neighbour; excess is with respect to where the group was sought.
     target = points[-1] if rising else points[-1] + 1
     total = taken[-1]

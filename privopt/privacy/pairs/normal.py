@@ -38,7 +38,7 @@ def normal_masses(points: Array, error: Array | float) -> tuple[Array, Array]:
     across = right[1:] & ~right[:-1]
     masses[across] = 1.0 - left_end[across] - right_end[across]
     errors = wrong[:-1] + wrong[1:]
-    errors[across] += 2 * _U
+    errors[across] += 16 * _U
     return np.maximum(masses, 0.0), errors
 
 

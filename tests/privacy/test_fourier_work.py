@@ -1,0 +1,98 @@
+"""How much work the Fourier accountant does at most, and what it says where that is too little."""
+
+import math
+import time
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+
+from privopt import privacy
+from privopt.privacy.accountants.fourier import Fourier
+from privopt.privacy.pairs.normal import spread
+from privopt.spec import Relation
+
+G, LAPLACE, SELF = dp.GaussianDpEvent, dp.LaplaceDpEvent, dp.SelfComposedDpEvent
+POISSON, FIXED = dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent
+ADD, ZERO, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT, Relation.REPLACE_ONE
+ENOUGH = 5.0  # seconds of processor time; these took from ten on without end
+
+
+@pytest.mark.parametrize(
+    ("event", "relation", "delta"),
+    [
+        (SELF(POISSON(0.01, G(1e-4)), 100), ADD, 1e-5),
+        (SELF(FIXED(1000, 10, G(1e-3)), 100), REPLACE, 1e-5),
+        (SELF(POISSON(7.02e-8, G(1.9e-4)), 4_551_902), REPLACE, 3.45e-8),
+        (SELF(POISSON(6.1e-9, LAPLACE(0.00463)), 740_499), ZERO, 0.00964),
+        (SELF(POISSON(0.0109, LAPLACE(2.992)), 802_064), ZERO, 9.9e-9),
+        (SELF(POISSON(0.388, G(2.82e-4)), 211_663), ADD, 0.0869),
+    ],
+)
+def test_little_noise_and_many_steps_end_in_time_and_close(event, relation, delta):
+    start = time.process_time()
+    found = privacy.epsilon(event, delta, relation=relation)
+    assert time.process_time() - start < ENOUGH
+    assert found.upper - found.lower <= 5e-3 * found.upper
+
+
+def test_participations_are_counted_where_nothing_else_is_hidden():
+    """Noise 1e-4: ``k`` participations of 100 tell about ``k / (2 z^2)``."""
+    found = Fourier().epsilon(SELF(POISSON(0.01, G(1e-4)), 100), ADD, 1e-5)
+    seen = [math.comb(100, k) * 0.01**k * 0.99 ** (100 - k) for k in range(20)]
+    k = next(k for k in range(20) if sum(seen[k + 1 :]) <= 1e-5)
+    assert found.lower == pytest.approx(k / 2e-8, rel=1e-3)
+
+
+def test_rare_losses_within_delta_tell_nothing():
+    """Each of a million steps tells all with probability 1e-9, delta allows for 2e-3."""
+    event = SELF(POISSON(1e-9, LAPLACE(0.005)), 10**6)
+    assert tuple(Fourier().epsilon(event, ZERO, 2e-3)) == (0.0, 0.0)
+    lower, upper = Fourier().delta(event, ZERO, 1.0)
+    assert lower <= -math.expm1(10**6 * math.log1p(-1e-9)) <= upper <= 1.002 * lower
+
+
+def test_two_atoms_stay_on_the_lattice():
+    step = POISSON(0.0088, dp.dp_event.DiscreteLaplaceDpEvent(0.00209, 1))
+    found = Fourier().epsilon(SELF(step, 200_640), ADD, 4.9e-6)
+    assert 0.999 * found.upper < found.lower
+
+
+def test_batches_that_often_overflow_have_a_lower_end():
+    event = SELF(dp.TruncatedSubsampledGaussianDpEvent(1000, 0.1, 100, 1.0), 100)
+    lower, upper, reason = (*(found := privacy.epsilon(event, 1e-5, relation=ADD)), found.reason)
+    assert upper == math.inf
+    assert lower > 3.0
+    assert "revealed" in reason
+
+
+@pytest.mark.parametrize(
+    ("event", "relation", "delta", "reason"),
+    [
+        (SELF(POISSON(1.0572e-4, G(0.9643)), 11_549), ADD, 8.25e-12, "rounding"),
+        (SELF(FIXED(1000, 10, G(1.0)), 10_000), REPLACE, 1e-5, "no pair of data sets"),
+        (SELF(POISSON(0.1, G(1.0)), 10**12), ADD, 1e-5, "1e11"),
+        (POISSON(0.01, G(1.0)), ADD, 1e-5, ""),
+    ],
+)
+def test_what_was_not_reached_has_a_reason(event, relation, delta, reason):
+    found = Fourier().epsilon(event, relation, delta)
+    assert (found.width <= 2e-3 * found.upper < math.inf) == (not reason)
+    assert reason in found.reason
+    assert bool(reason) == bool(found.reason)
+
+
+def test_gaussian_releases_among_others_are_one():
+    many = dp.ComposedDpEvent([LAPLACE(50.0), SELF(G(2.0), 300), SELF(G(4.0), 400)])
+    one = dp.ComposedDpEvent([LAPLACE(50.0), G(0.1)])
+    found, expected = (Fourier().epsilon(each, ADD, 1e-6) for each in (many, one))
+    assert found.lower == pytest.approx(expected.lower, rel=1e-8)
+    assert found.upper == pytest.approx(expected.upper, rel=1e-8)
+
+
+def test_far_centres_have_points_of_their_own():
+    points = spread((-1e4, 0.0, 1e4), 10.0, 200)
+    assert np.all(np.diff(points) > 0.0)
+    for centre in (-1e4, 0.0, 1e4):
+        assert np.sum(np.abs(points - centre) <= 10.0) >= 60
+    assert spread((-1.0, 1.0), 10.0, 200).size == 200

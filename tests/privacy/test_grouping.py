@@ -1,0 +1,69 @@
+"""Close steps taken together: bounds of both sides, and the work they save."""
+
+import time
+from collections import Counter
+
+import dp_accounting as dp
+import pytest
+
+from privopt import privacy
+from privopt.privacy import grouping
+from privopt.privacy.accountants.fourier import Fourier
+from privopt.privacy.grouping import bracket
+from privopt.privacy.leaves import leaves
+from privopt.spec import Relation
+
+G, LAPLACE = dp.GaussianDpEvent, dp.LaplaceDpEvent
+POISSON, FIXED = dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent
+
+
+def ramp(kind, count):
+    """Steps that all differ."""
+    steps = {
+        "gaussian": lambda x: POISSON(0.02, G(1.0 + x)),
+        "rates": lambda x: POISSON(0.01 + 0.02 * x, G(2.0 - x)),
+        "laplace": lambda x: POISSON(0.05 + 0.1 * x, LAPLACE(5.0 + 3.0 * x)),
+        "fixed": lambda x: FIXED(100, 2, G(2.0 + x)),
+        "plain": lambda x: LAPLACE(10.0 + x),
+    }
+    return dp.ComposedDpEvent([steps[kind](i / count) for i in range(count)])
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "rates", "laplace", "fixed", "plain"])
+def test_few_groups_bracket_all_steps(kind, monkeypatch):
+    relation = Relation.REPLACE_ONE if kind == "fixed" else Relation.ADD_OR_REMOVE_ONE
+    event = ramp(kind, 24)
+    whole = Fourier().epsilon(event, relation, 1e-5)
+    monkeypatch.setattr(grouping, "_MOST", 4)
+    above, below = bracket(event)
+    assert [sum(count for _, count in leaves(each)) for each in (above, below)] == [24, 24]
+    assert len(list(leaves(above))) == 4
+    more, less = (Fourier().epsilon(each, relation, 1e-5) for each in (above, below))
+    assert more.upper > whole.upper
+    assert less.lower < whole.lower
+    taken = Fourier().epsilon(event, relation, 1e-5)
+    assert tuple(taken) == (less.lower, more.upper)
+    assert taken.reason
+    assert taken.upper < 1.2 * whole.upper
+
+
+def test_equal_steps_are_counted_and_nothing_else_is_touched(monkeypatch):
+    monkeypatch.setattr(grouping, "_MOST", 3)
+    other = dp.RandomizedResponseDpEvent(0.5, 2)
+    steps = [POISSON(0.1, G(1.0)) for _ in range(5)] + [other]
+    above, below = bracket(dp.SelfComposedDpEvent(dp.ComposedDpEvent(steps), 10**400))
+    assert above is below
+    assert Counter(dict(leaves(above))) == {steps[0]: 5 * 10**400, other: 10**400}
+
+
+def test_what_is_malformed_stays_unsupported():
+    bad = dp.ComposedDpEvent([*ramp("gaussian", 200).events, POISSON(1.5, G(1.0))])
+    with pytest.raises(privacy.UnsupportedEventError, match=r"1\.5"):
+        privacy.epsilon(bad, 1e-5, relation="add_or_remove_one")
+
+
+def test_thousands_of_distinct_steps_take_seconds():
+    start = time.process_time()
+    found = privacy.epsilon(ramp("gaussian", 2_000), 1e-5, relation="add_or_remove_one")
+    assert time.process_time() - start < 5.0  # a minute, step by step
+    assert 0.9 * found.upper < found.lower < found.upper
