@@ -46,11 +46,6 @@ class _Tally:
             self.running += event.run_seconds
             self.compiling += event.compile_seconds
 
-    @property
-    def is_due(self) -> bool:
-        """Whether a tenth of all cells has passed since the last line."""
-        return self.done * _LINES // self.total > (self.done - 1) * _LINES // self.total
-
 
 class Display:
     """A ``progress`` for :func:`privopt.lab.sweep`; use it in a ``with`` block.
@@ -126,7 +121,7 @@ class Display:
         is_last = tally.done == tally.total
         if is_last:
             self._bars.remove_task(self._tasks[name])
-        if is_last or (tally.is_due and not self._console.is_terminal):
+        if is_last or (_is_due(tally.done, tally.total) and not self._console.is_terminal):
             self._line(
                 name,
                 f"{tally.done}/{tally.total} cells, {tally.running:.1f} s running and "
@@ -136,8 +131,8 @@ class Display:
     def _drawing(self, event: Drawing) -> None:
         if "" not in self._tasks:
             self._tasks[""] = self._bars.add_task("figures and report", total=event.total, said="")
-            if not self._console.is_terminal:
-                self._line("figures and report", f"{event.total} experiments")
+        if not self._console.is_terminal and _is_due(event.number, event.total):
+            self._line("figures and report", f"{event.number}/{event.total}, {event.experiment}")
         self._bars.update(self._tasks[""], completed=event.number, said=event.experiment)
 
     def _seconds_left(self) -> float:
@@ -159,6 +154,11 @@ class Display:
     def _line(self, experiment: str, text: str) -> None:
         line = f"{self._place(experiment)}: {text}"
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _is_due(done: int, total: int) -> bool:
+    """Whether a tenth of the whole has passed since the last line."""
+    return done * _LINES // total > (done - 1) * _LINES // total
 
 
 def _duration(seconds: float) -> str:

@@ -345,7 +345,7 @@ def test_of_several_experiments_it_is_told_which_and_the_time_left_for_all():
     assert lines[0] == "experiment 2 of 3, demo: 2 cells"
     left = [line.split(", about ")[1] for line in lines if "about" in line]
     assert left == ["2 min left", "2 min left"]  # 11 * 9 + 2 * 20 and 10 * 9 + 2 * 20 seconds
-    assert lines[-1] == "figures and report: 2 experiments"
+    assert lines[-1] == "figures and report: 1/2, demo"
 
 
 def test_writing_needs_no_folder(tmp_path):
