@@ -37,8 +37,8 @@ class Run(NamedTuple):
     Attributes
     ----------
     released : Array
-        The parameter the guarantee covers, of shape ``(dim,)`` or a pytree like the problem's
-        ``start``; leading axes ``(plans, keys)`` from :func:`run_many`.
+        The parameter the guarantee covers, of shape ``(dim,)``, of the problem's ``shape``, or a
+        pytree like its ``start``; leading axes ``(plans, keys)`` from :func:`run_many`.
     secret : NamedTuple of Array
         Diagnostics computed from the data without noise, for experiments; never to be published.
     path : privopt.convex.Path or None
@@ -206,7 +206,8 @@ def run(plan: Plan, problem: Any, key: Array) -> Run:
     Returns
     -------
     Run
-        ``released`` of shape ``(dim,)`` in the problem's dtype. Same key, same bits.
+        ``released`` of the problem's ``shape``, by default ``(dim,)``, in its dtype. Same key, same
+        bits.
 
     Raises
     ------
@@ -218,7 +219,8 @@ def run(plan: Plan, problem: Any, key: Array) -> Run:
     _typed_key(key, "key", ndim=0)
     with _precision(plan):
         params = _numbers(plan.params, _dtype(plan, problem))
-        return _run(plan.algorithm, plan.static, params, problem.source, key)
+        found = _run(plan.algorithm, plan.static, params, problem.source, key)
+    return _shaped(found, problem.shape)
 
 
 def run_many(plans: Sequence[Plan], problem: Any, keys: Array) -> Run:
@@ -265,7 +267,8 @@ def run_many(plans: Sequence[Plan], problem: Any, keys: Array) -> Run:
         numbers = [_numbers(plan.params, dtype) for plan in plans]
         params = jax.tree.map(lambda *leaves: np.stack(leaves), *numbers)
         mesh = Mesh(np.array(devices), ("replicates",))
-        return _run_many(first.algorithm, first.static, params, problem.source, keys, mesh)
+        found = _run_many(first.algorithm, first.static, params, problem.source, keys, mesh)
+    return _shaped(found, problem.shape)
 
 
 @partial(jax.jit, static_argnames=("algorithm", "static"))
@@ -303,6 +306,18 @@ def _run_many(
         check_vma=False,
     )(params, source, padded)
     return jax.tree.map(lambda leaf: leaf[:, :replicates], result)
+
+
+def _shaped(found: Run, shape: tuple[int, ...] | None) -> Run:
+    """What is released, a vector to every method, in the shape that the problem's parameter has."""
+    if shape is None:
+        return found
+
+    def view(points: Array) -> Array:
+        return points.reshape(*points.shape[:-1], *shape)
+
+    path = found.path and found.path._replace(points=view(found.path.points))
+    return found._replace(released=view(found.released), path=path)
 
 
 def _precision(plan: Plan) -> AbstractContextManager[Any]:
