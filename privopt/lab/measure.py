@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from privopt.core import Plan, run, run_many
 from privopt.lab.cell import Cell
 from privopt.lab.keys import replicate_keys, stream
 from privopt.lab.records import CELL_COLUMNS
-from privopt.problems import Problem, family
+from privopt.problems import Family, Problem, family
 
 __all__ = ["Bench", "Job", "measure"]
 
@@ -37,15 +38,22 @@ class Job:
 
 @dataclass
 class Bench:
-    """The problems of a sweep: each built, checked and solved once, however many cells use it."""
+    """The problems of a sweep: each built, checked and solved once, however many cells use it.
 
+    Attributes
+    ----------
+    family : callable
+        From a name to its family: the experiment's own ones among them.
+    """
+
+    family: Callable[[str], Family] = family
     _problems: dict[str, Problem] = field(default_factory=dict)
     _checked: set[str] = field(default_factory=set)
     _non_private: dict[tuple[str, int], float] = field(default_factory=dict)
 
     def prepare(self, cell: Cell) -> Job:
         """Build the cell's problem and plan its algorithm; nothing is run."""
-        built = family(cell.family).build(
+        built = self.family(cell.family).build(
             n=cell.n, dim=cell.dim, noise_ratio=cell.noise_ratio, strength=cell.strength
         )
         data = _digest(built)
@@ -109,7 +117,7 @@ def measure(
     )
     released = run_many([plan], problem, replicate_keys(key, cell.replicates)).released[0]
     risks = np.asarray(problem.excess_risk(released), np.float64)
-    start = problem.constraint.centre_point(cell.dim, problem.objective.dtype)
+    centre = problem.constraint.centre_point(cell.dim, problem.objective.dtype)
     spoken_of = plan.rate.risk == problem.measures
     constants = {
         "experiment": cell.experiment,
@@ -126,7 +134,7 @@ def measure(
         "reference_value": float(problem.reference.value),
         "upper": plan.rate.upper if spoken_of else math.inf,
         "lower": plan.rate.lower if spoken_of else 0.0,
-        "start_risk": float(problem.excess_risk(start)),
+        "start_risk": float(problem.excess_risk(centre.reshape(problem.shape or -1))),
         "nonprivate_risk": bench.non_private_risk(job),
         "spent_epsilon_upper": plan.guarantee.epsilon(cell.budget.delta).upper,
         "steps": _steps(plan),

@@ -164,6 +164,29 @@ class Problem:
             self, "source", Population(risk, self.problem_class.n) if drawn else risk
         )
 
+    def first(self, n: int) -> Problem:
+        """The problem of the first ``n`` stored records; the others stay, at multiplicity 0.
+
+        All ``n`` then have one shape, and share one compiled program.
+
+        Raises
+        ------
+        ValueError
+            If ``n`` is no integer from 1 to the number of records, or the problem has ``counts``
+            or ``probabilities``.
+        """
+        records = self.problem_class.n
+        if self.counts is not None or self.probabilities is not None:
+            raise ValueError(f"counts and probabilities must be left out, got them in {self.name}")
+        if n > records:
+            raise ValueError(f"n must be at most {records} for {self.name}, got {n}")
+        return replace(
+            self,
+            problem_class=replace(self.problem_class, n=n),
+            counts=(np.arange(records) < n).astype(int),
+            minimiser=self.minimiser if n == records else None,
+        )
+
     @property
     def measures(self) -> str:
         """Which risk ``risk`` and ``excess_risk`` are: ``"empirical"`` or ``"population"``."""
