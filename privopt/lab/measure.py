@@ -152,12 +152,22 @@ def measure(
 
 
 def _digest(problem: Problem) -> str:
-    """SHA-256 of the numbers of a problem and of what is declared of it."""
-    digest = hashlib.sha256(f"{problem.name} {problem.problem_class}".encode())
+    """SHA-256 of the numbers of a problem, static ones too, and of what is declared of it."""
+    static = _static(jax.tree.structure(problem.objective))
+    digest = hashlib.sha256(f"{problem.name} {problem.problem_class} {static}".encode())
     for leaf in jax.tree.leaves(problem.objective):
         array = np.ascontiguousarray(leaf)
         digest.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
     return digest.hexdigest()
+
+
+def _static(structure: Any) -> list[Any]:
+    """The classes of a pytree's nodes, each with its static numbers and texts."""
+    inner = map(_static, structure.children())
+    node, told = structure.node_data() or (None, ())
+    fields = told if isinstance(told, tuple | list) else (told,)
+    own = [x for x in fields if isinstance(x, str | int | float | tuple | None)]
+    return [node and node.__qualname__, own, *inner]
 
 
 def _steps(plan: Plan) -> int | None:

@@ -79,8 +79,9 @@ def distribution(probabilities: ArrayLike, records: int) -> NDArray[np.float64]:
 def shortened(features: Array, curvature: float, smoothness: float | None) -> Array:
     """``x_i min(1, B/|x_i|)`` with ``B^2 = H/c``: as long as the declared smoothness allows.
 
-    ``curvature`` is ``c``, so that a record's loss is ``c |x|^2``-smooth. Features stay as they
-    are where nothing, or all, is said: ``H`` undeclared, ``c`` 0 or infinite.
+    ``curvature`` is ``c``, so that a record's loss is ``c |x|^2``-smooth. The bound holds for the
+    numbers returned: their norms' round-off is allowed for. Features stay as they are where
+    nothing, or all, is said: ``H`` undeclared, ``c`` 0 or infinite.
     """
     if smoothness is None or not 0.0 < curvature < math.inf:
         return features
@@ -89,6 +90,9 @@ def shortened(features: Array, curvature: float, smoothness: float | None) -> Ar
 
 @jax.jit
 def _shortened(features: Array, longest: float) -> Array:
-    norms, bound = norm(features)[:, None], jnp.asarray(longest, features.dtype)
-    long = norms > bound
-    return jnp.where(long, features * (bound / jnp.where(long, norms, 1.0)), features)
+    limits, norms = jnp.finfo(features.dtype), norm(features)[:, None]
+    slack = (features.shape[1] + 8) * float(limits.eps)
+    bound = jnp.asarray(longest * (1.0 - slack), features.dtype)
+    factor = bound / jnp.where(norms > bound, norms, bound)
+    shorter = jnp.where(factor >= limits.smallest_normal, features * factor, 0.0)
+    return jnp.where((norms > bound) & jnp.isfinite(norms), shorter, features)

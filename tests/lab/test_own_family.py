@@ -1,15 +1,16 @@
 """A problem of the user's own in an experiment: certified, judged and drawn like a built-in one."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from privopt import lab
-from privopt.convex import L1Ball
+from privopt.convex import L1Ball, record
 from privopt.lab import Axis, Experiment, Setting
+from privopt.lab.measure import _digest as digest
 from privopt.problems import FAMILIES, Family, Problem, multinomial
 from privopt.spec import ProblemClass
 
@@ -97,6 +98,28 @@ def test_the_first_records_are_those_of_a_smaller_file(families):
     assert small.reference.value == pytest.approx(alone.reference.value, abs=1e-9)
     small.check()
     assert not own.hard
+
+
+@record
+@dataclass(frozen=True)
+class Scaled:
+    """A loss with a number that shapes its program."""
+
+    scale: float = field(metadata={"static": True})
+
+    def __call__(self, w, x):
+        return self.scale * jnp.sqrt(1.0 + jnp.sum((w - x) ** 2))
+
+
+def test_another_static_number_of_a_loss_is_other_data():
+    """Else a sweep would take the finished cells of the one for those of the other."""
+    class_ = ProblemClass(n=4, dim=DIM, lipschitz=1.0, radius=0.5)
+    losses = (Scaled(0.5), Scaled(0.25), Scaled(0.5), lambda w, x: jnp.sum(w * x))
+    digests = [
+        digest(Problem(loss=loss, data=np.eye(4, DIM), problem_class=class_)) for loss in losses
+    ]
+    assert digests[0] == digests[2]
+    assert len(set(digests)) == 3
 
 
 def test_names_are_kept_apart(families):

@@ -72,7 +72,7 @@ def test_no_value_makes_a_record_steeper_or_more_curved_than_declared(name):
 
 
 def test_records_within_the_class_keep_their_bits():
-    features = FEATURES * (1.0 - 2.0**-20)
+    features = FEATURES * (1.0 - 2.0**-16)
     for dtype in (np.float32, np.float64):
         problem = made("logistic", features.astype(dtype), SIGNS.astype(dtype))
         np.testing.assert_array_equal(problem.objective.data[0], features.astype(dtype))
@@ -85,8 +85,18 @@ def test_one_record_is_put_right_without_a_look_at_the_others():
     features = FEATURES.copy()
     features[1] *= 7.0
     kept = made("logistic", features).objective.data[0]
-    np.testing.assert_allclose(np.delete(kept, 1, 0), np.delete(FEATURES, 1, 0), rtol=1e-15)
+    np.testing.assert_allclose(np.delete(kept, 1, 0), np.delete(FEATURES, 1, 0), rtol=1e-13)
     assert np.linalg.norm(kept[1]) == pytest.approx(1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_shortened_features_stay_within_the_bound_as_they_are_stored(dtype):
+    """Their own round-off included, whatever the size: norms are checked in long double."""
+    sizes = np.array([1.0, 1.0 + 1e-7, 3.0, 1e10, 1e30, 1e38])[:, None]
+    kept = made("logistic", (sizes * FEATURES).astype(dtype)).objective.data[0]
+    norms = np.sqrt(np.sum(np.square(np.asarray(kept, np.longdouble)), axis=1))
+    assert np.all(norms <= 1.0)
+    assert np.all(norms[:5] >= 1.0 - 1e-5)
 
 
 def test_a_label_of_zero_says_nothing_and_one_beyond_is_clipped():
