@@ -41,8 +41,8 @@ class Run(NamedTuple):
     Attributes
     ----------
     released : Array
-        The parameter the guarantee covers, of shape ``(dim,)`` or a pytree like the problem's
-        ``start``; leading axes ``(plans, keys)`` from :func:`run_many`.
+        The parameter the guarantee covers, of shape ``(dim,)``, of the problem's ``shape``, or a
+        pytree like its ``start``; leading axes ``(plans, keys)`` from :func:`run_many`.
     secret : NamedTuple of Array
         Diagnostics computed from the data without noise, for experiments; never to be published.
     path : privopt.convex.Path or None
@@ -286,7 +286,8 @@ def run(plan: Plan, problem: Any, key: Array, *, stream: int = 0) -> Run:
     Returns
     -------
     Run
-        ``released`` of shape ``(dim,)`` in the problem's dtype. Same key and stream, same bits.
+        ``released`` of the problem's ``shape``, by default ``(dim,)``, in its dtype. Same key and
+        stream, same bits.
 
     Raises
     ------
@@ -310,7 +311,8 @@ def run(plan: Plan, problem: Any, key: Array, *, stream: int = 0) -> Run:
     with _precision(plan):
         params = _numbers(plan.params, _dtype(plan, problem))
         number = np.uint32(stream)
-        return _run(plan.algorithm, plan.static, params, problem.source, key, number)
+        found = _run(plan.algorithm, plan.static, params, problem.source, key, number)
+    return _shaped(found, problem.shape)
 
 
 def run_many(
@@ -372,9 +374,10 @@ def run_many(
         numbers = [_numbers(plan.params, dtype) for plan in plans]
         params = jax.tree.map(lambda *leaves: np.stack(leaves), *numbers)
         mesh = Mesh(np.array(devices), ("replicates",))
-        return _run_many(
+        found = _run_many(
             first.algorithm, first.static, (params, streams), problem.source, keys, mesh
         )
+    return _shaped(found, problem.shape)
 
 
 @partial(jax.jit, static_argnames=("algorithm", "static"))
@@ -453,6 +456,18 @@ def _noise_and_numbers(params: Any) -> tuple[str, str]:
 
 def _listed(numbers: dict[str, float]) -> str:
     return ", ".join(f"{name} = {number:.4g}" for name, number in numbers.items())
+
+
+def _shaped(found: Run, shape: tuple[int, ...] | None) -> Run:
+    """What is released, a vector to every method, in the shape that the problem's parameter has."""
+    if shape is None:
+        return found
+
+    def view(points: Array) -> Array:
+        return points.reshape(*points.shape[:-1], *shape)
+
+    path = found.path and found.path._replace(points=view(found.path.points))
+    return found._replace(released=view(found.released), path=path)
 
 
 def _precision(plan: Plan) -> AbstractContextManager[Any]:

@@ -16,6 +16,7 @@ SMALL = {
         "noise, rate, steps, delta = 1.1, 0.01, 100, 1e-5\npoints, largest = 3, 4"
     ),
     "extend.ipynb": "sizes, dim, replicates = (100, 150, 200, 250), 10, 20",
+    "your_data.ipynb": "n, dim, replicates = 200, 4, 2\nepsilons = (1.0, 2.0)",
 }
 
 

@@ -43,6 +43,7 @@ def allocated(plan: Plan, problem: Problem, keys: Array) -> float:
             objective=problem.objective,
             problem_class=problem.problem_class,
             provides=problem.provides,
+            shape=problem.shape,
         )
         return run_many([plan], given, keys)
 

@@ -17,7 +17,7 @@ from typing import Any
 from privopt.algorithms import ALGORITHMS
 from privopt.lab.cell import Choice
 from privopt.privacy import gaussian_delta
-from privopt.problems import FAMILIES
+from privopt.problems import FAMILIES, Family, family
 from privopt.spec import Budget, Relation, RelationName
 
 __all__ = ["PROFILES", "Axis", "Experiment", "Setting", "check_name", "member"]
@@ -97,8 +97,8 @@ class Experiment:
         For the report.
     algorithms : mapping of str to mapping
         Name in ``ALGORITHMS`` -> choices of its plan, e.g. ``{"dp_gd": {"steps": 100}}``.
-    families : sequence of str
-        Names in ``problems.FAMILIES``.
+    families : sequence of str or Family
+        Names in ``problems.FAMILIES``, and families of one's own.
     if_present : sequence of str
         Families run only where their data are found; the sweep says which were left out.
     base : Setting
@@ -125,7 +125,7 @@ class Experiment:
     title: str
     description: str
     algorithms: Mapping[str, Mapping[str, Choice]]
-    families: tuple[str, ...]
+    families: tuple[str | Family, ...]
     base: Setting
     replicates: Mapping[str, int]
     relation: Relation | RelationName
@@ -147,11 +147,11 @@ class Experiment:
             raise ValueError(f"epsilon_over_mu must be positive and finite, got {ratio!r}")
         for name in ("families", "if_present", "checks", "axes"):
             object.__setattr__(self, name, _sequence(name, getattr(self, name)))
-        families = self.families + self.if_present
+        families = self.family_names
         if not families:
             raise ValueError("families must name at least one family, got none")
-        for name in families:
-            member("family", name, tuple(FAMILIES))
+        for each in self.families + self.if_present:
+            _check_family(each)
         for name in self.checks:
             member("check", name, CHECKS)
         _distinct("families", families)
@@ -164,6 +164,22 @@ class Experiment:
         object.__setattr__(self, "replicates", MappingProxyType(dict(self.replicates)))
         object.__setattr__(self, "relation", self.budget(self.base.epsilon).relation)
 
+    @property
+    def family_names(self) -> tuple[str, ...]:
+        """Of every family, those run only where their data are found included."""
+        return tuple(_name(each) for each in self.families + self.if_present)
+
+    def family(self, name: str) -> Family:
+        """The family of this name: the experiment's own, or privopt's.
+
+        Raises
+        ------
+        ValueError, FileNotFoundError
+            As :func:`privopt.problems.family`.
+        """
+        own = {each.name: each for each in self.families if isinstance(each, Family)}
+        return own[name] if name in own else family(name)
+
     def budget(self, epsilon: float) -> Budget:
         """The budget at that epsilon."""
         delta = self.delta
@@ -171,6 +187,19 @@ class Experiment:
             assert self.epsilon_over_mu is not None
             delta = gaussian_delta(epsilon, epsilon / self.epsilon_over_mu).upper
         return Budget(epsilon=epsilon, delta=delta, relation=self.relation)
+
+
+def _name(family: str | Family) -> str:
+    return family.name if isinstance(family, Family) else family
+
+
+def _check_family(given: object) -> None:
+    """Refuse what is neither the name of a family nor a family of another name."""
+    if not isinstance(given, Family):
+        return member("family", given, tuple(FAMILIES))
+    check_name("name of a family", given.name)
+    if FAMILIES.get(given.name, given) is not given:
+        raise ValueError(f"name of a family must not be one of privopt's, got {given.name!r}")
 
 
 def _algorithms(

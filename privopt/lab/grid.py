@@ -42,10 +42,10 @@ def cells(experiment: Experiment, profile: str) -> tuple[Cell, ...]:
             axes=axes,
         )
         for algorithm, choices in experiment.algorithms.items()
-        for name in experiment.families + experiment.if_present
+        for name in experiment.family_names
         if name not in absent
-        for point, axes in _points(experiment, family(name), profile).items()
-        for strength in family(name).strengths
+        for point, axes in _points(experiment, experiment.family(name), profile).items()
+        for strength in experiment.family(name).strengths
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from privopt.lab.cell import Cell
 from privopt.lab.keys import replicate_keys, stream
 from privopt.lab.records import CELL_COLUMNS
 from privopt.lab.user_code import user_code
-from privopt.problems import Problem, family
+from privopt.problems import Family, Problem, family
 
 __all__ = ["Bench", "Job", "measure"]
 
@@ -39,8 +40,15 @@ class Job:
 
 @dataclass
 class Bench:
-    """The problems of a sweep: each built, checked and solved once, however many cells use it."""
+    """The problems of a sweep: each built, checked and solved once, however many cells use it.
 
+    Attributes
+    ----------
+    family : callable
+        From a name to its family: the experiment's own ones among them.
+    """
+
+    family: Callable[[str], Family] = family
     _problems: dict[str, Problem] = field(default_factory=dict)
     _checked: set[str] = field(default_factory=set)
     _non_private: dict[tuple[str, int], float] = field(default_factory=dict)
@@ -48,7 +56,7 @@ class Bench:
 
     def prepare(self, cell: Cell) -> Job:
         """Build the cell's problem and plan its algorithm; nothing is run."""
-        algorithm, kind = ALGORITHMS[cell.algorithm], family(cell.family)
+        algorithm, kind = ALGORITHMS[cell.algorithm], self.family(cell.family)
         built = kind.build(
             n=cell.n, dim=cell.dim, noise_ratio=cell.noise_ratio, strength=cell.strength
         )
@@ -112,7 +120,7 @@ def measure(job: Job, bench: Bench, *, seed: int) -> pa.Table:
     )
     released = run_many([plan], problem, replicate_keys(key, cell.replicates)).released[0]
     risks = np.asarray(problem.excess_risk(released), np.float64)
-    start = problem.constraint.centre_point(cell.dim, problem.objective.dtype)
+    centre = problem.constraint.centre_point(cell.dim, problem.objective.dtype)
     spoken_of = plan.rate.risk == problem.measures
     constants = {
         "experiment": cell.experiment,
@@ -129,7 +137,7 @@ def measure(job: Job, bench: Bench, *, seed: int) -> pa.Table:
         "reference_value": float(problem.reference.value),
         "upper": plan.rate.upper if spoken_of else math.inf,
         "lower": plan.rate.lower if spoken_of else 0.0,
-        "start_risk": float(problem.excess_risk(start)),
+        "start_risk": float(problem.excess_risk(centre.reshape(problem.shape or -1))),
         "nonprivate_risk": bench.non_private_risk(job),
         "spent_epsilon_upper": plan.guarantee.epsilon(cell.budget.delta).upper,
         "steps": _steps(plan),
@@ -145,12 +153,22 @@ def measure(job: Job, bench: Bench, *, seed: int) -> pa.Table:
 
 
 def _digest(problem: Problem) -> str:
-    """SHA-256 of the numbers of a problem and of what is declared of it."""
-    digest = hashlib.sha256(f"{problem.name} {problem.problem_class}".encode())
+    """SHA-256 of the numbers of a problem, static ones too, and of what is declared of it."""
+    static = _static(jax.tree.structure(problem.objective))
+    digest = hashlib.sha256(f"{problem.name} {problem.problem_class} {static}".encode())
     for leaf in jax.tree.leaves(problem.objective):
         array = np.ascontiguousarray(leaf)
         digest.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
     return digest.hexdigest()
+
+
+def _static(structure: Any) -> list[Any]:
+    """The classes of a pytree's nodes, each with its static numbers and texts."""
+    inner = map(_static, structure.children())
+    node, told = structure.node_data() or (None, ())
+    fields = told if isinstance(told, tuple | list) else (told,)
+    own = [x for x in fields if isinstance(x, str | int | float | tuple | None)]
+    return [node and node.__qualname__, own, *inner]
 
 
 def _steps(plan: Plan) -> int | None:

@@ -60,7 +60,7 @@ def sweep(
     for name, why in absent_families(experiment).items():
         progress(Note(experiment.name, f"{name} is left out: {why}"))
     with jax.enable_x64(True):
-        bench = Bench()
+        bench = Bench(experiment.family)
         jobs = [bench.prepare(cell) for cell in cells(experiment, profile)]
         made_by: dict[str, Any] = {"environment": environment(), "code": code_fingerprint()}
 

@@ -24,6 +24,7 @@ from privopt.problems.models import (
     squared,
     squared_distance,
 )
+from privopt.problems.multinomial import Multinomial, multinomial
 from privopt.problems.objective import EmpiricalRisk
 from privopt.problems.population import Population
 from privopt.problems.problem import Problem, Reference
@@ -45,6 +46,7 @@ __all__ = [
     "Huber",
     "Linear",
     "Logistic",
+    "Multinomial",
     "Population",
     "Problem",
     "Reference",
@@ -59,6 +61,7 @@ __all__ = [
     "huber",
     "linear",
     "logistic",
+    "multinomial",
     "one_way_marginals",
     "regularised_distance",
     "sphere_classification",

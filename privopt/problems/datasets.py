@@ -23,6 +23,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from privopt.problems.records import real
+
 __all__ = [
     "DATASETS",
     "Dataset",
@@ -66,8 +68,8 @@ class Dataset:
 
     ``features`` (n, d) and ``labels`` (n,), -1 or +1, are float64 and read-only; every row has
     Euclidean norm at most ``row_norm_bound``, which is declared and never measured. ``notes`` says
-    what +1 means and how the features were scaled. Raises ``ValueError`` if shapes disagree, a
-    value is not finite, a label is not -1 or +1, or a row exceeds the bound by more than rounding.
+    what +1 means and how the features were scaled. Raises ``ValueError`` if shapes disagree or the
+    bound is not positive; what values break is told by :meth:`check`, and never by making one.
     """
 
     name: str
@@ -78,24 +80,39 @@ class Dataset:
     row_norm_bound: float = 1.0
 
     def __post_init__(self) -> None:
-        features = np.array(self.features, dtype=np.float64, order="C")
-        labels = np.array(self.labels, dtype=np.float64)
+        features = np.array(real(self.features, "features"), dtype=np.float64, order="C")
+        labels = np.array(real(self.labels, "labels"), dtype=np.float64)
         bound = self.row_norm_bound
         if features.ndim != 2 or 0 in features.shape:
             raise ValueError(f"features must have shape (n, d), got {features.shape}")
         if labels.shape != features.shape[:1]:
             raise ValueError(f"labels must have shape {features.shape[:1]}, got {labels.shape}")
-        if not np.isfinite(features).all():
-            raise ValueError(f"features must be finite, got NaN or infinity in {self.name}")
-        if not np.isin(labels, (-1.0, 1.0)).all():
-            raise ValueError(f"labels must be -1 or +1, got others in {self.name}")
         if not (0.0 < bound < math.inf):
             raise ValueError(f"row_norm_bound must be positive and finite, got {bound!r}")
-        if np.linalg.norm(features, axis=1).max() > bound * (1.0 + 1e-9):
-            raise ValueError(f"features must have rows of norm at most {bound!r}, in {self.name}")
         for field, array in (("features", features), ("labels", labels)):
             array.setflags(write=False)
             object.__setattr__(self, field, array)
+
+    def check(self) -> None:
+        """Look at the values, of research data that may be looked at.
+
+        Raises ``ValueError`` if a row is not finite or exceeds the bound by more than rounding, or
+        a label is not -1 or +1: how many do, and which is the first.
+        """
+        norms = np.linalg.norm(self.features, axis=1)
+        rules = {
+            "features must be finite": ~np.isfinite(self.features).all(axis=1),
+            "labels must be -1 or +1": ~np.isin(self.labels, (-1.0, 1.0)),
+            f"features must have rows of norm at most {self.row_norm_bound!r}": (
+                norms > self.row_norm_bound * (1.0 + 1e-9)
+            ),
+        }
+        for rule, broken in rules.items():
+            if broken.any():
+                raise ValueError(
+                    f"{rule}, but {int(broken.sum())} of {broken.size} records of {self.name} "
+                    f"break it, the first is record {int(np.argmax(broken))}"
+                )
 
     def subset(self, n: int) -> Dataset:
         """The first ``n`` rows of one fixed public permutation; smaller subsets nest in larger.
@@ -219,7 +236,9 @@ def load(name: str) -> Dataset:
     """
     if name not in DATASETS:
         raise ValueError(f"name must be one of {', '.join(DATASETS)}, got {name!r}")
-    return DATASETS[name]()
+    found = DATASETS[name]()
+    found.check()
+    return found
 
 
 def available() -> tuple[str, ...]:

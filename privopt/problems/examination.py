@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import partial
 
 import jax
@@ -12,40 +13,75 @@ from jax import Array
 
 from privopt.problems.losses import GeneralisedLinear
 from privopt.problems.objective import EmpiricalRisk
+from privopt.problems.parameter import Shaped
 from privopt.spec import ProblemClass
 
-__all__ = ["examine"]
+__all__ = ["examine", "examine_counts"]
 
 _ROUND_OFF = 1e-6
 _PROBES = 16
 _UNBOUNDED_REACH = 10.0
 
 
-def examine(risk: EmpiricalRisk, problem_class: ProblemClass) -> None:
-    """Raise ValueError naming the first record found to contradict ``problem_class``.
+def examine(risk: EmpiricalRisk, problem_class: ProblemClass) -> list[str]:
+    """What contradicts ``problem_class`` or the domain of the loss, one line a broken rule.
 
     Parameters
     ----------
     risk : EmpiricalRisk
-        In float64.
+        In float64, with the records as they were given.
     problem_class : ProblemClass
     """
+    broken, finite = [], np.ones(_stored(risk), bool)
     for path, leaf in jax.tree_util.tree_leaves_with_path(risk.data):
         values = np.asarray(leaf)
-        finite = np.isfinite(values).reshape(values.shape[0], -1).all(axis=1)
-        if not finite.all():
-            row = int(np.argmin(finite))
-            raise ValueError(
-                f"data must be finite, got {values[row]!r} in record {row}, "
-                f"leaf {jax.tree_util.keystr(path) or 'data'}"
+        rows = np.isfinite(values).reshape(values.shape[0], -1).all(axis=1)
+        if not rows.all():
+            first = int(np.argmin(rows))
+            broken.append(
+                f"data must be finite, got {values[first]!r} in record {first}, "
+                f"leaf {jax.tree_util.keystr(path) or 'data'} {_share(~rows)}"
             )
-    if isinstance(risk.loss, GeneralisedLinear):
-        _examine_linear(risk, problem_class)
+        finite &= rows
+    broken += _examine_domain(risk, finite)
+    linear = isinstance(risk.loss, GeneralisedLinear)
+    constants = _examine_linear if linear else _probe
+    return broken + [line for line in constants(risk, problem_class, finite) if line]
+
+
+def examine_counts(counts: np.ndarray, n: int) -> list[str]:
+    """What keeps multiplicities from being those of ``n`` records."""
+    with np.errstate(invalid="ignore"):
+        whole = (counts >= 0) & (counts == np.round(counts)) & np.isfinite(counts)
+    if not whole.all():
+        first = int(np.argmin(whole))
+        return [
+            f"counts must be non-negative integers, got {counts[first]} for record {first} "
+            f"{_share(~whole)}"
+        ]
+    total = int(counts.sum())
+    return [f"counts must sum to n = {n}, got {total}"] if total != n else []
+
+
+def _examine_domain(risk: EmpiricalRisk, finite: np.ndarray) -> list[str]:
+    loss = risk.loss.loss if isinstance(risk.loss, Shaped) else risk.loss
+    if isinstance(loss, GeneralisedLinear):
+        loss, examples = loss.scalar, risk.data[1]
     else:
-        _probe(risk, problem_class)
+        examples = risk.data
+    if not hasattr(loss, "admits"):
+        return []
+    strange = finite & ~np.asarray(jax.vmap(loss.admits)(examples))
+    if not strange.any():
+        return []
+    first = int(np.argmax(strange))
+    label = np.asarray(jax.tree.leaves(examples)[-1])[first]
+    return [f"{loss.domain}, got {label} in record {first} {_share(strange)}"]
 
 
-def _examine_linear(risk: EmpiricalRisk, problem_class: ProblemClass) -> None:
+def _examine_linear(
+    risk: EmpiricalRisk, problem_class: ProblemClass, finite: np.ndarray
+) -> Iterator[str]:
     """Exact: a convex scalar loss is steepest at an end of the predictions ``W`` allows."""
     scalar = risk.loss.scalar
     norms = np.linalg.norm(np.asarray(risk.data[0]), axis=-1)
@@ -53,39 +89,40 @@ def _examine_linear(risk: EmpiricalRisk, problem_class: ProblemClass) -> None:
     with np.errstate(invalid="ignore"):
         gradients = np.where(norms > 0.0, steepest * norms, 0.0)
         curvatures = np.where(norms > 0.0, scalar.curvature * norms**2, 0.0)
-    _refuse_above("lipschitz", problem_class.lipschitz, gradients, "a gradient of norm")
+    gradients, curvatures = np.where(finite, gradients, 0.0), np.where(finite, curvatures, 0.0)
+    yield _above("lipschitz", problem_class.lipschitz, gradients, "a gradient of norm")
     if problem_class.smoothness is not None:
-        _refuse_above("smoothness", problem_class.smoothness, curvatures, "curvature")
+        yield _above("smoothness", problem_class.smoothness, curvatures, "curvature")
     if problem_class.strong_convexity > 0.0 and problem_class.dim > 1:
-        raise ValueError(
+        yield (
             f"strong_convexity {problem_class.strong_convexity!r} must hold for every record, "
             "but a generalised linear loss is flat across its features; add a regulariser to the "
             "method instead"
         )
 
 
-def _probe(risk: EmpiricalRisk, problem_class: ProblemClass) -> None:
+def _probe(risk: EmpiricalRisk, problem_class: ProblemClass, finite: np.ndarray) -> Iterator[str]:
     """Look for a violation at random points: finding none proves nothing."""
     reach = problem_class.radius if math.isfinite(problem_class.radius) else _UNBOUNDED_REACH
     points, found = map(np.asarray, _gradients(risk, problem_class.dim, reach))
-    found = np.where(np.isfinite(found), found, np.inf)
-    norms = np.linalg.norm(found, axis=-1)
-    _refuse_above("lipschitz", problem_class.lipschitz, norms.max(axis=0), "a gradient of norm")
+    found = np.where(finite[:, None], np.where(np.isfinite(found), found, np.inf), 0.0)
+    norms = np.linalg.norm(found, axis=-1).max(axis=0)
+    yield _above("lipschitz", problem_class.lipschitz, norms, "a gradient of norm")
     moves = np.linalg.norm(np.diff(points, axis=0), axis=-1)[:, None]
-    differences = np.diff(found, axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
+        differences = np.diff(found, axis=0)
         secants = np.where(moves > 0.0, np.linalg.norm(differences, axis=-1) / moves, 0.0)
         inner = np.sum(differences * np.diff(points, axis=0)[:, None], axis=-1)
-        convexity = np.where(moves > 0.0, inner / moves**2, np.inf)
+        convexity = np.where((moves > 0.0) & finite, inner / moves**2, np.inf)
     if problem_class.smoothness is not None:
-        _refuse_above("smoothness", problem_class.smoothness, secants.max(axis=0), "curvature")
-    flattest = convexity.min(axis=0)
-    declared = problem_class.strong_convexity
-    row = int(np.argmin(flattest))
-    if flattest[row] < declared - _ROUND_OFF * max(1.0, declared):
-        raise ValueError(
-            f"strong_convexity {declared!r} must hold for every record, "
-            f"but record {row} has curvature {flattest[row]:.6g} between two points"
+        yield _above("smoothness", problem_class.smoothness, secants.max(axis=0), "curvature")
+    flattest, declared = convexity.min(axis=0), problem_class.strong_convexity
+    below = flattest < declared - _ROUND_OFF * max(1.0, declared)
+    if below.any():
+        row = int(np.nanargmin(flattest))
+        yield (
+            f"strong_convexity {declared!r} must hold for every record, but record {row} has "
+            f"curvature {flattest[row]:.6g} between two points {_share(below)}"
         )
 
 
@@ -119,10 +156,20 @@ def _gradients(risk: EmpiricalRisk, dim: int, reach: float) -> tuple[Array, Arra
     return points, jax.lax.map(at, points)
 
 
-def _refuse_above(name: str, declared: float, found: np.ndarray, what: str) -> None:
+def _above(name: str, declared: float, found: np.ndarray, what: str) -> str:
+    above = found > declared * (1.0 + _ROUND_OFF)
+    if not above.any():
+        return ""
     row = int(np.argmax(found))
-    if found[row] > declared * (1.0 + _ROUND_OFF):
-        raise ValueError(
-            f"{name} {declared!r} must bound every record, "
-            f"but record {row} has {what} {found[row]:.6g}"
-        )
+    return (
+        f"{name} {declared!r} must bound every record, but record {row} has {what} "
+        f"{found[row]:.6g} {_share(above)}"
+    )
+
+
+def _share(broken: np.ndarray) -> str:
+    return f"({int(broken.sum())} of {broken.size} records)"
+
+
+def _stored(risk: EmpiricalRisk) -> int:
+    return int(jax.tree.leaves(risk.data)[0].shape[0])

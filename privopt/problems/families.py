@@ -32,11 +32,13 @@ _SPHERE_RECORDS = 2**13
 
 @dataclass(frozen=True)
 class Family:
-    """Problems of one kind at every size.
+    """Problems of one kind at every size; one's own take part in an experiment as privopt's do.
 
     Attributes
     ----------
-    name, summary : str
+    name : str
+        Small letters, digits and underscores.
+    summary : str
     build : callable
         ``build(n=, dim=, noise_ratio=, strength=) -> Problem``; of a population where every run is
         to draw records of its own. ``noise_ratio`` is the public
@@ -59,6 +61,24 @@ class Family:
     def hard(self) -> bool:
         """Whether the family is built to be hard, rather than given."""
         return self.max_n is None
+
+    @classmethod
+    def of(cls, problem: Problem, summary: str = "") -> Family:
+        """The family of a problem of one's own: at size ``n``, that of its first ``n`` records.
+
+        Their order should be public and random, as that of ``Dataset.subset``: a file sorted by
+        label has other problems at its beginning.
+        """
+        facts = problem.problem_class
+        return cls(problem.name, summary, partial(_first, problem), dim=facts.dim, max_n=facts.n)
+
+
+def _first(problem: Problem, *, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
+    """The first ``n`` records; the others stay, at multiplicity 0: every ``n`` has one shape."""
+    del noise_ratio, strength
+    if dim != problem.problem_class.dim:
+        raise ValueError(f"dim must be {problem.problem_class.dim} for {problem.name}, got {dim}")
+    return problem.first(n)
 
 
 def _linear(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
@@ -177,13 +197,10 @@ def _sphere_logistic(*, n: int, dim: int, noise_ratio: float, strength: float) -
     del noise_ratio, strength
     records = max(n, _SPHERE_RECORDS)
     features, labels = _sphere(records, dim)
-    return logistic(
-        features,
-        labels,
-        problem_class=_sphere_class(n, dim),
-        counts=(np.arange(records) < n).astype(int),
-        name="sphere_logistic",
+    whole = logistic(
+        features, labels, problem_class=_sphere_class(records, dim), name="sphere_logistic"
     )
+    return whole.first(n)
 
 
 def _sphere_logistic_population(
@@ -230,23 +247,18 @@ def _loaded(name: str, folder: str | None) -> datasets.Dataset:
 def _real_logistic(
     dataset: str, *, n: int, dim: int, noise_ratio: float, strength: float
 ) -> Problem:
-    """The first ``n`` records; the others stay, at multiplicity 0: every ``n`` has one shape."""
-    del noise_ratio, strength
+    """The first ``n`` records of the public order."""
     whole = _dataset(dataset)
     records, width = whole.features.shape
-    if dim != width:
-        raise ValueError(f"dim must be {width} for {dataset}, got {dim}")
-    if n > records:
-        raise ValueError(f"n must be at most {records} for {dataset}, got {n}")
-    return logistic(
+    problem = logistic(
         whole.features,
         whole.labels,
         problem_class=ProblemClass(
-            n=n, dim=dim, lipschitz=1.0, radius=_LOGISTIC_RADIUS, smoothness=0.25
+            n=records, dim=width, lipschitz=1.0, radius=_LOGISTIC_RADIUS, smoothness=0.25
         ),
-        counts=(np.arange(records) < n).astype(int),
         name=f"{dataset}_logistic",
     )
+    return _first(problem, n=n, dim=dim, noise_ratio=noise_ratio, strength=strength)
 
 
 def _real(dataset: str, dim: int, max_n: int) -> Family:

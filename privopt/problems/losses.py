@@ -8,6 +8,10 @@ Each gives its value, its slope (a subgradient at kinks), and its Moreau envelop
 
 which is convex, ``1/h``-smooth, below ``phi`` and within ``slope_bound^2 h / 2`` of it, with the
 same slope bound. Widths are numbers (pytree leaves), scalar or one a record.
+
+The constants of a loss are facts for every label, since guarantees rest on them: a label that is
+meant to be -1 or 1 is clipped to ``[-1, 1]``, where the loss is no steeper and no more curved. One
+of 0 then says nothing. ``admits`` tells such labels from those that the loss is declared for.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from jax import Array
 
 from privopt.convex import record
 from privopt.mechanisms import HasSlope
+from privopt.problems.records import shortened
 
 __all__ = [
     "Distance",
@@ -34,9 +39,15 @@ __all__ = [
     "Squared",
 ]
 
+_SIGNS = "labels must be -1 or 1"
+
 
 class ScalarLoss(HasSlope, Protocol):
-    """A convex loss of a scalar prediction, elementwise over arrays."""
+    """A convex loss of a scalar prediction, elementwise over arrays.
+
+    Two more members are optional, for ``problem.check()``: ``admits(label)``, whether the loss is
+    declared for it, and ``domain``, a text that says for which labels it is.
+    """
 
     slope_bound: ClassVar[float]
 
@@ -54,7 +65,10 @@ class ScalarLoss(HasSlope, Protocol):
 @record
 @dataclass(frozen=True)
 class Linear:
-    """``phi = -label * prediction``, labels in [-1, 1]; its own smoothing, up to a constant."""
+    """``phi = -label * prediction``, any label; its own smoothing, up to a constant.
+
+    The bound of its slope is that for ``|label| <= 1``; ``L`` is declared for longer ones.
+    """
 
     slope_bound: ClassVar[float] = 1.0
     curvature: ClassVar[float] = 0.0
@@ -80,14 +94,20 @@ class Logistic:
 
     slope_bound: ClassVar[float] = 1.0
     curvature: ClassVar[float] = 0.25
+    domain: ClassVar[str] = _SIGNS
 
     def value(self, prediction: Array, label: Array) -> Array:
         """``log(1 + exp(-y z))``."""
-        return jax.nn.softplus(-label * prediction)
+        return jax.nn.softplus(-_sign(label) * prediction)
 
     def slope(self, prediction: Array, label: Array) -> Array:
         """``-y / (1 + exp(y z))``."""
+        label = _sign(label)
         return -label * jax.nn.sigmoid(-label * prediction)
+
+    def admits(self, label: Array) -> Array:
+        """Whether it is -1 or 1."""
+        return jnp.abs(label) == 1.0
 
     def smoothed(self, width: Array) -> Self:
         """Itself, being 1/4-smooth already: for widths up to 4."""
@@ -165,18 +185,24 @@ class Hinge:
     width: Array | float = 0.0
 
     slope_bound: ClassVar[float] = 1.0
+    domain: ClassVar[str] = _SIGNS
 
     @property
     def curvature(self) -> float:
         """``1/width``."""
         return _reciprocal(self.width)
 
+    def admits(self, label: Array) -> Array:
+        """Whether it is -1 or 1."""
+        return jnp.abs(label) == 1.0
+
     def value(self, prediction: Array, label: Array) -> Array:
         """``v^2/(2h)`` for a violation ``v = (1 - y z)_+ <= h``, ``v - h/2`` beyond."""
-        return _rounded_absolute(jnp.maximum(0.0, 1.0 - label * prediction), self.width)
+        return _rounded_absolute(jnp.maximum(0.0, 1.0 - _sign(label) * prediction), self.width)
 
     def slope(self, prediction: Array, label: Array) -> Array:
         """``-y clip(v/h, 0, 1)``; at width 0, ``-y`` where ``v > 0``."""
+        label = _sign(label)
         violation = 1.0 - label * prediction
         share = jnp.where(
             jnp.asarray(self.width) > 0.0,
@@ -202,6 +228,11 @@ class GeneralisedLinear:
         features, label = example
         return self.scalar.value(features @ point, label)
 
+    def bounded(self, data: tuple[Array, Array], smoothness: float | None) -> tuple[Array, Array]:
+        """Features shortened until ``phi'' |x|^2 <= smoothness``."""
+        curvature = getattr(self.scalar, "curvature", math.inf)
+        return shortened(data[0], curvature, smoothness), data[1]
+
 
 @record
 @dataclass(frozen=True)
@@ -223,6 +254,10 @@ class Distance:
     def smoothed(self, width: Array) -> Distance:
         """The Moreau envelope; widths add."""
         return Distance(self.width + width)
+
+
+def _sign(label: Array) -> Array:
+    return jnp.clip(label, -1.0, 1.0)
 
 
 def _rounded_absolute(size: Array, width: Array | float) -> Array:

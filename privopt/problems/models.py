@@ -1,4 +1,4 @@
-"""Problems from arrays: one function a loss."""
+"""Problems from arrays: one function a loss of one prediction, or of one distance."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from privopt.problems.losses import (
     Squared,
 )
 from privopt.problems.problem import Problem
+from privopt.problems.records import numeric
 from privopt.spec import ProblemClass
 
 __all__ = [
@@ -47,7 +48,8 @@ def linear(
 
     Here and below: ``features`` of shape ``(records, dim)``, ``labels`` of shape ``(records,)``,
     ``options`` are ``constraint``, ``counts`` and ``name`` of :class:`Problem`, errors are its
-    errors.
+    errors: shapes and dtypes are refused, values never, since a message about them would release
+    them. ``problem.check()`` tells of values that the loss is not declared for.
     """
     labels = np.ones(np.shape(features)[0]) if labels is None else labels
     return _generalised_linear(Linear(), features, labels, problem_class, options)
@@ -57,7 +59,7 @@ def logistic(
     features: ArrayLike, labels: ArrayLike, *, problem_class: ProblemClass, **options: Any
 ) -> Problem:
     """``log(1 + exp(-y <x, w>))``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / 4``."""
-    return _generalised_linear(Logistic(), features, _signs(labels), problem_class, options)
+    return _generalised_linear(Logistic(), features, labels, problem_class, options)
 
 
 def hinge(
@@ -70,7 +72,7 @@ def hinge(
 ) -> Problem:
     """``max(0, 1 - y <x, w>)``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / width``."""
     scalar = Hinge(_width(width))
-    return _generalised_linear(scalar, features, _signs(labels), problem_class, options)
+    return _generalised_linear(scalar, features, labels, problem_class, options)
 
 
 def absolute(
@@ -156,20 +158,12 @@ def _generalised_linear(
 
 
 def _floating(values: ArrayLike, name: str, ndim: int) -> Array:
-    array = jnp.asarray(values)
+    array = numeric(values, name)
     if array.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} axes, got shape {array.shape}")
     if not jnp.issubdtype(array.dtype, jnp.floating):
         array = array.astype(jnp.asarray(0.0).dtype)
     return array
-
-
-def _signs(labels: ArrayLike) -> ArrayLike:
-    found = np.unique(np.asarray(labels))
-    strange = found[~np.isin(found, (-1.0, 1.0)) & ~np.isnan(found)]
-    if strange.size:
-        raise ValueError(f"labels must be -1 or 1, got {strange[0]!r}")
-    return labels
 
 
 def _modulus(modulus: float) -> float:

@@ -16,10 +16,24 @@ from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
 from privopt.convex import L2Ball, WholeSpace, certify, minimise, minimise_nonsmooth, record
-from privopt.problems.examination import examine
+from privopt.problems.examination import examine, examine_counts
 from privopt.problems.losses import GeneralisedLinear
 from privopt.problems.objective import EmpiricalRisk
+from privopt.problems.parameter import (
+    Shaped,
+    array_rows,
+    check_origin,
+    check_shape,
+    tree_rows,
+)
 from privopt.problems.population import Population
+from privopt.problems.records import (
+    distribution,
+    multiplicities,
+    numeric,
+    record_count,
+    require_countable,
+)
 from privopt.spec import ProblemClass
 
 __all__ = ["Problem", "Reference"]
@@ -36,7 +50,8 @@ class Reference:
     Attributes
     ----------
     minimiser : numpy.ndarray
-        Shape ``(dim,)``, float64, a member of the constraint set.
+        Of the parameter's shape, ``(dim,)`` where none is given; float64, a member of the
+        constraint set.
     value : float
         ``F(minimiser)``.
     gap : float
@@ -56,23 +71,29 @@ class Problem:
     ----------
     loss : callable
         ``loss(w, x_i) -> scalar``, written in JAX, convex in ``w``. If it is itself a pytree, its
-        numbers are arguments of the compiled run; otherwise it is a constant of the program. An
-        optional method ``smoothed(width)`` gives its Moreau envelope.
+        numbers are arguments of the compiled run; otherwise it is a constant of the program.
+        Optional methods: ``smoothed(width)`` gives its Moreau envelope; ``admits(x_i)``, with a
+        text ``domain``, says for which records it is declared; ``bounded(data, smoothness)``
+        changes records, each by itself, until all are as smooth as declared.
     data : pytree of array
         Records along the leading axis of every leaf. Floating leaves share one dtype, which the
         run follows; ``(features, labels)`` of shapes ``(records, dim)`` and ``(records,)`` for a
-        generalised linear loss.
+        generalised linear loss, which shortens features that ``smoothness`` does not allow.
     problem_class : ProblemClass
         Declared, never estimated; :meth:`check` compares it with the data.
     constraint : constraint set, optional
         Default: the Euclidean ball of ``problem_class.radius`` about 0, or the whole space.
     counts : array of int, optional
         How often each stored record occurs, summing to ``n``: a data set with few distinct
-        records costs no more than those.
+        records costs no more than those. Rounded; negative numbers and NaN count as 0.
     probabilities : array, optional
         In the place of ``counts``, of the stored records: every run then draws ``n`` records of
         its own from this distribution, with its key, and risks are those of the population,
-        ``F_P(w) = sum_j p_j loss(w; x_j)``.
+        ``F_P(w) = sum_j p_j loss(w; x_j)``. Declared, so not private.
+    shape : tuple of int, optional
+        Of the parameter, where it is a matrix or an array of more axes, of ``dim`` numbers: what
+        the loss takes, what is released, and what risks are asked of. Constraint sets, norms and
+        constants are those of the vector of its numbers: a ball is one in the Frobenius norm.
     start : pytree of array, optional
         Where there is no constraint: a public point, independent of the data, from which methods
         start, and of the parameter's structure: any pytree of floating arrays of the data's
@@ -86,8 +107,10 @@ class Problem:
     Raises
     ------
     ValueError
-        If shapes, dtypes, counts, probabilities or constraint contradict ``problem_class``; if
-        ``n`` is above ``2^24`` where float32 holds the counts, or a sample's (``2^53`` in float64).
+        If shapes, dtypes, probabilities or constraint contradict ``problem_class``, or ``n`` is
+        above ``2^24`` where float32 holds the counts, or a sample's (``2^53`` in float64). Never for
+        the values of records or counts, which a message would release: they are put right one by
+        one as said above, and :meth:`check` tells of them.
     """
 
     loss: Callable[..., Array]
@@ -96,6 +119,7 @@ class Problem:
     constraint: Any = None
     counts: ArrayLike | None = None
     probabilities: ArrayLike | None = None
+    shape: tuple[int, ...] | None = None
     start: Any = None
     minimiser: ArrayLike | None = None
     name: str = "problem"
@@ -103,17 +127,16 @@ class Problem:
     source: EmpiricalRisk | Population = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        data = jax.tree.map(_array, self.data)
-        counts, records = self.counts, _records(data)
+        data = jax.tree.map(numeric, self.data)
+        counts, records = self.counts, record_count(data)
         if self.probabilities is not None:
             if counts is not None:
                 raise ValueError("counts must be left out where probabilities are given")
-            shares = _distribution(np.asarray(self.probabilities, np.float64), records)
-            counts = self.problem_class.n * shares
+            counts = self.problem_class.n * distribution(self.probabilities, records)
         elif counts is None and records != self.problem_class.n:
             raise ValueError(f"data must hold n = {self.problem_class.n} records, got {records}")
         elif counts is not None:
-            counts = _multiplicities(np.asarray(counts), records, self.problem_class.n)
+            counts = multiplicities(counts, records)
         constraint = self.constraint
         if constraint is None:
             bounded = math.isfinite(self.problem_class.radius)
@@ -130,17 +153,46 @@ class Problem:
                 f"features must have shape (records, dim = {self.problem_class.dim}), "
                 f"got {data[0].shape}"
             )
+        if hasattr(loss, "bounded"):
+            data = loss.bounded(data, self.problem_class.smoothness)
+        if self.shape is not None:
+            loss = Shaped(loss, check_shape(self.shape, self.problem_class.dim))
         risk = EmpiricalRisk(loss, data, None, constraint)
         if counts is not None:
-            _require_countable(self.problem_class.n, risk.dtype)
+            require_countable(self.problem_class.n, risk.dtype)
             risk = replace(risk, counts=jnp.asarray(counts, risk.dtype))
         if self.start is not None:
-            risk = replace(risk, origin=_origin(self.start, self.problem_class.dim, risk))
+            if self.shape is not None:
+                raise ValueError("shape must be left out where start has one, got both")
+            risk = replace(risk, origin=check_origin(self.start, self.problem_class.dim, risk))
         object.__setattr__(self, "constraint", constraint)
         object.__setattr__(self, "objective", risk)
         drawn = self.probabilities is not None
         object.__setattr__(
             self, "source", Population(risk, self.problem_class.n) if drawn else risk
+        )
+
+    def first(self, n: int) -> Problem:
+        """The problem of the first ``n`` stored records; the others stay, at multiplicity 0.
+
+        All ``n`` then have one shape, and share one compiled program.
+
+        Raises
+        ------
+        ValueError
+            If ``n`` is no integer from 1 to the number of records, or the problem has ``counts``
+            or ``probabilities``.
+        """
+        records = self.problem_class.n
+        if self.counts is not None or self.probabilities is not None:
+            raise ValueError(f"counts and probabilities must be left out, got them in {self.name}")
+        if n > records:
+            raise ValueError(f"n must be at most {records} for {self.name}, got {n}")
+        return replace(
+            self,
+            problem_class=replace(self.problem_class, n=n),
+            counts=(np.arange(records) < n).astype(int),
+            minimiser=self.minimiser if n == records else None,
         )
 
     @property
@@ -157,7 +209,7 @@ class Problem:
         """
         loss = self.objective.loss
         linear = isinstance(loss, GeneralisedLinear)
-        scalar = loss.scalar if linear else loss
+        scalar = loss.scalar if linear else loss.loss if isinstance(loss, Shaped) else loss
         found = {"smoothing"} if hasattr(scalar, "smoothed") else set()
         if linear and math.isfinite(getattr(scalar, "curvature", math.inf)):
             found.add("linear_model")
@@ -173,8 +225,8 @@ class Problem:
         Raises
         ------
         ValueError
-            If the problem is not convex, or its parameter is not a vector: no solver here
-            certifies a minimum.
+            If the problem is not convex, or has a start of its own: no solver here certifies a
+            minimum.
         """
         if not self.problem_class.convex or self.start is not None:
             raise ValueError(
@@ -183,12 +235,13 @@ class Problem:
             )
         with jax.enable_x64(True):
             risk = self.objective.astype(jnp.float64)
-            return self._known(risk) or self._solved(risk)
+            found = self._known(risk) or self._solved(risk)
+        return replace(found, minimiser=found.minimiser.reshape(self.shape or (-1,)))
 
     def _known(self, risk: EmpiricalRisk) -> Reference | None:
         if self.minimiser is None:
             return None
-        point = self.constraint.project(jnp.asarray(self.minimiser, jnp.float64))
+        point = self.constraint.project(jnp.asarray(self.minimiser, jnp.float64).reshape(-1))
         value, gap = certify(_value_and_gradient, self.constraint, point, arguments=(risk,))
         return Reference(np.asarray(point), value, gap) if gap <= self._tolerance else None
 
@@ -230,12 +283,16 @@ class Problem:
     def risk(self, point: Any) -> NDArray[np.float64] | float:
         """``F(point)`` in float64 on the host; shape ``(..., dim)`` gives shape ``(...)``.
 
-        Where the parameter is a pytree, ``point`` is one, with the same leading axes on all leaves.
+        Where the parameter has a shape of its own, that takes the place of ``dim``. Where it is a
+        pytree, ``point`` is one, with the same leading axes on all leaves.
         """
         with jax.enable_x64(True):
             risk = self.objective.astype(jnp.float64)
-            shapes = jax.tree.map(jnp.shape, risk.start(self.problem_class.dim))
-            axes, rows = _rows(point, shapes, self.problem_class.dim)
+            axes, rows = (
+                array_rows(point, self.shape or (self.problem_class.dim,))
+                if self.start is None
+                else tree_rows(point, self.start)
+            )
             count = math.prod(axes)
             if count == 0:
                 return np.zeros(axes)
@@ -251,7 +308,7 @@ class Problem:
         return found.reshape(axes) if axes else float(found[0])
 
     def excess_risk(self, point: ArrayLike) -> NDArray[np.float64] | float:
-        """``F(point) - reference.value`` in float64; shape ``(..., dim)`` gives shape ``(...)``.
+        """``F(point) - reference.value`` in float64; shapes as for :meth:`risk`.
 
         The true excess over ``min_W F`` lies between this and this plus ``reference.gap``.
         """
@@ -265,12 +322,19 @@ class Problem:
         Raises
         ------
         ValueError
-            Naming the first record that is not finite, or that breaks the declared ``lipschitz``,
-            ``smoothness`` or ``strong_convexity``. Exact for generalised linear losses; for any
-            other loss a search for a violation, at random points of the constraint set.
+            Naming every rule that is broken, by how many of the stored records, and one of them:
+            the first that is not finite or not of the loss's domain, the worst against the
+            declared ``lipschitz``, ``smoothness`` or ``strong_convexity``. Exact for generalised
+            linear losses; for any other loss constants are searched for a violation, at random
+            points of the constraint set.
         """
+        given = replace(self.objective, data=jax.tree.map(numeric, self.data))
         with jax.enable_x64(True):
-            examine(self.objective.astype(jnp.float64), self.problem_class)
+            broken = examine(given.astype(jnp.float64), self.problem_class)
+        if self.counts is not None:
+            broken = [*examine_counts(np.asarray(self.counts), self.problem_class.n), *broken]
+        if broken:
+            raise ValueError("\n".join(broken))
 
 
 @record
@@ -282,49 +346,6 @@ class _Constant:
 
     def __call__(self, point: Array, example: Any) -> Array:
         return self.function(point, example)
-
-
-def _rows(point: Any, shapes: Any, dim: int) -> tuple[tuple[int, ...], Any]:
-    """The leading axes of a parameter, and the same with one leading axis."""
-    if isinstance(shapes, tuple):
-        point = np.asarray(point, np.float64)
-        if point.shape[-1:] != shapes:
-            raise ValueError(f"point must have shape (..., dim = {dim}), got {point.shape}")
-    points = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), point)
-    wanted = jax.tree.leaves(shapes, is_leaf=lambda shape: isinstance(shape, tuple))
-    leaves = jax.tree.leaves(points)
-    axes = leaves[0].shape[: leaves[0].ndim - len(wanted[0])]
-    found, expected = [leaf.shape for leaf in leaves], [axes + shape for shape in wanted]
-    if found != expected:
-        raise ValueError(f"point must have leaves of shapes {expected}, got {found}")
-    return axes, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[len(axes) :]), points)
-
-
-def _require_countable(n: int, dtype: Any) -> None:
-    """ValueError unless ``dtype`` tells every number of records up to ``n`` from the next."""
-    most = int(2.0 / float(np.finfo(dtype).eps))
-    if n > most:
-        raise ValueError(f"n must be at most {most} where records are counted in {dtype}, got {n}")
-
-
-def _origin(start: Any, dim: int, risk: EmpiricalRisk) -> Any:
-    """``start`` as arrays, if it can be a parameter of the problem."""
-    origin = jax.tree.map(jnp.asarray, start)
-    leaves = jax.tree.leaves(origin)
-    if any(leaf.dtype != risk.dtype for leaf in leaves):
-        raise ValueError(
-            f"start must be of the data's dtype {risk.dtype}, got "
-            f"{sorted({str(leaf.dtype) for leaf in leaves})}"
-        )
-    size = sum(leaf.size for leaf in leaves)
-    if size != dim:
-        raise ValueError(f"start must hold dim = {dim} numbers, got {size}")
-    if not isinstance(risk.constraint, WholeSpace):
-        raise ValueError(
-            "start must be left out where there is a constraint, whose centre it is, got "
-            f"{risk.constraint!r}"
-        )
-    return origin
 
 
 def _value(point: Array, risk: EmpiricalRisk) -> Array:
@@ -344,48 +365,3 @@ def _smoothed_value_and_gradient(
 @jax.jit
 def _risks(risk: EmpiricalRisk, points: Array) -> Array:
     return jax.vmap(risk.value)(points)
-
-
-def _array(leaf: ArrayLike) -> Array:
-    array = jnp.asarray(leaf)
-    if not jnp.issubdtype(array.dtype, jnp.number) and array.dtype != bool:
-        raise ValueError(f"data must be numeric, got dtype {array.dtype}")
-    return array
-
-
-def _records(data: Any) -> int:
-    leaves = jax.tree.leaves(data)
-    floating = {leaf.dtype for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)}
-    if len(floating) != 1:
-        raise ValueError(
-            f"data must have floating leaves of one dtype, got {sorted(map(str, floating))}"
-        )
-    dtype = next(iter(floating))
-    if dtype not in (np.float32, np.float64):  # the round-off of others is not accounted
-        raise ValueError(f"data must be float32 or float64, got {dtype}")
-    lengths = {leaf.shape[0] if leaf.ndim else None for leaf in leaves}
-    if len(lengths) != 1 or None in lengths:
-        raise ValueError(
-            f"data must have one leading axis of records, got shapes {[x.shape for x in leaves]}"
-        )
-    return int(leaves[0].shape[0])
-
-
-def _distribution(probabilities: NDArray[np.float64], records: int) -> NDArray[np.float64]:
-    if probabilities.shape != (records,):
-        raise ValueError(f"probabilities must have shape ({records},), got {probabilities.shape}")
-    if not np.all(probabilities >= 0.0):
-        raise ValueError(f"probabilities must be non-negative, got {probabilities!r}")
-    if not abs(probabilities.sum() - 1.0) <= 1e-6:
-        raise ValueError(f"probabilities must sum to 1, got {float(probabilities.sum())!r}")
-    return probabilities / probabilities.sum()
-
-
-def _multiplicities(counts: NDArray[Any], records: int, n: int) -> NDArray[Any]:
-    if counts.shape != (records,):
-        raise ValueError(f"counts must have shape ({records},), got {counts.shape}")
-    if not np.all((counts >= 0) & (counts == np.round(counts))):
-        raise ValueError(f"counts must be non-negative integers, got {counts!r}")
-    if counts.sum() != n:
-        raise ValueError(f"counts must sum to n = {n}, got {counts.sum()}")
-    return counts

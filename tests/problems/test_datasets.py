@@ -286,15 +286,36 @@ def test_arrays_are_copied_and_read_only():
         ({"features": np.ones((0, 3)), "labels": np.ones(0)}, r"features must have shape"),
         ({"labels": np.ones(2)}, r"labels must have shape \(3,\), got \(2,\)"),
         ({"labels": np.ones((3, 1))}, r"labels must have shape \(3,\), got \(3, 1\)"),
-        ({"features": np.diag([1.0, np.nan, 1.0])}, "features must be finite"),
-        ({"features": np.diag([1.0, -np.inf, 1.0])}, "features must be finite"),
-        ({"labels": np.array([1.0, 0.0, 1.0])}, r"labels must be -1 or \+1"),
-        ({"labels": np.array([1.0, np.nan, 1.0])}, r"labels must be -1 or \+1"),
+        ({"labels": np.array(["1", "secret", "1"])}, "labels must be numeric, got dtype <U6"),
         ({"row_norm_bound": 0.0}, "row_norm_bound must be positive and finite, got 0.0"),
         ({"row_norm_bound": math.nan}, "row_norm_bound must be positive and finite, got nan"),
-        ({"features": 1.001 * np.eye(3)}, "features must have rows of norm at most 1.0"),
     ],
 )
 def test_bad_fields_are_refused_by_name(changes, message):
     with pytest.raises(ValueError, match=message):
         example(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"features": np.diag([1.0, np.nan, np.inf])}, "features must be finite, but 2 of 3 .* 1"),
+        (
+            {"labels": np.array([1.0, 0.0, 1.0])},
+            r"labels must be -1 or \+1, but 1 of 3 .* record 1",
+        ),
+        ({"labels": np.array([1.0, 1.0, np.nan])}, r"labels must be -1 or \+1, but .* record 2"),
+        ({"features": np.diag([1.0, 1.0, 1.001])}, "rows of norm at most 1.0, but 1 of 3 .* 2"),
+    ],
+)
+def test_bad_values_are_told_by_the_check_alone(changes, message):
+    data = example(**changes)
+    with pytest.raises(ValueError, match=message):
+        data.check()
+
+
+def test_a_loaded_set_has_been_checked(monkeypatch):
+    bad = example(labels=np.zeros(3))
+    monkeypatch.setitem(DATASETS, "digits", lambda: bad)
+    with pytest.raises(ValueError, match=r"labels must be -1 or \+1, but 3 of 3"):
+        load("digits")

@@ -63,23 +63,6 @@ def test_dtype_follows_the_features_and_integers_become_floating(name):
         assert problem.objective.dtype == dtype
 
 
-@pytest.mark.parametrize("name", ["logistic", "hinge"])
-@pytest.mark.parametrize("strange", [0.0, 2.0, 0.5])
-def test_labels_of_a_classification_must_be_signs(name, strange):
-    labels = SIGNS.copy()
-    labels[2] = strange
-    with pytest.raises(ValueError, match=rf"labels must be -1 or 1, got .*{strange}"):
-        getattr(problems, name)(FEATURES, labels, problem_class=CLASS)
-
-
-def test_missing_labels_are_left_to_the_check():
-    labels = SIGNS.copy()
-    labels[2] = math.nan
-    problem = problems.logistic(FEATURES, labels, problem_class=CLASS)
-    with pytest.raises(ValueError, match="record 2"):
-        problem.check()
-
-
 @pytest.mark.parametrize("width", [-1.0, math.nan, math.inf])
 def test_widths_must_be_sensible(width):
     with pytest.raises(ValueError, match=r"width must be (positive|non-negative)"):

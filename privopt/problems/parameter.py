@@ -1,0 +1,94 @@
+"""Parameters: vectors to every method, and to a loss whatever shape it gives them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from privopt.convex import WholeSpace, record
+from privopt.problems.objective import EmpiricalRisk
+
+__all__ = ["Shaped", "array_rows", "check_origin", "check_shape", "tree_rows"]
+
+
+@record
+@dataclass(frozen=True)
+class Shaped:
+    """``loss(W; x)`` of an array ``W`` as a loss of the vector of its numbers, row by row.
+
+    Nothing else changes: the Euclidean norm of the vector is the Frobenius norm of the matrix, so
+    ``L``, ``H`` and ``m`` mean the same, and the ball of radius ``R`` is that of Frobenius.
+
+    Attributes
+    ----------
+    loss : callable pytree
+        Takes ``W`` of that shape.
+    shape : tuple of int
+    """
+
+    loss: Any
+    shape: tuple[int, ...] = field(metadata={"static": True})
+
+    def __call__(self, point: Array, example: Any) -> Array:
+        """The loss of one record at a vector, or at an array of the shape."""
+        value: Array = self.loss(point.reshape(self.shape), example)
+        return value
+
+    def smoothed(self, width: Array) -> Shaped:
+        """The Moreau envelope, where the loss has one: norms being the same, so is the envelope."""
+        return Shaped(self.loss.smoothed(width), self.shape)
+
+
+def check_shape(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
+    """``shape`` if it holds ``dim`` numbers, or ValueError."""
+    whole = isinstance(shape, tuple) and all(type(side) is int and side > 0 for side in shape)
+    if not (whole and shape and math.prod(shape) == dim):
+        raise ValueError(f"shape must be a tuple of integers of product dim = {dim}, got {shape!r}")
+    return shape
+
+
+def array_rows(points: Any, shape: tuple[int, ...]) -> tuple[tuple[int, ...], Any]:
+    """The leading axes of parameters of that shape, and one vector a row."""
+    points = np.asarray(points, np.float64)
+    if points.shape[-len(shape) :] != shape:
+        wanted = f"dim = {shape[0]}" if len(shape) == 1 else ", ".join(map(str, shape))
+        raise ValueError(f"point must have shape (..., {wanted}), got {points.shape}")
+    return points.shape[: -len(shape)], points.reshape(-1, math.prod(shape))
+
+
+def tree_rows(points: Any, like: Any) -> tuple[tuple[int, ...], Any]:
+    """The leading axes of pytrees like that one, and the same with one leading axis."""
+    points = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), points)
+    wanted = [jnp.shape(leaf) for leaf in jax.tree.leaves(like)]
+    leaves = jax.tree.leaves(points)
+    axes = leaves[0].shape[: leaves[0].ndim - len(wanted[0])]
+    found, expected = [leaf.shape for leaf in leaves], [axes + shape for shape in wanted]
+    if found != expected:
+        raise ValueError(f"point must have leaves of shapes {expected}, got {found}")
+    return axes, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[len(axes) :]), points)
+
+
+def check_origin(start: Any, dim: int, risk: EmpiricalRisk) -> Any:
+    """``start`` as arrays, if it can be a parameter of the problem."""
+    origin = jax.tree.map(jnp.asarray, start)
+    leaves = jax.tree.leaves(origin)
+    if any(leaf.dtype != risk.dtype for leaf in leaves):
+        raise ValueError(
+            f"start must be of the data's dtype {risk.dtype}, got "
+            f"{sorted({str(leaf.dtype) for leaf in leaves})}"
+        )
+    size = sum(leaf.size for leaf in leaves)
+    if size != dim:
+        raise ValueError(f"start must hold dim = {dim} numbers, got {size}")
+    if not isinstance(risk.constraint, WholeSpace):
+        raise ValueError(
+            "start must be left out where there is a constraint, whose centre it is, got "
+            f"{risk.constraint!r}"
+        )
+    return origin

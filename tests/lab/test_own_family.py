@@ -1,0 +1,157 @@
+"""A problem of the user's own in an experiment: certified, judged and drawn like a built-in one."""
+
+import math
+from dataclasses import dataclass, field, replace
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from privopt import lab
+from privopt.convex import L1Ball, record
+from privopt.lab import Axis, Experiment, Setting
+from privopt.lab.measure import _digest as digest
+from privopt.problems import FAMILIES, Family, Problem, multinomial
+from privopt.spec import ProblemClass
+
+N, DIM = 60, 3
+
+
+def smooth_distance(w, record):
+    """1-Lipschitz and 1-smooth."""
+    return jnp.sqrt(1.0 + jnp.sum((w - record) ** 2)) - 1.0
+
+
+@pytest.fixture(scope="module")
+def families(tmp_path_factory):
+    """A loss of one's own on a file of one's own over the l1 ball, and a matrix parameter."""
+    path = tmp_path_factory.mktemp("data") / "records.csv"
+    records = np.random.default_rng(0).normal(size=(N, DIM))
+    np.savetxt(path, records, delimiter=",", header="a,b,c")
+    table = np.loadtxt(path, delimiter=",", skiprows=1)
+    class_ = ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=0.5, smoothness=1.0)
+    median = Problem(
+        loss=smooth_distance,
+        data=table,
+        problem_class=class_,
+        constraint=L1Ball(0.5),
+        name="own_median",
+    )
+    rows = table / np.maximum(1.0, np.linalg.norm(table, axis=1, keepdims=True))
+    matrix = multinomial(
+        rows,
+        np.argmax(table, axis=1),
+        classes=3,
+        problem_class=ProblemClass(
+            n=N, dim=9, lipschitz=math.sqrt(2.0), radius=1.0, smoothness=0.5
+        ),
+        name="own_classes",
+    )
+    return Family.of(median, "medians of a file"), Family.of(matrix)
+
+
+def declared(families, **changes):
+    given = {
+        "name": "own",
+        "title": "One's own",
+        "description": "Beside a built-in family.",
+        "algorithms": {"dp_gd": {"steps": 5}},
+        "families": families,
+        "base": Setting(n=N, epsilon=1.0),
+        "axes": (Axis("n", (30, 60)),),
+        "relation": "replace_one",
+        "replicates": {"quick": 3, "full": 3},
+        "delta": 1e-6,
+    }
+    return Experiment(**{**given, **changes})
+
+
+def test_a_family_of_ones_own_is_swept_certified_judged_and_drawn(families, tmp_path):
+    experiment = declared(families)
+    result = lab.sweep(experiment, profile="quick", seed=0, results=tmp_path)
+    rows = lab.read_table(result.table).to_pylist()
+    assert {(row["family"], row["n"], row["dim"]) for row in rows} == {
+        (name, n, dim) for name, dim in (("own_median", 3), ("own_classes", 9)) for n in (30, 60)
+    }
+    for row in rows:
+        assert 0.0 <= row["reference_gap"] <= 2e-9
+        assert row["excess_risk"] >= -row["reference_gap"]
+        assert row["nonprivate_risk"] < row["start_risk"]
+    verdicts = lab.verdicts(lab.read_table(result.table))
+    judged = {(each.family, each.check): each.outcome for each in verdicts}
+    assert judged == {("own_median", "bound"): "holds", ("own_classes", "bound"): "holds"}
+    page = lab.write_report(tmp_path).read_text()
+    assert "own_median" in page
+    assert "own_classes" in page
+    assert list((tmp_path / "own").glob("*.png"))
+
+
+def test_the_first_records_are_those_of_a_smaller_file(families):
+    own, records = families[0], families[0].build(n=N, dim=DIM, noise_ratio=1.0, strength=1.0).data
+    small = own.build(n=30, dim=DIM, noise_ratio=1.0, strength=1.0)
+    class_ = replace(small.problem_class, n=30)
+    alone = Problem(
+        loss=smooth_distance, data=records[:30], problem_class=class_, constraint=L1Ball(0.5)
+    )
+    point = np.array([0.1, -0.2, 0.05])
+    assert small.risk(point) == pytest.approx(alone.risk(point), rel=1e-13)
+    assert small.reference.value == pytest.approx(alone.reference.value, abs=1e-9)
+    small.check()
+    assert not own.hard
+
+
+@record
+@dataclass(frozen=True)
+class Scaled:
+    """A loss with a number that shapes its program."""
+
+    scale: float = field(metadata={"static": True})
+
+    def __call__(self, w, x):
+        return self.scale * jnp.sqrt(1.0 + jnp.sum((w - x) ** 2))
+
+
+def test_another_static_number_of_a_loss_is_other_data():
+    """Else a sweep would take the finished cells of the one for those of the other."""
+    class_ = ProblemClass(n=4, dim=DIM, lipschitz=1.0, radius=0.5)
+    losses = (Scaled(0.5), Scaled(0.25), Scaled(0.5), lambda w, x: jnp.sum(w * x))
+    digests = [
+        digest(Problem(loss=loss, data=np.eye(4, DIM), problem_class=class_)) for loss in losses
+    ]
+    assert digests[0] == digests[2]
+    assert len(set(digests)) == 3
+
+
+def test_names_are_kept_apart(families):
+    own = families[0]
+    experiment = declared(("linear", own), base=Setting(n=N, dim=DIM, epsilon=1.0))
+    assert experiment.family("own_median") is own
+    assert experiment.family("linear") is FAMILIES["linear"]
+    assert replace(experiment, title="Again").family("own_median") is own
+    assert declared((FAMILIES["linear"],)).family("linear") is FAMILIES["linear"]
+    with pytest.raises(ValueError, match="family must be one of linear"):
+        experiment.family("nonsense")
+
+
+REFUSED = [
+    (lambda own: (own, own), "families must be distinct, got own_median, own_median"),
+    (lambda own: (replace(own, name="linear"),), "must not be one of privopt's, got 'linear'"),
+    (lambda own: (replace(own, name="My median"),), "name of a family must be of small letters"),
+    (lambda own: (own.build,), r"family must be one of linear, .*, got functools\.partial"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), REFUSED)
+def test_what_is_no_family_of_another_name_is_refused(families, given, message):
+    with pytest.raises(ValueError, match=message):
+        declared(given(families[0]))
+
+
+def test_sizes_that_the_file_lacks_are_refused(families):
+    own = families[0]
+    with pytest.raises(ValueError, match="n must be at most 60 for own_median, got 61"):
+        own.build(n=61, dim=DIM, noise_ratio=1.0, strength=1.0)
+    with pytest.raises(ValueError, match="dim must be 3 for own_median, got 4"):
+        own.build(n=6, dim=4, noise_ratio=1.0, strength=1.0)
+    with pytest.raises(ValueError, match="counts and probabilities must be left out"):
+        own.build(n=6, dim=DIM, noise_ratio=1.0, strength=1.0).first(5)

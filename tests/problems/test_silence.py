@@ -1,0 +1,159 @@
+"""Values never show: problems are made of any numbers in silence, and keep the class they declare.
+
+An exception or a message that depends on a value releases it. So every bad value has a meaning,
+record by record, under which the declared constants hold; ``check``, which reads the data for
+research, says how many there are, where, and which rule they break.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from privopt import problems
+from privopt.spec import ProblemClass
+
+N, DIM = 6, 3
+RNG = np.random.default_rng(0)
+FEATURES = RNG.normal(size=(N, DIM))
+FEATURES /= np.linalg.norm(FEATURES, axis=1, keepdims=True)
+SIGNS = np.array([1.0, -1.0, 1.0, 1.0, -1.0, -1.0])
+STRANGE = (0.0, 2.0, -0.5, 7e300, -math.inf, math.nan)
+CLASS = ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25)
+OPTIONS = {"hinge": {"width": 4.0}, "huber": {"width": 4.0}}
+MODELS = ("logistic", "hinge", "linear", "squared", "absolute", "huber")
+
+
+def made(name, features=FEATURES, labels=SIGNS, **changes):
+    given = {"problem_class": CLASS, **OPTIONS.get(name, {}), **changes}
+    return getattr(problems, name)(features, labels, **given)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("value", STRANGE)
+def test_problems_are_made_in_silence_whatever_the_values(name, value, capsys):
+    labels, features, counts = SIGNS.copy(), FEATURES.copy(), np.ones(N)
+    labels[2] = features[3, 1] = counts[4] = value
+    made(name, features, labels, counts=counts)
+    told = capsys.readouterr()
+    assert told.out == told.err == ""
+
+
+@jax.jit
+def steepest_and_most_curved(objective, points):
+    """Over every single record's loss, as methods see it, between neighbouring points."""
+
+    def of_record(counts):
+        total = replace(objective, counts=counts).clipped_gradient_sum(CLASS.lipschitz)
+        return jax.vmap(total)(points)
+
+    found = jax.lax.map(of_record, jnp.eye(N))
+    moves = jnp.linalg.norm(jnp.diff(points, axis=0), axis=-1)
+    secants = jnp.linalg.norm(jnp.diff(found, axis=1), axis=-1) / moves[None]
+    return jnp.linalg.norm(found, axis=-1).max(), secants.max()
+
+
+@pytest.mark.parametrize("name", ["logistic", "hinge"])
+def test_no_value_makes_a_record_steeper_or_more_curved_than_declared(name):
+    """Labels beyond -1 and 1 and features too long: ``|x|^2 = 25`` makes 25 times the curvature."""
+    labels, features = SIGNS * [1.0, 1.0, 9.0, 1.0, 1.0, 2.0], FEATURES.copy()
+    features[[0, 5]] *= 5.0
+    rng = np.random.default_rng(1)
+    points = jnp.asarray(0.05 * rng.normal(size=(60, DIM)).cumsum(axis=0))
+    steepest, curved = steepest_and_most_curved(made(name, features, labels).objective, points)
+    assert steepest <= CLASS.lipschitz * (1.0 + 1e-12)
+    assert 0.5 * CLASS.smoothness <= curved <= CLASS.smoothness * (1.0 + 1e-9)
+
+
+def test_records_within_the_class_keep_their_bits():
+    features = FEATURES * (1.0 - 2.0**-16)
+    for dtype in (np.float32, np.float64):
+        problem = made("logistic", features.astype(dtype), SIGNS.astype(dtype))
+        np.testing.assert_array_equal(problem.objective.data[0], features.astype(dtype))
+    undeclared = ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0)
+    problem = made("logistic", 5.0 * FEATURES, problem_class=undeclared)
+    np.testing.assert_array_equal(problem.objective.data[0], 5.0 * FEATURES)
+
+
+def test_one_record_is_put_right_without_a_look_at_the_others():
+    features = FEATURES.copy()
+    features[1] *= 7.0
+    kept = made("logistic", features).objective.data[0]
+    np.testing.assert_allclose(np.delete(kept, 1, 0), np.delete(FEATURES, 1, 0), rtol=1e-13)
+    assert np.linalg.norm(kept[1]) == pytest.approx(1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_shortened_features_stay_within_the_bound_as_they_are_stored(dtype):
+    """Their own round-off included, whatever the size: norms are checked in long double."""
+    sizes = np.array([1.0, 1.0 + 1e-7, 3.0, 1e10, 1e30, 1e38])[:, None]
+    kept = made("logistic", (sizes * FEATURES).astype(dtype)).objective.data[0]
+    norms = np.sqrt(np.sum(np.square(np.asarray(kept, np.longdouble)), axis=1))
+    assert np.all(norms <= 1.0)
+    assert np.all(norms[:5] >= 1.0 - 1e-5)
+
+
+def test_a_label_of_zero_says_nothing_and_one_beyond_is_clipped():
+    point = np.array([0.3, -0.2, 0.5])
+    zero = made("logistic", labels=np.zeros(N))
+    assert zero.risk(point) == pytest.approx(math.log(2.0), rel=1e-14)
+    assert made("hinge", labels=3.0 * SIGNS).risk(point) == made("hinge").risk(point)
+
+
+def test_counts_are_rounded_and_never_negative():
+    counts = np.array([1.4, -3.0, math.nan, math.inf, 2.0, 2.0])
+    np.testing.assert_array_equal(
+        made("linear", counts=counts).objective.counts, [1, 0, 0, 0, 2, 2]
+    )
+
+
+BROKEN = {
+    "labels": (
+        {"labels": np.array([1.0, 0.0, 1.0, 0.5, -1.0, 3.0])},
+        [r"labels must be -1 or 1, got 0\.0 in record 1 \(3 of 6 records\)"],
+    ),
+    "finite": (
+        {"labels": np.array([1.0, math.nan, 1.0, 1.0, math.inf, 1.0])},
+        [r"data must be finite, got .*nan.* in record 1, leaf \[1\] \(2 of 6 records\)"],
+    ),
+    "norms": (
+        {"features": FEATURES * np.array([[1.0], [1.0], [2.0], [3.0], [0.5], [1.0]])},
+        [
+            r"lipschitz 1\.0 must bound every record, but record 3 has .* \(2 of 6 records\)",
+            r"smoothness 0\.25 must bound every record, but record 3 has curvature 2\.25 \(2 of 6",
+        ],
+    ),
+    "half a record": (
+        {"counts": [1, 1, 1.5, 0.5, 1, 1]},
+        [r"counts must be non-negative integers, got 1\.5 for record 2 \(2 of 6 records\)"],
+    ),
+    "too few": ({"counts": [1, 1, 1, 0, 1, 1]}, [r"counts must sum to n = 6, got 5"]),
+    "all at once": (
+        {"labels": np.array([1.0, 0.0, math.nan, 1.0, 1.0, 1.0]), "counts": [2] * 6},
+        [r"counts must sum to n = 6, got 12", r"data must be finite", r"got 0\.0 in record 1 \(1"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_the_check_names_every_broken_rule_with_how_many_and_where(name):
+    changes, wanted = BROKEN[name]
+    made("logistic").check()
+    with pytest.raises(ValueError, match="must") as caught:
+        made("logistic", **changes).check()
+    lines = str(caught.value).splitlines()
+    assert len(lines) == len(wanted)
+    for line, message in zip(lines, wanted, strict=True):
+        assert re.search(message, line), line
+
+
+def test_a_text_among_the_labels_is_refused_by_its_dtype_alone():
+    with pytest.raises(ValueError, match="labels must be numeric, got dtype <U6") as caught:
+        made("logistic", labels=["1", "secret"] * 3)
+    assert "secret" not in str(caught.value)
