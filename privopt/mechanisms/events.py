@@ -19,26 +19,21 @@ from privopt.spec import Budget, Relation
 
 __all__ = ["approximate_release", "drawable", "pure_release", "require_public_size", "resolvable"]
 
-_LARGEST = 700.0  # of the losses that a float64 probability can describe
-
 
 def pure_release(epsilon: float) -> DpEvent:
-    """The event of any ``epsilon``-DP release, at every ``epsilon`` in ``[0, inf]``.
-
-    Randomised response on one bit; a no-op at zero, and no privacy beyond 700.
-    """
+    """The event of any ``epsilon``-DP release; a no-op at zero, and no privacy at infinity."""
     if epsilon == 0.0:
         return NoOpDpEvent()
-    return pure_event(epsilon) if epsilon <= _LARGEST else NonPrivateDpEvent()
+    return pure_event(epsilon) if epsilon < math.inf else NonPrivateDpEvent()
 
 
 def approximate_release(epsilon: float, delta: float) -> DpEvent:
     """The event of any ``(epsilon, delta)``-DP release under ``replace_one``, and no other.
 
-    With probability ``delta`` one record is published; all else is randomised response on one
-    bit. A replaced record shows in both data sets, so both orders of neighbours have outcomes
-    that the other lacks. Under the other relations only one data set holds the record, and the
-    event would claim too much.
+    With probability ``delta`` one record is published; all else is a pure release. A replaced
+    record shows in both data sets, so both orders of neighbours have outcomes that the other
+    lacks. Under the other relations only one data set holds the record, and the event would
+    claim too much.
 
     Formal guarantee
     ----------------
@@ -57,11 +52,8 @@ def require_public_size(relation: Relation, what: str) -> None:
 
 
 def resolvable(epsilon: float) -> float:
-    """A loss below ``epsilon`` whose event, rounded to the safe side, costs ``epsilon`` at most.
-
-    The event's probability, a float64 next to 1/2, resolves losses to ``2^-50``.
-    """
-    return epsilon / (1.0 + 1e-11 + 2.0**-49 / epsilon) if epsilon < math.inf else epsilon
+    """A loss so far below ``epsilon`` that what is accounted for it, rounding included, is not."""
+    return epsilon / (1.0 + 1e-11) if epsilon < math.inf else epsilon
 
 
 def drawable(budget: Budget, numbers: float = 2.0**40) -> Budget:

@@ -42,11 +42,14 @@ from privopt.privacy.calibration import (
     calibrate,
     gaussian_noise_multiplier,
     most_repetitions,
-    pure_event,
     pure_noise_multiplier,
 )
 from privopt.privacy.choice import UnsupportedEventError
-from privopt.privacy.events import ObjectivePerturbationDpEvent
+from privopt.privacy.events import (
+    BoundedRangeDpEvent,
+    ObjectivePerturbationDpEvent,
+    pure_event,
+)
 from privopt.privacy.gaussian import (
     gaussian_delta,
     gaussian_epsilon,
@@ -74,6 +77,7 @@ __all__ = [
     "ApproximateCurve",
     "Approximation",
     "Basic",
+    "BoundedRangeDpEvent",
     "DpAccountant",
     "Edgeworth",
     "Estimator",

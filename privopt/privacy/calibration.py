@@ -12,7 +12,14 @@ from functools import cache
 
 import dp_accounting as dp
 
-from privopt.privacy.accountants import ACCOUNTANTS, Accountant, Fourier, GaussianDP, NonPrivate
+from privopt.privacy.accountants import (
+    ACCOUNTANTS,
+    ACCURACY,
+    Accountant,
+    Fourier,
+    GaussianDP,
+    NonPrivate,
+)
 from privopt.privacy.arguments import check_target_delta, real
 from privopt.privacy.choice import check_supported, prover
 from privopt.privacy.crossing import crossing
@@ -26,7 +33,6 @@ __all__ = [
     "calibrate",
     "gaussian_noise_multiplier",
     "most_repetitions",
-    "pure_event",
     "pure_noise_multiplier",
 ]
 
@@ -39,7 +45,7 @@ def calibrate(
     budget: Budget,
     *,
     accountant: Accountant | str | None = None,
-    tolerance: float = 1e-4,
+    tolerance: float = ACCURACY,
 ) -> float:
     """The smallest noise with which an event meets ``budget``.
 
@@ -61,9 +67,9 @@ def calibrate(
     -------
     float
         A noise that meets the budget, such that one smaller by ``tolerance`` was not shown to.
-        Zero if the event meets the budget without noise. To read the answer back, ask
-        ``Guarantee(make_event(noise), budget.relation).meets(budget)``: the noise lies so close to
-        the edge that an epsilon of the default accuracy may come out just above the budget.
+        Zero if the event meets the budget without noise. ``Guarantee`` reads the answer back at
+        the default tolerance; at a smaller one ask ``Guarantee.meets``, which looks as closely as
+        it must.
 
     Formal guarantee
     ----------------
@@ -193,37 +199,6 @@ def pure_noise_multiplier(budget: Budget) -> float:
         return proved.upper <= budget.epsilon
 
     return _finite(_raise_until(meets, budget.relation.multiple / budget.epsilon), budget)
-
-
-def pure_event(epsilon: float) -> dp.RandomizedResponseDpEvent:
-    """The event that stands for any ``epsilon``-DP release: randomised response on one bit.
-
-    Its noise parameter is ``2 / (1 + e^epsilon)``, rounded so that the event's own loss is not
-    below ``epsilon``; it is above by a relative 1e-12 at most, or by 2^-50 where that is more
-    (a float64 next to one cannot describe a smaller loss).
-
-    Formal guarantee
-    ----------------
-    The event dominates every ``epsilon``-DP mechanism under any one relation. Source: Kairouz,
-    Oh and Viswanath, "The composition theorem for differential privacy", IEEE Trans. Inf.
-    Theory 2017 (arXiv:1311.0776), proof of Theorem 3.3.
-
-    Raises
-    ------
-    ValueError
-        If ``epsilon`` is not in ``(0, 700]``.
-    """
-    epsilon = real("epsilon", epsilon)
-    if not 0.0 < epsilon <= 700.0:
-        raise ValueError(f"epsilon must lie in (0, 700], got {epsilon!r}")
-
-    def one_bit(loss: float) -> dp.RandomizedResponseDpEvent:
-        return dp.RandomizedResponseDpEvent(2.0 / (1.0 + math.exp(loss)), num_buckets=2)
-
-    def dominates(loss: float) -> bool:
-        return Guarantee(one_bit(loss), Relation.REPLACE_ONE).epsilon(0.0).lower >= epsilon
-
-    return one_bit(_raise_until(dominates, epsilon))
 
 
 def _raise_until(holds: Callable[[float], bool], value: float) -> float:

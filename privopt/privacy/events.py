@@ -1,11 +1,48 @@
-"""Events for which dp-accounting has no word."""
+"""Events for which dp-accounting has no word, or one that is easily overlooked."""
 
 from __future__ import annotations
 
 import attr
-from dp_accounting import DpEvent
+from dp_accounting import DpEvent, ZCDpEvent
 
-__all__ = ["ObjectivePerturbationDpEvent"]
+from privopt.privacy.arguments import check_epsilon
+
+__all__ = ["BoundedRangeDpEvent", "ObjectivePerturbationDpEvent", "pure_event"]
+
+
+def pure_event(epsilon: float) -> ZCDpEvent:
+    """The event of any ``epsilon``-DP release: divergences of every order are at most ``epsilon``.
+
+    It says so under every relation, and no accountant reads less into it. Randomised response,
+    which dominates the same releases, is read by dp-accounting as if a null record answered
+    uniformly, which costs less.
+
+    Raises
+    ------
+    ValueError
+        If ``epsilon`` is outside ``[0, inf)``.
+    """
+    return ZCDpEvent(rho=0.0, xi=check_epsilon(epsilon))
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class BoundedRangeDpEvent(DpEvent):  # type: ignore[misc]
+    """A release whose privacy losses, between any two neighbours, span at most ``epsilon``.
+
+    The loss ``ln P(y)/P'(y)`` lies in ``[t - epsilon, t]`` for some ``t`` that depends on the
+    neighbours, and may be chosen in the light of earlier releases. The exponential mechanism is
+    such, whence the interest: it is ``epsilon``-DP, and composes better than that.
+
+    Source: Durfee and Rogers, "Practical differentially private top-k selection with pay-what-
+    you-get composition", NeurIPS 2019 (arXiv:1905.04273).
+
+    Attributes
+    ----------
+    epsilon : float
+        Largest difference of two losses, the same under every relation.
+    """
+
+    epsilon: float
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)

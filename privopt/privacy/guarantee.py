@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from privopt.privacy.accountants import (
     ACCOUNTANTS,
+    ACCURACY,
     TIGHT,
     Accountant,
     Fourier,
@@ -25,20 +26,15 @@ from privopt.privacy.arguments import (
     check_target_delta,
     member,
 )
+from privopt.privacy.export import exported
 from privopt.privacy.grouping import between, bracket
 from privopt.privacy.interval import Interval
 from privopt.spec import Budget, Relation
 
 __all__ = ["Guarantee"]
 
-_NEIGHBOURING_RELATION = {
-    Relation.REPLACE_ONE: dp.NeighboringRelation.REPLACE_ONE,
-    Relation.ADD_OR_REMOVE_ONE: dp.NeighboringRelation.ADD_OR_REMOVE_ONE,
-    Relation.ZERO_OUT: dp.NeighboringRelation.REPLACE_SPECIAL,
-}
-
-_NARROW = 2e-3  # relative; accountants that come later would add nothing
-_FINER = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # than an accountant is by default
+_NARROW = 2.0 * ACCURACY  # relative; accountants that come later would add nothing
+_FINER = (ACCURACY, 1e-5, 1e-6, 1e-7, 1e-8)  # the first again, as calibration asks: from above
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,7 @@ class Guarantee:
     """The privacy of everything released, in the event language of dp-accounting.
 
     Every answer is the largest lower and the smallest upper bound that the accountants in
-    ``TIGHT`` prove, asked in turn until the two are within a relative 2e-3, or an exact one has
+    ``TIGHT`` prove, asked in turn until the two are within a relative 2e-4, or an exact one has
     answered; the others in ``ACCOUNTANTS`` are asked about what none of these supports. Where
     nobody supports the event the answer is the whole range, ``[0, inf]`` for epsilon and
     ``[0, 1]`` for delta: what is not understood is never called private. Reading changes nothing.
@@ -86,10 +82,21 @@ class Guarantee:
         object.__setattr__(self, "relation", member("relation", Relation, self.relation))
         object.__setattr__(self, "assumptions", tuple(dict.fromkeys(self.assumptions)))
 
-    @property
-    def neighbouring_relation(self) -> dp.NeighboringRelation:
-        """The relation as dp-accounting names it, so that any of its accountants can check us."""
-        return _NEIGHBOURING_RELATION[self.relation]
+    def exported(self) -> tuple[dp.DpEvent, dp.NeighboringRelation]:
+        """The event and relation by which any of dp-accounting's accountants can check us.
+
+        Not always ``event`` and the relation of the same name: where one of its accountants would
+        read less into those, the same release is said in another way (``export``).
+
+        >>> event, relation = guarantee.exported()  # doctest: +SKIP
+        >>> RdpAccountant(neighboring_relation=relation).compose(event)  # doctest: +SKIP
+
+        Raises
+        ------
+        ValueError
+            For a part that cannot be said so; it is named.
+        """
+        return exported(self.event, self.relation)
 
     def epsilon(self, delta: float) -> Interval:
         """The smallest ``epsilon`` at which the event is ``(epsilon, delta)``-DP.

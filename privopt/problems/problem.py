@@ -108,9 +108,9 @@ class Problem:
     ------
     ValueError
         If shapes, dtypes, probabilities or constraint contradict ``problem_class``, or ``n`` is
-        above ``2^24`` where float32 holds the counts, or a sample's (``2^53`` in float64). Never for
-        the values of records or counts, which a message would release: they are put right one by
-        one as said above, and :meth:`check` tells of them.
+        above ``2^24`` where counts, or those of a sample, are float32 (``2^53`` in float64). Never
+        for the values of records or counts, which a message would release: they are put right one
+        by one as said above, and :meth:`check` tells of them.
     """
 
     loss: Callable[..., Array]

@@ -16,18 +16,18 @@ REPLACE = Relation.REPLACE_ONE
 
 
 @pytest.mark.parametrize("relation", list(Relation))
-@pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 1.0, 30.0, 600.0])
+@pytest.mark.parametrize("epsilon", [1e-20, 1e-3, 1.0, 30.0, 6e5])
 def test_a_pure_release_costs_epsilon_and_a_resolvable_one_no_more(relation, epsilon):
     spent = Guarantee(pure_release(epsilon), relation).epsilon(0.0)
     assert spent.upper >= epsilon
-    assert spent.lower == pytest.approx(epsilon, rel=1e-11, abs=2.0**-49)
+    assert spent.lower == pytest.approx(epsilon, rel=1e-11)
     within = Guarantee(pure_release(resolvable(epsilon)), relation).epsilon(0.0)
     assert within.upper <= epsilon
 
 
 def test_the_ends_are_a_no_op_and_no_privacy():
     assert pure_release(0.0) == NoOpDpEvent()
-    assert pure_release(700.1) == pure_release(math.inf) == NonPrivateDpEvent()
+    assert pure_release(math.inf) == NonPrivateDpEvent()
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])

@@ -86,11 +86,11 @@ def test_pure_noise_meets_the_budget_and_no_less_does(epsilon, relation):
     assert less.epsilon(0.0).lower > epsilon
 
 
-@given(st.floats(-20.0, math.log10(700.0)))
-def test_pure_event_is_never_below_and_tight(log_epsilon):
+@given(st.floats(-300.0, 300.0))
+def test_pure_event_is_its_epsilon(log_epsilon):
     epsilon = 10.0**log_epsilon
     lower, upper = Guarantee(pure_event(epsilon), "replace_one").epsilon(0.0)
-    assert epsilon <= lower <= upper <= epsilon * (1 + 1e-12) + 2.0**-50
+    assert lower <= epsilon <= upper <= lower * (1.0 + 1e-13)
 
 
 def test_gaussian_noise_cannot_be_pure():
@@ -106,7 +106,7 @@ def test_compositions_are_counted(compositions):
         gaussian_noise_multiplier(budget, compositions)
 
 
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, 701.0, math.nan])
+@pytest.mark.parametrize("epsilon", [-1.0, math.inf, math.nan])
 def test_pure_event_refuses_what_it_cannot_describe(epsilon):
     with pytest.raises(ValueError, match="epsilon must"):
         pure_event(epsilon)
@@ -439,18 +439,33 @@ def test_calibrated_noise_meets_its_budget_and_nine_tenths_of_it_do_not(kind, da
     assert not guarantee(0.9 * noise).meets(budget)
 
 
+@pytest.mark.parametrize("relation", list(Relation))
+def test_what_was_calibrated_reads_back_within_its_budget(relation):
+    """In print: it read 1.00027 for 1, and 4.001 for 4."""
+    for epsilon, rate, steps in ((1.0, 0.01, 1000), (4.0, 0.1, 100), (0.3, 0.02, 50)):
+
+        def event(z, rate=rate, steps=steps):
+            return dp.SelfComposedDpEvent(
+                dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(z)), steps
+            )
+
+        budget = Budget(epsilon=epsilon, delta=1e-6, relation=relation)
+        spent = Guarantee(event(calibrate(event, budget)), relation).epsilon(1e-6)
+        assert epsilon * (1.0 - 4e-4) <= spent.lower <= spent.upper <= epsilon
+
+
 def test_noise_that_the_default_accuracy_cannot_judge_meets_its_budget():
-    """Upper ends of 1.0002 at the default accuracy: the class of defect that ``meets`` is for."""
+    """Upper ends a little above one at the default accuracy: what ``meets`` is for."""
 
     def event(z):
         return dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(z)), 1000)
 
     budget = Budget(epsilon=1.0, delta=1e-5, relation="add_or_remove_one")
-    noise = calibrate(event, budget)
+    noise = calibrate(event, budget, tolerance=1e-6)
     guarantee = Guarantee(event(noise), budget.relation)
     assert guarantee.epsilon(1e-5).upper > 1.0
     assert guarantee.meets(budget)
-    assert not Guarantee(event(noise * (1.0 - 3e-4)), budget.relation).meets(budget)
+    assert not Guarantee(event(noise * (1.0 - 3e-6)), budget.relation).meets(budget)
     with pytest.raises(ValueError, match=r"budget\.relation must be add_or_remove_one, got zero"):
         guarantee.meets(Budget(epsilon=1.0, delta=1e-5, relation="zero_out"))
 

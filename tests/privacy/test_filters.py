@@ -194,6 +194,53 @@ def test_several_limits_follow_their_rule(costs):
                 assert np.array_equal(states[i], naive)
 
 
+@pytest.mark.parametrize("kind", [int, np.int32, np.int64, jnp.int32])
+def test_costs_below_zero_or_beyond_32_bits_are_refused_and_spend_nothing(kind):
+    """They lowered the ledger; and 2^33 + 3 was refused, and spent 3."""
+    limited = pure_filter(budget())
+    for spent in (0, 5):
+        for cost in (-1, -(10**9), -(2**31), limited.units + 1, 2**31 - 1):
+            assert not bool(limited.admits(kind(spent), kind(cost)))
+            assert int(limited.spend(kind(spent), kind(cost))) == spent
+    for spent in (-1, -(2**31), 2**31 - 1):
+        assert not bool(limited.admits(kind(spent), kind(0)))
+        assert int(limited.spend(kind(spent), kind(1))) == spent
+    if kind in (int, np.int64):
+        for cost in (2**33 + 3, -(2**33) + 3, 2**62 + 1):
+            assert not bool(limited.admits(kind(5), kind(cost)))
+            assert int(limited.spend(kind(5), kind(cost))) == 5
+
+
+@pytest.mark.parametrize("filter_of", ["every", "some"])
+def test_one_coordinate_below_zero_refuses_the_release(filter_of):
+    b = budget()
+    limited = approximate_filter(b, 5e-7)
+    if filter_of == "some":
+        limited = renyi_filter(b, (30.0, 60.0), renyi_cost)
+    state = limited.state + np.int32(7)
+    for cost in ((-1, 1), (1, -1), (-(2**31), 0)):
+        refused = np.array(cost, dtype=np.int32)
+        assert not bool(limited.admits(state, refused))
+        assert np.array_equal(limited.spend(state, refused), state)
+    wide = np.array([1, 2**31 - 1], dtype=np.int32)
+    after = limited.spend(state, wide)
+    expected = state if filter_of == "every" else np.array([8, limited.units + 1])
+    assert np.array_equal(after, expected)
+
+
+def test_a_ledger_cannot_be_written_below_zero():
+    """``replace(f, spent=(-10^9,))`` admitted 325 releases for 140."""
+    limited = pure_filter(budget())
+    for spent in ((-1,), (-(10**9),), (limited.units + 1,), (0.5,), (True,), (0, 0)):
+        with pytest.raises(ValueError, match="spent must lie in"):
+            dataclasses.replace(limited, spent=spent)
+    for limits in ((), (1.0,), (Fraction(-1),)):
+        with pytest.raises(ValueError, match="limits must be"):
+            dataclasses.replace(limited, limits=limits, spent=())
+    lost = renyi_filter(budget(), (30.0, 60.0), renyi_cost)
+    assert dataclasses.replace(lost, spent=(lost.units + 1, 3)).spent == (lost.units + 1, 3)
+
+
 def test_refusals_never_overflow():
     limited = pure_filter(budget(1.0, 0.0), 10**9)
     full, never = np.int32(10**9), limited.cost((700.0, 0.0))

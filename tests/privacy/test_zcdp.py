@@ -145,8 +145,7 @@ def test_edges():
     assert ACCOUNTANT.delta(dp.GaussianDpEvent(0.0), ADD, 5.0).upper == 1.0
     assert ACCOUNTANT.epsilon(dp.GaussianDpEvent(math.inf), ADD, 0.0).upper == 0.0
     pure = dp.ZCDpEvent(0.0, 0.7)
-    assert ACCOUNTANT.epsilon(pure, ADD, 0.0).upper == pytest.approx(0.7, rel=1e-13)
-    assert ACCOUNTANT.delta(pure, ADD, 0.71).upper == 0.0
+    assert ACCOUNTANT.concentration(pure, ADD) == pytest.approx((0.7**2 / 2, 0.0), rel=1e-13)
     assert 0.0 < ACCOUNTANT.delta(pure, ADD, 0.1).upper <= 1.0
     endless = dp.SelfComposedDpEvent(dp.GaussianDpEvent(1.0), 10**400)
     assert ACCOUNTANT.epsilon(endless, ADD, 0.5).upper == math.inf

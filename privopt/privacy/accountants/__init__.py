@@ -23,6 +23,7 @@ from privopt.privacy.accountants.zcdp import ZCDP
 
 __all__ = [
     "ACCOUNTANTS",
+    "ACCURACY",
     "CLT",
     "ESTIMATORS",
     "TIGHT",
@@ -41,7 +42,15 @@ __all__ = [
     "Renyi",
 ]
 
-TIGHT: tuple[Accountant, ...] = (NonPrivate(), GaussianDP(), PureDP(), Fourier(), Renyi())
+ACCURACY = 1e-4  # relative: to which noise is calibrated, and answers are read back
+
+TIGHT: tuple[Accountant, ...] = (
+    NonPrivate(),
+    GaussianDP(),
+    PureDP(),
+    Fourier(accuracy=ACCURACY),
+    Renyi(),
+)
 ACCOUNTANTS: tuple[Accountant, ...] = (
     *TIGHT,
     ZCDP(),

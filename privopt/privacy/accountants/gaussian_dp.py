@@ -34,6 +34,7 @@ __all__ = ["GaussianDP"]
 # Relative: a division, two roots, a product and hypot are below 5 units of 2^-53 among normal
 # numbers; noise near the largest float64 makes up to three of the results subnormal, 4 units each.
 _ROUNDING = 2.0**-49
+_LARGEST = math.nextafter(math.inf, 0.0)
 _SURE = (0.0, 1.0)  # sampling rates that leave nothing to chance
 
 
@@ -66,7 +67,9 @@ class GaussianDP:
         """``mu`` of the whole composition; infinite if one release has no noise."""
         releases = _releases(event, relation) or []
         mu = math.hypot(*(_distance(z, count, relation.multiple) for z, count in releases))
-        return Interval(mu * (1.0 - _ROUNDING), mu * (1.0 + _ROUNDING))
+        if any(z == 0.0 and count for z, count in releases):
+            return Interval(math.inf, math.inf)
+        return Interval(min(mu, _LARGEST) * (1.0 - _ROUNDING), mu * (1.0 + _ROUNDING))
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
         """The exact ``epsilon`` at ``delta``, up to rounding."""
@@ -119,7 +122,4 @@ def _releases(event: dp.DpEvent, relation: Relation) -> list[tuple[float, int]] 
 def _distance(z: float, count: int, multiple: int) -> float:
     if count == 0 or math.isinf(z):
         return 0.0
-    try:
-        return multiple / z * root(count)
-    except ZeroDivisionError:
-        return math.inf
+    return multiple / z * root(count) if z > 0.0 else math.inf

@@ -42,6 +42,7 @@ Array = npt.NDArray[np.float64]
 _U = 2.0**-53
 _ROUNDING = 2.0**-49
 _TAIL = 50.0  # e^-50 is left out of a sum, relative to what it is compared with
+_COARSE = 1e100  # losses beyond which the sums would leave float64, and say nothing
 _LARGEST = 2**40  # of k: beyond, log-factorials lose their accuracy
 
 
@@ -160,6 +161,8 @@ def _hockey_stick(epsilon: float, k: int, total: float) -> Interval:
     """``H(total)``: a sum of the positive ``P_l (1 - e^(total - (k - 2l) epsilon))``."""
     if k == 0 or total >= k * epsilon * (1.0 + _ROUNDING):
         return Interval(0.0, 0.0)
+    if epsilon > _COARSE:
+        return Interval(0.0, 1.0)
     mean = k / (1.0 + math.exp(epsilon)) if epsilon < 700.0 else 0.0
     # The last l that counts, its error added; beyond `high` there is less than e^-50 in all.
     last = min(k, math.floor(0.5 * (k - total / epsilon) + 1.0 + 4 * _U * k))
@@ -177,7 +180,7 @@ def _hockey_stick(epsilon: float, k: int, total: float) -> Interval:
             np.maximum(-np.expm1(np.minimum(total - loss - s * blur, 1.0)), 0.0) for s in (-1, 1)
         ]
         sums = [float(weight @ each) for each in gain]
-    slack = math.expm1(error + _U * (lies.size + abs(top) + 16.0))
+    slack = math.expm1(min(error + _U * (lies.size + abs(top) + 16.0), 700.0))
     lower, upper = sums[0] * (1.0 - slack), sums[1] * (1.0 + slack)
     if low > 0:
         upper += _geometric(low, k, epsilon) * float(weight[0]) * (1.0 + slack)
@@ -196,6 +199,8 @@ def _epsilon(epsilon: float, k: int, slack: Interval) -> Interval:
         return Interval(0.0, 0.0)
     if slack.upper == 0.0:
         return Interval(whole * (1.0 - _ROUNDING), whole * (1.0 + _ROUNDING))
+    if epsilon > _COARSE:
+        return Interval(0.0, whole * (1.0 + _ROUNDING))
     if slack.lower == 0.0:
         return Interval(
             _epsilon(epsilon, k, Interval(slack.upper, slack.upper)).lower,

@@ -111,7 +111,7 @@ def splits(parts: Parts, delta: float) -> Iterator[tuple[list[tuple[float, int]]
             (part.epsilon(0.0 if pure else share).upper, count)
             for (part, count), pure in zip(parts, free, strict=True)
         ]
-        if all(epsilon < math.inf for epsilon, _ in losses):
+        if slack > 0.0 and all(epsilon < math.inf for epsilon, _ in losses):
             yield losses, slack
 
 

@@ -26,6 +26,7 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
+from privopt.privacy.events import BoundedRangeDpEvent
 from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
 from privopt.privacy.parameters import is_count, is_noise, is_rate
@@ -42,7 +43,9 @@ _LARGEST = math.nextafter(math.inf, 0.0)
 
 @dataclass(frozen=True)
 class PureDP:
-    """Compositions of randomised response, Laplace noise, and selections among such releases.
+    """Compositions of pure releases, randomised response, Laplace noise, and selections among such.
+
+    Any ``epsilon``-DP release is ``ZCDpEvent(0, epsilon)``, under every relation.
 
     Randomised response (``noise_parameter = p``, ``num_buckets = k``) names the pair of output
     distributions itself, so its ``epsilon_0 = ln(1 + (1 - p) k / p)`` holds under every relation.
@@ -119,6 +122,10 @@ def _of_leaf(leaf: dp.DpEvent, relation: Relation) -> _Pure | None:
                 p, k = float(p), int(k)
                 loss = response_loss(p, k)
                 return _Pure(loss, loss, (1.0 - p) + p / k)
+        case BoundedRangeDpEvent(epsilon=span) if is_noise(span):
+            return _Pure(0.5 * float(span), float(span), 1.0 / (1.0 + math.exp(-0.5 * span)))
+        case dp.ZCDpEvent(rho=rho, xi=loss) if is_noise(rho) and is_noise(loss) and rho == 0.0:
+            return _Pure(float(loss), float(loss), 1.0 / (1.0 + math.exp(-loss)))
         case dp.LaplaceDpEvent(noise_multiplier=b) if is_noise(b):
             if b == 0.0:
                 return _Pure(math.inf, math.inf, 1.0)

@@ -16,6 +16,7 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
+from privopt.privacy.events import BoundedRangeDpEvent
 from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
 from privopt.privacy.parameters import is_count, is_noise, is_rate, tree_nodes
@@ -36,8 +37,9 @@ class ZCDP:
 
     With ``m = relation.multiple``: ``rho = (m/z)^2 / 2`` for a Gaussian release, times
     ``floor(log2 T) + 1`` for a tree; ``rho = epsilon^2 / 2`` for Laplace (``epsilon = m/b``),
-    discrete Laplace and randomised response. Sampling is beyond zCDP: the divergences of a sample
-    stop being linear in the order.
+    discrete Laplace, randomised response and any pure release (``ZCDpEvent`` with ``rho = 0``);
+    a quarter of that if losses span ``epsilon``. Sampling is beyond zCDP: the divergences of a
+    sample stop being linear in the order.
 
     Formal guarantee
     ----------------
@@ -107,13 +109,15 @@ def _of_leaf(leaf: dp.DpEvent, relation: Relation) -> tuple[float, float] | None
         case dp.LaplaceDpEvent(noise_multiplier=b) if is_noise(b):
             return _of_shift(multiple, b), 0.0
         case dp.dp_event.DiscreteLaplaceDpEvent(noise_parameter=a, sensitivity=bound):
-            if is_noise(a) and is_count(bound) and float(a) < math.inf:
+            if is_noise(a) and is_count(bound) and 0.0 < float(a) < math.inf:
                 return half_square(float(a) * int(bound) * multiple), 0.0
         case dp.RandomizedResponseDpEvent(noise_parameter=p, num_buckets=k):
             if is_rate(p) and is_count(k) and k >= 2:
                 return half_square(response_loss(float(p), int(k))), 0.0
+        case BoundedRangeDpEvent(epsilon=span) if is_noise(span):
+            return 0.25 * half_square(float(span)), 0.0
         case dp.ZCDpEvent(rho=rho, xi=xi) if is_noise(rho) and is_noise(xi):
-            return float(rho), float(xi)
+            return (float(rho), float(xi)) if rho > 0.0 else (half_square(float(xi)), 0.0)
     return None
 
 

@@ -20,6 +20,7 @@ from scipy.special import ndtri
 
 from privopt.privacy.accountants.pure_dp import PureDP
 from privopt.privacy.arguments import check_delta, check_epsilon
+from privopt.privacy.events import BoundedRangeDpEvent
 from privopt.privacy.leaves import leaves
 from privopt.privacy.parameters import is_noise
 from privopt.privacy.renyi import renyi_divergence
@@ -94,6 +95,8 @@ def zcdp_cost(release: Release, relation: Relation) -> Cost | None:
                 return None if cost is None else cost / 2
             case dp.ZCDpEvent(rho=rho, xi=xi) if is_noise(rho) and is_noise(xi) and xi == 0.0:
                 return float(rho)
+            case BoundedRangeDpEvent(epsilon=span) if is_noise(span):
+                return Fraction(float(span)) ** 2 / 8 if span < math.inf else math.inf
         loss = _pure_loss(leaf, relation)
         if loss is None or loss in (0, math.inf):
             return loss
@@ -133,6 +136,10 @@ def _pure_loss(leaf: Release, relation: Relation) -> Cost | None:
     match leaf:
         case (epsilon, delta):
             return check_epsilon(epsilon) if check_delta(delta) == 0.0 else None
+        case dp.ZCDpEvent(rho=rho, xi=loss) if is_noise(rho) and is_noise(loss) and rho == 0.0:
+            return float(loss)
+        case BoundedRangeDpEvent(epsilon=span) if is_noise(span):
+            return float(span)
         case dp.LaplaceDpEvent(noise_multiplier=b):
             return _quotient(relation.multiple, b, 1)
         case dp.DpEvent() if _PURE.supports(leaf, relation):

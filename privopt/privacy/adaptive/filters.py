@@ -25,7 +25,8 @@ from privopt.privacy.adaptive.costs import (
 from privopt.privacy.adaptive.privacy_filter import UNITS, PrivacyFilter
 from privopt.privacy.arguments import check_delta, real
 from privopt.privacy.boundary import boundary
-from privopt.privacy.calibration import gaussian_noise_multiplier, pure_event
+from privopt.privacy.calibration import gaussian_noise_multiplier
+from privopt.privacy.events import pure_event
 from privopt.spec import Budget, Relation
 
 __all__ = [
@@ -142,12 +143,10 @@ def pure_filter(budget: Budget, units: int = UNITS) -> PrivacyFilter:
 
     Formal guarantee
     ----------------
-    ``budget.epsilon``-DP; ``budget.delta`` is not spent. (``guarantee()`` is randomised response
-    with this loss or, by a relative 1e-12, a little more; None for epsilon above 700.)
+    ``budget.epsilon``-DP, which is what ``guarantee()`` says; ``budget.delta`` is not spent.
     Source: Rogers et al. 2016.
     """
-    event = pure_event(budget.epsilon) if budget.epsilon <= 700.0 else None
-    limit = Fraction(budget.epsilon)
+    event, limit = pure_event(budget.epsilon), Fraction(budget.epsilon)
     return PrivacyFilter(budget, _pure_costs, (limit,), event=event, units=units)
 
 

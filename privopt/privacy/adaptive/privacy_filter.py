@@ -67,8 +67,14 @@ class PrivacyFilter:
 
     ``admits`` and ``spend`` are plain integer arithmetic, the same for Python, NumPy and JAX
     integers, signed and of at least 32 bits; neither overflows, however often a release is
-    refused. Any other type is a ``ValueError``, in a compiled loop while it is traced: unsigned
-    integers have no sign to refuse by.
+    refused. A negative cost, or state, is refused like one that is too large. Any other type is a
+    ``ValueError``, in a compiled loop while it is traced: unsigned integers have no sign to refuse
+    by.
+
+    The state has *one* lineage. A filter is a value, and a value can be copied: two loops that
+    start from one state, or two filters ``after`` one filter, each spend all that was left, and
+    together twice that. Hand on what ``spend`` and ``after`` return, and forget what they were
+    given; share a budget between branches by giving each a filter of its own part.
 
     Parameters
     ----------
@@ -87,7 +93,7 @@ class PrivacyFilter:
         Shares of each limit, at most 10^9. A plan of equal releases fits without loss if its
         length divides ``units``.
     spent : tuple of int
-        Shares spent so far.
+        Shares spent so far, each in ``[0, units]``, or one more where some other limit suffices.
 
     Formal guarantee
     ----------------
@@ -95,6 +101,11 @@ class PrivacyFilter:
     outputs of earlier ones and on fresh randomness but not otherwise on the data, are together
     ``(budget.epsilon, budget.delta)``-DP under ``budget.relation``, in whatever number. To be
     refused and then to try something cheaper is allowed, and costs nothing.
+
+    Raises
+    ------
+    ValueError
+        If ``units``, ``limits`` or ``spent`` is out of its range.
     """
 
     budget: Budget
@@ -109,8 +120,11 @@ class PrivacyFilter:
         units = self.units
         if isinstance(units, bool) or not isinstance(units, Integral) or not 1 <= units <= 10**9:
             raise ValueError(f"units must be an integer in [1, 10^9], got {units!r}")
-        if not self.spent:
-            object.__setattr__(self, "spent", (0,) * len(self.limits))
+        object.__setattr__(self, "limits", tuple(_limit(limit) for limit in self.limits))
+        if not self.limits:
+            raise ValueError(f"limits must be at least one, got {self.limits!r}")
+        spent = tuple(self.spent) or (0,) * len(self.limits)
+        object.__setattr__(self, "spent", self._checked(spent, (0,) * len(self.limits)))
 
     # --- in a compiled loop ---
 
@@ -144,9 +158,10 @@ class PrivacyFilter:
         refused = self._refused(spent, cost)
         if len(self.limits) == 1:
             return spent + (cost & ~refused)
-        total = spent + (cost & ~refused[..., None])
-        excess = total - (self.units + 1)  # of an order that is lost already, if some suffices
-        return total - (excess & ~(excess >> 31))
+        # An order that is lost already, if some suffices, stays where it is lost.
+        lost = self.units + 1
+        total = spent + (_at_most(cost, lost) & ~refused[..., None])
+        return _at_most(total, lost)
 
     # --- on the host ---
 
@@ -183,14 +198,8 @@ class PrivacyFilter:
         ValueError
             If ``spent`` is less than before or above the limit.
         """
-        counts = tuple(int(count) for count in np.atleast_1d(np.asarray(spent)))
-        rising = len(counts) == len(self.spent) and all(
-            old <= new <= self.units + (not self.every)
-            for old, new in zip(self.spent, counts, strict=True)
-        )
-        if not rising:
-            raise ValueError(f"spent must lie in [{self.spent}, {self.units}], got {spent!r}")
-        return dataclasses.replace(self, spent=counts)
+        counts = tuple(np.atleast_1d(np.asarray(spent)).tolist())
+        return dataclasses.replace(self, spent=self._checked(counts, self.spent))
 
     @property
     def remaining(self) -> float:
@@ -209,6 +218,16 @@ class PrivacyFilter:
         assumption = "every release passed the privacy filter before it was run"
         return Guarantee(self.event, self.budget.relation, (assumption,))
 
+    def _checked(self, spent: tuple[Any, ...], before: tuple[int, ...]) -> tuple[int, ...]:
+        """``spent`` as integers, if each lies between what was and what may be."""
+        most = self.units + (not self.every)
+        if len(spent) != len(before) or not all(
+            isinstance(new, Integral) and not isinstance(new, bool) and old <= int(new) <= most
+            for old, new in zip(before, spent, strict=False)
+        ):
+            raise ValueError(f"spent must lie in [{before}, {most}], got {spent!r}")
+        return tuple(int(count) for count in spent)
+
     def _shares(self, release: Release) -> tuple[int, ...]:
         costs = self.cost_of(release, self.budget.relation)
         if costs is None:
@@ -222,13 +241,40 @@ class PrivacyFilter:
         return counts if len(shares) > 1 else counts[0]
 
     def _refused(self, spent: Any, cost: Any) -> Any:
-        """0 where the release is admitted, -1 (all bits set) where it is not."""
+        """0 where the release is admitted, -1 (all bits set) where it is not.
+
+        Signs are taken of the numbers themselves first, so that no difference overflows.
+        """
         _check_signed("spent", spent)
         _check_signed("cost", cost)
-        short = (self.units - spent - cost) >> 31  # the sign; the difference exceeds -2^31
+        wrong = _sign(spent) | _sign(cost)
+        room = self.units - (spent & ~_sign(spent))
+        left = (room & ~_sign(room)) - (cost & ~_sign(cost))
+        short = _sign(room) | _sign(left)
         if len(self.limits) == 1:
-            return short
-        return reduce(or_ if self.every else and_, (short[..., i] for i in range(len(self.limits))))
+            return wrong | short
+        each = range(len(self.limits))
+        rule = reduce(or_ if self.every else and_, (short[..., i] for i in each))
+        return reduce(or_, (wrong[..., i] for i in each)) | rule
+
+
+def _sign(count: Any) -> Any:
+    """-1 of a negative number, else 0, whatever its width."""
+    if isinstance(count, int):
+        return -1 if count < 0 else 0
+    return count >> (8 * count.dtype.itemsize - 1)
+
+
+def _at_most(count: Any, most: int) -> Any:
+    """The smaller of the two, of a number that is not negative."""
+    excess = count - most
+    return count - (excess & ~_sign(excess))
+
+
+def _limit(limit: object) -> Fraction:
+    if not isinstance(limit, Fraction) or limit < 0:
+        raise ValueError(f"limits must be non-negative fractions, got {limit!r}")
+    return limit
 
 
 def _check_signed(name: str, count: Any) -> None:

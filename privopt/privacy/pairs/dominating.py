@@ -8,19 +8,23 @@ from dataclasses import replace
 
 import dp_accounting as dp
 
-from privopt.privacy.events import ObjectivePerturbationDpEvent
+from privopt.privacy.events import BoundedRangeDpEvent, ObjectivePerturbationDpEvent
 from privopt.privacy.leaves import leaves
+from privopt.privacy.pairs.bounded_range import BoundedRangePair
 from privopt.privacy.pairs.discrete import DiscretePair, discrete_laplace, randomised_response
 from privopt.privacy.pairs.gaussian import GaussianPair
 from privopt.privacy.pairs.laplace import LaplacePair
+from privopt.privacy.pairs.mixture import MixturePair, norms
 from privopt.privacy.pairs.objective import ObjectivePair
 from privopt.privacy.pairs.pair import Pair
+from privopt.privacy.pairs.pure import PurePair
 from privopt.privacy.pairs.replaced import ReplacedGaussian
 from privopt.privacy.pairs.reversed import Reversed
 from privopt.privacy.pairs.sampled import Sampled
 from privopt.privacy.pairs.truncated import Truncated, chance_of_overflow
 from privopt.privacy.pairs.without_replacement import SampledWithoutReplacement
 from privopt.privacy.parameters import is_batch, is_count, is_noise, is_rate, tree_nodes
+from privopt.privacy.renyi.pure import response_loss
 from privopt.privacy.sums import root
 from privopt.spec import Relation
 
@@ -52,6 +56,8 @@ def dominating_pairs(leaf: dp.DpEvent, relation: Relation) -> tuple[Pair, Pair] 
             return _poisson(rate, event, relation)
         case dp.TruncatedSubsampledGaussianDpEvent():
             return _truncated(leaf, relation)
+        case dp.dp_event.MixtureOfGaussiansDpEvent():
+            return _mixture(leaf, relation)
         case dp.SampledWithoutReplacementDpEvent():
             pair = _without_replacement(leaf, relation)
         case _:
@@ -102,6 +108,27 @@ def _truncated(
     return removed, added
 
 
+def _mixture(
+    leaf: dp.dp_event.MixtureOfGaussiansDpEvent, relation: Relation
+) -> tuple[Pair, Pair] | None:
+    noise, law = leaf.standard_deviation, norms(leaf.sensitivities, leaf.sampling_probs)
+    if law is None or not is_noise(noise) or relation is Relation.REPLACE_ONE:
+        return None
+    told = [(norm, weight) for norm, weight in law.weights.items() if norm > 0.0 and weight > 0.0]
+    if not told or math.isinf(noise):
+        return NOTHING, NOTHING
+    noise, largest = float(noise), max(norm for norm, _ in told)
+    if noise * _LARGEST < largest:
+        share = min(1.0, math.fsum(weight for _, weight in told))
+        seen = Sampled.of(replace(EVERYTHING, exact=law.exact and noise == 0.0), share)
+        return seen, Reversed(seen)
+    if largest / noise < _LEAST:
+        return None
+    shifts, weights = zip(*((norm / noise, weight) for norm, weight in told), strict=True)
+    pair = MixturePair(shifts, weights, law.weights.get(0.0, 0.0), law.exact)
+    return pair, Reversed(pair)
+
+
 def _replaced(rate: float, noise: float) -> Pair:
     if noise * _LARGEST >= 1.0:
         return ReplacedGaussian(rate, noise)
@@ -140,7 +167,8 @@ def _one_release(event: dp.DpEvent) -> dp.DpEvent | None:
     if any(z == 0.0 for z, _ in noises):
         return dp.GaussianDpEvent(0.0)
     distance = math.hypot(*(root(count) / z for z, count in noises))
-    return dp.GaussianDpEvent(1.0 / distance if distance > 0.0 else math.inf)
+    least = math.ulp(0.0)  # a distance beyond float64 is not yet no noise
+    return dp.GaussianDpEvent(max(1.0 / distance, least) if distance > 0.0 else math.inf)
 
 
 def _plain(leaf: dp.DpEvent, relation: Relation) -> Pair | None:
@@ -169,11 +197,25 @@ def _plain(leaf: dp.DpEvent, relation: Relation) -> Pair | None:
             if not (is_noise(a) and a > 1e-6 and is_count(s) and multiple * s * a <= 700.0):
                 return None
             return discrete_laplace(float(a), multiple * int(s)) if s else NOTHING
+        case dp.ZCDpEvent(rho=rho, xi=loss) if is_noise(rho) and is_noise(loss) and rho == 0.0:
+            return _pure(float(loss))
+        case BoundedRangeDpEvent(epsilon=span) if is_noise(span):
+            if span > _LARGEST:
+                return replace(EVERYTHING, exact=math.isinf(span))
+            return BoundedRangePair.of(float(span)) if span > 0.0 else NOTHING
         case dp.RandomizedResponseDpEvent(noise_parameter=p, num_buckets=k):
             if not (is_noise(p) and p <= 1.0 and is_count(k) and k >= 2):
                 return None
+            if int(k) == 2 and _LEAST < p < 1.0:
+                return _pure(response_loss(float(p), 2))
             return randomised_response(float(p), int(k))
     return None
+
+
+def _pure(loss: float) -> Pair:
+    if loss > _LARGEST:
+        return replace(EVERYTHING, exact=math.isinf(loss))
+    return PurePair.of(loss) if loss > 0.0 else NOTHING
 
 
 def _objective(moved: float, noise: float, jacobian: float) -> Pair | None:
@@ -193,4 +235,4 @@ def _unless_extreme(pair: Callable[[float], Pair], moved: float, noise: float) -
         return None
     if mu <= _LARGEST:
         return pair(mu)
-    return replace(EVERYTHING, exact=math.isinf(mu))
+    return replace(EVERYTHING, exact=noise == 0.0)

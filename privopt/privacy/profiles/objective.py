@@ -48,7 +48,7 @@ class Objective:
         upper = gaussian_epsilon(0.5 * delta, self.s.upper).upper
         near = math.log1p(-delta) - self._log_bottom
         near += _ROUNDING * (abs(math.log1p(-delta)) + abs(self._log_bottom) + self.s.upper + 1.0)
-        if near <= 0.5 * self.s.upper**2:
+        if near <= 0.5 * self.s.upper * self.s.upper:
             upper = min(upper, near)
         upper = max(0.0, upper + self.c + _ROUNDING * (abs(upper) + self.c))
         return Interval(min(lower, upper), upper)

@@ -45,6 +45,7 @@ def profile(release: dp.DpEvent, relation: Relation) -> Profile | None:
                                   a public ``n`` a record moves all later ones.
     Laplace, discrete Laplace     every relation; a scalar query
     randomised response           every relation; the event names the pair of distributions
+    ``ZCDpEvent(0, epsilon)``     every relation; any ``epsilon``-DP release
     Poisson sampling              of Gaussian releases under every relation; of Laplace noise
                                   and randomised response (sampled before or not) under
                                   ``add_or_remove_one`` and ``zero_out``, a null record being
@@ -100,7 +101,7 @@ def _plain(leaf: dp.DpEvent, relation: Relation) -> Profile | None:
             if not (is_noise(z) and is_noise(c)):
                 return None
             spread = _quotient(multiple, z)
-            told = spread.upper == math.inf or c == math.inf
+            told = spread.lower == math.inf or c == math.inf
             return _EVERYTHING if told else Objective(spread, float(c))
         case dp_event.DiscreteLaplaceDpEvent(noise_parameter=a, sensitivity=s):
             if not (is_noise(a) and a > 0.0 and is_count(s) and s < 2**48):
@@ -113,7 +114,16 @@ def _plain(leaf: dp.DpEvent, relation: Relation) -> Profile | None:
             if not (is_rate(p) and is_count(k) and 2 <= k < 2**48):
                 return None
             return _randomised_response(float(p), int(k))
+        case dp.ZCDpEvent(rho=rho, xi=loss) if is_noise(rho) and is_noise(loss) and rho == 0.0:
+            return _pure(float(loss))
     return None
+
+
+def _pure(loss: float) -> Profile:
+    if loss == 0.0 or math.isinf(loss):
+        return _EVERYTHING if loss else _NOTHING
+    truth = _around(1.0 / (1.0 + math.exp(-loss)))
+    return RandomisedResponse(_exactly(loss), truth, binary=True)
 
 
 def _randomised_response(p: float, k: int) -> Profile:

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erf
 
-from privopt.privacy.events import ObjectivePerturbationDpEvent
+from privopt.privacy.events import BoundedRangeDpEvent, ObjectivePerturbationDpEvent
 from privopt.privacy.leaves import leaves
 from privopt.privacy.parameters import is_batch, is_count, is_noise, is_rate, tree_nodes
 from privopt.privacy.renyi.orders import check_orders
-from privopt.privacy.renyi.pure import laplace, pure, randomised_response
+from privopt.privacy.renyi.pure import bounded_range, laplace, pure, randomised_response
 from privopt.privacy.renyi.repeat import best_of_many
 from privopt.privacy.renyi.sampled import fixed_size_gaussian, poisson_gaussian
 from privopt.privacy.selection import repetitions_of
@@ -59,11 +59,12 @@ def renyi_divergence(
       ``zero_out``: removing a record from a stream may move the others).
     - Objective perturbation: ``c + alpha s^2 / 2 + ln[2 Phi((alpha - 1) s)] / (alpha - 1)``,
       ``s = m/z``, from the bound of its loss.
-    - Laplace (scalar), randomised response, discrete Laplace: see ``pure``.
+    - Laplace (scalar), randomised response, discrete Laplace, bounded range: see ``pure``.
     - Gaussian releases from one Poisson sample, every relation; from one sample without
       replacement, under ``replace_one``. Several from the *same* sample are one with the root of
       the summed squared shifts.
-    - ``ZCDpEvent``: ``xi + rho alpha``; ``RepeatAndSelectDpEvent`` over any of these.
+    - ``ZCDpEvent``: ``xi + rho alpha``, or that of any pure release if ``rho = 0``;
+      ``RepeatAndSelectDpEvent`` over any of these.
 
     Source: Mironov, "Rényi differential privacy", CSF 2017 (arXiv:1702.07476), Propositions 1
     and 7, for composition and the Gaussian; the rest is cited where it is computed.
@@ -129,9 +130,13 @@ def _leaf_curve(leaf: dp.DpEvent, relation: Relation) -> Curve | None:
             if is_rate(p) and is_count(k) and k >= 2:
                 return partial(randomised_response, float(p), int(k))
         case dp.dp_event.DiscreteLaplaceDpEvent(noise_parameter=a, sensitivity=bound):
-            if is_noise(a) and is_count(bound) and float(a) < math.inf:
+            if is_noise(a) and is_count(bound) and 0.0 < float(a) < math.inf:
                 return partial(pure, float(a) * int(bound) * multiple * _UP)
+        case BoundedRangeDpEvent(epsilon=span) if is_noise(span):
+            return partial(bounded_range, float(span))
         case dp.ZCDpEvent(rho=rho, xi=xi) if is_noise(rho) and is_noise(xi):
+            if rho == 0.0:
+                return partial(pure, float(xi))
             return partial(_concentrated, float(rho), float(xi))
         case dp.PoissonSampledDpEvent(sampling_probability=q, event=inner) if is_rate(q):
             return _sampled(float(q), inner, replace=relation is Relation.REPLACE_ONE)

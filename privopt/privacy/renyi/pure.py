@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.privacy.renyi.moment import psi, upper_log_moment
-from privopt.privacy.sums import SMALLEST
+from privopt.privacy.sums import SMALLEST, half_square
 
-__all__ = ["laplace", "pure", "randomised_response", "response_loss"]
+__all__ = ["bounded_range", "laplace", "pure", "randomised_response", "response_loss"]
 
 Array = npt.NDArray[np.float64]
 
@@ -75,6 +75,37 @@ def pure(epsilon: float, orders: Array) -> Array:
         return np.full_like(orders, epsilon)
     rare = -epsilon - math.log1p(math.exp(-epsilon))
     return _swapped(epsilon, rare, rare + epsilon, math.expm1(-epsilon), orders)
+
+
+def bounded_range(span: float, orders: Array) -> Array:
+    """``D_alpha`` of any release whose losses span at most ``epsilon``.
+
+    With losses in ``[t - epsilon, t]`` the moment is largest for two outcomes. Over ``t``,
+    ``e^t = (alpha - 1) A / (alpha B)`` is the worst, of ``A = 1 - e^(-alpha epsilon)`` and
+    ``B = e^-epsilon - e^(-alpha epsilon)``, where
+
+        D = t + ln[A / (alpha (1 - e^-epsilon))] / (alpha - 1).
+
+    It is at most ``epsilon``, and at most ``alpha epsilon^2 / 8``: ``ln E_Q e^(alpha L)`` is zero
+    at ``alpha = 0`` and ``1``, and its second derivative, a variance, at most ``epsilon^2 / 4``.
+
+    Source: Cesar and Rogers, "Bounding, concentrating, and truncating", ALT 2021
+    (arXiv:2004.07223), for the second bound; Dong, Durfee and Rogers, ICML 2020
+    (arXiv:1909.13830), for the worst two outcomes.
+    """
+    if span == 0.0 or span > 1e100:
+        return np.full_like(orders, span)
+    power = orders - 1.0
+    smooth = np.maximum(orders * (0.25 * half_square(span)) * (1.0 + 8 * _U), SMALLEST)
+    a, b = -np.expm1(-orders * span), -np.expm1(-power * span)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        t = span + np.log(power) - np.log(orders) + np.log(a) - np.log(b)
+        rest = (np.log(a) - np.log(orders) - math.log(-math.expm1(-span))) / power
+        size = (span + np.log1p(orders) + np.abs(np.log(a))) * (1.0 + 1.0 / power)
+        size += np.abs(np.log(power)) + np.abs(np.log(b)) + abs(math.log(span)) / power
+        exact = t + rest + 32 * _U * (size + 1.0)
+    exact = np.where(np.isnan(exact), math.inf, exact)
+    return np.asarray(np.minimum(np.minimum(exact, smooth), span * (1.0 + 8 * _U)))
 
 
 def _swapped(loss: float, rare: float, common: float, deficit: float, orders: Array) -> Array:

@@ -1,0 +1,110 @@
+"""Noise and rates at the ends of float64: no noise is never private, and lower ends are true."""
+
+import math
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+from dp_accounting.dp_event import DiscreteLaplaceDpEvent, RepeatAndSelectDpEvent
+
+from privopt.privacy import (
+    ACCOUNTANTS,
+    BoundedRangeDpEvent,
+    Fourier,
+    Guarantee,
+    pure_event,
+    renyi_cost,
+    renyi_filter,
+    zcdp_filter,
+)
+from privopt.privacy.adaptive.costs import gaussian_cost, pure_cost, zcdp_cost
+from privopt.privacy.events import ObjectivePerturbationDpEvent
+from privopt.spec import Budget, Relation
+
+Gaussian, Laplace, Poisson = dp.GaussianDpEvent, dp.LaplaceDpEvent, dp.PoissonSampledDpEvent
+ADD, OUT = Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT
+ACCOUNTANT = pytest.mark.parametrize("accountant", ACCOUNTANTS, ids=lambda each: each.name)
+
+NOISY = {
+    "Gaussian": Gaussian,
+    "Laplace": Laplace,
+    "tree": lambda z: dp.SingleEpochTreeAggregationDpEvent(z, 4),
+    "objective": lambda z: ObjectivePerturbationDpEvent(z, 0.0),
+    "selected": lambda z: RepeatAndSelectDpEvent(Laplace(z), 3.0, 1.0),
+    "mixture": lambda z: dp.dp_event.MixtureOfGaussiansDpEvent(z, [1.0, 2.0], [0.5, 0.5]),
+    "sampled": lambda z: Poisson(0.5, Gaussian(z)),
+    "sampled twice": lambda z: Poisson(0.5, dp.SelfComposedDpEvent(Gaussian(z), 2)),
+    "sampled Laplace": lambda z: Poisson(0.5, Laplace(z)),
+    "truncated": lambda z: dp.TruncatedSubsampledGaussianDpEvent(4, 0.5, 3, z),
+    "concentrated": lambda z: dp.ZCDpEvent(1.0 / z if z else math.inf),
+    "pure": lambda z: dp.ZCDpEvent(0.0, 1.0 / z if z else math.inf),
+    "bounded range": lambda z: BoundedRangeDpEvent(1.0 / z if z else math.inf),
+    "response": lambda z: dp.RandomizedResponseDpEvent(min(z, 1.0), 3),
+}
+
+
+@ACCOUNTANT
+@pytest.mark.parametrize("kind", NOISY)
+@pytest.mark.parametrize("count", [1, 7])
+def test_no_noise_is_not_private_and_little_noise_is_not_none(accountant, kind, count):
+    for noise in (0.0, 5e-324, 1e-310, 1e-200, 1e-5):
+        event = dp.SelfComposedDpEvent(NOISY[kind](noise), count)
+        if not accountant.supports(event, OUT):
+            continue
+        spent = [accountant.epsilon(event, OUT, delta) for delta in (1e-6, 0.3)]
+        lost = accountant.delta(event, OUT, 1.0)
+        if noise == 0.0:
+            assert {each.upper for each in spent} == {math.inf}
+            assert lost.upper >= 0.5 - 1e-9
+        elif 1.0 / noise < math.inf or kind not in ("concentrated", "pure", "bounded range"):
+            assert all(each.lower < math.inf for each in spent), (noise, spent)
+            assert accountant.epsilon(event, OUT, 0.0).upper > 0.0
+
+
+@ACCOUNTANT
+def test_discrete_noise_without_end_is_no_mechanism(accountant):
+    """``a = 0`` was called private, by the accountants that only multiply by it."""
+    for a in (0.0, -0.0):
+        for size in (0, 1):
+            assert not accountant.supports(DiscreteLaplaceDpEvent(a, size), ADD)
+    assert Guarantee(DiscreteLaplaceDpEvent(0.0, 1), ADD).epsilon(1e-5).upper == math.inf
+
+
+def test_no_filter_admits_it():
+    endless = DiscreteLaplaceDpEvent(0.0, 1)
+    assert [cost(endless, ADD) for cost in (gaussian_cost, zcdp_cost, pure_cost)] == [None] * 3
+    assert renyi_cost(endless, ADD, 8.0) == math.inf
+    budget = Budget(epsilon=1.0, delta=1e-6, relation=ADD)
+    assert renyi_filter(budget, (20.0,), renyi_cost).fits(endless) == 0
+    assert not zcdp_filter(budget).supports(endless)
+
+
+@ACCOUNTANT
+@pytest.mark.parametrize("bad", [-1.0, math.nan, -0.1, 1.1, math.inf])
+def test_rates_and_noise_that_are_none_are_supported_by_nobody(accountant, bad):
+    events = [Poisson(bad, Gaussian(1.0)), dp.TruncatedSubsampledGaussianDpEvent(4, bad, 3, 1.0)]
+    if not bad > 0.0:
+        events += [make(bad) for kind, make in NOISY.items() if kind != "response"]
+    for event in events:
+        assert not accountant.supports(event, ADD)
+
+
+@pytest.mark.parametrize("p", [1.0 - 1e-12, 1.0 - 1e-9, 1e-200])
+def test_the_loss_of_two_buckets_is_known_to_the_last_digits(p):
+    """Beside ``p = 1`` the lower end was above the truth by a relative 5e-5."""
+    exact = math.log1p((1.0 - p) * 2.0 / p)
+    lower, upper = Fourier().epsilon(dp.RandomizedResponseDpEvent(p, 2), OUT, 0.0)
+    assert lower <= exact <= upper <= exact * (1.0 + 1e-9)
+
+
+@ACCOUNTANT
+@pytest.mark.parametrize("loss", [1e-300, 1e-20, 1e-3, 800.0, 1e5, 1e200, 1e308])
+def test_every_pure_loss_has_answers(accountant, loss):
+    event = dp.SelfComposedDpEvent(pure_event(loss), 3)
+    if accountant.supports(event, ADD):
+        exact = Guarantee(event, ADD).epsilon(1e-6)
+        spent = accountant.epsilon(event, ADD, 1e-6)
+        assert spent.lower <= exact.upper
+        assert spent.upper >= exact.lower
+        assert 0.0 <= accountant.delta(event, ADD, 0.5).lower <= 1.0
+        assert not np.isnan(accountant.trade_off(event, ADD, np.array([0.0, 0.1, 1.0]))).any()

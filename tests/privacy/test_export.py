@@ -1,0 +1,95 @@
+"""What leaves the house is read by dp-accounting's accountants no more kindly than by us."""
+
+import math
+
+import dp_accounting as dp
+import pytest
+from dp_accounting.dp_event import DiscreteLaplaceDpEvent, RepeatAndSelectDpEvent
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+
+from privopt.privacy import BoundedRangeDpEvent, Guarantee, pure_event
+from privopt.privacy.events import ObjectivePerturbationDpEvent
+from privopt.spec import Relation
+
+Gaussian, Laplace, Times = dp.GaussianDpEvent, dp.LaplaceDpEvent, dp.SelfComposedDpEvent
+REPLACE, OUT = Relation.REPLACE_ONE, Relation.ZERO_OUT
+EVENTS = {
+    "Gaussian": Gaussian(2.0),
+    "Laplace": Laplace(2.0),
+    "discrete Laplace": DiscreteLaplaceDpEvent(0.5, 1),
+    "randomised response": dp.RandomizedResponseDpEvent(0.4, 3),
+    "pure": pure_event(1.0),
+    "zCDP": dp.ZCDpEvent(0.1),
+    "tree": dp.SingleEpochTreeAggregationDpEvent(2.0, [8, 4]),
+    "Poisson": Times(dp.PoissonSampledDpEvent(0.2, Gaussian(1.0)), 3),
+    "fixed size": Times(dp.SampledWithoutReplacementDpEvent(100, 10, Gaussian(2.0)), 3),
+    "selected": RepeatAndSelectDpEvent(Laplace(2.0), 10.0, 0.0),
+    "mixed": dp.ComposedDpEvent([Gaussian(2.0), Laplace(3.0), pure_event(0.5)]),
+    "mixed samplers": dp.ComposedDpEvent(
+        [Gaussian(3.0), dp.SampledWithoutReplacementDpEvent(100, 10, Gaussian(2.0))]
+    ),
+    "bits and noise": dp.ComposedDpEvent([Gaussian(2.0), dp.RandomizedResponseDpEvent(0.4, 2)]),
+}
+SLACK = 1e-4  # relative, of dp-accounting's own discretisation
+
+
+def readings(event, relation, delta):
+    for accountant in (PLDAccountant, RdpAccountant):
+        each = accountant(neighboring_relation=relation)
+        if each.supports(event):
+            yield each.compose(event).get_epsilon(delta)
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("name", EVENTS)
+def test_nobody_reads_less_than_is_certain(name, relation):
+    guarantee = Guarantee(EVENTS[name], relation)
+    for theirs in readings(*guarantee.exported(), 1e-6):
+        assert theirs >= guarantee.epsilon(1e-6).lower * (1.0 - SLACK)
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_a_pure_release_needs_no_other_words_and_is_checked_under_every_relation(relation):
+    """As randomised response it read 0.62 for 1 under ``zero_out``."""
+    same, theirs = Guarantee(pure_event(1.0), relation).exported()
+    assert same == pure_event(1.0)
+    (reading,) = readings(same, theirs, 1e-6)
+    assert 1.0 - 2e-6 <= reading <= 1.01
+
+
+def test_the_same_words_would_be_read_at_half_their_price():
+    """The defect that ``exported`` is for: a replaced record counts once elsewhere."""
+    for name in ("Gaussian", "Laplace", "fixed size", "selected"):
+        guarantee = Guarantee(EVENTS[name], REPLACE)
+        naive = list(readings(guarantee.event, dp.NeighboringRelation.REPLACE_ONE, 1e-6))
+        careful = list(readings(*guarantee.exported(), 1e-6))
+        assert min(naive) < 0.6 * min(careful)
+
+
+@pytest.mark.parametrize("name", ["Gaussian", "Laplace", "discrete Laplace", "tree", "mixed"])
+def test_a_replaced_record_is_a_zeroed_one_at_half_the_noise(name):
+    guarantee = Guarantee(EVENTS[name], REPLACE)
+    event, theirs = guarantee.exported()
+    assert theirs is dp.NeighboringRelation.REPLACE_SPECIAL
+    again = Guarantee(event, OUT).epsilon(1e-6)
+    assert again.upper == pytest.approx(guarantee.epsilon(1e-6).upper, rel=2e-4)
+
+
+def test_objective_perturbation_keeps_its_determinants():
+    event, _ = Guarantee(ObjectivePerturbationDpEvent(3.0, 0.2), REPLACE).exported()
+    assert event == ObjectivePerturbationDpEvent(1.5, 0.2)
+
+
+def test_what_has_no_other_words_is_refused_by_name():
+    mixture = dp.dp_event.MixtureOfGaussiansDpEvent(1.0, [1.0], [1.0])
+    for event, relation in (
+        (dp.UnsupportedDpEvent(), OUT),
+        (mixture, REPLACE),
+        (Gaussian(math.nan), REPLACE),
+        (dp.RandomizedResponseDpEvent(1.5, 2), OUT),
+    ):
+        whole = dp.ComposedDpEvent([BoundedRangeDpEvent(1.0), event])
+        with pytest.raises(ValueError, match=type(event).__name__):
+            Guarantee(whole, relation).exported()
+    assert Guarantee(mixture, OUT).exported()[0] == mixture
