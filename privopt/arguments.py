@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import StrEnum
 from numbers import Integral, Real
-from typing import Any, TypeGuard, TypeVar
+from typing import Self, TypeGuard, TypeVar
 
 __all__ = [
     "Names",
@@ -31,14 +31,13 @@ Kind = TypeVar("Kind")
 
 
 class Names(StrEnum):
-    """The values that an argument may take; the argument is called as the class, in small letters.
-
-    Anything else is a ValueError that lists the values and names the one that was probably meant.
-    """
+    """An enumeration of the values that an argument may take."""
 
     @classmethod
-    def _missing_(cls, value: object) -> Any:
-        member(cls.__name__.lower(), value, [each.value for each in cls], cls._synonyms())
+    def named(cls, name: str, value: object) -> Self:
+        """The member that ``value`` is or names, for the argument ``name``."""
+        member(name, value, [each.value for each in cls], cls._synonyms())
+        return cls(str(value))
 
     @classmethod
     def _synonyms(cls) -> dict[str, str]:

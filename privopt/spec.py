@@ -83,7 +83,7 @@ class Budget:
             raise ValueError(f"delta must lie in [0, 1), got {self.delta!r}")
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
-        object.__setattr__(self, "relation", Relation(self.relation))
+        object.__setattr__(self, "relation", Relation.named("relation", self.relation))
 
 
 @dataclass(frozen=True, kw_only=True)

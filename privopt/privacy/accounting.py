@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from privopt.privacy.accountants import ACCOUNTANTS, Accountant, Estimator
 from privopt.privacy.approximation import ApproximateCurve, Approximation
-from privopt.privacy.arguments import check_alpha, check_epsilon, check_target_delta, member
+from privopt.privacy.arguments import check_alpha, check_epsilon, check_target_delta
 from privopt.privacy.choice import check_supported, named
 from privopt.privacy.grouping import between
 from privopt.privacy.guarantee import Guarantee
@@ -30,7 +30,7 @@ def supports(
     ValueError
         If the relation, the event or the accountant's name is none.
     """
-    guarantee = Guarantee(event, member("relation", Relation, relation))
+    guarantee = Guarantee(event, Relation.named("relation", relation))
     return named(accountant).supports(guarantee.event, guarantee.relation)
 
 
@@ -149,7 +149,7 @@ def _asked(
     event: dp.DpEvent, relation: Relation | str, accountant: Accountant | Estimator | str | None
 ) -> tuple[Accountant | Estimator | None, Guarantee, tuple[dp.DpEvent, dp.DpEvent]]:
     """The accountant meant, the event with its relation, both checked, and its ``bracket``."""
-    guarantee = Guarantee(event, member("relation", Relation, relation))
+    guarantee = Guarantee(event, Relation.named("relation", relation))
     chosen = None if accountant is None else named(accountant)
     asked = ACCOUNTANTS if chosen is None else (chosen,)
     return chosen, guarantee, check_supported(event, guarantee.relation, asked)

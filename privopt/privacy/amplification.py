@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 
-from privopt.privacy.arguments import check_delta, check_epsilon, member, real
+from privopt.arguments import Names
+from privopt.privacy.arguments import check_delta, check_epsilon, real
 from privopt.privacy.neighbours import group
 from privopt.spec import Relation
 
@@ -22,7 +22,7 @@ __all__ = ["Sampler", "Subsampled", "subsample"]
 _ROUNDING = 2.0**-50  # relative; eight units of 2^-53, more than any formula below takes
 
 
-class Sampler(StrEnum):
+class Sampler(Names):
     """How the records of one batch are chosen.
 
     ``poisson``
@@ -103,8 +103,8 @@ def subsample(
     rate = real("rate", rate)
     if not 0.0 <= rate <= 1.0:
         raise ValueError(f"rate must lie in [0, 1], got {rate!r}")
-    sampler = member("sampler", Sampler, sampler)
-    relation = member("relation", Relation, relation)
+    sampler = Sampler.named("sampler", sampler)
+    relation = Relation.named("relation", relation)
     if sampler is Sampler.SHUFFLED:
         return _shuffled(epsilon, delta, relation)
     if rate == 0.0:

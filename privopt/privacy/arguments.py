@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from enum import StrEnum
 from numbers import Integral, Real
-from typing import TypeGuard, TypeVar
+from typing import TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +17,10 @@ __all__ = [
     "check_epsilon",
     "check_mu",
     "check_target_delta",
-    "member",
     "real",
 ]
 
 _SMALLEST = 1e-300
-
-_Names = TypeVar("_Names", bound=StrEnum)
 
 
 def real(name: str, value: object) -> float:
@@ -97,12 +93,3 @@ def check_count(name: str, value: object) -> int:
 
 def _is_real(value: object) -> TypeGuard[Real]:
     return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def member(name: str, names: type[_Names], value: str) -> _Names:
-    """The member of an enumeration that ``value`` is or names."""
-    try:
-        return names(value)
-    except ValueError:
-        known = ", ".join(each.value for each in names)
-        raise ValueError(f"{name} must be one of {known}, got {value!r}") from None

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 import dp_accounting as dp
 
+from privopt.arguments import described, suggestion
 from privopt.privacy.accountants import ACCOUNTANTS, ESTIMATORS, Accountant, Estimator
 from privopt.privacy.grouping import bracket
 from privopt.privacy.leaves import first_unsupported
+from privopt.privacy.parameters import flaw
 from privopt.spec import Relation
 
 __all__ = ["UnsupportedEventError", "check_supported", "named", "prover"]
@@ -29,7 +31,9 @@ def named(accountant: Accountant | Estimator | str) -> Accountant | Estimator:
     """
     if not isinstance(accountant, str):
         if isinstance(accountant, type) or not hasattr(accountant, "supports"):
-            raise ValueError(f"accountant must be an instance or a name, got {accountant!r}")
+            raise ValueError(
+                f"accountant must be an instance or a name, got {described(accountant)}"
+            )
         return accountant
     known: dict[str, Accountant | Estimator] = {each.name: each for each in ACCOUNTANTS}
     known.update((each.name, each) for each in ESTIMATORS)
@@ -39,7 +43,8 @@ def named(accountant: Accountant | Estimator | str) -> Accountant | Estimator:
     for found in (exact, near):
         if len(found) == 1:
             return found[0]
-    raise ValueError(f"accountant must be one of {', '.join(known)}, got {accountant!r}")
+    hint = suggestion(accountant, known)
+    raise ValueError(f"accountant must be one of {', '.join(known)}, got {accountant!r}{hint}")
 
 
 def prover(accountant: Accountant | str) -> Accountant:
@@ -71,7 +76,8 @@ def check_supported(
     if not all(known(each) for each in ends):
         who = f"{asked[0].name} does not support" if len(asked) == 1 else "no accountant supports"
         culprit = first_unsupported(event, known)
-        raise UnsupportedEventError(f"{who} {culprit!r} under {relation.value}")
+        reason = f": {flaw(culprit)}" if flaw(culprit) else ""
+        raise UnsupportedEventError(f"{who} {culprit!r} under {relation.value}{reason}")
     return ends
 
 

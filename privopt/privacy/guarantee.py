@@ -24,7 +24,6 @@ from privopt.privacy.arguments import (
     check_count,
     check_epsilon,
     check_target_delta,
-    member,
 )
 from privopt.privacy.export import exported
 from privopt.privacy.grouping import between, bracket
@@ -79,7 +78,7 @@ class Guarantee:
             raise ValueError(f"event must be a dp_accounting.DpEvent, got {self.event!r}")
         if isinstance(self.assumptions, str):
             raise ValueError(f"assumptions must be a tuple of strings, got {self.assumptions!r}")
-        object.__setattr__(self, "relation", member("relation", Relation, self.relation))
+        object.__setattr__(self, "relation", Relation.named("relation", self.relation))
         object.__setattr__(self, "assumptions", tuple(dict.fromkeys(self.assumptions)))
 
     def exported(self) -> tuple[dp.DpEvent, dp.NeighboringRelation]:

@@ -17,7 +17,6 @@ from privopt.privacy.arguments import (
     check_delta,
     check_epsilon,
     check_mu,
-    member,
     real,
 )
 from privopt.privacy.sums import times
@@ -159,8 +158,8 @@ def under_relation(
         If a number is out of range, or the target does not follow from the source.
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
-    source = member("source", Relation, source)
-    target = member("target", Relation, target)
+    source = Relation.named("source", source)
+    target = Relation.named("target", target)
     add, zero, replace = Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT, Relation.REPLACE_ONE
     steps = {(add, replace): 2, (zero, replace): 2}
     if null_is_a_record:
@@ -202,7 +201,7 @@ def parallel(
     ValueError
         If a number is out of range, or the relation unknown.
     """
-    moves = member("relation", Relation, relation) is not Relation.ADD_OR_REMOVE_ONE
+    moves = Relation.named("relation", relation) is not Relation.ADD_OR_REMOVE_ONE
     steps = 2 if moves and not fixed_places else 1
     each = [group(epsilon, delta, steps) for epsilon, delta in parts]
     return max((e for e, _ in each), default=0.0), max((d for _, d in each), default=0.0)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import TypeGuard
 
-__all__ = ["is_batch", "is_count", "is_multiplicity", "is_noise", "is_rate", "tree_nodes"]
+__all__ = ["flaw", "is_batch", "is_count", "is_multiplicity", "is_noise", "is_rate", "tree_nodes"]
 
 _LARGEST = 2**1022  # its inverse is a normal number
 
@@ -51,3 +52,22 @@ def tree_nodes(step_counts: object) -> int | None:
     if len(counts) < len(trees):
         return None
     return max((steps.bit_length() for steps in counts), default=0)
+
+
+_RULES: dict[str, tuple[Callable[[object], bool], str]] = {
+    "noise_multiplier": (is_noise, "be non-negative"),
+    "sampling_probability": (is_rate, "lie in [0, 1]"),
+    "noise_parameter": (is_rate, "lie in [0, 1]"),
+    "count": (is_multiplicity, "be a non-negative integer"),
+}
+
+
+def flaw(event: object) -> str:
+    """What is wrong with a number of ``event``, or of what it samples; empty if nothing."""
+    while event is not None:
+        for name, (holds, rule) in _RULES.items():
+            value = getattr(event, name, None)
+            if hasattr(event, name) and not holds(value):
+                return f"{name} must {rule}, got {value!r}"
+        event = getattr(event, "event", None)
+    return ""

@@ -1,12 +1,14 @@
 """One question to any accountant: names, arguments, shapes, and what the answers have in common."""
 
 import math
+import re
 from fractions import Fraction
 
 import dp_accounting as dp
 import numpy as np
 import pytest
 
+from privopt import privacy
 from privopt.privacy import (
     ACCOUNTANTS,
     ESTIMATORS,
@@ -319,3 +321,32 @@ def test_an_accountant_with_nothing_to_say_does_not_silence_the_next():
     renyi = epsilon(often, 1e-5, relation="zero_out", accountant="renyi")
     best = epsilon(often, 1e-5, relation="zero_out")
     assert best.upper == min(fourier.upper, renyi.upper) < math.inf
+
+
+@pytest.mark.parametrize(
+    ("event", "rule"),
+    [
+        (dp.GaussianDpEvent(-1.0), "noise_multiplier must be non-negative, got -1.0"),
+        (dp.LaplaceDpEvent(math.nan), "noise_multiplier must be non-negative, got nan"),
+        (
+            dp.PoissonSampledDpEvent(1.5, dp.GaussianDpEvent(1.0)),
+            "sampling_probability must lie in [0, 1], got 1.5",
+        ),
+        (
+            dp.PoissonSampledDpEvent(0.5, dp.GaussianDpEvent(-2.0)),
+            "noise_multiplier must be non-negative, got -2.0",
+        ),
+        (
+            dp.SelfComposedDpEvent(dp.GaussianDpEvent(1.0), -3),
+            "count must be a non-negative integer, got -3",
+        ),
+    ],
+)
+def test_a_malformed_event_is_told_from_one_without_a_theorem(event, rule):
+    with pytest.raises(privacy.UnsupportedEventError, match=re.escape(f": {rule}")):
+        privacy.epsilon(event, 1e-5, relation="zero_out")
+
+
+def test_an_accountant_that_is_nearly_named():
+    with pytest.raises(ValueError, match=r"got 'furier'; did you mean Fourier\?"):
+        privacy.epsilon(dp.GaussianDpEvent(1.0), 1e-5, relation="zero_out", accountant="furier")

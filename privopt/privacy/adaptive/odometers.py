@@ -43,7 +43,7 @@ import dp_accounting as dp
 from scipy.special import log_ndtr
 
 from privopt.privacy.adaptive.costs import Divergence, Release, round_up_cost, zcdp_cost
-from privopt.privacy.arguments import check_count, check_delta, member, real
+from privopt.privacy.arguments import check_count, check_delta, real
 from privopt.privacy.boundary import boundary
 from privopt.privacy.sums import times
 from privopt.spec import Relation
@@ -100,7 +100,7 @@ class RenyiOdometer:
         if not orders or len(set(orders)) < len(orders) or min(orders) <= 1.0:
             raise ValueError(f"orders must be distinct numbers above 1, got {self.orders!r}")
         object.__setattr__(self, "delta", _check_delta(self.delta))
-        object.__setattr__(self, "relation", member("relation", Relation, self.relation))
+        object.__setattr__(self, "relation", Relation.named("relation", self.relation))
         object.__setattr__(self, "orders", orders)
         spent = tuple(_check_spent(each) for each in self.spent) or (0.0,) * len(orders)
         if len(spent) != len(orders):
@@ -195,7 +195,7 @@ class ZCDPOdometer:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", _check_delta(self.delta))
-        object.__setattr__(self, "relation", member("relation", Relation, self.relation))
+        object.__setattr__(self, "relation", Relation.named("relation", self.relation))
         if not 0.0 < real("planned", self.planned) < math.inf:
             raise ValueError(f"planned must be positive and finite, got {self.planned!r}")
         object.__setattr__(self, "planned", float(self.planned))
