@@ -16,7 +16,7 @@ from dp_accounting import GaussianDpEvent, NonPrivateDpEvent
 import privopt
 from privopt import core, problems
 from privopt.convex import Last
-from privopt.core import Algorithm, Plan, Run
+from privopt.core import Algorithm, Plan, Run, running
 from privopt.privacy import Guarantee
 from privopt.theory import Rate
 
@@ -249,12 +249,12 @@ def test_no_two_draws_have_one_key(name, relation, choices, monkeypatch):
         monkeypatch.setattr(jax.random, draw, heard(getattr(jax.random, draw)))
     budget = dataclasses.replace(BUDGET, relation=relation)
     plan = privopt.ALGORITHMS[name].plan(CLASS, budget, **choices)
-    params = core._numbers(plan.params, np.float64)
+    params = running._numbers(plan.params, np.float64)
 
     @jax.jit
     def release(key, stream):
         objective = problem().objective
-        return plan.algorithm.run(plan.static, params, objective, core._of_stream(key, stream))
+        return plan.algorithm.run(plan.static, params, objective, running._of_stream(key, stream))
 
     runs = []
     for stream in (0, 1, 2, 2**31 - 1):
@@ -292,14 +292,14 @@ def test_three_plans_32_keys_two_data_sets_compile_once():
     ]
     data = [problem(seed) for seed in (0, 1)]
     each, others = keys(32), keys(32, seed=5)
-    before = core._run_many._cache_size()
+    before = running._run_many._cache_size()
     with compilations() as programs:
         core.run_many(plans, data[0], each)
     assert [name for name in programs if "_run_many" in name] == ["jit(_run_many)"]
     with compilations() as programs:
         core.run_many(plans, data[1], others)
     assert programs == []
-    assert core._run_many._cache_size() == before + 1
+    assert running._run_many._cache_size() == before + 1
     assert len(traces) == 1
 
 

@@ -1,0 +1,64 @@
+"""A plan on one screen."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+
+from privopt.spec import ProblemClass
+
+__all__ = ["screen"]
+
+_SHOWN = ("clip", "rate", "batch_size", "regularisation", "steps", "step_size")
+
+
+def screen(plan: Any) -> str:
+    """What is known, spent, added and promised, in a dozen lines."""
+    facts, budget, rate = plan.problem_class, plan.budget, plan.rate
+    spent = plan.guarantee.epsilon(budget.delta)
+    bound = f"E F(w) - F* <= {rate.upper:.4g} for the {rate.risk} risk"
+    if rate.lower > 0.0:
+        bound += f"; no method with this guarantee stays below {rate.lower:.4g} on every problem"
+    noise, numbers = _noise_and_numbers(plan.params)
+    trivial = facts.lipschitz * facts.radius
+    rows = {
+        "class": ", ".join(f"{name} = {value:g}" for name, value in _declared(facts)),
+        "guarantee": f"epsilon in [{spent.lower:.5g}, {spent.upper:.5g}] at delta "
+        f"{budget.delta:g} under {budget.relation}",
+        "assuming": "; ".join(plan.guarantee.assumptions),
+        "noise": noise,
+        "numbers": numbers,
+        "bound": bound,
+        "theorem": f"{rate.theorem} ({rate.source})",
+        "regime": rate.regime,
+        "without data": ""
+        if math.isinf(trivial)
+        else f"the centre c of the set has F(c) - F* <= L R = {trivial:.4g}",
+    }
+    lines = [f"  {name:<14}{text}" for name, text in rows.items() if text]
+    return "\n".join([f"{plan.algorithm.name}: {plan.algorithm.summary}", *lines])
+
+
+def _declared(facts: ProblemClass) -> list[tuple[str, Any]]:
+    """The facts that say something."""
+    silent = {"smoothness": None, "strong_convexity": 0.0, "sparsity": None, "convex": True}
+    return [(name, x) for name, x in vars(facts).items() if x != silent.get(name, math.inf)]
+
+
+def _noise_and_numbers(params: Any) -> tuple[str, str]:
+    """The scale of every noise, and the other numbers that people ask for, by their last names."""
+    noise: dict[str, float] = {}
+    numbers: dict[str, float] = {}
+    for path, number in jax.tree_util.tree_leaves_with_path(params):
+        *_, owner, name = ("", *jax.tree_util.keystr(path, simple=True, separator=".").split("."))
+        if name == "scale" and owner != "step_sizes":
+            noise[f"{owner}.scale"] = number
+        elif name in _SHOWN or owner == "step_sizes":
+            numbers.setdefault("step_size" if owner == "step_sizes" else name, number)
+    return _listed(noise), _listed(numbers)
+
+
+def _listed(numbers: dict[str, float]) -> str:
+    return ", ".join(f"{name} = {number:.4g}" for name, number in numbers.items())
