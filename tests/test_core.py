@@ -14,7 +14,7 @@ import pytest
 from dp_accounting import GaussianDpEvent, NonPrivateDpEvent
 
 import privopt
-from privopt import core, problems
+from privopt import core, draws, problems
 from privopt.convex import Last
 from privopt.core import Algorithm, Plan, Run, running
 from privopt.privacy import Guarantee
@@ -221,7 +221,8 @@ def test_the_first_stream_is_the_key_itself():
     np.testing.assert_array_equal(common[0], common[2])
 
 
-DRAWS = ("bits", "normal", "uniform", "laplace", "gamma", "exponential", "permutation")
+DRAWS = [(draws, name) for name in ("normal", "laplace", "exponential", "gumbel", "cauchy")]
+DRAWS += [(jax.random, name) for name in ("bits", "uniform", "randint", "permutation")]
 STOCHASTIC = [
     ("dp_sgd", "zero_out", {"steps": 4, "batch_size": 7, "sampler": "shuffled"}),
     ("dp_sgd", "replace_one", {"steps": 3, "batch_size": 7, "sampler": "without_replacement"}),
@@ -245,8 +246,8 @@ def test_no_two_draws_have_one_key(name, relation, choices, monkeypatch):
 
         return drawing
 
-    for draw in DRAWS:
-        monkeypatch.setattr(jax.random, draw, heard(getattr(jax.random, draw)))
+    for room, draw in DRAWS:
+        monkeypatch.setattr(room, draw, heard(getattr(room, draw)))
     budget = dataclasses.replace(BUDGET, relation=relation)
     plan = privopt.ALGORITHMS[name].plan(CLASS, budget, **choices)
     params = running._numbers(plan.params, np.float64)
