@@ -1,18 +1,17 @@
 """Excess risk along the run of each first-order method, recorded inside the compiled program.
 
-Replicates come from one fixed key: the numbers are sampled, but the same every time.
+Each method has a stream of keys of its own: the numbers are sampled, but the same every time.
 """
 
 import math
 from functools import cache, partial
 
-import jax
 import numpy as np
 import optax
 
 import privopt
 from privopt.convex import Update
-from privopt.lab import Check, Claim, Line, Panel, Plot, Study
+from privopt.lab import Check, Claim, Line, Panel, Plot, Study, replicate_keys, stream
 from privopt.problems import family
 
 STEPS, BATCH, POINTS = 2000, 128, 25
@@ -34,12 +33,13 @@ def measured(name, profile):
     """Steps, and for each method its bound, mean risks and their intervals at each of them."""
     kind, n, dim = PROBLEMS[name]
     problem = family(kind).build(n=n, dim=dim, noise_ratio=1.0, strength=1.0)
-    keys = jax.random.split(jax.random.key(0), 30 if profile == "quick" else 300)
+    replicates = 30 if profile == "quick" else 300
     found = {}
     for label, (algorithm, choices) in METHODS.items():
         plan = privopt.ALGORITHMS[algorithm].plan(
             problem.problem_class, BUDGET, steps=STEPS, record=POINTS, **choices
         )
+        keys = replicate_keys(stream(0, problem=name, method=label), replicates)
         path = privopt.run_many([plan], problem, keys).path
         excess = problem.excess_risk(path.points[0])
         means, errors = excess.mean(axis=0), 3.0 * excess.std(axis=0, ddof=1) / math.sqrt(len(keys))
