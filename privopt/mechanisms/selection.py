@@ -13,14 +13,14 @@ import math
 from typing import Any, NamedTuple, TypeVar
 
 import jax.numpy as jnp
-from dp_accounting import DpEvent, NoOpDpEvent, ZCDpEvent
+from dp_accounting import DpEvent
 from jax import Array
 from scipy.special import lambertw
 
 from privopt import draws
 from privopt.mechanisms.events import pure_release, resolvable
 from privopt.mechanisms.scores import ScoreQuery
-from privopt.privacy import round_up
+from privopt.privacy import BoundedRangeDpEvent, round_up
 from privopt.spec import Budget, Relation
 
 __all__ = ["ExponentialMechanism", "PermuteAndFlip", "ReportNoisyMax"]
@@ -122,17 +122,17 @@ class ExponentialMechanism(_NoisyArgmax):
 
     __slots__ = ()
 
-    def concentrated_event(self, relation: Relation) -> DpEvent:
-        """The bounded-range view of one selection: ``(epsilon^2/8)``-zCDP, a quarter of pure DP's.
+    def bounded_range_event(self, relation: Relation) -> DpEvent:
+        """The bounded-range view of one selection, ``(epsilon^2/8)``-zCDP: a quarter of pure DP's.
 
         For compositions, where it is the tighter; by itself ``event`` is.
         Source: Cesar and Rogers, "Bounding, concentrating, and truncating", ALT 2021
         (arXiv:2004.07223).
         """
         epsilon = self.loss(relation)
-        if epsilon == 0.0:
-            return NoOpDpEvent()
-        return ZCDpEvent(rho=math.nextafter(epsilon * epsilon / 8.0, math.inf))
+        if epsilon == 0.0 or math.isinf(epsilon):
+            return self.event(relation)
+        return BoundedRangeDpEvent(epsilon)
 
     def gap_bound(self, candidates: int, failure: float, *, optimal: int = 1) -> float:
         """``g`` with ``P(q* - q(selected) >= g) <= failure``: ``b ln(k/(m failure))``.

@@ -238,7 +238,7 @@ def test_the_bounded_range_view_is_a_quarter_of_pure_concentration_and_true():
     relation, epsilon = Relation.ZERO_OUT, 1.5
     budget = Budget(epsilon=epsilon, delta=0.0, relation=relation)
     found = ExponentialMechanism.calibrated(BoundedScores.of(1.0), budget)
-    rho, xi = ZCDP().concentration(found.concentrated_event(relation), relation)
+    rho, xi = ZCDP().concentration(found.bounded_range_event(relation), relation)
     assert xi == 0.0
     assert rho == pytest.approx(epsilon**2 / 8.0, rel=1e-6)
     alpha = np.array([1.01, 1.5, 2.0, 5.0, 30.0])
@@ -250,7 +250,7 @@ def test_the_bounded_range_view_is_a_quarter_of_pure_concentration_and_true():
         renyi = np.log((p ** alpha[:, None] * q ** (1 - alpha[:, None])).sum(axis=1)) / (alpha - 1)
         worst = max(worst, (renyi / (alpha * rho)).max())
     assert 0.9 < worst <= 1.0
-    many = Guarantee(found.concentrated_event(relation), relation).times(100).epsilon(1e-6)
+    many = Guarantee(found.bounded_range_event(relation), relation).times(100).epsilon(1e-6)
     assert many.upper < Guarantee(found.event(relation), relation).times(100).epsilon(1e-6).lower
 
 
