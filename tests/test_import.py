@@ -96,6 +96,18 @@ except ModuleNotFoundError as error:
     assert printed.endswith("it comes with the extra lab: pip install 'privopt[lab]'")
 
 
+def test_the_command_names_its_extra():
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_EXTRAS + "from privopt.cli import main\nmain()"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.endswith("the command comes with the extra lab: 'privopt[lab]'\n")
+
+
 def test_what_an_installation_brings_by_itself():
     """The extras and no more; flax brings 66 MB that no module of the package uses."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from privopt.cli.interrupt import end_at_interrupt
 
 __all__ = ["main"]
@@ -10,6 +12,10 @@ __all__ = ["main"]
 def main() -> None:
     """Entry point of the command ``privopt``."""
     end_at_interrupt()
-    from privopt.cli.commands import app
-
+    try:
+        from privopt.cli.commands import app
+    except ModuleNotFoundError as error:
+        if error.name not in ("rich", "typer"):
+            raise
+        sys.exit(f"privopt: {error}; the command comes with the extra lab: 'privopt[lab]'")
     app(prog_name="privopt")
