@@ -168,10 +168,11 @@ class Guarantee:
         spent = self.epsilon(budget.delta)
         if spent.upper <= budget.epsilon or spent.lower > budget.epsilon:
             return spent.upper <= budget.epsilon
+        event = bracket(self.event)[0]
         for fourier in (Fourier(accuracy, two_sided=False) for accuracy in _FINER):
-            if not fourier.supports(self.event, self.relation):
+            if not fourier.supports(event, self.relation):
                 return False
-            upper = fourier.epsilon(self.event, self.relation, budget.delta).upper
+            upper = fourier.epsilon(event, self.relation, budget.delta).upper
             if upper <= budget.epsilon:
                 return True
             if upper > budget.epsilon * (1.0 + 10.0 * fourier.accuracy):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from privopt.privacy.pairs import NOTHING, dominating_pairs
-from privopt.privacy.pairs.discrete import discrete_laplace
+from privopt.privacy.pairs.discrete_laplace import DiscreteLaplacePair
 from privopt.privacy.pairs.gaussian import GaussianPair
 from privopt.privacy.pairs.laplace import LaplacePair
 from privopt.privacy.pairs.replaced import ReplacedGaussian
@@ -73,10 +73,8 @@ def test_one_laplace_coordinate_dominates_two_and_three(a, b):
 @pytest.mark.parametrize("split", [(1, 1), (1, 4), (3, 3), (1, 1, 1), (1, 2, 5)])
 def test_one_discrete_laplace_coordinate_dominates_several(a, split):
     def law(s):
-        return [
-            (p, q)
-            for p, q in zip(*(discrete_laplace(a, s).p, discrete_laplace(a, s).q), strict=True)
-        ]
+        bins = DiscreteLaplacePair(a, s).bins(a * (2.0 * np.arange(s + 2) - s - 1.0))
+        return list(zip(bins.p[1:-1].tolist(), bins.q[1:-1].tolist(), strict=True))
 
     product = [(1.0, 1.0)]
     for s in split:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from privopt.privacy.fourier.lattice import above, below
-from privopt.privacy.pairs.discrete import DiscretePair, discrete_laplace, randomised_response
+from privopt.privacy.pairs.discrete import DiscretePair, randomised_response
+from privopt.privacy.pairs.discrete_laplace import DiscreteLaplacePair
 from privopt.privacy.pairs.gaussian import GaussianPair
 from privopt.privacy.pairs.laplace import LaplacePair
 from privopt.privacy.pairs.pair import Bins
@@ -29,8 +30,8 @@ PAIRS = [
     ReplacedGaussian(0.01, 1.0),
     ReplacedGaussian(0.9, 0.2),
     SampledWithoutReplacement(Sampled(GaussianPair(0.5), 0.1)),
-    discrete_laplace(0.7, 5),
-    Sampled(discrete_laplace(0.7, 5), 0.2),
+    DiscreteLaplacePair(0.7, 5),
+    Sampled(DiscreteLaplacePair(0.7, 5), 0.2),
     Reversed(Sampled(randomised_response(0.3, 4), 0.2)),
     Sampled(DiscretePair((0.0, 1.0), (1.0, 0.0)), 0.2),
 ]

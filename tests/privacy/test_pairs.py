@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from privopt.privacy.pairs import dominating_pairs
-from privopt.privacy.pairs.discrete import DiscretePair, discrete_laplace, randomised_response
+from privopt.privacy.pairs.discrete import DiscretePair, randomised_response
+from privopt.privacy.pairs.discrete_laplace import DiscreteLaplacePair
 from privopt.privacy.pairs.gaussian import GaussianPair
 from privopt.privacy.pairs.laplace import LaplacePair
 from privopt.privacy.pairs.replaced import ReplacedGaussian
@@ -137,9 +138,9 @@ def test_the_reverse_too(pair, exact):
     "pair",
     [pair for pair, _ in CONTINUOUS]
     + [
-        discrete_laplace(0.7, 5),
+        DiscreteLaplacePair(0.7, 5),
         randomised_response(0.3, 4),
-        Sampled(discrete_laplace(0.7, 5), 0.2),
+        Sampled(DiscreteLaplacePair(0.7, 5), 0.2),
         Sampled(DiscretePair((0.0, 1.0), (1.0, 0.0)), 0.2),
         SampledWithoutReplacement(Sampled(GaussianPair(0.5), 0.1)),
     ],
@@ -180,16 +181,22 @@ def test_the_loss_of_a_replaced_record_is_inverted(rate, noise):
 
 @pytest.mark.parametrize(("a", "s"), [(1e-3, 3), (0.7, 5), (2.5, 40), (6.0, 100)])
 def test_discrete_laplace_probabilities(a, s):
-    pair, exact = discrete_laplace(a, s), mp.mpf(a)
+    pair, exact = DiscreteLaplacePair(a, s), mp.mpf(a)
     weight = mp.tanh(exact / 2)
     total = [mp.mpf(0)] * (s + 1)
     for k in range(1, s):
         total[k] = weight * mp.exp(-exact * k)
     total[0], total[s] = 1 / (1 + mp.exp(-exact)), mp.exp(-exact * s) / (1 + mp.exp(-exact))
     unit = 2.0**-47 * (1.0 + a * s)
-    for ours, theirs in zip(pair.q, total, strict=True):
+    between = a * (2.0 * np.arange(s + 2) - s - 1.0)  # one outcome a bin
+    bins = pair.bins(between)
+    for ours, theirs in zip(bins.p[1:-1], total[::-1], strict=True):
         assert abs(ours - theirs) <= unit * theirs
-    assert pair.p == pair.q[::-1]
+    assert bins.p[0] == bins.p[-1] == 0.0
+    assert np.array_equal(bins.p, bins.q[::-1])
+    few = pair.bins(between[[0, s // 3, -1]])  # geometric sums
+    middle = mp.fsum(total[::-1][: s // 3])
+    assert abs(few.p[1] - middle) <= unit * middle
     assert pair.range() == pytest.approx((-a * s, a * s), rel=1e-14)
 
 

@@ -102,11 +102,16 @@ class Fourier:
 
         At ``delta = 0`` the sum of the largest losses, exact but for rounding.
         """
-        return between(lambda each: self._epsilon(each, relation, delta), bracket(event))
+        return between(lambda each: self._epsilon(each, relation, delta), self._ends(event))
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
         """Certified bounds at any ``epsilon >= 0``."""
-        return between(lambda each: self._delta(each, relation, epsilon), bracket(event))
+        return between(lambda each: self._delta(each, relation, epsilon), self._ends(event))
+
+    def _ends(self, event: dp.DpEvent) -> tuple[dp.DpEvent, dp.DpEvent]:
+        """The bracket of an event; where no lower end is wanted, only what tells more."""
+        above, below = bracket(event)
+        return above, below if self.two_sided else above
 
     def _epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
         orders = _orders(event, relation)

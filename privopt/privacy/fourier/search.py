@@ -31,6 +31,7 @@ _MORE = 4.0  # times as much where more is asked
 _MOST_BINS = 2**18  # of all losses
 _ROUNDS = 8
 _AIMS = 3
+_COARSEST = 1.01e-3  # accuracy tried where a finer one drowns in rounding
 _LEAST_FACTOR = 2.0**-8  # of the mesh that should suffice
 _MOST = 10**11  # releases; rounding alone would leave nothing beyond
 _COUNTLESS = "more than 1e11 releases"
@@ -38,6 +39,7 @@ _COARSE = "the largest transform has too coarse a mesh"
 _ROUNDED = "rounding and what the window leaves out weigh too much beside delta"
 _UNATTAINED = "no pair of data sets is known to attain what dominates"
 _THINNEST = 1e-290  # floats describe no tail below this
+_NOTHING = 1e-280  # answers of less are not worth a finer mesh
 _LEAST_TAIL = 1e-15  # left out of a window; rounding is as much
 
 
@@ -70,29 +72,45 @@ def bounds(
 ) -> tuple[float, float, str]:
     """Bounds of the largest answer of all orders, to a relative ``accuracy`` if it can be had.
 
-    And why it cannot, or nothing. Not ``two_sided``, the lower bound is zero.
+    And why it cannot, or nothing. Not ``two_sided``, the lower bound is zero. Where rounding
+    leaves little of a fine mesh, whose many points each have some, a coarser one is asked too.
     """
+    lower, upper, reason = _bounds(orders, query, accuracy, two_sided)
+    coarser = 10.0 * accuracy
+    if coarser <= _COARSEST and (
+        reason == _ROUNDED or (reason != _COUNTLESS and upper == query.worst)
+    ):
+        again = bounds(orders, query, coarser, two_sided)
+        lower, upper = max(lower, again[0]), min(upper, again[1])
+    return min(lower, upper), upper, reason
+
+
+def _bounds(
+    orders: Sequence[Order], query: Query, accuracy: float, two_sided: bool
+) -> tuple[float, float, str]:
+    """By one accuracy."""
     if any(sum(count for _, count in order.dominating) > _MOST for order in orders):
         return 0.0, query.worst, _COUNTLESS
     searches = [(_Search(order.dominating, query, accuracy), order) for order in orders]
     searches.sort(key=lambda each: (-infinite_mass(each[1].dominating), -each[0].estimate))
     lower, upper, reason = 0.0, 0.0, ""
     for rank, (search, order) in enumerate(searches):
+        most = query.most(_largest_loss(order.dominating))
         if rank:  # this order costs less, and need only be shown to
-            largest = math.fsum(count * pair.range()[1] for pair, count in order.dominating)
-            if (most := query.most(largest)) > upper:
+            if most > upper:
                 upper = max(upper, min(most, search.from_above(upper)))
         elif two_sided and order.attained == order.dominating:
             lower, upper = search.from_both_sides()
+            upper = min(upper, most)
             reason = "" if search.close(lower, upper) else search.limit
         elif two_sided:  # the pair's own lower bound tells how fine the mesh must be
-            upper = search.from_both_sides()[1]
+            upper = min(most, search.from_both_sides()[1])
             if order.attained is not None:
                 lower = _Search(order.attained, query, accuracy).from_both_sides()[0]
             reason = "" if search.close(lower, upper) else _UNATTAINED
         else:
-            upper = search.from_above(-math.inf)
-    return min(lower, upper), upper, reason
+            upper = min(most, search.from_above(-math.inf))
+    return lower, upper, reason
 
 
 def curve(orders: Sequence[Order], epsilons: Array, accuracy: float) -> Array:
@@ -100,13 +118,20 @@ def curve(orders: Sequence[Order], epsilons: Array, accuracy: float) -> Array:
 
     Accurate to a relative ``accuracy`` in the bulk, and to 1e-13 in the tails.
     """
-    largest = np.zeros_like(epsilons)
+    deltas = np.zeros_like(epsilons)
     for order in orders:
         search = _Search(order.dominating, AtEpsilon(0.0), accuracy)
         ((composition, blur),) = search.compositions(search.spacing(accuracy), (1.0,))
-        deltas = [composition.delta(epsilon - blur, 1.0) for epsilon in epsilons.tolist()]
-        largest = np.maximum(largest, deltas)
-    return largest
+        most = _largest_loss(order.dominating)
+        for k, epsilon in enumerate(epsilons.tolist()):
+            delta = min(composition.delta(epsilon - blur, 1.0), AtEpsilon(epsilon).most(most))
+            deltas[k] = max(deltas[k], delta)
+    return deltas
+
+
+def _largest_loss(parts: Parts) -> float:
+    """The essential supremum of the sum."""
+    return math.fsum(count * pair.range()[1] for pair, count in parts)
 
 
 class _Search:
@@ -132,7 +157,7 @@ class _Search:
             spacing = self.spacing(self.accuracy, factor)
             found, noise = self._answers(spacing, (-1.0, 1.0))
             lower, upper = max(lower, found[0]), min(upper, found[1])
-            if self.close(lower, upper):
+            if self.close(lower, upper) or upper < _NOTHING:
                 break
             if self.work > 0.0 and self._aim(found[1], noise):
                 continue
@@ -204,9 +229,10 @@ class _Search:
         spacing = min(spacing, max(0.5 * self.saddle.deviation, 1e-3 * widest))
         spacing = max(factor * spacing, self._finest())
         smallest, largest = self.parts[0][0].range()
-        if len(self.parts) == 1 and math.isfinite(largest - smallest) and largest > smallest:
+        half = 0.5 * (largest - smallest)
+        if len(self.parts) == 1 and self._finest() <= half < math.inf:
             # The ends of a bounded loss, often atoms, become lattice points.
-            return (largest - smallest) / (2 * math.ceil(0.5 * (largest - smallest) / spacing))
+            return half / math.ceil(half / spacing)
         return spacing
 
     def _answers(self, spacing: float, signs: tuple[float, ...]) -> tuple[list[float], float]:

@@ -112,13 +112,11 @@ class Sketch:
         tops = (self._log_moments(saddle.tilt + rates) - start + needed) / rates
         bottoms = (start - self._log_moments(saddle.tilt - rates) - needed) / rates
         above, below = int(tops.argmin()), int(bottoms.argmax())
+        bottom, top = float(bottoms[below]), float(tops[above])
+        if not bottom < top:  # the moments drown in rounding
+            bottom, top = saddle.mean - saddle.deviation, saddle.mean + saddle.deviation
         return Window(
-            saddle.tilt,
-            saddle.mean,
-            float(bottoms[below]),
-            float(tops[above]),
-            float(rates[below]),
-            float(rates[above]),
+            saddle.tilt, saddle.mean, bottom, top, float(rates[below]), float(rates[above])
         )
 
     def edges(self, part: int, window: Window, spacing: float, most: int) -> npt.NDArray[np.int64]:

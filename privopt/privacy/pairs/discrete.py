@@ -1,4 +1,4 @@
-"""Finitely many outcomes: randomised response, discrete Laplace noise."""
+"""A few outcomes: randomised response."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from privopt.privacy.pairs.pair import Array, Bins, Pair
 
-__all__ = ["DiscretePair", "discrete_laplace", "randomised_response"]
+__all__ = ["DiscretePair", "randomised_response"]
 
 _U = 2.0**-53  # unit roundoff of float64
 _LEAST = 1e-300  # below, floats have fewer digits
@@ -80,19 +80,3 @@ def randomised_response(noise: float, buckets: int) -> DiscretePair:
     outcomes = [(other, true), (rest, rest), (true, other)]
     p, q = zip(*((a, b) for a, b in outcomes if a > 0.0 or b > 0.0), strict=True)
     return DiscretePair(p, q, exact=other > 0.0 or noise == 0.0)
-
-
-def discrete_laplace(parameter: float, sensitivity: int) -> DiscretePair:
-    """Noise with probabilities ``tanh(a / 2) e^(-a |x|)`` on the integers, moved by ``s``.
-
-    ``a = parameter > 0``, ``s = sensitivity >= 1``. Under ``P`` the loss is ``a (s - 2 k)`` with
-    ``k`` the noise's excess towards the other side: zero with probability ``1 / (1 + e^-a)``, at
-    least ``k >= 1`` with ``e^(-a k) / (1 + e^-a)``, cut at ``s``. As for Laplace noise, one
-    coordinate that moves by ``s`` dominates a vector whose l1 norm does: the ratio of the tails
-    passes one only once.
-    """
-    k = np.arange(sensitivity + 1)
-    at_least = np.exp(-parameter * k) / (1.0 + math.exp(-parameter))
-    p = at_least * -math.expm1(-parameter)
-    p[0], p[-1] = 1.0 / (1.0 + math.exp(-parameter)), at_least[-1]
-    return DiscretePair(tuple(p[::-1].tolist()), tuple(p.tolist()))

@@ -11,7 +11,8 @@ import dp_accounting as dp
 from privopt.privacy.events import BoundedRangeDpEvent, ObjectivePerturbationDpEvent
 from privopt.privacy.leaves import leaves
 from privopt.privacy.pairs.bounded_range import BoundedRangePair
-from privopt.privacy.pairs.discrete import DiscretePair, discrete_laplace, randomised_response
+from privopt.privacy.pairs.discrete import DiscretePair, randomised_response
+from privopt.privacy.pairs.discrete_laplace import DiscreteLaplacePair
 from privopt.privacy.pairs.gaussian import GaussianPair
 from privopt.privacy.pairs.laplace import LaplacePair
 from privopt.privacy.pairs.mixture import MixturePair, norms
@@ -70,6 +71,10 @@ def _poisson(rate: float, event: dp.DpEvent, relation: Relation) -> tuple[Pair, 
         return None
     rate = float(rate)
     inner = _one_release(event)
+    if isinstance(inner, dp.PoissonSampledDpEvent) and is_rate(inner.sampling_probability):
+        both = rate * float(inner.sampling_probability)
+        least = math.ulp(0.0) if rate > 0.0 < inner.sampling_probability else 0.0
+        return _poisson(max(both, least), inner.event, relation)
     if isinstance(inner, dp.SingleEpochTreeAggregationDpEvent):
         return None  # a sampled record has no public place in a tree
     whole = None if inner is None else dominating_pairs(inner, relation)
@@ -83,7 +88,7 @@ def _poisson(rate: float, event: dp.DpEvent, relation: Relation) -> tuple[Pair, 
         replaced = _replaced(rate, float(inner.noise_multiplier))
         return replaced, replaced
     removed, added = whole
-    if isinstance(added, Reversed):  # sampled before
+    if isinstance(added, Reversed):  # a mixture, sampled before
         return Sampled.of(removed, rate), Reversed(Sampled.of(added.pair, rate))
     if isinstance(added, ObjectivePair):  # not its own reverse: it dominates in either order
         return Sampled.of(removed, rate), Reversed(Sampled.of(Reversed(added), rate))
@@ -125,7 +130,7 @@ def _mixture(
     if largest / noise < _LEAST:
         return None
     shifts, weights = zip(*((norm / noise, weight) for norm, weight in told), strict=True)
-    pair = MixturePair(shifts, weights, law.weights.get(0.0, 0.0), law.exact)
+    pair = MixturePair.of(shifts, weights, law.weights.get(0.0, 0.0), law.exact)
     return pair, Reversed(pair)
 
 
@@ -196,7 +201,7 @@ def _plain(leaf: dp.DpEvent, relation: Relation) -> Pair | None:
         case dp.dp_event.DiscreteLaplaceDpEvent(noise_parameter=a, sensitivity=s):
             if not (is_noise(a) and a > 1e-6 and is_count(s) and multiple * s * a <= 700.0):
                 return None
-            return discrete_laplace(float(a), multiple * int(s)) if s else NOTHING
+            return DiscreteLaplacePair(float(a), multiple * int(s)) if s else NOTHING
         case dp.ZCDpEvent(rho=rho, xi=loss) if is_noise(rho) and is_noise(loss) and rho == 0.0:
             return _pure(float(loss))
         case BoundedRangeDpEvent(epsilon=span) if is_noise(span):

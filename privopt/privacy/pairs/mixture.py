@@ -20,6 +20,7 @@ _NEWTON = 60  # steps at most; a handful are enough
 _BEYOND = 50.0  # standard deviations, where float64 has no probabilities
 _ROUNDING = 2.0**-51  # of a sum that is meant to be one
 _ROWS = (list, tuple, np.ndarray)
+_LEAST = 1e-12  # shifts of less are no finer than a mesh can be
 _SLOPPY = 1e-9  # of the same: beyond, it was not meant to
 
 
@@ -77,6 +78,14 @@ class MixturePair:
     weights: tuple[float, ...]
     rest: float
     exact: bool = True
+
+    @classmethod
+    def of(
+        cls, shifts: tuple[float, ...], weights: tuple[float, ...], rest: float, exact: bool
+    ) -> MixturePair:
+        """At shifts that a mesh can tell from zero: larger ones dominate."""
+        moved = tuple(max(shift, _LEAST) for shift in shifts)
+        return cls(moved, weights, rest, exact and moved == shifts)
 
     @property
     def attained(self) -> Pair | None:

@@ -86,5 +86,8 @@ class Sampled:
         )
 
     def _sample(self, loss: Array | float) -> Array:
+        """Accurate beside the loss itself, however small."""
         with np.errstate(over="ignore", divide="ignore"):
-            return np.logaddexp(np.log1p(-self.rate), np.log(self.rate) + loss)
+            gain = self.rate * np.expm1(loss)
+            large = np.logaddexp(np.log1p(-self.rate), np.log(self.rate) + loss)
+            return np.where(np.abs(gain) < 0.5, np.log1p(np.maximum(gain, -0.5)), large)
