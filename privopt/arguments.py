@@ -102,7 +102,8 @@ def instance(name: str, value: object, kind: type[Kind]) -> Kind:
     """``value``, if it is an object of that type."""
     if isinstance(value, kind):
         return value
-    raise ValueError(f"{name} must be a {kind.__name__}, got {described(value)}")
+    article = "an" if kind.__name__[0] in "AEIO" else "a"
+    raise ValueError(f"{name} must be {article} {kind.__name__}, got {described(value)}")
 
 
 def described(value: object) -> str:

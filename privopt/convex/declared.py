@@ -6,9 +6,12 @@ They may be device arrays, traced ones included, which are not read.
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import Any
 
 import jax
 import numpy as np
+
+from privopt.convex.vectors import Number
 
 __all__ = ["dimension", "on_host", "require_finite", "require_positive", "require_shape"]
 
@@ -30,9 +33,9 @@ def require_finite(name: str, value: object) -> None:
         raise ValueError(f"{name} must be finite, got {value!r}")
 
 
-def require_shape(name: str, value: object, *shapes: tuple[int, ...]) -> None:
+def require_shape(name: str, value: Number, *shapes: tuple[int, ...]) -> None:
     """ValueError for an array of none of these shapes."""
-    if (found := np.shape(value)) not in shapes:  # type: ignore[arg-type]
+    if (found := np.shape(value)) not in shapes:
         known = " or ".join(map(str, shapes))
         raise ValueError(f"{name} must have shape {known}, got {found}")
 
@@ -44,9 +47,9 @@ def dimension(dim: int) -> int:
     return int(dim)
 
 
-def _broken(value: object) -> bool:
+def _broken(value: Any) -> bool:
     if isinstance(value, jax.Array):
         return False
     if isinstance(value, np.ndarray) and value.dtype.kind not in "fiu":
         return True
-    return not (on_host(value) and np.all(np.isfinite(value)))  # type: ignore[call-overload]
+    return not (on_host(value) and np.all(np.isfinite(value)))

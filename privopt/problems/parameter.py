@@ -67,7 +67,8 @@ def array_rows(points: Any, shape: tuple[int, ...]) -> tuple[tuple[int, ...], An
 
 def tree_rows(points: Any, like: Any) -> tuple[tuple[int, ...], Any]:
     """The leading axes of pytrees like that one, and the same with one leading axis."""
-    found, expected = jax.tree.structure(points), jax.tree.structure(like)
+    found: Any = jax.tree.structure(points)
+    expected = jax.tree.structure(like)
     if found != expected:
         _refuse_run(points)
         raise ValueError(f"point must have the structure {expected}, got {found}")

@@ -82,9 +82,8 @@ def solved(
 def _refuse(risk: EmpiricalRisk, point: Array) -> None:
     broken = ~np.isfinite(np.asarray(jax.vmap(risk.loss, (None, 0))(point, risk.data)))
     raise ValueError(
-        "data must have finite losses to have an optimum, got others of "
-        f"{int(broken.sum())} of {broken.size} records, first of record {int(np.argmax(broken))}; "
-        "check() tells more"
+        f"data must have finite losses for a reference, got {int(broken.sum())} of {broken.size} "
+        f"records without, the first of them record {int(np.argmax(broken))}; check() tells more"
     )
 
 
