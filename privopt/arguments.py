@@ -14,6 +14,7 @@ from numbers import Integral, Real
 from typing import Self, TypeGuard, TypeVar
 
 __all__ = [
+    "Catalogue",
     "Names",
     "count",
     "described",
@@ -28,6 +29,18 @@ __all__ = [
 _INT32_MAX = 2**31 - 1
 
 Kind = TypeVar("Kind")
+
+
+class Catalogue(dict[str, Kind]):
+    """Things of one kind by name; ``[name]`` refuses one that is not there with those that are."""
+
+    def __init__(self, kind: str, things: Iterable[tuple[str, Kind]]) -> None:
+        super().__init__(things)
+        self.kind = kind
+
+    def __missing__(self, name: object) -> Kind:
+        known = ", ".join(self)
+        raise KeyError(f"{self.kind} must be one of {known}, got {name!r}{suggestion(name, self)}")
 
 
 class Names(StrEnum):
@@ -88,7 +101,8 @@ def instance(name: str, value: object, kind: type[Kind]) -> Kind:
     """``value``, if it is an object of that type."""
     if isinstance(value, kind):
         return value
-    raise ValueError(f"{name} must be a {kind.__name__}, got {described(value)}")
+    article = "an" if kind.__name__[0] in "AEIO" else "a"
+    raise ValueError(f"{name} must be {article} {kind.__name__}, got {described(value)}")
 
 
 def described(value: object) -> str:

@@ -14,34 +14,29 @@ from privopt.algorithms.noisy_adam import NOISY_ADAM
 from privopt.algorithms.objective_perturbation import OBJECTIVE_PERTURBATION
 from privopt.algorithms.output_perturbation import OUTPUT_PERTURBATION
 from privopt.algorithms.phased_sgd import PHASED_SGD
-from privopt.arguments import instance, suggestion
+from privopt.arguments import Catalogue, instance
 from privopt.core import Algorithm
 
 __all__ = ["ALGORITHMS", "register"]
 
 
-class _Catalogue(dict[str, Algorithm]):
-    """Algorithms by name; one that is not there is refused with the names that are."""
-
-    def __missing__(self, name: object) -> Algorithm:
-        known = ", ".join(self)
-        raise KeyError(f"algorithm must be one of {known}, got {name!r}{suggestion(name, self)}")
-
-
-_REGISTERED = _Catalogue(
-    (a.name, a)
-    for a in (
-        GRADIENT_DESCENT,
-        DP_GD,
-        DP_SGD,
-        DP_SVRG,
-        NOISY_ADAM,
-        PHASED_SGD,
-        OUTPUT_PERTURBATION,
-        OBJECTIVE_PERTURBATION,
-        APPROXIMATE_MINIMA_PERTURBATION,
-        EXPONENTIAL_MECHANISM,
-    )
+_REGISTERED = Catalogue(
+    "algorithm",
+    (
+        (a.name, a)
+        for a in (
+            GRADIENT_DESCENT,
+            DP_GD,
+            DP_SGD,
+            DP_SVRG,
+            NOISY_ADAM,
+            PHASED_SGD,
+            OUTPUT_PERTURBATION,
+            OBJECTIVE_PERTURBATION,
+            APPROXIMATE_MINIMA_PERTURBATION,
+            EXPONENTIAL_MECHANISM,
+        )
+    ),
 )
 
 ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(_REGISTERED)

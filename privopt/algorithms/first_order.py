@@ -9,7 +9,16 @@ import optax
 from jax import Array
 
 from privopt.arguments import positive_number
-from privopt.convex import Average, FirstOrder, Last, Output, PolynomialAverage, StepSizes, Update
+from privopt.convex import (
+    Average,
+    FirstOrder,
+    Last,
+    Output,
+    PolynomialAverage,
+    StepSizes,
+    Update,
+    checked_output,
+)
 from privopt.core import Run
 from privopt.spec import ProblemClass
 from privopt.theory import (
@@ -80,7 +89,8 @@ def descent(
     Raises
     ------
     ValueError
-        If a step size is needed and none follows from public facts, or ``output`` is no rule.
+        If a step size is needed and none follows from public facts, or ``update`` is no optimiser
+        or ``output`` no rule.
     """
     if update is not None and not isinstance(update, Update):
         update = Update.of(update)
@@ -100,9 +110,7 @@ def descent(
         step_size = StepSizes.constant(positive_number("step_size", step_size))
     if output is None:
         output = Last() if not plain else PolynomialAverage() if curved else Average()
-    if not hasattr(output, "weights"):
-        raise ValueError(f"output must be an output rule (privopt.convex.Average), got {output!r}")
-    return FirstOrder(steps, step_size, update or SGD, output, recorded(record))
+    return FirstOrder(steps, step_size, update or SGD, checked_output(output), recorded(record))
 
 
 def recorded(count: Any) -> int:

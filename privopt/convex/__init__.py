@@ -16,6 +16,7 @@ from privopt.convex.outputs import (
     PolynomialAverage,
     RandomIterate,
     Suffix,
+    checked_output,
 )
 from privopt.convex.record import node_classes, record
 from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
@@ -54,6 +55,7 @@ __all__ = [
     "WholeSpace",
     "accelerated_descent",
     "certify",
+    "checked_output",
     "corrected_adam",
     "enclose",
     "enough_proposals",

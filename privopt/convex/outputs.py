@@ -12,12 +12,23 @@ from typing import Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
+from privopt.arguments import described
+from privopt.convex.declared import on_host, require_positive
 from privopt.convex.record import record
 from privopt.convex.vectors import Number
 
-__all__ = ["Average", "Last", "Output", "PolynomialAverage", "RandomIterate", "Suffix"]
+__all__ = [
+    "Average",
+    "Last",
+    "Output",
+    "PolynomialAverage",
+    "RandomIterate",
+    "Suffix",
+    "checked_output",
+]
 
 Weights = Callable[[Array], Array]
 
@@ -27,6 +38,14 @@ class Output(Protocol):
 
     def weights(self, key: Array, steps: Array, dtype: jnp.dtype) -> Weights | None:
         """``t -> a_t`` for ``t = 1..T``; ``None`` for the last iterate."""
+
+
+def checked_output(output: object) -> Output:
+    """``output``, if it is a rule."""
+    if isinstance(output, type) or not callable(getattr(output, "weights", None)):
+        got = repr(output) if isinstance(output, str) else described(output)
+        raise ValueError(f"output must be an output rule, such as convex.Average(), got {got}")
+    return output  # type: ignore[return-value]
 
 
 @record
@@ -61,6 +80,9 @@ class PolynomialAverage:
 
     power: Number = 1.0
 
+    def __post_init__(self) -> None:
+        require_positive("power", self.power)
+
     def weights(self, key: Array, steps: Array, dtype: jnp.dtype) -> Weights:
         """``(p + 1)/(t + p)``."""
         del key, steps
@@ -73,6 +95,11 @@ class Suffix:
     """The average of the last ``ceil(fraction T)`` of ``w_1..w_T``; ``0 < fraction <= 1``."""
 
     fraction: Number
+
+    def __post_init__(self) -> None:
+        require_positive("fraction", self.fraction)
+        if on_host(self.fraction) and np.any(np.asarray(self.fraction) > 1.0):
+            raise ValueError(f"fraction must be at most 1, got {self.fraction!r}")
 
     def weights(self, key: Array, steps: Array, dtype: jnp.dtype) -> Weights:
         """``1/(t - s)`` beyond ``s``, the number of iterates left out."""

@@ -21,8 +21,9 @@ _T = TypeVar("_T")
 def record(cls: type[_T]) -> type[_T]:
     """Register a frozen dataclass whose fields are the children; ``static`` ones are not.
 
-    A field with ``metadata={"static": True}`` is hashable structure. Unflattening calls the
-    constructor, with whatever JAX puts in the place of numbers.
+    A field with ``metadata={"static": True}`` is hashable structure. Unflattening sets the fields
+    and calls no constructor: JAX puts anything in the place of numbers, which are checked where a
+    node is made.
     """
     dynamic = [f.name for f in fields(cls) if not f.metadata.get("static")]  # type: ignore[arg-type]
     static = [f.name for f in fields(cls) if f.metadata.get("static")]  # type: ignore[arg-type]
@@ -32,10 +33,11 @@ def record(cls: type[_T]) -> type[_T]:
         return children, tuple(getattr(node, name) for name in static)
 
     def unflatten(structure: tuple[Any, ...], children: Any) -> _T:
-        values = dict(zip(dynamic, children, strict=True)) | dict(
-            zip(static, structure, strict=True)
-        )
-        return cls(**values)
+        node = object.__new__(cls)
+        for names, values in ((dynamic, children), (static, structure)):
+            for name, value in zip(names, values, strict=True):
+                object.__setattr__(node, name, value)
+        return node
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten)
     return cls

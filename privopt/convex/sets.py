@@ -5,8 +5,9 @@ a new radius never retraces, and ``jax.vmap`` over a set of arrays sweeps them. 
 act on the last axis of arrays of any leading shape and follow the dtype of their argument; the
 host methods return Python floats. Each class meets the protocol ``ConstraintSet``.
 
-Python and NumPy numbers are checked when a set is made and raise ValueError with the argument,
-the value and the rule; device arrays are not read.
+Python and NumPy numbers are checked when a set is made, shapes when the host asks for a radius or
+a diameter, and raise ValueError with the argument, the value and the rule; device arrays are not
+read.
 
 Only the box projection is optax's (``optax.projections.projection_box``). Optax 0.2.8 has the
 other three as well, for single vectors: its l1 ball and simplex turn float32 into float64 when
@@ -17,7 +18,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,13 @@ import numpy as np
 from jax.typing import DTypeLike
 from optax.projections import projection_box
 
+from privopt.convex.declared import (
+    dimension,
+    on_host,
+    require_finite,
+    require_positive,
+    require_shape,
+)
 from privopt.convex.record import record
 from privopt.convex.vectors import Number, broadcast, cast, norm, one_hot, onto_simplex
 
@@ -48,8 +55,8 @@ class L2Ball:
     centre: Number = 0.0
 
     def __post_init__(self) -> None:
-        _require_positive("radius", self.radius)
-        _require_finite("centre", self.centre)
+        require_positive("radius", self.radius)
+        require_finite("centre", self.centre)
 
     def project(self, x: jax.Array) -> jax.Array:
         """``centre + (x - centre) min(1, radius / ||x - centre||)``; members keep their bits."""
@@ -76,11 +83,12 @@ class L2Ball:
 
     def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
         """``centre``."""
-        return jnp.broadcast_to(jnp.asarray(self.centre, dtype), (_dimension(dim),))
+        return jnp.broadcast_to(jnp.asarray(self.centre, dtype), (dimension(dim),))
 
     def radius_about_centre(self, dim: int) -> float:
         """``radius``."""
-        _dimension(dim)
+        require_shape("centre", self.centre, (), (dimension(dim),))
+        require_shape("radius", self.radius, ())
         return float(self.radius)
 
     def diameter(self, dim: int) -> float:
@@ -102,7 +110,7 @@ class L1Ball:
     radius: Number
 
     def __post_init__(self) -> None:
-        _require_positive("radius", self.radius)
+        require_positive("radius", self.radius)
 
     def project(self, x: jax.Array) -> jax.Array:
         """Soft thresholding by way of the simplex; members keep their bits.
@@ -128,11 +136,12 @@ class L1Ball:
 
     def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
         """The origin."""
-        return jnp.zeros((_dimension(dim),), dtype)
+        return jnp.zeros((dimension(dim),), dtype)
 
     def radius_about_centre(self, dim: int) -> float:
         """``radius``, attained at the vertices."""
-        _dimension(dim)
+        dimension(dim)
+        require_shape("radius", self.radius, ())
         return float(self.radius)
 
     def diameter(self, dim: int) -> float:
@@ -155,10 +164,14 @@ class Box:
     upper: Number
 
     def __post_init__(self) -> None:
-        _require_finite("lower", self.lower)
-        _require_finite("upper", self.upper)
+        require_finite("lower", self.lower)
+        require_finite("upper", self.upper)
         bounds = (self.lower, self.upper)
-        if all(map(_on_host, bounds)) and np.any(np.greater(*bounds)):
+        if not all(map(on_host, bounds)):
+            return
+        if np.ndim(self.lower) == np.ndim(self.upper):
+            require_shape("upper", self.upper, np.shape(self.lower))
+        if np.any(np.greater(*bounds)):
             raise ValueError(f"lower must not exceed upper, got {self.lower!r} > {self.upper!r}")
 
     def project(self, x: jax.Array) -> jax.Array:
@@ -183,7 +196,7 @@ class Box:
 
     def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
         """The midpoint ``(lower + upper) / 2``."""
-        lower, upper = self._bounds(jnp.zeros((_dimension(dim),), dtype))
+        lower, upper = self._bounds(jnp.zeros((dimension(dim),), dtype))
         return 0.5 * lower + 0.5 * upper
 
     def radius_about_centre(self, dim: int) -> float:
@@ -192,8 +205,10 @@ class Box:
 
     def diameter(self, dim: int) -> float:
         """The diagonal ``||upper - lower||_2``."""
+        require_shape("lower", self.lower, (), (dimension(dim),))
+        require_shape("upper", self.upper, (), (dimension(dim),))
         sides = np.asarray(self.upper, np.float64) - np.asarray(self.lower, np.float64)
-        return float(np.linalg.norm(np.broadcast_to(sides, (_dimension(dim),))))
+        return float(np.linalg.norm(np.broadcast_to(sides, (dimension(dim),))))
 
     def _bounds(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         return broadcast(self.lower, x), broadcast(self.upper, x)
@@ -213,7 +228,7 @@ class Simplex:
     total: Number = 1.0
 
     def __post_init__(self) -> None:
-        _require_positive("total", self.total)
+        require_positive("total", self.total)
 
     def project(self, x: jax.Array) -> jax.Array:
         """``max(x - theta, 0)`` with the ``theta`` that restores the sum, found by sorting."""
@@ -235,15 +250,16 @@ class Simplex:
 
     def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
         """The barycentre, every coordinate ``total / dim``."""
-        return jnp.broadcast_to(jnp.asarray(self.total, dtype) / _dimension(dim), (dim,))
+        return jnp.broadcast_to(jnp.asarray(self.total, dtype) / dimension(dim), (dim,))
 
     def radius_about_centre(self, dim: int) -> float:
         """``total sqrt(1 - 1/dim)``, attained at the vertices."""
-        return float(self.total) * math.sqrt(1.0 - 1.0 / _dimension(dim))
+        require_shape("total", self.total, ())
+        return float(self.total) * math.sqrt(1.0 - 1.0 / dimension(dim))
 
     def diameter(self, dim: int) -> float:
         """``total sqrt(2)``, between two vertices; 0 for the single point of ``dim = 1``."""
-        return float(self.total) * math.sqrt(2.0) if _dimension(dim) > 1 else 0.0
+        return float(self.total) * math.sqrt(2.0) if dimension(dim) > 1 else 0.0
 
 
 @record
@@ -269,7 +285,7 @@ class WholeSpace:
 
     def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
         """The origin."""
-        return jnp.zeros((_dimension(dim),), dtype)
+        return jnp.zeros((dimension(dim),), dtype)
 
     def radius_about_centre(self, dim: int) -> float:
         """Infinity."""
@@ -278,24 +294,3 @@ class WholeSpace:
     def diameter(self, dim: int) -> float:
         """Infinity."""
         return math.inf
-
-
-def _on_host(value: object) -> bool:
-    """Python and NumPy numbers only: pytrees are also unflattened with tracers and placeholders."""
-    return isinstance(value, Real | np.ndarray)
-
-
-def _require_positive(name: str, value: Number) -> None:
-    if _on_host(value) and not (np.all(np.isfinite(value)) and np.all(np.asarray(value) > 0.0)):
-        raise ValueError(f"{name} must be positive and finite, got {value!r}")
-
-
-def _require_finite(name: str, value: Number) -> None:
-    if _on_host(value) and not np.all(np.isfinite(value)):
-        raise ValueError(f"{name} must be finite, got {value!r}")
-
-
-def _dimension(dim: int) -> int:
-    if isinstance(dim, bool) or not isinstance(dim, Integral) or dim < 1:
-        raise ValueError(f"dim must be a positive integer, got {dim!r}")
-    return int(dim)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
+from privopt.arguments import positive_number
+from privopt.convex.declared import on_host, require_finite
 from privopt.convex.record import record
 from privopt.convex.vectors import Number
 
@@ -24,13 +27,20 @@ class StepSizes:
     Attributes
     ----------
     scale, power, offset, decay : float
-        ``decay`` in ``[0, 1]``.
+        Finite; ``decay`` in ``[0, 1]``.
     """
 
     scale: Number
     power: Number = 0.0
     offset: Number = 0.0
     decay: Number = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("scale", "power", "offset", "decay"):
+            require_finite(name, getattr(self, name))
+        decay = np.asarray(self.decay) if on_host(self.decay) else np.zeros(())
+        if np.any((decay < 0.0) | (decay > 1.0)):
+            raise ValueError(f"decay must lie in [0, 1], got {self.decay!r}")
 
     @classmethod
     def constant(cls, scale: float) -> StepSizes:
@@ -50,7 +60,7 @@ class StepSizes:
     @classmethod
     def strongly_convex(cls, modulus: float) -> StepSizes:
         """``2/(m (t + 1))``, with iterates averaged in proportion to ``t``."""
-        return cls(2.0 / modulus, power=1.0, offset=1.0)
+        return cls(2.0 / positive_number("modulus", modulus), power=1.0, offset=1.0)
 
     def at(self, t: Array, steps: Array) -> Array:
         """``eta_t``; ``t`` from 1 to ``steps``, integers."""

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from privopt.arguments import described
 from privopt.convex.record import record
 
 __all__ = ["Update"]
@@ -59,9 +60,14 @@ class Update:
         Raises
         ------
         ValueError
-            If ``learning_rate`` is among them, or one is not hashable, or the optimiser asks
-            for more than gradients and parameters: a loss, say, which no noise protects.
+            If the factory is none, ``learning_rate`` is among them, or one is not hashable, or the
+            optimiser asks for more than gradients and parameters: a loss, say, which no noise
+            protects.
         """
+        if isinstance(factory, type) or not (
+            callable(factory) or isinstance(factory, optax.GradientTransformation)
+        ):
+            raise _none(factory)
         if isinstance(factory, optax.GradientTransformation):
             made = factory
             if hyperparameters:
@@ -93,7 +99,10 @@ class Update:
         """
 
         def made() -> optax.GradientTransformation:
-            return self.factory(learning_rate=step_size, **self.numbers, **dict(self.options))
+            found = self.factory(learning_rate=step_size, **self.numbers, **dict(self.options))
+            if not isinstance(found, optax.GradientTransformation):
+                raise _none(found)
+            return found
 
         def init(point: Any) -> Any:
             with _promotion():
@@ -121,6 +130,11 @@ class Update:
             ) from error
         if jax.tree.leaves(moved) != [moved]:
             raise ValueError(f"update must return what it is given, got {moved!r}")
+
+
+def _none(given: object) -> ValueError:
+    got = repr(given) if isinstance(given, str) else described(given)
+    return ValueError(f"update must be an optax optimiser or Update, got {got}")
 
 
 @contextmanager

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import inf
-from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any
 
 from privopt.algorithms import ALGORITHMS
+from privopt.arguments import instance, member, positive_integer, positive_number
 from privopt.lab.cell import Choice
 from privopt.privacy import gaussian_delta
 from privopt.problems import FAMILIES, Family, family
 from privopt.spec import Budget, Relation, RelationName
 
-__all__ = ["PROFILES", "Axis", "Experiment", "Setting", "check_name", "member"]
+__all__ = ["PROFILES", "Axis", "Experiment", "Setting", "check_name"]
 
 AXES = ("n", "dim", "epsilon")
 CHECKS = ("bound", "slope")
@@ -79,6 +78,8 @@ class Axis:
         return self.quick if profile == "quick" and self.quick is not None else self.values
 
     def _checked(self, values: tuple[float, ...]) -> tuple[float, ...]:
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise ValueError(f"values of axis {self.name} must be a tuple, got {values!r}")
         checked = tuple(_number(self.name, value) for value in values)
         if not checked or len(set(checked)) < len(checked):
             raise ValueError(f"values of axis {self.name} must be distinct, got {values!r}")
@@ -142,9 +143,9 @@ class Experiment:
                 "exactly one of delta and epsilon_over_mu must be given, got "
                 f"{self.delta!r} and {self.epsilon_over_mu!r}"
             )
-        ratio = self.epsilon_over_mu
-        if ratio is not None and not 0.0 < ratio < inf:
-            raise ValueError(f"epsilon_over_mu must be positive and finite, got {ratio!r}")
+        if self.epsilon_over_mu is not None:
+            positive_number("epsilon_over_mu", self.epsilon_over_mu)
+        instance("base", self.base, Setting)
         for name in ("families", "if_present", "checks", "axes"):
             object.__setattr__(self, name, _sequence(name, getattr(self, name)))
         families = self.family_names
@@ -154,10 +155,12 @@ class Experiment:
             _check_family(each)
         for name in self.checks:
             member("check", name, CHECKS)
+        for axis in self.axes:
+            instance("axes", axis, Axis)
         _distinct("families", families)
         _distinct("axes", tuple(axis.name for axis in self.axes))
         object.__setattr__(self, "algorithms", _algorithms(self.algorithms))
-        for profile in self.replicates:
+        for profile in _mapping("replicates", self.replicates):
             member("profile", profile, PROFILES)
         for profile in PROFILES:
             _number(f"replicates[{profile!r}]", self.replicates.get(profile))
@@ -196,7 +199,7 @@ def _name(family: str | Family) -> str:
 def _check_family(given: object) -> None:
     """Refuse what is neither the name of a family nor a family of another name."""
     if not isinstance(given, Family):
-        return member("family", given, tuple(FAMILIES))
+        return member("family", given, FAMILIES)
     check_name("name of a family", given.name)
     if FAMILIES.get(given.name, given) is not given:
         raise ValueError(f"name of a family must not be one of privopt's, got {given.name!r}")
@@ -205,38 +208,26 @@ def _check_family(given: object) -> None:
 def _algorithms(
     algorithms: Mapping[str, Mapping[str, Choice]],
 ) -> Mapping[str, Mapping[str, Choice]]:
-    if not algorithms:
+    if not _mapping("algorithms", algorithms):
         raise ValueError("algorithms must name at least one algorithm, got none")
     for name, choices in algorithms.items():
-        member("algorithm", name, tuple(ALGORITHMS))
+        member("algorithm", name, ALGORITHMS)
         parameters = inspect.signature(ALGORITHMS[name].plan).parameters.values()
         known = tuple(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
-        for choice, value in choices.items():
+        for choice, value in _mapping(f"choices of {name}", choices).items():
             member(f"choice of {name}", choice, known)
             if not isinstance(value, str | int | float | None):
                 raise ValueError(f"{choice} must be a number, a text or None, got {value!r}")
     return MappingProxyType({name: dict(choices) for name, choices in algorithms.items()})
 
 
-def _number(name: str, value: Any) -> float:
-    if name == "epsilon":
-        if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < inf:
-            raise ValueError(f"{name} must be positive and finite, got {value!r}")
-        return float(value)
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"{name} must be a positive integer, got {value!r}")
-    return int(value)
+def _number(name: str, value: object) -> float:
+    return positive_number(name, value) if name == "epsilon" else positive_integer(name, value)
 
 
-def member(what: str, name: object, known: tuple[str, ...]) -> None:
-    """Refuse a name that is not known, with those that are."""
-    if name not in known:
-        raise ValueError(f"{what} must be one of {', '.join(known)}, got {name!r}")
-
-
-def check_name(what: str, name: str) -> None:
+def check_name(what: str, name: object) -> None:
     """Refuse what cannot name a file everywhere."""
-    if not re.fullmatch(r"[a-z0-9][a-z0-9_]*", name):
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9_]*", name):
         raise ValueError(f"{what} must be of small letters, digits and underscores, got {name!r}")
 
 
@@ -244,6 +235,12 @@ def _sequence(name: str, values: object) -> tuple[object, ...]:
     if isinstance(values, str) or not isinstance(values, list | tuple):
         raise ValueError(f"{name} must be a tuple, got {values!r}")
     return tuple(values)
+
+
+def _mapping(name: str, given: Any) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{name} must be a mapping, got {given!r}")
+    return given
 
 
 def _distinct(name: str, values: tuple[str, ...]) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from privopt.arguments import instance, member
 from privopt.lab.cell import Cell
-from privopt.lab.experiment import PROFILES, Experiment, Setting, member
+from privopt.lab.experiment import PROFILES, Experiment, Setting
 from privopt.problems import Family, family
 from privopt.problems.datasets import available
 
@@ -22,10 +23,11 @@ def cells(experiment: Experiment, profile: str) -> tuple[Cell, ...]:
     Raises
     ------
     ValueError
-        If a family does not come in a size asked of it.
+        If ``experiment`` or ``profile`` is none, or a family does not come in a size asked of it.
     FileNotFoundError
         If a family's data are missing.
     """
+    instance("experiment", experiment, Experiment)
     member("profile", profile, PROFILES)
     absent = absent_families(experiment)
     return tuple(

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from privopt.arguments import member
 from privopt.lab.experiment import check_name
 from privopt.lab.folder import ResultsError
 from privopt.lab.parquet import about
@@ -68,9 +69,7 @@ class Study:
         if len(set(plots)) < len(plots):
             raise ValueError(f"plots must have distinct names, got {', '.join(plots)}")
         for part, _ in self.shown.quantities():
-            if part not in self.parts:
-                known = ", ".join(self.parts)
-                raise ValueError(f"part must be one of {known}, got {part!r}")
+            member("part", part, self.parts)
         object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
 
     @property

@@ -11,9 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from privopt.arguments import instance, member
 from privopt.lab import records
 from privopt.lab.environment import code_fingerprint, environment
-from privopt.lab.experiment import PROFILES, check_name, member
+from privopt.lab.experiment import PROFILES, check_name
 from privopt.lab.folder import open_results
 from privopt.lab.parquet import read_kept
 from privopt.lab.resume import Piece, Progress, SweepResult, conclude, resume
@@ -56,6 +57,7 @@ def run_study(
     ResultsError
         If ``results`` is not ours or cannot be written; finished parts stay.
     """
+    instance("study", study, Study)
     member("profile", profile, PROFILES)
     folder = open_results(results)
     made_by: dict[str, Any] = {"environment": environment(), "code": code_fingerprint()}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import jax
 
+from privopt.arguments import instance, member
 from privopt.lab import records
 from privopt.lab.environment import code_fingerprint, environment
-from privopt.lab.experiment import Experiment
+from privopt.lab.experiment import PROFILES, Experiment
 from privopt.lab.folder import open_results
 from privopt.lab.grid import absent_families, cells
 from privopt.lab.measure import Bench, Job, measure
@@ -54,7 +56,9 @@ def sweep(
     ResultsError
         If ``results`` is not ours or cannot be written; finished cells stay.
     """
-    if not -(2**63) <= seed < 2**63:
+    instance("experiment", experiment, Experiment)
+    member("profile", profile, PROFILES)
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not -(2**63) <= seed < 2**63:
         raise ValueError(f"seed must be an integer of 64 bits, got {seed!r}")
     folder = open_results(results)
     for name, why in absent_families(experiment).items():

@@ -47,7 +47,7 @@ def approximate_release(epsilon: float, delta: float) -> DpEvent:
 
 def require_public_size(relation: Relation, what: str) -> None:
     """ValueError unless ``relation`` is ``replace_one``, the only one ``what`` is proved for."""
-    if relation is not Relation.REPLACE_ONE:
+    if Relation(relation) is not Relation.REPLACE_ONE:
         raise ValueError(f"relation must be replace_one for {what}, got {relation}")
 
 

@@ -10,6 +10,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from privopt import draws
+from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.events import drawable
 from privopt.mechanisms.queries import BoundedQuery
 from privopt.privacy import gaussian_noise_multiplier, round_up
@@ -50,6 +51,7 @@ class GaussianMechanism(NamedTuple):
             If ``budget.delta`` is 0, which no Gaussian noise meets, or no larger than what the
             ends of drawn noise may cost.
         """
+        check_calibration(query, budget, "sensitivity")
         multiplier = gaussian_noise_multiplier(drawable(budget), compositions=compositions)
         contribution = query.sensitivity(budget.relation) / budget.relation.multiple
         return cls(query, round_up(multiplier * contribution))
@@ -99,6 +101,7 @@ def classic_gaussian_scale(query: BoundedQuery, budget: Budget) -> float:
     ValueError
         If ``budget.epsilon`` exceeds 1, or ``budget.delta`` is 0.
     """
+    check_calibration(query, budget, "sensitivity")
     epsilon, delta = budget.epsilon, budget.delta
     if epsilon > 1.0:
         raise ValueError(f"epsilon must not exceed 1 for the classic formula, got {epsilon!r}")

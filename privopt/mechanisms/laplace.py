@@ -9,6 +9,7 @@ from dp_accounting import DpEvent, LaplaceDpEvent, NoOpDpEvent
 from jax import Array
 
 from privopt import draws
+from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.queries import L1BoundedQuery
 from privopt.privacy import pure_noise_multiplier, round_up
 from privopt.spec import Budget, Relation
@@ -54,6 +55,7 @@ class LaplaceMechanism(NamedTuple):
         ValueError
             If the query has no finite sensitivity under ``budget.relation``.
         """
+        check_calibration(query, budget, "l1_sensitivity")
         contribution = query.l1_sensitivity(budget.relation) / budget.relation.multiple
         if not math.isfinite(contribution):
             raise ValueError(

@@ -8,6 +8,7 @@ from dp_accounting import DpEvent, NoOpDpEvent
 from jax import Array
 
 from privopt import draws
+from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.queries import BoundedQuery
 from privopt.privacy import pure_event, pure_noise_multiplier, round_up
 from privopt.spec import Budget, Relation
@@ -45,6 +46,7 @@ class NormLaplaceMechanism(NamedTuple):
         A hair more than that: the event's probability, a float64 next to 1/2, resolves epsilon
         to ``2^-50`` and is rounded to the safe side.
         """
+        check_calibration(query, budget, "sensitivity")
         contribution = query.sensitivity(budget.relation) / budget.relation.multiple
         margin = 1.0 + 1e-11 + 2.0**-49 / budget.epsilon
         return cls(query, round_up(pure_noise_multiplier(budget) * contribution * margin))

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from privopt.arguments import instance, positive_number
 from privopt.convex import Average, FirstOrder, GradientOracle, StepSizes, Update
 from privopt.mechanisms.gradients.sampling import require_numbered
 from privopt.mechanisms.queries import ClippedGradient
@@ -46,6 +47,8 @@ class OnePass(NamedTuple):
             If the class is not convex, or declares no ``L`` or no ``H``; if ``n`` is above 1.04e9;
             or if ``eta > 2/H``, where a step may carry two iterates apart.
         """
+        instance("problem_class", problem_class, ProblemClass)
+        step_size = positive_number("step_size", step_size)
         require_numbered("n", problem_class.n)
         smoothness = problem_class.smoothness
         if not problem_class.convex:
@@ -84,7 +87,7 @@ class OnePass(NamedTuple):
         Source: Hardt, Recht and Singer 2016, Lemma 3.6 (non-expansive steps); Feldman, Koren and
         Talwar 2020.
         """
-        if relation is Relation.ADD_OR_REMOVE_ONE:
+        if Relation(relation) is Relation.ADD_OR_REMOVE_ONE:
             return math.inf
         return relation.multiple * self.step_size * self.gradient.contribution
 

@@ -11,6 +11,8 @@ from dp_accounting import DpEvent
 from jax import Array
 
 from privopt import draws
+from privopt.arguments import positive_number
+from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.events import (
     approximate_release,
     drawable,
@@ -97,9 +99,9 @@ class ProposeTestRelease(NamedTuple):
             If ``bound`` is not positive and finite, ``budget.relation`` is not ``replace_one``, or
             ``budget.delta`` is not in ``(0, 1/2)``.
         """
+        check_calibration(query, budget, "distance_to_instability")
         require_public_size(budget.relation, "propose-test-release")
-        if not 0.0 < bound < math.inf:
-            raise ValueError(f"bound must be positive and finite, got {bound!r}")
+        bound = positive_number("bound", bound)
         if not 0.0 < budget.delta < 0.5:
             raise ValueError(f"delta must lie in (0, 1/2), got {budget.delta!r}")
         bound = round_up(bound)

@@ -34,6 +34,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from privopt.arguments import instance, positive_number
 from privopt.convex import Tilted, ValueAndGradient
 from privopt.mechanisms.clipping import MICROBATCH, BatchSum
 from privopt.mechanisms.minimisation import Minimisation
@@ -100,11 +101,13 @@ class ClippedGradient(NamedTuple):
         Raises
         ------
         ValueError
-            If neither ``clip`` nor ``L`` is given.
+            If neither ``clip`` nor ``L`` is given, or ``clip`` or ``gamma`` not positive.
         """
+        instance("problem_class", problem_class, ProblemClass)
         if clip is None and math.isinf(problem_class.lipschitz):
             raise ValueError("clip must be given where lipschitz is not declared, got None")
-        clip = problem_class.lipschitz if clip is None else clip
+        clip = problem_class.lipschitz if clip is None else positive_number("clip", clip)
+        gamma = None if gamma is None else positive_number("gamma", gamma)
         return cls(round_up(clip), round_up(float(problem_class.n)), problem_class.dim, gamma)
 
     @property
@@ -163,6 +166,7 @@ class ClippedRisk(NamedTuple):
     @classmethod
     def of(cls, problem_class: ProblemClass) -> ClippedRisk:
         """The query for a class of problems of finite radius."""
+        instance("problem_class", problem_class, ProblemClass)
         if math.isinf(problem_class.radius):
             raise ValueError("radius must be finite, got inf")
         return cls(ClippedGradient.of(problem_class), round_up(problem_class.radius))
@@ -256,10 +260,11 @@ class RegularisedMinimiser(NamedTuple):
         ``r = min(R, L/a)`` of the minimiser, and ``|w_T - argmin| <= sqrt(2 gap / a)``. (Null
         records have no gradient at the start.)
         """
+        instance("problem_class", problem_class, ProblemClass)
         lipschitz, n = problem_class.lipschitz, problem_class.n
         own = problem_class.strong_convexity
         own /= 1.0 + own * smoothing
-        if relation is Relation.ADD_OR_REMOVE_ONE:
+        if Relation(relation) is Relation.ADD_OR_REMOVE_ONE:
             own = 0.0
         if own > 0.0 and math.isinf(problem_class.radius):
             raise ValueError("radius must be finite where losses are strongly convex, got inf")
@@ -295,6 +300,7 @@ class RegularisedMinimiser(NamedTuple):
         Source: Chaudhuri, Monteleoni and Sarwate 2011, Corollary 8; the charge for
         inexactness is the triangle inequality.
         """
+        relation = Relation(relation)
         if relation is Relation.ADD_OR_REMOVE_ONE and self.strong_convexity > 0.0:
             return math.inf
         present, null = self.gradient.contribution, self.null_slope

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from privopt.arguments import real
 from privopt.spec import Relation
 
 __all__ = ["BoundedScores", "ScoreQuery"]
@@ -47,8 +48,9 @@ class BoundedScores(NamedTuple):
         ValueError
             If ``change`` or ``replacement`` is negative or not finite.
         """
+        real("change", change)
         most = change if monotone else 2.0 * change
-        replacement = most if replacement is None else min(replacement, most)
+        replacement = most if replacement is None else min(real("replacement", replacement), most)
         for name, value in (("change", change), ("replacement", replacement)):
             if not 0.0 <= value < float("inf"):
                 raise ValueError(f"{name} must be non-negative and finite, got {value!r}")
@@ -60,6 +62,6 @@ class BoundedScores(NamedTuple):
         Replacing a record removes one and adds one: for monotone scores the two changes lie in
         ``[-change, 0]`` and ``[0, change]``, so no score moves by more than ``change``.
         """
-        if relation is Relation.REPLACE_ONE:
+        if Relation(relation) is Relation.REPLACE_ONE:
             return 2.0 * self.replacement
         return self.change if self.monotone else 2.0 * self.change

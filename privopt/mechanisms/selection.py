@@ -18,6 +18,7 @@ from jax import Array
 from scipy.special import lambertw
 
 from privopt import draws
+from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.events import pure_release, resolvable
 from privopt.mechanisms.scores import ScoreQuery
 from privopt.privacy import BoundedRangeDpEvent, round_up
@@ -55,6 +56,7 @@ class _NoisyArgmax(NamedTuple):
         ValueError
             If the scores have no finite range under ``budget.relation``.
         """
+        check_calibration(query, budget, "score_range")
         scores = query.score_range(budget.relation)
         if not math.isfinite(scores):
             raise ValueError(

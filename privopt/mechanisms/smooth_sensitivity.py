@@ -22,6 +22,7 @@ from dp_accounting import DpEvent
 from jax import Array
 
 from privopt import draws
+from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.events import (
     approximate_release,
     drawable,
@@ -91,6 +92,7 @@ class SmoothCauchyMechanism(NamedTuple):
             If ``budget.relation`` is not ``replace_one``, or ``budget.epsilon`` not in
             ``[2^-16, 64]``: below, round-off takes all of it; above, the noise leaves float32.
         """
+        check_calibration(query, budget, "smooth_sensitivity")
         require_public_size(budget.relation, "smooth sensitivity")
         if not 2.0**-16 <= budget.epsilon <= 64.0:
             raise ValueError(
@@ -154,6 +156,7 @@ class SmoothLaplaceMechanism(NamedTuple):
             If ``budget.relation`` is not ``replace_one``, ``budget.epsilon`` exceeds 1 or is so
             small that round-off takes all of ``beta``, or ``budget.delta`` is 0.
         """
+        check_calibration(query, budget, "smooth_sensitivity")
         require_public_size(budget.relation, "smooth sensitivity")
         if budget.epsilon > 1.0:
             raise ValueError(

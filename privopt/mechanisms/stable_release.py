@@ -10,6 +10,7 @@ from dp_accounting import DpEvent
 from jax import Array
 
 from privopt import draws
+from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.events import (
     approximate_release,
     drawable,
@@ -77,6 +78,7 @@ class StableRelease(NamedTuple):
             If ``budget.relation`` is not ``replace_one``, or ``budget.delta`` is not in
             ``(0, 1/2)``.
         """
+        check_calibration(query, budget, "distance_to_change")
         require_public_size(budget.relation, "a stable release")
         if not 0.0 < budget.delta < 0.5:
             raise ValueError(f"delta must lie in (0, 1/2), got {budget.delta!r}")

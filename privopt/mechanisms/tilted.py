@@ -11,6 +11,7 @@ from jax import Array
 from jax.typing import DTypeLike
 
 from privopt import draws
+from privopt.arguments import instance
 from privopt.mechanisms.minimisation import Minimisation
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import ObjectivePerturbationDpEvent, pure_event
@@ -75,6 +76,7 @@ class TiltedMinimiser(NamedTuple):
         ValueError
             If the class declares no ``smoothness``.
         """
+        instance("problem_class", problem_class, ProblemClass)
         if problem_class.smoothness is None:
             raise ValueError(
                 "smoothness must be declared: a kink holds the minimiser where it is, whatever "

@@ -12,6 +12,7 @@ from functools import cache
 
 import dp_accounting as dp
 
+from privopt.arguments import instance
 from privopt.privacy.accountants import (
     ACCOUNTANTS,
     ACCURACY,
@@ -78,17 +79,24 @@ def calibrate(
     Raises
     ------
     ValueError
-        If no noise up to 2^64 meets the budget (for example Gaussian noise at ``delta = 0``), or
-        ``accountant`` is an estimator or none, or ``tolerance`` is out of its range.
+        If ``make_event`` is no such function or ``budget`` none; if no noise up to 2^64 meets the
+        budget (for example Gaussian noise at ``delta = 0``), or ``accountant`` is an estimator or
+        none, or ``tolerance`` is out of its range.
     UnsupportedEventError
         If the accountant does not support the event, or none does; it names the part.
     """
+    if not callable(make_event):
+        raise ValueError(f"make_event must be a function of the noise, got {make_event!r}")
+    instance("budget", budget, Budget)
     tolerance = real("tolerance", tolerance)
     if not 1e-9 <= tolerance <= 0.1:
         raise ValueError(f"tolerance must lie in [1e-9, 0.1], got {tolerance!r}")
     chosen = None if accountant is None else prover(accountant)
-    check_supported(make_event(1.0), budget.relation, (chosen,) if chosen else ACCOUNTANTS)
-    chosen = chosen or _best_prover(make_event(1.0), budget.relation, tolerance)
+    event = make_event(1.0)
+    if not isinstance(event, dp.DpEvent):
+        raise ValueError(f"make_event must return a DpEvent, got {event!r}")
+    check_supported(event, budget.relation, (chosen,) if chosen else ACCOUNTANTS)
+    chosen = chosen or _best_prover(event, budget.relation, tolerance)
 
     delta = check_target_delta(budget.delta)
 
@@ -113,7 +121,7 @@ def most_repetitions(event: dp.DpEvent, budget: Budget) -> int:
     ``Guarantee(event, budget.relation).times(k).epsilon(budget.delta).upper <= budget.epsilon``
     for the ``k`` returned.
     """
-    guarantee = Guarantee(event, budget.relation)
+    guarantee = Guarantee(event, instance("budget", budget, Budget).relation)
 
     def allowed(count: int) -> bool:
         return guarantee.times(count).epsilon(budget.delta).upper <= budget.epsilon
@@ -155,6 +163,7 @@ def gaussian_noise_multiplier(budget: Budget, compositions: int = 1) -> float:
         If ``budget.delta`` is zero, ``compositions`` is not a positive integer, or the noise would
         be beyond float64.
     """
+    instance("budget", budget, Budget)
     if budget.delta == 0.0:
         raise ValueError(
             f"delta must be positive for Gaussian noise, got {budget.delta!r}; "
@@ -193,6 +202,7 @@ def pure_noise_multiplier(budget: Budget) -> float:
     ValueError
         If the noise would be beyond float64.
     """
+    instance("budget", budget, Budget)
 
     def meets(b: float) -> bool:
         proved = Guarantee(dp.LaplaceDpEvent(b), budget.relation).epsilon(0.0)

@@ -10,6 +10,7 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
+from privopt.arguments import instance
 from privopt.privacy.accountants import (
     ACCOUNTANTS,
     ACCURACY,
@@ -161,6 +162,7 @@ class Guarantee:
         ValueError
             If the budget speaks of another relation, or its ``delta`` is positive and below 1e-300.
         """
+        instance("budget", budget, Budget)
         if budget.relation is not self.relation:
             raise ValueError(
                 f"budget.relation must be {self.relation.value}, got {budget.relation.value}"

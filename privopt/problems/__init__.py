@@ -27,7 +27,8 @@ from privopt.problems.models import (
 from privopt.problems.multinomial import Multinomial, multinomial
 from privopt.problems.objective import EmpiricalRisk
 from privopt.problems.population import Population
-from privopt.problems.problem import Problem, Reference
+from privopt.problems.problem import Problem
+from privopt.problems.reference import Reference
 from privopt.problems.synthetic import (
     one_way_marginals,
     sphere_classification,

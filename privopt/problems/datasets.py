@@ -17,12 +17,13 @@ import math
 import os
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from privopt.arguments import Catalogue, member, positive_number
 from privopt.problems.records import real
 
 __all__ = [
@@ -73,8 +74,8 @@ class Dataset:
     """
 
     name: str
-    features: FloatArray
-    labels: FloatArray
+    features: FloatArray = field(repr=False)
+    labels: FloatArray = field(repr=False)
     source: str
     notes: str
     row_norm_bound: float = 1.0
@@ -82,16 +83,14 @@ class Dataset:
     def __post_init__(self) -> None:
         features = np.array(real(self.features, "features"), dtype=np.float64, order="C")
         labels = np.array(real(self.labels, "labels"), dtype=np.float64)
-        bound = self.row_norm_bound
         if features.ndim != 2 or 0 in features.shape:
             raise ValueError(f"features must have shape (n, d), got {features.shape}")
         if labels.shape != features.shape[:1]:
             raise ValueError(f"labels must have shape {features.shape[:1]}, got {labels.shape}")
-        if not (0.0 < bound < math.inf):
-            raise ValueError(f"row_norm_bound must be positive and finite, got {bound!r}")
-        for field, array in (("features", features), ("labels", labels)):
+        positive_number("row_norm_bound", self.row_norm_bound)
+        for name, array in (("features", features), ("labels", labels)):
             array.setflags(write=False)
-            object.__setattr__(self, field, array)
+            object.__setattr__(self, name, array)
 
     def check(self) -> None:
         """Look at the values, of research data that may be looked at.
@@ -222,10 +221,10 @@ def w8a() -> Dataset:
     )  # fmt: skip
 
 
-DATASETS: dict[str, Callable[[], Dataset]] = {
-    loader.__name__: loader
-    for loader in (a9a, breast_cancer, breast_cancer_original, digits, mushrooms, phishing, w8a)
-}
+_LOADERS = (a9a, breast_cancer, breast_cancer_original, digits, mushrooms, phishing, w8a)
+DATASETS: dict[str, Callable[[], Dataset]] = Catalogue(
+    "data set", ((loader.__name__, loader) for loader in _LOADERS)
+)
 
 
 def load(name: str) -> Dataset:
@@ -234,8 +233,7 @@ def load(name: str) -> Dataset:
     Raises ``ValueError`` if the name is unknown or the file corrupt or not the one expected,
     ``FileNotFoundError`` if ``PRIVOPT_DATA`` or its file is missing, ``OSError`` if unreadable.
     """
-    if name not in DATASETS:
-        raise ValueError(f"name must be one of {', '.join(DATASETS)}, got {name!r}")
+    member("name", name, DATASETS)
     found = DATASETS[name]()
     found.check()
     return found

@@ -12,6 +12,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from privopt.arguments import Catalogue, instance, member
 from privopt.problems import datasets
 from privopt.problems.models import (
     distance,
@@ -69,7 +70,7 @@ class Family:
         Their order should be public and random, as that of ``Dataset.subset``: a file sorted by
         label has other problems at its beginning.
         """
-        facts = problem.problem_class
+        facts = instance("problem", problem, Problem).problem_class
         return cls(problem.name, summary, partial(_first, problem), dim=facts.dim, max_n=facts.n)
 
 
@@ -271,59 +272,57 @@ def _real(dataset: str, dim: int, max_n: int) -> Family:
     )
 
 
+_ALL = (
+    Family(
+        "linear",
+        "linear losses of swept strength: tight for noisy gradient descent",
+        _linear,
+        strengths=(1.0, 2.0, 4.0, 8.0, math.inf),
+    ),
+    Family(
+        "linear_population",
+        "draws of linear losses of swept strength: tight for phased gradient descent",
+        _linear_population,
+        strengths=(4.0, 8.0, 12.0, 16.0, 24.0),
+    ),
+    Family(
+        "distance",
+        "distances to coinciding records: tight for output perturbation",
+        _distance,
+    ),
+    Family(
+        "regularised_distance",
+        "the same, regularised with swept modulus: tight for strongly convex losses",
+        _regularised_distance,
+        strengths=(0.1, 1.0),
+    ),
+    Family(
+        "squared_distance",
+        "squared distances to coinciding records: tight for smooth, strongly convex losses",
+        _squared_distance,
+    ),
+    Family(
+        "huber",
+        "rounded medians of swept surplus: tight for objective perturbation",
+        _huber,
+        strengths=(1.0, 1.5, 2.0, 2.5, 3.5),
+    ),
+    Family(
+        "sphere_logistic",
+        f"logistic regression, a planted direction, |x| <= 1, |w| <= {_LOGISTIC_RADIUS:g}",
+        _sphere_logistic,
+    ),
+    Family(
+        "sphere_logistic_population",
+        "draws from a population of logistic losses with a planted direction",
+        _sphere_logistic_population,
+    ),
+    _real("a9a", 123, 32_561),
+    _real("breast_cancer", 30, 569),
+    _real("digits", 64, 1_797),
+)
 FAMILIES: Mapping[str, Family] = MappingProxyType(
-    {
-        f.name: f
-        for f in (
-            Family(
-                "linear",
-                "linear losses of swept strength: tight for noisy gradient descent",
-                _linear,
-                strengths=(1.0, 2.0, 4.0, 8.0, math.inf),
-            ),
-            Family(
-                "linear_population",
-                "draws of linear losses of swept strength: tight for phased gradient descent",
-                _linear_population,
-                strengths=(4.0, 8.0, 12.0, 16.0, 24.0),
-            ),
-            Family(
-                "distance",
-                "distances to coinciding records: tight for output perturbation",
-                _distance,
-            ),
-            Family(
-                "regularised_distance",
-                "the same, regularised with swept modulus: tight for strongly convex losses",
-                _regularised_distance,
-                strengths=(0.1, 1.0),
-            ),
-            Family(
-                "squared_distance",
-                "squared distances to coinciding records: tight for smooth, strongly convex losses",
-                _squared_distance,
-            ),
-            Family(
-                "huber",
-                "rounded medians of swept surplus: tight for objective perturbation",
-                _huber,
-                strengths=(1.0, 1.5, 2.0, 2.5, 3.5),
-            ),
-            Family(
-                "sphere_logistic",
-                f"logistic regression, a planted direction, |x| <= 1, |w| <= {_LOGISTIC_RADIUS:g}",
-                _sphere_logistic,
-            ),
-            Family(
-                "sphere_logistic_population",
-                "draws from a population of logistic losses with a planted direction",
-                _sphere_logistic_population,
-            ),
-            _real("a9a", 123, 32_561),
-            _real("breast_cancer", 30, 569),
-            _real("digits", 64, 1_797),
-        )
-    }
+    Catalogue("family", ((each.name, each) for each in _ALL))
 )
 
 
@@ -337,8 +336,7 @@ def family(name: str) -> Family:
     FileNotFoundError
         If it rests on data that cannot be found, saying where they are looked for.
     """
-    if name not in FAMILIES:
-        raise ValueError(f"family must be one of {', '.join(FAMILIES)}, got {name!r}")
+    member("family", name, FAMILIES)
     found = FAMILIES[name]
     if not found.hard:
         _dataset(name.removesuffix("_logistic"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax.numpy as jnp
@@ -9,6 +10,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
+from privopt.arguments import instance, positive_number, real
 from privopt.problems.distances import RegularisedDistance, SquaredDistance
 from privopt.problems.losses import (
     Distance,
@@ -51,7 +53,8 @@ def linear(
     errors: shapes and dtypes are refused, values never, since a message about them would release
     them. ``problem.check()`` tells of values that the loss is not declared for.
     """
-    labels = np.ones(np.shape(features)[0]) if labels is None else labels
+    features = _floating(features, "features", ndim=2)
+    labels = np.ones(features.shape[0]) if labels is None else labels
     return _generalised_linear(Linear(), features, labels, problem_class, options)
 
 
@@ -95,7 +98,7 @@ def huber(
 
     Normalised to slope 1: ``L = max |x|``, ``H = max |x|^2 / width``.
     """
-    if not width > 0.0:
+    if not real("width", width) > 0.0:
         raise ValueError(f"width must be positive (absolute is width 0), got {width!r}")
     return _generalised_linear(Huber(_width(width)), features, labels, problem_class, options)
 
@@ -132,6 +135,7 @@ def _between(
     loss: Any, points: ArrayLike, problem_class: ProblemClass, options: dict[str, Any]
 ) -> Problem:
     points = _floating(points, "points", ndim=2)
+    instance("problem_class", problem_class, ProblemClass)
     if points.shape[1] != problem_class.dim:
         raise ValueError(
             f"points must have shape (records, dim = {problem_class.dim}), got {points.shape}"
@@ -167,12 +171,10 @@ def _floating(values: ArrayLike, name: str, ndim: int) -> Array:
 
 
 def _modulus(modulus: float) -> float:
-    if not (modulus > 0.0 and np.isfinite(modulus)):
-        raise ValueError(f"modulus must be positive and finite, got {modulus!r}")
-    return float(modulus)
+    return positive_number("modulus", modulus)
 
 
 def _width(width: float) -> float:
-    if not (width >= 0.0 and np.isfinite(width)):
+    if not 0.0 <= real("width", width) < math.inf:
         raise ValueError(f"width must be non-negative and finite, got {width!r}")
     return float(width)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
+from privopt.arguments import instance
 from privopt.convex import record
 from privopt.problems.problem import Problem
 from privopt.problems.records import numeric, shortened
@@ -82,6 +83,7 @@ def multinomial(
     """
     if type(classes) is not int or classes < 2:
         raise ValueError(f"classes must be an integer above 1, got {classes!r}")
+    instance("problem_class", problem_class, ProblemClass)
     table, labels = numeric(features, "features"), numeric(labels, "labels")
     if not jnp.issubdtype(table.dtype, jnp.floating):
         table = table.astype(jnp.asarray(0.0).dtype)

@@ -53,11 +53,11 @@ class EmpiricalRisk:
     """
 
     loss: Any
-    data: Any
-    counts: Array | None
+    data: Any = field(repr=False)
+    counts: Array | None = field(repr=False)
     constraint: Any
     origin: Any = None
-    classes: Any = field(default=None, metadata={"static": True})
+    classes: Any = field(default=None, repr=False, metadata={"static": True})
 
     def __post_init__(self) -> None:
         if self.classes is None:

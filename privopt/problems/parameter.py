@@ -10,9 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import NDArray
 
+from privopt.arguments import described
 from privopt.convex import WholeSpace, record
 from privopt.problems.objective import EmpiricalRisk
+from privopt.problems.records import real
 
 __all__ = ["Shaped", "array_rows", "check_origin", "check_shape", "tree_rows"]
 
@@ -55,22 +58,27 @@ def check_shape(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
 
 def array_rows(points: Any, shape: tuple[int, ...]) -> tuple[tuple[int, ...], Any]:
     """The leading axes of parameters of that shape, and one vector a row."""
-    points = np.asarray(points, np.float64)
+    wanted = f"dim = {shape[0]}" if len(shape) == 1 else ", ".join(map(str, shape))
+    points = _numbers(points)
     if points.shape[-len(shape) :] != shape:
-        wanted = f"dim = {shape[0]}" if len(shape) == 1 else ", ".join(map(str, shape))
         raise ValueError(f"point must have shape (..., {wanted}), got {points.shape}")
     return points.shape[: -len(shape)], points.reshape(-1, math.prod(shape))
 
 
 def tree_rows(points: Any, like: Any) -> tuple[tuple[int, ...], Any]:
     """The leading axes of pytrees like that one, and the same with one leading axis."""
-    points = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), points)
+    found: Any = jax.tree.structure(points)
+    expected = jax.tree.structure(like)
+    if found != expected:
+        _refuse_run(points)
+        raise ValueError(f"point must have the structure {expected}, got {found}")
+    points = jax.tree.map(_numbers, points)
     wanted = [jnp.shape(leaf) for leaf in jax.tree.leaves(like)]
     leaves = jax.tree.leaves(points)
     axes = leaves[0].shape[: leaves[0].ndim - len(wanted[0])]
-    found, expected = [leaf.shape for leaf in leaves], [axes + shape for shape in wanted]
-    if found != expected:
-        raise ValueError(f"point must have leaves of shapes {expected}, got {found}")
+    shapes, fitting = [leaf.shape for leaf in leaves], [axes + shape for shape in wanted]
+    if shapes != fitting:
+        raise ValueError(f"point must have leaves of shapes {fitting}, got {shapes}")
     return axes, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[len(axes) :]), points)
 
 
@@ -92,3 +100,14 @@ def check_origin(start: Any, dim: int, risk: EmpiricalRisk) -> Any:
             f"{risk.constraint!r}"
         )
     return origin
+
+
+def _numbers(values: Any) -> NDArray[np.float64]:
+    """An array of them in float64."""
+    _refuse_run(values)
+    return np.asarray(real(values, "point"), np.float64)
+
+
+def _refuse_run(values: object) -> None:
+    if hasattr(values, "released"):
+        raise ValueError(f"point must be run.released, got {described(values)}")

@@ -15,7 +15,9 @@ from jax import Array
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
-from privopt.convex import L2Ball, WholeSpace, certify, minimise, minimise_nonsmooth, record
+from privopt.arguments import instance
+from privopt.convex import record
+from privopt.problems.declaration import declared_constraint, declared_loss, declared_pair
 from privopt.problems.examination import examine, examine_counts
 from privopt.problems.losses import GeneralisedLinear
 from privopt.problems.objective import EmpiricalRisk
@@ -34,36 +36,17 @@ from privopt.problems.records import (
     record_count,
     require_countable,
 )
+from privopt.problems.reference import Reference, certified, solved
 from privopt.spec import ProblemClass
 
-__all__ = ["Problem", "Reference"]
+__all__ = ["Problem"]
 
 _SMOOTH_TOLERANCE = 1e-9
 _NONSMOOTH_TOLERANCE = 1e-6
 _RISK_BATCH = 32
 
 
-@dataclass(frozen=True)
-class Reference:
-    """The optimum against which risk is measured, with what is certain about it.
-
-    Attributes
-    ----------
-    minimiser : numpy.ndarray
-        Of the parameter's shape, ``(dim,)`` where none is given; float64, a member of the
-        constraint set.
-    value : float
-        ``F(minimiser)``.
-    gap : float
-        Certified: ``value - min_W F <= gap``.
-    """
-
-    minimiser: NDArray[np.float64]
-    value: float
-    gap: float
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Problem:
     """``min_{w in W} F(w)``, ``F(w) = (1/n) sum_i loss(w; x_i)``, or that of a population.
 
@@ -127,6 +110,8 @@ class Problem:
     source: EmpiricalRisk | Population = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        instance("problem_class", self.problem_class, ProblemClass)
+        declared_loss(self.loss)
         data = jax.tree.map(numeric, self.data)
         counts, records = self.counts, record_count(data)
         if self.probabilities is not None:
@@ -137,22 +122,10 @@ class Problem:
             raise ValueError(f"data must hold n = {self.problem_class.n} records, got {records}")
         elif counts is not None:
             counts = multiplicities(counts, records)
-        constraint = self.constraint
-        if constraint is None:
-            bounded = math.isfinite(self.problem_class.radius)
-            constraint = L2Ball(self.problem_class.radius) if bounded else WholeSpace()
-        reach = constraint.radius_about_centre(self.problem_class.dim)
-        if reach > self.problem_class.radius * (1.0 + 1e-12):
-            raise ValueError(
-                f"constraint must lie within radius {self.problem_class.radius} of its centre, "
-                f"got {constraint!r}, which reaches {reach}"
-            )
+        constraint = declared_constraint(self.constraint, self.problem_class)
         loss = _Constant(self.loss) if jax.tree_util.all_leaves([self.loss]) else self.loss
-        if isinstance(loss, GeneralisedLinear) and data[0].shape[1:] != (self.problem_class.dim,):
-            raise ValueError(
-                f"features must have shape (records, dim = {self.problem_class.dim}), "
-                f"got {data[0].shape}"
-            )
+        if isinstance(loss, GeneralisedLinear):
+            data = declared_pair(data, self.problem_class.dim)
         if hasattr(loss, "bounded"):
             data = loss.bounded(data, self.problem_class.smoothness)
         if self.shape is not None:
@@ -170,6 +143,17 @@ class Problem:
         drawn = self.probabilities is not None
         object.__setattr__(
             self, "source", Population(risk, self.problem_class.n) if drawn else risk
+        )
+
+    def __repr__(self) -> str:
+        facts, loss = self.problem_class, self.objective.loss
+        while isinstance(loss, Shaped | GeneralisedLinear):
+            loss = loss.loss if isinstance(loss, Shaped) else loss.scalar
+        given = loss.function if isinstance(loss, _Constant) else loss
+        named = getattr(given, "__name__", type(given).__name__)
+        return (
+            f"<Problem {self.name}: n = {facts.n}, dim = {facts.dim}, loss = {named}, "
+            f"constraint = {type(self.constraint).__name__}, dtype = {self.objective.dtype}>"
         )
 
     def first(self, n: int) -> Problem:
@@ -226,7 +210,8 @@ class Problem:
         ------
         ValueError
             If the problem is not convex, or has a start of its own: no solver here certifies a
-            minimum.
+            minimum. If the losses of some records are not finite: how many, and the first of
+            them. A reference, like :meth:`check`, is for data that may be looked at.
         """
         if not self.problem_class.convex or self.start is not None:
             raise ValueError(
@@ -235,37 +220,13 @@ class Problem:
             )
         with jax.enable_x64(True):
             risk = self.objective.astype(jnp.float64)
-            found = self._known(risk) or self._solved(risk)
+            found = None
+            if self.minimiser is not None:
+                found = certified(risk, self.minimiser, self._tolerance)
+            if found is None:
+                smoothed = self._has_kinks and "smoothing" in self.provides
+                found = solved(risk, self.problem_class, self._tolerance, smoothed=smoothed)
         return replace(found, minimiser=found.minimiser.reshape(self.shape or (-1,)))
-
-    def _known(self, risk: EmpiricalRisk) -> Reference | None:
-        if self.minimiser is None:
-            return None
-        point = self.constraint.project(jnp.asarray(self.minimiser, jnp.float64).reshape(-1))
-        value, gap = certify(_value_and_gradient, self.constraint, point, arguments=(risk,))
-        return Reference(np.asarray(point), value, gap) if gap <= self._tolerance else None
-
-    def _solved(self, risk: EmpiricalRisk) -> Reference:
-        start = self.constraint.centre_point(self.problem_class.dim, jnp.float64)
-        if self._has_kinks and "smoothing" in self.provides:
-            solution = minimise_nonsmooth(
-                _smoothed_value_and_gradient,
-                _value,
-                self.constraint,
-                start,
-                arguments=(risk,),
-                tolerance=self._tolerance,
-            )
-        else:
-            solution = minimise(
-                _value_and_gradient,
-                self.constraint,
-                start,
-                arguments=(risk,),
-                tolerance=self._tolerance,
-                strong_convexity=self.problem_class.strong_convexity,
-            )
-        return Reference(np.asarray(solution.point), solution.value, solution.gap)
 
     @property
     def _tolerance(self) -> float:
@@ -284,7 +245,13 @@ class Problem:
         """``F(point)`` in float64 on the host; shape ``(..., dim)`` gives shape ``(...)``.
 
         Where the parameter has a shape of its own, that takes the place of ``dim``. Where it is a
-        pytree, ``point`` is one, with the same leading axes on all leaves.
+        pytree, ``point`` is one, with the same leading axes on all leaves. Of the data as they are:
+        one record whose loss is NaN makes ``F`` NaN, while a run takes that record for a null one.
+
+        Raises
+        ------
+        ValueError
+            If ``point`` is no such array or pytree.
         """
         with jax.enable_x64(True):
             risk = self.objective.astype(jnp.float64)
@@ -307,10 +274,11 @@ class Problem:
         found = np.concatenate(values)[:count]
         return found.reshape(axes) if axes else float(found[0])
 
-    def excess_risk(self, point: ArrayLike) -> NDArray[np.float64] | float:
+    def excess_risk(self, point: Any) -> NDArray[np.float64] | float:
         """``F(point) - reference.value`` in float64; shapes as for :meth:`risk`.
 
-        The true excess over ``min_W F`` lies between this and this plus ``reference.gap``.
+        The true excess over ``min_W F`` lies between this and this plus ``reference.gap``. Errors
+        are those of both.
         """
         return self.risk(point) - self.reference.value
 
@@ -346,20 +314,6 @@ class _Constant:
 
     def __call__(self, point: Array, example: Any) -> Array:
         return self.function(point, example)
-
-
-def _value(point: Array, risk: EmpiricalRisk) -> Array:
-    return risk.value(point)
-
-
-def _value_and_gradient(point: Array, risk: EmpiricalRisk) -> tuple[Array, Array]:
-    return risk.value_and_gradient(point)
-
-
-def _smoothed_value_and_gradient(
-    point: Array, width: Array, risk: EmpiricalRisk
-) -> tuple[Array, Array]:
-    return risk.smoothed(width).value_and_gradient(point)
 
 
 @jax.jit

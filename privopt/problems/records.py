@@ -30,8 +30,11 @@ __all__ = [
 
 
 def real(values: Any, name: str) -> Array | NDArray[Any]:
-    """``values`` as an array of real numbers; ValueError for another dtype."""
-    array = values if isinstance(values, jax.Array) else np.asarray(values)
+    """``values`` as an array of real numbers; ValueError for other types and for ragged lists."""
+    try:
+        array = values if isinstance(values, jax.Array) else np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must be an array, got rows of different shapes") from None
     kinds = (jnp.floating, jnp.integer, jnp.bool_)
     if not any(jnp.issubdtype(array.dtype, kind) for kind in kinds) or array.dtype.itemsize > 8:
         raise ValueError(f"{name} must be numeric, got dtype {array.dtype}")
@@ -56,9 +59,8 @@ def record_count(data: Any) -> int:
         raise ValueError(f"data must be float32 or float64, got {dtype}")
     lengths = {leaf.shape[0] if leaf.ndim else None for leaf in leaves}
     if len(lengths) != 1 or None in lengths:
-        raise ValueError(
-            f"data must have one leading axis of records, got shapes {[x.shape for x in leaves]}"
-        )
+        shapes = list(dict.fromkeys(leaf.shape for leaf in leaves))
+        raise ValueError(f"data must have one leading axis of records, got shapes {shapes}")
     return int(leaves[0].shape[0])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import privopt
-from privopt import problems
+from privopt import convex, problems
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 FACTS = privopt.ProblemClass(n=20, dim=2, lipschitz=1.0, radius=2.0, smoothness=0.25)
@@ -134,3 +134,18 @@ def test_names_that_are_nearly_right():
 def test_batches_of_fixed_size_are_whole(sampler):
     with pytest.raises(ValueError, match=f"batch_size must be whole for {sampler}"):
         privopt.ALGORITHMS["dp_sgd"].plan(FACTS, BUDGET, batch_size=2.5, steps=3, sampler=sampler)
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"output": "last"}, r"output must be an output rule.*Average\(\), got 'last'"),
+        ({"output": convex.Last}, "output must be an output rule.* got the class Last itself"),
+        ({"update": "adam"}, "update must be an optax optimiser or Update, got 'adam'"),
+        ({"update": convex.Update}, "update must be .* got the class Update itself"),
+        ({"step_size": "0.1"}, "step_size must be positive and finite, got '0.1'"),
+    ],
+)
+def test_rules_and_optimisers_that_are_none(choices, message):
+    with pytest.raises(ValueError, match=message):
+        privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, steps=3, **choices)

@@ -209,6 +209,9 @@ def test_any_pytree_is_a_parameter():
             "update must need noisy gradients and parameters alone",
         ),
         (optax.adam, {"learning_rate": 0.1}, "learning_rate must be left out"),
+        ("adam", {}, "update must be an optax optimiser or Update, got 'adam'"),
+        (Update, {}, "update must be an optax optimiser or Update, got the class Update itself"),
+        (lambda learning_rate: None, {}, "update must be an optax .* got an object of type None"),
         (optax.adam, {"no_such": 0.1}, "unexpected keyword argument 'no_such'"),
         (optax.adam(1.0), {"b1": 0.5}, "must be given where the transformation is made"),
         (optax.sgd, {"momentum": 0.9, "nesterov": []}, "nesterov must be hashable"),
@@ -217,6 +220,23 @@ def test_any_pytree_is_a_parameter():
 def test_updates_that_need_more_than_noisy_gradients_are_refused(factory, options, message):
     with pytest.raises(ValueError, match=message):
         Update.of(factory, **options)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Suffix(0.0), "fraction must be positive and finite, got 0.0"),
+        (lambda: Suffix("half"), "fraction must be positive and finite, got 'half'"),
+        (lambda: Suffix(2.0), "fraction must be at most 1, got 2.0"),
+        (lambda: PolynomialAverage(-1.0), "power must be positive and finite, got -1.0"),
+        (lambda: StepSizes("0.1"), "scale must be finite, got '0.1'"),
+        (lambda: StepSizes(0.1, decay=2.0), r"decay must lie in \[0, 1\], got 2.0"),
+        (lambda: StepSizes.strongly_convex(0.0), "modulus must be positive and finite, got 0.0"),
+    ],
+)
+def test_rules_of_other_numbers_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
 
 
 def test_new_numbers_share_a_program():

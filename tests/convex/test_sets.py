@@ -246,6 +246,20 @@ def test_large_points_keep_the_sum_in_float32():
         (lambda: Box(-math.inf, 0.0), "lower must be finite, got -inf"),
         (lambda: Box(0.0, math.nan), "upper must be finite, got nan"),
         (lambda: Simplex().diameter(0), "dim must be a positive integer, got 0"),
+        (lambda: L2Ball("1"), "radius must be positive and finite, got '1'"),
+        (lambda: L2Ball(True), "radius must be positive and finite, got True"),
+        (lambda: L2Ball(1.0, "0"), "centre must be finite, got '0'"),
+        (lambda: L2Ball(1.0, [0.0, 0.0]), r"centre must be finite, got \[0.0, 0.0\]"),
+        (lambda: L1Ball(np.array(["1"])), "radius must be positive and finite, got array"),
+        (lambda: Simplex(1j), "total must be positive and finite, got 1j"),
+        (lambda: Box("0", 1.0), "lower must be finite, got '0'"),
+        (lambda: Box(np.zeros(2), np.ones(3)), r"upper must have shape \(2,\), got \(3,\)"),
+        (
+            lambda: L2Ball(1.0, np.zeros(3)).radius_about_centre(2),
+            r"centre must have shape \(\) or \(2,\), got \(3,\)",
+        ),
+        (lambda: L2Ball(np.ones(2)).diameter(2), r"radius must have shape \(\), got \(2,\)"),
+        (lambda: Box(LOWER, UPPER).diameter(2), r"lower must have shape .* got \(6,\)"),
     ],
 )
 def test_bad_numbers_are_refused(make, message):

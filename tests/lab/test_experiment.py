@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from privopt.lab import Axis, Cell, Experiment, Setting, cells, discover, load
+from privopt.lab import Axis, Cell, Experiment, Setting, cells, conduct, discover, load
 from privopt.privacy import gaussian_mu
 from privopt.problems.datasets import VARIABLE
 from privopt.spec import Budget, Relation
@@ -53,6 +53,17 @@ REFUSED = [
     ({"algorithms": {"dp_gd": {"steps": [3]}}}, r"steps must be a number, a text or None, got \[3"),
     ({"checks": ("looks",)}, "check must be one of bound, slope, got 'looks'"),
     ({"axes": (Axis("n", (1,)), Axis("n", (2,)))}, "axes must be distinct, got n, n"),
+    ({"name": 3}, "name must be of small letters, digits and underscores, got 3"),
+    ({"delta": "1"}, "delta must be a real number, got '1'"),
+    ({"delta": None, "epsilon_over_mu": "5"}, "epsilon_over_mu must be positive .* got '5'"),
+    ({"base": {"n": 1000}}, "base must be a Setting, got an object of type dict"),
+    ({"axes": ("n",)}, "axes must be an Axis, got an object of type str"),
+    ({"algorithms": ["dp_gd"]}, r"algorithms must be a mapping, got \['dp_gd'\]"),
+    ({"algorithms": {"dpgd": {}}}, r"algorithm must be .* got 'dpgd'; did you mean dp_gd\?"),
+    ({"algorithms": {"dp_gd": 5}}, "choices of dp_gd must be a mapping, got 5"),
+    ({"algorithms": {"dp_gd": {"step": 3}}}, r"got 'step'; did you mean steps\?"),
+    ({"families": ("liner",)}, r"family must be one of .*; did you mean linear\?"),
+    ({"replicates": 4}, "replicates must be a mapping, got 4"),
     ({"replicates": {"quick": 4}}, r"replicates\['full'\] must be a positive integer, got None"),
     ({"replicates": {"quick": 4, "full": 0}}, r"replicates\['full'\] must be .* got 0"),
     ({"replicates": {"quick": 4, "full": 4, "huge": 9}}, "profile must be one of quick, full, got"),
@@ -71,6 +82,11 @@ def test_a_bad_declaration_is_refused(changes, message):
         (lambda: Axis("d", (1,)), "axis must be one of n, dim, epsilon, got 'd'"),
         (lambda: Axis("n", ()), r"values of axis n must be distinct, got \(\)"),
         (lambda: Axis("n", (1, 1)), r"values of axis n must be distinct, got \(1, 1\)"),
+        (lambda: Axis("n", "abc"), "values of axis n must be a tuple, got 'abc'"),
+        (lambda: Axis("n", 5), "values of axis n must be a tuple, got 5"),
+        (lambda: Axis("n", (5,), quick="5"), "values of axis n must be a tuple, got '5'"),
+        (lambda: Setting(epsilon="1"), "epsilon must be positive and finite, got '1'"),
+        (lambda: Setting(epsilon=1.0, n="5"), "n must be a positive integer, got '5'"),
         (lambda: Axis("n", (1.5,)), "n must be a positive integer, got 1.5"),
         (lambda: Axis("n", (5,), quick=(0,)), "n must be a positive integer, got 0"),
         (lambda: Axis("epsilon", (math.inf,)), "epsilon must be positive and finite, got inf"),
@@ -99,6 +115,22 @@ def test_profiles_differ_in_values_and_replicates():
     assert ({c.replicates for c in quick}, {c.replicates for c in full}) == ({4}, {8})
     with pytest.raises(ValueError, match="profile must be one of quick, full, got 'slow'"):
         cells(experiment(), "slow")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"profile": "slow"}, "profile must be one of quick, full, got 'slow'"),
+        ({"profile": "ful"}, r"got 'ful'; did you mean full\?"),
+        ({"seed": "0"}, "seed must be an integer of 64 bits, got '0'"),
+        ({"experiment": "demo"}, "experiment must be an Experiment, got an object of type str"),
+    ],
+)
+def test_a_bad_order_to_run_is_refused_before_a_folder_is_made(changes, message, tmp_path):
+    given = {"experiment": experiment(), "profile": "quick", "seed": 0, **changes}
+    with pytest.raises(ValueError, match=message):
+        conduct(**given, results=tmp_path / "results")
+    assert not (tmp_path / "results").exists()
 
 
 def test_every_strength_of_a_family_is_a_cell():

@@ -490,3 +490,24 @@ def test_accountants_have_names_here_too():
     by_name = calibrate(dp.GaussianDpEvent, budget, accountant="Gaussian DP")
     assert by_name == calibrate(dp.GaussianDpEvent, budget, accountant=GaussianDP())
     assert calibrate(dp.LaplaceDpEvent, budget, accountant="renyi") > 0.0
+
+
+OURS = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: calibrate(dp.GaussianDpEvent(1.0), OURS), "make_event must be a function of"),
+        (lambda: calibrate(lambda z: None, OURS), "make_event must return a DpEvent, got None"),
+        (lambda: calibrate(dp.GaussianDpEvent, (1.0, 1e-5)), "budget must be a Budget, got an obj"),
+        (lambda: calibrate(dp.GaussianDpEvent, Budget), "got the class Budget itself"),
+        (lambda: most_repetitions(dp.GaussianDpEvent(1.0), 1.0), "budget must be a Budget, got an"),
+        (lambda: gaussian_noise_multiplier(None), "budget must be a Budget, got an object of type"),
+        (lambda: pure_noise_multiplier("1"), "budget must be a Budget, got an object of type str"),
+        (lambda: Guarantee(dp.GaussianDpEvent(1.0), "zero_out").meets(Budget), "class Budget itse"),
+    ],
+)
+def test_arguments_that_are_none(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -284,7 +284,7 @@ def test_a_known_minimiser_is_certified_and_spares_the_solver(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("solved for")
 
-    monkeypatch.setattr("privopt.problems.problem.minimise_nonsmooth", refuse)
+    monkeypatch.setattr("privopt.problems.reference.minimise_nonsmooth", refuse)
     known = reference(np.zeros(DIM))
     assert known.value == pytest.approx(best, rel=1e-14)
     assert 0.0 <= known.gap <= 2e-6

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from privopt import problems
+from privopt import convex, problems
 from privopt.spec import ProblemClass
 
 N, DIM = 6, 3
@@ -157,3 +157,91 @@ def test_a_text_among_the_labels_is_refused_by_its_dtype_alone():
     with pytest.raises(ValueError, match="labels must be numeric, got dtype <U6") as caught:
         made("logistic", labels=["1", "secret"] * 3)
     assert "secret" not in str(caught.value)
+
+
+def test_nothing_that_is_printed_shows_a_record():
+    """A problem, what it holds, and a data set: their public facts, and no number of the data."""
+    features = FEATURES.copy()
+    features[2, 1] = 0.123456
+    counts = np.array([1, 1, 1, 1, 1, 77])
+    problem = made("logistic", features, counts=counts, minimiser=np.full(DIM, 0.654321))
+    assert repr(problem) == (
+        "<Problem logistic: n = 6, dim = 3, loss = Logistic, constraint = L2Ball, dtype = float64>"
+    )
+    rows = np.clip(features, -0.5, 0.5)
+    data = problems.Dataset(name="d", features=rows, labels=SIGNS, source="", notes="")
+    family = problems.Family.of(problem)
+    population = made("logistic", features, probabilities=np.full(N, 1 / N)).source
+    for shown in (problem, problem.objective, population, data, family, {"all": [problem]}):
+        assert "\n" not in repr(shown)
+        assert not re.search(r"0\.1234|0\.6543|77|array", repr(shown)), repr(shown)
+
+
+@pytest.mark.parametrize("name", ["logistic", "absolute", "linear"])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("options", [{}, {"counts": np.ones(N)}, {"minimiser": np.zeros(DIM)}])
+def test_data_without_finite_losses_have_a_risk_of_nan_and_no_reference(name, bad, options):
+    features = FEATURES.copy()
+    features[[3, 4], 1] = bad
+    problem = made(name, features, **options)
+    assert not np.isfinite(problem.risk(np.zeros(DIM)))
+    message = r"finite losses .*, got 2 of 6 records without, the first of them record 3; check\(\)"
+    for ask in (lambda: problem.reference, lambda: problem.excess_risk(np.zeros(DIM))):
+        with pytest.raises(ValueError, match=message):
+            ask()
+
+
+class Run:
+    released = np.zeros(DIM)
+
+
+def anything(**changes):
+    given = {"loss": lambda w, x: w @ x, "data": FEATURES, "problem_class": CLASS}
+    return problems.Problem(**{**given, **changes})
+
+
+TREE = {"a": np.zeros(2), "b": np.zeros(1)}
+WHOLE = ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=math.inf)
+REFUSED = [
+    (lambda: anything(problem_class=ProblemClass), "problem_class must be a .* got the class Prob"),
+    (lambda: problems.distance(FEATURES, problem_class=None), "problem_class must be a ProblemCl"),
+    (
+        lambda: anything(loss=None),
+        r"loss must be a function loss\(w, x\), got an object of",
+    ),
+    (lambda: anything(loss=problems.GeneralisedLinear), "loss must be .* got the class Generalis"),
+    (lambda: anything(constraint=convex.L2Ball), "constraint must be a .* got the class L2Ball it"),
+    (lambda: anything(constraint="ball"), "constraint must be a .* got an object of type str"),
+    (lambda: anything(constraint=convex.L2Ball(1.0, np.zeros(2))), r"centre must have shape .*3,"),
+    (
+        lambda: anything(loss=problems.GeneralisedLinear(problems.Logistic())),
+        r"data must be \(features, labels\) for a generalised linear loss, got an object of type",
+    ),
+    (lambda: made("logistic", [[1.0, 2.0], [3.0]]), "features must be an array, got rows of diff"),
+    (lambda: made("linear", [[1.0, 2.0], [3.0]], None), "features must be an array, got rows of"),
+    (lambda: made("huber", width="1"), "width must be a real number, got '1'"),
+    (lambda: anything().risk("w"), "point must be numeric, got dtype <U1"),
+    (lambda: anything().risk(Run()), "point must be run.released, got an object of type Run"),
+    (lambda: anything().excess_risk(np.zeros(2)), r"point must have shape .* = 3\), got \(2,\)"),
+    (lambda: anything(start=TREE, problem_class=WHOLE).risk({"a": 1.0}), "point must have the str"),
+    (lambda: anything(start=TREE, problem_class=WHOLE).risk(Run()), "point must be run.released"),
+    (lambda: problems.family("liner"), r"family must be one of .*; did you mean linear\?"),
+    (lambda: problems.datasets.load("a9"), r"name must be one of .* got 'a9'; did you mean a9a\?"),
+    (lambda: problems.Family.of(FEATURES), "problem must be a Problem, got an object of type nda"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), REFUSED)
+def test_what_no_problem_is_made_of(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("listed", "name", "meant"),
+    [(problems.FAMILIES, "liner", "linear"), (problems.DATASETS, "digit", "digits")],
+)
+def test_lists_name_what_was_probably_meant(listed, name, meant):
+    with pytest.raises(KeyError, match=rf"got '{name}'; did you mean {meant}\?"):
+        listed[name]
+    assert name not in listed

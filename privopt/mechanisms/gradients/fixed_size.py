@@ -16,7 +16,9 @@ from dp_accounting import (
 )
 from jax import Array
 
+from privopt.arguments import real
 from privopt.convex import GradientOracle, record
+from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.events import drawable, require_public_size
 from privopt.mechanisms.gaussian import GaussianMechanism
@@ -67,9 +69,10 @@ class FixedSizeGradient:
             If ``batch_size`` is no integer up to ``n``, ``n`` above 1.04e9, or the relation not
             ``replace_one``.
         """
+        check_calibration(query, budget, "contribution")
         require_public_size(budget.relation, "batches of fixed size")
         require_numbered("n", n)
-        if batch_size != int(batch_size) or not 1 <= batch_size <= n:
+        if not real("batch_size", batch_size).is_integer() or not 1 <= batch_size <= n:
             raise ValueError(f"batch_size must be an integer from 1 to {n}, got {batch_size!r}")
         unit = cls(query, 1.0, int(batch_size), n)
         contribution = query.contribution / unit.batch_size

@@ -18,7 +18,9 @@ from dp_accounting import (
 from jax import Array
 from scipy import stats
 
+from privopt.arguments import real
 from privopt.convex import GradientOracle, record
+from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.events import drawable
 from privopt.mechanisms.gaussian import GaussianMechanism
@@ -118,8 +120,9 @@ class PoissonGradient:
             If ``n`` is above 1.04e9, ``batch_size`` exceeds ``n``, or ``capacity`` is below
             ``batch_size`` or costs ``delta`` whole.
         """
+        check_calibration(query, budget, "contribution")
         require_numbered("n", n)
-        if not 0.0 < batch_size <= n:
+        if not 0.0 < real("batch_size", batch_size) <= n:
             raise ValueError(f"batch_size must be positive and at most n = {n}, got {batch_size!r}")
         rate = min(1.0, round_up(batch_size / n))
         if capacity is None:

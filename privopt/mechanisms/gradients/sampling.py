@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from privopt.arguments import positive_integer
+
 __all__ = ["poisson_sampler", "require_numbered"]
 
 _BASE = 32
@@ -72,7 +74,7 @@ def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
 
 def require_numbered(name: str, count: int) -> None:
     """ValueError unless so many records can be drawn by their numbers, in exact int32."""
-    if count > _MOST:
+    if positive_integer(name, count) > _MOST:
         raise ValueError(
             f"{name} must be at most {_MOST} where records are drawn by their numbers, got {count}"
         )

@@ -11,7 +11,9 @@ import jax.numpy as jnp
 from dp_accounting import DpEvent, GaussianDpEvent, SelfComposedDpEvent
 from jax import Array
 
+from privopt.arguments import real
 from privopt.convex import GradientOracle, record
+from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.events import drawable
 from privopt.mechanisms.gaussian import GaussianMechanism
@@ -65,8 +67,9 @@ class ShuffledGradient:
             If ``batch_size`` is not in ``(0, n]``, ``n`` above 1.04e9, or the relation
             ``add_or_remove_one``.
         """
+        check_calibration(query, budget, "contribution")
         require_numbered("n", n)
-        if not 0.0 < batch_size <= n:
+        if not 0.0 < real("batch_size", batch_size) <= n:
             raise ValueError(f"batch_size must be positive and at most n = {n}, got {batch_size!r}")
         if budget.relation is Relation.ADD_OR_REMOVE_ONE:
             raise ValueError(

@@ -12,6 +12,7 @@ from dp_accounting import ComposedDpEvent, DpEvent
 from jax import Array
 
 from privopt.convex import GradientOracle, record
+from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.events import drawable
 from privopt.mechanisms.gradients.full_batch import FullBatchGradient
@@ -82,6 +83,8 @@ class VarianceReducedGradient:
         ValueError
             As :meth:`PoissonGradient.of`.
         """
+        check_calibration(query, budget, "contribution")
+        check_calibration(difference_query, budget, "contribution")
         anchors = -(-steps // period)
         inner = max(1, steps - anchors)
         batches = PoissonGradient.of(

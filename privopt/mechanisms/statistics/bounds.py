@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
+from privopt.arguments import real
 from privopt.mechanisms.statistics.records import numbers
 
 __all__ = ["Bounds"]
@@ -37,7 +38,7 @@ class Bounds(NamedTuple):
             If a bound is not finite or beyond 1e30, or ``lower`` exceeds ``upper``.
         """
         for name, value in (("lower", lower), ("upper", upper)):
-            if not abs(value) <= 1e30:
+            if not abs(real(name, value)) <= 1e30:
                 raise ValueError(f"{name} must be finite and at most 1e30, got {value!r}")
         if lower > upper:
             raise ValueError(f"lower must not exceed upper, got {lower!r} and {upper!r}")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
+from privopt.arguments import positive_number, real
 from privopt.mechanisms.statistics.counts import as_floats
 from privopt.mechanisms.statistics.records import numbers
 from privopt.spec import Relation
@@ -40,9 +41,8 @@ class Histogram(NamedTuple):
             If ``scale`` is not positive, ``base`` not above 1, ``count`` not a positive integer, or
             the last edge is beyond 1e30.
         """
-        if not 0.0 < scale < math.inf:
-            raise ValueError(f"scale must be positive and finite, got {scale!r}")
-        if not 1.0 < base < math.inf:
+        positive_number("scale", scale)
+        if not 1.0 < real("base", base) < math.inf:
             raise ValueError(f"base must be above 1 and finite, got {base!r}")
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise ValueError(f"count must be a positive integer, got {count!r}")
@@ -59,7 +59,7 @@ class Histogram(NamedTuple):
 
     def sensitivity(self, relation: Relation) -> float:
         """``sqrt(2)`` under ``replace_one``, 1 else."""
-        replaced = relation is Relation.REPLACE_ONE
+        replaced = Relation(relation) is Relation.REPLACE_ONE
         return math.nextafter(math.sqrt(2.0), math.inf) if replaced else 1.0
 
     def l1_sensitivity(self, relation: Relation) -> float:

@@ -27,7 +27,7 @@ class Count(NamedTuple):
 
     def sensitivity(self, relation: Relation) -> float:
         """1; under ``replace_one`` no record changes it."""
-        return 0.0 if relation is Relation.REPLACE_ONE else 1.0
+        return 0.0 if Relation(relation) is Relation.REPLACE_ONE else 1.0
 
     def l1_sensitivity(self, relation: Relation) -> float:
         """That of a number, in every norm."""
@@ -72,7 +72,7 @@ class BoundedSum(NamedTuple):
         Round-off adds ``max(|l|, |u|)/60``, unless nothing moves the sum.
         """
         largest = max(abs(self.lower), abs(self.upper))
-        moved = self.upper - self.lower if relation is Relation.REPLACE_ONE else largest
+        moved = self.upper - self.lower if Relation(relation) is Relation.REPLACE_ONE else largest
         moved += 2.0 * sum_error(MOST_TERMS, largest) if moved > 0.0 else 0.0
         return math.nextafter(moved, math.inf) if moved > 0.0 else 0.0
 

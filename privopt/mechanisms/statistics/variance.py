@@ -111,7 +111,7 @@ class CentredMoments(NamedTuple):
         A replacement moves by ``|t - t'| (1 + 2 |t + t'|)``, most at ``t = 1``, ``t' = -1/4``. (The
         sums alone move by 2 each, but not at once.) Round-off adds 1/30.
         """
-        moved = 25.0 / 8.0 * _ROUNDOFF if relation is Relation.REPLACE_ONE else 3.0
+        moved = 25.0 / 8.0 * _ROUNDOFF if Relation(relation) is Relation.REPLACE_ONE else 3.0
         return moved + 4.0 * sum_error(MOST_TERMS)
 
     def answer(self, records: Array, present: Array | None = None) -> Array:

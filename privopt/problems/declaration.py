@@ -1,0 +1,56 @@
+"""What a problem is declared with: refused for its kind and shape, which are public."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from privopt.arguments import described
+from privopt.convex import L2Ball, WholeSpace
+from privopt.spec import ProblemClass
+
+__all__ = ["declared_constraint", "declared_loss", "declared_pair"]
+
+_OF_A_SET = ("project", "centre_point", "radius_about_centre", "diameter")
+
+
+def declared_loss(loss: Any) -> Any:
+    """``loss``, if it can be called with a parameter and a record."""
+    if isinstance(loss, type) or not callable(loss):
+        raise ValueError(f"loss must be a function loss(w, x), got {described(loss)}")
+    return loss
+
+
+def declared_constraint(constraint: Any, problem_class: ProblemClass) -> Any:
+    """``constraint`` if it is a set within the class's radius, by default the ball of that."""
+    radius, dim = problem_class.radius, problem_class.dim
+    if constraint is None:
+        return L2Ball(radius) if math.isfinite(radius) else WholeSpace()
+    methods = (getattr(constraint, name, None) for name in _OF_A_SET)
+    if isinstance(constraint, type) or not all(map(callable, methods)):
+        raise ValueError(
+            "constraint must be a constraint set, such as convex.L2Ball(1.0), "
+            f"got {described(constraint)}"
+        )
+    reach = constraint.radius_about_centre(dim)
+    if reach > radius * (1.0 + 1e-12):
+        raise ValueError(
+            f"constraint must lie within radius {radius} of its centre, "
+            f"got {constraint!r}, which reaches {reach}"
+        )
+    return constraint
+
+
+def declared_pair(data: Any, dim: int) -> Any:
+    """``data``, if they are the features, of ``dim`` columns, and the labels of a linear loss."""
+    if not (isinstance(data, tuple | list) and len(data) == 2):
+        raise ValueError(
+            f"data must be (features, labels) for a generalised linear loss, got {described(data)}"
+        )
+    if np.shape(data[0])[1:] != (dim,):
+        raise ValueError(
+            f"features must have shape (records, dim = {dim}), got {np.shape(data[0])}"
+        )
+    return data

@@ -1,0 +1,101 @@
+"""The certified optimum against which risk is measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from privopt.convex import certify, minimise, minimise_nonsmooth
+from privopt.problems.objective import EmpiricalRisk
+from privopt.spec import ProblemClass
+
+__all__ = ["Reference", "certified", "solved"]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The optimum against which risk is measured, with what is certain about it.
+
+    Attributes
+    ----------
+    minimiser : numpy.ndarray
+        Of the parameter's shape, ``(dim,)`` where none is given; float64, a member of the
+        constraint set.
+    value : float
+        ``F(minimiser)``.
+    gap : float
+        Certified: ``value - min_W F <= gap``.
+    """
+
+    minimiser: NDArray[np.float64]
+    value: float
+    gap: float
+
+
+def certified(risk: EmpiricalRisk, minimiser: Any, tolerance: float) -> Reference | None:
+    """The projection of a known minimiser, if its gap is no more than ``tolerance``."""
+    point = risk.constraint.project(jnp.asarray(minimiser, jnp.float64).reshape(-1))
+    value, gap = certify(_value_and_gradient, risk.constraint, point, arguments=(risk,))
+    return Reference(np.asarray(point), value, gap) if gap <= tolerance else None
+
+
+def solved(
+    risk: EmpiricalRisk, problem_class: ProblemClass, tolerance: float, *, smoothed: bool
+) -> Reference:
+    """The optimum as solved for, by way of Moreau envelopes if ``smoothed``.
+
+    Raises
+    ------
+    ValueError
+        If there is none, as the losses of some records are not finite.
+    """
+    start = risk.constraint.centre_point(problem_class.dim, jnp.float64)
+    if smoothed:
+        solution = minimise_nonsmooth(
+            _smoothed_value_and_gradient,
+            _value,
+            risk.constraint,
+            start,
+            arguments=(risk,),
+            tolerance=tolerance,
+        )
+    else:
+        solution = minimise(
+            _value_and_gradient,
+            risk.constraint,
+            start,
+            arguments=(risk,),
+            tolerance=tolerance,
+            strong_convexity=problem_class.strong_convexity,
+        )
+    if not np.isfinite(solution.value):
+        _refuse(risk, solution.point)
+    return Reference(np.asarray(solution.point), solution.value, solution.gap)
+
+
+def _refuse(risk: EmpiricalRisk, point: Array) -> None:
+    broken = ~np.isfinite(np.asarray(jax.vmap(risk.loss, (None, 0))(point, risk.data)))
+    raise ValueError(
+        f"data must have finite losses for a reference, got {int(broken.sum())} of {broken.size} "
+        f"records without, the first of them record {int(np.argmax(broken))}; check() tells more"
+    )
+
+
+def _value(point: Array, risk: EmpiricalRisk) -> Array:
+    return risk.value(point)
+
+
+def _value_and_gradient(point: Array, risk: EmpiricalRisk) -> tuple[Array, Array]:
+    return risk.value_and_gradient(point)
+
+
+def _smoothed_value_and_gradient(
+    point: Array, width: Array, risk: EmpiricalRisk
+) -> tuple[Array, Array]:
+    return risk.smoothed(width).value_and_gradient(point)

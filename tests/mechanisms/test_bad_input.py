@@ -1,0 +1,133 @@
+"""What no mechanism can be calibrated from: a host error with the name, the kind and the rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from privopt import mechanisms
+from privopt.mechanisms import (
+    BoundedScores,
+    BoundedSum,
+    Bounds,
+    ClippedGradient,
+    ClippedRisk,
+    Count,
+    Histogram,
+    OnePass,
+    RegularisedMinimiser,
+    TiltedMinimiser,
+)
+from privopt.spec import Budget, ProblemClass, Relation
+
+FACTS = ProblemClass(n=50, dim=2, lipschitz=1.0, radius=2.0, smoothness=0.25)
+BUDGET = Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+GRADIENT = ClippedGradient.of(FACTS)
+BATCHES = {"steps": 3, "batch_size": 5, "n": 50}
+ASKED = {
+    "GaussianMechanism": ("sensitivity", {}),
+    "NormLaplaceMechanism": ("sensitivity", {}),
+    "LaplaceMechanism": ("l1_sensitivity", {}),
+    "ReportNoisyMax": ("score_range", {}),
+    "SmoothCauchyMechanism": ("smooth_sensitivity", {}),
+    "SmoothLaplaceMechanism": ("smooth_sensitivity", {}),
+    "StableRelease": ("distance_to_change", {}),
+    "ProposeTestRelease": ("distance_to_instability", {"bound": 1.0}),
+    "FullBatchGradient": ("sensitivity", {"steps": 3}),
+    "PoissonGradient": ("contribution", BATCHES),
+    "FixedSizeGradient": ("contribution", BATCHES),
+    "ShuffledGradient": ("contribution", BATCHES),
+    "VarianceReducedGradient": (
+        "contribution",
+        {"difference_query": GRADIENT, "period": 2, **BATCHES},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ("mean", "an object of type str"),
+        (None, "an object of type NoneType"),
+        (ClippedGradient, "the class ClippedGradient itself"),
+        (BUDGET, "an object of type Budget"),
+    ],
+)
+def test_a_query_that_cannot_be_asked(name, given, kind):
+    answer, others = ASKED[name]
+    with pytest.raises(ValueError, match=f"query must have a {answer}, got {kind}"):
+        getattr(mechanisms, name).calibrated(query=given, budget=BUDGET, **others)
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        (1.0, "an object of type float"),
+        (Budget, "the class Budget itself"),
+        ({"epsilon": 1.0}, "an object of type dict"),
+    ],
+)
+def test_a_budget_that_is_none(name, given, kind):
+    answer, others = ASKED[name]
+    query = type("Query", (), {answer: lambda self, *_: 1.0})()
+    with pytest.raises(ValueError, match=f"budget must be a Budget, got {kind}"):
+        getattr(mechanisms, name).calibrated(query=query, budget=given, **others)
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        ClippedGradient.of,
+        ClippedRisk.of,
+        lambda facts: OnePass.of(facts, 0.1),
+        lambda facts: TiltedMinimiser.of(facts, regularisation=1.0),
+        lambda facts: RegularisedMinimiser.of(facts, Relation.ZERO_OUT, regularisation=1.0),
+    ],
+)
+@pytest.mark.parametrize("given", [BUDGET, ProblemClass, None])
+def test_a_class_of_problems_that_is_none(of, given):
+    with pytest.raises(ValueError, match="problem_class must be a ProblemClass, got "):
+        of(given)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ClippedGradient.of(FACTS, -1.0), "clip must be positive and finite, got -1.0"),
+        (lambda: ClippedGradient.of(FACTS, gamma=0.0), "gamma must be positive and finite, got 0"),
+        (lambda: OnePass.of(FACTS, -0.1), "step_size must be positive and finite, got -0.1"),
+        (lambda: Bounds.of("0", 1.0), "lower must be a real number, got '0'"),
+        (lambda: BoundedSum.of(0.0, None), "upper must be a real number, got None"),
+        (lambda: BoundedScores.of("1"), "change must be a real number, got '1'"),
+        (lambda: Histogram.logarithmic("1", 2.0, 3, mirrored=True), "scale must be .* got '1'"),
+        (
+            lambda: mechanisms.PoissonGradient.of(GRADIENT, BUDGET, 3, batch_size="5", n=50),
+            "batch_size must be a real number, got '5'",
+        ),
+        (
+            lambda: mechanisms.ShuffledGradient.calibrated(
+                GRADIENT, BUDGET, 3, batch_size=5, n=50.5
+            ),
+            "n must be a positive integer, got 50.5",
+        ),
+    ],
+)
+def test_numbers_that_are_none(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+STRONG = ProblemClass(n=50, dim=2, lipschitz=2.0, radius=2.0, smoothness=1.0, strong_convexity=1.0)
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_a_relation_by_name_is_that_relation(relation):
+    """A comparison by identity took every name for a smaller sensitivity than its own."""
+    scores = BoundedScores.of(1.0, monotone=True)
+    minimiser = RegularisedMinimiser.of(STRONG, Relation.ZERO_OUT, regularisation=1.0)
+    bins = Histogram.logarithmic(1.0, 2.0, 3, mirrored=False)
+    for asked in (scores.score_range, minimiser.sensitivity, Count().sensitivity, bins.sensitivity):
+        assert asked(str(relation)) == asked(relation)
+        with pytest.raises(ValueError, match=r"relation must be one of .* got 'swap'"):
+            asked("swap")
