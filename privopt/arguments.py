@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import StrEnum
 from numbers import Integral, Real
-from typing import Self, TypeGuard, TypeVar
+from typing import Any, Self, TypeGuard, TypeVar
 
 __all__ = [
     "Catalogue",
@@ -44,7 +44,14 @@ class Catalogue(dict[str, Kind]):
 
 
 class Names(StrEnum):
-    """An enumeration of the values that an argument may take."""
+    """An enumeration of the values that an argument may take.
+
+    ``Relation(value)`` refuses what is no member in the name of the argument ``relation``.
+    """
+
+    @classmethod
+    def _missing_(cls, value: object) -> Any:
+        member(cls.__name__.lower(), value, [each.value for each in cls], cls._synonyms())
 
     @classmethod
     def named(cls, name: str, value: object) -> Self:
