@@ -34,7 +34,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.arguments import instance, positive_number
+from privopt.arguments import instance, positive_number, real
 from privopt.convex import Tilted, ValueAndGradient
 from privopt.mechanisms.clipping import MICROBATCH, BatchSum
 from privopt.mechanisms.minimisation import Minimisation
@@ -106,9 +106,9 @@ class ClippedGradient(NamedTuple):
         instance("problem_class", problem_class, ProblemClass)
         if clip is None and math.isinf(problem_class.lipschitz):
             raise ValueError("clip must be given where lipschitz is not declared, got None")
-        clip = problem_class.lipschitz if clip is None else clip
-        if clip != math.inf:  # nothing is clipped, and no sensitivity is finite
-            clip = positive_number("clip", clip)
+        clip = problem_class.lipschitz if clip is None else real("clip", clip)
+        if not clip > 0.0:
+            raise ValueError(f"clip must be positive (inf: none), got {clip!r}")
         gamma = None if gamma is None else positive_number("gamma", gamma)
         return cls(round_up(clip), round_up(float(problem_class.n)), problem_class.dim, gamma)
 

@@ -94,7 +94,7 @@ def test_a_class_of_problems_that_is_none(of, given):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ClippedGradient.of(FACTS, -1.0), "clip must be positive and finite, got -1.0"),
+        (lambda: ClippedGradient.of(FACTS, -1.0), r"clip must be positive \(inf: none\), got -1.0"),
         (lambda: ClippedGradient.of(FACTS, gamma=0.0), "gamma must be positive and finite, got 0"),
         (lambda: OnePass.of(FACTS, -0.1), "step_size must be positive and finite, got -0.1"),
         (lambda: Bounds.of("0", 1.0), "lower must be a real number, got '0'"),
