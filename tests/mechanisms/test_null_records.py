@@ -64,7 +64,7 @@ def test_a_null_record_has_the_loss_of_the_centre():
 
 def test_strong_convexity_needs_a_radius():
     facts = ProblemClass(
-        n=N, dim=1, lipschitz=2.0, radius=np.inf, smoothness=1.0, strong_convexity=1.0
+        n=N, dim=1, lipschitz=np.inf, radius=np.inf, smoothness=1.0, strong_convexity=1.0
     )
     with pytest.raises(ValueError, match="radius must be finite where losses are strongly convex"):
         RegularisedMinimiser.of(facts, REPLACE, regularisation=0.5)

@@ -69,7 +69,9 @@ TRUE = {
     ),
     "distance": lambda: problems.distance(FEATURES, problem_class=declared(lipschitz=1.0)),
     "custom": custom,
-    "custom, unbounded": lambda: custom(radius=math.inf, lipschitz=1e3),
+    "custom, unbounded": lambda: custom(
+        radius=math.inf, lipschitz=1e3, strong_convexity=0.0
+    ),
 }  # fmt: skip
 
 

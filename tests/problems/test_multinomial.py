@@ -97,7 +97,7 @@ def test_the_reference_is_the_optimum_of_scipy_over_the_frobenius_ball():
     assert 0.0 <= reference.gap <= 1e-9 * math.sqrt(2.0) * RADIUS
     assert PROBLEM.excess_risk(reference.minimiser) == pytest.approx(0.0, abs=1e-15)
     known = made(minimiser=reference.minimiser).reference
-    np.testing.assert_array_equal(known.minimiser, reference.minimiser)
+    np.testing.assert_allclose(known.minimiser, reference.minimiser, rtol=1e-14)
 
 
 def test_other_sets_take_the_numbers_of_the_matrix_as_one_vector():
