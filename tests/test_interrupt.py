@@ -19,6 +19,7 @@ experiment = Experiment(
     base=Setting(n=1000, dim=4, epsilon=1.0),
     axes=(Axis("n", (500, 1000)),),
     replicates={"quick": 3, "full": 5},
+    relation="replace_one",
     delta=1e-6,
 )
 """

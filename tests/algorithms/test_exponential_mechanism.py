@@ -176,8 +176,6 @@ def test_refuses():
             plan_of(facts(), BUDGET, regularisation=bad)
     with pytest.raises(ValueError, match=r"regularisation must be None where delta is 0, got 0\.1"):
         plan_of(facts(), PURE, regularisation=0.1)
-    with pytest.raises(ValueError, match="epsilon must lie in"):
-        plan_of(facts(), privopt.Budget(epsilon=800.0, delta=0.0, relation="replace_one"))
     where = problems.linear(
         np.ones((50, 2)) / 2, problem_class=facts(dim=2), constraint=Simplex(1.0)
     )

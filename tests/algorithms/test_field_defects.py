@@ -54,7 +54,8 @@ def runner(name, budget=BUDGET):
 def test_noise_from_a_seed_of_one_byte_or_of_none(name):
     """As many releases as keys; at most 256 if the key goes through a byte, one if it is fixed.
 
-    Two equal float64 releases among 600 have a probability below 1e-9.
+    Two releases among 600 that agree to nine digits have a probability below 1e-9. More digits
+    may differ between the lanes of one program, whose elementary functions are compiled twice.
     """
     where, keys = problem(), jax.random.split(jax.random.key(0), 600)
     run = runner(name)
@@ -63,7 +64,7 @@ def test_noise_from_a_seed_of_one_byte_or_of_none(name):
     constant = jnp.stack([jax.random.key(1)] * 600)
 
     def distinct(keys):
-        return len(np.unique(np.asarray(many(keys)), axis=0))
+        return len(np.unique(np.round(many(keys), 9), axis=0))
 
     assert distinct(keys) == 600
     assert distinct(bytes_of(keys)) <= 256

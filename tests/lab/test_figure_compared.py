@@ -34,7 +34,7 @@ def test_files_are_the_same_to_the_byte_whatever_the_order_of_rows(two, tmp_path
 
 def test_lines_are_means_between_the_optimum_and_the_start(two, tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(figure_compared, "save", lambda figure, stem: drawn.append(figure) or [])
+    monkeypatch.setattr(figure_compared, "save", lambda draw, *_: drawn.append(draw()) or [])
     cells = measured(two)
     figure_compared.compared(cells, tmp_path)
     (figure,) = drawn

@@ -23,6 +23,7 @@ DEMO = Experiment(
     base=Setting(n=1000, dim=3, epsilon=1.0),
     axes=(Axis("n", (500, 1000)),),
     replicates={"quick": 2, "full": 2},
+    relation="replace_one",
     delta=1e-6,
 )
 """

@@ -17,7 +17,7 @@ from privopt import lab
 from privopt.algorithms import ALGORITHMS
 from privopt.core import run
 from privopt.lab import Axis, Display, Experiment, Setting, replicate_keys, stream, sweep
-from privopt.lab import measure as measure_module
+from privopt.lab import experiment as experiment_module
 from privopt.lab import sweep as sweep_function
 from privopt.lab.compile_clock import compile_clock
 from privopt.lab.folder import write_file
@@ -190,7 +190,7 @@ def test_changed_data_are_another_cell(tmp_path, monkeypatch):
         return declared.build(**{**size, "noise_ratio": factor * size["noise_ratio"]})
 
     changed = replace(declared, build=from_outside)
-    monkeypatch.setattr(measure_module, "family", lambda name: changed)
+    monkeypatch.setattr(experiment_module, "family", lambda name: changed)
     monkeypatch.setenv("FACTOR", "1")
     events_of(tmp_path)
     monkeypatch.setenv("FACTOR", "1.5")
@@ -284,7 +284,9 @@ def test_data_that_break_their_class_are_refused(tmp_path, monkeypatch):
         facts = ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0, smoothness=0.0)
         return linear(features, problem_class=facts, counts=np.array([n]), name="linear")
 
-    monkeypatch.setattr(measure_module, "family", lambda name: replace(family(name), build=broken))
+    monkeypatch.setattr(
+        experiment_module, "family", lambda name: replace(family(name), build=broken)
+    )
     with pytest.raises(ValueError, match="finite"):
         events_of(tmp_path)
     assert len(list((tmp_path / "demo" / "cells").glob("*.parquet"))) == 3

@@ -36,6 +36,7 @@ experiment = Experiment(
     families=("squared_distance",),
     base=Setting(n=1000, dim=4, epsilon=1.0),
     replicates={"quick": 2, "full": 2},
+    relation="replace_one",
     delta=1e-6,
 )
 """

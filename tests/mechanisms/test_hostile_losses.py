@@ -112,5 +112,5 @@ def test_the_number_of_proposals_pays_for_its_failure():
     query = ClippedRisk.of(FACTS)
     pure = GibbsMechanism.pure(query, PURE).proposals
     assert GibbsMechanism.regularised(query, BOTH, 0.1).proposals == pure
-    small = Budget(epsilon=1.0, delta=1e-30, relation=REPLACE)
+    small = Budget(epsilon=1.0, delta=1e-12, relation=REPLACE)
     assert GibbsMechanism.regularised(query, small, 0.1).proposals > pure

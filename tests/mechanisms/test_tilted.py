@@ -89,8 +89,8 @@ def test_events_count_one_record_and_the_relation_counts_records(relation):
     assert gaussian.noise_multiplier == pytest.approx(0.25 * 30 / 2.0, rel=1e-5)
     assert gaussian.noise_multiplier < 0.25 * 30 / 2.0
     pure = NormLaplaceTilt(query, 0.25).event(relation)
-    loss = math.log(2.0 / pure.noise_parameter - 1.0)
-    assert loss == pytest.approx(query.jacobian + relation.multiple * 2.0 / 30 / 0.25, rel=1e-5)
+    assert pure.rho == 0.0
+    assert pure.xi == pytest.approx(query.jacobian + relation.multiple * 2.0 / 30 / 0.25, rel=1e-5)
     assert query.sensitivity(relation) == 2.0 * query.error
 
 
