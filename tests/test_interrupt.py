@@ -24,9 +24,11 @@ experiment = Experiment(
 )
 """
 
-# The command, telling which modules it begins to import.
+# The command, telling which modules it begins to import; jobs in the background ignore SIGINT.
 PRIVOPT = """
-import sys
+import signal, sys
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 class Tell:
     def find_spec(self, name, path=None, target=None):

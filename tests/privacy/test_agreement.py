@@ -224,7 +224,6 @@ NOBODY = [
     (Poisson(0.1, Laplace(2.0)), (REPLACE,)),
     (Poisson(0.1, Response(0.5, 2)), (REPLACE,)),
     (Poisson(0.1, DiscreteLaplaceDpEvent(0.5, 1)), (REPLACE,)),
-    (Poisson(0.1, Poisson(0.1, Gaussian(2.0))), (REPLACE,)),
     (Tree(2.0, 5), (ADD,)),
     (TruncatedSubsampledGaussianDpEvent(100, 1.1, 20, 2.0), Relation),
     (MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0], [0.5, 0.5]), [REPLACE]),
