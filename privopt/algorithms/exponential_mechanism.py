@@ -117,6 +117,7 @@ def plan(
             mechanism.event(budget.relation), budget.relation, _assumptions(problem_class, budget)
         ),
         rate=_rate(problem_class, budget, mechanism, balanced),
+        most_records=problem_class.n,
     )
 
 

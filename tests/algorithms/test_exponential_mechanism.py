@@ -189,3 +189,13 @@ def test_assumptions_are_stated():
     one = dataclasses.replace(BUDGET, relation="add_or_remove_one")
     for budget, wanted in ((BUDGET, ()), (PURE, (spent,)), (one, ("at most 50 records",))):
         assert plan_of(facts(lipschitz=2.0), budget).guarantee.assumptions == (convex, *wanted)
+
+
+def test_more_records_than_the_guarantee_speaks_of_are_refused():
+    budget = privopt.Budget(epsilon=1.0, delta=0.0, relation="add_or_remove_one")
+    planned, n = plan_of(facts(dim=2), budget), facts(dim=2).n
+    where = problems.linear(
+        np.ones((n + 1, 2)) / 2, problem_class=dataclasses.replace(facts(dim=2), n=n + 1)
+    )
+    with pytest.raises(ValueError, match=f"the plan's most_records {n}, got {n + 1}"):
+        privopt.run(planned, where, jax.random.key(0))
