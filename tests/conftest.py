@@ -1,5 +1,6 @@
 """One setting for every test: strict numerics, two host devices, no display, no chance."""
 
+import gc
 import os
 
 os.environ["MPLBACKEND"] = "Agg"
@@ -22,6 +23,14 @@ settings.register_profile(
     "privopt", derandomize=True, max_examples=30, deadline=None, database=None
 )
 settings.load_profile("privopt")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_programs_are_freed():
+    """A compiled program holds some thirty memory maps, and Linux ends a process with 65,530."""
+    yield
+    jax.clear_caches()
+    gc.collect()
 
 
 @pytest.fixture(scope="session")
