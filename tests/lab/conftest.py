@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from privopt.lab.records import COLUMNS
+from privopt.lab.make.records import COLUMNS
 
 SWEPT = {
     "n": (500, 1000, 2000, 4000, 8000),

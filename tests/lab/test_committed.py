@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from privopt.lab import Check, Claim, Study, conduct, read_table
-from privopt.lab.committed import committed, equal
-from privopt.lab.parquet import about
+from privopt.lab.make.records import about, committed, equal
 
 SMALL = {
     "axes": {"n": (500, 1000)},

@@ -9,10 +9,9 @@ import pytest
 
 from privopt.algorithms import ALGORITHMS
 from privopt.core import run
-from privopt.lab import Axis, Experiment, Setting, replicate_keys, stream, sweep
-from privopt.lab.measured import measured
-from privopt.lab.records import read_table
-from privopt.lab.verdict import verdicts
+from privopt.lab import Axis, Experiment, Setting, replicate_keys, stream, sweep, verdicts
+from privopt.lab.make.records import read_table
+from privopt.lab.show.results import measured
 from privopt.problems import family
 
 DEMO = Experiment(

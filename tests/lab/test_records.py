@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from privopt.lab import ResultsError, existing_results, parquet, records
-from privopt.lab.folder import FORMAT, MARKER, open_results, write_file
+from privopt.lab import ResultsError, existing_results
+from privopt.lab.make import records
+from privopt.lab.make.folder import FORMAT, MARKER, open_results, write_file
 
 TEXT = {"experiment": "e", "algorithm": "a", "family": "f", "relation": "replace_one"}
 NUMBERS = {"n": 10, "dim": 2, "epsilon": 1.0, "delta": 1e-6, "mu": None, "strength": np.inf}
@@ -29,7 +30,7 @@ def rows(replicates: int = 4, **changes) -> pa.Table:
 @pytest.fixture
 def cell(tmp_path):
     path = records.cell_path(tmp_path, "e", KEY)
-    parquet.write_cell(path, rows(), run_seconds=1.5, compile_seconds=0.25)
+    records.write_cell(path, rows(), run_seconds=1.5, compile_seconds=0.25)
     return path
 
 
@@ -115,7 +116,7 @@ def test_a_refusing_disk_leaves_what_was_there(tmp_path, monkeypatch, call, numb
 def test_a_cell_comes_back_with_its_timing(cell):
     found = records.read_cell(cell, replicates=4)
     assert found.equals(rows())
-    assert parquet.timing(found) == (1.5, 0.25)
+    assert records.timing(found) == (1.5, 0.25)
 
 
 def test_an_unfinished_cell_is_not_there(tmp_path):
@@ -132,7 +133,7 @@ def test_no_damage_goes_unseen(cell):
         cell.write_bytes(damaged)
         try:
             assert records.read_cell(cell, replicates=4).equals(rows()), place
-        except parquet.DamagedCellError:
+        except records.DamagedCellError:
             seen += 1
     assert seen > len(sound) / 19 / 4
 
@@ -140,22 +141,22 @@ def test_no_damage_goes_unseen(cell):
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
 def test_a_cut_cell_is_damaged(cell, share):
     cell.write_bytes(cell.read_bytes()[: int(share * cell.stat().st_size)])
-    with pytest.raises(parquet.DamagedCellError, match=KEY):
+    with pytest.raises(records.DamagedCellError, match=KEY):
         records.read_cell(cell, replicates=4)
 
 
 def test_another_cells_file_is_damaged(cell):
     other = cell.with_name("1" * 64 + ".parquet")
     cell.rename(other)
-    with pytest.raises(parquet.DamagedCellError, match="not the cell that its name says"):
+    with pytest.raises(records.DamagedCellError, match="not the cell that its name says"):
         records.read_cell(other, replicates=4)
-    with pytest.raises(parquet.DamagedCellError, match="not the cell"):
+    with pytest.raises(records.DamagedCellError, match="not the cell"):
         records.read_cell(other, replicates=5)
 
 
 def test_a_damaged_cell_is_moved_and_not_lost(cell):
     content = cell.read_bytes()
-    assert parquet.set_aside(cell).read_bytes() == content
+    assert records.set_aside(cell).read_bytes() == content
     assert not cell.exists()
 
 
@@ -170,7 +171,7 @@ def test_a_table_holds_its_cells_and_no_timing(tmp_path):
         for name, axes in (("a", ("n", "dim")), ("b", ())):
             path = records.cell_path(folder, "e", name)
             content = rows(algorithm=name, plan=name)
-            parquet.write_cell(path, content, run_seconds=seconds, compile_seconds=0.0)
+            records.write_cell(path, content, run_seconds=seconds, compile_seconds=0.0)
             parts.append((records.read_cell(path, 4), axes))
         path = records.table_path(folder, "e")
         records.write_table(path, records.assemble(parts, "quick"), {"title": "é", "checks": ["x"]})
@@ -183,7 +184,7 @@ def test_a_table_holds_its_cells_and_no_timing(tmp_path):
     assert table["plan"].to_pylist() == ["a"] * 4 + ["b"] * 4
     assert table["replicate"].to_pylist() == [0, 1, 2, 3] * 2
     assert set(table["profile"].to_pylist()) == {"quick"}
-    assert parquet.about(table) == {"title": "é", "checks": ["x"]}
+    assert records.about(table) == {"title": "é", "checks": ["x"]}
 
 
 def test_an_unusable_table_says_what_to_do(tmp_path):
@@ -193,7 +194,7 @@ def test_an_unusable_table_says_what_to_do(tmp_path):
     path.write_bytes(b"PAR1 nonsense PAR1")
     with pytest.raises(ResultsError, match="run its experiment again"):
         records.read_table(path)
-    write_file(path, parquet.encode(pa.table({"x": [1]}), {}))
+    write_file(path, records.encode(pa.table({"x": [1]}), {}))
     with pytest.raises(ResultsError, match="has other columns"):
         records.read_table(path)
 

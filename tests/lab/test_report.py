@@ -10,21 +10,21 @@ import pyarrow as pa
 import pytest
 from matplotlib.figure import Figure
 
-from privopt.lab import report
-from privopt.lab.figure_text import number, signed
-from privopt.lab.figures import figures
-from privopt.lab.folder import ResultsError, open_results
-from privopt.lab.parquet import about
-from privopt.lab.records import (
+from privopt.lab.make.folder import ResultsError, open_results
+from privopt.lab.make.records import (
     COLUMNS,
+    about,
     read_table,
     table_paths,
     write_provenance,
     write_table,
 )
-from privopt.lab.report import write_report
-from privopt.lab.resume import Drawing
-from privopt.lab.verdict import verdicts
+from privopt.lab.make.resume import Drawing
+from privopt.lab.show import report
+from privopt.lab.show.figures import figures
+from privopt.lab.show.report import write_report
+from privopt.lab.show.style import number, signed
+from privopt.lab.show.theorems import theorem_verdicts as verdicts
 
 SMALL = {
     "axes": {"n": (500, 1000, 2000, 4000), "dim": (8, 16, 32, 64)},

@@ -8,8 +8,8 @@ import sys
 from contextlib import contextmanager
 
 from privopt.lab import sweep
-from privopt.lab.lock import claimed
-from privopt.lab.resume import Finished, Note, Shared
+from privopt.lab.make.folder import claimed
+from privopt.lab.make.resume import Finished, Note, Shared
 
 SOURCE = """
 from privopt.lab import Axis, Experiment, Setting
@@ -37,7 +37,7 @@ OTHER = f"""
 import sys
 {SOURCE}
 from privopt.lab import sweep
-from privopt.lab.resume import Finished, Shared
+from privopt.lab.make.resume import Finished, Shared
 module = sys.modules[sweep.__module__]
 real = module.measure
 def measure(*arguments, **options):

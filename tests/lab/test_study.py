@@ -34,14 +34,13 @@ from privopt.lab import (
     verdicts,
     write_report,
 )
-from privopt.lab.figure_plot import _figure
-from privopt.lab.folder import open_results
-from privopt.lab.parquet import about, encode
-from privopt.lab.records import is_study, read_provenance, write_table
-from privopt.lab.resume import Note, Started
-from privopt.lab.shown import Shown
-from privopt.lab.study import rows_of, shown
-from privopt.lab.verdict_claim import outcome
+from privopt.lab.make.folder import open_results
+from privopt.lab.make.presentation import Shown
+from privopt.lab.make.records import about, encode, is_study, read_provenance, write_table
+from privopt.lab.make.resume import Note, Started
+from privopt.lab.make.study import rows_of, shown
+from privopt.lab.show.claims import outcome
+from privopt.lab.show.plots import _figure
 from privopt.privacy import Approximation, Interval
 
 ROOT = Path(__file__).parents[2]

@@ -17,13 +17,11 @@ from privopt import lab
 from privopt.algorithms import ALGORITHMS
 from privopt.core import run
 from privopt.lab import Axis, Display, Experiment, Setting, replicate_keys, stream, sweep
-from privopt.lab import experiment as experiment_module
 from privopt.lab import sweep as sweep_function
-from privopt.lab.compile_clock import compile_clock
-from privopt.lab.folder import write_file
-from privopt.lab.parquet import about
-from privopt.lab.records import read_provenance, read_table
-from privopt.lab.resume import Drawing, Finished, Note, Shared, Started
+from privopt.lab.make import experiment as experiment_module
+from privopt.lab.make.folder import write_file
+from privopt.lab.make.records import about, read_provenance, read_table
+from privopt.lab.make.resume import Drawing, Finished, Note, Shared, Started, compile_clock
 from privopt.problems import family, linear
 from privopt.problems.datasets import VARIABLE
 from privopt.spec import ProblemClass
@@ -81,7 +79,7 @@ def test_sigkill_loses_no_finished_cell(tmp_path, whole):
 import os, signal
 {SOURCE}
 from privopt.lab import sweep
-from privopt.lab.resume import Finished
+from privopt.lab.make.resume import Finished
 finished = []
 def die(event):
     finished.extend([event] * isinstance(event, Finished))

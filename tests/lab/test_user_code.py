@@ -9,7 +9,7 @@ import pytest
 from privopt import algorithms
 from privopt.algorithms import ALGORITHMS
 from privopt.lab import load, read_table, sweep
-from privopt.lab.user_code import user_code
+from privopt.lab.make.user_code import user_code
 from privopt.problems import FAMILIES
 
 EXPERIMENT = """
@@ -199,7 +199,7 @@ def test_another_process_tells_the_same():
     """Whatever the order of sets and the addresses of objects: else nothing would be resumed."""
     code = f"""
 import sys
-from privopt.lab.user_code import user_code
+from privopt.lab.make.user_code import user_code
 namespace = {{"__name__": "__main__"}}
 exec(compile({SOURCE!r}, "<cell>", "exec"), namespace)
 print(user_code(namespace["f"]))

@@ -9,11 +9,19 @@ import pyarrow.compute as pc
 import pytest
 from scipy import stats
 
-from privopt.lab.measured import along, measured, worst
-from privopt.lab.records import COLUMNS
-from privopt.lab.verdict import ALPHA, MIN_REPLICATES, RESOLUTION, compare, verdicts
-from privopt.lab.verdict_interval import Estimate, mean_interval, slope_interval
-from privopt.lab.verdict_outcome import Outcome
+from privopt.lab import verdicts
+from privopt.lab.make.records import COLUMNS
+from privopt.lab.show.results import along, measured, worst
+from privopt.lab.show.theorems import (
+    ALPHA,
+    MIN_REPLICATES,
+    RESOLUTION,
+    Estimate,
+    compare,
+    mean_interval,
+    slope_interval,
+)
+from privopt.lab.show.verdict import Outcome
 
 N_ONLY = {"n": (500, 1000, 2000, 4000, 8000)}
 ONE = {"strengths": (1.0,), "profile_of_strength": (1.0,)}

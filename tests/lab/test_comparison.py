@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from privopt.lab import figure_compared
-from privopt.lab.figures import figures
-from privopt.lab.measured import measured
+from privopt.lab.show import comparison
+from privopt.lab.show.figures import figures
+from privopt.lab.show.results import measured
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def two(synthetic):
 
 
 def test_a_single_algorithm_is_not_compared(synthetic, tmp_path):
-    assert figure_compared.compared(measured(synthetic()), tmp_path) == []
+    assert comparison.compared(measured(synthetic()), tmp_path) == []
 
 
 def test_files_are_the_same_to_the_byte_whatever_the_order_of_rows(two, tmp_path):
@@ -34,9 +34,9 @@ def test_files_are_the_same_to_the_byte_whatever_the_order_of_rows(two, tmp_path
 
 def test_lines_are_means_between_the_optimum_and_the_start(two, tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(figure_compared, "save", lambda draw, *_: drawn.append(draw()) or [])
+    monkeypatch.setattr(comparison, "save", lambda draw, *_: drawn.append(draw()) or [])
     cells = measured(two)
-    figure_compared.compared(cells, tmp_path)
+    comparison.compared(cells, tmp_path)
     (figure,) = drawn
     panel = figure.axes[0]
     lines = {line.get_label(): np.asarray(line.get_ydata()) for line in panel.get_lines()}

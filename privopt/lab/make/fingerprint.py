@@ -18,11 +18,7 @@ _PACKAGES = (
 )
 
 # What lists, reads or shows results does not make them.
-_READERS = (
-    "cli",
-    *("lab/catalogue", "lab/committed", "lab/console", "lab/figure", "lab/judged", "lab/lock"),
-    *("lab/measured", "lab/report", "lab/verdict"),
-)
+_READERS = ("cli", "lab/show", "lab/make/catalogue")
 
 
 def environment() -> dict[str, str]:
@@ -41,7 +37,7 @@ def environment() -> dict[str, str]:
 @cache
 def code_fingerprint() -> str:
     """SHA-256 of every source file of privopt that results depend on."""
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         name = path.relative_to(root).as_posix()

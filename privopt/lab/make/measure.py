@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from privopt.algorithms import ALGORITHMS
 from privopt.core import Plan, run, run_many
-from privopt.lab.cell import Cell
-from privopt.lab.keys import replicate_keys, stream
-from privopt.lab.records import CELL_COLUMNS
-from privopt.lab.user_code import user_code
+from privopt.lab.make.cells import Cell
+from privopt.lab.make.keys import replicate_keys, stream
+from privopt.lab.make.records import CELL_COLUMNS
+from privopt.lab.make.user_code import user_code
 from privopt.problems import Family, Problem, family
 
 __all__ = ["Bench", "Job", "measure"]

@@ -14,12 +14,13 @@ from typing import Any
 
 from privopt.algorithms import ALGORITHMS
 from privopt.arguments import instance, member, positive_integer, positive_number
-from privopt.lab.cell import Choice
 from privopt.privacy import gaussian_delta
 from privopt.problems import FAMILIES, Family, family
 from privopt.spec import Budget, Relation, RelationName
 
-__all__ = ["PROFILES", "Axis", "Experiment", "Setting", "check_name"]
+__all__ = ["AXES", "CHECKS", "PROFILES", "Axis", "Choice", "Experiment", "Setting", "check_name"]
+
+Choice = str | int | float | None
 
 AXES = ("n", "dim", "epsilon")
 CHECKS = ("bound", "slope")

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import Path
 
-from privopt.lab.report_document import GUIDE, TITLE, Document, Entry, Mark, Section, Table
-from privopt.lab.verdict_outcome import Outcome
+from privopt.lab.show.document import GUIDE, TITLE, Document, Entry, Mark, Section, Table
+from privopt.lab.show.verdict import Outcome
 
 __all__ = ["html"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from privopt.lab.report_document import GUIDE, TITLE, Document, Entry, Mark, Section, Table
-from privopt.lab.verdict_outcome import Outcome
+from privopt.lab.show.document import GUIDE, TITLE, Document, Entry, Mark, Section, Table
+from privopt.lab.show.verdict import Outcome
 
 __all__ = ["markdown"]
 

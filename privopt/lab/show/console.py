@@ -20,8 +20,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from privopt.lab.resume import Drawing, Event, Finished, Note, Shared, Started
-from privopt.lab.verdict_outcome import Finding, Verdict
+from privopt.lab.make.resume import Drawing, Event, Finished, Note, Shared, Started
+from privopt.lab.show.verdict import Finding, Verdict
 
 __all__ = ["Display", "verdict_table"]
 
@@ -48,7 +48,7 @@ class _Tally:
 
 
 class Display:
-    """A ``progress`` for :func:`privopt.lab.sweep`; use it in a ``with`` block.
+    """A ``progress`` for :func:`privopt.lab.make.run`; use it in a ``with`` block.
 
     Parameters
     ----------

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import jax
 import pyarrow as pa
 
-from privopt.lab import parquet, records
-from privopt.lab.committed import committed, equal
-from privopt.lab.compile_clock import compile_clock
-from privopt.lab.folder import write_file
-from privopt.lab.lock import claimed
+from privopt.lab.make.folder import claimed, write_file
+from privopt.lab.make.records import (
+    DamagedCellError,
+    committed,
+    encode,
+    equal,
+    parse,
+    set_aside,
+    timing,
+    write_cell,
+    write_provenance,
+)
 
 __all__ = [
-    "Drawing", "Event", "Finished", "Named", "Note", "Piece", "Progress", "Shared", "Started",
-    "SweepResult", "conclude", "resume",
+    "CompileClock", "Drawing", "Event", "Finished", "Named", "Note", "Piece", "Progress",
+    "Shared", "Started", "SweepResult", "compile_clock", "conclude", "resume",
 ]  # fmt: skip
 
 _PATIENCE = 0.2
@@ -95,7 +104,7 @@ class Piece:
     measure : callable
         Makes its rows.
     read : callable
-        Reads them; raises as :func:`privopt.lab.parquet.read_kept`.
+        Reads them; raises as :func:`read_kept`.
     """
 
     cell: Named
@@ -180,9 +189,9 @@ def conclude(
     Where the committed table says the same it is kept, digits that another machine rounds
     otherwise included.
     """
-    seconds = [parquet.timing(rows) for _, rows in cells]
+    seconds = [timing(rows) for _, rows in cells]
     run_seconds, compile_seconds = (float(sum(part)) for part in zip(*seconds, strict=True))
-    written, known = parquet.encode(table, about), committed(path)
+    written, known = encode(table, about), committed(path)
     as_committed = None if known is None else _is_equal(written, known)
     write_file(path, known if known is not None and as_committed else written)
     provenance = {
@@ -197,13 +206,13 @@ def conclude(
             for (cell, _), (ran, compiled) in zip(cells, seconds, strict=True)
         ],
     }
-    records.write_provenance(path.parent, provenance)
+    write_provenance(path.parent, provenance)
     return SweepResult(path, len(cells), reused, run_seconds, compile_seconds, as_committed)
 
 
 def _is_equal(ours: bytes, theirs: bytes) -> bool:
     try:
-        return equal(parquet.parse(ours), parquet.parse(theirs))
+        return equal(parse(ours), parse(theirs))
     except (pa.ArrowException, LookupError, TypeError, ValueError):  # of another version
         return False
 
@@ -214,8 +223,8 @@ def _recall(piece: Piece, progress: Progress) -> pa.Table | None:
         return piece.read(piece.path)
     except FileNotFoundError:
         return None
-    except parquet.DamagedCellError as error:
-        aside = parquet.set_aside(piece.path)
+    except DamagedCellError as error:
+        aside = set_aside(piece.path)
         text = f"damaged cell moved to {aside.name}, and run again ({error})"
         progress(Note(piece.cell.experiment, text))
         return None
@@ -226,7 +235,7 @@ def _run(piece: Piece, progress: Progress) -> pa.Table:
     with compile_clock() as clock:
         rows = piece.measure()
     run_seconds = time.perf_counter() - begin - clock.seconds
-    parquet.write_cell(piece.path, rows, run_seconds=run_seconds, compile_seconds=clock.seconds)
+    write_cell(piece.path, rows, run_seconds=run_seconds, compile_seconds=clock.seconds)
     progress(Finished(piece.cell, run_seconds, clock.seconds))
     return piece.read(piece.path)
 
@@ -241,3 +250,51 @@ def _note_strangers(experiment: str, paths: Iterable[Path], progress: Progress) 
                 "left alone, not used"
             )
             progress(Note(experiment, text))
+
+
+_STAGES = "/jax/core/compile/"
+_COMPILED = "/jax/core/compile/backend_compile_duration"
+
+
+class CompileClock:
+    """What was compiled since the clock was started.
+
+    Attributes
+    ----------
+    seconds : float
+        Time during which something was traced, lowered or compiled; nested stages count once.
+    programs : list of str
+        Names of the programs compiled.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.programs: list[str] = []
+        self._stages: list[tuple[float, float]] = []
+
+    def hear(self, event: str, duration_secs: float, **details: str | int) -> None:
+        """Note one event of ``jax.monitoring``, which is told when its stage ends."""
+        if not event.startswith(_STAGES):
+            return
+        if event == _COMPILED:
+            self.programs.append(str(details.get("fun_name", "")))
+        end = time.perf_counter()
+        begin = end - duration_secs
+        while self._stages and self._stages[-1][0] >= begin:
+            inner = self._stages.pop()
+            self.seconds -= inner[1] - inner[0]
+        if self._stages:
+            begin = max(begin, self._stages[-1][1])
+        self._stages.append((begin, end))
+        self.seconds += end - begin
+
+
+@contextmanager
+def compile_clock() -> Iterator[CompileClock]:
+    """A clock that runs within the block."""
+    clock = CompileClock()
+    jax.monitoring.register_event_duration_secs_listener(clock.hear)
+    try:
+        yield clock
+    finally:
+        jax.monitoring.unregister_event_duration_listener(clock.hear)

@@ -7,20 +7,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from privopt.lab.conduct import verdicts
-from privopt.lab.figure_plot import plots
-from privopt.lab.figure_style import Origin
-from privopt.lab.figures import figures
-from privopt.lab.folder import ResultsError, existing_results, write_file
-from privopt.lab.records import is_study, read_provenance, read_table, table_paths
-from privopt.lab.report_document import Section, document, section
-from privopt.lab.report_html import html
-from privopt.lab.report_markdown import markdown
-from privopt.lab.report_study import study_section
-from privopt.lab.resume import Drawing, Progress
-from privopt.lab.verdict_outcome import Finding, Verdict
+import pyarrow as pa
 
-__all__ = ["write_report"]
+from privopt.lab.make.folder import ResultsError, existing_results, write_file
+from privopt.lab.make.records import is_study, read_provenance, read_table, table_paths
+from privopt.lab.make.resume import Drawing, Progress
+from privopt.lab.show.claims import findings
+from privopt.lab.show.document import Section, document, section, study_section
+from privopt.lab.show.figures import figures
+from privopt.lab.show.markdown import markdown
+from privopt.lab.show.page import html
+from privopt.lab.show.plots import plots
+from privopt.lab.show.style import Origin
+from privopt.lab.show.theorems import theorem_verdicts
+from privopt.lab.show.verdict import Finding, Verdict
+
+__all__ = ["verdicts", "write_report"]
+
+
+def verdicts(table: pa.Table) -> list[Verdict | Finding]:
+    """Every verdict on a table of either kind: on theorems of a sweep, on claims of a study."""
+    return [*findings(table)] if is_study(table) else [*theorem_verdicts(table)]
 
 
 def write_report(
@@ -38,7 +45,7 @@ def write_report(
     Parameters
     ----------
     results : path
-        A folder made by :func:`privopt.lab.sweep`.
+        A folder made by :func:`privopt.lab.make.run`.
     judged : mapping of str to sequence of verdicts, optional
         By experiment, where they are at hand already.
     redraw : bool

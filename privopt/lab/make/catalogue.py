@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from privopt.algorithms import ALGORITHMS
-from privopt.lab.experiment import Experiment
-from privopt.lab.study import Study
+from privopt.lab.make.experiment import Experiment
+from privopt.lab.make.study import Study
 from privopt.problems import FAMILIES, family
 
 __all__ = ["algorithms", "choose", "discover", "families", "load"]

@@ -17,7 +17,10 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
-from privopt.lab.figure_style import (
+from privopt.lab.make.presentation import Line, Panel, Plot
+from privopt.lab.make.study import rows_of, shown
+from privopt.lab.show.claims import span
+from privopt.lab.show.style import (
     BLUE,
     GREEN,
     GREY,
@@ -29,12 +32,10 @@ from privopt.lab.figure_style import (
     Origin,
     entries,
     headline,
+    number,
+    power,
     save,
 )
-from privopt.lab.figure_text import number, power
-from privopt.lab.shown import Line, Panel, Plot
-from privopt.lab.study import rows_of, shown
-from privopt.lab.verdict_claim import span
 
 __all__ = ["plots"]
 

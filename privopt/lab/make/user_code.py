@@ -31,7 +31,7 @@ __all__ = ["user_code"]
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, range, type(...), slice, np.generic)
 _UNNUMBERED = (CodeType, tuple, frozenset)  # whether equal constants are one object is arbitrary
-_PRIVOPT = Path(__file__).parents[1]
+_PRIVOPT = Path(__file__).parents[2]
 _WRAPPERS = (property, cached_property, classmethod, staticmethod)
 _WRAPPED = ("fget", "fset", "fdel", "func", "__func__")
 

@@ -13,7 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from privopt.lab.figure_style import (
+from privopt.lab.show.results import AXES, Measured, along, grouped, worst
+from privopt.lab.show.style import (
     BLUE,
     GREEN,
     GREY,
@@ -23,13 +24,13 @@ from privopt.lab.figure_style import (
     PAPER,
     PURPLE,
     STYLE,
+    SYMBOLS,
     Origin,
     entries,
     headline,
+    number,
     save,
 )
-from privopt.lab.figure_text import SYMBOLS, number
-from privopt.lab.measured import AXES, Measured, along, grouped, worst
 
 __all__ = ["NAME", "compared"]
 

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from privopt.lab.figure_compared import NAME as COMPARED
-from privopt.lab.figure_text import SYMBOLS, estimate, number, signed
-from privopt.lab.measured import AXES, Measured, grouped, measured, worst
-from privopt.lab.parquet import about
-from privopt.lab.verdict import ALPHA, RESOLUTION
-from privopt.lab.verdict_outcome import Finding, Outcome, Verdict, tally
+from privopt.lab.make.presentation import Column, Listing
+from privopt.lab.make.records import about
+from privopt.lab.make.study import rows_of, shown
+from privopt.lab.show.claims import outcome, span
+from privopt.lab.show.comparison import NAME as COMPARED
+from privopt.lab.show.results import AXES, Measured, grouped, measured, worst
+from privopt.lab.show.style import SYMBOLS, estimate, number, signed
+from privopt.lab.show.theorems import ALPHA, RESOLUTION
+from privopt.lab.show.verdict import Finding, Outcome, Verdict, tally
 
 __all__ = [
     "GUIDE", "TITLE", "Document", "Entry", "Mark", "Picture", "Section", "Table", "document",
-    "made_by", "section",
+    "made_by", "section", "study_section",
 ]  # fmt: skip
 
 TITLE = "Measured against the theorem"
@@ -269,3 +275,77 @@ def _listed(values: set[Any]) -> str:
     if len(values) > 6:
         return f"{min(values):.3g} to {max(values):.3g}"
     return ", ".join(f"{v:.3g}" if isinstance(v, float) else number(v) for v in sorted(values))
+
+
+_MINUS = re.compile(r"(?<!\w)-(?=[\d.])")
+
+
+def study_section(
+    table: pa.Table,
+    judged: Sequence[Finding],
+    figures: Sequence[Path],
+    provenance: Mapping[str, Any],
+) -> Section:
+    """The report on one study; as :func:`privopt.lab.show.document.section` on a sweep."""
+    told, rows, show = about(table), rows_of(table), shown(table)
+    name = told["name"]
+    titles = {plot.name: plot.title for plot in show.plots}
+    return Section(
+        name=name,
+        title=told["title"],
+        description=told["description"],
+        verdicts=tuple(judged),
+        pictures=tuple(
+            Picture(f"{name}/{path.stem}", titles[path.stem])
+            for path in figures
+            if path.suffix == ".svg"
+        ),
+        tables=(_claim_table(judged), *(_listing(each, rows[each.part]) for each in show.listings)),
+        facts={
+            "rows": ", ".join(f"{len(found)} of {part}" for part, found in rows.items()),
+            "command": f"privopt run {name} --profile {told['profile']}",
+        },
+        made_by=made_by(provenance),
+    )
+
+
+def _claim_table(judged: Sequence[Finding]) -> Table:
+    rows = tuple(
+        (f.claim, f"{f.held} of {f.rows}", str(f.target), Mark(f.outcome), f.detail) for f in judged
+    )
+    return Table("Claims", ("claim", "holds in rows", "claimed", "verdict", "detail"), rows)
+
+
+def _listing(listing: Listing, rows: Sequence[Mapping[str, Any]]) -> Table:
+    head = tuple(column.head for column in listing.columns)
+    entries = (tuple(_listed_entry(column, row) for column in listing.columns) for row in rows)
+    return Table(listing.caption, head, tuple(entries))
+
+
+def _listed_entry(column: Column, row: Mapping[str, Any]) -> Entry:
+    values = {name: _value(row, name) for name in column.names}
+    known = all(value is not None for value in values.values())
+    text = _MINUS.sub("−", column.text.format(**values)) if known else "–"
+    text = " ".join(text.split())
+    return text if column.check is None else Mark(outcome(column.check, row), text)
+
+
+def _value(row: Mapping[str, Any], quantity: str) -> Any:
+    """What a row holds: a number, a text, a range, or ``None``."""
+    value, ends = row.get(quantity), span(row, quantity)
+    return _Range(*ends) if value is None and ends is not None else value
+
+
+class _Range(NamedTuple):
+    """An interval that is told with its ends rounded outwards."""
+
+    lower: float
+    upper: float
+
+    def __format__(self, spec: str) -> str:
+        unit = Decimal(1).scaleb(-int(spec.strip(".f") or 0))
+        sides = ((self.lower, ROUND_FLOOR), (self.upper, ROUND_CEILING))
+        return " to ".join(
+            str(Decimal(end).quantize(unit, side)) if math.isfinite(end) else number(end)
+            for end, side in sides
+        )

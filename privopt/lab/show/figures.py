@@ -16,8 +16,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from privopt.lab.figure_compared import compared
-from privopt.lab.figure_style import (
+from privopt.lab.show.comparison import compared
+from privopt.lab.show.results import AXES, Measured, along, grouped, measured, worst
+from privopt.lab.show.style import (
     BLUE,
     GREEN,
     GREY,
@@ -26,15 +27,18 @@ from privopt.lab.figure_style import (
     PAPER,
     PURPLE,
     STYLE,
+    SYMBOLS,
     Origin,
     entries,
+    estimate,
     headline,
+    number,
+    power,
     save,
+    signed,
 )
-from privopt.lab.figure_text import SYMBOLS, estimate, number, power, signed
-from privopt.lab.measured import AXES, Measured, along, grouped, measured, worst
-from privopt.lab.verdict import verdicts
-from privopt.lab.verdict_outcome import Outcome, Verdict
+from privopt.lab.show.theorems import theorem_verdicts
+from privopt.lab.show.verdict import Outcome, Verdict
 
 __all__ = ["figures"]
 
@@ -85,7 +89,7 @@ def figures(
     list of Path
         The files, the same to the byte whenever they are drawn from the same table.
     """
-    judged = verdicts(table) if judged is None else judged
+    judged = theorem_verdicts(table) if judged is None else judged
     everything = measured(table)
     written = compared(everything, folder, origin)
     with mpl.rc_context(STYLE):

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from privopt.lab.parquet import about
-from privopt.lab.shown import Check, Claim
-from privopt.lab.study import rows_of, shown
-from privopt.lab.verdict_outcome import Finding, Outcome
+from privopt.lab.make.presentation import Check, Claim
+from privopt.lab.make.records import about
+from privopt.lab.make.study import rows_of, shown
+from privopt.lab.show.verdict import Finding, Outcome
 
 __all__ = ["findings", "outcome", "span"]
 
