@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from privopt import lab
+from privopt.accounting import Approximation
 from privopt.lab import (
     Check,
     Claim,
@@ -42,7 +43,7 @@ from privopt.lab.resume import Note, Started
 from privopt.lab.shown import Shown
 from privopt.lab.study import rows_of, shown
 from privopt.lab.verdict_claim import outcome
-from privopt.privacy import Approximation, Interval
+from privopt.privacy import Interval
 
 ROOT = Path(__file__).parents[2]
 CALLS = deque()  # not a list, whose contents would count as settings of the parts
