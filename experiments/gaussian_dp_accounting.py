@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 
+from privopt.accounting import CLT, Moments
 from privopt.lab import Check, Claim, Column, Line, Listing, Panel, Plot, Study
-from privopt.privacy import CLT, Fourier, Moments, epsilon, gaussian_epsilon
+from privopt.privacy import Fourier, epsilon, gaussian_epsilon
 from privopt.spec import Relation
 
 RELATION = Relation.ADD_OR_REMOVE_ONE

@@ -7,8 +7,9 @@ import numpy as np
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 
 from privopt import privacy
+from privopt.accounting import CLT, Moments
 from privopt.lab import Check, Claim, Column, Line, Listing, Panel, Plot, Study
-from privopt.privacy import CLT, Fourier, Interval, Moments
+from privopt.privacy import Fourier, Interval
 from privopt.spec import Budget, Relation
 
 RELATION = Relation.ADD_OR_REMOVE_ONE

@@ -20,6 +20,7 @@ __all__ = [
     "Relation",
     "Run",
     "__version__",
+    "accounting",
     "algorithms",
     "convex",
     "core",
@@ -36,6 +37,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from privopt import (
+        accounting,
         algorithms,
         convex,
         core,

@@ -44,7 +44,7 @@ def test_host_side_needs_no_jax():
     printed = python(
         WITHOUT_JAX
         + """
-import privopt, privopt.spec, privopt.privacy, privopt.theory
+import privopt, privopt.spec, privopt.privacy, privopt.accounting, privopt.theory
 budget = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
 print(budget.relation, privopt.Interval(0.0, 1.0).contains(0.5))
 """

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from privopt import privacy
+from privopt import accounting, privacy
 
 ROOT = Path(__file__).parents[1]
 
@@ -34,7 +34,7 @@ def test_the_accounting_example_runs():
 
 def test_every_accountant_is_in_the_table():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    kinds = {type(each) for each in (*privacy.ACCOUNTANTS, *privacy.ESTIMATORS)}
+    kinds = {type(each) for each in (*accounting.ACCOUNTANTS, *accounting.ESTIMATORS)}
     missing = [kind.__name__ for kind in kinds if f"`{kind.__name__}`" not in text]
     assert missing == ["NonPrivate"]
 

@@ -15,7 +15,8 @@ from privopt.spec import Relation
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-    from privopt.privacy import Approximation, Interval
+    from privopt.accounting import Approximation
+    from privopt.privacy import Interval
 
 __all__ = ["Answers", "Question", "ask"]
 
@@ -103,7 +104,8 @@ def ask(
     question: Question, event: DpEvent, relation: Relation, reason: str, accuracy: float
 ) -> Answers:
     """Put a question about ``event`` to all, the Fourier accountant being as accurate as told."""
-    from privopt.privacy import ACCOUNTANTS, ESTIMATORS, Fourier, NonPrivate
+    from privopt.accounting import ACCOUNTANTS, ESTIMATORS
+    from privopt.privacy import Fourier, NonPrivate
 
     tuned = tuple(Fourier(accuracy) if isinstance(one, Fourier) else one for one in ACCOUNTANTS)
     proved, estimated, silent = [], [], []

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from privopt.privacy import neighbours, trade_offs
+from privopt.privacy import neighbours
 from privopt.privacy.accountants import (
     ACCOUNTANTS,
-    CLT,
-    ESTIMATORS,
     ZCDP,
     Accountant,
-    Advanced,
-    Basic,
-    Edgeworth,
-    Estimator,
     Fourier,
     GaussianDP,
-    Moments,
     NonPrivate,
-    OptimalComposition,
     PureDP,
     Renyi,
+    Respondent,
 )
-from privopt.privacy.accounting import delta, epsilon, supports, trade_off
-from privopt.privacy.adapter import DpAccountant
 from privopt.privacy.adaptive import (
     PrivacyFilter,
-    RenyiOdometer,
-    ZCDPOdometer,
     approximate_filter,
     best_order,
     gaussian_filter,
@@ -37,7 +26,6 @@ from privopt.privacy.adaptive import (
     zcdp_filter,
 )
 from privopt.privacy.amplification import Sampler, Subsampled, subsample
-from privopt.privacy.approximation import ApproximateCurve, Approximation
 from privopt.privacy.calibration import (
     calibrate,
     gaussian_noise_multiplier,
@@ -58,6 +46,7 @@ from privopt.privacy.gaussian import (
 )
 from privopt.privacy.guarantee import Guarantee
 from privopt.privacy.interval import Interval
+from privopt.privacy.questions import delta, epsilon, supports, trade_off
 from privopt.privacy.renyi import renyi_divergence
 from privopt.privacy.rounding import round_down, round_up
 from privopt.privacy.selection import (
@@ -69,35 +58,23 @@ from privopt.privacy.selection import (
 
 __all__ = [
     "ACCOUNTANTS",
-    "CLT",
-    "ESTIMATORS",
     "ZCDP",
     "Accountant",
-    "Advanced",
-    "ApproximateCurve",
-    "Approximation",
-    "Basic",
     "BoundedRangeDpEvent",
-    "DpAccountant",
-    "Edgeworth",
-    "Estimator",
     "Fourier",
     "GaussianDP",
     "Guarantee",
     "Interval",
-    "Moments",
     "NonPrivate",
     "ObjectivePerturbationDpEvent",
-    "OptimalComposition",
     "PrivacyFilter",
     "PureDP",
     "Renyi",
-    "RenyiOdometer",
     "Repetitions",
+    "Respondent",
     "Sampler",
     "Subsampled",
     "UnsupportedEventError",
-    "ZCDPOdometer",
     "approximate_filter",
     "best_order",
     "calibrate",
@@ -126,6 +103,5 @@ __all__ = [
     "subsample",
     "supports",
     "trade_off",
-    "trade_offs",
     "zcdp_filter",
 ]

@@ -22,10 +22,11 @@ from privopt.privacy.accountants import (
     NonPrivate,
 )
 from privopt.privacy.arguments import check_target_delta, real
-from privopt.privacy.choice import check_supported, prover
+from privopt.privacy.choice import check_supported, named
 from privopt.privacy.crossing import crossing
 from privopt.privacy.gaussian import gaussian_mu
 from privopt.privacy.guarantee import Guarantee
+from privopt.privacy.interval import Interval
 from privopt.privacy.parameters import is_multiplicity
 from privopt.privacy.sums import root
 from privopt.spec import Budget, Relation
@@ -91,7 +92,7 @@ def calibrate(
     tolerance = real("tolerance", tolerance)
     if not 1e-9 <= tolerance <= 0.1:
         raise ValueError(f"tolerance must lie in [1e-9, 0.1], got {tolerance!r}")
-    chosen = None if accountant is None else prover(accountant)
+    chosen = None if accountant is None else named(accountant)
     event = make_event(1.0)
     if not isinstance(event, dp.DpEvent):
         raise ValueError(f"make_event must return a DpEvent, got {event!r}")
@@ -103,7 +104,10 @@ def calibrate(
     @cache
     def excess(noise: float) -> float:
         """``ln(epsilon / budget.epsilon)``; not positive where the budget is met."""
-        spent = chosen.epsilon(make_event(noise), budget.relation, delta).upper
+        proved = chosen.epsilon(make_event(noise), budget.relation, delta)
+        if not isinstance(proved, Interval):
+            raise ValueError(f"accountant must prove bounds, got the estimator {chosen.name}")
+        spent = proved.upper
         return math.log(spent / budget.epsilon) if spent > 0.0 else -math.inf
 
     if chosen.supports(make_event(0.0), budget.relation) and excess(0.0) <= 0.0:

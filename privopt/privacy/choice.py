@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from typing import Any
 
 import dp_accounting as dp
 
 from privopt.arguments import described, suggestion
-from privopt.privacy.accountants import ACCOUNTANTS, ESTIMATORS, Accountant, Estimator
+from privopt.privacy.accountants import ACCOUNTANTS, Respondent
 from privopt.privacy.grouping import bracket
 from privopt.privacy.leaves import first_unsupported
 from privopt.privacy.parameters import flaw
 from privopt.spec import Relation
 
-__all__ = ["UnsupportedEventError", "check_supported", "named", "prover"]
+__all__ = ["UnsupportedEventError", "check_supported", "named"]
 
 
 class UnsupportedEventError(ValueError):
     """An accountant was asked about an event that it does not understand."""
 
 
-def named(accountant: Accountant | Estimator | str) -> Accountant | Estimator:
-    """The one with this name, or the only one whose name starts with it; accents and case aside.
+def named(
+    accountant: Respondent[Any, Any] | str,
+    known: Sequence[Respondent[Any, Any]] = ACCOUNTANTS,
+) -> Respondent[Any, Any]:
+    """The one of ``known`` with this name, or the only one whose name starts with it.
+
+    Accents and case do not count. An instance, of whatever class, is returned as it is.
 
     Raises
     ------
@@ -35,34 +41,19 @@ def named(accountant: Accountant | Estimator | str) -> Accountant | Estimator:
                 f"accountant must be an instance or a name, got {described(accountant)}"
             )
         return accountant
-    known: dict[str, Accountant | Estimator] = {each.name: each for each in ACCOUNTANTS}
-    known.update((each.name, each) for each in ESTIMATORS)
+    names = {each.name: each for each in known}
     wanted = _plain(accountant)
-    exact = [each for name, each in known.items() if _plain(name) == wanted]
-    near = [each for name, each in known.items() if _plain(name).startswith(wanted)]
+    exact = [each for name, each in names.items() if _plain(name) == wanted]
+    near = [each for name, each in names.items() if _plain(name).startswith(wanted)]
     for found in (exact, near):
         if len(found) == 1:
             return found[0]
-    hint = suggestion(accountant, known)
-    raise ValueError(f"accountant must be one of {', '.join(known)}, got {accountant!r}{hint}")
-
-
-def prover(accountant: Accountant | str) -> Accountant:
-    """The one of this name, which must prove what it says.
-
-    Raises
-    ------
-    ValueError
-        As ``named``; or if it is an estimator.
-    """
-    chosen = named(accountant)
-    if isinstance(chosen, tuple(type(each) for each in ESTIMATORS)):
-        raise ValueError(f"accountant must prove bounds, got the estimator {chosen.name}")
-    return chosen  # type: ignore[return-value]
+    hint = suggestion(accountant, names)
+    raise ValueError(f"accountant must be one of {', '.join(names)}, got {accountant!r}{hint}")
 
 
 def check_supported(
-    event: dp.DpEvent, relation: Relation, asked: Sequence[Accountant | Estimator]
+    event: dp.DpEvent, relation: Relation, asked: Sequence[Respondent[Any, Any]]
 ) -> tuple[dp.DpEvent, dp.DpEvent]:
     """UnsupportedEventError, which names the part, unless one of those asked knows the event.
 

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from privopt.arguments import instance
 from privopt.privacy.accountants import (
-    ACCOUNTANTS,
     ACCURACY,
     TIGHT,
     Accountant,
@@ -43,9 +42,8 @@ class Guarantee:
 
     Every answer is the largest lower and the smallest upper bound that the accountants in
     ``TIGHT`` prove, asked in turn until the two are within a relative 2e-4, or an exact one has
-    answered; the others in ``ACCOUNTANTS`` are asked about what none of these supports. Where
-    nobody supports the event the answer is the whole range, ``[0, inf]`` for epsilon and
-    ``[0, 1]`` for delta: what is not understood is never called private. Reading changes nothing.
+    answered. Where nobody supports the event the answer is the whole range, ``[0, inf]`` for
+    epsilon and ``[0, 1]`` for delta: what is not understood is never called private.
 
     Parameters
     ----------
@@ -213,8 +211,9 @@ class Guarantee:
     def _accountants(self, event: dp.DpEvent) -> Iterator[Accountant]:
         """Whom to ask, in turn; nobody after one that is exact."""
         relation = self.relation
-        tight = [each for each in TIGHT if each.supports(event, relation)]
-        for each in tight or [each for each in ACCOUNTANTS if each.supports(event, relation)]:
+        for each in TIGHT:
+            if not each.supports(event, relation):
+                continue
             yield each
             if isinstance(each, NonPrivate | GaussianDP):
                 return

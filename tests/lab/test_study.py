@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from privopt import lab
+from privopt.accounting import Approximation
 from privopt.lab import (
     Check,
     Claim,
@@ -41,7 +42,7 @@ from privopt.lab.make.resume import Note, Started
 from privopt.lab.make.study import rows_of, shown
 from privopt.lab.show.claims import outcome
 from privopt.lab.show.plots import _figure
-from privopt.privacy import Approximation, Interval
+from privopt.privacy import Interval
 
 ROOT = Path(__file__).parents[2]
 CALLS = deque()  # not a list, whose contents would count as settings of the parts

@@ -6,8 +6,8 @@ import dp_accounting as dp
 import numpy as np
 import pytest
 
+from privopt.accounting import ACCOUNTANTS
 from privopt.privacy import (
-    ACCOUNTANTS,
     BoundedRangeDpEvent,
     Fourier,
     Guarantee,

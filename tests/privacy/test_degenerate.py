@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent, RepeatAndSelectDpEvent
 
+from privopt.accounting import ACCOUNTANTS
 from privopt.privacy import (
-    ACCOUNTANTS,
     BoundedRangeDpEvent,
     Fourier,
     Guarantee,

@@ -10,16 +10,14 @@ from dp_accounting.dp_event import DiscreteLaplaceDpEvent, RepeatAndSelectDpEven
 from hypothesis import given
 from hypothesis import strategies as st
 
+from privopt.accounting import ACCOUNTANTS, CLT, ESTIMATORS, Advanced, Basic, Moments, trade_offs
+from privopt.accounting.advanced import advanced_epsilon
+from privopt.accounting.clt import mu_clt
+from privopt.accounting.trade_offs.shifts import Gaussian as gaussian
 from privopt.privacy import (
-    ACCOUNTANTS,
-    CLT,
-    ESTIMATORS,
     ZCDP,
-    Advanced,
-    Basic,
     GaussianDP,
     Guarantee,
-    Moments,
     PureDP,
     Renyi,
     Repetitions,
@@ -30,15 +28,11 @@ from privopt.privacy import (
     pure_noise_multiplier,
     select_best,
     trade_off,
-    trade_offs,
 )
-from privopt.privacy.accountants.advanced import advanced_epsilon
-from privopt.privacy.accountants.clt import mu_clt
 from privopt.privacy.adaptive.costs import gaussian_cost, pure_cost, zcdp_cost
 from privopt.privacy.leaves import leaves
 from privopt.privacy.parameters import is_batch, is_count, is_multiplicity, is_noise, is_rate
 from privopt.privacy.sums import half_square, root, times, total
-from privopt.privacy.trade_offs.shifts import Gaussian as gaussian
 from privopt.spec import Budget, Relation
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE

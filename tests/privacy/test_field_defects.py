@@ -13,11 +13,10 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+from privopt.accounting import ACCOUNTANTS, Moments
 from privopt.privacy import (
-    ACCOUNTANTS,
     Fourier,
     Guarantee,
-    Moments,
     Renyi,
     calibrate,
     delta,

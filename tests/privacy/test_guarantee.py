@@ -13,14 +13,8 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privopt.privacy import (
-    ACCOUNTANTS,
-    Guarantee,
-    Interval,
-    gaussian_delta,
-    gaussian_epsilon,
-    pure_event,
-)
+from privopt.accounting import ACCOUNTANTS
+from privopt.privacy import Guarantee, Interval, gaussian_delta, gaussian_epsilon, pure_event
 from privopt.privacy.accountants import TIGHT, Fourier
 from privopt.spec import Budget, Relation
 

@@ -1,22 +1,15 @@
-"""Accountants: what proves or estimates something about an event, one file each.
+"""Accountants: what proves something about an event, one file each.
 
-``ACCOUNTANTS`` prove; those in ``TIGHT``, the first of them, leave nothing for the others to
-improve. ``ESTIMATORS`` prove nothing and answer in a type of their own. To add one, write a class
-with the methods of ``Accountant`` or ``Estimator`` in its own file and list an instance here.
+Those in ``TIGHT`` leave nothing for the others to improve: every guarantee asks them. Accountants
+that are only compared with live in ``privopt.accounting``.
 """
 
 from __future__ import annotations
 
-from privopt.privacy.accountants.accountant import Accountant, Estimator
-from privopt.privacy.accountants.advanced import Advanced
-from privopt.privacy.accountants.basic import Basic
-from privopt.privacy.accountants.clt import CLT
-from privopt.privacy.accountants.edgeworth import Edgeworth
+from privopt.privacy.accountants.accountant import Accountant, Respondent
 from privopt.privacy.accountants.fourier import Fourier
 from privopt.privacy.accountants.gaussian_dp import GaussianDP
-from privopt.privacy.accountants.moments import Moments
 from privopt.privacy.accountants.non_private import NonPrivate
-from privopt.privacy.accountants.optimal import OptimalComposition
 from privopt.privacy.accountants.pure_dp import PureDP
 from privopt.privacy.accountants.renyi import Renyi
 from privopt.privacy.accountants.zcdp import ZCDP
@@ -24,22 +17,15 @@ from privopt.privacy.accountants.zcdp import ZCDP
 __all__ = [
     "ACCOUNTANTS",
     "ACCURACY",
-    "CLT",
-    "ESTIMATORS",
     "TIGHT",
     "ZCDP",
     "Accountant",
-    "Advanced",
-    "Basic",
-    "Edgeworth",
-    "Estimator",
     "Fourier",
     "GaussianDP",
-    "Moments",
     "NonPrivate",
-    "OptimalComposition",
     "PureDP",
     "Renyi",
+    "Respondent",
 ]
 
 ACCURACY = 1e-4  # relative: to which noise is calibrated, and answers are read back
@@ -51,13 +37,4 @@ TIGHT: tuple[Accountant, ...] = (
     Fourier(accuracy=ACCURACY),
     Renyi(),
 )
-ACCOUNTANTS: tuple[Accountant, ...] = (
-    *TIGHT,
-    ZCDP(),
-    OptimalComposition(),
-    Advanced("kov"),
-    Advanced("drv"),
-    Basic(),
-    Moments(),
-)
-ESTIMATORS: tuple[Estimator, ...] = (CLT(), Edgeworth())
+ACCOUNTANTS: tuple[Accountant, ...] = (*TIGHT, ZCDP())

@@ -1,4 +1,4 @@
-"""Adaptive composition: filters that keep a budget whatever is chosen, odometers that run along."""
+"""Adaptive composition: filters that keep a budget whatever is chosen."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ from privopt.privacy.adaptive.filters import (
     renyi_filter,
     zcdp_filter,
 )
-from privopt.privacy.adaptive.odometers import RenyiOdometer, ZCDPOdometer
 from privopt.privacy.adaptive.privacy_filter import PrivacyFilter
 
 __all__ = [
     "PrivacyFilter",
-    "RenyiOdometer",
-    "ZCDPOdometer",
     "approximate_filter",
     "best_order",
     "gaussian_filter",

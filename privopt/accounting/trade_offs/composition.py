@@ -25,11 +25,11 @@ from numbers import Integral
 import numpy as np
 import numpy.typing as npt
 
+from privopt.accounting.trade_offs.polygons import Polygon, identity
+from privopt.accounting.trade_offs.shifts import Gaussian
+from privopt.accounting.trade_offs.tangents import polygon
+from privopt.accounting.trade_offs.trade_off import TradeOff
 from privopt.privacy.sums import root
-from privopt.privacy.trade_offs.polygons import Polygon, identity
-from privopt.privacy.trade_offs.shifts import Gaussian
-from privopt.privacy.trade_offs.tangents import polygon
-from privopt.privacy.trade_offs.trade_off import TradeOff
 
 __all__ = ["check_count", "coarsen", "compose", "repeat"]
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from privopt.accounting.trade_offs.polygons import Polygon
+from privopt.accounting.trade_offs.trade_off import TradeOff
 from privopt.privacy.boundary import boundary
-from privopt.privacy.trade_offs.polygons import Polygon
-from privopt.privacy.trade_offs.trade_off import TradeOff
 
 __all__ = ["check_losses", "envelope", "mesh", "needed", "polygon"]
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from privopt.accounting.trade_offs.trade_off import TradeOff
 from privopt.privacy.arguments import check_alpha, check_mu, real
 from privopt.privacy.gaussian import gaussian_delta, gaussian_trade_off
-from privopt.privacy.trade_offs.trade_off import TradeOff
 
 __all__ = ["Gaussian", "Laplace", "Shift", "gaussian", "laplace"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from privopt.accounting.trade_offs.composition import check_count, coarsen
+from privopt.accounting.trade_offs.polygons import Polygon
+from privopt.accounting.trade_offs.shifts import Gaussian, Laplace
+from privopt.accounting.trade_offs.tangents import polygon
+from privopt.accounting.trade_offs.trade_off import TradeOff
 from privopt.privacy.sums import times
-from privopt.privacy.trade_offs.composition import check_count, coarsen
-from privopt.privacy.trade_offs.polygons import Polygon
-from privopt.privacy.trade_offs.shifts import Gaussian, Laplace
-from privopt.privacy.trade_offs.tangents import polygon
-from privopt.privacy.trade_offs.trade_off import TradeOff
 
 __all__ = ["group"]
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import laplace as laplace_noise
 from scipy.stats import norm
 
-from privopt.privacy import gaussian_delta, gaussian_epsilon
-from privopt.privacy.trade_offs import (
+from privopt.accounting.trade_offs import (
     compose,
     composition,
     epsilon,
@@ -34,6 +33,7 @@ from privopt.privacy.trade_offs import (
     symmetrise,
     total_variation,
 )
+from privopt.privacy import gaussian_delta, gaussian_epsilon
 
 ALPHAS = np.concatenate([np.linspace(0.0, 1.0, 201), np.geomspace(1e-12, 1e-3, 20)])
 LOSSES = [-3.0, -1.0, -0.1, 0.0, 0.1, 0.5, 1.0, 3.0]

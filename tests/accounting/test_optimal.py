@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from privopt.privacy import gaussian_epsilon, gaussian_trade_off, pure_event
-from privopt.privacy.accountants.advanced import Advanced
-from privopt.privacy.accountants.basic import Basic
-from privopt.privacy.accountants.optimal import (
+from privopt.accounting.advanced import Advanced
+from privopt.accounting.basic import Basic
+from privopt.accounting.optimal import (
     OptimalComposition,
     optimal_delta,
     optimal_epsilon,
 )
+from privopt.privacy import gaussian_epsilon, gaussian_trade_off, pure_event
 from privopt.privacy.accountants.pure_dp import PureDP
 from privopt.spec import Relation
 

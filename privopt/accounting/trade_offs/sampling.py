@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from privopt.accounting.trade_offs.polygons import Polygon, identity
+from privopt.accounting.trade_offs.symmetry import Inverse, symmetrise
+from privopt.accounting.trade_offs.trade_off import TradeOff
 from privopt.privacy.arguments import check_alpha, real
-from privopt.privacy.trade_offs.polygons import Polygon, identity
-from privopt.privacy.trade_offs.symmetry import Inverse, symmetrise
-from privopt.privacy.trade_offs.trade_off import TradeOff
 
 __all__ = ["Sampled", "sample", "subsample"]
 

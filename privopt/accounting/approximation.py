@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from privopt.privacy import Respondent
 from privopt.privacy.arguments import real
 
-__all__ = ["ApproximateCurve", "Approximation"]
+__all__ = ["ApproximateCurve", "Approximation", "Estimator"]
 
 
 class _Estimate:
@@ -107,6 +108,14 @@ class ApproximateCurve(_Estimate):
 
     def __str__(self) -> str:
         return f"about {np.array2string(self.values, precision=3)} ({self.method})"
+
+
+class Estimator(Respondent[Approximation, ApproximateCurve], Protocol):
+    """Estimates the privacy of the events it supports, and proves nothing.
+
+    Its methods are those of ``Accountant`` with answers of another type, so that no estimate is
+    taken for a bound. ``name`` is also the ``method`` of its answers.
+    """
 
 
 def _check_method(method: object) -> None:

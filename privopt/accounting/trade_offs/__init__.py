@@ -12,21 +12,21 @@ Source: Dong, Roth and Su, "Gaussian differential privacy", JRSS-B 2022 (arXiv:1
 
 from __future__ import annotations
 
-from privopt.privacy.trade_offs.composition import compose, repeat
-from privopt.privacy.trade_offs.duality import (
+from privopt.accounting.trade_offs.composition import compose, repeat
+from privopt.accounting.trade_offs.duality import (
     epsilon,
     from_profile,
     minimum_total_error,
     profile,
     total_variation,
 )
-from privopt.privacy.trade_offs.groups import group
-from privopt.privacy.trade_offs.polygons import epsilon_delta, identity, piecewise
-from privopt.privacy.trade_offs.sampling import sample, subsample
-from privopt.privacy.trade_offs.shifts import gaussian, laplace
-from privopt.privacy.trade_offs.symmetry import inverse, symmetrise
-from privopt.privacy.trade_offs.tangents import polygon
-from privopt.privacy.trade_offs.trade_off import TradeOff
+from privopt.accounting.trade_offs.groups import group
+from privopt.accounting.trade_offs.polygons import epsilon_delta, identity, piecewise
+from privopt.accounting.trade_offs.sampling import sample, subsample
+from privopt.accounting.trade_offs.shifts import gaussian, laplace
+from privopt.accounting.trade_offs.symmetry import inverse, symmetrise
+from privopt.accounting.trade_offs.tangents import polygon
+from privopt.accounting.trade_offs.trade_off import TradeOff
 
 __all__ = [
     "TradeOff",

@@ -9,20 +9,16 @@ import numpy as np
 import pytest
 
 from privopt import privacy
-from privopt.privacy import (
+from privopt.accounting import (
     ACCOUNTANTS,
     ESTIMATORS,
     Approximation,
-    Fourier,
-    Guarantee,
-    Interval,
-    Renyi,
-    UnsupportedEventError,
     delta,
     epsilon,
     supports,
     trade_off,
 )
+from privopt.privacy import Fourier, Guarantee, Interval, Renyi, UnsupportedEventError
 from privopt.spec import Relation
 
 STEPS = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)), 500)
@@ -65,7 +61,6 @@ def test_everybody_answers_to_the_full_name(each):
         ("advanced composition (k", "advanced composition (KOV)"),
         ("optimal", "optimal composition"),
         ("clt", "CLT"),
-        ("edge", "Edgeworth"),
     ],
 )
 def test_a_beginning_is_enough_where_it_is_the_only_one(short, name):

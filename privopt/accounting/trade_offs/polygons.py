@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from privopt.accounting.trade_offs.trade_off import TradeOff
 from privopt.privacy.arguments import check_alpha, real
-from privopt.privacy.trade_offs.trade_off import TradeOff
 
 __all__ = ["Polygon", "epsilon_delta", "identity", "piecewise"]
 

@@ -6,8 +6,8 @@ import operator
 import numpy as np
 import pytest
 
+from privopt.accounting.approximation import ApproximateCurve, Approximation
 from privopt.privacy import Interval
-from privopt.privacy.approximation import ApproximateCurve, Approximation
 from privopt.privacy.arguments import check_epsilon
 
 ESTIMATE = Approximation(2.3243, "CLT")

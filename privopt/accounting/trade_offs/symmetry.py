@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from privopt.accounting.trade_offs.polygons import Polygon
+from privopt.accounting.trade_offs.tangents import check_losses, envelope, mesh
+from privopt.accounting.trade_offs.trade_off import TradeOff
 from privopt.privacy.arguments import check_alpha
-from privopt.privacy.trade_offs.polygons import Polygon
-from privopt.privacy.trade_offs.tangents import check_losses, envelope, mesh
-from privopt.privacy.trade_offs.trade_off import TradeOff
 
 __all__ = ["Inverse", "inverse", "symmetrise"]
 

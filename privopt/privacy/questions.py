@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import overload
+from typing import Any, TypeVar, overload
 
 import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.accountants import ACCOUNTANTS, Accountant, Estimator
-from privopt.privacy.approximation import ApproximateCurve, Approximation
+from privopt.privacy.accountants import ACCOUNTANTS, Respondent
 from privopt.privacy.arguments import check_alpha, check_epsilon, check_target_delta
 from privopt.privacy.choice import check_supported, named
 from privopt.privacy.grouping import between
@@ -19,16 +18,25 @@ from privopt.spec import Relation
 
 __all__ = ["delta", "epsilon", "supports", "trade_off"]
 
+Answer = TypeVar("Answer")
+
 
 def supports(
-    event: dp.DpEvent, *, relation: Relation | str, accountant: Accountant | Estimator | str
+    event: dp.DpEvent, *, relation: Relation | str, accountant: Respondent[Any, Any] | str
 ) -> bool:
     """Whether ``accountant`` understands the whole tree of ``event`` under ``relation``.
+
+    Parameters are those of ``epsilon``.
 
     Raises
     ------
     ValueError
         If the relation, the event or the accountant's name is none.
+
+    Examples
+    --------
+    >>> supports(dp.LaplaceDpEvent(1.0), relation="zero_out", accountant="pure DP")
+    True
     """
     guarantee = Guarantee(event, Relation.named("relation", relation))
     return named(accountant).supports(guarantee.event, guarantee.relation)
@@ -36,27 +44,23 @@ def supports(
 
 @overload
 def epsilon(
-    event: dp.DpEvent,
-    delta: float,
-    *,
-    relation: Relation | str,
-    accountant: Accountant | None = None,
+    event: dp.DpEvent, delta: float, *, relation: Relation | str, accountant: str | None = None
 ) -> Interval: ...
 @overload
 def epsilon(
-    event: dp.DpEvent, delta: float, *, relation: Relation | str, accountant: Estimator
-) -> Approximation: ...
-@overload
-def epsilon(
-    event: dp.DpEvent, delta: float, *, relation: Relation | str, accountant: str
-) -> Interval | Approximation: ...
+    event: dp.DpEvent,
+    delta: float,
+    *,
+    relation: Relation | str,
+    accountant: Respondent[Answer, Any],
+) -> Answer: ...
 def epsilon(
     event: dp.DpEvent,
     delta: float,
     *,
     relation: Relation | str,
-    accountant: Accountant | Estimator | str | None = None,
-) -> Interval | Approximation:
+    accountant: Respondent[Any, Any] | str | None = None,
+) -> Any:
     """The smallest ``epsilon`` at which ``event`` is ``(epsilon, delta)``-DP.
 
     Parameters
@@ -67,15 +71,15 @@ def epsilon(
         In ``[0, 1)``; zero, or not below 1e-300, where float64 has no probabilities left.
     relation : Relation or str
         When two data sets are neighbours.
-    accountant : Accountant, Estimator or str, optional
-        An instance, or the name of one in ``ACCOUNTANTS`` or ``ESTIMATORS``, or its beginning:
-        ``"fourier"``, ``"renyi"``, ``"clt"``. By default the best that all accountants prove
-        together, as in ``Guarantee``.
+    accountant : Accountant or str, optional
+        An instance, those of ``privopt.accounting`` among them, or the name of one in
+        ``ACCOUNTANTS``, or its beginning: ``"fourier"``, ``"renyi"``. By default the best that
+        all accountants prove together, as in ``Guarantee``.
 
     Returns
     -------
-    Interval or Approximation
-        Certified bounds from an accountant; a number without any from an estimator.
+    Interval
+        Certified bounds; from an instance whatever it answers.
 
     Raises
     ------
@@ -84,6 +88,13 @@ def epsilon(
         does; it names the part.
     ValueError
         For any other argument out of its range.
+
+    Examples
+    --------
+    >>> step = dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0))
+    >>> spent = epsilon(dp.SelfComposedDpEvent(step, 100), 1e-6, relation="add_or_remove_one")
+    >>> round(spent.upper, 2)
+    1.01
     """
     delta = check_target_delta(delta)
     chosen, guarantee, ends = _asked(event, relation, accountant)
@@ -94,30 +105,31 @@ def epsilon(
 
 @overload
 def delta(
-    event: dp.DpEvent,
-    epsilon: float,
-    *,
-    relation: Relation | str,
-    accountant: Accountant | None = None,
+    event: dp.DpEvent, epsilon: float, *, relation: Relation | str, accountant: str | None = None
 ) -> Interval: ...
 @overload
 def delta(
-    event: dp.DpEvent, epsilon: float, *, relation: Relation | str, accountant: Estimator
-) -> Approximation: ...
-@overload
-def delta(
-    event: dp.DpEvent, epsilon: float, *, relation: Relation | str, accountant: str
-) -> Interval | Approximation: ...
+    event: dp.DpEvent,
+    epsilon: float,
+    *,
+    relation: Relation | str,
+    accountant: Respondent[Answer, Any],
+) -> Answer: ...
 def delta(
     event: dp.DpEvent,
     epsilon: float,
     *,
     relation: Relation | str,
-    accountant: Accountant | Estimator | str | None = None,
-) -> Interval | Approximation:
+    accountant: Respondent[Any, Any] | str | None = None,
+) -> Any:
     """The smallest ``delta`` at which ``event`` is ``(epsilon, delta)``-DP.
 
     ``epsilon`` is finite and not negative; everything else is as for ``epsilon``.
+
+    Examples
+    --------
+    >>> round(delta(dp.GaussianDpEvent(1.0), 1.0, relation="add_or_remove_one").upper, 4)
+    0.1269
     """
     epsilon = check_epsilon(epsilon)
     chosen, guarantee, ends = _asked(event, relation, accountant)
@@ -126,17 +138,39 @@ def delta(
     return chosen.delta(guarantee.event, guarantee.relation, epsilon)
 
 
+@overload
 def trade_off(
     event: dp.DpEvent,
     alphas: npt.ArrayLike,
     *,
     relation: Relation | str,
-    accountant: Accountant | Estimator | str | None = None,
-) -> npt.NDArray[np.float64] | ApproximateCurve:
+    accountant: str | None = None,
+) -> npt.NDArray[np.float64]: ...
+@overload
+def trade_off(
+    event: dp.DpEvent,
+    alphas: npt.ArrayLike,
+    *,
+    relation: Relation | str,
+    accountant: Respondent[Any, Answer],
+) -> Answer: ...
+def trade_off(
+    event: dp.DpEvent,
+    alphas: npt.ArrayLike,
+    *,
+    relation: Relation | str,
+    accountant: Respondent[Any, Any] | str | None = None,
+) -> Any:
     """A lower bound of the type-II error of any test of neighbours with type-I error ``alphas``.
 
-    An array of the shape of ``alphas``, whose values lie in ``[0, 1]``; from an estimator an
-    ``ApproximateCurve``. Everything else is as for ``epsilon``.
+    An array of the shape of ``alphas``, whose values lie in ``[0, 1]``; from an instance its
+    curve. Everything else is as for ``epsilon``.
+
+    Examples
+    --------
+    >>> event = dp.RandomizedResponseDpEvent(0.5, 2)
+    >>> trade_off(event, [0.0, 0.25, 1.0], relation="zero_out").round(3).tolist()
+    [1.0, 0.25, 0.0]
     """
     values = check_alpha(alphas)
     chosen, guarantee, ends = _asked(event, relation, accountant)
@@ -146,8 +180,8 @@ def trade_off(
 
 
 def _asked(
-    event: dp.DpEvent, relation: Relation | str, accountant: Accountant | Estimator | str | None
-) -> tuple[Accountant | Estimator | None, Guarantee, tuple[dp.DpEvent, dp.DpEvent]]:
+    event: dp.DpEvent, relation: Relation | str, accountant: Respondent[Any, Any] | str | None
+) -> tuple[Respondent[Any, Any] | None, Guarantee, tuple[dp.DpEvent, dp.DpEvent]]:
     """The accountant meant, the event with its relation, both checked, and its ``bracket``."""
     guarantee = Guarantee(event, Relation.named("relation", relation))
     chosen = None if accountant is None else named(accountant)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+from privopt.accounting.odometers import RenyiOdometer, ZCDPOdometer
 from privopt.privacy.adaptive.costs import renyi_cost
-from privopt.privacy.adaptive.odometers import RenyiOdometer, ZCDPOdometer
 from privopt.spec import Relation
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from dp_accounting.rdp import RdpAccountant
 
-from privopt.privacy.accountants.moments import Moments
+from privopt.accounting.moments import Moments
 from privopt.privacy.accountants.renyi import Renyi
 from privopt.privacy.gaussian import gaussian_trade_off
 from privopt.spec import Relation

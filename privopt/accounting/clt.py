@@ -36,8 +36,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erf, ndtr
 
+from privopt.accounting.approximation import ApproximateCurve, Approximation
 from privopt.privacy.accountants.gaussian_dp import GaussianDP
-from privopt.privacy.approximation import ApproximateCurve, Approximation
 from privopt.privacy.arguments import real
 from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_trade_off
 from privopt.privacy.leaves import leaves

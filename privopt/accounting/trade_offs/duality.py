@@ -7,11 +7,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from privopt.accounting.trade_offs.polygons import Polygon
+from privopt.accounting.trade_offs.tangents import check_losses, envelope
+from privopt.accounting.trade_offs.trade_off import TradeOff
 from privopt.privacy.arguments import check_delta, real
 from privopt.privacy.boundary import boundary
-from privopt.privacy.trade_offs.polygons import Polygon
-from privopt.privacy.trade_offs.tangents import check_losses, envelope
-from privopt.privacy.trade_offs.trade_off import TradeOff
 
 __all__ = ["epsilon", "from_profile", "minimum_total_error", "profile", "total_variation"]
 

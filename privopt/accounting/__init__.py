@@ -1,0 +1,42 @@
+"""Accounting for comparison: what the literature answers beside what a plan is certified with.
+
+``ACCOUNTANTS`` prove; ``ESTIMATORS`` prove nothing and answer in a type of their own. ``epsilon``,
+``delta`` and ``trade_off`` ask any of them. Beside them stand odometers, which say what an
+adaptive run has spent so far, the calculus of trade-off functions, and an adapter by which
+dp-accounting's own tools can ask an accountant of ours. Everything is on the host, never JAX.
+"""
+
+from __future__ import annotations
+
+from privopt.accounting import trade_offs
+from privopt.accounting.accountants import ACCOUNTANTS, ESTIMATORS
+from privopt.accounting.adapter import DpAccountant
+from privopt.accounting.advanced import Advanced
+from privopt.accounting.approximation import ApproximateCurve, Approximation, Estimator
+from privopt.accounting.basic import Basic
+from privopt.accounting.clt import CLT
+from privopt.accounting.moments import Moments
+from privopt.accounting.odometers import RenyiOdometer, ZCDPOdometer
+from privopt.accounting.optimal import OptimalComposition
+from privopt.accounting.questions import delta, epsilon, supports, trade_off
+
+__all__ = [
+    "ACCOUNTANTS",
+    "CLT",
+    "ESTIMATORS",
+    "Advanced",
+    "ApproximateCurve",
+    "Approximation",
+    "Basic",
+    "DpAccountant",
+    "Estimator",
+    "Moments",
+    "OptimalComposition",
+    "RenyiOdometer",
+    "ZCDPOdometer",
+    "delta",
+    "epsilon",
+    "supports",
+    "trade_off",
+    "trade_offs",
+]
