@@ -31,6 +31,7 @@ __all__ = [
     "run",
     "run_many",
     "spec",
+    "statistics",
     "theory",
 ]
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         privacy,
         problems,
         spec,
+        statistics,
         theory,
     )
     from privopt.algorithms import ALGORITHMS

@@ -29,7 +29,7 @@ class Room(NamedTuple):
 HOST = "attr dp_accounting numpy scipy"  # attr: what events are made of
 DEVICE = "jax numpy optax scipy"
 GROUND = "arguments spec convex"
-LIBRARY = f"{GROUND} draws privacy theory mechanisms core problems algorithms"
+LIBRARY = f"{GROUND} draws privacy theory mechanisms core problems algorithms statistics"
 
 # fmt: off
 ROOMS = {
@@ -38,6 +38,7 @@ ROOMS = {
     "lab":        Room(5, LIBRARY, f"{DEVICE} matplotlib pyarrow rich"),
     "audit":      Room(5, LIBRARY, DEVICE),
     "algorithms": Room(4, f"{GROUND} privacy theory mechanisms core", f"{DEVICE} {HOST}"),
+    "statistics": Room(4, "arguments spec draws privacy mechanisms", f"{DEVICE} {HOST}"),
     "problems":   Room(4, f"{GROUND} mechanisms", f"{DEVICE} sklearn"),
     "core":       Room(3, "arguments spec privacy theory", DEVICE),
     "mechanisms": Room(3, f"{GROUND} draws privacy", f"{DEVICE} {HOST}"),
@@ -233,6 +234,8 @@ FORBIDDEN = [
     ("privopt.convex.ball", "from privopt import mechanisms"),
     ("privopt.convex.ball", "from privopt import Budget"),
     ("privopt.problems.losses", "from privopt.algorithms import ALGORITHMS"),
+    ("privopt.mechanisms.laplace", "from privopt.statistics import Histogram"),
+    ("privopt.statistics.mean", "from privopt.convex import L2Ball"),
     ("privopt.algorithms.dp_gd", "import privopt.problems.losses"),
     ("privopt.algorithms.dp_gd", "import matplotlib.pyplot as plt"),
     ("privopt.lab.report", "from privopt.cli import main"),
