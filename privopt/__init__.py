@@ -32,6 +32,7 @@ __all__ = [
     "run",
     "run_many",
     "spec",
+    "statistics",
     "theory",
 ]
 
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         privacy,
         problems,
         spec,
+        statistics,
         theory,
     )
     from privopt.algorithms import ALGORITHMS

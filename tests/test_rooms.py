@@ -250,6 +250,8 @@ FORBIDDEN = [
     ("privopt.convex.ball", "from privopt import mechanisms"),
     ("privopt.convex.ball", "from privopt import Budget"),
     ("privopt.problems.losses", "from privopt.algorithms import ALGORITHMS"),
+    ("privopt.mechanisms.laplace", "from privopt.statistics import Histogram"),
+    ("privopt.statistics.mean", "from privopt.convex import L2Ball"),
     ("privopt.algorithms.dp_gd", "import privopt.problems.losses"),
     ("privopt.algorithms.dp_gd", "import matplotlib.pyplot as plt"),
     ("privopt.lab.report", "from privopt.cli import main"),

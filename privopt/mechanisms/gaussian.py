@@ -58,7 +58,7 @@ class GaussianMechanism(NamedTuple):
 
     def event(self, relation: Relation) -> DpEvent:
         """What one release does to privacy."""
-        contribution = self.query.sensitivity(relation) / relation.multiple
+        contribution = self.query.sensitivity(relation) / Relation(relation).multiple
         if contribution == 0.0:
             return NoOpDpEvent()
         return GaussianDpEvent(math.nextafter(self.scale / contribution, 0.0))

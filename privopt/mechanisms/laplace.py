@@ -66,7 +66,7 @@ class LaplaceMechanism(NamedTuple):
 
     def event(self, relation: Relation) -> DpEvent:
         """What one release does to privacy."""
-        contribution = self.query.l1_sensitivity(relation) / relation.multiple
+        contribution = self.query.l1_sensitivity(relation) / Relation(relation).multiple
         if contribution == 0.0:
             return NoOpDpEvent()
         return LaplaceDpEvent(max(0.0, math.nextafter(self.scale / contribution, 0.0)))

@@ -21,13 +21,13 @@ from scipy import stats
 from privopt import draws
 from privopt.mechanisms import (
     ClippedGradient,
-    Count,
     GaussianMechanism,
     RegularisedMinimiser,
     classic_gaussian_scale,
 )
 from privopt.privacy import Guarantee
 from privopt.spec import Budget, ProblemClass, Relation
+from privopt.statistics import Count
 
 LEVEL = 1e-6
 CLASS = ProblemClass(n=1000, dim=7, lipschitz=0.3, radius=1.0, smoothness=1.0)

@@ -17,17 +17,10 @@ from dp_accounting import LaplaceDpEvent, NoOpDpEvent
 from dp_accounting.pld import privacy_loss_distribution
 from scipy import stats
 
-from privopt.mechanisms import (
-    BoundedMean,
-    BoundedSum,
-    ClippedGradient,
-    Count,
-    Histogram,
-    LaplaceMechanism,
-    RegularisedMinimiser,
-)
+from privopt.mechanisms import ClippedGradient, LaplaceMechanism, RegularisedMinimiser
 from privopt.privacy import Guarantee
 from privopt.spec import Budget, ProblemClass, Relation
+from privopt.statistics import BoundedMean, BoundedSum, Count, Histogram
 
 LEVEL = 1e-6
 DRAWS = 20_000

@@ -15,14 +15,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privopt.mechanisms import (
-    BoundedMean,
-    ClippedGradient,
-    NormLaplaceMechanism,
-    RegularisedMinimiser,
-)
+from privopt.mechanisms import ClippedGradient, NormLaplaceMechanism, RegularisedMinimiser
 from privopt.privacy import Guarantee
 from privopt.spec import Budget, ProblemClass, Relation
+from privopt.statistics import BoundedMean
 
 LEVEL = 1e-6
 DRAWS = 10_000

@@ -1,0 +1,60 @@
+"""A public interval, and records brought into it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from privopt.arguments import real
+from privopt.statistics.records import numbers
+
+__all__ = ["Bounds"]
+
+
+class Bounds(NamedTuple):
+    """``[m - h, m + h]``: where a record is taken to lie, whatever it is.
+
+    Attributes
+    ----------
+    centre : float or Array
+        ``m = (l + u)/2``; an array where the bounds are themselves a release.
+    half_width : float or Array
+        ``h = (u - l)/2 >= 0``.
+    """
+
+    centre: Any
+    half_width: Any
+
+    @classmethod
+    def of(cls, lower: float, upper: float) -> Bounds:
+        """The interval ``[lower, upper]``, public and never taken from the data.
+
+        Raises
+        ------
+        ValueError
+            If a bound is not finite or beyond 1e30, or ``lower`` exceeds ``upper``.
+        """
+        for name, value in (("lower", lower), ("upper", upper)):
+            if not abs(real(name, value)) <= 1e30:
+                raise ValueError(f"{name} must be finite and at most 1e30, got {value!r}")
+        if lower > upper:
+            raise ValueError(f"lower must not exceed upper, got {lower!r} and {upper!r}")
+        half_width = 0.5 * (upper - lower)
+        return cls(math.fsum((0.5 * lower, 0.5 * upper)), half_width)
+
+    def standardise(self, records: Array) -> Array:
+        """``t = (x - m)/h`` clamped into ``[-1, 1]``; zero for NaN, and for all if ``h = 0``.
+
+        No record leaves the interval, rounding included.
+        """
+        width = jnp.where(self.half_width > 0.0, self.half_width, jnp.inf)
+        offset = (numbers(records) - self.centre) / width.astype(records.dtype)
+        unknown = jnp.isnan(records) | jnp.isnan(offset)
+        return jnp.clip(jnp.where(unknown, 0.0, offset), -1.0, 1.0)
+
+    def restore(self, position: Array) -> Array:
+        """``m + h t`` for ``t`` clamped into ``[-1, 1]``."""
+        return self.centre + self.half_width * jnp.clip(position, -1.0, 1.0)

@@ -1,0 +1,81 @@
+"""Counts of records in public bins."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from privopt.arguments import positive_number, real
+from privopt.spec import Relation
+from privopt.statistics.counts import as_floats
+from privopt.statistics.records import numbers
+
+__all__ = ["Histogram"]
+
+
+class Histogram(NamedTuple):
+    """How many records fall between public edges; each falls into one bin, whatever it is.
+
+    Bins are closed on the side away from zero, and on both if they begin at zero from the right:
+    ``[0, s], (s, sB], ...`` and ``[-s, 0), [-sB, -s), ...``. Records beyond the edges belong to the
+    outermost bins; NaN is read as zero.
+
+    Attributes
+    ----------
+    edges : tuple of float
+        Increasing, ``K + 1`` for ``K`` bins. Their number shapes the program, their values do not.
+    """
+
+    edges: tuple[float, ...]
+
+    @classmethod
+    def logarithmic(cls, scale: float, base: float, count: int, *, mirrored: bool) -> Histogram:
+        """Bins ``[0, s]``, ``(s B^(i-1), s B^i]`` for ``i < count``; if mirrored, the same below.
+
+        Raises
+        ------
+        ValueError
+            If ``scale`` is not positive, ``base`` not above 1, ``count`` not a positive integer, or
+            the last edge is beyond 1e30.
+        """
+        positive_number("scale", scale)
+        if not 1.0 < real("base", base) < math.inf:
+            raise ValueError(f"base must be above 1 and finite, got {base!r}")
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ValueError(f"count must be a positive integer, got {count!r}")
+        if math.log(scale) + (count - 1) * math.log(base) > math.log(1e30):
+            raise ValueError(f"count must keep the last edge below 1e30, got {count!r}")
+        above = tuple(scale * base**i for i in range(count))
+        below = tuple(-edge for edge in reversed(above)) if mirrored else ()
+        return cls((*below, 0.0, *above))
+
+    @property
+    def bins(self) -> int:
+        """``K``."""
+        return len(self.edges) - 1
+
+    def sensitivity(self, relation: Relation) -> float:
+        """``sqrt(2)`` under ``replace_one``, 1 else."""
+        replaced = Relation(relation) is Relation.REPLACE_ONE
+        return math.nextafter(math.sqrt(2.0), math.inf) if replaced else 1.0
+
+    def l1_sensitivity(self, relation: Relation) -> float:
+        """2 under ``replace_one``, 1 else: disjoint bins."""
+        return float(Relation(relation).multiple)
+
+    def answer(self, records: Array, present: Array | None = None) -> Array:
+        """The counts, shape ``(K,)``, in the dtype of ``records``, which have shape ``(n,)``.
+
+        Counted in integers. In float32 a count stays at ``2^24``, the last that can be told from
+        the next one.
+        """
+        records = numbers(records)
+        inner = jnp.asarray(self.edges[1:-1], records.dtype)
+        upward = jnp.searchsorted(inner, records, side="left")
+        downward = jnp.searchsorted(inner, records, side="right")
+        bins = jnp.where(records > 0.0, upward, downward)
+        here = jnp.ones(records.shape, bool) if present is None else present
+        return as_floats(jnp.zeros(self.bins, int).at[bins].add(here.astype(int)), records.dtype)

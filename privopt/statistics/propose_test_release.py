@@ -1,0 +1,130 @@
+"""Propose a bound of the local sensitivity, test it privately, release only if it passes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+from dp_accounting import DpEvent
+from jax import Array
+
+from privopt import draws
+from privopt.arguments import positive_number
+from privopt.mechanisms.calibrated import check_calibration
+from privopt.mechanisms.events import drawable, require_public_size
+from privopt.privacy import round_up
+from privopt.spec import Budget, Relation
+from privopt.statistics.events import approximate_release, pure_release, resolvable
+
+__all__ = ["Proposal", "ProposeTestRelease", "StableQuery"]
+
+_MARGIN = 1.0 + 2.0**-40  # relative; of a handful of elementary functions
+
+
+class StableQuery(Protocol):
+    """A query on data sets of a public size that knows how far a data set is from unstable ones."""
+
+    def answer(self, records: Array) -> Array:
+        """The answer on ``records``, of shape ``()``."""
+
+    def distance_to_instability(self, records: Array, bound: Any) -> Array:
+        """Fewest records to replace until some neighbour's answer is more than ``bound`` away.
+
+        Moves by at most one when a record is replaced. Secret; shape ``()``.
+        """
+
+
+class Proposal(NamedTuple):
+    """What came out: both parts may be published, and a refusal is an outcome like any other.
+
+    Attributes
+    ----------
+    accepted : Array
+        Whether the bound passed the test; shape ``()``, boolean.
+    value : Array
+        The noisy answer if it did, else NaN; shape ``()``.
+    """
+
+    accepted: Array
+    value: Array
+
+
+class ProposeTestRelease(NamedTuple):
+    """Release ``query(data) + Lap(b/epsilon_0)`` if ``gamma(data) + Lap(1/epsilon_0)`` is large.
+
+    ``gamma`` is the distance to instability, and large means above ``ln(1/(2 delta))/epsilon_0``.
+    Both noises are always drawn.
+
+    Attributes
+    ----------
+    query : StableQuery
+    bound : float
+        ``b``, the proposed local sensitivity; like all else here representable in float32.
+    distance_scale : float
+        ``1/epsilon_0``.
+    answer_scale : float
+        ``b/epsilon_0``.
+    threshold : float
+        ``ln(1/(2 delta))/epsilon_0``.
+
+    Formal guarantee
+    ----------------
+    ``(2 epsilon_0, delta)``-DP under ``replace_one``, ``delta < 1/2``. If the answers of two
+    neighbours differ by more than ``b``, both have ``gamma = 0`` and pass with probability
+    ``P(Lap(1/epsilon_0) > threshold) = delta``; else test and release cost ``epsilon_0`` each.
+    Source: Dwork and Lei, "Differential privacy and robust statistics", STOC 2009; constants as
+    derived here.
+    """
+
+    query: Any
+    bound: float
+    distance_scale: float
+    answer_scale: float
+    threshold: float
+
+    @classmethod
+    def calibrated(cls, query: StableQuery, bound: float, budget: Budget) -> ProposeTestRelease:
+        """The noise with which test and release together stay within ``budget``.
+
+        Raises
+        ------
+        ValueError
+            If ``bound`` is not positive and finite, ``budget.relation`` is not ``replace_one``, or
+            ``budget.delta`` is not in ``(0, 1/2)``.
+        """
+        check_calibration(query, budget, "distance_to_instability")
+        require_public_size(budget.relation, "propose-test-release")
+        bound = positive_number("bound", bound)
+        if not 0.0 < budget.delta < 0.5:
+            raise ValueError(f"delta must lie in (0, 1/2), got {budget.delta!r}")
+        bound = round_up(bound)
+        scale = round_up(2.0 / resolvable(budget.epsilon))
+        threshold = scale * -math.log(2.0 * drawable(budget, 2).delta / _MARGIN) * _MARGIN
+        return cls(query, bound, scale, round_up(bound * scale), round_up(threshold))
+
+    def event(self, relation: Relation) -> DpEvent:
+        """What test and release do to privacy together.
+
+        Raises
+        ------
+        ValueError
+            If ``relation`` is not ``replace_one``.
+        """
+        require_public_size(relation, "propose-test-release")
+        if not (self.distance_scale > 0.0 and self.answer_scale > 0.0):
+            return pure_release(math.inf)
+        epsilon = 1.0 / self.distance_scale + self.bound / self.answer_scale
+        passed = 0.5 * math.exp(-self.threshold / self.distance_scale)
+        return approximate_release(epsilon * (1.0 + 2.0**-50), passed * (1.0 + 2.0**-50))
+
+    def release(self, key: Array, records: Array) -> Proposal:
+        """Test and release; the refusal is data."""
+        distance_key, answer_key = jax.random.split(key)
+        distance = self.query.distance_to_instability(records, self.bound)
+        distance += self.distance_scale * draws.laplace(distance_key, (), records.dtype)
+        answer = self.query.answer(records)
+        answer += self.answer_scale * draws.laplace(answer_key, (), records.dtype)
+        accepted = distance > self.threshold
+        return Proposal(accepted, jnp.where(accepted, answer, jnp.nan))

@@ -1,0 +1,200 @@
+"""Noise scaled to the smooth sensitivity of the data at hand.
+
+The local sensitivity is not private, and noise scaled to it would give it away. Its smooth bound
+
+    S_beta(D) = max_k e^(-beta k) max_{d(D, D') <= k} LS(D')
+
+changes by a factor of at most ``e^beta`` between neighbours, so that noise of scale ``c S_beta``
+hides both the answer and its own scale. ``beta`` belongs to the law of the noise: each law spends
+a part of the budget on the change of scale and the rest on the shift. A query never answers less
+than a public floor: a constant changes by no factor at all, and a scale of zero would be certainty.
+
+Source: Nissim, Raskhodnikova and Smith, "Smooth sensitivity and sampling in private data
+analysis", STOC 2007.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Protocol
+
+from dp_accounting import DpEvent
+from jax import Array
+
+from privopt import draws
+from privopt.mechanisms.calibrated import check_calibration
+from privopt.mechanisms.events import drawable, require_public_size
+from privopt.privacy import round_down, round_up
+from privopt.spec import Budget, Relation
+from privopt.statistics.events import approximate_release, pure_release, resolvable
+
+__all__ = ["SmoothCauchyMechanism", "SmoothLaplaceMechanism", "SmoothQuery"]
+
+_MARGIN = 1.0 + 2.0**-40  # relative; of a handful of elementary functions
+_SLACK = 2.0**-18  # by which round-off lets ``ln S_beta`` change beyond ``beta``
+_ROUNDED = 1.0 + 2.0**-21  # relative; of ``S_beta`` and its product with ``c``, in float32
+
+
+class SmoothQuery(Protocol):
+    """A query on data sets of a public size that knows its smooth sensitivity."""
+
+    def answer(self, records: Array) -> Array:
+        """The answer on ``records``, of shape ``()``."""
+
+    def smooth_sensitivity(self, records: Array, smoothness: Any) -> Array:
+        """``S_beta`` with ``beta = smoothness`` under ``replace_one``; secret, shape ``()``.
+
+        Not below a positive number that is the same for all data, unless nothing can move the
+        answer. Its logarithm changes by ``beta + 2^-18`` at most, round-off included.
+        """
+
+
+class SmoothCauchyMechanism(NamedTuple):
+    """``query(data) + c S_beta(data) Cauchy``: pure differential privacy.
+
+    The noise has no mean and no variance: report medians.
+
+    Attributes
+    ----------
+    query : SmoothQuery
+    smoothness : float
+        ``beta``, representable in float32.
+    scale : float
+        ``c``, representable in float32.
+
+    Formal guarantee
+    ----------------
+    ``beta + 2 asinh(1/(2c))``-DP under ``replace_one``. At scale ``s`` the Cauchy density is
+    ``s/(pi (s^2 + z^2))``: a factor ``e^(+-beta)`` of ``s`` changes its logarithm by at most
+    ``beta``, a shift by ``S = s/c`` by at most ``2 asinh(1/(2c))``. Half of ``epsilon`` for each
+    gives ``beta = epsilon/2`` and ``c = 1/(2 sinh(epsilon/4)) < 2/epsilon``; the source has
+    ``epsilon/6`` and ``6/epsilon``. Round-off is charged beside ``beta``, ``2^-18``.
+    """
+
+    query: Any
+    smoothness: float
+    scale: float
+
+    @classmethod
+    def calibrated(cls, query: SmoothQuery, budget: Budget) -> SmoothCauchyMechanism:
+        """``beta`` and ``c`` with which one release stays within ``budget.epsilon``.
+
+        ``budget.delta`` is not spent.
+
+        Raises
+        ------
+        ValueError
+            If ``budget.relation`` is not ``replace_one``, or ``budget.epsilon`` not in
+            ``[2^-16, 64]``: below, round-off takes all of it; above, the noise leaves float32.
+        """
+        check_calibration(query, budget, "smooth_sensitivity")
+        require_public_size(budget.relation, "smooth sensitivity")
+        if not 2.0**-16 <= budget.epsilon <= 64.0:
+            raise ValueError(
+                f"epsilon must lie in [2^-16, 64] for smooth Cauchy noise, got {budget.epsilon!r}"
+            )
+        epsilon = resolvable(budget.epsilon) - _SLACK
+        smoothness = round_down(0.5 * epsilon)
+        scale = 0.5 / math.sinh(0.5 * (epsilon - smoothness)) * _MARGIN * _ROUNDED
+        return cls(query, smoothness, round_up(scale))
+
+    def event(self, relation: Relation) -> DpEvent:
+        """What one release does to privacy.
+
+        Raises
+        ------
+        ValueError
+            If ``relation`` is not ``replace_one``.
+        """
+        require_public_size(relation, "smooth sensitivity")
+        if self.scale == 0.0:
+            return pure_release(math.inf)
+        shift = 2.0 * math.asinh(0.5 * _ROUNDED / self.scale)
+        return pure_release(self.smoothness + _SLACK + shift)
+
+    def release(self, key: Array, records: Array) -> Array:
+        """The noisy answer, shape ``()``, in the dtype of ``records``."""
+        noise = draws.cauchy(key, (), records.dtype)
+        return _released(self, records, noise)
+
+
+class SmoothLaplaceMechanism(NamedTuple):
+    """``query(data) + c S_beta(data) Laplace``: lighter tails, approximate differential privacy.
+
+    Attributes
+    ----------
+    query : SmoothQuery
+    smoothness : float
+        ``beta``, representable in float32.
+    scale : float
+        ``c >= 2``, representable in float32.
+
+    Formal guarantee
+    ----------------
+    ``(2/c, 2 e^(-1/(c beta)))``-DP under ``replace_one``: ``c = 2/epsilon`` and
+    ``beta = epsilon/(2 ln(2/delta))``, less ``2^-18`` for round-off. Proved for ``epsilon <= 1``,
+    and false for some larger ones, so these are refused. Source: Nissim, Raskhodnikova and Smith
+    2007.
+    """
+
+    query: Any
+    smoothness: float
+    scale: float
+
+    @classmethod
+    def calibrated(cls, query: SmoothQuery, budget: Budget) -> SmoothLaplaceMechanism:
+        """``beta`` and ``c`` with which one release stays within ``budget``.
+
+        Raises
+        ------
+        ValueError
+            If ``budget.relation`` is not ``replace_one``, ``budget.epsilon`` exceeds 1 or is so
+            small that round-off takes all of ``beta``, or ``budget.delta`` is 0.
+        """
+        check_calibration(query, budget, "smooth_sensitivity")
+        require_public_size(budget.relation, "smooth sensitivity")
+        if budget.epsilon > 1.0:
+            raise ValueError(
+                f"epsilon must not exceed 1 for smooth Laplace noise, got {budget.epsilon!r}"
+            )
+        if budget.delta == 0.0:
+            raise ValueError(
+                f"delta must be positive for smooth Laplace noise, got {budget.delta!r}; "
+                "for pure differential privacy use SmoothCauchyMechanism"
+            )
+        scale = round_up(2.0 / resolvable(budget.epsilon) * _ROUNDED)
+        delta = drawable(budget, 1).delta
+        smoothness = 1.0 / (scale * math.log(2.0 / delta)) / _MARGIN - _SLACK
+        if not smoothness > 0.0:
+            raise ValueError(
+                "epsilon must be above 2^-17 ln(2/delta) for smooth Laplace noise, "
+                f"got {budget.epsilon!r} with delta {budget.delta!r}"
+            )
+        return cls(query, round_down(smoothness), scale)
+
+    def event(self, relation: Relation) -> DpEvent:
+        """What one release does to privacy; nothing is claimed of ``c < 2``.
+
+        Raises
+        ------
+        ValueError
+            If ``relation`` is not ``replace_one``.
+        """
+        require_public_size(relation, "smooth sensitivity")
+        if self.scale < 2.0 * _ROUNDED:
+            return pure_release(math.inf)
+        delta = 2.0 * math.exp(-1.0 / (self.scale * (self.smoothness + _SLACK))) * _MARGIN
+        return approximate_release(2.0 * _ROUNDED / self.scale, min(delta, 1.0))
+
+    def release(self, key: Array, records: Array) -> Array:
+        """The noisy answer, shape ``()``, in the dtype of ``records``."""
+        noise = draws.laplace(key, (), records.dtype)
+        return _released(self, records, noise)
+
+
+def _released(
+    mechanism: SmoothCauchyMechanism | SmoothLaplaceMechanism, records: Array, noise: Array
+) -> Array:
+    query = mechanism.query
+    spread = query.smooth_sensitivity(records, mechanism.smoothness)
+    return query.answer(records) + mechanism.scale * spread * noise

@@ -1,0 +1,92 @@
+"""How many records, and their sum."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from privopt.mechanisms.round_off import MOST_TERMS, sum_error
+from privopt.privacy import round_down, round_up
+from privopt.spec import Relation
+from privopt.statistics.bounds import Bounds
+from privopt.statistics.records import (
+    few_enough,
+    numbers,
+    present_count,
+    present_sum,
+)
+
+__all__ = ["BoundedSum", "Count"]
+
+
+class Count(NamedTuple):
+    """The number of records present; ``2^24`` at most in float32."""
+
+    def sensitivity(self, relation: Relation) -> float:
+        """1; under ``replace_one`` no record changes it."""
+        return 0.0 if Relation(relation) is Relation.REPLACE_ONE else 1.0
+
+    def l1_sensitivity(self, relation: Relation) -> float:
+        """That of a number, in every norm."""
+        return self.sensitivity(relation)
+
+    def answer(self, records: Array, present: Array | None = None) -> Array:
+        """The count, shape ``()``, in the dtype of ``records``."""
+        return present_count(numbers(records), present)
+
+
+class BoundedSum(NamedTuple):
+    """``sum_i clamp(x_i, l, u)``; NaN is read as zero, and clamped.
+
+    Where the number of records is public, ``n`` times a ``BoundedMean`` needs less noise: it is
+    centred, so bounds far from zero cost nothing.
+
+    Attributes
+    ----------
+    lower, upper : float
+        ``l`` and ``u``; representable in float32, so that the device clamps to the very numbers
+        accounted.
+    """
+
+    lower: float
+    upper: float
+
+    @classmethod
+    def of(cls, lower: float, upper: float) -> BoundedSum:
+        """The sum of records in ``[lower, upper]``, which is widened to float32 numbers.
+
+        Raises
+        ------
+        ValueError
+            If a bound is not finite or beyond 1e30, or ``lower`` exceeds ``upper``.
+        """
+        Bounds.of(lower, upper)
+        return cls(round_down(lower), round_up(upper))
+
+    def sensitivity(self, relation: Relation) -> float:
+        """``u - l`` under ``replace_one``, ``max(|l|, |u|)`` else; for every data set.
+
+        Round-off adds ``max(|l|, |u|)/60``, unless nothing moves the sum.
+        """
+        largest = max(abs(self.lower), abs(self.upper))
+        moved = self.upper - self.lower if Relation(relation) is Relation.REPLACE_ONE else largest
+        moved += 2.0 * sum_error(MOST_TERMS, largest) if moved > 0.0 else 0.0
+        return math.nextafter(moved, math.inf) if moved > 0.0 else 0.0
+
+    def l1_sensitivity(self, relation: Relation) -> float:
+        """That of a number, in every norm."""
+        return self.sensitivity(relation)
+
+    def answer(self, records: Array, present: Array | None = None) -> Array:
+        """The sum, shape ``()``, in the dtype of ``records``, which have shape ``(n,)``.
+
+        Raises
+        ------
+        ValueError
+            If ``records`` are more than 131,072 in float32.
+        """
+        records = few_enough(numbers(records))
+        return present_sum(jnp.clip(records, self.lower, self.upper), present)

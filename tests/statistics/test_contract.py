@@ -1,0 +1,232 @@
+"""What every mechanism keeps: pure in its key, one trace for new numbers, no second draw.
+
+A mechanism joins by one line in ``MECHANISMS``; everything here then runs on it.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from privopt import mechanisms, statistics
+from privopt.mechanisms import GaussianMechanism, LaplaceMechanism
+from privopt.spec import Budget
+from privopt.statistics import (
+    ApproximateBounds,
+    BoundedMean,
+    BoundedScores,
+    BoundedSum,
+    BoundedVariance,
+    Count,
+    ExponentialMechanism,
+    Histogram,
+    MeanMechanism,
+    Median,
+    Mode,
+    PermuteAndFlip,
+    ProposeTestRelease,
+    ReportNoisyMax,
+    SmoothCauchyMechanism,
+    SmoothLaplaceMechanism,
+    StableRelease,
+    VarianceMechanism,
+)
+
+KEY = jax.random.key(7)
+
+
+def additive(mechanism, key, records):
+    return mechanism.add_noise(key, mechanism.query.answer(records))
+
+
+def release(mechanism, key, records):
+    return mechanism.release(key, records)
+
+
+def select(mechanism, key, records):
+    return mechanism.select(key, records)
+
+
+# name -> (mechanism from a budget and an upper bound, what it releases)
+MECHANISMS = {
+    "laplace sum": (
+        lambda budget, upper: LaplaceMechanism.calibrated(BoundedSum.of(-0.1, upper), budget),
+        additive,
+    ),
+    "laplace count": (lambda budget, upper: LaplaceMechanism(Count(), upper), additive),
+    "gaussian mean": (
+        lambda budget, upper: GaussianMechanism.calibrated(BoundedMean.of(-0.1, upper, 8), budget),
+        additive,
+    ),
+    "histogram": (
+        lambda budget, upper: LaplaceMechanism.calibrated(
+            Histogram.logarithmic(upper, 2.0, 3, mirrored=True), budget
+        ),
+        additive,
+    ),
+    "mean": (lambda budget, upper: MeanMechanism.calibrated(-0.1, upper, budget), release),
+    "gaussian variance": (
+        lambda budget, upper: GaussianMechanism.calibrated(
+            BoundedVariance.of(-0.1, upper, 8), budget
+        ),
+        additive,
+    ),
+    "variance": (lambda budget, upper: VarianceMechanism.calibrated(-0.1, upper, budget), release),
+    "approximate bounds": (
+        lambda budget, upper: ApproximateBounds.calibrated(
+            Histogram.logarithmic(upper, 2.0, 3, mirrored=False), budget
+        ),
+        release,
+    ),
+    "smooth cauchy": (
+        lambda budget, upper: SmoothCauchyMechanism.calibrated(Median.of(-0.1, upper), budget),
+        release,
+    ),
+    "smooth laplace": (
+        lambda budget, upper: SmoothLaplaceMechanism.calibrated(Median.of(-0.1, upper), budget),
+        release,
+    ),
+    "propose test release": (
+        lambda budget, upper: ProposeTestRelease.calibrated(Median.of(-0.1, upper), 0.3, budget),
+        release,
+    ),
+    "stable release": (
+        lambda budget, upper: StableRelease.calibrated(
+            Mode(Histogram.logarithmic(upper, 2.0, 2, mirrored=False)), budget
+        ),
+        release,
+    ),
+    "exponential": (
+        lambda budget, upper: ExponentialMechanism.calibrated(BoundedScores.of(upper), budget),
+        select,
+    ),
+    "permute and flip": (
+        lambda budget, upper: PermuteAndFlip.calibrated(BoundedScores.of(upper), budget),
+        select,
+    ),
+    "report noisy max": (
+        lambda budget, upper: ReportNoisyMax.calibrated(BoundedScores.of(upper), budget),
+        select,
+    ),
+}
+every = pytest.mark.parametrize("name", MECHANISMS)
+dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+
+
+def made(name, epsilon=0.5, upper=0.8):
+    budget = Budget(epsilon=epsilon, delta=1e-3, relation="replace_one")
+    return MECHANISMS[name][0](budget, upper)
+
+
+def records(dtype=np.float64, seed=0):
+    return jnp.asarray(np.random.default_rng(seed).normal(0.3, 0.3, 8), dtype)
+
+
+def same(one, two, rtol=0.0):
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True):
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=rtol)
+
+
+@every
+@dtypes
+def test_jit_equals_eager_and_vmap_the_loop_over_keys_and_numbers(name, dtype):
+    run, data = MECHANISMS[name][1], records(dtype)
+    tolerance = 2e-5 if dtype == np.float32 else 1e-12
+    keys = jax.random.split(KEY, 3)
+    several = [made(name, 0.3, 0.5), made(name, 0.9, 0.7)]
+    eager = [[run(mechanism, key, data) for key in keys] for mechanism in several]
+    same(jax.jit(run)(several[0], keys[0], data), eager[0][0], tolerance)
+    stacked = jax.tree.map(lambda *leaves: jnp.asarray(leaves, dtype), *several)
+    over_keys = jax.vmap(run, (None, 0, None))
+    many = jax.vmap(over_keys, (0, None, None))(stacked, keys, data)
+    for i, row in enumerate(eager):
+        for j, expected in enumerate(row):
+            same(jax.tree.map(lambda leaf, i=i, j=j: leaf[i, j], many), expected, tolerance)
+    floats = [x for x in jax.tree.leaves(eager) if jnp.issubdtype(x.dtype, jnp.floating)]
+    assert all(leaf.dtype == dtype for leaf in floats)
+
+
+@every
+def test_new_numbers_keys_and_data_are_no_new_program(name):
+    traces = []
+
+    @jax.jit
+    def run(mechanism, key, data):
+        traces.append(None)
+        return MECHANISMS[name][1](mechanism, key, data)
+
+    for i, epsilon in enumerate((0.1, 0.5, 1.0)):
+        run(made(name, epsilon, 0.4 + 0.1 * i), jax.random.key(i), records(seed=i))
+    assert len(traces) == 1
+
+
+def primitives(jaxpr, inside=()):
+    """Every primitive, with the loops and branches around it."""
+    for equation in jaxpr.eqns:
+        name = equation.primitive.name
+        yield name, inside
+        around = (*inside, name) if name in ("while", "cond", "scan") else inside
+        for value in equation.params.values():
+            for part in value if isinstance(value, list | tuple) else [value]:
+                inner = getattr(part, "jaxpr", part)
+                if hasattr(inner, "eqns"):
+                    yield from primitives(inner, around)
+
+
+DRAWS = {"propose test release": 2}
+
+
+@every
+def test_noise_is_drawn_a_fixed_number_of_times_and_nothing_branches_on_data(name):
+    """No redraw, no retry: every draw lies outside all loops, and no branch or open loop exists."""
+    program = jax.make_jaxpr(MECHANISMS[name][1])(made(name), KEY, records())
+    found = list(primitives(program.jaxpr))
+    drawn = [inside for primitive, inside in found if primitive == "random_unwrap"]
+    assert len(drawn) == DRAWS.get(name, 1)
+    assert all(inside == () for inside in drawn)
+    others = ("random_bits", "random_gamma", "cond", "while")  # draws of shorter reach, branches
+    assert not [primitive for primitive, _ in found if primitive in others]
+
+
+@every
+def test_the_same_key_gives_the_same_release_and_another_key_another(name):
+    run, data, mechanism = MECHANISMS[name][1], records(), made(name)
+    same(run(mechanism, KEY, data), run(mechanism, KEY, data))
+    keys = jax.random.split(KEY, 10_000)  # enough for what passes a test once in a thousand
+    many = jax.vmap(lambda key: run(mechanism, key, data))(keys)
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(many)]
+    assert any(len(np.unique(leaf[~np.isnan(leaf)])) > 1 for leaf in leaves)
+
+
+@pytest.mark.parametrize("name", [name for name in MECHANISMS if MECHANISMS[name][1] is not select])
+def test_no_record_makes_a_release_fail_or_undefined(name):
+    """Whatever the data, the outcome is one of those that any data have."""
+    run, mechanism = jax.jit(MECHANISMS[name][1]), made(name)
+    for strange in (np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324):
+        outcome = run(mechanism, KEY, records().at[3].set(strange))
+        if hasattr(outcome, "_fields"):
+            decided, *values = outcome
+            finite = np.isfinite(np.stack([np.asarray(x) for x in values]))
+            assert np.all(finite == np.asarray(decided))
+        else:
+            assert np.isfinite(np.asarray(outcome)).all()
+
+
+def test_no_key_and_no_relation_has_a_default():
+    """Of every public function and method of both rooms."""
+    names = [(mechanisms, name) for name in mechanisms.__all__]
+    for room, name in names + [(statistics, name) for name in statistics.__all__]:
+        thing = getattr(room, name)
+        members = [m for _, m in inspect.getmembers(thing, callable)] + [thing]
+        for member in members:
+            try:
+                parameters = inspect.signature(member).parameters
+            except (TypeError, ValueError):
+                continue
+            for parameter in ("key", "relation", "budget"):
+                if parameter in parameters:
+                    assert parameters[parameter].default is inspect.Parameter.empty, (name, member)

@@ -1,0 +1,99 @@
+"""Histograms: bins against their definition, one bin a record whatever it is."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from privopt.spec import Relation
+from privopt.statistics import Histogram
+from privopt.statistics.counts import as_floats
+
+LOG = Histogram.logarithmic(1.0, 2.0, 4, mirrored=True)
+relations = pytest.mark.parametrize("relation", list(Relation))
+answer = jax.jit(Histogram.answer)
+
+
+def naive_bin(edges, x):
+    """Word for word; beyond the edges the outermost, NaN as zero."""
+    x = 0.0 if math.isnan(x) else x
+    for k, (left, right) in enumerate(itertools.pairwise(edges)):
+        inside = left < x <= right if left >= 0.0 else left <= x < right
+        if inside or (left == 0.0 == x):
+            return k
+    return 0 if x < edges[0] else len(edges) - 2
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_every_record_falls_into_its_bin(mirrored):
+    histogram = Histogram.logarithmic(0.5, 2.0, 5, mirrored=mirrored)
+    values = [0.0, -0.0, math.nan, math.inf, -math.inf, 1e30, 1e-300]
+    values += [s * e * f for s in (1, -1) for e in (0.5, 1, 2, 4, 8) for f in (0.999, 1, 1.001)]
+    for x in values:
+        found = np.asarray(answer(histogram, jnp.asarray([x], jnp.float64)))
+        if not mirrored and x < 0.0:
+            assert found[0] == found.sum() == 1.0
+        else:
+            assert found[naive_bin(histogram.edges, x)] == found.sum() == 1.0
+
+
+def test_the_worked_example():
+    records = jnp.asarray([0.0, 0, 0, 0, 1, 3, 7, 8, 8, 8])
+    np.testing.assert_array_equal(answer(LOG, records), [0, 0, 0, 0, 5, 0, 1, 4])
+    one_sided = Histogram.logarithmic(1.0, 2.0, 4, mirrored=False)
+    np.testing.assert_array_equal(answer(one_sided, records), [5, 0, 1, 4])
+    np.testing.assert_array_equal(answer(LOG, -records), [4, 1, 0, 1, 4, 0, 0, 0])
+    present = jnp.asarray([True] * 5 + [False] * 5)
+    np.testing.assert_array_equal(answer(one_sided, records, present), [5, 0, 0, 0])
+    np.testing.assert_array_equal(answer(one_sided, jnp.zeros(0)), np.zeros(4))
+
+
+@relations
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sensitivities_are_attained_and_never_exceeded(relation, dtype):
+    records = jnp.asarray([math.nan, math.inf, -math.inf, 0.0, -0.3, 1.0, 3.0, 1e30], dtype)
+    one = np.asarray(jax.vmap(lambda x: answer(LOG, x[None]))(records), np.float64)
+    if relation is Relation.REPLACE_ONE:
+        moved = (one[:, None] - one[None, :]).reshape(-1, LOG.bins)
+    else:
+        moved = one
+    assert np.abs(moved).sum(axis=1).max() == LOG.l1_sensitivity(relation) == relation.multiple
+    euclidean = np.linalg.norm(moved, axis=1).max()
+    assert euclidean <= LOG.sensitivity(relation) <= euclidean * (1.0 + 1e-15)
+
+
+def test_two_histograms_of_the_same_records_cost_twice():
+    """A record touches one bin of each: coordinates add up in the l1 norm."""
+    fine, coarse = LOG, Histogram((-8.0, 0.0, 8.0))
+    for relation in Relation:
+        both = fine.l1_sensitivity(relation) + coarse.l1_sensitivity(relation)
+        assert both == 2.0 * relation.multiple
+
+
+def test_bad_input_fails_with_its_name():
+    for scale, base, count, name in (
+        (0.0, 2.0, 3, "scale"),
+        (1.0, 1.0, 3, "base"),
+        (1.0, math.inf, 3, "base"),
+        (1.0, 2.0, 0, "count"),
+        (1.0, 2.0, 2.0, "count"),
+        (1.0, 10.0, 32, "count"),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} must "):
+            Histogram.logarithmic(scale, base, count, mirrored=False)
+    with pytest.raises(ValueError, match="records must be a vector of a floating type, got int"):
+        LOG.answer(jnp.arange(3))
+
+
+@pytest.mark.parametrize(("dtype", "last"), [(np.float32, 2**24), (np.float64, 2**53)])
+def test_counts_end_no_further_apart_than_they_are(dtype, last):
+    """One record more moves a count by one at most; rounded, 2^25 + 3 is two above 2^25 + 2."""
+    around = jnp.asarray([0, 1, last - 1, last, last + 1, 2 * last + 2, 2 * last + 3])
+    found = np.asarray(as_floats(around, dtype), np.float64)
+    np.testing.assert_array_equal(found, np.minimum(np.asarray(around), last))
+    assert np.ptp(np.asarray(around.astype(dtype), np.float64)[-2:]) > 1.0

@@ -1,0 +1,125 @@
+"""Propose-test-release: frequencies of refusal, the ledger, and the refusal as data.
+
+Statistical tests use fixed keys; their level is the probability that an unlucky key would have
+raised a false alarm.
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from dp_accounting import NonPrivateDpEvent
+from scipy import stats
+
+from privopt.privacy import Guarantee
+from privopt.spec import Budget, Relation
+from privopt.statistics import Median, ProposeTestRelease
+
+LEVEL = 1e-6
+REPLACE = Relation.REPLACE_ONE
+QUERY = Median.of(0.0, 1.0)
+
+
+def budget(epsilon, delta, relation=REPLACE):
+    return Budget(epsilon=epsilon, delta=delta, relation=relation)
+
+
+@jax.jit
+def released(mechanism, keys, records):
+    return jax.vmap(mechanism.release, (0, None))(keys, records)
+
+
+def draw(mechanism, records, draws, seed=0):
+    keys = jax.random.split(jax.random.key(seed), draws)
+    return released(mechanism, keys, jnp.asarray(records))
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
+@pytest.mark.parametrize("delta", [1e-9, 1e-3, 0.4])
+@pytest.mark.parametrize("bound", [0.1, 7.0])
+def test_it_meets_the_budget_and_two_percent_less_of_anything_does_not(epsilon, delta, bound):
+    found = ProposeTestRelease.calibrated(QUERY, bound, budget(epsilon, delta))
+    assert all(float(np.float32(x)) == x for x in found[1:])
+    guarantee = Guarantee(found.event(REPLACE), REPLACE)
+    assert guarantee.epsilon(delta).upper <= epsilon
+    assert guarantee.delta(epsilon).upper <= delta
+    for part in ("answer_scale", "distance_scale", "threshold"):
+        less = found._replace(**{part: 0.95 * getattr(found, part)})
+        if part == "distance_scale":  # which also raises the threshold in units of the noise
+            less = less._replace(threshold=0.95 * found.threshold)
+        spent = Guarantee(less.event(REPLACE), REPLACE)
+        assert not (spent.epsilon(delta).upper <= epsilon and spent.delta(epsilon).upper <= delta)
+
+
+def test_the_ledger_adds_up_to_the_claim():
+    """Half of epsilon for the test, half for the answer, and delta for passing it wrongly."""
+    found = ProposeTestRelease.calibrated(QUERY, 0.1, budget(1.0, 1e-6))
+    assert 1.0 / found.distance_scale == pytest.approx(0.5, rel=1e-6)
+    assert found.bound / found.answer_scale == pytest.approx(0.5, rel=1e-6)
+    passed = stats.laplace.sf(found.threshold, scale=found.distance_scale)
+    assert passed == pytest.approx(1e-6, rel=1e-5)
+    assert passed <= 1e-6
+
+
+def test_unstable_data_pass_with_probability_delta_and_stable_data_almost_always():
+    found = ProposeTestRelease.calibrated(QUERY, 0.1, budget(1.0, 0.01))
+    unstable = [0.0, 0.5, 1.0]
+    assert float(QUERY.distance_to_instability(jnp.asarray(unstable), found.bound)) == 0.0
+    passed = int(draw(found, unstable, 1_000_000).accepted.sum())
+    p_value = {
+        ratio: stats.binomtest(passed, 1_000_000, 0.01 * ratio).pvalue for ratio in (0.9, 1.0, 1.1)
+    }
+    assert p_value[1.0] > LEVEL
+    assert max(p_value[0.9], p_value[1.1]) < LEVEL
+    stable = draw(found, np.full(101, 0.3), 10_000)
+    assert stable.accepted.all()  # at distance 50 a refusal has probability 1e-9
+
+
+def test_a_refusal_is_data_and_the_answer_of_a_pass_has_the_stated_noise():
+    found = ProposeTestRelease.calibrated(QUERY, 0.1, budget(2.0, 0.05))
+    records = [0.3] * 4 + [0.4, 0.5, 0.6]
+    many = draw(found, records, 40_000)
+    accepted, value = np.asarray(many.accepted), np.asarray(many.value)
+    assert 0.05 < accepted.mean() < 0.95
+    assert np.isnan(value[~accepted]).all()
+    p_value = {
+        ratio: stats.kstest(value[accepted], stats.laplace(0.3, 0.1 * ratio).cdf).pvalue
+        for ratio in (0.77, 1.0, 1.3)
+    }
+    assert p_value[1.0] > LEVEL
+    assert max(p_value[0.77], p_value[1.3]) < LEVEL
+    distance = float(QUERY.distance_to_instability(jnp.asarray(records), found.bound))
+    expected = stats.laplace.sf(found.threshold - distance, scale=found.distance_scale)
+    assert stats.binomtest(int(accepted.sum()), 40_000, expected).pvalue > LEVEL
+
+
+def test_both_noises_are_drawn_whatever_the_test_says():
+    """The value of a pass is that of the same key with a threshold that nothing fails."""
+    found = ProposeTestRelease.calibrated(QUERY, 0.1, budget(1.0, 0.05))
+    records = [0.1, 0.25, 0.3, 0.4, 0.9]
+    free = draw(found._replace(threshold=-math.inf), records, 500)
+    many = draw(found, records, 500)
+    assert 0 < many.accepted.sum() < 500
+    np.testing.assert_array_equal(
+        np.asarray(many.value), np.where(many.accepted, free.value, np.nan)
+    )
+
+
+def test_bad_input_fails_with_its_name():
+    for bad in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(ValueError, match=f"bound must be positive and finite, got {bad}"):
+            ProposeTestRelease.calibrated(QUERY, bad, budget(1.0, 0.1))
+    for delta in (0.0, 0.5, 0.9):
+        with pytest.raises(ValueError, match=rf"delta must lie in \(0, 1/2\), got {delta}"):
+            ProposeTestRelease.calibrated(QUERY, 0.1, budget(1.0, delta))
+    found = ProposeTestRelease.calibrated(QUERY, 0.1, budget(1.0, 0.1))
+    for relation in (Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT):
+        with pytest.raises(ValueError, match=f"must be replace_one .* got {relation}"):
+            found.event(relation)
+        with pytest.raises(ValueError, match=f"must be replace_one .* got {relation}"):
+            ProposeTestRelease.calibrated(QUERY, 0.1, budget(1.0, 0.1, relation))
+    assert found._replace(answer_scale=0.0).event(REPLACE) == NonPrivateDpEvent()

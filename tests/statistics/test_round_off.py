@@ -1,0 +1,183 @@
+"""Round-off of answers: sums as exact as stated, and no neighbours further apart than charged.
+
+The attacks are on Laplace noise at epsilon 1; false alarm 1e-4 each.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from privopt.mechanisms import LaplaceMechanism
+from privopt.mechanisms.round_off import MOST_TERMS, compensated_sum, most_terms, sum_error
+from privopt.spec import Budget, Relation
+from privopt.statistics import (
+    BoundedMean,
+    BoundedSum,
+    BoundedVariance,
+    Bounds,
+    CentredMoments,
+    CentredSum,
+    Count,
+    Histogram,
+)
+
+REPLACE = Relation.REPLACE_ONE
+RUNS = 100_000
+dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+
+
+@dtypes
+@pytest.mark.parametrize("n", [1, 2, 7, 1000, 2**17])
+def test_sums_err_by_one_rounding_whatever_the_terms(n, dtype):
+    """Those too that make a running sum stand still: too small for what is there already."""
+    rng = np.random.default_rng(n)
+    half_ulps = np.where(np.arange(n) <= n // 2, 1.0, 0.6 * np.finfo(dtype).eps * n / 2)
+    for terms in (rng.uniform(-1, 1, n), rng.uniform(0, 1, n), half_ulps, half_ulps[::-1]):
+        terms = terms.astype(dtype)
+        exact = math.fsum(terms.astype(float))
+        error = abs(float(compensated_sum(jnp.asarray(terms))) - exact)
+        assert error <= 0.5000001 * float(np.finfo(dtype).eps) * abs(exact) + 1e-300
+        assert error <= sum_error(n)
+
+
+def test_the_sum_of_many_terms_is_compensated_in_float32():
+    """Beside the error of a running sum, which equal terms show."""
+    terms = np.full(2**17, 0.1, np.float32)
+    exact = float(terms[0]) * 2**17
+    assert abs(float(np.cumsum(terms)[-1]) - exact) > 5.0
+    assert abs(float(compensated_sum(jnp.asarray(terms))) - exact) <= 2.0**-24 * exact
+
+
+class Pair(NamedTuple):
+    """Neighbours that rounding drives apart in float32, and how far apart they should be."""
+
+    query: object
+    exact: float
+    one: np.ndarray
+    two: np.ndarray
+
+    def answers(self, dtype=np.float32):
+        answer = jax.jit(type(self.query).answer)
+        return [answer(self.query, jnp.asarray(x, dtype)) for x in (self.one, self.two)]
+
+
+def offset_mean():
+    """In [2000, 2020], about a centre that float32 resolves to six sensitivities.
+
+    Ten records of a public million; the others are at the centre, where they count nothing.
+    """
+    base = 0.5 * np.spacing(np.float32(2010)) * 10**6 / 10.0 + 0.1  # of the sum, in half-widths
+    records = np.full(10, 2010.0)
+    records[:6], records[6] = 2020.0, 2010.0 + 10.0 * (base - 6.0)
+    other = records.copy()
+    other[0] = 2000.0
+    return Pair(BoundedMean.of(2000.0, 2020.0, 10**6), 2e-5, *np.float32([records, other]))
+
+
+def offset_sum():
+    """A thousand in [200000, 200020]: the sum is a multiple of 16 in float32."""
+    records = np.full(1000, 200_000.0)
+    records[0], records[1] = 200_020.0, 200_004.5
+    other = records.copy()
+    other[0] = 200_000.0
+    return Pair(BoundedSum.of(200_000.0, 200_020.0), 20.0, *np.float32([records, other]))
+
+
+def crossing(query, n=2**13, exact=2.0):
+    """The sum leaves ``[2^11, 2^12]`` downwards, into where float32 is twice as fine."""
+    records = np.zeros(n)
+    records[: 2**11], records[-1] = 1.0, 1.01 * 2.0**-13
+    other = records.copy()
+    other[0] = -1.0
+    return Pair(query, exact, *np.float32([records, other]))
+
+
+PAIRS = {
+    "mean, offset": offset_mean,
+    "sum, offset": offset_sum,
+    "mean": lambda: crossing(BoundedMean.of(-1.0, 1.0, 2**13), exact=2.0**-12),
+    "sum": lambda: crossing(BoundedSum.of(-1.0, 1.0)),
+    "centred sum": lambda: crossing(CentredSum(Bounds.of(-1.0, 1.0))),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_rounded_answers_are_no_further_apart_than_charged(name):
+    """In float32 further apart than they should be, but for the one that is centred."""
+    pair = PAIRS[name]()
+    moved = {
+        dtype: float(np.abs(np.subtract(*np.float64(pair.answers(dtype)))).sum())
+        for dtype in (np.float32, np.float64)
+    }
+    assert max(moved.values()) <= pair.query.l1_sensitivity(REPLACE)
+    assert moved[np.float64] == pytest.approx(pair.exact, rel=1e-6)
+    assert moved[np.float32] > pair.exact or name == "mean, offset"
+
+
+@pytest.mark.parametrize("name", ["mean, offset", "sum, offset"])
+def test_neighbours_far_from_zero_are_no_easier_told_apart_than_claimed(name, epsilon_lower_bound):
+    pair = PAIRS[name]()
+    budget = Budget(epsilon=1.0, delta=0.0, relation=REPLACE)
+    mechanism = LaplaceMechanism.calibrated(pair.query, budget)
+    restore = getattr(pair.query, "restore", lambda answer: answer)
+
+    @jax.jit
+    def releases(key, answer):
+        keys = jax.random.split(key, RUNS)
+        return jax.vmap(lambda k: restore(mechanism.add_noise(k, answer)))(keys)
+
+    released = map(releases, jax.random.split(jax.random.key(0)), pair.answers())
+    assert epsilon_lower_bound(*released) <= 1.0
+
+
+def test_the_variance_of_many_is_charged_for_its_round_off():
+    """Searched for: 256 pairs of 3000 records whose moments are large beside their shares."""
+    n, rng = 3000, np.random.default_rng(0)
+    query = BoundedVariance.of(-1.0, 1.0, n)
+    one = np.float32(rng.uniform(0.6, 1.0, (256, n)))
+    one[:, 0], two = -1.0, one.copy()
+    two[:, 0] = 0.3
+    answer = jax.jit(jax.vmap(query.answer))
+    computed = np.subtract(*(np.asarray(answer(x), np.float64) for x in (one, two)))
+    exact = np.var(np.float64(one), axis=1) - np.var(np.float64(two), axis=1)
+    errors = np.abs(computed - exact)
+    charged = query.sensitivity(REPLACE) - 4.0 * (n - 1) / n**2
+    assert 0.01 * charged < errors.max() <= charged
+
+
+@dtypes
+def test_counts_are_whole_and_stop_where_they_no_longer_would_be(dtype):
+    """A float32 sum of ones would be even beyond ``2^24``, and move by 2 or not at all."""
+    shapes = [jax.ShapeDtypeStruct((n,), dtype) for n in (2**25, 7)]
+    assert all(jax.eval_shape(Count().answer, s).dtype == dtype for s in shapes)
+    present = jnp.asarray([True, False, True])
+    assert float(Count().answer(jnp.zeros(3, dtype), present)) == 2.0
+    many = jnp.broadcast_to(jnp.zeros((), jnp.float16), (2100,))  # exact up to 2^11
+    assert float(Count().answer(many)) == 2048.0
+    assert float(Count().answer(many[:2047])) == 2047.0
+    bins = Histogram((0.0, 1.0, 2.0))
+    np.testing.assert_array_equal(bins.answer(many), [2048.0, 0.0])
+
+
+@dtypes
+def test_more_records_than_a_dtype_adds_up_are_refused_by_their_shape(dtype):
+    most = {np.float32: 131_072, np.float64: 2**46}[dtype]
+    assert most_terms(dtype) == most
+    assert most_terms(np.float32) == MOST_TERMS
+    unit = Bounds.of(-1.0, 1.0)
+    for query in (BoundedSum.of(-1.0, 1.0), CentredSum(unit), CentredMoments(unit)):
+        jax.eval_shape(query.answer, jax.ShapeDtypeStruct((64,), dtype))
+        with pytest.raises(ValueError, match=f"records must number at most {most} .*, got {2**50}"):
+            jax.eval_shape(query.answer, jax.ShapeDtypeStruct((2**50,), dtype))
+
+
+def test_a_mean_of_more_records_than_its_size_stays_in_its_bounds():
+    query = BoundedMean.of(2.0, 3.0, 10)
+    assert float(query.answer(jnp.full(25, 9.0))) == 0.5
+    assert float(query.restore(query.answer(jnp.full(25, 9.0)))) == 3.0

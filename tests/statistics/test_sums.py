@@ -1,0 +1,101 @@
+"""Counts and sums: sensitivities attained by a worst pair, never exceeded under search."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from privopt.mechanisms import LaplaceMechanism
+from privopt.spec import Budget, Relation
+from privopt.statistics import BoundedSum, Count
+
+RECORDS = (math.nan, math.inf, -math.inf, -1e30, 1e30, 0.0, -1.0, 0.3, 2.0, 1e-40)
+relations = pytest.mark.parametrize("relation", list(Relation))
+dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+intervals = pytest.mark.parametrize(
+    ("lower", "upper"), [(-1.0, 1.0), (0.0, 5.0), (2.0, 3.0), (-0.3, 0.1), (-4.0, -1.0), (0.1, 0.1)]
+)
+
+
+def neighbours(relation):
+    """One record beside two others: present or absent, or replaced by any other."""
+    for first, second in itertools.product(RECORDS, repeat=2):
+        if relation is Relation.REPLACE_ONE:
+            yield (first, True), (second, True)
+        else:
+            yield (first, True), (first, False)
+
+
+def moves(query, relation, dtype, norm=1):
+    """How far each pair of neighbours moves the answer."""
+    answer = jax.jit(type(query).answer)
+    for pair in neighbours(relation):
+        one, two = (
+            answer(
+                query,
+                jnp.asarray([0.4, record, -0.2], dtype),
+                jnp.asarray([True, present, True]),
+            )
+            for record, present in pair
+        )
+        moved = np.asarray(one, np.float64) - np.asarray(two, np.float64)
+        yield float(np.linalg.norm(np.atleast_1d(moved), norm))
+
+
+@relations
+@dtypes
+@intervals
+def test_the_sum_moves_by_its_sensitivity_and_no_more(relation, lower, upper, dtype):
+    query = BoundedSum.of(lower, upper)
+    worst, largest = max(moves(query, relation, dtype)), max(abs(lower), abs(upper))
+    exact = upper - lower if relation is Relation.REPLACE_ONE else largest
+    assert worst == pytest.approx(exact, rel=1e-6, abs=2e-6 * largest)
+    assert worst <= query.sensitivity(relation) <= 1.000001 * exact + largest / 60.0
+    assert query.l1_sensitivity(relation) == query.sensitivity(relation)
+
+
+@relations
+def test_the_count_moves_by_its_sensitivity(relation):
+    assert max(moves(Count(), relation, np.float64)) == Count().sensitivity(relation)
+    assert Count().l1_sensitivity(relation) == Count().sensitivity(relation)
+
+
+@dtypes
+def test_the_device_clamps_to_the_numbers_accounted(dtype):
+    """Bounds that are no float32 numbers are widened, never narrowed, and the same everywhere."""
+    query = BoundedSum.of(-0.1, 0.3)
+    assert query.lower < -0.1 < 0.3 < query.upper
+    for record, bound in ((1e30, query.upper), (-1e30, query.lower)):
+        assert float(query.answer(jnp.asarray([record], dtype))) == bound
+
+
+def test_sums_and_counts_are_right_and_that_of_nothing_is_zero():
+    query = BoundedSum.of(-1.0, 2.0)
+    records = jnp.asarray([0.5, 7.0, -9.0, math.nan, 1.25])
+    assert float(query.answer(records)) == 0.5 + 2.0 - 1.0 + 0.0 + 1.25
+    present = jnp.asarray([True, False, True, True, False])
+    assert float(query.answer(records, present)) == -0.5
+    assert float(Count().answer(records, present)) == 3.0
+    assert float(Count().answer(records)) == 5.0
+    for each in (query, Count()):
+        assert float(each.answer(jnp.zeros(0))) == 0.0
+        assert float(each.answer(records, jnp.zeros(5, bool))) == 0.0
+    assert float(BoundedSum.of(2.0, 3.0).answer(jnp.asarray([math.nan]))) == 2.0
+
+
+def test_noisy_sums_and_counts_are_unbiased():
+    """Within four standard errors over 10^5 draws: level 6e-5 each."""
+    budget = Budget(epsilon=1.0, delta=0.0, relation=Relation.ADD_OR_REMOVE_ONE)
+    records = jnp.asarray([0.5, 7.0, -9.0, 1.25])
+    keys = jax.random.split(jax.random.key(0), 100_000)
+    for query in (BoundedSum.of(-1.0, 2.0), Count()):
+        found = LaplaceMechanism.calibrated(query, budget)
+        exact = query.answer(records)
+        noisy = jax.vmap(found.add_noise, (0, None))(keys, exact)
+        error = found.scale * math.sqrt(2.0 / 100_000)
+        assert float(noisy.mean()) == pytest.approx(float(exact), abs=4.0 * error)
