@@ -1,0 +1,39 @@
+"""The examples in docstrings are true: doctest executes those of every module."""
+
+import doctest
+import importlib
+import re
+import types
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = re.compile(r"^ *>>> ", re.MULTILINE)
+EXAMPLES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): found
+    for path in sorted((ROOT / "privopt").rglob("*.py"))
+    if (found := len(EXAMPLE.findall(path.read_text(encoding="utf-8"))))
+}
+
+
+def executed(module):
+    """The number of examples that doctest finds, and what it prints about those that fail."""
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    tests = doctest.DocTestFinder(exclude_empty=True).find(module)
+    printed: list[str] = []
+    for test in tests:
+        runner.run(test, out=printed.append)
+    return sum(len(test.examples) for test in tests), "".join(printed)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_are_true(name):
+    """And doctest finds as many as the file holds: it does not read strings below constants."""
+    assert executed(importlib.import_module(name)) == (EXAMPLES[name], "")
+
+
+def test_a_false_example_is_found():
+    found, printed = executed(types.ModuleType("false", ">>> 1 + 1\n3\n"))
+    assert found == 1
+    assert "Expected:\n    3\nGot:\n    2" in printed
