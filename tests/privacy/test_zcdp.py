@@ -151,8 +151,6 @@ def test_edges():
     pure = dp.ZCDpEvent(0.0, 0.7)
     rho = 0.7 * math.tanh(0.35)
     assert ACCOUNTANT.concentration(pure, ADD) == pytest.approx((rho, 0.0), rel=1e-13)
-        (0.7 * math.tanh(0.35), 0.0), rel=1e-13
-    )
     assert 0.0 < ACCOUNTANT.delta(pure, ADD, 0.1).upper <= 1.0
     endless = dp.SelfComposedDpEvent(dp.GaussianDpEvent(1.0), 10**400)
     assert ACCOUNTANT.epsilon(endless, ADD, 0.5).upper == math.inf
