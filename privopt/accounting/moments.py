@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.privacy.interval import Interval
+from privopt.privacy.releases import renyi_curve, renyi_divergence
 from privopt.privacy.renyi.conversion import envelope, epsilons, log_deltas, round_delta
-from privopt.privacy.renyi.curves import renyi_curve, renyi_divergence
 from privopt.privacy.renyi.orders import check_orders
 from privopt.spec import Relation
 

@@ -42,9 +42,10 @@ from dataclasses import dataclass
 import dp_accounting as dp
 from scipy.special import log_ndtr
 
-from privopt.privacy.adaptive.costs import Divergence, Release, round_up_cost, zcdp_cost
+from privopt.privacy.adaptive.costs import Divergence, Priced, zcdp_cost
 from privopt.privacy.arguments import check_count, check_delta, real
 from privopt.privacy.boundary import boundary
+from privopt.privacy.releases import round_up_cost
 from privopt.privacy.sums import times
 from privopt.spec import Relation
 
@@ -201,7 +202,7 @@ class ZCDPOdometer:
         object.__setattr__(self, "planned", float(self.planned))
         object.__setattr__(self, "spent", _check_spent(self.spent))
 
-    def after(self, release: Release, count: int = 1) -> ZCDPOdometer:
+    def after(self, release: Priced, count: int = 1) -> ZCDPOdometer:
         """The odometer when ``release`` has been made ``count`` more times; itself unchanged.
 
         Raises

@@ -47,7 +47,7 @@ from privopt.privacy.gaussian import (
 from privopt.privacy.guarantee import Guarantee
 from privopt.privacy.interval import Interval
 from privopt.privacy.questions import delta, epsilon, supports, trade_off
-from privopt.privacy.renyi import renyi_divergence
+from privopt.privacy.releases import Release, renyi_divergence
 from privopt.privacy.rounding import round_down, round_up
 from privopt.privacy.selection import (
     Repetitions,
@@ -69,6 +69,7 @@ __all__ = [
     "ObjectivePerturbationDpEvent",
     "PrivacyFilter",
     "PureDP",
+    "Release",
     "Renyi",
     "Repetitions",
     "Respondent",

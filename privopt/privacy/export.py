@@ -13,15 +13,12 @@ everybody counts one contribution. A randomised response leaves as the pure rele
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import attr
 import dp_accounting as dp
 
-from privopt.privacy.events import BoundedRangeDpEvent, ObjectivePerturbationDpEvent, pure_event
-from privopt.privacy.parameters import is_count, is_noise, is_rate
-from privopt.privacy.renyi.pure import response_loss
+from privopt.privacy.releases import release_of
 from privopt.spec import Relation
 
 __all__ = ["exported"]
@@ -38,19 +35,6 @@ _AROUND = (  # one event
     dp.SampledWithoutReplacementDpEvent,
     dp.dp_event.RepeatAndSelectDpEvent,
 )
-_NOISY = (
-    dp.GaussianDpEvent,
-    dp.LaplaceDpEvent,
-    dp.SingleEpochTreeAggregationDpEvent,
-    ObjectivePerturbationDpEvent,
-)
-_RELATIVE = (  # to the record's contribution, in a way of their own
-    dp.dp_event.DiscreteLaplaceDpEvent,
-    dp.dp_event.MixtureOfGaussiansDpEvent,
-    dp.TruncatedSubsampledGaussianDpEvent,
-)
-_ABSOLUTE = (dp.NoOpDpEvent, dp.NonPrivateDpEvent, dp.ZCDpEvent, BoundedRangeDpEvent)
-_UP = 1.0 + 2.0**-48  # of a loss that is known to a relative 2^-50
 
 
 def exported(event: dp.DpEvent, relation: Relation) -> tuple[dp.DpEvent, dp.NeighboringRelation]:
@@ -64,13 +48,13 @@ def exported(event: dp.DpEvent, relation: Relation) -> tuple[dp.DpEvent, dp.Neig
     ValueError
         For a part that is not known here, or has no equal under another relation; it is named.
     """
-    if relation is not Relation.REPLACE_ONE:
-        return _changed(event, _told), _NAMES[relation]
     parts = list(_parts(event))
-    if any(isinstance(part, _POISSON) for part in parts):
-        return _changed(event, lambda leaf: leaf), _NAMES[relation]
+    if relation is Relation.REPLACE_ONE and any(isinstance(part, _POISSON) for part in parts):
+        _changed(event, Relation.ZERO_OUT)  # which refuses what is unknown
+        return event, _NAMES[relation]
     fixed = any(isinstance(part, dp.SampledWithoutReplacementDpEvent) for part in parts)
-    return _changed(event, _halved), _NAMES[relation if fixed else Relation.ZERO_OUT]
+    halved = relation is Relation.REPLACE_ONE and not fixed
+    return _changed(event, relation), _NAMES[Relation.ZERO_OUT if halved else relation]
 
 
 def _parts(event: dp.DpEvent) -> Iterator[dp.DpEvent]:
@@ -82,39 +66,14 @@ def _parts(event: dp.DpEvent) -> Iterator[dp.DpEvent]:
         yield from _parts(event.event)
 
 
-def _changed(event: dp.DpEvent, change: Callable[[dp.DpEvent], dp.DpEvent]) -> dp.DpEvent:
-    """The same tree with other leaves."""
+def _changed(event: dp.DpEvent, relation: Relation) -> dp.DpEvent:
+    """The same tree with every release as it says itself (``Release.exported``)."""
     if isinstance(event, dp.ComposedDpEvent):
-        return dp.ComposedDpEvent([_changed(part, change) for part in event.events])
+        return dp.ComposedDpEvent([_changed(part, relation) for part in event.events])
     if isinstance(event, _AROUND):
-        return attr.evolve(event, event=_changed(event.event, change))
-    if isinstance(event, (*_NOISY, *_RELATIVE, *_ABSOLUTE, dp.RandomizedResponseDpEvent)):
-        return change(event)
-    raise _refusal(event)
-
-
-def _told(leaf: dp.DpEvent) -> dp.DpEvent:
-    """A randomised response as the pure release that it is."""
-    match leaf:
-        case dp.RandomizedResponseDpEvent(noise_parameter=p, num_buckets=k):
-            if not (is_rate(p) and is_count(k) and k >= 2):
-                raise _refusal(leaf)
-            loss = response_loss(float(p), int(k))
-            return pure_event(loss * _UP) if loss < math.inf else dp.NonPrivateDpEvent()
-    return leaf
-
-
-def _halved(leaf: dp.DpEvent) -> dp.DpEvent:
-    """The release at which zeroing a record costs what replacing one does at ``leaf``."""
-    if isinstance(leaf, _NOISY) and is_noise(leaf.noise_multiplier):
-        return attr.evolve(leaf, noise_multiplier=0.5 * float(leaf.noise_multiplier))
-    match leaf:
-        case dp.dp_event.DiscreteLaplaceDpEvent(sensitivity=bound) if is_count(bound):
-            return attr.evolve(leaf, sensitivity=2 * int(bound))
-    if isinstance(leaf, (*_NOISY, *_RELATIVE)):
-        raise _refusal(leaf)
-    return _told(leaf)
-
-
-def _refusal(event: dp.DpEvent) -> ValueError:
-    return ValueError(f"event must be of a kind that others read as we do, got {event!r}")
+        return attr.evolve(event, event=_changed(event.event, relation))
+    release = release_of(event)
+    told = None if release is None else release.exported(relation)
+    if told is None:
+        raise ValueError(f"event must be of a kind that others read as we do, got {event!r}")
+    return told

@@ -13,7 +13,6 @@ ICLR 2022 (arXiv:2110.03620).
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from dataclasses import dataclass
 
 import dp_accounting as dp
@@ -25,7 +24,6 @@ from privopt.privacy.boundary import boundary
 
 __all__ = [
     "Repetitions",
-    "repetitions_of",
     "select_best",
     "selection_delta",
     "selection_epsilon",
@@ -153,13 +151,6 @@ class Repetitions:
         rise = self.shape * x
         rest = -math.expm1(-rise) / self.shape if abs(rise) > _LOGARITHMIC else x
         return math.expm1(x) >= self.mean * rest
-
-
-def repetitions_of(event: dp.dp_event.RepeatAndSelectDpEvent) -> Repetitions | None:
-    """The law of the number of runs; None if the event's numbers describe none."""
-    with suppress(ValueError):
-        return Repetitions(event.mean, event.shape)
-    return None
 
 
 def select_best(event: dp.DpEvent, repetitions: Repetitions) -> dp.dp_event.RepeatAndSelectDpEvent:

@@ -17,7 +17,7 @@ from privopt.privacy import (
     renyi_divergence,
 )
 from privopt.privacy.adaptive.costs import pure_cost, zcdp_cost
-from privopt.privacy.pairs.bounded_range import BoundedRangePair
+from privopt.privacy.releases.bounded_range import BoundedRangePair
 from privopt.spec import Relation
 
 ADD = Relation.ADD_OR_REMOVE_ONE

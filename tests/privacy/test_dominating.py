@@ -7,13 +7,14 @@ import dp_accounting as dp
 import numpy as np
 import pytest
 
-from privopt.privacy.pairs import NOTHING, dominating_pairs
-from privopt.privacy.pairs.discrete_laplace import DiscreteLaplacePair
+from privopt.privacy.pairs import NOTHING
 from privopt.privacy.pairs.gaussian import GaussianPair
-from privopt.privacy.pairs.laplace import LaplacePair
+from privopt.privacy.pairs.pair import Reversed
 from privopt.privacy.pairs.replaced import ReplacedGaussian
-from privopt.privacy.pairs.reversed import Reversed
-from privopt.privacy.pairs.sampled import Sampled
+from privopt.privacy.releases import dominating_pairs
+from privopt.privacy.releases.discrete_laplace import DiscreteLaplacePair
+from privopt.privacy.releases.laplace import LaplacePair
+from privopt.privacy.releases.poisson import Sampled
 from privopt.spec import Relation
 
 # --- domination -----------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from privopt.privacy import (
     most_repetitions,
     pure_event,
 )
-from privopt.privacy.renyi import renyi_divergence
+from privopt.privacy.releases import renyi_divergence
 from privopt.spec import Budget, Relation
 
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from privopt.privacy.fourier.lattice import above, below
-from privopt.privacy.pairs.discrete import DiscretePair, randomised_response
-from privopt.privacy.pairs.discrete_laplace import DiscreteLaplacePair
+from privopt.privacy.pairs.discrete import DiscretePair
 from privopt.privacy.pairs.gaussian import GaussianPair
-from privopt.privacy.pairs.laplace import LaplacePair
-from privopt.privacy.pairs.pair import Bins
+from privopt.privacy.pairs.pair import Bins, Reversed
 from privopt.privacy.pairs.replaced import ReplacedGaussian
-from privopt.privacy.pairs.reversed import Reversed
-from privopt.privacy.pairs.sampled import Sampled
-from privopt.privacy.pairs.without_replacement import SampledWithoutReplacement
+from privopt.privacy.releases.discrete_laplace import DiscreteLaplacePair
+from privopt.privacy.releases.fixed_size import SampledWithoutReplacement
+from privopt.privacy.releases.laplace import LaplacePair
+from privopt.privacy.releases.poisson import Sampled
+from privopt.privacy.releases.randomised_response import response_pair
 
 PAIRS = [
     GaussianPair(0.05),
@@ -32,7 +32,7 @@ PAIRS = [
     SampledWithoutReplacement(Sampled(GaussianPair(0.5), 0.1)),
     DiscreteLaplacePair(0.7, 5),
     Sampled(DiscreteLaplacePair(0.7, 5), 0.2),
-    Reversed(Sampled(randomised_response(0.3, 4), 0.2)),
+    Reversed(Sampled(response_pair(0.3, 4), 0.2)),
     Sampled(DiscretePair((0.0, 1.0), (1.0, 0.0)), 0.2),
 ]
 

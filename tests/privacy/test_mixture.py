@@ -9,8 +9,9 @@ import pytest
 from dp_accounting.dp_event import MixtureOfGaussiansDpEvent as Mixture
 
 from privopt.privacy import Fourier, GaussianDP, Guarantee
-from privopt.privacy.pairs import NOTHING, dominating_pairs
-from privopt.privacy.pairs.mixture import MixturePair
+from privopt.privacy.pairs import NOTHING
+from privopt.privacy.releases import dominating_pairs
+from privopt.privacy.releases.mixture import MixturePair
 from privopt.spec import Relation
 
 ADD, OUT, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT, Relation.REPLACE_ONE

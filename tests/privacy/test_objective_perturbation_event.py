@@ -24,11 +24,12 @@ from privopt.privacy import (
     renyi_divergence,
     supports,
 )
-from privopt.privacy.pairs import NOTHING, dominating_pairs
+from privopt.privacy.pairs import NOTHING
 from privopt.privacy.pairs.gaussian import GaussianPair
-from privopt.privacy.pairs.objective import ObjectivePair
-from privopt.privacy.pairs.sampled import Sampled
 from privopt.privacy.profiles import profile
+from privopt.privacy.releases import dominating_pairs
+from privopt.privacy.releases.objective import ObjectivePair
+from privopt.privacy.releases.poisson import Sampled
 from privopt.spec import Budget, Relation
 
 mp = mpmath.mp.clone()

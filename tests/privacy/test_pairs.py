@@ -8,16 +8,17 @@ import mpmath
 import numpy as np
 import pytest
 
-from privopt.privacy.pairs import dominating_pairs
-from privopt.privacy.pairs.discrete import DiscretePair, randomised_response
-from privopt.privacy.pairs.discrete_laplace import DiscreteLaplacePair
+from privopt.privacy.pairs.discrete import DiscretePair
 from privopt.privacy.pairs.gaussian import GaussianPair
-from privopt.privacy.pairs.laplace import LaplacePair
+from privopt.privacy.pairs.pair import Reversed
 from privopt.privacy.pairs.replaced import ReplacedGaussian
-from privopt.privacy.pairs.reversed import Reversed
-from privopt.privacy.pairs.sampled import Sampled
-from privopt.privacy.pairs.without_replacement import SampledWithoutReplacement
 from privopt.privacy.profiles import profile
+from privopt.privacy.releases import dominating_pairs
+from privopt.privacy.releases.discrete_laplace import DiscreteLaplacePair
+from privopt.privacy.releases.fixed_size import SampledWithoutReplacement
+from privopt.privacy.releases.laplace import LaplacePair
+from privopt.privacy.releases.poisson import Sampled
+from privopt.privacy.releases.randomised_response import response_pair
 from privopt.spec import Relation
 
 mp = mpmath.mp.clone()
@@ -139,7 +140,7 @@ def test_the_reverse_too(pair, exact):
     [pair for pair, _ in CONTINUOUS]
     + [
         DiscreteLaplacePair(0.7, 5),
-        randomised_response(0.3, 4),
+        response_pair(0.3, 4),
         Sampled(DiscreteLaplacePair(0.7, 5), 0.2),
         Sampled(DiscretePair((0.0, 1.0), (1.0, 0.0)), 0.2),
         SampledWithoutReplacement(Sampled(GaussianPair(0.5), 0.1)),

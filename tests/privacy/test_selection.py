@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from privopt.privacy.accountants.pure_dp import PureDP
 from privopt.privacy.accountants.renyi import Renyi
 from privopt.privacy.guarantee import Guarantee
-from privopt.privacy.renyi import ORDERS, renyi_divergence
+from privopt.privacy.releases import renyi_divergence
+from privopt.privacy.renyi import ORDERS
 from privopt.privacy.selection import Repetitions, select_best, selection_delta, selection_epsilon
 from privopt.spec import Relation
 

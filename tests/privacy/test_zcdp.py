@@ -70,12 +70,16 @@ def test_delta_is_not_anti_conservative():
 def test_concentration_of_every_release(relation):
     m = relation.multiple
     half = m * m / 2
+
+    def pure(loss):
+        return loss * math.tanh(loss / 2)
+
     for event, rho, xi in [
         (dp.GaussianDpEvent(2.0), half / 4, 0.0),
         (dp.SelfComposedDpEvent(dp.GaussianDpEvent(2.0), 12), 3 * half, 0.0),
-        (dp.LaplaceDpEvent(4.0), half / 16, 0.0),
-        (dp.dp_event.DiscreteLaplaceDpEvent(0.25, 2), half / 4, 0.0),
-        (dp.RandomizedResponseDpEvent(0.5, 3), math.log(4.0) ** 2 / 2, 0.0),
+        (dp.LaplaceDpEvent(4.0), m / 4 + math.expm1(-m / 4), 0.0),
+        (dp.dp_event.DiscreteLaplaceDpEvent(0.25, 2), pure(m / 2), 0.0),
+        (dp.RandomizedResponseDpEvent(0.5, 3), pure(math.log(4.0)), 0.0),
         (dp.ComposedDpEvent([dp.ZCDpEvent(1.0, 0.5), dp.ZCDpEvent(0.25)]), 1.25, 0.5),
         (dp.NoOpDpEvent(), 0.0, 0.0),
     ]:
@@ -145,7 +149,8 @@ def test_edges():
     assert ACCOUNTANT.delta(dp.GaussianDpEvent(0.0), ADD, 5.0).upper == 1.0
     assert ACCOUNTANT.epsilon(dp.GaussianDpEvent(math.inf), ADD, 0.0).upper == 0.0
     pure = dp.ZCDpEvent(0.0, 0.7)
-    assert ACCOUNTANT.concentration(pure, ADD) == pytest.approx((0.7**2 / 2, 0.0), rel=1e-13)
+    rho = 0.7 * math.tanh(0.35)
+    assert ACCOUNTANT.concentration(pure, ADD) == pytest.approx((rho, 0.0), rel=1e-13)
     assert 0.0 < ACCOUNTANT.delta(pure, ADD, 0.1).upper <= 1.0
     endless = dp.SelfComposedDpEvent(dp.GaussianDpEvent(1.0), 10**400)
     assert ACCOUNTANT.epsilon(endless, ADD, 0.5).upper == math.inf

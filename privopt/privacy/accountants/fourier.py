@@ -35,9 +35,8 @@ from privopt.privacy.fourier import (
 )
 from privopt.privacy.grouping import between, bracket
 from privopt.privacy.interval import Interval
-from privopt.privacy.leaves import leaves
-from privopt.privacy.pairs import EVERYTHING, NOTHING, Pair, dominating_pairs
-from privopt.privacy.pairs.gaussian import GaussianPair
+from privopt.privacy.pairs import EVERYTHING, NOTHING, GaussianPair, Pair
+from privopt.privacy.releases import asked
 from privopt.privacy.sums import root
 from privopt.spec import Relation
 
@@ -56,10 +55,8 @@ _GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 300)])
 class Fourier:
     """Compositions of whatever has a dominating pair, heterogeneous ones included.
 
-    Gaussian, Laplace, discrete Laplace noise, randomised response and tree aggregation; any of
-    them on Poisson samples under ``add_or_remove_one`` and ``zero_out``; Gaussian noise on
-    Poisson samples, Gaussian and Laplace noise on batches without replacement, under
-    ``replace_one``.
+    Each file of ``privopt.privacy.releases`` says which theorem gives its pair, under which
+    relations.
 
     Parameters
     ----------
@@ -92,9 +89,8 @@ class Fourier:
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
         """Whether every leaf has a dominating pair under ``relation``."""
         return all(
-            dominating_pairs(leaf, relation) is not None
+            asked(each, lambda release: release.pairs(relation)) is not None
             for each in bracket(event)
-            for leaf, _ in leaves(each)
         )
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
@@ -202,12 +198,13 @@ def _orders(event: dp.DpEvent, relation: Relation) -> tuple[Order, ...]:
     removed: Counter[Pair] = Counter()
     added: Counter[Pair] = Counter()
     same = True
-    for leaf, count in leaves(event):
-        pairs = dominating_pairs(leaf, relation)
-        assert pairs is not None, "asked about an event that is not supported"
+    found = asked(event, lambda release: release.pairs(relation))
+    assert found is not None, "asked about an event that is not supported"
+    for pairs, count in found:
         if pairs[0] is not NOTHING:
             if count > _COUNTLESS:
-                pairs, count = (_SEEN, _SEEN), 1
+                removed[_SEEN], added[_SEEN] = 1, 1
+                continue
             removed[pairs[0]] += count
             added[pairs[1]] += count
             same = same and pairs[0] is pairs[1]

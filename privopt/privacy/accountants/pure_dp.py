@@ -1,8 +1,7 @@
 """Accountant of pure differential privacy: randomised response, Laplace noise, their sums.
 
 Every ``epsilon_0``-DP release is a post-processing of randomised response on one bit with the
-same ``epsilon_0``, so that event stands for *any* pure release (``pure_event`` in
-``calibration``). Composition adds: ``E = sum epsilon_0`` (basic composition), and
+same ``epsilon_0``. Composition adds: ``E = sum epsilon_0`` (basic composition), and
 
     delta(epsilon) <= (e^E - e^epsilon)_+ / (1 + e^E).
 
@@ -20,41 +19,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.events import BoundedRangeDpEvent
 from privopt.privacy.interval import Interval
-from privopt.privacy.leaves import leaves
-from privopt.privacy.parameters import is_count, is_noise, is_rate
-from privopt.privacy.renyi.pure import response_loss
-from privopt.privacy.selection import repetitions_of, selection_epsilon
-from privopt.privacy.sums import total
+from privopt.privacy.releases import composed_loss
 from privopt.spec import Relation
 
 __all__ = ["PureDP"]
 
 _ROUNDING = 2.0**-48  # relative; a handful of operations, each within a unit or two of 2^-53
-_LARGEST = math.nextafter(math.inf, 0.0)
 
 
 @dataclass(frozen=True)
 class PureDP:
-    """Compositions of pure releases, randomised response, Laplace noise, and selections among such.
-
-    Any ``epsilon``-DP release is ``ZCDpEvent(0, epsilon)``, under every relation.
-
-    Randomised response (``noise_parameter = p``, ``num_buckets = k``) names the pair of output
-    distributions itself, so its ``epsilon_0 = ln(1 + (1 - p) k / p)`` holds under every relation.
-    (dp-accounting agrees for ``replace_one``; under ``zero_out`` it lets a null record answer
-    uniformly, which costs less, and under ``add_or_remove_one`` it does not answer.)
-    Laplace noise of scale ``b`` times the l1 bound of one record's contribution has
-    ``epsilon_0 = relation.multiple / b``. The best of a random number of runs, each a composition
-    of these (``RepeatAndSelectDpEvent``, not Poisson), has ``selection_epsilon`` of the summed
-    loss of one run, known from above alone.
+    """Compositions of releases with a largest loss (``Release.loss``), and selections among such.
 
     Formal guarantee
     ----------------
@@ -65,7 +46,7 @@ class PureDP:
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
         """Whether every leaf is one of these, with parameters that make sense."""
-        return all(_of_leaf(leaf, relation) is not None for leaf, _ in leaves(event))
+        return composed_loss(event, relation) is not None
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
         """Between the all-typical test and randomised response with the summed ``epsilon_0``."""
@@ -103,64 +84,7 @@ class PureDP:
         return np.asarray(np.maximum(np.maximum(steep, flat), 0.0))
 
 
-class _Pure(NamedTuple):
-    """Bounds of ``epsilon_0`` of one release, and the probability of its most typical outcomes.
-
-    Those are the true bucket, or all values on the near side of the true one's value.
-    """
-
-    least: float
-    most: float
-    typical: float
-
-
-def _of_leaf(leaf: dp.DpEvent, relation: Relation) -> _Pure | None:
-    """What is known of one release; None if it is not known to be pure."""
-    match leaf:
-        case dp.RandomizedResponseDpEvent(noise_parameter=p, num_buckets=k):
-            if is_rate(p) and is_count(k) and k >= 2:
-                p, k = float(p), int(k)
-                loss = response_loss(p, k)
-                return _Pure(loss, loss, (1.0 - p) + p / k)
-        case BoundedRangeDpEvent(epsilon=span) if is_noise(span):
-            return _Pure(0.5 * float(span), float(span), 1.0 / (1.0 + math.exp(-0.5 * span)))
-        case dp.ZCDpEvent(rho=rho, xi=loss) if is_noise(rho) and is_noise(loss) and rho == 0.0:
-            return _Pure(float(loss), float(loss), 1.0 / (1.0 + math.exp(-loss)))
-        case dp.LaplaceDpEvent(noise_multiplier=b) if is_noise(b):
-            if b == 0.0:
-                return _Pure(math.inf, math.inf, 1.0)
-            loss = relation.multiple / float(b)
-            return _Pure(min(loss, _LARGEST), loss, 0.5)
-        case dp.dp_event.RepeatAndSelectDpEvent(event=inner):
-            repetitions = repetitions_of(leaf)
-            if repetitions is None or math.isinf(repetitions.shape):
-                return None
-            if (run := _composed(inner, relation)) is None:
-                return None
-            most = run[0].upper
-            if most < math.inf:
-                most = selection_epsilon(most, repetitions)
-            return _Pure(0.0, most, 1.0)
-    return None
-
-
 def _compose(event: dp.DpEvent, relation: Relation) -> tuple[Interval, float]:
-    """Bounds of ``E``, and a lower bound of ``ln h``."""
-    both = _composed(event, relation)
+    both = composed_loss(event, relation)
     assert both is not None, "asked about an event that is not supported"
     return both
-
-
-def _composed(event: dp.DpEvent, relation: Relation) -> tuple[Interval, float] | None:
-    parts = [(_of_leaf(leaf, relation), count) for leaf, count in leaves(event)]
-    known = [(pure, count) for pure, count in parts if pure is not None]
-    if len(known) < len(parts):
-        return None
-    least = total((pure.least, count) for pure, count in known)
-    most = total((pure.most, count) for pure, count in known)
-    log_typical = total(
-        (math.log(pure.typical) * (1.0 + _ROUNDING) - _ROUNDING, count) for pure, count in known
-    )
-    if not any(math.isinf(pure.least) for pure, _ in known):
-        least = min(least, _LARGEST)
-    return Interval(least * (1.0 - _ROUNDING), most * (1.0 + _ROUNDING)), log_typical

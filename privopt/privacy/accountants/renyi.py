@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.privacy.interval import Interval
+from privopt.privacy.releases import Curve, renyi_curve
 from privopt.privacy.renyi.conversion import envelope, epsilons, log_deltas, round_delta
-from privopt.privacy.renyi.curves import Curve, renyi_curve
 from privopt.privacy.renyi.orders import ORDERS, check_orders, lowest
 from privopt.spec import Relation
 
@@ -28,7 +28,7 @@ _DELTAS = np.concatenate([np.geomspace(1e-12, 0.1, 34), np.linspace(0.15, 0.95, 
 
 @dataclass(frozen=True)
 class Renyi:
-    """Every event of ``privopt.privacy.renyi.renyi_divergence``, under its relations.
+    """Every event of ``renyi_divergence``, under its relations.
 
     Parameters
     ----------

@@ -9,20 +9,16 @@ Propositions 1.4 (pure) and 1.6 (Gaussian), Lemma 1.7 (composition).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.events import BoundedRangeDpEvent
 from privopt.privacy.interval import Interval
-from privopt.privacy.leaves import leaves
-from privopt.privacy.parameters import is_count, is_noise, is_rate, tree_nodes
+from privopt.privacy.releases import asked, round_up_cost
 from privopt.privacy.renyi.conversion import envelope, zcdp_delta, zcdp_epsilon
-from privopt.privacy.renyi.pure import response_loss
-from privopt.privacy.sums import half_square, times
+from privopt.privacy.sums import SMALLEST, times
 from privopt.spec import Relation
 
 __all__ = ["ZCDP"]
@@ -33,12 +29,11 @@ _DELTAS = np.geomspace(1e-12, 0.9, 40)
 
 @dataclass(frozen=True)
 class ZCDP:
-    """Gaussian noise, tree aggregation, ``ZCDpEvent``, and releases with a pure loss ``epsilon``.
+    """Compositions of whatever has a bound ``D_alpha <= xi + rho alpha`` (``Release.zcdp``).
 
     With ``m = relation.multiple``: ``rho = (m/z)^2 / 2`` for a Gaussian release, times
-    ``floor(log2 T) + 1`` for a tree; ``rho = epsilon^2 / 2`` for Laplace (``epsilon = m/b``),
-    discrete Laplace, randomised response and any pure release (``ZCDpEvent`` with ``rho = 0``);
-    a quarter of that if losses span ``epsilon``. Sampling is beyond zCDP: the divergences of a
+    ``floor(log2 T) + 1`` for a tree; ``epsilon tanh(epsilon / 2)`` for a pure release, an eighth
+    of ``epsilon^2`` if losses span ``epsilon``. Sampling is beyond zCDP: the divergences of a
     sample stop being linear in the order.
 
     Formal guarantee
@@ -87,39 +82,14 @@ class ZCDP:
 
 
 def _concentration(event: dp.DpEvent, relation: Relation) -> tuple[float, float] | None:
-    rho = xi = 0.0
-    for leaf, count in leaves(event):
-        each = _of_leaf(leaf, relation)
-        if each is None:
-            return None
-        rho += times(count, each[0])
-        xi += times(count, each[1])
+    parts = asked(event, lambda release: release.zcdp(relation))
+    if parts is None:
+        return None
+    rho, xi = (
+        sum(times(count, max(cost, SMALLEST) if cost > 0.0 else 0.0) for cost, count in costs)
+        for costs in (
+            [(round_up_cost(each.rho), count) for each, count in parts],
+            [(round_up_cost(each.xi), count) for each, count in parts],
+        )
+    )
     return rho * (1.0 + _ROUNDING), xi * (1.0 + _ROUNDING)
-
-
-def _of_leaf(leaf: dp.DpEvent, relation: Relation) -> tuple[float, float] | None:
-    multiple = float(relation.multiple)
-    match leaf:
-        case dp.GaussianDpEvent(noise_multiplier=z) if is_noise(z):
-            return _of_shift(multiple, z), 0.0
-        case dp.SingleEpochTreeAggregationDpEvent(noise_multiplier=z, step_counts=steps):
-            nodes = tree_nodes(steps)
-            if nodes is not None and is_noise(z) and relation is not Relation.ADD_OR_REMOVE_ONE:
-                return times(nodes, _of_shift(multiple, z)), 0.0
-        case dp.LaplaceDpEvent(noise_multiplier=b) if is_noise(b):
-            return _of_shift(multiple, b), 0.0
-        case dp.dp_event.DiscreteLaplaceDpEvent(noise_parameter=a, sensitivity=bound):
-            if is_noise(a) and is_count(bound) and 0.0 < float(a) < math.inf:
-                return half_square(float(a) * int(bound) * multiple), 0.0
-        case dp.RandomizedResponseDpEvent(noise_parameter=p, num_buckets=k):
-            if is_rate(p) and is_count(k) and k >= 2:
-                return half_square(response_loss(float(p), int(k))), 0.0
-        case BoundedRangeDpEvent(epsilon=span) if is_noise(span):
-            return 0.25 * half_square(float(span)), 0.0
-        case dp.ZCDpEvent(rho=rho, xi=xi) if is_noise(rho) and is_noise(xi):
-            return (float(rho), float(xi)) if rho > 0.0 else (half_square(float(xi)), 0.0)
-    return None
-
-
-def _of_shift(size: float, noise: float) -> float:
-    return half_square(size / float(noise) if noise > 0.0 else math.inf)

@@ -10,7 +10,6 @@ and Steinke, "Concentrated differential privacy", TCC 2016 (arXiv:1605.02065).
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from typing import TypeAlias
@@ -18,41 +17,25 @@ from typing import TypeAlias
 import dp_accounting as dp
 from scipy.special import ndtri
 
-from privopt.privacy.accountants.pure_dp import PureDP
 from privopt.privacy.arguments import check_delta, check_epsilon
-from privopt.privacy.events import BoundedRangeDpEvent
-from privopt.privacy.leaves import leaves
-from privopt.privacy.parameters import is_noise
-from privopt.privacy.renyi import renyi_divergence
-from privopt.privacy.sums import SMALLEST, total
+from privopt.privacy.events import pure_event
+from privopt.privacy.releases import Cost, Release, asked, renyi_divergence, round_up_cost
+from privopt.privacy.sums import total
 from privopt.spec import Relation
 
-__all__ = [
-    "Cost",
-    "Divergence",
-    "Release",
-    "gaussian_cost",
-    "pure_cost",
-    "renyi_cost",
-    "round_up_cost",
-    "zcdp_cost",
-]
+__all__ = ["Cost", "Divergence", "Priced", "gaussian_cost", "pure_cost", "renyi_cost", "zcdp_cost"]
 
-Release: TypeAlias = dp.DpEvent | tuple[float, float]
+Priced: TypeAlias = dp.DpEvent | tuple[float, float]
 """An event; or a pair ``(epsilon, delta)``, which stands for any mechanism that is so private."""
-
-Cost: TypeAlias = Fraction | float
-"""Exact, or a float rounded up; infinity for what no budget can pay."""
 
 Divergence: TypeAlias = Callable[[dp.DpEvent, Relation, float], float]
 """An upper bound of the Renyi divergence of an event, for either order of the pair, at one order
 ``alpha``; infinity where none is known."""
 
 _ROUNDING = 2.0**-49  # relative, for a handful of float operations
-_PURE = PureDP()
 
 
-def gaussian_cost(release: Release, relation: Relation) -> Cost | None:
+def gaussian_cost(release: Priced, relation: Relation) -> Cost | None:
     """``mu^2`` of a release that is ``mu``-GDP; None if it is not known to be.
 
     Gaussian noise has ``mu = m / z``. The trade-off curve of an ``epsilon``-DP release lies above
@@ -60,60 +43,36 @@ def gaussian_cost(release: Release, relation: Relation) -> Cost | None:
     curve ``G_mu`` through that point lies below them.
     """
 
-    def leaf_cost(leaf: Release) -> Cost | None:
-        if isinstance(leaf, dp.GaussianDpEvent):
-            return _quotient(relation.multiple, leaf.noise_multiplier, 2)
-        loss = _pure_loss(leaf, relation)
-        if loss is None:
+    def cost(one: Release) -> Cost | None:
+        if (shifts := one.shifts(relation)) is not None:
+            return shifts[0].square if len(shifts) == 1 else None
+        if (loss := one.loss(relation)) is None:
             return None
-        shrink = math.exp(-round_up_cost(loss))
+        shrink = math.exp(-round_up_cost(loss.most))
         mu = -2.0 * float(ndtri(shrink / (1.0 + shrink)))
         # Near epsilon = 0 the argument is next to one half: an absolute error.
-        return 0 if loss == 0 else (mu * (1.0 + 2.0**-44) + 2.0**-48) ** 2 * (1.0 + _ROUNDING)
+        return 0 if loss.most == 0 else (mu * (1.0 + 2.0**-44) + 2.0**-48) ** 2 * (1.0 + _ROUNDING)
 
-    return _sum(leaf_cost, release)
-
-
-def zcdp_cost(release: Release, relation: Relation) -> Cost | None:
-    """``rho`` with ``D_alpha <= rho alpha`` at all orders; None if none is known.
-
-    Gaussian ``m^2 / (2 z^2)``; an ``epsilon``-DP release ``epsilon tanh(epsilon / 2)``; Laplace
-    noise ``t + e^-t - 1`` with ``t = m / b``; a zCDP event its own. All are the divergence at
-    order one, the least that any ``rho`` can be. For the two in the middle: with
-    ``u = alpha - 1/2``, the function ``ln E_P e^((alpha - 1) L)`` is, up to a constant,
-    ``ln cosh(epsilon u)`` and ``ln [cosh(t u) + sinh(t u) / (2u)]``. As entire functions of
-    ``u^2``, of order 1/2, the arguments of these logarithms have negative zeros only (for the
-    second these are the eigenvalues of ``-w'' = v^2 w``, ``w'(0) = w(0)/2``, ``w(t) = 0``). By
-    Hadamard's product the logarithms are concave in ``u^2`` and lie below their tangents at
-    ``u = 1/2``; and ``u^2 - 1/4 = alpha (alpha - 1)``.
-    """
-
-    def leaf_cost(leaf: Release) -> Cost | None:
-        match leaf:
-            case dp.GaussianDpEvent(noise_multiplier=z):
-                cost = _quotient(relation.multiple, z, 2)
-                return None if cost is None else cost / 2
-            case dp.ZCDpEvent(rho=rho, xi=xi) if is_noise(rho) and is_noise(xi) and xi == 0.0:
-                return float(rho)
-            case BoundedRangeDpEvent(epsilon=span) if is_noise(span):
-                return Fraction(float(span)) ** 2 / 8 if span < math.inf else math.inf
-        loss = _pure_loss(leaf, relation)
-        if loss is None or loss in (0, math.inf):
-            return loss
-        t = round_up_cost(loss)
-        if isinstance(leaf, dp.LaplaceDpEvent):
-            direct = t + math.expm1(-t) + 2.0**-50 * t
-            cost = min(direct, t * t * (0.5 - t / 6.0 + t * t / 24.0))
-        else:
-            cost = t * math.tanh(0.5 * t)
-        return max(cost * (1.0 + _ROUNDING), SMALLEST)
-
-    return _sum(leaf_cost, release)
+    return _sum(cost, release)
 
 
-def pure_cost(release: Release, relation: Relation) -> Cost | None:
+def zcdp_cost(release: Priced, relation: Relation) -> Cost | None:
+    """``rho`` with ``D_alpha <= rho alpha`` at all orders; None if none is known."""
+
+    def cost(one: Release) -> Cost | None:
+        bound = one.zcdp(relation)
+        return bound.rho if bound is not None and bound.xi == 0.0 else None
+
+    return _sum(cost, release)
+
+
+def pure_cost(release: Priced, relation: Relation) -> Cost | None:
     """``epsilon`` of a pure release; None if it is not known to be pure."""
-    return _sum(lambda leaf: _pure_loss(leaf, relation), release)
+
+    def cost(one: Release) -> Cost | None:
+        return None if (loss := one.loss(relation)) is None else loss.most
+
+    return _sum(cost, release)
 
 
 def renyi_cost(event: dp.DpEvent, relation: Relation, alpha: float) -> float:
@@ -122,8 +81,10 @@ def renyi_cost(event: dp.DpEvent, relation: Relation, alpha: float) -> float:
     The ready-made ``divergence`` of ``renyi_filter``, ``best_order`` and ``RenyiOdometer``: that
     of ``renyi_divergence``, and at ``alpha = inf`` the pure loss.
 
-    >>> renyi_cost(dp.GaussianDpEvent(2.0), Relation.ZERO_OUT, 8.0)  # doctest: +SKIP
-    1.0000000000000009
+    Examples
+    --------
+    >>> round(renyi_cost(dp.GaussianDpEvent(2.0), Relation.ZERO_OUT, 8.0), 9)
+    1.0
     """
     if math.isinf(alpha):
         cost = pure_cost(event, relation)
@@ -132,50 +93,20 @@ def renyi_cost(event: dp.DpEvent, relation: Relation, alpha: float) -> float:
     return math.inf if divergences is None else float(divergences[0])
 
 
-def _pure_loss(leaf: Release, relation: Relation) -> Cost | None:
-    match leaf:
-        case (epsilon, delta):
-            return check_epsilon(epsilon) if check_delta(delta) == 0.0 else None
-        case dp.ZCDpEvent(rho=rho, xi=loss) if is_noise(rho) and is_noise(loss) and rho == 0.0:
-            return float(loss)
-        case BoundedRangeDpEvent(epsilon=span) if is_noise(span):
-            return float(span)
-        case dp.LaplaceDpEvent(noise_multiplier=b):
-            return _quotient(relation.multiple, b, 1)
-        case dp.DpEvent() if _PURE.supports(leaf, relation):
-            return _PURE.epsilon(leaf, relation, 0.0).upper
-    return None
-
-
-def _quotient(multiple: int, noise: float, power: int) -> Cost | None:
-    """``(multiple / noise)^power``, exactly."""
-    if not is_noise(noise):
-        return None
-    if math.isinf(noise):
-        return 0.0
-    return (Fraction(multiple) / Fraction(float(noise))) ** power if noise > 0.0 else math.inf
-
-
-def _sum(leaf_cost: Callable[[Release], Cost | None], release: Release) -> Cost | None:
+def _sum(cost_of: Callable[[Release], Cost | None], release: Priced) -> Cost | None:
     """The cost of a composition: exact if it repeats one release, else rounded up."""
     if isinstance(release, tuple):
-        return leaf_cost(release)
-    counts: Counter[Cost] = Counter()
-    for leaf, count in leaves(release):
-        if (cost := leaf_cost(leaf)) is None:
+        epsilon, delta = release
+        if check_delta(delta) > 0.0:
             return None
-        counts[cost] += count
+        release = pure_event(check_epsilon(epsilon))
+    parts: list[tuple[Cost, int]] | None = asked(release, cost_of)
+    if parts is None:
+        return None
+    counts: dict[Cost, int] = {}
+    for cost, count in parts:
+        counts[cost] = counts.get(cost, 0) + count
     if len(counts) == 1:
         ((cost, count),) = counts.items()
         return Fraction(cost) * count if cost < math.inf else math.inf
     return total((round_up_cost(cost), count) for cost, count in counts.items()) * (1.0 + _ROUNDING)
-
-
-def round_up_cost(cost: Cost) -> float:
-    """A float that is not below ``cost``."""
-    if isinstance(cost, float):
-        return cost
-    try:
-        return math.nextafter(float(cost), math.inf) if cost else 0.0
-    except OverflowError:
-        return math.inf

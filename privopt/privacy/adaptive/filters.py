@@ -17,7 +17,7 @@ import dp_accounting as dp
 from privopt.privacy.adaptive.costs import (
     Cost,
     Divergence,
-    Release,
+    Priced,
     gaussian_cost,
     pure_cost,
     zcdp_cost,
@@ -209,7 +209,7 @@ def best_order(
 
 
 def noise_that_fits(
-    limited: PrivacyFilter, make_release: Callable[[float], Release], times: int
+    limited: PrivacyFilter, make_release: Callable[[float], Priced], times: int
 ) -> float:
     """The smallest noise multiplier with which a release fits ``times`` times into a filter.
 
@@ -238,22 +238,22 @@ def noise_that_fits(
     return boundary(enough, inside, outside)
 
 
-def _gaussian_costs(release: Release, relation: Relation) -> tuple[Cost, ...] | None:
+def _gaussian_costs(release: Priced, relation: Relation) -> tuple[Cost, ...] | None:
     cost = gaussian_cost(release, relation)
     return None if cost is None else (cost,)
 
 
-def _zcdp_costs(release: Release, relation: Relation) -> tuple[Cost, ...] | None:
+def _zcdp_costs(release: Priced, relation: Relation) -> tuple[Cost, ...] | None:
     cost = zcdp_cost(release, relation)
     return None if cost is None else (cost,)
 
 
-def _pure_costs(release: Release, relation: Relation) -> tuple[Cost, ...] | None:
+def _pure_costs(release: Priced, relation: Relation) -> tuple[Cost, ...] | None:
     cost = pure_cost(release, relation)
     return None if cost is None else (cost,)
 
 
-def _approximate_costs(release: Release, relation: Relation) -> tuple[Cost, ...] | None:
+def _approximate_costs(release: Priced, relation: Relation) -> tuple[Cost, ...] | None:
     delta = 0.0
     if isinstance(release, tuple):
         epsilon, delta = release
@@ -269,7 +269,7 @@ class _RenyiCosts:
     orders: tuple[float, ...]
     divergence: Divergence
 
-    def __call__(self, release: Release, relation: Relation) -> tuple[Cost, ...] | None:
+    def __call__(self, release: Priced, relation: Relation) -> tuple[Cost, ...] | None:
         if isinstance(release, tuple):
             return None
         return tuple(

@@ -44,7 +44,7 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.adaptive.costs import Cost, Release
+from privopt.privacy.adaptive.costs import Cost, Priced
 from privopt.privacy.guarantee import Guarantee
 from privopt.spec import Budget, Relation
 
@@ -109,7 +109,7 @@ class PrivacyFilter:
     """
 
     budget: Budget
-    cost_of: Callable[[Release, Relation], tuple[Cost, ...] | None]
+    cost_of: Callable[[Priced, Relation], tuple[Cost, ...] | None]
     limits: tuple[Fraction, ...]
     every: bool = True
     event: dp.DpEvent | None = None
@@ -133,7 +133,7 @@ class PrivacyFilter:
         """What is spent, as int32: a scalar, or one number for each limit."""
         return self._counts(self.spent)
 
-    def cost(self, release: Release) -> Any:
+    def cost(self, release: Priced) -> Any:
         """The shares that ``release`` costs, rounded up, as int32 of the shape of ``state``.
 
         At most ``units + 1``, which is always refused.
@@ -145,7 +145,7 @@ class PrivacyFilter:
         """
         return self._counts(self._shares(release))
 
-    def costs(self, releases: Sequence[Release]) -> npt.NDArray[np.int32]:
+    def costs(self, releases: Sequence[Priced]) -> npt.NDArray[np.int32]:
         """The costs of several releases, stacked: a table to index in a loop."""
         return np.stack([self.cost(release) for release in releases])
 
@@ -165,17 +165,17 @@ class PrivacyFilter:
 
     # --- on the host ---
 
-    def supports(self, release: Release) -> bool:
+    def supports(self, release: Priced) -> bool:
         """Whether some theorem bounds the cost of ``release``."""
         return self.cost_of(release, self.budget.relation) is not None
 
-    def fits(self, release: Release) -> float:
+    def fits(self, release: Priced) -> float:
         """How many more times ``release`` fits: an integer, or infinity if it costs nothing."""
         pairs = zip(self.spent, self._shares(release), strict=True)
         times = [_repetitions(self.units - spent, share) for spent, share in pairs]
         return min(times) if self.every else max(times)
 
-    def after(self, release: Release) -> PrivacyFilter:
+    def after(self, release: Priced) -> PrivacyFilter:
         """The filter when ``release`` has been made; itself unchanged.
 
         Raises
@@ -228,7 +228,7 @@ class PrivacyFilter:
             raise ValueError(f"spent must lie in [{before}, {most}], got {spent!r}")
         return tuple(int(count) for count in spent)
 
-    def _shares(self, release: Release) -> tuple[int, ...]:
+    def _shares(self, release: Priced) -> tuple[int, ...]:
         costs = self.cost_of(release, self.budget.relation)
         if costs is None:
             raise ValueError(f"release must have a cost in this filter, got {release!r}")

@@ -1,8 +1,22 @@
-"""Dominating pairs: what one release can show at worst, one file a kind."""
+"""Dominating pairs that several kinds of release share; the others stand beside their release."""
 
 from __future__ import annotations
 
-from privopt.privacy.pairs.dominating import EVERYTHING, NOTHING, dominating_pairs
-from privopt.privacy.pairs.pair import Bins, Pair
+from privopt.privacy.pairs.discrete import EVERYTHING, NOTHING, DiscretePair
+from privopt.privacy.pairs.gaussian import GaussianPair
+from privopt.privacy.pairs.pair import Array, Bins, Pair, Reversed
+from privopt.privacy.pairs.pure import PurePair
+from privopt.privacy.pairs.replaced import ReplacedGaussian
 
-__all__ = ["EVERYTHING", "NOTHING", "Bins", "Pair", "dominating_pairs"]
+__all__ = [
+    "EVERYTHING",
+    "NOTHING",
+    "Array",
+    "Bins",
+    "DiscretePair",
+    "GaussianPair",
+    "Pair",
+    "PurePair",
+    "ReplacedGaussian",
+    "Reversed",
+]

@@ -1,4 +1,4 @@
-"""A few outcomes: randomised response."""
+"""A few outcomes; nothing told, and everything."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import numpy as np
 
 from privopt.privacy.pairs.pair import Array, Bins, Pair
 
-__all__ = ["DiscretePair", "randomised_response"]
+__all__ = ["EVERYTHING", "NOTHING", "DiscretePair"]
 
 _U = 2.0**-53  # unit roundoff of float64
-_LEAST = 1e-300  # below, floats have fewer digits
 
 
 @dataclass(frozen=True)
-class DiscretePair:
+class DiscretePair(Pair):
     """Outcomes with probabilities ``p[k]`` and ``q[k]``, in increasing order of the loss.
 
     Probabilities are known to a relative ``64u (1 + l)``, ``u = 2^-53`` and ``l`` the largest
@@ -67,16 +66,10 @@ class DiscretePair:
         with np.errstate(divide="ignore"):
             return np.log(np.array(self.p)) - np.log(np.array(self.q))
 
+    def reverse(self) -> Pair:
+        """The outcomes of ``Q`` in the place of those of ``P``."""
+        return DiscretePair(self.q[::-1], self.p[::-1], self.exact)
 
-def randomised_response(noise: float, buckets: int) -> DiscretePair:
-    """The true bucket and the neighbour's, each kept with probability ``1 - noise``.
 
-    Otherwise one of ``buckets`` is drawn at random; those that are neither have loss zero. Noise
-    that floats hardly describe counts as none.
-    """
-    other = noise / buckets if noise / buckets > _LEAST else 0.0
-    true = (1.0 - noise) + other
-    rest = noise - 2.0 * other if buckets > 2 else 0.0
-    outcomes = [(other, true), (rest, rest), (true, other)]
-    p, q = zip(*((a, b) for a, b in outcomes if a > 0.0 or b > 0.0), strict=True)
-    return DiscretePair(p, q, exact=other > 0.0 or noise == 0.0)
+NOTHING = DiscretePair((1.0,), (1.0,))
+EVERYTHING = DiscretePair((0.0, 1.0), (1.0, 0.0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +16,7 @@ _U = 2.0**-53  # unit roundoff of float64
 
 
 @dataclass(frozen=True)
-class GaussianPair:
+class GaussianPair(Pair):
     """``P = N(mu, 1)`` against ``Q = N(0, 1)``, for finite ``mu > 0``; its own reverse.
 
     The loss at ``x`` is ``mu x - mu^2 / 2``: normal with mean ``+-mu^2 / 2`` under ``P`` and
@@ -25,19 +24,7 @@ class GaussianPair:
     """
 
     mu: float
-
-    @property
-    def attained(self) -> Pair | None:
-        """Itself."""
-        return self
-
-    def infinite(self) -> tuple[float, float]:
-        """Nothing is certain."""
-        return 0.0, 0.0
-
-    def range(self) -> tuple[float, float]:
-        """Unbounded on both sides."""
-        return -math.inf, math.inf
+    symmetric = True
 
     def losses(self, tail: float, count: int) -> Array:
         """From ``-mu z - mu^2 / 2`` to ``mu z + mu^2 / 2``, ``Phi(-z) = tail``."""

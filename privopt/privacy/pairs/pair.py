@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "Bins", "Pair"]
+__all__ = ["Array", "Bins", "Pair", "Reversed"]
 
 Array = npt.NDArray[np.float64]
 
@@ -35,7 +38,7 @@ class Bins(NamedTuple):
     blur: float = 0.0
 
 
-class Pair(Protocol):
+class Pair(ABC):
     """An ordered pair ``(P, Q)`` of distributions, known through its privacy loss.
 
     The loss of an outcome ``o`` is ``ln P(o) / Q(o)``. The pair *dominates* a mechanism in one
@@ -45,27 +48,75 @@ class Pair(Protocol):
     2022 (arXiv:2106.08567), Theorem 10.
     """
 
+    symmetric: ClassVar[bool] = False  # whether the pair is its own reverse
+
     @property
     def attained(self) -> Pair | None:
-        """A pair that one pair of neighbours has in every step; often the pair itself."""
-        ...
+        """A pair that one pair of neighbours has in every step; by default the pair itself."""
+        return self
 
     def range(self) -> tuple[float, float]:
-        """Essential infimum of the loss under ``Q`` and supremum under ``P``; may be infinite."""
-        ...
+        """Essential infimum of the loss under ``Q`` and supremum under ``P``; by default none."""
+        return -math.inf, math.inf
 
     def infinite(self) -> tuple[float, float]:
-        """Mass of ``P`` at loss ``+inf``, of ``Q`` at ``-inf``."""
-        ...
+        """Mass of ``P`` at loss ``+inf``, of ``Q`` at ``-inf``; by default nothing is certain."""
+        return 0.0, 0.0
 
+    @abstractmethod
     def losses(self, tail: float, count: int) -> Array:
         """About ``count`` increasing losses that follow the shape of the distribution.
 
         Outside of them ``P`` and ``Q`` have mass of order ``tail`` on either side, infinite
         losses apart.
         """
-        ...
 
+    @abstractmethod
     def bins(self, edges: Array) -> Bins:
         """Probabilities of the loss between increasing finite ``edges``."""
-        ...
+
+    def reverse(self) -> Pair:
+        """``(Q, P)``: the other order of neighbours, where losses change sign."""
+        return self if self.symmetric else Reversed(self)
+
+
+@dataclass(frozen=True)
+class Reversed(Pair):
+    """``(Q, P)`` for the pair ``(P, Q)``: losses change sign."""
+
+    pair: Pair
+
+    @property
+    def attained(self) -> Pair | None:
+        """What the pair attains, reversed."""
+        attained = self.pair.attained
+        return None if attained is None else Reversed(attained)
+
+    def infinite(self) -> tuple[float, float]:
+        """The other way round."""
+        p, q = self.pair.infinite()
+        return q, p
+
+    def range(self) -> tuple[float, float]:
+        """The range of the pair, mirrored."""
+        smallest, largest = self.pair.range()
+        return -largest, -smallest
+
+    def losses(self, tail: float, count: int) -> Array:
+        """The losses of the pair, negated."""
+        return -self.pair.losses(tail, count)[::-1]
+
+    def bins(self, edges: Array) -> Bins:
+        """The bins of the pair at ``-edges``, ``P`` and ``Q`` changing places."""
+        other = self.pair.bins(-edges[::-1])
+        return Bins(
+            p=other.q[::-1],
+            q=other.p[::-1],
+            p_error=other.q_error[::-1],
+            q_error=other.p_error[::-1],
+            blur=other.blur,
+        )
+
+    def reverse(self) -> Pair:
+        """The pair itself."""
+        return self.pair

@@ -16,7 +16,7 @@ _LEAST = 1e-12  # losses of less are no finer than a mesh can be
 
 
 @dataclass(frozen=True)
-class PurePair:
+class PurePair(Pair):
     """The losses ``loss`` and ``-loss``, the first ``e^loss`` times likelier under ``P``.
 
     For finite ``loss > 0``; its own reverse.
@@ -30,6 +30,7 @@ class PurePair:
 
     loss: float
     exact: bool = True
+    symmetric = True
 
     @classmethod
     def of(cls, loss: float) -> PurePair:
@@ -40,10 +41,6 @@ class PurePair:
     def attained(self) -> Pair | None:
         """Itself, unless it only stands for a smaller loss."""
         return self if self.exact else None
-
-    def infinite(self) -> tuple[float, float]:
-        """Nothing is certain."""
-        return 0.0, 0.0
 
     def range(self) -> tuple[float, float]:
         """``-loss`` to ``loss``."""

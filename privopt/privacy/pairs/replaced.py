@@ -17,7 +17,7 @@ _U = 2.0**-53  # unit roundoff of float64
 
 
 @dataclass(frozen=True)
-class ReplacedGaussian:
+class ReplacedGaussian(Pair):
     """``(1-r) N(0, z^2) + r N(1, z^2)`` against ``(1-r) N(0, z^2) + r N(-1, z^2)``.
 
     ``r = rate`` in ``(0, 1)``, ``z = noise > 0`` in units of one record's bound. The pair is its
@@ -37,19 +37,7 @@ class ReplacedGaussian:
 
     rate: float
     noise: float
-
-    @property
-    def attained(self) -> Pair | None:
-        """Itself."""
-        return self
-
-    def infinite(self) -> tuple[float, float]:
-        """Nothing is certain."""
-        return 0.0, 0.0
-
-    def range(self) -> tuple[float, float]:
-        """Unbounded on both sides."""
-        return -math.inf, math.inf
+    symmetric = True
 
     def losses(self, tail: float, count: int) -> Array:
         """At outcomes from ``-1 - z t`` to ``1 + z t`` with ``Phi(-t) = tail``."""

@@ -1,21 +1,71 @@
-"""Sampling a batch of fixed size: a profile that dominates, made into a pair."""
+"""A batch of fixed size, drawn without replacement: the theorem speaks of a replaced record."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
+import dp_accounting as dp
 import numpy as np
 
-from privopt.privacy.pairs.pair import Array, Bins, Pair
-from privopt.privacy.pairs.sampled import Sampled
+from privopt.privacy.pairs import NOTHING, Array, Bins, Pair
+from privopt.privacy.parameters import is_batch
+from privopt.privacy.releases.gaussian import one_release
+from privopt.privacy.releases.poisson import Sampled, sampled_curve
+from privopt.privacy.releases.release import Curve, Release
+from privopt.privacy.renyi.sampled import fixed_size_gaussian
+from privopt.spec import Relation
 
-__all__ = ["SampledWithoutReplacement"]
+__all__ = ["FixedSize", "SampledWithoutReplacement"]
 
 _U = 2.0**-53  # unit roundoff of float64
 
 
 @dataclass(frozen=True)
-class SampledWithoutReplacement:
+class FixedSize(Release, event=dp.SampledWithoutReplacementDpEvent):
+    """``inner`` on ``batch`` of ``size`` records, under ``replace_one``.
+
+    Whatever has a pair, but a sample; what is known from below is known of additive noise alone.
+    """
+
+    size: int
+    batch: int
+    inner: dp.DpEvent
+
+    @classmethod
+    def read(cls, event: dp.SampledWithoutReplacementDpEvent) -> FixedSize | None:
+        """A batch that can be drawn."""
+        size, batch = event.source_dataset_size, event.sample_size
+        return cls(int(size), int(batch), event.event) if is_batch(size, batch) else None
+
+    def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
+        """``SampledWithoutReplacement``."""
+        inner = one_release(self.inner)
+        if relation is not Relation.REPLACE_ONE or inner is None or not inner.samples:
+            return None
+        whole = inner.pairs(relation)
+        if whole is None or whole[0] is not whole[1] or not whole[0].symmetric:
+            return None
+        if whole[0] is NOTHING or self.batch == self.size:
+            return whole
+        if self.batch == 0:
+            return NOTHING, NOTHING
+        sampled = Sampled.of(whole[0], self.batch / self.size)
+        pair = SampledWithoutReplacement(
+            sampled if inner.additive else replace(sampled, exact=False)
+        )
+        return pair, pair
+
+    def renyi(self, relation: Relation) -> Curve | None:
+        """Of Gaussian noise."""
+        if relation is not Relation.REPLACE_ONE:
+            return None
+        rate = math.nextafter(self.batch / self.size, 1.0) if self.batch else 0.0
+        return sampled_curve(rate, self.inner, _replaced)
+
+
+@dataclass(frozen=True)
+class SampledWithoutReplacement(Pair):
     """The pair whose curve is that of ``sampled`` for positive losses, and mirrored for others.
 
     ``sampled`` is ``((1 - rate) Q + rate P, Q)`` with ``(P, Q)`` dominating the mechanism on a
@@ -29,6 +79,7 @@ class SampledWithoutReplacement:
     """
 
     sampled: Sampled
+    symmetric = True
 
     @property
     def attained(self) -> Pair | None:
@@ -74,3 +125,8 @@ class SampledWithoutReplacement:
             error[zero] += float(error.sum()) + 8 * _U
             mass[zero] += max(0.0, 1.0 - float(mass.sum()))
         return Bins(p, q, p_error, q_error, blur=above.blur + below.blur)
+
+
+def _replaced(rate: float, shift: float, orders: tuple[float, ...]) -> Array:
+    """Neighbouring samples lie two contributions apart."""
+    return fixed_size_gaussian(rate, 2.0 * shift, orders)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 from scipy.special import ndtri
 
+from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair, Reversed
 from privopt.privacy.pairs.normal import normal_masses
-from privopt.privacy.pairs.pair import Array, Bins, Pair
 from privopt.privacy.parameters import is_noise, is_rate
+from privopt.privacy.releases.poisson import Sampled
+from privopt.privacy.releases.release import LARGEST, LEAST, Release
+from privopt.spec import Relation
 
-__all__ = ["MixturePair", "norms"]
+__all__ = ["Mixture", "MixturePair", "norms"]
 
 _U = 2.0**-53  # unit roundoff of float64
 _NEWTON = 60  # steps at most; a handful are enough
@@ -22,6 +26,43 @@ _ROUNDING = 2.0**-51  # of a sum that is meant to be one
 _ROWS = (list, tuple, np.ndarray)
 _LEAST = 1e-12  # shifts of less are no finer than a mesh can be
 _SLOPPY = 1e-9  # of the same: beyond, it was not meant to
+
+
+@dataclass(frozen=True)
+class Mixture(Release, event=MixtureOfGaussiansDpEvent):
+    """Gaussian noise around a contribution whose norm has a public law."""
+
+    event: MixtureOfGaussiansDpEvent
+    law: Norms
+
+    @classmethod
+    def read(cls, event: MixtureOfGaussiansDpEvent) -> Mixture | None:
+        """Any standard deviation; norms and probabilities as in ``norms``."""
+        law = norms(event.sensitivities, event.sampling_probs)
+        return cls(event, law) if law is not None and is_noise(event.standard_deviation) else None
+
+    def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
+        """``MixturePair``, unless a record is replaced."""
+        if relation is Relation.REPLACE_ONE:
+            return None
+        law, noise = self.law, float(self.event.standard_deviation)
+        told = [(norm, share) for norm, share in law.weights.items() if norm > 0.0 and share > 0.0]
+        if not told or math.isinf(noise):
+            return NOTHING, NOTHING
+        largest = max(norm for norm, _ in told)
+        if noise * LARGEST < largest:
+            share = min(1.0, math.fsum(weight for _, weight in told))
+            seen = Sampled.of(replace(EVERYTHING, exact=law.exact and noise == 0.0), share)
+            return seen, Reversed(seen)
+        if largest / noise < LEAST:
+            return None
+        shifts, weights = zip(*((norm / noise, weight) for norm, weight in told), strict=True)
+        pair = MixturePair.of(shifts, weights, law.weights.get(0.0, 0.0), law.exact)
+        return pair, Reversed(pair)
+
+    def exported(self, relation: Relation) -> MixtureOfGaussiansDpEvent | None:
+        """The event itself, unless a record is replaced."""
+        return None if relation is Relation.REPLACE_ONE else self.event
 
 
 class Norms(NamedTuple):
@@ -57,7 +98,7 @@ def norms(sizes: object, probabilities: object) -> Norms | None:
 
 
 @dataclass(frozen=True)
-class MixturePair:
+class MixturePair(Pair):
     """``P = (1 - w) N(0, 1) + sum_i w_i N(c_i, 1)`` against ``Q = N(0, 1)``, ``w = sum_i w_i``.
 
     ``c_i = shifts > 0`` and ``w_i = weights > 0``; ``rest = 1 - w``. The loss at ``x``,
@@ -91,10 +132,6 @@ class MixturePair:
     def attained(self) -> Pair | None:
         """Itself, unless the probabilities were rounded."""
         return self if self.exact else None
-
-    def infinite(self) -> tuple[float, float]:
-        """Nothing is certain."""
-        return 0.0, 0.0
 
     def range(self) -> tuple[float, float]:
         """From ``ln rest`` on."""

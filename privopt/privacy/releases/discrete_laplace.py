@@ -6,16 +6,58 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 
-from privopt.privacy.pairs.pair import Array, Bins, Pair
+from privopt.privacy.pairs import NOTHING, Array, Bins, Pair
+from privopt.privacy.parameters import is_count, is_noise
+from privopt.privacy.releases.release import UP, Loss, Release
+from privopt.spec import Relation
 
-__all__ = ["DiscreteLaplacePair"]
+__all__ = ["DiscreteLaplace", "DiscreteLaplacePair"]
 
 _U = 2.0**-53  # unit roundoff of float64
 
 
 @dataclass(frozen=True)
-class DiscreteLaplacePair:
+class DiscreteLaplace(Release, event=DiscreteLaplaceDpEvent):
+    """Noise ``~ e^(-a |x|)`` on the integers, which a record moves by at most ``sensitivity``."""
+
+    parameter: float
+    sensitivity: int
+    additive = True
+
+    @classmethod
+    def read(cls, event: DiscreteLaplaceDpEvent) -> DiscreteLaplace | None:
+        """``a`` in ``(0, inf]``: there is no noise without end."""
+        a, size = event.noise_parameter, event.sensitivity
+        known = is_noise(a) and a > 0.0 and is_count(size)
+        return cls(float(a), int(size)) if known else None
+
+    def loss(self, relation: Relation) -> Loss:
+        """``m a s``, of the values on the near side of the true one."""
+        if self.sensitivity == 0:
+            return Loss(0.0)
+        if math.isinf(self.parameter):
+            return Loss(math.inf, math.inf, 1.0)
+        largest = self.parameter * (self.sensitivity * relation.multiple)
+        typical = 1.0 / (1.0 + math.exp(-self.parameter))
+        return Loss(largest * UP, min(largest, math.nextafter(math.inf, 0.0)), typical)
+
+    def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
+        """``DiscreteLaplacePair``; where losses are extreme, that of any pure release."""
+        moved = relation.multiple * self.sensitivity
+        if moved and not (self.parameter > 1e-6 and moved * self.parameter <= 700.0):
+            return super().pairs(relation)
+        pair = DiscreteLaplacePair(self.parameter, moved) if moved else NOTHING
+        return pair, pair
+
+    def exported(self, relation: Relation) -> DiscreteLaplaceDpEvent:
+        """Twice the sensitivity for a replaced record."""
+        return DiscreteLaplaceDpEvent(self.parameter, relation.multiple * self.sensitivity)
+
+
+@dataclass(frozen=True)
+class DiscreteLaplacePair(Pair):
     """Probabilities ``tanh(a / 2) e^(-a |x|)`` on the integers, moved by ``s``; its own reverse.
 
     ``a = parameter > 0``, ``s = sensitivity >= 1``. Under ``P`` the loss is ``a (s - 2 k)`` with
@@ -31,15 +73,7 @@ class DiscreteLaplacePair:
 
     parameter: float
     sensitivity: int
-
-    @property
-    def attained(self) -> Pair | None:
-        """Itself."""
-        return self
-
-    def infinite(self) -> tuple[float, float]:
-        """Nothing is certain."""
-        return 0.0, 0.0
+    symmetric = True
 
     def range(self) -> tuple[float, float]:
         """``-a s`` to ``a s``."""

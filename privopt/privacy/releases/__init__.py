@@ -1,0 +1,68 @@
+"""Kinds of release: one file states all that is proved of a kind, for every accountant.
+
+A release is registered under the event that describes it (``Release``). Accountants, filters and
+exports take a composition apart (``composition``) and ask each release; none of them knows a kind
+by name. A new kind is a new file, listed here.
+"""
+
+from __future__ import annotations
+
+from privopt.privacy.releases import (
+    bounded_range,
+    discrete_laplace,
+    fixed_size,
+    gaussian,
+    laplace,
+    mixture,
+    objective,
+    poisson,
+    pure,
+    randomised_response,
+    selected,
+    truncated,
+)
+from privopt.privacy.releases.composition import (
+    asked,
+    composed_loss,
+    dominating_pairs,
+    renyi_curve,
+    renyi_divergence,
+)
+from privopt.privacy.releases.release import (
+    Concentration,
+    Cost,
+    Curve,
+    Loss,
+    Release,
+    Shift,
+    release_of,
+    round_up_cost,
+)
+
+__all__ = [
+    "Concentration",
+    "Cost",
+    "Curve",
+    "Loss",
+    "Release",
+    "Shift",
+    "asked",
+    "bounded_range",
+    "composed_loss",
+    "discrete_laplace",
+    "dominating_pairs",
+    "fixed_size",
+    "gaussian",
+    "laplace",
+    "mixture",
+    "objective",
+    "poisson",
+    "pure",
+    "randomised_response",
+    "release_of",
+    "renyi_curve",
+    "renyi_divergence",
+    "round_up_cost",
+    "selected",
+    "truncated",
+]

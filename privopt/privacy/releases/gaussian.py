@@ -1,0 +1,106 @@
+"""Gaussian noise, once or along a binary tree.
+
+A release whose noise has standard deviation ``z`` times the norm bound of one record's
+contribution is ``mu``-GDP with ``mu = m / z``, in any dimension, where ``m`` is
+``relation.multiple``: replacing a record moves a sum by twice the bound. In a binary tree over
+``T`` steps a record is part of at most ``floor(log2 T) + 1`` completed nodes, and the first record
+of that many, so the tree is as many Gaussian releases.
+
+Sources: Dong, Roth and Su, "Gaussian differential privacy", JRSS-B 2022 (arXiv:1905.02383,
+Theorem 2.7 and Corollary 3.3); for trees, Kairouz, McMahan, Song, Thakkar, Thakurta and Xu,
+"Practical and private (deep) learning without sampling or shuffling", ICML 2021
+(arXiv:2103.00039).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import attr
+import dp_accounting as dp
+
+from privopt.privacy.leaves import leaves
+from privopt.privacy.pairs import DiscretePair, Pair, ReplacedGaussian
+from privopt.privacy.parameters import is_noise, tree_nodes
+from privopt.privacy.releases.release import LARGEST, Release, Shift, release_of
+from privopt.spec import Relation
+
+__all__ = ["Gaussian", "Tree", "one_release"]
+
+
+@dataclass(frozen=True)
+class Gaussian(Release, event=dp.GaussianDpEvent):
+    """Noise of standard deviation ``noise``, over the bound of one contribution."""
+
+    noise: float
+    additive = True
+
+    @classmethod
+    def read(cls, event: dp.GaussianDpEvent) -> Gaussian | None:
+        """Any noise multiplier in ``[0, inf]``."""
+        noise = event.noise_multiplier
+        return cls(float(noise)) if is_noise(noise) else None
+
+    def shifts(self, relation: Relation) -> tuple[Shift, ...]:
+        """``mu = m / z``."""
+        return (Shift(relation.multiple, self.noise),)
+
+    def replaced(self, rate: float) -> Pair:
+        """Gaussians on opposite sides."""
+        if self.noise * LARGEST >= 1.0:
+            return ReplacedGaussian(rate, self.noise)
+        seen = (0.0, 1.0 - rate, rate)
+        return DiscretePair(seen, seen[::-1], exact=self.noise == 0.0)
+
+    def exported(self, relation: Relation) -> dp.DpEvent:
+        """Noise halved for a replaced record."""
+        return dp.GaussianDpEvent(self.noise / relation.multiple)
+
+
+@dataclass(frozen=True)
+class Tree(Release, event=dp.SingleEpochTreeAggregationDpEvent):
+    """Each record takes part in one step of one tree: the largest tree counts, once.
+
+    Under ``add_or_remove_one`` the records behind the one removed move up into other steps, and
+    nothing is claimed. A sampled record has no public place in a tree.
+    """
+
+    event: dp.SingleEpochTreeAggregationDpEvent
+    nodes: int
+    samples = False
+
+    @classmethod
+    def read(cls, event: dp.SingleEpochTreeAggregationDpEvent) -> Tree | None:
+        """Any noise multiplier, and numbers of steps."""
+        nodes = tree_nodes(event.step_counts)
+        return None if nodes is None or not is_noise(event.noise_multiplier) else cls(event, nodes)
+
+    def shifts(self, relation: Relation) -> tuple[Shift, ...] | None:
+        """One for each node above a leaf."""
+        if relation is Relation.ADD_OR_REMOVE_ONE:
+            return None
+        return (Shift(relation.multiple, float(self.event.noise_multiplier), self.nodes),)
+
+    def exported(self, relation: Relation) -> dp.DpEvent:
+        """Noise halved for a replaced record."""
+        noise = float(self.event.noise_multiplier) / relation.multiple
+        return attr.evolve(self.event, noise_multiplier=noise)
+
+
+def one_release(event: dp.DpEvent) -> Release | None:
+    """A composition as one release: a single one, or Gaussian releases taken together.
+
+    Gaussian releases of distances ``mu_t`` show together what one of ``sqrt(sum mu_t^2)`` shows.
+    """
+    parts = [(release_of(leaf), count) for leaf, count in leaves(event)]
+    if len(parts) == 1 and parts[0][1] == 1:
+        return parts[0][0]
+    shifts = [Shift(1, each.noise, count) for each, count in parts if isinstance(each, Gaussian)]
+    if len(shifts) < len(parts):
+        return None
+    distance = math.hypot(*(each.distance for each in shifts))
+    if math.isinf(distance):
+        told = any(each.noise == 0.0 for each in shifts)
+        return Gaussian(0.0 if told else math.ulp(0.0))  # beyond float64 is not yet no noise
+    return Gaussian(1.0 / distance if distance > 0.0 else math.inf)

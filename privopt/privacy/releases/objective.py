@@ -1,0 +1,138 @@
+"""Objective perturbation: a shifted half of a Gaussian pair."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+
+import dp_accounting as dp
+import numpy as np
+from scipy.special import erf, log_ndtr, ndtri
+
+from privopt.privacy.events import ObjectivePerturbationDpEvent
+from privopt.privacy.pairs import (
+    EVERYTHING,
+    NOTHING,
+    Array,
+    Bins,
+    DiscretePair,
+    GaussianPair,
+    Pair,
+)
+from privopt.privacy.pairs.normal import normal_masses
+from privopt.privacy.parameters import is_noise
+from privopt.privacy.releases.release import LARGEST, LEAST, UP, Curve, Release
+from privopt.spec import Relation
+
+__all__ = ["ObjectivePair", "ObjectivePerturbation"]
+
+_U = 2.0**-53  # unit roundoff of float64
+_NARROWEST = 1e-7  # of the spread, beside the shift: closer losses float64 does not tell apart
+
+
+@dataclass(frozen=True)
+class ObjectivePerturbation(Release, event=ObjectivePerturbationDpEvent):
+    """The minimiser of an objective with a random linear term; generalised linear losses."""
+
+    noise: float
+    jacobian: float
+
+    @classmethod
+    def read(cls, event: ObjectivePerturbationDpEvent) -> ObjectivePerturbation | None:
+        """Both numbers in ``[0, inf]``."""
+        noise, jacobian = event.noise_multiplier, event.jacobian
+        known = is_noise(noise) and is_noise(jacobian)
+        return cls(float(noise), float(jacobian)) if known else None
+
+    def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
+        """``ObjectivePair``, which dominates in either order and is not its own reverse."""
+        moved, pair = relation.multiple, NOTHING
+        if self.noise * LARGEST < moved or self.jacobian > LARGEST:
+            pair = replace(EVERYTHING, exact=self.noise == 0.0)
+        elif math.isinf(self.noise):
+            rest = math.exp(-self.jacobian)
+            if self.jacobian:
+                pair = DiscretePair((0.0, 1.0), (1.0 - rest, rest), exact=False)
+        elif moved / self.noise < LEAST:
+            return None
+        else:
+            whole = ObjectivePair(moved / self.noise, self.jacobian)
+            return whole, whole
+        return pair, pair
+
+    def renyi(self, relation: Relation) -> Curve:
+        """``c + alpha s^2 / 2 + ln[2 Phi((alpha - 1) s)] / (alpha - 1)``, ``s = m / z``."""
+        s = relation.multiple / self.noise if self.noise > 0.0 else math.inf
+        return partial(_divergence, s, self.jacobian)
+
+    def exported(self, relation: Relation) -> dp.DpEvent:
+        """Noise halved for a replaced record."""
+        return ObjectivePerturbationDpEvent(self.noise / relation.multiple, self.jacobian)
+
+
+@dataclass(frozen=True)
+class ObjectivePair(Pair):
+    """``P`` has the loss ``U = c + s^2 / 2 + s |Z|``, ``Z ~ N(0, 1)``, for ``c >= 0``, ``s > 0``.
+
+    ``Q`` has the mass ``E e^-U`` tilted from it, and the rest where ``P`` has none.
+
+    Formal guarantee
+    ----------------
+    Dominates every mechanism whose loss ``L`` under its first law is at most some ``U`` of this
+    distribution: for every ``gamma > 0``, below one too,
+
+        H_gamma(P || Q) = E (1 - gamma e^-U)_+ >= E (1 - gamma e^-L)_+,
+
+    the right side being the mechanism's own divergence. ``ObjectivePerturbationDpEvent`` tells
+    why objective perturbation is one, in both orders of neighbours.
+    """
+
+    s: float
+    c: float
+
+    @property
+    def attained(self) -> Pair | None:
+        """A linear loss, for which the minimiser is a Gaussian mechanism."""
+        return GaussianPair(self.s)
+
+    def infinite(self) -> tuple[float, float]:
+        """``1 - E e^-U = 1 - 2 e^-c Phi(-s)`` of ``Q``."""
+        return 0.0, -math.expm1(math.log(2.0) + float(log_ndtr(-self._spread)) - self.c)
+
+    def losses(self, tail: float, count: int) -> Array:
+        """Equally spaced, from ``c + s^2 / 2`` to ``c + s^2 / 2 + s z``, ``2 Phi(-z) = tail``."""
+        s = self._spread
+        return self.c + s * (0.5 * s + np.linspace(0.0, -float(ndtri(0.5 * tail)), count))
+
+    def bins(self, edges: Array) -> Bins:
+        """Twice the normal masses at ``(edges - c) / s -+ s / 2``, right of the peak.
+
+        Under ``Q``, ``e^-U phi(z) = e^-c phi(z + s)``.
+        """
+        s = self._spread
+        points = (edges - self.c) / s - 0.5 * s
+        moved = 8 * _U * ((np.abs(edges) + self.c) / s + s)
+        moved[points < -moved] = 0.0
+        points, moved = (np.append(0.0, x) for x in (np.maximum(points, 0.0), moved))
+        p, p_error = normal_masses(points, moved)
+        q, q_error = normal_masses(points + s, moved + 4 * _U * s)
+        least = 2.0 * math.exp(-self.c)
+        return Bins(
+            2.0 * p[1:],
+            least * q[1:],
+            2.0 * p_error[1:],
+            least * (q_error[1:] + 8 * _U * (1.0 + self.c) * q[1:]),
+        )
+
+    @property
+    def _spread(self) -> float:
+        """``s``, or what is safely more: ``U`` increases with it."""
+        return max(self.s, _NARROWEST * self.c)
+
+
+def _divergence(s: float, c: float, orders: Array) -> Array:
+    """``ln E e^((alpha - 1) U) / (alpha - 1)``, of which ``E e^(t |Z|) = 2 e^(t^2 / 2) Phi(t)``."""
+    power = orders - 1.0
+    folded = np.log1p(erf(power * s / math.sqrt(2.0)) * UP) / power
+    return np.asarray((c + 0.5 * s * s * orders + folded) * UP)

@@ -1,0 +1,189 @@
+"""Poisson sampling: each record takes part by itself with a public probability.
+
+Several releases from the *same* sample are one release, if they are Gaussian; a sample of a
+sample is one at the product of the rates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import dp_accounting as dp
+import numpy as np
+
+from privopt.privacy.leaves import leaves
+from privopt.privacy.pairs import NOTHING, Array, Bins, Pair, Reversed
+from privopt.privacy.parameters import is_rate
+from privopt.privacy.releases.gaussian import Gaussian, one_release
+from privopt.privacy.releases.release import UP, Curve, Release, Shift, release_of
+from privopt.privacy.renyi.sampled import poisson_gaussian
+from privopt.privacy.sums import SMALLEST
+from privopt.spec import Relation
+
+__all__ = ["PoissonSampled", "Sampled", "sampled_curve", "sampled_pairs"]
+
+_U = 2.0**-53  # unit roundoff of float64
+_RAREST = 1e-12  # losses of less drown in the rounding of their exponentials
+
+
+@dataclass(frozen=True)
+class PoissonSampled(Release, event=dp.PoissonSampledDpEvent):
+    """``inner`` on a sample that holds each record with probability ``rate``.
+
+    Amplified is whatever has a pair under ``add_or_remove_one`` and ``zero_out`` (a null record
+    being as good as none), and Gaussian noise under ``replace_one``.
+    """
+
+    rate: float
+    inner: dp.DpEvent
+
+    @classmethod
+    def read(cls, event: dp.PoissonSampledDpEvent) -> PoissonSampled | None:
+        """Any rate in ``[0, 1]``."""
+        rate = event.sampling_probability
+        return cls(float(rate), event.event) if is_rate(rate) else None
+
+    def shifts(self, relation: Relation) -> tuple[Shift, ...] | None:
+        """At rate exactly one, which is no sampling, or zero, which is no release."""
+        if self.rate not in (0.0, 1.0):
+            return None
+        found: list[Shift] = []
+        for leaf, count in leaves(self.inner):
+            inner = release_of(leaf)
+            shifts = None if inner is None else inner.shifts(relation)
+            if shifts is None:
+                return None
+            found += [each._replace(times=each.times * count) for each in shifts]
+        return tuple(found) if self.rate == 1.0 else ()
+
+    def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
+        """``sampled_pairs`` of the one release that ``inner`` is."""
+        inner = one_release(self.inner)
+        return None if inner is None else sampled_pairs(self.rate, inner, relation)
+
+    def renyi(self, relation: Relation) -> Curve | None:
+        """Of Gaussian noise, under every relation."""
+        replace = relation is Relation.REPLACE_ONE
+        return sampled_curve(self.rate, self.inner, partial(poisson_gaussian, replace=replace))
+
+    def zcdp(self, relation: Relation) -> None:
+        """Divergences of a sample are not linear in the order."""
+        return None
+
+    def exported(self, relation: Relation) -> None:
+        """Said by ``export``, which looks at the whole tree."""
+        return None
+
+
+def sampled_pairs(rate: float, inner: Release, relation: Relation) -> tuple[Pair, Pair] | None:
+    """The pairs of a release from a Poisson sample."""
+    if isinstance(inner, PoissonSampled):
+        both = rate * inner.rate
+        least = math.ulp(0.0) if rate > 0.0 < inner.rate else 0.0
+        return PoissonSampled(max(both, least), inner.inner).pairs(relation)
+    whole = inner.pairs(relation) if inner.samples else None
+    if whole is None or rate == 1.0 or whole[0] is NOTHING:
+        return whole
+    if rate == 0.0:
+        return NOTHING, NOTHING
+    if relation is Relation.REPLACE_ONE:
+        replaced = inner.replaced(rate)
+        return None if replaced is None else (replaced, replaced)
+    removed, added = whole
+    return Sampled.of(removed, rate), Reversed(Sampled.of(added.reverse(), rate))
+
+
+def sampled_curve(
+    rate: float, event: dp.DpEvent, gaussian: Callable[[float, float, tuple[float, ...]], Array]
+) -> Curve | None:
+    """Rényi divergences of Gaussian releases from one sample, by those of a single one.
+
+    ``gaussian(rate, shift, orders)`` has the shift of one contribution over the noise.
+    """
+    inner = one_release(event)
+    if not isinstance(inner, Gaussian):
+        return None
+    shift = 1.0 / inner.noise * UP if inner.noise > 0.0 else math.inf
+    least = SMALLEST if rate > 0.0 and shift > 0.0 else 0.0
+    return lambda orders: np.maximum(gaussian(rate, shift, tuple(orders.tolist())), least)
+
+
+@dataclass(frozen=True)
+class Sampled(Pair):
+    """``(1 - rate) Q + rate P`` against ``Q``, for a pair ``(P, Q)`` and ``rate`` in ``(0, 1]``.
+
+    If ``(P, Q)`` dominates a mechanism when a record is removed, this pair dominates the
+    mechanism run on a Poisson sample; its reverse does so when a record is added. The loss
+    ``l`` of the pair becomes ``ln(1 - rate + rate e^l)``, which ends at ``ln(1 - rate)``.
+
+    Source: Zhu, Dong and Wang (arXiv:2106.08567), Theorem 11.
+    """
+
+    pair: Pair
+    rate: float
+    exact: bool = True
+
+    @classmethod
+    def of(cls, pair: Pair, rate: float) -> Sampled:
+        """At a rate that floats can tell from zero: a larger one dominates."""
+        return cls(pair, max(rate, _RAREST), exact=rate >= _RAREST)
+
+    @property
+    def attained(self) -> Pair | None:
+        """What the pair attains, sampled, unless the rate only stands for a smaller one."""
+        attained = self.pair.attained
+        return None if attained is None or not self.exact else Sampled(attained, self.rate)
+
+    def infinite(self) -> tuple[float, float]:
+        """What is impossible under ``Q``, if the record takes part; nothing is under ``P``."""
+        p, q = self.pair.infinite()
+        return self.rate * p, q if self.rate == 1.0 else 0.0
+
+    def range(self) -> tuple[float, float]:
+        """The range of the pair, sampled."""
+        smallest, largest = self.pair.range()
+        return float(self._sample(smallest)), float(self._sample(largest))
+
+    def losses(self, tail: float, count: int) -> Array:
+        """The losses of the pair, sampled, where they still differ."""
+        losses = self._sample(self.pair.losses(tail, count))
+        if self.pair.infinite()[1] > 0.0 and self.rate < 1.0:
+            losses = np.append(losses, math.log1p(-self.rate))
+        return np.unique(losses)
+
+    def bins(self, edges: Array) -> Bins:
+        """Mixtures of the bins of the pair at ``ln((e^edges - 1 + rate) / rate)``."""
+        if self.rate == 1.0:
+            return self.pair.bins(edges)
+        smallest, log_rate = math.log1p(-self.rate), math.log(self.rate)
+        inside = int(np.searchsorted(edges, smallest, side="right"))
+        above = edges[inside:]
+        base = self.pair.bins(above + np.log(-np.expm1(smallest - above)) - log_rate)
+        q, q_error = (np.pad(each, (inside, 0)) for each in (base.q, base.q_error))
+        p, p_error = (
+            self.rate * np.pad(of_p, (inside, 0)) + (1.0 - self.rate) * of_q
+            for of_p, of_q in ((base.p, q), (base.p_error, q_error))
+        )
+        # What is impossible under P is seen when the record was left out.
+        at_smallest = int(np.searchsorted(edges, smallest, side="left"))
+        certain = self.pair.infinite()[1]
+        q[at_smallest] += certain
+        p[at_smallest] += (1.0 - self.rate) * certain
+        size = 1.0 + float(np.abs(edges[[0, -1]]).max()) - smallest - log_rate
+        return Bins(
+            p,
+            q,
+            p_error + 4 * _U * p,
+            q_error + 4 * _U * q,
+            blur=base.blur + 16 * _U * size,
+        )
+
+    def _sample(self, loss: Array | float) -> Array:
+        """Accurate beside the loss itself, however small."""
+        with np.errstate(over="ignore", divide="ignore"):
+            gain = self.rate * np.expm1(loss)
+            large = np.logaddexp(np.log1p(-self.rate), np.log(self.rate) + loss)
+            return np.where(np.abs(gain) < 0.5, np.log1p(np.maximum(gain, -0.5)), large)

@@ -1,0 +1,99 @@
+"""Releases known by one or two numbers: any pure release, any concentrated one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+
+import dp_accounting as dp
+
+from privopt.privacy.pairs import EVERYTHING, Array, Pair
+from privopt.privacy.parameters import is_noise
+from privopt.privacy.releases.release import (
+    UP,
+    Concentration,
+    Curve,
+    Loss,
+    Release,
+    pure_pair,
+)
+from privopt.spec import Relation
+
+__all__ = ["Concentrated", "NoRelease", "NonPrivate"]
+
+
+@dataclass(frozen=True)
+class Concentrated(Release, event=dp.ZCDpEvent):
+    """``D_alpha <= xi + rho alpha``; with ``rho = 0`` any ``xi``-DP release, ``pure_event``."""
+
+    rho: float
+    xi: float
+
+    @classmethod
+    def read(cls, event: dp.ZCDpEvent) -> Concentrated | None:
+        """Both numbers in ``[0, inf]``."""
+        known = is_noise(event.rho) and is_noise(event.xi)
+        return cls(float(event.rho), float(event.xi)) if known else None
+
+    def loss(self, relation: Relation) -> Loss | None:
+        """``xi``, of a pure release: one bit, told truly or not, is one."""
+        if self.rho > 0.0:
+            return None
+        return Loss(self.xi, self.xi, 1.0 / (1.0 + math.exp(-self.xi)))
+
+    def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
+        """Of a pure release alone."""
+        pair = None if self.rho > 0.0 else pure_pair(self.xi)
+        return None if pair is None else (pair, pair)
+
+    def renyi(self, relation: Relation) -> Curve | None:
+        """As it says."""
+        return partial(self._divergence) if self.rho > 0.0 else super().renyi(relation)
+
+    def zcdp(self, relation: Relation) -> Concentration | None:
+        """As it says."""
+        return Concentration(self.rho, self.xi) if self.rho > 0.0 else super().zcdp(relation)
+
+    def exported(self, relation: Relation) -> dp.DpEvent:
+        """The event itself."""
+        return dp.ZCDpEvent(self.rho, self.xi)
+
+    def _divergence(self, orders: Array) -> Array:
+        return (self.xi + self.rho * orders) * UP
+
+
+@dataclass(frozen=True)
+class NoRelease(Release, event=dp.NoOpDpEvent):
+    """Nothing was released."""
+
+    @classmethod
+    def read(cls, event: dp.NoOpDpEvent) -> NoRelease:
+        """Always."""
+        return cls()
+
+    def loss(self, relation: Relation) -> Loss:
+        """None."""
+        return Loss(0.0)
+
+    def exported(self, relation: Relation) -> dp.DpEvent:
+        """The event itself."""
+        return dp.NoOpDpEvent()
+
+
+@dataclass(frozen=True)
+class NonPrivate(Release, event=dp.NonPrivateDpEvent):
+    """Everything was released."""
+
+    @classmethod
+    def read(cls, event: dp.NonPrivateDpEvent) -> NonPrivate:
+        """Always."""
+        return cls()
+
+    def pairs(self, relation: Relation) -> tuple[Pair, Pair]:
+        """Data sets are told apart with certainty."""
+        return EVERYTHING, EVERYTHING
+
+    def exported(self, relation: Relation) -> dp.DpEvent:
+        """The event itself."""
+        return dp.NonPrivateDpEvent()

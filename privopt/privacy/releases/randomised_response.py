@@ -1,0 +1,98 @@
+"""Randomised response: the true bucket is told with noise.
+
+``RandomizedResponseDpEvent`` with noise ``p`` and ``k`` buckets names the pair of output
+distributions itself, so that its loss ``ln(1 + (1 - p) k / p)`` holds under every relation.
+(dp-accounting agrees for ``replace_one``; under ``zero_out`` it lets a null record answer
+uniformly, which costs less, and under ``add_or_remove_one`` it does not answer.)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+
+import dp_accounting as dp
+import numpy as np
+
+from privopt.privacy.pairs import Array, DiscretePair, Pair
+from privopt.privacy.parameters import is_count, is_rate
+from privopt.privacy.releases.release import LEAST, Curve, Loss, Release, pure_pair
+from privopt.privacy.renyi.pure import swapped
+from privopt.spec import Relation
+
+__all__ = ["RandomisedResponse", "divergence", "response_loss", "response_pair"]
+
+_U = 2.0**-53  # unit roundoff of float64
+_RAREST = 1e-300  # below, floats have fewer digits
+
+
+@dataclass(frozen=True)
+class RandomisedResponse(Release, event=dp.RandomizedResponseDpEvent):
+    """The truth with probability ``1 - noise``, else one of ``buckets`` at random."""
+
+    noise: float
+    buckets: int
+
+    @classmethod
+    def read(cls, event: dp.RandomizedResponseDpEvent) -> RandomisedResponse | None:
+        """Noise in ``[0, 1]`` and two buckets at least."""
+        noise, buckets = event.noise_parameter, event.num_buckets
+        known = is_rate(noise) and is_count(buckets) and buckets >= 2
+        return cls(float(noise), int(buckets)) if known else None
+
+    def loss(self, relation: Relation) -> Loss:
+        """``ln(1 + (1 - p) k / p)``, of the true bucket."""
+        loss = response_loss(self.noise, self.buckets)
+        typical = (1.0 - self.noise) + self.noise / self.buckets
+        return Loss(loss * (1.0 + 2.0**-50), loss, typical)
+
+    def pairs(self, relation: Relation) -> tuple[Pair, Pair]:
+        """``response_pair``; of two buckets a bit."""
+        if self.buckets == 2 and LEAST < self.noise < 1.0:
+            pair = pure_pair(response_loss(self.noise, 2))
+        else:
+            pair = response_pair(self.noise, self.buckets)
+        return pair, pair
+
+    def renyi(self, relation: Relation) -> Curve:
+        """``divergence``."""
+        return partial(divergence, self.noise, self.buckets)
+
+
+def response_loss(noise: float, buckets: int) -> float:
+    """The loss ``ln(1 + (1 - p) k / p)`` of randomised response, to a relative ``2^-50``."""
+    if noise == 0.0:
+        return math.inf
+    odds = (1.0 - noise) * (buckets / noise)
+    if odds < 1e300:
+        return math.log1p(odds)
+    return math.log((1.0 - noise) * buckets) - math.log(noise)
+
+
+def response_pair(noise: float, buckets: int) -> DiscretePair:
+    """The true bucket and the neighbour's, each kept with probability ``1 - noise``.
+
+    Otherwise one of ``buckets`` is drawn at random; those that are neither have loss zero. Noise
+    that floats hardly describe counts as none.
+    """
+    other = noise / buckets if noise / buckets > _RAREST else 0.0
+    true = (1.0 - noise) + other
+    rest = noise - 2.0 * other if buckets > 2 else 0.0
+    outcomes = [(other, true), (rest, rest), (true, other)]
+    p, q = zip(*((a, b) for a, b in outcomes if a > 0.0 or b > 0.0), strict=True)
+    return DiscretePair(p, q, exact=other > 0.0 or noise == 0.0)
+
+
+def divergence(p: float, k: int, orders: Array) -> Array:
+    """``D_alpha`` of ``k`` buckets and noise ``p`` between two buckets, exact up to rounding.
+
+    The outcomes ``1 - p + p/k`` and ``p/k`` change places, so both orders agree.
+    """
+    if p in (0.0, 1.0):
+        return np.full_like(orders, math.inf if p == 0.0 else 0.0)
+    rare, common = p / k, 1.0 - p + p / k
+    if rare < 1e-290:
+        return np.full_like(orders, (math.log(k) - math.log(p)) * (1.0 + 8 * _U))
+    loss = response_loss(p, k)
+    return swapped(loss, math.log(rare), math.log(common), -(1.0 - p) / common, orders)

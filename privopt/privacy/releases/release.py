@@ -1,0 +1,253 @@
+"""What is known of one kind of release, in the language of every accountant."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import ClassVar, NamedTuple, TypeAlias
+
+import dp_accounting as dp
+import numpy as np
+import numpy.typing as npt
+
+from privopt.privacy.events import pure_event
+from privopt.privacy.pairs import EVERYTHING, NOTHING, GaussianPair, Pair, PurePair
+from privopt.privacy.renyi.pure import pure
+from privopt.privacy.sums import SMALLEST, half_square, root
+from privopt.spec import Relation
+
+__all__ = [
+    "LARGEST",
+    "LEAST",
+    "UP",
+    "Concentration",
+    "Cost",
+    "Curve",
+    "Loss",
+    "Release",
+    "Shift",
+    "pure_pair",
+    "release_of",
+    "releases",
+    "round_up_cost",
+    "shifted_pair",
+]
+
+Array = npt.NDArray[np.float64]
+Curve: TypeAlias = Callable[[Array], Array]
+"""Upper bounds of the Rényi divergences at an array of orders."""
+Cost: TypeAlias = Fraction | float
+"""Exact, or a float rounded up; infinity for what no budget can pay."""
+
+UP = 1.0 + 2.0**-50
+LARGEST = 1e4  # a distance in standard deviations, or a loss, beyond which everything is seen
+LEAST = 1e-100  # of the same; squares of less vanish
+_ROUNDING = 2.0**-49  # relative, for a handful of float operations
+
+
+class Shift(NamedTuple):
+    """``times`` Gaussian releases, each moved by ``moved / noise`` standard deviations."""
+
+    moved: int
+    noise: float
+    times: int = 1
+
+    @property
+    def distance(self) -> float:
+        """``sqrt(times) moved / noise``, to a relative ``2^-51``."""
+        if self.times == 0 or math.isinf(self.noise):
+            return 0.0
+        return self.moved / self.noise * root(self.times) if self.noise > 0.0 else math.inf
+
+    @property
+    def square(self) -> Cost:
+        """``times (moved / noise)^2``, exactly."""
+        if self.times == 0 or math.isinf(self.noise):
+            return 0.0
+        if self.noise == 0.0:
+            return math.inf
+        return self.times * (Fraction(self.moved) / Fraction(self.noise)) ** 2
+
+
+class Loss(NamedTuple):
+    """The largest loss of a release, and the chance of its most typical outcomes.
+
+    Attributes
+    ----------
+    most : Cost
+        No two neighbours have a loss above it.
+    least : float
+        Some two have one of at least this, to a relative ``2^-50``.
+    typical : float
+        With this probability, at least, the outcome has the largest loss of these two.
+    """
+
+    most: Cost
+    least: float = 0.0
+    typical: float = 1.0
+
+
+class Concentration(NamedTuple):
+    """``D_alpha <= xi + rho alpha`` at every order ``alpha > 1``."""
+
+    rho: Cost
+    xi: Cost = 0.0
+
+
+class Release:
+    """One release: a frozen dataclass of its numbers, made from its event.
+
+    A kind of release states what is proved of it, under each relation; ``None`` where nothing is.
+    Two statements are enough. From ``shifts`` or ``loss`` all other answers follow, and those that
+    a theorem makes sharper are overridden. Samplers ask the release that they hold.
+
+    Registration makes the kind known to every accountant, filter and export::
+
+        class Mine(Release, event=MyDpEvent):
+            @classmethod
+            def read(cls, event): ...
+
+    Formal guarantee
+    ----------------
+    Every mechanism that the event describes has the stated quantities between any two
+    neighbours under the relation, in either order.
+    """
+
+    # Whether a record that is drawn at random may take part: it has no fixed place.
+    samples: ClassVar[bool] = True
+    # Whether noise is added to a sum: opposite contributions of full norm then attain the pairs.
+    additive: ClassVar[bool] = False
+
+    def __init_subclass__(cls, *, event: type[dp.DpEvent] | None = None) -> None:
+        """Make the class known as the reader of ``event``."""
+        super().__init_subclass__()
+        if event is not None:
+            _READERS[event] = cls
+
+    @classmethod
+    def read(cls, event: dp.DpEvent) -> Release | None:
+        """The release of an event; ``None`` if a number in it makes no sense."""
+        raise NotImplementedError
+
+    def shifts(self, relation: Relation) -> tuple[Shift, ...] | None:
+        """The Gaussian releases that it amounts to, exactly, for the worst data."""
+        return None
+
+    def loss(self, relation: Relation) -> Loss | None:
+        """Its largest privacy loss, of a pure release."""
+        return None
+
+    def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
+        """The pairs that dominate it: a record removed, and added; one object if they agree.
+
+        Each dominates in its own order of neighbours, in the sense of ``Pair``.
+        """
+        if (shifts := self.shifts(relation)) is not None:
+            pair = shifted_pair(shifts)
+        elif (loss := self.loss(relation)) is not None:
+            pair = pure_pair(round_up_cost(loss.most), exact=False)
+        else:
+            pair = None
+        return None if pair is None else (pair, pair)
+
+    def renyi(self, relation: Relation) -> Curve | None:
+        """Upper bounds of its Rényi divergences."""
+        if (shifts := self.shifts(relation)) is not None:
+            return partial(_linear, sum(half_square(each.distance) for each in shifts) * UP)
+        if (loss := self.loss(relation)) is not None:
+            return partial(pure, round_up_cost(loss.most))
+        return None
+
+    def zcdp(self, relation: Relation) -> Concentration | None:
+        """``(rho, xi)`` of its zero-concentrated privacy.
+
+        A pure release has ``rho = epsilon tanh(epsilon / 2)``, its divergence at order one, which
+        is the least that any ``rho`` can be: with ``u = alpha - 1/2`` the function
+        ``ln E_P e^((alpha - 1) L)`` is, up to a constant, ``ln cosh(epsilon u)``. As an entire
+        function of ``u^2``, of order 1/2, ``cosh(epsilon u)`` has negative zeros only. By
+        Hadamard's product its logarithm is concave in ``u^2`` and lies below the tangent at
+        ``u = 1/2``; and ``u^2 - 1/4 = alpha (alpha - 1)``.
+        """
+        if (shifts := self.shifts(relation)) is not None:
+            squares = [each.square for each in shifts]
+            whole = squares[0] if len(squares) == 1 else math.fsum(map(round_up_cost, squares)) * UP
+            return Concentration(whole / 2)
+        if (loss := self.loss(relation)) is not None:
+            t = round_up_cost(loss.most)
+            if t in (0.0, math.inf):
+                return Concentration(t)
+            return Concentration(max(t * math.tanh(0.5 * t) * (1.0 + _ROUNDING), SMALLEST))
+        return None
+
+    def replaced(self, rate: float) -> Pair | None:
+        """The pair of a Poisson sample of which one record is replaced."""
+        return None
+
+    def exported(self, relation: Relation) -> dp.DpEvent | None:
+        """The same in dp-accounting's words, where it counts one contribution of a record.
+
+        That is: under the relation itself, or, for a replaced record, under
+        ``REPLACE_SPECIAL``, at which noise is halved.
+        """
+        if (shifts := self.shifts(relation)) is not None:
+            mu = math.hypot(*(each.distance for each in shifts)) * UP
+            return dp.GaussianDpEvent(1.0 / mu if mu > 0.0 else math.inf)
+        if (loss := self.loss(relation)) is not None:
+            most = round_up_cost(loss.most)
+            return pure_event(most * UP) if most < math.inf else dp.NonPrivateDpEvent()
+        return None
+
+
+_READERS: dict[type, type[Release]] = {}
+
+
+def release_of(event: dp.DpEvent) -> Release | None:
+    """The release that an event describes; ``None`` if its kind is unknown or a number amiss."""
+    for kind in type(event).__mro__:
+        if kind in _READERS:
+            return _READERS[kind].read(event)
+    return None
+
+
+def releases() -> Iterator[type[dp.DpEvent]]:
+    """The kinds of event that are known."""
+    return iter(_READERS)
+
+
+def shifted_pair(shifts: tuple[Shift, ...]) -> Pair | None:
+    """Gaussian releases taken together: of distances ``mu_t``, one of ``sqrt(sum mu_t^2)``."""
+    mu = math.hypot(*(each.distance for each in shifts))
+    if mu == 0.0:
+        return NOTHING
+    if mu < LEAST:
+        return None
+    if mu <= LARGEST:
+        return GaussianPair(mu)
+    return replace(EVERYTHING, exact=any(each.noise == 0.0 for each in shifts))
+
+
+def pure_pair(loss: float, *, exact: bool = True) -> Pair:
+    """One bit, told truly or not, with a largest loss; ``exact`` if that is what is released."""
+    if loss > LARGEST:
+        return replace(EVERYTHING, exact=exact and math.isinf(loss))
+    if loss == 0.0:
+        return NOTHING
+    pair = PurePair.of(loss)
+    return pair if exact else PurePair(pair.loss, exact=False)
+
+
+def round_up_cost(cost: Cost) -> float:
+    """A float that is not below ``cost``."""
+    if isinstance(cost, float):
+        return cost
+    try:
+        return math.nextafter(float(cost), math.inf) if cost else 0.0
+    except OverflowError:
+        return math.inf
+
+
+def _linear(slope: float, orders: Array) -> Array:
+    return orders * slope

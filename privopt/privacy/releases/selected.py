@@ -1,0 +1,85 @@
+"""The best of a random number of runs, each a composition of releases.
+
+Source: Papernot and Steinke, "Hyperparameter tuning with Rényi differential privacy", ICLR 2022
+(arXiv:2110.03620), Theorems 2 and 6.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+from dp_accounting import DpEvent
+from dp_accounting.dp_event import RepeatAndSelectDpEvent
+
+from privopt.privacy.releases.composition import composed_loss, renyi_curve
+from privopt.privacy.releases.release import Curve, Loss, Release
+from privopt.privacy.renyi.conversion import log_deltas
+from privopt.privacy.renyi.orders import ORDERS
+from privopt.privacy.selection import Repetitions, selection_epsilon
+from privopt.spec import Relation
+
+__all__ = ["Selected", "best_of_many"]
+
+Array = npt.NDArray[np.float64]
+
+_SLACK = 2.0**-50
+
+
+@dataclass(frozen=True)
+class Selected(Release, event=RepeatAndSelectDpEvent):
+    """The best of ``repetitions`` runs of ``inner``, and nothing else."""
+
+    inner: DpEvent
+    repetitions: Repetitions
+
+    @classmethod
+    def read(cls, event: RepeatAndSelectDpEvent) -> Selected | None:
+        """Any numbers that describe a law of the number of runs."""
+        with suppress(ValueError):
+            return cls(event.event, Repetitions(event.mean, event.shape))
+        return None
+
+    def loss(self, relation: Relation) -> Loss | None:
+        """``selection_epsilon`` of one run, known from above alone."""
+        run = composed_loss(self.inner, relation)
+        if run is None or math.isinf(self.repetitions.shape):
+            return None
+        most = run[0].upper
+        return Loss(selection_epsilon(most, self.repetitions) if most < math.inf else most)
+
+    def renyi(self, relation: Relation) -> Curve | None:
+        """``best_of_many`` of one run."""
+        run = renyi_curve(self.inner, relation)
+        return None if run is None else partial(best_of_many, run, self.repetitions)
+
+
+def best_of_many(one_run: Curve, repetitions: Repetitions, orders: Array) -> Array:
+    """``D_alpha`` of the selection, from the divergences of ``one_run``.
+
+    With ``rho`` the divergence of one run, truncated negative binomial repetitions cost
+
+        rho(alpha) + ln E[K] / (alpha - 1)
+            + (1 + shape) min_b [(1 - 1/b) rho(b) + ln(1/gamma) / b],   b >= 1,
+
+    and Poisson repetitions ``rho(alpha) + E[K] delta + ln E[K] / (alpha - 1)``, where one run is
+    ``(ln(1 + 1/(alpha - 1)), delta)``-DP. A divergence increases with its order, so higher orders
+    may serve lower ones.
+    """
+    grid = np.union1d(orders, ORDERS)
+    rho, log_mean = one_run(grid), math.log(repetitions.mean)
+    cost = rho + log_mean * (1.0 + _SLACK) / (grid - 1.0)
+    if math.isinf(repetitions.shape):
+        allowed = np.log1p(1.0 / (grid - 1.0)) * (1.0 - _SLACK)
+        log_delta = np.min(log_deltas(grid, rho, allowed[:, None]), axis=1)
+        cost += repetitions.mean * np.exp(np.minimum(log_delta, 0.0)) * (1.0 + _SLACK) + 1e-300
+    else:
+        rate = repetitions.log_inverse_gamma
+        extra = min(rate, float(np.min((1.0 - 1.0 / grid) * rho + rate / grid)))
+        cost += (1.0 + repetitions.shape) * extra
+    cost = np.minimum.accumulate(cost[::-1])[::-1] * (1.0 + 2.0 * _SLACK)
+    return np.asarray(cost[np.searchsorted(grid, orders)])
