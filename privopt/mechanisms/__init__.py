@@ -1,5 +1,15 @@
 """Noise on the device beside the event it emits, and the bounded queries it is added to."""
 
+from privopt.mechanisms.batches import (
+    AllRecords,
+    Batches,
+    FixedSizeBatches,
+    OnePassBatches,
+    Participation,
+    PoissonBatches,
+    ShuffledBatches,
+    poisson_sampler,
+)
 from privopt.mechanisms.clipping import (
     MICROBATCH,
     BatchSum,
@@ -17,20 +27,13 @@ from privopt.mechanisms.clipping import (
 from privopt.mechanisms.events import approximate_release, drawable, pure_release
 from privopt.mechanisms.gaussian import GaussianMechanism, classic_gaussian_scale
 from privopt.mechanisms.gibbs import GibbsMechanism
-from privopt.mechanisms.gradients import (
-    ExactGradient,
-    FixedSizeGradient,
-    FullBatchGradient,
-    PoissonGradient,
-    ShuffledGradient,
-    VarianceReducedGradient,
-    poisson_sampler,
-)
 from privopt.mechanisms.laplace import LaplaceMechanism
 from privopt.mechanisms.minimisation import Minimisation
 from privopt.mechanisms.moved_losses import HasValue, moved_linear_loss_sum, moved_loss_sum
+from privopt.mechanisms.noise import IndependentNoise, Noise
 from privopt.mechanisms.norm_laplace import NormLaplaceMechanism
 from privopt.mechanisms.one_pass import OnePass
+from privopt.mechanisms.private_gradient import BatchMean, PrivateGradient
 from privopt.mechanisms.propose_test_release import Proposal, ProposeTestRelease, StableQuery
 from privopt.mechanisms.queries import (
     BoundedQuery,
@@ -65,12 +68,16 @@ from privopt.mechanisms.statistics import (
 )
 from privopt.mechanisms.tilt_analyses import TILT_ANALYSES, TiltAnalysis
 from privopt.mechanisms.tilted import GaussianTilt, NormLaplaceTilt, TiltedMinimiser
+from privopt.mechanisms.variance_reduced import VarianceReducedGradient
 
 __all__ = [
     "MICROBATCH",
     "TILT_ANALYSES",
+    "AllRecords",
     "ApproximateBounds",
+    "BatchMean",
     "BatchSum",
+    "Batches",
     "BoundedMean",
     "BoundedQuery",
     "BoundedScores",
@@ -84,34 +91,37 @@ __all__ = [
     "ClippedRisk",
     "ClippedSlope",
     "Count",
-    "ExactGradient",
     "ExponentialMechanism",
-    "FixedSizeGradient",
+    "FixedSizeBatches",
     "FoundBounds",
-    "FullBatchGradient",
     "GaussianMechanism",
     "GaussianTilt",
     "GibbsMechanism",
     "HasSlope",
     "HasValue",
     "Histogram",
+    "IndependentNoise",
     "L1BoundedQuery",
     "LaplaceMechanism",
     "MeanMechanism",
     "Median",
     "Minimisation",
     "Mode",
+    "Noise",
     "NormLaplaceMechanism",
     "NormLaplaceTilt",
     "OnePass",
+    "OnePassBatches",
+    "Participation",
     "PermuteAndFlip",
-    "PoissonGradient",
+    "PoissonBatches",
+    "PrivateGradient",
     "Proposal",
     "ProposeTestRelease",
     "RegularisedMinimiser",
     "ReportNoisyMax",
     "ScoreQuery",
-    "ShuffledGradient",
+    "ShuffledBatches",
     "SmoothCauchyMechanism",
     "SmoothLaplaceMechanism",
     "SmoothQuery",
