@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from privopt.algorithms.first_order import Params, Static, descent, descent_bound
+from privopt.algorithms.first_order import Params, Static, descent, is_plain, output_rule, step_rule
 from privopt.arguments import count, positive_number
 from privopt.core import Algorithm, Plan
 from privopt.mechanisms import (
@@ -19,11 +19,13 @@ from privopt.mechanisms import (
 from privopt.privacy import Guarantee, Sampler, gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
-    Rate,
-    approximate_dp_advantage,
-    erm_lower_bound,
-    noise_limited_steps,
-    sampled_second_moment,
+    ALL_RECORDS,
+    DefaultSteps,
+    Powers,
+    batch_moments,
+    budget_lower_bound,
+    descent_rate,
+    descent_steps,
 )
 
 __all__ = ["Batches", "default_batch_size"]
@@ -42,6 +44,8 @@ class Batches:
     mechanism : gradient oracle
         Calibrated.
     steps : int
+    steps_powers : Powers
+        How they move with the axes.
     batch_size : float
     sampler : Sampler
     clipped : bool
@@ -52,6 +56,7 @@ class Batches:
     budget: Budget
     mechanism: PoissonGradient | FixedSizeGradient | ShuffledGradient
     steps: int
+    steps_powers: Powers
     batch_size: float
     sampler: Sampler
     clipped: bool
@@ -70,15 +75,16 @@ class Batches:
         sampler: str = "poisson",
         capacity: int | None = None,
         microbatch: int = MICROBATCH,
+        plain: bool = True,
     ) -> Batches:
-        """From choices, as ``dp_sgd`` describes them.
+        """From choices, as ``dp_sgd`` describes them; ``plain`` says that the update is descent.
 
         Raises
         ------
         ValueError
             Naming the choice, its value and the rule it broke.
         """
-        n, dim = problem_class.n, problem_class.dim
+        n = problem_class.n
         if budget.delta == 0.0:
             raise ValueError("delta must be positive for Gaussian noise, got 0.0")
         if clipping not in ("norm", "automatic"):
@@ -102,11 +108,18 @@ class Batches:
         clipped = clipping != "norm" or query.clip < problem_class.lipschitz * (1.0 - 1e-6)
         if clipping == "automatic":
             query = query._replace(gamma=_GAMMA * query.clip)
+        moments = batch_moments(sampler, n=n, batch_size=batch_size)
+        default = DefaultSteps(1)
         if steps is None:
-            one_step_noise = query.sensitivity(budget.relation)
-            one_step_noise /= gaussian_mu(budget.epsilon, budget.delta)
-            gradient = query.clip * math.sqrt(1.0 + 1.0 / batch_size)
-            steps = noise_limited_steps(math.sqrt(dim) * one_step_noise / gradient)
+            mu = gaussian_mu(budget.epsilon, budget.delta)
+            default = descent_steps(
+                problem_class,
+                one_step_noise=query.sensitivity(budget.relation) / mu,
+                clip=query.clip,
+                moments=moments or ALL_RECORDS,
+                plain=plain and moments is not None,
+            )
+            steps = default.steps
         steps = count("steps", steps)
         mechanism = _oracle(Sampler(sampler), query, budget, steps, batch_size, n, capacity)
         microbatch = count("microbatch", microbatch)
@@ -115,6 +128,7 @@ class Batches:
             budget=budget,
             mechanism=replace(mechanism, microbatch=microbatch),
             steps=steps,
+            steps_powers=default.powers,
             batch_size=batch_size,
             sampler=Sampler(sampler),
             clipped=clipped,
@@ -123,19 +137,10 @@ class Batches:
     def plan(self, algorithm: Algorithm, **choices: Any) -> Plan:
         """The plan of a method on these batches; ``choices`` are those of ``descent``."""
         problem_class, budget, scale = self.problem_class, self.budget, self.mechanism.scale
-        sampling = sampled_second_moment(self.batch_size / problem_class.n, self.batch_size)
+        moments = batch_moments(self.sampler, n=problem_class.n, batch_size=self.batch_size)
         method = descent(
-            problem_class, steps=self.steps, noise_scale=scale, sampling=sampling, **choices
+            problem_class, steps=self.steps, noise_std=scale, moments=moments, **choices
         )
-        upper, theorem, source = descent_bound(
-            problem_class, method, noise_scale=scale, sampling=sampling, clipped=self.clipped
-        )
-        if self.sampler is Sampler.SHUFFLED:
-            upper, theorem = math.inf, "none: gradients of shuffled passes are biased"
-        advantage, delta = approximate_dp_advantage(budget)
-        lower = erm_lower_bound(problem_class, advantage=advantage, delta=delta)
-        curved = problem_class.strong_convexity > 0.0
-        power = 2.0 if curved else 1.0
         return Plan(
             algorithm=algorithm,
             problem_class=problem_class,
@@ -147,14 +152,17 @@ class Batches:
                 budget.relation,
                 self._assumptions(),
             ),
-            rate=Rate(
-                theorem=theorem,
-                source=source,
-                upper=upper,
-                lower=min(upper, lower),
-                exponents={"n": -power, "dim": 0.5 * power, "epsilon": -power},
-                regime="noise leading, sqrt(d) sigma >= L, at fixed rate, steps and multiplier",
-                tight_on="squared_distance" if curved else "linear",
+            rate=descent_rate(
+                problem_class,
+                steps=self.steps,
+                steps_powers=self.steps_powers,
+                step_rule=step_rule(method.step_sizes),
+                output=output_rule(method.output),
+                noise_std=scale,
+                moments=moments,
+                clipped=self.clipped,
+                plain=is_plain(method.update),
+                lower=budget_lower_bound(problem_class, budget),
             ),
             most_records=problem_class.n,
         )

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
-from privopt.algorithms.first_order import Params, Static, descent, descent_bound, run
+from privopt.algorithms.first_order import (
+    Params,
+    Static,
+    descent,
+    is_plain,
+    output_rule,
+    run,
+    step_rule,
+)
 from privopt.arguments import count, positive_number
 from privopt.convex import Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import MICROBATCH, ClippedGradient, FullBatchGradient
 from privopt.privacy import Guarantee, gaussian_mu
 from privopt.spec import Budget, ProblemClass
-from privopt.theory import Rate, erm_lower_bound, gaussian_dp_advantage, noise_limited_steps
+from privopt.theory import DefaultSteps, budget_lower_bound, descent_rate, descent_steps
 
 __all__ = ["DP_GD"]
 
@@ -80,24 +87,21 @@ def plan(
     if budget.delta == 0.0:
         raise ValueError("delta must be positive for the Gaussian noise of dp_gd, got 0.0")
     mu = gaussian_mu(budget.epsilon, budget.delta)
+    default = DefaultSteps(1)
     if steps is None:
-        one_step_noise = query.sensitivity(budget.relation) / mu
-        steps = noise_limited_steps(math.sqrt(problem_class.dim) * one_step_noise / query.clip)
+        default = descent_steps(
+            problem_class,
+            one_step_noise=query.sensitivity(budget.relation) / mu,
+            clip=query.clip,
+            plain=update is None,
+        )
+        steps = default.steps
     steps = count("steps", steps)
     mechanism = FullBatchGradient.calibrated(query, budget, steps)
     method = descent(
-        problem_class, steps=steps, noise_scale=mechanism.scale, step_size=step_size,
+        problem_class, steps=steps, noise_std=mechanism.scale, step_size=step_size,
         update=update, output=output, record=record,
     )  # fmt: skip
-    upper, theorem, source = descent_bound(
-        problem_class,
-        method,
-        noise_scale=mechanism.scale,
-        clipped=query.clip < problem_class.lipschitz * (1.0 - 1e-6),
-    )
-    advantage = gaussian_dp_advantage(mu, budget.relation)
-    curved = problem_class.strong_convexity > 0.0
-    power = 2.0 if curved else 1.0
     return Plan(
         algorithm=DP_GD,
         problem_class=problem_class,
@@ -105,14 +109,16 @@ def plan(
         params=Params(replace(mechanism, microbatch=count("microbatch", microbatch)), method),
         static=Static(problem_class.dim),
         guarantee=Guarantee(mechanism.event(budget.relation, steps), budget.relation),
-        rate=Rate(
-            theorem=theorem,
-            source=source,
-            upper=upper,
-            lower=min(upper, erm_lower_bound(problem_class, advantage=advantage)),
-            exponents={"n": -power, "dim": 0.5 * power, "epsilon": -power},
-            regime="T >= n^2 mu^2 / (4 d), sqrt(d) <= n mu",
-            tight_on="squared_distance" if curved else "linear",
+        rate=descent_rate(
+            problem_class,
+            steps=steps,
+            steps_powers=default.powers,
+            step_rule=step_rule(method.step_sizes),
+            output=output_rule(method.output),
+            noise_std=mechanism.scale,
+            clipped=query.clip < problem_class.lipschitz * (1.0 - 1e-6),
+            plain=is_plain(method.update),
+            lower=budget_lower_bound(problem_class, budget, mu=mu),
         ),
     )
 

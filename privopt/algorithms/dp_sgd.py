@@ -88,6 +88,7 @@ def plan(
     batches = Batches.calibrated(
         problem_class, budget, steps=steps, batch_size=batch_size, rate=rate, clip=clip,
         clipping=clipping, sampler=sampler, capacity=capacity, microbatch=microbatch,
+        plain=update is None,
     )  # fmt: skip
     return batches.plan(DP_SGD, step_size=step_size, update=update, output=output, record=record)
 

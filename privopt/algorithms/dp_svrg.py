@@ -6,20 +6,18 @@ import math
 from typing import Any
 
 from privopt.algorithms.batches import default_batch_size
-from privopt.algorithms.first_order import Params, Static, descent, run
+from privopt.algorithms.first_order import Params, Static, descent, output_rule, run, step_rule
 from privopt.arguments import count, positive_number
-from privopt.convex import Average, FirstOrder, Output, StepSizes
+from privopt.convex import Average, Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import MICROBATCH, ClippedGradient, VarianceReducedGradient
 from privopt.privacy import Guarantee, gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
-    Rate,
-    approximate_dp_advantage,
-    erm_lower_bound,
+    budget_lower_bound,
     gradient_difference,
     noise_limited_steps,
-    variance_reduced_descent,
+    variance_reduced_rate,
     variance_reduced_step_size,
 )
 
@@ -120,7 +118,7 @@ def plan(
     method = descent(
         problem_class,
         steps=steps,
-        noise_scale=mechanism.scale,
+        noise_std=mechanism.scale,
         step_size=step_size,
         output=Average() if output is None else output,
         record=record,
@@ -136,7 +134,15 @@ def plan(
             budget.relation,
             (f"at most {n} records",) if budget.relation is Relation.ADD_OR_REMOVE_ONE else (),
         ),
-        rate=_rate(problem_class, budget, mechanism, method),
+        rate=variance_reduced_rate(
+            problem_class,
+            step_rule=step_rule(method.step_sizes),
+            output=output_rule(method.output),
+            clip=query.clip,
+            difference_clip=difference_query.clip,
+            lower=budget_lower_bound(problem_class, budget),
+            **_noise(mechanism, steps),
+        ),
         most_records=n,
     )
 
@@ -171,56 +177,6 @@ def _noise(mechanism: VarianceReducedGradient, steps: int) -> dict[str, Any]:
         "difference_noise": batches.scale,
         "sampling": (1.0 - batches.rate) / batches.batch_size,
     }
-
-
-def _rate(
-    problem_class: ProblemClass,
-    budget: Budget,
-    mechanism: VarianceReducedGradient,
-    method: FirstOrder,
-) -> Rate:
-    reason = _uncovered(problem_class, mechanism, method)
-    upper = math.inf
-    if reason is None:
-        upper = variance_reduced_descent(
-            problem_class,
-            step_size=float(method.step_sizes.scale),
-            **_noise(mechanism, int(method.steps)),
-        )
-    advantage, delta = approximate_dp_advantage(budget)
-    lower = erm_lower_bound(problem_class, advantage=advantage, delta=delta)
-    covered = "E F(w) - F* <= R sqrt(A/T), A = G^2 + (p - 1) G sqrt(d) sigma"
-    return Rate(
-        theorem=covered if reason is None else f"none: {reason}",
-        source="derived here, from the regret of projected descent (Zinkevich 2003)"
-        if reason is None
-        else "no theorem covers it",
-        upper=upper,
-        lower=min(upper, lower),
-        exponents={"n": -1.0, "dim": 0.5, "epsilon": -1.0},
-        regime="noise leading, sqrt(d) sigma >= L, at fixed rate, steps and period",
-        tight_on="linear",
-    )
-
-
-def _uncovered(
-    problem_class: ProblemClass, mechanism: VarianceReducedGradient, method: FirstOrder
-) -> str | None:
-    """Why the theorem does not cover this plan, if it does not."""
-    sizes, nearly = method.step_sizes, 1.0 - 1e-6
-    short = mechanism.query.clip < problem_class.lipschitz * nearly
-    differences = mechanism.differences.query.clip
-    if not problem_class.convex:
-        return "the losses are not convex"
-    if short or math.isinf(problem_class.lipschitz):
-        return "gradients are clipped below the Lipschitz constant"
-    if differences < gradient_difference(problem_class) * nearly:
-        return "differences of gradients are clipped"
-    if math.isinf(problem_class.radius):
-        return "the set is not bounded"
-    if sizes.power != 0.0 or sizes.decay != 0.0 or not isinstance(method.output, Average):
-        return "no theorem for these step sizes with this output"
-    return None
 
 
 DP_SVRG = Algorithm(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import optax
@@ -11,6 +12,7 @@ from jax import Array
 from privopt.arguments import positive_number
 from privopt.convex import (
     Average,
+    AverageAfterStep,
     FirstOrder,
     Last,
     Output,
@@ -21,16 +23,28 @@ from privopt.convex import (
 )
 from privopt.core import Run
 from privopt.spec import ProblemClass
-from privopt.theory import (
-    last_of_noisy_descent,
-    noisy_descent,
-    noisy_descent_step_size,
-    noisy_strongly_convex_descent,
-)
+from privopt.theory import ALL_RECORDS, Moments, OutputRule, StepRule, descent_numbers
 
-__all__ = ["Bound", "Params", "Secret", "Static", "descent", "descent_bound", "recorded", "run"]
+__all__ = [
+    "Params",
+    "Secret",
+    "Static",
+    "descent",
+    "is_plain",
+    "output_rule",
+    "recorded",
+    "run",
+    "step_rule",
+]
 
 SGD = Update.of(optax.sgd)
+
+_OUTPUTS: Mapping[OutputRule, type[Output]] = {
+    OutputRule.AVERAGE: Average,
+    OutputRule.AVERAGE_AFTER_STEP: AverageAfterStep,
+    OutputRule.WEIGHTED_AVERAGE: PolynomialAverage,
+    OutputRule.LAST: Last,
+}
 
 
 class Params(NamedTuple):
@@ -52,14 +66,6 @@ class Secret(NamedTuple):
     last: Array
 
 
-class Bound(NamedTuple):
-    """What a theorem says of a method."""
-
-    upper: float
-    theorem: str
-    source: str
-
-
 def run(static: Static, params: Params, objective: Any, key: Array) -> Run:
     """The method on the device, from the problem's start."""
     start = objective.start(static.dim)
@@ -72,8 +78,8 @@ def descent(
     problem_class: ProblemClass,
     *,
     steps: int,
-    noise_scale: float,
-    sampling: float = 1.0,
+    noise_std: float,
+    moments: Moments | None = ALL_RECORDS,
     step_size: float | StepSizes | None = None,
     update: Any = None,
     output: Output | None = None,
@@ -81,8 +87,7 @@ def descent(
 ) -> FirstOrder:
     """The method with theory's step sizes and output where none are given.
 
-    Convex losses: constant steps ``R/(G sqrt T)`` and the average. Strongly convex ones: ``2/(m (t
-    + 1))`` and weights in proportion to ``t``. Another update than plain descent: ``R/sqrt(d T)``,
+    Plain descent: those of :func:`privopt.theory.descent_numbers`. Another update: ``R/sqrt(d T)``,
     the step with which coordinates that move by one step size each wander ``R`` far, and the last
     iterate; that is no theorem's.
 
@@ -94,23 +99,42 @@ def descent(
     """
     if update is not None and not isinstance(update, Update):
         update = Update.of(update)
-    plain = update is None or (update.factory is optax.sgd and not update.numbers)
-    curved = problem_class.strong_convexity > 0.0
-    if step_size is None and plain and curved:
-        step_size = StepSizes.strongly_convex(problem_class.strong_convexity)
+    if step_size is not None and not isinstance(step_size, StepSizes):
+        step_size = StepSizes.constant(positive_number("step_size", step_size))
+    if update is None or (update.factory is optax.sgd and not update.numbers):
+        numbers = descent_numbers(
+            problem_class,
+            steps=steps,
+            noise_std=noise_std,
+            moments=moments or ALL_RECORDS,
+            step_rule=None if step_size is None else step_rule(step_size),
+            output=None if output is None else output_rule(output),
+        )
+        step_size = step_size or StepSizes(*numbers.step_rule)
+        output = output or _OUTPUTS[numbers.output]()
     elif step_size is None:
         if math.isinf(problem_class.radius):
             raise ValueError("step_size must be given where radius is infinite, got None")
-        step_size = problem_class.radius / math.sqrt(problem_class.dim * steps)
-        if plain:
-            step_size = noisy_descent_step_size(
-                problem_class, steps=steps, noise_scale=noise_scale, sampling=sampling
-            )
-    if not isinstance(step_size, StepSizes):
-        step_size = StepSizes.constant(positive_number("step_size", step_size))
-    if output is None:
-        output = Last() if not plain else PolynomialAverage() if curved else Average()
-    return FirstOrder(steps, step_size, update or SGD, checked_output(output), recorded(record))
+        step_size = StepSizes.constant(problem_class.radius / math.sqrt(problem_class.dim * steps))
+    output = checked_output(output or Last())
+    return FirstOrder(steps, step_size, update or SGD, output, recorded(record))
+
+
+def output_rule(output: Output) -> OutputRule | None:
+    """The theorems' name of an output, if they have one."""
+    if isinstance(output, PolynomialAverage) and output.power != 1.0:
+        return None
+    return next((rule for rule, kind in _OUTPUTS.items() if isinstance(output, kind)), None)
+
+
+def step_rule(sizes: StepSizes) -> StepRule:
+    """Step sizes as the four numbers of a theorem."""
+    return StepRule(*map(float, (sizes.scale, sizes.power, sizes.offset, sizes.decay)))
+
+
+def is_plain(update: Update) -> bool:
+    """Whether an update is that of projected gradient descent."""
+    return update.factory is optax.sgd and not update.numbers and not update.options
 
 
 def recorded(count: Any) -> int:
@@ -118,70 +142,3 @@ def recorded(count: Any) -> int:
     if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= 10_000:
         raise ValueError(f"record must be an integer from 0 to 10000, got {count!r}")
     return count
-
-
-def descent_bound(
-    problem_class: ProblemClass,
-    method: FirstOrder,
-    *,
-    noise_scale: float,
-    clipped: bool,
-    sampling: float = 1.0,
-) -> Bound:
-    """The theorem that covers this method, or an infinite bound with the reason.
-
-    ``sampling`` is ``E |g|^2/L^2`` of the unbiased gradients, noise apart; 1 for full batches.
-    """
-    steps, sizes = int(method.steps), method.step_sizes
-    output, update = method.output, method.update
-
-    def nothing(reason: str) -> Bound:
-        return Bound(math.inf, f"none: {reason}", "no theorem covers it")
-
-    if not problem_class.convex:
-        return nothing("the losses are not convex")
-    if clipped or math.isinf(problem_class.lipschitz):
-        return nothing("gradients are clipped below the Lipschitz constant")
-    if update.factory is not optax.sgd or update.numbers or update.options:
-        return nothing("the update is not plain descent")
-    if math.isinf(problem_class.radius):
-        return nothing("the set is not bounded")
-    constant = sizes.power == sizes.decay == 0.0
-    if constant and isinstance(output, Average):
-        upper = noisy_descent(
-            problem_class,
-            steps=steps,
-            step_size=float(sizes.scale),
-            noise_scale=noise_scale,
-            sampling=sampling,
-        )
-        return Bound(
-            upper,
-            "E F(w) - F* <= R G / sqrt(T), G^2 = L^2 + d sigma^2 (order L R sqrt(d)/(n mu))",
-            "Bassily, Smith and Thakurta 2014, Theorem 2.4 and Theorem 5.3",
-        )
-    modulus = problem_class.strong_convexity
-    polynomial = isinstance(output, PolynomialAverage) and output.power == 1.0
-    if modulus > 0.0 and polynomial and sizes == StepSizes.strongly_convex(modulus):
-        return Bound(
-            noisy_strongly_convex_descent(
-                problem_class, steps=steps, noise_scale=noise_scale, sampling=sampling
-            ),
-            "E F(w) - F* <= 2 G^2 / (m (T + 1)), G^2 = L^2 + d sigma^2",
-            "Lacoste-Julien, Schmidt and Bach 2012",
-        )
-    inverse_root = sizes.power == 0.5 and sizes.offset == sizes.decay == 0.0
-    if inverse_root and isinstance(output, Last):
-        upper = last_of_noisy_descent(
-            problem_class,
-            steps=steps,
-            scale=float(sizes.scale),
-            noise_scale=noise_scale,
-            sampling=sampling,
-        )
-        return Bound(
-            upper,
-            "E F(w) - F* <= (D^2/c + c G^2) (2 + ln T) / sqrt(T)",
-            "Shamir and Zhang 2013, Theorem 2",
-        )
-    return nothing("no theorem for these step sizes with this output")

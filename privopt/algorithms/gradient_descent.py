@@ -6,14 +6,14 @@ import math
 
 from dp_accounting import NonPrivateDpEvent
 
-from privopt.algorithms.first_order import Params, Static, descent, descent_bound, run
+from privopt.algorithms.first_order import Params, Static, descent, output_rule, run, step_rule
 from privopt.arguments import count
 from privopt.convex import Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import ClippedGradient, ExactGradient
 from privopt.privacy import Guarantee
 from privopt.spec import Budget, ProblemClass
-from privopt.theory import Rate
+from privopt.theory import descent_rate
 
 __all__ = ["GRADIENT_DESCENT"]
 
@@ -38,7 +38,7 @@ def plan(
     steps : int, optional
         ``T``; default ``n``.
     step_size, output, record
-        As in ``dp_gd``; default ``R / (L sqrt T)`` and the average.
+        As in ``dp_gd``; default the step and the average of the theorem with the smaller bound.
 
     Formal guarantee
     ----------------
@@ -46,14 +46,14 @@ def plan(
 
     Rate
     ----
-    ``R L / sqrt T`` for convex Lipschitz losses (:func:`privopt.theory.noisy_descent`).
+    ``R L/sqrt(T)`` for convex Lipschitz losses (:func:`privopt.theory.noisy_descent`), and
+    ``H R^2/(2 T)`` for smooth ones (:func:`privopt.theory.smooth_descent`).
     """
     steps = problem_class.n if steps is None else count("steps", steps)
     method = descent(
-        problem_class, steps=steps, noise_scale=0.0, step_size=step_size, output=output,
+        problem_class, steps=steps, noise_std=0.0, step_size=step_size, output=output,
         record=record,
     )  # fmt: skip
-    upper, theorem, source = descent_bound(problem_class, method, noise_scale=0.0, clipped=False)
     return Plan(
         algorithm=GRADIENT_DESCENT,
         problem_class=problem_class,
@@ -61,13 +61,12 @@ def plan(
         params=Params(ExactGradient(ClippedGradient.of(problem_class, math.inf)), method),
         static=Static(problem_class.dim),
         guarantee=Guarantee(NonPrivateDpEvent(), budget.relation),
-        rate=Rate(
-            theorem=theorem,
-            source=source,
-            upper=upper,
-            lower=0.0,
-            exponents={"n": 0.0, "dim": 0.0, "epsilon": 0.0},
-            regime="fixed T",
+        rate=descent_rate(
+            problem_class,
+            steps=steps,
+            noise_std=0.0,
+            step_rule=step_rule(method.step_sizes),
+            output=output_rule(method.output),
         ),
     )
 

@@ -73,6 +73,7 @@ def plan(
     batches = Batches.calibrated(
         problem_class, budget, steps=steps, batch_size=batch_size, rate=rate, clip=clip,
         clipping=clipping, sampler=sampler, capacity=capacity, microbatch=microbatch,
+        plain=False,
     )  # fmt: skip
     b1, b2 = float(b1), float(b2)
     if noise_correction:

@@ -16,12 +16,10 @@ from privopt.mechanisms import GaussianMechanism, OnePass
 from privopt.privacy import Guarantee, gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
-    Rate,
     gaussian_dp_advantage,
     phase_sizes,
-    phased_descent,
     phased_descent_step_size,
-    population_lower_bound,
+    phased_rate,
 )
 
 __all__ = ["PHASED_SGD"]
@@ -102,14 +100,10 @@ def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None
     elif math.isinf(problem_class.radius):
         raise ValueError("step_size must be given where radius is infinite, got None")
     else:
-        unit_noise_scale = budget.relation.multiple * problem_class.lipschitz / mu
-        step_size = phased_descent_step_size(problem_class, unit_noise_scale=unit_noise_scale)
+        unit_noise_std = budget.relation.multiple * problem_class.lipschitz / mu
+        step_size = phased_descent_step_size(problem_class, unit_noise_std=unit_noise_std)
     query = OnePass.of(problem_class, step_size)
     mechanism = GaussianMechanism.calibrated(query, budget)
-    upper = phased_descent(problem_class, step_size=query.step_size, noise_scale=mechanism.scale)
-    lower = population_lower_bound(
-        problem_class, advantage=gaussian_dp_advantage(mu, budget.relation)
-    )
     return Plan(
         algorithm=PHASED_SGD,
         problem_class=problem_class,
@@ -124,15 +118,11 @@ def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None
                 f"every loss is generalised linear, or {problem_class.lipschitz:g}-Lipschitz",
             ),
         ),
-        rate=Rate(
-            theorem="E F_P(w) - F_P* <= 4 L R sqrt(1/(6n) + 16 d/(n mu)^2) and lower orders",
-            source="Feldman, Koren and Talwar 2020",
-            upper=upper,
-            lower=min(upper, lower),
-            exponents={"n": -1.0, "dim": 0.5, "epsilon": -1.0},
-            regime="noise leading, 96 d >= n mu^2, and sqrt(d) <= n mu; eta_1 not capped by 2/H",
-            tight_on="linear_population",
-            risk="population",
+        rate=phased_rate(
+            problem_class,
+            step_size=query.step_size,
+            noise_std=mechanism.scale,
+            advantage=gaussian_dp_advantage(mu, budget.relation),
         ),
     )
 

@@ -11,6 +11,7 @@ from privopt.convex.linear_model import MinimisedModels, minimise_linear_model
 from privopt.convex.log_concave import LARGEST_DIM, Draw, enough_proposals, sample_log_concave
 from privopt.convex.outputs import (
     Average,
+    AverageAfterStep,
     Last,
     Output,
     PolynomialAverage,
@@ -29,6 +30,7 @@ from privopt.convex.vectors import norm
 __all__ = [
     "LARGEST_DIM",
     "Average",
+    "AverageAfterStep",
     "Box",
     "ConstrainedModels",
     "ConstraintSet",

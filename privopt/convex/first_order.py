@@ -105,13 +105,14 @@ class FirstOrder:
         steps, output = jnp.asarray(self.steps), self.output
         dtype = jax.tree.leaves(start)[0].dtype
         weights = output.weights(jax.random.fold_in(key, _OUTPUT_STREAM), steps, dtype)
+        after_step = getattr(output, "after_step", False)
         update = self.update.build(lambda count: self.step_sizes.at(count + 1, steps))
         times = _times(steps, self.recorded)
         fresh = update.init(start)
 
         def step(ask: Ask, t: Array, memory_and_state: tuple[Any, Any]) -> tuple[Any, Any]:
             t, (memory, (point, moments, mean, path)) = jnp.asarray(t), memory_and_state
-            if weights is not None:
+            if weights is not None and not after_step:
                 mean = _towards(mean, point, weights(t + 1))
             gradient, memory = ask(memory, t, point)
             moved, moments = update.update(gradient, moments, point)
@@ -119,6 +120,8 @@ class FirstOrder:
             finite = _finite(moved)
             point = _where(finite, moved, start)
             moments = _where(finite, moments, fresh)
+            if weights is not None and after_step:
+                mean = _towards(mean, point, weights(t + 1))
             if times is not None:
                 slot = jnp.searchsorted(times, t + 1)
                 here = point if weights is None else mean

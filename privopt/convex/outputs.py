@@ -1,14 +1,14 @@
 """Output rules: what a first-order method returns of its iterates ``w_1, ..., w_{T+1}``.
 
 Each is a running mean, ``v <- v + a_t (w_t - v)`` over ``t = 1..T``, known by its weights
-``a_t``; only ``Last`` takes the iterate after the last step.
+``a_t``; ``AverageAfterStep`` takes ``w_{t+1}`` in place of ``w_t``, and ``Last`` only ``w_{T+1}``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ from privopt.convex.vectors import Number
 
 __all__ = [
     "Average",
+    "AverageAfterStep",
     "Last",
     "Output",
     "PolynomialAverage",
@@ -34,7 +35,10 @@ Weights = Callable[[Array], Array]
 
 
 class Output(Protocol):
-    """Which mean of the iterates is returned."""
+    """Which mean of the iterates is returned.
+
+    A rule with an attribute ``after_step`` that is true takes its mean over ``w_2..w_{T+1}``.
+    """
 
     def weights(self, key: Array, steps: Array, dtype: jnp.dtype) -> Weights | None:
         """``t -> a_t`` for ``t = 1..T``; ``None`` for the last iterate."""
@@ -62,6 +66,22 @@ class Last:
 @dataclass(frozen=True)
 class Average:
     """``(1/T) sum_t w_t``."""
+
+    def weights(self, key: Array, steps: Array, dtype: jnp.dtype) -> Weights:
+        """``1/t``."""
+        del key, steps
+        return lambda t: 1.0 / t.astype(dtype)
+
+
+@record
+@dataclass(frozen=True)
+class AverageAfterStep:
+    """``(1/T) sum_t w_{t+1}``: the mean of the points that the steps lead to.
+
+    What the theorem of smooth losses bounds (:func:`privopt.theory.smooth_descent`).
+    """
+
+    after_step: ClassVar[bool] = True
 
     def weights(self, key: Array, steps: Array, dtype: jnp.dtype) -> Weights:
         """``1/t``."""
