@@ -18,12 +18,12 @@ from privopt import core, draws, problems
 from privopt.convex import Last
 from privopt.core import Algorithm, Plan, Run, running
 from privopt.privacy import Guarantee
-from privopt.theory import Rate
+from privopt.theory import no_rate
 
 N, DIM = 20, 3
 CLASS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25)
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
-RATE = Rate(theorem="", source="", upper=math.inf, lower=0.0, exponents={}, regime="")
+RATE = no_rate("a test")
 DP_GD = privopt.ALGORITHMS["dp_gd"]
 OUTPUT = privopt.ALGORITHMS["output_perturbation"]
 

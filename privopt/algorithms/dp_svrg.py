@@ -128,7 +128,7 @@ def plan(
         static=Static(problem_class.dim),
         rate=variance_reduced_rate(
             problem_class,
-            step_rule=schedule(method.step_sizes),
+            step_rule=step_rule(method.step_sizes),
             output=output_rule(method.output),
             clip=query.clip,
             difference_clip=change.clip,

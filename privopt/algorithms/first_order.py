@@ -36,7 +36,7 @@ from privopt.theory import (
     OutputRule,
     Powers,
     Rate,
-    Schedule,
+    StepRule,
     descent_numbers,
     descent_rate,
     descent_steps,
@@ -53,7 +53,7 @@ __all__ = [
     "rate_of",
     "recorded",
     "run",
-    "schedule",
+    "step_rule",
 ]
 
 _RULES: dict[OutputRule, Output] = {
@@ -111,7 +111,7 @@ def horizon(
         one_step_noise=one_step,
         clip=query.clip,
         moments=moments or ALL_RECORDS,
-        plain=is_plain(checked_update(update)),
+        plain=moments is not None and is_plain(checked_update(update)),
     )
 
 
@@ -147,11 +147,10 @@ def first_order(
             steps=steps,
             noise_std=mechanism.scale,
             moments=moments or ALL_RECORDS,
-            step_rule=None if step_size is None else schedule(step_size),
+            step_rule=None if step_size is None else step_rule(step_size),
             output=None if output is None else output_rule(output),
         )
-        rule = numbers.step_rule
-        step_size = step_size or StepSizes(rule.scale, rule.power, rule.offset, rule.decay)
+        step_size = step_size or StepSizes(*numbers.step_rule)
         output = output or _RULES[numbers.output]
     elif step_size is None:
         if math.isinf(problem_class.radius):
@@ -161,9 +160,9 @@ def first_order(
     return FirstOrder(step_size, update, output or Last(), *recorded(record, steps))
 
 
-def schedule(sizes: StepSizes) -> Schedule:
-    """The step sizes of a plan as the numbers that theory reads."""
-    return Schedule(*map(float, (sizes.scale, sizes.power, sizes.offset, sizes.decay)))
+def step_rule(sizes: StepSizes) -> StepRule:
+    """Step sizes as the four numbers of a theorem."""
+    return StepRule(*map(float, (sizes.scale, sizes.power, sizes.offset, sizes.decay)))
 
 
 def output_rule(output: Output) -> OutputRule | None:
@@ -216,7 +215,7 @@ def rate_of(
     return descent_rate(
         problem_class,
         steps=int(mechanism.steps),
-        step_rule=schedule(method.step_sizes),
+        step_rule=step_rule(method.step_sizes),
         output=output_rule(method.output),
         noise_std=mechanism.scale,
         moments=moments,

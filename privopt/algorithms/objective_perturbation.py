@@ -26,10 +26,9 @@ from privopt.mechanisms import (
 from privopt.privacy import Fourier, Guarantee, calibrate, renyi_divergence, round_up
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
-    Rate,
-    approximate_dp_advantage,
+    budget_lower_bound,
     erm_lower_bound,
-    tilted_minimiser,
+    objective_perturbation_rate,
     tilted_minimiser_regularisation,
 )
 
@@ -201,7 +200,7 @@ def planned(
     tuned: bool,
 ) -> Plan:
     """The plan with these noises: what they guarantee, and the rate."""
-    event = _event(params, budget.relation)
+    event, (tilt, finish) = _event(params, budget.relation), params
     return Plan(
         algorithm=algorithm,
         problem_class=problem_class,
@@ -209,7 +208,15 @@ def planned(
         params=params,
         static=Static(problem_class.dim),
         guarantee=Guarantee(event, budget.relation, _assumptions(problem_class, budget)),
-        rate=_rate(problem_class, budget, params, tuned=tuned),
+        rate=objective_perturbation_rate(
+            problem_class,
+            regularisation=tilt.query.regularisation,
+            tilt_second_moment=tilt.second_moment(problem_class.dim),
+            distance=tilt.query.error + finish.noise_norm(problem_class.dim),
+            gaussian=budget.delta > 0.0,
+            tuned=tuned,
+            lower=_lower(problem_class, budget, params),
+        ),
         requires=frozenset({"linear_model"}),
     )
 
@@ -228,39 +235,9 @@ def _assumptions(problem_class: ProblemClass, budget: Budget) -> tuple[str, ...]
     return tuple(assumed)
 
 
-def _rate(problem_class: ProblemClass, budget: Budget, params: Params, *, tuned: bool) -> Rate:
-    tilt, finish = params
-    upper = tilted_minimiser(
-        problem_class,
-        regularisation=tilt.query.regularisation,
-        tilt_second_moment=tilt.second_moment(problem_class.dim),
-        distance=tilt.query.error + finish.noise_norm(problem_class.dim),
-    )
-    gaussian, power = budget.delta > 0.0, 1.0 if tuned else 2.0
-    noise = "sigma sqrt(d)/n" if gaussian else "d/(n epsilon)"
-    return Rate(
-        theorem="E F(w) - F* <= (lambda/4) R^2 + E|t|^2/(4 lambda)",
-        source="Kifer, Smith and Thakurta 2012; both squares kept",
-        upper=upper,
-        lower=min(upper, _lower(problem_class, budget, params)),
-        exponents={
-            "n": -power,
-            "dim": power * (0.5 if gaussian else 1.0),
-            "epsilon": -power,
-        },
-        regime=(
-            f"{noise} <= L, at H/(lambda n epsilon) constant"
-            if tuned
-            else f"lambda fixed, noise leading: {noise} >= lambda R"
-        ),
-        tight_on="huber" if tuned and gaussian else None,
-    )
-
-
 def _lower(problem_class: ProblemClass, budget: Budget, params: Params) -> float:
     """What follows from (epsilon, delta), or from the chi-square divergence of the event."""
-    advantage, delta = approximate_dp_advantage(budget)
-    lower = erm_lower_bound(problem_class, advantage=advantage, delta=delta)
+    lower = budget_lower_bound(problem_class, budget)
     divergence = renyi_divergence(_event(params, budget.relation), budget.relation, [2.0])
     if budget.relation is not Relation.REPLACE_ONE or divergence is None:
         return lower

@@ -79,10 +79,18 @@ class Average:
 
 @record
 @dataclass(frozen=True)
-class AverageAfterStep(Average):
-    """``(1/T) sum_t w_{t+1}``: of the points that steps lead to."""
+class AverageAfterStep:
+    """``(1/T) sum_t w_{t+1}``: the mean of the points that the steps lead to.
+
+    What the theorem of smooth losses bounds.
+    """
 
     after_step: ClassVar[bool] = True
+
+    def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
+        """``1/t``."""
+        del key, steps
+        return lambda t: 1.0 / t.astype(dtype)
 
 
 @record

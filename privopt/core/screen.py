@@ -18,7 +18,7 @@ def screen(plan: Any) -> str:
     """What is known, spent, added and promised, in a dozen lines."""
     facts, budget, rate = plan.problem_class, plan.budget, plan.rate
     spent = plan.guarantee.epsilon(budget.delta)
-    bound = f"E F(w) - F* <= {rate.upper:.4g} for the {rate.risk} risk"
+    bound = f"E F(w) - F* <= {rate.upper:.4g} for the {rate.quantity}"
     if rate.lower > 0.0:
         bound += f"; no method with this guarantee stays below {rate.lower:.4g} on every problem"
     noise, numbers = _noise_and_numbers(plan.params)

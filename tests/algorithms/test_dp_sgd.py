@@ -16,10 +16,10 @@ from scipy import stats
 
 import privopt
 from privopt import draws, problems
-from privopt.convex import Average, Last, StepSizes, Update
+from privopt.convex import Average, AverageAfterStep, Last, StepSizes, Update
 from privopt.mechanisms import poisson_sampler
 from privopt.privacy import renyi_divergence
-from privopt.theory import noisy_descent, sampled_second_moment
+from privopt.theory import batch_moments, noisy_descent
 
 N, DIM, STEPS = 40, 4, 15
 BUDGET = privopt.Budget(epsilon=2.0, delta=1e-5, relation="add_or_remove_one")
@@ -64,14 +64,16 @@ def onto_ball(point):
     return point * min(1.0, 0.7 / np.linalg.norm(point))
 
 
+@pytest.mark.parametrize("output", [Average(), AverageAfterStep()])
 @pytest.mark.parametrize("clip", [0.1, 1.0])
-def test_dp_sgd_equals_the_textbook_loop(clip):
-    planned, key = plan(clip=clip, step_size=0.5), jax.random.key(3)
+def test_dp_sgd_equals_the_textbook_loop(clip, output):
+    planned, key = plan(clip=clip, step_size=0.5, output=output), jax.random.key(3)
     points = [np.zeros(DIM)]
     for gradient in noisy_gradients(planned, key, points):
         points.append(onto_ball(points[-1] - 0.5 * gradient))
     found = privopt.run(planned, problem(), key)
-    np.testing.assert_allclose(found.released, np.mean(points[:STEPS], axis=0), rtol=1e-9)
+    averaged = points[:STEPS] if output == Average() else points[1:]
+    np.testing.assert_allclose(found.released, np.mean(averaged, axis=0), rtol=1e-9)
     np.testing.assert_allclose(found.secret.last, points[-1], rtol=1e-9)
 
 
@@ -110,10 +112,25 @@ def test_rate_in_place_of_batch_size():
 
 def test_the_bound_in_the_letter():
     """``R G/sqrt T`` with the second moment of a sampled, noised gradient."""
-    planned = plan()
+    planned = plan(output=Average())
     sigma = planned.params.mechanism.scale
     second_moment = 1.0 + (1.0 - 0.25) / 10 + DIM * sigma**2
-    assert planned.rate.upper == pytest.approx(0.7 * math.sqrt(second_moment / STEPS), rel=1e-6)
+    before = 0.7 * math.sqrt(second_moment / STEPS)
+    assert planned.rate.upper == pytest.approx(before, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "variance"), [("poisson", 0.075), ("without_replacement", 1 / 13)]
+)
+def test_the_smooth_bound_in_the_letter(sampler, variance):
+    """``H R^2/(2T) + R sqrt(V/T)``, by default where it is the smaller: the noise is small."""
+    budget = privopt.Budget(epsilon=2.0, delta=1e-5, relation="replace_one")
+    planned = plan(sampler=sampler, budget=budget)
+    sigma = planned.params.mechanism.scale
+    spread = 0.7 * math.sqrt((variance + DIM * sigma**2) / STEPS)
+    assert planned.rate.upper == pytest.approx(0.25 * 0.49 / (2 * STEPS) + spread, rel=1e-6)
+    assert planned.params.descent.output == AverageAfterStep()
+    assert planned.rate.upper < plan(sampler=sampler, budget=budget, output=Average()).rate.upper
 
 
 def test_the_second_moment_of_a_sampled_gradient_is_bounded():
@@ -126,14 +143,17 @@ def test_the_second_moment_of_a_sampled_gradient_is_bounded():
         coins = (code >> np.arange(6)) & 1
         chance = rate ** coins.sum() * (1.0 - rate) ** (6 - coins.sum())
         total += chance * np.sum((coins @ gradients / batch) ** 2)
-    assert total <= sampled_second_moment(rate, batch)
+    bound = batch_moments("poisson", n=6, batch_size=batch).second_moment
+    assert total <= bound
     aligned = np.tile(gradients[:1], (6, 1))
     attained = 0.0
     for code in range(64):
         coins = (code >> np.arange(6)) & 1
         chance = rate ** coins.sum() * (1.0 - rate) ** (6 - coins.sum())
         attained += chance * np.sum((coins @ aligned / batch) ** 2)
-    assert attained == pytest.approx(sampled_second_moment(rate, batch), rel=1e-12)
+    assert attained == pytest.approx(
+        batch_moments("poisson", n=6, batch_size=batch).second_moment, rel=1e-12
+    )
 
 
 def test_strongly_convex_losses_get_their_steps_and_their_bound():
@@ -205,12 +225,13 @@ def test_without_convexity_there_is_a_guarantee_and_no_rate():
 
 
 def test_rate_one_is_dp_gd():
-    full = privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, steps=STEPS, step_size=0.2)
-    sampled = plan(batch_size=N, step_size=0.2)
+    choices = {"step_size": 0.2, "output": Average()}
+    full = privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, steps=STEPS, **choices)
+    sampled = plan(batch_size=N, **choices)
     assert sampled.params.mechanism.scale == pytest.approx(full.params.mechanism.scale, rel=2e-4)
     assert sampled.rate.upper == pytest.approx(full.rate.upper, rel=1e-3)
     assert noisy_descent(
-        FACTS, steps=STEPS, step_size=0.2, noise_scale=sampled.params.mechanism.scale
+        FACTS, steps=STEPS, step_size=0.2, noise_std=sampled.params.mechanism.scale
     ) == pytest.approx(sampled.rate.upper, rel=1e-9)
 
 

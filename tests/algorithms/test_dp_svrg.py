@@ -11,7 +11,7 @@ from dp_accounting import pld
 
 import privopt
 from privopt import draws, problems
-from privopt.convex import GradientOracle
+from privopt.convex import Average, GradientOracle
 from privopt.core import Run
 from privopt.mechanisms import poisson_sampler
 from privopt.privacy import Guarantee, gaussian_mu, gaussian_noise_multiplier, round_up
@@ -92,7 +92,7 @@ def test_an_anchor_at_every_step_is_dp_gd():
     features, labels = data()
     where = problems.logistic(features, labels, problem_class=FACTS)
     ours = plan(anchor_every=1)
-    gd = privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, steps=11, step_size=0.5)
+    gd = privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, steps=11, step_size=0.5, output=Average())
     assert ours.params.mechanism.scale == pytest.approx(gd.params.mechanism.scale, rel=2e-4)
     assert isinstance(ours.guarantee.event.event, dp.GaussianDpEvent)
     noise = dataclasses.replace(gd.params.mechanism, scale=ours.params.mechanism.scale)
