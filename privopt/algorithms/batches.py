@@ -16,7 +16,7 @@ from privopt.mechanisms import (
     PoissonGradient,
     ShuffledGradient,
 )
-from privopt.privacy import Guarantee, Sampler, gaussian_mu
+from privopt.privacy import Sampler, gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
     Rate,
@@ -113,7 +113,7 @@ class Batches:
         return cls(
             problem_class=problem_class,
             budget=budget,
-            mechanism=replace(mechanism, microbatch=microbatch),
+            mechanism=replace(mechanism, microbatch=microbatch, steps=steps),
             steps=steps,
             batch_size=batch_size,
             sampler=Sampler(sampler),
@@ -142,11 +142,7 @@ class Batches:
             budget=budget,
             params=Params(self.mechanism, method),
             static=Static(problem_class.dim),
-            guarantee=Guarantee(
-                self.mechanism.event(budget.relation, self.steps),
-                budget.relation,
-                self._assumptions(),
-            ),
+            assumptions=self._assumptions(),
             rate=Rate(
                 theorem=theorem,
                 source=source,

@@ -11,7 +11,7 @@ from privopt.arguments import count, positive_number
 from privopt.convex import Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import MICROBATCH, ClippedGradient, FullBatchGradient
-from privopt.privacy import Guarantee, gaussian_mu
+from privopt.privacy import gaussian_mu
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import Rate, erm_lower_bound, gaussian_dp_advantage, noise_limited_steps
 
@@ -102,9 +102,10 @@ def plan(
         algorithm=DP_GD,
         problem_class=problem_class,
         budget=budget,
-        params=Params(replace(mechanism, microbatch=count("microbatch", microbatch)), method),
+        params=Params(
+            replace(mechanism, microbatch=count("microbatch", microbatch), steps=steps), method
+        ),
         static=Static(problem_class.dim),
-        guarantee=Guarantee(mechanism.event(budget.relation, steps), budget.relation),
         rate=Rate(
             theorem=theorem,
             source=source,

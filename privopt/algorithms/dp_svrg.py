@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from privopt.algorithms.batches import default_batch_size
@@ -11,7 +12,7 @@ from privopt.arguments import count, positive_number
 from privopt.convex import Average, FirstOrder, Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import MICROBATCH, ClippedGradient, VarianceReducedGradient
-from privopt.privacy import Guarantee, gaussian_mu
+from privopt.privacy import gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
     Rate,
@@ -129,13 +130,11 @@ def plan(
         algorithm=DP_SVRG,
         problem_class=problem_class,
         budget=budget,
-        params=Params(mechanism, method),
+        params=Params(replace(mechanism, steps=steps), method),
         static=Static(problem_class.dim),
-        guarantee=Guarantee(
-            mechanism.event(budget.relation, steps),
-            budget.relation,
-            (f"at most {n} records",) if budget.relation is Relation.ADD_OR_REMOVE_ONE else (),
-        ),
+        assumptions=(f"at most {n} records",)
+        if budget.relation is Relation.ADD_OR_REMOVE_ONE
+        else (),
         rate=_rate(problem_class, budget, mechanism, method),
         most_records=n,
     )

@@ -19,7 +19,7 @@ from privopt.convex import (
     Update,
     checked_output,
 )
-from privopt.core import Run
+from privopt.core import Execution, Run
 from privopt.spec import ProblemClass
 from privopt.theory import (
     last_of_noisy_descent,
@@ -60,8 +60,9 @@ class Bound(NamedTuple):
     source: str
 
 
-def run(static: Static, params: Params, objective: Any, key: Array) -> Run:
+def run(static: Static, params: Params, objective: Any, key: Array, execution: Execution) -> Run:
     """The method on the device, from the problem's start."""
+    del execution
     start = objective.start(static.dim)
     oracle = params.mechanism.bind(objective, key)
     found = params.descent.minimise(oracle, objective.constraint, start, key)

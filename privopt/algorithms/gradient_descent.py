@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 
-from dp_accounting import NonPrivateDpEvent
-
 from privopt.algorithms.first_order import Params, Static, descent, descent_bound, run
 from privopt.arguments import count
 from privopt.convex import Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import ClippedGradient, ExactGradient
-from privopt.privacy import Guarantee
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import Rate
 
@@ -60,7 +57,6 @@ def plan(
         budget=budget,
         params=Params(ExactGradient(ClippedGradient.of(problem_class, math.inf)), method),
         static=Static(problem_class.dim),
-        guarantee=Guarantee(NonPrivateDpEvent(), budget.relation),
         rate=Rate(
             theorem=theorem,
             source=source,
@@ -78,4 +74,5 @@ GRADIENT_DESCENT = Algorithm(
     plan=plan,
     run=run,
     private=False,
+    noise=None,
 )

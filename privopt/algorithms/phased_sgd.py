@@ -11,9 +11,9 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from privopt.arguments import positive_number
-from privopt.core import Algorithm, Plan, Run, planner
+from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import GaussianMechanism, OnePass
-from privopt.privacy import Guarantee, gaussian_mu
+from privopt.privacy import gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
     Rate,
@@ -116,13 +116,9 @@ def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None
         budget=budget,
         params=Params(mechanism),
         static=Static(problem_class.n, problem_class.dim),
-        guarantee=Guarantee(
-            mechanism.event(budget.relation),
-            budget.relation,
-            (
-                f"every loss is convex and {problem_class.smoothness:g}-smooth",
-                f"every loss is generalised linear, or {problem_class.lipschitz:g}-Lipschitz",
-            ),
+        assumptions=(
+            f"every loss is convex and {problem_class.smoothness:g}-smooth",
+            f"every loss is generalised linear, or {problem_class.lipschitz:g}-Lipschitz",
         ),
         rate=Rate(
             theorem="E F_P(w) - F_P* <= 4 L R sqrt(1/(6n) + 16 d/(n mu)^2) and lower orders",
@@ -137,8 +133,9 @@ def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None
     )
 
 
-def run(static: Static, params: Params, objective: Any, key: Array) -> Run:
+def run(static: Static, params: Params, objective: Any, key: Array, execution: Execution) -> Run:
     """All phases, as one loop around the pass of a phase."""
+    del execution
     mechanism, constraint = params.mechanism, objective.constraint
     order_stream, noise_stream = jax.random.split(key)
     order = _random_order(order_stream, static.n)
@@ -182,4 +179,5 @@ PHASED_SGD = Algorithm(
     plan=plan,
     run=run,
     float64=True,
+    relations=frozenset({Relation.REPLACE_ONE, Relation.ZERO_OUT}),
 )

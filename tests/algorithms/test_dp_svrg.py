@@ -185,10 +185,9 @@ def test_charging_one_kind_alone_breaks_the_budget(relation):
         mechanism.differences.query, budget, 8, batch_size=10, n=40
     )
     for broken in (unpaid, dataclasses.replace(mechanism, differences=batches)):
-        guarantee = Guarantee(broken.event(relation, 11), relation)
-        assert guarantee.epsilon(1e-5).lower > 1.1
+        assert Guarantee(broken.event(relation, 11), relation).epsilon(1e-5).lower > 1.1
         with pytest.raises(ValueError, match="within the budget"):
-            dataclasses.replace(planned, guarantee=guarantee)
+            dataclasses.replace(planned, params=planned.params._replace(mechanism=broken))
 
 
 def test_shares_follow_the_clips():
@@ -258,7 +257,7 @@ def visits_all(algorithm, params, objective, records):
     return deepest, any(records in shape for shape in innermost)
 
 
-def branching(static, params, objective, key):
+def branching(static, params, objective, key, execution):
     """The same method in one loop, with a branch: the variant that mapping spoils."""
     oracle = params.mechanism.bind(objective, key)
     start = objective.start(static.dim)

@@ -22,7 +22,7 @@ class ExactGradient:
 
     query: ClippedGradient
 
-    def event(self, relation: Relation, steps: int) -> DpEvent:
+    def event(self, relation: Relation, steps: int = 1) -> DpEvent:
         """No privacy."""
         del relation, steps
         return NonPrivateDpEvent()

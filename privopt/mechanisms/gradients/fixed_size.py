@@ -56,6 +56,7 @@ class FixedSizeGradient:
     batch_size: int = field(metadata={"static": True})
     n: int = field(metadata={"static": True})
     microbatch: int = field(default=MICROBATCH, metadata={"static": True})
+    steps: int = 1
 
     @classmethod
     def calibrated(
@@ -79,8 +80,9 @@ class FixedSizeGradient:
         multiplier = calibrate(lambda z: unit._composed(z, steps), drawable(budget))
         return cls(query, round_up(multiplier * contribution), unit.batch_size, n)
 
-    def event(self, relation: Relation, steps: int) -> DpEvent:
+    def event(self, relation: Relation, steps: int | None = None) -> DpEvent:
         """``steps`` releases of a Gaussian mechanism from samples without replacement."""
+        steps = self.steps if steps is None else steps
         del relation
         contribution = self.query.contribution / self.batch_size
         return self._composed(math.nextafter(self.scale / contribution, 0.0), steps)

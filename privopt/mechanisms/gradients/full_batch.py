@@ -40,6 +40,7 @@ class FullBatchGradient:
     query: ClippedGradient
     scale: float
     microbatch: int = field(default=MICROBATCH, metadata={"static": True})
+    steps: int = 1
 
     @classmethod
     def calibrated(cls, query: ClippedGradient, budget: Budget, steps: int) -> FullBatchGradient:
@@ -47,8 +48,9 @@ class FullBatchGradient:
         mechanism = GaussianMechanism.calibrated(query, budget, compositions=steps)
         return cls(query, mechanism.scale)
 
-    def event(self, relation: Relation, steps: int) -> DpEvent:
+    def event(self, relation: Relation, steps: int | None = None) -> DpEvent:
         """``steps`` releases of a Gaussian mechanism."""
+        steps = self.steps if steps is None else steps
         return SelfComposedDpEvent(GaussianMechanism(self.query, self.scale).event(relation), steps)
 
     def bind(self, objective: Any, key: Array) -> GradientOracle:

@@ -79,6 +79,7 @@ class PoissonGradient:
     capacity: int = field(metadata={"static": True})
     most: int = field(metadata={"static": True})
     microbatch: int = field(default=MICROBATCH, metadata={"static": True})
+    steps: int = 1
 
     @classmethod
     def calibrated(
@@ -143,8 +144,9 @@ class PoissonGradient:
         """The same with noise of so many times one record's contribution."""
         return replace(self, scale=round_up(multiplier * self._contribution))
 
-    def event(self, relation: Relation, steps: int) -> DpEvent:
+    def event(self, relation: Relation, steps: int | None = None) -> DpEvent:
         """``steps`` releases of a Gaussian mechanism from truncated Poisson samples."""
+        steps = self.steps if steps is None else steps
         del relation
         return self._composed(math.nextafter(self.scale / self._contribution, 0.0), steps)
 

@@ -54,6 +54,7 @@ class ShuffledGradient:
     batches: int = field(metadata={"static": True})
     n: int = field(metadata={"static": True})
     microbatch: int = field(default=MICROBATCH, metadata={"static": True})
+    steps: int = 1
 
     @classmethod
     def calibrated(
@@ -81,8 +82,9 @@ class ShuffledGradient:
         multiplier = gaussian_noise_multiplier(budget, compositions=unit._passes(steps))
         return cls(query, round_up(multiplier * unit._contribution), unit.batches, n)
 
-    def event(self, relation: Relation, steps: int) -> DpEvent:
+    def event(self, relation: Relation, steps: int | None = None) -> DpEvent:
         """One release of a Gaussian mechanism a pass."""
+        steps = self.steps if steps is None else steps
         del relation
         multiplier = math.nextafter(self.scale / self._contribution, 0.0)
         return SelfComposedDpEvent(GaussianDpEvent(multiplier), self._passes(steps))

@@ -54,6 +54,7 @@ class VarianceReducedGradient:
     scale: float
     differences: PoissonGradient
     period: int
+    steps: int = 1
 
     @classmethod
     def calibrated(
@@ -107,8 +108,9 @@ class VarianceReducedGradient:
         budget = drawable(budget)
         return noised(calibrate(lambda size: noised(size).event(budget.relation, steps), budget))
 
-    def event(self, relation: Relation, steps: int) -> DpEvent:
+    def event(self, relation: Relation, steps: int | None = None) -> DpEvent:
         """Gaussian releases, and ones from truncated Poisson samples."""
+        steps = self.steps if steps is None else steps
         anchors = -(-steps // self.period)
         full = FullBatchGradient(self.query, self.scale).event(relation, anchors)
         if anchors == steps:
