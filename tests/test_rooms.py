@@ -29,7 +29,7 @@ class Room(NamedTuple):
 HOST = "attr dp_accounting numpy scipy"  # attr: what events are made of
 DEVICE = "jax numpy optax scipy"
 GROUND = "arguments spec convex"
-LIBRARY = f"{GROUND} draws privacy theory mechanisms core problems algorithms"
+LIBRARY = f"{GROUND} draws streams release privacy theory mechanisms core problems algorithms"
 
 # fmt: off
 ROOMS = {
@@ -37,15 +37,17 @@ ROOMS = {
     "cli":        Room(6, "arguments spec privacy audit lab", "dp_accounting rich typer"),
     "lab":        Room(5, LIBRARY, f"{DEVICE} matplotlib pyarrow rich"),
     "audit":      Room(5, LIBRARY, DEVICE),
-    "algorithms": Room(4, f"{GROUND} privacy theory mechanisms core", f"{DEVICE} {HOST}"),
+    "algorithms": Room(4, f"{GROUND} streams privacy theory mechanisms core", f"{DEVICE} {HOST}"),
     "problems":   Room(4, f"{GROUND} mechanisms", f"{DEVICE} sklearn"),
-    "core":       Room(3, "arguments spec privacy theory", DEVICE),
-    "mechanisms": Room(3, f"{GROUND} draws privacy", f"{DEVICE} {HOST}"),
+    "core":       Room(3, f"{GROUND} streams privacy theory", f"{DEVICE} dp_accounting"),
+    "mechanisms": Room(3, f"{GROUND} draws streams release privacy", f"{DEVICE} {HOST}"),
     "theory":     Room(2, "arguments spec", "numpy scipy"),  # never JAX
     "privacy":    Room(2, "arguments spec", HOST),           # never JAX
-    "convex":     Room(1, "arguments draws", DEVICE),
+    "convex":     Room(1, "arguments draws streams release", DEVICE),
     "spec":       Room(1, "arguments", ""),
     "draws":      Room(0, "", "jax"),
+    "streams":    Room(0, "", "jax numpy"),
+    "release":    Room(0, "", "jax numpy"),
     "arguments":  Room(0, "", ""),                 # the standard library alone
 }
 # fmt: on

@@ -14,7 +14,7 @@ from privopt.algorithms.first_order import (
     horizon,
     output_rule,
     run,
-    schedule,
+    step_rule,
 )
 from privopt.arguments import count, positive_number
 from privopt.convex import Average, Output, StepSizes

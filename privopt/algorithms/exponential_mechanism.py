@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jax import Array
 
 from privopt.algorithms.choices import require_convex_lipschitz
 from privopt.arguments import positive_number
 from privopt.convex import LARGEST_DIM
-from privopt.core import Algorithm, Plan, Run, planner
+from privopt.core import Algorithm, Execution, Objective, Plan, Run, planner
 from privopt.mechanisms import ClippedRisk, GibbsMechanism
-from privopt.privacy import Guarantee, gaussian_mu
+from privopt.privacy import gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
     budget_lower_bound,
@@ -111,9 +111,7 @@ def plan(
         budget=budget,
         params=Params(mechanism),
         static=Static(problem_class.dim),
-        guarantee=Guarantee(
-            mechanism.event(budget.relation), budget.relation, _assumptions(problem_class, budget)
-        ),
+        assumptions=_assumptions(problem_class, budget),
         rate=exponential_mechanism_rate(
             problem_class,
             temperature=mechanism.scale,
@@ -137,8 +135,11 @@ def _assumptions(problem_class: ProblemClass, budget: Budget) -> tuple[str, ...]
     return tuple(assumed)
 
 
-def run(static: Static, params: Params, objective: Any, key: Array) -> Run:
+def run(
+    static: Static, params: Params, objective: Objective, key: Array, execution: Execution
+) -> Run:
     """One exact draw."""
+    del execution
     draw = params.mechanism.draw(key, objective, dim=static.dim)
     return Run(draw.point, Secret(draw.minimiser, draw.proposals, draw.log_acceptance))
 
@@ -149,4 +150,6 @@ EXPONENTIAL_MECHANISM = Algorithm(
     plan=plan,
     run=run,
     float64=True,
+    noise="law",
+    largest_dim=LARGEST_DIM,
 )

@@ -69,4 +69,5 @@ GRADIENT_DESCENT = Algorithm(
     plan=plan,
     run=run,
     private=False,
+    noise=None,
 )

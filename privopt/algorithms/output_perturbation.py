@@ -10,15 +10,16 @@ from jax import Array
 
 from privopt.algorithms.choices import require_convex_lipschitz
 from privopt.arguments import positive_number
-from privopt.core import Algorithm, Plan, Run, planner
+from privopt.core import Algorithm, Execution, Objective, Plan, Run, planner
 from privopt.mechanisms import (
     ClippedGradient,
     GaussianMechanism,
     NormLaplaceMechanism,
     RegularisedMinimiser,
 )
-from privopt.privacy import Guarantee, gaussian_mu
+from privopt.privacy import gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
+from privopt.streams import stream
 from privopt.theory import (
     budget_lower_bound,
     output_perturbation_rate,
@@ -127,9 +128,7 @@ def plan(
         budget=budget,
         params=Params(mechanism),
         static=Static(problem_class.dim, smoothing > 0.0),
-        guarantee=Guarantee(
-            mechanism.event(budget.relation), budget.relation, _assumptions(problem_class, budget)
-        ),
+        assumptions=_assumptions(problem_class, budget),
         rate=output_perturbation_rate(
             problem_class,
             regularisation=query.regularisation,
@@ -198,15 +197,18 @@ def _assumptions(problem_class: ProblemClass, budget: Budget) -> tuple[str, ...]
     return tuple(assumed)
 
 
-def run(static: Static, params: Params, objective: Any, key: Array) -> Run:
+def run(
+    static: Static, params: Params, objective: Objective, key: Array, execution: Execution
+) -> Run:
     """Solve, add noise, project. A solution that is not finite becomes the public centre."""
+    del execution
     query = params.mechanism.query
     constraint = objective.constraint
     centre = constraint.centre_point(static.dim, objective.dtype)
     solved = objective.smoothed(query.smoothing) if static.smoothed else objective
     minimiser = query.bind(solved)(centre)
     minimiser = jnp.where(jnp.isfinite(minimiser).all(), minimiser, centre)
-    released = constraint.project(params.mechanism.add_noise(key, minimiser))
+    released = constraint.project(params.mechanism.add_noise(stream(key, "noise"), minimiser))
     return Run(released, Secret(minimiser))
 
 

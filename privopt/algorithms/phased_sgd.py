@@ -169,4 +169,5 @@ PHASED_SGD = Algorithm(
     plan=plan,
     run=run,
     float64=True,
+    relations=frozenset({Relation.REPLACE_ONE, Relation.ZERO_OUT}),
 )

@@ -111,8 +111,9 @@ class FirstOrder:
         start: Any,
         key: Array,
         observer: Observer | None = None,
+        losses: Any = None,
     ) -> Iterates:
-        """Run from ``start``, a public point.
+        """Run from ``start``, a public point; ``losses`` are for the observer alone.
 
         A step that is not finite goes back to ``start`` with all its memory: a fixed, public
         state instead of an exception, which would itself be a release. ``stream(key, "output")``
@@ -137,7 +138,7 @@ class FirstOrder:
             if weights is not None and not after_step:
                 mean = _towards(mean, point, weights(t + 1))
             if observer is not None:
-                seen = observer.fold(seen, t, point, ask.secret(memory, t, point))
+                seen = observer.observe(seen, t, point, ask.secret(memory, t, point))
             gradient, memory = ask.gradient(memory, t, point)
             moved, moments = update.update(gradient, moments, point)
             moved = constraint.project(optax.apply_updates(point, moved))
@@ -154,7 +155,7 @@ class FirstOrder:
 
         zeros = jax.tree.map(jnp.zeros_like, start)
         rows = jax.tree.map(lambda leaf: jnp.zeros((self.recorded, *leaf.shape), dtype), start)
-        seen = None if observer is None else observer.begin(start)
+        seen = None if observer is None else observer.begin(start, losses)
         taken, end = _all_steps(oracle, step, start, _State(start, fresh, zeros, rows, seen))
         output = end.point if weights is None else end.mean
         path = None

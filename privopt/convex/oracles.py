@@ -58,13 +58,11 @@ class GradientOracle(NamedTuple):
 class Observer(Protocol):
     """Folds over a run what experiments want to see of it; hashable, and no part of the release.
 
-    ``seen_{t+1} = fold(seen_t, t, w_t, secret_t)`` for ``t = 0 .. T - 1``, from ``seen_0 =
-    begin(w_0)``: regret, norms of gradients, sizes of batches. Nothing that it computes enters the
-    run.
+    Regret, norms of gradients, sizes of batches. Nothing that it computes enters the run.
     """
 
-    def begin(self, point: Any) -> Any:
-        """``seen_0``, a pytree of arrays."""
+    def begin(self, point: Any, secret: Any) -> Any:
+        """The memory before the first step: a pytree of arrays, from the start and the losses."""
 
-    def fold(self, seen: Any, t: Array, point: Any, secret: Any) -> Any:
-        """``seen_{t+1}``; ``secret`` is what the oracle says of the answer, or None."""
+    def observe(self, memory: Any, t: Array, point: Any, secret: Any) -> Any:
+        """The memory after step ``t``; ``secret`` is what the oracle says of its answer."""

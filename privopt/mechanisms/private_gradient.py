@@ -32,6 +32,8 @@ class BatchMean(NamedTuple):
 
     Attributes
     ----------
+    losses : Objective
+        Those of the records.
     gradient : pytree
         The clipped mean.
     batch : (Array, Array) or None
@@ -39,6 +41,7 @@ class BatchMean(NamedTuple):
         filled; None where all records take part.
     """
 
+    losses: Any
     gradient: Any
     batch: tuple[Array, Array] | None
 
@@ -199,6 +202,6 @@ class PrivateGradient:
         def secret(memory: Any, t: Array, point: Any, drawn: Any = None) -> BatchMean:
             del memory
             batch = batch_of(jnp.asarray(t), drawn)
-            return BatchMean(mean(point, batch, None), batch)
+            return BatchMean(objective, mean(point, batch, None), batch)
 
         return GradientOracle(self.steps, begin, ask, draw, block, secret=secret)

@@ -21,6 +21,7 @@ from privopt.mechanisms.events import (
     resolvable,
 )
 from privopt.privacy import round_up
+from privopt.release import release
 from privopt.spec import Budget, Relation
 
 __all__ = ["Proposal", "ProposeTestRelease", "StableQuery"]
@@ -128,8 +129,10 @@ class ProposeTestRelease(NamedTuple):
         """Test and release; the refusal is data."""
         distance_key, answer_key = jax.random.split(key)
         distance = self.query.distance_to_instability(records, self.bound)
-        distance += self.distance_scale * draws.laplace(distance_key, (), records.dtype)
+        distance += release(
+            "noise", self.distance_scale * draws.laplace(distance_key, (), records.dtype)
+        )
         answer = self.query.answer(records)
-        answer += self.answer_scale * draws.laplace(answer_key, (), records.dtype)
+        answer += release("noise", self.answer_scale * draws.laplace(answer_key, (), records.dtype))
         accepted = distance > self.threshold
-        return Proposal(accepted, jnp.where(accepted, answer, jnp.nan))
+        return release("answer", Proposal(accepted, jnp.where(accepted, answer, jnp.nan)))

@@ -31,6 +31,7 @@ from privopt.mechanisms.events import (
     resolvable,
 )
 from privopt.privacy import round_down, round_up
+from privopt.release import release
 from privopt.spec import Budget, Relation
 
 __all__ = ["SmoothCauchyMechanism", "SmoothLaplaceMechanism", "SmoothQuery"]
@@ -202,4 +203,5 @@ def _released(
 ) -> Array:
     query = mechanism.query
     spread = query.smooth_sensitivity(records, mechanism.smoothness)
-    return query.answer(records) + mechanism.scale * spread * noise
+    noisy = query.answer(records) + mechanism.scale * spread * release("noise", noise)
+    return release("answer", noisy)

@@ -20,6 +20,7 @@ from privopt.mechanisms.events import (
 )
 from privopt.mechanisms.propose_test_release import Proposal
 from privopt.privacy import round_up
+from privopt.release import release
 from privopt.spec import Budget, Relation
 
 __all__ = ["ChangeableQuery", "StableRelease"]
@@ -104,6 +105,7 @@ class StableRelease(NamedTuple):
     def release(self, key: Array, records: Array) -> Proposal:
         """Test and release; the refusal is data, and its value NaN."""
         distance = self.query.distance_to_change(records)
-        distance += self.distance_scale * draws.laplace(key, (), records.dtype)
+        distance += release("noise", self.distance_scale * draws.laplace(key, (), records.dtype))
         accepted = distance > self.threshold
-        return Proposal(accepted, jnp.where(accepted, self.query.answer(records), jnp.nan))
+        shown = jnp.where(accepted, self.query.answer(records), jnp.nan)
+        return release("answer", Proposal(accepted, shown))

@@ -19,6 +19,7 @@ from privopt import draws, problems
 from privopt.convex import Average, AverageAfterStep, Last, StepSizes, Update
 from privopt.mechanisms import poisson_sampler
 from privopt.privacy import renyi_divergence
+from privopt.streams import stream
 from privopt.theory import batch_moments, noisy_descent
 
 N, DIM, STEPS = 40, 4, 15
@@ -47,17 +48,20 @@ def noisy_gradients(planned, key, points):
     """One record at a time, of the batches and with the noise that the run draws; a generator."""
     mechanism = planned.params.mechanism
     features, labels = data()
-    sample = poisson_sampler(jnp.asarray(mechanism.rate), mechanism.capacity, mechanism.most)
+    batches = mechanism.batches
+    sample = poisson_sampler(jnp.asarray(batches.rate), batches.capacity, batches.most)
     for t in range(STEPS):
-        batch_key, noise_key = jax.random.split(jax.random.fold_in(key, t))
-        rows, weights = sample(batch_key, N)
+        batch_key, noise_key = (
+            jax.random.fold_in(stream(key, name), t) for name in ("batches", "noise")
+        )
+        rows, taken = sample(batch_key, N)
         point, total = points[-1], np.zeros(DIM)
-        for row in np.asarray(rows)[np.asarray(weights) > 0]:
+        for row in np.asarray(rows)[np.asarray(taken)]:
             x, y = features[row], labels[row]
             g = -y * x / (1.0 + math.exp(y * (x @ point)))
             total += g * min(1.0, mechanism.query.clip / np.linalg.norm(g))
         noise = mechanism.scale * np.asarray(draws.normal(noise_key, (DIM,), np.float64))
-        yield total / mechanism.batch_size + noise
+        yield total / batches.batch_size + noise
 
 
 def onto_ball(point):
@@ -240,18 +244,18 @@ def test_fewer_places_than_records_are_charged_as_truncated_batches(name):
     """Whole batches may be told apart when they overflow: no epsilon at a delta below that."""
     planned = plan(name, capacity=28, step_size=0.1)
     mechanism, event = planned.params.mechanism, planned.guarantee.event
-    assert mechanism.capacity == 28
+    assert mechanism.batches.capacity == 28
     assert event == SelfComposedDpEvent(
         TruncatedSubsampledGaussianDpEvent(
             dataset_size=N,
-            sampling_probability=mechanism.rate * (1.0 + 2.0**-14),
+            sampling_probability=mechanism.batches.rate * (1.0 + 2.0**-14),
             truncated_batch_size=28,
             noise_multiplier=event.event.noise_multiplier,
         ),
         STEPS,
     )
-    contribution = mechanism.query.contribution / mechanism.batch_size
-    assert event.event.noise_multiplier == pytest.approx(mechanism.scale / contribution, rel=1e-15)
+    multiplier = mechanism.scale / mechanism.contribution
+    assert event.event.noise_multiplier == pytest.approx(multiplier, rel=1e-15)
     overflow = STEPS * stats.binom.sf(27, N - 1, 0.25)
     assert planned.guarantee.epsilon(0.9 * overflow).upper == math.inf
     assert planned.guarantee.epsilon(1.1 * overflow).upper < math.inf
@@ -268,7 +272,7 @@ def test_the_noise_of_sampling_is_less():
     """At equal steps, with the divisor's part taken out: the point of sampling."""
     tenth = plan(batch_size=4).params.mechanism
     whole = plan(batch_size=N).params.mechanism
-    assert tenth.scale * tenth.batch_size < 0.6 * whole.scale * whole.batch_size
+    assert tenth.scale / tenth.contribution < 0.6 * whole.scale / whole.contribution
 
 
 def test_an_older_accountant_agrees():
@@ -289,7 +293,6 @@ REFUSED = {
     "capacity": [9, 0, 2.5],
     "step_size": [0.0, -1.0],
     "record": [-1, 1.5, True],
-    "microbatch": [0],
     "output": ["average"],
 }
 
