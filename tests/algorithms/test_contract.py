@@ -277,7 +277,7 @@ def test_less_noise_breaks_the_budget(name):
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_the_guarantee_is_that_of_the_numbers(name):
-    """Each number of the mechanism that the event reads, perturbed, moves the guarantee of the plan.
+    """Each number of the mechanism that the event reads, perturbed, moves the guarantee.
 
     The plan is refused where it is too much. The other numbers are the solver's, whose error is
     one of the numbers.

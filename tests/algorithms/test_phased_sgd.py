@@ -143,7 +143,6 @@ def test_only_the_phase_of_a_record_depends_on_it():
     query = MAKE(FACTS, BUDGET).params.mechanism.query
     order, starts = jnp.arange(N), np.cumsum([0, *phase_sizes(N)])
     phases = list(zip(starts, phase_sizes(N), strict=False))
-    key = jax.random.key(0)
 
     def averages(labels):
         objective = problems.logistic(features, labels, problem_class=FACTS).objective
@@ -168,7 +167,7 @@ def passes(facts, step_size):
 
     @jax.jit
     def average(objective, start):
-        return query.bind(objective, jnp.arange(facts.n), jax.random.key(0))(start, 0, facts.n, 1.0)
+        return query.bind(objective, jnp.arange(facts.n))(start, 0, facts.n, 1.0)
 
     return query, lambda where, start: np.asarray(average(where.objective, jnp.asarray(start)))
 
@@ -241,7 +240,7 @@ def test_the_parameter_may_be_a_tree():
     flat = problems.logistic(np.c_[features, np.ones(12)], labels, problem_class=facts)
     _, average = passes(facts, 2.0)
     query = OnePass.of(facts, 2.0)
-    one_pass = query.bind(tree.objective, jnp.arange(12), jax.random.key(0))
+    one_pass = query.bind(tree.objective, jnp.arange(12))
     found = one_pass(start, 0, 12, 1.0)
     expected = average(flat, np.zeros(DIM + 1))
     np.testing.assert_allclose(found["weights"], expected[:-1], rtol=1e-9)
