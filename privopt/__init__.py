@@ -13,6 +13,7 @@ __all__ = [
     "ALGORITHMS",
     "Algorithm",
     "Budget",
+    "Execution",
     "Guarantee",
     "Interval",
     "Plan",
@@ -29,10 +30,12 @@ __all__ = [
     "mechanisms",
     "privacy",
     "problems",
+    "release",
     "run",
     "run_many",
     "spec",
     "statistics",
+    "streams",
     "theory",
 ]
 
@@ -47,12 +50,14 @@ if TYPE_CHECKING:
         mechanisms,
         privacy,
         problems,
+        release,
         spec,
         statistics,
+        streams,
         theory,
     )
     from privopt.algorithms import ALGORITHMS
-    from privopt.core import Algorithm, Plan, Run, run, run_many
+    from privopt.core import Algorithm, Execution, Plan, Run, run, run_many
     from privopt.privacy import Guarantee, Interval
     from privopt.spec import Budget, ProblemClass, Relation
 
@@ -61,7 +66,7 @@ else:
     _ROOM_OF = {
         **dict.fromkeys(("Budget", "ProblemClass", "Relation"), "spec"),
         **dict.fromkeys(("Guarantee", "Interval"), "privacy"),
-        **dict.fromkeys(("Algorithm", "Plan", "Run", "run", "run_many"), "core"),
+        **dict.fromkeys(("Algorithm", "Execution", "Plan", "Run", "run", "run_many"), "core"),
         "ALGORITHMS": "algorithms",
     }
 

@@ -11,26 +11,36 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from dp_accounting import GaussianDpEvent, NonPrivateDpEvent
+from dp_accounting import NonPrivateDpEvent
 
 import privopt
 from privopt import core, draws, problems
 from privopt.convex import Last
-from privopt.core import Algorithm, Plan, Run, running
-from privopt.privacy import Guarantee
-from privopt.theory import Rate
+from privopt.core import Algorithm, Execution, Plan, Run, replicates
+from privopt.core.parameters import device_numbers
+from privopt.theory import no_rate
 
 N, DIM = 20, 3
 CLASS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25)
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
-RATE = Rate(theorem="", source="", upper=math.inf, lower=0.0, exponents={}, regime="")
+RATE = no_rate("a test")
 DP_GD = privopt.ALGORITHMS["dp_gd"]
 OUTPUT = privopt.ALGORITHMS["output_perturbation"]
 
 
-class Params(NamedTuple):
+class NoPrivacy(NamedTuple):
+    """Says so; its numbers are those of the toy."""
+
     scale: float
     steps: int
+
+    def event(self, relation):
+        del relation
+        return NonPrivateDpEvent()
+
+
+class Params(NamedTuple):
+    mechanism: NoPrivacy
 
 
 class Static(NamedTuple):
@@ -42,9 +52,12 @@ class Secret(NamedTuple):
     steps: jax.Array
 
 
-def toy_run(static, params, objective, key):
+def toy_run(static, params, objective, key, execution):
     """A gradient plus noise ``steps`` times over: all that core hands to an algorithm, used."""
-    pull = objective.clipped_gradient_sum(1.0)(jnp.zeros(static.dim, objective.dtype))
+    params = params.mechanism
+    pull = objective.clipped_gradient_sum(1.0, microbatch=execution.microbatch)(
+        jnp.zeros(static.dim, objective.dtype)
+    )
     noise = params.scale * jax.random.normal(key, (static.dim,), objective.dtype)
     released = jax.lax.fori_loop(0, params.steps, lambda _, w: w + pull + noise, 0.0 * pull)
     return Run(released, Secret(jnp.linalg.norm(released), params.steps))
@@ -58,9 +71,8 @@ def toy(scale=1.0, steps=2, algorithm=TOY, budget=BUDGET, static=None, **more):
         "algorithm": algorithm,
         "problem_class": CLASS,
         "budget": budget,
-        "params": Params(scale, steps),
+        "params": Params(NoPrivacy(scale, steps)),
         "static": Static() if static is None else static,
-        "guarantee": Guarantee(NonPrivateDpEvent(), budget.relation),
         "rate": RATE,
     }
     return Plan(**{**fields, **more})
@@ -130,7 +142,8 @@ def test_many_is_a_table_of_runs(count):
             one = core.run(plan, where, each[j], stream=i)
             np.testing.assert_allclose(many.released[i, j], one.released, rtol=1e-13)
             np.testing.assert_allclose(many.secret.norm[i, j], one.secret.norm, rtol=1e-13)
-            assert int(many.secret.steps[i, j]) == int(one.secret.steps) == plan.params.steps
+            steps = plan.params.mechanism.steps
+            assert int(many.secret.steps[i, j]) == int(one.secret.steps) == steps
 
 
 def test_a_replicate_depends_on_its_own_key_alone():
@@ -250,12 +263,13 @@ def test_no_two_draws_have_one_key(name, relation, choices, monkeypatch):
         monkeypatch.setattr(room, draw, heard(getattr(room, draw)))
     budget = dataclasses.replace(BUDGET, relation=relation)
     plan = privopt.ALGORITHMS[name].plan(CLASS, budget, **choices)
-    params = running._numbers(plan.params, np.float64)
+    params = device_numbers(plan.params, np.float64)
 
     @jax.jit
     def release(key, stream):
         objective = problem().objective
-        return plan.algorithm.run(plan.static, params, objective, running._of_stream(key, stream))
+        key = replicates.key_of_stream(key, stream)
+        return plan.algorithm.run(plan.static, params, objective, key, Execution())
 
     runs = []
     for stream in (0, 1, 2, 2**31 - 1):
@@ -293,14 +307,14 @@ def test_three_plans_32_keys_two_data_sets_compile_once():
     ]
     data = [problem(seed) for seed in (0, 1)]
     each, others = keys(32), keys(32, seed=5)
-    before = running._run_many._cache_size()
+    before = replicates._run_many._cache_size()
     with compilations() as programs:
         core.run_many(plans, data[0], each)
     assert [name for name in programs if "_run_many" in name] == ["jit(_run_many)"]
     with compilations() as programs:
         core.run_many(plans, data[1], others)
     assert programs == []
-    assert running._run_many._cache_size() == before + 1
+    assert replicates._run_many._cache_size() == before + 1
     assert len(traces) == 1
 
 
@@ -444,11 +458,8 @@ def test_a_plan_over_budget_is_refused():
     plan = DP_GD.plan(CLASS, BUDGET, steps=5)
     mechanism = plan.params.mechanism
     weaker = dataclasses.replace(mechanism, scale=mechanism.scale * (1.0 - 1e-6))
-    guarantee = Guarantee(weaker.event(BUDGET.relation, 5), BUDGET.relation)
     with pytest.raises(ValueError, match=r"must lie within the budget: epsilon 1\.0000"):
-        dataclasses.replace(
-            plan, params=plan.params._replace(mechanism=weaker), guarantee=guarantee
-        )
+        dataclasses.replace(plan, params=plan.params._replace(mechanism=weaker))
     for smaller in (
         dataclasses.replace(BUDGET, epsilon=0.999),
         dataclasses.replace(BUDGET, delta=9e-6),
@@ -456,19 +467,26 @@ def test_a_plan_over_budget_is_refused():
         with pytest.raises(ValueError, match="within the budget"):
             dataclasses.replace(plan, budget=smaller)
     with pytest.raises(ValueError, match="epsilon inf at delta"):
-        dataclasses.replace(plan, guarantee=Guarantee(NonPrivateDpEvent(), BUDGET.relation))
+        dataclasses.replace(plan, params=Params(NoPrivacy(1.0, 1)))
     dataclasses.replace(plan, budget=dataclasses.replace(BUDGET, epsilon=1.1))
 
 
-def test_a_guarantee_under_another_relation_is_refused():
+def test_a_guarantee_cannot_be_passed():
     plan = DP_GD.plan(CLASS, BUDGET, steps=5)
-    with pytest.raises(ValueError, match=r"guarantee\.relation must be the budget's, got zero_out"):
-        dataclasses.replace(plan, guarantee=Guarantee(GaussianDpEvent(1e3), "zero_out"))
+    with pytest.raises(TypeError, match="guarantee"):
+        dataclasses.replace(plan, guarantee=plan.guarantee)
 
 
-@pytest.mark.parametrize("bad", [math.nan, "1", np.zeros(2), 1j])
+@pytest.mark.parametrize("params", [(), Params(None), NoPrivacy(1.0, 1)])
+def test_params_have_a_mechanism(params):
+    with pytest.raises(ValueError, match="params must have a mechanism with an event, got an"):
+        toy(params=params)
+
+
+@pytest.mark.parametrize("bad", [math.nan, "1", np.float64, 1j, jnp.zeros(2)])
 def test_params_are_numbers(bad):
-    with pytest.raises(ValueError, match=r"params\.scale must be a number, got"):
+    name = r"params\.mechanism\.scale"
+    with pytest.raises(ValueError, match=name + " must be a number or a NumPy array, got"):
         toy(scale=bad)
 
 
@@ -490,10 +508,10 @@ def test_a_plan_cannot_enter_a_compiled_run():
 
 
 @pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("float64")])
-@pytest.mark.parametrize("name", sorted(set(privopt.ALGORITHMS) - {"exponential_mechanism"}))
+@pytest.mark.parametrize("name", sorted(privopt.ALGORITHMS))
 def test_type_of_the_data(name, dtype):
-    """Of every leaf; the exponential mechanism, in so many dimensions, is refused."""
-    choices = {} if "perturbation" in name or name == "phased_sgd" else {"steps": 3}
+    """Of every number that is not a count."""
+    choices = {"steps": 3} if "steps" in privopt.ALGORITHMS[name].choices else {}
     plan, where = privopt.ALGORITHMS[name].plan(CLASS, BUDGET, **choices), problem(dtype=dtype)
     assert {x.dtype for x in jax.tree.leaves(core.run(plan, where, keys(1)[0]))} == {dtype}
 
@@ -562,7 +580,7 @@ def test_a_loss_that_is_never_finite_gives_a_finite_release(name):
 @pytest.mark.parametrize("name", sorted(privopt.ALGORITHMS))
 def test_a_plan_survives_the_trip_to_another_process(name):
     """Equal, and it stands beside the original in one call: workers send plans back."""
-    choices = {"steps": 5} if name in ("dp_gd", "gradient_descent") else {}
+    choices = {"steps": 5} if "steps" in privopt.ALGORITHMS[name].choices else {}
     plan = privopt.ALGORITHMS[name].plan(CLASS, BUDGET, **choices)
     sent = pickle.loads(pickle.dumps(plan))
     assert sent == plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from privopt.algorithms.choices import require_convex_lipschitz
-from privopt.algorithms.objective_perturbation import Params, planned, regularised, run
+from privopt.algorithms.objective_perturbation import TiltedRelease, planned, regularised, run
 from privopt.arguments import positive_number
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import TILT_ANALYSES, GaussianMechanism, GaussianTilt, drawable
@@ -74,15 +74,15 @@ def plan(
     query = regularised(
         problem_class, first, analysis, regularisation, relative_error=relative_error
     )
-    params = Params(
+    mechanism = TiltedRelease(
         GaussianTilt(query, round_up(analysis.scale(query, first))),
-        GaussianMechanism.calibrated(query, second),
+        GaussianMechanism.calibrated(query, second).scale,
     )
     return planned(
         APPROXIMATE_MINIMA_PERTURBATION,
         problem_class,
         budget,
-        params,
+        mechanism,
         tuned=regularisation is None,
     )
 
@@ -93,4 +93,6 @@ APPROXIMATE_MINIMA_PERTURBATION = Algorithm(
     plan=plan,
     run=run,
     float64=True,
+    noise="objective",
+    tight=False,
 )

@@ -1,12 +1,153 @@
-"""What methods whose guarantee rests on the loss ask of it."""
+"""What plans choose from, the choices that belong together as one, and what they ask of a loss."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from privopt.spec import ProblemClass
+from privopt.arguments import count, positive_number
+from privopt.mechanisms import (
+    Batches,
+    ClippedGradient,
+    FixedSizeBatches,
+    PoissonBatches,
+    ShuffledBatches,
+)
+from privopt.privacy import Sampler
+from privopt.spec import Budget, ProblemClass, Relation
+from privopt.theory import Moments, batch_moments
 
-__all__ = ["require_convex_lipschitz"]
+__all__ = ["Batching", "Clipping", "require_convex_lipschitz", "require_delta"]
+
+_GAMMA = 0.01  # of automatic clipping, relative to the clip norm
+_ROUND_OFF = 1e-6
+
+
+@dataclass(frozen=True)
+class Clipping:
+    """How each record's gradient is clipped.
+
+    Attributes
+    ----------
+    norm : float or None
+        ``C``; None for the declared ``L``, at which nothing is clipped.
+    kind : {"norm", "automatic"}
+        ``g min(1, C/|g|)`` or ``g C/(|g| + C/100)``.
+    """
+
+    norm: float | None = None
+    kind: str = "norm"
+
+    def __post_init__(self) -> None:
+        if self.norm is not None:
+            positive_number("clip", self.norm)
+        if self.kind not in ("norm", "automatic"):
+            raise ValueError(f"clipping must be norm or automatic, got {self.kind!r}")
+
+    def query(self, problem_class: ProblemClass) -> ClippedGradient:
+        """The clipped gradient of problems of this class."""
+        query = ClippedGradient.of(problem_class, self.norm)
+        return query._replace(gamma=_GAMMA * query.clip) if self.kind == "automatic" else query
+
+    def changes(self, problem_class: ProblemClass) -> bool:
+        """Whether some gradient of the class may be changed: then no rate is known."""
+        short = self.norm is not None and self.norm < problem_class.lipschitz * (1.0 - _ROUND_OFF)
+        return short or self.kind == "automatic"
+
+
+@dataclass(frozen=True)
+class Batching:
+    """Batches of which size, and how drawn.
+
+    Attributes
+    ----------
+    n : int
+        Number of records.
+    size : float
+        ``b``, the expected size.
+    sampler : Sampler
+    capacity : int or None
+        Places in a Poisson batch; None for so many that records left out cost a thousandth of
+        ``delta``.
+    """
+
+    n: int
+    size: float
+    sampler: Sampler
+    capacity: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        problem_class: ProblemClass,
+        size: float | None = None,
+        rate: float | None = None,
+        sampler: str = "poisson",
+        capacity: int | None = None,
+    ) -> Batching:
+        """From the choices of a plan, ``rate = b/n`` in the place of ``size``.
+
+        By default ``b = max(sqrt(n), 4 sqrt(d))``, at which neither sampling nor a small noise
+        multiplier costs much.
+
+        Raises
+        ------
+        ValueError
+            Naming the choice, its value and the rule it broke.
+        """
+        n, dim = problem_class.n, problem_class.dim
+        if sampler not in list(Sampler):
+            raise ValueError(f"sampler must be one of {', '.join(Sampler)}, got {sampler!r}")
+        if rate is not None:
+            if size is not None:
+                raise ValueError(f"rate must be left out beside batch_size, got {rate!r}")
+            if positive_number("rate", rate) > 1.0:
+                raise ValueError(f"rate must be at most 1, got {rate!r}")
+            size = rate * n
+        if size is None:
+            size = min(n, math.ceil(max(math.sqrt(n), 4.0 * math.sqrt(dim))))
+        size = positive_number("batch_size", size)
+        if sampler != Sampler.POISSON and not size.is_integer():
+            raise ValueError(f"batch_size must be whole for {sampler} batches, got {size!r}")
+        if capacity is not None and sampler != Sampler.POISSON:
+            raise ValueError(f"capacity must be left out for {sampler} batches, got {capacity!r}")
+        return cls(n, size, Sampler(sampler), capacity and count("capacity", capacity))
+
+    def batches(self, budget: Budget, steps: int) -> Batches:
+        """The sampler, with places for ``steps`` steps within ``budget``."""
+        if self.sampler is Sampler.WITHOUT_REPLACEMENT:
+            return FixedSizeBatches.of(self.size, self.n)
+        if self.sampler is Sampler.SHUFFLED:
+            return ShuffledBatches.of(self.size, self.n)
+        return self.poisson(budget, steps)
+
+    def poisson(self, budget: Budget, steps: int) -> PoissonBatches:
+        """Poisson batches, whatever the sampler."""
+        return PoissonBatches.of(
+            self.size, self.n, budget=budget, steps=steps, capacity=self.capacity
+        )
+
+    @property
+    def moments(self) -> Moments | None:
+        """How far the gradient of a batch is from that of all records; None where it is biased."""
+        return batch_moments(self.sampler, n=self.n, batch_size=self.size)
+
+    def assumptions(self, budget: Budget) -> tuple[str, ...]:
+        """What the guarantee rests on."""
+        assumed = []
+        if budget.relation is Relation.ADD_OR_REMOVE_ONE:
+            assumed.append(f"at most {self.n} records")
+        if self.sampler is Sampler.SHUFFLED:
+            assumed.append("no amplification by shuffling is claimed")
+        return tuple(assumed)
+
+
+def require_delta(algorithm: str, budget: Budget) -> None:
+    """For methods with Gaussian noise: ValueError at ``delta = 0``."""
+    if budget.delta == 0.0:
+        raise ValueError(
+            f"delta must be positive for the Gaussian noise of {algorithm}, got {budget.delta!r}"
+        )
 
 
 def require_convex_lipschitz(algorithm: str, problem_class: ProblemClass) -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
 from typing import Any
 
-from privopt.algorithms.first_order import Params, Static, descent, descent_bound, run
-from privopt.arguments import count, positive_number
+from privopt.algorithms.choices import Clipping, require_delta
+from privopt.algorithms.first_order import (
+    Params,
+    Static,
+    first_order,
+    horizon,
+    rate_of,
+    run,
+)
 from privopt.convex import Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
-from privopt.mechanisms import MICROBATCH, ClippedGradient, FullBatchGradient
-from privopt.privacy import Guarantee, gaussian_mu
+from privopt.mechanisms import AllRecords, Noise, PrivateGradient
+from privopt.privacy import gaussian_mu
 from privopt.spec import Budget, ProblemClass
-from privopt.theory import Rate, erm_lower_bound, gaussian_dp_advantage, noise_limited_steps
+from privopt.theory import budget_lower_bound
 
 __all__ = ["DP_GD"]
 
@@ -28,8 +33,8 @@ def plan(
     clip: float | None = None,
     update: Any = None,
     output: Output | None = None,
-    record: int = 0,
-    microbatch: int = MICROBATCH,
+    noise: Noise | None = None,
+    record: int | str = 0,
 ) -> Plan:
     """Plan DP-GD: ``w_{t+1} = Proj(w_t - eta_t (grad F(w_t) + z_t))``, ``z_t ~ N(0, sigma^2 I)``.
 
@@ -52,10 +57,10 @@ def plan(
         Default plain descent. Any other is post-processing: same guarantee, no rate.
     output : Output, optional
         Default the average; in proportion to ``t`` for strongly convex losses.
-    record : int
-        How many points of the path to record, on a logarithmic scale of steps.
-    microbatch : int
-        So many gradients of a general loss are in memory at once.
+    noise : Noise, optional
+        What is added; default fresh Gaussian noise in every step. No rate is known for another.
+    record : int or "all"
+        How many points of the path to record, on a logarithmic scale of steps, or after each.
 
     Formal guarantee
     ----------------
@@ -74,45 +79,27 @@ def plan(
     Source: Bassily, Smith and Thakurta 2014, Theorem 2.4, with exact Gaussian accounting
     (Dong, Roth and Su 2022, arXiv Theorem 2.7 and Corollary 3.3) in place of their composition.
     """
-    query = ClippedGradient.of(
-        problem_class, None if clip is None else positive_number("clip", clip)
+    require_delta("dp_gd", budget)
+    clipping = Clipping(clip)
+    query = clipping.query(problem_class)
+    default = horizon(problem_class, budget, query, steps, update=update)
+    mechanism = PrivateGradient.calibrated(query, budget, default.steps, AllRecords(), noise)
+    method = first_order(
+        problem_class, mechanism, step_size=step_size, update=update, output=output, record=record
     )
-    if budget.delta == 0.0:
-        raise ValueError("delta must be positive for the Gaussian noise of dp_gd, got 0.0")
     mu = gaussian_mu(budget.epsilon, budget.delta)
-    if steps is None:
-        one_step_noise = query.sensitivity(budget.relation) / mu
-        steps = noise_limited_steps(math.sqrt(problem_class.dim) * one_step_noise / query.clip)
-    steps = count("steps", steps)
-    mechanism = FullBatchGradient.calibrated(query, budget, steps)
-    method = descent(
-        problem_class, steps=steps, noise_scale=mechanism.scale, step_size=step_size,
-        update=update, output=output, record=record,
-    )  # fmt: skip
-    upper, theorem, source = descent_bound(
-        problem_class,
-        method,
-        noise_scale=mechanism.scale,
-        clipped=query.clip < problem_class.lipschitz * (1.0 - 1e-6),
-    )
-    advantage = gaussian_dp_advantage(mu, budget.relation)
-    curved = problem_class.strong_convexity > 0.0
-    power = 2.0 if curved else 1.0
     return Plan(
         algorithm=DP_GD,
         problem_class=problem_class,
         budget=budget,
-        params=Params(replace(mechanism, microbatch=count("microbatch", microbatch)), method),
+        params=(params := Params(mechanism, method)),
         static=Static(problem_class.dim),
-        guarantee=Guarantee(mechanism.event(budget.relation, steps), budget.relation),
-        rate=Rate(
-            theorem=theorem,
-            source=source,
-            upper=upper,
-            lower=min(upper, erm_lower_bound(problem_class, advantage=advantage)),
-            exponents={"n": -power, "dim": 0.5 * power, "epsilon": -power},
-            regime="T >= n^2 mu^2 / (4 d), sqrt(d) <= n mu",
-            tight_on="squared_distance" if curved else "linear",
+        rate=rate_of(
+            problem_class,
+            params,
+            steps_powers=default.powers,
+            clipped=clipping.changes(problem_class),
+            lower=budget_lower_bound(problem_class, budget, mu=mu),
         ),
     )
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from privopt.algorithms.batches import Batches
-from privopt.algorithms.first_order import run
+from privopt.algorithms.choices import Batching, Clipping, require_delta
+from privopt.algorithms.first_order import Params, Static, first_order, horizon, rate_of, run
 from privopt.convex import Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
-from privopt.mechanisms import MICROBATCH
+from privopt.mechanisms import Noise, PrivateGradient
 from privopt.spec import Budget, ProblemClass
+from privopt.theory import budget_lower_bound
 
 __all__ = ["DP_SGD"]
 
@@ -29,8 +30,8 @@ def plan(
     clipping: str = "norm",
     sampler: str = "poisson",
     capacity: int | None = None,
-    record: int = 0,
-    microbatch: int = MICROBATCH,
+    noise: Noise | None = None,
+    record: int | str = 0,
 ) -> Plan:
     """Plan DP-SGD: ``w_{t+1} = Proj(w_t - eta_t ((1/b) sum_{i in batch} clip_C(g_i) + z_t))``.
 
@@ -66,17 +67,17 @@ def plan(
     capacity : int, optional
         Places in a Poisson batch; default so many that records left out cost a thousandth of
         ``delta``.
-    record : int
-        How many points of the path to record, on a logarithmic scale of steps.
-    microbatch : int
-        So many gradients of a general loss are in memory at once.
+    noise : Noise, optional
+        What is added; default fresh Gaussian noise in every step. No rate is known for another.
+    record : int or "all"
+        How many points of the path to record, on a logarithmic scale of steps, or after each.
 
     Formal guarantee
     ----------------
     The noise is calibrated to ``budget`` by the accountant that is proved for the sampler under
-    the relation; see ``PoissonGradient``, ``FixedSizeGradient`` and ``ShuffledGradient``. It covers
-    all iterates, for every data set and loss. Under ``add_or_remove_one`` there are at most
-    ``n`` records.
+    the relation; see ``PoissonBatches``, ``FixedSizeBatches`` and ``ShuffledBatches``. It covers
+    all iterates, for every data set and loss. Under ``add_or_remove_one`` there are at most ``n``
+    records.
 
     Rate
     ----
@@ -85,11 +86,31 @@ def plan(
 
     Source: Abadi et al. 2016; Bassily, Smith and Thakurta 2014, Theorem 2.4.
     """
-    batches = Batches.calibrated(
-        problem_class, budget, steps=steps, batch_size=batch_size, rate=rate, clip=clip,
-        clipping=clipping, sampler=sampler, capacity=capacity, microbatch=microbatch,
+    require_delta("dp_sgd", budget)
+    clipped = Clipping(clip, clipping)
+    batching = Batching.of(problem_class, batch_size, rate, sampler, capacity)
+    query, moments = clipped.query(problem_class), batching.moments
+    default = horizon(problem_class, budget, query, steps, moments=moments, update=update)
+    batches = batching.batches(budget, default.steps)
+    mechanism = PrivateGradient.calibrated(query, budget, default.steps, batches, noise)
+    method = first_order(
+        problem_class, mechanism, moments=moments, step_size=step_size, update=update,
+        output=output, record=record,
     )  # fmt: skip
-    return batches.plan(DP_SGD, step_size=step_size, update=update, output=output, record=record)
+    return Plan(
+        algorithm=DP_SGD,
+        problem_class=problem_class,
+        budget=budget,
+        params=(params := Params(mechanism, method)),
+        static=Static(problem_class.dim),
+        rate=rate_of(
+            problem_class, params, moments=moments, steps_powers=default.powers,
+            clipped=clipped.changes(problem_class),
+            lower=budget_lower_bound(problem_class, budget),
+        ),
+        assumptions=batching.assumptions(budget),
+        most_records=problem_class.n,
+    )  # fmt: skip
 
 
 DP_SGD = Algorithm(

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
-from privopt.algorithms.batches import default_batch_size
-from privopt.algorithms.first_order import Params, Static, descent, run
+from privopt.algorithms.choices import Batching, Clipping, require_delta
+from privopt.algorithms.first_order import (
+    Params,
+    Static,
+    first_order,
+    horizon,
+    output_rule,
+    run,
+    step_rule,
+)
 from privopt.arguments import count, positive_number
-from privopt.convex import Average, FirstOrder, Output, StepSizes
+from privopt.convex import Average, Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
-from privopt.mechanisms import MICROBATCH, ClippedGradient, VarianceReducedGradient
-from privopt.privacy import Guarantee, gaussian_mu
-from privopt.spec import Budget, ProblemClass, Relation
+from privopt.mechanisms import ClippedGradient, VarianceReducedGradient
+from privopt.spec import Budget, ProblemClass
 from privopt.theory import (
-    Rate,
-    approximate_dp_advantage,
-    erm_lower_bound,
+    budget_lower_bound,
     gradient_difference,
-    noise_limited_steps,
-    variance_reduced_descent,
+    variance_reduced_rate,
     variance_reduced_step_size,
 )
 
@@ -41,8 +46,7 @@ def plan(
     step_size: float | StepSizes | None = None,
     output: Output | None = None,
     capacity: int | None = None,
-    record: int = 0,
-    microbatch: int = MICROBATCH,
+    record: int | str = 0,
 ) -> Plan:
     """Plan DP-SVRG: ``w <- Proj(w - eta (G + (1/b) sum_batch clip_{C'}(g_i(w) - g_i(a)) + z))``.
 
@@ -70,7 +74,7 @@ def plan(
         ``eta``; default ``R/sqrt(A T)``, see :func:`privopt.theory.variance_reduced_descent`.
     output : Output, optional
         Default the average.
-    capacity, record, microbatch
+    capacity, record
         As in ``dp_sgd``.
 
     Formal guarantee
@@ -90,40 +94,31 @@ def plan(
     faster and more general", Algorithm 1 (batches of one, and a moments bound); Johnson and Zhang
     2013 without privacy. Accounting and rate are ours.
     """
-    n = problem_class.n
-    if budget.delta == 0.0:
-        raise ValueError("delta must be positive for the Gaussian noise of dp_svrg, got 0.0")
-    query, difference_query = _queries(problem_class, clip, difference_clip)
-    if batch_size is None:
-        batch_size = default_batch_size(problem_class)
-    batch_size = positive_number("batch_size", batch_size)
-    if steps is None:
-        one_step_noise = query.sensitivity(budget.relation)
-        one_step_noise /= gaussian_mu(budget.epsilon, budget.delta)
-        steps = noise_limited_steps(math.sqrt(problem_class.dim) * one_step_noise / query.clip)
-    steps = count("steps", steps)
+    require_delta("dp_svrg", budget)
+    query = Clipping(clip).query(problem_class)
+    change = _difference_query(problem_class, query, difference_clip)
+    batching = Batching.of(problem_class, batch_size, capacity=capacity)
+    smooth = dataclasses.replace(problem_class, smoothness=None)  # no theorem of its noise is
+    steps = horizon(smooth, budget, query, steps).steps
     if anchor_every is None:
-        anchor_every = max(1, math.ceil(n / batch_size))
+        anchor_every = max(1, math.ceil(batching.n / batching.size))
+    period = count("anchor_every", anchor_every)
+    batches = batching.poisson(budget, max(1, steps + -steps // period))
     mechanism = VarianceReducedGradient.calibrated(
-        query,
-        difference_query,
-        budget,
-        steps,
-        period=count("anchor_every", anchor_every),
-        batch_size=batch_size,
-        n=n,
-        capacity=None if capacity is None else count("capacity", capacity),
-        microbatch=count("microbatch", microbatch),
+        query, change, budget, steps, period=period, batches=batches
     )
+    noise: dict[str, Any] = {
+        "steps": steps,
+        "period": period,
+        "anchor_noise": mechanism.scale,
+        "difference_noise": mechanism.difference_scale,
+        "sampling": (1.0 - batches.rate) / batches.batch_size,
+    }
     if step_size is None and math.isfinite(problem_class.radius):
-        step_size = variance_reduced_step_size(problem_class, **_noise(mechanism, steps))
-    method = descent(
-        problem_class,
-        steps=steps,
-        noise_scale=mechanism.scale,
-        step_size=step_size,
-        output=Average() if output is None else output,
-        record=record,
+        step_size = variance_reduced_step_size(problem_class, **noise)
+    output = Average() if output is None else output
+    method = first_order(
+        problem_class, mechanism, step_size=step_size, output=output, record=record
     )
     return Plan(
         algorithm=DP_SVRG,
@@ -131,96 +126,33 @@ def plan(
         budget=budget,
         params=Params(mechanism, method),
         static=Static(problem_class.dim),
-        guarantee=Guarantee(
-            mechanism.event(budget.relation, steps),
-            budget.relation,
-            (f"at most {n} records",) if budget.relation is Relation.ADD_OR_REMOVE_ONE else (),
+        rate=variance_reduced_rate(
+            problem_class,
+            step_rule=step_rule(method.step_sizes),
+            output=output_rule(method.output),
+            clip=query.clip,
+            difference_clip=change.clip,
+            lower=budget_lower_bound(problem_class, budget),
+            **noise,
         ),
-        rate=_rate(problem_class, budget, mechanism, method),
-        most_records=n,
+        assumptions=batching.assumptions(budget),
+        most_records=problem_class.n,
     )
 
 
-def _queries(
-    problem_class: ProblemClass, clip: float | None, difference_clip: float | None
-) -> tuple[ClippedGradient, ClippedGradient]:
-    """Of the gradients at anchors, and of differences; by default nothing is clipped."""
-    query = ClippedGradient.of(
-        problem_class, None if clip is None else positive_number("clip", clip)
-    )
-    if difference_clip is None:
+def _difference_query(
+    problem_class: ProblemClass, query: ClippedGradient, clip: float | None
+) -> ClippedGradient:
+    """Of differences; by default nothing is clipped."""
+    if clip is None:
         change = gradient_difference(problem_class)
         if math.isinf(change):
             raise ValueError(
                 "difference_clip must be given where neither lipschitz nor smoothness and radius "
                 "are declared, got None"
             )
-        difference_clip = max(change, _LEAST * query.clip)
-    return query, ClippedGradient.of(
-        problem_class, positive_number("difference_clip", difference_clip)
-    )
-
-
-def _noise(mechanism: VarianceReducedGradient, steps: int) -> dict[str, Any]:
-    """What the theorem asks of the oracle."""
-    batches = mechanism.differences
-    return {
-        "steps": steps,
-        "period": mechanism.period,
-        "anchor_noise": mechanism.scale,
-        "difference_noise": batches.scale,
-        "sampling": (1.0 - batches.rate) / batches.batch_size,
-    }
-
-
-def _rate(
-    problem_class: ProblemClass,
-    budget: Budget,
-    mechanism: VarianceReducedGradient,
-    method: FirstOrder,
-) -> Rate:
-    reason = _uncovered(problem_class, mechanism, method)
-    upper = math.inf
-    if reason is None:
-        upper = variance_reduced_descent(
-            problem_class,
-            step_size=float(method.step_sizes.scale),
-            **_noise(mechanism, int(method.steps)),
-        )
-    advantage, delta = approximate_dp_advantage(budget)
-    lower = erm_lower_bound(problem_class, advantage=advantage, delta=delta)
-    covered = "E F(w) - F* <= R sqrt(A/T), A = G^2 + (p - 1) G sqrt(d) sigma"
-    return Rate(
-        theorem=covered if reason is None else f"none: {reason}",
-        source="derived here, from the regret of projected descent (Zinkevich 2003)"
-        if reason is None
-        else "no theorem covers it",
-        upper=upper,
-        lower=min(upper, lower),
-        exponents={"n": -1.0, "dim": 0.5, "epsilon": -1.0},
-        regime="noise leading, sqrt(d) sigma >= L, at fixed rate, steps and period",
-        tight_on="linear",
-    )
-
-
-def _uncovered(
-    problem_class: ProblemClass, mechanism: VarianceReducedGradient, method: FirstOrder
-) -> str | None:
-    """Why the theorem does not cover this plan, if it does not."""
-    sizes, nearly = method.step_sizes, 1.0 - 1e-6
-    short = mechanism.query.clip < problem_class.lipschitz * nearly
-    differences = mechanism.differences.query.clip
-    if not problem_class.convex:
-        return "the losses are not convex"
-    if short or math.isinf(problem_class.lipschitz):
-        return "gradients are clipped below the Lipschitz constant"
-    if differences < gradient_difference(problem_class) * nearly:
-        return "differences of gradients are clipped"
-    if math.isinf(problem_class.radius):
-        return "the set is not bounded"
-    if sizes.power != 0.0 or sizes.decay != 0.0 or not isinstance(method.output, Average):
-        return "no theorem for these step sizes with this output"
-    return None
+        clip = max(change, _LEAST * query.clip)
+    return ClippedGradient.of(problem_class, positive_number("difference_clip", clip))
 
 
 DP_SVRG = Algorithm(

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jax import Array
 
 from privopt.algorithms.choices import require_convex_lipschitz
 from privopt.arguments import positive_number
 from privopt.convex import LARGEST_DIM
-from privopt.core import Algorithm, Plan, Run, planner
+from privopt.core import Algorithm, Execution, Objective, Plan, Run, planner
 from privopt.mechanisms import ClippedRisk, GibbsMechanism
-from privopt.privacy import Guarantee, gaussian_mu
+from privopt.privacy import gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
-    Rate,
-    approximate_dp_advantage,
-    erm_lower_bound,
-    exponential_mechanism,
+    budget_lower_bound,
+    exponential_mechanism_rate,
     exponential_mechanism_regularisation,
-    gaussian_dp_advantage,
 )
 
 __all__ = ["EXPONENTIAL_MECHANISM"]
@@ -92,7 +89,8 @@ def plan(
         raise ValueError("radius must be finite for exponential_mechanism, got inf")
     query = ClippedRisk.of(problem_class)
     balanced = regularisation is None
-    if budget.delta == 0.0:
+    mu = gaussian_mu(budget.epsilon, budget.delta) if budget.delta > 0.0 else None
+    if mu is None:
         if not balanced:
             raise ValueError(
                 f"regularisation must be None where delta is 0, got {regularisation!r}"
@@ -103,7 +101,7 @@ def plan(
             regularisation = exponential_mechanism_regularisation(
                 problem_class,
                 sensitivity=query.sensitivity(budget.relation),
-                mu=gaussian_mu(budget.epsilon, budget.delta),
+                mu=mu,
             )
         regularisation = positive_number("regularisation", regularisation)
         mechanism = GibbsMechanism.regularised(query, budget, regularisation)
@@ -113,10 +111,15 @@ def plan(
         budget=budget,
         params=Params(mechanism),
         static=Static(problem_class.dim),
-        guarantee=Guarantee(
-            mechanism.event(budget.relation), budget.relation, _assumptions(problem_class, budget)
+        assumptions=_assumptions(problem_class, budget),
+        rate=exponential_mechanism_rate(
+            problem_class,
+            temperature=mechanism.scale,
+            regularisation=mechanism.regularisation,
+            pure=mu is None,
+            balanced=balanced,
+            lower=budget_lower_bound(problem_class, budget, mu=mu),
         ),
-        rate=_rate(problem_class, budget, mechanism, balanced),
         most_records=problem_class.n,
     )
 
@@ -132,45 +135,11 @@ def _assumptions(problem_class: ProblemClass, budget: Budget) -> tuple[str, ...]
     return tuple(assumed)
 
 
-def _rate(
-    problem_class: ProblemClass, budget: Budget, mechanism: GibbsMechanism, balanced: bool
-) -> Rate:
-    pure = budget.delta == 0.0
-    if pure:
-        advantage, delta = approximate_dp_advantage(budget)
-    else:
-        mu = gaussian_mu(budget.epsilon, budget.delta)
-        advantage, delta = gaussian_dp_advantage(mu, budget.relation), 0.0
-    regularised = "d/k + m R^2/2"
-    theorem = "d/k (4 L R d/(n epsilon) under replace_one)" if pure else regularised
-    power = 1.0 if pure or balanced else 2.0
-    return Rate(
-        theorem=f"E F(w) - F* <= {theorem}",
-        source=("Bassily, Smith and Thakurta 2014" if pure else "Gopi, Lee and Liu 2022"),
-        upper=exponential_mechanism(
-            problem_class,
-            temperature=mechanism.scale,
-            regularisation=mechanism.regularisation,
-        ),
-        lower=erm_lower_bound(problem_class, advantage=advantage, delta=delta),
-        exponents={
-            "n": -power,
-            "dim": 1.0 if pure or not balanced else 0.5,
-            "epsilon": -power,
-        },
-        regime=_regime(pure, balanced),
-        tight_on="distance" if pure or balanced else None,
-    )
-
-
-def _regime(pure: bool, balanced: bool) -> str:
-    if pure:
-        return "d <= n epsilon / 40"
-    return "sqrt(d) <= n mu" if balanced else "m fixed, d/k leading"
-
-
-def run(static: Static, params: Params, objective: Any, key: Array) -> Run:
+def run(
+    static: Static, params: Params, objective: Objective, key: Array, execution: Execution
+) -> Run:
     """One exact draw."""
+    del execution
     draw = params.mechanism.draw(key, objective, dim=static.dim)
     return Run(draw.point, Secret(draw.minimiser, draw.proposals, draw.log_acceptance))
 
@@ -181,4 +150,6 @@ EXPONENTIAL_MECHANISM = Algorithm(
     plan=plan,
     run=run,
     float64=True,
+    noise="law",
+    largest_dim=LARGEST_DIM,
 )

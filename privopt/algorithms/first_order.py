@@ -1,4 +1,4 @@
-"""What the first-order algorithms share: their bricks as parameters, and their run."""
+"""What the first-order algorithms share: their bricks as parameters, their run, their defaults."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import optax
 from jax import Array
 
-from privopt.arguments import positive_number
+from privopt.arguments import count, positive_number
 from privopt.convex import (
     Average,
+    AverageAfterStep,
     FirstOrder,
     Last,
     Output,
@@ -19,24 +20,55 @@ from privopt.convex import (
     Update,
     checked_output,
 )
-from privopt.core import Run
-from privopt.spec import ProblemClass
+from privopt.core import Execution, Run
+from privopt.mechanisms import (
+    ClippedGradient,
+    IndependentNoise,
+    PrivateGradient,
+    VarianceReducedGradient,
+)
+from privopt.privacy import gaussian_mu
+from privopt.spec import Budget, ProblemClass
 from privopt.theory import (
-    last_of_noisy_descent,
-    noisy_descent,
-    noisy_descent_step_size,
-    noisy_strongly_convex_descent,
+    ALL_RECORDS,
+    DefaultSteps,
+    Moments,
+    OutputRule,
+    Powers,
+    Rate,
+    StepRule,
+    descent_numbers,
+    descent_rate,
+    descent_steps,
+    no_rate,
 )
 
-__all__ = ["Bound", "Params", "Secret", "Static", "descent", "descent_bound", "recorded", "run"]
+__all__ = [
+    "Params",
+    "Secret",
+    "Static",
+    "first_order",
+    "horizon",
+    "output_rule",
+    "rate_of",
+    "recorded",
+    "run",
+    "step_rule",
+]
 
-SGD = Update.of(optax.sgd)
+_RULES: dict[OutputRule, Output] = {
+    OutputRule.AVERAGE: Average(),
+    OutputRule.AVERAGE_AFTER_STEP: AverageAfterStep(),
+    OutputRule.WEIGHTED_AVERAGE: PolynomialAverage(),
+    OutputRule.LAST: Last(),
+}
+_MOST_RECORDED = 10_000
 
 
 class Params(NamedTuple):
-    """A gradient oracle, and the method that asks it."""
+    """A private gradient, and the method that asks it."""
 
-    mechanism: Any
+    mechanism: PrivateGradient | VarianceReducedGradient
     descent: FirstOrder
 
 
@@ -47,141 +79,154 @@ class Static(NamedTuple):
 
 
 class Secret(NamedTuple):
-    """The last iterate. The guarantee covers it too."""
+    """The last iterate, which the guarantee covers too, and what the observer made of the run."""
 
     last: Array
+    observed: Any
 
 
-class Bound(NamedTuple):
-    """What a theorem says of a method."""
-
-    upper: float
-    theorem: str
-    source: str
-
-
-def run(static: Static, params: Params, objective: Any, key: Array) -> Run:
+def run(static: Static, params: Params, objective: Any, key: Array, execution: Execution) -> Run:
     """The method on the device, from the problem's start."""
-    start = objective.start(static.dim)
-    oracle = params.mechanism.bind(objective, key)
-    found = params.descent.minimise(oracle, objective.constraint, start, key)
-    return Run(found.output, Secret(found.last), found.path)
+    oracle = params.mechanism.bind(objective, key, execution.microbatch)
+    found = params.descent.minimise(
+        oracle,
+        objective.constraint,
+        objective.start(static.dim),
+        key,
+        execution.observer,
+        objective,
+    )
+    return Run(found.output, Secret(found.last, found.observed), found.path)
 
 
-def descent(
+def horizon(
     problem_class: ProblemClass,
+    budget: Budget,
+    query: ClippedGradient,
+    steps: int | None,
     *,
-    steps: int,
-    noise_scale: float,
-    sampling: float = 1.0,
+    moments: Moments | None = ALL_RECORDS,
+    update: Any = None,
+) -> DefaultSteps:
+    """``T``, given or after which noise is the larger error, and how it moves with the axes."""
+    if steps is not None:
+        return DefaultSteps(count("steps", steps))
+    one_step = query.sensitivity(budget.relation) / gaussian_mu(budget.epsilon, budget.delta)
+    return descent_steps(
+        problem_class,
+        one_step_noise=one_step,
+        clip=query.clip,
+        moments=moments or ALL_RECORDS,
+        plain=moments is not None and is_plain(checked_update(update)),
+    )
+
+
+def first_order(
+    problem_class: ProblemClass,
+    mechanism: PrivateGradient | VarianceReducedGradient,
+    *,
+    moments: Moments | None = ALL_RECORDS,
     step_size: float | StepSizes | None = None,
     update: Any = None,
     output: Output | None = None,
-    record: int = 0,
+    record: int | str = 0,
 ) -> FirstOrder:
-    """The method with theory's step sizes and output where none are given.
+    """The method that asks ``mechanism``, with theory's numbers where none are given.
 
-    Convex losses: constant steps ``R/(G sqrt T)`` and the average. Strongly convex ones: ``2/(m (t
-    + 1))`` and weights in proportion to ``t``. Another update than plain descent: ``R/sqrt(d T)``,
-    the step with which coordinates that move by one step size each wander ``R`` far, and the last
-    iterate; that is no theorem's.
+    Plain descent takes those of :func:`privopt.theory.descent_numbers`. Another update takes steps
+    ``R/sqrt(d T)``, with which coordinates that move by one step size each wander ``R`` far, and
+    the last iterate; that is no theorem's.
 
     Raises
     ------
     ValueError
-        If a step size is needed and none follows from public facts, or ``update`` is no optimiser
-        or ``output`` no rule.
+        If a step size is needed and none follows from public facts, ``update`` is no optimiser,
+        ``output`` no rule, or ``record`` neither a count nor ``"all"``.
     """
-    if update is not None and not isinstance(update, Update):
-        update = Update.of(update)
-    plain = update is None or (update.factory is optax.sgd and not update.numbers)
-    curved = problem_class.strong_convexity > 0.0
-    if step_size is None and plain and curved:
-        step_size = StepSizes.strongly_convex(problem_class.strong_convexity)
+    update, steps = checked_update(update), int(mechanism.steps)
+    if step_size is not None and not isinstance(step_size, StepSizes):
+        step_size = StepSizes.constant(positive_number("step_size", step_size))
+    output = None if output is None else checked_output(output)
+    if is_plain(update):
+        numbers = descent_numbers(
+            problem_class,
+            steps=steps,
+            noise_std=mechanism.scale,
+            moments=moments or ALL_RECORDS,
+            step_rule=None if step_size is None else step_rule(step_size),
+            output=None if output is None else output_rule(output),
+        )
+        step_size = step_size or StepSizes(*numbers.step_rule)
+        output = output or _RULES[numbers.output]
     elif step_size is None:
         if math.isinf(problem_class.radius):
             raise ValueError("step_size must be given where radius is infinite, got None")
-        step_size = problem_class.radius / math.sqrt(problem_class.dim * steps)
-        if plain:
-            step_size = noisy_descent_step_size(
-                problem_class, steps=steps, noise_scale=noise_scale, sampling=sampling
+        wander = problem_class.radius / math.sqrt(problem_class.dim * steps)
+        step_size = StepSizes.constant(wander)
+    return FirstOrder(step_size, update, output or Last(), *recorded(record, steps))
+
+
+def step_rule(sizes: StepSizes) -> StepRule:
+    """Step sizes as the four numbers of a theorem."""
+    return StepRule(*map(float, (sizes.scale, sizes.power, sizes.offset, sizes.decay)))
+
+
+def output_rule(output: Output) -> OutputRule | None:
+    """The theorems' name of an output, if they have one."""
+    return next((name for name, rule in _RULES.items() if rule == output), None)
+
+
+def checked_update(update: Any) -> Update:
+    """The update of an optimiser; that of plain descent for None."""
+    if isinstance(update, Update):
+        return update
+    return Update.of(optax.sgd if update is None else update)
+
+
+def is_plain(update: Update) -> bool:
+    """Whether it is ``w - eta g`` and nothing else."""
+    return update.factory is optax.sgd and not update.numbers and not update.options
+
+
+def recorded(record: Any, steps: int) -> tuple[int, bool]:
+    """How many points of the path, and whether after every step: a count, or ``"all"``."""
+    if record == "all":
+        if steps > _MOST_RECORDED:
+            raise ValueError(
+                f"record must be a number for more than {_MOST_RECORDED} steps, got 'all' for "
+                f"{steps}"
             )
-    if not isinstance(step_size, StepSizes):
-        step_size = StepSizes.constant(positive_number("step_size", step_size))
-    if output is None:
-        output = Last() if not plain else PolynomialAverage() if curved else Average()
-    return FirstOrder(steps, step_size, update or SGD, checked_output(output), recorded(record))
+        return steps, True
+    if isinstance(record, bool) or not isinstance(record, int) or not 0 <= record <= _MOST_RECORDED:
+        raise ValueError(
+            f"record must be 'all' or an integer from 0 to {_MOST_RECORDED}, got {record!r}"
+        )
+    return record, False
 
 
-def recorded(count: Any) -> int:
-    """How many points of the path: an integer from 0 to 10,000, or ValueError."""
-    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= 10_000:
-        raise ValueError(f"record must be an integer from 0 to 10000, got {count!r}")
-    return count
-
-
-def descent_bound(
+def rate_of(
     problem_class: ProblemClass,
-    method: FirstOrder,
+    params: Params,
     *,
-    noise_scale: float,
-    clipped: bool,
-    sampling: float = 1.0,
-) -> Bound:
-    """The theorem that covers this method, or an infinite bound with the reason.
-
-    ``sampling`` is ``E |g|^2/L^2`` of the unbiased gradients, noise apart; 1 for full batches.
-    """
-    steps, sizes = int(method.steps), method.step_sizes
-    output, update = method.output, method.update
-
-    def nothing(reason: str) -> Bound:
-        return Bound(math.inf, f"none: {reason}", "no theorem covers it")
-
-    if not problem_class.convex:
-        return nothing("the losses are not convex")
-    if clipped or math.isinf(problem_class.lipschitz):
-        return nothing("gradients are clipped below the Lipschitz constant")
-    if update.factory is not optax.sgd or update.numbers or update.options:
-        return nothing("the update is not plain descent")
-    if math.isinf(problem_class.radius):
-        return nothing("the set is not bounded")
-    constant = sizes.power == sizes.decay == 0.0
-    if constant and isinstance(output, Average):
-        upper = noisy_descent(
-            problem_class,
-            steps=steps,
-            step_size=float(sizes.scale),
-            noise_scale=noise_scale,
-            sampling=sampling,
-        )
-        return Bound(
-            upper,
-            "E F(w) - F* <= R G / sqrt(T), G^2 = L^2 + d sigma^2 (order L R sqrt(d)/(n mu))",
-            "Bassily, Smith and Thakurta 2014, Theorem 2.4 and Theorem 5.3",
-        )
-    modulus = problem_class.strong_convexity
-    polynomial = isinstance(output, PolynomialAverage) and output.power == 1.0
-    if modulus > 0.0 and polynomial and sizes == StepSizes.strongly_convex(modulus):
-        return Bound(
-            noisy_strongly_convex_descent(
-                problem_class, steps=steps, noise_scale=noise_scale, sampling=sampling
-            ),
-            "E F(w) - F* <= 2 G^2 / (m (T + 1)), G^2 = L^2 + d sigma^2",
-            "Lacoste-Julien, Schmidt and Bach 2012",
-        )
-    inverse_root = sizes.power == 0.5 and sizes.offset == sizes.decay == 0.0
-    if inverse_root and isinstance(output, Last):
-        upper = last_of_noisy_descent(
-            problem_class,
-            steps=steps,
-            scale=float(sizes.scale),
-            noise_scale=noise_scale,
-            sampling=sampling,
-        )
-        return Bound(
-            upper,
-            "E F(w) - F* <= (D^2/c + c G^2) (2 + ln T) / sqrt(T)",
-            "Shamir and Zhang 2013, Theorem 2",
-        )
-    return nothing("no theorem for these step sizes with this output")
+    moments: Moments | None = ALL_RECORDS,
+    steps_powers: Powers = Powers(),  # noqa: B008
+    clipped: bool = False,
+    lower: float = 0.0,
+) -> Rate:
+    """What theory says of these parameters: :func:`privopt.theory.descent_rate`."""
+    mechanism, method = params
+    assert isinstance(mechanism, PrivateGradient)
+    if not isinstance(mechanism.noise, IndependentNoise | None):
+        return no_rate("the noise of steps is not independent", lower=lower)
+    return descent_rate(
+        problem_class,
+        steps=int(mechanism.steps),
+        step_rule=step_rule(method.step_sizes),
+        output=output_rule(method.output),
+        noise_std=mechanism.scale,
+        moments=moments,
+        steps_powers=steps_powers,
+        lower=lower,
+        clipped=clipped,
+        plain=is_plain(method.update),
+    )

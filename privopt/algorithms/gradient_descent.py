@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 
-from dp_accounting import NonPrivateDpEvent
-
-from privopt.algorithms.first_order import Params, Static, descent, descent_bound, run
+from privopt.algorithms.first_order import Params, Static, first_order, rate_of, run
 from privopt.arguments import count
 from privopt.convex import Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
-from privopt.mechanisms import ClippedGradient, ExactGradient
-from privopt.privacy import Guarantee
+from privopt.mechanisms import AllRecords, ClippedGradient, PrivateGradient
 from privopt.spec import Budget, ProblemClass
-from privopt.theory import Rate
 
 __all__ = ["GRADIENT_DESCENT"]
 
@@ -26,7 +22,7 @@ def plan(
     steps: int | None = None,
     step_size: float | StepSizes | None = None,
     output: Output | None = None,
-    record: int = 0,
+    record: int | str = 0,
 ) -> Plan:
     """Plan averaged projected gradient descent without noise.
 
@@ -38,7 +34,7 @@ def plan(
     steps : int, optional
         ``T``; default ``n``.
     step_size, output, record
-        As in ``dp_gd``; default ``R / (L sqrt T)`` and the average.
+        As in ``dp_gd``; default the step and the average of the theorem with the smaller bound.
 
     Formal guarantee
     ----------------
@@ -46,29 +42,24 @@ def plan(
 
     Rate
     ----
-    ``R L / sqrt T`` for convex Lipschitz losses (:func:`privopt.theory.noisy_descent`).
+    ``R L/sqrt(T)`` for convex Lipschitz losses (:func:`privopt.theory.noisy_descent`), and
+    ``H R^2/(2 T)`` for smooth ones (:func:`privopt.theory.smooth_descent`).
     """
     steps = problem_class.n if steps is None else count("steps", steps)
-    method = descent(
-        problem_class, steps=steps, noise_scale=0.0, step_size=step_size, output=output,
-        record=record,
-    )  # fmt: skip
-    upper, theorem, source = descent_bound(problem_class, method, noise_scale=0.0, clipped=False)
+    query = ClippedGradient.of(problem_class, math.inf)
+    mechanism = PrivateGradient(
+        query=query, batches=AllRecords(), noise=None, scale=0.0, steps=steps
+    )
+    method = first_order(
+        problem_class, mechanism, step_size=step_size, output=output, record=record
+    )
     return Plan(
         algorithm=GRADIENT_DESCENT,
         problem_class=problem_class,
         budget=budget,
-        params=Params(ExactGradient(ClippedGradient.of(problem_class, math.inf)), method),
+        params=(params := Params(mechanism, method)),
         static=Static(problem_class.dim),
-        guarantee=Guarantee(NonPrivateDpEvent(), budget.relation),
-        rate=Rate(
-            theorem=theorem,
-            source=source,
-            upper=upper,
-            lower=0.0,
-            exponents={"n": 0.0, "dim": 0.0, "epsilon": 0.0},
-            regime="fixed T",
-        ),
+        rate=rate_of(problem_class, params),
     )
 
 
@@ -78,4 +69,5 @@ GRADIENT_DESCENT = Algorithm(
     plan=plan,
     run=run,
     private=False,
+    noise=None,
 )

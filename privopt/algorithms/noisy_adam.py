@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import optax
 
-from privopt.algorithms.batches import Batches
-from privopt.algorithms.first_order import run
+from privopt.algorithms.choices import Batching, Clipping, require_delta
+from privopt.algorithms.first_order import Params, Static, first_order, horizon, rate_of, run
 from privopt.convex import Output, StepSizes, Update, corrected_adam
 from privopt.core import Algorithm, Plan, planner
-from privopt.mechanisms import MICROBATCH
+from privopt.mechanisms import Noise, PrivateGradient
 from privopt.spec import Budget, ProblemClass
+from privopt.theory import budget_lower_bound
 
 __all__ = ["NOISY_ADAM"]
 
@@ -32,15 +33,14 @@ def plan(
     clipping: str = "norm",
     sampler: str = "poisson",
     capacity: int | None = None,
-    record: int = 0,
-    microbatch: int = MICROBATCH,
+    noise: Noise | None = None,
+    record: int | str = 0,
 ) -> Plan:
     r"""Plan NoisyAdam: ``w <- Proj(w - eta m_hat/(sqrt(u_hat) + 1e-8))`` on the moments of DP-SGD.
 
     Parameters
     ----------
-    problem_class, budget, steps, batch_size, rate, clip, clipping, sampler, capacity, record, \
-    microbatch
+    problem_class, budget, steps, batch_size, rate, clip, clipping, sampler, capacity, noise, record
         As in ``dp_sgd``.
     step_size : float or StepSizes, optional
         ``eta_t``; default ``R/sqrt(d T)``: no theorem's, but from public facts.
@@ -70,18 +70,31 @@ def plan(
         raise ValueError(f"weight_decay must be non-negative and finite, got {weight_decay!r}")
     if noise_correction and weight_decay:
         raise ValueError(f"weight_decay must be 0 with noise_correction, got {weight_decay!r}")
-    batches = Batches.calibrated(
-        problem_class, budget, steps=steps, batch_size=batch_size, rate=rate, clip=clip,
-        clipping=clipping, sampler=sampler, capacity=capacity, microbatch=microbatch,
-    )  # fmt: skip
-    b1, b2 = float(b1), float(b2)
+    require_delta("noisy_adam", budget)
+    clipped = Clipping(clip, clipping)
+    batching = Batching.of(problem_class, batch_size, rate, sampler, capacity)
+    query, moments = clipped.query(problem_class), batching.moments
+    default = horizon(problem_class, budget, query, steps, moments=moments, update=optax.adam)
+    batches = batching.batches(budget, default.steps)
+    mechanism = PrivateGradient.calibrated(query, budget, default.steps, batches, noise)
+    update = Update.of(optax.adamw, b1=float(b1), b2=float(b2), weight_decay=float(weight_decay))
     if noise_correction:
-        variance = batches.mechanism.scale**2
-        update = Update.of(corrected_adam, noise_variance=variance, b1=b1, b2=b2)
-    else:
-        update = Update.of(optax.adamw, b1=b1, b2=b2, weight_decay=float(weight_decay))
-    return batches.plan(
-        NOISY_ADAM, step_size=step_size, update=update, output=output, record=record
+        variance = mechanism.scale**2
+        update = Update.of(corrected_adam, noise_variance=variance, b1=float(b1), b2=float(b2))
+    method = first_order(
+        problem_class, mechanism, step_size=step_size, update=update, output=output, record=record
+    )
+    return Plan(
+        algorithm=NOISY_ADAM,
+        problem_class=problem_class,
+        budget=budget,
+        params=(params := Params(mechanism, method)),
+        static=Static(problem_class.dim),
+        rate=rate_of(
+            problem_class, params, moments=moments, lower=budget_lower_bound(problem_class, budget)
+        ),
+        assumptions=batching.assumptions(budget),
+        most_records=problem_class.n,
     )
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import dp_accounting as dp
-import jax
 import jax.numpy as jnp
 from jax import Array
 
 from privopt.algorithms.choices import require_convex_lipschitz
 from privopt.arguments import positive_number
-from privopt.core import Algorithm, Plan, Run, planner
+from privopt.core import Algorithm, Execution, Objective, Plan, Run, planner
 from privopt.mechanisms import (
     TILT_ANALYSES,
     GaussianMechanism,
@@ -23,27 +22,52 @@ from privopt.mechanisms import (
     TiltedMinimiser,
     drawable,
 )
-from privopt.privacy import Fourier, Guarantee, calibrate, renyi_divergence, round_up
+from privopt.privacy import Fourier, calibrate, renyi_divergence, round_up
 from privopt.spec import Budget, ProblemClass, Relation
+from privopt.streams import stream
 from privopt.theory import (
-    Rate,
-    approximate_dp_advantage,
+    budget_lower_bound,
     erm_lower_bound,
-    tilted_minimiser,
+    objective_perturbation_rate,
     tilted_minimiser_regularisation,
 )
 
-__all__ = ["OBJECTIVE_PERTURBATION", "Params", "Static", "planned", "regularised", "run"]
+__all__ = ["OBJECTIVE_PERTURBATION", "TiltedRelease", "planned", "regularised", "run"]
 
 _SHARE = 0.01  # of what the tilt shows of a record, what the second noise shows of the solver
 _PURE_SHARE = 1e-3  # the same under pure differential privacy, where losses add
 
 
+class TiltedRelease(NamedTuple):
+    """Noise inside the objective, and noise after it for what the solver leaves.
+
+    Attributes
+    ----------
+    tilt : GaussianTilt or NormLaplaceTilt
+        With the query, whose exact minimiser it makes private.
+    finish_scale : float
+        Of the second noise, of the tilt's law, in units of the parameter.
+    """
+
+    tilt: GaussianTilt | NormLaplaceTilt
+    finish_scale: float
+
+    @property
+    def finish(self) -> GaussianMechanism | NormLaplaceMechanism:
+        """What hides, for each minimiser, how far from it the solver ended."""
+        gaussian = isinstance(self.tilt, GaussianTilt)
+        kind = GaussianMechanism if gaussian else NormLaplaceMechanism
+        return kind(self.tilt.query, self.finish_scale)
+
+    def event(self, relation: Relation) -> dp.DpEvent:
+        """The exact minimiser, then, given that, the distance from it."""
+        return dp.ComposedDpEvent([self.tilt.event(relation), self.finish.event(relation)])
+
+
 class Params(NamedTuple):
     """Numbers of a run."""
 
-    mechanism: GaussianTilt | NormLaplaceTilt
-    finish: GaussianMechanism | NormLaplaceMechanism
+    mechanism: TiltedRelease
 
 
 class Static(NamedTuple):
@@ -164,7 +188,7 @@ def regularised(
     return query
 
 
-def _noise(query: TiltedMinimiser, budget: Budget, analysis: TiltAnalysis) -> Params:
+def _noise(query: TiltedMinimiser, budget: Budget, analysis: TiltAnalysis) -> TiltedRelease:
     """Both noises: the least that the guarantee allows, or what an older theorem asks for."""
     start, relation = analysis.scale(query, budget), budget.relation
     if budget.delta == 0.0:
@@ -173,49 +197,53 @@ def _noise(query: TiltedMinimiser, budget: Budget, analysis: TiltAnalysis) -> Pa
         return _gaussian_noise(query, relation, start)
 
     def event(factor: float) -> dp.DpEvent:
-        return _event(_gaussian_noise(query, relation, start * max(factor, 1e-30)), relation)
+        return _gaussian_noise(query, relation, start * max(factor, 1e-30)).event(relation)
 
     factor = calibrate(event, budget, accountant=Fourier(two_sided=False))
     return _gaussian_noise(query, relation, start * factor)
 
 
-def _gaussian_noise(query: TiltedMinimiser, relation: Relation, scale: float) -> Params:
+def _gaussian_noise(query: TiltedMinimiser, relation: Relation, scale: float) -> TiltedRelease:
     tilt = GaussianTilt(query, round_up(scale))
     shown = _SHARE * query.gradient.sensitivity(relation) / tilt.scale
-    return Params(tilt, GaussianMechanism(query, round_up(query.sensitivity(relation) / shown)))
+    return TiltedRelease(tilt, round_up(query.sensitivity(relation) / shown))
 
 
-def _pure_noise(query: TiltedMinimiser, relation: Relation, scale: float) -> Params:
+def _pure_noise(query: TiltedMinimiser, relation: Relation, scale: float) -> TiltedRelease:
     """A thousandth more than asked for, so that a thousandth is left for the second noise."""
     tilt = NormLaplaceTilt(query, round_up(scale * (1.0 + _PURE_SHARE)))
     shown = query.gradient.sensitivity(relation) / tilt.scale * _PURE_SHARE * (1.0 - 1e-6)
-    return Params(tilt, NormLaplaceMechanism(query, round_up(query.sensitivity(relation) / shown)))
+    return TiltedRelease(tilt, round_up(query.sensitivity(relation) / shown))
 
 
 def planned(
     algorithm: Algorithm,
     problem_class: ProblemClass,
     budget: Budget,
-    params: Params,
+    mechanism: TiltedRelease,
     *,
     tuned: bool,
 ) -> Plan:
-    """The plan with these noises: what they guarantee, and the rate."""
-    event = _event(params, budget.relation)
+    """The plan with these noises, and the rate."""
+    tilt, finish = mechanism.tilt, mechanism.finish
     return Plan(
         algorithm=algorithm,
         problem_class=problem_class,
         budget=budget,
-        params=params,
+        params=Params(mechanism),
         static=Static(problem_class.dim),
-        guarantee=Guarantee(event, budget.relation, _assumptions(problem_class, budget)),
-        rate=_rate(problem_class, budget, params, tuned=tuned),
+        assumptions=_assumptions(problem_class, budget),
+        rate=objective_perturbation_rate(
+            problem_class,
+            regularisation=tilt.query.regularisation,
+            tilt_second_moment=tilt.second_moment(problem_class.dim),
+            distance=tilt.query.error + finish.noise_norm(problem_class.dim),
+            gaussian=budget.delta > 0.0,
+            tuned=tuned,
+            lower=_lower(problem_class, budget, mechanism),
+        ),
         requires=frozenset({"linear_model"}),
     )
-
-
-def _event(params: Params, relation: Relation) -> dp.DpEvent:
-    return dp.ComposedDpEvent([part.event(relation) for part in params])
 
 
 def _assumptions(problem_class: ProblemClass, budget: Budget) -> tuple[str, ...]:
@@ -228,55 +256,28 @@ def _assumptions(problem_class: ProblemClass, budget: Budget) -> tuple[str, ...]
     return tuple(assumed)
 
 
-def _rate(problem_class: ProblemClass, budget: Budget, params: Params, *, tuned: bool) -> Rate:
-    tilt, finish = params
-    upper = tilted_minimiser(
-        problem_class,
-        regularisation=tilt.query.regularisation,
-        tilt_second_moment=tilt.second_moment(problem_class.dim),
-        distance=tilt.query.error + finish.noise_norm(problem_class.dim),
-    )
-    gaussian, power = budget.delta > 0.0, 1.0 if tuned else 2.0
-    noise = "sigma sqrt(d)/n" if gaussian else "d/(n epsilon)"
-    return Rate(
-        theorem="E F(w) - F* <= (lambda/4) R^2 + E|t|^2/(4 lambda)",
-        source="Kifer, Smith and Thakurta 2012; both squares kept",
-        upper=upper,
-        lower=min(upper, _lower(problem_class, budget, params)),
-        exponents={
-            "n": -power,
-            "dim": power * (0.5 if gaussian else 1.0),
-            "epsilon": -power,
-        },
-        regime=(
-            f"{noise} <= L, at H/(lambda n epsilon) constant"
-            if tuned
-            else f"lambda fixed, noise leading: {noise} >= lambda R"
-        ),
-        tight_on="huber" if tuned and gaussian else None,
-    )
-
-
-def _lower(problem_class: ProblemClass, budget: Budget, params: Params) -> float:
+def _lower(problem_class: ProblemClass, budget: Budget, mechanism: TiltedRelease) -> float:
     """What follows from (epsilon, delta), or from the chi-square divergence of the event."""
-    advantage, delta = approximate_dp_advantage(budget)
-    lower = erm_lower_bound(problem_class, advantage=advantage, delta=delta)
-    divergence = renyi_divergence(_event(params, budget.relation), budget.relation, [2.0])
+    lower = budget_lower_bound(problem_class, budget)
+    divergence = renyi_divergence(mechanism.event(budget.relation), budget.relation, [2.0])
     if budget.relation is not Relation.REPLACE_ONE or divergence is None:
         return lower
     advantage = math.sqrt(math.expm1(min(float(divergence[0]), 700.0)))
     return max(lower, erm_lower_bound(problem_class, advantage=advantage))
 
 
-def run(static: Static, params: Params, objective: Any, key: Array) -> Run:
+def run(
+    static: Static, params: Params, objective: Objective, key: Array, execution: Execution
+) -> Run:
     """Draw the tilt, minimise, add the last noise, project; what is not finite is the centre."""
-    tilt_key, finish_key = jax.random.split(key)
+    del execution
+    mechanism = params.mechanism
     constraint = objective.constraint
     centre = constraint.centre_point(static.dim, objective.dtype)
-    tilt = params.mechanism.draw(tilt_key, static.dim, objective.dtype)
-    minimiser = params.mechanism.query.bind(objective)(centre, tilt)
+    tilt = mechanism.tilt.draw(stream(key, "noise"), static.dim, objective.dtype)
+    minimiser = mechanism.tilt.query.bind(objective)(centre, tilt)
     minimiser = jnp.where(jnp.isfinite(minimiser).all(), minimiser, centre)
-    released = constraint.project(params.finish.add_noise(finish_key, minimiser))
+    released = constraint.project(mechanism.finish.add_noise(stream(key, "solver"), minimiser))
     return Run(released, Secret(tilt, minimiser))
 
 
@@ -286,4 +287,5 @@ OBJECTIVE_PERTURBATION = Algorithm(
     plan=plan,
     run=run,
     float64=True,
+    noise="objective",
 )

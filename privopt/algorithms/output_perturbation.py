@@ -10,23 +10,20 @@ from jax import Array
 
 from privopt.algorithms.choices import require_convex_lipschitz
 from privopt.arguments import positive_number
-from privopt.core import Algorithm, Plan, Run, planner
+from privopt.core import Algorithm, Execution, Objective, Plan, Run, planner
 from privopt.mechanisms import (
     ClippedGradient,
     GaussianMechanism,
     NormLaplaceMechanism,
     RegularisedMinimiser,
 )
-from privopt.privacy import Guarantee, gaussian_mu
+from privopt.privacy import gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
+from privopt.streams import stream
 from privopt.theory import (
-    Rate,
-    approximate_dp_advantage,
-    erm_lower_bound,
-    gaussian_dp_advantage,
-    perturbed_minimiser,
+    budget_lower_bound,
+    output_perturbation_rate,
     perturbed_minimiser_regularisation,
-    perturbed_stationary_minimiser,
 )
 
 __all__ = ["OUTPUT_PERTURBATION"]
@@ -123,16 +120,27 @@ def plan(
         problem_class, budget.relation, regularisation=regularisation, smoothing=smoothing
     )
     mechanism = mechanism_of(query, budget)
+    gaussian = isinstance(mechanism, GaussianMechanism)
+    mu = gaussian_mu(budget.epsilon, budget.delta) if gaussian else None
     return Plan(
         algorithm=OUTPUT_PERTURBATION,
         problem_class=problem_class,
         budget=budget,
         params=Params(mechanism),
         static=Static(problem_class.dim, smoothing > 0.0),
-        guarantee=Guarantee(
-            mechanism.event(budget.relation), budget.relation, _assumptions(problem_class, budget)
+        assumptions=_assumptions(problem_class, budget),
+        rate=output_perturbation_rate(
+            problem_class,
+            regularisation=query.regularisation,
+            noise_norm=mechanism.noise_norm(problem_class.dim),
+            noise_square=mechanism.noise_square(problem_class.dim),
+            solver_error=query.error,
+            smoothing=query.smoothing,
+            gaussian=mu is not None,
+            balanced=balanced,
+            stationary=stationary,
+            lower=budget_lower_bound(problem_class, budget, mu=mu),
         ),
-        rate=_rate(problem_class, budget, mechanism, query, balanced, stationary),
         requires=frozenset({"smoothing"} if smoothing > 0.0 else ()),
     )
 
@@ -189,92 +197,18 @@ def _assumptions(problem_class: ProblemClass, budget: Budget) -> tuple[str, ...]
     return tuple(assumed)
 
 
-def _rate(
-    problem_class: ProblemClass,
-    budget: Budget,
-    mechanism: GaussianMechanism | NormLaplaceMechanism,
-    query: RegularisedMinimiser,
-    balanced: bool,
-    stationary: bool,
-) -> Rate:
-    gaussian = isinstance(mechanism, GaussianMechanism)
-    upper = perturbed_minimiser(
-        problem_class,
-        regularisation=query.regularisation,
-        noise_norm=mechanism.noise_norm(problem_class.dim),
-        solver_error=query.error,
-        smoothing=query.smoothing,
-    )
-    if stationary:
-        risen = perturbed_stationary_minimiser(
-            problem_class,
-            regularisation=query.regularisation,
-            noise_square=mechanism.noise_square(problem_class.dim),
-            solver_error=query.error,
-        )
-        upper = min(upper, risen)
-    if gaussian:
-        mu = gaussian_mu(budget.epsilon, budget.delta)
-        advantage, delta = gaussian_dp_advantage(mu, budget.relation), 0.0
-    else:
-        advantage, delta = approximate_dp_advantage(budget)
-    noise = "sqrt(d)/(n mu)" if gaussian else "d/(n epsilon)"
-    leading = _leading(problem_class, query, balanced, stationary)
-    return Rate(
-        theorem=f"E F(w) - F* <= {leading.bound} (order ({noise})^{leading.power:g})",
-        source="Chaudhuri, Monteleoni and Sarwate 2011; Bassily, Smith and Thakurta 2014",
-        upper=upper,
-        lower=erm_lower_bound(problem_class, advantage=advantage, delta=delta),
-        exponents={
-            "n": -leading.power,
-            "dim": leading.power * (0.5 if gaussian else 1.0),
-            "epsilon": -leading.power,
-        },
-        regime=f"{noise} <= 1" if balanced else leading.regime,
-        tight_on=leading.tight_on,
-    )
-
-
-class _Leading(NamedTuple):
-    """The leading term of the bound."""
-
-    bound: str
-    power: float
-    regime: str
-    tight_on: str | None
-
-
-def _leading(
-    problem_class: ProblemClass, query: RegularisedMinimiser, balanced: bool, stationary: bool
-) -> _Leading:
-    """Noise enters at its norm where the risk has a slope or a kink, else at its square.
-
-    A given ``lambda`` has a bias that no noise shrinks: below ``lambda R^2/2`` nothing is a rate.
-    """
-    fixed = query.regularisation > 0.0
-    bias, least = ("lambda R^2/2 + ", "lambda R^2/2 <= ") if fixed else ("", "")
-    if balanced:
-        return _Leading(f"{bias}L E|z|", 0.5, "", "distance")
-    if stationary:
-        curvature = "((H + lambda)/2)" if fixed else "(H/2)"
-        noise = f"{curvature} E|z|^2"
-        tight = None if fixed else "squared_distance"
-        return _Leading(f"{bias}{noise}", 2.0, f"{least}{noise} <= L E|z|", tight)
-    if fixed:
-        return _Leading(f"{bias}L E|z|", 1.0, f"lambda fixed, {least}L E|z| <= L R", "distance")
-    tight = "regularised_distance" if problem_class.smoothness is None else None
-    return _Leading("L E|z|", 1.0, "E|z| <= R", tight)
-
-
-def run(static: Static, params: Params, objective: Any, key: Array) -> Run:
+def run(
+    static: Static, params: Params, objective: Objective, key: Array, execution: Execution
+) -> Run:
     """Solve, add noise, project. A solution that is not finite becomes the public centre."""
+    del execution
     query = params.mechanism.query
     constraint = objective.constraint
     centre = constraint.centre_point(static.dim, objective.dtype)
     solved = objective.smoothed(query.smoothing) if static.smoothed else objective
     minimiser = query.bind(solved)(centre)
     minimiser = jnp.where(jnp.isfinite(minimiser).all(), minimiser, centre)
-    released = constraint.project(params.mechanism.add_noise(key, minimiser))
+    released = constraint.project(params.mechanism.add_noise(stream(key, "noise"), minimiser))
     return Run(released, Secret(minimiser))
 
 

@@ -11,17 +11,16 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from privopt.arguments import positive_number
-from privopt.core import Algorithm, Plan, Run, planner
+from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import GaussianMechanism, OnePass
-from privopt.privacy import Guarantee, gaussian_mu
+from privopt.privacy import gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
+from privopt.streams import stream
 from privopt.theory import (
-    Rate,
     gaussian_dp_advantage,
     phase_sizes,
-    phased_descent,
     phased_descent_step_size,
-    population_lower_bound,
+    phased_rate,
 )
 
 __all__ = ["PHASED_SGD"]
@@ -102,47 +101,35 @@ def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None
     elif math.isinf(problem_class.radius):
         raise ValueError("step_size must be given where radius is infinite, got None")
     else:
-        unit_noise_scale = budget.relation.multiple * problem_class.lipschitz / mu
-        step_size = phased_descent_step_size(problem_class, unit_noise_scale=unit_noise_scale)
+        unit_noise_std = budget.relation.multiple * problem_class.lipschitz / mu
+        step_size = phased_descent_step_size(problem_class, unit_noise_std=unit_noise_std)
     query = OnePass.of(problem_class, step_size)
     mechanism = GaussianMechanism.calibrated(query, budget)
-    upper = phased_descent(problem_class, step_size=query.step_size, noise_scale=mechanism.scale)
-    lower = population_lower_bound(
-        problem_class, advantage=gaussian_dp_advantage(mu, budget.relation)
-    )
     return Plan(
         algorithm=PHASED_SGD,
         problem_class=problem_class,
         budget=budget,
         params=Params(mechanism),
         static=Static(problem_class.n, problem_class.dim),
-        guarantee=Guarantee(
-            mechanism.event(budget.relation),
-            budget.relation,
-            (
-                f"every loss is convex and {problem_class.smoothness:g}-smooth",
-                f"every loss is generalised linear, or {problem_class.lipschitz:g}-Lipschitz",
-            ),
+        rate=phased_rate(
+            problem_class,
+            step_size=query.step_size,
+            noise_std=mechanism.scale,
+            advantage=gaussian_dp_advantage(mu, budget.relation),
         ),
-        rate=Rate(
-            theorem="E F_P(w) - F_P* <= 4 L R sqrt(1/(6n) + 16 d/(n mu)^2) and lower orders",
-            source="Feldman, Koren and Talwar 2020",
-            upper=upper,
-            lower=min(upper, lower),
-            exponents={"n": -1.0, "dim": 0.5, "epsilon": -1.0},
-            regime="noise leading, 96 d >= n mu^2, and sqrt(d) <= n mu; eta_1 not capped by 2/H",
-            tight_on="linear_population",
-            risk="population",
+        assumptions=(
+            f"every loss is convex and {problem_class.smoothness:g}-smooth",
+            f"every loss is generalised linear, or {problem_class.lipschitz:g}-Lipschitz",
         ),
     )
 
 
-def run(static: Static, params: Params, objective: Any, key: Array) -> Run:
+def run(static: Static, params: Params, objective: Any, key: Array, execution: Execution) -> Run:
     """All phases, as one loop around the pass of a phase."""
+    del execution  # a step reads one record
     mechanism, constraint = params.mechanism, objective.constraint
-    order_stream, noise_stream = jax.random.split(key)
-    order = _random_order(order_stream, static.n)
-    one_pass = mechanism.query.bind(objective, order, noise_stream)
+    order = _random_order(stream(key, "batches"), static.n)
+    one_pass, noise_key = mechanism.query.bind(objective, order), stream(key, "noise")
     sizes = phase_sizes(static.n)
     phases = range(len(sizes))
     lengths = jnp.array(sizes)
@@ -154,8 +141,8 @@ def run(static: Static, params: Params, objective: Any, key: Array) -> Run:
         average = one_pass(point, firsts[i], lengths[i], shrinks[i])
         answer, restored = ravel_pytree(average)
         scale: Any = shrinks[i] * mechanism.scale
-        noise_key = jax.random.fold_in(noise_stream, i)
-        noisy = restored(mechanism._replace(scale=scale).add_noise(noise_key, answer))
+        shrunk = mechanism._replace(scale=scale)
+        noisy = restored(shrunk.add_noise(jax.random.fold_in(noise_key, i), answer))
         return constraint.project(noisy), average
 
     start = objective.start(static.dim)
@@ -182,4 +169,5 @@ PHASED_SGD = Algorithm(
     plan=plan,
     run=run,
     float64=True,
+    relations=frozenset({Relation.REPLACE_ONE, Relation.ZERO_OUT}),
 )

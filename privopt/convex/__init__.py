@@ -6,11 +6,13 @@ from privopt.convex.constrained_model import ConstrainedModels, minimise_constra
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.corrected_adam import corrected_adam
 from privopt.convex.enclosure import Enclosure, ValueAndGradient, enclose
-from privopt.convex.first_order import FirstOrder, GradientOracle, Iterates, Path
+from privopt.convex.first_order import FirstOrder, Iterates, Path
 from privopt.convex.linear_model import MinimisedModels, minimise_linear_model
 from privopt.convex.log_concave import LARGEST_DIM, Draw, enough_proposals, sample_log_concave
+from privopt.convex.oracles import GradientOracle, Observer
 from privopt.convex.outputs import (
     Average,
+    AverageAfterStep,
     Last,
     Output,
     PolynomialAverage,
@@ -29,6 +31,7 @@ from privopt.convex.vectors import norm
 __all__ = [
     "LARGEST_DIM",
     "Average",
+    "AverageAfterStep",
     "Box",
     "ConstrainedModels",
     "ConstraintSet",
@@ -41,6 +44,7 @@ __all__ = [
     "L2Ball",
     "Last",
     "MinimisedModels",
+    "Observer",
     "Output",
     "Path",
     "PolynomialAverage",

@@ -2,51 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jax import Array
 
+from privopt.convex.constraint import ConstraintSet
+from privopt.convex.oracles import GradientOracle, Observer
 from privopt.convex.outputs import Output
 from privopt.convex.record import record
 from privopt.convex.step_sizes import StepSizes
 from privopt.convex.updates import Update
-from privopt.convex.vectors import Number
+from privopt.streams import stream
 
-__all__ = ["FirstOrder", "GradientOracle", "Iterates", "Path"]
-
-Ask = Callable[[Any, Array, Any], tuple[Any, Any]]
-
-_OUTPUT_STREAM = np.uint32(2**32 - 1)  # the steps, below 2^31, have the other ones
-
-
-class GradientOracle(NamedTuple):
-    """Answers the ``t``-th question for a gradient, ``t`` from 0, and may remember.
-
-    Attributes
-    ----------
-    initial : pytree
-        Memory before the first question.
-    ask : callable
-        ``(memory, t, point) -> (gradient, memory)``.
-    renew : callable, optional
-        Answers in place of ``ask`` at ``t = 0, period, 2 period, ...``, each time from the
-        initial memory. These questions are a loop of their own: as a branch inside one loop, what
-        they cost would be spent at every step wherever runs are mapped.
-    period : int, optional
-        A number.
-    """
-
-    initial: Any
-    ask: Ask
-    renew: Ask | None = None
-    period: Number | int | None = None
+__all__ = ["FirstOrder", "Iterates", "Path"]
 
 
 class Path(NamedTuple):
@@ -55,10 +28,10 @@ class Path(NamedTuple):
     Attributes
     ----------
     steps : Array
-        Shape ``(recorded,)``: 1 to ``T``, evenly on a logarithmic scale.
+        Shape ``(recorded,)``: 1 to ``T``, evenly on a logarithmic scale, or every step.
     points : pytree
         Of the parameter's shape, with a leading axis of length ``recorded``. Random iterates are
-        zero before they are drawn, suffixes before they begin.
+        zero before they are drawn, suffixes before they begin. After a stop, what is returned.
     """
 
     steps: Array
@@ -66,11 +39,44 @@ class Path(NamedTuple):
 
 
 class Iterates(NamedTuple):
-    """What came out: the output rule's choice, the last iterate, and the path if recorded."""
+    """What came out of a run.
+
+    Attributes
+    ----------
+    output : pytree
+        The output rule's choice.
+    last : pytree
+        ``w_{T+1}``.
+    path : Path or None
+        Where it was asked for.
+    steps : Array
+        How many were taken: ``T``, or fewer where the oracle stops.
+    observed : pytree
+        What the observer made of the run; None without one.
+    """
 
     output: Any
     last: Any
     path: Path | None
+    steps: Array
+    observed: Any
+
+
+class _State(NamedTuple):
+    """Between two steps."""
+
+    point: Any
+    moments: Any
+    mean: Any
+    path: Any
+    seen: Any
+
+
+class _Asked(NamedTuple):
+    """The two questions of a step."""
+
+    gradient: Any
+    secret: Any
 
 
 @record
@@ -78,85 +84,139 @@ class Iterates(NamedTuple):
 class FirstOrder:
     """``w_{t+1} = Proj(w_t + U(g_t))`` with an optax update ``U``; a mean of the iterates.
 
+    How many steps there are the oracle says.
+
     Attributes
     ----------
-    steps : int
-        ``T``; a number, so that a new one does not recompile.
     step_sizes : StepSizes
     update : Update
     output : Output
     recorded : int
         How many points of the path to keep; 0 for none.
+    every_step : bool
+        Whether these are the points after steps 1, 2, 3 ..; by default they lie evenly on a
+        logarithmic scale up to ``T``.
     """
 
-    steps: Number | int
     step_sizes: StepSizes
     update: Update
     output: Output
     recorded: int = field(default=0, metadata={"static": True})
+    every_step: bool = field(default=False, metadata={"static": True})
 
-    def minimise(self, oracle: GradientOracle, constraint: Any, start: Any, key: Array) -> Iterates:
-        """Run from ``start``, a public point.
+    def minimise(
+        self,
+        oracle: GradientOracle,
+        constraint: ConstraintSet,
+        start: Any,
+        key: Array,
+        observer: Observer | None = None,
+        losses: Any = None,
+    ) -> Iterates:
+        """Run from ``start``, a public point; ``losses`` are for the observer alone.
 
         A step that is not finite goes back to ``start`` with all its memory: a fixed, public
-        state instead of an exception, which would itself be a release. ``key`` serves the
-        output rule alone, from a stream that no ``fold_in(key, t)`` shares.
+        state instead of an exception, which would itself be a release. ``stream(key, "output")``
+        serves the output rule alone.
+
+        Raises
+        ------
+        ValueError
+            While tracing, if the oracle may stop and the output rule needs to know when.
         """
-        steps, output = jnp.asarray(self.steps), self.output
+        steps = jnp.asarray(oracle.steps)
         dtype = jax.tree.leaves(start)[0].dtype
-        weights = output.weights(jax.random.fold_in(key, _OUTPUT_STREAM), steps, dtype)
+        known = None if oracle.stop is not None else steps
+        weights = self.output.weights(stream(key, "output"), known, dtype)
+        after_step = getattr(self.output, "after_step", False)
         update = self.update.build(lambda count: self.step_sizes.at(count + 1, steps))
-        times = _times(steps, self.recorded)
+        times = self._times(steps)
         fresh = update.init(start)
 
-        def step(ask: Ask, t: Array, memory_and_state: tuple[Any, Any]) -> tuple[Any, Any]:
-            t, (memory, (point, moments, mean, path)) = jnp.asarray(t), memory_and_state
-            if weights is not None:
+        def step(ask: _Asked, t: Array, memory: Any, state: _State) -> tuple[Any, _State]:
+            point, moments, mean, path, seen = state
+            if weights is not None and not after_step:
                 mean = _towards(mean, point, weights(t + 1))
-            gradient, memory = ask(memory, t, point)
+            if observer is not None:
+                seen = observer.observe(seen, t, point, ask.secret(memory, t, point))
+            gradient, memory = ask.gradient(memory, t, point)
             moved, moments = update.update(gradient, moments, point)
             moved = constraint.project(optax.apply_updates(point, moved))
             finite = _finite(moved)
             point = _where(finite, moved, start)
             moments = _where(finite, moments, fresh)
+            if weights is not None and after_step:
+                mean = _towards(mean, point, weights(t + 1))
             if times is not None:
                 slot = jnp.searchsorted(times, t + 1)
                 here = point if weights is None else mean
                 path = jax.tree.map(lambda rows, row: rows.at[slot].set(row), path, here)
-            return memory, (point, moments, mean, path)
+            return memory, _State(point, moments, mean, path, seen)
 
         zeros = jax.tree.map(jnp.zeros_like, start)
         rows = jax.tree.map(lambda leaf: jnp.zeros((self.recorded, *leaf.shape), dtype), start)
-        state = (start, fresh, zeros, rows)
-        last, _, mean, rows = _all_steps(oracle, steps, step, state)
+        seen = None if observer is None else observer.begin(start, losses)
+        taken, end = _all_steps(oracle, step, start, _State(start, fresh, zeros, rows, seen))
+        output = end.point if weights is None else end.mean
         path = None
         if times is not None:
             firsts = jnp.searchsorted(times, times)  # of equal times the first was written
-            path = Path(times, jax.tree.map(lambda leaf: leaf[firsts], rows))
-        return Iterates(last if weights is None else mean, last, path)
+            path = Path(times, jax.tree.map(lambda leaf: leaf[firsts], end.path))
+            if oracle.stop is not None:
+                path = path._replace(points=_from(times > taken, output, path.points))
+        return Iterates(output, end.point, path, taken, end.seen)
+
+    def _times(self, steps: Array) -> Array | None:
+        """1, 2, 3 .., or 1 to ``T`` on a logarithmic scale, rounded."""
+        if self.recorded == 0:
+            return None
+        if self.every_step:
+            return jnp.arange(1, self.recorded + 1, dtype=steps.dtype)
+        share = jnp.linspace(0.0, 1.0, self.recorded) if self.recorded > 1 else jnp.ones(1)
+        return jnp.round(jnp.exp(share * jnp.log(steps.astype(share.dtype)))).astype(steps.dtype)
 
 
-def _all_steps(oracle: GradientOracle, steps: Array, step: Any, state: Any) -> Any:
-    """``step`` at ``t = 0..steps-1``, with whichever of the oracle's answers is due."""
-    ask, renew, fresh = partial(step, oracle.ask), oracle.renew, oracle.initial
-    if renew is None:
-        return jax.lax.fori_loop(0, steps, ask, (fresh, state))[1]
-    period = jnp.asarray(oracle.period).astype(steps.dtype)
+def _all_steps(
+    oracle: GradientOracle, step: Any, start: Any, state: _State
+) -> tuple[Array, _State]:
+    """``step`` at ``t = 0 .. T - 1``, by the oracle's blocks or periods; how many, and the end.
 
-    def one_period(k: Array, state: Any) -> Any:
-        first = k * period
-        last = first + jnp.minimum(period, steps - first)
-        return jax.lax.fori_loop(first + 1, last, ask, step(renew, first, (fresh, state)))[1]
+    The carry of every loop is ``(t, memory, state)``.
+    """
+    steps, stop = jnp.asarray(oracle.steps), oracle.stop
+    secret = oracle.secret or _no_secret
 
-    return jax.lax.fori_loop(0, 1 + (steps - 1) // period, one_period, state)
+    def until(last: Array, body: Any, carry: Any) -> Any:
+        def goes_on(carry: Any) -> Array:
+            within = carry[0] < last
+            return within if stop is None else within & ~stop(carry[1])
+
+        return jax.lax.while_loop(goes_on, body, carry)
+
+    def one(asked: _Asked, carry: Any) -> Any:
+        t, memory, state = carry
+        return t + 1, *step(asked, t, memory, state)
+
+    def several(carry: Any) -> Any:
+        t = carry[0]
+        if oracle.renew is not None:
+            last = t + jnp.asarray(oracle.period).astype(t.dtype)
+            carry = one(_Asked(oracle.renew, _no_secret), carry)
+            ask = _Asked(oracle.ask, secret)
+        else:
+            assert oracle.draw is not None
+            last, drawn = t + oracle.block, oracle.draw(t // oracle.block)
+            ask = _Asked(partial(oracle.ask, drawn=drawn), partial(secret, drawn=drawn))
+        return until(jnp.minimum(last, steps), partial(one, ask), carry)
+
+    plain = oracle.renew is None and oracle.draw is None
+    body = partial(one, _Asked(oracle.ask, secret)) if plain else several
+    taken, _, end = until(steps, body, (jnp.zeros_like(steps), oracle.begin(start), state))
+    return taken, end
 
 
-def _times(steps: Array, recorded: int) -> Array | None:
-    """1 to ``T`` on a logarithmic scale, rounded."""
-    if recorded == 0:
-        return None
-    share = jnp.linspace(0.0, 1.0, recorded) if recorded > 1 else jnp.ones(1)
-    return jnp.round(jnp.exp(share * jnp.log(steps.astype(share.dtype)))).astype(steps.dtype)
+def _no_secret(*asked: Any, **drawn: Any) -> None:
+    del asked, drawn
 
 
 def _towards(mean: Any, point: Any, weight: Array) -> Any:
@@ -169,3 +229,13 @@ def _finite(tree: Any) -> Array:
 
 def _where(condition: Array, yes: Any, no: Any) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+
+
+def _from(condition: Array, row: Any, rows: Any) -> Any:
+    """``row`` in the place of all rows at which the condition, one for each, is true."""
+
+    def filled(one: Array, all_rows: Array) -> Array:
+        chosen = condition.reshape(-1, *(1,) * one.ndim)
+        return jnp.where(chosen, one[None], all_rows)
+
+    return jax.tree.map(filled, row, rows)

@@ -1,14 +1,14 @@
 """Output rules: what a first-order method returns of its iterates ``w_1, ..., w_{T+1}``.
 
 Each is a running mean, ``v <- v + a_t (w_t - v)`` over ``t = 1..T``, known by its weights
-``a_t``; only ``Last`` takes the iterate after the last step.
+``a_t``; ``AverageAfterStep`` takes ``w_{t+1}`` in place of ``w_t``, and ``Last`` the last of all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ from privopt.convex.vectors import Number
 
 __all__ = [
     "Average",
+    "AverageAfterStep",
     "Last",
     "Output",
     "PolynomialAverage",
@@ -34,10 +35,17 @@ Weights = Callable[[Array], Array]
 
 
 class Output(Protocol):
-    """Which mean of the iterates is returned."""
+    """Which mean of the iterates is returned.
 
-    def weights(self, key: Array, steps: Array, dtype: jnp.dtype) -> Weights | None:
-        """``t -> a_t`` for ``t = 1..T``; ``None`` for the last iterate."""
+    A rule with a true class attribute ``after_step`` is a mean of ``w_2..w_{T+1}``.
+    """
+
+    def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights | None:
+        """``t -> a_t`` for ``t = 1..T``; ``None`` for the last iterate.
+
+        ``steps`` is ``T``, or None where the run stops at a step that is not known before; then a
+        ValueError, if the rule has to know it.
+        """
 
 
 def checked_output(output: object) -> Output:
@@ -53,7 +61,7 @@ def checked_output(output: object) -> Output:
 class Last:
     """``w_{T+1}``, after the last step."""
 
-    def weights(self, key: Array, steps: Array, dtype: jnp.dtype) -> None:
+    def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> None:
         """None: no mean."""
         del key, steps, dtype
 
@@ -63,7 +71,23 @@ class Last:
 class Average:
     """``(1/T) sum_t w_t``."""
 
-    def weights(self, key: Array, steps: Array, dtype: jnp.dtype) -> Weights:
+    def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
+        """``1/t``."""
+        del key, steps
+        return lambda t: 1.0 / t.astype(dtype)
+
+
+@record
+@dataclass(frozen=True)
+class AverageAfterStep:
+    """``(1/T) sum_t w_{t+1}``: the mean of the points that the steps lead to.
+
+    What the theorem of smooth losses bounds.
+    """
+
+    after_step: ClassVar[bool] = True
+
+    def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
         """``1/t``."""
         del key, steps
         return lambda t: 1.0 / t.astype(dtype)
@@ -83,7 +107,7 @@ class PolynomialAverage:
     def __post_init__(self) -> None:
         require_positive("power", self.power)
 
-    def weights(self, key: Array, steps: Array, dtype: jnp.dtype) -> Weights:
+    def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
         """``(p + 1)/(t + p)``."""
         del key, steps
         return lambda t: jnp.asarray((self.power + 1.0) / (t.astype(dtype) + self.power))
@@ -101,10 +125,10 @@ class Suffix:
         if on_host(self.fraction) and np.any(np.asarray(self.fraction) > 1.0):
             raise ValueError(f"fraction must be at most 1, got {self.fraction!r}")
 
-    def weights(self, key: Array, steps: Array, dtype: jnp.dtype) -> Weights:
+    def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
         """``1/(t - s)`` beyond ``s``, the number of iterates left out."""
         del key
-        last = jnp.asarray(steps).astype(dtype)
+        last = _known(steps, self).astype(dtype)
         left_out = last - jnp.clip(jnp.ceil(self.fraction * last), 1.0, last)
 
         def weight(t: Array) -> Array:
@@ -119,8 +143,17 @@ class Suffix:
 class RandomIterate:
     """``w_t`` at a uniformly random ``t`` of ``1..T``, drawn from the run's key."""
 
-    def weights(self, key: Array, steps: Array, dtype: jnp.dtype) -> Weights:
+    def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
         """One at the ``t`` drawn, else zero."""
-        last = jnp.asarray(steps)
+        last = _known(steps, self)
         drawn = jax.random.randint(key, (), 1, last + 1, last.dtype)
         return lambda t: (t == drawn).astype(dtype)
+
+
+def _known(steps: Array | None, rule: Output) -> Array:
+    if steps is None:
+        raise ValueError(
+            "output must not need the number of steps where the run may stop before, got "
+            f"{type(rule).__name__}"
+        )
+    return jnp.asarray(steps)

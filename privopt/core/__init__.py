@@ -1,6 +1,23 @@
 """Where the two sides meet: a plan from public numbers, a problem with data, a run."""
 
-from privopt.core.plan import Algorithm, Objective, Plan, Run, Source, planner
+from privopt.core.execution import Execution, Observer
+from privopt.core.fitting import Problem
+from privopt.core.objective import Objective, Run, Source
+from privopt.core.parameters import Mechanism
+from privopt.core.plan import Algorithm, Plan, planner
 from privopt.core.running import run, run_many
 
-__all__ = ["Algorithm", "Objective", "Plan", "Run", "Source", "planner", "run", "run_many"]
+__all__ = [
+    "Algorithm",
+    "Execution",
+    "Mechanism",
+    "Objective",
+    "Observer",
+    "Plan",
+    "Problem",
+    "Run",
+    "Source",
+    "planner",
+    "run",
+    "run_many",
+]

@@ -2,108 +2,30 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import cached_property, wraps
 from inspect import signature
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal
 
-import jax
 from jax import Array
 
-from privopt.arguments import instance, member
+from privopt.arguments import described, instance, member
+from privopt.core.objective import Run
+from privopt.core.parameters import Parameters, content, frozen
 from privopt.core.screen import screen
 from privopt.privacy import Guarantee
-from privopt.spec import Budget, ProblemClass
+from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import Rate
 
-__all__ = ["Algorithm", "Objective", "Plan", "Run", "Source", "planner"]
-
-
-class Run(NamedTuple):
-    """What came out.
-
-    Attributes
-    ----------
-    released : Array
-        The parameter the guarantee covers, of shape ``(dim,)``, of the problem's ``shape``, or a
-        pytree like its ``start``; leading axes ``(plans, keys)`` from :func:`run_many`.
-    secret : NamedTuple of Array
-        Diagnostics computed from the data without noise, for experiments; never to be published.
-    path : privopt.convex.Path or None
-        What would have been released after fewer steps, covered by the same guarantee; where the
-        plan asked for it to be recorded.
-    """
-
-    released: Any
-    secret: Any
-    path: Any = None
-
-
-class Objective(Protocol):
-    """What an algorithm sees of a problem on the device; a pytree."""
-
-    constraint: Any
-
-    @property
-    def dtype(self) -> Any:
-        """The floating type of the data, which the run follows."""
-
-    def astype(self, dtype: Any) -> Objective:
-        """The same objective with every floating number cast."""
-
-    @property
-    def records(self) -> Array | int:
-        """How many there are."""
-
-    def start(self, dim: int) -> Any:
-        """A public point to start from."""
-
-    def clipped_gradient_sum(
-        self, clip: Array, gamma: Array | None = None, microbatch: int = 512
-    ) -> Callable[[Any], Any]:
-        """``w -> sum_i clip(grad l(w; x_i))``."""
-
-    def clipped_batch_sum(
-        self, clip: Array, gamma: Array | None = None, microbatch: int = 512
-    ) -> Callable[..., Any]:
-        """``(w, records, weights, anchor) -> sum`` over a batch of records ``0..n-1``."""
-
-    def clipped_linear_model(self, clip: Array, size: Array) -> Any:
-        """The losses with these gradients over ``size`` as a linear model, if they are one."""
-
-    def moved_loss_sum(
-        self, clip: Array, centre: Array, radius: Array, resolution: Array
-    ) -> Callable[[Array], tuple[Array, Array]]:
-        """``w -> (value, gradient)`` of the losses with these gradients, read from ``centre``."""
-
-    def without_nulls(self, clip: Array, point: Array) -> Objective:
-        """The same without the records that contribute zero for not being finite at ``point``."""
-
-    def smoothed(self, width: Array) -> Objective:
-        """Every loss replaced by its Moreau envelope, ``(1/width)``-smooth."""
-
-
-class Source(Protocol):
-    """Where the records of a run come from: given ones, or a population; a pytree."""
-
-    @property
-    def dtype(self) -> Any:
-        """The floating type of the data."""
-
-    def astype(self, dtype: Any) -> Source:
-        """The same with every floating number cast."""
-
-    def sample(self, key: Array) -> tuple[Objective, Array]:
-        """What the run sees, and what is left of its key: all of it where nothing is drawn."""
+__all__ = ["Algorithm", "Plan", "planner"]
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A record of two functions.
+    """A record of two functions, and of facts that hold for all its plans.
 
-    Attributes
+    Parameters
     ----------
     name : str
         As in ``ALGORITHMS``.
@@ -112,7 +34,8 @@ class Algorithm:
     plan : callable
         ``plan(problem_class, budget, **choices) -> Plan`` on the host; sees no data.
     run : callable
-        ``run(static, params, objective, key) -> Run`` on the device; pure.
+        ``run(static, params, objective, key, execution) -> Run`` on the device; pure. With
+        ``coins`` it takes them as a sixth argument.
     private : bool
         False for the non-private twins, whose guarantee is infinite.
     float64 : bool
@@ -121,34 +44,72 @@ class Algorithm:
     gathers : bool
         True where every step gathers a batch of records. On a CPU, whose caches hold one batch
         and not hundreds, :func:`run_many` then takes replicates one after another on each
-        device; elsewhere side by side, as always.
+        device, unless its ``execution`` says otherwise; elsewhere side by side, as always.
+    coins : callable, optional
+        ``coins(static, params, key) -> pytree`` on the device: the public randomness of a run,
+        drawn without data from the stream ``"coins"``, once for a group of replicates. What is
+        drawn is no secret and costs no privacy, but the mechanism must be private whatever it is.
+        Replicates of a group are batched and their coins are not, so that a ``jax.lax.switch``
+        over coins runs one branch.
+    noise : {"answers", "objective", "law"} or None
+        Where randomness enters: added to ``"answers"`` of bounded queries; into the
+        ``"objective"`` before it is minimised; or as the ``"law"`` that the release is drawn from.
+        None for the non-private twins.
+    relations : frozenset of Relation
+        Under which there is a theorem; ``plan`` refuses the others.
+    largest_dim : int or None
+        The dimension beyond which ``plan`` refuses.
+    tight : bool
+        Whether the noise is the least that the accountant allows. False for noise as published.
+
+    Examples
+    --------
+    >>> from privopt.algorithms import ALGORITHMS
+    >>> ALGORITHMS["dp_sgd"].gathers, ALGORITHMS["output_perturbation"].float64
+    (True, True)
+    >>> "steps" in ALGORITHMS["dp_sgd"].choices
+    True
     """
 
     name: str
     summary: str
     plan: Callable[..., Plan]
-    run: Callable[[Any, Any, Any, Array], Run]
+    run: Callable[..., Run]
     private: bool = True
     float64: bool = False
     gathers: bool = False
+    coins: Callable[[Any, Any, Array], Any] | None = None
+    noise: Literal["answers", "objective", "law"] | None = "answers"
+    relations: frozenset[Relation] = frozenset(Relation)
+    largest_dim: int | None = None
+    tight: bool = True
+
+    @property
+    def choices(self) -> frozenset[str]:
+        """The keywords that ``plan`` takes beside class and budget."""
+        return frozenset(_choices(self.plan))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
     """Everything decided before the data is seen. Not a pytree: it cannot enter a compiled run.
 
-    Attributes
+    Plans compare, and are hashed, by what they hold, arrays by their content.
+
+    Parameters
     ----------
     algorithm : Algorithm
     problem_class : ProblemClass
     budget : Budget
     params : NamedTuple
-        The numbers, which enter the device by argument: noise scale, step size, step count.
+        The numbers, which enter the device by argument: noise scale, step size, step count. Its
+        field ``mechanism`` has ``event(relation)``. Leaves are Python numbers, or NumPy arrays of
+        finite numbers, which are read-only in a plan (a writable one is copied).
     static : NamedTuple
         What shapes the program, hashable; plans of equal ``static`` share one trace.
-    guarantee : Guarantee
-        Accounts for the noise that is really added; within ``budget`` or the plan is refused.
     rate : Rate
+    assumptions : tuple of str
+        What must be true of the data for the mechanism's event to describe a run, in words.
     requires : frozenset of str
         What the problem must provide beyond gradients and projection: ``"smoothing"``,
         ``"linear_model"``.
@@ -160,6 +121,27 @@ class Plan:
         nothing about data sets the guarantee speaks of; and to leave records out instead would
         bring a late record in when an early one goes, two changes where neighbours have one. Who
         wants room for more records than are at hand plans for a larger ``n``.
+
+    Raises
+    ------
+    ValueError
+        If a part is of another type, a parameter is no number, or the guarantee that follows from
+        the mechanism is not within the budget.
+
+    Examples
+    --------
+    >>> import privopt
+    >>> facts = privopt.ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0)
+    >>> budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+    >>> plan = privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=10)
+    >>> plan.guarantee.epsilon(1e-5).upper <= 1.0
+    True
+    >>> from dataclasses import replace
+    >>> smaller = plan.params.mechanism.scale / 2
+    >>> mechanism = replace(plan.params.mechanism, scale=smaller)
+    >>> replace(plan, params=plan.params._replace(mechanism=mechanism))
+    Traceback (most recent call last):
+    ValueError: guarantee must lie within the budget: epsilon 2.25... at delta 1e-05 exceeds 1.0
     """
 
     algorithm: Algorithm
@@ -167,34 +149,55 @@ class Plan:
     budget: Budget
     params: Any
     static: Any
-    guarantee: Guarantee
     rate: Rate
+    assumptions: tuple[str, ...] = ()
     requires: frozenset[str] = field(default_factory=frozenset)
     most_records: int | None = None
 
     def __post_init__(self) -> None:
+        instance("algorithm", self.algorithm, Algorithm)
         instance("problem_class", self.problem_class, ProblemClass)
         instance("budget", self.budget, Budget)
-        instance("guarantee", self.guarantee, Guarantee)
         instance("rate", self.rate, Rate)
         hash(self.static)
-        for path, number in jax.tree_util.tree_leaves_with_path(self.params):
-            if not isinstance(number, int | float) or math.isnan(number):
-                name = jax.tree_util.keystr(path)
-                raise ValueError(f"params{name} must be a number, got {number!r}")
-        if not self.algorithm.private:
-            return
-        if self.guarantee.relation is not self.budget.relation:
+        mechanism = getattr(self.params, "mechanism", None)
+        if not callable(getattr(mechanism, "event", None)):
             raise ValueError(
-                "guarantee.relation must be the budget's, got "
-                f"{self.guarantee.relation} and {self.budget.relation}"
+                f"params must have a mechanism with an event, got {described(self.params)}"
             )
-        if not self.guarantee.meets(self.budget):
+        object.__setattr__(self, "params", frozen(self.params))
+        if self.algorithm.private and not self.guarantee.meets(self.budget):
             spent = self.guarantee.epsilon(self.budget.delta).upper
             raise ValueError(
                 f"guarantee must lie within the budget: epsilon {spent!r} at "
                 f"delta {self.budget.delta!r} exceeds {self.budget.epsilon!r}"
             )
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What the run of these ``params`` guarantees: the event of their mechanism.
+
+        Accounts for the noise that is really added; within ``budget`` or the plan is refused.
+        """
+        params: Parameters = self.params
+        event = params.mechanism.event(self.budget.relation)
+        return Guarantee(event, self.budget.relation, self.assumptions)
+
+    def _content(self) -> tuple[Hashable, ...]:
+        public = (self.algorithm, self.problem_class, self.budget, self.static, self.assumptions)
+        return (*public, self.requires, self.most_records, content(self.params))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Plan):
+            return NotImplemented
+        return self._content() == other._content() and self.rate == other.rate
+
+    def __hash__(self) -> int:
+        return hash(self._content())
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """From a pickle or a copy, in which arrays can be written to."""
+        vars(self).update(state, params=frozen(state["params"]))
 
     def __repr__(self) -> str:
         facts = self.problem_class
@@ -208,18 +211,33 @@ class Plan:
 def planner(plan: Callable[..., Plan]) -> Callable[..., Plan]:
     """Decorate the ``plan`` of an algorithm: what is no class, budget or choice is refused by name.
 
+    Parameters
+    ----------
+    plan : callable
+        ``plan(problem_class, budget, **choices) -> Plan``; its choices are keywords.
+
+    Returns
+    -------
+    callable
+        The same function behind the checks.
+
     Raises
     ------
     ValueError
         From the decorated function, before anything else: if ``problem_class`` is no
         :class:`ProblemClass`, ``budget`` no :class:`Budget`, or a choice unknown.
+
+    Examples
+    --------
+    >>> from privopt.algorithms import ALGORITHMS
+    >>> ALGORITHMS["dp_gd"].plan(None, None)
+    Traceback (most recent call last):
+    ValueError: problem_class must be a ProblemClass, got an object of type NoneType
     """
-    known = [
-        name for name, each in signature(plan).parameters.items() if each.kind is each.KEYWORD_ONLY
-    ]
+    known = _choices(plan)
 
     @wraps(plan)
-    def checked(problem_class: ProblemClass, budget: Budget, **choices: Any) -> Plan:
+    def checked(problem_class: ProblemClass, budget: Budget, **choices: object) -> Plan:
         instance("problem_class", problem_class, ProblemClass)
         instance("budget", budget, Budget)
         for name in choices:
@@ -227,3 +245,8 @@ def planner(plan: Callable[..., Plan]) -> Callable[..., Plan]:
         return plan(problem_class, budget, **choices)
 
     return checked
+
+
+def _choices(plan: Callable[..., Plan]) -> list[str]:
+    parameters = signature(plan).parameters.items()
+    return [name for name, each in parameters if each.kind is each.KEYWORD_ONLY]

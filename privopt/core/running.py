@@ -8,29 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from dataclasses import replace
 from numbers import Integral
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.sharding import Mesh, PartitionSpec
 
-from privopt.arguments import described, instance
-from privopt.core.plan import Algorithm, Plan, Run
-from privopt.spec import Relation
+from privopt.arguments import count, instance
+from privopt.core.execution import Execution
+from privopt.core.fitting import Problem, check_problem
+from privopt.core.objective import Run
+from privopt.core.parameters import device_numbers
+from privopt.core.plan import Plan
+from privopt.core.replicates import run_chunks, run_one
 
 __all__ = ["run", "run_many"]
 
-_REMEDIES = {
-    "linear_model": "use a loss of one linear prediction without kinks (GeneralisedLinear)",
-    "smoothing": "declare smoothness= in its ProblemClass, or use a loss with a Moreau envelope",
-}
 
-
-def run(plan: Plan, problem: Any, key: Array, *, stream: int = 0) -> Run:
+def run(
+    plan: Plan,
+    problem: Problem,
+    key: Array,
+    *,
+    stream: int = 0,
+    execution: Execution = Execution(),  # noqa: B008
+) -> Run:
     """One run of ``plan`` on ``problem``.
 
     Parameters
@@ -45,6 +49,8 @@ def run(plan: Plan, problem: Any, key: Array, *, stream: int = 0) -> Run:
     stream : int
         Which of the key's streams of noise, from 0 to ``2^31 - 1``; they are independent. The
         records of a population are the same for all of them.
+    execution : Execution
+        How it is carried out. ``chunk`` and ``replicates`` say nothing about a single run.
 
     Returns
     -------
@@ -55,8 +61,9 @@ def run(plan: Plan, problem: Any, key: Array, *, stream: int = 0) -> Run:
     Raises
     ------
     ValueError
-        Before compiling, if problem, key or stream do not fit the plan. Nothing is raised that
-        depends on the values of the data, nor, up to ``most_records``, on how many there are.
+        Before compiling, if problem, key, stream or execution do not fit the plan. Nothing is
+        raised that depends on the values of the data, nor, up to ``most_records``, on how many
+        there are.
 
     Formal guarantee
     ----------------
@@ -65,21 +72,38 @@ def run(plan: Plan, problem: Any, key: Array, *, stream: int = 0) -> Run:
     their noise**, also those of different plans. It cancels: from two releases and two public
     noise scales follows the minimiser or the gradient to all digits, and neither guarantee says
     anything about both together.
+
+    Examples
+    --------
+    >>> import privopt
+    >>> facts = privopt.ProblemClass(n=50, dim=2, lipschitz=1.0, radius=1.0)
+    >>> budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+    >>> plan = privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=3)
+    >>> where = privopt.problems.linear(np.eye(2)[np.arange(50) % 2], problem_class=facts)
+    >>> run(plan, where, jax.random.key(0)).released.shape
+    (2,)
     """
     instance("plan", plan, Plan)
-    _fits(plan, problem)
+    check_problem(plan, problem)
     _typed_key(key, "key", ndim=0)
     if isinstance(stream, bool) or not isinstance(stream, Integral) or not 0 <= stream < 2**31:
         raise ValueError(f"stream must be an integer from 0 to {2**31 - 1}, got {stream!r}")
+    execution = replace(instance("execution", execution, Execution), chunk=None, replicates=None)
     with _precision(plan):
-        params = _numbers(plan.params, _dtype(plan, problem))
-        number = np.uint32(stream)
-        found = _run(plan.algorithm, plan.static, params, problem.source, key, number)
+        params = device_numbers(plan.params, _dtype(plan, problem))
+        numbers = params, np.uint32(stream)
+        found = run_one(plan.algorithm, plan.static, execution, numbers, problem.source, key, key)
     return _shaped(found, problem.shape)
 
 
 def run_many(
-    plans: Sequence[Plan], problem: Any, keys: Array, *, common_random_numbers: bool = False
+    plans: Sequence[Plan],
+    problem: Problem,
+    keys: Array,
+    *,
+    common_random_numbers: bool = False,
+    group: int = 1,
+    execution: Execution = Execution(),  # noqa: B008
 ) -> Run:
     """Every plan with every key, as one compiled program.
 
@@ -93,34 +117,41 @@ def run_many(
     common_random_numbers : bool
         Whether all plans draw the same noise with a key. Their differences then vary less, which
         is what a simulation wants; but they are no longer private together, see :func:`run`.
+    group : int
+        So many consecutive keys share the coins of the first of them, where the algorithm has
+        coins (``Algorithm.coins``); it divides the number of keys. Replicates of one group are
+        then not independent: an interval resamples groups.
+    execution : Execution
+        How it is carried out. With ``chunk``, a multiple of ``group``, so many keys at a time run
+        through one program, and the results are NumPy arrays on the host.
 
     Returns
     -------
     Run
         Every leaf with leading axes ``(plans, keys)``; entry ``(i, j)`` is
         ``run(plans[i], problem, keys[j], stream=i)``, with ``stream=0`` for common random
-        numbers. Either way, all plans see the same records of a population with a key.
+        numbers, and with the coins of its group. Either way, all plans see the same records of a
+        population with a key. The execution changes round-off at most, and that only where a
+        device sums in another order for another number of replicates.
 
     Raises
     ------
     ValueError
-        As :func:`run`; or if the plans cannot share a trace.
+        As :func:`run`; or if the plans cannot share a trace, or keys, group and chunk do not
+        divide.
+
+    Examples
+    --------
+    >>> import privopt
+    >>> facts = privopt.ProblemClass(n=50, dim=2, lipschitz=1.0, radius=1.0)
+    >>> budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+    >>> plan = privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=3)
+    >>> where = privopt.problems.linear(np.eye(2)[np.arange(50) % 2], problem_class=facts)
+    >>> keys = jax.random.split(jax.random.key(0), 6)
+    >>> run_many([plan], where, keys, execution=Execution(chunk=4)).released.shape
+    (1, 6, 2)
     """
-    if isinstance(plans, Plan):
-        raise ValueError("plans must be a sequence of Plan, got one alone; write [plan]")
-    plans = [instance("plans", plan, Plan) for plan in plans]
-    if not plans:
-        raise ValueError("plans must hold at least one plan, got none")
-    first = plans[0]
-    kind: Any = jax.tree.structure(first.params)
-    for plan in plans:
-        same = plan.algorithm == first.algorithm and plan.static == first.static
-        if not same or kind != jax.tree.structure(plan.params):
-            raise ValueError(
-                "plans must share algorithm, static part and kind of noise, got "
-                f"{first.algorithm.name} {first.static} and {plan.algorithm.name} {plan.static}"
-            )
-        _fits(plan, problem)
+    first, plans = _alike(plans, problem)
     _typed_key(keys, "keys", ndim=1)
     if keys.shape[0] == 0:
         raise ValueError("keys must hold at least one key, got none")
@@ -128,74 +159,49 @@ def run_many(
         raise ValueError(
             f"common_random_numbers must be True or False, got {common_random_numbers!r}"
         )
+    if keys.shape[0] % count("group", group):
+        raise ValueError(f"keys must come in whole groups of {group}, got {keys.shape[0]} keys")
+    instance("execution", execution, Execution)
+    if execution.chunk is not None and execution.chunk % group:
+        raise ValueError(f"chunk must be a multiple of group {group}, got {execution.chunk}")
     streams = np.arange(len(plans), dtype=np.uint32)
     if common_random_numbers:
         streams = np.zeros_like(streams)
-    devices = jax.devices()[: keys.shape[0]]
     with _precision(first):
         dtype = _dtype(first, problem)
-        numbers = [_numbers(plan.params, dtype) for plan in plans]
+        numbers = [device_numbers(plan.params, dtype) for plan in plans]
         params = jax.tree.map(lambda *leaves: np.stack(leaves), *numbers)
-        mesh = Mesh(np.array(devices), ("replicates",))
-        found = _run_many(
-            first.algorithm, first.static, (params, streams), problem.source, keys, mesh
+        groups = keys.reshape(-1, group)
+        found = run_chunks(
+            first.algorithm, first.static, execution, (params, streams), problem.source, groups
         )
     return _shaped(found, problem.shape)
 
 
-@partial(jax.jit, static_argnames=("algorithm", "static"))
-def _run(
-    algorithm: Algorithm, static: Any, params: Any, source: Any, key: Array, stream: Array
-) -> Run:
-    given = source.astype(jnp.float64) if algorithm.float64 else source
-    objective, key = given.sample(key)
-    result = algorithm.run(static, params, objective, _of_stream(key, stream))
-    if not algorithm.float64:
-        return result
-    return jax.tree.map(lambda leaf: leaf.astype(source.dtype), result)
+def _alike(plans: Sequence[Plan], problem: Problem) -> tuple[Plan, list[Plan]]:
+    """The first plan and all, if they share a trace and fit the problem."""
+    if isinstance(plans, Plan):
+        raise ValueError("plans must be a sequence of Plan, got one alone; write [plan]")
+    plans = [instance("plans", plan, Plan) for plan in plans]
+    if not plans:
+        raise ValueError("plans must hold at least one plan, got none")
+    first = plans[0]
+    kind = _kind(first)
+    for plan in plans:
+        same = plan.algorithm == first.algorithm and plan.static == first.static
+        if not same or kind != _kind(plan):
+            raise ValueError(
+                "plans must share algorithm, static part, kind of noise and shapes of arrays, got "
+                f"{first.algorithm.name} {first.static} and {plan.algorithm.name} {plan.static}"
+            )
+        check_problem(plan, problem)
+    return first, plans
 
 
-def _of_stream(key: Array, stream: Array) -> Array:
-    """``key`` itself for stream 0, for another one its child ``2^32 - 1 - stream``.
-
-    A run draws from children of its key as well: ``fold_in(key, t)`` at step ``t``, and
-    ``split(key)``, which are the first of these same children. All have numbers below ``2^31``,
-    but for the last, ``2^32 - 1``, which is the output rule's. So no stream meets a run.
-    """
-    child = jax.random.fold_in(key, np.uint32(2**32 - 1) - stream)
-    return jnp.where(stream == 0, key, child)
-
-
-@partial(jax.jit, static_argnames=("algorithm", "static", "mesh"))
-def _run_many(
-    algorithm: Algorithm, static: Any, plans: Any, source: Any, keys: Array, mesh: Mesh
-) -> Run:
-    def replicate(plans: Any, source: Any, keys: Array) -> Run:
-        def one(plan: Any, source: Any, key: Array) -> Run:
-            params, stream = plan
-            return _run(algorithm, static, params, source, key, stream)
-
-        if algorithm.gathers and mesh.devices.flat[0].platform == "cpu":
-
-            def each(plan: Any) -> Run:
-                return jax.lax.map(lambda key: one(plan, source, key), keys)
-
-            return jax.lax.map(each, plans)
-        over_keys = jax.vmap(one, (None, None, 0))
-        return jax.vmap(over_keys, (0, None, None))(plans, source, keys)
-
-    if mesh.size == 1:
-        return replicate(plans, source, keys)
-    replicates = keys.shape[0]
-    padded = keys[np.arange(-(-replicates // mesh.size) * mesh.size) % replicates]
-    result = jax.shard_map(
-        replicate,
-        mesh=mesh,
-        in_specs=(PartitionSpec(), PartitionSpec(), PartitionSpec("replicates")),
-        out_specs=PartitionSpec(None, "replicates"),
-        check_vma=False,
-    )(plans, source, padded)
-    return jax.tree.map(lambda leaf: leaf[:, :replicates], result)
+def _kind(plan: Plan) -> object:
+    """The structure of the numbers, and the shapes of arrays."""
+    leaves, structure = jax.tree.flatten(plan.params)
+    return structure, [np.shape(leaf) for leaf in leaves]
 
 
 def _shaped(found: Run, shape: tuple[int, ...] | None) -> Run:
@@ -210,65 +216,17 @@ def _shaped(found: Run, shape: tuple[int, ...] | None) -> Run:
     return found._replace(released=view(found.released), path=path)
 
 
-def _precision(plan: Plan) -> AbstractContextManager[Any]:
+def _precision(plan: Plan) -> AbstractContextManager[None]:
     return jax.enable_x64(True) if plan.algorithm.float64 else nullcontext()
 
 
-def _dtype(plan: Plan, problem: Any) -> Any:
+def _dtype(plan: Plan, problem: Problem) -> np.dtype[np.floating]:
     return np.dtype(np.float64) if plan.algorithm.float64 else problem.objective.dtype
 
 
-def _numbers(params: Any, dtype: Any) -> Any:
-    """Python numbers as arrays of the run's type, so that no value enters the program."""
-    return jax.tree.map(lambda x: np.asarray(x, np.int32 if isinstance(x, int) else dtype), params)
-
-
-def _fits(plan: Plan, problem: Any) -> None:
-    if isinstance(problem, type) or not hasattr(problem, "source"):
-        raise ValueError(f"problem must be a privopt.problems.Problem, got {described(problem)}")
-    planned, actual = plan.problem_class, problem.problem_class
-    if actual.dim != planned.dim:
-        raise ValueError(f"problem.dim must be the plan's {planned.dim}, got {actual.dim}")
-    if plan.budget.relation is not Relation.ADD_OR_REMOVE_ONE:
-        if actual.n != planned.n:
-            raise ValueError(f"problem.n must be the plan's {planned.n}, got {actual.n}")
-    elif plan.most_records is not None and actual.n > plan.most_records:
-        raise ValueError(
-            f"problem.n must not exceed the plan's most_records {plan.most_records}, got {actual.n}"
-        )
-    if planned.convex and not actual.convex:
-        raise ValueError("problem.convex must be the plan's True, got False")
-    if actual.radius > planned.radius:
-        raise ValueError(
-            f"problem.radius must not exceed the plan's {planned.radius}, got {actual.radius}"
-        )
-    if actual.lipschitz > planned.lipschitz:
-        raise ValueError(
-            "problem.lipschitz must not exceed the plan's "
-            f"{planned.lipschitz}, got {actual.lipschitz}"
-        )
-    if planned.smoothness is not None and not (
-        actual.smoothness is not None and actual.smoothness <= planned.smoothness
-    ):
-        raise ValueError(
-            "problem.smoothness must not exceed the plan's "
-            f"{planned.smoothness}, got {actual.smoothness}"
-        )
-    if actual.strong_convexity < planned.strong_convexity:
-        raise ValueError(
-            "problem.strong_convexity must not be below the plan's "
-            f"{planned.strong_convexity}, got {actual.strong_convexity}"
-        )
-    missing = plan.requires - problem.provides
-    if missing:
-        raise ValueError(
-            f"problem must provide {', '.join(sorted(missing))} for {plan.algorithm.name}, "
-            f"got {problem.name}: {'; '.join(_REMEDIES[name] for name in sorted(missing))}"
-        )
-
-
-def _typed_key(key: Any, name: str, ndim: int) -> None:
+def _typed_key(key: object, name: str, ndim: int) -> None:
     dtype = getattr(key, "dtype", None)
-    if dtype is None or not jnp.issubdtype(dtype, jax.dtypes.prng_key) or key.ndim != ndim:
+    typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
+    if not typed or getattr(key, "ndim", None) != ndim:
         shape = "a single typed key" if ndim == 0 else "a vector of typed keys"
         raise ValueError(f"{name} must be {shape} made by jax.random.key (and split), got {key!r}")

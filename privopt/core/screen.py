@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import jax
+import numpy as np
 
 from privopt.spec import ProblemClass
 
@@ -18,7 +19,7 @@ def screen(plan: Any) -> str:
     """What is known, spent, added and promised, in a dozen lines."""
     facts, budget, rate = plan.problem_class, plan.budget, plan.rate
     spent = plan.guarantee.epsilon(budget.delta)
-    bound = f"E F(w) - F* <= {rate.upper:.4g} for the {rate.risk} risk"
+    bound = f"E F(w) - F* <= {rate.upper:.4g} for the {rate.quantity}"
     if rate.lower > 0.0:
         bound += f"; no method with this guarantee stays below {rate.lower:.4g} on every problem"
     noise, numbers = _noise_and_numbers(plan.params)
@@ -53,12 +54,19 @@ def _noise_and_numbers(params: Any) -> tuple[str, str]:
     numbers: dict[str, float] = {}
     for path, number in jax.tree_util.tree_leaves_with_path(params):
         *_, owner, name = ("", *jax.tree_util.keystr(path, simple=True, separator=".").split("."))
-        if name == "scale" and owner != "step_sizes":
-            noise[f"{owner}.scale"] = number
+        if name.endswith("scale") and owner != "step_sizes":
+            noise[f"{owner}.{name}"] = number
         elif name in _SHOWN or owner == "step_sizes":
             numbers.setdefault("step_size" if owner == "step_sizes" else name, number)
     return _listed(noise), _listed(numbers)
 
 
 def _listed(numbers: dict[str, float]) -> str:
-    return ", ".join(f"{name} = {number:.4g}" for name, number in numbers.items())
+    return ", ".join(f"{name} = {_told(number)}" for name, number in numbers.items())
+
+
+def _told(number: Any) -> str:
+    """A number, or the ends and the shape of an array."""
+    if not isinstance(number, np.ndarray):
+        return f"{number:.4g}"
+    return f"{number.min():.4g} to {number.max():.4g} of shape {number.shape}"

@@ -1,5 +1,15 @@
 """Noise on the device beside the event it emits, and the bounded queries it is added to."""
 
+from privopt.mechanisms.batches import (
+    AllRecords,
+    Batches,
+    FixedSizeBatches,
+    OnePassBatches,
+    Participation,
+    PoissonBatches,
+    ShuffledBatches,
+    poisson_sampler,
+)
 from privopt.mechanisms.clipping import (
     MICROBATCH,
     BatchSum,
@@ -16,19 +26,12 @@ from privopt.mechanisms.clipping import (
 from privopt.mechanisms.events import drawable
 from privopt.mechanisms.gaussian import GaussianMechanism, classic_gaussian_scale
 from privopt.mechanisms.gibbs import GibbsMechanism
-from privopt.mechanisms.gradients import (
-    ExactGradient,
-    FixedSizeGradient,
-    FullBatchGradient,
-    PoissonGradient,
-    ShuffledGradient,
-    VarianceReducedGradient,
-    poisson_sampler,
-)
 from privopt.mechanisms.laplace import LaplaceMechanism
 from privopt.mechanisms.moved_losses import moved_linear_loss_sum, moved_loss_sum
+from privopt.mechanisms.noise import IndependentNoise, Noise
 from privopt.mechanisms.norm_laplace import NormLaplaceMechanism
 from privopt.mechanisms.one_pass import OnePass
+from privopt.mechanisms.private_gradient import BatchMean, PrivateGradient
 from privopt.mechanisms.queries import (
     BoundedQuery,
     ClippedGradient,
@@ -38,29 +41,36 @@ from privopt.mechanisms.queries import (
 )
 from privopt.mechanisms.tilt_analyses import TILT_ANALYSES, TiltAnalysis
 from privopt.mechanisms.tilted import GaussianTilt, NormLaplaceTilt, TiltedMinimiser
+from privopt.mechanisms.variance_reduced import VarianceReducedGradient
 
 __all__ = [
     "MICROBATCH",
     "TILT_ANALYSES",
+    "AllRecords",
+    "BatchMean",
     "BatchSum",
+    "Batches",
     "BoundedQuery",
     "ClippedGradient",
     "ClippedRisk",
-    "ExactGradient",
-    "FixedSizeGradient",
-    "FullBatchGradient",
+    "FixedSizeBatches",
     "GaussianMechanism",
     "GaussianTilt",
     "GibbsMechanism",
     "HasSlope",
+    "IndependentNoise",
     "L1BoundedQuery",
     "LaplaceMechanism",
+    "Noise",
     "NormLaplaceMechanism",
     "NormLaplaceTilt",
     "OnePass",
-    "PoissonGradient",
+    "OnePassBatches",
+    "Participation",
+    "PoissonBatches",
+    "PrivateGradient",
     "RegularisedMinimiser",
-    "ShuffledGradient",
+    "ShuffledBatches",
     "TiltAnalysis",
     "TiltedMinimiser",
     "VarianceReducedGradient",

@@ -14,6 +14,7 @@ from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.events import drawable
 from privopt.mechanisms.queries import BoundedQuery
 from privopt.privacy import gaussian_noise_multiplier, round_up
+from privopt.release import release
 from privopt.spec import Budget, Relation
 
 __all__ = ["GaussianMechanism", "classic_gaussian_scale"]
@@ -71,7 +72,8 @@ class GaussianMechanism(NamedTuple):
         ``draws.NORMAL_REACH`` scales, which the calibration has charged to ``delta``.
         """
         vector, unravel = ravel_pytree(answer)
-        return unravel(vector + self.scale * draws.normal(key, vector.shape, vector.dtype))
+        noise = release("noise", self.scale * draws.normal(key, vector.shape, vector.dtype))
+        return release("answer", unravel(vector + noise))
 
     def noise_norm(self, dim: int) -> float:
         """Upper bound ``sigma sqrt(d)`` on ``E |z|``."""

@@ -13,6 +13,7 @@ from privopt.convex import Draw, ValueAndGradient, enough_proposals, norm, sampl
 from privopt.mechanisms.events import drawable
 from privopt.mechanisms.queries import ClippedRisk
 from privopt.privacy import gaussian_noise_multiplier, pure_event, round_up
+from privopt.release import release
 from privopt.spec import Budget, Relation
 
 __all__ = ["GibbsMechanism"]
@@ -115,7 +116,7 @@ class GibbsMechanism(NamedTuple):
         centre = constraint.centre_point(dim, objective.dtype)
         reach = norm(centre) + self.query.radius
         rounded = _ROUND_OFF * self.query.gradient.clip * reach / self.scale
-        return sample_log_concave(
+        drawn = sample_log_concave(
             key,
             self.potential(objective, centre),
             constraint,
@@ -124,6 +125,7 @@ class GibbsMechanism(NamedTuple):
             proposals=self.proposals,
             error=_RESOLUTION + rounded,
         )
+        return drawn._replace(point=release("answer", drawn.point))
 
     def potential(self, objective: Any, centre: Array) -> ValueAndGradient:
         """``w -> k (F(w) - F(c) + (m/2) |w - c|^2)`` and its gradient."""

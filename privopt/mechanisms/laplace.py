@@ -12,6 +12,7 @@ from privopt import draws
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.queries import L1BoundedQuery
 from privopt.privacy import pure_noise_multiplier, round_up
+from privopt.release import release
 from privopt.spec import Budget, Relation
 
 __all__ = ["LaplaceMechanism"]
@@ -73,7 +74,8 @@ class LaplaceMechanism(NamedTuple):
 
     def add_noise(self, key: Array, answer: Array) -> Array:
         """The release; ``answer`` is what ``query`` gave, noise is drawn in its dtype."""
-        return answer + self.scale * draws.laplace(key, answer.shape, answer.dtype)
+        noise = release("noise", self.scale * draws.laplace(key, answer.shape, answer.dtype))
+        return release("answer", answer + noise)
 
     def noise_norm(self, dim: int) -> float:
         """Upper bound ``b sqrt(2d)`` on ``E |z|``, the Euclidean norm."""

@@ -11,6 +11,7 @@ from privopt import draws
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.queries import BoundedQuery
 from privopt.privacy import pure_event, pure_noise_multiplier, round_up
+from privopt.release import release
 from privopt.spec import Budget, Relation
 
 __all__ = ["NormLaplaceMechanism"]
@@ -58,7 +59,8 @@ class NormLaplaceMechanism(NamedTuple):
 
     def add_noise(self, key: Array, answer: Array) -> Array:
         """The release; ``answer`` has shape ``(dim,)``, noise is drawn in its dtype."""
-        return answer + self.scale * draws.norm_laplace(key, answer.shape[-1], answer.dtype)
+        drawn = draws.norm_laplace(key, answer.shape[-1], answer.dtype)
+        return release("answer", answer + release("noise", self.scale * drawn))
 
     def noise_norm(self, dim: int) -> float:
         """``E |z| = d beta``."""

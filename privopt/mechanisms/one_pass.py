@@ -13,7 +13,7 @@ from jax import Array
 
 from privopt.arguments import instance, positive_number
 from privopt.convex import Average, FirstOrder, GradientOracle, StepSizes, Update
-from privopt.mechanisms.gradients.sampling import require_numbered
+from privopt.mechanisms.batches.batches import require_numbered
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import round_down
 from privopt.spec import ProblemClass, Relation
@@ -91,13 +91,11 @@ class OnePass(NamedTuple):
             return math.inf
         return relation.multiple * self.step_size * self.gradient.contribution
 
-    def bind(
-        self, objective: Any, order: Array, key: Array
-    ) -> Callable[[Any, Array, Array, Array], Any]:
+    def bind(self, objective: Any, order: Array) -> Callable[[Any, Array, Array, Array], Any]:
         """``(w, first, m, a) -> average`` of the pass over ``order[first : first + m]``.
 
         Its step size is ``a eta``, ``a <= 1``, and its sensitivity ``a`` times as large. ``order``
-        holds numbers of records, ``0..n-1``; ``key`` changes nothing.
+        holds numbers of records, ``0..n-1``. The pass is deterministic.
         """
         batch_sum = self.gradient.bind_batches(objective)
         one = jnp.ones(1, objective.dtype)
@@ -107,8 +105,9 @@ class OnePass(NamedTuple):
                 record = jax.lax.dynamic_slice(order, (first + t,), (1,))
                 return batch_sum(point, record, one), memory
 
-            descent = FirstOrder(steps, StepSizes(shrink * self.step_size), _SGD, Average())
-            oracle = GradientOracle((), ask)
-            return descent.minimise(oracle, objective.constraint, start, key).output
+            descent = FirstOrder(StepSizes(shrink * self.step_size), _SGD, Average())
+            oracle = GradientOracle(steps, lambda _: (), ask)
+            unused = jax.random.key(0)  # an average draws nothing
+            return descent.minimise(oracle, objective.constraint, start, unused).output
 
         return average

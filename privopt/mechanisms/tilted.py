@@ -15,6 +15,7 @@ from privopt.arguments import instance
 from privopt.mechanisms.minimisation import Minimisation
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import ObjectivePerturbationDpEvent, pure_event
+from privopt.release import release
 from privopt.spec import ProblemClass, Relation
 
 __all__ = ["GaussianTilt", "NormLaplaceTilt", "TiltedMinimiser"]
@@ -144,7 +145,7 @@ class GaussianTilt(NamedTuple):
 
     def draw(self, key: Array, dim: int, dtype: DTypeLike) -> Array:
         """A tilt, shape ``(dim,)``."""
-        return self.scale * draws.normal(key, (dim,), dtype)
+        return release("noise", self.scale * draws.normal(key, (dim,), dtype))
 
     def second_moment(self, dim: int) -> float:
         """``E |t|^2 = d sigma^2``."""
@@ -178,7 +179,7 @@ class NormLaplaceTilt(NamedTuple):
 
     def draw(self, key: Array, dim: int, dtype: DTypeLike) -> Array:
         """A tilt, shape ``(dim,)``: uniform direction, radius ``Gamma(d, beta)``."""
-        return self.scale * draws.norm_laplace(key, dim, dtype)
+        return release("noise", self.scale * draws.norm_laplace(key, dim, dtype))
 
     def second_moment(self, dim: int) -> float:
         """``E |t|^2 = d (d + 1) beta^2``."""

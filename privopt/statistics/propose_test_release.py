@@ -15,6 +15,7 @@ from privopt.arguments import positive_number
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.events import drawable, require_public_size
 from privopt.privacy import round_up
+from privopt.release import release
 from privopt.spec import Budget, Relation
 from privopt.statistics.events import approximate_release, pure_release, resolvable
 
@@ -123,8 +124,10 @@ class ProposeTestRelease(NamedTuple):
         """Test and release; the refusal is data."""
         distance_key, answer_key = jax.random.split(key)
         distance = self.query.distance_to_instability(records, self.bound)
-        distance += self.distance_scale * draws.laplace(distance_key, (), records.dtype)
+        distance += release(
+            "noise", self.distance_scale * draws.laplace(distance_key, (), records.dtype)
+        )
         answer = self.query.answer(records)
-        answer += self.answer_scale * draws.laplace(answer_key, (), records.dtype)
+        answer += release("noise", self.answer_scale * draws.laplace(answer_key, (), records.dtype))
         accepted = distance > self.threshold
-        return Proposal(accepted, jnp.where(accepted, answer, jnp.nan))
+        return release("answer", Proposal(accepted, jnp.where(accepted, answer, jnp.nan)))

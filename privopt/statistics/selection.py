@@ -20,6 +20,7 @@ from scipy.special import lambertw
 from privopt import draws
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.privacy import BoundedRangeDpEvent, round_up
+from privopt.release import release
 from privopt.spec import Budget, Relation
 from privopt.statistics.events import pure_release, resolvable
 from privopt.statistics.scores import ScoreQuery
@@ -98,7 +99,8 @@ class _NoisyArgmax(NamedTuple):
             )
         # Relative to the best, so that noise is not lost in the digits that all scores share.
         gaps = scores - scores.max()
-        return jnp.argmax(gaps + self.scale * self.noise(key, scores.shape, scores.dtype))
+        noise = release("noise", self.scale * self.noise(key, scores.shape, scores.dtype))
+        return release("selection", jnp.argmax(gaps + noise))
 
     @staticmethod
     def noise(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:

@@ -25,6 +25,7 @@ from privopt import draws
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.events import drawable, require_public_size
 from privopt.privacy import round_down, round_up
+from privopt.release import release
 from privopt.spec import Budget, Relation
 from privopt.statistics.events import approximate_release, pure_release, resolvable
 
@@ -197,4 +198,5 @@ def _released(
 ) -> Array:
     query = mechanism.query
     spread = query.smooth_sensitivity(records, mechanism.smoothness)
-    return query.answer(records) + mechanism.scale * spread * noise
+    noisy = query.answer(records) + mechanism.scale * spread * release("noise", noise)
+    return release("answer", noisy)

@@ -13,6 +13,7 @@ from privopt import draws
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.events import drawable, require_public_size
 from privopt.privacy import round_up
+from privopt.release import release
 from privopt.spec import Budget, Relation
 from privopt.statistics.events import approximate_release, pure_release, resolvable
 from privopt.statistics.propose_test_release import Proposal
@@ -99,6 +100,7 @@ class StableRelease(NamedTuple):
     def release(self, key: Array, records: Array) -> Proposal:
         """Test and release; the refusal is data, and its value NaN."""
         distance = self.query.distance_to_change(records)
-        distance += self.distance_scale * draws.laplace(key, (), records.dtype)
+        distance += release("noise", self.distance_scale * draws.laplace(key, (), records.dtype))
         accepted = distance > self.threshold
-        return Proposal(accepted, jnp.where(accepted, self.query.answer(records), jnp.nan))
+        shown = jnp.where(accepted, self.query.answer(records), jnp.nan)
+        return release("answer", Proposal(accepted, shown))

@@ -1,4 +1,9 @@
-"""Rates: upper and lower bounds, one function a theorem. Host side: NumPy, never JAX."""
+"""Rates: upper and lower bounds as data, one function a theorem. Host side: NumPy, never JAX.
+
+A :class:`Rate` is what a theorem promises at one setting of the public numbers. ``<name>_rate``
+makes it from such numbers alone, without a plan; a :data:`Law` makes it from a :class:`Setting`,
+so that crossovers and winners can be computed.
+"""
 
 from privopt.theory.descent import (
     last_of_noisy_descent,
@@ -6,22 +11,35 @@ from privopt.theory.descent import (
     noisy_descent,
     noisy_descent_step_size,
     noisy_strongly_convex_descent,
-    sampled_second_moment,
 )
+from privopt.theory.descent_numbers import (
+    DefaultSteps,
+    DescentNumbers,
+    OutputRule,
+    StepRule,
+    descent_numbers,
+    descent_steps,
+)
+from privopt.theory.descent_rate import descent_rate
 from privopt.theory.exponential_mechanism import (
     exponential_mechanism,
+    exponential_mechanism_rate,
     exponential_mechanism_regularisation,
 )
 from privopt.theory.lower_bounds import (
     approximate_dp_advantage,
+    budget_lower_bound,
     erm_lower_bound,
     gaussian_dp_advantage,
 )
+from privopt.theory.moments import ALL_RECORDS, Moments, batch_moments
 from privopt.theory.objective_perturbation import (
+    objective_perturbation_rate,
     tilted_minimiser,
     tilted_minimiser_regularisation,
 )
 from privopt.theory.output_perturbation import (
+    output_perturbation_rate,
     perturbed_minimiser,
     perturbed_minimiser_regularisation,
     perturbed_stationary_minimiser,
@@ -30,38 +48,68 @@ from privopt.theory.phased_descent import (
     phase_sizes,
     phased_descent,
     phased_descent_step_size,
+    phased_rate,
 )
 from privopt.theory.population_lower_bound import population_lower_bound
-from privopt.theory.rate import Rate
+from privopt.theory.rate import Powers, Quantity, Rate, Term, add, no_rate
+from privopt.theory.smooth_descent import (
+    smooth_descent,
+    smooth_descent_step_size,
+    smooth_descent_steps,
+)
 from privopt.theory.variance_reduction import (
     gradient_difference,
     variance_reduced_descent,
+    variance_reduced_rate,
     variance_reduced_step_size,
 )
 
 __all__ = [
+    "ALL_RECORDS",
+    "DefaultSteps",
+    "DescentNumbers",
+    "Moments",
+    "OutputRule",
+    "Powers",
+    "Quantity",
     "Rate",
+    "StepRule",
+    "Term",
+    "add",
     "approximate_dp_advantage",
+    "batch_moments",
+    "budget_lower_bound",
+    "descent_numbers",
+    "descent_rate",
+    "descent_steps",
     "erm_lower_bound",
     "exponential_mechanism",
+    "exponential_mechanism_rate",
     "exponential_mechanism_regularisation",
     "gaussian_dp_advantage",
     "gradient_difference",
     "last_of_noisy_descent",
+    "no_rate",
     "noise_limited_steps",
     "noisy_descent",
     "noisy_descent_step_size",
     "noisy_strongly_convex_descent",
+    "objective_perturbation_rate",
+    "output_perturbation_rate",
     "perturbed_minimiser",
     "perturbed_minimiser_regularisation",
     "perturbed_stationary_minimiser",
     "phase_sizes",
     "phased_descent",
     "phased_descent_step_size",
+    "phased_rate",
     "population_lower_bound",
-    "sampled_second_moment",
+    "smooth_descent",
+    "smooth_descent_step_size",
+    "smooth_descent_steps",
     "tilted_minimiser",
     "tilted_minimiser_regularisation",
     "variance_reduced_descent",
+    "variance_reduced_rate",
     "variance_reduced_step_size",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from privopt.spec import ProblemClass
+from privopt.theory.moments import ALL_RECORDS, Moments
 
 __all__ = [
     "last_of_noisy_descent",
@@ -12,25 +13,15 @@ __all__ = [
     "noisy_descent",
     "noisy_descent_step_size",
     "noisy_strongly_convex_descent",
-    "sampled_second_moment",
 ]
 
 
 _MOST_STEPS = 10**6
 
 
-def sampled_second_moment(rate: float, batch_size: float) -> float:
-    """``E |g|^2/L^2 <= 1 + (1 - q)/b`` of a mean over a Poisson batch of expected size ``b``.
-
-    ``g = (1/b) sum_i B_i g_i`` with independent Bernoulli ``B_i`` of rate ``q = b/n`` has mean
-    ``grad F``, of norm at most ``L``, and variance ``(1/b^2) sum_i q (1 - q) |g_i|^2``.
-    """
-    return 1.0 + (1.0 - rate) / batch_size
-
-
-def _second_moment(problem_class: ProblemClass, noise_scale: float, sampling: float) -> float:
+def _second_moment(problem_class: ProblemClass, noise_std: float, moments: Moments) -> float:
     """``G^2 = a L^2 + d sigma^2``, a bound on the mean square of the noisy gradient."""
-    return sampling * problem_class.lipschitz**2 + problem_class.dim * noise_scale**2
+    return moments.second_moment * problem_class.lipschitz**2 + problem_class.dim * noise_std**2
 
 
 def noisy_descent(
@@ -38,8 +29,8 @@ def noisy_descent(
     *,
     steps: int,
     step_size: float,
-    noise_scale: float,
-    sampling: float = 1.0,
+    noise_std: float,
+    moments: Moments = ALL_RECORDS,
 ) -> float:
     """Excess risk of the average iterate of noisy projected (sub)gradient descent.
 
@@ -49,35 +40,35 @@ def noisy_descent(
 
         E F(mean of w_1..w_T) - F* <= R^2 / (2 eta T) + eta G^2 / 2,   G^2 = a L^2 + d sigma^2,
 
-    which is ``R G / sqrt(T)`` at ``eta = R / (G sqrt T)``. ``a = sampling`` is 1 for full
-    gradients and :func:`sampled_second_moment` for Poisson batches. Texts state it with the
+    which is ``R G / sqrt(T)`` at ``eta = R / (G sqrt T)``. ``a`` is 1 for full
+    gradients, otherwise the second moment of :func:`batch_moments`. Texts state it with the
     diameter ``D = 2R`` in place of the distance ``R`` from the start; starting at the centre
     halves it. No smoothness is needed.
 
-    Source: Bassily, Smith and Thakurta 2014, Theorem 2.4; the averaged form is the standard
-    regret argument (Zinkevich 2003, Theorem 1) under expectation.
+    Source: Bassily, Smith and Thakurta 2014, Theorem 2.4 (arXiv:1405.7085); the averaged
+    form is the standard regret argument (Zinkevich 2003, Theorem 1) under expectation.
     """
     if math.isinf(problem_class.radius):
         return math.inf
     start = problem_class.radius**2 / (2.0 * step_size * steps)
-    return start + 0.5 * step_size * _second_moment(problem_class, noise_scale, sampling)
+    return start + 0.5 * step_size * _second_moment(problem_class, noise_std, moments)
 
 
 def noisy_descent_step_size(
-    problem_class: ProblemClass, *, steps: int, noise_scale: float, sampling: float = 1.0
+    problem_class: ProblemClass, *, steps: int, noise_std: float, moments: Moments = ALL_RECORDS
 ) -> float:
     """``eta = R / (G sqrt T)``, the minimiser of :func:`noisy_descent` over the step size.
 
     Where ``L`` is not declared, the noise alone is ``G``.
     """
-    second_moment = problem_class.dim * noise_scale**2
+    second_moment = problem_class.dim * noise_std**2
     if math.isfinite(problem_class.lipschitz):
-        second_moment = _second_moment(problem_class, noise_scale, sampling)
+        second_moment = _second_moment(problem_class, noise_std, moments)
     return problem_class.radius / math.sqrt(second_moment * steps)
 
 
 def noisy_strongly_convex_descent(
-    problem_class: ProblemClass, *, steps: int, noise_scale: float, sampling: float = 1.0
+    problem_class: ProblemClass, *, steps: int, noise_std: float, moments: Moments = ALL_RECORDS
 ) -> float:
     """``2 G^2 / (m (T + 1))``: steps ``2/(m (t + 1))``, iterates weighted in proportion to ``t``.
 
@@ -89,7 +80,7 @@ def noisy_strongly_convex_descent(
     Source: Lacoste-Julien, Schmidt and Bach 2012, "A simpler approach to obtaining an O(1/t)
     convergence rate for the projected stochastic subgradient method" (arXiv:1212.2002).
     """
-    second_moment = _second_moment(problem_class, noise_scale, sampling)
+    second_moment = _second_moment(problem_class, noise_std, moments)
     return 2.0 * second_moment / (problem_class.strong_convexity * (steps + 1.0))
 
 
@@ -98,8 +89,8 @@ def last_of_noisy_descent(
     *,
     steps: int,
     scale: float,
-    noise_scale: float,
-    sampling: float = 1.0,
+    noise_std: float,
+    moments: Moments = ALL_RECORDS,
 ) -> float:
     """``(D^2/c + c G^2) (2 + ln T)/sqrt(T)`` for the last iterate at step sizes ``c/sqrt(t)``.
 
@@ -109,7 +100,7 @@ def last_of_noisy_descent(
     Source: Shamir and Zhang 2013, "Stochastic gradient descent for non-smooth optimization",
     Theorem 2.
     """
-    second_moment = _second_moment(problem_class, noise_scale, sampling)
+    second_moment = _second_moment(problem_class, noise_std, moments)
     size = problem_class.diameter**2 / scale + scale * second_moment
     return size * (2.0 + math.log(steps + 1.0)) / math.sqrt(steps + 1.0)
 

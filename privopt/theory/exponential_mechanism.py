@@ -5,8 +5,13 @@ from __future__ import annotations
 import math
 
 from privopt.spec import ProblemClass
+from privopt.theory.rate import Powers, Quantity, Rate, Term
 
-__all__ = ["exponential_mechanism", "exponential_mechanism_regularisation"]
+__all__ = [
+    "exponential_mechanism",
+    "exponential_mechanism_rate",
+    "exponential_mechanism_regularisation",
+]
 
 
 def exponential_mechanism(
@@ -49,3 +54,55 @@ def exponential_mechanism_regularisation(
     (``G = 2L/n``) it is ``2 sqrt(2) L R sqrt(d) / (n mu)``.
     """
     return sensitivity * math.sqrt(2.0 * problem_class.dim) / (mu * problem_class.radius)
+
+
+def exponential_mechanism_rate(
+    problem_class: ProblemClass,
+    *,
+    temperature: float,
+    regularisation: float = 0.0,
+    pure: bool,
+    balanced: bool = True,
+    lower: float = 0.0,
+) -> Rate:
+    """The rate of :func:`exponential_mechanism`: the draw, and the regulariser.
+
+    Parameters
+    ----------
+    problem_class : ProblemClass
+    temperature, regularisation : float
+        ``1/k`` and ``m``.
+    pure : bool
+        Whether the guarantee is pure, and the regulariser 0.
+    balanced : bool
+        Whether ``m`` is the one of :func:`exponential_mechanism_regularisation`; else it is fixed.
+    lower : float
+        What no algorithm with this guarantee can beat.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=2, lipschitz=1.0, radius=1.0)
+    >>> exponential_mechanism_rate(facts, temperature=0.04, pure=True).upper
+    0.08
+    """
+    together = Powers(n=-1.0, dim=0.5, epsilon=-1.0)
+    drawn, fixed = together, together
+    if pure:
+        drawn, fixed = Powers(n=-1.0, dim=1.0, epsilon=-1.0), Powers()
+    elif not balanced:
+        drawn, fixed = 2.0 * together, Powers()
+    regime = "sqrt(d) <= n mu" if balanced else "m fixed, d/k leading"
+    radius, dim = problem_class.radius, problem_class.dim
+    bias = 0.5 * regularisation * radius**2 if regularisation > 0.0 else 0.0
+    return Rate(
+        quantity=Quantity.EMPIRICAL_RISK,
+        theorem="E F(w) - F* <= "
+        + ("d/k (4 L R d/(n epsilon) under replace_one)" if pure else "d/k + m R^2/2"),
+        source="Bassily, Smith and Thakurta 2014 (arXiv:1405.7085)"
+        if pure
+        else "Gopi, Lee and Liu 2022 (arXiv:2203.00263)",
+        terms=(Term("draw", dim * temperature, drawn), Term("regulariser", bias, fixed)),
+        lower=lower,
+        regime="d <= n epsilon / 40" if pure else regime,
+        tight_on="distance" if pure or balanced else None,
+    )

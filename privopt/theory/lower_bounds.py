@@ -27,7 +27,12 @@ from numpy.typing import NDArray
 
 from privopt.spec import Budget, ProblemClass, Relation
 
-__all__ = ["approximate_dp_advantage", "erm_lower_bound", "gaussian_dp_advantage"]
+__all__ = [
+    "approximate_dp_advantage",
+    "budget_lower_bound",
+    "erm_lower_bound",
+    "gaussian_dp_advantage",
+]
 
 
 def gaussian_dp_advantage(mu: float, relation: Relation) -> float:
@@ -88,6 +93,35 @@ def erm_lower_bound(problem_class: ProblemClass, *, advantage: float, delta: flo
     mean_norm = math.sqrt(1.0 / 3.0) / math.sqrt(1.0 + 0.8 / d)
     leak = (0.5 * k + 1.0) * (advantage / math.sqrt(d) + 4.0 * delta)
     return max(0.0, float((lipschitz * radius * k / n * (mean_norm - leak)).max()))
+
+
+def budget_lower_bound(
+    problem_class: ProblemClass, budget: Budget, *, mu: float | None = None
+) -> float:
+    """:func:`erm_lower_bound` at a budget: of ``mu``-Gaussian DP where it is given.
+
+    Parameters
+    ----------
+    problem_class : ProblemClass
+    budget : Budget
+    mu : float, optional
+        For methods that spend the budget as Gaussian DP; else the bound is that of
+        (epsilon, delta).
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=100, lipschitz=1.0, radius=1.0)
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation=Relation.REPLACE_ONE)
+    >>> round(budget_lower_bound(facts, budget), 5)
+    0.00105
+    >>> round(budget_lower_bound(facts, budget, mu=1.0), 5)
+    0.00074
+    """
+    if mu is not None:
+        advantage = gaussian_dp_advantage(mu, budget.relation)
+        return erm_lower_bound(problem_class, advantage=advantage)
+    advantage, delta = approximate_dp_advantage(budget)
+    return erm_lower_bound(problem_class, advantage=advantage, delta=delta)
 
 
 def _informative_records(n: int) -> NDArray[np.float64]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 from privopt.spec import ProblemClass
+from privopt.theory.rate import Powers, Quantity, Rate, Term
 
 __all__ = [
+    "output_perturbation_rate",
     "perturbed_minimiser",
     "perturbed_minimiser_regularisation",
     "perturbed_stationary_minimiser",
@@ -93,6 +95,97 @@ def perturbed_minimiser_regularisation(
     ``2 L R (sqrt(d) / (n mu))^{1/2}``.
     """
     return math.sqrt(2.0 * problem_class.lipschitz * unit_noise_norm) / problem_class.radius
+
+
+def output_perturbation_rate(
+    problem_class: ProblemClass,
+    *,
+    regularisation: float,
+    noise_norm: float,
+    noise_square: float,
+    solver_error: float = 0.0,
+    smoothing: float = 0.0,
+    gaussian: bool,
+    balanced: bool,
+    stationary: bool = False,
+    lower: float = 0.0,
+) -> Rate:
+    """The rate of :func:`perturbed_minimiser`, or of :func:`perturbed_stationary_minimiser`.
+
+    Noise enters at its norm where the risk has a slope or a kink, else at its square. A given
+    ``lambda`` has a bias that no noise shrinks: below ``lambda R^2/2`` nothing is a rate.
+
+    Parameters
+    ----------
+    problem_class, regularisation, solver_error, smoothing
+        As for :func:`perturbed_minimiser`.
+    noise_norm, noise_square : float
+        ``E|z|`` and ``E|z|^2``.
+    gaussian : bool
+        Whether the noise is Gaussian, its norm of order ``sqrt(d)``; else of order ``d``.
+    balanced : bool
+        Whether ``lambda`` is the one of :func:`perturbed_minimiser_regularisation`; else fixed.
+    stationary : bool
+        Whether every minimiser is stationary: the smaller bound is then taken.
+    lower : float
+        What no algorithm with this guarantee can beat.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0)
+    >>> rate = output_perturbation_rate(facts, regularisation=0.2, noise_norm=0.1,
+    ...                                 noise_square=0.01, gaussian=True, balanced=True)
+    >>> round(rate.upper, 9), rate.exponents["n"]
+    (0.2, -0.5)
+    """
+    noise = "sqrt(d)/(n mu)" if gaussian else "d/(n epsilon)"
+    per_norm = Powers(n=-1.0, dim=0.5 if gaussian else 1.0, epsilon=-1.0)
+    fixed = regularisation > 0.0
+    bias, least = ("lambda R^2/2 + ", "lambda R^2/2 <= ") if fixed else ("", "")
+    regulariser = Term("regulariser", _bias(problem_class, regularisation))
+    lipschitz = problem_class.lipschitz
+    terms: tuple[Term, ...] = (
+        Term("noise", lipschitz * noise_norm, per_norm),
+        regulariser,
+        Term("solver", lipschitz * solver_error, Powers(n=-1.0)),
+        Term("smoothing", 0.5 * lipschitz**2 * smoothing, per_norm),
+    )
+    power, bound, tight_on = 1.0, f"{bias}L E|z|", "distance" if fixed else None
+    regime = f"lambda fixed, {least}L E|z| <= L R" if fixed else "E|z| <= R"
+    if not fixed and problem_class.smoothness is None:
+        tight_on = "regularised_distance"
+    if balanced:
+        power, tight_on, regime = 0.5, "distance", f"{noise} <= 1"
+        moved = 0.5 * per_norm  # so does lambda
+        powers = (moved, moved, Powers(n=-1.0) + -1.0 * moved, moved)
+        terms = tuple(Term(t.name, t.value, p) for t, p in zip(terms, powers, strict=True))
+    risen = math.inf
+    if stationary:
+        risen = perturbed_stationary_minimiser(
+            problem_class,
+            regularisation=regularisation,
+            noise_square=noise_square,
+            solver_error=solver_error,
+        )
+    if risen < math.fsum(term.value for term in terms):
+        rise, biased = risen - regulariser.value, terms[1]
+        terms, tight_on = (biased, Term("noise", rise, per_norm)), None
+        if not balanced:
+            curvature = "((H + lambda)/2)" if fixed else "(H/2)"
+            power, bound = 2.0, f"{bias}{curvature} E|z|^2"
+            regime = f"{least}{curvature} E|z|^2 <= L E|z|"
+            terms = (Term("noise", rise, 2.0 * per_norm), biased)
+            tight_on = None if fixed else "squared_distance"
+    return Rate(
+        quantity=Quantity.EMPIRICAL_RISK,
+        theorem=f"E F(w) - F* <= {bound} (order ({noise})^{power:g})",
+        source="Chaudhuri, Monteleoni and Sarwate 2011 (arXiv:0912.0071); Bassily, Smith and "
+        "Thakurta 2014 (arXiv:1405.7085)",
+        terms=terms,
+        lower=lower,
+        regime=regime,
+        tight_on=tight_on,
+    )
 
 
 def _bias(problem_class: ProblemClass, regularisation: float) -> float:

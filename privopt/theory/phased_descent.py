@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 from privopt.spec import ProblemClass
+from privopt.theory.population_lower_bound import population_lower_bound
+from privopt.theory.rate import Powers, Quantity, Rate, Term, add
 
-__all__ = ["phase_sizes", "phased_descent", "phased_descent_step_size"]
+__all__ = ["phase_sizes", "phased_descent", "phased_descent_step_size", "phased_rate"]
 
 
 def phase_sizes(n: int) -> tuple[int, ...]:
@@ -18,7 +20,7 @@ def phase_sizes(n: int) -> tuple[int, ...]:
     return tuple(n >> i for i in range(1, n.bit_length())) or (n,)
 
 
-def phased_descent(problem_class: ProblemClass, *, step_size: float, noise_scale: float) -> float:
+def phased_descent(problem_class: ProblemClass, *, step_size: float, noise_std: float) -> float:
     """Excess population risk of phased SGD, every term with its constant.
 
     Phase ``i = 1..k`` sees ``n_i`` fresh records at step size ``eta_i = eta_1 4^{1-i}`` and
@@ -45,29 +47,91 @@ def phased_descent(problem_class: ProblemClass, *, step_size: float, noise_scale
     """
     if math.isinf(problem_class.radius):
         return math.inf
-    start, growth = _terms(problem_class, noise_scale / step_size)
-    return start / step_size + growth * step_size
+    start, *growth = _terms(problem_class, noise_std / step_size)
+    return start / step_size + math.fsum(growth) * step_size
 
 
-def phased_descent_step_size(problem_class: ProblemClass, *, unit_noise_scale: float) -> float:
+def phased_descent_step_size(problem_class: ProblemClass, *, unit_noise_std: float) -> float:
     """The ``eta_1 <= 2/H`` at which :func:`phased_descent` is least, ``sigma_1 = unit * eta_1``.
 
     Up to lower orders ``(R / (2 L sqrt n)) / sqrt(1/6 + 16 d/(n mu^2))``, unless capped.
     """
-    start, growth = _terms(problem_class, unit_noise_scale)
-    best, smoothness = math.sqrt(start / growth), problem_class.smoothness
+    start, *growth = _terms(problem_class, unit_noise_std)
+    best, smoothness = math.sqrt(start / math.fsum(growth)), problem_class.smoothness
     return min(best, 2.0 / smoothness) if smoothness else best
 
 
-def _terms(problem_class: ProblemClass, unit_noise_scale: float) -> tuple[float, float]:
-    """``a`` and ``b`` of the bound as ``a / eta_1 + b eta_1``."""
+def phased_rate(
+    problem_class: ProblemClass, *, step_size: float, noise_std: float, advantage: float = math.inf
+) -> Rate:
+    """The rate of :func:`phased_descent`, beside :func:`population_lower_bound`.
+
+    At the best step size its terms are ``2 sqrt(a b_i)`` and combine as a root of a sum of
+    squares, ``16 L R sqrt(d)/(n mu)`` and ``4 L R/sqrt(6 n)`` leading; at any other, a sum.
+
+    Parameters
+    ----------
+    problem_class : ProblemClass
+    step_size, noise_std : float
+        ``eta_1`` and ``sigma_1``.
+    advantage : float
+        From :func:`gaussian_dp_advantage`, for the lower bound.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=4096, dim=50, lipschitz=1.0, radius=1.0, smoothness=0.0)
+    >>> step_size = phased_descent_step_size(facts, unit_noise_std=2.0)
+    >>> rate = phased_rate(facts, step_size=step_size, noise_std=2.0 * step_size)
+    >>> rate.quantity.value, round(rate.upper, 4), rate.leading.name
+    ('population risk', 0.0376, 'noise')
+    """
+    theorem = "E F_P(w) - F_P* <= 4 L R sqrt(1/(6n) + 16 d/(n mu)^2) and lower orders"
+    unit = noise_std / step_size
+    start, *growth = _terms(problem_class, unit)
+    best = math.sqrt(start / math.fsum(growth))
+    tuned = math.isclose(step_size, best, rel_tol=1e-9)
+    names = ("noise", "sampling", "last noise")
+    powers: tuple[Powers, ...] = _POWERS
+    if tuned:
+        grown = [2.0 * math.sqrt(start * part) for part in growth]
+        powers = tuple(0.5 * power + 0.5 * Powers(n=-1.0) for power in powers)
+    else:
+        grown = [part * step_size for part in growth]
+    terms = [Term(*each) for each in zip(names, grown, powers, strict=True)]
+    if not tuned:
+        terms.append(Term("start", start / step_size, Powers(n=-1.0)))
+    return Rate(
+        quantity=Quantity.POPULATION_RISK,
+        theorem=theorem,
+        source="Feldman, Koren and Talwar 2020 (arXiv:2005.04763)",
+        terms=tuple(terms),
+        combine=math.hypot if tuned else add,
+        lower=population_lower_bound(problem_class, advantage=advantage),
+        regime="noise leading, 96 d >= n mu^2, and sqrt(d) <= n mu; eta_1 not capped by 2/H",
+        tight_on="linear_population",
+    )
+
+
+_POWERS = (
+    Powers(n=-1.0, dim=1.0, epsilon=-2.0),
+    Powers(),
+    Powers(n=-2.0, dim=0.5, epsilon=-1.0),
+)  # of the parts of b, at a fixed mu
+
+
+def _terms(problem_class: ProblemClass, unit_noise_std: float) -> tuple[float, float, float, float]:
+    """``a, b_1, b_2, b_3`` of the bound as ``a / eta_1 + (b_1 + b_2 + b_3) eta_1``.
+
+    The noise between phases, the gradients of a sampled record, the last noise.
+    """
     sizes = phase_sizes(problem_class.n)
     dim, lipschitz = problem_class.dim, problem_class.lipschitz
     steps = [4.0**-i for i in range(len(sizes))]
-    noises = [dim * (unit_noise_scale * step) ** 2 for step in steps]  # E |xi_i|^2 / eta_1^2
+    noises = [dim * (unit_noise_std * step) ** 2 for step in steps]  # E |xi_i|^2 / eta_1^2
     start = problem_class.radius**2 / (2.0 * sizes[0])
     noise = sum(
         noise / (2.0 * step * size)
         for noise, step, size in zip(noises, steps[1:], sizes[1:], strict=False)
     )
-    return start, noise + 0.5 * lipschitz**2 * sum(steps) + lipschitz * math.sqrt(noises[-1])
+    last = lipschitz * math.sqrt(noises[-1])
+    return start, noise, 0.5 * lipschitz**2 * sum(steps), last

@@ -1,64 +1,191 @@
-"""A rate: what a theorem promises for one plan, and where that promise is tight."""
+"""A rate: what a theorem promises at one setting of the public numbers, term by term."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
-from typing import Any
 
-__all__ = ["Rate"]
+from privopt.arguments import Names
 
-_RISKS = ("empirical", "population")
+__all__ = ["FIXED", "Powers", "Quantity", "Rate", "Term", "add", "no_rate"]
+
+
+class Quantity(Names):
+    """What a bound speaks of, in expectation.
+
+    ``empirical risk``
+        ``E F(w) - min F`` over the records that a run is given, whatever they are.
+    ``population risk``
+        The same over the distribution that the records are independent draws from.
+    ``regret``
+        ``sum_t f_t(w_t) - min_w sum_t f_t(w)``.
+    ``gradient norm``
+        ``|grad F(w)|``.
+    ``accuracy``
+        The error of a statistic or of a prediction.
+    """
+
+    EMPIRICAL_RISK = "empirical risk"
+    POPULATION_RISK = "population risk"
+    REGRET = "regret"
+    GRADIENT_NORM = "gradient norm"
+    ACCURACY = "accuracy"
+
+
+@dataclass(frozen=True)
+class Powers:
+    """The exponents of a product of powers, ``n^a d^b epsilon^c``.
+
+    ``epsilon`` moves at a fixed ratio of epsilon to the Gaussian parameter mu.
+
+    >>> Powers(n=-1.0, dim=0.5) + 2.0 * Powers(epsilon=-0.5)
+    Powers(n=-1.0, dim=0.5, epsilon=-1.0)
+    """
+
+    n: float = 0.0
+    dim: float = 0.0
+    epsilon: float = 0.0
+
+    def __add__(self, other: Powers) -> Powers:
+        return Powers(**{name: power + getattr(other, name) for name, power in vars(self).items()})
+
+    def __rmul__(self, factor: float) -> Powers:
+        return Powers(**{name: factor * power + 0.0 for name, power in vars(self).items()})
+
+
+FIXED = Powers()
+
+
+@dataclass(frozen=True)
+class Term:
+    """One term of a bound: its name, its value at the setting, and how it moves with the axes."""
+
+    name: str
+    value: float
+    powers: Powers = FIXED
+
+    def __post_init__(self) -> None:
+        if not self.value >= 0.0:
+            raise ValueError(f"value of the term {self.name} must be >= 0, got {self.value!r}")
+
+
+def add(*values: float) -> float:
+    """The sum: how terms make a bound where nothing else is said."""
+    return math.fsum(values)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rate:
-    """Bounds on the expected excess risk ``E F(w) - min_W F`` of one plan.
+    """What a theorem promises, evaluated at one setting of the public numbers.
 
     Parameters
     ----------
+    quantity : Quantity or its name
+        What is bounded, for every problem of the class.
     theorem : str
         The statement in one line, in the symbols of the problem class.
     source : str
         Author, year and number of the theorem.
-    upper : float
-        The bound, constants included, on every problem of the class; ``inf`` where none is known.
+    terms : tuple of Term
+        The terms of the bound. The rate is named after the first one, which is privacy's where
+        there is privacy: ``exponents`` and ``tight_on`` speak of that term. Without terms nothing
+        is claimed, and the bound is infinite.
+    combine : callable
+        The bound as a function of the values of the terms, of degree one: :func:`add` for a sum,
+        ``math.hypot`` for a root of a sum of squares.
     lower : float
-        No algorithm with the plan's guarantee does better than this on every problem of the
-        class; 0 where nothing is known.
-    exponents : mapping of str to float
-        The power of each axis (``n``, ``dim``, ``epsilon``) in the leading term of ``upper`` in
-        the stated regime; ``epsilon`` at fixed ratio of epsilon to the Gaussian parameter mu.
+        No algorithm with the same guarantee does better than this on every problem of the class; 0
+        where nothing is known. Never above the bound.
     regime : str
-        Where the leading term leads.
+        Where the first term leads, and what is held fixed while an axis moves.
     tight_on : str or None
         Name of the hard family on which measured slopes must equal ``exponents``.
-    risk : {"empirical", "population"}
-        Which ``F`` is meant: the mean over the records that a run is given, whatever they are, or
-        the mean over the distribution that they are independent draws from.
+
+    Raises
+    ------
+    ValueError
+        If ``quantity`` is none, or ``lower`` is above the bound.
+
+    Examples
+    --------
+    >>> noise = Term("noise", 3.0, Powers(n=-1.0, dim=0.5))
+    >>> rate = Rate(quantity="empirical risk", theorem="R G/sqrt(T)", source="textbooks",
+    ...             terms=(noise, Term("gradients", 4.0)), combine=math.hypot)
+    >>> rate.upper, rate.leading.name, rate.in_regime, round(rate.slope("n"), 3)
+    (5.0, 'gradients', True, -0.36)
     """
 
+    quantity: Quantity
     theorem: str
     source: str
-    upper: float
-    lower: float
-    exponents: Mapping[str, float]
-    regime: str
+    terms: tuple[Term, ...] = ()
+    combine: Callable[..., float] = add
+    lower: float = 0.0
+    regime: str = ""
     tight_on: str | None = None
-    risk: str = "empirical"
 
     def __post_init__(self) -> None:
-        if math.isnan(self.upper) or not self.upper >= 0.0:
-            raise ValueError(f"upper must be non-negative, got {self.upper!r}")
+        object.__setattr__(self, "quantity", Quantity.named("quantity", self.quantity))
+        object.__setattr__(self, "terms", tuple(self.terms))
         if not 0.0 <= self.lower <= self.upper:
             raise ValueError(f"lower must lie in [0, upper={self.upper!r}], got {self.lower!r}")
-        if self.risk not in _RISKS:
-            raise ValueError(f"risk must be one of {', '.join(_RISKS)}, got {self.risk!r}")
-        object.__setattr__(self, "exponents", MappingProxyType(dict(self.exponents)))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """A read-only mapping does not pickle; the rate is made again from a plain one."""
-        return partial(Rate, **{**vars(self), "exponents": dict(self.exponents)}), ()
+    @property
+    def upper(self) -> float:
+        """The bound, constants included; infinite where none is known."""
+        return self.combine(*(term.value for term in self.terms)) if self.terms else math.inf
+
+    @property
+    def exponents(self) -> Mapping[str, float]:
+        """The exponents of the first term; empty where nothing is claimed."""
+        return MappingProxyType(asdict(self.terms[0].powers) if self.terms else {})
+
+    @property
+    def leading(self) -> Term | None:
+        """The largest term at this setting."""
+        return max(self.terms, key=lambda term: term.value, default=None)
+
+    @property
+    def in_regime(self) -> bool:
+        """Whether the terms that move like the first one make up half of the bound or more."""
+        first = self.terms[0].powers if self.terms else None
+        alike = (term.value if term.powers == first else 0.0 for term in self.terms)
+        return bool(self.terms) and 2.0 * self.combine(*alike) >= self.upper
+
+    def slope(self, axis: str) -> float:
+        """``d log upper / d log axis`` at this setting: between the exponents of the terms.
+
+        It tends to ``exponents[axis]`` where the first term leads.
+        """
+        step = 1e-4
+
+        def moved(factor: float) -> float:
+            return self.combine(
+                *(term.value * factor ** getattr(term.powers, axis) for term in self.terms)
+            )
+
+        up, down = moved(1.0 + step), moved(1.0 / (1.0 + step))
+        return 0.5 * math.log(up / down) / math.log1p(step)
+
+    def __str__(self) -> str:
+        """The plate: what is bounded, by which terms, where, and by whom."""
+        rows = [f"E {self.quantity}: in [{self.lower:.4g}, {self.upper:.4g}]", self.theorem]
+        rows += [
+            f"{term.name} = {term.value:.4g}, of order "
+            + " ".join(f"{axis}^{power:g}" for axis, power in asdict(term.powers).items() if power)
+            for term in self.terms
+        ]
+        holds = "holds here" if self.in_regime else "does not hold here"
+        rows += [f"regime: {self.regime} ({holds})"] if self.regime else []
+        return "\n  ".join([*rows, self.source])
+
+
+def no_rate(
+    reason: str, *, quantity: Quantity = Quantity.EMPIRICAL_RISK, lower: float = 0.0
+) -> Rate:
+    """The rate of a method that no theorem covers: an infinite bound, with the reason."""
+    return Rate(
+        quantity=quantity, theorem=f"none: {reason}", source="no theorem covers it", lower=lower
+    )

@@ -33,10 +33,10 @@ def test_published_noise(relation, moved, epsilon):
     e1, d1 = 0.99 * epsilon, 0.99e-5
     e3 = e1 - 0.5 * min(e1, 1.0)
     exact = moved / 200 * (1 + math.sqrt(2 * math.log(1 / d1))) / e3
-    assert planned.params.mechanism.scale == pytest.approx(exact, rel=1e-5)
-    assert planned.params.mechanism.scale >= exact
+    assert planned.params.mechanism.tilt.scale == pytest.approx(exact, rel=1e-5)
+    assert planned.params.mechanism.tilt.scale >= exact
     least = 2 * 0.25 / (200 * (e1 - e3))
-    assert planned.params.mechanism.query.regularisation >= least
+    assert planned.params.mechanism.tilt.query.regularisation >= least
     with pytest.raises(ValueError, match="regularisation must exceed"):
         plan_of(FACTS, planned.budget, regularisation=0.999 * least)
     assert planned.guarantee.epsilon(1e-5).upper <= epsilon
@@ -45,8 +45,8 @@ def test_published_noise(relation, moved, epsilon):
 def test_second_noise_is_for_twice_the_distance():
     """Both neighbours may be off by ``tau``: what hides ``tau`` alone breaks its share."""
     planned = plan_of(FACTS, BUDGET, relative_error=0.1)
-    error, scale = planned.params.mechanism.query.error, planned.params.finish.scale
-    assert error == pytest.approx(0.1 / (planned.params.mechanism.query.regularisation * 200))
+    error, scale = planned.params.mechanism.tilt.query.error, planned.params.mechanism.finish_scale
+    assert error == pytest.approx(0.1 / (planned.params.mechanism.tilt.query.regularisation * 200))
     assert gaussian_delta(0.01, 2 * error / scale).upper <= 1e-7
     assert gaussian_delta(0.01, 2 * error / (0.5 * scale)).lower > 1e-7
     finish = planned.guarantee.event.events[1]
@@ -57,10 +57,10 @@ def test_second_noise_is_for_twice_the_distance():
 def test_a_coarser_solver_means_more_noise_never_another_try():
     errors = (1e-4, 1e-2, 1.0)
     plans = [plan_of(FACTS, BUDGET, relative_error=e, regularisation=0.2) for e in errors]
-    scales = [p.params.finish.scale for p in plans]
+    scales = [p.params.mechanism.finish_scale for p in plans]
     np.testing.assert_allclose(np.array(scales) / scales[0], [1, 1e2, 1e4], rtol=1e-5)
-    assert plans[0].params.mechanism.scale == plans[2].params.mechanism.scale
-    assert plans[0].params.mechanism.query.steps > plans[2].params.mechanism.query.steps
+    assert plans[0].params.mechanism.tilt.scale == plans[2].params.mechanism.tilt.scale
+    assert plans[0].params.mechanism.tilt.query.steps > plans[2].params.mechanism.tilt.query.steps
     assert len({p.static for p in plans}) == 1
 
 

@@ -9,6 +9,7 @@ import pytest
 import privopt
 from privopt import draws, problems
 from privopt.privacy import gaussian_mu
+from privopt.streams import stream
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 
@@ -38,8 +39,9 @@ def test_equals_the_textbook_loop(clip):
     planned = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, steps=25, clip=clip, step_size=0.5)
     key = jax.random.key(3)
     scale = planned.params.mechanism.scale
+    noise_key = stream(key, "noise")
     noise = [
-        scale * np.asarray(draws.normal(jax.random.fold_in(key, t), (6,), np.float64))
+        scale * np.asarray(draws.normal(jax.random.fold_in(noise_key, t), (6,), np.float64))
         for t in range(25)
     ]
     expected = textbook(
@@ -63,7 +65,7 @@ def test_default_steps_balance_noise_and_optimisation():
     facts = privopt.ProblemClass(n=4000, dim=50, lipschitz=1.0, radius=1.0)
     planned = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET)
     mu = gaussian_mu(1.0, 1e-5)
-    assert planned.params.descent.steps == pytest.approx(
+    assert planned.params.mechanism.steps == pytest.approx(
         (4000 * mu) ** 2 / (4 * 50), abs=1.0, rel=1e-4
     )
     assert planned.rate.upper == pytest.approx(

@@ -16,10 +16,11 @@ from scipy import stats
 
 import privopt
 from privopt import draws, problems
-from privopt.convex import Average, Last, StepSizes, Update
+from privopt.convex import Average, AverageAfterStep, Last, StepSizes, Update
 from privopt.mechanisms import poisson_sampler
 from privopt.privacy import renyi_divergence
-from privopt.theory import noisy_descent, sampled_second_moment
+from privopt.streams import stream
+from privopt.theory import batch_moments, noisy_descent
 
 N, DIM, STEPS = 40, 4, 15
 BUDGET = privopt.Budget(epsilon=2.0, delta=1e-5, relation="add_or_remove_one")
@@ -47,31 +48,36 @@ def noisy_gradients(planned, key, points):
     """One record at a time, of the batches and with the noise that the run draws; a generator."""
     mechanism = planned.params.mechanism
     features, labels = data()
-    sample = poisson_sampler(jnp.asarray(mechanism.rate), mechanism.capacity, mechanism.most)
+    batches = mechanism.batches
+    sample = poisson_sampler(jnp.asarray(batches.rate), batches.capacity, batches.most)
     for t in range(STEPS):
-        batch_key, noise_key = jax.random.split(jax.random.fold_in(key, t))
-        rows, weights = sample(batch_key, N)
+        batch_key, noise_key = (
+            jax.random.fold_in(stream(key, name), t) for name in ("batches", "noise")
+        )
+        rows, taken = sample(batch_key, N)
         point, total = points[-1], np.zeros(DIM)
-        for row in np.asarray(rows)[np.asarray(weights) > 0]:
+        for row in np.asarray(rows)[np.asarray(taken)]:
             x, y = features[row], labels[row]
             g = -y * x / (1.0 + math.exp(y * (x @ point)))
             total += g * min(1.0, mechanism.query.clip / np.linalg.norm(g))
         noise = mechanism.scale * np.asarray(draws.normal(noise_key, (DIM,), np.float64))
-        yield total / mechanism.batch_size + noise
+        yield total / batches.batch_size + noise
 
 
 def onto_ball(point):
     return point * min(1.0, 0.7 / np.linalg.norm(point))
 
 
+@pytest.mark.parametrize("output", [Average(), AverageAfterStep()])
 @pytest.mark.parametrize("clip", [0.1, 1.0])
-def test_dp_sgd_equals_the_textbook_loop(clip):
-    planned, key = plan(clip=clip, step_size=0.5), jax.random.key(3)
+def test_dp_sgd_equals_the_textbook_loop(clip, output):
+    planned, key = plan(clip=clip, step_size=0.5, output=output), jax.random.key(3)
     points = [np.zeros(DIM)]
     for gradient in noisy_gradients(planned, key, points):
         points.append(onto_ball(points[-1] - 0.5 * gradient))
     found = privopt.run(planned, problem(), key)
-    np.testing.assert_allclose(found.released, np.mean(points[:STEPS], axis=0), rtol=1e-9)
+    averaged = points[:STEPS] if output == Average() else points[1:]
+    np.testing.assert_allclose(found.released, np.mean(averaged, axis=0), rtol=1e-9)
     np.testing.assert_allclose(found.secret.last, points[-1], rtol=1e-9)
 
 
@@ -110,10 +116,25 @@ def test_rate_in_place_of_batch_size():
 
 def test_the_bound_in_the_letter():
     """``R G/sqrt T`` with the second moment of a sampled, noised gradient."""
-    planned = plan()
+    planned = plan(output=Average())
     sigma = planned.params.mechanism.scale
     second_moment = 1.0 + (1.0 - 0.25) / 10 + DIM * sigma**2
-    assert planned.rate.upper == pytest.approx(0.7 * math.sqrt(second_moment / STEPS), rel=1e-6)
+    before = 0.7 * math.sqrt(second_moment / STEPS)
+    assert planned.rate.upper == pytest.approx(before, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "variance"), [("poisson", 0.075), ("without_replacement", 1 / 13)]
+)
+def test_the_smooth_bound_in_the_letter(sampler, variance):
+    """``H R^2/(2T) + R sqrt(V/T)``, by default where it is the smaller: the noise is small."""
+    budget = privopt.Budget(epsilon=2.0, delta=1e-5, relation="replace_one")
+    planned = plan(sampler=sampler, budget=budget)
+    sigma = planned.params.mechanism.scale
+    spread = 0.7 * math.sqrt((variance + DIM * sigma**2) / STEPS)
+    assert planned.rate.upper == pytest.approx(0.25 * 0.49 / (2 * STEPS) + spread, rel=1e-6)
+    assert planned.params.descent.output == AverageAfterStep()
+    assert planned.rate.upper < plan(sampler=sampler, budget=budget, output=Average()).rate.upper
 
 
 def test_the_second_moment_of_a_sampled_gradient_is_bounded():
@@ -126,14 +147,17 @@ def test_the_second_moment_of_a_sampled_gradient_is_bounded():
         coins = (code >> np.arange(6)) & 1
         chance = rate ** coins.sum() * (1.0 - rate) ** (6 - coins.sum())
         total += chance * np.sum((coins @ gradients / batch) ** 2)
-    assert total <= sampled_second_moment(rate, batch)
+    bound = batch_moments("poisson", n=6, batch_size=batch).second_moment
+    assert total <= bound
     aligned = np.tile(gradients[:1], (6, 1))
     attained = 0.0
     for code in range(64):
         coins = (code >> np.arange(6)) & 1
         chance = rate ** coins.sum() * (1.0 - rate) ** (6 - coins.sum())
         attained += chance * np.sum((coins @ aligned / batch) ** 2)
-    assert attained == pytest.approx(sampled_second_moment(rate, batch), rel=1e-12)
+    assert attained == pytest.approx(
+        batch_moments("poisson", n=6, batch_size=batch).second_moment, rel=1e-12
+    )
 
 
 def test_strongly_convex_losses_get_their_steps_and_their_bound():
@@ -205,12 +229,13 @@ def test_without_convexity_there_is_a_guarantee_and_no_rate():
 
 
 def test_rate_one_is_dp_gd():
-    full = privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, steps=STEPS, step_size=0.2)
-    sampled = plan(batch_size=N, step_size=0.2)
+    choices = {"step_size": 0.2, "output": Average()}
+    full = privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, steps=STEPS, **choices)
+    sampled = plan(batch_size=N, **choices)
     assert sampled.params.mechanism.scale == pytest.approx(full.params.mechanism.scale, rel=2e-4)
     assert sampled.rate.upper == pytest.approx(full.rate.upper, rel=1e-3)
     assert noisy_descent(
-        FACTS, steps=STEPS, step_size=0.2, noise_scale=sampled.params.mechanism.scale
+        FACTS, steps=STEPS, step_size=0.2, noise_std=sampled.params.mechanism.scale
     ) == pytest.approx(sampled.rate.upper, rel=1e-9)
 
 
@@ -219,18 +244,18 @@ def test_fewer_places_than_records_are_charged_as_truncated_batches(name):
     """Whole batches may be told apart when they overflow: no epsilon at a delta below that."""
     planned = plan(name, capacity=28, step_size=0.1)
     mechanism, event = planned.params.mechanism, planned.guarantee.event
-    assert mechanism.capacity == 28
+    assert mechanism.batches.capacity == 28
     assert event == SelfComposedDpEvent(
         TruncatedSubsampledGaussianDpEvent(
             dataset_size=N,
-            sampling_probability=mechanism.rate * (1.0 + 2.0**-14),
+            sampling_probability=mechanism.batches.rate * (1.0 + 2.0**-14),
             truncated_batch_size=28,
             noise_multiplier=event.event.noise_multiplier,
         ),
         STEPS,
     )
-    contribution = mechanism.query.contribution / mechanism.batch_size
-    assert event.event.noise_multiplier == pytest.approx(mechanism.scale / contribution, rel=1e-15)
+    multiplier = mechanism.scale / mechanism.contribution
+    assert event.event.noise_multiplier == pytest.approx(multiplier, rel=1e-15)
     overflow = STEPS * stats.binom.sf(27, N - 1, 0.25)
     assert planned.guarantee.epsilon(0.9 * overflow).upper == math.inf
     assert planned.guarantee.epsilon(1.1 * overflow).upper < math.inf
@@ -247,7 +272,7 @@ def test_the_noise_of_sampling_is_less():
     """At equal steps, with the divisor's part taken out: the point of sampling."""
     tenth = plan(batch_size=4).params.mechanism
     whole = plan(batch_size=N).params.mechanism
-    assert tenth.scale * tenth.batch_size < 0.6 * whole.scale * whole.batch_size
+    assert tenth.scale / tenth.contribution < 0.6 * whole.scale / whole.contribution
 
 
 def test_an_older_accountant_agrees():
@@ -268,7 +293,6 @@ REFUSED = {
     "capacity": [9, 0, 2.5],
     "step_size": [0.0, -1.0],
     "record": [-1, 1.5, True],
-    "microbatch": [0],
     "output": ["average"],
 }
 

@@ -11,10 +11,11 @@ from dp_accounting import pld
 
 import privopt
 from privopt import draws, problems
-from privopt.convex import GradientOracle
-from privopt.core import Run
-from privopt.mechanisms import poisson_sampler
+from privopt.convex import Average, GradientOracle
+from privopt.core import Execution, Run
+from privopt.mechanisms import PrivateGradient, poisson_sampler
 from privopt.privacy import Guarantee, gaussian_mu, gaussian_noise_multiplier, round_up
+from privopt.streams import stream
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="add_or_remove_one")
 FACTS = privopt.ProblemClass(n=40, dim=6, lipschitz=1.0, radius=0.7, smoothness=0.25)
@@ -44,13 +45,12 @@ def clipped(g, clip):
 def textbook(features, labels, mechanism, key, *, steps, step_size, radius):
     """One record at a time, with the noise and the batches that ``key`` stands for."""
     n, dim = features.shape
-    batches = mechanism.differences
+    batches, noises, draws_of = mechanism.batches, stream(key, "noise"), stream(key, "batches")
     point, total = np.zeros(dim), np.zeros(dim)
     for t in range(steps):
         total += point
-        stream = jax.random.fold_in(key, t)
+        noise = np.asarray(draws.normal(jax.random.fold_in(noises, t), (dim,), np.float64))
         if t % mechanism.period == 0:
-            noise = np.asarray(draws.normal(stream, (dim,), np.float64))
             each = [
                 clipped(gradient(x, y, point), mechanism.query.clip)
                 for x, y in zip(features, labels, strict=True)
@@ -58,16 +58,15 @@ def textbook(features, labels, mechanism, key, *, steps, step_size, radius):
             anchor, direction = point, np.sum(each, axis=0) / n + mechanism.scale * noise
             at_anchor = direction
         else:
-            batch_key, noise_key = jax.random.split(stream)
             sample = poisson_sampler(np.float64(batches.rate), batches.capacity, n)
-            rows, weights = sample(batch_key, n)
+            rows, taken = sample(jax.random.fold_in(draws_of, t), n)
             change = np.zeros(dim)
-            for i in np.asarray(rows)[np.asarray(weights) > 0.0]:
+            for i in np.asarray(rows)[np.asarray(taken)]:
                 moved = gradient(features[i], labels[i], point)
                 moved = moved - gradient(features[i], labels[i], anchor)
-                change += clipped(moved, batches.query.clip)
-            noise = np.asarray(draws.normal(noise_key, (dim,), np.float64))
-            direction = at_anchor + change / batches.batch_size + batches.scale * noise
+                change += clipped(moved, mechanism.difference_query.clip)
+            direction = at_anchor + change / batches.batch_size
+            direction += mechanism.difference_scale * noise
         point = point - step_size * direction
         point = point * min(1.0, radius / np.linalg.norm(point))
     return total / steps
@@ -92,7 +91,7 @@ def test_an_anchor_at_every_step_is_dp_gd():
     features, labels = data()
     where = problems.logistic(features, labels, problem_class=FACTS)
     ours = plan(anchor_every=1)
-    gd = privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, steps=11, step_size=0.5)
+    gd = privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, steps=11, step_size=0.5, output=Average())
     assert ours.params.mechanism.scale == pytest.approx(gd.params.mechanism.scale, rel=2e-4)
     assert isinstance(ours.guarantee.event.event, dp.GaussianDpEvent)
     noise = dataclasses.replace(gd.params.mechanism, scale=ours.params.mechanism.scale)
@@ -117,7 +116,8 @@ def test_without_differences_it_is_descent_along_frozen_gradients():
     for t in range(11):
         total += point
         if t % 4 == 0:
-            noise = np.asarray(draws.normal(jax.random.fold_in(key, t), (6,), np.float64))
+            noise_key = jax.random.fold_in(stream(key, "noise"), t)
+            noise = np.asarray(draws.normal(noise_key, (6,), np.float64))
             each = [gradient(x, y, point) for x, y in zip(features, labels, strict=True)]
             frozen = np.mean(each, axis=0) + mechanism.scale * noise
         point = point - 0.5 * frozen
@@ -151,8 +151,7 @@ def test_the_ledger_holds_both_kinds(steps, anchors):
     assert full.noise_multiplier == pytest.approx(mechanism.scale / contribution, rel=1e-12)
     ((sampled, count),) = rest
     assert count == steps - anchors
-    contribution = mechanism.differences.query.contribution / 10
-    expected = mechanism.differences.scale / contribution
+    expected = mechanism.difference_scale / mechanism.differences.contribution
     assert sampled.noise_multiplier == pytest.approx(expected, rel=1e-12)
     assert sampled.sampling_probability == pytest.approx(0.25, rel=1e-4)
     assert sampled.sampling_probability >= 0.25
@@ -181,21 +180,18 @@ def test_charging_one_kind_alone_breaks_the_budget(relation):
         mechanism,
         scale=round_up(gaussian_noise_multiplier(budget, 3) * mechanism.query.contribution / 40),
     )
-    batches = type(mechanism.differences).calibrated(
-        mechanism.differences.query, budget, 8, batch_size=10, n=40
-    )
-    for broken in (unpaid, dataclasses.replace(mechanism, differences=batches)):
-        guarantee = Guarantee(broken.event(relation, 11), relation)
-        assert guarantee.epsilon(1e-5).lower > 1.1
+    alone = PrivateGradient.calibrated(mechanism.difference_query, budget, 8, mechanism.batches)
+    for broken in (unpaid, dataclasses.replace(mechanism, difference_scale=alone.scale)):
+        assert Guarantee(broken.event(relation), relation).epsilon(1e-5).lower > 1.1
         with pytest.raises(ValueError, match="within the budget"):
-            dataclasses.replace(planned, guarantee=guarantee)
+            dataclasses.replace(planned, params=planned.params._replace(mechanism=broken))
 
 
 def test_shares_follow_the_clips():
     """``mu^2`` as ``C : C'``, where the noise of batches is large and the limit is close."""
     budget = privopt.Budget(epsilon=0.2, delta=1e-5, relation="add_or_remove_one")
     mechanism = plan(budget=budget, steps=400, clip=1.0, difference_clip=0.25).params.mechanism
-    (full, anchors), (sampled, count) = kinds(mechanism.event(budget.relation, 400))
+    (full, anchors), (sampled, count) = kinds(mechanism.event(budget.relation))
     of_anchors = anchors / full.noise_multiplier**2
     of_differences = count * 0.25**2 * math.expm1(1.0 / sampled.noise_multiplier**2)
     assert of_anchors / of_differences == pytest.approx(4.0, rel=1e-3)
@@ -206,7 +202,7 @@ def test_shares_follow_the_clips():
 def test_no_record_moves_an_answer_by_more_than_its_clip(path):
     """All records in the batch and no noise: one record replaced by any other."""
     planned = plan(batch_size=40, difference_clip=0.05)
-    batches = dataclasses.replace(planned.params.mechanism.differences, scale=0.0)
+    changes = dataclasses.replace(planned.params.mechanism.differences, scale=0.0)
     rng = np.random.default_rng(1)
     features, labels = data()
     moves = []
@@ -225,8 +221,8 @@ def test_no_record_moves_an_answer_by_more_than_its_clip(path):
                 where = problems.logistic(others, labels, problem_class=unsmooth)
             else:
                 where = problems.Problem(loss=loss, data=(others, labels), problem_class=FACTS)
-            mean = batches.noisy_mean(where.objective, jax.random.key(trial))
-            answers.append(mean(1, point, jax.numpy.zeros(6)))
+            ask = changes.bind(where.objective, jax.random.key(trial)).ask
+            answers.append(ask((), 1, point, None, jax.numpy.zeros(6))[0])
         moves.append(float(np.linalg.norm(answers[0] - answers[1])))
     assert 0.2 * 0.05 / 40 < max(moves) <= 2.0 * 0.05 / 40 * (1.0 + 1e-6)
 
@@ -250,7 +246,7 @@ def visits_all(algorithm, params, objective, records):
     """How deep loops go in runs mapped over numbers and keys, and whether all records do."""
     keys = jax.random.split(jax.random.key(0), 4)
     static = plan().static
-    one = jax.vmap(lambda p, k: algorithm(static, p, objective, k), (None, 0))
+    one = jax.vmap(lambda p, k: algorithm(static, p, objective, k, Execution()), (None, 0))
     many = jax.vmap(one, (0, None))
     found = list(loops(jax.make_jaxpr(many)(params, keys).jaxpr))
     deepest = max(depth for depth, _ in found)
@@ -258,7 +254,7 @@ def visits_all(algorithm, params, objective, records):
     return deepest, any(records in shape for shape in innermost)
 
 
-def branching(static, params, objective, key):
+def branching(static, params, objective, key, execution):
     """The same method in one loop, with a branch: the variant that mapping spoils."""
     oracle = params.mechanism.bind(objective, key)
     start = objective.start(static.dim)
@@ -267,7 +263,7 @@ def branching(static, params, objective, key):
         due = t % params.mechanism.period == 0
         return jax.lax.cond(due, oracle.renew, oracle.ask, memory, t, point)
 
-    single = GradientOracle((start, start), ask)
+    single = GradientOracle(oracle.steps, oracle.begin, ask)
     found = params.descent.minimise(single, objective.constraint, start, key)
     return Run(found.output, None)
 
@@ -305,7 +301,7 @@ def test_defaults_clip_nothing():
     mechanism = planned.params.mechanism
     assert mechanism.period == 4
     assert mechanism.query.clip == 1.0
-    assert mechanism.differences.query.clip == round_up(2 * 0.25 * 0.7)
+    assert mechanism.difference_query.clip == round_up(2 * 0.25 * 0.7)
     assert math.isfinite(planned.rate.upper)
     assert "A/T" in planned.rate.theorem
 

@@ -13,9 +13,10 @@ import pytest
 
 import privopt
 from privopt import problems
-from privopt.core import Run
+from privopt.core import Execution, Run
 from privopt.mechanisms import GaussianMechanism, NormLaplaceMechanism
 
+AS_USUAL = Execution()
 N, DIM = 60, 3
 FACTS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25)
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
@@ -43,7 +44,9 @@ def runner(name, budget=BUDGET):
     """``(data, key) -> released``, of the algorithm as it is."""
     planned = plan(name, budget)
     return lambda where, key: (
-        planned.algorithm.run(planned.static, planned.params, where.objective, key).released
+        planned.algorithm.run(
+            planned.static, planned.params, where.objective, key, Execution()
+        ).released
     )
 
 
@@ -78,18 +81,18 @@ def test_noise_from_a_seed_of_one_byte_or_of_none(name):
 def test_both_noises_of_one_key(name, budget):
     """Tilt and last noise are uncorrelated within 5/sqrt(samples), level 6e-7 a coordinate."""
     planned, where = plan(name, budget), problem()
-    wide = planned.params.finish._replace(scale=1e-3)  # so small that no projection hides it
-    params = planned.params._replace(finish=wide)
+    wide = planned.params.mechanism._replace(finish_scale=1e-3)  # no projection hides so little
+    params = planned.params._replace(mechanism=wide)
     keys = jax.random.split(jax.random.key(1), 2000)
 
     def noises(key):
-        run = planned.algorithm.run(planned.static, params, where.objective, key)
+        run = planned.algorithm.run(planned.static, params, where.objective, key, AS_USUAL)
         return run.secret.tilt, run.released - run.secret.minimiser, run.secret.minimiser
 
     tilt, last, minimiser = (np.asarray(x) for x in jax.jit(jax.vmap(noises))(keys))
     inside = np.linalg.norm(minimiser, axis=1) < 1.9
     assert inside.sum() > 300
-    shared = 1e-3 * tilt / planned.params.mechanism.scale  # what one draw for both would give
+    shared = 1e-3 * tilt / planned.params.mechanism.tilt.scale  # what one draw for both would give
 
     def holds(second):
         pairs = [np.corrcoef(tilt[inside, j], second[inside, j])[0, 1] for j in range(DIM)]
@@ -148,7 +151,9 @@ def test_a_guard_that_compares_with_the_minimiser_without_noise(monkeypatch):
     planned = plan("output_perturbation")
 
     def defective(where, key):
-        run = planned.algorithm.run(planned.static, planned.params, where.objective, key)
+        run = planned.algorithm.run(
+            planned.static, planned.params, where.objective, key, Execution()
+        )
         far = jnp.linalg.norm(run.released - run.secret.minimiser)
         return Run(jnp.where(far > 0.5, run.secret.minimiser, run.released), None).released
 
@@ -193,7 +198,9 @@ def test_noise_drawn_again_where_the_solver_misses_its_tolerance(name, number):
 
         def attempt(state):
             key, next_key = jax.random.split(state[0])
-            run = planned.algorithm.run(planned.static, planned.params, where.objective, key)
+            run = planned.algorithm.run(
+                planned.static, planned.params, where.objective, key, Execution()
+            )
             _, gradient = where.objective.value_and_gradient(run.secret.minimiser)
             return next_key, run.released, jnp.linalg.norm(gradient)
 

@@ -16,6 +16,7 @@ import privopt
 from privopt import draws, problems
 from privopt.convex import Last
 from privopt.mechanisms import poisson_sampler
+from privopt.streams import stream
 
 PATH = Path(__file__).parents[2] / "experiments" / "flax_network.py"
 METHODS = ("dp_sgd", "noisy_adam")
@@ -88,13 +89,16 @@ def test_a_step_is_that_of_the_flattened_network(study):
     images, digits = where.data
     point = where.start
     gradient = jax.jit(jax.grad(study.loss))
+    batches = mechanism.batches
     for t in range(2):
-        batch_key, noise_key = jax.random.split(jax.random.fold_in(key, t))
-        sample = poisson_sampler(np.float32(mechanism.rate), mechanism.capacity, 12)
-        rows, weights = sample(batch_key, 12)
+        batch_key, noise_key = (
+            jax.random.fold_in(stream(key, name), t) for name in ("batches", "noise")
+        )
+        sample = poisson_sampler(np.float32(batches.rate), batches.capacity, 12)
+        rows, taken = sample(batch_key, 12)
         leaves, structure = jax.tree.flatten(point)
         total = np.zeros(where.problem_class.dim)
-        for i in np.asarray(rows)[np.asarray(weights) > 0]:
+        for i in np.asarray(rows)[np.asarray(taken)]:
             each = gradient(point, (images[i], digits[i]))
             flat = np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(each)])
             total += flat * min(1.0, 0.5 / np.linalg.norm(flat.astype(float)))

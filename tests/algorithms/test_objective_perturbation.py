@@ -13,6 +13,7 @@ from scipy import optimize, special, stats
 import privopt
 from privopt import draws, problems
 from privopt.privacy import ObjectivePerturbationDpEvent, gaussian_mu
+from privopt.streams import stream
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
@@ -45,8 +46,10 @@ def test_equals_naive_minimisation_of_the_tilted_objective():
     planned, key = plan_of(facts(radius=50.0), BUDGET, regularisation=0.3), jax.random.key(1)
     where = problems.logistic(features, labels, problem_class=facts(radius=50.0))
     run = privopt.run(planned, where, key)
-    tilt_key, finish_key = jax.random.split(key)
-    tilt = planned.params.mechanism.scale * np.asarray(draws.normal(tilt_key, (4,), jnp.float64))
+    tilt_key, finish_key = stream(key, "noise"), stream(key, "solver")
+    tilt = planned.params.mechanism.tilt.scale * np.asarray(
+        draws.normal(tilt_key, (4,), jnp.float64)
+    )
     np.testing.assert_allclose(run.secret.tilt, tilt, rtol=1e-14)
 
     def objective(w):
@@ -59,9 +62,9 @@ def test_equals_naive_minimisation_of_the_tilted_objective():
         method="BFGS",
         options={"gtol": 1e-12},
     ).x
-    error = planned.params.mechanism.query.error
+    error = planned.params.mechanism.tilt.query.error
     assert np.linalg.norm(run.secret.minimiser - exact) <= error + 1e-11
-    noise = planned.params.finish.scale * draws.normal(finish_key, (4,), jnp.float64)
+    noise = planned.params.mechanism.finish.scale * draws.normal(finish_key, (4,), jnp.float64)
     np.testing.assert_allclose(run.released, run.secret.minimiser + noise, rtol=1e-12)
 
 
@@ -73,7 +76,7 @@ def test_the_constraint_takes_part_in_the_minimisation():
     planned = plan_of(close, BUDGET, regularisation=0.01 + 0.3)
     where = problems.logistic(features, labels, problem_class=close)
     runs = privopt.run_many([planned], where, jax.random.split(jax.random.key(3), 20)).secret
-    query = planned.params.mechanism.query
+    query = planned.params.mechanism.tilt.query
     bound = 0
     for w, tilt in zip(runs.minimiser[0], runs.tilt[0], strict=True):
         left = gradient(features, labels, np.asarray(w)) + query.regularisation * w + tilt
@@ -125,16 +128,20 @@ def test_tilts_recovered_from_the_release_have_their_law():
     points = np.asarray(released.released[0])
     slopes = -labels * special.expit(-labels * (points @ features.T))
     tilts = -(slopes @ features) / 50 - 0.3 * points
-    assert accepted(tilts.ravel() / planned.params.mechanism.scale, "norm") == [True, False, False]
+    assert accepted(tilts.ravel() / planned.params.mechanism.tilt.scale, "norm") == [
+        True,
+        False,
+        False,
+    ]
 
 
 def test_pure_tilts_have_a_gamma_radius():
     """4000 radii; the direction has mean zero to 5 standard errors."""
     planned = plan_of(facts(radius=1e4), PURE, regularisation=0.3)
-    draw = jax.vmap(lambda key: planned.params.mechanism.draw(key, 4, jnp.float64))
+    draw = jax.vmap(lambda key: planned.params.mechanism.tilt.draw(key, 4, jnp.float64))
     tilts = np.asarray(draw(jax.random.split(jax.random.key(2), 4000)))
     radius = np.linalg.norm(tilts, axis=-1)
-    sample = radius / planned.params.mechanism.scale
+    sample = radius / planned.params.mechanism.tilt.scale
     assert accepted(sample, stats.gamma(4).cdf) == [True, False, False]
     direction = tilts / radius[:, None]
     assert np.all(np.abs(direction.mean(axis=0)) < 5 * 0.5 / math.sqrt(4000))
@@ -159,7 +166,7 @@ def test_total_where_a_record_is_not_finite():
 def test_scale_solves_the_closed_form(relation):
     """``2 delta_G(epsilon - ln(1 + H/(lambda n)); m L/(n sigma)) = delta``, to half a per cent."""
     budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation=relation)
-    query = plan_of(facts(norm=3.0), budget, regularisation=0.4).params.mechanism
+    query = plan_of(facts(norm=3.0), budget, regularisation=0.4).params.mechanism.tilt
     jacobian = math.log1p(9.0 / 4 / (0.4 * 50))
     exact = relation.multiple * 3.0 / 50 / gaussian_mu(1.0 - jacobian, 0.5e-5)
     assert exact * (1 - 1e-6) <= query.scale <= 1.005 * exact
@@ -168,7 +175,7 @@ def test_scale_solves_the_closed_form(relation):
 def test_the_ledger_is_the_sum_of_its_parts():
     """The tilted minimiser and the noise that hides the solver, and nothing else."""
     planned = plan_of(facts(), BUDGET)
-    mechanism, finish = planned.params
+    mechanism, finish = planned.params.mechanism.tilt, planned.params.mechanism.finish
     query, events = mechanism.query, planned.guarantee.event.events
     moved = 2 * query.gradient.clip / query.gradient.size
     assert isinstance(events[0], ObjectivePerturbationDpEvent)
@@ -190,7 +197,7 @@ def test_older_analyses_are_proved_by_ours_and_noisier(relation, analysis):
         older = plan_of(facts(n=1000), budget, analysis=analysis)
         ours = plan_of(facts(n=1000), budget)
         assert older.guarantee.epsilon(1e-5).upper <= epsilon
-        assert older.params.mechanism.scale > 1.2 * ours.params.mechanism.scale
+        assert older.params.mechanism.tilt.scale > 1.2 * ours.params.mechanism.tilt.scale
         assert older.rate.upper > 1.2 * ours.rate.upper
 
 
@@ -198,7 +205,7 @@ def test_kifer_asks_for_ten():
     """sigma = 10.08 at epsilon 1, delta 1e-5, L = 1, where 4.08 suffice at lambda = 5."""
     budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="add_or_remove_one")
     kifer, tight = (
-        plan_of(facts(n=100), budget, regularisation=0.05, analysis=analysis).params.mechanism
+        plan_of(facts(n=100), budget, regularisation=0.05, analysis=analysis).params.mechanism.tilt
         for analysis in ("kifer", "tight")
     )
     assert 100 * kifer.scale == pytest.approx(10.08, abs=0.005)
@@ -229,7 +236,7 @@ def test_pure_log_ratio_on_the_line(norm, analysis):
     planned = plan_of(
         facts(n=10, dim=1, norm=norm), PURE, regularisation=regularisation, analysis=analysis
     )
-    scale = 10 * planned.params.mechanism.scale
+    scale = 10 * planned.params.mechanism.tilt.scale
     spent = 2 * norm / scale
     expected = 1.0 - (2 if analysis == "chaudhuri" else 1) * math.log(1.25)
     assert spent == pytest.approx(expected, rel=2e-3)
@@ -258,7 +265,7 @@ def test_curvature_without_the_square_of_the_norm_would_be_found():
     budget = dataclasses.replace(PURE, relation="zero_out", epsilon=4.0)
     ratios = []
     for declared in (dataclasses.replace(right, smoothness=12.0 / 4), right):
-        mechanism = plan_of(declared, budget, regularisation=1.0 / 61).params.mechanism
+        mechanism = plan_of(declared, budget, regularisation=1.0 / 61).params.mechanism.tilt
         with_it, without = (
             line_density(x, 1.0, 61 * mechanism.scale)(w) for x in ([12.0, *rest], rest)
         )
@@ -269,7 +276,7 @@ def test_curvature_without_the_square_of_the_norm_would_be_found():
 def test_pure_log_ratio_in_the_plane():
     """Any two unit records, n = 3: determinant and norm-Laplace density, on a grid."""
     planned = plan_of(facts(n=3, dim=2), PURE, regularisation=0.2)
-    scale, regularisation = 3 * planned.params.mechanism.scale, 3 * 0.2
+    scale, regularisation = 3 * planned.params.mechanism.tilt.scale, 3 * 0.2
     axis = np.linspace(-12, 12, 161)
     grid = np.stack(np.meshgrid(axis, axis, indexing="ij"))
 
@@ -403,7 +410,7 @@ def test_losses_need_be_lipschitz_on_the_set_only():
 def test_theory_sets_the_regularisation_and_the_bound():
     """``R sqrt(E|t|^2)/2`` where the determinant is small beside epsilon, plus the last noise."""
     planned = plan_of(facts(n=100_000, dim=16, radius=0.01), BUDGET)
-    mechanism, finish = planned.params
+    mechanism, finish = planned.params.mechanism.tilt, planned.params.mechanism.finish
     root = mechanism.scale * 4.0
     assert mechanism.query.regularisation == pytest.approx(root / 0.01, rel=0.02)
     assert planned.rate.upper == pytest.approx(0.5 * 0.01 * root, rel=0.01)
@@ -443,7 +450,7 @@ def test_projecting_afterwards_would_break_the_rate():
     excess = where.excess_risk(privopt.run_many([planned], where, keys).released).mean()
     assert excess <= planned.rate.upper
     free = dataclasses.replace(bounded, radius=math.inf)
-    wide = plan_of(free, BUDGET, regularisation=planned.params.mechanism.query.regularisation)
+    wide = plan_of(free, BUDGET, regularisation=planned.params.mechanism.tilt.query.regularisation)
     loose = problems.huber(features, labels, width=2.0, counts=[n // 2, n // 2], problem_class=free)
     points = np.array(privopt.run_many([wide], loose, keys).released[0])
     points *= np.minimum(1.0, radius / np.linalg.norm(points, axis=1))[:, None]

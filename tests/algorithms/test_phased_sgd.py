@@ -13,6 +13,7 @@ from privopt import draws, problems
 from privopt.algorithms import phased_sgd
 from privopt.mechanisms import OnePass
 from privopt.privacy import gaussian_mu
+from privopt.streams import stream
 from privopt.theory import phase_sizes
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
@@ -62,9 +63,8 @@ def textbook(features, labels, noise, *, step_size, scale, radius):
 
 def drawn(key, n, dim):
     """The order and the unit noise that a run draws from its key."""
-    order_stream, noise_stream = jax.random.split(key)
-    order = np.asarray(phased_sgd._random_order(order_stream, n))
-    keys = [jax.random.fold_in(noise_stream, i) for i in range(len(phase_sizes(n)))]
+    order = np.asarray(phased_sgd._random_order(stream(key, "batches"), n))
+    keys = [jax.random.fold_in(stream(key, "noise"), i) for i in range(len(phase_sizes(n)))]
     return order, [np.asarray(draws.normal(k, (dim,), np.float64)) for k in keys]
 
 
@@ -112,8 +112,8 @@ def seen_by_every_phase(monkeypatch, n):
     asked = []
     original = OnePass.bind
 
-    def spied(self, objective, order, key):
-        one_pass = original(self, objective, order, key)
+    def spied(self, objective, order):
+        one_pass = original(self, objective, order)
 
         def spied_pass(start, first, steps, shrink):
             asked.append(np.asarray(order)[int(first) : int(first) + int(steps)])
@@ -143,11 +143,10 @@ def test_only_the_phase_of_a_record_depends_on_it():
     query = MAKE(FACTS, BUDGET).params.mechanism.query
     order, starts = jnp.arange(N), np.cumsum([0, *phase_sizes(N)])
     phases = list(zip(starts, phase_sizes(N), strict=False))
-    key = jax.random.key(0)
 
     def averages(labels):
         objective = problems.logistic(features, labels, problem_class=FACTS).objective
-        one_pass = jax.jit(query.bind(objective, order, key))
+        one_pass = jax.jit(query.bind(objective, order))
         begin = jnp.full(DIM, 0.1)
         return [np.asarray(one_pass(begin, int(a), int(m), 1.0)) for a, m in phases]
 
@@ -168,7 +167,7 @@ def passes(facts, step_size):
 
     @jax.jit
     def average(objective, start):
-        return query.bind(objective, jnp.arange(facts.n), jax.random.key(0))(start, 0, facts.n, 1.0)
+        return query.bind(objective, jnp.arange(facts.n))(start, 0, facts.n, 1.0)
 
     return query, lambda where, start: np.asarray(average(where.objective, jnp.asarray(start)))
 
@@ -241,7 +240,7 @@ def test_the_parameter_may_be_a_tree():
     flat = problems.logistic(np.c_[features, np.ones(12)], labels, problem_class=facts)
     _, average = passes(facts, 2.0)
     query = OnePass.of(facts, 2.0)
-    one_pass = query.bind(tree.objective, jnp.arange(12), jax.random.key(0))
+    one_pass = query.bind(tree.objective, jnp.arange(12))
     found = one_pass(start, 0, 12, 1.0)
     expected = average(flat, np.zeros(DIM + 1))
     np.testing.assert_allclose(found["weights"], expected[:-1], rtol=1e-9)

@@ -27,23 +27,23 @@ NOISE = np.random.default_rng(0).normal(size=(STEPS, DIM))
 SGD = Update.of(optax.sgd)
 
 
-def oracle():
+def oracle(steps=STEPS):
     def ask(memory, t, point):
         gradient = jnp.asarray(MATRIX) @ (point - jnp.asarray(TARGET)) + jnp.asarray(NOISE)[t]
         return gradient, memory + 1
 
-    return GradientOracle(jnp.zeros((), int), ask)
+    return GradientOracle(steps, lambda _: jnp.zeros((), int), ask)
 
 
-def method(output, *, sizes=None, update=SGD, steps=STEPS, recorded=0):
-    return FirstOrder(steps, sizes or StepSizes.constant(0.3), update, output, recorded)
+def method(output, *, sizes=None, update=SGD, recorded=0, every_step=False):
+    return FirstOrder(sizes or StepSizes.constant(0.3), update, output, recorded, every_step)
 
 
-def found(rule, constraint=None, key=0, **options):
+def found(rule, constraint=None, key=0, steps=STEPS, **options):
     start = jnp.zeros(DIM)
     return jax.jit(
         lambda: method(rule, **options).minimise(
-            oracle(), constraint or WholeSpace(), start, jax.random.key(key)
+            oracle(steps), constraint or WholeSpace(), start, jax.random.key(key)
         )
     )()
 
@@ -167,6 +167,10 @@ def test_the_optimiser_offline_on_stored_gradients_repeats_the_run(update):
     np.testing.assert_allclose(result.output, points[-1], rtol=1e-6)
 
 
+def nothing(point):
+    return ()
+
+
 def test_what_is_not_finite_starts_again():
     """From the public start, with fresh moments: no exception, no memory of it."""
 
@@ -175,10 +179,10 @@ def test_what_is_not_finite_starts_again():
 
     run = method(Last(), update=Update.of(optax.sgd, momentum=0.9))
     after = run.minimise(
-        GradientOracle((), ask), WholeSpace(), jnp.ones(DIM), jax.random.key(0)
+        GradientOracle(STEPS, nothing, ask), WholeSpace(), jnp.ones(DIM), jax.random.key(0)
     ).output
-    fresh = method(Last(), update=Update.of(optax.sgd, momentum=0.9), steps=4).minimise(
-        GradientOracle((), lambda m, t, w: (jnp.ones(DIM), m)),
+    fresh = method(Last(), update=Update.of(optax.sgd, momentum=0.9)).minimise(
+        GradientOracle(4, nothing, lambda m, t, w: (jnp.ones(DIM), m)),
         WholeSpace(), jnp.ones(DIM), jax.random.key(0),
     ).output  # fmt: skip
     np.testing.assert_allclose(after, fresh, rtol=1e-12)
@@ -191,8 +195,8 @@ def test_any_pytree_is_a_parameter():
     def ask(memory, t, point):
         return jax.tree.map(jnp.subtract, point, target), memory
 
-    run = method(Average(), update=Update.of(optax.adam), recorded=3, steps=300)
-    result = run.minimise(GradientOracle((), ask), WholeSpace(), start, jax.random.key(0))
+    run = method(Average(), update=Update.of(optax.adam), recorded=3)
+    result = run.minimise(GradientOracle(300, nothing, ask), WholeSpace(), start, jax.random.key(0))
     assert jax.tree.structure(result.output) == jax.tree.structure(start)
     assert jax.tree.map(jnp.shape, result.path.points)["a"] == (3, 2, 3)
     for leaf in jax.tree.leaves(result.last):
@@ -243,12 +247,12 @@ def test_new_numbers_share_a_program():
     traces = []
 
     @jax.jit
-    def released(run):
+    def released(run, steps):
         traces.append(1)
-        return run.minimise(oracle(), WholeSpace(), jnp.zeros(DIM), jax.random.key(0)).output
+        return run.minimise(oracle(steps), WholeSpace(), jnp.zeros(DIM), jax.random.key(0)).output
 
     for momentum, size, power in ((0.9, 0.1, 0.0), (0.5, 0.2, 0.5)):
         numbers = Update.of(optax.sgd, momentum=momentum)
-        run = FirstOrder(5, StepSizes(size, power), numbers, Suffix(0.5 + power / 4))
-        released(jax.tree.map(lambda x: np.asarray(x, np.int32 if x == 5 else float), run))
+        run = FirstOrder(StepSizes(size, power), numbers, Suffix(0.5 + power / 4))
+        released(jax.tree.map(np.asarray, run), np.int32(5 + 2 * power))
     assert len(traces) == 1

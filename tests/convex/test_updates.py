@@ -43,8 +43,8 @@ def noisy(t, point):
 
 
 def minimise(update, ask, step_sizes=None, constraint=None, start=START):
-    method = FirstOrder(STEPS, step_sizes or StepSizes.inverse_root(0.3), update, Last())
-    oracle = GradientOracle((), lambda memory, t, point: (ask(t, point), memory))
+    method = FirstOrder(step_sizes or StepSizes.inverse_root(0.3), update, Last())
+    oracle = GradientOracle(STEPS, lambda _: (), lambda memory, t, point: (ask(t, point), memory))
     return method.minimise(oracle, constraint or WholeSpace(), start, jax.random.key(1)).output
 
 

@@ -17,18 +17,15 @@ from privopt.spec import Budget, ProblemClass, Relation
 FACTS = ProblemClass(n=50, dim=2, lipschitz=1.0, radius=2.0, smoothness=0.25)
 BUDGET = Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 GRADIENT = ClippedGradient.of(FACTS)
-BATCHES = {"steps": 3, "batch_size": 5, "n": 50}
+BATCHES = mechanisms.PoissonBatches.of(5, 50, budget=BUDGET, steps=3)
 ASKED = {
     "GaussianMechanism": ("sensitivity", {}),
     "NormLaplaceMechanism": ("sensitivity", {}),
     "LaplaceMechanism": ("l1_sensitivity", {}),
-    "FullBatchGradient": ("sensitivity", {"steps": 3}),
-    "PoissonGradient": ("contribution", BATCHES),
-    "FixedSizeGradient": ("contribution", BATCHES),
-    "ShuffledGradient": ("contribution", BATCHES),
+    "PrivateGradient": ("contribution", {"steps": 3, "batches": BATCHES}),
     "VarianceReducedGradient": (
         "contribution",
-        {"difference_query": GRADIENT, "period": 2, **BATCHES},
+        {"difference_query": GRADIENT, "period": 2, "steps": 3, "batches": BATCHES},
     ),
 }
 
@@ -88,13 +85,11 @@ def test_a_class_of_problems_that_is_none(of, given):
         (lambda: ClippedGradient.of(FACTS, gamma=0.0), "gamma must be positive and finite, got 0"),
         (lambda: OnePass.of(FACTS, -0.1), "step_size must be positive and finite, got -0.1"),
         (
-            lambda: mechanisms.PoissonGradient.of(GRADIENT, BUDGET, 3, batch_size="5", n=50),
+            lambda: mechanisms.PoissonBatches.of("5", 50, budget=BUDGET, steps=3),
             "batch_size must be a real number, got '5'",
         ),
         (
-            lambda: mechanisms.ShuffledGradient.calibrated(
-                GRADIENT, BUDGET, 3, batch_size=5, n=50.5
-            ),
+            lambda: mechanisms.ShuffledBatches.of(5, 50.5),
             "n must be a positive integer, got 50.5",
         ),
     ],

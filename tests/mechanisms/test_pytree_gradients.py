@@ -14,12 +14,13 @@ import pytest
 
 from privopt import problems
 from privopt.mechanisms import (
+    AllRecords,
     ClippedGradient,
-    FixedSizeGradient,
-    FullBatchGradient,
-    GaussianMechanism,
-    PoissonGradient,
-    ShuffledGradient,
+    FixedSizeBatches,
+    IndependentNoise,
+    PoissonBatches,
+    PrivateGradient,
+    ShuffledBatches,
     VarianceReducedGradient,
     clipped_batch_sum,
     clipped_gradient_sum,
@@ -230,12 +231,15 @@ def test_memory_is_that_of_a_microbatch_of_gradients(kind):
 # --- noise ----------------------------------------------------------------------------------------
 
 QUERY = ClippedGradient(1.0, 8.0, 20_000)
-POISSON = PoissonGradient(QUERY, 0.5, 4.0, 1.0, capacity=8, most=8)
+POISSON = PoissonBatches(0.5, 4.0, capacity=8, most=8)
 ORACLES = {
-    "full batch": FullBatchGradient(QUERY, 1.0),
-    "poisson": POISSON,
-    "fixed size": FixedSizeGradient(QUERY, 1.0, 4, 8),
-    "shuffled": ShuffledGradient(QUERY, 1.0, 2, 8),
+    name: PrivateGradient(query=QUERY, batches=batches, scale=1.0, steps=4)
+    for name, batches in {
+        "all records": AllRecords(),
+        "poisson": POISSON,
+        "fixed size": FixedSizeBatches(4, 8),
+        "shuffled": ShuffledBatches(2, 8),
+    }.items()
 }
 SIDE = 100
 LIMIT = 6.0  # standard deviations: 2e-9 for each of at most a thousand comparisons
@@ -260,7 +264,7 @@ def answers(oracle, seeds=(0, 1), steps=(0, 1)):
     for seed in seeds:
         bound = oracle.bind(objective, jax.random.key(seed))
         for t in steps:
-            gradient, _ = bound.ask(bound.initial, jnp.asarray(t), objective.start(0))
+            gradient, _ = bound.ask((), jnp.asarray(t), objective.start(0))
             found += [np.asarray(leaf).ravel() for leaf in jax.tree.leaves(gradient)]
     return found
 
@@ -293,26 +297,24 @@ def test_noise_has_its_scale_in_every_leaf(name, factor, accepted):
 def test_a_key_used_twice_would_be_found(monkeypatch):
     """The broken variants: the same key for every leaf, and for every step."""
 
-    def same_for_leaves(self, key, tree):
-        return jax.tree.map(
-            lambda leaf: leaf + self.scale * jax.random.normal(key, leaf.shape), tree
-        )
+    def same_for_leaves(self, memory, t, key, like):
+        return jax.tree.map(lambda leaf: jax.random.normal(key, leaf.shape), like), memory
 
-    monkeypatch.setattr(GaussianMechanism, "add_noise", same_for_leaves)
-    assert correlated(answers(ORACLES["full batch"], seeds=(0,), steps=(0,)))
+    monkeypatch.setattr(IndependentNoise, "next", same_for_leaves)
+    assert correlated(answers(ORACLES["all records"], seeds=(0,), steps=(0,)))
     monkeypatch.undo()
-    assert correlated(answers(ORACLES["full batch"], seeds=(0,), steps=(1, 1)))
+    assert correlated(answers(ORACLES["all records"], seeds=(0,), steps=(1, 1)))
 
 
 def test_noise_of_anchors_and_of_differences_is_independent():
     """Answers between anchors hold the anchor's noise, and one of their own."""
-    reduced = VarianceReducedGradient(QUERY, 1.0, POISSON, 3)
+    reduced = VarianceReducedGradient(QUERY, 1.0, QUERY, 1.0, POISSON, period=3, steps=9)
     objective = still()
     bound = reduced.bind(objective, jax.random.key(0))
     start = objective.start(0)
-    first, memory = bound.renew(bound.initial, jnp.asarray(0), start)
+    first, memory = bound.renew(bound.begin(start), jnp.asarray(0), start)
     later = [bound.ask(memory, jnp.asarray(t), start)[0] for t in (1, 2)]
-    second, _ = bound.renew(bound.initial, jnp.asarray(3), start)
+    second, _ = bound.renew(bound.begin(start), jnp.asarray(3), start)
     own = [jax.tree.map(jnp.subtract, answer, first) for answer in later]
     noises = [np.asarray(leaf).ravel() for leaf in jax.tree.leaves([first, second, own])]
     assert len(noises) == 8

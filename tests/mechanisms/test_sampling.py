@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from privopt.mechanisms import poisson_sampler
-from privopt.mechanisms.gradients.poisson import capacity_of
+from privopt.mechanisms.batches.poisson import capacity_of
 
 
 def inclusions(rate, records, *, capacity=None, most=None, draws=20_000, seed=0, dtype=np.float64):

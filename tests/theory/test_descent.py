@@ -22,24 +22,24 @@ def cls(dim=7, lipschitz=1.0, radius=1.0):
 @given(positive, positive, positive, st.integers(1, 10**6), st.integers(1, 10**4))
 def test_optimal_step_size_gives_the_closed_form(lipschitz, radius, sigma, steps, dim):
     c = cls(dim, lipschitz, radius)
-    best = noisy_descent_step_size(c, steps=steps, noise_scale=sigma)
-    value = noisy_descent(c, steps=steps, step_size=best, noise_scale=sigma)
+    best = noisy_descent_step_size(c, steps=steps, noise_std=sigma)
+    value = noisy_descent(c, steps=steps, step_size=best, noise_std=sigma)
     expected = radius * math.sqrt((lipschitz**2 + dim * sigma**2) / steps)
     assert value == pytest.approx(expected, rel=1e-12)
     for factor in (0.5, 0.99, 1.01, 2.0):
-        other = noisy_descent(c, steps=steps, step_size=factor * best, noise_scale=sigma)
+        other = noisy_descent(c, steps=steps, step_size=factor * best, noise_std=sigma)
         assert other == pytest.approx(0.5 * (factor + 1.0 / factor) * expected, rel=1e-12)
 
 
 def test_step_size_is_the_numerical_minimiser():
     c = cls(dim=3, lipschitz=2.0, radius=0.7)
     found = minimize_scalar(
-        lambda log: noisy_descent(c, steps=40, step_size=math.exp(log), noise_scale=0.3),
+        lambda log: noisy_descent(c, steps=40, step_size=math.exp(log), noise_std=0.3),
         bounds=(-12, 4),
         method="bounded",
         options={"xatol": 1e-9},
     )
-    step_size = noisy_descent_step_size(c, steps=40, noise_scale=0.3)
+    step_size = noisy_descent_step_size(c, steps=40, noise_std=0.3)
     assert math.exp(found.x) == pytest.approx(step_size, rel=1e-5)
 
 
@@ -51,18 +51,18 @@ def test_units(loss_unit, length_unit):
     """
     c = cls()
     there = dataclasses.replace(c, lipschitz=loss_unit / length_unit, radius=length_unit)
-    one = noisy_descent(c, steps=9, step_size=0.2, noise_scale=0.4)
+    one = noisy_descent(c, steps=9, step_size=0.2, noise_std=0.4)
     scaled = noisy_descent(
         there,
         steps=9,
         step_size=0.2 * length_unit**2 / loss_unit,
-        noise_scale=0.4 * loss_unit / length_unit,
+        noise_std=0.4 * loss_unit / length_unit,
     )
     assert scaled == pytest.approx(loss_unit * one, rel=1e-12)
 
 
 def test_without_a_set_there_is_no_bound():
-    assert noisy_descent(cls(radius=math.inf), steps=9, step_size=0.2, noise_scale=1.0) == math.inf
+    assert noisy_descent(cls(radius=math.inf), steps=9, step_size=0.2, noise_std=1.0) == math.inf
 
 
 def test_without_noise_the_bound_is_nearly_attained():
@@ -72,8 +72,8 @@ def test_without_noise_the_bound_is_nearly_attained():
     """
     steps = 400
     c = cls(dim=1)
-    step_size = noisy_descent_step_size(c, steps=steps, noise_scale=0.0)
-    bound = noisy_descent(c, steps=steps, step_size=step_size, noise_scale=0.0)
+    step_size = noisy_descent_step_size(c, steps=steps, noise_std=0.0)
+    bound = noisy_descent(c, steps=steps, step_size=step_size, noise_std=0.0)
     point, points = 1.0, []
     for _ in range(steps):
         points.append(point)
@@ -89,8 +89,8 @@ def test_noisy_descent_obeys_the_bound(strength, step_factor):
     steps, dim, sigma, runs = 60, 20, 0.5, 200
     pull = min(1.0, strength * math.sqrt(dim) * sigma / math.sqrt(steps))
     c = cls(dim=dim)
-    step_size = step_factor * noisy_descent_step_size(c, steps=steps, noise_scale=sigma)
-    bound = noisy_descent(c, steps=steps, step_size=step_size, noise_scale=sigma)
+    step_size = step_factor * noisy_descent_step_size(c, steps=steps, noise_std=sigma)
+    bound = noisy_descent(c, steps=steps, step_size=step_size, noise_std=sigma)
     point, mean = np.zeros((runs, dim)), np.zeros((runs, dim))
     for _ in range(steps):
         mean += point / steps

@@ -17,14 +17,14 @@ from privopt.theory import (
 FACTS = ProblemClass(n=4096, dim=50, lipschitz=2.0, radius=3.0, smoothness=0.0)
 
 
-def term_by_term(facts, step_size, noise_scale):
+def term_by_term(facts, step_size, noise_std):
     """The bound as the docstring has it, summed one phase after the other."""
     sizes = [facts.n // 2**i for i in range(1, int(math.log2(facts.n)) + 1)]
     distance, total = facts.radius**2, 0.0
     for i, size in enumerate(sizes):
         step = step_size / 4**i
         total += distance / (2 * step * size) + step * facts.lipschitz**2 / 2
-        distance = facts.dim * (noise_scale / 4**i) ** 2
+        distance = facts.dim * (noise_std / 4**i) ** 2
     return total + facts.lipschitz * math.sqrt(distance)
 
 
@@ -32,7 +32,7 @@ def term_by_term(facts, step_size, noise_scale):
 def test_equals_its_sum(n):
     facts = dataclasses.replace(FACTS, n=n)
     for step_size, scale in ((0.1, 0.02), (0.003, 5.0)):
-        assert phased_descent(facts, step_size=step_size, noise_scale=scale) == pytest.approx(
+        assert phased_descent(facts, step_size=step_size, noise_std=scale) == pytest.approx(
             term_by_term(facts, step_size, scale), rel=1e-12
         )
 
@@ -43,8 +43,8 @@ def test_closed_form_up_to_lower_orders(mu, n):
     """``4 L R sqrt(1/(6n) + 16 d/(n mu)^2)``, half of what it is with the diameter."""
     facts = dataclasses.replace(FACTS, n=n)
     unit = 2.0 * 2.0 / mu
-    step_size = phased_descent_step_size(facts, unit_noise_scale=unit)
-    upper = phased_descent(facts, step_size=step_size, noise_scale=unit * step_size)
+    step_size = phased_descent_step_size(facts, unit_noise_std=unit)
+    upper = phased_descent(facts, step_size=step_size, noise_std=unit * step_size)
     leading = 4 * 2.0 * 3.0 * math.sqrt(1 / (6 * n) + 16 * 50 / (n * mu) ** 2)
     assert upper == pytest.approx(leading, rel=0.01)
     expected = 3.0 / (2 * 2.0 * math.sqrt(n)) / math.sqrt(1 / 6 + 16 * 50 / (n * mu**2))
@@ -53,19 +53,19 @@ def test_closed_form_up_to_lower_orders(mu, n):
 
 def test_step_size_is_the_minimiser_and_is_capped():
     unit = 30.0
-    best = phased_descent_step_size(FACTS, unit_noise_scale=unit)
+    best = phased_descent_step_size(FACTS, unit_noise_std=unit)
     values = [
-        phased_descent(FACTS, step_size=best * f, noise_scale=unit * best * f)
+        phased_descent(FACTS, step_size=best * f, noise_std=unit * best * f)
         for f in (0.9, 0.99, 1.0, 1.01, 1.1)
     ]
     assert np.argmin(values) == 2
     smooth = dataclasses.replace(FACTS, smoothness=4.0 / best)
-    assert phased_descent_step_size(smooth, unit_noise_scale=unit) == pytest.approx(best / 2.0)
+    assert phased_descent_step_size(smooth, unit_noise_std=unit) == pytest.approx(best / 2.0)
 
 
 def test_no_radius_no_bound():
     facts = dataclasses.replace(FACTS, radius=math.inf)
-    assert phased_descent(facts, step_size=0.1, noise_scale=1.0) == math.inf
+    assert phased_descent(facts, step_size=0.1, noise_std=1.0) == math.inf
     assert population_lower_bound(facts, advantage=0.1) == 0.0
 
 

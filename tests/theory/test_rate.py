@@ -1,50 +1,103 @@
-"""A rate refuses what no pair of bounds can be."""
+"""A rate follows from its terms, and refuses what no pair of bounds can be."""
 
 import dataclasses
 import math
+import pickle
 
 import pytest
 
-from privopt.theory import Rate
+from privopt.spec import ProblemClass
+from privopt.theory import (
+    Powers,
+    Quantity,
+    Rate,
+    Term,
+    descent_numbers,
+    descent_rate,
+    no_rate,
+)
+from privopt.theory.rate import add
 
-WORDS = {"theorem": "t", "source": "s", "regime": "r"}
+NOISE = Powers(n=-1.0, dim=0.5, epsilon=-1.0)
 
 
-def rate(upper, lower, exponents=None):
-    return Rate(upper=upper, lower=lower, exponents=exponents or {}, **WORDS)
+def rate(*terms, lower=0.0, combine=add, **more):
+    facts = {"quantity": "empirical risk", "theorem": "t", "source": "s", **more}
+    return Rate(terms=terms, combine=combine, lower=lower, **facts)
 
 
 @pytest.mark.parametrize(("upper", "lower"), [(0, 0), (1, 1), (2.0, 0.5), (math.inf, math.inf)])
 def test_ordered_bounds_are_taken(upper, lower):
-    made = rate(upper, lower)
+    made = rate(Term("noise", upper), lower=lower)
     assert (made.upper, made.lower, made.tight_on) == (upper, lower, None)
 
 
-@pytest.mark.parametrize("upper", [math.nan, -1e-300, -math.inf])
-def test_upper_must_be_non_negative(upper):
-    with pytest.raises(ValueError, match=f"upper must be non-negative, got {upper!r}"):
-        rate(upper, 0.0)
+@pytest.mark.parametrize("value", [math.nan, -1e-300, -math.inf])
+def test_terms_must_be_non_negative(value):
+    with pytest.raises(ValueError, match=f"value of the term noise must be >= 0, got {value!r}"):
+        Term("noise", value)
 
 
 @pytest.mark.parametrize("lower", [math.nan, -1e-300, 1.0000001, math.inf])
 def test_lower_must_not_exceed_upper(lower):
     with pytest.raises(ValueError, match=rf"lower must lie in \[0, upper=1.0\], got {lower!r}"):
-        rate(1.0, lower)
+        rate(Term("noise", 1.0), lower=lower)
 
 
-def test_exponents_are_a_copy_that_cannot_change():
-    given = {"n": -1.0}
-    made = rate(1.0, 0.0, given)
-    given["n"] = 3.0
-    assert made.exponents == {"n": -1.0}
+def test_exponents_are_those_of_the_first_term_and_cannot_change():
+    made = rate(Term("noise", 1.0, NOISE), Term("start", 9.0, Powers(n=-2.0)))
+    assert made.exponents == {"n": -1.0, "dim": 0.5, "epsilon": -1.0}
+    assert made.leading.name == "start"
     with pytest.raises(TypeError):
         made.exponents["n"] = 2.0
     with pytest.raises(dataclasses.FrozenInstanceError):
-        made.upper = 0.0
+        made.lower = 0.0
 
 
-def test_a_rate_says_which_risk_it_speaks_of():
-    assert rate(1.0, 0.0).risk == "empirical"
-    assert dataclasses.replace(rate(1.0, 0.0), risk="population").risk == "population"
-    with pytest.raises(ValueError, match="risk must be one of empirical, population, got 'true'"):
-        dataclasses.replace(rate(1.0, 0.0), risk="true")
+def test_the_bound_and_its_slopes_follow_from_the_terms():
+    terms = Term("noise", 3.0, NOISE), Term("start", 4.0, Powers(n=-3.0))
+    summed, rooted = rate(*terms), rate(*terms, combine=math.hypot)
+    assert (summed.upper, rooted.upper) == (7.0, 5.0)
+    assert summed.slope("n") == pytest.approx((-1.0 * 3.0 - 3.0 * 4.0) / 7.0, rel=1e-6)
+    assert rooted.slope("n") == pytest.approx((-1.0 * 9.0 - 3.0 * 16.0) / 25.0, rel=1e-6)
+    assert rooted.slope("dim") == pytest.approx(0.5 * 9.0 / 25.0, rel=1e-6)
+
+
+def test_the_regime_is_where_terms_that_move_like_the_first_make_up_half():
+    other = Powers(n=-2.0)
+    assert rate(Term("a", 1.0, NOISE), Term("b", 0.9, other)).in_regime
+    assert not rate(Term("a", 1.0, NOISE), Term("b", 1.1, other)).in_regime
+    assert rate(Term("a", 1.0, NOISE), Term("b", 1.1, other), Term("c", 0.2, NOISE)).in_regime
+
+
+def test_a_rate_says_which_quantity_it_speaks_of():
+    made = rate(Term("noise", 1.0))
+    assert made.quantity is Quantity.EMPIRICAL_RISK
+    population = dataclasses.replace(made, quantity="population risk")
+    assert population.quantity == "population risk"
+    with pytest.raises(ValueError, match=r"quantity must be one of .*regret.*, got 'true'"):
+        dataclasses.replace(made, quantity="true")
+
+
+def test_no_rate_is_an_infinite_bound_with_a_reason():
+    none = no_rate("nobody knows", lower=0.25)
+    assert (none.upper, none.lower, dict(none.exponents)) == (math.inf, 0.25, {})
+    assert none.theorem == "none: nobody knows"
+    assert not none.in_regime
+    assert none.leading is None
+
+
+def test_the_plate_names_every_term():
+    text = str(rate(Term("noise", 3.0, NOISE), Term("start", 4.0), regime="noise leading"))
+    assert "E empirical risk: in [0, 7]" in text
+    assert "noise = 3, of order n^-1 dim^0.5 epsilon^-1" in text
+    assert "noise leading (does not hold here)" in text
+
+
+def test_rates_are_sent_between_processes():
+    facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5)
+    numbers = descent_numbers(facts, steps=9, noise_std=0.1)
+    made = descent_rate(facts, steps=9, noise_std=0.1, **numbers._asdict())
+    sent = pickle.loads(pickle.dumps(made))
+    assert sent == made
+    assert sent.upper == made.upper < math.inf

@@ -48,7 +48,7 @@ def test_without_anchor_noise_it_is_noisy_descent():
         FACTS, steps=40, step_size=0.1, period=9, anchor_noise=0.0, difference_noise=0.2,
         sampling=0.0,
     )  # fmt: skip
-    assert ours == pytest.approx(noisy_descent(FACTS, steps=40, step_size=0.1, noise_scale=0.2))
+    assert ours == pytest.approx(noisy_descent(FACTS, steps=40, step_size=0.1, noise_std=0.2))
 
 
 @pytest.mark.parametrize("period", [1, 8, 64])

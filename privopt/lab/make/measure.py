@@ -121,7 +121,7 @@ def measure(job: Job, bench: Bench, *, seed: int) -> pa.Table:
     released = run_many([plan], problem, replicate_keys(key, cell.replicates)).released[0]
     risks = np.asarray(problem.excess_risk(released), np.float64)
     centre = problem.constraint.centre_point(cell.dim, problem.objective.dtype)
-    spoken_of = plan.rate.risk == problem.measures
+    spoken_of = plan.rate.quantity == f"{problem.measures} risk"
     constants = {
         "experiment": cell.experiment,
         "algorithm": cell.algorithm,
@@ -192,7 +192,7 @@ def _described(plan: Plan, job: Job) -> dict[str, Any]:
             "theorem": plan.rate.theorem,
             "source": plan.rate.source,
             "regime": plan.rate.regime,
-            "risk": plan.rate.risk,
+            "quantity": plan.rate.quantity,
         },
     }
 

@@ -12,13 +12,13 @@ from dp_accounting import ComposedDpEvent, DpEvent
 from jax import Array
 
 from privopt.convex import GradientOracle, record
+from privopt.mechanisms.batches import AllRecords, PoissonBatches
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.events import drawable
-from privopt.mechanisms.gradients.full_batch import FullBatchGradient
-from privopt.mechanisms.gradients.poisson import PoissonGradient
+from privopt.mechanisms.private_gradient import PrivateGradient
 from privopt.mechanisms.queries import ClippedGradient
-from privopt.privacy import calibrate, round_up
+from privopt.privacy import calibrate
 from privopt.spec import Budget, Relation
 
 __all__ = ["VarianceReducedGradient"]
@@ -39,9 +39,15 @@ class VarianceReducedGradient:
         Of the gradients at anchors, clipped to ``C``.
     scale : float
         Of the noise on these.
-    differences : PoissonGradient
-        With a clip ``C'`` and noise of its own.
+    difference_query : ClippedGradient
+        Of the differences, clipped to ``C'``.
+    difference_scale : float
+        Of the noise on these.
+    batches : PoissonBatches
+        Who takes part in the differences.
     period : int
+    steps : int
+        ``T``, anchors included.
 
     Formal guarantee
     ----------------
@@ -52,8 +58,11 @@ class VarianceReducedGradient:
 
     query: ClippedGradient
     scale: float
-    differences: PoissonGradient
+    difference_query: ClippedGradient
+    difference_scale: float
+    batches: PoissonBatches
     period: int
+    steps: int
 
     @classmethod
     def calibrated(
@@ -64,10 +73,7 @@ class VarianceReducedGradient:
         steps: int,
         *,
         period: int,
-        batch_size: float,
-        n: int,
-        capacity: int | None = None,
-        microbatch: int = MICROBATCH,
+        batches: PoissonBatches,
     ) -> VarianceReducedGradient:
         """The least noise for ``steps`` answers within ``budget``, in shares of a public rule.
 
@@ -77,49 +83,56 @@ class VarianceReducedGradient:
         The rule takes ``C : C'``. What ``mu^2`` a noise costs is read off the central limit, ``K
         /z^2`` and ``(T - K) q^2 (e^{1/z'^2} - 1)``; that decides the shares alone, the accountant
         how much noise there is.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`PoissonGradient.of`.
         """
         check_calibration(query, budget, "contribution")
         check_calibration(difference_query, budget, "contribution")
-        anchors = -(-steps // period)
-        inner = max(1, steps - anchors)
-        batches = PoissonGradient.of(
-            difference_query, budget, inner, batch_size=batch_size, n=n, capacity=capacity
-        )
-        batches = replace(batches, microbatch=microbatch)
         share = query.clip / (query.clip + difference_query.clip)
-        unit = cls(query, 1.0, batches, period)
+        unit = cls(query, 1.0, difference_query, 1.0, batches, period, steps)
+        inner = max(1, unit.differences.steps)
 
         def noised(size: float) -> VarianceReducedGradient:
             """At ``mu = 1/size``."""
             cost = size**2 * inner * batches.rate**2
             squared = math.log1p((1.0 - share) / cost) if cost > 0.0 else math.inf
-            return replace(
-                unit,
-                scale=round_up(size * math.sqrt(anchors / share) * query.contribution / query.size),
-                differences=batches.noised(1.0 / math.sqrt(squared)),
-            )
+            full = unit.anchors.noised(size * math.sqrt(unit.anchors.steps / share))
+            rest = unit.differences.noised(1.0 / math.sqrt(squared))
+            return replace(unit, scale=full.scale, difference_scale=rest.scale)
 
         budget = drawable(budget)
-        return noised(calibrate(lambda size: noised(size).event(budget.relation, steps), budget))
+        return noised(calibrate(lambda size: noised(size).event(budget.relation), budget))
 
-    def event(self, relation: Relation, steps: int) -> DpEvent:
+    @property
+    def anchors(self) -> PrivateGradient:
+        """The gradients at the ``K`` anchors."""
+        steps = -(-self.steps // self.period)
+        return PrivateGradient(
+            query=self.query, batches=AllRecords(), scale=self.scale, steps=steps
+        )
+
+    @property
+    def differences(self) -> PrivateGradient:
+        """The ``T - K`` changes since."""
+        return PrivateGradient(
+            query=self.difference_query,
+            batches=self.batches,
+            scale=self.difference_scale,
+            steps=self.steps - self.anchors.steps,
+        )
+
+    def event(self, relation: Relation) -> DpEvent:
         """Gaussian releases, and ones from truncated Poisson samples."""
-        anchors = -(-steps // self.period)
-        full = FullBatchGradient(self.query, self.scale).event(relation, anchors)
-        if anchors == steps:
+        full = self.anchors.event(relation)
+        if self.differences.steps == 0:
             return full
-        return ComposedDpEvent((full, self.differences.event(relation, steps - anchors)))
+        return ComposedDpEvent((full, self.differences.event(relation)))
 
-    def bind(self, objective: Any, key: Array) -> GradientOracle:
-        """The oracle; all randomness of step ``t`` comes from ``fold_in(key, t)``."""
-        full = FullBatchGradient(self.query, self.scale, self.differences.microbatch)
-        at_anchor = full.bind(objective, key)
-        noisy_mean = self.differences.noisy_mean(objective, key)
+    def bind(self, objective: Any, key: Array, microbatch: int = MICROBATCH) -> GradientOracle:
+        """The oracle; batches and noise of step ``t`` are as those of :class:`PrivateGradient`."""
+        at_anchor = self.anchors.bind(objective, key, microbatch)
+        change = self.differences.bind(objective, key, microbatch)
+
+        def begin(point: Any) -> tuple[Any, Any]:
+            return point, point
 
         def renew(memory: Any, t: Array, point: Any) -> tuple[Any, Any]:
             del memory
@@ -128,6 +141,7 @@ class VarianceReducedGradient:
 
         def ask(memory: Any, t: Array, point: Any) -> tuple[Any, Any]:
             anchor, gradient = memory
-            return jax.tree.map(jnp.add, gradient, noisy_mean(t, point, anchor)), memory
+            changed, _ = change.ask((), t, point, None, anchor)
+            return jax.tree.map(jnp.add, gradient, changed), memory
 
-        return GradientOracle((), ask, renew, self.period)
+        return GradientOracle(self.steps, begin, ask, renew=renew, period=self.period)

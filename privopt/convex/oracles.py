@@ -1,0 +1,68 @@
+"""What a first-order method asks, and who may look on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from jax import Array
+
+from privopt.convex.vectors import Number
+
+__all__ = ["GradientOracle", "Observer"]
+
+
+class GradientOracle(NamedTuple):
+    """Answers ``steps`` questions for a gradient, ``t = 0 .. T - 1``, and may remember.
+
+    Attributes
+    ----------
+    steps : int
+        ``T``; where ``stop`` is given, the most there may be. A number: a new one does not
+        recompile.
+    begin : callable
+        ``point -> memory`` before the first question, a pytree; sees the shape of the parameter.
+    ask : callable
+        ``(memory, t, point) -> (gradient, memory)``, and ``(memory, t, point, drawn)`` where
+        ``draw`` is given.
+    draw : callable, optional
+        ``k -> drawn``: randomness of the questions ``k block .. (k + 1) block - 1``, which costs
+        less for many at once. ``ask`` without it draws the same.
+    block : int
+        Static.
+    renew : callable, optional
+        Answers in place of ``ask`` at ``t = 0, period, 2 period, ...``. These questions are a loop
+        of their own: as a branch inside one loop, what they cost would be spent at every step
+        wherever runs are mapped. Not beside ``draw``.
+    period : int, optional
+        A number.
+    stop : callable, optional
+        ``memory -> bool``: no further question once it is true. What is remembered must then be
+        public, since the number of steps is seen: coins, or what has been released.
+    secret : callable, optional
+        ``(memory, t, point) -> secret`` (and ``drawn``, as for ``ask``): what the answer is made
+        from, before noise; for observers.
+    """
+
+    steps: Number | int
+    begin: Callable[[Any], Any]
+    ask: Callable[..., tuple[Any, Any]]
+    draw: Callable[[Array], Any] | None = None
+    block: int = 1
+    renew: Callable[[Any, Array, Any], tuple[Any, Any]] | None = None
+    period: Number | int | None = None
+    stop: Callable[[Any], Array] | None = None
+    secret: Callable[..., Any] | None = None
+
+
+class Observer(Protocol):
+    """Folds over a run what experiments want to see of it; hashable, and no part of the release.
+
+    Regret, norms of gradients, sizes of batches. Nothing that it computes enters the run.
+    """
+
+    def begin(self, point: Any, secret: Any) -> Any:
+        """The memory before the first step: a pytree of arrays, from the start and the losses."""
+
+    def observe(self, memory: Any, t: Array, point: Any, secret: Any) -> Any:
+        """The memory after step ``t``; ``secret`` is what the oracle says of its answer."""

@@ -1,0 +1,100 @@
+"""How a run is carried out: what changes memory and time, and never privacy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, get_args
+
+from jax import Array
+
+from privopt.arguments import count
+
+__all__ = ["Execution", "Observer"]
+
+Replicates = Literal["together", "in_turn"]
+
+
+class Observer(Protocol):
+    """Folds what happens at every step of an iterative run; hashable.
+
+    What comes of it is ``Run.secret.observed``: it reads the data without noise, for experiments,
+    and is never to be published.
+    """
+
+    def begin(self, point: Any, secret: Any) -> Any:
+        """The memory before the first step, a pytree of arrays, from the start of the run.
+
+        Parameters
+        ----------
+        point : pytree of Array
+            Where the run starts.
+        secret : Objective
+            The losses of the records themselves.
+        """
+
+    def observe(self, memory: Any, t: Array, point: Any, secret: Any) -> Any:
+        """The memory after step ``t = 0, 1, ...``, which was asked about at ``point``."""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How runs are carried out; an argument of ``run`` and ``run_many``, never of ``plan``.
+
+    Parameters
+    ----------
+    microbatch : int
+        So many gradients of single records are in memory at once, where a loss has no formula for
+        their sum.
+    chunk : int, optional
+        So many keys of ``run_many`` are in memory at once: all of them unless given. Results are
+        then put together on the host, as NumPy arrays.
+    replicates : {"together", "in_turn"}, optional
+        Whether replicates on one device run side by side, as one batched program, or one after
+        another. Default: what suits the algorithm and the device.
+    unroll : int
+        So many steps of a loop are compiled as one.
+    observer : Observer, optional
+        Folds ``(t, point, secret)`` over the steps of an iterative algorithm.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, its value and the rule that it breaks.
+
+    Examples
+    --------
+    >>> Execution(chunk=1000, replicates="in_turn").chunk
+    1000
+    >>> Execution(chunk=0)
+    Traceback (most recent call last):
+    ValueError: chunk must be an integer from 1 to 2147483647, got 0
+    """
+
+    microbatch: int = 512
+    chunk: int | None = None
+    replicates: Replicates | None = None
+    unroll: int = 1
+    observer: Observer | None = None
+
+    def __post_init__(self) -> None:
+        count("microbatch", self.microbatch)
+        count("unroll", self.unroll)
+        if self.chunk is not None:
+            count("chunk", self.chunk)
+        known = get_args(Replicates)
+        if self.replicates is not None and self.replicates not in known:
+            raise ValueError(
+                f"replicates must be one of {', '.join(known)} or None, got {self.replicates!r}"
+            )
+        if self.observer is not None:
+            _check(self.observer)
+
+
+def _check(observer: object) -> None:
+    for name in ("begin", "observe"):
+        if isinstance(observer, type) or not callable(getattr(observer, name, None)):
+            raise ValueError(f"observer must have a method {name}, got {observer!r}")
+    try:
+        hash(observer)
+    except TypeError:
+        raise ValueError(f"observer must be hashable, got {observer!r}") from None

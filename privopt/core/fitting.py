@@ -1,0 +1,90 @@
+"""Whether a problem is one of those that a plan was made for."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from privopt.arguments import described
+from privopt.core.objective import Objective, Source
+from privopt.core.plan import Plan
+from privopt.spec import ProblemClass, Relation
+
+__all__ = ["Problem", "check_problem"]
+
+_REMEDIES = {
+    "linear_model": "use a loss of one linear prediction without kinks (GeneralisedLinear)",
+    "smoothing": "declare smoothness= in its ProblemClass, or use a loss with a Moreau envelope",
+}
+
+
+class Problem(Protocol):
+    """What ``run`` wants of a problem; :class:`privopt.problems.Problem` is one."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+
+    @property
+    def problem_class(self) -> ProblemClass:
+        """What is declared of it."""
+
+    @property
+    def objective(self) -> Objective:
+        """The losses on the device."""
+
+    @property
+    def source(self) -> Source:
+        """Where the records of a run come from."""
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Of the parameter, where it is one array."""
+
+    @property
+    def provides(self) -> frozenset[str]:
+        """What it has beyond gradients and projection."""
+
+
+def check_problem(plan: Plan, problem: Problem) -> None:
+    """ValueError unless ``problem`` is of the plan's class, with no larger constants."""
+    if isinstance(problem, type) or not hasattr(problem, "source"):
+        raise ValueError(f"problem must be a privopt.problems.Problem, got {described(problem)}")
+    planned, actual = plan.problem_class, problem.problem_class
+    if actual.dim != planned.dim:
+        raise ValueError(f"problem.dim must be the plan's {planned.dim}, got {actual.dim}")
+    if plan.budget.relation is not Relation.ADD_OR_REMOVE_ONE:
+        if actual.n != planned.n:
+            raise ValueError(f"problem.n must be the plan's {planned.n}, got {actual.n}")
+    elif plan.most_records is not None and actual.n > plan.most_records:
+        raise ValueError(
+            f"problem.n must not exceed the plan's most_records {plan.most_records}, got {actual.n}"
+        )
+    if planned.convex and not actual.convex:
+        raise ValueError("problem.convex must be the plan's True, got False")
+    if actual.radius > planned.radius:
+        raise ValueError(
+            f"problem.radius must not exceed the plan's {planned.radius}, got {actual.radius}"
+        )
+    if actual.lipschitz > planned.lipschitz:
+        raise ValueError(
+            "problem.lipschitz must not exceed the plan's "
+            f"{planned.lipschitz}, got {actual.lipschitz}"
+        )
+    if planned.smoothness is not None and not (
+        actual.smoothness is not None and actual.smoothness <= planned.smoothness
+    ):
+        raise ValueError(
+            "problem.smoothness must not exceed the plan's "
+            f"{planned.smoothness}, got {actual.smoothness}"
+        )
+    if actual.strong_convexity < planned.strong_convexity:
+        raise ValueError(
+            "problem.strong_convexity must not be below the plan's "
+            f"{planned.strong_convexity}, got {actual.strong_convexity}"
+        )
+    missing = plan.requires - problem.provides
+    if missing:
+        raise ValueError(
+            f"problem must provide {', '.join(sorted(missing))} for {plan.algorithm.name}, "
+            f"got {problem.name}: {'; '.join(_REMEDIES[name] for name in sorted(missing))}"
+        )

@@ -1,0 +1,101 @@
+"""The numbers of a plan: checked, frozen, compared by content, and sent to the device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import Any, Protocol, TypeVar
+
+import jax
+import numpy as np
+from dp_accounting import DpEvent
+
+from privopt.spec import Relation
+
+__all__ = ["Mechanism", "Parameters", "content", "device_numbers", "frozen"]
+
+_INT32 = np.iinfo(np.int32)
+
+Tree = TypeVar("Tree")
+
+
+class Mechanism(Protocol):
+    """What makes a run private: it holds all numbers that the event depends on."""
+
+    def event(self, relation: Relation) -> DpEvent:
+        """What a whole run does to privacy, in the language of dp-accounting."""
+
+
+class Parameters(Protocol):
+    """The ``params`` of a plan: a NamedTuple of numbers, of which one field is the mechanism."""
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The mechanism from which the guarantee of the plan follows."""
+
+
+def frozen(params: Tree) -> Tree:
+    """The same tree with arrays that nobody can write to.
+
+    Parameters
+    ----------
+    params : pytree
+        Of Python numbers and NumPy arrays. A float may be infinite; an array is finite.
+
+    Returns
+    -------
+    pytree
+        Numbers as they are; arrays read-only, copied unless they own read-only memory already.
+
+    Raises
+    ------
+    ValueError
+        Naming the path of a leaf that is neither a number nor an array of finite numbers.
+    """
+    return jax.tree_util.tree_map_with_path(_frozen, params)
+
+
+def _frozen(path: Any, leaf: Any) -> Any:
+    name = f"params{jax.tree_util.keystr(path)}"
+    if isinstance(leaf, np.ndarray):
+        if leaf.dtype.kind not in "fiu" or not np.isfinite(leaf).all():
+            raise ValueError(f"{name} must be an array of finite numbers, got {leaf!r}")
+        if leaf.dtype.kind != "f":
+            _check_integers(name, leaf)
+        if leaf.flags.writeable or leaf.base is not None:
+            leaf = leaf.copy()
+            leaf.flags.writeable = False
+        return leaf
+    if not isinstance(leaf, int | float) or math.isnan(leaf):
+        raise ValueError(f"{name} must be a number or a NumPy array, got {leaf!r}")
+    if isinstance(leaf, int):
+        _check_integers(name, np.asarray(leaf, object))
+    return leaf
+
+
+def _check_integers(name: str, values: Any) -> None:
+    if values.size and not (_INT32.min <= values.min() and values.max() <= _INT32.max):
+        raise ValueError(f"{name} must fit into 32 bits, got {values!r}")
+
+
+def content(params: Any) -> Hashable:
+    """What two parameters share if and only if they are equal: structure, numbers, bytes."""
+    leaves, structure = jax.tree.flatten(params)
+    return structure, tuple(
+        (leaf.dtype.str, leaf.shape, leaf.tobytes()) if isinstance(leaf, np.ndarray) else leaf
+        for leaf in leaves
+    )
+
+
+def device_numbers(params: Tree, dtype: Any) -> Tree:
+    """Arrays of the type of the run, so that no value enters the program.
+
+    Floats become ``dtype``, integers int32. What must not be rounded down is rounded up by the
+    mechanism that holds it.
+    """
+
+    def number(leaf: Any) -> Any:
+        whole = isinstance(leaf, int) or getattr(leaf, "dtype", np.dtype(float)).kind in "iu"
+        return np.asarray(leaf, np.int32 if whole else dtype)
+
+    return jax.tree.map(number, params)

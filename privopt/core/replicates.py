@@ -1,0 +1,157 @@
+"""One compiled program for all plans and keys: stacked numbers, mapped keys, devices, chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from functools import partial
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.sharding import Mesh, PartitionSpec
+from jax.typing import ArrayLike
+
+from privopt.core.execution import Execution
+from privopt.core.objective import Run, Source
+from privopt.core.parameters import Parameters
+from privopt.core.plan import Algorithm
+from privopt.streams import stream
+
+__all__ = ["run_chunks", "run_one"]
+
+
+@partial(jax.jit, static_argnames=("algorithm", "static", "execution"))
+def run_one(
+    algorithm: Algorithm,
+    static: Hashable,
+    execution: Execution,
+    numbers: tuple[Parameters, ArrayLike],
+    source: Source,
+    key: Array,
+    leader: Array,
+) -> Run:
+    """A run with the noise of ``key`` and the coins of ``leader``, the first key of its group."""
+    params, number = numbers
+    given = source.astype(jnp.float64) if algorithm.float64 else source
+    objective, left = given.sample(key)
+    arguments = static, params, objective, key_of_stream(left, number), execution
+    if algorithm.coins is None:
+        result = algorithm.run(*arguments)
+    else:
+        coins_key = stream(key_of_stream(leader, number), "coins")
+        result = algorithm.run(*arguments, algorithm.coins(static, params, coins_key))
+    if not algorithm.float64:
+        return result
+    return jax.tree.map(lambda leaf: leaf.astype(source.dtype), result)
+
+
+def key_of_stream(key: Array, number: ArrayLike) -> Array:
+    """``key`` itself for stream 0, for another one a grandchild of its own."""
+    return jnp.where(number == 0, key, jax.random.fold_in(stream(key, "runs"), number))
+
+
+def run_chunks(
+    algorithm: Algorithm,
+    static: Hashable,
+    execution: Execution,
+    numbers: tuple[Parameters, ArrayLike],
+    source: Source,
+    groups: Array,
+) -> Run:
+    """Every plan with every key of ``groups``, shape ``(groups, group)``; so many at a time.
+
+    Every chunk runs the same program: the last one is filled up with keys that are there.
+    """
+    count, group = groups.shape
+    width = count if execution.chunk is None else min(count, max(1, execution.chunk // group))
+    devices = jax.devices()[:width]
+    carried_out = replace(
+        execution, chunk=None, replicates=_mode(algorithm, execution, devices[0].platform)
+    )
+    whole = -(-width // len(devices)) * len(devices)
+    mesh = Mesh(np.array(devices), ("replicates",))
+
+    def chunk(first: int) -> Run:
+        some = groups if whole == count else groups[(first + np.arange(whole)) % count]
+        found = _run_many(algorithm, static, carried_out, numbers, source, some, mesh)
+        kept = min(width, count - first)
+        if kept == whole:
+            return found
+        return jax.tree.map(lambda leaf: leaf[:, : kept * group], found)
+
+    if execution.chunk is None:
+        return chunk(0)
+    return _joined(chunk, range(0, count, width), count * group, group)
+
+
+def _mode(
+    algorithm: Algorithm, execution: Execution, platform: str
+) -> Literal["together", "in_turn"]:
+    if execution.replicates is not None:
+        return execution.replicates
+    return "in_turn" if algorithm.gathers and platform == "cpu" else "together"
+
+
+def _joined(chunk: Callable[[int], Run], firsts: range, count: int, group: int) -> Run:
+    """The results of all chunks in NumPy arrays, of which there is one copy at any time."""
+    whole: Run | None = None
+    for first in firsts:
+        found = jax.device_get(chunk(first))
+        if whole is None:
+            whole = jax.tree.map(
+                lambda leaf: np.empty((leaf.shape[0], count, *leaf.shape[2:]), leaf.dtype), found
+            )
+
+        def fill(rows: np.ndarray, part: np.ndarray, start: int = first * group) -> None:
+            rows[:, start : start + part.shape[1]] = part
+
+        jax.tree.map(fill, whole, found)
+    assert whole is not None
+    return whole
+
+
+@partial(jax.jit, static_argnames=("algorithm", "static", "execution", "mesh"))
+def _run_many(
+    algorithm: Algorithm,
+    static: Hashable,
+    execution: Execution,
+    numbers: tuple[Parameters, ArrayLike],
+    source: Source,
+    groups: Array,
+    mesh: Mesh,
+) -> Run:
+    one = partial(run_one, algorithm, static, replace(execution, replicates=None))
+    together = execution.replicates == "together"
+
+    def replicate(plans: tuple[Parameters, ArrayLike], source: Source, groups: Array) -> Run:
+        def members(plan: tuple[Parameters, ArrayLike], keys: Array, leader: Array | None) -> Run:
+            def member(key: Array) -> Run:
+                return one(plan, source, key, key if leader is None else leader)
+
+            return jax.vmap(member)(keys) if together else jax.lax.map(member, keys)
+
+        if algorithm.coins is None:
+            keys = groups.reshape(-1)
+            if together:
+                return jax.vmap(lambda plan: members(plan, keys, None))(plans)
+            return jax.lax.map(lambda plan: members(plan, keys, None), plans)
+
+        def grouped(plan: tuple[Parameters, ArrayLike]) -> Run:
+            found = jax.lax.map(lambda keys: members(plan, keys, keys[0]), groups)
+            return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), found)
+
+        return jax.lax.map(grouped, plans)
+
+    if mesh.size == 1:
+        return replicate(numbers, source, groups)
+    spread, everywhere = PartitionSpec("replicates"), PartitionSpec()
+    return jax.shard_map(
+        replicate,
+        mesh=mesh,
+        in_specs=(everywhere, everywhere, spread),
+        out_specs=PartitionSpec(None, "replicates"),
+        check_vma=False,
+    )(numbers, source, groups)

@@ -1,0 +1,19 @@
+"""Who takes part in each step: one file a sampler."""
+
+from privopt.mechanisms.batches.all_records import AllRecords
+from privopt.mechanisms.batches.batches import Batches, Participation
+from privopt.mechanisms.batches.fixed_size import FixedSizeBatches
+from privopt.mechanisms.batches.one_pass import OnePassBatches
+from privopt.mechanisms.batches.poisson import PoissonBatches, poisson_sampler
+from privopt.mechanisms.batches.shuffled import ShuffledBatches
+
+__all__ = [
+    "AllRecords",
+    "Batches",
+    "FixedSizeBatches",
+    "OnePassBatches",
+    "Participation",
+    "PoissonBatches",
+    "ShuffledBatches",
+    "poisson_sampler",
+]

@@ -1,0 +1,98 @@
+"""Batches of a fixed size, drawn without replacement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import jax
+import jax.numpy as jnp
+from dp_accounting import (
+    DpEvent,
+    GaussianDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+)
+from jax import Array
+
+from privopt.arguments import real
+from privopt.convex import record
+from privopt.mechanisms.batches.batches import Draw, require_numbered
+from privopt.mechanisms.events import require_public_size
+from privopt.spec import Relation
+
+__all__ = ["FixedSizeBatches"]
+
+
+@record
+@dataclass(frozen=True)
+class FixedSizeBatches:
+    """``B_t`` uniform among the sets of ``b`` of the first ``n`` records, fresh in every step.
+
+    Attributes
+    ----------
+    batch_size, n : int
+
+    Formal guarantee
+    ----------------
+    ``T`` adaptive answers with fresh noise are the ``T``-fold composition of Gaussian mechanisms on
+    samples without replacement, under ``replace_one`` only: a record added or removed would move
+    another one into or out of the batch. Far more noise is needed than for a Poisson batch of the
+    same size, since the record that is in the batch keeps another one out of it.
+
+    Examples
+    --------
+    >>> FixedSizeBatches.of(10, 100).composed(2.0, 5, Relation.REPLACE_ONE).count
+    5
+    """
+
+    batch_size: int = field(metadata={"static": True})
+    n: int = field(metadata={"static": True})
+
+    @classmethod
+    def of(cls, batch_size: float, n: int) -> FixedSizeBatches:
+        """Batches of ``batch_size`` of ``n`` records.
+
+        Raises
+        ------
+        ValueError
+            If ``batch_size`` is no integer from 1 to ``n``, or ``n`` is above 1.04e9.
+        """
+        require_numbered("n", n)
+        if not real("batch_size", batch_size).is_integer() or not 1 <= batch_size <= n:
+            raise ValueError(f"batch_size must be an integer from 1 to {n}, got {batch_size!r}")
+        return cls(int(batch_size), n)
+
+    @property
+    def block(self) -> int:
+        """1: a step's draw is a permutation of all records."""
+        return 1
+
+    def divisor(self, size: float) -> float:
+        """``b``."""
+        del size
+        return float(self.batch_size)
+
+    def bind(self, key: Array, records: Array | int) -> Draw:
+        """Step ``t`` draws from ``fold_in(key, t)``."""
+        del records
+
+        def draw(step: Array) -> tuple[Array, Array]:
+            order = jax.random.permutation(jax.random.fold_in(key, step), self.n)
+            rows = order[None, : self.batch_size]
+            return rows, jnp.ones_like(rows, bool)
+
+        return draw
+
+    def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
+        """``steps`` releases of a Gaussian mechanism from samples without replacement."""
+        require_public_size(relation, "batches of fixed size")
+        one = SampledWithoutReplacementDpEvent(self.n, self.batch_size, GaussianDpEvent(multiplier))
+        return SelfComposedDpEvent(one, steps)
+
+    def participation(self, steps: int, relation: Relation) -> NoReturn:
+        """Refused."""
+        raise ValueError(
+            "batches must not be drawn afresh in every step for noise with memory: no theorem "
+            f"covers batches of fixed size, got {self!r}"
+        )

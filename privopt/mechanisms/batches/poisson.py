@@ -1,0 +1,239 @@
+"""Poisson batches: every record takes part in every step independently, at the cost of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import jax
+import jax.numpy as jnp
+from dp_accounting import (
+    DpEvent,
+    GaussianDpEvent,
+    PoissonSampledDpEvent,
+    SelfComposedDpEvent,
+    TruncatedSubsampledGaussianDpEvent,
+)
+from jax import Array
+from scipy import stats
+
+from privopt.convex import record
+from privopt.mechanisms.batches.batches import Draw, batch_size_of, require_numbered
+from privopt.privacy import round_up
+from privopt.spec import Budget, Relation
+
+__all__ = ["PoissonBatches", "capacity_of", "poisson_sampler"]
+
+_ARITHMETIC = 2.0**-14  # relative; more than float32 moves a rate of inclusion by
+_OVERFLOW_SHARE = 1e-3  # of delta, for records that find their batch full
+_BLOCK = 16
+_BASE = 32
+_WORD = 2.0**32
+
+Sampler = Callable[[Array, Array | int], tuple[Array, Array]]
+
+
+@record
+@dataclass(frozen=True)
+class PoissonBatches:
+    """Each of at most ``n`` records is in ``B_t`` with probability ``q = b/n``, on its own.
+
+    The divisor is ``b``, never the number that came; nothing depends on that number but the sum.
+    Batches have ``capacity`` places: beyond it records are left out, and so are all records after
+    the ``n``-th.
+
+    Attributes
+    ----------
+    rate : float
+        ``q``, representable in float32.
+    batch_size : float
+        ``b``, the expected size, representable in float32.
+    capacity, most : int
+        Places in a batch; the most records there may be, ``n``.
+
+    Formal guarantee
+    ----------------
+    ``T`` adaptive answers with fresh noise are the ``T``-fold composition of Poisson-sampled
+    Gaussian mechanisms, under every relation, and with probability ``tau = P(Binomial(n - 1, q) >=
+    capacity)`` a step reveals everything: unless the *others* fill the batch, which is as likely on
+    either neighbour, the record takes part as if there were no limit. The rate is accounted
+    ``2^-14`` higher than it is, for the arithmetic of the sampler.
+
+    Neighbours are data sets of at most ``n`` records, a public maximum (``Plan.most_records``).
+    Beyond it nothing is claimed under ``add_or_remove_one``: a record that goes brings the
+    ``(n + 1)``-th in.
+
+    Examples
+    --------
+    >>> PoissonBatches(0.25, 10.0, capacity=40, most=40).composed(2.0, 5, Relation.ZERO_OUT).count
+    5
+    """
+
+    rate: float
+    batch_size: float
+    capacity: int = field(metadata={"static": True})
+    most: int = field(metadata={"static": True})
+
+    @classmethod
+    def of(
+        cls, batch_size: float, n: int, *, budget: Budget, steps: int, capacity: int | None = None
+    ) -> PoissonBatches:
+        """Batches of expected size ``batch_size`` of at most ``n`` records, for ``steps`` steps.
+
+        Places for all but a thousandth of ``budget.delta``, unless ``capacity`` says how many.
+
+        Raises
+        ------
+        ValueError
+            If ``batch_size`` is not in ``(0, n]``, ``n`` is above 1.04e9, or ``capacity`` is below
+            ``batch_size`` or costs ``delta`` whole.
+        """
+        batch_size = batch_size_of(batch_size, n)
+        rate = min(1.0, round_up(batch_size / n))
+        if capacity is None:
+            chance = _OVERFLOW_SHARE * budget.delta / steps
+            capacity = _rounded(capacity_of(n - 1, _accounted(rate), chance))
+        if not batch_size <= capacity:
+            raise ValueError(
+                f"capacity must be at least the batch size {batch_size:g}, got {capacity!r}"
+            )
+        overflow = stats.binom.sf(capacity - 1, n - 1, _accounted(rate)) * steps
+        if overflow >= budget.delta:
+            raise ValueError(
+                f"capacity must be such that batches overflow with probability below delta "
+                f"{budget.delta!r}, got {capacity!r}, at which it is {overflow:.2g}"
+            )
+        return cls(rate, round_up(batch_size), min(capacity, n), n)
+
+    @property
+    def block(self) -> int:
+        """A generator of random words costs by the call."""
+        return _BLOCK
+
+    def divisor(self, size: float) -> float:
+        """``b``."""
+        del size
+        return self.batch_size
+
+    def bind(self, key: Array, records: Array | int) -> Draw:
+        """Step ``t`` draws from ``fold_in(key, t)``, whatever the block."""
+        sample = poisson_sampler(self.rate, self.capacity, self.most)
+
+        def draw(number: Array) -> tuple[Array, Array]:
+            steps = number * self.block + jnp.arange(self.block, dtype=number.dtype)
+            return jax.vmap(lambda t: sample(jax.random.fold_in(key, t), records))(steps)
+
+        return draw
+
+    def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
+        """``steps`` releases of a Gaussian mechanism from truncated Poisson samples."""
+        del relation
+        rate = _accounted(self.rate)
+        one: DpEvent
+        if self.capacity >= self.most:
+            one = GaussianDpEvent(multiplier)
+            one = one if rate == 1.0 else PoissonSampledDpEvent(rate, one)
+        else:
+            one = TruncatedSubsampledGaussianDpEvent(self.most, rate, self.capacity, multiplier)
+        return SelfComposedDpEvent(one, steps)
+
+    def participation(self, steps: int, relation: Relation) -> NoReturn:
+        """Refused."""
+        raise ValueError(
+            "batches must not be drawn afresh in every step for noise with memory: no theorem "
+            f"covers Poisson batches, got {self!r}"
+        )
+
+
+def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
+    """Draws batches in which each record is independently with probability ``rate``.
+
+    The gaps between included records are geometric, ``P(G >= k) = (1 - rate)^k``, and the digits
+    of a geometric variable to any base are independent: digit ``j`` to base ``b`` is ``v`` with
+    probability proportional to ``(1 - rate)^{v b^j}``, the leading one without an end. Each is
+    drawn by comparing one word of 32 random bits with a table, so that ``O(capacity log most)``
+    bits are drawn, whatever the number of records. What is missing to exactness is of the kind
+    of floating-point noise: rates of inclusion are off by some 1e-6 of themselves in float32, and
+    what is less likely than ``2^-32`` does not occur.
+
+    Parameters
+    ----------
+    rate : Array or float
+        ``q`` in ``(0, 1]``.
+    capacity, most : int
+        Static: places in a batch, and the largest number of records; those after take no part.
+
+    Returns
+    -------
+    callable
+        ``(key, records) -> (rows, taken)``, both of shape ``(capacity,)``: increasing numbers of
+        the first ``capacity`` included of ``records``, then zeros (int32); True for an included
+        record and False for an empty place.
+
+    Raises
+    ------
+    ValueError
+        If ``most`` is above ``31 * 32^5``, about 1.04e9.
+    """
+    require_numbered("most", most)
+    rate = jnp.asarray(rate)
+    digits = 1
+    while (_BASE - 1) * _BASE ** (digits - 1) < most:
+        digits += 1
+    exponent = -jnp.log1p(-rate)
+    tables = [
+        _thresholds(exponent * _BASE**place, leading=place == digits - 1) for place in range(digits)
+    ]
+
+    def sample(key: Array, records: Array | int) -> tuple[Array, Array]:
+        words = jax.random.bits(key, (digits, capacity), jnp.uint32)
+        gaps = jnp.zeros(capacity, jnp.int32)
+        for place, table in enumerate(tables):
+            digit = jnp.sum(words[place][:, None] < table[None], axis=-1, dtype=jnp.int32)
+            gaps = jnp.minimum(gaps + digit * _BASE**place, most)
+        rows = _bounded_sum(gaps + 1, most + 1) - 1
+        included = rows < jnp.minimum(records, most)  # gaps stop at most: no record's row
+        return jnp.where(included, rows, 0), included
+
+    return sample
+
+
+def _thresholds(exponent: Array, *, leading: bool) -> Array:
+    """``2^32 P(D >= v)`` for ``v = 1..b-1``, ``P(D >= v) = (a^v - a^b)/(1 - a^b)``.
+
+    ``a = exp(-exponent)``; the leading digit has ``P(D >= v) = a^v``. A uniform word is below as
+    many of them as the digit is large.
+    """
+    value = jnp.arange(1, _BASE).astype(exponent.dtype)
+    at_least = jnp.exp(-value * exponent)
+    if not leading:
+        at_least *= jnp.expm1((value - _BASE) * exponent) / jnp.expm1(-_BASE * exponent)
+    return jnp.minimum(at_least * _WORD, _WORD - 256.0).astype(jnp.uint32)
+
+
+def _bounded_sum(steps: Array, bound: int) -> Array:
+    """Cumulative sums, or ``bound`` where they are larger; no overflow on the way."""
+    if steps.shape[0] * bound < 2**31:
+        return jnp.minimum(jnp.cumsum(steps, dtype=jnp.int32), bound)
+    return jax.lax.associative_scan(lambda a, b: jnp.minimum(a + b, bound), steps)
+
+
+def capacity_of(others: int, rate: float, chance: float) -> int:
+    """The fewest places that so many others fill with at most this probability."""
+    if rate >= 1.0 or chance <= 0.0:
+        return others + 1
+    capacity = int(stats.binom.isf(chance, others, rate)) + 1
+    while stats.binom.sf(capacity - 1, others, rate) > chance:
+        capacity += 1
+    return max(1, min(capacity, others + 1))
+
+
+def _rounded(capacity: int) -> int:
+    """Up by an eighth at most, so that plans of about the same length share a program."""
+    grain = max(1, 2 ** (capacity.bit_length() - 4))
+    return -(-capacity // grain) * grain
+
+
+def _accounted(rate: float) -> float:
+    return min(1.0, rate * (1.0 + _ARITHMETIC))

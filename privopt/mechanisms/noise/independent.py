@@ -1,0 +1,52 @@
+"""Fresh Gaussian noise in every step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from dp_accounting import DpEvent
+from jax import Array
+from jax.flatten_util import ravel_pytree
+
+from privopt import draws
+from privopt.convex import record
+from privopt.mechanisms.batches import Batches
+from privopt.spec import Relation
+
+__all__ = ["IndependentNoise"]
+
+
+@record
+@dataclass(frozen=True)
+class IndependentNoise:
+    """``z_t ~ N(0, I)``, independent of all others.
+
+    The noise of a pytree is drawn as one vector, in the order of the leaves: no key is split, and
+    one generator is compiled however many leaves there are. It ends at ``draws.NORMAL_REACH``
+    standard deviations, which the calibration charges to ``delta``.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> noise, memory = IndependentNoise().next((), 0, jax.random.key(0), jnp.zeros(3))
+    >>> noise.shape
+    (3,)
+    """
+
+    def begin(self, point: Any) -> tuple[()]:
+        """Nothing is remembered."""
+        del point
+        return ()
+
+    def next(self, memory: tuple[()], t: Array, key: Array, like: Any) -> tuple[Any, tuple[()]]:
+        """From ``fold_in(key, t)``."""
+        vector, restored = ravel_pytree(like)
+        return restored(
+            draws.normal(jax.random.fold_in(key, t), vector.shape, vector.dtype)
+        ), memory
+
+    def event(self, batches: Batches, multiplier: float, steps: int, relation: Relation) -> DpEvent:
+        """What the batches say."""
+        return batches.composed(multiplier, steps, relation)

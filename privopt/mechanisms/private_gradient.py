@@ -1,0 +1,207 @@
+"""The private gradient: a clipped sum over batches, noise, and what is done after."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent, SelfComposedDpEvent
+from jax import Array
+
+from privopt.arguments import count
+from privopt.convex import ConstraintSet, GradientOracle, record
+from privopt.mechanisms.batches import Batches
+from privopt.mechanisms.calibrated import check_calibration
+from privopt.mechanisms.clipping import MICROBATCH
+from privopt.mechanisms.events import drawable
+from privopt.mechanisms.noise import IndependentNoise, Noise
+from privopt.mechanisms.queries import ClippedGradient
+from privopt.privacy import calibrate, gaussian_noise_multiplier, round_up
+from privopt.release import release
+from privopt.spec import Budget, Relation
+from privopt.streams import stream
+
+__all__ = ["BatchMean", "PrivateGradient"]
+
+
+class BatchMean(NamedTuple):
+    """What a step saw before noise; for experiments, never to be published.
+
+    Attributes
+    ----------
+    losses : Objective
+        Those of the records.
+    gradient : pytree
+        The clipped mean.
+    batch : (Array, Array) or None
+        ``(rows, taken)``: which records stand in the places of the batch, and which places are
+        filled; None where all records take part.
+    """
+
+    losses: Any
+    gradient: Any
+    batch: tuple[Array, Array] | None
+
+
+@record
+@dataclass(frozen=True, kw_only=True)
+class PrivateGradient:
+    r"""``g_t = post((1/b) \\sum_{i \\in B_t} clip_C(grad l(w_t; x_i)) + sigma z_t)``, ``t < T``.
+
+    Attributes
+    ----------
+    query : ClippedGradient
+        Clips every record's gradient to ``C``.
+    batches : Batches
+        Who takes part in a step, and the divisor ``b``.
+    noise : Noise or None
+        ``z_t``; None for the gradient itself, without privacy.
+    post : ConstraintSet or None
+        A body that holds the gradient without noise, onto which the answer is projected; None for
+        nothing. Post-processing: it costs no privacy, and must not depend on the data.
+    scale : float
+        ``sigma``, in units of the gradient; representable in float32, so that the device adds noise
+        of exactly this scale.
+    steps : int
+        ``T``: so many answers are given and accounted for.
+
+    Formal guarantee
+    ----------------
+    All ``T`` adaptive answers together are the event that ``noise`` states on these ``batches``
+    at the noise multiplier ``sigma b/C``, round-off included, under ``relation``: for every data
+    set and loss, since clipping enforces the sensitivity.
+
+    Examples
+    --------
+    >>> from privopt.mechanisms import AllRecords
+    >>> from privopt.spec import ProblemClass
+    >>> query = ClippedGradient.of(ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0))
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> gradient = PrivateGradient.calibrated(query, budget, 100, AllRecords())
+    >>> gradient.event(budget.relation).count
+    100
+    """
+
+    query: ClippedGradient
+    batches: Batches
+    noise: Noise | None = field(default_factory=IndependentNoise)
+    post: ConstraintSet | None = None
+    scale: float
+    steps: int
+
+    @classmethod
+    def calibrated(
+        cls,
+        query: ClippedGradient,
+        budget: Budget,
+        steps: int,
+        batches: Batches,
+        noise: Noise | None = None,
+        post: ConstraintSet | None = None,
+    ) -> PrivateGradient:
+        """The least noise for ``steps`` answers within ``budget``.
+
+        Parameters
+        ----------
+        noise : Noise, optional
+            Default independent.
+
+        Raises
+        ------
+        ValueError
+            If no theorem covers the noise on these batches under ``budget.relation``, no Gaussian
+            noise meets ``budget`` (``delta = 0``), or ``query`` or ``budget`` is none.
+        """
+        check_calibration(query, budget, "contribution")
+        noise, steps = IndependentNoise() if noise is None else noise, count("steps", steps)
+        unit = cls(query=query, batches=batches, noise=noise, post=post, scale=1.0, steps=steps)
+        return unit.within(budget)
+
+    def within(self, budget: Budget) -> PrivateGradient:
+        """The same with the least noise that keeps all its answers within ``budget``."""
+        noise, spendable = self.noise, drawable(budget)
+        assert noise is not None
+
+        def event(multiplier: float) -> DpEvent:
+            return noise.event(self.batches, multiplier, self.steps, budget.relation)
+
+        match event(1.0):
+            case SelfComposedDpEvent(event=GaussianDpEvent(noise_multiplier=1.0), count=times):
+                multiplier = gaussian_noise_multiplier(spendable, compositions=times)
+            case _:
+                multiplier = calibrate(event, spendable)
+        return self.noised(multiplier)
+
+    def noised(self, multiplier: float) -> PrivateGradient:
+        """The same with noise of so many times one record's largest share of an answer."""
+        return replace(self, scale=round_up(multiplier * self.contribution))
+
+    @property
+    def contribution(self) -> float:
+        """``C/b``: one record's largest share of an answer."""
+        return self.query.contribution / self.batches.divisor(self.query.size)
+
+    def event(self, relation: Relation) -> DpEvent:
+        """What all ``T`` answers together do to privacy.
+
+        Raises
+        ------
+        ValueError
+            Where no theorem covers the noise on the batches under ``relation``.
+        """
+        if self.noise is None:
+            return NonPrivateDpEvent()
+        multiplier = math.nextafter(self.scale / self.contribution, 0.0)
+        return self.noise.event(self.batches, multiplier, self.steps, relation)
+
+    def bind(self, objective: Any, key: Array, microbatch: int = MICROBATCH) -> GradientOracle:
+        """The oracle of a run on the device.
+
+        Batches come from ``stream(key, "batches")``, noise from ``stream(key, "noise")``.
+        ``microbatch`` gradients of a general loss are in memory at once.
+        """
+        noise_key, block = stream(key, "noise"), self.batches.block
+        divisor = self.batches.divisor(self.query.size)
+        if block == 0:
+            draw, whole = None, self.query.bind(objective, microbatch)
+        else:
+            draw = self.batches.bind(stream(key, "batches"), objective.records)
+            batch_sum = self.query.bind_batches(objective, microbatch)
+
+        def batch_of(t: Array, drawn: Any) -> tuple[Array, Array] | None:
+            if draw is None:
+                return None
+            rows, taken = draw(t // block) if drawn is None else drawn
+            return rows[t % block], taken[t % block]
+
+        def mean(point: Any, batch: tuple[Array, Array] | None, anchor: Any) -> Any:
+            if batch is None:
+                return whole(point)
+            rows, taken = batch
+            total = batch_sum(point, rows, taken.astype(objective.dtype), anchor)
+            return jax.tree.map(lambda leaf: leaf / divisor, total)
+
+        def begin(point: Any) -> Any:
+            return () if self.noise is None else self.noise.begin(point)
+
+        def ask(
+            memory: Any, t: Array, point: Any, drawn: Any = None, anchor: Any = None
+        ) -> tuple[Any, Any]:
+            answer = mean(point, release("batch", batch_of(jnp.asarray(t), drawn)), anchor)
+            if self.noise is not None:
+                noise, memory = self.noise.next(memory, t, noise_key, answer)
+                noise = release("noise", jax.tree.map(lambda z: self.scale * z, noise))
+                answer = jax.tree.map(jnp.add, answer, noise)
+            if self.post is not None:
+                answer = self.post.project(answer)
+            return release("answer", answer), memory
+
+        def secret(memory: Any, t: Array, point: Any, drawn: Any = None) -> BatchMean:
+            del memory
+            batch = batch_of(jnp.asarray(t), drawn)
+            return BatchMean(objective, mean(point, batch, None), batch)
+
+        return GradientOracle(self.steps, begin, ask, draw, block, secret=secret)
