@@ -17,6 +17,7 @@ import privopt
 from privopt import core, draws, problems
 from privopt.convex import Last
 from privopt.core import Algorithm, Plan, Run, running
+from privopt.mechanisms import clipped_gradient_sum
 from privopt.privacy import Guarantee
 from privopt.theory import Rate
 
@@ -44,7 +45,7 @@ class Secret(NamedTuple):
 
 def toy_run(static, params, objective, key):
     """A gradient plus noise ``steps`` times over: all that core hands to an algorithm, used."""
-    pull = objective.clipped_gradient_sum(1.0)(jnp.zeros(static.dim, objective.dtype))
+    pull = clipped_gradient_sum(objective, 1.0)(jnp.zeros(static.dim, objective.dtype))
     noise = params.scale * jax.random.normal(key, (static.dim,), objective.dtype)
     released = jax.lax.fori_loop(0, params.steps, lambda _, w: w + pull + noise, 0.0 * pull)
     return Run(released, Secret(jnp.linalg.norm(released), params.steps))

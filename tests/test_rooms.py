@@ -38,7 +38,7 @@ ROOMS = {
     "lab":        Room(5, LIBRARY, f"{DEVICE} matplotlib pyarrow rich"),
     "audit":      Room(5, LIBRARY, DEVICE),
     "algorithms": Room(4, f"{GROUND} privacy theory mechanisms core", f"{DEVICE} {HOST}"),
-    "problems":   Room(4, f"{GROUND} mechanisms", f"{DEVICE} sklearn"),
+    "problems":   Room(4, GROUND, f"{DEVICE} sklearn"),
     "core":       Room(3, "arguments spec privacy theory", DEVICE),
     "mechanisms": Room(3, f"{GROUND} draws privacy", f"{DEVICE} {HOST}"),
     "theory":     Room(2, "arguments spec", "numpy scipy"),  # never JAX
@@ -232,8 +232,9 @@ FORBIDDEN = [
     ("privopt.core", "from . import problems"),
     ("privopt.convex.ball", "from privopt import mechanisms"),
     ("privopt.convex.ball", "from privopt import Budget"),
-    ("privopt.problems.losses", "from privopt.algorithms import ALGORITHMS"),
-    ("privopt.algorithms.dp_gd", "import privopt.problems.losses"),
+    ("privopt.problems.models", "from privopt.algorithms import ALGORITHMS"),
+    ("privopt.problems.models", "from privopt.mechanisms import clip"),
+    ("privopt.algorithms.dp_gd", "import privopt.problems.models"),
     ("privopt.algorithms.dp_gd", "import matplotlib.pyplot as plt"),
     ("privopt.lab.report", "from privopt.cli import main"),
     ("privopt.lab.report", "from privopt.cellar import wine"),
@@ -245,7 +246,7 @@ FORBIDDEN = [
 ALLOWED = [
     ("privopt.spec", "from __future__ import annotations\nimport math"),
     ("privopt.privacy.accountants.pure", "from ..interval import Interval\nimport dp_accounting"),
-    ("privopt.problems.losses", "from privopt.mechanisms import clip\nfrom privopt import convex"),
+    ("privopt.problems.models", "from privopt.spec import Budget\nfrom privopt import convex"),
     ("privopt.algorithms.dp_gd", "from privopt.core import Plan\nimport optax"),
     ("privopt.cli", "from privopt import lab, privacy\nimport typer"),
 ]

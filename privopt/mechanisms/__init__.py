@@ -3,16 +3,8 @@
 from privopt.mechanisms.clipping import (
     MICROBATCH,
     BatchSum,
-    ClippedSlope,
-    HasSlope,
-    WholeSum,
     clipped_batch_sum,
     clipped_gradient_sum,
-    clipped_linear_batch_sum,
-    clipped_linear_gradient_sum,
-    clipped_linear_model,
-    usable_linear_records,
-    usable_records,
 )
 from privopt.mechanisms.events import approximate_release, drawable, pure_release
 from privopt.mechanisms.gaussian import GaussianMechanism, classic_gaussian_scale
@@ -28,7 +20,7 @@ from privopt.mechanisms.gradients import (
 )
 from privopt.mechanisms.laplace import LaplaceMechanism
 from privopt.mechanisms.minimisation import Minimisation
-from privopt.mechanisms.moved_losses import HasValue, moved_linear_loss_sum, moved_loss_sum
+from privopt.mechanisms.moved_losses import moved_loss_sum
 from privopt.mechanisms.norm_laplace import NormLaplaceMechanism
 from privopt.mechanisms.one_pass import OnePass
 from privopt.mechanisms.propose_test_release import Proposal, ProposeTestRelease, StableQuery
@@ -82,7 +74,6 @@ __all__ = [
     "ChangeableQuery",
     "ClippedGradient",
     "ClippedRisk",
-    "ClippedSlope",
     "Count",
     "ExactGradient",
     "ExponentialMechanism",
@@ -92,8 +83,6 @@ __all__ = [
     "GaussianMechanism",
     "GaussianTilt",
     "GibbsMechanism",
-    "HasSlope",
-    "HasValue",
     "Histogram",
     "L1BoundedQuery",
     "LaplaceMechanism",
@@ -121,19 +110,12 @@ __all__ = [
     "TiltedMinimiser",
     "VarianceMechanism",
     "VarianceReducedGradient",
-    "WholeSum",
     "approximate_release",
     "classic_gaussian_scale",
     "clipped_batch_sum",
     "clipped_gradient_sum",
-    "clipped_linear_batch_sum",
-    "clipped_linear_gradient_sum",
-    "clipped_linear_model",
     "drawable",
-    "moved_linear_loss_sum",
     "moved_loss_sum",
     "poisson_sampler",
     "pure_release",
-    "usable_linear_records",
-    "usable_records",
 ]
