@@ -18,6 +18,7 @@ from privopt import core, draws, problems
 from privopt.convex import Last
 from privopt.core import Algorithm, Execution, Plan, Run, replicates
 from privopt.core.parameters import device_numbers
+from privopt.mechanisms import clipped_gradient_sum
 from privopt.theory import no_rate
 
 N, DIM = 20, 3
@@ -55,9 +56,8 @@ class Secret(NamedTuple):
 def toy_run(static, params, objective, key, execution):
     """A gradient plus noise ``steps`` times over: all that core hands to an algorithm, used."""
     params = params.mechanism
-    pull = objective.clipped_gradient_sum(1.0, microbatch=execution.microbatch)(
-        jnp.zeros(static.dim, objective.dtype)
-    )
+    gradient_sum = clipped_gradient_sum(objective, 1.0, microbatch=execution.microbatch)
+    pull = gradient_sum(jnp.zeros(static.dim, objective.dtype))
     noise = params.scale * jax.random.normal(key, (static.dim,), objective.dtype)
     released = jax.lax.fori_loop(0, params.steps, lambda _, w: w + pull + noise, 0.0 * pull)
     return Run(released, Secret(jnp.linalg.norm(released), params.steps))

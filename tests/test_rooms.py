@@ -43,9 +43,9 @@ ROOMS = {
     "audit":      Room(5, LIBRARY, DEVICE),
     "algorithms": Room(4, f"{GROUND} privacy theory mechanisms core", f"{DEVICE} {HOST}"),
     "statistics": Room(4, f"{ROOTS} spec privacy mechanisms", f"{DEVICE} {HOST}"),
-    "problems":   Room(4, f"{GROUND} mechanisms", f"{DEVICE} sklearn"),
+    "problems":   Room(4, GROUND, f"{DEVICE} sklearn"),
     "accounting": Room(3, "arguments spec privacy", HOST),   # never JAX
-    "core":       Room(3, "arguments release spec privacy streams theory", DEVICE),
+    "core":       Room(3, f"{GROUND} privacy theory", DEVICE),
     "mechanisms": Room(3, f"{GROUND} privacy", f"{DEVICE} {HOST}"),
     "theory":     Room(2, "arguments spec", "numpy scipy"),  # never JAX
     "privacy":    Room(2, "arguments spec", HOST),           # never JAX
@@ -249,10 +249,11 @@ FORBIDDEN = [
     ("privopt.core", "from . import problems"),
     ("privopt.convex.ball", "from privopt import mechanisms"),
     ("privopt.convex.ball", "from privopt import Budget"),
-    ("privopt.problems.losses", "from privopt.algorithms import ALGORITHMS"),
+    ("privopt.problems.models", "from privopt.algorithms import ALGORITHMS"),
+    ("privopt.problems.models", "from privopt.mechanisms import clip"),
+    ("privopt.algorithms.dp_gd", "import privopt.problems.models"),
     ("privopt.mechanisms.laplace", "from privopt.statistics import Histogram"),
     ("privopt.statistics.mean", "from privopt.convex import L2Ball"),
-    ("privopt.algorithms.dp_gd", "import privopt.problems.losses"),
     ("privopt.algorithms.dp_gd", "import matplotlib.pyplot as plt"),
     ("privopt.lab.report", "from privopt.cli import main"),
     ("privopt.lab.report", "from privopt.cellar import wine"),
@@ -266,7 +267,7 @@ FORBIDDEN = [
 ALLOWED = [
     ("privopt.spec", "from __future__ import annotations\nimport math"),
     ("privopt.privacy.accountants.pure", "from ..interval import Interval\nimport dp_accounting"),
-    ("privopt.problems.losses", "from privopt.mechanisms import clip\nfrom privopt import convex"),
+    ("privopt.problems.models", "from privopt.spec import Budget\nfrom privopt import convex"),
     ("privopt.algorithms.dp_gd", "from privopt.core import Plan\nimport optax"),
     ("privopt.cli", "from privopt import lab, privacy\nimport typer"),
 ]

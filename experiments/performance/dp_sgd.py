@@ -28,6 +28,7 @@ from peers.jax_privacy_sgd import Setting, descents
 from timing import interleaved, ratio, seconds
 
 from privopt import ALGORITHMS, Budget, Plan, ProblemClass, run, run_many
+from privopt.mechanisms import clipped_batch_sum, clipped_gradient_sum
 from privopt.problems import Logistic, Problem
 
 BATCH, STEPS, SEEDS, STEP_SIZES = 256, 2_000, 100, (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -194,7 +195,7 @@ def clipping(problem: Problem, repeats: int) -> dict:
 
     @jax.jit
     def clipped_whole(objective: Any) -> Array:
-        total = objective.clipped_gradient_sum(clip)
+        total = clipped_gradient_sum(objective, clip)
         return repeated(lambda _, point: total(point), 200)
 
     @jax.jit
@@ -208,7 +209,7 @@ def clipping(problem: Problem, repeats: int) -> dict:
 
     @jax.jit
     def clipped_batch(objective: Any) -> Array:
-        batch_sum = objective.clipped_batch_sum(clip)
+        batch_sum = clipped_batch_sum(objective, clip)
         return repeated(lambda t, point: batch_sum(point, (rows + t) % n, weights), 2_000)
 
     @jax.jit

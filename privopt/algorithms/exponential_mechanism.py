@@ -9,8 +9,8 @@ from jax import Array
 
 from privopt.algorithms.choices import require_convex_lipschitz
 from privopt.arguments import positive_number
-from privopt.convex import LARGEST_DIM
-from privopt.core import Algorithm, Execution, Objective, Plan, Run, planner
+from privopt.convex import LARGEST_DIM, EmpiricalRisk
+from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import ClippedRisk, GibbsMechanism
 from privopt.privacy import gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
@@ -136,7 +136,7 @@ def _assumptions(problem_class: ProblemClass, budget: Budget) -> tuple[str, ...]
 
 
 def run(
-    static: Static, params: Params, objective: Objective, key: Array, execution: Execution
+    static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
 ) -> Run:
     """One exact draw."""
     del execution

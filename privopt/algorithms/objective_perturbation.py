@@ -11,7 +11,8 @@ from jax import Array
 
 from privopt.algorithms.choices import require_convex_lipschitz
 from privopt.arguments import positive_number
-from privopt.core import Algorithm, Execution, Objective, Plan, Run, planner
+from privopt.convex import EmpiricalRisk
+from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import (
     TILT_ANALYSES,
     GaussianMechanism,
@@ -267,7 +268,7 @@ def _lower(problem_class: ProblemClass, budget: Budget, mechanism: TiltedRelease
 
 
 def run(
-    static: Static, params: Params, objective: Objective, key: Array, execution: Execution
+    static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
 ) -> Run:
     """Draw the tilt, minimise, add the last noise, project; what is not finite is the centre."""
     del execution

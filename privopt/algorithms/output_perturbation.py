@@ -10,7 +10,8 @@ from jax import Array
 
 from privopt.algorithms.choices import require_convex_lipschitz
 from privopt.arguments import positive_number
-from privopt.core import Algorithm, Execution, Objective, Plan, Run, planner
+from privopt.convex import EmpiricalRisk
+from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import (
     ClippedGradient,
     GaussianMechanism,
@@ -198,7 +199,7 @@ def _assumptions(problem_class: ProblemClass, budget: Budget) -> tuple[str, ...]
 
 
 def run(
-    static: Static, params: Params, objective: Objective, key: Array, execution: Execution
+    static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
 ) -> Run:
     """Solve, add noise, project. A solution that is not finite becomes the public centre."""
     del execution

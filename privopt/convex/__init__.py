@@ -1,14 +1,33 @@
-"""Convex sets, first-order methods, solvers that certify their answer, exact samplers."""
+"""Losses, features, convex sets, first-order methods, certified solvers, exact samplers."""
 
 from privopt.convex.accelerated import accelerated_descent
 from privopt.convex.certificate import certify
 from privopt.convex.constrained_model import ConstrainedModels, minimise_constrained_model
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.corrected_adam import corrected_adam
+from privopt.convex.empirical_risk import EmpiricalRisk, LinearRecords
 from privopt.convex.enclosure import Enclosure, ValueAndGradient, enclose
+from privopt.convex.features import (
+    DenseFeatures,
+    Features,
+    SparseFeatures,
+    as_features,
+    is_features,
+    shortened,
+)
 from privopt.convex.first_order import FirstOrder, Iterates, Path
 from privopt.convex.linear_model import MinimisedModels, minimise_linear_model
 from privopt.convex.log_concave import LARGEST_DIM, Draw, enough_proposals, sample_log_concave
+from privopt.convex.losses import (
+    Distance,
+    GeneralisedLinear,
+    Hinge,
+    Huber,
+    Linear,
+    Logistic,
+    ScalarLoss,
+    Squared,
+)
 from privopt.convex.oracles import GradientOracle, Observer
 from privopt.convex.outputs import (
     Average,
@@ -35,22 +54,35 @@ __all__ = [
     "Box",
     "ConstrainedModels",
     "ConstraintSet",
+    "DenseFeatures",
+    "Distance",
     "Draw",
+    "EmpiricalRisk",
     "Enclosure",
+    "Features",
     "FirstOrder",
+    "GeneralisedLinear",
     "GradientOracle",
+    "Hinge",
+    "Huber",
     "Iterates",
     "L1Ball",
     "L2Ball",
     "Last",
+    "Linear",
+    "LinearRecords",
+    "Logistic",
     "MinimisedModels",
     "Observer",
     "Output",
     "Path",
     "PolynomialAverage",
     "RandomIterate",
+    "ScalarLoss",
     "Simplex",
     "Solution",
+    "SparseFeatures",
+    "Squared",
     "StepSizes",
     "Suffix",
     "Tilted",
@@ -58,11 +90,13 @@ __all__ = [
     "ValueAndGradient",
     "WholeSpace",
     "accelerated_descent",
+    "as_features",
     "certify",
     "checked_output",
     "corrected_adam",
     "enclose",
     "enough_proposals",
+    "is_features",
     "minimise",
     "minimise_constrained_model",
     "minimise_linear_model",
@@ -71,4 +105,5 @@ __all__ = [
     "norm",
     "record",
     "sample_log_concave",
+    "shortened",
 ]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt.convex.constraint import ConstraintSet
-from privopt.convex.metric import gram
+from privopt.convex.metric import hessian
 from privopt.convex.sets import L2Ball
 from privopt.convex.tilted import Tilted
 from privopt.convex.vectors import broadcast, norm
@@ -131,13 +131,13 @@ def minimise_constrained_model(
 
     def round_(carry: tuple[_Lanes, Array]) -> tuple[_Lanes, Array]:
         lanes, number = carry
-        steps, hessian = jnp.asarray(patience), partial(_mean, tilted, lanes, tolerance, number)
+        steps, mean = jnp.asarray(patience), partial(_mean, tilted, lanes, tolerance, number)
         if sampled:
             first = number == 0
             steps = jnp.where(first, _FIRST, patience)
-            metric = _decomposed(jax.lax.cond(first, partial(_sampled, tilted, lanes), hessian))
+            metric = _decomposed(jax.lax.cond(first, partial(_sampled, tilted, lanes), mean))
         else:
-            metric = _decomposed(hessian())
+            metric = _decomposed(mean())
         return _descend(problem, lanes._replace(stretch=ones), metric, steps), number + 1
 
     def unfinished(carry: tuple[_Lanes, Array]) -> Array:
@@ -212,15 +212,8 @@ def _ball(constraint: ConstraintSet, start: Array) -> tuple[Array, Array]:
     return jnp.zeros_like(start), jnp.asarray(jnp.inf, start.dtype)
 
 
-def _hessian(features: Array, curvatures: Array) -> Array:
-    """``X^T diag(h) X``."""
-    if features.shape[0] >= features.shape[1]:
-        return gram(features, curvatures)
-    return (curvatures[:, None] * features).T @ features
-
-
-def _decomposed(hessian: Array) -> _Metric:
-    finite = jnp.where(jnp.isfinite(hessian).all(), hessian, 0.0)
+def _decomposed(mean: Array) -> _Metric:
+    finite = jnp.where(jnp.isfinite(mean).all(), mean, 0.0)
     values, vectors = jnp.linalg.eigh(finite)
     return _Metric(jnp.maximum(values, 0.0), vectors)
 
@@ -233,7 +226,7 @@ def _sampled(tilted: Tilted, lanes: _Lanes) -> Array:
     some = tilted.every(_EVERY)
     share = jnp.full(lanes.moves.shape, 1.0 / lanes.moves.size)
     curvatures = share @ some.curvatures(some.predictions(lanes.points), jnp.ones_like(share))
-    return _hessian(some.features, curvatures)
+    return hessian(some.features, curvatures)
 
 
 def _mean(tilted: Tilted, lanes: _Lanes, tolerance: Array, number: Array) -> Array:
@@ -243,7 +236,7 @@ def _mean(tilted: Tilted, lanes: _Lanes, tolerance: Array, number: Array) -> Arr
     share = share / jnp.sum(share)
     reach = jnp.clip(lanes.length / jnp.sqrt(1.0 * tilted.features.shape[1]), 1e-7, 1.0)
     predictions = tilted.predictions(lanes.points)
-    return _hessian(tilted.features, share @ tilted.curvatures(predictions, reach))
+    return hessian(tilted.features, share @ tilted.curvatures(predictions, reach))
 
 
 def _step(tilted: Tilted, ball: tuple[Array, Array], metric: _Metric, lanes: _Lanes) -> Array:

@@ -14,6 +14,7 @@ from jax.typing import ArrayLike
 
 from privopt.convex.accelerated import accelerated_descent
 from privopt.convex.certificate import ROUND_OFF
+from privopt.convex.features import as_features, is_features
 from privopt.convex.lbfgs import Lanes, begin, descend
 from privopt.convex.metric import identity, newton, sampled_newton
 from privopt.convex.tilted import Tilted
@@ -49,7 +50,7 @@ class MinimisedModels(NamedTuple):
 
 def minimise_linear_model(
     loss: Any,
-    features: ArrayLike,
+    features: Any,
     labels: ArrayLike,
     counts: ArrayLike | None = None,
     *,
@@ -78,8 +79,10 @@ def minimise_linear_model(
     loss : pytree
         Convex ``phi`` with ``value`` and ``slope`` of (prediction, label), elementwise; its slope
         may have kinks.
-    features, labels : array
-        ``x`` of shape ``(n, dim)`` and ``y`` of shape ``(n,)``.
+    features : Features or array
+        ``x``, shape ``(n, dim)``.
+    labels : array
+        ``y``, shape ``(n,)``.
     counts : array, optional
         ``m_i >= 0``, shape ``(n,)``, their sum at most ``n``; default 1. A record of count 0 is
         a null record.
@@ -130,7 +133,7 @@ def minimise_linear_model(
         raise ValueError("x64 must be on, got it off: wrap the call in `jax.enable_x64(True)`")
     if smoothness is None or not 0.0 <= smoothness < math.inf:
         raise ValueError(f"smoothness must be non-negative and finite, got {smoothness!r}")
-    features = _array("features", features, 2)
+    features = as_features(features if is_features(features) else _array("features", features, 2))
     rows, dim = features.shape
     labels = _array("labels", labels, 1, (rows,))
     counts = _array("counts", np.ones(rows) if counts is None else counts, 1, (rows,))

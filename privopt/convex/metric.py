@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.linalg import cho_solve
 
-from privopt.convex.vectors import products
+from privopt.convex.features import Features
 
-__all__ = ["Metric", "gram", "identity", "newton", "sampled_newton"]
+__all__ = ["Metric", "gram", "hessian", "identity", "newton", "sampled_newton"]
 
 _BLOCK = 80_000  # numbers, that a block stays in the cache of a core
 
@@ -23,7 +23,7 @@ def identity(vectors: Array) -> Array:
     return vectors
 
 
-def newton(features: Array, curvatures: Array, regularisation: Array) -> Metric:
+def newton(features: Features, curvatures: Array, regularisation: Array) -> Metric:
     """``v -> (X^T diag(h) X + lambda I)^{-1} v`` along the last axis, by one Cholesky.
 
     Of the smaller of two systems: with more coordinates than records, of ``n`` equations by
@@ -36,15 +36,17 @@ def newton(features: Array, curvatures: Array, regularisation: Array) -> Metric:
 
     Parameters
     ----------
-    features, curvatures : Array
-        ``X`` of shape ``(n, dim)``, ``h >= 0`` of shape ``(n,)``.
+    features : Features
+        ``X``, shape ``(n, dim)``.
+    curvatures : Array
+        ``h >= 0``, shape ``(n,)``.
     regularisation : Array
         ``lambda > 0``.
     """
     return _inverse(features, curvatures, gram(features, curvatures), regularisation)
 
 
-def sampled_newton(features: Array, curvatures: Array, regularisation: Array) -> Metric:
+def sampled_newton(features: Features, curvatures: Array, regularisation: Array) -> Metric:
     """The same where the records stand for many more.
 
     Their Hessian is shrunk towards a multiple of the identity, ``(1 - rho) H + rho (tr H/d) I``,
@@ -52,40 +54,51 @@ def sampled_newton(features: Array, curvatures: Array, regularisation: Array) ->
     algorithms for MMSE covariance estimation", equation 23.
     """
     size, dim = features.shape
-    hessian = gram(features, curvatures)
-    trace, square = jnp.trace(hessian), jnp.sum(jnp.square(hessian))
+    sampled = gram(features, curvatures)
+    trace, square = jnp.trace(sampled), jnp.sum(jnp.square(sampled))
     spread = (size + 1.0 - 2.0 / dim) * (square - trace**2 / dim)
     noise = (1.0 - 2.0 / dim) * square + trace**2
     share = jnp.where(spread > noise, noise / jnp.where(spread > noise, spread, 1.0), 1.0)
     level, kept = share * trace / dim, 1.0 - share
-    return _inverse(features, kept * curvatures, kept * hessian, regularisation + level)
+    return _inverse(features, kept * curvatures, kept * sampled, regularisation + level)
 
 
-def gram(features: Array, curvatures: Array) -> Array:
-    """The smaller of ``A^T A`` and ``A A^T``, in blocks along the longer axis of ``A``.
+def hessian(features: Features, curvatures: Array) -> Array:
+    """``X^T diag(h) X``, shape ``(dim, dim)``, in blocks of rows.
 
-    A whole ``A`` would be a second copy of the data, whose memory alone costs many products.
+    A whole ``h X`` would be a second copy of the data, whose memory alone costs many products.
     """
-    along = 0 if features.shape[1] <= features.shape[0] else 1
-    long, short = features.shape[along], features.shape[1 - along]
-    size = min(long, max(short // 4, _BLOCK // short, 1))
+    rows, dim = features.shape
+    size = min(rows, max(dim // 4, _BLOCK // dim, 1))
 
     def add(i: Array, sums: Array) -> Array:
-        start = jnp.minimum(i * size, long - size)  # the last block overlaps the one before
-        x = jax.lax.dynamic_slice_in_dim(features, start, size, along)
-        new = jnp.expand_dims(start + jnp.arange(size) >= i * size, 1 - along)
-        if along == 0:
-            h = jax.lax.dynamic_slice_in_dim(curvatures, start, size)
-            weighted = (jnp.where(new, h[:, None], 0.0) * x).T
-            # laid out as it is read: a product with rows apart takes twice as long on a CPU
-            return sums + jax.lax.optimization_barrier(weighted) @ x
-        x = jnp.where(new, jnp.sqrt(curvatures)[:, None] * x, 0.0)
-        return sums + x @ x.T
+        start = jnp.minimum(i * size, rows - size)  # the last block overlaps the one before
+        x = features.block(start, size)
+        new = start + jnp.arange(size) >= i * size
+        h = jnp.where(new, jax.lax.dynamic_slice_in_dim(curvatures, start, size), 0.0)
+        # laid out as it is read: a product with rows apart takes twice as long on a CPU
+        return sums + jax.lax.optimization_barrier((h[:, None] * x).T) @ x
 
-    return jax.lax.fori_loop(0, -(-long // size), add, jnp.zeros((short, short)))
+    return jax.lax.fori_loop(0, -(-rows // size), add, jnp.zeros((dim, dim)))
 
 
-def _inverse(features: Array, curvatures: Array, gram: Array, shift: Array) -> Metric:
+def gram(features: Features, curvatures: Array) -> Array:
+    """The smaller of ``A^T A`` and ``A A^T``."""
+    rows, dim = features.shape
+    if dim <= rows:
+        return hessian(features, curvatures)
+    size, root = min(rows, max(_BLOCK // dim, 1)), jnp.sqrt(curvatures)
+
+    def put(i: Array, products: Array) -> Array:
+        start = jnp.minimum(i * size, rows - size)
+        new = features.matvec(features.block(start, size))
+        return jax.lax.dynamic_update_slice_in_dim(products, new, start, 0)
+
+    products = jax.lax.fori_loop(0, -(-rows // size), put, jnp.zeros((rows, rows)))
+    return root[:, None] * products * root[None]
+
+
+def _inverse(features: Features, curvatures: Array, gram: Array, shift: Array) -> Metric:
     eye = jnp.eye(gram.shape[0], dtype=gram.dtype)
     factor = jnp.linalg.cholesky(gram + shift * eye)
     factor = jnp.where(jnp.isfinite(factor).all(), factor, eye)
@@ -98,7 +111,7 @@ def _inverse(features: Array, curvatures: Array, gram: Array, shift: Array) -> M
     root = jnp.sqrt(curvatures)[None]
 
     def inverted(vectors: Array) -> Array:
-        inner = root * solved(root * products(features, vectors))
-        return (vectors - inner @ features) / shift
+        inner = root * solved(root * features.matvec(vectors))
+        return (vectors - features.rmatvec(inner)) / shift
 
     return inverted

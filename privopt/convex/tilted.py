@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex.vectors import combinations, products
+from privopt.convex.features import Features
 
 __all__ = ["Tilted"]
 
@@ -23,14 +23,16 @@ class Tilted(NamedTuple):
     loss : pytree
         ``phi``: ``value`` and ``slope`` of (prediction, label), elementwise; its numbers
         are scalars or of shape ``(n,)``, one a record.
-    features, labels, weights : Array
-        ``x`` of shape ``(n, dim)``; ``y`` and ``v >= 0`` of shape ``(n,)``.
+    features : Features
+        ``x`` of shape ``(n, dim)``.
+    labels, weights : Array
+        ``y`` and ``v >= 0`` of shape ``(n,)``.
     regularisation, tilts, centre : Array
         ``lambda`` of shape ``(k,)``, ``b`` of shape ``(k, dim)``, ``c`` of shape ``(dim,)``.
     """
 
     loss: Any
-    features: Array
+    features: Features
     labels: Array
     weights: Array
     regularisation: Array
@@ -46,14 +48,14 @@ class Tilted(NamedTuple):
 
         return self._replace(
             loss=jax.tree.map(some, self.loss),
-            features=self.features[::stride],
+            features=self.features.take(slice(None, None, stride)),
             labels=self.labels[::stride],
             weights=stride * self.weights[::stride],
         )
 
     def predictions(self, points: Array) -> Array:
         """``<x_i, w_k>``."""
-        return products(self.features, points)
+        return self.features.matvec(points)
 
     def slopes(self, predictions: Array) -> Array:
         """``v_i phi'(z_ki, y_i)``."""
@@ -74,4 +76,4 @@ class Tilted(NamedTuple):
 
     def gradients(self, points: Array, slopes: Array) -> Array:
         """``sum_i s_ki x_i + lambda_k (w_k - c) + b_k``, ``s`` the slopes at these points."""
-        return combinations(self.features, slopes) + self.pull(points)
+        return self.features.rmatvec(slopes) + self.pull(points)

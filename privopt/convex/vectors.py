@@ -10,11 +10,9 @@ __all__ = [
     "Number",
     "broadcast",
     "cast",
-    "combinations",
     "norm",
     "one_hot",
     "onto_simplex",
-    "products",
 ]
 
 Number = float | np.ndarray | jax.Array
@@ -64,20 +62,3 @@ def onto_simplex(x: jax.Array, total: jax.Array) -> jax.Array:
     support_size = jnp.sum(rank * descending > excess, axis=-1, keepdims=True)
     theta = jnp.take_along_axis(excess, support_size - 1, axis=-1) / support_size.astype(x.dtype)
     return jnp.maximum(x - theta, 0.0)
-
-
-def products(x: jax.Array, vectors: jax.Array) -> jax.Array:
-    """``<x_i, v_k>``, shape ``(k, n)``. One ``v`` is a product with a vector, fast on a CPU."""
-    if vectors.shape[0] == 1:
-        return (x @ vectors[0])[None]
-    return vectors @ x.T
-
-
-def combinations(x: jax.Array, shares: jax.Array) -> jax.Array:
-    """``sum_i s_ki x_i``, shape ``(k, dim)``. One ``s`` in parts is faster on a CPU than whole."""
-    n, dim = x.shape
-    parts = next((parts for parts in (20, 5, 2, 3, 7) if n % parts == 0), 1)
-    if shares.shape[0] > 1 or parts == 1:
-        return shares @ x
-    split = shares.reshape(parts, 1, n // parts) @ x.reshape(parts, n // parts, dim)
-    return split.sum(axis=0)

@@ -2,7 +2,7 @@
 
 from privopt.core.execution import Execution, Observer
 from privopt.core.fitting import Problem
-from privopt.core.objective import Objective, Run, Source
+from privopt.core.outcome import Run, Source
 from privopt.core.parameters import Mechanism
 from privopt.core.plan import Algorithm, Plan, planner
 from privopt.core.running import run, run_many
@@ -11,7 +11,6 @@ __all__ = [
     "Algorithm",
     "Execution",
     "Mechanism",
-    "Objective",
     "Observer",
     "Plan",
     "Problem",

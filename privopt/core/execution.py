@@ -28,7 +28,7 @@ class Observer(Protocol):
         ----------
         point : pytree of Array
             Where the run starts.
-        secret : Objective
+        secret : EmpiricalRisk
             The losses of the records themselves.
         """
 

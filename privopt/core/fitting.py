@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from privopt.arguments import described
-from privopt.core.objective import Objective, Source
+from privopt.convex import EmpiricalRisk
+from privopt.core.outcome import Source
 from privopt.core.plan import Plan
 from privopt.spec import ProblemClass, Relation
 
@@ -29,7 +30,7 @@ class Problem(Protocol):
         """What is declared of it."""
 
     @property
-    def objective(self) -> Objective:
+    def objective(self) -> EmpiricalRisk:
         """The losses on the device."""
 
     @property

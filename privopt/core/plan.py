@@ -11,7 +11,7 @@ from typing import Any, Literal
 from jax import Array
 
 from privopt.arguments import described, instance, member
-from privopt.core.objective import Run
+from privopt.core.outcome import Run
 from privopt.core.parameters import Parameters, content, frozen
 from privopt.core.screen import screen
 from privopt.privacy import Guarantee

@@ -15,7 +15,7 @@ from jax.sharding import Mesh, PartitionSpec
 from jax.typing import ArrayLike
 
 from privopt.core.execution import Execution
-from privopt.core.objective import Run, Source
+from privopt.core.outcome import Run, Source
 from privopt.core.parameters import Parameters
 from privopt.core.plan import Algorithm
 from privopt.streams import stream

@@ -19,7 +19,7 @@ from jax import Array
 from privopt.arguments import count, instance
 from privopt.core.execution import Execution
 from privopt.core.fitting import Problem, check_problem
-from privopt.core.objective import Run
+from privopt.core.outcome import Run
 from privopt.core.parameters import device_numbers
 from privopt.core.plan import Plan
 from privopt.core.replicates import run_chunks, run_one

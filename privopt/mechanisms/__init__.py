@@ -13,21 +13,14 @@ from privopt.mechanisms.batches import (
 from privopt.mechanisms.clipping import (
     MICROBATCH,
     BatchSum,
-    HasSlope,
-    WholeSum,
     clipped_batch_sum,
     clipped_gradient_sum,
-    clipped_linear_batch_sum,
-    clipped_linear_gradient_sum,
-    clipped_linear_model,
-    usable_linear_records,
-    usable_records,
 )
 from privopt.mechanisms.events import drawable
 from privopt.mechanisms.gaussian import GaussianMechanism, classic_gaussian_scale
 from privopt.mechanisms.gibbs import GibbsMechanism
 from privopt.mechanisms.laplace import LaplaceMechanism
-from privopt.mechanisms.moved_losses import moved_linear_loss_sum, moved_loss_sum
+from privopt.mechanisms.moved_losses import moved_loss_sum
 from privopt.mechanisms.noise import IndependentNoise, Noise
 from privopt.mechanisms.norm_laplace import NormLaplaceMechanism
 from privopt.mechanisms.one_pass import OnePass
@@ -57,7 +50,6 @@ __all__ = [
     "GaussianMechanism",
     "GaussianTilt",
     "GibbsMechanism",
-    "HasSlope",
     "IndependentNoise",
     "L1BoundedQuery",
     "LaplaceMechanism",
@@ -74,17 +66,10 @@ __all__ = [
     "TiltAnalysis",
     "TiltedMinimiser",
     "VarianceReducedGradient",
-    "WholeSum",
     "classic_gaussian_scale",
     "clipped_batch_sum",
     "clipped_gradient_sum",
-    "clipped_linear_batch_sum",
-    "clipped_linear_gradient_sum",
-    "clipped_linear_model",
     "drawable",
-    "moved_linear_loss_sum",
     "moved_loss_sum",
     "poisson_sampler",
-    "usable_linear_records",
-    "usable_records",
 ]

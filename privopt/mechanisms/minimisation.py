@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -61,7 +62,7 @@ class Minimisation(NamedTuple):
         ----------
         gradient : ClippedGradient
             Of ``F``.
-        objective : privopt.core.Objective
+        objective : EmpiricalRisk
             Its ``constraint`` is ``W``.
         centre, tilt : Array
             ``c`` and ``t``, shape ``(dim,)``; no tilt is 0.
@@ -69,7 +70,7 @@ class Minimisation(NamedTuple):
         tilts = jnp.zeros((1, centre.size), centre.dtype) if tilt is None else tilt[None]
         given = (self, gradient, objective, centre)
         model = gradient.linear_model(objective)
-        if model is None or model.features.size < _FEWEST or centre.size > _LARGEST:
+        if model is None or math.prod(model.features.shape) < _FEWEST or centre.size > _LARGEST:
             steps = jnp.broadcast_to(self.steps, (1,))
             return _descents(*given, tilts, steps)[0]
         leaves, structure = jax.tree.flatten(given)

@@ -13,49 +13,43 @@ Values and gradients are made together, so that the ones are the integral of the
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import ValueAndGradient, norm
-from privopt.mechanisms.clipping import HasSlope, bounded_records, is_exact
+from privopt.convex import EmpiricalRisk, LinearRecords, ScalarLoss, ValueAndGradient, norm
+from privopt.convex.vectors import Number
+from privopt.mechanisms.clipped_slopes import bounded_records, is_exact
 
-__all__ = ["HasValue", "moved_linear_loss_sum", "moved_loss_sum"]
+__all__ = ["moved_loss_sum"]
 
 _HALVINGS = 64
 _ROUND_OFF = 16.0  # of a loss, in units in its last place
 
 
-class HasValue(HasSlope, Protocol):
-    """A convex loss of a scalar prediction with its value."""
-
-    def value(self, prediction: Array, label: Array) -> Array:
-        """``phi(prediction, label)``."""
-
-
-def moved_linear_loss_sum(
-    loss: HasValue,
-    features: Array,
-    labels: Array,
-    counts: Array | None,
-    clip: Array,
-    centre: Array,
-    radius: Array,
-    resolution: Array,
+def moved_loss_sum(
+    risk: EmpiricalRisk, clip: Number, centre: Array, radius: Number, resolution: Number
 ) -> ValueAndGradient:
-    """``w -> (sum_i m_i (phi_i(<x_i, w>) - phi_i(<x_i, c>)), its gradient)``.
+    """``w -> (sum_i m_i (loss(w; x_i) - loss(c; x_i)), its gradient)``, gradients clipped at ``C``.
 
-    ``phi_i`` continues ``phi(., y_i)`` by lines of slope ``+-C/|x_i|`` from where its own slope
-    leaves these bounds: for every convex ``phi`` and all data it is convex, and ``C``-Lipschitz as
-    a function of ``w``. Where it leaves them is found once, by bisection among the predictions of
-    ``|w - c| <= R``. Its gradient is that of :func:`clipped_linear_gradient_sum`.
+    For ``|w - c| <= R``, and no record's value beyond ``C |w - c|``. Non-finite records contribute
+    zero.
+
+    *Generalised linear losses* are continued by lines of slope ``+-C/|x_i|`` from where their own
+    slopes leave these bounds: for every convex ``phi`` and all data the losses are then convex, and
+    ``C``-Lipschitz as functions of ``w``. Where they leave them is found once, by bisection among
+    the predictions of ``|w - c| <= R``. The gradient is that of
+    :func:`privopt.mechanisms.clipped_gradient_sum`.
+
+    *Any other loss* keeps its range too. Gradients of a loss that is not ``C``-Lipschitz are no
+    longer those of a convex function when they are clipped: that it is, is assumed. A record whose
+    gradient at ``c`` is not finite contributes zero.
 
     Parameters
     ----------
-    features, labels, counts : Array
-        ``x`` of shape ``(n, dim)``, ``y`` and ``m`` of shape ``(n,)``; ``m`` None for ones.
+    risk : EmpiricalRisk
     clip, radius : Array
         ``C`` and ``R``.
     centre : Array
@@ -64,9 +58,23 @@ def moved_linear_loss_sum(
         The computed loss of a record may be so far from a convex function; one whose round-off is
         more is taken to be linear.
     """
-    features, labels, bound, norms = bounded_records(features, labels, clip)
-    columns = features.T
-    origin = centre @ columns
+    if risk.linear is not None:
+        return _linear(risk.linear, risk.counts, clip, centre, radius, resolution)
+    return _general(risk.loss, risk.data, risk.counts, clip, centre, resolution)
+
+
+def _linear(
+    records: LinearRecords,
+    counts: Array | None,
+    clip: Number,
+    centre: Array,
+    radius: Number,
+    resolution: Number,
+) -> ValueAndGradient:
+    loss = records.scalar
+    features, labels, bound, norms = bounded_records(records, clip)
+    matvec, rmatvec = features.products()
+    origin = matvec(centre)
 
     def slopes(prediction: Array) -> Array:
         found = loss.slope(prediction, labels)
@@ -79,7 +87,7 @@ def moved_linear_loss_sum(
     first, first_held = slopes(origin), slopes(base)
 
     def moved(point: Array) -> tuple[Array, Array]:
-        step = (point - centre) @ columns
+        step = matvec(point - centre)
         prediction = origin + step
         last = jnp.where(resolved, slopes(prediction), first)
         held = jnp.clip(prediction, low, high)
@@ -89,27 +97,19 @@ def moved_linear_loss_sum(
         outside = jnp.where(outside == 0.0, 0.0, bound * outside)
         losses = _between_tangents(inside + outside, first, last, step)
         weights = jnp.ones_like(losses) if counts is None else counts
-        gradient = jnp.einsum("n,dn->d", weights * last, columns, precision="highest")
-        return weights @ losses, gradient
+        return weights @ losses, rmatvec(weights * last)
 
     return moved
 
 
-def moved_loss_sum(
+def _general(
     loss: Callable[[Array, Any], Array],
     data: Any,
     counts: Array | None,
-    clip: Array,
+    clip: Number,
     centre: Array,
-    resolution: Array,
+    resolution: Number,
 ) -> ValueAndGradient:
-    """``w -> (sum_i m_i (loss(w, x_i) - loss(c, x_i)), its clipped gradient)`` for any loss.
-
-    The range holds for any loss. Gradients of a loss that is not ``C``-Lipschitz are no longer
-    those of a convex function when they are clipped: that it is, is assumed. A record whose
-    gradient at ``c`` is not finite contributes zero.
-    """
-
     def clipped(point: Array, example: Any) -> tuple[Array, Array]:
         value, gradient = jax.value_and_grad(loss)(point, example)
         size = norm(gradient)
@@ -133,7 +133,7 @@ def moved_loss_sum(
     return moved
 
 
-def _ends(loss: HasSlope, labels: Array, bound: Array, reach: Array) -> tuple[Array, Array]:
+def _ends(loss: ScalarLoss, labels: Array, bound: Array, reach: Array) -> tuple[Array, Array]:
     """Between which predictions of size ``reach`` at most the slope keeps within the bound."""
     # By inverse hyperbolic sines: magnitudes may span three hundred decades.
     ends = jnp.arcsinh(jnp.minimum(reach, jnp.finfo(reach.dtype).max))
@@ -156,7 +156,7 @@ def _ends(loss: HasSlope, labels: Array, bound: Array, reach: Array) -> tuple[Ar
     return low, jnp.maximum(low, high)
 
 
-def _resolved(losses: Array, resolution: Array) -> Array:
+def _resolved(losses: Array, resolution: Number) -> Array:
     return _ROUND_OFF * jnp.finfo(losses.dtype).eps * jnp.abs(losses) <= resolution
 
 

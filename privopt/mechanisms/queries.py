@@ -35,9 +35,17 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt.arguments import instance, positive_number, real
-from privopt.convex import Tilted, ValueAndGradient
-from privopt.mechanisms.clipping import MICROBATCH, BatchSum
+from privopt.convex import EmpiricalRisk, Tilted, ValueAndGradient
+from privopt.mechanisms.clipped_slopes import clipped_linear_model
+from privopt.mechanisms.clipping import (
+    MICROBATCH,
+    BatchSum,
+    clipped_batch_sum,
+    clipped_gradient_sum,
+    without_null_records,
+)
 from privopt.mechanisms.minimisation import Minimisation
+from privopt.mechanisms.moved_losses import moved_loss_sum
 from privopt.mechanisms.round_off import UNIT
 from privopt.privacy import round_up
 from privopt.spec import ProblemClass, Relation
@@ -133,22 +141,20 @@ class ClippedGradient(NamedTuple):
         """``sqrt(d)`` times the Euclidean one, attained by a gradient along a diagonal."""
         return _l1(self.sensitivity(relation), self.dim)
 
-    def bind(self, objective: Any, microbatch: int = MICROBATCH) -> Callable[[Any], Any]:
+    def bind(self, objective: EmpiricalRisk, microbatch: int = MICROBATCH) -> Callable[[Any], Any]:
         """``w -> gradient`` on the device, with everything that does not depend on ``w`` done."""
-        total = objective.clipped_gradient_sum(self.clip, self.gamma, microbatch)
+        total = clipped_gradient_sum(objective, self.clip, self.gamma, microbatch)
         return lambda point: jax.tree.map(lambda leaf: leaf / self.size, total(point))
 
-    def bind_batches(self, objective: Any, microbatch: int = MICROBATCH) -> BatchSum:
+    def bind_batches(self, objective: EmpiricalRisk, microbatch: int = MICROBATCH) -> BatchSum:
         """``(w, rows, weights, anchor) -> sum`` over a batch, which the caller divides."""
-        batch_sum: BatchSum = objective.clipped_batch_sum(self.clip, self.gamma, microbatch)
-        return batch_sum
+        return clipped_batch_sum(objective, self.clip, self.gamma, microbatch)
 
-    def linear_model(self, objective: Any) -> Tilted | None:
+    def linear_model(self, objective: EmpiricalRisk) -> Tilted | None:
         """The risk with that gradient, where it is one of a linear model in float64."""
         if objective.dtype != jnp.float64:
             return None
-        model: Tilted | None = objective.clipped_linear_model(self.clip, self.size)
-        return model
+        return clipped_linear_model(objective, self.clip, self.size)
 
 
 class ClippedRisk(NamedTuple):
@@ -190,10 +196,10 @@ class ClippedRisk(NamedTuple):
         """
         return 2.0 * self.radius * self.sensitivity(relation)
 
-    def bind(self, objective: Any, centre: Array, resolution: Array) -> ValueAndGradient:
+    def bind(self, objective: EmpiricalRisk, centre: Array, resolution: Array) -> ValueAndGradient:
         """``w -> (F(w) - F(c), gradient)``, each record's loss within ``resolution`` of convex."""
         clip, size = self.gradient.clip, self.gradient.size
-        total = objective.moved_loss_sum(clip, centre, self.radius, resolution)
+        total = moved_loss_sum(objective, clip, centre, self.radius, resolution)
 
         def risk(point: Array) -> tuple[Array, Array]:
             value, gradient = total(point)
@@ -314,11 +320,11 @@ class RegularisedMinimiser(NamedTuple):
         """``sqrt(d)`` times the Euclidean one."""
         return _l1(self.sensitivity(relation), self.gradient.dim)
 
-    def bind(self, objective: Any) -> Callable[[Array], Array]:
+    def bind(self, objective: EmpiricalRisk) -> Callable[[Array], Array]:
         """``start -> minimiser`` on the device; ``start`` is the public centre ``c``, a member."""
 
         def minimiser(start: Array) -> Array:
-            present = objective.without_nulls(self.gradient.clip, start)
+            present = without_null_records(objective, self.gradient.clip, start)
             missing: Any = 1.0 - jnp.asarray(present.records, start.dtype) / self.gradient.size
             minimisation = Minimisation(
                 self.regularisation + missing * self.strong_convexity,

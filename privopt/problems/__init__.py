@@ -1,10 +1,8 @@
 """Losses with declared constants, data, and families of problems: hard, synthetic, real."""
 
-from privopt.problems.datasets import DATASETS, Dataset
-from privopt.problems.distances import RegularisedDistance, SquaredDistance
-from privopt.problems.families import FAMILIES, Family, family
-from privopt.problems.losses import (
+from privopt.convex import (
     Distance,
+    EmpiricalRisk,
     GeneralisedLinear,
     Hinge,
     Huber,
@@ -13,6 +11,9 @@ from privopt.problems.losses import (
     ScalarLoss,
     Squared,
 )
+from privopt.problems.datasets import DATASETS, Dataset
+from privopt.problems.distances import RegularisedDistance, SquaredDistance
+from privopt.problems.families import FAMILIES, Family, family
 from privopt.problems.models import (
     absolute,
     distance,
@@ -25,7 +26,6 @@ from privopt.problems.models import (
     squared_distance,
 )
 from privopt.problems.multinomial import Multinomial, multinomial
-from privopt.problems.objective import EmpiricalRisk
 from privopt.problems.population import Population
 from privopt.problems.problem import Problem
 from privopt.problems.reference import Reference

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import record
-from privopt.problems.losses import Distance
+from privopt.convex import Distance, record
 
 __all__ = ["RegularisedDistance", "SquaredDistance"]
 

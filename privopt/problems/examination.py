@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from privopt.problems.losses import GeneralisedLinear
-from privopt.problems.objective import EmpiricalRisk
+from privopt.convex import ConstraintSet, EmpiricalRisk, Features, GeneralisedLinear, LinearRecords
 from privopt.problems.parameter import Shaped
 from privopt.spec import ProblemClass
 
@@ -44,8 +43,7 @@ def examine(risk: EmpiricalRisk, problem_class: ProblemClass) -> list[str]:
             )
         finite &= rows
     broken += _examine_domain(risk, finite)
-    linear = isinstance(risk.loss, GeneralisedLinear)
-    constants = _examine_linear if linear else _probe
+    constants = _probe if risk.linear is None else _examine_linear
     return broken + [line for line in constants(risk, problem_class, finite) if line]
 
 
@@ -83,9 +81,9 @@ def _examine_linear(
     risk: EmpiricalRisk, problem_class: ProblemClass, finite: np.ndarray
 ) -> Iterator[str]:
     """Exact: a convex scalar loss is steepest at an end of the predictions ``W`` allows."""
-    scalar = risk.loss.scalar
-    norms = np.linalg.norm(np.asarray(risk.data[0]), axis=-1)
-    steepest = np.asarray(_steepest(risk))
+    assert risk.linear is not None
+    scalar, norms = risk.linear.scalar, np.asarray(risk.linear.features.norms())
+    steepest = np.asarray(_steepest(risk.linear, risk.constraint))
     with np.errstate(invalid="ignore"):
         gradients = np.where(norms > 0.0, steepest * norms, 0.0)
         curvatures = np.where(norms > 0.0, scalar.curvature * norms**2, 0.0)
@@ -127,11 +125,10 @@ def _probe(risk: EmpiricalRisk, problem_class: ProblemClass, finite: np.ndarray)
 
 
 @jax.jit
-def _steepest(risk: EmpiricalRisk) -> Array:
+def _steepest(records: LinearRecords, constraint: ConstraintSet) -> Array:
     """Largest ``|phi'|`` of each record over the predictions ``W`` allows, shape ``(n,)``."""
-    features, labels = risk.data
-    scalar = risk.loss.scalar
-    highest, lowest = risk.constraint.support(features), -risk.constraint.support(-features)
+    scalar, features, labels = records
+    lowest, highest = _predictions(constraint, features)
     ends = jnp.maximum(
         jnp.abs(scalar.slope(highest, labels)), jnp.abs(scalar.slope(lowest, labels))
     )
@@ -140,6 +137,16 @@ def _steepest(risk: EmpiricalRisk) -> Array:
         jnp.abs(scalar.slope(jnp.zeros_like(labels), labels)), scalar.slope_bound
     )
     return jnp.where(bounded, ends, anywhere)
+
+
+def _predictions(constraint: ConstraintSet, features: Features) -> tuple[Array, Array]:
+    """Least and largest ``<x_i, w>`` for ``w`` in ``W``; few rows are in memory whole."""
+
+    def ends(row: Array) -> tuple[Array, Array]:
+        (x,) = features.block(row, 1)
+        return -constraint.support(-x), constraint.support(x)
+
+    return jax.lax.map(ends, jnp.arange(features.shape[0]), batch_size=_PROBES)
 
 
 @partial(jax.jit, static_argnames="dim")

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from jax.typing import ArrayLike
 
 from privopt.arguments import instance, positive_number, real
-from privopt.problems.distances import RegularisedDistance, SquaredDistance
-from privopt.problems.losses import (
+from privopt.convex import (
     Distance,
     GeneralisedLinear,
     Hinge,
@@ -22,8 +19,9 @@ from privopt.problems.losses import (
     ScalarLoss,
     Squared,
 )
+from privopt.problems.distances import RegularisedDistance, SquaredDistance
 from privopt.problems.problem import Problem
-from privopt.problems.records import numeric
+from privopt.problems.records import floating
 from privopt.spec import ProblemClass
 
 __all__ = [
@@ -40,7 +38,7 @@ __all__ = [
 
 
 def linear(
-    features: ArrayLike,
+    features: Any,
     labels: ArrayLike | None = None,
     *,
     problem_class: ProblemClass,
@@ -48,25 +46,26 @@ def linear(
 ) -> Problem:
     """``loss(w; (x, y)) = -y <x, w>``; ``L = max |y| |x|``, ``H = 0``. Labels default to 1.
 
-    Here and below: ``features`` of shape ``(records, dim)``, ``labels`` of shape ``(records,)``,
-    ``options`` are ``constraint``, ``counts`` and ``name`` of :class:`Problem`, errors are its
+    Here and below: ``features`` of shape ``(records, dim)``, an array, a matrix of ``scipy.sparse``
+    or :class:`privopt.convex.Features`; ``labels`` of shape ``(records,)``; ``options`` are
+    ``constraint``, ``counts`` and ``name`` of :class:`Problem`, errors are its
     errors: shapes and dtypes are refused, values never, since a message about them would release
     them. ``problem.check()`` tells of values that the loss is not declared for.
     """
-    features = _floating(features, "features", ndim=2)
+    features = floating(features, "features", ndim=2)
     labels = np.ones(features.shape[0]) if labels is None else labels
     return _generalised_linear(Linear(), features, labels, problem_class, options)
 
 
 def logistic(
-    features: ArrayLike, labels: ArrayLike, *, problem_class: ProblemClass, **options: Any
+    features: Any, labels: ArrayLike, *, problem_class: ProblemClass, **options: Any
 ) -> Problem:
     """``log(1 + exp(-y <x, w>))``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / 4``."""
     return _generalised_linear(Logistic(), features, labels, problem_class, options)
 
 
 def hinge(
-    features: ArrayLike,
+    features: Any,
     labels: ArrayLike,
     *,
     problem_class: ProblemClass,
@@ -79,7 +78,7 @@ def hinge(
 
 
 def absolute(
-    features: ArrayLike, labels: ArrayLike, *, problem_class: ProblemClass, **options: Any
+    features: Any, labels: ArrayLike, *, problem_class: ProblemClass, **options: Any
 ) -> Problem:
     """``|<x, w> - y|``, median regression; ``L = max |x|``, not smooth."""
     options = {"name": "absolute", **options}
@@ -87,7 +86,7 @@ def absolute(
 
 
 def huber(
-    features: ArrayLike,
+    features: Any,
     labels: ArrayLike,
     *,
     problem_class: ProblemClass,
@@ -104,7 +103,7 @@ def huber(
 
 
 def squared(
-    features: ArrayLike, labels: ArrayLike, *, problem_class: ProblemClass, **options: Any
+    features: Any, labels: ArrayLike, *, problem_class: ProblemClass, **options: Any
 ) -> Problem:
     """``(<x, w> - y)^2 / 2`` on a bounded set; ``L = max |x| (R |x| + |y|)``, ``H = max |x|^2``."""
     return _generalised_linear(Squared(), features, labels, problem_class, options)
@@ -134,24 +133,24 @@ def squared_distance(
 def _between(
     loss: Any, points: ArrayLike, problem_class: ProblemClass, options: dict[str, Any]
 ) -> Problem:
-    points = _floating(points, "points", ndim=2)
+    data = floating(points, "points", ndim=2)
     instance("problem_class", problem_class, ProblemClass)
-    if points.shape[1] != problem_class.dim:
+    if data.shape[1] != problem_class.dim:
         raise ValueError(
-            f"points must have shape (records, dim = {problem_class.dim}), got {points.shape}"
+            f"points must have shape (records, dim = {problem_class.dim}), got {data.shape}"
         )
-    return Problem(loss=loss, data=points, problem_class=problem_class, **options)
+    return Problem(loss=loss, data=data, problem_class=problem_class, **options)
 
 
 def _generalised_linear(
     scalar: ScalarLoss,
-    features: ArrayLike,
+    features: Any,
     labels: ArrayLike,
     problem_class: ProblemClass,
     options: dict[str, Any],
 ) -> Problem:
-    features = _floating(features, "features", ndim=2)
-    labels = _floating(labels, "labels", ndim=1).astype(features.dtype)
+    features = floating(features, "features", ndim=2)
+    labels = floating(labels, "labels", ndim=1).astype(features.dtype)
     options = {"name": type(scalar).__name__.lower(), **options}
     return Problem(
         loss=GeneralisedLinear(scalar),
@@ -159,15 +158,6 @@ def _generalised_linear(
         problem_class=problem_class,
         **options,
     )
-
-
-def _floating(values: ArrayLike, name: str, ndim: int) -> Array:
-    array = numeric(values, name)
-    if array.ndim != ndim:
-        raise ValueError(f"{name} must have {ndim} axes, got shape {array.shape}")
-    if not jnp.issubdtype(array.dtype, jnp.floating):
-        array = array.astype(jnp.asarray(0.0).dtype)
-    return array
 
 
 def _modulus(modulus: float) -> float:

@@ -11,9 +11,9 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from privopt.arguments import instance
-from privopt.convex import record
+from privopt.convex import as_features, record, shortened
 from privopt.problems.problem import Problem
-from privopt.problems.records import numeric, shortened
+from privopt.problems.records import floating, numeric
 from privopt.spec import ProblemClass
 
 __all__ = ["Multinomial", "multinomial"]
@@ -40,10 +40,10 @@ class Multinomial:
 
     curvature: ClassVar[float] = 0.5
 
-    def __call__(self, point: Array, example: tuple[Array, Array]) -> Array:
+    def __call__(self, point: Array, example: tuple[Any, Array]) -> Array:
         """The loss of one record."""
         features, label = example
-        scores = point @ features
+        scores = as_features(features).matvec(point)
         own = label == jnp.arange(self.classes).astype(label.dtype)
         return jnp.sum(jnp.where(own, jax.nn.logsumexp(scores) - scores, 0.0))
 
@@ -52,18 +52,18 @@ class Multinomial:
         """Which labels it is declared for."""
         return f"labels must be integers from 0 to {self.classes - 1}"
 
-    def admits(self, example: tuple[Array, Array]) -> Array:
+    def admits(self, example: tuple[Any, Array]) -> Array:
         """Whether the label is a class."""
         label = example[1]
         return jnp.any(label == jnp.arange(self.classes).astype(label.dtype))
 
-    def bounded(self, data: tuple[Array, Array], smoothness: float | None) -> tuple[Array, Array]:
+    def bounded(self, data: tuple[Any, Array], smoothness: float | None) -> tuple[Any, Array]:
         """Features shortened until ``|x|^2/2 <= smoothness``."""
         return shortened(data[0], self.curvature, smoothness), data[1]
 
 
 def multinomial(
-    features: ArrayLike,
+    features: Any,
     labels: ArrayLike,
     *,
     classes: int,
@@ -84,19 +84,17 @@ def multinomial(
     if type(classes) is not int or classes < 2:
         raise ValueError(f"classes must be an integer above 1, got {classes!r}")
     instance("problem_class", problem_class, ProblemClass)
-    table, labels = numeric(features, "features"), numeric(labels, "labels")
-    if not jnp.issubdtype(table.dtype, jnp.floating):
-        table = table.astype(jnp.asarray(0.0).dtype)
-    if table.ndim != 2 or classes * table.shape[1] != problem_class.dim:
+    table, tags = floating(features, "features", ndim=2), numeric(labels, "labels")
+    if classes * table.shape[1] != problem_class.dim:
         raise ValueError(
             f"features must have shape (records, dim / classes = {problem_class.dim} / {classes}), "
             f"got {table.shape}"
         )
-    if labels.shape != table.shape[:1]:
-        raise ValueError(f"labels must have shape {table.shape[:1]}, got {labels.shape}")
+    if tags.shape != table.shape[:1]:
+        raise ValueError(f"labels must have shape {table.shape[:1]}, got {tags.shape}")
     return Problem(
         loss=Multinomial(classes),
-        data=(table, labels.astype(table.dtype)),
+        data=(table, tags.astype(table.dtype)),
         problem_class=problem_class,
         shape=(classes, table.shape[1]),
         **{"name": "multinomial", **options},

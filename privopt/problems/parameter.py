@@ -13,8 +13,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from privopt.arguments import described
-from privopt.convex import WholeSpace, record
-from privopt.problems.objective import EmpiricalRisk
+from privopt.convex import EmpiricalRisk, WholeSpace, record
 from privopt.problems.records import real
 
 __all__ = ["Shaped", "array_rows", "check_origin", "check_shape", "tree_rows"]

@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import record
-from privopt.problems.objective import EmpiricalRisk
+from privopt.convex import EmpiricalRisk, record
 
 __all__ = ["Population"]
 

@@ -16,11 +16,9 @@ from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
 from privopt.arguments import instance
-from privopt.convex import record
+from privopt.convex import EmpiricalRisk, GeneralisedLinear, record
 from privopt.problems.declaration import declared_constraint, declared_loss, declared_pair
 from privopt.problems.examination import examine, examine_counts
-from privopt.problems.losses import GeneralisedLinear
-from privopt.problems.objective import EmpiricalRisk
 from privopt.problems.parameter import (
     Shaped,
     array_rows,

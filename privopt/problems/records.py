@@ -7,7 +7,6 @@ be is instead put right by a rule that looks at that record alone, and told by
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import jax
@@ -16,16 +15,16 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from privopt.convex import norm
+from privopt.convex import as_features, is_features
 
 __all__ = [
     "distribution",
+    "floating",
     "multiplicities",
     "numeric",
     "real",
     "record_count",
     "require_countable",
-    "shortened",
 ]
 
 
@@ -41,9 +40,19 @@ def real(values: Any, name: str) -> Array | NDArray[Any]:
     return array
 
 
-def numeric(values: Any, name: str = "data") -> Array:
-    """The same on the device."""
-    return jnp.asarray(real(values, name))
+def numeric(values: Any, name: str = "data") -> Any:
+    """The same on the device; a matrix of ``scipy.sparse`` becomes features."""
+    return as_features(values) if is_features(values) else jnp.asarray(real(values, name))
+
+
+def floating(values: Any, name: str, ndim: int) -> Any:
+    """The same with so many axes, integers in JAX's own floating type."""
+    found = numeric(values, name)
+    if len(found.shape) != ndim:
+        raise ValueError(f"{name} must have {ndim} axes, got shape {found.shape}")
+    if not jnp.issubdtype(found.dtype, jnp.floating):
+        found = found.astype(jnp.asarray(0.0).dtype)
+    return found
 
 
 def record_count(data: Any) -> int:
@@ -91,25 +100,3 @@ def distribution(probabilities: ArrayLike, records: int) -> NDArray[np.float64]:
     if not abs(shares.sum() - 1.0) <= 1e-6:
         raise ValueError(f"probabilities must sum to 1, got {float(shares.sum())!r}")
     return np.asarray(shares / shares.sum())
-
-
-def shortened(features: Array, curvature: float, smoothness: float | None) -> Array:
-    """``x_i min(1, B/|x_i|)`` with ``B^2 = H/c``: as long as the declared smoothness allows.
-
-    ``curvature`` is ``c``, so that a record's loss is ``c |x|^2``-smooth. The bound holds for the
-    numbers returned: their norms' round-off is allowed for. Features stay as they are where
-    nothing, or all, is said: ``H`` undeclared, ``c`` 0 or infinite.
-    """
-    if smoothness is None or not 0.0 < curvature < math.inf:
-        return features
-    return _shortened(features, math.sqrt(smoothness / curvature))
-
-
-@jax.jit
-def _shortened(features: Array, longest: float) -> Array:
-    limits, norms = jnp.finfo(features.dtype), norm(features)[:, None]
-    slack = (features.shape[1] + 8) * float(limits.eps)
-    bound = jnp.asarray(longest * (1.0 - slack), features.dtype)
-    factor = bound / jnp.where(norms > bound, norms, bound)
-    shorter = jnp.where(factor >= limits.smallest_normal, features * factor, 0.0)
-    return jnp.where((norms > bound) & jnp.isfinite(norms), shorter, features)

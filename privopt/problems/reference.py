@@ -11,8 +11,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from privopt.convex import certify, minimise, minimise_nonsmooth
-from privopt.problems.objective import EmpiricalRisk
+from privopt.convex import EmpiricalRisk, certify, minimise, minimise_nonsmooth
 from privopt.spec import ProblemClass
 
 __all__ = ["Reference", "certified", "solved"]

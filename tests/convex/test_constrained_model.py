@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from privopt.convex import Box, L2Ball, Tilted, WholeSpace, minimise_constrained_model
+from privopt.convex import (
+    Box,
+    L2Ball,
+    Logistic,
+    Tilted,
+    WholeSpace,
+    as_features,
+    minimise_constrained_model,
+)
 from privopt.convex.constrained_model import moves_of
-from privopt.problems import Logistic
 
 N, DIM, REGULARISATION = 60, 4, 0.05
 RANDOM = np.random.default_rng(2)
@@ -22,7 +29,7 @@ def model(tilts=TILTS):
     lanes = jnp.ones(len(tilts))
     return Tilted(
         Logistic(),
-        jnp.asarray(FEATURES),
+        as_features(FEATURES),
         jnp.asarray(LABELS),
         jnp.full(N, 1.0 / N),
         REGULARISATION * lanes,

@@ -11,11 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
+from privopt.convex import (
+    Hinge,
+    Huber,
+    Linear,
+    Logistic,
+    Squared,
+    as_features,
+    minimise_linear_model,
+    record,
+)
 from privopt.convex import linear_model as module
-from privopt.convex import minimise_linear_model, record
 from privopt.convex.lbfgs import begin
 from privopt.convex.tilted import Tilted
-from privopt.problems.losses import Hinge, Huber, Linear, Logistic, Squared
 
 TOLERANCE = 1e-10
 TRACES = []
@@ -163,7 +171,7 @@ def test_the_end_of_a_long_path_is_evaluated_again():
     features, labels = (jnp.asarray(each) for each in records(3))
     tilted = Tilted(
         Logistic(),
-        features,
+        as_features(features),
         labels,
         jnp.ones(150) / 150,
         jnp.full(1, 1e-3),

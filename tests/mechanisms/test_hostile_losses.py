@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 import privopt
-from privopt.convex import L2Ball
+from privopt.convex import Hinge, Huber, L2Ball, Logistic, Squared
 from privopt.mechanisms import ClippedRisk, GibbsMechanism
 from privopt.problems import Distance, EmpiricalRisk, GeneralisedLinear
-from privopt.problems.losses import Hinge, Huber, Logistic, Squared
 from privopt.spec import Budget, ProblemClass, Relation
 
 N, RADIUS = 4, 0.01

@@ -7,7 +7,12 @@ import pytest
 
 from privopt import problems
 from privopt.convex import Box, ConstrainedModels, L2Ball, accelerated_descent
-from privopt.mechanisms import ClippedGradient, TiltedMinimiser, minimisation
+from privopt.mechanisms import (
+    ClippedGradient,
+    TiltedMinimiser,
+    clipped_gradient_sum,
+    minimisation,
+)
 from privopt.spec import ProblemClass
 
 N, DIM = 120, 3
@@ -56,7 +61,7 @@ def together(query, objective, tilts):
 @jax.jit
 def descended(query, objective, tilt):
     """The other way, spelled out, with twenty times the steps that are enough."""
-    total = objective.clipped_gradient_sum(query.gradient.clip)
+    total = clipped_gradient_sum(objective, query.gradient.clip)
     return accelerated_descent(
         lambda w: total(w) / N + tilt + query.regularisation * w,
         objective.constraint.project,

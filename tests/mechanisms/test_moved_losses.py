@@ -7,12 +7,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from privopt.mechanisms import (
-    clipped_linear_gradient_sum,
-    moved_linear_loss_sum,
-    moved_loss_sum,
+from privopt.convex import (
+    Distance,
+    EmpiricalRisk,
+    GeneralisedLinear,
+    Hinge,
+    Huber,
+    Linear,
+    Logistic,
+    Squared,
+    WholeSpace,
 )
-from privopt.problems.losses import Distance, Hinge, Huber, Linear, Logistic, Squared
+from privopt.mechanisms import clipped_gradient_sum
+from privopt.mechanisms.moved_losses import moved_loss_sum
 
 LOSSES = [Linear(), Logistic(), Squared(), Huber(0.0), Huber(0.3), Hinge(0.0), Hinge(0.2)]
 CENTRE, RADIUS = jnp.array([0.1, -0.2]), jnp.array(2.0)
@@ -27,8 +34,12 @@ def data(scale=1.0):
 
 
 def total_of(loss, features, labels, clip, counts=None):
-    numbers = jnp.asarray(clip), CENTRE, RADIUS, FINE
-    return moved_linear_loss_sum(loss, jnp.asarray(features), jnp.asarray(labels), counts, *numbers)
+    return moved_loss_sum(risk(loss, features, labels, counts), clip, CENTRE, RADIUS, FINE)
+
+
+def risk(loss, features, labels, counts):
+    data = jnp.asarray(features), jnp.asarray(labels)
+    return EmpiricalRisk(GeneralisedLinear(loss), data, counts, WholeSpace())
 
 
 @names
@@ -62,8 +73,8 @@ def test_is_the_integral_of_the_clipped_gradient_and_convex(loss):
         assert rise == pytest.approx(slopes[1:-1].mean(), abs=4e-3 * whole)
         assert rise >= slopes[0] - 1e-9
         assert abs(rise) <= whole * np.linalg.norm(way) * (1.0 + 1e-12)
-        gradient_sum = clipped_linear_gradient_sum(loss, features, labels, jnp.array(clip))
-        np.testing.assert_allclose(gradients[0], gradient_sum(start, counts), atol=1e-12)
+        gradient_sum = clipped_gradient_sum(risk(loss, features, labels, counts), clip)
+        np.testing.assert_allclose(gradients[0], gradient_sum(start), atol=1e-12)
 
 
 @names
@@ -94,7 +105,8 @@ def test_any_loss_counts_from_the_centre_and_without_records_that_are_not_finite
     point = jnp.array([-0.4, 0.9])
     points[2] = np.nan
     points[4] = 1e100
-    total = moved_loss_sum(Distance(), jnp.asarray(points), None, jnp.array(1.0), CENTRE, FINE)
+    risk = EmpiricalRisk(Distance(), jnp.asarray(points), None, WholeSpace())
+    total = moved_loss_sum(risk, 1.0, CENTRE, RADIUS, FINE)
     value, gradient = total(point)
     used = np.delete(points, [2, 4], axis=0)
     point, centre, diagonal = np.asarray(point), np.asarray(CENTRE), -np.full(2, 0.5**0.5)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from privopt import problems
+from privopt.convex import EmpiricalRisk, WholeSpace
 from privopt.mechanisms import (
     AllRecords,
     ClippedGradient,
@@ -24,8 +25,6 @@ from privopt.mechanisms import (
     VarianceReducedGradient,
     clipped_batch_sum,
     clipped_gradient_sum,
-    clipped_linear_batch_sum,
-    clipped_linear_gradient_sum,
 )
 from privopt.spec import ProblemClass
 
@@ -68,12 +67,12 @@ def zeros(dtype=np.float64):
 def summed(kind, data, clip, gamma=None, weights=None, microbatch=512):
     """Of all records, by either sum."""
     if kind == "whole":
-        return clipped_gradient_sum(inner, data, clip, gamma, microbatch)(zeros(), weights)
+        risk = EmpiricalRisk(inner, data, weights, WholeSpace())
+        return clipped_gradient_sum(risk, clip, gamma, microbatch)(zeros())
     count = data["scale"].shape[0]
     weights = jnp.ones(count) if weights is None else weights
-    return clipped_batch_sum(inner, data, clip, gamma, microbatch)(
-        zeros(), jnp.arange(count), weights
-    )
+    risk = EmpiricalRisk(inner, data, None, WholeSpace())
+    return clipped_batch_sum(risk, clip, gamma, microbatch)(zeros(), jnp.arange(count), weights)
 
 
 def joint_norm(tree):
@@ -132,7 +131,8 @@ def test_layers_of_every_shape_equal_one_gradient_at_a_time(clip):
     norms = [joint_norm(gradient) for gradient in each]
     assert min(norms) < 100.0
     assert max(norms) > 0.05
-    total = clipped_gradient_sum(network, (pictures, targets), clip, microbatch=4)
+    risk = EmpiricalRisk(network, (pictures, targets), None, WholeSpace())
+    total = clipped_gradient_sum(risk, clip, microbatch=4)
     found = jax.jit(total)(point)
     assert_trees_close(found, naive(each, clip), rtol=1e-10, atol=1e-13)
 
@@ -149,13 +149,12 @@ def test_automatic_clipping_never_exceeds_the_clip(path, dtype):
         y = np.array([rng.choice([-1.0, 1.0])], dtype)
         for gamma in (1e-30, 1e-3):
             numbers = dtype(0.5), dtype(gamma)
-            loss = problems.Logistic()
-            if path.startswith("linear"):
-                make = clipped_linear_batch_sum if "batch" in path else clipped_linear_gradient_sum
-                total = make(loss, x, y, *numbers)
-            else:
-                make = clipped_batch_sum if "batch" in path else clipped_gradient_sum
-                total = make(problems.GeneralisedLinear(loss), (x, y), *numbers)
+            loss = problems.GeneralisedLinear(problems.Logistic())
+            if path.startswith("general"):
+                loss = partial(lambda known, w, record: known(w, record), loss)
+            risk = EmpiricalRisk(loss, (jnp.asarray(x), jnp.asarray(y)), None, WholeSpace())
+            make = clipped_batch_sum if "batch" in path else clipped_gradient_sum
+            total = make(risk, *numbers)
             batch = (jnp.zeros(1, int), jnp.ones(1, dtype)) if "batch" in path else ()
             norm = np.linalg.norm(np.asarray(total(point, *batch), np.float64))
             assert norm <= 0.5 * (1.0 + 12.0 * unit), (power, gamma)
@@ -214,10 +213,11 @@ def test_memory_is_that_of_a_microbatch_of_gradients(kind):
         return jnp.tanh(x * w["a"]).sum() + jnp.tanh(x * w["b"]).sum()
 
     def made(microbatch):
+        risk = EmpiricalRisk(loss, data, None, WholeSpace())
         if kind == "whole":
-            total = clipped_gradient_sum(loss, data, 1.0, microbatch=microbatch)
+            total = clipped_gradient_sum(risk, 1.0, microbatch=microbatch)
         else:
-            batch_sum = clipped_batch_sum(loss, data, 1.0, microbatch=microbatch)
+            batch_sum = clipped_batch_sum(risk, 1.0, microbatch=microbatch)
 
             def total(w):
                 return batch_sum(w, jnp.arange(2000), jnp.ones(2000))

@@ -14,6 +14,7 @@ from scipy.optimize import linprog, minimize
 
 from privopt import problems
 from privopt.convex import Box, L1Ball, L2Ball, Simplex, WholeSpace
+from privopt.mechanisms import clipped_batch_sum
 from privopt.problems import Distance, GeneralisedLinear, Huber, Linear, Logistic, Problem
 from privopt.spec import ProblemClass
 
@@ -376,7 +377,7 @@ def test_the_last_of_so_many_float32_records_is_found():
     n, rows = 2**24, np.eye(2, DIM, dtype=np.float32)
     where = problems.linear(rows, problem_class=declared(n=n), counts=np.array([n - 1, 1]))
     assert int(where.objective.records) == n
-    pull = where.objective.clipped_batch_sum(jnp.float32(1.0))
+    pull = clipped_batch_sum(where.objective, jnp.float32(1.0))
     numbers, weights = jnp.asarray([n - 2, n - 1], jnp.int32), jnp.ones(2, jnp.float32)
     np.testing.assert_array_equal(
         pull(jnp.zeros(DIM, jnp.float32), numbers, weights), [-1.0, -1.0, 0.0]

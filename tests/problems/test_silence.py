@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from privopt import convex, problems
+from privopt.mechanisms import clipped_gradient_sum
 from privopt.spec import ProblemClass
 
 N, DIM = 6, 3
@@ -50,7 +51,7 @@ def steepest_and_most_curved(objective, points):
     """Over every single record's loss, as methods see it, between neighbouring points."""
 
     def of_record(counts):
-        total = replace(objective, counts=counts).clipped_gradient_sum(CLASS.lipschitz)
+        total = clipped_gradient_sum(replace(objective, counts=counts), CLASS.lipschitz)
         return jax.vmap(total)(points)
 
     found = jax.lax.map(of_record, jnp.eye(N))

@@ -24,9 +24,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import record
-from privopt.mechanisms import HasSlope
-from privopt.problems.records import shortened
+from privopt.convex.features import as_features, shortened
+from privopt.convex.record import record
 
 __all__ = [
     "Distance",
@@ -42,7 +41,7 @@ __all__ = [
 _SIGNS = "labels must be -1 or 1"
 
 
-class ScalarLoss(HasSlope, Protocol):
+class ScalarLoss(Protocol):
     """A convex loss of a scalar prediction, elementwise over arrays.
 
     Two more members are optional, for ``problem.check()``: ``admits(label)``, whether the loss is
@@ -57,6 +56,9 @@ class ScalarLoss(HasSlope, Protocol):
 
     def value(self, prediction: Array, label: Array) -> Array:
         """``phi(prediction, label)``."""
+
+    def slope(self, prediction: Array, label: Array) -> Array:
+        """``d phi / d prediction`` (a subgradient where there is no derivative)."""
 
     def smoothed(self, width: Array) -> ScalarLoss:
         """The Moreau envelope of this width."""
@@ -223,12 +225,13 @@ class GeneralisedLinear:
 
     scalar: Any
 
-    def __call__(self, point: Array, example: tuple[Array, Array]) -> Array:
-        """The loss of one record."""
+    def __call__(self, point: Array, example: tuple[Any, Array]) -> Array:
+        """The loss of one record; ``x`` is an array or a row of :class:`Features`."""
         features, label = example
-        return self.scalar.value(features @ point, label)
+        value: Array = self.scalar.value(as_features(features).matvec(point), label)
+        return value
 
-    def bounded(self, data: tuple[Array, Array], smoothness: float | None) -> tuple[Array, Array]:
+    def bounded(self, data: tuple[Any, Array], smoothness: float | None) -> tuple[Any, Array]:
         """Features shortened until ``phi'' |x|^2 <= smoothness``."""
         curvature = getattr(self.scalar, "curvature", math.inf)
         return shortened(data[0], curvature, smoothness), data[1]

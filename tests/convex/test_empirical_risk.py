@@ -8,17 +8,19 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from privopt.convex import L2Ball, WholeSpace
-from privopt.problems import (
+from privopt.convex import (
     Distance,
     EmpiricalRisk,
     GeneralisedLinear,
     Hinge,
     Huber,
+    L2Ball,
     Linear,
     Logistic,
     Squared,
+    WholeSpace,
 )
+from privopt.mechanisms import clipped_batch_sum, clipped_gradient_sum
 
 SCALARS = [Linear(), Logistic(), Squared(), Huber(), Huber(0.3), Hinge(), Hinge(0.4)]
 RNG = np.random.default_rng(0)
@@ -116,8 +118,8 @@ def test_clipped_gradients_dispatch_on_structure_and_agree():
             structured.constraint,
         )
         np.testing.assert_allclose(
-            structured.clipped_gradient_sum(clip)(POINT),
-            opaque.clipped_gradient_sum(clip)(POINT),
+            clipped_gradient_sum(structured, clip)(POINT),
+            clipped_gradient_sum(opaque, clip)(POINT),
             rtol=1e-12,
         )
 
@@ -156,7 +158,7 @@ def test_new_numbers_are_arguments_of_one_program():
 
 def test_numbers_beyond_all_records_are_nobodys():
     """Not the last record's, whose share would grow."""
-    total = jax.jit(linear_risk(Linear(), COUNTS).clipped_batch_sum(jnp.asarray(1.0)))
+    total = jax.jit(clipped_batch_sum(linear_risk(Linear(), COUNTS), jnp.asarray(1.0)))
     beyond = total(POINT, jnp.asarray([12, 13, 99]), jnp.ones(3))  # there are 13 records
     alone = total(POINT, jnp.asarray([12, 0, 0]), jnp.asarray([1.0, 0.0, 0.0]))
     np.testing.assert_array_equal(beyond, alone)

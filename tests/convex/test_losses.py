@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, minimize_scalar
 
-from privopt.problems import Distance, Hinge, Huber, Linear, Logistic, Squared
+from privopt.convex import Distance, Hinge, Huber, Linear, Logistic, Squared
 
 
 def rounded(size, width):

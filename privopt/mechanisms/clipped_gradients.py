@@ -1,0 +1,111 @@
+"""Clipped gradients of any loss, made one a record; a microbatch of them is in memory at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from privopt.convex import norm
+from privopt.convex.vectors import Number
+from privopt.mechanisms.clipped_slopes import is_exact
+
+__all__ = ["batch_sum", "gradient_sum", "usable"]
+
+Loss = Callable[[Any, Any], Array]
+
+
+def gradient_sum(
+    loss: Loss, data: Any, counts: Array | None, clip: Number, gamma: Number | None, microbatch: int
+) -> Callable[[Any], Any]:
+    """``w -> sum_i m_i clip(grad loss(w, x_i))``; ``w`` may be any pytree."""
+    rows = jax.tree.leaves(data)[0].shape[0]
+    add_up = _summed(loss, clip, gamma)
+
+    def whole_sum(point: Any) -> Any:
+        weights = jnp.ones(rows, jax.tree.leaves(point)[0].dtype) if counts is None else counts
+        return _in_parts(lambda part: add_up(point, *part), (data, weights), microbatch)
+
+    return whole_sum
+
+
+def batch_sum(loss: Loss, data: Any, clip: Number, gamma: Number | None, microbatch: int) -> Any:
+    """:class:`privopt.mechanisms.clipping.BatchSum` over rows, as they are stored."""
+    add_up = _summed(loss, clip, gamma)
+
+    def whole_sum(point: Any, rows: Array, weights: Array, anchor: Any = None) -> Any:
+        def part_sum(part: tuple[Array, Array]) -> Any:
+            chosen, multiplicities = part
+            examples = jax.tree.map(lambda leaf: leaf[chosen], data)
+            return add_up(point, examples, multiplicities, anchor)
+
+        return _in_parts(part_sum, (rows, weights), microbatch)
+
+    return whole_sum
+
+
+def usable(loss: Loss, data: Any, clip: Number, point: Any, microbatch: int) -> Array:
+    """Which records have a gradient at ``point`` that can be clipped; bool of shape ``(n,)``."""
+    gradient = jax.grad(loss)
+
+    def one(example: Any) -> Array:
+        size = _size(gradient(point, example))
+        return is_exact(size, clip / size)
+
+    return jax.lax.map(one, data, batch_size=microbatch)
+
+
+def _summed(loss: Loss, clip: Number, gamma: Number | None) -> Any:
+    """``(w, examples, m, anchor) -> sum_i m_i clip(...)``, all examples at once."""
+    gradient = jax.grad(loss)
+
+    def factor(point: Any, example: Any, anchor: Any) -> tuple[Any, Array]:
+        found = gradient(point, example)
+        if anchor is not None:
+            found = jax.tree.map(jnp.subtract, found, gradient(anchor, example))
+        size = _size(found)
+        shrink = clip / size if gamma is None else clip / (size + gamma)
+        known = is_exact(size, shrink) & (size > 0.0)
+        shrink = jnp.minimum(1.0, shrink) if gamma is None else shrink
+        return found, jnp.where(known, shrink, 0.0)
+
+    def add_up(point: Any, examples: Any, weights: Array, anchor: Any = None) -> Any:
+        gradients, factors = jax.vmap(factor, (None, 0, None))(point, examples, anchor)
+        kept = weights * factors
+
+        def total(leaf: Array) -> Array:
+            leaf = jnp.where((factors > 0.0).reshape(-1, *(1,) * (leaf.ndim - 1)), leaf, 0.0)
+            return jnp.tensordot(kept, leaf, 1, precision="highest")
+
+        return jax.tree.map(total, gradients)
+
+    return add_up
+
+
+def _in_parts(part_sum: Callable[[Any], Any], records: Any, size: int) -> Any:
+    """``part_sum`` over consecutive parts of ``size`` records, added up."""
+    count = jax.tree.leaves(records)[0].shape[0]
+    whole = count - count % size
+    if whole == 0 or whole == count == size:
+        return part_sum(records)
+
+    def add(total: Any, part: Any) -> tuple[Any, None]:
+        return jax.tree.map(jnp.add, total, part_sum(part)), None
+
+    first = jax.tree.map(lambda leaf: leaf[:size], records)
+    total = part_sum(first)
+    if whole > size:
+        parts = jax.tree.map(
+            lambda leaf: leaf[size:whole].reshape(-1, size, *leaf.shape[1:]), records
+        )
+        total, _ = jax.lax.scan(add, total, parts)
+    if whole < count:
+        total, _ = add(total, jax.tree.map(lambda leaf: leaf[whole:], records))
+    return total
+
+
+def _size(tree: Any) -> Array:
+    return norm(jnp.stack([norm(leaf.ravel()) for leaf in jax.tree.leaves(tree)]))
