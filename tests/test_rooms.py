@@ -45,7 +45,7 @@ ROOMS = {
     "statistics": Room(4, f"{ROOTS} spec privacy mechanisms", f"{DEVICE} {HOST}"),
     "problems":   Room(4, GROUND, f"{DEVICE} sklearn"),
     "accounting": Room(3, "arguments spec privacy", HOST),   # never JAX
-    "core":       Room(3, f"{GROUND} privacy theory", DEVICE),
+    "core":       Room(3, f"{GROUND} privacy theory", f"{DEVICE} {HOST}"),
     "mechanisms": Room(3, f"{GROUND} privacy", f"{DEVICE} {HOST}"),
     "theory":     Room(2, "arguments spec", "numpy scipy"),  # never JAX
     "privacy":    Room(2, "arguments spec", HOST),           # never JAX
