@@ -275,8 +275,8 @@ def test_less_noise_breaks_the_budget(name):
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_the_guarantee_is_that_of_the_numbers(name):
-    """Each number of the mechanism that the event reads, perturbed, moves the guarantee of the plan,
-    which is refused where it is too much; the others are the solver's, whose error is one of the numbers.
+    """Each number of the mechanism that the event reads, perturbed, moves the plan's guarantee, and
+    the plan is refused where that is too much. The others are the solver's, or of the loss.
     """
     planned = plan(name)
     relation, silent = planned.budget.relation, set()
