@@ -280,7 +280,7 @@ def test_the_guarantee_is_that_of_the_numbers(name):
     """Each number of the mechanism that the event reads, perturbed, moves the guarantee.
 
     The plan is refused where it is too much. The other numbers are the solver's, whose error is
-    one of the numbers.
+    one of the numbers, or of the loss.
     """
     planned = plan(name)
     relation, silent = planned.budget.relation, set()
