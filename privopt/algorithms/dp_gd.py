@@ -46,17 +46,20 @@ def plan(
         ``delta > 0``.
     steps : int, optional
         ``T``; default ``ceil(n^2 mu^2 / (4 d))`` (replace-one), after which noise, not
-        optimisation, is the larger error, and at most a million. Fewer steps cost accuracy, never
-        privacy.
+        optimisation, is the larger error, and at most a million; for smooth losses as many as
+        the root of that, if these are fewer (:func:`privopt.theory.descent_steps`). Fewer steps
+        cost accuracy, never privacy.
     step_size : float or StepSizes, optional
-        ``eta_t``; default ``R / (G sqrt T)``, ``G^2 = L^2 + d sigma^2``, and ``2/(m (t + 1))`` for
-        strongly convex losses.
+        ``eta_t``; default that of the theorem with the smallest bound
+        (:func:`privopt.theory.descent_numbers`): ``R / (G sqrt T)``, ``G^2 = L^2 + d sigma^2``,
+        a step below ``1/H`` for smooth losses, ``2/(m (t + 1))`` for strongly convex ones.
     clip : float, optional
         ``C``, per-example clip norm; default ``L``, at which nothing is clipped.
     update : optax optimiser or Update, optional
         Default plain descent. Any other is post-processing: same guarantee, no rate.
     output : Output, optional
-        Default the average; in proportion to ``t`` for strongly convex losses.
+        Default the average of that theorem: of the points asked about, of those that steps lead
+        to for smooth losses, in proportion to ``t`` for strongly convex ones.
     noise : Noise, optional
         What is added; default fresh Gaussian noise in every step. No rate is known for another.
     record : int or "all"
@@ -72,12 +75,20 @@ def plan(
     Rate
     ----
     ``E F(w) - F* <= R G / sqrt T = L R sqrt(1/T + 4 d / (n mu)^2)`` (replace-one), at most
-    ``2 sqrt 2  L R sqrt(d) / (n mu)`` at the default ``T``; strongly convex ``2 G^2/(m (T + 1))``,
-    of order ``L^2 d/(m n^2 mu^2)``. Valid at ``clip >= L``; for smaller ``clip`` no rate is
+    ``2 sqrt 2  L R sqrt(d) / (n mu)`` at the default ``T``; smooth ``H R^2/(2 T) + R sqrt(d) sigma
+    / sqrt T``; strongly convex ``2 G^2/(m (T + 1))``, of order ``L^2 d/(m n^2 mu^2)``. Valid at ``clip >= L``; for smaller ``clip`` no rate is
     claimed, nor for other updates and outputs than a theorem names.
 
-    Source: Bassily, Smith and Thakurta 2014, Theorem 2.4, with exact Gaussian accounting
-    (Dong, Roth and Su 2022, arXiv Theorem 2.7 and Corollary 3.3) in place of their composition.
+    Source: Bassily, Smith and Thakurta 2014 (arXiv:1405.7085), Theorem 2.4, with exact Gaussian
+    accounting (Dong, Roth and Su 2022, arXiv:1905.02383, Theorem 2.7 and Corollary 3.3) in place of
+    their composition.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=4000, dim=50, lipschitz=1.0, radius=1.0)
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> plan(facts, budget, steps=100).params.mechanism.event(budget.relation).count
+    100
     """
     require_delta("dp_gd", budget)
     clipping = Clipping(clip)

@@ -49,14 +49,13 @@ def plan(
     rate : float, optional
         ``q = b/n`` in ``(0, 1]``, in place of ``batch_size``.
     step_size : float or StepSizes, optional
-        ``eta_t``; default ``R/(G sqrt T)``, ``G^2 = L^2 (1 + (1 - q)/b) + d sigma^2``; for strongly
-        convex losses ``2/(m (t + 1))``.
+        ``eta_t``; default that of the theorem with the smallest bound, as in ``dp_gd``, with ``G^2
+        = L^2 (1 + (1 - q)/b) + d sigma^2``.
     update : optax optimiser or Update, optional
         Default plain descent. ``Update.of(optax.sgd, momentum=0.9)``, ``optax.adagrad``, a
         transformation of your own: all are post-processing, under the same guarantee.
     output : Output, optional
-        Default the average; in proportion to ``t`` for strongly convex losses; the last iterate
-        for other updates.
+        Default the average of that theorem, as in ``dp_gd``; the last iterate for other updates.
     clip : float, optional
         ``C``, per-example clip norm; default ``L``, at which nothing is clipped.
     clipping : {"norm", "automatic"}
@@ -81,10 +80,20 @@ def plan(
 
     Rate
     ----
-    Poisson and fixed-size batches: ``E F(w) - F* <= R G/sqrt T``; strongly convex
-    ``2 G^2/(m (T + 1))``. None for shuffled passes, whose gradients are biased given the past.
+    Poisson and fixed-size batches: ``E F(w) - F* <= R G/sqrt T``; smooth ``H R^2/(2 T) + R
+    sqrt(V/T)``, ``V`` the variance of the batch and the noise; strongly convex ``2 G^2/(m (T +
+    1))``. None for shuffled passes, whose gradients are biased given the past.
 
-    Source: Abadi et al. 2016; Bassily, Smith and Thakurta 2014, Theorem 2.4.
+    Source: Abadi et al. 2016 (arXiv:1607.00133); Bassily, Smith and Thakurta 2014
+    (arXiv:1405.7085), Theorem 2.4; Lan 2012 (doi:10.1007/s10107-010-0434-y).
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="add_or_remove_one")
+    >>> planned = plan(facts, budget, steps=100, batch_size=50)
+    >>> planned.params.mechanism.batches.rate, planned.params.descent.output
+    (0.05000000074505806, AverageAfterStep())
     """
     require_delta("dp_sgd", budget)
     clipped = Clipping(clip, clipping)
