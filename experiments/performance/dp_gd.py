@@ -26,8 +26,9 @@ def with_numbers(plan: Plan, *, noise_scale: float | None = None, steps: int | N
     if noise_scale is not None:
         params = params._replace(mechanism=replace(params.mechanism, scale=noise_scale))
     if steps is not None:
-        params = params._replace(descent=replace(params.descent, steps=steps))
-    return replace(plan, params=params)
+        params = params._replace(mechanism=replace(params.mechanism, steps=steps))
+    algorithm = replace(plan.algorithm, private=False)
+    return replace(plan, algorithm=algorithm, params=params)
 
 
 def setting_of(plan: Plan, problem: Problem) -> Setting:
@@ -36,7 +37,7 @@ def setting_of(plan: Plan, problem: Problem) -> Setting:
     return Setting(
         features=features,
         labels=labels,
-        steps=method.steps,
+        steps=mechanism.steps,
         step_size=float(method.step_sizes.scale),
         clip=mechanism.query.clip,
         noise_scale=mechanism.scale,

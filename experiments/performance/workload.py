@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 
 from privopt import ALGORITHMS, Budget, Plan
+from privopt.convex import Average
 from privopt.problems import Problem, sphere_classification
 
 SIZE, DIM, STEPS, SEEDS = 10_000, 100, 200, 100
@@ -18,7 +19,7 @@ def problem(seed: int = 0) -> Problem:
 
 def plan(problem: Problem, epsilon: float = EPSILON) -> Plan:
     budget = Budget(epsilon=epsilon, delta=DELTA, relation="replace_one")
-    return ALGORITHMS["dp_gd"].plan(problem.problem_class, budget, steps=STEPS)
+    return ALGORITHMS["dp_gd"].plan(problem.problem_class, budget, steps=STEPS, output=Average())
 
 
 def keys(count: int = SEEDS) -> jax.Array:

@@ -87,7 +87,14 @@ def plan(
 
     Source: :func:`privopt.theory.smooth_descent`; Bassily, Smith and Thakurta 2014
     (arXiv:1405.7085), Theorem 2.4, with exact Gaussian accounting
-    (Dong, Roth and Su 2022, arXiv Theorem 2.7 and Corollary 3.3) in place of their composition.
+    (Dong, Roth and Su 2022, arXiv:1905.02383, Theorem 2.7 and Corollary 3.3) in place of their composition.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=4000, dim=50, lipschitz=1.0, radius=1.0)
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> plan(facts, budget, steps=100).params.mechanism.event(budget.relation).count
+    100
     """
     require_delta("dp_gd", budget)
     clipping = Clipping(clip)

@@ -90,6 +90,14 @@ def plan(
 
     Source: Abadi et al. 2016 (arXiv:1607.00133); Bassily, Smith and Thakurta 2014
     (arXiv:1405.7085), Theorem 2.4; :func:`privopt.theory.smooth_descent`.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="add_or_remove_one")
+    >>> planned = plan(facts, budget, steps=100, batch_size=50)
+    >>> planned.params.mechanism.batches.rate, planned.params.descent.output
+    (0.05000000074505806, AverageAfterStep())
     """
     require_delta("dp_sgd", budget)
     clipped = Clipping(clip, clipping)

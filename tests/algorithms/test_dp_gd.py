@@ -128,3 +128,31 @@ def test_the_size_is_never_read_off_the_data():
     nine = privopt.run(planned, problems.linear(features, problem_class=larger), key)
     moved = np.asarray(nine.secret.last - eight.secret.last)
     np.testing.assert_allclose(moved, features[8] / 8, atol=1e-12)
+
+
+def test_more_steps_than_were_planned_are_charged_or_refused():
+    """T is the mechanism's: three steps made three thousand cannot claim the budget of three."""
+    facts = privopt.ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0)
+    planned = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, steps=3)
+    longer = dataclasses.replace(planned.params.mechanism, steps=3000)
+    params = planned.params._replace(mechanism=longer)
+    with pytest.raises(ValueError, match=r"within the budget: epsilon 7\d\.\d+ .* exceeds 1\.0"):
+        dataclasses.replace(planned, params=params)
+    open_ended = dataclasses.replace(planned.algorithm, private=False)
+    run_as_planned = dataclasses.replace(planned, params=params, algorithm=open_ended)
+    assert run_as_planned.guarantee.event.count == 3000
+    assert run_as_planned.guarantee.epsilon(1e-5).lower > 70.0
+
+
+def test_the_whole_path():
+    facts = privopt.ProblemClass(n=40, dim=3, lipschitz=1.0, radius=1.0)
+    features = np.eye(3)[np.arange(40) % 3]
+    where = problems.linear(features, problem_class=facts)
+    planned = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, steps=9, record="all")
+    found = privopt.run(planned, where, jax.random.key(0))
+    np.testing.assert_array_equal(found.path.steps, np.arange(1, 10))
+    np.testing.assert_array_equal(found.path.points[-1], found.released)
+    with pytest.raises(ValueError, match="record must be a number for more than 10000 steps"):
+        privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, steps=10_001, record="all")
+    with pytest.raises(ValueError, match="record must be 'all' or an integer from 0 to 10000"):
+        privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, steps=9, record="some")

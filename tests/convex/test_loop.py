@@ -1,0 +1,178 @@
+"""The loop: who says how many steps, draws by blocks, a stop on public memory, observers, paths."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from privopt.convex import (
+    Average,
+    AverageAfterStep,
+    FirstOrder,
+    GradientOracle,
+    Last,
+    PolynomialAverage,
+    RandomIterate,
+    StepSizes,
+    Suffix,
+    Update,
+    WholeSpace,
+)
+
+STEPS, DIM = 23, 2
+SGD = Update.of(optax.sgd)
+NOISE = np.random.default_rng(0).normal(size=(64, DIM))
+START = jnp.zeros(DIM)
+
+
+def method(output, **options):
+    return FirstOrder(StepSizes.constant(0.2), SGD, output, **options)
+
+
+def run(oracle, output=None, observer=None, losses=None, **options):
+    found = method(output or Last(), **options)
+    return found.minimise(
+        oracle, WholeSpace(), START, jax.random.key(0), observer=observer, losses=losses
+    )
+
+
+def plain(steps=STEPS, **options):
+    def ask(memory, t, point):
+        return point - jnp.asarray(NOISE)[t], memory + 1
+
+    return GradientOracle(steps, lambda point: jnp.zeros((), int), ask, **options)
+
+
+def blocks(block, steps=STEPS, **options):
+    """The same answers, from noise that is drawn for a block of steps."""
+
+    def draw(number):
+        rows = number * block + jnp.arange(block)
+        return jnp.asarray(NOISE)[rows % 64]
+
+    def ask(memory, t, point, drawn=None):
+        rows = draw(t // block) if drawn is None else drawn
+        return point - rows[t % block], memory + 1
+
+    begin = plain().begin
+    return GradientOracle(steps, begin, ask, draw, block, **options)
+
+
+def iterates(steps=STEPS):
+    points = [np.zeros(DIM)]
+    for t in range(steps):
+        points.append(points[-1] - 0.2 * (points[-1] - NOISE[t]))
+    return np.array(points)
+
+
+@pytest.mark.parametrize("block", [1, 5, 23, 40])
+def test_draws_by_blocks_change_no_bit(block):
+    """Blocks that divide the steps, that do not, and that are longer than the run."""
+    expected = jax.jit(lambda: run(plain(), Average(), recorded=4))()
+    found = jax.jit(lambda: run(blocks(block), Average(), recorded=4))()
+    for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_allclose(found.last, iterates()[-1], rtol=1e-12)
+
+
+def test_the_oracle_says_how_many_steps_by_argument():
+    traces = []
+
+    @jax.jit
+    @jax.vmap
+    def last(steps):
+        traces.append(1)
+        return run(blocks(5, steps)).last
+
+    found = last(jnp.array([1, 4, 23]))
+    np.testing.assert_allclose(found, iterates()[[1, 4, 23]], rtol=1e-12)
+    assert len(traces) == 1
+
+
+def test_the_mean_of_the_points_that_steps_lead_to():
+    found = run(plain(), AverageAfterStep())
+    np.testing.assert_allclose(found.output, iterates()[1:].mean(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("make", [plain, lambda **options: blocks(5, **options)])
+@pytest.mark.parametrize(
+    ("output", "weights"),
+    [(Average(), np.ones(9)), (Last(), None), (PolynomialAverage(1.0), np.arange(1.0, 10.0))],
+)
+def test_a_stop_ends_the_run_as_if_it_had_fewer_steps(make, output, weights):
+    """Public memory counts the questions; after nine it says stop, inside a block."""
+    found = jax.jit(
+        lambda: run(make(stop=lambda asked: asked >= 9), output, recorded=STEPS, every_step=True)
+    )()
+    points = iterates(9)
+    expected = points[-1] if weights is None else weights @ points[:9] / weights.sum()
+    assert found.steps == 9
+    np.testing.assert_allclose(found.output, expected, rtol=1e-12)
+    np.testing.assert_array_equal(found.path.steps, np.arange(1, STEPS + 1))
+    np.testing.assert_array_equal(found.path.points[8:], np.tile(found.output, (STEPS - 8, 1)))
+    if weights is None:
+        np.testing.assert_allclose(found.path.points[:9], points[1:], rtol=1e-12)
+
+
+def test_stops_at_random_steps_are_those_of_each_replicate():
+    """Coins of the oracle decide; replicates are mapped together and stop each at its own step."""
+
+    def one(key):
+        def ask(memory, t, point):
+            coin = jax.random.bernoulli(jax.random.fold_in(key, t), 0.2)
+            return point - jnp.asarray(NOISE)[t], memory | coin
+
+        oracle = GradientOracle(
+            STEPS, lambda point: jnp.zeros((), bool), ask, stop=lambda stopped: stopped
+        )
+        return run(oracle)
+
+    keys = jax.random.split(jax.random.key(1), 40)
+    found = jax.jit(jax.vmap(one))(keys)
+    coins = jax.vmap(
+        lambda key: jax.vmap(lambda t: jax.random.bernoulli(jax.random.fold_in(key, t), 0.2))(
+            jnp.arange(STEPS)
+        )
+    )(keys)
+    expected = np.where(coins.any(axis=1), coins.argmax(axis=1) + 1, STEPS)
+    np.testing.assert_array_equal(found.steps, expected)
+    np.testing.assert_allclose(found.last, iterates()[expected], rtol=1e-12)
+    assert len(set(expected)) > 5
+
+
+@pytest.mark.parametrize("output", [Suffix(0.5), RandomIterate()])
+def test_rules_that_need_the_number_of_steps_are_refused_with_a_stop(output):
+    with pytest.raises(ValueError, match=f"output must not need .*, got {type(output).__name__}"):
+        run(plain(stop=lambda asked: asked >= 9), output)
+    run(plain(), output)
+
+
+class Norms:
+    """The sum of the squares of what was asked about, and of the secrets."""
+
+    def begin(self, point, secret):
+        assert secret == "losses"
+        return jnp.zeros(3)
+
+    def observe(self, memory, t, point, secret):
+        return memory + jnp.stack([jnp.sum(point**2), jnp.sum(secret**2), t.astype(point.dtype)])
+
+
+@pytest.mark.parametrize("make", [plain, lambda **options: blocks(5, **options)])
+def test_an_observer_folds_points_and_secrets_and_changes_nothing(make):
+    def secret(memory, t, point, drawn=None):
+        return point - 1.0
+
+    watched = run(make(secret=secret), Average(), observer=Norms(), losses="losses")
+    alone = run(make(), Average())
+    np.testing.assert_array_equal(watched.output, alone.output)
+    assert alone.observed is None
+    points = iterates()[:STEPS]
+    expected = [np.sum(points**2), np.sum((points - 1.0) ** 2), STEPS * (STEPS - 1) / 2]
+    np.testing.assert_allclose(watched.observed, expected, rtol=1e-12)
+
+
+def test_the_path_after_every_step():
+    found = run(blocks(5), Last(), recorded=STEPS, every_step=True)
+    np.testing.assert_allclose(found.path.points, iterates()[1:], rtol=1e-12)

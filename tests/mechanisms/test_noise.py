@@ -1,0 +1,205 @@
+"""Noise with memory and projections fit into the private gradient; pairs without theorem do not."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+import dp_accounting as dp
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import privopt
+from privopt import problems
+from privopt.convex import L2Ball, record
+from privopt.mechanisms import (
+    AllRecords,
+    ClippedGradient,
+    FixedSizeBatches,
+    OnePassBatches,
+    Participation,
+    PoissonBatches,
+    PrivateGradient,
+    ShuffledBatches,
+)
+from privopt.privacy import gaussian_mu
+from privopt.release import Replay, Tape
+from privopt.spec import Relation
+
+N, DIM, STEPS = 12, 3, 6
+FACTS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=5.0)
+BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
+QUERY = ClippedGradient.of(FACTS)
+LAG = 0.75
+
+
+@record
+@dataclass(frozen=True)
+class LaggedNoise:
+    """``z_t = xi_t - a xi_{t-1}``: ``C = I - a S``, ``C^{-1} = sum_k a^k S^k``, ``S`` the shift.
+
+    The whole of a noise with memory: this is all that a new one has to bring.
+    """
+
+    lag: float
+
+    def begin(self, point):
+        return jax.tree.map(jnp.zeros_like, point)
+
+    def next(self, memory, t, key, like):
+        fresh = jax.random.normal(jax.random.fold_in(key, t), like.shape, like.dtype)
+        return fresh - self.lag * memory, fresh
+
+    def event(self, batches, multiplier, steps, relation):
+        times, gap, even = batches.participation(steps, relation)
+        if times > 1 and not even:
+            raise ValueError("batches must be in one order for lagged noise")
+        held = np.zeros(steps)
+        held[::gap][:times] = 1.0
+        worst = self.inverse(steps) @ held
+        return dp.GaussianDpEvent(multiplier / float(np.linalg.norm(worst)))
+
+    def inverse(self, steps):
+        rows, columns = np.indices((steps, steps))
+        return np.where(rows >= columns, self.lag ** np.maximum(rows - columns, 0.0), 0.0)
+
+
+def problem(seed=0):
+    rng = np.random.default_rng(seed)
+    features, labels = rng.normal(size=(N, DIM)), np.where(rng.random(N) < 0.5, -1.0, 1.0)
+    features /= 1.01 * np.linalg.norm(features, axis=1, keepdims=True)
+    return problems.logistic(features, labels, problem_class=FACTS)
+
+
+def made(batches, noise=None, post=None, steps=STEPS):
+    return PrivateGradient.calibrated(QUERY, BUDGET, steps, batches, noise, post)
+
+
+@pytest.mark.parametrize("batches", [AllRecords(), OnePassBatches.of(2, N)])
+def test_noise_with_memory_is_calibrated_to_its_participation(batches):
+    """``sigma = (C/b) |C^{-1} u|/mu``, ``u`` the steps that hold the record."""
+    inverse = LaggedNoise(LAG).inverse(STEPS)
+    column = inverse.sum(axis=1) if isinstance(batches, AllRecords) else inverse[:, 0]
+    mechanism = made(batches, LaggedNoise(LAG))
+    expected = mechanism.contribution * np.linalg.norm(column) / gaussian_mu(1.0, 1e-5)
+    assert expected <= mechanism.scale <= expected * (1.0 + 1e-4)
+    assert privopt.Guarantee(mechanism.event(Relation.ZERO_OUT), Relation.ZERO_OUT).meets(BUDGET)
+
+
+def test_without_lag_it_is_independent_noise():
+    lagged, fresh = made(AllRecords(), LaggedNoise(0.0)), made(AllRecords())
+    assert lagged.scale == pytest.approx(fresh.scale, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("batches", "reason"),
+    [
+        (PoissonBatches(0.5, 6.0, N, N), "no theorem covers Poisson batches"),
+        (FixedSizeBatches(6, N), "no theorem covers batches of fixed size"),
+        (ShuffledBatches(2, N), "batches must be in one order for lagged noise"),
+    ],
+)
+def test_pairs_that_no_theorem_covers_are_refused_with_the_reason(batches, reason):
+    with pytest.raises(ValueError, match=reason):
+        made(batches, LaggedNoise(LAG))
+
+
+@pytest.mark.parametrize(
+    ("batches", "steps", "expected"),
+    [
+        (AllRecords(), 7, Participation(7, 1, even=True)),
+        (OnePassBatches(4, N), 3, Participation(1, 3, even=True)),
+        (ShuffledBatches(4, N), 3, Participation(1, 1, even=False)),
+        (ShuffledBatches(4, N), 9, Participation(3, 1, even=False)),
+    ],
+)
+def test_in_which_steps_a_record_can_take_part(batches, steps, expected):
+    assert batches.participation(steps, Relation.REPLACE_ONE) == expected
+
+
+def test_the_loop_carries_the_memory_of_the_noise():
+    """A run of DP-GD with lagged noise, and of DP-SGD: by one argument. The twin is spelled out."""
+    planned = privopt.ALGORITHMS["dp_gd"].plan(
+        FACTS, BUDGET, steps=STEPS, step_size=0.5, noise=LaggedNoise(LAG)
+    )
+    assert planned.rate.upper == math.inf
+    with Tape() as tape:
+        found = privopt.run(planned, problem(), jax.random.key(1))
+    noise_key = privopt.streams.stream(jax.random.key(1), "noise")
+    fresh = np.array(
+        [jax.random.normal(jax.random.fold_in(noise_key, t), (DIM,)) for t in range(STEPS)]
+    )
+    lagged = fresh - LAG * np.vstack([np.zeros(DIM), fresh[:-1]])
+    scale = planned.params.mechanism.scale
+    np.testing.assert_allclose(tape["noise"], scale * lagged, rtol=1e-12)
+    point = np.zeros(DIM)
+    for answer in tape["answer"]:
+        point = point - 0.5 * answer
+        point *= min(1.0, 5.0 / np.linalg.norm(point))
+    np.testing.assert_allclose(found.secret.last, point, rtol=1e-12)
+    with pytest.raises(ValueError, match="no theorem covers Poisson batches"):
+        privopt.ALGORITHMS["dp_sgd"].plan(
+            FACTS, BUDGET, steps=STEPS, batch_size=4, noise=LaggedNoise(LAG)
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "choices"),
+    [("dp_gd", {}), ("dp_sgd", {"batch_size": 4}), ("dp_svrg", {"batch_size": 4})],
+)
+def test_a_run_sees_the_data_through_its_answers_alone(name, choices):
+    """Other data and another key, with the recorded answers in their place: the same release."""
+    planned = privopt.ALGORITHMS[name].plan(FACTS, BUDGET, steps=STEPS, step_size=0.5, **choices)
+    with Tape() as tape:
+        first = privopt.run(planned, problem(), jax.random.key(1))
+    with Replay(answer=tape["answer"]):
+        second = privopt.run(planned, problem(1), jax.random.key(2))
+    np.testing.assert_array_equal(first.released, second.released)
+
+
+def test_a_projection_of_the_answer_costs_no_privacy():
+    """Onto a ball that holds every mean of clipped gradients: closer to it, for the same event."""
+    given, post = made(AllRecords(), steps=100), L2Ball(1.0)
+    projected = dataclasses.replace(given, post=post)
+    assert projected.event(Relation.ZERO_OUT) == given.event(Relation.ZERO_OUT)
+    objective, point = problem().objective, jnp.ones(DIM)
+
+    def answers(mechanism):
+        def ask(key):
+            return mechanism.bind(objective, key).ask((), 0, point)[0]
+
+        return np.asarray(jax.vmap(ask)(jax.random.split(jax.random.key(0), 200)))
+
+    plain, onto = answers(given), answers(projected)
+    size = np.linalg.norm(plain, axis=1, keepdims=True)
+    np.testing.assert_allclose(onto, plain * np.minimum(1.0, 1.0 / size), rtol=1e-12)
+    exact = np.asarray(QUERY.bind(objective)(point))
+    farther = np.linalg.norm(plain - exact, axis=1) - np.linalg.norm(onto - exact, axis=1)
+    assert np.all(farther >= -1e-12)
+    assert farther.max() > 0.1
+
+
+class LargestBatch:
+    """The most records that a batch held, and the largest clipped mean."""
+
+    def begin(self, point, secret):
+        return jnp.zeros(2)
+
+    def observe(self, memory, t, point, secret):
+        size = secret.batch[1].sum().astype(memory.dtype)
+        return jnp.maximum(memory, jnp.stack([size, jnp.linalg.norm(secret.gradient)]))
+
+
+def test_an_observer_sees_batches_and_clipped_means():
+    planned = privopt.ALGORITHMS["dp_sgd"].plan(
+        FACTS, BUDGET, steps=40, batch_size=6, step_size=0.5, capacity=N
+    )
+    watching = privopt.Execution(observer=LargestBatch())
+    found = privopt.run(planned, problem(), jax.random.key(0), execution=watching)
+    size, norm = found.secret.observed
+    assert 6 < size <= N
+    assert 0.0 < norm <= size / 6.0
+    alone = privopt.run(planned, problem(), jax.random.key(0))
+    np.testing.assert_array_equal(found.released, alone.released)
+    assert alone.secret.observed is None
