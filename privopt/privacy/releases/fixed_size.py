@@ -48,7 +48,7 @@ class FixedSize(Release, event=dp.SampledWithoutReplacementDpEvent):
         if relation is not Relation.REPLACE_ONE or inner is None or not inner.samples:
             return None
         whole = inner.pairs(relation)
-        if whole is None or whole[0] is not whole[1] or not whole[0].symmetric:
+        if whole is None or whole[0] is not whole[1] or whole[0] != whole[0].reverse():
             return None
         if whole[0] is NOTHING or self.batch == self.size:
             return whole
