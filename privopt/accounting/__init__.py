@@ -1,7 +1,8 @@
 """Accounting for comparison: what the literature answers beside what a plan is certified with.
 
-``ACCOUNTANTS`` prove; ``ESTIMATORS`` prove nothing and answer in a type of their own. ``epsilon``,
-``delta`` and ``trade_off`` ask any of them. Beside them stand odometers, which say what an
+``ACCOUNTANTS`` prove; ``ESTIMATORS`` prove nothing and answer in a type of their own. The
+questions of ``privopt.privacy`` (``epsilon``, ``delta``, ``trade_off``) take any of them, and
+``named`` finds one. Beside them stand odometers, which say what an
 adaptive run has spent so far, the calculus of trade-off functions, and an adapter by which
 dp-accounting's own tools can ask an accountant of ours. Everything is on the host, never JAX.
 """
@@ -9,7 +10,7 @@ dp-accounting's own tools can ask an accountant of ours. Everything is on the ho
 from __future__ import annotations
 
 from privopt.accounting import trade_offs
-from privopt.accounting.accountants import ACCOUNTANTS, ESTIMATORS
+from privopt.accounting.accountants import ACCOUNTANTS, ESTIMATORS, named
 from privopt.accounting.adapter import DpAccountant
 from privopt.accounting.advanced import Advanced
 from privopt.accounting.approximation import ApproximateCurve, Approximation, Estimator
@@ -18,7 +19,6 @@ from privopt.accounting.clt import CLT
 from privopt.accounting.moments import Moments
 from privopt.accounting.odometers import RenyiOdometer, ZCDPOdometer
 from privopt.accounting.optimal import OptimalComposition
-from privopt.accounting.questions import delta, epsilon, supports, trade_off
 
 __all__ = [
     "ACCOUNTANTS",
@@ -34,9 +34,6 @@ __all__ = [
     "OptimalComposition",
     "RenyiOdometer",
     "ZCDPOdometer",
-    "delta",
-    "epsilon",
-    "supports",
-    "trade_off",
+    "named",
     "trade_offs",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from privopt import privacy
 from privopt.accounting.advanced import Advanced
 from privopt.accounting.approximation import Estimator
@@ -9,9 +11,9 @@ from privopt.accounting.basic import Basic
 from privopt.accounting.clt import CLT
 from privopt.accounting.moments import Moments
 from privopt.accounting.optimal import OptimalComposition
-from privopt.privacy import Accountant
+from privopt.privacy import Accountant, Respondent, choice
 
-__all__ = ["ACCOUNTANTS", "ESTIMATORS"]
+__all__ = ["ACCOUNTANTS", "ESTIMATORS", "named"]
 
 ACCOUNTANTS: tuple[Accountant, ...] = (
     *privacy.ACCOUNTANTS,
@@ -22,3 +24,32 @@ ACCOUNTANTS: tuple[Accountant, ...] = (
     Moments(),
 )
 ESTIMATORS: tuple[Estimator, ...] = (CLT(),)
+
+
+def named(name: str) -> Respondent[Any, Any]:
+    """The accountant or estimator of this name, or the only one whose name starts with it.
+
+    Parameters
+    ----------
+    name : str
+        Accents and case do not count: ``"moments"``, ``"optimal"``, ``"clt"``.
+
+    Returns
+    -------
+    Accountant or Estimator
+        To ask by ``privacy.epsilon(..., accountant=named("clt"))`` and the like.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or more than one.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> step = dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0))
+    >>> run, relation = dp.SelfComposedDpEvent(step, 1000), "add_or_remove_one"
+    >>> print(privacy.epsilon(run, 1e-5, relation=relation, accountant=named("clt")))
+    about 1.81 (CLT)
+    """
+    return choice.named(name, (*ACCOUNTANTS, *ESTIMATORS))

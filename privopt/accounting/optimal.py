@@ -31,8 +31,8 @@ from privopt.accounting.profiled import Parts, Profiled, splits
 from privopt.privacy.arguments import check_delta, check_epsilon
 from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
-from privopt.privacy.profiles import profile
-from privopt.privacy.profiles.plain import RandomisedResponse
+from privopt.privacy.profiles import RandomisedResponse
+from privopt.privacy.releases import profile
 from privopt.spec import Relation
 
 __all__ = ["OptimalComposition", "optimal_delta", "optimal_epsilon"]

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from privopt.privacy.crossing import crossing
 from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
-from privopt.privacy.profiles import Profile, profile
+from privopt.privacy.profiles import Profile
+from privopt.privacy.releases import profile
 from privopt.privacy.renyi.conversion import envelope
 from privopt.privacy.sums import times
 from privopt.spec import Relation

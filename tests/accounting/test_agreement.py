@@ -18,21 +18,15 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privopt.accounting import (
-    ACCOUNTANTS,
-    CLT,
-    ESTIMATORS,
-    ApproximateCurve,
-    Approximation,
-    delta,
-    epsilon,
-)
+from privopt.accounting import ACCOUNTANTS, CLT, ESTIMATORS, ApproximateCurve, Approximation
 from privopt.privacy import (
     Fourier,
     Guarantee,
     Interval,
     UnsupportedEventError,
     calibrate,
+    delta,
+    epsilon,
     gaussian_epsilon,
     pure_event,
 )

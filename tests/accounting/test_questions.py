@@ -9,21 +9,27 @@ import numpy as np
 import pytest
 
 from privopt import privacy
-from privopt.accounting import (
-    ACCOUNTANTS,
-    ESTIMATORS,
-    Approximation,
-    delta,
-    epsilon,
-    supports,
-    trade_off,
-)
+from privopt.accounting import ACCOUNTANTS, ESTIMATORS, Approximation, named
 from privopt.privacy import Fourier, Guarantee, Interval, Renyi, UnsupportedEventError
 from privopt.spec import Relation
 
 STEPS = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)), 500)
 NOISE = dp.GaussianDpEvent(2.0)
 EVERYBODY = (*ACCOUNTANTS, *ESTIMATORS)
+
+
+def by_name(ask):
+    """A question of ``privacy`` that takes every name there is."""
+
+    def asked(*args, accountant=None, **kwargs):
+        one = named(accountant) if isinstance(accountant, str) else accountant
+        return ask(*args, accountant=one, **kwargs)
+
+    return asked
+
+
+epsilon, delta = by_name(privacy.epsilon), by_name(privacy.delta)
+trade_off, supports = by_name(privacy.trade_off), by_name(privacy.supports)
 
 
 def ends(interval):

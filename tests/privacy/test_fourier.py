@@ -13,7 +13,7 @@ from privopt.privacy.accountants.fourier import Fourier, _orders
 from privopt.privacy.accountants.gaussian_dp import GaussianDP
 from privopt.privacy.fourier import AtDelta, AtEpsilon
 from privopt.privacy.fourier.search import _Search
-from privopt.privacy.profiles import profile
+from privopt.privacy.releases import profile
 from privopt.spec import Relation
 
 G, L = dp.GaussianDpEvent, dp.LaplaceDpEvent

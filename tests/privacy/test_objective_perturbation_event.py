@@ -26,8 +26,7 @@ from privopt.privacy import (
 )
 from privopt.privacy.pairs import NOTHING
 from privopt.privacy.pairs.gaussian import GaussianPair
-from privopt.privacy.profiles import profile
-from privopt.privacy.releases import dominating_pairs
+from privopt.privacy.releases import dominating_pairs, profile
 from privopt.privacy.releases.objective import ObjectivePair
 from privopt.privacy.releases.poisson import Sampled
 from privopt.spec import Budget, Relation

@@ -12,8 +12,7 @@ from privopt.privacy.pairs.discrete import DiscretePair
 from privopt.privacy.pairs.gaussian import GaussianPair
 from privopt.privacy.pairs.pair import Reversed
 from privopt.privacy.pairs.replaced import ReplacedGaussian
-from privopt.privacy.profiles import profile
-from privopt.privacy.releases import dominating_pairs
+from privopt.privacy.releases import dominating_pairs, profile
 from privopt.privacy.releases.discrete_laplace import DiscreteLaplacePair
 from privopt.privacy.releases.fixed_size import SampledWithoutReplacement
 from privopt.privacy.releases.laplace import LaplacePair

@@ -11,7 +11,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privopt.privacy.profiles import profile
+from privopt.privacy.releases import profile
 from privopt.spec import Relation
 
 EVERY_RELATION = pytest.mark.parametrize("relation", list(Relation))

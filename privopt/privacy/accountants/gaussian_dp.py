@@ -19,7 +19,6 @@ import numpy.typing as npt
 from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_trade_off
 from privopt.privacy.interval import Interval
 from privopt.privacy.releases import Shift, asked
-from privopt.privacy.sums import root
 from privopt.spec import Relation
 
 __all__ = ["GaussianDP"]
@@ -50,8 +49,8 @@ class GaussianDP:
     def distance(self, event: dp.DpEvent, relation: Relation) -> Interval:
         """``mu`` of the whole composition; infinite if one release has no noise."""
         shifts = _shifts(event, relation) or []
-        mu = math.hypot(*(each.distance * root(count) for each, count in shifts))
-        if any(each.noise == 0.0 and each.times for each, _ in shifts):
+        mu = math.hypot(*(each.distance for each in shifts))
+        if any(each.noise == 0.0 and each.times for each in shifts):
             return Interval(math.inf, math.inf)
         return Interval(min(mu, _LARGEST) * (1.0 - _ROUNDING), mu * (1.0 + _ROUNDING))
 
@@ -76,9 +75,9 @@ class GaussianDP:
         return gaussian_trade_off(alphas, self.distance(event, relation).upper)
 
 
-def _shifts(event: dp.DpEvent, relation: Relation) -> list[tuple[Shift, int]] | None:
+def _shifts(event: dp.DpEvent, relation: Relation) -> list[Shift] | None:
     """The Gaussian releases that a composition amounts to; None if it is none."""
     found = asked(event, lambda release: release.shifts(relation))
     if found is None:
         return None
-    return [(each, count) for shifts, count in found for each in shifts]
+    return [each._replace(times=each.times * count) for shifts, count in found for each in shifts]

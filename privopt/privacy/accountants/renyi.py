@@ -7,7 +7,9 @@ reach what the whole distribution of the privacy loss would prove.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import dp_accounting as dp
 import numpy as np
@@ -46,6 +48,7 @@ class Renyi:
     """
 
     orders: tuple[float, ...] = ORDERS
+    improved: ClassVar[bool] = True  # the best conversion, at the best real order
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", tuple(check_orders(self.orders).tolist()))
@@ -61,34 +64,38 @@ class Renyi:
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
         """The best conversion at ``delta``."""
-        curve, orders = _curve(event, relation), np.asarray(self.orders)
-        if not np.all(curve(orders) > 0.0):
+        curve = self._curve(event, relation)
+        if curve is None:
             return Interval(0.0, 0.0)
         if delta == 0.0:
             return Interval(0.0, math.inf)
-        best = lowest(lambda some: epsilons(some, curve(some), delta), orders)
+        best = self._lowest(lambda some: epsilons(some, curve(some), delta, improved=self.improved))
         return Interval(0.0, max(0.0, best))
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
         """The best conversion at ``epsilon``."""
-        curve, orders = _curve(event, relation), np.asarray(self.orders)
-        if not np.all(curve(orders) > 0.0):
+        curve = self._curve(event, relation)
+        if curve is None:
             return Interval(0.0, 0.0)
-        best = lowest(lambda some: log_deltas(some, curve(some), epsilon), orders)
+        best = self._lowest(
+            lambda some: log_deltas(some, curve(some), epsilon, improved=self.improved)
+        )
         return Interval(0.0, round_delta(best))
 
     def trade_off(self, event: dp.DpEvent, relation: Relation, alphas: Array) -> Array:
         """The envelope of what ``epsilon`` proves at some fifty ``delta``."""
-        orders = np.asarray(self.orders)
-        divergences = _curve(event, relation)(orders)
-        if not np.all(divergences > 0.0):
+        curve, orders = self._curve(event, relation), np.asarray(self.orders)
+        if curve is None:
             return envelope(np.zeros(1), np.zeros(1), alphas)
-        losses = np.min(epsilons(orders, divergences, _DELTAS[:, None]), axis=1)
-        return envelope(np.maximum(losses, 0.0), _DELTAS, alphas)
+        losses = epsilons(orders, curve(orders), _DELTAS[:, None], improved=self.improved)
+        return envelope(np.maximum(np.min(losses, axis=1), 0.0), _DELTAS, alphas)
 
+    def _curve(self, event: dp.DpEvent, relation: Relation) -> Curve | None:
+        """The divergences; None where one of them vanishes, and nothing is told."""
+        curve = renyi_curve(event, relation)
+        if curve is None:
+            raise ValueError(f"event must be supported under {relation.value}, got {event!r}")
+        return curve if np.all(curve(np.asarray(self.orders)) > 0.0) else None
 
-def _curve(event: dp.DpEvent, relation: Relation) -> Curve:
-    curve = renyi_curve(event, relation)
-    if curve is None:
-        raise ValueError(f"event must be supported under {relation.value}, got {event!r}")
-    return curve
+    def _lowest(self, objective: Callable[[Array], Array]) -> float:
+        return lowest(objective, np.asarray(self.orders), 3 if self.improved else 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 from privopt.privacy.fourier.composition import Composition
 from privopt.privacy.fourier.window import Saddle, Sketch
@@ -14,77 +14,43 @@ __all__ = ["AtDelta", "AtEpsilon", "Query"]
 _ROUNDING = 2.0**-40  # relative; sums of a few products
 
 
-class Query(Protocol):
-    """What is asked, where to look for it, and how to read it off a composition."""
-
-    @property
-    def worst(self) -> float:
-        """An answer that is never too low."""
-        ...
-
-    def saddle(self, sketch: Sketch) -> Saddle:
-        """The tilt under which the answer is typical."""
-        ...
-
-    def estimate(self, saddle: Saddle) -> float:
-        """The answer of the saddle-point approximation."""
-        ...
-
-    def most(self, largest: float) -> float:
-        """The answer is no more than this if no loss exceeds ``largest``."""
-        ...
-
-    def scale(self, saddle: Saddle, answer: float) -> float:
-        """What an accuracy is relative to, in units of the answer."""
-        ...
-
-    def slope(self, saddle: Saddle) -> float:
-        """Relative change of the answer when every loss moves by one unit of epsilon."""
-        ...
-
-    def place(self, answer: float) -> tuple[float, float]:
-        """The point of the curve that an answer means: ``epsilon`` and ``ln delta``."""
-        ...
-
-    def read(self, composition: Composition, sign: float, blur: float) -> float:
-        """The answer with all errors against it (``sign = 1``) or in its favour (``-1``)."""
-        ...
-
-
 @dataclass(frozen=True)
 class AtDelta:
-    """The smallest ``epsilon >= 0`` with ``delta(epsilon) <= delta``."""
+    """The smallest ``epsilon >= 0`` with ``delta(epsilon) <= delta``.
+
+    ``worst`` is an answer that is never too low.
+    """
 
     delta: float
     infinite: float
     worst = math.inf
 
     def saddle(self, sketch: Sketch) -> Saddle:
-        """Whose estimate of delta, less the mass of infinite loss, is the one given."""
+        """The tilt whose estimate of delta, less the mass of infinite loss, is the one given."""
         return sketch.with_delta(math.log(self.delta - self.infinite))
 
     def estimate(self, saddle: Saddle) -> float:
-        """The centre of the window."""
+        """The answer of the saddle-point approximation: the centre of the window."""
         return saddle.mean
 
     def most(self, largest: float) -> float:
-        """The largest loss."""
+        """The answer is no more than this if no loss exceeds ``largest``."""
         return max(0.0, largest) * (1.0 + _ROUNDING)
 
     def scale(self, saddle: Saddle, answer: float) -> float:
-        """The answer; where it is close to zero, a part of the spread."""
+        """What an accuracy is relative to: the answer; close to zero, a part of the spread."""
         return max(answer, 0.05 * saddle.deviation)
 
     def slope(self, saddle: Saddle) -> float:
-        """``1 / scale``."""
+        """Relative change of the answer when every loss moves by one unit: ``1 / scale``."""
         return 1.0 / self.scale(saddle, saddle.mean)
 
     def place(self, answer: float) -> tuple[float, float]:
-        """At the ``delta`` given, less the mass of infinite loss."""
+        """The point of the curve that an answer means: ``epsilon`` and ``ln delta``."""
         return answer, math.log(self.delta - self.infinite)
 
     def read(self, composition: Composition, sign: float, blur: float) -> float:
-        """Where the curve passes delta, moved by the blur of the losses."""
+        """Where the curve passes delta; errors are against it, or in its favour (``sign = -1``)."""
         return max(0.0, composition.epsilon(self.delta, sign) + sign * blur)
 
 
@@ -126,3 +92,6 @@ class AtEpsilon:
     def read(self, composition: Composition, sign: float, blur: float) -> float:
         """The curve at epsilon, moved by the blur of the losses."""
         return composition.delta(self.epsilon - sign * blur, sign)
+
+
+Query: TypeAlias = AtDelta | AtEpsilon

@@ -2,7 +2,35 @@
 
 from __future__ import annotations
 
-from privopt.privacy.profiles.profile import Profile
-from privopt.privacy.profiles.release import profile
+from privopt.privacy.profiles.plain import (
+    ALL_TOLD,
+    NOTHING_TOLD,
+    Gaussian,
+    RandomisedResponse,
+    Revealed,
+    around,
+    gaussian_profile,
+    missing,
+    pure_profile,
+    reduced,
+)
+from privopt.privacy.profiles.profile import Profile, inverse
+from privopt.privacy.profiles.sampled import ReplacedGaussian, Sampled, sampled_profile
 
-__all__ = ["Profile", "profile"]
+__all__ = [
+    "ALL_TOLD",
+    "NOTHING_TOLD",
+    "Gaussian",
+    "Profile",
+    "RandomisedResponse",
+    "ReplacedGaussian",
+    "Revealed",
+    "Sampled",
+    "around",
+    "gaussian_profile",
+    "inverse",
+    "missing",
+    "pure_profile",
+    "reduced",
+    "sampled_profile",
+]

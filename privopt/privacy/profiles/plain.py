@@ -1,15 +1,11 @@
-"""Profiles of releases that see every record.
+"""Profiles that several kinds of release share.
 
-Gaussian noise has the curve of ``privopt.privacy.gaussian``. The others follow from the set on
-which the privacy loss exceeds ``epsilon``, here for all ``epsilon >= 0``:
-
-- Laplace noise on a scalar, largest loss ``t``: ``(1 - e^((epsilon - t) / 2))_+``;
-- randomised response that tells the truth with probability ``h``: ``h (1 - e^(epsilon - t))_+``;
-- discrete Laplace noise (``LatticeLaplace``).
+Gaussian noise has the curve of ``privopt.privacy.gaussian``; randomised response that tells the
+truth with probability ``h`` has ``h (1 - e^(epsilon - t))_+``, which bounds every pure release.
 
 Sources: Balle and Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018;
 Kairouz, Oh and Viswanath, "The composition theorem for differential privacy", IEEE Trans. Inf.
-Theory 2017 (arXiv:1311.0776). The other curves are two-line integrals.
+Theory 2017 (arXiv:1311.0776).
 """
 
 from __future__ import annotations
@@ -19,11 +15,23 @@ from dataclasses import dataclass
 
 from privopt.privacy.gaussian import gaussian_delta
 from privopt.privacy.interval import Interval
-from privopt.privacy.profiles.profile import inverse
+from privopt.privacy.profiles.profile import Profile, inverse
 
-__all__ = ["Gaussian", "Laplace", "LatticeLaplace", "RandomisedResponse", "Revealed"]
+__all__ = [
+    "ALL_TOLD",
+    "NOTHING_TOLD",
+    "Gaussian",
+    "RandomisedResponse",
+    "Revealed",
+    "around",
+    "gaussian_profile",
+    "missing",
+    "pure_profile",
+    "reduced",
+]
 
 _ROUNDING = 2.0**-50  # relative; eight units of 2^-53, more than any line below takes
+_LARGEST = math.nextafter(math.inf, 0.0)
 
 
 @dataclass(frozen=True)
@@ -68,24 +76,6 @@ class Gaussian:
 
 
 @dataclass(frozen=True)
-class Laplace:
-    """Laplace noise of scale one at distance ``loss``."""
-
-    loss: Interval
-
-    def delta(self, epsilon: float) -> Interval:
-        """``(1 - e^((epsilon - loss) / 2))_+``."""
-        return Interval(
-            _missing(0.5 * (epsilon - self.loss.lower)) * (1.0 - _ROUNDING),
-            min(1.0, _missing(0.5 * (epsilon - self.loss.upper)) * (1.0 + _ROUNDING)),
-        )
-
-    def epsilon(self, delta: float) -> Interval:
-        """``(loss + 2 ln(1 - delta))_+``."""
-        return _reduced(self.loss, Interval(delta, delta), 2.0)
-
-
-@dataclass(frozen=True)
 class RandomisedResponse:
     """The true answer with probability ``truth``, any other ``e^loss`` times less likely each.
 
@@ -98,8 +88,8 @@ class RandomisedResponse:
 
     def delta(self, epsilon: float) -> Interval:
         """``truth (1 - e^(epsilon - loss))_+``."""
-        lower = self.truth.lower * _missing(epsilon - self.loss.lower)
-        upper = self.truth.upper * _missing(epsilon - self.loss.upper)
+        lower = self.truth.lower * missing(epsilon - self.loss.lower)
+        upper = self.truth.upper * missing(epsilon - self.loss.upper)
         return Interval(lower * (1.0 - _ROUNDING), min(1.0, upper * (1.0 + _ROUNDING)))
 
     def epsilon(self, delta: float) -> Interval:
@@ -108,55 +98,15 @@ class RandomisedResponse:
             delta / self.truth.upper * (1.0 - _ROUNDING),
             delta / self.truth.lower * (1.0 + _ROUNDING),
         )
-        return _reduced(self.loss, spent, 1.0)
+        return reduced(self.loss, spent, 1.0)
 
 
-@dataclass(frozen=True)
-class LatticeLaplace:
-    """Noise ``p(x) ~ e^(-a |x|)`` on the integers, at an integer distance ``shift``.
-
-    The loss of ``x`` exceeds ``epsilon`` below ``j = (shift - epsilon / a) / 2``, and with
-    ``r = e^-a`` the set ``x <= j``, ``0 <= j < shift``, has
-
-        P - e^epsilon Q = [1 - e^(epsilon - a (shift - j)) + r (1 - e^(-a j))] / (1 + r).
-
-    The profile is the largest of these, so the integers next to the computed ``j`` are tried.
-    """
-
-    a: float
-    shift: int
-
-    def delta(self, epsilon: float) -> Interval:
-        """The largest ``P(x <= j) - e^epsilon Q(x <= j)`` over integers ``j``."""
-        guess = math.floor(min(0.5 * (self.shift - epsilon / self.a), float(self.shift)))
-        nearest = {min(max(j, 0), self.shift - 1) for j in range(guess - 2, guess + 2)}
-        ends = [self._gain(epsilon, j) for j in nearest]
-        return Interval(max(end[0] for end in ends), max(end[1] for end in ends))
-
-    def epsilon(self, delta: float) -> Interval:
-        """The inverse of ``delta``; the largest loss ``a shift`` at ``delta = 0``."""
-        largest = self.a * self.shift
-        if delta == 0.0:
-            return Interval(largest * (1.0 - _ROUNDING), largest * (1.0 + _ROUNDING))
-        return inverse(self.delta, delta)
-
-    def _gain(self, epsilon: float, j: int) -> tuple[float, float]:
-        r, loss = math.exp(-self.a), self.a * (self.shift - j)
-        rest = r * -math.expm1(-self.a * j)
-        lower = _missing(epsilon - loss * (1.0 - _ROUNDING))  # negative at no best j
-        upper = -math.expm1(min(epsilon - loss * (1.0 + _ROUNDING), 1.0))
-        return (
-            (lower + rest) / (1.0 + r) * (1.0 - 2 * _ROUNDING) if lower > 0.0 else 0.0,
-            max(0.0, upper + rest * (1.0 + _ROUNDING)) / (1.0 + r) * (1.0 + 2 * _ROUNDING),
-        )
-
-
-def _missing(x: float) -> float:
+def missing(x: float) -> float:
     """``(1 - e^x)_+``."""
     return -math.expm1(x) if x < 0.0 else 0.0
 
 
-def _reduced(loss: Interval, spent: Interval, times: float) -> Interval:
+def reduced(loss: Interval, spent: Interval, times: float) -> Interval:
     """``(loss + times ln(1 - spent))_+``."""
     if spent.lower >= 1.0:
         return Interval(0.0, 0.0)
@@ -165,3 +115,39 @@ def _reduced(loss: Interval, spent: Interval, times: float) -> Interval:
     upper = max(0.0, loss.upper * (1.0 + _ROUNDING) - least)
     lower = max(0.0, loss.lower * (1.0 - _ROUNDING) - most) if most < math.inf else 0.0
     return Interval(lower, upper)
+
+
+NOTHING_TOLD = Revealed(Interval(0.0, 0.0))
+ALL_TOLD = Revealed(Interval(1.0, 1.0))
+
+
+def around(x: float) -> Interval:
+    """``x`` up to a few roundings; a positive number stays one."""
+    if x == 0.0:
+        return Interval(0.0, 0.0)
+    return Interval(
+        math.nextafter(min(x * (1.0 - _ROUNDING), _LARGEST), 0.0),
+        math.nextafter(x * (1.0 + _ROUNDING), math.inf),
+    )
+
+
+def gaussian_profile(distance: float, *, noiseless: bool) -> Profile:
+    """Gaussian releases whose distances have this root of the sum of squares."""
+    if noiseless:
+        return ALL_TOLD
+    mu = around(distance)
+    return Gaussian(mu) if 0.0 < mu.lower < math.inf else NOTHING_TOLD
+
+
+def pure_profile(loss: Interval, truth: float, *, binary: bool = False) -> Profile:
+    """A release whose largest loss lies in ``loss``, with a chance of ``truth`` or more."""
+    if loss.upper == 0.0:
+        return NOTHING_TOLD
+    if loss.lower == math.inf:
+        return ALL_TOLD
+    if loss.upper == math.inf:
+        return Revealed(Interval(0.0, 1.0))
+    bit = around(1.0 / (1.0 + math.exp(-loss.upper)))
+    typical = around(truth)
+    most = typical.upper if binary else max(bit.upper, typical.lower)
+    return RandomisedResponse(loss, Interval(typical.lower, most), binary)

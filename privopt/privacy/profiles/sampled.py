@@ -16,9 +16,10 @@ from dataclasses import dataclass
 
 from privopt.privacy.gaussian import gaussian_delta
 from privopt.privacy.interval import Interval
+from privopt.privacy.profiles.plain import NOTHING_TOLD, Revealed
 from privopt.privacy.profiles.profile import Profile, inverse
 
-__all__ = ["ReplacedGaussian", "Sampled"]
+__all__ = ["ReplacedGaussian", "Sampled", "sampled_profile"]
 
 _U = 2.0**-53
 _ROUNDING = 2.0**-50  # relative; eight units of 2^-53
@@ -116,6 +117,17 @@ class ReplacedGaussian:
         y = log_w + math.log(2.0) if log_w > 300.0 else math.asinh(math.exp(log_w))
         # asinh has the slope w / sqrt(1 + w^2) in ln w, at most min(1, asinh w).
         return x + y, error * min(1.0, 2.0 * y) + 8 * _U * (x + y)
+
+
+def sampled_profile(whole: Profile, rate: Interval) -> Profile:
+    """``whole`` on a sample that holds the record with probability ``rate``, in closed form."""
+    if not isinstance(whole, Revealed):
+        return Sampled(whole, rate)
+    lower, upper = whole.probability
+    if lower == upper and upper in (0.0, 1.0):
+        return Revealed(rate) if upper == 1.0 else NOTHING_TOLD
+    most = min(1.0, math.nextafter(upper * rate.upper, 2.0))
+    return Revealed(Interval(math.nextafter(lower * rate.lower, 0.0), most))
 
 
 def _undiluted(epsilon: float, rate: float) -> float:

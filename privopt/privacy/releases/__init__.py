@@ -25,6 +25,7 @@ from privopt.privacy.releases.composition import (
     asked,
     composed_loss,
     dominating_pairs,
+    profile,
     renyi_curve,
     renyi_divergence,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "mixture",
     "objective",
     "poisson",
+    "profile",
     "pure",
     "randomised_response",
     "release_of",

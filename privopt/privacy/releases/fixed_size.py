@@ -8,8 +8,11 @@ from dataclasses import dataclass, replace
 import dp_accounting as dp
 import numpy as np
 
+from privopt.privacy import profiles
+from privopt.privacy.interval import Interval
 from privopt.privacy.pairs import NOTHING, Array, Bins, Pair
 from privopt.privacy.parameters import is_batch
+from privopt.privacy.profiles import Profile
 from privopt.privacy.releases.gaussian import one_release
 from privopt.privacy.releases.poisson import Sampled, sampled_curve
 from privopt.privacy.releases.release import Curve, Release
@@ -19,6 +22,7 @@ from privopt.spec import Relation
 __all__ = ["FixedSize", "SampledWithoutReplacement"]
 
 _U = 2.0**-53  # unit roundoff of float64
+_ROUNDING = 2.0**-50  # relative; eight units of it
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class FixedSize(Release, event=dp.SampledWithoutReplacementDpEvent):
         if relation is not Relation.REPLACE_ONE or inner is None or not inner.samples:
             return None
         whole = inner.pairs(relation)
-        if whole is None or whole[0] is not whole[1] or not whole[0].symmetric:
+        if whole is None or whole[0] is not whole[1] or whole[0] != whole[0].reverse():
             return None
         if whole[0] is NOTHING or self.batch == self.size:
             return whole
@@ -55,6 +59,20 @@ class FixedSize(Release, event=dp.SampledWithoutReplacementDpEvent):
             sampled if inner.additive else replace(sampled, exact=False)
         )
         return pair, pair
+
+    def profile(self, relation: Relation) -> Profile | None:
+        """In closed form, where the one release that ``inner`` is has one."""
+        inner = one_release(self.inner)
+        whole = inner.profile(relation) if inner is not None and inner.samples else None
+        if relation is not Relation.REPLACE_ONE or whole is None:
+            return None
+        if isinstance(whole, profiles.Sampled | profiles.ReplacedGaussian):
+            return None
+        if self.batch in (0, self.size):
+            return profiles.NOTHING_TOLD if self.batch == 0 else whole
+        share = self.batch / self.size
+        rate = Interval(share * (1.0 - _ROUNDING), min(1.0, share * (1.0 + _ROUNDING)))
+        return profiles.sampled_profile(whole, rate)
 
     def renyi(self, relation: Relation) -> Curve | None:
         """Of Gaussian noise."""
