@@ -20,6 +20,8 @@ from privopt.core import Algorithm, Plan, Run, running
 from privopt.privacy import Guarantee
 from privopt.theory import Rate
 
+pytestmark = pytest.mark.optimised
+
 N, DIM = 20, 3
 CLASS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25)
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")

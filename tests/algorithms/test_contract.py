@@ -211,6 +211,7 @@ def test_within_budget_and_close_to_it(name):
             assert spent.lower == math.inf
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("name", [name for name in ADDITIVE if name not in SAMPLED])
 def test_zero_noise_equals_the_twin(name):
     """Without noise a method is its non-private twin: descent, or the exact minimiser."""

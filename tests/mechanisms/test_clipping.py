@@ -20,6 +20,8 @@ from privopt.problems import (
     Squared,
 )
 
+pytestmark = pytest.mark.optimised
+
 SLOPES = {
     "linear": (Linear(), lambda z, y: -y),
     "logistic": (Logistic(), lambda z, y: -y / (1.0 + np.exp(y * z))),

@@ -154,6 +154,7 @@ def test_new_numbers_are_arguments_of_one_program():
     assert len(found) == 3
 
 
+@pytest.mark.optimised
 def test_numbers_beyond_all_records_are_nobodys():
     """Not the last record's, whose share would grow."""
     total = jax.jit(linear_risk(Linear(), COUNTS).clipped_batch_sum(jnp.asarray(1.0)))

@@ -27,6 +27,8 @@ from privopt.mechanisms import (
 from privopt.mechanisms.round_off import MOST_TERMS, compensated_sum, most_terms, sum_error
 from privopt.spec import Budget, Relation
 
+pytestmark = pytest.mark.optimised
+
 REPLACE = Relation.REPLACE_ONE
 RUNS = 100_000
 dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])

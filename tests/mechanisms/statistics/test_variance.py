@@ -19,6 +19,8 @@ from privopt.mechanisms.round_off import MOST_TERMS, sum_error
 from privopt.privacy import Guarantee
 from privopt.spec import Budget, Relation
 
+pytestmark = pytest.mark.optimised
+
 relations = pytest.mark.parametrize("relation", list(Relation))
 dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
