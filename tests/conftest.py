@@ -3,7 +3,10 @@
 import gc
 import os
 
+PLAIN = "JAX_DISABLE_MOST_OPTIMIZATIONS"  # read when JAX is imported, by subprocesses too
+
 os.environ["MPLBACKEND"] = "Agg"
+os.environ[PLAIN] = "1"
 os.environ["XLA_FLAGS"] = " ".join(
     (os.environ.get("XLA_FLAGS", ""), "--xla_force_host_platform_device_count=2")
 ).strip()
@@ -23,6 +26,20 @@ settings.register_profile(
     "privopt", derandomize=True, max_examples=30, deadline=None, database=None
 )
 settings.load_profile("privopt")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Most of the time goes into LLVM's optimisation, so it is left out, but for ``optimised``.
+
+    What it changes is rounding (fused products, order of sums) and speed. A test has the mark where
+    its claim is one about rounding, or that two programs agree in every bit.
+    """
+    plain = item.get_closest_marker("optimised") is None
+    if os.environ[PLAIN] != str(int(plain)):
+        os.environ[PLAIN] = str(int(plain))
+        jax.config.update(PLAIN.lower(), plain)
+        jax.clear_caches()
 
 
 @pytest.fixture(scope="module", autouse=True)

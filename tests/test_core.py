@@ -21,6 +21,8 @@ from privopt.core.parameters import device_numbers
 from privopt.mechanisms import clipped_gradient_sum
 from privopt.theory import no_rate
 
+pytestmark = pytest.mark.optimised
+
 N, DIM = 20, 3
 CLASS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25)
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")

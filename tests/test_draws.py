@@ -22,6 +22,8 @@ from privopt.mechanisms import GaussianMechanism, drawable
 from privopt.privacy import gaussian_delta
 from privopt.spec import Budget, ProblemClass, Relation
 
+pytestmark = pytest.mark.optimised
+
 LEVEL = 1e-6
 SIZE = 200_001
 ALL = 2**32 - 1

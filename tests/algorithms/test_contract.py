@@ -219,6 +219,7 @@ def test_relations_and_dimensions_without_a_theorem_are_refused(name):
             plan(name, problem_class=larger)
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("name", ["dp_gd"])
 def test_zero_noise_equals_descent(name):
     planned = with_noise(plan(name), 0.0)

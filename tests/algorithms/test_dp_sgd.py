@@ -322,6 +322,7 @@ def test_other_refusals():
             plan("noisy_adam", **{name: value})
 
 
+@pytest.mark.optimised
 def test_the_path_costs_nothing_and_covers_the_run():
     planned = plan(record=5, output=Average())
     with_path = privopt.run(planned, problem(), jax.random.key(0))

@@ -87,6 +87,7 @@ def test_equals_the_textbook_loop(steps, difference_clip):
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.optimised
 def test_an_anchor_at_every_step_is_dp_gd():
     features, labels = data()
     where = problems.logistic(features, labels, problem_class=FACTS)

@@ -100,6 +100,7 @@ def test_without_data_every_coordinate_is_regularised():
     np.testing.assert_allclose(run.secret.minimiser, -run.secret.tilt / 0.2, rtol=1e-12)
 
 
+@pytest.mark.optimised
 def test_the_noise_does_not_see_the_data():
     """Replay: with one key, tilt and last noise are the same whatever the records."""
     planned, key = plan_of(facts(radius=1e3), BUDGET, regularisation=0.3), jax.random.key(5)
@@ -147,6 +148,7 @@ def test_pure_tilts_have_a_gamma_radius():
     assert np.all(np.abs(direction.mean(axis=0)) < 5 * 0.5 / math.sqrt(4000))
 
 
+@pytest.mark.optimised
 def test_total_where_a_record_is_not_finite():
     features, labels = classification()
     features[3] = np.nan

@@ -287,6 +287,7 @@ def test_steps_beyond_two_over_smoothness_break_the_sensitivity(step_size, holds
     assert (step_size <= 2.0 / facts.smoothness) is holds
 
 
+@pytest.mark.optimised
 def test_a_record_that_is_not_finite_takes_no_step():
     features, labels = logistic_data()
     _, average = passes(FACTS, 8.0)

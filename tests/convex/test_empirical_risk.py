@@ -156,6 +156,7 @@ def test_new_numbers_are_arguments_of_one_program():
     assert len(found) == 3
 
 
+@pytest.mark.optimised
 def test_numbers_beyond_all_records_are_nobodys():
     """Not the last record's, whose share would grow."""
     total = jax.jit(clipped_batch_sum(linear_risk(Linear(), COUNTS), jnp.asarray(1.0)))

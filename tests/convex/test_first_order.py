@@ -119,6 +119,7 @@ def test_step_sizes_are_those_of_the_theorems(name):
     np.testing.assert_allclose(result.output, iterates(formula, 2.0)[-1], rtol=1e-10)
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("rule", [Average(), Last(), PolynomialAverage(2.0)])
 def test_the_path_is_what_fewer_steps_release(rule):
     result = found(rule, recorded=6)

@@ -163,6 +163,7 @@ def test_dtype_is_followed_and_extremes_stay_finite(name, dtype):
             assert np.all(np.isfinite(found))
 
 
+@pytest.mark.optimised
 def test_logistic_keeps_its_digits_far_out():
     points = np.array([-800.0, 800.0])
     np.testing.assert_array_equal(values(Logistic(), points, 1.0), [800.0, math.exp(-800.0)])

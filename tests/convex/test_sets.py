@@ -9,6 +9,8 @@ import pytest
 
 from privopt.convex import Box, ConstraintSet, L1Ball, L2Ball, Simplex, WholeSpace
 
+pytestmark = pytest.mark.optimised
+
 DIM = 6
 LOWER = np.array([-1.0, -0.5, 0.0, 0.2, -2.0, -0.1])
 UPPER = np.array([1.0, 0.5, 0.7, 0.2, 3.0, 0.0])

@@ -23,6 +23,8 @@ from privopt.convex import (
 )
 from privopt.mechanisms import clipped_gradient_sum
 
+pytestmark = pytest.mark.optimised
+
 SLOPES = {
     "linear": (Linear(), lambda z, y: -y),
     "logistic": (Logistic(), lambda z, y: -y / (1.0 + np.exp(y * z))),

@@ -105,6 +105,7 @@ def test_noise_is_normal_of_the_stated_scale_and_of_no_other(dtype):
     assert max(p_value[0.8], p_value[1.25]) < LEVEL
 
 
+@pytest.mark.optimised
 def test_noise_is_independent_over_keys_and_coordinates_and_repeats_with_its_key():
     mechanism = GaussianMechanism(ClippedGradient.of(CLASS), 0.5)
     keys = jax.random.split(jax.random.key(1), 2_000)

@@ -28,6 +28,8 @@ from privopt.mechanisms import (
 )
 from privopt.spec import ProblemClass
 
+pytestmark = pytest.mark.optimised
+
 SHAPES = {"scale": (), "bias": (3,), "dense": (3, 4), "kernel": (2, 2, 3, 2)}
 DIM = sum(math.prod(shape) for shape in SHAPES.values())
 

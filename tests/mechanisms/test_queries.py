@@ -16,6 +16,8 @@ from privopt.mechanisms import ClippedGradient, RegularisedMinimiser
 from privopt.problems import Distance, EmpiricalRisk, GeneralisedLinear, Linear, Logistic
 from privopt.spec import ProblemClass, Relation
 
+pytestmark = pytest.mark.optimised
+
 N, DIM = 8, 3
 REPLACE, ADD, ZERO = Relation.REPLACE_ONE, Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT
 relations = pytest.mark.parametrize("relation", list(Relation))

@@ -72,6 +72,7 @@ def test_no_value_makes_a_record_steeper_or_more_curved_than_declared(name):
     assert 0.5 * CLASS.smoothness <= curved <= CLASS.smoothness * (1.0 + 1e-9)
 
 
+@pytest.mark.optimised
 def test_records_within_the_class_keep_their_bits():
     features = FEATURES * (1.0 - 2.0**-16)
     for dtype in (np.float32, np.float64):
@@ -90,6 +91,7 @@ def test_one_record_is_put_right_without_a_look_at_the_others():
     assert np.linalg.norm(kept[1]) == pytest.approx(1.0, rel=1e-12)
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_shortened_features_stay_within_the_bound_as_they_are_stored(dtype):
     """Their own round-off included, whatever the size: norms are checked in long double."""

@@ -22,6 +22,8 @@ from privopt.privacy import Guarantee
 from privopt.spec import Budget, Relation
 from privopt.statistics import BoundedMean, Bounds, CentredSum, MeanMechanism
 
+pytestmark = pytest.mark.optimised
+
 LEVEL = 1e-6
 RECORDS = (math.nan, math.inf, -math.inf, -1e30, 1e30, 0.0, -1.0, 0.3, 2.0, 1e-40)
 relations = pytest.mark.parametrize("relation", list(Relation))

@@ -13,6 +13,8 @@ import pytest
 
 from privopt.statistics import Median
 
+pytestmark = pytest.mark.optimised
+
 UNIT = Median.of(0.0, 1.0)
 GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
 sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])

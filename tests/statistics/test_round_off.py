@@ -27,6 +27,8 @@ from privopt.statistics import (
     Histogram,
 )
 
+pytestmark = pytest.mark.optimised
+
 REPLACE = Relation.REPLACE_ONE
 RUNS = 100_000
 dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -158,6 +158,7 @@ def test_frequencies_are_the_law_and_no_other(kind, dtype):
     assert max(p_value[0.77], p_value[1.3]) < LEVEL
 
 
+@pytest.mark.optimised
 @kinds
 def test_scores_count_up_to_a_constant_and_large_ones_do_not_overflow(kind):
     mechanism = kind(BoundedScores.of(1.0), 2.0)

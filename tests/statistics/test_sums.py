@@ -14,6 +14,8 @@ from privopt.mechanisms import LaplaceMechanism
 from privopt.spec import Budget, Relation
 from privopt.statistics import BoundedSum, Count
 
+pytestmark = pytest.mark.optimised
+
 RECORDS = (math.nan, math.inf, -math.inf, -1e30, 1e30, 0.0, -1.0, 0.3, 2.0, 1e-40)
 relations = pytest.mark.parametrize("relation", list(Relation))
 dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])

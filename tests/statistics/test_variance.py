@@ -19,6 +19,8 @@ from privopt.privacy import Guarantee
 from privopt.spec import Budget, Relation
 from privopt.statistics import Bounds, CentredMoments, MeanMechanism, VarianceMechanism
 
+pytestmark = pytest.mark.optimised
+
 relations = pytest.mark.parametrize("relation", list(Relation))
 dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
