@@ -1,6 +1,7 @@
 """One setting for every test: strict numerics, two host devices, no display, no chance."""
 
 import os
+from typing import Any, NamedTuple
 
 os.environ["MPLBACKEND"] = "Agg"
 os.environ["XLA_FLAGS"] = " ".join(
@@ -22,6 +23,49 @@ settings.register_profile(
     "privopt", derandomize=True, max_examples=30, deadline=None, database=None
 )
 settings.load_profile("privopt")
+
+
+class Demonstration(NamedTuple):
+    """A small experiment.
+
+    Attributes
+    ----------
+    source : str
+        Of a file that declares it as ``experiment``.
+    experiment : privopt.lab.Experiment
+    cells : int
+        How many it has, in either profile.
+    """
+
+    source: str
+    experiment: Any
+    cells: int
+
+
+_DEMONSTRATION = """
+from privopt.lab import Axis, Experiment, Setting
+
+experiment = Experiment(
+    name="demo",
+    title="A demonstration",
+    description="Nothing in particular.",
+    algorithms={"dp_gd": {"steps": 5}},
+    families=("linear",),
+    base=Setting(n=1000, dim=4, epsilon=1.0),
+    axes=(Axis("n", (500, 1000)),),
+    replicates={"quick": 3, "full": 5},
+    relation="replace_one",
+    epsilon_over_mu=5.0,
+)
+"""
+
+
+@pytest.fixture(scope="session")
+def demonstration():
+    """The experiment of two sizes and five strengths that most tests of the lab run."""
+    namespace = {}
+    exec(_DEMONSTRATION, namespace)
+    return Demonstration(_DEMONSTRATION, namespace["experiment"], 2 * 5)
 
 
 @pytest.fixture(scope="session")
