@@ -2,6 +2,7 @@
 
 import gc
 import os
+from typing import Any, NamedTuple
 
 PLAIN = "JAX_DISABLE_MOST_OPTIMIZATIONS"  # read when JAX is imported, by subprocesses too
 
@@ -48,6 +49,49 @@ def _compiled_programs_are_freed():
     yield
     jax.clear_caches()
     gc.collect()
+
+
+class Demonstration(NamedTuple):
+    """A small experiment.
+
+    Attributes
+    ----------
+    source : str
+        Of a file that declares it as ``experiment``.
+    experiment : privopt.lab.Experiment
+    cells : int
+        How many it has, in either profile.
+    """
+
+    source: str
+    experiment: Any
+    cells: int
+
+
+_DEMONSTRATION = """
+from privopt.lab import Axis, Experiment, Setting
+
+experiment = Experiment(
+    name="demo",
+    title="A demonstration",
+    description="Nothing in particular.",
+    algorithms={"dp_gd": {"steps": 5}},
+    families=("linear",),
+    base=Setting(n=1000, dim=4, epsilon=1.0),
+    axes=(Axis("n", (500, 1000)),),
+    replicates={"quick": 3, "full": 5},
+    relation="replace_one",
+    epsilon_over_mu=5.0,
+)
+"""
+
+
+@pytest.fixture(scope="session")
+def demonstration():
+    """The experiment of two sizes and five strengths that most tests of the lab run."""
+    namespace = {}
+    exec(_DEMONSTRATION, namespace)
+    return Demonstration(_DEMONSTRATION, namespace["experiment"], 2 * 5)
 
 
 @pytest.fixture(scope="session")

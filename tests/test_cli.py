@@ -62,8 +62,8 @@ def judged(monkeypatch):
     """What the verdicts will say, and where the report would go."""
     outcomes = ["holds", "holds"]
 
-    def verdicts(table):
-        facts = {"experiment": "demo", "algorithm": "dp_gd", "family": "linear", "check": "slope"}
+    def verdicts(recorded):
+        facts = {"experiment": "demo", "method": "dp_gd", "family": "linear", "check": "slope"}
         facts |= {"axis": "n", "estimate": -1.01, "lower": -1.1, "upper": -0.9, "target": -1.0}
         return [SimpleNamespace(outcome=each, detail="[why]", **facts) for each in outcomes]
 
@@ -426,24 +426,24 @@ def test_of_several_experiments_only_what_does_not_hold_is_listed(folder, judged
     assert "Of 4 verdicts 2 hold, 0 are refuted, 2 are undecided." in printed
 
 
-def test_the_last_line_says_how_many_tables_equal_the_committed_ones(folder, judged):
+def test_the_last_line_says_how_many_results_equal_the_committed_ones(folder, judged):
     def git(*arguments):
         who = ("-c", "user.name=n", "-c", "user.email=e")
         subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
 
     git("init")
     privopt("run")
-    git("add", "results/demo/table.parquet")
+    git("add", "results/demo/cells.parquet", "results/demo/runs.parquet")
     git("commit", "-m", "Results")
-    assert privopt("run").splitlines()[-1] == "1 of 1 tables equal the committed ones"
+    assert privopt("run").splitlines()[-1] == "1 of 1 results equal the committed ones"
     assert privopt("run", "--seed", 1).splitlines()[-1] == (
-        "0 of 1 tables equal the committed ones; others: demo"
+        "0 of 1 results equal the committed ones; others: demo"
     )
 
 
 def test_profile_seed_and_results_are_used(folder, judged):
     privopt("run", "--profile", "full", "--seed", 5, "--results", "elsewhere")
-    table = lab.read_table(folder / "elsewhere" / "demo" / "table.parquet")
+    table = lab.read(folder / "elsewhere" / "demo").table()
     assert table.num_rows == CELLS * 5
     assert set(table["root_seed"].to_pylist()) == {5}
     assert not (folder / "results").exists()
@@ -456,10 +456,6 @@ def foreign(folder):
 
 def taken(folder):
     (folder / "results").write_text("")
-
-
-def refused(folder):
-    (folder / "experiments" / "demo.py").write_text(EXPERIMENT.format(name="demo", delta=0.0))
 
 
 def misnamed(folder):
@@ -479,7 +475,6 @@ def twice(folder):
     [
         (foreign, (), "holds other files and no .privopt. Nothing was touched"),
         (taken, (), "results must be a folder, got the file results"),
-        (refused, (), "delta must be positive for the Gaussian noise of dp_gd, got 0.0"),
         (misnamed, (), "name must be the file's, 'demo', got 'other'"),
         (empty, (), "no experiments in experiments/: name a file, or change folder"),
         (None, ("dmeo",), "no experiment experiments/dmeo.py; in experiments/ there are: demo"),
@@ -496,6 +491,14 @@ def test_what_the_user_can_mend_is_one_line_and_status_two(folder, judged, spoil
     printed = privopt("run", *arguments, code=2)
     assert words in re.sub(r"[\s│]+", " ", printed)
     assert "Traceback" not in printed
+
+
+def test_refused_plans_are_told_and_stop_nothing(folder, judged):
+    (folder / "experiments" / "demo.py").write_text(EXPERIMENT.format(name="demo", delta=0.0))
+    printed = re.sub(r"\s+", " ", privopt("run"))
+    reason = "delta must be positive for the Gaussian noise of dp_gd, got 0.0"
+    assert f"demo: {CELLS} of {CELLS} plans are refused: {reason}" in printed
+    assert f"{CELLS} refused" in printed
 
 
 def test_traceback_on_demand(folder, judged):

@@ -5,24 +5,7 @@ import signal
 import subprocess
 import sys
 
-from privopt.lab import load, read_table, sweep
-
-EXPERIMENT = """
-from privopt.lab import Axis, Experiment, Setting
-
-experiment = Experiment(
-    name="demo",
-    title="A demonstration",
-    description="Nothing in particular.",
-    algorithms={"dp_gd": {"steps": 5}},
-    families=("linear",),
-    base=Setting(n=1000, dim=4, epsilon=1.0),
-    axes=(Axis("n", (500, 1000)),),
-    replicates={"quick": 3, "full": 5},
-    relation="replace_one",
-    delta=1e-6,
-)
-"""
+from privopt.lab import load, read, run
 
 # The command, telling which modules it begins to import; jobs in the background ignore SIGINT.
 PRIVOPT = """
@@ -56,17 +39,18 @@ def interrupted(folder, moment):
     return process.returncode, said
 
 
-def test_at_any_moment_it_ends_cleanly_and_the_next_run_continues(tmp_path):
+def test_at_any_moment_it_ends_cleanly_and_the_next_run_continues(tmp_path, demonstration):
     (tmp_path / "experiments").mkdir()
     path = tmp_path / "experiments" / "demo.py"
-    path.write_text(EXPERIMENT)
+    path.write_text(demonstration.source)
     words = "Interrupted. Every finished cell is safe: repeat the same command to continue."
     for moment in MOMENTS:
         status, said = interrupted(tmp_path, moment)
         assert status == 130, moment
         assert said.strip() == words
-    whole = sweep(load(path), profile="quick", seed=0, results=tmp_path / "alone")
-    again = sweep(load(path), profile="quick", seed=0, results=tmp_path / "results")
+    whole = run(load(path), profile="quick", seed=0, results=tmp_path / "alone")
+    again = run(load(path), profile="quick", seed=0, results=tmp_path / "results")
     assert again.reused == 10  # the last of the runs was interrupted in its figures
-    assert again.table.read_bytes() == whole.table.read_bytes()
-    assert read_table(again.table).num_rows == 30
+    for name in ("cells.parquet", "runs.parquet"):
+        assert (again.folder / name).read_bytes() == (whole.folder / name).read_bytes()
+    assert read(again.folder).runs.num_rows == 30

@@ -97,13 +97,13 @@ def run(
     console = make_console()
     with plain_errors(context, ValueError, OSError, lab.ResultsError):
         chosen = lab.choose(experiments or (), EXPERIMENTS)
-        conduct = partial(lab.conduct, profile=profile.value, seed=seed, results=results)
+        run_one = partial(lab.run, profile=profile.value, seed=seed, results=results)
         sizes = {each.name: lab.size(each, profile.value) for each in chosen}
         swept, judged = [], {}
         with lab.Display(console, sizes) as display:
             for each in chosen:
-                swept.append(conduct(each, progress=display))
-                judged[each.name] = lab.verdicts(lab.read_table(swept[-1].table))
+                swept.append(run_one(each, progress=display))
+                judged[each.name] = lab.verdicts(lab.read(swept[-1].folder))
             if report:
                 page = lab.write_report(results, judged=judged, redraw=False, progress=display)
         verdicts = [verdict for found in judged.values() for verdict in found]
@@ -111,10 +111,12 @@ def run(
         if verdicts:
             console.print(lab.verdict_table(verdicts if len(chosen) == 1 else failing))
         console.print(f"{lab.tally(verdicts)}.")
+        refused = sum(part.refused for part in swept)
         console.print(
             f"{sum(part.cells for part in swept)} cells, {sum(part.reused for part in swept)} of "
             f"them from earlier runs: {sum(part.run_seconds for part in swept):.1f} s running, "
             f"{sum(part.compile_seconds for part in swept):.1f} s compiling"
+            + (f"; {refused} refused" if refused else "")
         )
         if report:
             console.print(f"Report: {page}", soft_wrap=True)
@@ -138,12 +140,12 @@ def report(context: typer.Context, results: Results = Path("results")) -> None:
 
 
 def _tell_committed(console: Console, same: Mapping[str, bool | None]) -> None:
-    """How many tables equal the committed ones, and which do not; nothing where none is."""
+    """How many results equal the committed ones, and which do not; nothing where none are."""
     known = {name: equal for name, equal in same.items() if equal is not None}
     others = ", ".join(name for name, equal in known.items() if not equal)
     if known:
         console.print(
-            f"{sum(known.values())} of {len(known)} tables equal the committed ones"
+            f"{sum(known.values())} of {len(known)} results equal the committed ones"
             + (f"; others: {others}" if others else ""),
             soft_wrap=True,
         )

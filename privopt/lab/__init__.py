@@ -1,6 +1,6 @@
 """Experiments: declared, run, recorded, judged against the theorem, and shown.
 
-Two kinds: an ``Experiment`` sweeps algorithms over problems and is judged by the theorems; a
+Two kinds, one way: an ``Experiment`` sweeps methods over problems and is judged by the theorems; a
 ``Study`` computes numbers and is judged by its claims. ``make`` runs and records them, ``show``
 judges and draws what was recorded.
 """
@@ -12,31 +12,32 @@ from privopt.lab.make import (
     Claim,
     Column,
     Experiment,
+    Grid,
     Line,
     Listing,
+    Method,
     Panel,
     Plot,
+    Recorded,
     ResultsError,
+    RunResult,
     Setting,
     Study,
-    SweepResult,
     algorithms,
     cells,
     choose,
-    conduct,
     discover,
     existing_results,
     families,
     load,
-    read_table,
+    read,
     replicate_keys,
+    run,
     size,
     stream,
-    sweep,
 )  # fmt: skip
 from privopt.lab.show import (
     Display,
-    Finding,
     Outcome,
     Verdict,
     tally,
@@ -46,9 +47,9 @@ from privopt.lab.show import (
 )  # fmt: skip
 
 __all__ = [
-    "Axis", "Cell", "Check", "Claim", "Column", "Display", "Experiment", "Finding", "Line",
-    "Listing", "Outcome", "Panel", "Plot", "ResultsError", "Setting", "Study", "SweepResult",
-    "Verdict", "algorithms", "cells", "choose", "conduct", "discover", "existing_results",
-    "families", "load", "read_table", "replicate_keys", "size", "stream", "sweep", "tally",
-    "verdict_table", "verdicts", "write_report",
+    "Axis", "Cell", "Check", "Claim", "Column", "Display", "Experiment", "Grid", "Line",
+    "Listing", "Method", "Outcome", "Panel", "Plot", "Recorded", "ResultsError", "RunResult",
+    "Setting", "Study", "Verdict", "algorithms", "cells", "choose", "discover",
+    "existing_results", "families", "load", "read", "replicate_keys", "run", "size", "stream",
+    "tally", "verdict_table", "verdicts", "write_report",
 ]  # fmt: skip

@@ -1,12 +1,14 @@
-"""A results table whose truth is known: exact power laws with multiplicative noise of mean 1."""
+"""Results whose truth is known: exact power laws with multiplicative noise of mean 1."""
 
 import json
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from privopt.lab.make.records import COLUMNS
+from privopt.lab import Recorded
+from privopt.lab.make.records import CELLS, RUNS
 
 SWEPT = {
     "n": (500, 1000, 2000, 4000, 8000),
@@ -16,7 +18,6 @@ SWEPT = {
 BASE = {"n": 2000, "dim": 16, "epsilon": 1.0}
 EXPONENTS = {"n": -1.0, "dim": 0.5, "epsilon": -1.0}
 PLAN = {
-    "choices": {"steps": 100},
     "rate": {
         "theorem": "E F(w) - F* <= R G / sqrt(T)",
         "source": "Bassily, Smith and Thakurta 2014, Theorem 2.4",
@@ -37,7 +38,7 @@ def points(axes):
 
 def build(
     *,
-    algorithm="dp_gd",
+    methods=("dp_gd",),
     families=("linear",),
     axes=SWEPT,
     exponents=EXPONENTS,
@@ -55,7 +56,7 @@ def build(
     checks=("bound", "slope"),
     seed=0,
 ):
-    """One row a replicate; mean ``c_s n^a d^b eps^c`` with ``max c_s = 0.01`` at base.
+    """Mean ``c_s n^a d^b eps^c`` with ``max c_s = 0.01`` at base.
 
     ``true`` are the exponents of the means, ``exponents`` what the rate claims; ``drift`` is the
     exponent with which epsilon/mu moves along epsilon. A ``correction`` multiplies every mean by
@@ -63,58 +64,95 @@ def build(
     """
     rng = np.random.default_rng(seed)
     true = exponents if true is None else true
-    rows = []
-    for family in families:
-        for point, served in points(axes):
-            law = 0.01 * np.prod([(point[a] / BASE[a]) ** true.get(a, 0.0) for a in BASE])
-            noise_ratio = 4.0 * point["dim"] ** 0.5 / (point["n"] * point["epsilon"])
-            law *= 1.0 + correction * noise_ratio
-            for strength, factor in zip(strengths, profile_of_strength, strict=True):
-                noise = np.exp(spread * rng.normal(size=replicates) - spread**2 / 2)
-                for replicate, risk in enumerate(factor * law * noise):
-                    rows.append(
-                        {
-                            "experiment": experiment,
-                            "algorithm": algorithm,
-                            "family": family,
-                            **point,
-                            "delta": 1e-6,
-                            "relation": "replace_one",
-                            "mu": point["epsilon"] ** (1.0 - drift) / 4.0,
-                            "strength": strength,
-                            "replicate": replicate,
-                            "excess_risk": risk,
-                            "reference_gap": gap,
-                            "reference_value": 0.1,
-                            "upper": bound * law,
-                            "lower": 0.05 * law,
-                            "start_risk": 0.2,
-                            "nonprivate_risk": 0.1 * law,
-                            "spent_epsilon_upper": point["epsilon"],
-                            "steps": 100,
-                            "axes": ",".join(served),
-                            "tight_on": tight_on,
-                            "exponents": json.dumps(exponents),
-                            "root_seed": 7,
-                            "profile": "quick",
-                            "plan": json.dumps(PLAN),
-                        }
-                    )
+    settings = product(
+        methods, families, points(axes), list(zip(strengths, profile_of_strength, strict=True))
+    )
+    cells, runs = [], []
+    for cell, (method, family, (point, served), (strength, factor)) in enumerate(settings):
+        law = 0.01 * np.prod([(point[a] / BASE[a]) ** true.get(a, 0.0) for a in BASE])
+        noise_ratio = 4.0 * point["dim"] ** 0.5 / (point["n"] * point["epsilon"])
+        law *= 1.0 + correction * noise_ratio
+        noise = np.exp(spread * rng.normal(size=replicates) - spread**2 / 2)
+        for replicate, value in enumerate(factor * law * noise):
+            runs.append({"cell": cell, "replicate": replicate, "value": value})
+        cells.append(
+            {
+                "cell": cell,
+                "experiment": experiment,
+                "method": method,
+                "algorithm": "dp_gd",
+                "family": family,
+                **point,
+                "delta": 1e-6,
+                "relation": "replace_one",
+                "mu": point["epsilon"] ** (1.0 - drift) / 4.0,
+                "strength": strength,
+                "choices": json.dumps({"steps": 100}),
+                "axes": ",".join(served),
+                "replicates": replicates,
+                "root_seed": 7,
+                "profile": "quick",
+                "quantity": "empirical risk",
+                "upper": bound * law,
+                "lower": 0.05 * law,
+                "exponents": json.dumps(exponents),
+                "tight_on": tight_on,
+                "steps": 100,
+                "spent_epsilon_upper": point["epsilon"],
+                "plan": json.dumps(PLAN),
+                "reference_value": 0.1,
+                "reference_gap": gap,
+                "start_value": 0.2,
+                "nonprivate_value": 0.1 * law,
+            }
+        )
     about = {
         "name": experiment,
         "title": f"Title of {experiment}",
         "description": f"What {experiment} shows, with `code` & <signs>.",
         "checks": checks,
-        "axes": axes,
+        "swept": list(axes),
         "profile": "quick",
         "root_seed": 7,
         "replicates": replicates,
     }
-    table = pa.Table.from_pylist(rows, schema=COLUMNS)
-    return table.replace_schema_metadata({b"privopt": json.dumps(about).encode()})
+    tables = (pa.Table.from_pylist(rows, of) for rows, of in ((cells, CELLS), (runs, RUNS)))
+    return Recorded(about, *tables)
+
+
+def change(recorded, column, new):
+    """``recorded`` with one column rewritten by ``new(row) -> value``, rows as in ``table()``."""
+    where = "cells" if column in CELLS.names else "runs"
+    table = getattr(recorded, where)
+    rows = (recorded.cells if where == "cells" else recorded.table()).to_pylist()
+    field = table.schema.field(column)
+    values = pa.array([new(row) for row in rows], field.type)
+    return recorded._replace(
+        **{where: table.set_column(table.column_names.index(column), field, values)}
+    )
 
 
 @pytest.fixture(scope="session")
 def synthetic():
-    """``synthetic(**truth) -> pyarrow.Table``."""
+    """``synthetic(**truth) -> Recorded``."""
     return build
+
+
+@pytest.fixture(scope="session")
+def replaced():
+    """``replaced(recorded, column, new) -> Recorded``: another column, by its rows."""
+    return change
+
+
+@pytest.fixture(scope="session")
+def shuffled():
+    """``shuffled(recorded) -> Recorded``: the same rows in another order."""
+
+    def shuffle(recorded):
+        rng = np.random.default_rng(0)
+        cells, runs = (
+            table.take(rng.permutation(table.num_rows)) for table in (recorded.cells, recorded.runs)
+        )
+        return Recorded(recorded.about, cells, runs)
+
+    return shuffle

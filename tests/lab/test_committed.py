@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from privopt.lab import Check, Claim, Study, conduct, read_table
-from privopt.lab.make.records import about, committed, equal
+from privopt.lab import Check, Claim, Study, read, run
+from privopt.lab.make.committed import committed, equal
 
 SMALL = {
     "axes": {"n": (500, 1000)},
@@ -47,71 +47,72 @@ def changed(table, column, change):
 @pytest.mark.parametrize(
     ("column", "change", "same"),
     [
-        ("excess_risk", lambda x: x * (1.0 + 1e-9), True),
-        ("excess_risk", lambda x: x * (1.0 + 1e-5), False),
-        ("nonprivate_risk", lambda x: x + 1e-13, True),
-        ("excess_risk", lambda x: math.nan, False),
+        ("value", lambda x: x * (1.0 + 1e-9), True),
+        ("value", lambda x: x * (1.0 + 1e-5), False),
+        ("nonprivate_value", lambda x: x + 1e-13, True),
+        ("value", lambda x: math.nan, False),
         ("mu", lambda x: None, False),
         ("strength", lambda x: math.inf, False),
         ("n", lambda x: x + 1, False),
         ("algorithm", lambda x: x + "x", False),
         ("tight_on", lambda x: None, False),
-        ("plan", lambda x: x.replace("100.0", "100.00000001"), True),
-        ("plan", lambda x: x.replace("100.0", "100.1"), False),
+        ("choices", lambda x: x.replace("100.0", "100.00000001"), True),
+        ("choices", lambda x: x.replace("100.0", "100.1"), False),
         ("plan", lambda x: x.replace("Theorem", "Lemma"), False),
         ("plan", lambda x: "not JSON", False),
     ],
 )
 def test_equal_is_to_the_last_digits_of_real_numbers_alone(synthetic, column, change, same):
-    table = synthetic(**SMALL)
-    table = changed(table, "plan", lambda text: text.replace("100", "100.0"))
+    table = synthetic(**SMALL).table()
+    table = changed(table, "choices", lambda text: text.replace("100", "100.0"))
     assert equal(table, table)
     assert equal(changed(table, column, change), table) is same
     assert equal(table, changed(table, column, change)) is same
 
 
 def test_equal_infinities_and_nan_are_equal(synthetic):
-    table = synthetic(**SMALL)
+    table = synthetic(**SMALL).table()
     for value in (math.inf, math.nan):
         odd = changed(table, "upper", lambda _, value=value: value)
-        assert equal(odd, changed(odd, "excess_risk", lambda x: x * (1.0 + 1e-9)))
+        assert equal(odd, changed(odd, "value", lambda x: x * (1.0 + 1e-9)))
     assert not equal(table.slice(1), table)
     told = table.replace_schema_metadata({b"privopt": b'{"title": "other"}'})
-    assert about(told) != about(table)
     assert not equal(told, table)
 
 
 def test_an_equal_table_leaves_the_work_tree_clean(tmp_path, monkeypatch):
     results = tmp_path / "results"
 
-    def run(factor):
+    def made(factor):
         monkeypatch.setitem(SETTINGS, "factor", factor)
-        result = conduct(STUDY, profile="quick", seed=0, results=results)
-        return result.as_committed, read_table(result.table)["x"].to_pylist()
+        result = run(STUDY, profile="quick", seed=0, results=results)
+        return result.as_committed, read(result.folder).runs["x"].to_pylist()
 
-    assert committed(results / "demo" / "table.parquet") is None
+    assert committed(results / "demo" / "cells.parquet") is None
     git(tmp_path, "init")
     (tmp_path / ".gitignore").write_text("cells/\nprovenance.json\n")
-    assert run(1.0) == (None, [3.0])
+    assert made(1.0) == (None, [3.0])
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-m", "Results")
-    assert run(1.0) == (True, [3.0])
-    assert run(1.0 + 1e-9) == (True, [3.0])
+    assert made(1.0) == (True, [3.0])
+    assert made(1.0 + 1e-9) == (True, [3.0])
     assert git(tmp_path, "status", "--short") == ""
-    assert run(1.1) == (False, [3.0 * 1.1])
-    assert "results/demo/table.parquet" in git(tmp_path, "status", "--short")
-    assert run(1.0) == (True, [3.0])
+    assert made(1.1) == (False, [3.0 * 1.1])
+    status = git(tmp_path, "status", "--short")
+    assert "results/demo/runs.parquet" in status
+    assert "results/demo/cells.parquet" in status  # it names the runs that it belongs to
+    assert made(1.0) == (True, [3.0])
     assert git(tmp_path, "status", "--short") == ""
 
 
 def test_a_committed_table_of_another_version_is_not_equal(tmp_path):
     git(tmp_path, "init")
-    path = tmp_path / "results" / "demo" / "table.parquet"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(np.zeros(3).tobytes())
+    folder = tmp_path / "results" / "demo"
+    folder.mkdir(parents=True)
+    for name in ("cells", "runs"):
+        (folder / f"{name}.parquet").write_bytes(np.zeros(3).tobytes())
     (tmp_path / "results" / ".privopt").write_text('{"format": 1}')
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-m", "Results")
-    assert (
-        conduct(STUDY, profile="quick", seed=0, results=tmp_path / "results").as_committed is False
-    )
+    result = run(STUDY, profile="quick", seed=0, results=tmp_path / "results")
+    assert result.as_committed is False

@@ -1,29 +1,25 @@
 """One picture for all algorithms: what is drawn is what was measured."""
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from privopt.lab.show import comparison
 from privopt.lab.show.figures import figures
-from privopt.lab.show.results import measured
+from privopt.lab.show.results import cell_results
 
 
 @pytest.fixture
 def two(synthetic):
-    return pa.concat_tables(
-        [synthetic(algorithm="dp_gd", seed=1), synthetic(algorithm="output_perturbation", seed=2)]
-    )
+    return synthetic(methods=("dp_gd", "output_perturbation"))
 
 
 def test_a_single_algorithm_is_not_compared(synthetic, tmp_path):
-    assert comparison.compared(measured(synthetic()), tmp_path) == []
+    assert comparison.compared(cell_results(synthetic()), tmp_path) == []
 
 
-def test_files_are_the_same_to_the_byte_whatever_the_order_of_rows(two, tmp_path):
-    shuffled = two.take(np.random.default_rng(0).permutation(two.num_rows))
+def test_files_are_the_same_to_the_byte_whatever_the_order_of_rows(two, shuffled, tmp_path):
     first, again = (
-        figures(table, tmp_path / name) for name, table in (("a", two), ("b", shuffled))
+        figures(each, tmp_path / name) for name, each in (("a", two), ("b", shuffled(two)))
     )
     stems = [path.name for path in first]
     assert stems[:2] == ["compared.svg", "compared.png"]
@@ -35,7 +31,7 @@ def test_files_are_the_same_to_the_byte_whatever_the_order_of_rows(two, tmp_path
 def test_lines_are_means_between_the_optimum_and_the_start(two, tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(comparison, "save", lambda draw, *_: drawn.append(draw()) or [])
-    cells = measured(two)
+    cells = cell_results(two)
     comparison.compared(cells, tmp_path)
     (figure,) = drawn
     panel = figure.axes[0]
@@ -46,11 +42,11 @@ def test_lines_are_means_between_the_optimum_and_the_start(two, tmp_path, monkey
         "zero predictor",
         "non-private optimum",
     }
-    along_n = [c for c in cells if "n" in c.axes and c.algorithm == "dp_gd"]
-    sizes = sorted({c.n for c in along_n})
-    worst = [max(c.mean for c in along_n if c.n == n) for n in sizes]
+    along_n = [c for c in cells if "n" in c.axes and c.method == "dp_gd"]
+    sizes = sorted({c.setting["n"] for c in along_n})
+    worst = [max(c.mean for c in along_n if c.setting["n"] == n) for n in sizes]
     np.testing.assert_allclose(lines["dp_gd"], along_n[0].optimum + np.array(worst))
     np.testing.assert_allclose(lines["non-private optimum"], along_n[0].optimum)
     assert np.all(lines["zero predictor"] >= lines["non-private optimum"])
     low, high = panel.get_ylim()
-    assert low < along_n[0].optimum < along_n[0].optimum + along_n[0].start_risk < high
+    assert low < along_n[0].optimum < along_n[0].optimum + along_n[0].start < high

@@ -2,14 +2,13 @@
 
 import math
 import re
-from dataclasses import fields, replace
 
 import pytest
 
-from privopt.lab import Axis, Cell, Experiment, Setting, cells, conduct, discover, load
+from privopt.lab import Axis, Experiment, Grid, Method, Setting, cells, discover, load, run
 from privopt.privacy import gaussian_mu
 from privopt.problems.datasets import VARIABLE
-from privopt.spec import Budget, Relation
+from privopt.spec import Relation
 
 GIVEN = {
     "name": "demo",
@@ -58,7 +57,12 @@ REFUSED = [
     ({"delta": None, "epsilon_over_mu": "5"}, "epsilon_over_mu must be positive .* got '5'"),
     ({"base": {"n": 1000}}, "base must be a Setting, got an object of type dict"),
     ({"axes": ("n",)}, "axes must be an Axis, got an object of type str"),
-    ({"algorithms": ["dp_gd"]}, r"algorithms must be a mapping, got \['dp_gd'\]"),
+    ({"algorithms": ["dp_gd"]}, "algorithms must be a Method, got an object of type str"),
+    ({"algorithms": "dp_gd"}, "algorithms must be a mapping, got 'dp_gd'"),
+    ({"algorithms": (Method("a", "dp_gd"),) * 2}, "algorithms must be distinct, got a, a"),
+    ({"axes": (Axis("d", (1,)),)}, "axis must be one of n, dim, sparsity, epsilon, .*, got 'd'"),
+    ({"axes": (Axis("step", (1,)),)}, r"got 'step'; did you mean steps\?"),
+    ({"grids": (Axis("n", (1,)),)}, "grids must be a Grid, got an object of type Axis"),
     ({"algorithms": {"dpgd": {}}}, r"algorithm must be .* got 'dpgd'; did you mean dp_gd\?"),
     ({"algorithms": {"dp_gd": 5}}, "choices of dp_gd must be a mapping, got 5"),
     ({"algorithms": {"dp_gd": {"step": 3}}}, r"got 'step'; did you mean steps\?"),
@@ -79,7 +83,12 @@ def test_a_bad_declaration_is_refused(changes, message):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Axis("d", (1,)), "axis must be one of n, dim, epsilon, got 'd'"),
+        (lambda: Axis(3, (1,)), "axis must be a str, got an object of type int"),
+        (lambda: Axis("step_size", ("big",)), "step_size must be a real number, got 'big'"),
+        (lambda: Grid(Axis("n", (1,))), r"axes of a grid must be two or more, distinct, got"),
+        (lambda: Grid(Axis("n", (1,)), Axis("n", (2,))), "axes of a grid must be two or more"),
+        (lambda: Method("Big", "dp_gd"), "label of a method must be of small letters"),
+        (lambda: Method("a", "dpgd"), r"algorithm must be .* got 'dpgd'; did you mean dp_gd\?"),
         (lambda: Axis("n", ()), r"values of axis n must be distinct, got \(\)"),
         (lambda: Axis("n", (1, 1)), r"values of axis n must be distinct, got \(1, 1\)"),
         (lambda: Axis("n", "abc"), "values of axis n must be a tuple, got 'abc'"),
@@ -129,7 +138,7 @@ def test_profiles_differ_in_values_and_replicates():
 def test_a_bad_order_to_run_is_refused_before_a_folder_is_made(changes, message, tmp_path):
     given = {"experiment": experiment(), "profile": "quick", "seed": 0, **changes}
     with pytest.raises(ValueError, match=message):
-        conduct(**given, results=tmp_path / "results")
+        run(**given, results=tmp_path / "results")
     assert not (tmp_path / "results").exists()
 
 
@@ -189,36 +198,6 @@ def test_absent_data_fail_unless_declared_optional(monkeypatch, tmp_path):
     monkeypatch.setenv(VARIABLE, str(tmp_path / "misspelt"))
     with pytest.raises(FileNotFoundError, match=f"{VARIABLE} must name a folder"):
         cells(optional, "quick")
-
-
-# --- keys of cells --------------------------------------------------------------------------------
-
-CELL = cells(experiment(), "quick")[0]
-OTHER = {
-    "experiment": "other",
-    "algorithm": "output_perturbation",
-    "choices": (("steps", 6),),
-    "family": "distance",
-    "n": 501,
-    "dim": 5,
-    "strength": math.inf,
-    "replicates": 5,
-}
-
-
-def test_everything_that_changes_a_cell_changes_its_key():
-    changed = [replace(CELL, **{name: value}) for name, value in OTHER.items()]
-    changed += [
-        replace(CELL, budget=Budget(epsilon=e, delta=d, relation=r))
-        for e, d, r in ((2, 1e-6, "replace_one"), (1, 1e-7, "replace_one"), (1, 1e-6, "zero_out"))
-    ]
-    assert {f.name for f in fields(Cell)} == {*OTHER, "budget", "axes"}
-    keys = [cell.key(seed=0) for cell in (CELL, *changed)] + [CELL.key(seed=1), CELL.key()]
-    assert len(set(keys)) == len(keys)
-
-
-def test_the_axes_a_cell_serves_do_not_change_its_key():
-    assert replace(CELL, axes=()).key(seed=0) == CELL.key(seed=0)
 
 
 # --- experiment files -----------------------------------------------------------------------------

@@ -68,16 +68,16 @@ def declared(families, **changes):
 
 def test_a_family_of_ones_own_is_swept_certified_judged_and_drawn(families, tmp_path):
     experiment = declared(families)
-    result = lab.sweep(experiment, profile="quick", seed=0, results=tmp_path)
-    rows = lab.read_table(result.table).to_pylist()
+    result = lab.run(experiment, profile="quick", seed=0, results=tmp_path)
+    rows = lab.read(result.folder).table().to_pylist()
     assert {(row["family"], row["n"], row["dim"]) for row in rows} == {
         (name, n, dim) for name, dim in (("own_median", 3), ("own_classes", 9)) for n in (30, 60)
     }
     for row in rows:
         assert 0.0 <= row["reference_gap"] <= 2e-9
-        assert row["excess_risk"] >= -row["reference_gap"]
-        assert row["nonprivate_risk"] < row["start_risk"]
-    verdicts = lab.verdicts(lab.read_table(result.table))
+        assert row["value"] >= -row["reference_gap"]
+        assert row["nonprivate_value"] < row["start_value"]
+    verdicts = lab.verdicts(lab.read(result.folder))
     judged = {(each.family, each.check): each.outcome for each in verdicts}
     assert judged == {("own_median", "bound"): "holds", ("own_classes", "bound"): "holds"}
     page = lab.write_report(tmp_path).read_text()

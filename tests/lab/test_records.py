@@ -12,25 +12,23 @@ from privopt.lab import ResultsError, existing_results
 from privopt.lab.make import records
 from privopt.lab.make.folder import FORMAT, MARKER, open_results, write_file
 
-TEXT = {"experiment": "e", "algorithm": "a", "family": "f", "relation": "replace_one"}
-NUMBERS = {"n": 10, "dim": 2, "epsilon": 1.0, "delta": 1e-6, "mu": None, "strength": np.inf}
 KEY = "0" * 64
+FACTS = {"reference_value": 0.25, "start_value": float("inf")}
 
 
-def rows(replicates: int = 4, **changes) -> pa.Table:
-    fixed = {**TEXT, **NUMBERS, "steps": None, "tight_on": None, "exponents": "{}"}
-    fixed |= {"root_seed": 0, "plan": '{"a": 1}', **changes}
-    columns = {
-        column.name: [fixed.get(column.name, 0.5)] * replicates for column in records.CELL_COLUMNS
-    }
-    columns |= {"replicate": range(replicates), "excess_risk": np.linspace(0.1, 0.7, replicates)}
-    return pa.table(columns, schema=records.CELL_COLUMNS)
+def kept(replicates: int = 4, seconds: float = 1.5) -> records.Kept:
+    columns = {"replicate": range(replicates), "value": np.linspace(0.1, 0.7, replicates)}
+    return records.Kept(pa.table(columns), FACTS, seconds, 0.25)
+
+
+def has_four(values: pa.Table) -> bool:
+    return values.num_rows == 4
 
 
 @pytest.fixture
 def cell(tmp_path):
-    path = records.cell_path(tmp_path, "e", KEY)
-    records.write_cell(path, rows(), run_seconds=1.5, compile_seconds=0.25)
+    path = records.cell_path(tmp_path, KEY)
+    records.write_cell(path, kept())
     return path
 
 
@@ -113,15 +111,15 @@ def test_a_refusing_disk_leaves_what_was_there(tmp_path, monkeypatch, call, numb
 # --- cells ----------------------------------------------------------------------------------------
 
 
-def test_a_cell_comes_back_with_its_timing(cell):
-    found = records.read_cell(cell, replicates=4)
-    assert found.equals(rows())
-    assert records.timing(found) == (1.5, 0.25)
+def test_a_cell_comes_back_with_its_facts_and_its_timing(cell):
+    found = records.read_cell(cell, has_four)
+    assert found.values.equals(kept().values)
+    assert found[1:] == (FACTS, 1.5, 0.25)
 
 
 def test_an_unfinished_cell_is_not_there(tmp_path):
     with pytest.raises(FileNotFoundError):
-        records.read_cell(tmp_path / "absent.parquet", replicates=4)
+        records.read_cell(tmp_path / "absent.parquet", has_four)
 
 
 def test_no_damage_goes_unseen(cell):
@@ -132,7 +130,7 @@ def test_no_damage_goes_unseen(cell):
         damaged[place] ^= 0x24
         cell.write_bytes(damaged)
         try:
-            assert records.read_cell(cell, replicates=4).equals(rows()), place
+            assert records.read_cell(cell, has_four).values.equals(kept().values), place
         except records.DamagedCellError:
             seen += 1
     assert seen > len(sound) / 19 / 4
@@ -142,16 +140,19 @@ def test_no_damage_goes_unseen(cell):
 def test_a_cut_cell_is_damaged(cell, share):
     cell.write_bytes(cell.read_bytes()[: int(share * cell.stat().st_size)])
     with pytest.raises(records.DamagedCellError, match=KEY):
-        records.read_cell(cell, replicates=4)
+        records.read_cell(cell, has_four)
 
 
 def test_another_cells_file_is_damaged(cell):
     other = cell.with_name("1" * 64 + ".parquet")
     cell.rename(other)
     with pytest.raises(records.DamagedCellError, match="not the cell that its name says"):
-        records.read_cell(other, replicates=4)
+        records.read_cell(other, has_four)
+
+
+def test_a_cell_of_another_size_is_damaged(cell):
     with pytest.raises(records.DamagedCellError, match="not the cell"):
-        records.read_cell(other, replicates=5)
+        records.read_cell(cell, lambda values: values.num_rows == 5)
 
 
 def test_a_damaged_cell_is_moved_and_not_lost(cell):
@@ -163,40 +164,51 @@ def test_a_damaged_cell_is_moved_and_not_lost(cell):
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def test_a_table_holds_its_cells_and_no_timing(tmp_path):
+def test_tables_come_back_and_are_the_same_bytes(tmp_path, synthetic):
+    recorded = synthetic(axes={"n": (500, 1000)}, replicates=2)
     files = []
-    for seconds in (1.0, 2.0):
-        folder = tmp_path / str(seconds)
-        parts = []
-        for name, axes in (("a", ("n", "dim")), ("b", ())):
-            path = records.cell_path(folder, "e", name)
-            content = rows(algorithm=name, plan=name)
-            records.write_cell(path, content, run_seconds=seconds, compile_seconds=0.0)
-            parts.append((records.read_cell(path, 4), axes))
-        path = records.table_path(folder, "e")
-        records.write_table(path, records.assemble(parts, "quick"), {"title": "é", "checks": ["x"]})
-        files.append(path.read_bytes())
+    for name in ("one", "other"):
+        assert records.write_recorded(tmp_path / name, recorded) is None  # nothing is committed
+        files.append([path.read_bytes() for path in sorted((tmp_path / name).glob("*.parquet"))])
     assert files[0] == files[1]
-    assert records.table_paths(folder) == [path]
-    table = records.read_table(path)
-    assert table.schema.equals(records.COLUMNS)
-    assert table["axes"].to_pylist() == ["n,dim"] * 4 + [""] * 4
-    assert table["plan"].to_pylist() == ["a"] * 4 + ["b"] * 4
-    assert table["replicate"].to_pylist() == [0, 1, 2, 3] * 2
-    assert set(table["profile"].to_pylist()) == {"quick"}
-    assert records.about(table) == {"title": "é", "checks": ["x"]}
+    assert len(files[0]) == 2
+    found = records.read(tmp_path / "one")
+    assert found.about["title"] == recorded.about["title"]
+    assert found.cells.schema.equals(records.CELLS)
+    assert (found.cells.to_pylist(), found.runs.to_pylist()) == (
+        recorded.cells.to_pylist(),
+        recorded.runs.to_pylist(),
+    )
+    assert records.recorded_names(tmp_path) == ["one", "other"]
 
 
-def test_an_unusable_table_says_what_to_do(tmp_path):
-    path = tmp_path / "table.parquet"
-    with pytest.raises(ResultsError, match="is not there: run its experiment first"):
-        records.read_table(path)
-    path.write_bytes(b"PAR1 nonsense PAR1")
+def test_the_table_of_all_runs_repeats_what_their_cell_is(synthetic):
+    recorded = synthetic(axes={"n": (500, 1000)}, replicates=2)
+    cells, rows = recorded.cells.to_pylist(), recorded.table().to_pylist()
+    assert len(rows) == 2 * len(cells) == recorded.runs.num_rows
+    for row, run in zip(rows, recorded.runs.to_pylist(), strict=True):
+        assert row == {**cells[run["cell"]], **run}
+
+
+def test_tables_that_do_not_belong_together_are_refused(tmp_path, synthetic):
+    for seed, name in enumerate(("one", "other")):
+        records.write_recorded(tmp_path / name, synthetic(replicates=2, seed=seed))
+    runs = (tmp_path / "other" / "runs.parquet").read_bytes()
+    (tmp_path / "one" / "runs.parquet").write_bytes(runs)
+    with pytest.raises(ResultsError, match="are of two runs: run its experiment again"):
+        records.read(tmp_path / "one")
+
+
+def test_unusable_tables_say_what_to_do(tmp_path, synthetic):
+    with pytest.raises(ResultsError, match="holds no tables: run its experiment first"):
+        records.read(tmp_path)
+    recorded = synthetic(replicates=2)
+    records.write_recorded(tmp_path, recorded._replace(runs=pa.table({"x": [1]})))
+    with pytest.raises(ResultsError, match="has tables of other columns"):
+        records.read(tmp_path)
+    (tmp_path / "runs.parquet").write_bytes(b"PAR1 nonsense PAR1")
     with pytest.raises(ResultsError, match="run its experiment again"):
-        records.read_table(path)
-    write_file(path, records.encode(pa.table({"x": [1]}), {}))
-    with pytest.raises(ResultsError, match="has other columns"):
-        records.read_table(path)
+        records.read(tmp_path)
 
 
 def test_provenance_is_read_where_it_is(tmp_path):

@@ -6,19 +6,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
-import pyarrow as pa
 import pytest
 from matplotlib.figure import Figure
 
 from privopt.lab.make.folder import ResultsError, open_results
-from privopt.lab.make.records import (
-    COLUMNS,
-    about,
-    read_table,
-    table_paths,
-    write_provenance,
-    write_table,
-)
+from privopt.lab.make.records import read, recorded_names, write_provenance, write_recorded
 from privopt.lab.make.resume import Drawing
 from privopt.lab.show import report
 from privopt.lab.show.figures import figures
@@ -36,11 +28,9 @@ PROVENANCE = {"run_seconds": 12.34, "compile_seconds": 5.67, "cells": 15, "reuse
 PROVENANCE |= {"environment": {"machine": "abacus"}, "code": "0123456789abcdef" * 4}
 
 
-def keep(results, table):
-    told = about(table)
-    folder = results / told["name"]
-    folder.mkdir(exist_ok=True)
-    write_table(folder / "table.parquet", table, told)
+def keep(results, recorded):
+    folder = results / recorded.about["name"]
+    write_recorded(folder, recorded)
     write_provenance(folder, PROVENANCE)
 
 
@@ -55,8 +45,7 @@ def results(synthetic, tmp_path_factory):
     keep(folder, synthetic(**SMALL, experiment="true"))
     keep(folder, synthetic(**SMALL, experiment="wrong", true={"n": -0.5, "dim": 0.5}))
     real = {**REAL, "families": ("a9a", "digits"), "tight_on": None}
-    parts = [synthetic(**real, experiment="real", algorithm=name) for name in ("dp_gd", "other")]
-    keep(folder, pa.concat_tables(parts))
+    keep(folder, synthetic(**real, experiment="real", methods=("dp_gd", "other")))
     assert write_report(folder) == folder / "index.html"
     return folder
 
@@ -127,31 +116,27 @@ def test_figures_are_the_same_to_the_byte(synthetic, tmp_path):
     assert not re.search(rb"<dc:date>|20\d\d-\d\d", first[0].read_bytes())
 
 
-def edited(table, **columns):
-    for name, value in columns.items():
-        field = COLUMNS.field(name)
-        values = pa.array([value] * table.num_rows, field.type)
-        table = table.set_column(table.column_names.index(name), field, values)
-    return table
-
-
 @pytest.mark.parametrize(
     "columns",
     [
         {"lower": 0.0},
-        {"nonprivate_risk": 0.0},
-        {"nonprivate_risk": 1e-12},
-        {"nonprivate_risk": -1e-17},
-        {"upper": math.inf, "start_risk": math.nan},
-        {"excess_risk": math.nan},
-        {"excess_risk": 0.0, "upper": 0.0, "lower": 0.0, "start_risk": 0.0},
+        {"nonprivate_value": 0.0},
+        {"nonprivate_value": 1e-12},
+        {"nonprivate_value": -1e-17},
+        {"upper": math.inf, "start_value": math.nan},
+        {"value": math.nan},
+        {"value": 0.0, "upper": 0.0, "lower": 0.0, "start_value": 0.0},
         {"strength": math.inf, "axes": ""},
     ],
 )
-def test_figures_and_report_survive_numbers_that_no_scale_can_show(synthetic, tmp_path, columns):
+def test_figures_and_report_survive_numbers_that_no_scale_can_show(
+    synthetic, replaced, tmp_path, columns
+):
     folder = open_results(tmp_path / "results")
     table = synthetic(**REAL, strengths=(1.0,), profile_of_strength=(1.0,))
-    keep(folder, edited(table, **columns))
+    for name, value in columns.items():
+        table = replaced(table, name, lambda row, value=value: value)
+    keep(folder, table)
     Reader(write_report(folder).read_text(encoding="utf-8"))
     assert (folder / "toy" / "dp_gd.png").exists() == ("axes" not in columns)
 
@@ -214,8 +199,7 @@ def test_what_made_it_is_on_the_page_alone_and_may_be_missing(page, readme, resu
         assert each in page
         assert each not in readme
     copy = open_results(tmp_path / "copy")
-    (copy / "true").mkdir()
-    (copy / "true" / "table.parquet").write_bytes((results / "true/table.parquet").read_bytes())
+    write_recorded(copy / "true", read(results / "true"))
     assert "compiling" not in write_report(copy).read_text(encoding="utf-8")
 
 
@@ -242,7 +226,7 @@ def test_figures_of_the_same_table_are_not_drawn_again(synthetic, tmp_path, monk
 
 
 def test_verdicts_at_hand_are_not_made_again(results, monkeypatch):
-    judged = {path.parent.name: verdicts(read_table(path)) for path in table_paths(results)}
+    judged = {name: verdicts(read(results / name)) for name in recorded_names(results)}
     before = contents(results)
     monkeypatch.setattr(report, "verdicts", None)
     write_report(results, judged=judged, redraw=False)

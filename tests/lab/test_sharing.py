@@ -7,38 +7,18 @@ import subprocess
 import sys
 from contextlib import contextmanager
 
-from privopt.lab import sweep
+from privopt import lab
 from privopt.lab.make.folder import claimed
 from privopt.lab.make.resume import Finished, Note, Shared
 
-SOURCE = """
-from privopt.lab import Axis, Experiment, Setting
-
-DEMO = Experiment(
-    name="demo",
-    title="A demonstration",
-    description="",
-    algorithms={"dp_gd": {"steps": 2}},
-    families=("linear",),
-    base=Setting(n=1000, dim=3, epsilon=1.0),
-    axes=(Axis("n", (500, 1000)),),
-    replicates={"quick": 2, "full": 2},
-    relation="replace_one",
-    delta=1e-6,
-)
-"""
-_namespace = {}
-exec(SOURCE, _namespace)
-DEMO = _namespace["DEMO"]
 CELLS = 2 * 5
 
 # Another run, which holds its first cell until it is told to go on.
-OTHER = f"""
+OTHER = """
 import sys
-{SOURCE}
-from privopt.lab import sweep
+from privopt import lab
 from privopt.lab.make.resume import Finished, Shared
-module = sys.modules[sweep.__module__]
+module = sys.modules[lab.run.__module__]
 real = module.measure
 def measure(*arguments, **options):
     print("holding", flush=True)
@@ -46,7 +26,7 @@ def measure(*arguments, **options):
     return real(*arguments, **options)
 module.measure = measure
 seen = []
-sweep(DEMO, profile="quick", seed=0, results=sys.argv[1], progress=seen.append)
+lab.run(experiment, profile="quick", seed=0, results=sys.argv[1], progress=seen.append)
 print([sum(isinstance(event, kind) for event in seen) for kind in (Finished, Shared)])
 """
 
@@ -73,7 +53,7 @@ def other(code, argument):
             process.kill()
 
 
-def events_of(results, when_waiting=lambda: None):
+def events_of(experiment, results, when_waiting=lambda: None):
     seen = []
 
     def progress(event):
@@ -81,40 +61,45 @@ def events_of(results, when_waiting=lambda: None):
         if isinstance(event, Note) and event.text.startswith("waiting for 1 of 10 cells"):
             when_waiting()
 
-    result = sweep(DEMO, profile="quick", seed=0, results=results, progress=progress)
+    result = lab.run(experiment, profile="quick", seed=0, results=results, progress=progress)
     counts = [sum(isinstance(event, kind) for event in seen) for kind in (Finished, Shared)]
     return result, counts
 
 
-def test_two_runs_in_one_folder_make_every_cell_once(tmp_path):
+def tables(result):
+    """The bytes of both tables."""
+    return [(result.folder / f"{name}.parquet").read_bytes() for name in ("cells", "runs")]
+
+
+def test_two_runs_in_one_folder_make_every_cell_once(tmp_path, demonstration):
     def go_on():
         assert len(list(results.glob("demo/cells/*.parquet"))) == CELLS - 1
         process.stdin.write("\n")
         process.stdin.flush()
 
     results = tmp_path / "both"
-    with other(OTHER, results) as process:
-        result, counts = events_of(results, go_on)
+    with other(demonstration.source + OTHER, results) as process:
+        result, counts = events_of(demonstration.experiment, results, go_on)
         printed, _ = process.communicate(timeout=60)
     assert counts == [CELLS - 1, 1]
     assert printed == f"[1, {CELLS - 1}]\n"
     assert result.reused == 1
-    alone, _ = events_of(tmp_path / "alone")
-    assert result.table.read_bytes() == alone.table.read_bytes()
+    alone, _ = events_of(demonstration.experiment, tmp_path / "alone")
+    assert tables(result) == tables(alone)
     assert not list(results.rglob("*.lock"))
 
 
-def test_a_killed_run_leaves_its_cell_to_the_others(tmp_path):
-    whole, _ = events_of(tmp_path / "alone")
+def test_a_killed_run_leaves_its_cell_to_the_others(tmp_path, demonstration):
+    whole, _ = events_of(demonstration.experiment, tmp_path / "alone")
     cell = sorted((tmp_path / "alone" / "demo" / "cells").glob("*.parquet"))[3]
     results = tmp_path / "results"
     lock = results / "demo" / "cells" / f"{cell.stem}.lock"
     lock.parent.mkdir(parents=True)
     (results / ".privopt").write_bytes((tmp_path / "alone" / ".privopt").read_bytes())
     with other(HANGING, lock) as process:
-        result, counts = events_of(results, process.kill)
+        result, counts = events_of(demonstration.experiment, results, process.kill)
     assert counts == [CELLS, 0]
-    assert result.table.read_bytes() == whole.table.read_bytes()
+    assert tables(result) == tables(whole)
     assert not lock.exists()
 
 

@@ -27,25 +27,28 @@ from privopt.lab import (
     Plot,
     ResultsError,
     Study,
-    conduct,
     existing_results,
     load,
-    read_table,
+    read,
     verdict_table,
     verdicts,
     write_report,
 )
 from privopt.lab.make.folder import open_results
-from privopt.lab.make.presentation import Shown
-from privopt.lab.make.records import about, encode, is_study, read_provenance, write_table
+from privopt.lab.make.presentation import Presentation
+from privopt.lab.make.records import read_provenance, write_recorded
 from privopt.lab.make.resume import Note, Started
-from privopt.lab.make.study import rows_of, shown
-from privopt.lab.show.claims import outcome
+from privopt.lab.show.claims import outcome, presentation, rows_of
 from privopt.lab.show.plots import _figure
 from privopt.privacy import Interval
 
 ROOT = Path(__file__).parents[2]
 CALLS = deque()  # not a list, whose contents would count as settings of the parts
+
+
+def tables(folder):
+    """The bytes of both tables."""
+    return [(folder / f"{name}.parquet").read_bytes() for name in ("cells", "runs")]
 
 
 class Killed(BaseException):
@@ -113,7 +116,7 @@ def study(**changes):
 def run(results, declared=None, profile="quick"):
     events = []
     declared = declared or study()
-    result = conduct(declared, profile=profile, seed=0, results=results, progress=events.append)
+    result = lab.run(declared, profile=profile, seed=0, results=results, progress=events.append)
     return result, events
 
 
@@ -170,7 +173,7 @@ def test_a_bad_piece_is_refused(make, message):
 
 def test_what_is_shown_survives_json():
     declared = study().shown
-    assert Shown.from_json(json.loads(json.dumps(declared.to_json()))) == declared
+    assert Presentation.from_json(json.loads(json.dumps(declared.to_json()))) == declared
     assert ("squares", "square") in set(declared.quantities())
     assert ("names", "size") in set(declared.quantities())
 
@@ -190,46 +193,48 @@ def test_a_study_is_found_like_any_experiment(tmp_path):
     again, events = run(tmp_path / "results", load(path))
     assert again.reused == 0
     assert isinstance(events[0], Note)
-    assert read_table(again.table)["x"].to_pylist() == [2]
+    assert read(again.folder).runs["x"].to_pylist() == [2]
 
 
 # --- running --------------------------------------------------------------------------------------
 
 
 def test_rows_come_back_with_where_they_came_from(results):
-    table = read_table(results / "demo" / "table.parquet")
-    assert is_study(table)
-    assert {"experiment", "part", "profile"} < set(table.column_names)
-    rows = rows_of(table)
+    recorded = read(results / "demo")
+    assert recorded.is_study
+    assert recorded.cells.column_names == ["cell", "experiment", "part", "profile"]
+    assert recorded.cells["part"].to_pylist() == ["squares", "names"]
+    rows = rows_of(recorded)
     assert [row["square_lower"] for row in rows["squares"]] == [0.01, 1.01, 4.01]
     assert [row["square_upper"] for row in rows["squares"]] == [0.02, 1.02, 4.02]
     assert [row["name"] for row in rows["names"]] == ["one", "<two>"]
     assert [row["size"] for row in rows["names"]] == [1.0, None]
     assert rows["names"][0]["x"] is None
-    assert (about(table)["title"], about(table)["profile"]) == ("A demonstration", "quick")
-    assert shown(table) == study().shown
+    about = recorded.about
+    assert (about["title"], about["profile"]) == ("A demonstration", "quick")
+    assert presentation(recorded) == study().shown
     assert read_provenance(results / "demo")["cells"] == 2
 
 
 def test_a_finished_study_computes_nothing_and_writes_the_same_bits(tmp_path, results):
-    before = (results / "demo" / "table.parquet").read_bytes()
+    before = tables(results / "demo")
     run(tmp_path)
     CALLS.clear()
     result, events = run(tmp_path)
     assert not CALLS
     assert events == [Started("demo", total=2, reused=2)]
-    assert result.table.read_bytes() == before
+    assert tables(result.folder) == before
 
 
 def test_the_profile_reaches_the_parts(tmp_path):
     result, _ = run(tmp_path / "results", profile="full")
-    assert len(rows_of(read_table(result.table))["squares"]) == 6
+    assert len(rows_of(read(result.folder))["squares"]) == 6
     with pytest.raises(ValueError, match="profile must be one of quick, full, got 'slow'"):
         run(tmp_path / "results", profile="slow")
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-@pytest.mark.parametrize("files", [0, 1, 2, 3])
+@pytest.mark.parametrize("files", [0, 1, 2, 3, 4, 5])
 def test_killed_in_any_write_it_continues_to_the_same_bits(
     tmp_path, monkeypatch, results, call, files
 ):
@@ -249,7 +254,7 @@ def test_killed_in_any_write_it_continues_to_the_same_bits(
     result, _ = run(tmp_path)
     assert result.reused == min(max(files - 1, 0), 2)  # the first file is the folder's marker
     assert len(CALLS) == 2 - result.reused
-    assert result.table.read_bytes() == (results / "demo" / "table.parquet").read_bytes()
+    assert tables(result.folder) == tables(results / "demo")
 
 
 def test_a_damaged_part_is_set_aside_and_computed_again(tmp_path, results):
@@ -260,7 +265,7 @@ def test_a_damaged_part_is_set_aside_and_computed_again(tmp_path, results):
     assert isinstance(events[0], Note)
     assert events[0].text.startswith(f"damaged cell moved to {cell.name}.corrupt")
     assert result.reused == 1
-    assert result.table.read_bytes() == (results / "demo" / "table.parquet").read_bytes()
+    assert tables(result.folder) == tables(results / "demo")
 
 
 def giving(*rows):
@@ -277,7 +282,7 @@ def giving(*rows):
         (({"x": True},), "x of squares must be a number, a text, None or an Interval, got True"),
         (({"x": Approximation(1.0, "CLT")},), "x of squares must be a number.* got Approximation"),
         (({"x": [1]},), r"x of squares must be a number.* got \[1\]"),
-        (({"part": 1},), "quantity of squares must not be one of experiment, part,.*: part"),
+        (({"part": 1},), "quantity of squares must not be one of cell, experiment, part,.*: part"),
         (({"A b": 1},), "quantity of squares must be of small letters"),
         (({"x": 1}, {"x": "one"}), "one kind"),
         (({"x": 1},), "quantity must be one that part squares gives, got 'square'"),
@@ -287,13 +292,13 @@ def giving(*rows):
 def test_rows_that_make_no_table_are_refused(tmp_path, rows, message):
     with pytest.raises(ValueError, match=message):
         run(tmp_path, study(parts={"squares": giving(*rows), "names": names}))
-    assert not (tmp_path / "demo" / "table.parquet").exists()
+    assert not list((tmp_path / "demo").glob("*.parquet"))
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path):
     rows = ({"x": np.int64(1), "y": np.float64(0.5), "z": np.float32(0.25)}, {"x": 2, "y": 1})
     declared = Study(name="n", title="", description="", parts={"p": giving(*rows)}, claims=())
-    found = read_table(run(tmp_path, declared)[0].table).select(["x", "y", "z"]).to_pylist()
+    found = read(run(tmp_path, declared)[0].folder).runs.select(["x", "y", "z"]).to_pylist()
     assert found == [{"x": 1, "y": 0.5, "z": 0.25}, {"x": 2, "y": 1.0, "z": None}]
 
 
@@ -303,7 +308,7 @@ def test_a_part_need_not_stand_in_a_file(tmp_path):
         exec(source, namespace)
         bare = {"claims": (), "plots": (), "listings": ()}
         result, _ = run(tmp_path, study(parts={"p": namespace["part"]}, **bare))
-        return result.reused, read_table(result.table)["x"].to_pylist()
+        return result.reused, read(result.folder).runs["x"].to_pylist()
 
     source = "def value():\n    return 1\ndef part(profile):\n    yield {'x': value()}"
     assert [found(source), found(source)] == [(0, [1]), (1, [1])]
@@ -366,8 +371,8 @@ def test_a_claim_holds_in_as_many_rows_as_it_says(tmp_path, values, rows, expect
     part = giving(*({"label": f"at\n{x}", "x": x, "one": 1.0} for x in values))
     claim = Claim("c", "p", Check("x", "<", "one"), rows)
     declared = Study(name="n", title="", description="", parts={"p": part}, claims=(claim,))
-    (found,) = verdicts(read_table(run(tmp_path, declared)[0].table))
-    assert (found.outcome, found.held, found.rows) == (expected, held, len(values))
+    (found,) = verdicts(read(run(tmp_path, declared)[0].folder))
+    assert (found.outcome, found.estimate, found.rows) == (expected, held, len(values))
     assert found.target == (len(values) if rows is None else rows)
     assert ("at 2" in found.detail) == (2 in values)
 
@@ -376,7 +381,7 @@ def test_a_long_list_of_places_is_cut(tmp_path):
     part = giving(*({"x": 2.0, "one": 1.0} for _ in range(9)))
     claim = Claim("c", "p", Check("x", "<", "one"))
     declared = Study(name="n", title="", description="", parts={"p": part}, claims=(claim,))
-    (found,) = verdicts(read_table(run(tmp_path, declared)[0].table))
+    (found,) = verdicts(read(run(tmp_path, declared)[0].folder))
     assert found.detail == "not in row 1, row 2, row 3, row 4 and 5 more"
 
 
@@ -430,7 +435,7 @@ def test_the_report_is_made_from_the_table_alone_and_the_same_to_the_byte(result
     assert contents(results) == before
     copy = open_results(tmp_path / "copy")
     (copy / "demo").mkdir()
-    for name in ("table.parquet", "provenance.json"):
+    for name in ("cells.parquet", "runs.parquet", "provenance.json"):
         (copy / "demo" / name).write_bytes((results / "demo" / name).read_bytes())
     write_report(copy)
     made = {path: data for path, data in before.items() if "cells" not in path.parts}
@@ -454,20 +459,19 @@ def test_claims_and_listings_are_told(results):
     assert "&lt;two&gt;" in page
     assert "privopt run demo --profile quick" in page
     assert page.count("data:image/svg+xml") == 2
-    assert "algorithm | family" not in readme  # no verdict on a theorem, no table of them
+    assert "method | family" not in readme  # no verdict on a theorem, no table of them
 
 
 def test_sweeps_and_studies_stand_in_one_report(synthetic, tmp_path):
     folder = open_results(tmp_path / "results")
     run(folder)
     table = synthetic(axes={"n": (500, 1000)}, replicates=10, checks=("bound",))
-    (folder / "toy").mkdir()
-    write_table(folder / "toy" / "table.parquet", table, about(table))
+    write_recorded(folder / "toy", table)
     readme = (write_report(folder).parent / "README.md").read_text(encoding="utf-8")
     assert "**Of 3 verdicts 3 hold" in readme
-    paths = (folder / name / "table.parquet" for name in ("demo", "toy"))
+    judged = (verdicts(read(folder / name)) for name in ("demo", "toy"))
     console = Console(width=200, file=io.StringIO())
-    console.print(verdict_table([each for path in paths for each in verdicts(read_table(path))]))
+    console.print(verdict_table([verdict for found in judged for verdict in found]))
     printed = console.file.getvalue()
     for words in ("Verdicts", "Claims", "too small, but once", "2 of 3", "linear"):
         assert words in printed
@@ -495,13 +499,11 @@ def test_figures_survive_numbers_that_no_scale_can_show(tmp_path, x):
 
 
 def test_a_table_of_another_version_says_what_to_do(tmp_path, results):
-    table = read_table(results / "demo" / "table.parquet")
-    told = about(table)
-    told["study"]["plots"][0]["frame"] = "gold"
+    recorded = read(results / "demo")
+    recorded.about["study"]["plots"][0]["frame"] = "gold"
     folder = open_results(tmp_path / "results")
-    (folder / "demo").mkdir()
-    (folder / "demo" / "table.parquet").write_bytes(encode(table, told))
-    with pytest.raises(ResultsError, match=r"demo was written by another version.*again"):
+    write_recorded(folder / "demo", recorded)
+    with pytest.raises(ResultsError, match=r"demo were written by another version.*again"):
         write_report(existing_results(folder))
 
 
@@ -545,7 +547,7 @@ def test_the_claims_hold(tmp_path, name, claims):
     parts = {part: function for part, function in declared.parts.items() if part in CHEAP}
     kept = tuple(claim for claim in declared.claims if claim.part in parts)
     cheap = replace(declared, parts=parts, claims=kept, plots=(), listings=())
-    found = verdicts(read_table(run(tmp_path, cheap)[0].table))
+    found = verdicts(read(run(tmp_path, cheap)[0].folder))
     assert [each.outcome for each in found] == ["holds"] * claims
 
 

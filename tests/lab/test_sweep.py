@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,51 +14,45 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from privopt import lab
+from privopt import core, lab
 from privopt.algorithms import ALGORITHMS
-from privopt.core import run
-from privopt.lab import Axis, Display, Experiment, Setting, replicate_keys, stream, sweep
-from privopt.lab import sweep as sweep_function
+from privopt.lab import Axis, Display, Grid, Setting, read, replicate_keys, stream
 from privopt.lab.make import experiment as experiment_module
 from privopt.lab.make.folder import write_file
-from privopt.lab.make.records import about, read_provenance, read_table
+from privopt.lab.make.records import read_provenance
 from privopt.lab.make.resume import Drawing, Finished, Note, Shared, Started, compile_clock
 from privopt.problems import family, linear
 from privopt.problems.datasets import VARIABLE
 from privopt.spec import ProblemClass
 
-SWEEP = sys.modules[sweep_function.__module__]
-
-SOURCE = """
-from privopt.lab import Axis, Experiment, Setting
-
-DEMO = Experiment(
-    name="demo",
-    title="A demonstration",
-    description="Nothing in particular.",
-    algorithms={"dp_gd": {"steps": 5}},
-    families=("linear",),
-    base=Setting(n=1000, dim=4, epsilon=1.0),
-    axes=(Axis("n", (500, 1000)), Axis("epsilon", (0.5, 1.0))),
-    replicates={"quick": 3, "full": 5},
-    relation="replace_one",
-    epsilon_over_mu=5.0,
-)
-"""
-_namespace = {}
-exec(SOURCE, _namespace)
-DEMO: Experiment = _namespace["DEMO"]
-CELLS = 3 * 5
+RUN = sys.modules[lab.run.__module__]
+CELLS = 2 * 5
 
 
 class Killed(BaseException):
     """The process ends here."""
 
 
-def events_of(results, experiment=DEMO, *, seed=0, profile="quick"):
-    events = []
-    result = sweep(experiment, profile=profile, seed=seed, results=results, progress=events.append)
-    return result, events
+@pytest.fixture(scope="module")
+def demo(demonstration):
+    return demonstration.experiment
+
+
+@pytest.fixture(scope="module")
+def events_of(demo):
+    """``events_of(results, ...)``: what a run leaves behind, and what it tells."""
+
+    def run(results, experiment=demo, *, seed=0, profile="quick"):
+        said = []
+        given = {"profile": profile, "seed": seed, "results": results}
+        return lab.run(experiment, **given, progress=said.append), said
+
+    return run
+
+
+def tables(result):
+    """The bytes of both tables."""
+    return [(result.folder / f"{name}.parquet").read_bytes() for name in ("cells", "runs")]
 
 
 def notes(events):
@@ -65,41 +60,41 @@ def notes(events):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """The bytes of the table of a sweep that nobody disturbed."""
-    return events_of(tmp_path_factory.mktemp("whole") / "r")[0].table.read_bytes()
+def whole(tmp_path_factory, events_of):
+    """The tables of a sweep that nobody disturbed."""
+    return tables(events_of(tmp_path_factory.mktemp("whole") / "r")[0])
 
 
 # --- resuming -------------------------------------------------------------------------------------
 
 
-def test_sigkill_loses_no_finished_cell(tmp_path, whole):
+def test_sigkill_loses_no_finished_cell(tmp_path, whole, events_of, demonstration):
     results = tmp_path / "results"
     code = f"""
 import os, signal
-{SOURCE}
-from privopt.lab import sweep
+{demonstration.source}
+from privopt import lab
 from privopt.lab.make.resume import Finished
 finished = []
 def die(event):
     finished.extend([event] * isinstance(event, Finished))
     if len(finished) == 4:
         os.kill(os.getpid(), signal.SIGKILL)
-sweep(DEMO, profile="quick", seed=0, results={str(results)!r}, progress=die)
+lab.run(experiment, profile="quick", seed=0, results={str(results)!r}, progress=die)
 """
     done = subprocess.run([sys.executable, "-c", code], timeout=120, check=False)
     assert done.returncode == -signal.SIGKILL
-    assert not (results / "demo" / "table.parquet").exists()
+    assert not (results / "demo" / "cells.parquet").exists()
     result, events = events_of(results)
     assert result.reused == 4
-    assert events[0] == Started("demo", total=CELLS, reused=4)
-    assert result.table.read_bytes() == whole
+    assert events[0] == Started("demo", total=CELLS, reused=4, programs=1)
+    assert tables(result) == whole
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-@pytest.mark.parametrize("files", [0, 1, 2, 9, CELLS, CELLS + 1, CELLS + 2])
+@pytest.mark.parametrize("files", [0, 1, 2, 9, CELLS, CELLS + 1, CELLS + 2, CELLS + 3])
 def test_killed_in_any_write_it_continues_to_the_same_bits(
-    tmp_path, monkeypatch, whole, call, files
+    tmp_path, monkeypatch, whole, call, files, events_of
 ):
     real, calls = getattr(os, call), []
 
@@ -115,19 +110,21 @@ def test_killed_in_any_write_it_continues_to_the_same_bits(
             events_of(tmp_path)
     result, _ = events_of(tmp_path)
     assert result.reused == min(max(files - 1, 0), CELLS)  # the first file is the folder's marker
-    assert result.table.read_bytes() == whole
+    assert tables(result) == whole
 
 
-def test_a_finished_sweep_runs_nothing(tmp_path, monkeypatch, whole):
+def test_a_finished_sweep_runs_nothing(tmp_path, monkeypatch, whole, events_of, demo):
     first, _ = events_of(tmp_path)
-    monkeypatch.setattr(SWEEP, "measure", None)
+    monkeypatch.setattr(RUN, "measure", None)
     again, events = events_of(tmp_path)
     assert events == [Started("demo", total=CELLS, reused=CELLS)]
     assert replace(again, reused=0) == first
-    assert again.table.read_bytes() == whole
+    assert tables(again) == whole
 
 
-def test_a_full_disk_stops_the_sweep_and_keeps_what_is_there(tmp_path, monkeypatch, whole):
+def test_a_full_disk_stops_the_sweep_and_keeps_what_is_there(
+    tmp_path, monkeypatch, whole, events_of
+):
     real, calls = os.fsync, []
 
     def full(descriptor):
@@ -143,10 +140,10 @@ def test_a_full_disk_stops_the_sweep_and_keeps_what_is_there(tmp_path, monkeypat
     assert not list(tmp_path.rglob("*.tmp"))
     result, _ = events_of(tmp_path)
     assert result.reused == 5
-    assert result.table.read_bytes() == whole
+    assert tables(result) == whole
 
 
-def test_a_damaged_cell_is_said_set_aside_and_run_again(tmp_path, whole):
+def test_a_damaged_cell_is_said_set_aside_and_run_again(tmp_path, whole, events_of, demo):
     events_of(tmp_path)
     cell = sorted((tmp_path / "demo" / "cells").glob("*.parquet"))[0]
     cell.write_bytes(cell.read_bytes()[:100])
@@ -154,13 +151,13 @@ def test_a_damaged_cell_is_said_set_aside_and_run_again(tmp_path, whole):
     (text,) = notes(events)
     assert text.startswith(f"damaged cell moved to {cell.name}.corrupt, and run again")
     assert result.reused == CELLS - 1
-    assert result.table.read_bytes() == whole
+    assert tables(result) == whole
 
 
 # --- nothing is mixed -----------------------------------------------------------------------------
 
 
-def test_cells_of_other_code_seed_or_machine_are_left_alone(tmp_path, monkeypatch):
+def test_cells_of_other_code_seed_or_machine_are_left_alone(tmp_path, monkeypatch, events_of, demo):
     events_of(tmp_path)
     before = {path: path.read_bytes() for path in (tmp_path / "demo" / "cells").iterdir()}
     result, events = events_of(tmp_path, seed=1)
@@ -169,18 +166,19 @@ def test_cells_of_other_code_seed_or_machine_are_left_alone(tmp_path, monkeypatc
         f"{CELLS} cells in {tmp_path / 'demo' / 'cells'} come from other code or settings: "
         "left alone, not used"
     ]
-    monkeypatch.setattr(SWEEP, "code_fingerprint", lambda: "other code")
+    code = read_provenance(result.folder)["code"]
+    monkeypatch.setattr(RUN, "fingerprint", lambda *_, **__: "other code")
     result, events = events_of(tmp_path)
     assert result.reused == 0
     assert notes(events)[0].startswith(f"{2 * CELLS} cells")
-    assert read_provenance(result.table.parent)["code"] == "other code"
-    assert set(read_table(result.table)["root_seed"].to_pylist()) == {0}
-    monkeypatch.setattr(SWEEP, "environment", lambda: {"machine": "another"})
+    assert read_provenance(result.folder)["code"] != code
+    assert set(read(result.folder).cells["root_seed"].to_pylist()) == {0}
+    monkeypatch.setattr(RUN, "environment", lambda: {"machine": "another"})
     assert events_of(tmp_path)[0].reused == 0
     assert all(path.read_bytes() == content for path, content in before.items())
 
 
-def test_changed_data_are_another_cell(tmp_path, monkeypatch):
+def test_changed_data_are_another_cell(tmp_path, monkeypatch, events_of):
     declared = family("linear")
 
     def from_outside(**size):
@@ -193,31 +191,34 @@ def test_changed_data_are_another_cell(tmp_path, monkeypatch):
     events_of(tmp_path)
     monkeypatch.setenv("FACTOR", "1.5")
     result, _ = events_of(tmp_path)
-    assert result.reused == 3  # the strength inf, whose data are the same
+    assert result.reused == 2  # the strength inf, whose data are the same
 
 
-def test_a_wider_axis_adds_cells_and_changes_none(tmp_path):
-    narrow = read_table(events_of(tmp_path)[0].table)
-    wider = replace(DEMO, axes=(Axis("n", (500, 1000, 2000)), DEMO.axes[1]))
+def test_a_wider_axis_adds_cells_and_changes_none(tmp_path, events_of, demo):
+    def runs(result):
+        rows = read(result.folder).table().drop_columns("cell").to_pylist()
+        return [row for row in rows if (row["n"], row["epsilon"]) in ((500, 1.0), (1000, 1.0))]
+
+    narrow = runs(events_of(tmp_path)[0])
+    wider = replace(demo, axes=(Axis("n", (500, 1000, 2000)), Axis("epsilon", (0.5,))))
     result, _ = events_of(tmp_path, wider)
     assert (result.cells, result.reused) == (4 * 5, CELLS)
-    rows = read_table(result.table).to_pylist()
-    assert [row for row in rows if row["n"] != 2000] == narrow.to_pylist()
+    assert runs(result) == narrow
 
 
-def test_more_replicates_begin_with_the_same_runs(tmp_path):
+def test_more_replicates_begin_with_the_same_runs(tmp_path, events_of):
     def risks(profile):
-        table = read_table(events_of(tmp_path, profile=profile)[0].table)
-        return np.reshape(table["excess_risk"].to_numpy(), (CELLS, -1))
+        table = read(events_of(tmp_path, profile=profile)[0].folder).runs
+        return np.reshape(table["value"].to_numpy(), (CELLS, -1))
 
     quick, full = risks("quick"), risks("full")
     assert (quick.shape, full.shape) == ((CELLS, 3), (CELLS, 5))
     np.testing.assert_allclose(full[:, :3], quick, rtol=1e-12)
 
 
-def test_a_foreign_folder_is_refused_before_anything_runs(tmp_path, monkeypatch):
+def test_a_foreign_folder_is_refused_before_anything_runs(tmp_path, monkeypatch, events_of):
     (tmp_path / "photo.jpg").write_bytes(b"")
-    monkeypatch.setattr(SWEEP, "measure", None)
+    monkeypatch.setattr(RUN, "measure", None)
     with pytest.raises(lab.ResultsError, match="holds other files"):
         events_of(tmp_path)
 
@@ -225,41 +226,41 @@ def test_a_foreign_folder_is_refused_before_anything_runs(tmp_path, monkeypatch)
 # --- what is measured -----------------------------------------------------------------------------
 
 
-def test_a_row_is_what_a_single_run_gives(tmp_path):
-    table = read_table(events_of(tmp_path)[0].table)
+def test_a_row_is_what_a_single_run_gives(tmp_path, events_of, demo):
+    table = read(events_of(tmp_path)[0].folder).table()
     row = next(
         row
         for row in table.to_pylist()
-        if (row["epsilon"], row["strength"], row["replicate"]) == (0.5, 2.0, 1)
+        if (row["n"], row["strength"], row["replicate"]) == (500, 2.0, 1)
     )
-    cell = next(c for c in lab.cells(DEMO, "quick") if (c.budget.epsilon, c.strength) == (0.5, 2.0))
-    problem = family("linear").build(n=1000, dim=4, noise_ratio=cell.noise_ratio, strength=2.0)
+    cell = next(c for c in lab.cells(demo, "quick") if (c.n, c.strength) == (500, 2.0))
+    problem = family("linear").build(n=500, dim=4, noise_ratio=cell.noise_ratio, strength=2.0)
     plan = ALGORITHMS["dp_gd"].plan(problem.problem_class, cell.budget, steps=5)
     named = {"experiment": "demo", "algorithm": "dp_gd", "family": "linear"}
-    sizes = {"n": 1000, "dim": 4, "epsilon": 0.5, "strength": 2.0}
+    sizes = {"n": 500, "dim": 4, "epsilon": 1.0, "strength": 2.0}
     key = replicate_keys(stream(0, role="noise", **named, **sizes), 3)[1]
-    risk = problem.excess_risk(run(plan, problem, key).released)
-    assert row["excess_risk"] == pytest.approx(risk, rel=1e-12)
-    assert row["start_risk"] == pytest.approx(problem.excess_risk(np.zeros(4)))
-    assert 0.0 <= row["nonprivate_risk"] < row["start_risk"]
+    risk = problem.excess_risk(core.run(plan, problem, key).released)
+    assert row["value"] == pytest.approx(risk, rel=1e-12)
+    assert row["start_value"] == pytest.approx(problem.excess_risk(np.zeros(4)))
+    assert 0.0 <= row["nonprivate_value"] < row["start_value"]
     assert (row["upper"], row["lower"]) == (plan.rate.upper, plan.rate.lower)
-    assert row["spent_epsilon_upper"] <= row["epsilon"] == 0.5
-    assert row["mu"] == pytest.approx(0.1, rel=1e-6)
-    assert (row["steps"], row["tight_on"], row["axes"]) == (5, "linear", "epsilon")
+    assert row["spent_epsilon_upper"] <= row["epsilon"] == 1.0
+    assert row["mu"] == pytest.approx(0.2, rel=1e-6)
+    assert (row["steps"], row["tight_on"], row["axes"]) == (5, "linear", "n")
     assert json.loads(row["exponents"]) == dict(plan.rate.exponents)
     assert json.loads(row["plan"])["params"]["mechanism"]["scale"] == plan.params.mechanism.scale
 
 
-def test_the_table_says_what_it_is_about(tmp_path):
-    said = about(read_table(events_of(tmp_path, seed=7)[0].table))
-    assert said["title"] == DEMO.title
+def test_the_tables_say_what_they_are_about(tmp_path, events_of, demo):
+    said = read(events_of(tmp_path, seed=7)[0].folder).about
+    assert said["title"] == demo.title
     assert said["checks"] == ["bound", "slope"]
-    assert said["axes"] == {"n": [500, 1000], "epsilon": [0.5, 1.0]}
+    assert said["swept"] == ["n"]
     assert (said["profile"], said["root_seed"], said["replicates"]) == ("quick", 7, 3)
 
 
-def test_equal_shapes_compile_once(tmp_path):
-    fresh = replace(DEMO, base=Setting(n=1000, dim=7, epsilon=1.0))  # a dimension of its own
+def test_equal_shapes_compile_once(tmp_path, events_of, demo):
+    fresh = replace(demo, base=Setting(n=1000, dim=7, epsilon=1.0))  # a dimension of its own
     with compile_clock() as clock:
         result, events = events_of(tmp_path, fresh)
     runs = [name for name in clock.programs if "_run_many" in name]
@@ -267,7 +268,7 @@ def test_equal_shapes_compile_once(tmp_path):
     first, *others = [event for event in events if isinstance(event, Finished)]
     assert first.compile_seconds > 0.0
     assert {event.compile_seconds for event in others} == {0.0}
-    timings = read_provenance(result.table.parent)
+    timings = read_provenance(result.folder)
     assert timings["compile_seconds"] == result.compile_seconds == first.compile_seconds
     assert timings["run_seconds"] == pytest.approx(sum(c.run_seconds for c in (first, *others)))
     assert len(timings["per_cell"]) == timings["cells"] == CELLS
@@ -276,7 +277,7 @@ def test_equal_shapes_compile_once(tmp_path):
 # --- what is refused ------------------------------------------------------------------------------
 
 
-def test_data_that_break_their_class_are_refused(tmp_path, monkeypatch):
+def test_data_that_break_their_class_are_refused(tmp_path, monkeypatch, events_of, demo):
     def broken(*, n, dim, noise_ratio, strength):
         features = np.full((1, dim), np.nan if strength > 4.0 else 0.1)
         facts = ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0, smoothness=0.0)
@@ -290,22 +291,77 @@ def test_data_that_break_their_class_are_refused(tmp_path, monkeypatch):
     assert len(list((tmp_path / "demo" / "cells").glob("*.parquet"))) == 3
 
 
-def test_a_refused_plan_is_refused_before_anything_runs(tmp_path, monkeypatch):
-    monkeypatch.setattr(SWEEP, "measure", None)
-    pure = replace(DEMO, epsilon_over_mu=None, delta=0.0)
-    with pytest.raises(ValueError, match="delta must be positive"):
-        events_of(tmp_path, pure)
+def test_a_refused_plan_is_a_row_with_its_reason_and_stops_nothing(tmp_path, events_of, demo):
+    chosen = {"dp_gd": {"steps": 5}, "few": ("dp_gd", {"steps": 1}), "output_perturbation": {}}
+    given = replace(demo, algorithms=chosen, axes=(Axis("steps", (5, 6)),))
+    result, events = events_of(tmp_path, given)
+    assert (result.cells, result.refused) == (20, 10)
+    reason = "choice must be one of .*, got 'steps'"
+    assert re.match(f"10 of 30 plans are refused: {reason}", notes(events)[0])
+    recorded = read(result.folder)
+    for row in recorded.cells.to_pylist():
+        assert (row["method"] == "output_perturbation") == (row["refused"] is not None)
+        assert row["refused"] is None or re.match(reason, row["refused"])
+        assert (row["plan"] is None) == (row["upper"] is None) == (row["refused"] is not None)
+    assert recorded.runs.num_rows == 20 * 3
+    assert {verdict.method for verdict in lab.verdicts(recorded)} == {"dp_gd", "few"}
+    page = lab.write_report(tmp_path).read_text(encoding="utf-8")
+    assert "Refused plans" in page
+    assert "got &#x27;steps&#x27;" in page
 
 
-def test_a_seed_beyond_the_record_is_refused(tmp_path):
+def test_where_every_plan_is_refused_the_tables_say_so(tmp_path, events_of, demo):
+    pure = replace(demo, epsilon_over_mu=None, delta=0.0)
+    result, _ = events_of(tmp_path, pure)
+    assert (result.cells, result.refused) == (0, CELLS)
+    recorded = read(result.folder)
+    assert recorded.runs.num_rows == 0
+    assert all("delta must be positive" in why for why in recorded.cells["refused"].to_pylist())
+    assert lab.verdicts(recorded) == []
+    assert "delta must be positive" in lab.write_report(tmp_path).read_text(encoding="utf-8")
+
+
+def test_one_algorithm_stands_twice_with_noise_of_its_own(tmp_path, events_of, demo):
+    twice = {"one": ("dp_gd", {"steps": 5}), "other": ("dp_gd", {"steps": 5})}
+    recorded = read(events_of(tmp_path, replace(demo, algorithms=twice))[0].folder)
+    values = {name: [] for name in twice}
+    for row in recorded.table().to_pylist():
+        assert row["algorithm"] == "dp_gd"
+        values[row["method"]].append(row["value"])
+    assert len(values["one"]) == len(values["other"]) == CELLS * 3
+    assert not set(values["one"]) & set(values["other"])
+
+
+def test_a_grid_runs_every_combination_and_an_axis_of_choices_changes_the_plan(
+    tmp_path, events_of, demo
+):
+    given = replace(
+        demo,
+        axes=(Axis("steps", (5, 7)),),
+        grids=(Grid(Axis("n", (500, 1000)), Axis("steps", (5, 9))),),
+    )
+    rows = read(events_of(tmp_path, given)[0].folder).cells.to_pylist()
+    found = {(r["n"], r["steps"]): r["axes"] for r in rows if r["strength"] == 1.0}
+    assert found == {
+        (1000, 5): "steps,n x steps",
+        (1000, 7): "steps",
+        (500, 5): "n x steps",
+        (500, 9): "n x steps",
+        (1000, 9): "n x steps",
+    }
+    for row in rows:
+        assert json.loads(row["choices"]) == {"steps": row["steps"]}
+
+
+def test_a_seed_beyond_the_record_is_refused(tmp_path, events_of):
     with pytest.raises(ValueError, match="seed must be an integer of 64 bits, got"):
         events_of(tmp_path / "r", seed=2**63)
     assert not (tmp_path / "r").exists()
 
 
-def test_families_left_out_are_said(tmp_path, monkeypatch):
+def test_families_left_out_are_said(tmp_path, monkeypatch, events_of, demo):
     monkeypatch.delenv(VARIABLE, raising=False)
-    _, events = events_of(tmp_path, replace(DEMO, if_present=("a9a_logistic",)))
+    _, events = events_of(tmp_path, replace(demo, if_present=("a9a_logistic",)))
     assert notes(events)[0].startswith("a9a_logistic is left out: a9a needs the environment var")
 
 
@@ -320,12 +376,11 @@ def shown(terminal, events, sizes=None):
     return where.file.getvalue()
 
 
-def test_progress_is_plain_lines_or_bars():
-    cell = lab.cells(DEMO, "quick")[0]
+def test_progress_is_plain_lines_or_bars(demo):
     events = [
         Note("demo", "[b]left[/b] out"),
         Started("demo", 30, 10),
-        *[Finished(cell, 1, 2)] * 20,
+        *[Finished("demo", "a cell", 1, 2)] * 20,
     ]
     lines = shown(False, events).splitlines()
     assert lines[:2] == ["demo: [b]left[/b] out", "demo: 30 cells, 10 of them there already"]
@@ -337,9 +392,13 @@ def test_progress_is_plain_lines_or_bars():
     assert "40.0 s compiling" in bars
 
 
-def test_of_several_experiments_it_is_told_which_and_the_time_left_for_all():
-    cell = lab.cells(DEMO, "quick")[0]
-    events = [Started("demo", 2, 0), Finished(cell, 9, 20), Shared(cell), Drawing("demo", 1, 2)]
+def test_of_several_experiments_it_is_told_which_and_the_time_left_for_all(demo):
+    events = [
+        Started("demo", 2, 0),
+        Finished("demo", "a", 9, 20),
+        Shared("demo", "b"),
+        Drawing("demo", 1, 2),
+    ]
     sizes = {"other": 3, "demo": 2, "last": 7}
     lines = shown(False, events, sizes).splitlines()
     assert lines[0] == "experiment 2 of 3, demo: 2 cells"

@@ -8,7 +8,7 @@ import pytest
 
 from privopt import algorithms
 from privopt.algorithms import ALGORITHMS
-from privopt.lab import load, read_table, sweep
+from privopt.lab import load, read, run
 from privopt.lab.make.user_code import user_code
 from privopt.problems import FAMILIES
 
@@ -56,9 +56,9 @@ def test_an_edited_algorithm_is_run_again_and_no_other(tmp_path, registry):
 
     def risks(source):
         path.write_text(source)
-        result = sweep(load(path), profile="quick", seed=0, results=tmp_path / "results")
-        rows = read_table(result.table).to_pylist()
-        return result.reused, [r["excess_risk"] for r in rows if r["algorithm"] == "shrunk"]
+        result = run(load(path), profile="quick", seed=0, results=tmp_path / "results")
+        rows = read(result.folder).table().to_pylist()
+        return result.reused, [r["value"] for r in rows if r["algorithm"] == "shrunk"]
 
     first, again = risks(EXPERIMENT), risks(EXPERIMENT.replace("SHRINK = 1.0", "SHRINK = 1.0  #"))
     assert (first[0], again[0]) == (0, 2)

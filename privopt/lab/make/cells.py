@@ -1,16 +1,16 @@
-"""A cell: one algorithm on one problem at one budget, replicated. The unit that is kept."""
+"""Cells: a declaration spelled out into the units that are run and kept."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from privopt.arguments import instance, member
-from privopt.lab.make.experiment import PROFILES, Choice, Experiment, Setting
+from privopt.lab.make.axes import Point, axis_kind
+from privopt.lab.make.experiment import PROFILES, Choice, Experiment, Method
 from privopt.privacy import gaussian_mu
 from privopt.problems import Family, family
 from privopt.problems.datasets import available
@@ -21,23 +21,28 @@ __all__ = ["Cell", "absent_families", "cells"]
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """Everything that names a cell.
+    """One method on one problem at one budget, replicated: everything that names it.
 
     Attributes
     ----------
-    experiment, algorithm, family : str
+    experiment, method, algorithm, family : str
+        ``method`` is the label under which the algorithm stands.
     choices : tuple of (str, value)
-        What the plan was told beyond problem class and budget.
+        What the plan is told beyond problem class and budget.
+    swept : tuple of str
+        Which of the choices an axis has changed from those of the method.
     n, dim : int
+    sparsity : int or None
     budget : Budget
     strength : float
         The family's free parameter.
     replicates : int
     axes : tuple of str
-        The axes of the sweep that the cell serves; no part of what it computes.
+        The axes and grids that the cell serves; no part of what it computes.
     """
 
     experiment: str
+    method: str
     algorithm: str
     choices: tuple[tuple[str, Choice], ...]
     family: str
@@ -47,6 +52,8 @@ class Cell:
     strength: float
     replicates: int
     axes: tuple[str, ...]
+    sparsity: int | None = None
+    swept: tuple[str, ...] = ()
 
     @property
     def mu(self) -> float | None:
@@ -63,43 +70,62 @@ class Cell:
         return math.sqrt(self.dim) / (self.n * self.mu)
 
     @property
-    def label(self) -> str:
-        """For people."""
-        return (
-            f"{self.algorithm} on {self.family}, n={self.n} dim={self.dim} "
-            f"epsilon={self.budget.epsilon:g} strength={self.strength:g}"
-        )
+    def point(self) -> dict[str, Choice]:
+        """Sizes, budget and swept choices: what names the cell within its method and family."""
+        sizes = {"n": self.n, "dim": self.dim, "sparsity": self.sparsity}
+        choices = {name: value for name, value in self.choices if name in self.swept}
+        point = {**sizes, "epsilon": self.budget.epsilon, **choices}
+        return {name: value for name, value in point.items() if value is not None}
 
-    def key(self, **context: Any) -> str:
-        """SHA-256 of all that changes the result: the cell's fields but ``axes``, and ``context``.
-
-        Parameters
-        ----------
-        **context : JSON value
-            Root seed, data, code, environment.
-        """
-        fields: Mapping[str, Any] = {
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What names its noise: all but the axes that it serves, and the budget's delta."""
+        return {
             "experiment": self.experiment,
+            "algorithm": self.method,
+            "family": self.family,
+            "strength": self.strength,
+            **self.point,
+        }
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Its row in the table of cells, before it is planned."""
+        return {
+            "experiment": self.experiment,
+            "method": self.method,
             "algorithm": self.algorithm,
-            "choices": dict(self.choices),
             "family": self.family,
             "n": self.n,
             "dim": self.dim,
+            "sparsity": self.sparsity,
             "epsilon": self.budget.epsilon,
             "delta": self.budget.delta,
             "relation": self.budget.relation.value,
+            "mu": self.mu,
             "strength": self.strength,
+            "choices": json.dumps(dict(self.choices), sort_keys=True),
+            "axes": ",".join(self.axes),
             "replicates": self.replicates,
         }
-        text = json.dumps({"cell": fields, **context}, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        point = " ".join(f"{name}={_told(value)}" for name, value in self.point.items())
+        return f"{self.method} on {self.family}, {point} strength={self.strength:g}"
+
+
+def _told(value: Choice) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def cells(experiment: Experiment, profile: str) -> tuple[Cell, ...]:
     """Every cell of an experiment, once, in the order of its table.
 
-    Each axis sweeps its values with the other two at base; a point that several axes share is one
-    cell. Families in ``if_present`` whose data are missing are left out.
+    Each axis sweeps its values with the others at base, each grid every combination of its own; a
+    point that several of them share is one cell. Families in ``if_present`` whose data are missing
+    are left out.
 
     Raises
     ------
@@ -112,23 +138,11 @@ def cells(experiment: Experiment, profile: str) -> tuple[Cell, ...]:
     member("profile", profile, PROFILES)
     absent = absent_families(experiment)
     return tuple(
-        Cell(
-            experiment=experiment.name,
-            algorithm=algorithm,
-            choices=tuple(sorted(choices.items())),
-            family=name,
-            n=point.n,
-            dim=point.dim,
-            budget=experiment.budget(point.epsilon),
-            strength=strength,
-            replicates=experiment.replicates[profile],
-            axes=axes,
-        )
-        for algorithm, choices in experiment.algorithms.items()
+        cell
+        for method in experiment.methods
         for name in experiment.family_names
         if name not in absent
-        for point, axes in _points(experiment, experiment.family(name), profile).items()
-        for strength in experiment.family(name).strengths
+        for cell in _cells(experiment, profile, method, experiment.family(name))
     )
 
 
@@ -151,35 +165,50 @@ def absent_families(experiment: Experiment) -> dict[str, str]:
     return absent
 
 
-class _Point(NamedTuple):
-    n: int
-    dim: int
-    epsilon: float
+def _cells(experiment: Experiment, profile: str, method: Method, family: Family) -> Iterator[Cell]:
+    """The cells of one method on one family, each with the axes that it serves."""
+    found: dict[Cell, tuple[str, ...]] = {}
+    swept = [(each.name, each.points(profile)) for each in experiment.swept]
+    for name, points in swept or [("", [{}])]:
+        for point in points:
+            if family.max_n is None or point.get("n", 0) <= family.max_n:
+                cell = _cell(experiment, profile, method, family, point)
+                found[cell] = (*found.get(cell, ()), *filter(None, [name]))
+    for cell, axes in found.items():
+        for strength in family.strengths:
+            yield replace(cell, axes=axes, strength=strength)
 
 
-def _points(experiment: Experiment, family: Family, profile: str) -> dict[_Point, tuple[str, ...]]:
-    """The points of a sweep over one family, each with the axes it serves."""
-    if not experiment.axes:
-        return {_point(experiment.base, family): ()}
-    points: dict[_Point, tuple[str, ...]] = {}
-    for axis in experiment.axes:
-        for value in axis.at(profile):
-            if axis.name != "n" or family.max_n is None or value <= family.max_n:
-                swept: dict[str, Any] = {axis.name: value}
-                point = _point(replace(experiment.base, **swept), family)
-                points[point] = (*points.get(point, ()), axis.name)
-    return points
+def _cell(
+    experiment: Experiment, profile: str, method: Method, family: Family, point: Point
+) -> Cell:
+    """The cell at a point, but for its strength and its axes."""
+    told = {name: x for name, x in point.items() if axis_kind(name).taken_by == "plan"}
+    sizes: dict[str, Any] = {name: point[name] for name in point.keys() - told}
+    setting = replace(experiment.base, **sizes)
+    return Cell(
+        experiment=experiment.name,
+        method=method.label,
+        algorithm=method.algorithm,
+        choices=tuple(sorted({**method.choices, **told}.items())),
+        swept=tuple(name for name in told if told[name] != method.choices.get(name)),
+        family=family.name,
+        n=_size("n", setting.n, family.max_n, family),
+        dim=_size("dim", setting.dim, family.dim, family),
+        sparsity=setting.sparsity,
+        budget=experiment.budget(setting.epsilon),
+        strength=1.0,
+        replicates=experiment.replicates[profile],
+        axes=(),
+    )
 
 
-def _point(setting: Setting, family: Family) -> _Point:
-    """The setting with what is left open taken from the family."""
-    n = family.max_n if setting.n is None else setting.n
-    dim = family.dim if setting.dim is None else setting.dim
-    if n is None or dim is None:
-        missing = "n" if n is None else "dim"
-        raise ValueError(f"base.{missing} must be given for {family.name}, got None")
-    if family.max_n is not None and n > family.max_n:
-        raise ValueError(f"n must be at most {family.max_n} for {family.name}, got {n}")
-    if family.dim is not None and dim != family.dim:
-        raise ValueError(f"dim must be {family.dim} for {family.name}, got {dim}")
-    return _Point(n, dim, setting.epsilon)
+def _size(name: str, asked: int | None, has: int | None, family: Family) -> int:
+    """What is asked of a family, or where that is left open, what it has."""
+    size = has if asked is None else asked
+    if size is None:
+        raise ValueError(f"base.{name} must be given for {family.name}, got None")
+    if has is not None and (size > has if name == "n" else size != has):
+        rule = "be at most" if name == "n" else "be"
+        raise ValueError(f"{name} must {rule} {has} for {family.name}, got {size}")
+    return size

@@ -1,90 +1,78 @@
 """An experiment: which algorithms, on which families of problems, along which axes.
 
-A declaration only. :func:`privopt.lab.cells` spells it out; :func:`privopt.lab.sweep` runs it.
+A declaration only. :func:`privopt.lab.cells` spells it out; :func:`privopt.lab.run` runs it.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from privopt.algorithms import ALGORITHMS
 from privopt.arguments import instance, member, positive_integer, positive_number
+from privopt.lab.make.axes import AXES, Axis, Grid, Setting
 from privopt.privacy import gaussian_delta
 from privopt.problems import FAMILIES, Family, family
 from privopt.spec import Budget, Relation, RelationName
 
-__all__ = ["AXES", "CHECKS", "PROFILES", "Axis", "Choice", "Experiment", "Setting", "check_name"]
+__all__ = ["CHECKS", "PROFILES", "Choice", "Experiment", "Method", "check_name"]
 
 Choice = str | int | float | None
 
-AXES = ("n", "dim", "epsilon")
 CHECKS = ("bound", "slope")
 PROFILES = ("quick", "full")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """One point of a sweep.
-
-    Parameters
-    ----------
-    epsilon : float
-    n : int, optional
-        Number of records; ``None`` takes all that a family of real data has.
-    dim : int, optional
-        Dimension; ``None`` takes that of a family of real data.
-    """
-
-    epsilon: float
-    n: int | None = None
-    dim: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in AXES:
-            value = getattr(self, name)
-            if name == "epsilon" or value is not None:
-                object.__setattr__(self, name, _number(name, value))
-
-
 @dataclass(frozen=True)
-class Axis:
-    """One quantity that is swept while the others stay at the base setting.
+class Method:
+    """An algorithm with choices of its plan, under a label: one algorithm may stand under several.
 
     Parameters
     ----------
-    name : {"n", "dim", "epsilon"}
-    values : sequence of number
-        Distinct. Sizes beyond what a family of real data has are left out for that family.
-    quick : sequence of number, optional
-        What the quick profile sweeps instead; default ``values``.
+    label : str
+        Small letters, digits and underscores; names the method in tables and figures, and its
+        noise: two methods never share any.
+    algorithm : str
+        A name in ``ALGORITHMS``.
+    choices : mapping, optional
+        What its plan is told beyond problem class and budget: numbers, texts and ``None``.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, the value and the rule it broke.
+
+    Examples
+    --------
+    >>> Method("short", "dp_gd", {"steps": 10}).choices
+    {'steps': 10}
     """
 
-    name: str
-    values: tuple[float, ...]
-    quick: tuple[float, ...] | None = None
+    label: str
+    algorithm: str
+    choices: Mapping[str, Choice] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        member("axis", self.name, AXES)
-        object.__setattr__(self, "values", self._checked(self.values))
-        if self.quick is not None:
-            object.__setattr__(self, "quick", self._checked(self.quick))
+        member("algorithm", self.algorithm, ALGORITHMS)
+        check_name("label of a method", self.label)
+        for choice, value in _mapping(f"choices of {self.label}", self.choices).items():
+            member(f"choice of {self.label}", choice, self.known_choices)
+            if not isinstance(value, str | int | float | None):
+                raise ValueError(f"{choice} must be a number, a text or None, got {value!r}")
+        object.__setattr__(self, "choices", dict(self.choices))
 
-    def at(self, profile: str) -> tuple[float, ...]:
-        """The values swept in that profile."""
-        return self.quick if profile == "quick" and self.quick is not None else self.values
+    @property
+    def known_choices(self) -> tuple[str, ...]:
+        """What the plan of its algorithm can be told."""
+        parameters = inspect.signature(ALGORITHMS[self.algorithm].plan).parameters.values()
+        return tuple(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
 
-    def _checked(self, values: tuple[float, ...]) -> tuple[float, ...]:
-        if isinstance(values, str) or not isinstance(values, Iterable):
-            raise ValueError(f"values of axis {self.name} must be a tuple, got {values!r}")
-        checked = tuple(_number(self.name, value) for value in values)
-        if not checked or len(set(checked)) < len(checked):
-            raise ValueError(f"values of axis {self.name} must be distinct, got {values!r}")
-        return checked
+
+Methods = Sequence[Method] | Mapping[str, Mapping[str, Choice] | tuple[str, Mapping[str, Choice]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,14 +85,19 @@ class Experiment:
         Small letters, digits and underscores; names the folder of its results.
     title, description : str
         For the report.
-    algorithms : mapping of str to mapping
-        Name in ``ALGORITHMS`` -> choices of its plan, e.g. ``{"dp_gd": {"steps": 100}}``.
+    algorithms : mapping or sequence of Method
+        Name in ``ALGORITHMS`` -> choices of its plan, e.g. ``{"dp_gd": {"steps": 100}}``; or label
+        -> ``(algorithm, choices)``, where one algorithm stands with several choices. Kept as
+        methods.
     families : sequence of str or Family
         Names in ``problems.FAMILIES``, and families of one's own.
     if_present : sequence of str
         Families run only where their data are found; the sweep says which were left out.
     base : Setting
     axes : sequence of Axis
+        Each is swept with the others at the base setting.
+    grids : sequence of Grid
+        Of each, every combination is run, with the remaining axes at the base setting.
     relation : Relation or its name
         The neighbouring relation of every budget; there is no default.
     delta : float, optional
@@ -121,17 +114,34 @@ class Experiment:
     ------
     ValueError
         Naming the argument, the value and the rule it broke.
+
+    Examples
+    --------
+    >>> Experiment(
+    ...     name="demo",
+    ...     title="Few steps and many",
+    ...     description="",
+    ...     algorithms={"few": ("dp_gd", {"steps": 5}), "many": ("dp_gd", {"steps": 50})},
+    ...     families=("linear",),
+    ...     base=Setting(n=1000, dim=4, epsilon=1.0),
+    ...     axes=(Axis("n", (500, 1000)),),
+    ...     replicates={"quick": 10, "full": 100},
+    ...     relation="replace_one",
+    ...     delta=1e-6,
+    ... ).labels
+    ('few', 'many')
     """
 
     name: str
     title: str
     description: str
-    algorithms: Mapping[str, Mapping[str, Choice]]
+    algorithms: Methods
     families: tuple[str | Family, ...]
     base: Setting
     replicates: Mapping[str, int]
     relation: Relation | RelationName
     axes: tuple[Axis, ...] = ()
+    grids: tuple[Grid, ...] = ()
     if_present: tuple[str, ...] = ()
     delta: float | None = None
     epsilon_over_mu: float | None = None
@@ -147,7 +157,7 @@ class Experiment:
         if self.epsilon_over_mu is not None:
             positive_number("epsilon_over_mu", self.epsilon_over_mu)
         instance("base", self.base, Setting)
-        for name in ("families", "if_present", "checks", "axes"):
+        for name in ("families", "if_present", "checks", "axes", "grids"):
             object.__setattr__(self, name, _sequence(name, getattr(self, name)))
         families = self.family_names
         if not families:
@@ -156,17 +166,52 @@ class Experiment:
             _check_family(each)
         for name in self.checks:
             member("check", name, CHECKS)
-        for axis in self.axes:
-            instance("axes", axis, Axis)
         _distinct("families", families)
-        _distinct("axes", tuple(axis.name for axis in self.axes))
-        object.__setattr__(self, "algorithms", _algorithms(self.algorithms))
+        object.__setattr__(self, "algorithms", _methods(self.algorithms))
+        _distinct("algorithms", self.labels)
+        self._check_axes()
         for profile in _mapping("replicates", self.replicates):
             member("profile", profile, PROFILES)
         for profile in PROFILES:
-            _number(f"replicates[{profile!r}]", self.replicates.get(profile))
+            positive_integer(f"replicates[{profile!r}]", self.replicates.get(profile))
         object.__setattr__(self, "replicates", MappingProxyType(dict(self.replicates)))
         object.__setattr__(self, "relation", self.budget(self.base.epsilon).relation)
+
+    def _check_axes(self) -> None:
+        """Every axis is one of the registry, or a choice of at least one method."""
+        for axis in self.axes:
+            instance("axes", axis, Axis)
+        for grid in self.grids:
+            instance("grids", grid, Grid)
+        _distinct("axes", tuple(axis.name for axis in self.axes))
+        _distinct("grids", tuple(grid.name for grid in self.grids))
+        choices = [choice for method in self.methods for choice in method.known_choices]
+        known = [name for name, kind in AXES.items() if kind.taken_by != "plan"] + choices
+        for axis in (*self.axes, *(axis for grid in self.grids for axis in grid.axes)):
+            member("axis", axis.name, list(dict.fromkeys(known)))
+
+    @property
+    def methods(self) -> tuple[Method, ...]:
+        """What ``algorithms`` declares."""
+        return self.algorithms  # type: ignore[return-value]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of every method."""
+        return tuple(method.label for method in self.methods)
+
+    @property
+    def swept(self) -> tuple[Axis | Grid, ...]:
+        """Axes and grids."""
+        return (*self.axes, *self.grids)
+
+    def about(self, profile: str) -> dict[str, Any]:
+        """What its tables carry, so that they suffice for the report."""
+        return {
+            "checks": self.checks,
+            "swept": [each.name for each in self.swept],
+            "replicates": self.replicates[profile],
+        }
 
     @property
     def family_names(self) -> tuple[str, ...]:
@@ -206,24 +251,20 @@ def _check_family(given: object) -> None:
         raise ValueError(f"name of a family must not be one of privopt's, got {given.name!r}")
 
 
-def _algorithms(
-    algorithms: Mapping[str, Mapping[str, Choice]],
-) -> Mapping[str, Mapping[str, Choice]]:
-    if not _mapping("algorithms", algorithms):
+def _methods(given: object) -> tuple[Method, ...]:
+    """Methods of a mapping from names or labels, or of a sequence."""
+    if isinstance(given, list | tuple):
+        methods = tuple(instance("algorithms", each, Method) for each in given)
+    else:
+        methods = tuple(_method(*item) for item in _mapping("algorithms", given).items())
+    if not methods:
         raise ValueError("algorithms must name at least one algorithm, got none")
-    for name, choices in algorithms.items():
-        member("algorithm", name, ALGORITHMS)
-        parameters = inspect.signature(ALGORITHMS[name].plan).parameters.values()
-        known = tuple(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
-        for choice, value in _mapping(f"choices of {name}", choices).items():
-            member(f"choice of {name}", choice, known)
-            if not isinstance(value, str | int | float | None):
-                raise ValueError(f"{choice} must be a number, a text or None, got {value!r}")
-    return MappingProxyType({name: dict(choices) for name, choices in algorithms.items()})
+    return methods
 
 
-def _number(name: str, value: object) -> float:
-    return positive_number(name, value) if name == "epsilon" else positive_integer(name, value)
+def _method(label: str, told: Any) -> Method:
+    """``{algorithm: choices}``, or ``{label: (algorithm, choices)}``."""
+    return Method(label, *told) if isinstance(told, tuple) else Method(label, label, told)
 
 
 def check_name(what: str, name: object) -> None:

@@ -1,24 +1,30 @@
-"""Where a result came from: versions, machine, and a fingerprint of the code that made it."""
+"""What determines the numbers of a cell beside its own description: code, packages, machine."""
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import platform
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import jax
 
-__all__ = ["code_fingerprint", "environment"]
+from privopt.lab.make.user_code import reached
 
-_PACKAGES = (
-    *("privopt", "jax", "jaxlib", "numpy", "scipy", "dp-accounting", "optax", "flax"),
-    "scikit-learn",
-)
+__all__ = ["closure", "environment", "fingerprint"]
 
-# What lists, reads or shows results does not make them.
-_READERS = ("cli", "lab/show", "lab/make/catalogue")
+ROOT = Path(__file__).parents[2]
+"""The folder of privopt's source."""
+
+HOST = ("arguments", "spec", "privacy", "theory", "accounting", "factorisations")
+"""Rooms that act on a run only through the numbers of its plan."""
+
+_FRONT = ("privopt.lab", "privopt.cli")  # what declares, keeps and shows results; never followed
+_PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "dp-accounting", "optax", "flax", "scikit-learn")
 
 
 def environment() -> dict[str, str]:
@@ -34,13 +40,98 @@ def environment() -> dict[str, str]:
     }
 
 
+def fingerprint(*objects: Any, besides: Iterable[str] = (), without: Iterable[str] = ()) -> str:
+    """SHA-256 of the code that is reached from objects: the user's, and the modules of privopt.
+
+    Of the user's code, what is reached (:func:`privopt.lab.make.user_code.reached`). Of privopt,
+    the import closure of the modules that the objects come from. Comments, layout and docstrings
+    do not count.
+
+    Parameters
+    ----------
+    *objects
+        Algorithms, families, functions.
+    besides : iterable of str
+        Further modules of privopt.
+    without : iterable of str
+        Rooms of privopt that are left out.
+    """
+    code, modules = reached(*objects)
+    found = closure(frozenset((*modules, *besides)), frozenset(without), ROOT)
+    return hashlib.sha256(f"{code} {found}".encode()).hexdigest()
+
+
 @cache
-def code_fingerprint() -> str:
-    """SHA-256 of every source file of privopt that results depend on."""
-    root = Path(__file__).parents[2]
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        name = path.relative_to(root).as_posix()
-        if not name.startswith(_READERS):
-            digest.update(f"{name}\0".encode() + path.read_bytes() + b"\0")
-    return digest.hexdigest()
+def closure(
+    modules: frozenset[str], without: frozenset[str] = frozenset(), root: Path = ROOT
+) -> str:
+    """SHA-256 of the code of these modules and of all that they import from privopt.
+
+    A name that a package hands on leads to the module that defines it, not to the whole package.
+    """
+    todo, seen = sorted(modules), set()
+    while todo:
+        module = todo.pop()
+        if module in seen or _is_in(module, without):
+            continue
+        seen.add(module)
+        if module == "privopt":  # loads its rooms by name: which ones, only a run can tell
+            todo += _everything(root)
+        todo += [each for each in _read(module, root)[1] if not each.startswith(_FRONT)]
+    text = " ".join(f"{module} {_read(module, root)[0]}" for module in sorted(seen))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _is_in(module: str, rooms: frozenset[str]) -> bool:
+    return (*module.split("."), "")[1] in rooms
+
+
+def _everything(root: Path) -> list[str]:
+    paths = (path.relative_to(root.parent).with_suffix("") for path in root.rglob("*.py"))
+    names = (".".join(path.parts).removesuffix(".__init__") for path in paths)
+    return [name for name in names if not name.startswith(_FRONT)]
+
+
+@cache
+def _read(module: str, root: Path) -> tuple[str, tuple[str, ...]]:
+    """The digest of a module's code, and the modules of privopt that it imports."""
+    tree = ast.parse(_path(module, root).read_text(encoding="utf-8"))
+    found = tuple(dict.fromkeys(_imports(tree, root)))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [line for line in node.body if not _is_text(line)]
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest(), found
+
+
+def _is_text(node: ast.stmt) -> bool:
+    """Whether a statement is a text alone, such as a docstring."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _imports(tree: ast.AST, root: Path) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (a.name for a in node.names if a.name.split(".")[0] == "privopt")
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "privopt":
+            yield from (_definer(node.module or "", alias.name, root) for alias in node.names)
+
+
+@cache
+def _definer(module: str, name: str, root: Path) -> str:
+    """The module that ``from module import name`` leads to."""
+    if _path(f"{module}.{name}", root).exists():
+        return f"{module}.{name}"
+    path = _path(module, root)
+    if path.name == "__init__.py":
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("privopt"):
+                for alias in node.names:
+                    if (alias.asname or alias.name) == name:
+                        return _definer(node.module or "", alias.name, root)
+    return module
+
+
+def _path(module: str, root: Path) -> Path:
+    """The file of a module, there or not."""
+    stem = root.parent.joinpath(*module.split("."))
+    return stem / "__init__.py" if stem.is_dir() else stem.with_suffix(".py")

@@ -1,11 +1,13 @@
-"""Measuring one cell: plan, problem, replicated runs, excess risks, one row a replicate."""
+"""Measuring a cell: plan, problem, replicated runs, and one number a run."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-from collections.abc import Callable
+import threading
+from collections import defaultdict
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
@@ -13,15 +15,15 @@ import jax
 import numpy as np
 import pyarrow as pa
 
-from privopt.algorithms import ALGORITHMS
-from privopt.core import Plan, run, run_many
+from privopt.algorithms.gradient_descent import GRADIENT_DESCENT
+from privopt.core import Algorithm, Plan, Run, run, run_many
 from privopt.lab.make.cells import Cell
 from privopt.lab.make.keys import replicate_keys, stream
-from privopt.lab.make.records import CELL_COLUMNS
-from privopt.lab.make.user_code import user_code
-from privopt.problems import Family, Problem, family
+from privopt.lab.make.quantities import Quantity, quantity_of
+from privopt.lab.make.records import RUNS
+from privopt.problems import Family, Problem
 
-__all__ = ["Bench", "Job", "measure"]
+__all__ = ["Bench", "Job", "described", "measure"]
 
 _NON_PRIVATE_STEPS = 2000
 _NON_PRIVATE_WORK = 2e9
@@ -29,53 +31,107 @@ _NON_PRIVATE_WORK = 2e9
 
 @dataclass(frozen=True)
 class Job:
-    """A cell made ready: its problem, its plan, and the digests of its data and its user's code."""
+    """A cell made ready.
+
+    Attributes
+    ----------
+    cell : Cell
+    problem : Problem
+    data : str
+        Digest of the problem's numbers and of what is declared of it.
+    plan : Plan
+    quantity : Quantity
+        What is measured there.
+    """
 
     cell: Cell
     problem: Problem
     data: str
     plan: Plan
-    user_code: str
+    quantity: Quantity
+
+    @property
+    def program(self) -> Hashable:
+        """What shapes the compiled program: jobs of one program compile once."""
+        leaves, structure = jax.tree.flatten(self.problem.source)
+        shapes = tuple(jax.typeof(leaf) for leaf in leaves)
+        return self.plan.algorithm, self.plan.static, structure, shapes
+
+    @property
+    def numbers(self) -> Any:
+        """Everything that the plan tells the device; JSON values."""
+        return _plain([self.plan.params, self.plan.static])
+
+    @property
+    def promised(self) -> dict[str, Any]:
+        """What the plan promises of the quantity measured, and what it spends; JSON values."""
+        rate, budget = self.plan.rate, self.cell.budget
+        spoken_of = rate.quantity == self.quantity.name
+        return {
+            "quantity": self.quantity.name,
+            "upper": rate.upper if spoken_of else math.inf,
+            "lower": rate.lower if spoken_of else 0.0,
+            "exponents": json.dumps(dict(rate.exponents), sort_keys=True),
+            "tight_on": rate.tight_on,
+            "steps": _steps(self.plan),
+            "spent_epsilon_upper": self.plan.guarantee.epsilon(budget.delta).upper,
+            "plan": described(self.plan),
+        }
 
 
 @dataclass
 class Bench:
-    """The problems of a sweep: each built, checked and solved once, however many cells use it.
+    """The problems of a sweep: each built, checked and solved once, however many cells use it."""
 
-    Attributes
-    ----------
-    family : callable
-        From a name to its family: the experiment's own ones among them.
-    """
-
-    family: Callable[[str], Family] = family
     _problems: dict[str, Problem] = field(default_factory=dict)
     _checked: set[str] = field(default_factory=set)
     _non_private: dict[tuple[str, int], float] = field(default_factory=dict)
-    _user_code: dict[tuple[str, str], str] = field(default_factory=dict)
+    _locks: defaultdict[str, threading.Lock] = field(
+        default_factory=lambda: defaultdict(threading.Lock)
+    )
 
-    def prepare(self, cell: Cell) -> Job:
-        """Build the cell's problem and plan its algorithm; nothing is run."""
-        algorithm, kind = ALGORITHMS[cell.algorithm], self.family(cell.family)
-        built = kind.build(
-            n=cell.n, dim=cell.dim, noise_ratio=cell.noise_ratio, strength=cell.strength
+    def prepare(self, cell: Cell, algorithm: Algorithm, family: Family) -> Job:
+        """Build the cell's problem and plan its algorithm; nothing is run.
+
+        Raises
+        ------
+        ValueError
+            If the plan is refused.
+        """
+        sizes = {} if cell.sparsity is None else {"sparsity": cell.sparsity}
+        built = family.build(
+            n=cell.n, dim=cell.dim, noise_ratio=cell.noise_ratio, strength=cell.strength, **sizes
         )
         data = _digest(built)
         problem = self._problems.setdefault(data, built)
         plan = algorithm.plan(problem.problem_class, cell.budget, **dict(cell.choices))
-        named = cell.algorithm, cell.family
-        if named not in self._user_code:
-            self._user_code[named] = user_code(algorithm, kind)
-        return Job(cell, problem, data, plan, self._user_code[named])
+        return Job(cell, problem, data, plan, quantity_of(problem, plan.rate))
 
-    def check(self, job: Job) -> None:
-        """Compare the problem's data with its declared class, once."""
-        if job.data not in self._checked:
-            job.problem.check()
-            self._checked.add(job.data)
+    def facts(self, job: Job) -> dict[str, float]:
+        """What is measured of a cell as a whole; of one problem by one thread at a time.
 
-    def non_private_risk(self, job: Job) -> float:
-        """Excess risk of gradient descent without noise, of as many steps as the plan's.
+        Raises
+        ------
+        ValueError
+            If the data are not finite or break the declared problem class.
+        """
+        problem, quantity = job.problem, job.quantity
+        with self._locks[job.data]:
+            if job.data not in self._checked:
+                problem.check()
+                self._checked.add(job.data)
+            reference = quantity.reference(problem)
+            centre = problem.constraint.centre_point(job.cell.dim, problem.objective.dtype)
+            start = Run(centre.reshape(problem.shape or -1), None)
+            return {
+                "reference_value": reference.value,
+                "reference_gap": reference.gap,
+                "start_value": float(np.squeeze(quantity.measure(problem, start))),
+                "nonprivate_value": self._non_private_value(job),
+            }
+
+    def _non_private_value(self, job: Job) -> float:
+        """Of gradient descent without noise, of as many steps as the plan's.
 
         Of a population, on one draw of records. Fewer on large data, so that steps times numbers in
         the data stay within 2e9.
@@ -84,72 +140,42 @@ class Bench:
         most = max(1, int(_NON_PRIVATE_WORK / numbers))
         steps = min(_steps(job.plan) or _NON_PRIVATE_STEPS, most)
         if (job.data, steps) not in self._non_private:
-            plan = ALGORITHMS["gradient_descent"].plan(
-                job.problem.problem_class, job.cell.budget, steps=steps
-            )
-            released = run(plan, job.problem, stream(0, role="unused")).released
-            self._non_private[job.data, steps] = float(job.problem.excess_risk(released))
+            plan = GRADIENT_DESCENT.plan(job.problem.problem_class, job.cell.budget, steps=steps)
+            found = run(plan, job.problem, stream(0, role="unused"))
+            value = float(np.squeeze(job.quantity.measure(job.problem, found)))
+            self._non_private[job.data, steps] = value
         return self._non_private[job.data, steps]
 
 
-def measure(job: Job, bench: Bench, *, seed: int) -> pa.Table:
-    """The rows of a cell, one a replicate, without the columns that belong to the sweep.
+def measure(job: Job, bench: Bench, *, seed: int) -> tuple[pa.Table, dict[str, Any]]:
+    """The runs of a cell, in float64, and what is measured of it as a whole.
 
-    Excess risk is the records', or the population's where the problem is one; of a rate that speaks
-    of the other no bounds are kept. Noise is named by experiment, algorithm, family, setting and
-    strength, and within that by the replicate: more replicates, other axes or another delta change
-    no key. A population's records are drawn with the same key as the noise.
+    Noise is named by experiment, method, family, setting and strength, and within that by the
+    replicate: more replicates, other axes or another delta change no key. A population's records
+    are drawn with the same key as the noise.
 
     Raises
     ------
     ValueError
         If the data are not finite or break the declared problem class.
     """
-    cell, plan, problem = job.cell, job.plan, job.problem
-    bench.check(job)
-    key = stream(
-        seed,
-        role="noise",
-        experiment=cell.experiment,
-        algorithm=cell.algorithm,
-        family=cell.family,
-        n=cell.n,
-        dim=cell.dim,
-        epsilon=cell.budget.epsilon,
-        strength=cell.strength,
-    )
-    released = run_many([plan], problem, replicate_keys(key, cell.replicates)).released[0]
-    risks = np.asarray(problem.excess_risk(released), np.float64)
-    centre = problem.constraint.centre_point(cell.dim, problem.objective.dtype)
-    spoken_of = plan.rate.quantity == f"{problem.measures} risk"
-    constants = {
-        "experiment": cell.experiment,
-        "algorithm": cell.algorithm,
-        "family": cell.family,
-        "n": cell.n,
-        "dim": cell.dim,
-        "epsilon": cell.budget.epsilon,
-        "delta": cell.budget.delta,
-        "relation": cell.budget.relation.value,
-        "mu": cell.mu,
-        "strength": cell.strength,
-        "reference_gap": float(problem.reference.gap),
-        "reference_value": float(problem.reference.value),
-        "upper": plan.rate.upper if spoken_of else math.inf,
-        "lower": plan.rate.lower if spoken_of else 0.0,
-        "start_risk": float(problem.excess_risk(centre.reshape(problem.shape or -1))),
-        "nonprivate_risk": bench.non_private_risk(job),
-        "spent_epsilon_upper": plan.guarantee.epsilon(cell.budget.delta).upper,
-        "steps": _steps(plan),
-        "tight_on": plan.rate.tight_on,
-        "exponents": _json(dict(plan.rate.exponents)),
-        "root_seed": seed,
-        "plan": _json(_described(plan, job)),
-    }
-    columns = {name: [value] * cell.replicates for name, value in constants.items()}
-    columns["replicate"] = list(range(cell.replicates))
-    columns["excess_risk"] = risks.tolist()
-    return pa.table({name: columns[name] for name in CELL_COLUMNS.names}, schema=CELL_COLUMNS)
+    cell = job.cell
+    with jax.enable_x64(True):
+        facts = bench.facts(job)
+        keys = replicate_keys(stream(seed, role="noise", **cell.identity), cell.replicates)
+        found = run_many([job.plan], job.problem, keys)
+        values = job.quantity.measure(job.problem, found._replace(released=found.released[0]))
+    columns = {"replicate": np.arange(cell.replicates), "value": np.asarray(values, np.float64)}
+    return pa.table(columns, schema=pa.schema(list(RUNS)[1:])), facts
+
+
+def _steps(plan: Plan) -> int | None:
+    method = plan.params.mechanism
+    steps = getattr(method, "steps", None)
+    return None if steps is None else int(steps)
+
+
+# --- what determines the numbers ------------------------------------------------------------------
 
 
 def _digest(problem: Problem) -> str:
@@ -171,16 +197,9 @@ def _static(structure: Any) -> list[Any]:
     return [node and node.__qualname__, own, *inner]
 
 
-def _steps(plan: Plan) -> int | None:
-    method = getattr(plan.params, "descent", plan.params)
-    steps = getattr(method, "steps", None)
-    return None if steps is None else int(steps)
-
-
-def _described(plan: Plan, job: Job) -> dict[str, Any]:
-    return {
-        "risk": job.problem.measures,
-        "choices": dict(job.cell.choices),
+def described(plan: Plan) -> str:
+    """All numbers of a plan, what it guarantees and the theorem that it follows, as JSON."""
+    told = {
         "params": plan.params,
         "static": plan.static,
         "guarantee": {
@@ -195,10 +214,7 @@ def _described(plan: Plan, job: Job) -> dict[str, Any]:
             "quantity": plan.rate.quantity,
         },
     }
-
-
-def _json(value: Any) -> str:
-    return json.dumps(_plain(value), sort_keys=True, allow_nan=False)
+    return json.dumps(_plain(told), sort_keys=True, allow_nan=False)
 
 
 def _plain(value: Any) -> Any:
@@ -210,7 +226,10 @@ def _plain(value: Any) -> Any:
         value = {"kind": type(value).__name__} | numbers
     if callable(value):
         return f"{value.__module__}.{value.__qualname__}"
-    if isinstance(value, dict):
+    if isinstance(value, np.ndarray):
+        digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+        return {"kind": "array", "shape": value.shape, "dtype": str(value.dtype), "sha256": digest}
+    if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]

@@ -7,12 +7,12 @@ A *quantity* is a column of the study's rows, or two of them: where a row was gi
 from __future__ import annotations
 
 import string
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any
 
-__all__ = ["Check", "Claim", "Column", "Line", "Listing", "Panel", "Plot", "Shown"]
+__all__ = ["Check", "Claim", "Column", "Line", "Listing", "Panel", "Plot", "Presentation"]
 
 _RELATIONS = ("<", "<=", "=")
 _COLOURS = ("blue", "orange", "green", "purple", "grey")
@@ -158,7 +158,7 @@ class Listing:
 
 
 @dataclass(frozen=True)
-class Shown:
+class Presentation:
     """All that a study claims and shows."""
 
     claims: tuple[Claim, ...] = ()
@@ -180,12 +180,12 @@ class Shown:
                 yield from _compared(listing.part, column.check)
 
     def to_json(self) -> dict[str, Any]:
-        """What JSON can hold of it: everything."""
+        """As JSON can hold it."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Shown:
-        """What ``to_json`` told."""
+    def from_json(cls, told: Mapping[str, Any]) -> Presentation:
+        """What ``to_json`` was asked of."""
         return cls(
             tuple(_restored(Claim, claim) for claim in told["claims"]),
             tuple(_restored(Plot, plot) for plot in told["plots"]),

@@ -1,65 +1,63 @@
-"""Pieces of an experiment, each kept as soon as it is finished, and what they left behind."""
+"""Cells of an experiment, each kept as soon as it is finished, whichever process finishes it."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import pyarrow as pa
 
-from privopt.lab.make.folder import claimed, write_file
+from privopt.lab.make.folder import claimed
 from privopt.lab.make.records import (
     DamagedCellError,
-    committed,
-    encode,
-    equal,
-    parse,
+    Kept,
+    cell_path,
+    read_cell,
     set_aside,
-    timing,
     write_cell,
-    write_provenance,
 )
 
 __all__ = [
-    "CompileClock", "Drawing", "Event", "Finished", "Named", "Note", "Piece", "Progress",
-    "Shared", "Started", "SweepResult", "compile_clock", "conclude", "resume",
+    "CompileClock", "Drawing", "Event", "Finished", "Note", "Piece", "Progress", "Shared",
+    "Started", "compile_clock", "resume",
 ]  # fmt: skip
 
 _PATIENCE = 0.2
-"""Seconds between looks at pieces that other processes make."""
+"""Seconds between looks at cells that other processes make."""
+
+_WORKERS = 2
+"""One runs while another compiles."""
+
+_STAGES = "/jax/core/compile/"
+_COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
-class Named(Protocol):
-    """What a piece is of: a cell of a sweep, or a part of a study."""
-
-    @property
-    def experiment(self) -> str:
-        """The name of its experiment."""
-
-    @property
-    def label(self) -> str:
-        """For people."""
+# --- what is told as it goes ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Started:
-    """All cells are planned; ``reused`` of ``total`` are there already."""
+    """All cells are planned; ``reused`` of ``total`` are there already, ``programs`` to compile."""
 
     experiment: str
     total: int
     reused: int
+    programs: int = 0
 
 
 @dataclass(frozen=True)
 class Finished:
     """One more cell is kept."""
 
-    cell: Named
+    experiment: str
+    cell: str
     run_seconds: float
     compile_seconds: float
 
@@ -68,12 +66,13 @@ class Finished:
 class Shared:
     """One more cell is there, which another process made meanwhile."""
 
-    cell: Named
+    experiment: str
+    cell: str
 
 
 @dataclass(frozen=True)
 class Note:
-    """Something the user should know: what was left out, left alone or moved aside."""
+    """Something the user should know: what was left out, refused, left alone or moved aside."""
 
     experiment: str
     text: str
@@ -92,172 +91,158 @@ Event = Started | Finished | Shared | Note | Drawing
 Progress = Callable[[Event], object]
 
 
+# --- cells ----------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Piece:
-    """What is kept by itself.
+    """A cell of a sweep or a part of a study: what is kept by itself.
 
     Attributes
     ----------
-    cell : Named
-    path : Path
-        Its file, named by a key of everything that changes it.
-    measure : callable
-        Makes its rows.
-    read : callable
-        Reads them; raises as :func:`read_kept`.
+    label : str
+        For people.
+    facts : mapping
+        Its row in the table of cells, but for what is measured.
+    key : str
+        The digest of everything that determines what is measured; names its file.
+    code : str
+        The digest of the code alone.
+    make : callable
+        Measures: a table with a row for each run, and what is true of the cell as a whole.
+    fits : callable
+        Whether a table may be that of its runs.
+    program : hashable
+        Pieces of one program share what is compiled.
     """
 
-    cell: Named
-    path: Path
-    measure: Callable[[], pa.Table]
-    read: Callable[[Path], pa.Table]
-
-
-@dataclass(frozen=True)
-class SweepResult:
-    """What a run left behind.
-
-    Attributes
-    ----------
-    table : Path
-        Of the rows of every cell, in the order of the experiment.
-    cells, reused : int
-        All cells, and those that another run has made, before or meanwhile.
-    run_seconds, compile_seconds : float
-        Spent on all cells, by whichever run made them.
-    as_committed : bool or None
-        Whether the table equals the committed one, whose bytes it then has; ``None`` where none is
-        committed.
-    """
-
-    table: Path
-    cells: int
-    reused: int
-    run_seconds: float
-    compile_seconds: float
-    as_committed: bool | None = None
+    label: str
+    facts: Mapping[str, Any]
+    key: str = ""
+    code: str = ""
+    make: Callable[[], tuple[pa.Table, dict[str, Any]]] | None = None
+    fits: Callable[[pa.Table], bool] = field(default=lambda values: values.num_rows > 0)
+    program: Hashable = None
 
 
 def resume(
-    experiment: str, pieces: Sequence[Piece], progress: Progress
-) -> tuple[list[pa.Table], int]:
-    """The rows of every piece, those not there yet being made and kept; and how many were there.
+    experiment: str, pieces: Sequence[Piece], folder: Path, progress: Progress
+) -> tuple[list[Kept | None], int]:
+    """What is kept of every piece, those not there yet being made; and how many were there.
 
-    Other processes may be making pieces of the same folder: theirs are left to them while there
+    Pieces of one program are made one after another; two programs are worked on at a time, so that
+    one compiles while the other runs. What is measured depends on neither. A piece that has
+    nothing to ``make`` is ``None``.
+
+    Other processes may be making pieces in the same folder: theirs are left to them while there
     are others to make, and then waited for. A process that ends leaves its piece to the rest.
     """
-    rows = {
-        piece.path: found for piece in pieces if (found := _recall(piece, progress)) is not None
-    }
-    _note_strangers(experiment, [piece.path for piece in pieces], progress)
-    progress(Started(experiment, total=len(pieces), reused=len(rows)))
-    made, waiting = 0, False
-    missing = [piece for piece in pieces if piece.path not in rows]
-    while missing:
-        held = []
-        for piece in missing:
-            with claimed(piece.path) as ours:
-                found = _recall(piece, progress)
-                if found is not None:
-                    progress(Shared(piece.cell))
-                elif ours:
-                    found, made = _run(piece, progress), made + 1
-            if found is None:
-                held.append(piece)
-            else:
-                rows[piece.path] = found
+    wanted = [piece for piece in pieces if piece.make is not None]
+    work = _Work(experiment, folder, progress)
+    missing = [piece for piece in wanted if work.recall(piece) is None]
+    _note_strangers(experiment, folder, {piece.key for piece in wanted}, progress)
+    reused, groups = len(wanted) - len(missing), _by_program(missing)
+    progress(Started(experiment, len(wanted), reused, programs=len(groups)))
+    waiting = False
+    while groups:
+        held = work.make(groups)
         if held and not waiting:
-            text = f"waiting for {len(held)} of {len(pieces)} cells that another process runs"
+            text = f"waiting for {len(held)} of {len(wanted)} cells that another process runs"
             progress(Note(experiment, text))
             waiting = True
         if len(held) == len(missing):
             time.sleep(_PATIENCE)
-        missing = held
-    return [rows[piece.path] for piece in pieces], len(pieces) - made
+        missing, groups = held, _by_program(held)
+    return [work.kept.get(piece.key) for piece in pieces], len(wanted) - work.made
 
 
-def conclude(
-    path: Path,
-    table: pa.Table,
-    about: Mapping[str, Any],
-    cells: Sequence[tuple[Named, pa.Table]],
-    reused: int,
-    made_by: Mapping[str, Any],
-) -> SweepResult:
-    """Write the table and, apart from it, what made it and how long that took.
-
-    Where the committed table says the same it is kept, digits that another machine rounds
-    otherwise included.
-    """
-    seconds = [timing(rows) for _, rows in cells]
-    run_seconds, compile_seconds = (float(sum(part)) for part in zip(*seconds, strict=True))
-    written, known = encode(table, about), committed(path)
-    as_committed = None if known is None else _is_equal(written, known)
-    write_file(path, known if known is not None and as_committed else written)
-    provenance = {
-        **made_by,
-        "profile": about["profile"],
-        "cells": len(cells),
-        "reused": reused,
-        "run_seconds": run_seconds,
-        "compile_seconds": compile_seconds,
-        "per_cell": [
-            {"cell": cell.label, "run_seconds": ran, "compile_seconds": compiled}
-            for (cell, _), (ran, compiled) in zip(cells, seconds, strict=True)
-        ],
-    }
-    write_provenance(path.parent, provenance)
-    return SweepResult(path, len(cells), reused, run_seconds, compile_seconds, as_committed)
+def _by_program(pieces: Sequence[Piece]) -> list[list[Piece]]:
+    """The pieces of each program together, in the order of their first ones."""
+    groups: dict[Hashable, list[Piece]] = {}
+    for piece in pieces:
+        groups.setdefault(piece.program, []).append(piece)
+    return list(groups.values())
 
 
-def _is_equal(ours: bytes, theirs: bytes) -> bool:
-    try:
-        return equal(parse(ours), parse(theirs))
-    except (pa.ArrowException, LookupError, TypeError, ValueError):  # of another version
-        return False
+class _Work:
+    """What is kept so far, and how more is made."""
+
+    def __init__(self, experiment: str, folder: Path, progress: Progress) -> None:
+        self.kept: dict[str, Kept] = {}
+        self.made = 0
+        self._experiment, self._folder, self._progress = experiment, folder, progress
+        self._telling, self._ended = threading.Lock(), threading.Event()
+
+    def recall(self, piece: Piece) -> Kept | None:
+        """A finished piece, or ``None``; a damaged file is moved aside."""
+        path = cell_path(self._folder, piece.key)
+        try:
+            self.kept[piece.key] = read_cell(path, piece.fits)
+        except FileNotFoundError:
+            return None
+        except DamagedCellError as error:
+            text = f"damaged cell moved to {set_aside(path).name}, and run again ({error})"
+            self._tell(Note(self._experiment, text))
+            return None
+        return self.kept[piece.key]
+
+    def make(self, groups: Sequence[list[Piece]]) -> list[Piece]:
+        """Make the pieces of every group; those that another process holds come back."""
+        if len(groups) == 1:
+            return self._group(groups[0])
+        with ThreadPoolExecutor(_WORKERS) as workers:
+            found = [workers.submit(self._group, group) for group in groups]
+            try:
+                return [piece for each in found for piece in each.result()]
+            except BaseException:
+                self._ended.set()
+                workers.shutdown(cancel_futures=True)
+                raise
+
+    def _group(self, pieces: Sequence[Piece]) -> list[Piece]:
+        held = []
+        for piece in pieces:
+            if self._ended.is_set():
+                break
+            path = cell_path(self._folder, piece.key)
+            with claimed(path) as ours:
+                if self.recall(piece) is not None:
+                    self._tell(Shared(self._experiment, piece.label))
+                elif ours:
+                    self._run(piece, path)
+                else:
+                    held.append(piece)
+        return held
+
+    def _run(self, piece: Piece, path: Path) -> None:
+        assert piece.make is not None
+        begin = time.perf_counter()
+        with compile_clock() as clock:
+            values, facts = piece.make()
+        run_seconds = time.perf_counter() - begin - clock.seconds
+        write_cell(path, Kept(values, facts, run_seconds, clock.seconds))
+        self.kept[piece.key] = read_cell(path, piece.fits)
+        self._tell(Finished(self._experiment, piece.label, run_seconds, clock.seconds))
+
+    def _tell(self, event: Event) -> None:
+        with self._telling:
+            self.made += isinstance(event, Finished)
+            self._progress(event)
 
 
-def _recall(piece: Piece, progress: Progress) -> pa.Table | None:
-    """The rows of a finished piece, or ``None``; a damaged file is moved aside."""
-    try:
-        return piece.read(piece.path)
-    except FileNotFoundError:
-        return None
-    except DamagedCellError as error:
-        aside = set_aside(piece.path)
-        text = f"damaged cell moved to {aside.name}, and run again ({error})"
-        progress(Note(piece.cell.experiment, text))
-        return None
+def _note_strangers(experiment: str, folder: Path, keys: set[str], progress: Progress) -> None:
+    cells = folder / "cells"
+    strangers = {path.stem for path in cells.glob("*.parquet")} - keys
+    if strangers:
+        text = f"{len(strangers)} cells in {cells} come from other code or settings"
+        progress(Note(experiment, f"{text}: left alone, not used"))
 
 
-def _run(piece: Piece, progress: Progress) -> pa.Table:
-    begin = time.perf_counter()
-    with compile_clock() as clock:
-        rows = piece.measure()
-    run_seconds = time.perf_counter() - begin - clock.seconds
-    write_cell(piece.path, rows, run_seconds=run_seconds, compile_seconds=clock.seconds)
-    progress(Finished(piece.cell, run_seconds, clock.seconds))
-    return piece.read(piece.path)
-
-
-def _note_strangers(experiment: str, paths: Iterable[Path], progress: Progress) -> None:
-    known = set(paths)
-    for folder in {path.parent for path in known}:
-        strangers = set(folder.glob("*.parquet")) - known
-        if strangers:
-            text = (
-                f"{len(strangers)} cells in {folder} come from other code or settings: "
-                "left alone, not used"
-            )
-            progress(Note(experiment, text))
-
-
-_STAGES = "/jax/core/compile/"
-_COMPILED = "/jax/core/compile/backend_compile_duration"
+# --- the clock ------------------------------------------------------------------------------------
 
 
 class CompileClock:
-    """What was compiled since the clock was started.
+    """What its thread has compiled since the clock was started.
 
     Attributes
     ----------
@@ -271,10 +256,11 @@ class CompileClock:
         self.seconds = 0.0
         self.programs: list[str] = []
         self._stages: list[tuple[float, float]] = []
+        self._thread = threading.get_ident()
 
     def hear(self, event: str, duration_secs: float, **details: str | int) -> None:
         """Note one event of ``jax.monitoring``, which is told when its stage ends."""
-        if not event.startswith(_STAGES):
+        if not event.startswith(_STAGES) or threading.get_ident() != self._thread:
             return
         if event == _COMPILED:
             self.programs.append(str(details.get("fun_name", "")))

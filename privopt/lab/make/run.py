@@ -1,172 +1,62 @@
-"""Running an experiment: every cell that is not there yet, then the table of all of them."""
+"""Running an experiment of either kind: every cell that is not there yet, then its two tables."""
 
 from __future__ import annotations
 
-from functools import partial
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.metadata import version
 from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import jax
+import pyarrow as pa
 
+from privopt.algorithms import ALGORITHMS
 from privopt.arguments import instance, member
-from privopt.lab.make.cells import absent_families, cells
+from privopt.lab.make.cells import Cell, absent_families, cells
 from privopt.lab.make.experiment import PROFILES, Experiment
-from privopt.lab.make.fingerprint import code_fingerprint, environment
+from privopt.lab.make.fingerprint import HOST, environment, fingerprint
 from privopt.lab.make.folder import open_results
-from privopt.lab.make.measure import Bench, Job, measure
-from privopt.lab.make.records import assemble, cell_path, read_cell, read_kept, table_path
-from privopt.lab.make.resume import Note, Piece, Progress, SweepResult, conclude, resume
-from privopt.lab.make.study import Part, Study, check_quantity, joined, part_rows
-from privopt.lab.make.user_code import user_code
+from privopt.lab.make.measure import Bench, measure
+from privopt.lab.make.records import CELLS, RUNS, Kept, Recorded, write_provenance, write_recorded
+from privopt.lab.make.resume import Note, Piece, Progress, resume
+from privopt.lab.make.study import Study, one_kind, part_rows
 
-__all__ = ["conduct", "run_study", "size", "sweep"]
+__all__ = ["RunResult", "run", "size"]
+
+_MEASURING = tuple(f"privopt.lab.make.{name}" for name in ("measure", "quantities", "keys"))
 
 
-def sweep(
-    experiment: Experiment,
-    *,
-    profile: str,
-    seed: int,
-    results: Path | str,
-    progress: Progress = lambda event: None,
-) -> SweepResult:
-    """Run every unfinished cell of an experiment and write its table.
+@dataclass(frozen=True)
+class RunResult:
+    """What a run left behind.
 
-    Each finished cell is kept at once, under a key of everything that changes it; whenever the
-    sweep is interrupted, the same call continues and arrives at the same table to the bit.
-    Everything is planned before anything is run. Runs are in float64, replicates spread over
-    ``jax.devices()``, and cells of equal shape share one compiled program.
-
-    Parameters
+    Attributes
     ----------
-    experiment : Experiment
-    profile : {"quick", "full"}
-    seed : int
-        Root of all randomness, from -2^63 to 2^63 - 1.
-    results : path
-        A folder that is empty, absent, or made by privopt.
-    progress : callable, optional
-        Told of every event; nothing is printed here.
-
-    Raises
-    ------
-    ValueError
-        If a plan is refused, or data break their declared class.
-    FileNotFoundError
-        If data are missing.
-    ResultsError
-        If ``results`` is not ours or cannot be written; finished cells stay.
+    folder : Path
+        Of the tables of all cells; :func:`privopt.lab.read` reads them.
+    cells, reused, refused : int
+        All cells that were run, those of them that another run has made, before or meanwhile, and
+        those beside whose plan was refused.
+    run_seconds, compile_seconds : float
+        Spent on all cells, by whichever run made them.
+    as_committed : bool or None
+        Whether the tables equal the committed ones, whose bytes they then have; ``None`` where
+        none are committed.
     """
-    instance("experiment", experiment, Experiment)
-    member("profile", profile, PROFILES)
-    if isinstance(seed, bool) or not isinstance(seed, Integral) or not -(2**63) <= seed < 2**63:
-        raise ValueError(f"seed must be an integer of 64 bits, got {seed!r}")
-    folder = open_results(results)
-    for name, why in absent_families(experiment).items():
-        progress(Note(experiment.name, f"{name} is left out: {why}"))
-    with jax.enable_x64(True):
-        bench = Bench(experiment.family)
-        jobs = [bench.prepare(cell) for cell in cells(experiment, profile)]
-        made_by: dict[str, Any] = {"environment": environment(), "code": code_fingerprint()}
 
-        def piece(job: Job) -> Piece:
-            key = job.cell.key(seed=seed, data=job.data, user_code=job.user_code, **made_by)
-            return Piece(
-                job.cell,
-                cell_path(folder, experiment.name, key),
-                measure=lambda: measure(job, bench, seed=seed),
-                read=partial(read_cell, replicates=job.cell.replicates),
-            )
-
-        rows, reused = resume(experiment.name, [piece(job) for job in jobs], progress)
-    planned = [job.cell for job in jobs]
-    table = assemble(((part, cell.axes) for part, cell in zip(rows, planned, strict=True)), profile)
-    return conclude(
-        table_path(folder, experiment.name),
-        table,
-        _about(experiment, profile, seed),
-        list(zip(planned, rows, strict=True)),
-        reused,
-        made_by,
-    )
-
-
-def _about(experiment: Experiment, profile: str, seed: int) -> dict[str, Any]:
-    return {
-        "name": experiment.name,
-        "title": experiment.title,
-        "description": experiment.description,
-        "checks": experiment.checks,
-        "axes": {axis.name: axis.at(profile) for axis in experiment.axes},
-        "profile": profile,
-        "root_seed": seed,
-        "replicates": experiment.replicates[profile],
-    }
-
-
-def run_study(
-    study: Study,
-    *,
-    profile: str,
-    results: Path | str,
-    progress: Progress = lambda event: None,
-) -> SweepResult:
-    """Compute every part of a study that is not there yet and write its table.
-
-    As with a sweep, each finished part is kept at once, under a key of everything that changes it,
-    the code of its function included; whenever it is interrupted, the same call continues and
-    arrives at the same table to the bit.
-
-    Parameters
-    ----------
-    study : Study
-    profile : {"quick", "full"}
-    results : path
-        A folder that is empty, absent, or made by privopt.
-    progress : callable, optional
-        Told of every event; nothing is printed here.
-
-    Raises
-    ------
-    ValueError
-        If a part gives no rows, or something else than numbers, texts, ``None`` and intervals, or
-        lacks a quantity that is claimed or shown.
-    ResultsError
-        If ``results`` is not ours or cannot be written; finished parts stay.
-    """
-    instance("study", study, Study)
-    member("profile", profile, PROFILES)
-    folder = open_results(results)
-    made_by: dict[str, Any] = {"environment": environment(), "code": code_fingerprint()}
-
-    def piece(part: Part) -> Piece:
-        key = part.key(user_code=user_code(study.parts[part.name]), **made_by)
-        return Piece(
-            part,
-            cell_path(folder, study.name, key),
-            measure=lambda: part_rows(part, study.parts[part.name](profile)),
-            read=partial(read_kept, fits=lambda rows: rows.num_rows > 0),
-        )
-
-    parts = [Part(study.name, name, profile) for name in study.parts]
-    tables, reused = resume(study.name, [piece(part) for part in parts], progress)
-    for part, quantity in study.shown.quantities():
-        check_quantity(part, quantity, tables[list(study.parts).index(part)])
-    return conclude(
-        table_path(folder, study.name),
-        joined(tables),
-        {
-            "name": study.name,
-            "title": study.title,
-            "description": study.description,
-            "profile": profile,
-            "study": study.shown.to_json(),
-        },
-        list(zip(parts, tables, strict=True)),
-        reused,
-        made_by,
-    )
+    folder: Path
+    cells: int
+    reused: int
+    refused: int
+    run_seconds: float
+    compile_seconds: float
+    as_committed: bool | None = None
 
 
 def size(experiment: Experiment | Study, profile: str) -> int:
@@ -176,18 +66,188 @@ def size(experiment: Experiment | Study, profile: str) -> int:
     return len(cells(experiment, profile))
 
 
-def conduct(
+def run(
     experiment: Experiment | Study,
     *,
     profile: str,
     seed: int,
     results: Path | str,
     progress: Progress = lambda event: None,
-) -> SweepResult:
-    """Run an experiment of either kind, as :func:`privopt.lab.sweep` runs a sweep.
+) -> RunResult:
+    """Run every unfinished cell of an experiment, or part of a study, and write its tables.
 
-    A study draws nothing at random: ``seed`` does not change it.
+    Each finished cell is kept at once, under a key of everything that determines its numbers;
+    whenever the run is interrupted, the same call continues and arrives at the same tables to the
+    bit. Everything is planned before anything is run; a plan that is refused is a row with the
+    reason, and stops nothing. Runs are in float64, replicates spread over ``jax.devices()``, and
+    cells of equal shape share one compiled program.
+
+    Parameters
+    ----------
+    experiment : Experiment or Study
+    profile : {"quick", "full"}
+    seed : int
+        Root of all randomness, from -2^63 to 2^63 - 1. A study has none of it.
+    results : path
+        A folder that is empty, absent, or made by privopt.
+    progress : callable, optional
+        Told of every event; nothing is printed here.
+
+    Raises
+    ------
+    ValueError
+        If data break their declared class, or a part of a study gives no rows, or something else
+        than numbers, texts, ``None`` and intervals, or lacks a quantity that is claimed or shown.
+    FileNotFoundError
+        If data are missing.
+    ResultsError
+        If ``results`` is not ours or cannot be written; finished cells stay.
     """
+    if not isinstance(experiment, Study):
+        instance("experiment", experiment, Experiment)
+    member("profile", profile, PROFILES)
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not -(2**63) <= seed < 2**63:
+        raise ValueError(f"seed must be an integer of 64 bits, got {seed!r}")
+    folder = open_results(results) / experiment.name
     if isinstance(experiment, Study):
-        return run_study(experiment, profile=profile, results=results, progress=progress)
-    return sweep(experiment, profile=profile, seed=seed, results=results, progress=progress)
+        pieces, about, schemas = _parts(experiment, profile), experiment.about, (None, None)
+    else:
+        pieces, schemas = _cells(experiment, profile, int(seed), progress), (CELLS, RUNS)
+        about = {**experiment.about(profile), "root_seed": int(seed)}
+    kept, reused = resume(experiment.name, pieces, folder, progress)
+    if isinstance(experiment, Study):
+        for part, found in zip(experiment.parts, kept, strict=True):
+            experiment.check_quantities(part, found.values.column_names if found else ())
+    told = {"title": experiment.title, "description": experiment.description, "profile": profile}
+    recorded = Recorded({"name": experiment.name, **told, **about}, *_tables(pieces, kept, schemas))
+    as_committed = write_recorded(folder, recorded)
+    there = [(piece, found) for piece, found in zip(pieces, kept, strict=True) if found]
+    result = RunResult(
+        folder,
+        cells=len(there),
+        reused=reused,
+        refused=len(pieces) - len(there),
+        run_seconds=sum(found.run_seconds for _, found in there),
+        compile_seconds=sum(found.compile_seconds for _, found in there),
+        as_committed=as_committed,
+    )
+    write_provenance(folder, {**_provenance(result, there), "profile": profile})
+    return result
+
+
+# --- the two kinds --------------------------------------------------------------------------------
+
+
+def _cells(experiment: Experiment, profile: str, seed: int, progress: Progress) -> list[Piece]:
+    """Every cell of a sweep with its problem and plan, or with the reason why there is no plan."""
+    for name, why in absent_families(experiment).items():
+        progress(Note(experiment.name, f"{name} is left out: {why}"))
+    bench, where = Bench(), environment()
+    refused: Counter[str] = Counter()
+
+    @cache
+    def code(algorithm: str, family: str) -> str:
+        objects = ALGORITHMS[algorithm], experiment.family(family)
+        return fingerprint(*objects, besides=_MEASURING, without=HOST)
+
+    def piece(cell: Cell) -> Piece:
+        facts = {**cell.facts, "root_seed": seed, "profile": profile}
+        try:
+            job = bench.prepare(cell, ALGORITHMS[cell.algorithm], experiment.family(cell.family))
+        except ValueError as error:
+            refused[str(error)] += 1
+            return Piece(cell.label, {**facts, "refused": str(error)})
+        return Piece(
+            cell.label,
+            {**facts, **job.promised},
+            key=_key(
+                cell=cell.identity,
+                replicates=cell.replicates,
+                seed=seed,
+                data=job.data,
+                quantity=job.quantity.name,
+                numbers=job.numbers,
+                code=code(cell.algorithm, cell.family),
+                environment=where,
+            ),
+            code=code(cell.algorithm, cell.family),
+            make=lambda: measure(job, bench, seed=seed),
+            fits=partial(_fits, cell.replicates),
+            program=job.program,
+        )
+
+    with jax.enable_x64(True):
+        pieces = [piece(cell) for cell in cells(experiment, profile)]
+    for why, count in refused.items():
+        text = f"{count} of {len(pieces)} plans are refused: {why}"
+        progress(Note(experiment.name, text))
+    return pieces
+
+
+def _fits(replicates: int, values: pa.Table) -> bool:
+    return values.num_rows == replicates and values.column_names == RUNS.names[1:]
+
+
+def _parts(study: Study, profile: str) -> list[Piece]:
+    """Every part of a study."""
+    where = environment()
+
+    def piece(name: str) -> Piece:
+        part = study.parts[name]
+        facts = {"experiment": study.name, "part": name, "profile": profile}
+        code = fingerprint(part)
+        key = _key(part=facts, code=code, environment=where)
+        return Piece(name, facts, key, code, lambda: (part_rows(name, part(profile)), {}))
+
+    return [piece(name) for name in study.parts]
+
+
+def _key(**determining: Any) -> str:
+    """SHA-256 of what determines the numbers of a cell; JSON values."""
+    return hashlib.sha256(json.dumps(determining, sort_keys=True).encode()).hexdigest()
+
+
+# --- what is written ------------------------------------------------------------------------------
+
+
+def _tables(
+    pieces: Sequence[Piece],
+    kept: Sequence[Kept | None],
+    schemas: tuple[pa.Schema | None, pa.Schema | None],
+) -> tuple[pa.Table, pa.Table]:
+    """The table of cells and that of runs; what a part of a study does not give is null."""
+    of_cells, of_runs = schemas
+    rows, runs = [], []
+    for i, (piece, found) in enumerate(zip(pieces, kept, strict=True)):
+        rows.append({"cell": i, **piece.facts, **(found.facts if found else {})})
+        if found is not None:
+            number = pa.array([i] * found.values.num_rows, pa.int64())
+            runs.append(found.values.replace_schema_metadata().add_column(0, "cell", number))
+    cells = pa.Table.from_pylist(rows, schema=of_cells)
+    if not runs and of_runs is not None:
+        return cells, of_runs.empty_table()
+    with one_kind("all parts"):
+        joined = pa.concat_tables(runs, promote_options="permissive").combine_chunks()
+    return cells, joined if of_runs is None else joined.cast(of_runs)
+
+
+def _provenance(result: RunResult, cells: Sequence[tuple[Piece, Kept]]) -> dict[str, Any]:
+    """What made the tables, and how long that took."""
+    return {
+        "privopt": version("privopt"),
+        "environment": environment(),
+        "code": _key(code=sorted({piece.code for piece, _ in cells})),
+        "cells": result.cells,
+        "reused": result.reused,
+        "run_seconds": result.run_seconds,
+        "compile_seconds": result.compile_seconds,
+        "per_cell": [
+            {
+                "cell": piece.label,
+                "key": piece.key,
+                "run_seconds": found.run_seconds,
+                "compile_seconds": found.compile_seconds,
+            }
+            for piece, found in cells
+        ],
+    }

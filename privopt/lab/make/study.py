@@ -1,13 +1,11 @@
 """A study: numbers computed rather than sampled, what they are claimed to show, and how.
 
-A declaration only. :func:`privopt.lab.conduct` runs it.
+A declaration only. :func:`privopt.lab.run` runs it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -18,14 +16,12 @@ import pyarrow as pa
 
 from privopt.arguments import member
 from privopt.lab.make.experiment import check_name
-from privopt.lab.make.folder import ResultsError
-from privopt.lab.make.presentation import Claim, Listing, Plot, Shown
-from privopt.lab.make.records import about
+from privopt.lab.make.presentation import Claim, Listing, Plot, Presentation
 from privopt.privacy import Interval
 
-__all__ = ["Part", "Study", "check_quantity", "joined", "part_rows", "rows_of", "shown"]
+__all__ = ["Study", "one_kind", "part_rows"]
 
-_OURS = ("experiment", "part", "profile")
+_OURS = ("cell", "experiment", "part", "profile")
 
 Row = Mapping[str, Any]
 
@@ -78,79 +74,47 @@ class Study:
         object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
 
     @property
-    def shown(self) -> Shown:
+    def shown(self) -> Presentation:
         """What it claims and shows."""
-        return Shown(self.claims, self.plots, self.listings)
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of a study in one profile: what is kept by itself."""
-
-    experiment: str
-    name: str
-    profile: str
+        return Presentation(self.claims, self.plots, self.listings)
 
     @property
-    def label(self) -> str:
-        """For people."""
-        return self.name
+    def about(self) -> dict[str, Any]:
+        """What its tables carry, so that they suffice for the report."""
+        return {"study": self.shown.to_json()}
 
-    def key(self, **context: Any) -> str:
-        """SHA-256 of all that changes the rows: the part, and ``context``."""
-        fields = {"experiment": self.experiment, "part": self.name, "profile": self.profile}
-        text = json.dumps({"part": fields, **context}, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+    def check_quantities(self, part: str, names: Collection[str]) -> None:
+        """Refuse a quantity that is claimed or shown of a part that gives columns of these names.
+
+        Raises
+        ------
+        ValueError
+            Naming the quantity.
+        """
+        for each, quantity in self.shown.quantities():
+            if each == part and not {quantity, f"{quantity}_lower"} & set(names):
+                raise ValueError(f"quantity must be one that part {part} gives, got {quantity!r}")
 
 
-def shown(table: pa.Table) -> Shown:
-    """What the study of a table claims and shows.
+def part_rows(name: str, rows: Iterable[Row]) -> pa.Table:
+    """The rows of a part.
 
     Raises
     ------
-    ResultsError
-        If another version of privopt wrote it.
+    ValueError
+        If there are none, or they hold something else than numbers, texts, ``None`` and intervals.
     """
-    told = about(table)
-    try:
-        return Shown.from_json(told["study"])
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise ResultsError(
-            f"the table of {told.get('name')} was written by another version of privopt "
-            f"({error}): run its experiment again"
-        ) from error
-
-
-def rows_of(table: pa.Table) -> dict[str, list[dict[str, Any]]]:
-    """The rows of a study's table by part, in their order."""
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for row in table.to_pylist():
-        rows.setdefault(row["part"], []).append(row)
-    return rows
-
-
-def part_rows(part: Part, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """The rows of a part, with its name."""
-    found = [_flat(part.name, row) for row in rows]
+    found = [_flat(name, row) for row in rows]
     if not found:
-        raise ValueError(f"part {part.name} must give at least one row, got none")
+        raise ValueError(f"part {name} must give at least one row, got none")
     names = dict.fromkeys(name for row in found for name in row)
-    ours = {"experiment": part.experiment, "part": part.name, "profile": part.profile}
-    columns = {name: [row.get(name) for row in found] for name in names}
-    columns |= {name: [value] * len(found) for name, value in ours.items()}
-    with _one_kind(f"part {part.name}"):
-        table = pa.table({name: columns[name] for name in (*_OURS, *names)})
+    with one_kind(f"part {name}"):
+        table = pa.table({name: [row.get(name) for row in found] for name in names})
     return table.cast(pa.schema([_settled(field) for field in table.schema]))
 
 
-def joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """All parts one after another; what a part does not give is null in its rows."""
-    with _one_kind("all parts"):
-        return pa.concat_tables(tables, promote_options="permissive").combine_chunks()
-
-
 @contextmanager
-def _one_kind(where: str) -> Iterator[None]:
+def one_kind(where: str) -> Iterator[None]:
     """Say in our words what Arrow cannot put into one column."""
     try:
         yield
@@ -186,10 +150,3 @@ def _flat(part: str, row: Mapping[str, Any]) -> dict[str, Any]:
 def _settled(field: pa.Field) -> pa.Field:
     """Numbers of a column that has none yet are float64."""
     return field.with_type(pa.float64()) if pa.types.is_null(field.type) else field
-
-
-def check_quantity(part: str, quantity: str, table: pa.Table) -> None:
-    """Refuse a quantity that is claimed or shown and not given."""
-    names = table.column_names
-    if quantity not in names and f"{quantity}_lower" not in names:
-        raise ValueError(f"quantity must be one that part {part} gives, got {quantity!r}")

@@ -22,12 +22,12 @@ from types import (
     MethodType,
     ModuleType,
 )
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-__all__ = ["user_code"]
+__all__ = ["Reached", "reached", "user_code"]
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, range, type(...), slice, np.generic)
 _UNNUMBERED = (CodeType, tuple, frozenset)  # whether equal constants are one object is arbitrary
@@ -36,8 +36,31 @@ _WRAPPERS = (property, cached_property, classmethod, staticmethod)
 _WRAPPED = ("fget", "fset", "fdel", "func", "__func__")
 
 
+class Reached(NamedTuple):
+    """What is reached from some objects.
+
+    Attributes
+    ----------
+    code : str
+        Digest of all that is the user's.
+    modules : frozenset of str
+        The modules of privopt that something comes from.
+    """
+
+    code: str
+    modules: frozenset[str]
+
+
 def user_code(*objects: Any) -> str:
     """SHA-256 of the code that is reached from ``objects`` and is neither privopt's nor installed.
+
+    See :func:`reached`.
+    """
+    return reached(*objects).code
+
+
+def reached(*objects: Any) -> Reached:
+    """The digest of the user's code that is reached from ``objects``, and privopt's modules.
 
     Of a function: its instructions, constants, defaults, closure, and the globals that it names,
     in their turn. Of a class: its bases and members. Of a module: its file and the modules that
@@ -46,7 +69,7 @@ def user_code(*objects: Any) -> str:
     walk = _Walk()
     for each in objects:
         walk.see(each)
-    return walk.digest.hexdigest()
+    return Reached(walk.digest.hexdigest(), frozenset(walk.modules))
 
 
 class _Walk:
@@ -54,6 +77,7 @@ class _Walk:
 
     def __init__(self) -> None:
         self.digest = hashlib.sha256()
+        self.modules: set[str] = set()
         self._seen: dict[int, tuple[int, Any]] = {}  # the object is held, lest its id be used again
 
     def see(self, item: Any) -> None:
@@ -63,21 +87,18 @@ class _Walk:
             return self._say("again", self._seen[id(item)][0])
         if not isinstance(item, _UNNUMBERED):
             self._seen[id(item)] = len(self._seen), item
-        self._say(*_name(item))
+        kind = item if isinstance(item, type | FunctionType | ModuleType) else type(item)
+        module = kind.__name__ if isinstance(kind, ModuleType) else kind.__module__
+        if module.split(".")[0] == "privopt":
+            self.modules.add(module)
+        installed = "" if _of_the_user(module) else f"{module} {_version(module)}"
+        self._say(type(item).__name__, installed, getattr(kind, "__qualname__", module))
         for part in _parts(item):
             self.see(part)
         return self._say("end")
 
     def _say(self, *words: object) -> None:
         self.digest.update("\0".join(map(str, words)).encode() + b"\n")
-
-
-def _name(item: Any) -> tuple[object, ...]:
-    """What is said of an object before its parts."""
-    kind = item if isinstance(item, type | FunctionType | ModuleType) else type(item)
-    module = kind.__name__ if isinstance(kind, ModuleType) else kind.__module__
-    installed = "" if _of_the_user(module) else f"{module} {_version(module)}"
-    return type(item).__name__, installed, getattr(kind, "__qualname__", module)
 
 
 def _parts(item: Any) -> Iterator[Any]:

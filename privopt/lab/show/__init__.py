@@ -2,9 +2,6 @@
 
 from privopt.lab.show.console import Display, verdict_table
 from privopt.lab.show.report import verdicts, write_report
-from privopt.lab.show.verdict import Finding, Outcome, Verdict, tally
+from privopt.lab.show.verdict import Outcome, Verdict, tally
 
-__all__ = [
-    "Display", "Finding", "Outcome", "Verdict", "tally", "verdict_table", "verdicts",
-    "write_report",
-]  # fmt: skip
+__all__ = ["Display", "Outcome", "Verdict", "tally", "verdict_table", "verdicts", "write_report"]

@@ -1,4 +1,4 @@
-"""Claims judged in the rows of a study's table, an interval's whole range being possible."""
+"""Claims judged in the rows of a study, an interval's whole range being possible."""
 
 from __future__ import annotations
 
@@ -6,31 +6,57 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
+from privopt.lab.make.folder import ResultsError
+from privopt.lab.make.presentation import Check, Claim, Presentation
+from privopt.lab.make.records import Recorded
+from privopt.lab.show.verdict import Outcome, Verdict
 
-from privopt.lab.make.presentation import Check, Claim
-from privopt.lab.make.records import about
-from privopt.lab.make.study import rows_of, shown
-from privopt.lab.show.verdict import Finding, Outcome
+__all__ = ["claim_verdicts", "outcome", "presentation", "rows_of", "span"]
 
-__all__ = ["findings", "outcome", "span"]
+_PLACES = 4
 
-_MOST = 4
+Row = Mapping[str, Any]
 
 
-def findings(table: pa.Table) -> list[Finding]:
+def presentation(recorded: Recorded) -> Presentation:
+    """What a study claims and shows.
+
+    Raises
+    ------
+    ResultsError
+        If another version of privopt wrote it.
+    """
+    try:
+        return Presentation.from_json(recorded.about["study"])
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ResultsError(
+            f"the tables of {recorded.about.get('name')} were written by another version of "
+            f"privopt ({error}): run its experiment again"
+        ) from error
+
+
+def rows_of(recorded: Recorded) -> dict[str, list[dict[str, Any]]]:
+    """The rows of a study by part, in their order."""
+    names = dict(zip(*(recorded.cells[name].to_pylist() for name in ("cell", "part")), strict=True))
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in names.values()}
+    for row in recorded.runs.to_pylist():
+        rows[names[row["cell"]]].append(row)
+    return rows
+
+
+def claim_verdicts(recorded: Recorded) -> list[Verdict]:
     """What every claim of a study comes to.
 
     Raises
     ------
     ResultsError
-        If another version of privopt wrote the table.
+        If another version of privopt wrote the tables.
     """
-    rows, name = rows_of(table), about(table)["name"]
-    return [_finding(name, claim, rows[claim.part]) for claim in shown(table).claims]
+    rows, name = rows_of(recorded), recorded.about["name"]
+    return [_verdict(name, claim, rows[claim.part]) for claim in presentation(recorded).claims]
 
 
-def outcome(check: Check, row: Mapping[str, Any]) -> Outcome:
+def outcome(check: Check, row: Row) -> Outcome:
     """Whether a check holds in a row wherever in their intervals the true values lie.
 
     It is refuted if it fails wherever they lie, and undecided if it depends, or if a quantity is
@@ -51,7 +77,7 @@ def outcome(check: Check, row: Mapping[str, Any]) -> Outcome:
     return Outcome.HOLDS if holds else Outcome.REFUTED if fails else Outcome.UNDECIDED
 
 
-def span(row: Mapping[str, Any], quantity: str) -> tuple[float, float] | None:
+def span(row: Row, quantity: str) -> tuple[float, float] | None:
     """The range of a quantity in a row; ``None`` where it is null or not a number."""
     low = high = row.get(quantity)
     if low is None:
@@ -61,21 +87,31 @@ def span(row: Mapping[str, Any], quantity: str) -> tuple[float, float] | None:
     return low, high  # type: ignore[return-value]
 
 
-def _finding(experiment: str, claim: Claim, rows: Sequence[Mapping[str, Any]]) -> Finding:
+def _verdict(experiment: str, claim: Claim, rows: Sequence[Row]) -> Verdict:
     found = [outcome(claim.check, row) for row in rows]
-    held, open_ = found.count(Outcome.HOLDS), found.count(Outcome.UNDECIDED)
+    held, undecided = found.count(Outcome.HOLDS), found.count(Outcome.UNDECIDED)
     target = len(rows) if claim.rows is None else claim.rows
-    if held > target or held + open_ < target:
+    if held > target or held + undecided < target:
         concluded = Outcome.REFUTED
     else:
-        concluded = Outcome.UNDECIDED if open_ else Outcome.HOLDS
+        concluded = Outcome.UNDECIDED if undecided else Outcome.HOLDS
     places = [_place(i, row) for i, row in enumerate(rows) if found[i] is not Outcome.HOLDS]
-    more = f" and {len(places) - _MOST} more" if len(places) > _MOST else ""
-    detail = f"not in {', '.join(places[:_MOST])}{more}" if places else ""
-    return Finding(experiment, claim.text, concluded, held, len(rows), target, detail)
+    more = f" and {len(places) - _PLACES} more" if len(places) > _PLACES else ""
+    return Verdict(
+        experiment=experiment,
+        check="claim",
+        claim=claim.text,
+        outcome=concluded,
+        estimate=held,
+        lower=held,
+        upper=held + undecided,
+        target=target,
+        rows=len(rows),
+        detail=f"not in {', '.join(places[:_PLACES])}{more}" if places else "",
+    )
 
 
-def _place(index: int, row: Mapping[str, Any]) -> str:
+def _place(index: int, row: Row) -> str:
     """A row's ``label``, if it has one."""
     label = row.get("label")
     return f"row {index + 1}" if label is None else " ".join(str(label).split())

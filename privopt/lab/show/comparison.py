@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from privopt.lab.show.results import AXES, Measured, along, grouped, worst
+from privopt.lab.show.results import CellResult, along, grouped, swept_axes, worst
 from privopt.lab.show.style import (
     BLUE,
     GREEN,
@@ -24,8 +24,8 @@ from privopt.lab.show.style import (
     PAPER,
     PURPLE,
     STYLE,
-    SYMBOLS,
     Origin,
+    axis_label,
     entries,
     headline,
     number,
@@ -44,7 +44,9 @@ _NOTHING: dict[str, Any] = {"label": "zero predictor", "color": GREY, "lw": 1.0,
 _OPTIMUM: dict[str, Any] = {"label": "non-private optimum", "color": INK, "lw": 1.0}
 
 
-def compared(cells: Sequence[Measured], folder: Path | str, origin: Origin = NOWHERE) -> list[Path]:
+def compared(
+    cells: Sequence[CellResult], folder: Path | str, origin: Origin = NOWHERE
+) -> list[Path]:
     """Draw the mean risk ``F`` of every algorithm, ``compared.svg`` and ``.png``.
 
     A row for each family, a panel for each swept axis. Between the optimum, which no algorithm
@@ -57,27 +59,27 @@ def compared(cells: Sequence[Measured], folder: Path | str, origin: Origin = NOW
         The files; none if there is nothing to compare.
     """
     swept = [cell for cell in cells if cell.axes]
-    if len({cell.algorithm for cell in swept}) < 2:
+    if len({cell.method for cell in swept}) < 2:
         return []
     with mpl.rc_context(STYLE):
         return save(partial(_figure, swept), Path(folder) / NAME, origin)
 
 
-def _figure(cells: Sequence[Measured]) -> Figure:
+def _figure(cells: Sequence[CellResult]) -> Figure:
     families = grouped(cells, lambda cell: cell.family)
-    axes = [axis for axis in AXES if any(axis in cell.axes for cell in cells)]
+    axes = swept_axes(cells)
     figure = Figure(figsize=(8.2, 1.2 + 2.1 * len(families)), layout="constrained")
     grid = figure.subplots(len(families), len(axes), squeeze=False, sharey="row")
-    names = sorted({cell.algorithm for cell in cells})
+    names = sorted({cell.method for cell in cells})
     for row, (family, members) in zip(grid, families.items(), strict=True):
         for place, axis in zip(row, axes, strict=True):
             _panel(place, members, axis, names)
-        of_population = {cell.risk for cell in members} == {"population"}
+        of_population = {cell.quantity for cell in members} == {"population risk"}
         row[0].set_ylabel("population risk" if of_population else "risk F")
         style: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
         row[0].annotate(family, (0.0, 1.0), (0.0, 4.0), fontweight="bold", **style)
         _scale(row[0], members)
-    runs = sorted({cell.risks.size for cell in cells})
+    runs = sorted({cell.values.size for cell in cells})
     budgets = sorted({(cell.delta, cell.relation) for cell in cells})
     spent = f"δ = {number(budgets[0][0])}, " if len({delta for delta, _ in budgets}) == 1 else ""
     headline(figure, f"Mean risk of {' to '.join(map(str, runs))} runs, {spent}{budgets[0][1]}")
@@ -86,38 +88,37 @@ def _figure(cells: Sequence[Measured]) -> Figure:
     return figure
 
 
-def _panel(place: Axes, cells: Sequence[Measured], axis: str, names: Sequence[str]) -> None:
-    by_algorithm = grouped(cells, lambda cell: cell.algorithm)
-    some: list[Measured] = []
-    for name, members in by_algorithm.items():
+def _panel(place: Axes, cells: Sequence[CellResult], axis: str, names: Sequence[str]) -> None:
+    by_method = grouped(cells, lambda cell: cell.method)
+    some: list[CellResult] = []
+    for name, members in by_method.items():
         top = [worst(group) for group in along(members, axis).values()]
         k = names.index(name)
         style: dict[str, Any] = {
             "color": _COLOURS[k % len(_COLOURS)],
             "marker": _MARKERS[k % len(_MARKERS)],
         }
-        values = [getattr(cell, axis) for cell in top]
+        values = [cell.setting[axis] for cell in top]
         risks = [cell.optimum + cell.mean for cell in top]
         place.plot(values, risks, label=name, lw=1.5, ms=4.5, mec=PAPER, **style)
         some = top or some
     if not some:
         place.set_axis_off()
         return
-    values = [getattr(cell, axis) for cell in some]
-    place.plot(values, [cell.optimum + cell.start_risk for cell in some], **_NOTHING)
+    values = [cell.setting[axis] for cell in some]
+    place.plot(values, [cell.optimum + cell.start for cell in some], **_NOTHING)
     place.plot(values, [cell.optimum for cell in some], **_OPTIMUM)
     place.set_xscale("log")
     place.xaxis.set_major_locator(FixedLocator(values[:: -(-len(values) // _MAX_TICKS)]))
     place.xaxis.set_minor_locator(NullLocator())
     place.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
-    others = (f"{SYMBOLS[o]} = {number(getattr(some[0], o))}" for o in AXES if o != axis)
-    place.set_xlabel(f"{SYMBOLS[axis]}   ({', '.join(others)})")
+    place.set_xlabel(axis_label(axis, some[0].setting))
 
 
-def _scale(place: Axes, cells: Sequence[Measured]) -> None:
+def _scale(place: Axes, cells: Sequence[CellResult]) -> None:
     """From the lowest optimum to somewhat above what doing nothing costs."""
     low = min(cell.optimum for cell in cells)
-    high = float(np.nanmax([cell.optimum + cell.start_risk for cell in cells]))
+    high = float(np.nanmax([cell.optimum + cell.start for cell in cells]))
     span = high - low
     if span > 0.0:
         place.set_ylim(low - 0.05 * span, low + _HEADROOM * span)

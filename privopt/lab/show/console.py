@@ -21,7 +21,7 @@ from rich.progress import (
 from rich.table import Table
 
 from privopt.lab.make.resume import Drawing, Event, Finished, Note, Shared, Started
-from privopt.lab.show.verdict import Finding, Verdict
+from privopt.lab.show.verdict import Verdict
 
 __all__ = ["Display", "verdict_table"]
 
@@ -112,7 +112,7 @@ class Display:
             self._bars.remove_task(self._tasks[name])
 
     def _finished(self, event: Finished | Shared) -> None:
-        name = event.cell.experiment
+        name = event.experiment
         tally = self._tallies[name]
         tally.add(event)
         left = f"about {_duration(self._seconds_left())} left"
@@ -165,37 +165,37 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100.0 else f"{seconds / 60.0:.0f} min"
 
 
-def verdict_table(verdicts: Sequence[Verdict | Finding]) -> Group:
+def verdict_table(verdicts: Sequence[Verdict]) -> Group:
     """One row a verdict, those on theorems first."""
-    claims = [each for each in verdicts if isinstance(each, Finding)]
-    theorems = [each for each in verdicts if not isinstance(each, Finding)]
+    claims = [each for each in verdicts if each.check == "claim"]
+    theorems = [each for each in verdicts if each.check != "claim"]
     tables = (_theorem_table(theorems), _claim_table(claims))
     return Group(*(table for table in tables if table.row_count))
 
 
-def _claim_table(findings: Sequence[Finding]) -> Table:
+def _claim_table(verdicts: Sequence[Verdict]) -> Table:
     columns = ("study", "claim", "outcome", "holds in rows", "claimed", "detail")
     table = Table(*columns, title="Claims", title_justify="left")
-    for finding in findings:
+    for verdict in verdicts:
         table.add_row(
-            finding.experiment,
-            escape(finding.claim),
-            _outcome(finding.outcome),
-            f"{finding.held} of {finding.rows}",
-            str(finding.target),
-            escape(finding.detail),
+            verdict.experiment,
+            escape(verdict.claim),
+            _outcome(verdict.outcome),
+            f"{verdict.estimate:g} of {verdict.rows}",
+            f"{verdict.target:g}",
+            escape(verdict.detail),
         )
     return table
 
 
 def _theorem_table(verdicts: Sequence[Verdict]) -> Table:
-    columns = ("experiment", "algorithm", "family", "check", "outcome", "measured", "interval")
+    columns = ("experiment", "method", "family", "check", "outcome", "measured", "interval")
     table = Table(*columns, "theorem", "detail", title="Verdicts", title_justify="left")
     for column in table.columns:
         column.overflow = "fold"
     for verdict in verdicts:
         table.add_row(
-            *(verdict.experiment, verdict.algorithm, verdict.family),
+            *(verdict.experiment, verdict.method, verdict.family),
             verdict.check if verdict.axis is None else f"{verdict.check} in {verdict.axis}",
             _outcome(verdict.outcome),
             _number(verdict.estimate),

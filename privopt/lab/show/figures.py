@@ -10,14 +10,15 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
+from privopt.lab.make.quantities import QUANTITIES
+from privopt.lab.make.records import Recorded
 from privopt.lab.show.comparison import compared
-from privopt.lab.show.results import AXES, Measured, along, grouped, measured, worst
+from privopt.lab.show.results import CellResult, along, cell_results, grouped, swept_axes, worst
 from privopt.lab.show.style import (
     BLUE,
     GREEN,
@@ -27,8 +28,8 @@ from privopt.lab.show.style import (
     PAPER,
     PURPLE,
     STYLE,
-    SYMBOLS,
     Origin,
+    axis_label,
     entries,
     estimate,
     headline,
@@ -47,12 +48,12 @@ _QUANTILES = (0.1, 0.5, 0.9)
 _MAX_TICKS = 6
 _REACH = 30.0
 _LINES: dict[str, dict[str, Any]] = {
-    "start_risk": {"label": "zero predictor", "color": GREY, "lw": 1.0, "ls": (0, (5, 2))},
+    "start": {"label": "zero predictor", "color": GREY, "lw": 1.0, "ls": (0, (5, 2))},
     "upper": {"label": "upper bound", "color": ORANGE, "lw": 1.0},
     "lower": {"label": "lower bound", "color": GREEN, "lw": 1.0},
-    "nonprivate_risk": {"label": "non-private", "color": PURPLE, "lw": 1.1, "ls": (0, (1, 1.5))},
+    "nonprivate": {"label": "non-private", "color": PURPLE, "lw": 1.1, "ls": (0, (1, 1.5))},
 }
-_BASELINES = ("start_risk", "nonprivate_risk")
+_BASELINES = ("start", "nonprivate")
 _STRENGTH: dict[str, Any] = {"label": "mean, each strength", "color": BLUE, "lw": 0.7, "alpha": 0.5}
 _MEDIAN: dict[str, Any] = {"label": "median", "color": BLUE, "lw": 0.9, "ls": (0, (4, 2))}
 _BAND: dict[str, Any] = {"label": "10–90% of runs", "color": BLUE, "alpha": 0.18, "lw": 0}
@@ -61,7 +62,7 @@ _COLOURS = {Outcome.HOLDS: GREEN, Outcome.REFUTED: ORANGE, Outcome.UNDECIDED: GR
 
 
 def figures(
-    table: pa.Table,
+    recorded: Recorded,
     folder: Path | str,
     judged: Sequence[Verdict] | None = None,
     origin: Origin = NOWHERE,
@@ -89,26 +90,26 @@ def figures(
     list of Path
         The files, the same to the byte whenever they are drawn from the same table.
     """
-    judged = theorem_verdicts(table) if judged is None else judged
-    everything = measured(table)
+    judged = theorem_verdicts(recorded) if judged is None else judged
+    everything = cell_results(recorded)
     written = compared(everything, folder, origin)
     with mpl.rc_context(STYLE):
-        for algorithm, cells in grouped(everything, lambda cell: cell.algorithm).items():
+        for method, cells in grouped(everything, lambda cell: cell.method).items():
             if any(cell.axes for cell in cells):
-                said = [v for v in judged if v.algorithm == algorithm]
-                written += save(partial(_figure, cells, said), Path(folder) / algorithm, origin)
+                said = [v for v in judged if v.method == method]
+                written += save(partial(_figure, cells, said), Path(folder) / method, origin)
     return written
 
 
-def _figure(cells: Sequence[Measured], judged: Sequence[Verdict]) -> Figure:
+def _figure(cells: Sequence[CellResult], judged: Sequence[Verdict]) -> Figure:
     families = grouped(cells, lambda cell: cell.family)
-    axes = [axis for axis in AXES if any(axis in cell.axes for cell in cells)]
+    axes = swept_axes(cells)
     panels = [(family, axis) for family in families for axis in axes]
     columns = len(axes) if len(axes) > 1 else min(_COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(8.2, 1.2 + 2.1 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, sharey="row")
-    shown: dict[Axes, list[Measured]] = {}
+    shown: dict[Axes, list[CellResult]] = {}
     for place, (family, axis) in zip(grid.flat, panels, strict=False):
         groups = along(families[family], axis)
         if groups:
@@ -116,8 +117,8 @@ def _figure(cells: Sequence[Measured], judged: Sequence[Verdict]) -> Figure:
             said = [verdict for verdict in judged if verdict.family == family]
             _headline(place, said, axis, family if len(families) > 1 and axis == axes[0] else "")
     for row in grid:
-        row[0].set_ylabel(_risk_label([cell for place in row for cell in shown.get(place, ())]))
-        _scale_risk({place: shown[place] for place in row if place in shown})
+        row[0].set_ylabel(_label([cell for place in row for cell in shown.get(place, ())]))
+        _scale({place: shown[place] for place in row if place in shown})
     for place in grid.flat:
         if place not in shown:
             place.set_axis_off()
@@ -125,23 +126,25 @@ def _figure(cells: Sequence[Measured], judged: Sequence[Verdict]) -> Figure:
     return figure
 
 
-def _risk_label(cells: Sequence[Measured]) -> str:
-    of_population = {cell.risk for cell in cells} == {"population"}
-    return "excess population risk" if of_population else "excess risk"
+def _label(cells: Sequence[CellResult]) -> str:
+    """Of the vertical axis: what was measured."""
+    return " or ".join(QUANTITIES[name].label for name in sorted({c.quantity for c in cells}))
 
 
-def _panel(place: Axes, groups: Mapping[float, Sequence[Measured]], axis: str) -> list[Measured]:
+def _panel(
+    place: Axes, groups: Mapping[float, Sequence[CellResult]], axis: str
+) -> list[CellResult]:
     """Draw one family along one axis; returns the worst cell at every value."""
     values = list(groups)
     top = [worst(group) for group in groups.values()]
     by_strength = grouped((c for g in groups.values() for c in g), lambda cell: cell.strength)
     several = len(by_strength) > 1
     for same in by_strength.values() if several else ():
-        place.plot([getattr(c, axis) for c in same], _positive(c.mean for c in same), **_STRENGTH)
+        place.plot([c.setting[axis] for c in same], _positive(c.mean for c in same), **_STRENGTH)
     for name, style in _LINES.items():
         place.plot(values, _positive(getattr(cell, name) for cell in top), **style)
     low, median, high = (
-        _positive(np.quantile(cell.risks, share) for cell in top) for share in _QUANTILES
+        _positive(np.quantile(cell.values, share) for cell in top) for share in _QUANTILES
     )
     place.fill_between(values, low, high, **_BAND)
     place.plot(values, median, **_MEDIAN)
@@ -152,8 +155,7 @@ def _panel(place: Axes, groups: Mapping[float, Sequence[Measured]], axis: str) -
     place.xaxis.set_major_locator(FixedLocator(values[:: -(-len(values) // _MAX_TICKS)]))
     place.xaxis.set_minor_locator(NullLocator())
     place.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
-    others = (f"{SYMBOLS[o]} = {number(getattr(top[0], o))}" for o in AXES if o != axis)
-    place.set_xlabel(f"{SYMBOLS[axis]}   ({', '.join(others)})")
+    place.set_xlabel(axis_label(axis, top[0].setting))
     return top
 
 
@@ -176,10 +178,10 @@ def _headline(place: Axes, judged: Sequence[Verdict], axis: str, family: str) ->
         place.annotate(text, (0.0, 1.0), (0.0, 4.0 + 11.0 * height), **style)
 
 
-def _scale_risk(row: Mapping[Axes, Sequence[Measured]]) -> None:
+def _scale(row: Mapping[Axes, Sequence[CellResult]]) -> None:
     """One vertical scale a row. Baselines far below the rest are told, not drawn."""
     cells = [cell for top in row.values() for cell in top]
-    spread = (np.quantile(cell.risks, share) for cell in cells for share in _QUANTILES)
+    spread = (np.quantile(cell.values, share) for cell in cells for share in _QUANTILES)
     drawn = _positive((*spread, *(v for c in cells for v in (c.mean, c.upper, c.lower))))
     if np.isnan(drawn).all():
         return
@@ -198,7 +200,7 @@ def _scale_risk(row: Mapping[Axes, Sequence[Measured]]) -> None:
     first.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _tell_below(place: Axes, top: Sequence[Measured], low: float) -> None:
+def _tell_below(place: Axes, top: Sequence[CellResult], low: float) -> None:
     """Name the baselines that lie below the scale all along, with their largest value."""
     told = []
     for name in _BASELINES:
@@ -214,12 +216,12 @@ def _tell_below(place: Axes, top: Sequence[Measured], low: float) -> None:
         place.text(0.03, 0.03, text, transform=place.transAxes, color=GREY, fontsize=7.0)
 
 
-def _frame(figure: Figure, cells: Sequence[Measured]) -> None:
+def _frame(figure: Figure, cells: Sequence[CellResult]) -> None:
     first, families = cells[0], sorted({cell.family for cell in cells})
     where = f" on {families[0]}" if len(families) == 1 else ""
-    sizes = {cell.risks.size for cell in cells}
+    sizes = {cell.values.size for cell in cells}
     runs = f"{min(sizes)}" if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)}"
-    headline(figure, f"Excess risk of {first.algorithm}{where}, {runs} runs a point")
+    headline(figure, f"Excess risk of {first.method}{where}, {runs} runs a point")
     drawn = {
         label: handle
         for label, handle in entries(figure).items()

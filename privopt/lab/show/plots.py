@@ -11,15 +11,14 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 from privopt.lab.make.presentation import Line, Panel, Plot
-from privopt.lab.make.study import rows_of, shown
-from privopt.lab.show.claims import span
+from privopt.lab.make.records import Recorded
+from privopt.lab.show.claims import presentation, rows_of, span
 from privopt.lab.show.style import (
     BLUE,
     GREEN,
@@ -51,7 +50,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 }
 
 
-def plots(table: pa.Table, folder: Path | str, origin: Origin = NOWHERE) -> list[Path]:
+def plots(recorded: Recorded, folder: Path | str, origin: Origin = NOWHERE) -> list[Path]:
     """Draw every plot of a study's table, ``<name>.svg`` and ``.png``.
 
     Returns
@@ -59,9 +58,9 @@ def plots(table: pa.Table, folder: Path | str, origin: Origin = NOWHERE) -> list
     list of Path
         The files, the same to the byte whenever they are drawn from the same table.
     """
-    rows, written = rows_of(table), []
+    rows, written = rows_of(recorded), []
     with mpl.rc_context(STYLE):
-        for plot in shown(table).plots:
+        for plot in presentation(recorded).plots:
             written += save(partial(_figure, plot, rows), Path(folder) / plot.name, origin)
     return written
 

@@ -1,39 +1,37 @@
-"""The report on a results folder: figures, ``README.md`` and ``index.html``."""
+"""The report on a results folder: verdicts, figures, ``README.md`` and ``index.html``."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
 
 from privopt.lab.make.folder import ResultsError, existing_results, write_file
-from privopt.lab.make.records import is_study, read_provenance, read_table, table_paths
+from privopt.lab.make.records import Recorded, read, read_provenance, recorded_names
 from privopt.lab.make.resume import Drawing, Progress
-from privopt.lab.show.claims import findings
-from privopt.lab.show.document import Section, document, section, study_section
+from privopt.lab.show.claims import claim_verdicts
+from privopt.lab.show.document import Section, document
 from privopt.lab.show.figures import figures
 from privopt.lab.show.markdown import markdown
 from privopt.lab.show.page import html
 from privopt.lab.show.plots import plots
+from privopt.lab.show.sections import section
 from privopt.lab.show.style import Origin
 from privopt.lab.show.theorems import theorem_verdicts
-from privopt.lab.show.verdict import Finding, Verdict
+from privopt.lab.show.verdict import Verdict
 
 __all__ = ["verdicts", "write_report"]
 
 
-def verdicts(table: pa.Table) -> list[Verdict | Finding]:
-    """Every verdict on a table of either kind: on theorems of a sweep, on claims of a study."""
-    return [*findings(table)] if is_study(table) else [*theorem_verdicts(table)]
+def verdicts(recorded: Recorded) -> list[Verdict]:
+    """Every verdict on an experiment: on theorems of a sweep, on claims of a study."""
+    return claim_verdicts(recorded) if recorded.is_study else theorem_verdicts(recorded)
 
 
 def write_report(
     results: Path | str,
     *,
-    judged: Mapping[str, Sequence[Verdict | Finding]] | None = None,
+    judged: Mapping[str, Sequence[Verdict]] | None = None,
     redraw: bool = True,
     progress: Progress = lambda event: None,
 ) -> Path:
@@ -64,13 +62,13 @@ def write_report(
         If the folder is not ours, holds no table, or a table cannot be read.
     """
     results = existing_results(results)
-    tables = table_paths(results)
-    if not tables:
+    names = recorded_names(results)
+    if not names:
         raise ResultsError(f"{results} holds no table yet: run an experiment first")
     sections = []
-    for number, path in enumerate(tables, start=1):
-        progress(Drawing(path.parent.name, number, len(tables)))
-        sections.append(_section(path, (judged or {}).get(path.parent.name), redraw))
+    for number, name in enumerate(names, start=1):
+        progress(Drawing(name, number, len(names)))
+        sections.append(_section(results / name, (judged or {}).get(name), redraw))
     report = document(sections)
     write_file(results / "README.md", markdown(report).encode())
     index = results / "index.html"
@@ -78,11 +76,12 @@ def write_report(
     return index
 
 
-def _section(path: Path, judged: Sequence[Verdict | Finding] | None, redraw: bool) -> Section:
-    table, folder = read_table(path), path.parent
-    found: Any = verdicts(table) if judged is None else judged
-    origin = Origin(hashlib.sha256(path.read_bytes()).hexdigest(), redraw)
-    made_by = read_provenance(folder)
-    if is_study(table):
-        return study_section(table, found, plots(table, folder, origin), made_by)
-    return section(table, found, figures(table, folder, found, origin), made_by)
+def _section(folder: Path, judged: Sequence[Verdict] | None, redraw: bool) -> Section:
+    recorded = read(folder)
+    found = verdicts(recorded) if judged is None else judged
+    origin = Origin(hashlib.sha256((folder / "cells.parquet").read_bytes()).hexdigest(), redraw)
+    if recorded.is_study:
+        drawn = plots(recorded, folder, origin)
+    else:
+        drawn = figures(recorded, folder, found, origin)
+    return section(recorded, found, drawn, read_provenance(folder))

@@ -1,4 +1,4 @@
-"""The cells of a results table: what was measured at one setting, beside what was promised."""
+"""What was measured, cell by cell, beside what was promised."""
 
 from __future__ import annotations
 
@@ -10,143 +10,157 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-__all__ = ["AXES", "Measured", "along", "grouped", "measured", "worst"]
+from privopt.lab.make.axes import in_order
+from privopt.lab.make.records import Recorded
 
-AXES = ("n", "dim", "epsilon")
+__all__ = ["CellResult", "along", "cell_results", "grouped", "swept_axes", "worst"]
 
-_KEYS = ("experiment", "algorithm", "family", "n", "dim", "epsilon", "strength")
-_PER_REPLICATE = ("replicate", "excess_risk", "reference_gap")
-_PER_CELL = (
-    *("delta", "relation", "mu", "upper", "lower", "start_risk", "nonprivate_risk"),
-    "reference_value",
-    *("exponents", "tight_on", "axes", "root_seed", "plan"),
+_SETTING = ("n", "dim", "sparsity", "epsilon")
+_PLAIN = (
+    *("experiment", "method", "algorithm", "family", "strength", "delta", "relation", "mu"),
+    *("upper", "lower", "tight_on", "root_seed", "quantity"),
 )
-
-_RENAMED = ("exponents", "axes", "reference_value", "plan")
 
 _T = TypeVar("_T")
 _K = TypeVar("_K", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One cell: every replicate's excess risk at one setting, and the rate of its plan.
+class CellResult:
+    """One cell: what every replicate measured at one setting, and the rate of its plan.
 
     Attributes
     ----------
-    risks : ndarray
-        Excess risk by replicate, shape ``(replicates,)``, float64.
+    experiment, method, algorithm, family, relation : str
+    setting : mapping of str to number
+        The value of every axis: sizes, epsilon, and the choices of the plan.
+    strength, delta : float
+    mu : float or None
+        Of the budget, as Gaussian differential privacy has it.
+    quantity : str
+        What was measured, such as ``"empirical risk"``.
+    values : ndarray
+        By replicate, shape ``(replicates,)``, float64.
     optimum : float
-        ``F`` at the reference minimum, which excess risks are measured from.
+        What values are measured from: of a risk, ``F`` at the reference minimum.
     gap : float
-        Certified gap of the reference minimum: the true excess risk lies in
-        ``[risk, risk + gap]``.
+        Certified gap of the reference minimum: the true value lies in ``[value, value + gap]``.
     upper, lower : float
-        Bounds of the plan's rate on the expected excess risk.
-    start_risk, nonprivate_risk : float
-        Excess risk of the public centre and of the non-private twin.
-    risk : {"empirical", "population"}
-        Which risk is meant throughout.
+        Bounds of the plan's rate on the expected value.
+    start, nonprivate : float
+        The value at the public centre, and of the non-private twin.
+    exponents : mapping of str to float
+    tight_on : str or None
     axes : frozenset of str
-        The swept axes this cell serves.
+        The axes and grids that this cell serves.
+    root_seed : int
     """
 
     experiment: str
+    method: str
     algorithm: str
     family: str
-    n: int
-    dim: int
-    epsilon: float
+    setting: Mapping[str, float]
     strength: float
     delta: float
     relation: str
     mu: float | None
-    risks: npt.NDArray[np.float64]
+    quantity: str
+    values: npt.NDArray[np.float64]
     optimum: float
     gap: float
     upper: float
     lower: float
-    start_risk: float
-    nonprivate_risk: float
+    start: float
+    nonprivate: float
     exponents: Mapping[str, float]
     tight_on: str | None
     axes: frozenset[str]
     root_seed: int
-    risk: str = "empirical"
 
     @property
     def mean(self) -> float:
-        """Mean excess risk over the replicates."""
-        return float(self.risks.mean())
+        """Over the replicates."""
+        return float(self.values.mean())
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether every replicate is."""
+        return bool(np.isfinite(self.values).all())
 
     @property
     def claims(self) -> bool:
-        """Whether a bound is claimed, or a risk is not finite, which refutes every theorem."""
-        return math.isfinite(self.upper) or not bool(np.isfinite(self.risks).all())
+        """Whether a bound is claimed, or a value is not finite, which refutes every theorem."""
+        return math.isfinite(self.upper) or not self.is_finite
 
     @property
     def noise_ratio(self) -> float:
         """``r = sqrt(dim)/(n mu)``, or ``dim/(n epsilon)`` for pure differential privacy."""
-        if self.mu is None:
-            return self.dim / (self.n * self.epsilon)
-        return math.sqrt(self.dim) / (self.n * self.mu)
+        dim, n, epsilon = (self.setting[name] for name in ("dim", "n", "epsilon"))
+        return dim / (n * epsilon) if self.mu is None else math.sqrt(dim) / (n * self.mu)
 
     @property
-    def setting(self) -> tuple[int, int, float]:
-        """``(n, dim, epsilon)``."""
-        return self.n, self.dim, self.epsilon
+    def place(self) -> str:
+        """Where it lies among the cells of its method and family, for people."""
+        strength = "" if self.strength == 1.0 else f", strength={self.strength:g}"
+        sizes = (
+            f"{name}={_number(self.setting[name])}" for name in _SETTING if name in self.setting
+        )
+        return ", ".join(sizes) + strength
 
 
-def measured(table: pa.Table) -> tuple[Measured, ...]:
-    """The cells of ``table``, ordered by their keys whatever the order of its rows.
+def _number(value: float) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def cell_results(recorded: Recorded) -> tuple[CellResult, ...]:
+    """The cells that were run, whatever the order of the rows.
 
     Raises
     ------
     ValueError
         If a column is missing, or a replicate stands twice in one cell.
     """
-    columns = (*_KEYS, *_PER_REPLICATE, *_PER_CELL)
-    missing = [name for name in columns if name not in table.column_names]
-    if missing:
-        raise ValueError(f"table must hold the columns of a sweep, missing {', '.join(missing)}")
-    table = _plain(table.select(columns)).sort_by(
-        [(name, "ascending") for name in (*_KEYS, "replicate")]
+    runs = recorded.runs.sort_by([("cell", "ascending"), ("replicate", "ascending")])
+    found = runs.group_by("cell", use_threads=False).aggregate(
+        [("replicate", "list"), ("value", "list")]
     )
-    cells = table.group_by(list(_KEYS), use_threads=False).aggregate(
-        [(name, "list") for name in _PER_REPLICATE] + [(name, "first") for name in _PER_CELL]
-    )
-    return tuple(_cell(row) for row in cells.to_pylist())
+    measured = {row["cell"]: row for row in found.to_pylist()}
+    rows = [row for row in recorded.cells.to_pylist() if row["cell"] in measured]
+    return tuple(sorted((_result(row, measured[row["cell"]]) for row in rows), key=_place_in_order))
 
 
-def _plain(table: pa.Table) -> pa.Table:
-    """Dictionary-encoded columns as the values they stand for."""
-    fields = [
-        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
-        for field in table.schema
-    ]
-    return table.cast(pa.schema(fields))
+def _place_in_order(cell: CellResult) -> tuple[Any, ...]:
+    named = cell.experiment, cell.method, cell.family
+    sizes = (cell.setting.get(name, 0) for name in _SETTING)
+    return *named, *sizes, cell.strength, str(sorted(cell.setting.items()))
 
 
-def _cell(row: dict[str, Any]) -> Measured:
-    replicates = row["replicate_list"]
+def _result(row: dict[str, Any], runs: dict[str, Any]) -> CellResult:
+    replicates = runs["replicate_list"]
     if len(set(replicates)) != len(replicates):
-        name = " ".join(f"{key}={row[key]}" for key in _KEYS)
-        raise ValueError(f"replicate must be distinct within a cell, got repeats in {name}")
-    first: dict[str, Any] = {name: row[f"{name}_first"] for name in _PER_CELL}
-    risks = ("upper", "lower", "start_risk", "nonprivate_risk")
-    first |= {name: math.nan for name in risks if first[name] is None}
-    gaps = np.array(row["reference_gap_list"], dtype=np.float64)
-    return Measured(
-        **{name: row[name] for name in _KEYS},
-        **{name: first[name] for name in _PER_CELL if name not in _RENAMED},
-        risks=np.array(row["excess_risk_list"], dtype=np.float64),
-        optimum=first["reference_value"],
-        gap=float(gaps.max()),
-        exponents=json.loads(first["exponents"] or "{}"),
-        risk=json.loads(first["plan"]).get("risk", "empirical"),
-        axes=frozenset(filter(None, (first["axes"] or "").split(","))),
+        raise ValueError(
+            f"replicate must be distinct within a cell, got repeats in {row['method']} on "
+            f"{row['family']}, n={row['n']}"
+        )
+    choices = json.loads(row["choices"] or "{}")
+    setting = {**choices, **{name: row[name] for name in _SETTING}}
+    known = {
+        name: math.nan if row[column] is None else row[column]
+        for name, column in (
+            ("optimum", "reference_value"),
+            ("gap", "reference_gap"),
+            ("start", "start_value"),
+            ("nonprivate", "nonprivate_value"),
+        )
+    }
+    return CellResult(
+        **{**{name: row[name] for name in _PLAIN}, **known},
+        setting={name: value for name, value in setting.items() if value is not None},
+        values=np.array(runs["value_list"], dtype=np.float64),
+        exponents=json.loads(row["exponents"] or "{}"),
+        axes=frozenset(filter(None, (row["axes"] or "").split(","))),
     )
 
 
@@ -158,15 +172,21 @@ def grouped(items: Iterable[_T], key: Callable[[_T], _K]) -> dict[_K, list[_T]]:
     return groups
 
 
-def along(cells: Iterable[Measured], axis: str) -> dict[float, list[Measured]]:
+def swept_axes(cells: Iterable[CellResult]) -> list[str]:
+    """The axes that some of the cells serve, grids apart, in the order of tables and figures."""
+    served = frozenset[str]().union(*(cell.axes for cell in cells))
+    return in_order(name for name in served if " x " not in name)
+
+
+def along(cells: Iterable[CellResult], axis: str) -> dict[float, list[CellResult]]:
     """The cells that serve ``axis`` by its value, ascending; one entry per strength in each."""
     serving = sorted(
         (cell for cell in cells if axis in cell.axes),
-        key=lambda cell: (getattr(cell, axis), cell.strength),
+        key=lambda cell: (cell.setting[axis], cell.strength),
     )
-    return grouped(serving, lambda cell: float(getattr(cell, axis)))
+    return grouped(serving, lambda cell: float(cell.setting[axis]))
 
 
-def worst(cells: Iterable[Measured]) -> Measured:
+def worst(cells: Iterable[CellResult]) -> CellResult:
     """The cell of largest mean: the maximum over a hard family's strengths. NaN is worst."""
     return max(cells, key=lambda cell: math.inf if math.isnan(cell.mean) else cell.mean)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
+from privopt.lab.make.axes import AXES, axis_kind
 from privopt.lab.make.folder import write_file
 from privopt.lab.show.verdict import Verdict
 
 __all__ = [
-    "BLUE", "GREEN", "GREY", "INK", "NOWHERE", "ORANGE", "PAPER", "PURPLE", "STYLE", "SYMBOLS",
-    "Origin", "entries", "estimate", "headline", "number", "power", "save", "signed",
+    "BLUE", "GREEN", "GREY", "INK", "NOWHERE", "ORANGE", "PAPER", "PURPLE", "STYLE", "Origin",
+    "axis_label", "entries", "estimate", "headline", "number", "power", "save", "signed",
+    "symbol",
 ]  # fmt: skip
 
 PAPER, INK, GREY, GRID = "#ffffff", "#1f2328", "#6a737d", "#e1e4e8"
@@ -144,9 +146,22 @@ def _themed(svg: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-SYMBOLS = {"n": "n", "dim": "d", "epsilon": "ε"}
-
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def symbol(axis: str) -> str:
+    """Of an axis, as figures and tables write it."""
+    return axis_kind(axis).symbol
+
+
+def axis_label(axis: str, setting: Mapping[str, float]) -> str:
+    """An axis, with the sizes and the epsilon that the others stay at: ``n   (d = 80, ε = 2)``."""
+    others = (
+        f"{symbol(name)} = {number(setting[name])}"
+        for name, kind in AXES.items()
+        if name != axis and name in setting and kind.taken_by != "plan"
+    )
+    return f"{symbol(axis)}   ({', '.join(others)})"
 
 
 def number(value: float) -> str:

@@ -1,4 +1,4 @@
-"""What a check concludes."""
+"""What a check concludes, whether of a theorem or of a claim."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Finding", "Outcome", "Verdict", "tally"]
+__all__ = ["Outcome", "Verdict", "tally"]
 
 
 class Outcome(StrEnum):
@@ -17,64 +17,50 @@ class Outcome(StrEnum):
     UNDECIDED = "undecided"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """One theorem checked on one family.
+    """A theorem checked on one family of problems, or a claim of a study checked in its rows.
 
     Attributes
     ----------
-    check : str
-        ``"bound"`` or ``"slope"``.
-    axis : str or None
-        The swept axis of a slope.
+    experiment : str
+    check : {"bound", "slope", "claim"}
+    outcome : Outcome
     estimate, lower, upper : float
-        Slope: the measured exponent and its interval. Bound: the largest ratio of mean excess
-        risk to upper bound over the cells, and its interval. NaN where nothing can be said.
+        Slope: the measured exponent and its interval. Bound: the largest ratio of the measured
+        mean to the upper bound over the cells, and its interval. NaN where nothing can be said.
+        Claim: in how many rows it holds for certain, and may hold.
     target : float
-        Slope: the theorem's exponent. Bound: 1, not to be exceeded.
+        Slope: the theorem's exponent. Bound: 1, not to be exceeded. Claim: in how many rows it was
+        claimed to hold.
     detail : str
         Where, and if not ``holds``, why.
+    method, family : str
+        Of a theorem: the label of the method, and the family of problems.
+    axis : str or None
+        The swept axis of a slope.
+    claim : str
+        In words.
+    rows : int
+        Of a claim: how many there are.
     """
 
     experiment: str
-    algorithm: str
-    family: str
     check: str
-    axis: str | None
     outcome: Outcome
     estimate: float
     lower: float
     upper: float
     target: float
     detail: str
+    method: str = ""
+    family: str = ""
+    axis: str | None = None
+    claim: str = ""
+    rows: int = 0
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One claim of a study checked in its rows.
-
-    Attributes
-    ----------
-    claim : str
-        In words.
-    held, rows : int
-        In how many rows it holds, and of how many.
-    target : int
-        In how many it was claimed to hold.
-    detail : str
-        Where not.
-    """
-
-    experiment: str
-    claim: str
-    outcome: Outcome
-    held: int
-    rows: int
-    target: int
-    detail: str
-
-
-def tally(judged: Sequence[Verdict | Finding]) -> str:
+def tally(judged: Sequence[Verdict]) -> str:
     """How many verdicts there are of each outcome, in a sentence without its end."""
     counts = {outcome: sum(v.outcome == outcome for v in judged) for outcome in Outcome}
     return f"Of {len(judged)} verdicts {counts[Outcome.HOLDS]} hold" + "".join(

@@ -1,0 +1,203 @@
+"""The axes of experiments: a registry, which is the one place to add one.
+
+An axis is a public number that an experiment changes while others stay: a size of the problem, a
+number of the budget, or a choice of the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import product
+from numbers import Integral
+from typing import NamedTuple
+
+from privopt.arguments import instance, positive_integer, positive_number, real
+
+__all__ = ["AXES", "Axis", "AxisKind", "Grid", "Point", "Setting", "axis_kind", "in_order"]
+
+Point = dict[str, float]
+
+
+class AxisKind(NamedTuple):
+    """What an axis is.
+
+    Attributes
+    ----------
+    name, symbol : str
+        In declarations and tables, and in figures.
+    checked : callable
+        ``(name, value) -> number``, or a ``ValueError``.
+    taken_by : {"problem", "budget", "plan"}
+        What is built from the number: a family by ``build``, the budget, or the plan as a choice.
+    """
+
+    name: str
+    symbol: str
+    checked: Callable[[str, object], float]
+    taken_by: str
+
+
+def _number(name: str, value: object) -> float:
+    """``value`` as an int or a float, whichever it is: a plan counts batches in integers."""
+    number = real(name, value)
+    return int(number) if isinstance(value, Integral) else number
+
+
+AXES = {
+    kind.name: kind
+    for kind in (
+        AxisKind("n", "n", positive_integer, "problem"),
+        AxisKind("dim", "d", positive_integer, "problem"),
+        AxisKind("sparsity", "s", positive_integer, "problem"),
+        AxisKind("epsilon", "ε", positive_number, "budget"),
+        AxisKind("steps", "T", positive_integer, "plan"),
+    )
+}
+"""By name, in the order of tables and figures."""
+
+
+def axis_kind(name: str) -> AxisKind:
+    """The axis of this name; every name outside the registry is that of a choice of a plan.
+
+    Examples
+    --------
+    >>> axis_kind("dim").symbol, axis_kind("step_size").taken_by
+    ('d', 'plan')
+    """
+    return AXES.get(name) or AxisKind(name, name, _number, "plan")
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Axes in the order of the registry, other choices of plans behind them."""
+    known = list(AXES)
+    return sorted(names, key=lambda name: (known.index(name) if name in AXES else len(known), name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One point of an experiment.
+
+    Parameters
+    ----------
+    epsilon : float
+    n : int, optional
+        Number of records; ``None`` takes all that a family of real data has.
+    dim : int, optional
+        Dimension; ``None`` takes that of a family of real data.
+    sparsity : int, optional
+        Nonzero entries of a record, or of the optimum, for families that have such a number.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, the value and the rule it broke.
+
+    Examples
+    --------
+    >>> Setting(n=1000, dim=4, epsilon=1.0).n
+    1000
+    """
+
+    epsilon: float
+    n: int | None = None
+    dim: int | None = None
+    sparsity: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if name == "epsilon" or value is not None:
+                object.__setattr__(self, name, AXES[name].checked(name, value))
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One number that is swept while the others stay at the base setting.
+
+    Parameters
+    ----------
+    name : str
+        One of ``"n"``, ``"dim"``, ``"sparsity"``, ``"epsilon"``, ``"steps"``, or any other choice
+        of a plan, such as ``"step_size"``.
+    values : sequence of number
+        Distinct. Sizes beyond what a family of real data has are left out for that family.
+    quick : sequence of number, optional
+        What the quick profile sweeps instead; default ``values``.
+
+    Raises
+    ------
+    ValueError
+        Naming the axis, the value and the rule it broke.
+
+    Examples
+    --------
+    >>> Axis("n", (500, 1000, 2000), quick=(500, 1000)).at("quick")
+    (500, 1000)
+    """
+
+    name: str
+    values: tuple[float, ...]
+    quick: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        instance("axis", self.name, str)
+        object.__setattr__(self, "values", self._checked(self.values))
+        if self.quick is not None:
+            object.__setattr__(self, "quick", self._checked(self.quick))
+
+    def at(self, profile: str) -> tuple[float, ...]:
+        """The values swept in that profile."""
+        return self.quick if profile == "quick" and self.quick is not None else self.values
+
+    def points(self, profile: str) -> list[Point]:
+        """What is changed of the base setting, one value after another."""
+        return [{self.name: value} for value in self.at(profile)]
+
+    def _checked(self, values: tuple[float, ...]) -> tuple[float, ...]:
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise ValueError(f"values of axis {self.name} must be a tuple, got {values!r}")
+        checked = tuple(axis_kind(self.name).checked(self.name, value) for value in values)
+        if not checked or len(set(checked)) < len(checked):
+            raise ValueError(f"values of axis {self.name} must be distinct, got {values!r}")
+        return checked
+
+
+@dataclass(frozen=True, init=False)
+class Grid:
+    """Some axes that are swept together: every combination of their values.
+
+    Parameters
+    ----------
+    *axes : Axis
+        At least two, of distinct names.
+
+    Raises
+    ------
+    ValueError
+        If they are fewer, of one name, or no axes.
+
+    Examples
+    --------
+    >>> grid = Grid(Axis("n", (500, 1000)), Axis("epsilon", (1.0,)))
+    >>> grid.name, grid.points("full")
+    ('n x epsilon', [{'n': 500, 'epsilon': 1.0}, {'n': 1000, 'epsilon': 1.0}])
+    """
+
+    axes: tuple[Axis, ...]
+
+    def __init__(self, *axes: Axis) -> None:
+        names = [instance("axes", axis, Axis).name for axis in axes]
+        if len(set(names)) < max(len(names), 2):
+            raise ValueError(f"axes of a grid must be two or more, distinct, got {names}")
+        object.__setattr__(self, "axes", axes)
+
+    @property
+    def name(self) -> str:
+        """Of its axes, joined."""
+        return " x ".join(axis.name for axis in self.axes)
+
+    def points(self, profile: str) -> list[Point]:
+        """Every combination of the values of that profile."""
+        names = [axis.name for axis in self.axes]
+        values = product(*(axis.at(profile) for axis in self.axes))
+        return [dict(zip(names, each, strict=True)) for each in values]
