@@ -255,12 +255,15 @@ class SparseFeatures:
 
     def matvec(self, point: Array) -> Array:
         """``<x_i, w>``, by looking up what a row needs of ``w``."""
-        return jnp.sum(self.values * point[..., self.indices], axis=-1)
+        if point.ndim == 2:
+            return jax.vmap(self.matvec)(point)
+        return jnp.sum(self.values * point[self.indices], axis=-1)
 
     def rmatvec(self, shares: Array) -> Array:
         """``sum_i s_i x_i``, each number added to its place."""
-        none = jnp.zeros((*shares.shape[:-1], self.dim), self.dtype)
-        return none.at[..., self.indices].add(shares[..., None] * self.values)
+        if shares.ndim == 2:
+            return jax.vmap(self.rmatvec)(shares)
+        return jnp.zeros(self.dim, self.dtype).at[self.indices].add(shares[:, None] * self.values)
 
     def products(self) -> Products:
         """Those above: nothing is laid out anew."""

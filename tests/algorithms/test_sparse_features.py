@@ -1,0 +1,241 @@
+"""Whatever accepts dense features accepts sparse ones: every algorithm beside its dense twin."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pickle
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse
+
+import privopt
+from privopt import problems
+from privopt.convex import EmpiricalRisk, L1Ball, SparseFeatures, WholeSpace
+from privopt.lab.user_code import user_code
+from privopt.mechanisms import clipped_batch_sum, clipped_gradient_sum
+from privopt.problems import Family, Problem
+
+N, DIM = 60, 3  # the most in which every algorithm runs
+CHOICES = {
+    "gradient_descent": {"steps": 10},
+    "dp_gd": {"steps": 10},
+    "dp_sgd": {"steps": 10, "batch_size": 12},
+    "dp_svrg": {"steps": 10, "batch_size": 12},
+    "noisy_adam": {"steps": 10, "batch_size": 12},
+    "phased_sgd": {},
+    "output_perturbation": {},
+    "objective_perturbation": {},
+    "approximate_minima_perturbation": {},
+    "exponential_mechanism": {},
+}
+BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+RNG = np.random.default_rng(0)
+CLASS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25)
+KEY = jax.random.key(0)
+
+
+def rows(n=N, dim=DIM, density=0.6):
+    features = RNG.normal(size=(n, dim)) * (RNG.random((n, dim)) < density)
+    norms = np.linalg.norm(features, axis=1, keepdims=True)
+    return features / np.maximum(1.001 * norms, 1.0), np.where(RNG.random(n) < 0.5, -1.0, 1.0)
+
+
+FEATURES, LABELS = rows()
+CSR = scipy.sparse.csr_array(FEATURES)
+
+
+def logistic(features, labels=LABELS, problem_class=CLASS, **options):
+    return problems.logistic(features, labels, problem_class=problem_class, **options)
+
+
+SPARSE, DENSE = logistic(CSR), logistic(FEATURES)
+
+
+@pytest.mark.parametrize("name", privopt.ALGORITHMS)
+def test_every_algorithm_releases_what_its_dense_twin_does(name):
+    plan = privopt.ALGORITHMS[name].plan(CLASS, BUDGET, **CHOICES[name])
+    sparse, dense = (privopt.run(plan, problem, KEY) for problem in (SPARSE, DENSE))
+    np.testing.assert_allclose(sparse.released, dense.released, rtol=1e-10, atol=1e-10)
+    assert float(jnp.max(jnp.abs(dense.released))) > 1e-3
+
+
+def test_kinks_are_smoothed_alike():
+    facts = dataclasses.replace(CLASS, smoothness=None)
+    plan = privopt.ALGORITHMS["output_perturbation"].plan(facts, BUDGET)
+    sparse, dense = (
+        privopt.run(plan, problems.hinge(x, LABELS, problem_class=facts), KEY).released
+        for x in (CSR, FEATURES)
+    )
+    np.testing.assert_allclose(sparse, dense, rtol=1e-10, atol=1e-10)
+
+
+def test_many_replicates_of_many_plans():
+    plans = [privopt.ALGORITHMS["dp_sgd"].plan(
+        CLASS, dataclasses.replace(BUDGET, epsilon=epsilon), capacity=40, **CHOICES["dp_sgd"]
+    ) for epsilon in (1.0, 2.0)]  # fmt: skip
+    keys = jax.random.split(KEY, 3)
+    sparse, dense = (privopt.run_many(plans, p, keys).released for p in (SPARSE, DENSE))
+    np.testing.assert_allclose(sparse, dense, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("constraint", [None, L1Ball(1.5)])
+def test_the_certified_optimum_and_risks(constraint):
+    sparse, dense = (logistic(x, constraint=constraint) for x in (CSR, FEATURES))
+    point = np.array([0.3, -0.2, 0.1])
+    assert sparse.risk(point) == pytest.approx(dense.risk(point), rel=1e-13)
+    assert sparse.excess_risk(point) == pytest.approx(dense.excess_risk(point), rel=1e-9)
+    assert sparse.reference.gap <= 2e-9
+    np.testing.assert_allclose(sparse.reference.value, dense.reference.value, rtol=1e-12)
+
+
+def test_the_solver_of_large_models_takes_sparse_ones():
+    """Of 2^18 numbers and more, zeros included; its Hessians are made of few rows at a time."""
+    n, dim = 4400, 60
+    features, labels = rows(n, dim, density=0.1)
+    facts = privopt.ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=2.0, smoothness=0.25)
+    plan = privopt.ALGORITHMS["objective_perturbation"].plan(facts, BUDGET)
+    sparse, dense = (
+        privopt.run(plan, logistic(x, labels, facts), KEY).released
+        for x in (scipy.sparse.csr_array(features), features)
+    )
+    np.testing.assert_allclose(sparse, dense, rtol=0, atol=1e-10)
+
+
+def test_check_finds_the_same_culprits():
+    SPARSE.check()
+    longer, broken = FEATURES.copy(), FEATURES.copy()
+    longer[7] *= 3.0 / np.linalg.norm(longer[7])
+    broken[5, 1] = np.nan
+    for features, culprit in (
+        (longer, "lipschitz 1.0 must bound every record, but record 7 has a gradient of norm"),
+        (broken, r"data must be finite, got .* in record 5, leaf \[0\]"),
+    ):
+        for given in (features, scipy.sparse.csr_array(features)):
+            with pytest.raises(ValueError, match=culprit):
+                logistic(given).check()
+
+
+def test_a_record_that_is_not_finite_is_a_null_record():
+    broken, null = FEATURES.copy(), FEATURES.copy()
+    broken[5, 1], null[5] = np.nan, 0.0
+    plan = privopt.ALGORITHMS["dp_gd"].plan(CLASS, BUDGET, **CHOICES["dp_gd"])
+    found, expected = (
+        privopt.run(plan, logistic(scipy.sparse.csr_array(x)), KEY).released
+        for x in (broken, null)
+    )
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_counts_populations_first_records_and_families():
+    counts = np.arange(N) % 3
+    facts = dataclasses.replace(CLASS, n=int(counts.sum()))
+    shares = counts / counts.sum()
+    family = Family.of(SPARSE).build
+    point = np.array([0.3, -0.2, 0.1])
+    pairs = [
+        [logistic(x, problem_class=facts, counts=counts) for x in (CSR, FEATURES)],
+        [logistic(x, problem_class=facts, probabilities=shares) for x in (CSR, FEATURES)],
+        [family(n=20, dim=DIM, noise_ratio=0.1, strength=1.0), DENSE.first(20)],
+    ]
+    for sparse, dense in pairs:
+        plan = privopt.ALGORITHMS["dp_sgd"].plan(sparse.problem_class, BUDGET, **CHOICES["dp_sgd"])
+        assert sparse.risk(point) == pytest.approx(dense.risk(point), rel=1e-13)
+        released = [privopt.run(plan, problem, KEY).released for problem in (sparse, dense)]
+        np.testing.assert_allclose(*released, rtol=1e-10, atol=1e-10)
+
+
+def test_a_general_loss_sees_one_sparse_row_at_a_time():
+    """Softmax regression, and a loss of the user's own; per-example gradients, microbatches."""
+    shape, point = (2, DIM), np.array([[0.3, -0.2, 0.1], [0.0, 0.4, -0.3]])
+    facts = dataclasses.replace(CLASS, dim=2 * DIM, lipschitz=math.sqrt(2.0), smoothness=0.5)
+    labels = (LABELS > 0.0).astype(int)
+    found = [
+        problems.multinomial(x, labels, classes=2, problem_class=facts) for x in (CSR, FEATURES)
+    ]
+    assert found[0].shape == shape
+    assert found[0].risk(point) == pytest.approx(found[1].risk(point), rel=1e-13)
+    found[0].check()
+
+    def own(w, record):
+        return jnp.sqrt(1.0 + jnp.square(record[0].matvec(w) - record[1]))
+
+    def same(w, record):
+        return jnp.sqrt(1.0 + jnp.square(record[0] @ w - record[1]))
+
+    plan = privopt.ALGORITHMS["dp_gd"].plan(CLASS, BUDGET, microbatch=7, **CHOICES["dp_gd"])
+    released = [
+        privopt.run(plan, Problem(loss=loss, data=(x, LABELS), problem_class=CLASS), KEY).released
+        for loss, x in ((own, CSR), (same, FEATURES))
+    ]
+    np.testing.assert_allclose(*released, rtol=1e-10, atol=1e-10)
+
+
+def test_a_problem_is_pickled_and_told_apart():
+    again = pickle.loads(pickle.dumps(SPARSE))
+    point = np.array([0.3, -0.2, 0.1])
+    assert again.risk(point) == SPARSE.risk(point)
+    other = CSR.copy()
+    other.data[0] += 0.1
+    assert user_code(SPARSE) == user_code(logistic(CSR.copy()))
+    assert user_code(SPARSE) != user_code(logistic(other))
+
+
+def test_ready_made_features_and_float32():
+    features = SparseFeatures.of(CSR.astype(np.float32), width=DIM)
+    problem = logistic(features, LABELS.astype(np.float32))
+    assert problem.objective.dtype == jnp.float32
+    plan = privopt.ALGORITHMS["dp_gd"].plan(CLASS, BUDGET, **CHOICES["dp_gd"])
+    released = [privopt.run(plan, p, KEY).released for p in (problem, logistic(
+        FEATURES.astype(np.float32), LABELS.astype(np.float32)))]  # fmt: skip
+    np.testing.assert_allclose(*released, rtol=1e-4, atol=1e-5)
+
+
+def test_shapes_are_refused_by_name():
+    with pytest.raises(ValueError, match=r"features must have shape \(records, dim = 3\), got"):
+        logistic(scipy.sparse.csr_array((N, 4)))
+    with pytest.raises(ValueError, match="data must hold n = 60 records, got 59"):
+        logistic(CSR[:59], LABELS[:59])
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+def largest(jaxpr):
+    """Numbers in the largest array that a program makes, whatever loops it is in."""
+    sizes = [0]
+    for equation in jaxpr.eqns:
+        sizes += [math.prod(getattr(out.aval, "shape", ())) for out in equation.outvars]
+        for value in jax.tree.leaves(equation.params, is_leaf=lambda v: hasattr(v, "eqns")):
+            nested = getattr(value, "jaxpr", value)
+            if hasattr(nested, "eqns"):
+                sizes.append(largest(nested))
+    return max(sizes)
+
+
+def test_no_program_makes_an_array_of_rows_times_dimensions():
+    """A million coordinates, 10^4 records of 100 numbers: of shapes alone, nothing is computed."""
+    n, width, dim = 10_000, 100, 10**6
+    placed = jax.ShapeDtypeStruct((n, width), jnp.int32), jax.ShapeDtypeStruct((n, width), float)
+    features = jax.tree.unflatten(jax.tree.structure(SparseFeatures.of(
+        scipy.sparse.csr_array((1, dim)))), placed)  # fmt: skip
+    data = features, jax.ShapeDtypeStruct((n,), float)
+    loss = SPARSE.objective.loss
+    point = jax.ShapeDtypeStruct((dim,), float)
+    batch = jax.ShapeDtypeStruct((256,), int), jax.ShapeDtypeStruct((256,), float)
+
+    def risk_of(data):
+        return EmpiricalRisk(loss, data, None, WholeSpace())
+
+    programs = {
+        "value and gradient": lambda data, w: risk_of(data).value_and_gradient(w),
+        "smoothed": lambda data, w: risk_of(data).smoothed(0.1).value(w),
+        "all records": lambda data, w: clipped_gradient_sum(risk_of(data), 1.0)(w),
+        "a batch": lambda data, w, *batch: clipped_batch_sum(risk_of(data), 1.0)(w, *batch),
+    }
+    for name, program in programs.items():
+        given = (data, point, *batch) if name == "a batch" else (data, point)
+        assert largest(jax.make_jaxpr(program)(*given).jaxpr) <= n * width + dim, name

@@ -1,0 +1,180 @@
+"""Sparse features against the array they stand for, and rows that are not what they should be."""
+
+from __future__ import annotations
+
+import pickle
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse
+
+from privopt.convex import DenseFeatures, GeneralisedLinear, Logistic, SparseFeatures, as_features
+from privopt.convex.features import shortened
+from privopt.convex.metric import gram, hessian
+
+RNG = np.random.default_rng(0)
+N, DIM = 12, 30
+MATRIX = scipy.sparse.random_array((N, DIM), density=0.2, rng=RNG, format="csr")
+ARRAY = MATRIX.toarray()
+SPARSE, DENSE = as_features(MATRIX), as_features(ARRAY)
+POINTS, SHARES = jnp.asarray(RNG.normal(size=(3, DIM))), jnp.asarray(RNG.normal(size=(3, N)))
+both = pytest.mark.parametrize("features", [SPARSE, DENSE], ids=["sparse", "dense"])
+TOLERANCE = {"rtol": 1e-13, "atol": 1e-14}
+
+
+@both
+def test_products_norms_rows_and_blocks_are_those_of_the_array(features):
+    assert features.shape == (N, DIM)
+    assert features.dtype == ARRAY.dtype
+    matvec, rmatvec = features.products()
+    for k in range(3):
+        for found in (features.matvec(POINTS[k]), matvec(POINTS[k])):
+            np.testing.assert_allclose(found, ARRAY @ POINTS[k], **TOLERANCE)
+        for found in (features.rmatvec(SHARES[k]), rmatvec(SHARES[k])):
+            np.testing.assert_allclose(found, SHARES[k] @ ARRAY, **TOLERANCE)
+    for k in (1, 3):
+        np.testing.assert_allclose(features.matvec(POINTS[:k]), POINTS[:k] @ ARRAY.T, **TOLERANCE)
+        np.testing.assert_allclose(features.rmatvec(SHARES[:k]), SHARES[:k] @ ARRAY, **TOLERANCE)
+        several = jax.vmap(matvec)(POINTS[:k])
+        np.testing.assert_allclose(several, POINTS[:k] @ ARRAY.T, **TOLERANCE)
+    np.testing.assert_allclose(features.norms(), np.linalg.norm(ARRAY, axis=1), **TOLERANCE)
+    np.testing.assert_array_equal(features.block(3, 4), ARRAY[3:7])
+    rows = jnp.array([5, 0, 5])
+    np.testing.assert_array_equal(features.take(rows).block(0, 3), ARRAY[rows])
+    np.testing.assert_array_equal(features.take(slice(None, None, 5)).block(0, 3), ARRAY[::5])
+
+
+@both
+def test_factor_zero_erases_a_row_and_factor_one_keeps_its_bits(features):
+    tiny = jax.tree.map(lambda x: x.at[1].set(jnp.nan) if x.dtype == float else x, features)
+    tiny = jax.tree.map(lambda x: x * 1e-310 if x.dtype == float else x, tiny)
+    factors = jnp.ones(N).at[1].set(0.0).at[2].set(2.0)
+    found = jax.jit(lambda f, x: x.scaled(f))(factors, tiny)
+    before, after = np.asarray(tiny.block(0, N)), np.asarray(found.block(0, N))
+    np.testing.assert_array_equal(after[1], np.zeros(DIM))
+    np.testing.assert_array_equal(after[3:], before[3:])
+
+
+@both
+def test_hessians_and_gram_matrices(features):
+    curvatures = jnp.asarray(RNG.uniform(size=N))
+    whole = ARRAY.T @ (np.asarray(curvatures)[:, None] * ARRAY)
+    np.testing.assert_allclose(hessian(features, curvatures), whole, **TOLERANCE)
+    root = np.sqrt(curvatures)[:, None] * ARRAY
+    np.testing.assert_allclose(gram(features, curvatures), root @ root.T, **TOLERANCE)
+    some = as_features(ARRAY[:, :5]) if features is DENSE else as_features(MATRIX[:, :5])
+    np.testing.assert_allclose(gram(some, curvatures), whole[:5, :5], **TOLERANCE)
+
+
+def test_values_of_one_place_are_added_once_for_norms_and_products_alike():
+    """Norms of what is stored would be 5, 1e30 and so on; those of the rows are 7, 1 and 0."""
+    indices = jnp.array([[4, 4, 0], [2, 2, 2], [9, -1, 3], [1, 3, 1]])
+    values = jnp.array([[3.0, 4.0, 0.0], [1e30, -1e30, 1.0], [5.0, jnp.nan, 0.0], [2.0, 1.0, -2.0]])
+    features = SparseFeatures(indices, values, 9)
+    expected = np.zeros((4, 9))
+    expected[0, 4], expected[3, 3] = 7.0, 1.0
+    expected[1, 2] = features.block(1, 1)[0, 2]  # of round-off: whatever it is, it is one number
+    np.testing.assert_array_equal(features.block(0, 4), expected)
+    np.testing.assert_array_equal(features.norms(), np.linalg.norm(expected, axis=1))
+    np.testing.assert_array_equal(features.matvec(jnp.ones(9)), expected.sum(axis=1))
+    np.testing.assert_array_equal(features.rmatvec(jnp.ones(4)), expected.sum(axis=0))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [1e-45, 1e-30, 1e-3, 1.0, 1e30, 1e38])
+def test_norms_of_extreme_rows_are_those_of_the_array(size, dtype):
+    row = np.zeros((1, 7), dtype)
+    row[0, [1, 4, 6]] = np.array([1.0, -1.0, 0.5]) * size
+    sparse = SparseFeatures(jnp.array([[6, 1, 4, 0]]), row[:, [6, 1, 4, 0]], 7)
+    np.testing.assert_array_equal(sparse.norms(), as_features(row).norms())
+    for bad in (np.nan, np.inf):
+        row[0, 4] = bad
+        assert not np.isfinite(as_features(scipy.sparse.csr_array(row)).norms()[0])
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "coo", "lil"])
+def test_any_format_of_scipy_is_taken(format):
+    features = as_features(MATRIX.asformat(format))
+    np.testing.assert_array_equal(features.block(0, N), ARRAY)
+    assert features.values.shape[1] == np.diff(MATRIX.indptr).max()
+
+
+def test_what_scipy_stores_twice_is_added_up_and_empty_rows_are_null():
+    places = [0, 0, 2, 2], [1, 1, 3, 0]
+    twice = scipy.sparse.coo_array((np.array([1.0, 2.0, 4.0, 0.0]), places), (4, 5))
+    features = SparseFeatures.of(twice)
+    np.testing.assert_array_equal(features.block(0, 4), twice.toarray())
+    assert SparseFeatures.of(scipy.sparse.csr_array((3, 5))).norms().tolist() == [0.0] * 3
+
+
+def test_a_public_width_keeps_the_first_entries_of_each_row_by_itself():
+    wide, narrow = SparseFeatures.of(MATRIX, width=40), SparseFeatures.of(MATRIX, width=2)
+    assert (wide.values.shape, narrow.values.shape) == ((N, 40), (N, 2))
+    np.testing.assert_array_equal(wide.block(0, N), ARRAY)
+    kept = np.asarray(narrow.block(0, N))
+    for row, whole in zip(kept, ARRAY, strict=True):
+        places = np.flatnonzero(whole)[:2]
+        np.testing.assert_array_equal(np.flatnonzero(row), places)
+        np.testing.assert_array_equal(row[places], whole[places])
+
+
+def test_integers_become_floating_and_types_are_kept():
+    whole = SparseFeatures.of(scipy.sparse.csr_array(np.eye(3, dtype=np.int64)))
+    half = SparseFeatures.of(MATRIX.astype(np.float32))
+    assert (whole.dtype, half.dtype, half.indices.dtype) == (jnp.float64, jnp.float32, jnp.int32)
+
+
+def unsound():
+    matrix = MATRIX.copy()
+    matrix.indices[0] = DIM
+    return matrix
+
+
+REFUSED = [
+    (lambda: SparseFeatures.of(ARRAY), "matrix must be one of scipy.sparse, got ndarray"),
+    (lambda: SparseFeatures.of(unsound()), "matrix must be a sound sparse matrix, got"),
+    (lambda: SparseFeatures.of(1j * MATRIX), "real numbers, got .* of dtype complex128"),
+    (lambda: SparseFeatures.of(MATRIX, width=0), "width must be a positive integer, got 0"),
+    (lambda: SparseFeatures(jnp.zeros((2, 3), int), jnp.zeros((2, 2)), 4), "must share one shape"),
+    (lambda: SparseFeatures(jnp.zeros((2, 0), int), jnp.zeros((2, 0)), 4), "with s positive"),
+    (lambda: SparseFeatures(jnp.zeros((2, 3)), jnp.zeros((2, 3)), 4), "indices must be integers"),
+    (lambda: SparseFeatures(jnp.zeros((2, 3), int), jnp.zeros((2, 3), int), 4), "values must be"),
+    (lambda: SparseFeatures(jnp.zeros((2, 3), int), jnp.zeros((2, 3)), 0), "dim must be .*, got 0"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), REFUSED)
+def test_what_is_no_sparse_matrix_is_refused_on_the_host(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_single_row_is_one_of_the_same_class():
+    """As a loss sees it under vmap, with a vector and with a matrix of parameters."""
+    for features in (SPARSE, DENSE):
+        scores = jax.vmap(lambda row: row.matvec(POINTS))(features)
+        np.testing.assert_allclose(scores, ARRAY @ POINTS.T, **TOLERANCE)
+        loss = GeneralisedLinear(Logistic())
+        labels = jnp.ones(N)
+        losses = jax.vmap(loss, (None, 0))(POINTS[0], (features, labels))
+        np.testing.assert_allclose(losses, np.log1p(np.exp(-ARRAY @ POINTS[0])), **TOLERANCE)
+
+
+def test_rows_are_shortened_alike():
+    assert shortened(MATRIX, 0.25, None) is MATRIX
+    short, dense = (shortened(x, 0.25, 0.02) for x in (SPARSE, ARRAY))
+    assert isinstance(short, SparseFeatures)
+    np.testing.assert_allclose(short.block(0, N), dense, rtol=1e-13)
+    assert float(jnp.max(0.25 * jnp.square(short.norms()))) <= 0.02
+    assert float(jnp.max(SPARSE.norms())) ** 2 * 0.25 > 0.02
+
+
+def test_pickles_and_compares_as_a_pytree():
+    again = pickle.loads(pickle.dumps(SPARSE))
+    assert jax.tree.structure(again) == jax.tree.structure(SPARSE)
+    np.testing.assert_array_equal(again.block(0, N), ARRAY)
+    other = SparseFeatures(SPARSE.indices, SPARSE.values, DIM + 1)
+    assert jax.tree.structure(other) != jax.tree.structure(SPARSE)
+    assert jax.tree.structure(DenseFeatures(DENSE.array)) != jax.tree.structure((DENSE.array,))
