@@ -2,12 +2,11 @@
 
 from privopt.convex.accelerated import accelerated_descent
 from privopt.convex.certificate import certify
-from privopt.convex.constrained_model import ConstrainedModels, minimise_constrained_model
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.corrected_adam import corrected_adam
 from privopt.convex.enclosure import Enclosure, ValueAndGradient, enclose
 from privopt.convex.first_order import FirstOrder, GradientOracle, Iterates, Path
-from privopt.convex.linear_model import MinimisedModels, minimise_linear_model
+from privopt.convex.glm_solver import GLMSolution, minimise_glm, newton_glm
 from privopt.convex.log_concave import LARGEST_DIM, Draw, enough_proposals, sample_log_concave
 from privopt.convex.outputs import (
     Average,
@@ -19,10 +18,10 @@ from privopt.convex.outputs import (
     checked_output,
 )
 from privopt.convex.record import node_classes, record
+from privopt.convex.regularised_glm import RegularisedGLM
 from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
 from privopt.convex.solver import Solution, minimise, minimise_nonsmooth
 from privopt.convex.step_sizes import StepSizes
-from privopt.convex.tilted import Tilted
 from privopt.convex.updates import Update
 from privopt.convex.vectors import norm
 
@@ -30,26 +29,25 @@ __all__ = [
     "LARGEST_DIM",
     "Average",
     "Box",
-    "ConstrainedModels",
     "ConstraintSet",
     "Draw",
     "Enclosure",
     "FirstOrder",
+    "GLMSolution",
     "GradientOracle",
     "Iterates",
     "L1Ball",
     "L2Ball",
     "Last",
-    "MinimisedModels",
     "Output",
     "Path",
     "PolynomialAverage",
     "RandomIterate",
+    "RegularisedGLM",
     "Simplex",
     "Solution",
     "StepSizes",
     "Suffix",
-    "Tilted",
     "Update",
     "ValueAndGradient",
     "WholeSpace",
@@ -60,9 +58,9 @@ __all__ = [
     "enclose",
     "enough_proposals",
     "minimise",
-    "minimise_constrained_model",
-    "minimise_linear_model",
+    "minimise_glm",
     "minimise_nonsmooth",
+    "newton_glm",
     "node_classes",
     "norm",
     "record",

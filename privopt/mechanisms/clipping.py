@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import Tilted, norm
+from privopt.convex import RegularisedGLM, norm
 
 __all__ = [
     "MICROBATCH",
@@ -86,7 +86,7 @@ class ClippedSlope(NamedTuple):
 
 def clipped_linear_model(
     loss: HasSlope, features: Array, labels: Array, counts: Array | None, clip: Array, size: Array
-) -> Tilted:
+) -> RegularisedGLM:
     """``sum_i (m_i/size) phi_i(<x_i, w>)``, without regulariser, tilt and centre.
 
     Its gradient is that of :func:`clipped_linear_gradient_sum` over ``size``.
@@ -94,7 +94,9 @@ def clipped_linear_model(
     features, labels, bound, _ = bounded_records(features, labels, clip)
     weights = (jnp.ones_like(labels) if counts is None else counts) / size
     none = jnp.zeros_like(features[:0])
-    return Tilted(ClippedSlope(loss, bound), features, labels, weights, none[:, 0], none, none)
+    return RegularisedGLM(
+        ClippedSlope(loss, bound), features, labels, weights, none[:, 0], none, none
+    )
 
 
 def clipped_linear_gradient_sum(

@@ -35,7 +35,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt.arguments import instance, positive_number, real
-from privopt.convex import Tilted, ValueAndGradient
+from privopt.convex import RegularisedGLM, ValueAndGradient
 from privopt.mechanisms.clipping import MICROBATCH, BatchSum
 from privopt.mechanisms.minimisation import Minimisation
 from privopt.mechanisms.round_off import UNIT
@@ -143,11 +143,11 @@ class ClippedGradient(NamedTuple):
         batch_sum: BatchSum = objective.clipped_batch_sum(self.clip, self.gamma, microbatch)
         return batch_sum
 
-    def linear_model(self, objective: Any) -> Tilted | None:
+    def linear_model(self, objective: Any) -> RegularisedGLM | None:
         """The risk with that gradient, where it is one of a linear model in float64."""
         if objective.dtype != jnp.float64:
             return None
-        model: Tilted | None = objective.clipped_linear_model(self.clip, self.size)
+        model: RegularisedGLM | None = objective.clipped_linear_model(self.clip, self.size)
         return model
 
 

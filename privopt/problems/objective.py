@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import Tilted, ValueAndGradient, node_classes, record
+from privopt.convex import RegularisedGLM, ValueAndGradient, node_classes, record
 from privopt.mechanisms import (
     MICROBATCH,
     BatchSum,
@@ -166,7 +166,7 @@ class EmpiricalRisk:
             return clipped_linear_gradient_sum(self.loss.scalar, features, labels, clip, gamma)
         return clipped_gradient_sum(self.loss, self.data, clip, gamma, microbatch)
 
-    def clipped_linear_model(self, clip: Array, size: Array) -> Tilted | None:
+    def clipped_linear_model(self, clip: Array, size: Array) -> RegularisedGLM | None:
         """The same losses over ``size`` as a linear model; ``None`` where they are not one."""
         if not isinstance(self.loss, GeneralisedLinear):
             return None
