@@ -21,16 +21,16 @@ from jax import Array
 from peers import jaxopt_lbfgs, optax_lbfgs, scikit_learn
 from timing import interleaved, ratio
 
-from privopt.convex import minimise_linear_model
+from privopt.convex import RegularisedGLM, minimise_glm
 from privopt.problems import Logistic
 
 jax.config.update("jax_enable_x64", True)
 
-TOLERANCE, STEPS, TILTS = 1e-10, 5_000, 100
+TOLERANCE, STEPS, LINEAR_TERMS = 1e-10, 5_000, 100
 SIZES = ((10_000, 100), (2_000, 5_000))
 DECAYS = (0.0, 1.0)
 REGULARISATIONS = (1e-2, 1e-3)
-TILT_NORMS = (0.01, 0.05)
+TERM_NORMS = (0.01, 0.05)
 IN_JAX = {"optax": optax_lbfgs.minimise, "jaxopt": jaxopt_lbfgs.minimise}
 
 
@@ -53,11 +53,11 @@ def data(case: Case) -> tuple[Array, Array]:
     return jnp.asarray(features), jnp.asarray(labels)
 
 
-def tilts(dim: int) -> Array:
+def linear_terms(dim: int) -> Array:
     random = np.random.default_rng(1)
-    directions = random.normal(size=(TILTS, dim))
+    directions = random.normal(size=(LINEAR_TERMS, dim))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    return jnp.asarray(directions * random.uniform(*TILT_NORMS, size=(TILTS, 1)))
+    return jnp.asarray(directions * random.uniform(*TERM_NORMS, size=(LINEAR_TERMS, 1)))
 
 
 @jax.custom_vjp
@@ -74,37 +74,33 @@ PRODUCTS: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def peer(name: str, form: str) -> Callable[..., Array]:
-    def solved(features: Array, labels: Array, regularisation: float, tilt: Array) -> Array:
+    def solved(features: Array, labels: Array, regularisation: float, term: Array) -> Array:
         def value(point: Array) -> Array:
             margins = labels * PRODUCTS[form](features, point)
             losses = jnp.mean(jax.nn.softplus(-margins))
-            return losses + 0.5 * regularisation * (point @ point) + tilt @ point
+            return losses + 0.5 * regularisation * (point @ point) + term @ point
 
-        return IN_JAX[name](value, jnp.zeros_like(tilt), TOLERANCE, STEPS)
+        return IN_JAX[name](value, jnp.zeros_like(term), TOLERANCE, STEPS)
 
     return jax.jit(solved)
 
 
-def gradient_norm(case: Case, given: tuple[Array, Array], point: Array, tilt: Array) -> float:
-    features, labels, point, tilt = (np.asarray(each) for each in (*given, point, tilt))
+def gradient_norm(case: Case, given: tuple[Array, Array], point: Array, term: Array) -> float:
+    features, labels, point, term = (np.asarray(each) for each in (*given, point, term))
     slopes = -labels / (1.0 + np.exp(labels * (features @ point)))
-    gradient = slopes @ features / case.size + case.regularisation * point + tilt
+    gradient = slopes @ features / case.size + case.regularisation * point + term
     return float(np.linalg.norm(gradient))
 
 
-def ours(case: Case, given: tuple[Array, Array], tilted: Array | None = None) -> Array:
-    return minimise_linear_model(
-        Logistic(),
-        *given,
-        regularisation=case.regularisation,
-        smoothness=Logistic.curvature,
-        tilts=tilted,
-        tolerance=TOLERANCE,
-    ).points
+def ours(case: Case, given: tuple[Array, Array], terms: Array | None = None) -> Array:
+    glm = RegularisedGLM.of(
+        Logistic(), *given, regularisation=case.regularisation, linear_terms=terms
+    )
+    return minimise_glm(glm, smoothness=Logistic.curvature, tolerance=TOLERANCE).points
 
 
 def one(case: Case, repeats: int) -> dict:
-    """The untilted problem, once."""
+    """The problem without a linear term, once."""
     given, none = data(case), jnp.zeros(case.dim)
     arrays = tuple(np.asarray(each) for each in given)
     calls: dict[str, Callable[[], Array]] = {"privopt": lambda: ours(case, given)[0]}
@@ -120,17 +116,17 @@ def one(case: Case, repeats: int) -> dict:
 
 
 def many(case: Case, fastest: str, repeats: int) -> dict:
-    """A hundred tilts: one call of ours beside a loop of the peer fastest on the untilted one."""
-    given, tilted = data(case), tilts(case.dim)
+    """A hundred linear terms: one call of ours beside a loop of the peer fastest without one."""
+    given, terms = data(case), linear_terms(case.dim)
     solve = peer(*fastest.split(", "))
     calls = {
-        "privopt": lambda: ours(case, given, tilted),
-        fastest: lambda: [solve(*given, case.regularisation, tilt) for tilt in tilted],
+        "privopt": lambda: ours(case, given, terms),
+        fastest: lambda: [solve(*given, case.regularisation, term) for term in terms],
     }
     norms = {
         name: max(
-            gradient_norm(case, given, point, tilt)
-            for point, tilt in zip(call(), tilted, strict=True)
+            gradient_norm(case, given, point, term)
+            for point, term in zip(call(), terms, strict=True)
         )
         for name, call in calls.items()
     }

@@ -87,7 +87,8 @@ def plan(
 
     Source: :func:`privopt.theory.smooth_descent`; Bassily, Smith and Thakurta 2014
     (arXiv:1405.7085), Theorem 2.4, with exact Gaussian accounting
-    (Dong, Roth and Su 2022, arXiv:1905.02383, Theorem 2.7 and Corollary 3.3) in place of their composition.
+    (Dong, Roth and Su 2022, arXiv:1905.02383, Theorem 2.7 and Corollary 3.3) in place of their
+    composition.
 
     Examples
     --------

@@ -2,7 +2,6 @@
 
 from privopt.convex.accelerated import accelerated_descent
 from privopt.convex.certificate import certify
-from privopt.convex.constrained_model import ConstrainedModels, minimise_constrained_model
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.corrected_adam import corrected_adam
 from privopt.convex.empirical_risk import EmpiricalRisk, LinearRecords
@@ -16,7 +15,7 @@ from privopt.convex.features import (
     shortened,
 )
 from privopt.convex.first_order import FirstOrder, Iterates, Path
-from privopt.convex.linear_model import MinimisedModels, minimise_linear_model
+from privopt.convex.glm_solver import GLMSolution, minimise_glm, newton_glm
 from privopt.convex.log_concave import LARGEST_DIM, Draw, enough_proposals, sample_log_concave
 from privopt.convex.losses import (
     Distance,
@@ -40,10 +39,10 @@ from privopt.convex.outputs import (
     checked_output,
 )
 from privopt.convex.record import node_classes, record
+from privopt.convex.regularised_glm import RegularisedGLM
 from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
 from privopt.convex.solver import Solution, minimise, minimise_nonsmooth
 from privopt.convex.step_sizes import StepSizes
-from privopt.convex.tilted import Tilted
 from privopt.convex.updates import Update
 from privopt.convex.vectors import norm
 
@@ -52,7 +51,6 @@ __all__ = [
     "Average",
     "AverageAfterStep",
     "Box",
-    "ConstrainedModels",
     "ConstraintSet",
     "DenseFeatures",
     "Distance",
@@ -61,6 +59,7 @@ __all__ = [
     "Enclosure",
     "Features",
     "FirstOrder",
+    "GLMSolution",
     "GeneralisedLinear",
     "GradientOracle",
     "Hinge",
@@ -72,12 +71,12 @@ __all__ = [
     "Linear",
     "LinearRecords",
     "Logistic",
-    "MinimisedModels",
     "Observer",
     "Output",
     "Path",
     "PolynomialAverage",
     "RandomIterate",
+    "RegularisedGLM",
     "ScalarLoss",
     "Simplex",
     "Solution",
@@ -85,7 +84,6 @@ __all__ = [
     "Squared",
     "StepSizes",
     "Suffix",
-    "Tilted",
     "Update",
     "ValueAndGradient",
     "WholeSpace",
@@ -98,9 +96,9 @@ __all__ = [
     "enough_proposals",
     "is_features",
     "minimise",
-    "minimise_constrained_model",
-    "minimise_linear_model",
+    "minimise_glm",
     "minimise_nonsmooth",
+    "newton_glm",
     "node_classes",
     "norm",
     "record",

@@ -58,6 +58,9 @@ class Features(Protocol):
     def matvec(self, point: Array) -> Array:
         """``<x_i, w>``, shape ``(n,)``; ``(k, n)`` for points of shape ``(k, d)``."""
 
+    def paired(self, points: Array, which: Array) -> Array:
+        """``<x_i, w_k>`` with ``k = which_i``, shape ``(n,)``; points of shape ``(k, d)``."""
+
     def rmatvec(self, shares: Array) -> Array:
         """``sum_i s_i x_i``, shape ``(d,)``; ``(k, d)`` for shares of shape ``(k, n)``."""
 
@@ -107,6 +110,10 @@ class DenseFeatures:
         return jnp.matmul(self.array, point.reshape(-1), precision=_HIGHEST).reshape(
             *point.shape[:-1], *self.array.shape[:-1]
         )
+
+    def paired(self, points: Array, which: Array) -> Array:
+        """``<x_i, w_k>`` with ``k = which_i``."""
+        return jnp.sum(self.array * points[which], axis=-1)
 
     def rmatvec(self, shares: Array) -> Array:
         """``sum_i s_i x_i``. One long ``s`` in parts is faster on a CPU than whole."""
@@ -258,6 +265,10 @@ class SparseFeatures:
         if point.ndim == 2:
             return jax.vmap(self.matvec)(point)
         return jnp.sum(self.values * point[self.indices], axis=-1)
+
+    def paired(self, points: Array, which: Array) -> Array:
+        """``<x_i, w_k>`` with ``k = which_i``."""
+        return jnp.sum(self.values * points[which[:, None], self.indices], axis=-1)
 
     def rmatvec(self, shares: Array) -> Array:
         """``sum_i s_i x_i``, each number added to its place."""

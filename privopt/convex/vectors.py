@@ -10,6 +10,7 @@ __all__ = [
     "Number",
     "broadcast",
     "cast",
+    "inner",
     "norm",
     "one_hot",
     "onto_simplex",
@@ -47,6 +48,11 @@ def norm(x: jax.Array) -> jax.Array:
     scale = jnp.where(scale > 0.0, scale, 1.0)
     root = jnp.sqrt(jnp.sum(jnp.square(x / scale), axis=-1))
     return scale[..., 0] * root / shift[..., 0]
+
+
+def inner(x: jax.Array, y: jax.Array) -> jax.Array:
+    """``<x, y>`` over the last axis."""
+    return jnp.sum(x * y, axis=-1)
 
 
 def onto_simplex(x: jax.Array, total: jax.Array) -> jax.Array:

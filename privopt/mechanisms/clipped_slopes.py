@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import EmpiricalRisk, Features, LinearRecords, Tilted
+from privopt.convex import EmpiricalRisk, Features, LinearRecords, RegularisedGLM
 from privopt.convex.vectors import Number
 
 __all__ = [
@@ -90,7 +90,7 @@ def is_exact(size: Array, factor: Number) -> Array:
     return jnp.isfinite(size) & (factor >= jnp.finfo(size.dtype).smallest_normal)
 
 
-def clipped_linear_model(risk: EmpiricalRisk, clip: Number, size: Number) -> Tilted | None:
+def clipped_linear_model(risk: EmpiricalRisk, clip: Number, size: Number) -> RegularisedGLM | None:
     """``sum_i (m_i/size) phi_i(<x_i, w>)``, without regulariser, tilt and centre.
 
     Its gradient is the sum of clipped gradients over ``size``. ``None`` for a loss that is not one
@@ -102,7 +102,7 @@ def clipped_linear_model(risk: EmpiricalRisk, clip: Number, size: Number) -> Til
     weights = (jnp.ones_like(labels) if risk.counts is None else risk.counts) / size
     none = jnp.zeros((0, features.shape[1]), features.dtype)
     loss = ClippedSlope(risk.linear.scalar, bound)
-    return Tilted(loss, features, labels, weights, none[:, 0], none, none)
+    return RegularisedGLM(loss, features, labels, weights, none[:, 0], none, none)
 
 
 def gradient_sum(

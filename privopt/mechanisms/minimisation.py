@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import accelerated_descent, minimise_constrained_model
+from privopt.convex import accelerated_descent, newton_glm
 
 __all__ = ["Minimisation"]
 
@@ -22,7 +22,7 @@ class Minimisation(NamedTuple):
     """``argmin_W F(w) + (lambda/2)|w - c|^2 + <t, w>``, to a distance ``tau``.
 
     There are two ways to it. Minimisers of generalised linear models are looked for by
-    :func:`privopt.convex.minimise_constrained_model`; a point ``w`` of ``W`` is accepted where
+    :func:`privopt.convex.newton_glm`; a point ``w`` of ``W`` is accepted where
 
         ``beta |w - Proj_W(w - grad J(w)/beta)| <= a tau / 2``
 
@@ -111,18 +111,18 @@ def _minimisers(
     numbers: Minimisation, gradient: Any, objective: Any, centre: Array, tilts: Array
 ) -> Array:
     """The certified ones, and accelerated descent for the rest; ``(k, dim)``."""
-    lanes = jnp.ones_like(tilts[:, 0])
-    accepted = 0.5 * numbers.strong_convexity * numbers.error * lanes
-    found = minimise_constrained_model(
+    ones = jnp.ones_like(tilts[:, 0])
+    accepted = 0.5 * numbers.strong_convexity * numbers.error * ones
+    found = newton_glm(
         gradient.linear_model(objective)._replace(
-            regularisation=numbers.regularisation * lanes, tilts=tilts, centre=centre
+            regularisation=numbers.regularisation * ones, linear_terms=tilts, centre=centre
         ),
         objective.constraint,
         objective.constraint.project(centre),
-        smoothness=numbers.smoothness * lanes,
+        smoothness=numbers.smoothness * ones,
         tolerance=jnp.minimum(accepted, _AIM * gradient.clip),
     )
-    near = found.moves <= accepted  # false where anything is not finite
+    near = found.residuals <= accepted  # false where anything is not finite
 
     def otherwise() -> Array:
         steps = jnp.where(near, 0, numbers.steps)

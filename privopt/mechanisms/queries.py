@@ -35,7 +35,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt.arguments import instance, positive_number, real
-from privopt.convex import EmpiricalRisk, Tilted, ValueAndGradient
+from privopt.convex import EmpiricalRisk, RegularisedGLM, ValueAndGradient
 from privopt.mechanisms.clipped_slopes import clipped_linear_model
 from privopt.mechanisms.clipping import (
     MICROBATCH,
@@ -150,7 +150,7 @@ class ClippedGradient(NamedTuple):
         """``(w, rows, weights, anchor) -> sum`` over a batch, which the caller divides."""
         return clipped_batch_sum(objective, self.clip, self.gamma, microbatch)
 
-    def linear_model(self, objective: EmpiricalRisk) -> Tilted | None:
+    def linear_model(self, objective: EmpiricalRisk) -> RegularisedGLM | None:
         """The risk with that gradient, where it is one of a linear model in float64."""
         if objective.dtype != jnp.float64:
             return None

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
+from privopt.lab.user_code import user_code
 
 import privopt
 from privopt import problems
 from privopt.convex import EmpiricalRisk, L1Ball, SparseFeatures, WholeSpace
-from privopt.lab.user_code import user_code
 from privopt.mechanisms import clipped_batch_sum, clipped_gradient_sum
 from privopt.problems import Family, Problem
 
@@ -124,8 +124,7 @@ def test_a_record_that_is_not_finite_is_a_null_record():
     broken[5, 1], null[5] = np.nan, 0.0
     plan = privopt.ALGORITHMS["dp_gd"].plan(CLASS, BUDGET, **CHOICES["dp_gd"])
     found, expected = (
-        privopt.run(plan, logistic(scipy.sparse.csr_array(x)), KEY).released
-        for x in (broken, null)
+        privopt.run(plan, logistic(scipy.sparse.csr_array(x)), KEY).released for x in (broken, null)
     )
     np.testing.assert_array_equal(found, expected)
 

@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 
 from privopt import problems
-from privopt.convex import Box, ConstrainedModels, L2Ball, accelerated_descent
-from privopt.mechanisms import (
-    ClippedGradient,
-    TiltedMinimiser,
-    clipped_gradient_sum,
-    minimisation,
-)
+from privopt.convex import Box, GLMSolution, L2Ball, accelerated_descent
+from privopt.mechanisms import ClippedGradient, TiltedMinimiser, clipped_gradient_sum, minimisation
 from privopt.spec import ProblemClass
 
 N, DIM = 120, 3
@@ -113,12 +108,12 @@ def ways(monkeypatch, candidate):
 
     monkeypatch.setattr(minimisation, "_descents", descents)
     if candidate is not None:
-        honest = minimisation.minimise_constrained_model
+        honest = minimisation.newton_glm
 
-        def replaced(tilted, constraint, start, **options):
-            return candidate(honest(tilted, constraint, start, **options), tilted, constraint)
+        def replaced(glm, constraint, start, **options):
+            return candidate(honest(glm, constraint, start, **options), glm, constraint)
 
-        monkeypatch.setattr(minimisation, "minimise_constrained_model", replaced)
+        monkeypatch.setattr(minimisation, "newton_glm", replaced)
     return counted
 
 
@@ -133,9 +128,9 @@ def test_no_step_of_descent_where_all_are_certified(monkeypatch, fresh):
 def test_what_is_not_certified_is_descended_to_and_nothing_else(monkeypatch, fresh, wrong):
     """A point moved away, with the certificate that it then has."""
 
-    def candidate(found, tilted, constraint):
+    def candidate(found, glm, constraint):
         points = found.points.at[wrong].set(constraint.project(found.points[wrong] + 0.1))
-        return ConstrainedModels(points, found.moves.at[wrong].set(1e-3), found.steps)
+        return GLMSolution(points, found.residuals.at[wrong].set(1e-3), found.steps)
 
     counted, where = ways(monkeypatch, candidate), problem()
     query = query_of(where)
@@ -154,9 +149,9 @@ def test_half_the_distance_is_what_a_certificate_may_have(monkeypatch, fresh, sh
     where = problem()
     query = query_of(where)
 
-    def candidate(found, tilted, constraint):
+    def candidate(found, glm, constraint):
         move = share * query.regularisation * query.error
-        return found._replace(moves=jnp.full_like(found.moves, move))
+        return found._replace(residuals=jnp.full_like(found.residuals, move))
 
     counted = ways(monkeypatch, candidate)
     jax.block_until_ready(together(query, where.objective, tilts()))
