@@ -14,6 +14,7 @@ from privopt.convex.vectors import Number
 __all__ = [
     "SharedHessian",
     "flat_hessian",
+    "explicit_hessian",
     "gram",
     "newton_steps",
     "sampled_hessian",
@@ -174,7 +175,7 @@ def _multiplier(curvatures: Array, level: Array, aims: Array, rest: Array, radiu
     return jax.lax.while_loop(outside, better, first)[0]
 
 
-def _hessian(features: Features, curvatures: Array) -> Array:
+def explicit_hessian(features: Features, curvatures: Array) -> Array:
     """``X^T diag(h) X``, shape ``(dim, dim)``, in blocks of rows.
 
     A whole ``h X`` would be a second copy of the data, whose memory alone costs many products.
@@ -197,7 +198,7 @@ def gram(features: Features, curvatures: Array) -> Array:
     """The smaller of ``A^T A`` and ``A A^T``."""
     rows, dim = features.shape
     if dim <= rows:
-        return _hessian(features, curvatures)
+        return explicit_hessian(features, curvatures)
     size, root = min(rows, max(BLOCK // dim, 1)), jnp.sqrt(curvatures)
 
     def put(i: Array, products: Array) -> Array:

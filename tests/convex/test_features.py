@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
-from privopt.convex.metric import gram, hessian
+from privopt.convex.shared_hessian import explicit_hessian, gram
 
 from privopt.convex import DenseFeatures, GeneralisedLinear, Logistic, SparseFeatures, as_features
 from privopt.convex.features import shortened
@@ -61,7 +61,7 @@ def test_factor_zero_erases_a_row_and_factor_one_keeps_its_bits(features):
 def test_hessians_and_gram_matrices(features):
     curvatures = jnp.asarray(RNG.uniform(size=N))
     whole = ARRAY.T @ (np.asarray(curvatures)[:, None] * ARRAY)
-    np.testing.assert_allclose(hessian(features, curvatures), whole, **TOLERANCE)
+    np.testing.assert_allclose(explicit_hessian(features, curvatures), whole, **TOLERANCE)
     root = np.sqrt(curvatures)[:, None] * ARRAY
     np.testing.assert_allclose(gram(features, curvatures), root @ root.T, **TOLERANCE)
     some = as_features(ARRAY[:, :5]) if features is DENSE else as_features(MATRIX[:, :5])
