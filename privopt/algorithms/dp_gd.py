@@ -47,22 +47,18 @@ def plan(
     budget : Budget
         ``delta > 0``.
     steps : int, optional
-        ``T``; default :func:`privopt.theory.descent_steps`, after which noise, not optimisation,
-        is the larger error: ``ceil(n^2 mu^2 / (4 d))`` (replace-one), at most a million, or
-        ``5 H R n mu / (2 L sqrt d)`` if smooth losses need fewer. Fewer steps cost accuracy,
-        never privacy.
+        ``T``; default ``ceil(n^2 mu^2 / (4 d))`` (replace-one), after which noise, not
+        optimisation, is the larger error, and at most a million. Fewer steps cost accuracy, never
+        privacy.
     step_size : float or StepSizes, optional
-        ``eta_t``; default that of the theorem with the smallest bound
-        (:func:`privopt.theory.descent_numbers`): ``1/(H + sqrt(d T) sigma/R)`` for smooth losses,
-        ``R / (G sqrt T)``, ``G^2 = L^2 + d sigma^2``, for others, and ``2/(m (t + 1))`` for
-        strongly convex ones.
+        ``eta_t``; default ``R / (G sqrt T)``, ``G^2 = L^2 + d sigma^2``, and ``2/(m (t + 1))`` for
+        strongly convex losses.
     clip : float, optional
         ``C``, per-example clip norm; default ``L``, at which nothing is clipped.
     update : optax optimiser or Update, optional
         Default plain descent. Any other is post-processing: same guarantee, no rate.
     output : Output, optional
-        Default the same theorem's: the average after each step for smooth losses, before it for
-        others; in proportion to ``t`` for strongly convex ones.
+        Default the average; in proportion to ``t`` for strongly convex losses.
     record : int
         How many points of the path to record, on a logarithmic scale of steps.
     microbatch : int
@@ -77,18 +73,12 @@ def plan(
 
     Rate
     ----
-    The smallest of those that apply (replace-one)::
+    ``E F(w) - F* <= R G / sqrt T = L R sqrt(1/T + 4 d / (n mu)^2)`` (replace-one), at most
+    ``2 sqrt 2  L R sqrt(d) / (n mu)`` at the default ``T``; strongly convex ``2 G^2/(m (T + 1))``,
+    of order ``L^2 d/(m n^2 mu^2)``. Valid at ``clip >= L``; for smaller ``clip`` no rate is
+    claimed, nor for other updates and outputs than a theorem names.
 
-        smooth             E F(w) - F* <= H R^2/(2 T) + 2 L R sqrt(d)/(n mu)
-        any                E F(w) - F* <= L R sqrt(1/T + 4 d/(n mu)^2)
-        strongly convex    E F(w) - F* <= 2 G^2/(m (T + 1)), of order L^2 d/(m n^2 mu^2)
-
-    At the default ``T`` that is at most ``2.2 L R sqrt(d)/(n mu)`` and ``2 sqrt 2`` times
-    ``L R sqrt(d)/(n mu)``. Valid at ``clip >= L``; for smaller ``clip`` no rate is claimed, nor
-    for other updates and outputs than a theorem names.
-
-    Source: :func:`privopt.theory.smooth_descent`; Bassily, Smith and Thakurta 2014
-    (arXiv:1405.7085), Theorem 2.4, with exact Gaussian accounting
+    Source: Bassily, Smith and Thakurta 2014, Theorem 2.4, with exact Gaussian accounting
     (Dong, Roth and Su 2022, arXiv Theorem 2.7 and Corollary 3.3) in place of their composition.
     """
     query = ClippedGradient.of(

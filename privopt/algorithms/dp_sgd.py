@@ -41,24 +41,21 @@ def plan(
     budget : Budget
         ``delta > 0``.
     steps : int, optional
-        ``T``; default: about as many as ``dp_gd``, :func:`privopt.theory.descent_steps`.
+        ``T``; default: as many as ``dp_gd``, times ``1 + 1/b``.
     batch_size : float, optional
         ``b``, the *expected* size; default ``max(sqrt(n), 4 sqrt(d))``, the least at which neither
         sampling nor a small noise multiplier costs much. The divisor, whatever comes.
     rate : float, optional
         ``q = b/n`` in ``(0, 1]``, in place of ``batch_size``.
     step_size : float or StepSizes, optional
-        ``eta_t``; default that of the theorem with the smallest bound
-        (:func:`privopt.theory.descent_numbers`): ``1/(H + sqrt(V T)/R)``, ``V = v L^2 + d
-        sigma^2``, for smooth losses, ``R/(G sqrt T)``, ``G^2 = a L^2 + d sigma^2``, for others,
-        with ``a`` and ``v`` of :func:`privopt.theory.batch_moments`; for strongly convex losses
-        ``2/(m (t + 1))``.
+        ``eta_t``; default ``R/(G sqrt T)``, ``G^2 = L^2 (1 + (1 - q)/b) + d sigma^2``; for strongly
+        convex losses ``2/(m (t + 1))``.
     update : optax optimiser or Update, optional
         Default plain descent. ``Update.of(optax.sgd, momentum=0.9)``, ``optax.adagrad``, a
         transformation of your own: all are post-processing, under the same guarantee.
     output : Output, optional
-        Default the same theorem's: the average after each step for smooth losses, before it for
-        others; in proportion to ``t`` for strongly convex ones; the last iterate for other updates.
+        Default the average; in proportion to ``t`` for strongly convex losses; the last iterate
+        for other updates.
     clip : float, optional
         ``C``, per-example clip norm; default ``L``, at which nothing is clipped.
     clipping : {"norm", "automatic"}
@@ -83,12 +80,10 @@ def plan(
 
     Rate
     ----
-    Poisson and fixed-size batches: ``E F(w) - F* <= R G/sqrt T``; smooth losses, if it is less,
-    ``H R^2/(2 T) + R sqrt(V/T)``; strongly convex ``2 G^2/(m (T + 1))``. None for shuffled passes,
-    whose gradients are biased given the past.
+    Poisson and fixed-size batches: ``E F(w) - F* <= R G/sqrt T``; strongly convex
+    ``2 G^2/(m (T + 1))``. None for shuffled passes, whose gradients are biased given the past.
 
-    Source: Abadi et al. 2016 (arXiv:1607.00133); Bassily, Smith and Thakurta 2014
-    (arXiv:1405.7085), Theorem 2.4; :func:`privopt.theory.smooth_descent`.
+    Source: Abadi et al. 2016; Bassily, Smith and Thakurta 2014, Theorem 2.4.
     """
     batches = Batches.calibrated(
         problem_class, budget, steps=steps, batch_size=batch_size, rate=rate, clip=clip,
