@@ -60,7 +60,7 @@ def release(name: str, value: Value) -> Value:
     --------
     >>> import jax.numpy as jnp
     >>> with Tape() as tape:
-    ...     answer = release("answer", jnp.zeros(2)) + 1.0
+    ...     answer = release("answer", jnp.zeros(2, "float32")) + 1.0
     >>> tape.released
     [Released(name='answer', value=array([0., 0.], dtype=float32))]
     """

@@ -137,11 +137,10 @@ class Plan:
     >>> plan.guarantee.epsilon(1e-5).upper <= 1.0
     True
     >>> from dataclasses import replace
-    >>> smaller = plan.params.mechanism.scale / 2
-    >>> mechanism = replace(plan.params.mechanism, scale=smaller)
-    >>> replace(plan, params=plan.params._replace(mechanism=mechanism))
+    >>> longer = replace(plan.params.mechanism, steps=1000)
+    >>> replace(plan, params=plan.params._replace(mechanism=longer))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: guarantee must lie within the budget: epsilon 2.25... at delta 1e-05 exceeds 1.0
+    ValueError: guarantee must lie within the budget: epsilon 14.42... exceeds 1.0
     """
 
     algorithm: Algorithm

@@ -1,0 +1,393 @@
+"""How runs are carried out: chunks, replicates in turn, groups with coins, arrays in params."""
+
+import copy
+import dataclasses
+import pickle
+import resource
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent, SelfComposedDpEvent
+
+import privopt
+from privopt import problems
+from privopt.core import Algorithm, Execution, Plan, Run, replicates
+from privopt.streams import stream
+from privopt.theory import Rate
+
+N, DIM = 20, 3
+CLASS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25)
+BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+RATE = Rate(theorem="", source="", upper=np.inf, lower=0.0, exponents={}, regime="")
+WHERE = problems.linear(np.eye(DIM)[np.arange(N) % DIM], problem_class=CLASS)
+DP_GD = privopt.ALGORITHMS["dp_gd"]
+DP_SGD = privopt.ALGORITHMS["dp_sgd"]
+
+
+def keys(count, seed=0):
+    return jax.random.split(jax.random.key(seed), count)
+
+
+# An algorithm with coins: a number of levels is drawn, and each level does its own work
+
+
+class Weighted(NamedTuple):
+    """One noisy answer a weight: coefficients as an array, of which the event depends."""
+
+    scale: float
+    weights: np.ndarray
+
+    def event(self, relation) -> DpEvent:
+        del relation
+        return SelfComposedDpEvent(GaussianDpEvent(self.scale / self.weights.max()), 3)
+
+
+class Params(NamedTuple):
+    mechanism: Weighted
+
+
+class Static(NamedTuple):
+    levels: int
+
+
+def draw_levels(static, params, key):
+    del params
+    return jax.random.randint(key, (5,), 0, static.levels)
+
+
+VISITED = []
+
+
+def leveled(static, params, objective, key, execution, coins):
+    """Five questions, each at the level of its coin; a branch tells when it is run."""
+    del execution
+
+    def branch(level):
+        def answer(w, noise):
+            jax.debug.callback(lambda: VISITED.append(level))
+            return w + (level + 1) * noise * params.mechanism.weights.sum()
+
+        return answer
+
+    branches = [branch(level) for level in range(static.levels)]
+
+    def step(t, w):
+        noise = jax.random.normal(jax.random.fold_in(key, t), (DIM,), objective.dtype)
+        return jax.lax.switch(coins[t], branches, w, noise)
+
+    last = jax.lax.fori_loop(0, 5, step, jnp.zeros(DIM, objective.dtype))
+    return Run(last, coins)
+
+
+LEVELED = Algorithm("leveled", "", plan=None, run=leveled, coins=draw_levels, private=False)
+
+
+def coined(levels=4, weights=(1.0, 0.5), scale=2.0, **more):
+    fields = {
+        "algorithm": LEVELED,
+        "problem_class": CLASS,
+        "budget": BUDGET,
+        "params": Params(Weighted(scale, np.array(weights))),
+        "static": Static(levels),
+        "rate": RATE,
+    }
+    return Plan(**{**fields, **more})
+
+
+def visited(call):
+    VISITED.clear()
+    jax.block_until_ready(call().released)
+    jax.effects_barrier()
+    return list(VISITED)
+
+
+@pytest.mark.parametrize("group", [1, 4])
+def test_members_of_a_group_share_coins_and_nothing_else(group):
+    plans, each = [coined(), coined(scale=3.0)], keys(8)
+    many = privopt.run_many(plans, WHERE, each, group=group)
+    coins = np.asarray(many.secret)
+    for i in range(2):
+        for j in range(8):
+            leader = replicates.key_of_stream(each[j - j % group], np.uint32(i))
+            expected = draw_levels(Static(4), None, stream(leader, "coins"))
+            np.testing.assert_array_equal(coins[i, j], expected)
+    assert len(np.unique(coins.reshape(16, -1), axis=0)) == 16 // group
+    assert len(np.unique(np.round(many.released, 9).reshape(16, -1), axis=0)) == 16
+
+
+def test_a_run_is_a_group_of_its_own():
+    one = privopt.run(coined(), WHERE, keys(3)[1])
+    many = privopt.run_many([coined()], WHERE, keys(3))
+    np.testing.assert_allclose(many.released[0, 1], one.released, rtol=1e-12)
+    np.testing.assert_array_equal(many.secret[0, 1], one.secret)
+
+
+@pytest.mark.parametrize("mode", ["together", "in_turn"])
+def test_a_group_runs_one_branch_at_every_step(mode):
+    """Each branch says when it runs: those that the coins name, once a step and member, no other.
+    Coins of every replicate, mapped, would run all branches: see the next test.
+    """
+    call = lambda: privopt.run_many(  # noqa: E731
+        [coined()], WHERE, keys(8), group=4, execution=Execution(replicates=mode)
+    )
+    run = visited(call)
+    coins = np.asarray(call().secret[0, ::4])
+    per_step = len(run) / coins.size
+    assert per_step in (1.0, 4.0)  # a batched branch may speak once, or for each of its members
+    assert sorted(set(run)) == sorted(set(coins.ravel().tolist()))
+    counts = np.bincount(run, minlength=4) / per_step
+    np.testing.assert_array_equal(counts, np.bincount(coins.ravel(), minlength=4))
+
+
+def test_mapped_coins_would_run_all_branches():
+    """What grouping is for: the same method with coins of its own in each replicate."""
+
+    def alone(static, params, objective, key, execution):
+        coins = draw_levels(static, params, stream(key, "coins"))
+        return leveled(static, params, objective, key, execution, coins)
+
+    plan = coined(algorithm=dataclasses.replace(LEVELED, run=alone, coins=None))
+    run = visited(lambda: privopt.run_many([plan], WHERE, keys(8)))
+    assert len(run) >= 4 * 5 * 2  # four branches, five steps, two devices
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"group": 3}, "keys must come in whole groups of 3, got 8 keys"),
+        ({"group": 0}, "group must be an integer from 1"),
+        ({"group": 2.0}, "group must be an integer from 1"),
+        (
+            {"group": 4, "execution": Execution(chunk=6)},
+            "chunk must be a multiple of group 4, got 6",
+        ),
+        ({"execution": {"chunk": 2}}, "execution must be an Execution, got an object of type dict"),
+    ],
+)
+def test_groups_and_chunks_divide(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        privopt.run_many([coined()], WHERE, keys(8), **arguments)
+
+
+# Chunks
+
+
+@pytest.mark.parametrize("chunk", [1, 4, 7, 10, 64])
+@pytest.mark.parametrize("make", [coined, lambda: DP_GD.plan(CLASS, BUDGET, steps=5)])
+def test_chunks_change_no_bit(make, chunk):
+    """The last chunk is filled up with other keys, whose results are dropped."""
+    plans, each = [make(), make()], keys(10)
+    whole = privopt.run_many(plans, WHERE, each)
+    parts = privopt.run_many(plans, WHERE, each, execution=Execution(chunk=chunk))
+    for left, right in zip(jax.tree.leaves(whole), jax.tree.leaves(parts), strict=True):
+        assert isinstance(right, np.ndarray)
+        np.testing.assert_array_equal(left, right)
+
+
+def test_chunks_of_groups():
+    whole = privopt.run_many([coined()], WHERE, keys(12), group=2)
+    parts = privopt.run_many([coined()], WHERE, keys(12), group=2, execution=Execution(chunk=8))
+    np.testing.assert_array_equal(whole.released, parts.released)
+    np.testing.assert_array_equal(whole.secret, parts.secret)
+
+
+def test_all_chunks_run_one_program():
+    before = replicates._run_many._cache_size()
+    plan = DP_GD.plan(CLASS, BUDGET, steps=2)
+    for count in (8, 11, 20):
+        privopt.run_many([plan], WHERE, keys(count), execution=Execution(chunk=4))
+    assert replicates._run_many._cache_size() == before + 1
+
+
+def test_a_hundred_thousand_keys_in_bounded_memory():
+    """Each replicate holds 16 kB while it runs, 1.6 GB in all; in chunks the peak of this process
+    rises by less than 200 MB.
+    """
+
+    def wide(static, params, objective, key, execution):
+        del static, params, execution
+        start = jnp.zeros(2000, objective.dtype).at[0].set(jax.random.normal(key, ()))
+        last = jax.lax.fori_loop(0, 3, lambda t, state: jnp.roll(state, t) + 1.0, start)
+        return Run(last[:DIM], last[-1])
+
+    plan = coined(algorithm=dataclasses.replace(LEVELED, run=wide, coins=None))
+    chunked = Execution(chunk=1000)
+    privopt.run_many([plan], WHERE, keys(1000), execution=chunked)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    privopt.run_many([plan], WHERE, keys(100_000), execution=chunked)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # kB
+
+
+# Replicates
+
+
+@pytest.mark.parametrize("name", ["dp_gd", "dp_sgd"])
+def test_in_turn_and_together_are_the_same_runs(name):
+    """Whatever the algorithm does by itself; one way the loop over keys is in the program."""
+    choices = {"batch_size": 5} if name == "dp_sgd" else {}
+    plan = privopt.ALGORITHMS[name].plan(CLASS, BUDGET, steps=3, **choices)
+    found = {
+        mode: privopt.run_many([plan], WHERE, keys(4), execution=Execution(replicates=mode))
+        for mode in ("together", "in_turn", None)
+    }
+    np.testing.assert_allclose(
+        found["together"].released, found["in_turn"].released, rtol=1e-12, atol=1e-15
+    )
+    usual = "in_turn" if plan.algorithm.gathers else "together"
+    np.testing.assert_array_equal(found[None].released, found[usual].released)
+
+
+def test_the_execution_reaches_the_run_as_it_was_given():
+    """Without what concerns replicates alone, so that it makes nobody trace again."""
+    seen = []
+
+    def run(static, params, objective, key, execution):
+        seen.append(execution)
+        return Run(jnp.zeros(DIM, objective.dtype), ())
+
+    plan = coined(algorithm=dataclasses.replace(LEVELED, run=run, coins=None))
+    for mode in ("together", "in_turn"):
+        given = Execution(microbatch=7, unroll=2, chunk=4, replicates=mode)
+        privopt.run_many([plan], WHERE, keys(4), execution=given)
+        privopt.run(plan, WHERE, keys(4)[0], execution=given)
+    assert set(seen) == {Execution(microbatch=7, unroll=2)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"microbatch": 0}, "microbatch must be an integer from 1 to 2147483647, got 0"),
+        ({"microbatch": 1.0}, "microbatch must be an integer"),
+        ({"chunk": -1}, "chunk must be an integer from 1 to 2147483647, got -1"),
+        ({"unroll": True}, "unroll must be an integer"),
+        ({"replicates": "apart"}, "replicates must be one of together, in_turn or None, got 'apa"),
+        ({"observer": print}, "observer must have a method begin, got"),
+    ],
+)
+def test_an_execution_is_checked(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Execution(**arguments)
+
+
+def test_an_observer_is_hashable():
+    class Fold:
+        __hash__ = None
+
+        def begin(self, point, secret):
+            return point
+
+        def observe(self, memory, t, point, secret):
+            return memory
+
+    with pytest.raises(ValueError, match="observer must be hashable"):
+        Execution(observer=Fold())
+    Fold.__hash__ = object.__hash__
+    hash(Execution(observer=Fold()))
+
+
+# Arrays in params
+
+
+def test_an_array_enters_by_argument():
+    """Another array of the same shape compiles nothing; one of another shape is refused."""
+    plans = [coined(weights=(1.0, 0.5)), coined(weights=(0.25, 0.5))]
+    many = privopt.run_many(plans, WHERE, keys(2), common_random_numbers=True)
+    np.testing.assert_allclose(many.released[0], 2.0 * many.released[1], rtol=1e-12)
+    before = replicates._run_many._cache_size()
+    privopt.run_many([coined(weights=(3.0, 0.5))] * 2, WHERE, keys(2))
+    assert replicates._run_many._cache_size() == before
+    with pytest.raises(ValueError, match="shapes of arrays"):
+        privopt.run_many([coined(), coined(weights=(1.0,))], WHERE, keys(2))
+
+
+def test_an_array_is_frozen_and_the_callers_is_not():
+    mine = np.array([1.0, 0.5])
+    plan = coined(params=Params(Weighted(2.0, mine)))
+    mine[0] = 9.0
+    held = plan.params.mechanism.weights
+    np.testing.assert_array_equal(held, [1.0, 0.5])
+    with pytest.raises(ValueError, match="read-only"):
+        held[0] = 9.0
+    view = held[:1]
+    assert coined(params=Params(Weighted(2.0, view))).params.mechanism.weights.base is None
+    assert coined(params=plan.params).params.mechanism.weights is held
+
+
+@pytest.mark.parametrize("trip", [copy.deepcopy, lambda plan: pickle.loads(pickle.dumps(plan))])
+def test_plans_with_arrays_compare_by_content(trip):
+    """Nothing that runs is a local function here, so the toy's plan can be pickled whole."""
+    plan = DP_GD.plan(CLASS, BUDGET, steps=3)
+    mechanism = Weighted(50.0, np.array([1.0, 0.5]))
+    held = dataclasses.replace(plan, params=Params(mechanism))
+    sent = trip(held)
+    assert sent == held
+    assert hash(sent) == hash(held)
+    assert sent.guarantee == held.guarantee
+    with pytest.raises(ValueError, match="read-only"):
+        sent.params.mechanism.weights[0] = 9.0
+    other = dataclasses.replace(
+        plan, params=Params(mechanism._replace(weights=np.array([1.0, 0.25])))
+    )
+    assert other != held
+    assert held != plan
+    assert held != "plan"
+    assert len({held, sent, other}) == 2
+    assert "weights" not in repr(held)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        np.array([1.0, np.nan]),
+        np.array([1.0, np.inf]),
+        np.array(["a"]),
+        np.array([1.0 + 1j]),
+        np.array([None]),
+    ],
+)
+def test_an_array_holds_finite_numbers(bad):
+    with pytest.raises(ValueError, match=r"params\.mechanism\.weights must be an array of finite"):
+        coined(params=Params(Weighted(1.0, bad)))
+
+
+@pytest.mark.parametrize("bad", [2**31, -(2**31) - 1, np.array([0, 2**31])])
+def test_integers_have_32_bits(bad):
+    with pytest.raises(ValueError, match=r"params\.mechanism\.scale must fit into 32 bits"):
+        coined(params=Params(Weighted(bad, np.ones(2))))
+
+
+def test_integers_and_floats_keep_their_kinds():
+    class Typed(NamedTuple):
+        counts: np.ndarray
+        sizes: np.ndarray
+        steps: int
+
+        def event(self, relation):
+            del relation
+            return NonPrivateDpEvent()
+
+    seen = []
+
+    def run(static, params, objective, key, execution):
+        seen.append(jax.tree.map(lambda leaf: leaf.dtype, params.mechanism))
+        return Run(jnp.zeros(DIM, objective.dtype), ())
+
+    typed = Typed(np.arange(3), np.ones(3), 2)
+    plan = coined(params=Params(typed), algorithm=dataclasses.replace(LEVELED, run=run, coins=None))
+    privopt.run(plan, WHERE, keys(1)[0])
+    assert seen == [Typed(np.dtype("int32"), np.dtype("float64"), np.dtype("int32"))]
+
+
+def test_an_array_is_told_by_its_ends():
+    class Named(NamedTuple):
+        scale: np.ndarray
+
+        def event(self, relation):
+            del relation
+            return NonPrivateDpEvent()
+
+    shown = str(coined(params=Params(Named(np.array([0.5, 2.0, 1.0])))))
+    assert "mechanism.scale = 0.5 to 2 of shape (3,)" in shown
