@@ -26,6 +26,7 @@ from privopt.theory.exponential_mechanism import (
     exponential_mechanism_rate,
     exponential_mechanism_regularisation,
 )
+from privopt.theory.laws import LAWS
 from privopt.theory.lower_bounds import (
     approximate_dp_advantage,
     budget_lower_bound,
@@ -52,6 +53,14 @@ from privopt.theory.phased_descent import (
 )
 from privopt.theory.population_lower_bound import population_lower_bound
 from privopt.theory.rate import Powers, Quantity, Rate, Term, add, no_rate
+from privopt.theory.setting import (
+    Law,
+    Setting,
+    crossovers,
+    numerical_exponents,
+    winner,
+    winners,
+)
 from privopt.theory.smooth_descent import (
     smooth_descent,
     smooth_descent_step_size,
@@ -66,19 +75,23 @@ from privopt.theory.variance_reduction import (
 
 __all__ = [
     "ALL_RECORDS",
+    "LAWS",
     "DefaultSteps",
     "DescentNumbers",
+    "Law",
     "Moments",
     "OutputRule",
     "Powers",
     "Quantity",
     "Rate",
+    "Setting",
     "StepRule",
     "Term",
     "add",
     "approximate_dp_advantage",
     "batch_moments",
     "budget_lower_bound",
+    "crossovers",
     "descent_numbers",
     "descent_rate",
     "descent_steps",
@@ -94,6 +107,7 @@ __all__ = [
     "noisy_descent",
     "noisy_descent_step_size",
     "noisy_strongly_convex_descent",
+    "numerical_exponents",
     "objective_perturbation_rate",
     "output_perturbation_rate",
     "perturbed_minimiser",
@@ -112,4 +126,6 @@ __all__ = [
     "variance_reduced_descent",
     "variance_reduced_rate",
     "variance_reduced_step_size",
+    "winner",
+    "winners",
 ]

@@ -88,12 +88,12 @@ def phased_rate(
     theorem = "E F_P(w) - F_P* <= 4 L R sqrt(1/(6n) + 16 d/(n mu)^2) and lower orders"
     unit = noise_std / step_size
     start, *growth = _terms(problem_class, unit)
-    best = math.sqrt(start / math.fsum(growth))
-    tuned = math.isclose(step_size, best, rel_tol=1e-9)
+    ratio = step_size / math.sqrt(start / math.fsum(growth))  # to the best step size
+    tuned = math.isclose(ratio, 1.0, rel_tol=1e-4)  # noise is rounded up once steps are chosen
     names = ("noise", "sampling", "last noise")
     powers: tuple[Powers, ...] = _POWERS
     if tuned:
-        grown = [2.0 * math.sqrt(start * part) for part in growth]
+        grown = [(ratio + 1.0 / ratio) * math.sqrt(start * part) for part in growth]
         powers = tuple(0.5 * power + 0.5 * Powers(n=-1.0) for power in powers)
     else:
         grown = [part * step_size for part in growth]

@@ -172,11 +172,9 @@ class Rate:
     def __str__(self) -> str:
         """The plate: what is bounded, by which terms, where, and by whom."""
         rows = [f"E {self.quantity}: in [{self.lower:.4g}, {self.upper:.4g}]", self.theorem]
-        rows += [
-            f"{term.name} = {term.value:.4g}, of order "
-            + " ".join(f"{axis}^{power:g}" for axis, power in asdict(term.powers).items() if power)
-            for term in self.terms
-        ]
+        for term in self.terms:
+            moved = (f"{axis}^{power:g}" for axis, power in asdict(term.powers).items() if power)
+            rows.append(f"{term.name} = {term.value:.4g}, of order {' '.join(moved) or '1'}")
         holds = "holds here" if self.in_regime else "does not hold here"
         rows += [f"regime: {self.regime} ({holds})"] if self.regime else []
         return "\n  ".join([*rows, self.source])

@@ -74,6 +74,21 @@ def test_default_steps_balance_noise_and_optimisation():
     )
 
 
+def test_smooth_losses_need_the_root_of_the_steps_and_have_a_smaller_bound():
+    """``T = 5 H R n mu/(2 L sqrt d)``, and ``2.2`` in place of ``2 sqrt 2``."""
+    rough = privopt.ProblemClass(n=4000, dim=50, lipschitz=1.0, radius=1.0)
+    smooth = dataclasses.replace(rough, smoothness=0.25)
+    make, mu = privopt.ALGORITHMS["dp_gd"].plan, gaussian_mu(1.0, 1e-5)
+    planned, unit = make(smooth, BUDGET), math.sqrt(50) / (4000 * mu)
+    steps = planned.params.descent.steps
+    assert steps == pytest.approx(5 * 0.25 / (2 * unit), abs=1.0, rel=1e-4)
+    assert planned.rate.upper == pytest.approx(0.25 / (2 * steps) + 2 * unit, rel=1e-4)
+    assert planned.rate.upper < 2.21 * unit < 0.8 * make(rough, BUDGET).rate.upper
+    linear = make(dataclasses.replace(rough, smoothness=0.0), BUDGET)
+    assert linear.params.descent.steps == 1
+    assert linear.rate.upper == pytest.approx(2 * unit, rel=1e-4)
+
+
 def test_bound_in_the_letter():
     """``L R sqrt(1/T + 4d/(n mu)^2)``, half the diameter form."""
     facts = privopt.ProblemClass(n=1000, dim=20, lipschitz=2.0, radius=3.0)

@@ -11,6 +11,7 @@ from privopt.theory import (
     phase_sizes,
     phased_descent,
     phased_descent_step_size,
+    phased_rate,
     population_lower_bound,
 )
 
@@ -116,3 +117,16 @@ def test_less_privacy_and_more_delta_lower_it():
     assert population_lower_bound(FACTS, advantage=0.01, delta=1e-2) < values[1]
     curved = dataclasses.replace(FACTS, strong_convexity=0.1, smoothness=1.0)
     assert population_lower_bound(curved, advantage=0.01) == 0.0
+
+
+@pytest.mark.parametrize("factor", [0.3, 1.0, 1.00001, 4.0])
+def test_the_terms_of_the_rate_add_up_to_the_bound(factor):
+    """A root of squares near the best step size, a sum elsewhere."""
+    best = factor * phased_descent_step_size(FACTS, unit_noise_std=3.0)
+    rate = phased_rate(FACTS, step_size=best, noise_std=3.0 * best, advantage=0.1)
+    bound = phased_descent(FACTS, step_size=best, noise_std=3.0 * best)
+    assert rate.upper == pytest.approx(bound, rel=1e-12)
+    assert rate.lower == population_lower_bound(FACTS, advantage=0.1)
+    assert rate.quantity == "population risk"
+    assert rate.exponents["n"] == -1.0
+    assert rate.exponents["dim"] == (0.5 if 0.5 < factor < 2.0 else 1.0)

@@ -8,9 +8,11 @@ from scipy.optimize import minimize_scalar
 
 from privopt.spec import ProblemClass
 from privopt.theory import (
+    StepRule,
     gradient_difference,
     noisy_descent,
     variance_reduced_descent,
+    variance_reduced_rate,
     variance_reduced_step_size,
 )
 
@@ -82,3 +84,34 @@ def test_no_simulated_run_exceeds_it(period):
         size = np.linalg.norm(mean, axis=1)
         risk = size if slope == 0.0 else slope * (1.0 - mean[:, 0])
         assert 0.01 * bound < risk.mean() < bound
+
+
+@pytest.mark.parametrize("factor", [0.3, 1.0, 4.0])
+def test_the_terms_of_the_rate_add_up_to_the_bound(factor):
+    """A root of squares at the best step size, a sum elsewhere."""
+    known = {"steps": 40, "period": 5, **NOISE}
+    eta = factor * variance_reduced_step_size(FACTS, **known)
+    clips = {"clip": 1.0, "difference_clip": 1.0}
+    rate = variance_reduced_rate(FACTS, step_rule=StepRule(eta), output="average", **clips, **known)
+    bound = variance_reduced_descent(FACTS, step_size=eta, **known)
+    assert rate.upper == pytest.approx(bound, rel=1e-12)
+    assert rate.terms[0].name == "noise"
+
+
+def test_the_terms_of_the_rate_move_as_declared():
+    """At a fixed rate, noises and the variance of a batch fall like ``1/n``."""
+    rates = []
+    for factor in (1.0, 1.001):
+        noise = {name: value / factor for name, value in NOISE.items()}
+        known = {"steps": 40, "period": 5, **noise}
+        eta = variance_reduced_step_size(FACTS, **known)
+        rates.append(
+            variance_reduced_rate(
+                FACTS, step_rule=StepRule(eta), output="average", clip=1.0, difference_clip=1.0,
+                **known,
+            )
+        )  # fmt: skip
+    for one, other in zip(*(rate.terms for rate in rates), strict=True):
+        measured = math.log(other.value / one.value) / math.log(1.001)
+        assert measured == pytest.approx(one.powers.n, abs=1e-3)
+    assert rates[0].exponents == {"n": -1.0, "dim": 0.5, "epsilon": -1.0}

@@ -1,0 +1,169 @@
+"""Laws: rates as functions of a setting, their crossovers and their winners."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from privopt.arguments import member, positive_number
+from privopt.spec import Budget, ProblemClass
+from privopt.theory.rate import Rate
+
+__all__ = ["Law", "Setting", "crossovers", "numerical_exponents", "winner", "winners"]
+
+_COUNTED = ("n", "dim", "sparsity")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """The public numbers at which a law is evaluated.
+
+    Parameters
+    ----------
+    problem_class : ProblemClass
+    budget : Budget
+    mu : float
+        The Gaussian parameter of the budget, :func:`privopt.privacy.gaussian_mu`; for laws of pure
+        privacy it plays no part.
+
+    Examples
+    --------
+    >>> from privopt.spec import Relation
+    >>> here = Setting(
+    ...     problem_class=ProblemClass(n=1000, dim=20, lipschitz=1.0, radius=1.0),
+    ...     budget=Budget(epsilon=1.0, delta=1e-6, relation=Relation.REPLACE_ONE), mu=0.25)
+    >>> there = here.at(n=2000, epsilon=2.0)
+    >>> there.problem_class.n, there.mu
+    (2000, 0.5)
+    """
+
+    problem_class: ProblemClass
+    budget: Budget
+    mu: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", positive_number("mu", self.mu))
+
+    def at(self, **axes: float) -> Setting:
+        """The setting with some numbers changed: ``epsilon``, or facts of the problem class.
+
+        ``mu`` moves with ``epsilon``, at their fixed ratio. Counts are rounded.
+
+        Raises
+        ------
+        ValueError
+            If there is no such axis.
+        """
+        moved = self
+        for axis, value in axes.items():
+            if axis == "epsilon":
+                budget = replace(moved.budget, epsilon=value)
+                mu = moved.mu * value / moved.budget.epsilon
+                moved = replace(moved, budget=budget, mu=mu)
+            else:
+                member("axis", axis, ["epsilon", *vars(self.problem_class)])
+                number = max(1, round(value)) if axis in _COUNTED else value
+                facts = replace(moved.problem_class, **{axis: number})  # type: ignore[arg-type]
+                moved = replace(moved, problem_class=facts)
+        return moved
+
+    def value(self, axis: str) -> float:
+        """The number on an axis."""
+        source = self.budget if axis == "epsilon" else self.problem_class
+        return float(getattr(source, axis))
+
+
+Law = Callable[[Setting], Rate]
+
+
+def numerical_exponents(
+    law: Law, setting: Setting, axis: str, *, factor: float = 4.0
+) -> dict[str, float]:
+    """``d log term / d log axis`` of every term, between ``setting`` and ``factor`` times its axis.
+
+    What the powers of the terms declare, measured: counts are rounded, hence the large factor.
+    """
+    ends = [law(setting), law(setting.at(**{axis: factor * setting.value(axis)}))]
+    values = [{term.name: term.value for term in rate.terms} for rate in ends]
+    return {
+        name: math.log(values[1][name] / value) / math.log(factor)
+        for name, value in values[0].items()
+        if value > 0.0 and values[1].get(name, 0.0) > 0.0
+    }
+
+
+def crossovers(
+    first: Law, second: Law, setting: Setting, axis: str, low: float, high: float
+) -> tuple[float, ...]:
+    """Where along an axis two bounds are equal: the roots of the logarithm of their ratio.
+
+    Parameters
+    ----------
+    first, second : Law
+    setting : Setting
+        All other numbers.
+    axis : str
+        As for :meth:`Setting.at`.
+    low, high : float
+        The roots searched are between these, of which at least one is found wherever the two
+        bounds change places between neighbours on a grid of 128 intervals. Exact up to the
+        rounding of counts.
+
+    Examples
+    --------
+    >>> from privopt.theory import LAWS
+    >>> from privopt.spec import Relation
+    >>> here = Setting(
+    ...     problem_class=ProblemClass(n=1000, dim=20, lipschitz=1.0, radius=1.0),
+    ...     budget=Budget(epsilon=1.0, delta=1e-6, relation=Relation.REPLACE_ONE), mu=0.25)
+    >>> roots = crossovers(LAWS["dp_gd"], LAWS["public_start"], here, "n", 10, 1e5)
+    >>> [round(root) for root in roots]
+    [50]
+    """
+
+    def ratio(logarithm: float) -> float:
+        there = setting.at(**{axis: math.exp(logarithm)})
+        return math.log(first(there).upper / second(there).upper)
+
+    grid = np.linspace(math.log(low), math.log(high), 129).tolist()
+    signs = [ratio(point) for point in grid]
+    return tuple(
+        math.exp(brentq(ratio, *ends, xtol=1e-10))
+        for ends, (left, right) in zip(
+            itertools.pairwise(grid), itertools.pairwise(signs), strict=True
+        )
+        if left * right < 0.0
+    )
+
+
+def winner(laws: Mapping[str, Law], setting: Setting) -> str:
+    """The name of the law with the smallest bound at a setting.
+
+    Raises
+    ------
+    ValueError
+        If the laws speak of different quantities.
+    """
+    rates = {name: law(setting) for name, law in laws.items()}
+    quantities = sorted({rate.quantity for rate in rates.values()})
+    if len(quantities) != 1:
+        raise ValueError(f"laws must speak of one quantity, got {', '.join(quantities)}")
+    return min(rates, key=lambda name: rates[name].upper)
+
+
+def winners(
+    laws: Mapping[str, Law], setting: Setting, axes: Mapping[str, Sequence[float]]
+) -> NDArray[np.str_]:
+    """The map of winners over the product of axes: an array of names, one axis each."""
+    shape = [len(values) for values in axes.values()]
+    names = [
+        winner(laws, setting.at(**dict(zip(axes, point, strict=True))))
+        for point in itertools.product(*axes.values())
+    ]
+    return np.array(names).reshape(shape)

@@ -1,0 +1,110 @@
+"""Which theorem covers a method, and that its terms add up to the theorem's bound."""
+
+import dataclasses
+import math
+
+import pytest
+
+from privopt.spec import ProblemClass
+from privopt.theory import (
+    ALL_RECORDS,
+    Powers,
+    StepRule,
+    batch_moments,
+    descent_numbers,
+    descent_rate,
+    last_of_noisy_descent,
+    noisy_descent,
+    noisy_descent_step_size,
+    noisy_strongly_convex_descent,
+    smooth_descent,
+    smooth_descent_step_size,
+)
+
+FACTS = ProblemClass(n=400, dim=9, lipschitz=2.0, radius=0.7, smoothness=1.5)
+CURVED = dataclasses.replace(FACTS, strong_convexity=0.5)
+NUMBERS = {"steps": 50, "noise_std": 0.3}
+MOMENTS = {
+    "all": ALL_RECORDS,
+    "poisson": batch_moments("poisson", n=400, batch_size=20),
+    "fixed": batch_moments("without_replacement", n=400, batch_size=20),
+}
+
+
+@pytest.mark.parametrize("tuned", [True, False])
+@pytest.mark.parametrize("sampler", MOMENTS)
+def test_terms_add_up_to_the_theorem(sampler, tuned):
+    """Four theorems, as sums at given step sizes and as roots of squares at the best."""
+    known = NUMBERS | {"moments": MOMENTS[sampler]}
+    before = noisy_descent_step_size(FACTS, **known) if tuned else 0.11
+    after = smooth_descent_step_size(FACTS, **known) if tuned else 0.13
+    cases = [
+        (FACTS, StepRule(before), "average", noisy_descent(FACTS, step_size=before, **known)),
+        (FACTS, StepRule(after), "average_after_step",
+         smooth_descent(FACTS, step_size=after, **known)),
+        (CURVED, StepRule(4.0, 1.0, 1.0), "weighted_average",
+         noisy_strongly_convex_descent(CURVED, **known)),
+        (FACTS, StepRule(0.2, 0.5), "last", last_of_noisy_descent(FACTS, scale=0.2, **known)),
+    ]  # fmt: skip
+    for facts, step_rule, output, expected in cases:
+        rate = descent_rate(facts, step_rule=step_rule, output=output, **known)
+        assert rate.upper == pytest.approx(expected, rel=1e-12)
+        assert rate.terms[0].name == "noise"
+
+
+@pytest.mark.parametrize(
+    ("changes", "choices", "reason"),
+    [
+        ({"convex": False}, {}, "the losses are not convex"),
+        ({"lipschitz": math.inf}, {}, "clipped below the Lipschitz constant"),
+        ({}, {"clipped": True}, "clipped below the Lipschitz constant"),
+        ({}, {"plain": False}, "the update is not plain descent"),
+        ({"radius": math.inf}, {}, "the set is not bounded"),
+        ({}, {"moments": None}, "gradients of shuffled passes are biased"),
+        ({}, {"output": None}, "no theorem for these step sizes with this output"),
+        ({}, {"output": "last"}, "no theorem for these step sizes with this output"),
+        ({}, {"step_rule": StepRule(0.1, decay=1.0)}, "no theorem for these step sizes"),
+        ({}, {"step_rule": StepRule(0.7), "output": "average_after_step"}, "no theorem for these"),
+        ({"smoothness": None}, {"output": "average_after_step"}, "no theorem for these step sizes"),
+    ],
+)
+def test_nothing_is_claimed_where_no_theorem_speaks(changes, choices, reason):
+    usual = {"step_rule": StepRule(0.1), "output": "average"}
+    assert descent_rate(FACTS, **NUMBERS, **usual).upper < math.inf
+    rate = descent_rate(dataclasses.replace(FACTS, **changes), **NUMBERS, **(usual | choices))
+    assert rate.upper == math.inf
+    assert reason in rate.theorem
+
+
+def moved(facts, noise_std, axis, factor, *, steps, steps_powers, batch=None):
+    """The rate where an axis is ``factor`` times as large, the noise as ``sqrt(T)/(n epsilon)``."""
+    grown = {} if axis == "epsilon" else {axis: int(getattr(facts, axis) * factor)}
+    steps = round(steps * factor ** getattr(steps_powers, axis))
+    noise_std *= 1.0 if axis == "dim" else 1.0 / factor
+    noise_std *= factor ** (0.5 * getattr(steps_powers, axis))
+    there = dataclasses.replace(facts, **grown)
+    moments = ALL_RECORDS
+    if batch is not None:
+        moments = batch_moments("poisson", n=there.n, batch_size=batch * there.n / facts.n)
+    known = {"steps": steps, "noise_std": noise_std, "moments": moments}
+    step_rule, output = descent_numbers(there, **known)
+    return descent_rate(
+        there, step_rule=step_rule, output=output, steps_powers=steps_powers, **known
+    )
+
+
+@pytest.mark.parametrize("axis", ["n", "dim", "epsilon"])
+@pytest.mark.parametrize("steps_powers", [Powers(), Powers(2, -1, 2), Powers(1, -0.5, 1)])
+@pytest.mark.parametrize("batch", [None, 40.0])
+@pytest.mark.parametrize("which", ["smooth", "rough", "curved"])
+def test_every_declared_exponent_is_the_measured_one(which, batch, steps_powers, axis):
+    """``log_4`` of the ratio of a term between a setting and one four times as large."""
+    facts = {"smooth": FACTS, "rough": dataclasses.replace(FACTS, smoothness=None)}.get(which)
+    facts = dataclasses.replace(facts or CURVED, n=40_000, dim=16)
+    numbers = {"steps": 4096, "steps_powers": steps_powers, "batch": batch}
+    ends = [moved(facts, 0.5, axis, factor, **numbers) for factor in (1.0, 4.0)]
+    assert ends[0].theorem == ends[1].theorem
+    for one, other in zip(ends[0].terms, ends[1].terms, strict=True):
+        measured = math.log(other.value / one.value) / math.log(4.0)
+        assert measured == pytest.approx(getattr(one.powers, axis), abs=2e-3)
+    assert {"smooth": "H R", "rough": "R G", "curved": "2 G^2"}[which] in ends[0].theorem

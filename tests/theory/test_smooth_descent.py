@@ -1,0 +1,227 @@
+"""The theorem of smooth noisy descent: its optimum, its limits, and that it is true."""
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privopt.spec import ProblemClass
+from privopt.theory import (
+    Moments,
+    OutputRule,
+    StepRule,
+    batch_moments,
+    descent_numbers,
+    descent_steps,
+    noise_limited_steps,
+    noisy_descent,
+    noisy_descent_step_size,
+    smooth_descent,
+    smooth_descent_step_size,
+    smooth_descent_steps,
+)
+
+positive = st.floats(1e-3, 1e3)
+steps_of = st.integers(1, 10**6)
+
+
+def cls(dim=1, lipschitz=1.0, radius=1.0, smoothness=1.0):
+    return ProblemClass(n=10, dim=dim, lipschitz=lipschitz, radius=radius, smoothness=smoothness)
+
+
+@given(positive, positive, st.floats(0.0, 1e3), positive, steps_of, st.integers(1, 10**4))
+def test_optimal_step_size_gives_the_closed_form(lipschitz, radius, smoothness, sigma, steps, dim):
+    """``H R^2/(2T) + R sqrt(V/T)``, and more at any other step size."""
+    facts, moments = cls(dim, lipschitz, radius, smoothness), Moments(1.1, 0.1)
+    numbers = {"steps": steps, "noise_std": sigma, "moments": moments}
+    best = smooth_descent_step_size(facts, **numbers)
+    least = smooth_descent(facts, step_size=best, **numbers)
+    variance = 0.1 * lipschitz**2 + dim * sigma**2
+    closed = smoothness * radius**2 / (2 * steps) + radius * math.sqrt(variance / steps)
+    assert least == pytest.approx(closed, rel=1e-9)
+    for factor in (0.5, 0.99, 1.01, 2.0):
+        assert smooth_descent(facts, step_size=factor * best, **numbers) >= least * (1 - 1e-12)
+
+
+def test_nothing_is_claimed_without_smoothness_or_with_long_steps():
+    numbers = {"steps": 9, "noise_std": 0.1}
+    assert smooth_descent(cls(smoothness=None), step_size=0.1, **numbers) == math.inf
+    assert smooth_descent(cls(radius=math.inf), step_size=0.1, **numbers) == math.inf
+    assert smooth_descent(cls(smoothness=4.0), step_size=0.25, **numbers) == math.inf
+    assert smooth_descent(cls(smoothness=4.0), step_size=0.249, **numbers) < math.inf
+    with pytest.raises(ValueError, match="smoothness must be declared for this step size"):
+        smooth_descent_step_size(cls(smoothness=None), **numbers)
+
+
+def test_linear_losses_without_variance_have_no_longest_step():
+    assert smooth_descent_step_size(cls(smoothness=0.0), steps=9, noise_std=0.0) == math.inf
+    numbers = descent_numbers(cls(smoothness=0.0), steps=9, noise_std=0.0)
+    assert numbers.output == "average"
+    assert numbers.step_rule.scale == noisy_descent_step_size(cls(), steps=9, noise_std=0.0)
+
+
+def quadratic(facts, *, steps, step_size, noise_std):
+    """The exact risk on ``(H/2)|w - c|^2``, ``|c| = R``, nothing projected."""
+    shrink = 1.0 - step_size * facts.smoothness
+    powers = shrink ** np.arange(1, steps + 1)
+    bias = facts.radius * powers.mean()
+    # Noise of step s is in w_{s+1}, shrunk in w_{s+2}, and so on to w_{T+1}.
+    reach = np.cumsum(shrink ** np.arange(steps)) * step_size / steps
+    variance = facts.dim * noise_std**2 * np.sum(reach**2)
+    return 0.5 * facts.smoothness * (bias**2 + variance)
+
+
+def test_quadratics_obey_the_bound_exactly():
+    """A closed form on a grid that covers long and short steps, much noise and none."""
+    worst = 0.0
+    for smoothness, share, steps, noise in itertools.product(
+        np.geomspace(1e-3, 1e3, 13), (0.05, 0.3, 0.5, 0.9, 0.99), (1, 2, 7, 50), (0, 0.1, 1, 10)
+    ):
+        facts = cls(dim=3, smoothness=smoothness)
+        numbers = {"steps": steps, "step_size": share / smoothness, "noise_std": noise}
+        ratio = quadratic(facts, **numbers) / smooth_descent(facts, **numbers)
+        assert ratio <= 1.0
+        worst = max(worst, ratio)
+    assert worst > 0.3
+
+
+def two_point(gradient, value, *, start, steps, step_size, noise):
+    """``E F`` of the mean of ``w_2..w_{T+1}`` on ``[-1, 1]``, over all signs of the noise."""
+    signs = np.array(list(itertools.product((-1.0, 1.0), repeat=steps)))
+    point, total = np.full(len(signs), start), np.zeros(len(signs))
+    for t in range(steps):
+        moved = point - step_size * (gradient(point) + noise * signs[:, t])
+        point = np.clip(moved, -1.0, 1.0)
+        total += point
+    return float(np.mean(value(total / steps)))
+
+
+@pytest.mark.parametrize("width", [0.03, 0.3, 1.0])
+def test_huber_losses_obey_the_bound_over_all_signs(width):
+    """Noise ``+-sigma`` and a Huber loss about ``c`` in ``[-1, 1]``: expectations by enumeration.
+
+    Of width ``h``, so ``1/h``-smooth; far from ``c``, linear.
+    """
+    facts, worst = cls(smoothness=1.0 / width), 0.0
+    for centre, share, steps, noise in itertools.product(
+        (1.0, 0.5, 0.1, 0.0), (0.02, 0.2, 0.5, 0.9), (1, 3, 8), (0.05, 0.5, 2.0, 8.0)
+    ):
+        step_size = share * width
+        found = two_point(
+            lambda w, c=centre: np.clip((w - c) / width, -1.0, 1.0),
+            lambda w, c=centre: np.where(
+                np.abs(w - c) <= width, (w - c) ** 2 / (2 * width), np.abs(w - c) - width / 2
+            ),
+            start=0.0, steps=steps, step_size=step_size, noise=noise,
+        )  # fmt: skip
+        bound = smooth_descent(facts, steps=steps, step_size=step_size, noise_std=noise)
+        assert found <= bound * (1 + 1e-12)
+        worst = max(worst, found / bound)
+    assert worst > 0.2
+
+
+@pytest.mark.parametrize("steps", [1, 4, 9])
+def test_linear_losses_obey_the_bound_at_the_best_step_and_attain_a_third(steps):
+    """``-v w`` on ``[-1, 1]``, the pull ``v`` swept. One step is as good as many."""
+    facts, worst = cls(smoothness=0.0), 0.0
+    for noise in (0.3, 3.0):
+        best = smooth_descent_step_size(facts, steps=steps, noise_std=noise)
+        bound = smooth_descent(facts, steps=steps, step_size=best, noise_std=noise)
+        for pull in np.geomspace(0.05, 5.0, 25) * noise / math.sqrt(steps):
+            found = two_point(
+                lambda w, v=pull: np.full_like(w, -v), lambda w, v=pull: v * (1.0 - w),
+                start=0.0, steps=steps, step_size=best, noise=noise,
+            )  # fmt: skip
+            assert found <= bound
+            worst = max(worst, found / bound)
+    assert worst > 1.0 / 3.0
+
+
+def test_the_first_point_is_not_bounded():
+    """The mean of ``w_1..w_T`` breaks the bound: it holds the start, which no step has moved."""
+    facts = cls(lipschitz=2.0, smoothness=0.01)
+    numbers = {"steps": 2, "step_size": 50.0, "noise_std": 0.0}
+    before = 2.0 * (1.0 - 0.5)  # of -2 w, whose first step ends at the minimiser, w = 1
+    assert before > smooth_descent(facts, **numbers) > 0.0
+
+
+@pytest.mark.parametrize(("n", "b"), [(4, 1), (5, 2), (6, 6), (7, 4)])
+def test_moments_without_replacement_over_all_batches(n, b):
+    """Both bounds hold for any unit vectors, and each is attained."""
+    moments = batch_moments("without_replacement", n=n, batch_size=b)
+    rng = np.random.default_rng(n)
+    drawn = rng.normal(size=(n, 3))
+    drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+    angles = 2 * np.pi * np.arange(n) / n
+    ring = np.stack([np.cos(angles), np.sin(angles)], axis=1)  # of mean zero
+    for gradients, attained in ((drawn, None), (np.ones((n, 1)), "second"), (ring, "variance")):
+        means = [gradients[list(rows)].mean(0) for rows in itertools.combinations(range(n), b)]
+        second = np.mean([mean @ mean for mean in means])
+        variance = second - np.sum(gradients.mean(0) ** 2)
+        assert second <= moments.second_moment + 1e-12
+        assert variance <= moments.variance + 1e-12
+        if attained == "second":
+            assert second == pytest.approx(moments.second_moment, rel=1e-12)
+        if attained == "variance":
+            assert variance == pytest.approx(moments.variance, rel=1e-12, abs=1e-12)
+
+
+@given(positive, positive, st.floats(1e-5, 1e-1), st.floats(0.0, 0.1))
+def test_default_steps_come_within_a_fifth_of_the_limit(smoothness, radius, noise, variance):
+    """``B(T) <= 1.2 R sqrt(d) sigma_1``, 1.1 for full batches, noise ``sigma_1 sqrt(T)``."""
+    facts, moments = cls(9, 1.0, radius, smoothness), Moments(1.0 + variance, variance)
+    steps = math.ceil(smooth_descent_steps(facts, one_step_noise=noise, moments=moments))
+    numbers = {"steps": steps, "noise_std": noise * math.sqrt(steps), "moments": moments}
+    best = smooth_descent_step_size(facts, **numbers)
+    limit = radius * 3.0 * noise
+    slack = 1.2 if variance > 0.0 else 1.1
+    assert smooth_descent(facts, step_size=best, **numbers) <= slack * limit * (1 + 1e-9)
+
+
+@given(st.floats(1e-4, 1e4), positive, st.floats(1e-4, 1e-1), st.floats(0.0, 0.1))
+def test_the_default_is_never_worse_than_the_non_smooth_theorem(smooth, radius, noise, variance):
+    """Neither in steps nor in the bound."""
+    facts, moments = cls(9, 1.0, radius, smooth), Moments(1.0 + variance, variance)
+    rough = dataclasses.replace(facts, smoothness=None)
+
+    def bound_of(of):
+        steps = descent_steps(of, one_step_noise=noise, moments=moments).steps
+        known = {"steps": steps, "noise_std": noise * math.sqrt(steps), "moments": moments}
+        (size, *_), output = descent_numbers(of, **known)
+        theorem = smooth_descent if output == "average_after_step" else noisy_descent
+        return steps, theorem(of, step_size=size, **known)
+
+    ours, theirs = bound_of(facts), bound_of(rough)
+    assert ours[0] <= theirs[0]
+    assert ours[1] <= theirs[1] * (1 + 1e-9)
+
+
+def test_steps_grow_like_the_root_of_what_they_were():
+    """``5 H R n mu/(2 L sqrt d)`` in place of ``n^2 mu^2/(4 d)``."""
+    one = 2.0 / 1e5 / 0.2  # n = 1e5, mu = 0.2
+    facts = cls(dim=100, radius=10.0, smoothness=0.25)
+    assert descent_steps(facts, one_step_noise=one).steps == math.ceil(12.5 / (10.0 * one))
+    rough = descent_steps(dataclasses.replace(facts, smoothness=None), one_step_noise=one)
+    assert rough.steps == noise_limited_steps(10.0 * one) == 10**6
+    assert descent_steps(facts, one_step_noise=one, plain=False) == rough
+    curved = dataclasses.replace(facts, strong_convexity=0.01)
+    assert descent_steps(curved, one_step_noise=one) == rough
+    whole = dataclasses.replace(facts, radius=math.inf)
+    assert descent_steps(whole, one_step_noise=one) == rough
+
+
+def test_a_given_step_or_output_is_kept_and_decides_the_other():
+    facts = cls(dim=9, smoothness=1.0)
+    known = {"steps": 100, "noise_std": 0.1}
+    long = descent_numbers(facts, **known, step_rule=StepRule(1.5))
+    short = descent_numbers(facts, **known, step_rule=StepRule(0.5))
+    assert (long.output, short.output) == ("average", "average_after_step")
+    assert (long.step_rule.scale, short.step_rule.scale) == (1.5, 0.5)
+    before = descent_numbers(facts, **known, output=OutputRule.AVERAGE)
+    assert before.step_rule.scale == noisy_descent_step_size(facts, **known)
+    decaying = StepRule(0.1, power=0.5)
+    assert descent_numbers(facts, **known, step_rule=decaying) == (decaying, "average")
