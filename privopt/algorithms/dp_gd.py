@@ -46,9 +46,9 @@ def plan(
         ``delta > 0``.
     steps : int, optional
         ``T``; default ``ceil(n^2 mu^2 / (4 d))`` (replace-one), after which noise, not
-        optimisation, is the larger error, and at most a million; for smooth losses as many as
-        the root of that, if these are fewer (:func:`privopt.theory.descent_steps`). Fewer steps
-        cost accuracy, never privacy.
+        optimisation, is the larger error, and at most a million; for smooth losses those of the
+        smooth theorem, of order ``n mu / sqrt d``, where they are fewer
+        (:func:`privopt.theory.descent_steps`). Fewer steps cost accuracy, never privacy.
     step_size : float or StepSizes, optional
         ``eta_t``; default that of the theorem with the smallest bound
         (:func:`privopt.theory.descent_numbers`): ``R / (G sqrt T)``, ``G^2 = L^2 + d sigma^2``,
@@ -76,8 +76,9 @@ def plan(
     ----
     ``E F(w) - F* <= R G / sqrt T = L R sqrt(1/T + 4 d / (n mu)^2)`` (replace-one), at most
     ``2 sqrt 2  L R sqrt(d) / (n mu)`` at the default ``T``; smooth ``H R^2/(2 T) + R sqrt(d) sigma
-    / sqrt T``; strongly convex ``2 G^2/(m (T + 1))``, of order ``L^2 d/(m n^2 mu^2)``. Valid at ``clip >= L``; for smaller ``clip`` no rate is
-    claimed, nor for other updates and outputs than a theorem names.
+    / sqrt T``; strongly convex ``2 G^2/(m (T + 1))``, of order ``L^2 d/(m n^2 mu^2)``. Valid at
+    ``clip >= L``; for smaller ``clip`` no rate is claimed, nor for other updates and outputs than a
+    theorem names.
 
     Source: Bassily, Smith and Thakurta 2014 (arXiv:1405.7085), Theorem 2.4, with exact Gaussian
     accounting (Dong, Roth and Su 2022, arXiv:1905.02383, Theorem 2.7 and Corollary 3.3) in place of
@@ -99,11 +100,12 @@ def plan(
         problem_class, mechanism, step_size=step_size, update=update, output=output, record=record
     )
     mu = gaussian_mu(budget.epsilon, budget.delta)
+    params = Params(mechanism, method)
     return Plan(
         algorithm=DP_GD,
         problem_class=problem_class,
         budget=budget,
-        params=(params := Params(mechanism, method)),
+        params=params,
         static=Static(problem_class.dim),
         rate=rate_of(
             problem_class,
