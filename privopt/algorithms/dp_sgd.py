@@ -110,11 +110,12 @@ def plan(
         problem_class, mechanism, moments=moments, step_size=step_size, update=update,
         output=output, record=record,
     )  # fmt: skip
+    params = Params(mechanism, method)
     return Plan(
         algorithm=DP_SGD,
         problem_class=problem_class,
         budget=budget,
-        params=(params := Params(mechanism, method)),
+        params=params,
         static=Static(problem_class.dim),
         rate=rate_of(
             problem_class, params, moments=moments, steps_powers=default.powers,

@@ -88,13 +88,9 @@ class Secret(NamedTuple):
 def run(static: Static, params: Params, objective: Any, key: Array, execution: Execution) -> Run:
     """The method on the device, from the problem's start."""
     oracle = params.mechanism.bind(objective, key, execution.microbatch)
+    start, observer = objective.start(static.dim), execution.observer
     found = params.descent.minimise(
-        oracle,
-        objective.constraint,
-        objective.start(static.dim),
-        key,
-        execution.observer,
-        objective,
+        oracle, objective.constraint, start, key, observer=observer, losses=objective
     )
     return Run(found.output, Secret(found.last, found.observed), found.path)
 

@@ -53,11 +53,12 @@ def plan(
     method = first_order(
         problem_class, mechanism, step_size=step_size, output=output, record=record
     )
+    params = Params(mechanism, method)
     return Plan(
         algorithm=GRADIENT_DESCENT,
         problem_class=problem_class,
         budget=budget,
-        params=(params := Params(mechanism, method)),
+        params=params,
         static=Static(problem_class.dim),
         rate=rate_of(problem_class, params),
     )

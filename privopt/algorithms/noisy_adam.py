@@ -84,11 +84,12 @@ def plan(
     method = first_order(
         problem_class, mechanism, step_size=step_size, update=update, output=output, record=record
     )
+    params = Params(mechanism, method)
     return Plan(
         algorithm=NOISY_ADAM,
         problem_class=problem_class,
         budget=budget,
-        params=(params := Params(mechanism, method)),
+        params=params,
         static=Static(problem_class.dim),
         rate=rate_of(
             problem_class, params, moments=moments, lower=budget_lower_bound(problem_class, budget)

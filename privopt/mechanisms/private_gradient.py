@@ -179,6 +179,9 @@ class PrivateGradient:
             rows, taken = draw(t // block) if drawn is None else drawn
             return rows[t % block], taken[t % block]
 
+        def heard(batch: tuple[Array, Array] | None) -> tuple[Array, Array] | None:
+            return None if batch is None else release("batch", batch)
+
         def mean(point: Any, batch: tuple[Array, Array] | None, anchor: Any) -> Any:
             if batch is None:
                 return whole(point)
@@ -192,7 +195,7 @@ class PrivateGradient:
         def ask(
             memory: Any, t: Array, point: Any, drawn: Any = None, anchor: Any = None
         ) -> tuple[Any, Any]:
-            answer = mean(point, release("batch", batch_of(jnp.asarray(t), drawn)), anchor)
+            answer = mean(point, heard(batch_of(jnp.asarray(t), drawn)), anchor)
             if self.noise is not None:
                 noise, memory = self.noise.next(memory, t, noise_key, answer)
                 noise = release("noise", jax.tree.map(lambda z: self.scale * z, noise))

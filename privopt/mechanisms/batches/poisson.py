@@ -187,7 +187,7 @@ def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
     ]
 
     def sample(key: Array, records: Array | int) -> tuple[Array, Array]:
-        words = jax.random.bits(key, (digits, capacity), jnp.uint32)
+        words = _words(key, digits * capacity).reshape(digits, capacity)
         gaps = jnp.zeros(capacity, jnp.int32)
         for place, table in enumerate(tables):
             digit = jnp.sum(words[place][:, None] < table[None], axis=-1, dtype=jnp.int32)
@@ -197,6 +197,11 @@ def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
         return jnp.where(included, rows, 0), included
 
     return sample
+
+
+def _words(key: Array, count: int) -> Array:
+    """Uniform words of 32 bits: two for one run of the generator, of which ``bits`` keeps one."""
+    return jax.random.key_data(jax.random.split(key, -(-count // 2))).ravel()[:count]
 
 
 def _thresholds(exponent: Array, *, leading: bool) -> Array:
