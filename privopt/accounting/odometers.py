@@ -44,7 +44,7 @@ from scipy.special import log_ndtr
 
 from privopt.privacy.adaptive.costs import Divergence, Priced, zcdp_cost
 from privopt.privacy.arguments import check_count, check_delta, real
-from privopt.privacy.boundary import boundary
+from privopt.privacy.bracketing import bisect
 from privopt.privacy.releases import round_up_cost
 from privopt.privacy.sums import times
 from privopt.spec import Relation
@@ -241,7 +241,7 @@ def _smallest(excluded: Callable[[float], bool], start: float) -> float:
     inside = max(start, 1e-300)
     while not excluded(inside):
         inside *= 2.0
-    return boundary(excluded, inside, 0.0)
+    return bisect(excluded, inside, 0.0)
 
 
 def _add(spent: float, cost: float, count: int) -> float:

@@ -12,7 +12,7 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.crossing import crossing
+from privopt.privacy.bracketing import false_position
 from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
 from privopt.privacy.profiles import Profile
@@ -140,5 +140,5 @@ def _smallest(bound: Callable[[float], float], epsilon: float) -> float:
     def gap(log_delta: float) -> float:
         return bound(min(math.exp(log_delta), _ALMOST_ONE)) - epsilon
 
-    inside, _ = crossing(gap, 0.0, -745.0, absolute=1e-10)
+    inside, _ = false_position(gap, 0.0, -745.0, absolute=1e-10)
     return min(math.exp(inside), _ALMOST_ONE)

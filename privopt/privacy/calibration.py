@@ -22,8 +22,8 @@ from privopt.privacy.accountants import (
     NonPrivate,
 )
 from privopt.privacy.arguments import check_target_delta, real
+from privopt.privacy.bracketing import false_position
 from privopt.privacy.choice import check_supported, named
-from privopt.privacy.crossing import crossing
 from privopt.privacy.gaussian import gaussian_mu
 from privopt.privacy.guarantee import Guarantee
 from privopt.privacy.interval import Interval
@@ -114,7 +114,7 @@ def calibrate(
         return 0.0
     guess, slope = _guess(chosen, make_event, budget)
     inside, outside = _bracket(excess, guess, slope, tolerance)
-    return crossing(excess, inside, outside, relative=tolerance)[0]
+    return false_position(excess, inside, outside, relative=tolerance)[0]
 
 
 def most_repetitions(event: dp.DpEvent, budget: Budget) -> int:
@@ -253,7 +253,7 @@ def _guess(
         return math.log(about / budget.epsilon) if about > 0.0 else -math.inf
 
     inside, outside = _bracket(excess, 1.0, -1.0, 0.02)
-    guess, beside = crossing(excess, inside, outside, relative=0.02)
+    guess, beside = false_position(excess, inside, outside, relative=0.02)
     high, low = excess(beside), excess(guess)
     if not (math.isfinite(high) and math.isfinite(low)):
         return guess, -1.0

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from scipy.special import erfcx, ndtr, ndtri
 
 from privopt.privacy.arguments import check_alpha, check_delta, check_epsilon, check_mu, real
-from privopt.privacy.boundary import boundary
+from privopt.privacy.bracketing import bisect
 from privopt.privacy.interval import Interval
 
 __all__ = ["gaussian_delta", "gaussian_epsilon", "gaussian_mu", "gaussian_trade_off"]
@@ -110,8 +110,8 @@ def gaussian_epsilon(delta: float, mu: float) -> Interval:
     largest = mu * (math.sqrt(-2.0 * target) + 0.5 * mu)
     while not enough(largest):
         largest *= 2.0
-    upper = boundary(enough, largest, 0.0)
-    lower = boundary(too_little, 0.0, upper) if too_little(0.0) else 0.0
+    upper = bisect(enough, largest, 0.0)
+    lower = bisect(too_little, 0.0, upper) if too_little(0.0) else 0.0
     return Interval(lower, upper)
 
 
@@ -145,7 +145,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     outside = 2.0 * inside
     while allowed(outside):
         outside *= 2.0
-    return boundary(allowed, inside, outside)
+    return bisect(allowed, inside, outside)
 
 
 def gaussian_trade_off(alpha: npt.ArrayLike, mu: float) -> npt.NDArray[np.float64]:

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from privopt.privacy.arguments import check_count, check_delta, check_epsilon, real
-from privopt.privacy.boundary import boundary
+from privopt.privacy.bracketing import bisect
 
 __all__ = [
     "Repetitions",
@@ -144,7 +144,7 @@ class Repetitions:
         """``x = ln(1/gamma)`` with ``E[K] = shape (e^x - 1) / (1 - e^(-shape x))``."""
         if math.isinf(self.shape):
             raise ValueError("gamma does not exist for Poisson repetitions, got shape = inf")
-        return boundary(self._enough, _LARGEST_LOG, 0.0) if self.mean > 1.0 else 0.0
+        return bisect(self._enough, _LARGEST_LOG, 0.0) if self.mean > 1.0 else 0.0
 
     def _enough(self, x: float) -> bool:
         """Whether ``ln(1/gamma) = x`` gives at least the mean."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from privopt.accounting.basic import Basic
 from privopt.privacy import gaussian_trade_off
-from privopt.privacy.crossing import crossing
+from privopt.privacy.bracketing import false_position
 from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon
 from privopt.spec import Relation
 
@@ -192,7 +192,7 @@ def test_support():
 
 
 @given(st.floats(-3.0, 3.0), st.floats(0.1, 8.0), st.booleans())
-def test_crossing_brackets_and_has_tested_its_ends(root, power, flipped):
+def test_false_position_brackets_and_has_tested_its_ends(root, power, flipped):
     calls = []
 
     def gap(x):
@@ -201,7 +201,7 @@ def test_crossing_brackets_and_has_tested_its_ends(root, power, flipped):
         return -value if flipped else value
 
     ends = (5.0, -5.0) if flipped else (-5.0, 5.0)
-    inside, outside = crossing(gap, *ends, absolute=1e-12)
+    inside, outside = false_position(gap, *ends, absolute=1e-12)
     assert abs(inside - outside) <= 1e-12
     assert min(inside, outside) - 1e-12 <= root <= max(inside, outside) + 1e-12
     assert gap(inside) <= 0.0
@@ -209,11 +209,11 @@ def test_crossing_brackets_and_has_tested_its_ends(root, power, flipped):
     assert len(calls) < 240
 
 
-def test_crossing_allows_for_infinite_values_and_jumps():
-    inside, outside = crossing(
+def test_false_position_allows_for_infinite_values_and_jumps():
+    inside, outside = false_position(
         lambda x: -math.inf if x < 0.3 else math.inf, 0.0, 1.0, relative=1e-9
     )
     assert inside == pytest.approx(0.3, rel=1e-8)
     assert inside < 0.3 <= outside
-    stuck = crossing(lambda x: 1.0 if x > 1.0 else -1.0, 1.0, math.nextafter(1.0, 2.0))
+    stuck = false_position(lambda x: 1.0 if x > 1.0 else -1.0, 1.0, math.nextafter(1.0, 2.0))
     assert stuck == (1.0, math.nextafter(1.0, 2.0))

@@ -39,14 +39,10 @@ class StairsDpEvent(dp.DpEvent):
 
 
 @dataclass(frozen=True)
-class Stairs(Release, event=StairsDpEvent):
+class Stairs(Release, event=StairsDpEvent, numbers=("loss",)):
     """All that is stated of it is its largest loss."""
 
     largest: float
-
-    @classmethod
-    def read(cls, event):
-        return cls(float(event.loss)) if event.loss >= 0.0 else None
 
     def loss(self, relation):
         return Loss(self.largest * relation.multiple)
@@ -60,14 +56,10 @@ class TwiceDpEvent(dp.DpEvent):
 
 
 @dataclass(frozen=True)
-class Twice(Release, event=TwiceDpEvent):
+class Twice(Release, event=TwiceDpEvent, numbers=("noise",)):
     """All that is stated of it is which Gaussian releases it amounts to."""
 
     noise: float
-
-    @classmethod
-    def read(cls, event):
-        return cls(float(event.noise)) if event.noise > 0.0 else None
 
     def shifts(self, relation):
         return (Shift(relation.multiple, self.noise, 2),)

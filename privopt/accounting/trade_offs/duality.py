@@ -11,7 +11,7 @@ from privopt.accounting.trade_offs.polygons import Polygon
 from privopt.accounting.trade_offs.tangents import check_losses, envelope
 from privopt.accounting.trade_offs.trade_off import TradeOff
 from privopt.privacy.arguments import check_delta, real
-from privopt.privacy.boundary import boundary
+from privopt.privacy.bracketing import bisect
 
 __all__ = ["epsilon", "from_profile", "minimum_total_error", "profile", "total_variation"]
 
@@ -64,7 +64,7 @@ def epsilon(f: TradeOff, delta: float) -> float:
         largest *= 2.0
         if largest > 1e300:
             return math.inf
-    return boundary(enough, largest, 0.0)
+    return bisect(enough, largest, 0.0)
 
 
 def from_profile(epsilons: npt.ArrayLike, deltas: npt.ArrayLike) -> Polygon:

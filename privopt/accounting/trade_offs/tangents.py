@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from privopt.accounting.trade_offs.polygons import Polygon
 from privopt.accounting.trade_offs.trade_off import TradeOff
-from privopt.privacy.boundary import boundary
+from privopt.privacy.bracketing import bisect
 
 __all__ = ["check_losses", "envelope", "mesh", "needed", "polygon"]
 
@@ -97,7 +97,7 @@ def _losses(delta: Callable[[float], float]) -> Array:
     def ended(loss: float) -> bool:
         return delta(loss) <= _TAIL
 
-    end = boundary(ended, _LARGEST_LOSS, 0.0) if ended(_LARGEST_LOSS) else _LARGEST_LOSS
+    end = bisect(ended, _LARGEST_LOSS, 0.0) if ended(_LARGEST_LOSS) else _LARGEST_LOSS
     return end * np.sinh(np.linspace(0.0, _BEND, _POINTS)) / math.sinh(_BEND)
 
 

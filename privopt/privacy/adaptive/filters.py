@@ -24,7 +24,7 @@ from privopt.privacy.adaptive.costs import (
 )
 from privopt.privacy.adaptive.privacy_filter import UNITS, PrivacyFilter
 from privopt.privacy.arguments import check_delta, real
-from privopt.privacy.boundary import boundary
+from privopt.privacy.bracketing import bisect
 from privopt.privacy.calibration import gaussian_noise_multiplier
 from privopt.privacy.events import pure_event
 from privopt.spec import Budget, Relation
@@ -235,7 +235,7 @@ def noise_that_fits(
     outside = 0.5 * inside
     while enough(outside) and outside > 1e-150:
         outside *= 0.5
-    return boundary(enough, inside, outside)
+    return bisect(enough, inside, outside)
 
 
 def _gaussian_costs(release: Priced, relation: Relation) -> tuple[Cost, ...] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -49,24 +49,6 @@ class Lattice:
         return k
 
 
-class Tails(Protocol):
-    """``mass_k`` and ``image_k``, and how exactly they were computed."""
-
-    @property
-    def lattice(self) -> Lattice:
-        """The sums."""
-        ...
-
-    @property
-    def error(self) -> float:
-        """Rounding of ``mass_k - e^(eps - s_k) image_k``, over ``e^(-lambda (s_k - centre))``."""
-        ...
-
-    def at(self, k: int) -> tuple[float, float]:
-        """``mass_k`` and ``image_k``; zero at ``k = count``."""
-        ...
-
-
 @dataclass(frozen=True)
 class DenseTails:
     """All sums, taken once from above.
@@ -95,11 +77,14 @@ class DenseTails:
 
     @property
     def error(self) -> float:
-        """A relative ``u`` for every term of a sum, and of the exponents."""
+        """Rounding of ``mass_k - e^(eps - s_k) image_k``, over ``e^(-lambda (s_k - centre))``.
+
+        A relative ``u`` for every term of a sum, and of the exponents.
+        """
         return 8 * _U * (self.terms + _BLOCK)
 
     def at(self, k: int) -> tuple[float, float]:
-        """Looked up."""
+        """``mass_k`` and ``image_k``, looked up; zero at ``k = count``."""
         if k >= self.lattice.count:
             return 0.0, 0.0
         return float(self.mass[k]), float(self.image[k])
@@ -156,7 +141,7 @@ class ModalTails:
         return 64 * _U * (2.0 * self._law.length * mean + 1.0)
 
     def at(self, k: int) -> tuple[float, float]:
-        """Summed over the frequencies."""
+        """``mass_k`` and ``image_k``, summed over the frequencies."""
         left = self.lattice.count - k
         if left <= 0:
             return 0.0, 0.0
@@ -173,6 +158,9 @@ class ModalTails:
             ratio = np.where(flat, left, whole / np.where(flat, 1.0, gap))
             sums.append(weight * float((turned * ratio).real.sum()))
         return sums[0], sums[1]
+
+
+Tails: TypeAlias = DenseTails | ModalTails
 
 
 def _discounted(weighted: Array, spacing: float) -> Array:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Protocol
 
-from privopt.privacy.crossing import crossing
+from privopt.privacy.bracketing import false_position
 from privopt.privacy.interval import Interval
 
 __all__ = ["Profile", "inverse"]
@@ -60,7 +60,7 @@ def inverse(curve: Callable[[float], Interval], delta: float) -> Interval:
     while gap(inside) > 0.0 and not math.isinf(inside):
         outside, inside = inside, 2.0 * inside
     if math.isfinite(inside):
-        inside, outside = crossing(gap, inside, outside, relative=2.0**-50)
+        inside, outside = false_position(gap, inside, outside, relative=2.0**-50)
     lower, step = outside, 2.0**-50
     while not too_little(lower) and lower > 0.0:
         lower, step = max(0.0, outside * (1.0 - step)), 2.0 * step

@@ -12,7 +12,6 @@ import numpy as np
 
 from privopt.privacy.events import BoundedRangeDpEvent
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair, PurePair
-from privopt.privacy.parameters import is_noise
 from privopt.privacy.releases.release import LARGEST, Concentration, Curve, Loss, Release
 from privopt.privacy.sums import SMALLEST, half_square
 from privopt.spec import Relation
@@ -24,27 +23,21 @@ _LEAST = 1e-12  # spans of less are no finer than a mesh can be
 
 
 @dataclass(frozen=True)
-class BoundedRange(Release, event=BoundedRangeDpEvent):
+class BoundedRange(Release, event=BoundedRangeDpEvent, numbers=("epsilon",)):
     """Losses that span at most ``span``, under every relation."""
 
     span: float
-
-    @classmethod
-    def read(cls, event: BoundedRangeDpEvent) -> BoundedRange | None:
-        """Any span in ``[0, inf]``."""
-        return cls(float(event.epsilon)) if is_noise(event.epsilon) else None
 
     def loss(self, relation: Relation) -> Loss:
         """At most the span; two outcomes with the losses ``+-span / 2`` have half of it."""
         half = 0.5 * self.span
         return Loss(self.span, half, 1.0 / (1.0 + math.exp(-half)))
 
-    def pairs(self, relation: Relation) -> tuple[Pair, Pair]:
+    def pair(self, relation: Relation) -> Pair:
         """``BoundedRangePair`` unless the span is extreme."""
-        pair = BoundedRangePair.of(self.span) if self.span > 0.0 else NOTHING
         if self.span > LARGEST:
-            pair = replace(EVERYTHING, exact=math.isinf(self.span))
-        return pair, pair
+            return replace(EVERYTHING, exact=math.isinf(self.span))
+        return BoundedRangePair.of(self.span) if self.span > 0.0 else NOTHING
 
     def renyi(self, relation: Relation) -> Curve:
         """``bounded_range``."""

@@ -47,13 +47,12 @@ class DiscreteLaplace(Release, event=DiscreteLaplaceDpEvent):
         typical = 1.0 / (1.0 + math.exp(-self.parameter))
         return Loss(largest * UP, min(largest, math.nextafter(math.inf, 0.0)), typical)
 
-    def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
+    def pair(self, relation: Relation) -> Pair | None:
         """``DiscreteLaplacePair``; where losses are extreme, that of any pure release."""
         moved = relation.multiple * self.sensitivity
         if moved and not (self.parameter > 1e-6 and moved * self.parameter <= 700.0):
-            return super().pairs(relation)
-        pair = DiscreteLaplacePair(self.parameter, moved) if moved else NOTHING
-        return pair, pair
+            return super().pair(relation)
+        return DiscreteLaplacePair(self.parameter, moved) if moved else NOTHING
 
     def profile(self, relation: Relation) -> Profile | None:
         """``LatticeProfile``."""

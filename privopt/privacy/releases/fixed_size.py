@@ -42,23 +42,22 @@ class FixedSize(Release, event=dp.SampledWithoutReplacementDpEvent):
         size, batch = event.source_dataset_size, event.sample_size
         return cls(int(size), int(batch), event.event) if is_batch(size, batch) else None
 
-    def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
+    def pair(self, relation: Relation) -> Pair | None:
         """``SampledWithoutReplacement``."""
         inner = one_release(self.inner)
         if relation is not Relation.REPLACE_ONE or inner is None or not inner.samples:
             return None
-        whole = inner.pairs(relation)
-        if whole is None or whole[0] is not whole[1] or whole[0] != whole[0].reverse():
+        whole = inner.pair(relation)
+        if whole is None or whole != whole.reverse():
             return None
-        if whole[0] is NOTHING or self.batch == self.size:
+        if whole is NOTHING or self.batch == self.size:
             return whole
         if self.batch == 0:
-            return NOTHING, NOTHING
-        sampled = Sampled.of(whole[0], self.batch / self.size)
-        pair = SampledWithoutReplacement(
-            sampled if inner.additive else replace(sampled, exact=False)
-        )
-        return pair, pair
+            return NOTHING
+        sampled = Sampled.of(whole, self.batch / self.size)
+        if not inner.additive:
+            sampled = replace(sampled, exact=False)
+        return SampledWithoutReplacement(sampled)
 
     def profile(self, relation: Relation) -> Profile | None:
         """In closed form, where the one release that ``inner`` is has one."""

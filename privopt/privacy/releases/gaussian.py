@@ -33,17 +33,11 @@ __all__ = ["Gaussian", "Tree", "one_release"]
 
 
 @dataclass(frozen=True)
-class Gaussian(Release, event=dp.GaussianDpEvent):
+class Gaussian(Release, event=dp.GaussianDpEvent, numbers=("noise_multiplier",)):
     """Noise of standard deviation ``noise``, over the bound of one contribution."""
 
     noise: float
     additive = True
-
-    @classmethod
-    def read(cls, event: dp.GaussianDpEvent) -> Gaussian | None:
-        """Any noise multiplier in ``[0, inf]``."""
-        noise = event.noise_multiplier
-        return cls(float(noise)) if is_noise(noise) else None
 
     def shifts(self, relation: Relation) -> tuple[Shift, ...]:
         """``mu = m / z``."""

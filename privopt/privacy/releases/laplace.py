@@ -12,7 +12,6 @@ import numpy as np
 
 from privopt.privacy.interval import Interval
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair
-from privopt.privacy.parameters import is_noise
 from privopt.privacy.profiles import (
     ALL_TOLD,
     NOTHING_TOLD,
@@ -42,17 +41,11 @@ _CURVE_ROUNDING = 2.0**-50  # of the profile, likewise
 
 
 @dataclass(frozen=True)
-class Laplace(Release, event=dp.LaplaceDpEvent):
+class Laplace(Release, event=dp.LaplaceDpEvent, numbers=("noise_multiplier",)):
     """Noise of scale ``b``, over the l1 bound of one record's contribution."""
 
     noise: float
     additive = True
-
-    @classmethod
-    def read(cls, event: dp.LaplaceDpEvent) -> Laplace | None:
-        """Any noise multiplier in ``[0, inf]``."""
-        noise = event.noise_multiplier
-        return cls(float(noise)) if is_noise(noise) else None
 
     def loss(self, relation: Relation) -> Loss:
         """``m / b``; half of the time all values lie on the near side of the true one."""
@@ -63,15 +56,14 @@ class Laplace(Release, event=dp.LaplaceDpEvent):
         most = Fraction(relation.multiple) / Fraction(self.noise)
         return Loss(most, min(relation.multiple / self.noise, math.nextafter(math.inf, 0.0)), 0.5)
 
-    def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
+    def pair(self, relation: Relation) -> Pair | None:
         """``LaplacePair`` unless the noise is extreme."""
         mu = relation.multiple / self.noise if self.noise > 0.0 else math.inf
         if 0.0 < mu < LEAST:
             return None
-        pair = LaplacePair(mu) if LEAST <= mu <= LARGEST else NOTHING
         if mu > LARGEST:
-            pair = replace(EVERYTHING, exact=self.noise == 0.0)
-        return pair, pair
+            return replace(EVERYTHING, exact=self.noise == 0.0)
+        return LaplacePair(mu) if mu > 0.0 else NOTHING
 
     def renyi(self, relation: Relation) -> Curve:
         """``laplace``."""

@@ -23,7 +23,6 @@ from privopt.privacy.pairs import (
     Pair,
 )
 from privopt.privacy.pairs.normal import normal_masses
-from privopt.privacy.parameters import is_noise
 from privopt.privacy.profiles import ALL_TOLD, Profile, around
 from privopt.privacy.releases.release import LARGEST, LEAST, UP, Curve, Release
 from privopt.spec import Relation
@@ -36,34 +35,26 @@ _NARROWEST = 1e-7  # of the spread, beside the shift: closer losses float64 does
 
 
 @dataclass(frozen=True)
-class ObjectivePerturbation(Release, event=ObjectivePerturbationDpEvent):
+class ObjectivePerturbation(
+    Release, event=ObjectivePerturbationDpEvent, numbers=("noise_multiplier", "jacobian")
+):
     """The minimiser of an objective with a random linear term; generalised linear losses."""
 
     noise: float
     jacobian: float
 
-    @classmethod
-    def read(cls, event: ObjectivePerturbationDpEvent) -> ObjectivePerturbation | None:
-        """Both numbers in ``[0, inf]``."""
-        noise, jacobian = event.noise_multiplier, event.jacobian
-        known = is_noise(noise) and is_noise(jacobian)
-        return cls(float(noise), float(jacobian)) if known else None
-
-    def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
+    def pair(self, relation: Relation) -> Pair | None:
         """``ObjectivePair``, which dominates in either order and is not its own reverse."""
-        moved, pair = relation.multiple, NOTHING
+        moved = relation.multiple
         if self.noise * LARGEST < moved or self.jacobian > LARGEST:
-            pair = replace(EVERYTHING, exact=self.noise == 0.0)
-        elif math.isinf(self.noise):
+            return replace(EVERYTHING, exact=self.noise == 0.0)
+        if math.isinf(self.noise):
             rest = math.exp(-self.jacobian)
-            if self.jacobian:
-                pair = DiscretePair((0.0, 1.0), (1.0 - rest, rest), exact=False)
-        elif moved / self.noise < LEAST:
+            alone = DiscretePair((0.0, 1.0), (1.0 - rest, rest), exact=False)
+            return alone if self.jacobian else NOTHING
+        if moved / self.noise < LEAST:
             return None
-        else:
-            whole = ObjectivePair(moved / self.noise, self.jacobian)
-            return whole, whole
-        return pair, pair
+        return ObjectivePair(moved / self.noise, self.jacobian)
 
     def renyi(self, relation: Relation) -> Curve:
         """``c + alpha s^2 / 2 + ln[2 Phi((alpha - 1) s)] / (alpha - 1)``, ``s = m / z``."""

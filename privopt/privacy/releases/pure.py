@@ -10,7 +10,6 @@ import dp_accounting as dp
 
 from privopt.privacy.interval import Interval
 from privopt.privacy.pairs import EVERYTHING, Array, Pair
-from privopt.privacy.parameters import is_noise
 from privopt.privacy.profiles import ALL_TOLD, Profile, pure_profile
 from privopt.privacy.releases.release import (
     UP,
@@ -26,17 +25,11 @@ __all__ = ["Concentrated", "NoRelease", "NonPrivate"]
 
 
 @dataclass(frozen=True)
-class Concentrated(Release, event=dp.ZCDpEvent):
+class Concentrated(Release, event=dp.ZCDpEvent, numbers=("rho", "xi")):
     """``D_alpha <= xi + rho alpha``; with ``rho = 0`` any ``xi``-DP release, ``pure_event``."""
 
     rho: float
     xi: float
-
-    @classmethod
-    def read(cls, event: dp.ZCDpEvent) -> Concentrated | None:
-        """Both numbers in ``[0, inf]``."""
-        known = is_noise(event.rho) and is_noise(event.xi)
-        return cls(float(event.rho), float(event.xi)) if known else None
 
     def loss(self, relation: Relation) -> Loss | None:
         """``xi``, of a pure release: one bit, told truly or not, is one."""
@@ -44,10 +37,9 @@ class Concentrated(Release, event=dp.ZCDpEvent):
             return None
         return Loss(self.xi, self.xi, 1.0 / (1.0 + math.exp(-self.xi)))
 
-    def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
+    def pair(self, relation: Relation) -> Pair | None:
         """Of a pure release alone."""
-        pair = None if self.rho > 0.0 else pure_pair(self.xi)
-        return None if pair is None else (pair, pair)
+        return None if self.rho > 0.0 else pure_pair(self.xi)
 
     def renyi(self, relation: Relation) -> Curve | None:
         """As it says."""
@@ -75,11 +67,6 @@ class Concentrated(Release, event=dp.ZCDpEvent):
 class NoRelease(Release, event=dp.NoOpDpEvent):
     """Nothing was released."""
 
-    @classmethod
-    def read(cls, event: dp.NoOpDpEvent) -> NoRelease:
-        """Always."""
-        return cls()
-
     def loss(self, relation: Relation) -> Loss:
         """None."""
         return Loss(0.0)
@@ -93,14 +80,9 @@ class NoRelease(Release, event=dp.NoOpDpEvent):
 class NonPrivate(Release, event=dp.NonPrivateDpEvent):
     """Everything was released."""
 
-    @classmethod
-    def read(cls, event: dp.NonPrivateDpEvent) -> NonPrivate:
-        """Always."""
-        return cls()
-
-    def pairs(self, relation: Relation) -> tuple[Pair, Pair]:
+    def pair(self, relation: Relation) -> Pair:
         """Data sets are told apart with certainty."""
-        return EVERYTHING, EVERYTHING
+        return EVERYTHING
 
     def profile(self, relation: Relation) -> Profile:
         """``delta = 1`` throughout."""

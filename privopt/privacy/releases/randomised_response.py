@@ -49,13 +49,11 @@ class RandomisedResponse(Release, event=dp.RandomizedResponseDpEvent):
         typical = (1.0 - self.noise) + self.noise / self.buckets
         return Loss(loss * (1.0 + 2.0**-50), loss, typical)
 
-    def pairs(self, relation: Relation) -> tuple[Pair, Pair]:
+    def pair(self, relation: Relation) -> Pair:
         """``response_pair``; of two buckets a bit."""
         if self.buckets == 2 and LEAST < self.noise < 1.0:
-            pair = pure_pair(response_loss(self.noise, 2))
-        else:
-            pair = response_pair(self.noise, self.buckets)
-        return pair, pair
+            return pure_pair(response_loss(self.noise, 2))
+        return response_pair(self.noise, self.buckets)
 
     def profile(self, relation: Relation) -> Profile | None:
         """The closed form of the pair."""

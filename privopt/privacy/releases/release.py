@@ -16,6 +16,7 @@ import numpy.typing as npt
 from privopt.privacy.events import pure_event
 from privopt.privacy.interval import Interval
 from privopt.privacy.pairs import EVERYTHING, NOTHING, GaussianPair, Pair, PurePair
+from privopt.privacy.parameters import is_noise
 from privopt.privacy.profiles import Profile, around, gaussian_profile, pure_profile
 from privopt.privacy.renyi.pure import pure
 from privopt.privacy.sums import SMALLEST, half_square, root
@@ -108,9 +109,9 @@ class Release:
 
     Registration makes the kind known to every accountant, filter and export::
 
-        class Mine(Release, event=MyDpEvent):
-            @classmethod
-            def read(cls, event): ...
+        @dataclass(frozen=True)
+        class Mine(Release, event=MyDpEvent, numbers=("noise_multiplier",)):
+            noise: float
 
     Formal guarantee
     ----------------
@@ -123,16 +124,22 @@ class Release:
     # Whether noise is added to a sum: opposite contributions of full norm then attain the pairs.
     additive: ClassVar[bool] = False
 
-    def __init_subclass__(cls, *, event: type[dp.DpEvent] | None = None) -> None:
-        """Make the class known as the reader of ``event``."""
+    _numbers: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(
+        cls, *, event: type[dp.DpEvent] | None = None, numbers: tuple[str, ...] = ()
+    ) -> None:
+        """Make the class known as the reader of ``event``, by its ``numbers`` in ``[0, inf]``."""
         super().__init_subclass__()
+        cls._numbers = numbers
         if event is not None:
             _READERS[event] = cls
 
     @classmethod
     def read(cls, event: dp.DpEvent) -> Release | None:
         """The release of an event; ``None`` if a number in it makes no sense."""
-        raise NotImplementedError
+        values = [getattr(event, name) for name in cls._numbers]
+        return cls(*map(float, values)) if all(map(is_noise, values)) else None
 
     def shifts(self, relation: Relation) -> tuple[Shift, ...] | None:
         """The Gaussian releases that it amounts to, exactly, for the worst data."""
@@ -147,13 +154,16 @@ class Release:
 
         Each dominates in its own order of neighbours, in the sense of ``Pair``.
         """
-        if (shifts := self.shifts(relation)) is not None:
-            pair = shifted_pair(shifts)
-        elif (loss := self.loss(relation)) is not None:
-            pair = pure_pair(round_up_cost(loss.most), exact=False)
-        else:
-            pair = None
+        pair = self.pair(relation)
         return None if pair is None else (pair, pair)
+
+    def pair(self, relation: Relation) -> Pair | None:
+        """The pair that dominates it in both orders of neighbours."""
+        if (shifts := self.shifts(relation)) is not None:
+            return shifted_pair(shifts)
+        if (loss := self.loss(relation)) is not None:
+            return pure_pair(round_up_cost(loss.most), exact=False)
+        return None
 
     def renyi(self, relation: Relation) -> Curve | None:
         """Upper bounds of its Rényi divergences."""

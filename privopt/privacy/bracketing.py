@@ -1,16 +1,35 @@
-"""Where a decreasing or increasing function crosses zero, in few evaluations."""
+"""Roots of monotone functions, by brackets whose ends have themselves been tested."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
-__all__ = ["crossing"]
+__all__ = ["bisect", "false_position"]
 
+_HALVINGS = 200
 _STEPS = 240
 
 
-def crossing(
+def bisect(holds: Callable[[float], bool], inside: float, outside: float) -> float:
+    """Bisect from ``inside``, where ``holds``, towards ``outside``, where it does not.
+
+    Every point that becomes the answer has itself been tested, so ``holds(answer)`` is a fact
+    and not a matter of tolerance, even where rounding makes ``holds`` not quite monotone. Stops
+    at neighbouring floats, or after 200 halvings.
+    """
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (inside + outside)
+        if middle in (inside, outside):
+            break
+        if holds(middle):
+            inside = middle
+        else:
+            outside = middle
+    return inside
+
+
+def false_position(
     gap: Callable[[float], float],
     inside: float,
     outside: float,
