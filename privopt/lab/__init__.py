@@ -30,10 +30,10 @@ from privopt.lab.make import (
     existing_results,
     families,
     load,
+    past_seconds,
     read,
     replicate_keys,
     run,
-    size,
     stream,
 )  # fmt: skip
 from privopt.lab.show import (
@@ -50,6 +50,6 @@ __all__ = [
     "Axis", "Cell", "Check", "Claim", "Column", "Display", "Experiment", "Grid", "Line",
     "Listing", "Method", "Outcome", "Panel", "Plot", "Recorded", "ResultsError", "RunResult",
     "Setting", "Study", "Verdict", "algorithms", "cells", "choose", "discover",
-    "existing_results", "families", "load", "read", "replicate_keys", "run", "size", "stream",
-    "tally", "verdict_table", "verdicts", "write_report",
+    "existing_results", "families", "load", "past_seconds", "read", "replicate_keys", "run",
+    "stream", "tally", "verdict_table", "verdicts", "write_report",
 ]  # fmt: skip

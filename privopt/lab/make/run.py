@@ -23,11 +23,19 @@ from privopt.lab.make.experiment import PROFILES, Experiment
 from privopt.lab.make.fingerprint import HOST, environment, fingerprint
 from privopt.lab.make.folder import open_results
 from privopt.lab.make.measure import Bench, measure
-from privopt.lab.make.records import CELLS, RUNS, Kept, Recorded, write_provenance, write_recorded
+from privopt.lab.make.records import (
+    CELLS,
+    RUNS,
+    Kept,
+    Recorded,
+    read_provenance,
+    write_provenance,
+    write_recorded,
+)
 from privopt.lab.make.resume import Note, Piece, Progress, resume
 from privopt.lab.make.study import Study, one_kind, part_rows
 
-__all__ = ["RunResult", "run", "size"]
+__all__ = ["RunResult", "past_seconds", "run"]
 
 _MEASURING = tuple(f"privopt.lab.make.{name}" for name in ("measure", "quantities", "keys"))
 
@@ -59,11 +67,12 @@ class RunResult:
     as_committed: bool | None = None
 
 
-def size(experiment: Experiment | Study, profile: str) -> int:
-    """How many cells, or parts, an experiment of either kind has."""
-    if isinstance(experiment, Study):
-        return len(experiment.parts)
-    return len(cells(experiment, profile))
+def past_seconds(name: str, profile: str, results: Path | str) -> float | None:
+    """Seconds of work that the cells of an experiment took in an earlier run; None without one."""
+    told = read_provenance(Path(results) / name)
+    if told.get("profile") != profile or not {"run_seconds", "compile_seconds"} <= told.keys():
+        return None
+    return float(told["run_seconds"] + told["compile_seconds"])
 
 
 def run(
