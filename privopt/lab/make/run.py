@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import version
@@ -180,7 +180,7 @@ def _cells(experiment: Experiment, profile: str, seed: int, progress: Progress) 
                 environment=where,
             ),
             code=code(cell.algorithm, cell.family),
-            make=lambda: measure(job, bench, seed=seed),
+            make=lambda: _made(*measure(job, bench, seed=seed)),
             fits=partial(_fits, cell.replicates),
             program=job.program,
         )
@@ -191,6 +191,10 @@ def _cells(experiment: Experiment, profile: str, seed: int, progress: Progress) 
         text = f"{count} of {len(pieces)} plans are refused: {why}"
         progress(Note(experiment.name, text))
     return pieces
+
+
+def _made(columns: Mapping[str, Any], facts: dict[str, Any]) -> tuple[pa.Table, dict[str, Any]]:
+    return pa.table(columns, schema=pa.schema(list(RUNS)[1:])), facts
 
 
 def _fits(replicates: int, values: pa.Table) -> bool:
