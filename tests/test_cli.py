@@ -404,7 +404,7 @@ def test_run_ends_with_verdicts_report_and_status(folder, judged):
     assert "-1.1 to -0.9" in printed
     assert "[why]" in printed
     assert printed.rstrip().endswith("Report: results/index.html")
-    assert (folder / "results" / "demo" / "table.parquet").exists()
+    assert (folder / "results" / "demo" / "cells.parquet").exists()
     judged[0] = "refuted"
     again = privopt("run", folder / "experiments" / "demo.py", "--no-report", code=1)
     assert f"{CELLS} cells, {CELLS} of them from earlier runs" in again

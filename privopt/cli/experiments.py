@@ -98,9 +98,9 @@ def run(
     with plain_errors(context, ValueError, OSError, lab.ResultsError):
         chosen = lab.choose(experiments or (), EXPERIMENTS)
         run_one = partial(lab.run, profile=profile.value, seed=seed, results=results)
-        sizes = {each.name: lab.size(each, profile.value) for each in chosen}
+        past = {e.name: lab.past_seconds(e.name, profile.value, results) for e in chosen}
         swept, judged = [], {}
-        with lab.Display(console, sizes) as display:
+        with lab.Display(console, past) as display:
             for each in chosen:
                 swept.append(run_one(each, progress=display))
                 judged[each.name] = lab.verdicts(lab.read(swept[-1].folder))

@@ -5,51 +5,21 @@ Two kinds, one way: an ``Experiment`` sweeps methods over problems and is judged
 judges and draws what was recorded.
 """
 
+# isort: off
 from privopt.lab.make import (
-    Axis,
-    Cell,
-    Check,
-    Claim,
-    Column,
-    Experiment,
-    Grid,
-    Line,
-    Listing,
-    Method,
-    Panel,
-    Plot,
-    Recorded,
-    ResultsError,
-    RunResult,
-    Setting,
-    Study,
-    algorithms,
-    cells,
-    choose,
-    discover,
-    existing_results,
-    families,
-    load,
-    read,
-    replicate_keys,
-    run,
-    size,
-    stream,
+    Axis, Cell, Check, Claim, Column, Experiment, Grid, Line, Listing, Method, Panel, Plot,
+    Recorded, ResultsError, RunResult, Setting, Study, algorithms, cells, choose, discover,
+    existing_results, families, load, past_seconds, read, replicate_keys, run, stream,
 )  # fmt: skip
 from privopt.lab.show import (
-    Display,
-    Outcome,
-    Verdict,
-    tally,
-    verdict_table,
-    verdicts,
-    write_report,
+    Display, Outcome, Verdict, tally, verdict_table, verdicts, write_report,
 )  # fmt: skip
+# isort: on
 
 __all__ = [
-    "Axis", "Cell", "Check", "Claim", "Column", "Display", "Experiment", "Grid", "Line",
-    "Listing", "Method", "Outcome", "Panel", "Plot", "Recorded", "ResultsError", "RunResult",
-    "Setting", "Study", "Verdict", "algorithms", "cells", "choose", "discover",
-    "existing_results", "families", "load", "read", "replicate_keys", "run", "size", "stream",
-    "tally", "verdict_table", "verdicts", "write_report",
+    "Axis", "Cell", "Check", "Claim", "Column", "Display", "Experiment", "Grid", "Line", "Listing",
+    "Method", "Outcome", "Panel", "Plot", "Recorded", "ResultsError", "RunResult", "Setting",
+    "Study", "Verdict", "algorithms", "cells", "choose", "discover", "existing_results",
+    "families", "load", "past_seconds", "read", "replicate_keys", "run", "stream", "tally",
+    "verdict_table", "verdicts", "write_report",
 ]  # fmt: skip

@@ -19,7 +19,8 @@ def test_a_single_algorithm_is_not_compared(synthetic, tmp_path):
 
 def test_files_are_the_same_to_the_byte_whatever_the_order_of_rows(two, shuffled, tmp_path):
     first, again = (
-        figures(each, tmp_path / name) for name, each in (("a", two), ("b", shuffled(two)))
+        figures(cell_results(each), tmp_path / name, ())
+        for name, each in (("a", two), ("b", shuffled(two)))
     )
     stems = [path.name for path in first]
     assert stems[:2] == ["compared.svg", "compared.png"]

@@ -14,9 +14,9 @@ from privopt.lab.make.records import read, recorded_names, write_provenance, wri
 from privopt.lab.make.resume import Drawing
 from privopt.lab.show import report
 from privopt.lab.show.figures import figures
-from privopt.lab.show.report import write_report
+from privopt.lab.show.report import verdicts, write_report
+from privopt.lab.show.results import cell_results
 from privopt.lab.show.style import number, signed
-from privopt.lab.show.theorems import theorem_verdicts as verdicts
 
 SMALL = {
     "axes": {"n": (500, 1000, 2000, 4000), "dim": (8, 16, 32, 64)},
@@ -108,8 +108,8 @@ def test_one_figure_an_algorithm_and_one_for_several_as_svg_and_png(results):
 
 def test_figures_are_the_same_to_the_byte(synthetic, tmp_path):
     table = synthetic(**SMALL)
-    first = figures(table, tmp_path / "a")
-    second = figures(table, tmp_path / "b", verdicts(table))
+    cells = cell_results(table)
+    first, second = (figures(cells, tmp_path / name, verdicts(table)) for name in ("a", "b"))
     assert [path.name for path in first] == ["dp_gd.svg", "dp_gd.png"]
     for a, b in zip(first, second, strict=True):
         assert a.read_bytes() == b.read_bytes()

@@ -368,9 +368,9 @@ def test_families_left_out_are_said(tmp_path, monkeypatch, events_of, demo):
 # --- what a terminal shows ------------------------------------------------------------------------
 
 
-def shown(terminal, events, sizes=None):
+def shown(terminal, events, past=None):
     where = Console(file=io.StringIO(), force_terminal=terminal, width=120)
-    with Display(where, sizes or {}) as display:
+    with Display(where, past or {}) as display:
         for event in events:
             display(event)
     return where.file.getvalue()
@@ -392,18 +392,19 @@ def test_progress_is_plain_lines_or_bars(demo):
     assert "40.0 s compiling" in bars
 
 
-def test_of_several_experiments_it_is_told_which_and_the_time_left_for_all(demo):
+def test_of_several_experiments_it_is_told_which_and_the_time_left_for_all():
     events = [
-        Started("demo", 2, 0),
+        Started("demo", 2, 0, programs=1),
         Finished("demo", "a", 9, 20),
         Shared("demo", "b"),
         Drawing("demo", 1, 2),
     ]
-    sizes = {"other": 3, "demo": 2, "last": 7}
-    lines = shown(False, events, sizes).splitlines()
+    past = {"other": 60.0, "demo": None, "last": None}
+    lines = shown(False, events, past).splitlines()
     assert lines[0] == "experiment 2 of 3, demo: 2 cells"
     left = [line.split(", about ")[1] for line in lines if "about" in line]
-    assert left == ["2 min left", "2 min left"]  # 11 * 9 + 2 * 20 and 10 * 9 + 2 * 20 seconds
+    # The cell to come 9, other 60, last what demo takes, 38 and then 29; two are worked on at once.
+    assert left == ["54 s left", "44 s left"]
     assert lines[-1] == "figures and report: 1/2, demo"
 
 

@@ -8,12 +8,12 @@ from privopt.lab.make.folder import ResultsError, existing_results
 from privopt.lab.make.keys import replicate_keys, stream
 from privopt.lab.make.presentation import Check, Claim, Column, Line, Listing, Panel, Plot
 from privopt.lab.make.records import Recorded, read
-from privopt.lab.make.run import RunResult, run, size
+from privopt.lab.make.run import RunResult, past_seconds, run
 from privopt.lab.make.study import Study
 
 __all__ = [
     "Axis", "Cell", "Check", "Claim", "Column", "Experiment", "Grid", "Line", "Listing",
     "Method", "Panel", "Plot", "Recorded", "ResultsError", "RunResult", "Setting", "Study",
-    "algorithms", "cells", "choose", "discover", "existing_results", "families", "load", "read",
-    "replicate_keys", "run", "size", "stream",
+    "algorithms", "cells", "choose", "discover", "existing_results", "families", "load",
+    "past_seconds", "read", "replicate_keys", "run", "stream",
 ]  # fmt: skip

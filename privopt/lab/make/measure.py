@@ -13,14 +13,12 @@ from typing import Any
 
 import jax
 import numpy as np
-import pyarrow as pa
 
 from privopt.algorithms.gradient_descent import GRADIENT_DESCENT
 from privopt.core import Algorithm, Plan, Run, run, run_many
 from privopt.lab.make.cells import Cell
 from privopt.lab.make.keys import replicate_keys, stream
 from privopt.lab.make.quantities import Quantity, quantity_of
-from privopt.lab.make.records import RUNS
 from privopt.problems import Family, Problem
 
 __all__ = ["Bench", "Job", "described", "measure"]
@@ -147,8 +145,8 @@ class Bench:
         return self._non_private[job.data, steps]
 
 
-def measure(job: Job, bench: Bench, *, seed: int) -> tuple[pa.Table, dict[str, Any]]:
-    """The runs of a cell, in float64, and what is measured of it as a whole.
+def measure(job: Job, bench: Bench, *, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The columns of its runs, in float64, and what is measured of a cell as a whole.
 
     Noise is named by experiment, method, family, setting and strength, and within that by the
     replicate: more replicates, other axes or another delta change no key. A population's records
@@ -166,7 +164,7 @@ def measure(job: Job, bench: Bench, *, seed: int) -> tuple[pa.Table, dict[str, A
         found = run_many([job.plan], job.problem, keys)
         values = job.quantity.measure(job.problem, found._replace(released=found.released[0]))
     columns = {"replicate": np.arange(cell.replicates), "value": np.asarray(values, np.float64)}
-    return pa.table(columns, schema=pa.schema(list(RUNS)[1:])), facts
+    return columns, facts
 
 
 def _steps(plan: Plan) -> int | None:

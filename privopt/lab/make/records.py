@@ -1,34 +1,53 @@
 """Records: one Parquet file a finished cell, and two tables an experiment.
 
-``cells.parquet`` has a row for each cell: what it is, its plan and what was promised, or why its
-plan was refused. ``runs.parquet`` has a row for each run: its cell and what was measured. They
-carry neither timings nor the machine and the code that made them, so they are the same to the bit
-however often the experiment was interrupted, and wherever it is run again with the same outcome.
-Those are kept beside them, in ``provenance.json``, and in the files of the cells.
+``cells.parquet`` says of each cell what it is, its plan and what was promised, or why its plan was
+refused; ``runs.parquet`` what each run measured. They carry neither timings nor machine nor code,
+so they are the same to the bit however often the experiment was interrupted, and wherever it is
+run again with the same outcome. Those are kept in ``provenance.json``, and with the cells.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from privopt.lab.make.committed import committed, equal
 from privopt.lab.make.folder import ResultsError, write_file
 
 __all__ = [
-    "CELLS", "RUNS", "DamagedCellError", "Kept", "Recorded", "cell_path", "read", "read_cell",
-    "read_provenance", "recorded_names", "set_aside", "write_cell", "write_provenance",
+    "CELLS",
+    "RUNS",
+    "DamagedCellError",
+    "Kept",
+    "Recorded",
+    "cell_path",
+    "equal",
+    "read",
+    "read_cell",
+    "read_provenance",
+    "recorded_names",
+    "set_aside",
+    "write_cell",
+    "write_provenance",
     "write_recorded",
 ]  # fmt: skip
 
+RELATIVE, ABSOLUTE = 1e-6, 1e-12
+"""How far equal numbers may be apart: machines round differently in their last digits, and a risk
+that is zero but for rounding has no digits in common."""
+
 _METADATA = b"privopt"
+_SECONDS = 60.0
 _TEXT = pa.string()
 
 CELLS = pa.schema(
@@ -83,16 +102,7 @@ class DamagedCellError(Exception):
 
 
 class Kept(NamedTuple):
-    """What is kept of a finished cell.
-
-    Attributes
-    ----------
-    values : pyarrow.Table
-        A row for each run.
-    facts : dict
-        What was measured of the cell as a whole.
-    run_seconds, compile_seconds : float
-    """
+    """What is kept of a finished cell: its runs, and what was measured of it as a whole."""
 
     values: pa.Table
     facts: dict[str, Any]
@@ -108,7 +118,7 @@ class Recorded(NamedTuple):
     about : dict
         Name, title, description, profile, and what the report must know.
     cells, runs : pyarrow.Table
-        Columns as in ``CELLS`` and ``RUNS``, or a study's: its parts and their rows.
+        A row for each cell and each run, or for each part of a study and each row of a part.
     """
 
     about: dict[str, Any]
@@ -126,9 +136,6 @@ class Recorded(NamedTuple):
         for name in self.runs.column_names[1:]:
             rows = rows.append_column(name, self.runs[name])
         return rows.combine_chunks()
-
-
-# --- cells ----------------------------------------------------------------------------------------
 
 
 def cell_path(folder: Path, key: str) -> Path:
@@ -177,9 +184,6 @@ def set_aside(path: Path) -> Path:
     return aside
 
 
-# --- tables ---------------------------------------------------------------------------------------
-
-
 def recorded_names(results: Path) -> list[str]:
     """Every experiment whose tables are there, in the order of their names."""
     return sorted(path.parent.name for path in results.glob("*/cells.parquet"))
@@ -196,12 +200,11 @@ def write_recorded(folder: Path, recorded: Recorded) -> bool | None:
     bool or None
         ``None`` where none is committed.
     """
-    known: dict[str, bool | None] = {}
-    about, digest = recorded.about, ""
+    known, about, digest = dict[str, bool | None](), recorded.about, ""
     for name, table in (("runs", recorded.runs), ("cells", recorded.cells)):
         path = folder / f"{name}.parquet"
         told = {"name": about["name"]} if name == "runs" else {**about, "runs": digest}
-        data, before = _encode(table, told), committed(path)
+        data, before = _encode(table, told), _committed(path)
         known[name] = None if before is None else _say_the_same(data, before)
         if before is not None and known[name]:
             data = before
@@ -245,23 +248,18 @@ def write_provenance(folder: Path, provenance: Mapping[str, Any]) -> None:
 
 def read_provenance(folder: Path) -> dict[str, Any]:
     """What made the tables of a folder; empty where that is not kept."""
-    try:
+    with suppress(OSError, ValueError):
         found = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-# --- files ----------------------------------------------------------------------------------------
+        return found if isinstance(found, dict) else {}
+    return {}
 
 
 def _encode(table: pa.Table, about: Mapping[str, Any]) -> bytes:
     """A Parquet file with checksums: the same bytes for the same table and ``about``."""
     metadata = {_METADATA: json.dumps(dict(about), sort_keys=True).encode()}
     sink = pa.BufferOutputStream()
-    pq.write_table(
-        table.replace_schema_metadata(metadata), sink, compression="zstd", write_page_checksum=True
-    )
+    ours = table.replace_schema_metadata(metadata)
+    pq.write_table(ours, sink, compression="zstd", write_page_checksum=True)
     return sink.getvalue().to_pybytes()
 
 
@@ -281,3 +279,72 @@ def _say_the_same(ours: bytes, theirs: bytes) -> bool:
         return equal(_parse(ours), _parse(theirs))
     except (pa.ArrowException, ValueError):  # of another version
         return False
+
+
+def _committed(path: Path) -> bytes | None:
+    """The file at ``path`` as the last commit of its repository has it; ``None`` if none does."""
+    command = ["git", "-C", str(path.parent), "show", f"HEAD:./{path.name}"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def equal(ours: pa.Table, theirs: pa.Table) -> bool:
+    """Whether two tables say the same of the same experiment.
+
+    Rows, columns, texts and integers must be the same, and real numbers within ``RELATIVE`` of the
+    larger or ``ABSOLUTE`` of each other; so must those within texts that are JSON, as of plans.
+    """
+    same_shape = ours.num_rows == theirs.num_rows and ours.schema.equals(theirs.schema)
+    if not same_shape or ours.schema.metadata != theirs.schema.metadata:
+        return False
+    return all(map(_equal_columns, ours.columns, theirs.columns))
+
+
+def _equal_columns(ours: pa.ChunkedArray, theirs: pa.ChunkedArray) -> bool:
+    if ours.equals(theirs):
+        return True
+    if pa.types.is_floating(ours.type):
+        return ours.is_null().equals(theirs.is_null()) and _close(
+            ours.drop_null().to_numpy(), theirs.drop_null().to_numpy()
+        )
+    if pa.types.is_string(ours.type):
+        pairs = set(zip(ours.to_pylist(), theirs.to_pylist(), strict=True))
+        return all(_equal_texts(*pair) for pair in pairs)
+    return False
+
+
+def _equal_texts(ours: str | None, theirs: str | None) -> bool:
+    if ours is None or theirs is None or ours == theirs:
+        return ours == theirs
+    try:
+        return _equal_values(json.loads(ours), json.loads(theirs))
+    except ValueError:
+        return False
+
+
+def _equal_values(ours: Any, theirs: Any) -> bool:
+    match ours, theirs:
+        case dict(), dict():
+            return ours.keys() == theirs.keys() and all(
+                _equal_values(value, theirs[name]) for name, value in ours.items()
+            )
+        case list(), list():
+            absent = object()
+            pairs = zip_longest(ours, theirs, fillvalue=absent)
+            return all(_equal_values(*pair) for pair in pairs)
+        case float(), float():
+            return _close(np.array([ours]), np.array([theirs]))
+        case _:
+            return bool(ours == theirs)
+
+
+def _close(ours: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64]) -> bool:
+    larger = np.maximum(np.abs(ours), np.abs(theirs))
+    with np.errstate(invalid="ignore"):  # of infinities that are equal
+        near = np.abs(ours - theirs) <= np.maximum(RELATIVE * larger, ABSOLUTE)
+    finite = np.isfinite(larger)
+    same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
+    return bool(np.where(finite, near, same).all())

@@ -25,14 +25,14 @@ from privopt.lab.make.records import (
 )
 
 __all__ = [
-    "CompileClock", "Drawing", "Event", "Finished", "Note", "Piece", "Progress", "Shared",
-    "Started", "compile_clock", "resume",
+    "WORKERS", "CompileClock", "Drawing", "Event", "Finished", "Note", "Piece", "Progress",
+    "Shared", "Started", "compile_clock", "resume",
 ]  # fmt: skip
 
 _PATIENCE = 0.2
 """Seconds between looks at cells that other processes make."""
 
-_WORKERS = 2
+WORKERS = 2
 """One runs while another compiles."""
 
 _STAGES = "/jax/core/compile/"
@@ -190,7 +190,7 @@ class _Work:
         """Make the pieces of every group; those that another process holds come back."""
         if len(groups) == 1:
             return self._group(groups[0])
-        with ThreadPoolExecutor(_WORKERS) as workers:
+        with ThreadPoolExecutor(WORKERS) as workers:
             found = [workers.submit(self._group, group) for group in groups]
             try:
                 return [piece for each in found for piece in each.result()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import version
@@ -23,11 +23,19 @@ from privopt.lab.make.experiment import PROFILES, Experiment
 from privopt.lab.make.fingerprint import HOST, environment, fingerprint
 from privopt.lab.make.folder import open_results
 from privopt.lab.make.measure import Bench, measure
-from privopt.lab.make.records import CELLS, RUNS, Kept, Recorded, write_provenance, write_recorded
+from privopt.lab.make.records import (
+    CELLS,
+    RUNS,
+    Kept,
+    Recorded,
+    read_provenance,
+    write_provenance,
+    write_recorded,
+)
 from privopt.lab.make.resume import Note, Piece, Progress, resume
 from privopt.lab.make.study import Study, one_kind, part_rows
 
-__all__ = ["RunResult", "run", "size"]
+__all__ = ["RunResult", "past_seconds", "run"]
 
 _MEASURING = tuple(f"privopt.lab.make.{name}" for name in ("measure", "quantities", "keys"))
 
@@ -59,11 +67,12 @@ class RunResult:
     as_committed: bool | None = None
 
 
-def size(experiment: Experiment | Study, profile: str) -> int:
-    """How many cells, or parts, an experiment of either kind has."""
-    if isinstance(experiment, Study):
-        return len(experiment.parts)
-    return len(cells(experiment, profile))
+def past_seconds(name: str, profile: str, results: Path | str) -> float | None:
+    """Seconds of work that the cells of an experiment took in an earlier run; None without one."""
+    told = read_provenance(Path(results) / name)
+    if told.get("profile") != profile or not {"run_seconds", "compile_seconds"} <= told.keys():
+        return None
+    return float(told["run_seconds"] + told["compile_seconds"])
 
 
 def run(
@@ -171,7 +180,7 @@ def _cells(experiment: Experiment, profile: str, seed: int, progress: Progress) 
                 environment=where,
             ),
             code=code(cell.algorithm, cell.family),
-            make=lambda: measure(job, bench, seed=seed),
+            make=lambda: _made(*measure(job, bench, seed=seed)),
             fits=partial(_fits, cell.replicates),
             program=job.program,
         )
@@ -182,6 +191,10 @@ def _cells(experiment: Experiment, profile: str, seed: int, progress: Progress) 
         text = f"{count} of {len(pieces)} plans are refused: {why}"
         progress(Note(experiment.name, text))
     return pieces
+
+
+def _made(columns: Mapping[str, Any], facts: dict[str, Any]) -> tuple[pa.Table, dict[str, Any]]:
+    return pa.table(columns, schema=pa.schema(list(RUNS)[1:])), facts
 
 
 def _fits(replicates: int, values: pa.Table) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType, TracebackType
@@ -20,12 +21,15 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from privopt.lab.make.resume import Drawing, Event, Finished, Note, Shared, Started
+from privopt.lab.make.resume import WORKERS, Drawing, Event, Finished, Note, Shared, Started
 from privopt.lab.show.verdict import Verdict
 
 __all__ = ["Display", "verdict_table"]
 
 _LINES = 10
+_COMPILES = 0.05
+"""Seconds of tracing and compiling from which on a cell has compiled its program."""
+
 _COLOURS = {"holds": "green", "refuted": "red", "undecided": "yellow"}
 
 
@@ -35,7 +39,9 @@ class _Tally:
 
     total: int
     done: int
+    programs: int = 0
     new: int = 0
+    compiled: int = 0
     running: float = 0.0
     compiling: float = 0.0
 
@@ -43,8 +49,21 @@ class _Tally:
         self.done += 1
         if isinstance(event, Finished):
             self.new += 1
+            self.compiled += event.compile_seconds > _COMPILES
             self.running += event.run_seconds
             self.compiling += event.compile_seconds
+
+    @property
+    def spent(self) -> float:
+        """Seconds of work so far."""
+        return self.running + self.compiling
+
+    @property
+    def left(self) -> float:
+        """Seconds of work to come, if cells run and programs compile like those so far."""
+        programs = max(self.programs - self.compiled, 0)
+        running = (self.total - self.done) * self.running / max(self.new, 1)
+        return running + programs * self.compiling / max(self.compiled, 1)
 
 
 class Display:
@@ -55,13 +74,16 @@ class Display:
     console : rich.console.Console
         Bars if it is a terminal, else plain lines: cells done, time left in all, compile time
         apart.
-    sizes : mapping of str to int
-        Number of cells of every experiment to come, in their order.
+    past : mapping of str to number or None
+        Of every experiment to come, in their order, the seconds of work that an earlier run took.
     """
 
-    def __init__(self, console: Console, sizes: Mapping[str, int] = MappingProxyType({})) -> None:
+    def __init__(
+        self, console: Console, past: Mapping[str, float | None] = MappingProxyType({})
+    ) -> None:
         self._console = console
-        self._sizes = dict(sizes)
+        self._past = dict(past)
+        self._begin = time.monotonic()
         self._tallies: dict[str, _Tally] = {}
         self._tasks: dict[str, TaskID] = {}
         self._bars = Progress(
@@ -100,8 +122,8 @@ class Display:
 
     def _started(self, event: Started) -> None:
         name = event.experiment
-        self._sizes[name] = event.total
-        self._tallies[name] = _Tally(event.total, event.reused)
+        self._past.setdefault(name)
+        self._tallies[name] = _Tally(event.total, event.reused, event.programs)
         self._tasks[name] = self._bars.add_task(
             self._place(name), total=event.total, completed=event.reused, said=""
         )
@@ -136,17 +158,24 @@ class Display:
         self._bars.update(self._tasks[""], completed=event.number, said=event.experiment)
 
     def _seconds_left(self) -> float:
-        """For all cells to come, if they run, and their experiments compile, like those so far."""
-        tallies = self._tallies.values()
-        cells = sum(self._sizes.values()) - sum(tally.done for tally in tallies)
-        runs = sum(tally.running for tally in tallies) / max(sum(tally.new for tally in tallies), 1)
-        compiles = [tally.compiling for tally in tallies if tally.new] or [0.0]
-        experiments = len(self._sizes.keys() - self._tallies.keys())
-        return cells * runs + experiments * sum(compiles) / len(compiles)
+        """Until everything is done, at the pace of this run.
+
+        An experiment to come takes as long as in an earlier run, or where there was none, as those
+        of this run on average. As several cells are worked on at a time, an hour has more hours
+        of work; how many, shows in what is done.
+        """
+        tallies = [tally for tally in self._tallies.values() if tally.new]
+        average = sum(tally.spent + tally.left for tally in tallies) / max(len(tallies), 1)
+        to_come = (past for name, past in self._past.items() if name not in self._tallies)
+        left = sum(tally.left for tally in tallies)
+        left += sum(average if past is None else past for past in to_come)
+        spent = sum(tally.spent for tally in tallies)
+        pace = spent / max(time.monotonic() - self._begin, 1.0)
+        return left / min(max(pace, 1.0), WORKERS)
 
     def _place(self, experiment: str) -> str:
         """The experiment's name, and which of several it is."""
-        names = list(self._sizes)
+        names = list(self._past)
         if len(names) < 2 or experiment not in names:
             return experiment
         return f"experiment {names.index(experiment) + 1} of {len(names)}, {experiment}"

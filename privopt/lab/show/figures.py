@@ -15,10 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from privopt.lab.make.quantities import QUANTITIES
-from privopt.lab.make.records import Recorded
 from privopt.lab.show.comparison import compared
-from privopt.lab.show.results import CellResult, along, cell_results, grouped, swept_axes, worst
+from privopt.lab.show.results import CellResult, along, grouped, swept_axes, worst
 from privopt.lab.show.style import (
     BLUE,
     GREEN,
@@ -38,7 +36,6 @@ from privopt.lab.show.style import (
     save,
     signed,
 )
-from privopt.lab.show.theorems import theorem_verdicts
 from privopt.lab.show.verdict import Outcome, Verdict
 
 __all__ = ["figures"]
@@ -62,9 +59,9 @@ _COLOURS = {Outcome.HOLDS: GREEN, Outcome.REFUTED: ORANGE, Outcome.UNDECIDED: GR
 
 
 def figures(
-    recorded: Recorded,
+    everything: Sequence[CellResult],
     folder: Path | str,
-    judged: Sequence[Verdict] | None = None,
+    judged: Sequence[Verdict],
     origin: Origin = NOWHERE,
 ) -> list[Path]:
     """Draw every algorithm of a table against every axis it was swept along.
@@ -76,12 +73,12 @@ def figures(
 
     Parameters
     ----------
-    table : pyarrow.Table
+    everything : sequence of CellResult
         Of one experiment.
     folder : path
         Made if absent.
-    judged : sequence of Verdict, optional
-        ``verdicts(table)``, where it is at hand already.
+    judged : sequence of Verdict
+        On the same cells.
     origin : Origin, optional
         Names the table, so that what was drawn from it already need not be drawn again.
 
@@ -90,8 +87,6 @@ def figures(
     list of Path
         The files, the same to the byte whenever they are drawn from the same table.
     """
-    judged = theorem_verdicts(recorded) if judged is None else judged
-    everything = cell_results(recorded)
     written = compared(everything, folder, origin)
     with mpl.rc_context(STYLE):
         for method, cells in grouped(everything, lambda cell: cell.method).items():
@@ -128,7 +123,7 @@ def _figure(cells: Sequence[CellResult], judged: Sequence[Verdict]) -> Figure:
 
 def _label(cells: Sequence[CellResult]) -> str:
     """Of the vertical axis: what was measured."""
-    return " or ".join(QUANTITIES[name].label for name in sorted({c.quantity for c in cells}))
+    return " or ".join(sorted({cell.label for cell in cells}))
 
 
 def _panel(

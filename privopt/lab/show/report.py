@@ -12,9 +12,9 @@ from privopt.lab.make.resume import Drawing, Progress
 from privopt.lab.show.claims import claim_verdicts
 from privopt.lab.show.document import Section, document
 from privopt.lab.show.figures import figures
-from privopt.lab.show.markdown import markdown
-from privopt.lab.show.page import html
+from privopt.lab.show.pages import html, markdown
 from privopt.lab.show.plots import plots
+from privopt.lab.show.results import cell_results
 from privopt.lab.show.sections import section
 from privopt.lab.show.style import Origin
 from privopt.lab.show.theorems import theorem_verdicts
@@ -25,7 +25,9 @@ __all__ = ["verdicts", "write_report"]
 
 def verdicts(recorded: Recorded) -> list[Verdict]:
     """Every verdict on an experiment: on theorems of a sweep, on claims of a study."""
-    return claim_verdicts(recorded) if recorded.is_study else theorem_verdicts(recorded)
+    if recorded.is_study:
+        return claim_verdicts(recorded)
+    return theorem_verdicts(cell_results(recorded), recorded.about["checks"])
 
 
 def write_report(
@@ -83,5 +85,5 @@ def _section(folder: Path, judged: Sequence[Verdict] | None, redraw: bool) -> Se
     if recorded.is_study:
         drawn = plots(recorded, folder, origin)
     else:
-        drawn = figures(recorded, folder, found, origin)
+        drawn = figures(cell_results(recorded), folder, found, origin)
     return section(recorded, found, drawn, read_provenance(folder))

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.lab.make.axes import in_order
+from privopt.lab.make.quantities import QUANTITIES
 from privopt.lab.make.records import Recorded
 
 __all__ = ["CellResult", "along", "cell_results", "grouped", "swept_axes", "worst"]
@@ -83,6 +84,11 @@ class CellResult:
     def mean(self) -> float:
         """Over the replicates."""
         return float(self.values.mean())
+
+    @property
+    def label(self) -> str:
+        """Of what was measured, at an axis of a figure."""
+        return QUANTITIES[self.quantity].label
 
     @property
     def is_finite(self) -> bool:

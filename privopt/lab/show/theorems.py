@@ -20,9 +20,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from privopt.lab.make.records import Recorded
 from privopt.lab.show.intervals import UNKNOWN, Estimate, mean_interval, slopes
-from privopt.lab.show.results import CellResult, along, cell_results, grouped, swept_axes, worst
+from privopt.lab.show.results import CellResult, along, grouped, swept_axes, worst
 from privopt.lab.show.verdict import Outcome, Verdict
 
 __all__ = ["ALPHA", "MIN_REPLICATES", "RESOLUTION", "compare", "theorem_verdicts"]
@@ -36,7 +35,7 @@ RESOLUTION = 0.15
 MIN_REPLICATES = 10
 """With fewer replicates in a cell, nothing is decided about a slope."""
 
-_CHECKS = ("bound", "slope")
+CHECKS = ("bound", "slope")
 
 _MIN_VALUES = 4
 _GAP_SHARE = 0.01
@@ -44,22 +43,16 @@ _RATIO_DRIFT = 1e-3
 _ROUNDING = 1e-9
 
 
-def theorem_verdicts(recorded: Recorded) -> list[Verdict]:
-    """Every verdict a results table supports; a function of its rows, not of their order.
+def theorem_verdicts(every: Sequence[CellResult], checks: Sequence[str] = CHECKS) -> list[Verdict]:
+    """Every verdict that the cells of experiments support.
 
     Each (algorithm, family) for which the theorem has a bound gets one on it; where the family is
     the one its rate is tight on, also one on the slope along each swept axis that the rate has an
     exponent for. An experiment that asks for one kind of check only gets that kind. Where nothing
     is claimed there is no verdict.
-
-    Raises
-    ------
-    ValueError
-        If the table lacks columns or repeats a replicate.
     """
-    checks = recorded.about.get("checks", _CHECKS)
     found = []
-    for cells in grouped(cell_results(recorded), lambda cell: cell.experiment).values():
+    for cells in grouped(every, lambda cell: cell.experiment).values():
         pairs = grouped(cells, lambda cell: (cell.method, cell.family)).values()
         axes = sum(len(_slope_axes(pair)) for pair in pairs)
         for pair in pairs:

@@ -1,4 +1,4 @@
-"""The report as one self-contained page: no script, no link outside, light and dark."""
+"""The report as one self-contained page, without scripts and links, and as Markdown."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from pathlib import Path
 from privopt.lab.show.document import GUIDE, TITLE, Document, Entry, Mark, Section, Table
 from privopt.lab.show.verdict import Outcome
 
-__all__ = ["html"]
+__all__ = ["html", "markdown"]
 
 _STYLE = Path(__file__).with_name("report.css")
 _SIGNS = {Outcome.HOLDS: "✓", Outcome.REFUTED: "✗", Outcome.UNDECIDED: "?"}
+_MD_SIGNS = {Outcome.HOLDS: "✅", Outcome.REFUTED: "❌", Outcome.UNDECIDED: "❔"}
 
 
 def html(document: Document, results: Path) -> str:
@@ -92,3 +93,50 @@ def _inline(text: str) -> str:
     """Escaped text with `code` and *emphasis*."""
     text = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
     return re.sub(r"\*([^*\s][^*]*)\*", r"<em>\1</em>", text)
+
+
+# --- Markdown ------------------------------------------------------------------------------------
+
+
+def markdown(document: Document) -> str:
+    """The whole report; pictures are linked relative to the results folder."""
+    return "\n\n".join(_md_blocks(document)) + "\n"
+
+
+def _md_blocks(document: Document) -> Iterator[str]:
+    yield f"# {TITLE}"
+    yield f"**{document.summary}.**"
+    yield from map(_md_table, document.headlines)
+    yield GUIDE
+    yield "`privopt report` writes the same on one page, `index.html`, with machine and timings."
+    for section in document.sections:
+        yield from _md_section(section)
+
+
+def _md_section(section: Section) -> Iterator[str]:
+    yield f"## {section.title}"
+    parts = section.description.strip().split("`")  # every second one is code
+    yield "`".join(part if i % 2 else part.replace("<", "&lt;") for i, part in enumerate(parts))
+    for picture in section.pictures:
+        yield f"![{picture.text}]({picture.stem}.png)"
+    for table in section.tables:
+        yield f"### {table.caption}"
+        yield _md_table(table)
+    yield "### Settings"
+    facts = {**section.facts, "command": f"`{section.facts['command']}`"}
+    yield "\n".join(f"- {name}: {value}" for name, value in facts.items())
+
+
+def _md_table(table: Table) -> str:
+    head = [_md_row(table.head), "|" + " --- |" * len(table.head)]
+    return "\n".join([*head, *(_md_row(row) for row in table.rows)])
+
+
+def _md_row(entries: tuple[Entry, ...]) -> str:
+    return "| " + " | ".join(_md_entry(entry) for entry in entries) + " |"
+
+
+def _md_entry(entry: Entry) -> str:
+    if isinstance(entry, Mark):
+        return f"{_MD_SIGNS[entry.outcome]} {entry.text or entry.outcome}"
+    return entry.replace("\\", "\\\\").replace("|", "\\|").replace("*", "\\*").replace("<", "&lt;")
