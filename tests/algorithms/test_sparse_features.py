@@ -124,8 +124,7 @@ def test_a_record_that_is_not_finite_is_a_null_record():
     broken[5, 1], null[5] = np.nan, 0.0
     plan = privopt.ALGORITHMS["dp_gd"].plan(CLASS, BUDGET, **CHOICES["dp_gd"])
     found, expected = (
-        privopt.run(plan, logistic(scipy.sparse.csr_array(x)), KEY).released
-        for x in (broken, null)
+        privopt.run(plan, logistic(scipy.sparse.csr_array(x)), KEY).released for x in (broken, null)
     )
     np.testing.assert_array_equal(found, expected)
 
