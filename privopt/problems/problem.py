@@ -41,7 +41,8 @@ __all__ = ["Problem"]
 
 _SMOOTH_TOLERANCE = 1e-9
 _NONSMOOTH_TOLERANCE = 1e-6
-_RISK_BATCH = 32
+_RISK_BATCH = 32  # points at once
+_RISK_NUMBERS = 2**22  # in them, at most, unless one point has more
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -60,6 +61,8 @@ class Problem:
         Records along the leading axis of every leaf. Floating leaves share one dtype, which the
         run follows; ``(features, labels)`` of shapes ``(records, dim)`` and ``(records,)`` for a
         generalised linear loss, which shortens features that ``smoothness`` does not allow.
+        A matrix of ``scipy.sparse`` is taken as :class:`privopt.convex.SparseFeatures`, whose
+        memory is that of its longest row times the records; any other loss sees a row of these.
     problem_class : ProblemClass
         Declared, never estimated; :meth:`check` compares it with the data.
     constraint : constraint set, optional
@@ -92,6 +95,20 @@ class Problem:
         above ``2^24`` where counts, or those of a sample, are float32 (``2^53`` in float64). Never
         for the values of records or counts, which a message would release: they are put right one
         by one as said above, and :meth:`check` tells of them.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse
+    >>> from privopt.problems import GeneralisedLinear, Logistic
+    >>> from privopt.spec import ProblemClass
+    >>> rows = scipy.sparse.csr_array(np.array([[0.6, 0.0, 0.8], [0.0, 1.0, 0.0]]))
+    >>> problem = Problem(
+    ...     loss=GeneralisedLinear(Logistic()),
+    ...     data=(rows, np.array([1.0, -1.0])),
+    ...     problem_class=ProblemClass(n=2, dim=3, lipschitz=1.0, radius=1.0),
+    ... )
+    >>> round(problem.risk(np.zeros(3)), 4)
+    0.6931
     """
 
     loss: Callable[..., Array]
@@ -261,9 +278,10 @@ class Problem:
             count = math.prod(axes)
             if count == 0:
                 return np.zeros(axes)
-            batches = range(-(-count // _RISK_BATCH))
+            size = min(_RISK_BATCH, max(1, _RISK_NUMBERS // self.problem_class.dim))
+            batches = range(-(-count // size))
             padded = jax.tree.map(
-                lambda leaf: np.resize(leaf, (len(batches), _RISK_BATCH, *leaf.shape[1:])), rows
+                lambda leaf: np.resize(leaf, (len(batches), size, *leaf.shape[1:])), rows
             )
             values = [
                 np.asarray(_risks(risk, jax.tree.map(lambda leaf, i=i: leaf[i], padded)))
