@@ -9,7 +9,7 @@ from jax import Array
 
 from privopt.algorithms.choices import require_convex_lipschitz
 from privopt.arguments import positive_number
-from privopt.convex import LARGEST_DIM
+from privopt.convex import MAX_SAMPLER_DIM
 from privopt.core import Algorithm, Plan, Run, planner
 from privopt.mechanisms import ClippedRisk, GibbsMechanism
 from privopt.privacy import Guarantee, gaussian_mu
@@ -83,9 +83,9 @@ def plan(
     Bassily, Smith and Thakurta 2014, Section 3.
     """
     require_convex_lipschitz("exponential_mechanism", problem_class)
-    if problem_class.dim > LARGEST_DIM:
+    if problem_class.dim > MAX_SAMPLER_DIM:
         raise ValueError(
-            f"dim must be at most {LARGEST_DIM} for exponential_mechanism, got "
+            f"dim must be at most {MAX_SAMPLER_DIM} for exponential_mechanism, got "
             f"{problem_class.dim}: no sampler is exact beyond, and no Markov chain can be charged"
         )
     if math.isinf(problem_class.radius):
@@ -149,7 +149,7 @@ def _rate(
         source=("Bassily, Smith and Thakurta 2014" if pure else "Gopi, Lee and Liu 2022"),
         upper=exponential_mechanism(
             problem_class,
-            temperature=mechanism.scale,
+            temperature=mechanism.temperature,
             regularisation=mechanism.regularisation,
         ),
         lower=erm_lower_bound(problem_class, advantage=advantage, delta=delta),

@@ -1,13 +1,13 @@
 """Convex sets, first-order methods, solvers that certify their answer, exact samplers."""
 
 from privopt.convex.accelerated import accelerated_descent
+from privopt.convex.bounding_ellipsoid import BoundingEllipsoid, ValueAndGradient, bound_low_part
 from privopt.convex.certificate import certify
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.corrected_adam import corrected_adam
-from privopt.convex.enclosure import Enclosure, ValueAndGradient, enclose
 from privopt.convex.first_order import FirstOrder, GradientOracle, Iterates, Path
 from privopt.convex.glm_solver import GLMSolution, minimise_glm, newton_glm
-from privopt.convex.log_concave import LARGEST_DIM, Draw, enough_proposals, sample_log_concave
+from privopt.convex.log_concave import MAX_SAMPLER_DIM, Draw, enough_proposals, sample_log_concave
 from privopt.convex.outputs import (
     Average,
     Last,
@@ -26,12 +26,12 @@ from privopt.convex.updates import Update
 from privopt.convex.vectors import norm
 
 __all__ = [
-    "LARGEST_DIM",
+    "MAX_SAMPLER_DIM",
     "Average",
+    "BoundingEllipsoid",
     "Box",
     "ConstraintSet",
     "Draw",
-    "Enclosure",
     "FirstOrder",
     "GLMSolution",
     "GradientOracle",
@@ -52,10 +52,10 @@ __all__ = [
     "ValueAndGradient",
     "WholeSpace",
     "accelerated_descent",
+    "bound_low_part",
     "certify",
     "checked_output",
     "corrected_adam",
-    "enclose",
     "enough_proposals",
     "minimise",
     "minimise_glm",
