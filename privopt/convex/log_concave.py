@@ -105,9 +105,9 @@ def sample_log_concave(
     ``a``, has mass ``vol(K) d s^-d int_0^s e^-t t^(d-1) dt`` at least, the envelope
     ``vol(E) (e^tau + d int_1^inf e^(-s g) g^(d-1) dg)``: at ``s = 3/2`` and ``tau = 0`` at least
     0.45, 0.26 and 0.13 times ``vol(K)/vol(E)`` of the proposals are accepted in 1, 2 and 3
-    dimensions, times ``e^-tau`` else. :func:`bound_low_part` proves ``tau <= 0.15`` and a ``vol(K)`` of
-    at least 0.8, 0.07 and 0.0025 times ``vol(E)``, for every ``phi``; in practice about 0.6,
-    0.2 and 0.05 of the proposals are accepted, however peaked the density is.
+    dimensions, times ``e^-tau`` else. :func:`bound_low_part` proves ``tau <= 0.15`` and a
+    ``vol(K)`` of at least 0.8, 0.07 and 0.0025 times ``vol(E)``, for every ``phi``; in practice
+    about 0.6, 0.2 and 0.05 of the proposals are accepted, however peaked the density is.
 
     Parameters
     ----------
@@ -122,8 +122,8 @@ def sample_log_concave(
     proposals : int
         At most so many; when all are rejected, the draw is the centre of ``W``. The law then
         differs from the exact one by the probability of that, which
-        :func:`enough_proposals` bounds. The centre is also drawn where the bounding ellipsoid is not
-        proved, which public numbers alone decide.
+        :func:`enough_proposals` bounds. The centre is also drawn where the ellipsoid is not
+        proved to be one, which public numbers alone decide.
     error : Array
         At most 2^-13.
 
