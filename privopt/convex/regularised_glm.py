@@ -148,7 +148,7 @@ class RegularisedGLM(NamedTuple):
 
         What a step of that reach meets on average: where the slope has kinks closer than that, it
         says more than ``phi''``, which it tends to. Of several problems each record looks at one
-        in turn, which costs what a single problem does.
+        in turn: slopes cost what those of a single problem do.
 
         Parameters
         ----------
@@ -161,7 +161,8 @@ class RegularisedGLM(NamedTuple):
             predictions, near = self.predictions(points)[0], reach[0]
         else:
             problem = order[jnp.arange(self.labels.size) % number]
-            predictions, near = jnp.sum(self.features * points[problem], axis=-1), reach[problem]
+            several, near = self.predictions(points), reach[problem]
+            predictions = jnp.take_along_axis(several, problem[None], axis=0)[0]
         ahead, behind = (self.slopes((predictions + r)[None])[0] for r in (near, -near))
         return jnp.maximum(ahead - behind, 0.0) / (2.0 * near)
 
