@@ -9,7 +9,7 @@ from jax import Array
 
 from privopt.algorithms.choices import require_convex_lipschitz
 from privopt.arguments import positive_number
-from privopt.convex import LARGEST_DIM, EmpiricalRisk
+from privopt.convex import MAX_SAMPLER_DIM, EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import ClippedRisk, GibbsMechanism
 from privopt.privacy import gaussian_mu
@@ -80,9 +80,9 @@ def plan(
     Bassily, Smith and Thakurta 2014, Section 3.
     """
     require_convex_lipschitz("exponential_mechanism", problem_class)
-    if problem_class.dim > LARGEST_DIM:
+    if problem_class.dim > MAX_SAMPLER_DIM:
         raise ValueError(
-            f"dim must be at most {LARGEST_DIM} for exponential_mechanism, got "
+            f"dim must be at most {MAX_SAMPLER_DIM} for exponential_mechanism, got "
             f"{problem_class.dim}: no sampler is exact beyond, and no Markov chain can be charged"
         )
     if math.isinf(problem_class.radius):
@@ -114,7 +114,7 @@ def plan(
         assumptions=_assumptions(problem_class, budget),
         rate=exponential_mechanism_rate(
             problem_class,
-            temperature=mechanism.scale,
+            temperature=mechanism.temperature,
             regularisation=mechanism.regularisation,
             pure=mu is None,
             balanced=balanced,
@@ -151,5 +151,5 @@ EXPONENTIAL_MECHANISM = Algorithm(
     run=run,
     float64=True,
     noise="law",
-    largest_dim=LARGEST_DIM,
+    largest_dim=MAX_SAMPLER_DIM,
 )

@@ -1,11 +1,11 @@
 """Losses, features, convex sets, first-order methods, certified solvers, exact samplers."""
 
 from privopt.convex.accelerated import accelerated_descent
+from privopt.convex.bounding_ellipsoid import BoundingEllipsoid, ValueAndGradient, bound_low_part
 from privopt.convex.certificate import certify
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.corrected_adam import corrected_adam
 from privopt.convex.empirical_risk import EmpiricalRisk, LinearRecords
-from privopt.convex.enclosure import Enclosure, ValueAndGradient, enclose
 from privopt.convex.features import (
     DenseFeatures,
     Features,
@@ -16,7 +16,7 @@ from privopt.convex.features import (
 )
 from privopt.convex.first_order import FirstOrder, Iterates, Path
 from privopt.convex.glm_solver import GLMSolution, minimise_glm, newton_glm
-from privopt.convex.log_concave import LARGEST_DIM, Draw, enough_proposals, sample_log_concave
+from privopt.convex.log_concave import MAX_SAMPLER_DIM, Draw, enough_proposals, sample_log_concave
 from privopt.convex.losses import (
     Distance,
     GeneralisedLinear,
@@ -47,16 +47,16 @@ from privopt.convex.updates import Update
 from privopt.convex.vectors import norm
 
 __all__ = [
-    "LARGEST_DIM",
+    "MAX_SAMPLER_DIM",
     "Average",
     "AverageAfterStep",
+    "BoundingEllipsoid",
     "Box",
     "ConstraintSet",
     "DenseFeatures",
     "Distance",
     "Draw",
     "EmpiricalRisk",
-    "Enclosure",
     "Features",
     "FirstOrder",
     "GLMSolution",
@@ -89,10 +89,10 @@ __all__ = [
     "WholeSpace",
     "accelerated_descent",
     "as_features",
+    "bound_low_part",
     "certify",
     "checked_output",
     "corrected_adam",
-    "enclose",
     "enough_proposals",
     "is_features",
     "minimise",

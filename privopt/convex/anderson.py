@@ -11,7 +11,7 @@ from privopt.convex.vectors import inner
 
 __all__ = ["Mixing"]
 
-MEMORY = 5
+MEMORY, MEMORY_OF_MANY, MANY = 10, 5, 4  # steps; of so many problems each look costs more
 
 
 class Mixing(NamedTuple):
@@ -22,7 +22,7 @@ class Mixing(NamedTuple):
     point, step : Array
         Shape ``(k, dim)``.
     points, steps : Array
-        Differences, shape ``(k, 5, dim)``, latest last.
+        Differences, shape ``(k, memory, dim)``, latest last.
     """
 
     point: Array
@@ -33,7 +33,8 @@ class Mixing(NamedTuple):
     @classmethod
     def begin(cls, points: Array) -> Mixing:
         """With no memory."""
-        none = jnp.zeros((points.shape[0], MEMORY, points.shape[1]))
+        memory = MEMORY if points.shape[0] < MANY else MEMORY_OF_MANY
+        none = jnp.zeros((points.shape[0], memory, points.shape[1]))
         return cls(points, jnp.zeros_like(points), none, none)
 
     def mixed(self, points: Array, steps: Array) -> tuple[Array, Mixing]:
@@ -50,7 +51,7 @@ class Mixing(NamedTuple):
         sizes = jnp.sqrt(inner(changes, changes))
         sizes = jnp.where(sizes > 0.0, sizes, 1.0)
         units = changes / sizes[:, :, None]
-        normal = units @ jnp.swapaxes(units, 1, 2) + 1e-12 * jnp.eye(MEMORY)[None]
+        normal = units @ jnp.swapaxes(units, 1, 2) + 1e-12 * jnp.eye(units.shape[1])[None]
         right = jnp.einsum("kmd,kd->km", units, steps)
         weights = jnp.linalg.solve(normal, right[:, :, None])[:, :, 0]
         mixed = steps - jnp.einsum("km,kmd->kd", weights / sizes, moves + changes)

@@ -13,7 +13,7 @@ from privopt.convex.vectors import norm
 
 __all__ = ["Evaluation", "State", "initial", "step"]
 
-_LEAST_CURVATURE = 1e-100  # a step of its inverse has left any set; smaller would overflow
+MIN_CURVATURE = 1e-100  # a step of its inverse has left any set; smaller would overflow
 
 
 class Evaluation(NamedTuple):
@@ -111,7 +111,7 @@ def step(state: State, evaluate: Evaluate, certifier: Certifier) -> State:
         point=point,
         extrapolation=jnp.where(restart, point, extrapolation),
         momentum=jnp.where(restart, 1.0, momentum),
-        curvature=jnp.maximum(jnp.where(narrow, 4.0, 1.0) * curvature, _LEAST_CURVATURE),
+        curvature=jnp.maximum(jnp.where(narrow, 4.0, 1.0) * curvature, MIN_CURVATURE),
         width=jnp.where(narrow, 0.25, 1.0) * state.width,
         best_point=jnp.where(better, point, state.best_point),
         best_value=jnp.where(better, here.objective, state.best_value),

@@ -10,23 +10,23 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt import draws
-from privopt.convex.enclosure import (
+from privopt.convex.bounding_ellipsoid import (
     INNER,
-    LARGEST_ERROR,
     MARGIN,
+    MAX_ERROR,
     SLACK,
-    Enclosure,
+    BoundingEllipsoid,
     ValueAndGradient,
-    enclose,
+    bound_low_part,
 )
 from privopt.convex.sets import Simplex, WholeSpace
 from privopt.convex.vectors import norm
 
-__all__ = ["LARGEST_DIM", "Draw", "enough_proposals", "sample_log_concave"]
+__all__ = ["MAX_SAMPLER_DIM", "Draw", "enough_proposals", "sample_log_concave"]
 
-LARGEST_DIM = 3
-_HEIGHT = 1.5
-_SHARE = {1: 0.45, 2: 0.26, 3: 0.13}  # of proposals, for slack 0, in units of vol(K)/vol(E)
+MAX_SAMPLER_DIM = 3
+HEIGHT = 1.5
+ACCEPTED_SHARE = {1: 0.45, 2: 0.26, 3: 0.13}  # of proposals, for slack 0, in units of vol(K)/vol(E)
 
 
 class Draw(NamedTuple):
@@ -66,7 +66,9 @@ def enough_proposals(dim: int, failure: float) -> int:
     """
     ball = math.pi ** (0.5 * dim) / math.gamma(0.5 * dim + 1.0)
     fit = (2.0 * INNER[dim]) ** dim / math.factorial(dim) / ball
-    accepted = _SHARE[dim] * fit * math.exp(-SLACK - 8.0 * LARGEST_ERROR) / (1.0 + MARGIN) ** dim
+    accepted = (
+        ACCEPTED_SHARE[dim] * fit * math.exp(-SLACK - 8.0 * MAX_ERROR) / (1.0 + MARGIN) ** dim
+    )
     return math.ceil(math.log(failure) / math.log1p(-accepted))
 
 
@@ -103,9 +105,9 @@ def sample_log_concave(
     ``a``, has mass ``vol(K) d s^-d int_0^s e^-t t^(d-1) dt`` at least, the envelope
     ``vol(E) (e^tau + d int_1^inf e^(-s g) g^(d-1) dg)``: at ``s = 3/2`` and ``tau = 0`` at least
     0.45, 0.26 and 0.13 times ``vol(K)/vol(E)`` of the proposals are accepted in 1, 2 and 3
-    dimensions, times ``e^-tau`` else. :func:`enclose` proves ``tau <= 0.15`` and a ``vol(K)`` of
-    at least 0.8, 0.07 and 0.0025 times ``vol(E)``, for every ``phi``; in practice about 0.6,
-    0.2 and 0.05 of the proposals are accepted, however peaked the density is.
+    dimensions, times ``e^-tau`` else. :func:`bound_low_part` proves ``tau <= 0.15`` and a
+    ``vol(K)`` of at least 0.8, 0.07 and 0.0025 times ``vol(E)``, for every ``phi``; in practice
+    about 0.6, 0.2 and 0.05 of the proposals are accepted, however peaked the density is.
 
     Parameters
     ----------
@@ -120,8 +122,8 @@ def sample_log_concave(
     proposals : int
         At most so many; when all are rejected, the draw is the centre of ``W``. The law then
         differs from the exact one by the probability of that, which
-        :func:`enough_proposals` bounds. The centre is also drawn where the enclosure is not
-        proved, which public numbers alone decide.
+        :func:`enough_proposals` bounds. The centre is also drawn where the ellipsoid is not
+        proved to be one, which public numbers alone decide.
     error : Array
         At most 2^-13.
 
@@ -133,19 +135,19 @@ def sample_log_concave(
     Source: von Neumann 1951 (rejection); the envelope is ours, in the spirit of Devroye 1986,
     Non-Uniform Random Variate Generation, chapter VII.
     """
-    if dim > LARGEST_DIM:
-        raise ValueError(f"dim must be at most {LARGEST_DIM}, got {dim}")
+    if dim > MAX_SAMPLER_DIM:
+        raise ValueError(f"dim must be at most {MAX_SAMPLER_DIM}, got {dim}")
     if isinstance(constraint, Simplex | WholeSpace):
         raise ValueError(
             f"constraint must be bounded and have an interior, got {type(constraint).__name__}"
         )
     start = constraint.centre_point(dim, jnp.result_type(float))
-    around = enclose(
+    around = bound_low_part(
         potential,
         constraint,
         start,
         radius=radius,
-        height=_HEIGHT + 2.0 * error,
+        height=HEIGHT + 2.0 * error,
         error=error,
     )
     inverse = jnp.linalg.inv(around.axes)
@@ -158,7 +160,7 @@ def sample_log_concave(
         point, gauge = _propose(normals, uniforms, exponentials[1:], around, inverse)
         member = constraint.contains(point, 0.0)
         value, _ = potential(jnp.where(member, point, around.anchor))
-        bound = jnp.where(gauge > 1.0, _HEIGHT * gauge, -around.slack)
+        bound = jnp.where(gauge > 1.0, HEIGHT * gauge, -around.slack)
         log_acceptance = jnp.where(member, bound - (value - around.value), -jnp.inf)
         return _Trial(
             point,
@@ -180,7 +182,7 @@ def sample_log_concave(
 
 
 def _propose(
-    normals: Array, uniforms: Array, exponentials: Array, around: Enclosure, inverse: Array
+    normals: Array, uniforms: Array, exponentials: Array, around: BoundingEllipsoid, inverse: Array
 ) -> tuple[Array, Array]:
     """A draw from the envelope, and its gauge; of ``dim + 2`` normals and ``dim`` exponentials."""
     dim = around.anchor.shape[-1]
@@ -193,12 +195,12 @@ def _propose(
 
     # The gauge has density g^(d-1), times e^tau up to 1 and e^(-s g) beyond: there it is 1 more
     # than a mixture of gamma variables of shapes 1 to d, with scale 1/s.
-    terms = [math.comb(dim - 1, j) * math.factorial(j) / _HEIGHT**j for j in range(dim)]
-    beyond = sum(terms) * math.exp(-_HEIGHT) / _HEIGHT
+    terms = [math.comb(dim - 1, j) * math.factorial(j) / HEIGHT**j for j in range(dim)]
+    beyond = sum(terms) * math.exp(-HEIGHT) / HEIGHT
     within = 1.0 / (1.0 + dim * beyond * jnp.exp(-around.slack))
     shares = jnp.cumsum(jnp.asarray(terms, uniforms.dtype)) / sum(terms)
     started = jnp.concatenate([jnp.zeros_like(shares[:1]), shares[:-1]])
-    outer = 1.0 + jnp.sum(jnp.where(uniforms[1] >= started, exponentials, 0.0)) / _HEIGHT
+    outer = 1.0 + jnp.sum(jnp.where(uniforms[1] >= started, exponentials, 0.0)) / HEIGHT
     inner = (1.0 - uniforms[1]) ** (1.0 / dim)
     gauge = jnp.where(uniforms[0] < within, inner, outer)
     return around.anchor + around.axes @ (gauge * to_surface * ray), gauge

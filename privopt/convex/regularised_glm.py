@@ -152,7 +152,7 @@ class RegularisedGLM(NamedTuple):
 
         What a step of that reach meets on average: where the slope has kinks closer than that, it
         says more than ``phi''``, which it tends to. Of several problems each record looks at one
-        in turn, which costs what a single problem does.
+        in turn: slopes cost what those of a single problem do.
 
         Parameters
         ----------

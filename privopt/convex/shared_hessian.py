@@ -13,8 +13,8 @@ from privopt.convex.vectors import Number
 
 __all__ = [
     "SharedHessian",
-    "flat_hessian",
     "explicit_hessian",
+    "flat_hessian",
     "gram",
     "newton_steps",
     "sampled_hessian",

@@ -18,10 +18,11 @@ from privopt.spec import Budget, Relation
 
 __all__ = ["GibbsMechanism"]
 
-_FAILURE = 2.0**-64  # of a draw, at most
-_SHARE = 2.0**-30  # of delta, for that
-_RESOLUTION = 2.0**-20  # of a record's loss, in units of the temperature
-_ROUND_OFF = 2.0**-46  # of products with features and of sums, in units of the largest loss
+UP = 1.0 + 2.0**-50  # more than two divisions round by
+MAX_FAILURE = 2.0**-64  # probability that all proposals are rejected
+FAILURE_SHARE = 2.0**-30  # of delta, for that
+LOSS_RESOLUTION = 2.0**-20  # of a record's loss, in units of the temperature
+SUM_ROUND_OFF = 2.0**-46  # of products with features and of sums, in units of the largest loss
 
 
 class GibbsMechanism(NamedTuple):
@@ -31,8 +32,8 @@ class GibbsMechanism(NamedTuple):
     ----------
     query : ClippedRisk
         ``F``, whose difference between neighbours is ``G``-Lipschitz and so of range ``2 R G``.
-    scale : float
-        ``1/k``, the temperature, in units of ``F``; representable in float32.
+    temperature : float
+        ``1/k``, in units of ``F``; representable in float32.
     regularisation : float
         ``m >= 0``; ``c`` is the centre of the constraint set.
     proposals : int
@@ -66,7 +67,7 @@ class GibbsMechanism(NamedTuple):
     """
 
     query: Any
-    scale: float
+    temperature: float
     regularisation: float
     proposals: int
 
@@ -74,12 +75,10 @@ class GibbsMechanism(NamedTuple):
     def pure(cls, query: ClippedRisk, budget: Budget) -> GibbsMechanism:
         """The lowest temperature within ``budget.epsilon``, without a regulariser.
 
-        A hair above ``range/epsilon``, since the event resolves epsilon to ``2^-50`` and is rounded
-        to the safe side.
+        ``range/epsilon``, rounded up.
         """
-        margin = 1.0 + 1e-11 + 2.0**-49 / budget.epsilon
-        scale = round_up(query.range(budget.relation) / budget.epsilon * margin)
-        return cls(query, scale, 0.0, enough_proposals(query.gradient.dim, _FAILURE))
+        temperature = round_up(query.range(budget.relation) / budget.epsilon * UP)
+        return cls(query, temperature, 0.0, enough_proposals(query.gradient.dim, MAX_FAILURE))
 
     @classmethod
     def regularised(
@@ -94,28 +93,32 @@ class GibbsMechanism(NamedTuple):
         """
         regularisation = round_up(regularisation)
         left = drawable(budget)
-        share = _SHARE * left.delta
+        share = FAILURE_SHARE * left.delta
         exact = replace(left, delta=left.delta - share)
         noise = gaussian_noise_multiplier(exact) / budget.relation.multiple  # 1 / mu
         width = query.sensitivity(budget.relation) * noise
-        scale = round_up(width**2 / regularisation * (1.0 + 1e-12))
-        failure = min(_FAILURE, share * math.exp(-budget.epsilon) / 2.0)
+        temperature = round_up(width**2 / regularisation * (1.0 + 1e-12))
+        failure = min(MAX_FAILURE, share * math.exp(-budget.epsilon) / 2.0)
         proposals = enough_proposals(query.gradient.dim, failure)
-        return cls(query, scale, regularisation, proposals)
+        return cls(query, temperature, regularisation, proposals)
 
     def event(self, relation: Relation) -> DpEvent:
         """What one release does to privacy."""
         if self.regularisation == 0.0:
-            return pure_event(self.query.range(relation) / self.scale)
-        spread = math.sqrt(self.scale * self.regularisation) * (1.0 - 2.0**-50)
-        return GaussianDpEvent(relation.multiple * spread / self.query.sensitivity(relation))
+            return pure_event(
+                math.nextafter(self.query.range(relation) / self.temperature, math.inf)
+            )
+        spread = math.sqrt(self.temperature * self.regularisation) * (1.0 - 2.0**-50)
+        return GaussianDpEvent(
+            Relation(relation).multiple * spread / self.query.sensitivity(relation)
+        )
 
     def draw(self, key: Array, objective: Any, *, dim: int) -> Draw:
         """The release with its diagnostics, exact; ``dim`` at most 3."""
         constraint = objective.constraint
         centre = constraint.centre_point(dim, objective.dtype)
         reach = norm(centre) + self.query.radius
-        rounded = _ROUND_OFF * self.query.gradient.clip * reach / self.scale
+        rounded = SUM_ROUND_OFF * self.query.gradient.clip * reach / self.temperature
         drawn = sample_log_concave(
             key,
             self.potential(objective, centre),
@@ -123,18 +126,20 @@ class GibbsMechanism(NamedTuple):
             dim=dim,
             radius=self.query.radius,
             proposals=self.proposals,
-            error=_RESOLUTION + rounded,
+            error=LOSS_RESOLUTION + rounded,
         )
         return drawn._replace(point=release("answer", drawn.point))
 
     def potential(self, objective: Any, centre: Array) -> ValueAndGradient:
         """``w -> k (F(w) - F(c) + (m/2) |w - c|^2)`` and its gradient."""
-        risk = self.query.bind(objective, centre, _RESOLUTION * self.scale)
+        risk = self.query.bind(objective, centre, LOSS_RESOLUTION * self.temperature)
 
         def potential(point: Array) -> tuple[Array, Array]:
             value, gradient = risk(point)
             away = point - centre
             value = value + 0.5 * self.regularisation * (away @ away)
-            return value / self.scale, (gradient + self.regularisation * away) / self.scale
+            return value / self.temperature, (
+                gradient + self.regularisation * away
+            ) / self.temperature
 
         return potential

@@ -13,9 +13,11 @@ from privopt.convex import accelerated_descent, newton_glm
 
 __all__ = ["Minimisation"]
 
-_LARGEST = 1024  # dimension: beyond it an eigenbasis costs more than it saves
-_FEWEST = 2**18  # numbers in the data: with fewer, to compile costs more than to descend
-_AIM = 4e-13  # of the Lipschitz constant: as far as float64 gets, whatever is asked for
+MAX_DIM = 1024  # dimension: beyond it an eigenbasis costs more than it saves
+MIN_DATA_NUMBERS = 2**18  # numbers in the data: with fewer, to compile costs more than to descend
+REACHABLE_RESIDUAL = (
+    4e-13  # of the Lipschitz constant: as far as float64 gets, whatever is asked for
+)
 
 
 class Minimisation(NamedTuple):
@@ -70,7 +72,11 @@ class Minimisation(NamedTuple):
         tilts = jnp.zeros((1, centre.size), centre.dtype) if tilt is None else tilt[None]
         given = (self, gradient, objective, centre)
         model = gradient.linear_model(objective)
-        if model is None or math.prod(model.features.shape) < _FEWEST or centre.size > _LARGEST:
+        if (
+            model is None
+            or math.prod(model.features.shape) < MIN_DATA_NUMBERS
+            or centre.size > MAX_DIM
+        ):
             steps = jnp.broadcast_to(self.steps, (1,))
             return _descents(*given, tilts, steps)[0]
         leaves, structure = jax.tree.flatten(given)
@@ -120,7 +126,7 @@ def _minimisers(
         objective.constraint,
         objective.constraint.project(centre),
         smoothness=numbers.smoothness * ones,
-        tolerance=jnp.minimum(accepted, _AIM * gradient.clip),
+        tolerance=jnp.minimum(accepted, REACHABLE_RESIDUAL * gradient.clip),
     )
     near = found.residuals <= accepted  # false where anything is not finite
 

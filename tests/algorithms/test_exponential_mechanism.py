@@ -86,7 +86,7 @@ def test_regularised_linear_losses_give_an_exact_gaussian():
     sample = np.asarray(privopt.run_many([planned], where, keys).released[0, :, 0])
 
     def p_value(scale):
-        width = scale * math.sqrt(mechanism.scale / mechanism.regularisation)
+        width = scale * math.sqrt(mechanism.temperature / mechanism.regularisation)
         ends = (-1.0 - 0.1) / width, (1.0 - 0.1) / width
         return stats.kstest(sample, stats.truncnorm(*ends, loc=0.1, scale=width).cdf).pvalue
 
@@ -100,7 +100,7 @@ def test_pure_temperature_is_the_range_over_epsilon(relation, multiple):
     planned = plan_of(facts(dim=2, n=400, radius=3.0, lipschitz=2.0), budget)
     exact = multiple * 2.0 * 6.0 / 400 / 0.7  # 2 L D/(n epsilon) under replace_one
     mechanism = planned.params.mechanism
-    assert exact <= mechanism.scale <= exact * (1.0 + 2e-6)
+    assert exact <= mechanism.temperature <= exact * (1.0 + 2e-6)
     assert mechanism.regularisation == 0.0
     assert planned.rate.upper == pytest.approx(2 * exact, rel=2e-6)
     assert planned.guarantee.epsilon(0.0).lower > 0.9999 * 0.7
@@ -117,7 +117,7 @@ def test_regularised_numbers_are_the_cards(relation, multiple):
     mechanism = planned.params.mechanism
     assert mechanism.regularisation == pytest.approx(g * math.sqrt(6.0) / (mu * 0.5), rel=3e-6)
     k = mechanism.regularisation * mu**2 / g**2
-    assert 1.0 <= mechanism.scale * k <= 1.0 + 5e-6
+    assert 1.0 <= mechanism.temperature * k <= 1.0 + 5e-6
     assert planned.rate.upper == pytest.approx(math.sqrt(6.0) * g * 0.5 / mu, rel=1e-5)
     assert planned.rate.exponents == {"n": -1.0, "dim": 0.5, "epsilon": -1.0}
     fixed = plan_of(facts(dim=3, n=300), budget, regularisation=0.4)

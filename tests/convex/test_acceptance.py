@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from privopt.convex import L2Ball, enclose, enough_proposals, sample_log_concave
+from privopt.convex import L2Ball, bound_low_part, enough_proposals, sample_log_concave
 
 HEIGHT, DRAWS = 1.5, 500
 LEAST = {1: 0.8, 2: 0.0707, 3: 0.00254}  # proved of vol(K)/vol(E)
@@ -42,7 +42,7 @@ def test_no_fewer_are_accepted(dim):
             size = jnp.sqrt(jnp.sum(away**2))
             return sharpness * size, sharpness * away / jnp.where(size > 0.0, size, 1.0)
 
-        around = enclose(cone, L2Ball(1.0), jnp.zeros(dim), radius=1.0, height=HEIGHT)
+        around = bound_low_part(cone, L2Ball(1.0), jnp.zeros(dim), radius=1.0, height=HEIGHT)
         sample = jax.vmap(
             lambda k: sample_log_concave(
                 k, cone, L2Ball(1.0), dim=dim, radius=1.0, proposals=enough_proposals(dim, 1e-12)
@@ -73,7 +73,7 @@ def test_enough_proposals_follow_from_what_is_proved():
 
 
 @pytest.mark.parametrize("dim", [2, 3])
-def test_the_enclosure_is_proved_for_all_shapes(dim):
+def test_the_bounding_ellipsoid_is_proved_for_all_shapes(dim):
     """Random maxima of planes of very different steepness."""
 
     @jax.jit
@@ -83,7 +83,7 @@ def test_the_enclosure_is_proved_for_all_shapes(dim):
             values = slopes @ w + offsets
             return jnp.max(values), slopes[jnp.argmax(values)]
 
-        around = enclose(
+        around = bound_low_part(
             planes, L2Ball(1.0), jnp.zeros(dim), radius=1.0, height=HEIGHT, error=2.0**-13
         )
         return around.proved, around.slack
@@ -97,7 +97,7 @@ def test_the_enclosure_is_proved_for_all_shapes(dim):
 
 
 def test_a_rough_function_is_not_proved():
-    flat = enclose(
+    flat = bound_low_part(
         lambda w: (0.0 * w.sum(), 0.0 * w), L2Ball(1.0), jnp.zeros(1), radius=1.0, height=HEIGHT,
         error=2.0**-12,
     )  # fmt: skip

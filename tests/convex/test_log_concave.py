@@ -20,7 +20,7 @@ from privopt.convex import (
     L2Ball,
     Simplex,
     WholeSpace,
-    enclose,
+    bound_low_part,
     enough_proposals,
     sample_log_concave,
 )
@@ -209,13 +209,13 @@ def test_acceptance_does_not_collapse(dim):
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
-def test_enclosure_holds_the_low_part_and_bounds_the_minimum(dim):
+def test_bounding_ellipsoid_holds_the_low_part_and_bounds_the_minimum(dim):
     """On random maxima of planes, whose low part and minimum a fine sample of the ball knows."""
     rng = np.random.default_rng(dim)
     cloud = rng.normal(size=(200_000, dim))
     cloud *= rng.random((200_000, 1)) ** (1 / dim) / np.linalg.norm(cloud, axis=1, keepdims=True)
     enclosed = jax.jit(
-        lambda slopes, offsets: enclose(
+        lambda slopes, offsets: bound_low_part(
             jax.value_and_grad(lambda w: jnp.max(slopes @ w + offsets)),
             L2Ball(1.0), jnp.zeros(dim), radius=1.0, height=1.5,
         )

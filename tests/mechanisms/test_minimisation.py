@@ -16,7 +16,7 @@ N, DIM = 120, 3
 @pytest.fixture(autouse=True)
 def small_data_too(monkeypatch):
     """The Newton method on data of a size at which it would not be worth compiling."""
-    monkeypatch.setattr(minimisation, "_FEWEST", 0)
+    monkeypatch.setattr(minimisation, "MIN_DATA_NUMBERS", 0)
 
 
 def facts(radius=2.0, smoothness=0.25):

@@ -20,12 +20,12 @@ from privopt.convex.vectors import norm
 
 __all__ = [
     "INNER",
-    "LARGEST_ERROR",
     "MARGIN",
+    "MAX_ERROR",
     "SLACK",
-    "Enclosure",
+    "BoundingEllipsoid",
     "ValueAndGradient",
-    "enclose",
+    "bound_low_part",
 ]
 
 ValueAndGradient = Callable[[Array], tuple[Array, Array]]
@@ -33,15 +33,15 @@ ValueAndGradient = Callable[[Array], tuple[Array, Array]]
 INNER = {1: 0.8, 2: 1.0 / 3.0, 3: 0.2}  # cuts no deeper than 1.06 of these gain a hundredth
 MARGIN = 1e-3
 SLACK = 0.15
-LARGEST_ERROR = 2.0**-13
-_CUTS = 20_000
-_LEAST_GAIN = 0.01
-_ABOVE = 0.125  # the minimum, where the search for it ends
-_WEIGHTS = 3.0 ** np.arange(-2, 9)
-_ROUND_OFF = 64.0 * 2.0**-52
+MAX_ERROR = 2.0**-13
+MAX_CUTS = 20_000
+MIN_GAIN = 0.01
+MINIMUM_SLACK = 0.125  # the minimum, where the search for it ends
+CUT_WEIGHTS = 3.0 ** np.arange(-2, 9)
+ROUND_OFF = 64.0 * 2.0**-52
 
 
-class Enclosure(NamedTuple):
+class BoundingEllipsoid(NamedTuple):
     """``E = {c + A z : |z| <= 1}`` holds all ``w`` in ``W`` with ``phi(w) <= phi(a) + height``.
 
     Attributes
@@ -55,7 +55,7 @@ class Enclosure(NamedTuple):
     slack : Array
         Certified: ``phi(a) - min_W phi <= slack``.
     proved : Array
-        Whether all of it is, and how well it fits: see :func:`enclose`.
+        Whether all of it is, and how well it fits: see :func:`bound_low_part`.
     """
 
     centre: Array
@@ -85,7 +85,7 @@ class _Seen(NamedTuple):
     error: Array
 
 
-def enclose(
+def bound_low_part(
     value_and_gradient: ValueAndGradient,
     constraint: Any,
     start: Array,
@@ -93,7 +93,7 @@ def enclose(
     radius: Array | float,
     height: Array | float,
     error: Array | float = 0.0,
-) -> Enclosure:
+) -> BoundingEllipsoid:
     """Enclose ``{w in W : phi(w) <= phi(a) + height}`` and bound ``min_W phi`` from below.
 
     From the ball about ``start`` the ellipsoid shrinks by the best pair of cuts that points on its
@@ -157,7 +157,7 @@ def enclose(
             )
 
         def gains(search: _Search) -> Array:
-            return (search.gain < -_LEAST_GAIN) & (search.cuts < _CUTS)
+            return (search.gain < -MIN_GAIN) & (search.cuts < MAX_CUTS)
 
         return jax.lax.while_loop(gains, cut, search._replace(gain=-one))
 
@@ -167,17 +167,17 @@ def enclose(
         search, wide, least = state
         last = search._replace(centre=wide.centre, axes=wide.axes)
         begun = jax.tree.map(lambda a, b: jnp.where(number == 2, a, b), last, search)
-        search = shrunk(begun, jnp.where(number == 1, _ABOVE * inner, height))
+        search = shrunk(begun, jnp.where(number == 1, MINIMUM_SLACK * inner, height))
         wide = jax.tree.map(lambda a, b: jnp.where(number == 0, a, b), search, wide)
-        unsure = error + _ROUND_OFF * jnp.abs(search.value)
-        below = search.value - _ABOVE - (2.0 + inner) / inner * unsure
+        unsure = error + ROUND_OFF * jnp.abs(search.value)
+        below = search.value - MINIMUM_SLACK - (2.0 + inner) / inner * unsure
         return search, wide, jnp.where(number == 1, below, least)
 
     search, _, least = jax.lax.fori_loop(0, 3, phase, (search, search, -jnp.inf * one))
     slack = jnp.maximum(search.value - least, 0.0)
-    proved = (search.cuts < _CUTS) & (slack <= SLACK) & (error <= LARGEST_ERROR)
+    proved = (search.cuts < MAX_CUTS) & (slack <= SLACK) & (error <= MAX_ERROR)
     axes = (1.0 + MARGIN) * search.axes
-    return Enclosure(search.centre, axes, search.anchor, search.value, slack, proved)
+    return BoundingEllipsoid(search.centre, axes, search.anchor, search.value, slack, proved)
 
 
 def _directions(dim: int) -> Array:
@@ -204,7 +204,7 @@ def _watch(
         # <normal, w - point> <= error for all w in W and E, whatever round-off did to the
         # projection: it turns the normal, about which they lie within the axes' lengths
         turned = 2.0 + 2.0 * norm(axes.ravel()) / safe
-        error = _ROUND_OFF * (radius + norm(point)) * turned
+        error = ROUND_OFF * (radius + norm(point)) * turned
         return _Seen(point, value, gradient, jnp.where(outside, away / safe, 0.0), error)
 
     return look
@@ -216,7 +216,7 @@ def _cuts(
     """``<p_j, z> <= b_j`` for every ``c + A z`` in ``W`` with ``phi <= level``; ``|p_j| = 1``."""
     reach = centre[None] - seen.point
     gradients, normals = seen.gradient @ axes, seen.normal @ axes
-    allowance = 2.0 * error + _ROUND_OFF * (jnp.abs(level) + jnp.abs(seen.value))
+    allowance = 2.0 * error + ROUND_OFF * (jnp.abs(level) + jnp.abs(seen.value))
     room = level + allowance - seen.value - jnp.sum(seen.gradient * reach, axis=-1)
     clearance = seen.error - jnp.sum(seen.normal * reach, axis=-1)
     slopes = jnp.concatenate([gradients, normals])
@@ -242,7 +242,7 @@ def _smallest(p: Array, b: Array) -> tuple[Array, Array, Array]:
     dim = p.shape[-1]
     partners, rooms = jnp.concatenate([p, -p]), jnp.concatenate([b, jnp.ones_like(b)])
     cosine = jnp.clip(p @ partners.T, -1.0, 1.0)[..., None]
-    nu = jnp.asarray(_WEIGHTS, p.dtype)[None, None, :]
+    nu = jnp.asarray(CUT_WEIGHTS, p.dtype)[None, None, :]
     product = (b[:, None] * rooms[None, :])[..., None]
     mean = (0.5 * (b[:, None] + rooms[None, :]))[..., None]
     half = (0.5 * (b[:, None] - rooms[None, :]))[..., None]
@@ -270,6 +270,6 @@ def _smallest(p: Array, b: Array) -> tuple[Array, Array, Array]:
         shape += (1.0 / jnp.sqrt(eigenvalue) - 1.0) * jnp.outer(unit, unit)
     gain = volume[chosen]
     keep = gain < 0.0
-    shape *= jnp.sqrt(jnp.where(keep, square[chosen], 1.0)) * (1.0 + _ROUND_OFF)
+    shape *= jnp.sqrt(jnp.where(keep, square[chosen], 1.0)) * (1.0 + ROUND_OFF)
     identity = jnp.eye(dim, dtype=p.dtype)
     return jnp.where(keep, centre, 0.0), jnp.where(keep, shape, identity), gain
