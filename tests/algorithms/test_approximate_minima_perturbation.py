@@ -12,6 +12,7 @@ import pytest
 import privopt
 from privopt import draws, problems
 from privopt.privacy import gaussian_delta
+from privopt.streams import stream
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 FACTS = privopt.ProblemClass(n=200, dim=3, lipschitz=1.0, radius=2.0, smoothness=0.25)
@@ -69,11 +70,11 @@ def test_replay():
     planned, key = plan_of(FACTS, BUDGET), jax.random.key(4)
     where = problems.logistic(*classification(), problem_class=FACTS)
     run = privopt.run(planned, where, key)
-    tilt_key, finish_key = jax.random.split(key)
-    mechanism, finish = planned.params
-    tilt = mechanism.scale * draws.normal(tilt_key, (3,), jnp.float64)
+    mechanism = planned.params.mechanism
+    tilt = mechanism.tilt.scale * draws.normal(stream(key, "noise"), (3,), jnp.float64)
     np.testing.assert_allclose(run.secret.tilt, tilt, rtol=1e-14)
-    expected = run.secret.minimiser + finish.scale * draws.normal(finish_key, (3,), jnp.float64)
+    last = mechanism.finish.scale * draws.normal(stream(key, "solver"), (3,), jnp.float64)
+    expected = run.secret.minimiser + last
     expected *= min(1.0, 2.0 / float(jnp.linalg.norm(expected)))
     np.testing.assert_allclose(run.released, expected, rtol=1e-12)
 
