@@ -599,7 +599,7 @@ def test_a_plan_prints_one_screen():
         "mechanism.scale = ",
         "clip = 1, steps = 50, step_size = ",
         "E F(w) - F* <= ",
-        "T >= n^2 mu^2 / (4 d)",
+        "noise leading, R sqrt(d) sigma/sqrt(T) >= H R^2/(2 T), at fixed steps",
         "F(c) - F* <= L R = 2",
     ):
         assert fact in shown

@@ -160,6 +160,7 @@ def _smooth(known: _Known, step_size: float) -> Rate | None:
     if facts.smoothness is None or step_size * facts.smoothness >= 1.0:
         return None
     squares = known.squares(sampling=moments.variance, gradients=0.0)
+    sampled = " and d sigma^2 >= v L^2" if moments.variance > 0.0 else ""
     best = smooth_descent_step_size(facts, steps=steps, noise_std=noise_std, moments=moments)
     tuned = math.isclose(step_size, best, rel_tol=_ROUND_OFF)
     if tuned:
@@ -177,7 +178,7 @@ def _smooth(known: _Known, step_size: float) -> Rate | None:
         terms=(*terms, start),
         combine=root_and_last if tuned else add,
         lower=known.lower,
-        regime=_regime(known, "R sqrt(d) sigma/sqrt(T) >= H R^2/(2 T) and d sigma^2 >= v L^2"),
+        regime=_regime(known, f"R sqrt(d) sigma/sqrt(T) >= H R^2/(2 T){sampled}"),
         tight_on="linear" if tuned else None,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from privopt.spec import ProblemClass
 from privopt.theory.descent_numbers import OutputRule, StepRule
@@ -146,15 +147,12 @@ def variance_reduced_rate(
     def rest(noise_factor: float, variance: float) -> float:
         return moment(noise_factor, variance) - noise_factor**2 * noise
 
-    step, at_noise = 1e-4, Powers(n=-1.0, dim=0.5, epsilon=-1.0)
-    shares = [
-        math.log(rest(*up) / rest(*down)) / (2.0 * math.log1p(step))
-        for up, down in (
-            ((1.0 + step, 1.0), (1.0 / (1.0 + step), 1.0)),
-            ((1.0, 1.0 + step), (1.0, 1.0 / (1.0 + step))),
-        )
-    ]
-    local = shares[0] * at_noise + shares[1] * Powers(n=-1.0)
+    def slope(of: Callable[[float], float], step: float = 1.0001) -> float:
+        return math.log(of(step) / of(1.0 / step)) / (2.0 * math.log(step))
+
+    at_noise, at_variance = Powers(n=-1.0, dim=0.5, epsilon=-1.0), Powers(n=-1.0)
+    local = slope(lambda factor: rest(factor, 1.0)) * at_noise
+    local += slope(lambda factor: rest(1.0, factor)) * at_variance
     eta, radius = float(step_rule.scale), problem_class.radius
     tuned = math.isclose(eta, radius / math.sqrt(whole * steps), rel_tol=1e-9)
     parts = (Term("noise", noise, 2.0 * at_noise), Term("gradients", whole - noise, local))

@@ -341,7 +341,8 @@ def test_excess_population_risk_is_within_the_bound(strength):
     planned = MAKE(where.problem_class, at(1.0))
     # 0.0575 with the diameter in the place of the radius
     assert planned.rate.upper == pytest.approx(0.0575 / 2.0, rel=1e-2)
-    assert planned.rate.risk == where.measures == "population"
+    assert planned.rate.quantity == "population risk"
+    assert where.measures == "population"
     keys = jax.random.split(jax.random.key(8), 60)
     risks = where.excess_risk(privopt.run_many([planned], where, keys).released[0])
     slack = 5.0 * risks.std() / math.sqrt(60)

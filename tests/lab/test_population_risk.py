@@ -77,7 +77,7 @@ def test_a_row_is_the_population_risk_of_a_run_on_its_own_records(table):
     assert row["excess_risk"] == pytest.approx(min(1.0, 8.0 * ratio) * (1.0 - released[0]))
     assert row["upper"] == plan.rate.upper
     told = json.loads(row["plan"])
-    assert told["risk"] == told["rate"]["risk"] == "population"
+    assert (told["risk"], told["rate"]["quantity"]) == ("population", "population risk")
 
 
 def test_tables_that_say_nothing_measured_the_empirical_risk(synthetic):
