@@ -9,7 +9,7 @@ from privopt.convex.enclosure import Enclosure, ValueAndGradient, enclose
 from privopt.convex.first_order import FirstOrder, Iterates, Path
 from privopt.convex.linear_model import MinimisedModels, minimise_linear_model
 from privopt.convex.log_concave import LARGEST_DIM, Draw, enough_proposals, sample_log_concave
-from privopt.convex.oracles import GradientOracle, Observer
+from privopt.convex.oracles import GradientOracle
 from privopt.convex.outputs import (
     Average,
     AverageAfterStep,
@@ -44,7 +44,6 @@ __all__ = [
     "L2Ball",
     "Last",
     "MinimisedModels",
-    "Observer",
     "Output",
     "Path",
     "PolynomialAverage",
