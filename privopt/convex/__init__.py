@@ -27,7 +27,7 @@ from privopt.convex.losses import (
     ScalarLoss,
     Squared,
 )
-from privopt.convex.oracles import GradientOracle, Observer
+from privopt.convex.oracles import GradientOracle
 from privopt.convex.outputs import (
     Average,
     AverageAfterStep,
@@ -71,7 +71,6 @@ __all__ = [
     "Linear",
     "LinearRecords",
     "Logistic",
-    "Observer",
     "Output",
     "Path",
     "PolynomialAverage",

@@ -27,7 +27,7 @@ __all__ = ["PoissonBatches", "capacity_of", "poisson_sampler"]
 
 _ARITHMETIC = 2.0**-14  # relative; more than float32 moves a rate of inclusion by
 _OVERFLOW_SHARE = 1e-3  # of delta, for records that find their batch full
-_BLOCK = 16
+_MOST_STEPS, _MOST_PLACES = 16, 2**16  # of a block of draws
 _BASE = 32
 _WORD = 2.0**32
 
@@ -108,8 +108,8 @@ class PoissonBatches:
 
     @property
     def block(self) -> int:
-        """A generator of random words costs by the call."""
-        return _BLOCK
+        """Sixteen, fewer for large batches: a generator of random words costs by the call."""
+        return max(1, min(_MOST_STEPS, _MOST_PLACES // self.capacity))
 
     def divisor(self, size: float) -> float:
         """``b``."""
