@@ -50,6 +50,6 @@ def named(name: str) -> Respondent[Any, Any]:
     >>> step = dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0))
     >>> run, relation = dp.SelfComposedDpEvent(step, 1000), "add_or_remove_one"
     >>> print(privacy.epsilon(run, 1e-5, relation=relation, accountant=named("clt")))
-    about 1.81 (CLT)
+    about 1.62 (CLT)
     """
     return choice.named(name, (*ACCOUNTANTS, *ESTIMATORS))

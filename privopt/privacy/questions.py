@@ -94,7 +94,7 @@ def epsilon(
     >>> step = dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0))
     >>> spent = epsilon(dp.SelfComposedDpEvent(step, 100), 1e-6, relation="add_or_remove_one")
     >>> round(spent.upper, 2)
-    1.01
+    0.95
     """
     delta = check_target_delta(delta)
     chosen, guarantee, ends = _asked(event, relation, accountant)
