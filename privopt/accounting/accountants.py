@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from privopt import privacy
 from privopt.accounting.advanced import Advanced
 from privopt.accounting.approximation import Estimator
@@ -26,7 +24,7 @@ ACCOUNTANTS: tuple[Accountant, ...] = (
 ESTIMATORS: tuple[Estimator, ...] = (CLT(),)
 
 
-def named(name: str) -> Respondent[Any, Any]:
+def named(name: str) -> Respondent[object, object]:
     """The accountant or estimator of this name, or the only one whose name starts with it.
 
     Parameters

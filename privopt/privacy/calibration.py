@@ -248,7 +248,7 @@ def _best_prover(event: dp.DpEvent, relation: Relation, tolerance: float) -> Acc
 
 
 def _guess(
-    accountant: Accountant, make_event: Callable[[float], dp.DpEvent], budget: Budget
+    accountant: object, make_event: Callable[[float], dp.DpEvent], budget: Budget
 ) -> tuple[float, float]:
     """A noise close to the answer, and the slope of ``ln epsilon`` over ``ln noise`` there."""
     if not isinstance(accountant, Fourier) or budget.delta == 0.0:
