@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from privopt import privacy
 from privopt.accounting.advanced import Advanced
 from privopt.accounting.approximation import Estimator
@@ -26,7 +24,7 @@ ACCOUNTANTS: tuple[Accountant, ...] = (
 ESTIMATORS: tuple[Estimator, ...] = (CLT(),)
 
 
-def named(name: str) -> Respondent[Any, Any]:
+def named(name: str) -> Respondent[object, object]:
     """The accountant or estimator of this name, or the only one whose name starts with it.
 
     Parameters
@@ -50,6 +48,6 @@ def named(name: str) -> Respondent[Any, Any]:
     >>> step = dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0))
     >>> run, relation = dp.SelfComposedDpEvent(step, 1000), "add_or_remove_one"
     >>> print(privacy.epsilon(run, 1e-5, relation=relation, accountant=named("clt")))
-    about 1.81 (CLT)
+    about 1.62 (CLT)
     """
     return choice.named(name, (*ACCOUNTANTS, *ESTIMATORS))

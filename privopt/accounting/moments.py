@@ -38,7 +38,7 @@ class Moments(Renyi):
     >>> import dp_accounting as dp
     >>> from privopt import Relation
     >>> round(Moments().epsilon(dp.GaussianDpEvent(1.0), Relation.ZERO_OUT, 1e-5).upper, 3)
-    5.3
+    5.299
     """
 
     orders: tuple[float, ...] = _PUBLISHED

@@ -59,7 +59,8 @@ def calibrate(
     budget : Budget
         What may be spent.
     accountant : Accountant or str, optional
-        Who proves it: an instance, or the name of one in ``ACCOUNTANTS``. By default the exact
+        Who proves it: an instance, those of ``privopt.accounting`` among them, or the name of one
+        in ``ACCOUNTANTS``. By default the exact
         accountant of Gaussian noise where it applies, else the Fourier accountant at an accuracy of
         ``tolerance``, else the best of all.
     tolerance : float
@@ -76,6 +77,12 @@ def calibrate(
     Formal guarantee
     ----------------
     ``epsilon(make_event(noise), budget.delta).upper <= budget.epsilon`` by the accountant.
+
+    Examples
+    --------
+    >>> budget = Budget(epsilon=1.0, delta=1e-5, relation="add_or_remove_one")
+    >>> round(calibrate(dp.GaussianDpEvent, budget), 3)
+    3.731
 
     Raises
     ------
@@ -241,7 +248,7 @@ def _best_prover(event: dp.DpEvent, relation: Relation, tolerance: float) -> Acc
 
 
 def _guess(
-    accountant: Accountant, make_event: Callable[[float], dp.DpEvent], budget: Budget
+    accountant: object, make_event: Callable[[float], dp.DpEvent], budget: Budget
 ) -> tuple[float, float]:
     """A noise close to the answer, and the slope of ``ln epsilon`` over ``ln noise`` there."""
     if not isinstance(accountant, Fourier) or budget.delta == 0.0:

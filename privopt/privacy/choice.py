@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from typing import Any
 
 import dp_accounting as dp
 
@@ -23,9 +22,9 @@ class UnsupportedEventError(ValueError):
 
 
 def named(
-    accountant: Respondent[Any, Any] | str,
-    known: Sequence[Respondent[Any, Any]] = ACCOUNTANTS,
-) -> Respondent[Any, Any]:
+    accountant: Respondent[object, object] | str,
+    known: Sequence[Respondent[object, object]] = ACCOUNTANTS,
+) -> Respondent[object, object]:
     """The one of ``known`` with this name, or the only one whose name starts with it.
 
     Accents and case do not count. An instance, of whatever class, is returned as it is.
@@ -53,7 +52,7 @@ def named(
 
 
 def check_supported(
-    event: dp.DpEvent, relation: Relation, asked: Sequence[Respondent[Any, Any]]
+    event: dp.DpEvent, relation: Relation, asked: Sequence[Respondent[object, object]]
 ) -> tuple[dp.DpEvent, dp.DpEvent]:
     """UnsupportedEventError, which names the part, unless one of those asked knows the event.
 

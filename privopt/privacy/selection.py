@@ -158,6 +158,11 @@ def select_best(event: dp.DpEvent, repetitions: Repetitions) -> dp.dp_event.Repe
 
     "Best" is by any order of the outputs that does not look at the data. What the outputs are
     compared by (a score) is part of the output, and paid for by ``event``.
+
+    Examples
+    --------
+    >>> select_best(dp.GaussianDpEvent(4.0), Repetitions.geometric(10.0)).mean
+    10.0
     """
     if not isinstance(event, dp.DpEvent):
         raise ValueError(f"event must be a dp_accounting.DpEvent, got {event!r}")

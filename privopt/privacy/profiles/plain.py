@@ -147,7 +147,5 @@ def pure_profile(loss: Interval, truth: float, *, binary: bool = False) -> Profi
         return ALL_TOLD
     if loss.upper == math.inf:
         return Revealed(Interval(0.0, 1.0))
-    bit = around(1.0 / (1.0 + math.exp(-loss.upper)))
-    typical = around(truth)
-    most = typical.upper if binary else max(bit.upper, typical.lower)
-    return RandomisedResponse(loss, Interval(typical.lower, most), binary)
+    most = around(1.0 / (1.0 + math.exp(-loss.upper))).upper  # that of one bit
+    return RandomisedResponse(loss, Interval(min(around(truth).lower, most), most), binary)
