@@ -168,9 +168,10 @@ def measure(job: Job, bench: Bench, *, seed: int) -> tuple[dict[str, Any], dict[
 
 
 def _steps(plan: Plan) -> int | None:
-    method = getattr(plan.params, "descent", plan.params)
-    steps = getattr(method, "steps", None)
-    return None if steps is None else int(steps)
+    """How many the run takes, whichever part of the plan says so."""
+    parts = (getattr(plan.params, name, None) for name in ("descent", "mechanism"))
+    told = (getattr(part, "steps", None) for part in (*parts, plan.params))
+    return next((int(steps) for steps in told if steps is not None), None)
 
 
 # --- what determines the numbers ------------------------------------------------------------------

@@ -103,4 +103,4 @@ def quantity_of(problem: Problem, rate: Rate) -> Quantity:
 def quantity_name(rate: Rate) -> str:
     """What a rate speaks of."""
     # Until rates have ``quantity``: their ``risk`` alone.
-    return getattr(rate, "quantity", None) or f"{rate.risk} risk"
+    return str(getattr(rate, "quantity", None) or f"{rate.risk} risk")
