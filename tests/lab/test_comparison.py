@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privopt.lab.show import comparison
+from privopt.lab.show import figures as module
 from privopt.lab.show.figures import figures
 from privopt.lab.show.results import cell_results
 
@@ -14,7 +14,7 @@ def two(synthetic):
 
 
 def test_a_single_algorithm_is_not_compared(synthetic, tmp_path):
-    assert comparison.compared(cell_results(synthetic()), tmp_path) == []
+    assert module._compared(cell_results(synthetic()), tmp_path) == []
 
 
 def test_files_are_the_same_to_the_byte_whatever_the_order_of_rows(two, shuffled, tmp_path):
@@ -31,9 +31,9 @@ def test_files_are_the_same_to_the_byte_whatever_the_order_of_rows(two, shuffled
 
 def test_lines_are_means_between_the_optimum_and_the_start(two, tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(comparison, "save", lambda draw, *_: drawn.append(draw()) or [])
+    monkeypatch.setattr(module, "save", lambda draw, *_: drawn.append(draw()) or [])
     cells = cell_results(two)
-    comparison.compared(cells, tmp_path)
+    module._compared(cells, tmp_path)
     (figure,) = drawn
     panel = figure.axes[0]
     lines = {line.get_label(): np.asarray(line.get_ydata()) for line in panel.get_lines()}

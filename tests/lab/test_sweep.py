@@ -154,6 +154,31 @@ def test_a_damaged_cell_is_said_set_aside_and_run_again(tmp_path, whole, events_
     assert tables(result) == whole
 
 
+def test_two_programs_are_worked_on_at_once_and_an_error_in_either_loses_nothing(
+    tmp_path, monkeypatch, events_of, demo
+):
+    two = {"one": ("dp_gd", {"steps": 5}), "other": ("output_perturbation", {})}
+    given = replace(demo, algorithms=two)
+    alone, events = events_of(tmp_path / "alone", given)
+    assert events[0] == Started("demo", total=2 * CELLS, reused=0, programs=2)
+    real, seen = RUN.measure, set()
+
+    def fatal(job, bench, seed):
+        seen.add(job.cell.method)
+        if job.cell.method == "other" and job.cell.strength == 4.0:
+            raise Killed
+        return real(job, bench, seed=seed)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RUN, "measure", fatal)
+        with pytest.raises(Killed):
+            events_of(tmp_path / "both", given)
+    assert seen == {"one", "other"}
+    result, _ = events_of(tmp_path / "both", given)
+    assert 2 <= result.reused < 2 * CELLS
+    assert tables(result) == tables(alone)
+
+
 # --- nothing is mixed -----------------------------------------------------------------------------
 
 

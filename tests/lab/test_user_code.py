@@ -9,7 +9,7 @@ import pytest
 from privopt import algorithms
 from privopt.algorithms import ALGORITHMS
 from privopt.lab import load, read, run
-from privopt.lab.make.user_code import user_code
+from privopt.lab.make.user_code import reached
 from privopt.problems import FAMILIES
 
 EXPERIMENT = """
@@ -157,7 +157,7 @@ EDITS = [
 def of(source):
     namespace = {"__name__": "__main__"}  # as a cell of a notebook
     exec(compile(source, "<cell>", "exec"), namespace)
-    return user_code(namespace["f"])
+    return reached(namespace["f"]).code
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +187,7 @@ def test_modules_of_the_user_are_followed(tmp_path, monkeypatch):
         for name in ("outer_module", "inner_module"):
             sys.modules.pop(name, None)
         importlib.invalidate_caches()
-        return user_code(importlib.import_module("outer_module").step)
+        return reached(importlib.import_module("outer_module").step).code
 
     first = found()
     assert found() == first
@@ -199,10 +199,10 @@ def test_another_process_tells_the_same():
     """Whatever the order of sets and the addresses of objects: else nothing would be resumed."""
     code = f"""
 import sys
-from privopt.lab.make.user_code import user_code
+from privopt.lab.make.user_code import reached
 namespace = {{"__name__": "__main__"}}
 exec(compile({SOURCE!r}, "<cell>", "exec"), namespace)
-print(user_code(namespace["f"]))
+print(reached(namespace["f"]).code)
 """
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
@@ -210,6 +210,6 @@ print(user_code(namespace["f"]))
 
 
 def test_privopts_own_is_told_by_name():
-    everything = user_code(*ALGORITHMS.values(), *FAMILIES.values())
-    assert everything == user_code(*ALGORITHMS.values(), *FAMILIES.values())
-    assert user_code(ALGORITHMS["dp_gd"]) != user_code(ALGORITHMS["dp_sgd"])
+    everything = reached(*ALGORITHMS.values(), *FAMILIES.values()).code
+    assert everything == reached(*ALGORITHMS.values(), *FAMILIES.values()).code
+    assert reached(ALGORITHMS["dp_gd"]).code != reached(ALGORITHMS["dp_sgd"]).code

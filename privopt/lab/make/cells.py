@@ -133,6 +133,17 @@ def cells(experiment: Experiment, profile: str) -> tuple[Cell, ...]:
         If ``experiment`` or ``profile`` is none, or a family does not come in a size asked of it.
     FileNotFoundError
         If a family's data are missing.
+
+    Examples
+    --------
+    >>> from privopt.lab import Axis, Experiment, Setting
+    >>> experiment = Experiment(
+    ...     name="demo", title="", description="", algorithms={"dp_gd": {}}, families=("distance",),
+    ...     base=Setting(n=100, dim=2, epsilon=1.0), axes=(Axis("n", (100, 200)),),
+    ...     replicates={"quick": 5, "full": 5}, relation="replace_one", delta=1e-6,
+    ... )
+    >>> [cell.label for cell in cells(experiment, "quick")][0]
+    'dp_gd on distance, n=100 dim=2 epsilon=1 strength=1'
     """
     instance("experiment", experiment, Experiment)
     member("profile", profile, PROFILES)

@@ -33,6 +33,13 @@ def stream(root_seed: int, **axes: str | float) -> Array:
     -------
     Array
         A single typed key, the same in float32 and float64 mode and on every machine.
+
+    Examples
+    --------
+    >>> bool(stream(0, role="noise", n=10) == stream(0, n=10, role="noise"))
+    True
+    >>> replicate_keys(stream(0, role="noise"), 3).shape
+    (3,)
     """
     named = {name: _canonical(name, value) for name, value in sorted(axes.items())}
     text = json.dumps([_canonical("root_seed", int(root_seed)), named], separators=(",", ":"))

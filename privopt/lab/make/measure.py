@@ -49,11 +49,15 @@ class Job:
     quantity: Quantity
 
     @property
+    def shape(self) -> Hashable:
+        """Of the problem: what is compiled for one of a shape serves all."""
+        leaves, structure = jax.tree.flatten(self.problem.source)
+        return structure, tuple(jax.typeof(leaf) for leaf in leaves)
+
+    @property
     def program(self) -> Hashable:
         """What shapes the compiled program: jobs of one program compile once."""
-        leaves, structure = jax.tree.flatten(self.problem.source)
-        shapes = tuple(jax.typeof(leaf) for leaf in leaves)
-        return self.plan.algorithm, self.plan.static, structure, shapes
+        return self.plan.algorithm, self.plan.static, self.shape
 
     @property
     def numbers(self) -> Any:
@@ -84,7 +88,7 @@ class Bench:
     _problems: dict[str, Problem] = field(default_factory=dict)
     _checked: set[str] = field(default_factory=set)
     _non_private: dict[tuple[str, int], float] = field(default_factory=dict)
-    _locks: defaultdict[str, threading.Lock] = field(
+    _locks: defaultdict[Hashable, threading.Lock] = field(
         default_factory=lambda: defaultdict(threading.Lock)
     )
 
@@ -106,7 +110,7 @@ class Bench:
         return Job(cell, problem, data, plan, quantity_of(problem, plan.rate))
 
     def facts(self, job: Job) -> dict[str, float]:
-        """What is measured of a cell as a whole; of one problem by one thread at a time.
+        """What is measured of a cell as a whole; of problems of one shape by one thread at a time.
 
         Raises
         ------
@@ -114,7 +118,7 @@ class Bench:
             If the data are not finite or break the declared problem class.
         """
         problem, quantity = job.problem, job.quantity
-        with self._locks[job.data]:
+        with self._locks[job.shape]:
             if job.data not in self._checked:
                 problem.check()
                 self._checked.add(job.data)
@@ -168,8 +172,7 @@ def measure(job: Job, bench: Bench, *, seed: int) -> tuple[dict[str, Any], dict[
 
 
 def _steps(plan: Plan) -> int | None:
-    method = plan.params.mechanism
-    steps = getattr(method, "steps", None)
+    steps = getattr(plan.params.mechanism, "steps", None)
     return None if steps is None else int(steps)
 
 

@@ -55,6 +55,11 @@ class Claim:
     part : str
     check : Check
     rows : int, optional
+
+    Examples
+    --------
+    >>> Claim("the bound holds", "ends", Check("risk", "<=", "bound")).check.relation
+    '<='
     """
 
     text: str

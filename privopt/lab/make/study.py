@@ -48,6 +48,19 @@ class Study:
     ------
     ValueError
         Naming the argument, the value and the rule it broke.
+
+    Examples
+    --------
+    >>> from privopt.lab import Check, Claim, Study
+    >>> squares = Study(
+    ...     name="squares",
+    ...     title="Squares",
+    ...     description="",
+    ...     parts={"table": lambda profile: ({"x": x, "square": x * x} for x in range(3))},
+    ...     claims=(Claim("no smaller", "table", Check("x", "<=", "square")),),
+    ... )
+    >>> list(squares.parts["table"]("quick"))[-1]
+    {'x': 2, 'square': 4}
     """
 
     name: str

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-__all__ = ["Reached", "reached", "user_code"]
+__all__ = ["Reached", "reached"]
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, range, type(...), slice, np.generic)
 _UNNUMBERED = (CodeType, tuple, frozenset)  # whether equal constants are one object is arbitrary
@@ -49,14 +49,6 @@ class Reached(NamedTuple):
 
     code: str
     modules: frozenset[str]
-
-
-def user_code(*objects: Any) -> str:
-    """SHA-256 of the code that is reached from ``objects`` and is neither privopt's nor installed.
-
-    See :func:`reached`.
-    """
-    return reached(*objects).code
 
 
 def reached(*objects: Any) -> Reached:
@@ -123,7 +115,7 @@ def _parts(item: Any) -> Iterator[Any]:
         case dict() | MappingProxyType():
             yield from (part for pair in item.items() for part in pair)
         case set() | frozenset():
-            yield from sorted(map(user_code, item))
+            yield from sorted(reached(each).code for each in item)
         case list() | tuple():
             yield from (type(item), *item)
         case _ if isinstance(item, _WRAPPERS):

@@ -15,12 +15,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from privopt.lab.show.comparison import compared
 from privopt.lab.show.results import CellResult, along, grouped, swept_axes, worst
 from privopt.lab.show.style import (
     BLUE,
     GREEN,
     GREY,
+    INK,
     NOWHERE,
     ORANGE,
     PAPER,
@@ -38,7 +38,10 @@ from privopt.lab.show.style import (
 )
 from privopt.lab.show.verdict import Outcome, Verdict
 
-__all__ = ["figures"]
+__all__ = ["COMPARED", "figures"]
+
+COMPARED = "compared"
+"""The figure of all methods in one."""
 
 _COLUMNS = 3
 _QUANTILES = (0.1, 0.5, 0.9)
@@ -55,6 +58,10 @@ _STRENGTH: dict[str, Any] = {"label": "mean, each strength", "color": BLUE, "lw"
 _MEDIAN: dict[str, Any] = {"label": "median", "color": BLUE, "lw": 0.9, "ls": (0, (4, 2))}
 _BAND: dict[str, Any] = {"label": "10–90% of runs", "color": BLUE, "alpha": 0.18, "lw": 0}
 _MEAN: dict[str, Any] = {"color": BLUE, "lw": 1.6, "marker": "o", "ms": 4.5, "mec": PAPER}
+_METHOD_COLOURS = (BLUE, ORANGE, GREEN, PURPLE)
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_HEADROOM = 1.25  # of what doing nothing costs; what is worse leaves the picture
+_OPTIMUM: dict[str, Any] = {"label": "non-private optimum", "color": INK, "lw": 1.0}
 _COLOURS = {Outcome.HOLDS: GREEN, Outcome.REFUTED: ORANGE, Outcome.UNDECIDED: GREY}
 
 
@@ -87,7 +94,7 @@ def figures(
     list of Path
         The files, the same to the byte whenever they are drawn from the same table.
     """
-    written = compared(everything, folder, origin)
+    written = _compared(everything, folder, origin)
     with mpl.rc_context(STYLE):
         for method, cells in grouped(everything, lambda cell: cell.method).items():
             if any(cell.axes for cell in cells):
@@ -145,13 +152,18 @@ def _panel(
     place.plot(values, median, **_MEDIAN)
     label = "mean, worst strength" if several else "mean"
     place.plot(values, _positive(cell.mean for cell in top), label=label, **_MEAN)
-    place.set_xscale("log")
     place.set_yscale("log")
+    _tick(place, axis, values, top[0])
+    return top
+
+
+def _tick(place: Axes, axis: str, values: Sequence[float], cell: CellResult) -> None:
+    """The logarithmic horizontal axis, with ticks at the values that were swept."""
+    place.set_xscale("log")
     place.xaxis.set_major_locator(FixedLocator(values[:: -(-len(values) // _MAX_TICKS)]))
     place.xaxis.set_minor_locator(NullLocator())
     place.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
-    place.set_xlabel(axis_label(axis, top[0].setting))
-    return top
+    place.set_xlabel(axis_label(axis, cell.setting))
 
 
 def _headline(place: Axes, judged: Sequence[Verdict], axis: str, family: str) -> None:
@@ -237,3 +249,84 @@ def _positive(values: Iterable[float]) -> npt.NDArray[np.float64]:
     """The values a logarithmic scale can show; NaN for the others."""
     found = np.array(list(values), dtype=np.float64)
     return np.where(np.isfinite(found) & (found > 0.0), found, np.nan)
+
+
+# --- all methods in one picture -------------------------------------------------------------------
+
+
+def _compared(
+    cells: Sequence[CellResult], folder: Path | str, origin: Origin = NOWHERE
+) -> list[Path]:
+    """Draw the mean risk ``F`` of every algorithm, ``compared.svg`` and ``.png``.
+
+    A row for each family, a panel for each swept axis. Between the optimum, which no algorithm
+    beats, and the public start, which costs no privacy, lies all that there is to gain. Risks are
+    those of the worst strength of a family.
+
+    Returns
+    -------
+    list of Path
+        The files; none if there is nothing to compare.
+    """
+    swept = [cell for cell in cells if cell.axes]
+    if len({cell.method for cell in swept}) < 2:
+        return []
+    with mpl.rc_context(STYLE):
+        return save(partial(_compared_figure, swept), Path(folder) / COMPARED, origin)
+
+
+def _compared_figure(cells: Sequence[CellResult]) -> Figure:
+    families = grouped(cells, lambda cell: cell.family)
+    axes = swept_axes(cells)
+    figure = Figure(figsize=(8.2, 1.2 + 2.1 * len(families)), layout="constrained")
+    grid = figure.subplots(len(families), len(axes), squeeze=False, sharey="row")
+    names = sorted({cell.method for cell in cells})
+    for row, (family, members) in zip(grid, families.items(), strict=True):
+        for place, axis in zip(row, axes, strict=True):
+            _compared_panel(place, members, axis, names)
+        of_population = {cell.quantity for cell in members} == {"population risk"}
+        row[0].set_ylabel("population risk" if of_population else "risk F")
+        style: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
+        row[0].annotate(family, (0.0, 1.0), (0.0, 4.0), fontweight="bold", **style)
+        _compared_scale(row[0], members)
+    runs = sorted({cell.values.size for cell in cells})
+    budgets = sorted({(cell.delta, cell.relation) for cell in cells})
+    spent = f"δ = {number(budgets[0][0])}, " if len({delta for delta, _ in budgets}) == 1 else ""
+    headline(figure, f"Mean risk of {' to '.join(map(str, runs))} runs, {spent}{budgets[0][1]}")
+    shown = entries(figure)
+    figure.legend(list(shown.values()), list(shown), loc="outside lower left", ncols=3)
+    return figure
+
+
+def _compared_panel(
+    place: Axes, cells: Sequence[CellResult], axis: str, names: Sequence[str]
+) -> None:
+    by_method = grouped(cells, lambda cell: cell.method)
+    some: list[CellResult] = []
+    for name, members in by_method.items():
+        top = [worst(group) for group in along(members, axis).values()]
+        k = names.index(name)
+        style: dict[str, Any] = {
+            "color": _METHOD_COLOURS[k % len(_METHOD_COLOURS)],
+            "marker": _MARKERS[k % len(_MARKERS)],
+        }
+        values = [cell.setting[axis] for cell in top]
+        risks = [cell.optimum + cell.mean for cell in top]
+        place.plot(values, risks, label=name, lw=1.5, ms=4.5, mec=PAPER, **style)
+        some = top or some
+    if not some:
+        place.set_axis_off()
+        return
+    values = [cell.setting[axis] for cell in some]
+    place.plot(values, [cell.optimum + cell.start for cell in some], **_LINES["start"])
+    place.plot(values, [cell.optimum for cell in some], **_OPTIMUM)
+    _tick(place, axis, values, some[0])
+
+
+def _compared_scale(place: Axes, cells: Sequence[CellResult]) -> None:
+    """From the lowest optimum to somewhat above what doing nothing costs."""
+    low = min(cell.optimum for cell in cells)
+    high = float(np.nanmax([cell.optimum + cell.start for cell in cells]))
+    span = high - low
+    if span > 0.0:
+        place.set_ylim(low - 0.05 * span, low + _HEADROOM * span)

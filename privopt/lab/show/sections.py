@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from privopt.lab.make.presentation import Column, Listing
 from privopt.lab.make.records import Recorded
 from privopt.lab.show.claims import Row, outcome, presentation, rows_of, span
-from privopt.lab.show.comparison import NAME as COMPARED
 from privopt.lab.show.document import Entry, Mark, Picture, Section, Table
+from privopt.lab.show.figures import COMPARED
 from privopt.lab.show.results import CellResult, cell_results, grouped, swept_axes, worst
 from privopt.lab.show.style import estimate, number, signed, symbol
 from privopt.lab.show.verdict import Verdict

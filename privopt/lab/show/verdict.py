@@ -61,7 +61,13 @@ class Verdict:
 
 
 def tally(judged: Sequence[Verdict]) -> str:
-    """How many verdicts there are of each outcome, in a sentence without its end."""
+    """How many verdicts there are of each outcome, in a sentence without its end.
+
+    Examples
+    --------
+    >>> tally([])
+    'Of 0 verdicts 0 hold, 0 are refuted, 0 are undecided'
+    """
     counts = {outcome: sum(v.outcome == outcome for v in judged) for outcome in Outcome}
     return f"Of {len(judged)} verdicts {counts[Outcome.HOLDS]} hold" + "".join(
         f", {count} {'is' if count == 1 else 'are'} {outcome}"
