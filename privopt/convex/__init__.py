@@ -10,6 +10,7 @@ from privopt.convex.enclosure import Enclosure, ValueAndGradient, enclose
 from privopt.convex.features import (
     DenseFeatures,
     Features,
+    FeaturesLike,
     SparseFeatures,
     as_features,
     is_features,
@@ -57,6 +58,7 @@ __all__ = [
     "EmpiricalRisk",
     "Enclosure",
     "Features",
+    "FeaturesLike",
     "FirstOrder",
     "GeneralisedLinear",
     "GradientOracle",

@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 from dp_accounting import DpEvent, GaussianDpEvent
 from jax import Array
 
-from privopt.convex import Draw, ValueAndGradient, enough_proposals, norm, sample_log_concave
+from privopt.convex import (
+    Draw,
+    EmpiricalRisk,
+    ValueAndGradient,
+    enough_proposals,
+    norm,
+    sample_log_concave,
+)
 from privopt.mechanisms.events import drawable
 from privopt.mechanisms.queries import ClippedRisk
 from privopt.privacy import gaussian_noise_multiplier, pure_event, round_up
@@ -109,7 +116,7 @@ class GibbsMechanism(NamedTuple):
         spread = math.sqrt(self.scale * self.regularisation) * (1.0 - 2.0**-50)
         return GaussianDpEvent(relation.multiple * spread / self.query.sensitivity(relation))
 
-    def draw(self, key: Array, objective: Any, *, dim: int) -> Draw:
+    def draw(self, key: Array, objective: EmpiricalRisk, *, dim: int) -> Draw:
         """The release with its diagnostics, exact; ``dim`` at most 3."""
         constraint = objective.constraint
         centre = constraint.centre_point(dim, objective.dtype)
@@ -125,7 +132,7 @@ class GibbsMechanism(NamedTuple):
             error=_RESOLUTION + rounded,
         )
 
-    def potential(self, objective: Any, centre: Array) -> ValueAndGradient:
+    def potential(self, objective: EmpiricalRisk, centre: Array) -> ValueAndGradient:
         """``w -> k (F(w) - F(c) + (m/2) |w - c|^2)`` and its gradient."""
         risk = self.query.bind(objective, centre, _RESOLUTION * self.scale)
 

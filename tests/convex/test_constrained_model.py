@@ -106,7 +106,7 @@ def test_a_minimiser_outside_of_the_set_is_not_certified():
 
 def test_more_coordinates_than_records():
     few = model()._replace(
-        features=jnp.asarray(FEATURES[:3]), labels=jnp.asarray(LABELS[:3]), weights=jnp.ones(3) / 3
+        features=as_features(FEATURES[:3]), labels=jnp.asarray(LABELS[:3]), weights=jnp.ones(3) / 3
     )
     found = minimise_constrained_model(
         few,
