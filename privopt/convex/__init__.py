@@ -9,6 +9,7 @@ from privopt.convex.empirical_risk import EmpiricalRisk, LinearRecords
 from privopt.convex.features import (
     DenseFeatures,
     Features,
+    FeaturesLike,
     SparseFeatures,
     as_features,
     is_features,
@@ -58,6 +59,7 @@ __all__ = [
     "Draw",
     "EmpiricalRisk",
     "Features",
+    "FeaturesLike",
     "FirstOrder",
     "GLMSolution",
     "GeneralisedLinear",

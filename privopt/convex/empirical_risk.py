@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt.convex.features import Features, as_features
-from privopt.convex.losses import GeneralisedLinear
+from privopt.convex.losses import GeneralisedLinear, ScalarLoss
 from privopt.convex.record import node_classes, record
 
 __all__ = ["EmpiricalRisk", "LinearRecords"]
@@ -29,7 +29,7 @@ class LinearRecords(NamedTuple):
         ``y``, shape ``(records,)``.
     """
 
-    scalar: Any
+    scalar: ScalarLoss
     features: Features
     labels: Array
 

@@ -11,33 +11,41 @@ from jax import Array
 
 from privopt.convex import norm
 from privopt.convex.vectors import Number
-from privopt.mechanisms.clipped_slopes import is_exact
+from privopt.mechanisms.clipped_slopes import BatchSum, is_exact
 
 __all__ = ["batch_sum", "gradient_sum", "usable"]
 
-Loss = Callable[[Any, Any], Array]
+Tree = Any  # of arrays
+Loss = Callable[[Tree, Tree], Array]
 
 
 def gradient_sum(
-    loss: Loss, data: Any, counts: Array | None, clip: Number, gamma: Number | None, microbatch: int
-) -> Callable[[Any], Any]:
+    loss: Loss,
+    data: Tree,
+    counts: Array | None,
+    clip: Number,
+    gamma: Number | None,
+    microbatch: int,
+) -> Callable[[Tree], Tree]:
     """``w -> sum_i m_i clip(grad loss(w, x_i))``; ``w`` may be any pytree."""
     rows = jax.tree.leaves(data)[0].shape[0]
     add_up = _summed(loss, clip, gamma)
 
-    def whole_sum(point: Any) -> Any:
+    def whole_sum(point: Tree) -> Tree:
         weights = jnp.ones(rows, jax.tree.leaves(point)[0].dtype) if counts is None else counts
         return _in_parts(lambda part: add_up(point, *part), (data, weights), microbatch)
 
     return whole_sum
 
 
-def batch_sum(loss: Loss, data: Any, clip: Number, gamma: Number | None, microbatch: int) -> Any:
-    """:class:`privopt.mechanisms.clipping.BatchSum` over rows, as they are stored."""
+def batch_sum(
+    loss: Loss, data: Tree, clip: Number, gamma: Number | None, microbatch: int
+) -> BatchSum:
+    """The same over rows, as they are stored."""
     add_up = _summed(loss, clip, gamma)
 
-    def whole_sum(point: Any, rows: Array, weights: Array, anchor: Any = None) -> Any:
-        def part_sum(part: tuple[Array, Array]) -> Any:
+    def whole_sum(point: Tree, rows: Array, weights: Array, anchor: Tree = None) -> Tree:
+        def part_sum(part: tuple[Array, Array]) -> Tree:
             chosen, multiplicities = part
             examples = jax.tree.map(lambda leaf: leaf[chosen], data)
             return add_up(point, examples, multiplicities, anchor)
@@ -47,22 +55,22 @@ def batch_sum(loss: Loss, data: Any, clip: Number, gamma: Number | None, microba
     return whole_sum
 
 
-def usable(loss: Loss, data: Any, clip: Number, point: Any, microbatch: int) -> Array:
+def usable(loss: Loss, data: Tree, clip: Number, point: Tree, microbatch: int) -> Array:
     """Which records have a gradient at ``point`` that can be clipped; bool of shape ``(n,)``."""
     gradient = jax.grad(loss)
 
-    def one(example: Any) -> Array:
+    def one(example: Tree) -> Array:
         size = _size(gradient(point, example))
         return is_exact(size, clip / size)
 
     return jax.lax.map(one, data, batch_size=microbatch)
 
 
-def _summed(loss: Loss, clip: Number, gamma: Number | None) -> Any:
+def _summed(loss: Loss, clip: Number, gamma: Number | None) -> Tree:
     """``(w, examples, m, anchor) -> sum_i m_i clip(...)``, all examples at once."""
     gradient = jax.grad(loss)
 
-    def factor(point: Any, example: Any, anchor: Any) -> tuple[Any, Array]:
+    def factor(point: Tree, example: Tree, anchor: Tree) -> tuple[Tree, Array]:
         found = gradient(point, example)
         if anchor is not None:
             found = jax.tree.map(jnp.subtract, found, gradient(anchor, example))
@@ -72,7 +80,7 @@ def _summed(loss: Loss, clip: Number, gamma: Number | None) -> Any:
         shrink = jnp.minimum(1.0, shrink) if gamma is None else shrink
         return found, jnp.where(known, shrink, 0.0)
 
-    def add_up(point: Any, examples: Any, weights: Array, anchor: Any = None) -> Any:
+    def add_up(point: Tree, examples: Tree, weights: Array, anchor: Tree = None) -> Tree:
         gradients, factors = jax.vmap(factor, (None, 0, None))(point, examples, anchor)
         kept = weights * factors
 
@@ -85,14 +93,14 @@ def _summed(loss: Loss, clip: Number, gamma: Number | None) -> Any:
     return add_up
 
 
-def _in_parts(part_sum: Callable[[Any], Any], records: Any, size: int) -> Any:
+def _in_parts(part_sum: Callable[[Tree], Tree], records: Tree, size: int) -> Tree:
     """``part_sum`` over consecutive parts of ``size`` records, added up."""
     count = jax.tree.leaves(records)[0].shape[0]
     whole = count - count % size
     if whole == 0 or whole == count == size:
         return part_sum(records)
 
-    def add(total: Any, part: Any) -> tuple[Any, None]:
+    def add(total: Tree, part: Tree) -> tuple[Tree, None]:
         return jax.tree.map(jnp.add, total, part_sum(part)), None
 
     first = jax.tree.map(lambda leaf: leaf[:size], records)
@@ -107,5 +115,5 @@ def _in_parts(part_sum: Callable[[Any], Any], records: Any, size: int) -> Any:
     return total
 
 
-def _size(tree: Any) -> Array:
+def _size(tree: Tree) -> Array:
     return norm(jnp.stack([norm(leaf.ravel()) for leaf in jax.tree.leaves(tree)]))

@@ -8,7 +8,7 @@ so sparse ones stay sparse.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax.numpy as jnp
 from jax import Array
@@ -17,6 +17,7 @@ from privopt.convex import EmpiricalRisk, Features, LinearRecords, RegularisedGL
 from privopt.convex.vectors import Number
 
 __all__ = [
+    "BatchSum",
     "BoundedRecords",
     "ClippedSlope",
     "batch_sum",
@@ -26,6 +27,16 @@ __all__ = [
     "is_exact",
     "usable",
 ]
+
+
+class BatchSum(Protocol):
+    """``(w, rows, m) -> sum_k m_k clip(g_k(w))`` over ``k``, the rows of a batch.
+
+    With ``anchor``, of the differences ``clip(g_k(w) - g_k(anchor))``.
+    """
+
+    def __call__(self, point: Any, rows: Array, weights: Array, anchor: Any = None) -> Any:
+        """The sum, of the shape of ``point``."""
 
 
 class BoundedRecords(NamedTuple):
@@ -120,8 +131,8 @@ def gradient_sum(
     return whole_sum
 
 
-def batch_sum(records: LinearRecords, clip: Number, gamma: Number | None) -> Any:
-    """:class:`privopt.mechanisms.clipping.BatchSum` over rows, as they are stored."""
+def batch_sum(records: LinearRecords, clip: Number, gamma: Number | None) -> BatchSum:
+    """The same over rows, as they are stored."""
     features, labels, bound, norms = bounded_records(records, clip)
     slope = records.scalar.slope
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,7 @@ from jax import Array
 from privopt.convex import EmpiricalRisk
 from privopt.convex.vectors import Number
 from privopt.mechanisms import clipped_gradients, clipped_slopes
+from privopt.mechanisms.clipped_slopes import BatchSum
 
 __all__ = [
     "MICROBATCH",
@@ -37,16 +38,6 @@ __all__ = [
 ]
 
 MICROBATCH = 512
-
-
-class BatchSum(Protocol):
-    """``(w, rows, m) -> sum_k m_k clip(g_k(w))`` over ``k``, the rows of a batch.
-
-    With ``anchor``, of the differences ``clip(g_k(w) - g_k(anchor))``.
-    """
-
-    def __call__(self, point: Any, rows: Array, weights: Array, anchor: Any = None) -> Any:
-        """The sum, of the shape of ``point``."""
 
 
 def clipped_gradient_sum(

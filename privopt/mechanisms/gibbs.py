@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 from dp_accounting import DpEvent, GaussianDpEvent
 from jax import Array
 
-from privopt.convex import Draw, ValueAndGradient, enough_proposals, norm, sample_log_concave
+from privopt.convex import (
+    Draw,
+    EmpiricalRisk,
+    ValueAndGradient,
+    enough_proposals,
+    norm,
+    sample_log_concave,
+)
 from privopt.mechanisms.events import drawable
 from privopt.mechanisms.queries import ClippedRisk
 from privopt.privacy import gaussian_noise_multiplier, pure_event, round_up
@@ -113,7 +120,7 @@ class GibbsMechanism(NamedTuple):
             Relation(relation).multiple * spread / self.query.sensitivity(relation)
         )
 
-    def draw(self, key: Array, objective: Any, *, dim: int) -> Draw:
+    def draw(self, key: Array, objective: EmpiricalRisk, *, dim: int) -> Draw:
         """The release with its diagnostics, exact; ``dim`` at most 3."""
         constraint = objective.constraint
         centre = constraint.centre_point(dim, objective.dtype)
@@ -130,7 +137,7 @@ class GibbsMechanism(NamedTuple):
         )
         return drawn._replace(point=release("answer", drawn.point))
 
-    def potential(self, objective: Any, centre: Array) -> ValueAndGradient:
+    def potential(self, objective: EmpiricalRisk, centre: Array) -> ValueAndGradient:
         """``w -> k (F(w) - F(c) + (m/2) |w - c|^2)`` and its gradient."""
         risk = self.query.bind(objective, centre, LOSS_RESOLUTION * self.temperature)
 

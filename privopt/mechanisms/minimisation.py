@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import accelerated_descent, newton_glm
+from privopt.convex import EmpiricalRisk, accelerated_descent, newton_glm
 
 __all__ = ["Minimisation"]
 
@@ -54,7 +54,9 @@ class Minimisation(NamedTuple):
     error: float
     steps: int
 
-    def solve(self, gradient: Any, objective: Any, centre: Array, tilt: Array | None) -> Array:
+    def solve(
+        self, gradient: Any, objective: EmpiricalRisk, centre: Array, tilt: Array | None
+    ) -> Array:
         """The minimiser, shape ``(dim,)``.
 
         Under ``jax.vmap`` over tilts alone all are found together, by products of matrices; over
@@ -114,7 +116,7 @@ def _together(structure: Any) -> Any:
 
 
 def _minimisers(
-    numbers: Minimisation, gradient: Any, objective: Any, centre: Array, tilts: Array
+    numbers: Minimisation, gradient: Any, objective: EmpiricalRisk, centre: Array, tilts: Array
 ) -> Array:
     """The certified ones, and accelerated descent for the rest; ``(k, dim)``."""
     ones = jnp.ones_like(tilts[:, 0])
@@ -141,7 +143,7 @@ def _minimisers(
 def _descents(
     numbers: Minimisation,
     gradient: Any,
-    objective: Any,
+    objective: EmpiricalRisk,
     centre: Array,
     tilts: Array,
     steps: Array,

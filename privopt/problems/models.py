@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 from privopt.arguments import instance, positive_number, real
 from privopt.convex import (
     Distance,
+    FeaturesLike,
     GeneralisedLinear,
     Hinge,
     Huber,
@@ -38,7 +39,7 @@ __all__ = [
 
 
 def linear(
-    features: Any,
+    features: FeaturesLike,
     labels: ArrayLike | None = None,
     *,
     problem_class: ProblemClass,
@@ -52,20 +53,24 @@ def linear(
     errors: shapes and dtypes are refused, values never, since a message about them would release
     them. ``problem.check()`` tells of values that the loss is not declared for.
     """
-    features = floating(features, "features", ndim=2)
-    labels = np.ones(features.shape[0]) if labels is None else labels
-    return _generalised_linear(Linear(), features, labels, problem_class, options)
+    table = floating(features, "features", ndim=2)
+    labels = np.ones(table.shape[0]) if labels is None else labels
+    return _generalised_linear(Linear(), table, labels, problem_class, options)
 
 
 def logistic(
-    features: Any, labels: ArrayLike, *, problem_class: ProblemClass, **options: Any
+    features: FeaturesLike,
+    labels: ArrayLike,
+    *,
+    problem_class: ProblemClass,
+    **options: Any,
 ) -> Problem:
     """``log(1 + exp(-y <x, w>))``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / 4``."""
     return _generalised_linear(Logistic(), features, labels, problem_class, options)
 
 
 def hinge(
-    features: Any,
+    features: FeaturesLike,
     labels: ArrayLike,
     *,
     problem_class: ProblemClass,
@@ -78,7 +83,11 @@ def hinge(
 
 
 def absolute(
-    features: Any, labels: ArrayLike, *, problem_class: ProblemClass, **options: Any
+    features: FeaturesLike,
+    labels: ArrayLike,
+    *,
+    problem_class: ProblemClass,
+    **options: Any,
 ) -> Problem:
     """``|<x, w> - y|``, median regression; ``L = max |x|``, not smooth."""
     options = {"name": "absolute", **options}
@@ -86,7 +95,7 @@ def absolute(
 
 
 def huber(
-    features: Any,
+    features: FeaturesLike,
     labels: ArrayLike,
     *,
     problem_class: ProblemClass,
@@ -103,7 +112,11 @@ def huber(
 
 
 def squared(
-    features: Any, labels: ArrayLike, *, problem_class: ProblemClass, **options: Any
+    features: FeaturesLike,
+    labels: ArrayLike,
+    *,
+    problem_class: ProblemClass,
+    **options: Any,
 ) -> Problem:
     """``(<x, w> - y)^2 / 2`` on a bounded set; ``L = max |x| (R |x| + |y|)``, ``H = max |x|^2``."""
     return _generalised_linear(Squared(), features, labels, problem_class, options)
@@ -144,20 +157,16 @@ def _between(
 
 def _generalised_linear(
     scalar: ScalarLoss,
-    features: Any,
+    features: FeaturesLike,
     labels: ArrayLike,
     problem_class: ProblemClass,
     options: dict[str, Any],
 ) -> Problem:
-    features = floating(features, "features", ndim=2)
-    labels = floating(labels, "labels", ndim=1).astype(features.dtype)
+    table = floating(features, "features", ndim=2)
+    data = table, floating(labels, "labels", ndim=1).astype(table.dtype)
     options = {"name": type(scalar).__name__.lower(), **options}
-    return Problem(
-        loss=GeneralisedLinear(scalar),
-        data=(features, labels),
-        problem_class=problem_class,
-        **options,
-    )
+    loss = GeneralisedLinear(scalar)
+    return Problem(loss=loss, data=data, problem_class=problem_class, **options)
 
 
 def _modulus(modulus: float) -> float:

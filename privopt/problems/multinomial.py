@@ -11,7 +11,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from privopt.arguments import instance
-from privopt.convex import as_features, record, shortened
+from privopt.convex import FeaturesLike, as_features, record, shortened
 from privopt.problems.problem import Problem
 from privopt.problems.records import floating, numeric
 from privopt.spec import ProblemClass
@@ -63,7 +63,7 @@ class Multinomial:
 
 
 def multinomial(
-    features: Any,
+    features: FeaturesLike,
     labels: ArrayLike,
     *,
     classes: int,

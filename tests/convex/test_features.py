@@ -10,8 +10,14 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from privopt.convex import DenseFeatures, GeneralisedLinear, Logistic, SparseFeatures, as_features
-from privopt.convex.features import shortened
+from privopt.convex import (
+    DenseFeatures,
+    GeneralisedLinear,
+    Logistic,
+    SparseFeatures,
+    as_features,
+    shortened,
+)
 from privopt.convex.shared_hessian import explicit_hessian, gram
 
 RNG = np.random.default_rng(0)

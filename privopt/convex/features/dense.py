@@ -1,0 +1,89 @@
+"""Features that are an array."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from privopt.convex.features.features import Products, scaled_rows
+from privopt.convex.record import record
+from privopt.convex.vectors import norm
+
+__all__ = ["DenseFeatures"]
+
+_HIGHEST = jax.lax.Precision.HIGHEST
+_PARTS = (20, 5, 2, 3, 7)  # into which a sum over records is split, where they divide its length
+
+
+@record
+@dataclass(frozen=True)
+class DenseFeatures:
+    """All numbers, zeros included.
+
+    Attributes
+    ----------
+    array : Array
+        Shape ``(n, d)``.
+    """
+
+    array: Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(n, d)``."""
+        return self.array.shape
+
+    @property
+    def dtype(self) -> Any:
+        """Of the numbers."""
+        return self.array.dtype
+
+    def matvec(self, point: Array) -> Array:
+        """``<x_i, w>``. One ``w`` is a product with a vector, fast on a CPU."""
+        if point.ndim == 2 and point.shape[0] > 1:
+            return jnp.matmul(point, self.array.T, precision=_HIGHEST)
+        return jnp.matmul(self.array, point.reshape(-1), precision=_HIGHEST).reshape(
+            *point.shape[:-1], *self.array.shape[:-1]
+        )
+
+    def paired(self, points: Array, which: Array) -> Array:
+        """``<x_i, w_k>`` with ``k = which_i``."""
+        return jnp.sum(self.array * points[which], axis=-1)
+
+    def rmatvec(self, shares: Array) -> Array:
+        """``sum_i s_i x_i``. One long ``s`` in parts is faster on a CPU than whole."""
+        n, dim = self.array.shape
+        parts = next((parts for parts in _PARTS if n % parts == 0), 1)
+        if shares.ndim == 1 or shares.shape[0] > 1 or parts == 1:
+            return jnp.matmul(shares, self.array, precision=_HIGHEST)
+        split = shares.reshape(parts, 1, -1), self.array.reshape(parts, -1, dim)
+        return jnp.matmul(*split, precision=_HIGHEST).sum(axis=0)
+
+    def products(self) -> Products:
+        """With records along the last axis: both products then run along memory."""
+        columns = self.array.T
+        return Products(
+            lambda point: jnp.matmul(point, columns, precision=_HIGHEST),
+            lambda shares: jnp.einsum("n,dn->d", shares, columns, precision=_HIGHEST),
+        )
+
+    def norms(self) -> Array:
+        """``|x_i|_2``."""
+        return norm(self.array)
+
+    def take(self, rows: Array | slice) -> DenseFeatures:
+        """The rows of these numbers."""
+        return DenseFeatures(self.array[rows])
+
+    def scaled(self, factors: Array) -> DenseFeatures:
+        """``f_i x_i``."""
+        return DenseFeatures(scaled_rows(self.array, factors))
+
+    def block(self, start: ArrayLike, size: int) -> Array:
+        """Rows that follow each other."""
+        return jax.lax.dynamic_slice_in_dim(self.array, start, size)

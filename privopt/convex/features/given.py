@@ -1,0 +1,56 @@
+"""Features as they are given, and as long as is declared."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import scipy.sparse
+from jax import Array
+
+from privopt.convex.features.dense import DenseFeatures
+from privopt.convex.features.features import Features
+from privopt.convex.features.sparse import SparseFeatures
+
+__all__ = ["as_features", "is_features", "shortened"]
+
+
+def is_features(values: object) -> bool:
+    """Whether these are features, or a matrix of ``scipy.sparse``, rather than an array."""
+    own = all(hasattr(values, name) for name in ("matvec", "rmatvec", "norms", "take"))
+    return own or bool(scipy.sparse.issparse(values))
+
+
+def as_features(values: Any) -> Features:
+    """``values`` if they are features; made some if an array or a matrix of ``scipy.sparse``."""
+    if scipy.sparse.issparse(values):
+        return SparseFeatures.of(values)
+    found: Features = values if is_features(values) else DenseFeatures(jnp.asarray(values))
+    return found
+
+
+def shortened(features: Any, curvature: float, smoothness: float | None) -> Any:
+    """``x_i min(1, B/|x_i|)`` with ``B^2 = H/c``: as long as the declared smoothness allows.
+
+    ``curvature`` is ``c``, so that a record's loss is ``c |x|^2``-smooth. The bound holds for the
+    numbers returned: their norms' round-off is allowed for. Features stay as they are where
+    nothing, or all, is said: ``H`` undeclared, ``c`` 0 or infinite. Arrays stay arrays.
+    """
+    if smoothness is None or not 0.0 < curvature < math.inf:
+        return features
+    return _shortened(features, math.sqrt(smoothness / curvature))
+
+
+@jax.jit
+def _shortened(features: Any, longest: float) -> Any:
+    rows = as_features(features)
+    terms = max(leaf.shape[1] for leaf in jax.tree.leaves(rows))
+    limits, norms = jnp.finfo(rows.dtype), rows.norms()
+    bound = jnp.asarray(longest * (1.0 - (terms + 8) * float(limits.eps)), rows.dtype)
+    long = (norms > bound) & jnp.isfinite(norms)
+    factor = bound / jnp.where(long, norms, bound)
+    factor = jnp.where(factor >= limits.smallest_normal, factor, 0.0)
+    shorter = rows.scaled(jnp.where(long, factor, 1.0))
+    return shorter.array if isinstance(features, Array) else shorter  # type: ignore[attr-defined]

@@ -1,0 +1,190 @@
+"""Features without their zeros."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse
+from jax import Array
+from jax.typing import ArrayLike
+
+from privopt.convex.features.features import Products, scaled_rows
+from privopt.convex.record import record
+from privopt.convex.vectors import norm
+
+__all__ = ["SparseFeatures"]
+
+
+@record
+@dataclass(frozen=True)
+class SparseFeatures:
+    """Rows of at most ``s`` numbers and their places, in memory of order ``n s``.
+
+    Rows may come in any order of places. Values of one place are added up here, once, so that
+    norms and products speak of the same numbers; a place beyond ``0..dim-1`` is no place, and its
+    value no part of the row. Rows that need fewer than ``s`` entries end in zeros at place 0.
+
+    Attributes
+    ----------
+    indices : Array
+        Shape ``(n, s)``, int32.
+    values : Array
+        Shape ``(n, s)``.
+    dim : int
+        ``d``.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse
+    >>> rows = scipy.sparse.csr_array(np.array([[0.0, 3.0, 4.0], [1.0, 0.0, 0.0]]))
+    >>> features = SparseFeatures.of(rows)
+    >>> features.shape, features.values.shape
+    ((2, 3), (2, 2))
+    >>> features.norms().tolist()
+    [5.0, 1.0]
+    """
+
+    indices: Array
+    values: Array
+    dim: int = field(metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        if type(self.dim) is not int or not 0 < self.dim < 2**31:
+            raise ValueError(f"dim must be an integer from 1 to 2^31 - 1, got {self.dim!r}")
+        indices, values = jnp.asarray(self.indices), jnp.asarray(self.values)
+        if indices.shape != values.shape or values.ndim < 1 or values.shape[-1] < 1:
+            raise ValueError(
+                f"indices and values must share one shape (n, s) with s positive, got "
+                f"{indices.shape} and {values.shape}"
+            )
+        if not jnp.issubdtype(indices.dtype, jnp.integer):
+            raise ValueError(f"indices must be integers, got dtype {indices.dtype}")
+        if not jnp.issubdtype(values.dtype, jnp.floating):
+            raise ValueError(f"values must be floating, got dtype {values.dtype}")
+        indices, values = _merged(indices, values, self.dim)
+        object.__setattr__(self, "indices", indices)
+        object.__setattr__(self, "values", values)
+
+    @classmethod
+    def of(cls, matrix: Any, *, width: int | None = None) -> SparseFeatures:
+        """From a matrix of ``scipy.sparse``, of any format; integers in JAX's floating type.
+
+        Parameters
+        ----------
+        matrix : scipy.sparse matrix or array
+            Shape ``(n, d)``. What it stores twice is added up.
+        width : int, optional
+            ``s``, a public bound: a row that stores more entries keeps the first ``s``. By default
+            as many as the longest row stores. That number shapes the program, as ``n`` and ``d``
+            do, and counts as public like these.
+
+        Raises
+        ------
+        ValueError
+            If ``matrix`` is no sound sparse matrix of real numbers, or ``width`` not a positive
+            integer. Never for the values: a row that is not finite is a null record to a run.
+        """
+        if not scipy.sparse.issparse(matrix):
+            raise ValueError(f"matrix must be one of scipy.sparse, got {type(matrix).__name__}")
+        if width is not None and (type(width) is not int or width < 1):
+            raise ValueError(f"width must be a positive integer, got {width!r}")
+        if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
+            raise ValueError(
+                f"matrix must have shape (n, d) and real numbers, got {matrix.shape} of dtype "
+                f"{matrix.dtype}"
+            )
+        rows = scipy.sparse.csr_array(matrix)
+        try:
+            rows.check_format(full_check=True)
+        except ValueError as error:
+            raise ValueError(
+                f"matrix must be a sound sparse matrix, got one with {error}"
+            ) from None
+        dtype = rows.dtype if rows.dtype.kind == "f" else jnp.asarray(0.0).dtype
+        lengths = np.diff(rows.indptr)
+        width = width or max(1, int(lengths.max(initial=0)))
+        places = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], lengths)
+        kept = places < width
+        where = np.repeat(np.arange(rows.shape[0]), lengths)[kept], places[kept]
+        indices = np.zeros((rows.shape[0], width), np.int32)
+        values = np.zeros((rows.shape[0], width), dtype)
+        indices[where], values[where] = rows.indices[kept], rows.data[kept]
+        return cls(jnp.asarray(indices), jnp.asarray(values), int(rows.shape[1]))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(n, d)``."""
+        return (*self.indices.shape[:-1], self.dim)
+
+    @property
+    def dtype(self) -> Any:
+        """Of the numbers."""
+        return self.values.dtype
+
+    def matvec(self, point: Array) -> Array:
+        """``<x_i, w>``, by looking up what a row needs of ``w``."""
+        if point.ndim == 2:
+            return jax.vmap(self.matvec)(point)
+        return jnp.sum(self.values * point[self.indices], axis=-1)
+
+    def paired(self, points: Array, which: Array) -> Array:
+        """``<x_i, w_k>`` with ``k = which_i``."""
+        return jnp.sum(self.values * points[which[:, None], self.indices], axis=-1)
+
+    def rmatvec(self, shares: Array) -> Array:
+        """``sum_i s_i x_i``, each number added to its place."""
+        if shares.ndim == 2:
+            return jax.vmap(self.rmatvec)(shares)
+        return jnp.zeros(self.dim, self.dtype).at[self.indices].add(shares[:, None] * self.values)
+
+    def products(self) -> Products:
+        """Those above: nothing is laid out anew."""
+        return Products(self.matvec, self.rmatvec)
+
+    def norms(self) -> Array:
+        """``|x_i|_2``."""
+        return norm(self.values)
+
+    def take(self, rows: Array | slice) -> Self:
+        """The rows of these numbers."""
+        return jax.tree.map(lambda leaf: leaf[rows], self)
+
+    def scaled(self, factors: Array) -> SparseFeatures:
+        """``f_i x_i``."""
+        return self._with(scaled_rows(self.values, factors))
+
+    def block(self, start: ArrayLike, size: int) -> Array:
+        """Rows that follow each other, with their zeros."""
+        rows = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, size), self)
+        none = jnp.zeros((size, self.dim), self.dtype)
+        return none.at[jnp.arange(size)[:, None], rows.indices].add(rows.values)
+
+    def _with(self, values: Array) -> SparseFeatures:
+        """Other values at the same places, which are merged already."""
+        return jax.tree.unflatten(jax.tree.structure(self), (self.indices, values))
+
+
+@jax.jit(static_argnames="dim")
+def _merged(indices: Array, values: Array, dim: int) -> tuple[Array, Array]:
+    """Every place once, ascending, with the sum of its values; then zeros at place 0."""
+    if indices.dtype not in (jnp.int32, jnp.int64):
+        indices = indices.astype(jnp.int32)
+    inside = (indices >= 0) & (indices < dim)
+    places = jnp.where(inside, indices, 0).astype(jnp.int32)
+    places, values = jax.lax.sort((places, jnp.where(inside, values, 0.0)), num_keys=1)
+    new = jnp.diff(places, axis=-1, prepend=places[..., :1]) != 0
+    entry = jnp.cumsum(new, axis=-1)
+
+    def summed(entry: Array, places: Array, values: Array) -> tuple[Array, Array]:
+        return (
+            jnp.zeros_like(places).at[entry].set(places),
+            jnp.zeros_like(values).at[entry].add(values),
+        )
+
+    for _ in range(values.ndim - 1):
+        summed = jax.vmap(summed)
+    return summed(entry, places, values)
