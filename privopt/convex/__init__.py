@@ -6,7 +6,8 @@ from privopt.convex.certificate import certify
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.corrected_adam import corrected_adam
 from privopt.convex.first_order import FirstOrder, GradientOracle, Iterates, Path
-from privopt.convex.glm_solver import GLMSolution, minimise_glm, newton_glm
+from privopt.convex.glm_newton import GLMSolution, newton_glm
+from privopt.convex.glm_solver import minimise_glm
 from privopt.convex.log_concave import MAX_SAMPLER_DIM, Draw, enough_proposals, sample_log_concave
 from privopt.convex.outputs import (
     Average,

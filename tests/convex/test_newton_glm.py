@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize
 
 from privopt.convex import Box, L2Ball, RegularisedGLM, WholeSpace, newton_glm
-from privopt.convex.glm_solver import projected_residuals
+from privopt.convex.glm_newton import projected_residuals
 from privopt.problems import Logistic
 
 N, DIM, REGULARISATION = 60, 4, 0.05
