@@ -16,7 +16,8 @@ from privopt.convex.features import (
     shortened,
 )
 from privopt.convex.first_order import FirstOrder, Iterates, Path
-from privopt.convex.glm_solver import GLMSolution, minimise_glm, newton_glm
+from privopt.convex.glm_newton import GLMSolution, newton_glm
+from privopt.convex.glm_solver import minimise_glm
 from privopt.convex.log_concave import MAX_SAMPLER_DIM, Draw, enough_proposals, sample_log_concave
 from privopt.convex.losses import (
     Distance,

@@ -27,6 +27,14 @@ class Histogram(NamedTuple):
     ----------
     edges : tuple of float
         Increasing, ``K + 1`` for ``K`` bins. Their number shapes the program, their values do not.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from privopt.statistics import Histogram
+    >>> bins = Histogram.logarithmic(1.0, 2.0, 3, mirrored=False)
+    >>> int(bins.answer(jnp.array([0.5, 1.5, 3.0, 100.0])).sum())
+    4
     """
 
     edges: tuple[float, ...]

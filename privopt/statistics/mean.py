@@ -32,6 +32,16 @@ class BoundedMean(NamedTuple):
         With a half-width ``h`` representable in float32.
     size : float
         ``n``, representable in float32.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from privopt.statistics import BoundedMean
+    >>> query = BoundedMean.of(0.0, 2.0, size=4)
+    >>> float(query.restore(query.answer(jnp.array([0.5, 1.0, 1.5, 9.0]))))
+    1.25
+    >>> round(query.sensitivity("replace_one"), 3)
+    0.5
     """
 
     bounds: Bounds
@@ -127,6 +137,16 @@ class MeanMechanism(NamedTuple):
     Formal guarantee
     ----------------
     ``epsilon``-DP under every relation, for all data.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> from privopt import Budget
+    >>> from privopt.statistics import MeanMechanism
+    >>> budget = Budget(epsilon=1e3, delta=0.0, relation="add_or_remove_one")
+    >>> mechanism = MeanMechanism.calibrated(0.0, 2.0, budget)
+    >>> round(float(mechanism.release(jax.random.key(0), jnp.array([0.5, 1.0, 1.5]))), 1)
+    1.0
     """
 
     laplace: LaplaceMechanism

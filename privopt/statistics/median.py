@@ -37,6 +37,13 @@ class Median(NamedTuple):
     ----------
     lower, upper : float
         ``l`` and ``u``.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from privopt.statistics import Median
+    >>> float(Median.of(0.0, 2.0).answer(jnp.array([0.5, 1.0, 9.0])))
+    1.0
     """
 
     lower: float

@@ -31,6 +31,12 @@ class BoundedScores(NamedTuple):
         Largest change of any one score when a record is replaced; at most ``2 change``.
     monotone : bool
         Whether an added record moves all scores in the same direction, as it does counts.
+
+    Examples
+    --------
+    >>> from privopt.statistics import BoundedScores
+    >>> BoundedScores.of(1.0).score_range("replace_one")
+    4.0
     """
 
     change: float

@@ -122,6 +122,16 @@ class ExponentialMechanism(_NoisyArgmax):
     ----------------
     ``r/b``-DP; indeed ``r/b``-*bounded range*: between neighbours, ``ln P(y)/P'(y)`` varies over
     ``y`` by ``r/b`` at most. The Gumbel law's hazard ``x/(e^x - 1)``, ``x = e^-z``, is below 1.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> from privopt import Budget
+    >>> from privopt.statistics import BoundedScores, ExponentialMechanism
+    >>> budget = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+    >>> mechanism = ExponentialMechanism.calibrated(BoundedScores.of(1.0), budget)
+    >>> int(mechanism.select(jax.random.key(0), jnp.array([0.0, 100.0])))
+    1
     """
 
     __slots__ = ()
@@ -174,6 +184,16 @@ class PermuteAndFlip(_NoisyArgmax):
     Formal guarantee
     ----------------
     ``r/b``-DP: the exponential law's hazard is 1, and 0 left of the origin.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> from privopt import Budget
+    >>> from privopt.statistics import BoundedScores, PermuteAndFlip
+    >>> budget = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+    >>> mechanism = PermuteAndFlip.calibrated(BoundedScores.of(1.0), budget)
+    >>> int(mechanism.select(jax.random.key(0), jnp.array([0.0, 100.0])))
+    1
     """
 
     __slots__ = ()
@@ -212,6 +232,16 @@ class ReportNoisyMax(_NoisyArgmax):
     Formal guarantee
     ----------------
     ``r/b``-DP: the Laplace law's hazard is 1 right of the origin and less left of it.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> from privopt import Budget
+    >>> from privopt.statistics import BoundedScores, ReportNoisyMax
+    >>> budget = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+    >>> mechanism = ReportNoisyMax.calibrated(BoundedScores.of(1.0), budget)
+    >>> int(mechanism.select(jax.random.key(0), jnp.array([0.0, 100.0])))
+    1
     """
 
     __slots__ = ()

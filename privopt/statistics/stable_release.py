@@ -58,6 +58,17 @@ class StableRelease(NamedTuple):
     Source: Dwork and Lei, "Differential privacy and robust statistics", STOC 2009; Smith and
     Thakurta, "Differentially private feature selection via stability arguments", COLT 2013;
     constants as derived here.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> from privopt import Budget
+    >>> from privopt.statistics import Histogram, Mode, StableRelease
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> query = Mode(Histogram.logarithmic(1.0, 2.0, 2, mirrored=False))
+    >>> mechanism = StableRelease.calibrated(query, budget)
+    >>> bool(mechanism.release(jax.random.key(0), jnp.full(200, 1.5))[0])
+    True
     """
 
     query: Any

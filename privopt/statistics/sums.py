@@ -23,7 +23,15 @@ __all__ = ["BoundedSum", "Count"]
 
 
 class Count(NamedTuple):
-    """The number of records present; ``2^24`` at most in float32."""
+    """The number of records present; ``2^24`` at most in float32.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from privopt.statistics import Count
+    >>> int(Count().answer(jnp.zeros(5)))
+    5
+    """
 
     def sensitivity(self, relation: Relation) -> float:
         """1; under ``replace_one`` no record changes it."""
@@ -49,6 +57,13 @@ class BoundedSum(NamedTuple):
     lower, upper : float
         ``l`` and ``u``; representable in float32, so that the device clamps to the very numbers
         accounted.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from privopt.statistics import BoundedSum
+    >>> float(BoundedSum.of(0.0, 2.0).answer(jnp.array([0.5, 1.0, 9.0])))
+    3.5
     """
 
     lower: float

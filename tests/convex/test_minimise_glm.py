@@ -18,6 +18,7 @@ from privopt.convex import (
     Logistic,
     RegularisedGLM,
     Squared,
+    glm_newton,
     minimise_glm,
     record,
 )
@@ -290,7 +291,7 @@ def test_the_gradient_bounds_the_distance(loss, tolerance):
 @pytest.mark.parametrize("loss", [Logistic(), Hinge(0.1)], ids=str)
 def test_accelerated_descent_alone_keeps_the_promise(loss, monkeypatch):
     """What the proof rests on, without the Newton steps before it."""
-    monkeypatch.setattr(module, "MAX_ROUNDS", 0)
+    monkeypatch.setattr(glm_newton, "MAX_ROUNDS", 0)
     for name in ("_quick", "_thorough"):  # not the programs that other tests compiled
         monkeypatch.setattr(module, name, getattr(module, name).__wrapped__)
     features, labels = records(12)

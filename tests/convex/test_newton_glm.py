@@ -15,7 +15,7 @@ from privopt.convex import (
     as_features,
     newton_glm,
 )
-from privopt.convex.glm_solver import projected_residuals
+from privopt.convex.glm_newton import projected_residuals
 
 N, DIM, REGULARISATION = 60, 4, 0.05
 RANDOM = np.random.default_rng(2)
