@@ -10,12 +10,21 @@ OPACUS := $(VENV)/.opacus
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check
 ARGS ?=
 
+# A file stays with one worker, which compiles its programs once; a few workers are enough.
+PYTEST := $(BIN)/pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
+QUICK_COMPILER := --xla_cpu_use_fusion_emitters=false
+
+# Of a contract that every algorithm or mechanism keeps, a few are enough while work goes on.
+CHECKED := $(wildcard $(patsubst %,tests/test_%.py,core examples import readme rooms spec)) \
+	tests/theory tests/privacy/test_guarantee.py $(wildcard tests/*/test_contract.py) \
+	-k "not test_contract or dp_sgd or laplace"
+
 # Tried in turn: the first that is new enough and can make a virtual environment is taken.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11 python
 SUITABLE := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint types pytest reproduce reproduce-full report performance notebooks format clean
+.PHONY: help install test check lint types pytest reproduce reproduce-full report performance notebooks format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -46,9 +55,15 @@ lint: $(INSTALLED)  ## ruff: rules and formatting
 types: $(INSTALLED)  ## mypy, strict, over privopt/
 	$(BIN)/mypy
 
-# A file stays with one worker, which compiles its programs once; a few workers are enough.
+# Most of the time goes into compiling. XLA reads its flags once a process, so there are two runs:
+# one with the code generator that compiles twice as fast, one with the tests that are about rounding
+# and bits, compiled as outside the tests. Code 5: there is no such test among those asked for.
 pytest: $(INSTALLED)  ## the tests alone, e.g. make pytest ARGS="tests/privacy -x"
-	$(BIN)/pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile $(ARGS)
+	XLA_FLAGS="$(QUICK_COMPILER)" $(PYTEST) -m "not optimised" $(ARGS) || test $$? -eq 5
+	$(PYTEST) -m optimised $(ARGS) || test $$? -eq 5
+
+check: lint types  ## for work in progress, under two minutes: style, types, and tests that are quick
+	XLA_FLAGS="$(QUICK_COMPILER)" $(PYTEST) $(CHECKED) $(ARGS)
 
 format: $(INSTALLED)  ## put the code into its one format
 	$(BIN)/ruff check --fix-only --quiet .
