@@ -19,7 +19,7 @@ experiment = Experiment(
         "so that epsilon over the Gaussian parameter mu, the theorem's sqrt(log 1/delta), stays 5. "
         "Steps and step size are set by the theory, nothing is tuned."
     ),
-    algorithms={"dp_gd": {}},
+    algorithms={"dp_gd": {"output": "average"}},
     families=("linear",),
     base=Setting(n=2000, dim=80, epsilon=2.0),
     axes=(

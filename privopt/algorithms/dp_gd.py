@@ -32,7 +32,7 @@ def plan(
     step_size: float | StepSizes | None = None,
     clip: float | None = None,
     update: Any = None,
-    output: Output | None = None,
+    output: Output | str | None = None,
     noise: Noise | None = None,
     record: int | str = 0,
 ) -> Plan:
@@ -58,7 +58,7 @@ def plan(
         ``C``, per-example clip norm; default ``L``, at which nothing is clipped.
     update : optax optimiser or Update, optional
         Default plain descent. Any other is post-processing: same guarantee, no rate.
-    output : Output, optional
+    output : Output or its name in ``theory.OutputRule``, optional
         Default the same theorem's: the average after each step for smooth losses, before it for
         others; in proportion to ``t`` for strongly convex ones.
     noise : Noise, optional
@@ -100,7 +100,7 @@ def plan(
     require_delta("dp_gd", budget)
     clipping = Clipping(clip)
     query = clipping.query(problem_class)
-    default = horizon(problem_class, budget, query, steps, update=update)
+    default = horizon(problem_class, budget, query, steps, update=update, output=output)
     mechanism = PrivateGradient.calibrated(query, budget, default.steps, AllRecords(), noise)
     method = first_order(
         problem_class, mechanism, step_size=step_size, update=update, output=output, record=record

@@ -25,7 +25,7 @@ def plan(
     rate: float | None = None,
     step_size: float | StepSizes | None = None,
     update: Any = None,
-    output: Output | None = None,
+    output: Output | str | None = None,
     clip: float | None = None,
     clipping: str = "norm",
     sampler: str = "poisson",
@@ -57,7 +57,7 @@ def plan(
     update : optax optimiser or Update, optional
         Default plain descent. ``Update.of(optax.sgd, momentum=0.9)``, ``optax.adagrad``, a
         transformation of your own: all are post-processing, under the same guarantee.
-    output : Output, optional
+    output : Output or its name in ``theory.OutputRule``, optional
         Default the same theorem's: the average after each step for smooth losses, before it for
         others; in proportion to ``t`` for strongly convex ones; the last iterate for other updates.
     clip : float, optional
@@ -103,7 +103,9 @@ def plan(
     clipped = Clipping(clip, clipping)
     batching = Batching.of(problem_class, batch_size, rate, sampler, capacity)
     query, moments = clipped.query(problem_class), batching.moments
-    default = horizon(problem_class, budget, query, steps, moments=moments, update=update)
+    default = horizon(
+        problem_class, budget, query, steps, moments=moments, update=update, output=output
+    )
     batches = batching.batches(budget, default.steps)
     mechanism = PrivateGradient.calibrated(query, budget, default.steps, batches, noise)
     method = first_order(

@@ -44,7 +44,7 @@ def plan(
     clip: float | None = None,
     difference_clip: float | None = None,
     step_size: float | StepSizes | None = None,
-    output: Output | None = None,
+    output: Output | str | None = None,
     capacity: int | None = None,
     record: int | str = 0,
 ) -> Plan:

@@ -103,8 +103,12 @@ def horizon(
     *,
     moments: Moments | None = ALL_RECORDS,
     update: Any = None,
+    output: Output | str | None = None,
 ) -> DefaultSteps:
-    """``T``, given or after which noise is the larger error, and how it moves with the axes."""
+    """``T``, given or after which noise is the larger error, and how it moves with the axes.
+
+    The fewer steps of the smooth theorem only with the output that it speaks of.
+    """
     if steps is not None:
         return DefaultSteps(count("steps", steps))
     one_step = query.sensitivity(budget.relation) / gaussian_mu(budget.epsilon, budget.delta)
@@ -113,7 +117,9 @@ def horizon(
         one_step_noise=one_step,
         clip=query.clip,
         moments=moments or ALL_RECORDS,
-        plain=moments is not None and is_plain(checked_update(update)),
+        plain=moments is not None
+        and is_plain(checked_update(update))
+        and chosen_output(output) in (None, AverageAfterStep()),
     )
 
 
@@ -124,7 +130,7 @@ def first_order(
     moments: Moments | None = ALL_RECORDS,
     step_size: float | StepSizes | None = None,
     update: Any = None,
-    output: Output | None = None,
+    output: Output | str | None = None,
     record: int | str = 0,
 ) -> FirstOrder:
     """The method that asks ``mechanism``, with theory's numbers where none are given.
@@ -142,7 +148,7 @@ def first_order(
     update, steps = checked_update(update), int(mechanism.steps)
     if step_size is not None and not isinstance(step_size, StepSizes):
         step_size = StepSizes.constant(positive_number("step_size", step_size))
-    output = None if output is None else checked_output(output)
+    output = chosen_output(output)
     if is_plain(update):
         numbers = descent_numbers(
             problem_class,
@@ -170,6 +176,13 @@ def step_rule(sizes: StepSizes) -> StepRule:
 def output_rule(output: Output) -> OutputRule | None:
     """The theorems' name of an output, if they have one."""
     return next((name for name, rule in _RULES.items() if rule == output), None)
+
+
+def chosen_output(output: Output | str | None) -> Output | None:
+    """An output rule, or that of a theorem by its name (:class:`privopt.theory.OutputRule`)."""
+    if isinstance(output, str):
+        return _RULES[OutputRule.named("output", output)]
+    return None if output is None else checked_output(output)
 
 
 def checked_update(update: Any) -> Update:

@@ -21,7 +21,7 @@ def plan(
     *,
     steps: int | None = None,
     step_size: float | StepSizes | None = None,
-    output: Output | None = None,
+    output: Output | str | None = None,
     record: int | str = 0,
 ) -> Plan:
     """Plan averaged projected gradient descent without noise.

@@ -28,7 +28,7 @@ def plan(
     b2: float = 0.999,
     weight_decay: float = 0.0,
     noise_correction: bool = False,
-    output: Output | None = None,
+    output: Output | str | None = None,
     clip: float | None = None,
     clipping: str = "norm",
     sampler: str = "poisson",
