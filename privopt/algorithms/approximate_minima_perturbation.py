@@ -5,10 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from privopt.algorithms.choices import require_convex_lipschitz
-from privopt.algorithms.objective_perturbation import TiltedRelease, planned, regularised, run
+from privopt.algorithms.objective_perturbation import (
+    ObjectivePerturbationRelease,
+    planned,
+    regularised,
+    run,
+)
 from privopt.arguments import positive_number
 from privopt.core import Algorithm, Plan, planner
-from privopt.mechanisms import TILT_ANALYSES, GaussianMechanism, GaussianTilt, drawable
+from privopt.mechanisms import (
+    OBJECTIVE_PERTURBATION_ANALYSES,
+    GaussianMechanism,
+    GaussianObjectivePerturbation,
+    drawable,
+)
 from privopt.privacy import round_up
 from privopt.spec import Budget, ProblemClass
 
@@ -67,15 +77,15 @@ def plan(
         left, epsilon=(1.0 - _FINISH) * left.epsilon, delta=(1.0 - _FINISH) * left.delta
     )
     second = replace(left, epsilon=_FINISH * left.epsilon, delta=_FINISH * left.delta)
-    analysis = TILT_ANALYSES["iyengar"]
+    analysis = OBJECTIVE_PERTURBATION_ANALYSES["iyengar"]
     if relative_error is None:
         relative_error = 0.01 / problem_class.n
     relative_error = positive_number("relative_error", relative_error)
     query = regularised(
         problem_class, first, analysis, regularisation, relative_error=relative_error
     )
-    mechanism = TiltedRelease(
-        GaussianTilt(query, round_up(analysis.scale(query, first))),
+    mechanism = ObjectivePerturbationRelease(
+        GaussianObjectivePerturbation(query, round_up(analysis.scale(query, first))),
         GaussianMechanism.calibrated(query, second).scale,
     )
     return planned(

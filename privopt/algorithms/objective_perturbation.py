@@ -14,13 +14,13 @@ from privopt.arguments import positive_number
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import (
-    TILT_ANALYSES,
+    OBJECTIVE_PERTURBATION_ANALYSES,
     GaussianMechanism,
-    GaussianTilt,
+    GaussianObjectivePerturbation,
     NormLaplaceMechanism,
-    NormLaplaceTilt,
-    TiltAnalysis,
-    TiltedMinimiser,
+    NormLaplaceObjectivePerturbation,
+    ObjectivePerturbationAnalysis,
+    PerturbedMinimiser,
     drawable,
 )
 from privopt.privacy import Fourier, calibrate, renyi_divergence, round_up
@@ -30,33 +30,39 @@ from privopt.theory import (
     budget_lower_bound,
     erm_lower_bound,
     objective_perturbation_rate,
-    tilted_minimiser_regularisation,
+    perturbed_objective_regularisation,
 )
 
-__all__ = ["OBJECTIVE_PERTURBATION", "TiltedRelease", "planned", "regularised", "run"]
+__all__ = [
+    "OBJECTIVE_PERTURBATION",
+    "ObjectivePerturbationRelease",
+    "planned",
+    "regularised",
+    "run",
+]
 
 _SHARE = 0.01  # of what the tilt shows of a record, what the second noise shows of the solver
 _PURE_SHARE = 1e-3  # the same under pure differential privacy, where losses add
 
 
-class TiltedRelease(NamedTuple):
+class ObjectivePerturbationRelease(NamedTuple):
     """Noise inside the objective, and noise after it for what the solver leaves.
 
     Attributes
     ----------
-    tilt : GaussianTilt or NormLaplaceTilt
+    tilt : GaussianObjectivePerturbation or NormLaplaceObjectivePerturbation
         With the query, whose exact minimiser it makes private.
     finish_scale : float
         Of the second noise, of the tilt's law, in units of the parameter.
     """
 
-    tilt: GaussianTilt | NormLaplaceTilt
+    tilt: GaussianObjectivePerturbation | NormLaplaceObjectivePerturbation
     finish_scale: float
 
     @property
     def finish(self) -> GaussianMechanism | NormLaplaceMechanism:
         """What hides, for each minimiser, how far from it the solver ended."""
-        gaussian = isinstance(self.tilt, GaussianTilt)
+        gaussian = isinstance(self.tilt, GaussianObjectivePerturbation)
         kind = GaussianMechanism if gaussian else NormLaplaceMechanism
         return kind(self.tilt.query, self.finish_scale)
 
@@ -68,7 +74,7 @@ class TiltedRelease(NamedTuple):
 class Params(NamedTuple):
     """Numbers of a run."""
 
-    mechanism: TiltedRelease
+    mechanism: ObjectivePerturbationRelease
 
 
 class Static(NamedTuple):
@@ -139,24 +145,28 @@ def plan(
     )
 
 
-def _analysis(name: str, budget: Budget) -> TiltAnalysis:
+def _analysis(name: str, budget: Budget) -> ObjectivePerturbationAnalysis:
     pure = budget.delta == 0.0
-    known = [each for each, about in TILT_ANALYSES.items() if about.pure in (None, pure)]
+    known = [
+        each
+        for each, about in OBJECTIVE_PERTURBATION_ANALYSES.items()
+        if about.pure in (None, pure)
+    ]
     if name not in known:
         raise ValueError(
             f"analysis must be one of {', '.join(known)} at delta {budget.delta!r}, got {name!r}"
         )
-    return TILT_ANALYSES[name]
+    return OBJECTIVE_PERTURBATION_ANALYSES[name]
 
 
 def regularised(
     problem_class: ProblemClass,
     budget: Budget,
-    analysis: TiltAnalysis,
+    analysis: ObjectivePerturbationAnalysis,
     regularisation: float | None,
     *,
     relative_error: float | None = None,
-) -> TiltedMinimiser:
+) -> PerturbedMinimiser:
     """The query at the ``lambda`` given, or at the one of the smallest bound.
 
     Raises
@@ -164,11 +174,13 @@ def regularised(
     ValueError
         If ``lambda`` is none, or less than the analysis needs, or left open on the whole space.
     """
-    tilt = NormLaplaceTilt if budget.delta == 0.0 else GaussianTilt
+    tilt = (
+        NormLaplaceObjectivePerturbation if budget.delta == 0.0 else GaussianObjectivePerturbation
+    )
     least = analysis.least(problem_class, budget)
 
-    def query_of(trial: float) -> TiltedMinimiser:
-        return TiltedMinimiser.of(
+    def query_of(trial: float) -> PerturbedMinimiser:
+        return PerturbedMinimiser.of(
             problem_class, regularisation=trial, relative_error=relative_error
         )
 
@@ -179,7 +191,9 @@ def regularised(
     if regularisation is None:
         if math.isinf(problem_class.radius):
             raise ValueError("regularisation must be given where radius is infinite, got None")
-        regularisation = tilted_minimiser_regularisation(problem_class, second_moment, least=least)
+        regularisation = perturbed_objective_regularisation(
+            problem_class, second_moment, least=least
+        )
     query = query_of(positive_number("regularisation", regularisation))
     if regularisation < least or math.isinf(analysis.scale(query, budget)):
         raise ValueError(
@@ -189,12 +203,14 @@ def regularised(
     return query
 
 
-def _noise(query: TiltedMinimiser, budget: Budget, analysis: TiltAnalysis) -> TiltedRelease:
+def _noise(
+    query: PerturbedMinimiser, budget: Budget, analysis: ObjectivePerturbationAnalysis
+) -> ObjectivePerturbationRelease:
     """Both noises: the least that the guarantee allows, or what an older theorem asks for."""
     start, relation = analysis.scale(query, budget), budget.relation
     if budget.delta == 0.0:
         return _pure_noise(query, relation, start)
-    if analysis is not TILT_ANALYSES["tight"]:
+    if analysis is not OBJECTIVE_PERTURBATION_ANALYSES["tight"]:
         return _gaussian_noise(query, relation, start)
 
     def event(factor: float) -> dp.DpEvent:
@@ -204,24 +220,28 @@ def _noise(query: TiltedMinimiser, budget: Budget, analysis: TiltAnalysis) -> Ti
     return _gaussian_noise(query, relation, start * factor)
 
 
-def _gaussian_noise(query: TiltedMinimiser, relation: Relation, scale: float) -> TiltedRelease:
-    tilt = GaussianTilt(query, round_up(scale))
+def _gaussian_noise(
+    query: PerturbedMinimiser, relation: Relation, scale: float
+) -> ObjectivePerturbationRelease:
+    tilt = GaussianObjectivePerturbation(query, round_up(scale))
     shown = _SHARE * query.gradient.sensitivity(relation) / tilt.scale
-    return TiltedRelease(tilt, round_up(query.sensitivity(relation) / shown))
+    return ObjectivePerturbationRelease(tilt, round_up(query.sensitivity(relation) / shown))
 
 
-def _pure_noise(query: TiltedMinimiser, relation: Relation, scale: float) -> TiltedRelease:
+def _pure_noise(
+    query: PerturbedMinimiser, relation: Relation, scale: float
+) -> ObjectivePerturbationRelease:
     """A thousandth more than asked for, so that a thousandth is left for the second noise."""
-    tilt = NormLaplaceTilt(query, round_up(scale * (1.0 + _PURE_SHARE)))
+    tilt = NormLaplaceObjectivePerturbation(query, round_up(scale * (1.0 + _PURE_SHARE)))
     shown = query.gradient.sensitivity(relation) / tilt.scale * _PURE_SHARE * (1.0 - 1e-6)
-    return TiltedRelease(tilt, round_up(query.sensitivity(relation) / shown))
+    return ObjectivePerturbationRelease(tilt, round_up(query.sensitivity(relation) / shown))
 
 
 def planned(
     algorithm: Algorithm,
     problem_class: ProblemClass,
     budget: Budget,
-    mechanism: TiltedRelease,
+    mechanism: ObjectivePerturbationRelease,
     *,
     tuned: bool,
 ) -> Plan:
@@ -237,7 +257,7 @@ def planned(
         rate=objective_perturbation_rate(
             problem_class,
             regularisation=tilt.query.regularisation,
-            tilt_second_moment=tilt.second_moment(problem_class.dim),
+            noise_second_moment=tilt.second_moment(problem_class.dim),
             distance=tilt.query.error + finish.noise_norm(problem_class.dim),
             gaussian=budget.delta > 0.0,
             tuned=tuned,
@@ -257,7 +277,9 @@ def _assumptions(problem_class: ProblemClass, budget: Budget) -> tuple[str, ...]
     return tuple(assumed)
 
 
-def _lower(problem_class: ProblemClass, budget: Budget, mechanism: TiltedRelease) -> float:
+def _lower(
+    problem_class: ProblemClass, budget: Budget, mechanism: ObjectivePerturbationRelease
+) -> float:
     """What follows from (epsilon, delta), or from the chi-square divergence of the event."""
     lower = budget_lower_bound(problem_class, budget)
     divergence = renyi_divergence(mechanism.event(budget.relation), budget.relation, [2.0])

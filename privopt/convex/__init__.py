@@ -40,7 +40,7 @@ from privopt.convex.outputs import (
     Suffix,
     checked_output,
 )
-from privopt.convex.record import node_classes, record
+from privopt.convex.pytree_dataclass import node_classes, pytree_dataclass
 from privopt.convex.regularised_glm import RegularisedGLM
 from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
 from privopt.convex.solver import Solution, minimise, minimise_nonsmooth
@@ -103,7 +103,7 @@ __all__ = [
     "newton_glm",
     "node_classes",
     "norm",
-    "record",
+    "pytree_dataclass",
     "sample_log_concave",
     "shortened",
 ]

@@ -11,7 +11,7 @@ from jax import Array
 
 from privopt.convex.features import Features, as_features
 from privopt.convex.losses import GeneralisedLinear, ScalarLoss
-from privopt.convex.record import node_classes, record
+from privopt.convex.pytree_dataclass import node_classes, pytree_dataclass
 
 __all__ = ["EmpiricalRisk", "LinearRecords"]
 
@@ -34,7 +34,7 @@ class LinearRecords(NamedTuple):
     labels: Array
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class EmpiricalRisk:
     """``F(w) = (1/n) sum_i m_i loss(w; x_i)`` over a constraint set.

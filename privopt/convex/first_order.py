@@ -14,7 +14,7 @@ from jax import Array
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.oracles import GradientOracle, Observer
 from privopt.convex.outputs import Output
-from privopt.convex.record import record
+from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.step_sizes import StepSizes
 from privopt.convex.updates import Update
 from privopt.streams import stream
@@ -79,7 +79,7 @@ class _Asked(NamedTuple):
     secret: Any
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class FirstOrder:
     """``w_{t+1} = Proj(w_t + U(g_t))`` with an optax update ``U``; a mean of the iterates.

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt.convex.features import as_features, shortened
-from privopt.convex.record import record
+from privopt.convex.pytree_dataclass import pytree_dataclass
 
 __all__ = [
     "Distance",
@@ -64,7 +64,7 @@ class ScalarLoss(Protocol):
         """The Moreau envelope of this width."""
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class Linear:
     """``phi = -label * prediction``, any label; its own smoothing, up to a constant.
@@ -89,7 +89,7 @@ class Linear:
         return self
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class Logistic:
     """``phi = log(1 + exp(-label * prediction))``, labels -1 and 1."""
@@ -117,7 +117,7 @@ class Logistic:
         return self
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class Squared:
     """``phi = (prediction - label)^2 / (2 (1 + width))``; Lipschitz only on a bounded domain."""
@@ -144,7 +144,7 @@ class Squared:
         return Squared(self.width + width)
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class Huber:
     """``|prediction - label|`` with its kink rounded over ``width``; the median loss at width 0.
@@ -179,7 +179,7 @@ class Huber:
         return Huber(self.width + width)
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class Hinge:
     """``max(0, 1 - label * prediction)`` with its kink rounded over ``width``, labels -1 and 1."""
@@ -218,7 +218,7 @@ class Hinge:
         return Hinge(self.width + width)
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class GeneralisedLinear:
     """``loss(w; (x, y)) = phi(<x, w>, y)`` for a scalar loss ``phi``."""
@@ -237,7 +237,7 @@ class GeneralisedLinear:
         return shortened(data[0], curvature, smoothness), data[1]
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class Distance:
     """``loss(w; x) = |w - x|_2`` with its kink rounded over ``width``: the spatial median.

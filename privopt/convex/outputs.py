@@ -17,7 +17,7 @@ from jax import Array
 
 from privopt.arguments import described
 from privopt.convex.declared import on_host, require_positive
-from privopt.convex.record import record
+from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.vectors import Number
 
 __all__ = [
@@ -56,7 +56,7 @@ def checked_output(output: object) -> Output:
     return output  # type: ignore[return-value]
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class Last:
     """``w_{T+1}``, after the last step."""
@@ -66,7 +66,7 @@ class Last:
         del key, steps, dtype
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class Average:
     """``(1/T) sum_t w_t``."""
@@ -77,7 +77,7 @@ class Average:
         return lambda t: 1.0 / t.astype(dtype)
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class AverageAfterStep:
     """``(1/T) sum_t w_{t+1}``: the mean of the points that the steps lead to.
@@ -93,7 +93,7 @@ class AverageAfterStep:
         return lambda t: 1.0 / t.astype(dtype)
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class PolynomialAverage:
     """Weights in proportion to ``t (t + 1) ... (t + p - 1)``, for ``power`` 1 to ``t``.
@@ -113,7 +113,7 @@ class PolynomialAverage:
         return lambda t: jnp.asarray((self.power + 1.0) / (t.astype(dtype) + self.power))
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class Suffix:
     """The average of the last ``ceil(fraction T)`` of ``w_1..w_T``; ``0 < fraction <= 1``."""
@@ -138,7 +138,7 @@ class Suffix:
         return weight
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class RandomIterate:
     """``w_t`` at a uniformly random ``t`` of ``1..T``, drawn from the run's key."""

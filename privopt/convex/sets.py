@@ -32,13 +32,13 @@ from privopt.convex.declared import (
     require_positive,
     require_shape,
 )
-from privopt.convex.record import record
+from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.vectors import Number, broadcast, cast, norm, one_hot, onto_simplex
 
 __all__ = ["Box", "L1Ball", "L2Ball", "Simplex", "WholeSpace"]
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class L2Ball:
     """``{v : ||v - centre||_2 <= radius}``.
@@ -96,7 +96,7 @@ class L2Ball:
         return 2.0 * self.radius_about_centre(dim)
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class L1Ball:
     """``{v : ||v||_1 <= radius}``, centred at the origin.
@@ -149,7 +149,7 @@ class L1Ball:
         return 2.0 * self.radius_about_centre(dim)
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class Box:
     """``{v : lower <= v <= upper}`` by coordinate.
@@ -214,7 +214,7 @@ class Box:
         return broadcast(self.lower, x), broadcast(self.upper, x)
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class Simplex:
     """``{v : v >= 0, sum_j v_j = total}``, centred at the barycentre ``total / dim``.
@@ -262,7 +262,7 @@ class Simplex:
         return float(self.total) * math.sqrt(2.0) if dimension(dim) > 1 else 0.0
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class WholeSpace:
     """All vectors, centred at the origin."""

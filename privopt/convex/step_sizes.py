@@ -10,13 +10,13 @@ from jax import Array
 
 from privopt.arguments import positive_number
 from privopt.convex.declared import on_host, require_finite
-from privopt.convex.record import record
+from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.vectors import Number
 
 __all__ = ["StepSizes"]
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class StepSizes:
     """``eta_t = scale (t + offset)^{-power} (1 - decay (t - 1)/T)`` for ``t = 1..T``.

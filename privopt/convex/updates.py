@@ -13,12 +13,12 @@ import optax
 from jax import Array
 
 from privopt.arguments import described
-from privopt.convex.record import record
+from privopt.convex.pytree_dataclass import pytree_dataclass
 
 __all__ = ["Update"]
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class Update:
     """``factory(learning_rate=eta_t, **numbers, **options)``, made anew inside the run.

@@ -23,6 +23,15 @@ from privopt.mechanisms.laplace import LaplaceMechanism
 from privopt.mechanisms.moved_losses import moved_loss_sum
 from privopt.mechanisms.noise import IndependentNoise, Noise
 from privopt.mechanisms.norm_laplace import NormLaplaceMechanism
+from privopt.mechanisms.objective_perturbation import (
+    GaussianObjectivePerturbation,
+    NormLaplaceObjectivePerturbation,
+    PerturbedMinimiser,
+)
+from privopt.mechanisms.objective_perturbation_analyses import (
+    OBJECTIVE_PERTURBATION_ANALYSES,
+    ObjectivePerturbationAnalysis,
+)
 from privopt.mechanisms.one_pass import OnePass
 from privopt.mechanisms.private_gradient import BatchMean, PrivateGradient
 from privopt.mechanisms.queries import (
@@ -32,13 +41,11 @@ from privopt.mechanisms.queries import (
     L1BoundedQuery,
     RegularisedMinimiser,
 )
-from privopt.mechanisms.tilt_analyses import TILT_ANALYSES, TiltAnalysis
-from privopt.mechanisms.tilted import GaussianTilt, NormLaplaceTilt, TiltedMinimiser
 from privopt.mechanisms.variance_reduced import VarianceReducedGradient
 
 __all__ = [
     "MICROBATCH",
-    "TILT_ANALYSES",
+    "OBJECTIVE_PERTURBATION_ANALYSES",
     "AllRecords",
     "BatchMean",
     "BatchSum",
@@ -48,23 +55,23 @@ __all__ = [
     "ClippedRisk",
     "FixedSizeBatches",
     "GaussianMechanism",
-    "GaussianTilt",
+    "GaussianObjectivePerturbation",
     "GibbsMechanism",
     "IndependentNoise",
     "L1BoundedQuery",
     "LaplaceMechanism",
     "Noise",
     "NormLaplaceMechanism",
-    "NormLaplaceTilt",
+    "NormLaplaceObjectivePerturbation",
+    "ObjectivePerturbationAnalysis",
     "OnePass",
     "OnePassBatches",
     "Participation",
+    "PerturbedMinimiser",
     "PoissonBatches",
     "PrivateGradient",
     "RegularisedMinimiser",
     "ShuffledBatches",
-    "TiltAnalysis",
-    "TiltedMinimiser",
     "VarianceReducedGradient",
     "classic_gaussian_scale",
     "clipped_batch_sum",

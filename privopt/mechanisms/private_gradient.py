@@ -12,7 +12,7 @@ from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent, SelfCompo
 from jax import Array
 
 from privopt.arguments import count
-from privopt.convex import ConstraintSet, GradientOracle, record
+from privopt.convex import ConstraintSet, GradientOracle, pytree_dataclass
 from privopt.mechanisms.batches import Batches
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.clipping import MICROBATCH
@@ -46,7 +46,7 @@ class BatchMean(NamedTuple):
     batch: tuple[Array, Array] | None
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True, kw_only=True)
 class PrivateGradient:
     r"""``g_t = post((1/b) \\sum_{i \\in B_t} clip_C(grad l(w_t; x_i)) + sigma z_t)``, ``t < T``.

@@ -44,7 +44,7 @@ from privopt.mechanisms.clipping import (
     clipped_gradient_sum,
     without_null_records,
 )
-from privopt.mechanisms.minimisation import Minimisation
+from privopt.mechanisms.inexact_minimiser import InexactMinimiser
 from privopt.mechanisms.moved_losses import moved_loss_sum
 from privopt.mechanisms.round_off import UNIT
 from privopt.privacy import round_up
@@ -218,7 +218,7 @@ class RegularisedMinimiser(NamedTuple):
     Either a Newton method is certified to end within ``error`` of the exact minimiser, or
     accelerated projected descent runs from the public centre ``c`` for a public number of steps:
     for *every* data set of the class the answer is within ``error``, whichever of the two it came
-    from (:class:`Minimisation`). That distance is charged to the sensitivity.
+    from (:class:`InexactMinimiser`). That distance is charged to the sensitivity.
 
     Attributes
     ----------
@@ -326,7 +326,7 @@ class RegularisedMinimiser(NamedTuple):
         def minimiser(start: Array) -> Array:
             present = without_null_records(objective, self.gradient.clip, start)
             missing: Any = 1.0 - jnp.asarray(present.records, start.dtype) / self.gradient.size
-            minimisation = Minimisation(
+            minimisation = InexactMinimiser(
                 self.regularisation + missing * self.strong_convexity,
                 self.regularisation + self.strong_convexity,
                 self.regularisation + self.smoothness,

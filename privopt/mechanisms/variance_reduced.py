@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from dp_accounting import ComposedDpEvent, DpEvent
 from jax import Array
 
-from privopt.convex import GradientOracle, record
+from privopt.convex import GradientOracle, pytree_dataclass
 from privopt.mechanisms.batches import AllRecords, PoissonBatches
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.clipping import MICROBATCH
@@ -24,7 +24,7 @@ from privopt.spec import Budget, Relation
 __all__ = ["VarianceReducedGradient"]
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class VarianceReducedGradient:
     """``G + (1/b) sum_{i in batch} clip_{C'}(g_i(w) - g_i(a)) + N(0, scale'^2 I)``.

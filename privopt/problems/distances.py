@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import Distance, record
+from privopt.convex import Distance, pytree_dataclass
 
 __all__ = ["RegularisedDistance", "SquaredDistance"]
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class RegularisedDistance:
     """``loss(w; x) = |w - x|_2 + (m/2) |w|_2^2``, or its Moreau envelope of positive ``width``.
@@ -40,7 +40,7 @@ class RegularisedDistance:
         return RegularisedDistance(self.modulus, self.width + width)
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class SquaredDistance:
     """``loss(w; x) = (m/2) |w - x|_2^2``: both strongly convex and smooth with constant ``m``.

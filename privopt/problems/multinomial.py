@@ -11,7 +11,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from privopt.arguments import instance
-from privopt.convex import FeaturesLike, as_features, record, shortened
+from privopt.convex import FeaturesLike, as_features, pytree_dataclass, shortened
 from privopt.problems.problem import Problem
 from privopt.problems.records import floating, numeric
 from privopt.spec import ProblemClass
@@ -19,7 +19,7 @@ from privopt.spec import ProblemClass
 __all__ = ["Multinomial", "multinomial"]
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class Multinomial:
     """``loss(W; (x, y)) = log sum_k exp(<x, w_k>) - <x, w_y>``, labels ``0..classes-1``.

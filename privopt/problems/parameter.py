@@ -13,13 +13,13 @@ from jax import Array
 from numpy.typing import NDArray
 
 from privopt.arguments import described
-from privopt.convex import EmpiricalRisk, WholeSpace, record
+from privopt.convex import EmpiricalRisk, WholeSpace, pytree_dataclass
 from privopt.problems.records import real
 
 __all__ = ["Shaped", "array_rows", "check_origin", "check_shape", "tree_rows"]
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class Shaped:
     """``loss(W; x)`` of an array ``W`` as a loss of the vector of its numbers, row by row.

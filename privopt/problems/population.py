@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import EmpiricalRisk, record
+from privopt.convex import EmpiricalRisk, pytree_dataclass
 
 __all__ = ["Population"]
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class Population:
     """``F_P(w) = sum_j p_j loss(w; x_j)``, and ``n`` independent draws from ``p`` for every run.

@@ -16,7 +16,7 @@ from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
 from privopt.arguments import instance
-from privopt.convex import EmpiricalRisk, GeneralisedLinear, record
+from privopt.convex import EmpiricalRisk, GeneralisedLinear, pytree_dataclass
 from privopt.problems.declaration import declared_constraint, declared_loss, declared_pair
 from privopt.problems.examination import examine, examine_counts
 from privopt.problems.parameter import (
@@ -321,7 +321,7 @@ class Problem:
             raise ValueError("\n".join(broken))
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class _Constant:
     """A plain function as a pytree without leaves."""

@@ -36,8 +36,8 @@ from privopt.theory.lower_bounds import (
 from privopt.theory.moments import ALL_RECORDS, Moments, batch_moments
 from privopt.theory.objective_perturbation import (
     objective_perturbation_rate,
-    tilted_minimiser,
-    tilted_minimiser_regularisation,
+    perturbed_objective_minimiser,
+    perturbed_objective_regularisation,
 )
 from privopt.theory.output_perturbation import (
     output_perturbation_rate,
@@ -112,6 +112,8 @@ __all__ = [
     "output_perturbation_rate",
     "perturbed_minimiser",
     "perturbed_minimiser_regularisation",
+    "perturbed_objective_minimiser",
+    "perturbed_objective_regularisation",
     "perturbed_stationary_minimiser",
     "phase_sizes",
     "phased_descent",
@@ -121,8 +123,6 @@ __all__ = [
     "smooth_descent",
     "smooth_descent_step_size",
     "smooth_descent_steps",
-    "tilted_minimiser",
-    "tilted_minimiser_regularisation",
     "variance_reduced_descent",
     "variance_reduced_rate",
     "variance_reduced_step_size",

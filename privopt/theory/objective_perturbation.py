@@ -12,16 +12,16 @@ from privopt.theory.rate import Powers, Quantity, Rate, Term
 
 __all__ = [
     "objective_perturbation_rate",
-    "tilted_minimiser",
-    "tilted_minimiser_regularisation",
+    "perturbed_objective_minimiser",
+    "perturbed_objective_regularisation",
 ]
 
 
-def tilted_minimiser(
+def perturbed_objective_minimiser(
     problem_class: ProblemClass,
     *,
     regularisation: float,
-    tilt_second_moment: float,
+    noise_second_moment: float,
     distance: float = 0.0,
 ) -> float:
     """Excess risk of ``argmin_W F(w) + (lambda/2)|w - c|^2 + <t, w>``, moved by ``distance``.
@@ -40,10 +40,10 @@ def tilted_minimiser(
     if math.isinf(problem_class.radius):
         return math.inf
     bias = 0.25 * regularisation * problem_class.radius**2
-    return bias + 0.25 * tilt_second_moment / regularisation + problem_class.lipschitz * distance
+    return bias + 0.25 * noise_second_moment / regularisation + problem_class.lipschitz * distance
 
 
-def tilted_minimiser_regularisation(
+def perturbed_objective_regularisation(
     problem_class: ProblemClass,
     second_moment: Callable[[float], float],
     *,
@@ -69,10 +69,10 @@ def tilted_minimiser_regularisation(
     grid = np.geomspace(lowest, highest, steps).tolist()
 
     def bound(regularisation: float) -> float:
-        return tilted_minimiser(
+        return perturbed_objective_minimiser(
             problem_class,
             regularisation=regularisation,
-            tilt_second_moment=second_moment(regularisation),
+            noise_second_moment=second_moment(regularisation),
         )
 
     return float(min(grid, key=bound))
@@ -82,18 +82,18 @@ def objective_perturbation_rate(
     problem_class: ProblemClass,
     *,
     regularisation: float,
-    tilt_second_moment: float,
+    noise_second_moment: float,
     distance: float,
     gaussian: bool,
     tuned: bool,
     lower: float = 0.0,
 ) -> Rate:
-    """The rate of :func:`tilted_minimiser`: tilt, regulariser, and the error of a solver.
+    """The rate of :func:`perturbed_objective_minimiser`: noise, regulariser, error of a solver.
 
     Parameters
     ----------
-    problem_class, regularisation, tilt_second_moment, distance
-        As for :func:`tilted_minimiser`.
+    problem_class, regularisation, noise_second_moment, distance
+        As for :func:`perturbed_objective_minimiser`.
     gaussian : bool
         Whether the tilt is Gaussian; else its norm is, under pure privacy, of order ``d``.
     tuned : bool
@@ -104,7 +104,7 @@ def objective_perturbation_rate(
     Examples
     --------
     >>> facts = ProblemClass(n=100, dim=2, lipschitz=1.0, radius=1.0)
-    >>> rate = objective_perturbation_rate(facts, regularisation=0.2, tilt_second_moment=0.04,
+    >>> rate = objective_perturbation_rate(facts, regularisation=0.2, noise_second_moment=0.04,
     ...                                    distance=0.0, gaussian=True, tuned=True)
     >>> round(rate.upper, 9), rate.exponents["dim"]
     (0.1, 0.5)
@@ -112,7 +112,7 @@ def objective_perturbation_rate(
     noise = "sigma sqrt(d)/n" if gaussian else "d/(n epsilon)"
     power = Powers(n=-1.0, dim=0.5 if gaussian else 1.0, epsilon=-1.0)
     bias = 0.25 * regularisation * problem_class.radius**2
-    tilted = 0.25 * tilt_second_moment / regularisation
+    tilted = 0.25 * noise_second_moment / regularisation
     return Rate(
         quantity=Quantity.EMPIRICAL_RISK,
         theorem="E F(w) - F* <= (lambda/4) R^2 + E|t|^2/(4 lambda)",

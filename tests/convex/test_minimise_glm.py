@@ -20,7 +20,7 @@ from privopt.convex import (
     Squared,
     glm_newton,
     minimise_glm,
-    record,
+    pytree_dataclass,
 )
 from privopt.convex import glm_solver as module
 
@@ -29,7 +29,7 @@ TRACES = []
 LOSSES = [Logistic(), Huber(0.1), Huber(1e-3), Hinge(1e-3)]
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class Counted:
     """The logistic loss, which notes when it is traced."""

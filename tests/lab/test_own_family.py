@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from privopt import lab
-from privopt.convex import L1Ball, record
+from privopt.convex import L1Ball, pytree_dataclass
 from privopt.lab import Axis, Experiment, Setting
 from privopt.lab.make.measure import _digest as digest
 from privopt.problems import FAMILIES, Family, Problem, multinomial
@@ -100,7 +100,7 @@ def test_the_first_records_are_those_of_a_smaller_file(families):
     assert not own.hard
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class Scaled:
     """A loss with a number that shapes its program."""

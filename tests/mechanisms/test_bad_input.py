@@ -9,8 +9,8 @@ from privopt.mechanisms import (
     ClippedGradient,
     ClippedRisk,
     OnePass,
+    PerturbedMinimiser,
     RegularisedMinimiser,
-    TiltedMinimiser,
 )
 from privopt.spec import Budget, ProblemClass, Relation
 
@@ -68,7 +68,7 @@ def test_a_budget_that_is_none(name, given, kind):
         ClippedGradient.of,
         ClippedRisk.of,
         lambda facts: OnePass.of(facts, 0.1),
-        lambda facts: TiltedMinimiser.of(facts, regularisation=1.0),
+        lambda facts: PerturbedMinimiser.of(facts, regularisation=1.0),
         lambda facts: RegularisedMinimiser.of(facts, Relation.ZERO_OUT, regularisation=1.0),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 
 import privopt
 from privopt import problems
-from privopt.convex import L2Ball, record
+from privopt.convex import L2Ball, pytree_dataclass
 from privopt.mechanisms import (
     AllRecords,
     ClippedGradient,
@@ -34,7 +34,7 @@ QUERY = ClippedGradient.of(FACTS)
 LAG = 0.75
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class LaggedNoise:
     """``z_t = xi_t - a xi_{t-1}``: ``C = I - a S``, ``C^{-1} = sum_k a^k S^k``, ``S`` the shift.

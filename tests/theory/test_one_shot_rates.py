@@ -16,8 +16,8 @@ from privopt.theory import (
     objective_perturbation_rate,
     output_perturbation_rate,
     perturbed_minimiser,
+    perturbed_objective_minimiser,
     perturbed_stationary_minimiser,
-    tilted_minimiser,
 )
 
 FACTS = ProblemClass(n=400, dim=9, lipschitz=2.0, radius=0.7, smoothness=1.5)
@@ -67,16 +67,16 @@ def test_whole_space():
     numbers = {"gaussian": True, "balanced": False, **NOISE}
     assert output_perturbation_rate(whole, regularisation=0.1, **numbers).upper == math.inf
     assert output_perturbation_rate(whole, regularisation=0.0, **numbers).upper == 0.6
-    tilted = {"tilt_second_moment": 0.1, "distance": 0.0, "gaussian": True, "tuned": False}
+    tilted = {"noise_second_moment": 0.1, "distance": 0.0, "gaussian": True, "tuned": False}
     assert objective_perturbation_rate(whole, regularisation=0.1, **tilted).upper == math.inf
 
 
 @pytest.mark.parametrize("tuned", [True, False])
 @pytest.mark.parametrize("gaussian", [True, False])
 def test_objective_perturbation_adds_up(gaussian, tuned):
-    numbers = {"regularisation": 0.4, "tilt_second_moment": 0.09, "distance": 0.01}
+    numbers = {"regularisation": 0.4, "noise_second_moment": 0.09, "distance": 0.01}
     rate = objective_perturbation_rate(FACTS, gaussian=gaussian, tuned=tuned, **numbers)
-    assert rate.upper == pytest.approx(tilted_minimiser(FACTS, **numbers), rel=1e-12)
+    assert rate.upper == pytest.approx(perturbed_objective_minimiser(FACTS, **numbers), rel=1e-12)
     power = 1.0 if tuned else 2.0
     dim = power * (0.5 if gaussian else 1.0)
     assert rate.exponents == {"n": -power, "dim": dim, "epsilon": -power}

@@ -11,7 +11,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from privopt.convex.features.features import Products, scaled_rows
-from privopt.convex.record import record
+from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.vectors import norm
 
 __all__ = ["DenseFeatures"]
@@ -20,7 +20,7 @@ _HIGHEST = jax.lax.Precision.HIGHEST
 _PARTS = (20, 5, 2, 3, 7)  # into which a sum over records is split, where they divide its length
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class DenseFeatures:
     """All numbers, zeros included.

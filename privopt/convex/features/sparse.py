@@ -13,13 +13,13 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from privopt.convex.features.features import Products, scaled_rows
-from privopt.convex.record import record
+from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.vectors import norm
 
 __all__ = ["SparseFeatures"]
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class SparseFeatures:
     """Rows of at most ``s`` numbers and their places, in memory of order ``n s``.

@@ -8,14 +8,14 @@ from typing import NoReturn
 from dp_accounting import DpEvent, GaussianDpEvent, SelfComposedDpEvent
 from jax import Array
 
-from privopt.convex import record
+from privopt.convex import pytree_dataclass
 from privopt.mechanisms.batches.batches import Participation
 from privopt.spec import Relation
 
 __all__ = ["AllRecords"]
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class AllRecords:
     """``B_t = {0, .., n-1}`` and ``b = n``, the public size, whatever the number of records.

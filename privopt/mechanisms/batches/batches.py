@@ -46,7 +46,8 @@ class Batches(Protocol):
     The gradient of step ``t`` is ``g_t = (1/b) \\sum_{i \\in B_t} clip_C(grad l(w_t; x_i))``. The
     divisor ``b`` is public, however many records came.
 
-    An implementation is a frozen dataclass registered as a pytree (:func:`privopt.convex.record`),
+    An implementation is a frozen dataclass registered as a pytree
+    (:func:`privopt.convex.pytree_dataclass`),
     in a file of its own. Every field that enters ``composed`` is a field that the device uses.
     """
 

@@ -16,7 +16,7 @@ from dp_accounting import (
 from jax import Array
 
 from privopt.arguments import real
-from privopt.convex import record
+from privopt.convex import pytree_dataclass
 from privopt.mechanisms.batches.batches import Draw, require_numbered
 from privopt.mechanisms.events import require_public_size
 from privopt.spec import Relation
@@ -24,7 +24,7 @@ from privopt.spec import Relation
 __all__ = ["FixedSizeBatches"]
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class FixedSizeBatches:
     """``B_t`` uniform among the sets of ``b`` of the first ``n`` records, fresh in every step.

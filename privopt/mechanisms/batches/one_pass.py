@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from dp_accounting import DpEvent, GaussianDpEvent
 from jax import Array
 
-from privopt.convex import record
+from privopt.convex import pytree_dataclass
 from privopt.mechanisms.batches.batches import Draw, Participation, batch_size_of
 from privopt.mechanisms.batches.shuffled import require_places
 from privopt.spec import Relation
@@ -16,7 +16,7 @@ from privopt.spec import Relation
 __all__ = ["OnePassBatches"]
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class OnePassBatches:
     """``B_t = {t b, .., (t + 1) b - 1}`` for ``t = 0 .. ceil(n/b) - 1``: the order of a stream.

@@ -18,7 +18,7 @@ from dp_accounting import (
 from jax import Array
 from scipy import stats
 
-from privopt.convex import record
+from privopt.convex import pytree_dataclass
 from privopt.mechanisms.batches.batches import Draw, batch_size_of, require_numbered
 from privopt.privacy import round_up
 from privopt.spec import Budget, Relation
@@ -34,7 +34,7 @@ _WORD = 2.0**32
 Sampler = Callable[[Array, Array | int], tuple[Array, Array]]
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class PoissonBatches:
     """Each of at most ``n`` records is in ``B_t`` with probability ``q = b/n``, on its own.

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from dp_accounting import DpEvent, GaussianDpEvent, SelfComposedDpEvent
 from jax import Array
 
-from privopt.convex import record
+from privopt.convex import pytree_dataclass
 from privopt.mechanisms.batches.batches import Draw, Participation, batch_size_of
 from privopt.privacy import round_up
 from privopt.spec import Relation
@@ -17,7 +17,7 @@ from privopt.spec import Relation
 __all__ = ["ShuffledBatches", "require_places"]
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class ShuffledBatches:
     """A pass is ``k`` disjoint batches of a fresh permutation of ``n`` records; ``b = n/k``.

@@ -11,14 +11,14 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from privopt import draws
-from privopt.convex import record
+from privopt.convex import pytree_dataclass
 from privopt.mechanisms.batches import Batches
 from privopt.spec import Relation
 
 __all__ = ["IndependentNoise"]
 
 
-@record
+@pytree_dataclass
 @dataclass(frozen=True)
 class IndependentNoise:
     """``z_t ~ N(0, I)``, independent of all others.

@@ -21,7 +21,8 @@ class Noise(Protocol):
     xi``, and privacy is that of one Gaussian mechanism whose sensitivity is that of ``C^{-1}``
     under the participation of a record.
 
-    An implementation is a frozen dataclass registered as a pytree (:func:`privopt.convex.record`),
+    An implementation is a frozen dataclass registered as a pytree
+    (:func:`privopt.convex.pytree_dataclass`),
     in a file of its own; its arrays enter by argument.
     """
 

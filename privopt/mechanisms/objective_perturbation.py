@@ -12,19 +12,23 @@ from jax.typing import DTypeLike
 
 from privopt import draws
 from privopt.arguments import instance
-from privopt.mechanisms.minimisation import Minimisation
+from privopt.mechanisms.inexact_minimiser import InexactMinimiser
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import ObjectivePerturbationDpEvent, pure_event
 from privopt.release import release
 from privopt.spec import ProblemClass, Relation
 
-__all__ = ["GaussianTilt", "NormLaplaceTilt", "TiltedMinimiser"]
+__all__ = [
+    "GaussianObjectivePerturbation",
+    "NormLaplaceObjectivePerturbation",
+    "PerturbedMinimiser",
+]
 
 _UP = 1.0 + 2.0**-48
 _RESOLVED = 1e-13  # of the distance L/lambda that data can move a minimiser
 
 
-class TiltedMinimiser(NamedTuple):
+class PerturbedMinimiser(NamedTuple):
     """``argmin_W F(w) + (lambda/2)|w - c|^2 + <t, w>`` for a given tilt ``t``.
 
     ``F`` is the mean of generalised linear losses with slopes clipped so that no gradient exceeds
@@ -61,7 +65,7 @@ class TiltedMinimiser(NamedTuple):
         *,
         regularisation: float,
         relative_error: float | None = None,
-    ) -> TiltedMinimiser:
+    ) -> PerturbedMinimiser:
         """The query for a class of problems, solved to ``relative_error`` of ``L/(lambda n)``.
 
         By default to ``1e-5/n`` of it: the noise that hides the error then costs less than the
@@ -110,7 +114,7 @@ class TiltedMinimiser(NamedTuple):
 
     def bind(self, objective: Any) -> Callable[[Array, Array], Array]:
         """``(centre, tilt) -> minimiser`` on the device."""
-        minimisation = Minimisation(
+        minimisation = InexactMinimiser(
             self.regularisation,
             self.regularisation,
             self.smoothness + self.regularisation,
@@ -120,12 +124,12 @@ class TiltedMinimiser(NamedTuple):
         return lambda centre, tilt: minimisation.solve(self.gradient, objective, centre, tilt)
 
 
-class GaussianTilt(NamedTuple):
+class GaussianObjectivePerturbation(NamedTuple):
     """``t ~ N(0, sigma^2 I)``.
 
     Attributes
     ----------
-    query : TiltedMinimiser
+    query : PerturbedMinimiser
     scale : float
         ``sigma`` in units of the mean gradient, representable in float32.
 
@@ -152,12 +156,12 @@ class GaussianTilt(NamedTuple):
         return dim * self.scale**2
 
 
-class NormLaplaceTilt(NamedTuple):
+class NormLaplaceObjectivePerturbation(NamedTuple):
     """``t`` with density proportional to ``exp(-|t|_2 / beta)``.
 
     Attributes
     ----------
-    query : TiltedMinimiser
+    query : PerturbedMinimiser
     scale : float
         ``beta`` in units of the mean gradient, representable in float32.
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privopt.spec import ProblemClass
-from privopt.theory import tilted_minimiser, tilted_minimiser_regularisation
+from privopt.theory import perturbed_objective_minimiser, perturbed_objective_regularisation
 
 positive = st.floats(1e-3, 1e3)
 
@@ -21,9 +21,9 @@ def cls(lipschitz=1.0, radius=1.0):
 @given(positive, positive)
 def test_constant_noise_is_balanced(radius, moment):
     c = cls(radius=radius)
-    best = tilted_minimiser_regularisation(c, lambda _: moment)
+    best = perturbed_objective_regularisation(c, lambda _: moment)
     assert best == pytest.approx(math.sqrt(moment) / radius, rel=1e-9)
-    value = tilted_minimiser(c, regularisation=best, tilt_second_moment=moment)
+    value = perturbed_objective_minimiser(c, regularisation=best, noise_second_moment=moment)
     assert value == pytest.approx(0.5 * radius * math.sqrt(moment), rel=1e-9)
 
 
@@ -36,11 +36,11 @@ def test_noise_that_pays_for_curvature_asks_for_more_regularisation(weight, leas
         return (1.0 + weight / regularisation) ** 2 if regularisation > least else math.inf
 
     def bound(regularisation):
-        return tilted_minimiser(
-            c, regularisation=regularisation, tilt_second_moment=moment(regularisation)
+        return perturbed_objective_minimiser(
+            c, regularisation=regularisation, noise_second_moment=moment(regularisation)
         )
 
-    best = tilted_minimiser_regularisation(c, moment, least=least)
+    best = perturbed_objective_regularisation(c, moment, least=least)
     grid = np.geomspace(max(1e-3, least * 1.0011), 1e4, 20_000)
     assert best > least
     assert bound(best) <= 1.001 * min(map(bound, grid.tolist()))
@@ -50,17 +50,19 @@ def test_noise_that_pays_for_curvature_asks_for_more_regularisation(weight, leas
 def test_units(loss_unit, length_unit):
     """Losses times ``a``, lengths times ``b``: lambda times a/b^2, tilts times a/b."""
     there = dataclasses.replace(cls(), lipschitz=loss_unit / length_unit, radius=length_unit)
-    one = tilted_minimiser(cls(), regularisation=0.3, tilt_second_moment=0.2, distance=0.1)
-    scaled = tilted_minimiser(
+    one = perturbed_objective_minimiser(
+        cls(), regularisation=0.3, noise_second_moment=0.2, distance=0.1
+    )
+    scaled = perturbed_objective_minimiser(
         there,
         regularisation=0.3 * loss_unit / length_unit**2,
-        tilt_second_moment=0.2 * (loss_unit / length_unit) ** 2,
+        noise_second_moment=0.2 * (loss_unit / length_unit) ** 2,
         distance=0.1 * length_unit,
     )
     assert scaled == pytest.approx(loss_unit * one, rel=1e-12)
-    assert tilted_minimiser(cls(radius=math.inf), regularisation=1.0, tilt_second_moment=0) == (
-        math.inf
-    )
+    assert perturbed_objective_minimiser(
+        cls(radius=math.inf), regularisation=1.0, noise_second_moment=0
+    ) == (math.inf)
 
 
 @pytest.mark.parametrize("regularisation", [0.05, 0.5, 5.0])
@@ -78,8 +80,8 @@ def test_bound_holds_and_is_within_a_half_for_medians_on_an_interval(regularisat
                     for t in (tilt, -tilt)
                 ]
             )
-            bound = tilted_minimiser(
-                cls(), regularisation=regularisation, tilt_second_moment=tilt**2, distance=5e-4
+            bound = perturbed_objective_minimiser(
+                cls(), regularisation=regularisation, noise_second_moment=tilt**2, distance=5e-4
             )
             assert excess - risk.min() <= bound
             worst = max(worst, (excess - risk.min()) / bound)

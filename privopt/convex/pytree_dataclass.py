@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 import jax
 
-__all__ = ["node_classes", "record"]
+__all__ = ["node_classes", "pytree_dataclass"]
 
 _T = TypeVar("_T")
 
 
-def record(cls: type[_T]) -> type[_T]:
+def pytree_dataclass(cls: type[_T]) -> type[_T]:
     """Register a frozen dataclass whose fields are the children; ``static`` ones are not.
 
     A field with ``metadata={"static": True}`` is hashable structure. Unflattening sets the fields

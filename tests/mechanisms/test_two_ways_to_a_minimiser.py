@@ -7,7 +7,12 @@ import pytest
 
 from privopt import problems
 from privopt.convex import Box, GLMSolution, L2Ball, accelerated_descent
-from privopt.mechanisms import ClippedGradient, TiltedMinimiser, clipped_gradient_sum, minimisation
+from privopt.mechanisms import (
+    ClippedGradient,
+    PerturbedMinimiser,
+    clipped_gradient_sum,
+    inexact_minimiser,
+)
 from privopt.spec import ProblemClass
 
 N, DIM = 120, 3
@@ -16,7 +21,7 @@ N, DIM = 120, 3
 @pytest.fixture(autouse=True)
 def small_data_too(monkeypatch):
     """The Newton method on data of a size at which it would not be worth compiling."""
-    monkeypatch.setattr(minimisation, "MIN_DATA_NUMBERS", 0)
+    monkeypatch.setattr(inexact_minimiser, "MIN_DATA_NUMBERS", 0)
 
 
 def facts(radius=2.0, smoothness=0.25):
@@ -36,7 +41,7 @@ def problem(seed=0, constraint=None, radius=2.0, model="logistic"):
 
 
 def query_of(where, regularisation=0.02):
-    return TiltedMinimiser.of(where.problem_class, regularisation=regularisation)
+    return PerturbedMinimiser.of(where.problem_class, regularisation=regularisation)
 
 
 def tilts(scale=0.02, count=7):
@@ -100,20 +105,20 @@ def fresh():
 def ways(monkeypatch, candidate):
     """Replaces what is looked for, and counts the steps of descent that each tilt is given."""
     counted = []
-    original = minimisation._descents
+    original = inexact_minimiser._descents
 
     def descents(numbers, gradient, objective, centre, tilts, steps):
         jax.debug.callback(lambda x: counted.append(np.array(x)), steps)
         return original(numbers, gradient, objective, centre, tilts, steps)
 
-    monkeypatch.setattr(minimisation, "_descents", descents)
+    monkeypatch.setattr(inexact_minimiser, "_descents", descents)
     if candidate is not None:
-        honest = minimisation.newton_glm
+        honest = inexact_minimiser.newton_glm
 
         def replaced(glm, constraint, start, **options):
             return candidate(honest(glm, constraint, start, **options), glm, constraint)
 
-        monkeypatch.setattr(minimisation, "newton_glm", replaced)
+        monkeypatch.setattr(inexact_minimiser, "newton_glm", replaced)
     return counted
 
 

@@ -11,7 +11,7 @@ from jax import Array
 
 from privopt.convex import EmpiricalRisk, accelerated_descent, newton_glm
 
-__all__ = ["Minimisation"]
+__all__ = ["InexactMinimiser"]
 
 MAX_DIM = 1024  # dimension: beyond it an eigenbasis costs more than it saves
 MIN_DATA_NUMBERS = 2**18  # numbers in the data: with fewer, to compile costs more than to descend
@@ -20,7 +20,7 @@ REACHABLE_RESIDUAL = (
 )
 
 
-class Minimisation(NamedTuple):
+class InexactMinimiser(NamedTuple):
     """``argmin_W F(w) + (lambda/2)|w - c|^2 + <t, w>``, to a distance ``tau``.
 
     There are two ways to it. Minimisers of generalised linear models are looked for by
@@ -116,7 +116,7 @@ def _together(structure: Any) -> Any:
 
 
 def _minimisers(
-    numbers: Minimisation, gradient: Any, objective: EmpiricalRisk, centre: Array, tilts: Array
+    numbers: InexactMinimiser, gradient: Any, objective: EmpiricalRisk, centre: Array, tilts: Array
 ) -> Array:
     """The certified ones, and accelerated descent for the rest; ``(k, dim)``."""
     ones = jnp.ones_like(tilts[:, 0])
@@ -141,7 +141,7 @@ def _minimisers(
 
 
 def _descents(
-    numbers: Minimisation,
+    numbers: InexactMinimiser,
     gradient: Any,
     objective: EmpiricalRisk,
     centre: Array,

@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from privopt.mechanisms.tilted import TiltedMinimiser
+from privopt.mechanisms.objective_perturbation import PerturbedMinimiser
 from privopt.privacy import gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
 
-__all__ = ["TILT_ANALYSES", "TiltAnalysis"]
+__all__ = ["OBJECTIVE_PERTURBATION_ANALYSES", "ObjectivePerturbationAnalysis"]
 
 
-class TiltAnalysis(NamedTuple):
+class ObjectivePerturbationAnalysis(NamedTuple):
     """A theorem about the exact minimiser of a tilted objective.
 
     Attributes
@@ -33,11 +33,11 @@ class TiltAnalysis(NamedTuple):
     """
 
     pure: bool | None
-    scale: Callable[[TiltedMinimiser, Budget], float]
+    scale: Callable[[PerturbedMinimiser, Budget], float]
     least: Callable[[ProblemClass, Budget], float]
 
 
-def _tight(query: TiltedMinimiser, budget: Budget) -> float:
+def _tight(query: PerturbedMinimiser, budget: Budget) -> float:
     """``2 delta_G(epsilon - c; s/sigma) = delta`` or ``c + s/beta = epsilon``, c the jacobian."""
     left = budget.epsilon - query.jacobian
     if not left > 0.0:
@@ -51,7 +51,7 @@ def _tight_least(problem_class: ProblemClass, budget: Budget) -> float:
     return _curvature(problem_class) / math.expm1(min(budget.epsilon, 700.0))
 
 
-def _chaudhuri(query: TiltedMinimiser, budget: Budget) -> float:
+def _chaudhuri(query: PerturbedMinimiser, budget: Budget) -> float:
     """``beta = s / (epsilon - 2 ln(1 + H/(lambda n)))``: the determinant counts twice."""
     left = budget.epsilon - 2.0 * query.jacobian
     return query.gradient.sensitivity(budget.relation) / left if left > 0.0 else math.inf
@@ -62,7 +62,7 @@ def _chaudhuri_least(problem_class: ProblemClass, budget: Budget) -> float:
     return _curvature(problem_class) / math.expm1(min(0.5 * budget.epsilon, 700.0))
 
 
-def _kifer(query: TiltedMinimiser, budget: Budget) -> float:
+def _kifer(query: PerturbedMinimiser, budget: Budget) -> float:
     """``sigma = (L/n) sqrt(8 ln(2/delta) + 4 epsilon) / epsilon``, for one record present or not.
 
     A record replaced is removed and added: half of epsilon, ``delta / (1 + e^(epsilon/2))``.
@@ -79,7 +79,7 @@ def _kifer_least(problem_class: ProblemClass, budget: Budget) -> float:
     return 2.0 * _curvature(problem_class) * budget.relation.multiple / budget.epsilon
 
 
-def _iyengar(query: TiltedMinimiser, budget: Budget) -> float:
+def _iyengar(query: PerturbedMinimiser, budget: Budget) -> float:
     """``sigma = s (1 + sqrt(2 ln(1/delta))) / (epsilon - e)``, ``e`` for the determinant."""
     moved = query.gradient.sensitivity(budget.relation)
     left = budget.epsilon - _determinant_share(budget)
@@ -101,12 +101,12 @@ def _curvature(problem_class: ProblemClass) -> float:
     return (problem_class.smoothness or 0.0) / problem_class.n
 
 
-TILT_ANALYSES: Mapping[str, TiltAnalysis] = MappingProxyType(
+OBJECTIVE_PERTURBATION_ANALYSES: Mapping[str, ObjectivePerturbationAnalysis] = MappingProxyType(
     {
-        "tight": TiltAnalysis(None, _tight, _tight_least),
-        "chaudhuri": TiltAnalysis(True, _chaudhuri, _chaudhuri_least),
-        "kifer": TiltAnalysis(False, _kifer, _kifer_least),
-        "iyengar": TiltAnalysis(False, _iyengar, _iyengar_least),
+        "tight": ObjectivePerturbationAnalysis(None, _tight, _tight_least),
+        "chaudhuri": ObjectivePerturbationAnalysis(True, _chaudhuri, _chaudhuri_least),
+        "kifer": ObjectivePerturbationAnalysis(False, _kifer, _kifer_least),
+        "iyengar": ObjectivePerturbationAnalysis(False, _iyengar, _iyengar_least),
     }
 )
 """By name: ``tight`` of ``ObjectivePerturbationDpEvent``; Chaudhuri, Monteleoni and Sarwate 2011,

@@ -10,7 +10,12 @@ import pytest
 from scipy import optimize
 
 from privopt import problems
-from privopt.mechanisms import TILT_ANALYSES, GaussianTilt, NormLaplaceTilt, TiltedMinimiser
+from privopt.mechanisms import (
+    OBJECTIVE_PERTURBATION_ANALYSES,
+    GaussianObjectivePerturbation,
+    NormLaplaceObjectivePerturbation,
+    PerturbedMinimiser,
+)
 from privopt.spec import Budget, ProblemClass, Relation
 
 
@@ -29,7 +34,7 @@ def facts(**changes):
 def test_error_is_never_passed(radius, regularisation, relative_error):
     """Narrow Huber losses, ill conditioned, and tilts of all sizes."""
     c = facts(radius=radius)
-    query = TiltedMinimiser.of(c, regularisation=regularisation, relative_error=relative_error)
+    query = PerturbedMinimiser.of(c, regularisation=regularisation, relative_error=relative_error)
     exact = query._replace(steps=20 * query.steps)
     rng = np.random.default_rng(0)
     for trial in range(4):
@@ -47,7 +52,7 @@ def test_start_is_the_minimiser_of_what_is_public():
     """One step or a thousand: without data the answer is exact, whatever the tilt."""
     c = facts(radius=0.7)
     where = problems.huber(np.zeros((30, 2)), np.zeros(30), width=0.25, problem_class=c)
-    query = TiltedMinimiser.of(c, regularisation=0.1)
+    query = PerturbedMinimiser.of(c, regularisation=0.1)
     for tilt in ([3.0, 4.0], [0.01, 0.02]):
         got = solve(query._replace(steps=1), where.objective, jnp.zeros(2), jnp.asarray(tilt))
         expected = -np.array(tilt) / 0.1
@@ -60,7 +65,7 @@ def test_against_a_textbook_solver_about_another_centre():
     rng = np.random.default_rng(3)
     features = rng.uniform(-0.7, 0.7, size=(30, 2))
     labels = rng.normal(size=30)
-    query = TiltedMinimiser.of(c, regularisation=0.05)
+    query = PerturbedMinimiser.of(c, regularisation=0.05)
     where = problems.huber(features, labels, width=0.25, problem_class=c)
     centre, tilt = np.array([1.0, -2.0]), np.array([0.1, 0.3])
 
@@ -77,42 +82,45 @@ def test_against_a_textbook_solver_about_another_centre():
 
 @pytest.mark.parametrize("regularisation", [1e-6, 0.1, 1e3])
 def test_jacobian_is_rounded_up(regularisation):
-    query = TiltedMinimiser.of(facts(), regularisation=regularisation)
+    query = PerturbedMinimiser.of(facts(), regularisation=regularisation)
     exact = mpmath.log1p(mpmath.mpf(4) / (mpmath.mpf(regularisation) * 30))
     assert exact <= query.jacobian <= exact * (1 + 1e-13)
 
 
 @pytest.mark.parametrize("relation", list(Relation))
 def test_events_count_one_record_and_the_relation_counts_records(relation):
-    query = TiltedMinimiser.of(facts(lipschitz=2.0), regularisation=0.5)
-    gaussian = GaussianTilt(query, 0.25).event(relation)
+    query = PerturbedMinimiser.of(facts(lipschitz=2.0), regularisation=0.5)
+    gaussian = GaussianObjectivePerturbation(query, 0.25).event(relation)
     assert gaussian.noise_multiplier == pytest.approx(0.25 * 30 / 2.0, rel=1e-5)
     assert gaussian.noise_multiplier < 0.25 * 30 / 2.0
-    pure = NormLaplaceTilt(query, 0.25).event(relation)
+    pure = NormLaplaceObjectivePerturbation(query, 0.25).event(relation)
     assert pure.rho == 0.0
     assert pure.xi == pytest.approx(query.jacobian + relation.multiple * 2.0 / 30 / 0.25, rel=1e-5)
     assert query.sensitivity(relation) == 2.0 * query.error
 
 
-@pytest.mark.parametrize("name", TILT_ANALYSES)
+@pytest.mark.parametrize("name", OBJECTIVE_PERTURBATION_ANALYSES)
 def test_an_analysis_speaks_from_its_least_regularisation_on(name):
-    about, c = TILT_ANALYSES[name], facts()
+    about, c = OBJECTIVE_PERTURBATION_ANALYSES[name], facts()
     budget = Budget(epsilon=0.8, delta=0.0 if about.pure else 1e-5, relation="replace_one")
     least = about.least(c, budget)
     scales = [
-        about.scale(TiltedMinimiser.of(c, regularisation=factor * least), budget)
+        about.scale(PerturbedMinimiser.of(c, regularisation=factor * least), budget)
         for factor in (1.01, 1.5, 10.0)
     ]
     assert all(math.isfinite(scale) and scale > 0.0 for scale in scales)
     assert scales == sorted(scales, reverse=True)
     if name in ("tight", "chaudhuri"):
-        query = TiltedMinimiser.of(c, regularisation=0.99 * least)
+        query = PerturbedMinimiser.of(c, regularisation=0.99 * least)
         assert about.scale(query, budget) == math.inf
 
 
 def test_draws_are_typed_and_keyed():
-    query = TiltedMinimiser.of(facts(), regularisation=0.5)
-    for tilt in (GaussianTilt(query, 0.25), NormLaplaceTilt(query, 0.25)):
+    query = PerturbedMinimiser.of(facts(), regularisation=0.5)
+    for tilt in (
+        GaussianObjectivePerturbation(query, 0.25),
+        NormLaplaceObjectivePerturbation(query, 0.25),
+    ):
         one, two = (tilt.draw(jax.random.key(k), 5, jnp.float64) for k in (0, 1))
         assert one.shape == (5,)
         assert one.dtype == jnp.float64
