@@ -90,7 +90,7 @@ def run(static: Static, params: Params, objective: Any, key: Array, execution: E
     oracle = params.mechanism.bind(objective, key, execution.microbatch)
     start, observer = objective.start(static.dim), execution.observer
     found = params.descent.minimise(
-        oracle, objective.constraint, start, key, observer=observer, losses=objective
+        oracle, objective.constraint, start, key, observer, objective, execution.unroll
     )
     return Run(found.output, Secret(found.last, found.observed), found.path)
 

@@ -112,8 +112,11 @@ class FirstOrder:
         key: Array,
         observer: Observer | None = None,
         losses: Any = None,
+        unroll: int = 1,
     ) -> Iterates:
         """Run from ``start``, a public point; ``losses`` are for the observer alone.
+
+        The compiled loop takes ``unroll`` steps a turn, but one where the oracle may stop.
 
         A step that is not finite goes back to ``start`` with all its memory: a fixed, public
         state instead of an exception, which would itself be a release. ``stream(key, "output")``
@@ -156,7 +159,9 @@ class FirstOrder:
         zeros = jax.tree.map(jnp.zeros_like, start)
         rows = jax.tree.map(lambda leaf: jnp.zeros((self.recorded, *leaf.shape), dtype), start)
         seen = None if observer is None else observer.begin(start, losses)
-        taken, end = _all_steps(oracle, step, start, _State(start, fresh, zeros, rows, seen))
+        taken, end = _all_steps(
+            oracle, step, start, _State(start, fresh, zeros, rows, seen), unroll
+        )
         output = end.point if weights is None else end.mean
         path = None
         if times is not None:
@@ -177,7 +182,7 @@ class FirstOrder:
 
 
 def _all_steps(
-    oracle: GradientOracle, step: Any, start: Any, state: _State
+    oracle: GradientOracle, step: Any, start: Any, state: _State, unroll: int
 ) -> tuple[Array, _State]:
     """``step`` at ``t = 0 .. T - 1``, by the oracle's blocks or periods; how many, and the end.
 
@@ -193,6 +198,17 @@ def _all_steps(
 
         return jax.lax.while_loop(goes_on, body, carry)
 
+    def turns(last: Array, body: Any, carry: Any) -> Any:
+        if unroll > 1 and stop is None:
+
+            def turn(carry: Any) -> Any:
+                for _ in range(unroll):
+                    carry = body(carry)
+                return carry
+
+            carry = jax.lax.while_loop(lambda carry: carry[0] + unroll <= last, turn, carry)
+        return until(last, body, carry)
+
     def one(asked: _Asked, carry: Any) -> Any:
         t, memory, state = carry
         return t + 1, *step(asked, t, memory, state)
@@ -207,11 +223,14 @@ def _all_steps(
             assert oracle.draw is not None
             last, drawn = t + oracle.block, oracle.draw(t // oracle.block)
             ask = _Asked(partial(oracle.ask, drawn=drawn), partial(secret, drawn=drawn))
-        return until(jnp.minimum(last, steps), partial(one, ask), carry)
+        return turns(jnp.minimum(last, steps), partial(one, ask), carry)
 
     plain = oracle.renew is None and oracle.draw is None
-    body = partial(one, _Asked(oracle.ask, secret)) if plain else several
-    taken, _, end = until(steps, body, (jnp.zeros_like(steps), oracle.begin(start), state))
+    first = (jnp.zeros_like(steps), oracle.begin(start), state)
+    if plain:
+        taken, _, end = turns(steps, partial(one, _Asked(oracle.ask, secret)), first)
+    else:
+        taken, _, end = until(steps, several, first)
     return taken, end
 
 

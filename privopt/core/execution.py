@@ -11,6 +11,8 @@ from privopt.arguments import count
 
 __all__ = ["Execution", "Observer"]
 
+MAX_UNROLL = 1024
+
 Replicates = Literal["together", "in_turn"]
 
 
@@ -52,7 +54,7 @@ class Execution:
         Whether replicates on one device run side by side, as one batched program, or one after
         another. Default: what suits the algorithm and the device.
     unroll : int
-        So many steps of a loop are compiled as one.
+        So many steps of a loop are compiled as one turn of it, at most 1024.
     observer : Observer, optional
         Folds ``(t, point, secret)`` over the steps of an iterative algorithm.
 
@@ -78,7 +80,8 @@ class Execution:
 
     def __post_init__(self) -> None:
         count("microbatch", self.microbatch)
-        count("unroll", self.unroll)
+        if count("unroll", self.unroll) > MAX_UNROLL:
+            raise ValueError(f"unroll must be at most {MAX_UNROLL}, got {self.unroll!r}")
         if self.chunk is not None:
             count("chunk", self.chunk)
         known = get_args(Replicates)

@@ -1,5 +1,7 @@
 """The loop: who says how many steps, draws by blocks, a stop on public memory, observers, paths."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -74,6 +76,20 @@ def test_draws_by_blocks_change_no_bit(block):
     for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=True):
         np.testing.assert_array_equal(a, b)
     np.testing.assert_allclose(found.last, iterates()[-1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("make", [plain, partial(blocks, 5)])
+@pytest.mark.parametrize("unroll", [2, 4, 40])
+def test_several_steps_a_turn_are_the_same_steps(make, unroll):
+    """Turns that divide the steps of a loop, that do not, and that are longer than it."""
+
+    @partial(jax.jit, static_argnames="unroll")
+    def found(unroll):
+        asked = make(), WholeSpace(), START, jax.random.key(0)
+        return method(Average(), recorded=4).minimise(*asked, unroll=unroll)
+
+    for a, b in zip(*map(jax.tree.leaves, (found(1), found(unroll))), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
 def test_the_oracle_says_how_many_steps_by_argument():
