@@ -37,7 +37,7 @@ class LaplaceMechanism(NamedTuple):
     ----------------
     ``s/b``-DP under each relation, ``s = query.l1_sensitivity(relation)``. The event is that of
     Laplace noise on a *scalar* that moves by ``s``, which dominates a vector whose l1 norm
-    moves by ``s`` (proved in ``privopt.privacy.pairs.laplace``).
+    moves by ``s`` (proved in ``privopt.privacy.releases.laplace``).
     Source: Dwork, McSherry, Nissim and Smith, "Calibrating noise to sensitivity in private data
     analysis", TCC 2006.
     """
