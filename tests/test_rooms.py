@@ -52,7 +52,7 @@ ROOMS = {
     "convex":     Room(1, ROOTS, DEVICE),
     "spec":       Room(1, "arguments", ""),
     "draws":      Room(0, "", "jax"),
-    "release":    Room(0, "", "jax"),
+    "release":    Room(0, "", "jax numpy"),
     "streams":    Room(0, "", "jax numpy"),
     "arguments":  Room(0, "", ""),                 # the standard library alone
 }

@@ -14,11 +14,9 @@ from privopt.accounting.accountants import ACCOUNTANTS, ESTIMATORS, named
 from privopt.accounting.adapter import DpAccountant
 from privopt.accounting.advanced import Advanced
 from privopt.accounting.approximation import ApproximateCurve, Approximation, Estimator
-from privopt.accounting.basic import Basic
 from privopt.accounting.clt import CLT
 from privopt.accounting.moments import Moments
 from privopt.accounting.odometers import RenyiOdometer, ZCDPOdometer
-from privopt.accounting.optimal import OptimalComposition
 
 __all__ = [
     "ACCOUNTANTS",
@@ -27,11 +25,9 @@ __all__ = [
     "Advanced",
     "ApproximateCurve",
     "Approximation",
-    "Basic",
     "DpAccountant",
     "Estimator",
     "Moments",
-    "OptimalComposition",
     "RenyiOdometer",
     "ZCDPOdometer",
     "named",

@@ -27,8 +27,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from privopt.accounting.basic import Basic
-from privopt.accounting.profiled import Parts, Profiled, splits
+from privopt.privacy.accountants.basic import Basic
+from privopt.privacy.accountants.profiled import Parts, Profiled, splits
 from privopt.privacy.arguments import check_count, check_epsilon, real
 from privopt.privacy.sums import SMALLEST, half_square, total
 

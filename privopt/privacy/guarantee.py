@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from privopt.arguments import instance
 from privopt.privacy.accountants import (
+    ACCOUNTANTS,
     ACCURACY,
     TIGHT,
     Accountant,
@@ -212,9 +213,8 @@ class Guarantee:
     def _accountants(self, event: dp.DpEvent) -> Iterator[Accountant]:
         """Whom to ask, in turn; nobody after one that is exact."""
         relation = self.relation
-        for each in TIGHT:
-            if not each.supports(event, relation):
-                continue
+        tight = [each for each in TIGHT if each.supports(event, relation)]
+        for each in tight or [each for each in ACCOUNTANTS if each.supports(event, relation)]:
             yield each
             if isinstance(each, NonPrivate | GaussianDP):
                 return

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privopt.accounting.advanced import Advanced, advanced_epsilon
-from privopt.accounting.basic import Basic
-from privopt.accounting.optimal import optimal_epsilon
 from privopt.privacy import gaussian_delta, gaussian_epsilon, gaussian_trade_off, pure_event
+from privopt.privacy.accountants.basic import Basic
+from privopt.privacy.accountants.optimal import optimal_epsilon
 from privopt.spec import Relation
 
 ADD = Relation.ADD_OR_REMOVE_ONE

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from privopt.accounting.advanced import Advanced
-from privopt.accounting.basic import Basic
-from privopt.accounting.optimal import (
+from privopt.privacy import gaussian_epsilon, gaussian_trade_off, pure_event
+from privopt.privacy.accountants.basic import Basic
+from privopt.privacy.accountants.optimal import (
     OptimalComposition,
     optimal_delta,
     optimal_epsilon,
 )
-from privopt.privacy import gaussian_epsilon, gaussian_trade_off, pure_event
 from privopt.privacy.accountants.pure_dp import PureDP
 from privopt.spec import Relation
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from privopt.accounting.profiled import Parts, Profiled, is_pure
+from privopt.privacy.accountants.profiled import Parts, Profiled, is_pure
 from privopt.privacy.sums import times, total
 
 __all__ = ["Basic"]

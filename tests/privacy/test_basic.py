@@ -9,8 +9,8 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privopt.accounting.basic import Basic
 from privopt.privacy import gaussian_trade_off
+from privopt.privacy.accountants.basic import Basic
 from privopt.privacy.bracketing import false_position
 from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon
 from privopt.spec import Relation

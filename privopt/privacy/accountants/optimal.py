@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from privopt.accounting.basic import Basic
-from privopt.accounting.profiled import Parts, Profiled, splits
+from privopt.privacy.accountants.basic import Basic
+from privopt.privacy.accountants.profiled import Parts, Profiled, splits
 from privopt.privacy.arguments import check_delta, check_epsilon
 from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
