@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from privopt.convex.constraint import ConstraintSet
 from privopt.convex.vectors import norm
 
 __all__ = [
@@ -87,7 +88,7 @@ class _Seen(NamedTuple):
 
 def bound_low_part(
     value_and_gradient: ValueAndGradient,
-    constraint: Any,
+    constraint: ConstraintSet,
     start: Array,
     *,
     radius: Array | float,

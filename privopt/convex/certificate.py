@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from privopt.convex.constraint import ConstraintSet
+from privopt.convex.pytree_dataclass import Pytree
 from privopt.convex.vectors import norm
 
 __all__ = ["ROUND_OFF", "Certifier", "certify", "require_float64"]
@@ -66,7 +67,7 @@ def certify(
     constraint: ConstraintSet,
     point: jax.Array,
     *,
-    arguments: tuple[Any, ...] = (),
+    arguments: tuple[Pytree, ...] = (),
     strong_convexity: float = 0.0,
 ) -> tuple[float, float]:
     """``F(w)`` and a certified bound on ``F(w) - min_W F``, from one gradient at a candidate.
@@ -99,7 +100,7 @@ def _certify(
     value_and_gradient: Callable[..., tuple[jax.Array, jax.Array]],
     certifier: Certifier,
     point: jax.Array,
-    arguments: tuple[Any, ...],
+    arguments: tuple[Pytree, ...],
 ) -> tuple[jax.Array, jax.Array]:
     value, gradient = value_and_gradient(point, *arguments)
     decrease = certifier.decrease(point, gradient, norm(gradient))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ from privopt.convex.bounding_ellipsoid import (
     ValueAndGradient,
     bound_low_part,
 )
+from privopt.convex.constraint import ConstraintSet
 from privopt.convex.sets import Simplex, WholeSpace
 from privopt.convex.vectors import norm
 
@@ -75,7 +76,7 @@ def enough_proposals(dim: int, failure: float) -> int:
 def sample_log_concave(
     key: Array,
     potential: ValueAndGradient,
-    constraint: Any,
+    constraint: ConstraintSet,
     *,
     dim: int,
     radius: Array | float,

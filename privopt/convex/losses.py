@@ -18,14 +18,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex.features import as_features, shortened
-from privopt.convex.pytree_dataclass import pytree_dataclass
+from privopt.convex.features import FeaturesLike, as_features, shortened
+from privopt.convex.pytree_dataclass import Pytree, pytree_dataclass
 
 __all__ = [
     "Distance",
@@ -34,14 +34,30 @@ __all__ = [
     "Huber",
     "Linear",
     "Logistic",
+    "Loss",
     "ScalarLoss",
+    "ScalarSlope",
     "Squared",
 ]
 
 _SIGNS = "labels must be -1 or 1"
 
 
-class ScalarLoss(Protocol):
+class Loss(Protocol):
+    """A loss of a parameter and a record, written in JAX; a function, or a pytree with numbers."""
+
+    def __call__(self, point: Pytree, example: Pytree, /) -> Array:
+        """``loss(w; x)``, scalar."""
+
+
+class ScalarSlope(Protocol):
+    """The derivative of a convex loss of a scalar prediction, all that steps ask of it."""
+
+    def slope(self, prediction: Array, label: Array) -> Array:
+        """``d phi / d prediction`` (a subgradient where there is no derivative)."""
+
+
+class ScalarLoss(ScalarSlope, Protocol):
     """A convex loss of a scalar prediction, elementwise over arrays.
 
     Two more members are optional, for ``problem.check()``: ``admits(label)``, whether the loss is
@@ -56,9 +72,6 @@ class ScalarLoss(Protocol):
 
     def value(self, prediction: Array, label: Array) -> Array:
         """``phi(prediction, label)``."""
-
-    def slope(self, prediction: Array, label: Array) -> Array:
-        """``d phi / d prediction`` (a subgradient where there is no derivative)."""
 
     def smoothed(self, width: Array) -> ScalarLoss:
         """The Moreau envelope of this width."""
@@ -223,15 +236,17 @@ class Hinge:
 class GeneralisedLinear:
     """``loss(w; (x, y)) = phi(<x, w>, y)`` for a scalar loss ``phi``."""
 
-    scalar: Any
+    scalar: ScalarLoss
 
-    def __call__(self, point: Array, example: tuple[Any, Array]) -> Array:
+    def __call__(self, point: Array, example: tuple[FeaturesLike, Array]) -> Array:
         """The loss of one record; ``x`` is an array or a row of :class:`Features`."""
         features, label = example
         value: Array = self.scalar.value(as_features(features).matvec(point), label)
         return value
 
-    def bounded(self, data: tuple[Any, Array], smoothness: float | None) -> tuple[Any, Array]:
+    def bounded(
+        self, data: tuple[FeaturesLike, Array], smoothness: float | None
+    ) -> tuple[FeaturesLike, Array]:
         """Features shortened until ``phi'' |x|^2 <= smoothness``."""
         curvature = getattr(self.scalar, "curvature", math.inf)
         return shortened(data[0], curvature, smoothness), data[1]

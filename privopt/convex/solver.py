@@ -21,7 +21,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +28,7 @@ import jax.numpy as jnp
 from privopt.convex.certificate import Certifier, require_float64
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.descent import Evaluation, State, initial, step
+from privopt.convex.pytree_dataclass import Pytree
 
 __all__ = ["Solution", "minimise", "minimise_nonsmooth"]
 
@@ -65,7 +65,7 @@ def minimise(
     constraint: ConstraintSet,
     start: jax.Array,
     *,
-    arguments: tuple[Any, ...] = (),
+    arguments: tuple[Pytree, ...] = (),
     tolerance: float,
     max_steps: int = 10_000,
     strong_convexity: float = 0.0,
@@ -109,7 +109,7 @@ def minimise_nonsmooth(
     constraint: ConstraintSet,
     start: jax.Array,
     *,
-    arguments: tuple[Any, ...] = (),
+    arguments: tuple[Pytree, ...] = (),
     tolerance: float,
     max_steps: int = 100_000,
     strong_convexity: float = 0.0,
@@ -156,7 +156,7 @@ def _descend(
     functions: tuple[ValueAndGradient, Callable[..., jax.Array] | None],
     certifier: Certifier,
     start: jax.Array,
-    arguments: tuple[Any, ...],
+    arguments: tuple[Pytree, ...],
     tolerance: jax.Array,
     max_steps: jax.Array,
     width: jax.Array,
@@ -186,7 +186,7 @@ def _solution(
     functions: tuple[ValueAndGradient, Callable[..., jax.Array] | None],
     constraint: ConstraintSet,
     start: jax.Array,
-    arguments: tuple[Any, ...],
+    arguments: tuple[Pytree, ...],
     tolerance: float,
     max_steps: int,
     strong_convexity: float,

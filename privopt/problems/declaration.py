@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from privopt.arguments import described
-from privopt.convex import L2Ball, WholeSpace
+from privopt.convex import ConstraintSet, L2Ball, Loss, Pytree, WholeSpace
 from privopt.spec import ProblemClass
 
 __all__ = ["declared_constraint", "declared_loss", "declared_pair"]
@@ -16,14 +15,16 @@ __all__ = ["declared_constraint", "declared_loss", "declared_pair"]
 _OF_A_SET = ("project", "centre_point", "radius_about_centre", "diameter")
 
 
-def declared_loss(loss: Any) -> Any:
+def declared_loss(loss: Loss) -> Loss:
     """``loss``, if it can be called with a parameter and a record."""
     if isinstance(loss, type) or not callable(loss):
         raise ValueError(f"loss must be a function loss(w, x), got {described(loss)}")
     return loss
 
 
-def declared_constraint(constraint: Any, problem_class: ProblemClass) -> Any:
+def declared_constraint(
+    constraint: ConstraintSet | None, problem_class: ProblemClass
+) -> ConstraintSet:
     """``constraint`` if it is a set within the class's radius, by default the ball of that."""
     radius, dim = problem_class.radius, problem_class.dim
     if constraint is None:
@@ -43,7 +44,7 @@ def declared_constraint(constraint: Any, problem_class: ProblemClass) -> Any:
     return constraint
 
 
-def declared_pair(data: Any, dim: int) -> Any:
+def declared_pair(data: Pytree, dim: int) -> Pytree:
     """``data``, if they are the features, of ``dim`` columns, and the labels of a linear loss."""
     if not (isinstance(data, tuple | list) and len(data) == 2):
         raise ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 from jax.typing import ArrayLike
@@ -17,11 +17,12 @@ from privopt.convex import (
     Huber,
     Linear,
     Logistic,
+    Loss,
     ScalarLoss,
     Squared,
 )
 from privopt.problems.distances import RegularisedDistance, SquaredDistance
-from privopt.problems.problem import Problem
+from privopt.problems.problem import Problem, ProblemOptions
 from privopt.problems.records import floating
 from privopt.spec import ProblemClass
 
@@ -43,7 +44,7 @@ def linear(
     labels: ArrayLike | None = None,
     *,
     problem_class: ProblemClass,
-    **options: Any,
+    **options: Unpack[ProblemOptions],
 ) -> Problem:
     """``loss(w; (x, y)) = -y <x, w>``; ``L = max |y| |x|``, ``H = 0``. Labels default to 1.
 
@@ -63,7 +64,7 @@ def logistic(
     labels: ArrayLike,
     *,
     problem_class: ProblemClass,
-    **options: Any,
+    **options: Unpack[ProblemOptions],
 ) -> Problem:
     """``log(1 + exp(-y <x, w>))``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / 4``."""
     return _generalised_linear(Logistic(), features, labels, problem_class, options)
@@ -75,7 +76,7 @@ def hinge(
     *,
     problem_class: ProblemClass,
     width: float = 0.0,
-    **options: Any,
+    **options: Unpack[ProblemOptions],
 ) -> Problem:
     """``max(0, 1 - y <x, w>)``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / width``."""
     scalar = Hinge(_width(width))
@@ -87,7 +88,7 @@ def absolute(
     labels: ArrayLike,
     *,
     problem_class: ProblemClass,
-    **options: Any,
+    **options: Unpack[ProblemOptions],
 ) -> Problem:
     """``|<x, w> - y|``, median regression; ``L = max |x|``, not smooth."""
     options = {"name": "absolute", **options}
@@ -100,7 +101,7 @@ def huber(
     *,
     problem_class: ProblemClass,
     width: float,
-    **options: Any,
+    **options: Unpack[ProblemOptions],
 ) -> Problem:
     """``r^2/(2 width)`` for ``|r| <= width``, ``|r| - width/2`` beyond, ``r = <x, w> - y``.
 
@@ -116,19 +117,25 @@ def squared(
     labels: ArrayLike,
     *,
     problem_class: ProblemClass,
-    **options: Any,
+    **options: Unpack[ProblemOptions],
 ) -> Problem:
     """``(<x, w> - y)^2 / 2`` on a bounded set; ``L = max |x| (R |x| + |y|)``, ``H = max |x|^2``."""
     return _generalised_linear(Squared(), features, labels, problem_class, options)
 
 
-def distance(points: ArrayLike, *, problem_class: ProblemClass, **options: Any) -> Problem:
+def distance(
+    points: ArrayLike, *, problem_class: ProblemClass, **options: Unpack[ProblemOptions]
+) -> Problem:
     """``|w - x|_2`` for records ``x`` of shape ``(records, dim)``; ``L = 1``, not smooth."""
     return _between(Distance(), points, problem_class, {"name": "distance", **options})
 
 
 def regularised_distance(
-    points: ArrayLike, *, modulus: float, problem_class: ProblemClass, **options: Any
+    points: ArrayLike,
+    *,
+    modulus: float,
+    problem_class: ProblemClass,
+    **options: Unpack[ProblemOptions],
 ) -> Problem:
     """``|w - x|_2 + (modulus/2) |w|_2^2``; ``L = 1 + modulus R``, ``m = modulus``, not smooth."""
     loss = RegularisedDistance(_modulus(modulus))
@@ -136,7 +143,11 @@ def regularised_distance(
 
 
 def squared_distance(
-    points: ArrayLike, *, modulus: float = 1.0, problem_class: ProblemClass, **options: Any
+    points: ArrayLike,
+    *,
+    modulus: float = 1.0,
+    problem_class: ProblemClass,
+    **options: Unpack[ProblemOptions],
 ) -> Problem:
     """``(modulus/2) |w - x|_2^2``; ``L = modulus (R + max |x|)``, ``H = m = modulus``."""
     loss = SquaredDistance(_modulus(modulus))
@@ -144,7 +155,7 @@ def squared_distance(
 
 
 def _between(
-    loss: Any, points: ArrayLike, problem_class: ProblemClass, options: dict[str, Any]
+    loss: Loss, points: ArrayLike, problem_class: ProblemClass, options: ProblemOptions
 ) -> Problem:
     data = floating(points, "points", ndim=2)
     instance("problem_class", problem_class, ProblemClass)
@@ -160,7 +171,7 @@ def _generalised_linear(
     features: FeaturesLike,
     labels: ArrayLike,
     problem_class: ProblemClass,
-    options: dict[str, Any],
+    options: ProblemOptions,
 ) -> Problem:
     table = floating(features, "features", ndim=2)
     data = table, floating(labels, "labels", ndim=1).astype(table.dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 
 from privopt.arguments import instance
 from privopt.convex import FeaturesLike, as_features, pytree_dataclass, shortened
-from privopt.problems.problem import Problem
+from privopt.problems.problem import Problem, ProblemOptions
 from privopt.problems.records import floating, numeric
 from privopt.spec import ProblemClass
 
@@ -40,7 +40,7 @@ class Multinomial:
 
     curvature: ClassVar[float] = 0.5
 
-    def __call__(self, point: Array, example: tuple[Any, Array]) -> Array:
+    def __call__(self, point: Array, example: tuple[FeaturesLike, Array]) -> Array:
         """The loss of one record."""
         features, label = example
         scores = as_features(features).matvec(point)
@@ -52,12 +52,14 @@ class Multinomial:
         """Which labels it is declared for."""
         return f"labels must be integers from 0 to {self.classes - 1}"
 
-    def admits(self, example: tuple[Any, Array]) -> Array:
+    def admits(self, example: tuple[FeaturesLike, Array]) -> Array:
         """Whether the label is a class."""
         label = example[1]
         return jnp.any(label == jnp.arange(self.classes).astype(label.dtype))
 
-    def bounded(self, data: tuple[Any, Array], smoothness: float | None) -> tuple[Any, Array]:
+    def bounded(
+        self, data: tuple[FeaturesLike, Array], smoothness: float | None
+    ) -> tuple[FeaturesLike, Array]:
         """Features shortened until ``|x|^2/2 <= smoothness``."""
         return shortened(data[0], self.curvature, smoothness), data[1]
 
@@ -68,7 +70,7 @@ def multinomial(
     *,
     classes: int,
     problem_class: ProblemClass,
-    **options: Any,
+    **options: Unpack[ProblemOptions],
 ) -> Problem:
     """Softmax regression: ``log sum_k exp(<x, w_k>) - <x, w_y>``, labels ``0..classes-1``.
 
@@ -84,6 +86,7 @@ def multinomial(
     if type(classes) is not int or classes < 2:
         raise ValueError(f"classes must be an integer above 1, got {classes!r}")
     instance("problem_class", problem_class, ProblemClass)
+    options = {"name": "multinomial", **options}
     table, tags = floating(features, "features", ndim=2), numeric(labels, "labels")
     if classes * table.shape[1] != problem_class.dim:
         raise ValueError(
@@ -97,5 +100,5 @@ def multinomial(
         data=(table, tags.astype(table.dtype)),
         problem_class=problem_class,
         shape=(classes, table.shape[1]),
-        **{"name": "multinomial", **options},
+        **options,
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import DTypeLike
 
 from privopt.convex import EmpiricalRisk, pytree_dataclass
 
@@ -33,11 +33,11 @@ class Population:
     n: int = field(metadata={"static": True})
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> jnp.dtype:
         """Of the floating data."""
         return self.risk.dtype
 
-    def astype(self, dtype: Any) -> Population:
+    def astype(self, dtype: DTypeLike) -> Population:
         """Every floating array cast."""
         return Population(self.risk.astype(dtype), self.n)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
 from privopt.convex import EmpiricalRisk, certify, minimise, minimise_nonsmooth
@@ -37,7 +37,7 @@ class Reference:
     gap: float
 
 
-def certified(risk: EmpiricalRisk, minimiser: Any, tolerance: float) -> Reference | None:
+def certified(risk: EmpiricalRisk, minimiser: ArrayLike, tolerance: float) -> Reference | None:
     """The projection of a known minimiser, if its gap is no more than ``tolerance``."""
     point = risk.constraint.project(jnp.asarray(minimiser, jnp.float64).reshape(-1))
     value, gap = certify(_value_and_gradient, risk.constraint, point, arguments=(risk,))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +38,7 @@ class DenseFeatures:
         return self.array.shape
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> jnp.dtype:
         """Of the numbers."""
         return self.array.dtype
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +10,7 @@ import scipy.sparse
 from jax import Array
 
 from privopt.convex.features.dense import DenseFeatures
-from privopt.convex.features.features import Features
+from privopt.convex.features.features import Features, FeaturesLike
 from privopt.convex.features.sparse import SparseFeatures
 
 __all__ = ["as_features", "is_features", "shortened"]
@@ -23,15 +22,15 @@ def is_features(values: object) -> bool:
     return own or bool(scipy.sparse.issparse(values))
 
 
-def as_features(values: Any) -> Features:
+def as_features(values: FeaturesLike) -> Features:
     """``values`` if they are features; made some if an array or a matrix of ``scipy.sparse``."""
     if scipy.sparse.issparse(values):
         return SparseFeatures.of(values)
-    found: Features = values if is_features(values) else DenseFeatures(jnp.asarray(values))
+    found: Features = values if is_features(values) else DenseFeatures(jnp.asarray(values))  # type: ignore[assignment]
     return found
 
 
-def shortened(features: Any, curvature: float, smoothness: float | None) -> Any:
+def shortened(features: FeaturesLike, curvature: float, smoothness: float | None) -> FeaturesLike:
     """``x_i min(1, B/|x_i|)`` with ``B^2 = H/c``: as long as the declared smoothness allows.
 
     ``curvature`` is ``c``, so that a record's loss is ``c |x|^2``-smooth. The bound holds for the
@@ -44,7 +43,7 @@ def shortened(features: Any, curvature: float, smoothness: float | None) -> Any:
 
 
 @jax.jit
-def _shortened(features: Any, longest: float) -> Any:
+def _shortened(features: FeaturesLike, longest: float) -> FeaturesLike:
     rows = as_features(features)
     terms = max(leaf.shape[1] for leaf in jax.tree.leaves(rows))
     limits, norms = jnp.finfo(rows.dtype), rows.norms()
