@@ -11,7 +11,7 @@ from jax import Array
 
 from privopt import draws
 from privopt.convex.bounding_ellipsoid import (
-    INNER,
+    INNER_RADIUS,
     MARGIN,
     MAX_ERROR,
     SLACK,
@@ -62,11 +62,12 @@ class _Trial(NamedTuple):
 def enough_proposals(dim: int, failure: float) -> int:
     """So many that all are rejected with a probability below ``failure``, whatever the density.
 
-    With ``b = INNER[dim]`` at least ``0.45, 0.26, 0.13`` times ``e^-slack (2b)^d/(d! vol(ball))``
-    of them are accepted, in 1, 2 and 3 dimensions: see :func:`sample_log_concave`.
+    With ``b = INNER_RADIUS[dim]`` at least ``0.45, 0.26, 0.13`` times
+    ``e^-slack (2b)^d/(d! vol(ball))`` of them are accepted, in 1, 2 and 3 dimensions: see
+    :func:`sample_log_concave`.
     """
     ball = math.pi ** (0.5 * dim) / math.gamma(0.5 * dim + 1.0)
-    fit = (2.0 * INNER[dim]) ** dim / math.factorial(dim) / ball
+    fit = (2.0 * INNER_RADIUS[dim]) ** dim / math.factorial(dim) / ball
     accepted = (
         ACCEPTED_SHARE[dim] * fit * math.exp(-SLACK - 8.0 * MAX_ERROR) / (1.0 + MARGIN) ** dim
     )

@@ -40,7 +40,7 @@ __all__ = [
     "Squared",
 ]
 
-_SIGNS = "labels must be -1 or 1"
+_SIGN_RULE = "labels must be -1 or 1"
 
 
 class Loss(Protocol):
@@ -109,7 +109,7 @@ class Logistic:
 
     slope_bound: ClassVar[float] = 1.0
     curvature: ClassVar[float] = 0.25
-    domain: ClassVar[str] = _SIGNS
+    domain: ClassVar[str] = _SIGN_RULE
 
     def value(self, prediction: Array, label: Array) -> Array:
         """``log(1 + exp(-y z))``."""
@@ -200,7 +200,7 @@ class Hinge:
     width: Array | float = 0.0
 
     slope_bound: ClassVar[float] = 1.0
-    domain: ClassVar[str] = _SIGNS
+    domain: ClassVar[str] = _SIGN_RULE
 
     @property
     def curvature(self) -> float:

@@ -12,7 +12,7 @@ from privopt.spec import ProblemClass
 
 __all__ = ["declared_constraint", "declared_loss", "declared_pair"]
 
-_OF_A_SET = ("project", "centre_point", "radius_about_centre", "diameter")
+_SET_METHODS = ("project", "centre_point", "radius_about_centre", "diameter")
 
 
 def declared_loss(loss: Loss) -> Loss:
@@ -29,7 +29,7 @@ def declared_constraint(
     radius, dim = problem_class.radius, problem_class.dim
     if constraint is None:
         return L2Ball(radius) if math.isfinite(radius) else WholeSpace()
-    methods = (getattr(constraint, name, None) for name in _OF_A_SET)
+    methods = (getattr(constraint, name, None) for name in _SET_METHODS)
     if isinstance(constraint, type) or not all(map(callable, methods)):
         raise ValueError(
             "constraint must be a constraint set, such as convex.L2Ball(1.0), "

@@ -272,7 +272,7 @@ def _real(dataset: str, dim: int, max_n: int) -> Family:
     )
 
 
-_ALL = (
+_MEMBERS = (
     Family(
         "linear",
         "linear losses of swept strength: tight for noisy gradient descent",
@@ -322,7 +322,7 @@ _ALL = (
     _real("digits", 64, 1_797),
 )
 FAMILIES: Mapping[str, Family] = MappingProxyType(
-    Catalogue("family", ((each.name, each) for each in _ALL))
+    Catalogue("family", ((each.name, each) for each in _MEMBERS))
 )
 
 

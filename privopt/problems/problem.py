@@ -48,8 +48,8 @@ __all__ = ["Problem", "ProblemOptions"]
 
 _SMOOTH_TOLERANCE = 1e-9
 _NONSMOOTH_TOLERANCE = 1e-6
-_RISK_BATCH = 32  # points at once
-_RISK_NUMBERS = 2**22  # in them, at most, unless one point has more
+_MAX_RISK_BATCH = 32  # points at once
+_MAX_RISK_NUMBERS = 2**22  # in them, at most, unless one point has more
 
 
 class ProblemOptions(TypedDict, total=False):
@@ -296,7 +296,7 @@ class Problem:
             count = math.prod(axes)
             if count == 0:
                 return np.zeros(axes)
-            size = min(_RISK_BATCH, max(1, _RISK_NUMBERS // self.problem_class.dim))
+            size = min(_MAX_RISK_BATCH, max(1, _MAX_RISK_NUMBERS // self.problem_class.dim))
             batches = range(-(-count // size))
             padded = jax.tree.map(
                 lambda leaf: np.resize(leaf, (len(batches), size, *leaf.shape[1:])), rows

@@ -26,8 +26,9 @@ def as_features(values: FeaturesLike) -> Features:
     """``values`` if they are features; made some if an array or a matrix of ``scipy.sparse``."""
     if scipy.sparse.issparse(values):
         return SparseFeatures.of(values)
-    found: Features = values if is_features(values) else DenseFeatures(jnp.asarray(values))  # type: ignore[assignment]
-    return found
+    if is_features(values):
+        return values  # type: ignore[return-value]
+    return DenseFeatures(jnp.asarray(values))
 
 
 def shortened(features: FeaturesLike, curvature: float, smoothness: float | None) -> FeaturesLike:
