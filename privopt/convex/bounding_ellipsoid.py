@@ -130,6 +130,16 @@ def bound_low_part(
     error : Array
         The computed values lie within it of a convex function on ``W``, whose subgradients are
         the computed ones. What is said above then holds of the computed values.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from privopt.convex import L2Ball
+    >>> found = bound_low_part(
+    ...     lambda w: (w @ w, 2.0 * w), L2Ball(1.0), jnp.zeros(1), radius=1.0, height=0.25
+    ... )
+    >>> bool(found.proved), found.anchor.round(2).tolist()
+    (True, [0.0])
     """
     dim = start.shape[-1]
     look = _watch(value_and_gradient, constraint.project, radius)

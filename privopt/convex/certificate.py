@@ -86,6 +86,18 @@ def certify(
     ------
     ValueError
         If ``point`` is not a float64 vector, or x64 is off.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> from privopt.convex import L2Ball
+    >>> def half_square(w):
+    ...     return 0.5 * w @ w, w
+    >>> with jax.enable_x64(True):
+    ...     point = jnp.array([0.5, 0.0])
+    ...     value, gap = certify(half_square, L2Ball(1.0), point, strong_convexity=1.0)
+    >>> round(value, 4), round(gap, 4)
+    (0.125, 0.125)
     """
     require_float64("point", point)
     numbers = constraint.diameter(point.shape[0]), strong_convexity

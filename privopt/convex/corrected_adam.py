@@ -50,6 +50,14 @@ def corrected_adam(
         Added to the root.
 
     Source: Tang, Shpilevskiy and Lecuyer 2024, "DP-AdamBC" (the correction); the floor is ours.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> adam = corrected_adam(0.1, noise_variance=3.0)
+    >>> updates, _ = adam.update(jnp.array([2.0]), adam.init(jnp.zeros(1)))
+    >>> updates.round(4).tolist()
+    [-0.2]
     """
 
     def init(params: Pytree) -> Moments:

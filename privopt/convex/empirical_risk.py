@@ -57,6 +57,14 @@ class EmpiricalRisk:
     classes : tuple
         Of the nodes of ``loss`` and ``constraint``, which may be of the user's making: programs
         are told apart by class, whatever their structures say of themselves.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from privopt.convex import Distance, WholeSpace
+    >>> records = jnp.array([[3.0, 4.0], [0.0, 1.0]])
+    >>> EmpiricalRisk(Distance(), records, None, WholeSpace()).value(jnp.zeros(2)).item()
+    3.0
     """
 
     loss: Loss

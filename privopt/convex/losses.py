@@ -83,6 +83,12 @@ class Linear:
     """``phi = -label * prediction``, any label; its own smoothing, up to a constant.
 
     The bound of its slope is that for ``|label| <= 1``; ``L`` is declared for longer ones.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> Linear().value(jnp.array(0.5), jnp.array(-1.0)).item()
+    0.5
     """
 
     slope_bound: ClassVar[float] = 1.0
@@ -105,7 +111,14 @@ class Linear:
 @pytree_dataclass
 @dataclass(frozen=True)
 class Logistic:
-    """``phi = log(1 + exp(-label * prediction))``, labels -1 and 1."""
+    """``phi = log(1 + exp(-label * prediction))``, labels -1 and 1.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> Logistic().slope(jnp.array(0.0), jnp.array(1.0)).item(), Logistic().curvature
+    (-0.5, 0.25)
+    """
 
     slope_bound: ClassVar[float] = 1.0
     curvature: ClassVar[float] = 0.25
@@ -133,7 +146,14 @@ class Logistic:
 @pytree_dataclass
 @dataclass(frozen=True)
 class Squared:
-    """``phi = (prediction - label)^2 / (2 (1 + width))``; Lipschitz only on a bounded domain."""
+    """``phi = (prediction - label)^2 / (2 (1 + width))``; Lipschitz only on a bounded domain.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> Squared().value(jnp.array(3.0), jnp.array(1.0)).item()
+    2.0
+    """
 
     width: Array | float = 0.0
 
@@ -163,6 +183,13 @@ class Huber:
     """``|prediction - label|`` with its kink rounded over ``width``; the median loss at width 0.
 
     The Moreau envelope of the absolute value: slopes at most 1, curvature ``1/width``.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> loss = Huber(width=0.5)
+    >>> loss.value(jnp.array([0.5, 2.0]), jnp.zeros(2)).tolist(), loss.curvature
+    ([0.25, 1.75], 2.0)
     """
 
     width: Array | float = 0.0
@@ -195,7 +222,14 @@ class Huber:
 @pytree_dataclass
 @dataclass(frozen=True)
 class Hinge:
-    """``max(0, 1 - label * prediction)`` with its kink rounded over ``width``, labels -1 and 1."""
+    """``max(0, 1 - label * prediction)`` with its kink rounded over ``width``, labels -1 and 1.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> Hinge().value(jnp.array([0.5, 2.0]), jnp.ones(2)).tolist(), Hinge().curvature
+    ([0.5, 0.0], inf)
+    """
 
     width: Array | float = 0.0
 
@@ -234,7 +268,15 @@ class Hinge:
 @pytree_dataclass
 @dataclass(frozen=True)
 class GeneralisedLinear:
-    """``loss(w; (x, y)) = phi(<x, w>, y)`` for a scalar loss ``phi``."""
+    """``loss(w; (x, y)) = phi(<x, w>, y)`` for a scalar loss ``phi``.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> loss = GeneralisedLinear(Squared())
+    >>> loss(jnp.ones(2), (jnp.array([3.0, 4.0]), jnp.array(6.0))).item()
+    0.5
+    """
 
     scalar: ScalarLoss
 
@@ -258,6 +300,12 @@ class Distance:
     """``loss(w; x) = |w - x|_2`` with its kink rounded over ``width``: the spatial median.
 
     Every record's loss is 1-Lipschitz, and ``1/width``-smooth for positive width.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> Distance()(jnp.zeros(2), jnp.array([3.0, 4.0])).item()
+    5.0
     """
 
     width: Array | float = 0.0

@@ -43,6 +43,16 @@ class GradientOracle(NamedTuple):
     secret : callable, optional
         ``(memory, t, point) -> secret`` (and ``drawn``, as for ``ask``): what the answer is made
         from, before noise; for observers.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> def ask(memory, t, point):
+    ...     return 2.0 * point, memory
+    >>> oracle = GradientOracle(steps=10, begin=lambda point: (), ask=ask)
+    >>> gradient, memory = oracle.ask(oracle.begin(jnp.ones(2)), jnp.asarray(0), jnp.ones(2))
+    >>> gradient.tolist()
+    [2.0, 2.0]
     """
 
     steps: Number | int

@@ -27,6 +27,17 @@ def pytree_dataclass(cls: type[_T]) -> type[_T]:
     A field with ``metadata={"static": True}`` is hashable structure. Unflattening sets the fields
     and calls no constructor: JAX puts anything in the place of numbers, which are checked where a
     node is made.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass, field
+    >>> @pytree_dataclass
+    ... @dataclass(frozen=True)
+    ... class Power:
+    ...     base: float
+    ...     exponent: int = field(metadata={"static": True})
+    >>> jax.tree.map(lambda leaf: 2.0 * leaf, Power(1.5, 3)).base, jax.tree.leaves(Power(1.5, 3))
+    (3.0, [1.5])
     """
     dynamic = [f.name for f in fields(cls) if not f.metadata.get("static")]  # type: ignore[arg-type]
     static = [f.name for f in fields(cls) if f.metadata.get("static")]  # type: ignore[arg-type]
@@ -47,7 +58,13 @@ def pytree_dataclass(cls: type[_T]) -> type[_T]:
 
 
 def node_classes(tree: Pytree) -> tuple[object, ...]:
-    """The classes of a pytree's nodes, nested as they are: for telling other people's apart."""
+    """The classes of a pytree's nodes, nested as they are: for telling other people's apart.
+
+    Examples
+    --------
+    >>> node_classes((1.0, [2.0]))
+    (<class 'tuple'>, (None,), (<class 'list'>, (None,)))
+    """
 
     def classes(structure: jax.tree_util.PyTreeDef) -> tuple[object, ...]:
         node = structure.node_data()

@@ -96,6 +96,20 @@ def minimise(
     ValueError
         For numbers that break their rule, for a start that is not a float64 vector, and when x64
         is off.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> from privopt.convex import L2Ball
+    >>> def linear(w, slope):
+    ...     return w @ slope, slope
+    >>> with jax.enable_x64(True):
+    ...     slope = jnp.array([3.0, 4.0])
+    ...     found = minimise(
+    ...         linear, L2Ball(1.0), jnp.zeros(2), arguments=(slope,), tolerance=1e-9
+    ...     )
+    >>> print(found.point.round(6), round(found.value, 6), found.converged)
+    [-0.6 -0.8] -5.0 True
     """
     return _solution(
         (value_and_gradient, None),
@@ -144,6 +158,21 @@ def minimise_nonsmooth(
     ------
     ValueError
         As for :func:`minimise`.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> from privopt.convex import Box, Huber
+    >>> def smoothed(w, width):
+    ...     loss = Huber(width)
+    ...     return loss.value(w, jnp.ones(1)).sum(), loss.slope(w, jnp.ones(1))
+    >>> def absolute(w):
+    ...     return jnp.abs(w - 1.0).sum()
+    >>> with jax.enable_x64(True):
+    ...     box, start = Box(-2.0, 2.0), jnp.zeros(1)
+    ...     found = minimise_nonsmooth(smoothed, absolute, box, start, tolerance=1e-6)
+    >>> print(found.point.round(4), found.converged)
+    [1.] True
     """
     return _solution(
         (smoothed_value_and_gradient, value),

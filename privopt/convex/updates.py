@@ -34,6 +34,13 @@ class Update:
         and takes ``learning_rate``, a number or a schedule.
     options : tuple
         The other hyperparameters, by name: they shape the program.
+
+    Examples
+    --------
+    >>> import optax
+    >>> update = Update.of(optax.adam, b1=0.8, nesterov=True)
+    >>> update.numbers, update.options
+    ({'b1': 0.8}, (('nesterov', True),))
     """
 
     numbers: dict[str, Number]

@@ -49,6 +49,13 @@ class Family:
         The values worth taking.
     dim, max_n : int or None
         Fixed dimension and largest size of real data; ``None`` where free.
+
+    Examples
+    --------
+    >>> FAMILIES["linear"].strengths
+    (1.0, 2.0, 4.0, 8.0, inf)
+    >>> FAMILIES["linear"].build(n=100, dim=2, noise_ratio=0.1, strength=2.0)
+    <Problem linear: n = 100, dim = 2, loss = Linear, constraint = L2Ball, dtype = float64>
     """
 
     name: str
@@ -335,6 +342,11 @@ def family(name: str) -> Family:
         If there is none.
     FileNotFoundError
         If it rests on data that cannot be found, saying where they are looked for.
+
+    Examples
+    --------
+    >>> family("distance").hard, family("digits_logistic").max_n
+    (True, 1797)
     """
     member("family", name, FAMILIES)
     found = FAMILIES[name]

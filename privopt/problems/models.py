@@ -53,6 +53,13 @@ def linear(
     ``constraint``, ``counts`` and ``name`` of :class:`Problem`, errors are its
     errors: shapes and dtypes are refused, values never, since a message about them would release
     them. ``problem.check()`` tells of values that the loss is not declared for.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=2, dim=2, lipschitz=1.0, radius=1.0)
+    >>> problem = linear(np.eye(2), np.array([1.0, -1.0]), problem_class=facts)
+    >>> problem.risk(np.array([1.0, 0.0]))
+    -0.5
     """
     table = floating(features, "features", ndim=2)
     labels = np.ones(table.shape[0]) if labels is None else labels
@@ -66,7 +73,15 @@ def logistic(
     problem_class: ProblemClass,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``log(1 + exp(-y <x, w>))``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / 4``."""
+    """``log(1 + exp(-y <x, w>))``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / 4``.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=2, dim=2, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> problem = logistic(np.eye(2), np.array([1.0, -1.0]), problem_class=facts)
+    >>> round(problem.risk(np.zeros(2)), 4)
+    0.6931
+    """
     return _generalised_linear(Logistic(), features, labels, problem_class, options)
 
 
@@ -78,7 +93,15 @@ def hinge(
     width: float = 0.0,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``max(0, 1 - y <x, w>)``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / width``."""
+    """``max(0, 1 - y <x, w>)``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / width``.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=2, dim=2, lipschitz=1.0, radius=1.0)
+    >>> problem = hinge(np.eye(2), np.array([1.0, -1.0]), problem_class=facts)
+    >>> round(problem.risk(np.zeros(2)), 4)
+    1.0
+    """
     scalar = Hinge(_width(width))
     return _generalised_linear(scalar, features, labels, problem_class, options)
 
@@ -90,7 +113,15 @@ def absolute(
     problem_class: ProblemClass,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``|<x, w> - y|``, median regression; ``L = max |x|``, not smooth."""
+    """``|<x, w> - y|``, median regression; ``L = max |x|``, not smooth.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=2, dim=2, lipschitz=1.0, radius=1.0)
+    >>> problem = absolute(np.eye(2), np.array([1.0, -1.0]), problem_class=facts)
+    >>> round(problem.risk(np.zeros(2)), 4)
+    1.0
+    """
     options = {"name": "absolute", **options}
     return _generalised_linear(Huber(0.0), features, labels, problem_class, options)
 
@@ -106,6 +137,13 @@ def huber(
     """``r^2/(2 width)`` for ``|r| <= width``, ``|r| - width/2`` beyond, ``r = <x, w> - y``.
 
     Normalised to slope 1: ``L = max |x|``, ``H = max |x|^2 / width``.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=2, dim=2, lipschitz=1.0, radius=1.0, smoothness=2.0)
+    >>> problem = huber(np.eye(2), np.array([1.0, -1.0]), width=0.5, problem_class=facts)
+    >>> round(problem.risk(np.zeros(2)), 4)
+    0.75
     """
     if not real("width", width) > 0.0:
         raise ValueError(f"width must be positive (absolute is width 0), got {width!r}")
@@ -119,14 +157,30 @@ def squared(
     problem_class: ProblemClass,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``(<x, w> - y)^2 / 2`` on a bounded set; ``L = max |x| (R |x| + |y|)``, ``H = max |x|^2``."""
+    """``(<x, w> - y)^2 / 2`` on a bounded set; ``L = max |x| (R |x| + |y|)``, ``H = max |x|^2``.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=2, dim=2, lipschitz=2.0, radius=1.0, smoothness=1.0)
+    >>> problem = squared(np.eye(2), np.array([1.0, -1.0]), problem_class=facts)
+    >>> round(problem.risk(np.zeros(2)), 4)
+    0.5
+    """
     return _generalised_linear(Squared(), features, labels, problem_class, options)
 
 
 def distance(
     points: ArrayLike, *, problem_class: ProblemClass, **options: Unpack[ProblemOptions]
 ) -> Problem:
-    """``|w - x|_2`` for records ``x`` of shape ``(records, dim)``; ``L = 1``, not smooth."""
+    """``|w - x|_2`` for records ``x`` of shape ``(records, dim)``; ``L = 1``, not smooth.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=2, dim=2, lipschitz=1.0, radius=1.0)
+    >>> problem = distance(np.eye(2), problem_class=facts)
+    >>> round(problem.risk(np.zeros(2)), 4)
+    1.0
+    """
     return _between(Distance(), points, problem_class, {"name": "distance", **options})
 
 
@@ -137,7 +191,15 @@ def regularised_distance(
     problem_class: ProblemClass,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``|w - x|_2 + (modulus/2) |w|_2^2``; ``L = 1 + modulus R``, ``m = modulus``, not smooth."""
+    """``|w - x|_2 + (modulus/2) |w|_2^2``; ``L = 1 + modulus R``, ``m = modulus``, not smooth.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=2, dim=2, lipschitz=1.5, radius=1.0)
+    >>> problem = regularised_distance(np.eye(2), modulus=0.5, problem_class=facts)
+    >>> round(problem.risk(np.zeros(2)), 4)
+    1.0
+    """
     loss = RegularisedDistance(_modulus(modulus))
     return _between(loss, points, problem_class, {"name": "regularised_distance", **options})
 
@@ -149,7 +211,15 @@ def squared_distance(
     problem_class: ProblemClass,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``(modulus/2) |w - x|_2^2``; ``L = modulus (R + max |x|)``, ``H = m = modulus``."""
+    """``(modulus/2) |w - x|_2^2``; ``L = modulus (R + max |x|)``, ``H = m = modulus``.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=2, dim=2, lipschitz=2.0, radius=1.0, smoothness=1.0)
+    >>> problem = squared_distance(np.eye(2), problem_class=facts)
+    >>> round(problem.risk(np.zeros(2)), 4)
+    0.5
+    """
     loss = SquaredDistance(_modulus(modulus))
     return _between(loss, points, problem_class, {"name": "squared_distance", **options})
 

@@ -34,6 +34,11 @@ class Multinomial:
       range of ``v``, which is ``2 |v|^2`` at most. Reached where two classes share the probability.
 
     Both hold for whatever the data are: a record whose label is no class has loss 0.
+
+    Examples
+    --------
+    >>> Multinomial(3)(jnp.zeros((3, 2)), (jnp.ones(2), jnp.array(0.0))).round(4).item()
+    1.0986
     """
 
     classes: int = field(metadata={"static": True})
@@ -82,6 +87,14 @@ def multinomial(
     ------
     ValueError
         If ``classes`` is not an integer above 1, or for the errors of :class:`Problem`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> facts = ProblemClass(n=2, dim=6, lipschitz=2.0, radius=1.0)
+    >>> problem = multinomial(np.eye(2), np.array([0, 2]), classes=3, problem_class=facts)
+    >>> round(problem.risk(np.zeros((3, 2))), 4)
+    1.0986
     """
     if type(classes) is not int or classes < 2:
         raise ValueError(f"classes must be an integer above 1, got {classes!r}")

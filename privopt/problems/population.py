@@ -27,6 +27,17 @@ class Population:
     risk : EmpiricalRisk
         ``F_P``; its multiplicities are the expected ones, ``n p_j``.
     n : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privopt.problems import linear
+    >>> from privopt.spec import ProblemClass
+    >>> facts = ProblemClass(n=10, dim=1, lipschitz=1.0, radius=1.0)
+    >>> problem = linear([[1.0], [-1.0]], probabilities=[0.75, 0.25], problem_class=facts)
+    >>> drawn, _ = problem.source.sample(jax.random.key(0))
+    >>> drawn.counts.sum().item(), problem.risk(np.ones(1))
+    (10.0, -0.5)
     """
 
     risk: EmpiricalRisk

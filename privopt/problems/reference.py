@@ -30,6 +30,16 @@ class Reference:
         ``F(minimiser)``.
     gap : float
         Certified: ``value - min_W F <= gap``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privopt.problems import logistic
+    >>> from privopt.spec import ProblemClass
+    >>> facts = ProblemClass(n=1, dim=2, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> optimum = logistic([[1.0, 0.0]], [1.0], problem_class=facts).reference
+    >>> print(optimum.minimiser.round(4), round(optimum.value, 4), optimum.gap < 1e-9)
+    [1. 0.] 0.3133 True
     """
 
     minimiser: NDArray[np.float64]

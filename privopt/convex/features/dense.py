@@ -28,6 +28,13 @@ class DenseFeatures:
     ----------
     array : Array
         Shape ``(n, d)``.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> features = DenseFeatures(jnp.array([[3.0, 4.0], [0.0, 1.0]]))
+    >>> features.norms().tolist(), features.rmatvec(jnp.ones(2)).tolist()
+    ([5.0, 1.0], [3.0, 5.0])
     """
 
     array: Array

@@ -17,13 +17,27 @@ __all__ = ["as_features", "is_features", "shortened"]
 
 
 def is_features(values: object) -> bool:
-    """Whether these are features, or a matrix of ``scipy.sparse``, rather than an array."""
+    """Whether these are features, or a matrix of ``scipy.sparse``, rather than an array.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse
+    >>> is_features(np.eye(2)), is_features(scipy.sparse.eye_array(2))
+    (False, True)
+    """
     own = all(hasattr(values, name) for name in ("matvec", "rmatvec", "norms", "take"))
     return own or bool(scipy.sparse.issparse(values))
 
 
 def as_features(values: FeaturesLike) -> Features:
-    """``values`` if they are features; made some if an array or a matrix of ``scipy.sparse``."""
+    """``values`` if they are features; made some if an array or a matrix of ``scipy.sparse``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_features(np.eye(2)).matvec(jnp.array([3.0, 4.0])).tolist()
+    [3.0, 4.0]
+    """
     if scipy.sparse.issparse(values):
         return SparseFeatures.of(values)
     if is_features(values):
@@ -37,6 +51,12 @@ def shortened(features: FeaturesLike, curvature: float, smoothness: float | None
     ``curvature`` is ``c``, so that a record's loss is ``c |x|^2``-smooth. The bound holds for the
     numbers returned: their norms' round-off is allowed for. Features stay as they are where
     nothing, or all, is said: ``H`` undeclared, ``c`` 0 or infinite. Arrays stay arrays.
+
+    Examples
+    --------
+    >>> rows = jnp.array([[3.0, 4.0], [0.0, 1.0]])
+    >>> shortened(rows, curvature=0.25, smoothness=1.0).round(4).tolist()
+    [[1.2, 1.6], [0.0, 1.0]]
     """
     if smoothness is None or not 0.0 < curvature < math.inf:
         return features
