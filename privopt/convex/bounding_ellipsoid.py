@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from privopt.convex.certificate import ROUND_OFF
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.vectors import norm
 
@@ -39,7 +40,6 @@ MAX_CUTS = 20_000
 MIN_GAIN = 0.01
 MINIMUM_SLACK = 0.125  # the minimum, where the search for it ends
 CUT_WEIGHTS = 3.0 ** np.arange(-2, 9)
-ROUND_OFF = 64.0 * 2.0**-52
 
 
 class BoundingEllipsoid(NamedTuple):

@@ -29,6 +29,14 @@ class LinearRecords(NamedTuple):
         ``x``, shape ``(records, dim)``.
     labels : Array
         ``y``, shape ``(records,)``.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from privopt.convex import GeneralisedLinear, Logistic, WholeSpace
+    >>> data = jnp.eye(2), jnp.ones(2)
+    >>> EmpiricalRisk(GeneralisedLinear(Logistic()), data, None, WholeSpace()).linear.scalar
+    Logistic()
     """
 
     scalar: ScalarLoss
