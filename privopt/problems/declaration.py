@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import math
+from typing import TypedDict
 
 import numpy as np
+from jax.typing import ArrayLike
 
 from privopt.arguments import described
 from privopt.convex import ConstraintSet, L2Ball, Loss, Pytree, WholeSpace
 from privopt.spec import ProblemClass
 
-__all__ = ["declared_constraint", "declared_loss", "declared_pair"]
+__all__ = ["ProblemOptions", "declared_constraint", "declared_loss", "declared_pair"]
 
 _SET_METHODS = ("project", "centre_point", "radius_about_centre", "diameter")
+
+
+class ProblemOptions(TypedDict, total=False):
+    """What a :class:`~privopt.problems.Problem` may be given besides loss, data and class."""
+
+    constraint: ConstraintSet | None
+    counts: ArrayLike | None
+    probabilities: ArrayLike | None
+    minimiser: ArrayLike | None
+    name: str
 
 
 def declared_loss(loss: Loss) -> Loss:

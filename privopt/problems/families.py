@@ -42,9 +42,8 @@ class Family:
     summary : str
     build : callable
         ``build(n=, dim=, noise_ratio=, strength=) -> Problem``; of a population where every run is
-        to draw records of its own. ``noise_ratio`` is the public
-        number ``sqrt(dim) / (n mu)``; ``strength`` is the family's free parameter, over which a
-        worst case is taken.
+        to draw records of its own. ``noise_ratio`` is the public number ``sqrt(dim) / (n mu)``;
+        ``strength`` is the family's free parameter, over which a worst case is taken.
     strengths : tuple of float
         The values worth taking.
     dim, max_n : int or None
@@ -52,8 +51,6 @@ class Family:
 
     Examples
     --------
-    >>> FAMILIES["linear"].strengths
-    (1.0, 2.0, 4.0, 8.0, inf)
     >>> FAMILIES["linear"].build(n=100, dim=2, noise_ratio=0.1, strength=2.0)
     <Problem linear: n = 100, dim = 2, loss = Linear, constraint = L2Ball, dtype = float64>
     """

@@ -21,8 +21,9 @@ from privopt.convex import (
     ScalarLoss,
     Squared,
 )
+from privopt.problems.declaration import ProblemOptions
 from privopt.problems.distances import RegularisedDistance, SquaredDistance
-from privopt.problems.problem import Problem, ProblemOptions
+from privopt.problems.problem import Problem
 from privopt.problems.records import floating
 from privopt.spec import ProblemClass
 

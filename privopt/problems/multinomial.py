@@ -12,7 +12,8 @@ from jax.typing import ArrayLike
 
 from privopt.arguments import instance
 from privopt.convex import FeaturesLike, as_features, pytree_dataclass, shortened
-from privopt.problems.problem import Problem, ProblemOptions
+from privopt.problems.declaration import ProblemOptions
+from privopt.problems.problem import Problem
 from privopt.problems.records import floating, numeric
 from privopt.spec import ProblemClass
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypedDict
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -44,22 +44,12 @@ from privopt.problems.records import (
 from privopt.problems.reference import Reference, certified, solved
 from privopt.spec import ProblemClass
 
-__all__ = ["Problem", "ProblemOptions"]
+__all__ = ["Problem"]
 
 _SMOOTH_TOLERANCE = 1e-9
 _NONSMOOTH_TOLERANCE = 1e-6
 _MAX_RISK_BATCH = 32  # points at once
 _MAX_RISK_NUMBERS = 2**22  # in them, at most, unless one point has more
-
-
-class ProblemOptions(TypedDict, total=False):
-    """What a :class:`Problem` may be given besides loss, data and class."""
-
-    constraint: ConstraintSet | None
-    counts: ArrayLike | None
-    probabilities: ArrayLike | None
-    minimiser: ArrayLike | None
-    name: str
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
