@@ -26,6 +26,7 @@ from privopt.convex.losses import (
     Huber,
     Linear,
     Logistic,
+    Loss,
     ScalarLoss,
     Squared,
 )
@@ -40,7 +41,7 @@ from privopt.convex.outputs import (
     Suffix,
     checked_output,
 )
-from privopt.convex.pytree_dataclass import node_classes, pytree_dataclass
+from privopt.convex.pytree_dataclass import Pytree, node_classes, pytree_dataclass
 from privopt.convex.regularised_glm import RegularisedGLM
 from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
 from privopt.convex.solver import Solution, minimise, minimise_nonsmooth
@@ -74,9 +75,11 @@ __all__ = [
     "Linear",
     "LinearRecords",
     "Logistic",
+    "Loss",
     "Output",
     "Path",
     "PolynomialAverage",
+    "Pytree",
     "RandomIterate",
     "RegularisedGLM",
     "ScalarLoss",

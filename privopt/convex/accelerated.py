@@ -43,6 +43,18 @@ def accelerated_descent(
     ``F(x_T) - F* <= (1 - kappa^{-1/2})^T (F(x_0) - F* + (a/2)|x_0 - x*|^2)``. Source: Tseng
     2008, "On accelerated proximal gradient methods"; d'Aspremont, Scieur and Taylor 2021,
     Acceleration Methods, section 4.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from privopt.convex import L2Ball
+    >>> scales = jnp.array([1.0, 4.0])
+    >>> found = accelerated_descent(
+    ...     lambda w: scales * (w - 0.5), L2Ball(2.0).project, jnp.zeros(2),
+    ...     smoothness=4.0, strong_convexity=1.0, steps=50,
+    ... )
+    >>> found.round(4).tolist()
+    [0.5, 0.5]
     """
     theta = jnp.sqrt(jnp.asarray(strong_convexity / smoothness, start.dtype))
     stride = theta / strong_convexity

@@ -11,7 +11,8 @@ from privopt.convex.vectors import inner
 
 __all__ = ["Mixing"]
 
-MEMORY, MEMORY_OF_MANY, MANY = 10, 5, 4  # steps; of so many problems each look costs more
+MAX_MEMORY, MIN_MEMORY = 10, 5  # steps
+MIN_MEMORY_PROBLEMS = 4  # from so many on the memory is short, since each look costs more
 
 
 class Mixing(NamedTuple):
@@ -33,7 +34,7 @@ class Mixing(NamedTuple):
     @classmethod
     def begin(cls, points: Array) -> Mixing:
         """With no memory."""
-        memory = MEMORY if points.shape[0] < MANY else MEMORY_OF_MANY
+        memory = MAX_MEMORY if points.shape[0] < MIN_MEMORY_PROBLEMS else MIN_MEMORY
         none = jnp.zeros((points.shape[0], memory, points.shape[1]))
         return cls(points, jnp.zeros_like(points), none, none)
 

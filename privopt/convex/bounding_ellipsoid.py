@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from privopt.convex.certificate import ROUND_OFF
+from privopt.convex.constraint import ConstraintSet
 from privopt.convex.vectors import norm
 
 __all__ = [
-    "INNER",
+    "INNER_RADIUS",
     "MARGIN",
     "MAX_ERROR",
     "SLACK",
@@ -30,7 +32,7 @@ __all__ = [
 
 ValueAndGradient = Callable[[Array], tuple[Array, Array]]
 
-INNER = {1: 0.8, 2: 1.0 / 3.0, 3: 0.2}  # cuts no deeper than 1.06 of these gain a hundredth
+INNER_RADIUS = {1: 0.8, 2: 1.0 / 3.0, 3: 0.2}  # cuts no deeper than 1.06 of these gain a hundredth
 MARGIN = 1e-3
 SLACK = 0.15
 MAX_ERROR = 2.0**-13
@@ -38,7 +40,6 @@ MAX_CUTS = 20_000
 MIN_GAIN = 0.01
 MINIMUM_SLACK = 0.125  # the minimum, where the search for it ends
 CUT_WEIGHTS = 3.0 ** np.arange(-2, 9)
-ROUND_OFF = 64.0 * 2.0**-52
 
 
 class BoundingEllipsoid(NamedTuple):
@@ -87,7 +88,7 @@ class _Seen(NamedTuple):
 
 def bound_low_part(
     value_and_gradient: ValueAndGradient,
-    constraint: Any,
+    constraint: ConstraintSet,
     start: Array,
     *,
     radius: Array | float,
@@ -103,10 +104,10 @@ def bound_low_part(
     there for a height ``h`` that finds the minimum, and again for ``height`` now that ``a`` is
     near it.
 
-    *How well it fits.* Among the points are the centre and those ``b = INNER[dim]`` along the axes.
-    Where one of them is not in ``K = {w in W : phi <= phi(a) + height}``, a cut passes no farther
-    than ``b`` from the centre, and every such cut takes a hundredth off; so all are when it
-    stops. They span a cross-polytope, and ``vol(K) >= (2 b)^d/d! vol(E)/vol(ball)``.
+    *How well it fits.* Among the points are the centre and those ``b = INNER_RADIUS[dim]`` along
+    the axes. Where one of them is not in ``K = {w in W : phi <= phi(a) + height}``, a cut passes no
+    farther than ``b`` from the centre, and every such cut takes a hundredth off; so all are when
+    it stops. They span a cross-polytope, and ``vol(K) >= (2 b)^d/d! vol(E)/vol(ball)``.
 
     *The minimum.* After the second time they lie where ``phi <= phi(a) + h``. For any other member
     ``z`` of the unit ball, in the coordinates of ``E``, ``-s z`` is in the cross-polytope,
@@ -129,11 +130,21 @@ def bound_low_part(
     error : Array
         The computed values lie within it of a convex function on ``W``, whose subgradients are
         the computed ones. What is said above then holds of the computed values.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from privopt.convex import L2Ball
+    >>> found = bound_low_part(
+    ...     lambda w: (w @ w, 2.0 * w), L2Ball(1.0), jnp.zeros(1), radius=1.0, height=0.25
+    ... )
+    >>> bool(found.proved), found.anchor.round(2).tolist()
+    (True, [0.0])
     """
     dim = start.shape[-1]
     look = _watch(value_and_gradient, constraint.project, radius)
     directions = _directions(dim)
-    inner = INNER[dim] / np.sqrt(dim)
+    inner = INNER_RADIUS[dim] / np.sqrt(dim)
     one = jnp.ones((), start.dtype)
     ball = radius * (1.0 + MARGIN) * jnp.eye(dim, dtype=start.dtype)
     search = _Search(start, ball, start, jnp.inf * one, -one, jnp.zeros((), int))
@@ -185,7 +196,8 @@ def _directions(dim: int) -> Array:
     corners = np.array(list(itertools.product((1.0, -1.0), repeat=dim))) / np.sqrt(dim)
     faces = np.concatenate([np.eye(dim), -np.eye(dim)])
     diagonals = [0.5 * corners, corners] if dim > 1 else []
-    return jnp.asarray(np.concatenate([np.zeros((1, dim)), INNER[dim] * faces, faces, *diagonals]))
+    near = INNER_RADIUS[dim] * faces
+    return jnp.asarray(np.concatenate([np.zeros((1, dim)), near, faces, *diagonals]))
 
 
 def _watch(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from privopt.convex.constraint import ConstraintSet
+from privopt.convex.pytree_dataclass import Pytree
 from privopt.convex.vectors import norm
 
 __all__ = ["ROUND_OFF", "Certifier", "certify", "require_float64"]
@@ -66,7 +67,7 @@ def certify(
     constraint: ConstraintSet,
     point: jax.Array,
     *,
-    arguments: tuple[Any, ...] = (),
+    arguments: tuple[Pytree, ...] = (),
     strong_convexity: float = 0.0,
 ) -> tuple[float, float]:
     """``F(w)`` and a certified bound on ``F(w) - min_W F``, from one gradient at a candidate.
@@ -85,6 +86,18 @@ def certify(
     ------
     ValueError
         If ``point`` is not a float64 vector, or x64 is off.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> from privopt.convex import L2Ball
+    >>> def half_square(w):
+    ...     return 0.5 * w @ w, w
+    >>> with jax.enable_x64(True):
+    ...     point = jnp.array([0.5, 0.0])
+    ...     value, gap = certify(half_square, L2Ball(1.0), point, strong_convexity=1.0)
+    >>> round(value, 4), round(gap, 4)
+    (0.125, 0.125)
     """
     require_float64("point", point)
     numbers = constraint.diameter(point.shape[0]), strong_convexity
@@ -99,7 +112,7 @@ def _certify(
     value_and_gradient: Callable[..., tuple[jax.Array, jax.Array]],
     certifier: Certifier,
     point: jax.Array,
-    arguments: tuple[Any, ...],
+    arguments: tuple[Pytree, ...],
 ) -> tuple[jax.Array, jax.Array]:
     value, gradient = value_and_gradient(point, *arguments)
     decrease = certifier.decrease(point, gradient, norm(gradient))

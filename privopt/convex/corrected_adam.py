@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
+
+from privopt.convex.pytree_dataclass import Pytree
 
 __all__ = ["corrected_adam"]
 
@@ -16,8 +18,8 @@ class Moments(NamedTuple):
     """Exponential means of the gradients and of their squares, and of how many."""
 
     steps: Array
-    first: Any
-    second: Any
+    first: Pytree
+    second: Pytree
 
 
 def corrected_adam(
@@ -48,13 +50,21 @@ def corrected_adam(
         Added to the root.
 
     Source: Tang, Shpilevskiy and Lecuyer 2024, "DP-AdamBC" (the correction); the floor is ours.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> adam = corrected_adam(0.1, noise_variance=3.0)
+    >>> updates, _ = adam.update(jnp.array([2.0]), adam.init(jnp.zeros(1)))
+    >>> updates.round(4).tolist()
+    [-0.2]
     """
 
-    def init(params: Any) -> Moments:
+    def init(params: Pytree) -> Moments:
         zeros = jax.tree.map(jnp.zeros_like, params)
         return Moments(jnp.zeros((), jnp.int32), zeros, zeros)
 
-    def update(gradients: Any, state: Moments, params: Any = None) -> tuple[Any, Moments]:
+    def update(gradients: Pytree, state: Moments, params: Pytree = None) -> tuple[Pytree, Moments]:
         del params
         steps = state.steps + 1
 

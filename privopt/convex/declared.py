@@ -6,7 +6,7 @@ They may be device arrays, traced ones included, which are not read.
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any
+from typing import TypeGuard
 
 import jax
 import numpy as np
@@ -16,7 +16,7 @@ from privopt.convex.vectors import Number
 __all__ = ["dimension", "on_host", "require_finite", "require_positive", "require_shape"]
 
 
-def on_host(value: object) -> bool:
+def on_host(value: object) -> TypeGuard[float | np.ndarray]:
     """Whether the numbers of ``value`` can be read here."""
     return isinstance(value, Real | np.ndarray) and not isinstance(value, bool)
 
@@ -47,7 +47,7 @@ def dimension(dim: int) -> int:
     return int(dim)
 
 
-def _broken(value: Any) -> bool:
+def _broken(value: object) -> bool:
     if isinstance(value, jax.Array):
         return False
     if isinstance(value, np.ndarray) and value.dtype.kind not in "fiu":

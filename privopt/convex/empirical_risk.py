@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import DTypeLike
 
+from privopt.convex.constraint import ConstraintSet
 from privopt.convex.features import Features, as_features
-from privopt.convex.losses import GeneralisedLinear, ScalarLoss
-from privopt.convex.pytree_dataclass import node_classes, pytree_dataclass
+from privopt.convex.losses import GeneralisedLinear, Loss, ScalarLoss
+from privopt.convex.pytree_dataclass import Pytree, node_classes, pytree_dataclass
 
 __all__ = ["EmpiricalRisk", "LinearRecords"]
 
@@ -27,6 +29,14 @@ class LinearRecords(NamedTuple):
         ``x``, shape ``(records, dim)``.
     labels : Array
         ``y``, shape ``(records,)``.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from privopt.convex import GeneralisedLinear, Logistic, WholeSpace
+    >>> data = jnp.eye(2), jnp.ones(2)
+    >>> EmpiricalRisk(GeneralisedLinear(Logistic()), data, None, WholeSpace()).linear.scalar
+    Logistic()
     """
 
     scalar: ScalarLoss
@@ -55,25 +65,33 @@ class EmpiricalRisk:
     classes : tuple
         Of the nodes of ``loss`` and ``constraint``, which may be of the user's making: programs
         are told apart by class, whatever their structures say of themselves.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from privopt.convex import Distance, WholeSpace
+    >>> records = jnp.array([[3.0, 4.0], [0.0, 1.0]])
+    >>> EmpiricalRisk(Distance(), records, None, WholeSpace()).value(jnp.zeros(2)).item()
+    3.0
     """
 
-    loss: Any
-    data: Any = field(repr=False)
+    loss: Loss
+    data: Pytree = field(repr=False)
     counts: Array | None = field(repr=False)
-    constraint: Any
-    origin: Any = None
-    classes: Any = field(default=None, repr=False, metadata={"static": True})
+    constraint: ConstraintSet
+    origin: Pytree = None
+    classes: tuple[object, ...] | None = field(default=None, repr=False, metadata={"static": True})
 
     def __post_init__(self) -> None:
         if self.classes is None:
             object.__setattr__(self, "classes", node_classes((self.loss, self.constraint)))
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> jnp.dtype:
         """Of the floating data."""
         return next(leaf.dtype for leaf in jax.tree.leaves(self.data) if _is_floating(leaf))
 
-    def astype(self, dtype: Any) -> EmpiricalRisk:
+    def astype(self, dtype: DTypeLike) -> EmpiricalRisk:
         """Every floating array cast; numbers stay what they are."""
         return jax.tree.map(lambda leaf: leaf.astype(dtype) if _is_floating(leaf) else leaf, self)
 
@@ -112,7 +130,7 @@ class EmpiricalRisk:
         total = self.counts.sum()
         return self.counts @ losses / total, features.rmatvec(self.counts * slopes) / total
 
-    def start(self, dim: int) -> Any:
+    def start(self, dim: int) -> Pytree:
         """Where methods start: ``origin``, or the centre of the constraint set."""
         if self.origin is not None:
             return self.origin
@@ -132,10 +150,10 @@ class EmpiricalRisk:
         ``width |x_i|^2``.
         """
         if self.linear is None:
-            return replace(self, loss=self.loss.smoothed(width))
+            return replace(self, loss=self.loss.smoothed(width))  # type: ignore[attr-defined]
         widths = width * jnp.square(self.linear.features.norms())
         return replace(self, loss=GeneralisedLinear(self.linear.scalar.smoothed(widths)))
 
 
-def _is_floating(leaf: Any) -> bool:
+def _is_floating(leaf: object) -> bool:
     return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)

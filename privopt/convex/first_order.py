@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ from jax import Array
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.oracles import GradientOracle, Observer
 from privopt.convex.outputs import Output
-from privopt.convex.pytree_dataclass import pytree_dataclass
+from privopt.convex.pytree_dataclass import Pytree, pytree_dataclass
 from privopt.convex.step_sizes import StepSizes
 from privopt.convex.updates import Update
 from privopt.streams import stream
@@ -35,7 +36,7 @@ class Path(NamedTuple):
     """
 
     steps: Array
-    points: Any
+    points: Pytree
 
 
 class Iterates(NamedTuple):
@@ -55,28 +56,33 @@ class Iterates(NamedTuple):
         What the observer made of the run; None without one.
     """
 
-    output: Any
-    last: Any
+    output: Pytree
+    last: Pytree
     path: Path | None
     steps: Array
-    observed: Any
+    observed: Pytree
 
 
 class _State(NamedTuple):
     """Between two steps."""
 
-    point: Any
-    moments: Any
-    mean: Any
-    path: Any
-    seen: Any
+    point: Pytree
+    moments: Pytree
+    mean: Pytree
+    path: Pytree
+    seen: Pytree
 
 
 class _Asked(NamedTuple):
     """The two questions of a step."""
 
-    gradient: Any
-    secret: Any
+    gradient: Callable[..., tuple[Pytree, Pytree]]
+    secret: Callable[..., Pytree]
+
+
+_Step = Callable[[_Asked, Array, Pytree, _State], tuple[Pytree, _State]]
+_Carry = tuple[Array, Pytree, _State]  # of every loop: t, the oracle's memory, the method's state
+_Body = Callable[[_Carry], _Carry]
 
 
 @pytree_dataclass
@@ -108,10 +114,10 @@ class FirstOrder:
         self,
         oracle: GradientOracle,
         constraint: ConstraintSet,
-        start: Any,
+        start: Pytree,
         key: Array,
         observer: Observer | None = None,
-        losses: Any = None,
+        losses: Pytree = None,
         unroll: int = 1,
     ) -> Iterates:
         """Run from ``start``, a public point; ``losses`` are for the observer alone.
@@ -136,7 +142,7 @@ class FirstOrder:
         times = self._times(steps)
         fresh = update.init(start)
 
-        def step(ask: _Asked, t: Array, memory: Any, state: _State) -> tuple[Any, _State]:
+        def step(ask: _Asked, t: Array, memory: Pytree, state: _State) -> tuple[Pytree, _State]:
             point, moments, mean, path, seen = state
             if weights is not None and not after_step:
                 mean = _towards(mean, point, weights(t + 1))
@@ -182,26 +188,23 @@ class FirstOrder:
 
 
 def _all_steps(
-    oracle: GradientOracle, step: Any, start: Any, state: _State, unroll: int
+    oracle: GradientOracle, step: _Step, start: Pytree, state: _State, unroll: int
 ) -> tuple[Array, _State]:
-    """``step`` at ``t = 0 .. T - 1``, by the oracle's blocks or periods; how many, and the end.
-
-    The carry of every loop is ``(t, memory, state)``.
-    """
+    """``step`` at ``t = 0 .. T - 1``, by the oracle's blocks or periods; how many, and the end."""
     steps, stop = jnp.asarray(oracle.steps), oracle.stop
     secret = oracle.secret or _no_secret
 
-    def until(last: Array, body: Any, carry: Any) -> Any:
-        def goes_on(carry: Any) -> Array:
+    def until(last: Array, body: _Body, carry: _Carry) -> _Carry:
+        def goes_on(carry: _Carry) -> Array:
             within = carry[0] < last
             return within if stop is None else within & ~stop(carry[1])
 
         return jax.lax.while_loop(goes_on, body, carry)
 
-    def turns(last: Array, body: Any, carry: Any) -> Any:
+    def turns(last: Array, body: _Body, carry: _Carry) -> _Carry:
         if unroll > 1 and stop is None:
 
-            def turn(carry: Any) -> Any:
+            def turn(carry: _Carry) -> _Carry:
                 for _ in range(unroll):
                     carry = body(carry)
                 return carry
@@ -209,11 +212,11 @@ def _all_steps(
             carry = jax.lax.while_loop(lambda carry: carry[0] + unroll <= last, turn, carry)
         return until(last, body, carry)
 
-    def one(asked: _Asked, carry: Any) -> Any:
+    def one(asked: _Asked, carry: _Carry) -> _Carry:
         t, memory, state = carry
         return t + 1, *step(asked, t, memory, state)
 
-    def several(carry: Any) -> Any:
+    def several(carry: _Carry) -> _Carry:
         t = carry[0]
         if oracle.renew is not None:
             last = t + jnp.asarray(oracle.period).astype(t.dtype)
@@ -234,23 +237,23 @@ def _all_steps(
     return taken, end
 
 
-def _no_secret(*asked: Any, **drawn: Any) -> None:
+def _no_secret(*asked: object, **drawn: object) -> None:
     del asked, drawn
 
 
-def _towards(mean: Any, point: Any, weight: Array) -> Any:
+def _towards(mean: Pytree, point: Pytree, weight: Array) -> Pytree:
     return jax.tree.map(lambda m, w: m + weight.astype(m.dtype) * (w - m), mean, point)
 
 
-def _finite(tree: Any) -> Array:
+def _finite(tree: Pytree) -> Array:
     return jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)]).all()
 
 
-def _where(condition: Array, yes: Any, no: Any) -> Any:
+def _where(condition: Array, yes: Pytree, no: Pytree) -> Pytree:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
-def _from(condition: Array, row: Any, rows: Any) -> Any:
+def _from(condition: Array, row: Pytree, rows: Pytree) -> Pytree:
     """``row`` in the place of all rows at which the condition, one for each, is true."""
 
     def filled(one: Array, all_rows: Array) -> Array:

@@ -28,12 +28,12 @@ __all__ = ["GLMSolution", "newton_glm", "projected_residuals"]
 MAX_ROUNDS = 30
 SAMPLE_STRIDE = 16
 MIN_SAMPLE = 16  # records; of fewer nothing is learnt
-SEVERAL = 4  # problems: with so many, a Hessian costs less than a step
+MIN_HESSIAN_PROBLEMS = 4  # from so many on a Hessian costs less than a step
 MAX_EIGENPROBLEM = 1024  # beyond it a decomposition costs more than it saves
 MAX_BASIS = 2**26  # numbers in a basis
 FLAT_STEPS, SAMPLED_STEPS = 15, 40
-QUICK = 0.2  # what a step leaves of a residual, where no better Hessian is needed
-SLOPE_RATIO = 0.5  # of the slope of a step at its beginning, what its end may have at most
+MAX_RESIDUAL_RATIO = 0.2  # what a step leaves of a residual, where no better Hessian is needed
+MAX_SLOPE_RATIO = 0.5  # of the slope of a step at its beginning, what its end may have at most
 
 
 class GLMSolution(NamedTuple):
@@ -184,7 +184,7 @@ def _rounds(problem: _Problem) -> list[_Round]:
     if dim > MAX_EIGENPROBLEM:
         stride = max(stride, -(-rows // MAX_EIGENPROBLEM))
     whole = min(rows, dim) <= MAX_EIGENPROBLEM
-    sampled = count < SEVERAL and rows >= MIN_SAMPLE * SAMPLE_STRIDE
+    sampled = count < MIN_HESSIAN_PROBLEMS and rows >= MIN_SAMPLE * SAMPLE_STRIDE
     rank = min(rows, dim) if whole else min(-(-rows // stride), dim)
 
     def curvatures(some: RegularisedGLM, at: _Iterates, number: Array) -> Array:
@@ -207,7 +207,7 @@ def _rounds(problem: _Problem) -> list[_Round]:
     def of_all(at: _Iterates, number: Array) -> SharedHessian:
         return whole_hessian(glm.features, curvatures(glm, at, number), rank)
 
-    rounds = [_Round(flat, FLAT_STEPS, QUICK)] if count < SEVERAL else []
+    rounds = [_Round(flat, FLAT_STEPS, MAX_RESIDUAL_RATIO)] if count < MIN_HESSIAN_PROBLEMS else []
     if sampled or not whole:
         rounds.append(_Round(of_some, SAMPLED_STEPS, math.inf))
     if whole:  # steps that cost about what a Hessian does
@@ -252,7 +252,7 @@ def _stepped(
     gradients, residuals = problem.evaluated(trial, glm.predictions(trial))
     way = trial - at.points
     before, after = inner(at.gradients, way), inner(gradients, way)
-    short = (before < 0.0) & (after <= -SLOPE_RATIO * before)
+    short = (before < 0.0) & (after <= -MAX_SLOPE_RATIO * before)
     good = short | (residuals <= at.residuals)
     taken = active & good
 

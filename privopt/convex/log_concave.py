@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from jax import Array
 
 from privopt import draws
 from privopt.convex.bounding_ellipsoid import (
-    INNER,
+    INNER_RADIUS,
     MARGIN,
     MAX_ERROR,
     SLACK,
@@ -19,6 +19,7 @@ from privopt.convex.bounding_ellipsoid import (
     ValueAndGradient,
     bound_low_part,
 )
+from privopt.convex.constraint import ConstraintSet
 from privopt.convex.sets import Simplex, WholeSpace
 from privopt.convex.vectors import norm
 
@@ -61,11 +62,17 @@ class _Trial(NamedTuple):
 def enough_proposals(dim: int, failure: float) -> int:
     """So many that all are rejected with a probability below ``failure``, whatever the density.
 
-    With ``b = INNER[dim]`` at least ``0.45, 0.26, 0.13`` times ``e^-slack (2b)^d/(d! vol(ball))``
-    of them are accepted, in 1, 2 and 3 dimensions: see :func:`sample_log_concave`.
+    With ``b = INNER_RADIUS[dim]`` at least ``0.45, 0.26, 0.13`` times
+    ``e^-slack (2b)^d/(d! vol(ball))`` of them are accepted, in 1, 2 and 3 dimensions: see
+    :func:`sample_log_concave`.
+
+    Examples
+    --------
+    >>> enough_proposals(1, failure=1e-6)
+    38
     """
     ball = math.pi ** (0.5 * dim) / math.gamma(0.5 * dim + 1.0)
-    fit = (2.0 * INNER[dim]) ** dim / math.factorial(dim) / ball
+    fit = (2.0 * INNER_RADIUS[dim]) ** dim / math.factorial(dim) / ball
     accepted = (
         ACCEPTED_SHARE[dim] * fit * math.exp(-SLACK - 8.0 * MAX_ERROR) / (1.0 + MARGIN) ** dim
     )
@@ -75,7 +82,7 @@ def enough_proposals(dim: int, failure: float) -> int:
 def sample_log_concave(
     key: Array,
     potential: ValueAndGradient,
-    constraint: Any,
+    constraint: ConstraintSet,
     *,
     dim: int,
     radius: Array | float,
@@ -134,6 +141,18 @@ def sample_log_concave(
 
     Source: von Neumann 1951 (rejection); the envelope is ours, in the spirit of Devroye 1986,
     Non-Uniform Random Variate Generation, chapter VII.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> from privopt.convex import L2Ball
+    >>> def potential(w):
+    ...     return w @ w, 2.0 * w
+    >>> draw = sample_log_concave(
+    ...     jax.random.key(0), potential, L2Ball(1.0), dim=1, radius=1.0, proposals=100
+    ... )
+    >>> draw.point.shape, bool(draw.log_acceptance <= 1e-9)
+    ((1,), True)
     """
     if dim > MAX_SAMPLER_DIM:
         raise ValueError(f"dim must be at most {MAX_SAMPLER_DIM}, got {dim}")

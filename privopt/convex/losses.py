@@ -18,14 +18,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex.features import as_features, shortened
-from privopt.convex.pytree_dataclass import pytree_dataclass
+from privopt.convex.features import FeaturesLike, as_features, shortened
+from privopt.convex.pytree_dataclass import Pytree, pytree_dataclass
 
 __all__ = [
     "Distance",
@@ -34,14 +34,30 @@ __all__ = [
     "Huber",
     "Linear",
     "Logistic",
+    "Loss",
     "ScalarLoss",
+    "ScalarSlope",
     "Squared",
 ]
 
-_SIGNS = "labels must be -1 or 1"
+_SIGN_RULE = "labels must be -1 or 1"
 
 
-class ScalarLoss(Protocol):
+class Loss(Protocol):
+    """A loss of a parameter and a record, written in JAX; a function, or a pytree with numbers."""
+
+    def __call__(self, point: Pytree, example: Pytree, /) -> Array:
+        """``loss(w; x)``, scalar."""
+
+
+class ScalarSlope(Protocol):
+    """The derivative of a convex loss of a scalar prediction, all that steps ask of it."""
+
+    def slope(self, prediction: Array, label: Array) -> Array:
+        """``d phi / d prediction`` (a subgradient where there is no derivative)."""
+
+
+class ScalarLoss(ScalarSlope, Protocol):
     """A convex loss of a scalar prediction, elementwise over arrays.
 
     Two more members are optional, for ``problem.check()``: ``admits(label)``, whether the loss is
@@ -57,9 +73,6 @@ class ScalarLoss(Protocol):
     def value(self, prediction: Array, label: Array) -> Array:
         """``phi(prediction, label)``."""
 
-    def slope(self, prediction: Array, label: Array) -> Array:
-        """``d phi / d prediction`` (a subgradient where there is no derivative)."""
-
     def smoothed(self, width: Array) -> ScalarLoss:
         """The Moreau envelope of this width."""
 
@@ -70,6 +83,12 @@ class Linear:
     """``phi = -label * prediction``, any label; its own smoothing, up to a constant.
 
     The bound of its slope is that for ``|label| <= 1``; ``L`` is declared for longer ones.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> Linear().value(jnp.array(0.5), jnp.array(-1.0)).item()
+    0.5
     """
 
     slope_bound: ClassVar[float] = 1.0
@@ -92,11 +111,18 @@ class Linear:
 @pytree_dataclass
 @dataclass(frozen=True)
 class Logistic:
-    """``phi = log(1 + exp(-label * prediction))``, labels -1 and 1."""
+    """``phi = log(1 + exp(-label * prediction))``, labels -1 and 1.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> Logistic().slope(jnp.array(0.0), jnp.array(1.0)).item(), Logistic().curvature
+    (-0.5, 0.25)
+    """
 
     slope_bound: ClassVar[float] = 1.0
     curvature: ClassVar[float] = 0.25
-    domain: ClassVar[str] = _SIGNS
+    domain: ClassVar[str] = _SIGN_RULE
 
     def value(self, prediction: Array, label: Array) -> Array:
         """``log(1 + exp(-y z))``."""
@@ -120,7 +146,14 @@ class Logistic:
 @pytree_dataclass
 @dataclass(frozen=True)
 class Squared:
-    """``phi = (prediction - label)^2 / (2 (1 + width))``; Lipschitz only on a bounded domain."""
+    """``phi = (prediction - label)^2 / (2 (1 + width))``; Lipschitz only on a bounded domain.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> Squared().value(jnp.array(3.0), jnp.array(1.0)).item()
+    2.0
+    """
 
     width: Array | float = 0.0
 
@@ -150,6 +183,13 @@ class Huber:
     """``|prediction - label|`` with its kink rounded over ``width``; the median loss at width 0.
 
     The Moreau envelope of the absolute value: slopes at most 1, curvature ``1/width``.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> loss = Huber(width=0.5)
+    >>> loss.value(jnp.array([0.5, 2.0]), jnp.zeros(2)).tolist(), loss.curvature
+    ([0.25, 1.75], 2.0)
     """
 
     width: Array | float = 0.0
@@ -182,12 +222,19 @@ class Huber:
 @pytree_dataclass
 @dataclass(frozen=True)
 class Hinge:
-    """``max(0, 1 - label * prediction)`` with its kink rounded over ``width``, labels -1 and 1."""
+    """``max(0, 1 - label * prediction)`` with its kink rounded over ``width``, labels -1 and 1.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> Hinge().value(jnp.array([0.5, 2.0]), jnp.ones(2)).tolist(), Hinge().curvature
+    ([0.5, 0.0], inf)
+    """
 
     width: Array | float = 0.0
 
     slope_bound: ClassVar[float] = 1.0
-    domain: ClassVar[str] = _SIGNS
+    domain: ClassVar[str] = _SIGN_RULE
 
     @property
     def curvature(self) -> float:
@@ -221,17 +268,27 @@ class Hinge:
 @pytree_dataclass
 @dataclass(frozen=True)
 class GeneralisedLinear:
-    """``loss(w; (x, y)) = phi(<x, w>, y)`` for a scalar loss ``phi``."""
+    """``loss(w; (x, y)) = phi(<x, w>, y)`` for a scalar loss ``phi``.
 
-    scalar: Any
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> loss = GeneralisedLinear(Squared())
+    >>> loss(jnp.ones(2), (jnp.array([3.0, 4.0]), jnp.array(6.0))).item()
+    0.5
+    """
 
-    def __call__(self, point: Array, example: tuple[Any, Array]) -> Array:
+    scalar: ScalarLoss
+
+    def __call__(self, point: Array, example: tuple[FeaturesLike, Array]) -> Array:
         """The loss of one record; ``x`` is an array or a row of :class:`Features`."""
         features, label = example
         value: Array = self.scalar.value(as_features(features).matvec(point), label)
         return value
 
-    def bounded(self, data: tuple[Any, Array], smoothness: float | None) -> tuple[Any, Array]:
+    def bounded(
+        self, data: tuple[FeaturesLike, Array], smoothness: float | None
+    ) -> tuple[FeaturesLike, Array]:
         """Features shortened until ``phi'' |x|^2 <= smoothness``."""
         curvature = getattr(self.scalar, "curvature", math.inf)
         return shortened(data[0], curvature, smoothness), data[1]
@@ -243,6 +300,12 @@ class Distance:
     """``loss(w; x) = |w - x|_2`` with its kink rounded over ``width``: the spatial median.
 
     Every record's loss is 1-Lipschitz, and ``1/width``-smooth for positive width.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> Distance()(jnp.zeros(2), jnp.array([3.0, 4.0])).item()
+    5.0
     """
 
     width: Array | float = 0.0

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from jax import Array
 
+from privopt.convex.pytree_dataclass import Pytree
 from privopt.convex.vectors import Number
 
 __all__ = ["GradientOracle", "Observer"]
@@ -42,17 +43,27 @@ class GradientOracle(NamedTuple):
     secret : callable, optional
         ``(memory, t, point) -> secret`` (and ``drawn``, as for ``ask``): what the answer is made
         from, before noise; for observers.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> def ask(memory, t, point):
+    ...     return 2.0 * point, memory
+    >>> oracle = GradientOracle(steps=10, begin=lambda point: (), ask=ask)
+    >>> gradient, memory = oracle.ask(oracle.begin(jnp.ones(2)), jnp.asarray(0), jnp.ones(2))
+    >>> gradient.tolist()
+    [2.0, 2.0]
     """
 
     steps: Number | int
-    begin: Callable[[Any], Any]
-    ask: Callable[..., tuple[Any, Any]]
-    draw: Callable[[Array], Any] | None = None
+    begin: Callable[[Pytree], Pytree]
+    ask: Callable[..., tuple[Pytree, Pytree]]
+    draw: Callable[[Array], Pytree] | None = None
     block: int = 1
-    renew: Callable[[Any, Array, Any], tuple[Any, Any]] | None = None
+    renew: Callable[[Pytree, Array, Pytree], tuple[Pytree, Pytree]] | None = None
     period: Number | int | None = None
-    stop: Callable[[Any], Array] | None = None
-    secret: Callable[..., Any] | None = None
+    stop: Callable[[Pytree], Array] | None = None
+    secret: Callable[..., Pytree] | None = None
 
 
 class Observer(Protocol):
@@ -61,8 +72,8 @@ class Observer(Protocol):
     Regret, norms of gradients, sizes of batches. Nothing that it computes enters the run.
     """
 
-    def begin(self, point: Any, secret: Any) -> Any:
+    def begin(self, point: Pytree, secret: Pytree) -> Pytree:
         """The memory before the first step: a pytree of arrays, from the start and the losses."""
 
-    def observe(self, memory: Any, t: Array, point: Any, secret: Any) -> Any:
+    def observe(self, memory: Pytree, t: Array, point: Pytree, secret: Pytree) -> Pytree:
         """The memory after step ``t``; ``secret`` is what the oracle says of its answer."""

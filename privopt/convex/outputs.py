@@ -49,7 +49,13 @@ class Output(Protocol):
 
 
 def checked_output(output: object) -> Output:
-    """``output``, if it is a rule."""
+    """``output``, if it is a rule.
+
+    Examples
+    --------
+    >>> checked_output(Average())
+    Average()
+    """
     if isinstance(output, type) or not callable(getattr(output, "weights", None)):
         got = repr(output) if isinstance(output, str) else described(output)
         raise ValueError(f"output must be an output rule, such as convex.Average(), got {got}")
@@ -59,7 +65,14 @@ def checked_output(output: object) -> Output:
 @pytree_dataclass
 @dataclass(frozen=True)
 class Last:
-    """``w_{T+1}``, after the last step."""
+    """``w_{T+1}``, after the last step.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> Last().weights(jax.random.key(0), None, jnp.dtype(float)) is None
+    True
+    """
 
     def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> None:
         """None: no mean."""
@@ -69,7 +82,15 @@ class Last:
 @pytree_dataclass
 @dataclass(frozen=True)
 class Average:
-    """``(1/T) sum_t w_t``."""
+    """``(1/T) sum_t w_t``.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> weights = Average().weights(jax.random.key(0), None, jnp.dtype(float))
+    >>> weights(jnp.arange(1, 5)).round(2).tolist()
+    [1.0, 0.5, 0.33, 0.25]
+    """
 
     def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
         """``1/t``."""
@@ -83,6 +104,13 @@ class AverageAfterStep:
     """``(1/T) sum_t w_{t+1}``: the mean of the points that the steps lead to.
 
     What the theorem of smooth losses bounds.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> weights = AverageAfterStep().weights(jax.random.key(0), None, jnp.dtype(float))
+    >>> weights(jnp.arange(1, 5)).round(2).tolist()
+    [1.0, 0.5, 0.33, 0.25]
     """
 
     after_step: ClassVar[bool] = True
@@ -100,6 +128,13 @@ class PolynomialAverage:
 
     Source: Shamir and Zhang 2013, "Stochastic gradient descent for non-smooth optimization",
     section 4 (polynomial-decay averaging).
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> weights = PolynomialAverage(1.0).weights(jax.random.key(0), None, jnp.dtype(float))
+    >>> weights(jnp.arange(1, 5)).round(2).tolist()
+    [1.0, 0.67, 0.5, 0.4]
     """
 
     power: Number = 1.0
@@ -116,7 +151,15 @@ class PolynomialAverage:
 @pytree_dataclass
 @dataclass(frozen=True)
 class Suffix:
-    """The average of the last ``ceil(fraction T)`` of ``w_1..w_T``; ``0 < fraction <= 1``."""
+    """The average of the last ``ceil(fraction T)`` of ``w_1..w_T``; ``0 < fraction <= 1``.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> weights = Suffix(0.5).weights(jax.random.key(0), jnp.asarray(4), jnp.dtype(float))
+    >>> weights(jnp.arange(1, 5)).tolist()
+    [0.0, 0.0, 1.0, 0.5]
+    """
 
     fraction: Number
 
@@ -141,7 +184,15 @@ class Suffix:
 @pytree_dataclass
 @dataclass(frozen=True)
 class RandomIterate:
-    """``w_t`` at a uniformly random ``t`` of ``1..T``, drawn from the run's key."""
+    """``w_t`` at a uniformly random ``t`` of ``1..T``, drawn from the run's key.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> weights = RandomIterate().weights(jax.random.key(0), jnp.asarray(4), jnp.dtype(float))
+    >>> weights(jnp.arange(1, 5)).sum().item()
+    1.0
+    """
 
     def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
         """One at the ``t`` drawn, else zero."""

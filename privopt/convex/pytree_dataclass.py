@@ -8,12 +8,15 @@ here compare by class.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 
-__all__ = ["node_classes", "pytree_dataclass"]
+__all__ = ["Pytree", "node_classes", "pytree_dataclass"]
+
+Pytree: TypeAlias = Any  # arrays, or a nest of containers of arrays, which no type describes
 
 _T = TypeVar("_T")
 
@@ -24,15 +27,26 @@ def pytree_dataclass(cls: type[_T]) -> type[_T]:
     A field with ``metadata={"static": True}`` is hashable structure. Unflattening sets the fields
     and calls no constructor: JAX puts anything in the place of numbers, which are checked where a
     node is made.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass, field
+    >>> @pytree_dataclass
+    ... @dataclass(frozen=True)
+    ... class Power:
+    ...     base: float
+    ...     exponent: int = field(metadata={"static": True})
+    >>> jax.tree.map(lambda leaf: 2.0 * leaf, Power(1.5, 3)).base, jax.tree.leaves(Power(1.5, 3))
+    (3.0, [1.5])
     """
     dynamic = [f.name for f in fields(cls) if not f.metadata.get("static")]  # type: ignore[arg-type]
     static = [f.name for f in fields(cls) if f.metadata.get("static")]  # type: ignore[arg-type]
 
-    def flatten_with_keys(node: _T) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
+    def flatten_with_keys(node: _T) -> tuple[list[tuple[object, Pytree]], tuple[Hashable, ...]]:
         children = [(jax.tree_util.GetAttrKey(name), getattr(node, name)) for name in dynamic]
         return children, tuple(getattr(node, name) for name in static)
 
-    def unflatten(structure: tuple[Any, ...], children: Any) -> _T:
+    def unflatten(structure: tuple[Hashable, ...], children: Iterable[Pytree]) -> _T:
         node = object.__new__(cls)
         for names, values in ((dynamic, children), (static, structure)):
             for name, value in zip(names, values, strict=True):
@@ -43,10 +57,16 @@ def pytree_dataclass(cls: type[_T]) -> type[_T]:
     return cls
 
 
-def node_classes(tree: Any) -> tuple[Any, ...]:
-    """The classes of a pytree's nodes, nested as they are: for telling other people's apart."""
+def node_classes(tree: Pytree) -> tuple[object, ...]:
+    """The classes of a pytree's nodes, nested as they are: for telling other people's apart.
 
-    def classes(structure: Any) -> tuple[Any, ...]:
+    Examples
+    --------
+    >>> node_classes((1.0, [2.0]))
+    (<class 'tuple'>, (None,), (<class 'list'>, (None,)))
+    """
+
+    def classes(structure: jax.tree_util.PyTreeDef) -> tuple[object, ...]:
         node = structure.node_data()
         return (node and node[0], *map(classes, structure.children()))
 

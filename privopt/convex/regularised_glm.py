@@ -10,7 +10,8 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from privopt.convex.features import Features, as_features, is_features
+from privopt.convex.features import Features, FeaturesLike, as_features, is_features
+from privopt.convex.losses import ScalarSlope
 
 __all__ = ["RegularisedGLM", "float64_array", "positive_array"]
 
@@ -34,7 +35,7 @@ class RegularisedGLM(NamedTuple):
         ``lambda`` of shape ``(k,)``, ``b`` of shape ``(k, dim)``, ``c`` of shape ``(dim,)``.
     """
 
-    loss: Any
+    loss: ScalarSlope
     features: Features
     labels: Array
     weights: Array
@@ -45,8 +46,8 @@ class RegularisedGLM(NamedTuple):
     @classmethod
     def of(
         cls,
-        loss: Any,
-        features: Any,
+        loss: ScalarSlope,
+        features: FeaturesLike,
         labels: ArrayLike,
         *,
         regularisation: ArrayLike,
@@ -95,7 +96,7 @@ class RegularisedGLM(NamedTuple):
         if not jax.enable_x64.value:
             raise ValueError("x64 must be on, got it off: wrap the call in `jax.enable_x64(True)`")
         if not is_features(features):
-            features = float64_array("features", features, 2)
+            features = float64_array("features", features, 2)  # type: ignore[arg-type]
         features = as_features(features)
         rows, dim = features.shape
         labels = float64_array("labels", labels, 1, (rows,))

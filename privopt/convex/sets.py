@@ -49,6 +49,13 @@ class L2Ball:
         Positive and finite.
     centre : float or array of shape (dim,)
         Finite; a number stands for the vector with all coordinates equal to it.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> ball = L2Ball(2.0)
+    >>> ball.project(jnp.array([3.0, 0.0])).tolist(), ball.diameter(2)
+    ([2.0, 0.0], 4.0)
     """
 
     radius: Number
@@ -105,6 +112,12 @@ class L1Ball:
     ----------
     radius : float
         Positive and finite.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> L1Ball(1.0).project(jnp.array([3.0, -4.0])).tolist()
+    [0.0, -1.0]
     """
 
     radius: Number
@@ -158,6 +171,12 @@ class Box:
     ----------
     lower, upper : float or array of shape (dim,)
         Finite, with ``lower <= upper``.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> Box(-1.0, 2.0).project(jnp.array([3.0, 0.5])).tolist()
+    [2.0, 0.5]
     """
 
     lower: Number
@@ -223,6 +242,12 @@ class Simplex:
     ----------
     total : float
         Positive and finite.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> Simplex().project(jnp.array([0.5, 1.0])).tolist()
+    [0.25, 0.75]
     """
 
     total: Number = 1.0
@@ -265,7 +290,14 @@ class Simplex:
 @pytree_dataclass
 @dataclass(frozen=True)
 class WholeSpace:
-    """All vectors, centred at the origin."""
+    """All vectors, centred at the origin.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> WholeSpace().project(jnp.array([3.0, 4.0])).tolist(), WholeSpace().diameter(2)
+    ([3.0, 4.0], inf)
+    """
 
     def project(self, x: jax.Array) -> jax.Array:
         """``x`` itself."""

@@ -21,7 +21,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +28,7 @@ import jax.numpy as jnp
 from privopt.convex.certificate import Certifier, require_float64
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.descent import Evaluation, State, initial, step
+from privopt.convex.pytree_dataclass import Pytree
 
 __all__ = ["Solution", "minimise", "minimise_nonsmooth"]
 
@@ -65,7 +65,7 @@ def minimise(
     constraint: ConstraintSet,
     start: jax.Array,
     *,
-    arguments: tuple[Any, ...] = (),
+    arguments: tuple[Pytree, ...] = (),
     tolerance: float,
     max_steps: int = 10_000,
     strong_convexity: float = 0.0,
@@ -96,6 +96,20 @@ def minimise(
     ValueError
         For numbers that break their rule, for a start that is not a float64 vector, and when x64
         is off.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> from privopt.convex import L2Ball
+    >>> def linear(w, slope):
+    ...     return w @ slope, slope
+    >>> with jax.enable_x64(True):
+    ...     slope = jnp.array([3.0, 4.0])
+    ...     found = minimise(
+    ...         linear, L2Ball(1.0), jnp.zeros(2), arguments=(slope,), tolerance=1e-9
+    ...     )
+    >>> print(found.point.round(6), round(found.value, 6), found.converged)
+    [-0.6 -0.8] -5.0 True
     """
     return _solution(
         (value_and_gradient, None),
@@ -109,7 +123,7 @@ def minimise_nonsmooth(
     constraint: ConstraintSet,
     start: jax.Array,
     *,
-    arguments: tuple[Any, ...] = (),
+    arguments: tuple[Pytree, ...] = (),
     tolerance: float,
     max_steps: int = 100_000,
     strong_convexity: float = 0.0,
@@ -144,6 +158,21 @@ def minimise_nonsmooth(
     ------
     ValueError
         As for :func:`minimise`.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> from privopt.convex import Box, Huber
+    >>> def smoothed(w, width):
+    ...     loss = Huber(width)
+    ...     return loss.value(w, jnp.ones(1)).sum(), loss.slope(w, jnp.ones(1))
+    >>> def absolute(w):
+    ...     return jnp.abs(w - 1.0).sum()
+    >>> with jax.enable_x64(True):
+    ...     box, start = Box(-2.0, 2.0), jnp.zeros(1)
+    ...     found = minimise_nonsmooth(smoothed, absolute, box, start, tolerance=1e-6)
+    >>> print(found.point.round(4), found.converged)
+    [1.] True
     """
     return _solution(
         (smoothed_value_and_gradient, value),
@@ -156,7 +185,7 @@ def _descend(
     functions: tuple[ValueAndGradient, Callable[..., jax.Array] | None],
     certifier: Certifier,
     start: jax.Array,
-    arguments: tuple[Any, ...],
+    arguments: tuple[Pytree, ...],
     tolerance: jax.Array,
     max_steps: jax.Array,
     width: jax.Array,
@@ -186,7 +215,7 @@ def _solution(
     functions: tuple[ValueAndGradient, Callable[..., jax.Array] | None],
     constraint: ConstraintSet,
     start: jax.Array,
-    arguments: tuple[Any, ...],
+    arguments: tuple[Pytree, ...],
     tolerance: float,
     max_steps: int,
     strong_convexity: float,

@@ -28,6 +28,12 @@ class StepSizes:
     ----------
     scale, power, offset, decay : float
         Finite; ``decay`` in ``[0, 1]``.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> StepSizes.linear_decay(0.5).at(jnp.arange(1, 5), jnp.asarray(4)).tolist()
+    [0.5, 0.375, 0.25, 0.125]
     """
 
     scale: Number

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +12,8 @@ import optax
 from jax import Array
 
 from privopt.arguments import described
-from privopt.convex.pytree_dataclass import pytree_dataclass
+from privopt.convex.pytree_dataclass import Pytree, pytree_dataclass
+from privopt.convex.vectors import Number
 
 __all__ = ["Update"]
 
@@ -34,17 +34,24 @@ class Update:
         and takes ``learning_rate``, a number or a schedule.
     options : tuple
         The other hyperparameters, by name: they shape the program.
+
+    Examples
+    --------
+    >>> import optax
+    >>> update = Update.of(optax.adam, b1=0.8, nesterov=True)
+    >>> update.numbers, update.options
+    ({'b1': 0.8}, (('nesterov', True),))
     """
 
-    numbers: dict[str, Any]
+    numbers: dict[str, Number]
     factory: Callable[..., optax.GradientTransformation] = field(metadata={"static": True})
-    options: tuple[tuple[str, Any], ...] = field(default=(), metadata={"static": True})
+    options: tuple[tuple[str, Hashable], ...] = field(default=(), metadata={"static": True})
 
     @classmethod
     def of(
         cls,
         factory: Callable[..., optax.GradientTransformation] | optax.GradientTransformation,
-        **hyperparameters: Any,
+        **hyperparameters: Hashable,
     ) -> Update:
         """The update of this optimiser.
 
@@ -81,7 +88,9 @@ class Update:
                 "learning_rate must be left out, the step sizes of the run are it, got "
                 f"{hyperparameters['learning_rate']!r}"
             )
-        numbers = {k: v for k, v in hyperparameters.items() if isinstance(v, float)}
+        numbers: dict[str, Number] = {
+            k: v for k, v in hyperparameters.items() if isinstance(v, float)
+        }
         options = tuple(sorted((k, v) for k, v in hyperparameters.items() if k not in numbers))
         for name, value in options:
             try:
@@ -104,11 +113,11 @@ class Update:
                 raise _none(found)
             return found
 
-        def init(point: Any) -> Any:
+        def init(point: Pytree) -> Pytree:
             with _promotion():
                 return made().init(point)
 
-        def update(gradient: Any, state: Any, point: Any = None) -> tuple[Any, Any]:
+        def update(gradient: Pytree, state: Pytree, point: Pytree = None) -> tuple[Pytree, Pytree]:
             with _promotion():
                 return made().update(gradient, state, point)
 
@@ -117,7 +126,7 @@ class Update:
     def _require_gradients_only(self) -> None:
         vector = jax.ShapeDtypeStruct((2,), jnp.float32)
 
-        def one_step(gradient: Array, point: Array) -> Any:
+        def one_step(gradient: Array, point: Array) -> Array:
             transformation = self.build(lambda _: jnp.float32(1.0))
             return transformation.update(gradient, transformation.init(point), point)[0]
 
@@ -149,5 +158,5 @@ class _Scaled:
 
     transformation: optax.GradientTransformation
 
-    def __call__(self, learning_rate: Any) -> optax.GradientTransformation:
+    def __call__(self, learning_rate: optax.ScalarOrSchedule) -> optax.GradientTransformation:
         return optax.chain(self.transformation, optax.scale_by_learning_rate(learning_rate))

@@ -39,6 +39,11 @@ def norm(x: jax.Array) -> jax.Array:
 
     Extreme vectors are first moved by a power of two, since compilers divide by ``scale`` through
     its reciprocal, and that of a number near the largest is flushed to zero.
+
+    Examples
+    --------
+    >>> print(norm(jnp.array([[3.0, 4.0], [3e-200, 4e-200]])))
+    [5.e+000 5.e-200]
     """
     largest = jnp.max(jnp.abs(x), axis=-1, keepdims=True)
     shift = jnp.where(largest > 2.0**64, 2.0**-64, jnp.where(largest < 2.0**-64, 2.0**64, 1.0))

@@ -71,6 +71,12 @@ class Dataset:
     Euclidean norm at most ``row_norm_bound``, which is declared and never measured. ``notes`` says
     what +1 means and how the features were scaled. Raises ``ValueError`` if shapes disagree or the
     bound is not positive; what values break is told by :meth:`check`, and never by making one.
+
+    Examples
+    --------
+    >>> digits = DATASETS["digits"]()
+    >>> digits.features.shape, digits.subset(100).labels.shape
+    ((1797, 64), (100,))
     """
 
     name: str

@@ -3,32 +3,45 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
+from jax.typing import ArrayLike
 
 from privopt.arguments import described
-from privopt.convex import L2Ball, WholeSpace
+from privopt.convex import ConstraintSet, L2Ball, Loss, Pytree, WholeSpace
 from privopt.spec import ProblemClass
 
-__all__ = ["declared_constraint", "declared_loss", "declared_pair"]
+__all__ = ["ProblemOptions", "declared_constraint", "declared_loss", "declared_pair"]
 
-_OF_A_SET = ("project", "centre_point", "radius_about_centre", "diameter")
+_SET_METHODS = ("project", "centre_point", "radius_about_centre", "diameter")
 
 
-def declared_loss(loss: Any) -> Any:
+class ProblemOptions(TypedDict, total=False):
+    """What a :class:`~privopt.problems.Problem` may be given besides loss, data and class."""
+
+    constraint: ConstraintSet | None
+    counts: ArrayLike | None
+    probabilities: ArrayLike | None
+    minimiser: ArrayLike | None
+    name: str
+
+
+def declared_loss(loss: Loss) -> Loss:
     """``loss``, if it can be called with a parameter and a record."""
     if isinstance(loss, type) or not callable(loss):
         raise ValueError(f"loss must be a function loss(w, x), got {described(loss)}")
     return loss
 
 
-def declared_constraint(constraint: Any, problem_class: ProblemClass) -> Any:
+def declared_constraint(
+    constraint: ConstraintSet | None, problem_class: ProblemClass
+) -> ConstraintSet:
     """``constraint`` if it is a set within the class's radius, by default the ball of that."""
     radius, dim = problem_class.radius, problem_class.dim
     if constraint is None:
         return L2Ball(radius) if math.isfinite(radius) else WholeSpace()
-    methods = (getattr(constraint, name, None) for name in _OF_A_SET)
+    methods = (getattr(constraint, name, None) for name in _SET_METHODS)
     if isinstance(constraint, type) or not all(map(callable, methods)):
         raise ValueError(
             "constraint must be a constraint set, such as convex.L2Ball(1.0), "
@@ -43,7 +56,7 @@ def declared_constraint(constraint: Any, problem_class: ProblemClass) -> Any:
     return constraint
 
 
-def declared_pair(data: Any, dim: int) -> Any:
+def declared_pair(data: Pytree, dim: int) -> Pytree:
     """``data``, if they are the features, of ``dim`` columns, and the labels of a linear loss."""
     if not (isinstance(data, tuple | list) and len(data) == 2):
         raise ValueError(

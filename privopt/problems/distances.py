@@ -24,6 +24,11 @@ class RegularisedDistance:
         loss_h(w; x) = |.|_{h/s}(w/s - x) + m |w|^2 / (2 s),
 
     ``m/s``-strongly convex and ``1/h``-smooth.
+
+    Examples
+    --------
+    >>> RegularisedDistance(0.5)(jnp.array([2.0, 0.0]), jnp.zeros(2)).item()
+    3.0
     """
 
     modulus: Array | float
@@ -46,6 +51,11 @@ class SquaredDistance:
     """``loss(w; x) = (m/2) |w - x|_2^2``: both strongly convex and smooth with constant ``m``.
 
     ``m D``-Lipschitz where ``|w - x| <= D``. The minimiser is the mean of the records.
+
+    Examples
+    --------
+    >>> SquaredDistance(0.5)(jnp.array([2.0, 0.0]), jnp.zeros(2)).item()
+    1.0
     """
 
     modulus: Array | float

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -62,7 +63,7 @@ def examine_counts(counts: np.ndarray, n: int) -> list[str]:
 
 
 def _examine_domain(risk: EmpiricalRisk, finite: np.ndarray) -> list[str]:
-    loss = risk.loss.loss if isinstance(risk.loss, Shaped) else risk.loss
+    loss: Any = risk.loss.loss if isinstance(risk.loss, Shaped) else risk.loss
     if isinstance(loss, GeneralisedLinear):
         loss, examples = loss.scalar, risk.data[1]
     else:

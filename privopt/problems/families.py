@@ -42,13 +42,17 @@ class Family:
     summary : str
     build : callable
         ``build(n=, dim=, noise_ratio=, strength=) -> Problem``; of a population where every run is
-        to draw records of its own. ``noise_ratio`` is the public
-        number ``sqrt(dim) / (n mu)``; ``strength`` is the family's free parameter, over which a
-        worst case is taken.
+        to draw records of its own. ``noise_ratio`` is the public number ``sqrt(dim) / (n mu)``;
+        ``strength`` is the family's free parameter, over which a worst case is taken.
     strengths : tuple of float
         The values worth taking.
     dim, max_n : int or None
         Fixed dimension and largest size of real data; ``None`` where free.
+
+    Examples
+    --------
+    >>> FAMILIES["linear"].build(n=100, dim=2, noise_ratio=0.1, strength=2.0)
+    <Problem linear: n = 100, dim = 2, loss = Linear, constraint = L2Ball, dtype = float64>
     """
 
     name: str
@@ -272,7 +276,7 @@ def _real(dataset: str, dim: int, max_n: int) -> Family:
     )
 
 
-_ALL = (
+_MEMBERS = (
     Family(
         "linear",
         "linear losses of swept strength: tight for noisy gradient descent",
@@ -322,7 +326,7 @@ _ALL = (
     _real("digits", 64, 1_797),
 )
 FAMILIES: Mapping[str, Family] = MappingProxyType(
-    Catalogue("family", ((each.name, each) for each in _ALL))
+    Catalogue("family", ((each.name, each) for each in _MEMBERS))
 )
 
 
@@ -335,6 +339,11 @@ def family(name: str) -> Family:
         If there is none.
     FileNotFoundError
         If it rests on data that cannot be found, saying where they are looked for.
+
+    Examples
+    --------
+    >>> family("distance").hard, family("digits_logistic").max_n
+    (True, 1797)
     """
     member("family", name, FAMILIES)
     found = FAMILIES[name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 from jax.typing import ArrayLike
@@ -17,9 +17,11 @@ from privopt.convex import (
     Huber,
     Linear,
     Logistic,
+    Loss,
     ScalarLoss,
     Squared,
 )
+from privopt.problems.declaration import ProblemOptions
 from privopt.problems.distances import RegularisedDistance, SquaredDistance
 from privopt.problems.problem import Problem
 from privopt.problems.records import floating
@@ -43,7 +45,7 @@ def linear(
     labels: ArrayLike | None = None,
     *,
     problem_class: ProblemClass,
-    **options: Any,
+    **options: Unpack[ProblemOptions],
 ) -> Problem:
     """``loss(w; (x, y)) = -y <x, w>``; ``L = max |y| |x|``, ``H = 0``. Labels default to 1.
 
@@ -52,6 +54,13 @@ def linear(
     ``constraint``, ``counts`` and ``name`` of :class:`Problem`, errors are its
     errors: shapes and dtypes are refused, values never, since a message about them would release
     them. ``problem.check()`` tells of values that the loss is not declared for.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=2, dim=2, lipschitz=1.0, radius=1.0)
+    >>> problem = linear(np.eye(2), np.array([1.0, -1.0]), problem_class=facts)
+    >>> problem.risk(np.array([1.0, 0.0]))
+    -0.5
     """
     table = floating(features, "features", ndim=2)
     labels = np.ones(table.shape[0]) if labels is None else labels
@@ -63,9 +72,17 @@ def logistic(
     labels: ArrayLike,
     *,
     problem_class: ProblemClass,
-    **options: Any,
+    **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``log(1 + exp(-y <x, w>))``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / 4``."""
+    """``log(1 + exp(-y <x, w>))``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / 4``.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=2, dim=2, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> problem = logistic(np.eye(2), np.array([1.0, -1.0]), problem_class=facts)
+    >>> round(problem.risk(np.zeros(2)), 4)
+    0.6931
+    """
     return _generalised_linear(Logistic(), features, labels, problem_class, options)
 
 
@@ -75,9 +92,17 @@ def hinge(
     *,
     problem_class: ProblemClass,
     width: float = 0.0,
-    **options: Any,
+    **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``max(0, 1 - y <x, w>)``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / width``."""
+    """``max(0, 1 - y <x, w>)``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / width``.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=2, dim=2, lipschitz=1.0, radius=1.0)
+    >>> problem = hinge(np.eye(2), np.array([1.0, -1.0]), problem_class=facts)
+    >>> round(problem.risk(np.zeros(2)), 4)
+    1.0
+    """
     scalar = Hinge(_width(width))
     return _generalised_linear(scalar, features, labels, problem_class, options)
 
@@ -87,9 +112,17 @@ def absolute(
     labels: ArrayLike,
     *,
     problem_class: ProblemClass,
-    **options: Any,
+    **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``|<x, w> - y|``, median regression; ``L = max |x|``, not smooth."""
+    """``|<x, w> - y|``, median regression; ``L = max |x|``, not smooth.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=2, dim=2, lipschitz=1.0, radius=1.0)
+    >>> problem = absolute(np.eye(2), np.array([1.0, -1.0]), problem_class=facts)
+    >>> round(problem.risk(np.zeros(2)), 4)
+    1.0
+    """
     options = {"name": "absolute", **options}
     return _generalised_linear(Huber(0.0), features, labels, problem_class, options)
 
@@ -100,11 +133,18 @@ def huber(
     *,
     problem_class: ProblemClass,
     width: float,
-    **options: Any,
+    **options: Unpack[ProblemOptions],
 ) -> Problem:
     """``r^2/(2 width)`` for ``|r| <= width``, ``|r| - width/2`` beyond, ``r = <x, w> - y``.
 
     Normalised to slope 1: ``L = max |x|``, ``H = max |x|^2 / width``.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=2, dim=2, lipschitz=1.0, radius=1.0, smoothness=2.0)
+    >>> problem = huber(np.eye(2), np.array([1.0, -1.0]), width=0.5, problem_class=facts)
+    >>> round(problem.risk(np.zeros(2)), 4)
+    0.75
     """
     if not real("width", width) > 0.0:
         raise ValueError(f"width must be positive (absolute is width 0), got {width!r}")
@@ -116,35 +156,77 @@ def squared(
     labels: ArrayLike,
     *,
     problem_class: ProblemClass,
-    **options: Any,
+    **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``(<x, w> - y)^2 / 2`` on a bounded set; ``L = max |x| (R |x| + |y|)``, ``H = max |x|^2``."""
+    """``(<x, w> - y)^2 / 2`` on a bounded set; ``L = max |x| (R |x| + |y|)``, ``H = max |x|^2``.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=2, dim=2, lipschitz=2.0, radius=1.0, smoothness=1.0)
+    >>> problem = squared(np.eye(2), np.array([1.0, -1.0]), problem_class=facts)
+    >>> round(problem.risk(np.zeros(2)), 4)
+    0.5
+    """
     return _generalised_linear(Squared(), features, labels, problem_class, options)
 
 
-def distance(points: ArrayLike, *, problem_class: ProblemClass, **options: Any) -> Problem:
-    """``|w - x|_2`` for records ``x`` of shape ``(records, dim)``; ``L = 1``, not smooth."""
+def distance(
+    points: ArrayLike, *, problem_class: ProblemClass, **options: Unpack[ProblemOptions]
+) -> Problem:
+    """``|w - x|_2`` for records ``x`` of shape ``(records, dim)``; ``L = 1``, not smooth.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=2, dim=2, lipschitz=1.0, radius=1.0)
+    >>> problem = distance(np.eye(2), problem_class=facts)
+    >>> round(problem.risk(np.zeros(2)), 4)
+    1.0
+    """
     return _between(Distance(), points, problem_class, {"name": "distance", **options})
 
 
 def regularised_distance(
-    points: ArrayLike, *, modulus: float, problem_class: ProblemClass, **options: Any
+    points: ArrayLike,
+    *,
+    modulus: float,
+    problem_class: ProblemClass,
+    **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``|w - x|_2 + (modulus/2) |w|_2^2``; ``L = 1 + modulus R``, ``m = modulus``, not smooth."""
+    """``|w - x|_2 + (modulus/2) |w|_2^2``; ``L = 1 + modulus R``, ``m = modulus``, not smooth.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=2, dim=2, lipschitz=1.5, radius=1.0)
+    >>> problem = regularised_distance(np.eye(2), modulus=0.5, problem_class=facts)
+    >>> round(problem.risk(np.zeros(2)), 4)
+    1.0
+    """
     loss = RegularisedDistance(_modulus(modulus))
     return _between(loss, points, problem_class, {"name": "regularised_distance", **options})
 
 
 def squared_distance(
-    points: ArrayLike, *, modulus: float = 1.0, problem_class: ProblemClass, **options: Any
+    points: ArrayLike,
+    *,
+    modulus: float = 1.0,
+    problem_class: ProblemClass,
+    **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``(modulus/2) |w - x|_2^2``; ``L = modulus (R + max |x|)``, ``H = m = modulus``."""
+    """``(modulus/2) |w - x|_2^2``; ``L = modulus (R + max |x|)``, ``H = m = modulus``.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=2, dim=2, lipschitz=2.0, radius=1.0, smoothness=1.0)
+    >>> problem = squared_distance(np.eye(2), problem_class=facts)
+    >>> round(problem.risk(np.zeros(2)), 4)
+    0.5
+    """
     loss = SquaredDistance(_modulus(modulus))
     return _between(loss, points, problem_class, {"name": "squared_distance", **options})
 
 
 def _between(
-    loss: Any, points: ArrayLike, problem_class: ProblemClass, options: dict[str, Any]
+    loss: Loss, points: ArrayLike, problem_class: ProblemClass, options: ProblemOptions
 ) -> Problem:
     data = floating(points, "points", ndim=2)
     instance("problem_class", problem_class, ProblemClass)
@@ -160,7 +242,7 @@ def _generalised_linear(
     features: FeaturesLike,
     labels: ArrayLike,
     problem_class: ProblemClass,
-    options: dict[str, Any],
+    options: ProblemOptions,
 ) -> Problem:
     table = floating(features, "features", ndim=2)
     data = table, floating(labels, "labels", ndim=1).astype(table.dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ from jax.typing import ArrayLike
 
 from privopt.arguments import instance
 from privopt.convex import FeaturesLike, as_features, pytree_dataclass, shortened
+from privopt.problems.declaration import ProblemOptions
 from privopt.problems.problem import Problem
 from privopt.problems.records import floating, numeric
 from privopt.spec import ProblemClass
@@ -34,13 +35,18 @@ class Multinomial:
       range of ``v``, which is ``2 |v|^2`` at most. Reached where two classes share the probability.
 
     Both hold for whatever the data are: a record whose label is no class has loss 0.
+
+    Examples
+    --------
+    >>> Multinomial(3)(jnp.zeros((3, 2)), (jnp.ones(2), jnp.array(0.0))).round(4).item()
+    1.0986
     """
 
     classes: int = field(metadata={"static": True})
 
     curvature: ClassVar[float] = 0.5
 
-    def __call__(self, point: Array, example: tuple[Any, Array]) -> Array:
+    def __call__(self, point: Array, example: tuple[FeaturesLike, Array]) -> Array:
         """The loss of one record."""
         features, label = example
         scores = as_features(features).matvec(point)
@@ -52,12 +58,14 @@ class Multinomial:
         """Which labels it is declared for."""
         return f"labels must be integers from 0 to {self.classes - 1}"
 
-    def admits(self, example: tuple[Any, Array]) -> Array:
+    def admits(self, example: tuple[FeaturesLike, Array]) -> Array:
         """Whether the label is a class."""
         label = example[1]
         return jnp.any(label == jnp.arange(self.classes).astype(label.dtype))
 
-    def bounded(self, data: tuple[Any, Array], smoothness: float | None) -> tuple[Any, Array]:
+    def bounded(
+        self, data: tuple[FeaturesLike, Array], smoothness: float | None
+    ) -> tuple[FeaturesLike, Array]:
         """Features shortened until ``|x|^2/2 <= smoothness``."""
         return shortened(data[0], self.curvature, smoothness), data[1]
 
@@ -68,7 +76,7 @@ def multinomial(
     *,
     classes: int,
     problem_class: ProblemClass,
-    **options: Any,
+    **options: Unpack[ProblemOptions],
 ) -> Problem:
     """Softmax regression: ``log sum_k exp(<x, w_k>) - <x, w_y>``, labels ``0..classes-1``.
 
@@ -80,10 +88,19 @@ def multinomial(
     ------
     ValueError
         If ``classes`` is not an integer above 1, or for the errors of :class:`Problem`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> facts = ProblemClass(n=2, dim=6, lipschitz=2.0, radius=1.0)
+    >>> problem = multinomial(np.eye(2), np.array([0, 2]), classes=3, problem_class=facts)
+    >>> round(problem.risk(np.zeros((3, 2))), 4)
+    1.0986
     """
     if type(classes) is not int or classes < 2:
         raise ValueError(f"classes must be an integer above 1, got {classes!r}")
     instance("problem_class", problem_class, ProblemClass)
+    options = {"name": "multinomial", **options}
     table, tags = floating(features, "features", ndim=2), numeric(labels, "labels")
     if classes * table.shape[1] != problem_class.dim:
         raise ValueError(
@@ -97,5 +114,5 @@ def multinomial(
         data=(table, tags.astype(table.dtype)),
         problem_class=problem_class,
         shape=(classes, table.shape[1]),
-        **{"name": "multinomial", **options},
+        **options,
     )

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
 from privopt.arguments import described
-from privopt.convex import EmpiricalRisk, WholeSpace, pytree_dataclass
+from privopt.convex import EmpiricalRisk, Loss, Pytree, WholeSpace, pytree_dataclass
 from privopt.problems.records import real
 
 __all__ = ["Shaped", "array_rows", "check_origin", "check_shape", "tree_rows"]
@@ -34,17 +34,17 @@ class Shaped:
     shape : tuple of int
     """
 
-    loss: Any
+    loss: Loss
     shape: tuple[int, ...] = field(metadata={"static": True})
 
-    def __call__(self, point: Array, example: Any) -> Array:
+    def __call__(self, point: Array, example: Pytree) -> Array:
         """The loss of one record at a vector, or at an array of the shape."""
         value: Array = self.loss(point.reshape(self.shape), example)
         return value
 
     def smoothed(self, width: Array) -> Shaped:
         """The Moreau envelope, where the loss has one: norms being the same, so is the envelope."""
-        return Shaped(self.loss.smoothed(width), self.shape)
+        return Shaped(self.loss.smoothed(width), self.shape)  # type: ignore[attr-defined]
 
 
 def check_shape(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
@@ -55,7 +55,9 @@ def check_shape(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
     return shape
 
 
-def array_rows(points: Any, shape: tuple[int, ...]) -> tuple[tuple[int, ...], Any]:
+def array_rows(
+    points: ArrayLike, shape: tuple[int, ...]
+) -> tuple[tuple[int, ...], NDArray[np.float64]]:
     """The leading axes of parameters of that shape, and one vector a row."""
     wanted = f"dim = {shape[0]}" if len(shape) == 1 else ", ".join(map(str, shape))
     points = _numbers(points)
@@ -64,9 +66,9 @@ def array_rows(points: Any, shape: tuple[int, ...]) -> tuple[tuple[int, ...], An
     return points.shape[: -len(shape)], points.reshape(-1, math.prod(shape))
 
 
-def tree_rows(points: Any, like: Any) -> tuple[tuple[int, ...], Any]:
+def tree_rows(points: Pytree, like: Pytree) -> tuple[tuple[int, ...], Pytree]:
     """The leading axes of pytrees like that one, and the same with one leading axis."""
-    found: Any = jax.tree.structure(points)
+    found: object = jax.tree.structure(points)
     expected = jax.tree.structure(like)
     if found != expected:
         _refuse_run(points)
@@ -81,7 +83,7 @@ def tree_rows(points: Any, like: Any) -> tuple[tuple[int, ...], Any]:
     return axes, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[len(axes) :]), points)
 
 
-def check_origin(start: Any, dim: int, risk: EmpiricalRisk) -> Any:
+def check_origin(start: Pytree, dim: int, risk: EmpiricalRisk) -> Pytree:
     """``start`` as arrays, if it can be a parameter of the problem."""
     origin = jax.tree.map(jnp.asarray, start)
     leaves = jax.tree.leaves(origin)
@@ -101,7 +103,7 @@ def check_origin(start: Any, dim: int, risk: EmpiricalRisk) -> Any:
     return origin
 
 
-def _numbers(values: Any) -> NDArray[np.float64]:
+def _numbers(values: ArrayLike) -> NDArray[np.float64]:
     """An array of them in float64."""
     _refuse_run(values)
     return np.asarray(real(values, "point"), np.float64)

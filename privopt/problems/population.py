@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import DTypeLike
 
 from privopt.convex import EmpiricalRisk, pytree_dataclass
 
@@ -27,17 +27,28 @@ class Population:
     risk : EmpiricalRisk
         ``F_P``; its multiplicities are the expected ones, ``n p_j``.
     n : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privopt.problems import linear
+    >>> from privopt.spec import ProblemClass
+    >>> facts = ProblemClass(n=10, dim=1, lipschitz=1.0, radius=1.0)
+    >>> problem = linear([[1.0], [-1.0]], probabilities=[0.75, 0.25], problem_class=facts)
+    >>> drawn, _ = problem.source.sample(jax.random.key(0))
+    >>> drawn.counts.sum().item(), problem.risk(np.ones(1))
+    (10.0, -0.5)
     """
 
     risk: EmpiricalRisk
     n: int = field(metadata={"static": True})
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> jnp.dtype:
         """Of the floating data."""
         return self.risk.dtype
 
-    def astype(self, dtype: Any) -> Population:
+    def astype(self, dtype: DTypeLike) -> Population:
         """Every floating array cast."""
         return Population(self.risk.astype(dtype), self.n)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -16,7 +15,15 @@ from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
 from privopt.arguments import instance
-from privopt.convex import EmpiricalRisk, GeneralisedLinear, pytree_dataclass
+from privopt.convex import (
+    ConstraintSet,
+    EmpiricalRisk,
+    GeneralisedLinear,
+    Loss,
+    Pytree,
+    ScalarLoss,
+    pytree_dataclass,
+)
 from privopt.problems.declaration import declared_constraint, declared_loss, declared_pair
 from privopt.problems.examination import examine, examine_counts
 from privopt.problems.parameter import (
@@ -41,8 +48,8 @@ __all__ = ["Problem"]
 
 _SMOOTH_TOLERANCE = 1e-9
 _NONSMOOTH_TOLERANCE = 1e-6
-_RISK_BATCH = 32  # points at once
-_RISK_NUMBERS = 2**22  # in them, at most, unless one point has more
+_MAX_RISK_BATCH = 32  # points at once
+_MAX_RISK_NUMBERS = 2**22  # in them, at most, unless one point has more
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -111,14 +118,14 @@ class Problem:
     0.6931
     """
 
-    loss: Callable[..., Array]
-    data: Any
+    loss: Loss
+    data: Pytree
     problem_class: ProblemClass
-    constraint: Any = None
+    constraint: ConstraintSet | None = None
     counts: ArrayLike | None = None
     probabilities: ArrayLike | None = None
     shape: tuple[int, ...] | None = None
-    start: Any = None
+    start: Pytree = None
     minimiser: ArrayLike | None = None
     name: str = "problem"
     objective: EmpiricalRisk = field(init=False, repr=False)
@@ -161,7 +168,8 @@ class Problem:
         )
 
     def __repr__(self) -> str:
-        facts, loss = self.problem_class, self.objective.loss
+        facts = self.problem_class
+        loss: Loss | ScalarLoss = self.objective.loss
         while isinstance(loss, Shaped | GeneralisedLinear):
             loss = loss.loss if isinstance(loss, Shaped) else loss.scalar
         given = loss.function if isinstance(loss, _Constant) else loss
@@ -206,7 +214,7 @@ class Problem:
         ``"smoothing"``: a Moreau envelope. ``"linear_model"``: a loss of one linear prediction
         without kinks.
         """
-        loss = self.objective.loss
+        loss: Any = self.objective.loss
         linear = isinstance(loss, GeneralisedLinear)
         scalar = loss.scalar if linear else loss.loss if isinstance(loss, Shaped) else loss
         found = {"smoothing"} if hasattr(scalar, "smoothed") else set()
@@ -256,7 +264,7 @@ class Problem:
             return math.isinf(loss.scalar.curvature)
         return self.problem_class.smoothness is None
 
-    def risk(self, point: Any) -> NDArray[np.float64] | float:
+    def risk(self, point: Pytree) -> NDArray[np.float64] | float:
         """``F(point)`` in float64 on the host; shape ``(..., dim)`` gives shape ``(...)``.
 
         Where the parameter has a shape of its own, that takes the place of ``dim``. Where it is a
@@ -278,7 +286,7 @@ class Problem:
             count = math.prod(axes)
             if count == 0:
                 return np.zeros(axes)
-            size = min(_RISK_BATCH, max(1, _RISK_NUMBERS // self.problem_class.dim))
+            size = min(_MAX_RISK_BATCH, max(1, _MAX_RISK_NUMBERS // self.problem_class.dim))
             batches = range(-(-count // size))
             padded = jax.tree.map(
                 lambda leaf: np.resize(leaf, (len(batches), size, *leaf.shape[1:])), rows
@@ -290,7 +298,7 @@ class Problem:
         found = np.concatenate(values)[:count]
         return found.reshape(axes) if axes else float(found[0])
 
-    def excess_risk(self, point: Any) -> NDArray[np.float64] | float:
+    def excess_risk(self, point: Pytree) -> NDArray[np.float64] | float:
         """``F(point) - reference.value`` in float64; shapes as for :meth:`risk`.
 
         The true excess over ``min_W F`` lies between this and this plus ``reference.gap``. Errors
@@ -326,9 +334,9 @@ class Problem:
 class _Constant:
     """A plain function as a pytree without leaves."""
 
-    function: Callable[..., Array] = field(metadata={"static": True})
+    function: Loss = field(metadata={"static": True})
 
-    def __call__(self, point: Array, example: Any) -> Array:
+    def __call__(self, point: Array, example: Pytree) -> Array:
         return self.function(point, example)
 
 

@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from privopt.convex import as_features, is_features
+from privopt.convex import FeaturesLike, Pytree, as_features, is_features
 
 __all__ = [
     "distribution",
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-def real(values: Any, name: str) -> Array | NDArray[Any]:
+def real(values: object, name: str) -> Array | NDArray[Any]:
     """``values`` as an array of real numbers; ValueError for other types and for ragged lists."""
     try:
         array = values if isinstance(values, jax.Array) else np.asarray(values)
@@ -40,12 +40,12 @@ def real(values: Any, name: str) -> Array | NDArray[Any]:
     return array
 
 
-def numeric(values: Any, name: str = "data") -> Any:
+def numeric(values: FeaturesLike, name: str = "data") -> Any:
     """The same on the device; a matrix of ``scipy.sparse`` becomes features."""
     return as_features(values) if is_features(values) else jnp.asarray(real(values, name))
 
 
-def floating(values: Any, name: str, ndim: int) -> Any:
+def floating(values: FeaturesLike, name: str, ndim: int) -> Any:
     """The same with so many axes, integers in JAX's own floating type."""
     found = numeric(values, name)
     if len(found.shape) != ndim:
@@ -55,7 +55,7 @@ def floating(values: Any, name: str, ndim: int) -> Any:
     return found
 
 
-def record_count(data: Any) -> int:
+def record_count(data: Pytree) -> int:
     """How many records the leaves share; ValueError where they do not, or mix floating types."""
     leaves = jax.tree.leaves(data)
     floating = {leaf.dtype for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)}
@@ -73,7 +73,7 @@ def record_count(data: Any) -> int:
     return int(leaves[0].shape[0])
 
 
-def require_countable(n: int, dtype: Any) -> None:
+def require_countable(n: int, dtype: DTypeLike) -> None:
     """ValueError unless ``dtype`` tells every number of records up to ``n`` from the next."""
     most = int(2.0 / float(np.finfo(dtype).eps))
     if n > most:

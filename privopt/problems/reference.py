@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
 from privopt.convex import EmpiricalRisk, certify, minimise, minimise_nonsmooth
@@ -30,6 +30,16 @@ class Reference:
         ``F(minimiser)``.
     gap : float
         Certified: ``value - min_W F <= gap``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privopt.problems import logistic
+    >>> from privopt.spec import ProblemClass
+    >>> facts = ProblemClass(n=1, dim=2, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> optimum = logistic([[1.0, 0.0]], [1.0], problem_class=facts).reference
+    >>> print(optimum.minimiser.round(4), round(optimum.value, 4), optimum.gap < 1e-9)
+    [1. 0.] 0.3133 True
     """
 
     minimiser: NDArray[np.float64]
@@ -37,7 +47,7 @@ class Reference:
     gap: float
 
 
-def certified(risk: EmpiricalRisk, minimiser: Any, tolerance: float) -> Reference | None:
+def certified(risk: EmpiricalRisk, minimiser: ArrayLike, tolerance: float) -> Reference | None:
     """The projection of a known minimiser, if its gap is no more than ``tolerance``."""
     point = risk.constraint.project(jnp.asarray(minimiser, jnp.float64).reshape(-1))
     value, gap = certify(_value_and_gradient, risk.constraint, point, arguments=(risk,))

@@ -26,6 +26,11 @@ def sphere_classification(
     ----------
     key : Array
         Typed key.
+
+    Examples
+    --------
+    >>> sphere_classification(jax.random.key(0), n=100, dim=3)
+    <Problem sphere_classification: n = 100, dim = 3, loss = Logistic, constraint = L2Ball, ...>
     """
     feature_key, direction_key, label_key = jax.random.split(key, 3)
     features = _sphere(feature_key, (n, dim))
@@ -44,7 +49,13 @@ def sphere_classification(
 def sphere_regression(
     key: Array, *, n: int, dim: int, radius: float = 1.0, noise: float = 0.1
 ) -> Problem:
-    """Median regression on the unit sphere: ``y = <x, u> + noise * Laplace``, ``|u| = radius``."""
+    """Median regression on the unit sphere: ``y = <x, u> + noise * Laplace``, ``|u| = radius``.
+
+    Examples
+    --------
+    >>> sphere_regression(jax.random.key(0), n=100, dim=3)
+    <Problem sphere_regression: n = 100, dim = 3, loss = Huber, constraint = L2Ball, ...>
+    """
     feature_key, direction_key, noise_key = jax.random.split(key, 3)
     features = _sphere(feature_key, (n, dim))
     signal = radius * (features @ _sphere(direction_key, (dim,)))
@@ -66,6 +77,11 @@ def one_way_marginals(key: Array, *, n: int, dim: int, informative: int) -> Prob
     worst ``informative``. ``L = R = 1``.
 
     Source: Bun, Ullman and Vadhan 2014; Bassily, Smith and Thakurta 2014, section 5.
+
+    Examples
+    --------
+    >>> one_way_marginals(jax.random.key(0), n=100, dim=3, informative=10)
+    <Problem one_way_marginals: n = 100, dim = 3, loss = Linear, constraint = L2Ball, ...>
     """
     if not 1 <= informative <= n:
         raise ValueError(f"informative must lie in [1, n = {n}], got {informative!r}")

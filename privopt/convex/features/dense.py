@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +15,8 @@ from privopt.convex.vectors import norm
 
 __all__ = ["DenseFeatures"]
 
-_HIGHEST = jax.lax.Precision.HIGHEST
-_PARTS = (20, 5, 2, 3, 7)  # into which a sum over records is split, where they divide its length
+_PRECISION = jax.lax.Precision.HIGHEST
+_PART_COUNTS = (20, 5, 2, 3, 7)  # a sum over records is split into the first that divides it
 
 
 @pytree_dataclass
@@ -29,6 +28,13 @@ class DenseFeatures:
     ----------
     array : Array
         Shape ``(n, d)``.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> features = DenseFeatures(jnp.array([[3.0, 4.0], [0.0, 1.0]]))
+    >>> features.norms().tolist(), features.rmatvec(jnp.ones(2)).tolist()
+    ([5.0, 1.0], [3.0, 5.0])
     """
 
     array: Array
@@ -39,15 +45,15 @@ class DenseFeatures:
         return self.array.shape
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> jnp.dtype:
         """Of the numbers."""
         return self.array.dtype
 
     def matvec(self, point: Array) -> Array:
         """``<x_i, w>``. One ``w`` is a product with a vector, fast on a CPU."""
         if point.ndim == 2 and point.shape[0] > 1:
-            return jnp.matmul(point, self.array.T, precision=_HIGHEST)
-        return jnp.matmul(self.array, point.reshape(-1), precision=_HIGHEST).reshape(
+            return jnp.matmul(point, self.array.T, precision=_PRECISION)
+        return jnp.matmul(self.array, point.reshape(-1), precision=_PRECISION).reshape(
             *point.shape[:-1], *self.array.shape[:-1]
         )
 
@@ -58,18 +64,18 @@ class DenseFeatures:
     def rmatvec(self, shares: Array) -> Array:
         """``sum_i s_i x_i``. One long ``s`` in parts is faster on a CPU than whole."""
         n, dim = self.array.shape
-        parts = next((parts for parts in _PARTS if n % parts == 0), 1)
+        parts = next((parts for parts in _PART_COUNTS if n % parts == 0), 1)
         if shares.ndim == 1 or shares.shape[0] > 1 or parts == 1:
-            return jnp.matmul(shares, self.array, precision=_HIGHEST)
+            return jnp.matmul(shares, self.array, precision=_PRECISION)
         split = shares.reshape(parts, 1, -1), self.array.reshape(parts, -1, dim)
-        return jnp.matmul(*split, precision=_HIGHEST).sum(axis=0)
+        return jnp.matmul(*split, precision=_PRECISION).sum(axis=0)
 
     def products(self) -> Products:
         """With records along the last axis: both products then run along memory."""
         columns = self.array.T
         return Products(
-            lambda point: jnp.matmul(point, columns, precision=_HIGHEST),
-            lambda shares: jnp.einsum("n,dn->d", shares, columns, precision=_HIGHEST),
+            lambda point: jnp.matmul(point, columns, precision=_PRECISION),
+            lambda shares: jnp.einsum("n,dn->d", shares, columns, precision=_PRECISION),
         )
 
     def norms(self) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax.numpy as jnp
 from jax import Array
@@ -27,7 +27,7 @@ class Features(Protocol):
         """``(n, d)``; ``(d,)`` of a single row."""
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> jnp.dtype:
         """Of the numbers."""
 
     def matvec(self, point: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import jax
 import jax.numpy as jnp
@@ -70,7 +70,9 @@ class SparseFeatures:
         object.__setattr__(self, "values", values)
 
     @classmethod
-    def of(cls, matrix: Any, *, width: int | None = None) -> SparseFeatures:
+    def of(
+        cls, matrix: scipy.sparse.sparray | scipy.sparse.spmatrix, *, width: int | None = None
+    ) -> SparseFeatures:
         """From a matrix of ``scipy.sparse``, of any format; integers in JAX's floating type.
 
         Parameters
@@ -121,7 +123,7 @@ class SparseFeatures:
         return (*self.indices.shape[:-1], self.dim)
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> jnp.dtype:
         """Of the numbers."""
         return self.values.dtype
 

@@ -123,7 +123,8 @@ class Bench:
                 problem.check()
                 self._checked.add(job.data)
             reference = quantity.reference(problem)
-            centre = problem.constraint.centre_point(job.cell.dim, problem.objective.dtype)
+            objective = problem.objective
+            centre = objective.constraint.centre_point(job.cell.dim, objective.dtype)
             start = Run(centre.reshape(problem.shape or -1), None)
             return {
                 "reference_value": reference.value,
