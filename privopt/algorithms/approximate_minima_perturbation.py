@@ -24,7 +24,7 @@ from privopt.spec import Budget, ProblemClass
 
 __all__ = ["APPROXIMATE_MINIMA_PERTURBATION"]
 
-_FINISH = 0.01  # of epsilon and of delta, for the second noise
+_FINISH_SHARE = 0.01  # of epsilon and of delta, for the second noise
 
 
 @planner
@@ -74,9 +74,9 @@ def plan(
         raise ValueError("delta must be positive for approximate minima perturbation, got 0.0")
     left = drawable(budget)
     first = replace(
-        left, epsilon=(1.0 - _FINISH) * left.epsilon, delta=(1.0 - _FINISH) * left.delta
+        left, epsilon=(1.0 - _FINISH_SHARE) * left.epsilon, delta=(1.0 - _FINISH_SHARE) * left.delta
     )
-    second = replace(left, epsilon=_FINISH * left.epsilon, delta=_FINISH * left.delta)
+    second = replace(left, epsilon=_FINISH_SHARE * left.epsilon, delta=_FINISH_SHARE * left.delta)
     analysis = OBJECTIVE_PERTURBATION_ANALYSES["iyengar"]
     if relative_error is None:
         relative_error = 0.01 / problem_class.n

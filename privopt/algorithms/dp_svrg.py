@@ -30,7 +30,8 @@ from privopt.theory import (
 
 __all__ = ["DP_SVRG"]
 
-_LEAST = 1e-6  # of the clip: what linear losses, whose gradients never differ, are clipped to
+# Of the clip: what linear losses, whose gradients never differ, are clipped to.
+_MIN_CLIP_SHARE = 1e-6
 
 
 @planner
@@ -151,7 +152,7 @@ def _difference_query(
                 "difference_clip must be given where neither lipschitz nor smoothness and radius "
                 "are declared, got None"
             )
-        clip = max(change, _LEAST * query.clip)
+        clip = max(change, _MIN_CLIP_SHARE * query.clip)
     return ClippedGradient.of(problem_class, positive_number("difference_clip", clip))
 
 

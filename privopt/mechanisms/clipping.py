@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +27,7 @@ from privopt.convex import EmpiricalRisk
 from privopt.convex.vectors import Number
 from privopt.mechanisms import clipped_gradients, clipped_slopes
 from privopt.mechanisms.clipped_slopes import BatchSum
+from privopt.release import Pytree
 
 __all__ = [
     "MICROBATCH",
@@ -42,7 +42,7 @@ MICROBATCH = 512
 
 def clipped_gradient_sum(
     risk: EmpiricalRisk, clip: Number, gamma: Number | None = None, microbatch: int = MICROBATCH
-) -> Callable[[Any], Any]:
+) -> Callable[[Pytree], Pytree]:
     """``w -> sum_i m_i clip(grad loss(w; x_i))`` over all records.
 
     What does not depend on ``w`` is computed once, before the loop that calls what is returned.
@@ -82,7 +82,7 @@ def clipped_batch_sum(
     stored = jax.tree.leaves(risk.data)[0].shape[0]
     ends = None if risk.counts is None else jnp.cumsum(risk.counts)
 
-    def batch_sum(point: Any, rows: Array, weights: Array, anchor: Any = None) -> Any:
+    def batch_sum(point: Pytree, rows: Array, weights: Array, anchor: Pytree = None) -> Pytree:
         if ends is not None:
             found = jnp.searchsorted(ends, rows.astype(ends.dtype), side="right")
             weights = jnp.where(found < stored, weights, 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from dp_accounting import DpEvent, LaplaceDpEvent, NoOpDpEvent
 from jax import Array
@@ -17,10 +17,12 @@ from privopt.spec import Budget, Relation
 
 __all__ = ["LaplaceMechanism"]
 
+Query = TypeVar("Query", bound=L1BoundedQuery)
+
 _ROUNDING = 2.0**-50  # relative; of two products
 
 
-class LaplaceMechanism(NamedTuple):
+class LaplaceMechanism(NamedTuple, Generic[Query]):
     """``query(data) + z``, every coordinate of ``z`` Laplace of scale ``b``.
 
     ``E|z_j| = b``, ``P(|z_j| > t b) = e^-t``.
@@ -42,11 +44,11 @@ class LaplaceMechanism(NamedTuple):
     analysis", TCC 2006.
     """
 
-    query: Any
+    query: Query
     scale: float
 
     @classmethod
-    def calibrated(cls, query: L1BoundedQuery, budget: Budget) -> LaplaceMechanism:
+    def calibrated(cls, query: Query, budget: Budget) -> LaplaceMechanism[Query]:
         """The least noise with which one release stays within ``budget.epsilon``.
 
         ``budget.delta`` is not spent. A query that no record can move gets no noise.

@@ -13,7 +13,6 @@ Values and gradients are made together, so that the ones are the integral of the
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +21,7 @@ from jax import Array
 from privopt.convex import EmpiricalRisk, LinearRecords, ScalarLoss, ValueAndGradient, norm
 from privopt.convex.vectors import Number
 from privopt.mechanisms.clipped_slopes import bounded_records, is_exact
+from privopt.release import Pytree
 
 __all__ = ["moved_loss_sum"]
 
@@ -103,14 +103,14 @@ def _linear(
 
 
 def _general(
-    loss: Callable[[Array, Any], Array],
-    data: Any,
+    loss: Callable[[Array, Pytree], Array],
+    data: Pytree,
     counts: Array | None,
     clip: Number,
     centre: Array,
     resolution: Number,
 ) -> ValueAndGradient:
-    def clipped(point: Array, example: Any) -> tuple[Array, Array]:
+    def clipped(point: Array, example: Pytree) -> tuple[Array, Array]:
         value, gradient = jax.value_and_grad(loss)(point, example)
         size = norm(gradient)
         shrink = clip / size

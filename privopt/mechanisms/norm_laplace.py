@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from dp_accounting import DpEvent, NoOpDpEvent
 from jax import Array
@@ -16,8 +16,10 @@ from privopt.spec import Budget, Relation
 
 __all__ = ["NormLaplaceMechanism"]
 
+Query = TypeVar("Query", bound=BoundedQuery)
 
-class NormLaplaceMechanism(NamedTuple):
+
+class NormLaplaceMechanism(NamedTuple, Generic[Query]):
     """``query(data) + z`` with density of ``z`` proportional to ``exp(-|z|_2 / beta)``.
 
     The direction is uniform, the radius ``Gamma(shape d, scale beta)``, ``E|z| = d beta``. This
@@ -37,11 +39,11 @@ class NormLaplaceMechanism(NamedTuple):
     Source: Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1.
     """
 
-    query: Any
+    query: Query
     scale: float
 
     @classmethod
-    def calibrated(cls, query: BoundedQuery, budget: Budget) -> NormLaplaceMechanism:
+    def calibrated(cls, query: Query, budget: Budget) -> NormLaplaceMechanism[Query]:
         """The least noise with which one release stays within ``budget.epsilon``.
 
         A hair more than that: the event's probability, a float64 next to 1/2, resolves epsilon

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from dp_accounting import ComposedDpEvent, DpEvent
 from jax import Array
 
-from privopt.convex import GradientOracle, pytree_dataclass
+from privopt.convex import EmpiricalRisk, GradientOracle, pytree_dataclass
 from privopt.mechanisms.batches import AllRecords, PoissonBatches
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.clipping import MICROBATCH
@@ -19,6 +18,7 @@ from privopt.mechanisms.events import drawable
 from privopt.mechanisms.private_gradient import PrivateGradient
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import calibrate
+from privopt.release import Pytree
 from privopt.spec import Budget, Relation
 
 __all__ = ["VarianceReducedGradient"]
@@ -126,20 +126,22 @@ class VarianceReducedGradient:
             return full
         return ComposedDpEvent((full, self.differences.event(relation)))
 
-    def bind(self, objective: Any, key: Array, microbatch: int = MICROBATCH) -> GradientOracle:
+    def bind(
+        self, objective: EmpiricalRisk, key: Array, microbatch: int = MICROBATCH
+    ) -> GradientOracle:
         """The oracle; batches and noise of step ``t`` are as those of :class:`PrivateGradient`."""
         at_anchor = self.anchors.bind(objective, key, microbatch)
         change = self.differences.bind(objective, key, microbatch)
 
-        def begin(point: Any) -> tuple[Any, Any]:
+        def begin(point: Pytree) -> tuple[Pytree, Pytree]:
             return point, point
 
-        def renew(memory: Any, t: Array, point: Any) -> tuple[Any, Any]:
+        def renew(memory: Pytree, t: Array, point: Pytree) -> tuple[Pytree, Pytree]:
             del memory
             gradient, _ = at_anchor.ask((), t, point)
             return gradient, (point, gradient)
 
-        def ask(memory: Any, t: Array, point: Any) -> tuple[Any, Any]:
+        def ask(memory: Pytree, t: Array, point: Pytree) -> tuple[Pytree, Pytree]:
             anchor, gradient = memory
             changed, _ = change.ask((), t, point, None, anchor)
             return jax.tree.map(jnp.add, gradient, changed), memory

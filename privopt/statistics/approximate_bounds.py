@@ -62,7 +62,7 @@ class ApproximateBounds(NamedTuple):
     SQL with bounded user contribution", PoPETs 2020 (the method); the threshold is derived here.
     """
 
-    laplace: LaplaceMechanism
+    laplace: LaplaceMechanism[Histogram]
     threshold: float
 
     @classmethod

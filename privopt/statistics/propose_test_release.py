@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,7 @@ class StableQuery(Protocol):
     def answer(self, records: Array) -> Array:
         """The answer on ``records``, of shape ``()``."""
 
-    def distance_to_instability(self, records: Array, bound: Any) -> Array:
+    def distance_to_instability(self, records: Array, bound: float | Array) -> Array:
         """Fewest records to replace until some neighbour's answer is more than ``bound`` away.
 
         Moves by at most one when a record is replaced. Secret; shape ``()``.
@@ -79,7 +79,7 @@ class ProposeTestRelease(NamedTuple):
     derived here.
     """
 
-    query: Any
+    query: StableQuery
     bound: float
     distance_scale: float
     answer_scale: float

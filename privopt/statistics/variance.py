@@ -9,7 +9,7 @@ from dp_accounting import DpEvent
 from jax import Array
 
 from privopt.mechanisms.laplace import LaplaceMechanism
-from privopt.mechanisms.round_off import MOST_TERMS, UNIT, sum_error
+from privopt.mechanisms.round_off import MAX_TERMS, UNIT, sum_error
 from privopt.spec import Budget, Relation
 from privopt.statistics.bounds import Bounds
 from privopt.statistics.mean import BoundedMean
@@ -112,7 +112,7 @@ class CentredMoments(NamedTuple):
         sums alone move by 2 each, but not at once.) Round-off adds 1/30.
         """
         moved = 25.0 / 8.0 * _ROUNDOFF if Relation(relation) is Relation.REPLACE_ONE else 3.0
-        return moved + 4.0 * sum_error(MOST_TERMS)
+        return moved + 4.0 * sum_error(MAX_TERMS)
 
     def answer(self, records: Array, present: Array | None = None) -> Array:
         """The three sums, shape ``(3,)``, in the dtype of ``records``, of shape ``(n,)``.
@@ -147,7 +147,7 @@ class VarianceMechanism(NamedTuple):
     ``epsilon``-DP under the relation it was calibrated for; ``event`` knows the others.
     """
 
-    laplace: LaplaceMechanism
+    laplace: LaplaceMechanism[CentredMoments]
 
     @classmethod
     def calibrated(cls, lower: float, upper: float, budget: Budget) -> VarianceMechanism:
