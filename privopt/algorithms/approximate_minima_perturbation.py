@@ -68,6 +68,14 @@ def plan(
 
     Source: Iyengar, Near, Song, Thakkar, Thakurta and Wang, "Towards practical differentially
     private convex optimization", S&P 2019, Algorithm 1.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> planned = plan(facts, budget)
+    >>> planned.guarantee.epsilon(1e-6).upper < 0.9
+    True
     """
     require_convex_lipschitz("approximate_minima_perturbation", problem_class)
     if budget.delta == 0.0:

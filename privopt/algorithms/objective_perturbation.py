@@ -134,6 +134,14 @@ def plan(
 
     Source: Chaudhuri, Monteleoni and Sarwate 2011; Kifer, Smith and Thakurta 2012; Redberg,
     Koskela and Wang 2023.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> planned = plan(facts, budget)
+    >>> type(planned.params.mechanism.tilt).__name__
+    'GaussianObjectivePerturbation'
     """
     require_convex_lipschitz("objective_perturbation", problem_class)
     chosen = _analysis(analysis, budget)

@@ -106,6 +106,14 @@ def plan(
     Pure DP: ``d/(n epsilon)`` for ``sqrt(d)/(n mu)``.
 
     Source: Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1 and Theorem 6.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> planned = plan(facts, budget)
+    >>> type(planned.params.mechanism).__name__
+    'GaussianMechanism'
     """
     require_convex_lipschitz("output_perturbation", problem_class)
     mechanism_of = _mechanism(noise, budget)

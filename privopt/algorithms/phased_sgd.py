@@ -89,6 +89,14 @@ def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None
     Source: Feldman, Koren and Talwar 2020, "Private stochastic convex optimization: optimal rates
     in linear time" (phased SGD), with exact Gaussian accounting. Theirs has ``ceil(log2 n)``
     phases, of which the last has no records unless ``n`` is a power of two.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> planned = plan(facts, budget)
+    >>> phase_sizes(planned.static.n)[:3]
+    (500, 250, 125)
     """
     if budget.delta == 0.0:
         raise ValueError("delta must be positive for the Gaussian noise of phased_sgd, got 0.0")

@@ -57,6 +57,14 @@ def clipped_gradient_sum(
         Positive: automatic clipping.
     microbatch : int
         So many gradients of a general loss are in memory at once.
+
+    Examples
+    --------
+    >>> from privopt.convex import WholeSpace
+    >>> records = jnp.array([[3.0, 4.0], [0.0, 0.5]])
+    >>> risk = EmpiricalRisk(lambda w, x: w @ x, records, None, WholeSpace())
+    >>> print(clipped_gradient_sum(risk, 1.0)(jnp.zeros(2)).round(2))
+    [0.6 1.3]
     """
     if risk.linear is not None:
         return clipped_slopes.gradient_sum(risk.linear, risk.counts, clip, gamma)
@@ -73,6 +81,14 @@ def clipped_batch_sum(
     One that occurs several times has as many consecutive numbers, and a number beyond all of
     them is nobody's. Where fewer rows are stored than a batch has, each is visited once, with
     its weight.
+
+    Examples
+    --------
+    >>> from privopt.convex import WholeSpace
+    >>> records = jnp.array([[3.0, 4.0], [0.0, 0.5]])
+    >>> risk = EmpiricalRisk(lambda w, x: w @ x, records, None, WholeSpace())
+    >>> print(clipped_batch_sum(risk, 1.0)(jnp.zeros(2), jnp.array([0]), jnp.ones(1)).round(2))
+    [0.6 0.8]
     """
     over_rows: BatchSum
     if risk.linear is not None:

@@ -37,6 +37,14 @@ class GaussianMechanism(NamedTuple, Generic[Query]):
     ``s/sigma``-Gaussian DP under each relation, ``s = query.sensitivity(relation)``; the event
     states it in the convention of dp-accounting, noise over the bound on one record's
     contribution.
+
+    Examples
+    --------
+    >>> from privopt.mechanisms import ClippedGradient
+    >>> budget = Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+    >>> mechanism = GaussianMechanism.calibrated(ClippedGradient(1.0, 1000.0, dim=5), budget)
+    >>> round(mechanism.scale, 5)
+    0.00746
     """
 
     query: Query
@@ -104,6 +112,13 @@ def classic_gaussian_scale(query: BoundedQuery, budget: Budget) -> float:
     ------
     ValueError
         If ``budget.epsilon`` exceeds 1, or ``budget.delta`` is 0.
+
+    Examples
+    --------
+    >>> from privopt.mechanisms import ClippedGradient
+    >>> budget = Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+    >>> round(classic_gaussian_scale(ClippedGradient(1.0, 1000.0, dim=5), budget), 5)
+    0.00969
     """
     check_calibration(query, budget, "sensitivity")
     epsilon, delta = budget.epsilon, budget.delta

@@ -71,6 +71,14 @@ class GibbsMechanism(NamedTuple):
 
     Source: McSherry and Talwar 2007, Theorem 6, through the range; Gopi, Lee and Liu 2022,
     "Private convex optimization via exponential mechanism" (COLT).
+
+    Examples
+    --------
+    >>> from privopt.spec import ProblemClass
+    >>> query = ClippedRisk.of(ProblemClass(n=1000, dim=2, lipschitz=1.0, radius=1.0))
+    >>> budget = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+    >>> round(GibbsMechanism.pure(query, budget).temperature, 6)
+    0.004
     """
 
     query: ClippedRisk

@@ -42,6 +42,14 @@ class LaplaceMechanism(NamedTuple, Generic[Query]):
     moves by ``s`` (proved in ``privopt.privacy.releases.laplace``).
     Source: Dwork, McSherry, Nissim and Smith, "Calibrating noise to sensitivity in private data
     analysis", TCC 2006.
+
+    Examples
+    --------
+    >>> from privopt.mechanisms import ClippedGradient
+    >>> budget = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+    >>> mechanism = LaplaceMechanism.calibrated(ClippedGradient(1.0, 1000.0, dim=4), budget)
+    >>> round(mechanism.scale, 5)
+    0.004
     """
 
     query: Query

@@ -57,6 +57,15 @@ def moved_loss_sum(
     resolution : Array
         The computed loss of a record may be so far from a convex function; one whose round-off is
         more is taken to be linear.
+
+    Examples
+    --------
+    >>> from privopt.convex import WholeSpace
+    >>> records = jnp.array([[3.0, 4.0], [0.0, 0.5]])
+    >>> risk = EmpiricalRisk(lambda w, x: w @ x, records, None, WholeSpace())
+    >>> value, gradient = moved_loss_sum(risk, 1.0, jnp.zeros(2), 1.0, 1e-3)(jnp.array([1.0, 0.0]))
+    >>> print(value.round(2), gradient.round(2))
+    0.6 [0.6 1.3]
     """
     if risk.linear is not None:
         return _linear(risk.linear, risk.counts, clip, centre, radius, resolution)

@@ -37,6 +37,14 @@ class NormLaplaceMechanism(NamedTuple, Generic[Query]):
     ``s/beta``-DP under each relation, by the triangle inequality for ``|z|_2``. The event is the
     randomised-response pair that dominates every mechanism of that epsilon.
     Source: Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1.
+
+    Examples
+    --------
+    >>> from privopt.mechanisms import ClippedGradient
+    >>> budget = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+    >>> mechanism = NormLaplaceMechanism.calibrated(ClippedGradient(1.0, 1000.0, dim=4), budget)
+    >>> round(mechanism.scale, 5), round(mechanism.noise_norm(4), 5)
+    (0.002, 0.008)
     """
 
     query: Query

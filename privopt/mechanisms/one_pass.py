@@ -33,6 +33,12 @@ class OnePass(NamedTuple):
         Of single records, clipped at the declared ``L``.
     step_size : float
         ``eta``; representable in float32, and no larger than asked for.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> round(OnePass.of(facts, step_size=0.5).sensitivity(Relation.REPLACE_ONE), 4)
+    1.0
     """
 
     gradient: ClippedGradient

@@ -91,6 +91,12 @@ class ClippedGradient(NamedTuple):
         Dimension, for the round-off of a norm computed in float32.
     gamma : float or None
         Positive for automatic clipping, ``g C/(|g| + gamma)``; None for ``g min(1, C/|g|)``.
+
+    Examples
+    --------
+    >>> query = ClippedGradient.of(ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0))
+    >>> round(query.sensitivity(Relation.REPLACE_ONE), 6)
+    0.002
     """
 
     clip: float
@@ -170,6 +176,12 @@ class ClippedRisk(NamedTuple):
         The query whose answers are the gradients of this one.
     radius : float
         ``R``: the constraint set lies in a ball of this radius.
+
+    Examples
+    --------
+    >>> risk = ClippedRisk.of(ProblemClass(n=1000, dim=2, lipschitz=1.0, radius=3.0))
+    >>> round(risk.range(Relation.REPLACE_ONE), 6)
+    0.012
     """
 
     gradient: ClippedGradient
@@ -243,6 +255,13 @@ class RegularisedMinimiser(NamedTuple):
         ``tau``.
     steps : int
         Iterations that guarantee ``tau``.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> query = RegularisedMinimiser.of(facts, Relation.REPLACE_ONE, regularisation=0.1)
+    >>> query.steps, round(query.sensitivity(Relation.REPLACE_ONE), 4)
+    (35, 0.02)
     """
 
     gradient: ClippedGradient

@@ -54,6 +54,15 @@ class VarianceReducedGradient:
     ``T`` adaptive answers are ``K = ceil(T/period)`` releases of a Gaussian mechanism composed
     with ``T - K`` of one on Poisson samples, under one relation. A record's contribution to a
     difference is bounded by ``C'``, for it is what is clipped; whatever the losses.
+
+    Examples
+    --------
+    >>> query = ClippedGradient(clip=1.0, size=1000.0, dim=5)
+    >>> budget = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
+    >>> batches = PoissonBatches.of(50.0, 1000, budget=budget, steps=90)
+    >>> gradient = VarianceReducedGradient(query, 0.01, query, 0.01, batches, period=20, steps=90)
+    >>> gradient.anchors.steps, gradient.differences.steps
+    (5, 85)
     """
 
     query: ClippedGradient

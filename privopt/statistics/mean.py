@@ -98,6 +98,11 @@ class CentredSum(NamedTuple):
     ----------
     bounds : Bounds
         No sensitivity depends on it, so it may itself be a private release.
+
+    Examples
+    --------
+    >>> CentredSum(Bounds.of(0.0, 2.0)).answer(jnp.array([0.5, 1.0, 9.0])).tolist()
+    [0.5, 3.0]
     """
 
     bounds: Bounds
@@ -168,6 +173,6 @@ class MeanMechanism(NamedTuple):
 
     def release(self, key: Array, records: Array, present: Array | None = None) -> Array:
         """The noisy mean, shape ``()``, in the dtype of ``records``, which have shape ``(n,)``."""
-        query: CentredSum = self.laplace.query
+        query = self.laplace.query
         total, count = self.laplace.add_noise(key, query.answer(records, present))
         return query.bounds.restore(total / jnp.maximum(count, 1.0))

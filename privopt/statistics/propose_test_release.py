@@ -77,6 +77,14 @@ class ProposeTestRelease(NamedTuple):
     ``P(Lap(1/epsilon_0) > threshold) = delta``; else test and release cost ``epsilon_0`` each.
     Source: Dwork and Lei, "Differential privacy and robust statistics", STOC 2009; constants as
     derived here.
+
+    Examples
+    --------
+    >>> from privopt.statistics import Median
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> mechanism = ProposeTestRelease.calibrated(Median.of(0.0, 2.0), 0.1, budget)
+    >>> bool(mechanism.release(jax.random.key(0), jnp.ones(200)).accepted)
+    True
     """
 
     query: StableQuery

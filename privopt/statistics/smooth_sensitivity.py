@@ -70,6 +70,14 @@ class SmoothCauchyMechanism(NamedTuple):
     ``beta``, a shift by ``S = s/c`` by at most ``2 asinh(1/(2c))``. Half of ``epsilon`` for each
     gives ``beta = epsilon/2`` and ``c = 1/(2 sinh(epsilon/4)) < 2/epsilon``; the source has
     ``epsilon/6`` and ``6/epsilon``. Round-off is charged beside ``beta``, ``2^-18``.
+
+    Examples
+    --------
+    >>> from privopt.statistics import Median
+    >>> budget = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+    >>> mechanism = SmoothCauchyMechanism.calibrated(Median.of(0.0, 2.0), budget)
+    >>> round(mechanism.smoothness, 3), round(mechanism.scale, 3)
+    (0.5, 1.979)
     """
 
     query: SmoothQuery
@@ -136,6 +144,14 @@ class SmoothLaplaceMechanism(NamedTuple):
     ``beta = epsilon/(2 ln(2/delta))``, less ``2^-18`` for round-off. Proved for ``epsilon <= 1``,
     and false for some larger ones, so these are refused. Source: Nissim, Raskhodnikova and Smith
     2007.
+
+    Examples
+    --------
+    >>> from privopt.statistics import Median
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> mechanism = SmoothLaplaceMechanism.calibrated(Median.of(0.0, 2.0), budget)
+    >>> round(mechanism.smoothness, 3), round(mechanism.scale, 3)
+    (0.034, 2.0)
     """
 
     query: SmoothQuery

@@ -36,6 +36,12 @@ class BoundedVariance(NamedTuple):
         With a half-width ``h`` representable in float32.
     size : float
         ``n``, representable in float32.
+
+    Examples
+    --------
+    >>> query = BoundedVariance.of(0.0, 2.0, 4)
+    >>> float(query.answer(jnp.array([0.0, 0.0, 2.0, 2.0])))
+    1.0
     """
 
     bounds: Bounds
@@ -101,6 +107,11 @@ class CentredMoments(NamedTuple):
     ----------
     bounds : Bounds
         No sensitivity depends on it, so it may itself be a private release.
+
+    Examples
+    --------
+    >>> CentredMoments(Bounds.of(0.0, 2.0)).answer(jnp.array([0.0, 1.0, 9.0])).tolist()
+    [0.0, 1.0, 3.0]
     """
 
     bounds: Bounds
@@ -145,6 +156,14 @@ class VarianceMechanism(NamedTuple):
     Formal guarantee
     ----------------
     ``epsilon``-DP under the relation it was calibrated for; ``event`` knows the others.
+
+    Examples
+    --------
+    >>> import jax
+    >>> budget = Budget(epsilon=1e3, delta=0.0, relation="add_or_remove_one")
+    >>> mechanism = VarianceMechanism.calibrated(0.0, 2.0, budget)
+    >>> round(float(mechanism.release(jax.random.key(0), jnp.array([0.0, 0.0, 2.0, 2.0]))), 1)
+    1.0
     """
 
     laplace: LaplaceMechanism[CentredMoments]
@@ -166,7 +185,7 @@ class VarianceMechanism(NamedTuple):
 
     def release(self, key: Array, records: Array, present: Array | None = None) -> Array:
         """The noisy variance in ``[0, h^2]``, shape ``()``, in the dtype of ``records``."""
-        query: CentredMoments = self.laplace.query
+        query = self.laplace.query
         first, second, count = self.laplace.add_noise(key, query.answer(records, present))
         count = jnp.maximum(count, 1.0)
         share = 0.5 * (1.0 + second / count) - (first / count) ** 2

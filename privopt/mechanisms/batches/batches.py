@@ -33,6 +33,12 @@ class Participation(NamedTuple):
         ``b``: any two of them are at least so many steps apart.
     even : bool
         Whether they are exactly ``gap`` apart: epochs in one order.
+
+    Examples
+    --------
+    >>> from privopt.mechanisms import ShuffledBatches
+    >>> ShuffledBatches.of(10, 100).participation(25, Relation.REPLACE_ONE)
+    Participation(times=3, gap=1, even=False)
     """
 
     times: int
