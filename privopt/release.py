@@ -17,19 +17,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
-__all__ = ["Released", "Replay", "Tape", "release"]
+__all__ = ["Pytree", "Released", "Replay", "Tape", "release"]
+
+Pytree: TypeAlias = Any  # of arrays
 
 Value = TypeVar("Value")
+_Raised: TypeAlias = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
 
 
 class _Listener(Protocol):
-    def heard(self, name: str, value: Any) -> Any:
+    def heard(self, name: str, value: Value) -> Value:
         """What the program goes on with."""
 
 
@@ -73,7 +78,7 @@ class Released(NamedTuple):
     """One entry of a tape: a name, and NumPy arrays."""
 
     name: str
-    value: Any
+    value: Pytree
 
 
 class _Open:
@@ -81,7 +86,7 @@ class _Open:
 
     def __init__(self) -> None:
         self._token: Token[tuple[_Listener, ...]] | None = None
-        self._eager: AbstractContextManager[Any] | None = None
+        self._eager: AbstractContextManager[object] | None = None
 
     def __enter__(self) -> Self:
         if self._token is not None:
@@ -91,14 +96,14 @@ class _Open:
         self._eager.__enter__()
         return self
 
-    def __exit__(self, *raised: Any) -> None:
+    def __exit__(self, *raised: *_Raised) -> None:
         assert self._token is not None
         assert self._eager is not None
         self._eager.__exit__(*raised)
         _LISTENERS.reset(self._token)
         self._token = self._eager = None
 
-    def heard(self, name: str, value: Any) -> Any:
+    def heard(self, name: str, value: Value) -> Value:
         raise NotImplementedError
 
 
@@ -123,10 +128,10 @@ class Tape(_Open):
         super().__init__()
         self.released: list[Released] = []
 
-    def __getitem__(self, name: str) -> list[Any]:
+    def __getitem__(self, name: str) -> list[Pytree]:
         return [entry.value for entry in self.released if entry.name == name]
 
-    def heard(self, name: str, value: Any) -> Any:
+    def heard(self, name: str, value: Value) -> Value:
         """Record ``value`` and go on with it."""
         self.released.append(Released(name, jax.tree.map(_number, value)))
         return value
@@ -156,12 +161,12 @@ class Replay(_Open):
     3.0
     """
 
-    def __init__(self, **values: Sequence[Any]) -> None:
+    def __init__(self, **values: Sequence[Pytree]) -> None:
         super().__init__()
         self._values = {name: list(given) for name, given in values.items()}
         self._heard = dict.fromkeys(values, 0)
 
-    def __exit__(self, *raised: Any) -> None:
+    def __exit__(self, *raised: *_Raised) -> None:
         super().__exit__(*raised)
         if raised[0] is not None:
             return
@@ -172,7 +177,7 @@ class Replay(_Open):
                     f"{len(given)} values"
                 )
 
-    def heard(self, name: str, value: Any) -> Any:
+    def heard(self, name: str, value: Value) -> Value:
         """The next value of ``name``, or ``value`` where the name is not replayed."""
         if name not in self._values:
             return value
@@ -187,7 +192,7 @@ class Replay(_Open):
         return jax.tree.map(jnp.asarray, given)
 
 
-def _number(leaf: Any) -> Any:
+def _number(leaf: ArrayLike) -> np.ndarray:
     if isinstance(leaf, jax.core.Tracer):
         raise ValueError(
             "a tape must hear numbers, got traced values: leave out jax.vmap and jax.jit, and call "
@@ -196,7 +201,7 @@ def _number(leaf: Any) -> Any:
     return np.asarray(leaf)
 
 
-def _described(value: Any) -> str:
+def _described(value: Pytree) -> str:
     leaves, structure = jax.tree.flatten(value)
     kinds = ", ".join(f"{jnp.asarray(leaf).dtype}{list(jnp.shape(leaf))}" for leaf in leaves)
     return f"{kinds} in {structure}"

@@ -54,12 +54,12 @@ def register(algorithm: Algorithm) -> Algorithm:
         If the name is one of privopt's, or no name for a file.
     """
     instance("algorithm", algorithm, Algorithm)
-    if algorithm.name in _OWN:
-        raise ValueError(f"name must not be one of {', '.join(sorted(_OWN))}")
+    if algorithm.name in _BUILT_IN:
+        raise ValueError(f"name must not be one of {', '.join(sorted(_BUILT_IN))}")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", algorithm.name):
         raise ValueError(f"name must be of small letters and underscores, got {algorithm.name!r}")
     _REGISTERED[algorithm.name] = algorithm
     return algorithm
 
 
-_OWN = frozenset(_REGISTERED)
+_BUILT_IN = frozenset(_REGISTERED)

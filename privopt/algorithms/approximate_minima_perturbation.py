@@ -24,7 +24,7 @@ from privopt.spec import Budget, ProblemClass
 
 __all__ = ["APPROXIMATE_MINIMA_PERTURBATION"]
 
-_FINISH = 0.01  # of epsilon and of delta, for the second noise
+_FINISH_SHARE = 0.01  # of epsilon and of delta, for the second noise
 
 
 @planner
@@ -68,15 +68,23 @@ def plan(
 
     Source: Iyengar, Near, Song, Thakkar, Thakurta and Wang, "Towards practical differentially
     private convex optimization", S&P 2019, Algorithm 1.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> planned = plan(facts, budget)
+    >>> planned.guarantee.epsilon(1e-6).upper < 0.9
+    True
     """
     require_convex_lipschitz("approximate_minima_perturbation", problem_class)
     if budget.delta == 0.0:
         raise ValueError("delta must be positive for approximate minima perturbation, got 0.0")
     left = drawable(budget)
     first = replace(
-        left, epsilon=(1.0 - _FINISH) * left.epsilon, delta=(1.0 - _FINISH) * left.delta
+        left, epsilon=(1.0 - _FINISH_SHARE) * left.epsilon, delta=(1.0 - _FINISH_SHARE) * left.delta
     )
-    second = replace(left, epsilon=_FINISH * left.epsilon, delta=_FINISH * left.delta)
+    second = replace(left, epsilon=_FINISH_SHARE * left.epsilon, delta=_FINISH_SHARE * left.delta)
     analysis = OBJECTIVE_PERTURBATION_ANALYSES["iyengar"]
     if relative_error is None:
         relative_error = 0.01 / problem_class.n

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from privopt.algorithms.choices import Clipping, require_delta
 from privopt.algorithms.first_order import (
+    Optimiser,
     Params,
     Static,
     first_order,
@@ -31,7 +30,7 @@ def plan(
     steps: int | None = None,
     step_size: float | StepSizes | None = None,
     clip: float | None = None,
-    update: Any = None,
+    update: Optimiser | None = None,
     output: Output | str | None = None,
     noise: Noise | None = None,
     record: int | str = 0,

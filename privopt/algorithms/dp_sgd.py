@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from privopt.algorithms.choices import Batching, Clipping, require_delta
-from privopt.algorithms.first_order import Params, Static, first_order, horizon, rate_of, run
+from privopt.algorithms.first_order import (
+    Optimiser,
+    Params,
+    Static,
+    first_order,
+    horizon,
+    rate_of,
+    run,
+)
 from privopt.convex import Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import Noise, PrivateGradient
@@ -24,7 +30,7 @@ def plan(
     batch_size: float | None = None,
     rate: float | None = None,
     step_size: float | StepSizes | None = None,
-    update: Any = None,
+    update: Optimiser | None = None,
     output: Output | str | None = None,
     clip: float | None = None,
     clipping: str = "norm",

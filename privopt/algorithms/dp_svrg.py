@@ -30,7 +30,8 @@ from privopt.theory import (
 
 __all__ = ["DP_SVRG"]
 
-_LEAST = 1e-6  # of the clip: what linear losses, whose gradients never differ, are clipped to
+# Of the clip: what linear losses, whose gradients never differ, are clipped to.
+_MIN_CLIP_SHARE = 1e-6
 
 
 @planner
@@ -93,6 +94,14 @@ def plan(
     Source: Wang, Ye and Xu 2017, "Differentially private empirical risk minimization revisited:
     faster and more general", Algorithm 1 (batches of one, and a moments bound); Johnson and Zhang
     2013 without privacy. Accounting and rate are ours.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="add_or_remove_one")
+    >>> planned = plan(facts, budget, steps=100, batch_size=50)
+    >>> planned.params.mechanism.period, planned.params.mechanism.anchors.steps
+    (20, 5)
     """
     require_delta("dp_svrg", budget)
     query = Clipping(clip).query(problem_class)
@@ -151,7 +160,7 @@ def _difference_query(
                 "difference_clip must be given where neither lipschitz nor smoothness and radius "
                 "are declared, got None"
             )
-        clip = max(change, _LEAST * query.clip)
+        clip = max(change, _MIN_CLIP_SHARE * query.clip)
     return ClippedGradient.of(problem_class, positive_number("difference_clip", clip))
 
 

@@ -78,6 +78,13 @@ def plan(
 
     Source: Gopi, Lee and Liu 2022, "Private convex optimization via exponential mechanism";
     Bassily, Smith and Thakurta 2014, Section 3.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=2, lipschitz=1.0, radius=1.0)
+    >>> budget = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+    >>> round(plan(facts, budget).params.mechanism.temperature, 6)
+    0.004
     """
     require_convex_lipschitz("exponential_mechanism", problem_class)
     if problem_class.dim > MAX_SAMPLER_DIM:

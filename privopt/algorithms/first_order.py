@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import optax
 from jax import Array
@@ -12,6 +13,7 @@ from privopt.arguments import count, positive_number
 from privopt.convex import (
     Average,
     AverageAfterStep,
+    EmpiricalRisk,
     FirstOrder,
     Last,
     Output,
@@ -28,6 +30,7 @@ from privopt.mechanisms import (
     VarianceReducedGradient,
 )
 from privopt.privacy import gaussian_mu
+from privopt.release import Pytree
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import (
     ALL_RECORDS,
@@ -44,6 +47,7 @@ from privopt.theory import (
 )
 
 __all__ = [
+    "Optimiser",
     "Params",
     "Secret",
     "Static",
@@ -56,13 +60,17 @@ __all__ = [
     "step_rule",
 ]
 
+Optimiser: TypeAlias = (
+    Update | optax.GradientTransformation | Callable[..., optax.GradientTransformation]
+)
+
 _RULES: dict[OutputRule, Output] = {
     OutputRule.AVERAGE: Average(),
     OutputRule.AVERAGE_AFTER_STEP: AverageAfterStep(),
     OutputRule.WEIGHTED_AVERAGE: PolynomialAverage(),
     OutputRule.LAST: Last(),
 }
-_MOST_RECORDED = 10_000
+_MAX_RECORDED = 10_000
 
 
 class Params(NamedTuple):
@@ -82,10 +90,12 @@ class Secret(NamedTuple):
     """The last iterate, which the guarantee covers too, and what the observer made of the run."""
 
     last: Array
-    observed: Any
+    observed: Pytree
 
 
-def run(static: Static, params: Params, objective: Any, key: Array, execution: Execution) -> Run:
+def run(
+    static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
+) -> Run:
     """The method on the device, from the problem's start."""
     oracle = params.mechanism.bind(objective, key, execution.microbatch)
     start, observer = objective.start(static.dim), execution.observer
@@ -102,7 +112,7 @@ def horizon(
     steps: int | None,
     *,
     moments: Moments | None = ALL_RECORDS,
-    update: Any = None,
+    update: Optimiser | None = None,
     output: Output | str | None = None,
 ) -> DefaultSteps:
     """``T``, given or after which noise is the larger error, and how it moves with the axes.
@@ -129,7 +139,7 @@ def first_order(
     *,
     moments: Moments | None = ALL_RECORDS,
     step_size: float | StepSizes | None = None,
-    update: Any = None,
+    update: Optimiser | None = None,
     output: Output | str | None = None,
     record: int | str = 0,
 ) -> FirstOrder:
@@ -185,7 +195,7 @@ def chosen_output(output: Output | str | None) -> Output | None:
     return None if output is None else checked_output(output)
 
 
-def checked_update(update: Any) -> Update:
+def checked_update(update: Optimiser | None) -> Update:
     """The update of an optimiser; that of plain descent for None."""
     if isinstance(update, Update):
         return update
@@ -197,18 +207,18 @@ def is_plain(update: Update) -> bool:
     return update.factory is optax.sgd and not update.numbers and not update.options
 
 
-def recorded(record: Any, steps: int) -> tuple[int, bool]:
+def recorded(record: int | str, steps: int) -> tuple[int, bool]:
     """How many points of the path, and whether after every step: a count, or ``"all"``."""
     if record == "all":
-        if steps > _MOST_RECORDED:
+        if steps > _MAX_RECORDED:
             raise ValueError(
-                f"record must be a number for more than {_MOST_RECORDED} steps, got 'all' for "
+                f"record must be a number for more than {_MAX_RECORDED} steps, got 'all' for "
                 f"{steps}"
             )
         return steps, True
-    if isinstance(record, bool) or not isinstance(record, int) or not 0 <= record <= _MOST_RECORDED:
+    if isinstance(record, bool) or not isinstance(record, int) or not 0 <= record <= _MAX_RECORDED:
         raise ValueError(
-            f"record must be 'all' or an integer from 0 to {_MOST_RECORDED}, got {record!r}"
+            f"record must be 'all' or an integer from 0 to {_MAX_RECORDED}, got {record!r}"
         )
     return record, False
 

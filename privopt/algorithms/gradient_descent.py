@@ -44,6 +44,13 @@ def plan(
     ----
     ``R L/sqrt(T)`` for convex Lipschitz losses (:func:`privopt.theory.noisy_descent`), and
     ``H R^2/(2 T)`` for smooth ones (:func:`privopt.theory.smooth_descent`).
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> plan(facts, budget, steps=100).params.mechanism.steps
+    100
     """
     steps = problem_class.n if steps is None else count("steps", steps)
     query = ClippedGradient.of(problem_class, math.inf)

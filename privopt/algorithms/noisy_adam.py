@@ -62,6 +62,14 @@ def plan(
     ----
     None is known that its privacy improves. Source: Abadi et al. 2016 (the noisy moments);
     Kingma and Ba 2015; Loshchilov and Hutter 2019 (weight decay).
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="add_or_remove_one")
+    >>> planned = plan(facts, budget, steps=100, batch_size=50)
+    >>> planned.params.descent.update.numbers
+    {'b1': 0.9, 'b2': 0.999, 'weight_decay': 0.0}
     """
     for name, value in (("b1", b1), ("b2", b2)):
         if not 0.0 <= value < 1.0:

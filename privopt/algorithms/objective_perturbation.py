@@ -41,8 +41,9 @@ __all__ = [
     "run",
 ]
 
-_SHARE = 0.01  # of what the tilt shows of a record, what the second noise shows of the solver
-_PURE_SHARE = 1e-3  # the same under pure differential privacy, where losses add
+# Of what the tilt shows of a record: what the second noise shows of the solver.
+_FINISH_SHARE = 0.01
+_PURE_FINISH_SHARE = 1e-3  # the same under pure differential privacy, where losses add
 
 
 class ObjectivePerturbationRelease(NamedTuple):
@@ -60,7 +61,9 @@ class ObjectivePerturbationRelease(NamedTuple):
     finish_scale: float
 
     @property
-    def finish(self) -> GaussianMechanism | NormLaplaceMechanism:
+    def finish(
+        self,
+    ) -> GaussianMechanism[PerturbedMinimiser] | NormLaplaceMechanism[PerturbedMinimiser]:
         """What hides, for each minimiser, how far from it the solver ended."""
         gaussian = isinstance(self.tilt, GaussianObjectivePerturbation)
         kind = GaussianMechanism if gaussian else NormLaplaceMechanism
@@ -131,6 +134,14 @@ def plan(
 
     Source: Chaudhuri, Monteleoni and Sarwate 2011; Kifer, Smith and Thakurta 2012; Redberg,
     Koskela and Wang 2023.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> planned = plan(facts, budget)
+    >>> type(planned.params.mechanism.tilt).__name__
+    'GaussianObjectivePerturbation'
     """
     require_convex_lipschitz("objective_perturbation", problem_class)
     chosen = _analysis(analysis, budget)
@@ -224,7 +235,7 @@ def _gaussian_noise(
     query: PerturbedMinimiser, relation: Relation, scale: float
 ) -> ObjectivePerturbationRelease:
     tilt = GaussianObjectivePerturbation(query, round_up(scale))
-    shown = _SHARE * query.gradient.sensitivity(relation) / tilt.scale
+    shown = _FINISH_SHARE * query.gradient.sensitivity(relation) / tilt.scale
     return ObjectivePerturbationRelease(tilt, round_up(query.sensitivity(relation) / shown))
 
 
@@ -232,8 +243,8 @@ def _pure_noise(
     query: PerturbedMinimiser, relation: Relation, scale: float
 ) -> ObjectivePerturbationRelease:
     """A thousandth more than asked for, so that a thousandth is left for the second noise."""
-    tilt = NormLaplaceObjectivePerturbation(query, round_up(scale * (1.0 + _PURE_SHARE)))
-    shown = query.gradient.sensitivity(relation) / tilt.scale * _PURE_SHARE * (1.0 - 1e-6)
+    tilt = NormLaplaceObjectivePerturbation(query, round_up(scale * (1.0 + _PURE_FINISH_SHARE)))
+    shown = query.gradient.sensitivity(relation) / tilt.scale * _PURE_FINISH_SHARE * (1.0 - 1e-6)
     return ObjectivePerturbationRelease(tilt, round_up(query.sensitivity(relation) / shown))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 import jax.numpy as jnp
 from jax import Array
@@ -13,6 +13,7 @@ from privopt.arguments import positive_number
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import (
+    BoundedQuery,
     ClippedGradient,
     GaussianMechanism,
     NormLaplaceMechanism,
@@ -30,12 +31,20 @@ from privopt.theory import (
 __all__ = ["OUTPUT_PERTURBATION"]
 
 _SMOOTHING_SHARE = 0.01
+Query = TypeVar("Query", bound=BoundedQuery)
 
 
 class Params(NamedTuple):
     """Numbers of a run."""
 
-    mechanism: GaussianMechanism | NormLaplaceMechanism
+    mechanism: GaussianMechanism[RegularisedMinimiser] | NormLaplaceMechanism[RegularisedMinimiser]
+
+
+class _Calibration(Protocol):
+    def __call__(
+        self, query: Query, budget: Budget, /
+    ) -> GaussianMechanism[Query] | NormLaplaceMechanism[Query]:
+        """The mechanism with the least noise within the budget."""
 
 
 class Static(NamedTuple):
@@ -97,6 +106,14 @@ def plan(
     Pure DP: ``d/(n epsilon)`` for ``sqrt(d)/(n mu)``.
 
     Source: Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1 and Theorem 6.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> planned = plan(facts, budget)
+    >>> type(planned.params.mechanism).__name__
+    'GaussianMechanism'
     """
     require_convex_lipschitz("output_perturbation", problem_class)
     mechanism_of = _mechanism(noise, budget)
@@ -146,8 +163,8 @@ def plan(
     )
 
 
-def _mechanism(noise: str | None, budget: Budget) -> Any:
-    calibrated = {
+def _mechanism(noise: str | None, budget: Budget) -> _Calibration:
+    calibrated: dict[str, _Calibration] = {
         "gaussian": GaussianMechanism.calibrated,
         "norm_laplace": NormLaplaceMechanism.calibrated,
     }
@@ -160,20 +177,22 @@ def _mechanism(noise: str | None, budget: Budget) -> Any:
     return calibrated[noise]
 
 
-def _unit_noise_norm(problem_class: ProblemClass, budget: Budget, mechanism_of: Any) -> float:
+def _unit_noise_norm(
+    problem_class: ProblemClass, budget: Budget, mechanism_of: _Calibration
+) -> float:
     """``u`` with ``E|z| = u / lambda``: the noise that the gradient itself would need."""
     gradient = ClippedGradient.of(problem_class)
     return float(mechanism_of(gradient, budget).noise_norm(problem_class.dim))
 
 
-def _balanced(problem_class: ProblemClass, budget: Budget, mechanism_of: Any) -> float:
+def _balanced(problem_class: ProblemClass, budget: Budget, mechanism_of: _Calibration) -> float:
     return perturbed_minimiser_regularisation(
         problem_class, unit_noise_norm=_unit_noise_norm(problem_class, budget, mechanism_of)
     )
 
 
 def _smoothing(
-    problem_class: ProblemClass, budget: Budget, mechanism_of: Any, regularisation: float
+    problem_class: ProblemClass, budget: Budget, mechanism_of: _Calibration, regularisation: float
 ) -> float:
     """``h`` whose bias ``L^2 h/2`` is a hundredth of what the noise costs, at most ``4/L^2``.
 
@@ -206,7 +225,7 @@ def run(
     query = params.mechanism.query
     constraint = objective.constraint
     centre = constraint.centre_point(static.dim, objective.dtype)
-    solved = objective.smoothed(query.smoothing) if static.smoothed else objective
+    solved = objective.smoothed(jnp.asarray(query.smoothing)) if static.smoothed else objective
     minimiser = query.bind(solved)(centre)
     minimiser = jnp.where(jnp.isfinite(minimiser).all(), minimiser, centre)
     released = constraint.project(params.mechanism.add_noise(stream(key, "noise"), minimiser))

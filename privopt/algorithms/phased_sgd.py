@@ -11,9 +11,11 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from privopt.arguments import positive_number
+from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import GaussianMechanism, OnePass
 from privopt.privacy import gaussian_mu
+from privopt.release import Pytree
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.streams import stream
 from privopt.theory import (
@@ -29,7 +31,7 @@ __all__ = ["PHASED_SGD"]
 class Params(NamedTuple):
     """Step size and noise of the first phase; those of phase ``i`` are ``4^{1-i}`` times these."""
 
-    mechanism: GaussianMechanism
+    mechanism: GaussianMechanism[OnePass]
 
 
 class Static(NamedTuple):
@@ -87,6 +89,14 @@ def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None
     Source: Feldman, Koren and Talwar 2020, "Private stochastic convex optimization: optimal rates
     in linear time" (phased SGD), with exact Gaussian accounting. Theirs has ``ceil(log2 n)``
     phases, of which the last has no records unless ``n`` is a power of two.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> planned = plan(facts, budget)
+    >>> phase_sizes(planned.static.n)[:3]
+    (500, 250, 125)
     """
     if budget.delta == 0.0:
         raise ValueError("delta must be positive for the Gaussian noise of phased_sgd, got 0.0")
@@ -124,7 +134,9 @@ def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None
     )
 
 
-def run(static: Static, params: Params, objective: Any, key: Array, execution: Execution) -> Run:
+def run(
+    static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
+) -> Run:
     """All phases, as one loop around the pass of a phase."""
     del execution  # a step reads one record
     mechanism, constraint = params.mechanism, objective.constraint
@@ -136,7 +148,7 @@ def run(static: Static, params: Params, objective: Any, key: Array, execution: E
     firsts = jnp.array([sum(sizes[:i]) for i in phases])
     shrinks = jnp.array([4.0**-i for i in phases], objective.dtype)
 
-    def phase(i: Array, state: tuple[Any, Any]) -> tuple[Any, Any]:
+    def phase(i: Array, state: tuple[Pytree, Pytree]) -> tuple[Pytree, Pytree]:
         point, _ = state
         average = one_pass(point, firsts[i], lengths[i], shrinks[i])
         answer, restored = ravel_pytree(average)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args
 
 from jax import Array
 
 from privopt.arguments import count
+from privopt.convex import EmpiricalRisk
+from privopt.release import Pytree
 
 __all__ = ["Execution", "Observer"]
 
@@ -23,7 +25,7 @@ class Observer(Protocol):
     and is never to be published.
     """
 
-    def begin(self, point: Any, secret: Any) -> Any:
+    def begin(self, point: Pytree, secret: EmpiricalRisk) -> Pytree:
         """The memory before the first step, a pytree of arrays, from the start of the run.
 
         Parameters
@@ -34,7 +36,7 @@ class Observer(Protocol):
             The losses of the records themselves.
         """
 
-    def observe(self, memory: Any, t: Array, point: Any, secret: Any) -> Any:
+    def observe(self, memory: Pytree, t: Array, point: Pytree, secret: Pytree) -> Pytree:
         """The memory after step ``t = 0, 1, ...``, which was asked about at ``point``."""
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+import numpy as np
 from jax import Array
 from jax.typing import DTypeLike
 
 from privopt.convex import EmpiricalRisk, Path
+from privopt.release import Pytree
 
 __all__ = ["Run", "Source"]
 
@@ -33,8 +35,8 @@ class Run(NamedTuple):
     True
     """
 
-    released: Any
-    secret: Any
+    released: Pytree
+    secret: Pytree
     path: Path | None = None
 
 
@@ -42,7 +44,7 @@ class Source(Protocol):
     """Where the records of a run come from: given ones, or a population; a pytree."""
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype[np.floating]:
         """The floating type of the data."""
 
     def astype(self, dtype: DTypeLike) -> Source:

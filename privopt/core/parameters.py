@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import jax
 import numpy as np
 from dp_accounting import DpEvent
+from jax.typing import ArrayLike, DTypeLike
 
 from privopt.spec import Relation
 
@@ -55,7 +56,7 @@ def frozen(params: Tree) -> Tree:
     return jax.tree_util.tree_map_with_path(_frozen, params)
 
 
-def _frozen(path: Any, leaf: Any) -> Any:
+def _frozen(path: tuple[object, ...], leaf: ArrayLike) -> ArrayLike:
     name = f"params{jax.tree_util.keystr(path)}"
     if isinstance(leaf, np.ndarray):
         if leaf.dtype.kind not in "fiu" or not np.isfinite(leaf).all():
@@ -73,12 +74,12 @@ def _frozen(path: Any, leaf: Any) -> Any:
     return leaf
 
 
-def _check_integers(name: str, values: Any) -> None:
+def _check_integers(name: str, values: np.ndarray) -> None:
     if values.size and not (_INT32.min <= values.min() and values.max() <= _INT32.max):
         raise ValueError(f"{name} must fit into 32 bits, got {values!r}")
 
 
-def content(params: Any) -> Hashable:
+def content(params: object) -> Hashable:
     """What two parameters share if and only if they are equal: structure, numbers, bytes."""
     leaves, structure = jax.tree.flatten(params)
     return structure, tuple(
@@ -87,14 +88,14 @@ def content(params: Any) -> Hashable:
     )
 
 
-def device_numbers(params: Tree, dtype: Any) -> Tree:
+def device_numbers(params: Tree, dtype: DTypeLike) -> Tree:
     """Arrays of the type of the run, so that no value enters the program.
 
     Floats become ``dtype``, integers int32. What must not be rounded down is rounded up by the
     mechanism that holds it.
     """
 
-    def number(leaf: Any) -> Any:
+    def number(leaf: ArrayLike) -> np.ndarray:
         whole = isinstance(leaf, int) or getattr(leaf, "dtype", np.dtype(float)).kind in "iu"
         return np.asarray(leaf, np.int32 if whole else dtype)
 

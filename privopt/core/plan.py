@@ -6,15 +6,14 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from inspect import signature
-from typing import Any, Literal
-
-from jax import Array
+from typing import Literal
 
 from privopt.arguments import described, instance, member
 from privopt.core.outcome import Run
 from privopt.core.parameters import Parameters, content, frozen
 from privopt.core.screen import screen
 from privopt.privacy import Guarantee
+from privopt.release import Pytree
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import Rate
 
@@ -78,7 +77,7 @@ class Algorithm:
     private: bool = True
     float64: bool = False
     gathers: bool = False
-    coins: Callable[[Any, Any, Array], Any] | None = None
+    coins: Callable[..., Pytree] | None = None
     noise: Literal["answers", "objective", "law"] | None = "answers"
     relations: frozenset[Relation] = frozenset(Relation)
     largest_dim: int | None = None
@@ -146,8 +145,8 @@ class Plan:
     algorithm: Algorithm
     problem_class: ProblemClass
     budget: Budget
-    params: Any
-    static: Any
+    params: Parameters
+    static: Hashable
     rate: Rate
     assumptions: tuple[str, ...] = ()
     requires: frozenset[str] = field(default_factory=frozenset)
@@ -194,7 +193,7 @@ class Plan:
     def __hash__(self) -> int:
         return hash(self._content())
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         """From a pickle or a copy, in which arrays can be written to."""
         vars(self).update(state, params=frozen(state["params"]))
 

@@ -8,11 +8,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from privopt.core.parameters import Parameters
 from privopt.spec import ProblemClass
 
 __all__ = ["screen"]
 
-_SHOWN = ("clip", "rate", "batch_size", "regularisation", "steps", "step_size")
+_NUMBERS = ("clip", "rate", "batch_size", "regularisation", "steps", "step_size")
 
 
 def screen(plan: Any) -> str:
@@ -42,30 +43,30 @@ def screen(plan: Any) -> str:
     return "\n".join([f"{plan.algorithm.name}: {plan.algorithm.summary}", *lines])
 
 
-def _declared(facts: ProblemClass) -> list[tuple[str, Any]]:
+def _declared(facts: ProblemClass) -> list[tuple[str, float]]:
     """The facts that say something."""
     silent = {"smoothness": None, "strong_convexity": 0.0, "sparsity": None, "convex": True}
     return [(name, x) for name, x in vars(facts).items() if x != silent.get(name, math.inf)]
 
 
-def _noise_and_numbers(params: Any) -> tuple[str, str]:
+def _noise_and_numbers(params: Parameters) -> tuple[str, str]:
     """The scale of every noise, and the other numbers that people ask for, by their last names."""
-    noise: dict[str, float] = {}
-    numbers: dict[str, float] = {}
+    noise: dict[str, float | np.ndarray] = {}
+    numbers: dict[str, float | np.ndarray] = {}
     for path, number in jax.tree_util.tree_leaves_with_path(params):
         *_, owner, name = ("", *jax.tree_util.keystr(path, simple=True, separator=".").split("."))
         if name.endswith("scale") and owner != "step_sizes":
             noise[f"{owner}.{name}"] = number
-        elif name in _SHOWN or owner == "step_sizes":
+        elif name in _NUMBERS or owner == "step_sizes":
             numbers.setdefault("step_size" if owner == "step_sizes" else name, number)
     return _listed(noise), _listed(numbers)
 
 
-def _listed(numbers: dict[str, float]) -> str:
+def _listed(numbers: dict[str, float | np.ndarray]) -> str:
     return ", ".join(f"{name} = {_told(number)}" for name, number in numbers.items())
 
 
-def _told(number: Any) -> str:
+def _told(number: float | np.ndarray) -> str:
     """A number, or the ends and the shape of an array."""
     if not isinstance(number, np.ndarray):
         return f"{number:.4g}"

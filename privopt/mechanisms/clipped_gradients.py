@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,26 +11,26 @@ from jax import Array
 from privopt.convex import norm
 from privopt.convex.vectors import Number
 from privopt.mechanisms.clipped_slopes import BatchSum, is_exact
+from privopt.release import Pytree
 
 __all__ = ["batch_sum", "gradient_sum", "usable"]
 
-Tree = Any  # of arrays
-Loss = Callable[[Tree, Tree], Array]
+Loss = Callable[[Pytree, Pytree], Array]
 
 
 def gradient_sum(
     loss: Loss,
-    data: Tree,
+    data: Pytree,
     counts: Array | None,
     clip: Number,
     gamma: Number | None,
     microbatch: int,
-) -> Callable[[Tree], Tree]:
+) -> Callable[[Pytree], Pytree]:
     """``w -> sum_i m_i clip(grad loss(w, x_i))``; ``w`` may be any pytree."""
     rows = jax.tree.leaves(data)[0].shape[0]
     add_up = _summed(loss, clip, gamma)
 
-    def whole_sum(point: Tree) -> Tree:
+    def whole_sum(point: Pytree) -> Pytree:
         weights = jnp.ones(rows, jax.tree.leaves(point)[0].dtype) if counts is None else counts
         return _in_parts(lambda part: add_up(point, *part), (data, weights), microbatch)
 
@@ -39,13 +38,13 @@ def gradient_sum(
 
 
 def batch_sum(
-    loss: Loss, data: Tree, clip: Number, gamma: Number | None, microbatch: int
+    loss: Loss, data: Pytree, clip: Number, gamma: Number | None, microbatch: int
 ) -> BatchSum:
     """The same over rows, as they are stored."""
     add_up = _summed(loss, clip, gamma)
 
-    def whole_sum(point: Tree, rows: Array, weights: Array, anchor: Tree = None) -> Tree:
-        def part_sum(part: tuple[Array, Array]) -> Tree:
+    def whole_sum(point: Pytree, rows: Array, weights: Array, anchor: Pytree = None) -> Pytree:
+        def part_sum(part: tuple[Array, Array]) -> Pytree:
             chosen, multiplicities = part
             examples = jax.tree.map(lambda leaf: leaf[chosen], data)
             return add_up(point, examples, multiplicities, anchor)
@@ -55,22 +54,22 @@ def batch_sum(
     return whole_sum
 
 
-def usable(loss: Loss, data: Tree, clip: Number, point: Tree, microbatch: int) -> Array:
+def usable(loss: Loss, data: Pytree, clip: Number, point: Pytree, microbatch: int) -> Array:
     """Which records have a gradient at ``point`` that can be clipped; bool of shape ``(n,)``."""
     gradient = jax.grad(loss)
 
-    def one(example: Tree) -> Array:
+    def one(example: Pytree) -> Array:
         size = _size(gradient(point, example))
         return is_exact(size, clip / size)
 
     return jax.lax.map(one, data, batch_size=microbatch)
 
 
-def _summed(loss: Loss, clip: Number, gamma: Number | None) -> Tree:
+def _summed(loss: Loss, clip: Number, gamma: Number | None) -> Pytree:
     """``(w, examples, m, anchor) -> sum_i m_i clip(...)``, all examples at once."""
     gradient = jax.grad(loss)
 
-    def factor(point: Tree, example: Tree, anchor: Tree) -> tuple[Tree, Array]:
+    def factor(point: Pytree, example: Pytree, anchor: Pytree) -> tuple[Pytree, Array]:
         found = gradient(point, example)
         if anchor is not None:
             found = jax.tree.map(jnp.subtract, found, gradient(anchor, example))
@@ -80,7 +79,7 @@ def _summed(loss: Loss, clip: Number, gamma: Number | None) -> Tree:
         shrink = jnp.minimum(1.0, shrink) if gamma is None else shrink
         return found, jnp.where(known, shrink, 0.0)
 
-    def add_up(point: Tree, examples: Tree, weights: Array, anchor: Tree = None) -> Tree:
+    def add_up(point: Pytree, examples: Pytree, weights: Array, anchor: Pytree = None) -> Pytree:
         gradients, factors = jax.vmap(factor, (None, 0, None))(point, examples, anchor)
         kept = weights * factors
 
@@ -93,14 +92,14 @@ def _summed(loss: Loss, clip: Number, gamma: Number | None) -> Tree:
     return add_up
 
 
-def _in_parts(part_sum: Callable[[Tree], Tree], records: Tree, size: int) -> Tree:
+def _in_parts(part_sum: Callable[[Pytree], Pytree], records: Pytree, size: int) -> Pytree:
     """``part_sum`` over consecutive parts of ``size`` records, added up."""
     count = jax.tree.leaves(records)[0].shape[0]
     whole = count - count % size
     if whole == 0 or whole == count == size:
         return part_sum(records)
 
-    def add(total: Tree, part: Tree) -> tuple[Tree, None]:
+    def add(total: Pytree, part: Pytree) -> tuple[Pytree, None]:
         return jax.tree.map(jnp.add, total, part_sum(part)), None
 
     first = jax.tree.map(lambda leaf: leaf[:size], records)
@@ -115,5 +114,5 @@ def _in_parts(part_sum: Callable[[Tree], Tree], records: Tree, size: int) -> Tre
     return total
 
 
-def _size(tree: Tree) -> Array:
+def _size(tree: Pytree) -> Array:
     return norm(jnp.stack([norm(leaf.ravel()) for leaf in jax.tree.leaves(tree)]))

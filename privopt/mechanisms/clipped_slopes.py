@@ -8,13 +8,14 @@ so sparse ones stay sparse.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import EmpiricalRisk, Features, LinearRecords, RegularisedGLM
+from privopt.convex import EmpiricalRisk, Features, LinearRecords, RegularisedGLM, ScalarLoss
 from privopt.convex.vectors import Number
+from privopt.release import Pytree
 
 __all__ = [
     "BatchSum",
@@ -35,7 +36,7 @@ class BatchSum(Protocol):
     With ``anchor``, of the differences ``clip(g_k(w) - g_k(anchor))``.
     """
 
-    def __call__(self, point: Any, rows: Array, weights: Array, anchor: Any = None) -> Any:
+    def __call__(self, point: Pytree, rows: Array, weights: Array, anchor: Pytree = None) -> Pytree:
         """The sum, of the shape of ``point``."""
 
 
@@ -65,7 +66,7 @@ class ClippedSlope(NamedTuple):
         ``b_i``, shape ``(n,)``.
     """
 
-    loss: Any
+    loss: ScalarLoss
     bound: Array
 
     def slope(self, prediction: Array, label: Array) -> Array:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +27,7 @@ from privopt.convex import EmpiricalRisk
 from privopt.convex.vectors import Number
 from privopt.mechanisms import clipped_gradients, clipped_slopes
 from privopt.mechanisms.clipped_slopes import BatchSum
+from privopt.release import Pytree
 
 __all__ = [
     "MICROBATCH",
@@ -42,7 +42,7 @@ MICROBATCH = 512
 
 def clipped_gradient_sum(
     risk: EmpiricalRisk, clip: Number, gamma: Number | None = None, microbatch: int = MICROBATCH
-) -> Callable[[Any], Any]:
+) -> Callable[[Pytree], Pytree]:
     """``w -> sum_i m_i clip(grad loss(w; x_i))`` over all records.
 
     What does not depend on ``w`` is computed once, before the loop that calls what is returned.
@@ -57,6 +57,14 @@ def clipped_gradient_sum(
         Positive: automatic clipping.
     microbatch : int
         So many gradients of a general loss are in memory at once.
+
+    Examples
+    --------
+    >>> from privopt.convex import WholeSpace
+    >>> records = jnp.array([[3.0, 4.0], [0.0, 0.5]])
+    >>> risk = EmpiricalRisk(lambda w, x: w @ x, records, None, WholeSpace())
+    >>> print(clipped_gradient_sum(risk, 1.0)(jnp.zeros(2)).round(2))
+    [0.6 1.3]
     """
     if risk.linear is not None:
         return clipped_slopes.gradient_sum(risk.linear, risk.counts, clip, gamma)
@@ -73,6 +81,14 @@ def clipped_batch_sum(
     One that occurs several times has as many consecutive numbers, and a number beyond all of
     them is nobody's. Where fewer rows are stored than a batch has, each is visited once, with
     its weight.
+
+    Examples
+    --------
+    >>> from privopt.convex import WholeSpace
+    >>> records = jnp.array([[3.0, 4.0], [0.0, 0.5]])
+    >>> risk = EmpiricalRisk(lambda w, x: w @ x, records, None, WholeSpace())
+    >>> print(clipped_batch_sum(risk, 1.0)(jnp.zeros(2), jnp.array([0]), jnp.ones(1)).round(2))
+    [0.6 0.8]
     """
     over_rows: BatchSum
     if risk.linear is not None:
@@ -82,7 +98,7 @@ def clipped_batch_sum(
     stored = jax.tree.leaves(risk.data)[0].shape[0]
     ends = None if risk.counts is None else jnp.cumsum(risk.counts)
 
-    def batch_sum(point: Any, rows: Array, weights: Array, anchor: Any = None) -> Any:
+    def batch_sum(point: Pytree, rows: Array, weights: Array, anchor: Pytree = None) -> Pytree:
         if ends is not None:
             found = jnp.searchsorted(ends, rows.astype(ends.dtype), side="right")
             weights = jnp.where(found < stored, weights, 0.0)

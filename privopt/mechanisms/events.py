@@ -27,6 +27,11 @@ def drawable(budget: Budget, numbers: float = 2.0**40) -> Budget:
     ------
     ValueError
         If ``delta`` is positive and no larger than that.
+
+    Examples
+    --------
+    >>> drawable(Budget(epsilon=1.0, delta=1e-6, relation="replace_one")).delta < 1e-6
+    True
     """
     if budget.delta == 0.0:
         return budget

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from dp_accounting import DpEvent, GaussianDpEvent, NoOpDpEvent
 from jax import Array
@@ -14,13 +14,15 @@ from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.events import drawable
 from privopt.mechanisms.queries import BoundedQuery
 from privopt.privacy import gaussian_noise_multiplier, round_up
-from privopt.release import release
+from privopt.release import Pytree, release
 from privopt.spec import Budget, Relation
 
 __all__ = ["GaussianMechanism", "classic_gaussian_scale"]
 
+Query = TypeVar("Query", bound=BoundedQuery)
 
-class GaussianMechanism(NamedTuple):
+
+class GaussianMechanism(NamedTuple, Generic[Query]):
     """``query(data) + N(0, sigma^2 I)``.
 
     Attributes
@@ -35,15 +37,23 @@ class GaussianMechanism(NamedTuple):
     ``s/sigma``-Gaussian DP under each relation, ``s = query.sensitivity(relation)``; the event
     states it in the convention of dp-accounting, noise over the bound on one record's
     contribution.
+
+    Examples
+    --------
+    >>> from privopt.mechanisms import ClippedGradient
+    >>> budget = Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+    >>> mechanism = GaussianMechanism.calibrated(ClippedGradient(1.0, 1000.0, dim=5), budget)
+    >>> round(mechanism.scale, 5)
+    0.00746
     """
 
-    query: Any
+    query: Query
     scale: float
 
     @classmethod
     def calibrated(
-        cls, query: BoundedQuery, budget: Budget, *, compositions: int = 1
-    ) -> GaussianMechanism:
+        cls, query: Query, budget: Budget, *, compositions: int = 1
+    ) -> GaussianMechanism[Query]:
         """The least noise with which ``compositions`` releases stay within ``budget``.
 
         Raises
@@ -64,7 +74,7 @@ class GaussianMechanism(NamedTuple):
             return NoOpDpEvent()
         return GaussianDpEvent(math.nextafter(self.scale / contribution, 0.0))
 
-    def add_noise(self, key: Array, answer: Any) -> Any:
+    def add_noise(self, key: Array, answer: Pytree) -> Pytree:
         """The release; ``answer`` is what ``query`` gave, an array or a pytree of one dtype.
 
         The noise of a pytree is drawn as one vector, in the order of the leaves: no key is split,
@@ -102,6 +112,13 @@ def classic_gaussian_scale(query: BoundedQuery, budget: Budget) -> float:
     ------
     ValueError
         If ``budget.epsilon`` exceeds 1, or ``budget.delta`` is 0.
+
+    Examples
+    --------
+    >>> from privopt.mechanisms import ClippedGradient
+    >>> budget = Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+    >>> round(classic_gaussian_scale(ClippedGradient(1.0, 1000.0, dim=5), budget), 5)
+    0.00969
     """
     check_calibration(query, budget, "sensitivity")
     epsilon, delta = budget.epsilon, budget.delta

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dp_accounting import DpEvent, GaussianDpEvent
 from jax import Array
@@ -25,7 +25,7 @@ from privopt.spec import Budget, Relation
 
 __all__ = ["GibbsMechanism"]
 
-UP = 1.0 + 2.0**-50  # more than two divisions round by
+DIVISION_ROUND_OFF = 1.0 + 2.0**-50  # more than two divisions round by
 MAX_FAILURE = 2.0**-64  # probability that all proposals are rejected
 FAILURE_SHARE = 2.0**-30  # of delta, for that
 LOSS_RESOLUTION = 2.0**-20  # of a record's loss, in units of the temperature
@@ -71,9 +71,17 @@ class GibbsMechanism(NamedTuple):
 
     Source: McSherry and Talwar 2007, Theorem 6, through the range; Gopi, Lee and Liu 2022,
     "Private convex optimization via exponential mechanism" (COLT).
+
+    Examples
+    --------
+    >>> from privopt.spec import ProblemClass
+    >>> query = ClippedRisk.of(ProblemClass(n=1000, dim=2, lipschitz=1.0, radius=1.0))
+    >>> budget = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+    >>> round(GibbsMechanism.pure(query, budget).temperature, 6)
+    0.004
     """
 
-    query: Any
+    query: ClippedRisk
     temperature: float
     regularisation: float
     proposals: int
@@ -84,7 +92,7 @@ class GibbsMechanism(NamedTuple):
 
         ``range/epsilon``, rounded up.
         """
-        temperature = round_up(query.range(budget.relation) / budget.epsilon * UP)
+        temperature = round_up(query.range(budget.relation) / budget.epsilon * DIVISION_ROUND_OFF)
         return cls(query, temperature, 0.0, enough_proposals(query.gradient.dim, MAX_FAILURE))
 
     @classmethod

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.tree_util import PyTreeDef
 
-from privopt.convex import EmpiricalRisk, accelerated_descent, newton_glm
+from privopt.convex import EmpiricalRisk, RegularisedGLM, accelerated_descent, newton_glm
 
 __all__ = ["InexactMinimiser"]
 
@@ -18,6 +20,20 @@ MIN_DATA_NUMBERS = 2**18  # numbers in the data: with fewer, to compile costs mo
 REACHABLE_RESIDUAL = (
     4e-13  # of the Lipschitz constant: as far as float64 gets, whatever is asked for
 )
+
+
+class DataTerm(Protocol):
+    """``F``, by its gradients: a ``ClippedGradient``."""
+
+    @property
+    def clip(self) -> float:
+        """The bound on the gradient of a record."""
+
+    def bind(self, objective: EmpiricalRisk) -> Callable[[Array], Array]:
+        """``w -> gradient`` on the device."""
+
+    def linear_model(self, objective: EmpiricalRisk) -> RegularisedGLM | None:
+        """The risk with that gradient, where it is one of a linear model in float64."""
 
 
 class InexactMinimiser(NamedTuple):
@@ -48,14 +64,14 @@ class InexactMinimiser(NamedTuple):
         Of accelerated descent; they guarantee ``tau``.
     """
 
-    regularisation: float
-    strong_convexity: float
-    smoothness: float
+    regularisation: float | Array
+    strong_convexity: float | Array
+    smoothness: float | Array
     error: float
     steps: int
 
     def solve(
-        self, gradient: Any, objective: EmpiricalRisk, centre: Array, tilt: Array | None
+        self, gradient: DataTerm, objective: EmpiricalRisk, centre: Array, tilt: Array | None
     ) -> Array:
         """The minimiser, shape ``(dim,)``.
 
@@ -64,7 +80,7 @@ class InexactMinimiser(NamedTuple):
 
         Parameters
         ----------
-        gradient : ClippedGradient
+        gradient : DataTerm
             Of ``F``.
         objective : EmpiricalRisk
             Its ``constraint`` is ``W``.
@@ -85,7 +101,7 @@ class InexactMinimiser(NamedTuple):
         return _together(structure)(tuple(map(jnp.asarray, leaves)), tilts)[0]
 
 
-def _together(structure: Any) -> Any:
+def _together(structure: PyTreeDef) -> Callable[[tuple[Array, ...], Array], Array]:
     """``(leaves, tilts) -> minimisers`` of shape ``(k, dim)``, to be vmapped as one call."""
 
     @jax.custom_batching.custom_vmap
@@ -116,13 +132,19 @@ def _together(structure: Any) -> Any:
 
 
 def _minimisers(
-    numbers: InexactMinimiser, gradient: Any, objective: EmpiricalRisk, centre: Array, tilts: Array
+    numbers: InexactMinimiser,
+    gradient: DataTerm,
+    objective: EmpiricalRisk,
+    centre: Array,
+    tilts: Array,
 ) -> Array:
     """The certified ones, and accelerated descent for the rest; ``(k, dim)``."""
     ones = jnp.ones_like(tilts[:, 0])
     accepted = 0.5 * numbers.strong_convexity * numbers.error * ones
+    model = gradient.linear_model(objective)
+    assert model is not None
     found = newton_glm(
-        gradient.linear_model(objective)._replace(
+        model._replace(
             regularisation=numbers.regularisation * ones, linear_terms=tilts, centre=centre
         ),
         objective.constraint,
@@ -142,7 +164,7 @@ def _minimisers(
 
 def _descents(
     numbers: InexactMinimiser,
-    gradient: Any,
+    gradient: DataTerm,
     objective: EmpiricalRisk,
     centre: Array,
     tilts: Array,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from dp_accounting import DpEvent, LaplaceDpEvent, NoOpDpEvent
 from jax import Array
@@ -17,10 +17,12 @@ from privopt.spec import Budget, Relation
 
 __all__ = ["LaplaceMechanism"]
 
+Query = TypeVar("Query", bound=L1BoundedQuery)
+
 _ROUNDING = 2.0**-50  # relative; of two products
 
 
-class LaplaceMechanism(NamedTuple):
+class LaplaceMechanism(NamedTuple, Generic[Query]):
     """``query(data) + z``, every coordinate of ``z`` Laplace of scale ``b``.
 
     ``E|z_j| = b``, ``P(|z_j| > t b) = e^-t``.
@@ -40,13 +42,21 @@ class LaplaceMechanism(NamedTuple):
     moves by ``s`` (proved in ``privopt.privacy.releases.laplace``).
     Source: Dwork, McSherry, Nissim and Smith, "Calibrating noise to sensitivity in private data
     analysis", TCC 2006.
+
+    Examples
+    --------
+    >>> from privopt.mechanisms import ClippedGradient
+    >>> budget = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+    >>> mechanism = LaplaceMechanism.calibrated(ClippedGradient(1.0, 1000.0, dim=4), budget)
+    >>> round(mechanism.scale, 5)
+    0.004
     """
 
-    query: Any
+    query: Query
     scale: float
 
     @classmethod
-    def calibrated(cls, query: L1BoundedQuery, budget: Budget) -> LaplaceMechanism:
+    def calibrated(cls, query: Query, budget: Budget) -> LaplaceMechanism[Query]:
         """The least noise with which one release stays within ``budget.epsilon``.
 
         ``budget.delta`` is not spent. A query that no record can move gets no noise.

@@ -13,7 +13,6 @@ Values and gradients are made together, so that the ones are the integral of the
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +21,7 @@ from jax import Array
 from privopt.convex import EmpiricalRisk, LinearRecords, ScalarLoss, ValueAndGradient, norm
 from privopt.convex.vectors import Number
 from privopt.mechanisms.clipped_slopes import bounded_records, is_exact
+from privopt.release import Pytree
 
 __all__ = ["moved_loss_sum"]
 
@@ -57,6 +57,15 @@ def moved_loss_sum(
     resolution : Array
         The computed loss of a record may be so far from a convex function; one whose round-off is
         more is taken to be linear.
+
+    Examples
+    --------
+    >>> from privopt.convex import WholeSpace
+    >>> records = jnp.array([[3.0, 4.0], [0.0, 0.5]])
+    >>> risk = EmpiricalRisk(lambda w, x: w @ x, records, None, WholeSpace())
+    >>> value, gradient = moved_loss_sum(risk, 1.0, jnp.zeros(2), 1.0, 1e-3)(jnp.array([1.0, 0.0]))
+    >>> print(value.round(2), gradient.round(2))
+    0.6 [0.6 1.3]
     """
     if risk.linear is not None:
         return _linear(risk.linear, risk.counts, clip, centre, radius, resolution)
@@ -103,14 +112,14 @@ def _linear(
 
 
 def _general(
-    loss: Callable[[Array, Any], Array],
-    data: Any,
+    loss: Callable[[Array, Pytree], Array],
+    data: Pytree,
     counts: Array | None,
     clip: Number,
     centre: Array,
     resolution: Number,
 ) -> ValueAndGradient:
-    def clipped(point: Array, example: Any) -> tuple[Array, Array]:
+    def clipped(point: Array, example: Pytree) -> tuple[Array, Array]:
         value, gradient = jax.value_and_grad(loss)(point, example)
         size = norm(gradient)
         shrink = clip / size

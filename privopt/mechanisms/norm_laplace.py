@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from dp_accounting import DpEvent, NoOpDpEvent
 from jax import Array
@@ -16,8 +16,10 @@ from privopt.spec import Budget, Relation
 
 __all__ = ["NormLaplaceMechanism"]
 
+Query = TypeVar("Query", bound=BoundedQuery)
 
-class NormLaplaceMechanism(NamedTuple):
+
+class NormLaplaceMechanism(NamedTuple, Generic[Query]):
     """``query(data) + z`` with density of ``z`` proportional to ``exp(-|z|_2 / beta)``.
 
     The direction is uniform, the radius ``Gamma(shape d, scale beta)``, ``E|z| = d beta``. This
@@ -35,13 +37,21 @@ class NormLaplaceMechanism(NamedTuple):
     ``s/beta``-DP under each relation, by the triangle inequality for ``|z|_2``. The event is the
     randomised-response pair that dominates every mechanism of that epsilon.
     Source: Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1.
+
+    Examples
+    --------
+    >>> from privopt.mechanisms import ClippedGradient
+    >>> budget = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+    >>> mechanism = NormLaplaceMechanism.calibrated(ClippedGradient(1.0, 1000.0, dim=4), budget)
+    >>> round(mechanism.scale, 5), round(mechanism.noise_norm(4), 5)
+    (0.002, 0.008)
     """
 
-    query: Any
+    query: Query
     scale: float
 
     @classmethod
-    def calibrated(cls, query: BoundedQuery, budget: Budget) -> NormLaplaceMechanism:
+    def calibrated(cls, query: Query, budget: Budget) -> NormLaplaceMechanism[Query]:
         """The least noise with which one release stays within ``budget.epsilon``.
 
         A hair more than that: the event's probability, a float64 next to 1/2, resolves epsilon

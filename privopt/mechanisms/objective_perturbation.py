@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dp_accounting import DpEvent
 from jax import Array
@@ -12,6 +12,7 @@ from jax.typing import DTypeLike
 
 from privopt import draws
 from privopt.arguments import instance
+from privopt.convex import EmpiricalRisk
 from privopt.mechanisms.inexact_minimiser import InexactMinimiser
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import ObjectivePerturbationDpEvent, pure_event
@@ -24,8 +25,8 @@ __all__ = [
     "PerturbedMinimiser",
 ]
 
-_UP = 1.0 + 2.0**-48
-_RESOLVED = 1e-13  # of the distance L/lambda that data can move a minimiser
+_ROUND_OFF = 1.0 + 2.0**-48
+_RESOLUTION = 1e-13  # of the distance L/lambda that data can move a minimiser
 
 
 class PerturbedMinimiser(NamedTuple):
@@ -50,6 +51,13 @@ class PerturbedMinimiser(NamedTuple):
         ``tau``.
     steps : int
         Iterations that guarantee ``tau``.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> query = PerturbedMinimiser.of(facts, regularisation=0.1)
+    >>> round(query.jacobian, 6)
+    0.002497
     """
 
     gradient: ClippedGradient
@@ -90,7 +98,7 @@ class PerturbedMinimiser(NamedTuple):
         lipschitz, n = problem_class.lipschitz, problem_class.n
         if relative_error is None:
             relative_error = 1e-5 / n
-        error = max(relative_error / n, _RESOLVED) * lipschitz / regularisation
+        error = max(relative_error / n, _RESOLUTION) * lipschitz / regularisation
         reach = min(problem_class.diameter, lipschitz / regularisation)
         shrink = math.sqrt(regularisation / (problem_class.smoothness + regularisation))
         rate = -math.log1p(-shrink) if shrink < 1.0 else math.inf
@@ -102,7 +110,7 @@ class PerturbedMinimiser(NamedTuple):
     @property
     def jacobian(self) -> float:
         """``ln(1 + H / (lambda n))``: what one record can do to the volume, rounded up."""
-        return math.log1p(self.smoothness / (self.regularisation * self.gradient.size)) * _UP
+        return math.log1p(self.smoothness / (self.regularisation * self.gradient.size)) * _ROUND_OFF
 
     def sensitivity(self, relation: Relation) -> float:
         """``2 tau`` under every relation: between neighbours, given where both should have been.
@@ -112,7 +120,7 @@ class PerturbedMinimiser(NamedTuple):
         del relation
         return 2.0 * self.error
 
-    def bind(self, objective: Any) -> Callable[[Array, Array], Array]:
+    def bind(self, objective: EmpiricalRisk) -> Callable[[Array, Array], Array]:
         """``(centre, tilt) -> minimiser`` on the device."""
         minimisation = InexactMinimiser(
             self.regularisation,
@@ -136,9 +144,16 @@ class GaussianObjectivePerturbation(NamedTuple):
     Formal guarantee
     ----------------
     That of :class:`privopt.privacy.ObjectivePerturbationDpEvent`, for the exact minimiser.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> query = PerturbedMinimiser.of(facts, regularisation=0.1)
+    >>> round(GaussianObjectivePerturbation(query, 0.01).second_moment(5), 6)
+    0.0005
     """
 
-    query: Any
+    query: PerturbedMinimiser
     scale: float
 
     def event(self, relation: Relation) -> ObjectivePerturbationDpEvent:
@@ -171,15 +186,22 @@ class NormLaplaceObjectivePerturbation(NamedTuple):
     exact minimiser: the determinants as in
     :class:`privopt.privacy.ObjectivePerturbationDpEvent`, the density by the triangle inequality.
     Source: Chaudhuri, Monteleoni and Sarwate 2011, Theorem 9, which counts the determinant twice.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> query = PerturbedMinimiser.of(facts, regularisation=0.1)
+    >>> round(NormLaplaceObjectivePerturbation(query, 0.01).second_moment(5), 6)
+    0.003
     """
 
-    query: Any
+    query: PerturbedMinimiser
     scale: float
 
     def event(self, relation: Relation) -> DpEvent:
         """What one exact minimiser does to privacy."""
         moved = self.query.gradient.sensitivity(relation) / self.scale
-        return pure_event((self.query.jacobian + moved) * _UP)
+        return pure_event((self.query.jacobian + moved) * _ROUND_OFF)
 
     def draw(self, key: Array, dim: int, dtype: DTypeLike) -> Array:
         """A tilt, shape ``(dim,)``: uniform direction, radius ``Gamma(d, beta)``."""

@@ -30,6 +30,11 @@ class ObjectivePerturbationAnalysis(NamedTuple):
         no noise suffices.
     least : callable
         ``(problem_class, budget) -> lambda`` below which the theorem says nothing.
+
+    Examples
+    --------
+    >>> {name: each.pure for name, each in OBJECTIVE_PERTURBATION_ANALYSES.items()}
+    {'tight': None, 'chaudhuri': True, 'kifer': False, 'iyengar': False}
     """
 
     pure: bool | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +12,11 @@ import optax
 from jax import Array
 
 from privopt.arguments import instance, positive_number
-from privopt.convex import Average, FirstOrder, GradientOracle, StepSizes, Update
+from privopt.convex import Average, EmpiricalRisk, FirstOrder, GradientOracle, StepSizes, Update
 from privopt.mechanisms.batches.batches import require_numbered
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import round_down
+from privopt.release import Pytree
 from privopt.spec import ProblemClass, Relation
 
 __all__ = ["OnePass"]
@@ -32,6 +33,12 @@ class OnePass(NamedTuple):
         Of single records, clipped at the declared ``L``.
     step_size : float
         ``eta``; representable in float32, and no larger than asked for.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> round(OnePass.of(facts, step_size=0.5).sensitivity(Relation.REPLACE_ONE), 4)
+    1.0
     """
 
     gradient: ClippedGradient
@@ -91,7 +98,9 @@ class OnePass(NamedTuple):
             return math.inf
         return relation.multiple * self.step_size * self.gradient.contribution
 
-    def bind(self, objective: Any, order: Array) -> Callable[[Any, Array, Array, Array], Any]:
+    def bind(
+        self, objective: EmpiricalRisk, order: Array
+    ) -> Callable[[Pytree, Array, Array, Array], Pytree]:
         """``(w, first, m, a) -> average`` of the pass over ``order[first : first + m]``.
 
         Its step size is ``a eta``, ``a <= 1``, and its sensitivity ``a`` times as large. ``order``
@@ -100,8 +109,8 @@ class OnePass(NamedTuple):
         batch_sum = self.gradient.bind_batches(objective)
         one = jnp.ones(1, objective.dtype)
 
-        def average(start: Any, first: Array, steps: Array, shrink: Array) -> Any:
-            def ask(memory: Any, t: Array, point: Any) -> tuple[Any, Any]:
+        def average(start: Pytree, first: Array, steps: Array, shrink: Array) -> Pytree:
+            def ask(memory: Pytree, t: Array, point: Pytree) -> tuple[Pytree, Pytree]:
                 record = jax.lax.dynamic_slice(order, (first + t,), (1,))
                 return batch_sum(point, record, one), memory
 

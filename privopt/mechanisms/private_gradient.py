@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent, SelfCompo
 from jax import Array
 
 from privopt.arguments import count
-from privopt.convex import ConstraintSet, GradientOracle, pytree_dataclass
+from privopt.convex import ConstraintSet, EmpiricalRisk, GradientOracle, pytree_dataclass
 from privopt.mechanisms.batches import Batches
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.clipping import MICROBATCH
@@ -20,11 +20,13 @@ from privopt.mechanisms.events import drawable
 from privopt.mechanisms.noise import IndependentNoise, Noise
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import calibrate, gaussian_noise_multiplier, round_up
-from privopt.release import release
+from privopt.release import Pytree, release
 from privopt.spec import Budget, Relation
 from privopt.streams import stream
 
 __all__ = ["BatchMean", "PrivateGradient"]
+
+_Batch: TypeAlias = tuple[Array, Array]
 
 
 class BatchMean(NamedTuple):
@@ -32,7 +34,7 @@ class BatchMean(NamedTuple):
 
     Attributes
     ----------
-    losses : Objective
+    losses : EmpiricalRisk
         Those of the records.
     gradient : pytree
         The clipped mean.
@@ -41,15 +43,15 @@ class BatchMean(NamedTuple):
         filled; None where all records take part.
     """
 
-    losses: Any
-    gradient: Any
-    batch: tuple[Array, Array] | None
+    losses: EmpiricalRisk
+    gradient: Pytree
+    batch: _Batch | None
 
 
 @pytree_dataclass
 @dataclass(frozen=True, kw_only=True)
 class PrivateGradient:
-    r"""``g_t = post((1/b) \\sum_{i \\in B_t} clip_C(grad l(w_t; x_i)) + sigma z_t)``, ``t < T``.
+    r"""``g_t = post((1/b) \sum_{i \in B_t} clip_C(grad l(w_t; x_i)) + sigma z_t)``, ``t < T``.
 
     Attributes
     ----------
@@ -159,7 +161,9 @@ class PrivateGradient:
         multiplier = math.nextafter(self.scale / self.contribution, 0.0)
         return self.noise.event(self.batches, multiplier, self.steps, relation)
 
-    def bind(self, objective: Any, key: Array, microbatch: int = MICROBATCH) -> GradientOracle:
+    def bind(
+        self, objective: EmpiricalRisk, key: Array, microbatch: int = MICROBATCH
+    ) -> GradientOracle:
         """The oracle of a run on the device.
 
         Batches come from ``stream(key, "batches")``, noise from ``stream(key, "noise")``.
@@ -173,28 +177,32 @@ class PrivateGradient:
             draw = self.batches.bind(stream(key, "batches"), objective.records)
             batch_sum = self.query.bind_batches(objective, microbatch)
 
-        def batch_of(t: Array, drawn: Any) -> tuple[Array, Array] | None:
+        def batch_of(t: Array, drawn: _Batch | None) -> _Batch | None:
             if draw is None:
                 return None
             rows, taken = draw(t // block) if drawn is None else drawn
             return rows[t % block], taken[t % block]
 
-        def heard(batch: tuple[Array, Array] | None) -> tuple[Array, Array] | None:
+        def heard(batch: _Batch | None) -> _Batch | None:
             return None if batch is None else release("batch", batch)
 
-        def mean(point: Any, batch: tuple[Array, Array] | None, anchor: Any) -> Any:
+        def mean(point: Pytree, batch: _Batch | None, anchor: Pytree) -> Pytree:
             if batch is None:
                 return whole(point)
             rows, taken = batch
             total = batch_sum(point, rows, taken.astype(objective.dtype), anchor)
             return jax.tree.map(lambda leaf: leaf / divisor, total)
 
-        def begin(point: Any) -> Any:
+        def begin(point: Pytree) -> Pytree:
             return () if self.noise is None else self.noise.begin(point)
 
         def ask(
-            memory: Any, t: Array, point: Any, drawn: Any = None, anchor: Any = None
-        ) -> tuple[Any, Any]:
+            memory: Pytree,
+            t: Array,
+            point: Pytree,
+            drawn: _Batch | None = None,
+            anchor: Pytree = None,
+        ) -> tuple[Pytree, Pytree]:
             answer = mean(point, heard(batch_of(jnp.asarray(t), drawn)), anchor)
             if self.noise is not None:
                 noise, memory = self.noise.next(memory, t, noise_key, answer)
@@ -204,7 +212,9 @@ class PrivateGradient:
                 answer = self.post.project(answer)
             return release("answer", answer), memory
 
-        def secret(memory: Any, t: Array, point: Any, drawn: Any = None) -> BatchMean:
+        def secret(
+            memory: Pytree, t: Array, point: Pytree, drawn: _Batch | None = None
+        ) -> BatchMean:
             del memory
             batch = batch_of(jnp.asarray(t), drawn)
             return BatchMean(objective, mean(point, batch, None), batch)

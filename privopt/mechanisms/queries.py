@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +36,7 @@ from jax import Array
 
 from privopt.arguments import instance, positive_number, real
 from privopt.convex import EmpiricalRisk, RegularisedGLM, ValueAndGradient
+from privopt.convex.vectors import Number
 from privopt.mechanisms.clipped_slopes import clipped_linear_model
 from privopt.mechanisms.clipping import (
     MICROBATCH,
@@ -48,6 +49,7 @@ from privopt.mechanisms.inexact_minimiser import InexactMinimiser
 from privopt.mechanisms.moved_losses import moved_loss_sum
 from privopt.mechanisms.round_off import UNIT
 from privopt.privacy import round_up
+from privopt.release import Pytree
 from privopt.spec import ProblemClass, Relation
 
 __all__ = [
@@ -89,6 +91,12 @@ class ClippedGradient(NamedTuple):
         Dimension, for the round-off of a norm computed in float32.
     gamma : float or None
         Positive for automatic clipping, ``g C/(|g| + gamma)``; None for ``g min(1, C/|g|)``.
+
+    Examples
+    --------
+    >>> query = ClippedGradient.of(ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0))
+    >>> round(query.sensitivity(Relation.REPLACE_ONE), 6)
+    0.002
     """
 
     clip: float
@@ -141,7 +149,9 @@ class ClippedGradient(NamedTuple):
         """``sqrt(d)`` times the Euclidean one, attained by a gradient along a diagonal."""
         return _l1(self.sensitivity(relation), self.dim)
 
-    def bind(self, objective: EmpiricalRisk, microbatch: int = MICROBATCH) -> Callable[[Any], Any]:
+    def bind(
+        self, objective: EmpiricalRisk, microbatch: int = MICROBATCH
+    ) -> Callable[[Pytree], Pytree]:
         """``w -> gradient`` on the device, with everything that does not depend on ``w`` done."""
         total = clipped_gradient_sum(objective, self.clip, self.gamma, microbatch)
         return lambda point: jax.tree.map(lambda leaf: leaf / self.size, total(point))
@@ -166,6 +176,12 @@ class ClippedRisk(NamedTuple):
         The query whose answers are the gradients of this one.
     radius : float
         ``R``: the constraint set lies in a ball of this radius.
+
+    Examples
+    --------
+    >>> risk = ClippedRisk.of(ProblemClass(n=1000, dim=2, lipschitz=1.0, radius=3.0))
+    >>> round(risk.range(Relation.REPLACE_ONE), 6)
+    0.012
     """
 
     gradient: ClippedGradient
@@ -196,7 +212,7 @@ class ClippedRisk(NamedTuple):
         """
         return 2.0 * self.radius * self.sensitivity(relation)
 
-    def bind(self, objective: EmpiricalRisk, centre: Array, resolution: Array) -> ValueAndGradient:
+    def bind(self, objective: EmpiricalRisk, centre: Array, resolution: Number) -> ValueAndGradient:
         """``w -> (F(w) - F(c), gradient)``, each record's loss within ``resolution`` of convex."""
         clip, size = self.gradient.clip, self.gradient.size
         total = moved_loss_sum(objective, clip, centre, self.radius, resolution)
@@ -239,6 +255,13 @@ class RegularisedMinimiser(NamedTuple):
         ``tau``.
     steps : int
         Iterations that guarantee ``tau``.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> query = RegularisedMinimiser.of(facts, Relation.REPLACE_ONE, regularisation=0.1)
+    >>> query.steps, round(query.sensitivity(Relation.REPLACE_ONE), 4)
+    (35, 0.02)
     """
 
     gradient: ClippedGradient
@@ -325,7 +348,7 @@ class RegularisedMinimiser(NamedTuple):
 
         def minimiser(start: Array) -> Array:
             present = without_null_records(objective, self.gradient.clip, start)
-            missing: Any = 1.0 - jnp.asarray(present.records, start.dtype) / self.gradient.size
+            missing = 1.0 - jnp.asarray(present.records, start.dtype) / self.gradient.size
             minimisation = InexactMinimiser(
                 self.regularisation + missing * self.strong_convexity,
                 self.regularisation + self.strong_convexity,

@@ -5,17 +5,16 @@ The rules that every query follows stand in :mod:`privopt.mechanisms.queries`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import DTypeLike
 
-__all__ = ["MOST_TERMS", "UNIT", "compensated_sum", "most_terms", "sum_error", "two_sum"]
+__all__ = ["MAX_TERMS", "UNIT", "compensated_sum", "max_terms", "sum_error", "two_sum"]
 
 UNIT = 2.0**-24  # of float32: the relative error of one operation
-MOST_TERMS = 2**17  # of a sum in float32, where their number is not public
-_SMALLEST = 2.0**-126  # positive float32 that no accelerator flushes to zero
+MAX_TERMS = 2**17  # of a sum in float32, where their number is not public
+_MIN_NORMAL = 2.0**-126  # positive float32 that no accelerator flushes to zero
 
 
 def sum_error(terms: float, largest: float = 1.0) -> float:
@@ -26,12 +25,12 @@ def sum_error(terms: float, largest: float = 1.0) -> float:
     added with an error of ``2 k^2 u^2 A``, to be rounded once: ``u A + 2^-13 u A`` in all. The
     bound has room for ``2^9`` times as many terms as stated, if the sum is clamped to ``A``.
     """
-    return terms * (largest * UNIT * (1.0 + 2.0**-4) + 32.0 * _SMALLEST)
+    return terms * (largest * UNIT * (1.0 + 2.0**-4) + 32.0 * _MIN_NORMAL)
 
 
-def most_terms(dtype: Any) -> int:
-    """``MOST_TERMS`` in float32, as many in ``dtype`` as sum up to the same error: ``2^-7/u``."""
-    return int(2.0 * MOST_TERMS * UNIT / float(jnp.finfo(dtype).eps))
+def max_terms(dtype: DTypeLike) -> int:
+    """``MAX_TERMS`` in float32, as many in ``dtype`` as sum up to the same error: ``2^-7/u``."""
+    return int(2.0 * MAX_TERMS * UNIT / float(jnp.finfo(dtype).eps))
 
 
 def two_sum(one: Array, two: Array) -> tuple[Array, Array]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from dp_accounting import ComposedDpEvent, DpEvent
 from jax import Array
 
-from privopt.convex import GradientOracle, pytree_dataclass
+from privopt.convex import EmpiricalRisk, GradientOracle, pytree_dataclass
 from privopt.mechanisms.batches import AllRecords, PoissonBatches
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.clipping import MICROBATCH
@@ -19,6 +18,7 @@ from privopt.mechanisms.events import drawable
 from privopt.mechanisms.private_gradient import PrivateGradient
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import calibrate
+from privopt.release import Pytree
 from privopt.spec import Budget, Relation
 
 __all__ = ["VarianceReducedGradient"]
@@ -54,6 +54,15 @@ class VarianceReducedGradient:
     ``T`` adaptive answers are ``K = ceil(T/period)`` releases of a Gaussian mechanism composed
     with ``T - K`` of one on Poisson samples, under one relation. A record's contribution to a
     difference is bounded by ``C'``, for it is what is clipped; whatever the losses.
+
+    Examples
+    --------
+    >>> query = ClippedGradient(clip=1.0, size=1000.0, dim=5)
+    >>> budget = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
+    >>> batches = PoissonBatches.of(50.0, 1000, budget=budget, steps=90)
+    >>> gradient = VarianceReducedGradient(query, 0.01, query, 0.01, batches, period=20, steps=90)
+    >>> gradient.anchors.steps, gradient.differences.steps
+    (5, 85)
     """
 
     query: ClippedGradient
@@ -126,20 +135,22 @@ class VarianceReducedGradient:
             return full
         return ComposedDpEvent((full, self.differences.event(relation)))
 
-    def bind(self, objective: Any, key: Array, microbatch: int = MICROBATCH) -> GradientOracle:
+    def bind(
+        self, objective: EmpiricalRisk, key: Array, microbatch: int = MICROBATCH
+    ) -> GradientOracle:
         """The oracle; batches and noise of step ``t`` are as those of :class:`PrivateGradient`."""
         at_anchor = self.anchors.bind(objective, key, microbatch)
         change = self.differences.bind(objective, key, microbatch)
 
-        def begin(point: Any) -> tuple[Any, Any]:
+        def begin(point: Pytree) -> tuple[Pytree, Pytree]:
             return point, point
 
-        def renew(memory: Any, t: Array, point: Any) -> tuple[Any, Any]:
+        def renew(memory: Pytree, t: Array, point: Pytree) -> tuple[Pytree, Pytree]:
             del memory
             gradient, _ = at_anchor.ask((), t, point)
             return gradient, (point, gradient)
 
-        def ask(memory: Any, t: Array, point: Any) -> tuple[Any, Any]:
+        def ask(memory: Pytree, t: Array, point: Pytree) -> tuple[Pytree, Pytree]:
             anchor, gradient = memory
             changed, _ = change.ask((), t, point, None, anchor)
             return jax.tree.map(jnp.add, gradient, changed), memory

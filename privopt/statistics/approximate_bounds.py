@@ -60,9 +60,19 @@ class ApproximateBounds(NamedTuple):
     ``epsilon``-DP: all but the noisy histogram is post-processing.
     Source: Wilson, Zhang, Lam, Desfontaines, Simmons-Marengo and Gipson, "Differentially private
     SQL with bounded user contribution", PoPETs 2020 (the method); the threshold is derived here.
+
+    Examples
+    --------
+    >>> import jax
+    >>> budget = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+    >>> histogram = Histogram.logarithmic(1.0, 2.0, 4, mirrored=False)
+    >>> mechanism = ApproximateBounds.calibrated(histogram, budget, confidence=0.999)
+    >>> found = mechanism.release(jax.random.key(0), jnp.full(200, 3.0))
+    >>> float(found.lower), float(found.upper)
+    (2.0, 4.0)
     """
 
-    laplace: LaplaceMechanism
+    laplace: LaplaceMechanism[Histogram]
     threshold: float
 
     @classmethod

@@ -23,6 +23,11 @@ class Bounds(NamedTuple):
         ``m = (l + u)/2``; an array where the bounds are themselves a release.
     half_width : float or Array
         ``h = (u - l)/2 >= 0``.
+
+    Examples
+    --------
+    >>> Bounds.of(0.0, 4.0)
+    Bounds(centre=2.0, half_width=2.0)
     """
 
     centre: Any

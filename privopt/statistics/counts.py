@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import DTypeLike
 
 __all__ = ["as_floats"]
 
 
-def as_floats(counts: Array, dtype: Any) -> Array:
+def as_floats(counts: Array, dtype: DTypeLike) -> Array:
     """Integers in ``dtype``, exactly; those above ``2^24`` in float32 (``2^53``) as that number.
 
     It is the last that the type tells from the next one. Rounded instead, two counts one apart

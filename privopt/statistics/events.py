@@ -18,7 +18,13 @@ __all__ = ["approximate_release", "pure_release", "resolvable"]
 
 
 def pure_release(epsilon: float) -> DpEvent:
-    """The event of any ``epsilon``-DP release; a no-op at zero, and no privacy at infinity."""
+    """The event of any ``epsilon``-DP release; a no-op at zero, and no privacy at infinity.
+
+    Examples
+    --------
+    >>> pure_release(0.0), pure_release(math.inf)
+    (NoOpDpEvent(), NonPrivateDpEvent())
+    """
     if epsilon == 0.0:
         return NoOpDpEvent()
     return pure_event(epsilon) if epsilon < math.inf else NonPrivateDpEvent()
@@ -37,6 +43,11 @@ def approximate_release(epsilon: float, delta: float) -> DpEvent:
     Dominates every ``(epsilon, delta)``-DP release under ``replace_one``. Source: Kairouz, Oh and
     Viswanath, "The composition theorem for differential privacy", IEEE Trans. Inf. Theory 2017
     (arXiv:1311.0776), proof of Theorem 3.3.
+
+    Examples
+    --------
+    >>> len(approximate_release(1.0, 1e-6).events)
+    2
     """
     told = PoissonSampledDpEvent(delta, NonPrivateDpEvent())
     return ComposedDpEvent([pure_release(epsilon), told])

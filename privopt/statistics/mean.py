@@ -10,7 +10,7 @@ from dp_accounting import DpEvent
 from jax import Array
 
 from privopt.mechanisms.laplace import LaplaceMechanism
-from privopt.mechanisms.round_off import MOST_TERMS, UNIT, sum_error
+from privopt.mechanisms.round_off import MAX_TERMS, UNIT, sum_error
 from privopt.privacy import round_up
 from privopt.spec import Budget, Relation
 from privopt.statistics.bounds import Bounds
@@ -98,6 +98,11 @@ class CentredSum(NamedTuple):
     ----------
     bounds : Bounds
         No sensitivity depends on it, so it may itself be a private release.
+
+    Examples
+    --------
+    >>> CentredSum(Bounds.of(0.0, 2.0)).answer(jnp.array([0.5, 1.0, 9.0])).tolist()
+    [0.5, 3.0]
     """
 
     bounds: Bounds
@@ -107,7 +112,7 @@ class CentredSum(NamedTuple):
 
         Round-off adds 1/60.
         """
-        return 2.0 + 2.0 * sum_error(MOST_TERMS)
+        return 2.0 + 2.0 * sum_error(MAX_TERMS)
 
     def answer(self, records: Array, present: Array | None = None) -> Array:
         """The two sums, shape ``(2,)``, in the dtype of ``records``, which have shape ``(n,)``.
@@ -149,7 +154,7 @@ class MeanMechanism(NamedTuple):
     1.0
     """
 
-    laplace: LaplaceMechanism
+    laplace: LaplaceMechanism[CentredSum]
 
     @classmethod
     def calibrated(cls, lower: float, upper: float, budget: Budget) -> MeanMechanism:
@@ -168,6 +173,6 @@ class MeanMechanism(NamedTuple):
 
     def release(self, key: Array, records: Array, present: Array | None = None) -> Array:
         """The noisy mean, shape ``()``, in the dtype of ``records``, which have shape ``(n,)``."""
-        query: CentredSum = self.laplace.query
+        query = self.laplace.query
         total, count = self.laplace.add_noise(key, query.answer(records, present))
         return query.bounds.restore(total / jnp.maximum(count, 1.0))

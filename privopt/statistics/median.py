@@ -10,11 +10,12 @@ so everything here is about pairs ``i <= m <= j``, at the distance ``k = j - i -
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import DTypeLike
 
 from privopt.mechanisms.round_off import two_sum
 from privopt.statistics.bounds import Bounds
@@ -23,7 +24,7 @@ from privopt.statistics.records import numbers
 
 __all__ = ["Median"]
 
-_ROWS = 64  # of the table of pairs, looked at together
+_ROWS_AT_ONCE = 64  # of the table of pairs, looked at together
 _FLOOR = 2.0**-80  # far enough above underflow to be scaled by the 2^-23 of a law of noise
 
 
@@ -65,7 +66,7 @@ class Median(NamedTuple):
         """The median, shape ``()``, in the dtype of ``records``, which have shape ``(n,)``."""
         return self._sides(records)[0][0]
 
-    def smooth_sensitivity(self, records: Array, smoothness: Any) -> Array:
+    def smooth_sensitivity(self, records: Array, smoothness: float | Array) -> Array:
         """``max(S_0, max_{0 <= k <= n} e^(-beta k) A_k)`` under ``replace_one``. Secret.
 
         ``|ln S_beta(D) - ln S_beta(D')| <= beta + 2^-18`` between neighbours, round-off included.
@@ -90,11 +91,11 @@ class Median(NamedTuple):
         def widest(left: Array) -> Array:
             return jnp.max((above - left) * decay)
 
-        across = jax.lax.map(widest, below, batch_size=_ROWS) * jnp.exp(-smoothness * steps)
+        across = jax.lax.map(widest, below, batch_size=_ROWS_AT_ONCE) * jnp.exp(-smoothness * steps)
         beside = (median - below) * jnp.exp(-smoothness * jnp.maximum(steps - 1.0, 0.0))
         return jnp.maximum(jnp.max(jnp.maximum(across, beside)), self._floor(records.dtype))
 
-    def distance_to_instability(self, records: Array, bound: Any) -> Array:
+    def distance_to_instability(self, records: Array, bound: float | Array) -> Array:
         """The least ``k`` with ``A_k > bound``, ``n + 1`` if ``u - l <= bound``. Secret.
 
         Moves by at most one when a record is replaced. Shape ``()``, in the dtype of ``records``.
@@ -108,7 +109,7 @@ class Median(NamedTuple):
         unstable = jnp.where(reach < above.size, distance, records.size + 1)
         return as_floats(unstable.min(), records.dtype)
 
-    def _floor(self, dtype: Any) -> Array:
+    def _floor(self, dtype: DTypeLike) -> Array:
         width = jnp.asarray(self.upper, dtype) - jnp.asarray(self.lower, dtype)
         resolved = jnp.maximum(width * jnp.finfo(dtype).eps, _FLOOR)
         return jnp.where(width > 0.0, resolved, 0.0)

@@ -18,6 +18,12 @@ class Mode(NamedTuple):
     Attributes
     ----------
     histogram : Histogram
+
+    Examples
+    --------
+    >>> query = Mode(Histogram.logarithmic(1.0, 2.0, 2, mirrored=False))
+    >>> int(query.answer(jnp.array([0.5, 1.5, 1.6, 1.7])))
+    1
     """
 
     histogram: Histogram

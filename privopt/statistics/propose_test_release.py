@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,7 @@ class StableQuery(Protocol):
     def answer(self, records: Array) -> Array:
         """The answer on ``records``, of shape ``()``."""
 
-    def distance_to_instability(self, records: Array, bound: Any) -> Array:
+    def distance_to_instability(self, records: Array, bound: float | Array) -> Array:
         """Fewest records to replace until some neighbour's answer is more than ``bound`` away.
 
         Moves by at most one when a record is replaced. Secret; shape ``()``.
@@ -77,9 +77,17 @@ class ProposeTestRelease(NamedTuple):
     ``P(Lap(1/epsilon_0) > threshold) = delta``; else test and release cost ``epsilon_0`` each.
     Source: Dwork and Lei, "Differential privacy and robust statistics", STOC 2009; constants as
     derived here.
+
+    Examples
+    --------
+    >>> from privopt.statistics import Median
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> mechanism = ProposeTestRelease.calibrated(Median.of(0.0, 2.0), 0.1, budget)
+    >>> bool(mechanism.release(jax.random.key(0), jnp.ones(200)).accepted)
+    True
     """
 
-    query: Any
+    query: StableQuery
     bound: float
     distance_scale: float
     answer_scale: float

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.mechanisms.round_off import compensated_sum, most_terms
+from privopt.mechanisms.round_off import compensated_sum, max_terms
 from privopt.statistics.counts import as_floats
 
 __all__ = ["few_enough", "numbers", "present_count", "present_sum"]
@@ -36,7 +36,7 @@ def few_enough(records: Array) -> Array:
         If there are more: 131,072 in float32, ``2^46`` in float64. The length is that of the
         array, which is public like every shape; a private number of records is in ``present``.
     """
-    most = most_terms(records.dtype)
+    most = max_terms(records.dtype)
     if records.shape[0] > most:
         raise ValueError(
             f"records must number at most {most} for a sum in {records.dtype}, "

@@ -10,11 +10,12 @@ mechanism is identical to report-noisy-max with exponential noise", 2021 (arXiv:
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax.numpy as jnp
 from dp_accounting import DpEvent
 from jax import Array
+from jax.typing import DTypeLike
 from scipy.special import lambertw
 
 from privopt import draws
@@ -42,7 +43,7 @@ class _NoisyArgmax(NamedTuple):
     over a distance ``s`` the probability ``P(Z > t)`` falls to no less than ``e^-s`` of itself.
     """
 
-    query: Any
+    query: ScoreQuery
     scale: float
 
     @classmethod
@@ -103,7 +104,7 @@ class _NoisyArgmax(NamedTuple):
         return release("selection", jnp.argmax(gaps + noise))
 
     @staticmethod
-    def noise(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
+    def noise(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
         """Independent draws of the law."""
         raise NotImplementedError
 
@@ -163,7 +164,7 @@ class ExponentialMechanism(_NoisyArgmax):
         return self.scale * math.log(candidates / (optimal * failure))
 
     @staticmethod
-    def noise(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
+    def noise(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
         """Gumbel: ``P(Z <= z) = exp(-e^-z)``."""
         return draws.gumbel(key, shape, dtype)
 
@@ -214,7 +215,7 @@ class PermuteAndFlip(_NoisyArgmax):
         return self.scale * math.log(others) if others > 1.0 else 0.0
 
     @staticmethod
-    def noise(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
+    def noise(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
         """Exponential: ``P(Z > z) = e^-z`` for ``z >= 0``."""
         return draws.exponential(key, shape, dtype)
 
@@ -265,7 +266,7 @@ class ReportNoisyMax(_NoisyArgmax):
         return self.scale * (-float(lambertw(-2.0 * share * math.exp(-2.0), -1).real) - 2.0)
 
     @staticmethod
-    def noise(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
+    def noise(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
         """Laplace: ``P(|Z| > z) = e^-z``."""
         return draws.laplace(key, shape, dtype)
 

@@ -16,7 +16,7 @@ analysis", STOC 2007.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from dp_accounting import DpEvent
 from jax import Array
@@ -33,7 +33,7 @@ __all__ = ["SmoothCauchyMechanism", "SmoothLaplaceMechanism", "SmoothQuery"]
 
 _MARGIN = 1.0 + 2.0**-40  # relative; of a handful of elementary functions
 _SLACK = 2.0**-18  # by which round-off lets ``ln S_beta`` change beyond ``beta``
-_ROUNDED = 1.0 + 2.0**-21  # relative; of ``S_beta`` and its product with ``c``, in float32
+_ROUND_OFF = 1.0 + 2.0**-21  # relative; of ``S_beta`` and its product with ``c``, in float32
 
 
 class SmoothQuery(Protocol):
@@ -42,7 +42,7 @@ class SmoothQuery(Protocol):
     def answer(self, records: Array) -> Array:
         """The answer on ``records``, of shape ``()``."""
 
-    def smooth_sensitivity(self, records: Array, smoothness: Any) -> Array:
+    def smooth_sensitivity(self, records: Array, smoothness: float | Array) -> Array:
         """``S_beta`` with ``beta = smoothness`` under ``replace_one``; secret, shape ``()``.
 
         Not below a positive number that is the same for all data, unless nothing can move the
@@ -70,9 +70,17 @@ class SmoothCauchyMechanism(NamedTuple):
     ``beta``, a shift by ``S = s/c`` by at most ``2 asinh(1/(2c))``. Half of ``epsilon`` for each
     gives ``beta = epsilon/2`` and ``c = 1/(2 sinh(epsilon/4)) < 2/epsilon``; the source has
     ``epsilon/6`` and ``6/epsilon``. Round-off is charged beside ``beta``, ``2^-18``.
+
+    Examples
+    --------
+    >>> from privopt.statistics import Median
+    >>> budget = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+    >>> mechanism = SmoothCauchyMechanism.calibrated(Median.of(0.0, 2.0), budget)
+    >>> round(mechanism.smoothness, 3), round(mechanism.scale, 3)
+    (0.5, 1.979)
     """
 
-    query: Any
+    query: SmoothQuery
     smoothness: float
     scale: float
 
@@ -96,7 +104,7 @@ class SmoothCauchyMechanism(NamedTuple):
             )
         epsilon = resolvable(budget.epsilon) - _SLACK
         smoothness = round_down(0.5 * epsilon)
-        scale = 0.5 / math.sinh(0.5 * (epsilon - smoothness)) * _MARGIN * _ROUNDED
+        scale = 0.5 / math.sinh(0.5 * (epsilon - smoothness)) * _MARGIN * _ROUND_OFF
         return cls(query, smoothness, round_up(scale))
 
     def event(self, relation: Relation) -> DpEvent:
@@ -110,7 +118,7 @@ class SmoothCauchyMechanism(NamedTuple):
         require_public_size(relation, "smooth sensitivity")
         if self.scale == 0.0:
             return pure_release(math.inf)
-        shift = 2.0 * math.asinh(0.5 * _ROUNDED / self.scale)
+        shift = 2.0 * math.asinh(0.5 * _ROUND_OFF / self.scale)
         return pure_release(self.smoothness + _SLACK + shift)
 
     def release(self, key: Array, records: Array) -> Array:
@@ -136,9 +144,17 @@ class SmoothLaplaceMechanism(NamedTuple):
     ``beta = epsilon/(2 ln(2/delta))``, less ``2^-18`` for round-off. Proved for ``epsilon <= 1``,
     and false for some larger ones, so these are refused. Source: Nissim, Raskhodnikova and Smith
     2007.
+
+    Examples
+    --------
+    >>> from privopt.statistics import Median
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> mechanism = SmoothLaplaceMechanism.calibrated(Median.of(0.0, 2.0), budget)
+    >>> round(mechanism.smoothness, 3), round(mechanism.scale, 3)
+    (0.034, 2.0)
     """
 
-    query: Any
+    query: SmoothQuery
     smoothness: float
     scale: float
 
@@ -163,7 +179,7 @@ class SmoothLaplaceMechanism(NamedTuple):
                 f"delta must be positive for smooth Laplace noise, got {budget.delta!r}; "
                 "for pure differential privacy use SmoothCauchyMechanism"
             )
-        scale = round_up(2.0 / resolvable(budget.epsilon) * _ROUNDED)
+        scale = round_up(2.0 / resolvable(budget.epsilon) * _ROUND_OFF)
         delta = drawable(budget, 1).delta
         smoothness = 1.0 / (scale * math.log(2.0 / delta)) / _MARGIN - _SLACK
         if not smoothness > 0.0:
@@ -182,10 +198,10 @@ class SmoothLaplaceMechanism(NamedTuple):
             If ``relation`` is not ``replace_one``.
         """
         require_public_size(relation, "smooth sensitivity")
-        if self.scale < 2.0 * _ROUNDED:
+        if self.scale < 2.0 * _ROUND_OFF:
             return pure_release(math.inf)
         delta = 2.0 * math.exp(-1.0 / (self.scale * (self.smoothness + _SLACK))) * _MARGIN
-        return approximate_release(2.0 * _ROUNDED / self.scale, min(delta, 1.0))
+        return approximate_release(2.0 * _ROUND_OFF / self.scale, min(delta, 1.0))
 
     def release(self, key: Array, records: Array) -> Array:
         """The noisy answer, shape ``()``, in the dtype of ``records``."""

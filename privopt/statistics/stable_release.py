@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax.numpy as jnp
 from dp_accounting import DpEvent
@@ -71,7 +71,7 @@ class StableRelease(NamedTuple):
     True
     """
 
-    query: Any
+    query: ChangeableQuery
     distance_scale: float
     threshold: float
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.mechanisms.round_off import MOST_TERMS, sum_error
+from privopt.mechanisms.round_off import MAX_TERMS, sum_error
 from privopt.privacy import round_down, round_up
 from privopt.spec import Relation
 from privopt.statistics.bounds import Bounds
@@ -88,7 +88,7 @@ class BoundedSum(NamedTuple):
         """
         largest = max(abs(self.lower), abs(self.upper))
         moved = self.upper - self.lower if Relation(relation) is Relation.REPLACE_ONE else largest
-        moved += 2.0 * sum_error(MOST_TERMS, largest) if moved > 0.0 else 0.0
+        moved += 2.0 * sum_error(MAX_TERMS, largest) if moved > 0.0 else 0.0
         return math.nextafter(moved, math.inf) if moved > 0.0 else 0.0
 
     def l1_sensitivity(self, relation: Relation) -> float:

@@ -9,7 +9,7 @@ from dp_accounting import DpEvent
 from jax import Array
 
 from privopt.mechanisms.laplace import LaplaceMechanism
-from privopt.mechanisms.round_off import MOST_TERMS, UNIT, sum_error
+from privopt.mechanisms.round_off import MAX_TERMS, UNIT, sum_error
 from privopt.spec import Budget, Relation
 from privopt.statistics.bounds import Bounds
 from privopt.statistics.mean import BoundedMean
@@ -36,6 +36,12 @@ class BoundedVariance(NamedTuple):
         With a half-width ``h`` representable in float32.
     size : float
         ``n``, representable in float32.
+
+    Examples
+    --------
+    >>> query = BoundedVariance.of(0.0, 2.0, 4)
+    >>> float(query.answer(jnp.array([0.0, 0.0, 2.0, 2.0])))
+    1.0
     """
 
     bounds: Bounds
@@ -101,6 +107,11 @@ class CentredMoments(NamedTuple):
     ----------
     bounds : Bounds
         No sensitivity depends on it, so it may itself be a private release.
+
+    Examples
+    --------
+    >>> CentredMoments(Bounds.of(0.0, 2.0)).answer(jnp.array([0.0, 1.0, 9.0])).tolist()
+    [0.0, 1.0, 3.0]
     """
 
     bounds: Bounds
@@ -112,7 +123,7 @@ class CentredMoments(NamedTuple):
         sums alone move by 2 each, but not at once.) Round-off adds 1/30.
         """
         moved = 25.0 / 8.0 * _ROUNDOFF if Relation(relation) is Relation.REPLACE_ONE else 3.0
-        return moved + 4.0 * sum_error(MOST_TERMS)
+        return moved + 4.0 * sum_error(MAX_TERMS)
 
     def answer(self, records: Array, present: Array | None = None) -> Array:
         """The three sums, shape ``(3,)``, in the dtype of ``records``, of shape ``(n,)``.
@@ -145,9 +156,17 @@ class VarianceMechanism(NamedTuple):
     Formal guarantee
     ----------------
     ``epsilon``-DP under the relation it was calibrated for; ``event`` knows the others.
+
+    Examples
+    --------
+    >>> import jax
+    >>> budget = Budget(epsilon=1e3, delta=0.0, relation="add_or_remove_one")
+    >>> mechanism = VarianceMechanism.calibrated(0.0, 2.0, budget)
+    >>> round(float(mechanism.release(jax.random.key(0), jnp.array([0.0, 0.0, 2.0, 2.0]))), 1)
+    1.0
     """
 
-    laplace: LaplaceMechanism
+    laplace: LaplaceMechanism[CentredMoments]
 
     @classmethod
     def calibrated(cls, lower: float, upper: float, budget: Budget) -> VarianceMechanism:
@@ -166,7 +185,7 @@ class VarianceMechanism(NamedTuple):
 
     def release(self, key: Array, records: Array, present: Array | None = None) -> Array:
         """The noisy variance in ``[0, h^2]``, shape ``()``, in the dtype of ``records``."""
-        query: CentredMoments = self.laplace.query
+        query = self.laplace.query
         first, second, count = self.laplace.add_noise(key, query.answer(records, present))
         count = jnp.maximum(count, 1.0)
         share = 0.5 * (1.0 + second / count) - (first / count) ** 2

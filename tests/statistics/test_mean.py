@@ -17,7 +17,7 @@ from scipy import stats
 
 from privopt import draws
 from privopt.mechanisms import GaussianMechanism, LaplaceMechanism
-from privopt.mechanisms.round_off import MOST_TERMS, sum_error
+from privopt.mechanisms.round_off import MAX_TERMS, sum_error
 from privopt.privacy import Guarantee
 from privopt.spec import Budget, Relation
 from privopt.statistics import BoundedMean, Bounds, CentredSum, MeanMechanism
@@ -98,7 +98,7 @@ def test_the_ledger_of_a_mean_adds_up_to_the_claim():
     half_width = found.laplace.query.bounds.half_width
     on_sum, on_count = half_width * found.laplace.scale, found.laplace.scale
     assert on_sum == pytest.approx((3.0 + 1.0) / 1.0, rel=1e-2)  # (u - l)/epsilon
-    round_off = 2.0 * half_width * sum_error(MOST_TERMS)
+    round_off = 2.0 * half_width * sum_error(MAX_TERMS)
     assert (half_width + round_off) / on_sum + 1.0 / on_count == pytest.approx(1.0, rel=1e-6)
 
 

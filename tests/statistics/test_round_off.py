@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from privopt.mechanisms import LaplaceMechanism
-from privopt.mechanisms.round_off import MOST_TERMS, compensated_sum, most_terms, sum_error
+from privopt.mechanisms.round_off import MAX_TERMS, compensated_sum, max_terms, sum_error
 from privopt.spec import Budget, Relation
 from privopt.statistics import (
     BoundedMean,
@@ -170,8 +170,8 @@ def test_counts_are_whole_and_stop_where_they_no_longer_would_be(dtype):
 @dtypes
 def test_more_records_than_a_dtype_adds_up_are_refused_by_their_shape(dtype):
     most = {np.float32: 131_072, np.float64: 2**46}[dtype]
-    assert most_terms(dtype) == most
-    assert most_terms(np.float32) == MOST_TERMS
+    assert max_terms(dtype) == most
+    assert max_terms(np.float32) == MAX_TERMS
     unit = Bounds.of(-1.0, 1.0)
     for query in (BoundedSum.of(-1.0, 1.0), CentredSum(unit), CentredMoments(unit)):
         jax.eval_shape(query.answer, jax.ShapeDtypeStruct((64,), dtype))

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from privopt import draws
-from privopt.mechanisms.round_off import MOST_TERMS, sum_error
+from privopt.mechanisms.round_off import MAX_TERMS, sum_error
 from privopt.privacy import Guarantee
 from privopt.spec import Budget, Relation
 from privopt.statistics import Bounds, CentredMoments, MeanMechanism, VarianceMechanism
@@ -46,7 +46,7 @@ def test_three_sums_move_together_by_their_sensitivity_and_no_more(relation, low
     else:
         moved = np.abs(one).sum(axis=-1)
     assert moved.max() <= query.l1_sensitivity(relation)
-    round_off = 4.0 * sum_error(MOST_TERMS)
+    round_off = 4.0 * sum_error(MAX_TERMS)
     assert moved.max() == pytest.approx(query.l1_sensitivity(relation) - round_off, rel=1e-4)
 
 
@@ -63,7 +63,7 @@ def test_noise_for_an_added_record_is_not_enough_for_a_replaced_one():
     """Thirds for each of three sums cost a replaced record 25/24 of epsilon."""
     found = VarianceMechanism.calibrated(-1.0, 3.0, pure(1.0, Relation.ADD_OR_REMOVE_ONE))
     half_width = found.laplace.query.bounds.half_width
-    round_off = 4.0 * sum_error(MOST_TERMS)
+    round_off = 4.0 * sum_error(MAX_TERMS)
     assert half_width * found.laplace.scale == pytest.approx((3.0 + round_off) * half_width)
     spent = Guarantee(found.event(Relation.REPLACE_ONE), Relation.REPLACE_ONE).epsilon(0.0)
     assert spent.upper == pytest.approx((25.0 / 8.0 + round_off) / (3.0 + round_off), rel=2e-6)

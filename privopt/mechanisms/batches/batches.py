@@ -13,7 +13,7 @@ from privopt.spec import Relation
 
 __all__ = ["Batches", "Draw", "Participation", "batch_size_of", "require_numbered"]
 
-MOST_NUMBERED = 31 * 32**5
+MAX_NUMBERED = 31 * 32**5
 
 Draw = Callable[[Array], tuple[Array, Array]]
 """``k -> (rows, taken)``, both ``(block, places)``: of steps ``k block .. (k + 1) block - 1``.
@@ -33,6 +33,12 @@ class Participation(NamedTuple):
         ``b``: any two of them are at least so many steps apart.
     even : bool
         Whether they are exactly ``gap`` apart: epochs in one order.
+
+    Examples
+    --------
+    >>> from privopt.mechanisms import ShuffledBatches
+    >>> ShuffledBatches.of(10, 100).participation(25, Relation.REPLACE_ONE)
+    Participation(times=3, gap=1, even=False)
     """
 
     times: int
@@ -43,7 +49,7 @@ class Participation(NamedTuple):
 class Batches(Protocol):
     r"""Who takes part in step ``t``: a set ``B_t`` of records, drawn without a look at the data.
 
-    The gradient of step ``t`` is ``g_t = (1/b) \\sum_{i \\in B_t} clip_C(grad l(w_t; x_i))``. The
+    The gradient of step ``t`` is ``g_t = (1/b) \sum_{i \in B_t} clip_C(grad l(w_t; x_i))``. The
     divisor ``b`` is public, however many records came.
 
     An implementation is a frozen dataclass registered as a pytree
@@ -95,8 +101,8 @@ def batch_size_of(batch_size: float, n: int) -> float:
 
 def require_numbered(name: str, count: int) -> None:
     """ValueError unless so many records can be drawn by their numbers, in exact int32."""
-    if positive_integer(name, count) > MOST_NUMBERED:
+    if positive_integer(name, count) > MAX_NUMBERED:
         raise ValueError(
-            f"{name} must be at most {MOST_NUMBERED} where records are drawn by their numbers, "
+            f"{name} must be at most {MAX_NUMBERED} where records are drawn by their numbers, "
             f"got {count}"
         )

@@ -175,6 +175,12 @@ def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
     ------
     ValueError
         If ``most`` is above ``31 * 32^5``, about 1.04e9.
+
+    Examples
+    --------
+    >>> rows, taken = poisson_sampler(0.1, 20, 100)(jax.random.key(0), 100)
+    >>> rows.shape, bool((rows[taken] < 100).all())
+    ((20,), True)
     """
     require_numbered("most", most)
     rate = jnp.asarray(rate)

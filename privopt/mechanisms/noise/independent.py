@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 from dp_accounting import DpEvent
@@ -13,6 +12,7 @@ from jax.flatten_util import ravel_pytree
 from privopt import draws
 from privopt.convex import pytree_dataclass
 from privopt.mechanisms.batches import Batches
+from privopt.release import Pytree
 from privopt.spec import Relation
 
 __all__ = ["IndependentNoise"]
@@ -35,12 +35,14 @@ class IndependentNoise:
     (3,)
     """
 
-    def begin(self, point: Any) -> tuple[()]:
+    def begin(self, point: Pytree) -> tuple[()]:
         """Nothing is remembered."""
         del point
         return ()
 
-    def next(self, memory: tuple[()], t: Array, key: Array, like: Any) -> tuple[Any, tuple[()]]:
+    def next(
+        self, memory: tuple[()], t: Array, key: Array, like: Pytree
+    ) -> tuple[Pytree, tuple[()]]:
         """From ``fold_in(key, t)``."""
         vector, restored = ravel_pytree(like)
         return restored(

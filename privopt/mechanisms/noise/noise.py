@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from dp_accounting import DpEvent
 from jax import Array
 
 from privopt.mechanisms.batches import Batches
+from privopt.release import Pytree
 from privopt.spec import Relation
 
 __all__ = ["Noise"]
 
 
 class Noise(Protocol):
-    r"""What is added: ``z_t = \\sum_{s <= t} C_{ts} xi_s`` with independent ``xi_s ~ N(0, I)``.
+    r"""What is added: ``z_t = \sum_{s <= t} C_{ts} xi_s`` with independent ``xi_s ~ N(0, I)``.
 
     Step ``t`` answers ``g_t + sigma z_t``. For independent noise ``C`` is the identity. Other
     lower-triangular ``C`` remember: the answers are then a post-processing of ``C^{-1} g + sigma
@@ -26,10 +27,10 @@ class Noise(Protocol):
     in a file of its own; its arrays enter by argument.
     """
 
-    def begin(self, point: Any) -> Any:
+    def begin(self, point: Pytree) -> Pytree:
         """Memory before the first step, of the shape of ``point``, the parameter; a pytree."""
 
-    def next(self, memory: Any, t: Array, key: Array, like: Any) -> tuple[Any, Any]:
+    def next(self, memory: Pytree, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Pytree]:
         """``(z_t, memory)``, ``z_t`` a pytree like ``like``, the gradient.
 
         ``key`` is that of the run: the noise of step ``t`` comes from ``fold_in(key, t)``.
