@@ -7,8 +7,8 @@ import pytest
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 from dp_accounting.pld import PLDAccountant
 
-from privopt.accounting import ACCOUNTANTS, Basic, DpAccountant, OptimalComposition
-from privopt.privacy import Fourier, GaussianDP, Guarantee, Renyi
+from privopt.accounting import ACCOUNTANTS, DpAccountant
+from privopt.privacy import Basic, Fourier, GaussianDP, Guarantee, OptimalComposition, Renyi
 from privopt.spec import Relation
 
 RELATIONS = {

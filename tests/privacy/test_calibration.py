@@ -9,7 +9,8 @@ from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privopt.accounting import CLT, Basic, OptimalComposition
+from privopt.accounting import CLT
+from privopt.privacy import Basic, OptimalComposition
 from privopt.privacy import (
     Fourier,
     GaussianDP,

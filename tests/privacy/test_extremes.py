@@ -10,12 +10,13 @@ from dp_accounting.dp_event import DiscreteLaplaceDpEvent, RepeatAndSelectDpEven
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privopt.accounting import ACCOUNTANTS, CLT, ESTIMATORS, Advanced, Basic, Moments, trade_offs
+from privopt.accounting import ACCOUNTANTS, CLT, ESTIMATORS, Advanced, Moments, trade_offs
 from privopt.accounting.advanced import advanced_epsilon
 from privopt.accounting.clt import mu_clt
 from privopt.accounting.trade_offs.shifts import Gaussian as gaussian
 from privopt.privacy import (
     ZCDP,
+    Basic,
     GaussianDP,
     Guarantee,
     PureDP,
