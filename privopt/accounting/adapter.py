@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import dp_accounting as dp
 
@@ -60,7 +59,9 @@ class DpAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
         self._accountant = Fourier() if accountant is None else accountant
         self._relation = _RELATIONS[neighboring_relation]
 
-    def _maybe_compose(self, event: dp.DpEvent, count: int, do_compose: bool) -> Any:
+    def _maybe_compose(
+        self, event: dp.DpEvent, count: int, do_compose: bool
+    ) -> dp.PrivacyAccountant.CompositionErrorDetails | None:
         if do_compose or self._supports(event):
             return None  # the ledger, which the base class keeps, is all the state there is
         return self.CompositionErrorDetails(

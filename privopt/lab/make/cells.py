@@ -70,7 +70,7 @@ class Cell:
         return math.sqrt(self.dim) / (self.n * self.mu)
 
     @property
-    def point(self) -> dict[str, Choice]:
+    def point(self) -> dict[str, str | float]:
         """Sizes, budget and swept choices: what names the cell within its method and family."""
         sizes = {"n": self.n, "dim": self.dim, "sparsity": self.sparsity}
         choices = {name: value for name, value in self.choices if name in self.swept}
@@ -78,7 +78,7 @@ class Cell:
         return {name: value for name, value in point.items() if value is not None}
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, str | float]:
         """What names its noise: all but the axes that it serves, and the budget's delta."""
         return {
             "experiment": self.experiment,
@@ -89,7 +89,7 @@ class Cell:
         }
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Choice]:
         """Its row in the table of cells, before it is planned."""
         return {
             "experiment": self.experiment,

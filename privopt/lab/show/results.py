@@ -137,7 +137,7 @@ def cell_results(recorded: Recorded) -> tuple[CellResult, ...]:
     return tuple(sorted((_result(row, measured[row["cell"]]) for row in rows), key=_place_in_order))
 
 
-def _place_in_order(cell: CellResult) -> tuple[Any, ...]:
+def _place_in_order(cell: CellResult) -> tuple[object, ...]:
     named = cell.experiment, cell.method, cell.family
     sizes = (cell.setting.get(name, 0) for name in _SETTING)
     return *named, *sizes, cell.strength, str(sorted(cell.setting.items()))
