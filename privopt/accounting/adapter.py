@@ -18,7 +18,7 @@ _RELATIONS = {
     dp.NeighboringRelation.ADD_OR_REMOVE_ONE: Relation.ADD_OR_REMOVE_ONE,
     dp.NeighboringRelation.REPLACE_SPECIAL: Relation.ZERO_OUT,
 }
-_LARGEST = 1e300  # stands for an infinite epsilon: delta decreases
+_MAX_EPSILON = 1e300  # stands for an infinite epsilon: delta decreases
 
 
 class DpAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
@@ -96,7 +96,7 @@ class DpAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
         ledger = self._ledger_understood()
         if ledger is None:
             return 1.0
-        epsilon = check_epsilon(min(real("epsilon", target_epsilon), _LARGEST))
+        epsilon = check_epsilon(min(real("epsilon", target_epsilon), _MAX_EPSILON))
         return self._accountant.delta(ledger, self._relation, epsilon).upper
 
     def _supports(self, event: dp.DpEvent) -> bool:

@@ -38,8 +38,8 @@ __all__ = [
     "pure_noise_multiplier",
 ]
 
-_LARGEST = 2.0**64
-_MOST = 2**40
+_MAX_NOISE = 2.0**64
+_MAX_COUNT = 2**40
 
 
 def calibrate(
@@ -139,7 +139,7 @@ def most_repetitions(event: dp.DpEvent, budget: Budget) -> int:
 
     count = 1
     while allowed(count):
-        if count == _MOST:
+        if count == _MAX_COUNT:
             return count
         count *= 2
     low, high = count // 2, count
@@ -282,11 +282,11 @@ def _bracket(
             outside, towards = noise, 1.0
         step = min(abs(value / slope), 1.5) + beyond
         noise, beyond = noise * math.exp(towards * step), 2.0 * beyond
-        if noise > _LARGEST:
+        if noise > _MAX_NOISE:
             raise ValueError(
                 f"budget cannot be met by any noise up to 2^64: at {outside!r} epsilon is still "
                 f"e^{value:.3g} times what it may be"
             )
-        if noise < 1.0 / _LARGEST:
+        if noise < 1.0 / _MAX_NOISE:
             return (inside or noise), 0.0
     return inside, outside

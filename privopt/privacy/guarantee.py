@@ -32,8 +32,8 @@ from privopt.spec import Budget, Relation
 
 __all__ = ["Guarantee"]
 
-_NARROW = 2.0 * ACCURACY  # relative; accountants that come later would add nothing
-_FINER = (ACCURACY, 1e-5, 1e-6, 1e-7, 1e-8)  # the first again, as calibration asks: from above
+_RELATIVE_WIDTH = 2.0 * ACCURACY  # accountants that come later would add nothing
+_ACCURACIES = (ACCURACY, 1e-5, 1e-6, 1e-7, 1e-8)  # the first again, as calibration asks: from above
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Guarantee:
         if spent.upper <= budget.epsilon or spent.lower > budget.epsilon:
             return spent.upper <= budget.epsilon
         event = bracket(self.event)[0]
-        for fourier in (Fourier(accuracy, two_sided=False) for accuracy in _FINER):
+        for fourier in (Fourier(accuracy, two_sided=False) for accuracy in _ACCURACIES):
             if not fourier.supports(event, self.relation):
                 return False
             upper = fourier.epsilon(event, self.relation, budget.delta).upper
@@ -226,7 +226,7 @@ def _best(proofs: Iterator[Interval], worst: float) -> Interval:
     for proof in proofs:
         reason = best.reason or proof.reason
         best = Interval(max(best.lower, proof.lower), min(best.upper, proof.upper), reason)
-        if best.width == 0.0 or best.width <= _NARROW * best.upper < math.inf:
+        if best.width == 0.0 or best.width <= _RELATIVE_WIDTH * best.upper < math.inf:
             return replace(best, reason="")
     return best
 

@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 
-MOST_STEPS = 10**6
+MAX_STEPS = 10**6
 
 
 def _second_moment(problem_class: ProblemClass, noise_std: float, moments: Moments) -> float:
@@ -113,4 +113,4 @@ def noise_limited_steps(noise_ratio: float) -> int:
     More steps gain at most a factor ``sqrt 2``. Never above a million, where the bound is within
     ``L R / 1000`` of its limit.
     """
-    return max(1, math.ceil(min(1.0 / noise_ratio**2, MOST_STEPS)))
+    return max(1, math.ceil(min(1.0 / noise_ratio**2, MAX_STEPS)))

@@ -23,7 +23,7 @@ from privopt.lab.show.verdict import Verdict
 __all__ = ["section"]
 
 _MINUS = re.compile(r"(?<!\w)-(?=[\d.])")
-_LONGEST = 6
+_MAX_LISTED = 6
 """Values that a list of them shows; of more, the smallest and the largest."""
 
 
@@ -196,7 +196,7 @@ def _range(values: Sequence[float]) -> str:
 
 
 def _listed(values: set[float]) -> str:
-    if len(values) > _LONGEST:
+    if len(values) > _MAX_LISTED:
         return f"{min(values):.3g} to {max(values):.3g}"
     return ", ".join(f"{v:.3g}" if isinstance(v, float) else number(v) for v in sorted(values))
 
