@@ -58,6 +58,14 @@ class OptimalComposition(Profiled):
     ----------------
     That of ``Profiled``, under every relation that the profiles know. For randomised response on
     one bit the optimum is the truth, and both ends are that.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> from privopt.spec import Relation
+    >>> releases = dp.SelfComposedDpEvent(dp.LaplaceDpEvent(100.0), 1000)
+    >>> round(OptimalComposition().epsilon(releases, Relation.ZERO_OUT, 1e-6).upper, 3)
+    1.365
     """
 
     name = "optimal composition"

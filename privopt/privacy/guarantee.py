@@ -66,6 +66,15 @@ class Guarantee:
     ------
     ValueError
         If ``event`` is not a ``DpEvent``, or ``relation`` is unknown.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> released = Guarantee(dp.GaussianDpEvent(2.0), "add_or_remove_one")
+    >>> round(released.epsilon(1e-6).upper, 3)
+    2.254
+    >>> round(released.times(4).epsilon(1e-6).upper, 3)
+    4.887
     """
 
     event: dp.DpEvent

@@ -57,6 +57,11 @@ class Repetitions:
     ------
     ValueError
         If ``mean`` or ``shape`` is out of range.
+
+    Examples
+    --------
+    >>> Repetitions.geometric(10.0)
+    Repetitions(mean=10.0, shape=1.0)
     """
 
     mean: float
@@ -184,6 +189,11 @@ def selection_epsilon(epsilon: float, repetitions: Repetitions) -> float:
     ValueError
         If ``epsilon`` is outside ``[0, inf)``, or for Poisson repetitions, which have no pure
         guarantee.
+
+    Examples
+    --------
+    >>> round(selection_epsilon(0.1, Repetitions.geometric(10.0)), 6)
+    0.3
     """
     epsilon = check_epsilon(epsilon)
     if math.isinf(repetitions.shape):
@@ -211,6 +221,11 @@ def selection_delta(delta: float, repetitions: Repetitions) -> float:
     ------
     ValueError
         If ``delta`` is outside ``[0, 1)``, or for Poisson repetitions.
+
+    Examples
+    --------
+    >>> round(selection_delta(1e-6, Repetitions.geometric(10.0)), 9)
+    1e-05
     """
     delta = check_delta(delta)
     if math.isinf(repetitions.shape):

@@ -38,6 +38,13 @@ class GaussianDP:
     ``mu``-GDP under ``relation``, with the ``mu`` of ``distance(event, relation).upper``; the
     lower ends belong to data sets whose differing record contributes the full norm in one and
     the same direction to every release, in the first step of every largest tree.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> releases = dp.SelfComposedDpEvent(dp.GaussianDpEvent(2.0), 4)
+    >>> round(GaussianDP().distance(releases, Relation.REPLACE_ONE).upper, 6)
+    2.0
     """
 
     name = "Gaussian DP"

@@ -109,6 +109,15 @@ class PrivacyFilter:
     ------
     ValueError
         If ``units``, ``limits`` or ``spent`` is out of its range.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> from privopt.privacy import pure_filter
+    >>> limit = pure_filter(Budget(epsilon=1.0, delta=0.0, relation=Relation.ZERO_OUT))
+    >>> limit = limit.after(dp.LaplaceDpEvent(4.0))
+    >>> limit.remaining
+    0.75
     """
 
     budget: Budget
