@@ -16,7 +16,7 @@ from privopt.problems import Family, family
 from privopt.problems.datasets import available
 from privopt.spec import Budget
 
-__all__ = ["Cell", "absent_families", "cells"]
+__all__ = ["Cell", "absent_families", "cells", "noise_ratio"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +65,7 @@ class Cell:
     @property
     def noise_ratio(self) -> float:
         """``sqrt(dim) / (n mu)``, or ``dim / (n epsilon)`` for pure differential privacy."""
-        if self.mu is None:
-            return self.dim / (self.n * self.budget.epsilon)
-        return math.sqrt(self.dim) / (self.n * self.mu)
+        return noise_ratio(self.n, self.dim, self.budget.epsilon, self.mu)
 
     @property
     def point(self) -> dict[str, str | float]:
@@ -114,6 +112,11 @@ class Cell:
         """For people."""
         point = " ".join(f"{name}={_told(value)}" for name, value in self.point.items())
         return f"{self.method} on {self.family}, {point} strength={self.strength:g}"
+
+
+def noise_ratio(n: float, dim: float, epsilon: float, mu: float | None) -> float:
+    """``sqrt(dim) / (n mu)``, or ``dim / (n epsilon)`` where there is no ``mu``."""
+    return dim / (n * epsilon) if mu is None else math.sqrt(dim) / (n * mu)
 
 
 def _told(value: Choice) -> str:
