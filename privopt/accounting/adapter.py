@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import dp_accounting as dp
 
@@ -19,7 +18,7 @@ _RELATIONS = {
     dp.NeighboringRelation.ADD_OR_REMOVE_ONE: Relation.ADD_OR_REMOVE_ONE,
     dp.NeighboringRelation.REPLACE_SPECIAL: Relation.ZERO_OUT,
 }
-_LARGEST = 1e300  # stands for an infinite epsilon: delta decreases
+_MAX_EPSILON = 1e300  # stands for an infinite epsilon: delta decreases
 
 
 class DpAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
@@ -60,7 +59,9 @@ class DpAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
         self._accountant = Fourier() if accountant is None else accountant
         self._relation = _RELATIONS[neighboring_relation]
 
-    def _maybe_compose(self, event: dp.DpEvent, count: int, do_compose: bool) -> Any:
+    def _maybe_compose(
+        self, event: dp.DpEvent, count: int, do_compose: bool
+    ) -> dp.PrivacyAccountant.CompositionErrorDetails | None:
         if do_compose or self._supports(event):
             return None  # the ledger, which the base class keeps, is all the state there is
         return self.CompositionErrorDetails(
@@ -95,7 +96,7 @@ class DpAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
         ledger = self._ledger_understood()
         if ledger is None:
             return 1.0
-        epsilon = check_epsilon(min(real("epsilon", target_epsilon), _LARGEST))
+        epsilon = check_epsilon(min(real("epsilon", target_epsilon), _MAX_EPSILON))
         return self._accountant.delta(ledger, self._relation, epsilon).upper
 
     def _supports(self, event: dp.DpEvent) -> bool:

@@ -59,6 +59,14 @@ class Advanced(Profiled):
     ------
     ValueError
         If ``form`` is neither.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> from privopt.spec import Relation
+    >>> releases = dp.SelfComposedDpEvent(dp.LaplaceDpEvent(100.0), 1000)
+    >>> round(Advanced().epsilon(releases, Relation.ZERO_OUT, 1e-6).upper, 3)
+    1.712
     """
 
     form: str = "kov"

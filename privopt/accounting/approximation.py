@@ -52,6 +52,13 @@ class Approximation(_Estimate):
         If ``value`` is not a real number, or NaN, or ``method`` is no non-empty string.
     TypeError
         When compared by ``<``, ``<=``, ``>`` or ``>=`` with anything.
+
+    Examples
+    --------
+    >>> print(Approximation(2.3195, "CLT"))
+    about 2.32 (CLT)
+    >>> f"{Approximation(2.3195, 'CLT'):.4f}"
+    'about 2.3195 (CLT)'
     """
 
     value: float
@@ -87,6 +94,11 @@ class ApproximateCurve(_Estimate):
         If one of the ``values`` is NaN, or ``method`` is no non-empty string.
     TypeError
         When compared by ``<``, ``<=``, ``>`` or ``>=``, or converted to a NumPy array.
+
+    Examples
+    --------
+    >>> ApproximateCurve([1.0, 0.5], "CLT").values.tolist()
+    [1.0, 0.5]
     """
 
     values: npt.NDArray[np.float64]

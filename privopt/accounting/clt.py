@@ -56,6 +56,14 @@ class CLT:
     Supports compositions of what ``GaussianDP`` supports, which is exact and needs no limit; of
     Poisson-sampled Gaussian releases, under every relation; and of Gaussian releases on batches
     drawn without replacement, under ``replace_one``.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> step = dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0))
+    >>> steps = dp.SelfComposedDpEvent(step, 1000)
+    >>> print(CLT().mu(steps, Relation.ADD_OR_REMOVE_ONE))
+    about 0.415 (CLT)
     """
 
     name = "CLT"
@@ -124,6 +132,11 @@ def mu_clt(
     ------
     ValueError
         If an argument is outside its range.
+
+    Examples
+    --------
+    >>> print(mu_clt(1.0, 0.01, 1000, relation=Relation.ADD_OR_REMOVE_ONE))
+    about 0.415 (CLT)
     """
     z = _within("noise_multiplier", noise_multiplier, math.inf)
     rate, steps = _within("rate", rate, 1.0), _within("steps", steps, math.inf)
@@ -153,6 +166,11 @@ def clt_skewness(noise_multiplier: float, steps: float) -> float:
     ------
     ValueError
         If an argument is outside its range.
+
+    Examples
+    --------
+    >>> round(clt_skewness(1.0, 1000), 3)
+    0.196
     """
     z = _within("noise_multiplier", noise_multiplier, math.inf)
     steps = _within("steps", steps, math.inf)

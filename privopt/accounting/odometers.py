@@ -88,6 +88,15 @@ class RenyiOdometer:
     ValueError
         If ``delta`` is outside ``(0, 1)``, ``relation`` unknown, an order not above one, or what
         is ``spent`` negative, NaN or not as many numbers.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> from privopt.privacy import renyi_cost
+    >>> odometer = RenyiOdometer(1e-6, Relation.ZERO_OUT, (4.0, 6.0, 8.0), renyi_cost)
+    >>> odometer = odometer.after(dp.GaussianDpEvent(2.0), 4)
+    >>> round(odometer.epsilon, 3)
+    5.92
     """
 
     delta: float
@@ -187,6 +196,14 @@ class ZCDPOdometer:
     ValueError
         If ``delta`` is outside ``(0, 1)``, ``relation`` unknown, ``planned`` not positive, or
         ``spent`` negative or NaN.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> odometer = ZCDPOdometer(1e-6, Relation.ZERO_OUT, planned=0.5)
+    >>> odometer = odometer.after(dp.GaussianDpEvent(2.0), 4)
+    >>> round(odometer.epsilon, 3)
+    6.038
     """
 
     delta: float

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Sampler", "Steps", "number", "read_steps"]
 
-_SMALLEST_DELTA = 1e-300
+_MIN_DELTA = 1e-300
 
 
 class Sampler(StrEnum):
@@ -158,9 +158,9 @@ def number(name: str, text: str) -> float:
         raise ValueError(f"epsilon must be non-negative and finite, got {text}")
     if name == "delta" and not 0.0 <= value < 1.0:
         raise ValueError(f"delta must lie in [0, 1), got {text}")
-    if name == "delta" and value < _SMALLEST_DELTA and _exactly(text) != 0:
+    if name == "delta" and value < _MIN_DELTA and _exactly(text) != 0:
         raise ValueError(
-            f"delta must be 0 or at least {_SMALLEST_DELTA:g}, below which float64 does not "
+            f"delta must be 0 or at least {_MIN_DELTA:g}, below which float64 does not "
             f"resolve it, got {text}"
         )
     return value

@@ -98,6 +98,12 @@ def subsample(
     ------
     ValueError
         If a number is out of range, or the sampler or relation unknown.
+
+    Examples
+    --------
+    >>> part = subsample(1.0, 1e-6, 0.01, sampler="poisson", relation="add_or_remove_one")
+    >>> round(part.epsilon, 4), part.amplified
+    (0.017, True)
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     rate = real("rate", rate)

@@ -20,7 +20,7 @@ __all__ = [
     "real",
 ]
 
-_SMALLEST = 1e-300
+_MIN_DELTA = 1e-300
 
 
 def real(name: str, value: object) -> float:
@@ -53,9 +53,9 @@ def check_delta(delta: object) -> float:
 def check_target_delta(delta: object) -> float:
     """A delta at which a composition is asked for its epsilon: zero, or in ``[1e-300, 1)``."""
     value = check_delta(delta)
-    if 0.0 < value < _SMALLEST:
+    if 0.0 < value < _MIN_DELTA:
         raise ValueError(
-            f"delta must be 0 or at least {_SMALLEST}, below which float64 cannot resolve a "
+            f"delta must be 0 or at least {_MIN_DELTA}, below which float64 cannot resolve a "
             f"probability, got {delta!r}"
         )
     return value

@@ -38,8 +38,8 @@ __all__ = [
     "pure_noise_multiplier",
 ]
 
-_LARGEST = 2.0**64
-_MOST = 2**40
+_MAX_NOISE = 2.0**64
+_MAX_COUNT = 2**40
 
 
 def calibrate(
@@ -131,6 +131,13 @@ def most_repetitions(event: dp.DpEvent, budget: Budget) -> int:
     ----------------
     ``Guarantee(event, budget.relation).times(k).epsilon(budget.delta).upper <= budget.epsilon``
     for the ``k`` returned.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation=Relation.ADD_OR_REMOVE_ONE)
+    >>> most_repetitions(dp.GaussianDpEvent(20.0), budget)
+    22
     """
     guarantee = Guarantee(event, instance("budget", budget, Budget).relation)
 
@@ -139,7 +146,7 @@ def most_repetitions(event: dp.DpEvent, budget: Budget) -> int:
 
     count = 1
     while allowed(count):
-        if count == _MOST:
+        if count == _MAX_COUNT:
             return count
         count *= 2
     low, high = count // 2, count
@@ -173,6 +180,14 @@ def gaussian_noise_multiplier(budget: Budget, compositions: int = 1) -> float:
     ValueError
         If ``budget.delta`` is zero, ``compositions`` is not a positive integer, or the noise would
         be beyond float64.
+
+    Examples
+    --------
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation=Relation.ADD_OR_REMOVE_ONE)
+    >>> round(gaussian_noise_multiplier(budget), 4)
+    4.2247
+    >>> round(gaussian_noise_multiplier(budget, compositions=4), 4)
+    8.4494
     """
     instance("budget", budget, Budget)
     if budget.delta == 0.0:
@@ -212,6 +227,12 @@ def pure_noise_multiplier(budget: Budget) -> float:
     ------
     ValueError
         If the noise would be beyond float64.
+
+    Examples
+    --------
+    >>> budget = Budget(epsilon=0.5, delta=0.0, relation=Relation.REPLACE_ONE)
+    >>> round(pure_noise_multiplier(budget), 6)
+    4.0
     """
     instance("budget", budget, Budget)
 
@@ -282,11 +303,11 @@ def _bracket(
             outside, towards = noise, 1.0
         step = min(abs(value / slope), 1.5) + beyond
         noise, beyond = noise * math.exp(towards * step), 2.0 * beyond
-        if noise > _LARGEST:
+        if noise > _MAX_NOISE:
             raise ValueError(
                 f"budget cannot be met by any noise up to 2^64: at {outside!r} epsilon is still "
                 f"e^{value:.3g} times what it may be"
             )
-        if noise < 1.0 / _LARGEST:
+        if noise < 1.0 / _MAX_NOISE:
             return (inside or noise), 0.0
     return inside, outside

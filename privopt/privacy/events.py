@@ -21,6 +21,12 @@ def pure_event(epsilon: float) -> ZCDpEvent:
     ------
     ValueError
         If ``epsilon`` is outside ``[0, inf)``.
+
+    Examples
+    --------
+    >>> from privopt import privacy
+    >>> round(privacy.epsilon(pure_event(0.5), 0.0, relation="zero_out").upper, 6)
+    0.5
     """
     return ZCDpEvent(rho=0.0, xi=check_epsilon(epsilon))
 
@@ -40,6 +46,12 @@ class BoundedRangeDpEvent(DpEvent):  # type: ignore[misc]
     ----------
     epsilon : float
         Largest difference of two losses, the same under every relation.
+
+    Examples
+    --------
+    >>> from privopt import privacy
+    >>> round(privacy.epsilon(BoundedRangeDpEvent(0.5), 0.0, relation="zero_out").upper, 6)
+    0.5
     """
 
     epsilon: float
@@ -101,6 +113,13 @@ class ObjectivePerturbationDpEvent(DpEvent):  # type: ignore[misc]
         ``s / C``, standard deviation over the bound of one record's gradient.
     jacobian : float
         ``ln(1 + h / a)``, which no relation changes.
+
+    Examples
+    --------
+    >>> from privopt import privacy
+    >>> minimiser = ObjectivePerturbationDpEvent(noise_multiplier=4.0, jacobian=0.1)
+    >>> round(privacy.epsilon(minimiser, 1e-6, relation="zero_out").upper, 3)
+    1.198
     """
 
     noise_multiplier: float

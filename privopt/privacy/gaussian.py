@@ -59,6 +59,11 @@ def gaussian_delta(epsilon: float, mu: float) -> Interval:
     ------
     ValueError
         If ``epsilon`` is NaN, or ``mu`` NaN or negative.
+
+    Examples
+    --------
+    >>> round(gaussian_delta(1.0, 1.0).upper, 6)
+    0.126937
     """
     epsilon, mu = real("epsilon", epsilon), check_mu(mu)
     if epsilon < 0.0:  # both orders of the pair have the same curve
@@ -90,6 +95,11 @@ def gaussian_epsilon(delta: float, mu: float) -> Interval:
     ------
     ValueError
         If ``delta`` is outside ``[0, 1)``, or ``mu`` is NaN or negative.
+
+    Examples
+    --------
+    >>> round(gaussian_epsilon(1e-6, 1.0).upper, 4)
+    4.8866
     """
     delta, mu = check_delta(delta), check_mu(mu)
     if mu == 0.0:
@@ -129,6 +139,11 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     ------
     ValueError
         If ``epsilon`` is outside ``[0, inf)``, or ``delta`` outside ``[0, 1)``.
+
+    Examples
+    --------
+    >>> round(gaussian_mu(1.0, 1e-6), 4)
+    0.2367
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     if delta == 0.0:
@@ -166,6 +181,11 @@ def gaussian_trade_off(alpha: npt.ArrayLike, mu: float) -> npt.NDArray[np.float6
     ------
     ValueError
         If an ``alpha`` is outside ``[0, 1]``, or ``mu`` is NaN or negative.
+
+    Examples
+    --------
+    >>> gaussian_trade_off([0.0, 0.05, 1.0], 1.0).round(4).tolist()
+    [1.0, 0.7405, 0.0]
     """
     alpha, mu = check_alpha(alpha), check_mu(mu)
     if math.isinf(mu):

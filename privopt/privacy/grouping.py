@@ -27,8 +27,8 @@ from privopt.privacy.leaves import leaves
 
 __all__ = ["between", "bracket"]
 
-_MOST = 128  # distinct releases; of these each is looked at
-_NARROW = 2e-3  # relative; as accurate as others are
+_MAX_RELEASES = 128  # distinct releases; of these each is looked at
+_RELATIVE_WIDTH = 2e-3  # as accurate as others are
 _REASON = "close steps were taken together"
 
 _NOISES = (dp.GaussianDpEvent, dp.LaplaceDpEvent)
@@ -54,7 +54,7 @@ def bracket(event: dp.DpEvent) -> tuple[dp.DpEvent, dp.DpEvent]:
     spread costs most, until there are as many as the accountants can look at.
     """
     bag = list(leaves(event))
-    if len(bag) <= _MOST:
+    if len(bag) <= _MAX_RELEASES:
         return event, event
     counts: dict[tuple[Kind, float, float], int] = defaultdict(int)
     rest: list[dp.DpEvent] = []
@@ -64,7 +64,7 @@ def bracket(event: dp.DpEvent) -> tuple[dp.DpEvent, dp.DpEvent]:
             rest.append(_times(leaf, count))
         else:
             counts[place] += count
-    groups = _split(_groups(counts), max(1, _MOST - len(rest)))
+    groups = _split(_groups(counts), max(1, _MAX_RELEASES - len(rest)))
     above, below = (
         dp.ComposedDpEvent(
             [
@@ -85,7 +85,7 @@ def between(ask: Callable[[dp.DpEvent], Interval], ends: tuple[dp.DpEvent, dp.Dp
     if below is above:
         return upper
     found = Interval(min(ask(below).lower, upper.upper), upper.upper)
-    if found.width <= _NARROW * found.upper < math.inf:
+    if found.width <= _RELATIVE_WIDTH * found.upper < math.inf:
         return found
     return replace(found, reason=upper.reason or _REASON)
 

@@ -33,8 +33,8 @@ from privopt.spec import Budget, Relation
 
 __all__ = ["Guarantee"]
 
-_NARROW = 2.0 * ACCURACY  # relative; accountants that come later would add nothing
-_FINER = (ACCURACY, 1e-5, 1e-6, 1e-7, 1e-8)  # the first again, as calibration asks: from above
+_RELATIVE_WIDTH = 2.0 * ACCURACY  # accountants that come later would add nothing
+_ACCURACIES = (ACCURACY, 1e-5, 1e-6, 1e-7, 1e-8)  # the first again, as calibration asks: from above
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,15 @@ class Guarantee:
     ------
     ValueError
         If ``event`` is not a ``DpEvent``, or ``relation`` is unknown.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> released = Guarantee(dp.GaussianDpEvent(2.0), "add_or_remove_one")
+    >>> round(released.epsilon(1e-6).upper, 3)
+    2.254
+    >>> round(released.times(4).epsilon(1e-6).upper, 3)
+    4.887
     """
 
     event: dp.DpEvent
@@ -171,7 +180,7 @@ class Guarantee:
         if spent.upper <= budget.epsilon or spent.lower > budget.epsilon:
             return spent.upper <= budget.epsilon
         event = bracket(self.event)[0]
-        for fourier in (Fourier(accuracy, two_sided=False) for accuracy in _FINER):
+        for fourier in (Fourier(accuracy, two_sided=False) for accuracy in _ACCURACIES):
             if not fourier.supports(event, self.relation):
                 return False
             upper = fourier.epsilon(event, self.relation, budget.delta).upper
@@ -226,7 +235,7 @@ def _best(proofs: Iterator[Interval], worst: float) -> Interval:
     for proof in proofs:
         reason = best.reason or proof.reason
         best = Interval(max(best.lower, proof.lower), min(best.upper, proof.upper), reason)
-        if best.width == 0.0 or best.width <= _NARROW * best.upper < math.inf:
+        if best.width == 0.0 or best.width <= _RELATIVE_WIDTH * best.upper < math.inf:
             return replace(best, reason="")
     return best
 

@@ -29,6 +29,14 @@ class Interval:
     ------
     ValueError
         For NaN, a negative lower end, or ends in the wrong order.
+
+    Examples
+    --------
+    >>> lower, upper = Interval(0.5, 0.75)
+    >>> upper
+    0.75
+    >>> Interval(0.5, 0.75).width
+    0.25
     """
 
     lower: float

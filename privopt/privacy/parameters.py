@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 __all__ = ["flaw", "is_batch", "is_count", "is_multiplicity", "is_noise", "is_rate", "tree_nodes"]
 
-_LARGEST = 2**1022  # its inverse is a normal number
+_MAX_MULTIPLICITY = 2**1022  # its inverse is a normal number
 
 
 def is_noise(value: object) -> TypeGuard[float]:
@@ -33,7 +33,7 @@ def is_multiplicity(value: object) -> TypeGuard[int]:
 
 def is_count(value: object) -> TypeGuard[int]:
     """Whether ``value`` is an integer below 2^1022 that counts something."""
-    return is_multiplicity(value) and int(value) < _LARGEST
+    return is_multiplicity(value) and int(value) < _MAX_MULTIPLICITY
 
 
 def is_batch(size: object, batch: object) -> bool:

@@ -25,6 +25,13 @@ def round_up(x: float) -> float:
     ------
     ValueError
         If ``x`` is NaN, or finite and above the largest float32 number.
+
+    Examples
+    --------
+    >>> round_up(0.1)
+    0.10000000149011612
+    >>> round_up(0.5)
+    0.5
     """
     x = real("x", x)
     with np.errstate(over="ignore", under="ignore"):
@@ -40,5 +47,11 @@ def round_up(x: float) -> float:
 
 
 def round_down(x: float) -> float:
-    """The largest float32 number that is not above ``x``: ``-round_up(-x)``."""
+    """The largest float32 number that is not above ``x``: ``-round_up(-x)``.
+
+    Examples
+    --------
+    >>> round_down(0.1)
+    0.09999999403953552
+    """
     return 0.0 - round_up(-real("x", x))

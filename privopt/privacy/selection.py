@@ -29,9 +29,9 @@ __all__ = [
     "selection_epsilon",
 ]
 
-_LARGEST_MEAN = 2.0**40
-_LARGEST_LOG = 40.0  # of 1/gamma: beyond it, float64 and int64 lose count of the runs
-_LOGARITHMIC = 1e-290  # products of shape and ln(1/gamma) that are zero
+_MAX_MEAN = 2.0**40
+_MAX_LOG = 40.0  # of 1/gamma: beyond it, float64 and int64 lose count of the runs
+_MIN_PRODUCT = 1e-290  # products of shape and ln(1/gamma) that are zero
 _SLACK, _BLUR = 2.0**-40, 2.0**-48  # of ln(1/gamma), relative and absolute, around the root
 
 
@@ -57,6 +57,11 @@ class Repetitions:
     ------
     ValueError
         If ``mean`` or ``shape`` is out of range.
+
+    Examples
+    --------
+    >>> Repetitions.geometric(10.0)
+    Repetitions(mean=10.0, shape=1.0)
     """
 
     mean: float
@@ -64,13 +69,13 @@ class Repetitions:
 
     def __post_init__(self) -> None:
         mean, shape = real("mean", self.mean), real("shape", self.shape)
-        if not 1.0 <= mean <= _LARGEST_MEAN:
+        if not 1.0 <= mean <= _MAX_MEAN:
             raise ValueError(f"mean must lie in [1, 2^40], got {self.mean!r}")
         if shape <= -1.0:
             raise ValueError(f"shape must be above -1, got {self.shape!r}")
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "shape", shape)
-        if math.isfinite(shape) and not self._enough(_LARGEST_LOG):
+        if math.isfinite(shape) and not self._enough(_MAX_LOG):
             raise ValueError(f"mean must be smaller at shape {shape!r}, got {self.mean!r}")
 
     @classmethod
@@ -144,12 +149,12 @@ class Repetitions:
         """``x = ln(1/gamma)`` with ``E[K] = shape (e^x - 1) / (1 - e^(-shape x))``."""
         if math.isinf(self.shape):
             raise ValueError("gamma does not exist for Poisson repetitions, got shape = inf")
-        return bisect(self._enough, _LARGEST_LOG, 0.0) if self.mean > 1.0 else 0.0
+        return bisect(self._enough, _MAX_LOG, 0.0) if self.mean > 1.0 else 0.0
 
     def _enough(self, x: float) -> bool:
         """Whether ``ln(1/gamma) = x`` gives at least the mean."""
         rise = self.shape * x
-        rest = -math.expm1(-rise) / self.shape if abs(rise) > _LOGARITHMIC else x
+        rest = -math.expm1(-rise) / self.shape if abs(rise) > _MIN_PRODUCT else x
         return math.expm1(x) >= self.mean * rest
 
 
@@ -184,6 +189,11 @@ def selection_epsilon(epsilon: float, repetitions: Repetitions) -> float:
     ValueError
         If ``epsilon`` is outside ``[0, inf)``, or for Poisson repetitions, which have no pure
         guarantee.
+
+    Examples
+    --------
+    >>> round(selection_epsilon(0.1, Repetitions.geometric(10.0)), 6)
+    0.3
     """
     epsilon = check_epsilon(epsilon)
     if math.isinf(repetitions.shape):
@@ -211,6 +221,11 @@ def selection_delta(delta: float, repetitions: Repetitions) -> float:
     ------
     ValueError
         If ``delta`` is outside ``[0, 1)``, or for Poisson repetitions.
+
+    Examples
+    --------
+    >>> round(selection_delta(1e-6, Repetitions.geometric(10.0)), 9)
+    1e-05
     """
     delta = check_delta(delta)
     if math.isinf(repetitions.shape):
@@ -221,7 +236,7 @@ def selection_delta(delta: float, repetitions: Repetitions) -> float:
 def _log_mixing(u: float, x: float, shape: float) -> float:
     """``ln s`` in ``[-x, 0]`` at ``u``: ``s^-shape`` is uniform between 1 and ``e^(shape x)``."""
     rise = shape * x
-    if abs(rise) <= _LOGARITHMIC:
+    if abs(rise) <= _MIN_PRODUCT:
         return -u * x
     if rise < 30.0:
         return -math.log1p(u * math.expm1(rise)) / shape

@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 
-MOST_STEPS = 10**6
+MAX_STEPS = 10**6
 
 
 def _second_moment(problem_class: ProblemClass, noise_std: float, moments: Moments) -> float:
@@ -47,6 +47,12 @@ def noisy_descent(
 
     Source: Bassily, Smith and Thakurta 2014, Theorem 2.4 (arXiv:1405.7085); the averaged
     form is the standard regret argument (Zinkevich 2003, Theorem 1) under expectation.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
+    >>> noisy_descent(facts, steps=25, step_size=0.2, noise_std=0.0)
+    0.2
     """
     if math.isinf(problem_class.radius):
         return math.inf
@@ -60,6 +66,12 @@ def noisy_descent_step_size(
     """``eta = R / (G sqrt T)``, the minimiser of :func:`noisy_descent` over the step size.
 
     Where ``L`` is not declared, the noise alone is ``G``.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
+    >>> noisy_descent_step_size(facts, steps=25, noise_std=0.0)
+    0.2
     """
     second_moment = problem_class.dim * noise_std**2
     if math.isfinite(problem_class.lipschitz):
@@ -79,6 +91,12 @@ def noisy_strongly_convex_descent(
 
     Source: Lacoste-Julien, Schmidt and Bach 2012, "A simpler approach to obtaining an O(1/t)
     convergence rate for the projected stochastic subgradient method" (arXiv:1212.2002).
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0, strong_convexity=0.5)
+    >>> noisy_strongly_convex_descent(facts, steps=99, noise_std=0.5)
+    0.08
     """
     second_moment = _second_moment(problem_class, noise_std, moments)
     return 2.0 * second_moment / (problem_class.strong_convexity * (steps + 1.0))
@@ -99,6 +117,12 @@ def last_of_noisy_descent(
 
     Source: Shamir and Zhang 2013, "Stochastic gradient descent for non-smooth optimization",
     Theorem 2.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
+    >>> round(last_of_noisy_descent(facts, steps=99, scale=1.0, noise_std=0.5), 4)
+    3.9631
     """
     second_moment = _second_moment(problem_class, noise_std, moments)
     size = problem_class.diameter**2 / scale + scale * second_moment
@@ -112,5 +136,10 @@ def noise_limited_steps(noise_ratio: float) -> int:
     ``T`` steps need ``sigma = sigma_1 sqrt(T)``, so ``R G / sqrt(T) = R L sqrt(1/T + ratio^2)``.
     More steps gain at most a factor ``sqrt 2``. Never above a million, where the bound is within
     ``L R / 1000`` of its limit.
+
+    Examples
+    --------
+    >>> noise_limited_steps(0.1)
+    100
     """
-    return max(1, math.ceil(min(1.0 / noise_ratio**2, MOST_STEPS)))
+    return max(1, math.ceil(min(1.0 / noise_ratio**2, MAX_STEPS)))

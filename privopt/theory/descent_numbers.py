@@ -8,7 +8,7 @@ from typing import NamedTuple, TypedDict
 from privopt.arguments import Names
 from privopt.spec import ProblemClass
 from privopt.theory.descent import (
-    MOST_STEPS,
+    MAX_STEPS,
     noise_limited_steps,
     noisy_descent,
     noisy_descent_step_size,
@@ -115,7 +115,7 @@ def descent_steps(
     clip = problem_class.lipschitz if clip is None else clip
     ratio = math.sqrt(problem_class.dim) * one_step_noise
     any_loss = noise_limited_steps(ratio / (clip * math.sqrt(moments.second_moment)))
-    moving = 1 < any_loss < MOST_STEPS
+    moving = 1 < any_loss < MAX_STEPS
     found = DefaultSteps(any_loss, _TO_BALANCE_NOISE if moving else FIXED)
     smooth = problem_class.convex and problem_class.smoothness is not None and plain
     if not smooth or problem_class.strong_convexity > 0.0 or math.isinf(problem_class.radius):

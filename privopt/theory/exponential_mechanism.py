@@ -39,6 +39,12 @@ def exponential_mechanism(
 
     Source: Bassily, Smith and Thakurta 2014 (their order, for pure DP); Gopi, Lee and
     Liu 2022. Constants derived here; theirs have ``D`` where the centre allows ``R``.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=2, lipschitz=1.0, radius=1.0)
+    >>> exponential_mechanism(facts, temperature=0.04)
+    0.08
     """
     radius = problem_class.radius
     bias = 0.5 * regularisation * radius**2 if regularisation > 0.0 else 0.0
@@ -52,6 +58,12 @@ def exponential_mechanism_regularisation(
 
     The bound is then ``sqrt(2) G R sqrt(d) / mu``, half of it from each; under ``replace_one``
     (``G = 2L/n``) it is ``2 sqrt(2) L R sqrt(d) / (n mu)``.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=2, lipschitz=1.0, radius=1.0)
+    >>> round(exponential_mechanism_regularisation(facts, sensitivity=0.02, mu=0.5), 6)
+    0.08
     """
     return sensitivity * math.sqrt(2.0 * problem_class.dim) / (mu * problem_class.radius)
 

@@ -40,13 +40,28 @@ def gaussian_dp_advantage(mu: float, relation: Relation) -> float:
 
     Replacing a record is one step under ``replace_one`` and two under the other relations, where
     group privacy doubles ``mu``.
+
+    Examples
+    --------
+    >>> round(gaussian_dp_advantage(1.0, Relation.REPLACE_ONE), 4)
+    1.3108
+    >>> round(gaussian_dp_advantage(1.0, Relation.ZERO_OUT), 4)
+    7.3211
     """
     replaced = mu if relation is Relation.REPLACE_ONE else 2.0 * mu
     return math.sqrt(math.expm1(replaced**2)) if replaced < 26.0 else math.inf
 
 
 def approximate_dp_advantage(budget: Budget) -> tuple[float, float]:
-    """``(kappa, delta)`` of (epsilon, delta)-DP at the replace-one distance."""
+    """``(kappa, delta)`` of (epsilon, delta)-DP at the replace-one distance.
+
+    Examples
+    --------
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation=Relation.REPLACE_ONE)
+    >>> kappa, delta = approximate_dp_advantage(budget)
+    >>> round(kappa, 4), delta
+    (1.0422, 1e-06)
+    """
     epsilon, delta = budget.epsilon, budget.delta
     if budget.relation is not Relation.REPLACE_ONE:
         epsilon, delta = 2.0 * epsilon, delta * (1.0 + math.exp(min(epsilon, 700.0)))
@@ -74,6 +89,12 @@ def erm_lower_bound(problem_class: ProblemClass, *, advantage: float, delta: flo
         Replace-one neighbours; the constraint set is the Euclidean ball of its radius.
     advantage, delta : float
         From :func:`gaussian_dp_advantage` (``delta`` 0) or :func:`approximate_dp_advantage`.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=100, lipschitz=1.0, radius=1.0)
+    >>> round(erm_lower_bound(facts, advantage=1.0), 5)
+    0.00113
     """
     n, d, radius = problem_class.n, problem_class.dim, problem_class.radius
     if problem_class.sparsity is not None and not problem_class.strong_convexity:

@@ -36,6 +36,12 @@ def perturbed_objective_minimiser(
     the two squares only doubles the bound. Infinite where ``R`` is.
 
     Source: constants derived here; the order is that of Kifer, Smith and Thakurta 2012.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
+    >>> perturbed_objective_minimiser(facts, regularisation=0.5, noise_second_moment=0.25)
+    0.25
     """
     if math.isinf(problem_class.radius):
         return math.inf
@@ -54,6 +60,12 @@ def perturbed_objective_regularisation(
     The tilt must not grow with ``lambda``. For a tilt that ignores ``lambda`` the answer is
     ``sqrt(E|t|^2)/R``, and the bound ``R sqrt(E|t|^2) / 2``; a tilt that pays for the losses'
     curvature asks for somewhat more. Found on a grid of steps of two per cent.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
+    >>> round(perturbed_objective_regularisation(facts, lambda regularisation: 0.25), 6)
+    0.5
     """
     radius = problem_class.radius
 

@@ -36,6 +36,12 @@ def perturbed_minimiser(
 
     Source: the triangle inequality for Lipschitz losses, with the minimisers' distance of
     Chaudhuri, Monteleoni and Sarwate 2011, Corollary 8; constants derived here.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
+    >>> perturbed_minimiser(facts, regularisation=0.5, noise_norm=0.25)
+    0.5
     """
     lipschitz = problem_class.lipschitz
     bias = _bias(problem_class, regularisation)
@@ -77,6 +83,12 @@ def perturbed_stationary_minimiser(
     ------
     ValueError
         If no smoothness is declared.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5)
+    >>> perturbed_stationary_minimiser(facts, regularisation=0.5, noise_square=0.25)
+    0.375
     """
     if problem_class.smoothness is None:
         raise ValueError("smoothness must be declared for this bound, got None")
@@ -93,6 +105,12 @@ def perturbed_minimiser_regularisation(
     ``argmin_lambda lambda R^2/2 + L u / lambda = sqrt(2 L u) / R``; the bound is then
     ``R sqrt(2 L u)``, which for Gaussian noise (``u = 2 L sqrt(d) / (n mu)``) is
     ``2 L R (sqrt(d) / (n mu))^{1/2}``.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
+    >>> perturbed_minimiser_regularisation(facts, unit_noise_norm=0.02)
+    0.2
     """
     return math.sqrt(2.0 * problem_class.lipschitz * unit_noise_norm) / problem_class.radius
 

@@ -16,6 +16,11 @@ def phase_sizes(n: int) -> tuple[int, ...]:
 
     One phase more, as ``ceil(log2 n)`` has it, would be an average over nothing. A single record is
     a phase.
+
+    Examples
+    --------
+    >>> phase_sizes(100)
+    (50, 25, 12, 6, 3, 1)
     """
     return tuple(n >> i for i in range(1, n.bit_length())) or (n,)
 
@@ -44,6 +49,12 @@ def phased_descent(problem_class: ProblemClass, *, step_size: float, noise_std: 
     Source: Feldman, Koren and Talwar 2020, "Private stochastic convex optimization: optimal rates
     in linear time", section 4 (the order of magnitude); the constants are derived here, with the
     radius ``R`` in place of the diameter, the start being the centre.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=4, dim=4, lipschitz=1.0, radius=1.0)
+    >>> phased_descent(facts, step_size=0.5, noise_std=0.5)
+    5.0625
     """
     if math.isinf(problem_class.radius):
         return math.inf

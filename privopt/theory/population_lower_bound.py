@@ -47,6 +47,12 @@ def population_lower_bound(
     advantage, delta : float
         ``kappa`` and ``delta`` at the replace-one distance, from ``gaussian_dp_advantage``
         (``delta`` 0) or ``approximate_dp_advantage``.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=10_000, dim=100, lipschitz=1.0, radius=1.0)
+    >>> round(population_lower_bound(facts, advantage=0.1), 5)
+    0.0027
     """
     n, radius, lipschitz = problem_class.n, problem_class.radius, problem_class.lipschitz
     if problem_class.strong_convexity > 0.0 or math.isinf(radius):

@@ -60,7 +60,13 @@ FIXED = Powers()
 
 @dataclass(frozen=True)
 class Term:
-    """One term of a bound: its name, its value at the setting, and how it moves with the axes."""
+    """One term of a bound: its name, its value at the setting, and how it moves with the axes.
+
+    Examples
+    --------
+    >>> Term("noise", 0.5, Powers(n=-1.0)).powers.n
+    -1.0
+    """
 
     name: str
     value: float
@@ -72,7 +78,13 @@ class Term:
 
 
 def add(*values: float) -> float:
-    """The sum: how terms make a bound where nothing else is said."""
+    """The sum: how terms make a bound where nothing else is said.
+
+    Examples
+    --------
+    >>> add(0.25, 0.5)
+    0.75
+    """
     return math.fsum(values)
 
 
@@ -183,7 +195,13 @@ class Rate:
 def no_rate(
     reason: str, *, quantity: Quantity = Quantity.EMPIRICAL_RISK, lower: float = 0.0
 ) -> Rate:
-    """The rate of a method that no theorem covers: an infinite bound, with the reason."""
+    """The rate of a method that no theorem covers: an infinite bound, with the reason.
+
+    Examples
+    --------
+    >>> no_rate("the losses are not convex").upper
+    inf
+    """
     return Rate(
         quantity=quantity, theorem=f"none: {reason}", source="no theorem covers it", lower=lower
     )

@@ -88,6 +88,16 @@ def numerical_exponents(
     """``d log term / d log axis`` of every term, between ``setting`` and ``factor`` times its axis.
 
     What the powers of the terms declare, measured: counts are rounded, hence the large factor.
+
+    Examples
+    --------
+    >>> from privopt.spec import Relation
+    >>> from privopt.theory import LAWS
+    >>> here = Setting(
+    ...     problem_class=ProblemClass(n=1000, dim=20, lipschitz=1.0, radius=1.0),
+    ...     budget=Budget(epsilon=1.0, delta=1e-6, relation=Relation.REPLACE_ONE), mu=0.25)
+    >>> numerical_exponents(LAWS["public_start"], here, "n")
+    {'start': 0.0}
     """
     ends = [law(setting), law(setting.at(**{axis: factor * setting.value(axis)}))]
     values = [{term.name: term.value for term in rate.terms} for rate in ends]
@@ -149,6 +159,17 @@ def winner(laws: Mapping[str, Law], setting: Setting) -> str:
     ------
     ValueError
         If the laws speak of different quantities.
+
+    Examples
+    --------
+    >>> from privopt.spec import Relation
+    >>> from privopt.theory import LAWS
+    >>> here = Setting(
+    ...     problem_class=ProblemClass(n=1000, dim=20, lipschitz=1.0, radius=1.0),
+    ...     budget=Budget(epsilon=1.0, delta=1e-6, relation=Relation.REPLACE_ONE), mu=0.25)
+    >>> laws = {name: LAWS[name] for name in ("dp_gd", "public_start")}
+    >>> winner(laws, here), winner(laws, here.at(n=10))
+    ('dp_gd', 'public_start')
     """
     rates = {name: law(setting) for name, law in laws.items()}
     quantities = sorted({rate.quantity for rate in rates.values()})
@@ -160,7 +181,19 @@ def winner(laws: Mapping[str, Law], setting: Setting) -> str:
 def winners(
     laws: Mapping[str, Law], setting: Setting, axes: Mapping[str, Sequence[float]]
 ) -> NDArray[np.str_]:
-    """The map of winners over the product of axes: an array of names, one axis each."""
+    """The map of winners over the product of axes: an array of names, one axis each.
+
+    Examples
+    --------
+    >>> from privopt.spec import Relation
+    >>> from privopt.theory import LAWS
+    >>> here = Setting(
+    ...     problem_class=ProblemClass(n=1000, dim=20, lipschitz=1.0, radius=1.0),
+    ...     budget=Budget(epsilon=1.0, delta=1e-6, relation=Relation.REPLACE_ONE), mu=0.25)
+    >>> laws = {name: LAWS[name] for name in ("dp_gd", "public_start")}
+    >>> winners(laws, here, {"n": (10, 1000)}).tolist()
+    ['public_start', 'dp_gd']
+    """
     shape = [len(values) for values in axes.values()]
     names = [
         winner(laws, setting.at(**dict(zip(axes, point, strict=True))))

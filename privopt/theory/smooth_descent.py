@@ -88,6 +88,12 @@ def smooth_descent_step_size(
 
     Where ``L`` is not declared, the noise alone is ``V``. Infinite for linear losses (``H = 0``)
     without any variance: the longer a step along their gradient, the better.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5)
+    >>> round(smooth_descent_step_size(facts, steps=9, noise_std=0.5), 4)
+    0.2857
     """
     smoothness = problem_class.smoothness
     if smoothness is None:
@@ -108,6 +114,12 @@ def smooth_descent_steps(
     tenth, the sampling variance at most a fifth of the noise's, and the bound within 1.2 of its
     limit ``R sqrt(d) sigma_1`` (1.1 for full batches). Of order ``n mu/sqrt(d)``, against the
     square of that for losses that are not smooth. Not rounded.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5)
+    >>> smooth_descent_steps(facts, one_step_noise=0.125)
+    10.0
     """
     smoothness = math.inf if problem_class.smoothness is None else problem_class.smoothness
     noise = math.sqrt(problem_class.dim) * one_step_noise

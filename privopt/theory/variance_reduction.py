@@ -20,7 +20,14 @@ _UNCLIPPED = 1.0 - 1e-6  # a clip norm this close to its bound changes nothing b
 
 
 def gradient_difference(problem_class: ProblemClass) -> float:
-    """``min(2 L, 2 H R)``: no two gradients of one record's loss on the set are farther apart."""
+    """``min(2 L, 2 H R)``: no two gradients of one record's loss on the set are farther apart.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    >>> gradient_difference(facts)
+    0.5
+    """
     smoothness = problem_class.smoothness
     far = math.inf if smoothness is None else smoothness * problem_class.diameter
     return min(2.0 * problem_class.lipschitz, far)
@@ -51,6 +58,13 @@ def variance_reduced_descent(
     apart. On average over a period ``t - t_a`` is at most ``(p - 1)/2``.
 
     ``s = sampling`` is ``(1 - q)/b`` for Poisson batches. Derived here.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
+    >>> noise = {"anchor_noise": 0.5, "difference_noise": 0.0, "sampling": 0.0}
+    >>> variance_reduced_descent(facts, steps=25, step_size=0.1, period=1, **noise)
+    0.4
     """
     if math.isinf(problem_class.radius):
         return math.inf
@@ -70,6 +84,13 @@ def variance_reduced_step_size(
     """``eta = R/sqrt(A T)``, the minimiser of :func:`variance_reduced_descent`.
 
     Where ``L`` is not declared the noise alone is counted.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
+    >>> noise = {"anchor_noise": 0.5, "difference_noise": 0.0, "sampling": 0.0}
+    >>> variance_reduced_step_size(facts, steps=25, period=1, **noise)
+    0.1
     """
     moment = _moment(problem_class, period, anchor_noise, difference_noise, sampling)
     return problem_class.radius / math.sqrt(moment * steps)

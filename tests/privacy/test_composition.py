@@ -81,7 +81,9 @@ LAWS = {name: convolution(parts) for name, parts in CASES.items()}
 @pytest.fixture(params=[DenseTails, ModalTails], ids=lambda kind: kind.__name__)
 def tails(request, monkeypatch):
     """Either way of reading a law, whatever the number of its frequencies."""
-    monkeypatch.setattr(composition, "_FEW", 10**9 if request.param is DenseTails else 0)
+    monkeypatch.setattr(
+        composition, "_POINTS_PER_MODE", 10**9 if request.param is DenseTails else 0
+    )
     return request.param
 
 

@@ -84,7 +84,7 @@ def test_sampling_twice_is_sampling_once(relation):
 
 
 def test_budgets_of_many_distinct_steps_ask_about_one_end(monkeypatch):
-    monkeypatch.setattr(grouping, "_MOST", 2)
+    monkeypatch.setattr(grouping, "_MAX_RELEASES", 2)
     steps = [POISSON(0.01, LAPLACE(5.0 + 0.01 * i)) for i in range(8)]
     guarantee = Guarantee(dp.ComposedDpEvent(steps), ADD)
     spent, asked = guarantee.epsilon(1e-5), []

@@ -34,7 +34,7 @@ def test_few_groups_bracket_all_steps(kind, monkeypatch):
     relation = Relation.REPLACE_ONE if kind == "fixed" else Relation.ADD_OR_REMOVE_ONE
     event = ramp(kind, 24)
     whole = Fourier().epsilon(event, relation, 1e-5)
-    monkeypatch.setattr(grouping, "_MOST", 4)
+    monkeypatch.setattr(grouping, "_MAX_RELEASES", 4)
     above, below = bracket(event)
     assert [sum(count for _, count in leaves(each)) for each in (above, below)] == [24, 24]
     assert len(list(leaves(above))) == 4
@@ -48,7 +48,7 @@ def test_few_groups_bracket_all_steps(kind, monkeypatch):
 
 
 def test_equal_steps_are_counted_and_nothing_else_is_touched(monkeypatch):
-    monkeypatch.setattr(grouping, "_MOST", 3)
+    monkeypatch.setattr(grouping, "_MAX_RELEASES", 3)
     other = dp.RandomizedResponseDpEvent(0.5, 2)
     steps = [POISSON(0.1, G(1.0)) for _ in range(5)] + [other]
     above, below = bracket(dp.SelfComposedDpEvent(dp.ComposedDpEvent(steps), 10**400))

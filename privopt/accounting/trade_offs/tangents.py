@@ -24,8 +24,8 @@ _U = 2.0**-53
 _POINTS = 1000
 _TAIL = 1e-18
 _BEND = 8.0  # the mesh is e^8 / 16, two hundred times, finer around zero than at its end
-_LARGEST_LOSS = 700.0
-_SMALLEST_LOSS = 1e-9  # smaller ones are as good as zero, and corners next to it are ill-defined
+_MAX_LOSS = 700.0
+_MIN_LOSS = 1e-9  # smaller ones are as good as zero, and corners next to it are ill-defined
 
 
 def polygon(f: TradeOff, losses: npt.ArrayLike | None = None) -> Polygon:
@@ -61,7 +61,7 @@ def mesh(f: TradeOff) -> Array:
     if isinstance(f, Polygon):
         with np.errstate(divide="ignore"):
             kinks = np.abs(np.log(f.q) - np.log(f.p))
-        return np.unique(kinks[kinks <= _LARGEST_LOSS])
+        return np.unique(kinks[kinks <= _MAX_LOSS])
     return np.union1d(_losses(f.delta), _losses(f.delta_reversed))
 
 
@@ -76,7 +76,7 @@ def envelope(losses: Array, deltas: Array, reversed_deltas: Array) -> Polygon:
     excess = np.expm1(losses) * (1.0 + 4 * _U)
     distances = (excess + deltas + reversed_deltas) / (excess + 2.0) * (1.0 + 16 * _U)
     distance = min(1.0, deltas[0], reversed_deltas[0], float(distances.min()))
-    distinct = losses >= _SMALLEST_LOSS
+    distinct = losses >= _MIN_LOSS
     losses = np.append(0.0, losses[distinct])
     alpha, fall = _corners(losses, np.append(distance, deltas[distinct]))
     beta, rise = _corners(losses, np.append(distance, reversed_deltas[distinct]))
@@ -97,14 +97,14 @@ def _losses(delta: Callable[[float], float]) -> Array:
     def ended(loss: float) -> bool:
         return delta(loss) <= _TAIL
 
-    end = bisect(ended, _LARGEST_LOSS, 0.0) if ended(_LARGEST_LOSS) else _LARGEST_LOSS
+    end = bisect(ended, _MAX_LOSS, 0.0) if ended(_MAX_LOSS) else _MAX_LOSS
     return end * np.sinh(np.linspace(0.0, _BEND, _POINTS)) / math.sinh(_BEND)
 
 
 def check_losses(name: str, values: npt.ArrayLike) -> Array:
     """Privacy losses in ``[0, 700]``, as an array of one dimension."""
     array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 1 or not np.all((array >= 0.0) & (array <= _LARGEST_LOSS)):
+    if array.ndim != 1 or not np.all((array >= 0.0) & (array <= _MAX_LOSS)):
         raise ValueError(f"{name} must be a list of numbers in [0, 700], got {values!r}")
     return array
 

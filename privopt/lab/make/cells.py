@@ -16,7 +16,7 @@ from privopt.problems import Family, family
 from privopt.problems.datasets import available
 from privopt.spec import Budget
 
-__all__ = ["Cell", "absent_families", "cells"]
+__all__ = ["Cell", "absent_families", "cells", "noise_ratio"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,12 +65,10 @@ class Cell:
     @property
     def noise_ratio(self) -> float:
         """``sqrt(dim) / (n mu)``, or ``dim / (n epsilon)`` for pure differential privacy."""
-        if self.mu is None:
-            return self.dim / (self.n * self.budget.epsilon)
-        return math.sqrt(self.dim) / (self.n * self.mu)
+        return noise_ratio(self.n, self.dim, self.budget.epsilon, self.mu)
 
     @property
-    def point(self) -> dict[str, Choice]:
+    def point(self) -> dict[str, str | float]:
         """Sizes, budget and swept choices: what names the cell within its method and family."""
         sizes = {"n": self.n, "dim": self.dim, "sparsity": self.sparsity}
         choices = {name: value for name, value in self.choices if name in self.swept}
@@ -78,7 +76,7 @@ class Cell:
         return {name: value for name, value in point.items() if value is not None}
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, str | float]:
         """What names its noise: all but the axes that it serves, and the budget's delta."""
         return {
             "experiment": self.experiment,
@@ -89,7 +87,7 @@ class Cell:
         }
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Choice]:
         """Its row in the table of cells, before it is planned."""
         return {
             "experiment": self.experiment,
@@ -114,6 +112,11 @@ class Cell:
         """For people."""
         point = " ".join(f"{name}={_told(value)}" for name, value in self.point.items())
         return f"{self.method} on {self.family}, {point} strength={self.strength:g}"
+
+
+def noise_ratio(n: float, dim: float, epsilon: float, mu: float | None) -> float:
+    """``sqrt(dim) / (n mu)``, or ``dim / (n epsilon)`` where there is no ``mu``."""
+    return dim / (n * epsilon) if mu is None else math.sqrt(dim) / (n * mu)
 
 
 def _told(value: Choice) -> str:

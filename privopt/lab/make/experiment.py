@@ -15,6 +15,7 @@ from typing import Any
 from privopt.algorithms import ALGORITHMS
 from privopt.arguments import instance, member, positive_integer, positive_number
 from privopt.lab.make.axes import AXES, Axis, Grid, Setting
+from privopt.lab.make.records import About
 from privopt.privacy import gaussian_delta
 from privopt.problems import FAMILIES, Family, family
 from privopt.spec import Budget, Relation, RelationName
@@ -205,7 +206,7 @@ class Experiment:
         """Axes and grids."""
         return (*self.axes, *self.grids)
 
-    def about(self, profile: str) -> dict[str, Any]:
+    def about(self, profile: str) -> About:
         """What its tables carry, so that they suffice for the report."""
         return {
             "checks": self.checks,
@@ -262,7 +263,7 @@ def _methods(given: object) -> tuple[Method, ...]:
     return methods
 
 
-def _method(label: str, told: Any) -> Method:
+def _method(label: str, told: Mapping[str, Choice] | tuple[str, Mapping[str, Choice]]) -> Method:
     """``{algorithm: choices}``, or ``{label: (algorithm, choices)}``."""
     return Method(label, *told) if isinstance(told, tuple) else Method(label, label, told)
 
@@ -279,7 +280,7 @@ def _sequence(name: str, values: object) -> tuple[object, ...]:
     return tuple(values)
 
 
-def _mapping(name: str, given: Any) -> Mapping[str, Any]:
+def _mapping(name: str, given: object) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
         raise ValueError(f"{name} must be a mapping, got {given!r}")
     return given

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import jax
 
@@ -40,7 +39,7 @@ def environment() -> dict[str, str]:
     }
 
 
-def fingerprint(*objects: Any, besides: Iterable[str] = (), without: Iterable[str] = ()) -> str:
+def fingerprint(*objects: object, besides: Iterable[str] = (), without: Iterable[str] = ()) -> str:
     """SHA-256 of the code that is reached from objects: the user's, and the modules of privopt.
 
     Of the user's code, what is reached (:func:`privopt.lab.make.user_code.reached`). Of privopt,

@@ -13,12 +13,14 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from privopt.algorithms.gradient_descent import GRADIENT_DESCENT
 from privopt.core import Algorithm, Plan, Run, run, run_many
 from privopt.lab.make.cells import Cell
 from privopt.lab.make.keys import replicate_keys, stream
 from privopt.lab.make.quantities import Quantity, quantity_of
+from privopt.lab.make.records import Value
 from privopt.problems import Family, Problem
 
 __all__ = ["Bench", "Job", "described", "measure"]
@@ -60,12 +62,12 @@ class Job:
         return self.plan.algorithm, self.plan.static, self.shape
 
     @property
-    def numbers(self) -> Any:
+    def numbers(self) -> object:
         """Everything that the plan tells the device; JSON values."""
         return _plain([self.plan.params, self.plan.static])
 
     @property
-    def promised(self) -> dict[str, Any]:
+    def promised(self) -> dict[str, Value]:
         """What the plan promises of the quantity measured, and what it spends; JSON values."""
         rate, budget = self.plan.rate, self.cell.budget
         spoken_of = rate.quantity == self.quantity.name
@@ -150,7 +152,9 @@ class Bench:
         return self._non_private[job.data, steps]
 
 
-def measure(job: Job, bench: Bench, *, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def measure(
+    job: Job, bench: Bench, *, seed: int
+) -> tuple[dict[str, NDArray[np.generic]], dict[str, float]]:
     """The columns of its runs, in float64, and what is measured of a cell as a whole.
 
     Noise is named by experiment, method, family, setting and strength, and within that by the
@@ -168,7 +172,10 @@ def measure(job: Job, bench: Bench, *, seed: int) -> tuple[dict[str, Any], dict[
         keys = replicate_keys(stream(seed, role="noise", **cell.identity), cell.replicates)
         found = run_many([job.plan], job.problem, keys)
         values = job.quantity.measure(job.problem, found._replace(released=found.released[0]))
-    columns = {"replicate": np.arange(cell.replicates), "value": np.asarray(values, np.float64)}
+    columns: dict[str, NDArray[np.generic]] = {
+        "replicate": np.arange(cell.replicates),
+        "value": np.asarray(values, np.float64),
+    }
     return columns, facts
 
 
@@ -190,7 +197,7 @@ def _digest(problem: Problem) -> str:
     return digest.hexdigest()
 
 
-def _static(structure: Any) -> list[Any]:
+def _static(structure: jax.tree_util.PyTreeDef) -> list[object]:
     """The classes of a pytree's nodes, each with its static numbers and texts."""
     inner = map(_static, structure.children())
     node, told = structure.node_data() or (None, ())
@@ -219,7 +226,7 @@ def described(plan: Plan) -> str:
     return json.dumps(_plain(told), sort_keys=True, allow_nan=False)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> object:
     """NamedTuples and records by their fields' names; what JSON lacks as text."""
     if hasattr(value, "_asdict"):
         value = value._asdict()

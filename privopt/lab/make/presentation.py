@@ -7,10 +7,10 @@ A *quantity* is a column of the study's rows, or two of them: where a row was gi
 from __future__ import annotations
 
 import string
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = ["Check", "Claim", "Column", "Line", "Listing", "Panel", "Plot", "Presentation"]
 
@@ -184,7 +184,7 @@ class Presentation:
                 yield from ((listing.part, name) for name in column.names)
                 yield from _compared(listing.part, column.check)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """As JSON can hold it."""
         return asdict(self)
 
@@ -198,10 +198,16 @@ class Presentation:
         )
 
 
-_NESTED: dict[str, Any] = {"check": Check, "panels": Panel, "lines": Line, "columns": Column}
+_T = TypeVar("_T")
+_NESTED: dict[str, Callable[..., object]] = {
+    "check": Check,
+    "panels": Panel,
+    "lines": Line,
+    "columns": Column,
+}
 
 
-def _restored(kind: Any, told: dict[str, Any]) -> Any:
+def _restored(kind: Callable[..., _T], told: Mapping[str, Any]) -> _T:
     fields = {}
     for name, value in told.items():
         inner = _NESTED.get(name)

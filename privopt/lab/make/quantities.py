@@ -6,7 +6,7 @@ Names are those of ``Rate.quantity``: a bound is compared with what it speaks of
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -45,7 +45,7 @@ class Quantity(NamedTuple):
     name: str
     label: str
     known: Callable[[Problem], bool]
-    measure: Callable[[Problem, Run], Any]
+    measure: Callable[[Problem, Run], NDArray[np.float64] | float]
     reference: Callable[[Problem], Reference]
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +27,12 @@ from privopt.lab.make.folder import ResultsError, write_file
 __all__ = [
     "CELLS",
     "RUNS",
+    "About",
     "DamagedCellError",
     "Kept",
+    "Provenance",
     "Recorded",
+    "Value",
     "cell_path",
     "equal",
     "read",
@@ -101,11 +104,44 @@ class DamagedCellError(Exception):
     """A cell's file is not what was written."""
 
 
+Value = str | int | float | None
+"""What an entry of a table is."""
+
+
+class About(TypedDict, total=False):
+    """What the tables of an experiment carry beside their rows; a study has no seed."""
+
+    name: str
+    title: str
+    description: str
+    profile: str
+    root_seed: int
+    checks: Sequence[str]
+    swept: Sequence[str]
+    replicates: int
+    study: Mapping[str, object]
+    runs: str
+
+
+class Provenance(TypedDict, total=False):
+    """What made the tables of an experiment, and the seconds that every cell took."""
+
+    privopt: str
+    profile: str
+    environment: Mapping[str, str]
+    code: str
+    cells: int
+    reused: int
+    run_seconds: float
+    compile_seconds: float
+    per_cell: Sequence[Mapping[str, Value]]
+
+
 class Kept(NamedTuple):
     """What is kept of a finished cell: its runs, and what was measured of it as a whole."""
 
     values: pa.Table
-    facts: dict[str, Any]
+    facts: Mapping[str, Value]
     run_seconds: float
     compile_seconds: float
 
@@ -121,7 +157,7 @@ class Recorded(NamedTuple):
         A row for each cell and each run, or for each part of a study and each row of a part.
     """
 
-    about: dict[str, Any]
+    about: About
     cells: pa.Table
     runs: pa.Table
 
@@ -203,7 +239,7 @@ def write_recorded(folder: Path, recorded: Recorded) -> bool | None:
     known, about, digest = dict[str, bool | None](), recorded.about, ""
     for name, table in (("runs", recorded.runs), ("cells", recorded.cells)):
         path = folder / f"{name}.parquet"
-        told = {"name": about["name"]} if name == "runs" else {**about, "runs": digest}
+        told: About = {"name": about["name"]} if name == "runs" else {**about, "runs": digest}
         data, before = _encode(table, told), _committed(path)
         known[name] = None if before is None else _say_the_same(data, before)
         if before is not None and known[name]:
@@ -241,20 +277,20 @@ def read(folder: Path | str) -> Recorded:
     return recorded
 
 
-def write_provenance(folder: Path, provenance: Mapping[str, Any]) -> None:
+def write_provenance(folder: Path, provenance: Provenance) -> None:
     """Keep what made the tables beside them, with timings, in ``provenance.json``."""
     write_file(folder / "provenance.json", (json.dumps(provenance, indent=1) + "\n").encode())
 
 
-def read_provenance(folder: Path) -> dict[str, Any]:
+def read_provenance(folder: Path) -> Provenance:
     """What made the tables of a folder; empty where that is not kept."""
     with suppress(OSError, ValueError):
-        found = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
+        found: Provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
         return found if isinstance(found, dict) else {}
     return {}
 
 
-def _encode(table: pa.Table, about: Mapping[str, Any]) -> bytes:
+def _encode(table: pa.Table, about: Mapping[str, object]) -> bytes:
     """A Parquet file with checksums: the same bytes for the same table and ``about``."""
     metadata = {_METADATA: json.dumps(dict(about), sort_keys=True).encode()}
     sink = pa.BufferOutputStream()
@@ -268,10 +304,9 @@ def _parse(data: bytes) -> pa.Table:
     return pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
 
 
-def _about(table: pa.Table) -> dict[str, Any]:
+def _about(table: pa.Table) -> Any:
     """What a table says about itself, as it was told to ``_encode``."""
-    found: dict[str, Any] = json.loads((table.schema.metadata or {})[_METADATA])
-    return found
+    return json.loads((table.schema.metadata or {})[_METADATA])
 
 
 def _say_the_same(ours: bytes, theirs: bytes) -> bool:
@@ -325,7 +360,7 @@ def _equal_texts(ours: str | None, theirs: str | None) -> bool:
         return False
 
 
-def _equal_values(ours: Any, theirs: Any) -> bool:
+def _equal_values(ours: object, theirs: object) -> bool:
     match ours, theirs:
         case dict(), dict():
             return ours.keys() == theirs.keys() and all(

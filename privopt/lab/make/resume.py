@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import jax
 import pyarrow as pa
@@ -18,6 +17,7 @@ from privopt.lab.make.folder import claimed
 from privopt.lab.make.records import (
     DamagedCellError,
     Kept,
+    Value,
     cell_path,
     read_cell,
     set_aside,
@@ -117,10 +117,10 @@ class Piece:
     """
 
     label: str
-    facts: Mapping[str, Any]
+    facts: Mapping[str, Value]
     key: str = ""
     code: str = ""
-    make: Callable[[], tuple[pa.Table, dict[str, Any]]] | None = None
+    make: Callable[[], tuple[pa.Table, Mapping[str, Value]]] | None = None
     fits: Callable[[pa.Table], bool] = field(default=lambda values: values.num_rows > 0)
     program: Hashable = None
 

@@ -11,10 +11,11 @@ from functools import cache, partial
 from importlib.metadata import version
 from numbers import Integral
 from pathlib import Path
-from typing import Any
 
 import jax
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from privopt.algorithms import ALGORITHMS
 from privopt.arguments import instance, member
@@ -26,8 +27,11 @@ from privopt.lab.make.measure import Bench, measure
 from privopt.lab.make.records import (
     CELLS,
     RUNS,
+    About,
     Kept,
+    Provenance,
     Recorded,
+    Value,
     read_provenance,
     write_provenance,
     write_recorded,
@@ -127,7 +131,11 @@ def run(
     if isinstance(experiment, Study):
         for part, found in zip(experiment.parts, kept, strict=True):
             experiment.check_quantities(part, found.values.column_names if found else ())
-    told = {"title": experiment.title, "description": experiment.description, "profile": profile}
+    told: About = {
+        "title": experiment.title,
+        "description": experiment.description,
+        "profile": profile,
+    }
     recorded = Recorded({"name": experiment.name, **told, **about}, *_tables(pieces, kept, schemas))
     as_committed = write_recorded(folder, recorded)
     there = [(piece, found) for piece, found in zip(pieces, kept, strict=True) if found]
@@ -193,7 +201,9 @@ def _cells(experiment: Experiment, profile: str, seed: int, progress: Progress) 
     return pieces
 
 
-def _made(columns: Mapping[str, Any], facts: dict[str, Any]) -> tuple[pa.Table, dict[str, Any]]:
+def _made(
+    columns: Mapping[str, NDArray[np.generic]], facts: Mapping[str, Value]
+) -> tuple[pa.Table, Mapping[str, Value]]:
     return pa.table(columns, schema=pa.schema(list(RUNS)[1:])), facts
 
 
@@ -215,7 +225,7 @@ def _parts(study: Study, profile: str) -> list[Piece]:
     return [piece(name) for name in study.parts]
 
 
-def _key(**determining: Any) -> str:
+def _key(**determining: object) -> str:
     """SHA-256 of what determines the numbers of a cell; JSON values."""
     return hashlib.sha256(json.dumps(determining, sort_keys=True).encode()).hexdigest()
 
@@ -244,7 +254,7 @@ def _tables(
     return cells, joined if of_runs is None else joined.cast(of_runs)
 
 
-def _provenance(result: RunResult, cells: Sequence[tuple[Piece, Kept]]) -> dict[str, Any]:
+def _provenance(result: RunResult, cells: Sequence[tuple[Piece, Kept]]) -> Provenance:
     """What made the tables, and how long that took."""
     return {
         "privopt": version("privopt"),

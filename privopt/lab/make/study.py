@@ -10,20 +10,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Any
 
 import pyarrow as pa
 
 from privopt.arguments import member
 from privopt.lab.make.experiment import check_name
 from privopt.lab.make.presentation import Claim, Listing, Plot, Presentation
+from privopt.lab.make.records import About, Value
 from privopt.privacy import Interval
 
 __all__ = ["Study", "one_kind", "part_rows"]
 
 _OURS = ("cell", "experiment", "part", "profile")
 
-Row = Mapping[str, Any]
+Row = Mapping[str, object]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ class Study:
         return Presentation(self.claims, self.plots, self.listings)
 
     @property
-    def about(self) -> dict[str, Any]:
+    def about(self) -> About:
         """What its tables carry, so that they suffice for the report."""
         return {"study": self.shown.to_json()}
 
@@ -137,9 +137,9 @@ def one_kind(where: str) -> Iterator[None]:
         ) from error
 
 
-def _flat(part: str, row: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(part: str, row: Row) -> dict[str, Value]:
     """A row as plain values; an interval as its two ends."""
-    flat: dict[str, Any] = {}
+    flat: dict[str, Value] = {}
     for name, value in row.items():
         check_name(f"quantity of {part}", name)
         if name in _OURS:

@@ -15,6 +15,7 @@ from enum import Enum
 from functools import cache, cached_property, partial
 from pathlib import Path
 from types import (
+    CellType,
     CodeType,
     FunctionType,
     GetSetDescriptorType,
@@ -22,7 +23,7 @@ from types import (
     MethodType,
     ModuleType,
 )
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -51,7 +52,7 @@ class Reached(NamedTuple):
     modules: frozenset[str]
 
 
-def reached(*objects: Any) -> Reached:
+def reached(*objects: object) -> Reached:
     """The digest of the user's code that is reached from ``objects``, and privopt's modules.
 
     Of a function: its instructions, constants, defaults, closure, and the globals that it names,
@@ -70,9 +71,10 @@ class _Walk:
     def __init__(self) -> None:
         self.digest = hashlib.sha256()
         self.modules: set[str] = set()
-        self._seen: dict[int, tuple[int, Any]] = {}  # the object is held, lest its id be used again
+        # The object is held, lest its id be used again.
+        self._seen: dict[int, tuple[int, object]] = {}
 
-    def see(self, item: Any) -> None:
+    def see(self, item: object) -> None:
         if isinstance(item, _PLAIN):
             return self._say(type(item).__name__, repr(item))
         if id(item) in self._seen:
@@ -93,7 +95,7 @@ class _Walk:
         self.digest.update("\0".join(map(str, words)).encode() + b"\n")
 
 
-def _parts(item: Any) -> Iterator[Any]:
+def _parts(item: object) -> Iterator[object]:
     """What an object is made of, as far as it may lead to code of the user."""
     match item:
         case CodeType():
@@ -124,7 +126,7 @@ def _parts(item: Any) -> Iterator[Any]:
             yield from _instance(item)
 
 
-def _function(function: FunctionType) -> Iterator[Any]:
+def _function(function: FunctionType) -> Iterator[object]:
     yield from (function.__defaults__, function.__kwdefaults__)
     yield from (_content(cell) for cell in function.__closure__ or ())
     yield getattr(function, "__wrapped__", None)
@@ -142,14 +144,14 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-def _content(cell: Any) -> Any:
+def _content(cell: CellType) -> object:
     try:
         return cell.cell_contents
     except ValueError:  # not bound yet
         return None
 
 
-def _module(module: ModuleType) -> Iterator[Any]:
+def _module(module: ModuleType) -> Iterator[object]:
     if not _of_the_user(module.__name__):
         return
     file = Path(getattr(module, "__file__", None) or "")
@@ -162,7 +164,7 @@ def _module(module: ModuleType) -> Iterator[Any]:
             yield value
 
 
-def _class(kind: type) -> Iterator[Any]:
+def _class(kind: type) -> Iterator[object]:
     if not _of_the_user(kind.__module__):
         return
     yield kind.__bases__
@@ -172,7 +174,7 @@ def _class(kind: type) -> Iterator[Any]:
             yield from (name, value)
 
 
-def _array(array: Any) -> Iterator[Any]:
+def _array(array: np.ndarray | jax.Array) -> Iterator[object]:
     if isinstance(array, jax.core.Tracer):
         return
     if jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key):
@@ -185,7 +187,7 @@ def _array(array: Any) -> Iterator[Any]:
         yield array.tobytes()
 
 
-def _instance(item: Any) -> Iterator[Any]:
+def _instance(item: object) -> Iterator[object]:
     """Its class and fields; of an installed class without fields only what can be called."""
     kind = type(item)
     yield kind
@@ -203,7 +205,7 @@ def _instance(item: Any) -> Iterator[Any]:
         yield from _slots(item)
 
 
-def _slots(item: Any) -> Iterator[Any]:
+def _slots(item: object) -> Iterator[object]:
     for kind in type(item).__mro__:
         names: str | Iterable[str] = kind.__dict__.get("__slots__", ())
         for name in (names,) if isinstance(names, str) else names:

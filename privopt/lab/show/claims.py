@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from privopt.lab.make.folder import ResultsError
 from privopt.lab.make.presentation import Check, Claim, Presentation
-from privopt.lab.make.records import Recorded
+from privopt.lab.make.records import Recorded, Value
 from privopt.lab.show.verdict import Outcome, Verdict
 
 __all__ = ["claim_verdicts", "outcome", "presentation", "rows_of", "span"]
 
 _PLACES = 4
 
-Row = Mapping[str, Any]
+Row = Mapping[str, Value]
 
 
 def presentation(recorded: Recorded) -> Presentation:
@@ -35,10 +34,10 @@ def presentation(recorded: Recorded) -> Presentation:
         ) from error
 
 
-def rows_of(recorded: Recorded) -> dict[str, list[dict[str, Any]]]:
+def rows_of(recorded: Recorded) -> dict[str, list[Row]]:
     """The rows of a study by part, in their order."""
     names = dict(zip(*(recorded.cells[name].to_pylist() for name in ("cell", "part")), strict=True))
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in names.values()}
+    rows: dict[str, list[Row]] = {name: [] for name in names.values()}
     for row in recorded.runs.to_pylist():
         rows[names[row["cell"]]].append(row)
     return rows

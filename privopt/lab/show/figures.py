@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -27,6 +26,7 @@ from privopt.lab.show.style import (
     PURPLE,
     STYLE,
     Origin,
+    Style,
     axis_label,
     entries,
     estimate,
@@ -47,21 +47,21 @@ _COLUMNS = 3
 _QUANTILES = (0.1, 0.5, 0.9)
 _MAX_TICKS = 6
 _REACH = 30.0
-_LINES: dict[str, dict[str, Any]] = {
+_LINES: dict[str, Style] = {
     "start": {"label": "zero predictor", "color": GREY, "lw": 1.0, "ls": (0, (5, 2))},
     "upper": {"label": "upper bound", "color": ORANGE, "lw": 1.0},
     "lower": {"label": "lower bound", "color": GREEN, "lw": 1.0},
     "nonprivate": {"label": "non-private", "color": PURPLE, "lw": 1.1, "ls": (0, (1, 1.5))},
 }
 _BASELINES = ("start", "nonprivate")
-_STRENGTH: dict[str, Any] = {"label": "mean, each strength", "color": BLUE, "lw": 0.7, "alpha": 0.5}
-_MEDIAN: dict[str, Any] = {"label": "median", "color": BLUE, "lw": 0.9, "ls": (0, (4, 2))}
-_BAND: dict[str, Any] = {"label": "10–90% of runs", "color": BLUE, "alpha": 0.18, "lw": 0}
-_MEAN: dict[str, Any] = {"color": BLUE, "lw": 1.6, "marker": "o", "ms": 4.5, "mec": PAPER}
+_STRENGTH: Style = {"label": "mean, each strength", "color": BLUE, "lw": 0.7, "alpha": 0.5}
+_MEDIAN: Style = {"label": "median", "color": BLUE, "lw": 0.9, "ls": (0, (4, 2))}
+_BAND: Style = {"label": "10–90% of runs", "color": BLUE, "alpha": 0.18, "lw": 0}
+_MEAN: Style = {"color": BLUE, "lw": 1.6, "marker": "o", "ms": 4.5, "mec": PAPER}
 _METHOD_COLOURS = (BLUE, ORANGE, GREEN, PURPLE)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _HEADROOM = 1.25  # of what doing nothing costs; what is worse leaves the picture
-_OPTIMUM: dict[str, Any] = {"label": "non-private optimum", "color": INK, "lw": 1.0}
+_OPTIMUM: Style = {"label": "non-private optimum", "color": INK, "lw": 1.0}
 _COLOURS = {Outcome.HOLDS: GREEN, Outcome.REFUTED: ORANGE, Outcome.UNDECIDED: GREY}
 
 
@@ -170,7 +170,7 @@ def _headline(place: Axes, judged: Sequence[Verdict], axis: str, family: str) ->
     """What is concluded: a slope from this panel, else at its family's name how the bound fares."""
     slope = next((v for v in judged if v.axis == axis), None)
     bound = next((v for v in judged if v.check == "bound"), None)
-    lines: list[tuple[str, dict[str, Any]]] = []
+    lines: list[tuple[str, Style]] = []
     if family:
         lines.append((family, {"fontweight": "bold"}))
     if slope is not None:
@@ -286,7 +286,7 @@ def _compared_figure(cells: Sequence[CellResult]) -> Figure:
             _compared_panel(place, members, axis, names)
         of_population = {cell.quantity for cell in members} == {"population risk"}
         row[0].set_ylabel("population risk" if of_population else "risk F")
-        style: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
+        style: Style = {"xycoords": "axes fraction", "textcoords": "offset points"}
         row[0].annotate(family, (0.0, 1.0), (0.0, 4.0), fontweight="bold", **style)
         _compared_scale(row[0], members)
     runs = sorted({cell.values.size for cell in cells})
@@ -306,7 +306,7 @@ def _compared_panel(
     for name, members in by_method.items():
         top = [worst(group) for group in along(members, axis).values()]
         k = names.index(name)
-        style: dict[str, Any] = {
+        style: Style = {
             "color": _METHOD_COLOURS[k % len(_METHOD_COLOURS)],
             "marker": _MARKERS[k % len(_MARKERS)],
         }

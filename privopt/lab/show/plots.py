@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -18,7 +17,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from privopt.lab.make.presentation import Line, Panel, Plot
 from privopt.lab.make.records import Recorded
-from privopt.lab.show.claims import presentation, rows_of, span
+from privopt.lab.show.claims import Row, presentation, rows_of, span
 from privopt.lab.show.style import (
     BLUE,
     GREEN,
@@ -29,6 +28,7 @@ from privopt.lab.show.style import (
     PURPLE,
     STYLE,
     Origin,
+    Style,
     entries,
     headline,
     number,
@@ -38,11 +38,9 @@ from privopt.lab.show.style import (
 
 __all__ = ["plots"]
 
-_Row = Mapping[str, Any]
-
 _COLUMNS = 3
 _COLOURS = {"blue": BLUE, "orange": ORANGE, "green": GREEN, "purple": PURPLE, "grey": GREY}
-_STYLES: dict[str, dict[str, Any]] = {
+_STYLES: dict[str, Style] = {
     "line": {"lw": 1.4},
     "dashes": {"lw": 1.2, "ls": (0, (5, 2))},
     "dots": {"lw": 1.3, "ls": (0, (1, 1.5))},
@@ -65,7 +63,7 @@ def plots(recorded: Recorded, folder: Path | str, origin: Origin = NOWHERE) -> l
     return written
 
 
-def _figure(plot: Plot, rows: Mapping[str, Sequence[_Row]]) -> Figure:
+def _figure(plot: Plot, rows: Mapping[str, Sequence[Row]]) -> Figure:
     columns = min(_COLUMNS, len(plot.panels))
     height = -(-len(plot.panels) // columns)
     figure = Figure(figsize=(8.2, 0.9 + 2.4 * height), layout="constrained")
@@ -85,7 +83,7 @@ def _figure(plot: Plot, rows: Mapping[str, Sequence[_Row]]) -> Figure:
     return figure
 
 
-def _panel(place: Axes, panel: Panel, rows: Sequence[_Row]) -> None:
+def _panel(place: Axes, panel: Panel, rows: Sequence[Row]) -> None:
     texts = isinstance(rows[0][panel.x], str)
     x = np.arange(len(rows), dtype=np.float64) if texts else _ends(rows, panel.x)[1]
     for line in panel.lines:
@@ -99,16 +97,16 @@ def _panel(place: Axes, panel: Panel, rows: Sequence[_Row]) -> None:
         _tick(axis)
     if texts:
         place.xaxis.set_major_locator(FixedLocator(x.tolist()))
-        place.set_xticklabels([row[panel.x] for row in rows])
+        place.set_xticklabels([str(row[panel.x]) for row in rows])
         place.grid(visible=False, axis="x")
     place.set_xlabel(panel.x_label)
     place.set_ylabel(panel.y_label)
-    style: Any = {"xycoords": "axes fraction", "textcoords": "offset points"}
+    style: Style = {"xycoords": "axes fraction", "textcoords": "offset points"}
     for height, text in enumerate(reversed(panel.title.splitlines())):
         place.annotate(text, (0.0, 1.0), (0.0, 4.0 + 11.0 * height), **style)
 
 
-def _line(place: Axes, line: Line, x: npt.NDArray[np.float64], rows: Sequence[_Row]) -> None:
+def _line(place: Axes, line: Line, x: npt.NDArray[np.float64], rows: Sequence[Row]) -> None:
     low, high = _ends(rows, line.band or line.quantity)
     colour = _COLOURS[line.colour]
     if not np.array_equal(low, high, equal_nan=True):
@@ -117,7 +115,7 @@ def _line(place: Axes, line: Line, x: npt.NDArray[np.float64], rows: Sequence[_R
     place.plot(x, values, color=colour, label=line.label, **_STYLES[line.style])
 
 
-def _ends(rows: Sequence[_Row], quantity: str) -> tuple[npt.NDArray[np.float64], ...]:
+def _ends(rows: Sequence[Row], quantity: str) -> tuple[npt.NDArray[np.float64], ...]:
     """The lower and upper ends of a quantity along the rows; NaN where it is not finite."""
     ends = np.array([span(row, quantity) or (np.nan, np.nan) for row in rows], dtype=np.float64)
     ends[~np.isfinite(ends)] = np.nan

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.lab.make.axes import in_order
+from privopt.lab.make.cells import noise_ratio
 from privopt.lab.make.quantities import QUANTITIES
 from privopt.lab.make.records import Recorded
 
@@ -103,8 +104,8 @@ class CellResult:
     @property
     def noise_ratio(self) -> float:
         """``r = sqrt(dim)/(n mu)``, or ``dim/(n epsilon)`` for pure differential privacy."""
-        dim, n, epsilon = (self.setting[name] for name in ("dim", "n", "epsilon"))
-        return dim / (n * epsilon) if self.mu is None else math.sqrt(dim) / (n * self.mu)
+        n, dim, epsilon = (self.setting[name] for name in ("n", "dim", "epsilon"))
+        return noise_ratio(n, dim, epsilon, self.mu)
 
     @property
     def place(self) -> str:
@@ -137,7 +138,7 @@ def cell_results(recorded: Recorded) -> tuple[CellResult, ...]:
     return tuple(sorted((_result(row, measured[row["cell"]]) for row in rows), key=_place_in_order))
 
 
-def _place_in_order(cell: CellResult) -> tuple[Any, ...]:
+def _place_in_order(cell: CellResult) -> tuple[object, ...]:
     named = cell.experiment, cell.method, cell.family
     sizes = (cell.setting.get(name, 0) for name in _SETTING)
     return *named, *sizes, cell.strength, str(sorted(cell.setting.items()))

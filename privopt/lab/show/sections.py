@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from privopt.lab.make.presentation import Column, Listing
-from privopt.lab.make.records import Recorded
+from privopt.lab.make.records import Provenance, Recorded, Value
 from privopt.lab.show.claims import Row, outcome, presentation, rows_of, span
 from privopt.lab.show.document import Entry, Mark, Picture, Section, Table
 from privopt.lab.show.figures import COMPARED
@@ -23,7 +23,7 @@ from privopt.lab.show.verdict import Verdict
 __all__ = ["section"]
 
 _MINUS = re.compile(r"(?<!\w)-(?=[\d.])")
-_LONGEST = 6
+_MAX_LISTED = 6
 """Values that a list of them shows; of more, the smallest and the largest."""
 
 
@@ -40,7 +40,7 @@ def section(
     recorded: Recorded,
     judged: Sequence[Verdict],
     figures: Sequence[Path],
-    provenance: Mapping[str, Any],
+    provenance: Provenance,
 ) -> Section:
     """The report on one experiment.
 
@@ -77,7 +77,7 @@ def _caption(stem: str, captions: Mapping[str, str]) -> str:
     return captions.get(stem, f"What {stem} reaches along the swept axes")
 
 
-def _made_by(provenance: Mapping[str, Any]) -> dict[str, str]:
+def _made_by(provenance: Provenance) -> dict[str, str]:
     """What ``provenance.json`` says of machine and time; empty where it says nothing."""
     needed = {"environment", "code", "run_seconds", "compile_seconds", "cells", "reused"}
     if not needed <= provenance.keys():
@@ -195,8 +195,8 @@ def _range(values: Sequence[float]) -> str:
     return low if low == high else _unbroken(f"{low} to {high}")
 
 
-def _listed(values: set[Any]) -> str:
-    if len(values) > _LONGEST:
+def _listed(values: set[float]) -> str:
+    if len(values) > _MAX_LISTED:
         return f"{min(values):.3g} to {max(values):.3g}"
     return ", ".join(f"{v:.3g}" if isinstance(v, float) else number(v) for v in sorted(values))
 
@@ -236,7 +236,7 @@ def _entry(column: Column, row: Row) -> Entry:
     return text if column.check is None else Mark(outcome(column.check, row), text)
 
 
-def _value(row: Row, quantity: str) -> Any:
+def _value(row: Row, quantity: str) -> Value | _Range:
     """What a row holds: a number, a text, a range, or ``None``."""
     value, ends = row.get(quantity), span(row, quantity)
     return _Range(*ends) if value is None and ends is not None else value

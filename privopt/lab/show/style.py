@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
 from privopt.lab.make.axes import AXES, axis_kind
@@ -16,7 +17,7 @@ from privopt.lab.show.verdict import Verdict
 
 __all__ = [
     "BLUE", "GREEN", "GREY", "INK", "NOWHERE", "ORANGE", "PAPER", "PURPLE", "STYLE", "Origin",
-    "axis_label", "entries", "estimate", "headline", "number", "power", "save", "signed",
+    "Style", "axis_label", "entries", "estimate", "headline", "number", "power", "save", "signed",
     "symbol",
 ]  # fmt: skip
 
@@ -33,6 +34,9 @@ _IN_THE_DARK = {
     GREEN: "#2fbf92",
     PURPLE: "#dd88bb",
 }
+
+Style = dict[str, Any]
+"""What Matplotlib takes by keyword; its own stubs say no more."""
 
 STYLE: Any = {
     "font.family": "DejaVu Sans",
@@ -80,7 +84,7 @@ def headline(figure: Figure, title: str) -> None:
     figure.suptitle(title, x=0.008, ha="left", fontsize=9.5, fontweight="bold")
 
 
-def entries(figure: Figure) -> dict[str, Any]:
+def entries(figure: Figure) -> dict[str, Artist]:
     """What a legend would show: handles by label, each label once."""
     return {
         label: handle

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from privopt.lab.make.experiment import CHECKS
 from privopt.lab.show.intervals import UNKNOWN, Estimate, mean_interval, slopes
 from privopt.lab.show.results import CellResult, along, grouped, swept_axes, worst
 from privopt.lab.show.verdict import Outcome, Verdict
@@ -34,8 +35,6 @@ RESOLUTION = 0.15
 
 MIN_REPLICATES = 10
 """With fewer replicates in a cell, nothing is decided about a slope."""
-
-CHECKS = ("bound", "slope")
 
 _MIN_VALUES = 4
 _GAP_SHARE = 0.01

@@ -26,6 +26,14 @@ class Basic(Profiled):
     Formal guarantee
     ----------------
     That of ``Profiled``, under every relation that the profiles know.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> from privopt.spec import Relation
+    >>> releases = dp.SelfComposedDpEvent(dp.LaplaceDpEvent(4.0), 3)
+    >>> round(Basic().epsilon(releases, Relation.ZERO_OUT, 0.0).upper, 6)
+    0.75
     """
 
     name = "basic composition"

@@ -76,6 +76,15 @@ class Fourier:
     ------
     ValueError
         If ``accuracy`` is outside its range.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> step = dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0))
+    >>> steps = dp.SelfComposedDpEvent(step, 100)
+    >>> spent = Fourier().epsilon(steps, Relation.ADD_OR_REMOVE_ONE, 1e-6)
+    >>> round(spent.lower, 2), round(spent.upper, 2)
+    (0.95, 0.95)
     """
 
     accuracy: float = 1e-3

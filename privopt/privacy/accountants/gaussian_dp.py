@@ -26,7 +26,7 @@ __all__ = ["GaussianDP"]
 # Relative: a division, two roots, a product and hypot are below 5 units of 2^-53 among normal
 # numbers; noise near the largest float64 makes up to three of the results subnormal, 4 units each.
 _ROUNDING = 2.0**-49
-_LARGEST = math.nextafter(math.inf, 0.0)
+_MAX_FLOAT = math.nextafter(math.inf, 0.0)
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,13 @@ class GaussianDP:
     ``mu``-GDP under ``relation``, with the ``mu`` of ``distance(event, relation).upper``; the
     lower ends belong to data sets whose differing record contributes the full norm in one and
     the same direction to every release, in the first step of every largest tree.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> releases = dp.SelfComposedDpEvent(dp.GaussianDpEvent(2.0), 4)
+    >>> round(GaussianDP().distance(releases, Relation.REPLACE_ONE).upper, 6)
+    2.0
     """
 
     name = "Gaussian DP"
@@ -52,7 +59,7 @@ class GaussianDP:
         mu = math.hypot(*(each.distance for each in shifts))
         if any(each.noise == 0.0 and each.times for each in shifts):
             return Interval(math.inf, math.inf)
-        return Interval(min(mu, _LARGEST) * (1.0 - _ROUNDING), mu * (1.0 + _ROUNDING))
+        return Interval(min(mu, _MAX_FLOAT) * (1.0 - _ROUNDING), mu * (1.0 + _ROUNDING))
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
         """The exact ``epsilon`` at ``delta``, up to rounding."""

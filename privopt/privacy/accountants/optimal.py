@@ -42,8 +42,8 @@ Array = npt.NDArray[np.float64]
 _U = 2.0**-53
 _ROUNDING = 2.0**-49
 _TAIL = 50.0  # e^-50 is left out of a sum, relative to what it is compared with
-_COARSE = 1e100  # losses beyond which the sums would leave float64, and say nothing
-_LARGEST = 2**40  # of k: beyond, log-factorials lose their accuracy
+_MAX_LOSS = 1e100  # losses beyond which the sums would leave float64, and say nothing
+_MAX_COUNT = 2**40  # of k: beyond, log-factorials lose their accuracy
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,14 @@ class OptimalComposition(Profiled):
     ----------------
     That of ``Profiled``, under every relation that the profiles know. For randomised response on
     one bit the optimum is the truth, and both ends are that.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> from privopt.spec import Relation
+    >>> releases = dp.SelfComposedDpEvent(dp.LaplaceDpEvent(100.0), 1000)
+    >>> round(OptimalComposition().epsilon(releases, Relation.ZERO_OUT, 1e-6).upper, 3)
+    1.365
     """
 
     name = "optimal composition"
@@ -67,7 +75,7 @@ class OptimalComposition(Profiled):
         kinds = {profile(leaf, relation) for leaf, _ in leaves(event)}
         telling = {kind for kind in kinds if kind is None or kind.delta(0.0).upper > 0.0}
         count = sum(count for _, count in leaves(event))
-        return None not in kinds and len(telling) <= 1 and count <= _LARGEST
+        return None not in kinds and len(telling) <= 1 and count <= _MAX_COUNT
 
     def bound(self, parts: Parts, delta: float) -> float:
         """The smallest optimum over all splits, and basic composition."""
@@ -161,7 +169,7 @@ def _hockey_stick(epsilon: float, k: int, total: float) -> Interval:
     """``H(total)``: a sum of the positive ``P_l (1 - e^(total - (k - 2l) epsilon))``."""
     if k == 0 or total >= k * epsilon * (1.0 + _ROUNDING):
         return Interval(0.0, 0.0)
-    if epsilon > _COARSE:
+    if epsilon > _MAX_LOSS:
         return Interval(0.0, 1.0)
     mean = k / (1.0 + math.exp(epsilon)) if epsilon < 700.0 else 0.0
     # The last l that counts, its error added; beyond `high` there is less than e^-50 in all.
@@ -199,7 +207,7 @@ def _epsilon(epsilon: float, k: int, slack: Interval) -> Interval:
         return Interval(0.0, 0.0)
     if slack.upper == 0.0:
         return Interval(whole * (1.0 - _ROUNDING), whole * (1.0 + _ROUNDING))
-    if epsilon > _COARSE:
+    if epsilon > _MAX_LOSS:
         return Interval(0.0, whole * (1.0 + _ROUNDING))
     if slack.lower == 0.0:
         return Interval(
@@ -257,6 +265,6 @@ def _geometric(low: int, k: int, epsilon: float) -> float:
 
 
 def _check_count(k: object) -> int:
-    if isinstance(k, bool) or not isinstance(k, Integral) or not 0 <= int(k) <= _LARGEST:
+    if isinstance(k, bool) or not isinstance(k, Integral) or not 0 <= int(k) <= _MAX_COUNT:
         raise ValueError(f"k must be an integer in [0, 2^40], got {k!r}")
     return int(k)

@@ -40,6 +40,13 @@ class PureDP:
     Formal guarantee
     ----------------
     ``E``-DP under ``relation``, with ``E`` the sum over all releases, rounded up.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> releases = dp.SelfComposedDpEvent(dp.LaplaceDpEvent(4.0), 3)
+    >>> round(PureDP().epsilon(releases, Relation.ADD_OR_REMOVE_ONE, 0.0).upper, 6)
+    0.75
     """
 
     name = "pure DP"

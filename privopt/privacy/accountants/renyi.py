@@ -45,6 +45,13 @@ class Renyi:
     ------
     ValueError
         If the orders are not increasing, finite and above one.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> release = dp.GaussianDpEvent(1.0)
+    >>> round(Renyi().epsilon(release, Relation.ADD_OR_REMOVE_ONE, 1e-5).upper, 3)
+    4.728
     """
 
     orders: tuple[float, ...] = ORDERS

@@ -39,6 +39,14 @@ class ZCDP:
     Formal guarantee
     ----------------
     The upper ends hold, rounding included; the lower ends are zero, which says nothing.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> releases = dp.SelfComposedDpEvent(dp.GaussianDpEvent(2.0), 4)
+    >>> rho, xi = ZCDP().concentration(releases, Relation.ADD_OR_REMOVE_ONE)
+    >>> round(rho, 6), xi
+    (0.5, 0.0)
     """
 
     name = "zCDP"

@@ -58,6 +58,13 @@ def gaussian_filter(budget: Budget, units: int = UNITS) -> PrivacyFilter:
     ------
     ValueError
         If ``budget.delta`` is zero.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> limit = gaussian_filter(Budget(epsilon=1.0, delta=1e-6, relation=Relation.ZERO_OUT))
+    >>> limit.fits(dp.GaussianDpEvent(20.0))
+    22
     """
     z = gaussian_noise_multiplier(budget)
     limit = (Fraction(budget.relation.multiple) / Fraction(z)) ** 2
@@ -81,6 +88,13 @@ def zcdp_filter(budget: Budget, units: int = UNITS) -> PrivacyFilter:
     ------
     ValueError
         If ``budget.delta`` is zero.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> limit = zcdp_filter(Budget(epsilon=1.0, delta=1e-6, relation=Relation.ZERO_OUT))
+    >>> limit.fits(dp.GaussianDpEvent(20.0))
+    19
     """
     rho = _zcdp_limit(budget.epsilon, _positive(budget.delta))
     event = dp.ZCDpEvent(rho)
@@ -122,6 +136,15 @@ def renyi_filter(
     ------
     ValueError
         If ``budget.delta`` is zero, or an order is no such number or can pay for nothing.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> from privopt.privacy import renyi_cost
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation=Relation.ZERO_OUT)
+    >>> limit = renyi_filter(budget, (24.0, 32.0), renyi_cost)
+    >>> limit.fits(dp.GaussianDpEvent(20.0))
+    18
     """
     delta = _positive(budget.delta)
     orders = tuple(real("orders", alpha) for alpha in orders)
@@ -145,6 +168,13 @@ def pure_filter(budget: Budget, units: int = UNITS) -> PrivacyFilter:
     ----------------
     ``budget.epsilon``-DP, which is what ``guarantee()`` says; ``budget.delta`` is not spent.
     Source: Rogers et al. 2016.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> limit = pure_filter(Budget(epsilon=1.0, delta=0.0, relation=Relation.ZERO_OUT))
+    >>> limit.fits(dp.LaplaceDpEvent(10.0))
+    10
     """
     event, limit = pure_event(budget.epsilon), Fraction(budget.epsilon)
     return PrivacyFilter(budget, _pure_costs, (limit,), event=event, units=units)

@@ -38,7 +38,7 @@ from fractions import Fraction
 from functools import reduce
 from numbers import Integral
 from operator import and_, or_
-from typing import Any
+from typing import Any, TypeAlias
 
 import dp_accounting as dp
 import numpy as np
@@ -51,6 +51,9 @@ from privopt.spec import Budget, Relation
 __all__ = ["UNITS", "PrivacyFilter"]
 
 UNITS = 756_000_000  # = 2^8 3^3 5^6 7: an even share (a tenth, a millionth) is a whole number
+
+Counts: TypeAlias = Any  # integers of Python, NumPy or JAX, which this room does not import
+Shares: TypeAlias = np.int32 | npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,15 @@ class PrivacyFilter:
     ------
     ValueError
         If ``units``, ``limits`` or ``spent`` is out of its range.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> from privopt.privacy import pure_filter
+    >>> limit = pure_filter(Budget(epsilon=1.0, delta=0.0, relation=Relation.ZERO_OUT))
+    >>> limit = limit.after(dp.LaplaceDpEvent(4.0))
+    >>> limit.remaining
+    0.75
     """
 
     budget: Budget
@@ -129,11 +141,11 @@ class PrivacyFilter:
     # --- in a compiled loop ---
 
     @property
-    def state(self) -> Any:
+    def state(self) -> Shares:
         """What is spent, as int32: a scalar, or one number for each limit."""
         return self._counts(self.spent)
 
-    def cost(self, release: Priced) -> Any:
+    def cost(self, release: Priced) -> Shares:
         """The shares that ``release`` costs, rounded up, as int32 of the shape of ``state``.
 
         At most ``units + 1``, which is always refused.
@@ -149,11 +161,11 @@ class PrivacyFilter:
         """The costs of several releases, stacked: a table to index in a loop."""
         return np.stack([self.cost(release) for release in releases])
 
-    def admits(self, spent: Any, cost: Any) -> Any:
+    def admits(self, spent: Counts, cost: Counts) -> Counts:
         """Whether a release that costs ``cost`` may be run when ``spent`` is spent."""
         return self._refused(spent, cost) == 0
 
-    def spend(self, spent: Any, cost: Any) -> Any:
+    def spend(self, spent: Counts, cost: Counts) -> Counts:
         """What is spent afterwards: ``spent + cost`` if admitted, else ``spent``."""
         refused = self._refused(spent, cost)
         if len(self.limits) == 1:
@@ -190,7 +202,7 @@ class PrivacyFilter:
             )
         return self.resume(self.spend(self.state, self.cost(release)))
 
-    def resume(self, spent: Any) -> PrivacyFilter:
+    def resume(self, spent: Counts) -> PrivacyFilter:
         """The filter with ``spent`` as a loop has left it.
 
         Raises
@@ -218,7 +230,7 @@ class PrivacyFilter:
         assumption = "every release passed the privacy filter before it was run"
         return Guarantee(self.event, self.budget.relation, (assumption,))
 
-    def _checked(self, spent: tuple[Any, ...], before: tuple[int, ...]) -> tuple[int, ...]:
+    def _checked(self, spent: tuple[Counts, ...], before: tuple[int, ...]) -> tuple[int, ...]:
         """``spent`` as integers, if each lies between what was and what may be."""
         most = self.units + (not self.every)
         if len(spent) != len(before) or not all(
@@ -236,11 +248,11 @@ class PrivacyFilter:
             _shares(cost, limit, self.units) for cost, limit in zip(costs, self.limits, strict=True)
         )
 
-    def _counts(self, shares: tuple[int, ...]) -> Any:
+    def _counts(self, shares: tuple[int, ...]) -> Shares:
         counts = np.array(shares, dtype=np.int32)
         return counts if len(shares) > 1 else counts[0]
 
-    def _refused(self, spent: Any, cost: Any) -> Any:
+    def _refused(self, spent: Counts, cost: Counts) -> Counts:
         """0 where the release is admitted, -1 (all bits set) where it is not.
 
         Signs are taken of the numbers themselves first, so that no difference overflows.
@@ -258,14 +270,14 @@ class PrivacyFilter:
         return reduce(or_, (wrong[..., i] for i in each)) | rule
 
 
-def _sign(count: Any) -> Any:
+def _sign(count: Counts) -> Counts:
     """-1 of a negative number, else 0, whatever its width."""
     if isinstance(count, int):
         return -1 if count < 0 else 0
     return count >> (8 * count.dtype.itemsize - 1)
 
 
-def _at_most(count: Any, most: int) -> Any:
+def _at_most(count: Counts, most: int) -> Counts:
     """The smaller of the two, of a number that is not negative."""
     excess = count - most
     return count - (excess & ~_sign(excess))
@@ -277,7 +289,7 @@ def _limit(limit: object) -> Fraction:
     return limit
 
 
-def _check_signed(name: str, count: Any) -> None:
+def _check_signed(name: str, count: Counts) -> None:
     """By the type alone, which is known before any value is."""
     dtype = getattr(count, "dtype", None)
     if dtype is None:

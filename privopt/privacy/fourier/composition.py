@@ -27,13 +27,13 @@ __all__ = ["Composition", "compose"]
 Complex = npt.NDArray[np.complex128]
 
 _U = 2.0**-53  # unit roundoff of float64
-_STEEP = 30.0  # no sum is kept whose weight would exceed e^30
-_FAR = 600.0  # exponentials of minus this are close to underflow
-_HOPELESS = 1e200  # an error beside which nothing counts
-_LARGEST_GROWTH = 300.0
-_NOTHING = 1e-300  # squared; lost
-_LOST = 80.0  # a frequency of weight e^-80 is not missed
-_FEW = 64  # a law with fewer frequencies than one in so many points is read off these
+_MAX_LOG_WEIGHT = 30.0  # no sum is kept whose weight would exceed e^30
+_MAX_EXPONENT = 600.0  # exponentials of minus this are close to underflow
+_MAX_ERROR = 1e200  # an error beside which nothing counts
+_MAX_GROWTH = 300.0
+_MIN_SQUARE = 1e-300  # of |1 + x|, in a logarithm
+_CUTOFF_EXPONENT = 80.0  # a frequency of weight e^-80 is not missed
+_POINTS_PER_MODE = 64  # a law with fewer frequencies than one in so many points is read off these
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ class Composition:
         lattice = self.tails.lattice
         if epsilon < lattice.sum_at(0) and self.tilt > 0.0 and sign > 0.0:
             return 1.0
-        fall = min(-self.tilt * (epsilon - self.centre), _FAR)
-        if fall < -_FAR:  # weights underflow, and K may be as large
+        fall = min(-self.tilt * (epsilon - self.centre), _MAX_EXPONENT)
+        if fall < -_MAX_EXPONENT:  # weights underflow, and K may be as large
             log_delta = self.log_scale + fall + math.log1p(self.error) if sign > 0.0 else -math.inf
             return self._with_infinite(log_delta, sign)
         finite = self._curve(lattice.first_above(epsilon), epsilon)
@@ -93,7 +93,7 @@ class Composition:
         if delta <= self.infinite:
             return math.inf
         log_target = math.log(delta - self.infinite) - self.log_scale
-        if log_target < -_FAR:  # nothing can be compared with it
+        if log_target < -_MAX_EXPONENT:  # nothing can be compared with it
             return sign * math.inf
         target, lattice = math.exp(min(log_target, 700.0)), self.tails.lattice
 
@@ -116,7 +116,7 @@ class Composition:
 
     def _error_at(self, k: int) -> float:
         fall = -self.tilt * (self.tails.lattice.sum_at(k) - self.centre)
-        return self.error * math.exp(max(fall, -_FAR))
+        return self.error * math.exp(max(fall, -_MAX_EXPONENT))
 
     def _near_the_centre(self, delta: float) -> float:
         """A lower bound where the sums are farther apart than the tilt reaches."""
@@ -198,14 +198,14 @@ def compose(
         exponent += count * _log1p(np.fft.rfft(folded) - removed)
     start = math.floor(window.bottom / spacing - offset) - 1  # an atom may stand at the bottom
     # Far below the centre weights overflow, and nobody asks.
-    reach = _STEEP / tilt if tilt > 0.0 else math.inf
+    reach = _MAX_LOG_WEIGHT / tilt if tilt > 0.0 else math.inf
     whole = Lattice(offset + start, spacing, size)
     first = min(whole.first_above(window.centre - reach), size - 1)
     lattice = Lattice(offset + start + first, spacing, size - first)
-    modes = np.flatnonzero(exponent.real > -_LOST)
+    modes = np.flatnonzero(exponent.real > -_CUTOFF_EXPONENT)
     law = Frequencies(np.exp(exponent[modes]), modes, size)
     tails, length = _tails(law, start + first - shift, lattice, window, pessimistic)
-    law_error = transform_error * math.exp(min(transform_growth, _LARGEST_GROWTH))
+    law_error = transform_error * math.exp(min(transform_growth, _MAX_GROWTH))
     law_error += (moved + 8 * _U + 8 * _U * math.log2(size)) * length
 
     # Weights at eps are at most e^(-tilt (eps - centre)), and probabilities sum to one.
@@ -213,9 +213,9 @@ def compose(
     if not pessimistic:
         aliased += math.exp(min(0.0, down + window.below_rate * (offset + start) * spacing))
     error = law_error * _weight_length(tilt, spacing, size) + aliased
-    error += tails.error + size**2 * math.exp(-_LOST)
+    error += tails.error + size**2 * math.exp(-_CUTOFF_EXPONENT)
     if growth > 0.5:
-        error, growth = _HOPELESS, 0.0
+        error, growth = _MAX_ERROR, 0.0
     # Of numbers that are not negative; a little more, for the second order.
     relative = math.log1p((2.0 if pessimistic else -2.0) * min(growth, 0.49))
     return Composition(
@@ -234,7 +234,7 @@ def _log1p(x: Complex) -> Complex:
     square = (1.0 + a) ** 2 + b * b
     near = np.log1p(np.maximum(2.0 * a + (a * a + b * b), -0.9))
     return np.asarray(
-        0.5 * np.where(square > 0.25, near, np.log(np.maximum(square, _NOTHING)))
+        0.5 * np.where(square > 0.25, near, np.log(np.maximum(square, _MIN_SQUARE)))
         + 1j * np.arctan2(b, 1.0 + a)
     )
 
@@ -243,7 +243,7 @@ def _tails(
     law: Frequencies, start: int, lattice: Lattice, window: Window, pessimistic: bool
 ) -> tuple[Tails, float]:
     """What lies beyond the sums from number ``start`` on, and the length of the law."""
-    if law.modes.size * _FEW < law.size:
+    if law.modes.size * _POINTS_PER_MODE < law.size:
         return ModalTails(law, start, lattice, window.tilt, window.centre), law.length
     spectrum = np.zeros(law.size // 2 + 1, dtype=np.complex128)
     spectrum[law.modes] = law.values

@@ -18,9 +18,9 @@ from privopt.privacy.pairs.pair import Array, Bins
 __all__ = ["LatticeLoss", "above", "below"]
 
 _U = 2.0**-53  # unit roundoff of float64
-_STEEPEST = 600.0  # exponentials beyond this overflow
+_MAX_EXPONENT = 600.0  # exponentials beyond this overflow
 _SNAP = 1e-6  # of a spacing: losses are lowered by so little without a thought
-_NEAREST = 1024  # groups that may settle the last
+_MAX_GROUPS = 1024  # groups that may settle the last
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def _gather(mass: list[float], loss: list[float], spacing: float) -> tuple[list[
                 break
             if rising and -_SNAP * spacing <= fall < 0.0:
                 fall = 0.0
-            gain = -math.expm1(fall) * left if fall < _STEEPEST else -math.inf
+            gain = -math.expm1(fall) * left if fall < _MAX_EXPONENT else -math.inf
             if (excess + gain > 0.0) if rising else (excess + gain < 0.0):
                 share = -excess / gain
                 share = min(1.0, share * (1.0 + 1e-12)) if rising else share * (1.0 - 1e-12)
@@ -184,7 +184,7 @@ def _settle(
     total = taken[-1]
     needed = total - math.exp(-spacing if rising else spacing) * (total - excess)
     shares: list[tuple[int, float]] = []
-    for k in range(len(points) - 2, max(-1, len(points) - 2 - _NEAREST), -1):
+    for k in range(len(points) - 2, max(-1, len(points) - 2 - _MAX_GROUPS), -1):
         distance = (target - points[k]) * spacing
         unit = -math.expm1(min(distance, 1.0)) * taken[k]
         if abs(distance) > 1.0 or unit * needed >= 0.0:

@@ -25,22 +25,22 @@ __all__ = ["Order", "Parts", "bounds", "curve", "estimate", "infinite_mass"]
 Parts = tuple[tuple[Pair, int], ...]
 
 _U = 2.0**-53  # unit roundoff of float64
-_LARGEST = 2**20  # points of one transform, for an accuracy of 1e-3
+_MAX_POINTS = 2**20  # points of one transform, for an accuracy of 1e-3
 _WORK = 2**23  # points of all transforms and products of one search, for the same
-_MORE = 4.0  # times as much where more is asked
-_MOST_BINS = 2**18  # of all losses
+_WORK_FACTOR = 4.0  # of it, at most, where more is asked
+_MAX_BINS = 2**18  # of all losses
 _ROUNDS = 8
-_AIMS = 3
-_COARSEST = 1.01e-3  # accuracy tried where a finer one drowns in rounding
-_LEAST_FACTOR = 2.0**-8  # of the mesh that should suffice
-_MOST = 10**11  # releases; rounding alone would leave nothing beyond
+_MAX_AIMS = 3  # windows placed anew around an answer
+_COARSE_ACCURACY = 1.01e-3  # accuracy tried where a finer one drowns in rounding
+_MIN_MESH_FACTOR = 2.0**-8  # of the mesh that should suffice
+_MAX_RELEASES = 10**11  # releases; rounding alone would leave nothing beyond
 _COUNTLESS = "more than 1e11 releases"
 _COARSE = "the largest transform has too coarse a mesh"
 _ROUNDED = "rounding and what the window leaves out weigh too much beside delta"
 _UNATTAINED = "no pair of data sets is known to attain what dominates"
-_THINNEST = 1e-290  # floats describe no tail below this
-_NOTHING = 1e-280  # answers of less are not worth a finer mesh
-_LEAST_TAIL = 1e-15  # left out of a window; rounding is as much
+_MIN_TAIL_MASS = 1e-290  # floats describe no tail below this
+_MIN_ANSWER = 1e-280  # answers of less are not worth a finer mesh
+_MIN_TAIL = 1e-15  # left out of a window; rounding is as much
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def bounds(
     """
     lower, upper, reason = _bounds(orders, query, accuracy, two_sided)
     coarser = 10.0 * accuracy
-    if coarser <= _COARSEST and (
+    if coarser <= _COARSE_ACCURACY and (
         reason == _ROUNDED or (reason != _COUNTLESS and upper == query.worst)
     ):
         again = bounds(orders, query, coarser, two_sided)
@@ -89,7 +89,7 @@ def _bounds(
     orders: Sequence[Order], query: Query, accuracy: float, two_sided: bool
 ) -> tuple[float, float, str]:
     """By one accuracy."""
-    if any(sum(count for _, count in order.dominating) > _MOST for order in orders):
+    if any(sum(count for _, count in order.dominating) > _MAX_RELEASES for order in orders):
         return 0.0, query.worst, _COUNTLESS
     searches = [(_Search(order.dominating, query, accuracy), order) for order in orders]
     searches.sort(key=lambda each: (-infinite_mass(each[1].dominating), -each[0].estimate))
@@ -138,10 +138,10 @@ class _Search:
     def __init__(self, parts: Parts, query: Query, accuracy: float) -> None:
         self.parts, self.query, self.accuracy = parts, query, accuracy
         self.total = sum(count for _, count in parts)
-        self.work = _WORK * min(_MORE, max(1.0, 1e-3 / accuracy))
-        self.largest = int(self.work * _LARGEST / _WORK) * 4 // (len(parts) + 3)
+        self.work = _WORK * min(_WORK_FACTOR, max(1.0, 1e-3 / accuracy))
+        self.largest = int(self.work * _MAX_POINTS / _WORK) * 4 // (len(parts) + 3)
         share = 1e-2 * accuracy / self.total
-        for tail in (1e-20, 1e-60, 1e-120, _THINNEST):
+        for tail in (1e-20, 1e-60, 1e-120, _MIN_TAIL_MASS):
             self.sketch = Sketch(parts, tail)
             self.saddle = query.saddle(self.sketch)
             if tail <= share * math.exp(self.saddle.log_delta):
@@ -157,7 +157,7 @@ class _Search:
             spacing = self.spacing(self.accuracy, factor)
             found, noise = self._answers(spacing, (-1.0, 1.0))
             lower, upper = max(lower, found[0]), min(upper, found[1])
-            if self.close(lower, upper) or upper < _NOTHING:
+            if self.close(lower, upper) or upper < _MIN_ANSWER:
                 break
             if self.work > 0.0 and self._aim(found[1], noise):
                 continue
@@ -188,7 +188,7 @@ class _Search:
             if upper <= rival:
                 return upper
         factor = 1.0
-        while 0.0 <= rival < upper < math.inf and factor > _LEAST_FACTOR and self.work > 0.0:
+        while 0.0 <= rival < upper < math.inf and factor > _MIN_MESH_FACTOR and self.work > 0.0:
             factor, before = 0.5 * factor, upper
             (again,), _ = self._answers(self.spacing(self.accuracy, factor), (1.0,))
             upper = min(upper, again)
@@ -205,7 +205,7 @@ class _Search:
         blur = 0.0
         lattices: dict[float, list[tuple[LatticeLoss, int]]] = {sign: [] for sign in signs}
         for part, (pair, count) in enumerate(self.parts):
-            edges = self.sketch.edges(part, self.window, spacing, _MOST_BINS // len(self.parts))
+            edges = self.sketch.edges(part, self.window, spacing, _MAX_BINS // len(self.parts))
             bins, infinite = pair.bins(spacing * edges.astype(np.float64)), pair.infinite()[0]
             blur += count * (bins.blur + 8 * _U * spacing * float(np.abs(edges[[0, -1]]).max()))
             for sign, chosen in lattices.items():
@@ -250,7 +250,7 @@ class _Search:
     def _look(self, log_part: float) -> None:
         """Lay the window around the saddle, where ``delta = e^(log_part + K)``."""
         self.window = self.sketch.window(
-            self.saddle, max(1e-3 * self.accuracy * math.exp(min(log_part, 0.0)), _LEAST_TAIL)
+            self.saddle, max(1e-3 * self.accuracy * math.exp(min(log_part, 0.0)), _MIN_TAIL)
         )
 
     def _aim(self, answer: float, noise: float) -> bool:
@@ -260,7 +260,7 @@ class _Search:
         """
         epsilon, log_delta = self.query.place(answer)
         away = abs(epsilon - self.saddle.mean) > 3.0 * self.saddle.deviation
-        if self.aims == _AIMS or not (away or noise > math.log(0.1 * self.accuracy)):
+        if self.aims == _MAX_AIMS or not (away or noise > math.log(0.1 * self.accuracy)):
             return False
         if not (math.isfinite(epsilon) and math.isfinite(log_delta)):
             return False

@@ -21,10 +21,10 @@ from privopt.privacy.pairs.pair import Array
 __all__ = ["Saddle", "Sketch", "Window"]
 
 _POINTS = 200
-_WIDEST = 14
+_MAX_LEVEL = 14
 _STEPS = 40
-_STEEPEST = 1e3  # tilt in units of the standard deviation: deltas below exp(-1e6 / 2)
-_NEAREST = 1e6  # tilt in units of epsilon: closer to the largest loss nobody looks
+_MAX_DEVIATION_TILT = 1e3  # tilt in units of the standard deviation: deltas below exp(-1e6 / 2)
+_MAX_EPSILON_TILT = 1e6  # tilt in units of epsilon: closer to the largest loss nobody looks
 _CHERNOFF = np.geomspace(0.05, 4.0, 24)  # rates tried, in units of the normal optimum
 
 
@@ -133,7 +133,7 @@ class Sketch:
         width = np.sqrt(0.05 / np.maximum(beyond, 1e-100))
         steepest = 1.0 + window.tilt + window.above_rate  # exponentials stay smooth within a bin
         width = np.minimum(width, 1.0 / (spacing * steepest))
-        level = np.clip(np.log(np.maximum(width, 1.0)) / math.log(2.0), 0, _WIDEST).astype(int)
+        level = np.clip(np.log(np.maximum(width, 1.0)) / math.log(2.0), 0, _MAX_LEVEL).astype(int)
         level = np.minimum(level[:-1], level[1:]) if level.size > 1 else np.zeros_like(level)
         first, last = self.ends[part]
         changes = np.flatnonzero(np.diff(level)) + 1
@@ -162,7 +162,8 @@ class Sketch:
         high = self.at(1.0 / low.deviation)
         above = excess(high)
         while above < 0.0 and high.tilt < min(
-            _STEEPEST / high.deviation, _NEAREST / max(abs(high.mean), 1e-300)
+            _MAX_DEVIATION_TILT / high.deviation,
+            _MAX_EPSILON_TILT / max(abs(high.mean), 1e-300),
         ):
             low, below = high, above
             high = self.at(2.0 * high.tilt)

@@ -12,7 +12,7 @@ from privopt.privacy.pairs.pair import Array, Bins, Pair
 __all__ = ["PurePair"]
 
 _U = 2.0**-53  # unit roundoff of float64
-_LEAST = 1e-12  # losses of less are no finer than a mesh can be
+_MIN_LOSS = 1e-12  # losses of less are no finer than a mesh can be
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class PurePair(Pair):
     @classmethod
     def of(cls, loss: float) -> PurePair:
         """At a loss that a mesh can tell from zero: a larger one dominates."""
-        return cls(max(loss, _LEAST), exact=loss >= _LEAST)
+        return cls(max(loss, _MIN_LOSS), exact=loss >= _MIN_LOSS)
 
     @property
     def attained(self) -> Pair | None:

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 _ROUNDING = 2.0**-50  # relative; eight units of 2^-53, more than any line below takes
-_LARGEST = math.nextafter(math.inf, 0.0)
+_MAX_FLOAT = math.nextafter(math.inf, 0.0)
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def around(x: float) -> Interval:
     if x == 0.0:
         return Interval(0.0, 0.0)
     return Interval(
-        math.nextafter(min(x * (1.0 - _ROUNDING), _LARGEST), 0.0),
+        math.nextafter(min(x * (1.0 - _ROUNDING), _MAX_FLOAT), 0.0),
         math.nextafter(x * (1.0 + _ROUNDING), math.inf),
     )
 

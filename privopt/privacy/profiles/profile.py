@@ -11,7 +11,7 @@ from privopt.privacy.interval import Interval
 
 __all__ = ["Profile", "inverse"]
 
-_TINIEST = math.ulp(0.0)
+_MIN_FLOAT = math.ulp(0.0)
 
 
 class Profile(Protocol):
@@ -49,7 +49,7 @@ def inverse(curve: Callable[[float], Interval], delta: float) -> Interval:
         upper = curve(epsilon).upper
         if upper <= delta:
             return min(math.log(upper) - target, 0.0) if upper > 0.0 else -math.inf
-        return max(math.log(upper) - target, _TINIEST)
+        return max(math.log(upper) - target, _MIN_FLOAT)
 
     def too_little(epsilon: float) -> bool:
         return curve(epsilon).lower >= delta

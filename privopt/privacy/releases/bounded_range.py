@@ -12,14 +12,14 @@ import numpy as np
 
 from privopt.privacy.events import BoundedRangeDpEvent
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair, PurePair
-from privopt.privacy.releases.release import LARGEST, Concentration, Curve, Loss, Release
+from privopt.privacy.releases.release import MAX_DISTANCE, Concentration, Curve, Loss, Release
 from privopt.privacy.sums import SMALLEST, half_square
 from privopt.spec import Relation
 
 __all__ = ["BoundedRange", "BoundedRangePair", "bounded_range"]
 
 _U = 2.0**-53  # unit roundoff of float64
-_LEAST = 1e-12  # spans of less are no finer than a mesh can be
+_MIN_SPAN = 1e-12  # spans of less are no finer than a mesh can be
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class BoundedRange(Release, event=BoundedRangeDpEvent, numbers=("epsilon",)):
 
     def pair(self, relation: Relation) -> Pair:
         """``BoundedRangePair`` unless the span is extreme."""
-        if self.span > LARGEST:
+        if self.span > MAX_DISTANCE:
             return replace(EVERYTHING, exact=math.isinf(self.span))
         return BoundedRangePair.of(self.span) if self.span > 0.0 else NOTHING
 
@@ -84,7 +84,7 @@ class BoundedRangePair(Pair):
     @classmethod
     def of(cls, span: float) -> BoundedRangePair:
         """At a span that a mesh can tell from zero: a larger one dominates."""
-        return cls(max(span, _LEAST))
+        return cls(max(span, _MIN_SPAN))
 
     @property
     def attained(self) -> Pair | None:

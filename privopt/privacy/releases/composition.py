@@ -32,7 +32,7 @@ __all__ = [
 Answer = TypeVar("Answer")
 
 _ROUNDING = 2.0**-48  # relative; a handful of operations, each within a unit or two of 2^-53
-_LARGEST = math.nextafter(math.inf, 0.0)
+_MAX_FLOAT = math.nextafter(math.inf, 0.0)
 
 
 def asked(
@@ -93,7 +93,7 @@ def composed_loss(event: dp.DpEvent, relation: Relation) -> tuple[Interval, floa
         (math.log(loss.typical) * (1.0 + _ROUNDING) - _ROUNDING, count) for loss, count in parts
     )
     if not any(math.isinf(loss.least) for loss, _ in parts):
-        least = min(least, _LARGEST)
+        least = min(least, _MAX_FLOAT)
     return Interval(least * (1.0 - _ROUNDING), most * (1.0 + _ROUNDING)), log_typical
 
 

@@ -26,7 +26,7 @@ from privopt.privacy.leaves import leaves
 from privopt.privacy.pairs import DiscretePair, Pair, ReplacedGaussian
 from privopt.privacy.parameters import is_noise, tree_nodes
 from privopt.privacy.profiles import NOTHING_TOLD, Profile, Revealed, around
-from privopt.privacy.releases.release import LARGEST, Release, Shift, release_of
+from privopt.privacy.releases.release import MAX_DISTANCE, Release, Shift, release_of
 from privopt.spec import Relation
 
 __all__ = ["Gaussian", "Tree", "one_release"]
@@ -50,7 +50,7 @@ class Gaussian(Release, event=dp.GaussianDpEvent, numbers=("noise_multiplier",))
             profile = Revealed(Interval(rate, rate))
         elif self.noise < math.inf:
             profile = profiles.ReplacedGaussian(rate, around(1.0 / self.noise))
-        if self.noise * LARGEST >= 1.0:
+        if self.noise * MAX_DISTANCE >= 1.0:
             return ReplacedGaussian(rate, self.noise), profile
         seen = (0.0, 1.0 - rate, rate)
         return DiscretePair(seen, seen[::-1], exact=self.noise == 0.0), profile

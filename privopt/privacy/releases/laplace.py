@@ -21,8 +21,8 @@ from privopt.privacy.profiles import (
     reduced,
 )
 from privopt.privacy.releases.release import (
-    LARGEST,
-    LEAST,
+    MAX_DISTANCE,
+    MIN_DISTANCE,
     Concentration,
     Curve,
     Loss,
@@ -59,9 +59,9 @@ class Laplace(Release, event=dp.LaplaceDpEvent, numbers=("noise_multiplier",)):
     def pair(self, relation: Relation) -> Pair | None:
         """``LaplacePair`` unless the noise is extreme."""
         mu = relation.multiple / self.noise if self.noise > 0.0 else math.inf
-        if 0.0 < mu < LEAST:
+        if 0.0 < mu < MIN_DISTANCE:
             return None
-        if mu > LARGEST:
+        if mu > MAX_DISTANCE:
             return replace(EVERYTHING, exact=self.noise == 0.0)
         return LaplacePair(mu) if mu > 0.0 else NOTHING
 

@@ -14,18 +14,18 @@ from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair, Revers
 from privopt.privacy.pairs.normal import normal_masses
 from privopt.privacy.parameters import is_noise, is_rate
 from privopt.privacy.releases.poisson import Sampled
-from privopt.privacy.releases.release import LARGEST, LEAST, Release
+from privopt.privacy.releases.release import MAX_DISTANCE, MIN_DISTANCE, Release
 from privopt.spec import Relation
 
 __all__ = ["Mixture", "MixturePair", "norms"]
 
 _U = 2.0**-53  # unit roundoff of float64
-_NEWTON = 60  # steps at most; a handful are enough
-_BEYOND = 50.0  # standard deviations, where float64 has no probabilities
+_MAX_NEWTON_STEPS = 60  # a handful are enough
+_MAX_DEVIATIONS = 50.0  # standard deviations, where float64 has no probabilities
 _ROUNDING = 2.0**-51  # of a sum that is meant to be one
 _ROWS = (list, tuple, np.ndarray)
-_LEAST = 1e-12  # shifts of less are no finer than a mesh can be
-_SLOPPY = 1e-9  # of the same: beyond, it was not meant to
+_MIN_SHIFT = 1e-12  # shifts of less are no finer than a mesh can be
+_SUM_TOLERANCE = 1e-9  # by which probabilities may miss one
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class Mixture(Release, event=MixtureOfGaussiansDpEvent):
         if not told or math.isinf(noise):
             return NOTHING, NOTHING
         largest = max(norm for norm, _ in told)
-        if noise * LARGEST < largest:
+        if noise * MAX_DISTANCE < largest:
             share = min(1.0, math.fsum(weight for _, weight in told))
             seen = Sampled.of(replace(EVERYTHING, exact=law.exact and noise == 0.0), share)
             return seen, Reversed(seen)
-        if largest / noise < LEAST:
+        if largest / noise < MIN_DISTANCE:
             return None
         shifts, weights = zip(*((norm / noise, weight) for norm, weight in told), strict=True)
         pair = MixturePair.of(shifts, weights, law.weights.get(0.0, 0.0), law.exact)
@@ -85,7 +85,7 @@ def norms(sizes: object, probabilities: object) -> Norms | None:
     if not all(is_noise(size) and size < math.inf for size in sizes):
         return None
     missing = 1.0 - math.fsum(map(float, probabilities))
-    if abs(missing) > _SLOPPY:
+    if abs(missing) > _SUM_TOLERANCE:
         return None
     weights: dict[float, float] = {}
     for size, chance in sorted(zip(map(float, sizes), map(float, probabilities), strict=True)):
@@ -125,7 +125,7 @@ class MixturePair(Pair):
         cls, shifts: tuple[float, ...], weights: tuple[float, ...], rest: float, exact: bool
     ) -> MixturePair:
         """At shifts that a mesh can tell from zero: larger ones dominate."""
-        moved = tuple(max(shift, _LEAST) for shift in shifts)
+        moved = tuple(max(shift, _MIN_SHIFT) for shift in shifts)
         return cls(moved, weights, rest, exact and moved == shifts)
 
     @property
@@ -151,7 +151,7 @@ class MixturePair(Pair):
         told = above + np.log(-np.expm1(smallest - above)) if self.rest > 0.0 else above
         points, residual = self._inverse(told)
         largest = max(self.shifts)
-        size = 1.0 + largest * (_BEYOND + largest) - math.log(min(self.weights))
+        size = 1.0 + largest * (_MAX_DEVIATIONS + largest) - math.log(min(self.weights))
         size += float(np.abs(edges).max()) + (-smallest if self.rest > 0.0 else 0.0)
         moved = 8 * _U * np.abs(points)
         q, q_error = normal_masses(points, moved)
@@ -179,8 +179,8 @@ class MixturePair(Pair):
         c, weights = np.array(self.shifts)[:, None], np.array(self.weights)[:, None]
         with np.errstate(over="ignore"):
             x = ((told - np.log(weights) + 0.5 * c * c) / c).min(axis=0)
-        low, high = -_BEYOND, max(self.shifts) + _BEYOND
-        for _ in range(_NEWTON):
+        low, high = -_MAX_DEVIATIONS, max(self.shifts) + _MAX_DEVIATIONS
+        for _ in range(_MAX_NEWTON_STEPS):
             x = np.clip(x, low, high)
             value, slope = self._told(x)
             beyond = ((x <= low) & (value >= told)) | ((x >= high) & (value <= told))

@@ -24,14 +24,14 @@ from privopt.privacy.pairs import (
 )
 from privopt.privacy.pairs.normal import normal_masses
 from privopt.privacy.profiles import ALL_TOLD, Profile, around
-from privopt.privacy.releases.release import LARGEST, LEAST, UP, Curve, Release
+from privopt.privacy.releases.release import MAX_DISTANCE, MIN_DISTANCE, UP, Curve, Release
 from privopt.spec import Relation
 
 __all__ = ["ObjectivePair", "ObjectivePerturbation", "ObjectiveProfile"]
 
 _U = 2.0**-53  # unit roundoff of float64
 _ROUNDING = 2.0**-50  # relative; eight units of it
-_NARROWEST = 1e-7  # of the spread, beside the shift: closer losses float64 does not tell apart
+_MIN_SPREAD_RATIO = 1e-7  # spread over shift: closer losses float64 does not tell apart
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class ObjectivePerturbation(
     def pair(self, relation: Relation) -> Pair | None:
         """``ObjectivePair``, which dominates in either order and is not its own reverse."""
         moved = relation.multiple
-        if self.noise * LARGEST < moved or self.jacobian > LARGEST:
+        if self.noise * MAX_DISTANCE < moved or self.jacobian > MAX_DISTANCE:
             return replace(EVERYTHING, exact=self.noise == 0.0)
         if math.isinf(self.noise):
             rest = math.exp(-self.jacobian)
             alone = DiscretePair((0.0, 1.0), (1.0 - rest, rest), exact=False)
             return alone if self.jacobian else NOTHING
-        if moved / self.noise < LEAST:
+        if moved / self.noise < MIN_DISTANCE:
             return None
         return ObjectivePair(moved / self.noise, self.jacobian)
 
@@ -129,7 +129,7 @@ class ObjectivePair(Pair):
     @property
     def _spread(self) -> float:
         """``s``, or what is safely more: ``U`` increases with it."""
-        return max(self.s, _NARROWEST * self.c)
+        return max(self.s, _MIN_SPREAD_RATIO * self.c)
 
 
 def _divergence(s: float, c: float, orders: Array) -> Array:

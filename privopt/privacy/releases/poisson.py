@@ -28,7 +28,7 @@ from privopt.spec import Relation
 __all__ = ["PoissonSampled", "Sampled", "sampled_curve", "sampled_pairs"]
 
 _U = 2.0**-53  # unit roundoff of float64
-_RAREST = 1e-12  # losses of less drown in the rounding of their exponentials
+_MIN_RATE = 1e-12  # losses of less drown in the rounding of their exponentials
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Sampled(Pair):
     @classmethod
     def of(cls, pair: Pair, rate: float) -> Sampled:
         """At a rate that floats can tell from zero: a larger one dominates."""
-        return cls(pair, max(rate, _RAREST), exact=rate >= _RAREST)
+        return cls(pair, max(rate, _MIN_RATE), exact=rate >= _MIN_RATE)
 
     @property
     def attained(self) -> Pair | None:

@@ -19,14 +19,14 @@ from privopt.privacy import profiles
 from privopt.privacy.pairs import Array, DiscretePair, Pair
 from privopt.privacy.parameters import is_count, is_rate
 from privopt.privacy.profiles import ALL_TOLD, NOTHING_TOLD, Profile, around
-from privopt.privacy.releases.release import LEAST, Curve, Loss, Release, pure_pair
+from privopt.privacy.releases.release import MIN_DISTANCE, Curve, Loss, Release, pure_pair
 from privopt.privacy.renyi.pure import swapped
 from privopt.spec import Relation
 
 __all__ = ["RandomisedResponse", "divergence", "response_loss", "response_pair"]
 
 _U = 2.0**-53  # unit roundoff of float64
-_RAREST = 1e-300  # below, floats have fewer digits
+_MIN_PROBABILITY = 1e-300  # below, floats have fewer digits
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class RandomisedResponse(Release, event=dp.RandomizedResponseDpEvent):
 
     def pair(self, relation: Relation) -> Pair:
         """``response_pair``; of two buckets a bit."""
-        if self.buckets == 2 and LEAST < self.noise < 1.0:
+        if self.buckets == 2 and MIN_DISTANCE < self.noise < 1.0:
             return pure_pair(response_loss(self.noise, 2))
         return response_pair(self.noise, self.buckets)
 
@@ -86,7 +86,7 @@ def response_pair(noise: float, buckets: int) -> DiscretePair:
     Otherwise one of ``buckets`` is drawn at random; those that are neither have loss zero. Noise
     that floats hardly describe counts as none.
     """
-    other = noise / buckets if noise / buckets > _RAREST else 0.0
+    other = noise / buckets if noise / buckets > _MIN_PROBABILITY else 0.0
     true = (1.0 - noise) + other
     rest = noise - 2.0 * other if buckets > 2 else 0.0
     outcomes = [(other, true), (rest, rest), (true, other)]

@@ -23,8 +23,8 @@ from privopt.privacy.sums import SMALLEST, half_square, root
 from privopt.spec import Relation
 
 __all__ = [
-    "LARGEST",
-    "LEAST",
+    "MAX_DISTANCE",
+    "MIN_DISTANCE",
     "UP",
     "Concentration",
     "Cost",
@@ -46,8 +46,8 @@ Cost: TypeAlias = Fraction | float
 """Exact, or a float rounded up; infinity for what no budget can pay."""
 
 UP = 1.0 + 2.0**-50
-LARGEST = 1e4  # a distance in standard deviations, or a loss, beyond which everything is seen
-LEAST = 1e-100  # of the same; squares of less vanish
+MAX_DISTANCE = 1e4  # a distance in standard deviations, or a loss, beyond which everything is seen
+MIN_DISTANCE = 1e-100  # likewise; squares of less vanish
 _ROUNDING = 2.0**-49  # relative, for a handful of float operations
 
 
@@ -244,16 +244,16 @@ def shifted_pair(shifts: tuple[Shift, ...]) -> Pair | None:
     mu = math.hypot(*(each.distance for each in shifts))
     if mu == 0.0:
         return NOTHING
-    if mu < LEAST:
+    if mu < MIN_DISTANCE:
         return None
-    if mu <= LARGEST:
+    if mu <= MAX_DISTANCE:
         return GaussianPair(mu)
     return replace(EVERYTHING, exact=any(each.noise == 0.0 for each in shifts))
 
 
 def pure_pair(loss: float, *, exact: bool = True) -> Pair:
     """One bit, told truly or not, with a largest loss; ``exact`` if that is what is released."""
-    if loss > LARGEST:
+    if loss > MAX_DISTANCE:
         return replace(EVERYTHING, exact=exact and math.isinf(loss))
     if loss == 0.0:
         return NOTHING

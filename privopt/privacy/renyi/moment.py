@@ -20,7 +20,7 @@ __all__ = ["psi", "upper_log_moment"]
 
 Array = npt.NDArray[np.float64]
 
-_LARGE = 500.0  # exponents beyond it are summed in log space; what exceeds one is then everything
+_MAX_EXPONENT = 500.0  # larger ones are summed in log space; what exceeds one is then everything
 _CELLS = 500_000
 # chi(1 + u) = u^2 sum_k (-u)^k / ((k + 1)(k + 2)), and psi(x) = x^2 sum_k x^k / (k + 2)!
 _CHI = np.array([1.0 / ((k + 1) * (k + 2)) for k in range(28)])
@@ -81,7 +81,7 @@ def _rows(
     x = (orders - 1.0)[:, None] * log_ratio
     exponent = x + (log_base + log_ratio)
     peak = np.max(exponent, axis=1)
-    large = peak > _LARGE
+    large = peak > _MAX_EXPONENT
     moment = np.empty_like(orders)
     if np.any(large):
         peaks = peak[large]

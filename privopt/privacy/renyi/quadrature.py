@@ -36,7 +36,7 @@ Array = npt.NDArray[np.float64]
 Method = Callable[[float, float, Array], Array]
 
 _U = 2.0**-53
-_MOST_NODES = 16_384  # at most
+_MAX_NODES = 16_384  # at most
 _DEGREE = 20
 _GAUSS = np.polynomial.legendre.leggauss(_DEGREE)
 
@@ -61,7 +61,7 @@ def one_sided(q: float, s: float, alphas: Array) -> Array:
     reach, whole = math.sqrt(2.0 * digits), bool(alphas[0] == math.floor(alphas[0]))
     step = _step(digits, math.inf if whole else math.pi / s, 0.0, 0.0)
     right = float(alphas[-1]) * s + reach
-    if right + reach > step * _MOST_NODES:
+    if right + reach > step * _MAX_NODES:
         return _one_by_one(one_sided, q, s, alphas)
     t = _nodes(step, -reach - 0.5 * s, right)
     log_base = math.log(step / math.sqrt(2.0 * math.pi)) - 0.5 * (t + 0.5 * s) ** 2
@@ -76,7 +76,7 @@ def mirrored(q: float, s: float, alphas: Array) -> Array:
     reach, alpha = math.sqrt(2.0 * digits), float(alphas[-1])
     step = _step(digits, 0.999 * math.pi / s, 0.5 * s, alpha - 1.0)
     right = (alpha + (alpha - 1.0) * q) * s + reach
-    if right + reach + s > step * _MOST_NODES:
+    if right + reach + s > step * _MAX_NODES:
         return _one_by_one(mirrored, q, s, alphas)
     y = _nodes(step, -reach - s, right)
     drift = math.log(q) - 0.5 * s * s
@@ -101,7 +101,7 @@ def half_line(q: float, s: float, alphas: Array) -> Array:
     while _panel_error(half, strip, length) > -digits:
         half *= 0.75
     panels = math.ceil(0.5 * length / half)
-    if panels * _DEGREE > _MOST_NODES:
+    if panels * _DEGREE > _MAX_NODES:
         return _one_by_one(half_line, q, s, alphas)
     t = (half * (2.0 * np.arange(panels)[:, None] + 1.0 + _GAUSS[0])).ravel()
     weights = np.tile(half / math.sqrt(2.0 * math.pi) * _GAUSS[1], panels)
