@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import privopt
-from privopt import core, draws, mechanisms, problems
+from privopt import core, draws, mechanisms, problems, statistics
 from privopt.release import Released, Replay, Tape, release
 
 N, DIM = 30, 3
@@ -178,9 +178,9 @@ def test_every_one_shot_mechanism_passes():
     for mechanism in additive:
         assert kinds(partial(mechanism.add_noise, KEY, vector)) == ["noise", "answer"]
     for select in (
-        mechanisms.ExponentialMechanism(None, 1.0).select,
-        mechanisms.PermuteAndFlip(None, 1.0).select,
-        mechanisms.ReportNoisyMax(None, 1.0).select,
+        statistics.ExponentialMechanism(None, 1.0).select,
+        statistics.PermuteAndFlip(None, 1.0).select,
+        statistics.ReportNoisyMax(None, 1.0).select,
     ):
         assert kinds(partial(select, KEY, vector)) == ["noise", "selection"]
 

@@ -92,7 +92,9 @@ def rescaled(mechanism, factor):
     """The mechanism with all its noise multiplied."""
 
     def number(path, leaf):
-        return factor * leaf if jax.tree_util.keystr(path).endswith("scale") else leaf
+        return (
+            factor * leaf if jax.tree_util.keystr(path).endswith(("scale", "temperature")) else leaf
+        )
 
     return jax.tree_util.tree_map_with_path(number, mechanism)
 

@@ -80,12 +80,12 @@ def test_smooth_losses_need_the_root_of_the_steps_and_have_a_smaller_bound():
     smooth = dataclasses.replace(rough, smoothness=0.25)
     make, mu = privopt.ALGORITHMS["dp_gd"].plan, gaussian_mu(1.0, 1e-5)
     planned, unit = make(smooth, BUDGET), math.sqrt(50) / (4000 * mu)
-    steps = planned.params.descent.steps
+    steps = planned.params.mechanism.steps
     assert steps == pytest.approx(5 * 0.25 / (2 * unit), abs=1.0, rel=1e-4)
     assert planned.rate.upper == pytest.approx(0.25 / (2 * steps) + 2 * unit, rel=1e-4)
     assert planned.rate.upper < 2.21 * unit < 0.8 * make(rough, BUDGET).rate.upper
     linear = make(dataclasses.replace(rough, smoothness=0.0), BUDGET)
-    assert linear.params.descent.steps == 1
+    assert linear.params.mechanism.steps == 1
     assert linear.rate.upper == pytest.approx(2 * unit, rel=1e-4)
 
 

@@ -293,7 +293,7 @@ REFUSED = {
     "capacity": [9, 0, 2.5],
     "step_size": [0.0, -1.0],
     "record": [-1, 1.5, True],
-    "output": ["average"],
+    "output": ["mean"],
 }
 
 

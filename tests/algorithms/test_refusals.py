@@ -139,7 +139,10 @@ def test_batches_of_fixed_size_are_whole(sampler):
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        ({"output": "last"}, r"output must be an output rule.*Average\(\), got 'last'"),
+        (
+            {"output": "latest"},
+            "output must be one of average, .*, got 'latest'; did you mean last",
+        ),
         ({"output": convex.Last}, "output must be an output rule.* got the class Last itself"),
         ({"update": "adam"}, "update must be an optax optimiser or Update, got 'adam'"),
         ({"update": convex.Update}, "update must be .* got the class Update itself"),

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
-from privopt.lab.user_code import user_code
 
 import privopt
 from privopt import problems
 from privopt.convex import EmpiricalRisk, L1Ball, SparseFeatures, WholeSpace
+from privopt.lab.make.user_code import reached
 from privopt.mechanisms import clipped_batch_sum, clipped_gradient_sum
 from privopt.problems import Family, Problem
 
@@ -179,8 +179,8 @@ def test_a_problem_is_pickled_and_told_apart():
     assert again.risk(point) == SPARSE.risk(point)
     other = CSR.copy()
     other.data[0] += 0.1
-    assert user_code(SPARSE) == user_code(logistic(CSR.copy()))
-    assert user_code(SPARSE) != user_code(logistic(other))
+    assert reached(SPARSE) == reached(logistic(CSR.copy()))
+    assert reached(SPARSE) != reached(logistic(other))
 
 
 def test_ready_made_features_and_float32():

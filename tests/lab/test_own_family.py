@@ -60,7 +60,7 @@ def declared(families, **changes):
         "base": Setting(n=N, epsilon=1.0),
         "axes": (Axis("n", (30, 60)),),
         "relation": "replace_one",
-        "replicates": {"quick": 3, "full": 3},
+        "replicates": {"quick": 8, "full": 8},
         "delta": 1e-6,
     }
     return Experiment(**{**given, **changes})

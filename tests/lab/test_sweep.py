@@ -3,6 +3,7 @@
 import errno
 import io
 import json
+import math
 import os
 import re
 import signal
@@ -292,9 +293,11 @@ def test_equal_shapes_compile_once(tmp_path, events_of, demo):
     assert len(runs) == 1, clock.programs
     first, *others = [event for event in events if isinstance(event, Finished)]
     assert first.compile_seconds > 0.0
-    assert {event.compile_seconds for event in others} == {0.0}
+    # the others look their program up, which is heard as a millisecond of tracing
+    assert max(event.compile_seconds for event in others) < 0.02 * first.compile_seconds
     timings = read_provenance(result.folder)
-    assert timings["compile_seconds"] == result.compile_seconds == first.compile_seconds
+    whole = math.fsum(event.compile_seconds for event in (first, *others))
+    assert timings["compile_seconds"] == result.compile_seconds == pytest.approx(whole)
     assert timings["run_seconds"] == pytest.approx(sum(c.run_seconds for c in (first, *others)))
     assert len(timings["per_cell"]) == timings["cells"] == CELLS
 

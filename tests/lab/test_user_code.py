@@ -19,8 +19,8 @@ from privopt.lab import Axis, Experiment, Setting
 
 SHRINK = 1.0
 
-def run(static, params, objective, key):
-    found = ALGORITHMS["dp_gd"].run(static, params, objective, key)
+def run(static, params, objective, key, execution):
+    found = ALGORITHMS["dp_gd"].run(static, params, objective, key, execution)
     return found._replace(released=SHRINK * found.released)
 
 def plan(problem_class, budget, *, steps):

@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privopt.accounting import CLT
-from privopt.privacy import Basic, OptimalComposition
 from privopt.privacy import (
+    Basic,
     Fourier,
     GaussianDP,
     Guarantee,
     NonPrivate,
+    OptimalComposition,
     Renyi,
     calibrate,
     gaussian_noise_multiplier,

@@ -85,9 +85,9 @@ def test_every_run_draws_its_own_records_and_the_loop_agrees():
         np.testing.assert_allclose(privopt.run(plans[0], given, key).released, one, rtol=1e-12)
 
 
-def spy(static, params, objective, key):
+def spy(static, params, objective, key, execution):
     """Releases the words of its key and how often records occur."""
-    del static, params
+    del static, params, execution
     return Run(jax.random.key_data(key), objective.counts)
 
 
