@@ -141,7 +141,7 @@ def test_batches_of_fixed_size_are_whole(sampler):
     [
         (
             {"output": "latest"},
-            "output must be one of average, .*, got 'latest'; did you mean last",
+            "output must be one of average, .*, got 'latest'",
         ),
         ({"output": convex.Last}, "output must be an output rule.* got the class Last itself"),
         ({"update": "adam"}, "update must be an optax optimiser or Update, got 'adam'"),
