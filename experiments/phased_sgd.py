@@ -10,6 +10,11 @@ Two first sweeps, of n from 3000 with 100 runs a cell and of epsilon from 0.25 w
 narrow to tell an exponent from the term in r: slopes of -1.03, 0.54, -1.01 and -0.96, 0.50, -0.93
 (uncorrected -1.00, 0.49, -1.00 and -0.99, 0.50, -0.98), undecided in epsilon. Hence epsilon from
 0.125.
+
+That the term in r is the right one here is derived nowhere, and more runs say that it is not: the
+slope in epsilon is -0.96 [-0.99, -0.91] with 800 runs a cell, and -0.96 [-1.00, -0.92] at n = 8000
+and half the budget, where the term 1/(6n) is half as large, beside uncorrected slopes of -0.988 and
+-0.996. What is refuted is the fit of r, until its law is known.
 """
 
 from privopt.lab import Axis, Experiment, Setting

@@ -165,9 +165,14 @@ def test_a_general_loss_sees_one_sparse_row_at_a_time():
     def same(w, record):
         return jnp.sqrt(1.0 + jnp.square(record[0] @ w - record[1]))
 
-    plan = privopt.ALGORITHMS["dp_gd"].plan(CLASS, BUDGET, microbatch=7, **CHOICES["dp_gd"])
+    plan = privopt.ALGORITHMS["dp_gd"].plan(CLASS, BUDGET, **CHOICES["dp_gd"])
     released = [
-        privopt.run(plan, Problem(loss=loss, data=(x, LABELS), problem_class=CLASS), KEY).released
+        privopt.run(
+            plan,
+            Problem(loss=loss, data=(x, LABELS), problem_class=CLASS),
+            KEY,
+            execution=privopt.Execution(microbatch=7),
+        ).released
         for loss, x in ((own, CSR), (same, FEATURES))
     ]
     np.testing.assert_allclose(*released, rtol=1e-10, atol=1e-10)
