@@ -27,7 +27,7 @@ from jax.typing import ArrayLike
 
 __all__ = ["Pytree", "Released", "Replay", "Tape", "release"]
 
-Pytree: TypeAlias = Any  # of arrays
+Pytree: TypeAlias = Any  # an array, or a nest of containers of arrays, which no type describes
 
 Value = TypeVar("Value")
 _Raised: TypeAlias = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]

@@ -30,7 +30,7 @@ from privopt.convex.losses import (
     ScalarLoss,
     Squared,
 )
-from privopt.convex.oracles import GradientOracle
+from privopt.convex.oracles import GradientOracle, Observer
 from privopt.convex.outputs import (
     Average,
     AverageAfterStep,
@@ -76,6 +76,7 @@ __all__ = [
     "LinearRecords",
     "Logistic",
     "Loss",
+    "Observer",
     "Output",
     "Path",
     "PolynomialAverage",

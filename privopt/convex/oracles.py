@@ -67,13 +67,25 @@ class GradientOracle(NamedTuple):
 
 
 class Observer(Protocol):
-    """Folds over a run what experiments want to see of it; hashable, and no part of the release.
+    """Folds what happens at every step of an iterative run; hashable.
 
-    Regret, norms of gradients, sizes of batches. Nothing that it computes enters the run.
+    Regret, norms of gradients, sizes of batches. What comes of it is ``Run.secret.observed``: it
+    reads the data without noise, for experiments, is never to be published, and enters no release.
     """
 
     def begin(self, point: Pytree, secret: Pytree) -> Pytree:
-        """The memory before the first step: a pytree of arrays, from the start and the losses."""
+        """The memory before the first step, a pytree of arrays.
+
+        Parameters
+        ----------
+        point : pytree of Array
+            Where the run starts.
+        secret : EmpiricalRisk
+            The losses of the records themselves.
+        """
 
     def observe(self, memory: Pytree, t: Array, point: Pytree, secret: Pytree) -> Pytree:
-        """The memory after step ``t``; ``secret`` is what the oracle says of its answer."""
+        """The memory after step ``t = 0, 1, ...``, which was asked about at ``point``.
+
+        ``secret`` is what the oracle saw before its noise, such as ``mechanisms.BatchMean``.
+        """

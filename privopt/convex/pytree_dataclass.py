@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import fields
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeVar
 
 import jax
 
+from privopt.release import Pytree
+
 __all__ = ["Pytree", "node_classes", "pytree_dataclass"]
 
-Pytree: TypeAlias = Any  # arrays, or a nest of containers of arrays, which no type describes
 
 _T = TypeVar("_T")
 

@@ -1,6 +1,7 @@
 """Where the two sides meet: a plan from public numbers, a problem with data, a run."""
 
-from privopt.core.execution import Execution, Observer
+from privopt.convex import Observer
+from privopt.core.execution import Execution
 from privopt.core.fitting import Problem
 from privopt.core.outcome import Run, Source
 from privopt.core.parameters import Mechanism

@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
-
-from jax import Array
+from typing import Literal, get_args
 
 from privopt.arguments import count
-from privopt.convex import EmpiricalRisk
-from privopt.release import Pytree
+from privopt.convex import Observer
 
-__all__ = ["Execution", "Observer"]
+__all__ = ["Execution"]
 
 MAX_UNROLL = 1024
 
 Replicates = Literal["together", "in_turn"]
-
-
-class Observer(Protocol):
-    """Folds what happens at every step of an iterative run; hashable.
-
-    What comes of it is ``Run.secret.observed``: it reads the data without noise, for experiments,
-    and is never to be published.
-    """
-
-    def begin(self, point: Pytree, secret: EmpiricalRisk) -> Pytree:
-        """The memory before the first step, a pytree of arrays, from the start of the run.
-
-        Parameters
-        ----------
-        point : pytree of Array
-            Where the run starts.
-        secret : EmpiricalRisk
-            The losses of the records themselves.
-        """
-
-    def observe(self, memory: Pytree, t: Array, point: Pytree, secret: Pytree) -> Pytree:
-        """The memory after step ``t = 0, 1, ...``, which was asked about at ``point``."""
 
 
 @dataclass(frozen=True)
