@@ -60,8 +60,8 @@ types: $(INSTALLED)  ## mypy, strict, over privopt/
 # one with the code generator that compiles twice as fast, one with the tests that are about rounding
 # and bits, compiled as outside the tests. Code 5: of the tests asked for none is of that kind.
 pytest: $(INSTALLED)  ## the tests alone, e.g. make pytest ARGS="tests/privacy -x"
-	XLA_FLAGS="$(QUICK_COMPILER)" $(PYTEST) -m "not optimised" $(ARGS) || test $$? -eq 5 -a -n "$(ARGS)"
-	$(PYTEST) -m optimised $(ARGS) || test $$? -eq 5 -a -n "$(ARGS)"
+	XLA_FLAGS="$(QUICK_COMPILER)" $(PYTEST) -m "not optimised" $(ARGS) $(if $(ARGS),|| test $$? -eq 5)
+	$(PYTEST) -m optimised $(ARGS) $(if $(ARGS),|| test $$? -eq 5)
 
 check: lint types  ## for work in progress, under two minutes: style, types, and tests that are quick
 	XLA_FLAGS="$(QUICK_COMPILER)" $(PYTEST) $(CHECKED) $(ARGS)
