@@ -6,9 +6,11 @@ from itertools import product
 import numpy as np
 import pyarrow as pa
 import pytest
+from privopt.lab.make.trials import Trial
 
 from privopt.lab import Recorded
 from privopt.lab.make.records import CELLS, RUNS
+from privopt.lab.show.results import CellResult
 
 SWEPT = {
     "n": (500, 1000, 2000, 4000, 8000),
@@ -130,6 +132,71 @@ def change(recorded, column, new):
     return recorded._replace(
         **{where: table.set_column(table.column_names.index(column), field, values)}
     )
+
+
+def sweep_cells(
+    trial=Trial.MEASURED,
+    *,
+    true=-1.0,
+    target=-1.0,
+    bound=-1.0,
+    axis="n",
+    values=SWEPT["n"],
+    strengths=(1.0, 0.7),
+    scale=0.01,
+    spread=0.1,
+    replicates=40,
+    seed=0,
+    **facts,
+):
+    """At each value ``strengths[s] * scale * (value/base)^true``; the bound has the slope ``bound``.
+
+    ``facts`` are fields of the cells, numbers or functions of the value.
+    """
+    rng = np.random.default_rng([seed, list(Trial).index(trial)])
+    found = []
+    for value in values:
+        ratio = value / BASE[axis]
+        told = {name: fact(value) if callable(fact) else fact for name, fact in facts.items()}
+        for number, share in enumerate(strengths):
+            noise = np.exp(spread * rng.normal(size=replicates) - spread**2 / 2)
+            fields = {
+                "experiment": "toy",
+                "method": "dp_gd",
+                "algorithm": "dp_gd",
+                "family": "linear",
+                "setting": {**BASE, axis: value},
+                "strength": 2.0**number,
+                "delta": 1e-6,
+                "relation": "replace_one",
+                "mu": value / 4.0 if axis == "epsilon" else 0.25,
+                "quantity": "empirical risk",
+                "values": share * scale * ratio**true * noise,
+                "optimum": 0.1,
+                "gap": 0.0,
+                "upper": 2.0 * scale * ratio**bound,
+                "lower": 0.0,
+                "start": 0.2,
+                "nonprivate": 0.0,
+                "exponents": {axis: target},
+                "tight_on": "linear",
+                "axes": frozenset({axis}),
+                "root_seed": 7,
+                "trial": trial,
+                "noise_factor": 1.0,
+                "in_regime": True,
+                "law": None,
+                "searched": None,
+                "private": True,
+            }
+            found.append(CellResult(**{**fields, **told}))
+    return found
+
+
+@pytest.fixture(scope="session")
+def cells_of():
+    """``cells_of(trial, **truth) -> list of CellResult``: one sweep, without tables."""
+    return sweep_cells
 
 
 @pytest.fixture(scope="session")
