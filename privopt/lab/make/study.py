@@ -14,7 +14,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from privopt.arguments import member
-from privopt.lab.make.experiment import check_name
+from privopt.lab.make.method import check_name
 from privopt.lab.make.presentation import Claim, Listing, Plot, Presentation
 from privopt.lab.make.records import About, Value
 from privopt.privacy import Interval
