@@ -4,9 +4,9 @@ import dataclasses
 import math
 
 import pytest
-from privopt.lab.make.trials import Trial
 from scipy import stats
 
+from privopt.lab.make.trials import Trial
 from privopt.lab.show.controls import controls
 from privopt.lab.show.equivalence import MARGIN, compare
 from privopt.lab.show.intervals import Estimate
@@ -293,11 +293,9 @@ def both_methods(cells_of, **truth):
     off = cells_of(OFF, scale=0.004, spread=0.0, **OTHER)
     theory = cells_of() + off + cells_of(BENT, **OTHER)
     best = {"method": "dp_gd_best", "searched": BEST, "seed": 1, **truth}
-    return theory + [
-        *cells_of(**best),
-        *cells_of(OFF, **{**best, **OTHER, "scale": 1e-8}),
-        *cells_of(BENT, **{**best, **OTHER, "true": -0.9}),
-    ]
+    none = cells_of(OFF, **{**best, **OTHER, "scale": 1e-8})
+    bent = cells_of(BENT, **{**best, **OTHER, "true": -0.9})
+    return theory + cells_of(**best) + none + bent
 
 
 def test_the_slope_at_theorys_numbers_stands_in_the_row_of_its_untuned_twin(cells_of):

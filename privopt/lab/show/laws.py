@@ -32,8 +32,8 @@ def law_verdict(cells: Sequence[CellResult], alpha: float) -> Verdict:
     values, is turned into the normal deviate of the same probability, so that few replicates do not
     count too much; the sum of their squares is chi-square with as many degrees of freedom as there
     are cells. A true law is refuted with probability ``alpha``; with few and very skewed values,
-    more often (exponential ones at ``alpha`` = 1%: 4% for 12 replicates, 1% for 100). Where the certified
-    gap leaves the mean a range, the end next to the law counts.
+    more often (exponential ones at ``alpha`` = 1%: 4% for 12 replicates, 1% for 100). Where the
+    certified gap leaves the mean a range, the end next to the law counts.
 
     Told is the average of ``mean/law`` over the cells, with an interval at level ``1 - alpha``.
 
