@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from privopt.algorithms import ALGORITHMS
-from privopt.arguments import instance, member
+from privopt.arguments import instance
 from privopt.lab.make.axes import Point, axis_kind
-from privopt.lab.make.experiment import PROFILES, Experiment
+from privopt.lab.make.experiment import Experiment, require_profile
 from privopt.lab.make.method import Choice, Method
 from privopt.lab.make.trials import SLOPED, Trial, bent, block_of
 from privopt.privacy import gaussian_mu
@@ -196,14 +196,6 @@ def absent_families(experiment: Experiment) -> dict[str, str]:
         except FileNotFoundError as error:
             absent[name] = str(error)
     return absent
-
-
-def require_profile(experiment: Experiment, profile: str) -> None:
-    """Refuse a profile that the experiment does not belong to."""
-    member("profile", profile, PROFILES)
-    if profile not in experiment.profiles:
-        known = ", ".join(experiment.profiles)
-        raise ValueError(f"profile must be {known} for {experiment.name}, got {profile!r}")
 
 
 def _cells(experiment: Experiment, profile: str, method: Method, family: Family) -> Iterator[Cell]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Protocol
 
 from privopt.arguments import instance, member, positive_integer, positive_number
 from privopt.lab.make.axes import AXES, Axis, Grid, Setting
@@ -17,7 +18,7 @@ from privopt.privacy import gaussian_delta
 from privopt.problems import FAMILIES, Family, family
 from privopt.spec import Budget, Relation, RelationName
 
-__all__ = ["CHECKS", "PROFILES", "Experiment"]
+__all__ = ["CHECKS", "PROFILES", "Experiment", "require_profile"]
 
 CHECKS = ("bound", "slope", "law")
 PROFILES = ("quick", "full")
@@ -196,6 +197,26 @@ class Experiment:
             assert self.epsilon_over_mu is not None
             delta = gaussian_delta(epsilon, epsilon / self.epsilon_over_mu).upper
         return Budget(epsilon=epsilon, delta=delta, relation=self.relation)
+
+
+class Profiled(Protocol):
+    """An experiment of either kind."""
+
+    @property
+    def name(self) -> str:
+        """Of its file and its results."""
+
+    @property
+    def profiles(self) -> tuple[str, ...]:
+        """Those that it belongs to."""
+
+
+def require_profile(experiment: Profiled, profile: str) -> None:
+    """Refuse a profile that an experiment does not belong to."""
+    member("profile", profile, PROFILES)
+    if profile not in experiment.profiles:
+        known = " or ".join(experiment.profiles)
+        raise ValueError(f"profile must be {known} for {experiment.name}, got {profile!r}")
 
 
 def _name(family: str | Family) -> str:

@@ -18,10 +18,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privopt.algorithms import ALGORITHMS
-from privopt.arguments import instance, member
+from privopt.arguments import instance
 from privopt.lab.make.bench import Bench
-from privopt.lab.make.cells import Cell, absent_families, cells, require_profile
-from privopt.lab.make.experiment import PROFILES, Experiment
+from privopt.lab.make.cells import Cell, absent_families, cells
+from privopt.lab.make.experiment import Experiment, require_profile
 from privopt.lab.make.fingerprint import HOST, environment, fingerprint
 from privopt.lab.make.folder import open_results
 from privopt.lab.make.measure import measure
@@ -125,9 +125,7 @@ def run(
     """
     if not isinstance(experiment, Study):
         instance("experiment", experiment, Experiment)
-    member("profile", profile, PROFILES)
-    if isinstance(experiment, Experiment):
-        require_profile(experiment, profile)
+    require_profile(experiment, profile)
     if isinstance(seed, bool) or not isinstance(seed, Integral) or not -_BITS <= seed < _BITS - 1:
         raise ValueError(f"seed must be an integer from -2^63 to 2^63 - 2, got {seed!r}")
     folder = open_results(results) / experiment.name
