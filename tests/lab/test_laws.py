@@ -1,110 +1,106 @@
-"""What runs measure is what the law of their cell says, and not a few per cent of something else.
+"""Laws: what was measured against the exact expectation, a test of code."""
 
-A mean is within five standard errors of its law, but for a chance of 6e-7; a law that is wrong by
-``off`` is not.
-"""
-
-from __future__ import annotations
-
-import dataclasses
 import math
-from typing import NamedTuple
+from collections import namedtuple
 
-import jax
 import numpy as np
-import optax
 import pytest
+from scipy import stats
 
-import privopt
-from privopt.convex import RandomIterate
-from privopt.lab.make.laws import LAWS, law_of
-from privopt.problems import FAMILIES
-
-
-class Cell(NamedTuple):
-    """One cell, small and noisy, in which nothing but its law is known."""
-
-    algorithm: str
-    family: str
-    n: int
-    dim: int
-    choices: dict[str, object] = {}  # noqa: RUF012
-    strength: float = 1.0
-    delta: float = 1e-5
-    off: float = 0.02
-
-    @property
-    def problem(self):
-        family = FAMILIES[self.family]
-        return family.build(n=self.n, dim=self.dim, noise_ratio=0.1, strength=self.strength)
-
-    def plan(self, **choices):
-        budget = privopt.Budget(epsilon=2.0, delta=self.delta, relation="replace_one")
-        chosen = {**self.choices, **choices}
-        return privopt.ALGORITHMS[self.algorithm].plan(self.problem.problem_class, budget, **chosen)
-
-    def law(self, plan):
-        return law_of(plan, self.family, self.strength)
+from privopt.lab.show.laws import LAW_RESOLUTION, _deviate, law_verdict
+from privopt.lab.show.theorems import ALPHA, theorem_verdicts
+from privopt.lab.show.verdict import Outcome
 
 
-CELLS = [
-    Cell("output_perturbation", "distance", 60, 30),
-    Cell("output_perturbation", "distance", 500, 30, delta=0.0),
-    Cell("output_perturbation", "regularised_distance", 200, 30, strength=0.5),
-    Cell("output_perturbation", "squared_distance", 500, 60, {"stationary": True}),
-    Cell("exponential_mechanism", "distance", 40, 3, delta=0.0, off=0.08),
-    Cell("exponential_mechanism", "distance", 40, 3, {"regularisation": 0.5}, off=0.08),
-    Cell("dp_gd", "squared_distance", 2000, 60, {"steps": 50}),
-    Cell("dp_gd", "squared_distance", 2000, 60, {"steps": 20, "step_size": 0.2, "output": "last"}),
-]
-DESCENT = CELLS[-2]
+def law(n):
+    return 0.01 * 2000 / n
 
 
-def test_every_law_has_a_cell():
-    assert {(cell.algorithm, cell.family) for cell in CELLS} == set(LAWS)
+@pytest.fixture
+def judged(cells_of):
+    """``judged(**truth) -> Verdict`` on the law 20/n, ten cells of one strength."""
+
+    def judge(alpha=ALPHA, **truth):
+        usual = {"law": law, "strengths": (1.0,), "replicates": 100}
+        return law_verdict(cells_of(**{**usual, **truth}), alpha)
+
+    return judge
 
 
-@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell.algorithm}-{cell.family}")
-def test_runs_follow_their_law(cell):
-    """A control of half the noise too, whose law is another; and without noise nothing is lost."""
-    plan, where = cell.plan(), cell.problem
-    keys = jax.random.split(jax.random.key(0), 6000)
-    off = np.array([1.0, 1.0 - cell.off, 1.0 + cell.off])
-    for planned in (plan, plan.with_noise(0.5)):
-        found = where.excess_risk(privopt.run_many([planned], where, keys).released[0])
-        error = found.std(ddof=1) / math.sqrt(found.size)
-        told = np.abs(found.mean() - off * cell.law(planned)) <= 5.0 * error
-        assert told.tolist() == [True, False, False]
-    if plan.algorithm.noise != "law":
-        silent = plan.with_noise(0.0)
-        assert cell.law(silent) == 0.0 == privopt.run(silent, where, keys[0]).released.sum()
+def test_a_true_law_holds_and_is_called_a_test_of_code(judged):
+    verdict = judged()
+    assert verdict.outcome is Outcome.HOLDS
+    assert (verdict.check, verdict.target) == ("law", 1.0)
+    assert verdict.lower <= 1.0 <= verdict.upper
+    assert verdict.upper - verdict.lower == pytest.approx(2 * 2.576 * 0.01 / math.sqrt(5), rel=0.2)
+    assert "a test of the code, not of a theorem: 5 cells, chi-square p = " in verdict.detail
 
 
-@pytest.mark.parametrize("output", ["average", "average_after_step", "weighted_average"])
-def test_descent_follows_its_law_with_every_output(output):
-    cell = DESCENT._replace(choices={"steps": 3, "step_size": 0.3, "output": output})
-    plan, where = cell.plan(), cell.problem
-    keys = jax.random.split(jax.random.key(1), 6000)
-    found = where.excess_risk(privopt.run_many([plan], where, keys).released[0])
-    assert abs(found.mean() - cell.law(plan)) <= 5.0 * found.std(ddof=1) / math.sqrt(found.size)
+@pytest.mark.parametrize(("replicates", "spread"), [(12, 0.1), (100, 0.7)])
+def test_a_true_law_is_refuted_as_often_as_the_level_says(judged, replicates, spread):
+    # Of 300 at alpha = 0.05, each with that probability: passed with 1 - 2e-6. Values skewed as
+    # risks are (0.3 and 2.9); without its correction the second case is refuted twice as often.
+    trials, alpha = 300, 0.05
+    found = [
+        judged(alpha, spread=spread, replicates=replicates, seed=seed).outcome
+        for seed in range(trials)
+    ]
+    few, many = stats.binom.ppf(1e-6, trials, alpha), stats.binom.isf(1e-6, trials, alpha)
+    assert few <= found.count("refuted") <= many
 
 
-def test_what_is_closed_for_no_cell():
-    plan = DESCENT.plan()
-    assert law_of(plan, "distance", 1.0) is None
-    assert law_of(plan, "linear", 1.0) is None
-    assert law_of(plan, "no such family", 1.0) is None
-    for choices in (
-        {"update": optax.adam, "step_size": 0.1},
-        {"output": RandomIterate()},
-        {"clip": 0.5},
-    ):
-        assert DESCENT.law(DESCENT.plan(**choices)) is None
-    louder = plan.with_noise(100.0)
-    assert DESCENT.law(louder) is None
+def test_the_correction_for_skewness_keeps_the_level():
+    # 2,000 means of 50 exponential values against the truth: |z| > 2.576 for 1% of them, so that
+    # more than 45 have a probability below 1e-6; without the correction there are 50.
+    rng = np.random.default_rng(0)
+    cell = namedtuple("Cell", "values gap mean standard_error")
+    found = 0
+    for values in rng.exponential(size=(2000, 50)):
+        error = values.std(ddof=1) / math.sqrt(50)
+        found += _deviate(cell(values, 0.0, values.mean(), error), 1.0) > 2.576
+    assert found <= stats.binom.isf(1e-6, 2000, 0.01)
 
 
-def test_the_law_is_that_of_the_plan_not_of_its_name():
-    plan = dataclasses.replace(CELLS[0].plan(), assumptions=("another",))
-    assert CELLS[0].law(plan) == CELLS[0].law(CELLS[0].plan())
-    assert CELLS[0].law(CELLS[0].plan(regularisation=0.9)) != CELLS[0].law(plan)
+def test_a_false_law_is_refuted(judged):
+    verdict = judged(law=lambda n: 1.05 * law(n))
+    assert verdict.outcome is Outcome.REFUTED
+    assert verdict.estimate == pytest.approx(1 / 1.05, abs=0.02)
+    # Right on average, wrong in every cell: the ratio alone would not tell.
+    turned = {500: 1.08, 1000: 0.96, 2000: 0.96, 4000: 0.96, 8000: 1.04}
+    verdict = judged(law=lambda n: law(n) / turned[n])
+    assert verdict.lower <= 1.0 <= verdict.upper
+    assert verdict.outcome is Outcome.REFUTED
+
+
+def test_a_law_that_is_not_resolved_is_undecided(judged):
+    verdict = judged(spread=0.5)
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert f"{LAW_RESOLUTION:g} needed" in verdict.detail
+    assert judged(gap=1e-3).outcome is Outcome.UNDECIDED
+    assert judged(gap=math.nan).outcome is Outcome.UNDECIDED
+    assert "9 replicates" in judged(replicates=9).detail
+
+
+def test_a_certified_gap_excuses_no_more_than_itself(judged):
+    short = {"law": lambda n: law(n) + 2e-3, "gap": 2e-3}
+    assert judged(**short).outcome is Outcome.UNDECIDED
+    assert judged(**{**short, "law": lambda n: law(n) - 2e-3}).outcome is Outcome.REFUTED
+
+
+def test_values_without_scatter_must_be_the_law(judged):
+    assert judged(spread=0.0).outcome is Outcome.HOLDS
+    assert judged(spread=0.0, law=lambda n: law(n) * (1 + 1e-6)).outcome is Outcome.REFUTED
+    assert judged(scale=math.nan).outcome is Outcome.REFUTED
+
+
+def test_the_ratio_is_not_drawn_down_by_skewness(judged):
+    # Weights by the inverse variance favour cells that happen to be small.
+    ratios = [judged(spread=0.7, replicates=20, seed=seed).estimate for seed in range(100)]
+    assert np.mean(ratios) == pytest.approx(1.0, abs=5 * np.std(ratios) / 10)
+
+
+def test_laws_are_asked_where_they_are_known_and_asked_for(cells_of):
+    known, unknown = cells_of(law=law, strengths=(1.0,)), cells_of(method="other")
+    found = theorem_verdicts(known + unknown, ("law",))
+    assert [(each.check, each.method) for each in found] == [("law", "dp_gd")]
+    assert theorem_verdicts(known, ("bound",))[0].check == "bound"

@@ -109,9 +109,9 @@ def _weights(output: OutputRule | None, steps: int) -> npt.NDArray[np.float64] |
     """``a_1 .. a_{T+1}`` of an output rule that is a fixed mean."""
     times = np.arange(1.0, steps + 2.0)
     shares = {
-        OutputRule.AVERAGE: 1.0 * (times <= steps),
+        OutputRule.AVERAGE: np.ones(steps + 1),
         OutputRule.AVERAGE_AFTER_STEP: 1.0 * (times > 1.0),
-        OutputRule.WEIGHTED_AVERAGE: times * (times <= steps),
+        OutputRule.WEIGHTED_AVERAGE: times,
         OutputRule.LAST: 1.0 * (times > steps),
     }
     if output not in shares:
