@@ -26,6 +26,15 @@ from privopt.theory.exponential_mechanism import (
     exponential_mechanism_rate,
     exponential_mechanism_regularisation,
 )
+from privopt.theory.finite_size import (
+    RadialLoss,
+    gaussian_perturbation,
+    gibbs_draw,
+    noisy_descent_on_squares,
+    noisy_direction,
+    norm_laplace_perturbation,
+    worst_noisy_direction,
+)
 from privopt.theory.largest_excess import centre_excess, largest_excess
 from privopt.theory.laws import LAWS
 from privopt.theory.lower_bounds import (
@@ -95,6 +104,7 @@ __all__ = [
     "OutputRule",
     "Powers",
     "Quantity",
+    "RadialLoss",
     "Rate",
     "Setting",
     "StepRule",
@@ -113,14 +123,19 @@ __all__ = [
     "exponential_mechanism_rate",
     "exponential_mechanism_regularisation",
     "gaussian_dp_advantage",
+    "gaussian_perturbation",
+    "gibbs_draw",
     "gradient_difference",
     "largest_excess",
     "last_of_noisy_descent",
     "no_rate",
     "noise_limited_steps",
     "noisy_descent",
+    "noisy_descent_on_squares",
     "noisy_descent_step_size",
+    "noisy_direction",
     "noisy_strongly_convex_descent",
+    "norm_laplace_perturbation",
     "numerical_exponents",
     "objective_perturbation_rate",
     "output_perturbation_rate",
@@ -142,4 +157,5 @@ __all__ = [
     "variance_reduced_step_size",
     "winner",
     "winners",
+    "worst_noisy_direction",
 ]
