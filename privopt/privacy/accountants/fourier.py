@@ -17,6 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import dp_accounting as dp
 import numpy as np
@@ -199,7 +200,15 @@ class Fourier:
         return self.two_sided or estimate(orders, AtEpsilon(0.0)) <= 2.0 * delta
 
     def _interval(self, orders: tuple[Order, ...], query: AtDelta | AtEpsilon) -> Interval:
-        return Interval(*bounds(orders, query, self.accuracy, self.two_sided))
+        return _bounded(orders, query, self.accuracy, self.two_sided)
+
+
+@lru_cache(maxsize=1024)
+def _bounded(
+    orders: tuple[Order, ...], query: AtDelta | AtEpsilon, accuracy: float, two_sided: bool
+) -> Interval:
+    """Found once, though plans of one noise and other step sizes ask again."""
+    return Interval(*bounds(orders, query, accuracy, two_sided))
 
 
 def _orders(event: dp.DpEvent, relation: Relation) -> tuple[Order, ...]:
