@@ -106,11 +106,11 @@ class GaussianAdvantage:
 
     def record(self, width: int) -> float:
         """``sqrt(chi^2)``: against the record redrawn, on which ``<w, x - p>`` has mean 0."""
-        return _gaussian_chi(_steps(self.relation) * self.mu)
+        return _gaussian_kappa(_steps(self.relation) * self.mu)
 
     def removal(self, width: int) -> float:
         """The same against the record removed, one step under every relation."""
-        return _gaussian_chi(self.mu)
+        return _gaussian_kappa(self.mu)
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class ApproximateAdvantage:
         |e|^2) + 2 delta max |<e, x - p>|``, and neither vector is longer than ``2 sqrt(width)``.
         """
         kappa, delta = self._kappa(_steps(self.budget.relation))
-        return 0.5 * kappa + math.sqrt(0.25 * kappa**2 + 8.0 * delta * width)
+        return _with_slack(kappa, delta, width)
 
     def removal(self, width: int) -> float:
         """``kappa + 4 delta sqrt(width)``, likewise."""
@@ -181,6 +181,8 @@ class RenyiAdvantage:
         An upper bound of ``D_2`` in both orders, from :func:`privopt.privacy.renyi_divergence`.
     relation : Relation
         Of which the neighbours are.
+    lost : float
+        The chance that instead everything is told, and that it is.
 
     Examples
     --------
@@ -191,6 +193,7 @@ class RenyiAdvantage:
 
     divergence: float
     relation: Relation
+    lost: float = 0.0
 
     @property
     def symmetric(self) -> bool:
@@ -198,21 +201,26 @@ class RenyiAdvantage:
         return self.relation is Relation.REPLACE_ONE
 
     def sign(self, copies: Array) -> Array:
-        """``k kappa/sqrt(4 + kappa^2)``, at most 1."""
-        one = 1.0 / math.sqrt(1.0 + 4.0 / max(self._chi**2, 1e-300))
+        """``k T``, at most 1, ``T^2 = (1 - lost) kappa^2/(4 + kappa^2) + lost``."""
+        square = self._kappa**2
+        one = math.sqrt((1.0 - self.lost) * square / (4.0 + square) + self.lost)
         return np.asarray(np.minimum(_steps(self.relation) * one * np.asarray(copies), 1.0))
 
     def record(self, width: int) -> float:
-        """``kappa`` where replacing is one step; no bound is known for two."""
-        return self._chi if self.symmetric else math.inf
+        """``c^2 = kappa c + 8 lost width`` where replacing is one step; nothing known for two."""
+        return _with_slack(self._kappa, self.lost, width) if self.symmetric else math.inf
 
     def removal(self, width: int) -> float:
-        """``kappa``."""
-        return self._chi
+        """``kappa + 4 lost sqrt(width)``."""
+        return self._kappa + 4.0 * self.lost * math.sqrt(width)
 
     @property
-    def _chi(self) -> float:
-        return math.sqrt(math.expm1(min(self.divergence, _MOST_LOSS)))
+    def _kappa(self) -> float:
+        return math.sqrt(math.expm1(min(self.divergence, 500.0)))
+
+
+def _with_slack(kappa: float, delta: float, width: int) -> float:
+    return 0.5 * kappa + math.sqrt(0.25 * kappa**2 + 8.0 * delta * width)
 
 
 def _steps(relation: Relation) -> int:
@@ -220,5 +228,5 @@ def _steps(relation: Relation) -> int:
     return 1 if relation is Relation.REPLACE_ONE else 2
 
 
-def _gaussian_chi(mu: float) -> float:
+def _gaussian_kappa(mu: float) -> float:
     return math.sqrt(math.expm1(mu**2)) if mu < 26.0 else math.inf

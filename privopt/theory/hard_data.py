@@ -13,6 +13,19 @@ units of ``D``, how long ``v`` is and how much of it the answers explain:
 sign. Then ``norm = spread = 1`` and ``told^2 = explained = T_K^2``, the advantage between groups of
 ``K``, by its definition (Le Cam 1973; Assouad 1983).
 
+**Hidden counts** (:func:`hidden_counts`): ``b = 1``, and ``m`` of the ``K`` records of a coordinate
+are +1, so that ``v = 2 m/K - 1``. An edge ``(j, j + 1)`` of chance ``o_j = (2/K) sin^2(pi (j +
+1/2)/K)`` is drawn and ``m`` is one of its ends in equal chance: ``v = c + s/K``, ``c`` the middle and
+``s`` a sign. Let ``e = E[s | answers, edge]``, ``E e^2 <= T^2``; ``r = E[s | m] = (o_{m-1} - o_m)/
+(o_{m-1} + o_m)``; and ``q`` of the answers. As ``E (q - c) s = E (q - c) e`` and ``E q s = E q r``,
+
+    E (q - c)(e - r) = E c r = (1 - E r^2)/K.
+
+Here ``E e r >= 0``, as ``r`` rises with ``m``, and ``E r^2 <= sin^2(pi/K)``. So ``K^2 E (q - c)^2 >=
+X^2``, ``X = (1 - sin^2(pi/K))/sqrt(T^2 + sin^2(pi/K))``, and ``K^2 E (q - v)^2 >= X^2 - 2 T X + 1``
+where ``X >= T``. For large ``K`` this is ``1/T^2 - 1``, about ``4/mu^2``: what Gaussian noise
+costs. ``spread = E v^2`` is in closed form, and ``norm = spread`` as ``|v| <= sqrt(D)``.
+
 **Fingerprints** (:func:`fingerprints`): coordinates of records are independent of mean ``p_j``, and
 ``p_j`` has the density ``(1 - p^2)^a`` on ``[-1, 1]``, Beta(a + 1, a + 1). Let ``G = 2 (a + 1)``,
 ``u = E p^2 = 1/(2 a + 3)``, so that ``E (1 - p^2) = 1 - u = G u``, and ``S = sum_i (x_i - p)`` over
@@ -54,7 +67,7 @@ from numpy.typing import NDArray
 
 from privopt.theory.advantage import Advantage
 
-__all__ = ["HardData", "fingerprints", "hidden_signs"]
+__all__ = ["HardData", "fingerprint", "fingerprints", "hidden_counts", "hidden_signs"]
 
 Array = NDArray[np.float64]
 
@@ -81,7 +94,7 @@ class HardData(NamedTuple):
 
 
 def hidden_signs(n: int, dim: int, advantage: Advantage) -> HardData:
-    """One sign a coordinate, in ``K`` copies. Of a sample too: it tells no more than its sum.
+    """One sign a coordinate, in ``K`` copies.
 
     Parameters
     ----------
@@ -97,10 +110,38 @@ def hidden_signs(n: int, dim: int, advantage: Advantage) -> HardData:
     >>> round(hidden_signs(1000, 1, advantage).linear() * 1000 * 0.1, 3)
     0.577
     """
-    coordinates, copies = _coordinates(n, dim)
+    coordinates, copies = _sizes(n, dim)
     told = advantage.sign(copies)
     one = np.ones_like(told)
     return HardData(copies * np.sqrt(coordinates) / n, one, told, one, told**2)
+
+
+def hidden_counts(n: int, dim: int, advantage: Advantage) -> HardData:
+    """A count a coordinate, spread over all of ``0..K`` like the square of a sine.
+
+    Parameters
+    ----------
+    n, dim : int
+        Records, and the most coordinates.
+    advantage : Advantage
+
+    Examples
+    --------
+    >>> from privopt.spec import Relation
+    >>> from privopt.theory import GaussianAdvantage
+    >>> advantage = GaussianAdvantage(0.5, Relation.REPLACE_ONE)
+    >>> round(hidden_counts(10**4, 10, advantage).quadratic(1.0, 1.0) / (10 * (2 / 0.5e4) ** 2), 3)
+    0.998
+    """
+    coordinates, k = _sizes(n, dim)
+    coordinates, k = coordinates[k > 1.0], k[k > 1.0]
+    told = float(advantage.sign(np.ones(1))[0])
+    rough = np.sin(math.pi / k) ** 2
+    middle = (1.0 - rough) / np.sqrt(told**2 + rough)
+    error = np.where(middle >= told, middle**2 - 2.0 * told * middle + 1.0, 0.0) / k**2
+    spread = (1.0 + 2.0 / k**2) / 3.0 - 2.0 * np.cos(math.pi / k) / (k**2 * rough)
+    explained = spread - np.minimum(error, spread)
+    return HardData(k * np.sqrt(coordinates) / n, spread, np.sqrt(explained), spread, explained)
 
 
 def fingerprints(
@@ -129,30 +170,52 @@ def fingerprints(
     >>> round(fingerprints(10**6, 100, advantage, width=100).linear() / scale, 3)
     0.28
     """
-    if width == 1:
-        dims, k = _coordinates(n, dim)
-        groups = dims
-    else:
-        groups, k = _coordinates(n, dim // width)
-        dims = groups * width
-    a = _EXPONENTS[:, None]
+    groups, copies = _sizes(n, dim // width)
+    return fingerprint(
+        n, groups, copies, _EXPONENTS[:, None], advantage, width=width, sampled=sampled
+    )
+
+
+def fingerprint(
+    n: int,
+    groups: Array,
+    copies: Array,
+    a: Array,
+    advantage: Advantage,
+    *,
+    width: int = 1,
+    sampled: bool = False,
+) -> HardData:
+    """Beta(a + 1, a + 1) means: ``g`` groups of ``K`` records of ``b`` coordinates.
+
+    Parameters
+    ----------
+    n : int
+        All records.
+    groups, copies, a : arrays that broadcast
+        ``g``, ``K`` and ``a > -1``, with ``g K <= n``.
+    advantage : Advantage
+    width : int
+        ``b``.
+    sampled : bool
+        As for :func:`fingerprints`.
+    """
     gain, u = 2.0 * (a + 1.0), 1.0 / (2.0 * a + 3.0)
     if width == 1:
         skew = 1.0 if advantage.symmetric else 1.0 + 1.0 / np.sqrt(2.0 * a + 5.0)
         one = gain * u * skew * float(advantage.sign(np.ones(1))[0]) ** 2
     else:
         one = np.full_like(a, advantage.record(width) ** 2 / width)
-    records = k**2 + k if sampled else k**2
-    learnt = np.minimum(records * one, k * gain * u)
-    seen = 1.0 if sampled else 1.0 + gain / k
+    records = copies**2 + copies if sampled else copies**2
+    learnt = np.minimum(records * one, copies * gain * u)
+    seen = np.ones_like(gain / copies) if sampled else 1.0 + gain / copies
     explained = seen**2 * u * learnt / (learnt + gain**2 * u)
     spread = u * seen
-    fourth = 3.0 * u / (2.0 * a + 5.0) if sampled else _fourth_moment(a, k)
-    norm = np.sqrt(spread / (1.0 + (fourth / spread**2 - 1.0) / dims))
-    removed = seen * k / gain * advantage.removal(width) / math.sqrt(width)
-    told = np.where(groups > 1, np.inf, removed)
-    told = np.minimum(told, np.sqrt(explained))
-    return HardData(k * np.sqrt(groups) / n, norm, told, spread, explained)
+    fourth = 3.0 * u / (2.0 * a + 5.0) if sampled else _fourth_moment(a, copies)
+    norm = np.sqrt(spread / (1.0 + (fourth / spread**2 - 1.0) / (groups * width)))
+    removed = seen * copies / gain * advantage.removal(width) / math.sqrt(width)
+    told = np.minimum(np.where(groups > 1, np.inf, removed), np.sqrt(explained))
+    return HardData(copies * np.sqrt(groups) / n, norm, told, spread, explained)
 
 
 def _fourth_moment(a: Array, k: Array) -> Array:
@@ -166,8 +229,8 @@ def _fourth_moment(a: Array, k: Array) -> Array:
     return np.asarray(p4 + 6.0 * mixed / k - 8.0 * mixed / k**2 + pairs / k**3)
 
 
-def _coordinates(n: int, dim: int) -> tuple[Array, Array]:
-    """Numbers of groups, and of records in each: ``K D <= n``, over geometric grids."""
+def _sizes(n: int, dim: int) -> tuple[Array, Array]:
+    """Numbers of groups, and of records in each: ``g K <= n``, over geometric grids."""
     most = min(n, dim)
     groups = np.unique(np.floor(np.geomspace(1.0, most, 10)))
     fractions = np.geomspace(1.0 / n, 1.0, 36)

@@ -28,9 +28,8 @@ from privopt.theory.advantage import (
     Advantage,
     ApproximateAdvantage,
     GaussianAdvantage,
-    RenyiAdvantage,
 )
-from privopt.theory.hard_data import HardData, fingerprints, hidden_signs
+from privopt.theory.hard_data import HardData, fingerprints, hidden_counts, hidden_signs
 from privopt.theory.packing import directions, distances
 
 __all__ = ["budget_lower_bound", "erm_lower_bound", "pure_lower_bound", "shape", "worst_risk"]
@@ -99,7 +98,7 @@ def budget_lower_bound(
     budget: Budget,
     *,
     mu: float | None = None,
-    divergence: float | None = None,
+    advantage: Advantage | None = None,
 ) -> float:
     """The largest that is known at a budget.
 
@@ -109,9 +108,8 @@ def budget_lower_bound(
     budget : Budget
     mu : float, optional
         For methods that spend the budget as Gaussian DP.
-    divergence : float, optional
-        An upper bound of the Renyi divergence of order 2 of the method's own event, for methods
-        of which it says more than (epsilon, delta), sampled ones above all.
+    advantage : Advantage, optional
+        For methods of which more is known than that, sampled ones above all.
 
     Examples
     --------
@@ -125,8 +123,8 @@ def budget_lower_bound(
     bounds = [erm_lower_bound(problem_class, ApproximateAdvantage(budget))]
     if mu is not None:
         bounds.append(erm_lower_bound(problem_class, GaussianAdvantage(mu, budget.relation)))
-    if divergence is not None:
-        bounds.append(erm_lower_bound(problem_class, RenyiAdvantage(divergence, budget.relation)))
+    if advantage is not None:
+        bounds.append(erm_lower_bound(problem_class, advantage))
     if budget.delta == 0.0:
         bounds.append(pure_lower_bound(problem_class, budget))
     return max(bounds)
@@ -155,7 +153,7 @@ def worst_risk(problem_class: ProblemClass, families: Iterable[HardData]) -> flo
 
 @lru_cache(maxsize=512)
 def _hard_data(n: int, dim: int, width: int, advantage: Advantage) -> tuple[HardData, ...]:
-    families = [hidden_signs(n, dim, advantage), fingerprints(n, dim, advantage)]
+    families = [make(n, dim, advantage) for make in (hidden_signs, hidden_counts, fingerprints)]
     if width > 1:
         families.append(fingerprints(n, dim, advantage, width=width))
     return tuple(families)
