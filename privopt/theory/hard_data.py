@@ -14,17 +14,19 @@ sign. Then ``norm = spread = 1`` and ``told^2 = explained = T_K^2``, the advanta
 ``K``, by its definition (Le Cam 1973; Assouad 1983).
 
 **Hidden counts** (:func:`hidden_counts`): ``b = 1``, and ``m`` of the ``K`` records of a coordinate
-are +1, so that ``v = 2 m/K - 1``. An edge ``(j, j + 1)`` of chance ``o_j = (2/K) sin^2(pi (j +
-1/2)/K)`` is drawn and ``m`` is one of its ends in equal chance: ``v = c + s/K``, ``c`` the middle and
-``s`` a sign. Let ``e = E[s | answers, edge]``, ``E e^2 <= T^2``; ``r = E[s | m] = (o_{m-1} - o_m)/
-(o_{m-1} + o_m)``; and ``q`` of the answers. As ``E (q - c) s = E (q - c) e`` and ``E q s = E q r``,
+are +1, so that ``v = 2 m/K - 1``. An edge ``(j, j + 1)`` is drawn with chance ``o_j = (2/K)
+sin^2(pi (j + 1/2)/K)``, and ``m`` is one of its ends in equal chance: ``v = c + s/K``, ``c`` the
+middle and ``s`` a sign. Let ``e = E[s | answers, edge]``, ``E e^2 <= T^2``; ``r = E[s | m] =
+(o_{m-1} - o_m)/(o_{m-1} + o_m)``; and ``q`` of the answers. As ``E (q - c) s = E (q - c) e`` and
+``E q s = E q r``, with ``E c s = 0``,
 
-    E (q - c)(e - r) = E c r = (1 - E r^2)/K.
+    E (q - c)(e - r) = E c r = E (v - s/K) r = (1 - E r^2)/K.
 
-Here ``E e r >= 0``, as ``r`` rises with ``m``, and ``E r^2 <= sin^2(pi/K)``. So ``K^2 E (q - c)^2 >=
-X^2``, ``X = (1 - sin^2(pi/K))/sqrt(T^2 + sin^2(pi/K))``, and ``K^2 E (q - v)^2 >= X^2 - 2 T X + 1``
-where ``X >= T``. For large ``K`` this is ``1/T^2 - 1``, about ``4/mu^2``: what Gaussian noise
-costs. ``spread = E v^2`` is in closed form, and ``norm = spread`` as ``|v| <= sqrt(D)``.
+Here ``E e r >= 0``, as ``r`` rises with ``m``, and ``E r^2 <= sin^2(pi/K)``. So ``K^2 E (q - c)^2``
+is at least ``X^2``, ``X = (1 - sin^2(pi/K))/sqrt(T^2 + sin^2(pi/K))``, and ``K^2 E (q - v)^2`` at
+least ``X^2 - 2 T X + 1``, where ``X >= T``. For large ``K`` this is ``1/T^2 - 1``, about ``4/mu^2``:
+what Gaussian noise costs. ``spread = E v^2`` is in closed form; ``norm = spread``, as ``|v| <=
+sqrt(D)``.
 
 **Fingerprints** (:func:`fingerprints`): coordinates of records are independent of mean ``p_j``, and
 ``p_j`` has the density ``(1 - p^2)^a`` on ``[-1, 1]``, Beta(a + 1, a + 1). Let ``G = 2 (a + 1)``,

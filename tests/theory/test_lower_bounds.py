@@ -101,7 +101,7 @@ def test_the_convex_constant(d, mu):
 @pytest.mark.parametrize("mu", [0.01, 0.05])
 @pytest.mark.parametrize("d", [1, 30])
 def test_the_strongly_convex_constant(d, mu):
-    """``2 m rho^2 d/(n mu)^2``: output perturbation's, ``(m/2) d sigma^2``, if ``rho`` is ``L/m``."""
+    """``2 m rho^2 d/(n mu)^2``: what output perturbation costs, if ``rho`` is ``L/m``."""
     n = math.ceil(1e4 * d / mu)
     c = cls(n, d, lipschitz=1.1, radius=1.0, modulus=0.1)
     bound = erm_lower_bound(c, GaussianAdvantage(mu, REPLACE))
