@@ -10,7 +10,7 @@ from privopt.lab.show.claims import Row, span
 from privopt.lab.show.legend import ORACLE_TUNED
 from privopt.lab.show.results import CellResult, along, grouped, swept_axes, worst
 from privopt.lab.show.style import axis_words, estimate, number, signed
-from privopt.lab.show.twins import label, measured
+from privopt.lab.show.twins import label
 from privopt.lab.show.verdict import Verdict
 
 __all__ = ["Words", "of_comparison", "of_method", "of_plot"]
@@ -29,7 +29,6 @@ def of_method(cells: Sequence[CellResult], judged: Sequence[Verdict]) -> Words:
     judged : sequence of Verdict
         On it.
     """
-    cells = measured(cells)
     found = [_slope(verdict) for verdict in judged if verdict.check == "slope"]
     line = "The mean excess risk (blue, at the worst strength of the family)"
     caption = f"{line} should stay below the upper bound (orange) everywhere"
@@ -84,7 +83,7 @@ def _ends(values: Sequence[float]) -> str:
 
 def of_comparison(cells: Sequence[CellResult]) -> Words:
     """Of the figure of all methods in one: what each leaves of the zero predictor's excess risk."""
-    cells = [cell for cell in measured(cells) if cell.axes]
+    cells = [cell for cell in cells if cell.axes]
     told = []
     for family, members in grouped(cells, lambda cell: cell.family).items():
         axis = swept_axes(members)[-1]

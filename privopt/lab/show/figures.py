@@ -31,7 +31,7 @@ from privopt.lab.show.style import (
     save,
     signed,
 )
-from privopt.lab.show.twins import label, measured, twins
+from privopt.lab.show.twins import label, twins
 from privopt.lab.show.verdict import Outcome, Verdict
 
 __all__ = ["figures", "narrow"]
@@ -64,7 +64,7 @@ def figures(
     Parameters
     ----------
     everything : sequence of CellResult
-        Of one experiment.
+        Of one experiment, without controls.
     folder : path
         Made if absent.
     judged : sequence of Verdict
@@ -77,9 +77,9 @@ def figures(
     list of Path
         The files, the same to the byte whenever they are drawn from the same table.
     """
-    cells = [cell for cell in measured(everything) if cell.axes]
+    cells = [cell for cell in everything if cell.axes]
     methods = grouped(cells, lambda cell: cell.method)
-    tuned = {theory: methods[method] for method, theory in twins(cells).items()}
+    tuned = {theory: methods[method] for method, theory in twins(judged).items()}
     sloped = {verdict.method for verdict in _flat(judged) if verdict.check == "slope"}
     guests = {group[0].method for group in tuned.values()}
     others = [name for name in methods if name not in sloped | guests]
@@ -103,8 +103,8 @@ def narrow(
     origin: Origin = NOWHERE,
 ) -> Path:
     """Draw the first axis of a method's figure, for a narrow screen: ``<method>_narrow.svg``."""
-    cells = [cell for cell in measured(everything) if cell.axes]
-    best = [name for name, theory in twins(cells).items() if theory == method]
+    cells = [cell for cell in everything if cell.axes]
+    best = [name for name, theory in twins(judged).items() if theory == method]
     own, tuned = ([c for c in cells if c.method in names] for names in ([method], best))
     draw = partial(_figure, own, tuned, judged, is_narrow=True)
     with mpl.rc_context(STYLE):

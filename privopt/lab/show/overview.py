@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from privopt.lab.show.legend import ORACLE_TUNED, UNLIKE
+from privopt.lab.show.equivalence import WRONG
+from privopt.lab.show.legend import ORACLE_TUNED
 from privopt.lab.show.results import grouped
 from privopt.lab.show.style import axis_words, estimate, share, signed
 from privopt.lab.show.table import Entry, Row, Table, of_experiment, unbroken
@@ -71,7 +72,7 @@ def _chances(verdict: Verdict) -> Entry | str:
         return _NOTHING
     wrong = (
         f"{share(chance)} if {off:g} off"
-        for chance, off in zip(verdict.wrong, UNLIKE, strict=True)
+        for chance, off in zip(verdict.wrong, WRONG, strict=True)
         if not math.isnan(chance)
     )
     return Entry(share(verdict.power), ", ".join(map(unbroken, wrong)))

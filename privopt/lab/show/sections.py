@@ -21,7 +21,7 @@ from privopt.lab.show.legend import ORACLE_TUNED
 from privopt.lab.show.results import CellResult, cell_results, grouped, swept_axes, worst
 from privopt.lab.show.style import axis_words, estimate, interval, number, signed, symbol
 from privopt.lab.show.table import Entry, Table, unbroken
-from privopt.lab.show.twins import label, measured, price, twins
+from privopt.lab.show.twins import label, price, twins
 from privopt.lab.show.verdict import Control, Verdict
 
 __all__ = ["section"]
@@ -103,8 +103,7 @@ def _made_by(provenance: Provenance) -> dict[str, str]:
 
 
 def _sweep(recorded: Recorded, judged: Sequence[Verdict], stems: Sequence[str]) -> _Content:
-    every = cell_results(recorded)
-    cells = measured(every)
+    cells = cell_results(recorded)
     return _Content(
         words={stem: _words(stem, cells, stems, judged) for stem in stems},
         tables=(
@@ -113,7 +112,7 @@ def _sweep(recorded: Recorded, judged: Sequence[Verdict], stems: Sequence[str]) 
         ),
         facts=_facts(recorded, cells),
         command=f" --seed {recorded.about['root_seed']}",
-        costs=price(every),
+        costs=price(cells, judged),
     )  # fmt: skip
 
 
@@ -121,7 +120,7 @@ def _words(
     stem: str, cells: Sequence[CellResult], stems: Sequence[str], judged: Sequence[Verdict]
 ) -> Words:
     if stem == COMPARED:
-        apart = {*stems, *twins(cells)}
+        apart = {*stems, *twins(judged)}
         return of_comparison([cell for cell in cells if cell.method not in apart])
     return of_method([cell for cell in cells if cell.method == stem], _about(judged, stem))
 
@@ -129,8 +128,7 @@ def _words(
 def _about(judged: Sequence[Verdict], method: str) -> list[Verdict]:
     """The verdicts on a method, and on its twin with the best numbers of a grid."""
     every = [v for each in judged for v in (each.at_theory, each) if v is not None]
-    untuned = {v.method for v in judged if v.at_theory and v.at_theory.method == method}
-    return [v for v in every if v.method == method or v.method in untuned]
+    return [v for v in every if method in (v.method, twins(judged).get(v.method))]
 
 
 def _verdicts(judged: Sequence[Verdict]) -> Table:

@@ -9,35 +9,23 @@ from privopt.lab.show.legend import ORACLE_TUNED
 from privopt.lab.show.results import CellResult, grouped, worst
 from privopt.lab.show.style import number
 from privopt.lab.show.table import unbroken
+from privopt.lab.show.verdict import Verdict
 
-__all__ = ["label", "measured", "price", "twins"]
-
-
-def measured(cells: Iterable[CellResult]) -> list[CellResult]:
-    """The cells of the experiment itself, without its controls."""
-    return [cell for cell in cells if cell.trial == "measured"]
+__all__ = ["label", "price", "twins"]
 
 
 def label(cell: CellResult) -> str:
     """Of a cell's method, which says so where the best of a grid was taken."""
-    return cell.method if cell.searched is None else f"{cell.method} ({ORACLE_TUNED})"
+    return f"{cell.method} ({ORACLE_TUNED})" if cell.untuned else cell.method
 
 
-def twins(cells: Sequence[CellResult]) -> dict[str, str]:
-    """The methods with the best of a grid, each with its algorithm's method at theory's numbers.
-
-    Where several methods run that algorithm, the first of them.
-    """
-    tuned = {cell.method: cell.algorithm for cell in cells if cell.searched is not None}
-    theory: dict[str, str] = {}
-    for cell in cells:
-        if cell.method not in tuned:
-            theory.setdefault(cell.algorithm, cell.method)
-    return {method: theory[algorithm] for method, algorithm in tuned.items() if algorithm in theory}
+def twins(judged: Iterable[Verdict]) -> dict[str, str]:
+    """The methods with the best numbers of a grid, each with its twin at theory's numbers."""
+    return {v.method: v.at_theory.method for v in judged if v.at_theory is not None}
 
 
-def price(cells: Sequence[CellResult]) -> tuple[tuple[str, ...], ...]:
-    """What theory's numbers cost: a row for each method with a grid, and each family.
+def price(cells: Sequence[CellResult], judged: Iterable[Verdict]) -> tuple[tuple[str, ...], ...]:
+    """What theory's numbers cost: a row for each method that has a twin, and each family.
 
     Returns
     -------
@@ -47,7 +35,7 @@ def price(cells: Sequence[CellResult]) -> tuple[tuple[str, ...], ...]:
         many of the settings one of them lies at an edge of its grid.
     """
     rows = []
-    for tuned, theory in twins(cells).items():
+    for tuned, theory in twins(judged).items():
         for family in dict.fromkeys(cell.family for cell in cells if cell.method == tuned):
             best, other = (_worst(cells, method, family) for method in (tuned, theory))
             both = [(best[at], other[at]) for at in best if at in other]
@@ -56,8 +44,8 @@ def price(cells: Sequence[CellResult]) -> tuple[tuple[str, ...], ...]:
                 continue
             searched = [cell.searched for cell, _ in both if cell.searched is not None]
             edges = sum(bool(each["at_edge"]) for each in searched)
-            where = f"{theory} and {tuned} on {family}"
             ends = unbroken(" to ".join(dict.fromkeys(f"{f(ratios):.3g}" for f in (min, max))))
+            where = f"{theory} and {tuned} on {family}"
             rows.append((where, ends, _chosen(searched), f"{edges} of {len(searched)}"))
     return tuple(rows)
 
@@ -66,7 +54,7 @@ def _worst(
     cells: Iterable[CellResult], method: str, family: str
 ) -> dict[tuple[tuple[str, float], ...], CellResult]:
     """The cell of largest mean by its sizes and epsilon."""
-    members = [cell for cell in measured(cells) if (cell.method, cell.family) == (method, family)]
+    members = [cell for cell in cells if (cell.method, cell.family) == (method, family)]
     return {at: worst(group) for at, group in grouped(members, _sizes).items()}
 
 
