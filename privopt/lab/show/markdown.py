@@ -32,7 +32,7 @@ def _blocks(document: Document) -> Iterator[str]:
     yield f"**{document.summary}.**"
     if document.picture is not None:
         yield from _picture(document.picture)
-    yield "\n".join(f"- **{term}**: {_plain(text)}" for term, text in document.legend)
+    yield "\n".join(f"- **{term}**: {text}" for term, text in document.legend)
     for table in document.tables:
         yield from _table(table, "##")
     yield "`privopt report` writes the same on one page, `index.html`, with dates and machines."
@@ -67,7 +67,7 @@ def _picture(picture: Picture) -> Iterator[str]:
 def _table(table: Table, level: str) -> Iterator[str]:
     yield f"{level} {table.caption}"
     if table.note:
-        yield _plain(table.note)
+        yield table.note
     lines = [_line(table.head), "|" + " --- |" * len(table.head), *map(_line, table.rows)]
     yield "\n".join(lines)
 
@@ -81,7 +81,7 @@ def _entry(entry: Entry | str) -> str:
         return _plain(entry)
     text = f"[{_plain(entry.text)}](#{entry.link})" if entry.link else _plain(entry.text)
     sign = _SIGNS.get(entry.outcome, "")
-    return " ".join(filter(None, (sign, text, _plain(entry.note))))
+    return f"{sign} {text}".strip() + (f"<br>{_plain(entry.note)}" if entry.note else "")
 
 
 def _plain(text: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 from privopt.lab.show.equivalence import WRONG
 from privopt.lab.show.legend import ORACLE_TUNED
 from privopt.lab.show.results import grouped
-from privopt.lab.show.style import axis_words, estimate, share, signed
+from privopt.lab.show.style import axis_words, estimate, share, signed, with_minus
 from privopt.lab.show.table import Entry, Row, Table, of_experiment, unbroken
 from privopt.lab.show.verdict import Control, Verdict
 
@@ -36,7 +37,7 @@ def _slope(verdict: Verdict) -> Row:
         axis_words(verdict.axis or ""),
         Entry(signed(verdict.target), f"± {verdict.margin:g}" if verdict.margin > 0.0 else ""),
         Entry(*estimate(verdict), place=_place(verdict)),
-        Entry(verdict.outcome, outcome=verdict.outcome),
+        Entry(verdict.outcome, _why(verdict), outcome=verdict.outcome),
         *(_control(controls.get(name)) for name in _CONTROLS),
         _control(verdict.second),
         _chances(verdict),
@@ -52,6 +53,13 @@ def _method(verdict: Verdict) -> str:
     return f"{named}{tuned}on {verdict.family}"
 
 
+def _why(verdict: Verdict) -> str:
+    """Why a slope does not hold: the beginning of the detail, without the cell and the values."""
+    if verdict.outcome == "holds":
+        return ""
+    return with_minus(re.split(r": |, n=", verdict.detail)[0])
+
+
 def _place(verdict: Verdict) -> tuple[float, float, float] | None:
     ends = verdict.lower, verdict.estimate, verdict.upper
     if not (verdict.margin > 0.0 and all(map(math.isfinite, ends))):
@@ -61,7 +69,7 @@ def _place(verdict: Verdict) -> tuple[float, float, float] | None:
 
 
 def _control(control: Control | None) -> Entry | str:
-    if control is None or control.outcome == "none":
+    if control is None:
         return _NOTHING
     value = signed(control.value, 2) if math.isfinite(control.value) else ""
     return Entry(control.outcome, value, outcome=control.outcome)
@@ -115,7 +123,12 @@ def laws(judged: Sequence[Verdict]) -> Table:
 def _ratio(verdict: Verdict) -> Row:
     value = Entry(*estimate(verdict))
     outcome = Entry(verdict.outcome, outcome=verdict.outcome)
-    return of_experiment(verdict.experiment, _method(verdict)), value, outcome, verdict.detail
+    return (
+        of_experiment(verdict.experiment, _method(verdict)),
+        value,
+        outcome,
+        with_minus(verdict.detail),
+    )
 
 
 def claims(judged: Sequence[Verdict]) -> Table:

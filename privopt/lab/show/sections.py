@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from math import inf
@@ -19,14 +18,21 @@ from privopt.lab.show.comparison import COMPARED
 from privopt.lab.show.document import Picture, Section
 from privopt.lab.show.legend import ORACLE_TUNED
 from privopt.lab.show.results import CellResult, cell_results, grouped, swept_axes, worst
-from privopt.lab.show.style import axis_words, estimate, interval, number, signed, symbol
+from privopt.lab.show.style import (
+    axis_words,
+    estimate,
+    interval,
+    number,
+    signed,
+    symbol,
+    with_minus,
+)
 from privopt.lab.show.table import Entry, Table, unbroken
 from privopt.lab.show.twins import label, price, twins
 from privopt.lab.show.verdict import Control, Verdict
 
 __all__ = ["section"]
 
-_MINUS = re.compile(r"(?<!\w)-(?=[\d.])")
 _MAX_LISTED = 6
 """Values that a list of them shows; of more, the smallest and the largest."""
 
@@ -141,7 +147,7 @@ def _verdicts(judged: Sequence[Verdict]) -> Table:
             Entry(*estimate(v)),
             f"≤ {v.target:g}" if v.check == "bound" else signed(v.target),
             Entry(v.outcome, outcome=v.outcome),
-            "; ".join(filter(None, (v.detail, v.regime and f"in its regime {v.regime}"))),
+            with_minus(v.detail) + (f"; in its regime {v.regime}" if v.regime else ""),
         )
         for v in every
     )
@@ -162,11 +168,11 @@ def _controls(judged: Sequence[Verdict]) -> Table:
             control.name,
             Entry(*_control(control)),
             Entry(control.outcome, outcome=control.outcome),
-            control.detail,
+            with_minus(control.detail),
         )
         for verdict in judged
         for control in (*verdict.controls, verdict.second)
-        if control is not None and control.outcome != "none"
+        if control is not None
     )
     head = ("method", "along", "measured", "control", "its slope", "it", "detail")
     return Table("Controls of the slopes", head, rows)
@@ -295,7 +301,7 @@ def _listing(listing: Listing, rows: Sequence[Row]) -> Table:
 def _entry(column: Column, row: Row) -> Entry | str:
     values = {name: _value(row, name) for name in column.names}
     known = all(value is not None for value in values.values())
-    text = _MINUS.sub("−", column.text.format(**values)) if known else "–"
+    text = with_minus(column.text.format(**values)) if known else "–"
     text = " ".join(text.split())
     return text if column.check is None else Entry(text, outcome=outcome(column.check, row))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ __all__ = [
     "BLUE", "BOTH", "GREEN", "GREY", "INK", "NOWHERE", "ORANGE", "PAPER", "PURPLE", "STYLE",
     "Origin", "Style", "axis_label", "axis_words", "entries", "estimate", "headline", "interval",
     "number", "power", "save", "share", "signed", "symbol",
+    "with_minus",
 ]  # fmt: skip
 
 PAPER, INK, GREY, GRID = "#ffffff", "#1f2328", "#6a737d", "#e1e4e8"
@@ -206,6 +208,20 @@ def number(value: float) -> str:
     if value >= 1000 and value == round(value):
         return f"{value:,.0f}"
     return f"{value:.10f}".rstrip("0").rstrip(".") if abs(value) < 1e-3 else f"{value:g}"
+
+
+_MINUS = re.compile(r"(?<![\w.])-(?=[\d.])")
+
+
+def with_minus(text: str) -> str:
+    """A text whose negative numbers have a true minus.
+
+    Examples
+    --------
+    >>> with_minus("within -1 ± 0.05, 1e-06")
+    'within −1 ± 0.05, 1e-06'
+    """
+    return _MINUS.sub("−", text)
 
 
 def signed(value: float, digits: int | None = None) -> str:
