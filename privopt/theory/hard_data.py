@@ -25,8 +25,8 @@ middle and ``s`` a sign. Let ``e = E[s | answers, edge]``, ``E e^2 <= T^2``; ``r
 Here ``E e r >= 0``, as ``r`` rises with ``m``, and ``E r^2 <= sin^2(pi/K)``. So ``K^2 E (q - c)^2``
 is at least ``X^2``, ``X = (1 - sin^2(pi/K))/sqrt(T^2 + sin^2(pi/K))``, and ``K^2 E (q - v)^2`` at
 least ``X^2 - 2 T X + 1``, where ``X >= T``. For large ``K`` this is ``1/T^2 - 1``, about
-``4/mu^2``: what Gaussian noise costs. ``spread = E v^2`` is in closed form; ``norm = spread``, as ``|v| <=
-sqrt(D)``.
+``4/mu^2``: what Gaussian noise costs. ``spread = E v^2`` is in closed form; ``norm = spread``, as
+``|v| <= sqrt(D)``.
 
 **Fingerprints** (:func:`fingerprints`): coordinates of records are independent of mean ``p_j``, and
 ``p_j`` has the density ``(1 - p^2)^a`` on ``[-1, 1]``, Beta(a + 1, a + 1). Let ``G = 2 (a + 1)``,
