@@ -65,7 +65,7 @@ def test_half_of_the_regularised_bound_is_attained(dim, n, mu):
     m = exponential_mechanism_regularisation(c, sensitivity=sensitivity, mu=mu)
     k = m * (mu / sensitivity) ** 2
     bound = exponential_mechanism(c, temperature=1.0 / k, regularisation=m)
-    assert bound == pytest.approx(2.0 * math.sqrt(2.0 * dim) / (n * mu), rel=1e-12)
+    assert bound == pytest.approx(2.0 * math.sqrt(dim) / (n * mu), rel=1e-12)
     for factor in (0.7, 1.4):
         assert bound < exponential_mechanism(
             c, temperature=1.0 / (factor * k), regularisation=factor * m

@@ -100,7 +100,7 @@ def test_units(loss_unit, length_unit):
         noise_square=0.04 * length_unit**2,
         solver_error=0.1 * length_unit,
     )
-    assert one == pytest.approx(0.15 + 0.65 * 0.09)
+    assert one == pytest.approx(0.075 * 1.6 + 0.65 * 0.09)
     assert scaled == pytest.approx(loss_unit * one, rel=1e-12)
 
 
