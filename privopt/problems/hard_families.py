@@ -175,7 +175,13 @@ HARD_FAMILIES = (
         "medians",
         "medians of swept surplus, one a coordinate: harder for noisy gradient descent",
         _medians,
-        strengths=(1.0, 2.0, 4.0, 8.0, 16.0),
+        strengths=(2.0, 4.0, 8.0, 16.0, 32.0),
+    ),
+    Family(
+        "rounded_medians",
+        "rounded medians of swept surplus: harder for noisy gradient descent on smooth losses",
+        _huber,
+        strengths=(2.0, 4.0, 8.0, 16.0, 32.0),
     ),
     Family(
         "far_distance",
