@@ -103,7 +103,7 @@ def public_start_law(setting: Setting) -> Rate:
     facts = setting.problem_class
     return Rate(
         quantity=Quantity.EMPIRICAL_RISK,
-        theorem="E F(w) - F* <= L R - m R^2/2",
+        theorem="E F(w) - F* <= (L - m R) x - m x^2/2, x = min(R, L/m - R)",
         source="every loss is L-Lipschitz and m-strongly convex",
         terms=(Term("start", centre_excess(facts), FIXED),),
         lower=_lower(setting),
