@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from privopt.lab.make.axes import in_order
+from privopt.lab.show.equivalence import MARGIN
 from privopt.lab.show.results import grouped
 from privopt.lab.show.style import estimate, symbol
-from privopt.lab.show.theorems import ALPHA, RESOLUTION
+from privopt.lab.show.theorems import ALPHA
 from privopt.lab.show.verdict import Outcome, Verdict, tally
 
 __all__ = ["GUIDE", "TITLE", "Document", "Entry", "Mark", "Picture", "Section", "Table", "document"]
@@ -19,14 +20,13 @@ GUIDE = (
     "*Bound*: in every cell the mean excess risk, its certified error included, lies below the "
     "theorem's upper bound; shown is the largest ratio of mean to bound. "
     "*Slope*: on the family of problems where the theorem is tight, the exponent of the mean "
-    "excess risk (at the worst strength of the family) in n, d or ε as the noise ratio √d/(nμ) "
-    "goes to 0: a term proportional to that ratio is fitted beside it, and the exponent without "
-    "that term is told as *uncorrected*. Its interval must "
-    f"contain the theorem's exponent and exclude every exponent {RESOLUTION:g} away. "
-    f"In each experiment a true theorem is refuted with probability at most {ALPHA:.0%} for its "
-    "bounds and as much for its slopes. What is neither is undecided, and where nothing is claimed "
-    "there is no verdict. The *lower bound* says what no algorithm beats on every problem of the "
-    "class; on a given one it may well be beaten. "
+    "excess risk (at the worst strength of the family) in n, d or ε. Its interval must lie within "
+    f"the theorem's exponent ± {MARGIN:g}. "
+    f"In each experiment a true bound is refuted with probability at most {ALPHA:.0%}, and an "
+    "exponent that is wrong by that margin holds with as much. "
+    "What is neither is undecided, and where nothing is claimed there is no verdict. The "
+    "*lower bound* says what no algorithm beats on every problem of the class; on a given one "
+    "it may well be beaten. "
     "*Claim*: a study computes numbers and says what they show; that is checked in every row of "
     "its table, and of an interval the less favourable end counts. A claim of fewer rows holds if "
     "it does in exactly so many. *Risk* is that of the records that all runs are given, unless a "

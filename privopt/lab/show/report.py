@@ -9,12 +9,13 @@ from pathlib import Path
 from privopt.lab.make.folder import ResultsError, existing_results, write_file
 from privopt.lab.make.records import Recorded, read, read_provenance, recorded_names
 from privopt.lab.make.resume import Drawing, Progress
+from privopt.lab.make.trials import Trial
 from privopt.lab.show.claims import claim_verdicts
 from privopt.lab.show.document import Section, document
 from privopt.lab.show.figures import figures
 from privopt.lab.show.pages import html, markdown
 from privopt.lab.show.plots import plots
-from privopt.lab.show.results import cell_results
+from privopt.lab.show.results import cell_results, refusals
 from privopt.lab.show.sections import section
 from privopt.lab.show.style import Origin
 from privopt.lab.show.theorems import theorem_verdicts
@@ -27,7 +28,8 @@ def verdicts(recorded: Recorded) -> list[Verdict]:
     """Every verdict on an experiment: on theorems of a sweep, on claims of a study."""
     if recorded.is_study:
         return claim_verdicts(recorded)
-    return theorem_verdicts(cell_results(recorded), recorded.about["checks"])
+    cells = cell_results(recorded, tuple(Trial))
+    return theorem_verdicts(cells, recorded.about["checks"], refusals(recorded))
 
 
 def write_report(
