@@ -23,6 +23,7 @@ from privopt.problems.models import (
     squared_distance,
 )
 from privopt.problems.problem import Problem
+from privopt.problems.two_kinks import two_kinks
 from privopt.spec import ProblemClass
 
 __all__ = ["FAMILIES", "Family", "family"]
@@ -295,6 +296,12 @@ _MEMBERS = (
         _distance,
     ),
     Family(
+        "two_kinks",
+        "distances along two directions, of swept slope: tight where lambda is balanced",
+        two_kinks,
+        strengths=(1.2, 1.7, 2.4, math.inf),
+    ),
+    Family(
         "regularised_distance",
         "the same, regularised with swept modulus: tight for strongly convex losses",
         _regularised_distance,
@@ -309,7 +316,7 @@ _MEMBERS = (
         "huber",
         "rounded medians of swept surplus: tight for objective perturbation",
         _huber,
-        strengths=(1.0, 1.5, 2.0, 2.5, 3.5),
+        strengths=(1.5, 2.1, 3.0, 4.2, 6.0),
     ),
     Family(
         "sphere_logistic",
