@@ -87,6 +87,8 @@ def build(
                 "relation": "replace_one",
                 "mu": point["epsilon"] ** (1.0 - drift) / 4.0,
                 "strength": strength,
+                "trial": "measured",
+                "noise_factor": 1.0,
                 "choices": json.dumps({"steps": 100}),
                 "axes": ",".join(served),
                 "replicates": replicates,
