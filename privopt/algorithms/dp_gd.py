@@ -51,15 +51,15 @@ def plan(
     step_size : float or StepSizes, optional
         ``eta_t``; default that of the theorem with the smallest bound
         (:func:`privopt.theory.descent_numbers`): ``1/(H + sqrt(d T) sigma/R)`` for smooth losses,
-        ``R / (G sqrt T)``, ``G^2 = L^2 + d sigma^2``, for others, and ``2/(m (t + 1))`` for
-        strongly convex ones.
+        ``R/(G sqrt(T + 1))``, ``G^2 = L^2 + d sigma^2``, for others, in linear decay where the
+        last iterate is asked for; and ``2/(m (t + 1))`` for strongly convex ones.
     clip : float, optional
         ``C``, per-example clip norm; default ``L``, at which nothing is clipped.
     update : optax optimiser or Update, optional
         Default plain descent. Any other is post-processing: same guarantee, no rate.
     output : Output or its name in ``theory.OutputRule``, optional
-        Default the same theorem's: the average after each step for smooth losses, before it for
-        others; in proportion to ``t`` for strongly convex ones.
+        Default the same theorem's: the average after each step for smooth losses, that of all
+        iterates for others; in proportion to ``t`` for strongly convex ones.
     noise : Noise, optional
         What is added; default fresh Gaussian noise in every step. No rate is known for another.
     record : int or "all"
@@ -77,8 +77,8 @@ def plan(
     The smallest of those that apply (replace-one)::
 
         smooth             E F(w) - F* <= H R^2/(2 T) + 2 L R sqrt(d)/(n mu)
-        any                E F(w) - F* <= L R sqrt(1/T + 4 d/(n mu)^2)
-        strongly convex    E F(w) - F* <= 2 G^2/(m (T + 1)), of order L^2 d/(m n^2 mu^2)
+        any                E F(w) - F* <= L R sqrt(1/T + 4 d/(n mu)^2), the last iterate's too
+        strongly convex    E F(w) - F* <= 2 G^2/(m (T + 2)), of order L^2 d/(m n^2 mu^2)
 
     At the default ``T`` that is at most ``2.2 L R sqrt(d)/(n mu)`` and ``2 sqrt 2`` times
     ``L R sqrt(d)/(n mu)``. Valid at ``clip >= L``; for smaller ``clip`` no rate is claimed, nor

@@ -57,15 +57,16 @@ def plan(
     step_size : float or StepSizes, optional
         ``eta_t``; default that of the theorem with the smallest bound
         (:func:`privopt.theory.descent_numbers`): ``1/(H + sqrt(V T)/R)``, ``V = v L^2 + d
-        sigma^2``, for smooth losses, ``R/(G sqrt T)``, ``G^2 = a L^2 + d sigma^2``, for others,
-        with ``a`` and ``v`` of :func:`privopt.theory.batch_moments`; for strongly convex losses
-        ``2/(m (t + 1))``.
+        sigma^2``, for smooth losses, ``R/(G sqrt(T + 1))``, ``G^2 = a L^2 + d sigma^2``, for
+        others, in linear decay where the last iterate is asked for, with ``a`` and ``v`` of
+        :func:`privopt.theory.batch_moments`; for strongly convex losses ``2/(m (t + 1))``.
     update : optax optimiser or Update, optional
         Default plain descent. ``Update.of(optax.sgd, momentum=0.9)``, ``optax.adagrad``, a
         transformation of your own: all are post-processing, under the same guarantee.
     output : Output or its name in ``theory.OutputRule``, optional
-        Default the same theorem's: the average after each step for smooth losses, before it for
-        others; in proportion to ``t`` for strongly convex ones; the last iterate for other updates.
+        Default the same theorem's: the average after each step for smooth losses, that of all
+        iterates for others; in proportion to ``t`` for strongly convex ones; the last iterate for
+        other updates.
     clip : float, optional
         ``C``, per-example clip norm; default ``L``, at which nothing is clipped.
     clipping : {"norm", "automatic"}
@@ -90,9 +91,9 @@ def plan(
 
     Rate
     ----
-    Poisson and fixed-size batches: ``E F(w) - F* <= R G/sqrt T``; smooth losses, if it is less,
-    ``H R^2/(2 T) + R sqrt(V/T)``; strongly convex ``2 G^2/(m (T + 1))``. None for shuffled passes,
-    whose gradients are biased given the past.
+    Poisson and fixed-size batches: ``E F(w) - F* <= R G/sqrt(T + 1)``; smooth losses, if it is
+    less, ``H R^2/(2 T) + R sqrt(V/T)``; strongly convex ``2 G^2/(m (T + 2))``. None for shuffled
+    passes, whose gradients are biased given the past.
 
     Source: Abadi et al. 2016 (arXiv:1607.00133); Bassily, Smith and Thakurta 2014
     (arXiv:1405.7085), Theorem 2.4; :func:`privopt.theory.smooth_descent`.

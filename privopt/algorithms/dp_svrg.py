@@ -72,7 +72,7 @@ def plan(
         ``C'``; default ``min(2 L, 2 H R)``, at which nothing is clipped. A smaller one costs the
         rate, and pays where iterates stay closer to their anchors than a diameter.
     step_size : float or StepSizes, optional
-        ``eta``; default ``R/sqrt(A T)``, see :func:`privopt.theory.variance_reduced_descent`.
+        ``eta``; default ``R/sqrt(A (T + 1))``, see :func:`privopt.theory.variance_reduced_descent`.
     output : Output, optional
         Default the average.
     capacity, record
@@ -87,9 +87,9 @@ def plan(
 
     Rate
     ----
-    ``E F(w) - F* <= R sqrt(A/T)``, ``A = G^2 + (p - 1) G sqrt(d) sigma``: of order ``L R sqrt(d)/(n
-    mu)`` where the noise ``sigma`` of anchors leads. The rate known for strongly convex losses has
-    no constants, and none is claimed.
+    ``E F(w) - F* <= R sqrt(A/(T + 1))``, ``A <= G^2 + (p - 1) G sqrt(d) sigma``: of order
+    ``L R sqrt(d)/(n mu)`` where the noise ``sigma`` of anchors leads. The rate known for strongly
+    convex losses has no constants, and none is claimed.
 
     Source: Wang, Ye and Xu 2017, "Differentially private empirical risk minimization revisited:
     faster and more general", Algorithm 1 (batches of one, and a moments bound); Johnson and Zhang
@@ -108,7 +108,7 @@ def plan(
     change = _difference_query(problem_class, query, difference_clip)
     batching = Batching.of(problem_class, batch_size, capacity=capacity)
     smooth = dataclasses.replace(problem_class, smoothness=None)  # no theorem of its noise is
-    steps = horizon(smooth, budget, query, steps).steps
+    steps, steps_powers = horizon(smooth, budget, query, steps)
     if anchor_every is None:
         anchor_every = max(1, math.ceil(batching.n / batching.size))
     period = count("anchor_every", anchor_every)
@@ -141,6 +141,7 @@ def plan(
             output=output_rule(method.output),
             clip=query.clip,
             difference_clip=change.clip,
+            steps_powers=steps_powers,
             lower=budget_lower_bound(problem_class, budget),
             **noise,
         ),

@@ -58,7 +58,7 @@ def plan(
     budget : Budget
         ``delta = 0`` asks for pure differential privacy, and for no regulariser.
     regularisation : float, optional
-        ``m``, with ``delta > 0`` only; default the theory's, ``G sqrt(2 d)/(mu R)``. Public: never
+        ``m``, with ``delta > 0`` only; default the theory's, ``2 G sqrt(d)/(mu R)``. Public: never
         tuned on the data.
 
     Formal guarantee
@@ -73,8 +73,8 @@ def plan(
 
     Rate
     ----
-    ``E F(w) - F* <= d/k + m R^2/2``: pure, ``4 L R d / (n epsilon)``; else, at the theory's ``m``,
-    ``2 sqrt 2  L R sqrt(d) / (n mu)`` (replace-one).
+    ``E F(w) - F* <= d/k + m R^2/4``: pure, ``4 L R d / (n epsilon)``; else, at the theory's ``m``,
+    ``2 L R sqrt(d) / (n mu)`` (replace-one).
 
     Source: Gopi, Lee and Liu 2022, "Private convex optimization via exponential mechanism";
     Bassily, Smith and Thakurta 2014, Section 3.

@@ -18,6 +18,7 @@ from privopt.convex import (
     Last,
     Output,
     PolynomialAverage,
+    RandomIterate,
     StepSizes,
     Update,
     checked_output,
@@ -34,6 +35,7 @@ from privopt.release import Pytree
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import (
     ALL_RECORDS,
+    GIVEN_STEPS,
     DefaultSteps,
     Moments,
     OutputRule,
@@ -68,6 +70,7 @@ _RULES: dict[OutputRule, Output] = {
     OutputRule.AVERAGE: Average(),
     OutputRule.AVERAGE_AFTER_STEP: AverageAfterStep(),
     OutputRule.WEIGHTED_AVERAGE: PolynomialAverage(),
+    OutputRule.RANDOM_ITERATE: RandomIterate(),
     OutputRule.LAST: Last(),
 }
 _MAX_RECORDED = 10_000
@@ -120,7 +123,7 @@ def horizon(
     The fewer steps of the smooth theorem only with the output that it speaks of.
     """
     if steps is not None:
-        return DefaultSteps(count("steps", steps))
+        return DefaultSteps(count("steps", steps), GIVEN_STEPS)
     one_step = query.sensitivity(budget.relation) / gaussian_mu(budget.epsilon, budget.delta)
     return descent_steps(
         problem_class,
@@ -228,7 +231,7 @@ def rate_of(
     params: Params,
     *,
     moments: Moments | None = ALL_RECORDS,
-    steps_powers: Powers = Powers(),  # noqa: B008
+    steps_powers: Powers = GIVEN_STEPS,
     clipped: bool = False,
     lower: float = 0.0,
 ) -> Rate:

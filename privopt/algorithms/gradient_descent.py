@@ -10,6 +10,7 @@ from privopt.convex import Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import AllRecords, ClippedGradient, PrivateGradient
 from privopt.spec import Budget, ProblemClass
+from privopt.theory import GIVEN_STEPS, Powers
 
 __all__ = ["GRADIENT_DESCENT"]
 
@@ -42,7 +43,7 @@ def plan(
 
     Rate
     ----
-    ``R L/sqrt(T)`` for convex Lipschitz losses (:func:`privopt.theory.noisy_descent`), and
+    ``R L/sqrt(T + 1)`` for convex Lipschitz losses (:func:`privopt.theory.noisy_descent`), and
     ``H R^2/(2 T)`` for smooth ones (:func:`privopt.theory.smooth_descent`).
 
     Examples
@@ -52,6 +53,7 @@ def plan(
     >>> plan(facts, budget, steps=100).params.mechanism.steps
     100
     """
+    powers = Powers(n=1.0) if steps is None else GIVEN_STEPS
     steps = problem_class.n if steps is None else count("steps", steps)
     query = ClippedGradient.of(problem_class, math.inf)
     mechanism = PrivateGradient(
@@ -67,7 +69,7 @@ def plan(
         budget=budget,
         params=params,
         static=Static(problem_class.dim),
-        rate=rate_of(problem_class, params),
+        rate=rate_of(problem_class, params, steps_powers=powers),
     )
 
 

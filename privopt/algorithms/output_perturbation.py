@@ -81,7 +81,7 @@ def plan(
     budget : Budget
         ``delta = 0`` asks for pure differential privacy.
     regularisation : float, optional
-        ``lambda``; default: the theory's, ``sqrt(2 L u)/R`` with ``u/lambda`` the expected norm
+        ``lambda``; default: the theory's, ``2 sqrt(L u)/R`` with ``u/lambda`` the expected norm
         of the noise, 0 for strongly convex losses. Public: never tuned on the data.
     noise : {"gaussian", "norm_laplace"}, optional
         Default ``"gaussian"`` if ``delta > 0``, else ``"norm_laplace"`` (density proportional to
@@ -100,10 +100,10 @@ def plan(
 
     Rate
     ----
-    Convex, theory's ``lambda``: ``2 L R (sqrt(d)/(n mu))^{1/2}``. Strongly convex: ``L E|z|``, of
-    order ``L^2 sqrt(d)/(m n mu)``; likewise in a given ``lambda``, beside its ``lambda R^2/2``.
-    Smooth, minimiser stationary: ``((H + lambda)/2) E|z|^2`` in place of ``L E|z|`` if smaller.
-    Pure DP: ``d/(n epsilon)`` for ``sqrt(d)/(n mu)``.
+    Convex, theory's ``lambda``: ``sqrt(2) L R (sqrt(d)/(n mu))^{1/2}``. Strongly convex:
+    ``L E|z|``, of order ``L^2 sqrt(d)/(m n mu)``; likewise in a given ``lambda``, beside its
+    ``lambda R^2/4``. Smooth, minimiser stationary: ``((H + lambda)/2) E|z|^2`` in place of
+    ``L E|z|`` if smaller. Pure DP: ``d/(n epsilon)`` for ``sqrt(d)/(n mu)``.
 
     Source: Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1 and Theorem 6.
 

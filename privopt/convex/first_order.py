@@ -32,7 +32,8 @@ class Path(NamedTuple):
         Shape ``(recorded,)``: 1 to ``T``, evenly on a logarithmic scale, or every step.
     points : pytree
         Of the parameter's shape, with a leading axis of length ``recorded``. Random iterates are
-        zero before they are drawn, suffixes before they begin. After a stop, what is returned.
+        the start before they are drawn, suffixes before they begin. After a stop, what is
+        returned.
     """
 
     steps: Array
@@ -137,15 +138,12 @@ class FirstOrder:
         dtype = jax.tree.leaves(start)[0].dtype
         known = None if oracle.stop is not None else steps
         weights = self.output.weights(stream(key, "output"), known, dtype)
-        after_step = getattr(self.output, "after_step", False)
         update = self.update.build(lambda count: self.step_sizes.at(count + 1, steps))
         times = self._times(steps)
         fresh = update.init(start)
 
         def step(ask: _Asked, t: Array, memory: Pytree, state: _State) -> tuple[Pytree, _State]:
             point, moments, mean, path, seen = state
-            if weights is not None and not after_step:
-                mean = _towards(mean, point, weights(t + 1))
             if observer is not None:
                 seen = observer.observe(seen, t, point, ask.secret(memory, t, point))
             gradient, memory = ask.gradient(memory, t, point)
@@ -154,19 +152,18 @@ class FirstOrder:
             finite = _finite(moved)
             point = _where(finite, moved, start)
             moments = _where(finite, moments, fresh)
-            if weights is not None and after_step:
-                mean = _towards(mean, point, weights(t + 1))
+            if weights is not None:
+                mean = _towards(mean, point, weights(t + 2))
             if times is not None:
                 slot = jnp.searchsorted(times, t + 1)
                 here = point if weights is None else mean
                 path = jax.tree.map(lambda rows, row: rows.at[slot].set(row), path, here)
             return memory, _State(point, moments, mean, path, seen)
 
-        zeros = jax.tree.map(jnp.zeros_like, start)
         rows = jax.tree.map(lambda leaf: jnp.zeros((self.recorded, *leaf.shape), dtype), start)
         seen = None if observer is None else observer.begin(start, losses)
         taken, end = _all_steps(
-            oracle, step, start, _State(start, fresh, zeros, rows, seen), unroll
+            oracle, step, start, _State(start, fresh, start, rows, seen), unroll
         )
         output = end.point if weights is None else end.mean
         path = None

@@ -1,14 +1,14 @@
 """Output rules: what a first-order method returns of its iterates ``w_1, ..., w_{T+1}``.
 
-Each is a running mean, ``v <- v + a_t (w_t - v)`` over ``t = 1..T``, known by its weights
-``a_t``; ``AverageAfterStep`` takes ``w_{t+1}`` in place of ``w_t``, and ``Last`` the last of all.
+Each is a running mean from ``v = w_1``, ``v <- v + a_t (w_t - v)`` over ``t = 2..T+1``, known by
+its weights ``a_t``; or the last of all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -35,13 +35,10 @@ Weights = Callable[[Array], Array]
 
 
 class Output(Protocol):
-    """Which mean of the iterates is returned.
-
-    A rule with a true class attribute ``after_step`` is a mean of ``w_2..w_{T+1}``.
-    """
+    """Which mean of the iterates is returned."""
 
     def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights | None:
-        """``t -> a_t`` for ``t = 1..T``; ``None`` for the last iterate.
+        """``t -> a_t`` for ``t = 2..T+1``; ``None`` for the last iterate.
 
         ``steps`` is ``T``, or None where the run stops at a step that is not known before; then a
         ValueError, if the rule has to know it.
@@ -82,14 +79,14 @@ class Last:
 @pytree_dataclass
 @dataclass(frozen=True)
 class Average:
-    """``(1/T) sum_t w_t``.
+    """``(w_1 + .. + w_{T+1})/(T + 1)``.
 
     Examples
     --------
     >>> import jax, jax.numpy as jnp
     >>> weights = Average().weights(jax.random.key(0), None, jnp.dtype(float))
-    >>> weights(jnp.arange(1, 5)).round(2).tolist()
-    [1.0, 0.5, 0.33, 0.25]
+    >>> weights(jnp.arange(2, 6)).round(2).tolist()
+    [0.5, 0.33, 0.25, 0.2]
     """
 
     def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
@@ -101,7 +98,7 @@ class Average:
 @pytree_dataclass
 @dataclass(frozen=True)
 class AverageAfterStep:
-    """``(1/T) sum_t w_{t+1}``: the mean of the points that the steps lead to.
+    """``(w_2 + .. + w_{T+1})/T``: the mean of the points that the steps lead to.
 
     What the theorem of smooth losses bounds.
 
@@ -109,16 +106,14 @@ class AverageAfterStep:
     --------
     >>> import jax, jax.numpy as jnp
     >>> weights = AverageAfterStep().weights(jax.random.key(0), None, jnp.dtype(float))
-    >>> weights(jnp.arange(1, 5)).round(2).tolist()
+    >>> weights(jnp.arange(2, 6)).round(2).tolist()
     [1.0, 0.5, 0.33, 0.25]
     """
 
-    after_step: ClassVar[bool] = True
-
     def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
-        """``1/t``."""
+        """``1/(t - 1)``."""
         del key, steps
-        return lambda t: 1.0 / t.astype(dtype)
+        return lambda t: 1.0 / (t - 1).astype(dtype)
 
 
 @pytree_dataclass
@@ -133,8 +128,8 @@ class PolynomialAverage:
     --------
     >>> import jax, jax.numpy as jnp
     >>> weights = PolynomialAverage(1.0).weights(jax.random.key(0), None, jnp.dtype(float))
-    >>> weights(jnp.arange(1, 5)).round(2).tolist()
-    [1.0, 0.67, 0.5, 0.4]
+    >>> weights(jnp.arange(2, 6)).round(2).tolist()
+    [0.67, 0.5, 0.4, 0.33]
     """
 
     power: Number = 1.0
@@ -151,14 +146,14 @@ class PolynomialAverage:
 @pytree_dataclass
 @dataclass(frozen=True)
 class Suffix:
-    """The average of the last ``ceil(fraction T)`` of ``w_1..w_T``; ``0 < fraction <= 1``.
+    """The average of the last ``ceil(fraction (T + 1))`` of all; ``0 < fraction <= 1``.
 
     Examples
     --------
     >>> import jax, jax.numpy as jnp
-    >>> weights = Suffix(0.5).weights(jax.random.key(0), jnp.asarray(4), jnp.dtype(float))
-    >>> weights(jnp.arange(1, 5)).tolist()
-    [0.0, 0.0, 1.0, 0.5]
+    >>> weights = Suffix(0.5).weights(jax.random.key(0), jnp.asarray(3), jnp.dtype(float))
+    >>> weights(jnp.arange(2, 5)).tolist()
+    [0.0, 1.0, 0.5]
     """
 
     fraction: Number
@@ -171,8 +166,8 @@ class Suffix:
     def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
         """``1/(t - s)`` beyond ``s``, the number of iterates left out."""
         del key
-        last = _known(steps, self).astype(dtype)
-        left_out = last - jnp.clip(jnp.ceil(self.fraction * last), 1.0, last)
+        points = _known(steps, self).astype(dtype) + 1.0
+        left_out = points - jnp.clip(jnp.ceil(self.fraction * points), 1.0, points)
 
         def weight(t: Array) -> Array:
             rank = t.astype(dtype) - left_out
@@ -184,20 +179,20 @@ class Suffix:
 @pytree_dataclass
 @dataclass(frozen=True)
 class RandomIterate:
-    """``w_t`` at a uniformly random ``t`` of ``1..T``, drawn from the run's key.
+    """``w_t`` at a uniformly random ``t`` of ``1..T+1``, drawn from the run's key.
 
     Examples
     --------
     >>> import jax, jax.numpy as jnp
-    >>> weights = RandomIterate().weights(jax.random.key(0), jnp.asarray(4), jnp.dtype(float))
-    >>> weights(jnp.arange(1, 5)).sum().item()
+    >>> weights = RandomIterate().weights(jax.random.key(1), jnp.asarray(4), jnp.dtype(float))
+    >>> weights(jnp.arange(2, 6)).sum().item()
     1.0
     """
 
     def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
         """One at the ``t`` drawn, else zero."""
         last = _known(steps, self)
-        drawn = jax.random.randint(key, (), 1, last + 1, last.dtype)
+        drawn = jax.random.randint(key, (), 1, last + 2, last.dtype)
         return lambda t: (t == drawn).astype(dtype)
 
 

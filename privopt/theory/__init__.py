@@ -26,6 +26,7 @@ from privopt.theory.exponential_mechanism import (
     exponential_mechanism_rate,
     exponential_mechanism_regularisation,
 )
+from privopt.theory.largest_excess import centre_excess, largest_excess
 from privopt.theory.laws import LAWS
 from privopt.theory.lower_bounds import (
     approximate_dp_advantage,
@@ -52,7 +53,16 @@ from privopt.theory.phased_descent import (
     phased_rate,
 )
 from privopt.theory.population_lower_bound import population_lower_bound
-from privopt.theory.rate import Powers, Quantity, Rate, Term, add, no_rate
+from privopt.theory.rate import (
+    GIVEN_STEPS,
+    SLOPE_MARGIN,
+    Powers,
+    Quantity,
+    Rate,
+    Term,
+    add,
+    no_rate,
+)
 from privopt.theory.setting import (
     Law,
     Setting,
@@ -75,7 +85,9 @@ from privopt.theory.variance_reduction import (
 
 __all__ = [
     "ALL_RECORDS",
+    "GIVEN_STEPS",
     "LAWS",
+    "SLOPE_MARGIN",
     "DefaultSteps",
     "DescentNumbers",
     "Law",
@@ -91,6 +103,7 @@ __all__ = [
     "approximate_dp_advantage",
     "batch_moments",
     "budget_lower_bound",
+    "centre_excess",
     "crossovers",
     "descent_numbers",
     "descent_rate",
@@ -101,6 +114,7 @@ __all__ = [
     "exponential_mechanism_regularisation",
     "gaussian_dp_advantage",
     "gradient_difference",
+    "largest_excess",
     "last_of_noisy_descent",
     "no_rate",
     "noise_limited_steps",

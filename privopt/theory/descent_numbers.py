@@ -34,14 +34,16 @@ _TO_BALANCE_NOISE = Powers(n=2.0, dim=-1.0, epsilon=2.0)  # 1/(d sigma_1^2)
 
 
 class OutputRule(Names):
-    """What a first-order method returns of ``w_1..w_{T+1}``.
+    """What a first-order method returns of ``w_1..w_{T+1}``, of which ``T`` gradients are asked.
 
     ``average``
-        The mean of ``w_1..w_T``, the points at which gradients are asked.
+        The mean of all.
     ``average_after_step``
         The mean of ``w_2..w_{T+1}``, the points that steps lead to.
     ``weighted_average``
-        Of ``w_1..w_T`` with weights in proportion to ``t``.
+        Of all, with weights in proportion to ``t``.
+    ``random_iterate``
+        One of all, each as likely as another.
     ``last``
         ``w_{T+1}``.
     """
@@ -49,16 +51,38 @@ class OutputRule(Names):
     AVERAGE = "average"
     AVERAGE_AFTER_STEP = "average_after_step"
     WEIGHTED_AVERAGE = "weighted_average"
+    RANDOM_ITERATE = "random_iterate"
     LAST = "last"
 
 
 class StepRule(NamedTuple):
-    """``eta_t = scale (t + offset)^{-power} (1 - decay (t - 1)/T)`` for ``t = 1..T``."""
+    """``eta_t = scale (t + offset)^{-power} (1 - decay (t - 1)/T)`` for ``t = 1..T``.
+
+    Examples
+    --------
+    >>> StepRule.linear_decay(0.5, steps=4)
+    StepRule(scale=0.4, power=0.0, offset=0.0, decay=1.0)
+    """
 
     scale: float
     power: float = 0.0
     offset: float = 0.0
     decay: float = 0.0
+
+    @classmethod
+    def strongly_convex(cls, modulus: float) -> StepRule:
+        """``2/(m (t + 1))``."""
+        return cls(2.0 / modulus, power=1.0, offset=1.0)
+
+    @classmethod
+    def linear_decay(cls, step_size: float, *, steps: int) -> StepRule:
+        """``eta (1 - t/(T + 1))``: it would be 0 at the step after the last."""
+        return cls(step_size * steps / (steps + 1.0), decay=1.0)
+
+    @property
+    def constant(self) -> bool:
+        """Whether all steps have one size."""
+        return self.power == self.decay == 0.0
 
 
 class DefaultSteps(NamedTuple):
@@ -140,11 +164,12 @@ def descent_numbers(
     step_rule: StepRule | None = None,
     output: OutputRule | None = None,
 ) -> DescentNumbers:
-    """The step size and the output of the theorem with the smallest bound at these ``steps``.
+    """The step sizes and the output of the theorem with the smallest bound at these ``steps``.
 
     Strongly convex losses: ``2/(m (t + 1))``, and weights in proportion to ``t``. Others: a
     constant step, the best for the smooth theorem with the average after each step, or the best
-    for the non-smooth theorem with the average before it.
+    for the non-smooth theorem with the average of all. The last iterate, where it is asked for:
+    the non-smooth theorem's step, in linear decay.
 
     Parameters
     ----------
@@ -153,7 +178,7 @@ def descent_numbers(
         As for :func:`smooth_descent`.
     step_rule, output : optional
         What is chosen already, and kept. A constant step decides between the two averages, an
-        average between the two steps.
+        output between the steps of the theorems.
 
     Raises
     ------
@@ -165,19 +190,24 @@ def descent_numbers(
     >>> facts = ProblemClass(n=100, dim=25, lipschitz=1.0, radius=1.0, smoothness=0.5)
     >>> descent_numbers(facts, steps=100, noise_std=0.1).output.value
     'average_after_step'
+    >>> descent_numbers(facts, steps=99, noise_std=0.0, output=OutputRule.LAST).step_rule
+    StepRule(scale=0.099, power=0.0, offset=0.0, decay=1.0)
     """
-    if problem_class.strong_convexity > 0.0:
-        strongly = StepRule(2.0 / problem_class.strong_convexity, power=1.0, offset=1.0)
-        return DescentNumbers(step_rule or strongly, output or OutputRule.WEIGHTED_AVERAGE)
-    if step_rule is not None and not step_rule.power == step_rule.decay == 0.0:
-        return DescentNumbers(step_rule, output or OutputRule.AVERAGE)
+    decaying = step_rule is not None and not step_rule.constant
+    curved = problem_class.strong_convexity > 0.0 and (step_rule is None or decaying)
+    if curved and output in (None, OutputRule.WEIGHTED_AVERAGE):
+        strongly = StepRule.strongly_convex(problem_class.strong_convexity)
+        return DescentNumbers(step_rule or strongly, OutputRule.WEIGHTED_AVERAGE)
+    if step_rule is not None and decaying:
+        return DescentNumbers(step_rule, output or OutputRule.LAST)
     if step_rule is None and math.isinf(problem_class.radius):
         raise ValueError("step_size must be given where radius is infinite, got None")
     theorems = {OutputRule.AVERAGE: (noisy_descent_step_size, noisy_descent)}
     if problem_class.smoothness is not None:
         theorems[OutputRule.AVERAGE_AFTER_STEP] = (smooth_descent_step_size, smooth_descent)
-    if output in theorems:
-        theorems = {output: theorems[output]}
+    if output is not None:
+        rough = theorems[OutputRule.AVERAGE]
+        theorems = {output: theorems.get(output, rough)}
     found = []
     for rule, (best_step_size, bound) in theorems.items():
         known: _Known = {"steps": steps, "noise_std": noise_std, "moments": moments}
@@ -185,7 +215,8 @@ def descent_numbers(
         if math.isfinite(size):
             found.append((bound(problem_class, step_size=size, **known), rule, size))
     _, rule, size = min(found, key=lambda each: each[0])
-    return DescentNumbers(step_rule or StepRule(size), output or rule)
+    best = StepRule.linear_decay(size, steps=steps) if rule is OutputRule.LAST else StepRule(size)
+    return DescentNumbers(step_rule or best, rule)
 
 
 class _Known(TypedDict):

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from privopt.spec import ProblemClass
 from privopt.theory.descent import noisy_descent_step_size
 from privopt.theory.descent_numbers import OutputRule, StepRule
+from privopt.theory.largest_excess import largest_excess
 from privopt.theory.moments import ALL_RECORDS, Moments
-from privopt.theory.rate import FIXED, Powers, Quantity, Rate, Term, add, no_rate
+from privopt.theory.rate import FIXED, GIVEN_STEPS, Powers, Quantity, Rate, Term, add, no_rate
 from privopt.theory.smooth_descent import smooth_descent_step_size
 
 __all__ = ["descent_rate", "root_and_last"]
@@ -25,7 +26,7 @@ def descent_rate(
     output: OutputRule | str | None,
     noise_std: float,
     moments: Moments | None = ALL_RECORDS,
-    steps_powers: Powers = FIXED,
+    steps_powers: Powers = GIVEN_STEPS,
     lower: float = 0.0,
     clipped: bool = False,
     plain: bool = True,
@@ -35,7 +36,8 @@ def descent_rate(
     The theorems, with ``G^2 = a L^2 + d sigma^2`` and ``V = v L^2 + d sigma^2``:
 
     ========================================== ============================================
-    constant step, average                     :func:`noisy_descent`, ``R G/sqrt(T)``
+    constant step, average or random iterate;  :func:`noisy_descent`, ``R G/sqrt(T + 1)``
+    linear decay, last
     constant step below ``1/H``, average after :func:`smooth_descent`,
     step                                       ``H R^2/(2T) + R sqrt(V/T)``
     ``2/(m (t + 1))``, weighted average        :func:`noisy_strongly_convex_descent`
@@ -54,7 +56,7 @@ def descent_rate(
     moments : Moments or None
         Of the batch's gradient; None where it is biased given the past.
     steps_powers : Powers
-        How ``T`` moves with the axes; fixed by default.
+        How ``T`` moves with the axes; by default it is an axis of its own.
     lower : float
         What no algorithm with this guarantee can beat.
     clipped, plain : bool
@@ -121,15 +123,16 @@ class _Known(NamedTuple):
 
 def _covering(known: _Known, step_rule: StepRule, output: OutputRule | str | None) -> Rate | None:
     """The rate by the theorem that speaks of this step rule with this output."""
-    scale, *rest = step_rule
-    modulus = known.facts.strong_convexity
-    if output == OutputRule.AVERAGE and rest == [0.0, 0.0, 0.0]:
-        return _noisy(known, scale)
-    if output == OutputRule.AVERAGE_AFTER_STEP and rest == [0.0, 0.0, 0.0]:
-        return _smooth(known, scale)
-    if output == OutputRule.LAST and rest == [0.5, 0.0, 0.0]:
+    scale, modulus = step_rule.scale, known.facts.strong_convexity
+    if step_rule == StepRule(scale):
+        if output in (OutputRule.AVERAGE, OutputRule.RANDOM_ITERATE):
+            return _noisy(known, scale)
+        return _smooth(known, scale) if output == OutputRule.AVERAGE_AFTER_STEP else None
+    if output == OutputRule.LAST and step_rule == StepRule(scale, decay=1.0):
+        return _noisy(known, scale * (known.steps + 1.0) / known.steps)
+    if output == OutputRule.LAST and step_rule == StepRule(scale, power=0.5):
         return _last(known, scale)
-    strongly = modulus > 0.0 and (scale, *rest) == (2.0 / modulus, 1.0, 1.0, 0.0)
+    strongly = modulus > 0.0 and step_rule == StepRule.strongly_convex(modulus)
     return _strongly_convex(known) if output == OutputRule.WEIGHTED_AVERAGE and strongly else None
 
 
@@ -139,18 +142,22 @@ def _noisy(known: _Known, step_size: float) -> Rate:
     best = noisy_descent_step_size(facts, steps=steps, noise_std=noise_std, moments=moments)
     tuned = math.isclose(step_size, best, rel_tol=_ROUND_OFF)
     if tuned:
-        terms = _roots(squares, facts.radius / math.sqrt(steps), -0.5 * known.steps_powers)
+        factor = facts.radius / math.sqrt(steps + 1.0)
+        terms = _roots(squares, factor, -0.5 * known.steps_powers)
     else:
-        start = known.start(facts.radius**2 / (2.0 * step_size * steps), 1.0)
-        terms = [*_times(squares, 0.5 * step_size, Powers()), start]
+        start = known.start(facts.radius**2 / (2.0 * step_size * (steps + 1.0)), 1.0)
+        terms = [*_times(squares, 0.5 * step_size, FIXED), start]
     return Rate(
         quantity=Quantity.EMPIRICAL_RISK,
-        theorem="E F(w) - F* <= R G / sqrt(T), G^2 = L^2 + d sigma^2 (order L R sqrt(d)/(n mu))",
-        source="Bassily, Smith and Thakurta 2014 (arXiv:1405.7085), Theorem 2.4 and Theorem 5.3",
+        theorem="E F(w) - F* <= R G / sqrt(T + 1), G^2 = a L^2 + d sigma^2 "
+        "(order L R sqrt(d)/(n mu))",
+        source="Bassily, Smith and Thakurta 2014 (arXiv:1405.7085), Theorem 2.4 and Theorem 5.3; "
+        "for the last iterate Zamani and Glineur 2023 (arXiv:2307.11134)",
         terms=tuple(terms),
         combine=math.hypot if tuned else add,
+        cap=largest_excess(known.facts),
         lower=known.lower,
-        regime=_regime(known, "sqrt(d) sigma >= L"),
+        regime=_regime(known, "sqrt(d) sigma >= 7 L"),
         tight_on="linear" if tuned else None,
     )
 
@@ -160,7 +167,7 @@ def _smooth(known: _Known, step_size: float) -> Rate | None:
     if facts.smoothness is None or step_size * facts.smoothness >= 1.0:
         return None
     squares = known.squares(sampling=moments.variance, gradients=0.0)
-    sampled = " and d sigma^2 >= v L^2" if moments.variance > 0.0 else ""
+    sampled = " and d sigma^2 >= 50 v L^2" if moments.variance > 0.0 else ""
     best = smooth_descent_step_size(facts, steps=steps, noise_std=noise_std, moments=moments)
     tuned = math.isclose(step_size, best, rel_tol=_ROUND_OFF)
     if tuned:
@@ -168,7 +175,7 @@ def _smooth(known: _Known, step_size: float) -> Rate | None:
         start = known.start(facts.smoothness * facts.radius**2 / (2.0 * steps), 1.0)
     else:
         factor = step_size / (2.0 * (1.0 - step_size * facts.smoothness))
-        terms = _times(squares, factor, Powers())
+        terms = _times(squares, factor, FIXED)
         start = known.start(facts.radius**2 / (2.0 * step_size * steps), 1.0)
     return Rate(
         quantity=Quantity.EMPIRICAL_RISK,
@@ -177,8 +184,9 @@ def _smooth(known: _Known, step_size: float) -> Rate | None:
         source="Lan 2012 (doi:10.1007/s10107-010-0434-y); constants derived here",
         terms=(*terms, start),
         combine=root_and_last if tuned else add,
+        cap=largest_excess(known.facts),
         lower=known.lower,
-        regime=_regime(known, f"R sqrt(d) sigma/sqrt(T) >= H R^2/(2 T){sampled}"),
+        regime=_regime(known, f"sqrt(d T) sigma >= 25 H R{sampled}"),
         tight_on="linear" if tuned else None,
     )
 
@@ -191,14 +199,15 @@ def root_and_last(*values: float) -> float:
 def _strongly_convex(known: _Known) -> Rate:
     facts, moments = known.facts, known.moments
     squares = known.squares(sampling=moments.second_moment - 1.0, gradients=1.0)
-    factor = 2.0 / (facts.strong_convexity * (known.steps + 1.0))
+    factor = 2.0 / (facts.strong_convexity * (known.steps + 2.0))
     return Rate(
         quantity=Quantity.EMPIRICAL_RISK,
-        theorem="E F(w) - F* <= 2 G^2 / (m (T + 1)), G^2 = L^2 + d sigma^2",
+        theorem="E F(w) - F* <= 2 G^2 / (m (T + 2)), G^2 = a L^2 + d sigma^2",
         source="Lacoste-Julien, Schmidt and Bach 2012 (arXiv:1212.2002)",
         terms=tuple(_times(squares, factor, -1.0 * known.steps_powers)),
+        cap=largest_excess(known.facts),
         lower=known.lower,
-        regime=_regime(known, "sqrt(d) sigma >= L"),
+        regime=_regime(known, "sqrt(d) sigma >= 10 L"),
         tight_on="squared_distance",
     )
 
@@ -213,8 +222,9 @@ def _last(known: _Known, scale: float) -> Rate:
         theorem="E F(w) - F* <= (D^2/c + c G^2) (2 + ln T) / sqrt(T)",
         source="Shamir and Zhang 2013 (arXiv:1212.1824), Theorem 2",
         terms=(*_times(squares, slow * scale, -0.5 * known.steps_powers), start),
+        cap=largest_excess(known.facts),
         lower=known.lower,
-        regime=_regime(known, "sqrt(d) sigma >= L, D <= c G"),
+        regime=_regime(known, "sqrt(d) sigma >= 10 L and c G >= 10 D"),
     )
 
 
@@ -231,7 +241,8 @@ def _roots(terms: list[Term], factor: float, powers: Powers) -> list[Term]:
 
 def _regime(known: _Known, where: str) -> str:
     if known.noise_std == 0.0:
-        return "fixed T"
-    held = "at fixed steps" if known.steps_powers == FIXED else "at default steps"
+        return "fixed T" if known.steps_powers in (FIXED, GIVEN_STEPS) else "default T"
     sampled = "" if known.moments == ALL_RECORDS else ", rate and noise multiplier"
-    return f"noise leading, {where}, {held}{sampled}"
+    if known.steps_powers in (FIXED, GIVEN_STEPS):
+        return f"noise leading, {where}, at fixed steps{sampled}"
+    return f"at default steps{sampled}, where the rest moves like the noise"

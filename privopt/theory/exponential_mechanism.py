@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from privopt.spec import ProblemClass
+from privopt.theory.largest_excess import largest_excess
 from privopt.theory.rate import Powers, Quantity, Rate, Term
 
 __all__ = [
@@ -21,13 +22,14 @@ def exponential_mechanism(
 
     For convex losses::
 
-        E F(w) - F* <= d / k + m R^2 / 2.
+        E F(w) - F* <= d / k + m R^2 / 4.
 
-    A log-concave density ``exp(-phi)`` has ``E phi - min phi <= d``: for ``w*`` a minimiser, the
-    integral of ``<w - w*, grad phi> exp(-phi)`` is at most ``d`` times that of ``exp(-phi)``, by
-    parts, the boundary of ``W`` contributing with the right sign, and ``phi(w) - phi(w*)`` is at
-    most ``<w - w*, grad phi>``. The regulariser costs ``m R^2/2``, its centre ``c`` being within
-    ``R`` of every member. With ``W`` in the ball of radius ``R = D/2``:
+    Let ``phi`` be ``k`` times what is in brackets, and ``w*`` a minimiser of ``F``. By parts, the
+    integral of ``<w - w*, grad phi> exp(-phi)`` over ``W`` is at most ``d`` times that of
+    ``exp(-phi)``, as the boundary of ``W`` contributes with the right sign. So
+    ``E <w - w*, grad F(w) + m (w - c)> <= d/k``. With ``a = w* - c`` and ``b = w - c``, convexity
+    gives ``F(w) - F* <= <w - w*, grad F(w)>``, and ``-m <b - a, b> <= m |a|^2/4 <= m R^2/4``, the
+    centre ``c`` being within ``R`` of every member. With ``W`` in the ball of radius ``R = D/2``:
 
     pure
         ``m = 0``, ``k = epsilon/(2 R G)``: ``2 R G d / epsilon``, which under ``replace_one``
@@ -35,7 +37,7 @@ def exponential_mechanism(
         ``zero_out``, and under ``add_or_remove_one`` by a public design size ``n``: one loss of
         range ``L D`` enters or leaves, instead of a difference of two, of range ``2 L D``.
     Gaussian
-        ``k = m mu^2 / G^2``: ``d G^2 / (m mu^2) + m R^2 / 2``.
+        ``k = m mu^2 / G^2``: ``d G^2 / (m mu^2) + m R^2 / 4``.
 
     Source: Bassily, Smith and Thakurta 2014 (their order, for pure DP); Gopi, Lee and
     Liu 2022. Constants derived here; theirs have ``D`` where the centre allows ``R``.
@@ -47,25 +49,25 @@ def exponential_mechanism(
     0.08
     """
     radius = problem_class.radius
-    bias = 0.5 * regularisation * radius**2 if regularisation > 0.0 else 0.0
+    bias = 0.25 * regularisation * radius**2 if regularisation > 0.0 else 0.0
     return problem_class.dim * temperature + bias
 
 
 def exponential_mechanism_regularisation(
     problem_class: ProblemClass, *, sensitivity: float, mu: float
 ) -> float:
-    """The ``m`` that balances draw and regulariser: ``G sqrt(2 d) / (mu R)``.
+    """The ``m`` that balances draw and regulariser: ``2 G sqrt(d) / (mu R)``.
 
-    The bound is then ``sqrt(2) G R sqrt(d) / mu``, half of it from each; under ``replace_one``
-    (``G = 2L/n``) it is ``2 sqrt(2) L R sqrt(d) / (n mu)``.
+    The bound is then ``G R sqrt(d) / mu``, half of it from each; under ``replace_one``
+    (``G = 2L/n``) it is ``2 L R sqrt(d) / (n mu)``.
 
     Examples
     --------
-    >>> facts = ProblemClass(n=100, dim=2, lipschitz=1.0, radius=1.0)
-    >>> round(exponential_mechanism_regularisation(facts, sensitivity=0.02, mu=0.5), 6)
-    0.08
+    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0)
+    >>> exponential_mechanism_regularisation(facts, sensitivity=0.02, mu=0.5)
+    0.16
     """
-    return sensitivity * math.sqrt(2.0 * problem_class.dim) / (mu * problem_class.radius)
+    return 2.0 * sensitivity * math.sqrt(problem_class.dim) / (mu * problem_class.radius)
 
 
 def exponential_mechanism_rate(
@@ -103,17 +105,18 @@ def exponential_mechanism_rate(
         drawn, fixed = Powers(n=-1.0, dim=1.0, epsilon=-1.0), Powers()
     elif not balanced:
         drawn, fixed = 2.0 * together, Powers()
-    regime = "sqrt(d) <= n mu" if balanced else "m fixed, d/k leading"
+    regime = "sqrt(d) <= n mu" if balanced else "m fixed, d/k >= 25 m R^2"
     radius, dim = problem_class.radius, problem_class.dim
-    bias = 0.5 * regularisation * radius**2 if regularisation > 0.0 else 0.0
+    bias = 0.25 * regularisation * radius**2 if regularisation > 0.0 else 0.0
     return Rate(
         quantity=Quantity.EMPIRICAL_RISK,
         theorem="E F(w) - F* <= "
-        + ("d/k (4 L R d/(n epsilon) under replace_one)" if pure else "d/k + m R^2/2"),
+        + ("d/k (4 L R d/(n epsilon) under replace_one)" if pure else "d/k + m R^2/4"),
         source="Bassily, Smith and Thakurta 2014 (arXiv:1405.7085)"
         if pure
         else "Gopi, Lee and Liu 2022 (arXiv:2203.00263)",
         terms=(Term("draw", dim * temperature, drawn), Term("regulariser", bias, fixed)),
+        cap=largest_excess(problem_class),
         lower=lower,
         regime="d <= n epsilon / 40" if pure else regime,
         tight_on="distance" if pure or balanced else None,

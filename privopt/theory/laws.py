@@ -13,6 +13,7 @@ from privopt.theory.exponential_mechanism import (
     exponential_mechanism_rate,
     exponential_mechanism_regularisation,
 )
+from privopt.theory.largest_excess import centre_excess
 from privopt.theory.lower_bounds import budget_lower_bound, gaussian_dp_advantage
 from privopt.theory.output_perturbation import (
     output_perturbation_rate,
@@ -98,13 +99,13 @@ def pure_exponential_mechanism_law(setting: Setting) -> Rate:
 
 
 def public_start_law(setting: Setting) -> Rate:
-    """The centre of the set, released without a look at the data: ``L R``."""
+    """The centre of the set, released without a look at the data: ``L R``, or less."""
     facts = setting.problem_class
     return Rate(
         quantity=Quantity.EMPIRICAL_RISK,
-        theorem="E F(w) - F* <= L R",
-        source="every loss is L-Lipschitz",
-        terms=(Term("start", facts.lipschitz * facts.radius, FIXED),),
+        theorem="E F(w) - F* <= (L - m R) x - m x^2/2, x = min(R, L/m - R)",
+        source="every loss is L-Lipschitz and m-strongly convex",
+        terms=(Term("start", centre_excess(facts), FIXED),),
         lower=_lower(setting),
         regime="any",
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from privopt.spec import ProblemClass
+from privopt.theory.largest_excess import largest_excess
 from privopt.theory.rate import Powers, Quantity, Rate, Term
 
 __all__ = [
@@ -134,11 +135,12 @@ def objective_perturbation_rate(
             Term("regulariser", bias, power if tuned else Powers()),
             Term("solver", problem_class.lipschitz * distance),
         ),
+        cap=largest_excess(problem_class),
         lower=lower,
         regime=(
             f"{noise} <= L, at H/(lambda n epsilon) constant"
             if tuned
-            else f"lambda fixed, noise leading: {noise} >= lambda R"
+            else f"lambda fixed, noise leading: {noise} >= 10 lambda R"
         ),
         tight_on="huber" if tuned and gaussian else None,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from privopt.spec import ProblemClass
+from privopt.theory.largest_excess import largest_excess
 from privopt.theory.population_lower_bound import population_lower_bound
 from privopt.theory.rate import Powers, Quantity, Rate, Term, add
 
@@ -33,12 +34,14 @@ def phased_descent(problem_class: ProblemClass, *, step_size: float, noise_std: 
     deviation ``sigma_i = sigma_1 4^{1-i}``. For independent records of convex, ``L``-Lipschitz
     losses and a start within ``R`` of every point of the constraint set::
 
-        E F_P(w_k) - F_P* <= R^2 / (2 eta_1 n_1) + sum_{i >= 2} d sigma_{i-1}^2 / (2 eta_i n_i)
-                             + (L^2/2) sum_i eta_i + L sqrt(d) sigma_k.
+        E F_P(w_k) - F_P* <= R^2 / (2 eta_1 N_1) + sum_{i >= 2} d sigma_{i-1}^2 / (2 eta_i N_i)
+                             + (L^2/2) sum_i eta_i + L sqrt(d) sigma_k,    N_i = n_i + 1.
 
-    *One phase.* ``w_t`` does not depend on the record that step ``t`` sees, nor does a ``u`` of the
-    past; so ``E F_P(v_i) - F_P(u) <= E |w_{i-1} - u|^2 / (2 eta_i n_i) + eta_i L^2/2`` by the
-    regret of projected descent. *All phases.* Take ``u = w*`` in the first, at a distance of at
+    *One phase.* ``v_i`` is the mean of ``N_i`` points, from the start to the one after the last
+    step. ``w_t`` does not depend on the record that step ``t`` sees, nor does a ``u`` of the past,
+    and the last point might take a step along a record that is nobody's; so
+    ``E F_P(v_i) - F_P(u) <= E |w_{i-1} - u|^2 / (2 eta_i N_i) + eta_i L^2/2`` by the regret of
+    projected descent. *All phases.* Take ``u = w*`` in the first, at a distance of at
     most ``R``, and ``u = v_{i-1}`` afterwards, at ``|Proj(v_{i-1} + xi_{i-1}) - v_{i-1}| <=
     |xi_{i-1}|``; the differences telescope. *The last noise* costs ``L E |xi_k| <= L sqrt(d)
     sigma_k``.
@@ -54,7 +57,7 @@ def phased_descent(problem_class: ProblemClass, *, step_size: float, noise_std: 
     --------
     >>> facts = ProblemClass(n=4, dim=4, lipschitz=1.0, radius=1.0)
     >>> phased_descent(facts, step_size=0.5, noise_std=0.5)
-    5.0625
+    2.8958333333333335
     """
     if math.isinf(problem_class.radius):
         return math.inf
@@ -78,7 +81,8 @@ def phased_rate(
     """The rate of :func:`phased_descent`, beside :func:`population_lower_bound`.
 
     At the best step size its terms are ``2 sqrt(a b_i)`` and combine as a root of a sum of
-    squares, ``16 L R sqrt(d)/(n mu)`` and ``4 L R/sqrt(6 n)`` leading; at any other, a sum.
+    squares, ``16 L R sqrt(d)/(n mu)`` and ``4 L R/sqrt(6 n)``, of which the larger comes first; at
+    any other, a sum.
 
     Parameters
     ----------
@@ -94,31 +98,36 @@ def phased_rate(
     >>> step_size = phased_descent_step_size(facts, unit_noise_std=2.0)
     >>> rate = phased_rate(facts, step_size=step_size, noise_std=2.0 * step_size)
     >>> rate.quantity.value, round(rate.upper, 4), rate.leading.name
-    ('population risk', 0.0376, 'noise')
+    ('population risk', 0.0375, 'noise')
     """
-    theorem = "E F_P(w) - F_P* <= 4 L R sqrt(1/(6n) + 16 d/(n mu)^2) and lower orders"
     unit = noise_std / step_size
     start, *growth = _terms(problem_class, unit)
     ratio = step_size / math.sqrt(start / math.fsum(growth))  # to the best step size
     tuned = math.isclose(ratio, 1.0, rel_tol=1e-4)  # noise is rounded up once steps are chosen
-    names = ("noise", "sampling", "last noise")
     powers: tuple[Powers, ...] = _POWERS
     if tuned:
         grown = [(ratio + 1.0 / ratio) * math.sqrt(start * part) for part in growth]
         powers = tuple(0.5 * power + 0.5 * Powers(n=-1.0) for power in powers)
     else:
         grown = [part * step_size for part in growth]
-    terms = [Term(*each) for each in zip(names, grown, powers, strict=True)]
-    if not tuned:
-        terms.append(Term("start", start / step_size, Powers(n=-1.0)))
+    names = ("noise", "sampling", "last noise")
+    noise, sampling, last = (Term(*each) for each in zip(names, grown, powers, strict=True))
+    first = (noise, sampling) if noise.value >= sampling.value else (sampling, noise)
+    left = (last,) if tuned else (last, Term("start", start / step_size, Powers(n=-1.0)))
     return Rate(
         quantity=Quantity.POPULATION_RISK,
-        theorem=theorem,
+        theorem="E F_P(w) - F_P* <= 4 L R sqrt(1/(6n) + 16 d/(n mu)^2) and lower orders",
         source="Feldman, Koren and Talwar 2020 (arXiv:2005.04763)",
-        terms=tuple(terms),
+        terms=first + left,
         combine=math.hypot if tuned else add,
+        cap=largest_excess(problem_class),
         lower=population_lower_bound(problem_class, advantage=advantage),
-        regime="noise leading, 96 d >= n mu^2, and sqrt(d) <= n mu; eta_1 not capped by 2/H",
+        regime=(
+            "noise leading, 2 d >= n mu^2, and sqrt(d) <= n mu"
+            if first[0] is noise
+            else "sampling leading, n mu^2 >= 5000 d"
+        )
+        + "; eta_1 not capped by 2/H",
         tight_on="linear_population",
     )
 
@@ -139,9 +148,9 @@ def _terms(problem_class: ProblemClass, unit_noise_std: float) -> tuple[float, f
     dim, lipschitz = problem_class.dim, problem_class.lipschitz
     steps = [4.0**-i for i in range(len(sizes))]
     noises = [dim * (unit_noise_std * step) ** 2 for step in steps]  # E |xi_i|^2 / eta_1^2
-    start = problem_class.radius**2 / (2.0 * sizes[0])
+    start = problem_class.radius**2 / (2.0 * (sizes[0] + 1.0))
     noise = sum(
-        noise / (2.0 * step * size)
+        noise / (2.0 * step * (size + 1.0))
         for noise, step, size in zip(noises, steps[1:], sizes[1:], strict=False)
     )
     last = lipschitz * math.sqrt(noises[-1])

@@ -36,17 +36,19 @@ class Quantity(Names):
 
 @dataclass(frozen=True)
 class Powers:
-    """The exponents of a product of powers, ``n^a d^b epsilon^c``.
+    """The exponents of a product of powers, ``n^a d^b epsilon^c T^e``.
 
-    ``epsilon`` moves at a fixed ratio of epsilon to the Gaussian parameter mu.
+    ``epsilon`` moves at a fixed ratio of epsilon to the Gaussian parameter mu; ``steps`` is the
+    number ``T`` of gradients where it is given, and 0 where it follows from the other axes.
 
     >>> Powers(n=-1.0, dim=0.5) + 2.0 * Powers(epsilon=-0.5)
-    Powers(n=-1.0, dim=0.5, epsilon=-1.0)
+    Powers(n=-1.0, dim=0.5, epsilon=-1.0, steps=0.0)
     """
 
     n: float = 0.0
     dim: float = 0.0
     epsilon: float = 0.0
+    steps: float = 0.0
 
     def __add__(self, other: Powers) -> Powers:
         return Powers(**{name: power + getattr(other, name) for name, power in vars(self).items()})
@@ -56,6 +58,9 @@ class Powers:
 
 
 FIXED = Powers()
+GIVEN_STEPS = Powers(steps=1.0)
+SLOPE_MARGIN = 0.02
+"""How far the slopes of a bound may be from the exponents of its first term, in its regime."""
 
 
 @dataclass(frozen=True)
@@ -107,11 +112,15 @@ class Rate:
     combine : callable
         The bound as a function of the values of the terms, of degree one: :func:`add` for a sum,
         ``math.hypot`` for a root of a sum of squares.
+    cap : float
+        What the set allows any point whatever (:func:`privopt.theory.largest_excess`): no bound is
+        above it.
     lower : float
         No algorithm with the same guarantee does better than this on every problem of the class; 0
         where nothing is known. Never above the bound.
     regime : str
-        Where the first term leads, and what is held fixed while an axis moves.
+        Where the first term leads, and what is held fixed while an axis moves: ``in_regime``, in
+        words.
     tight_on : str or None
         Name of the hard family on which measured slopes must equal ``exponents``.
 
@@ -126,7 +135,7 @@ class Rate:
     >>> rate = Rate(quantity="empirical risk", theorem="R G/sqrt(T)", source="textbooks",
     ...             terms=(noise, Term("gradients", 4.0)), combine=math.hypot)
     >>> rate.upper, rate.leading.name, rate.in_regime, round(rate.slope("n"), 3)
-    (5.0, 'gradients', True, -0.36)
+    (5.0, 'gradients', False, -0.36)
     """
 
     quantity: Quantity
@@ -134,6 +143,7 @@ class Rate:
     source: str
     terms: tuple[Term, ...] = ()
     combine: Callable[..., float] = add
+    cap: float = math.inf
     lower: float = 0.0
     regime: str = ""
     tight_on: str | None = None
@@ -147,7 +157,12 @@ class Rate:
     @property
     def upper(self) -> float:
         """The bound, constants included; infinite where none is known."""
-        return self.combine(*(term.value for term in self.terms)) if self.terms else math.inf
+        return min(self._combined(), self.cap)
+
+    def _combined(self, axis: str = "n", factor: float = 1.0) -> float:
+        """What the terms make where an axis is ``factor`` times as large; infinite without any."""
+        moved = (term.value * factor ** getattr(term.powers, axis) for term in self.terms)
+        return self.combine(*moved) if self.terms else math.inf
 
     @property
     def exponents(self) -> Mapping[str, float]:
@@ -161,24 +176,26 @@ class Rate:
 
     @property
     def in_regime(self) -> bool:
-        """Whether the terms that move like the first one make up half of the bound or more."""
-        first = self.terms[0].powers if self.terms else None
-        alike = (term.value if term.powers == first else 0.0 for term in self.terms)
-        return bool(self.terms) and 2.0 * self.combine(*alike) >= self.upper
+        """Whether the bound moves like its first term here.
+
+        Along each axis its slope is within ``SLOPE_MARGIN`` of the exponent, and the set does not
+        allow less than the terms.
+        """
+        if not 0.0 < self._combined() < math.inf or self._combined() > self.cap:
+            return False
+        return all(
+            abs(self.slope(axis) - power) <= SLOPE_MARGIN for axis, power in self.exponents.items()
+        )
 
     def slope(self, axis: str) -> float:
         """``d log upper / d log axis`` at this setting: between the exponents of the terms.
 
-        It tends to ``exponents[axis]`` where the first term leads.
+        It tends to ``exponents[axis]`` where the first term leads, and is 0 at the cap.
         """
+        if self._combined() > self.cap:
+            return 0.0
         step = 1e-4
-
-        def moved(factor: float) -> float:
-            return self.combine(
-                *(term.value * factor ** getattr(term.powers, axis) for term in self.terms)
-            )
-
-        up, down = moved(1.0 + step), moved(1.0 / (1.0 + step))
+        up, down = self._combined(axis, 1.0 + step), self._combined(axis, 1.0 / (1.0 + step))
         return 0.5 * math.log(up / down) / math.log1p(step)
 
     def __str__(self) -> str:
@@ -187,6 +204,7 @@ class Rate:
         for term in self.terms:
             moved = (f"{axis}^{power:g}" for axis, power in asdict(term.powers).items() if power)
             rows.append(f"{term.name} = {term.value:.4g}, of order {' '.join(moved) or '1'}")
+        rows += [f"the set allows {self.cap:.4g}"] if self._combined() > self.cap else []
         holds = "holds here" if self.in_regime else "does not hold here"
         rows += [f"regime: {self.regime} ({holds})"] if self.regime else []
         return "\n  ".join([*rows, self.source])

@@ -134,7 +134,7 @@ def crossovers(
     ...     budget=Budget(epsilon=1.0, delta=1e-6, relation=Relation.REPLACE_ONE), mu=0.25)
     >>> roots = crossovers(LAWS["dp_gd"], LAWS["public_start"], here, "n", 10, 1e5)
     >>> [round(root) for root in roots]
-    [50]
+    [36]
     """
 
     def ratio(logarithm: float) -> float:

@@ -19,6 +19,7 @@ import privopt
 from privopt import problems
 from privopt.convex import Simplex
 from privopt.privacy import gaussian_mu
+from privopt.theory import Powers
 
 LEVEL = 1e-6
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
@@ -65,7 +66,7 @@ def test_draws_equal_the_naive_twin_and_not_its_broken_copy(budget):
         k, m = n * 4.0 / (2 * lipschitz * diameter), 0.0
     else:
         mu = gaussian_mu(4.0, 1e-5)
-        m = 2 * lipschitz / (n * mu * 1.0) * math.sqrt(2.0)
+        m = 2 * 2 * lipschitz / (n * mu * 1.0)
         k = m * n**2 * mu**2 / (4 * lipschitz**2)
     losses = [lambda w, z=float(z): np.maximum(0.0, 1.0 - z * w) for z in labels * features[:, 0]]
     assert stats.kstest(sample, naive_cdf(losses, n, k, m)).pvalue > LEVEL
@@ -105,23 +106,25 @@ def test_pure_temperature_is_the_range_over_epsilon(relation, multiple):
     assert planned.rate.upper == pytest.approx(2 * exact, rel=2e-6)
     assert planned.guarantee.epsilon(0.0).lower > 0.9999 * 0.7
     assert planned.guarantee.epsilon(0.0).upper <= 0.7
-    assert planned.rate.exponents == {"n": -1.0, "dim": 1.0, "epsilon": -1.0}
+    assert planned.rate.terms[0].powers == Powers(n=-1.0, dim=1.0, epsilon=-1.0)
 
 
 @pytest.mark.parametrize(("relation", "multiple"), RELATIONS)
 def test_regularised_numbers_are_the_cards(relation, multiple):
-    """``k = m mu^2/G^2``, ``m = G sqrt(2d)/(mu R)``; bound ``sqrt(2) G R sqrt(d)/mu``."""
+    """``k = m mu^2/G^2``, ``m = 2 G sqrt(d)/(mu R)``; bound ``G R sqrt(d)/mu``."""
     budget = privopt.Budget(epsilon=1.0, delta=1e-6, relation=relation)
     planned = plan_of(facts(dim=3, n=300, radius=0.5, lipschitz=2.0), budget)
     mu, g = gaussian_mu(1.0, 1e-6), multiple * 2.0 / 300
     mechanism = planned.params.mechanism
-    assert mechanism.regularisation == pytest.approx(g * math.sqrt(6.0) / (mu * 0.5), rel=3e-6)
+    assert mechanism.regularisation == pytest.approx(
+        2.0 * g * math.sqrt(3.0) / (mu * 0.5), rel=3e-6
+    )
     k = mechanism.regularisation * mu**2 / g**2
     assert 1.0 <= mechanism.temperature * k <= 1.0 + 5e-6
-    assert planned.rate.upper == pytest.approx(math.sqrt(6.0) * g * 0.5 / mu, rel=1e-5)
-    assert planned.rate.exponents == {"n": -1.0, "dim": 0.5, "epsilon": -1.0}
+    assert planned.rate.upper == pytest.approx(math.sqrt(3.0) * g * 0.5 / mu, rel=1e-5)
+    assert planned.rate.terms[0].powers == Powers(n=-1.0, dim=0.5, epsilon=-1.0)
     fixed = plan_of(facts(dim=3, n=300), budget, regularisation=0.4)
-    assert fixed.rate.exponents == {"n": -2.0, "dim": 1.0, "epsilon": -2.0}
+    assert fixed.rate.terms[0].powers == Powers(n=-2.0, dim=1.0, epsilon=-2.0)
     assert fixed.rate.tight_on is None
     spent = planned.guarantee.epsilon(1e-6)
     assert 0.99999 < spent.lower <= spent.upper <= 1.0

@@ -12,6 +12,7 @@ import privopt
 from privopt import draws, problems
 from privopt.privacy import gaussian_mu
 from privopt.streams import stream
+from privopt.theory import Powers
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
@@ -56,13 +57,13 @@ def test_scale_is_the_sensitivity_over_mu(relation, moved):
 
 
 def test_theory_sets_the_regularisation():
-    """``lambda = (2L/R) sqrt(r)`` and a bound ``2 L R sqrt(r)``, ``r = sqrt(d)/(n mu)``."""
+    """``lambda = (2L/R) sqrt(2 r)``, and ``L R sqrt(2 r)`` as a bound; ``r = sqrt(d)/(n mu)``."""
     facts = privopt.ProblemClass(n=1000, dim=16, lipschitz=3.0, radius=2.0, smoothness=1.0)
     planned = plan_of(facts, BUDGET)
     r = math.sqrt(16) / (1000 * gaussian_mu(1.0, 1e-5))
     query = planned.params.mechanism.query
-    assert query.regularisation == pytest.approx(2 * 3.0 / 2.0 * math.sqrt(r), rel=1e-3)
-    assert planned.rate.upper == pytest.approx(2 * 3.0 * 2.0 * math.sqrt(r), rel=3e-3)
+    assert query.regularisation == pytest.approx(2 * 3.0 / 2.0 * math.sqrt(2 * r), rel=1e-3)
+    assert planned.rate.upper == pytest.approx(3.0 * 2.0 * math.sqrt(2 * r), rel=3e-3)
 
 
 def test_pure_noise_has_gamma_radius():
@@ -116,7 +117,7 @@ def test_strongly_convex_losses_need_no_regulariser():
     )
     planned = plan_of(facts, BUDGET)
     assert planned.params.mechanism.query.regularisation == 0.0
-    assert planned.rate.exponents == {"n": -1.0, "dim": 0.5, "epsilon": -1.0}
+    assert planned.rate.terms[0].powers == Powers(n=-1.0, dim=0.5, epsilon=-1.0)
     points = np.random.default_rng(0).uniform(-0.5, 0.5, size=(40, 3))
     where = problems.Problem(
         loss=lambda w, x: 0.5 * jnp.sum((w - x) ** 2), data=points, problem_class=facts
@@ -162,10 +163,10 @@ def test_two_point_audit_of_the_distance(relation):
 def test_exponents_follow_who_set_the_regularisation():
     facts = privopt.ProblemClass(n=1000, dim=16, lipschitz=1.0, radius=1.0, smoothness=1.0)
     tuned, fixed = plan_of(facts, BUDGET), plan_of(facts, BUDGET, regularisation=0.5)
-    assert tuned.rate.exponents == {"n": -0.5, "dim": 0.25, "epsilon": -0.5}
-    assert fixed.rate.exponents == {"n": -1.0, "dim": 0.5, "epsilon": -1.0}
+    assert tuned.rate.terms[0].powers == Powers(n=-0.5, dim=0.25, epsilon=-0.5)
+    assert fixed.rate.terms[0].powers == Powers(n=-1.0, dim=0.5, epsilon=-1.0)
     noise = fixed.params.mechanism.noise_norm(16)
-    assert fixed.rate.upper == pytest.approx(0.25 + noise, rel=1e-3)
+    assert fixed.rate.upper == pytest.approx(0.125 + noise, rel=1e-3)
 
 
 def test_smoothing_flattens_strong_convexity_and_is_charged():

@@ -16,6 +16,7 @@ from scipy import stats
 
 import privopt
 from privopt.problems import family
+from privopt.theory import Powers
 
 plan_of = privopt.ALGORITHMS["output_perturbation"].plan
 RATIO = 5.0  # epsilon over mu, kept along an axis of epsilon
@@ -68,7 +69,7 @@ def test_slopes_are_the_exponents_and_ratios_are_below_one(
         setting = {**BASE, axis: value}
         _, plan = planned(name, strength, choices, **setting)
         assert plan.rate.tight_on == name
-        assert tuple(plan.rate.exponents.values()) == exponents
+        assert plan.rate.terms[0].powers == Powers(*exponents)
         risks.append(expected(name, modulus, plan.params.mechanism.scale, setting["dim"]))
         bounds.append(plan.rate.upper)
     slope = np.polyfit(np.log(AXES[axis]), np.log(risks), 1)[0]
@@ -95,7 +96,7 @@ def test_runs_have_the_risk_that_the_law_of_the_noise_gives(
 
 @pytest.mark.parametrize("regularisation", [0.1, 1.0])
 def test_a_given_regularisation_has_exponent_one_beside_a_bias_that_stays(regularisation):
-    """``lambda R^2/2 + E|z|``: the noise over its bound tends to 1, whatever the bias."""
+    """``lambda R^2/4 + E|z|``: the noise over its bound tends to 1, whatever the bias."""
     noise, bounds, sizes = [], [], AXES["n"]
     for n in sizes:
         _, plan = planned(
@@ -105,11 +106,11 @@ def test_a_given_regularisation_has_exponent_one_beside_a_bias_that_stays(regula
         noise.append(expected("distance", 0.0, scale, 64))
         bounds.append(plan.rate.upper)
         assert noise[-1] / (scale * 8.0) == pytest.approx(1.0 - 1.0 / 256, abs=1e-3)
-    assert plan.rate.exponents == {"n": -1.0, "dim": 0.5, "epsilon": -1.0}
-    assert plan.rate.regime == "lambda fixed, lambda R^2/2 <= L E|z| <= L R"
+    assert plan.rate.terms[0].powers == Powers(n=-1.0, dim=0.5, epsilon=-1.0)
+    assert plan.rate.regime == "lambda fixed, 12 lambda R^2 <= L E|z| <= L R"
     assert np.polyfit(np.log(sizes), np.log(noise), 1)[0] == pytest.approx(-1.0, abs=1e-3)
     bias = np.subtract(bounds, noise)
-    np.testing.assert_allclose(bias, 0.5 * regularisation, rtol=0.05)
+    np.testing.assert_allclose(bias, 0.25 * regularisation, rtol=0.05)
 
 
 def test_the_declaration_changes_the_rate_and_nothing_else():
@@ -138,7 +139,7 @@ def test_pure_noise_has_the_square_of_a_gamma_variable():
     law = stats.gamma(16, scale=mechanism.scale)
     assert mechanism.noise_norm(16) == pytest.approx(law.mean())
     assert mechanism.noise_square(16) == pytest.approx(law.moment(2))
-    assert plan.rate.exponents == {"n": -2.0, "dim": 2.0, "epsilon": -2.0}
+    assert plan.rate.terms[0].powers == Powers(n=-2.0, dim=2.0, epsilon=-2.0)
 
 
 def test_stationary_without_smoothness_is_refused():

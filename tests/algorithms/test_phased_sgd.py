@@ -39,12 +39,12 @@ def onto_ball(point, radius):
 
 
 def textbook_pass(features, labels, point, step_size, radius):
-    """The average of the iterates before each step of projected SGD, one record at a time."""
+    """The average of all iterates of projected SGD, the start too, one record at a time."""
     total = np.zeros_like(point)
     for x, y in zip(features, labels, strict=True):
         total += point
         point = onto_ball(point - step_size * slope(x, y, point), radius)
-    return total / len(labels)
+    return (total + point) / (len(labels) + 1)
 
 
 def textbook(features, labels, noise, *, step_size, scale, radius):
@@ -155,8 +155,7 @@ def test_only_the_phase_of_a_record_depends_on_it():
         flipped = labels.copy()
         flipped[changed] *= -1.0
         moved = [not np.array_equal(a, b) for a, b in zip(before, averages(flipped), strict=True)]
-        # What the last record of a phase does to its last iterate is in no average of the phase.
-        expected = [first <= changed < first + size - 1 for first, size in phases]
+        expected = [first <= changed < first + size for first, size in phases]
         assert moved == expected
 
 
@@ -211,7 +210,7 @@ def test_an_average_moves_by_its_sensitivity_at_most(longest):
 @pytest.mark.parametrize("length", [1.0, 5.0])
 @pytest.mark.parametrize(("relation", "other"), [("replace_one", -1.0), ("zero_out", 0.0)])
 def test_the_sensitivity_is_attained_but_for_the_first_iterate(relation, other, length):
-    """A linear loss, the first of ``m`` records turned about: all but one iterate moves in full.
+    """A linear loss, the first record turned about: all iterates but the start move in full.
 
     A record longer than declared is clipped and moves them no further.
     """
@@ -222,7 +221,7 @@ def test_the_sensitivity_is_attained_but_for_the_first_iterate(relation, other, 
     features[:, 0, 0] = length, other * length
     ends = [average(problems.linear(x, problem_class=facts), np.zeros(2)) for x in features]
     moved = np.linalg.norm(ends[1] - ends[0])
-    assert moved == pytest.approx((1.0 - 1.0 / n) * (1.0 - other) * 0.25, rel=1e-12)
+    assert moved == pytest.approx(n / (n + 1) * (1.0 - other) * 0.25, rel=1e-12)
     assert moved <= query.sensitivity(privopt.Relation(relation)) <= moved * (1.0 + 2.0 / n)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from privopt.convex import (
     Average,
+    AverageAfterStep,
     FirstOrder,
     GradientOracle,
     L2Ball,
@@ -59,15 +60,16 @@ def iterates(sizes=lambda t: 0.3, radius=np.inf, steps=STEPS):
 
 
 WEIGHTS = {
-    "average": (Average(), np.ones(STEPS)),
-    "polynomial 1": (PolynomialAverage(1.0), np.arange(1.0, STEPS + 1)),
+    "average": (Average(), np.ones(STEPS + 1)),
+    "average after step": (AverageAfterStep(), np.arange(STEPS + 1) > 0),
+    "polynomial 1": (PolynomialAverage(1.0), np.arange(1.0, STEPS + 2)),
     "polynomial 3": (
         PolynomialAverage(3.0),
-        np.array([t * (t + 1.0) * (t + 2.0) for t in range(1, STEPS + 1)]),
+        np.array([t * (t + 1.0) * (t + 2.0) for t in range(1, STEPS + 2)]),
     ),
-    "suffix": (Suffix(0.3), np.arange(STEPS) >= STEPS - 4),
-    "whole suffix": (Suffix(1.0), np.ones(STEPS)),
-    "least suffix": (Suffix(1e-9), np.arange(STEPS) >= STEPS - 1),
+    "suffix": (Suffix(0.3), np.arange(STEPS + 1) >= STEPS - 3),
+    "whole suffix": (Suffix(1.0), np.ones(STEPS + 1)),
+    "least suffix": (Suffix(1e-9), np.arange(STEPS + 1) >= STEPS),
 }
 
 
@@ -77,7 +79,7 @@ def test_means_equal_their_definition(name, radius):
     rule, weights = WEIGHTS[name]
     constraint = WholeSpace() if np.isinf(radius) else L2Ball(radius)
     points = iterates(radius=radius)
-    expected = weights @ points[:STEPS] / weights.sum()
+    expected = weights @ points / weights.sum()
     result = found(rule, constraint)
     np.testing.assert_allclose(result.output, expected, rtol=1e-12)
     np.testing.assert_allclose(result.last, points[-1], rtol=1e-12)
@@ -89,19 +91,19 @@ def test_the_last_is_after_the_last_step():
 
 
 def test_a_random_iterate_is_uniform():
-    """Over 3600 keys: chi-square at level 1e-6."""
-    points = iterates()[:STEPS]
+    """Over 3900 keys: chi-square at level 1e-6."""
+    points = iterates()
 
     @jax.jit
     @jax.vmap
     def released(key):
         return method(RandomIterate()).minimise(oracle(), WholeSpace(), jnp.zeros(DIM), key).output
 
-    outputs = np.asarray(released(jax.random.split(jax.random.key(0), 3600)))
+    outputs = np.asarray(released(jax.random.split(jax.random.key(0), 3900)))
     distances = np.linalg.norm(outputs[:, None] - points[None], axis=-1)
     assert distances.min(axis=1).max() < 1e-12
-    counts = np.bincount(distances.argmin(axis=1), minlength=STEPS)
-    assert np.sum((counts - 300) ** 2 / 300) < 47.0
+    counts = np.bincount(distances.argmin(axis=1), minlength=STEPS + 1)
+    assert np.sum((counts - 300) ** 2 / 300) < 50.9
 
 
 SIZES = {
@@ -138,7 +140,7 @@ def test_more_points_than_steps_repeat():
     steps = np.asarray(result.path.steps)
     assert set(steps) <= set(range(1, STEPS + 1))
     for at, point in zip(steps, result.path.points, strict=True):
-        np.testing.assert_allclose(point, iterates()[:at].mean(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(point, iterates()[: at + 1].mean(axis=0), rtol=1e-12)
 
 
 @pytest.mark.parametrize(

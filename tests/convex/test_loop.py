@@ -114,7 +114,7 @@ def test_the_mean_of_the_points_that_steps_lead_to():
 @pytest.mark.parametrize("make", [plain, lambda **options: blocks(5, **options)])
 @pytest.mark.parametrize(
     ("output", "weights"),
-    [(Average(), np.ones(9)), (Last(), None), (PolynomialAverage(1.0), np.arange(1.0, 10.0))],
+    [(Average(), np.ones(10)), (Last(), None), (PolynomialAverage(1.0), np.arange(1.0, 11.0))],
 )
 def test_a_stop_ends_the_run_as_if_it_had_fewer_steps(make, output, weights):
     """Public memory counts the questions; after nine it says stop, inside a block."""
@@ -122,7 +122,7 @@ def test_a_stop_ends_the_run_as_if_it_had_fewer_steps(make, output, weights):
         lambda: run(make(stop=lambda asked: asked >= 9), output, recorded=STEPS, every_step=True)
     )()
     points = iterates(9)
-    expected = points[-1] if weights is None else weights @ points[:9] / weights.sum()
+    expected = points[-1] if weights is None else weights @ points / weights.sum()
     assert found.steps == 9
     np.testing.assert_allclose(found.output, expected, rtol=1e-12)
     np.testing.assert_array_equal(found.path.steps, np.arange(1, STEPS + 1))

@@ -1,6 +1,7 @@
 """Which theorem covers a method, and that its terms add up to the theorem's bound."""
 
 import dataclasses
+import itertools
 import math
 
 import pytest
@@ -8,11 +9,13 @@ import pytest
 from privopt.spec import ProblemClass
 from privopt.theory import (
     ALL_RECORDS,
+    GIVEN_STEPS,
     Powers,
     StepRule,
     batch_moments,
     descent_numbers,
     descent_rate,
+    largest_excess,
     last_of_noisy_descent,
     noisy_descent,
     noisy_descent_step_size,
@@ -34,12 +37,16 @@ MOMENTS = {
 @pytest.mark.parametrize("tuned", [True, False])
 @pytest.mark.parametrize("sampler", MOMENTS)
 def test_terms_add_up_to_the_theorem(sampler, tuned):
-    """Four theorems, as sums at given step sizes and as roots of squares at the best."""
+    """All theorems, as sums at given step sizes and as roots of squares at the best."""
     known = NUMBERS | {"moments": MOMENTS[sampler]}
     before = noisy_descent_step_size(FACTS, **known) if tuned else 0.11
     after = smooth_descent_step_size(FACTS, **known) if tuned else 0.13
     cases = [
         (FACTS, StepRule(before), "average", noisy_descent(FACTS, step_size=before, **known)),
+        (FACTS, StepRule(before), "random_iterate",
+         noisy_descent(FACTS, step_size=before, **known)),
+        (FACTS, StepRule.linear_decay(before, steps=50), "last",
+         noisy_descent(FACTS, step_size=before, **known)),
         (FACTS, StepRule(after), "average_after_step",
          smooth_descent(FACTS, step_size=after, **known)),
         (CURVED, StepRule(4.0, 1.0, 1.0), "weighted_average",
@@ -48,7 +55,9 @@ def test_terms_add_up_to_the_theorem(sampler, tuned):
     ]  # fmt: skip
     for facts, step_rule, output, expected in cases:
         rate = descent_rate(facts, step_rule=step_rule, output=output, **known)
-        assert rate.upper == pytest.approx(expected, rel=1e-12)
+        combined = rate.combine(*(term.value for term in rate.terms))
+        assert combined == pytest.approx(expected, rel=1e-12)
+        assert rate.upper == min(combined, largest_excess(facts))
         assert rate.terms[0].name == "noise"
 
 
@@ -78,9 +87,9 @@ def test_nothing_is_claimed_where_no_theorem_speaks(changes, choices, reason):
 
 def moved(facts, noise_std, axis, factor, *, steps, steps_powers, batch=None):
     """The rate where an axis is ``factor`` times as large, the noise as ``sqrt(T)/(n epsilon)``."""
-    grown = {} if axis == "epsilon" else {axis: int(getattr(facts, axis) * factor)}
+    grown = {axis: int(getattr(facts, axis) * factor)} if axis in ("n", "dim") else {}
     steps = round(steps * factor ** getattr(steps_powers, axis))
-    noise_std *= 1.0 if axis == "dim" else 1.0 / factor
+    noise_std *= 1.0 / factor if axis in ("n", "epsilon") else 1.0
     noise_std *= factor ** (0.5 * getattr(steps_powers, axis))
     there = dataclasses.replace(facts, **grown)
     moments = ALL_RECORDS
@@ -93,8 +102,15 @@ def moved(facts, noise_std, axis, factor, *, steps, steps_powers, batch=None):
     )
 
 
-@pytest.mark.parametrize("axis", ["n", "dim", "epsilon"])
-@pytest.mark.parametrize("steps_powers", [Powers(), Powers(2, -1, 2), Powers(1, -0.5, 1)])
+@pytest.mark.parametrize(
+    ("steps_powers", "axis"),
+    [
+        *itertools.product(
+            [Powers(), Powers(2, -1, 2), Powers(1, -0.5, 1)], ["n", "dim", "epsilon"]
+        ),
+        (GIVEN_STEPS, "steps"),
+    ],
+)
 @pytest.mark.parametrize("batch", [None, 40.0])
 @pytest.mark.parametrize("which", ["smooth", "rough", "curved"])
 def test_every_declared_exponent_is_the_measured_one(which, batch, steps_powers, axis):
@@ -106,5 +122,5 @@ def test_every_declared_exponent_is_the_measured_one(which, batch, steps_powers,
     assert ends[0].theorem == ends[1].theorem
     for one, other in zip(ends[0].terms, ends[1].terms, strict=True):
         measured = math.log(other.value / one.value) / math.log(4.0)
-        assert measured == pytest.approx(getattr(one.powers, axis), abs=2e-3)
+        assert measured == pytest.approx(getattr(one.powers, axis), abs=3e-3)
     assert {"smooth": "H R", "rough": "R G", "curved": "2 G^2"}[which] in ends[0].theorem

@@ -7,6 +7,7 @@ import pytest
 
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import (
+    Powers,
     approximate_dp_advantage,
     budget_lower_bound,
     erm_lower_bound,
@@ -43,7 +44,7 @@ def test_output_perturbation_adds_up(balanced, gaussian, regularisation):
     assert rate.upper == pytest.approx(expected, rel=1e-12)
     power = 0.5 if balanced else 1.0
     per_norm = 0.5 if gaussian else 1.0
-    assert rate.exponents == {"n": -power, "dim": power * per_norm, "epsilon": -power}
+    assert rate.terms[0].powers == Powers(n=-power, dim=power * per_norm, epsilon=-power)
 
 
 @pytest.mark.parametrize("regularisation", [0.0, 0.4])
@@ -79,7 +80,7 @@ def test_objective_perturbation_adds_up(gaussian, tuned):
     assert rate.upper == pytest.approx(perturbed_objective_minimiser(FACTS, **numbers), rel=1e-12)
     power = 1.0 if tuned else 2.0
     dim = power * (0.5 if gaussian else 1.0)
-    assert rate.exponents == {"n": -power, "dim": dim, "epsilon": -power}
+    assert rate.terms[0].powers == Powers(n=-power, dim=dim, epsilon=-power)
     assert rate.tight_on == ("huber" if tuned and gaussian else None)
 
 
@@ -91,7 +92,7 @@ def test_the_exponential_mechanism_adds_up(pure, balanced, exponents):
     numbers = {"temperature": 0.03, "regularisation": 0.0 if pure else 0.2}
     rate = exponential_mechanism_rate(FACTS, pure=pure, balanced=balanced, **numbers)
     assert rate.upper == pytest.approx(exponential_mechanism(FACTS, **numbers), rel=1e-12)
-    assert tuple(rate.exponents.values()) == exponents
+    assert rate.terms[0].powers == Powers(*exponents)
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])

@@ -28,20 +28,21 @@ def test_tuning_balances_and_minimises(lipschitz, radius, unit):
         )
 
     best = perturbed_minimiser_regularisation(c, unit_noise_norm=unit)
-    least = radius * math.sqrt(2.0 * lipschitz * unit)
+    least = radius * math.sqrt(lipschitz * unit)
     assert bound(best) == pytest.approx(least, rel=1e-12)
-    assert best * radius**2 == pytest.approx(lipschitz * unit / best * 2.0, rel=1e-12)
+    assert best * radius**2 == pytest.approx(lipschitz * unit / best * 4.0, rel=1e-12)
     for factor in (0.5, 0.9, 1.1, 2.0):
         assert bound(factor * best) == pytest.approx(least * (factor + 1 / factor) / 2, rel=1e-12)
 
 
 def test_gaussian_noise_gives_the_stated_rate():
-    """``u = 2 L sqrt(d)/(n mu)`` makes ``2 L R (sqrt(d)/(n mu))^{1/2}``."""
+    """``u = 2 L sqrt(d)/(n mu)`` makes ``sqrt(2) L R (sqrt(d)/(n mu))^{1/2}``."""
     c, n, d, mu = cls(lipschitz=3.0, radius=0.4), 500, 9, 0.3
     unit = 2.0 * 3.0 * math.sqrt(d) / (n * mu)
     best = perturbed_minimiser_regularisation(c, unit_noise_norm=unit)
     value = perturbed_minimiser(c, regularisation=best, noise_norm=unit / best)
-    assert value == pytest.approx(2.0 * 3.0 * 0.4 * (math.sqrt(d) / (n * mu)) ** 0.5, rel=1e-12)
+    stated = math.sqrt(2.0) * 3.0 * 0.4 * (math.sqrt(d) / (n * mu)) ** 0.5
+    assert value == pytest.approx(stated, rel=1e-12)
 
 
 @given(positive, positive)
@@ -67,14 +68,44 @@ def test_infinite_radius():
     assert perturbed_minimiser(whole, regularisation=0.0, noise_norm=0.2) == pytest.approx(0.2)
 
 
-def test_bias_of_the_regulariser_is_attained_up_to_two():
-    """``|w - R|`` on the line: lambda R just above L holds the minimiser back at ``L/lambda``."""
-    c = cls(lipschitz=1.0, radius=1.0)
-    worst = max(
-        (1.0 - min(1.0, 1.0 / lam)) / perturbed_minimiser(c, regularisation=lam, noise_norm=0.0)
-        for lam in np.linspace(0.1, 10, 500)
+@pytest.mark.parametrize("regularisation", [0.01, 0.3, 1.9])
+def test_bias_of_the_regulariser_is_attained(regularisation):
+    """``s |w - R|`` on the line, ``s = lambda R/2``: the minimiser comes half-way."""
+    c = cls(lipschitz=0.5 * regularisation * 3.0, radius=3.0)
+    bias = c.lipschitz * (3.0 - c.lipschitz / regularisation)
+    assert bias == pytest.approx(
+        perturbed_minimiser(c, regularisation=regularisation, noise_norm=0.0), rel=1e-12
     )
-    assert 0.49 < worst <= 0.5 + 1e-12
+
+
+@pytest.mark.parametrize("regularisation", [0.1, 0.5, 2.0])
+def test_no_piecewise_linear_risk_has_a_larger_bias(regularisation):
+    """A search over risks on the line with up to three kinks, minimised on a fine grid."""
+    rng, worst = np.random.default_rng(4), 0.0
+    grid = np.linspace(-1.0, 1.0, 8001)
+    bound = perturbed_minimiser(cls(), regularisation=regularisation, noise_norm=0.0)
+    for _ in range(400):
+        slopes = np.sort(rng.uniform(-1.0, 1.0, size=4)) * rng.choice([0.1, 0.5, 1.0])
+        pieces = slopes[np.searchsorted(np.sort(rng.uniform(-1.0, 1.0, size=3)), grid)]
+        risk = np.cumsum(pieces) * (grid[1] - grid[0])
+        minimiser = np.argmin(risk + 0.5 * regularisation * grid**2)
+        worst = max(worst, (risk[minimiser] - risk.min()) / bound)
+    assert 0.85 < worst < 1.01  # the grid's error
+
+
+@pytest.mark.parametrize(("ratio", "attained"), [(0.01, 0.94), (1e-4, 0.99)])
+def test_the_bound_is_attained_by_a_cone_with_a_slope(ratio, attained):
+    """``sqrt(L^2 - s^2) |w'| + s (R - w_1)``, ``s = lambda R/2``, and noise in 400 coordinates.
+
+    Its regularised minimiser is ``(R/2, 0, .., 0)``. Exact up to projections, which the sizes of
+    the noise rule out: the mean norm of the noise in all coordinates but one.
+    """
+    c, dim = cls(), 400
+    best = perturbed_minimiser_regularisation(c, unit_noise_norm=ratio)
+    slope, norm = 0.5 * best, ratio / best
+    cone = math.sqrt(1.0 - slope**2) * norm * math.sqrt((dim - 1) / dim)
+    bound = perturbed_minimiser(c, regularisation=best, noise_norm=norm)
+    assert attained * bound < cone + 0.5 * slope <= bound
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])

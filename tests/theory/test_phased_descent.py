@@ -8,6 +8,8 @@ import pytest
 
 from privopt.spec import ProblemClass
 from privopt.theory import (
+    Powers,
+    largest_excess,
     phase_sizes,
     phased_descent,
     phased_descent_step_size,
@@ -24,7 +26,7 @@ def term_by_term(facts, step_size, noise_std):
     distance, total = facts.radius**2, 0.0
     for i, size in enumerate(sizes):
         step = step_size / 4**i
-        total += distance / (2 * step * size) + step * facts.lipschitz**2 / 2
+        total += distance / (2 * step * (size + 1)) + step * facts.lipschitz**2 / 2
         distance = facts.dim * (noise_std / 4**i) ** 2
     return total + facts.lipschitz * math.sqrt(distance)
 
@@ -125,8 +127,14 @@ def test_the_terms_of_the_rate_add_up_to_the_bound(factor):
     best = factor * phased_descent_step_size(FACTS, unit_noise_std=3.0)
     rate = phased_rate(FACTS, step_size=best, noise_std=3.0 * best, advantage=0.1)
     bound = phased_descent(FACTS, step_size=best, noise_std=3.0 * best)
-    assert rate.upper == pytest.approx(bound, rel=1e-12)
+    assert rate.combine(*(term.value for term in rate.terms)) == pytest.approx(bound, rel=1e-12)
+    assert rate.cap == largest_excess(FACTS)
     assert rate.lower == population_lower_bound(FACTS, advantage=0.1)
     assert rate.quantity == "population risk"
-    assert rate.exponents["n"] == -1.0
-    assert rate.exponents["dim"] == (0.5 if 0.5 < factor < 2.0 else 1.0)
+    assert rate.leading is rate.terms[0] or factor == 0.3
+    assert rate.terms[0].name == "sampling"
+    loud = phased_rate(FACTS, step_size=best, noise_std=300.0 * best)
+    assert loud.terms[0].name == "noise"
+    tuned = 0.5 < factor < 2.0
+    assert rate.terms[0].powers == (Powers(n=-0.5) if tuned else Powers())
+    assert loud.terms[0].powers == Powers(n=-1.0, dim=1.0, epsilon=-2.0)

@@ -46,7 +46,7 @@ def test_lower_must_not_exceed_upper(lower):
 
 def test_exponents_are_those_of_the_first_term_and_cannot_change():
     made = rate(Term("noise", 1.0, NOISE), Term("start", 9.0, Powers(n=-2.0)))
-    assert made.exponents == {"n": -1.0, "dim": 0.5, "epsilon": -1.0}
+    assert made.exponents == {"n": -1.0, "dim": 0.5, "epsilon": -1.0, "steps": 0.0}
     assert made.leading.name == "start"
     with pytest.raises(TypeError):
         made.exponents["n"] = 2.0
@@ -63,11 +63,37 @@ def test_the_bound_and_its_slopes_follow_from_the_terms():
     assert rooted.slope("dim") == pytest.approx(0.5 * 9.0 / 25.0, rel=1e-6)
 
 
-def test_the_regime_is_where_terms_that_move_like_the_first_make_up_half():
-    other = Powers(n=-2.0)
-    assert rate(Term("a", 1.0, NOISE), Term("b", 0.9, other)).in_regime
-    assert not rate(Term("a", 1.0, NOISE), Term("b", 1.1, other)).in_regime
-    assert rate(Term("a", 1.0, NOISE), Term("b", 1.1, other), Term("c", 0.2, NOISE)).in_regime
+@pytest.mark.parametrize("combine", [add, math.hypot])
+@pytest.mark.parametrize("axis", ["n", "dim", "epsilon", "steps"])
+def test_the_regime_is_where_the_bound_moves_like_its_first_term(axis, combine):
+    """Along every axis, and to within ``SLOPE_MARGIN``: on either side of the share that decides.
+
+    A term that moves by one power more along an axis may have two per cent of the bound, or two
+    per cent of its square.
+    """
+    other = NOISE + Powers(**{axis: 1.0})
+    for share, inside in ((0.019, True), (0.021, False)):
+        value = math.sqrt(share / (1.0 - share)) if combine is math.hypot else share / (1.0 - share)
+        made = rate(Term("a", 1.0, NOISE), Term("b", value, other), combine=combine)
+        assert made.in_regime is inside
+        assert abs(made.slope(axis) - made.exponents[axis]) == pytest.approx(share, rel=1e-3)
+    alike = rate(Term("a", 1.0, NOISE), Term("b", 9.0, NOISE), combine=combine)
+    assert alike.in_regime
+    assert not rate(Term("a", 0.0, NOISE)).in_regime
+    assert not rate(Term("a", math.inf, NOISE)).in_regime
+
+
+def test_what_the_set_allows_caps_the_bound():
+    terms = Term("noise", 3.0, NOISE), Term("start", 0.001)
+    free, capped = rate(*terms, cap=3.01), rate(*terms, cap=3.0)
+    assert (free.upper, capped.upper) == (3.001, 3.0)
+    assert (free.in_regime, capped.in_regime) == (True, False)
+    assert capped.slope("n") == 0.0
+    assert capped.exponents == free.exponents
+    assert "the set allows 3" in str(capped)
+    assert "the set allows" not in str(free)
+    with pytest.raises(ValueError, match=r"lower must lie in \[0, upper=3.0\], got 3.0005"):
+        rate(*terms, cap=3.0, lower=3.0005)
 
 
 def test_a_rate_says_which_quantity_it_speaks_of():

@@ -224,4 +224,11 @@ def test_a_given_step_or_output_is_kept_and_decides_the_other():
     before = descent_numbers(facts, **known, output=OutputRule.AVERAGE)
     assert before.step_rule.scale == noisy_descent_step_size(facts, **known)
     decaying = StepRule(0.1, power=0.5)
-    assert descent_numbers(facts, **known, step_rule=decaying) == (decaying, "average")
+    assert descent_numbers(facts, **known, step_rule=decaying) == (decaying, "last")
+    last = descent_numbers(facts, **known, output=OutputRule.LAST)
+    size = noisy_descent_step_size(facts, **known)
+    assert last == (StepRule.linear_decay(size, steps=100), "last")
+    curved = dataclasses.replace(facts, strong_convexity=0.1)
+    assert descent_numbers(curved, **known).output == "weighted_average"
+    assert descent_numbers(curved, **known, output=OutputRule.LAST) == last
+    assert descent_numbers(curved, **known, step_rule=StepRule(1.5)) == long

@@ -8,6 +8,7 @@ from scipy.optimize import minimize_scalar
 
 from privopt.spec import ProblemClass
 from privopt.theory import (
+    Powers,
     StepRule,
     gradient_difference,
     noisy_descent,
@@ -40,8 +41,9 @@ def test_step_size_is_the_numerical_minimiser():
     )
     best = variance_reduced_step_size(FACTS, steps=40, period=5, **NOISE)
     assert math.exp(found.x) == pytest.approx(best, rel=1e-5)
-    square = (1.0 + 0.6) ** 2 + 0.05 * 1.0 + 4 * 0.04
-    expected = 2.0 * math.sqrt((square + 4 * math.sqrt(square) * 0.6) / 40)
+    first, later = 1.0 + 0.36, (1.0 + 0.6) ** 2 + 0.05 * 1.0 + 4 * 0.04
+    passed = [2 * 0.6 * (math.sqrt(first) + k * math.sqrt(later)) for k in range(4)]
+    expected = 2.0 * math.sqrt((first + 4 * later + sum(passed)) / 5 / 41)
     assert found.fun == pytest.approx(expected, rel=1e-9)
 
 
@@ -50,21 +52,25 @@ def test_without_anchor_noise_it_is_noisy_descent():
         FACTS, steps=40, step_size=0.1, period=9, anchor_noise=0.0, difference_noise=0.2,
         sampling=0.0,
     )  # fmt: skip
-    assert ours == pytest.approx(noisy_descent(FACTS, steps=40, step_size=0.1, noise_std=0.2))
+    noise_std = 0.2 * math.sqrt(8.0 / 9.0)  # none at anchors
+    theirs = noisy_descent(FACTS, steps=40, step_size=0.1, noise_std=noise_std)
+    assert ours == pytest.approx(theirs, rel=1e-12)
 
 
 @pytest.mark.parametrize("period", [1, 8, 64])
 def test_no_simulated_run_exceeds_it(period):
     """``L |w|`` and ``-L w_1`` over a ball, 64 steps, noise of ``G`` shared by a period.
 
-    A mean of 2,000 runs; the bound is far more than six standard errors away.
+    A mean of 2,000 runs; the bound is far more than six standard errors away. Linear losses, whose
+    gradients never differ, have a smaller one, of which the last attains a third.
     """
     rng = np.random.default_rng(0)
-    facts = ProblemClass(n=10, dim=4, lipschitz=1.0, radius=1.0)
     noise = {"anchor_noise": 0.5, "difference_noise": 0.3, "sampling": 0.0}
-    eta = variance_reduced_step_size(facts, steps=64, period=period, **noise)
-    bound = variance_reduced_descent(facts, steps=64, step_size=eta, period=period, **noise)
     for slope in (0.0, 0.2, 1.0):
+        smooth = 0.0 if slope > 0.0 else None
+        facts = ProblemClass(n=10, dim=4, lipschitz=1.0, radius=1.0, smoothness=smooth)
+        eta = variance_reduced_step_size(facts, steps=64, period=period, **noise)
+        bound = variance_reduced_descent(facts, steps=64, step_size=eta, period=period, **noise)
         point, total = np.zeros((2000, 4)), np.zeros((2000, 4))
         for t in range(64):
             total += point
@@ -80,10 +86,10 @@ def test_no_simulated_run_exceeds_it(period):
                 drawn = shared + 0.3 * rng.normal(size=point.shape)
             point = point - eta * (gradient + drawn)
             point /= np.maximum(1.0, np.linalg.norm(point, axis=1, keepdims=True))
-        mean = total / 64
+        mean = (total + point) / 65
         size = np.linalg.norm(mean, axis=1)
         risk = size if slope == 0.0 else slope * (1.0 - mean[:, 0])
-        assert 0.01 * bound < risk.mean() < bound
+        assert (0.33 if slope == 1.0 else 0.01) * bound < risk.mean() < bound
 
 
 @pytest.mark.parametrize("factor", [0.3, 1.0, 4.0])
@@ -114,4 +120,4 @@ def test_the_terms_of_the_rate_move_as_declared():
     for one, other in zip(*(rate.terms for rate in rates), strict=True):
         measured = math.log(other.value / one.value) / math.log(1.001)
         assert measured == pytest.approx(one.powers.n, abs=1e-3)
-    assert rates[0].exponents == {"n": -1.0, "dim": 0.5, "epsilon": -1.0}
+    assert rates[0].terms[0].powers == Powers(n=-1.0, dim=0.5, epsilon=-1.0)
