@@ -1,4 +1,4 @@
-"""Noise in every gradient, on the minimiser, and inside the objective: real data, the same budget."""
+"""Noise in every gradient, on the minimiser, and inside the objective: real data, one budget."""
 
 from privopt.lab import Axis, Experiment, Setting
 
