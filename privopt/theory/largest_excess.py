@@ -26,27 +26,31 @@ def largest_excess(problem_class: ProblemClass) -> float:
     >>> largest_excess(ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, strong_convexity=0.8))
     0.625
     """
-    return _farthest(problem_class, problem_class.diameter)
+    return _largest(problem_class.lipschitz, problem_class.strong_convexity, problem_class.diameter)
 
 
 def centre_excess(problem_class: ProblemClass) -> float:
-    """The largest ``F(c) - F*`` of the centre of the set: ``L R - (m/2) R^2``.
+    """The largest ``F(c) - F*`` of the centre of the set: ``L R``, or less.
 
-    As for :func:`largest_excess`, every point being within ``R`` of the centre.
+    As for :func:`largest_excess`, within ``R`` of every point, and with ``L - m R`` in the place of
+    ``L``: along the gradient at the centre the slope rises by ``m R`` on the way to the sphere.
 
     Examples
     --------
     >>> centre_excess(ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0))
     1.0
+    >>> centre_excess(ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, strong_convexity=0.5))
+    0.25
     """
-    return _farthest(problem_class, problem_class.radius)
+    modulus, radius = problem_class.strong_convexity, problem_class.radius
+    fallen = modulus * radius if modulus > 0.0 else 0.0
+    return _largest(max(0.0, problem_class.lipschitz - fallen), modulus, radius)
 
 
-def _farthest(problem_class: ProblemClass, reach: float) -> float:
-    """``max (L x - (m/2) x^2)`` over ``0 <= x <= reach``."""
-    lipschitz, modulus = problem_class.lipschitz, problem_class.strong_convexity
+def _largest(slope: float, modulus: float, reach: float) -> float:
+    """``max (s x - (m/2) x^2)`` over ``0 <= x <= reach``."""
     if modulus > 0.0:
-        reach = min(reach, lipschitz / modulus)
-    if math.isinf(lipschitz) or math.isinf(reach):
+        reach = min(reach, slope / modulus)
+    if math.isinf(slope) or math.isinf(reach):
         return math.inf
-    return lipschitz * reach - 0.5 * modulus * reach**2
+    return slope * reach - 0.5 * modulus * reach**2

@@ -77,6 +77,49 @@ def test_half_of_the_regularised_bound_is_attained(dim, n, mu):
     assert 0.42 <= mean / bound <= 0.501
 
 
+@pytest.mark.parametrize(("dim", "attained"), [(2, 0.7), (3, 0.8), (100, 0.98)])
+def test_a_cone_with_a_slope_attains_the_regularised_bound(dim, attained):
+    """``sqrt(L^2 - s^2) |w'| + s (R - w_1)``, ``s = m R/2``: the draw's mean is half-way.
+
+    Its law is that of two independent draws, a normal one along the slope and a radius across,
+    both cut where the ball ends; at the sizes here that is farther than any draw comes.
+    """
+    c, n, mu = facts(dim, n=40_000), 40_000, 1.0
+    sensitivity = 2.0 / n
+    m = exponential_mechanism_regularisation(c, sensitivity=sensitivity, mu=mu)
+    k = m * (mu / sensitivity) ** 2
+    slope = 0.5 * m
+    along = np.linspace(-1.0, 1.0, 40_001)
+    weights = np.exp(-k * (0.5 * m * along**2 - slope * along - 0.5 * m * 0.25 + slope * 0.5))
+    behind = slope * (1.0 - (weights * along).sum() / weights.sum())
+    across = np.linspace(1e-9, 60.0 * dim / k, 100_001)
+    cone = math.sqrt(1.0 - slope**2)
+    log_density = (dim - 2) * np.log(across) - k * (cone * across + 0.5 * m * across**2)
+    weights = np.exp(log_density - log_density.max())
+    excess = behind + cone * (weights * across).sum() / weights.sum()
+    bound = exponential_mechanism(c, temperature=1.0 / k, regularisation=m)
+    assert attained * bound < excess < bound
+
+
+@pytest.mark.parametrize("m", [0.05, 0.5, 5.0])
+def test_no_piecewise_linear_risk_exceeds_the_regularised_bound(m):
+    """A search over risks on the line with up to three kinks, by quadrature."""
+    rng, worst = np.random.default_rng(6), 0.0
+    grid = LINE[::10]
+    for _ in range(400):
+        slopes = np.sort(rng.uniform(-1.0, 1.0, size=4)) * rng.choice([0.03, 0.3, 1.0])
+        pieces = slopes[np.searchsorted(np.sort(rng.uniform(-1.0, 1.0, size=3)), grid)]
+        risk = np.cumsum(pieces) * (grid[1] - grid[0])
+        k = math.exp(rng.uniform(0.0, 7.0))
+        energy = k * (risk + 0.5 * m * grid**2)
+        weights = np.exp(energy.min() - energy)
+        mean = (weights * (risk - risk.min())).sum() / weights.sum()
+        bound = exponential_mechanism(facts(), temperature=1.0 / k, regularisation=m)
+        assert mean <= bound * 1.01
+        worst = max(worst, mean / bound)
+    assert worst > 0.5
+
+
 @pytest.mark.parametrize("name", RISKS)
 @pytest.mark.parametrize(("k", "m"), [*itertools.product((5.0, 60.0), (0.3, 3.0))])
 def test_regularised_privacy_by_quadrature(name, k, m):

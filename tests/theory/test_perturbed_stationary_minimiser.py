@@ -59,6 +59,38 @@ def test_it_holds_for_regularised_quadratics_however_the_noise_lies(regularisati
     assert tightest > (0.5 if regularisation == 0.0 else 0.01)
 
 
+@pytest.mark.parametrize("noise", [0.001, 0.02])
+def test_the_regulariser_and_the_noise_together_are_attained(noise):
+    """``-s w_1``, ``s = lambda R/2``: half-way, and by the noise, always one way, further back."""
+    c, regularisation = dataclasses.replace(BALL, smoothness=0.0, strong_convexity=0.0), 0.4
+    slope = 0.5 * regularisation
+    excess = slope * (1.0 - (0.5 - noise))
+    limit = bound(c, regularisation=regularisation, noise_square=noise**2)
+    assert 0.999 * limit < excess <= limit
+
+
+def test_no_smooth_risk_on_the_line_exceeds_it():
+    """A search over slopes that rise in up to five pieces, at all sizes of noise and ``lambda``."""
+    rng, worst = np.random.default_rng(5), 0.0
+    grid = np.linspace(-1.0, 1.0, 2001)
+    for _ in range(2000):
+        rises = rng.uniform(0.0, 1.0, size=5) * rng.choice([0.0, 1.0], size=5)
+        pieces = rises[np.searchsorted(np.sort(rng.uniform(-1.0, 1.0, size=4)), grid)]
+        slopes = np.cumsum(pieces) * (grid[1] - grid[0])
+        regularisation = math.exp(rng.uniform(-4.0, 1.0))
+        # Stationary: the slope is chosen so that the objective's vanishes at a point inside.
+        at = rng.integers(1, 2000)
+        slopes -= slopes[at] + regularisation * grid[at]
+        risk = np.cumsum(slopes) * (grid[1] - grid[0])
+        noise = rng.choice([0.003, 0.03, 0.3, 1.0]) * rng.choice([-1.0, 1.0])
+        released = np.clip(grid[at] + noise, -1.0, 1.0)
+        excess = np.interp(released, grid, risk) - risk.min()
+        limit = bound(regularisation=regularisation, noise_square=noise**2)
+        assert excess <= limit * 1.01 + 2e-3 * regularisation  # the grid's error
+        worst = max(worst, excess / limit)
+    assert worst > 0.75
+
+
 def test_without_stationarity_it_is_false():
     """A square whose centre lies outside: the slope at the boundary costs the norm of the noise."""
     noise = 0.01
