@@ -82,6 +82,7 @@ experiment = Experiment(
     replicates={"quick": 3, "full": 5},
     relation="replace_one",
     epsilon_over_mu=5.0,
+    checks=("bound",),
 )
 """
 

@@ -43,6 +43,7 @@ experiment = Experiment(
     replicates={{"quick": 3, "full": 5}},
     relation="replace_one",
     delta={delta},
+    checks=("bound",),
 )
 """
 CELLS = 2 * 5
@@ -87,7 +88,7 @@ def privopt(*arguments, code=0):
     [
         ((), "Example: privopt run --profile quick"),
         (("list",), "Example: privopt list"),
-        (("run",), "Exit status: 1 if a verdict is refuted"),
+        (("run",), "Exit status: 3 if a verdict is refuted"),
         (("report",), "Example: privopt report --results results"),
         (("epsilon",), "privopt epsilon --noise 1.1 --rate 256/60000 --steps 14062 --delta 1e-5"),
         (("noise",), "Example: privopt noise --epsilon 2 --delta 1e-5"),
@@ -406,7 +407,7 @@ def test_run_ends_with_verdicts_report_and_status(folder, judged):
     assert printed.rstrip().endswith("Report: results/index.html")
     assert (folder / "results" / "demo" / "cells.parquet").exists()
     judged[0] = "refuted"
-    again = privopt("run", folder / "experiments" / "demo.py", "--no-report", code=1)
+    again = privopt("run", folder / "experiments" / "demo.py", "--no-report", code=3)
     assert f"{CELLS} cells, {CELLS} of them from earlier runs" in again
     assert "Report" not in again
     judged[0] = "undecided"
@@ -482,7 +483,7 @@ def twice(folder):
         (twice, ("demo", "demo.py"), "experiments must have distinct names, got demo, demo"),
         (None, ("--profile", "slow"), "'slow'"),
         (None, ("--devices", "0"), "--devices"),
-        (None, ("--seed", 2**63), "seed must be an integer of 64 bits"),
+        (None, ("--seed", 2**63), "seed must be an integer from -2^63 to 2^63 - 2, got"),
     ],
 )
 def test_what_the_user_can_mend_is_one_line_and_status_two(folder, judged, spoil, arguments, words):

@@ -594,6 +594,11 @@ def test_a_plan_survives_the_trip_to_another_process(name):
         assert both.released.shape == (2, 2, DIM)
 
 
+def test_a_control_needs_noise_to_scale():
+    with pytest.raises(ValueError, match=r"must have scaled\(factor\) .* of type NoPrivacy"):
+        toy().with_noise(2.0)
+
+
 def test_a_plan_prints_one_screen():
     shown = str(DP_GD.plan(CLASS, BUDGET, steps=50))
     for fact in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import jax
 import numpy as np
@@ -25,6 +25,9 @@ class Mechanism(Protocol):
 
     def event(self, relation: Relation) -> DpEvent:
         """What a whole run does to privacy, in the language of dp-accounting."""
+
+    def scaled(self, factor: float) -> Self:
+        """The same with all its noise times ``factor``, from 0 on: what a control runs with."""
 
 
 class Parameters(Protocol):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from inspect import signature
-from typing import Literal
+from typing import Any, Literal
 
-from privopt.arguments import described, instance, member
+from privopt.arguments import described, instance, member, real
 from privopt.core.outcome import Run
 from privopt.core.parameters import Parameters, content, frozen
 from privopt.core.screen import screen
@@ -120,6 +121,10 @@ class Plan:
         nothing about data sets the guarantee speaks of; and to leave records out instead would
         bring a late record in when an early one goes, two changes where neighbours have one. Who
         wants room for more records than are at hand plans for a larger ``n``.
+    noise_factor : float or None
+        None for a plan, whose guarantee is within the budget. A number for a *control* of an
+        experiment, made by :meth:`with_noise`: so many times the noise of a plan, checked against
+        no budget, never to be released.
 
     Raises
     ------
@@ -151,6 +156,7 @@ class Plan:
     assumptions: tuple[str, ...] = ()
     requires: frozenset[str] = field(default_factory=frozenset)
     most_records: int | None = None
+    noise_factor: float | None = None
 
     def __post_init__(self) -> None:
         instance("algorithm", self.algorithm, Algorithm)
@@ -164,26 +170,78 @@ class Plan:
                 f"params must have a mechanism with an event, got {described(self.params)}"
             )
         object.__setattr__(self, "params", frozen(self.params))
-        if self.algorithm.private and not self.guarantee.meets(self.budget):
+        factor = self.noise_factor
+        if factor is not None and not 0.0 <= real("noise_factor", factor) < math.inf:
+            raise ValueError(f"noise_factor must be at least 0 and finite, got {factor!r}")
+        if self.private and not self.guarantee.meets(self.budget):
             spent = self.guarantee.epsilon(self.budget.delta).upper
             raise ValueError(
                 f"guarantee must lie within the budget: epsilon {spent!r} at "
                 f"delta {self.budget.delta!r} exceeds {self.budget.epsilon!r}"
             )
 
+    @property
+    def private(self) -> bool:
+        """Whether the guarantee was found within the budget: not of twins, nor of controls."""
+        return self.algorithm.private and self.noise_factor is None
+
     @cached_property
     def guarantee(self) -> Guarantee:
         """What the run of these ``params`` guarantees: the event of their mechanism.
 
-        Accounts for the noise that is really added; within ``budget`` or the plan is refused.
+        Accounts for the noise that is really added; within ``budget`` or the plan is refused,
+        unless it is a control.
         """
         params: Parameters = self.params
         event = params.mechanism.event(self.budget.relation)
         return Guarantee(event, self.budget.relation, self.assumptions)
 
+    def with_noise(self, factor: float) -> Plan:
+        """The same run with its noise times ``factor``: a control, for experiments alone.
+
+        What an experiment claims of noise has to fail where the noise is off, or another. A control
+        runs the program of its plan, on other numbers. Its guarantee is that of the noise it adds,
+        at ``factor = 0`` none; the budget and the rate remain those of the plan, and neither binds.
+
+        Parameters
+        ----------
+        factor : float
+            From 0 on; of a control it multiplies what was there.
+
+        Returns
+        -------
+        Plan
+            With ``private`` false and ``noise_factor`` a number, also at ``factor = 1``.
+
+        Raises
+        ------
+        ValueError
+            If ``factor`` is negative or not finite; or 0, of a mechanism that is its noise.
+
+        Examples
+        --------
+        >>> import privopt
+        >>> facts = privopt.ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0)
+        >>> budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+        >>> plan = privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=10)
+        >>> silent = plan.with_noise(0.0)
+        >>> silent.private, silent.guarantee.epsilon(1e-5).upper
+        (False, inf)
+        """
+        params: Any = self.params
+        if not callable(getattr(params.mechanism, "scaled", None)):
+            raise ValueError(
+                "params.mechanism must have scaled(factor) for a control, got "
+                f"{described(params.mechanism)}"
+            )
+        changed = params._replace(mechanism=params.mechanism.scaled(factor))
+        held = 1.0 if self.noise_factor is None else self.noise_factor
+        return replace(self, params=changed, noise_factor=held * factor)
+
     def _content(self) -> tuple[Hashable, ...]:
         public = (self.algorithm, self.problem_class, self.budget, self.static, self.assumptions)
-        return (*public, self.requires, self.most_records, content(self.params))
+        more = self.requires, self.most_records, self.noise_factor
+        return (*public, *more, content(self.params))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Plan):
@@ -198,8 +256,13 @@ class Plan:
         vars(self).update(state, params=frozen(state["params"]))
 
     def __repr__(self) -> str:
-        facts = self.problem_class
-        return f"<Plan of {self.algorithm.name}: n = {facts.n}, dim = {facts.dim}, {self.budget}>"
+        facts, name = self.problem_class, self.algorithm.name
+        if self.noise_factor is not None:
+            return (
+                f"<Control of {name}, noise times {self.noise_factor:g}, for experiments: "
+                f"n = {facts.n}, dim = {facts.dim}>"
+            )
+        return f"<Plan of {name}: n = {facts.n}, dim = {facts.dim}, {self.budget}>"
 
     def __str__(self) -> str:
         """One screen: what is known, spent, added and promised."""

@@ -14,6 +14,7 @@ from privopt.spec import ProblemClass
 __all__ = ["screen"]
 
 _NUMBERS = ("clip", "rate", "batch_size", "regularisation", "steps", "step_size")
+_OF_A_CONTROL = ("control", "class", "guarantee", "assuming", "noise", "numbers")
 
 
 def screen(plan: Any) -> str:
@@ -26,6 +27,10 @@ def screen(plan: Any) -> str:
     noise, numbers = _noise_and_numbers(plan.params)
     trivial = facts.lipschitz * facts.radius
     rows = {
+        "control": ""
+        if plan.noise_factor is None
+        else f"noise times {plan.noise_factor:g}: for "
+        "experiments, never to be released; neither budget nor bound speaks of it",
         "class": ", ".join(f"{name} = {value:g}" for name, value in _declared(facts)),
         "guarantee": f"epsilon in [{spent.lower:.5g}, {spent.upper:.5g}] at delta "
         f"{budget.delta:g} under {budget.relation}",
@@ -39,7 +44,8 @@ def screen(plan: Any) -> str:
         if math.isinf(trivial)
         else f"the centre c of the set has F(c) - F* <= L R = {trivial:.4g}",
     }
-    lines = [f"  {name:<14}{text}" for name, text in rows.items() if text]
+    told = rows if plan.noise_factor is None else {name: rows[name] for name in _OF_A_CONTROL}
+    lines = [f"  {name:<14}{text}" for name, text in told.items() if text]
     return "\n".join([f"{plan.algorithm.name}: {plan.algorithm.summary}", *lines])
 
 

@@ -8,7 +8,7 @@ judges and draws what was recorded.
 # isort: off
 from privopt.lab.make import (
     Axis, Cell, Check, Claim, Column, Experiment, Grid, Line, Listing, Method, Panel, Plot,
-    Recorded, ResultsError, RunResult, Setting, Study, algorithms, cells, choose, discover,
+    Recorded, ResultsError, RunResult, Setting, Study, Trial, algorithms, cells, choose, discover,
     existing_results, families, load, past_seconds, read, replicate_keys, run, stream,
 )  # fmt: skip
 from privopt.lab.show import (
@@ -19,7 +19,7 @@ from privopt.lab.show import (
 __all__ = [
     "Axis", "Cell", "Check", "Claim", "Column", "Display", "Experiment", "Grid", "Line", "Listing",
     "Method", "Outcome", "Panel", "Plot", "Recorded", "ResultsError", "RunResult", "Setting",
-    "Study", "Verdict", "algorithms", "cells", "choose", "discover", "existing_results",
+    "Study", "Trial", "Verdict", "algorithms", "cells", "choose", "discover", "existing_results",
     "families", "load", "past_seconds", "read", "replicate_keys", "run", "stream", "tally",
     "verdict_table", "verdicts", "write_report",
 ]  # fmt: skip

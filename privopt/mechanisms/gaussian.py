@@ -13,6 +13,7 @@ from privopt import draws
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.events import drawable
 from privopt.mechanisms.queries import BoundedQuery
+from privopt.mechanisms.scaled import scaled
 from privopt.privacy import gaussian_noise_multiplier, round_up
 from privopt.release import Pytree, release
 from privopt.spec import Budget, Relation
@@ -66,6 +67,10 @@ class GaussianMechanism(NamedTuple, Generic[Query]):
         multiplier = gaussian_noise_multiplier(drawable(budget), compositions=compositions)
         contribution = query.sensitivity(budget.relation) / budget.relation.multiple
         return cls(query, round_up(multiplier * contribution))
+
+    def scaled(self, factor: float) -> GaussianMechanism[Query]:
+        """The same with its noise times ``factor``, from 0 on: for experiments."""
+        return self._replace(scale=scaled(self.scale, factor))
 
     def event(self, relation: Relation) -> DpEvent:
         """What one release does to privacy."""

@@ -11,6 +11,7 @@ from jax import Array
 from privopt import draws
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.queries import L1BoundedQuery
+from privopt.mechanisms.scaled import scaled
 from privopt.privacy import pure_noise_multiplier, round_up
 from privopt.release import release
 from privopt.spec import Budget, Relation
@@ -74,6 +75,10 @@ class LaplaceMechanism(NamedTuple, Generic[Query]):
                 f"got {contribution!r}"
             )
         return cls(query, round_up(pure_noise_multiplier(budget) * contribution * (1 + _ROUNDING)))
+
+    def scaled(self, factor: float) -> LaplaceMechanism[Query]:
+        """The same with its noise times ``factor``, from 0 on: for experiments."""
+        return self._replace(scale=scaled(self.scale, factor))
 
     def event(self, relation: Relation) -> DpEvent:
         """What one release does to privacy."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Generic, NamedTuple, TypeVar
 
-from dp_accounting import DpEvent, NoOpDpEvent
+from dp_accounting import DpEvent, NonPrivateDpEvent, NoOpDpEvent
 from jax import Array
 
 from privopt import draws
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.queries import BoundedQuery
+from privopt.mechanisms.scaled import scaled
 from privopt.privacy import pure_event, pure_noise_multiplier, round_up
 from privopt.release import release
 from privopt.spec import Budget, Relation
@@ -62,10 +63,16 @@ class NormLaplaceMechanism(NamedTuple, Generic[Query]):
         margin = 1.0 + 1e-11 + 2.0**-49 / budget.epsilon
         return cls(query, round_up(pure_noise_multiplier(budget) * contribution * margin))
 
+    def scaled(self, factor: float) -> NormLaplaceMechanism[Query]:
+        """The same with its noise times ``factor``, from 0 on: for experiments."""
+        return self._replace(scale=scaled(self.scale, factor))
+
     def event(self, relation: Relation) -> DpEvent:
         """What one release does to privacy."""
         sensitivity = self.query.sensitivity(relation)
-        return pure_event(sensitivity / self.scale) if sensitivity > 0.0 else NoOpDpEvent()
+        if sensitivity == 0.0:
+            return NoOpDpEvent()
+        return pure_event(sensitivity / self.scale) if self.scale > 0.0 else NonPrivateDpEvent()
 
     def add_noise(self, key: Array, answer: Array) -> Array:
         """The release; ``answer`` has shape ``(dim,)``, noise is drawn in its dtype."""

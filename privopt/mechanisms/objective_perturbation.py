@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dp_accounting import DpEvent
+from dp_accounting import DpEvent, NonPrivateDpEvent
 from jax import Array
 from jax.typing import DTypeLike
 
@@ -15,6 +15,7 @@ from privopt.arguments import instance
 from privopt.convex import EmpiricalRisk
 from privopt.mechanisms.inexact_minimiser import InexactMinimiser
 from privopt.mechanisms.queries import ClippedGradient
+from privopt.mechanisms.scaled import scaled
 from privopt.privacy import ObjectivePerturbationDpEvent, pure_event
 from privopt.release import release
 from privopt.spec import ProblemClass, Relation
@@ -156,6 +157,10 @@ class GaussianObjectivePerturbation(NamedTuple):
     query: PerturbedMinimiser
     scale: float
 
+    def scaled(self, factor: float) -> GaussianObjectivePerturbation:
+        """The same with its tilt times ``factor``, from 0 on: for experiments."""
+        return self._replace(scale=scaled(self.scale, factor))
+
     def event(self, relation: Relation) -> ObjectivePerturbationDpEvent:
         """What one exact minimiser does to privacy."""
         contribution = self.query.gradient.sensitivity(relation) / relation.multiple
@@ -198,8 +203,14 @@ class NormLaplaceObjectivePerturbation(NamedTuple):
     query: PerturbedMinimiser
     scale: float
 
+    def scaled(self, factor: float) -> NormLaplaceObjectivePerturbation:
+        """The same with its tilt times ``factor``, from 0 on: for experiments."""
+        return self._replace(scale=scaled(self.scale, factor))
+
     def event(self, relation: Relation) -> DpEvent:
         """What one exact minimiser does to privacy."""
+        if self.scale == 0.0:
+            return NonPrivateDpEvent()
         moved = self.query.gradient.sensitivity(relation) / self.scale
         return pure_event((self.query.jacobian + moved) * _ROUND_OFF)
 

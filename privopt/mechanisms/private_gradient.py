@@ -19,6 +19,7 @@ from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.events import drawable
 from privopt.mechanisms.noise import IndependentNoise, Noise
 from privopt.mechanisms.queries import ClippedGradient
+from privopt.mechanisms.scaled import scaled
 from privopt.privacy import calibrate, gaussian_noise_multiplier, round_up
 from privopt.release import Pytree, release
 from privopt.spec import Budget, Relation
@@ -142,6 +143,10 @@ class PrivateGradient:
     def noised(self, multiplier: float) -> PrivateGradient:
         """The same with noise of so many times one record's largest share of an answer."""
         return replace(self, scale=round_up(multiplier * self.contribution))
+
+    def scaled(self, factor: float) -> PrivateGradient:
+        """The same with its noise times ``factor``, from 0 on: for experiments."""
+        return replace(self, scale=scaled(self.scale, factor))
 
     @property
     def contribution(self) -> float:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from dp_accounting import ComposedDpEvent, DpEvent
 from jax import Array
 
+from privopt.arguments import count
 from privopt.convex import EmpiricalRisk, GradientOracle, pytree_dataclass
 from privopt.mechanisms.batches import AllRecords, PoissonBatches
 from privopt.mechanisms.calibrated import check_calibration
@@ -17,6 +18,7 @@ from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.events import drawable
 from privopt.mechanisms.private_gradient import PrivateGradient
 from privopt.mechanisms.queries import ClippedGradient
+from privopt.mechanisms.scaled import scaled
 from privopt.privacy import calibrate
 from privopt.release import Pytree
 from privopt.spec import Budget, Relation
@@ -95,6 +97,7 @@ class VarianceReducedGradient:
         """
         check_calibration(query, budget, "contribution")
         check_calibration(difference_query, budget, "contribution")
+        count("period", period)
         share = query.clip / (query.clip + difference_query.clip)
         unit = cls(query, 1.0, difference_query, 1.0, batches, period, steps)
         inner = max(1, unit.differences.steps)
@@ -109,6 +112,14 @@ class VarianceReducedGradient:
 
         budget = drawable(budget)
         return noised(calibrate(lambda size: noised(size).event(budget.relation), budget))
+
+    def scaled(self, factor: float) -> VarianceReducedGradient:
+        """The same with both its noises times ``factor``, from 0 on: for experiments."""
+        return replace(
+            self,
+            scale=scaled(self.scale, factor),
+            difference_scale=scaled(self.difference_scale, factor),
+        )
 
     @property
     def anchors(self) -> PrivateGradient:
@@ -129,7 +140,14 @@ class VarianceReducedGradient:
         )
 
     def event(self, relation: Relation) -> DpEvent:
-        """Gaussian releases, and ones from truncated Poisson samples."""
+        """Gaussian releases, and ones from truncated Poisson samples.
+
+        Raises
+        ------
+        ValueError
+            If ``period`` is no positive integer.
+        """
+        count("period", self.period)
         full = self.anchors.event(relation)
         if self.differences.steps == 0:
             return full

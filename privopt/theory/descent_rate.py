@@ -158,8 +158,15 @@ def _noisy(known: _Known, step_size: float) -> Rate:
         cap=largest_excess(known.facts),
         lower=known.lower,
         regime=_regime(known, "sqrt(d) sigma >= 7 L"),
-        tight_on="linear" if tuned else None,
+        tight_on=_tight_on(known) if tuned else None,
     )
+
+
+def _tight_on(known: _Known) -> str:
+    """The hardest family that the class admits: medians unless the losses are smooth."""
+    if known.noise_std == 0.0:
+        return "far_distance"
+    return "medians" if known.facts.smoothness is None else "linear"
 
 
 def _smooth(known: _Known, step_size: float) -> Rate | None:
@@ -171,6 +178,7 @@ def _smooth(known: _Known, step_size: float) -> Rate | None:
         return None
     squares = known.squares(sampling=moments.variance, gradients=0.0)
     sampled = " and d sigma^2 >= 50 v L^2" if moments.variance > 0.0 else ""
+    family = "rounded_medians" if facts.smoothness > 0.0 else "linear"
     best = smooth_descent_step_size(facts, steps=steps, noise_std=noise_std, moments=moments)
     tuned = math.isclose(step_size, best, rel_tol=_ROUND_OFF)
     if tuned:
@@ -190,7 +198,7 @@ def _smooth(known: _Known, step_size: float) -> Rate | None:
         cap=largest_excess(known.facts),
         lower=known.lower,
         regime=_regime(known, f"sqrt(d T) sigma >= 25 H R{sampled}"),
-        tight_on="linear" if tuned and noise_std > 0.0 else None,
+        tight_on=family if tuned and noise_std > 0.0 else None,
     )
 
 

@@ -15,6 +15,7 @@ from scipy import stats
 
 import privopt
 from privopt import problems
+from privopt.release import Replay, Tape
 
 N, DIM = 60, 3  # the most in which every algorithm runs
 CHOICES = {
@@ -53,6 +54,7 @@ BUDGETS = [
 ]
 PROBLEM_CLASS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25)
 PRIVATE = [name for name, a in privopt.ALGORITHMS.items() if a.private]
+NOISY = [name for name, a in privopt.ALGORITHMS.items() if a.noise in ("answers", "objective")]
 ITERATIVE = [name for name, a in privopt.ALGORITHMS.items() if "steps" in a.choices]
 SAMPLED = [name for name, a in privopt.ALGORITHMS.items() if "batch_size" in a.choices]
 SOLVED = [  # whose release is a minimiser, but for the noise
@@ -88,22 +90,15 @@ def problem(seed=0, dtype=np.float64, n=N):
     )
 
 
-def rescaled(mechanism, factor):
-    """The mechanism with all its noise multiplied."""
+def counted(name):
+    """The algorithm, and a list that grows with every trace of it."""
+    traces, original = [], privopt.ALGORITHMS[name]
 
-    def number(path, leaf):
-        return (
-            factor * leaf if jax.tree_util.keystr(path).endswith(("scale", "temperature")) else leaf
-        )
+    def run(*arguments):
+        traces.append(1)
+        return original.run(*arguments)
 
-    return jax.tree_util.tree_map_with_path(number, mechanism)
-
-
-def with_noise(planned, factor):
-    """The plan with its noise multiplied, and no longer called private."""
-    params = planned.params._replace(mechanism=rescaled(planned.params.mechanism, factor))
-    algorithm = dataclasses.replace(planned.algorithm, private=False)
-    return dataclasses.replace(planned, algorithm=algorithm, params=params)
+    return dataclasses.replace(original, run=run), traces
 
 
 def leaves_equal(left, right, **tolerance):
@@ -136,15 +131,8 @@ def test_many_equals_loop_over_seeds_and_numbers(name):
             leaves_equal(entry, one, rtol=1e-9, atol=1e-12)
 
 
-def test_one_trace_for_all_numbers(name, monkeypatch):
-    traces = []
-    original = privopt.ALGORITHMS[name]
-
-    def counted(*arguments):
-        traces.append(1)
-        return original.run(*arguments)
-
-    algorithm = dataclasses.replace(original, run=counted)
+def test_one_trace_for_all_numbers(name):
+    algorithm, traces = counted(name)
     for budget, choices in zip(BUDGETS, NUMBERS[name], strict=True):
         planned = dataclasses.replace(plan(name, budget, **choices), algorithm=algorithm)
         for seed in (0, 1):
@@ -222,9 +210,81 @@ def test_relations_and_dimensions_without_a_theorem_are_refused(name):
 
 
 @pytest.mark.optimised
+def test_a_control_runs_the_program_of_its_plan(name):
+    """Its noise enters by argument, so nothing is traced again; at a factor of 1 no bit differs."""
+    algorithm, traces = counted(name)
+    planned = dataclasses.replace(plan(name), algorithm=algorithm)
+    where, keys = problem(), jax.random.split(jax.random.key(3), 3)
+    factors = (1.0, 0.5) if algorithm.noise == "law" else (1.0, 0.5, 0.0)
+    found = [privopt.run_many([planned], where, keys)]
+    once = len(traces)
+    found += [privopt.run_many([planned.with_noise(each)], where, keys) for each in factors]
+    assert len(traces) == once
+    leaves_equal(found[0], found[1], rtol=0, atol=0)
+    same = [np.array_equal(found[0].released, other.released) for other in found[2:]]
+    assert same == [algorithm.noise is None] * len(same)
+
+
+@pytest.mark.parametrize("name", NOISY)
+def test_a_control_adds_that_much_noise(name):
+    """Draw by draw and to the bit, in four steps that are not compiled."""
+    planned, where = plan(name, **({"steps": 4} if name in ITERATIVE else {})), problem()
+
+    def taped(planned):
+        with Tape() as tape:
+            released = privopt.run(planned, where, jax.random.key(8)).released
+        return tape["noise"], released
+
+    drawn, _ = taped(planned)
+    twice, _ = taped(planned.with_noise(2.0))
+    none, silent = taped(planned.with_noise(0.0))
+    assert drawn
+    leaves_equal(twice, [2.0 * noise for noise in drawn], rtol=0, atol=0)
+    leaves_equal(none, [0.0 * noise for noise in drawn], rtol=0, atol=0)
+    with Replay(noise=none):
+        replayed = privopt.run(planned, where, jax.random.key(8)).released
+    np.testing.assert_array_equal(silent, replayed)
+
+
+def test_a_control_is_no_private_plan(name):
+    """It spends what its own noise proves, which may be more than the budget, and says so."""
+    planned = plan(name)
+    delta = planned.budget.delta
+    less = planned.with_noise(0.125)
+    assert less.algorithm is planned.algorithm
+    assert not less.private
+    assert less.noise_factor == 0.125
+    assert less.with_noise(2.0).noise_factor == 0.25
+    assert less.with_noise(8.0).params == planned.params
+    assert less != planned != planned.with_noise(1.0)
+    assert "for experiments" in repr(less)
+    assert "never to be released" in str(less)
+    assert "E F(w) - F*" not in str(less)
+    assert planned.private is planned.algorithm.private
+    if planned.private:
+        assert less.guarantee.epsilon(delta).upper > planned.guarantee.epsilon(delta).upper
+        with pytest.raises(ValueError, match="within the budget"):
+            dataclasses.replace(less, noise_factor=None)
+    if planned.algorithm.noise == "law":
+        with pytest.raises(ValueError, match="factor must be positive for the exponential"):
+            planned.with_noise(0.0)
+        return
+    assert planned.with_noise(0.0).guarantee.epsilon(delta).lower == math.inf
+    assert planned.with_noise(0.0).with_noise(3.0).noise_factor == 0.0
+
+
+@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, True, "1", None])
+def test_a_factor_that_is_none(name, bad):
+    with pytest.raises(ValueError, match="factor must be"):
+        plan(name).with_noise(bad)
+    with pytest.raises(ValueError, match="factor must be"):
+        dataclasses.replace(plan(name), noise_factor=-1.0)
+
+
+@pytest.mark.optimised
 @pytest.mark.parametrize("name", ["dp_gd"])
 def test_zero_noise_equals_descent(name):
-    planned = with_noise(plan(name), 0.0)
+    planned = plan(name).with_noise(0.0)
     released = privopt.run(planned, problem(), jax.random.key(0)).released
     method = planned.params.descent
     twin = plan(
@@ -237,7 +297,7 @@ def test_zero_noise_equals_descent(name):
 @pytest.mark.parametrize("name", SOLVED)
 def test_zero_noise_equals_the_minimiser(name):
     """Of the problem with its regulariser, inside the ball: the gradient vanishes."""
-    planned = with_noise(plan(name), 0.0)
+    planned = plan(name).with_noise(0.0)
     found = privopt.run(planned, problem(), jax.random.key(0))
     np.testing.assert_array_equal(found.released, found.secret.minimiser)
     numbers = jax.tree_util.tree_leaves_with_path(planned.params)
@@ -260,8 +320,8 @@ def test_noise_has_the_planned_scale(name, factor, accepted):
     planned = plan(name, problem_class=wide, **choices)
     where = problems.logistic(*problem().data, problem_class=wide)
     keys = jax.random.split(jax.random.key(6), 4000)
-    noisy = privopt.run_many([with_noise(planned, factor)], where, keys)
-    still = privopt.run(with_noise(planned, 0.0), where, keys[0])
+    noisy = privopt.run_many([planned.with_noise(factor)], where, keys)
+    still = privopt.run(planned.with_noise(0.0), where, keys[0])
     if iterative:
         moved = noisy.secret.last[0] - still.secret.last[None]
     else:
@@ -273,7 +333,7 @@ def test_noise_has_the_planned_scale(name, factor, accepted):
 @pytest.mark.parametrize("name", PRIVATE)
 def test_less_noise_breaks_the_budget(name):
     planned = plan(name)
-    weaker = rescaled(planned.params.mechanism, 0.9 if planned.algorithm.tight else 0.2)
+    weaker = planned.params.mechanism.scaled(0.9 if planned.algorithm.tight else 0.2)
     with pytest.raises(ValueError, match="within the budget"):
         dataclasses.replace(planned, params=planned.params._replace(mechanism=weaker))
 

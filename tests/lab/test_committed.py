@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from privopt.lab import Check, Claim, Study, read, run
-from privopt.lab.make.records import equal
+from privopt.lab.make.equality import equal
 
 SMALL = {
     "axes": {"n": (500, 1000)},

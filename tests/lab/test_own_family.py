@@ -10,7 +10,7 @@ import pytest
 from privopt import lab
 from privopt.convex import L1Ball, pytree_dataclass
 from privopt.lab import Axis, Experiment, Setting
-from privopt.lab.make.measure import _digest as digest
+from privopt.lab.make.digest import digest
 from privopt.problems import FAMILIES, Family, Problem, multinomial
 from privopt.spec import ProblemClass
 

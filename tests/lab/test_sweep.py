@@ -164,11 +164,11 @@ def test_two_programs_are_worked_on_at_once_and_an_error_in_either_loses_nothing
     assert events[0] == Started("demo", total=2 * CELLS, reused=0, programs=2)
     real, seen = RUN.measure, set()
 
-    def fatal(job, bench, seed):
+    def fatal(job, bench):
         seen.add(job.cell.method)
         if job.cell.method == "other" and job.cell.strength == 4.0:
             raise Killed
-        return real(job, bench, seed=seed)
+        return real(job, bench)
 
     with monkeypatch.context() as patch:
         patch.setattr(RUN, "measure", fatal)
@@ -280,7 +280,7 @@ def test_a_row_is_what_a_single_run_gives(tmp_path, events_of, demo):
 def test_the_tables_say_what_they_are_about(tmp_path, events_of, demo):
     said = read(events_of(tmp_path, seed=7)[0].folder).about
     assert said["title"] == demo.title
-    assert said["checks"] == ["bound", "slope"]
+    assert said["checks"] == ["bound"]
     assert said["swept"] == ["n"]
     assert (said["profile"], said["root_seed"], said["replicates"]) == ("quick", 7, 3)
 
@@ -293,8 +293,7 @@ def test_equal_shapes_compile_once(tmp_path, events_of, demo):
     assert len(runs) == 1, clock.programs
     first, *others = [event for event in events if isinstance(event, Finished)]
     assert first.compile_seconds > 0.0
-    # the others look their program up, which is heard as a millisecond of tracing
-    assert max(event.compile_seconds for event in others) < 0.02 * first.compile_seconds
+    assert {event.compile_seconds for event in others} == {0.0}  # not even traced
     timings = read_provenance(result.folder)
     whole = math.fsum(event.compile_seconds for event in (first, *others))
     assert timings["compile_seconds"] == result.compile_seconds == pytest.approx(whole)
@@ -382,8 +381,8 @@ def test_a_grid_runs_every_combination_and_an_axis_of_choices_changes_the_plan(
 
 
 def test_a_seed_beyond_the_record_is_refused(tmp_path, events_of):
-    with pytest.raises(ValueError, match="seed must be an integer of 64 bits, got"):
-        events_of(tmp_path / "r", seed=2**63)
+    with pytest.raises(ValueError, match=r"seed must be an integer from .* got"):
+        events_of(tmp_path / "r", seed=2**63 - 1)
     assert not (tmp_path / "r").exists()
 
 

@@ -3,17 +3,19 @@
 from privopt.lab.make.axes import Axis, Grid, Setting
 from privopt.lab.make.catalogue import algorithms, choose, discover, families, load
 from privopt.lab.make.cells import Cell, cells
-from privopt.lab.make.experiment import Experiment, Method
+from privopt.lab.make.experiment import Experiment
 from privopt.lab.make.folder import ResultsError, existing_results
 from privopt.lab.make.keys import replicate_keys, stream
+from privopt.lab.make.method import Method
 from privopt.lab.make.presentation import Check, Claim, Column, Line, Listing, Panel, Plot
 from privopt.lab.make.records import Recorded, read
 from privopt.lab.make.run import RunResult, past_seconds, run
 from privopt.lab.make.study import Study
+from privopt.lab.make.trials import Trial
 
 __all__ = [
     "Axis", "Cell", "Check", "Claim", "Column", "Experiment", "Grid", "Line", "Listing",
     "Method", "Panel", "Plot", "Recorded", "ResultsError", "RunResult", "Setting", "Study",
-    "algorithms", "cells", "choose", "discover", "existing_results", "families", "load",
+    "Trial", "algorithms", "cells", "choose", "discover", "existing_results", "families", "load",
     "past_seconds", "read", "replicate_keys", "run", "stream",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from privopt.algorithms import ALGORITHMS
-from privopt.lab.make.experiment import Experiment
+from privopt.lab.make.experiment import Experiment, require_profile
 from privopt.lab.make.study import Study
 from privopt.problems import FAMILIES, family
 
@@ -48,15 +48,25 @@ def discover(folder: Path | str) -> tuple[Path, ...]:
     )
 
 
-def choose(names: Sequence[str], folder: Path | str) -> list[Experiment | Study]:
+def choose(
+    names: Sequence[str], folder: Path | str, profile: str
+) -> tuple[list[Experiment | Study], list[str]]:
     """The experiments of that name in ``folder``, or at that path; all of ``folder`` for none.
+
+    Returns
+    -------
+    list of Experiment and Study
+        Those of the profile.
+    list of str
+        The names of the others, where none was asked for by name.
 
     Raises
     ------
     FileNotFoundError
         If there is none, or one is not there.
     ValueError
-        If one cannot be loaded, or two share a name and so the place of their results.
+        If one cannot be loaded, two share a name and so the place of their results, or one that
+        is named does not belong to the profile.
     """
     paths = [Path(n) if n.endswith(".py") else Path(folder, f"{n}.py") for n in names]
     paths = paths or list(discover(folder))
@@ -66,11 +76,15 @@ def choose(names: Sequence[str], folder: Path | str) -> list[Experiment | Study]
         if not path.is_file():
             known = ", ".join(each.stem for each in discover(folder)) or "none"
             raise FileNotFoundError(f"no experiment {path}; in {folder}/ there are: {known}")
-    chosen = [load(path) for path in paths]
-    found = [experiment.name for experiment in chosen]
-    if len(set(found)) < len(found):
-        raise ValueError(f"experiments must have distinct names, got {', '.join(found)}")
-    return chosen
+    found = [load(path) for path in paths]
+    if len({each.name for each in found}) < len(found):
+        distinct = ", ".join(each.name for each in found)
+        raise ValueError(f"experiments must have distinct names, got {distinct}")
+    if names:
+        for each in found:
+            require_profile(each, profile)
+    chosen = [each for each in found if profile in each.profiles]
+    return chosen, [each.name for each in found if profile not in each.profiles]
 
 
 def algorithms() -> dict[str, str]:

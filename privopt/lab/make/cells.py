@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from privopt.arguments import instance, member
+from privopt.algorithms import ALGORITHMS
+from privopt.arguments import instance
 from privopt.lab.make.axes import Point, axis_kind
-from privopt.lab.make.experiment import PROFILES, Choice, Experiment, Method
+from privopt.lab.make.experiment import Experiment, require_profile
+from privopt.lab.make.method import Choice, Method
+from privopt.lab.make.trials import SLOPED, Trial, bent, block_of
 from privopt.privacy import gaussian_mu
 from privopt.problems import Family, family
 from privopt.problems.datasets import available
@@ -39,6 +42,13 @@ class Cell:
     replicates : int
     axes : tuple of str
         The axes and grids that the cell serves; no part of what it computes.
+    search : tuple of (str, tuple)
+        The values that are tried of choices that are searched for.
+    trial : Trial
+    noise_factor : float
+        By which the noise of its mechanism is multiplied: 1 but for controls.
+    block : int
+        So many replicates run at a time.
     """
 
     experiment: str
@@ -52,8 +62,12 @@ class Cell:
     strength: float
     replicates: int
     axes: tuple[str, ...]
+    block: int
     sparsity: int | None = None
     swept: tuple[str, ...] = ()
+    search: tuple[tuple[str, tuple[Choice, ...]], ...] = ()
+    trial: Trial = Trial.MEASURED
+    noise_factor: float = 1.0
 
     @property
     def mu(self) -> float | None:
@@ -77,7 +91,7 @@ class Cell:
 
     @property
     def identity(self) -> dict[str, str | float]:
-        """What names its noise: all but the axes that it serves, and the budget's delta."""
+        """What names its noise: all but the axes that it serves, its trial, and the delta."""
         return {
             "experiment": self.experiment,
             "algorithm": self.method,
@@ -102,6 +116,8 @@ class Cell:
             "relation": self.budget.relation.value,
             "mu": self.mu,
             "strength": self.strength,
+            "trial": self.trial.value,
+            "noise_factor": self.noise_factor,
             "choices": json.dumps(dict(self.choices), sort_keys=True),
             "axes": ",".join(self.axes),
             "replicates": self.replicates,
@@ -111,7 +127,8 @@ class Cell:
     def label(self) -> str:
         """For people."""
         point = " ".join(f"{name}={_told(value)}" for name, value in self.point.items())
-        return f"{self.method} on {self.family}, {point} strength={self.strength:g}"
+        trial = "" if self.trial is Trial.MEASURED else f", {self.trial}"
+        return f"{self.method} on {self.family}, {point} strength={self.strength:g}{trial}"
 
 
 def noise_ratio(n: float, dim: float, epsilon: float, mu: float | None) -> float:
@@ -127,13 +144,15 @@ def cells(experiment: Experiment, profile: str) -> tuple[Cell, ...]:
     """Every cell of an experiment, once, in the order of its table.
 
     Each axis sweeps its values with the others at base, each grid every combination of its own; a
-    point that several of them share is one cell. Families in ``if_present`` whose data are missing
-    are left out.
+    point that several of them share is one cell. Where slopes are checked, the cells that serve an
+    axis come once more under every other :class:`Trial`. Families in ``if_present`` whose data are
+    missing are left out.
 
     Raises
     ------
     ValueError
-        If ``experiment`` or ``profile`` is none, or a family does not come in a size asked of it.
+        If ``experiment`` or ``profile`` is none, the experiment does not belong to the profile, or
+        a family does not come in a size asked of it.
     FileNotFoundError
         If a family's data are missing.
 
@@ -149,7 +168,7 @@ def cells(experiment: Experiment, profile: str) -> tuple[Cell, ...]:
     'dp_gd on distance, n=100 dim=2 epsilon=1 strength=1'
     """
     instance("experiment", experiment, Experiment)
-    member("profile", profile, PROFILES)
+    require_profile(experiment, profile)
     absent = absent_families(experiment)
     return tuple(
         cell
@@ -188,9 +207,42 @@ def _cells(experiment: Experiment, profile: str, method: Method, family: Family)
             if family.max_n is None or point.get("n", 0) <= family.max_n:
                 cell = _cell(experiment, profile, method, family, point)
                 found[cell] = (*found.get(cell, ()), *filter(None, [name]))
+    if "slope" in experiment.checks:
+        found |= _other_trials(found, _bases(experiment, profile, method, family))
     for cell, axes in found.items():
         for strength in family.strengths:
             yield replace(cell, axes=axes, strength=strength)
+
+
+def _other_trials(
+    measured: Mapping[Cell, tuple[str, ...]], bases: Mapping[str, float]
+) -> dict[Cell, tuple[str, ...]]:
+    """The cells that serve an axis with a base value, each with its axes, under other trials.
+
+    The noise is bent along one axis at a time; a bent point that axes share is one cell.
+    """
+    served = {cell: axes for cell, axes in measured.items() if not bases.keys().isdisjoint(axes)}
+    fewer = {replace(cell, replicates=cell.block): axes for cell, axes in served.items()}
+    found = {replace(cell, trial=Trial.SECOND_KEY): axes for cell, axes in fewer.items()}
+    for cell, axes in fewer.items():
+        if ALGORITHMS[cell.algorithm].private:
+            found[replace(cell, trial=Trial.NOISE_OFF, noise_factor=0.0)] = axes
+            numbers: dict[str, Any] = {**dict(cell.choices), **cell.point}
+            for axis in (axis for axis in axes if axis in bases):
+                factor = bent(numbers[axis], bases[axis])
+                control = replace(cell, trial=Trial.NOISE_BENT, noise_factor=factor)
+                found[control] = (*found.get(control, ()), axis)
+    return found
+
+
+def _bases(
+    experiment: Experiment, profile: str, method: Method, family: Family
+) -> dict[str, float]:
+    """The value of every axis of a rate where nothing is changed; the first one where none is."""
+    known: dict[str, Any] = {**method.choices, "n": family.max_n, "dim": family.dim}
+    known |= {name: value for name, value in vars(experiment.base).items() if value is not None}
+    axes = {axis.name: axis.at(profile)[0] for axis in experiment.axes if axis.name in SLOPED}
+    return {name: known.get(name) or first for name, first in axes.items()}
 
 
 def _cell(
@@ -200,6 +252,7 @@ def _cell(
     told = {name: x for name, x in point.items() if axis_kind(name).taken_by == "plan"}
     sizes: dict[str, Any] = {name: point[name] for name in point.keys() - told}
     setting = replace(experiment.base, **sizes)
+    replicates = experiment.replicates[profile]
     return Cell(
         experiment=experiment.name,
         method=method.label,
@@ -212,8 +265,10 @@ def _cell(
         sparsity=setting.sparsity,
         budget=experiment.budget(setting.epsilon),
         strength=1.0,
-        replicates=experiment.replicates[profile],
+        replicates=replicates,
         axes=(),
+        block=block_of(replicates) if "slope" in experiment.checks else replicates,
+        search=tuple(method.search.items()),
     )
 
 

@@ -5,72 +5,23 @@ A declaration only. :func:`privopt.lab.cells` spells it out; :func:`privopt.lab.
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Protocol
 
-from privopt.algorithms import ALGORITHMS
 from privopt.arguments import instance, member, positive_integer, positive_number
 from privopt.lab.make.axes import AXES, Axis, Grid, Setting
+from privopt.lab.make.method import Choice, Method, check_name, mapping
 from privopt.lab.make.records import About
 from privopt.privacy import gaussian_delta
 from privopt.problems import FAMILIES, Family, family
 from privopt.spec import Budget, Relation, RelationName
 
-__all__ = ["CHECKS", "PROFILES", "Choice", "Experiment", "Method", "check_name"]
+__all__ = ["CHECKS", "PROFILES", "Experiment", "require_profile"]
 
-Choice = str | int | float | None
-
-CHECKS = ("bound", "slope")
+CHECKS = ("bound", "slope", "law")
 PROFILES = ("quick", "full")
-
-
-@dataclass(frozen=True)
-class Method:
-    """An algorithm with choices of its plan, under a label: one algorithm may stand under several.
-
-    Parameters
-    ----------
-    label : str
-        Small letters, digits and underscores; names the method in tables and figures, and its
-        noise: two methods never share any.
-    algorithm : str
-        A name in ``ALGORITHMS``.
-    choices : mapping, optional
-        What its plan is told beyond problem class and budget: numbers, texts and ``None``.
-
-    Raises
-    ------
-    ValueError
-        Naming the argument, the value and the rule it broke.
-
-    Examples
-    --------
-    >>> Method("short", "dp_gd", {"steps": 10}).choices
-    {'steps': 10}
-    """
-
-    label: str
-    algorithm: str
-    choices: Mapping[str, Choice] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        member("algorithm", self.algorithm, ALGORITHMS)
-        check_name("label of a method", self.label)
-        for choice, value in _mapping(f"choices of {self.label}", self.choices).items():
-            member(f"choice of {self.label}", choice, self.known_choices)
-            if not isinstance(value, str | int | float | None):
-                raise ValueError(f"{choice} must be a number, a text or None, got {value!r}")
-        object.__setattr__(self, "choices", dict(self.choices))
-
-    @property
-    def known_choices(self) -> tuple[str, ...]:
-        """What the plan of its algorithm can be told."""
-        parameters = inspect.signature(ALGORITHMS[self.algorithm].plan).parameters.values()
-        return tuple(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
 
 
 Methods = Sequence[Method] | Mapping[str, Mapping[str, Choice] | tuple[str, Mapping[str, Choice]]]
@@ -107,9 +58,11 @@ class Experiment:
         In place of ``delta``: every budget is the point of a ``mu``-GDP curve at which
         ``epsilon/mu`` is this number, so that the ``sqrt(log 1/delta)`` between epsilon and mu
         stays exactly constant along an axis of epsilon.
-    checks : sequence of {"bound", "slope"}
+    checks : sequence of {"bound", "slope", "law"}
+        With ``"slope"``, cells on the axes of a rate are run under every :class:`Trial`.
     replicates : mapping
-        Profile -> runs in every cell, e.g. ``{"quick": 100, "full": 1000}``.
+        Profile -> runs in every cell, e.g. ``{"quick": 100, "full": 1000}``; without ``"quick"``
+        the experiment belongs to the full profile alone.
 
     Raises
     ------
@@ -146,7 +99,7 @@ class Experiment:
     if_present: tuple[str, ...] = ()
     delta: float | None = None
     epsilon_over_mu: float | None = None
-    checks: tuple[str, ...] = CHECKS
+    checks: tuple[str, ...] = ("bound", "slope")
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
@@ -171,9 +124,9 @@ class Experiment:
         object.__setattr__(self, "algorithms", _methods(self.algorithms))
         _distinct("algorithms", self.labels)
         self._check_axes()
-        for profile in _mapping("replicates", self.replicates):
+        for profile in mapping("replicates", self.replicates):
             member("profile", profile, PROFILES)
-        for profile in PROFILES:
+        for profile in (*self.replicates, "full"):
             positive_integer(f"replicates[{profile!r}]", self.replicates.get(profile))
         object.__setattr__(self, "replicates", MappingProxyType(dict(self.replicates)))
         object.__setattr__(self, "relation", self.budget(self.base.epsilon).relation)
@@ -187,6 +140,8 @@ class Experiment:
         _distinct("axes", tuple(axis.name for axis in self.axes))
         _distinct("grids", tuple(grid.name for grid in self.grids))
         choices = [choice for method in self.methods for choice in method.known_choices]
+        searched = {choice for method in self.methods for choice in method.search}
+        choices = [choice for choice in choices if choice not in searched]
         known = [name for name, kind in AXES.items() if kind.taken_by != "plan"] + choices
         for axis in (*self.axes, *(axis for grid in self.grids for axis in grid.axes)):
             member("axis", axis.name, list(dict.fromkeys(known)))
@@ -200,6 +155,11 @@ class Experiment:
     def labels(self) -> tuple[str, ...]:
         """Of every method."""
         return tuple(method.label for method in self.methods)
+
+    @property
+    def profiles(self) -> tuple[str, ...]:
+        """Those that the experiment belongs to."""
+        return tuple(profile for profile in PROFILES if profile in self.replicates)
 
     @property
     def swept(self) -> tuple[Axis | Grid, ...]:
@@ -239,6 +199,26 @@ class Experiment:
         return Budget(epsilon=epsilon, delta=delta, relation=self.relation)
 
 
+class Profiled(Protocol):
+    """An experiment of either kind."""
+
+    @property
+    def name(self) -> str:
+        """Of its file and its results."""
+
+    @property
+    def profiles(self) -> tuple[str, ...]:
+        """Those that it belongs to."""
+
+
+def require_profile(experiment: Profiled, profile: str) -> None:
+    """Refuse a profile that an experiment does not belong to."""
+    member("profile", profile, PROFILES)
+    if profile not in experiment.profiles:
+        known = " or ".join(experiment.profiles)
+        raise ValueError(f"profile must be {known} for {experiment.name}, got {profile!r}")
+
+
 def _name(family: str | Family) -> str:
     return family.name if isinstance(family, Family) else family
 
@@ -257,7 +237,7 @@ def _methods(given: object) -> tuple[Method, ...]:
     if isinstance(given, list | tuple):
         methods = tuple(instance("algorithms", each, Method) for each in given)
     else:
-        methods = tuple(_method(*item) for item in _mapping("algorithms", given).items())
+        methods = tuple(_method(*item) for item in mapping("algorithms", given).items())
     if not methods:
         raise ValueError("algorithms must name at least one algorithm, got none")
     return methods
@@ -268,22 +248,10 @@ def _method(label: str, told: Mapping[str, Choice] | tuple[str, Mapping[str, Cho
     return Method(label, *told) if isinstance(told, tuple) else Method(label, label, told)
 
 
-def check_name(what: str, name: object) -> None:
-    """Refuse what cannot name a file everywhere."""
-    if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9_]*", name):
-        raise ValueError(f"{what} must be of small letters, digits and underscores, got {name!r}")
-
-
 def _sequence(name: str, values: object) -> tuple[object, ...]:
     if isinstance(values, str) or not isinstance(values, list | tuple):
         raise ValueError(f"{name} must be a tuple, got {values!r}")
     return tuple(values)
-
-
-def _mapping(name: str, given: object) -> Mapping[str, Any]:
-    if not isinstance(given, Mapping):
-        raise ValueError(f"{name} must be a mapping, got {given!r}")
-    return given
 
 
 def _distinct(name: str, values: tuple[str, ...]) -> None:

@@ -9,7 +9,6 @@ from functools import reduce
 from numbers import Integral, Real
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -47,9 +46,12 @@ def stream(root_seed: int, **axes: str | float) -> Array:
     return reduce(jax.random.fold_in, words[1:], jax.random.key(words[0]))
 
 
-def replicate_keys(key: Array, replicates: int) -> Array:
-    """One key a replicate, shape ``(replicates,)``; more replicates extend and change none."""
-    numbers = jnp.arange(replicates, dtype=jnp.uint32)
+def replicate_keys(key: Array, replicates: int, first: int = 0) -> Array:
+    """One key a replicate from the ``first`` on, shape ``(replicates,)``.
+
+    More replicates extend and change none.
+    """
+    numbers = np.arange(first, first + replicates, dtype=np.uint32)
     return jax.vmap(jax.random.fold_in, (None, 0))(key, numbers)
 
 

@@ -13,15 +13,13 @@ import json
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from privopt.lab.make.equality import equal
 from privopt.lab.make.folder import ResultsError, write_file
 
 __all__ = [
@@ -34,7 +32,6 @@ __all__ = [
     "Recorded",
     "Value",
     "cell_path",
-    "equal",
     "read",
     "read_cell",
     "read_provenance",
@@ -44,10 +41,6 @@ __all__ = [
     "write_provenance",
     "write_recorded",
 ]  # fmt: skip
-
-RELATIVE, ABSOLUTE = 1e-6, 1e-12
-"""How far equal numbers may be apart: machines round differently in their last digits, and a risk
-that is zero but for rounding has no digits in common."""
 
 _METADATA = b"privopt"
 _SECONDS = 60.0
@@ -68,6 +61,8 @@ CELLS = pa.schema(
         pa.field("relation", _TEXT, nullable=False),
         pa.field("mu", pa.float64()),  # of the budget; null for pure differential privacy
         pa.field("strength", pa.float64(), nullable=False),
+        pa.field("trial", _TEXT, nullable=False),
+        pa.field("noise_factor", pa.float64(), nullable=False),  # of the mechanism's noise
         pa.field("choices", _TEXT, nullable=False),  # JSON: of the plan, swept ones included
         pa.field("axes", _TEXT, nullable=False),  # comma-joined axes and grids that the cell serves
         pa.field("replicates", pa.int64(), nullable=False),
@@ -75,13 +70,17 @@ CELLS = pa.schema(
         pa.field("profile", _TEXT, nullable=False),
         pa.field("refused", _TEXT),  # why there is no plan; what follows is then null
         pa.field("quantity", _TEXT),  # what the runs were measured by
+        # Of the plan; where it is searched for, of the one at theory's numbers.
         pa.field("upper", pa.float64()),
         pa.field("lower", pa.float64()),
+        pa.field("in_regime", pa.bool_()),  # whether the term with these exponents leads
         pa.field("exponents", _TEXT),  # JSON
         pa.field("tight_on", _TEXT),
         pa.field("steps", pa.int64()),  # null where an algorithm takes none
-        pa.field("spent_epsilon_upper", pa.float64()),
+        pa.field("spent_epsilon_upper", pa.float64()),  # null where noise is not the plan's
         pa.field("plan", _TEXT),  # JSON
+        pa.field("law", pa.float64()),  # the exact expected value; null where no law is known
+        pa.field("searched", _TEXT),  # JSON: what a search has chosen, oracle-tuned
         pa.field("reference_value", pa.float64()),
         pa.field("reference_gap", pa.float64()),
         pa.field("start_value", pa.float64()),
@@ -128,6 +127,7 @@ class Provenance(TypedDict, total=False):
 
     privopt: str
     profile: str
+    date: str
     environment: Mapping[str, str]
     code: str
     cells: int
@@ -324,62 +324,3 @@ def _committed(path: Path) -> bytes | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None
-
-
-def equal(ours: pa.Table, theirs: pa.Table) -> bool:
-    """Whether two tables say the same of the same experiment.
-
-    Rows, columns, texts and integers must be the same, and real numbers within ``RELATIVE`` of the
-    larger or ``ABSOLUTE`` of each other; so must those within texts that are JSON, as of plans.
-    """
-    same_shape = ours.num_rows == theirs.num_rows and ours.schema.equals(theirs.schema)
-    if not same_shape or ours.schema.metadata != theirs.schema.metadata:
-        return False
-    return all(map(_equal_columns, ours.columns, theirs.columns))
-
-
-def _equal_columns(ours: pa.ChunkedArray, theirs: pa.ChunkedArray) -> bool:
-    if ours.equals(theirs):
-        return True
-    if pa.types.is_floating(ours.type):
-        return ours.is_null().equals(theirs.is_null()) and _close(
-            ours.drop_null().to_numpy(), theirs.drop_null().to_numpy()
-        )
-    if pa.types.is_string(ours.type):
-        pairs = set(zip(ours.to_pylist(), theirs.to_pylist(), strict=True))
-        return all(_equal_texts(*pair) for pair in pairs)
-    return False
-
-
-def _equal_texts(ours: str | None, theirs: str | None) -> bool:
-    if ours is None or theirs is None or ours == theirs:
-        return ours == theirs
-    try:
-        return _equal_values(json.loads(ours), json.loads(theirs))
-    except ValueError:
-        return False
-
-
-def _equal_values(ours: object, theirs: object) -> bool:
-    match ours, theirs:
-        case dict(), dict():
-            return ours.keys() == theirs.keys() and all(
-                _equal_values(value, theirs[name]) for name, value in ours.items()
-            )
-        case list(), list():
-            absent = object()
-            pairs = zip_longest(ours, theirs, fillvalue=absent)
-            return all(_equal_values(*pair) for pair in pairs)
-        case float(), float():
-            return _close(np.array([ours]), np.array([theirs]))
-        case _:
-            return bool(ours == theirs)
-
-
-def _close(ours: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64]) -> bool:
-    larger = np.maximum(np.abs(ours), np.abs(theirs))
-    with np.errstate(invalid="ignore"):  # of infinities that are equal
-        near = np.abs(ours - theirs) <= np.maximum(RELATIVE * larger, ABSOLUTE)
-    finite = np.isfinite(larger)
-    same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
-    return bool(np.where(finite, near, same).all())

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache, partial
 from importlib.metadata import version
 from numbers import Integral
@@ -18,12 +19,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privopt.algorithms import ALGORITHMS
-from privopt.arguments import instance, member
+from privopt.arguments import instance
+from privopt.lab.make.bench import Bench
 from privopt.lab.make.cells import Cell, absent_families, cells
-from privopt.lab.make.experiment import PROFILES, Experiment
+from privopt.lab.make.experiment import Experiment, require_profile
 from privopt.lab.make.fingerprint import HOST, environment, fingerprint
 from privopt.lab.make.folder import open_results
-from privopt.lab.make.measure import Bench, measure
+from privopt.lab.make.measure import measure
 from privopt.lab.make.records import (
     CELLS,
     RUNS,
@@ -41,7 +43,11 @@ from privopt.lab.make.study import Study, one_kind, part_rows
 
 __all__ = ["RunResult", "past_seconds", "run"]
 
-_MEASURING = tuple(f"privopt.lab.make.{name}" for name in ("measure", "quantities", "keys"))
+_BITS = 2**63
+_MEASURING = tuple(
+    f"privopt.lab.make.{name}"
+    for name in ("measure", "bench", "search", "trials", "quantities", "keys")
+)
 
 
 @dataclass(frozen=True)
@@ -100,7 +106,8 @@ def run(
     experiment : Experiment or Study
     profile : {"quick", "full"}
     seed : int
-        Root of all randomness, from -2^63 to 2^63 - 1. A study has none of it.
+        Root of all randomness, from -2^63 to 2^63 - 2; the second keys are of the next one. A
+        study has none of it.
     results : path
         A folder that is empty, absent, or made by privopt.
     progress : callable, optional
@@ -109,8 +116,9 @@ def run(
     Raises
     ------
     ValueError
-        If data break their declared class, or a part of a study gives no rows, or something else
-        than numbers, texts, ``None`` and intervals, or lacks a quantity that is claimed or shown.
+        If the experiment does not belong to the profile, data break their declared class, or a
+        part of a study gives no rows, or something else than numbers, texts, ``None`` and
+        intervals, or lacks a quantity that is claimed or shown.
     FileNotFoundError
         If data are missing.
     ResultsError
@@ -118,9 +126,9 @@ def run(
     """
     if not isinstance(experiment, Study):
         instance("experiment", experiment, Experiment)
-    member("profile", profile, PROFILES)
-    if isinstance(seed, bool) or not isinstance(seed, Integral) or not -(2**63) <= seed < 2**63:
-        raise ValueError(f"seed must be an integer of 64 bits, got {seed!r}")
+    require_profile(experiment, profile)
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not -_BITS <= seed < _BITS - 1:
+        raise ValueError(f"seed must be an integer from -2^63 to 2^63 - 2, got {seed!r}")
     folder = open_results(results) / experiment.name
     if isinstance(experiment, Study):
         pieces, about, schemas = _parts(experiment, profile), experiment.about, (None, None)
@@ -159,7 +167,7 @@ def _cells(experiment: Experiment, profile: str, seed: int, progress: Progress) 
     """Every cell of a sweep with its problem and plan, or with the reason why there is no plan."""
     for name, why in absent_families(experiment).items():
         progress(Note(experiment.name, f"{name} is left out: {why}"))
-    bench, where = Bench(), environment()
+    bench, where = Bench(seed), environment()
     refused: Counter[str] = Counter()
 
     @cache
@@ -168,7 +176,7 @@ def _cells(experiment: Experiment, profile: str, seed: int, progress: Progress) 
         return fingerprint(*objects, besides=_MEASURING, without=HOST)
 
     def piece(cell: Cell) -> Piece:
-        facts = {**cell.facts, "root_seed": seed, "profile": profile}
+        facts = {**cell.facts, "root_seed": cell.trial.root(seed), "profile": profile}
         try:
             job = bench.prepare(cell, ALGORITHMS[cell.algorithm], experiment.family(cell.family))
         except ValueError as error:
@@ -180,6 +188,9 @@ def _cells(experiment: Experiment, profile: str, seed: int, progress: Progress) 
             key=_key(
                 cell=cell.identity,
                 replicates=cell.replicates,
+                block=cell.block,
+                trial=cell.trial.value,
+                noise_factor=cell.noise_factor,
                 seed=seed,
                 data=job.data,
                 quantity=job.quantity.name,
@@ -188,7 +199,7 @@ def _cells(experiment: Experiment, profile: str, seed: int, progress: Progress) 
                 environment=where,
             ),
             code=code(cell.algorithm, cell.family),
-            make=lambda: _made(*measure(job, bench, seed=seed)),
+            make=lambda: _made(*measure(job, bench)),
             fits=partial(_fits, cell.replicates),
             program=job.program,
         )
@@ -254,10 +265,17 @@ def _tables(
     return cells, joined if of_runs is None else joined.cast(of_runs)
 
 
+def _date(result: RunResult) -> str:
+    """The day on which the last of its cells was made, in UTC."""
+    made = read_provenance(result.folder).get("date") if result.reused == result.cells else None
+    return made or datetime.now(UTC).date().isoformat()
+
+
 def _provenance(result: RunResult, cells: Sequence[tuple[Piece, Kept]]) -> Provenance:
     """What made the tables, and how long that took."""
     return {
         "privopt": version("privopt"),
+        "date": _date(result),
         "environment": environment(),
         "code": _key(code=sorted({piece.code for piece, _ in cells})),
         "cells": result.cells,

@@ -14,7 +14,8 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from privopt.arguments import member
-from privopt.lab.make.experiment import check_name
+from privopt.lab.make.experiment import PROFILES
+from privopt.lab.make.method import check_name
 from privopt.lab.make.presentation import Claim, Listing, Plot, Presentation
 from privopt.lab.make.records import About, Value
 from privopt.privacy import Interval
@@ -85,6 +86,11 @@ class Study:
         for part, _ in self.shown.quantities():
             member("part", part, self.parts)
         object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
+
+    @property
+    def profiles(self) -> tuple[str, ...]:
+        """Those that the study belongs to: all."""
+        return PROFILES
 
     @property
     def shown(self) -> Presentation:

@@ -1,0 +1,174 @@
+"""The bench: what the cells of a sweep share is built, planned, checked, solved and found once."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+import jax
+import numpy as np
+
+from privopt.algorithms.gradient_descent import GRADIENT_DESCENT
+from privopt.core import Algorithm, Plan, Run, run
+from privopt.lab.make.cells import Cell
+from privopt.lab.make.digest import digest
+from privopt.lab.make.job import Candidate, Job, Search, steps_of
+from privopt.lab.make.keys import stream
+from privopt.lab.make.method import Choice
+from privopt.lab.make.quantities import quantity_of
+from privopt.lab.make.search import Chosen, choose
+from privopt.problems import Family, Problem
+
+__all__ = ["Bench"]
+
+_NON_PRIVATE_STEPS = 2000
+_NON_PRIVATE_WORK = 2e9
+
+
+@dataclass
+class Bench:
+    """What the cells of one sweep share, from one root seed, each made once.
+
+    Cells are prepared by one thread, and measured by several.
+    """
+
+    seed: int
+    _problems: dict[Hashable, tuple[Problem, str]] = field(default_factory=dict)
+    _by_data: dict[str, Problem] = field(default_factory=dict)
+    _plans: dict[Hashable, Plan | ValueError] = field(default_factory=dict)
+    _searches: dict[Cell, Search] = field(default_factory=dict)
+    _facts: dict[Hashable, dict[str, float]] = field(default_factory=dict)
+    _chosen: dict[Search, Chosen] = field(default_factory=dict)
+    _locks: defaultdict[Hashable, threading.Lock] = field(
+        default_factory=lambda: defaultdict(threading.Lock)
+    )
+
+    def prepare(self, cell: Cell, algorithm: Algorithm, family: Family) -> Job:
+        """Build the cell's problem and plan its algorithm; nothing is run.
+
+        Raises
+        ------
+        ValueError
+            If the plan is refused; of a search, if every candidate is.
+        """
+        job = self._at_theory(cell, algorithm, family)
+        if not cell.search:
+            return job
+        setting = replace(cell, strength=0.0, axes=())
+        if setting not in self._searches:
+            self._searches[setting] = self._search(cell, algorithm, family)
+        return replace(job, search=self._searches[setting])
+
+    def _at_theory(self, cell: Cell, algorithm: Algorithm, family: Family) -> Job:
+        problem, data = self._problem(cell, family)
+        plan = self._plan(cell, algorithm, problem, dict(cell.choices))
+        return Job(cell, problem, data, plan, quantity_of(problem, plan.rate))
+
+    def _problem(self, cell: Cell, family: Family) -> tuple[Problem, str]:
+        """With the digest of its data; problems of the same data are one."""
+        sizes = {"n": cell.n, "dim": cell.dim, "noise_ratio": cell.noise_ratio}
+        if cell.sparsity is not None:
+            sizes["sparsity"] = cell.sparsity
+        named = family.name, cell.strength, *sizes.values()
+        if named not in self._problems:
+            built = family.build(**sizes, strength=cell.strength)
+            data = digest(built)
+            self._problems[named] = self._by_data.setdefault(data, built), data
+        return self._problems[named]
+
+    def _plan(
+        self, cell: Cell, algorithm: Algorithm, problem: Problem, choices: Mapping[str, Choice]
+    ) -> Plan:
+        """The plan with the noise of the trial, or the refusal."""
+        facts, factor = problem.problem_class, cell.noise_factor
+        named = algorithm.name, facts, cell.budget, tuple(sorted(choices.items()))
+        plan = self._made(named, lambda: algorithm.plan(facts, cell.budget, **choices))
+        if not cell.trial.is_control:
+            return plan
+        return self._made((*named, factor), lambda: plan.with_noise(factor))
+
+    def _made(self, named: Hashable, plan: Callable[[], Plan]) -> Plan:
+        """A plan, or its refusal, made once."""
+        if named not in self._plans:
+            try:
+                self._plans[named] = plan()
+            except ValueError as error:
+                self._plans[named] = error
+        found = self._plans[named]
+        if isinstance(found, ValueError):
+            raise ValueError(str(found))
+        return found
+
+    def _search(self, cell: Cell, algorithm: Algorithm, family: Family) -> Search:
+        """Every candidate that is not refused, at every strength."""
+        cells = [replace(cell, strength=strength) for strength in family.strengths]
+        jobs = tuple(self._at_theory(each, algorithm, family) for each in cells)
+        names = [name for name, _ in cell.search]
+        candidates, refused = [], []
+        for values in product(*(values for _, values in cell.search)):
+            choices = dict(zip(names, values, strict=True))
+            told = {**dict(cell.choices), **choices}
+            try:
+                plans = tuple(self._plan(j.cell, algorithm, j.problem, told) for j in jobs)
+            except ValueError as error:
+                refused.append(f"{choices}: {error}")
+            else:
+                candidates.append(Candidate(choices, plans))
+        if not candidates:
+            raise ValueError(f"every candidate of the search is refused, as {refused[0]}")
+        return Search(tuple(candidates), jobs)
+
+    def chosen(self, search: Search) -> Chosen:
+        """What a search finds; the data that it looks at are checked before."""
+        with self._locks[search]:
+            if search not in self._chosen:
+                for job in search.jobs:
+                    self.facts(job)
+                self._chosen[search] = choose(search, self.seed)
+            return self._chosen[search]
+
+    def facts(self, job: Job) -> dict[str, float]:
+        """What is measured of a cell as a whole; of problems of one shape by one thread at a time.
+
+        Raises
+        ------
+        ValueError
+            If the data are not finite or break the declared problem class.
+        """
+        steps = _non_private_steps(job)
+        named = job.data, job.quantity.name, steps
+        with self._locks[job.shape]:
+            if named not in self._facts:
+                self._facts[named] = _facts(job, steps)
+            return self._facts[named]
+
+
+def _facts(job: Job, steps: int) -> dict[str, float]:
+    problem, quantity = job.problem, job.quantity
+    problem.check()
+    reference = quantity.reference(problem)
+    objective = problem.objective
+    centre = objective.constraint.centre_point(job.cell.dim, objective.dtype)
+    start = Run(centre.reshape(problem.shape or -1), None)
+    twin = GRADIENT_DESCENT.plan(problem.problem_class, job.cell.budget, steps=steps)
+    found = run(twin, problem, stream(0, role="unused"))
+    return {
+        "reference_value": reference.value,
+        "reference_gap": reference.gap,
+        "start_value": float(np.squeeze(quantity.measure(problem, start))),
+        "nonprivate_value": float(np.squeeze(quantity.measure(problem, found))),
+    }
+
+
+def _non_private_steps(job: Job) -> int:
+    """Of gradient descent without noise: as many as the plan's.
+
+    Of a population, on one draw of records. Fewer on large data, so that steps times numbers in
+    the data stay within 2e9.
+    """
+    numbers = sum(leaf.size for leaf in jax.tree.leaves(job.problem.objective.data))
+    most = max(1, int(_NON_PRIVATE_WORK / numbers))
+    return min(steps_of(job.plan) or _NON_PRIVATE_STEPS, most)

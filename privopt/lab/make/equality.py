@@ -1,0 +1,75 @@
+"""Equality of tables: whether two of them say the same of the same experiment."""
+
+from __future__ import annotations
+
+import json
+from itertools import zip_longest
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+__all__ = ["equal"]
+
+RELATIVE, ABSOLUTE = 1e-6, 1e-12
+"""How far equal numbers may be apart: machines round differently in their last digits, and a risk
+that is zero but for rounding has no digits in common."""
+
+
+def equal(ours: pa.Table, theirs: pa.Table) -> bool:
+    """Whether two tables say the same of the same experiment.
+
+    Rows, columns, texts and integers must be the same, and real numbers within ``RELATIVE`` of the
+    larger or ``ABSOLUTE`` of each other; so must those within texts that are JSON, as of plans.
+    """
+    same_shape = ours.num_rows == theirs.num_rows and ours.schema.equals(theirs.schema)
+    if not same_shape or ours.schema.metadata != theirs.schema.metadata:
+        return False
+    return all(map(_equal_columns, ours.columns, theirs.columns))
+
+
+def _equal_columns(ours: pa.ChunkedArray, theirs: pa.ChunkedArray) -> bool:
+    if ours.equals(theirs):
+        return True
+    if pa.types.is_floating(ours.type):
+        return ours.is_null().equals(theirs.is_null()) and _close(
+            ours.drop_null().to_numpy(), theirs.drop_null().to_numpy()
+        )
+    if pa.types.is_string(ours.type):
+        pairs = set(zip(ours.to_pylist(), theirs.to_pylist(), strict=True))
+        return all(_equal_texts(*pair) for pair in pairs)
+    return False
+
+
+def _equal_texts(ours: str | None, theirs: str | None) -> bool:
+    if ours is None or theirs is None or ours == theirs:
+        return ours == theirs
+    try:
+        return _equal_values(json.loads(ours), json.loads(theirs))
+    except ValueError:
+        return False
+
+
+def _equal_values(ours: object, theirs: object) -> bool:
+    match ours, theirs:
+        case dict(), dict():
+            return ours.keys() == theirs.keys() and all(
+                _equal_values(value, theirs[name]) for name, value in ours.items()
+            )
+        case list(), list():
+            absent = object()
+            pairs = zip_longest(ours, theirs, fillvalue=absent)
+            return all(_equal_values(*pair) for pair in pairs)
+        case float(), float():
+            return _close(np.array([ours]), np.array([theirs]))
+        case _:
+            return bool(ours == theirs)
+
+
+def _close(ours: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64]) -> bool:
+    larger = np.maximum(np.abs(ours), np.abs(theirs))
+    with np.errstate(invalid="ignore"):  # of infinities that are equal
+        near = np.abs(ours - theirs) <= np.maximum(RELATIVE * larger, ABSOLUTE)
+    finite = np.isfinite(larger)
+    same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
+    return bool(np.where(finite, near, same).all())

@@ -1,0 +1,134 @@
+"""A job: a cell made ready, with its problem and its plan, or with those that are searched."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import jax
+
+from privopt.core import Plan
+from privopt.lab.make.cells import Cell
+from privopt.lab.make.digest import described, numbers
+from privopt.lab.make.laws import law_of
+from privopt.lab.make.method import Choice
+from privopt.lab.make.quantities import Quantity
+from privopt.lab.make.records import Value
+from privopt.problems import Problem
+
+__all__ = ["Candidate", "Job", "Search", "steps_of"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A cell made ready.
+
+    Attributes
+    ----------
+    cell : Cell
+    problem : Problem
+    data : str
+        Digest of the problem's numbers and of what is declared of it.
+    plan : Plan
+        At theory's numbers where its choices are searched for.
+    quantity : Quantity
+        What is measured there.
+    search : Search or None
+    """
+
+    cell: Cell
+    problem: Problem
+    data: str
+    plan: Plan
+    quantity: Quantity
+    search: Search | None = None
+
+    @property
+    def shape(self) -> Hashable:
+        """Of the problem: what is compiled for one of a shape serves all."""
+        leaves, structure = jax.tree.flatten(self.problem.source)
+        return structure, tuple(jax.typeof(leaf) for leaf in leaves)
+
+    @property
+    def program(self) -> Hashable:
+        """What shapes the compiled program: jobs of one program compile once."""
+        return self.plan.algorithm, self.plan.static, self.shape, self.cell.block
+
+    @property
+    def numbers(self) -> object:
+        """Everything that the plan tells the device, or a digest for a search; JSON values."""
+        return numbers(self.plan) if self.search is None else self.search.digest
+
+    @property
+    def promised(self) -> dict[str, Value]:
+        """What the plan promises of the quantity measured, and what it spends; JSON values."""
+        rate, cell = self.plan.rate, self.cell
+        spoken_of = rate.quantity == self.quantity.name
+        found: dict[str, Value] = {
+            "quantity": self.quantity.name,
+            "upper": rate.upper if spoken_of else math.inf,
+            "lower": rate.lower if spoken_of else 0.0,
+            "in_regime": rate.in_regime,
+            "exponents": json.dumps(dict(rate.exponents), sort_keys=True),
+            "tight_on": rate.tight_on,
+            "steps": steps_of(self.plan),
+            "plan": described(self.plan),
+        }
+        if not cell.trial.is_control:
+            found["spent_epsilon_upper"] = self.plan.guarantee.epsilon(cell.budget.delta).upper
+            if self.search is None:
+                found["law"] = law_of(self.plan, cell.family, cell.strength)
+        return found
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One combination of the values that are tried, and its plan at every strength."""
+
+    choices: Mapping[str, Choice]
+    plans: tuple[Plan, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What is tried at one setting under one trial.
+
+    Attributes
+    ----------
+    candidates : tuple of Candidate
+        Those that are not refused at any strength.
+    jobs : tuple of Job
+        At theory's numbers, of every strength of the family.
+    """
+
+    candidates: tuple[Candidate, ...]
+    jobs: tuple[Job, ...]
+
+    def plan(self, candidate: Candidate, job: Job) -> Plan:
+        """The candidate's at the strength of that job."""
+        strengths = [each.cell.strength for each in self.jobs]
+        return candidate.plans[strengths.index(job.cell.strength)]
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of everything that decides what is found: data, candidates and their plans."""
+        told: dict[int, object] = {}
+        for plan in (plan for candidate in self.candidates for plan in candidate.plans):
+            if id(plan) not in told:
+                told[id(plan)] = numbers(plan)
+        tried = [
+            [dict(candidate.choices), [told[id(plan)] for plan in candidate.plans]]
+            for candidate in self.candidates
+        ]
+        decisive = json.dumps([[job.data for job in self.jobs], tried], sort_keys=True)
+        return hashlib.sha256(decisive.encode()).hexdigest()
+
+
+def steps_of(plan: Plan) -> int | None:
+    """The steps that a plan takes, if it takes any."""
+    steps = getattr(plan.params.mechanism, "steps", None)
+    return None if steps is None else int(steps)

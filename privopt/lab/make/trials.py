@@ -1,0 +1,81 @@
+"""Trials: cells that a slope is fitted to are run again, in ways that tell what the slope shows.
+
+With numbers set by theory an exponent can be inherited from the plan, whatever the noise. So the
+same runs are repeated with the noise switched off, and with noise that depends a little otherwise
+on the axis: a slope that the noise has made must then be gone. A second root key tells whether it
+was chance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from privopt.arguments import Names
+from privopt.theory import Powers
+
+__all__ = ["BEND", "SLOPED", "Trial", "bent", "block_of"]
+
+BEND = 0.1
+"""The exponent by which noise is bent along an axis."""
+
+SLOPED = tuple(field.name for field in fields(Powers))
+"""The axes along which a rate can have an exponent."""
+
+_SHARE = 4
+_LEAST = 10
+
+
+class Trial(Names):
+    """Which of the runs of a cell.
+
+    ``measured``
+        Those that results are read from.
+    ``second key``
+        The same, fewer, from the root seed plus one.
+    ``noise off``
+        The same, fewer, with the noise of the mechanism times 0.
+    ``noise bent``
+        The same, fewer, with the noise times ``(value / base value)^BEND`` along one axis.
+
+    The last two are controls. They keep the keys of the measured runs, change nothing but the
+    noise of the mechanism, and guarantee no privacy.
+
+    Examples
+    --------
+    >>> [trial.is_control for trial in Trial]
+    [False, False, True, True]
+    """
+
+    MEASURED = "measured"
+    SECOND_KEY = "second key"
+    NOISE_OFF = "noise off"
+    NOISE_BENT = "noise bent"
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the noise is another one than the plan's."""
+        return self in (Trial.NOISE_OFF, Trial.NOISE_BENT)
+
+    def root(self, seed: int) -> int:
+        """The root of its randomness, where that of the experiment is ``seed``."""
+        return seed + (self is Trial.SECOND_KEY)
+
+
+def block_of(replicates: int) -> int:
+    """Replicates of every other trial: a quarter, at least ten where there are as many.
+
+    The measured replicates run in blocks of that number, so that one program serves all trials.
+
+    >>> block_of(600), block_of(16), block_of(3)
+    (150, 10, 3)
+    """
+    return min(replicates, max(_LEAST, replicates // _SHARE))
+
+
+def bent(value: float, base: float) -> float:
+    """The factor of the noise at ``value`` of an axis that is ``base`` where nothing is changed.
+
+    >>> bent(1000, 1000)
+    1.0
+    """
+    return (value / base) ** BEND

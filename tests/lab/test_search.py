@@ -1,0 +1,238 @@
+"""The search: it finds what a naive loop finds, and the same whenever it is asked."""
+
+import json
+import math
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from privopt import core, lab
+from privopt.algorithms import ALGORITHMS
+from privopt.lab import Axis, Method, Setting, Trial, cells, read, replicate_keys, stream
+from privopt.lab.make import bench, search
+from privopt.lab.make.job import Candidate, Search
+from privopt.lab.make.run import _cells as pieces_of
+from privopt.problems import family
+
+GRID = {"steps": (2, 6), "step_size": (0.02, 0.1, 0.5)}
+STRENGTHS = (1.0, 2.0, 4.0, 8.0, math.inf)
+BEST = Method("best", "dp_gd", search=GRID)
+
+
+@pytest.fixture(scope="module")
+def searched(demonstration):
+    """The best of a grid, beside the same method at theory's numbers."""
+    return replace(
+        demonstration.experiment,
+        algorithms=(Method("theory", "dp_gd", {"steps": 4}), BEST),
+        axes=(Axis("n", (500, 1000)),),
+        replicates={"quick": 12, "full": 12},
+        checks=("slope",),
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(searched, tmp_path_factory):
+    return run(searched, tmp_path_factory.mktemp("results") / "r")
+
+
+def run(experiment, results, seed=0):
+    return lab.run(experiment, profile="quick", seed=seed, results=results)
+
+
+def tables(result):
+    return [(result.folder / f"{name}.parquet").read_bytes() for name in ("cells", "runs")]
+
+
+def naive(experiment, cell, seed=0):
+    """The mean of every candidate at every strength, one run after another."""
+    means = {}
+    for strength in STRENGTHS:
+        each = replace(cell, strength=strength)
+        problem = family("linear").build(
+            n=cell.n, dim=cell.dim, noise_ratio=cell.noise_ratio, strength=strength
+        )
+        keys = replicate_keys(stream(seed, role="pilot", **each.identity), search.PILOT)
+        for point in product(*GRID.values()):
+            told = dict(zip(GRID, point, strict=True))
+            plan = ALGORITHMS["dp_gd"].plan(problem.problem_class, cell.budget, **told)
+            if cell.trial.is_control:
+                plan = plan.with_noise(cell.noise_factor)
+            risks = [problem.excess_risk(core.run(plan, problem, k).released) for k in keys]
+            means.setdefault(point, []).append(np.mean(risks))
+    return {point: max(each) for point, each in means.items()}
+
+
+# --- what is found --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trial", [Trial.MEASURED, Trial.SECOND_KEY, Trial.NOISE_OFF])
+def test_it_finds_what_a_naive_loop_finds(searched, finished, trial):
+    cell = next(
+        cell
+        for cell in cells(searched, "quick")
+        if (cell.method, cell.n, cell.trial) == ("best", 500, trial)
+    )
+    worst = naive(searched, cell, seed=int(trial is Trial.SECOND_KEY))
+    best = dict(zip(GRID, min(worst, key=worst.get), strict=True))
+    for row in read(finished.folder).cells.to_pylist():
+        if (row["method"], row["n"], row["trial"]) == ("best", 500, trial):
+            found = json.loads(row["searched"])
+            assert found["chosen"] == best
+            edges = [name for name, x in best.items() if x in (min(GRID[name]), max(GRID[name]))]
+            assert found["at_edge"] == edges
+            assert found["candidates"] == 6
+
+
+def test_what_is_measured_are_fresh_runs_of_what_was_chosen(searched, finished):
+    rows = read(finished.folder).table().to_pylist()
+    at = {"method": "best", "n": 1000, "strength": 2.0, "trial": "measured"}
+    row = next(row for row in rows if at.items() <= row.items() and row["replicate"] == 11)
+    cell = next(c for c in cells(searched, "quick") if c.label.startswith("best on linear, n=1000"))
+    problem = family("linear").build(n=1000, dim=4, noise_ratio=cell.noise_ratio, strength=2.0)
+    chosen = json.loads(row["searched"])["chosen"]
+    plan = ALGORITHMS["dp_gd"].plan(problem.problem_class, cell.budget, **chosen)
+    named = {"experiment": "demo", "algorithm": "best", "family": "linear", "strength": 2.0}
+    key = replicate_keys(stream(0, role="noise", **named, n=1000, dim=4, epsilon=1.0), 12)[11]
+    single = problem.excess_risk(core.run(plan, problem, key).released)
+    assert row["value"] == pytest.approx(single, rel=1e-12)
+
+
+def test_the_bound_is_that_of_the_plan_at_theorys_numbers(searched, finished):
+    for row in read(finished.folder).cells.to_pylist():
+        assert (row["searched"] is None) == (row["method"] == "theory")
+        if row["method"] == "best" and row["trial"] == "measured":
+            facts = family("linear").build(n=row["n"], dim=4, noise_ratio=0.1, strength=1.0)
+            budget = searched.budget(1.0)
+            plan = ALGORITHMS["dp_gd"].plan(facts.problem_class, budget)
+            assert (row["upper"], row["steps"]) == (plan.rate.upper, plan.params.mechanism.steps)
+            assert row["law"] is None
+
+
+def test_one_search_serves_all_strengths_and_every_trial_has_its_own(
+    searched, tmp_path, monkeypatch
+):
+    asked = []
+
+    def counted(given, seed):
+        asked.append((given.jobs[0].cell.n, given.jobs[0].cell.trial))
+        return search.choose(given, seed)
+
+    monkeypatch.setattr(bench, "choose", counted)
+    run(replace(searched, algorithms=(BEST,)), tmp_path)
+    assert sorted(asked) == sorted(product((500, 1000), Trial))
+
+
+# --- resuming -------------------------------------------------------------------------------------
+
+
+def test_what_is_left_of_a_setting_is_finished_to_the_same_bits(searched, finished, tmp_path):
+    result = run(searched, tmp_path)
+    assert tables(result) == tables(finished)
+    kept = sorted((tmp_path / "demo" / "cells").glob("*.parquet"))
+    for path in kept[::3]:
+        path.unlink()
+    again = run(searched, tmp_path)
+    assert again.cells - again.reused == len(kept[::3])
+    assert tables(again) == tables(finished)
+
+
+def keys_of(experiment):
+    pieces = pieces_of(experiment, "quick", 0, lambda event: None)
+    return {piece.label: piece.key for piece in pieces if piece.facts["method"] == "best"}
+
+
+def test_all_that_is_tried_is_in_the_key_and_the_data_of_every_strength(searched, monkeypatch):
+    before = keys_of(searched)
+    wider = replace(BEST, search={**GRID, "step_size": (0.02, 0.1, 0.6)})
+    every = [before, keys_of(replace(searched, algorithms=(wider,)))]
+    built = family("linear").build
+
+    def changed(*, noise_ratio, strength, **sizes):
+        weaker = 0.9 if strength == 8.0 else 1.0
+        return built(noise_ratio=weaker * noise_ratio, strength=strength, **sizes)
+
+    hard = replace(family("linear"), name="own", build=changed)
+    whole = replace(family("linear"), name="own", build=built)
+    every += [keys_of(replace(searched, families=(each,))) for each in (whole, hard)]
+    assert all(len(found) == 4 * 2 * 5 for found in every)
+    assert len({key for found in every for key in found.values()}) == 4 * len(before)
+
+
+# --- the choice -----------------------------------------------------------------------------------
+
+
+def chosen(monkeypatch, means, grid=(1, 2, 3)):
+    """Of candidates with these means, by strength."""
+    tried = tuple(Candidate({"steps": value}, ()) for value in grid)
+    monkeypatch.setattr(search, "_means", lambda i, *_: np.array(means[i], float))
+    return search.choose(Search(tried, (None,) * len(means)), 0)
+
+
+@pytest.mark.parametrize(
+    ("means", "steps", "at_edge"),
+    [
+        ([[5, 2, 1], [1, 2, 5]], 2, ()),  # the least maximum, not the least mean
+        ([[3, 2, 1]], 3, ("steps",)),
+        ([[1, 2, 3]], 1, ("steps",)),
+        ([[math.nan, 9, 10], [0, 9, 0]], 2, ()),
+        ([[-math.inf, 9, 10]], 2, ()),
+        ([[1, 9, 10], [math.inf, 0, 0]], 2, ()),
+        ([[math.nan, math.inf, math.nan]], 1, ("steps",)),
+    ],
+)
+def test_the_least_worst_mean_is_taken(monkeypatch, means, steps, at_edge):
+    found = chosen(monkeypatch, means)
+    assert (found.candidate.choices["steps"], found.at_edge) == (steps, at_edge)
+    told = {"chosen": {"steps": steps}, "at_edge": list(at_edge), "candidates": 3}
+    assert json.loads(found.told) == told
+
+
+def test_names_have_no_edge(monkeypatch):
+    assert chosen(monkeypatch, [[3, 2, 1]], grid=("last", "average", None)).at_edge == ()
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+def test_refused_candidates_are_left_out_and_where_all_are_the_cell_is_refused(searched, tmp_path):
+    some = Method("some", "dp_gd", search={"steps": (4, 5), "step_size": (-1.0, 0.1)})
+    none = Method("none", "dp_gd", search={"step_size": (-1.0, -2.0)})
+    given = replace(searched, algorithms=(some, none), axes=(), checks=("bound",))
+    result = run(given, tmp_path)
+    assert (result.cells, result.refused) == (5, 5)
+    for row in read(result.folder).cells.to_pylist():
+        if row["method"] == "some":
+            assert json.loads(row["searched"])["candidates"] == 2
+        else:
+            assert row["refused"].startswith("every candidate of the search is refused, as {'step")
+            assert "step_size must be" in row["refused"]
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"search": {"step": (1, 2)}}, "choice of best must be one of .*; did you mean steps"),
+        ({"search": {"steps": (5,)}}, r"two or more distinct values of steps, got \(5,\)"),
+        ({"search": {"steps": (5, 5)}}, r"two or more distinct values of steps, got \(5, 5\)"),
+        ({"search": {"steps": 5}}, "two or more distinct values of steps, got 5"),
+        ({"search": {"steps": "57"}}, "two or more distinct values of steps, got '57'"),
+        ({"search": {"steps": ([1], [2])}}, r"steps must be a number, a text or None, got \[1\]"),
+        ({"search": (5, 6)}, r"search of best must be a mapping, got \(5, 6\)"),
+        (
+            {"choices": {"steps": 3}, "search": {"steps": (5, 6)}},
+            "search of best must leave out steps, which choices fix",
+        ),
+    ],
+)
+def test_a_bad_search_is_refused(told, message):
+    with pytest.raises(ValueError, match=message):
+        Method("best", "dp_gd", **told)
+
+
+def test_what_is_searched_for_is_no_axis(searched):
+    with pytest.raises(ValueError, match=r"axis must be one of .*, got 'steps'"):
+        replace(searched, axes=(Axis("steps", (5, 6)),))
+    assert replace(searched, base=Setting(n=500, dim=4, epsilon=1.0), axes=()).labels[1] == "best"
