@@ -1,7 +1,7 @@
 """DP-GD on strongly convex losses: squared in everything, and the number of steps does not matter.
 
 Steps 2/(m (t + 1)) from the minimiser of |w - x|^2/2, all records at 0: whatever risk there is, is
-the noise's. The bound 2 G^2/(m (T + 1)) has a part of L^2, of 1/T, which this family does not
+the noise's. The bound 2 G^2/(m (T + 2)) has a part of L^2, of 1/T, which this family does not
 attain: the ratio to the bound says how small it is, the slopes are the noise's.
 """
 
