@@ -450,6 +450,33 @@ def test_profile_seed_and_results_are_used(folder, judged):
     assert not (folder / "results").exists()
 
 
+def long(folder, name):
+    source = EXPERIMENT.format(name=name, delta=1e-6).replace('"quick": 3, ', "")
+    (folder / "experiments" / f"{name}.py").write_text(source)
+
+
+def test_what_is_of_the_full_profile_alone_is_left_out_of_the_quick_one_and_told(folder, judged):
+    for name in ("large", "long"):
+        long(folder, name)
+    printed = privopt("run")
+    assert printed.startswith("Of the full profile alone, and left out: large, long\n")
+    assert [path.name for path in (folder / "results").glob("*/")] == ["demo"]
+    named = privopt("run", "demo", "long", code=2)
+    assert "profile must be full for long, got 'quick'" in named
+    full = privopt("run", "long", "--profile", "full")
+    assert f"{CELLS} cells, 0 of them from earlier runs" in full
+    assert "left out" not in full
+
+
+def test_a_crash_is_no_refuted_verdict(folder, judged, monkeypatch):
+    def crash(recorded):
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(lab, "verdicts", crash)
+    result = CliRunner().invoke(app, ["run"])
+    assert (result.exit_code, str(result.exception)) == (1, "a defect")
+
+
 def foreign(folder):
     (folder / "results").mkdir()
     (folder / "results" / "thesis.tex").write_text("")

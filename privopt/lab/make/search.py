@@ -6,6 +6,8 @@ The runs that are then measured are fresh, so their mean is that of the chosen c
 bias, and its expectation is at least the minimum over the grid: a pilot of few replicates may miss
 the best candidate, and what it takes instead is worse, by about the standard error of the
 difference of two pilot means. All candidates draw the same noise, which makes that error small.
+A setting costs candidates times strengths times ``PILOT`` runs, and again under every trial: with
+the noise off or bent the best numbers are others.
 
 What is found is *oracle-tuned*: it looks at risks that a private method never sees.
 """
