@@ -66,7 +66,7 @@ def judged(monkeypatch):
     def verdicts(recorded):
         facts = {"experiment": "demo", "method": "dp_gd", "family": "linear", "check": "slope"}
         facts |= {"axis": "n", "estimate": -1.01, "lower": -1.1, "upper": -0.9, "target": -1.0}
-        return [SimpleNamespace(outcome=each, detail="[why]", **facts) for each in outcomes]
+        return [lab.Verdict(outcome=each, detail="[why]", **facts) for each in outcomes]
 
     monkeypatch.setattr(lab, "verdicts", verdicts, raising=False)
     monkeypatch.setattr(lab, "write_report", lambda path, **_: path / "index.html", raising=False)

@@ -448,7 +448,7 @@ def test_claims_and_listings_are_told(results):
     readme = (results / "README.md").read_text(encoding="utf-8")
     Reader(page)
     assert "**Of 2 verdicts 2 hold" in readme
-    assert "| demo | too small, but once | ✅ 2 of 3 |" in readme
+    assert "| [Demo](#demo) | too small, but once | 2 of 3 | ✅ holds |" in readme
     assert re.search(
         r"\| too small, but once \| 2 of 3 \| 2 \| ✅ holds \| not in x = 1 \|", readme
     )
@@ -458,7 +458,7 @@ def test_claims_and_listings_are_told(results):
     assert "| &lt;two> | – |" in readme
     assert "&lt;two&gt;" in page
     assert "privopt run demo --profile quick" in page
-    assert page.count("data:image/svg+xml") == 2
+    assert page.count('<img src="demo/') == 2
     assert "method | family" not in readme  # no verdict on a theorem, no table of them
 
 
