@@ -99,8 +99,7 @@ def of_comparison(cells: Sequence[CellResult]) -> Words:
         told.append(f"on {family} at {axis_words(axis)} = {number(last)}: {shares}")
     caption = (
         "Lower is better: the dashed line is a predictor that has learnt nothing, the solid one "
-        "the non-private optimum. Of the distance between them there remains, "
-        f"{'; '.join(told)}."
+        f"the non-private optimum. What remains of the distance between them: {'; '.join(told)}."
     )
     return caption, f"Risk of {_count(cells)} methods. Left of the excess risk {'; '.join(told)}"
 
