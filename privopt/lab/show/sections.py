@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from privopt.lab.make.presentation import Column, Listing
 from privopt.lab.make.records import Provenance, Recorded, Value
-from privopt.lab.show.captions import Words, of_comparison, of_method, of_plot
+from privopt.lab.show.captions import Words, of_comparison, of_grid, of_method, of_plot
 from privopt.lab.show.claims import Row, outcome, presentation, rows_of, span
 from privopt.lab.show.comparison import COMPARED
 from privopt.lab.show.document import Picture, Section
+from privopt.lab.show.grids import grid_cells
 from privopt.lab.show.legend import ORACLE_TUNED
 from privopt.lab.show.results import CellResult, cell_results, grouped, swept_axes, worst
 from privopt.lab.show.style import (
@@ -125,9 +126,13 @@ def _sweep(recorded: Recorded, judged: Sequence[Verdict], stems: Sequence[str]) 
 def _words(
     stem: str, cells: Sequence[CellResult], stems: Sequence[str], judged: Sequence[Verdict]
 ) -> Words:
+    grids = grid_cells(cells)
+    if stem in grids:
+        return of_grid(grids[stem])
     if stem == COMPARED:
         apart = {*stems, *twins(judged)}
-        return of_comparison([cell for cell in cells if cell.method not in apart])
+        others = (cell for cell in cells if cell.method not in apart)
+        return of_comparison([cell for cell in others if swept_axes([cell])])
     return of_method([cell for cell in cells if cell.method == stem], _about(judged, stem))
 
 
