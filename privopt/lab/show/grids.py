@@ -16,8 +16,8 @@ from privopt.lab.show.twins import label
 
 __all__ = ["GridCells", "constant", "grid_cells", "grid_figure", "scale_of"]
 
-_PALE, _DARK = 0.08, 0.6
-"""Opacity of the smallest and the largest constant."""
+_PALE, _DARK = 0.05, 0.6
+"""Opacity of the constant zero and of the largest one."""
 
 
 class GridCells(NamedTuple):
@@ -67,10 +67,10 @@ def _panel(place: Axes, cells: Sequence[CellResult], axes: tuple[str, str]) -> N
     at = grouped(cells, lambda cell: (cell.setting[axes[0]], cell.setting[axes[1]]))
     found = {where: constant(worst(group)) for where, group in at.items()}
     known = [value for value in found.values() if math.isfinite(value)]
-    low, high = min(known, default=0.0), max(known, default=0.0)
+    high = max(known, default=math.inf)
     for (x, y), value in found.items():
         column, row = across.index(x), up.index(y)
-        share = (value - low) / (high - low) if value > low else 0.0
+        share = value / high if value > 0.0 else 0.0
         style: Style = {"color": BLUE, "alpha": _PALE + (_DARK - _PALE) * share, "lw": 0.0}
         place.add_patch(Rectangle((column, row), 1.0, 1.0, **style))
         text = f"{value:.3g}" if math.isfinite(value) else "–"
