@@ -67,10 +67,10 @@ def _panel(place: Axes, cells: Sequence[CellResult], axes: tuple[str, str]) -> N
     at = grouped(cells, lambda cell: (cell.setting[axes[0]], cell.setting[axes[1]]))
     found = {where: constant(worst(group)) for where, group in at.items()}
     known = [value for value in found.values() if math.isfinite(value)]
-    high = max(known, default=math.inf)
+    high = max(known, default=0.0)
     for (x, y), value in found.items():
         column, row = across.index(x), up.index(y)
-        share = value / high if value > 0.0 else 0.0
+        share = value / high if 0.0 < value <= high else 0.0
         style: Style = {"color": BLUE, "alpha": _PALE + (_DARK - _PALE) * share, "lw": 0.0}
         place.add_patch(Rectangle((column, row), 1.0, 1.0, **style))
         text = f"{value:.3g}" if math.isfinite(value) else "–"
