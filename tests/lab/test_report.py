@@ -289,7 +289,7 @@ def test_a_row_of_slopes_tells_all_that_could_have_made_it_fail(twins):
         "✅ told apart<br>0.04",
         "❔ undecided<br>−0.89",
         "✅ agrees<br>−0.97",
-        "93 %<br>2 % if 0.05 off, &lt; 1 % if 0.1 off",
+        "93 % if right<br>2 % if 0.05 off, &lt; 1 % if 0.1 off",
         "−1.00<br>drift 1.07",
         "⚠️ inherited −1.00<br>[−1.01, −0.96]",
     ]
