@@ -1,4 +1,4 @@
-"""Both algorithms on real data: do the bounds hold where nobody chose the instance?"""
+"""Noise in every gradient, on the minimiser, and inside the objective: real data, one budget."""
 
 from privopt.lab import Axis, Experiment, Setting
 
@@ -7,17 +7,23 @@ experiment = Experiment(
     title="On real data the bounds hold with room to spare",
     description=(
         "Logistic regression on features scaled by public constants to norm at most 1, over the "
-        "ball of radius 10. Real problems are far from the worst case: slopes are not compared "
-        "here, the bounds are. Steps of DP-GD are fixed at 300 to bound its cost; more would "
-        "lower its bound and its risk."
+        "ball of radius 10, every method at the same budget with its theory's numbers, nothing "
+        "tuned on the data. Real problems are far from the worst case: slopes are not compared "
+        "here, the bounds are. Output perturbation pays the square root of what objective "
+        "perturbation pays. Steps of DP-GD are fixed at 300 to bound its cost; more would lower "
+        "its bound and its risk. All that can be gained lies between the zero predictor and the "
+        "non-private optimum."
     ),
-    algorithms={"dp_gd": {"steps": 300}, "output_perturbation": {}},
+    algorithms={
+        "dp_gd": {"steps": 300},
+        "output_perturbation": {},
+        "objective_perturbation": {},
+    },
     families=("breast_cancer_logistic", "digits_logistic"),
-    if_present=("a9a_logistic",),
     base=Setting(epsilon=1.0),
     axes=(
-        Axis("n", (250, 500, 1000, 2000, 8000, 32000), quick=(250, 500, 1500, 6000)),
-        Axis("epsilon", (0.25, 0.5, 1.0, 2.0, 4.0), quick=(0.5, 1.0, 2.0, 4.0)),
+        Axis("n", (250, 500, 1000, 1500), quick=(500, 1500)),
+        Axis("epsilon", (0.25, 0.5, 1.0, 2.0, 4.0, 8.0), quick=(1.0, 4.0)),
     ),
     relation="replace_one",
     delta=1e-6,

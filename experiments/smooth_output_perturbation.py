@@ -7,7 +7,7 @@ from privopt.lab import Axis, Experiment, Setting
 
 experiment = Experiment(
     name="smooth_output_perturbation",
-    title="Where the risk is flat at its minimiser, noise costs its square",
+    title="A test of code: where the risk is flat at its minimiser, noise costs its square",
     description=(
         "Every record's loss is half the squared distance to the same point. Its class, L = m D "
         "over the ball of diameter D, has stationary minimisers by public numbers alone, so the "
@@ -25,5 +25,6 @@ experiment = Experiment(
     ),
     relation="replace_one",
     epsilon_over_mu=5.0,
-    replicates={"quick": 2000, "full": 8000},
+    checks=("bound", "slope", "law"),
+    replicates={"full": 1200},
 )

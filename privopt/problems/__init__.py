@@ -34,6 +34,7 @@ from privopt.problems.synthetic import (
     sphere_classification,
     sphere_regression,
 )
+from privopt.problems.two_kinks import TwoKinks
 
 __all__ = [
     "DATASETS",
@@ -55,6 +56,7 @@ __all__ = [
     "ScalarLoss",
     "Squared",
     "SquaredDistance",
+    "TwoKinks",
     "absolute",
     "distance",
     "family",

@@ -17,6 +17,7 @@ from privopt.problems.models import (
     squared_distance,
 )
 from privopt.problems.problem import Problem
+from privopt.problems.two_kinks import two_kinks
 from privopt.spec import ProblemClass
 
 __all__ = ["HARD_FAMILIES"]
@@ -200,6 +201,12 @@ HARD_FAMILIES = (
         _distance,
     ),
     Family(
+        "two_kinks",
+        "two kinks of swept slope: tight for output perturbation, whatever its regulariser",
+        two_kinks,
+        strengths=(1.0, 1.4, 2.0),
+    ),
+    Family(
         "regularised_distance",
         "the same, regularised with swept modulus: tight for strongly convex losses",
         _regularised_distance,
@@ -214,6 +221,6 @@ HARD_FAMILIES = (
         "huber",
         "rounded medians of swept surplus: tight for objective perturbation",
         _huber,
-        strengths=(1.0, 1.5, 2.0, 2.5, 3.5),
+        strengths=(1.5, 2.1, 3.0, 4.2, 6.0),
     ),
 )

@@ -142,5 +142,5 @@ def objective_perturbation_rate(
             if tuned
             else f"lambda fixed, noise leading: {noise} >= 10 lambda R"
         ),
-        tight_on="huber" if tuned and gaussian else None,
+        tight_on="huber" if tuned else None,
     )

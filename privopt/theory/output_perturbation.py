@@ -202,7 +202,7 @@ def output_perturbation_rate(
     if not fixed and problem_class.smoothness is None:
         tight_on = "regularised_distance"
     if balanced:
-        power, tight_on, regime = 0.5, "distance", f"{noise} <= 1"
+        power, tight_on, regime = 0.5, "two_kinks", f"{noise} <= 1"
         moved = 0.5 * per_norm  # so does lambda
         powers = (moved, moved, Powers(n=-1.0) + -1.0 * moved, moved)
         terms = tuple(Term(t.name, t.value, p) for t, p in zip(terms, powers, strict=True))
