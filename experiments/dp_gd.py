@@ -3,7 +3,7 @@
 Where the sizes come from. At the default T = 1/(4 r^2), r = sqrt(d)/(n mu), the bound is 2 sqrt(2)
 r at every size. What is measured is larger than its limit for small r by a share of order r, hence
 r from 0.014 to 0.057, where that share changes by less than 4%. Step sizes are tried in factors of
-2, as n and epsilon move r, and d by factors of 4: the grid is then equally coarse everywhere.
+1.6, by which n and epsilon move r: the grid is equally coarse at all of their values.
 """
 
 from privopt.lab import Axis, Experiment, Method, Setting
