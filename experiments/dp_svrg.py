@@ -1,9 +1,10 @@
 """DP-SVRG on linear losses, for which its bound is tight.
 
 Where the sizes come from. Anchors every second step, batches of 16 in between. At the default T,
-1/r^2 with r = sqrt(d)/(n mu), noise and gradients move alike in the bound R sqrt(A/(T + 1)), and it
-is 1.54 r at every size. Linear losses have equal gradients everywhere, so that all noise is that of
-anchors: this is the term that the theorem adds. Epsilon and n are such that T is at most 625.
+1/r^2 with r = sqrt(d)/(n mu), noise and gradients move alike in the bound R sqrt(A/(T + 1)), and
+it is 1.54 r at every size. Linear losses have equal gradients everywhere, so that all noise is
+that of anchors: this is the term that the theorem adds. Epsilon and n are such that T is at most
+800.
 """
 
 from privopt.lab import Axis, Experiment, Setting

@@ -2,8 +2,8 @@
 
 Where the sizes come from. Steps 2/(m (t + 1)) from the minimiser of |w - x|^2/2, all records at 0:
 whatever risk there is, is the noise's. The bound 2 G^2/(m (T + 2)) has a part of L^2, which falls
-like 1/T and leads below T = n^2 mu^2/(4d). At the default T both parts move alike, and the bound is
-16 L^2 d/(m (n mu)^2) at every size. Epsilon and n are such that T is at most 2500.
+like 1/T and leads below T = n^2 mu^2/(4d). At the default T both parts move alike, and the bound
+is 16 L^2 d/(m (n mu)^2) at every size. Epsilon and n are such that T is at most 4000.
 """
 
 from privopt.lab import Axis, Experiment, Setting
