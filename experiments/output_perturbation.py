@@ -39,5 +39,5 @@ experiment = Experiment(
     ),
     relation="replace_one",
     epsilon_over_mu=5.0,
-    replicates={"quick": 120, "full": 600},
+    replicates={"quick": 160, "full": 600},
 )
