@@ -12,11 +12,11 @@ from privopt.algorithms.first_order import (
     rate_of,
     run,
 )
+from privopt.algorithms.lower_bound import event_lower_bound
 from privopt.convex import Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import Noise, PrivateGradient
 from privopt.spec import Budget, ProblemClass
-from privopt.theory import budget_lower_bound
 
 __all__ = ["DP_SGD"]
 
@@ -129,7 +129,7 @@ def plan(
         rate=rate_of(
             problem_class, params, moments=moments, steps_powers=default.powers,
             clipped=clipped.changes(problem_class),
-            lower=budget_lower_bound(problem_class, budget),
+            lower=event_lower_bound(problem_class, budget, mechanism.event(budget.relation)),
         ),
         assumptions=batching.assumptions(budget),
         most_records=problem_class.n,

@@ -16,13 +16,13 @@ from privopt.algorithms.first_order import (
     run,
     step_rule,
 )
+from privopt.algorithms.lower_bound import event_lower_bound
 from privopt.arguments import count, positive_number
 from privopt.convex import Average, Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import ClippedGradient, VarianceReducedGradient
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import (
-    budget_lower_bound,
     gradient_difference,
     variance_reduced_rate,
     variance_reduced_step_size,
@@ -142,7 +142,7 @@ def plan(
             clip=query.clip,
             difference_clip=change.clip,
             steps_powers=steps_powers,
-            lower=budget_lower_bound(problem_class, budget),
+            lower=event_lower_bound(problem_class, budget, mechanism.event(budget.relation)),
             **noise,
         ),
         assumptions=batching.assumptions(budget),

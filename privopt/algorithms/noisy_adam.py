@@ -6,11 +6,11 @@ import optax
 
 from privopt.algorithms.choices import Batching, Clipping, require_delta
 from privopt.algorithms.first_order import Params, Static, first_order, horizon, rate_of, run
+from privopt.algorithms.lower_bound import event_lower_bound
 from privopt.convex import Output, StepSizes, Update, corrected_adam
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import Noise, PrivateGradient
 from privopt.spec import Budget, ProblemClass
-from privopt.theory import budget_lower_bound
 
 __all__ = ["NOISY_ADAM"]
 
@@ -100,7 +100,10 @@ def plan(
         params=params,
         static=Static(problem_class.dim),
         rate=rate_of(
-            problem_class, params, moments=moments, lower=budget_lower_bound(problem_class, budget)
+            problem_class,
+            params,
+            moments=moments,
+            lower=event_lower_bound(problem_class, budget, mechanism.event(budget.relation)),
         ),
         assumptions=batching.assumptions(budget),
         most_records=problem_class.n,

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt.algorithms.choices import require_convex_lipschitz
+from privopt.algorithms.lower_bound import event_lower_bound
 from privopt.arguments import positive_number
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
@@ -23,12 +24,10 @@ from privopt.mechanisms import (
     PerturbedMinimiser,
     drawable,
 )
-from privopt.privacy import Fourier, calibrate, renyi_divergence, round_up
+from privopt.privacy import Fourier, calibrate, round_up
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.streams import stream
 from privopt.theory import (
-    budget_lower_bound,
-    erm_lower_bound,
     objective_perturbation_rate,
     perturbed_objective_regularisation,
 )
@@ -277,7 +276,7 @@ def planned(
             distance=tilt.query.error + finish.noise_norm(problem_class.dim),
             gaussian=budget.delta > 0.0,
             tuned=tuned,
-            lower=_lower(problem_class, budget, mechanism),
+            lower=event_lower_bound(problem_class, budget, mechanism.event(budget.relation)),
         ),
         requires=frozenset({"linear_model"}),
     )
@@ -291,18 +290,6 @@ def _assumptions(problem_class: ProblemClass, budget: Budget) -> tuple[str, ...]
     if budget.relation is Relation.ADD_OR_REMOVE_ONE:
         assumed.append(f"at most {problem_class.n} records")
     return tuple(assumed)
-
-
-def _lower(
-    problem_class: ProblemClass, budget: Budget, mechanism: ObjectivePerturbationRelease
-) -> float:
-    """What follows from (epsilon, delta), or from the chi-square divergence of the event."""
-    lower = budget_lower_bound(problem_class, budget)
-    divergence = renyi_divergence(mechanism.event(budget.relation), budget.relation, [2.0])
-    if budget.relation is not Relation.REPLACE_ONE or divergence is None:
-        return lower
-    advantage = math.sqrt(math.expm1(min(float(divergence[0]), 700.0)))
-    return max(lower, erm_lower_bound(problem_class, advantage=advantage))
 
 
 def run(

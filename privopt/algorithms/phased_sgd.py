@@ -19,10 +19,11 @@ from privopt.release import Pytree
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.streams import stream
 from privopt.theory import (
-    gaussian_dp_advantage,
+    GaussianAdvantage,
     phase_sizes,
     phased_descent_step_size,
     phased_rate,
+    population_lower_bound,
 )
 
 __all__ = ["PHASED_SGD"]
@@ -125,7 +126,7 @@ def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None
             problem_class,
             step_size=query.step_size,
             noise_std=mechanism.scale,
-            advantage=gaussian_dp_advantage(mu, budget.relation),
+            lower=population_lower_bound(problem_class, GaussianAdvantage(mu, budget.relation)),
         ),
         assumptions=(
             f"every loss is convex and {problem_class.smoothness:g}-smooth",

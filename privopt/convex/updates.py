@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
@@ -97,9 +98,8 @@ class Update:
                 hash(value)
             except TypeError:
                 raise ValueError(f"{name} must be hashable, got {value!r}") from None
-        update = cls(numbers, factory, options)
-        update._require_gradients_only()
-        return update
+        _require_gradients_only(factory, tuple(numbers.items()), options)
+        return cls(numbers, factory, options)
 
     def build(self, step_size: Callable[[Array], Array]) -> optax.GradientTransformation:
         """The transformation; ``step_size`` maps optax's count, from 0, to the step size.
@@ -123,22 +123,30 @@ class Update:
 
         return optax.GradientTransformation(init, update)
 
-    def _require_gradients_only(self) -> None:
-        vector = jax.ShapeDtypeStruct((2,), jnp.float32)
 
-        def one_step(gradient: Array, point: Array) -> Array:
-            transformation = self.build(lambda _: jnp.float32(1.0))
-            return transformation.update(gradient, transformation.init(point), point)[0]
+@lru_cache(maxsize=128)
+def _require_gradients_only(
+    factory: Callable[..., optax.GradientTransformation],
+    numbers: tuple[tuple[str, Number], ...],
+    options: tuple[tuple[str, Hashable], ...],
+) -> None:
+    """By tracing one step, which takes milliseconds: once, not for every plan of a sweep."""
+    update = Update(dict(numbers), factory, options)
+    vector = jax.ShapeDtypeStruct((2,), jnp.float32)
 
-        try:
-            moved = jax.eval_shape(one_step, vector, vector)
-        except TypeError as error:
-            raise ValueError(
-                "update must need noisy gradients and parameters alone, got "
-                f"{getattr(self.factory, '__name__', self.factory)!r}: {error}"
-            ) from error
-        if jax.tree.leaves(moved) != [moved]:
-            raise ValueError(f"update must return what it is given, got {moved!r}")
+    def one_step(gradient: Array, point: Array) -> Array:
+        transformation = update.build(lambda _: jnp.float32(1.0))
+        return transformation.update(gradient, transformation.init(point), point)[0]
+
+    try:
+        moved = jax.eval_shape(one_step, vector, vector)
+    except TypeError as error:
+        raise ValueError(
+            "update must need noisy gradients and parameters alone, got "
+            f"{getattr(factory, '__name__', factory)!r}: {error}"
+        ) from error
+    if jax.tree.leaves(moved) != [moved]:
+        raise ValueError(f"update must return what it is given, got {moved!r}")
 
 
 def _none(given: object) -> ValueError:

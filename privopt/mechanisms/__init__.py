@@ -10,6 +10,7 @@ from privopt.mechanisms.batches import (
     ShuffledBatches,
     poisson_sampler,
 )
+from privopt.mechanisms.clipped_risk import ClippedRisk
 from privopt.mechanisms.clipping import (
     MICROBATCH,
     BatchSum,
@@ -37,7 +38,6 @@ from privopt.mechanisms.private_gradient import BatchMean, PrivateGradient
 from privopt.mechanisms.queries import (
     BoundedQuery,
     ClippedGradient,
-    ClippedRisk,
     L1BoundedQuery,
     RegularisedMinimiser,
 )

@@ -17,8 +17,8 @@ from privopt.convex import (
     norm,
     sample_log_concave,
 )
+from privopt.mechanisms.clipped_risk import ClippedRisk
 from privopt.mechanisms.events import drawable
-from privopt.mechanisms.queries import ClippedRisk
 from privopt.mechanisms.scaled import scaled
 from privopt.privacy import gaussian_noise_multiplier, pure_event, round_up
 from privopt.release import release

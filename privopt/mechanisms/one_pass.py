@@ -7,13 +7,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import optax
 from jax import Array
 
 from privopt.arguments import instance, positive_number
 from privopt.convex import Average, EmpiricalRisk, FirstOrder, GradientOracle, StepSizes, Update
-from privopt.mechanisms.batches.batches import require_numbered
+from privopt.mechanisms.batches.batches import present, require_numbered
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import round_down
 from privopt.release import Pytree
@@ -107,12 +106,12 @@ class OnePass(NamedTuple):
         holds numbers of records, ``0..n-1``. The pass is deterministic.
         """
         batch_sum = self.gradient.bind_batches(objective)
-        one = jnp.ones(1, objective.dtype)
 
         def average(start: Pytree, first: Array, steps: Array, shrink: Array) -> Pytree:
             def ask(memory: Pytree, t: Array, point: Pytree) -> tuple[Pytree, Pytree]:
                 record = jax.lax.dynamic_slice(order, (first + t,), (1,))
-                return batch_sum(point, record, one), memory
+                row, taken = present(record, objective.records)
+                return batch_sum(point, row, taken.astype(objective.dtype)), memory
 
             descent = FirstOrder(StepSizes(shrink * self.step_size), _SGD, Average())
             oracle = GradientOracle(steps, lambda _: (), ask)

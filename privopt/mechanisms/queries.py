@@ -35,8 +35,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt.arguments import instance, positive_number, real
-from privopt.convex import EmpiricalRisk, RegularisedGLM, ValueAndGradient
-from privopt.convex.vectors import Number
+from privopt.convex import EmpiricalRisk, RegularisedGLM
 from privopt.mechanisms.clipped_slopes import clipped_linear_model
 from privopt.mechanisms.clipping import (
     MICROBATCH,
@@ -46,7 +45,6 @@ from privopt.mechanisms.clipping import (
     without_null_records,
 )
 from privopt.mechanisms.inexact_minimiser import InexactMinimiser
-from privopt.mechanisms.moved_losses import moved_loss_sum
 from privopt.mechanisms.round_off import UNIT
 from privopt.privacy import round_up
 from privopt.release import Pytree
@@ -55,7 +53,6 @@ from privopt.spec import ProblemClass, Relation
 __all__ = [
     "BoundedQuery",
     "ClippedGradient",
-    "ClippedRisk",
     "L1BoundedQuery",
     "RegularisedMinimiser",
 ]
@@ -165,63 +162,6 @@ class ClippedGradient(NamedTuple):
         if objective.dtype != jnp.float64:
             return None
         return clipped_linear_model(objective, self.clip, self.size)
-
-
-class ClippedRisk(NamedTuple):
-    """The risk as a function of the parameter, every record's loss ``C``-Lipschitz, over public n.
-
-    Attributes
-    ----------
-    gradient : ClippedGradient
-        The query whose answers are the gradients of this one.
-    radius : float
-        ``R``: the constraint set lies in a ball of this radius.
-
-    Examples
-    --------
-    >>> risk = ClippedRisk.of(ProblemClass(n=1000, dim=2, lipschitz=1.0, radius=3.0))
-    >>> round(risk.range(Relation.REPLACE_ONE), 6)
-    0.012
-    """
-
-    gradient: ClippedGradient
-    radius: float
-
-    @classmethod
-    def of(cls, problem_class: ProblemClass) -> ClippedRisk:
-        """The query for a class of problems of finite radius."""
-        instance("problem_class", problem_class, ProblemClass)
-        if math.isinf(problem_class.radius):
-            raise ValueError("radius must be finite, got inf")
-        return cls(ClippedGradient.of(problem_class), round_up(problem_class.radius))
-
-    def sensitivity(self, relation: Relation) -> float:
-        """``G``: the difference of two neighbours' risks is ``G``-Lipschitz in the parameter.
-
-        ``2L/n`` under ``replace_one``: the difference of two losses over ``n``. ``L/n`` under
-        ``zero_out`` and under ``add_or_remove_one``, where ``n`` is the public design size: a
-        single loss over ``n``. Clipping enforces it for generalised linear losses, whatever
-        the data; of any other loss it is assumed.
-        """
-        return self.gradient.sensitivity(relation)
-
-    def range(self, relation: Relation) -> float:
-        """``2 R G``: largest minus smallest value of that difference over the constraint set.
-
-        For every loss and all data, as computed: no record contributes more than ``L |w - c|``.
-        """
-        return 2.0 * self.radius * self.sensitivity(relation)
-
-    def bind(self, objective: EmpiricalRisk, centre: Array, resolution: Number) -> ValueAndGradient:
-        """``w -> (F(w) - F(c), gradient)``, each record's loss within ``resolution`` of convex."""
-        clip, size = self.gradient.clip, self.gradient.size
-        total = moved_loss_sum(objective, clip, centre, self.radius, resolution)
-
-        def risk(point: Array) -> tuple[Array, Array]:
-            value, gradient = total(point)
-            return value / size, gradient / size
-
-        return risk
 
 
 class RegularisedMinimiser(NamedTuple):

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from dp_accounting import ComposedDpEvent, DpEvent
 from jax import Array
 
+from privopt.arguments import count
 from privopt.convex import EmpiricalRisk, GradientOracle, pytree_dataclass
 from privopt.mechanisms.batches import AllRecords, PoissonBatches
 from privopt.mechanisms.calibrated import check_calibration
@@ -96,6 +97,7 @@ class VarianceReducedGradient:
         """
         check_calibration(query, budget, "contribution")
         check_calibration(difference_query, budget, "contribution")
+        count("period", period)
         share = query.clip / (query.clip + difference_query.clip)
         unit = cls(query, 1.0, difference_query, 1.0, batches, period, steps)
         inner = max(1, unit.differences.steps)
@@ -138,7 +140,14 @@ class VarianceReducedGradient:
         )
 
     def event(self, relation: Relation) -> DpEvent:
-        """Gaussian releases, and ones from truncated Poisson samples."""
+        """Gaussian releases, and ones from truncated Poisson samples.
+
+        Raises
+        ------
+        ValueError
+            If ``period`` is no positive integer.
+        """
+        count("period", self.period)
         full = self.anchors.event(relation)
         if self.differences.steps == 0:
             return full

@@ -22,6 +22,7 @@ Corollary 2.13).
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -146,8 +147,12 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     0.2367
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
-    if delta == 0.0:
-        return 0.0
+    return 0.0 if delta == 0.0 else _largest_mu(epsilon, delta)
+
+
+@lru_cache(maxsize=1024)
+def _largest_mu(epsilon: float, delta: float) -> float:
+    """At a positive ``delta``; every plan of a budget asks for it."""
 
     def allowed(mu: float) -> bool:
         return gaussian_delta(epsilon, mu).upper <= delta

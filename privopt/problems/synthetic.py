@@ -69,12 +69,12 @@ def sphere_regression(
 
 
 def one_way_marginals(key: Array, *, n: int, dim: int, informative: int) -> Problem:
-    """The prior behind the lower bound: linear losses on sign vectors of unknown means.
+    """A prior behind the lower bound: linear losses on sign vectors of unknown means.
 
     ``informative`` records have independent coordinates ``+-1/sqrt(dim)`` of mean
     ``p_j / sqrt(dim)``, ``p_j ~ U[-1, 1]``; the others are null. Averaged over the key, every
-    private algorithm's excess risk is at least :func:`privopt.theory.erm_lower_bound` at the
-    worst ``informative``. ``L = R = 1``.
+    private algorithm's excess risk is at least that of :mod:`privopt.theory.hard_data`, with one
+    group and ``a = 0``. ``L = R = 1``.
 
     Source: Bun, Ullman and Vadhan 2014; Bassily, Smith and Thakurta 2014, section 5.
 

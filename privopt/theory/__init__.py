@@ -5,6 +5,12 @@ makes it from such numbers alone, without a plan; a :data:`Law` makes it from a 
 so that crossovers and winners can be computed.
 """
 
+from privopt.theory.advantage import (
+    Advantage,
+    ApproximateAdvantage,
+    GaussianAdvantage,
+    RenyiAdvantage,
+)
 from privopt.theory.descent import (
     last_of_noisy_descent,
     noise_limited_steps,
@@ -28,12 +34,7 @@ from privopt.theory.exponential_mechanism import (
 )
 from privopt.theory.largest_excess import centre_excess, largest_excess
 from privopt.theory.laws import LAWS
-from privopt.theory.lower_bounds import (
-    approximate_dp_advantage,
-    budget_lower_bound,
-    erm_lower_bound,
-    gaussian_dp_advantage,
-)
+from privopt.theory.lower_bounds import budget_lower_bound, erm_lower_bound, pure_lower_bound
 from privopt.theory.moments import ALL_RECORDS, Moments, batch_moments
 from privopt.theory.objective_perturbation import (
     objective_perturbation_rate,
@@ -88,19 +89,22 @@ __all__ = [
     "GIVEN_STEPS",
     "LAWS",
     "SLOPE_MARGIN",
+    "Advantage",
+    "ApproximateAdvantage",
     "DefaultSteps",
     "DescentNumbers",
+    "GaussianAdvantage",
     "Law",
     "Moments",
     "OutputRule",
     "Powers",
     "Quantity",
     "Rate",
+    "RenyiAdvantage",
     "Setting",
     "StepRule",
     "Term",
     "add",
-    "approximate_dp_advantage",
     "batch_moments",
     "budget_lower_bound",
     "centre_excess",
@@ -112,7 +116,6 @@ __all__ = [
     "exponential_mechanism",
     "exponential_mechanism_rate",
     "exponential_mechanism_regularisation",
-    "gaussian_dp_advantage",
     "gradient_difference",
     "largest_excess",
     "last_of_noisy_descent",
@@ -134,6 +137,7 @@ __all__ = [
     "phased_descent_step_size",
     "phased_rate",
     "population_lower_bound",
+    "pure_lower_bound",
     "smooth_descent",
     "smooth_descent_step_size",
     "smooth_descent_steps",

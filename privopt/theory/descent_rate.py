@@ -158,8 +158,15 @@ def _noisy(known: _Known, step_size: float) -> Rate:
         cap=largest_excess(known.facts),
         lower=known.lower,
         regime=_regime(known, "sqrt(d) sigma >= 7 L"),
-        tight_on="linear" if tuned else None,
+        tight_on=_tight_on(known) if tuned else None,
     )
+
+
+def _tight_on(known: _Known) -> str:
+    """The hardest family that the class admits: medians unless the losses are smooth."""
+    if known.noise_std == 0.0:
+        return "far_distance"
+    return "medians" if known.facts.smoothness is None else "linear"
 
 
 def _smooth(known: _Known, step_size: float) -> Rate | None:
@@ -187,7 +194,7 @@ def _smooth(known: _Known, step_size: float) -> Rate | None:
         cap=largest_excess(known.facts),
         lower=known.lower,
         regime=_regime(known, f"sqrt(d T) sigma >= 25 H R{sampled}"),
-        tight_on="linear" if tuned else None,
+        tight_on=("rounded_medians" if facts.smoothness > 0.0 else "linear") if tuned else None,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from privopt.theory.advantage import GaussianAdvantage
 from privopt.theory.descent_numbers import descent_numbers, descent_steps
 from privopt.theory.descent_rate import descent_rate
 from privopt.theory.exponential_mechanism import (
@@ -14,12 +15,13 @@ from privopt.theory.exponential_mechanism import (
     exponential_mechanism_regularisation,
 )
 from privopt.theory.largest_excess import centre_excess
-from privopt.theory.lower_bounds import budget_lower_bound, gaussian_dp_advantage
+from privopt.theory.lower_bounds import budget_lower_bound
 from privopt.theory.output_perturbation import (
     output_perturbation_rate,
     perturbed_minimiser_regularisation,
 )
 from privopt.theory.phased_descent import phased_descent_step_size, phased_rate
+from privopt.theory.population_lower_bound import population_lower_bound
 from privopt.theory.rate import FIXED, Quantity, Rate, Term
 from privopt.theory.setting import Law, Setting
 
@@ -116,8 +118,8 @@ def phased_sgd_law(setting: Setting) -> Rate:
     facts, unit = setting.problem_class, _sensitivity(setting) * setting.problem_class.n
     unit /= setting.mu
     step_size = phased_descent_step_size(facts, unit_noise_std=unit)
-    advantage = gaussian_dp_advantage(setting.mu, setting.budget.relation)
-    return phased_rate(facts, step_size=step_size, noise_std=unit * step_size, advantage=advantage)
+    lower = population_lower_bound(facts, GaussianAdvantage(setting.mu, setting.budget.relation))
+    return phased_rate(facts, step_size=step_size, noise_std=unit * step_size, lower=lower)
 
 
 LAWS: Mapping[str, Law] = MappingProxyType(

@@ -1,152 +1,184 @@
 """What no private algorithm can beat: explicit lower bounds for empirical risk minimisation.
 
-Both bounds come from one fingerprinting argument, with every constant kept. Let ``k`` of the
-``n`` records be vectors ``x_i`` in ``{-1, 1}^d`` with independent coordinates of mean ``p_j``,
-``p_j ~ U[-1, 1]``, the others null. For any statistic ``q(X)`` and ``Z_i = <q, x_i - p>``:
+The excess risk of the worst data set is at least the mean excess over hard data, of which private
+answers tell little: :mod:`privopt.theory.hard_data` for every guarantee, and for pure differential
+privacy :mod:`privopt.theory.packing` too. Two losses turn data into a risk, ``t v/sqrt(D)`` being
+their mean:
 
-1. integrating ``d/dp E f = E f sum_i (x_i - p) / (1 - p^2)`` by parts gives
-   ``sum_i E Z_i = 2 E <q, p>`` (the fingerprinting lemma as an identity);
-2. with ``x_i`` redrawn, ``Z_i`` has mean 0 and variance at most ``E |q|^2``, so privacy gives
-   ``E Z_i <= kappa sqrt(E |q|^2) + 2 delta max |Z_i|``, where ``kappa = sqrt(exp(mu^2) - 1)``
-   under mu-Gaussian DP (the chi-square divergence, monotone in the Blackwell order), and
-   ``kappa = 2 sinh(epsilon/2)`` under (epsilon, delta)-DP (the chi-square of randomised
-   response, which with probability ``1 - delta`` dominates).
+    convex            -L <w, x>,  |x| <= 1:            L R t (|v|/sqrt(D) - <w, v>/(R sqrt(D))),
+    strongly convex   (m/2) |w - rho x|^2, |x| <= 1:   (m/2) |w - rho t v/sqrt(D)|^2.
 
-Sources: Bun, Steinke and Ullman 2017 (the fingerprinting lemma); Bassily, Smith and Thakurta 2014,
-Theorems 5.3 and 5.5 (the orders of magnitude, constants not stated). The constants are ours and
-hold for every ``n``, ``d`` and privacy level. Under (epsilon, delta)-DP they forgo the factor
-``sqrt(log 1/delta)`` of Steinke and Ullman 2016.
+The gradients of the second are at most ``m (R + rho)`` long on the ball, so ``rho = L/m - R`` is
+allowed: records may lie outside the ball, their mean must not, ``rho t <= R``. Where it does not,
+``rho`` is less. Given the answers, the best ``w`` of the second is the posterior mean.
+
+Sources: Bassily, Smith and Thakurta 2014, Theorems 5.2 to 5.5 (the orders of magnitude, constants
+not stated). The constants are ours and hold for every ``n``, ``d`` and privacy level. Under
+(epsilon, delta)-DP they forgo the factor ``sqrt(log 1/delta)`` of Steinke and Ullman 2016.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from functools import lru_cache
 
-import numpy as np
-from numpy.typing import NDArray
+from privopt.spec import Budget, ProblemClass
+from privopt.theory.advantage import (
+    Advantage,
+    ApproximateAdvantage,
+    GaussianAdvantage,
+)
+from privopt.theory.hard_data import HardData, fingerprints, hidden_counts, hidden_signs
+from privopt.theory.packing import directions, distances
 
-from privopt.spec import Budget, ProblemClass, Relation
-
-__all__ = [
-    "approximate_dp_advantage",
-    "budget_lower_bound",
-    "erm_lower_bound",
-    "gaussian_dp_advantage",
-]
-
-
-def gaussian_dp_advantage(mu: float, relation: Relation) -> float:
-    """``kappa = sqrt(exp(mu^2) - 1)`` of mu-Gaussian DP, at the replace-one distance.
-
-    Replacing a record is one step under ``replace_one`` and two under the other relations, where
-    group privacy doubles ``mu``.
-
-    Examples
-    --------
-    >>> round(gaussian_dp_advantage(1.0, Relation.REPLACE_ONE), 4)
-    1.3108
-    >>> round(gaussian_dp_advantage(1.0, Relation.ZERO_OUT), 4)
-    7.3211
-    """
-    replaced = mu if relation is Relation.REPLACE_ONE else 2.0 * mu
-    return math.sqrt(math.expm1(replaced**2)) if replaced < 26.0 else math.inf
+__all__ = ["budget_lower_bound", "erm_lower_bound", "pure_lower_bound", "shape", "worst_risk"]
 
 
-def approximate_dp_advantage(budget: Budget) -> tuple[float, float]:
-    """``(kappa, delta)`` of (epsilon, delta)-DP at the replace-one distance.
-
-    Examples
-    --------
-    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation=Relation.REPLACE_ONE)
-    >>> kappa, delta = approximate_dp_advantage(budget)
-    >>> round(kappa, 4), delta
-    (1.0422, 1e-06)
-    """
-    epsilon, delta = budget.epsilon, budget.delta
-    if budget.relation is not Relation.REPLACE_ONE:
-        epsilon, delta = 2.0 * epsilon, delta * (1.0 + math.exp(min(epsilon, 700.0)))
-    return (2.0 * math.sinh(0.5 * epsilon) if epsilon < 700.0 else math.inf), min(delta, 1.0)
-
-
-def erm_lower_bound(problem_class: ProblemClass, *, advantage: float, delta: float = 0.0) -> float:
+def erm_lower_bound(problem_class: ProblemClass, advantage: Advantage) -> float:
     """Excess empirical risk that some data set of the class forces on every private algorithm.
 
-    Convex (``strong_convexity`` 0), by ``loss(w; x) = -L <w, x>`` on the ball of radius ``R``::
+    The largest over hidden signs, and fingerprints of records of one coordinate or of as many as
+    there are. With ``T`` the advantage on one record (``mu/2`` for small ``mu`` under
+    ``replace_one``), its limit for many coordinates and records is
 
-        max_k  (L R k / n) [ m_d - (k/2 + 1) (kappa + 4 delta sqrt d) / sqrt d ],
-        m_d = E|p| / sqrt d >= sqrt(1/3) / sqrt(1 + 4/(5d)),
+        convex            max_t t (1 - t/sqrt(1 + t^2)) = 0.300 times L R sqrt(d)/(n T),
+        strongly convex   (m/2) rho^2 d/(n T)^2.
 
-    about ``L R sqrt(d) / (6 n kappa)`` once ``n >= sqrt(d) / kappa``. Strongly convex, by
-    ``loss(w; x) = (m/2) |w - x|^2`` with ``|x| <= rho = min(R, L/m - R)``::
-
-        max_k  (m/2) (rho k / n)^2 [ 1/3 + 2/(3k) - ((k + 2) kappa)^2 / (4d) - 4 (k + 2) delta ],
-
-    about ``m rho^2 d / (18 n^2 kappa^2)``.
+    The first is the worst risk of one noisy mean of the data on linear losses, and the second that
+    of output perturbation, were ``rho`` as large as ``L/m``: neither constant can be improved.
 
     Parameters
     ----------
     problem_class : ProblemClass
-        Replace-one neighbours; the constraint set is the Euclidean ball of its radius.
-    advantage, delta : float
-        From :func:`gaussian_dp_advantage` (``delta`` 0) or :func:`approximate_dp_advantage`.
+        The constraint set is the Euclidean ball of its radius. Linear losses are as smooth as one
+        likes, quadratic ones as their convexity demands.
+    advantage : Advantage
+        What the guarantee lets the answers tell.
+
+    Returns
+    -------
+    float
+        0 where ``lipschitz`` or ``radius`` is not declared.
 
     Examples
     --------
-    >>> facts = ProblemClass(n=1000, dim=100, lipschitz=1.0, radius=1.0)
-    >>> round(erm_lower_bound(facts, advantage=1.0), 5)
-    0.00113
+    >>> from privopt.spec import Relation
+    >>> facts = ProblemClass(n=1000, dim=10, lipschitz=1.0, radius=1.0)
+    >>> round(erm_lower_bound(facts, GaussianAdvantage(1.0, Relation.REPLACE_ONE)), 5)
+    0.00173
     """
-    n, d, radius = problem_class.n, problem_class.dim, problem_class.radius
-    if problem_class.sparsity is not None and not problem_class.strong_convexity:
-        d = problem_class.sparsity  # hard records that differ in so many coordinates only
-    lipschitz, modulus = problem_class.lipschitz, problem_class.strong_convexity
-    if math.isinf(advantage):
-        return 0.0
-    k = _informative_records(n)
-    if modulus > 0.0:
-        reach = min(radius, lipschitz / modulus - radius) if math.isfinite(radius) else 0.0
-        spread = 1.0 / 3.0 + 2.0 / (3.0 * k)
-        leak = ((k + 2.0) * advantage) ** 2 / (4.0 * d) + 4.0 * (k + 2.0) * delta
-        bound = 0.5 * modulus * (max(reach, 0.0) * k / n) ** 2 * (spread - leak)
-        return max(0.0, float(bound.max()))
-    if math.isinf(radius):
-        return 0.0
-    mean_norm = math.sqrt(1.0 / 3.0) / math.sqrt(1.0 + 0.8 / d)
-    leak = (0.5 * k + 1.0) * (advantage / math.sqrt(d) + 4.0 * delta)
-    return max(0.0, float((lipschitz * radius * k / n * (mean_norm - leak)).max()))
+    return worst_risk(problem_class, _hard_data(problem_class.n, *shape(problem_class), advantage))
+
+
+def pure_lower_bound(problem_class: ProblemClass, budget: Budget) -> float:
+    """The same under epsilon-DP, by packings: of order ``L R d/(n epsilon)``, or its square.
+
+    Distances ``L |w - x|`` where no smoothness is declared (constant ``1/e`` for many coordinates),
+    else linear losses (``1/10``); squares ``(m/2) |w - x|^2`` for strongly convex classes.
+
+    Parameters
+    ----------
+    problem_class : ProblemClass
+    budget : Budget
+        Of which ``epsilon`` and ``relation`` count.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=10, lipschitz=1.0, radius=1.0)
+    >>> budget = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+    >>> round(pure_lower_bound(facts, budget), 5)
+    0.0047
+    """
+    return _packed(problem_class, budget)
 
 
 def budget_lower_bound(
-    problem_class: ProblemClass, budget: Budget, *, mu: float | None = None
+    problem_class: ProblemClass,
+    budget: Budget,
+    *,
+    mu: float | None = None,
+    advantage: Advantage | None = None,
 ) -> float:
-    """:func:`erm_lower_bound` at a budget: of ``mu``-Gaussian DP where it is given.
+    """The largest that is known at a budget.
 
     Parameters
     ----------
     problem_class : ProblemClass
     budget : Budget
     mu : float, optional
-        For methods that spend the budget as Gaussian DP; else the bound is that of
-        (epsilon, delta).
+        For methods that spend the budget as Gaussian DP.
+    advantage : Advantage, optional
+        For methods of which more is known than that, sampled ones above all.
 
     Examples
     --------
     >>> facts = ProblemClass(n=1000, dim=100, lipschitz=1.0, radius=1.0)
-    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation=Relation.REPLACE_ONE)
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
     >>> round(budget_lower_bound(facts, budget), 5)
-    0.00105
-    >>> round(budget_lower_bound(facts, budget, mu=1.0), 5)
-    0.00074
+    0.00538
+    >>> round(budget_lower_bound(facts, budget, mu=0.25), 5)
+    0.02301
     """
+    bounds = [erm_lower_bound(problem_class, ApproximateAdvantage(budget))]
     if mu is not None:
-        advantage = gaussian_dp_advantage(mu, budget.relation)
-        return erm_lower_bound(problem_class, advantage=advantage)
-    advantage, delta = approximate_dp_advantage(budget)
-    return erm_lower_bound(problem_class, advantage=advantage, delta=delta)
+        bounds.append(erm_lower_bound(problem_class, GaussianAdvantage(mu, budget.relation)))
+    if advantage is not None:
+        bounds.append(erm_lower_bound(problem_class, advantage))
+    if budget.delta == 0.0:
+        bounds.append(pure_lower_bound(problem_class, budget))
+    return max(bounds)
 
 
-def _informative_records(n: int) -> NDArray[np.float64]:
-    """Candidate counts ``k`` in ``1..n``: all small ones, then a fine geometric grid."""
-    small = np.arange(1, min(n, 1000) + 1, dtype=np.float64)
-    large = np.floor(np.geomspace(min(n, 1000), n, 2000))
-    return np.concatenate([small, large])
+def shape(problem_class: ProblemClass) -> tuple[int, int]:
+    """Coordinates in all, and the most in which the gradient of one linear loss may differ from 0.
+
+    Squares have full gradients: strongly convex classes that are sparse have no member of ours.
+    """
+    dim = problem_class.dim
+    return dim, problem_class.sparsity or dim
+
+
+def worst_risk(problem_class: ProblemClass, families: Iterable[HardData]) -> float:
+    """The largest risk over priors, of linear losses or of squares."""
+    radius, lipschitz = problem_class.radius, problem_class.lipschitz
+    modulus = problem_class.strong_convexity
+    if modulus > 0.0:
+        reach = _reach(problem_class)
+        return 0.5 * modulus * max(each.quadratic(reach, radius) for each in families)
+    if math.isinf(lipschitz) or math.isinf(radius):
+        return 0.0
+    return lipschitz * radius * max(each.linear() for each in families)
+
+
+@lru_cache(maxsize=512)
+def _hard_data(n: int, dim: int, width: int, advantage: Advantage) -> tuple[HardData, ...]:
+    families = [make(n, dim, advantage) for make in (hidden_signs, hidden_counts, fingerprints)]
+    if width > 1:
+        families.append(fingerprints(n, dim, advantage, width=width))
+    return tuple(families)
+
+
+@lru_cache(maxsize=512)
+def _packed(problem_class: ProblemClass, budget: Budget) -> float:
+    n, radius, modulus = problem_class.n, problem_class.radius, problem_class.strong_convexity
+    dim, width = shape(problem_class)
+    if modulus > 0.0:
+        reach = _reach(problem_class)
+        mean = distances(dim, 2.0).best(n, budget, cap=radius / reach, power=2.0) if reach else 0.0
+        return 0.5 * modulus * reach**2 * mean
+    if math.isinf(problem_class.lipschitz) or math.isinf(radius):
+        return 0.0
+    families = [directions(width)]
+    if problem_class.smoothness is None:
+        families.append(distances(width, 1.0))
+    return problem_class.lipschitz * radius * max(each.best(n, budget) for each in families)
+
+
+def _reach(problem_class: ProblemClass) -> float:
+    """``rho``, at most ``n R``: one record moves the mean across the ball then."""
+    radius = problem_class.radius
+    if math.isinf(radius):
+        return 0.0
+    free = problem_class.lipschitz / problem_class.strong_convexity - radius
+    return max(0.0, min(free, problem_class.n * radius))

@@ -6,7 +6,6 @@ import math
 
 from privopt.spec import ProblemClass
 from privopt.theory.largest_excess import largest_excess
-from privopt.theory.population_lower_bound import population_lower_bound
 from privopt.theory.rate import Powers, Quantity, Rate, Term, add
 
 __all__ = ["phase_sizes", "phased_descent", "phased_descent_step_size", "phased_rate"]
@@ -76,9 +75,9 @@ def phased_descent_step_size(problem_class: ProblemClass, *, unit_noise_std: flo
 
 
 def phased_rate(
-    problem_class: ProblemClass, *, step_size: float, noise_std: float, advantage: float = math.inf
+    problem_class: ProblemClass, *, step_size: float, noise_std: float, lower: float = 0.0
 ) -> Rate:
-    """The rate of :func:`phased_descent`, beside :func:`population_lower_bound`.
+    """The rate of :func:`phased_descent`, beside a lower bound.
 
     At the best step size its terms are ``2 sqrt(a b_i)`` and combine as a root of a sum of
     squares, ``16 L R sqrt(d)/(n mu)`` and ``4 L R/sqrt(6 n)``, of which the larger comes first; at
@@ -89,8 +88,8 @@ def phased_rate(
     problem_class : ProblemClass
     step_size, noise_std : float
         ``eta_1`` and ``sigma_1``.
-    advantage : float
-        From :func:`gaussian_dp_advantage`, for the lower bound.
+    lower : float
+        From :func:`privopt.theory.population_lower_bound`.
 
     Examples
     --------
@@ -121,7 +120,7 @@ def phased_rate(
         terms=first + left,
         combine=math.hypot if tuned else add,
         cap=largest_excess(problem_class),
-        lower=population_lower_bound(problem_class, advantage=advantage),
+        lower=lower,
         regime=(
             "noise leading, 2 d >= n mu^2, and sqrt(d) <= n mu"
             if first[0] is noise

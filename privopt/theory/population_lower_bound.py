@@ -7,61 +7,61 @@ import math
 import numpy as np
 
 from privopt.spec import ProblemClass
+from privopt.theory.advantage import Advantage
+from privopt.theory.hard_data import HardData, fingerprints
+from privopt.theory.lower_bounds import shape, worst_risk
 
 __all__ = ["population_lower_bound"]
 
 
-def population_lower_bound(
-    problem_class: ProblemClass, *, advantage: float, delta: float = 0.0
-) -> float:
+def population_lower_bound(problem_class: ProblemClass, advantage: Advantage) -> float:
     """Excess population risk that some distribution of the class forces on every algorithm.
 
-    The larger of two bounds for ``n`` independent records of ``loss(w; x) = -L <w, x>`` on the ball
-    of radius ``R``; for strongly convex classes, which these losses are not of, 0.
+    The larger of two bounds for ``n`` independent records, with the losses of
+    :mod:`privopt.theory.lower_bounds`.
 
-    *Privacy*, of order ``L R sqrt(d) / (6 n kappa)``::
+    *Privacy*: fingerprints (:mod:`privopt.theory.hard_data`), a record being informative in a group
+    with chance ``K/n``, else null. The mean is that of the distribution and not of the records. Of
+    order ``L R sqrt(d)/(n mu)``, or its square.
 
-        max_{0 < k <= n} (L R k / n) [ m_d - (k/2) (kappa + 4 delta sqrt d) / sqrt d ],
-        m_d = sqrt(1/3) / sqrt(1 + 4/(5d)) <= E |p| / sqrt d.
+    *Sampling*, at least ``L R/(4 sqrt n)`` from ``n = 2``, or ``m rho^2/(2 e (n + 1))``::
 
-    With probability ``k/n`` a record is ``x/sqrt(d)``, ``x`` in ``{-1, 1}^d`` of independent
-    coordinates of mean ``p_j``, else null; ``p_j ~ U[-1, 1]``. Then the excess of ``w`` is
-    ``(L k / (n sqrt d)) (R |p| - <w, p>)``. Whatever the set ``S`` of informative records,
-    the fingerprinting identity of :mod:`privopt.theory.lower_bounds` reads
-    ``sum_{i in S} E <w, x_i - p> = 2 E <w, p>``, and each term is at most
-    ``R (kappa + 4 delta sqrt d)`` by privacy; ``|S|`` is ``k`` on average. The mean being that of
-    the distribution and not of the records, nothing is lost from one to the other.
+        max_v L R v (1 - sqrt(1 - (1 - v^2)^n)),    max_v (m/2) (rho v)^2 (1 - v^2)^n.
 
-    *Sampling*, at least ``L R / (4 sqrt n)``, from ``n = 2``::
-
-        max_v L R v (1 - sqrt(1 - (1 - v^2)^n)).
-
-    Records ``+-e_1`` of mean ``v`` or ``-v``: the excesses of any ``w`` add up to at least ``2 L R
-    v``, so their mean is at least ``L R v (1 - TV)``; and ``TV^2 <= 1 - BC^2`` with the
-    Bhattacharyya coefficient ``BC = (1 - v^2)^{n/2}`` of the ``n`` records (Le Cam).
+    Records ``+-e_1`` of mean ``v`` or ``-v``: the sign is told with the advantage ``T`` of
+    ``privopt.theory.advantage``, and ``T^2 <= 1 - BC^2`` with the Bhattacharyya coefficient
+    ``BC = E sqrt(1 - c^2) <= sqrt(1 - E c^2)``, ``c = (P - Q)/(P + Q)``; of ``n`` records it is
+    ``(1 - v^2)^{n/2}`` (Le Cam).
 
     Parameters
     ----------
     problem_class : ProblemClass
         The constraint set is the Euclidean ball of its radius.
-    advantage, delta : float
-        ``kappa`` and ``delta`` at the replace-one distance, from ``gaussian_dp_advantage``
-        (``delta`` 0) or ``approximate_dp_advantage``.
+    advantage : Advantage
+        What the guarantee lets the answers tell.
+
+    Returns
+    -------
+    float
+        0 where ``lipschitz`` or ``radius`` is not declared.
 
     Examples
     --------
+    >>> from privopt.spec import Relation
+    >>> from privopt.theory import GaussianAdvantage
     >>> facts = ProblemClass(n=10_000, dim=100, lipschitz=1.0, radius=1.0)
-    >>> round(population_lower_bound(facts, advantage=0.1), 5)
-    0.0027
+    >>> round(population_lower_bound(facts, GaussianAdvantage(0.1, Relation.REPLACE_ONE)), 5)
+    0.00575
     """
-    n, radius, lipschitz = problem_class.n, problem_class.radius, problem_class.lipschitz
-    if problem_class.strong_convexity > 0.0 or math.isinf(radius):
-        return 0.0
-    d = problem_class.sparsity or problem_class.dim
-    mean_norm = math.sqrt(1.0 / 3.0) / math.sqrt(1.0 + 0.8 / d)
-    leak = 0.5 * (advantage / math.sqrt(d) + 4.0 * delta)
-    k = min(float(n), 0.5 * mean_norm / leak) if leak > 0.0 else float(n)
-    private = k / n * (mean_norm - k * leak) if math.isfinite(leak) else 0.0
+    n, (dim, width) = problem_class.n, shape(problem_class)
+    families = [_sample(n), fingerprints(n, dim, advantage, sampled=True)]
+    if width > 1:
+        families.append(fingerprints(n, dim, advantage, width=width, sampled=True))
+    return worst_risk(problem_class, families)
+
+
+def _sample(n: int) -> HardData:
+    """Means ``+-v e_1``, with nothing kept from the answers."""
     v = np.linspace(0.0, 1.0, 257)[1:] / math.sqrt(n)
-    sampled = v * (1.0 - np.sqrt(1.0 - (1.0 - v**2) ** n))
-    return lipschitz * radius * max(private, float(sampled.max()))
+    told = 1.0 - (1.0 - v**2) ** n
+    return HardData(v, np.ones_like(v), np.sqrt(told), np.ones_like(v), told)

@@ -68,6 +68,17 @@ def drawn(key, n, dim):
     return order, [np.asarray(draws.normal(k, (dim,), np.float64)) for k in keys]
 
 
+def test_places_that_no_record_has_move_nothing():
+    """A pass planned for more records than are there would step on the last one again and again."""
+    features, labels = logistic_data()
+    objective = problems.logistic(features, labels, problem_class=FACTS).objective
+    one_pass = OnePass.of(FACTS, 0.5).bind(objective, jnp.array([3, N, N + 5, -1]))
+    start = jnp.full(DIM, 0.1)
+    two, four = (one_pass(start, 0, steps, 1.0) for steps in (2, 4))  # averages before each step
+    assert not np.array_equal(two, start)
+    np.testing.assert_allclose(4.0 * four, 2.0 * two + 2.0 * (2.0 * two - start), rtol=1e-12)
+
+
 @pytest.mark.parametrize("step_size", [0.5, 8.0])
 def test_equals_the_textbook_loop(step_size):
     features, labels = logistic_data()

@@ -9,6 +9,8 @@ import pytest
 
 from privopt.lab import Recorded
 from privopt.lab.make.records import CELLS, RUNS
+from privopt.lab.make.trials import BEND, Trial, bent, block_of
+from privopt.lab.show.results import CellResult
 
 SWEPT = {
     "n": (500, 1000, 2000, 4000, 8000),
@@ -50,64 +52,78 @@ def build(
     bound=2.0,
     gap=0.0,
     drift=0.0,
-    correction=0.0,
     tight_on="linear",
     experiment="toy",
     checks=("bound", "slope"),
+    off=1e-6,
+    bend=BEND,
     seed=0,
 ):
     """Mean ``c_s n^a d^b eps^c`` with ``max c_s = 0.01`` at base.
 
     ``true`` are the exponents of the means, ``exponents`` what the rate claims; ``drift`` is the
-    exponent with which epsilon/mu moves along epsilon. A ``correction`` multiplies every mean by
-    ``1 + correction r``, ``r`` the noise ratio.
+    exponent with which epsilon/mu moves along epsilon. Without noise the share ``off`` of the mean
+    is left, and bent along an axis the noise adds ``bend`` to its exponent.
     """
-    rng = np.random.default_rng(seed)
+    rng, others = np.random.default_rng(seed), np.random.default_rng([seed, 1])
     true = exponents if true is None else true
     settings = product(
         methods, families, points(axes), list(zip(strengths, profile_of_strength, strict=True))
     )
     cells, runs = [], []
-    for cell, (method, family, (point, served), (strength, factor)) in enumerate(settings):
-        law = 0.01 * np.prod([(point[a] / BASE[a]) ** true.get(a, 0.0) for a in BASE])
-        noise_ratio = 4.0 * point["dim"] ** 0.5 / (point["n"] * point["epsilon"])
-        law *= 1.0 + correction * noise_ratio
-        noise = np.exp(spread * rng.normal(size=replicates) - spread**2 / 2)
-        for replicate, value in enumerate(factor * law * noise):
-            runs.append({"cell": cell, "replicate": replicate, "value": value})
-        cells.append(
-            {
-                "cell": cell,
-                "experiment": experiment,
-                "method": method,
-                "algorithm": "dp_gd",
-                "family": family,
-                **point,
-                "delta": 1e-6,
-                "relation": "replace_one",
-                "mu": point["epsilon"] ** (1.0 - drift) / 4.0,
-                "strength": strength,
-                "trial": "measured",
-                "noise_factor": 1.0,
-                "choices": json.dumps({"steps": 100}),
-                "axes": ",".join(served),
-                "replicates": replicates,
-                "root_seed": 7,
-                "profile": "quick",
-                "quantity": "empirical risk",
-                "upper": bound * law,
-                "lower": 0.05 * law,
-                "exponents": json.dumps(exponents),
-                "tight_on": tight_on,
-                "steps": 100,
-                "spent_epsilon_upper": point["epsilon"],
-                "plan": json.dumps(PLAN),
-                "reference_value": 0.1,
-                "reference_gap": gap,
-                "start_value": 0.2,
-                "nonprivate_value": 0.1 * law,
-            }
+
+    def add(cell, draw, mean, **told):
+        noise = np.exp(spread * draw.normal(size=cell["replicates"]) - spread**2 / 2)
+        for replicate, value in enumerate(mean * noise):
+            runs.append({"cell": len(cells), "replicate": replicate, "value": value})
+        cells.append({**cell, "cell": len(cells), **told})
+
+    for method, family, (point, served), (strength, factor) in settings:
+        law, claimed = (
+            0.01 * np.prod([(point[a] / BASE[a]) ** powers.get(a, 0.0) for a in BASE])
+            for powers in (true, exponents)
         )
+        cell = {
+            "experiment": experiment,
+            "method": method,
+            "algorithm": "dp_gd",
+            "family": family,
+            **point,
+            "delta": 1e-6,
+            "relation": "replace_one",
+            "mu": point["epsilon"] ** (1.0 - drift) / 4.0,
+            "strength": strength,
+            "trial": Trial.MEASURED,
+            "noise_factor": 1.0,
+            "choices": json.dumps({"steps": 100}),
+            "axes": ",".join(served),
+            "replicates": replicates,
+            "root_seed": 7,
+            "profile": "quick",
+            "quantity": "empirical risk",
+            "upper": bound * claimed,
+            "lower": 0.05 * law,
+            "in_regime": True,
+            "exponents": json.dumps(exponents),
+            "tight_on": tight_on,
+            "steps": 100,
+            "spent_epsilon_upper": point["epsilon"],
+            "plan": json.dumps(PLAN),
+            "reference_value": 0.1,
+            "reference_gap": gap,
+            "start_value": 0.2,
+            "nonprivate_value": 0.1 * law,
+        }
+        add(cell, rng, factor * law)
+        if "slope" in checks and served:
+            cell |= {"replicates": block_of(replicates)}
+            add(cell, others, factor * law, trial=Trial.SECOND_KEY, root_seed=8)
+            cell |= {"spent_epsilon_upper": None}
+            add(cell, others, off * factor * law, trial=Trial.NOISE_OFF, noise_factor=0.0)
+            for axis in served:
+                grown = (point[axis] / BASE[axis]) ** bend
+                told = {"axes": axis, "noise_factor": bent(point[axis], BASE[axis])}
+                add(cell, others, grown * factor * law, trial=Trial.NOISE_BENT, **told)
     about = {
         "name": experiment,
         "title": f"Title of {experiment}",
@@ -132,6 +148,71 @@ def change(recorded, column, new):
     return recorded._replace(
         **{where: table.set_column(table.column_names.index(column), field, values)}
     )
+
+
+def sweep_cells(
+    trial=Trial.MEASURED,
+    *,
+    true=-1.0,
+    target=-1.0,
+    bound=-1.0,
+    axis="n",
+    values=SWEPT["n"],
+    strengths=(1.0, 0.7),
+    scale=0.01,
+    spread=0.1,
+    replicates=40,
+    seed=0,
+    **facts,
+):
+    """At each value ``strengths[s] * scale * (value/base)^true``; the bound has slope ``bound``.
+
+    ``facts`` are fields of the cells, numbers or functions of the value.
+    """
+    rng = np.random.default_rng([seed, list(Trial).index(trial)])
+    found = []
+    for value in values:
+        ratio = value / BASE[axis]
+        told = {name: fact(value) if callable(fact) else fact for name, fact in facts.items()}
+        for number, share in enumerate(strengths):
+            noise = np.exp(spread * rng.normal(size=replicates) - spread**2 / 2)
+            fields = {
+                "experiment": "toy",
+                "method": "dp_gd",
+                "algorithm": "dp_gd",
+                "family": "linear",
+                "setting": {**BASE, axis: value},
+                "strength": 2.0**number,
+                "delta": 1e-6,
+                "relation": "replace_one",
+                "mu": value / 4.0 if axis == "epsilon" else 0.25,
+                "quantity": "empirical risk",
+                "values": share * scale * ratio**true * noise,
+                "optimum": 0.1,
+                "gap": 0.0,
+                "upper": 2.0 * scale * ratio**bound,
+                "lower": 0.0,
+                "start": 0.2,
+                "nonprivate": 0.0,
+                "exponents": {axis: target},
+                "tight_on": "linear",
+                "axes": frozenset({axis}),
+                "root_seed": 7,
+                "trial": trial,
+                "noise_factor": 1.0,
+                "in_regime": True,
+                "law": None,
+                "searched": None,
+                "private": True,
+            }
+            found.append(CellResult(**{**fields, **told}))
+    return found
+
+
+@pytest.fixture(scope="session")
+def cells_of():
+    """``cells_of(trial, **truth) -> list of CellResult``: one sweep, without tables."""
+    return sweep_cells
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from privopt.lab.show import figures as module
+from privopt.lab.show.comparison import comparison
 from privopt.lab.show.figures import figures
+from privopt.lab.show.report import verdicts
 from privopt.lab.show.results import cell_results
 
 
@@ -13,8 +14,17 @@ def two(synthetic):
     return synthetic(methods=("dp_gd", "output_perturbation"))
 
 
-def test_a_single_algorithm_is_not_compared(synthetic, tmp_path):
-    assert module._compared(cell_results(synthetic()), tmp_path) == []
+def drawn(recorded, folder, judged=()):
+    return [path.name for path in figures(cell_results(recorded), folder, judged)]
+
+
+def test_each_thing_is_drawn_once(synthetic, two, tmp_path):
+    assert drawn(synthetic(), tmp_path) == ["dp_gd.svg", "dp_gd.png"]
+    assert drawn(two, tmp_path) == ["compared.svg", "compared.png"]
+    own = [verdict for verdict in verdicts(two) if verdict.check == "slope"]
+    names = ["dp_gd", "output_perturbation"]
+    files = [f"{name}{suffix}" for name in names for suffix in (".svg", ".png")]
+    assert drawn(two, tmp_path, own) == files
 
 
 def test_files_are_the_same_to_the_byte_whatever_the_order_of_rows(two, shuffled, tmp_path):
@@ -22,19 +32,14 @@ def test_files_are_the_same_to_the_byte_whatever_the_order_of_rows(two, shuffled
         figures(cell_results(each), tmp_path / name, ())
         for name, each in (("a", two), ("b", shuffled(two)))
     )
-    stems = [path.name for path in first]
-    assert stems[:2] == ["compared.svg", "compared.png"]
-    assert {"dp_gd.svg", "output_perturbation.svg"} < set(stems)
+    assert first
     for one, other in zip(first, again, strict=True):
         assert one.read_bytes() == other.read_bytes()
 
 
-def test_lines_are_means_between_the_optimum_and_the_start(two, tmp_path, monkeypatch):
-    drawn = []
-    monkeypatch.setattr(module, "save", lambda draw, *_: drawn.append(draw()) or [])
+def test_lines_are_means_between_the_optimum_and_the_start(two):
     cells = cell_results(two)
-    module._compared(cells, tmp_path)
-    (figure,) = drawn
+    figure = comparison(cells)
     panel = figure.axes[0]
     lines = {line.get_label(): np.asarray(line.get_ydata()) for line in panel.get_lines()}
     assert set(lines) == {

@@ -1,22 +1,28 @@
 """Figures and report: made from tables alone, the same to the byte, and what they must say."""
 
+import io
+import json
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from matplotlib.figure import Figure
+from rich.console import Console
 
 from privopt.lab.make.folder import ResultsError, open_results
 from privopt.lab.make.records import read, recorded_names, write_provenance, write_recorded
 from privopt.lab.make.resume import Drawing
 from privopt.lab.show import report
+from privopt.lab.show.console import verdict_table
 from privopt.lab.show.figures import figures
 from privopt.lab.show.report import verdicts, write_report
 from privopt.lab.show.results import cell_results
 from privopt.lab.show.style import number, signed
+from privopt.lab.show.verdict import Control, ControlOutcome, Outcome, Verdict
 
 SMALL = {
     "axes": {"n": (500, 1000, 2000, 4000), "dim": (8, 16, 32, 64)},
@@ -26,6 +32,7 @@ SMALL = {
 REAL = {"axes": {"n": (500, 1000, 2000)}, "replicates": 10, "checks": ("bound",)}
 PROVENANCE = {"run_seconds": 12.34, "compile_seconds": 5.67, "cells": 15, "reused": 2}
 PROVENANCE |= {"environment": {"machine": "abacus"}, "code": "0123456789abcdef" * 4}
+PROVENANCE |= {"profile": "quick", "date": "2026-01-31"}
 
 
 def keep(results, recorded):
@@ -63,11 +70,12 @@ def readme(results):
 class Reader(HTMLParser):
     """Collects tags, ids and links; fails on tags that do not match."""
 
-    VOID = ("meta", "img", "br", "link")
+    VOID = ("meta", "img", "source", "br", "link")
 
     def __init__(self, text):
         super().__init__()
         self.open, self.tags, self.ids, self.links, self.text = [], [], [], [], []
+        self.pictures = []
         self.feed(text)
         assert not self.open
 
@@ -75,9 +83,8 @@ class Reader(HTMLParser):
         found = dict(attrs)
         self.tags.append(tag)
         self.ids += [found["id"]] if "id" in found else []
-        self.links += [found[name] for name in ("href", "src") if name in found]
-        if tag == "img":
-            assert found["alt"]
+        self.links += [found[name] for name in ("href", "src", "srcset") if name in found]
+        self.pictures += [found["alt"]] if tag == "img" else []
         if tag not in self.VOID:
             self.open.append(tag)
 
@@ -93,8 +100,9 @@ class Reader(HTMLParser):
 
 def test_one_figure_an_algorithm_and_one_for_several_as_svg_and_png(results):
     made = {str(path) for path in contents(results) if path.suffix in (".svg", ".png")}
-    stems = ("real/compared", "real/dp_gd", "real/other", "true/dp_gd", "wrong/dp_gd")
-    assert made == {f"{stem}{suffix}" for stem in stems for suffix in (".svg", ".png")}
+    stems = ("real/compared", "true/dp_gd", "wrong/dp_gd")
+    both = {f"{stem}{suffix}" for stem in stems for suffix in (".svg", ".png")}
+    assert made == both | {"true/dp_gd_narrow.svg"}
     for name in made:
         data = (results / name).read_bytes()
         if name.endswith(".svg"):
@@ -156,21 +164,171 @@ def test_every_verdict_is_told_in_both(page, readme):
             assert word in text
     assert page.count('class="mark refuted"') == readme.count("❌") == 2  # headline and section
     assert page.count('class="mark holds"') == readme.count("✅")
-    assert re.search(r"\| −0\.\d\d\s\[−0\.\d\d,\s−0\.\d\d\] \| −1 \| ❌ refuted", readme)
+    assert re.search(r"\| −0\.\d\d<br>\[−0\.\d\d, −0\.\d\d\] \| −1 \| ❌ refuted", readme)
     assert "privopt run wrong --profile quick --seed 7" in page
     assert "`privopt run wrong --profile quick --seed 7`" in readme
     assert "Bassily, Smith and Thakurta 2014" in page
 
 
-def test_the_page_stands_alone(page, results):
+def test_links_lead_to_places_of_the_page_and_to_files_beside_it(page, results):
     reader = Reader(page)
-    assert "script" not in reader.tags
+    assert reader.tags.count("script") == 1
     assert len(reader.ids) == len(set(reader.ids))
-    inside = {f"#{name}" for name in reader.ids}
-    assert {link for link in reader.links if not link.startswith("data:")} <= inside
-    assert sum(link.startswith("data:image/svg+xml") for link in reader.links) == 5
+    inside = {f"#{name}" for name in reader.ids} | {"#"}
+    files = {link for link in reader.links if not link.startswith("#")}
+    assert set(reader.links) - files <= inside
+    stems = ("true/dp_gd", "true/dp_gd_narrow", "wrong/dp_gd", "real/compared")
+    assert files == {f"{stem}.svg" for stem in stems}
+    assert all((results / file).is_file() for file in files)
     assert "prefers-color-scheme: dark" in page
     assert str(results) not in page
+    assert len(page) < 100_000  # pictures are files
+
+
+def test_first_come_a_sentence_a_picture_its_legend_and_the_slopes(page, readme):
+    order = ("Private optimisers are run", "true/dp_gd", "noise off, noise bent", "Slopes")
+    for text in (page[page.index("<body>") :], readme):
+        places = [text.index(each) for each in order]
+        assert places == sorted(places)
+        assert text.index("Upper bounds") > places[-1]
+        assert text.count("true/dp_gd.svg" if text in page else "true/dp_gd.png") <= 2
+    assert "Its figure stands" in page
+    assert readme.count("(true/dp_gd.png)") == 1
+
+
+def test_pictures_have_captions_and_tell_numbers_to_who_does_not_see_them(page):
+    reader = Reader(page)
+    assert len(reader.pictures) == reader.tags.count("figcaption") == 3
+    first, compared, wrong = reader.pictures
+    for each in (first, wrong):
+        assert re.search(
+            r"records\sn 500 to 4,000: mean 0\.0\d+ to 0\.0\d+ \(upper bound 0\.", each
+        )
+    assert re.search(r"slope along records\sn −1\.0\d [^;]*, theorem −1, holds", first)
+    assert re.search(r"slope along records\sn −0\.\d+ [^;]*, theorem −1, refuted", wrong)
+    assert re.search(r"on a9a at records\sn = 2,000: dp_gd \d+%, other \d+%", compared)
+
+
+def test_a_declaration_that_is_there_is_linked(synthetic, tmp_path):
+    folder = open_results(tmp_path / "results")
+    keep(folder, synthetic(**REAL))
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "toy.py").write_text("")
+    page = write_report(folder).read_text(encoding="utf-8")
+    assert '<a href="../experiments/toy.py"><code>experiments/toy.py</code></a>' in page
+    readme = (folder / "README.md").read_text(encoding="utf-8")
+    assert "[experiments/toy.py](../experiments/toy.py)" in readme
+
+
+# --- all that could have made a slope fail --------------------------------------------------------
+
+SLOPE = Verdict(
+    experiment="toy",
+    method="best",
+    family="linear",
+    check="slope",
+    axis="n",
+    outcome=Outcome.HOLDS,
+    estimate=-0.98,
+    lower=-1.01,
+    upper=-0.96,
+    target=-1.0,
+    detail="4 values",
+    margin=0.05,
+    power=0.931,
+    wrong=(0.021, 0.0001),
+    controls=(
+        Control("noise off", 0.04, 0.03, 0.05, ControlOutcome.TOLD_APART),
+        Control("noise bent", -0.89, -0.91, -0.87, ControlOutcome.UNDECIDED),
+    ),
+    second=Control("second key", -0.97, -1.02, -0.92, ControlOutcome.AGREES),
+    bound_slope=-1.003,
+    drift=1.07,
+    regime="in 12 of 12 cells",
+    untuned=True,
+)
+THEORYS = replace(
+    SLOPE, method="dp_gd", outcome=Outcome.INHERITED, estimate=-1.002, untuned=False, detail="x"
+)
+
+
+@pytest.fixture(scope="module")
+def twins(synthetic, replaced, tmp_path_factory):
+    """A results folder of a method with the best of a grid beside its twin at theory's numbers."""
+    folder = open_results(tmp_path_factory.mktemp("twins") / "results")
+    axes = {"n": (500, 1000, 2000, 4000)}
+    table = synthetic(axes=axes, methods=("dp_gd", "best"), replicates=40, spread=0.01)
+    searched = {"chosen": {"steps": 64}, "at_edge": [], "candidates": 4}
+
+    def search(row):
+        steps = 64 if row["n"] < 4000 else 128
+        found = searched | {"chosen": {"steps": steps}, "at_edge": ["steps"] * (steps > 64)}
+        return json.dumps(found) if row["method"] == "best" else None
+
+    table = replaced(table, "searched", search)
+    table = replaced(
+        table, "value", lambda row: row["value"] * (0.5 if row["method"] == "best" else 1.0)
+    )
+    keep(folder, table)
+    write_report(folder, judged={"toy": [replace(SLOPE, at_theory=THEORYS)]})
+    return folder
+
+
+def test_a_row_of_slopes_tells_all_that_could_have_made_it_fail(twins):
+    readme = (twins / "README.md").read_text(encoding="utf-8")
+    (row,) = [
+        line for line in readme.splitlines() if line.startswith("| [Toy]") and "−0.98" in line
+    ]
+    entries = [entry.strip().replace("\N{NO-BREAK SPACE}", " ") for entry in row.split("|")[1:-1]]
+    assert entries == [
+        "[Toy](#toy)<br>best (oracle-tuned) on linear",
+        "records n",
+        "−1<br>± 0.05",
+        "−0.98<br>[−1.01, −0.96]",
+        "✅ holds",
+        "✅ told apart<br>0.04",
+        "❔ undecided<br>−0.89",
+        "✅ agrees<br>−0.97",
+        "93 %<br>2 % if 0.05 off, &lt; 1 % if 0.1 off",
+        "−1.00<br>drift 1.07",
+        "⚠️ inherited −1.00<br>[−1.01, −0.96]",
+    ]
+    page = (twins / "index.html").read_text(encoding="utf-8")
+    for text in ("✓ told apart", "≡ inherited −1.00", "? undecided", "✓ agrees"):
+        assert text in page
+    assert "in its regime in 12 of 12 cells" in page
+    assert 'd="M-0.20 0H0.80"' in page  # the interval, in margins from the exponent
+
+
+def test_what_theorys_numbers_cost_is_told_with_what_was_chosen(twins):
+    readme = (twins / "README.md").read_text(encoding="utf-8")
+    row = readme[readme.index("## What theory’s numbers cost") :].split("\n| [")[1].splitlines()[0]
+    named, ratio, chosen, edge = (entry.strip() for entry in f"[{row}".split("|")[:-1])
+    assert named == "[Toy](#toy)<br>dp_gd and best on linear"
+    low, high = map(float, ratio.split("\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}"))
+    assert 1.97 < low <= high < 2.03
+    assert (chosen, edge) == ("steps 64 to 128", "1 of 4")
+
+
+def test_twins_are_drawn_in_one_figure(twins):
+    assert not (twins / "toy" / "best.svg").exists()
+    assert (twins / "toy" / "dp_gd.svg").exists()
+    page = Reader((twins / "index.html").read_text(encoding="utf-8"))
+    (alt,) = page.pictures
+    assert "oracle-tuned, slope along" in alt
+
+
+def test_the_terminal_tells_controls_and_the_fourth_outcome():
+    console = Console(file=io.StringIO(), width=400)
+    console.print(verdict_table([replace(SLOPE, at_theory=THEORYS), THEORYS]))
+    told = console.file.getvalue()
+    for each in ("best (oracle-tuned)", "-1 +- 0.05", "noise off: told apart", "inherited"):
+        assert each in told
+    assert "at theory's numbers: inherited" in told
+    assert "second key: agrees" in told
+
+
+# --- what it is made from -------------------------------------------------------------------------
 
 
 def test_text_is_escaped(page, readme):
@@ -182,25 +340,30 @@ def test_text_is_escaped(page, readme):
 
 def test_pictures_of_the_readme_are_there(readme, results):
     linked = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", readme)
-    assert len(linked) == 5
+    assert len(linked) == 3
     assert all((results / path).is_file() for path in linked)
 
 
 def test_tables_of_the_readme_have_one_width(readme):
     blocks = re.findall(r"(?:^\|.*\|\n)+", readme, flags=re.MULTILINE)
-    assert len(blocks) == 1 + 3 * 3
+    assert len(blocks) == 2 + 2 * 4 + 3  # on top; of two sweeps; of real data without controls
     for block in blocks:
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1
 
 
 def test_what_made_it_is_on_the_page_alone_and_may_be_missing(page, readme, results, tmp_path):
-    told = ("12.3 s running and 5.7 s compiling for 15 cells (2 reused)", "abacus", "0123456789abc")
+    told = ("2026-01-31", "12.3 s", "5.7 s", "15, 2 reused", "abacus", "0123456789ab")
     for each in told:
         assert each in page
         assert each not in readme
+    assert page.count("abacus") == 1  # all in one environment
+    assert page.count("quick profile") == 3
+    assert readme.count("profile: quick") == 3
     copy = open_results(tmp_path / "copy")
     write_recorded(copy / "true", read(results / "true"))
-    assert "compiling" not in write_report(copy).read_text(encoding="utf-8")
+    page = write_report(copy).read_text(encoding="utf-8")
+    assert "compiling" not in page
+    assert "abacus" not in page
 
 
 def test_figures_of_the_same_table_are_not_drawn_again(synthetic, tmp_path, monkeypatch):

@@ -293,8 +293,7 @@ def test_equal_shapes_compile_once(tmp_path, events_of, demo):
     assert len(runs) == 1, clock.programs
     first, *others = [event for event in events if isinstance(event, Finished)]
     assert first.compile_seconds > 0.0
-    # the others look their program up, which is heard as a millisecond of tracing
-    assert max(event.compile_seconds for event in others) < 0.02 * first.compile_seconds
+    assert {event.compile_seconds for event in others} == {0.0}  # not even traced
     timings = read_provenance(result.folder)
     whole = math.fsum(event.compile_seconds for event in (first, *others))
     assert timings["compile_seconds"] == result.compile_seconds == pytest.approx(whole)

@@ -109,3 +109,16 @@ def test_a_relation_by_name_is_that_relation(relation):
     assert minimiser.sensitivity(str(relation)) == minimiser.sensitivity(relation)
     with pytest.raises(ValueError, match=r"relation must be one of .* got 'swap'"):
         minimiser.sensitivity("swap")
+
+
+@pytest.mark.parametrize("period", [0, -2, True, 1.5])
+def test_a_period_that_is_none(period):
+    """By hand, or asked for: a bare division by zero names nothing."""
+    message = "period must be an integer from 1 to 2147483647, got "
+    by_hand = mechanisms.VarianceReducedGradient(GRADIENT, 0.1, GRADIENT, 0.1, BATCHES, period, 3)
+    with pytest.raises(ValueError, match=message):
+        by_hand.event(Relation.REPLACE_ONE)
+    with pytest.raises(ValueError, match=message):
+        mechanisms.VarianceReducedGradient.calibrated(
+            GRADIENT, GRADIENT, BUDGET, 3, period=period, batches=BATCHES
+        )

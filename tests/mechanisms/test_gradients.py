@@ -84,6 +84,13 @@ ORACLES = {
     "fixed_size": gradient(FixedSizeBatches(6, N)),
     "shuffled": gradient(ShuffledBatches(4, N)),
 }
+BATCHES = {
+    "poisson": PoissonBatches(0.25, 6.0, 24, N),
+    "fixed_size": FixedSizeBatches(6, N),
+    "shuffled": ShuffledBatches(12, N),
+    "one_pass": OnePassBatches(6, N),
+}
+PLACES = {"poisson": "most"}  # the field that says how many records there may be
 every = pytest.mark.parametrize("name", ORACLES)
 
 
@@ -386,6 +393,25 @@ def test_poisson_draws_do_not_depend_on_the_block(monkeypatch):
     np.testing.assert_array_equal(rows[1], rows[16])
 
 
+@pytest.mark.parametrize("places", [N // 3, N, 10 * N])
+@pytest.mark.parametrize("name", BATCHES)
+def test_no_record_counts_twice_whatever_the_number_of_places(name, places):
+    """A sampler is charged for its own ``n``: places beyond the records are nobody's."""
+    batches = dataclasses.replace(BATCHES[name], **{PLACES.get(name, "n"): places})
+    wide = ProblemClass(n=N, dim=N, lipschitz=2.0, radius=5.0)
+    where = problems.linear(np.eye(N, N), problem_class=wide)
+    oracle = gradient(batches, ClippedGradient(10.0, float(N), N), scale=0.0)
+    bound = oracle.bind(where.objective, jax.random.key(0))
+    divisor, seen = batches.divisor(float(N)), np.zeros(N)
+    for t in range(12):
+        answer, _ = bound.ask((), jnp.asarray(t), jnp.zeros(N))
+        counts = -np.asarray(answer) * divisor
+        np.testing.assert_allclose(counts, counts.round(), atol=1e-6)
+        assert counts.max() <= 1.0 + 1e-6
+        seen += counts.round()
+    assert seen[: places // 2].sum() > 0.0
+
+
 @pytest.mark.parametrize(
     "of",
     [
@@ -398,6 +424,16 @@ def test_poisson_draws_do_not_depend_on_the_block(monkeypatch):
 def test_more_records_than_int32_numbers_are_refused(of):
     with pytest.raises(ValueError, match=r"n must be at most 1040187392 where .* got 1040187393"):
         of(4, 31 * 32**5 + 1)
+
+
+@pytest.mark.parametrize("steps", [-1, True, 2.5])
+@pytest.mark.parametrize("batches", [AllRecords(), *BATCHES.values()], ids=repr)
+def test_a_number_of_steps_that_is_none(batches, steps):
+    """A negative number of releases would cost nothing."""
+    with pytest.raises(ValueError, match=f"steps must be an integer from 0 on, got {steps}"):
+        batches.composed(1.0, steps, Relation.REPLACE_ONE)
+    with pytest.raises(ValueError, match="steps must be an integer from 0 on"):
+        dataclasses.replace(gradient(batches), steps=steps).event(Relation.REPLACE_ONE)
 
 
 def test_refusals():

@@ -1,19 +1,27 @@
-"""The lower bound as a number: its constants, its shape, and that no upper bound is below it."""
+"""The lower bounds as numbers: their constants, their shape, and that no upper bound is below."""
 
-import dataclasses
 import itertools
 import math
+import time
 
 import numpy as np
 import pytest
+from scipy import integrate, stats
 
 import privopt
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
-    approximate_dp_advantage,
+    ApproximateAdvantage,
+    GaussianAdvantage,
+    RenyiAdvantage,
+    budget_lower_bound,
     erm_lower_bound,
-    gaussian_dp_advantage,
+    population_lower_bound,
+    pure_lower_bound,
 )
+from privopt.theory.packing import directions, distances
+
+REPLACE = Relation.REPLACE_ONE
 
 
 def cls(n=1000, dim=100, lipschitz=1.0, radius=1.0, modulus=0.0, **more):
@@ -22,157 +30,269 @@ def cls(n=1000, dim=100, lipschitz=1.0, radius=1.0, modulus=0.0, **more):
     )
 
 
-def naive_convex(n, d, kappa, delta):
-    """The formula of the docstring, a loop over ``k``."""
-    mean_norm = math.sqrt(1 / 3) / math.sqrt(1 + 4 / (5 * d))
-    leak = (kappa + 4 * delta * math.sqrt(d)) / math.sqrt(d)
-    return max(0.0, *(k / n * (mean_norm - (k / 2 + 1) * leak) for k in range(1, n + 1)))
+def one_sign(mu):
+    """``T^2 = E tanh^2(L/2)`` of a pair of normals, by Gauss and Hermite."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    square = (weights * np.tanh(0.5 * mu * (0.5 * mu + nodes)) ** 2).sum()
+    return math.sqrt(square / math.sqrt(2.0 * math.pi))
 
 
-def naive_strongly_convex(n, d, kappa, delta, modulus, reach):
-    return max(
-        0.0,
-        *(
-            modulus
-            / 2
-            * (reach * k / n) ** 2
-            * (1 / 3 + 2 / (3 * k) - ((k + 2) * kappa) ** 2 / (4 * d) - 4 * (k + 2) * delta)
-            for k in range(1, n + 1)
-        ),
-    )
+def naive_counts(k, told):
+    """The prior on counts, its edges one by one: ``E v^2``, and the bound of ``E (q - v)^2``."""
+    edges = [2 / k * math.sin(math.pi * (j + 0.5) / k) ** 2 for j in range(k)]
+    around = list(zip([0.0, *edges], [*edges, 0.0], strict=True))
+    chances = [(below + above) / 2 for below, above in around]
+    rough = math.sin(math.pi / k) ** 2
+    signs = [(below - above) / (below + above) for below, above in around]
+    assert sum(p * r**2 for p, r in zip(chances, signs, strict=True)) <= rough
+    assert signs == sorted(signs)
+    middle = (1 - rough) / math.sqrt(told**2 + rough)
+    error = middle**2 - 2 * told * middle + 1 if middle >= told else 0.0
+    spread = sum(p * (2 * m / k - 1) ** 2 for m, p in enumerate(chances))
+    return spread, error / k**2
 
 
-GRID = list(itertools.product([1, 7, 400], [1, 3, 100, 5000], [0.0, 0.02, 0.5, 4.0], [0.0, 1e-4]))
+def naive(n, d, mu, a, *, linear, reach=1.0, radius=1.0):
+    """The docstrings with one coordinate a record, loops over ``K`` and ``a``: all records used."""
+    best, t1 = 0.0, one_sign(mu)
+    for k in range(1, n // d + 1):
+        t, told = k * math.sqrt(d) / n, one_sign(k * mu)
+        value = t * (1.0 - told) if linear else min(t * reach, radius) ** 2 * (1.0 - told**2)
+        best = max(best, value)
+        if k > 1 and not linear:
+            spread, error = naive_counts(k, t1)
+            best = max(best, min(t * reach, radius) ** 2 * min(error, spread))
+        for each in a:
+            g, u = 2 * (each + 1), 1 / (2 * each + 3)
+            h = min((k * t1) ** 2 * g * u, k * g * u)
+            share = h / (h + g**2 * u)
+            spread, explained = u * (1 + g / k), u * (1 + g / k) ** 2 * share
+            if linear:
+                law = stats.betabinom(k, each + 1, each + 1)
+                fourth = law.expect(lambda m, k=k: ((2 * m - k) / k) ** 4)
+                norm = math.sqrt(spread / (1 + (fourth / spread**2 - 1) / d))
+                value = t * (norm - math.sqrt(explained))
+            else:
+                value = min(t * reach, radius) ** 2 * (spread - explained)
+            best = max(best, value)
+    return best
 
 
-@pytest.mark.parametrize(("n", "d", "kappa", "delta"), GRID)
-def test_the_formula(n, d, kappa, delta):
-    found = erm_lower_bound(cls(n, d, 3.0, 0.5), advantage=kappa, delta=delta)
-    assert found == pytest.approx(1.5 * naive_convex(n, d, kappa, delta), rel=1e-12)
-    strongly = cls(n, d, lipschitz=3.0, radius=1.2, modulus=1.5)  # reach min(1.2, 2 - 1.2)
-    found = erm_lower_bound(strongly, advantage=kappa, delta=delta)
-    expected = naive_strongly_convex(n, d, kappa, delta, 1.5, 0.8)
-    assert found == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize("n", [1000, 1001, 20_000])
-def test_the_search_over_k_loses_nothing_to_speak_of(n):
-    for d, kappa in itertools.product([10, 10**4, 10**7], [0.01, 0.1, 1.0]):
-        found = erm_lower_bound(cls(n, d), advantage=kappa)
-        exact = naive_convex(n, d, kappa, 0.0)
-        assert exact * (1 - 1e-4) <= found <= exact * (1 + 1e-12)
-
-
-def mean_norm(d):
-    """Without anything leaking, all records inform: the bound is ``L R m_d``."""
-    return erm_lower_bound(cls(n=1, dim=d), advantage=0.0)
-
-
-def test_mean_norm_is_a_lower_bound_of_the_expected_norm():
-    """Closed forms for one and two coordinates; else 40,000 draws and five standard errors."""
-    assert 0.8 * 0.5 < mean_norm(1) <= 0.5
-    square = (math.sqrt(2.0) + math.asinh(1.0)) / 3.0  # E |(U, V)| on the unit square
-    assert 0.9 * square / math.sqrt(2.0) < mean_norm(2) <= square / math.sqrt(2.0)
-    rng = np.random.default_rng(0)
-    for d in (3, 10, 200):
-        norms = np.linalg.norm(rng.uniform(-1.0, 1.0, (40_000, d)), axis=1) / math.sqrt(d)
-        error = norms.std() / 200.0
-        assert mean_norm(d) <= norms.mean() + 5.0 * error
-        assert mean_norm(d) >= norms.mean() * (1.0 - 0.3 / d)
-
-
-def test_moments_behind_the_mean_norm():
-    """``E|p|^2 = d/3`` and ``E|p|^4 = d/5 + d(d-1)/9``, and Hoelder's inequality between them."""
-    for d in (1, 2, 17):
-        second, fourth = d / 3, d / 5 + d * (d - 1) / 9
-        assert mean_norm(d) == pytest.approx(second**1.5 / fourth**0.5 / math.sqrt(d), rel=1e-13)
+@pytest.mark.parametrize(("n", "d", "mu"), [(30, 1, 0.2), (60, 4, 0.5), (400, 40, 0.9)])
+def test_the_formula(n, d, mu):
+    """Within what the grids lose; records of several coordinates count for more at times."""
+    advantage, a = GaussianAdvantage(mu, REPLACE), [-0.9, -0.5, 0.0, 1.0, 4.0, 30.0]
+    found = erm_lower_bound(cls(n, d, 3.0, 0.5, smoothness=0.0), advantage)
+    assert found == pytest.approx(1.5 * naive(n, d, mu, a, linear=True), rel=0.03)
+    found = erm_lower_bound(cls(n, d, lipschitz=3.0, radius=1.2, modulus=1.5), advantage)
+    expected = 0.75 * naive(n, d, mu, a, linear=False, reach=0.8, radius=1.2)
+    assert found == pytest.approx(expected, rel=0.05)
 
 
 @pytest.mark.parametrize("mu", [0.01, 0.05])
-def test_order_and_constant_of_the_convex_bound(mu):
-    """``L R sqrt(d)/(6 n kappa)`` for ``1 << sqrt(d)/kappa <= n``."""
-    kappa = gaussian_dp_advantage(mu, Relation.REPLACE_ONE)
-    for d in (10**4, 10**6):
-        n = math.ceil(math.sqrt(d) / kappa)
-        bound = erm_lower_bound(cls(n, d, 2.0, 3.0), advantage=kappa)
-        assert bound == pytest.approx(6.0 * math.sqrt(d) / (6 * n * kappa), rel=2e-3)
+@pytest.mark.parametrize("d", [1, 30, 1000])
+def test_the_convex_constant(d, mu):
+    """``0.578 L R sqrt(d)/(n mu)``, of a one-step method's 0.60; a third of DP-GD's 1.8."""
+    n = math.ceil(20 * d / mu)
+    bound = erm_lower_bound(cls(n, d, 2.0, 3.0), GaussianAdvantage(mu, REPLACE))
+    assert 0.56 <= bound / (6.0 * math.sqrt(d) / (n * mu)) <= 0.6002
 
 
 @pytest.mark.parametrize("mu", [0.01, 0.05])
-def test_order_and_constant_of_the_strongly_convex_bound(mu):
-    """``m rho^2 d/(18 n^2 kappa^2)``."""
-    kappa = gaussian_dp_advantage(mu, Relation.REPLACE_ONE)
-    for d in (10**4, 10**6):
-        n = math.ceil(math.sqrt(d) / kappa)
-        c = cls(n, d, lipschitz=4.0, radius=1.5, modulus=2.0)  # reach 0.5
-        bound = erm_lower_bound(c, advantage=kappa)
-        assert bound == pytest.approx(2.0 * 0.25 * d / (18 * n**2 * kappa**2), rel=5e-3)
+@pytest.mark.parametrize("d", [1, 30])
+def test_the_strongly_convex_constant(d, mu):
+    """``2 m rho^2 d/(n mu)^2``: what output perturbation costs, if ``rho`` is ``L/m``."""
+    n = math.ceil(1e4 * d / mu)
+    c = cls(n, d, lipschitz=1.1, radius=1.0, modulus=0.1)
+    bound = erm_lower_bound(c, GaussianAdvantage(mu, REPLACE))
+    assert 0.9 <= bound / (2 * 0.1 * 10.0**2 * d / (n * mu) ** 2) <= 1.0
+    sigma = 2.0 * 1.1 / (0.1 * n * mu)
+    assert 0.7 <= bound / (0.05 * d * sigma**2) <= (10 / 11) ** 2
 
 
-@pytest.mark.parametrize(("modulus", "power"), [(0.0, 1), (1.0, 2)])
+def test_one_noisy_mean_has_the_limit_for_its_worst_risk():
+    """``max_t t (1 - t/sqrt(1 + t^2))`` of linear losses, in high dimension, by simulation."""
+    rng, d = np.random.default_rng(0), 4000
+    t = np.linspace(0.2, 3.0, 57)
+    noise = rng.normal(size=(50, d)) / math.sqrt(d)
+    first = noise[:, :1] + t
+    length = np.sqrt(first**2 + (noise[:, 1:] ** 2).sum(axis=1, keepdims=True))
+    risk = (t * (1.0 - first / length)).mean(axis=0).max()
+    assert risk == pytest.approx(0.300, abs=0.003)
+    assert (t * (1.0 - t / np.sqrt(1.0 + t**2))).max() == pytest.approx(0.3003, abs=2e-4)
+
+
+@pytest.mark.parametrize(("modulus", "power"), [(0.0, 1), (0.5, 2)])
 def test_exponents(modulus, power):
-    """-1, 1/2, -1 in n, d and mu where ``mu << 1 << sqrt(d)/mu <= n``; twice that if strongly."""
+    """-1, 1/2, -1 in n, d and mu; twice that if strongly."""
 
-    def bound(n=10**8, d=10**6, mu=0.01):
-        c = cls(n, d, lipschitz=2.0, modulus=modulus)
-        return erm_lower_bound(c, advantage=gaussian_dp_advantage(mu, Relation.REPLACE_ONE))
+    def bound(n=10**8, d=10**3, mu=0.01):
+        return erm_lower_bound(cls(n, d, modulus=modulus), GaussianAdvantage(mu, REPLACE))
 
     def slope(**pair):
         ((name, (low, high)),) = pair.items()
         rise = bound(**{name: high}) / bound(**{name: low})
         return math.log(rise) / math.log(high / low)
 
-    assert slope(n=(10**8, 2 * 10**8)) == pytest.approx(-power, abs=1e-3)
-    assert slope(d=(10**6, 2 * 10**6)) == pytest.approx(power / 2, abs=1e-3)
-    assert slope(mu=(0.01, 0.02)) == pytest.approx(-power, abs=1e-3)
+    assert slope(n=(10**8, 10**9)) == pytest.approx(-power, abs=0.01)
+    assert slope(d=(100, 1000)) == pytest.approx(power / 2, abs=0.01)
+    assert slope(mu=(0.01, 0.1)) == pytest.approx(-power, abs=0.01)
 
 
 def test_without_enough_records_the_bound_is_constant():
-    """``n << sqrt(d)/kappa``: a fixed share of ``L R``, whatever ``n``."""
-    few, more = (erm_lower_bound(cls(n, 10**8), advantage=0.1) for n in (100, 200))
-    assert few == pytest.approx(math.sqrt(1 / 3), rel=1e-2)
-    assert more == pytest.approx(few, rel=1e-2)
+    """``n << sqrt(d)/kappa``: all of ``L R`` but a few per cent, whatever ``n``."""
+    few, more = (erm_lower_bound(cls(n, 10**8), GaussianAdvantage(0.1, REPLACE)) for n in (9, 200))
+    assert 0.9 < few <= 1.0
+    assert more == pytest.approx(few, rel=0.1)
 
 
 @pytest.mark.parametrize("modulus", [0.0, 0.5])
 def test_units(modulus):
     """Losses times ``a`` and lengths times ``b``: L a/b, R b, m a/b^2, risk a."""
-    one = erm_lower_bound(cls(lipschitz=1.0, modulus=modulus), advantage=0.3, delta=1e-6)
-    for a, b in itertools.product([0.01, 30.0], [0.2, 7.0]):
-        c = cls(lipschitz=a / b, radius=b, modulus=modulus * a / b**2)
+    budget = Budget(epsilon=0.3, delta=1e-6, relation="replace_one")
+    pure = Budget(epsilon=0.3, delta=0.0, relation="replace_one")
+    for bound in (
+        lambda c: erm_lower_bound(c, ApproximateAdvantage(budget)),
+        lambda c: population_lower_bound(c, ApproximateAdvantage(budget)),
+        lambda c: pure_lower_bound(c, pure),
+    ):
+        one = bound(cls(modulus=modulus))
         assert one > 0.0
-        assert erm_lower_bound(c, advantage=0.3, delta=1e-6) == pytest.approx(a * one, rel=1e-10)
+        for a, b in itertools.product([0.01, 30.0], [0.2, 7.0]):
+            c = cls(lipschitz=a / b, radius=b, modulus=modulus * a / b**2)
+            assert bound(c) == pytest.approx(a * one, rel=1e-9)
 
 
-def test_more_privacy_is_never_cheaper():
-    kappas = np.geomspace(1e-3, 10.0, 40)
-    for modulus, delta in itertools.product([0.0, 0.5], [0.0, 1e-4]):
-        bounds = [erm_lower_bound(cls(modulus=modulus), advantage=k, delta=delta) for k in kappas]
-        assert np.all(np.diff(bounds) <= 0.0)
-        assert bounds[0] > 0.0
-    deltas = [erm_lower_bound(cls(), advantage=0.1, delta=d) for d in (0.0, 1e-6, 1e-3, 0.1)]
-    assert deltas == sorted(deltas, reverse=True)
+@pytest.mark.parametrize("modulus", [0.0, 0.5])
+def test_more_privacy_is_never_cheaper_and_never_free(modulus):
+    """Down to one record and up to weak privacy; monotone up to what grids lose."""
+    c = cls(modulus=modulus)
+    for relation in Relation:
+        for kind in (
+            [GaussianAdvantage(mu, relation) for mu in np.geomspace(1e-3, 4.0, 20)],
+            [RenyiAdvantage(mu**2, relation) for mu in np.geomspace(1e-3, 1.0, 20)],
+            [
+                ApproximateAdvantage(Budget(epsilon=e, delta=1e-6, relation=relation))
+                for e in np.geomspace(1e-3, 4.0, 20)
+            ],
+        ):
+            bounds = np.array([erm_lower_bound(c, advantage) for advantage in kind])
+            assert np.all(bounds > 0.0)
+            assert np.all(bounds[1:] <= bounds[:-1] * (1 + 1e-9))
+    for n, d in itertools.product([1, 2, 10**6], [1, 2, 10**4]):
+        advantage = GaussianAdvantage(4.0, REPLACE)
+        assert erm_lower_bound(cls(n, d, modulus=modulus), advantage) > 0.0
+        assert population_lower_bound(cls(n, d, modulus=modulus), advantage) > 0.0
+    for epsilon in (0.01, 3.0, 30.0):
+        pure = Budget(epsilon=epsilon, delta=0.0, relation="replace_one")
+        assert budget_lower_bound(c, pure) > 0.0
 
 
 @pytest.mark.parametrize(
     "c",
     [
         cls(radius=math.inf),
+        cls(lipschitz=math.inf),
         cls(lipschitz=math.inf, radius=math.inf, modulus=1.0),
         cls(lipschitz=1.0, radius=1.0, modulus=1.0),  # reach 0: the data cannot move the minimiser
     ],
 )
 def test_where_nothing_is_claimed(c):
-    assert erm_lower_bound(c, advantage=0.1) == 0.0
+    budget = Budget(epsilon=0.1, delta=0.0, relation="replace_one")
+    assert budget_lower_bound(c, budget) == 0.0
+    assert budget_lower_bound(c, budget, mu=0.1) == 0.0
 
 
-def test_hard_losses_belong_to_the_strongly_convex_class():
-    """``|w - x| <= R + rho <= L/m`` and ``rho <= R`` keep gradients and minimiser within bounds."""
-    for lipschitz, radius, modulus in [(1.0, 0.3, 1.0), (5.0, 1.0, 4.0), (1.0, 1.0, 0.7)]:
-        reach = min(radius, lipschitz / modulus - radius)
-        full = erm_lower_bound(cls(1, 10**6, lipschitz, radius, modulus), advantage=1e-9)
-        assert math.sqrt(2.0 * full / modulus) == pytest.approx(reach, rel=1e-6)
-        assert modulus * (radius + reach) <= lipschitz * (1 + 1e-12)
+@pytest.mark.parametrize(("lipschitz", "modulus"), [(1.1, 0.1), (1.0, 0.7), (5.0, 4.0)])
+def test_hard_losses_belong_to_the_strongly_convex_class(lipschitz, modulus):
+    """Without privacy's help the bound is that of a mean ``min(rho/n, R)`` away, or twice that.
+
+    Gradients: ``m (R + rho) = L``. The mean of the records stays within the ball.
+    """
+    reach = lipschitz / modulus - 1.0
+    strict = GaussianAdvantage(1e-9, REPLACE)
+    for n in (1, 5, 1000):
+        full = erm_lower_bound(cls(n, 7, lipschitz, 1.0, modulus), strict)
+        assert math.sqrt(2.0 * full / modulus) <= min(reach, 1.0) * (1 + 1e-9)
+        assert math.sqrt(2.0 * full / modulus) >= 0.9 * min(reach, 1.0)
+
+
+def test_sparse_records_suffice_for_hidden_signs():
+    """Coordinates of one record each: the dimension counts, not the sparsity."""
+    dense, sparse = cls(10**5, 100), cls(10**5, 100, sparsity=1)
+    advantage = GaussianAdvantage(0.1, REPLACE)
+    assert erm_lower_bound(sparse, advantage) == erm_lower_bound(dense, advantage)
+
+
+@pytest.mark.parametrize(("dim", "power"), [(1, 1.0), (3, 1.0), (3, 2.0), (40, 1.0)])
+def test_the_packing_of_distances(dim, power):
+    """Two values of the density, by integration over the radius, at the optimal ball."""
+    found = distances(dim, power)
+    for i in range(0, len(found.cost), 37):
+        z, cost = found.replaced[i], found.cost[i]
+        if z > 30.0:
+            continue
+        edges = np.geomspace(1e-6, 1.0, 20_000)  # radii of the ball where the density is high
+        high, grown = edges**dim, math.expm1(z)
+        near = dim / (dim + power) * edges ** (dim + power)
+        risks = (dim / (dim + power) + grown * near) / (1.0 + grown * high)
+        assert risks.min() == pytest.approx(cost, rel=2e-3)
+        top = (1.0 + math.exp(z)) ** (-1.0 / dim)
+        low, _ = integrate.quad(lambda r: r**power * dim * r ** (dim - 1), 0.0, top)
+        whole = math.exp(-z) * (dim / (dim + power) - low) + math.exp(z) * low
+        assert found.removed_cost[i] == pytest.approx(whole, rel=1e-8)
+    assert np.all(np.diff(found.replaced) <= 0.0)
+    assert np.all(np.diff(found.cost) >= 0.0)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 50])
+def test_the_packing_of_directions(dim):
+    """By a million draws of a coordinate on the sphere, sorted."""
+    rng, found = np.random.default_rng(0), directions(dim)
+    t = rng.normal(size=10**6)
+    t = np.sort(t / np.sqrt(t**2 + rng.chisquare(dim - 1, 10**6) if dim > 1 else t**2))[::-1]
+    top, share = np.cumsum(t) / 1e6, np.arange(1, 10**6 + 1) / 1e6
+    for i in range(0, len(found.cost), 101):
+        z, cost = found.replaced[i], found.cost[i]
+        if z < 9.0:
+            grown = math.expm1(z)
+            least = 1.0 - (grown * top / (1.0 + grown * share)).max()
+            assert least == pytest.approx(cost, abs=0.01)
+    for z, cost in zip(found.removed[::101], found.removed_cost[::101], strict=True):
+        if z < 9.0 and dim > 1:
+            place = int(1e6 / (1.0 + math.exp(z))) - 1
+            assert cost == pytest.approx(1.0 - 2.0 * math.sinh(z) * top[place], abs=0.02)
+
+
+def test_the_pure_constants():
+    """0.557/(n epsilon) in one dimension; ``d/e`` and ``d/10`` of it in many."""
+    pure = Budget(epsilon=0.01, delta=0.0, relation="replace_one")
+    for smoothness in (None, 0.0):
+        one = pure_lower_bound(cls(10**5, 1, 2.0, 3.0, smoothness=smoothness), pure)
+        assert one == pytest.approx(0.557 * 6.0 / (10**5 * 0.01), rel=0.01)
+    many = pure_lower_bound(cls(10**7, 300), pure) * 10**5 / 300
+    assert 1 / math.e < many < 0.4
+    linear = pure_lower_bound(cls(10**7, 300, smoothness=0.0), pure) * 10**5 / 300
+    assert 0.1 < linear < 0.12
+
+
+def test_without_the_cap_of_the_ball_the_packing_would_be_larger():
+    pure = Budget(epsilon=0.001, delta=0.0, relation="replace_one")
+    c = cls(100, 3, lipschitz=1.1, radius=1.0, modulus=0.1)
+    assert pure_lower_bound(c, pure) == pytest.approx(0.05 * 3 / 5, rel=0.05)
+
+
+def test_a_plan_costs_little():
+    """A bound that was asked before costs microseconds, a new one about a millisecond."""
+    budgets = [Budget(epsilon=0.1 + i / 100, delta=1e-6, relation="zero_out") for i in range(20)]
+    start = time.process_time()
+    for budget in budgets:
+        budget_lower_bound(cls(10**4, 50), budget, mu=budget.epsilon / 4)
+    assert (time.process_time() - start) / 20 < 0.02
+    start = time.process_time()
+    for budget in budgets:
+        budget_lower_bound(cls(10**4, 50), budget, mu=budget.epsilon / 4)
+    assert (time.process_time() - start) / 20 < 0.005
 
 
 # Plans: lower <= upper always, since both are true.
@@ -186,7 +306,6 @@ BUDGETS = [(1e-3, 1e-9), (0.1, 1e-5), (1.0, 1e-5), (30.0, 1e-3)]
 @pytest.mark.parametrize(("n", "dim"), SIZES)
 def test_plans_have_lower_below_upper(n, dim, relation):
     """Whatever the sizes and the budget, the tuning or mistuning."""
-    positive = 0
     choices = {
         "dp_gd": [
             {"steps": 1},
@@ -202,36 +321,38 @@ def test_plans_have_lower_below_upper(n, dim, relation):
             for c in (cls(n, dim, 2.0, 0.5), cls(n, dim, smoothness=0.25)):
                 for choice in each:
                     rate = privopt.ALGORITHMS[name].plan(c, budget, **choice).rate
-                    assert 0.0 <= rate.lower <= rate.upper
-                    positive += rate.lower > 0.0
-    assert positive > 0
+                    assert 0.0 < rate.lower <= rate.upper or epsilon > 10.0
 
 
 @pytest.mark.parametrize("relation", [Relation.REPLACE_ONE, Relation.ZERO_OUT])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_strongly_convex_plans_have_lower_below_upper(relation, delta):
     for n, dim, epsilon in itertools.product([2, 100, 10**4], [1, 30, 10**4], [0.01, 1.0]):
-        c = cls(n, dim, lipschitz=1.0, radius=1.0, modulus=0.5, smoothness=2.0)
+        c = cls(n, dim, lipschitz=1.0, radius=1.0, modulus=0.1, smoothness=2.0)
         budget = Budget(epsilon=epsilon, delta=delta, relation=relation)
         rate = privopt.ALGORITHMS["output_perturbation"].plan(c, budget).rate
-        assert 0.0 <= rate.lower <= rate.upper
+        assert 0.0 < rate.lower <= rate.upper
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_the_gap_of_dp_gd_is_a_constant(relation):
-    """Upper over lower stays below 100 over decades where the lower bound leads."""
-    for n, dim, epsilon in itertools.product([10**4, 10**6], [100, 10**4], [0.2, 1.0]):
+    """Upper over lower is 3.4 to 8, over decades where privacy is what costs."""
+    for n, dim, epsilon in itertools.product([10**4, 10**6], [100, 1000], [0.2, 1.0]):
         budget = Budget(epsilon=epsilon, delta=1e-5, relation=relation)
         rate = privopt.ALGORITHMS["dp_gd"].plan(cls(n, dim), budget, steps=2**31 - 1).rate
-        assert 1.0 <= rate.upper / rate.lower <= 100.0
+        assert 1.0 <= rate.upper / rate.lower <= 8.0
 
 
-def test_advantage_of_a_plan_is_of_its_own_guarantee():
-    """Pure noise is judged by epsilon alone even where the budget allows a delta."""
-    c = cls(200, 1000)
+def test_the_bound_of_a_plan_is_of_its_own_guarantee():
+    """Pure noise is judged by epsilon; sampled noise by its event, Gaussian noise by mu."""
+    c, budget = cls(200, 1000), Budget(epsilon=0.5, delta=1e-6, relation="zero_out")
     pure = Budget(epsilon=0.5, delta=0.0, relation="replace_one")
     rate = privopt.ALGORITHMS["output_perturbation"].plan(c, pure).rate
-    kappa, delta = approximate_dp_advantage(pure)
-    assert delta == 0.0
-    assert rate.lower == pytest.approx(erm_lower_bound(c, advantage=kappa), rel=1e-12)
-    assert dataclasses.replace(rate, lower=0.0).upper == rate.upper
+    assert rate.lower == max(
+        erm_lower_bound(c, ApproximateAdvantage(pure)), pure_lower_bound(c, pure)
+    )
+    known = budget_lower_bound(c, budget)
+    for name in ("dp_gd", "dp_sgd", "dp_svrg", "noisy_adam"):
+        facts = cls(200, 1000, smoothness=0.25)
+        rate = privopt.ALGORITHMS[name].plan(facts, budget, steps=50).rate
+        assert rate.lower > 1.5 * known

@@ -6,8 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from privopt.spec import ProblemClass
+from privopt.spec import ProblemClass, Relation
 from privopt.theory import (
+    GaussianAdvantage,
     Powers,
     largest_excess,
     phase_sizes,
@@ -17,6 +18,8 @@ from privopt.theory import (
     population_lower_bound,
 )
 
+STRICT = GaussianAdvantage(1e-9, Relation.REPLACE_ONE)
+NOTHING_KEPT = GaussianAdvantage(math.inf, Relation.REPLACE_ONE)
 FACTS = ProblemClass(n=4096, dim=50, lipschitz=2.0, radius=3.0, smoothness=0.0)
 
 
@@ -69,7 +72,7 @@ def test_step_size_is_the_minimiser_and_is_capped():
 def test_no_radius_no_bound():
     facts = dataclasses.replace(FACTS, radius=math.inf)
     assert phased_descent(facts, step_size=0.1, noise_std=1.0) == math.inf
-    assert population_lower_bound(facts, advantage=0.1) == 0.0
+    assert population_lower_bound(facts, STRICT) == 0.0
 
 
 def test_all_but_few_records_are_seen():
@@ -82,7 +85,7 @@ def test_all_but_few_records_are_seen():
 @pytest.mark.parametrize("n", [2, 10, 10_000])
 def test_sampling_alone_costs_a_quarter_over_root_n(n):
     facts = dataclasses.replace(FACTS, n=n)
-    lower = population_lower_bound(facts, advantage=math.inf)
+    lower = population_lower_bound(facts, NOTHING_KEPT)
     assert 0.25 <= lower * math.sqrt(n) / 6.0 <= 0.5
     assert lower < 6.0
 
@@ -91,7 +94,7 @@ def test_two_points_in_full():
     """The testing bound is below the exact Bayes excess of majority voting, which it limits."""
     n = 25
     facts = dataclasses.replace(FACTS, n=n, lipschitz=1.0, radius=1.0)
-    lower = population_lower_bound(facts, advantage=math.inf)
+    lower = population_lower_bound(facts, NOTHING_KEPT)
     exact = 0.0
     for v in np.linspace(0.0, 1.0, 201):
         ways = [math.comb(n, k) * ((1 + v) / 2) ** k * ((1 - v) / 2) ** (n - k) for k in range(13)]
@@ -99,37 +102,45 @@ def test_two_points_in_full():
     assert 0.3 * exact < lower <= exact
 
 
-@pytest.mark.parametrize("kappa", [0.01, 0.3])
-def test_privacy_costs_root_d_over_six_n_kappa(kappa):
-    facts = dataclasses.replace(FACTS, n=10**6, dim=40_000)
-    expected = 6.0 * math.sqrt(40_000) / (6 * 10**6 * kappa)
-    floor = population_lower_bound(facts, advantage=math.inf)
-    assert population_lower_bound(facts, advantage=kappa) == pytest.approx(
-        max(expected, floor), rel=1e-3
-    )
+@pytest.mark.parametrize("mu", [0.01, 0.1])
+def test_privacy_costs_root_d_over_n_mu(mu):
+    """0.6 of it in the limit of many records a coordinate; 0.3 with fewer."""
+    facts = dataclasses.replace(FACTS, n=10**6, dim=400)
+    expected = 6.0 * math.sqrt(400) / (10**6 * mu)
+    floor = population_lower_bound(facts, NOTHING_KEPT)
+    found = population_lower_bound(facts, GaussianAdvantage(mu, Relation.REPLACE_ONE))
+    assert 0.45 * expected < found < max(0.61 * expected, floor * (1 + 1e-12))
     # At no cost of privacy whatever is released is worth nothing.
-    assert population_lower_bound(facts, advantage=0.0) == pytest.approx(
-        6.0 * math.sqrt(1 / 3), rel=1e-3
-    )
+    assert population_lower_bound(facts, STRICT) == pytest.approx(6.0, rel=0.03)
 
 
-def test_less_privacy_and_more_delta_lower_it():
-    values = [population_lower_bound(FACTS, advantage=k) for k in (0.001, 0.01, 0.1, 1.0)]
+def test_strongly_convex_populations():
+    """What sampling costs, ``m rho^2/(2 e (n + 1))``, and what privacy does, 4 ``/(n mu)^2``."""
+    curved = dataclasses.replace(FACTS, n=10**5, radius=1.0, strong_convexity=0.1, smoothness=1.0)
+    reach = 2.0 / 0.1 - 1.0
+    floor = population_lower_bound(curved, NOTHING_KEPT)
+    assert floor == pytest.approx(0.05 * reach**2 / (math.e * (10**5 + 1)), rel=1e-3)
+    found = population_lower_bound(curved, GaussianAdvantage(0.01, Relation.REPLACE_ONE))
+    limit = 0.05 * reach**2 * 50 * 4 / (10**5 * 0.01) ** 2
+    assert 0.3 * limit < found < limit
+
+
+def test_less_privacy_lowers_it():
+    kinds = [GaussianAdvantage(mu, Relation.REPLACE_ONE) for mu in (0.001, 0.01, 0.1, 1.0)]
+    values = [population_lower_bound(FACTS, advantage) for advantage in kinds]
     assert values == sorted(values, reverse=True)
-    assert population_lower_bound(FACTS, advantage=0.01, delta=1e-2) < values[1]
-    curved = dataclasses.replace(FACTS, strong_convexity=0.1, smoothness=1.0)
-    assert population_lower_bound(curved, advantage=0.01) == 0.0
 
 
 @pytest.mark.parametrize("factor", [0.3, 1.0, 1.00001, 4.0])
 def test_the_terms_of_the_rate_add_up_to_the_bound(factor):
     """A root of squares near the best step size, a sum elsewhere."""
     best = factor * phased_descent_step_size(FACTS, unit_noise_std=3.0)
-    rate = phased_rate(FACTS, step_size=best, noise_std=3.0 * best, advantage=0.1)
+    lower = population_lower_bound(FACTS, GaussianAdvantage(1.0, Relation.REPLACE_ONE))
+    rate = phased_rate(FACTS, step_size=best, noise_std=3.0 * best, lower=lower)
     bound = phased_descent(FACTS, step_size=best, noise_std=3.0 * best)
     assert rate.combine(*(term.value for term in rate.terms)) == pytest.approx(bound, rel=1e-12)
     assert rate.cap == largest_excess(FACTS)
-    assert rate.lower == population_lower_bound(FACTS, advantage=0.1)
+    assert rate.lower == lower
     assert rate.quantity == "population risk"
     assert rate.leading is rate.terms[0] or factor == 0.3
     assert rate.terms[0].name == "sampling"

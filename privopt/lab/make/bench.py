@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import TypeVar
 
 import jax
 import numpy as np
@@ -27,8 +26,6 @@ __all__ = ["Bench"]
 
 _NON_PRIVATE_STEPS = 2000
 _NON_PRIVATE_WORK = 2e9
-
-_T = TypeVar("_T")
 
 
 @dataclass
@@ -86,14 +83,24 @@ class Bench:
         self, cell: Cell, algorithm: Algorithm, problem: Problem, choices: Mapping[str, Choice]
     ) -> Plan:
         """The plan with the noise of the trial, or the refusal."""
-        facts = problem.problem_class
+        facts, factor = problem.problem_class, cell.noise_factor
         named = algorithm.name, facts, cell.budget, tuple(sorted(choices.items()))
+        plan = self._made(named, lambda: algorithm.plan(facts, cell.budget, **choices))
+        if not cell.trial.is_control:
+            return plan
+        return self._made((*named, factor), lambda: plan.with_noise(factor))
+
+    def _made(self, named: Hashable, plan: Callable[[], Plan]) -> Plan:
+        """A plan, or its refusal, made once."""
         if named not in self._plans:
-            self._plans[named] = _refusable(lambda: algorithm.plan(facts, cell.budget, **choices))
-        plan = self._plans[named]
-        if isinstance(plan, ValueError):
-            raise ValueError(str(plan))
-        return plan.with_noise(cell.noise_factor) if cell.trial.is_control else plan
+            try:
+                self._plans[named] = plan()
+            except ValueError as error:
+                self._plans[named] = error
+        found = self._plans[named]
+        if isinstance(found, ValueError):
+            raise ValueError(str(found))
+        return found
 
     def _search(self, cell: Cell, algorithm: Algorithm, family: Family) -> Search:
         """Every candidate that is not refused, at every strength."""
@@ -165,10 +172,3 @@ def _non_private_steps(job: Job) -> int:
     numbers = sum(leaf.size for leaf in jax.tree.leaves(job.problem.objective.data))
     most = max(1, int(_NON_PRIVATE_WORK / numbers))
     return min(steps_of(job.plan) or _NON_PRIVATE_STEPS, most)
-
-
-def _refusable(plan: Callable[[], _T]) -> _T | ValueError:
-    try:
-        return plan()
-    except ValueError as error:
-        return error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Hashable, Mapping
@@ -59,8 +60,8 @@ class Job:
 
     @property
     def numbers(self) -> object:
-        """Everything that the plan tells the device, or those of a search do; JSON values."""
-        return numbers(self.plan) if self.search is None else self.search.numbers
+        """Everything that the plan tells the device, or a digest for a search; JSON values."""
+        return numbers(self.plan) if self.search is None else self.search.digest
 
     @property
     def promised(self) -> dict[str, Value]:
@@ -113,13 +114,18 @@ class Search:
         return candidate.plans[strengths.index(job.cell.strength)]
 
     @cached_property
-    def numbers(self) -> object:
-        """Everything that decides what is found; JSON values."""
+    def digest(self) -> str:
+        """SHA-256 of everything that decides what is found: data, candidates and their plans."""
+        told: dict[int, object] = {}
+        for plan in (plan for candidate in self.candidates for plan in candidate.plans):
+            if id(plan) not in told:
+                told[id(plan)] = numbers(plan)
         tried = [
-            [dict(candidate.choices), [numbers(plan) for plan in candidate.plans]]
+            [dict(candidate.choices), [told[id(plan)] for plan in candidate.plans]]
             for candidate in self.candidates
         ]
-        return {"data": [job.data for job in self.jobs], "tried": tried}
+        decisive = json.dumps([[job.data for job in self.jobs], tried], sort_keys=True)
+        return hashlib.sha256(decisive.encode()).hexdigest()
 
 
 def steps_of(plan: Plan) -> int | None:

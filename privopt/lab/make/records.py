@@ -127,6 +127,7 @@ class Provenance(TypedDict, total=False):
 
     privopt: str
     profile: str
+    date: str
     environment: Mapping[str, str]
     code: str
     cells: int

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache, partial
 from importlib.metadata import version
 from numbers import Integral
@@ -264,10 +265,17 @@ def _tables(
     return cells, joined if of_runs is None else joined.cast(of_runs)
 
 
+def _date(result: RunResult) -> str:
+    """The day on which the last of its cells was made, in UTC."""
+    made = read_provenance(result.folder).get("date") if result.reused == result.cells else None
+    return made or datetime.now(UTC).date().isoformat()
+
+
 def _provenance(result: RunResult, cells: Sequence[tuple[Piece, Kept]]) -> Provenance:
     """What made the tables, and how long that took."""
     return {
         "privopt": version("privopt"),
+        "date": _date(result),
         "environment": environment(),
         "code": _key(code=sorted({piece.code for piece, _ in cells})),
         "cells": result.cells,

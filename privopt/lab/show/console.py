@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType, TracebackType
 from typing import Self
@@ -22,6 +22,7 @@ from rich.progress import (
 from rich.table import Table
 
 from privopt.lab.make.resume import WORKERS, Drawing, Event, Finished, Note, Shared, Started
+from privopt.lab.show.legend import ORACLE_TUNED
 from privopt.lab.show.verdict import Verdict
 
 __all__ = ["Display", "verdict_table"]
@@ -30,7 +31,7 @@ _LINES = 10
 _COMPILES = 0.05
 """Seconds of tracing and compiling from which on a cell has compiled its program."""
 
-_COLOURS = {"holds": "green", "refuted": "red", "undecided": "yellow"}
+_COLOURS = {"holds": "green", "refuted": "red", "inherited": "magenta", "undecided": "yellow"}
 
 
 @dataclass
@@ -219,20 +220,40 @@ def _claim_table(verdicts: Sequence[Verdict]) -> Table:
 
 def _theorem_table(verdicts: Sequence[Verdict]) -> Table:
     columns = ("experiment", "method", "family", "check", "outcome", "measured", "interval")
-    table = Table(*columns, "theorem", "detail", title="Verdicts", title_justify="left")
+    more = ("theorem", "controls", "detail")
+    table = Table(*columns, *more, title="Verdicts", title_justify="left")
     for column in table.columns:
         column.overflow = "fold"
     for verdict in verdicts:
         table.add_row(
-            *(verdict.experiment, verdict.method, verdict.family),
+            verdict.experiment,
+            f"{verdict.method} ({ORACLE_TUNED})" if verdict.untuned else verdict.method,
+            verdict.family,
             verdict.check if verdict.axis is None else f"{verdict.check} in {verdict.axis}",
             _outcome(verdict.outcome),
             _number(verdict.estimate),
             f"{_number(verdict.lower)} to {_number(verdict.upper)}",
-            f"{verdict.target:g}" if verdict.check == "slope" else f"<= {verdict.target:g}",
+            _target(verdict),
+            "\n".join(_controls(verdict)),
             escape(verdict.detail),
         )
     return table
+
+
+def _target(verdict: Verdict) -> str:
+    """What the estimate should be."""
+    if verdict.check == "slope":
+        return f"{verdict.target:g} +- {verdict.margin:g}"
+    return f"<= {verdict.target:g}" if verdict.check == "bound" else f"{verdict.target:g}"
+
+
+def _controls(verdict: Verdict) -> Iterator[str]:
+    """What controls and the second key show of a slope, and its twin at theory's numbers."""
+    for control in (*verdict.controls, verdict.second):
+        if control is not None and control.outcome != "none":
+            yield f"{control.name}: {control.outcome}"
+    if verdict.at_theory is not None:
+        yield f"at theory's numbers: {_outcome(verdict.at_theory.outcome)}"
 
 
 def _outcome(outcome: str) -> str:

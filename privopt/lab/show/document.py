@@ -5,67 +5,63 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from privopt.lab.make.axes import in_order
-from privopt.lab.show.results import grouped
-from privopt.lab.show.style import estimate, symbol
-from privopt.lab.show.theorems import ALPHA, RESOLUTION
-from privopt.lab.show.verdict import Outcome, Verdict, tally
+from privopt.lab.show.legend import LEAD, LEGEND
+from privopt.lab.show.overview import bounds, claims, costs, environments, laws, runs, slopes
+from privopt.lab.show.table import Table
+from privopt.lab.show.verdict import Verdict, tally
 
-__all__ = ["GUIDE", "TITLE", "Document", "Entry", "Mark", "Picture", "Section", "Table", "document"]
+__all__ = ["TITLE", "Document", "Picture", "Section", "document"]
 
 TITLE = "Measured against the theorem"
-
-GUIDE = (
-    "*Bound*: in every cell the mean excess risk, its certified error included, lies below the "
-    "theorem's upper bound; shown is the largest ratio of mean to bound. "
-    "*Slope*: on the family of problems where the theorem is tight, the exponent of the mean "
-    "excess risk (at the worst strength of the family) in n, d or ε as the noise ratio √d/(nμ) "
-    "goes to 0: a term proportional to that ratio is fitted beside it, and the exponent without "
-    "that term is told as *uncorrected*. Its interval must "
-    f"contain the theorem's exponent and exclude every exponent {RESOLUTION:g} away. "
-    f"In each experiment a true theorem is refuted with probability at most {ALPHA:.0%} for its "
-    "bounds and as much for its slopes. What is neither is undecided, and where nothing is claimed "
-    "there is no verdict. The *lower bound* says what no algorithm beats on every problem of the "
-    "class; on a given one it may well be beaten. "
-    "*Claim*: a study computes numbers and says what they show; that is checked in every row of "
-    "its table, and of an interval the less favourable end counts. A claim of fewer rows holds if "
-    "it does in exactly so many. *Risk* is that of the records that all runs are given, unless a "
-    "section says that it is the population's: then every run draws records of its own, and a "
-    "bound on the one risk is none on the other."
-)
-
-
-@dataclass(frozen=True)
-class Mark:
-    """An outcome, and what led to it."""
-
-    outcome: Outcome
-    text: str = ""
-
-
-Entry = str | Mark
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of entries under a head."""
-
-    caption: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[Entry, ...], ...]
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure: its path without suffix, relative to the results folder, and its text."""
+    """A figure.
+
+    Attributes
+    ----------
+    stem : str
+        Its path without suffix, relative to the results folder.
+    caption : str
+        What there is to see.
+    alt : str
+        What it shows, in numbers, for who does not see it.
+    narrow : str
+        The path of the same for a narrow screen, if there is one.
+    """
 
     stem: str
-    text: str
+    caption: str
+    alt: str
+    narrow: str = ""
 
 
 @dataclass(frozen=True)
 class Section:
-    """One experiment."""
+    """One experiment.
+
+    Attributes
+    ----------
+    name, title, description : str
+    verdicts : tuple of Verdict
+    pictures : tuple of Picture
+    tables : tuple of Table
+    facts : mapping of str to str
+        How it was set up.
+    command : str
+        That runs it again.
+    source : str
+        The path of the file that declares it, relative to the results folder; may be empty.
+    costs : tuple of rows
+        What theory's numbers cost beside the best of a grid.
+    made_by : mapping of str to str
+        When, for how long and by which code; may be empty.
+    environment : mapping of str to str
+        Where; may be empty.
+    leads : bool
+        Whether its first picture stands at the top of the report.
+    """
 
     name: str
     title: str
@@ -74,46 +70,41 @@ class Section:
     pictures: tuple[Picture, ...]
     tables: tuple[Table, ...]
     facts: Mapping[str, str]
+    command: str
+    source: str
+    costs: tuple[tuple[str, ...], ...]
     made_by: Mapping[str, str]
+    environment: Mapping[str, str]
+    leads: bool = False
 
 
 @dataclass(frozen=True)
 class Document:
-    """The whole report."""
+    """The whole report: what it is, a picture, its legend, tables, experiments, machines."""
 
+    lead: str
     summary: str
-    headlines: tuple[Table, ...]
+    picture: Picture | None
+    legend: tuple[tuple[str, str], ...]
+    tables: tuple[Table, ...]
     sections: tuple[Section, ...]
+    machines: tuple[Table, ...]
 
 
-def document(sections: Sequence[Section]) -> Document:
-    """The report on these experiments."""
+def document(sections: Sequence[Section], picture: Picture | None) -> Document:
+    """The report on these experiments, the picture first."""
     judged = [verdict for part in sections for verdict in part.verdicts]
-    theorems = [verdict for verdict in judged if verdict.check != "claim"]
-    claims = [verdict for verdict in judged if verdict.check == "claim"]
-    tables = (_every_verdict(theorems), _every_claim(claims))
-    return Document(tally(judged), tuple(each for each in tables if each.rows), tuple(sections))
-
-
-def _every_verdict(judged: Sequence[Verdict]) -> Table:
-    axes = in_order({v.axis for v in judged if v.axis})
-    rows: list[tuple[Entry, ...]] = []
-    by_pair = grouped(judged, lambda v: (v.experiment, v.method, v.family))
-    for named, group in by_pair.items():
-        by_check = {v.axis or v.check: v for v in group}
-        marks = (
-            Mark(by_check[c].outcome, estimate(by_check[c], 2)[0]) if c in by_check else ""
-            for c in ("bound", *axes)
-        )
-        rows.append((*named, *marks))
-    slopes = (f"slope in {symbol(axis)}" for axis in axes)
-    head = ("experiment", "method", "family", "mean / bound", *slopes)
-    return Table("Every verdict", head, tuple(rows))
-
-
-def _every_claim(judged: Sequence[Verdict]) -> Table:
-    rows = tuple(
-        (each.experiment, each.claim, Mark(each.outcome, f"{each.estimate:g} of {each.rows}"))
-        for each in judged
+    priced = [(part.name, row) for part in sections for row in part.costs]
+    made = {part.name: part.made_by for part in sections if part.made_by}
+    where = {part.name: part.environment for part in sections if part.environment}
+    tables = (slopes(judged), bounds(judged), laws(judged), claims(judged), costs(priced))
+    machines = (runs(made), environments(where))
+    return Document(
+        lead=LEAD,
+        summary=tally(judged),
+        picture=picture,
+        legend=LEGEND,
+        tables=tuple(table for table in tables if table.rows),
+        sections=tuple(sections),
+        machines=tuple(table for table in machines if table.rows),
     )
-    return Table("Every claim", ("study", "claim", "rows"), rows)

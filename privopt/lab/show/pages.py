@@ -1,25 +1,27 @@
-"""The report as one self-contained page, without scripts and links, and as Markdown."""
+"""The report as one page, beside the pictures that it shows. Its script sorts tables, no more."""
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import Path
 
-from privopt.lab.show.document import GUIDE, TITLE, Document, Entry, Mark, Section, Table
-from privopt.lab.show.verdict import Outcome
+from privopt.lab.show.document import TITLE, Document, Picture, Section
+from privopt.lab.show.table import Entry, Row, Table
 
-__all__ = ["html", "markdown"]
+__all__ = ["html"]
 
 _STYLE = Path(__file__).with_name("report.css")
-_SIGNS = {Outcome.HOLDS: "✓", Outcome.REFUTED: "✗", Outcome.UNDECIDED: "?"}
-_MD_SIGNS = {Outcome.HOLDS: "✅", Outcome.REFUTED: "❌", Outcome.UNDECIDED: "❔"}
+_SCRIPT = Path(__file__).with_name("report.js")
+_KINDS = {"told apart": "holds", "agrees": "holds", "survives": "inherited", "disagrees": "refuted"}
+_SIGNS = {"holds": "✓", "refuted": "✗", "inherited": "≡", "undecided": "?"}
+_MANY = 4
+"""Columns that a narrow screen has room for."""
 
 
 def html(document: Document, results: Path) -> str:
-    """The whole report, with the pictures under ``results`` inside it."""
+    """The whole report; pictures are linked relative to ``results``, which they are read from."""
     return "\n".join(_page(document, results)) + "\n"
 
 
@@ -29,114 +31,140 @@ def _page(document: Document, results: Path) -> Iterator[str]:
     yield '<meta name="color-scheme" content="light dark">'
     yield f"<title>privopt: {escape(TITLE.lower())}</title>"
     yield f"<style>\n{_STYLE.read_text(encoding='utf-8')}</style>\n</head>\n<body>\n<header>"
-    yield f'<p class="name">privopt</p>\n<h1>{escape(TITLE)}</h1>'
-    yield f'<p class="summary">{escape(document.summary)}</p>'
-    links = (
-        f'<a href="#{escape(part.name)}">{escape(part.title)}</a>' for part in document.sections
+    yield f'<div class="lead">\n<p class="name">privopt</p>\n<h1>{escape(TITLE)}</h1>'
+    yield f'<p class="what">{escape(document.lead)}</p>'
+    yield f'<p class="summary">{escape(document.summary)}.</p>\n</div>'
+    if document.picture is not None:
+        yield _picture(document.picture, results)
+    yield "</header>\n<main>"
+    yield _legend(document)
+    yield from (_table(table, "h2") for table in document.tables)
+    yield from (_section(section, results) for section in document.sections)
+    if document.machines:
+        yield '<section id="machines">\n<h2>When and where</h2>'
+        yield from (_table(table, "h3") for table in document.machines)
+        yield "</section>"
+    script = _SCRIPT.read_text(encoding="utf-8")
+    yield f"</main>\n<script>\n{script}</script>\n</body>\n</html>"
+
+
+def _legend(document: Document) -> str:
+    items = "\n".join(
+        f"<div><dt>{escape(term)}</dt><dd>{_inline(text)}</dd></div>"
+        for term, text in document.legend
     )
-    yield f"<nav>{' '.join(links)}</nav>\n</header>\n<main>"
-    yield from (_table(table, linked=True) for table in document.headlines)
-    yield f'<p class="guide">{_inline(GUIDE)}</p>'
-    for section in document.sections:
-        yield from _section(section, results)
-    yield "</main>\n</body>\n</html>"
+    told = "<summary>How to read the slopes</summary>"
+    return f'<details class="legend" open>{told}\n<dl>\n{items}\n</dl>\n</details>'
 
 
-def _section(section: Section, results: Path) -> Iterator[str]:
+def _section(section: Section, results: Path) -> str:
+    return "\n".join(_section_lines(section, results))
+
+
+def _section_lines(section: Section, results: Path) -> Iterator[str]:
     yield f'<section id="{escape(section.name)}">\n<h2>{escape(section.title)}</h2>'
+    yield f'<p class="made">{" · ".join(_made(section))}</p>'
     for paragraph in re.split(r"\n\s*\n", section.description.strip()):
         yield f"<p>{_inline(paragraph)}</p>"
-    for picture in section.pictures:
-        data = base64.b64encode((results / f"{picture.stem}.svg").read_bytes()).decode()
-        source = f"data:image/svg+xml;base64,{data}"
-        yield f'<figure><img src="{source}" alt="{escape(picture.text)}"></figure>'
-    for table in section.tables:
-        yield _table(table)
+    if section.leads:
+        yield '<p>Its figure stands <a href="#">at the top of this page</a>.</p>'
+    yield from (_picture(picture, results) for picture in section.pictures)
+    captions = ", ".join(table.caption for table in section.tables)
+    yield f"<details>\n<summary>{escape(captions)}, Settings</summary>"
+    yield from (_table(table, "h3") for table in section.tables)
     yield "<h3>Settings</h3>"
-    yield _facts({**section.facts, "command": f"`{section.facts['command']}`"})
-    if section.made_by:
-        yield "<details><summary>Environment and time</summary>"
-        yield f"{_facts(section.made_by)}\n</details>"
-    yield "</section>"
+    yield _facts({**section.facts, "command": f"`{section.command}`"})
+    yield "</details>\n</section>"
+
+
+def _made(section: Section) -> Iterator[str]:
+    """Where it is declared, at which profile and when it was run."""
+    shown = escape(section.source.removeprefix("../"))
+    name = f"<code>{escape(section.name)}</code>"
+    yield f'<a href="{escape(section.source)}"><code>{shown}</code></a>' if shown else name
+    yield f"{escape(section.facts['profile'])} profile"
+    if "date" in section.made_by:
+        yield escape(section.made_by["date"])
 
 
 def _facts(facts: Mapping[str, str]) -> str:
     items = (f"<dt>{escape(name)}</dt><dd>{_inline(value)}</dd>" for name, value in facts.items())
-    return "<dl>\n" + "\n".join(items) + "\n</dl>"
+    return '<dl class="facts">\n' + "\n".join(items) + "\n</dl>"
 
 
-def _table(table: Table, linked: bool = False) -> str:
+def _picture(picture: Picture, results: Path) -> str:
+    source = f"{escape(picture.stem)}.svg"
+    image = f'<img src="{source}" alt="{escape(picture.alt)}"{_size(results / source)}>'
+    if picture.narrow:
+        narrow = f"{escape(picture.narrow)}.svg"
+        size = _size(results / narrow)
+        image = (
+            f'<picture><source media="(max-width: 40rem)" srcset="{narrow}"{size}>{image}</picture>'
+        )
+    caption = f"<figcaption>{_inline(picture.caption)}</figcaption>"
+    return f'<figure><a href="{source}">{image}</a>{caption}</figure>'
+
+
+def _size(path: Path) -> str:
+    """Of a picture, so that the page does not move when it arrives."""
+    found = re.search(r"<svg[^>]*>", path.read_text(encoding="utf-8"))
+    sides = {
+        side: re.search(rf'\b{side}="([\d.]+)pt"', found[0] if found else "")
+        for side in ("width", "height")
+    }
+    told = (f' {side}="{float(at[1]) * 4 / 3:.0f}"' for side, at in sides.items() if at)
+    return "".join(told)
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def _table(table: Table, level: str) -> str:
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.head)
-    rows = []
-    for row in table.rows:
-        first, *rest = (_entry(entry) for entry in row)
-        first = f'<a href="#{first}">{first}</a>' if linked else first
-        cells = "".join(f"<td>{entry}</td>" for entry in rest)
-        rows.append(f'<tr><th scope="row">{first}</th>{cells}</tr>')
+    rows = "\n".join(_row(row, table.head) for row in table.rows)
+    wide = ' class="wide"' if len(table.head) > _MANY else ""
+    note = f'\n<p class="note">{_inline(table.note)}</p>' if table.note else ""
     return (
-        f'<div class="scroll"><table>\n<caption>{escape(table.caption)}</caption>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n"
-        + "\n".join(rows)
-        + "\n</tbody>\n</table></div>"
+        f"<{level}>{escape(table.caption)}</{level}>{note}\n<table{wide}>\n"
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>"
     )
 
 
-def _entry(entry: Entry) -> str:
-    if not isinstance(entry, Mark):
-        return escape(entry)
-    outcome, sign = entry.outcome, _SIGNS[entry.outcome]
-    text = escape(entry.text) if entry.text else outcome
-    return f'<span class="mark {outcome}" title="{outcome}">{sign} {text}</span>'
+def _row(row: Row, head: tuple[str, ...]) -> str:
+    first, *rest = (_entry(entry) for entry in row)
+    cells = (
+        f'<td data-label="{escape(name)}">{entry}</td>'
+        for name, entry in zip(head[1:], rest, strict=True)
+    )
+    return f'<tr><th scope="row">{first}</th>{"".join(cells)}</tr>'
+
+
+def _entry(entry: Entry | str) -> str:
+    if isinstance(entry, str):
+        return f"<span>{_inline(entry)}</span>"
+    text = escape(entry.text)
+    if entry.link:
+        text = f'<a href="#{escape(entry.link)}">{text}</a>'
+    if entry.outcome in _KINDS or entry.outcome in _SIGNS:
+        kind = _KINDS.get(entry.outcome, entry.outcome)
+        text = f'<b class="mark {kind}" title="{entry.outcome}">{_SIGNS[kind]} {text}</b>'
+    note = f" <small>{escape(entry.note)}</small>" if entry.note else ""
+    return f"<span>{text}{note}{_interval(entry)}</span>"
+
+
+def _interval(entry: Entry) -> str:
+    """The interval of a slope as a line, over the margin about the theorem's exponent."""
+    if entry.place is None:
+        return ""
+    low, value, high = (min(max(end, -3.0), 3.0) for end in entry.place)
+    return (
+        '<svg class="interval" viewBox="-3 -0.5 6 1" aria-hidden="true">'
+        '<rect x="-1" y="-0.5" width="2" height="1"/><path d="M0-.5V.5"/>'
+        f'<path class="ends" d="M{low:.2f} 0H{high:.2f}"/><circle cx="{value:.2f}" r="0.22"/></svg>'
+    )
 
 
 def _inline(text: str) -> str:
     """Escaped text with `code` and *emphasis*."""
     text = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
     return re.sub(r"\*([^*\s][^*]*)\*", r"<em>\1</em>", text)
-
-
-# --- Markdown ------------------------------------------------------------------------------------
-
-
-def markdown(document: Document) -> str:
-    """The whole report; pictures are linked relative to the results folder."""
-    return "\n\n".join(_md_blocks(document)) + "\n"
-
-
-def _md_blocks(document: Document) -> Iterator[str]:
-    yield f"# {TITLE}"
-    yield f"**{document.summary}.**"
-    yield from map(_md_table, document.headlines)
-    yield GUIDE
-    yield "`privopt report` writes the same on one page, `index.html`, with machine and timings."
-    for section in document.sections:
-        yield from _md_section(section)
-
-
-def _md_section(section: Section) -> Iterator[str]:
-    yield f"## {section.title}"
-    parts = section.description.strip().split("`")  # every second one is code
-    yield "`".join(part if i % 2 else part.replace("<", "&lt;") for i, part in enumerate(parts))
-    for picture in section.pictures:
-        yield f"![{picture.text}]({picture.stem}.png)"
-    for table in section.tables:
-        yield f"### {table.caption}"
-        yield _md_table(table)
-    yield "### Settings"
-    facts = {**section.facts, "command": f"`{section.facts['command']}`"}
-    yield "\n".join(f"- {name}: {value}" for name, value in facts.items())
-
-
-def _md_table(table: Table) -> str:
-    head = [_md_row(table.head), "|" + " --- |" * len(table.head)]
-    return "\n".join([*head, *(_md_row(row) for row in table.rows)])
-
-
-def _md_row(entries: tuple[Entry, ...]) -> str:
-    return "| " + " | ".join(_md_entry(entry) for entry in entries) + " |"
-
-
-def _md_entry(entry: Entry) -> str:
-    if isinstance(entry, Mark):
-        return f"{_MD_SIGNS[entry.outcome]} {entry.text or entry.outcome}"
-    return entry.replace("\\", "\\\\").replace("|", "\\|").replace("*", "\\*").replace("<", "&lt;")

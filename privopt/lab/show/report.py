@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from privopt.lab.make.folder import ResultsError, existing_results, write_file
 from privopt.lab.make.records import Recorded, read, read_provenance, recorded_names
 from privopt.lab.make.resume import Drawing, Progress
+from privopt.lab.make.trials import Trial
 from privopt.lab.show.claims import claim_verdicts
-from privopt.lab.show.document import Section, document
-from privopt.lab.show.figures import figures
-from privopt.lab.show.pages import html, markdown
+from privopt.lab.show.document import Picture, Section, document
+from privopt.lab.show.figures import figures, narrow
+from privopt.lab.show.markdown import markdown
+from privopt.lab.show.pages import html
 from privopt.lab.show.plots import plots
-from privopt.lab.show.results import cell_results
+from privopt.lab.show.results import cell_results, refusals
 from privopt.lab.show.sections import section
 from privopt.lab.show.style import Origin
 from privopt.lab.show.theorems import theorem_verdicts
-from privopt.lab.show.verdict import Verdict
+from privopt.lab.show.verdict import Outcome, Verdict
 
 __all__ = ["verdicts", "write_report"]
 
@@ -27,7 +30,8 @@ def verdicts(recorded: Recorded) -> list[Verdict]:
     """Every verdict on an experiment: on theorems of a sweep, on claims of a study."""
     if recorded.is_study:
         return claim_verdicts(recorded)
-    return theorem_verdicts(cell_results(recorded), recorded.about["checks"])
+    cells = cell_results(recorded, tuple(Trial))
+    return theorem_verdicts(cells, recorded.about["checks"], refusals(recorded))
 
 
 def write_report(
@@ -39,8 +43,8 @@ def write_report(
 ) -> Path:
     """Judge every table of a results folder, draw its figures and write the report.
 
-    Made from the tables (and, for the page, ``provenance.json``) alone: written again it is the
-    same to the byte.
+    Made from the tables alone: written again it is the same to the byte. What another run would
+    change, date, machine and timings of ``provenance.json``, stands on the page only.
 
     Parameters
     ----------
@@ -56,7 +60,7 @@ def write_report(
     Returns
     -------
     Path
-        ``index.html``, self-contained; ``README.md`` beside it links the figures.
+        ``index.html``; it and ``README.md`` beside it link the figures.
 
     Raises
     ------
@@ -71,7 +75,7 @@ def write_report(
     for number, name in enumerate(names, start=1):
         progress(Drawing(name, number, len(names)))
         sections.append(_section(results / name, (judged or {}).get(name), redraw))
-    report = document(sections)
+    report = document(*_with_picture(results, sections, redraw))
     write_file(results / "README.md", markdown(report).encode())
     index = results / "index.html"
     write_file(index, html(report, results).encode())
@@ -81,9 +85,41 @@ def write_report(
 def _section(folder: Path, judged: Sequence[Verdict] | None, redraw: bool) -> Section:
     recorded = read(folder)
     found = verdicts(recorded) if judged is None else judged
-    origin = Origin(hashlib.sha256((folder / "cells.parquet").read_bytes()).hexdigest(), redraw)
+    origin = _origin(folder, redraw)
     if recorded.is_study:
         drawn = plots(recorded, folder, origin)
     else:
         drawn = figures(cell_results(recorded), folder, found, origin)
-    return section(recorded, found, drawn, read_provenance(folder))
+    declared = folder.parent.parent / "experiments" / f"{folder.name}.py"
+    source = f"../experiments/{declared.name}" if declared.is_file() else ""
+    return section(recorded, found, drawn, read_provenance(folder), source)
+
+
+def _origin(folder: Path, redraw: bool) -> Origin:
+    return Origin(hashlib.sha256((folder / "cells.parquet").read_bytes()).hexdigest(), redraw)
+
+
+def _with_picture(
+    results: Path, sections: Sequence[Section], redraw: bool
+) -> tuple[list[Section], Picture | None]:
+    """The sections, and of the one with most slopes that hold the figure, which moves to the top.
+
+    Among equals it is the first. There is none where no slope is judged.
+    """
+    found = [part for part in sections if part.pictures and _slopes(part.verdicts)]
+    if not found:
+        return list(sections), None
+    best = max(found, key=lambda part: _slopes(part.verdicts, Outcome.HOLDS))
+    first, *others = best.pictures
+    folder, method = results / best.name, first.stem.split("/")[1]
+    cells = cell_results(read(folder))
+    path = narrow(cells, method, folder, best.verdicts, _origin(folder, redraw))
+    lead = replace(first, narrow=f"{best.name}/{path.stem}")
+    moved = replace(best, pictures=tuple(others), leads=True)
+    return [moved if part is best else part for part in sections], lead
+
+
+def _slopes(judged: Sequence[Verdict], *outcomes: Outcome) -> int:
+    """How many slopes are judged, or have one of these outcomes."""
+    slopes = [verdict for verdict in judged if verdict.check == "slope"]
+    return sum(not outcomes or verdict.outcome in outcomes for verdict in slopes)

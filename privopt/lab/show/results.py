@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,16 +12,26 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.lab.make.axes import in_order
-from privopt.lab.make.cells import noise_ratio
 from privopt.lab.make.quantities import QUANTITIES
 from privopt.lab.make.records import Recorded
+from privopt.lab.make.trials import Trial
 
-__all__ = ["CellResult", "along", "cell_results", "grouped", "swept_axes", "worst"]
+__all__ = [
+    "CellResult",
+    "Refusal",
+    "along",
+    "cell_results",
+    "grouped",
+    "of_trial",
+    "refusals",
+    "swept_axes",
+    "worst",
+]
 
 _SETTING = ("n", "dim", "sparsity", "epsilon")
 _PLAIN = (
     *("experiment", "method", "algorithm", "family", "strength", "delta", "relation", "mu"),
-    *("upper", "lower", "tight_on", "root_seed", "quantity"),
+    *("upper", "lower", "tight_on", "root_seed", "quantity", "noise_factor", "in_regime", "law"),
 )
 
 _T = TypeVar("_T")
@@ -57,6 +67,19 @@ class CellResult:
     axes : frozenset of str
         The axes and grids that this cell serves.
     root_seed : int
+    trial : Trial
+        Which of its runs these are: the measured ones, those of a second key or of a control.
+    noise_factor : float
+        What the noise of the mechanism was multiplied by; 1 but in a control.
+    in_regime : bool or None
+        Whether the rate is where its exponents lead.
+    law : float or None
+        The exact expected value, where it is known.
+    searched : mapping or None
+        Of a method whose numbers are the best of a grid: what was ``chosen``, which choices lie
+        ``at_edge`` of the grid, and how many ``candidates`` there were.
+    private : bool
+        Whether the plan guarantees any privacy.
     """
 
     experiment: str
@@ -80,6 +103,12 @@ class CellResult:
     tight_on: str | None
     axes: frozenset[str]
     root_seed: int
+    trial: Trial
+    noise_factor: float
+    in_regime: bool | None
+    law: float | None
+    searched: Mapping[str, Any] | None
+    private: bool
 
     @property
     def mean(self) -> float:
@@ -102,10 +131,19 @@ class CellResult:
         return math.isfinite(self.upper) or not self.is_finite
 
     @property
-    def noise_ratio(self) -> float:
-        """``r = sqrt(dim)/(n mu)``, or ``dim/(n epsilon)`` for pure differential privacy."""
-        n, dim, epsilon = (self.setting[name] for name in ("n", "dim", "epsilon"))
-        return noise_ratio(n, dim, epsilon, self.mu)
+    def standard_error(self) -> float:
+        """Of the mean; of at least two replicates."""
+        return float(self.values.std(ddof=1)) / math.sqrt(self.values.size)
+
+    @property
+    def untuned(self) -> bool:
+        """Whether the method's numbers are the best of a grid that knows no theory."""
+        return self.searched is not None
+
+    @property
+    def choices(self) -> dict[str, float]:
+        """What the plan was told beyond sizes and budget."""
+        return {name: told for name, told in self.setting.items() if name not in _SETTING}
 
     @property
     def place(self) -> str:
@@ -121,8 +159,10 @@ def _number(value: float) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def cell_results(recorded: Recorded) -> tuple[CellResult, ...]:
-    """The cells that were run, whatever the order of the rows.
+def cell_results(
+    recorded: Recorded, trials: Collection[Trial] = (Trial.MEASURED,)
+) -> tuple[CellResult, ...]:
+    """The cells that were run in these trials, whatever the order of the rows.
 
     Raises
     ------
@@ -134,14 +174,52 @@ def cell_results(recorded: Recorded) -> tuple[CellResult, ...]:
         [("replicate", "list"), ("value", "list")]
     )
     measured = {row["cell"]: row for row in found.to_pylist()}
-    rows = [row for row in recorded.cells.to_pylist() if row["cell"] in measured]
-    return tuple(sorted((_result(row, measured[row["cell"]]) for row in rows), key=_place_in_order))
+    rows = (row for row in recorded.cells.to_pylist() if row["trial"] in trials)
+    cells = (_result(row, measured[row["cell"]]) for row in rows if row["cell"] in measured)
+    return tuple(sorted(cells, key=_place_in_order))
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A cell that was not run, and why.
+
+    Attributes
+    ----------
+    experiment, method, family : str
+    trial : Trial
+    axes : frozenset of str
+    reason : str
+    """
+
+    experiment: str
+    method: str
+    family: str
+    trial: Trial
+    axes: frozenset[str]
+    reason: str
+
+
+def refusals(recorded: Recorded) -> tuple[Refusal, ...]:
+    """The cells that were refused, of every trial, in the order of the table."""
+    return tuple(
+        Refusal(
+            experiment=row["experiment"],
+            method=row["method"],
+            family=row["family"],
+            trial=Trial(row["trial"]),
+            axes=_axes(row),
+            reason=row["refused"],
+        )
+        for row in recorded.cells.to_pylist()
+        if row["refused"] is not None
+    )
 
 
 def _place_in_order(cell: CellResult) -> tuple[object, ...]:
     named = cell.experiment, cell.method, cell.family
     sizes = (cell.setting.get(name, 0) for name in _SETTING)
-    return *named, *sizes, cell.strength, str(sorted(cell.setting.items()))
+    settings = str(sorted(cell.setting.items()))
+    return *named, *sizes, cell.strength, settings, cell.trial, sorted(cell.axes)
 
 
 def _result(row: dict[str, Any], runs: dict[str, Any]) -> CellResult:
@@ -167,8 +245,20 @@ def _result(row: dict[str, Any], runs: dict[str, Any]) -> CellResult:
         setting={name: value for name, value in setting.items() if value is not None},
         values=np.array(runs["value_list"], dtype=np.float64),
         exponents=json.loads(row["exponents"] or "{}"),
-        axes=frozenset(filter(None, (row["axes"] or "").split(","))),
+        axes=_axes(row),
+        trial=Trial(row["trial"]),
+        searched=json.loads(row["searched"] or "null"),
+        private=row["spent_epsilon_upper"] != math.inf,
     )
+
+
+def _axes(row: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(filter(None, (row["axes"] or "").split(",")))
+
+
+def of_trial(cells: Iterable[CellResult], trial: Trial) -> list[CellResult]:
+    """The cells of one trial."""
+    return [cell for cell in cells if cell.trial is trial]
 
 
 def grouped(items: Iterable[_T], key: Callable[[_T], _K]) -> dict[_K, list[_T]]:
@@ -186,14 +276,34 @@ def swept_axes(cells: Iterable[CellResult]) -> list[str]:
 
 
 def along(cells: Iterable[CellResult], axis: str) -> dict[float, list[CellResult]]:
-    """The cells that serve ``axis`` by its value, ascending; one entry per strength in each."""
+    """The cells that serve ``axis`` by its value, ascending; one entry per strength in each.
+
+    Raises
+    ------
+    ValueError
+        If the cells are of several trials, which are not to be mixed.
+    """
     serving = sorted(
         (cell for cell in cells if axis in cell.axes),
         key=lambda cell: (cell.setting[axis], cell.strength),
     )
+    _one_trial(serving)
     return grouped(serving, lambda cell: float(cell.setting[axis]))
 
 
-def worst(cells: Iterable[CellResult]) -> CellResult:
-    """The cell of largest mean: the maximum over a hard family's strengths. NaN is worst."""
+def worst(cells: Sequence[CellResult]) -> CellResult:
+    """The cell of largest mean: the maximum over a hard family's strengths. NaN is worst.
+
+    Raises
+    ------
+    ValueError
+        If the cells are of several trials, which are not to be mixed.
+    """
+    _one_trial(cells)
     return max(cells, key=lambda cell: math.inf if math.isnan(cell.mean) else cell.mean)
+
+
+def _one_trial(cells: Iterable[CellResult]) -> None:
+    trials = sorted({cell.trial for cell in cells})
+    if len(trials) > 1:
+        raise ValueError(f"cells must be of one trial, got {', '.join(trials)}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from math import inf
@@ -13,16 +12,27 @@ from typing import NamedTuple
 
 from privopt.lab.make.presentation import Column, Listing
 from privopt.lab.make.records import Provenance, Recorded, Value
+from privopt.lab.show.captions import Words, of_comparison, of_method, of_plot
 from privopt.lab.show.claims import Row, outcome, presentation, rows_of, span
-from privopt.lab.show.document import Entry, Mark, Picture, Section, Table
-from privopt.lab.show.figures import COMPARED
+from privopt.lab.show.comparison import COMPARED
+from privopt.lab.show.document import Picture, Section
+from privopt.lab.show.legend import ORACLE_TUNED
 from privopt.lab.show.results import CellResult, cell_results, grouped, swept_axes, worst
-from privopt.lab.show.style import estimate, number, signed, symbol
-from privopt.lab.show.verdict import Verdict
+from privopt.lab.show.style import (
+    axis_words,
+    estimate,
+    interval,
+    number,
+    signed,
+    symbol,
+    with_minus,
+)
+from privopt.lab.show.table import Entry, Table, unbroken
+from privopt.lab.show.twins import label, price, twins
+from privopt.lab.show.verdict import Control, Verdict
 
 __all__ = ["section"]
 
-_MINUS = re.compile(r"(?<!\w)-(?=[\d.])")
 _MAX_LISTED = 6
 """Values that a list of them shows; of more, the smallest and the largest."""
 
@@ -30,10 +40,11 @@ _MAX_LISTED = 6
 class _Content(NamedTuple):
     """What differs between the two kinds of experiment."""
 
-    captions: Mapping[str, str]
+    words: Mapping[str, Words]
     tables: Sequence[Table]
     facts: Mapping[str, str]
     command: str
+    costs: tuple[tuple[str, ...], ...] = ()
 
 
 def section(
@@ -41,6 +52,7 @@ def section(
     judged: Sequence[Verdict],
     figures: Sequence[Path],
     provenance: Provenance,
+    source: str = "",
 ) -> Section:
     """The report on one experiment.
 
@@ -53,76 +65,129 @@ def section(
         As they were drawn.
     provenance : mapping
         As in ``provenance.json``; may be empty.
+    source : str
+        The path of the file that declares it, relative to the results folder.
     """
     about = recorded.about
-    content = (_study if recorded.is_study else _sweep)(recorded, judged)
-    command = f"privopt run {about['name']} --profile {about['profile']}{content.command}"
+    name, stems = about["name"], [path.stem for path in figures if path.suffix == ".svg"]
+    content = (_study if recorded.is_study else _sweep)(recorded, judged, stems)
     return Section(
-        name=about["name"],
+        name=name,
         title=about["title"],
         description=about["description"],
         verdicts=tuple(judged),
-        pictures=tuple(
-            Picture(f"{about['name']}/{path.stem}", _caption(path.stem, content.captions))
-            for path in figures
-            if path.suffix == ".svg"
-        ),
+        pictures=tuple(Picture(f"{name}/{stem}", *content.words[stem]) for stem in stems),
         tables=tuple(table for table in content.tables if table.rows),
-        facts={**{name: fact for name, fact in content.facts.items() if fact}, "command": command},
+        facts={
+            **{name: fact for name, fact in content.facts.items() if fact},
+            "profile": about["profile"],
+        },
+        command=f"privopt run {name} --profile {about['profile']}{content.command}",
+        source=source,
+        costs=content.costs,
         made_by=_made_by(provenance),
+        environment=provenance.get("environment", {}),
     )
 
 
-def _caption(stem: str, captions: Mapping[str, str]) -> str:
-    return captions.get(stem, f"What {stem} reaches along the swept axes")
-
-
 def _made_by(provenance: Provenance) -> dict[str, str]:
-    """What ``provenance.json`` says of machine and time; empty where it says nothing."""
-    needed = {"environment", "code", "run_seconds", "compile_seconds", "cells", "reused"}
+    """What ``provenance.json`` says of date and time; empty where it says nothing."""
+    needed = {"profile", "code", "run_seconds", "compile_seconds", "cells", "reused"}
     if not needed <= provenance.keys():
         return {}
-    time = (
-        "{run_seconds:.1f} s running and {compile_seconds:.1f} s compiling for {cells} cells "
-        "({reused} reused)"
-    ).format_map(provenance)
-    return {**provenance["environment"], "code": provenance["code"][:16], "time": time}
+    return {
+        "date": provenance.get("date", "–"),
+        "profile": provenance["profile"],
+        "running": f"{provenance['run_seconds']:.1f} s",
+        "compiling": f"{provenance['compile_seconds']:.1f} s",
+        "cells": f"{provenance['cells']}, {provenance['reused']} reused",
+        "code": provenance["code"][:12],
+    }
 
 
 # --- sweeps ---------------------------------------------------------------------------------------
 
 
-def _sweep(recorded: Recorded, judged: Sequence[Verdict]) -> _Content:
+def _sweep(recorded: Recorded, judged: Sequence[Verdict], stems: Sequence[str]) -> _Content:
     cells = cell_results(recorded)
     return _Content(
-        captions={COMPARED: "Risk of all methods, between the optimum and the zero predictor"},
-        tables=(_verdicts(judged), _ratios(cells), _plans(recorded), _refused(recorded)),
+        words={stem: _words(stem, cells, stems, judged) for stem in stems},
+        tables=(
+            _verdicts(judged), _controls(judged), _ratios(cells), _plans(recorded),
+            _refused(recorded),
+        ),
         facts=_facts(recorded, cells),
         command=f" --seed {recorded.about['root_seed']}",
-    )
+        costs=price(cells, judged),
+    )  # fmt: skip
+
+
+def _words(
+    stem: str, cells: Sequence[CellResult], stems: Sequence[str], judged: Sequence[Verdict]
+) -> Words:
+    if stem == COMPARED:
+        apart = {*stems, *twins(judged)}
+        return of_comparison([cell for cell in cells if cell.method not in apart])
+    return of_method([cell for cell in cells if cell.method == stem], _about(judged, stem))
+
+
+def _about(judged: Sequence[Verdict], method: str) -> list[Verdict]:
+    """The verdicts on a method, and on its twin with the best numbers of a grid."""
+    every = [v for each in judged for v in (each.at_theory, each) if v is not None]
+    return [v for v in every if method in (v.method, twins(judged).get(v.method))]
 
 
 def _verdicts(judged: Sequence[Verdict]) -> Table:
+    every = [v for each in judged for v in (each, each.at_theory) if v is not None]
     rows = tuple(
         (
-            v.method,
+            f"{v.method} ({ORACLE_TUNED})" if v.untuned else v.method,
             v.family,
-            _unbroken("mean / bound" if v.axis is None else f"slope in {symbol(v.axis)}"),
-            _unbroken(" ".join(estimate(v)).strip()),
-            f"≤ {v.target:g}" if v.axis is None else signed(v.target),
-            Mark(v.outcome),
-            v.detail,
+            unbroken(_CHECKS.get(v.check, "") or f"slope along {axis_words(v.axis or '')}"),
+            Entry(*estimate(v)),
+            f"≤ {v.target:g}" if v.check == "bound" else signed(v.target),
+            Entry(v.outcome, outcome=v.outcome),
+            with_minus(v.detail) + (f"; in its regime {v.regime}" if v.regime else ""),
         )
-        for v in judged
+        for v in every
     )
     head = ("method", "family", "check", "measured", "theorem", "verdict", "detail")
-    return Table("Verdicts", head, rows)
+    return Table("Verdicts in detail", head, rows)
+
+
+_CHECKS = {"bound": "mean ÷ bound", "law": "measured ÷ law"}
+
+
+def _controls(judged: Sequence[Verdict]) -> Table:
+    """Every control with its interval, and the second root key."""
+    rows = tuple(
+        (
+            f"{verdict.method} on {verdict.family}",
+            axis_words(verdict.axis or ""),
+            Entry(*estimate(verdict)),
+            control.name,
+            Entry(*_control(control)),
+            Entry(control.outcome, outcome=control.outcome),
+            with_minus(control.detail),
+        )
+        for verdict in judged
+        for control in (*verdict.controls, verdict.second)
+        if control is not None
+    )
+    head = ("method", "along", "measured", "control", "its slope", "it", "detail")
+    return Table("Controls of the slopes", head, rows)
+
+
+def _control(control: Control) -> tuple[str, str]:
+    if not math.isfinite(control.value):
+        return "–", ""
+    return signed(control.value, 2), interval(control.lower, control.upper, 2)
 
 
 def _ratios(cells: Sequence[CellResult]) -> Table:
     """How much room the bounds leave at each setting's worst strength."""
     rows = []
-    for named, group in grouped(cells, lambda c: (c.method, c.family)).items():
+    for named, group in grouped(cells, lambda c: (label(c), c.family)).items():
         at = grouped(group, lambda c: tuple(sorted(c.setting.items())))
         top = [worst(same) for same in at.values()]
         ratios = (
@@ -131,8 +196,9 @@ def _ratios(cells: Sequence[CellResult]) -> Table:
         )
         rows.append((*named, *(_range(found) for found in ratios)))
     against = ("upper bound", "lower bound", "zero predictor")
-    head = ("method", "family", *(f"mean / {name}" for name in against))
-    return Table("Measured constants, smallest to largest over the settings", head, tuple(rows))
+    head = ("method", "family", *(f"mean ÷ {name}" for name in against))
+    note = "Smallest to largest over the settings, each at its worst strength."
+    return Table("How much room the bounds leave", head, tuple(rows), note)
 
 
 def _plans(recorded: Recorded) -> Table:
@@ -184,15 +250,11 @@ def _facts(recorded: Recorded, cells: Sequence[CellResult]) -> dict[str, str]:
     return facts
 
 
-def _unbroken(text: str) -> str:
-    return text.replace(" ", "\N{NO-BREAK SPACE}")
-
-
 def _range(values: Sequence[float]) -> str:
     if not values:
         return "–"
     low, high = f"{min(values):.2g}", f"{max(values):.2g}"
-    return low if low == high else _unbroken(f"{low} to {high}")
+    return low if low == high else unbroken(f"{low} to {high}")
 
 
 def _listed(values: set[float]) -> str:
@@ -204,10 +266,10 @@ def _listed(values: set[float]) -> str:
 # --- studies --------------------------------------------------------------------------------------
 
 
-def _study(recorded: Recorded, judged: Sequence[Verdict]) -> _Content:
+def _study(recorded: Recorded, judged: Sequence[Verdict], stems: Sequence[str]) -> _Content:
     rows, show = rows_of(recorded), presentation(recorded)
     return _Content(
-        captions={plot.name: plot.title for plot in show.plots},
+        words={p.name: of_plot(p, show, judged, rows) for p in show.plots if p.name in stems},
         tables=(_claims(judged), *(_listing(each, rows[each.part]) for each in show.listings)),
         facts={"rows": ", ".join(f"{len(found)} of {part}" for part, found in rows.items())},
         command="",
@@ -216,10 +278,18 @@ def _study(recorded: Recorded, judged: Sequence[Verdict]) -> _Content:
 
 def _claims(judged: Sequence[Verdict]) -> Table:
     rows = tuple(
-        (v.claim, f"{v.estimate:g} of {v.rows}", f"{v.target:g}", Mark(v.outcome), v.detail)
+        (
+            v.claim,
+            f"{v.estimate:g} of {v.rows}",
+            f"{v.target:g}",
+            Entry(v.outcome, outcome=v.outcome),
+            v.detail,
+        )
         for v in judged
     )
-    return Table("Claims", ("claim", "holds in rows", "claimed", "verdict", "detail"), rows)
+    return Table(
+        "Claims in detail", ("claim", "holds in rows", "claimed", "verdict", "detail"), rows
+    )
 
 
 def _listing(listing: Listing, rows: Sequence[Row]) -> Table:
@@ -228,12 +298,12 @@ def _listing(listing: Listing, rows: Sequence[Row]) -> Table:
     return Table(listing.caption, head, tuple(entries))
 
 
-def _entry(column: Column, row: Row) -> Entry:
+def _entry(column: Column, row: Row) -> Entry | str:
     values = {name: _value(row, name) for name in column.names}
     known = all(value is not None for value in values.values())
-    text = _MINUS.sub("−", column.text.format(**values)) if known else "–"
+    text = with_minus(column.text.format(**values)) if known else "–"
     text = " ".join(text.split())
-    return text if column.check is None else Mark(outcome(column.check, row), text)
+    return text if column.check is None else Entry(text, outcome=outcome(column.check, row))
 
 
 def _value(row: Row, quantity: str) -> Value | _Range:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,9 +17,10 @@ from privopt.lab.make.folder import write_file
 from privopt.lab.show.verdict import Verdict
 
 __all__ = [
-    "BLUE", "GREEN", "GREY", "INK", "NOWHERE", "ORANGE", "PAPER", "PURPLE", "STYLE", "Origin",
-    "Style", "axis_label", "entries", "estimate", "headline", "number", "power", "save", "signed",
-    "symbol",
+    "BLUE", "BOTH", "GREEN", "GREY", "INK", "NOWHERE", "ORANGE", "PAPER", "PURPLE", "STYLE",
+    "Origin", "Style", "axis_label", "axis_words", "entries", "estimate", "headline", "interval",
+    "number", "power", "save", "share", "signed", "symbol",
+    "with_minus",
 ]  # fmt: skip
 
 PAPER, INK, GREY, GRID = "#ffffff", "#1f2328", "#6a737d", "#e1e4e8"
@@ -110,24 +112,42 @@ class Origin(NamedTuple):
 
 NOWHERE = Origin("", redraw=True)
 
+BOTH = (".svg", ".png")
+"""The formats of a figure: for the page, and for where the page is not shown."""
 
-def save(draw: Callable[[], Figure], stem: Path, origin: Origin = NOWHERE) -> list[Path]:
+
+def save(
+    draw: Callable[[], Figure],
+    stem: Path,
+    origin: Origin = NOWHERE,
+    formats: Sequence[str] = BOTH,
+) -> list[Path]:
     """Write ``stem.svg``, which follows the reader's light or dark scheme, and ``stem.png``.
 
-    Nothing is drawn if both are there and of that origin: drawing is slow, and another version of
+    Nothing is drawn if they are there and of that origin: drawing is slow, and another version of
     Matplotlib draws the same with other bytes.
     """
-    paths = [stem.with_name(stem.name + suffix) for suffix in (".svg", ".png")]
+    paths = [stem.with_name(stem.name + suffix) for suffix in formats]
     if not origin.redraw and all(_is_of(path, origin.digest) for path in paths):
         return paths
     figure, told = draw(), {"Source": origin.digest} if origin.digest else {}
-    svg, png = io.StringIO(), io.BytesIO()
-    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None, **told})
-    figure.set_layout_engine("none")  # the layout is settled
-    figure.savefig(png, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None, **told})
-    write_file(paths[0], _themed(svg.getvalue()).encode())
-    write_file(paths[1], png.getvalue())
+    for path in paths:
+        data = _svg(figure, told) if path.suffix == ".svg" else _png(figure, told)
+        write_file(path, data)
     return paths
+
+
+def _svg(figure: Figure, told: Mapping[str, str]) -> bytes:
+    file = io.StringIO()
+    figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None, **told})
+    return _themed(file.getvalue()).encode()
+
+
+def _png(figure: Figure, told: Mapping[str, str]) -> bytes:
+    file = io.BytesIO()
+    figure.set_layout_engine("none")  # the layout is settled
+    figure.savefig(file, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None, **told})
+    return file.getvalue()
 
 
 def _is_of(path: Path, digest: str) -> bool:
@@ -158,6 +178,19 @@ def symbol(axis: str) -> str:
     return axis_kind(axis).symbol
 
 
+_WORDS = {"n": "records", "dim": "dimension", "sparsity": "nonzeros", "epsilon": "privacy"}
+_WORDS |= {"steps": "steps"}
+
+
+def axis_words(axis: str) -> str:
+    """An axis in words, with its symbol: ``records n``, ``privacy ε``."""
+    return (
+        f"{_WORDS[axis]}\N{NO-BREAK SPACE}{symbol(axis)}"
+        if axis in _WORDS
+        else symbol(axis).replace("_", " ")
+    )
+
+
 def axis_label(axis: str, setting: Mapping[str, float]) -> str:
     """An axis, with the sizes and the epsilon that the others stay at: ``n   (d = 80, ε = 2)``."""
     others = (
@@ -177,10 +210,37 @@ def number(value: float) -> str:
     return f"{value:.10f}".rstrip("0").rstrip(".") if abs(value) < 1e-3 else f"{value:g}"
 
 
+_MINUS = re.compile(r"(?<![\w.])-(?=[\d.])")
+
+
+def with_minus(text: str) -> str:
+    """A text whose negative numbers have a true minus.
+
+    Examples
+    --------
+    >>> with_minus("within -1 ± 0.05, 1e-06")
+    'within −1 ± 0.05, 1e-06'
+    """
+    return _MINUS.sub("−", text)
+
+
 def signed(value: float, digits: int | None = None) -> str:
     """With a true minus: ``−0.98`` for two digits after the point, ``−0.5`` for none given."""
     text = f"{value:g}" if digits is None else f"{value:.{digits}f}"
     return text.replace("-", "−") if float(text) != 0.0 else text.lstrip("-")
+
+
+def share(chance: float) -> str:
+    """A chance in percent, never rounded to a certainty that it is not.
+
+    Examples
+    --------
+    >>> share(0.031), share(0.9999), share(1e-5), share(0.0)
+    ('3 %', '> 99 %', '< 1 %', '0 %')
+    """
+    if 0.0 < chance < 0.005:
+        return "< 1 %"
+    return "> 99 %" if 0.995 <= chance < 1.0 else f"{100.0 * chance:.0f} %"
 
 
 def estimate(verdict: Verdict, digits: int | None = None) -> tuple[str, str]:
@@ -191,12 +251,20 @@ def estimate(verdict: Verdict, digits: int | None = None) -> tuple[str, str]:
     if not math.isfinite(verdict.estimate):
         return "–", ""
     if verdict.axis is None:
-        return f"{verdict.estimate:.2g}", f"[{verdict.lower:.2g}, {verdict.upper:.2g}]"
+        form = ".3f" if verdict.check == "law" else ".2g"
+        value, *ends = (
+            f"{each:{form}}" for each in (verdict.estimate, verdict.lower, verdict.upper)
+        )
+        return value, f"[{', '.join(ends)}]"
     digits = digits or (2 if verdict.upper - verdict.lower > 0.05 else 3)
-    value, lower, upper = (
-        signed(each, digits) for each in (verdict.estimate, verdict.lower, verdict.upper)
-    )
-    return value, f"[{lower}, {upper}]"
+    return signed(verdict.estimate, digits), interval(verdict.lower, verdict.upper, digits)
+
+
+def interval(lower: float, upper: float, digits: int) -> str:
+    """``[−1.02, −0.95]`` for two digits; nothing where an end is not known."""
+    if math.isnan(lower) or math.isnan(upper):
+        return ""
+    return f"[{signed(lower, digits)}, {signed(upper, digits)}]"
 
 
 def power(value: float) -> str:

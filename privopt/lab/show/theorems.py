@@ -1,179 +1,137 @@
-"""Verdicts: does what was measured agree with the theorem, at a stated chance of being wrong?
+"""Verdicts on theorems: which there are, and at what chance of being wrong.
 
 *bound*, one-sided, on every problem: the mean excess risk of each cell against ``rate.upper``.
-*slope*, on the hard family where the rate is tight: the regression of ``log max_strength mean``
-on the log of a swept axis, against ``rate.exponents``. Exponents are those of a leading term, as
-the noise ratio ``r = sqrt(d)/(n mu)`` goes to 0, and risks at finite ``r`` differ from it by
-``1 + O(r)``; the regression therefore carries ``r`` itself as a free regressor (a first correction
-to scaling), which costs width, not honesty: without it, enough replicates refute any theorem.
+*slope*, on the hard family where the rate is tight: the exponent along each swept axis, see
+:mod:`privopt.lab.show.slopes`. *law*, where the exact expectation is known: the mean against it.
 
-A true theorem is refuted in an experiment with probability at most ``ALPHA`` by its slopes and at
-most ``ALPHA`` by its bounds: intervals are simultaneous (Bonferroni). ``holds`` asks for more than
-not being refuted: a slope's interval must also exclude exponents ``RESOLUTION`` away.
+In one experiment each kind of check errs with probability at most ``ALPHA`` in all, as its
+intervals are simultaneous (Bonferroni): a true bound is refuted, a true law is refuted, and an
+exponent that is wrong by the margin or more holds.
 """
 
 from __future__ import annotations
 
-import hashlib
-import math
-from collections.abc import Mapping, Sequence
-
-import numpy as np
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from privopt.lab.make.experiment import CHECKS
-from privopt.lab.show.intervals import UNKNOWN, Estimate, mean_interval, slopes
-from privopt.lab.show.results import CellResult, along, grouped, swept_axes, worst
-from privopt.lab.show.verdict import Outcome, Verdict
+from privopt.lab.make.trials import Trial
+from privopt.lab.show.bounds import bound_verdict
+from privopt.lab.show.laws import law_verdict
+from privopt.lab.show.results import CellResult, Refusal, grouped, of_trial, swept_axes
+from privopt.lab.show.slopes import slope_verdict
+from privopt.lab.show.verdict import Verdict
 
-__all__ = ["ALPHA", "MIN_REPLICATES", "RESOLUTION", "compare", "theorem_verdicts"]
+__all__ = ["ALPHA", "theorem_verdicts"]
 
 ALPHA = 0.01
-"""Chance that a true theorem is refuted, per experiment and kind of check."""
+"""Chance of a wrong verdict, per experiment and kind of check."""
 
-RESOLUTION = 0.15
-"""A slope that holds excludes every exponent this far from the theorem's."""
-
-MIN_REPLICATES = 10
-"""With fewer replicates in a cell, nothing is decided about a slope."""
-
-_MIN_VALUES = 4
-_GAP_SHARE = 0.01
-_RATIO_DRIFT = 1e-3
-_ROUNDING = 1e-9
+_Pair = tuple[str, str, str]
 
 
-def theorem_verdicts(every: Sequence[CellResult], checks: Sequence[str] = CHECKS) -> list[Verdict]:
+def theorem_verdicts(
+    every: Sequence[CellResult], checks: Sequence[str] = CHECKS, refused: Sequence[Refusal] = ()
+) -> list[Verdict]:
     """Every verdict that the cells of experiments support.
 
-    Each (algorithm, family) for which the theorem has a bound gets one on it; where the family is
-    the one its rate is tight on, also one on the slope along each swept axis that the rate has an
-    exponent for. An experiment that asks for one kind of check only gets that kind. Where nothing
-    is claimed there is no verdict.
+    Each (method, family) for which the theorem has a bound gets one on it, and one on the law
+    where that is known; where the family is the one its rate is tight on, also one on the slope
+    along each swept axis that the rate has an exponent for. An untuned method, whose numbers are
+    the best of a grid, has slopes only, and the slope of its twin at theory's numbers stands in
+    the same verdict. An experiment that asks for some kinds of check gets those. Where nothing is
+    claimed there is no verdict.
+
+    Parameters
+    ----------
+    every : sequence of CellResult
+        In every trial.
+    checks : sequence of {"bound", "slope", "law"}
+    refused : sequence of Refusal
+        Cells that were not run, so that a verdict can say why it lacks a control.
     """
     found = []
     for cells in grouped(every, lambda cell: cell.experiment).values():
-        pairs = grouped(cells, lambda cell: (cell.method, cell.family)).values()
-        axes = sum(len(_slope_axes(pair)) for pair in pairs)
-        for pair in pairs:
-            claiming = [cell for cell in pair if cell.claims]
-            if "bound" in checks and claiming:
-                found.append(_bound(claiming, ALPHA / len(cells)))
-            if "slope" in checks:
-                found += [_slope(pair, axis, ALPHA / axes) for axis in _slope_axes(pair)]
+        found += _of_experiment(cells, checks, refused)
     return found
 
 
-def _slope_axes(cells: Sequence[CellResult]) -> list[str]:
-    if cells[0].family != cells[0].tight_on:
+def _of_experiment(
+    cells: Sequence[CellResult], checks: Sequence[str], refused: Sequence[Refusal]
+) -> list[Verdict]:
+    pairs = list(grouped(cells, _pair).values())
+    tuned = [cell for cell in of_trial(cells, Trial.MEASURED) if not cell.untuned]
+    slopes = sum(len(_slope_axes(pair)) for pair in pairs)
+    laws = sum(bool(_lawful(pair)) for pair in pairs)
+    found = []
+    for pair in pairs:
+        claiming = [cell for cell in tuned if _pair(cell) == _pair(pair[0]) and cell.claims]
+        if "bound" in checks and claiming:
+            found.append(bound_verdict(claiming, ALPHA / len(tuned)))
+        if "law" in checks and _lawful(pair):
+            found.append(law_verdict(_lawful(pair), ALPHA / laws))
+        if "slope" in checks:
+            lacking = [each for each in refused if _pair(each) == _pair(pair[0])]
+            found += [slope_verdict(pair, a, ALPHA / slopes, lacking) for a in _slope_axes(pair)]
+    return _folded(found, _twins(pairs))
+
+
+def _pair(of: CellResult | Refusal | Verdict) -> _Pair:
+    """Of experiment, method and family."""
+    return of.experiment, of.method, of.family
+
+
+def _slope_axes(pair: Sequence[CellResult]) -> list[str]:
+    measured = of_trial(pair, Trial.MEASURED)
+    if not measured or measured[0].family != measured[0].tight_on:
         return []
-    return [axis for axis in swept_axes(cells) if axis in cells[0].exponents]
+    return [axis for axis in swept_axes(measured) if axis in measured[0].exponents]
 
 
-def _bound(cells: Sequence[CellResult], alpha: float) -> Verdict:
-    """``mean + gap <= upper`` in every cell, by limits that err with ``alpha`` in each."""
-    severity = (Outcome.REFUTED, Outcome.UNDECIDED, Outcome.HOLDS)
-    judged = [(*_bound_of_cell(cell, alpha), cell) for cell in cells]
-    outcome, why, ratio, cell = min(
-        judged, key=lambda item: (severity.index(item[0]), -np.nan_to_num(item[2].value))
+def _lawful(pair: Sequence[CellResult]) -> list[CellResult]:
+    return [
+        cell for cell in of_trial(pair, Trial.MEASURED) if cell.law is not None and not cell.untuned
+    ]
+
+
+def _twins(pairs: Iterable[Sequence[CellResult]]) -> dict[_Pair, _Pair]:
+    """Of every untuned method and family the same at theory's numbers.
+
+    It is of the same algorithm; of several, the one that was told most nearly the same.
+    """
+    first = [pair[0] for pair in pairs]
+    found = {}
+    for untuned in (cell for cell in first if cell.untuned):
+        twins = [
+            cell
+            for cell in first
+            if not cell.untuned
+            and (cell.algorithm, cell.family) == (untuned.algorithm, untuned.family)
+        ]
+        if twins:
+            found[_pair(untuned)] = _pair(min(twins, key=lambda twin: _unlike(twin, untuned)))
+    return found
+
+
+def _unlike(twin: CellResult, untuned: CellResult) -> int:
+    """How many choices two methods were told differently, those searched for apart."""
+    searched = untuned.searched or {}
+    ours, theirs = (
+        {item for item in cell.choices.items() if item[0] not in searched.get("chosen", ())}
+        for cell in (twin, untuned)
     )
-    return _verdict(cell, "bound", None, outcome, ratio, 1.0, f"{why}: {cell.place}")
+    return len(ours ^ theirs)
 
 
-def _bound_of_cell(cell: CellResult, alpha: float) -> tuple[Outcome, str, Estimate]:
-    if not cell.is_finite:
-        return Outcome.REFUTED, "value not finite", UNKNOWN
-    mean = mean_interval(cell.values, alpha)
-    ratio = mean.scaled(1.0 / cell.upper) if cell.upper > 0.0 else UNKNOWN
-    if mean.lower > cell.upper:
-        return Outcome.REFUTED, "mean above the bound", ratio
-    if mean.upper + cell.gap <= cell.upper:
-        return Outcome.HOLDS, "largest mean/bound", ratio
-    if mean.upper <= cell.upper:
-        return Outcome.UNDECIDED, f"certified gap too large ({cell.gap:.2g})", ratio
-    return Outcome.UNDECIDED, "interval reaches across the bound", ratio
-
-
-def _slope(cells: Sequence[CellResult], axis: str, alpha: float) -> Verdict:
-    """The exponent along ``axis`` by an interval that misses with probability ``alpha``."""
-    groups = along(cells, axis)
-    serving = [cell for group in groups.values() for cell in group]
-    target = cells[0].exponents[axis]
-    for cell in serving:
-        if not cell.is_finite:
-            why = f"value not finite: {cell.place}"
-            return _verdict(cell, "slope", axis, Outcome.REFUTED, UNKNOWN, target, why)
-    obstacle = _obstacle(groups, axis)
-    if obstacle:
-        return _verdict(cells[0], "slope", axis, Outcome.UNDECIDED, UNKNOWN, target, obstacle)
-    samples = [[cell.values for cell in group] for group in groups.values()]
-    ratios = [group[0].noise_ratio for group in groups.values()]
-    seed = _seed(cells[0], axis)
-    slope, raw = slopes(list(groups), samples, alpha, seed, (ratios, None))
-    outcome, why = compare(slope, target)
-    span = (
-        f"{len(groups)} values, {axis} {min(groups):g} to {max(groups):g}; "
-        f"uncorrected {raw.value:.3f}"
-    )
-    return _verdict(cells[0], "slope", axis, outcome, slope, target, f"{why}{span}")
-
-
-def compare(slope: Estimate, target: float) -> tuple[Outcome, str]:
-    """Whether an exponent's interval contains ``target`` and excludes its neighbours; and why."""
-    if not slope.lower - _ROUNDING <= target <= slope.upper + _ROUNDING:
-        return Outcome.REFUTED, "interval excludes the theorem's exponent: "
-    if target - RESOLUTION < slope.lower and slope.upper < target + RESOLUTION:
-        return Outcome.HOLDS, ""
-    return Outcome.UNDECIDED, f"interval does not exclude {target:g} ± {RESOLUTION:g}: "
-
-
-def _obstacle(groups: Mapping[float, Sequence[CellResult]], axis: str) -> str:
-    """What keeps a slope from being read off these cells; empty if nothing does."""
-    serving = [cell for group in groups.values() for cell in group]
-    if len(groups) < _MIN_VALUES:
-        return f"{len(groups)} values of {axis}, {_MIN_VALUES} needed"
-    fewest = min(cell.values.size for cell in serving)
-    if fewest < MIN_REPLICATES:
-        return f"{fewest} replicates, {MIN_REPLICATES} needed"
-    if len({cell.exponents.get(axis) for cell in serving}) > 1:
-        return f"the theorem's exponent changes along {axis}"
-    ratios = [cell.setting["epsilon"] / cell.mu if cell.mu else math.inf for cell in serving]
-    if min(ratios) < math.inf and max(ratios) > (1.0 + _RATIO_DRIFT) * min(ratios):
-        return f"epsilon/mu changes along {axis}, from {min(ratios):.3g} to {max(ratios):.3g}"
-    for group in groups.values():
-        top, gap = worst(group), max(cell.gap for cell in group)
-        if not top.mean > 0.0:
-            return f"mean not positive: {top.place}"
-        if not gap <= _GAP_SHARE * top.mean:
-            share = gap / top.mean
-            return f"certified gap too large ({share:.2g} of the mean): {top.place}"
-    return ""
-
-
-def _verdict(
-    cell: CellResult,
-    check: str,
-    axis: str | None,
-    outcome: Outcome,
-    estimate: Estimate,
-    target: float,
-    detail: str,
-) -> Verdict:
-    return Verdict(
-        experiment=cell.experiment,
-        method=cell.method,
-        family=cell.family,
-        check=check,
-        axis=axis,
-        outcome=outcome,
-        estimate=estimate.value,
-        lower=estimate.lower,
-        upper=estimate.upper,
-        target=target,
-        detail=detail,
-    )
-
-
-def _seed(cell: CellResult, axis: str) -> list[int]:
-    name = f"{cell.root_seed} {cell.experiment} {cell.method} {cell.family} {axis}"
-    digest = hashlib.sha256(name.encode()).digest()
-    return [int.from_bytes(digest[i : i + 4], "big") for i in range(0, 32, 4)]
+def _folded(judged: Sequence[Verdict], twins: Mapping[_Pair, _Pair]) -> list[Verdict]:
+    """The slopes at theory's numbers within those of their untuned twins."""
+    slopes = {(_pair(verdict), verdict.axis): verdict for verdict in judged if verdict.axis}
+    inner = {(pair, axis): (twins[pair], axis) for pair, axis in slopes if pair in twins}
+    found = []
+    for verdict in judged:
+        place = _pair(verdict), verdict.axis
+        if place in inner:
+            found.append(replace(verdict, at_theory=slopes.get(inner[place])))
+        elif place not in inner.values():
+            found.append(verdict)
+    return found

@@ -9,7 +9,7 @@ from dp_accounting import DpEvent, GaussianDpEvent, SelfComposedDpEvent
 from jax import Array
 
 from privopt.convex import pytree_dataclass
-from privopt.mechanisms.batches.batches import Participation
+from privopt.mechanisms.batches.batches import Participation, step_count
 from privopt.spec import Relation
 
 __all__ = ["AllRecords"]
@@ -47,9 +47,9 @@ class AllRecords:
     def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
         """``steps`` releases of a Gaussian mechanism."""
         del relation
-        return SelfComposedDpEvent(GaussianDpEvent(multiplier), steps)
+        return SelfComposedDpEvent(GaussianDpEvent(multiplier), step_count(steps))
 
     def participation(self, steps: int, relation: Relation) -> Participation:
         """In every step."""
         del relation
-        return Participation(steps, 1, even=True)
+        return Participation(step_count(steps), 1, even=True)

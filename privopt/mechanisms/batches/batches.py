@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import NamedTuple, Protocol
 
+import jax.numpy as jnp
 from dp_accounting import DpEvent
 from jax import Array
 
 from privopt.arguments import positive_integer, real
 from privopt.spec import Relation
 
-__all__ = ["Batches", "Draw", "Participation", "batch_size_of", "require_numbered"]
+__all__ = [
+    "Batches",
+    "Draw",
+    "Participation",
+    "batch_size_of",
+    "present",
+    "require_numbered",
+    "step_count",
+    "whole_batch_size",
+]
 
 MAX_NUMBERED = 31 * 32**5
 
@@ -68,7 +79,11 @@ class Batches(Protocol):
         """``b``; ``size`` is the public number of records that the query divides by."""
 
     def bind(self, key: Array, records: Array | int) -> Draw:
-        """The draws of a run; all randomness comes from ``key``. Not called at ``block = 0``."""
+        """The draws of a run; all randomness comes from ``key``. Not called at ``block = 0``.
+
+        A row from ``records`` on is not taken: whatever numbers the sampler has been given, the
+        records are those that are there.
+        """
 
     def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
         """``steps`` adaptive answers, each with fresh Gaussian noise.
@@ -97,6 +112,30 @@ def batch_size_of(batch_size: float, n: int) -> float:
     if not 0.0 < real("batch_size", batch_size) <= n:
         raise ValueError(f"batch_size must be positive and at most n = {n}, got {batch_size!r}")
     return float(batch_size)
+
+
+def whole_batch_size(batch_size: float, n: int) -> int:
+    """``batch_size`` as an integer from 1 to ``n``, itself one up to 1.04e9; or ValueError."""
+    require_numbered("n", n)
+    if not real("batch_size", batch_size).is_integer() or not 1 <= batch_size <= n:
+        raise ValueError(f"batch_size must be an integer from 1 to {n}, got {batch_size!r}")
+    return int(batch_size)
+
+
+def step_count(steps: int) -> int:
+    """``steps`` as an integer from 0 on; or ValueError."""
+    if isinstance(steps, bool) or not isinstance(steps, Integral) or steps < 0:
+        raise ValueError(f"steps must be an integer from 0 on, got {steps!r}")
+    return int(steps)
+
+
+def present(rows: Array, records: Array | int) -> tuple[Array, Array]:
+    """``(rows, taken)``: a row that none of so many ``records`` has is not taken.
+
+    A gather of rows that are not there would take the last record, once for each of them.
+    """
+    taken = (rows >= 0) & (rows < jnp.asarray(records, rows.dtype))
+    return jnp.where(taken, rows, 0), taken
 
 
 def require_numbered(name: str, count: int) -> None:

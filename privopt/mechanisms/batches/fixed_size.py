@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 import jax
-import jax.numpy as jnp
 from dp_accounting import (
     DpEvent,
     GaussianDpEvent,
@@ -15,9 +14,8 @@ from dp_accounting import (
 )
 from jax import Array
 
-from privopt.arguments import real
 from privopt.convex import pytree_dataclass
-from privopt.mechanisms.batches.batches import Draw, require_numbered
+from privopt.mechanisms.batches.batches import Draw, present, step_count, whole_batch_size
 from privopt.mechanisms.events import require_public_size
 from privopt.spec import Relation
 
@@ -58,10 +56,7 @@ class FixedSizeBatches:
         ValueError
             If ``batch_size`` is no integer from 1 to ``n``, or ``n`` is above 1.04e9.
         """
-        require_numbered("n", n)
-        if not real("batch_size", batch_size).is_integer() or not 1 <= batch_size <= n:
-            raise ValueError(f"batch_size must be an integer from 1 to {n}, got {batch_size!r}")
-        return cls(int(batch_size), n)
+        return cls(whole_batch_size(batch_size, n), n)
 
     @property
     def block(self) -> int:
@@ -75,12 +70,10 @@ class FixedSizeBatches:
 
     def bind(self, key: Array, records: Array | int) -> Draw:
         """Step ``t`` draws from ``fold_in(key, t)``."""
-        del records
 
         def draw(step: Array) -> tuple[Array, Array]:
             order = jax.random.permutation(jax.random.fold_in(key, step), self.n)
-            rows = order[None, : self.batch_size]
-            return rows, jnp.ones_like(rows, bool)
+            return present(order[None, : self.batch_size], records)
 
         return draw
 
@@ -88,7 +81,7 @@ class FixedSizeBatches:
         """``steps`` releases of a Gaussian mechanism from samples without replacement."""
         require_public_size(relation, "batches of fixed size")
         one = SampledWithoutReplacementDpEvent(self.n, self.batch_size, GaussianDpEvent(multiplier))
-        return SelfComposedDpEvent(one, steps)
+        return SelfComposedDpEvent(one, step_count(steps))
 
     def participation(self, steps: int, relation: Relation) -> NoReturn:
         """Refused."""

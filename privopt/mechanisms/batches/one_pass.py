@@ -9,7 +9,13 @@ from dp_accounting import DpEvent, GaussianDpEvent
 from jax import Array
 
 from privopt.convex import pytree_dataclass
-from privopt.mechanisms.batches.batches import Draw, Participation, batch_size_of
+from privopt.mechanisms.batches.batches import (
+    Draw,
+    Participation,
+    present,
+    step_count,
+    whole_batch_size,
+)
 from privopt.mechanisms.batches.shuffled import require_places
 from privopt.spec import Relation
 
@@ -52,9 +58,7 @@ class OnePassBatches:
         ValueError
             If ``batch_size`` is no integer from 1 to ``n``, or ``n`` is above 1.04e9.
         """
-        if not batch_size_of(batch_size, n).is_integer():
-            raise ValueError(f"batch_size must be an integer from 1 to {n}, got {batch_size!r}")
-        return cls(int(batch_size), n)
+        return cls(whole_batch_size(batch_size, n), n)
 
     @property
     def block(self) -> int:
@@ -68,12 +72,12 @@ class OnePassBatches:
 
     def bind(self, key: Array, records: Array | int) -> Draw:
         """No randomness."""
-        del key, records
-        places = jnp.arange(self.batch_size, dtype=jnp.int32)
+        del key
+        places = jnp.arange(self.batch_size, dtype=jnp.int32)[None]
 
         def draw(step: Array) -> tuple[Array, Array]:
-            rows = step.astype(jnp.int32) * self.batch_size + places[None]
-            return jnp.minimum(rows, self.n - 1), rows < self.n
+            rows = step.astype(jnp.int32) * self.batch_size + places
+            return present(rows, jnp.minimum(records, self.n))
 
         return draw
 
@@ -85,7 +89,7 @@ class OnePassBatches:
     def participation(self, steps: int, relation: Relation) -> Participation:
         """Once."""
         require_places(relation, "one pass in order")
-        most = -(-self.n // self.batch_size)
+        steps, most = step_count(steps), -(-self.n // self.batch_size)
         if steps > most:
             raise ValueError(f"steps must be at most {most}, the batches of one pass, got {steps}")
         return Participation(1, max(1, steps), even=True)

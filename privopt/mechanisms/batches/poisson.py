@@ -19,7 +19,13 @@ from jax import Array
 from scipy import stats
 
 from privopt.convex import pytree_dataclass
-from privopt.mechanisms.batches.batches import Draw, batch_size_of, require_numbered
+from privopt.mechanisms.batches.batches import (
+    Draw,
+    batch_size_of,
+    present,
+    require_numbered,
+    step_count,
+)
 from privopt.privacy import round_up
 from privopt.spec import Budget, Relation
 
@@ -136,7 +142,7 @@ class PoissonBatches:
             one = one if rate == 1.0 else PoissonSampledDpEvent(rate, one)
         else:
             one = TruncatedSubsampledGaussianDpEvent(self.most, rate, self.capacity, multiplier)
-        return SelfComposedDpEvent(one, steps)
+        return SelfComposedDpEvent(one, step_count(steps))
 
     def participation(self, steps: int, relation: Relation) -> NoReturn:
         """Refused."""
@@ -199,8 +205,7 @@ def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
             digit = jnp.sum(words[place][:, None] < table[None], axis=-1, dtype=jnp.int32)
             gaps = jnp.minimum(gaps + digit * _BASE**place, most)
         rows = _bounded_sum(gaps + 1, most + 1) - 1
-        included = rows < jnp.minimum(records, most)  # gaps stop at most: no record's row
-        return jnp.where(included, rows, 0), included
+        return present(rows, jnp.minimum(records, most))  # gaps stop at most: no record's row
 
     return sample
 

@@ -10,7 +10,13 @@ from dp_accounting import DpEvent, GaussianDpEvent, SelfComposedDpEvent
 from jax import Array
 
 from privopt.convex import pytree_dataclass
-from privopt.mechanisms.batches.batches import Draw, Participation, batch_size_of
+from privopt.mechanisms.batches.batches import (
+    Draw,
+    Participation,
+    batch_size_of,
+    present,
+    step_count,
+)
 from privopt.privacy import round_up
 from privopt.spec import Relation
 
@@ -68,15 +74,14 @@ class ShuffledBatches:
 
     def bind(self, key: Array, records: Array | int) -> Draw:
         """Pass ``p`` draws its order from ``fold_in(key, p)``."""
-        del records
         places = -(-self.n // self.batches)
         shape = self.batches, places
-        taken = jnp.arange(self.batches * places).reshape(shape) < self.n
 
         def draw(number: Array) -> tuple[Array, Array]:
             order = jax.random.permutation(jax.random.fold_in(key, number), self.n)
-            rows = jnp.pad(order, (0, self.batches * places - self.n))
-            return rows.reshape(shape), taken
+            padding = 0, self.batches * places - self.n
+            rows = jnp.pad(order, padding, constant_values=self.n).reshape(shape)
+            return present(rows, jnp.minimum(records, self.n))
 
         return draw
 
@@ -88,7 +93,7 @@ class ShuffledBatches:
     def participation(self, steps: int, relation: Relation) -> Participation:
         """Once a pass, last in one and first in the next at worst."""
         require_places(relation, "shuffled passes")
-        return Participation(-(-steps // self.batches), 1, even=False)
+        return Participation(-(-step_count(steps) // self.batches), 1, even=False)
 
 
 def require_places(relation: Relation, what: str) -> None:

@@ -17,6 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import dp_accounting as dp
 import numpy as np
@@ -176,7 +177,7 @@ class Fourier:
         if not orders:
             return 0.0
         return (
-            max(0.0, estimate(orders, AtDelta(delta, infinite))) if delta > infinite else math.inf
+            max(0.0, _estimated(orders, AtDelta(delta, infinite))) if delta > infinite else math.inf
         )
 
     def _attained(self, orders: tuple[Order, ...], delta: float) -> float:
@@ -196,10 +197,24 @@ class Fourier:
 
         A lower end of zero says so; if none was wanted, an estimate does.
         """
-        return self.two_sided or estimate(orders, AtEpsilon(0.0)) <= 2.0 * delta
+        return self.two_sided or _estimated(orders, AtEpsilon(0.0)) <= 2.0 * delta
 
     def _interval(self, orders: tuple[Order, ...], query: AtDelta | AtEpsilon) -> Interval:
-        return Interval(*bounds(orders, query, self.accuracy, self.two_sided))
+        return _bounded(orders, query, self.accuracy, self.two_sided)
+
+
+@lru_cache(maxsize=1024)
+def _bounded(
+    orders: tuple[Order, ...], query: AtDelta | AtEpsilon, accuracy: float, two_sided: bool
+) -> Interval:
+    """Found once, though plans of one noise and other step sizes ask again."""
+    return Interval(*bounds(orders, query, accuracy, two_sided))
+
+
+@lru_cache(maxsize=1024)
+def _estimated(orders: tuple[Order, ...], query: AtDelta | AtEpsilon) -> float:
+    """The same for an estimate."""
+    return estimate(orders, query)
 
 
 def _orders(event: dp.DpEvent, relation: Relation) -> tuple[Order, ...]:

@@ -1,0 +1,60 @@
+"""The verdict on a bound: does the mean lie below it in every cell?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from privopt.lab.show.intervals import UNKNOWN, Estimate, mean_interval
+from privopt.lab.show.results import CellResult
+from privopt.lab.show.verdict import Outcome, Verdict
+
+__all__ = ["bound_verdict"]
+
+_SEVERITY = (Outcome.REFUTED, Outcome.UNDECIDED, Outcome.HOLDS)
+
+
+def bound_verdict(cells: Sequence[CellResult], alpha: float) -> Verdict:
+    """``mean + gap <= upper`` in every cell, by limits that err with ``alpha`` in each.
+
+    Told is the ratio of mean to bound in the worst cell. A bound that is attained exactly stays
+    undecided: no measurement tells the two apart.
+
+    Parameters
+    ----------
+    cells : sequence of CellResult
+        Of one method and family, measured, each with a claim.
+    alpha : float
+        One-sided, in each cell.
+    """
+    judged = [(*_bound_of(cell, alpha), cell) for cell in cells]
+    outcome, why, ratio, cell = min(
+        judged, key=lambda item: (_SEVERITY.index(item[0]), -np.nan_to_num(item[2].value))
+    )
+    return Verdict(
+        experiment=cell.experiment,
+        method=cell.method,
+        family=cell.family,
+        check="bound",
+        outcome=outcome,
+        estimate=ratio.value,
+        lower=ratio.lower,
+        upper=ratio.upper,
+        target=1.0,
+        detail=f"{why}: {cell.place}",
+    )
+
+
+def _bound_of(cell: CellResult, alpha: float) -> tuple[Outcome, str, Estimate]:
+    if not cell.is_finite:
+        return Outcome.REFUTED, "value not finite", UNKNOWN
+    mean = mean_interval(cell.values, alpha)
+    ratio = mean.scaled(1.0 / cell.upper) if cell.upper > 0.0 else UNKNOWN
+    if mean.lower > cell.upper:
+        return Outcome.REFUTED, "mean above the bound", ratio
+    if mean.upper + cell.gap <= cell.upper:
+        return Outcome.HOLDS, "largest mean/bound", ratio
+    if mean.upper <= cell.upper:
+        return Outcome.UNDECIDED, f"certified gap too large ({cell.gap:.2g})", ratio
+    return Outcome.UNDECIDED, "interval reaches across the bound", ratio

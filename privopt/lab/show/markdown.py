@@ -1,0 +1,91 @@
+"""The report as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from privopt.lab.show.document import TITLE, Document, Picture, Section
+from privopt.lab.show.table import Entry, Row, Table
+
+__all__ = ["markdown"]
+
+_SIGNS = {
+    "holds": "✅",
+    "refuted": "❌",
+    "inherited": "⚠️",
+    "undecided": "❔",
+    "told apart": "✅",
+    "survives": "⚠️",
+    "agrees": "✅",
+    "disagrees": "❌",
+}
+
+
+def markdown(document: Document) -> str:
+    """The whole report; pictures are linked relative to the results folder."""
+    return "\n\n".join(_blocks(document)) + "\n"
+
+
+def _blocks(document: Document) -> Iterator[str]:
+    yield f"# {TITLE}"
+    yield document.lead
+    yield f"**{document.summary}.**"
+    if document.picture is not None:
+        yield from _picture(document.picture)
+    yield "\n".join(f"- **{term}**: {text}" for term, text in document.legend)
+    for table in document.tables:
+        yield from _table(table, "##")
+    yield "`privopt report` writes the same on one page, `index.html`, with dates and machines."
+    for section in document.sections:
+        yield from _section(section)
+
+
+def _section(section: Section) -> Iterator[str]:
+    yield f'<a id="{section.name}"></a>\n\n## {section.title}'
+    parts = section.description.strip().split("`")  # every second one is code
+    yield "`".join(part if i % 2 else part.replace("<", "&lt;") for i, part in enumerate(parts))
+    if section.leads:
+        yield "Its figure stands at the top of this page."
+    for picture in section.pictures:
+        yield from _picture(picture)
+    for table in section.tables:
+        yield from _table(table, "###")
+    yield "### Settings"
+    facts = [f"{name}: {value}" for name, value in section.facts.items()]
+    facts.append(f"command: `{section.command}`")
+    if section.source:
+        facts.append(f"declared in [{section.source.removeprefix('../')}]({section.source})")
+    yield "\n".join(f"- {fact}" for fact in facts)
+
+
+def _picture(picture: Picture) -> Iterator[str]:
+    alt = picture.alt.replace("[", "(").replace("]", ")")  # brackets end the text of a link
+    yield f"![{alt}]({picture.stem}.png)"
+    yield f"*{_plain(picture.caption)}*"
+
+
+def _table(table: Table, level: str) -> Iterator[str]:
+    yield f"{level} {table.caption}"
+    if table.note:
+        yield table.note
+    lines = [_line(table.head), "|" + " --- |" * len(table.head), *map(_line, table.rows)]
+    yield "\n".join(lines)
+
+
+def _line(row: Row) -> str:
+    return "| " + " | ".join(map(_entry, row)) + " |"
+
+
+def _entry(entry: Entry | str) -> str:
+    if isinstance(entry, str):
+        return _plain(entry)
+    text = f"[{_plain(entry.text)}](#{entry.link})" if entry.link else _plain(entry.text)
+    sign = _SIGNS.get(entry.outcome, "")
+    return f"{sign} {text}".strip() + (f"<br>{_plain(entry.note)}" if entry.note else "")
+
+
+def _plain(text: str) -> str:
+    """With what Markdown would read as its own."""
+    for sign, shown in {"\\": "\\\\", "|": "\\|", "*": "\\*", "<": "&lt;"}.items():
+        text = text.replace(sign, shown)
+    return text

@@ -1,0 +1,189 @@
+"""The tables on top of a report: every verdict, what theory's numbers cost, and every machine."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from privopt.lab.show.equivalence import WRONG
+from privopt.lab.show.legend import ORACLE_TUNED
+from privopt.lab.show.results import grouped
+from privopt.lab.show.style import axis_words, estimate, share, signed, with_minus
+from privopt.lab.show.table import Entry, Row, Table, of_experiment, unbroken
+from privopt.lab.show.verdict import Control, Verdict
+
+__all__ = ["bounds", "claims", "costs", "environments", "laws", "runs", "slopes"]
+
+_NOTHING = "–"
+_CONTROLS = ("noise off", "noise bent")
+
+
+def slopes(judged: Sequence[Verdict]) -> Table:
+    """Every slope with all that could have made it fail."""
+    found = [verdict for verdict in judged if verdict.check == "slope"]
+    head = (
+        *("experiment", "along", "theorem", "measured", "verdict", *_CONTROLS, "second key"),
+        *("chance to pass", "bound itself", "at theory’s numbers"),
+    )
+    note = "Does the risk depend on each number with the theorem’s exponent?"
+    return Table("Slopes", head, tuple(map(_slope, found)), note)
+
+
+def _slope(verdict: Verdict) -> Row:
+    controls = {control.name: control for control in verdict.controls}
+    return (
+        of_experiment(verdict.experiment, _method(verdict)),
+        axis_words(verdict.axis or ""),
+        Entry(signed(verdict.target), f"± {verdict.margin:g}" if verdict.margin > 0.0 else ""),
+        Entry(*estimate(verdict), place=_place(verdict)),
+        Entry(verdict.outcome, _why(verdict), outcome=verdict.outcome),
+        *(_control(controls.get(name)) for name in _CONTROLS),
+        _control(verdict.second),
+        _chances(verdict),
+        _bound_itself(verdict),
+        _at_theory(verdict.at_theory),
+    )
+
+
+def _method(verdict: Verdict) -> str:
+    """The method, unless it is named as the experiment, and its family."""
+    named = "" if verdict.method == verdict.experiment else f"{verdict.method} "
+    tuned = f"({ORACLE_TUNED}) " if verdict.untuned else ""
+    return f"{named}{tuned}on {verdict.family}"
+
+
+def _why(verdict: Verdict) -> str:
+    """Why a slope does not hold: the beginning of the detail, without the cell and the values."""
+    if verdict.outcome == "holds":
+        return ""
+    return with_minus(re.split(r": |, n=", verdict.detail)[0])
+
+
+def _place(verdict: Verdict) -> tuple[float, float, float] | None:
+    ends = verdict.lower, verdict.estimate, verdict.upper
+    if not (verdict.margin > 0.0 and all(map(math.isfinite, ends))):
+        return None
+    low, value, high = ((end - verdict.target) / verdict.margin for end in ends)
+    return low, value, high
+
+
+def _control(control: Control | None) -> Entry | str:
+    if control is None:
+        return _NOTHING
+    value = signed(control.value, 2) if math.isfinite(control.value) else ""
+    return Entry(control.outcome, value, outcome=control.outcome)
+
+
+def _chances(verdict: Verdict) -> Entry | str:
+    if math.isnan(verdict.power):
+        return _NOTHING
+    wrong = (
+        f"{share(chance)} if {off:g} off"
+        for chance, off in zip(verdict.wrong, WRONG, strict=True)
+        if not math.isnan(chance)
+    )
+    return Entry(share(verdict.power), ", ".join(map(unbroken, wrong)))
+
+
+def _bound_itself(verdict: Verdict) -> Entry | str:
+    if math.isnan(verdict.bound_slope):
+        return _NOTHING
+    drift = "" if math.isnan(verdict.drift) else f"drift {verdict.drift:.2f}"
+    return Entry(signed(verdict.bound_slope, 2), unbroken(drift))
+
+
+def _at_theory(verdict: Verdict | None) -> Entry | str:
+    if verdict is None:
+        return _NOTHING
+    value, ends = estimate(verdict)
+    return Entry(f"{verdict.outcome} {value}", ends, outcome=verdict.outcome)
+
+
+def bounds(judged: Sequence[Verdict]) -> Table:
+    """Every bound."""
+    note = (
+        "One-sided, and on every problem: in each cell the mean, its certified error included, "
+        "must lie below the theorem’s upper bound. Shown is the largest ratio of mean to bound."
+    )
+    rows = tuple(_ratio(each) for each in judged if each.check == "bound")
+    return Table("Upper bounds", ("experiment", "mean ÷ bound", "verdict", "where"), rows, note)
+
+
+def laws(judged: Sequence[Verdict]) -> Table:
+    """Every law."""
+    note = (
+        "Where the expected value at finite size is known exactly, the measured value over the law "
+        "must be 1. That tests the code rather than a theorem."
+    )
+    rows = tuple(_ratio(each) for each in judged if each.check == "law")
+    return Table("Exact laws", ("experiment", "measured ÷ law", "verdict", "detail"), rows, note)
+
+
+def _ratio(verdict: Verdict) -> Row:
+    value = Entry(*estimate(verdict))
+    outcome = Entry(verdict.outcome, outcome=verdict.outcome)
+    return (
+        of_experiment(verdict.experiment, _method(verdict)),
+        value,
+        outcome,
+        with_minus(verdict.detail),
+    )
+
+
+def claims(judged: Sequence[Verdict]) -> Table:
+    """Every claim of a study."""
+    note = (
+        "A study computes numbers and says what they show. That is checked in every row of its "
+        "table, and of an interval the less favourable end counts."
+    )
+    rows: tuple[Row, ...] = tuple(
+        (
+            of_experiment(each.experiment),
+            each.claim,
+            f"{each.estimate:g} of {each.rows}",
+            Entry(each.outcome, outcome=each.outcome),
+        )
+        for each in judged
+        if each.check == "claim"
+    )
+    return Table("Claims of studies", ("study", "claim", "holds in rows", "verdict"), rows, note)
+
+
+def costs(priced: Sequence[tuple[str, tuple[str, ...]]]) -> Table:
+    """What theory's numbers cost: rows of every experiment."""
+    note = (
+        "The mean risk at the numbers that theory sets, over the mean risk at the best of the grid "
+        f"({ORACLE_TUNED}), both at the worst strength: smallest to largest over the settings. "
+        "The hyperparameters are those that were chosen, over the same settings."
+    )
+    head = ("experiment", "risk at theory’s ÷ at the best", "chosen", "at the grid’s edge")
+    rows: tuple[Row, ...] = tuple((of_experiment(name, row[0]), *row[1:]) for name, row in priced)
+    return Table("What theory’s numbers cost", head, rows, note)
+
+
+# --- machines -------------------------------------------------------------------------------------
+
+
+def runs(made: Mapping[str, Mapping[str, str]]) -> Table:
+    """When each experiment was run, for how long, and by which code."""
+    names = tuple(dict.fromkeys(name for facts in made.values() for name in facts))
+    rows: tuple[Row, ...] = tuple(
+        (of_experiment(experiment), *(facts.get(name, _NOTHING) for name in names))
+        for experiment, facts in made.items()
+    )
+    return Table("Runs", ("experiment", *names), rows, "When, for how long and by which code.")
+
+
+def environments(where: Mapping[str, Mapping[str, str]]) -> Table:
+    """Every environment once, with the experiments that were run in it."""
+    same = grouped(where, lambda name: tuple(where[name].items()))
+    rows: tuple[Row, ...] = tuple(
+        (_listed(experiments, len(where)), ", ".join(f"{name} {fact}" for name, fact in facts))
+        for facts, experiments in same.items()
+    )
+    return Table("Environments", ("experiments", "environment"), rows)
+
+
+def _listed(experiments: Sequence[str], total: int) -> str:
+    return "all" if len(experiments) == total else ", ".join(experiments)

@@ -1,0 +1,70 @@
+"""A table of a report: entries under a head, and what one reads off them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["Entry", "Row", "Table", "in_words", "of_experiment", "unbroken"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What stands at one place of a table.
+
+    Attributes
+    ----------
+    text : str
+    note : str
+        What is told less loudly: an interval, a family.
+    outcome : str
+        Of a verdict or a control, whose colour and sign the entry then has.
+    link : str
+        The experiment that it leads to.
+    place : tuple of three floats, optional
+        Lower end, value and upper end of an interval, in margins from where it should be: it lies
+        within the margin if all are between -1 and 1.
+    """
+
+    text: str
+    note: str = ""
+    outcome: str = ""
+    link: str = ""
+    place: tuple[float, float, float] | None = None
+
+
+Row = tuple[Entry | str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of entries under a head, with a sentence on what they say."""
+
+    caption: str
+    head: tuple[str, ...]
+    rows: tuple[Row, ...]
+    note: str = ""
+
+
+def of_experiment(name: str, note: str = "") -> Entry:
+    """The entry that names an experiment and leads to it."""
+    return Entry(in_words(name), note, link=name)
+
+
+def in_words(name: str) -> str:
+    """A name of a file as words.
+
+    Examples
+    --------
+    >>> in_words("strongly_convex_dp_gd"), in_words("phased_sgd")
+    ('Strongly convex DP-GD', 'Phased SGD')
+    """
+    words = name.replace("_", " ")
+    words = re.sub(r"\bdp (?=s?gd\b|svrg\b)", "DP-", words)
+    words = re.sub(r"\b(s?gd|svrg|dp)\b", lambda found: found[0].upper(), words)
+    return words[:1].upper() + words[1:]
+
+
+def unbroken(text: str) -> str:
+    """The same on one line."""
+    return text.replace(" ", "\N{NO-BREAK SPACE}")

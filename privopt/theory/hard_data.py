@@ -1,0 +1,240 @@
+"""Hard data: priors over data sets of which private answers can tell little.
+
+Every prior has a direction ``v`` in ``R^D``, ``D <= d`` coordinates in ``g`` groups of ``b``, and
+``K`` informative records a group, each ``x/sqrt(b)`` on the coordinates of its group, ``x`` in
+``{-1, 1}^b``; the other records are null. With ``t = K sqrt(g)/n`` the mean of all ``n`` records is
+``t v/sqrt(D)``, where ``v`` in a group is the mean of its ``x``. What matters of a prior is, in
+units of ``D``, how long ``v`` is and how much of it the answers explain:
+
+    E|v| >= norm sqrt(D),   E|v|^2 = spread D,   E <w, v> <= told sqrt(D) for |w| <= 1,
+    E|E[v | answers]|^2 <= explained D.
+
+**Hidden signs** (:func:`hidden_signs`): ``b = 1``, and all ``K`` records of a coordinate are one
+sign. Then ``norm = spread = 1`` and ``told^2 = explained = T_K^2``, the advantage between groups of
+``K``, by its definition (Le Cam 1973; Assouad 1983).
+
+**Hidden counts** (:func:`hidden_counts`): ``b = 1``, and ``m`` of the ``K`` records of a coordinate
+are +1, so that ``v = 2 m/K - 1``. An edge ``(j, j + 1)`` is drawn with chance ``o_j = (2/K)
+sin^2(pi (j + 1/2)/K)``, and ``m`` is one of its ends in equal chance: ``v = c + s/K``, ``c`` the
+middle and ``s`` a sign. Let ``e = E[s | answers, edge]``, ``E e^2 <= T^2``; ``r = E[s | m] =
+(o_{m-1} - o_m)/(o_{m-1} + o_m)``; and ``q`` of the answers. As ``E (q - c) s = E (q - c) e`` and
+``E q s = E q r``, with ``E c s = 0``,
+
+    E (q - c)(e - r) = E c r = E (v - s/K) r = (1 - E r^2)/K.
+
+Here ``E e r >= 0``, as ``r`` rises with ``m``, and ``E r^2 <= sin^2(pi/K)``. So ``K^2 E (q - c)^2``
+is at least ``X^2``, ``X = (1 - sin^2(pi/K))/sqrt(T^2 + sin^2(pi/K))``, and ``K^2 E (q - v)^2`` at
+least ``X^2 - 2 T X + 1``, where ``X >= T``. For large ``K`` this is ``1/T^2 - 1``, about
+``4/mu^2``: what Gaussian noise costs. ``spread = E v^2`` is in closed form; ``norm = spread``, as
+``|v| <= sqrt(D)``.
+
+**Fingerprints** (:func:`fingerprints`): coordinates of records are independent of mean ``p_j``, and
+``p_j`` has the density ``(1 - p^2)^a`` on ``[-1, 1]``, Beta(a + 1, a + 1). Let ``G = 2 (a + 1)``,
+``u = E p^2 = 1/(2 a + 3)``, so that ``E (1 - p^2) = 1 - u = G u``, and ``S = sum_i (x_i - p)`` over
+the records of a group.
+
+1. For any ``q`` of the records, ``d/dp E q = E q S/(1 - p^2)``; by parts against ``(1 - p^2)^(a +
+   1)``, ``E <q, S> = G E <q, p>`` (the fingerprinting lemma as an identity). So ``E[S | answers] =
+   G ph``, ``ph = E[p | answers]``, and ``v = p + S/K`` has ``E[v | answers] = (1 + G/K) ph``.
+2. Let ``e = E[S | answers, p]``. As ``E <p, S> = 0``, 1 gives ``E <ph - p, S - G p> = G E |p|^2 = G
+   u b``. Here ``S`` may be replaced by ``e``, and ``E <e, p> = 0``; so by Cauchy and Schwarz (van
+   Trees' inequality, ``E |e|^2`` being the information of the records)
+
+       E |ph|^2 <= b u s,   s = h^2/(h^2 + G^2 u),   h^2 = E |e|^2/b.
+
+3. If ``E |E[x_i - p | answers, p]|^2 <= c^2`` for each record, ``h^2 <= K^2 c^2/b``; and ``h^2 <= E
+   |S|^2/b = K G u``, which the records themselves tell. ``c`` is the advantage's ``record``; or
+   ``c^2 = E (1 - p^2) T^2 = G u T^2`` for ``b = 1``, without symmetry times ``1 + 1/sqrt(2 a +
+   5)``, at least ``1 + E |p|`` where ``p`` is weighted by ``1 - p^2``.
+4. So ``spread = u (1 + G/K)``, ``explained = (1 + G/K)^2 u s``, ``told^2 = explained``. For ``g =
+   1`` also ``told <= (1 + G/K)(K/G) c'/sqrt(D)`` by 1 alone, ``c'`` the advantage's ``removal``.
+5. ``E |v| >= (E |v|^2)^(3/2)/(E |v|^4)^(1/2)`` (Hoelder), coordinates being independent.
+
+For data that are a sample, ``v = p``: the factors ``1 + G/K`` become 1, the fourth moment that of
+``p``, and the number of records in a group is random, of mean ``K`` and mean square at most ``K^2 +
+K``, over which ``s`` is concave.
+
+Sources: Bun, Steinke and Ullman 2017 (the fingerprinting lemma); Cai, Wang and Zhang 2021
+(arXiv:1902.04495; score attacks). The constants are ours. As ``a``, ``K`` and ``D`` grow, ``p`` is
+Gaussian and ``s`` what the mean plus Gaussian noise explains: nothing is lost then.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privopt.theory.advantage import Advantage
+
+__all__ = ["HardData", "fingerprint", "fingerprints", "hidden_counts", "hidden_signs"]
+
+Array = NDArray[np.float64]
+
+_EXPONENTS = np.geomspace(0.02, 1e4, 24) - 1.0  # a, from almost signs to almost normal
+
+
+class HardData(NamedTuple):
+    """A family of priors, one an entry, by the numbers of the module."""
+
+    strength: Array
+    norm: Array
+    told: Array
+    spread: Array
+    explained: Array
+
+    def linear(self) -> float:
+        """``max t (norm - told)``: of linear losses on the unit ball."""
+        return max(0.0, float(np.max(self.strength * (self.norm - self.told), initial=0.0)))
+
+    def quadratic(self, reach: float, radius: float) -> float:
+        """``max (t rho)^2 (spread - explained)`` over ``rho <= reach`` with ``t rho <= radius``."""
+        mean = np.minimum(self.strength * reach, radius)
+        return max(0.0, float(np.max(mean**2 * (self.spread - self.explained), initial=0.0)))
+
+
+def hidden_signs(n: int, dim: int, advantage: Advantage) -> HardData:
+    """One sign a coordinate, in ``K`` copies.
+
+    Parameters
+    ----------
+    n, dim : int
+        Records, and the most coordinates.
+    advantage : Advantage
+
+    Examples
+    --------
+    >>> from privopt.spec import Relation
+    >>> from privopt.theory import GaussianAdvantage
+    >>> advantage = GaussianAdvantage(0.1, Relation.REPLACE_ONE)
+    >>> round(hidden_signs(1000, 1, advantage).linear() * 1000 * 0.1, 3)
+    0.577
+    """
+    coordinates, copies = _sizes(n, dim)
+    told = advantage.sign(copies)
+    one = np.ones_like(told)
+    return HardData(copies * np.sqrt(coordinates) / n, one, told, one, told**2)
+
+
+def hidden_counts(n: int, dim: int, advantage: Advantage) -> HardData:
+    """A count a coordinate, spread over all of ``0..K`` like the square of a sine.
+
+    Parameters
+    ----------
+    n, dim : int
+        Records, and the most coordinates.
+    advantage : Advantage
+
+    Examples
+    --------
+    >>> from privopt.spec import Relation
+    >>> from privopt.theory import GaussianAdvantage
+    >>> advantage = GaussianAdvantage(0.5, Relation.REPLACE_ONE)
+    >>> round(hidden_counts(10**4, 10, advantage).quadratic(1.0, 1.0) / (10 * (2 / 0.5e4) ** 2), 3)
+    0.998
+    """
+    coordinates, k = _sizes(n, dim)
+    coordinates, k = coordinates[k > 1.0], k[k > 1.0]
+    told = float(advantage.sign(np.ones(1))[0])
+    rough = np.sin(math.pi / k) ** 2
+    middle = (1.0 - rough) / np.sqrt(told**2 + rough)
+    error = np.where(middle >= told, middle**2 - 2.0 * told * middle + 1.0, 0.0) / k**2
+    spread = (1.0 + 2.0 / k**2) / 3.0 - 2.0 * np.cos(math.pi / k) / (k**2 * rough)
+    explained = spread - np.minimum(error, spread)
+    return HardData(k * np.sqrt(coordinates) / n, spread, np.sqrt(explained), spread, explained)
+
+
+def fingerprints(
+    n: int, dim: int, advantage: Advantage, *, width: int = 1, sampled: bool = False
+) -> HardData:
+    """Beta(a + 1, a + 1) means, over ``a``, ``K`` and the number of groups.
+
+    Parameters
+    ----------
+    n, dim : int
+        Records, and the most coordinates.
+    advantage : Advantage
+    width : int
+        ``b``, coordinates of a record.
+    sampled : bool
+        Whether the records are a sample and ``v`` the mean of their distribution.
+
+    Examples
+    --------
+    >>> from privopt.spec import Relation
+    >>> from privopt.theory import GaussianAdvantage
+    >>> advantage = GaussianAdvantage(0.1, Relation.REPLACE_ONE)
+    >>> scale = 10 / (10**6 * 0.1)
+    >>> round(fingerprints(10**6, 100, advantage).linear() / scale, 3)
+    0.534
+    >>> round(fingerprints(10**6, 100, advantage, width=100).linear() / scale, 3)
+    0.28
+    """
+    groups, copies = _sizes(n, dim // width)
+    return fingerprint(
+        n, groups, copies, _EXPONENTS[:, None], advantage, width=width, sampled=sampled
+    )
+
+
+def fingerprint(
+    n: int,
+    groups: Array,
+    copies: Array,
+    a: Array,
+    advantage: Advantage,
+    *,
+    width: int = 1,
+    sampled: bool = False,
+) -> HardData:
+    """Beta(a + 1, a + 1) means: ``g`` groups of ``K`` records of ``b`` coordinates.
+
+    Parameters
+    ----------
+    n : int
+        All records.
+    groups, copies, a : arrays that broadcast
+        ``g``, ``K`` and ``a > -1``, with ``g K <= n``.
+    advantage : Advantage
+    width : int
+        ``b``.
+    sampled : bool
+        As for :func:`fingerprints`.
+    """
+    gain, u = 2.0 * (a + 1.0), 1.0 / (2.0 * a + 3.0)
+    if width == 1:
+        skew = 1.0 if advantage.symmetric else 1.0 + 1.0 / np.sqrt(2.0 * a + 5.0)
+        one = gain * u * skew * float(advantage.sign(np.ones(1))[0]) ** 2
+    else:
+        one = np.full_like(a, advantage.record(width) ** 2 / width)
+    records = copies**2 + copies if sampled else copies**2
+    learnt = np.minimum(records * one, copies * gain * u)
+    seen = np.ones_like(gain / copies) if sampled else 1.0 + gain / copies
+    explained = seen**2 * u * learnt / (learnt + gain**2 * u)
+    spread = u * seen
+    fourth = 3.0 * u / (2.0 * a + 5.0) if sampled else _fourth_moment(a, copies)
+    norm = np.sqrt(spread / (1.0 + (fourth / spread**2 - 1.0) / (groups * width)))
+    removed = seen * copies / gain * advantage.removal(width) / math.sqrt(width)
+    told = np.minimum(np.where(groups > 1, np.inf, removed), np.sqrt(explained))
+    return HardData(copies * np.sqrt(groups) / n, norm, told, spread, explained)
+
+
+def _fourth_moment(a: Array, k: Array) -> Array:
+    """``E (p + S/k)^4``, from the central moments of ``k`` signs of mean ``p``."""
+    p2 = 1.0 / (2.0 * a + 3.0)
+    p4 = 3.0 * p2 / (2.0 * a + 5.0)
+    variance, square = 1.0 - p2, 1.0 - 2.0 * p2 + p4  # E (1 - p^2), E (1 - p^2)^2
+    mixed = p2 - p4  # E p^2 (1 - p^2)
+    own = variance + 3.0 * mixed  # E (x - p)^4
+    pairs = 3.0 * (k - 1.0) * square + own
+    return np.asarray(p4 + 6.0 * mixed / k - 8.0 * mixed / k**2 + pairs / k**3)
+
+
+def _sizes(n: int, dim: int) -> tuple[Array, Array]:
+    """Numbers of groups, and of records in each: ``g K <= n``, over geometric grids."""
+    most = min(n, dim)
+    groups = np.unique(np.floor(np.geomspace(1.0, most, 10)))
+    fractions = np.geomspace(1.0 / n, 1.0, 36)
+    copies = np.floor(np.maximum(fractions * (n // groups)[:, None], 1.0))
+    return np.repeat(groups, 36), copies.ravel()

@@ -1,0 +1,212 @@
+"""The page as a browser shows it: nothing cut off at any width, tables sort, pictures are there."""
+
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+from itertools import count
+
+import pytest
+
+from privopt.lab.make.folder import open_results
+from privopt.lab.make.records import write_provenance, write_recorded
+from privopt.lab.show.report import write_report
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--remote-debugging-pipe",
+)
+PATIENCE = 60.0
+"""Seconds in which a browser says something."""
+
+BECOME = """import os, sys
+os.dup2(int(sys.argv[1]), 3), os.dup2(int(sys.argv[2]), 4)
+os.execv(sys.argv[3], sys.argv[3:])"""
+"""A process that puts its pipes where the browser looks for them, and becomes the browser."""
+
+
+def found():
+    """The browser's path: ``PRIVOPT_BROWSER``, else the first on PATH; None without one."""
+    return os.environ.get("PRIVOPT_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
+
+
+def is_error(event):
+    """Whether a script threw, or something could not be loaded."""
+    logged = event["method"] == "Log.entryAdded" and event["params"]["entry"]["level"] == "error"
+    return logged or event["method"] == "Runtime.exceptionThrown"
+
+
+class Browser:
+    """One page of a browser; the browser ends with the ``with`` block.
+
+    It speaks the protocol of the developer tools: JSON messages that end in a zero byte, read by
+    the browser from file descriptor 3 and written by it to file descriptor 4.
+    """
+
+    def __init__(self, path, folder):
+        to_read, self._write = os.pipe()
+        self._read, to_write = os.pipe()
+        command = [path, *FLAGS, f"--user-data-dir={folder}", "about:blank"]
+        self._process = subprocess.Popen(
+            [sys.executable, "-S", "-c", BECOME, str(to_read), str(to_write), *command],
+            pass_fds=(to_read, to_write),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(to_read)
+        os.close(to_write)
+        self._numbers, self._rest, self.events = count(1), b"", []
+        self._session = None
+
+    def __enter__(self):
+        target = self._ask("Target.createTarget", url="about:blank")["targetId"]
+        attached = self._ask("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self._ask(f"{domain}.enable")
+        return self
+
+    def __exit__(self, *_):
+        self._process.kill()
+        self._process.wait()
+        os.close(self._read)
+        os.close(self._write)
+
+    def open(self, url, width, height):
+        """Load a page at a size of the window, and wait until its pictures are there."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self._ask("Emulation.setDeviceMetricsOverride", **size)
+        self.events.clear()
+        self._ask("Page.navigate", url=url)
+        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
+            self._receive()
+
+    def evaluate(self, expression):
+        """The value of JavaScript in the page, as JSON has it."""
+        told = self._ask("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in told, told["exceptionDetails"]
+        return told["result"].get("value")
+
+    @property
+    def errors(self):
+        """What scripts threw and what could not be loaded since the page was opened."""
+        return [event["params"] for event in self.events if is_error(event)]
+
+    def _ask(self, method, **params):
+        number = next(self._numbers)
+        message = {"id": number, "method": method, "params": params}
+        if self._session is not None:
+            message["sessionId"] = self._session
+        os.write(self._write, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._receive()
+            if answer.get("id") == number:
+                assert "error" not in answer, answer["error"]
+                return answer["result"]
+
+    def _receive(self):
+        while b"\0" not in self._rest:
+            ready, _, _ = select.select([self._read], [], [], PATIENCE)
+            data = os.read(self._read, 2**16) if ready else b""
+            assert data, f"the browser is silent, its status {self._process.poll()}"
+            self._rest += data
+        message, self._rest = self._rest.split(b"\0", 1)
+        told = json.loads(message)
+        if "method" in told:
+            self.events.append(told)
+        return told
+
+
+pytestmark = pytest.mark.skipif(found() is None, reason="no Chromium on PATH or PRIVOPT_BROWSER")
+
+WIDTHS = {390: 844, 1280: 800, 1920: 1080}
+"""Windows of a telephone, a laptop and a desktop: their heights by width."""
+
+SCREENS = 3
+"""The first slope is seen within so many."""
+
+WIDE = """[...document.querySelectorAll("body *")]
+    .filter(each => each.checkVisibility() && !each.closest("thead, svg"))
+    .filter(each => { const at = each.getBoundingClientRect();
+                      return at.width > 0 && (at.right > innerWidth + 1 || at.left < -1); })
+    .map(each => each.outerHTML.slice(0, 80))"""
+CUT = """[...document.querySelectorAll("td, th, p, dd")]
+    .filter(each => each.checkVisibility() && !each.closest("thead"))
+    .filter(each => each.scrollWidth > each.clientWidth + 1)
+    .map(each => each.outerHTML.slice(0, 80))"""
+MEASURED = """(() => { const at = document.querySelector("[data-label=measured] span")
+    .getBoundingClientRect(); return [at.left, at.right, at.bottom]; })()"""
+PICTURES = """[...document.images].map(each => each.complete && each.naturalWidth)"""
+SHOWN = "document.querySelector('header img').currentSrc"
+SORT = """(() => {
+    const table = document.querySelector("main table"), at = name =>
+        [...table.tHead.rows[0].cells].findIndex(each => each.textContent.startsWith(name));
+    const column = at("measured"), button = table.tHead.rows[0].cells[column].firstChild;
+    const read = () => [...table.tBodies[0].rows].map(row =>
+        parseFloat(row.cells[column].textContent.replace(/\\u2212/g, "-")));
+    button.click(); const up = read();
+    button.click(); return [up, read()];
+})()"""
+
+
+@pytest.fixture(scope="module")
+def page(synthetic, tmp_path_factory):
+    """The address of a report with slopes and bounds, long names among them."""
+    folder = open_results(tmp_path_factory.mktemp("page") / "results")
+    sizes = {"axes": {"n": (500, 1000, 2000, 4000), "dim": (8, 16, 32, 64)}, "spread": 0.1}
+    real = {"axes": {"n": (500, 1000, 2000)}, "replicates": 10, "checks": ("bound",)}
+    families = {"families": ("breast_cancer_logistic_population", "digits"), "tight_on": None}
+    methods = {"methods": ("approximate_minima_perturbation", "regularised_exponential_mechanism")}
+    for recorded in (
+        synthetic(**sizes, experiment="strongly_convex_output_perturbation"),
+        synthetic(**sizes, experiment="wrong", true={"n": -0.5, "dim": 0.5}),
+        synthetic(**real, **families, **methods, experiment="real"),
+    ):
+        write_recorded(folder / recorded.about["name"], recorded)
+        told = {"run_seconds": 12.3, "compile_seconds": 5.6, "cells": 15, "reused": 2}
+        where = {"environment": {"python": "3.11", "machine": "abacus" * 20}, "code": "0" * 64}
+        told |= {**where, "profile": "quick", "date": "2026-01-31"}
+        write_provenance(folder / recorded.about["name"], told)
+    return write_report(folder).as_uri()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with Browser(found(), tmp_path_factory.mktemp("browser")) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_cut_off_and_the_slopes_are_in_the_first_screens(browser, page, width):
+    browser.open(page, width, WIDTHS[width])
+    for closed in (False, True):
+        if closed:
+            browser.evaluate("document.querySelectorAll('details').forEach(e => e.open = true)")
+        assert browser.evaluate("document.documentElement.scrollWidth") == width
+        assert browser.evaluate(WIDE) == []
+        assert browser.evaluate(CUT) == []
+    left, right, bottom = browser.evaluate(MEASURED)
+    assert 0 <= left < right <= width
+    assert bottom <= SCREENS * WIDTHS[width]
+    pictures = browser.evaluate(PICTURES)
+    assert len(pictures) == 3
+    assert all(pictures)
+    assert browser.evaluate(SHOWN).endswith("_narrow.svg") == (width == 390)
+    assert browser.errors == []
+
+
+def test_a_column_sorts_by_its_numbers(browser, page):
+    browser.open(page, 1280, 800)
+    up, down = browser.evaluate(SORT)
+    assert up == sorted(up) != down
+    assert down == sorted(up, reverse=True)
+    assert min(up) < 0.0 < max(up)
+    assert browser.errors == []

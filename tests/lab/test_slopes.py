@@ -1,0 +1,345 @@
+"""Slopes by equivalence, their controls and their twins, on sweeps whose truth is known."""
+
+import dataclasses
+import math
+
+import pytest
+from scipy import stats
+
+from privopt.lab.make.trials import Trial
+from privopt.lab.show.controls import controls
+from privopt.lab.show.equivalence import MARGIN, compare
+from privopt.lab.show.intervals import Estimate
+from privopt.lab.show.results import Refusal, along, worst
+from privopt.lab.show.slopes import slope_verdict
+from privopt.lab.show.theorems import ALPHA, theorem_verdicts
+from privopt.lab.show.verdict import Outcome
+
+OFF, BENT, SECOND = Trial.NOISE_OFF, Trial.NOISE_BENT, Trial.SECOND_KEY
+OTHER = {"replicates": 20}
+
+
+@pytest.fixture
+def judged(cells_of):
+    """``judged(off={}, bent={}, second=None, **truth) -> Verdict``, in n; ``None`` leaves one out.
+
+    Without noise no risk is left, and bent noise has an exponent of its own, unless told.
+    """
+
+    def judge(off=(), bent=(), second=None, refused=(), alpha=ALPHA, **truth):
+        cells = cells_of(**truth)
+        usual = {OFF: {"scale": 1e-8}, BENT: {"true": -0.9}, SECOND: {}}
+        for trial, told in ((OFF, off), (BENT, bent), (SECOND, second)):
+            if told is not None:
+                cells += cells_of(trial, **{**truth, **OTHER, **usual[trial], **dict(told)})
+        return slope_verdict(cells, "n", alpha, refused)
+
+    return judge
+
+
+def said(verdict):
+    return [(each.name, each.outcome) for each in verdict.controls]
+
+
+# --- equivalence ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "outcome"),
+    [
+        (-1.05, -0.95, "holds"),
+        (-1.02, -1.01, "holds"),
+        (-1.0, -1.0, "holds"),
+        (-1.051, -0.99, "undecided"),
+        (-1.01, -0.949, "undecided"),
+        (-1.2, -0.8, "undecided"),
+        (-1.2, -1.04, "undecided"),
+        (-1.2, -1.051, "refuted"),
+        (-0.949, -0.9, "refuted"),
+    ],
+)
+def test_the_interval_must_lie_within_the_margin(lower, upper, outcome):
+    assert compare(Estimate((lower + upper) / 2, lower, upper), -1.0)[0] == outcome
+
+
+def test_the_right_exponent_holds_with_everything_told(judged):
+    verdict = judged(second={})
+    assert verdict.outcome is Outcome.HOLDS
+    assert verdict.lower <= verdict.estimate <= verdict.upper
+    assert (verdict.target, verdict.margin, verdict.axis) == (-1.0, MARGIN, "n")
+    assert verdict.power > 0.95
+    assert verdict.wrong[1] <= verdict.wrong[0] < ALPHA
+    assert said(verdict) == [("noise off", "told apart"), ("noise bent", "told apart")]
+    assert verdict.second.outcome == "agrees"
+    assert verdict.bound_slope == pytest.approx(-1.0, abs=1e-12)
+    assert 1.0 < verdict.drift < 1.1
+    assert verdict.regime == "in 10 of 10 cells"
+    assert verdict.detail == "5 values, n 500 to 8000"
+    assert (verdict.untuned, verdict.at_theory) == (False, None)
+
+
+def test_without_scatter_the_exponent_is_exact(judged):
+    verdict = judged(spread=0.0, true=-1.0 + MARGIN - 1e-6, bound=-1.0 + MARGIN - 1e-6)
+    assert verdict.estimate == pytest.approx(-0.95, abs=1e-5)
+    assert verdict.upper == verdict.lower
+
+
+@pytest.mark.parametrize("off", [-0.12, 0.12])
+def test_a_wrong_exponent_is_refuted_by_enough_replicates(judged, off):
+    verdict = judged(true=-1.0 + off, replicates=400)
+    assert verdict.outcome is Outcome.REFUTED
+    assert "outside -1 ± 0.05" in verdict.detail
+
+
+@pytest.mark.parametrize("off", [-MARGIN, MARGIN])
+def test_an_exponent_wrong_by_the_margin_hardly_ever_holds(judged, off):
+    # Each holds with probability at most ALPHA/2, so 5 of 40 do so with one below 2e-6.
+    trials = 40
+    held = sum(
+        judged(true=-1.0 + off, bound=-1.0, replicates=30, seed=seed).outcome == "holds"
+        for seed in range(trials)
+    )
+    assert held <= stats.binom.isf(2e-6, trials, ALPHA / 2)
+
+
+def test_few_replicates_and_a_wide_interval_are_undecided(judged):
+    assert "9 replicates, 10 needed" in judged(replicates=9).detail
+    verdict = judged(replicates=10, spread=0.6)
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert "reaches across" in verdict.detail
+    assert verdict.power < 0.5
+
+
+@pytest.mark.parametrize(
+    ("truth", "why"),
+    [
+        ({"values": (500, 1000, 2000)}, "3 values of n, 4 needed"),
+        ({"gap": 1e-4}, "certified gap too large"),
+        ({"gap": math.nan}, "certified gap too large"),
+        ({"scale": 0.0}, "mean not positive"),
+        ({"mu": lambda n: n / 1000}, "epsilon/mu changes"),
+        ({"exponents": lambda n: {"n": -1.0 - (n > 3000)}}, "exponent changes along n"),
+    ],
+)
+def test_what_keeps_an_exponent_from_being_read(judged, truth, why):
+    verdict = judged(**truth)
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert why in verdict.detail
+    assert math.isnan(verdict.estimate)
+    assert verdict.controls == ()
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_value_that_is_not_finite_refutes(cells_of, bad):
+    cells = cells_of()
+    cells[3].values[5] = bad
+    verdict = slope_verdict(cells, "n", ALPHA)
+    assert verdict.outcome is Outcome.REFUTED
+    assert "not finite: n=1000" in verdict.detail
+
+
+# --- the bound owns its exponent ------------------------------------------------------------------
+
+
+def test_a_bound_of_another_slope_leaves_the_exponent_undecided(judged):
+    verdict = judged(bound=-0.97)
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert "the bound's own slope is -0.970" in verdict.detail
+    assert verdict.bound_slope == pytest.approx(-0.97, abs=1e-12)
+    assert judged(bound=-0.985).outcome is Outcome.HOLDS
+
+
+def test_a_wrong_exponent_that_the_bound_shares_is_no_refutation(judged):
+    # As where steps leave the regime: measured and bound agree, and neither has the exponent.
+    assert judged(true=-0.5, bound=-0.5).outcome is Outcome.UNDECIDED
+
+
+def test_without_a_finite_bound_nothing_owns_the_exponent(judged):
+    verdict = judged(upper=math.inf)
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert math.isnan(verdict.bound_slope)
+    assert math.isnan(verdict.drift)
+
+
+def test_a_cell_out_of_the_regime_leaves_the_exponent_undecided(judged):
+    verdict = judged(in_regime=lambda n: n > 500)
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert "regime, n=500" in verdict.detail
+    assert verdict.regime == "in 8 of 10 cells"
+
+
+def test_a_drift_leaves_the_exponent_undecided(judged):
+    # A hump in the middle moves no slope.
+    upper = {500: 0.08, 1000: 0.04, 2000: 0.017, 4000: 0.01, 8000: 0.005}
+    verdict = judged(upper=upper.get, spread=0.02)
+    assert verdict.bound_slope == pytest.approx(-1.0)
+    assert verdict.drift == pytest.approx(0.02 / 0.017, rel=0.03)
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert "drifts by a factor 1.1" in verdict.detail
+
+
+def test_a_wrong_exponent_is_refuted_although_it_drifts_from_its_bound(judged):
+    verdict = judged(true=-0.5, replicates=100)
+    assert verdict.drift > 3.0
+    assert verdict.outcome is Outcome.REFUTED
+
+
+# --- controls -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("control", ["off", "bent"])
+def test_a_slope_that_survives_a_control_is_inherited(judged, control):
+    verdict = judged(**{control: {"true": -1.01, "scale": 0.004}})
+    assert verdict.outcome is Outcome.INHERITED
+    assert f"noise {control}: interval within -1 ± 0.05" in verdict.detail
+    assert sorted(outcome for _, outcome in said(verdict)) == ["survives", "told apart"]
+
+
+def test_a_wrong_exponent_is_not_inherited(judged):
+    assert judged(true=-0.5, bent={"true": -1.0}, replicates=100).outcome is Outcome.REFUTED
+
+
+def test_a_control_that_may_have_the_exponent_is_undecided(judged):
+    verdict = judged(bent={"true": -1.0, "spread": 0.6})
+    assert said(verdict)[1] == ("noise bent", "undecided")
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert "noise bent: interval reaches across" in verdict.detail
+
+
+def test_a_control_within_the_margin_survives_though_it_excludes_the_exponent(judged):
+    verdict = judged(bent={"true": -0.97, "spread": 0.001})
+    assert verdict.controls[1].lower > -1.0
+    assert verdict.outcome is Outcome.INHERITED
+
+
+def test_an_inherited_exponent_is_hardly_ever_told_apart(cells_of):
+    # At alpha = 0.1 an interval that is too wide for the margin excludes the exponent so often.
+    trials, told = 60, 0
+    for seed in range(trials):
+        both = cells_of(seed=seed) + cells_of(BENT, spread=0.4, seed=seed, **OTHER)
+        (_, bent) = controls(both, "n", 0.1)
+        told += bent.outcome == "told apart"
+    assert told <= stats.binom.isf(1e-6, trials, 0.1)
+
+
+def test_no_risk_without_noise_tells_apart(judged):
+    zero, below_gap = judged(off={"scale": 0.0}), judged(off={"scale": 1e-7, "gap": 1e-6})
+    slight, some = judged(off={"scale": 5e-5}), judged(off={"scale": 2e-3, "spread": 0.05})
+    for verdict in (zero, below_gap, slight):
+        assert verdict.outcome is Outcome.HOLDS
+        assert "without noise at most 1% of the measured risk" in verdict.controls[0].detail
+        assert math.isnan(verdict.controls[0].value)
+    assert some.outcome is Outcome.INHERITED
+
+
+def test_no_risk_without_noise_must_be_so_at_every_value(judged):
+    shares = {"values": (500, 1000, 2000, 4000, 8000), "true": 0.0, "scale": 5e-5}
+    verdict = judged(off=shares)  # flat: at n = 8000 it is 2% of what is measured
+    assert said(verdict)[0] == ("noise off", "told apart")
+    assert verdict.controls[0].value == pytest.approx(0.0, abs=0.1)
+    verdict = judged(off={**shares, "scale": 0.0, "gap": lambda n: 1e-4 if n > 4000 else 0.0})
+    assert said(verdict)[0] == ("noise off", "told apart")
+
+
+def test_a_refused_control_is_told_with_its_reason_and_the_other_decides(judged):
+    def refusal(trial, axis="n"):
+        return Refusal("toy", "dp_gd", "linear", trial, frozenset({axis}), "factor must be > 0")
+
+    off = judged(off=None, refused=[refusal(OFF), refusal(BENT, "dim")])
+    assert off.outcome is Outcome.HOLDS
+    assert said(off) == [("noise off", "none"), ("noise bent", "told apart")]
+    assert off.controls[0].detail == "refused: factor must be > 0"
+    both = judged(off=None, bent=None, refused=[refusal(OFF), refusal(BENT)])
+    assert both.outcome is Outcome.UNDECIDED
+    assert "no control, refused: factor must be > 0" in both.detail
+
+
+def test_without_noise_there_is_nothing_to_control(judged):
+    plain = judged(off=None, bent=None, private=False)
+    assert plain.outcome is Outcome.HOLDS
+    assert [each.detail for each in plain.controls] == ["no noise to control"] * 2
+    assert judged(off=None, bent=None).outcome is Outcome.UNDECIDED
+
+
+# --- a second root key ----------------------------------------------------------------------------
+
+
+def test_a_second_key_that_disagrees_leaves_the_exponent_undecided(judged):
+    verdict = judged(second={"true": -0.9})
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert verdict.second.outcome == "disagrees"
+    assert "a second root key disagrees, +0." in verdict.detail
+    assert judged(second={"scale": math.nan}).second.outcome == "disagrees"
+    assert judged(second=None).second is None
+
+
+def test_a_second_key_hardly_ever_disagrees(judged):
+    # Of 40 at alpha = 0.1, each with that probability: passed with 1 - 1e-6.
+    found = [
+        judged(second={}, off=None, bent=None, seed=seed, alpha=0.1).second.outcome
+        for seed in range(40)
+    ]
+    assert found.count("disagrees") <= stats.binom.isf(1e-6, 40, 0.1)
+
+
+# --- untuned methods ------------------------------------------------------------------------------
+
+BEST = {"chosen": {"steps": 64}, "at_edge": [], "candidates": 9}
+
+
+def both_methods(cells_of, **truth):
+    """A method at theory's numbers whose slope is inherited, and the same at the best of a grid."""
+    truth = {"private": True, **truth}
+    off = cells_of(OFF, scale=0.004, spread=0.0, **OTHER)
+    theory = cells_of() + off + cells_of(BENT, **OTHER)
+    best = {"method": "dp_gd_best", "searched": BEST, "seed": 1, **truth}
+    none = cells_of(OFF, **{**best, **OTHER, "scale": 1e-8})
+    bent = cells_of(BENT, **{**best, **OTHER, "true": -0.9})
+    return theory + cells_of(**best) + none + bent
+
+
+def test_the_slope_at_theorys_numbers_stands_in_the_row_of_its_untuned_twin(cells_of):
+    found = theorem_verdicts(both_methods(cells_of), ("bound", "slope"))
+    assert [(v.method, v.check) for v in found] == [("dp_gd", "bound"), ("dp_gd_best", "slope")]
+    slope = found[1]
+    assert slope.untuned
+    assert slope.outcome is Outcome.HOLDS
+    assert slope.at_theory.method == "dp_gd"
+    assert slope.at_theory.outcome is Outcome.INHERITED
+    assert slope.at_theory.at_theory is None
+
+
+def test_of_several_twins_the_one_with_the_same_choices_is_folded(cells_of):
+    other = cells_of(method="fixed", setting=lambda n: {"n": n, "epsilon": 1.0, "sampler": "fixed"})
+    cells = both_methods(cells_of) + other
+    found = {v.method: v for v in theorem_verdicts(cells, ("slope",))}
+    assert set(found) == {"dp_gd_best", "fixed"}
+    assert found["dp_gd_best"].at_theory.method == "dp_gd"
+    alone = [cell for cell in cells if cell.algorithm != "dp_gd" or cell.method == "dp_gd_best"]
+    assert theorem_verdicts(alone, ("slope",))[0].at_theory is None
+
+
+def test_a_best_candidate_at_the_edge_of_the_grid_is_undecided(judged):
+    edge = {**BEST, "at_edge": ["steps"]}
+    verdict = judged(searched=lambda n: edge if n == 500 else BEST, off=None, bent=None)
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert "best steps at an edge of the grid, n=500" in verdict.detail
+    assert verdict.untuned
+
+
+# --- trials are not mixed -------------------------------------------------------------------------
+
+
+def test_trials_are_never_mixed(cells_of):
+    mixed = cells_of() + cells_of(SECOND)
+    for read in (lambda: along(mixed, "n"), lambda: worst(mixed)):
+        with pytest.raises(ValueError, match="one trial, got measured, second key"):
+            read()
+
+
+def test_intervals_are_simultaneous_over_the_slopes_of_an_experiment(cells_of):
+    one = cells_of()
+    other = [dataclasses.replace(cell, method="other") for cell in cells_of()]
+    alone, together = (theorem_verdicts(cells, ("slope",))[0] for cells in (one, one + other))
+    assert together.estimate == alone.estimate
+    assert together.lower == slope_verdict(one, "n", ALPHA / 2).lower < alone.lower
