@@ -39,5 +39,5 @@ experiment = Experiment(
     ),
     relation="replace_one",
     epsilon_over_mu=5.0,
-    replicates={"quick": 160, "full": 400},
+    replicates={"quick": 400, "full": 1000},
 )
