@@ -5,6 +5,7 @@ import math
 import os
 from dataclasses import replace
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -185,11 +186,12 @@ def test_the_data_of_every_strength_are_in_the_key(searched, monkeypatch):
 # --- the choice -----------------------------------------------------------------------------------
 
 
-def chosen(monkeypatch, means, grid=(1, 2, 3)):
+def chosen(monkeypatch, means, grid=(1, 2, 3), refused=()):
     """Of candidates with these means, by strength."""
-    tried = tuple(Candidate({"steps": value}, ()) for value in grid)
+    tried = tuple(Candidate({"steps": value}, ()) for value in grid if value not in refused)
     monkeypatch.setattr(search, "_means", lambda i, *_: np.array(means[i], float))
-    return search.choose(Search(tried, (None,) * len(means)), 0)
+    job = SimpleNamespace(cell=SimpleNamespace(search=(("steps", grid),)))
+    return search.choose(Search(tried, (job,) * len(means)), 0)
 
 
 @pytest.mark.parametrize(
@@ -213,6 +215,11 @@ def test_the_least_worst_mean_is_taken(monkeypatch, means, steps, at_edge):
 
 def test_names_have_no_edge(monkeypatch):
     assert chosen(monkeypatch, [[3, 2, 1]], grid=("last", "average", None)).at_edge == ()
+
+
+def test_beyond_what_is_refused_there_is_nothing_better(monkeypatch):
+    assert chosen(monkeypatch, [[1, 2]], refused=(1,)).at_edge == ()
+    assert chosen(monkeypatch, [[2, 1]], refused=(1,)).at_edge == ("steps",)
 
 
 # --- what is refused ------------------------------------------------------------------------------
