@@ -22,7 +22,7 @@ from rich.progress import (
 from rich.table import Table
 
 from privopt.lab.make.resume import WORKERS, Drawing, Event, Finished, Note, Shared, Started
-from privopt.lab.show.legend import ORACLE_TUNED
+from privopt.lab.show.twins import label
 from privopt.lab.show.verdict import Verdict
 
 __all__ = ["Display", "verdict_table"]
@@ -231,7 +231,7 @@ def _theorem_table(verdicts: Sequence[Verdict]) -> Table:
     for verdict in verdicts:
         table.add_row(
             verdict.experiment,
-            f"{verdict.method} ({ORACLE_TUNED})" if verdict.untuned else verdict.method,
+            label(verdict),
             verdict.family,
             verdict.check if verdict.axis is None else f"{verdict.check} in {verdict.axis}",
             _outcome(verdict.outcome),

@@ -32,7 +32,7 @@ from privopt.lab.show.style import (
     save,
     signed,
 )
-from privopt.lab.show.twins import label, twins
+from privopt.lab.show.twins import label, twins, unfolded
 from privopt.lab.show.verdict import Outcome, Verdict
 
 __all__ = ["figures", "narrow"]
@@ -81,7 +81,7 @@ def figures(
     cells = [cell for cell in everything if swept_axes([cell])]
     methods = grouped(cells, lambda cell: cell.method)
     tuned = {theory: methods[method] for method, theory in twins(judged).items()}
-    sloped = {verdict.method for verdict in _flat(judged) if verdict.check == "slope"}
+    sloped = {verdict.method for verdict in unfolded(judged) if verdict.check == "slope"}
     guests = {group[0].method for group in tuned.values()}
     others = [name for name in methods if name not in sloped | guests]
     alone = [name for name in methods if name in sloped - guests or [name] == others]
@@ -138,7 +138,7 @@ def _figure(
         if groups:
             guests = along((cell for cell in tuned if cell.family == family), axis)
             shown[place] = panel(place, groups, guests, axis)
-            said = [v for v in _flat(judged) if v.family == family]
+            said = [v for v in unfolded(judged) if v.family == family]
             methods = [members[0].method for members in (cells, tuned) if members]
             name = family if len(families) > 1 and axis == axes[0] else ""
             _conclude(place, said, methods, axis, name)
@@ -155,11 +155,6 @@ def _figure(
 def _label(cells: Sequence[CellResult]) -> str:
     """Of the vertical axis: what was measured."""
     return " or ".join(sorted({cell.label for cell in cells}))
-
-
-def _flat(judged: Sequence[Verdict]) -> list[Verdict]:
-    """The verdicts, and those at theory's numbers that stand in the rows of others."""
-    return [*judged, *(each.at_theory for each in judged if each.at_theory is not None)]
 
 
 def _conclude(

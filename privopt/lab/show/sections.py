@@ -28,7 +28,7 @@ from privopt.lab.show.style import (
     with_minus,
 )
 from privopt.lab.show.table import Entry, Table, unbroken
-from privopt.lab.show.twins import label, price, twins
+from privopt.lab.show.twins import label, price, twins, unfolded
 from privopt.lab.show.verdict import Control, Verdict
 
 __all__ = ["section"]
@@ -137,15 +137,13 @@ def _words(
 
 def _about(judged: Sequence[Verdict], method: str) -> list[Verdict]:
     """The verdicts on a method, and on its twin with the best numbers of a grid."""
-    every = [v for each in judged for v in (each.at_theory, each) if v is not None]
-    return [v for v in every if method in (v.method, twins(judged).get(v.method))]
+    return [v for v in unfolded(judged) if method in (v.method, twins(judged).get(v.method))]
 
 
 def _verdicts(judged: Sequence[Verdict]) -> Table:
-    every = [v for each in judged for v in (each, each.at_theory) if v is not None]
     rows = tuple(
         (
-            f"{v.method} ({ORACLE_TUNED})" if v.untuned else v.method,
+            label(v),
             v.family,
             unbroken(_CHECKS.get(v.check, "") or f"slope along {axis_words(v.axis or '')}"),
             Entry(*estimate(v)),
@@ -153,7 +151,7 @@ def _verdicts(judged: Sequence[Verdict]) -> Table:
             Entry(v.outcome, outcome=v.outcome),
             with_minus(v.detail) + (f"; in its regime {v.regime}" if v.regime else ""),
         )
-        for v in every
+        for v in unfolded(judged)
     )
     head = ("method", "family", "check", "measured", "theorem", "verdict", "detail")
     return Table("Verdicts in detail", head, rows)
@@ -166,7 +164,7 @@ def _controls(judged: Sequence[Verdict]) -> Table:
     """Every control with its interval, and the second root key."""
     rows = tuple(
         (
-            f"{verdict.method} on {verdict.family}",
+            f"{label(verdict)} on {verdict.family}",
             axis_words(verdict.axis or ""),
             Entry(*estimate(verdict)),
             control.name,
@@ -174,11 +172,11 @@ def _controls(judged: Sequence[Verdict]) -> Table:
             Entry(control.outcome, outcome=control.outcome),
             with_minus(control.detail),
         )
-        for verdict in judged
+        for verdict in unfolded(judged)
         for control in (*verdict.controls, verdict.second)
         if control is not None
     )
-    head = ("method", "along", "measured", "control", "its slope", "it", "detail")
+    head = ("method", "along", "measured", "control", "its slope", "shows", "detail")
     return Table("Controls of the slopes", head, rows)
 
 
@@ -207,15 +205,24 @@ def _ratios(cells: Sequence[CellResult]) -> Table:
 
 def _plans(recorded: Recorded) -> Table:
     rows: dict[str, tuple[str, ...]] = {}
-    for row in recorded.cells.select(["method", "algorithm", "choices", "plan"]).to_pylist():
+    columns = ["method", "algorithm", "choices", "plan", "searched"]
+    for row in recorded.cells.select(columns).to_pylist():
         if row["plan"] is not None and row["method"] not in rows:
             rate = json.loads(row["plan"]).get("rate", {})
-            choices = json.loads(row["choices"])
-            chosen = ", ".join(f"{name}={value}" for name, value in choices.items()) or "theory's"
             said = (rate.get("theorem", ""), rate.get("regime", ""), rate.get("source", ""))
-            rows[row["method"]] = (row["method"], row["algorithm"], *said, chosen)
+            rows[row["method"]] = (row["method"], row["algorithm"], *said, _choices(row))
     head = ("method", "algorithm", "theorem", "regime", "source", "choices")
     return Table("Theorems and plans", head, tuple(rows[name] for name in sorted(rows)))
+
+
+def _choices(row: Mapping[str, str]) -> str:
+    """How the numbers of a method are set."""
+    searched = json.loads(row["searched"] or "null")
+    told = [f"{name}={value}" for name, value in json.loads(row["choices"]).items()]
+    if searched is not None:
+        names = ", ".join(searched["chosen"])
+        return ", ".join((*told, f"{ORACLE_TUNED}: {names} the best of {searched['candidates']}"))
+    return ", ".join(told) or "theory's"
 
 
 def _refused(recorded: Recorded) -> Table:

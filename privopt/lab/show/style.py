@@ -264,7 +264,7 @@ def interval(lower: float, upper: float, digits: int) -> str:
     """``[−1.02, −0.95]`` for two digits; nothing where an end is not known."""
     if math.isnan(lower) or math.isnan(upper):
         return ""
-    return f"[{signed(lower, digits)}, {signed(upper, digits)}]"
+    return f"[{signed(lower, digits)},\N{NO-BREAK SPACE}{signed(upper, digits)}]"
 
 
 def power(value: float) -> str:
