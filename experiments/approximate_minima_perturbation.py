@@ -22,9 +22,7 @@ experiment = Experiment(
         Method(
             "approximate_minima_perturbation_best",
             "approximate_minima_perturbation",
-            search={
-                "regularisation": (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-            },
+            search={"regularisation": (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)},
         ),
     ),
     families=("huber",),

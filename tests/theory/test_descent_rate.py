@@ -124,3 +124,22 @@ def test_every_declared_exponent_is_the_measured_one(which, batch, steps_powers,
         measured = math.log(other.value / one.value) / math.log(4.0)
         assert measured == pytest.approx(getattr(one.powers, axis), abs=3e-3)
     assert {"smooth": "H R", "rough": "R G", "curved": "2 G^2"}[which] in ends[0].theorem
+
+
+@pytest.mark.parametrize(
+    ("smoothness", "noise_std", "output", "family"),
+    [
+        (None, 0.3, "average", "medians"),
+        (0.0, 0.3, "average", "linear"),
+        (1.5, 0.3, "average", "linear"),
+        (0.0, 0.3, "average_after_step", "linear"),
+        (1.5, 0.3, "average_after_step", "rounded_medians"),
+        (None, 0.0, "average", "far_distance"),
+    ],
+)
+def test_the_hard_family_is_one_that_the_class_admits(smoothness, noise_std, output, family):
+    facts = dataclasses.replace(FACTS, smoothness=smoothness)
+    known = {"steps": 50, "noise_std": noise_std}
+    numbers = descent_numbers(facts, output=output, **known)
+    rate = descent_rate(facts, step_rule=numbers.step_rule, output=output, **known)
+    assert rate.tight_on == family
