@@ -26,7 +26,7 @@ experiment = Experiment(
             "dp_gd_best",
             "dp_gd",
             AVERAGE,
-            search={"step_size": (0.014, 0.022, 0.035, 0.056, 0.089, 0.14, 0.22)},
+            search={"step_size": (0.022, 0.035, 0.056, 0.089, 0.14, 0.22, 0.35)},
         ),
     ),
     families=("linear",),
