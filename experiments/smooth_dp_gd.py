@@ -36,5 +36,5 @@ experiment = Experiment(
     ),
     relation="replace_one",
     epsilon_over_mu=5.0,
-    replicates={"full": 400},
+    replicates={"full": 300},
 )
