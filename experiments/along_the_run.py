@@ -33,7 +33,7 @@ def measured(name, profile):
     """Steps, and for each method its bound, mean risks and their intervals at each of them."""
     kind, n, dim = PROBLEMS[name]
     problem = family(kind).build(n=n, dim=dim, noise_ratio=1.0, strength=1.0)
-    replicates = 30 if profile == "quick" else 300
+    replicates = 30 if profile == "quick" else 100
     found = {}
     for label, (algorithm, choices) in METHODS.items():
         plan = privopt.ALGORITHMS[algorithm].plan(

@@ -20,5 +20,5 @@ experiment = Experiment(
     relation="add_or_remove_one",
     delta=1e-6,
     checks=("bound",),
-    replicates={"quick": 32, "full": 200},
+    replicates={"quick": 32, "full": 64},
 )

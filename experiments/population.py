@@ -21,5 +21,5 @@ experiment = Experiment(
     relation="replace_one",
     epsilon_over_mu=5.0,
     checks=("bound",),
-    replicates={"quick": 50, "full": 400},
+    replicates={"quick": 50, "full": 100},
 )

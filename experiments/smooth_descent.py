@@ -28,5 +28,5 @@ experiment = Experiment(
     relation="add_or_remove_one",
     delta=1e-9,
     checks=("bound",),
-    replicates={"quick": 8, "full": 200},
+    replicates={"quick": 8, "full": 24},
 )
