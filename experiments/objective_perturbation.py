@@ -24,7 +24,9 @@ experiment = Experiment(
         Method(
             "objective_perturbation_best",
             "objective_perturbation",
-            search={"regularisation": (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)},
+            search={
+                "regularisation": (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
+            },
         ),
     ),
     families=("huber",),
@@ -36,5 +38,5 @@ experiment = Experiment(
     ),
     relation="replace_one",
     epsilon_over_mu=5.0,
-    replicates={"full": 600},
+    replicates={"full": 800},
 )

@@ -29,13 +29,13 @@ experiment = Experiment(
         ),
     ),
     families=("two_kinks",),
-    base=Setting(n=14000, dim=32, epsilon=1.0),
+    base=Setting(n=16000, dim=32, epsilon=1.0),
     axes=(
-        Axis("n", (1000, 4000, 14000, 64000)),
+        Axis("n", (1000, 4000, 16000, 64000)),
         Axis("dim", (16, 32, 64, 128)),
         Axis("epsilon", (0.0625, 0.25, 1.0, 4.0)),
     ),
     relation="replace_one",
     delta=0.0,
-    replicates={"full": 400},
+    replicates={"full": 1000},
 )

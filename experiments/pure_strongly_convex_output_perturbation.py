@@ -18,7 +18,7 @@ experiment = Experiment(
     families=("regularised_distance",),
     base=Setting(n=4000, dim=32, epsilon=2.0),
     axes=(
-        Axis("n", (1000, 2000, 4000, 8000, 14000)),
+        Axis("n", (1000, 2000, 4000, 8000, 16000)),
         Axis("dim", (16, 32, 64, 128)),
         Axis("epsilon", (0.5, 1.0, 2.0, 4.0, 8.0)),
     ),

@@ -20,7 +20,7 @@ experiment = Experiment(
     families=("regularised_distance",),
     base=Setting(n=4000, dim=64, epsilon=2.0),
     axes=(
-        Axis("n", (1000, 2000, 4000, 8000, 14000)),
+        Axis("n", (1000, 2000, 4000, 8000, 16000)),
         Axis("dim", (32, 64, 128, 256)),
         Axis("epsilon", (0.5, 1.0, 2.0, 4.0, 8.0)),
     ),
