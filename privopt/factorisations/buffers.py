@@ -37,8 +37,8 @@ def buffered(steps: int, buffers: int, *, optimise: bool = False) -> BufferedFac
 
     Examples
     --------
-    >>> buffered(100, 4, optimise=True).rmse() < 1.02 * buffered(100, 6, optimise=True).rmse()
-    True
+    >>> round(buffered(100, 3, optimise=True).rmse(), 5)
+    2.32078
     """
     starts = [_quadrature(steps, buffers, reach) for reach in (_REACHES if optimise else (0.25,))]
     if optimise:

@@ -193,7 +193,8 @@ def test_optimised_coefficients_are_no_worse(name):
     for steps, band in [(50, 2), (300, 6), (2000, 4)]:
         free, closed = factorise(name, steps, band, optimise=True), factorise(name, steps, band)
         assert free.rmse() < closed.rmse()
-        assert free.rmse() > 0.999 * factorise("optimal", min(steps, 300)).rmse()
+        if steps == 50:
+            assert free.rmse() > (1.0 - 1e-6) * factorise("optimal", steps).rmse()
 
 
 @pytest.mark.parametrize("name", FREE)
