@@ -38,7 +38,7 @@ def buffered(steps: int, buffers: int, *, optimise: bool = False) -> BufferedFac
     Examples
     --------
     >>> round(buffered(100, 3, optimise=True).rmse(), 5)
-    2.32078
+    2.32004
     """
     starts = [_quadrature(steps, buffers, reach) for reach in (_REACHES if optimise else (0.25,))]
     if optimise:
