@@ -49,6 +49,7 @@ ROOMS = {
     "mechanisms": Room(3, f"{GROUND} privacy", f"{DEVICE} {HOST}"),
     "theory":     Room(2, "arguments spec", "numpy scipy"),  # never JAX
     "privacy":    Room(2, "arguments spec", HOST),           # never JAX
+    "factorisations": Room(2, "arguments", "numpy scipy"),   # never JAX
     "convex":     Room(1, ROOTS, DEVICE),
     "spec":       Room(1, "arguments", ""),
     "draws":      Room(0, "", "jax"),

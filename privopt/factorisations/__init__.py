@@ -1,0 +1,34 @@
+"""Factorisations of the matrix of prefix sums. Host side: NumPy and SciPy, never JAX.
+
+What DP-FTRL and matrix mechanisms add to running sums: :func:`factorise` by name, with its
+coefficients, its sensitivity under repeated participation, and its error.
+"""
+
+from privopt.factorisations.buffers import BufferedFactorisation
+from privopt.factorisations.dense import DenseFactorisation
+from privopt.factorisations.factorisation import Factorisation
+from privopt.factorisations.factorise import FACTORISATIONS, factorise
+from privopt.factorisations.participation import Patterns, patterns
+from privopt.factorisations.toeplitz import (
+    SeriesFactorisation,
+    ToeplitzFactorisation,
+    inverse_square_root,
+    square_root,
+)
+from privopt.factorisations.trees import TreeFactorisation, tree_height
+
+__all__ = [
+    "FACTORISATIONS",
+    "BufferedFactorisation",
+    "DenseFactorisation",
+    "Factorisation",
+    "Patterns",
+    "SeriesFactorisation",
+    "ToeplitzFactorisation",
+    "TreeFactorisation",
+    "factorise",
+    "inverse_square_root",
+    "patterns",
+    "square_root",
+    "tree_height",
+]

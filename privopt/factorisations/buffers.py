@@ -1,0 +1,140 @@
+"""Buffered Toeplitz factorisations: ``c_k`` is a sum of few geometric sequences."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import fftconvolve
+
+from privopt.factorisations.bands import least, log_mean_square
+from privopt.factorisations.toeplitz import ToeplitzFactorisation, correlated
+
+__all__ = ["BufferedFactorisation", "buffered"]
+
+_REACHES = (0.25, 2.0, 16.0)  # of the slowest buffer, in units of 1/T: minima are local
+
+_Floats = NDArray[np.float64]
+
+
+def buffered(steps: int, buffers: int, *, optimise: bool = False) -> BufferedFactorisation:
+    """``c_0 = 1, c_k = sum_i omega_i theta_i^(k-1)``, with ``buffers`` terms: as many past vectors.
+
+    In closed form ``omega`` and ``theta`` are a quadrature of the square root's coefficients,
+    ``binom(2k, k)/4^k = (1/pi) int_0^1 theta^(k-1) sqrt(theta/(1 - theta)) d theta``, with nodes
+    at equal distances in ``log((1 - theta)/theta)``, from ``1/(4T)`` on.
+
+    Parameters
+    ----------
+    steps, buffers : int
+    optimise : bool
+        Whether to minimise the mean square error at one participation over ``omega`` and
+        ``theta``, all of them positive.
+
+    Source: McMahan, Xu and Zhang 2024 (arXiv:2408.08868); Dvijotham, McMahan, Pillutla, Steinke
+    and Thakurta 2024 (arXiv:2404.16706).
+
+    Examples
+    --------
+    >>> round(buffered(100, 3, optimise=True).rmse(), 5)
+    2.32004
+    """
+    starts = [_quadrature(steps, buffers, reach) for reach in (_REACHES if optimise else (0.25,))]
+    if optimise:
+        found = [least(_error, start, steps) for start in starts]
+        starts = sorted(found, key=lambda numbers: _error(numbers, steps)[0])
+    omega, theta = _buffers(starts[0])
+    return BufferedFactorisation(steps, omega, theta)
+
+
+def _quadrature(steps: int, buffers: int, reach: float) -> _Floats:
+    """``log omega`` and the log-odds of ``1 - theta``, from ``reach/T`` on."""
+    log_odds = np.linspace(math.log(reach / steps), math.log(4.0), buffers)
+    width = abs(log_odds[1] - log_odds[0]) if buffers > 1 else 2.0
+    theta = 1.0 / (1.0 + np.exp(log_odds))
+    omega = width * theta * np.sqrt(theta * (1.0 - theta)) / math.pi
+    return np.concatenate([np.log(omega), log_odds])
+
+
+def _buffers(numbers: _Floats) -> tuple[_Floats, _Floats]:
+    """``omega`` and ``theta``."""
+    log_omega, log_odds = np.split(numbers, 2)
+    return np.exp(log_omega), 1.0 / (1.0 + np.exp(log_odds))
+
+
+class BufferedFactorisation(ToeplitzFactorisation):
+    """``c = 1 + x sum_i omega_i/(1 - theta_i x)``.
+
+    So is its inverse, with a minus: its poles are the eigenvalues of ``diag(theta) - v v^T``,
+    ``v = sqrt(omega)``, and its residues the squares of ``v`` in their eigenvectors. Polynomials
+    would cancel: poles are within ``1/T`` of each other.
+
+    Parameters
+    ----------
+    steps : int
+    omega, theta : ndarray
+        Weights and decays of the buffers, ``omega >= 0`` and ``0 <= theta <= 1``.
+
+    Raises
+    ------
+    ValueError
+        If they are of different lengths or outside their ranges.
+
+    Examples
+    --------
+    >>> BufferedFactorisation(4, np.array([0.5]), np.array([0.5])).coefficients()
+    array([1.   , 0.5  , 0.25 , 0.125])
+    """
+
+    def __init__(self, steps: int, omega: _Floats, theta: _Floats) -> None:
+        super().__init__("buffered", steps)
+        self.omega, self.theta = np.array(omega, np.float64), np.array(theta, np.float64)
+        if self.omega.shape != self.theta.shape or self.omega.ndim != 1:
+            raise ValueError(
+                f"omega must have one weight for each theta, got shapes {self.omega.shape} and "
+                f"{self.theta.shape}"
+            )
+        if not (np.isfinite(self.omega) & (self.omega >= 0.0)).all():
+            raise ValueError(f"omega must be finite and >= 0, got {omega}")
+        if not ((self.theta >= 0.0) & (self.theta <= 1.0)).all():
+            raise ValueError(f"theta must lie in [0, 1], got {theta}")
+
+    def coefficients(self) -> _Floats:
+        """``c``."""
+        return _geometric(self.omega, self.theta, self.steps)
+
+    def inverse(self) -> _Floats:
+        """``1/c``."""
+        return _geometric(*_reciprocal(self.omega, self.theta), self.steps)
+
+
+def _geometric(omega: _Floats, theta: _Floats, steps: int) -> _Floats:
+    """``1, sum_i omega_i, sum_i omega_i theta_i, ...``."""
+    return np.concatenate([[1.0], omega @ _powers(theta, steps - 1)])
+
+
+def _powers(theta: _Floats, count: int) -> _Floats:
+    return np.power.outer(theta, np.arange(count))
+
+
+def _reciprocal(omega: _Floats, theta: _Floats) -> tuple[_Floats, _Floats]:
+    """``omega`` and ``theta`` of the inverse series."""
+    v = np.sqrt(omega)
+    poles, vectors = np.linalg.eigh(np.diag(theta) - np.outer(v, v))
+    return -((v @ vectors) ** 2), poles
+
+
+def _error(numbers: _Floats, steps: int) -> tuple[float, _Floats]:
+    """The log of the mean square error and its gradient in ``log omega`` and the log-odds."""
+    omega, theta = _buffers(numbers)
+    powers = _powers(theta, steps - 1)
+    c = np.concatenate([[1.0], omega @ powers])
+    inverse = _geometric(*_reciprocal(omega, theta), steps)
+    b = np.cumsum(inverse)
+    value, sensitivity, error = log_mean_square(c, b)
+    weighted = np.arange(steps, 0, -1.0) / steps * b
+    moved = correlated(weighted, fftconvolve(inverse, b)[:steps], steps)
+    slope = (2.0 * c / sensitivity - 2.0 * moved / error)[1:]
+    by_theta = omega * ((np.arange(steps - 1) * slope) @ powers.T) / theta
+    return value, np.concatenate([omega * (powers @ slope), -by_theta * theta * (1.0 - theta)])

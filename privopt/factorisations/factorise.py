@@ -1,0 +1,89 @@
+"""Factorisations by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from privopt.arguments import count, member
+from privopt.factorisations.bands import banded, banded_inverse
+from privopt.factorisations.buffers import buffered
+from privopt.factorisations.dense import optimal
+from privopt.factorisations.factorisation import Factorisation
+from privopt.factorisations.toeplitz import SeriesFactorisation, square_root
+from privopt.factorisations.trees import TreeFactorisation
+
+__all__ = ["FACTORISATIONS", "factorise"]
+
+_BANDED: dict[str, Callable[..., Factorisation]] = {
+    "banded": banded,
+    "banded_inverse": banded_inverse,
+    "buffered": buffered,
+}
+_DEFAULT = {"banded": 32, "banded_inverse": 16, "buffered": 5}  # coefficients or buffers
+_WHOLE: dict[str, Callable[[int], Factorisation]] = {
+    "independent": lambda steps: SeriesFactorisation("independent", steps, np.ones(1)),
+    "tree": TreeFactorisation,
+    "honaker": lambda steps: TreeFactorisation(steps, refined=True),
+    "toeplitz": lambda steps: SeriesFactorisation("toeplitz", steps, square_root(steps)),
+    "optimal": optimal,
+}
+
+FACTORISATIONS = (
+    *("independent", "tree", "honaker", "toeplitz"),
+    *("banded", "banded_inverse", "buffered", "optimal"),
+)
+"""Their names."""
+
+
+def factorise(
+    name: str, steps: int, band: int | None = None, optimise: bool = False
+) -> Factorisation:
+    """The factorisation of prefix sums over ``steps`` steps that has this name.
+
+    =================== ===========================================================
+    ``independent``     ``C = I``: fresh noise in every gradient, as in DP-SGD
+    ``tree``            binary tree
+    ``honaker``         binary tree, refined by what has been released before
+    ``toeplitz``        ``C = A^(1/2)``
+    ``banded``          ``C`` Toeplitz with ``band`` coefficients
+    ``banded_inverse``  ``C^-1`` Toeplitz with ``band`` coefficients
+    ``buffered``        ``C`` Toeplitz, a sum of ``band`` geometric sequences
+    ``optimal``         the lower triangular ``C`` of least mean square error
+    =================== ===========================================================
+
+    Parameters
+    ----------
+    name : str
+    steps : int
+        ``T``.
+    band : int, optional
+        Coefficients of a band, or buffers; default 32, 16 and 5, or ``steps`` where that is less.
+    optimise : bool
+        Whether banded and buffered coefficients are those of least mean square error in their
+        class, rather than those in closed form.
+
+    Raises
+    ------
+    ValueError
+        If there is no such name, a count is not positive, the band is wider than ``steps``, or the
+        factorisation has no band or nothing to optimise.
+
+    Examples
+    --------
+    >>> [round(factorise(name, 100).rmse(), 3) for name in ("independent", "tree", "toeplitz")]
+    [7.106, 4.725, 2.371]
+    """
+    member("name", name, FACTORISATIONS)
+    steps = count("steps", steps)
+    if name in _WHOLE:
+        if band is not None:
+            raise ValueError(f"band must be left out for {name}, got {band!r}")
+        if optimise and name != "optimal":
+            raise ValueError(f"optimise must be False for {name}, which has no free coefficients")
+        return _WHOLE[name](steps)
+    band = min(_DEFAULT[name], steps) if band is None else count("band", band)
+    if band > steps:
+        raise ValueError(f"band must be at most steps={steps}, got {band}")
+    return _BANDED[name](steps, band, optimise=optimise)

@@ -1,0 +1,168 @@
+"""Toeplitz factorisations: ``C`` is a power series, and so are its inverse and ``B``."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import toeplitz
+from scipy.signal import fftconvolve, lfilter
+
+from privopt.factorisations.factorisation import Factorisation
+from privopt.factorisations.participation import Patterns, largest_total
+
+__all__ = [
+    "SeriesFactorisation",
+    "ToeplitzFactorisation",
+    "correlated",
+    "inverse_square_root",
+    "square_root",
+]
+
+MAX_DENSE = 512  # steps up to which patterns of a C that is not monotone are looked at one by one
+_ROUND_OFF = 1e-9
+
+_Floats = NDArray[np.float64]
+
+
+def square_root(steps: int) -> _Floats:
+    """The coefficients of ``(1 - x)^(-1/2)``, of the square root of ``A``: ``binom(2k, k)/4^k``.
+
+    Source: Fichtenberger, Henzinger and Upadhyay 2023 (arXiv:2202.11205).
+
+    Examples
+    --------
+    >>> square_root(4)
+    array([1.    , 0.5   , 0.375 , 0.3125])
+    """
+    k = np.arange(1, steps)
+    return np.cumprod(np.concatenate([[1.0], 1.0 - 0.5 / k]))
+
+
+def inverse_square_root(steps: int) -> _Floats:
+    """The coefficients of ``(1 - x)^(1/2)``.
+
+    Examples
+    --------
+    >>> inverse_square_root(4)
+    array([ 1.    , -0.5   , -0.125 , -0.0625])
+    """
+    k = np.arange(1, steps)
+    return np.cumprod(np.concatenate([[1.0], 1.0 - 1.5 / k]))
+
+
+class ToeplitzFactorisation(Factorisation):
+    """``C_ti = c_(t-i)`` and ``B = A C^-1``.
+
+    *Sensitivity*. One participation: ``|c|``, exact. More: where ``c`` is non-negative and
+    non-increasing the worst pattern starts at the first step with the least gap, which is exact
+    (Kalinin and Lampert 2024, arXiv:2405.13763, Theorem 2). Otherwise by the Gram matrix up to
+    ``MAX_DENSE`` steps, and by that rule for the non-increasing majorant ``max_(j >= k) |c_j|``,
+    whose Gram matrix is entrywise no smaller; the least of what is known.
+    """
+
+    @abstractmethod
+    def coefficients(self) -> _Floats:
+        """``c``, shape ``(steps,)``."""
+
+    @abstractmethod
+    def inverse(self) -> _Floats:
+        """The coefficients of ``C^-1``, shape ``(steps,)``."""
+
+    def decoded(self) -> _Floats:
+        """The coefficients of ``B``: the running sums of those of ``C^-1``."""
+        return np.cumsum(self.inverse())
+
+    def encoder(self) -> _Floats:
+        """``C``."""
+        return toeplitz(self.coefficients(), np.zeros(self.steps))
+
+    def decoder(self) -> _Floats:
+        """``B``."""
+        return toeplitz(self.decoded(), np.zeros(self.steps))
+
+    def variances(self) -> _Floats:
+        """``sum_(k <= t) b_k^2``."""
+        return np.cumsum(self.decoded() ** 2)
+
+    def _sensitivity(self, allowed: Patterns) -> float:
+        c = self.coefficients()
+        if allowed.times == 1:
+            return float(np.linalg.norm(c))
+        majorant = np.maximum.accumulate(np.abs(c)[::-1])[::-1]
+        bound = _evenly(majorant, allowed)
+        if self.steps > MAX_DENSE or bool(np.all(majorant <= c + _ROUND_OFF)):
+            return bound
+        matrix = self.encoder()
+        return min(bound, math.sqrt(largest_total(matrix.T @ matrix, allowed)))
+
+
+class SeriesFactorisation(ToeplitzFactorisation):
+    """``c = p/q``, two short series: a band of ``C`` is ``p``, one of ``C^-1`` is ``q``.
+
+    Streaming takes ``len(p) + len(q) - 2`` past vectors, since ``C^-1 z = (q/p) z``.
+
+    Parameters
+    ----------
+    name : str
+    steps : int
+    numerator, denominator : ndarray
+        ``p`` and ``q``, at most ``steps`` coefficients each, the first of them 1.
+
+    Raises
+    ------
+    ValueError
+        If a series is empty, not finite, longer than ``steps`` or does not begin with 1.
+
+    Examples
+    --------
+    >>> root = SeriesFactorisation("toeplitz", 4, square_root(4))
+    >>> round(root.sensitivity(), 5), round(root.rmse(), 5)
+    (1.21995, 1.38142)
+    """
+
+    def __init__(
+        self,
+        name: str,
+        steps: int,
+        numerator: _Floats,
+        denominator: _Floats = np.ones(1),  # noqa: B008
+    ) -> None:
+        super().__init__(name, steps)
+        self.numerator = _series("numerator", numerator, self.steps)
+        self.denominator = _series("denominator", denominator, self.steps)
+
+    def coefficients(self) -> _Floats:
+        """``p/q``."""
+        return lfilter(self.numerator, self.denominator, np.eye(1, self.steps)[0])
+
+    def inverse(self) -> _Floats:
+        """``q/p``."""
+        return lfilter(self.denominator, self.numerator, np.eye(1, self.steps)[0])
+
+
+def _evenly(c: _Floats, allowed: Patterns) -> float:
+    """``|sum_j shift_(j gap)(c)|``, of the pattern that starts at once with the least gap."""
+    total = np.zeros_like(c)
+    for j in range(allowed.times):
+        total[j * allowed.gap :] += c[: len(c) - j * allowed.gap]
+    return float(np.linalg.norm(total))
+
+
+def _series(name: str, given: _Floats, steps: int) -> _Floats:
+    series = np.array(given, dtype=np.float64)
+    if series.ndim != 1 or not 1 <= len(series) <= steps:
+        raise ValueError(
+            f"{name} must have from 1 to {steps} coefficients, got shape {series.shape}"
+        )
+    if not np.isfinite(series).all() or series[0] != 1.0:
+        raise ValueError(f"{name} must be finite and begin with 1, got {series[:4]}")
+    series.setflags(write=False)
+    return series
+
+
+def correlated(first: _Floats, second: _Floats, length: int) -> _Floats:
+    """``sum_k first_k second_(k-j)`` for ``j < length``."""
+    return fftconvolve(first, second[::-1])[len(second) - 1 :][:length]

@@ -1,0 +1,284 @@
+"""Factorisations: ``B C = A``, errors, sensitivities, optima."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime, minimize
+
+from privopt.factorisations import (
+    FACTORISATIONS,
+    BufferedFactorisation,
+    DenseFactorisation,
+    Patterns,
+    SeriesFactorisation,
+    bands,
+    buffers,
+    factorise,
+    inverse_square_root,
+    patterns,
+    square_root,
+)
+from privopt.factorisations.participation import largest_total
+
+COLUMNS = ("independent", "tree", "honaker", "toeplitz", "optimal")
+FREE = ("banded", "banded_inverse", "buffered")
+
+
+def band_of(name, steps):
+    return min(3, steps) if name in FREE else None
+
+
+def brute_force(factorisation, epochs, gap):
+    """The largest norm over every pattern and every sign of every participation."""
+    encoder = factorisation.encoder()
+    steps = range(factorisation.steps)
+    return max(
+        np.linalg.norm(encoder[:, list(chosen)] @ np.array((1.0, *signs)))
+        for size in range(1, epochs + 1)
+        for chosen in itertools.combinations(steps, size)
+        if all(b - a >= gap for a, b in itertools.pairwise(chosen))
+        for signs in itertools.product((1.0, -1.0), repeat=size - 1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("steps", "errors"),
+    [
+        (2, (1.22474, 1.41421, 1.29099, 1.18585, 1.14412)),
+        (4, (1.58114, 1.93649, 1.71131, 1.38142, 1.31093)),
+        (16, (2.91548, 3.21131, 2.66268, 1.79681, 1.68940)),
+        (100, (7.10634, 4.72546, 3.73367, 2.37066, None)),
+        (1024, (22.63846, 7.41692, 5.64988, 3.10979, None)),
+    ],
+)
+def test_errors_are_those_of_dense_algebra(steps, errors):
+    """Computed elsewhere, with dense matrices."""
+    for name, error in zip(COLUMNS, errors, strict=True):
+        if error is not None:
+            assert factorise(name, steps).rmse() == pytest.approx(error, abs=1e-5), name
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "band", "error"),
+    [
+        ("banded_inverse", 100, 4, 3.12699),
+        ("banded_inverse", 100, 32, 2.32299),
+        ("banded_inverse", 4096, 64, 5.63296),
+        ("banded", 100, 4, 4.10221),
+        ("banded", 100, 64, 2.34654),
+        ("banded", 4096, 64, 8.02262),
+    ],
+)
+def test_errors_of_bands(name, steps, band, error):
+    assert factorise(name, steps, band).rmse() == pytest.approx(error, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "band", "sensitivity", "error"),
+    [
+        ("toeplitz", None, 4.38783, 7.5429),
+        ("banded", 256, 3.36514, 6.4859),
+        ("banded", 16, 2.78846, 14.4368),
+        ("banded_inverse", 16, 2.90633, 10.1945),
+    ],
+)
+def test_four_epochs(name, band, sensitivity, error):
+    found = factorise(name, 1024, band)
+    assert found.sensitivity(4, 256) == pytest.approx(sensitivity, abs=1e-5)
+    mean_square = found.variances().mean()
+    assert found.sensitivity(4) * math.sqrt(mean_square) == pytest.approx(error, abs=1e-4)
+
+
+@pytest.mark.parametrize("optimise", [False, True])
+@pytest.mark.parametrize("steps", [1, 2, 3, 7, 16, 33])
+@pytest.mark.parametrize("name", FACTORISATIONS)
+def test_product_and_errors_agree_with_the_matrices(name, steps, optimise):
+    found = factorise(name, steps, band_of(name, steps), optimise and name in FREE)
+    encoder, decoder = found.encoder(), found.decoder()
+    np.testing.assert_allclose(decoder @ encoder, np.tri(steps), atol=1e-10)
+    np.testing.assert_allclose(found.variances(), np.diag(found.covariance()), rtol=1e-10)
+    column = np.linalg.norm(encoder, axis=0).max()
+    assert found.sensitivity() == pytest.approx(column, rel=1e-12)
+    assert found.rmse() == pytest.approx(column * np.linalg.norm(decoder) / math.sqrt(steps))
+    assert found.max_error() == pytest.approx(column * np.linalg.norm(decoder, axis=1).max())
+
+
+@pytest.mark.parametrize("gap", [1, 2, 3, 4])
+@pytest.mark.parametrize("epochs", [2, 3])
+@pytest.mark.parametrize("name", FACTORISATIONS)
+def test_sensitivity_is_that_of_the_worst_pattern(name, epochs, gap):
+    """Exact at this size: all Gram matrices are non-negative here, and patterns are few."""
+    found = factorise(name, 9, band_of(name, 9))
+    assert found.sensitivity(epochs, gap) == pytest.approx(brute_force(found, epochs, gap))
+
+
+def test_a_series_that_is_not_monotone_is_worse_at_a_wider_gap():
+    """Counting participations from the first step with the least gap says 1.903."""
+    found = SeriesFactorisation("odd", 8, np.array([1.0, 0.0, 0.0, 0.9]))
+    assert found.sensitivity(2, 2) == pytest.approx(brute_force(found, 2, 2))
+    assert found.sensitivity(2, 2) == pytest.approx(2.328, abs=1e-3)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_bounds_are_never_below_the_truth(signed, monkeypatch):
+    rng = np.random.default_rng(0)
+    for steps, times, gap in [(9, 2, 2), (10, 3, 3), (11, 4, 2), (8, 3, 1)]:
+        matrix = rng.normal(size=(steps, steps)) if signed else rng.random((steps, steps))
+        gram = matrix.T @ matrix
+        allowed = Patterns(times, gap)
+        exact = largest_total(gram, allowed)
+        with monkeypatch.context() as patch:
+            patch.setattr("privopt.factorisations.participation.MAX_ENUMERATED", 0)
+            bound = largest_total(gram, allowed)
+        assert exact <= bound * (1.0 + 1e-12)
+        assert bound <= 1.5 * exact
+        if not signed:
+            truth = brute_force(
+                DenseFactorisation("any", np.linalg.cholesky(gram[::-1, ::-1]).T[::-1, ::-1]),
+                times,
+                gap,
+            )
+            assert exact == pytest.approx(truth**2)
+
+
+@pytest.mark.parametrize(("steps", "epochs"), [(600, 2), (1000, 4), (4096, 8)])
+def test_sensitivity_of_many_epochs_of_a_tree(steps, epochs):
+    """Between what epochs of one order attain and what the heights cost at most."""
+    found = factorise("tree", steps)
+    gap = steps // epochs
+    attained = 0.0
+    for first in range(0, gap, 7):
+        chosen = first + gap * np.arange(epochs)
+        squares = 0
+        for height in range(steps.bit_length()):
+            blocks = (chosen[chosen < (steps >> height << height)]) >> height
+            squares += sum(np.bincount(blocks) ** 2) if len(blocks) else 0
+        attained = max(attained, squares)
+    trivial = epochs * math.sqrt(steps.bit_length())
+    assert math.sqrt(attained) <= found.sensitivity(epochs) <= min(trivial, 1.25 * attained**0.5)
+
+
+def test_popcount_is_the_variance_of_the_tree():
+    expected = [t.bit_count() for t in range(1, 65)]
+    np.testing.assert_array_equal(factorise("tree", 64).variances(), expected)
+
+
+def test_a_step_lies_in_one_block_of_each_height():
+    encoder = factorise("tree", 100).encoder()
+    assert encoder[:, 0].sum() == 7
+    assert encoder.sum(axis=0).max() == 7
+
+
+# --- optima ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("objective", "numbers"),
+    [
+        (bands._of_banded, square_root(5)[1:]),
+        (bands._of_banded_inverse, np.log(np.cumsum(inverse_square_root(5)))[1:]),
+        (buffers._error, np.array([-1.0, -2.0, -1.5, -3.0, -1.0, 0.5])),
+    ],
+)
+def test_gradients(objective, numbers):
+    found = objective(numbers, 40)[1]
+    differences = approx_fprime(numbers, lambda point: objective(point, 40)[0], 1e-7)
+    np.testing.assert_allclose(found, differences, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_optimised_coefficients_are_no_worse(name):
+    for steps, band in [(50, 2), (300, 6), (2000, 4)]:
+        free, closed = factorise(name, steps, band, optimise=True), factorise(name, steps, band)
+        assert free.rmse() < closed.rmse()
+        if steps == 50:
+            assert free.rmse() > (1.0 - 1e-6) * factorise("optimal", steps).rmse()
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_optimised_coefficients_agree_with_a_search_that_knows_no_gradient(name):
+    """Nelder and Mead over the free numbers of two coefficients or one buffer."""
+
+    def error(numbers):
+        if name == "buffered":
+            odds = 1.0 / (1.0 + np.exp(numbers[1]))
+            return BufferedFactorisation(60, np.exp(numbers[:1]), np.array([odds])).rmse()
+        series = np.array([1.0, *numbers])
+        made = (series, np.ones(1)) if name == "banded" else (np.ones(1), series)
+        return SeriesFactorisation(name, 60, *made).rmse()
+
+    start = {"banded": [0.5, 0.3], "banded_inverse": [-0.5, -0.1], "buffered": [-1.0, -2.0]}[name]
+    options = {"xatol": 1e-9, "fatol": 1e-12, "maxiter": 2000}
+    best = minimize(error, start, method="Nelder-Mead", options=options).fun
+    band = 1 if name == "buffered" else 3
+    assert factorise(name, 60, band, optimise=True).rmse() == pytest.approx(best, rel=1e-7)
+
+
+def test_more_buffers_are_no_worse_and_few_are_near_the_square_root():
+    errors = [factorise("buffered", 2000, band, optimise=True).rmse() for band in (1, 2, 3, 4)]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < factorise("toeplitz", 2000).rmse()
+
+
+def test_buffers_near_one_do_not_cancel():
+    """Decays within 1/T of one, where quotients of polynomials lose all their digits."""
+    found = factorise("buffered", 4096, 8)
+    product = np.convolve(found.coefficients(), found.inverse())[: found.steps]
+    np.testing.assert_allclose(product, np.eye(1, found.steps)[0], atol=1e-12)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5, 40, 130])
+def test_the_optimum_carries_a_certificate(steps):
+    found = factorise("optimal", steps)
+    assert 0.0 <= found.gap + 1e-12 <= 1e-6 + 1e-12
+    assert found.sensitivity() == pytest.approx(1.0, rel=1e-12)
+    rng = np.random.default_rng(steps)
+    for scale in (1e-3, 1e-1):
+        moved = found.encoder() * np.exp(scale * rng.normal(size=(steps, steps)))
+        assert DenseFactorisation("moved", moved).rmse() >= found.rmse() * (1.0 - 1e-6)
+
+
+def test_the_optimum_of_two_steps_in_closed_form():
+    """``C^T C = [[1, x], [x, 1]]``, error ``(2 - 2x + 1)/(1 - x^2)``, least at one ``x``."""
+    x = np.linspace(-0.9, 0.9, 200_001)
+    best = np.min((3.0 - 2.0 * x) / (1.0 - x**2))
+    assert factorise("optimal", 2).rmse() == pytest.approx(math.sqrt(best / 2.0), rel=1e-6)
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: factorise("trees", 8), "name must be one of"),
+        (lambda: factorise("tree", 0), "steps must be"),
+        (lambda: factorise("tree", 8, 2), "band must be left out for tree"),
+        (lambda: factorise("banded", 8, 9), "band must be at most steps=8, got 9"),
+        (lambda: factorise("banded", 8, 0), "band must be"),
+        (lambda: factorise("toeplitz", 8, optimise=True), "optimise must be False for toeplitz"),
+        (lambda: factorise("optimal", 10**5), "steps must be at most 4096"),
+        (lambda: factorise("tree", 8).sensitivity(0), "epochs must be"),
+        (lambda: factorise("tree", 8).sensitivity(2, 0), "gap must be"),
+        (lambda: factorise("tree", 8).sensitivity(3, 4), "epochs must fit into 8 steps"),
+        (lambda: SeriesFactorisation("x", 4, np.array([2.0])), "must be finite and begin with 1"),
+        (lambda: SeriesFactorisation("x", 1, np.ones(2)), "must have from 1 to 1 coefficients"),
+        (lambda: BufferedFactorisation(4, np.ones(1), np.ones(2)), "one weight for each theta"),
+        (lambda: BufferedFactorisation(4, -np.ones(1), np.ones(1)), "omega must be finite"),
+        (lambda: BufferedFactorisation(4, np.ones(1), 2 * np.ones(1)), "theta must lie in"),
+        (lambda: DenseFactorisation("x", np.ones((2, 2))), "must be lower triangular"),
+        (lambda: DenseFactorisation("x", np.zeros((2, 2))), "must be invertible"),
+        (lambda: DenseFactorisation("x", np.full((1, 1), np.nan)), "must be finite"),
+        (lambda: DenseFactorisation("x", np.ones(2)), "must be a square matrix"),
+    ],
+)  # fmt: skip
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_epochs_of_one_order_are_far_apart():
+    assert patterns(10, 3, None) == Patterns(3, 3)
+    assert patterns(5, 5, None) == Patterns(5, 1)
