@@ -21,11 +21,11 @@ experiment = Experiment(
     base=Setting(n=200_000, dim=64, epsilon=2.0),
     axes=(
         Axis("n", (50_000, 100_000, 200_000, 400_000, 800_000)),
-        Axis("dim", (16, 32, 64, 128, 256)),
+        Axis("dim", (16, 32, 64, 128)),
         Axis("epsilon", (0.5, 1.0, 2.0, 4.0, 8.0)),
     ),
     relation="replace_one",
     epsilon_over_mu=5.0,
     checks=("bound", "slope", "law"),
-    replicates={"full": 1000},
+    replicates={"full": 400},
 )

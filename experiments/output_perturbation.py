@@ -33,11 +33,11 @@ experiment = Experiment(
     families=("two_kinks",),
     base=Setting(n=4000, dim=32, epsilon=2.0),
     axes=(
-        Axis("n", (1000, 2000, 4000, 8000, 16000, 32000, 64000), quick=(1000, 4000, 16000, 64000)),
-        Axis("dim", (16, 32, 64, 128, 256), quick=(16, 32, 64, 128)),
-        Axis("epsilon", (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0), quick=(0.125, 0.5, 2.0, 8.0)),
+        Axis("n", (1000, 4000, 16000, 64000)),
+        Axis("dim", (16, 32, 64, 128)),
+        Axis("epsilon", (0.125, 0.5, 2.0, 8.0)),
     ),
     relation="replace_one",
     epsilon_over_mu=5.0,
-    replicates={"quick": 120, "full": 600},
+    replicates={"quick": 400, "full": 1000},
 )

@@ -34,5 +34,5 @@ experiment = Experiment(
     ),
     relation="replace_one",
     delta=0.0,
-    replicates={"full": 400},
+    replicates={"full": 800},
 )

@@ -25,5 +25,5 @@ experiment = Experiment(
     relation="replace_one",
     delta=0.0,
     checks=("bound", "slope", "law"),
-    replicates={"full": 600},
+    replicates={"full": 400},
 )

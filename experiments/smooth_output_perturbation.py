@@ -20,7 +20,7 @@ experiment = Experiment(
     base=Setting(n=2000, dim=32, epsilon=2.0),
     axes=(
         Axis("n", (500, 1000, 2000, 4000, 8000)),
-        Axis("dim", (16, 32, 64, 128, 256)),
+        Axis("dim", (16, 32, 64, 128)),
         Axis("epsilon", (0.5, 1.0, 2.0, 4.0, 8.0)),
     ),
     relation="replace_one",

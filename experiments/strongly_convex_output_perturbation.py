@@ -21,11 +21,11 @@ experiment = Experiment(
     base=Setting(n=4000, dim=64, epsilon=2.0),
     axes=(
         Axis("n", (1000, 2000, 4000, 8000, 16000)),
-        Axis("dim", (32, 64, 128, 256, 512)),
+        Axis("dim", (32, 64, 128, 256)),
         Axis("epsilon", (0.5, 1.0, 2.0, 4.0, 8.0)),
     ),
     relation="replace_one",
     epsilon_over_mu=5.0,
     checks=("bound", "slope", "law"),
-    replicates={"full": 600},
+    replicates={"full": 400},
 )

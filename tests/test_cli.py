@@ -66,7 +66,7 @@ def judged(monkeypatch):
     def verdicts(recorded):
         facts = {"experiment": "demo", "method": "dp_gd", "family": "linear", "check": "slope"}
         facts |= {"axis": "n", "estimate": -1.01, "lower": -1.1, "upper": -0.9, "target": -1.0}
-        return [SimpleNamespace(outcome=each, detail="[why]", **facts) for each in outcomes]
+        return [lab.Verdict(outcome=each, detail="[why]", **facts) for each in outcomes]
 
     monkeypatch.setattr(lab, "verdicts", verdicts, raising=False)
     monkeypatch.setattr(lab, "write_report", lambda path, **_: path / "index.html", raising=False)
@@ -412,7 +412,7 @@ def test_run_ends_with_verdicts_report_and_status(folder, judged):
     assert "Report" not in again
     judged[0] = "undecided"
     undecided = privopt("run", "demo", code=0)
-    assert "Of 2 verdicts 1 hold, 0 are refuted, 1 is undecided." in undecided
+    assert "Of 2 verdicts 1 hold, 0 are refuted, 0 are inherited, 1 is undecided." in undecided
     assert "equal the committed ones" not in undecided  # where nothing is committed
 
 
@@ -424,7 +424,7 @@ def test_of_several_experiments_only_what_does_not_hold_is_listed(folder, judged
     for words in ("experiment 1 of 2, again: 10 cells", "experiment 2 of 2, demo: 10/10 cells"):
         assert words in printed
     assert printed.count("slope in n") == printed.count("undecided ") == 2
-    assert "Of 4 verdicts 2 hold, 0 are refuted, 2 are undecided." in printed
+    assert "Of 4 verdicts 2 hold, 0 are refuted, 0 are inherited, 2 are undecided." in printed
 
 
 def test_the_last_line_says_how_many_results_equal_the_committed_ones(folder, judged):
@@ -448,6 +448,33 @@ def test_profile_seed_and_results_are_used(folder, judged):
     assert table.num_rows == CELLS * 5
     assert set(table["root_seed"].to_pylist()) == {5}
     assert not (folder / "results").exists()
+
+
+def long(folder, name):
+    source = EXPERIMENT.format(name=name, delta=1e-6).replace('"quick": 3, ', "")
+    (folder / "experiments" / f"{name}.py").write_text(source)
+
+
+def test_what_is_of_the_full_profile_alone_is_left_out_of_the_quick_one_and_told(folder, judged):
+    for name in ("large", "long"):
+        long(folder, name)
+    printed = privopt("run")
+    assert printed.startswith("Of the full profile alone, and left out: large, long\n")
+    assert [path.name for path in (folder / "results").glob("*/")] == ["demo"]
+    named = privopt("run", "demo", "long", code=2)
+    assert "profile must be full for long, got 'quick'" in named
+    full = privopt("run", "long", "--profile", "full")
+    assert f"{CELLS} cells, 0 of them from earlier runs" in full
+    assert "left out" not in full
+
+
+def test_a_crash_is_no_refuted_verdict(folder, judged, monkeypatch):
+    def crash(recorded):
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(lab, "verdicts", crash)
+    result = CliRunner().invoke(app, ["run"])
+    assert (result.exit_code, str(result.exception)) == (1, "a defect")
 
 
 def foreign(folder):

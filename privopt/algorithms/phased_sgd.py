@@ -54,8 +54,8 @@ def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None
 
     In phase ``i = 1..floor(log2 n)`` one pass of projected SGD over ``n_i = floor(n/2^i)`` records
     that no other phase sees, from ``w_{i-1}`` with step size ``eta_i = eta_1 4^{1-i}``; ``v_i`` is
-    the average of its iterates, and ``w_i = Proj(v_i + N(0, sigma_i^2 I))``. The last is released,
-    after at most ``n`` gradients.
+    the average of its iterates, the first and the last too, and ``w_i = Proj(v_i + N(0, sigma_i^2
+    I))``. The last is released, after at most ``n`` gradients.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None
     ----
     Of the population risk, records independent::
 
-        E F_P(w_k) - F_P* <= R^2/(2 eta_1 n_1) + sum_{i>=2} d sigma_{i-1}^2/(2 eta_i n_i)
-                             + (L^2/2) sum_i eta_i + L sqrt(d) sigma_k,
+        E F_P(w_k) - F_P* <= R^2/(2 eta_1 N_1) + sum_{i>=2} d sigma_{i-1}^2/(2 eta_i N_i)
+                             + (L^2/2) sum_i eta_i + L sqrt(d) sigma_k,    N_i = n_i + 1,
 
     which is ``4 L R sqrt(1/(6n) + 16 d/(n mu)^2)`` up to lower orders at the default ``eta_1``,
     unless ``2/H`` is less: it is reported at the step size in use.

@@ -32,6 +32,15 @@ from privopt.theory.exponential_mechanism import (
     exponential_mechanism_rate,
     exponential_mechanism_regularisation,
 )
+from privopt.theory.finite_size import (
+    RadialLoss,
+    gaussian_perturbation,
+    gibbs_draw,
+    noisy_descent_on_squares,
+    noisy_direction,
+    norm_laplace_perturbation,
+    worst_noisy_direction,
+)
 from privopt.theory.largest_excess import centre_excess, largest_excess
 from privopt.theory.laws import LAWS
 from privopt.theory.lower_bounds import budget_lower_bound, erm_lower_bound, pure_lower_bound
@@ -99,6 +108,7 @@ __all__ = [
     "OutputRule",
     "Powers",
     "Quantity",
+    "RadialLoss",
     "Rate",
     "RenyiAdvantage",
     "Setting",
@@ -116,14 +126,19 @@ __all__ = [
     "exponential_mechanism",
     "exponential_mechanism_rate",
     "exponential_mechanism_regularisation",
+    "gaussian_perturbation",
+    "gibbs_draw",
     "gradient_difference",
     "largest_excess",
     "last_of_noisy_descent",
     "no_rate",
     "noise_limited_steps",
     "noisy_descent",
+    "noisy_descent_on_squares",
     "noisy_descent_step_size",
+    "noisy_direction",
     "noisy_strongly_convex_descent",
+    "norm_laplace_perturbation",
     "numerical_exponents",
     "objective_perturbation_rate",
     "output_perturbation_rate",
@@ -146,4 +161,5 @@ __all__ = [
     "variance_reduced_step_size",
     "winner",
     "winners",
+    "worst_noisy_direction",
 ]

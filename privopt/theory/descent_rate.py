@@ -11,7 +11,7 @@ from privopt.theory.descent_numbers import OutputRule, StepRule
 from privopt.theory.largest_excess import largest_excess
 from privopt.theory.moments import ALL_RECORDS, Moments
 from privopt.theory.rate import FIXED, GIVEN_STEPS, Powers, Quantity, Rate, Term, add, no_rate
-from privopt.theory.smooth_descent import smooth_descent_step_size
+from privopt.theory.smooth_descent import smooth_descent, smooth_descent_step_size
 
 __all__ = ["descent_rate", "root_and_last"]
 
@@ -171,10 +171,14 @@ def _tight_on(known: _Known) -> str:
 
 def _smooth(known: _Known, step_size: float) -> Rate | None:
     facts, steps, noise_std, moments, *_ = known
-    if facts.smoothness is None or step_size * facts.smoothness >= 1.0:
+    bound = smooth_descent(
+        facts, steps=steps, step_size=step_size, noise_std=noise_std, moments=moments
+    )
+    if facts.smoothness is None or math.isinf(bound):
         return None
     squares = known.squares(sampling=moments.variance, gradients=0.0)
     sampled = " and d sigma^2 >= 50 v L^2" if moments.variance > 0.0 else ""
+    family = "rounded_medians" if facts.smoothness > 0.0 else "linear"
     best = smooth_descent_step_size(facts, steps=steps, noise_std=noise_std, moments=moments)
     tuned = math.isclose(step_size, best, rel_tol=_ROUND_OFF)
     if tuned:
@@ -194,7 +198,7 @@ def _smooth(known: _Known, step_size: float) -> Rate | None:
         cap=largest_excess(known.facts),
         lower=known.lower,
         regime=_regime(known, f"sqrt(d T) sigma >= 25 H R{sampled}"),
-        tight_on=("rounded_medians" if facts.smoothness > 0.0 else "linear") if tuned else None,
+        tight_on=family if tuned and noise_std > 0.0 else None,
     )
 
 

@@ -110,7 +110,7 @@ def hidden_signs(n: int, dim: int, advantage: Advantage) -> HardData:
     >>> from privopt.theory import GaussianAdvantage
     >>> advantage = GaussianAdvantage(0.1, Relation.REPLACE_ONE)
     >>> round(hidden_signs(1000, 1, advantage).linear() * 1000 * 0.1, 3)
-    0.577
+    0.578
     """
     coordinates, copies = _sizes(n, dim)
     told = advantage.sign(copies)
@@ -149,7 +149,7 @@ def hidden_counts(n: int, dim: int, advantage: Advantage) -> HardData:
 def fingerprints(
     n: int, dim: int, advantage: Advantage, *, width: int = 1, sampled: bool = False
 ) -> HardData:
-    """Beta(a + 1, a + 1) means, over ``a``, ``K`` and the number of groups.
+    """Beta(a + 1, a + 1) means, over ``a`` and ``K``.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def fingerprints(
     >>> advantage = GaussianAdvantage(0.1, Relation.REPLACE_ONE)
     >>> scale = 10 / (10**6 * 0.1)
     >>> round(fingerprints(10**6, 100, advantage).linear() / scale, 3)
-    0.534
+    0.535
     >>> round(fingerprints(10**6, 100, advantage, width=100).linear() / scale, 3)
     0.28
     """
@@ -231,10 +231,7 @@ def _fourth_moment(a: Array, k: Array) -> Array:
     return np.asarray(p4 + 6.0 * mixed / k - 8.0 * mixed / k**2 + pairs / k**3)
 
 
-def _sizes(n: int, dim: int) -> tuple[Array, Array]:
-    """Numbers of groups, and of records in each: ``g K <= n``, over geometric grids."""
-    most = min(n, dim)
-    groups = np.unique(np.floor(np.geomspace(1.0, most, 10)))
-    fractions = np.geomspace(1.0 / n, 1.0, 36)
-    copies = np.floor(np.maximum(fractions * (n // groups)[:, None], 1.0))
-    return np.repeat(groups, 36), copies.ravel()
+def _sizes(n: int, most: int) -> tuple[Array, Array]:
+    """Numbers of records in a group, over a geometric grid; and of groups, as many as there may."""
+    copies = np.unique(np.floor(np.geomspace(1.0, n, 192)))
+    return np.minimum(most, n // copies), copies

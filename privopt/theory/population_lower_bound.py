@@ -51,7 +51,7 @@ def population_lower_bound(problem_class: ProblemClass, advantage: Advantage) ->
     >>> from privopt.theory import GaussianAdvantage
     >>> facts = ProblemClass(n=10_000, dim=100, lipschitz=1.0, radius=1.0)
     >>> round(population_lower_bound(facts, GaussianAdvantage(0.1, Relation.REPLACE_ONE)), 5)
-    0.00575
+    0.00576
     """
     n, (dim, width) = problem_class.n, shape(problem_class)
     families = [_sample(n), fingerprints(n, dim, advantage, sampled=True)]

@@ -10,6 +10,9 @@ from privopt.theory.moments import ALL_RECORDS, Moments
 __all__ = ["smooth_descent", "smooth_descent_step_size", "smooth_descent_steps"]
 
 
+_ROUND_OFF = 1e-12
+
+
 def smooth_descent(
     problem_class: ProblemClass,
     *,
@@ -22,7 +25,7 @@ def smooth_descent(
 
     ``F`` convex and ``H``-smooth, a start within ``R`` of every point of the convex set ``W``,
     ``w_{t+1} = Proj(w_t - eta g_t)``, ``g_t = grad F(w_t) + z_t`` with ``E z_t = 0`` and
-    ``E |z_t|^2 <= V`` given the past, and ``eta < 1/H``::
+    ``E |z_t|^2 <= V`` given the past, and ``eta < 1/H``, or ``eta = 1/H`` where ``V = 0``::
 
         E F(mean of w_2..w_{T+1}) - F* <= R^2/(2 eta T) + eta V / (2 (1 - eta H)).
 
@@ -61,7 +64,7 @@ def smooth_descent(
     Returns
     -------
     float
-        Infinite without declared smoothness, without a bounded set, and from ``eta = 1/H`` on.
+        Infinite without declared smoothness, without a bounded set, and beyond ``eta = 1/H``.
 
     Source: the argument is that of stochastic mirror descent, Lan 2012, "An optimal method for
     stochastic composite optimization", doi:10.1007/s10107-010-0434-y; Bubeck 2015, Theorem 6.3,
@@ -74,11 +77,13 @@ def smooth_descent(
     0.375
     """
     smoothness = problem_class.smoothness
-    if smoothness is None or math.isinf(problem_class.radius) or step_size * smoothness >= 1.0:
+    if smoothness is None or math.isinf(problem_class.radius):
         return math.inf
-    variance = _variance(problem_class, noise_std, moments)
+    variance, left = _variance(problem_class, noise_std, moments), 1.0 - step_size * smoothness
     start = problem_class.radius**2 / (2.0 * step_size * steps)
-    return start + step_size * variance / (2.0 * (1.0 - step_size * smoothness))
+    if variance == 0.0 and left >= -_ROUND_OFF:
+        return start
+    return start + step_size * variance / (2.0 * left) if left > 0.0 else math.inf
 
 
 def smooth_descent_step_size(

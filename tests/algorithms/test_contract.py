@@ -30,10 +30,19 @@ CHOICES = {
     "approximate_minima_perturbation": {},
     "exponential_mechanism": {},
 }
-NUMBERS = {
-    "gradient_descent": [{"steps": 7, "step_size": 0.3}, {"steps": 11, "step_size": 0.1}],
-    "dp_gd": [{"steps": 7}, {"steps": 19, "step_size": 0.1}],
-    "dp_sgd": [{"steps": 7, "capacity": 40}, {"steps": 19, "step_size": 0.1, "capacity": 40}],
+NUMBERS = {  # of one output, as theory chooses one by the numbers
+    "gradient_descent": [
+        {"steps": 7, "step_size": 0.3, "output": "average"},
+        {"steps": 11, "step_size": 0.1, "output": "average"},
+    ],
+    "dp_gd": [
+        {"steps": 7, "output": "average"},
+        {"steps": 19, "step_size": 0.1, "output": "average"},
+    ],
+    "dp_sgd": [
+        {"steps": 7, "capacity": 40, "output": "average"},
+        {"steps": 19, "step_size": 0.1, "capacity": 40, "output": "average"},
+    ],
     "dp_svrg": [
         {"steps": 7, "capacity": 40},
         {"steps": 19, "step_size": 0.1, "anchor_every": 3, "capacity": 40},

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from privopt.lab.show.captions import of_grid
 from privopt.lab.show.comparison import comparison
 from privopt.lab.show.figures import figures
+from privopt.lab.show.grids import grid_cells, grid_figure
 from privopt.lab.show.report import verdicts
 from privopt.lab.show.results import cell_results
 
@@ -56,3 +58,19 @@ def test_lines_are_means_between_the_optimum_and_the_start(two):
     assert np.all(lines["zero predictor"] >= lines["non-private optimum"])
     low, high = panel.get_ylim()
     assert low < along_n[0].optimum < along_n[0].optimum + along_n[0].start < high
+
+
+def test_a_grid_is_drawn_by_its_constants(synthetic, replaced, tmp_path):
+    table = synthetic(axes={"n": (500, 2000), "dim": (8, 32)}, spread=0.01, checks=("bound",))
+    law = replaced(table, "axes", lambda row: f"{row['axes']},n x dim")
+    (grid,) = grid_cells(cell_results(law)).values()
+    texts = [text.get_text() for text in grid_figure(grid).axes[0].texts]
+    assert len(texts) == 4  # a cross: not every combination was run
+    assert all(abs(float(text) - 0.5) < 0.01 for text in texts)  # of the worst strength
+    assert "grid_n_dim.svg" in drawn(law, tmp_path / "grid")
+    alone = replaced(table, "axes", lambda row: "n x dim")
+    assert drawn(alone, tmp_path / "alone") == ["grid_n_dim.svg", "grid_n_dim.png"]
+    caption, alt = of_grid(grid)
+    assert caption.startswith("The mean over its upper bound at every combination of records")
+    assert alt.endswith("dp_gd on linear 0.5")
+    assert grid_cells(cell_results(table)) == {}

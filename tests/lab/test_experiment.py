@@ -127,6 +127,19 @@ def test_profiles_differ_in_values_and_replicates():
         cells(experiment(), "slow")
 
 
+def test_without_quick_replicates_an_experiment_is_of_the_full_profile_alone(tmp_path):
+    long = experiment(replicates={"full": 8})
+    assert (experiment().profiles, long.profiles) == (("quick", "full"), ("full",))
+    assert {c.replicates for c in cells(long, "full")} == {8}
+    for refused in (
+        lambda: cells(long, "quick"),
+        lambda: run(long, profile="quick", seed=0, results=tmp_path / "results"),
+    ):
+        with pytest.raises(ValueError, match="profile must be full for demo, got 'quick'"):
+            refused()
+    assert not (tmp_path / "results").exists()
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

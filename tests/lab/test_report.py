@@ -164,7 +164,7 @@ def test_every_verdict_is_told_in_both(page, readme):
             assert word in text
     assert page.count('class="mark refuted"') == readme.count("❌") == 2  # headline and section
     assert page.count('class="mark holds"') == readme.count("✅")
-    assert re.search(r"\| −0\.\d\d<br>\[−0\.\d\d, −0\.\d\d\] \| −1 \| ❌ refuted", readme)
+    assert re.search(r"\| −0\.\d\d<br>\[−0\.\d\d,\s−0\.\d\d\] \| −1 \| ❌ refuted", readme)
     assert "privopt run wrong --profile quick --seed 7" in page
     assert "`privopt run wrong --profile quick --seed 7`" in readme
     assert "Bassily, Smith and Thakurta 2014" in page
@@ -289,13 +289,15 @@ def test_a_row_of_slopes_tells_all_that_could_have_made_it_fail(twins):
         "✅ told apart<br>0.04",
         "❔ undecided<br>−0.89",
         "✅ agrees<br>−0.97",
-        "93 %<br>2 % if 0.05 off, &lt; 1 % if 0.1 off",
+        "93 % if right<br>2 % if 0.05 off, &lt; 1 % if 0.1 off",
         "−1.00<br>drift 1.07",
         "⚠️ inherited −1.00<br>[−1.01, −0.96]",
     ]
     page = (twins / "index.html").read_text(encoding="utf-8")
     for text in ("✓ told apart", "≡ inherited −1.00", "? undecided", "✓ agrees"):
         assert text in page
+    assert page.count("dp_gd on linear</span></th>") == 3  # its controls, and its second key
+    assert "oracle-tuned: steps the best of 4" in page
     assert "in its regime in 12 of 12 cells" in page
     assert 'd="M-0.20 0H0.80"' in page  # the interval, in margins from the exponent
 

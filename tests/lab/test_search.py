@@ -2,8 +2,10 @@
 
 import json
 import math
+import os
 from dataclasses import replace
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from privopt import core, lab
 from privopt.algorithms import ALGORITHMS
 from privopt.lab import Axis, Method, Setting, Trial, cells, read, replicate_keys, stream
 from privopt.lab.make import bench, search
+from privopt.lab.make import experiment as experiment_module
 from privopt.lab.make.job import Candidate, Search
 from privopt.lab.make.run import _cells as pieces_of
 from privopt.problems import family
@@ -34,8 +37,23 @@ def searched(demonstration):
 
 
 @pytest.fixture(scope="module")
-def finished(searched, tmp_path_factory):
-    return run(searched, tmp_path_factory.mktemp("results") / "r")
+def means():
+    """What the pilots of the finished sweep have measured: (n, trial, strength) -> means."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def finished(searched, means, tmp_path_factory):
+    real = search._means
+
+    def recorded(number, job, *given):
+        cell, found = job.cell, real(number, job, *given)
+        means[cell.n, cell.trial, cell.strength] = found
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "_means", recorded)
+        return run(searched, tmp_path_factory.mktemp("results") / "r")
 
 
 def run(experiment, results, seed=0):
@@ -46,44 +64,41 @@ def tables(result):
     return [(result.folder / f"{name}.parquet").read_bytes() for name in ("cells", "runs")]
 
 
-def naive(experiment, cell, seed=0):
-    """The mean of every candidate at every strength, one run after another."""
-    means = {}
-    for strength in STRENGTHS:
-        each = replace(cell, strength=strength)
-        problem = family("linear").build(
-            n=cell.n, dim=cell.dim, noise_ratio=cell.noise_ratio, strength=strength
-        )
-        keys = replicate_keys(stream(seed, role="pilot", **each.identity), search.PILOT)
-        for point in product(*GRID.values()):
-            told = dict(zip(GRID, point, strict=True))
-            plan = ALGORITHMS["dp_gd"].plan(problem.problem_class, cell.budget, **told)
-            if cell.trial.is_control:
-                plan = plan.with_noise(cell.noise_factor)
-            risks = [problem.excess_risk(core.run(plan, problem, k).released) for k in keys]
-            means.setdefault(point, []).append(np.mean(risks))
-    return {point: max(each) for point, each in means.items()}
+def naive(cell, seed):
+    """The mean of every candidate at one strength, one run after another."""
+    problem = family("linear").build(
+        n=cell.n, dim=cell.dim, noise_ratio=cell.noise_ratio, strength=cell.strength
+    )
+    keys = replicate_keys(stream(seed, role="pilot", **cell.identity), search.PILOT)
+    for point in product(*GRID.values()):
+        told = dict(zip(GRID, point, strict=True))
+        plan = ALGORITHMS["dp_gd"].plan(problem.problem_class, cell.budget, **told)
+        if cell.trial.is_control:
+            plan = plan.with_noise(cell.noise_factor)
+        risks = [problem.excess_risk(core.run(plan, problem, key).released) for key in keys]
+        yield np.mean(risks)
 
 
 # --- what is found --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("trial", [Trial.MEASURED, Trial.SECOND_KEY, Trial.NOISE_OFF])
-def test_it_finds_what_a_naive_loop_finds(searched, finished, trial):
-    cell = next(
-        cell
-        for cell in cells(searched, "quick")
-        if (cell.method, cell.n, cell.trial) == ("best", 500, trial)
-    )
-    worst = naive(searched, cell, seed=int(trial is Trial.SECOND_KEY))
-    best = dict(zip(GRID, min(worst, key=worst.get), strict=True))
+def test_the_pilot_measures_what_a_naive_loop_measures(searched, finished, means, trial):
+    for cell in cells(searched, "quick"):
+        if (cell.method, cell.n, cell.trial) == ("best", 500, trial) and cell.strength in (1, 8):
+            expected = list(naive(cell, seed=int(trial is Trial.SECOND_KEY)))
+            np.testing.assert_allclose(means[500, trial, cell.strength], expected, rtol=1e-9)
+
+
+def test_the_least_worst_of_the_pilot_is_told(finished, means):
+    points = list(product(*GRID.values()))
     for row in read(finished.folder).cells.to_pylist():
-        if (row["method"], row["n"], row["trial"]) == ("best", 500, trial):
-            found = json.loads(row["searched"])
-            assert found["chosen"] == best
+        if row["method"] == "best":
+            tried = [means[row["n"], Trial(row["trial"]), each] for each in STRENGTHS]
+            best = dict(zip(GRID, points[np.argmin(np.max(tried, axis=0))], strict=True))
             edges = [name for name, x in best.items() if x in (min(GRID[name]), max(GRID[name]))]
-            assert found["at_edge"] == edges
-            assert found["candidates"] == 6
+            told = {"chosen": best, "at_edge": edges, "candidates": 6}
+            assert json.loads(row["searched"]) == told
 
 
 def test_what_is_measured_are_fresh_runs_of_what_was_chosen(searched, finished):
@@ -144,31 +159,39 @@ def keys_of(experiment):
     return {piece.label: piece.key for piece in pieces if piece.facts["method"] == "best"}
 
 
-def test_all_that_is_tried_is_in_the_key_and_the_data_of_every_strength(searched, monkeypatch):
+def test_all_that_is_tried_is_in_the_key(searched):
     before = keys_of(searched)
     wider = replace(BEST, search={**GRID, "step_size": (0.02, 0.1, 0.6)})
-    every = [before, keys_of(replace(searched, algorithms=(wider,)))]
-    built = family("linear").build
+    after = keys_of(replace(searched, algorithms=(wider,)))
+    assert len(before) == len(after) == 4 * 2 * 5
+    assert not set(before.values()) & set(after.values())
 
-    def changed(*, noise_ratio, strength, **sizes):
-        weaker = 0.9 if strength == 8.0 else 1.0
-        return built(noise_ratio=weaker * noise_ratio, strength=strength, **sizes)
 
-    hard = replace(family("linear"), name="own", build=changed)
-    whole = replace(family("linear"), name="own", build=built)
-    every += [keys_of(replace(searched, families=(each,))) for each in (whole, hard)]
-    assert all(len(found) == 4 * 2 * 5 for found in every)
-    assert len({key for found in every for key in found.values()}) == 4 * len(before)
+def test_the_data_of_every_strength_are_in_the_key(searched, monkeypatch):
+    declared = family("linear")
+
+    def from_outside(*, noise_ratio, strength, **sizes):
+        factor = float(os.environ["FACTOR"]) if strength == 2.0 else 1.0  # as from a file
+        return declared.build(noise_ratio=factor * noise_ratio, strength=strength, **sizes)
+
+    changed = replace(declared, build=from_outside)
+    monkeypatch.setattr(experiment_module, "family", lambda name: changed)
+    found = []
+    for factor in ("1", "0.9"):
+        monkeypatch.setenv("FACTOR", factor)
+        found.append(keys_of(searched))
+    assert not set(found[0].values()) & set(found[1].values())
 
 
 # --- the choice -----------------------------------------------------------------------------------
 
 
-def chosen(monkeypatch, means, grid=(1, 2, 3)):
+def chosen(monkeypatch, means, grid=(1, 2, 3), refused=()):
     """Of candidates with these means, by strength."""
-    tried = tuple(Candidate({"steps": value}, ()) for value in grid)
+    tried = tuple(Candidate({"steps": value}, ()) for value in grid if value not in refused)
     monkeypatch.setattr(search, "_means", lambda i, *_: np.array(means[i], float))
-    return search.choose(Search(tried, (None,) * len(means)), 0)
+    job = SimpleNamespace(cell=SimpleNamespace(search=(("steps", grid),)))
+    return search.choose(Search(tried, (job,) * len(means)), 0)
 
 
 @pytest.mark.parametrize(
@@ -192,6 +215,11 @@ def test_the_least_worst_mean_is_taken(monkeypatch, means, steps, at_edge):
 
 def test_names_have_no_edge(monkeypatch):
     assert chosen(monkeypatch, [[3, 2, 1]], grid=("last", "average", None)).at_edge == ()
+
+
+def test_beyond_what_is_refused_there_is_nothing_better(monkeypatch):
+    assert chosen(monkeypatch, [[1, 2]], refused=(1,)).at_edge == ()
+    assert chosen(monkeypatch, [[2, 1]], refused=(1,)).at_edge == ("steps",)
 
 
 # --- what is refused ------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from privopt.lab import (
 )
 from privopt.lab.make.folder import open_results
 from privopt.lab.make.presentation import Presentation
-from privopt.lab.make.records import read_provenance, write_recorded
+from privopt.lab.make.records import read_provenance, write_provenance, write_recorded
 from privopt.lab.make.resume import Note, Started
 from privopt.lab.show.claims import outcome, presentation, rows_of
 from privopt.lab.show.plots import _figure
@@ -224,6 +224,19 @@ def test_a_finished_study_computes_nothing_and_writes_the_same_bits(tmp_path, re
     assert not CALLS
     assert events == [Started("demo", total=2, reused=2)]
     assert tables(result.folder) == before
+
+
+def test_the_date_is_of_the_part_that_was_made_last(tmp_path):
+    result, _ = run(tmp_path)
+    written = read_provenance(result.folder)
+    today, long_ago = written["date"], "2020-01-31"
+    assert re.fullmatch(r"20\d\d-[01]\d-[0-3]\d", today)
+    write_provenance(result.folder, {**written, "date": long_ago})
+    run(tmp_path)
+    assert read_provenance(result.folder)["date"] == long_ago
+    next((result.folder / "cells").glob("*.parquet")).unlink()
+    run(tmp_path)
+    assert read_provenance(result.folder)["date"] > long_ago
 
 
 def test_the_profile_reaches_the_parts(tmp_path):
@@ -448,7 +461,7 @@ def test_claims_and_listings_are_told(results):
     readme = (results / "README.md").read_text(encoding="utf-8")
     Reader(page)
     assert "**Of 2 verdicts 2 hold" in readme
-    assert "| demo | too small, but once | ✅ 2 of 3 |" in readme
+    assert "| [Demo](#demo) | too small, but once | 2 of 3 | ✅ holds |" in readme
     assert re.search(
         r"\| too small, but once \| 2 of 3 \| 2 \| ✅ holds \| not in x = 1 \|", readme
     )
@@ -458,7 +471,7 @@ def test_claims_and_listings_are_told(results):
     assert "| &lt;two> | – |" in readme
     assert "&lt;two&gt;" in page
     assert "privopt run demo --profile quick" in page
-    assert page.count("data:image/svg+xml") == 2
+    assert page.count('<img src="demo/') == 2
     assert "method | family" not in readme  # no verdict on a theorem, no table of them
 
 

@@ -88,7 +88,7 @@ lab.run(experiment, profile="quick", seed=0, results={str(results)!r}, progress=
     assert not (results / "demo" / "cells.parquet").exists()
     result, events = events_of(results)
     assert result.reused == 4
-    assert events[0] == Started("demo", total=CELLS, reused=4, programs=1)
+    assert events[0] == Started("demo", total=CELLS, reused=4, programs=1, size=6 * 3)
     assert tables(result) == whole
 
 
@@ -161,7 +161,7 @@ def test_two_programs_are_worked_on_at_once_and_an_error_in_either_loses_nothing
     two = {"one": ("dp_gd", {"steps": 5}), "other": ("output_perturbation", {})}
     given = replace(demo, algorithms=two)
     alone, events = events_of(tmp_path / "alone", given)
-    assert events[0] == Started("demo", total=2 * CELLS, reused=0, programs=2)
+    assert events[0] == Started("demo", total=2 * CELLS, reused=0, programs=2, size=2 * CELLS * 3)
     real, seen = RUN.measure, set()
 
     def fatal(job, bench):
@@ -406,7 +406,7 @@ def shown(terminal, events, past=None):
 def test_progress_is_plain_lines_or_bars(demo):
     events = [
         Note("demo", "[b]left[/b] out"),
-        Started("demo", 30, 10),
+        Started("demo", 30, 10, size=20),
         *[Finished("demo", "a cell", 1, 2)] * 20,
     ]
     lines = shown(False, events).splitlines()
@@ -421,7 +421,7 @@ def test_progress_is_plain_lines_or_bars(demo):
 
 def test_of_several_experiments_it_is_told_which_and_the_time_left_for_all():
     events = [
-        Started("demo", 2, 0, programs=1),
+        Started("demo", 2, 0, programs=1, size=2),
         Finished("demo", "a", 9, 20),
         Shared("demo", "b"),
         Drawing("demo", 1, 2),
@@ -433,6 +433,16 @@ def test_of_several_experiments_it_is_told_which_and_the_time_left_for_all():
     # The cell to come 9, other 60, last what demo takes, 38 and then 29; two are worked on at once.
     assert left == ["54 s left", "44 s left"]
     assert lines[-1] == "figures and report: 1/2, demo"
+
+
+def test_small_cells_to_come_are_told_to_be_quick():
+    events = [
+        Started("demo", 4, 0, size=400 + 3 * 100),
+        Finished("demo", "measured", 80.0, 0.0, size=400),
+        Finished("demo", "a control", 10.0, 0.0, size=100),
+    ]
+    left = [line.split(", about ")[1] for line in shown(False, events).splitlines()[1:]]
+    assert left == ["30 s left", "18 s left"]  # 300 and 200 runs, two cells at once
 
 
 def test_writing_needs_no_folder(tmp_path):

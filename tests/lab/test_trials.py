@@ -10,6 +10,7 @@ import pytest
 from privopt import core, lab
 from privopt.algorithms import ALGORITHMS
 from privopt.lab import Axis, Grid, Setting, Trial, cells, read, replicate_keys, stream
+from privopt.lab.make import job
 from privopt.lab.make.resume import compile_clock
 from privopt.lab.make.trials import BEND, block_of
 from privopt.problems import family
@@ -179,6 +180,18 @@ def test_rows_say_what_was_promised_and_where(rows):
             told = json.loads(row["plan"])["params"]["mechanism"]["scale"]
             scale = json.loads(measured["plan"])["params"]["mechanism"]["scale"]
             assert told == pytest.approx(row["noise_factor"] * scale, rel=1e-6)
+
+
+def test_a_law_is_that_of_the_plan_and_of_no_control(sloped, tmp_path, monkeypatch):
+    def law(plan, family, strength):
+        assert (plan.noise_factor, family) == (None, "linear")
+        return None if strength > 4.0 else plan.problem_class.n + strength
+
+    monkeypatch.setattr(job, "law_of", law)
+    few = replace(sloped, axes=sloped.axes[1:], grids=())
+    for row in read(run(few, tmp_path).folder).cells.to_pylist():
+        known = row["trial"] in ("measured", "second key") and row["strength"] <= 4.0
+        assert row["law"] == (row["n"] + row["strength"] if known else None)
 
 
 def test_all_trials_share_one_program(sloped, tmp_path):

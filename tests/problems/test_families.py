@@ -72,7 +72,7 @@ def test_real_families_are_the_first_records_of_the_public_order(name, n):
     assert jax.tree.map(np.shape, problem.objective) == jax.tree.map(np.shape, largest.objective)
 
 
-@pytest.mark.parametrize("name", ["linear", "distance", "huber", *REAL])
+@pytest.mark.parametrize("name", ["linear", "distance", "two_kinks", "huber", *REAL])
 def test_families_are_deterministic(name):
     one, two = built(name), built(name)
     point = np.linspace(-0.1, 0.1, one.problem_class.dim)

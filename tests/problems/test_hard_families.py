@@ -112,7 +112,9 @@ def test_descent_to_a_far_distance_attains_half_of_its_bound(steps):
     assert np.mean(risks) == pytest.approx(wanted, rel=1e-6)
 
 
-@pytest.mark.parametrize("name", ["linear", "distance", "huber", "medians", "far_distance"])
+@pytest.mark.parametrize(
+    "name", ["linear", "distance", "two_kinks", "huber", "medians", "far_distance"]
+)
 def test_hard_families_are_free_in_size(name):
     found = family(name)
     assert found.hard

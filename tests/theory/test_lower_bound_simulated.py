@@ -105,8 +105,8 @@ def test_no_algorithm_beats_the_lower_bound(budget, name, choices, prior):
     )
     for planned, answers in zip(plans, np.moveaxis(released, 1, 0), strict=True):
         mean, error = mean_and_error(excess(pulls, answers))
-        assert lower + 5.0 * error < mean <= planned.rate.upper
-        assert planned.rate.lower >= 0.97 * lower  # its grid of priors is coarser
+        assert lower - 5.0 * error < mean <= planned.rate.upper
+        assert planned.rate.lower >= 0.999 * lower
 
 
 @pytest.mark.parametrize("prior", ["signs", "marginals"])
@@ -120,9 +120,7 @@ def test_the_best_simple_mechanism_comes_close(name, prior):
     noisy = pulls[:, None] + scale * rng.normal(size=(DRAWS, 200, DIM))
     unit = noisy / np.linalg.norm(noisy, axis=2, keepdims=True)
     mean, error = mean_and_error(excess(pulls, unit))
-    assert lower + 5.0 * error < mean
-    if prior == "signs" and name == "weak":
-        assert mean < 1.7 * lower
+    assert lower - 5.0 * error < mean < (1.2 if prior == "signs" else 4.0) * lower
 
 
 @pytest.mark.parametrize("budget", [*BUDGETS.values(), PURE])

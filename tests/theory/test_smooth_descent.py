@@ -13,9 +13,11 @@ from privopt.spec import ProblemClass
 from privopt.theory import (
     Moments,
     OutputRule,
+    Powers,
     StepRule,
     batch_moments,
     descent_numbers,
+    descent_rate,
     descent_steps,
     noise_limited_steps,
     noisy_descent,
@@ -53,6 +55,9 @@ def test_nothing_is_claimed_without_smoothness_or_with_long_steps():
     assert smooth_descent(cls(radius=math.inf), step_size=0.1, **numbers) == math.inf
     assert smooth_descent(cls(smoothness=4.0), step_size=0.25, **numbers) == math.inf
     assert smooth_descent(cls(smoothness=4.0), step_size=0.249, **numbers) < math.inf
+    silent = numbers | {"noise_std": 0.0}
+    assert smooth_descent(cls(smoothness=4.0), step_size=0.25, **silent) < math.inf
+    assert smooth_descent(cls(smoothness=4.0), step_size=0.251, **silent) == math.inf
     with pytest.raises(ValueError, match="smoothness must be declared for this step size"):
         smooth_descent_step_size(cls(smoothness=None), **numbers)
 
@@ -232,3 +237,25 @@ def test_a_given_step_or_output_is_kept_and_decides_the_other():
     assert descent_numbers(curved, **known).output == "weighted_average"
     assert descent_numbers(curved, **known, output=OutputRule.LAST) == last
     assert descent_numbers(curved, **known, step_rule=StepRule(1.5)) == long
+
+
+@pytest.mark.parametrize("smoothness", [0.25, 0.3, 7.0])
+def test_without_noise_the_step_is_one_over_the_curvature(smoothness):
+    """``H R^2/(2 T)``, the limit of the theorem; on the line half of it is attained."""
+    facts = ProblemClass(n=10, dim=1, lipschitz=20.0, radius=1.0, smoothness=smoothness)
+    known = {"steps": 40, "noise_std": 0.0}
+    numbers = descent_numbers(facts, **known)
+    assert numbers == (StepRule(1.0 / smoothness), "average_after_step")
+    rate = descent_rate(facts, **known, **numbers._asdict())
+    assert rate.upper == pytest.approx(smoothness / 80, rel=1e-12)
+    assert rate.terms[0].powers == Powers(steps=-1.0)
+    worst = 0.0
+    for width in (0.01, 0.0123, 0.02, 0.1):  # of a Huber loss whose minimiser is the end
+        point, total = 0.0, 0.0
+        for _ in range(40):
+            point = min(1.0, point + min(1.0 - point, width))
+            total += point
+        gap = 1.0 - total / 40
+        risk = smoothness * (0.5 * gap**2 if gap < width else width * (gap - 0.5 * width))
+        worst = max(worst, risk / rate.upper)
+    assert 0.45 < worst <= 1.0

@@ -108,6 +108,11 @@ class Search:
     candidates: tuple[Candidate, ...]
     jobs: tuple[Job, ...]
 
+    @property
+    def grid(self) -> tuple[tuple[str, tuple[Choice, ...]], ...]:
+        """All values of every choice, those included that plans refuse."""
+        return self.jobs[0].cell.search
+
     def plan(self, candidate: Candidate, job: Job) -> Plan:
         """The candidate's at the strength of that job."""
         strengths = [each.cell.strength for each in self.jobs]
@@ -124,7 +129,7 @@ class Search:
             [dict(candidate.choices), [told[id(plan)] for plan in candidate.plans]]
             for candidate in self.candidates
         ]
-        decisive = json.dumps([[job.data for job in self.jobs], tried], sort_keys=True)
+        decisive = json.dumps([[job.data for job in self.jobs], self.grid, tried], sort_keys=True)
         return hashlib.sha256(decisive.encode()).hexdigest()
 
 

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from privopt.algorithms.first_order import is_plain, output_rule, step_rule
 from privopt.core import Plan
 from privopt.mechanisms import AllRecords, GaussianMechanism, IndependentNoise
-from privopt.theory import OutputRule
-from privopt.theory.finite_size import (
+from privopt.theory import (
+    OutputRule,
     RadialLoss,
     gaussian_perturbation,
     gibbs_draw,

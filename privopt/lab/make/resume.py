@@ -44,12 +44,16 @@ _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 @dataclass(frozen=True)
 class Started:
-    """All cells are planned; ``reused`` of ``total`` are there already, ``programs`` to compile."""
+    """All cells are planned; ``reused`` of ``total`` are there already, ``programs`` to compile.
+
+    ``size`` is that of the cells to be made, together.
+    """
 
     experiment: str
     total: int
     reused: int
     programs: int = 0
+    size: int = 0
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class Finished:
     cell: str
     run_seconds: float
     compile_seconds: float
+    size: int = 1
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,7 @@ class Shared:
 
     experiment: str
     cell: str
+    size: int = 1
 
 
 @dataclass(frozen=True)
@@ -114,6 +120,8 @@ class Piece:
         Whether a table may be that of its runs.
     program : hashable
         Pieces of one program share what is compiled.
+    size : int
+        How long it takes beside others, about: its runs.
     """
 
     label: str
@@ -123,6 +131,7 @@ class Piece:
     make: Callable[[], tuple[pa.Table, Mapping[str, Value]]] | None = None
     fits: Callable[[pa.Table], bool] = field(default=lambda values: values.num_rows > 0)
     program: Hashable = None
+    size: int = 1
 
 
 def resume(
@@ -142,7 +151,8 @@ def resume(
     missing = [piece for piece in wanted if work.recall(piece) is None]
     _note_strangers(experiment, folder, {piece.key for piece in wanted}, progress)
     reused, groups = len(wanted) - len(missing), _by_program(missing)
-    progress(Started(experiment, len(wanted), reused, programs=len(groups)))
+    size = sum(piece.size for piece in missing)
+    progress(Started(experiment, len(wanted), reused, programs=len(groups), size=size))
     waiting = False
     while groups:
         held = work.make(groups)
@@ -207,7 +217,7 @@ class _Work:
             path = cell_path(self._folder, piece.key)
             with claimed(path) as ours:
                 if self.recall(piece) is not None:
-                    self._tell(Shared(self._experiment, piece.label))
+                    self._tell(Shared(self._experiment, piece.label, piece.size))
                 elif ours:
                     self._run(piece, path)
                 else:
@@ -222,7 +232,8 @@ class _Work:
         run_seconds = time.perf_counter() - begin - clock.seconds
         write_cell(path, Kept(values, facts, run_seconds, clock.seconds))
         self.kept[piece.key] = read_cell(path, piece.fits)
-        self._tell(Finished(self._experiment, piece.label, run_seconds, clock.seconds))
+        seconds = run_seconds, clock.seconds
+        self._tell(Finished(self._experiment, piece.label, *seconds, piece.size))
 
     def _tell(self, event: Event) -> None:
         with self._telling:

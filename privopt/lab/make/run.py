@@ -202,6 +202,7 @@ def _cells(experiment: Experiment, profile: str, seed: int, progress: Progress) 
             make=lambda: _made(*measure(job, bench)),
             fits=partial(_fits, cell.replicates),
             program=job.program,
+            size=cell.replicates,
         )
 
     with jax.enable_x64(True):

@@ -6,6 +6,8 @@ The runs that are then measured are fresh, so their mean is that of the chosen c
 bias, and its expectation is at least the minimum over the grid: a pilot of few replicates may miss
 the best candidate, and what it takes instead is worse, by about the standard error of the
 difference of two pilot means. All candidates draw the same noise, which makes that error small.
+A setting costs candidates times strengths times ``PILOT`` runs, and again under every trial: with
+the noise off or bent the best numbers are others.
 
 What is found is *oracle-tuned*: it looks at risks that a private method never sees.
 """
@@ -24,6 +26,7 @@ from numpy.typing import NDArray
 from privopt.core import Plan, run_many
 from privopt.lab.make.job import Candidate, Job, Search, steps_of
 from privopt.lab.make.keys import replicate_keys, stream
+from privopt.lab.make.method import Choice
 
 __all__ = ["PILOT", "Chosen", "choose"]
 
@@ -39,8 +42,8 @@ class Chosen:
     ----------
     candidate : Candidate
     at_edge : tuple of str
-        The choices whose value is the least or the largest that was tried: a better one may lie
-        beyond.
+        The choices whose value is the least or the largest of the grid: a better one may lie
+        beyond. Beyond the last value that plans do not refuse there is none.
     candidates : int
         So many were tried.
     """
@@ -67,14 +70,13 @@ def choose(search: Search, seed: int) -> Chosen:
     means = np.stack([_means(i, job, tried, seed) for i, job in enumerate(search.jobs)])
     worst = np.where(np.isfinite(means), means, np.inf).max(axis=0)
     best = tried[int(np.argmin(worst))]
-    at_edge = tuple(name for name in best.choices if _is_edge(name, best, tried))
+    at_edge = tuple(name for name, values in search.grid if _is_edge(best.choices[name], values))
     return Chosen(best, at_edge, len(tried))
 
 
-def _is_edge(name: str, best: Candidate, tried: Sequence[Candidate]) -> bool:
-    values = [candidate.choices[name] for candidate in tried]
-    numbers = [value for value in values if isinstance(value, int | float)]
-    return bool(numbers) and best.choices[name] in (min(numbers), max(numbers))
+def _is_edge(value: Choice, values: Sequence[Choice]) -> bool:
+    numbers = [each for each in values if isinstance(each, int | float)]
+    return bool(numbers) and value in (min(numbers), max(numbers))
 
 
 def _means(number: int, job: Job, tried: Sequence[Candidate], seed: int) -> NDArray[np.float64]:

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from privopt.lab.make.presentation import Panel, Plot, Presentation
 from privopt.lab.show.claims import Row, span
+from privopt.lab.show.grids import GridCells, constant, scale_of
 from privopt.lab.show.legend import ORACLE_TUNED
 from privopt.lab.show.results import CellResult, along, grouped, swept_axes, worst
 from privopt.lab.show.style import axis_words, estimate, number, signed
 from privopt.lab.show.twins import label
 from privopt.lab.show.verdict import Verdict
 
-__all__ = ["Words", "of_comparison", "of_method", "of_plot"]
+__all__ = ["Words", "of_comparison", "of_grid", "of_method", "of_plot"]
 
 Words = tuple[str, str]
 """Caption and ``alt`` text."""
@@ -83,7 +84,6 @@ def _ends(values: Sequence[float]) -> str:
 
 def of_comparison(cells: Sequence[CellResult]) -> Words:
     """Of the figure of all methods in one: what each leaves of the zero predictor's excess risk."""
-    cells = [cell for cell in cells if cell.axes]
     told = []
     for family, members in grouped(cells, lambda cell: cell.family).items():
         axis = swept_axes(members)[-1]
@@ -99,10 +99,25 @@ def of_comparison(cells: Sequence[CellResult]) -> Words:
         told.append(f"on {family} at {axis_words(axis)} = {number(last)}: {shares}")
     caption = (
         "Lower is better: the dashed line is a predictor that has learnt nothing, the solid one "
-        "the non-private optimum. Of the distance between them there remains, "
-        f"{'; '.join(told)}."
+        f"the non-private optimum. What remains of the distance between them: {'; '.join(told)}."
     )
     return caption, f"Risk of {_count(cells)} methods. Left of the excess risk {'; '.join(told)}"
+
+
+def of_grid(grid: GridCells) -> Words:
+    """Of the figure of a grid: the smallest and the largest constant of every method."""
+    told = []
+    for (method, family), cells in grouped(grid.cells, lambda c: (label(c), c.family)).items():
+        values = [constant(worst(same)) for same in _combinations(cells, grid.axes)]
+        known = [value for value in values if math.isfinite(value)]
+        told += [f"{method} on {family} {_ends(known)}"] if known else []
+    axes = " and ".join(map(axis_words, grid.axes))
+    what = f"The mean over its {scale_of(grid.cells)} at every combination of {axes}"
+    return f"{what}, darker where it is larger: {'; '.join(told)}.", f"{what}: {'; '.join(told)}"
+
+
+def _combinations(cells: Sequence[CellResult], axes: tuple[str, str]) -> list[list[CellResult]]:
+    return list(grouped(cells, lambda cell: tuple(cell.setting[axis] for axis in axes)).values())
 
 
 def _count(cells: Sequence[CellResult]) -> int:

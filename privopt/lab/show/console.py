@@ -22,7 +22,7 @@ from rich.progress import (
 from rich.table import Table
 
 from privopt.lab.make.resume import WORKERS, Drawing, Event, Finished, Note, Shared, Started
-from privopt.lab.show.legend import ORACLE_TUNED
+from privopt.lab.show.twins import label
 from privopt.lab.show.verdict import Verdict
 
 __all__ = ["Display", "verdict_table"]
@@ -41,15 +41,19 @@ class _Tally:
     total: int
     done: int
     programs: int = 0
+    size: int = 0
     new: int = 0
+    made: int = 0
     compiled: int = 0
     running: float = 0.0
     compiling: float = 0.0
 
     def add(self, event: Finished | Shared) -> None:
         self.done += 1
+        self.size -= event.size
         if isinstance(event, Finished):
             self.new += 1
+            self.made += event.size
             self.compiled += event.compile_seconds > _COMPILES
             self.running += event.run_seconds
             self.compiling += event.compile_seconds
@@ -61,9 +65,9 @@ class _Tally:
 
     @property
     def left(self) -> float:
-        """Seconds of work to come, if cells run and programs compile like those so far."""
+        """Seconds of work to come, if runs take and programs compile like those so far."""
         programs = max(self.programs - self.compiled, 0)
-        running = (self.total - self.done) * self.running / max(self.new, 1)
+        running = self.size * self.running / max(self.made, 1)
         return running + programs * self.compiling / max(self.compiled, 1)
 
 
@@ -124,7 +128,7 @@ class Display:
     def _started(self, event: Started) -> None:
         name = event.experiment
         self._past.setdefault(name)
-        self._tallies[name] = _Tally(event.total, event.reused, event.programs)
+        self._tallies[name] = _Tally(event.total, event.reused, event.programs, event.size)
         self._tasks[name] = self._bars.add_task(
             self._place(name), total=event.total, completed=event.reused, said=""
         )
@@ -227,7 +231,7 @@ def _theorem_table(verdicts: Sequence[Verdict]) -> Table:
     for verdict in verdicts:
         table.add_row(
             verdict.experiment,
-            f"{verdict.method} ({ORACLE_TUNED})" if verdict.untuned else verdict.method,
+            label(verdict),
             verdict.family,
             verdict.check if verdict.axis is None else f"{verdict.check} in {verdict.axis}",
             _outcome(verdict.outcome),

@@ -53,8 +53,8 @@ def _control(
     measured, other = sweep(cells, axis), sweep(cells, axis, trial)
     if len(other.groups) < MIN_VALUES:
         return _unknown(trial, ControlOutcome.NONE, _absence(trial, other, measured, refused))
-    if trial is Trial.NOISE_OFF and _no_risk(other, measured):
-        why = f"without noise at most {SHARE:.0%} of the measured risk is left"
+    if trial is Trial.NOISE_OFF and not other.not_finite and _no_risk(other, measured):
+        why = f"without noise at most {SHARE:.0%} of the risk, or the certified gap, is left"
         return _unknown(trial, ControlOutcome.TOLD_APART, why)
     if other.obstacle:
         return _unknown(trial, ControlOutcome.UNDECIDED, other.obstacle)

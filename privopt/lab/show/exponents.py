@@ -87,6 +87,13 @@ def exponent(
 
     Source: Hesterberg, "What teachers should know about the bootstrap", American Statistician
     2015, Section 4.4 (the expanded percentile interval).
+
+    Examples
+    --------
+    >>> samples = [[np.array([0.9, 1.0, 1.1]) * value] for value in (1.0, 2.0, 4.0)]
+    >>> found = exponent((1.0, 2.0, 4.0), samples, 0.1, [0]).estimate
+    >>> round(found.value, 12), found.lower < 1.0 < found.upper
+    (1.0, True)
     """
     rng = np.random.default_rng(seed)
     means = [[_log_means(s, rng, resamples) for s in _contenders(group)] for group in samples]

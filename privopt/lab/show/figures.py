@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from privopt.lab.show.comparison import COMPARED, comparison
+from privopt.lab.show.grids import grid_cells, grid_figure
 from privopt.lab.show.legend import ORACLE_TUNED
 from privopt.lab.show.panel import ORDER, panel, scale
 from privopt.lab.show.results import CellResult, along, grouped, swept_axes
@@ -31,7 +32,7 @@ from privopt.lab.show.style import (
     save,
     signed,
 )
-from privopt.lab.show.twins import label, twins
+from privopt.lab.show.twins import label, twins, unfolded
 from privopt.lab.show.verdict import Outcome, Verdict
 
 __all__ = ["figures", "narrow"]
@@ -58,8 +59,8 @@ def figures(
     the 10-90% band of its replicates, the rate's bounds, the risk of the public start (the zero
     predictor) and that of the same method without noise. The mean with the best numbers of a grid
     is drawn into the figure of its twin at theory's numbers. All other methods are compared in
-    one figure, ``compared.svg``; where there is one only, it too has its own. The SVG follows the
-    reader's light or dark scheme.
+    one figure, ``compared.svg``; where there is one only, it too has its own. A grid of two axes
+    has a figure ``grid_<axis>_<axis>.svg``. The SVG follows the reader's light or dark scheme.
 
     Parameters
     ----------
@@ -77,10 +78,10 @@ def figures(
     list of Path
         The files, the same to the byte whenever they are drawn from the same table.
     """
-    cells = [cell for cell in everything if cell.axes]
+    cells = [cell for cell in everything if swept_axes([cell])]
     methods = grouped(cells, lambda cell: cell.method)
     tuned = {theory: methods[method] for method, theory in twins(judged).items()}
-    sloped = {verdict.method for verdict in _flat(judged) if verdict.check == "slope"}
+    sloped = {verdict.method for verdict in unfolded(judged) if verdict.check == "slope"}
     guests = {group[0].method for group in tuned.values()}
     others = [name for name in methods if name not in sloped | guests]
     alone = [name for name in methods if name in sloped - guests or [name] == others]
@@ -92,6 +93,8 @@ def figures(
         for name in alone:
             draw = partial(_figure, methods[name], tuned.get(name, ()), judged)
             written += save(draw, folder / name, origin)
+        for name, grid in grid_cells(everything).items():
+            written += save(partial(grid_figure, grid), folder / name, origin)
     return written
 
 
@@ -135,7 +138,7 @@ def _figure(
         if groups:
             guests = along((cell for cell in tuned if cell.family == family), axis)
             shown[place] = panel(place, groups, guests, axis)
-            said = [v for v in _flat(judged) if v.family == family]
+            said = [v for v in unfolded(judged) if v.family == family]
             methods = [members[0].method for members in (cells, tuned) if members]
             name = family if len(families) > 1 and axis == axes[0] else ""
             _conclude(place, said, methods, axis, name)
@@ -152,11 +155,6 @@ def _figure(
 def _label(cells: Sequence[CellResult]) -> str:
     """Of the vertical axis: what was measured."""
     return " or ".join(sorted({cell.label for cell in cells}))
-
-
-def _flat(judged: Sequence[Verdict]) -> list[Verdict]:
-    """The verdicts, and those at theory's numbers that stand in the rows of others."""
-    return [*judged, *(each.at_theory for each in judged if each.at_theory is not None)]
 
 
 def _conclude(

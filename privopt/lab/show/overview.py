@@ -83,7 +83,7 @@ def _chances(verdict: Verdict) -> Entry | str:
         for chance, off in zip(verdict.wrong, WRONG, strict=True)
         if not math.isnan(chance)
     )
-    return Entry(share(verdict.power), ", ".join(map(unbroken, wrong)))
+    return Entry(unbroken(f"{share(verdict.power)} if right"), ", ".join(map(unbroken, wrong)))
 
 
 def _bound_itself(verdict: Verdict) -> Entry | str:

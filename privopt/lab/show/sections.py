@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
-from privopt.lab.make.presentation import Column, Listing
-from privopt.lab.make.records import Provenance, Recorded, Value
-from privopt.lab.show.captions import Words, of_comparison, of_method, of_plot
-from privopt.lab.show.claims import Row, outcome, presentation, rows_of, span
+from privopt.lab.make.records import Provenance, Recorded
+from privopt.lab.show.captions import Words, of_comparison, of_grid, of_method, of_plot
+from privopt.lab.show.claims import presentation, rows_of
 from privopt.lab.show.comparison import COMPARED
 from privopt.lab.show.document import Picture, Section
+from privopt.lab.show.grids import grid_cells
 from privopt.lab.show.legend import ORACLE_TUNED
+from privopt.lab.show.listings import claims_in_detail, listed
 from privopt.lab.show.results import CellResult, cell_results, grouped, swept_axes, worst
 from privopt.lab.show.style import (
     axis_words,
@@ -28,7 +28,7 @@ from privopt.lab.show.style import (
     with_minus,
 )
 from privopt.lab.show.table import Entry, Table, unbroken
-from privopt.lab.show.twins import label, price, twins
+from privopt.lab.show.twins import label, price, twins, unfolded
 from privopt.lab.show.verdict import Control, Verdict
 
 __all__ = ["section"]
@@ -125,23 +125,25 @@ def _sweep(recorded: Recorded, judged: Sequence[Verdict], stems: Sequence[str]) 
 def _words(
     stem: str, cells: Sequence[CellResult], stems: Sequence[str], judged: Sequence[Verdict]
 ) -> Words:
+    grids = grid_cells(cells)
+    if stem in grids:
+        return of_grid(grids[stem])
     if stem == COMPARED:
         apart = {*stems, *twins(judged)}
-        return of_comparison([cell for cell in cells if cell.method not in apart])
+        others = (cell for cell in cells if cell.method not in apart)
+        return of_comparison([cell for cell in others if swept_axes([cell])])
     return of_method([cell for cell in cells if cell.method == stem], _about(judged, stem))
 
 
 def _about(judged: Sequence[Verdict], method: str) -> list[Verdict]:
     """The verdicts on a method, and on its twin with the best numbers of a grid."""
-    every = [v for each in judged for v in (each.at_theory, each) if v is not None]
-    return [v for v in every if method in (v.method, twins(judged).get(v.method))]
+    return [v for v in unfolded(judged) if method in (v.method, twins(judged).get(v.method))]
 
 
 def _verdicts(judged: Sequence[Verdict]) -> Table:
-    every = [v for each in judged for v in (each, each.at_theory) if v is not None]
     rows = tuple(
         (
-            f"{v.method} ({ORACLE_TUNED})" if v.untuned else v.method,
+            label(v),
             v.family,
             unbroken(_CHECKS.get(v.check, "") or f"slope along {axis_words(v.axis or '')}"),
             Entry(*estimate(v)),
@@ -149,7 +151,7 @@ def _verdicts(judged: Sequence[Verdict]) -> Table:
             Entry(v.outcome, outcome=v.outcome),
             with_minus(v.detail) + (f"; in its regime {v.regime}" if v.regime else ""),
         )
-        for v in every
+        for v in unfolded(judged)
     )
     head = ("method", "family", "check", "measured", "theorem", "verdict", "detail")
     return Table("Verdicts in detail", head, rows)
@@ -162,7 +164,7 @@ def _controls(judged: Sequence[Verdict]) -> Table:
     """Every control with its interval, and the second root key."""
     rows = tuple(
         (
-            f"{verdict.method} on {verdict.family}",
+            f"{label(verdict)} on {verdict.family}",
             axis_words(verdict.axis or ""),
             Entry(*estimate(verdict)),
             control.name,
@@ -170,11 +172,11 @@ def _controls(judged: Sequence[Verdict]) -> Table:
             Entry(control.outcome, outcome=control.outcome),
             with_minus(control.detail),
         )
-        for verdict in judged
+        for verdict in unfolded(judged)
         for control in (*verdict.controls, verdict.second)
         if control is not None
     )
-    head = ("method", "along", "measured", "control", "its slope", "it", "detail")
+    head = ("method", "along", "measured", "control", "its slope", "shows", "detail")
     return Table("Controls of the slopes", head, rows)
 
 
@@ -203,15 +205,24 @@ def _ratios(cells: Sequence[CellResult]) -> Table:
 
 def _plans(recorded: Recorded) -> Table:
     rows: dict[str, tuple[str, ...]] = {}
-    for row in recorded.cells.select(["method", "algorithm", "choices", "plan"]).to_pylist():
+    columns = ["method", "algorithm", "choices", "plan", "searched"]
+    for row in recorded.cells.select(columns).to_pylist():
         if row["plan"] is not None and row["method"] not in rows:
             rate = json.loads(row["plan"]).get("rate", {})
-            choices = json.loads(row["choices"])
-            chosen = ", ".join(f"{name}={value}" for name, value in choices.items()) or "theory's"
             said = (rate.get("theorem", ""), rate.get("regime", ""), rate.get("source", ""))
-            rows[row["method"]] = (row["method"], row["algorithm"], *said, chosen)
+            rows[row["method"]] = (row["method"], row["algorithm"], *said, _choices(row))
     head = ("method", "algorithm", "theorem", "regime", "source", "choices")
     return Table("Theorems and plans", head, tuple(rows[name] for name in sorted(rows)))
+
+
+def _choices(row: Mapping[str, str]) -> str:
+    """How the numbers of a method are set."""
+    searched = json.loads(row["searched"] or "null")
+    told = [f"{name}={value}" for name, value in json.loads(row["choices"]).items()]
+    if searched is not None:
+        names = ", ".join(searched["chosen"])
+        return ", ".join((*told, f"{ORACLE_TUNED}: {names} the best of {searched['candidates']}"))
+    return ", ".join(told) or "theory's"
 
 
 def _refused(recorded: Recorded) -> Table:
@@ -270,58 +281,10 @@ def _study(recorded: Recorded, judged: Sequence[Verdict], stems: Sequence[str]) 
     rows, show = rows_of(recorded), presentation(recorded)
     return _Content(
         words={p.name: of_plot(p, show, judged, rows) for p in show.plots if p.name in stems},
-        tables=(_claims(judged), *(_listing(each, rows[each.part]) for each in show.listings)),
+        tables=(
+            claims_in_detail(judged),
+            *(listed(each, rows[each.part]) for each in show.listings),
+        ),
         facts={"rows": ", ".join(f"{len(found)} of {part}" for part, found in rows.items())},
         command="",
     )
-
-
-def _claims(judged: Sequence[Verdict]) -> Table:
-    rows = tuple(
-        (
-            v.claim,
-            f"{v.estimate:g} of {v.rows}",
-            f"{v.target:g}",
-            Entry(v.outcome, outcome=v.outcome),
-            v.detail,
-        )
-        for v in judged
-    )
-    return Table(
-        "Claims in detail", ("claim", "holds in rows", "claimed", "verdict", "detail"), rows
-    )
-
-
-def _listing(listing: Listing, rows: Sequence[Row]) -> Table:
-    head = tuple(column.head for column in listing.columns)
-    entries = (tuple(_entry(column, row) for column in listing.columns) for row in rows)
-    return Table(listing.caption, head, tuple(entries))
-
-
-def _entry(column: Column, row: Row) -> Entry | str:
-    values = {name: _value(row, name) for name in column.names}
-    known = all(value is not None for value in values.values())
-    text = with_minus(column.text.format(**values)) if known else "–"
-    text = " ".join(text.split())
-    return text if column.check is None else Entry(text, outcome=outcome(column.check, row))
-
-
-def _value(row: Row, quantity: str) -> Value | _Range:
-    """What a row holds: a number, a text, a range, or ``None``."""
-    value, ends = row.get(quantity), span(row, quantity)
-    return _Range(*ends) if value is None and ends is not None else value
-
-
-class _Range(NamedTuple):
-    """An interval that is told with its ends rounded outwards."""
-
-    lower: float
-    upper: float
-
-    def __format__(self, spec: str) -> str:
-        unit = Decimal(1).scaleb(-int(spec.strip(".f") or 0))
-        sides = ((self.lower, ROUND_FLOOR), (self.upper, ROUND_CEILING))
-        return " to ".join(
-            str(Decimal(end).quantize(unit, side)) if math.isfinite(end) else number(end)
-            for end, side in sides
-        )

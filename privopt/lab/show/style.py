@@ -243,10 +243,10 @@ def share(chance: float) -> str:
     return "> 99 %" if 0.995 <= chance < 1.0 else f"{100.0 * chance:.0f} %"
 
 
-def estimate(verdict: Verdict, digits: int | None = None) -> tuple[str, str]:
+def estimate(verdict: Verdict) -> tuple[str, str]:
     """The estimate and its interval, ``("−0.98", "[−1.02, −0.95]")``; a dash where unknown.
 
-    A slope has as many digits as its interval deserves, unless told how many.
+    A slope has as many digits as its interval deserves.
     """
     if not math.isfinite(verdict.estimate):
         return "–", ""
@@ -256,7 +256,7 @@ def estimate(verdict: Verdict, digits: int | None = None) -> tuple[str, str]:
             f"{each:{form}}" for each in (verdict.estimate, verdict.lower, verdict.upper)
         )
         return value, f"[{', '.join(ends)}]"
-    digits = digits or (2 if verdict.upper - verdict.lower > 0.05 else 3)
+    digits = 2 if verdict.upper - verdict.lower > 0.05 else 3
     return signed(verdict.estimate, digits), interval(verdict.lower, verdict.upper, digits)
 
 
@@ -264,7 +264,7 @@ def interval(lower: float, upper: float, digits: int) -> str:
     """``[−1.02, −0.95]`` for two digits; nothing where an end is not known."""
     if math.isnan(lower) or math.isnan(upper):
         return ""
-    return f"[{signed(lower, digits)}, {signed(upper, digits)}]"
+    return f"[{signed(lower, digits)},\N{NO-BREAK SPACE}{signed(upper, digits)}]"
 
 
 def power(value: float) -> str:

@@ -11,12 +11,17 @@ from privopt.lab.show.style import number
 from privopt.lab.show.table import unbroken
 from privopt.lab.show.verdict import Verdict
 
-__all__ = ["label", "price", "twins"]
+__all__ = ["label", "price", "twins", "unfolded"]
 
 
-def label(cell: CellResult) -> str:
-    """Of a cell's method, which says so where the best of a grid was taken."""
-    return f"{cell.method} ({ORACLE_TUNED})" if cell.untuned else cell.method
+def label(of: CellResult | Verdict) -> str:
+    """The method of a cell or a verdict, which says so where the best of a grid was taken."""
+    return f"{of.method} ({ORACLE_TUNED})" if of.untuned else of.method
+
+
+def unfolded(judged: Iterable[Verdict]) -> list[Verdict]:
+    """The verdicts, each followed by that of its twin at theory's numbers, if it has one."""
+    return [v for each in judged for v in (each, each.at_theory) if v is not None]
 
 
 def twins(judged: Iterable[Verdict]) -> dict[str, str]:

@@ -99,7 +99,8 @@ class Verdict:
     margin : float
         Slope: the interval must lie within ``target`` plus or minus so much. NaN elsewhere.
     power : float
-        Slope: the chance that the interval would lie there if the exponent were ``target``.
+        Slope: the chance that the interval would lie there, and the drift stay small, if the
+        exponent were ``target``.
     wrong : tuple of two floats
         Slope: the same chance if the exponent were 0.05 and 0.10 away from ``target``.
     controls : tuple of Control
