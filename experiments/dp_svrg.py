@@ -28,5 +28,5 @@ experiment = Experiment(
     ),
     relation="zero_out",
     epsilon_over_mu=5.0,
-    replicates={"full": 50},
+    replicates={"full": 100},
 )

@@ -22,7 +22,7 @@ experiment = Experiment(
         Method(
             "dp_gd_best",
             "dp_gd",
-            search={"step_size": (0.008, 0.0125, 0.02, 0.0315, 0.05, 0.08, 0.125)},
+            search={"step_size": (0.005, 0.008, 0.0125, 0.02, 0.0315, 0.05, 0.08)},
         ),
     ),
     families=("medians",),

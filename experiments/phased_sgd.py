@@ -26,7 +26,7 @@ experiment = Experiment(
         Method(
             "phased_sgd_best",
             "phased_sgd",
-            search={"step_size": (0.00063, 0.001, 0.0016, 0.0025, 0.004, 0.0063, 0.01, 0.016)},
+            search={"step_size": (0.0025, 0.004, 0.0063, 0.01, 0.016, 0.025, 0.04, 0.063)},
         ),
     ),
     families=("linear_population",),
@@ -38,5 +38,5 @@ experiment = Experiment(
     ),
     relation="replace_one",
     epsilon_over_mu=5.0,
-    replicates={"full": 1500},
+    replicates={"full": 800},
 )
