@@ -34,10 +34,10 @@ experiment = Experiment(
     base=Setting(n=2**17, dim=16, epsilon=0.125),
     axes=(
         Axis("n", (2**13, 2**15, 2**17, 2**19)),
-        Axis("dim", (8, 16, 32, 64)),
+        Axis("dim", (16, 32, 64, 128)),
         Axis("epsilon", (1 / 128, 1 / 32, 1 / 8, 1 / 2)),
     ),
     relation="replace_one",
     epsilon_over_mu=6.0,
-    replicates={"full": 800},
+    replicates={"full": 600},
 )

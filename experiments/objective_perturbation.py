@@ -33,10 +33,10 @@ experiment = Experiment(
     base=Setting(n=2**16, dim=16, epsilon=0.125),
     axes=(
         Axis("n", (2**12, 2**14, 2**16, 2**18)),
-        Axis("dim", (8, 16, 32, 64)),
+        Axis("dim", (16, 32, 64, 128)),
         Axis("epsilon", (1 / 128, 1 / 32, 1 / 8, 1 / 2)),
     ),
     relation="replace_one",
     epsilon_over_mu=5.0,
-    replicates={"full": 800},
+    replicates={"full": 500},
 )
