@@ -415,7 +415,7 @@ def test_theory_sets_the_regularisation_and_the_bound():
     assert planned.rate.exponents == {"n": -1.0, "dim": 0.5, "epsilon": -1.0, "steps": 0.0}
     assert planned.rate.tight_on == "huber"
     fixed = plan_of(facts(), BUDGET, regularisation=0.5)
-    assert fixed.rate.exponents == {"n": -2.0, "dim": 1.0, "epsilon": -2.0}
+    assert fixed.rate.exponents == {"n": -2.0, "dim": 1.0, "epsilon": -2.0, "steps": 0.0}
 
 
 @pytest.mark.parametrize("delta", [1e-5, 0.0])
