@@ -36,5 +36,5 @@ experiment = Experiment(
     ),
     relation="add_or_remove_one",
     epsilon_over_mu=5.0,
-    replicates={"full": 800},
+    replicates={"full": 600},
 )

@@ -36,5 +36,5 @@ experiment = Experiment(
     ),
     relation="zero_out",
     epsilon_over_mu=5.0,
-    replicates={"full": 800},
+    replicates={"full": 600},
 )

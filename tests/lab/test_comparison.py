@@ -1,9 +1,11 @@
 """One picture for all algorithms: what is drawn is what was measured."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from privopt.lab.show.captions import of_grid
+from privopt.lab.show.captions import of_grid, of_method
 from privopt.lab.show.comparison import comparison
 from privopt.lab.show.figures import figures
 from privopt.lab.show.grids import grid_cells, grid_figure
@@ -74,3 +76,11 @@ def test_a_grid_is_drawn_by_its_constants(synthetic, replaced, tmp_path):
     assert caption.startswith("The mean over its upper bound at every combination of records")
     assert alt.endswith("dp_gd on linear 0.5")
     assert grid_cells(cell_results(table)) == {}
+
+
+def test_a_caption_tells_of_the_worst_strength_alone(cells_of):
+    cells = cells_of()
+    weak = [replace(cell, strength=9.0, values=cell.values / 10.0) for cell in cells]
+    caption, _ = of_method(cells, ())
+    assert "of that bound" in caption
+    assert of_method([*weak, *cells], ())[0] == caption

@@ -13,7 +13,7 @@ from privopt.lab.show.intervals import Estimate
 from privopt.lab.show.results import Refusal, along, worst
 from privopt.lab.show.slopes import slope_verdict
 from privopt.lab.show.theorems import ALPHA, theorem_verdicts
-from privopt.lab.show.verdict import Outcome
+from privopt.lab.show.verdict import Outcome, tally
 
 OFF, BENT, SECOND = Trial.NOISE_OFF, Trial.NOISE_BENT, Trial.SECOND_KEY
 OTHER = {"replicates": 20}
@@ -307,6 +307,7 @@ def test_the_slope_at_theorys_numbers_stands_in_the_row_of_its_untuned_twin(cell
     assert slope.at_theory.method == "dp_gd"
     assert slope.at_theory.outcome is Outcome.INHERITED
     assert slope.at_theory.at_theory is None
+    assert tally(found).endswith("; of 1 slopes at theory’s numbers, beside them, 1 inherited")
 
 
 def test_of_several_twins_the_one_with_the_same_choices_is_folded(cells_of):

@@ -41,7 +41,9 @@ def of_method(cells: Sequence[CellResult], judged: Sequence[Verdict]) -> Words:
         for axis in swept_axes(members)
         if (group := [worst(same) for same in along(members, axis).values()])
     ]
-    ratios = [cell.mean / cell.upper for cell in cells if 0.0 < cell.upper < math.inf]
+    settings = grouped(cells, lambda cell: (cell.family, tuple(sorted(cell.setting.items()))))
+    tops = [worst(same) for same in settings.values()]
+    ratios = [cell.mean / cell.upper for cell in tops if 0.0 < cell.upper < math.inf]
     if ratios:
         caption += f": it is {_ends(ratios)} of that bound"
     if any(verdict.untuned for verdict in judged):

@@ -147,7 +147,8 @@ class Verdict:
 def tally(judged: Sequence[Verdict]) -> str:
     """How many verdicts there are of each outcome, in a sentence without its end.
 
-    A slope at theory's numbers that stands in the row of its untuned twin is not counted apart.
+    A slope at theory's numbers that stands in the row of its untuned twin is not counted apart;
+    how many of these are inherited is told.
 
     Examples
     --------
@@ -155,8 +156,15 @@ def tally(judged: Sequence[Verdict]) -> str:
     'Of 0 verdicts 0 hold, 0 are refuted, 0 are inherited, 0 are undecided'
     """
     counts = {outcome: sum(v.outcome == outcome for v in judged) for outcome in Outcome}
-    return f"Of {len(judged)} verdicts {counts[Outcome.HOLDS]} hold" + "".join(
+    told = f"Of {len(judged)} verdicts {counts[Outcome.HOLDS]} hold" + "".join(
         f", {count} {'is' if count == 1 else 'are'} {outcome}"
         for outcome, count in counts.items()
         if outcome is not Outcome.HOLDS
+    )
+    beside = [v.at_theory.outcome for v in judged if v.at_theory is not None]
+    inherited = beside.count(Outcome.INHERITED)
+    if not inherited:
+        return told
+    return (
+        f"{told}; of {len(beside)} slopes at theory’s numbers, beside them, {inherited} inherited"
     )
