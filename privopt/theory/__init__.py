@@ -81,6 +81,7 @@ from privopt.theory.rate import (
     add,
     no_rate,
 )
+from privopt.theory.regret_lower_bound import regret_lower_bound
 from privopt.theory.setting import (
     Law,
     Setting,
@@ -93,6 +94,12 @@ from privopt.theory.smooth_descent import (
     smooth_descent,
     smooth_descent_step_size,
     smooth_descent_steps,
+)
+from privopt.theory.stability import (
+    descent_population,
+    descent_population_rate,
+    descent_population_step_size,
+    generalisation_gap,
 )
 from privopt.theory.variance_reduction import (
     gradient_difference,
@@ -129,6 +136,9 @@ __all__ = [
     "centre_excess",
     "crossovers",
     "descent_numbers",
+    "descent_population",
+    "descent_population_rate",
+    "descent_population_step_size",
     "descent_rate",
     "descent_steps",
     "erm_lower_bound",
@@ -140,6 +150,7 @@ __all__ = [
     "ftrl_regret",
     "ftrl_regularisation",
     "gaussian_perturbation",
+    "generalisation_gap",
     "gibbs_draw",
     "gradient_difference",
     "largest_excess",
@@ -167,6 +178,7 @@ __all__ = [
     "phased_rate",
     "population_lower_bound",
     "pure_lower_bound",
+    "regret_lower_bound",
     "smooth_descent",
     "smooth_descent_step_size",
     "smooth_descent_steps",
