@@ -310,7 +310,7 @@ def ftrl_rate(
         regime="noise leading, sigma sqrt(d) y >= 12 L, at fixed batches and passes"
         if noise_std > 0.0
         else "fixed batches and passes",
-        tight_on=_tight_on(terms[0].name) if regret and tuned else None,
+        tight_on=_hard_family(noise_std) if regret and tuned else None,
     )
 
 
@@ -318,12 +318,12 @@ _REGRET = "E regret <= R sqrt(T (L^2 + d sigma^2 x^2 + 2 L sigma sqrt(d) y)), Z 
 _RISK = "E F_P(w) - F_P* <= R sqrt(L^2 + d sigma^2 x^2 + 2 L sigma sqrt(d) y)/sqrt(T + 1)"
 
 
-def _tight_on(leading: str) -> str | None:
-    """The family on which the regret nears the bound.
+def _hard_family(noise_std: float) -> str:
+    """Where the regret is 0.75 to 0.95 of the bound with noise, and all of it without.
 
-    None is known for fresh noise, nor for the risk of an average, where correlated noise cancels.
+    None is known for the risk of the average, in which correlated noise cancels.
     """
-    return {"noise": "far_distance", "gradients": "orthogonal_linear"}.get(leading)
+    return "far_distance" if noise_std > 0.0 else "orthogonal_linear"
 
 
 class _Costs(NamedTuple):
