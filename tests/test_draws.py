@@ -181,6 +181,21 @@ def test_draws_need_no_wide_integers():
     np.testing.assert_array_equal(narrow, draws.normal(jax.random.key(2), (7,), jnp.float32))
 
 
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_words_are_those_of_the_generator_of_jax(size):
+    """The keys into which it splits the key of the stream, bit by bit."""
+    key = jax.random.key(4)
+    keys = jax.random.split(jax.random.fold_in(key, draws._STREAM), 3 * size)
+    expected = np.asarray(jax.random.key_data(keys)).reshape(3, size, 2)
+    found = np.asarray(draws._words(key, 3, size)).reshape(3, 2, size)
+    np.testing.assert_array_equal(found, np.moveaxis(expected, 2, 1))
+
+
+def test_no_draw_is_so_large_that_words_would_repeat():
+    with pytest.raises(ValueError, match=r"shape must need at most 2\^32 pairs of words, got "):
+        draws.exponential(jax.random.key(0), (2**16, 2**15 + 1), np.float32)
+
+
 def test_words_are_no_keys_that_a_loop_would_fold_in():
     """Else noise, seen through its law, would tell of the noise of other steps."""
     key = jax.random.key(3)
