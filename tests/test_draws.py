@@ -109,6 +109,17 @@ def test_normals_are_exact_to_some_units_in_the_last_place_up_to_both_ends(monke
                 assert error <= 6 * np.finfo(dtype).eps * radius * mp.sin(angle)
 
 
+def test_polynomials_are_cosine_and_sine_to_a_unit_in_the_last_place():
+    angles = np.linspace(1e-9, math.pi / 4.0, 100_001).astype(np.float32)
+    for found, exact in zip(jax.jit(draws._circle)(angles), (np.cos, np.sin), strict=True):
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(
+            np.asarray(found, np.float64),
+            exact(angles.astype(np.float64)),
+            rtol=np.finfo(np.float32).eps,
+        )
+
+
 @dtypes
 def test_support_ends_where_the_constants_say(monkeypatch, dtype):
     ends = [(0, 0, 0, sign, 0, 0) for sign in range(8)]
