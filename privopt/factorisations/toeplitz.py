@@ -138,6 +138,13 @@ class SeriesFactorisation(ToeplitzFactorisation):
         self.numerator = _series("numerator", numerator, self.steps)
         self.denominator = _series("denominator", denominator, self.steps)
 
+    @property
+    def band(self) -> int:
+        """Coefficients of ``p``, but for zeros at its end; all steps where ``q`` is not 1."""
+        if self.denominator[1:].any():
+            return self.steps
+        return int(np.flatnonzero(self.numerator)[-1]) + 1
+
     def coefficients(self) -> _Floats:
         """``p/q``."""
         return lfilter(self.numerator, self.denominator, np.eye(1, self.steps)[0])

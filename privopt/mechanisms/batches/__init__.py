@@ -2,16 +2,18 @@
 
 from privopt.mechanisms.batches.all_records import AllRecords
 from privopt.mechanisms.batches.batches import Batches, Participation
+from privopt.mechanisms.batches.cyclic_poisson import CyclicPoissonBatches
 from privopt.mechanisms.batches.fixed_size import FixedSizeBatches
-from privopt.mechanisms.batches.one_pass import OnePassBatches
+from privopt.mechanisms.batches.ordered import OrderedBatches
 from privopt.mechanisms.batches.poisson import PoissonBatches, poisson_sampler
 from privopt.mechanisms.batches.shuffled import ShuffledBatches
 
 __all__ = [
     "AllRecords",
     "Batches",
+    "CyclicPoissonBatches",
     "FixedSizeBatches",
-    "OnePassBatches",
+    "OrderedBatches",
     "Participation",
     "PoissonBatches",
     "ShuffledBatches",
