@@ -1,6 +1,7 @@
 """Losses, features, convex sets, first-order methods, certified solvers, exact samplers."""
 
 from privopt.convex.accelerated import accelerated_descent
+from privopt.convex.basis_pursuit import BasisPursuit, basis_pursuit
 from privopt.convex.bounding_ellipsoid import BoundingEllipsoid, ValueAndGradient, bound_low_part
 from privopt.convex.certificate import certify
 from privopt.convex.constraint import ConstraintSet
@@ -55,6 +56,7 @@ __all__ = [
     "MAX_SAMPLER_DIM",
     "Average",
     "AverageAfterStep",
+    "BasisPursuit",
     "BoundingEllipsoid",
     "Box",
     "ConstraintSet",
@@ -98,6 +100,7 @@ __all__ = [
     "WholeSpace",
     "accelerated_descent",
     "as_features",
+    "basis_pursuit",
     "bound_low_part",
     "certify",
     "checked_output",
