@@ -9,6 +9,7 @@ from privopt.factorisations.dense import DenseFactorisation
 from privopt.factorisations.factorisation import Factorisation
 from privopt.factorisations.factorise import FACTORISATIONS, factorise
 from privopt.factorisations.participation import Patterns, patterns
+from privopt.factorisations.restarted import RestartedFactorisation
 from privopt.factorisations.toeplitz import (
     SeriesFactorisation,
     ToeplitzFactorisation,
@@ -23,6 +24,7 @@ __all__ = [
     "DenseFactorisation",
     "Factorisation",
     "Patterns",
+    "RestartedFactorisation",
     "SeriesFactorisation",
     "ToeplitzFactorisation",
     "TreeFactorisation",

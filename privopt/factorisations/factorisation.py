@@ -53,7 +53,7 @@ class Factorisation(ABC):
     def _sensitivity(self, allowed: Patterns) -> float:
         """For patterns that fit."""
 
-    def sensitivity(self, epochs: int = 1, gap: int | None = None) -> float:
+    def sensitivity(self, epochs: int = 1, gap: int | None = None, even: bool = False) -> float:
         """How far one record of unit norm moves ``C g``, in the Euclidean norm, under zero-out.
 
         Under ``replace_one`` it is at most twice as far.
@@ -64,6 +64,9 @@ class Factorisation(ABC):
             The record takes part at most so often.
         gap : int, optional
             Any two of its steps are at least so far apart; default ``steps // epochs``.
+        even : bool
+            Whether successive ones are exactly so far apart, as in epochs of one order: fewer
+            patterns, hence no larger a sensitivity.
 
         Returns
         -------
@@ -75,7 +78,7 @@ class Factorisation(ABC):
         ValueError
             If a count is not positive, or so many participations do not fit.
         """
-        return self._sensitivity(patterns(self.steps, epochs, gap))
+        return self._sensitivity(patterns(self.steps, epochs, gap, even))
 
     def rmse(self) -> float:
         """Root mean square error of the prefix sums per noise multiplier, at one participation.

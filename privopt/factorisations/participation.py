@@ -1,9 +1,10 @@
 """How often, and how far apart, one record may take part; and what that does to a sensitivity.
 
-A *pattern* is a set of steps, at most ``times`` of them and any two at least ``gap`` apart. A
-record that takes part in the pattern ``pi`` with unit vectors ``g_i`` changes the encoded answers
-by ``sum_(i in pi) C_i g_i^T``, of square norm ``sum_(i, j in pi) X_ij <g_i, g_j>``, ``X = C^T C``.
-It is at most ``sum_(i, j in pi) |X_ij|``, which is attained (all ``g_i`` equal) where ``X >= 0``.
+A *pattern* is a set of steps, at most ``times`` of them and any two at least ``gap`` apart; an even
+one has each exactly ``gap`` after the one before. A record that takes part in the pattern ``pi``
+with unit vectors ``g_i`` changes the encoded answers by ``sum_(i in pi) C_i g_i^T``, of square norm
+``sum_(i, j in pi) X_ij <g_i, g_j>``, ``X = C^T C``. That is at most ``sum_(i, j in pi) |X_ij|``,
+attained (all ``g_i`` equal) where ``X >= 0``.
 """
 
 from __future__ import annotations
@@ -32,13 +33,20 @@ class Patterns(NamedTuple):
         At most so often.
     gap : int
         Any two of these steps are at least so far apart.
+    even : bool
+        Whether successive ones are exactly ``gap`` apart: epochs in one order.
     """
 
     times: int
     gap: int
+    even: bool = False
+
+    def starts(self, steps: int) -> range:
+        """The first steps of even patterns that no other one of ``steps`` steps contains."""
+        return range(min(steps, max(self.gap, steps - (self.times - 1) * self.gap)))
 
 
-def patterns(steps: int, epochs: int, gap: int | None) -> Patterns:
+def patterns(steps: int, epochs: int, gap: int | None, even: bool = False) -> Patterns:
     """At most ``epochs`` of ``steps``, ``gap`` apart; by default as far as epochs of one order are.
 
     Raises
@@ -49,7 +57,7 @@ def patterns(steps: int, epochs: int, gap: int | None) -> Patterns:
     Examples
     --------
     >>> patterns(1024, 4, None)
-    Patterns(times=4, gap=256)
+    Patterns(times=4, gap=256, even=False)
     """
     count("epochs", epochs)
     if gap is None:
@@ -59,13 +67,14 @@ def patterns(steps: int, epochs: int, gap: int | None) -> Patterns:
         raise ValueError(
             f"epochs must fit into {steps} steps with {gap} between participations, got {epochs}"
         )
-    return Patterns(epochs, gap)
+    return Patterns(epochs, gap, even)
 
 
 def largest_total(gram: _Floats, allowed: Patterns) -> float:
     """The largest ``sum_(i, j in pi) |X_ij|`` over the patterns, or a bound on it.
 
-    Exact by enumeration where there are at most ``MAX_ENUMERATED`` patterns. Else every step ``i``
+    Even patterns are looked at one by one, one for each start. Others by enumeration where there
+    are at most ``MAX_ENUMERATED`` of them. Else every step ``i``
     gets the most that a pattern through ``i`` has in row ``i``, and these weights the largest sum
     over one pattern: both by dynamic programming, and never below the truth.
 
@@ -82,6 +91,10 @@ def largest_total(gram: _Floats, allowed: Patterns) -> float:
     """
     weights = np.abs(gram)
     steps = len(weights)
+    if allowed.even:
+        length = (allowed.times - 1) * allowed.gap + 1
+        chosen = (slice(s, s + length, allowed.gap) for s in allowed.starts(steps))
+        return float(max(weights[steps_of, steps_of].sum() for steps_of in chosen))
     number = sum(
         math.comb(max(0, steps - (size - 1) * (allowed.gap - 1)), size)
         for size in range(1, allowed.times + 1)

@@ -58,9 +58,11 @@ class ToeplitzFactorisation(Factorisation):
 
     *Sensitivity*. One participation: ``|c|``, exact. More: where ``c`` is non-negative and
     non-increasing the worst pattern starts at the first step with the least gap, which is exact
-    (Kalinin and Lampert 2024, arXiv:2405.13763, Theorem 2). Otherwise by the Gram matrix up to
-    ``MAX_DENSE`` steps, and by that rule for the non-increasing majorant ``max_(j >= k) |c_j|``,
-    whose Gram matrix is entrywise no smaller; the least of what is known.
+    (Kalinin and Lampert 2024, arXiv:2405.13763, Theorem 2). Of even patterns the worst starts at
+    the first step for every non-negative ``c``, since a later start cuts its end off. Otherwise by
+    the Gram matrix up to ``MAX_DENSE`` steps, and by these rules for a majorant of ``|c|``, whose
+    Gram matrix is entrywise no smaller: for even patterns ``|c|`` itself, else ``max_(j >= k)
+    |c_j|``; the least of what is known.
     """
 
     @abstractmethod
@@ -91,7 +93,9 @@ class ToeplitzFactorisation(Factorisation):
         c = self.coefficients()
         if allowed.times == 1:
             return float(np.linalg.norm(c))
-        majorant = np.maximum.accumulate(np.abs(c)[::-1])[::-1]
+        majorant = np.abs(c)
+        if not allowed.even:
+            majorant = np.maximum.accumulate(majorant[::-1])[::-1]
         bound = _evenly(majorant, allowed)
         if self.steps > MAX_DENSE or bool(np.all(majorant <= c + _ROUND_OFF)):
             return bound

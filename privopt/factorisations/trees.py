@@ -13,6 +13,8 @@ from privopt.factorisations.participation import Patterns, largest_total
 __all__ = ["TreeFactorisation", "tree_height"]
 
 MAX_DENSE = 512  # steps up to which patterns are looked at one by one
+MAX_COUNTED = 2**26  # participations in all even patterns, up to which they are counted
+_AT_ONCE = 2**20
 
 _Floats = NDArray[np.float64]
 
@@ -40,6 +42,7 @@ class TreeFactorisation(Factorisation):
     which at most ``m = ceil(2^j/gap)`` lie in a block of height ``j`` have squares of counts that
     sum to at most ``floor(k/m) m^2 + (k mod m)^2`` there; summed over the heights this bounds the
     square. Up to ``MAX_DENSE`` steps also by the Gram matrix, exact where the patterns are few.
+    Even patterns have their participations counted in every block: exact.
 
     Parameters
     ----------
@@ -99,12 +102,32 @@ class TreeFactorisation(Factorisation):
                 self._add(row, first, j - 1, half, weight * (1.0 - own))
 
     def _sensitivity(self, allowed: Patterns) -> float:
+        starts = allowed.starts(self.steps)
+        if allowed.even and len(starts) * allowed.times <= MAX_COUNTED:
+            rows = max(1, _AT_ONCE // allowed.times)
+            parts = (np.array(starts[i : i + rows]) for i in range(0, len(starts), rows))
+            return math.sqrt(max(self._counted(part, allowed) for part in parts))
         heights = range(tree_height(self.steps))
         square = float(sum(_most(allowed, j, len(self._blocks(j))) for j in heights))
         if allowed.times > 1 and self.steps <= MAX_DENSE:
             encoder = self.encoder()
             square = min(square, largest_total(encoder.T @ encoder, allowed))
         return math.sqrt(square)
+
+    def _counted(self, starts: NDArray[np.int64], allowed: Patterns) -> int:
+        """The largest sum of squared counts over all blocks, of even patterns with these starts.
+
+        The ``r``-th participation in a block adds ``2 r - 1`` to the square of its count.
+        """
+        place = np.arange(allowed.times)
+        chosen = starts[:, None] + allowed.gap * place
+        total = np.zeros(len(starts), dtype=np.int64)
+        for j in range(tree_height(self.steps)):
+            block = chosen >> j
+            new = np.diff(block, axis=1, prepend=-1) > 0
+            before = place - np.maximum.accumulate(np.where(new, place, 0), axis=1)
+            total += np.sum((2 * before + 1) * (block < len(self._blocks(j))), axis=1)
+        return int(total.max())
 
 
 def _most(allowed: Patterns, height: int, blocks: int) -> int:

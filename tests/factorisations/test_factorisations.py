@@ -12,7 +12,9 @@ from privopt.factorisations import (
     BufferedFactorisation,
     DenseFactorisation,
     Patterns,
+    RestartedFactorisation,
     SeriesFactorisation,
+    TreeFactorisation,
     bands,
     buffers,
     factorise,
@@ -30,7 +32,7 @@ def band_of(name, steps):
     return min(3, steps) if name in FREE else None
 
 
-def brute_force(factorisation, epochs, gap):
+def brute_force(factorisation, epochs, gap, even=False):
     """The largest norm over every pattern and every sign of every participation."""
     encoder = factorisation.encoder()
     steps = range(factorisation.steps)
@@ -38,7 +40,7 @@ def brute_force(factorisation, epochs, gap):
         np.linalg.norm(encoder[:, list(chosen)] @ np.array((1.0, *signs)))
         for size in range(1, epochs + 1)
         for chosen in itertools.combinations(steps, size)
-        if all(b - a >= gap for a, b in itertools.pairwise(chosen))
+        if all(b - a == gap if even else b - a >= gap for a, b in itertools.pairwise(chosen))
         for signs in itertools.product((1.0, -1.0), repeat=size - 1)
     )
 
@@ -105,13 +107,77 @@ def test_product_and_errors_agree_with_the_matrices(name, steps, optimise):
     assert found.max_error() == pytest.approx(column * np.linalg.norm(decoder, axis=1).max())
 
 
+@pytest.mark.parametrize("even", [False, True])
 @pytest.mark.parametrize("gap", [1, 2, 3, 4])
 @pytest.mark.parametrize("epochs", [2, 3])
 @pytest.mark.parametrize("name", FACTORISATIONS)
-def test_sensitivity_is_that_of_the_worst_pattern(name, epochs, gap):
+def test_sensitivity_is_that_of_the_worst_pattern(name, epochs, gap, even):
     """Exact at this size: all Gram matrices are non-negative here, and patterns are few."""
     found = factorise(name, 9, band_of(name, 9))
-    assert found.sensitivity(epochs, gap) == pytest.approx(brute_force(found, epochs, gap))
+    expected = brute_force(found, epochs, gap, even)
+    assert found.sensitivity(epochs, gap, even) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "gap", "steps", "square"), [(3, 3, 7, 9), (3, 2, 7, 10), (8, 3, 24, 88)]
+)
+def test_tree_sensitivity_of_several_participations(epochs, gap, steps, square):
+    """9 and 88 are known answers for ``gap - 1`` steps *between* participations."""
+    found = factorise("tree", steps)
+    assert found.sensitivity(epochs, gap) ** 2 == pytest.approx(square)
+    if epochs == 3:
+        assert brute_force(found, epochs, gap) ** 2 == pytest.approx(square)
+
+
+def test_participations_as_early_as_they_may_be_are_not_the_worst_of_a_tree():
+    """Eight, three apart from the first step on, cost 86; later ones share more blocks: 88."""
+    found = factorise("tree", 24)
+    earliest = found.encoder()[:, 0:24:3].sum(axis=1)
+    assert found.sensitivity(8, 3, even=True) ** 2 == pytest.approx(earliest @ earliest) == 86.0
+    assert found.sensitivity(8, 3) ** 2 == pytest.approx(88.0)
+
+
+@pytest.mark.parametrize(("epochs", "gap"), [(2, 37), (3, 60), (5, 37), (7, 1), (200, 1)])
+@pytest.mark.parametrize("name", ["tree", "optimal", "odd"])
+def test_even_patterns_are_looked_at_one_by_one(name, epochs, gap):
+    """Every start, with as many participations as still fit; ``even`` is no larger."""
+    steps = 200
+    series = np.random.default_rng(7).random(steps)
+    series[0] = 1.0
+    odd = SeriesFactorisation("odd", steps, series)
+    found = odd if name == "odd" else factorise(name, steps)
+    encoder = found.encoder()
+    worst = max(
+        np.linalg.norm(encoder[:, first::gap][:, :epochs].sum(axis=1)) for first in range(steps)
+    )
+    assert found.sensitivity(epochs, gap, even=True) == pytest.approx(worst)
+    assert found.sensitivity(epochs, gap) >= worst * (1.0 - 1e-12)
+
+
+def test_counted_blocks_in_parts(monkeypatch):
+    whole = factorise("tree", 100).sensitivity(3, 30, even=True)
+    monkeypatch.setattr("privopt.factorisations.trees._AT_ONCE", 7)
+    assert factorise("tree", 100).sensitivity(3, 30, even=True) == whole
+    monkeypatch.setattr("privopt.factorisations.trees.MAX_COUNTED", 0)
+    assert factorise("tree", 100).sensitivity(3, 30, even=True) >= whole
+
+
+@pytest.mark.parametrize("even", [False, True])
+@pytest.mark.parametrize("times", [2, 3])
+def test_a_series_with_signs_is_bounded(times, even):
+    found = SeriesFactorisation("odd", 9, np.array([1.0, -0.7, 0.3, 0.2, -0.4]))
+    for gap in (1, 2, 3):
+        assert found.sensitivity(times, gap, even) >= brute_force(found, times, gap, even) - 1e-12
+
+
+def test_a_band_is_sensitive_over_the_whole_stream():
+    """Not over its own length: later participations move rows of their own."""
+    band = square_root(4)
+    padded = SeriesFactorisation("banded", 10, band)
+    for epochs, gap in [(1, 1), (2, 4), (3, 3), (3, 4), (10, 1)]:
+        expected = brute_force(padded, epochs, gap)
+        assert padded.sensitivity(epochs, gap) == pytest.approx(expected)
+    assert padded.sensitivity(3, 4) ** 2 > 2.5 * (band @ band)
 
 
 def test_a_series_that_is_not_monotone_is_worse_at_a_wider_gap():
@@ -169,6 +235,58 @@ def test_a_step_lies_in_one_block_of_each_height():
     encoder = factorise("tree", 100).encoder()
     assert encoder[:, 0].sum() == 7
     assert encoder.sum(axis=0).max() == 7
+
+
+# --- restarts ---
+
+
+@pytest.mark.parametrize("steps", [1, 4, 5, 7, 8, 10])
+@pytest.mark.parametrize("name", ["independent", "tree", "honaker", "toeplitz", "optimal"])
+def test_restarts_are_independent_epochs(name, steps):
+    """``C`` is block diagonal, a cut epoch is the beginning of a whole one, variances add."""
+    one = factorise(name, 4)
+    found = RestartedFactorisation(one, steps)
+    encoder, decoder = found.encoder(), found.decoder()
+    np.testing.assert_allclose(decoder @ encoder, np.tri(steps), atol=1e-12)
+    np.testing.assert_allclose(found.variances(), np.sum(decoder**2, axis=1))
+    gram = encoder.T @ encoder
+    epoch = np.arange(steps) // 4
+    assert not gram[np.not_equal.outer(epoch, epoch)].any()
+    rest = steps % 4
+    if rest and name != "optimal":
+        cut = factorise(name, rest).encoder()
+        np.testing.assert_allclose(gram[-rest:, -rest:], cut.T @ cut)
+
+
+@pytest.mark.parametrize("even", [False, True])
+@pytest.mark.parametrize(("epochs", "gap"), [(1, 1), (2, 1), (2, 3), (3, 3), (3, 4), (2, 6)])
+@pytest.mark.parametrize("name", ["tree", "toeplitz", "optimal"])
+def test_restarted_sensitivity_is_that_of_the_worst_pattern(name, epochs, gap, even, monkeypatch):
+    found = RestartedFactorisation(factorise(name, 4), 10)
+    truth = brute_force(found, epochs, gap, even)
+    assert found.sensitivity(epochs, gap, even) == pytest.approx(truth)
+    monkeypatch.setattr("privopt.factorisations.restarted.MAX_DENSE", 0)
+    allocated = found.sensitivity(epochs, gap, even)
+    assert truth * (1.0 - 1e-12) <= allocated <= 1.2 * truth
+    monkeypatch.setattr("privopt.factorisations.restarted.MAX_ALLOCATED", 0)
+    assert allocated * (1.0 - 1e-12) <= found.sensitivity(epochs, gap, even)
+
+
+@pytest.mark.parametrize("name", ["tree", "toeplitz", "banded_inverse"])
+def test_a_pass_an_epoch_costs_the_root_of_the_epochs(name):
+    """Also where nothing is enumerated, and less than the same noise without restarts."""
+    one = factorise(name, 1000)
+    found = RestartedFactorisation(one, 4000)
+    expected = 2.0 * one.sensitivity()
+    assert found.sensitivity(4, 1000, even=True) == pytest.approx(expected, rel=1e-12)
+    assert found.sensitivity(4, 1000) == pytest.approx(expected, rel=1e-12)
+    assert found.sensitivity(4, 1000) <= factorise(name, 4000).sensitivity(4, 1000)
+
+
+def test_restarted_in_every_step():
+    found = RestartedFactorisation(TreeFactorisation(1000), 3000)
+    whole = TreeFactorisation(1000).sensitivity(1000, 1, even=True)
+    assert found.sensitivity(3000, 1, even=True) == pytest.approx(math.sqrt(3.0) * whole)
 
 
 # --- optima ---------------------------------------------------------------------------------------
@@ -272,6 +390,8 @@ def test_the_optimum_of_two_steps_in_closed_form():
         (lambda: DenseFactorisation("x", np.zeros((2, 2))), "must be invertible"),
         (lambda: DenseFactorisation("x", np.full((1, 1), np.nan)), "must be finite"),
         (lambda: DenseFactorisation("x", np.ones(2)), "must be a square matrix"),
+        (lambda: RestartedFactorisation(np.eye(2), 4), "factorisation must be one"),
+        (lambda: RestartedFactorisation(TreeFactorisation(2), 0), "steps must be"),
     ],
 )  # fmt: skip
 def test_bad_input(call, message):
