@@ -41,6 +41,14 @@ from privopt.theory.finite_size import (
     norm_laplace_perturbation,
     worst_noisy_direction,
 )
+from privopt.theory.ftrl import (
+    PrefixError,
+    ftrl_population,
+    ftrl_rate,
+    ftrl_regret,
+    ftrl_regularisation,
+    local_exponent,
+)
 from privopt.theory.largest_excess import centre_excess, largest_excess
 from privopt.theory.laws import LAWS
 from privopt.theory.lower_bounds import budget_lower_bound, erm_lower_bound, pure_lower_bound
@@ -107,6 +115,7 @@ __all__ = [
     "Moments",
     "OutputRule",
     "Powers",
+    "PrefixError",
     "Quantity",
     "RadialLoss",
     "Rate",
@@ -126,11 +135,16 @@ __all__ = [
     "exponential_mechanism",
     "exponential_mechanism_rate",
     "exponential_mechanism_regularisation",
+    "ftrl_population",
+    "ftrl_rate",
+    "ftrl_regret",
+    "ftrl_regularisation",
     "gaussian_perturbation",
     "gibbs_draw",
     "gradient_difference",
     "largest_excess",
     "last_of_noisy_descent",
+    "local_exponent",
     "no_rate",
     "noise_limited_steps",
     "noisy_descent",
