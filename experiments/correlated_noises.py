@@ -9,7 +9,7 @@ diagonal of B B^T.
 import math
 from functools import cache
 
-from privopt.factorisations import FACTORISATIONS, factorise
+from privopt.factorisations import FACTORISATIONS, RestartedFactorisation, factorise
 from privopt.lab import Check, Claim, Column, Line, Listing, Panel, Plot, Study
 
 SIZES = {
@@ -33,6 +33,12 @@ TITLES = {
     "banded_inverse_optimised": "banded inverse, 16, optimised",
     "buffered_optimised": "buffered, 5, optimised",
 }
+COLUMNS = [
+    f"{noise}_{where}{suffix}"
+    for noise in NOISES
+    for where in ("one", "four", "anew")
+    for suffix in ("", "_largest")
+]
 GOLDEN = (  # noise, steps, band, epochs, error
     ("independent", 1024, None, 1, 22.63846),
     ("tree", 100, None, 1, 4.72546),
@@ -62,49 +68,65 @@ def made(noise, steps, band=None):
 
 
 @cache
-def errors_of(noise, steps, band=None, epochs=1):
-    """Sensitivity, root mean square error and largest error, at ``mu = 1``."""
-    found = made(noise, steps, band)
-    sensitivity, variances = found.sensitivity(epochs), found.variances()
-    mean, most = math.sqrt(variances.mean()), math.sqrt(variances.max())
-    return sensitivity, sensitivity * mean, sensitivity * most
+def restarted(noise, steps):
+    """The same, of one epoch, begun anew in each."""
+    return RestartedFactorisation(made(noise, steps // EPOCHS), steps)
 
 
-def noises_at(steps, profile):
-    """Those that are affordable."""
+@cache
+def deviations(found):
+    """The root mean square and the largest standard error of a prefix sum, at unit noise."""
+    variances = found.variances()
+    return math.sqrt(variances.mean()), math.sqrt(variances.max())
+
+
+def errors(found, epochs=1):
+    """The same at ``mu = 1``, where every record takes part so often, equally far apart."""
+    sensitivity = found.sensitivity(epochs, even=True)
+    return tuple(sensitivity * deviation for deviation in deviations(found))
+
+
+def error(noise, steps):
+    """The root mean square error at one epoch."""
+    return errors(made(noise, steps))[0]
+
+
+def affordable(steps, profile):
+    """The noises made for so many steps."""
     return [n for n in NOISES if n != "optimal" or steps <= LARGEST_OPTIMUM[profile]]
 
 
 def curves(profile):
     """One row a number of steps: the errors of every noise, at one epoch and at four."""
     for steps in SIZES[profile]:
-        row = {"label": f"T = {steps}", "steps": steps}
-        for noise in NOISES:
-            known = noise in noises_at(steps, profile)
-            for epochs, where in ((1, "one"), (EPOCHS, "four")):
-                _, mean, most = errors_of(noise, steps, epochs=epochs) if known else (None,) * 3
-                row |= {f"{noise}_{where}": mean, f"{noise}_{where}_largest": most}
+        row = {"label": f"T = {steps}", "steps": steps} | dict.fromkeys(COLUMNS)
+        for noise in affordable(steps, profile):
+            for found, epochs, where in (
+                (made(noise, steps), 1, "one"),
+                (made(noise, steps), EPOCHS, "four"),
+                (restarted(noise, steps), EPOCHS, "anew"),
+            ):
+                row[f"{noise}_{where}"], row[f"{noise}_{where}_largest"] = errors(found, epochs)
         yield row
 
 
 def noises(profile):
     """One row a noise and number of steps, what it costs included."""
     for steps in SIZES[profile]:
-        for noise in noises_at(steps, profile):
-            one, mean, most = errors_of(noise, steps)
-            four, mean_four, most_four = errors_of(noise, steps, epochs=EPOCHS)
+        for noise in affordable(steps, profile):
+            found = made(noise, steps)
+            mean, most = errors(found)
             yield {
                 "label": f"{TITLES[noise]}, T = {steps}",
                 "steps": steps,
                 "noise": TITLES[noise],
                 "memory": memory(noise, steps),
-                "sensitivity": one,
+                "sensitivity": found.sensitivity(),
                 "error": mean,
                 "largest": most,
-                "sensitivity_four": four,
-                "separate": math.sqrt(EPOCHS) * one,
-                "error_four": mean_four,
-                "largest_four": most_four,
+                "sensitivity_four": found.sensitivity(EPOCHS, even=True),
+                "error_four": errors(found, EPOCHS)[0],
+                "error_anew": errors(restarted(noise, steps), EPOCHS)[0],
             }
 
 
@@ -122,15 +144,14 @@ def optimum(profile):
         if steps <= LARGEST_OPTIMUM[profile]:
             best = made("optimal", steps)
             least = best.rmse() * math.sqrt(1.0 - best.gap)
-            for noise in noises_at(steps, profile):
-                error = errors_of(noise, steps)[1]
+            for noise in affordable(steps, profile):
                 yield {
                     "label": f"{TITLES[noise]}, T = {steps}",
                     "steps": steps,
                     "noise": TITLES[noise],
                     "least": least,
-                    "error": error,
-                    "beyond": error / least - 1.0,
+                    "error": error(noise, steps),
+                    "beyond": error(noise, steps) / least - 1.0,
                 }
 
 
@@ -138,7 +159,7 @@ def optimised(profile):
     """Free coefficients beside those in closed form, at one epoch."""
     for steps in SIZES[profile]:
         for name in FREE:
-            closed, free = errors_of(name, steps)[1], errors_of(f"{name}_optimised", steps)[1]
+            closed, free = error(name, steps), error(f"{name}_optimised", steps)
             label = f"{TITLES[name]}, T = {steps}"
             yield {"label": label, "closed": closed, "free": free, "ratio": free / closed}
 
@@ -148,8 +169,8 @@ def buffers(profile):
     for steps in SIZES[profile]:
         yield {
             "label": f"T = {steps}",
-            "buffered": errors_of("buffered_optimised", steps)[1],
-            "root": errors_of("toeplitz", steps)[1],
+            "buffered": error("buffered_optimised", steps),
+            "root": error("toeplitz", steps),
         }
 
 
@@ -162,7 +183,7 @@ def golden(profile):
         yield {
             "label": f"{noise}{band_text}, T = {steps}, epochs {epochs}",
             "known": known,
-            "error": errors_of(noise, steps, band, epochs)[1],
+            "error": errors(made(noise, steps, band), epochs)[0],
         }
 
 
@@ -171,7 +192,7 @@ def growth(profile):
     del profile
     per_doubling = {"tree": math.sqrt(0.5), "honaker": 0.5, "toeplitz": math.log(2.0) / math.pi}
     for noise, limit in per_doubling.items():
-        few, many = (errors_of(noise, 2**k)[1] for k in (9, 13))
+        few, many = (error(noise, 2**k) for k in (9, 13))
         yield {"label": TITLES[noise], "added": (many - few) / 4.0, "limit": limit}
 
 
@@ -179,7 +200,7 @@ def powers(profile):
     """The exponent of the error of noises that forget, at some hundred times the band."""
     del profile
     for noise in ("independent", "banded"):
-        few, many = (errors_of(noise, 2**k)[1] for k in (13, 15))
+        few, many = (error(noise, 2**k) for k in (13, 15))
         exponent = math.log(many / few) / math.log(4.0)
         yield {"label": TITLES[noise], "exponent": exponent, "limit": 0.5}
 
@@ -188,11 +209,10 @@ def narrow(profile):
     """A band of the inverse that beats the whole square root of A."""
     del profile
     for band in (32, 64):
-        error = errors_of("banded_inverse", 100, band)[1]
         yield {
             "label": f"banded inverse, {band}",
-            "error": error,
-            "root": errors_of("toeplitz", 100)[1],
+            "error": errors(made("banded_inverse", 100, band))[0],
+            "root": error("toeplitz", 100),
         }
 
 
@@ -200,7 +220,7 @@ def remembered(profile):
     """Four participations of a record beside those of four records, where noise never forgets."""
     for steps in SIZES[profile]:
         for noise in ("tree", "honaker", "toeplitz", "buffered", "buffered_optimised", "optimal"):
-            if noise in noises_at(steps, profile):
+            if noise in affordable(steps, profile):
                 yield visits(noise, steps)
 
 
@@ -214,7 +234,7 @@ def forgotten(profile):
 
 def visits(noise, steps):
     """Sensitivity to ``EPOCHS`` visits of one record, and to one each of as many records."""
-    one, four = (errors_of(noise, steps, epochs=epochs)[0] for epochs in (1, EPOCHS))
+    one, four = (made(noise, steps).sensitivity(epochs, even=True) for epochs in (1, EPOCHS))
     label = f"{TITLES[noise]}, T = {steps}"
     return {"label": label, "four": four, "separate": math.sqrt(EPOCHS) * one}
 
@@ -253,7 +273,8 @@ def plot(name, title, suffix):
             )
             for where, text in (
                 ("one", "one epoch"),
-                ("four", "four epochs, a record comes back after T/4"),
+                ("four", "four epochs"),
+                ("anew", "four epochs, noise anew in each"),
             )
         ),
     )
@@ -333,6 +354,7 @@ experiment = Study(
                 Column("largest", "{largest:.4f}"),
                 Column("sensitivity, four epochs", "{sensitivity_four:.4f}"),
                 Column("error, four epochs", "{error_four:.4f}"),
+                Column("error, anew in each", "{error_anew:.4f}"),
             ),
         ),
         Listing(
