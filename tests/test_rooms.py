@@ -31,7 +31,8 @@ DEVICE = "jax numpy optax scipy"
 ROOTS = "arguments draws streams release"
 GROUND = f"{ROOTS} spec convex"
 HOST_SIDE = "arguments spec privacy accounting"
-MIDDLE = f"{GROUND} privacy theory accounting mechanisms core"
+NUMBERS = f"{GROUND} privacy theory factorisations"
+MIDDLE = f"{NUMBERS} accounting mechanisms core"
 LIBRARY = f"{MIDDLE} problems algorithms statistics"
 
 # fmt: off
@@ -41,12 +42,12 @@ ROOMS = {
     "lab/show":   Room(6, f"{LIBRARY} lab/make", "matplotlib numpy pyarrow rich scipy"),
     "lab/make":   Room(5, LIBRARY, f"{DEVICE} pyarrow"),
     "audit":      Room(5, LIBRARY, DEVICE),
-    "algorithms": Room(4, f"{GROUND} privacy theory mechanisms core", f"{DEVICE} {HOST}"),
+    "algorithms": Room(4, f"{NUMBERS} mechanisms core", f"{DEVICE} {HOST}"),
     "statistics": Room(4, f"{ROOTS} spec privacy mechanisms", f"{DEVICE} {HOST}"),
     "problems":   Room(4, GROUND, f"{DEVICE} sklearn"),
     "accounting": Room(3, "arguments spec privacy", HOST),   # never JAX
     "core":       Room(3, f"{GROUND} privacy theory", f"{DEVICE} {HOST}"),
-    "mechanisms": Room(3, f"{GROUND} privacy", f"{DEVICE} {HOST}"),
+    "mechanisms": Room(3, f"{GROUND} privacy factorisations", f"{DEVICE} {HOST}"),
     "theory":     Room(2, "arguments spec", "numpy scipy"),  # never JAX
     "privacy":    Room(2, "arguments spec", HOST),           # never JAX
     "factorisations": Room(2, "arguments", "numpy scipy"),   # never JAX

@@ -22,7 +22,19 @@ from privopt.mechanisms.gaussian import GaussianMechanism, classic_gaussian_scal
 from privopt.mechanisms.gibbs import GibbsMechanism
 from privopt.mechanisms.laplace import LaplaceMechanism
 from privopt.mechanisms.moved_losses import moved_loss_sum
-from privopt.mechanisms.noise import IndependentNoise, Noise
+from privopt.mechanisms.noise import (
+    BufferedNoise,
+    DenseNoise,
+    HonakerNoise,
+    IndependentNoise,
+    Noise,
+    RestartedNoise,
+    SeriesNoise,
+    TreeNoise,
+    correlated_noise,
+    noise_of,
+    participation_event,
+)
 from privopt.mechanisms.norm_laplace import NormLaplaceMechanism
 from privopt.mechanisms.objective_perturbation import (
     GaussianObjectivePerturbation,
@@ -51,12 +63,15 @@ __all__ = [
     "BatchSum",
     "Batches",
     "BoundedQuery",
+    "BufferedNoise",
     "ClippedGradient",
     "ClippedRisk",
+    "DenseNoise",
     "FixedSizeBatches",
     "GaussianMechanism",
     "GaussianObjectivePerturbation",
     "GibbsMechanism",
+    "HonakerNoise",
     "IndependentNoise",
     "L1BoundedQuery",
     "LaplaceMechanism",
@@ -71,12 +86,18 @@ __all__ = [
     "PoissonBatches",
     "PrivateGradient",
     "RegularisedMinimiser",
+    "RestartedNoise",
+    "SeriesNoise",
     "ShuffledBatches",
+    "TreeNoise",
     "VarianceReducedGradient",
     "classic_gaussian_scale",
     "clipped_batch_sum",
     "clipped_gradient_sum",
+    "correlated_noise",
     "drawable",
     "moved_loss_sum",
+    "noise_of",
+    "participation_event",
     "poisson_sampler",
 ]

@@ -134,8 +134,8 @@ class PrivateGradient:
         match event(1.0):
             case SelfComposedDpEvent(event=GaussianDpEvent(noise_multiplier=1.0), count=times):
                 multiplier = gaussian_noise_multiplier(spendable, compositions=times)
-            case GaussianDpEvent(noise_multiplier=1.0):
-                multiplier = gaussian_noise_multiplier(spendable)
+            case GaussianDpEvent(noise_multiplier=unit):
+                multiplier = math.nextafter(gaussian_noise_multiplier(spendable) / unit, math.inf)
             case _:
                 multiplier = calibrate(event, spendable)
         return self.noised(multiplier)

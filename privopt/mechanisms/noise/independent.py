@@ -11,6 +11,7 @@ from jax.flatten_util import ravel_pytree
 
 from privopt import draws
 from privopt.convex import pytree_dataclass
+from privopt.factorisations import Factorisation, factorise
 from privopt.mechanisms.batches import Batches
 from privopt.release import Pytree
 from privopt.spec import Relation
@@ -48,6 +49,10 @@ class IndependentNoise:
         return restored(
             draws.normal(jax.random.fold_in(key, t), vector.shape, vector.dtype)
         ), memory
+
+    def factorisation(self, steps: int) -> Factorisation:
+        """``C = I``."""
+        return factorise("independent", steps)
 
     def event(self, batches: Batches, multiplier: float, steps: int, relation: Relation) -> DpEvent:
         """What the batches say."""

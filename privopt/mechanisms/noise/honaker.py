@@ -1,0 +1,114 @@
+"""Noise of the binary tree, refined by what has been released before."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from dp_accounting import DpEvent
+from jax import Array
+
+from privopt.arguments import count
+from privopt.convex import pytree_dataclass
+from privopt.factorisations import Factorisation, TreeFactorisation, tree_height
+from privopt.mechanisms.batches import Batches
+from privopt.mechanisms.noise.participation_event import participation_event
+from privopt.mechanisms.noise.vectors import drawn, restored, rows
+from privopt.privacy import round_up
+from privopt.release import Pytree
+from privopt.spec import Relation
+
+__all__ = ["HonakerNoise"]
+
+MAX_LEVELS = 31  # of int32 steps
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class HonakerNoise:
+    r"""A block's estimate weighs its own noisy sum with the estimates of its halves.
+
+    A block of ``2^j`` steps has the estimate ``e_j = w_j V_j + (1 - w_j) (e_{j-1} + e'_{j-1})``,
+    ``w_j = 1/(2 - 2^-j)``. The left half's ``e_{j-1}`` is remembered; the right half ends with the
+    block, and so do right halves within it. Their vectors ``V`` appear nowhere else, so one normal
+    vector with the standard deviation ``s_j`` of what they add together stands for all of them,
+    ``s_0 = 1, s_j^2 = w_j^2 + (1 - w_j)^2 s_{j-1}^2``: one draw a step, of the same law. With
+    ``2^j`` the largest power of two that divides ``t + 1``, and the remembered ``e_i``, ``i < j``,
+
+    .. math:: z_t = s_j \xi_t + \sum_{i < j} \Big(\prod_{i < k \le j} (1 - w_k) - 1\Big) e_i .
+
+    Attributes
+    ----------
+    height : int
+        Levels of the tree: it lasts ``2^height - 1`` steps, and remembers ``height`` vectors.
+
+    Formal guarantee
+    ----------------
+    The prefix sums are a post-processing of the noisy sums of all complete blocks, as those of
+    :class:`TreeNoise`; whatever the weights, which are rounded to float32, ``s_j`` upwards.
+
+    Source: Honaker 2015; the estimate that is known when a block ends.
+
+    Examples
+    --------
+    >>> noise, like = HonakerNoise.of(100), jnp.zeros(3)
+    >>> noise.height, noise.begin(like).shape
+    (7, (7, 3))
+    """
+
+    height: int = field(metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        if count("height", self.height) > MAX_LEVELS:
+            raise ValueError(f"height must be at most {MAX_LEVELS}, got {self.height}")
+
+    @classmethod
+    def of(cls, steps: int) -> HonakerNoise:
+        """The least tree that lasts ``steps`` steps."""
+        return cls(tree_height(count("steps", steps)))
+
+    def begin(self, point: Pytree) -> Array:
+        """The estimate of the last block of every level."""
+        return rows(self.height, point)
+
+    def next(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
+        """The estimate of the block that ends in ``t`` less those that it covers."""
+        t, fresh = jnp.asarray(t), drawn(key, t, like)
+        level = jax.lax.population_count(t & ~(t + 1))
+        halves, deviations = (jnp.asarray(table, fresh.dtype) for table in _weights(self.height))
+
+        def merged(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            i, estimate, covered = state
+            half = memory[i]
+            return i + 1, halves[i + 1] * (half + estimate), covered + half
+
+        nothing = jnp.zeros_like(level), jnp.zeros_like(fresh), jnp.zeros_like(fresh)
+        _, known, covered = jax.lax.while_loop(lambda state: state[0] < level, merged, nothing)
+        estimate = deviations[level] * fresh + known
+        memory = jax.lax.dynamic_update_index_in_dim(memory, estimate, level, 0)
+        return restored(estimate - covered, like), memory
+
+    def factorisation(self, steps: int) -> Factorisation:
+        """The binary tree with refined estimates; ValueError beyond ``2^height - 1`` steps."""
+        if tree_height(count("steps", steps)) > self.height:
+            raise ValueError(
+                f"steps must be at most {2**self.height - 1} for a tree of height {self.height}, "
+                f"got {steps}"
+            )
+        return TreeFactorisation(steps, refined=True)
+
+    def event(self, batches: Batches, multiplier: float, steps: int, relation: Relation) -> DpEvent:
+        """One Gaussian mechanism."""
+        return participation_event(self, batches, multiplier, steps, relation)
+
+
+def _weights(height: int) -> tuple[np.ndarray, np.ndarray]:
+    """``1 - w_j`` and ``s_j``; ``w_j`` in float32, where ``1 - w_j`` is exact."""
+    own = [float(np.float32(1.0 / (2.0 - 2.0**-j))) for j in range(height)]
+    deviations = [1.0]
+    for w in own[1:]:
+        deviations.append(round_up(math.hypot(w, (1.0 - w) * deviations[-1])))
+    return 1.0 - np.array(own), np.array(deviations)

@@ -1,0 +1,74 @@
+"""Noise that begins anew after every epoch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from dp_accounting import DpEvent
+from jax import Array
+
+from privopt.arguments import count
+from privopt.convex import pytree_dataclass
+from privopt.factorisations import Factorisation, RestartedFactorisation
+from privopt.mechanisms.batches import Batches
+from privopt.mechanisms.noise.noise import Noise
+from privopt.mechanisms.noise.participation_event import participation_event
+from privopt.release import Pytree
+from privopt.spec import Relation
+
+__all__ = ["RestartedNoise"]
+
+
+@pytree_dataclass
+@dataclass(frozen=True, eq=False)
+class RestartedNoise:
+    """``noise`` from its first step again, with fresh draws, after every ``period`` steps.
+
+    Attributes
+    ----------
+    noise : Noise
+        Of one epoch.
+    period : int
+        Steps of an epoch.
+
+    Formal guarantee
+    ----------------
+    ``C`` is block diagonal: epochs have independent noise, and a record that takes part in several
+    of them moves each. The noise of an epoch is dropped whole when it ends, whether or not its last
+    blocks are complete: no later answer repeats or cancels any of it.
+
+    Examples
+    --------
+    >>> from privopt.mechanisms import TreeNoise
+    >>> noise = RestartedNoise(TreeNoise(), 4)
+    >>> noise.factorisation(8).variances()
+    array([1., 1., 2., 1., 2., 2., 3., 2.])
+    """
+
+    noise: Noise
+    period: int
+
+    def __post_init__(self) -> None:
+        count("period", self.period)
+
+    def begin(self, point: Pytree) -> Pytree:
+        """The memory of the first epoch."""
+        return self.noise.begin(point)
+
+    def next(self, memory: Pytree, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Pytree]:
+        """Epoch ``e`` draws from ``fold_in(key, e)``."""
+        t = jnp.asarray(t)
+        epoch, place = jnp.divmod(t, jnp.asarray(self.period).astype(t.dtype))
+        fresh = self.noise.begin(like)
+        memory = jax.tree.map(lambda new, old: jnp.where(place == 0, new, old), fresh, memory)
+        return self.noise.next(memory, place, jax.random.fold_in(key, epoch), like)
+
+    def factorisation(self, steps: int) -> Factorisation:
+        """One block for each epoch, the last one perhaps cut short."""
+        return RestartedFactorisation(self.noise.factorisation(int(self.period)), steps)
+
+    def event(self, batches: Batches, multiplier: float, steps: int, relation: Relation) -> DpEvent:
+        """One Gaussian mechanism."""
+        return participation_event(self, batches, multiplier, steps, relation)

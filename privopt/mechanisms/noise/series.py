@@ -1,0 +1,92 @@
+"""Noise of Toeplitz factorisations that are quotients of two short series."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from dp_accounting import DpEvent
+from jax import Array
+from jax.typing import ArrayLike
+
+from privopt.convex import pytree_dataclass
+from privopt.factorisations import Factorisation, SeriesFactorisation
+from privopt.mechanisms.batches import Batches
+from privopt.mechanisms.noise.coefficients import coefficients
+from privopt.mechanisms.noise.participation_event import participation_event
+from privopt.mechanisms.noise.vectors import drawn, restored, rows, weighted
+from privopt.release import Pytree
+from privopt.spec import Relation
+
+__all__ = ["SeriesNoise"]
+
+
+@pytree_dataclass
+@dataclass(frozen=True, eq=False)
+class SeriesNoise:
+    r"""``C = p/q`` as power series of the shift, so ``z = (q/p) xi``.
+
+    .. math:: y_t = \xi_t - \sum_{j \ge 1} p_j y_{t-j}, \qquad z_t = \sum_{j \ge 0} q_j y_{t-j} .
+
+    A band of ``C`` is ``p``, with ``q = 1``; a band of ``C^{-1}`` is ``q``, with ``p = 1``. As many
+    vectors ``y`` are remembered as the longer series has coefficients, in a ring: a step writes one
+    and reads them all in one product with the coefficients, turned to where the ring stands.
+
+    Attributes
+    ----------
+    numerator, denominator : ndarray
+        ``p`` and ``q``, which begin with 1; rounded to float32.
+
+    Formal guarantee
+    ----------------
+    ``C`` is that of the rounded coefficients, on as many steps as there are.
+
+    Examples
+    --------
+    >>> noise = SeriesNoise(np.ones(1), np.array([1.0, -0.5]))
+    >>> noise.factorisation(4).coefficients()
+    array([1.   , 0.5  , 0.25 , 0.125])
+    >>> noise.begin(jnp.zeros(3)).shape
+    (2, 3)
+    """
+
+    numerator: ArrayLike
+    denominator: ArrayLike
+
+    def __post_init__(self) -> None:
+        for name in ("numerator", "denominator"):
+            series = coefficients(name, getattr(self, name), 1)
+            if series[0] != 1.0:
+                raise ValueError(f"{name} must begin with 1, got {series[0]}")
+            object.__setattr__(self, name, series)
+
+    def begin(self, point: Pytree) -> Array:
+        """The last vectors ``y``."""
+        return rows(max(np.size(self.numerator), np.size(self.denominator)), point)
+
+    def next(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
+        """One turn of the ring."""
+        t, places, noise = jnp.asarray(t), memory.shape[0], drawn(key, t, like)
+        lags = jnp.mod(t - jnp.arange(places, dtype=t.dtype), places)
+
+        def turned(series: ArrayLike, first: float) -> Array:
+            numbers = jnp.asarray(series, noise.dtype).at[0].set(first)
+            return jnp.pad(numbers, (0, places - numbers.size))[lags]
+
+        if np.size(self.numerator) > 1:
+            noise = noise - weighted(turned(self.numerator, 0.0), memory)
+        memory = jax.lax.dynamic_update_index_in_dim(memory, noise, jnp.mod(t, places), 0)
+        if np.size(self.denominator) > 1:
+            noise = weighted(turned(self.denominator, 1.0), memory)
+        return restored(noise, like), memory
+
+    def factorisation(self, steps: int) -> Factorisation:
+        """``p/q``, cut at ``steps``."""
+        numerator, denominator = np.asarray(self.numerator), np.asarray(self.denominator)
+        return SeriesFactorisation("series", steps, numerator[:steps], denominator[:steps])
+
+    def event(self, batches: Batches, multiplier: float, steps: int, relation: Relation) -> DpEvent:
+        """One Gaussian mechanism."""
+        return participation_event(self, batches, multiplier, steps, relation)

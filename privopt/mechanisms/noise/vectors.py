@@ -1,0 +1,48 @@
+"""The noise of a pytree as one vector, and rows that remember such vectors."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.flatten_util import ravel_pytree
+from jax.typing import DTypeLike
+
+from privopt import draws
+from privopt.release import Pytree
+
+__all__ = ["drawn", "restored", "rows", "weighted"]
+
+
+def drawn(key: Array, t: Array, like: Pytree) -> Array:
+    """``N(0, I)`` from ``fold_in(key, t)``, one number for each of ``like``, in its order.
+
+    Types below float32 are drawn, and remembered, in float32.
+    """
+    vector, _ = ravel_pytree(like)
+    return draws.normal(jax.random.fold_in(key, t), vector.shape, _working(vector))
+
+
+def restored(vector: Array, like: Pytree) -> Pytree:
+    """``vector`` as a pytree like ``like``."""
+    flat, unravel = ravel_pytree(like)
+    return unravel(vector.astype(flat.dtype))
+
+
+def rows(count: int, point: Pytree) -> Array:
+    """So many vectors of zeros, each as long as ``point``."""
+    vector, _ = ravel_pytree(point)
+    return jnp.zeros((count, vector.size), _working(vector))
+
+
+def weighted(weights: Array, vectors: Array) -> Array:
+    """``sum_i weights_i vectors_i``; no accelerator may round the weights, which privacy rests on.
+
+    A step writes into its rows before it reads them, or writes what it has read: then a compiled
+    loop keeps one copy of them.
+    """
+    return jnp.matmul(weights, vectors, precision=jax.lax.Precision.HIGHEST)
+
+
+def _working(vector: Array) -> DTypeLike:
+    return vector.dtype if jnp.finfo(vector.dtype).bits >= 32 else jnp.float32
