@@ -9,8 +9,14 @@ diagonal of B B^T.
 import math
 from functools import cache
 
+import jax
+import jax.numpy as jnp
+from scipy.stats import chi2
+
+import privopt
 from privopt.factorisations import FACTORISATIONS, RestartedFactorisation, factorise
-from privopt.lab import Check, Claim, Column, Line, Listing, Panel, Plot, Study
+from privopt.lab import Check, Claim, Column, Line, Listing, Panel, Plot, Study, stream
+from privopt.mechanisms import correlated_noise
 
 SIZES = {
     "quick": (100, 1000, 10_000),
@@ -18,6 +24,7 @@ SIZES = {
 }
 LARGEST_OPTIMUM = {"quick": 100, "full": 1000}  # steps; time grows like their cube
 EPOCHS = 4
+STREAMED, PLACES, COORDINATES = 60, (1, 7, 22, 45, 60), 50_000  # of the noise that is drawn
 FREE = ("banded", "banded_inverse", "buffered")
 NOISES = (*FACTORISATIONS, *(f"{name}_optimised" for name in FREE))
 TITLES = {
@@ -131,11 +138,49 @@ def noises(profile):
 
 
 def memory(noise, steps):
-    """Vectors that streaming remembers."""
-    name = noise.removesuffix("_optimised")
-    tree = steps.bit_length()
-    whole = {"independent": 0, "tree": tree, "honaker": tree, "optimal": steps - 1}
-    return (whole | {"banded": 31, "banded_inverse": 15, "buffered": 5}).get(name, steps - 1)
+    """Vectors that the stream remembers."""
+    kept = jax.eval_shape(correlated_noise(made(noise, steps)).begin, jnp.zeros(1))
+    return sum(vectors.size for vectors in jax.tree.leaves(kept))
+
+
+def streams(profile):
+    """The device's noise: the variance of its running sums, over independent coordinates.
+
+    The intervals have level 0.99 all together.
+    """
+    drawn = FACTORISATIONS if profile == "full" else ("tree", "banded_inverse", "buffered")
+    found = {TITLES[noise]: made(noise, STREAMED) for noise in drawn}
+    if profile == "full":
+        found["tree, anew in each epoch"] = restarted("tree", STREAMED)
+    level = 0.01 / len(found) / len(PLACES)
+    low, high = (chi2.ppf(tail, COORDINATES) for tail in (1.0 - level / 2.0, level / 2.0))
+    for name, factorisation in found.items():
+        noise = correlated_noise(factorisation)
+        squares = mean_squares(noise, stream(0, noise=name))
+        exact = noise.factorisation(STREAMED).variances()
+        for t in PLACES:
+            ratio = COORDINATES * float(squares[t - 1] / exact[t - 1])
+            yield {
+                "label": f"{name}, t = {t}",
+                "noise": name,
+                "t": t,
+                "exact": exact[t - 1],
+                "ratio": privopt.Interval(ratio / low, ratio / high),
+                "one": 1.0,
+            }
+
+
+@jax.jit
+def mean_squares(noise, key):
+    """Of every running sum, over the coordinates."""
+    like = jnp.zeros(COORDINATES)
+
+    def step(state, t):
+        memory, total = state
+        z, memory = noise.next(memory, t, key, like)
+        return (memory, total + z), jnp.mean((total + z) ** 2)
+
+    return jax.lax.scan(step, (noise.begin(like), like), jnp.arange(STREAMED))[1]
 
 
 def optimum(profile):
@@ -299,7 +344,7 @@ experiment = Study(
         part.__name__: part
         for part in (
             *(curves, noises, golden, optimum, optimised),
-            *(buffers, narrow, growth, powers, remembered, forgotten),
+            *(buffers, narrow, growth, powers, remembered, forgotten, streams),
         )
     },
     claims=(
@@ -336,6 +381,11 @@ experiment = Study(
             "forgotten",
             Check("four", "=", "separate", 1e-9),
         ),
+        Claim(
+            "the device's noise has the variance of B B^T, up to 0.05 of it",
+            "streams",
+            Check("ratio", "=", "one", 0.05),
+        ),
     ),
     plots=(
         plot("errors", "Root mean square error of the prefix sums", ""),
@@ -365,6 +415,16 @@ experiment = Study(
                 Column("noise", "{noise}"),
                 Column("error", "{error:.4f}"),
                 Column("beyond", "{beyond:.1%}"),
+            ),
+        ),
+        Listing(
+            "streams",
+            f"Noise drawn over {STREAMED} steps: variance of the sum after t, over that of B B^T",
+            (
+                Column("noise", "{noise}"),
+                Column("t", "{t}"),
+                Column("variance", "{exact:.4f}"),
+                Column("measured over exact", "{ratio:.3f}"),
             ),
         ),
     ),
