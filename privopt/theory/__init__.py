@@ -70,6 +70,16 @@ from privopt.theory.phased_descent import (
     phased_descent_step_size,
     phased_rate,
 )
+from privopt.theory.population_laws import (
+    StreamNoise,
+    dp_ftrl_law,
+    dp_gd_population_law,
+    dp_sgd_population_law,
+    fresh_noise,
+    one_pass_sgd_law,
+    toeplitz_noise,
+    tree_noise,
+)
 from privopt.theory.population_lower_bound import population_lower_bound
 from privopt.theory.rate import (
     GIVEN_STEPS,
@@ -81,6 +91,7 @@ from privopt.theory.rate import (
     add,
     no_rate,
 )
+from privopt.theory.regret_lower_bound import regret_lower_bound
 from privopt.theory.setting import (
     Law,
     Setting,
@@ -93,6 +104,12 @@ from privopt.theory.smooth_descent import (
     smooth_descent,
     smooth_descent_step_size,
     smooth_descent_steps,
+)
+from privopt.theory.stability import (
+    descent_population,
+    descent_population_rate,
+    descent_population_step_size,
+    generalisation_gap,
 )
 from privopt.theory.variance_reduction import (
     gradient_difference,
@@ -122,6 +139,7 @@ __all__ = [
     "RenyiAdvantage",
     "Setting",
     "StepRule",
+    "StreamNoise",
     "Term",
     "add",
     "batch_moments",
@@ -129,17 +147,25 @@ __all__ = [
     "centre_excess",
     "crossovers",
     "descent_numbers",
+    "descent_population",
+    "descent_population_rate",
+    "descent_population_step_size",
     "descent_rate",
     "descent_steps",
+    "dp_ftrl_law",
+    "dp_gd_population_law",
+    "dp_sgd_population_law",
     "erm_lower_bound",
     "exponential_mechanism",
     "exponential_mechanism_rate",
     "exponential_mechanism_regularisation",
+    "fresh_noise",
     "ftrl_population",
     "ftrl_rate",
     "ftrl_regret",
     "ftrl_regularisation",
     "gaussian_perturbation",
+    "generalisation_gap",
     "gibbs_draw",
     "gradient_difference",
     "largest_excess",
@@ -155,6 +181,7 @@ __all__ = [
     "norm_laplace_perturbation",
     "numerical_exponents",
     "objective_perturbation_rate",
+    "one_pass_sgd_law",
     "output_perturbation_rate",
     "perturbed_minimiser",
     "perturbed_minimiser_regularisation",
@@ -167,9 +194,12 @@ __all__ = [
     "phased_rate",
     "population_lower_bound",
     "pure_lower_bound",
+    "regret_lower_bound",
     "smooth_descent",
     "smooth_descent_step_size",
     "smooth_descent_steps",
+    "toeplitz_noise",
+    "tree_noise",
     "variance_reduced_descent",
     "variance_reduced_rate",
     "variance_reduced_step_size",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from privopt.spec import ProblemClass
 from privopt.theory.descent_rate import root_and_last
 from privopt.theory.largest_excess import largest_excess
-from privopt.theory.rate import Powers, Quantity, Rate, Term, add, no_rate
+from privopt.theory.rate import FIXED, Powers, Quantity, Rate, Term, add, no_rate
 
 __all__ = [
     "PrefixError",
@@ -224,6 +224,7 @@ def ftrl_rate(
     quantity: Quantity | str = Quantity.POPULATION_RISK,
     batch_size: float = 1.0,
     epochs: int = 1,
+    batch_powers: Powers = FIXED,
     regularisation: float | None = None,
     clipped: bool = False,
     plain: bool = True,
@@ -236,8 +237,8 @@ def ftrl_rate(
         R sqrt(2 T L sigma sqrt(d) y),    R sigma x sqrt(T d),    R L sqrt(T),
 
     and that of the restarts is added; at any other ``Lambda`` all are added. The exponents take
-    ``T`` to move like ``n``, and ``sigma y`` like ``T^growth/epsilon``: the noise's exponents are
-    local where the noise grows like a logarithm.
+    ``T`` to move like ``n/b``, and ``sigma y`` like ``T^growth/(b epsilon)``: the noise's exponents
+    are local where the noise grows like a logarithm.
 
     Parameters
     ----------
@@ -249,6 +250,8 @@ def ftrl_rate(
     epochs : int
         Passes over the records. Beyond one, records are seen again and say nothing of the
         population; the regret is that of the whole stream.
+    batch_powers : Powers
+        How ``b`` moves with the axes; by default it is fixed.
     regularisation : float, optional
         ``Lambda``; default :func:`ftrl_regularisation`.
     clipped, plain : bool
@@ -290,10 +293,10 @@ def ftrl_rate(
     best = math.sqrt(2.0 * costs.inverse) / problem_class.radius
     used = best if regularisation is None else regularisation
     tuned = math.isclose(used, best, rel_tol=_ROUND_OFF)
-    counted, unit = (1.0, Powers()) if regret else (steps + 1.0, Powers(n=-1.0))
+    counted, moved = (1.0, FIXED) if regret else (steps + 1.0, batch_powers + Powers(n=-1.0))
     terms = [
-        Term(term.name, term.value / counted, term.powers + unit)
-        for term in _terms(costs, error, None if tuned else used)
+        Term(term.name, term.value / counted, term.powers + moved)
+        for term in _terms(costs, error, batch_powers, None if tuned else used)
     ]
     combine = (root_and_last if error.restarts else math.hypot) if tuned else add
     return Rate(
@@ -356,9 +359,12 @@ def _filled(facts: ProblemClass, steps: int, batch_size: float) -> float:
     return steps + 1.0 + 2.0 * max(0.0, steps - facts.n / batch_size)
 
 
-def _terms(costs: _Costs, error: PrefixError, regularisation: float | None) -> list[Term]:
+def _terms(
+    costs: _Costs, error: PrefixError, batch_powers: Powers, regularisation: float | None
+) -> list[Term]:
     """Those of the regret, privacy's first, the larger of them before the other."""
-    steps, moved = Powers(n=1.0), Powers(n=error.growth, dim=0.5, epsilon=-1.0)
+    steps = Powers(n=1.0) + -1.0 * batch_powers
+    moved = Powers(dim=0.5, epsilon=-1.0) + error.growth * steps + -1.0 * batch_powers
     parts = [
         ("noise", costs.noise, steps + moved),
         ("increments", costs.increments, steps + 2.0 * moved),

@@ -167,7 +167,7 @@ def test_without_noise_a_spiral_attains_the_bound():
 
 @pytest.mark.parametrize("fresh", [False, True])
 def test_regret_of_distances_nears_the_bound(fresh):
-    """``|w - e_1|``, the start at 0: 0.76 of the bound with trees, of a unit error each.
+    """``|w - e_1|``, a unit away from the start: 0.76 of the bound with trees.
 
     The mean lies below the bound by more than twenty of its standard errors.
     """
