@@ -15,7 +15,7 @@ from privopt.mechanisms import (
     AllRecords,
     ClippedGradient,
     FixedSizeBatches,
-    OnePassBatches,
+    OrderedBatches,
     PoissonBatches,
     PrivateGradient,
     ShuffledBatches,
@@ -83,12 +83,14 @@ ORACLES = {
     "poisson": gradient(PoissonBatches(0.25, 6.0, 24, N)),
     "fixed_size": gradient(FixedSizeBatches(6, N)),
     "shuffled": gradient(ShuffledBatches(4, N)),
+    "ordered": gradient(OrderedBatches.of(5, N, order="random")),
 }
 BATCHES = {
     "poisson": PoissonBatches(0.25, 6.0, 24, N),
     "fixed_size": FixedSizeBatches(6, N),
     "shuffled": ShuffledBatches(12, N),
-    "one_pass": OnePassBatches(6, N),
+    "stored": OrderedBatches.of(6, N, epochs=3),
+    "random": OrderedBatches.of(6, N, epochs=3, order="random"),
 }
 PLACES = {"poisson": "most"}  # the field that says how many records there may be
 every = pytest.mark.parametrize("name", ORACLES)
@@ -316,7 +318,7 @@ def test_calibrated_to_the_budget_and_not_beyond(relation):
     given = budget(relation)
     batches = [AllRecords(), poisson(relation=relation)]
     if relation is not Relation.ADD_OR_REMOVE_ONE:
-        batches += [ShuffledBatches.of(6, N), OnePassBatches.of(6, N)]
+        batches += [ShuffledBatches.of(6, N), OrderedBatches.of(6, N)]
     if relation is Relation.REPLACE_ONE:
         batches.append(FixedSizeBatches.of(6, N))
     for who in batches:
@@ -350,24 +352,83 @@ def test_shuffled_passes_get_no_amplification():
     assert shuffled.scale > 1.3 * calibrated(poisson(6, 41), steps=41).scale
 
 
+def ordered(*args, records=N, seed=0, **options):
+    """What a gradient without noise sees: shape ``(steps, N)`` of zeros and ones."""
+    batches = OrderedBatches.of(*args, **options)
+    public = ProblemClass(n=records, dim=N, lipschitz=2.0, radius=5.0)
+    losses = problems.linear(np.eye(records, N), problem_class=public).objective
+    bound = gradient(batches, ClippedGradient(10.0, float(N), N), scale=0.0).bind(
+        losses, jax.random.key(seed)
+    )
+    steps = jnp.arange((batches.epochs + 1) * batches.period)
+    ask = jax.jit(jax.vmap(lambda t: bound.ask((), t, jnp.zeros(N))[0]))
+    return np.asarray(-ask(steps) * batches.batch_size)
+
+
 def test_one_pass_in_order_is_one_release():
     """Every record once, as it is stored; however many steps, the noise of one Gaussian release."""
-    where = problems.linear(
-        np.eye(N, N), problem_class=ProblemClass(n=N, dim=N, lipschitz=2.0, radius=5.0)
-    )
-    oracle = gradient(OnePassBatches.of(7, N), ClippedGradient(10.0, float(N), N), scale=0.0)
-    bound = oracle.bind(where.objective, jax.random.key(0))
-    for t in range(4):
-        answer, _ = bound.ask((), jnp.asarray(t), jnp.zeros(N))
-        expected = (np.arange(N) // 7 == t) / 7.0
-        np.testing.assert_allclose(-answer, expected, rtol=1e-12)
-    few, many = (calibrated(OnePassBatches.of(6, N), steps=steps) for steps in (1, 4))
+    expected = np.arange(N) // 7 == np.arange(4)[:, None]
+    np.testing.assert_allclose(ordered(7, N)[:4], expected, rtol=1e-12)
+    few, many = (calibrated(OrderedBatches.of(6, N), steps=steps) for steps in (1, 4))
     assert few.scale == many.scale
     assert few.event(Relation.ZERO_OUT) == many.event(Relation.ZERO_OUT)
-    with pytest.raises(ValueError, match="steps must be at most 4, the batches of one pass, got 5"):
-        calibrated(OnePassBatches.of(6, N), steps=5)
-    with pytest.raises(ValueError, match="steps must be at most 4, the batches of one pass, got 9"):
+    refused = "steps must be at most 4, the batches of 1 passes, got"
+    with pytest.raises(ValueError, match=f"{refused} 5"):
+        calibrated(OrderedBatches.of(6, N), steps=5)
+    with pytest.raises(ValueError, match=f"{refused} 9"):
         dataclasses.replace(many, steps=9).event(Relation.ZERO_OUT)
+
+
+@pytest.mark.parametrize("size", [1, 5, 7, N])
+def test_epochs_repeat_one_order(size):
+    """Stored: the records in turn. Random: another order for each key, the same in every pass."""
+    stored = ordered(size, N, epochs=3)
+    period = -(-N // size)
+    np.testing.assert_allclose(stored[:period], np.arange(N) // size == np.arange(period)[:, None])
+    drawn, other = (ordered(size, N, epochs=3, order="random", seed=seed) for seed in (0, 1))
+    for seen in (stored, drawn):
+        passes = seen.reshape(4, period, N)
+        np.testing.assert_array_equal(passes[:3], passes[:1].repeat(3, axis=0))
+        np.testing.assert_allclose(passes[0].sum(axis=0), 1.0)
+        assert not passes[3].any()
+    assert np.array_equal(drawn, other) == (size == N)
+    event = OrderedBatches.of(size, N, epochs=3).composed(2.0, 3 * period, Relation.ZERO_OUT)
+    assert event == dp.SelfComposedDpEvent(dp.GaussianDpEvent(2.0), 3)
+
+
+@pytest.mark.parametrize("order", ["stored", "random"])
+def test_an_order_of_places_does_not_look_at_the_data(order):
+    """Fewer records leave their places empty; a record after the ``n``-th takes no part."""
+    whole = ordered(5, N, epochs=2, order=order)
+    fewer = ordered(5, N, epochs=2, order=order, records=N - 3)
+    np.testing.assert_array_equal(fewer, whole * (np.arange(N) < N - 3))
+    capped = ordered(5, N - 1, epochs=2, order=order)
+    assert not capped[:, N - 1].any()
+    assert capped.sum() == 2.0 * (N - 1)
+
+
+def test_a_random_order_is_uniform():
+    """Chi-square over the 24 orders of four records, level 1e-6."""
+    batches = OrderedBatches.of(1, 4, order="random")
+    draw = jax.jit(jax.vmap(lambda key: batches.bind(key, 4)(jnp.asarray(0))[0][:4, 0]))
+    codes = np.asarray(draw(keys(24_000))) @ (4 ** np.arange(4))
+    found = np.unique(codes, return_counts=True)[1]
+    assert len(found) == 24
+    assert stats.chisquare(found).pvalue > 1e-6
+
+
+def test_the_number_of_passes_compiles_nothing():
+    traces = []
+
+    @jax.jit
+    def seen(batches, key):
+        traces.append(1)
+        return batches.bind(key, N)(jnp.asarray(0))
+
+    for epochs in (1, 2, 3):
+        _, taken = seen(OrderedBatches.of(5, N, epochs=epochs), jax.random.key(0))
+        assert taken.sum() == epochs * N
+    assert len(traces) == 1
 
 
 @pytest.mark.parametrize("name", sorted(set(ORACLES) - {"all_records"}))
@@ -417,7 +478,7 @@ def test_no_record_counts_twice_whatever_the_number_of_places(name, places):
     [
         FixedSizeBatches.of,
         ShuffledBatches.of,
-        OnePassBatches.of,
+        OrderedBatches.of,
         lambda size, n: PoissonBatches.of(size, n, budget=budget(), steps=1),
     ],
 )
@@ -439,17 +500,21 @@ def test_a_number_of_steps_that_is_none(batches, steps):
 def test_refusals():
     with pytest.raises(ValueError, match="replace_one for batches of fixed size"):
         calibrated(FixedSizeBatches.of(3, N), "zero_out")
-    for batches in (ShuffledBatches.of(3, N), OnePassBatches.of(3, N)):
+    for batches in (ShuffledBatches.of(3, N), OrderedBatches.of(3, N)):
         with pytest.raises(ValueError, match=r"replace_one or zero_out for .* moves others"):
             calibrated(batches, "add_or_remove_one", steps=5)
     with pytest.raises(ValueError, match="batch_size must be positive and at most n = 24, got 25"):
         poisson(25)
     with pytest.raises(ValueError, match="capacity must be at least the batch size 6, got 5"):
         poisson(6, capacity=5)
-    for of in (FixedSizeBatches.of, OnePassBatches.of):
+    for of in (FixedSizeBatches.of, OrderedBatches.of):
         with pytest.raises(
             ValueError, match=r"batch_size must be an integer from 1 to 24, got 2\.5"
         ):
             of(2.5, N)
+    with pytest.raises(ValueError, match=r"epochs must be an integer from 1 to .*, got 0"):
+        OrderedBatches.of(3, N, epochs=0)
+    with pytest.raises(ValueError, match="order must be one of stored, random, got 'sorted'"):
+        OrderedBatches.of(3, N, order="sorted")
     with pytest.raises(ValueError, match=r"overflow with probability below delta 1e-05, got 7"):
         poisson(6, 500, capacity=7)

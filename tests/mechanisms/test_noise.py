@@ -17,7 +17,7 @@ from privopt.mechanisms import (
     AllRecords,
     ClippedGradient,
     FixedSizeBatches,
-    OnePassBatches,
+    OrderedBatches,
     Participation,
     PoissonBatches,
     PrivateGradient,
@@ -76,7 +76,7 @@ def made(batches, noise=None, post=None, steps=STEPS):
     return PrivateGradient.calibrated(QUERY, BUDGET, steps, batches, noise, post)
 
 
-@pytest.mark.parametrize("batches", [AllRecords(), OnePassBatches.of(2, N)])
+@pytest.mark.parametrize("batches", [AllRecords(), OrderedBatches.of(2, N)])
 def test_noise_with_memory_is_calibrated_to_its_participation(batches):
     """``sigma = (C/b) |C^{-1} u|/mu``, ``u`` the steps that hold the record."""
     inverse = LaggedNoise(LAG).inverse(STEPS)
@@ -109,7 +109,9 @@ def test_pairs_that_no_theorem_covers_are_refused_with_the_reason(batches, reaso
     ("batches", "steps", "expected"),
     [
         (AllRecords(), 7, Participation(7, 1, even=True)),
-        (OnePassBatches(4, N), 3, Participation(1, 3, even=True)),
+        (OrderedBatches.of(4, N), 2, Participation(1, 3, even=True)),
+        (OrderedBatches.of(5, N, epochs=4), 3, Participation(1, 3, even=True)),
+        (OrderedBatches.of(5, N, epochs=4), 10, Participation(4, 3, even=True)),
         (ShuffledBatches(4, N), 3, Participation(1, 1, even=False)),
         (ShuffledBatches(4, N), 9, Participation(3, 1, even=False)),
     ],

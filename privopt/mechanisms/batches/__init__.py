@@ -3,7 +3,7 @@
 from privopt.mechanisms.batches.all_records import AllRecords
 from privopt.mechanisms.batches.batches import Batches, Participation
 from privopt.mechanisms.batches.fixed_size import FixedSizeBatches
-from privopt.mechanisms.batches.one_pass import OnePassBatches
+from privopt.mechanisms.batches.ordered import OrderedBatches
 from privopt.mechanisms.batches.poisson import PoissonBatches, poisson_sampler
 from privopt.mechanisms.batches.shuffled import ShuffledBatches
 
@@ -11,7 +11,7 @@ __all__ = [
     "AllRecords",
     "Batches",
     "FixedSizeBatches",
-    "OnePassBatches",
+    "OrderedBatches",
     "Participation",
     "PoissonBatches",
     "ShuffledBatches",

@@ -1,0 +1,127 @@
+"""Passes over the data in one order, each record in one batch of every pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+from dp_accounting import DpEvent, GaussianDpEvent, SelfComposedDpEvent
+from jax import Array
+
+from privopt.arguments import count, member
+from privopt.convex import pytree_dataclass
+from privopt.mechanisms.batches.batches import (
+    Draw,
+    Participation,
+    present,
+    step_count,
+    whole_batch_size,
+)
+from privopt.mechanisms.batches.shuffled import require_places
+from privopt.spec import Relation
+
+__all__ = ["OrderedBatches"]
+
+_PLACES = 2**12  # of a block of draws
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class OrderedBatches:
+    """``B_t = {o(p b), .., o((p + 1) b - 1)}``, ``p = t mod ceil(n/b)``: ``o`` is one order.
+
+    The same order in every pass. The last batch of a pass may be smaller, its divisor the same.
+    After ``epochs`` passes nobody takes part.
+
+    Attributes
+    ----------
+    batch_size, n : int
+        ``b`` and ``n``.
+    epochs : int
+        Number of passes.
+    order : {"stored", "random"}
+        As the records are stored, or one permutation drawn from the key, for all passes. Records
+        that are stored with their multiplicities are sorted: equal ones stand together.
+
+    Formal guarantee
+    ----------------
+    A record is in one batch of every pass, at the same place of each, so all answers with fresh
+    noise are one release of a Gaussian mechanism a pass, however many steps a pass has. Nothing is
+    claimed from a random order: the guarantee holds for each. Under ``add_or_remove_one`` the
+    batches of others would move, and it is refused; so are more steps than the passes have.
+
+    Examples
+    --------
+    >>> batches = OrderedBatches.of(10, 100, epochs=3)
+    >>> batches.participation(30, Relation.REPLACE_ONE)
+    Participation(times=3, gap=10, even=True)
+    """
+
+    batch_size: int = field(metadata={"static": True})
+    n: int = field(metadata={"static": True})
+    epochs: int
+    order: str = field(metadata={"static": True})
+
+    @classmethod
+    def of(
+        cls, batch_size: float, n: int, epochs: int = 1, order: str = "stored"
+    ) -> OrderedBatches:
+        """So many passes over ``n`` records in batches of ``batch_size``.
+
+        Raises
+        ------
+        ValueError
+            If ``batch_size`` is no integer from 1 to ``n``, ``n`` is above 1.04e9, ``epochs`` is no
+            positive integer, or there is no such order.
+        """
+        member("order", order, ("stored", "random"))
+        return cls(whole_batch_size(batch_size, n), n, count("epochs", epochs), order)
+
+    @property
+    def period(self) -> int:
+        """Steps of a pass: ``ceil(n/b)``."""
+        return -(-self.n // self.batch_size)
+
+    @property
+    def block(self) -> int:
+        """As many as take four thousand places: a draw looks numbers up."""
+        return max(1, _PLACES // self.batch_size)
+
+    def divisor(self, size: float) -> float:
+        """``b``."""
+        del size
+        return float(self.batch_size)
+
+    def bind(self, key: Array, records: Array | int) -> Draw:
+        """A random order is drawn from ``key`` itself, once."""
+        order = None
+        if self.order == "random":
+            order = jax.random.permutation(key, jnp.arange(self.n, dtype=jnp.int32))
+        places = jnp.arange(self.batch_size, dtype=jnp.int32)
+
+        def draw(number: Array) -> tuple[Array, Array]:
+            steps = number * self.block + jnp.arange(self.block, dtype=number.dtype)
+            firsts = (steps % self.period).astype(jnp.int32) * self.batch_size
+            here = firsts[:, None] + places[None]
+            goes_on = steps // self.period < jnp.asarray(self.epochs, steps.dtype)
+            rows = here if order is None else order[here]
+            rows = jnp.where(goes_on[:, None] & (here < self.n), rows, self.n)
+            return present(rows, jnp.minimum(records, self.n))
+
+        return draw
+
+    def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
+        """One release of a Gaussian mechanism a pass."""
+        passes = self.participation(steps, relation).times
+        return SelfComposedDpEvent(GaussianDpEvent(multiplier), passes)
+
+    def participation(self, steps: int, relation: Relation) -> Participation:
+        """Once a pass, a whole pass apart."""
+        require_places(relation, "passes in one order")
+        steps, most = step_count(steps), self.epochs * self.period
+        if steps > most:
+            raise ValueError(
+                f"steps must be at most {most}, the batches of {self.epochs} passes, got {steps}"
+            )
+        return Participation(-(-steps // self.period), self.period, even=True)
