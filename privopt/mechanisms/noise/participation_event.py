@@ -53,8 +53,8 @@ def participation_event(
 
     Examples
     --------
-    >>> from privopt.mechanisms import OnePassBatches, TreeNoise
-    >>> batches = OnePassBatches.of(1, 100)
+    >>> from privopt.mechanisms import OrderedBatches, TreeNoise
+    >>> batches = OrderedBatches.of(1, 100)
     >>> event = participation_event(TreeNoise(), batches, 1.0, 100, Relation.ZERO_OUT)
     >>> round(event.noise_multiplier**-2, 6)  # a step lies in so many blocks
     7.0
