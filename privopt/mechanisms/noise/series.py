@@ -15,7 +15,7 @@ from privopt.convex import pytree_dataclass
 from privopt.factorisations import Factorisation, SeriesFactorisation
 from privopt.mechanisms.batches import Batches
 from privopt.mechanisms.noise.coefficients import coefficients
-from privopt.mechanisms.noise.participation_event import participation_event
+from privopt.mechanisms.noise.event import participation_event
 from privopt.mechanisms.noise.vectors import drawn, restored, rows, weighted
 from privopt.release import Pytree
 from privopt.spec import Relation

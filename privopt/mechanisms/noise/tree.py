@@ -13,7 +13,7 @@ from jax import Array
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import Factorisation, TreeFactorisation
 from privopt.mechanisms.batches import Batches
-from privopt.mechanisms.noise.participation_event import participation_event
+from privopt.mechanisms.noise.event import participation_event
 from privopt.mechanisms.noise.vectors import drawn, restored, rows
 from privopt.release import Pytree
 from privopt.spec import Relation
