@@ -310,14 +310,20 @@ def ftrl_rate(
         regime="noise leading, sigma sqrt(d) y >= 12 L, at fixed batches and passes"
         if noise_std > 0.0
         else "fixed batches and passes",
-        tight_on=(_HARD_REGRET if regret else _HARD_RISK) if tuned else None,
+        tight_on=_tight_on(terms[0].name) if regret and tuned else None,
     )
 
 
 _REGRET = "E regret <= R sqrt(T (L^2 + d sigma^2 x^2 + 2 L sigma sqrt(d) y)), Z = X + Y"
 _RISK = "E F_P(w) - F_P* <= R sqrt(L^2 + d sigma^2 x^2 + 2 L sigma sqrt(d) y)/sqrt(T + 1)"
-_HARD_REGRET = "far_distance"
-_HARD_RISK = "linear_population"
+
+
+def _tight_on(leading: str) -> str | None:
+    """The family on which the regret nears the bound.
+
+    None is known for fresh noise, nor for the risk of an average, where correlated noise cancels.
+    """
+    return {"noise": "far_distance", "gradients": "orthogonal_linear"}.get(leading)
 
 
 class _Costs(NamedTuple):

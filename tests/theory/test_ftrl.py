@@ -133,6 +133,19 @@ def test_local_exponent_follows_the_teeth_of_trees():
         assert local_exponent(int.bit_length, steps) == pytest.approx(expected, rel=2e-3)
 
 
+def test_the_hard_family_is_that_of_the_first_term():
+    there = {"steps": 400, "quantity": "regret"}
+    for noise_std, error, family in (
+        (9.0, SPLIT, "far_distance"),
+        (9.0, FRESH, None),
+        (0.0, SPLIT, "orthogonal_linear"),
+    ):
+        assert ftrl_rate(FACTS, noise_std=noise_std, error=error, **there).tight_on == family
+    assert ftrl_rate(FACTS, noise_std=9.0, error=SPLIT, steps=400).tight_on is None
+    untuned = ftrl_rate(FACTS, noise_std=9.0, error=SPLIT, regularisation=1.0, **there)
+    assert untuned.tight_on is None
+
+
 def test_no_theorem():
     facts = {"steps": 400, "noise_std": 0.5, "error": SPLIT}
     assert ftrl_rate(FACTS, quantity="empirical risk", **facts).upper == math.inf
