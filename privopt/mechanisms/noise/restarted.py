@@ -13,8 +13,8 @@ from privopt.arguments import count, described
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import Factorisation, RestartedFactorisation
 from privopt.mechanisms.batches import Batches
+from privopt.mechanisms.noise.event import participation_event
 from privopt.mechanisms.noise.noise import QUESTIONS, Noise, is_noise
-from privopt.mechanisms.noise.participation_event import participation_event
 from privopt.release import Pytree
 from privopt.spec import Relation
 
