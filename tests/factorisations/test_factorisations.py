@@ -425,7 +425,7 @@ def test_epochs_of_one_order_are_far_apart():
 
 
 def test_the_inverse_of_a_long_series_is_that_of_the_recursion():
-    """Newton's iteration, whose rounding is absolute: of float32 coefficients, as a run has them."""
+    """Newton's iteration, of absolute rounding; on float32 coefficients, as a run has them."""
     steps = 6000
     root = square_root(steps).astype(np.float32).astype(float)
     series = SeriesFactorisation("toeplitz", steps, root)
