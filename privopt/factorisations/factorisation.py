@@ -45,6 +45,14 @@ class Factorisation(ABC):
     def decoder(self) -> _Floats:
         """``B``, shape ``(steps, rows)``; for a few thousand steps at most."""
 
+    @property
+    def band(self) -> int:
+        """Over how many steps ``C`` spreads one: rows that hold step ``i`` end before ``i + band``.
+
+        ``steps`` where no less is known.
+        """
+        return self.steps
+
     @abstractmethod
     def variances(self) -> _Floats:
         """``(B B^T)_tt``: the variance of every prefix sum at unit noise, shape ``(steps,)``."""

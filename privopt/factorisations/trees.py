@@ -31,18 +31,23 @@ def tree_height(steps: int) -> int:
 
 
 class TreeFactorisation(Factorisation):
-    """One row of ``C`` for every block ``[(m-1) 2^j + 1, m 2^j]`` inside the stream.
+    """One row of ``C`` for every block ``[(m-1) 2^j + 1, m 2^j]`` inside the stream that is used.
 
-    A prefix is the sum of the blocks of the binary digits of ``t``. *Refined* (Honaker) takes for a
-    block of height ``j`` the best estimate that is known when it ends, its own noisy sum with
-    weight ``1/a_j`` and the sum of its halves' estimates with the rest, ``a_j = 2 - 2^-j``, of
-    variance ``1/a_j``: the same releases, hence the same privacy, and less error.
+    A prefix is the sum of the blocks of the binary digits of ``t``. These are *left* blocks, ``m``
+    odd, and one of them ends in every step: in that order ``C`` is square and lower triangular.
 
-    *Sensitivity*. One participation: ``sqrt(floor(log2 T) + 1)``, exact. More: ``k`` records of
-    which at most ``m = ceil(2^j/gap)`` lie in a block of height ``j`` have squares of counts that
-    sum to at most ``floor(k/m) m^2 + (k mod m)^2`` there; summed over the heights this bounds the
-    square. Up to ``MAX_DENSE`` steps also by the Gram matrix, exact where the patterns are few.
-    Even patterns have their participations counted in every block: exact.
+    *Refined* (Honaker) takes for a block of height ``j`` the best estimate that is known when it
+    ends, its own noisy sum with weight ``1/a_j`` and the sum of its halves' estimates with the
+    rest, ``a_j = 2 - 2^-j``, of variance ``1/a_j``: less error, and ``C`` has all blocks. Privacy
+    is that of all their noisy sums, as in the literature; since only prefixes are published it is
+    in truth a little better (by 7 % at ``T = 1024``, one participation).
+
+    *Sensitivity*. One participation: ``sqrt(floor(log2 T) + 1)``, exact: the first step lies in
+    left blocks alone. More: ``k`` records of which at most ``m = ceil(2^j/gap)`` lie in a block of
+    height ``j`` have squares of counts that sum to at most ``floor(k/m) m^2 + (k mod m)^2`` there;
+    summed over the heights this bounds the square. Up to ``MAX_DENSE`` steps also by the Gram
+    matrix, exact where the patterns are few. Even patterns have their participations counted in
+    every block: exact.
 
     Parameters
     ----------
@@ -66,20 +71,18 @@ class TreeFactorisation(Factorisation):
         self.refined = refined
 
     def encoder(self) -> _Floats:
-        """``C``, rows by height and then by block."""
+        """``C``, blocks in the order in which they end."""
         step = np.arange(self.steps)
-        rows = [step >> j == m for j in range(tree_height(self.steps)) for m in self._blocks(j)]
-        return np.array(rows, dtype=np.float64)
+        return np.array([step >> j == m for j, m in self._ordered()], dtype=np.float64)
 
     def decoder(self) -> _Floats:
         """``B``."""
-        heights = range(tree_height(self.steps))
-        first = np.cumsum([0, *(len(self._blocks(j)) for j in heights)])
-        decoder = np.zeros((self.steps, first[-1]))
+        place = {block: i for i, block in enumerate(self._ordered())}
+        decoder = np.zeros((self.steps, len(place)))
         for t in range(1, self.steps + 1):
-            for j in heights:
+            for j in range(tree_height(self.steps)):
                 if t >> j & 1:
-                    self._add(decoder[t - 1], first, j, (t >> j) - 1, 1.0)
+                    self._add(decoder[t - 1], place, (j, (t >> j) - 1), 1.0)
         return decoder
 
     def variances(self) -> _Floats:
@@ -91,15 +94,23 @@ class TreeFactorisation(Factorisation):
         return total
 
     def _blocks(self, height: int) -> range:
-        return range(self.steps >> height)
+        """``m - 1`` of the blocks of this height."""
+        return range(0, self.steps >> height, 1 if self.refined else 2)
 
-    def _add(self, row: _Floats, first: NDArray[np.int64], j: int, m: int, weight: float) -> None:
-        """The estimate of block ``m`` of height ``j``, in the noisy sums of the blocks."""
+    def _ordered(self) -> list[tuple[int, int]]:
+        blocks = [(j, m) for j in range(tree_height(self.steps)) for m in self._blocks(j)]
+        return sorted(blocks, key=lambda block: (block[1] + 1) << block[0])
+
+    def _add(
+        self, row: _Floats, place: dict[tuple[int, int], int], block: tuple[int, int], weight: float
+    ) -> None:
+        """The estimate of a block, in the noisy sums of the blocks."""
+        j, m = block
         own = 1.0 / (2.0 - 2.0**-j) if self.refined else 1.0
-        row[first[j] + m] += weight * own
+        row[place[block]] += weight * own
         if self.refined and j:
             for half in (2 * m, 2 * m + 1):
-                self._add(row, first, j - 1, half, weight * (1.0 - own))
+                self._add(row, place, (j - 1, half), weight * (1.0 - own))
 
     def _sensitivity(self, allowed: Patterns) -> float:
         starts = allowed.starts(self.steps)
@@ -123,10 +134,11 @@ class TreeFactorisation(Factorisation):
         chosen = starts[:, None] + allowed.gap * place
         total = np.zeros(len(starts), dtype=np.int64)
         for j in range(tree_height(self.steps)):
-            block = chosen >> j
+            block, blocks = chosen >> j, self._blocks(j)
             new = np.diff(block, axis=1, prepend=-1) > 0
             before = place - np.maximum.accumulate(np.where(new, place, 0), axis=1)
-            total += np.sum((2 * before + 1) * (block < len(self._blocks(j))), axis=1)
+            used = (block < blocks.stop) & (block % blocks.step == 0)
+            total += np.sum((2 * before + 1) * used, axis=1)
         return int(total.max())
 
 

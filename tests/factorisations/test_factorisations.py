@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
+from scipy.signal import lfilter
 
 from privopt.factorisations import (
     FACTORISATIONS,
@@ -119,21 +120,28 @@ def test_sensitivity_is_that_of_the_worst_pattern(name, epochs, gap, even):
 
 
 @pytest.mark.parametrize(
-    ("epochs", "gap", "steps", "square"), [(3, 3, 7, 9), (3, 2, 7, 10), (8, 3, 24, 88)]
+    ("epochs", "gap", "left", "complete"),
+    [(3, 2, 9, 10), (3, 3, 7, 9), (8, 3, 63, 88), (2, 8, 11, 12)],
 )
-def test_tree_sensitivity_of_several_participations(epochs, gap, steps, square):
-    """9 and 88 are known answers for ``gap - 1`` steps *between* participations."""
-    found = factorise("tree", steps)
-    assert found.sensitivity(epochs, gap) ** 2 == pytest.approx(square)
-    if epochs == 3:
-        assert brute_force(found, epochs, gap) ** 2 == pytest.approx(square)
+def test_tree_sensitivity_of_several_participations(epochs, gap, left, complete):
+    """Squares, of 7 steps for three participations and of 24 else; by a search over all patterns.
+
+    9 and 88 are known answers for *all* blocks and ``gap - 1`` steps between participations.
+    """
+    steps = 7 if epochs == 3 else 24
+    for name, square in (("tree", left), ("honaker", complete)):
+        found = factorise(name, steps)
+        assert found.sensitivity(epochs, gap) ** 2 == pytest.approx(square)
+        if epochs < 8:
+            assert brute_force(found, epochs, gap) ** 2 == pytest.approx(square)
 
 
 def test_participations_as_early_as_they_may_be_are_not_the_worst_of_a_tree():
     """Eight, three apart from the first step on, cost 86; later ones share more blocks: 88."""
-    found = factorise("tree", 24)
+    found = factorise("honaker", 24)
     earliest = found.encoder()[:, 0:24:3].sum(axis=1)
-    assert found.sensitivity(8, 3, even=True) ** 2 == pytest.approx(earliest @ earliest) == 86.0
+    assert found.sensitivity(8, 3, even=True) ** 2 == pytest.approx(earliest @ earliest)
+    assert earliest @ earliest == 86.0
     assert found.sensitivity(8, 3) ** 2 == pytest.approx(88.0)
 
 
@@ -212,7 +220,7 @@ def test_bounds_are_never_below_the_truth(signed, monkeypatch):
 @pytest.mark.parametrize(("steps", "epochs"), [(600, 2), (1000, 4), (4096, 8)])
 def test_sensitivity_of_many_epochs_of_a_tree(steps, epochs):
     """Between what epochs of one order attain and what the heights cost at most."""
-    found = factorise("tree", steps)
+    found = factorise("honaker", steps)
     gap = steps // epochs
     attained = 0.0
     for first in range(0, gap, 7):
@@ -231,10 +239,22 @@ def test_popcount_is_the_variance_of_the_tree():
     np.testing.assert_array_equal(factorise("tree", 64).variances(), expected)
 
 
-def test_a_step_lies_in_one_block_of_each_height():
-    encoder = factorise("tree", 100).encoder()
+@pytest.mark.parametrize("name", ["tree", "honaker"])
+def test_a_step_lies_in_one_block_of_each_height(name):
+    encoder = factorise(name, 100).encoder()
     assert encoder[:, 0].sum() == 7
     assert encoder.sum(axis=0).max() == 7
+
+
+def test_one_block_of_the_plain_tree_ends_in_every_step():
+    """The blocks that prefixes are made of: ``C`` is square, lower triangular, and no more."""
+    found = factorise("tree", 11)
+    encoder = found.encoder()
+    for t in range(1, 12):
+        length = t & -t
+        np.testing.assert_array_equal(np.flatnonzero(encoder[t - 1]), np.arange(t - length, t))
+    assert (found.decoder() != 0.0).any(axis=0).all()
+    assert len(factorise("honaker", 11).encoder()) == 11 + 5 + 2 + 1
 
 
 # --- restarts ---
@@ -402,3 +422,14 @@ def test_bad_input(call, message):
 def test_epochs_of_one_order_are_far_apart():
     assert patterns(10, 3, None) == Patterns(3, 3)
     assert patterns(5, 5, None) == Patterns(5, 1)
+
+
+def test_the_inverse_of_a_long_series_is_that_of_the_recursion():
+    """Newton's iteration, of absolute rounding; on float32 coefficients, as a run has them."""
+    steps = 6000
+    root = square_root(steps).astype(np.float32).astype(float)
+    series = SeriesFactorisation("toeplitz", steps, root)
+    expected = lfilter([1.0], root, np.eye(1, steps)[0])
+    np.testing.assert_allclose(series.inverse(), expected, rtol=0.0, atol=1e-14)
+    np.testing.assert_allclose(series.variances(), np.cumsum(np.cumsum(expected) ** 2), rtol=1e-12)
+    np.testing.assert_array_equal(series.coefficients(), root)

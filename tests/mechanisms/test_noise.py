@@ -13,6 +13,7 @@ import pytest
 import privopt
 from privopt import problems
 from privopt.convex import L2Ball, pytree_dataclass
+from privopt.factorisations import SeriesFactorisation
 from privopt.mechanisms import (
     AllRecords,
     ClippedGradient,
@@ -37,7 +38,7 @@ LAG = 0.75
 @pytree_dataclass
 @dataclass(frozen=True)
 class LaggedNoise:
-    """``z_t = xi_t - a xi_{t-1}``: ``C = I - a S``, ``C^{-1} = sum_k a^k S^k``, ``S`` the shift.
+    """``z_t = xi_t - a xi_{t-1}``: ``C^{-1} = I - a S``, ``C = sum_k a^k S^k``, ``S`` the shift.
 
     The whole of a noise with memory: this is all that a new one has to bring.
     """
@@ -57,10 +58,13 @@ class LaggedNoise:
             raise ValueError("batches must be in one order for lagged noise")
         held = np.zeros(steps)
         held[::gap][:times] = 1.0
-        worst = self.inverse(steps) @ held
+        worst = self.encoder(steps) @ held
         return dp.GaussianDpEvent(multiplier / float(np.linalg.norm(worst)))
 
-    def inverse(self, steps):
+    def factorisation(self, steps):
+        return SeriesFactorisation("lagged", steps, np.ones(1), np.array([1.0, -self.lag]))
+
+    def encoder(self, steps):
         rows, columns = np.indices((steps, steps))
         return np.where(rows >= columns, self.lag ** np.maximum(rows - columns, 0.0), 0.0)
 
@@ -78,9 +82,9 @@ def made(batches, noise=None, post=None, steps=STEPS):
 
 @pytest.mark.parametrize("batches", [AllRecords(), OrderedBatches.of(2, N)])
 def test_noise_with_memory_is_calibrated_to_its_participation(batches):
-    """``sigma = (C/b) |C^{-1} u|/mu``, ``u`` the steps that hold the record."""
-    inverse = LaggedNoise(LAG).inverse(STEPS)
-    column = inverse.sum(axis=1) if isinstance(batches, AllRecords) else inverse[:, 0]
+    """``sigma = (C/b) |C u|/mu``, ``u`` the steps that hold the record."""
+    encoder = LaggedNoise(LAG).encoder(STEPS)
+    column = encoder.sum(axis=1) if isinstance(batches, AllRecords) else encoder[:, 0]
     mechanism = made(batches, LaggedNoise(LAG))
     expected = mechanism.contribution * np.linalg.norm(column) / gaussian_mu(1.0, 1e-5)
     assert expected <= mechanism.scale <= expected * (1.0 + 1e-4)

@@ -15,7 +15,7 @@ from privopt.arguments import count
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import Factorisation, TreeFactorisation, tree_height
 from privopt.mechanisms.batches import Batches
-from privopt.mechanisms.noise.participation_event import participation_event
+from privopt.mechanisms.noise.event import participation_event
 from privopt.mechanisms.noise.vectors import drawn, restored, rows
 from privopt.privacy import round_up
 from privopt.release import Pytree

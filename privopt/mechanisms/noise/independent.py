@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import jax
 from dp_accounting import DpEvent
 from jax import Array
-from jax.flatten_util import ravel_pytree
 
-from privopt import draws
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import Factorisation, factorise
 from privopt.mechanisms.batches import Batches
+from privopt.mechanisms.noise.vectors import drawn, restored
 from privopt.release import Pytree
 from privopt.spec import Relation
 
@@ -30,6 +28,7 @@ class IndependentNoise:
 
     Examples
     --------
+    >>> import jax
     >>> import jax.numpy as jnp
     >>> noise, memory = IndependentNoise().next((), 0, jax.random.key(0), jnp.zeros(3))
     >>> noise.shape
@@ -45,10 +44,7 @@ class IndependentNoise:
         self, memory: tuple[()], t: Array, key: Array, like: Pytree
     ) -> tuple[Pytree, tuple[()]]:
         """From ``fold_in(key, t)``."""
-        vector, restored = ravel_pytree(like)
-        return restored(
-            draws.normal(jax.random.fold_in(key, t), vector.shape, vector.dtype)
-        ), memory
+        return restored(drawn(key, t, like), like), memory
 
     def factorisation(self, steps: int) -> Factorisation:
         """``C = I``."""

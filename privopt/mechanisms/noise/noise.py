@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from dp_accounting import DpEvent
 from jax import Array
@@ -12,7 +12,10 @@ from privopt.mechanisms.batches import Batches
 from privopt.release import Pytree
 from privopt.spec import Relation
 
-__all__ = ["Noise"]
+__all__ = ["QUESTIONS", "Noise", "is_noise"]
+
+QUESTIONS = ("begin", "next", "factorisation", "event")
+"""What a noise answers."""
 
 
 class Noise(Protocol):
@@ -65,3 +68,9 @@ class Noise(Protocol):
         ValueError
             Where no theorem covers this noise on these batches, with the reason.
         """
+
+
+def is_noise(given: object) -> TypeGuard[Noise]:
+    """Whether ``given`` is an object that answers all ``QUESTIONS``."""
+    answers = (callable(getattr(given, question, None)) for question in QUESTIONS)
+    return not isinstance(given, type) and all(answers)

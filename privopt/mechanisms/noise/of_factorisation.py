@@ -22,14 +22,12 @@ from privopt.mechanisms.noise.buffered import BufferedNoise
 from privopt.mechanisms.noise.dense import DenseNoise
 from privopt.mechanisms.noise.honaker import HonakerNoise
 from privopt.mechanisms.noise.independent import IndependentNoise
-from privopt.mechanisms.noise.noise import Noise
+from privopt.mechanisms.noise.noise import QUESTIONS, Noise, is_noise
 from privopt.mechanisms.noise.restarted import RestartedNoise
 from privopt.mechanisms.noise.series import SeriesNoise
 from privopt.mechanisms.noise.tree import TreeNoise
 
 __all__ = ["correlated_noise", "noise_of"]
-
-_QUESTIONS = ("begin", "next", "factorisation", "event")
 
 
 @singledispatch
@@ -114,15 +112,15 @@ def noise_of(
     """
     if isinstance(noise, str):
         return correlated_noise(factorise(noise, steps, band=band, optimise=optimise))
-    if band is not None or optimise:
-        raise ValueError(
-            f"band and optimise must be left out where noise is no name, got {band!r}, {optimise!r}"
-        )
+    if band is not None:
+        raise ValueError(f"band must be left out where noise is no name, got {band!r}")
+    if optimise:
+        raise ValueError(f"optimise must be False where noise is no name, got {optimise!r}")
     if noise is None:
         return IndependentNoise()
-    if isinstance(noise, type) or not all(callable(getattr(noise, q, None)) for q in _QUESTIONS):
+    if not is_noise(noise):
         raise ValueError(
-            f"noise must be one of {', '.join(FACTORISATIONS)} or answer {', '.join(_QUESTIONS)}, "
+            f"noise must be one of {', '.join(FACTORISATIONS)}, or answer {', '.join(QUESTIONS)}; "
             f"got {described(noise)}"
         )
     return noise

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 from dp_accounting import DpEvent
 from jax import Array
 
-from privopt.arguments import count
+from privopt.arguments import count, described
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import Factorisation, RestartedFactorisation
 from privopt.mechanisms.batches import Batches
-from privopt.mechanisms.noise.noise import Noise
-from privopt.mechanisms.noise.participation_event import participation_event
+from privopt.mechanisms.noise.event import participation_event
+from privopt.mechanisms.noise.noise import QUESTIONS, Noise, is_noise
 from privopt.release import Pytree
 from privopt.spec import Relation
 
@@ -51,6 +51,10 @@ class RestartedNoise:
     period: int
 
     def __post_init__(self) -> None:
+        if not is_noise(self.noise):
+            raise ValueError(
+                f"noise must answer {', '.join(QUESTIONS)}, got {described(self.noise)}"
+            )
         count("period", self.period)
 
     def begin(self, point: Pytree) -> Pytree:
@@ -61,8 +65,9 @@ class RestartedNoise:
         """Epoch ``e`` draws from ``fold_in(key, e)``."""
         t = jnp.asarray(t)
         epoch, place = jnp.divmod(t, jnp.asarray(self.period).astype(t.dtype))
-        fresh = self.noise.begin(like)
-        memory = jax.tree.map(lambda new, old: jnp.where(place == 0, new, old), fresh, memory)
+        # A loop of one turn or none: a choice between two memories would copy them in every step.
+        begun = (place == 0).astype(t.dtype)
+        memory = jax.lax.fori_loop(0, begun, lambda _, old: self.noise.begin(like), memory)
         return self.noise.next(memory, place, jax.random.fold_in(key, epoch), like)
 
     def factorisation(self, steps: int) -> Factorisation:

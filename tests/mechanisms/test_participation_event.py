@@ -1,0 +1,242 @@
+"""The event of noise with memory: one Gaussian mechanism of the sensitivity of its encoder."""
+
+import itertools
+import math
+
+import dp_accounting as dp
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import privopt
+from privopt import problems
+from privopt.factorisations import FACTORISATIONS
+from privopt.mechanisms import (
+    AllRecords,
+    ClippedGradient,
+    DenseNoise,
+    FixedSizeBatches,
+    HonakerNoise,
+    IndependentNoise,
+    OrderedBatches,
+    PoissonBatches,
+    PrivateGradient,
+    RestartedNoise,
+    SeriesNoise,
+    ShuffledBatches,
+    TreeNoise,
+    noise_of,
+    participation_event,
+)
+from privopt.mechanisms.noise import event as shared
+from privopt.privacy import gaussian_mu
+from privopt.release import Tape
+from privopt.spec import Relation
+
+N, DIM, STEPS = 12, 3, 12
+FACTS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=5.0)
+QUERY = ClippedGradient.of(FACTS)
+BATCHES = {
+    "one pass": OrderedBatches.of(1, N),
+    "three passes": OrderedBatches.of(3, N, epochs=3),
+    "passes of a batch": OrderedBatches.of(5, N, epochs=4, order="random"),
+    "shuffled": ShuffledBatches.of(3, N),
+    "all": AllRecords(),
+}
+CORRELATED = [name for name in FACTORISATIONS if name != "independent"]
+
+
+def patterns(participation, steps):
+    """Every set of steps in which a record may take part."""
+    times, gap, even = participation
+    for size in range(1, times + 1):
+        for chosen in itertools.combinations(range(steps), size):
+            apart = np.diff(chosen)
+            if np.all(apart == gap if even else apart >= gap):
+                yield list(chosen)
+
+
+def brute_force(noise, batches, steps):
+    """The largest root of a sum of ``|X_ij|`` over a pattern, one by one."""
+    encoder = noise.factorisation(steps).encoder()
+    gram = np.abs(encoder.T @ encoder)
+    participation = batches.participation(steps, Relation.ZERO_OUT)
+    squares = [gram[np.ix_(chosen, chosen)].sum() for chosen in patterns(participation, steps)]
+    return math.sqrt(max(squares))
+
+
+@pytest.mark.parametrize("batches", BATCHES.values(), ids=BATCHES)
+@pytest.mark.parametrize("name", CORRELATED)
+def test_the_sensitivity_is_that_of_the_worst_steps_of_a_record(name, batches):
+    noise = noise_of(name, STEPS)
+    event = noise.event(batches, 3.0, STEPS, Relation.ZERO_OUT)
+    expected = 3.0 / brute_force(noise, batches, STEPS)
+    assert isinstance(event, dp.GaussianDpEvent)
+    assert event.noise_multiplier <= expected
+    assert event.noise_multiplier == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("period", [4, 5])
+@pytest.mark.parametrize("name", ["tree", "honaker", "toeplitz", "optimal"])
+def test_restarted_noise_pays_for_every_epoch(name, period):
+    noise, batches = RestartedNoise(noise_of(name, period), period), OrderedBatches.of(3, N, 3)
+    event = noise.event(batches, 1.0, STEPS, Relation.ZERO_OUT)
+    assert event.noise_multiplier == pytest.approx(
+        1.0 / brute_force(noise, batches, STEPS), rel=1e-8
+    )
+
+
+def test_only_the_steps_that_a_record_can_have_count():
+    """Two steps that are exactly 2 apart share no row of this ``C``; 3 apart they would."""
+    noise, batches = SeriesNoise([1.0, 0.0, 0.0, 0.9], [1.0]), OrderedBatches.of(6, N, epochs=4)
+    event = noise.event(batches, 1.0, 8, Relation.ZERO_OUT)
+    found = 1.0 / event.noise_multiplier
+    assert found == pytest.approx(brute_force(noise, batches, 8), rel=1e-8)
+    assert found < 0.9 * noise.factorisation(8).sensitivity(4, 2)
+
+
+def test_restarting_a_tree_each_pass_costs_as_many_trees_as_passes():
+    """``sqrt(E (floor(log2 T/E) + 1))``, with a last block that is not complete."""
+    noise, batches = RestartedNoise(TreeNoise(), 6), OrderedBatches.of(2, N, epochs=5)
+    event = noise.event(batches, 1.0, 30, Relation.ZERO_OUT)
+    assert event.noise_multiplier == pytest.approx(1.0 / math.sqrt(5 * 3), rel=1e-8)
+
+
+def test_without_memory_the_event_is_that_of_fresh_noise():
+    """``C = I`` once, thrice, always: a Gaussian composed as often."""
+    identity = SeriesNoise(np.ones(1), np.ones(1))
+    for name, times in (("one pass", 1), ("three passes", 3), ("all", STEPS)):
+        batches = BATCHES[name]
+        event = identity.event(batches, 2.0, STEPS, Relation.REPLACE_ONE)
+        assert event.noise_multiplier == pytest.approx(2.0 / math.sqrt(times), rel=1e-8)
+        fresh = IndependentNoise().event(batches, 2.0, STEPS, Relation.REPLACE_ONE)
+        guarantees = [
+            privopt.Guarantee(e, "replace_one").epsilon(1e-5).upper for e in (event, fresh)
+        ]
+        assert guarantees[0] == pytest.approx(guarantees[1], rel=1e-6)
+
+
+def test_replacing_a_record_moves_twice_as_far_as_leaving_it_out():
+    event = TreeNoise().event(OrderedBatches.of(1, 100), 10.0, 100, Relation.ZERO_OUT)
+    mu = math.sqrt(7.0) / 10.0
+    for relation, factor in (("zero_out", 1.0), ("replace_one", 2.0)):
+        epsilon = privopt.Guarantee(event, relation).epsilon(1e-5).upper
+        assert gaussian_mu(epsilon, 1e-5) == pytest.approx(factor * mu, rel=1e-6)
+
+
+def test_dp_accounting_knows_the_tree_of_a_single_pass():
+    """Its restarted tree of ``T`` steps has the Gaussian's epsilon for ``floor(log2 T) + 1``."""
+    for steps in (1, 2, 7, 8, 100):
+        event = TreeNoise().event(OrderedBatches.of(1, steps), 4.0, steps, Relation.ZERO_OUT)
+        tree = dp.SingleEpochTreeAggregationDpEvent(4.0, steps)
+        orders = np.arange(2.0, 64.0)
+        found, expected = (
+            dp.rdp.RdpAccountant(orders, dp.NeighboringRelation.REPLACE_SPECIAL)
+            .compose(each)
+            .get_epsilon(1e-6)
+            for each in (event, tree)
+        )
+        assert found == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", CORRELATED)
+@pytest.mark.parametrize("relation", ["zero_out", "replace_one"])
+def test_noise_is_calibrated_in_closed_form(name, relation):
+    """``sigma = m sens C/(b mu)``, rounded up to float32 by less than 1e-6, and it is enough."""
+    budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation=relation)
+    batches, noise = OrderedBatches.of(3, N, epochs=3), noise_of(name, STEPS)
+    made = PrivateGradient.calibrated(QUERY, budget, STEPS, batches, noise)
+    sensitivity = brute_force(noise, batches, STEPS)
+    least = budget.relation.multiple * sensitivity * made.contribution / gaussian_mu(1.0, 1e-5)
+    assert least <= made.scale <= least * (1.0 + 1e-6)
+    guarantee = privopt.Guarantee(made.event(budget.relation), budget.relation)
+    assert guarantee.meets(budget)
+    assert not privopt.Guarantee(made.scaled(0.999).event(budget.relation), budget.relation).meets(
+        budget
+    )
+
+
+def test_sensitivities_are_computed_once_for_equal_noise(monkeypatch):
+    asked = []
+    plain = SeriesNoise.factorisation
+    monkeypatch.setattr(
+        SeriesNoise, "factorisation", lambda self, steps: asked.append(steps) or plain(self, steps)
+    )
+    shared._sensitivity.cache_clear()
+    for tail in (0.5, 0.5, 0.25, 0.5):
+        noise = SeriesNoise(np.array([1.0, tail]), np.ones(1))
+        for multiplier in (1.0, 2.0):
+            noise.event(AllRecords(), multiplier, 7, Relation.ZERO_OUT)
+    assert asked == [7, 7]
+    SeriesNoise(np.ones(1), np.array([1.0, 0.5])).event(AllRecords(), 1.0, 7, Relation.ZERO_OUT)
+    noise.event(AllRecords(), 1.0, 8, Relation.ZERO_OUT)
+    assert asked == [7, 7, 7, 8]
+
+
+def test_plans_hold_noise_with_arrays():
+    """They compare by content, and are hashed, and copied."""
+    budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
+    plans = [
+        privopt.ALGORITHMS["dp_gd"].plan(
+            FACTS, budget, steps=STEPS, step_size=0.5, noise=noise_of("banded_inverse", STEPS, band)
+        )
+        for band in (4, 4, 3)
+    ]
+    assert plans[0] == plans[1] != plans[2]
+    assert len(set(plans)) == 2
+    assert plans[0].guarantee.meets(budget)
+    assert privopt.Guarantee(
+        plans[0].params.mechanism.event(budget.relation), budget.relation
+    ).meets(budget)
+
+
+@pytest.mark.parametrize("noise", [TreeNoise(), SeriesNoise([1.0], [1.0, -0.5]), HonakerNoise(3)])
+def test_no_steps_cost_nothing(noise):
+    for batches in BATCHES.values():
+        event = noise.event(batches, 2.0, 0, Relation.ZERO_OUT)
+        assert privopt.Guarantee(event, "zero_out").epsilon(0.0).upper == 0.0
+
+
+@pytest.mark.parametrize(
+    ("noise", "batches", "steps", "relation", "reason"),
+    [
+        (TreeNoise(), PoissonBatches(0.5, 6.0, N, N), 3, "zero_out", "covers Poisson batches"),
+        (TreeNoise(), FixedSizeBatches(6, N), 3, "replace_one", "covers batches of fixed size"),
+        (TreeNoise(), OrderedBatches.of(3, N), 5, "zero_out", "steps must be at most 4"),
+        (TreeNoise(), OrderedBatches.of(3, N), 4, "add_or_remove_one", "relation must be replace"),
+        (TreeNoise(), ShuffledBatches.of(3, N), 4, "add_or_remove_one", "relation must be replace"),
+        (TreeNoise(), AllRecords(), -1, "zero_out", "steps must be an integer from 0 on"),
+        (HonakerNoise(3), AllRecords(), 8, "zero_out", "steps must be at most 7 for a tree"),
+        (DenseNoise(np.eye(3)), AllRecords(), 4, "zero_out", "steps must be at most 3"),
+        (RestartedNoise(HonakerNoise(2), 4), AllRecords(), 8, "zero_out", "at most 3 for a tree"),
+    ],
+)
+def test_pairs_that_no_theorem_covers_are_refused(noise, batches, steps, relation, reason):
+    with pytest.raises(ValueError, match=reason):
+        noise.event(batches, 1.0, steps, Relation(relation))
+
+
+@pytest.mark.parametrize("name", ["tree", "banded"])
+def test_a_run_of_any_method_adds_it_by_one_argument(name):
+    """The recorded noise of DP-GD is ``sigma z``, with the memory carried by the loop."""
+    noise = noise_of(name, STEPS)
+    budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
+    plan = privopt.ALGORITHMS["dp_gd"].plan(FACTS, budget, steps=STEPS, step_size=0.1, noise=noise)
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(N, DIM)) / 10.0
+    problem = problems.logistic(features, np.sign(rng.normal(size=N)), problem_class=FACTS)
+    with Tape() as tape:
+        privopt.run(plan, problem, jax.random.key(1))
+    key, like = privopt.streams.stream(jax.random.key(1), "noise"), jnp.zeros(DIM)
+    memory, expected = noise.begin(like), []
+    step = jax.jit(noise.next)
+    for t in range(STEPS):
+        z, memory = step(memory, t, key, like)
+        expected.append(plan.params.mechanism.scale * np.asarray(z))
+    np.testing.assert_allclose(tape["noise"], expected, rtol=1e-9, atol=1e-12)
+
+
+def test_the_shared_event_is_all_that_a_new_noise_has_to_call():
+    event = participation_event(TreeNoise(), OrderedBatches.of(1, 8), 2.0, 8, Relation.ZERO_OUT)
+    assert event == TreeNoise().event(OrderedBatches.of(1, 8), 2.0, 8, Relation.ZERO_OUT)
