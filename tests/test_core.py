@@ -242,6 +242,7 @@ STOCHASTIC = [
     ("dp_sgd", "zero_out", {"steps": 4, "batch_size": 7, "sampler": "shuffled"}),
     ("dp_sgd", "replace_one", {"steps": 3, "batch_size": 7, "sampler": "without_replacement"}),
     ("dp_svrg", "replace_one", {"steps": 4, "batch_size": 7, "anchor_every": 2}),
+    ("dp_ftrl", "replace_one", {"batch_size": 7, "epochs": 2, "restart": True}),
     ("phased_sgd", "replace_one", {}),
 ]
 

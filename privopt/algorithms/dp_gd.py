@@ -14,7 +14,7 @@ from privopt.algorithms.first_order import (
 )
 from privopt.convex import Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
-from privopt.mechanisms import AllRecords, Noise, PrivateGradient
+from privopt.mechanisms import AllRecords, Noise, PrivateGradient, noise_of
 from privopt.privacy import gaussian_mu
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import budget_lower_bound
@@ -32,7 +32,7 @@ def plan(
     clip: float | None = None,
     update: Optimiser | None = None,
     output: Output | str | None = None,
-    noise: Noise | None = None,
+    noise: Noise | str | None = None,
     record: int | str = 0,
 ) -> Plan:
     """Plan DP-GD: ``w_{t+1} = Proj(w_t - eta_t (grad F(w_t) + z_t))``, ``z_t ~ N(0, sigma^2 I)``.
@@ -60,7 +60,7 @@ def plan(
     output : Output or its name in ``theory.OutputRule``, optional
         Default the same theorem's: the average after each step for smooth losses, that of all
         iterates for others; in proportion to ``t`` for strongly convex ones.
-    noise : Noise, optional
+    noise : Noise or one of ``factorisations.FACTORISATIONS``, optional
         What is added; default fresh Gaussian noise in every step. No rate is known for another.
     record : int or "all"
         How many points of the path to record, on a logarithmic scale of steps, or after each.
@@ -100,7 +100,8 @@ def plan(
     clipping = Clipping(clip)
     query = clipping.query(problem_class)
     default = horizon(problem_class, budget, query, steps, update=update, output=output)
-    mechanism = PrivateGradient.calibrated(query, budget, default.steps, AllRecords(), noise)
+    added = noise_of(noise, default.steps)
+    mechanism = PrivateGradient.calibrated(query, budget, default.steps, AllRecords(), added)
     method = first_order(
         problem_class, mechanism, step_size=step_size, update=update, output=output, record=record
     )

@@ -15,7 +15,7 @@ from privopt.algorithms.first_order import (
 from privopt.algorithms.lower_bound import event_lower_bound
 from privopt.convex import Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
-from privopt.mechanisms import Noise, PrivateGradient
+from privopt.mechanisms import Noise, PrivateGradient, noise_of
 from privopt.spec import Budget, ProblemClass
 
 __all__ = ["DP_SGD"]
@@ -37,7 +37,7 @@ def plan(
     sampler: str = "poisson",
     capacity: int | None = None,
     cycle: int | None = None,
-    noise: Noise | None = None,
+    noise: Noise | str | None = None,
     record: int | str = 0,
 ) -> Plan:
     """Plan DP-SGD: ``w_{t+1} = Proj(w_t - eta_t ((1/b) sum_{i in batch} clip_C(g_i) + z_t))``.
@@ -82,8 +82,10 @@ def plan(
     cycle : int, optional
         Blocks that take turns in ``cyclic_poisson`` batches, at most ``n/b``; a band of noise must
         be no wider.
-    noise : Noise, optional
-        What is added; default fresh Gaussian noise in every step. No rate is known for another.
+    noise : Noise or one of ``factorisations.FACTORISATIONS``, optional
+        What is added; default fresh Gaussian noise in every step. Noise that remembers needs
+        batches in passes (``"shuffled"``), or a band and ``"cyclic_poisson"`` ones, and no rate is
+        known for it.
     record : int or "all"
         How many points of the path to record, on a logarithmic scale of steps, or after each.
 
@@ -119,7 +121,8 @@ def plan(
         problem_class, budget, query, steps, moments=moments, update=update, output=output
     )
     batches = batching.batches(budget, default.steps)
-    mechanism = PrivateGradient.calibrated(query, budget, default.steps, batches, noise)
+    added = noise_of(noise, default.steps)
+    mechanism = PrivateGradient.calibrated(query, budget, default.steps, batches, added)
     method = first_order(
         problem_class, mechanism, moments=moments, step_size=step_size, update=update,
         output=output, record=record,

@@ -9,7 +9,7 @@ from privopt.algorithms.first_order import Params, Static, first_order, horizon,
 from privopt.algorithms.lower_bound import event_lower_bound
 from privopt.convex import Output, StepSizes, Update, corrected_adam
 from privopt.core import Algorithm, Plan, planner
-from privopt.mechanisms import Noise, PrivateGradient
+from privopt.mechanisms import Noise, PrivateGradient, noise_of
 from privopt.spec import Budget, ProblemClass
 
 __all__ = ["NOISY_ADAM"]
@@ -34,7 +34,7 @@ def plan(
     sampler: str = "poisson",
     capacity: int | None = None,
     cycle: int | None = None,
-    noise: Noise | None = None,
+    noise: Noise | str | None = None,
     record: int | str = 0,
 ) -> Plan:
     r"""Plan NoisyAdam: ``w <- Proj(w - eta m_hat/(sqrt(u_hat) + 1e-8))`` on the moments of DP-SGD.
@@ -85,7 +85,8 @@ def plan(
     query, moments = clipped.query(problem_class), batching.moments
     default = horizon(problem_class, budget, query, steps, moments=moments, update=optax.adam)
     batches = batching.batches(budget, default.steps)
-    mechanism = PrivateGradient.calibrated(query, budget, default.steps, batches, noise)
+    added = noise_of(noise, default.steps)
+    mechanism = PrivateGradient.calibrated(query, budget, default.steps, batches, added)
     update = Update.of(optax.adamw, b1=float(b1), b2=float(b2), weight_decay=float(weight_decay))
     if noise_correction:
         variance = mechanism.scale**2

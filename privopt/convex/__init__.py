@@ -41,6 +41,7 @@ from privopt.convex.outputs import (
     Suffix,
     checked_output,
 )
+from privopt.convex.projected_leader import projected_leader
 from privopt.convex.pytree_dataclass import Pytree, node_classes, pytree_dataclass
 from privopt.convex.regularised_glm import RegularisedGLM
 from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
@@ -107,6 +108,7 @@ __all__ = [
     "newton_glm",
     "node_classes",
     "norm",
+    "projected_leader",
     "pytree_dataclass",
     "sample_log_concave",
     "shortened",

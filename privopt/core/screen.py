@@ -10,6 +10,7 @@ import numpy as np
 
 from privopt.core.parameters import Parameters
 from privopt.spec import ProblemClass
+from privopt.theory import Quantity
 
 __all__ = ["screen"]
 
@@ -22,6 +23,8 @@ def screen(plan: Any) -> str:
     facts, budget, rate = plan.problem_class, plan.budget, plan.rate
     spent = plan.guarantee.epsilon(budget.delta)
     bound = f"E F(w) - F* <= {rate.upper:.4g} for the {rate.quantity}"
+    if rate.quantity is Quantity.REGRET:
+        bound = f"E regret <= {rate.upper:.4g}"
     if rate.lower > 0.0:
         bound += f"; no method with this guarantee stays below {rate.lower:.4g} on every problem"
     noise, numbers = _noise_and_numbers(plan.params)

@@ -41,6 +41,14 @@ from privopt.theory.finite_size import (
     norm_laplace_perturbation,
     worst_noisy_direction,
 )
+from privopt.theory.ftrl import (
+    PrefixError,
+    ftrl_population,
+    ftrl_rate,
+    ftrl_regret,
+    ftrl_regularisation,
+    local_exponent,
+)
 from privopt.theory.largest_excess import centre_excess, largest_excess
 from privopt.theory.laws import LAWS
 from privopt.theory.lower_bounds import budget_lower_bound, erm_lower_bound, pure_lower_bound
@@ -62,6 +70,16 @@ from privopt.theory.phased_descent import (
     phased_descent_step_size,
     phased_rate,
 )
+from privopt.theory.population_laws import (
+    StreamNoise,
+    dp_ftrl_law,
+    dp_gd_population_law,
+    dp_sgd_population_law,
+    fresh_noise,
+    one_pass_sgd_law,
+    toeplitz_noise,
+    tree_noise,
+)
 from privopt.theory.population_lower_bound import population_lower_bound
 from privopt.theory.rate import (
     GIVEN_STEPS,
@@ -73,6 +91,7 @@ from privopt.theory.rate import (
     add,
     no_rate,
 )
+from privopt.theory.regret_lower_bound import regret_lower_bound
 from privopt.theory.setting import (
     Law,
     Setting,
@@ -85,6 +104,12 @@ from privopt.theory.smooth_descent import (
     smooth_descent,
     smooth_descent_step_size,
     smooth_descent_steps,
+)
+from privopt.theory.stability import (
+    descent_population,
+    descent_population_rate,
+    descent_population_step_size,
+    generalisation_gap,
 )
 from privopt.theory.variance_reduction import (
     gradient_difference,
@@ -107,12 +132,14 @@ __all__ = [
     "Moments",
     "OutputRule",
     "Powers",
+    "PrefixError",
     "Quantity",
     "RadialLoss",
     "Rate",
     "RenyiAdvantage",
     "Setting",
     "StepRule",
+    "StreamNoise",
     "Term",
     "add",
     "batch_moments",
@@ -120,17 +147,30 @@ __all__ = [
     "centre_excess",
     "crossovers",
     "descent_numbers",
+    "descent_population",
+    "descent_population_rate",
+    "descent_population_step_size",
     "descent_rate",
     "descent_steps",
+    "dp_ftrl_law",
+    "dp_gd_population_law",
+    "dp_sgd_population_law",
     "erm_lower_bound",
     "exponential_mechanism",
     "exponential_mechanism_rate",
     "exponential_mechanism_regularisation",
+    "fresh_noise",
+    "ftrl_population",
+    "ftrl_rate",
+    "ftrl_regret",
+    "ftrl_regularisation",
     "gaussian_perturbation",
+    "generalisation_gap",
     "gibbs_draw",
     "gradient_difference",
     "largest_excess",
     "last_of_noisy_descent",
+    "local_exponent",
     "no_rate",
     "noise_limited_steps",
     "noisy_descent",
@@ -141,6 +181,7 @@ __all__ = [
     "norm_laplace_perturbation",
     "numerical_exponents",
     "objective_perturbation_rate",
+    "one_pass_sgd_law",
     "output_perturbation_rate",
     "perturbed_minimiser",
     "perturbed_minimiser_regularisation",
@@ -153,9 +194,12 @@ __all__ = [
     "phased_rate",
     "population_lower_bound",
     "pure_lower_bound",
+    "regret_lower_bound",
     "smooth_descent",
     "smooth_descent_step_size",
     "smooth_descent_steps",
+    "toeplitz_noise",
+    "tree_noise",
     "variance_reduced_descent",
     "variance_reduced_rate",
     "variance_reduced_step_size",

@@ -21,6 +21,13 @@ from privopt.theory.output_perturbation import (
     perturbed_minimiser_regularisation,
 )
 from privopt.theory.phased_descent import phased_descent_step_size, phased_rate
+from privopt.theory.population_laws import (
+    dp_ftrl_law,
+    dp_gd_population_law,
+    one_pass_sgd_law,
+    toeplitz_noise,
+    tree_noise,
+)
 from privopt.theory.population_lower_bound import population_lower_bound
 from privopt.theory.rate import FIXED, Quantity, Rate, Term
 from privopt.theory.setting import Law, Setting
@@ -131,6 +138,13 @@ LAWS: Mapping[str, Law] = MappingProxyType(
         "pure_exponential_mechanism": pure_exponential_mechanism_law,
         "public_start": public_start_law,
         "phased_sgd": phased_sgd_law,
+        "dp_ftrl_tree": dp_ftrl_law(tree_noise),
+        "dp_ftrl_toeplitz": dp_ftrl_law(toeplitz_noise),
+        "one_pass_sgd": one_pass_sgd_law,
+        "dp_gd_population": dp_gd_population_law,
     }
 )
-"""Laws by name. ``public_start`` is nobody's algorithm: the bound of saying nothing."""
+"""Laws by name, the last five of the population risk.
+
+``public_start`` is nobody's algorithm: the bound of saying nothing.
+"""

@@ -25,6 +25,7 @@ BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
 BATCHES = {"steps": 100, "batch_size": 20, "capacity": 60}
 CHOICES = {"dp_gd": {"steps": 100}, **dict.fromkeys(("dp_sgd", "noisy_adam", "dp_svrg"), BATCHES)}
+FEW_STEPS = {**{name: {"steps": 4} for name in CHOICES}, "dp_ftrl": {"batch_size": 15}}
 PRIVATE = sorted(name for name, each in privopt.ALGORITHMS.items() if each.private)
 ADDITIVE = [name for name in PRIVATE if name != "exponential_mechanism"]  # noise on an answer
 every = pytest.mark.parametrize("name", PRIVATE)
@@ -119,7 +120,7 @@ def replayed(run):
 @pytest.mark.parametrize("name", ADDITIVE)
 def test_replay(name):
     """Data enter a release through its noisy answers alone; four steps, which are not compiled."""
-    run = runner(name, **({"steps": 4} if name in CHOICES else {}))
+    run = runner(name, **FEW_STEPS.get(name, {}))
     assert not np.array_equal(*(run(problem(seed), jax.random.key(2)) for seed in (0, 1)))
     assert replayed(run)
 

@@ -20,10 +20,11 @@ RESTING_ON_CONVEXITY = [
     "exponential_mechanism",
 ]
 BY_GRADIENTS = {
-    "dp_gd": {"clip": 1.0},
-    "dp_sgd": {"clip": 1.0, "batch_size": 5},
-    "noisy_adam": {"clip": 1.0, "batch_size": 5},
-    "dp_svrg": {"clip": 1.0, "difference_clip": 0.5, "batch_size": 5},
+    "dp_gd": {"clip": 1.0, "steps": 3},
+    "dp_sgd": {"clip": 1.0, "batch_size": 5, "steps": 3},
+    "noisy_adam": {"clip": 1.0, "batch_size": 5, "steps": 3},
+    "dp_svrg": {"clip": 1.0, "difference_clip": 0.5, "batch_size": 5, "steps": 3},
+    "dp_ftrl": {"clip": 1.0, "batch_size": 5},
 }
 resting = pytest.mark.parametrize("name", RESTING_ON_CONVEXITY)
 by_gradients = pytest.mark.parametrize("name", BY_GRADIENTS)
@@ -55,7 +56,7 @@ def test_accepts_what_is_convex_and_lipschitz(name):
 @by_gradients
 def test_gradient_methods_guarantee_any_loss_and_claim_no_rate(name):
     facts = dataclasses.replace(FACTS, lipschitz=math.inf, convex=False, smoothness=None)
-    planned = privopt.ALGORITHMS[name].plan(facts, BUDGET, steps=3, **BY_GRADIENTS[name])
+    planned = privopt.ALGORITHMS[name].plan(facts, BUDGET, **BY_GRADIENTS[name])
     assert planned.guarantee.meets(BUDGET)
     assert planned.rate.upper == math.inf
     assert planned.rate.theorem == "none: the losses are not convex"
@@ -71,7 +72,7 @@ def problem(convex):
 @by_gradients
 def test_a_plan_for_convex_problems_refuses_others(name):
     """Its rate would be claimed of a problem that it does not hold for."""
-    planned = privopt.ALGORITHMS[name].plan(FACTS, BUDGET, steps=3, **BY_GRADIENTS[name])
+    planned = privopt.ALGORITHMS[name].plan(FACTS, BUDGET, **BY_GRADIENTS[name])
     with pytest.raises(ValueError, match=r"problem\.convex must be the plan's True, got False"):
         privopt.run(planned, problem(convex=False), jax.random.key(0))
     with pytest.raises(ValueError, match=r"problem\.convex must be the plan's True, got False"):

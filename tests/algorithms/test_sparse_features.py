@@ -25,6 +25,7 @@ CHOICES = {
     "dp_gd": {"steps": 10},
     "dp_sgd": {"steps": 10, "batch_size": 12},
     "dp_svrg": {"steps": 10, "batch_size": 12},
+    "dp_ftrl": {"batch_size": 12},
     "noisy_adam": {"steps": 10, "batch_size": 12},
     "phased_sgd": {},
     "output_perturbation": {},

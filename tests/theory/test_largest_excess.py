@@ -53,7 +53,7 @@ def test_no_law_is_above_it(name):
     assert rate.slope("n") == 0.0
 
 
-@pytest.mark.parametrize("name", ["dp_gd", "dp_sgd", "dp_svrg", "output_perturbation"])
+@pytest.mark.parametrize("name", ["dp_gd", "dp_sgd", "dp_svrg", "dp_ftrl", "output_perturbation"])
 def test_no_plan_is_above_it(name):
     c = dataclasses.replace(facts(1.0), dim=200)
     budget = Budget(epsilon=0.01, delta=1e-6, relation="replace_one")

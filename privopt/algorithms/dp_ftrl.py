@@ -1,0 +1,260 @@
+"""DP-FTRL: follow the regularised leader of noisy prefix sums; neither sampling nor shuffling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from privopt.algorithms.choices import Clipping, require_delta
+from privopt.algorithms.first_order import Params, Static, first_order, run
+from privopt.arguments import positive_number, real
+from privopt.convex import Average, Output, Update, projected_leader
+from privopt.core import Algorithm, Plan, planner
+from privopt.factorisations import Factorisation, factorise
+from privopt.mechanisms import (
+    ClippedGradient,
+    IndependentNoise,
+    Noise,
+    OrderedBatches,
+    PrivateGradient,
+    RestartedNoise,
+    noise_of,
+)
+from privopt.privacy import gaussian_mu
+from privopt.spec import Budget, ProblemClass, Relation
+from privopt.theory import (
+    GaussianAdvantage,
+    PrefixError,
+    Quantity,
+    Rate,
+    ftrl_rate,
+    ftrl_regularisation,
+    local_exponent,
+    no_rate,
+    population_lower_bound,
+    regret_lower_bound,
+)
+
+__all__ = ["DP_FTRL"]
+
+
+@planner
+def plan(
+    problem_class: ProblemClass,
+    budget: Budget,
+    *,
+    noise: Noise | str = "tree",
+    epochs: int = 1,
+    momentum: float = 0.0,
+    batch_size: int = 1,
+    band: int | None = None,
+    optimise: bool = False,
+    restart: bool = False,
+    order: str = "random",
+    regularisation: float | None = None,
+    quantity: str = "population risk",
+    clip: float | None = None,
+    clipping: str = "norm",
+    output: Output | str | None = None,
+    record: int | str = 0,
+) -> Plan:
+    """Plan DP-FTRL: ``w_{t+1} = Proj(w_1 - V_t/Lambda)``, ``V_t = gamma V_{t-1} + g_1 + .. + g_t``.
+
+    ``g_t = (1/b) sum_{i in B_t} clip_C(grad l(w_t; x_i)) + sigma z_t``, with noise ``z`` whose
+    prefix sums are ``B xi``, ``A = B C`` a factorisation of the matrix of prefix sums. Their error
+    grows like a power of ``log T``, where that of fresh noise grows like ``sqrt(T)``. There are
+    ``T = epochs ceil(n/b)`` steps, every pass in the same order.
+
+    Parameters
+    ----------
+    problem_class : ProblemClass
+        Clipping makes the guarantee hold for any loss; rates need convex, ``L``-Lipschitz ones.
+        Finite ``radius`` unless ``regularisation`` is given.
+    budget : Budget
+        ``delta > 0``; ``replace_one`` or ``zero_out``.
+    noise : Noise or one of ``factorisations.FACTORISATIONS``
+        ``"independent"``, ``"tree"``, ``"honaker"``, ``"toeplitz"``, ``"banded"``,
+        ``"banded_inverse"``, ``"buffered"``, ``"optimal"``, or a noise of your own.
+    epochs : int
+        Passes over the records.
+    momentum : float
+        ``gamma`` in ``[0, 1)``.
+    batch_size : int
+        ``b``. The last batch of a pass may be smaller; the divisor is ``b``.
+    band : int, optional
+        Coefficients of a band, or buffers: see :func:`privopt.factorisations.factorise`.
+    optimise : bool
+        Whether they are those of least error in their class, rather than in closed form.
+    restart : bool
+        Whether every pass starts fresh noise, and a new leader from where the last one stands.
+    order : {"random", "stored"}
+        One order for all passes: drawn without a look at the data, or that of a stream.
+    regularisation : float, optional
+        ``Lambda``; default :func:`privopt.theory.ftrl_regularisation` for ``quantity``, over
+        ``1 - gamma``, with which the leader goes as far as without momentum.
+    quantity : {"population risk", "regret"}
+        What the rate speaks of; ``regret`` is ``sum_t f_t(w_t) - min_w sum_t f_t(w)`` over all
+        ``T`` steps, ``f_t`` the loss of a batch.
+    clip, clipping, record
+        As in ``dp_sgd``.
+    output : Output or its name in ``theory.OutputRule``, optional
+        Default the average of ``w_1..w_{T+1}``: every point *before* the record that it is asked
+        about, and the last before a record that is nobody's.
+
+    Formal guarantee
+    ----------------
+    Neighbours are lists that differ at one place. A place is in one batch of every pass, at steps
+    exactly a pass apart. All ``T`` adaptive answers together are one Gaussian mechanism whose
+    sensitivity is that of ``C`` under this participation, twice as large under ``replace_one`` as
+    under ``zero_out``; ``sigma`` is set so that it lies within ``budget``. No sampling or shuffling
+    is relied on. It covers all iterates, for every data set and loss. Under ``add_or_remove_one`` a
+    record more moves others to other batches, and it is refused.
+
+    Rate
+    ----
+    With ``y`` the mean over ``t`` of ``sqrt((B B^T)_tt)``, at the default ``Lambda``::
+
+        E regret <= R sqrt(T (L^2 + 2 L sigma sqrt(d) y))
+
+    in any order of the stream, over all passes. The population risk is that over ``T``, up to
+    lower orders, after one pass; from the second on the records are no fresh draws, and none is
+    claimed. None is claimed with momentum, or for ``clip < L``.
+
+    Source: Kairouz, McMahan, Song, Thakkar, Thakurta and Xu 2021 (arXiv:2103.00039), Algorithm 1
+    and Theorem C.1; Denisov, McMahan, Rush, Smith and Thakurta 2022 (arXiv:2202.08312), for
+    factorisations and adaptive answers. Sensitivities are exact or proved upper bounds.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0)
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> planned = plan(facts, budget, noise="banded_inverse", batch_size=10)
+    >>> planned.params.mechanism.steps, len(planned.params.mechanism.noise.denominator)
+    (100, 16)
+    """
+    require_delta("dp_ftrl", budget)
+    momentum = _momentum(momentum)
+    clipped = Clipping(clip, clipping)
+    query = clipped.query(problem_class)
+    batches = OrderedBatches.of(batch_size, problem_class.n, epochs=epochs, order=order)
+    steps, leaders = epochs * batches.period, epochs if restart else 1
+    batches.participation(steps, budget.relation)  # refuses a relation before a long calculation
+    followed = steps // leaders  # steps of one leader
+    fresh = noise_of(noise, followed, band, optimise)
+    added: Noise = fresh if leaders == 1 else RestartedNoise(fresh, followed)
+    mechanism = PrivateGradient.calibrated(query, budget, steps, batches, added)
+    told: dict[str, Any] = {
+        "steps": steps,
+        "noise_std": mechanism.scale,
+        "error": _prefix_error(fresh, followed, epochs, leaders, _closed(noise, band, optimise)),
+        "quantity": _quantity(quantity),
+        "batch_size": batches.batch_size,
+    }
+    if regularisation is None:
+        chosen = ftrl_regularisation(_bounded(problem_class, query), **told) / (1.0 - momentum)
+    else:
+        chosen = positive_number("regularisation", regularisation)
+    update = Update.of(
+        projected_leader, momentum=momentum, period=None if leaders == 1 else followed
+    )
+    method = first_order(
+        problem_class, mechanism, step_size=1.0 / chosen, update=update,
+        output=Average() if output is None else output, record=record,
+    )  # fmt: skip
+    return Plan(
+        algorithm=DP_FTRL,
+        problem_class=problem_class,
+        budget=budget,
+        params=Params(mechanism, method),
+        static=Static(problem_class.dim),
+        rate=_rate(
+            problem_class, budget, told, method.output, epochs=epochs, plain=momentum == 0.0,
+            regularisation=regularisation, clipped=clipped.changes(problem_class),
+        ),
+    )  # fmt: skip
+
+
+def _momentum(momentum: float) -> float:
+    if not 0.0 <= real("momentum", momentum) < 1.0:
+        raise ValueError(f"momentum must lie in [0, 1), got {momentum!r}")
+    return float(momentum)
+
+
+def _quantity(quantity: str) -> Quantity:
+    found = Quantity.named("quantity", quantity)
+    if found not in (Quantity.POPULATION_RISK, Quantity.REGRET):
+        raise ValueError(f"quantity must be population risk or regret, got {quantity!r}")
+    return found
+
+
+def _bounded(problem_class: ProblemClass, query: ClippedGradient) -> ProblemClass:
+    """What a regularisation is chosen for: the ball, and gradients that are clipped if need be."""
+    if math.isinf(problem_class.radius):
+        raise ValueError("regularisation must be given where radius is infinite, got None")
+    steepest = min(problem_class.lipschitz, query.clip)
+    return replace(problem_class, lipschitz=steepest, strong_convexity=0.0)
+
+
+def _closed(noise: Noise | str, band: int | None, optimise: bool) -> Callable[[int], Factorisation]:
+    """By its length, the factorisation in closed form that grows as that of ``noise`` does."""
+    if not isinstance(noise, str) or noise == "optimal" or optimise:
+        return partial(factorise, "toeplitz")
+    name = noise
+    return lambda steps: factorise(name, steps, None if band is None else min(band, steps))
+
+
+def _prefix_error(
+    noise: Noise, steps: int, epochs: int, leaders: int, closed: Callable[[int], Factorisation]
+) -> PrefixError:
+    """Of the noise that each leader hears for ``steps`` steps, in which there are whole passes."""
+    if isinstance(noise, IndependentNoise):
+        return PrefixError(0.0, increment=1.0)
+    deviations = np.sqrt(noise.factorisation(steps).variances())
+
+    def error(steps: int) -> float:
+        """At so many steps of as many passes."""
+        of_length, passes = closed(steps), min(steps, epochs // leaders)
+        sensitivity = of_length.sensitivity(passes, steps // passes, even=True)
+        return sensitivity * float(np.sqrt(of_length.variances()).mean())
+
+    return PrefixError(
+        float(deviations.mean()),
+        growth=local_exponent(error, steps),
+        restarts=leaders - 1,
+        restarted=float(deviations[-1]),
+    )
+
+
+def _rate(
+    problem_class: ProblemClass,
+    budget: Budget,
+    told: dict[str, Any],
+    output: Output,
+    **choices: Any,
+) -> Rate:
+    """Of the stream, or of the population, beside what no method with this guarantee can beat."""
+    advantage = GaussianAdvantage(gaussian_mu(budget.epsilon, budget.delta), budget.relation)
+    if told["quantity"] is Quantity.REGRET:
+        epochs, batch_size = choices["epochs"], told["batch_size"]
+        lower = regret_lower_bound(problem_class, advantage, batch_size=batch_size, epochs=epochs)
+        return ftrl_rate(problem_class, lower=lower, **told, **choices)
+    lower = population_lower_bound(problem_class, advantage)
+    if output != Average():
+        reason = "the theorem speaks of the average of all iterates"
+        return no_rate(reason, quantity=Quantity.POPULATION_RISK, lower=lower)
+    return ftrl_rate(problem_class, lower=lower, **told, **choices)
+
+
+DP_FTRL = Algorithm(
+    name="dp_ftrl",
+    summary="follow the regularised leader of private prefix sums, without sampling",
+    plan=plan,
+    run=run,
+    gathers=True,
+    relations=frozenset({Relation.REPLACE_ONE, Relation.ZERO_OUT}),
+)

@@ -1,0 +1,384 @@
+"""Follow the regularised leader with correlated noise: upper bounds of regret and of risk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from privopt.spec import ProblemClass
+from privopt.theory.descent_rate import root_and_last
+from privopt.theory.largest_excess import largest_excess
+from privopt.theory.rate import FIXED, Powers, Quantity, Rate, Term, add, no_rate
+
+__all__ = [
+    "PrefixError",
+    "ftrl_population",
+    "ftrl_rate",
+    "ftrl_regret",
+    "ftrl_regularisation",
+    "local_exponent",
+]
+
+_ROUND_OFF = 1e-9
+
+
+class PrefixError(NamedTuple):
+    """What noise leaves in the prefix sums, in units of ``sigma``, for one coordinate.
+
+    The error after ``t`` answers is a sum ``X_t + Y_t``. ``X_t`` has increments of mean zero given
+    the past: it is what descent with fresh noise has too, and only its increments cost. ``Y_t`` is
+    the rest, and it costs by its size. Any such split is allowed; the usual one is ``X = 0``.
+
+    Attributes
+    ----------
+    deviation : float
+        ``y``, the mean over ``t = 1..T`` of the standard deviation of ``Y_t``: with ``X = 0`` the
+        mean of ``sqrt((B B^T)_tt)``.
+    increment : float
+        ``x``, the root mean square over ``t`` of the standard deviation of ``X_t - X_{t-1}``. Fresh
+        noise in every step has ``y = 0`` and ``x = 1``.
+    growth : float
+        The local exponent of sensitivity times error in ``T``, from :func:`local_exponent`:
+        logarithms have one that is small and falls. 0 for fresh noise and one participation.
+    restarts : int
+        How often the noise begins anew, and with it the leader, from where it stands.
+    restarted : float
+        The standard deviation of ``Y`` at a restart, the mean over the restarts.
+    """
+
+    deviation: float
+    increment: float = 0.0
+    growth: float = 0.0
+    restarts: int = 0
+    restarted: float = 0.0
+
+
+def local_exponent(error: Callable[[int], float], steps: int) -> float:
+    """``d log error / d log T`` at ``steps``, between half and twice as many.
+
+    Doubling keeps the saw teeth of trees in step.
+
+    Parameters
+    ----------
+    error : callable
+        ``T -> sensitivity times deviation``.
+    steps : int
+        ``T``.
+
+    Examples
+    --------
+    >>> round(local_exponent(lambda steps: 3.0 * steps**0.25, 1000), 12)
+    0.25
+    """
+    ends = max(1, steps // 2), 2 * steps
+    low, high = (error(end) for end in ends)
+    return math.log(high / low) / math.log(ends[1] / ends[0])
+
+
+def ftrl_regret(
+    problem_class: ProblemClass,
+    *,
+    steps: int,
+    regularisation: float,
+    noise_std: float,
+    error: PrefixError,
+) -> float:
+    """Expected regret of the lazily projected leader, ``sum_{t <= T} f_t(w_t) - f_t(u)``.
+
+    ``w_{t+1} = Proj(w_1 - S_t/Lambda)``, ``S_t = g_1 + ... + g_t + Z_t``, ``g_t`` a subgradient of
+    ``f_t`` at ``w_t``. For convex, ``L``-Lipschitz losses and points ``u`` fixed before the noise
+    is drawn, all within ``R`` of ``w_1``, and Gaussian noise of standard deviation ``sigma`` whose
+    error in the prefix sums is ``Z = X + Y`` as in :class:`PrefixError`, ``r`` restarts::
+
+        E regret <= Lambda R^2/2 + T (L^2 + d sigma^2 x^2)/(2 Lambda) + T L sigma sqrt(d) y/Lambda
+                    + 2 r R sigma sqrt(d) y_r.
+
+    With ``X = 0``, ``x = 0``, it holds for every order of losses, and against points ``u`` that are
+    chosen last. With ``Y = 0`` it is the regret of noisy gradient descent.
+
+    *Derivation.* Let ``G_t = g_1 + ... + g_t``, and compare with the leader ``v_{t+1} = Proj(w_1 -
+    (G_t + X_t)/Lambda)`` that only ``X`` disturbs. The projection does not expand, so ``|w_t - v_t|
+    <= |Y_{t-1}|/Lambda`` and::
+
+        f_t(w_t) - f_t(u) <= <g_t, w_t - u> <= <g_t, v_t - u> + L |Y_{t-1}|/Lambda.
+
+    ``v_{t+1}`` minimises ``<G_t + X_t, w> + (Lambda/2)|w - w_1|^2`` over the set. The minimum is a
+    function of ``G_t + X_t`` whose gradient ``v_{t+1}`` is ``1/Lambda``-Lipschitz, so it changes in
+    step ``t`` by ``<g_t + x_t, v_t> - |g_t + x_t|^2/(2 Lambda)`` or more; and by strong convexity
+    its last value is at most that at ``u`` less ``(Lambda/2)|u - v_{T+1}|^2``. Therefore::
+
+        sum_t <g_t + x_t, v_t - u> <= (Lambda/2)(|u - w_1|^2 - |u - v_{T+1}|^2)
+                                      + sum_t |g_t + x_t|^2/(2 Lambda).
+
+    Given the past, ``x_t`` has mean zero, and ``g_t``, ``v_t``, ``u`` are fixed: ``E <x_t, v_t -
+    u> = 0`` and ``E |g_t + x_t|^2 = E |g_t|^2 + E |x_t|^2``. At last ``E |Y_t|`` is at most the
+    root of ``E |Y_t|^2``.
+
+    *A restart* starts the next leader from ``w = Proj(w_1 - (G + X + Y)/Lambda)`` and not from
+    ``v``, ``|w - v| <= |Y|/Lambda``; as both are within ``2R`` of ``u``, ``(Lambda/2)(|u - w|^2 -
+    |u - v|^2) <= 2 R |Y|``. The rest telescopes.
+
+    Answer ``T`` serves no point that is counted: the bound is for the price of ``T`` answers.
+
+    Parameters
+    ----------
+    problem_class : ProblemClass
+    steps : int
+        ``T``, of all passes together. ``f_t`` may be the loss of a batch: the sum of its records'
+        losses over a divisor no smaller than their number.
+    regularisation : float
+        ``Lambda``, the inverse of the step size.
+    noise_std : float
+        ``sigma``, of the noise multiplied by ``C^-1``, in the units of ``g_t``.
+    error : PrefixError
+
+    Returns
+    -------
+    float
+        Infinite without a bounded set or a Lipschitz constant.
+
+    Source: Kairouz, McMahan, Song, Thakkar, Thakurta and Xu 2021, Theorem C.1 (arXiv:2103.00039);
+    the split and the restarts are derived here. Without noise ``R L sqrt(T)`` is the best there is
+    (Abernethy, Bartlett, Rakhlin and Tewari 2008).
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0)
+    >>> ftrl_regret(facts, steps=100, regularisation=20.0, noise_std=0.5, error=PrefixError(1.5))
+    20.0
+    """
+    return _bound(_costs(problem_class, steps, noise_std, error, steps), regularisation)
+
+
+def ftrl_population(
+    problem_class: ProblemClass,
+    *,
+    steps: int,
+    regularisation: float,
+    noise_std: float,
+    error: PrefixError,
+    batch_size: float = 1.0,
+) -> float:
+    """Excess population risk of the average of ``w_1..w_{T+1}`` after one pass.
+
+    With ``y`` and ``x`` as in :func:`ftrl_regret`, batches of ``b`` independent records, of which
+    the last has ``c b``, and ``N = T + 1``::
+
+        E F_P(w) - F_P* <= Lambda R^2/(2 N) + (L^2 (N + 2 (1 - c)) + T d sigma^2 x^2)/(2 Lambda N)
+                           + T L sigma sqrt(d) y/(Lambda N).
+
+    *Derivation.* ``w_t`` knows nothing of batch ``t``, and the last point nothing of a batch that
+    is nobody's: ``E f_t(w_t) = E F_P(w_t)``, and the sum over ``N`` rounds is a regret. Records in
+    an order drawn without a look at them are independent draws again. A batch that is filled up by
+    records that are nobody's has a gradient at most ``L (1 - c)`` away, which moves ``w_{T+1}`` by
+    ``L (1 - c)/Lambda`` and its loss by ``L`` times that.
+
+    Source: Cesa-Bianchi, Conconi and Gentile 2004, "On the generalization ability of on-line
+    learning algorithms", doi:10.1109/TIT.2004.833339.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=99, dim=4, lipschitz=1.0, radius=1.0)
+    >>> ftrl_population(facts, steps=99, regularisation=10.0, noise_std=0.0, error=PrefixError(1.5))
+    0.1
+    """
+    rounds = _filled(problem_class, steps, batch_size)
+    costs = _costs(problem_class, steps, noise_std, error, rounds)
+    return _bound(costs, regularisation) / (steps + 1.0)
+
+
+def ftrl_regularisation(
+    problem_class: ProblemClass,
+    *,
+    steps: int,
+    noise_std: float,
+    error: PrefixError,
+    quantity: Quantity | str = Quantity.REGRET,
+    batch_size: float = 1.0,
+) -> float:
+    """``Lambda = sqrt(T (L^2 + d sigma^2 x^2 + 2 L sigma sqrt(d) y))/R``, where the bound is least.
+
+    With ``L^2 (N + 2 (1 - c))`` in place of ``T L^2`` for the population risk
+    (:func:`ftrl_population`). 0 where the set is not bounded.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0)
+    >>> ftrl_regularisation(facts, steps=100, noise_std=0.5, error=PrefixError(1.5))
+    20.0
+    """
+    rounds = float(steps)
+    if Quantity.named("quantity", quantity) is not Quantity.REGRET:
+        rounds = _filled(problem_class, steps, batch_size)
+    costs = _costs(problem_class, steps, noise_std, error, rounds)
+    return math.sqrt(2.0 * costs.inverse) / problem_class.radius
+
+
+def ftrl_rate(
+    problem_class: ProblemClass,
+    *,
+    steps: int,
+    noise_std: float,
+    error: PrefixError,
+    quantity: Quantity | str = Quantity.POPULATION_RISK,
+    batch_size: float = 1.0,
+    epochs: int = 1,
+    batch_powers: Powers = FIXED,
+    regularisation: float | None = None,
+    clipped: bool = False,
+    plain: bool = True,
+    lower: float = 0.0,
+) -> Rate:
+    """The rate of :func:`ftrl_regret` or :func:`ftrl_population`, term by term.
+
+    At the best ``Lambda`` the terms are the root of a sum of squares, for the regret::
+
+        R sqrt(2 T L sigma sqrt(d) y),    R sigma x sqrt(T d),    R L sqrt(T),
+
+    and that of the restarts is added; at any other ``Lambda`` all are added. The exponents take
+    ``T`` to move like ``n/b``, and ``sigma y`` like ``T^growth/(b epsilon)``: the noise's exponents
+    are local where the noise grows like a logarithm.
+
+    Parameters
+    ----------
+    problem_class, steps, noise_std, error
+        As for :func:`ftrl_regret`.
+    quantity : Quantity or its name
+        ``"regret"`` or ``"population risk"``.
+    batch_size : float
+    epochs : int
+        Passes over the records. Beyond one, records are seen again and say nothing of the
+        population; the regret is that of the whole stream.
+    batch_powers : Powers
+        How ``b`` moves with the axes; by default it is fixed.
+    regularisation : float, optional
+        ``Lambda``; default :func:`ftrl_regularisation`.
+    clipped, plain : bool
+        Whether clipping may change gradients; whether there is no momentum.
+    lower : float
+        What no algorithm with this guarantee can beat.
+
+    Returns
+    -------
+    Rate
+        Without terms, and with the reason, where no theorem covers it.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0)
+    >>> rate = ftrl_rate(facts, steps=100, noise_std=0.5, error=PrefixError(1.5), quantity="regret")
+    >>> rate.upper, round(rate.terms[0].value, 3), rate.terms[1].value
+    (20.0, 17.321, 10.0)
+    """
+    spoken = Quantity.named("quantity", quantity)
+    reason = None
+    if spoken not in (Quantity.REGRET, Quantity.POPULATION_RISK):
+        reason = f"follow the leader is not bounded in {spoken}"
+    elif spoken is Quantity.POPULATION_RISK and epochs > 1:
+        reason = "records that are seen again are not fresh draws of the population"
+    elif not problem_class.convex:
+        reason = "the losses are not convex"
+    elif clipped or math.isinf(problem_class.lipschitz):
+        reason = "gradients are clipped below the Lipschitz constant"
+    elif not plain:
+        reason = "momentum"
+    elif math.isinf(problem_class.radius):
+        reason = "the set is not bounded"
+    if reason is not None:
+        return no_rate(reason, quantity=spoken, lower=lower)
+    regret = spoken is Quantity.REGRET
+    rounds = float(steps) if regret else _filled(problem_class, steps, batch_size)
+    costs = _costs(problem_class, steps, noise_std, error, rounds)
+    best = math.sqrt(2.0 * costs.inverse) / problem_class.radius
+    used = best if regularisation is None else regularisation
+    tuned = math.isclose(used, best, rel_tol=_ROUND_OFF)
+    counted, moved = (1.0, FIXED) if regret else (steps + 1.0, batch_powers + Powers(n=-1.0))
+    terms = [
+        Term(term.name, term.value / counted, term.powers + moved)
+        for term in _terms(costs, error, batch_powers, None if tuned else used)
+    ]
+    combine = (root_and_last if error.restarts else math.hypot) if tuned else add
+    return Rate(
+        quantity=spoken,
+        theorem=_REGRET if regret else _RISK,
+        source="Kairouz et al. 2021 (arXiv:2103.00039), Theorem C.1; constants derived here",
+        terms=tuple(terms),
+        combine=combine,
+        cap=largest_excess(problem_class) * (steps if regret else 1.0),
+        lower=lower,
+        regime="noise leading, sigma sqrt(d) y >= 12 L, at fixed batches and passes"
+        if noise_std > 0.0
+        else "fixed batches and passes",
+        tight_on=(_HARD_REGRET if regret else _HARD_RISK) if tuned else None,
+    )
+
+
+_REGRET = "E regret <= R sqrt(T (L^2 + d sigma^2 x^2 + 2 L sigma sqrt(d) y)), Z = X + Y"
+_RISK = "E F_P(w) - F_P* <= R sqrt(L^2 + d sigma^2 x^2 + 2 L sigma sqrt(d) y)/sqrt(T + 1)"
+_HARD_REGRET = "far_distance"
+_HARD_RISK = "linear_population"
+
+
+class _Costs(NamedTuple):
+    """The bound as ``start Lambda + (noise + increments + gradients)/Lambda + restarts``."""
+
+    start: float
+    noise: float
+    increments: float
+    gradients: float
+    restarts: float
+
+    @property
+    def inverse(self) -> float:
+        """What is divided by ``Lambda``."""
+        return self.noise + self.increments + self.gradients
+
+
+def _costs(
+    facts: ProblemClass, steps: int, noise_std: float, error: PrefixError, rounds: float
+) -> _Costs:
+    lipschitz, radius = facts.lipschitz, facts.radius
+    norm = noise_std * math.sqrt(facts.dim)
+    drift, last = norm * error.deviation, error.restarts * error.restarted * norm
+    return _Costs(
+        start=0.5 * radius**2,
+        noise=steps * lipschitz * drift if drift > 0.0 else 0.0,
+        increments=0.5 * steps * (norm * error.increment) ** 2,
+        gradients=0.5 * rounds * lipschitz**2,
+        restarts=2.0 * radius * last if last > 0.0 else 0.0,
+    )
+
+
+def _bound(costs: _Costs, regularisation: float) -> float:
+    return costs.start * regularisation + costs.inverse / regularisation + costs.restarts
+
+
+def _filled(facts: ProblemClass, steps: int, batch_size: float) -> float:
+    """``N + 2 (1 - c)``: ``T + 1`` rounds, and what the last batch lacks."""
+    return steps + 1.0 + 2.0 * max(0.0, steps - facts.n / batch_size)
+
+
+def _terms(
+    costs: _Costs, error: PrefixError, batch_powers: Powers, regularisation: float | None
+) -> list[Term]:
+    """Those of the regret, privacy's first, the larger of them before the other."""
+    steps = Powers(n=1.0) + -1.0 * batch_powers
+    moved = Powers(dim=0.5, epsilon=-1.0) + error.growth * steps + -1.0 * batch_powers
+    parts = [
+        ("noise", costs.noise, steps + moved),
+        ("increments", costs.increments, steps + 2.0 * moved),
+    ]
+    parts.sort(key=lambda part: -part[1])
+    parts.append(("gradients", costs.gradients, steps))
+    if regularisation is None:
+        terms = [
+            Term(name, 2.0 * math.sqrt(costs.start * part), 0.5 * powers)
+            for name, part, powers in parts
+        ]
+    else:
+        terms = [Term(name, part / regularisation, powers) for name, part, powers in parts]
+        terms.append(Term("start", costs.start * regularisation))
+    if error.restarts:
+        terms.append(Term("restarts", costs.restarts, moved))
+    return [term for term in terms if term.value > 0.0]

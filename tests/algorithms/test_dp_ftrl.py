@@ -1,0 +1,527 @@
+"""DP-FTRL against a loop with a tree of explicit nodes, its bounds, its noises and its refusals.
+
+Statistical tests use fixed keys and state the probability with which a correct implementation would
+have failed for a random one.
+"""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from dp_accounting import GaussianDpEvent
+
+import privopt
+from privopt import draws, problems
+from privopt.convex import Last
+from privopt.factorisations import FACTORISATIONS, factorise
+from privopt.mechanisms import IndependentNoise, TreeNoise, noise_of
+from privopt.privacy import gaussian_mu
+from privopt.release import Replay, Tape
+from privopt.streams import stream
+from privopt.theory import (
+    GaussianAdvantage,
+    PrefixError,
+    ftrl_population,
+    ftrl_regret,
+    population_lower_bound,
+)
+
+N, DIM, RADIUS = 13, 3, 0.7
+BUDGET = privopt.Budget(epsilon=2.0, delta=1e-5, relation="replace_one")
+MU = gaussian_mu(2.0, 1e-5)
+FACTS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=RADIUS, smoothness=0.25)
+DP_FTRL = privopt.ALGORITHMS["dp_ftrl"]
+
+
+def plan(facts=FACTS, budget=BUDGET, **choices):
+    return DP_FTRL.plan(facts, budget, **choices)
+
+
+def data(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(n, DIM))
+    features /= np.linalg.norm(features, axis=1, keepdims=True) * rng.uniform(1, 3, size=(n, 1))
+    return features, np.where(rng.random(n) < 0.5, -1.0, 1.0)
+
+
+def problem(seed=0, n=N, facts=FACTS):
+    return problems.logistic(*data(n, seed), problem_class=dataclasses.replace(facts, n=n))
+
+
+def onto_ball(point):
+    return point * min(1.0, RADIUS / max(np.linalg.norm(point), 1e-300))
+
+
+# --- the loop -------------------------------------------------------------------------------------
+
+
+def tree_of(key, steps):
+    """``Z_1 .. Z_T``: nodes by first and last step, each with the draw of the step it ends in."""
+    nodes = {}
+    for last in range(1, steps + 1):
+        drawn = draws.normal(jax.random.fold_in(key, last - 1), (DIM,), np.float64)
+        length = max(2**j for j in range(10) if last % 2**j == 0)
+        nodes[last - length + 1, last] = np.asarray(drawn)
+    for prefix in range(1, steps + 1):
+        total, left = np.zeros(DIM), prefix
+        while left:
+            (node,) = (node for node in nodes if node[1] == left)
+            total, left = total + nodes[node], node[0] - 1
+        yield total
+
+
+def textbook(planned, key, *, momentum, batch_size, epochs, restart, where):
+    """One record at a time; all sums from their beginning."""
+    features, labels = where
+    mechanism, eta = planned.params.mechanism, planned.params.descent.step_sizes.scale
+    draw = mechanism.batches.bind(stream(key, "batches"), len(labels))
+    steps, noise_key = mechanism.steps, stream(key, "noise")
+    one_pass, clip = steps // epochs, mechanism.query.clip
+    point, points, start = np.zeros(DIM), [np.zeros(DIM)], np.zeros(DIM)
+    for t in range(steps):
+        if t == 0 or (restart and t % one_pass == 0):
+            start, gradients, followed = point, [], np.zeros(DIM)
+            tree_key = jax.random.fold_in(noise_key, t // one_pass) if restart else noise_key
+            tree = tree_of(tree_key, one_pass if restart else steps)
+        block = mechanism.batches.block
+        rows, taken = (each[t % block] for each in draw(jnp.asarray(t // block)))
+        total = np.zeros(DIM)
+        for row in np.asarray(rows)[np.asarray(taken)]:
+            x, y = features[row], labels[row]
+            g = -y * x / (1.0 + math.exp(y * (x @ point)))
+            total += g * min(1.0, clip / np.linalg.norm(g))
+        gradients.append(total / batch_size)
+        followed = momentum * followed + np.sum(gradients, axis=0) + mechanism.scale * next(tree)
+        point = onto_ball(start - eta * followed)
+        points.append(point)
+    return np.mean(points, axis=0), point
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {},
+        {"batch_size": 4, "epochs": 3, "order": "stored"},
+        {"batch_size": 4, "epochs": 3, "momentum": 0.8},
+        {"batch_size": 5, "epochs": 3, "restart": True, "momentum": 0.5, "clip": 0.2},
+    ],
+)
+def test_equals_the_textbook_loop(choices):
+    planned, key = plan(**choices), jax.random.key(3)
+    twin = {"batch_size": 1, "epochs": 1, "momentum": 0.0, "restart": False}
+    twin.update((name, choices[name]) for name in twin.keys() & choices.keys())
+    averaged, last = textbook(planned, key, where=data(), **twin)
+    found = privopt.run(planned, problem(), key)
+    np.testing.assert_allclose(found.released, averaged, rtol=1e-10, atol=1e-13)
+    np.testing.assert_allclose(found.secret.last, last, rtol=1e-10, atol=1e-13)
+
+
+def test_without_noise_it_is_dual_averaging():
+    """And so whatever the noise was: the same bits for every kind of it, in the order stored."""
+    choices = {"order": "stored", "regularisation": 2.0, "epochs": 2}
+    gradients, point = np.zeros(DIM), np.zeros(DIM)
+    points = [point]
+    for x, y in list(zip(*data(), strict=True)) * 2:
+        gradients += -y * x / (1.0 + math.exp(y * (x @ point)))
+        point = onto_ball(-gradients / 2.0)
+        points.append(point)
+    for noise in ("independent", "tree"):
+        silent = plan(noise=noise, **choices).with_noise(0.0)
+        found = privopt.run(silent, problem(), jax.random.key(0))
+        np.testing.assert_allclose(found.released, np.mean(points, axis=0), rtol=1e-12)
+
+
+def test_multiplicities_stand_for_records():
+    counts = np.array([5, 0, 3, 1, 4])
+    features, labels = data(5)
+    rows = np.repeat(np.arange(5), counts)
+    short = problems.logistic(features, labels, problem_class=FACTS, counts=counts)
+    long = problems.logistic(features[rows], labels[rows], problem_class=FACTS)
+    planned, key = plan(), jax.random.key(4)
+    np.testing.assert_allclose(
+        privopt.run(planned, short, key).released,
+        privopt.run(planned, long, key).released,
+        rtol=1e-12,
+    )
+
+
+def test_a_pytree_of_parameters_is_its_vector():
+    """Noise, projection and clipping are those of all leaves together."""
+    facts = dataclasses.replace(FACTS, convex=False, radius=math.inf, smoothness=None)
+    features, _ = data()
+
+    def loss(point, row):
+        return jnp.tanh(point["weights"] @ row[:2] + point["bias"] * row[2])
+
+    def flat_loss(point, row):
+        return loss({"bias": point[0], "weights": point[1:]}, row)
+
+    start = {"bias": np.array(0.5), "weights": np.array([0.1, -0.2])}
+    nested = problems.Problem(loss=loss, data=features, problem_class=facts, start=start)
+    vector = problems.Problem(
+        loss=flat_loss, data=features, problem_class=facts, start=np.array([0.5, 0.1, -0.2])
+    )
+    choices = {"clip": 0.5, "regularisation": 3.0, "epochs": 2, "quantity": "regret"}
+    planned, key = plan(facts, **choices), jax.random.key(5)
+    assert planned.rate.theorem == "none: the losses are not convex"
+    found = privopt.run(planned, nested, key).released
+    flat = privopt.run(planned, vector, key).released
+    np.testing.assert_allclose(np.r_[found["bias"], found["weights"]], flat, rtol=1e-12)
+
+
+def test_what_a_run_releases_is_all_that_it_sees():
+    """Other data and another key, with the recorded answers in their place: the same release."""
+    planned = plan(batch_size=4, epochs=2, momentum=0.5, noise="toeplitz")
+    with Tape() as tape:
+        first = privopt.run(planned, problem(), jax.random.key(1))
+    with Replay(answer=tape["answer"]):
+        second = privopt.run(planned, problem(1), jax.random.key(2))
+    np.testing.assert_array_equal(first.released, second.released)
+    assert len(tape["answer"]) == 8
+
+
+def test_one_trace_for_all_numbers():
+    traces = []
+
+    def run(*arguments):
+        traces.append(1)
+        return DP_FTRL.run(*arguments)
+
+    algorithm = dataclasses.replace(DP_FTRL, run=run)
+    numbers = [
+        {},
+        {"momentum": 0.9, "regularisation": 0.7},
+        {"budget": privopt.Budget(epsilon=0.5, delta=1e-6, relation="zero_out"), "epochs": 4},
+        {"quantity": "regret", "clip": 0.3},
+    ]
+    for choices in numbers:
+        planned = dataclasses.replace(plan(**choices), algorithm=algorithm)
+        privopt.run(planned, problem(), jax.random.key(len(traces)))
+    assert len(traces) == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_many_seeds_are_as_many_runs(dtype):
+    features, labels = (leaf.astype(dtype) for leaf in data())
+    where = problems.logistic(features, labels, problem_class=FACTS)
+    keys, planned = jax.random.split(jax.random.key(6), 100), plan(epochs=2, restart=True, record=3)
+    many = privopt.run_many([planned], where, keys)
+    assert many.released.dtype == dtype
+    assert len(np.unique(np.asarray(many.released), axis=1)[0]) == 100
+    one = privopt.run(planned, where, keys[41], stream=0)
+    tolerance = 1e-4 if dtype == np.float32 else 1e-10
+    np.testing.assert_allclose(many.released[0, 41], one.released, rtol=tolerance, atol=tolerance)
+    assert one.path.steps.tolist() == [1, 5, 26]
+    np.testing.assert_array_equal(one.path.points[-1], one.released)
+
+
+# --- privacy --------------------------------------------------------------------------------------
+
+
+def test_the_noise_of_a_tree_in_the_letter():
+    """``sigma = (C/b) sqrt(k)/mu`` for blocks of ``k`` sizes, and twice that under replace-one.
+
+    Restarted passes have ``k`` of their own each, and the squares of all passes add.
+    """
+    for relation, multiple in (("zero_out", 1.0), ("replace_one", 2.0)):
+        budget = dataclasses.replace(BUDGET, relation=relation)
+        for choices, blocks in (
+            ({}, 4),
+            ({"batch_size": 2}, 3),
+            ({"batch_size": 4, "epochs": 5, "restart": True}, 5 * 3),
+        ):
+            mechanism = plan(budget=budget, **choices).params.mechanism
+            share = multiple / choices.get("batch_size", 1)
+            expected = share * math.sqrt(blocks) / MU
+            assert expected <= mechanism.scale <= expected * (1.0 + 1e-4)
+            event = mechanism.event(budget.relation)
+            assert isinstance(event, GaussianDpEvent)
+            assert event.noise_multiplier * MU / multiple == pytest.approx(1.0, rel=1e-4)
+
+
+@pytest.mark.parametrize("noise", FACTORISATIONS)
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_every_noise_spends_the_budget_on_its_own_sensitivity(noise, epochs):
+    """Calibrated to the factorisation of that name, up to the rounding of its coefficients."""
+    choices = {"epochs": epochs, "batch_size": 2}
+    planned = plan(noise=noise, **choices)
+    sensitivity = factorise(noise, 7 * epochs).sensitivity(epochs, 7, even=True)
+    assert planned.params.mechanism.scale == pytest.approx(sensitivity / MU, rel=1e-4)
+    spent = planned.guarantee.epsilon(1e-5)
+    assert 1.998 <= spent.lower <= spent.upper <= 2.0
+
+
+@pytest.mark.parametrize("noise", FACTORISATIONS)
+def test_every_noise_keeps_the_contract(noise):
+    """Finite, in the set, of the data's type; new with a key; silent with its noise off."""
+    features, labels = (leaf.astype(np.float32) for leaf in data())
+    where = problems.logistic(features, labels, problem_class=FACTS)
+    choices = {"regularisation": 2.0, "order": "stored"}
+    planned = plan(noise=noise, **choices)
+    keys = jax.random.split(jax.random.key(7), 3)
+    released = privopt.run_many([planned, planned.with_noise(0.0)], where, keys).released
+    assert released.dtype == np.float32
+    assert np.linalg.norm(released, axis=-1).max() <= RADIUS * (1.0 + 1e-6)
+    assert len(np.unique(released[0], axis=0)) == 3
+    silent = plan(noise="independent", **choices).with_noise(0.0)
+    expected = privopt.run_many([silent], where, keys).released[0]
+    np.testing.assert_allclose(released[1], expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(privopt.run_many([planned], where, keys).released[0], released[0])
+
+
+def test_noise_has_the_planned_scale_in_every_prefix():
+    """``chi^2`` of ``(w_{t+1} - w)/eta`` whitened by ``B B^T``: five sigma, a chance of 6e-7."""
+    wide = dataclasses.replace(FACTS, radius=1e6)
+    planned = plan(wide, regularisation=1.0, record="all", output="last")
+    where = problems.linear(np.zeros((N, DIM)), problem_class=wide)
+    runs = 2000
+    paths = privopt.run_many([planned], where, jax.random.split(jax.random.key(8), runs)).path
+    errors = np.asarray(paths.points[0]) / planned.params.mechanism.scale
+    covariance = factorise("tree", N).covariance()
+    white = np.linalg.solve(np.linalg.cholesky(covariance), errors)
+    for factor, accepted in ((1.0, True), (0.97, False), (1.03, False)):
+        total, count = np.sum((factor * white) ** 2), runs * N * DIM
+        assert bool(abs(total - count) <= 5.0 * math.sqrt(2.0 * count)) is accepted
+
+
+# --- the bounds -----------------------------------------------------------------------------------
+
+
+class Regret:
+    """``sum_t <g_t, w_t>`` and ``sum_t g_t`` of linear losses."""
+
+    def begin(self, point, secret):
+        return jnp.zeros(()), jnp.zeros_like(point)
+
+    def observe(self, memory, t, point, secret):
+        paid, total = memory
+        return paid + secret.gradient @ point, total + secret.gradient
+
+
+def regrets(planned, rows, runs=64):
+    """Of so many runs on linear losses, in their order."""
+    where = problems.linear(rows, problem_class=planned.problem_class)
+    keys, watching = jax.random.split(jax.random.key(9), runs), privopt.Execution(observer=Regret())
+    found = privopt.run_many([planned], where, keys, execution=watching)
+    paid, total = found.secret.observed
+    return np.asarray(paid[0] + planned.problem_class.radius * np.linalg.norm(total[0], axis=-1))
+
+
+def against_the_leader(steps, regularisation):
+    """In every step the loss that is worst for where the leader stands without noise."""
+    total, rows = 0.0, []
+    for _ in range(steps):
+        point = np.clip(-total / regularisation, -1.0, 1.0)
+        rows.append(1.0 if point >= 0.0 else -1.0)
+        total += rows[-1]
+    return np.array(rows)[:, None]
+
+
+STREAM = privopt.ProblemClass(n=200, dim=1, lipschitz=1.0, radius=1.0, smoothness=0.0)
+STREAMS = {
+    "random": lambda _: np.random.default_rng(0).choice([-1.0, 1.0], size=(200, 1)),
+    "drift": lambda _: np.ones((200, 1)),
+    "turn": lambda _: np.repeat([1.0, -1.0], 100)[:, None],
+    "blocks": lambda _: np.tile(np.repeat([1.0, -1.0], 20), 5)[:, None],
+    "against the leader": lambda planned: against_the_leader(
+        200, 1.0 / planned.params.descent.step_sizes.scale
+    ),
+}
+
+
+@pytest.mark.parametrize("order", STREAMS)
+@pytest.mark.parametrize(
+    "choices", [{}, {"noise": "independent"}, {"noise": "banded_inverse", "batch_size": 8}]
+)
+def test_the_regret_is_within_its_bound(order, choices):
+    """In mean, five standard errors above it: a chance below 3e-7. Losses are fixed before."""
+    planned = plan(STREAM, quantity="regret", order="stored", **choices)
+    found = regrets(planned, STREAMS[order](planned))
+    assert found.mean() <= planned.rate.upper + 5.0 * found.std() / math.sqrt(len(found))
+    assert planned.rate.upper < 2.0 * planned.params.mechanism.steps
+
+
+def test_no_regret_bound_holds_for_a_leader_that_hardly_moves_or_moves_too_far():
+    """The same run at another Lambda exceeds what the best one promises: the bound can fail."""
+    still = plan(STREAM, quantity="regret", order="stored", regularisation=1e5)
+    best = plan(STREAM, quantity="regret", order="stored", noise="optimal")
+    assert regrets(still, STREAMS["drift"](still), 8).mean() > best.rate.upper
+    assert still.rate.upper > 199.0
+    budget = privopt.Budget(epsilon=10.0, delta=1e-5, relation="replace_one")
+    wild, tuned = (
+        plan(STREAM, budget, quantity="regret", order="stored", regularisation=each)
+        for each in (1e-3, None)
+    )
+    rows = STREAMS["against the leader"](wild)
+    assert regrets(wild.with_noise(0.0), rows, 2).mean() > tuned.rate.upper
+
+
+def test_the_bounds_in_the_letter():
+    deviation = float(np.sqrt(factorise("tree", N).variances()).mean())
+    for quantity in ("regret", "population risk"):
+        planned = plan(quantity=quantity)
+        sigma = planned.params.mechanism.scale
+        slope = 1.0 + 2.0 * sigma * math.sqrt(DIM) * deviation
+        if quantity == "regret":
+            expected = RADIUS * math.sqrt(N * slope)
+        else:
+            expected = RADIUS * math.sqrt(1.0 + N * slope) / (N + 1)
+        assert planned.rate.quantity == quantity
+        assert math.hypot(*(term.value for term in planned.rate.terms)) == pytest.approx(
+            expected, rel=1e-9
+        )
+        regularisation = 1.0 / planned.params.descent.step_sizes.scale
+        bound = ftrl_regret if quantity == "regret" else ftrl_population
+        assert bound(
+            FACTS, steps=N, regularisation=regularisation, noise_std=sigma,
+            error=PrefixError(deviation),
+        ) == pytest.approx(expected, rel=1e-6)  # fmt: skip
+
+
+def test_every_pass_has_a_regret_and_one_pass_a_population_risk():
+    """The bound of the average is over ``T + 1`` points, and no other output has it."""
+    lower = population_lower_bound(FACTS, GaussianAdvantage(MU, BUDGET.relation))
+    assert plan().rate.lower == lower
+    for choices, reason in (
+        ({"epochs": 2}, "seen again"),
+        ({"output": Last()}, "average of all iterates"),
+        ({"momentum": 0.5}, "momentum"),
+        ({"clip": 0.5}, "clipped below the Lipschitz constant"),
+    ):
+        rate = plan(**choices).rate
+        assert rate.upper == math.inf
+        assert reason in rate.theorem
+        assert rate.lower == lower
+    for choices in ({"epochs": 3}, {"epochs": 3, "restart": True}, {"output": Last()}):
+        assert plan(quantity="regret", **choices).rate.upper < math.inf
+    for choices in ({"momentum": 0.5}, {"clip": 0.5}):
+        assert plan(quantity="regret", **choices).rate.upper == math.inf
+
+
+def test_less_noise_in_the_prefix_sums_is_a_better_bound():
+    facts = dataclasses.replace(FACTS, n=1000)
+    bounds = [
+        plan(facts, noise=noise, quantity="regret").rate.upper
+        for noise in ("tree", "honaker", "toeplitz")
+    ]
+    assert bounds == sorted(bounds, reverse=True)
+
+
+def test_the_exponents_are_those_of_the_noise():
+    """Of ``T^(1/2 + growth/2)``, the growth of a logarithm; the same for every class of optimum."""
+    for noise in ("tree", "toeplitz", "optimal"):
+        powers = plan(noise=noise, quantity="regret").rate.terms[0].powers
+        assert 0.5 < powers.n < 0.8
+        assert powers.dim == 0.25
+    assert plan(noise="independent").rate.terms[0].powers.dim == 0.5
+
+
+# --- choices --------------------------------------------------------------------------------------
+
+
+def test_the_default_regularisation_goes_as_far_with_momentum():
+    still, fast = (plan(momentum=momentum).params.descent for momentum in (0.0, 0.75))
+    assert fast.step_sizes.scale == pytest.approx(0.25 * still.step_sizes.scale, rel=1e-12)
+    short = plan(clip=0.5).params
+    assert short.descent.step_sizes.scale == pytest.approx(2.0 * still.step_sizes.scale, rel=1e-6)
+
+
+def test_a_noise_of_ones_own_and_one_of_a_name_are_the_same():
+    named = plan(noise="banded_inverse", band=4)
+    made = plan(noise=noise_of("banded_inverse", N, band=4))
+    assert made.guarantee == named.guarantee
+    assert made.params.mechanism.scale == named.params.mechanism.scale
+    assert made.rate.upper == named.rate.upper
+    assert isinstance(plan().params.mechanism.noise, TreeNoise)
+    assert plan(epochs=1, restart=True) == plan()
+
+
+REFUSED = {
+    "epochs": [0, -1, 1.5, True],
+    "momentum": [-0.1, 1.0, math.nan, "0.5"],
+    "batch_size": [0, -1, 2.5, N + 1, math.nan],
+    "band": [0, N + 1, 2.5],
+    "regularisation": [0.0, -1.0, math.inf, math.nan, True],
+    "order": ["shuffled", None],
+    "quantity": ["empirical risk", "risk", None],
+    "clip": [0.0, -1.0],
+    "clipping": ["none"],
+    "output": ["mean"],
+    "record": [-1, 1.5],
+}
+
+
+@pytest.mark.parametrize("choice", REFUSED)
+def test_bad_choices_are_refused_by_name(choice):
+    more = {"noise": "banded"} if choice == "band" else {}
+    for value in REFUSED[choice]:
+        with pytest.raises(ValueError, match=choice):
+            plan(**{choice: value}, **more)
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"noise": "trees"}, r"must be one of .*, got 'trees'; did you mean tree\?"),
+        ({"noise": TreeNoise}, "noise must be one of .* got the class TreeNoise itself"),
+        ({"noise": None, "band": 3}, "band and optimise must be left out"),
+        ({"noise": "tree", "band": 3}, "band must be left out for tree, got 3"),
+        ({"noise": "tree", "optimise": True}, "optimise must be False for tree"),
+        ({"noise": noise_of("optimal", N - 1)}, r"steps must .*, got 13"),
+    ],
+)
+def test_noises_that_are_none(choices, message):
+    with pytest.raises(ValueError, match=message):
+        plan(**choices)
+
+
+def test_other_refusals():
+    with pytest.raises(ValueError, match="relation must be replace_one or zero_out"):
+        plan(budget=dataclasses.replace(BUDGET, relation="add_or_remove_one"))
+    with pytest.raises(ValueError, match="delta must be positive for the Gaussian noise of dp_ftr"):
+        plan(budget=dataclasses.replace(BUDGET, delta=0.0))
+    whole = dataclasses.replace(FACTS, radius=math.inf)
+    with pytest.raises(ValueError, match="regularisation must be given where radius is infinite"):
+        plan(whole)
+    assert plan(whole, regularisation=1.0).rate.theorem == "none: the set is not bounded"
+    unbounded = dataclasses.replace(FACTS, lipschitz=math.inf)
+    with pytest.raises(ValueError, match="clip must be given where lipschitz is not declared"):
+        plan(unbounded)
+    planned = plan()
+    longer = dataclasses.replace(planned.params.mechanism, steps=N + 1)
+    with pytest.raises(ValueError, match=r"steps must be at most 13, .* got 14"):
+        dataclasses.replace(planned, params=planned.params._replace(mechanism=longer))
+
+
+# --- the same noises in descent -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", ["toeplitz", "banded_inverse", "tree", "optimal"])
+def test_descent_on_all_records_takes_them(noise):
+    """A record takes part in every step: ``sigma = 2 (C/n) |C 1|/mu``."""
+    planned = privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, steps=9, noise=noise)
+    worst = np.linalg.norm(factorise(noise, 9).encoder().sum(axis=1))
+    mechanism = planned.params.mechanism
+    assert mechanism.scale == pytest.approx(2.0 * worst / (N * MU), rel=1e-4)
+    assert planned.rate.theorem == "none: the noise of steps is not independent"
+    assert np.isfinite(privopt.run(planned, problem(), jax.random.key(0)).released).all()
+
+
+@pytest.mark.parametrize("name", ["dp_sgd", "noisy_adam"])
+def test_batches_in_passes_take_them_and_samples_do_not(name):
+    make = privopt.ALGORITHMS[name].plan
+    planned = make(FACTS, BUDGET, steps=6, batch_size=5, sampler="shuffled", noise="toeplitz")
+    assert isinstance(planned.guarantee.event, GaussianDpEvent)
+    assert planned.guarantee.meets(BUDGET)
+    assert np.isfinite(privopt.run(planned, problem(), jax.random.key(0)).released).all()
+    for sampler in ("poisson", "without_replacement"):
+        with pytest.raises(ValueError, match="no theorem covers"):
+            make(FACTS, BUDGET, steps=6, batch_size=5, sampler=sampler, noise="toeplitz")
+    fresh = [
+        make(FACTS, BUDGET, steps=6, batch_size=5, noise=each) for each in (None, "independent")
+    ]
+    assert fresh[0].params == fresh[1].params
+    assert fresh[0].params.mechanism.noise == IndependentNoise()

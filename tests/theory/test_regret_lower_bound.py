@@ -1,0 +1,100 @@
+"""The lower bound of the regret: enumerated, played against, and never above the upper bound."""
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from privopt.spec import ProblemClass, Relation
+from privopt.theory import (
+    GaussianAdvantage,
+    PrefixError,
+    ftrl_rate,
+    population_lower_bound,
+    regret_lower_bound,
+)
+
+FACTS = ProblemClass(n=100, dim=4, lipschitz=2.0, radius=3.0)
+STRICT = GaussianAdvantage(0.05, Relation.REPLACE_ONE)
+NOTHING_KEPT = GaussianAdvantage(math.inf, Relation.REPLACE_ONE)
+
+
+@pytest.mark.parametrize("n", range(1, 11))
+def test_signs_enumerated(n):
+    """``E |S|`` over all signs, a single coordinate; two coordinates are never below it."""
+    facts = dataclasses.replace(FACTS, n=n, dim=1)
+    mean = np.mean([abs(sum(signs)) for signs in itertools.product((-1, 1), repeat=n)])
+    assert regret_lower_bound(facts, NOTHING_KEPT) == pytest.approx(6 * mean, rel=2e-9)
+    assert regret_lower_bound(dataclasses.replace(FACTS, n=n), NOTHING_KEPT) >= 6 * mean * (
+        1 - 2e-9
+    )
+
+
+@pytest.mark.parametrize("dim", [2, 3, 50])
+def test_directions_enumerated(dim):
+    """The exact ``E |S|`` of four draws ``+-e_j`` is at least the bound by moments, and near it."""
+    sums = np.array(list(itertools.product(range(2 * dim), repeat=2)))
+    vectors = np.concatenate([np.eye(dim), -np.eye(dim)])
+    norms = np.linalg.norm(vectors[sums].sum(axis=1), axis=1)
+    bound = math.sqrt(2 / (1 + 1 / dim))
+    assert 0.9 * norms.mean() < bound <= norms.mean()
+    assert (norms**4).mean() == pytest.approx(4 + 4 / dim)
+
+
+def test_privacy_leads_where_noise_is_large():
+    facts = dataclasses.replace(FACTS, dim=4000)
+    assert regret_lower_bound(facts, STRICT) == 100 * population_lower_bound(facts, STRICT)
+    assert regret_lower_bound(facts, STRICT, batch_size=5) == 20 * population_lower_bound(
+        facts, STRICT
+    )
+    assert regret_lower_bound(facts, STRICT, epochs=2) == 0.0
+
+
+def test_strongly_convex_classes_have_no_linear_losses():
+    facts = dataclasses.replace(FACTS, strong_convexity=0.5)
+    assert regret_lower_bound(facts, NOTHING_KEPT) == 100 * population_lower_bound(
+        facts, NOTHING_KEPT
+    )
+
+
+def test_follow_the_leader_is_above_it():
+    """Random signs, 2,000 streams, five standard errors: false alarms below 1e-6."""
+    n, runs = 64, 2000
+    rng = np.random.default_rng(5)
+    signs = rng.choice([-1.0, 1.0], size=(runs, n))
+    sums = np.cumsum(signs, axis=1)
+    before = np.concatenate([np.zeros((runs, 1)), sums[:, :-1]], axis=1)
+    points = np.clip(before / math.sqrt(n), -1.0, 1.0)
+    regret = np.abs(sums[:, -1]) - (signs * points).sum(axis=1)
+    facts = ProblemClass(n=n, dim=1, lipschitz=1.0, radius=1.0)
+    lower = regret_lower_bound(facts, NOTHING_KEPT)
+    spread = regret.std() / math.sqrt(runs)
+    assert lower - 5 * spread < regret.mean() < lower + 5 * spread
+    assert regret.mean() + 5 * spread < math.sqrt(n)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 50, 1000])
+@pytest.mark.parametrize("dim", [1, 2, 30])
+@pytest.mark.parametrize("mu", [0.01, 1.0, 30.0])
+@pytest.mark.parametrize("quantity", ["regret", "population risk"])
+def test_never_above_the_upper_bound(n, dim, mu, quantity):
+    """A rate refuses a lower bound above its upper one."""
+    facts = dataclasses.replace(FACTS, n=n, dim=dim)
+    advantage = GaussianAdvantage(mu, Relation.REPLACE_ONE)
+    for batch_size in {1, min(n, 7)}:
+        if quantity == "regret":
+            lower = regret_lower_bound(facts, advantage, batch_size=batch_size)
+        else:
+            lower = population_lower_bound(facts, advantage)
+        for noise_std in (0.0, 4.0 / (batch_size * mu)):
+            ftrl_rate(
+                facts,
+                steps=-(-n // batch_size),
+                noise_std=noise_std,
+                error=PrefixError(0.0, increment=1.0),
+                quantity=quantity,
+                batch_size=batch_size,
+                lower=lower if noise_std else 0.0,
+            )
