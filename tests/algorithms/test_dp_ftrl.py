@@ -379,6 +379,18 @@ def test_the_bounds_in_the_letter():
         ) == pytest.approx(expected, rel=1e-6)  # fmt: skip
 
 
+def test_the_population_risk_is_within_its_bound():
+    """On the hard family, in mean and five standard errors above it: a chance below 3e-7."""
+    ratio = math.sqrt(4) / (200 * MU)
+    where = problems.family("linear_population").build(n=200, dim=4, noise_ratio=ratio, strength=4)
+    for noise in ("tree", "toeplitz"):
+        planned = plan(where.problem_class, noise=noise)
+        many = privopt.run_many([planned], where, jax.random.split(jax.random.key(10), 200))
+        risks = where.excess_risk(many.released[0])
+        error = risks.std() / math.sqrt(len(risks))
+        assert 0.0 < risks.mean() <= planned.rate.upper + 5.0 * error
+
+
 def test_every_pass_has_a_regret_and_one_pass_a_population_risk():
     """The bound of the average is over ``T + 1`` points, and no other output has it."""
     lower = population_lower_bound(FACTS, GaussianAdvantage(MU, BUDGET.relation))
@@ -397,6 +409,7 @@ def test_every_pass_has_a_regret_and_one_pass_a_population_risk():
         assert plan(quantity="regret", **choices).rate.upper < math.inf
     for choices in ({"momentum": 0.5}, {"clip": 0.5}):
         assert plan(quantity="regret", **choices).rate.upper == math.inf
+    assert "E regret <= " in str(plan(quantity="regret"))
 
 
 def test_less_noise_in_the_prefix_sums_is_a_better_bound():
