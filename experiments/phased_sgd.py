@@ -38,5 +38,5 @@ experiment = Experiment(
     ),
     relation="replace_one",
     epsilon_over_mu=5.0,
-    replicates={"full": 800},
+    replicates={"full": 500},
 )

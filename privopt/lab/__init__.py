@@ -7,9 +7,10 @@ judges and draws what was recorded.
 
 # isort: off
 from privopt.lab.make import (
-    Axis, Cell, Check, Claim, Column, Experiment, Grid, Line, Listing, Method, Panel, Plot,
-    Recorded, ResultsError, RunResult, Setting, Study, Trial, algorithms, cells, choose, discover,
-    existing_results, families, load, past_seconds, read, replicate_keys, run, stream,
+    Axis, Cell, Check, Claim, Column, Experiment, Grid, Line, Listing, Method, Panel, Played, Plot,
+    Recorded, ResultsError, RunResult, Setting, StreamLosses, Study, Trial, algorithms, cells,
+    choose, discover, existing_results, families, load, past_seconds, read, replicate_keys, run,
+    stream,
 )  # fmt: skip
 from privopt.lab.show import (
     Display, Outcome, Verdict, tally, verdict_table, verdicts, write_report,
@@ -18,8 +19,8 @@ from privopt.lab.show import (
 
 __all__ = [
     "Axis", "Cell", "Check", "Claim", "Column", "Display", "Experiment", "Grid", "Line", "Listing",
-    "Method", "Outcome", "Panel", "Plot", "Recorded", "ResultsError", "RunResult", "Setting",
-    "Study", "Trial", "Verdict", "algorithms", "cells", "choose", "discover", "existing_results",
-    "families", "load", "past_seconds", "read", "replicate_keys", "run", "stream", "tally",
-    "verdict_table", "verdicts", "write_report",
+    "Method", "Outcome", "Panel", "Played", "Plot", "Recorded", "ResultsError", "RunResult",
+    "Setting", "StreamLosses", "Study", "Trial", "Verdict", "algorithms", "cells", "choose",
+    "discover", "existing_results", "families", "load", "past_seconds", "read", "replicate_keys",
+    "run", "stream", "tally", "verdict_table", "verdicts", "write_report",
 ]  # fmt: skip

@@ -129,6 +129,20 @@ def test_what_keeps_an_exponent_from_being_read(judged, truth, why):
     assert verdict.controls == ()
 
 
+def test_exponents_that_are_local_are_compared_by_their_mean(judged):
+    """As a logarithm's are; beyond the margin they belong to two laws."""
+    local = {500: -1.04, 1000: -1.0, 2000: -1.0, 4000: -1.0, 8000: -0.996}
+    verdict = judged(exponents=lambda n: {"n": local[n]}, true=-1.0072, bound=-1.0072)
+    assert verdict.target == pytest.approx(-1.0072)
+    assert verdict.outcome is Outcome.HOLDS
+    assert f"excludes {verdict.target:g}" in verdict.controls[1].detail
+    far = {**local, 8000: -0.98}
+    verdict = judged(exponents=lambda n: {"n": far[n]})
+    assert "exponent changes along n" in verdict.detail
+    verdict = judged(exponents=lambda n: {"n": -1.0} if n < 8000 else {})
+    assert verdict.outcome is Outcome.UNDECIDED
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_value_that_is_not_finite_refutes(cells_of, bad):
     cells = cells_of()

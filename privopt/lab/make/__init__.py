@@ -9,13 +9,15 @@ from privopt.lab.make.keys import replicate_keys, stream
 from privopt.lab.make.method import Method
 from privopt.lab.make.presentation import Check, Claim, Column, Line, Listing, Panel, Plot
 from privopt.lab.make.records import Recorded, read
+from privopt.lab.make.regret import Played, StreamLosses
 from privopt.lab.make.run import RunResult, past_seconds, run
 from privopt.lab.make.study import Study
 from privopt.lab.make.trials import Trial
 
 __all__ = [
     "Axis", "Cell", "Check", "Claim", "Column", "Experiment", "Grid", "Line", "Listing",
-    "Method", "Panel", "Plot", "Recorded", "ResultsError", "RunResult", "Setting", "Study",
-    "Trial", "algorithms", "cells", "choose", "discover", "existing_results", "families", "load",
-    "past_seconds", "read", "replicate_keys", "run", "stream",
+    "Method", "Panel", "Played", "Plot", "Recorded", "ResultsError", "RunResult", "Setting",
+    "StreamLosses", "Study", "Trial", "algorithms", "cells", "choose", "discover",
+    "existing_results", "families", "load", "past_seconds", "read", "replicate_keys", "run",
+    "stream",
 ]  # fmt: skip

@@ -10,9 +10,10 @@ from itertools import product
 
 import jax
 import numpy as np
+from jax import Array
 
 from privopt.algorithms.gradient_descent import GRADIENT_DESCENT
-from privopt.core import Algorithm, Plan, Run, run
+from privopt.core import Algorithm, Plan, run
 from privopt.lab.make.cells import Cell
 from privopt.lab.make.digest import digest
 from privopt.lab.make.job import Candidate, Job, Search, steps_of
@@ -139,7 +140,7 @@ class Bench:
             If the data are not finite or break the declared problem class.
         """
         steps = _non_private_steps(job)
-        named = job.data, job.quantity.name, steps
+        named = job.data, job.quantity.name, job.quantity.rounds(job.plan), steps
         with self._locks[job.shape]:
             if named not in self._facts:
                 self._facts[named] = _facts(job, steps)
@@ -149,17 +150,20 @@ class Bench:
 def _facts(job: Job, steps: int) -> dict[str, float]:
     problem, quantity = job.problem, job.quantity
     problem.check()
-    reference = quantity.reference(problem)
+    rounds, reference = quantity.rounds(job.plan), quantity.reference(problem)
     objective = problem.objective
-    centre = objective.constraint.centre_point(job.cell.dim, objective.dtype)
-    start = Run(centre.reshape(problem.shape or -1), None)
+    start = objective.constraint.centre_point(job.cell.dim, objective.dtype)
     twin = GRADIENT_DESCENT.plan(problem.problem_class, job.cell.budget, steps=steps)
-    found = run(twin, problem, stream(0, role="unused"))
+    found = run(twin, problem, stream(0, role="unused")).released
+
+    def held(point: Array) -> float:
+        return rounds * float(np.squeeze(quantity.at(problem, point)))
+
     return {
-        "reference_value": reference.value,
-        "reference_gap": reference.gap,
-        "start_value": float(np.squeeze(quantity.measure(problem, start))),
-        "nonprivate_value": float(np.squeeze(quantity.measure(problem, found))),
+        "reference_value": rounds * reference.value,
+        "reference_gap": rounds * reference.gap,
+        "start_value": held(start.reshape(problem.shape or -1)),
+        "nonprivate_value": held(found),
     }
 
 

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import jax
 
-from privopt.core import Plan
+from privopt.core import Execution, Plan
 from privopt.lab.make.cells import Cell
 from privopt.lab.make.digest import described, numbers
 from privopt.lab.make.laws import law_of
@@ -54,9 +54,15 @@ class Job:
         return structure, tuple(jax.typeof(leaf) for leaf in leaves)
 
     @property
+    def execution(self) -> Execution:
+        """With an observer where what is measured asks for one."""
+        return Execution(observer=self.quantity.observer)
+
+    @property
     def program(self) -> Hashable:
         """What shapes the compiled program: jobs of one program compile once."""
-        return self.plan.algorithm, self.plan.static, self.shape, self.cell.block
+        plan, block = self.plan, self.cell.block
+        return plan.algorithm, plan.static, self.shape, block, self.quantity.observer
 
     @property
     def numbers(self) -> object:

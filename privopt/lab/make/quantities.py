@@ -6,14 +6,17 @@ Names are those of ``Rate.quantity``: a bound is compared with what it speaks of
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
-from privopt.core import Run
+from privopt.convex import Observer
+from privopt.core import Plan, Run
+from privopt.lab.make.regret import StreamLosses
 from privopt.problems import Problem
 from privopt.theory import Rate
 
@@ -27,6 +30,15 @@ class Reference(NamedTuple):
     gap: float
 
 
+_Floats = NDArray[np.float64]
+
+
+def _once(plan: Plan) -> float:
+    """Of what is no sum over the steps of a run."""
+    del plan
+    return 1.0
+
+
 class Quantity(NamedTuple):
     """A quantity that theorems bound.
 
@@ -36,17 +48,35 @@ class Quantity(NamedTuple):
         In rates and tables, and at an axis of a figure.
     known : callable
         ``problem -> bool``: whether it can be measured there.
-    measure : callable
-        ``(problem, run) -> array`` of one number a run, in float64.
+    at : callable
+        ``(problem, points) -> array`` of one number a point, in float64.
     reference : callable
-        ``problem -> Reference``: what ``measure`` has subtracted already.
+        ``problem -> Reference``: what ``at`` has subtracted already.
+    rounds : callable
+        ``plan -> float``: of a sum over the steps of a run, by how many rounds a point is
+        multiplied that is held throughout.
+    observer : Observer or None
+        What has to look on, where a quantity is not one of the point that is released.
+    played : callable or None
+        ``(problem, run) -> array`` of one number a run: what the observer's memory comes to.
     """
 
     name: str
     label: str
     known: Callable[[Problem], bool]
-    measure: Callable[[Problem, Run], NDArray[np.float64] | float]
+    at: Callable[[Problem, ArrayLike], _Floats | float]
     reference: Callable[[Problem], Reference]
+    rounds: Callable[[Plan], float] = _once
+    observer: Observer | None = None
+    played: Callable[[Problem, Run], _Floats] | None = None
+
+    def measure(self, problem: Problem, run: Run) -> _Floats | float:
+        """One number a run, in float64."""
+        return self.at(problem, run.released) if self.played is None else self.played(problem, run)
+
+
+def _optimum(problem: Problem) -> Reference:
+    return Reference(float(problem.reference.value), float(problem.reference.gap))
 
 
 def _risk(name: str, label: str) -> Quantity:
@@ -55,21 +85,46 @@ def _risk(name: str, label: str) -> Quantity:
         name=f"{name} risk",
         label=label,
         known=lambda problem: problem.measures == name,
-        measure=lambda problem, run: problem.excess_risk(run.released),
-        reference=lambda problem: Reference(
-            float(problem.reference.value), float(problem.reference.gap)
-        ),
+        at=lambda problem, points: problem.excess_risk(points),
+        reference=_optimum,
     )
 
 
-def _gradient_norm(problem: Problem, run: Run) -> NDArray[np.float64]:
-    """``|grad F(w)|`` of every released point."""
+def _gradient_norm(problem: Problem, points: ArrayLike) -> _Floats:
+    """``|grad F(w)|`` of every point."""
     with jax.enable_x64(True):
         risk = problem.objective.astype(jnp.float64)
-        points = jnp.asarray(run.released, jnp.float64)
-        rows = points.reshape(-1, problem.problem_class.dim)
+        rows = jnp.asarray(points, jnp.float64).reshape(-1, problem.problem_class.dim)
         norms = jax.lax.map(lambda point: jnp.linalg.norm(jax.grad(risk.value)(point)), rows)
         return np.asarray(norms)
+
+
+def _rounds(plan: Plan) -> float:
+    """``sum_t f_t = rounds F``: passes times ``n/b``.
+
+    Raises
+    ------
+    ValueError
+        If the batches are not whole passes over the records.
+    """
+    mechanism: Any = plan.params.mechanism
+    size, batches = plan.problem_class.n, mechanism.batches
+    times, gap, even = batches.participation(mechanism.steps, plan.budget.relation)
+    if not even or times * gap != mechanism.steps:
+        raise ValueError(
+            "steps must be whole passes over the records in one order for a regret, got "
+            f"{mechanism.steps} steps of which a record is in {times} at most"
+        )
+    return times * size / batches.divisor(size)
+
+
+def _regret(problem: Problem, run: Run) -> _Floats:
+    """``sum_t f_t(w_t) - (rounds) min F``, of passes over all records."""
+    total, missing, taken, places = (
+        np.asarray(leaf, np.float64).ravel() for leaf in run.secret.observed
+    )
+    rounds = taken / np.where(places > 1.0, places, 1.0)
+    return (total - rounds * problem.reference.value) + missing
 
 
 QUANTITIES = {
@@ -81,12 +136,23 @@ QUANTITIES = {
             name="gradient norm",
             label="norm of the gradient",
             known=lambda problem: problem.start is None,
-            measure=_gradient_norm,
+            at=_gradient_norm,
             reference=lambda problem: Reference(0.0, 0.0),
+        ),
+        Quantity(
+            name="regret",
+            label="regret",
+            known=lambda problem: problem.measures == "empirical" and problem.start is None,
+            at=lambda problem, points: problem.excess_risk(points),
+            reference=_optimum,
+            rounds=_rounds,
+            observer=StreamLosses(),
+            played=_regret,
         ),
     )
 }
-"""By name."""
+"""By name. A regret is measured where the records are given: the best point in hindsight is then
+the certified minimiser, the same for every run."""
 
 
 def quantity_of(problem: Problem, rate: Rate) -> Quantity:

@@ -46,7 +46,7 @@ __all__ = ["RunResult", "past_seconds", "run"]
 _BITS = 2**63
 _MEASURING = tuple(
     f"privopt.lab.make.{name}"
-    for name in ("measure", "bench", "search", "trials", "quantities", "keys")
+    for name in ("measure", "bench", "search", "trials", "quantities", "regret", "keys")
 )
 
 

@@ -87,7 +87,9 @@ def _means(number: int, job: Job, tried: Sequence[Candidate], seed: int) -> NDAr
     means = np.empty(len(plans))
     for alike in _alike(plans):
         together = [plans[i] for i in alike]
-        found = run_many(together, job.problem, keys, common_random_numbers=True)
+        found = run_many(
+            together, job.problem, keys, common_random_numbers=True, execution=job.execution
+        )
         every = found.released.reshape(-1, *found.released.shape[2:])
         values = job.quantity.measure(job.problem, found._replace(released=every))
         means[alike] = np.asarray(values).reshape(len(alike), PILOT).mean(axis=1)

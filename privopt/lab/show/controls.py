@@ -58,7 +58,7 @@ def _control(
         return _unknown(trial, ControlOutcome.TOLD_APART, why)
     if other.obstacle:
         return _unknown(trial, ControlOutcome.UNDECIDED, other.obstacle)
-    slope, target = other.fit(alpha).estimate, measured.cells[0].exponents[axis]
+    slope, target = other.fit(alpha).estimate, measured.target
     within, where = compare(slope, target)
     if within is Outcome.HOLDS:
         outcome = ControlOutcome.SURVIVES

@@ -6,6 +6,9 @@ within the exponent plus or minus ``MARGIN``. Exponents are those of a leading t
 finite sizes differ from it, so an interval that only had to contain the exponent would refute
 every theorem, given enough replicates, and hold for any, given few.
 
+Where the theorem's exponents are local, as those of a logarithm are, the mean of the cells' own is
+compared; they must not differ by more than the margin.
+
 The interval covers the exponent that least squares finds in the true means of the same cells, at
 level ``1 - alpha``. An exponent that is wrong by the margin or more holds only if its interval
 misses it on one side: with probability at most ``alpha`` (``alpha/2``, where both sides err alike).
@@ -61,7 +64,7 @@ def slope_verdict(
         Of the same method and family.
     """
     measured = sweep(cells, axis)
-    target = measured.cells[0].exponents[axis]
+    target = measured.target
     stop = _stop(measured)
     if stop is not None:
         return _verdict(measured, UNKNOWN, *stop)
@@ -173,7 +176,7 @@ def _verdict(
         estimate=slope.value,
         lower=slope.lower,
         upper=slope.upper,
-        target=cells[0].exponents[measured.axis],
+        target=measured.target,
         detail=detail,
         margin=MARGIN,
         power=power,

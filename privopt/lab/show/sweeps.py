@@ -7,8 +7,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import fmean
 
 from privopt.lab.make.trials import Trial
+from privopt.lab.show.equivalence import MARGIN
 from privopt.lab.show.exponents import Exponent, exponent, least_squares
 from privopt.lab.show.results import CellResult, along, of_trial, worst
 
@@ -58,7 +60,7 @@ class Sweep:
         fewest = min(cell.values.size for cell in self.cells)
         if fewest < MIN_REPLICATES:
             return f"{fewest} replicates, {MIN_REPLICATES} needed"
-        if len({cell.exponents.get(self.axis) for cell in self.cells}) > 1:
+        if not self._of_one_law:
             return f"the theorem's exponent changes along {self.axis}"
         ratios = [cell.setting["epsilon"] / cell.mu if cell.mu else math.inf for cell in self.cells]
         if min(ratios) < math.inf and max(ratios) > (1.0 + _RATIO_DRIFT) * min(ratios):
@@ -72,6 +74,17 @@ class Sweep:
                 share = gap / top.mean
                 return f"certified gap too large ({share:.2g} of the mean): {top.place}"
         return ""
+
+    @property
+    def target(self) -> float:
+        """The theorem's exponent: the mean of the cells', which are local where logarithms are."""
+        return fmean(c.exponents[self.axis] for c in self.cells if self.axis in c.exponents)
+
+    @property
+    def _of_one_law(self) -> bool:
+        """Whether the cells' exponents differ by no more than the margin; all or none has one."""
+        told = {cell.exponents.get(self.axis, math.inf) for cell in self.cells}
+        return len(told) == 1 or max(told) - min(told) <= MARGIN
 
     @property
     def span(self) -> str:

@@ -70,7 +70,8 @@ class BufferedNoise:
     def factorisation(self, steps: int) -> Factorisation:
         """Of the rounded numbers; ValueError where ``C^-1`` grows out of float32."""
         found = BufferedFactorisation(steps, np.asarray(self.omega), np.asarray(self.theta))
-        require_streamable("omega", found.inverse(), steps)
+        with np.errstate(over="ignore", invalid="ignore"):
+            require_streamable("omega", found.inverse(), steps)
         return found
 
     def event(self, batches: Batches, multiplier: float, steps: int, relation: Relation) -> DpEvent:
