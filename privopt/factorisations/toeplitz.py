@@ -24,6 +24,7 @@ __all__ = [
 MAX_DENSE = 512  # steps up to which patterns of a C that is not monotone are looked at one by one
 MAX_PAIRED = 2**24  # steps times participations
 MAX_COEFFICIENT = 1e100
+MAX_RECURSION = 4096  # coefficients; the time of a recursion is their number times the steps
 _ROUND_OFF = 1e-9
 
 _Floats = NDArray[np.float64]
@@ -157,11 +158,25 @@ class SeriesFactorisation(ToeplitzFactorisation):
 
     def coefficients(self) -> _Floats:
         """``p/q``."""
-        return lfilter(self.numerator, self.denominator, np.eye(1, self.steps)[0])
+        return _quotient(self.numerator, self.denominator, self.steps)
 
     def inverse(self) -> _Floats:
-        """``q/p``."""
-        return lfilter(self.denominator, self.numerator, np.eye(1, self.steps)[0])
+        """``q/p``; of a long ``p`` by Newton's iteration, since only errors rest on it."""
+        if len(self.numerator) <= MAX_RECURSION:
+            return _quotient(self.denominator, self.numerator, self.steps)
+        reciprocal = np.ones(1)
+        while len(reciprocal) < self.steps:
+            length = min(2 * len(reciprocal), self.steps)
+            left = -fftconvolve(self.numerator[:length], reciprocal)[:length]
+            left[0] += 2.0
+            reciprocal = fftconvolve(reciprocal, left)[:length]
+        return fftconvolve(self.denominator, reciprocal)[: self.steps]
+
+
+def _quotient(numerator: _Floats, denominator: _Floats, steps: int) -> _Floats:
+    """So many coefficients of ``p/q``."""
+    padded = np.pad(numerator, (0, steps - len(numerator)))
+    return padded if len(denominator) == 1 else lfilter(np.ones(1), denominator, padded)
 
 
 def _evenly(c: _Floats, allowed: Patterns) -> float:

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
+from scipy.signal import lfilter
 
 from privopt.factorisations import (
     FACTORISATIONS,
@@ -461,3 +462,14 @@ def test_shifts_are_added_as_often_as_a_record_takes_part(times, gap):
 def test_epochs_of_one_order_are_far_apart():
     assert patterns(10, 3, None) == Patterns(3, 3)
     assert patterns(5, 5, None) == Patterns(5, 1)
+
+
+def test_the_inverse_of_a_long_series_is_that_of_the_recursion():
+    """Newton's iteration, of absolute rounding; on float32 coefficients, as a run has them."""
+    steps = 6000
+    root = square_root(steps).astype(np.float32).astype(float)
+    series = SeriesFactorisation("toeplitz", steps, root)
+    expected = lfilter([1.0], root, np.eye(1, steps)[0])
+    np.testing.assert_allclose(series.inverse(), expected, rtol=0.0, atol=1e-14)
+    np.testing.assert_allclose(series.variances(), np.cumsum(np.cumsum(expected) ** 2), rtol=1e-12)
+    np.testing.assert_array_equal(series.coefficients(), root)
