@@ -14,6 +14,7 @@ from privopt.factorisations.toeplitz import ToeplitzFactorisation, correlated
 __all__ = ["BufferedFactorisation", "buffered"]
 
 _REACHES = (0.25, 2.0, 16.0)  # of the slowest buffer, in units of 1/T: minima are local
+MAX_BUFFERS = 32  # more change the error by less than their round-off
 COARSE = 4096  # steps above which a shorter stream is optimised before
 _SHORTER = 4
 _TABLE = 512
@@ -35,6 +36,11 @@ def buffered(steps: int, buffers: int, *, optimise: bool = False) -> BufferedFac
         Whether to minimise the mean square error at one participation over ``omega`` and
         ``theta``, all of them positive.
 
+    Raises
+    ------
+    ValueError
+        If there are more than ``MAX_BUFFERS`` buffers.
+
     Source: McMahan, Xu and Zhang 2024 (arXiv:2408.08868); Dvijotham, McMahan, Pillutla, Steinke
     and Thakurta 2024 (arXiv:2404.16706).
 
@@ -43,6 +49,8 @@ def buffered(steps: int, buffers: int, *, optimise: bool = False) -> BufferedFac
     >>> round(buffered(100, 3, optimise=True).rmse(), 5)
     2.32004
     """
+    if buffers > MAX_BUFFERS:
+        raise ValueError(f"band must be at most {MAX_BUFFERS} buffers, got {buffers}")
     numbers = _optimum(steps, buffers) if optimise else _quadrature(steps, buffers)
     return BufferedFactorisation(steps, *_buffers(numbers))
 
@@ -143,7 +151,7 @@ def _geometric(omega: _Floats, theta: _Floats, steps: int) -> _Floats:
 
 def _powers(theta: _Floats, count: int) -> _Floats:
     """``theta^k`` for ``k < count``, as products of two short tables."""
-    near = np.power.outer(theta, np.arange(_TABLE))
+    near = np.power.outer(theta, np.arange(min(count, _TABLE)))
     far = np.power.outer(theta, np.arange(0, count, _TABLE))
     return (far[:, :, None] * near[:, None, :]).reshape(len(theta), -1)[:, :count]
 

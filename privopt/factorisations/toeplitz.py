@@ -23,6 +23,7 @@ __all__ = [
 
 MAX_DENSE = 512  # steps up to which patterns of a C that is not monotone are looked at one by one
 MAX_RECURSION = 4096  # coefficients; the time of a recursion is their number times the steps
+MAX_PAIRED = 2**24  # steps times participations
 MAX_COEFFICIENT = 1e100
 _ROUND_OFF = 1e-9
 
@@ -62,9 +63,9 @@ class ToeplitzFactorisation(Factorisation):
     non-increasing the worst pattern starts at the first step with the least gap, which is exact
     (Kalinin and Lampert 2024, arXiv:2405.13763, Theorem 2). Of even patterns the worst starts at
     the first step for every non-negative ``c``, since a later start cuts its end off. Otherwise by
-    the Gram matrix up to ``MAX_DENSE`` steps, and by these rules for a majorant of ``|c|``, whose
-    Gram matrix is entrywise no smaller: for even patterns ``|c|`` itself, else ``max_(j >= k)
-    |c_j|``; the least of what is known.
+    the Gram matrix up to ``MAX_DENSE`` steps, and with ``|c|`` in the place of ``c``: of even
+    patterns by the same rule, of others by the worst lag of each pair of participations, or by the
+    non-increasing majorant; the least of what is known.
     """
 
     @abstractmethod
@@ -99,11 +100,15 @@ class ToeplitzFactorisation(Factorisation):
             return math.inf
         if allowed.times == 1:
             return float(np.linalg.norm(c))
-        majorant = np.abs(c)
+        size = majorant = np.abs(c)
         if not allowed.even:
-            majorant = np.maximum.accumulate(majorant[::-1])[::-1]
+            majorant = np.maximum.accumulate(size[::-1])[::-1]
         bound = _evenly(majorant, allowed)
-        if self.steps > MAX_DENSE or bool(np.all(majorant <= c + _ROUND_OFF)):
+        if bool(np.all(majorant <= c + _ROUND_OFF)):
+            return bound
+        if not allowed.even and allowed.times * self.steps <= MAX_PAIRED:
+            bound = min(bound, _in_pairs(size, allowed))
+        if self.steps > MAX_DENSE:
             return bound
         matrix = self.encoder()
         return min(bound, math.sqrt(largest_total(matrix.T @ matrix, allowed)))
@@ -181,6 +186,20 @@ def _evenly(c: _Floats, allowed: Patterns) -> float:
     total = np.cumsum(rows, axis=0)
     total[allowed.times :] -= total[: max(0, len(rows) - allowed.times)].copy()
     return float(np.linalg.norm(total.ravel()[:steps]))
+
+
+def _in_pairs(c: _Floats, allowed: Patterns) -> float:
+    """The root of a bound on ``sum_ij X_ij`` for ``c >= 0``, with the worst lag of every pair.
+
+    The ``j``-th participation is ``j gap`` steps from the start at least, and ``(j - i) gap`` from
+    the ``i``-th; their columns have at most ``sum_(m < T - j gap) c_m c_(m + lag)`` in common.
+    """
+    square = 0.0
+    for j in range(allowed.times):
+        common = correlated(c, c[: len(c) - j * allowed.gap], len(c))
+        worst = np.maximum.accumulate(common[::-1])[::-1]
+        square += common[0] + 2.0 * worst[allowed.gap : j * allowed.gap + 1 : allowed.gap].sum()
+    return math.sqrt(square)
 
 
 def _series(name: str, given: _Floats, steps: int) -> _Floats:

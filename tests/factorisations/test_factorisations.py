@@ -397,6 +397,7 @@ def test_the_optimum_of_two_steps_in_closed_form():
         (lambda: factorise("tree", 8, 2), "band must be left out for tree"),
         (lambda: factorise("banded", 8, 9), "band must be at most steps=8, got 9"),
         (lambda: factorise("banded", 8, 0), "band must be"),
+        (lambda: factorise("buffered", 50, 33), "band must be at most 32 buffers, got 33"),
         (lambda: factorise("toeplitz", 8, optimise=True), "optimise must be False for toeplitz"),
         (lambda: factorise("optimal", 10**5), "steps must be at most 4096"),
         (lambda: factorise("tree", 8).sensitivity(0), "epochs must be"),
@@ -418,6 +419,27 @@ def test_the_optimum_of_two_steps_in_closed_form():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_two_participations_of_a_series_that_is_not_monotone():
+    """Beyond what is enumerated: the worst lag of a pair, exact where long lags cut nothing off."""
+    found = factorise("banded_inverse", 2000, 16, optimise=True)
+    c = found.coefficients()
+    assert np.diff(c).max() > 1e-6
+    late = [c + np.pad(c, (lag, 0))[:2000] for lag in range(500, 2000)]
+    worst = np.sqrt(max(column @ column for column in late))
+    assert found.sensitivity(2, 500) == pytest.approx(worst, rel=1e-9)
+
+
+@pytest.mark.parametrize(("times", "gap"), [(2, 1), (2, 3), (3, 2), (4, 2)])
+def test_pairs_bound_every_pattern(times, gap):
+    rng = np.random.default_rng(times)
+    for _ in range(5):
+        series = np.concatenate([[1.0], rng.random(8)])
+        found = SeriesFactorisation("odd", 9, series)
+        bound = toeplitz._in_pairs(series, patterns(9, times, gap))
+        truth = brute_force(found, times, gap) * (1.0 - 1e-12)
+        assert truth <= bound <= 1.15 * truth
 
 
 def test_series_that_overflow():
