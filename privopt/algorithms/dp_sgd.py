@@ -84,7 +84,8 @@ def plan(
         be no wider.
     noise : Noise or one of ``factorisations.FACTORISATIONS``, optional
         What is added; default fresh Gaussian noise in every step. Noise that remembers needs
-        batches in passes (``"shuffled"``), or in turns if it is banded; no rate is known for it.
+        batches in passes (``"shuffled"``), or a band on ``cyclic_poisson`` ones; no rate is known
+        for it.
     record : int or "all"
         How many points of the path to record, on a logarithmic scale of steps, or after each.
 

@@ -173,7 +173,17 @@ class PrivateGradient:
 
         Batches come from ``stream(key, "batches")``, noise from ``stream(key, "noise")``.
         ``microbatch`` gradients of a general loss are in memory at once.
+
+        Raises
+        ------
+        ValueError
+            Where records come with multiplicities and batches go by their places.
         """
+        if objective.counts is not None and self.batches.by_place:
+            raise ValueError(
+                "records must be listed one by one, without multiplicities, for batches that go by "
+                f"the places of records, got {self.batches!r}"
+            )
         noise_key, block = stream(key, "noise"), self.batches.block
         divisor = self.batches.divisor(self.query.size)
         if block == 0:

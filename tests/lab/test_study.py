@@ -422,6 +422,18 @@ def test_the_curve_of_a_sampled_mean_is_the_mean():
             assert [line.band for line in banded] == [f"{line.quantity}_band" for line in banded]
 
 
+def test_ticks_of_narrow_panels_leave_room_for_each_other():
+    """Between 100 and 10,000, labels at 1, 2 and 5 take 30 letters: too many beside two others."""
+    rows = [{"x": 10.0**k, "y": 1.0} for k in (2, 3, 4)]
+    panel = replace(PANEL, part="p", x="x", lines=(Line("y", "y"),), log="x")
+    shown = {}
+    for panels in (1, 3):
+        (place, *_) = _figure(Plot("f", "f", (panel,) * panels), {"p": rows}).axes
+        low, high = place.get_xlim()
+        shown[panels] = [tick for tick in place.get_xticks() if low <= tick <= high]
+    assert shown == {1: [100, 200, 500, 1000, 2000, 5000, 10_000], 3: [100, 1000, 10_000]}
+
+
 # --- the report -----------------------------------------------------------------------------------
 
 

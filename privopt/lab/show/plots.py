@@ -39,6 +39,7 @@ from privopt.lab.show.style import (
 __all__ = ["plots"]
 
 _COLUMNS = 3
+_LETTERS = 72  # that labels of ticks may have side by side, in all panels of a row
 _COLOURS = {"blue": BLUE, "orange": ORANGE, "green": GREEN, "purple": PURPLE, "grey": GREY}
 _STYLES: dict[str, Style] = {
     "line": {"lw": 1.4},
@@ -71,7 +72,7 @@ def _figure(plot: Plot, rows: Mapping[str, Sequence[Row]]) -> Figure:
     for place in grid.flat[len(plot.panels) :]:
         place.set_axis_off()
     for place, panel in zip(grid.flat, plot.panels, strict=False):
-        _panel(place, panel, rows[panel.part])
+        _panel(place, panel, rows[panel.part], _LETTERS // columns)
     headline(figure, plot.title)
     legend = entries(figure)
     figure.legend(
@@ -83,7 +84,7 @@ def _figure(plot: Plot, rows: Mapping[str, Sequence[Row]]) -> Figure:
     return figure
 
 
-def _panel(place: Axes, panel: Panel, rows: Sequence[Row]) -> None:
+def _panel(place: Axes, panel: Panel, rows: Sequence[Row], letters: int) -> None:
     texts = isinstance(rows[0][panel.x], str)
     x = np.arange(len(rows), dtype=np.float64) if texts else _ends(rows, panel.x)[1]
     for line in panel.lines:
@@ -93,8 +94,8 @@ def _panel(place: Axes, panel: Panel, rows: Sequence[Row]) -> None:
         place.set_xscale("log", nonpositive="mask")
     if "y" in panel.log and math.isfinite(drawn.minposy):
         place.set_yscale("log", nonpositive="mask")
-    for axis in (place.xaxis, place.yaxis):
-        _tick(axis)
+    _tick(place.xaxis, letters)
+    _tick(place.yaxis)
     if texts:
         place.xaxis.set_major_locator(FixedLocator(x.tolist()))
         place.set_xticklabels([str(row[panel.x]) for row in rows])
@@ -122,8 +123,11 @@ def _ends(rows: Sequence[Row], quantity: str) -> tuple[npt.NDArray[np.float64], 
     return ends[:, 0], ends[:, 1]
 
 
-def _tick(axis: Axis) -> None:
-    """Ticks without offsets: powers of ten over many decades, plain numbers over few."""
+def _tick(axis: Axis, letters: float = math.inf) -> None:
+    """Ticks without offsets: powers of ten over many decades, plain numbers over few.
+
+    Fewer of them where their labels would have more than so many ``letters`` together.
+    """
     low, high = axis.get_view_interval()
     if axis.get_scale() == "linear":
         axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
@@ -131,6 +135,10 @@ def _tick(axis: Axis) -> None:
         axis.set_major_locator(LogLocator(numticks=7))
         axis.set_major_formatter(FuncFormatter(lambda value, _: power(value)))
     else:
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
+        locator = LogLocator(subs=(1.0, 2.0, 5.0), numticks=12)
+        labels = (number(value) for value in locator.tick_values(low, high) if low <= value <= high)
+        if sum(map(len, labels)) > letters:
+            locator = LogLocator(numticks=12)
+        axis.set_major_locator(locator)
         axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
         axis.set_minor_formatter(NullFormatter())

@@ -75,6 +75,14 @@ class Batches(Protocol):
         It changes speed and no bit.
         """
 
+    @property
+    def by_place(self) -> bool:
+        """Whether the place of a record decides in which steps it can take part.
+
+        Records must then be listed one by one. Where equal records are given by multiplicities one
+        more or one less moves the places of others, and neighbours differ at many places.
+        """
+
     def divisor(self, size: float) -> float:
         """``b``; ``size`` is the public number of records that the query divides by."""
 

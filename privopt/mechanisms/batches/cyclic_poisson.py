@@ -113,6 +113,11 @@ class CyclicPoissonBatches:
         """As for Poisson batches."""
         return self.sample.block
 
+    @property
+    def by_place(self) -> bool:
+        """Yes: it decides on the block."""
+        return True
+
     def divisor(self, size: float) -> float:
         """``b``."""
         return self.sample.divisor(size)

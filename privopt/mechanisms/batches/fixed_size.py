@@ -63,6 +63,11 @@ class FixedSizeBatches:
         """1: a step's draw is a permutation of all records."""
         return 1
 
+    @property
+    def by_place(self) -> bool:
+        """No: every record has the same chances."""
+        return False
+
     def divisor(self, size: float) -> float:
         """``b``."""
         del size

@@ -88,6 +88,11 @@ class OrderedBatches:
         """As many as take four thousand places: a draw looks numbers up."""
         return max(1, _PLACES // self.batch_size)
 
+    @property
+    def by_place(self) -> bool:
+        """In the order that is stored; a random one does not know places."""
+        return self.order == "stored"
+
     def divisor(self, size: float) -> float:
         """``b``."""
         del size

@@ -1,0 +1,26 @@
+"""DP-FTRL with every noise there is, on one population, beside the same without memory.
+
+Few records, for which the optimal factorisation is a matter of a second.
+"""
+
+from privopt.factorisations import FACTORISATIONS
+from privopt.lab import Axis, Experiment, Setting
+
+experiment = Experiment(
+    name="dp_ftrl_noises",
+    title="DP-FTRL with eight noises",
+    description=(
+        "One pass, a record a step, and all that differs is the noise. Each regularises as its own "
+        "theorem says, nothing is tuned: less error in the running sums is a smaller step back, "
+        "and less risk. The population consists of 8192 records, all equally likely, so that its "
+        "risk and its optimum are exact."
+    ),
+    algorithms={noise: ("dp_ftrl", {"noise": noise}) for noise in FACTORISATIONS},
+    families=("sphere_logistic_population", "linear_population"),
+    base=Setting(n=500, dim=16, epsilon=4.0),
+    axes=(Axis("epsilon", (1.0, 2.0, 4.0, 8.0, 16.0)),),
+    relation="replace_one",
+    epsilon_over_mu=5.0,
+    checks=("bound",),
+    replicates={"full": 200},
+)
