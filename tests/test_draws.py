@@ -202,6 +202,15 @@ def test_words_are_those_of_the_generator_of_jax(size):
     np.testing.assert_array_equal(found, np.moveaxis(expected, 2, 1))
 
 
+@pytest.mark.parametrize("implementation", ["rbg", "unsafe_rbg"])
+def test_keys_of_other_generators_draw_the_same_law(implementation):
+    keys = jax.random.split(jax.random.key(7, impl=implementation), 2)
+    drawn = [np.asarray(draws.normal(key, (20_000,), np.float32), np.float64) for key in keys]
+    for sample in drawn:
+        assert stats.kstest(sample, stats.norm.cdf).pvalue > LEVEL
+    assert np.mean(np.isin(*drawn)) < 1e-2
+
+
 def test_no_draw_is_so_large_that_words_would_repeat():
     with pytest.raises(ValueError, match=r"shape must need at most 2\^32 pairs of words, got "):
         draws.exponential(jax.random.key(0), (2**16, 2**15 + 1), np.float32)

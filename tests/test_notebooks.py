@@ -15,6 +15,11 @@ SMALL = {
     "accounting.ipynb": (
         "noise, rate, steps, delta = 1.1, 0.01, 100, 1e-5\npoints, largest = 3, 4"
     ),
+    "dp_ftrl.ipynb": (
+        "leaves, prefix, record = 6, 5, 3\n"
+        "length, sizes = 16, [8, 16, 32, 64]\n"
+        "n_records, dim, pull, replicates = [40, 64, 80], 4, 0.5, 8"
+    ),
     "extend.ipynb": "sizes, dim, replicates = (100, 150, 200, 250), 10, 20",
     "your_data.ipynb": "n, dim, replicates = 200, 4, 2\nepsilons = (1.0, 2.0)",
 }

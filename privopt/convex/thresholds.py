@@ -1,10 +1,10 @@
 """Thresholds ``t`` at which ``(x - t)_+ = max(x - t, 0)`` has a given size, found without a sort.
 
-All of them take ``x`` over the last axis, of any leading shape, and return ``t`` with a last axis of
-length one. Each is the root of a monotone function whose pieces are known in closed form once the
-set ``{j : x_j > t}`` is. A loop moves ``t`` until that set stays what it was; its rounds, some ten
-for ``10^6`` coordinates, are passes over ``x`` and of fixed shape. Callers subtract the largest
-coordinate first (:func:`lowered`): all that counts is then exact, however large ``x`` is.
+All of them take ``x`` over the last axis, of any leading shape, and return ``t`` with a last axis
+of length one. Each is the root of a monotone function whose pieces are known in closed form once
+the set ``{j : x_j > t}`` is. A loop moves ``t`` until that set stays what it was; its rounds, some
+ten for ``10^6`` coordinates, are passes over ``x`` of fixed shape. Callers subtract the largest
+coordinate first (:func:`lowered`): what counts is then exact, however large ``x`` is.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ __all__ = ["l1_threshold", "l2_threshold", "lowered", "onto_simplex", "ratio_thr
 SAMPLE_STRIDE = 16
 MIN_SAMPLED = 4096  # coordinates; below it a first guess costs more than it saves
 MAX_ROUNDS = 128
+
+_Round = tuple[jax.Array, jax.Array, jax.Array]
+_Bracket = tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]
 
 
 def lowered(x: jax.Array) -> jax.Array:
@@ -51,7 +54,7 @@ def l1_threshold(x: jax.Array, total: jax.Array) -> jax.Array:
         guess = l1_threshold(x[..., ::SAMPLE_STRIDE], total / SAMPLE_STRIDE)
         start = jnp.maximum(guess, floor)
 
-    def round_(carry: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
+    def round_(carry: _Round) -> _Round:
         threshold, known, _ = carry
         above = jnp.sum(x > threshold, axis=-1, keepdims=True)
         excess = jnp.sum(jnp.maximum(x - threshold, 0.0), axis=-1, keepdims=True) - total
@@ -71,7 +74,7 @@ def l2_threshold(x: jax.Array, radius: jax.Array) -> jax.Array:
     unit = jnp.where(radius > 0.0, radius, 1.0)
     start = jnp.max(x, axis=-1, keepdims=True) - radius
 
-    def round_(carry: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
+    def round_(carry: _Round) -> _Round:
         threshold, _, rounds = carry
         over = jnp.maximum(x - threshold, 0.0) / unit
         first = jnp.sum(over, axis=-1, keepdims=True)
@@ -80,7 +83,7 @@ def l2_threshold(x: jax.Array, radius: jax.Array) -> jax.Array:
         moving = jnp.any(step > jnp.finfo(x.dtype).eps)
         return threshold + unit * jnp.maximum(step, 0.0), moving, rounds + 1
 
-    def unfinished(carry: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
+    def unfinished(carry: _Round) -> jax.Array:
         return carry[1] & (carry[2] < MAX_ROUNDS)
 
     begin = (start, jnp.asarray(True), jnp.zeros((), int))
@@ -125,9 +128,7 @@ def ratio_threshold(
     low = jnp.where(high_meets, lowest, highest)
     high = jnp.where(low_meets, lowest, highest)
 
-    Bracket = tuple[jax.Array, ...]
-
-    def round_(carry: Bracket) -> Bracket:
+    def round_(carry: _Bracket) -> _Bracket:
         low, high, at_low, at_high, guess, rounds = carry
         middle = low + 0.5 * (high - low)
         tried = (low < guess) & (guess < high) & (rounds % 2 == 0)
@@ -137,7 +138,7 @@ def ratio_threshold(
         high, at_high = (jnp.where(meets, *pair) for pair in ((threshold, high), (above, at_high)))
         return low, high, at_low, at_high, guess, rounds + 1
 
-    def unfinished(carry: Bracket) -> jax.Array:
+    def unfinished(carry: _Bracket) -> jax.Array:
         low, high, at_low, at_high, _, rounds = carry
         return jnp.any((low < high) & (at_low != at_high)) & (rounds < MAX_ROUNDS)
 

@@ -23,6 +23,7 @@ __all__ = [
 
 MAX_DENSE = 512  # steps up to which patterns of a C that is not monotone are looked at one by one
 MAX_RECURSION = 4096  # coefficients; the time of a recursion is their number times the steps
+MAX_COEFFICIENT = 1e100
 _ROUND_OFF = 1e-9
 
 _Floats = NDArray[np.float64]
@@ -76,7 +77,8 @@ class ToeplitzFactorisation(Factorisation):
 
     def decoded(self) -> _Floats:
         """The coefficients of ``B``: the running sums of those of ``C^-1``."""
-        return np.cumsum(self.inverse())
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.cumsum(self.inverse())
 
     def encoder(self) -> _Floats:
         """``C``."""
@@ -88,10 +90,13 @@ class ToeplitzFactorisation(Factorisation):
 
     def variances(self) -> _Floats:
         """``sum_(k <= t) b_k^2``."""
-        return np.cumsum(self.decoded() ** 2)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.cumsum(self.decoded() ** 2)
 
     def _sensitivity(self, allowed: Patterns) -> float:
         c = self.coefficients()
+        if not np.abs(c).max() < MAX_COEFFICIENT:
+            return math.inf
         if allowed.times == 1:
             return float(np.linalg.norm(c))
         majorant = np.abs(c)
@@ -171,10 +176,11 @@ def _quotient(numerator: _Floats, denominator: _Floats, steps: int) -> _Floats:
 
 def _evenly(c: _Floats, allowed: Patterns) -> float:
     """``|sum_j shift_(j gap)(c)|``, of the pattern that starts at once with the least gap."""
-    total = np.zeros_like(c)
-    for j in range(allowed.times):
-        total[j * allowed.gap :] += c[: len(c) - j * allowed.gap]
-    return float(np.linalg.norm(total))
+    steps, gap = len(c), min(allowed.gap, len(c))
+    rows = np.pad(c, (0, -steps % gap)).reshape(-1, gap)
+    total = np.cumsum(rows, axis=0)
+    total[allowed.times :] -= total[: max(0, len(rows) - allowed.times)].copy()
+    return float(np.linalg.norm(total.ravel()[:steps]))
 
 
 def _series(name: str, given: _Floats, steps: int) -> _Floats:

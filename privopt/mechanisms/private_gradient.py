@@ -177,12 +177,12 @@ class PrivateGradient:
         Raises
         ------
         ValueError
-            Where records come with multiplicities and batches go by their places.
+            If batches go by the numbers of records that are stored with multiplicities.
         """
-        if objective.counts is not None and self.batches.by_place:
+        if self.batches.by_number and objective.counts is not None:
             raise ValueError(
-                "records must be listed one by one, without multiplicities, for batches that go by "
-                f"the places of records, got {self.batches!r}"
+                "counts must be None for batches by the numbers of records, since a record that "
+                f"is replaced would move others, got multiplicities and {self.batches!r}"
             )
         noise_key, block = stream(key, "noise"), self.batches.block
         divisor = self.batches.divisor(self.query.size)

@@ -252,14 +252,16 @@ def ftrl_rate(
         combine=combine,
         cap=largest_excess(problem_class) * (steps if regret else 1.0),
         lower=lower,
-        regime="noise leading, sigma sqrt(d) y >= 12 L, at fixed batches and passes"
-        if noise_std > 0.0
-        else "fixed batches and passes",
+        regime=_REGIMES.get(terms[0].name, "") + "fixed batches and passes",
         tight_on=_hard_family(noise_std) if regret and tuned else None,
     )
 
 
 _REGRET = "E regret <= R sqrt(T (L^2 + d sigma^2 x^2 + 2 L sigma sqrt(d) y)), Z = X + Y"
+_REGIMES = {
+    "noise": "noise leading, sigma sqrt(d) y >= 12 L, at ",
+    "increments": "increments leading, sigma x sqrt(d) >= 7 L, at ",
+}
 _RISK = "E F_P(w) - F_P* <= R sqrt(L^2 + d sigma^2 x^2 + 2 L sigma sqrt(d) y)/sqrt(T + 1)"
 
 

@@ -22,6 +22,7 @@ from privopt.factorisations import (
     inverse_square_root,
     patterns,
     square_root,
+    toeplitz,
 )
 from privopt.factorisations.participation import largest_total
 
@@ -417,6 +418,23 @@ def test_the_optimum_of_two_steps_in_closed_form():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_series_that_overflow():
+    """``2^k``: an infinite error in ``B``; in ``C`` no sensitivity, and no privacy from a NaN."""
+    grown = np.array([1.0, -2.0])
+    assert SeriesFactorisation("grown", 2000, grown).rmse() == math.inf
+    for times in (1, 3):
+        with pytest.raises(ValueError, match="grown must have finite coefficients over 2000"):
+            SeriesFactorisation("grown", 2000, np.ones(1), grown).sensitivity(times, 5)
+
+
+@pytest.mark.parametrize(("times", "gap"), [(1, 1), (3, 2), (4, 3), (10, 1), (2, 9)])
+def test_shifts_are_added_as_often_as_a_record_takes_part(times, gap):
+    c = np.random.default_rng(0).random(10)
+    total = sum(np.pad(c, (j * gap, 0))[:10] for j in range(times))
+    found = toeplitz._evenly(c, Patterns(times, gap))
+    assert found == pytest.approx(np.linalg.norm(total), rel=1e-12)
 
 
 def test_epochs_of_one_order_are_far_apart():

@@ -398,6 +398,15 @@ def test_a_long_list_of_places_is_cut(tmp_path):
     assert found.detail == "not in row 1, row 2, row 3, row 4 and 5 more"
 
 
+def test_a_study_may_belong_to_one_profile_alone():
+    part = giving({"x": 1.0})
+    declared = Study(name="n", title="", description="", parts={"p": part}, claims=())
+    assert declared.profiles == ("quick", "full")
+    assert replace(declared, profiles=("full",)).profiles == ("full",)
+    with pytest.raises(ValueError, match=r"profile must be one of .*, got 'slow'"):
+        replace(declared, profiles=("slow",))
+
+
 # --- figures --------------------------------------------------------------------------------------
 
 

@@ -25,6 +25,7 @@ from privopt.mechanisms import (
     TreeNoise,
     noise_of,
 )
+from privopt.mechanisms.noise.vectors import weighted
 
 STEPS = 23  # no power of two, and three epochs of 7 with two steps left
 PERIOD = 7
@@ -180,6 +181,21 @@ def test_many_keys_at_once_are_one_after_another(noise):
     together = jax.vmap(lambda key: stream(noise, key))(keys)
     for key, found in zip(keys, together, strict=True):
         np.testing.assert_allclose(found, stream(noise, key), rtol=1e-11, atol=1e-12)
+
+
+def test_rows_of_many_runs_are_weighted_as_those_of_one():
+    """Whichever of the two there are many of, and of plans times keys."""
+    rng = np.random.default_rng(0)
+    weights, rows = rng.normal(size=(3, 5)), rng.normal(size=(3, 2, 5, 4))
+    some, one = rows[:, 0], rows[0, 0]
+    for axes, given, expected in (
+        ((0, None), (weights, one), weights @ one),
+        ((None, 0), (weights[0], some), weights[0] @ some),
+        ((0, 0), (weights, some), np.einsum("pi,pid->pd", weights, some)),
+    ):
+        np.testing.assert_allclose(jax.vmap(weighted, axes)(*given), expected, rtol=1e-12)
+    nested = jax.vmap(jax.vmap(weighted, (None, 0)))(weights, rows)
+    np.testing.assert_allclose(nested, np.einsum("pi,pkid->pkd", weights, rows), rtol=1e-12)
 
 
 @pytest.mark.parametrize("remembered", [0, 3])

@@ -8,8 +8,10 @@ import pytest
 from privopt import ProblemClass, problems
 from privopt.mechanisms import (
     ClippedGradient,
+    CyclicPoissonBatches,
     HonakerNoise,
     OrderedBatches,
+    PoissonBatches,
     PrivateGradient,
     ShuffledBatches,
     TreeNoise,
@@ -102,3 +104,27 @@ def test_a_record_changes_the_sums_of_its_own_blocks_and_no_others(noise, size, 
         assert squares <= allowed + 1e-9
         if epochs == 1 and held[0, record]:
             assert squares == pytest.approx(allowed) == steps.bit_length()
+
+
+@pytest.mark.parametrize(
+    ("batches", "accepted"),
+    [
+        (OrderedBatches.of(1, 8), False),
+        (OrderedBatches.of(1, 8, order="random"), True),
+        (ShuffledBatches.of(1, 8), True),
+        (CyclicPoissonBatches(PoissonBatches(0.5, 2.0, 4, 4), 2, 8), False),
+        (PoissonBatches(0.5, 4.0, 8, 8), True),
+    ],
+)
+def test_multiplicities_have_no_numbers(batches, accepted):
+    """Of (2, 2, 2, 2) and (1, 2, 2, 3), one record replaced, the lists differ at three places."""
+    query = ClippedGradient(1.0, 8.0, 1)
+    oracle = PrivateGradient(query=query, batches=batches, scale=1.0, steps=4)
+    public = ProblemClass(n=8, dim=1, lipschitz=1.0, radius=5.0)
+    features = np.array([[1.0], [-1.0], [1.0], [-1.0]])
+    where = problems.linear(features, problem_class=public, counts=np.array([2, 2, 2, 2]))
+    if accepted:
+        oracle.bind(where.objective, jax.random.key(0))
+    else:
+        with pytest.raises(ValueError, match="counts must be None for batches by the numbers"):
+            oracle.bind(where.objective, jax.random.key(0))

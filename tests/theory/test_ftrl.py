@@ -189,6 +189,18 @@ def test_a_split_is_a_smaller_bound_and_still_one():
     assert regret.mean() + 20 * regret.std() / math.sqrt(runs) < rate.upper
 
 
+@pytest.mark.parametrize(("error", "least"), [(PrefixError(2.0), 12 / 2), (FRESH, 7.0)])
+def test_the_regime_is_where_the_words_say(error, least):
+    """``sigma sqrt(d) y = 12 L`` or ``sigma x sqrt(d) = 7 L``, at ``L = 2`` and ``d = 9``."""
+    facts = dataclasses.replace(FACTS, n=10**6)
+    for factor, inside in ((0.98, False), (1.02, True)):
+        noise_std = factor * least * 2 / 3
+        there = {"steps": 10**6, "noise_std": noise_std, "error": error, "quantity": "regret"}
+        rate = ftrl_rate(facts, **there)
+        assert rate.in_regime is inside
+        assert f"{12 if error is not FRESH else 7} L" in rate.regime
+
+
 def test_no_theorem():
     facts = {"steps": 400, "noise_std": 0.5, "error": SPLIT}
     assert ftrl_rate(FACTS, quantity="empirical risk", **facts).upper == math.inf

@@ -44,6 +44,8 @@ class Study:
     claims : tuple of Claim
     plots : tuple of Plot
     listings : tuple of Listing
+    profiles : tuple of {"quick", "full"}
+        Those that it belongs to; default both.
 
     Raises
     ------
@@ -71,9 +73,12 @@ class Study:
     claims: tuple[Claim, ...]
     plots: tuple[Plot, ...] = ()
     listings: tuple[Listing, ...] = ()
+    profiles: tuple[str, ...] = PROFILES
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
+        for profile in self.profiles:
+            member("profile", profile, PROFILES)
         if not self.parts:
             raise ValueError("parts must name at least one part, got none")
         for name in self.parts:
@@ -86,11 +91,6 @@ class Study:
         for part, _ in self.shown.quantities():
             member("part", part, self.parts)
         object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
-
-    @property
-    def profiles(self) -> tuple[str, ...]:
-        """Those that the study belongs to: all."""
-        return PROFILES
 
     @property
     def shown(self) -> Presentation:

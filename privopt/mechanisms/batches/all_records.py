@@ -37,7 +37,7 @@ class AllRecords:
         return 0
 
     @property
-    def by_place(self) -> bool:
+    def by_number(self) -> bool:
         """No: all take part."""
         return False
 

@@ -76,11 +76,11 @@ class Batches(Protocol):
         """
 
     @property
-    def by_place(self) -> bool:
-        """Whether the place of a record decides in which steps it can take part.
+    def by_number(self) -> bool:
+        """Whether the numbers of records decide who takes part: permuted data have another law.
 
-        Records must then be listed one by one. Where equal records are given by multiplicities one
-        more or one less moves the places of others, and neighbours differ at many places.
+        A record that is replaced must then leave all others their numbers. Records that are stored
+        with multiplicities are numbered group by group, so that it would not.
         """
 
     def divisor(self, size: float) -> float:

@@ -55,8 +55,8 @@ class CyclicPoissonBatches:
     batch, which is as likely on either neighbour, all is given away, as in ``PoissonBatches``.
 
     The blocks must not move: under ``add_or_remove_one`` a record added shifts the numbers of
-    others, and it is refused. So is noise without a band, since no step of a record would be done
-    with when the next one comes.
+    others, and it is refused. So are records that are stored with multiplicities, and noise without
+    a band, where no step of a record would be done with when the next one comes.
 
     Source: Choquette-Choo, Ganesh, McKenna, McMahan, Rush, Thakurta and Xu 2023
     (arXiv:2306.08153), on banded matrices and Poisson sampling in a cycle.
@@ -114,8 +114,8 @@ class CyclicPoissonBatches:
         return self.sample.block
 
     @property
-    def by_place(self) -> bool:
-        """Yes: it decides on the block."""
+    def by_number(self) -> bool:
+        """Yes: blocks are."""
         return True
 
     def divisor(self, size: float) -> float:

@@ -64,8 +64,8 @@ class FixedSizeBatches:
         return 1
 
     @property
-    def by_place(self) -> bool:
-        """No: every record has the same chances."""
+    def by_number(self) -> bool:
+        """No: every set of records is as likely as any other."""
         return False
 
     def divisor(self, size: float) -> float:

@@ -118,8 +118,8 @@ class PoissonBatches:
         return max(1, min(_MOST_STEPS, _MOST_PLACES // self.capacity))
 
     @property
-    def by_place(self) -> bool:
-        """No: every record has the same chances."""
+    def by_number(self) -> bool:
+        """No: records are sampled alike."""
         return False
 
     def divisor(self, size: float) -> float:

@@ -68,8 +68,8 @@ class ShuffledBatches:
         return self.batches
 
     @property
-    def by_place(self) -> bool:
-        """No: the order is random."""
+    def by_number(self) -> bool:
+        """No: every order is as likely as any other."""
         return False
 
     def divisor(self, size: float) -> float:
