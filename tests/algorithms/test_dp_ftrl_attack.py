@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import dp_accounting as dp
 import jax
@@ -13,6 +15,7 @@ import pytest
 from dp_accounting.pld import PLDAccountant
 
 import privopt
+from privopt import problems
 from privopt.convex import EmpiricalRisk, WholeSpace
 from privopt.core import Execution
 from privopt.factorisations import FACTORISATIONS
@@ -56,8 +59,7 @@ def transcripts(planned, records, seed, runs=RUNS, dtype=jnp.float32):
     """``w_t - w_{t+1}``, the noisy gradients over ``Lambda``; shape ``(runs, steps, dim)``."""
     records = jnp.asarray(records, dtype)
     keys = jax.random.split(jax.random.key(seed), runs)
-    params = jax.tree.map(lambda leaf: leaf, planned.params)
-    found = paths(planned.static, params, records, jnp.zeros_like(records[0]), keys)
+    found = paths(planned.static, planned.params, records, jnp.zeros_like(records[0]), keys)
     return -np.diff(np.asarray(found, np.float64), axis=1)
 
 
@@ -88,37 +90,32 @@ def separation(one, two):
 @pytest.mark.parametrize(
     ("name", "relation", "choices"),
     [
-        *((name, REPLACE, {}) for name in FACTORISATIONS),
+        *((name, REPLACE, {}) for name in ("tree", "honaker", "banded_inverse", "optimal")),
         ("tree", ZERO, {"restart": True}),
         ("toeplitz", REPLACE, {"restart": True}),
-        ("tree", ZERO, {"order": "random"}),
         ("honaker", ZERO, {"momentum": 0.7}),
     ],
 )
 def test_an_attack_on_the_path_of_a_plan(epsilon_lower_bound, name, relation, choices):
-    """Two passes over four records. False alarm 1e-4 each.
-
-    In a random order the attacker does not know the place; momentum only hides what is released.
-    """
+    """Two passes over four records; momentum can be undone. False alarm 1e-4 each."""
     planned = plan(name, relation, **choices)
     claimed = claimed_mu(planned)
     found = attacked(planned, relation)
     mu, error = separation(*found)
-    assert mu < claimed + 5.0 * error
-    if "order" not in choices:
-        assert mu > 0.9 * claimed
+    assert 0.9 * claimed < mu < claimed + 5.0 * error
     epsilon = planned.guarantee.epsilon(DELTA).upper
     assert epsilon_lower_bound(*found, DELTA) <= epsilon
 
 
 def test_noise_planned_for_one_pass_and_used_for_two_is_caught():
+    """By the plan itself, and where the plan is gone round by the attack."""
     planned, once = plan("toeplitz", ZERO), plan("toeplitz", ZERO, epochs=1)
-    short = planned.params.mechanism.scaled(
-        once.params.mechanism.scale / planned.params.mechanism.scale
-    )
-    mu, error = separation(
-        *attacked(planned._replace(params=planned.params._replace(mechanism=short)), ZERO)
-    )
+    mechanism = planned.params.mechanism
+    less = mechanism.scaled(once.params.mechanism.scale / mechanism.scale)
+    short = planned.params._replace(mechanism=less)
+    with pytest.raises(ValueError, match="guarantee must lie within the budget"):
+        replace(planned, params=short)
+    mu, error = separation(*attacked(SimpleNamespace(static=planned.static, params=short), ZERO))
     assert mu > claimed_mu(once) + 5.0 * error
 
 
@@ -157,8 +154,9 @@ def test_a_relation_in_which_places_move_is_refused():
 SIZES = [0.0, 1e-45, 1e-20, 1.0, 3e19, 3e38, np.inf, -np.inf, np.nan]
 
 
-@pytest.mark.parametrize("name", ["tree", "honaker", "banded_inverse", "buffered", "optimal"])
-@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize(
+    ("name", "restart"), [("tree", False), ("banded_inverse", False), ("honaker", True)]
+)
 def test_a_hostile_record_moves_its_own_steps_by_its_share_and_no_others(name, restart):
     """One key for all: whatever a record is, the path stays finite and turns back into its line."""
     planned = plan(name, ZERO, 8, 2, batch_size=2, restart=restart)
@@ -215,7 +213,8 @@ def test_a_start_far_away_keeps_the_sum_of_all_gradients():
 
 def released(planned, key, stream):
     facts = planned.problem_class
-    where = privopt.Problem(along, np.zeros((facts.n, facts.dim)), problem_class=facts)
+    records = np.zeros((facts.n, facts.dim))
+    where = problems.Problem(loss=along, data=records, problem_class=facts)
     found = privopt.run(planned, where, key, stream=stream)
     return -np.diff(np.concatenate([np.zeros((1, facts.dim)), found.path.points]), axis=0)
 
