@@ -82,7 +82,7 @@ def basis_pursuit(matrix: ArrayLike, right_hand_sides: ArrayLike) -> BasisPursui
     >>> from privopt.convex import basis_pursuit
     >>> with jax.enable_x64(True):
     ...     found = basis_pursuit(np.array([[1.0, 2.0, 1.0], [0.0, 2.0, -1.0]]), np.ones(2))
-    ...     print(found.point.round(9), bool(found.gap < 1e-9))
+    ...     print(abs(found.point).round(9), bool(found.gap < 1e-9))
     [0.  0.5 0. ] True
     """
     if not jax.enable_x64.value:

@@ -34,8 +34,8 @@ class L1L2Ball:
     --------
     >>> import jax.numpy as jnp
     >>> ball = L1L2Ball(2.0**0.5, 1.0)
-    >>> ball.project(jnp.array([3.0, 4.0, 0.0])).round(3).tolist(), ball.diameter(3)
-    ([0.6000000238418579, 0.800000011920929, 0.0], 2.0)
+    >>> print(ball.project(jnp.array([3.0, 4.0, 0.0])).round(3), ball.diameter(3))
+    [0.6 0.8 0. ] 2.0
     """
 
     l1_radius: Number

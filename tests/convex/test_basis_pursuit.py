@@ -1,4 +1,4 @@
-"""Basis pursuit: certificates recomputed in NumPy, linear programming, hostile systems, refusals."""
+"""Basis pursuit: certificates recomputed in NumPy, linear programming, hostile systems."""
 
 import jax
 import jax.numpy as jnp

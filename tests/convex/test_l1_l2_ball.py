@@ -11,9 +11,7 @@ from privopt.convex.vectors import norm
 pytestmark = pytest.mark.optimised
 
 DIM = 8
-BALLS = [
-    L1L2Ball(l1, l2) for l1, l2 in ((1.7, 1.0), (2.0, 1.0), (1.01, 1.0), (2.8, 1.0), (3.0, 2.0))
-]
+BALLS = [L1L2Ball(l1, 1.0) for l1 in (1.01, 1.7, 2.0, 2.2)] + [L1L2Ball(3.0, 2.0)]
 
 
 def points(count: int = 400) -> np.ndarray:
@@ -26,17 +24,17 @@ def points(count: int = 400) -> np.ndarray:
     return np.choose(kind, [normal, sparse, tied]) * 10.0 ** rng.uniform(-1.5, 3.0, size=(count, 1))
 
 
-def support(ball: L1L2Ball, g: np.ndarray) -> float:
-    """``min_t l2 |S_t(g)| + t l1`` by brute force: over a grid that is refined, ``t`` convex."""
-    low, high = 0.0, float(np.abs(g).max())
-    for _ in range(60):
-        t = np.linspace(low, high, 9)
-        left = np.maximum(np.abs(g) - t[:, None], 0.0)
-        best = int(
-            np.argmin(values := ball.l2_radius * np.linalg.norm(left, axis=1) + t * ball.l1_radius)
-        )
-        low, high = t[max(best - 1, 0)], t[min(best + 1, 8)]
-    return float(values.min())
+def support(ball: L1L2Ball, g: np.ndarray) -> np.ndarray:
+    """``min_t l2 |S_t(g)| + t l1`` of each row, convex in ``t``, over a grid that is refined."""
+    low, high = np.zeros(len(g)), np.abs(g).max(axis=1)
+    for _ in range(30):
+        t = np.linspace(low, high, 9, axis=1)
+        left = np.maximum(np.abs(g)[:, None] - t[..., None], 0.0)
+        values = ball.l2_radius * np.linalg.norm(left, axis=2) + t * ball.l1_radius
+        best = np.argmin(values, axis=1)[:, None]
+        ends = (np.maximum(best - 1, 0), np.minimum(best + 1, 8))
+        low, high = (np.take_along_axis(t, end, axis=1)[:, 0] for end in ends)
+    return values.min(axis=1)
 
 
 @pytest.mark.parametrize("ball", BALLS, ids=repr)
@@ -45,8 +43,8 @@ def test_the_projection_has_its_certificate_and_all_cases_occur(ball):
     projected = np.asarray(ball.project(jnp.asarray(x)))
     assert np.all(ball.contains(jnp.asarray(projected), 1e-12))
     gradient = x - projected
-    gap = [support(ball, g) - g @ v for g, v in zip(gradient, projected, strict=True)]
-    assert np.max(np.asarray(gap) / (1.0 + np.linalg.norm(gradient, axis=1))) <= 1e-12
+    gap = support(ball, gradient) - np.sum(gradient * projected, axis=1)
+    assert np.max(gap / (1.0 + np.linalg.norm(gradient, axis=1))) <= 1e-12
     tight = [np.abs(projected).sum(1), np.linalg.norm(projected, axis=1)] / np.asarray(
         [[ball.l1_radius], [ball.l2_radius]]
     ) > 1.0 - 1e-9
@@ -60,7 +58,7 @@ def test_support_and_extreme_points(ball):
     g = points(100)
     extreme = ball.extreme_point(jnp.asarray(g))
     assert np.all(ball.contains(extreme, 1e-12))
-    expected = np.asarray([support(ball, row) for row in g])
+    expected = support(ball, g)
     np.testing.assert_allclose(ball.support(jnp.asarray(g)), expected, rtol=1e-12)
     assert ball.extreme_point(jnp.zeros(DIM)).tolist() == [0.0] * DIM
 
