@@ -42,9 +42,9 @@ ERRORS = 3.0  # standard errors of an interval, to either side
 TITLES = {
     "tree": "DP-FTRL, tree",
     "buffered": "DP-FTRL, five buffers",
-    "fresh": "one pass of SGD, fresh noise, batches of 1",
-    "batches": "one pass of SGD, fresh noise, best batches",
-    "amplified": "DP-SGD, Poisson batches",
+    "fresh": "SGD, batches of 1",
+    "batches": "SGD, best batches",
+    "amplified": "DP-SGD, Poisson",
     "phased": "phased SGD",
     "dp_gd": "DP-GD",
 }
@@ -305,7 +305,7 @@ def winners_map(which, title):
         )
         for suffix in ("predicted", "won")
     }
-    points["won"] += (Line("tie", "intervals overlap", "grey", "points"),)
+    points["won"] += (Line("tie", "tie", "grey", "points"),)
     panel = partial(Panel, part=which, x="n", x_label="n", y_label="√d / μ", log="xy")
     return Plot(
         f"winners_{which}",
@@ -324,7 +324,8 @@ experiment = Study(
     description=(
         "Excess population risk on linear losses at one guarantee, every method at the numbers of "
         "its theorem, the worst of five pulls. A method has won where its interval, three standard "
-        "errors to either side, lies below those of all others. Three contests: noises, where "
+        "errors to either side, lies below those of all others. SGD is one pass in order with fresh "
+        "noise, and nothing of sampling. Three contests: noises, where "
         "every record is a step of its own; one pass, where all read as many records as there are; "
         "and all, where DP-GD reads them in each of n steps.\n\n"
         "Noise that remembers is for streams that must answer after every record: there it beats "
