@@ -109,6 +109,17 @@ def test_normals_are_exact_to_some_units_in_the_last_place_up_to_both_ends(monke
                 assert error <= 6 * np.finfo(dtype).eps * radius * mp.sin(angle)
 
 
+def test_polynomials_are_cosine_and_sine_to_a_unit_in_the_last_place():
+    angles = np.linspace(1e-9, math.pi / 4.0, 100_001).astype(np.float32)
+    for found, exact in zip(jax.jit(draws._circle)(angles), (np.cos, np.sin), strict=True):
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(
+            np.asarray(found, np.float64),
+            exact(angles.astype(np.float64)),
+            rtol=np.finfo(np.float32).eps,
+        )
+
+
 @dtypes
 def test_support_ends_where_the_constants_say(monkeypatch, dtype):
     ends = [(0, 0, 0, sign, 0, 0) for sign in range(8)]
@@ -179,6 +190,30 @@ def test_draws_need_no_wide_integers():
     with jax.enable_x64(False):
         narrow = draws.normal(jax.random.key(2), (7,), jnp.float32)
     np.testing.assert_array_equal(narrow, draws.normal(jax.random.key(2), (7,), jnp.float32))
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_words_are_those_of_the_generator_of_jax(size):
+    """The keys into which it splits the key of the stream, bit by bit."""
+    key = jax.random.key(4)
+    keys = jax.random.split(jax.random.fold_in(key, draws._STREAM), 3 * size)
+    expected = np.asarray(jax.random.key_data(keys)).reshape(3, size, 2)
+    found = np.asarray(draws._words(key, 3, size)).reshape(3, 2, size)
+    np.testing.assert_array_equal(found, np.moveaxis(expected, 2, 1))
+
+
+@pytest.mark.parametrize("implementation", ["rbg", "unsafe_rbg"])
+def test_keys_of_other_generators_draw_the_same_law(implementation):
+    keys = jax.random.split(jax.random.key(7, impl=implementation), 2)
+    drawn = [np.asarray(draws.normal(key, (20_000,), np.float32), np.float64) for key in keys]
+    for sample in drawn:
+        assert stats.kstest(sample, stats.norm.cdf).pvalue > LEVEL
+    assert np.mean(np.isin(*drawn)) < 1e-2
+
+
+def test_no_draw_is_so_large_that_words_would_repeat():
+    with pytest.raises(ValueError, match=r"shape must need at most 2\^32 pairs of words, got "):
+        draws.exponential(jax.random.key(0), (2**16, 2**15 + 1), np.float32)
 
 
 def test_words_are_no_keys_that_a_loop_would_fold_in():

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from privopt.arguments import count, positive_number
+from privopt.arguments import count, member, positive_number
 from privopt.mechanisms import (
     Batches,
     ClippedGradient,
+    CyclicPoissonBatches,
     FixedSizeBatches,
     PoissonBatches,
     ShuffledBatches,
@@ -17,7 +18,10 @@ from privopt.privacy import Sampler
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import Moments, batch_moments
 
-__all__ = ["Batching", "Clipping", "require_convex_lipschitz", "require_delta"]
+__all__ = ["CYCLIC_POISSON", "Batching", "Clipping", "require_convex_lipschitz", "require_delta"]
+
+CYCLIC_POISSON = "cyclic_poisson"
+"""Of Poisson batches of blocks that take turns."""
 
 _GAMMA = 0.01  # of automatic clipping, relative to the clip norm
 _ROUND_OFF = 1e-6
@@ -65,16 +69,20 @@ class Batching:
         Number of records.
     size : float
         ``b``, the expected size.
-    sampler : Sampler
+    sampler : str
+        A :class:`privopt.privacy.Sampler`, or ``"cyclic_poisson"``.
     capacity : int or None
         Places in a Poisson batch; None for so many that records left out cost a thousandth of
         ``delta``.
+    cycle : int or None
+        Blocks of cyclic Poisson batches.
     """
 
     n: int
     size: float
-    sampler: Sampler
+    sampler: str
     capacity: int | None = None
+    cycle: int | None = None
 
     @classmethod
     def of(
@@ -84,6 +92,7 @@ class Batching:
         rate: float | None = None,
         sampler: str = "poisson",
         capacity: int | None = None,
+        cycle: int | None = None,
     ) -> Batching:
         """From the choices of a plan, ``rate = b/n`` in the place of ``size``.
 
@@ -96,8 +105,7 @@ class Batching:
             Naming the choice, its value and the rule it broke.
         """
         n, dim = problem_class.n, problem_class.dim
-        if sampler not in list(Sampler):
-            raise ValueError(f"sampler must be one of {', '.join(Sampler)}, got {sampler!r}")
+        member("sampler", sampler, (*Sampler, CYCLIC_POISSON))
         if rate is not None:
             if size is not None:
                 raise ValueError(f"rate must be left out beside batch_size, got {rate!r}")
@@ -107,19 +115,30 @@ class Batching:
         if size is None:
             size = min(n, math.ceil(max(math.sqrt(n), 4.0 * math.sqrt(dim))))
         size = positive_number("batch_size", size)
-        if sampler != Sampler.POISSON and not size.is_integer():
-            raise ValueError(f"batch_size must be whole for {sampler} batches, got {size!r}")
-        if capacity is not None and sampler != Sampler.POISSON:
-            raise ValueError(f"capacity must be left out for {sampler} batches, got {capacity!r}")
-        return cls(n, size, Sampler(sampler), capacity and count("capacity", capacity))
+        if sampler not in (Sampler.POISSON, CYCLIC_POISSON):
+            if not size.is_integer():
+                raise ValueError(f"batch_size must be whole for {sampler} batches, got {size!r}")
+            if capacity is not None:
+                raise ValueError(
+                    f"capacity must be left out for {sampler} batches, got {capacity!r}"
+                )
+        if (cycle is None) == (sampler == CYCLIC_POISSON):
+            rule = "given for" if cycle is None else f"left out but for {CYCLIC_POISSON}, not for"
+            raise ValueError(f"cycle must be {rule} {sampler} batches, got {cycle!r}")
+        places = capacity and count("capacity", capacity)
+        return cls(n, size, sampler, places, cycle and count("cycle", cycle))
 
     def batches(self, budget: Budget, steps: int) -> Batches:
         """The sampler, with places for ``steps`` steps within ``budget``."""
-        if self.sampler is Sampler.WITHOUT_REPLACEMENT:
+        if self.sampler == Sampler.WITHOUT_REPLACEMENT:
             return FixedSizeBatches.of(self.size, self.n)
-        if self.sampler is Sampler.SHUFFLED:
+        if self.sampler == Sampler.SHUFFLED:
             return ShuffledBatches.of(self.size, self.n)
-        return self.poisson(budget, steps)
+        if self.cycle is None:
+            return self.poisson(budget, steps)
+        return CyclicPoissonBatches.of(
+            self.size, self.n, self.cycle, budget=budget, steps=steps, capacity=self.capacity
+        )
 
     def poisson(self, budget: Budget, steps: int) -> PoissonBatches:
         """Poisson batches, whatever the sampler."""
@@ -130,6 +149,8 @@ class Batching:
     @property
     def moments(self) -> Moments | None:
         """How far the gradient of a batch is from that of all records; None where it is biased."""
+        if self.cycle is not None:
+            return None
         return batch_moments(self.sampler, n=self.n, batch_size=self.size)
 
     def assumptions(self, budget: Budget) -> tuple[str, ...]:
@@ -137,8 +158,10 @@ class Batching:
         assumed = []
         if budget.relation is Relation.ADD_OR_REMOVE_ONE:
             assumed.append(f"at most {self.n} records")
-        if self.sampler is Sampler.SHUFFLED:
+        if self.sampler == Sampler.SHUFFLED:
             assumed.append("no amplification by shuffling is claimed")
+        if self.cycle is not None:
+            assumed.append(f"records are in {self.cycle} blocks by their numbers")
         return tuple(assumed)
 
 

@@ -66,9 +66,10 @@ def plan(
     """Plan DP-FTRL: ``w_{t+1} = Proj(w_1 - V_t/Lambda)``, ``V_t = gamma V_{t-1} + g_1 + .. + g_t``.
 
     ``g_t = (1/b) sum_{i in B_t} clip_C(grad l(w_t; x_i)) + sigma z_t``, with noise ``z`` whose
-    prefix sums are ``B xi``, ``A = B C`` a factorisation of the matrix of prefix sums. Their error
-    grows like a power of ``log T``, where that of fresh noise grows like ``sqrt(T)``. There are
-    ``T = epochs ceil(n/b)`` steps, every pass in the same order.
+    prefix sums are ``B xi``, ``A = B C`` a factorisation of the matrix of prefix sums. At equal
+    privacy the error of all prefix sums grows like a power of ``log T`` for trees and roots of
+    ``A``, where that of fresh noise grows like ``sqrt(T)``. There are ``T = epochs ceil(n/b)``
+    steps, every pass in the same order.
 
     Parameters
     ----------
@@ -111,9 +112,9 @@ def plan(
     Neighbours are lists that differ at one place. A place is in one batch of every pass, at steps
     exactly a pass apart. All ``T`` adaptive answers together are one Gaussian mechanism whose
     sensitivity is that of ``C`` under this participation, twice as large under ``replace_one`` as
-    under ``zero_out``; ``sigma`` is set so that it lies within ``budget``. No sampling or shuffling
-    is relied on. It covers all iterates, for every data set and loss. Under ``add_or_remove_one`` a
-    record more moves others to other batches, and it is refused.
+    under ``zero_out``; ``sigma`` is set so that it lies within ``budget``. The guarantee rests on
+    no sampling and no shuffling. It covers all iterates, for every data set and loss. Under
+    ``add_or_remove_one`` a record more moves others to other batches, and it is refused.
 
     Rate
     ----
@@ -121,9 +122,11 @@ def plan(
 
         E regret <= R sqrt(T (L^2 + 2 L sigma sqrt(d) y))
 
-    in any order of the stream, over all passes. The population risk is that over ``T``, up to
-    lower orders, after one pass; from the second on the records are no fresh draws, and none is
-    claimed. None is claimed with momentum, or for ``clip < L``.
+    in any order of the stream, over all passes; what restarts add is in
+    :func:`privopt.theory.ftrl_regret`. The population risk after one pass is that over ``T``, up to
+    lower orders, for records in the order that they were drawn in, or in a random one. In a second
+    pass they are no fresh draws, and no population risk is claimed. With momentum, or at
+    ``clip < L``, nothing is.
 
     Source: Kairouz, McMahan, Song, Thakkar, Thakurta and Xu 2021 (arXiv:2103.00039), Algorithm 1
     and Theorem C.1; Denisov, McMahan, Rush, Smith and Thakurta 2022 (arXiv:2202.08312), for
@@ -138,7 +141,7 @@ def plan(
     (100, 16)
     """
     require_delta("dp_ftrl", budget)
-    momentum = _momentum(momentum)
+    momentum, spoken = _momentum(momentum), _quantity(quantity)
     clipped = Clipping(clip, clipping)
     query = clipped.query(problem_class)
     batches = OrderedBatches.of(batch_size, problem_class.n, epochs=epochs, order=order)
@@ -152,7 +155,7 @@ def plan(
         "steps": steps,
         "noise_std": mechanism.scale,
         "error": _prefix_error(fresh, followed, epochs, leaders, _closed(noise, band, optimise)),
-        "quantity": _quantity(quantity),
+        "quantity": spoken,
         "batch_size": batches.batch_size,
     }
     if regularisation is None:
@@ -211,7 +214,7 @@ def _closed(noise: Noise | str, band: int | None, optimise: bool) -> Callable[[i
 def _prefix_error(
     noise: Noise, steps: int, epochs: int, leaders: int, closed: Callable[[int], Factorisation]
 ) -> PrefixError:
-    """Of the noise that each leader hears for ``steps`` steps, in which there are whole passes."""
+    """Of the noise that every leader hears, for ``steps`` steps of whole passes."""
     if isinstance(noise, IndependentNoise):
         return PrefixError(0.0, increment=1.0)
     deviations = np.sqrt(noise.factorisation(steps).variances())

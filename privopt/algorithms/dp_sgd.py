@@ -36,6 +36,7 @@ def plan(
     clipping: str = "norm",
     sampler: str = "poisson",
     capacity: int | None = None,
+    cycle: int | None = None,
     noise: Noise | str | None = None,
     record: int | str = 0,
 ) -> Plan:
@@ -71,30 +72,35 @@ def plan(
         ``C``, per-example clip norm; default ``L``, at which nothing is clipped.
     clipping : {"norm", "automatic"}
         ``g min(1, C/|g|)`` or ``g C/(|g| + C/100)``.
-    sampler : {"poisson", "without_replacement", "shuffled"}
-        How batches are drawn. The second for ``replace_one`` only; the last not for
-        ``add_or_remove_one``, and without any amplification by sampling.
+    sampler : {"poisson", "without_replacement", "shuffled", "cyclic_poisson"}
+        How batches are drawn. The second for ``replace_one`` only; the last two not for
+        ``add_or_remove_one``; the third without any amplification by sampling. The last amplifies
+        banded noise too.
     capacity : int, optional
         Places in a Poisson batch; default so many that records left out cost a thousandth of
         ``delta``.
+    cycle : int, optional
+        Blocks that take turns in ``cyclic_poisson`` batches, at most ``n/b``; a band of noise must
+        be no wider.
     noise : Noise or one of ``factorisations.FACTORISATIONS``, optional
         What is added; default fresh Gaussian noise in every step. Noise that remembers needs
-        batches in passes (``"shuffled"``), and no rate is known for it.
+        batches in passes (``"shuffled"``), or a band on ``cyclic_poisson`` ones; no rate is known
+        for it.
     record : int or "all"
         How many points of the path to record, on a logarithmic scale of steps, or after each.
 
     Formal guarantee
     ----------------
     The noise is calibrated to ``budget`` by the accountant that is proved for the sampler under
-    the relation; see ``PoissonBatches``, ``FixedSizeBatches`` and ``ShuffledBatches``. It covers
-    all iterates, for every data set and loss. Under ``add_or_remove_one`` there are at most ``n``
-    records.
+    the relation; see ``PoissonBatches``, ``FixedSizeBatches``, ``ShuffledBatches`` and
+    ``CyclicPoissonBatches``. It covers all iterates, for every data set and loss. Under
+    ``add_or_remove_one`` there are at most ``n`` records.
 
     Rate
     ----
     Poisson and fixed-size batches: ``E F(w) - F* <= R G/sqrt(T + 1)``; smooth losses, if it is
     less, ``H R^2/(2 T) + R sqrt(V/T)``; strongly convex ``2 G^2/(m (T + 2))``. None for shuffled
-    passes, whose gradients are biased given the past.
+    passes and cycles, whose gradients are biased given the past.
 
     Source: Abadi et al. 2016 (arXiv:1607.00133); Bassily, Smith and Thakurta 2014
     (arXiv:1405.7085), Theorem 2.4; :func:`privopt.theory.smooth_descent`.
@@ -109,7 +115,7 @@ def plan(
     """
     require_delta("dp_sgd", budget)
     clipped = Clipping(clip, clipping)
-    batching = Batching.of(problem_class, batch_size, rate, sampler, capacity)
+    batching = Batching.of(problem_class, batch_size, rate, sampler, capacity, cycle)
     query, moments = clipped.query(problem_class), batching.moments
     default = horizon(
         problem_class, budget, query, steps, moments=moments, update=update, output=output

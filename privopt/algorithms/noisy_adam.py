@@ -33,6 +33,7 @@ def plan(
     clipping: str = "norm",
     sampler: str = "poisson",
     capacity: int | None = None,
+    cycle: int | None = None,
     noise: Noise | str | None = None,
     record: int | str = 0,
 ) -> Plan:
@@ -41,7 +42,7 @@ def plan(
     Parameters
     ----------
     problem_class, budget, steps, batch_size, rate, clip, clipping, sampler, capacity, noise, record
-        As in ``dp_sgd``.
+        As in ``dp_sgd``, and so is ``cycle``.
     step_size : float or StepSizes, optional
         ``eta_t``; default ``R/sqrt(d T)``: no theorem's, but from public facts.
     b1, b2 : float
@@ -80,7 +81,7 @@ def plan(
         raise ValueError(f"weight_decay must be 0 with noise_correction, got {weight_decay!r}")
     require_delta("noisy_adam", budget)
     clipped = Clipping(clip, clipping)
-    batching = Batching.of(problem_class, batch_size, rate, sampler, capacity)
+    batching = Batching.of(problem_class, batch_size, rate, sampler, capacity, cycle)
     query, moments = clipped.query(problem_class), batching.moments
     default = horizon(problem_class, budget, query, steps, moments=moments, update=optax.adam)
     batches = batching.batches(budget, default.steps)

@@ -1,6 +1,7 @@
 """Losses, features, convex sets, first-order methods, certified solvers, exact samplers."""
 
 from privopt.convex.accelerated import accelerated_descent
+from privopt.convex.basis_pursuit import BasisPursuit, basis_pursuit
 from privopt.convex.bounding_ellipsoid import BoundingEllipsoid, ValueAndGradient, bound_low_part
 from privopt.convex.certificate import certify
 from privopt.convex.constraint import ConstraintSet
@@ -18,6 +19,8 @@ from privopt.convex.features import (
 from privopt.convex.first_order import FirstOrder, Iterates, Path
 from privopt.convex.glm_newton import GLMSolution, newton_glm
 from privopt.convex.glm_solver import minimise_glm
+from privopt.convex.l1_l2_ball import L1L2Ball
+from privopt.convex.linf_projection import linf_projection
 from privopt.convex.log_concave import MAX_SAMPLER_DIM, Draw, enough_proposals, sample_log_concave
 from privopt.convex.losses import (
     Distance,
@@ -54,6 +57,7 @@ __all__ = [
     "MAX_SAMPLER_DIM",
     "Average",
     "AverageAfterStep",
+    "BasisPursuit",
     "BoundingEllipsoid",
     "Box",
     "ConstraintSet",
@@ -71,6 +75,7 @@ __all__ = [
     "Huber",
     "Iterates",
     "L1Ball",
+    "L1L2Ball",
     "L2Ball",
     "Last",
     "Linear",
@@ -96,12 +101,14 @@ __all__ = [
     "WholeSpace",
     "accelerated_descent",
     "as_features",
+    "basis_pursuit",
     "bound_low_part",
     "certify",
     "checked_output",
     "corrected_adam",
     "enough_proposals",
     "is_features",
+    "linf_projection",
     "minimise",
     "minimise_glm",
     "minimise_nonsmooth",

@@ -25,6 +25,8 @@ def screen(plan: Any) -> str:
     bound = f"E F(w) - F* <= {rate.upper:.4g} for the {rate.quantity}"
     if rate.quantity is Quantity.REGRET:
         bound = f"E regret <= {rate.upper:.4g}"
+    if rate.quantity is Quantity.REGRET:
+        bound = f"E regret <= {rate.upper:.4g}"
     if rate.lower > 0.0:
         bound += f"; no method with this guarantee stays below {rate.lower:.4g} on every problem"
     noise, numbers = _noise_and_numbers(plan.params)

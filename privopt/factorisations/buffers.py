@@ -14,6 +14,10 @@ from privopt.factorisations.toeplitz import ToeplitzFactorisation, correlated
 __all__ = ["BufferedFactorisation", "buffered"]
 
 _REACHES = (0.25, 2.0, 16.0)  # of the slowest buffer, in units of 1/T: minima are local
+MAX_BUFFERS = 32  # more change the error by less than their round-off
+COARSE = 4096  # steps above which a shorter stream is optimised before
+_SHORTER = 4
+_TABLE = 512
 
 _Floats = NDArray[np.float64]
 
@@ -32,6 +36,11 @@ def buffered(steps: int, buffers: int, *, optimise: bool = False) -> BufferedFac
         Whether to minimise the mean square error at one participation over ``omega`` and
         ``theta``, all of them positive.
 
+    Raises
+    ------
+    ValueError
+        If there are more than ``MAX_BUFFERS`` buffers.
+
     Source: McMahan, Xu and Zhang 2024 (arXiv:2408.08868); Dvijotham, McMahan, Pillutla, Steinke
     and Thakurta 2024 (arXiv:2404.16706).
 
@@ -40,21 +49,47 @@ def buffered(steps: int, buffers: int, *, optimise: bool = False) -> BufferedFac
     >>> round(buffered(100, 3, optimise=True).rmse(), 5)
     2.32004
     """
-    starts = [_quadrature(steps, buffers, reach) for reach in (_REACHES if optimise else (0.25,))]
-    if optimise:
-        found = [least(_error, start, steps) for start in starts]
-        starts = sorted(found, key=lambda numbers: _error(numbers, steps)[0])
-    omega, theta = _buffers(starts[0])
-    return BufferedFactorisation(steps, omega, theta)
+    if buffers > MAX_BUFFERS:
+        raise ValueError(f"band must be at most {MAX_BUFFERS} buffers, got {buffers}")
+    numbers = _optimum(steps, buffers) if optimise else _quadrature(steps, buffers)
+    return BufferedFactorisation(steps, *_buffers(numbers))
 
 
-def _quadrature(steps: int, buffers: int, reach: float) -> _Floats:
+def _optimum(steps: int, buffers: int) -> _Floats:
+    """The best of what several starts lead to; of long streams, of what shorter ones do."""
+    if steps > COARSE and buffers > 1:
+        shorter = steps // _SHORTER
+        starts = [_stretched(_optimum(shorter, buffers), steps / shorter)]
+    else:
+        starts = [_quadrature(steps, buffers, reach) for reach in _REACHES]
+    found = [least(_error, start, steps) for start in starts]
+    return min(found, key=lambda numbers: _error(numbers, steps)[0])
+
+
+def _stretched(numbers: _Floats, factor: float) -> _Floats:
+    """For a stream ``factor`` times as long: the slowest buffer so much slower, the fastest as is.
+
+    The others keep their places between these two on the scale of the log-odds, and ``omega`` its
+    proportion to that of a quadrature.
+    """
+    log_omega, log_odds = np.split(numbers, 2)
+    fastest, slowest = log_odds.max(), log_odds.min()
+    stretch = 1.0 + math.log(factor) / (fastest - slowest)
+    moved = fastest - stretch * (fastest - log_odds)
+    change = _log_density(moved) - _log_density(log_odds) + math.log(stretch)
+    return np.concatenate([log_omega + change, moved])
+
+
+def _log_density(log_odds: _Floats) -> _Floats:
+    """``log(theta sqrt(theta (1 - theta))/pi)``: of the square root, by the log-odds."""
+    return 0.5 * log_odds - 2.0 * np.logaddexp(0.0, log_odds) - math.log(math.pi)
+
+
+def _quadrature(steps: int, buffers: int, reach: float = _REACHES[0]) -> _Floats:
     """``log omega`` and the log-odds of ``1 - theta``, from ``reach/T`` on."""
     log_odds = np.linspace(math.log(reach / steps), math.log(4.0), buffers)
     width = abs(log_odds[1] - log_odds[0]) if buffers > 1 else 2.0
-    theta = 1.0 / (1.0 + np.exp(log_odds))
-    omega = width * theta * np.sqrt(theta * (1.0 - theta)) / math.pi
-    return np.concatenate([np.log(omega), log_odds])
+    return np.concatenate([math.log(width) + _log_density(log_odds), log_odds])
 
 
 def _buffers(numbers: _Floats) -> tuple[_Floats, _Floats]:
@@ -115,7 +150,10 @@ def _geometric(omega: _Floats, theta: _Floats, steps: int) -> _Floats:
 
 
 def _powers(theta: _Floats, count: int) -> _Floats:
-    return np.power.outer(theta, np.arange(count))
+    """``theta^k`` for ``k < count``, as products of two short tables."""
+    near = np.power.outer(theta, np.arange(min(count, _TABLE)))
+    far = np.power.outer(theta, np.arange(0, count, _TABLE))
+    return (far[:, :, None] * near[:, None, :]).reshape(len(theta), -1)[:, :count]
 
 
 def _reciprocal(omega: _Floats, theta: _Floats) -> tuple[_Floats, _Floats]:

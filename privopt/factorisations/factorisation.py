@@ -45,6 +45,14 @@ class Factorisation(ABC):
     def decoder(self) -> _Floats:
         """``B``, shape ``(steps, rows)``; for a few thousand steps at most."""
 
+    @property
+    def band(self) -> int:
+        """Over how many steps ``C`` spreads one: rows that hold step ``i`` end before ``i + band``.
+
+        ``steps`` where no less is known.
+        """
+        return self.steps
+
     @abstractmethod
     def variances(self) -> _Floats:
         """``(B B^T)_tt``: the variance of every prefix sum at unit noise, shape ``(steps,)``."""
@@ -76,20 +84,26 @@ class Factorisation(ABC):
         Raises
         ------
         ValueError
-            If a count is not positive, or so many participations do not fit.
+            If a count is not positive, so many participations do not fit, or ``C`` overflows.
         """
-        return self._sensitivity(patterns(self.steps, epochs, gap, even))
+        found = self._sensitivity(patterns(self.steps, epochs, gap, even))
+        if not math.isfinite(found):
+            raise ValueError(
+                f"{self.name} must have finite coefficients over {self.steps} steps, got a "
+                f"sensitivity of {found}"
+            )
+        return found
 
     def rmse(self) -> float:
         """Root mean square error of the prefix sums per noise multiplier, at one participation.
 
         ``sensitivity() * |B|_F / sqrt(T)``: what factorisations of equal privacy are compared by.
         """
-        return self.sensitivity() * math.sqrt(float(self.variances().mean()))
+        return self.sensitivity() * _root(self.variances().mean())
 
     def max_error(self) -> float:
         """The largest standard error of a prefix sum per noise multiplier, at one participation."""
-        return self.sensitivity() * math.sqrt(float(self.variances().max()))
+        return self.sensitivity() * _root(self.variances().max())
 
     def covariance(self) -> _Floats:
         """``B B^T``, of the errors of the prefix sums at unit noise."""
@@ -98,3 +112,8 @@ class Factorisation(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}: {self.steps} steps>"
+
+
+def _root(variance: np.float64) -> float:
+    """Infinite where ``B`` overflows."""
+    return math.sqrt(variance) if math.isfinite(variance) else math.inf

@@ -58,6 +58,11 @@ class RestartedFactorisation(Factorisation):
         self.period = factorisation.steps
         self.epochs, self._rest = divmod(self.steps, self.period)
 
+    @property
+    def band(self) -> int:
+        """Of one epoch: none reaches into the next."""
+        return min(self.steps, self.factorisation.band)
+
     def encoder(self) -> _Floats:
         """``C``: of a cut epoch the rows that end within it."""
         encoder = self.factorisation.encoder()

@@ -22,6 +22,9 @@ __all__ = [
 ]
 
 MAX_DENSE = 512  # steps up to which patterns of a C that is not monotone are looked at one by one
+MAX_PAIRED = 2**24  # steps times participations
+MAX_COEFFICIENT = 1e100
+MAX_RECURSION = 4096  # coefficients; the time of a recursion is their number times the steps
 _ROUND_OFF = 1e-9
 
 _Floats = NDArray[np.float64]
@@ -60,9 +63,9 @@ class ToeplitzFactorisation(Factorisation):
     non-increasing the worst pattern starts at the first step with the least gap, which is exact
     (Kalinin and Lampert 2024, arXiv:2405.13763, Theorem 2). Of even patterns the worst starts at
     the first step for every non-negative ``c``, since a later start cuts its end off. Otherwise by
-    the Gram matrix up to ``MAX_DENSE`` steps, and by these rules for a majorant of ``|c|``, whose
-    Gram matrix is entrywise no smaller: for even patterns ``|c|`` itself, else ``max_(j >= k)
-    |c_j|``; the least of what is known.
+    the Gram matrix up to ``MAX_DENSE`` steps, and with ``|c|`` in the place of ``c``: of even
+    patterns by the same rule, of others by the worst lag of each pair of participations, or by the
+    non-increasing majorant; the least of what is known.
     """
 
     @abstractmethod
@@ -75,7 +78,8 @@ class ToeplitzFactorisation(Factorisation):
 
     def decoded(self) -> _Floats:
         """The coefficients of ``B``: the running sums of those of ``C^-1``."""
-        return np.cumsum(self.inverse())
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.cumsum(self.inverse())
 
     def encoder(self) -> _Floats:
         """``C``."""
@@ -87,17 +91,24 @@ class ToeplitzFactorisation(Factorisation):
 
     def variances(self) -> _Floats:
         """``sum_(k <= t) b_k^2``."""
-        return np.cumsum(self.decoded() ** 2)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.cumsum(self.decoded() ** 2)
 
     def _sensitivity(self, allowed: Patterns) -> float:
         c = self.coefficients()
+        if not np.abs(c).max() < MAX_COEFFICIENT:
+            return math.inf
         if allowed.times == 1:
             return float(np.linalg.norm(c))
-        majorant = np.abs(c)
+        size = majorant = np.abs(c)
         if not allowed.even:
-            majorant = np.maximum.accumulate(majorant[::-1])[::-1]
+            majorant = np.maximum.accumulate(size[::-1])[::-1]
         bound = _evenly(majorant, allowed)
-        if self.steps > MAX_DENSE or bool(np.all(majorant <= c + _ROUND_OFF)):
+        if bool(np.all(majorant <= c + _ROUND_OFF)):
+            return bound
+        if not allowed.even and allowed.times * self.steps <= MAX_PAIRED:
+            bound = min(bound, _in_pairs(size, allowed))
+        if self.steps > MAX_DENSE:
             return bound
         matrix = self.encoder()
         return min(bound, math.sqrt(largest_total(matrix.T @ matrix, allowed)))
@@ -138,21 +149,57 @@ class SeriesFactorisation(ToeplitzFactorisation):
         self.numerator = _series("numerator", numerator, self.steps)
         self.denominator = _series("denominator", denominator, self.steps)
 
+    @property
+    def band(self) -> int:
+        """Coefficients of ``p``, but for zeros at its end; all steps where ``q`` is not 1."""
+        if self.denominator[1:].any():
+            return self.steps
+        return int(np.flatnonzero(self.numerator)[-1]) + 1
+
     def coefficients(self) -> _Floats:
         """``p/q``."""
-        return lfilter(self.numerator, self.denominator, np.eye(1, self.steps)[0])
+        return _quotient(self.numerator, self.denominator, self.steps)
 
     def inverse(self) -> _Floats:
-        """``q/p``."""
-        return lfilter(self.denominator, self.numerator, np.eye(1, self.steps)[0])
+        """``q/p``; of a long ``p`` by Newton's iteration, since only errors rest on it."""
+        if len(self.numerator) <= MAX_RECURSION:
+            return _quotient(self.denominator, self.numerator, self.steps)
+        reciprocal = np.ones(1)
+        while len(reciprocal) < self.steps:
+            length = min(2 * len(reciprocal), self.steps)
+            left = -fftconvolve(self.numerator[:length], reciprocal)[:length]
+            left[0] += 2.0
+            reciprocal = fftconvolve(reciprocal, left)[:length]
+        return fftconvolve(self.denominator, reciprocal)[: self.steps]
+
+
+def _quotient(numerator: _Floats, denominator: _Floats, steps: int) -> _Floats:
+    """So many coefficients of ``p/q``."""
+    padded = np.pad(numerator, (0, steps - len(numerator)))
+    return padded if len(denominator) == 1 else lfilter(np.ones(1), denominator, padded)
 
 
 def _evenly(c: _Floats, allowed: Patterns) -> float:
     """``|sum_j shift_(j gap)(c)|``, of the pattern that starts at once with the least gap."""
-    total = np.zeros_like(c)
+    steps, gap = len(c), min(allowed.gap, len(c))
+    rows = np.pad(c, (0, -steps % gap)).reshape(-1, gap)
+    total = np.cumsum(rows, axis=0)
+    total[allowed.times :] -= total[: max(0, len(rows) - allowed.times)].copy()
+    return float(np.linalg.norm(total.ravel()[:steps]))
+
+
+def _in_pairs(c: _Floats, allowed: Patterns) -> float:
+    """The root of a bound on ``sum_ij X_ij`` for ``c >= 0``, with the worst lag of every pair.
+
+    The ``j``-th participation is ``j gap`` steps from the start at least, and ``(j - i) gap`` from
+    the ``i``-th; their columns have at most ``sum_(m < T - j gap) c_m c_(m + lag)`` in common.
+    """
+    square = 0.0
     for j in range(allowed.times):
-        total[j * allowed.gap :] += c[: len(c) - j * allowed.gap]
-    return float(np.linalg.norm(total))
+        common = correlated(c, c[: len(c) - j * allowed.gap], len(c))
+        worst = np.maximum.accumulate(common[::-1])[::-1]
+        square += common[0] + 2.0 * worst[allowed.gap : j * allowed.gap + 1 : allowed.gap].sum()
+    return math.sqrt(square)
 
 
 def _series(name: str, given: _Floats, steps: int) -> _Floats:

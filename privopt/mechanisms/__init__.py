@@ -3,6 +3,7 @@
 from privopt.mechanisms.batches import (
     AllRecords,
     Batches,
+    CyclicPoissonBatches,
     FixedSizeBatches,
     OrderedBatches,
     Participation,
@@ -66,6 +67,7 @@ __all__ = [
     "BufferedNoise",
     "ClippedGradient",
     "ClippedRisk",
+    "CyclicPoissonBatches",
     "DenseNoise",
     "FixedSizeBatches",
     "GaussianMechanism",

@@ -173,7 +173,17 @@ class PrivateGradient:
 
         Batches come from ``stream(key, "batches")``, noise from ``stream(key, "noise")``.
         ``microbatch`` gradients of a general loss are in memory at once.
+
+        Raises
+        ------
+        ValueError
+            If batches go by the numbers of records that are stored with multiplicities.
         """
+        if self.batches.by_number and objective.counts is not None:
+            raise ValueError(
+                "counts must be None for batches by the numbers of records, since a record that "
+                f"is replaced would move others, got multiplicities and {self.batches!r}"
+            )
         noise_key, block = stream(key, "noise"), self.batches.block
         divisor = self.batches.divisor(self.query.size)
         if block == 0:

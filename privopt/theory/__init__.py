@@ -42,12 +42,10 @@ from privopt.theory.finite_size import (
     worst_noisy_direction,
 )
 from privopt.theory.ftrl import (
-    PrefixError,
     ftrl_population,
     ftrl_rate,
     ftrl_regret,
     ftrl_regularisation,
-    local_exponent,
 )
 from privopt.theory.largest_excess import centre_excess, largest_excess
 from privopt.theory.laws import LAWS
@@ -81,6 +79,7 @@ from privopt.theory.population_laws import (
     tree_noise,
 )
 from privopt.theory.population_lower_bound import population_lower_bound
+from privopt.theory.prefix_error import PrefixError, local_exponent, split_error
 from privopt.theory.rate import (
     GIVEN_STEPS,
     SLOPE_MARGIN,
@@ -198,6 +197,7 @@ __all__ = [
     "smooth_descent",
     "smooth_descent_step_size",
     "smooth_descent_steps",
+    "split_error",
     "toeplitz_noise",
     "tree_noise",
     "variance_reduced_descent",

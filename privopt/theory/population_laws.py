@@ -8,8 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from privopt.theory.advantage import GaussianAdvantage
-from privopt.theory.ftrl import PrefixError, ftrl_rate, local_exponent
+from privopt.theory.ftrl import ftrl_rate
 from privopt.theory.population_lower_bound import population_lower_bound
+from privopt.theory.prefix_error import PrefixError, local_exponent
 from privopt.theory.rate import FIXED, Powers, Quantity, Rate
 from privopt.theory.regret_lower_bound import regret_lower_bound
 from privopt.theory.setting import Law, Setting

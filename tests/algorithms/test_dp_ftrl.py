@@ -174,13 +174,13 @@ def test_a_pytree_of_parameters_is_its_vector():
 
 def test_what_a_run_releases_is_all_that_it_sees():
     """Other data and another key, with the recorded answers in their place: the same release."""
-    planned = plan(batch_size=4, epochs=2, momentum=0.5, noise="toeplitz")
+    planned = plan(batch_size=7, epochs=2, momentum=0.5, noise="toeplitz")
     with Tape() as tape:
         first = privopt.run(planned, problem(), jax.random.key(1))
     with Replay(answer=tape["answer"]):
         second = privopt.run(planned, problem(1), jax.random.key(2))
     np.testing.assert_array_equal(first.released, second.released)
-    assert len(tape["answer"]) == 8
+    assert len(tape["answer"]) == 4
 
 
 def test_one_trace_for_all_numbers():
@@ -203,17 +203,15 @@ def test_one_trace_for_all_numbers():
     assert len(traces) == 1
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_many_seeds_are_as_many_runs(dtype):
-    features, labels = (leaf.astype(dtype) for leaf in data())
+def test_many_seeds_are_as_many_runs():
+    features, labels = (leaf.astype(np.float32) for leaf in data())
     where = problems.logistic(features, labels, problem_class=FACTS)
     keys, planned = jax.random.split(jax.random.key(6), 100), plan(epochs=2, restart=True, record=3)
     many = privopt.run_many([planned], where, keys)
-    assert many.released.dtype == dtype
+    assert many.released.dtype == np.float32
     assert len(np.unique(np.asarray(many.released), axis=1)[0]) == 100
     one = privopt.run(planned, where, keys[41], stream=0)
-    tolerance = 1e-4 if dtype == np.float32 else 1e-10
-    np.testing.assert_allclose(many.released[0, 41], one.released, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(many.released[0, 41], one.released, rtol=1e-4, atol=1e-5)
     assert one.path.steps.tolist() == [1, 5, 26]
     np.testing.assert_array_equal(one.path.points[-1], one.released)
 
@@ -347,8 +345,8 @@ def test_the_regret_is_within_its_bound(order, choices):
 def test_no_regret_bound_holds_for_a_leader_that_hardly_moves_or_moves_too_far():
     """The same run at another Lambda exceeds what the best one promises: the bound can fail."""
     still = plan(STREAM, quantity="regret", order="stored", regularisation=1e5)
-    best = plan(STREAM, quantity="regret", order="stored", noise="optimal")
-    assert regrets(still, STREAMS["drift"](still), 8).mean() > best.rate.upper
+    best = plan(STREAM, quantity="regret", order="stored", noise="toeplitz")
+    assert regrets(still, STREAMS["drift"](still)).mean() > best.rate.upper
     assert still.rate.upper > 199.0
     budget = privopt.Budget(epsilon=10.0, delta=1e-5, relation="replace_one")
     wild, tuned = (
@@ -356,7 +354,7 @@ def test_no_regret_bound_holds_for_a_leader_that_hardly_moves_or_moves_too_far()
         for each in (1e-3, None)
     )
     rows = STREAMS["against the leader"](wild)
-    assert regrets(wild.with_noise(0.0), rows, 2).mean() > tuned.rate.upper
+    assert regrets(wild.with_noise(0.0), rows).mean() > tuned.rate.upper
 
 
 def test_the_bounds_in_the_letter():
@@ -381,6 +379,18 @@ def test_the_bounds_in_the_letter():
         ) == pytest.approx(expected, rel=1e-6)  # fmt: skip
 
 
+def test_the_population_risk_is_within_its_bound():
+    """On the hard family, in mean and five standard errors above it: a chance below 3e-7."""
+    ratio = math.sqrt(4) / (200 * MU)
+    where = problems.family("linear_population").build(n=200, dim=4, noise_ratio=ratio, strength=4)
+    for noise in ("tree", "toeplitz"):
+        planned = plan(where.problem_class, noise=noise)
+        many = privopt.run_many([planned], where, jax.random.split(jax.random.key(10), 200))
+        risks = where.excess_risk(many.released[0])
+        error = risks.std() / math.sqrt(len(risks))
+        assert 0.0 < risks.mean() <= planned.rate.upper + 5.0 * error
+
+
 def test_every_pass_has_a_regret_and_one_pass_a_population_risk():
     """The bound of the average is over ``T + 1`` points, and no other output has it."""
     lower = population_lower_bound(FACTS, GaussianAdvantage(MU, BUDGET.relation))
@@ -399,6 +409,7 @@ def test_every_pass_has_a_regret_and_one_pass_a_population_risk():
         assert plan(quantity="regret", **choices).rate.upper < math.inf
     for choices in ({"momentum": 0.5}, {"clip": 0.5}):
         assert plan(quantity="regret", **choices).rate.upper == math.inf
+    assert "E regret <= " in str(plan(quantity="regret"))
 
 
 def test_less_noise_in_the_prefix_sums_is_a_better_bound():
@@ -467,7 +478,7 @@ def test_bad_choices_are_refused_by_name(choice):
     [
         ({"noise": "trees"}, r"must be one of .*, got 'trees'; did you mean tree\?"),
         ({"noise": TreeNoise}, "noise must be one of .* got the class TreeNoise itself"),
-        ({"noise": None, "band": 3}, "band and optimise must be left out"),
+        ({"noise": None, "band": 3}, "band must be left out where noise is no name, got 3"),
         ({"noise": "tree", "band": 3}, "band must be left out for tree, got 3"),
         ({"noise": "tree", "optimise": True}, "optimise must be False for tree"),
         ({"noise": noise_of("optimal", N - 1)}, r"steps must .*, got 13"),
@@ -517,9 +528,11 @@ def test_batches_in_passes_take_them_and_samples_do_not(name):
     assert isinstance(planned.guarantee.event, GaussianDpEvent)
     assert planned.guarantee.meets(BUDGET)
     assert np.isfinite(privopt.run(planned, problem(), jax.random.key(0)).released).all()
-    for sampler in ("poisson", "without_replacement"):
-        with pytest.raises(ValueError, match="no theorem covers"):
-            make(FACTS, BUDGET, steps=6, batch_size=5, sampler=sampler, noise="toeplitz")
+    for sampler, cycle in (("poisson", None), ("without_replacement", None), ("cyclic_poisson", 2)):
+        with pytest.raises(ValueError, match=r"no theorem covers|band .* at most"):
+            make(
+                FACTS, BUDGET, steps=6, batch_size=5, sampler=sampler, cycle=cycle, noise="toeplitz"
+            )
     fresh = [
         make(FACTS, BUDGET, steps=6, batch_size=5, noise=each) for each in (None, "independent")
     ]

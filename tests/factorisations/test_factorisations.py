@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
+from scipy.signal import lfilter
 
 from privopt.factorisations import (
     FACTORISATIONS,
@@ -21,6 +22,7 @@ from privopt.factorisations import (
     inverse_square_root,
     patterns,
     square_root,
+    toeplitz,
 )
 from privopt.factorisations.participation import largest_total
 
@@ -395,6 +397,7 @@ def test_the_optimum_of_two_steps_in_closed_form():
         (lambda: factorise("tree", 8, 2), "band must be left out for tree"),
         (lambda: factorise("banded", 8, 9), "band must be at most steps=8, got 9"),
         (lambda: factorise("banded", 8, 0), "band must be"),
+        (lambda: factorise("buffered", 50, 33), "band must be at most 32 buffers, got 33"),
         (lambda: factorise("toeplitz", 8, optimise=True), "optimise must be False for toeplitz"),
         (lambda: factorise("optimal", 10**5), "steps must be at most 4096"),
         (lambda: factorise("tree", 8).sensitivity(0), "epochs must be"),
@@ -418,6 +421,55 @@ def test_bad_input(call, message):
         call()
 
 
+def test_two_participations_of_a_series_that_is_not_monotone():
+    """Beyond what is enumerated: the worst lag of a pair, exact where long lags cut nothing off."""
+    found = factorise("banded_inverse", 2000, 16, optimise=True)
+    c = found.coefficients()
+    assert np.diff(c).max() > 1e-6
+    late = [c + np.pad(c, (lag, 0))[:2000] for lag in range(500, 2000)]
+    worst = np.sqrt(max(column @ column for column in late))
+    assert found.sensitivity(2, 500) == pytest.approx(worst, rel=1e-9)
+
+
+@pytest.mark.parametrize(("times", "gap"), [(2, 1), (2, 3), (3, 2), (4, 2)])
+def test_pairs_bound_every_pattern(times, gap):
+    rng = np.random.default_rng(times)
+    for _ in range(5):
+        series = np.concatenate([[1.0], rng.random(8)])
+        found = SeriesFactorisation("odd", 9, series)
+        bound = toeplitz._in_pairs(series, patterns(9, times, gap))
+        truth = brute_force(found, times, gap) * (1.0 - 1e-12)
+        assert truth <= bound <= 1.15 * truth
+
+
+def test_series_that_overflow():
+    """``2^k``: an infinite error in ``B``; in ``C`` no sensitivity, and no privacy from a NaN."""
+    grown = np.array([1.0, -2.0])
+    assert SeriesFactorisation("grown", 2000, grown).rmse() == math.inf
+    for times in (1, 3):
+        with pytest.raises(ValueError, match="grown must have finite coefficients over 2000"):
+            SeriesFactorisation("grown", 2000, np.ones(1), grown).sensitivity(times, 5)
+
+
+@pytest.mark.parametrize(("times", "gap"), [(1, 1), (3, 2), (4, 3), (10, 1), (2, 9)])
+def test_shifts_are_added_as_often_as_a_record_takes_part(times, gap):
+    c = np.random.default_rng(0).random(10)
+    total = sum(np.pad(c, (j * gap, 0))[:10] for j in range(times))
+    found = toeplitz._evenly(c, Patterns(times, gap))
+    assert found == pytest.approx(np.linalg.norm(total), rel=1e-12)
+
+
 def test_epochs_of_one_order_are_far_apart():
     assert patterns(10, 3, None) == Patterns(3, 3)
     assert patterns(5, 5, None) == Patterns(5, 1)
+
+
+def test_the_inverse_of_a_long_series_is_that_of_the_recursion():
+    """Newton's iteration, of absolute rounding; on float32 coefficients, as a run has them."""
+    steps = 6000
+    root = square_root(steps).astype(np.float32).astype(float)
+    series = SeriesFactorisation("toeplitz", steps, root)
+    expected = lfilter([1.0], root, np.eye(1, steps)[0])
+    np.testing.assert_allclose(series.inverse(), expected, rtol=0.0, atol=1e-14)
+    np.testing.assert_allclose(series.variances(), np.cumsum(np.cumsum(expected) ** 2), rtol=1e-12)
+    np.testing.assert_array_equal(series.coefficients(), root)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -13,7 +14,7 @@ from privopt.lab import StreamLosses
 from privopt.lab.make.bench import Bench
 from privopt.lab.make.measure import measure
 from privopt.lab.make.quantities import QUANTITIES, quantity_of
-from privopt.mechanisms import OrderedBatches, PrivateGradient, TreeNoise
+from privopt.mechanisms import BatchMean, OrderedBatches, PrivateGradient, TreeNoise
 from privopt.problems import Problem, distance, family, linear
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import Quantity, Rate, Term
@@ -24,12 +25,13 @@ BUDGET = Budget(epsilon=4.0, delta=1e-5, relation="zero_out")
 OBSERVED = Execution(observer=StreamLosses())
 ROWS = np.random.default_rng(2).uniform(-0.5, 0.5, (N, DIM))
 BEST = ROWS.mean(axis=0) / np.linalg.norm(ROWS.mean(axis=0))
-COUNTED = np.array([2, 0, 4, 1])
 
 
-def streamed(problem_class=FACTS, budget=BUDGET, *, batch_size=2, epochs=2, **choices):
+def streamed(
+    problem_class=FACTS, budget=BUDGET, *, batch_size=2, epochs=2, order="stored", **choices
+):
     """Noisy descent along passes in one order, every point recorded, as a plan of regret."""
-    batches = OrderedBatches.of(batch_size, problem_class.n, epochs=epochs)
+    batches = OrderedBatches.of(batch_size, problem_class.n, epochs=epochs, order=order)
     steps = epochs * batches.period
     plan = privopt.ALGORITHMS["dp_gd"].plan(
         problem_class, budget, steps=steps, output="last", record="all", **choices
@@ -43,17 +45,14 @@ def streamed(problem_class=FACTS, budget=BUDGET, *, batch_size=2, epochs=2, **ch
 PROBLEMS = {
     "distances": distance(ROWS, problem_class=FACTS),
     "linear": linear(ROWS, problem_class=FACTS, minimiser=BEST),
-    "counted": distance(ROWS[:4], problem_class=FACTS, counts=COUNTED),
-    "counted_linear": linear(ROWS[:4], problem_class=FACTS, counts=COUNTED),
 }
 
 
 def played(problem, points, batch_size):
     """``sum_t f_t(w_t)`` over the stored order, one record at a time."""
-    rows = ROWS if problem.counts is None else np.repeat(ROWS[:4], COUNTED, axis=0)
     period, total = -(-N // batch_size), 0.0
     for t, point in enumerate(points):
-        for record in rows[t % period * batch_size :][:batch_size]:
+        for record in ROWS[t % period * batch_size :][:batch_size]:
             loss = np.linalg.norm(point - record)
             total += (-point @ record if problem.name == "linear" else loss) / batch_size
     return total
@@ -71,6 +70,23 @@ def test_losses_are_those_met_on_the_way(name, batch_size):
         played(problem, points, batch_size), rel=1e-12
     )
     assert (seen.taken, seen.places) == (2 * N, batch_size)
+
+
+@pytest.mark.parametrize("make", [distance, linear])
+def test_records_with_multiplicities(make):
+    """Numbers 0 and 1 are of the first stored row, 2 to 5 of the third, 6 of the last."""
+    risk = make(ROWS[:4], problem_class=FACTS, counts=np.array([2, 0, 4, 1])).objective
+    point = jnp.asarray([0.1, 0.2, -0.3])
+    batch = jnp.array([1, 2, 5, 6, 7, 0]), jnp.array([True, True, True, True, True, False])
+    observer = StreamLosses()
+    seen = observer.begin(point, risk)
+    seen = observer.observe(seen, jnp.int32(0), point, BatchMean(risk, point, batch))
+    losses = [
+        np.linalg.norm(point - ROWS[i]) if make is distance else -float(point @ ROWS[i])
+        for i in (0, 2, 2, 3)
+    ]
+    assert seen.total == pytest.approx(sum(losses) / 6, rel=1e-12)
+    assert (seen.taken, seen.places) == (4, 6)
 
 
 def test_a_regret_is_over_the_best_point_of_all_passes():
@@ -97,7 +113,7 @@ def test_a_long_sum_in_float32_is_compensated():
     """Ten thousand losses of 0.1 at the start: 1e-6 of the sum is lost without compensation."""
     facts = ProblemClass(n=10_000, dim=1, lipschitz=1.0, radius=1.0)
     records = distance(np.full((1, 1), 0.1, np.float32), problem_class=facts, counts=[10_000])
-    plan = streamed(facts, batch_size=1, epochs=1, step_size=1e-30)
+    plan = streamed(facts, batch_size=1, epochs=1, order="random", step_size=1e-30)
     with jax.enable_x64(False):
         plain = run(plan, records, jax.random.key(0), execution=OBSERVED).secret.observed
     assert plain.total.dtype == np.float32
@@ -125,7 +141,7 @@ def test_a_cell_is_measured_with_the_observer():
     """Values are the regrets of its runs; start and optimum are those of the whole stream."""
 
     def plan(problem_class, budget):
-        return streamed(problem_class, budget, batch_size=4, epochs=1)
+        return streamed(problem_class, budget, batch_size=4, epochs=1, order="random")
 
     algorithm = replace(privopt.ALGORITHMS["dp_gd"], plan=plan)
     experiment = lab.Experiment(

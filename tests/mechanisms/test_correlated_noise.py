@@ -25,6 +25,7 @@ from privopt.mechanisms import (
     TreeNoise,
     noise_of,
 )
+from privopt.mechanisms.noise.vectors import weighted
 
 STEPS = 23  # no power of two, and three epochs of 7 with two steps left
 PERIOD = 7
@@ -99,7 +100,7 @@ def test_prefix_sums_have_the_covariance_of_the_decoder(noise):
     np.testing.assert_allclose(decoder @ decoder.T, expected, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("name", set(NOISES) - {n for n in NOISES if "tree" in n or "hon" in n})
+@pytest.mark.parametrize("name", [name for name in NOISES if "honaker" not in name])
 def test_the_map_is_the_inverse_of_the_encoder(name):
     noise = NOISES[name]
     expected = np.linalg.inv(noise.factorisation(STEPS).encoder())
@@ -182,6 +183,21 @@ def test_many_keys_at_once_are_one_after_another(noise):
         np.testing.assert_allclose(found, stream(noise, key), rtol=1e-11, atol=1e-12)
 
 
+def test_rows_of_many_runs_are_weighted_as_those_of_one():
+    """Whichever of the two there are many of, and of plans times keys."""
+    rng = np.random.default_rng(0)
+    weights, rows = rng.normal(size=(3, 5)), rng.normal(size=(3, 2, 5, 4))
+    some, one = rows[:, 0], rows[0, 0]
+    for axes, given, expected in (
+        ((0, None), (weights, one), weights @ one),
+        ((None, 0), (weights[0], some), weights[0] @ some),
+        ((0, 0), (weights, some), np.einsum("pi,pid->pd", weights, some)),
+    ):
+        np.testing.assert_allclose(jax.vmap(weighted, axes)(*given), expected, rtol=1e-12)
+    nested = jax.vmap(jax.vmap(weighted, (None, 0)))(weights, rows)
+    np.testing.assert_allclose(nested, np.einsum("pi,pkid->pkd", weights, rows), rtol=1e-12)
+
+
 @pytest.mark.parametrize("remembered", [0, 3])
 def test_keys_do_not_decide_how_many_blocks_are_drawn_again(remembered):
     """A predicate mapped over keys would be reduced over them, and spend every draw on all."""
@@ -215,17 +231,16 @@ def test_numbers_enter_by_argument(noises):
     assert answered._cache_size() == compiled
 
 
-@pytest.mark.parametrize("dtype", [jnp.bfloat16, np.float32])
-@pytest.mark.parametrize("name", ["tree", "quotient"])
+@pytest.mark.parametrize(("name", "dtype"), [("tree", jnp.bfloat16), ("quotient", np.float32)])
 def test_networks_get_noise_of_their_own_shapes_and_types(name, dtype):
     """One vector in the order of the leaves; short types are remembered in float32."""
     noise, key = NOISES[name], jax.random.key(1)
     like = {"a": jnp.zeros((2, 3), dtype), "b": [jnp.zeros(4, dtype)]}
     memory = noise.begin(like)
-    vector = jnp.zeros(10, np.float32)
+    vector, step = jnp.zeros(10, np.float32), jax.jit(noise.next)
     flat, _ = answered(noise, noise.begin(vector), np.int32(0), 3, key, vector)
     for t in range(3):
-        z, memory = jax.jit(noise.next)(memory, t, key, like)
+        z, memory = step(memory, t, key, like)
         assert jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), z) == jax.tree.map(
             lambda leaf: (leaf.shape, leaf.dtype), like
         )
@@ -275,10 +290,9 @@ def test_epochs_have_other_draws():
 
 
 @pytest.mark.optimised
-@pytest.mark.parametrize("remembered", [5, 31])
-def test_a_million_steps_are_one_program_that_remembers_next_to_nothing(remembered):
+def test_a_million_steps_are_one_program_that_remembers_next_to_nothing():
     """Their sum is one block; at ``d = 100`` all buffers of the program are below 64 KB."""
-    noise, steps = TreeNoise(remembered), 2**20
+    noise, steps = TreeNoise(), 2**20
 
     @partial(jax.jit, static_argnames="dim")
     def total(key, dim):
@@ -322,6 +336,14 @@ def test_a_million_steps_are_one_program_that_remembers_next_to_nothing(remember
         (lambda: DenseNoise(np.ones((2, 2))), "inverse must be lower triangular"),
         (lambda: DenseNoise(np.diag([1.0, 0.0])), "inverse must be invertible"),
         (lambda: DenseNoise(np.diag([1.0, 1e-50])), "inverse must be invertible"),
+        (lambda: DenseNoise([[1.0, 0.0], [5000.0, 1.0]]), "inverse must give C an inverse that"),
+        (lambda: SeriesNoise([1.0, 2.0], [1.0]).factorisation(14), "numerator must give C an"),
+        (
+            lambda: SeriesNoise([1.0, 2.0], [1.0]).factorisation(3000),
+            "numerator must give C an",
+        ),
+        (lambda: SeriesNoise([1.0], [1.0, 1e5]).factorisation(2), "denominator must give C an inv"),
+        (lambda: BufferedNoise([3.0], [1.0]).factorisation(2000), "omega must give C an inverse"),
         (lambda: RestartedNoise(TreeNoise(), 0), "period must be an integer from 1"),
         (lambda: RestartedNoise("tree", 4), "noise must answer begin, next, factorisation, event"),
         (lambda: noise_of("ternary", 4), "name must be one of independent, tree"),
@@ -341,6 +363,11 @@ def test_a_million_steps_are_one_program_that_remembers_next_to_nothing(remember
 def test_bad_input_is_refused_with_the_reason(make, reason):
     with pytest.raises(ValueError, match=reason):
         make()
+
+
+def test_what_float32_can_hold_is_streamed():
+    assert SeriesNoise([1.0, 2.0], [1.0]).factorisation(13).steps == 13
+    assert SeriesNoise([1.0, -1.0], [1.0]).factorisation(5000).steps == 5000
 
 
 def test_a_restarted_noise_lasts_for_ever_but_its_epochs_do_not():

@@ -87,6 +87,15 @@ def test_restarted_noise_pays_for_every_epoch(name, period):
     )
 
 
+def test_only_the_steps_that_a_record_can_have_count():
+    """Two steps that are exactly 2 apart share no row of this ``C``; 3 apart they would."""
+    noise, batches = SeriesNoise([1.0, 0.0, 0.0, 0.9], [1.0]), OrderedBatches.of(6, N, epochs=4)
+    event = noise.event(batches, 1.0, 8, Relation.ZERO_OUT)
+    found = 1.0 / event.noise_multiplier
+    assert found == pytest.approx(brute_force(noise, batches, 8), rel=1e-8)
+    assert found < 0.9 * noise.factorisation(8).sensitivity(4, 2)
+
+
 def test_restarting_a_tree_each_pass_costs_as_many_trees_as_passes():
     """``sqrt(E (floor(log2 T/E) + 1))``, with a last block that is not complete."""
     noise, batches = RestartedNoise(TreeNoise(), 6), OrderedBatches.of(2, N, epochs=5)

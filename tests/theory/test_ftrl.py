@@ -15,6 +15,7 @@ from privopt.theory import (
     ftrl_regularisation,
     local_exponent,
     noisy_descent,
+    split_error,
 )
 
 FACTS = ProblemClass(n=400, dim=9, lipschitz=2.0, radius=3.0)
@@ -133,17 +134,71 @@ def test_local_exponent_follows_the_teeth_of_trees():
         assert local_exponent(int.bit_length, steps) == pytest.approx(expected, rel=2e-3)
 
 
-def test_the_hard_family_is_that_of_the_first_term():
+def test_hard_families():
     there = {"steps": 400, "quantity": "regret"}
     for noise_std, error, family in (
         (9.0, SPLIT, "far_distance"),
-        (9.0, FRESH, None),
+        (9.0, FRESH, "far_distance"),
         (0.0, SPLIT, "orthogonal_linear"),
     ):
         assert ftrl_rate(FACTS, noise_std=noise_std, error=error, **there).tight_on == family
     assert ftrl_rate(FACTS, noise_std=9.0, error=SPLIT, steps=400).tight_on is None
     untuned = ftrl_rate(FACTS, noise_std=9.0, error=SPLIT, regularisation=1.0, **there)
     assert untuned.tight_on is None
+
+
+def test_a_split_of_trees_and_its_parts():
+    """The parts of every prefix add up to ``B B^T``; trees lose 14 % of their deviation."""
+    decoder = decoder_of_tree(1000)
+    found = split_error(decoder)
+    plain = np.sqrt((decoder**2).sum(axis=1)).mean()
+    assert found.deviation == pytest.approx(0.861 * plain, abs=2e-3)
+    assert found.increment == pytest.approx(0.0987, abs=1e-4)
+    small = decoder_of_tree(6)
+    means = small.sum(axis=0) / np.arange(6, 0, -1)
+    rest = [np.linalg.norm(small[t, : t + 1] - means[: t + 1]) for t in range(6)]
+    assert split_error(small).deviation == pytest.approx(np.mean(rest), rel=1e-12)
+    assert split_error(small).increment == pytest.approx(np.sqrt(np.mean(means**2)), rel=1e-12)
+    wider = np.concatenate([small, np.zeros((6, 2))], axis=1)
+    wider[3:, 6:] = 1.0, -2.0
+    rest = [np.hypot(each, 0.0) for each in rest]  # both new draws are constant once heard
+    assert split_error(wider).deviation == pytest.approx(np.mean(rest), rel=1e-12)
+
+
+def test_a_split_is_a_smaller_bound_and_still_one():
+    """``|w - e_1|`` and trees again, ``Lambda`` tuned to the split: 0.81 of the lesser bound."""
+    rng = np.random.default_rng(13)
+    steps, runs, dim, noise_std = 512, 400, 9, 4.0
+    facts = ProblemClass(n=steps, dim=dim, lipschitz=1.0, radius=1.0)
+    decoder = decoder_of_tree(steps)
+    there = {"steps": steps, "noise_std": noise_std, "quantity": "regret"}
+    whole = PrefixError(float(np.sqrt((decoder**2).sum(axis=1)).mean()))
+    rate = ftrl_rate(facts, error=split_error(decoder), **there)
+    assert rate.upper < 0.95 * ftrl_rate(facts, error=whole, **there).upper
+    best = ftrl_regularisation(facts, error=split_error(decoder), **there)
+    noise = noise_std * np.tensordot(decoder, rng.normal(size=(steps, runs, dim)), axes=1)
+    corner = np.eye(dim)[0]
+
+    def towards(t, point, total):
+        away = point - corner
+        return away / np.maximum(np.linalg.norm(away, axis=-1, keepdims=True), 1e-12)
+
+    lost, total = regret_of_leader(towards, noise, best, np.zeros(dim))
+    regret = lost - total @ corner
+    assert 0.78 * rate.upper < regret.mean()
+    assert regret.mean() + 20 * regret.std() / math.sqrt(runs) < rate.upper
+
+
+@pytest.mark.parametrize(("error", "least"), [(PrefixError(2.0), 12 / 2), (FRESH, 7.0)])
+def test_the_regime_is_where_the_words_say(error, least):
+    """``sigma sqrt(d) y = 12 L`` or ``sigma x sqrt(d) = 7 L``, at ``L = 2`` and ``d = 9``."""
+    facts = dataclasses.replace(FACTS, n=10**6)
+    for factor, inside in ((0.98, False), (1.02, True)):
+        noise_std = factor * least * 2 / 3
+        there = {"steps": 10**6, "noise_std": noise_std, "error": error, "quantity": "regret"}
+        rate = ftrl_rate(facts, **there)
+        assert rate.in_regime is inside
+        assert f"{12 if error is not FRESH else 7} L" in rate.regime
 
 
 def test_no_theorem():
@@ -178,9 +233,40 @@ def test_without_noise_a_spiral_attains_the_bound():
     assert rate.upper == pytest.approx(regret[0], rel=1e-12)
 
 
+def test_restarts_cost_what_is_left_at_the_end_of_a_pass():
+    """Eight passes of 64 steps, each with a fresh tree and a leader from where the last one stands.
+
+    ``|w - e_1|`` again, in the mean over 400 streams: below the bound by twenty standard errors.
+    """
+    rng = np.random.default_rng(3)
+    passes, steps, runs, dim, noise_std = 8, 64, 400, 9, 2.0
+    facts = ProblemClass(n=steps, dim=dim, lipschitz=1.0, radius=1.0)
+    decoder = decoder_of_tree(steps)
+    deviations = np.sqrt((decoder**2).sum(axis=1))
+    error = PrefixError(deviations.mean(), restarts=passes - 1, restarted=deviations[-1])
+    there = {"steps": passes * steps, "noise_std": noise_std, "error": error}
+    best = ftrl_regularisation(facts, **there)
+    start, corner, lost = np.zeros((runs, dim)), np.eye(dim)[0], 0.0
+    for _ in range(passes):
+        noise = noise_std * np.tensordot(decoder, rng.normal(size=(steps, runs, dim)), axes=1)
+        total, point = np.zeros((runs, dim)), start
+        for z in noise:
+            away = point - corner
+            lost = lost + np.linalg.norm(away, axis=1)
+            total = total + away / np.maximum(np.linalg.norm(away, axis=1)[:, None], 1e-12)
+            point = in_ball(start - (total + z) / best)
+        start = point
+    rate = ftrl_rate(facts, quantity="regret", epochs=passes, **there)
+    assert lost.mean() + 20 * lost.std() / math.sqrt(runs) < rate.upper
+    assert lost.mean() > 0.4 * rate.upper
+    assert rate.terms[-1].value == pytest.approx(2 * 7 * 2.0 * 3)
+    moved = ftrl_regret(facts, regularisation=2 * best, **there)
+    assert moved > rate.upper
+
+
 @pytest.mark.parametrize("fresh", [False, True])
 def test_regret_of_distances_nears_the_bound(fresh):
-    """``|w - e_1|``, a unit away from the start: 0.76 of the bound with trees.
+    """``|w - e_1|``, a unit away from the start: 0.76 of the bound with trees, 0.92 without memory.
 
     The mean lies below the bound by more than twenty of its standard errors.
     """
@@ -204,4 +290,4 @@ def test_regret_of_distances_nears_the_bound(fresh):
     rate = ftrl_rate(facts, steps=steps, noise_std=noise_std, error=error, quantity="regret")
     spread = regret.std() / math.sqrt(runs)
     assert regret.mean() + 20 * spread < rate.upper
-    assert regret.mean() > (0.4 if fresh else 0.7) * rate.upper
+    assert regret.mean() > (0.9 if fresh else 0.73) * rate.upper

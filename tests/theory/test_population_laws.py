@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import privopt
 from privopt.factorisations import factorise
 from privopt.privacy import gaussian_mu
 from privopt.spec import Budget, ProblemClass
@@ -100,6 +101,22 @@ def test_who_wins():
     one_pass = {name: LAWS[name] for name in ("dp_ftrl_toeplitz", "one_pass_sgd", "phased_sgd")}
     grid = winners(one_pass, setting(), {"n": (10**3, 10**7), "dim": (400, 10**4)})
     assert grid.tolist() == [["one_pass_sgd", "one_pass_sgd"], ["phased_sgd", "phased_sgd"]]
+
+
+@pytest.mark.parametrize("noise", ["tree", "toeplitz", "independent"])
+@pytest.mark.parametrize("quantity", ["regret", "population risk"])
+def test_laws_are_the_rates_of_plans(noise, quantity):
+    """Up to the rounding of noise."""
+    here = setting(n=300, dim=5)
+    plan = privopt.ALGORITHMS["dp_ftrl"].plan(
+        here.problem_class, BUDGET, noise=noise, quantity=quantity, batch_size=7
+    )
+    known = {"tree": tree_noise, "toeplitz": toeplitz_noise, "independent": fresh_noise}
+    rate = dp_ftrl_law(known[noise], batch_size=7, quantity=quantity)(here)
+    assert rate.upper == pytest.approx(plan.rate.upper, rel=1e-5)
+    assert rate.lower == pytest.approx(plan.rate.lower, rel=1e-5)
+    assert rate.exponents == pytest.approx(dict(plan.rate.exponents), abs=1e-6)
+    assert rate.tight_on == plan.rate.tight_on
 
 
 def test_any_noise_can_be_given():

@@ -2,6 +2,7 @@
 
 from privopt.mechanisms.batches.all_records import AllRecords
 from privopt.mechanisms.batches.batches import Batches, Participation
+from privopt.mechanisms.batches.cyclic_poisson import CyclicPoissonBatches
 from privopt.mechanisms.batches.fixed_size import FixedSizeBatches
 from privopt.mechanisms.batches.ordered import OrderedBatches
 from privopt.mechanisms.batches.poisson import PoissonBatches, poisson_sampler
@@ -10,6 +11,7 @@ from privopt.mechanisms.batches.shuffled import ShuffledBatches
 __all__ = [
     "AllRecords",
     "Batches",
+    "CyclicPoissonBatches",
     "FixedSizeBatches",
     "OrderedBatches",
     "Participation",

@@ -36,6 +36,11 @@ class AllRecords:
         """0: nothing is drawn."""
         return 0
 
+    @property
+    def by_number(self) -> bool:
+        """No: all take part."""
+        return False
+
     def divisor(self, size: float) -> float:
         """The public size."""
         return size

@@ -75,6 +75,14 @@ class Batches(Protocol):
         It changes speed and no bit.
         """
 
+    @property
+    def by_number(self) -> bool:
+        """Whether the numbers of records decide who takes part: permuted data have another law.
+
+        A record that is replaced must then leave all others their numbers. Records that are stored
+        with multiplicities are numbered group by group, so that it would not.
+        """
+
     def divisor(self, size: float) -> float:
         """``b``; ``size`` is the public number of records that the query divides by."""
 

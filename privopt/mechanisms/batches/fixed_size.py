@@ -63,6 +63,11 @@ class FixedSizeBatches:
         """1: a step's draw is a permutation of all records."""
         return 1
 
+    @property
+    def by_number(self) -> bool:
+        """No: every set of records is as likely as any other."""
+        return False
+
     def divisor(self, size: float) -> float:
         """``b``."""
         del size

@@ -42,14 +42,16 @@ class OrderedBatches:
         Number of passes.
     order : {"stored", "random"}
         As the records are stored, or one permutation drawn from the key, for all passes. Records
-        that are stored with their multiplicities are sorted: equal ones stand together.
+        that are stored with their multiplicities have no order of their own: random only.
 
     Formal guarantee
     ----------------
     A record is in one batch of every pass, at the same place of each, so all answers with fresh
     noise are one release of a Gaussian mechanism a pass, however many steps a pass has. Nothing is
-    claimed from a random order: the guarantee holds for each. Under ``add_or_remove_one`` the
-    batches of others would move, and it is refused; so are more steps than the passes have.
+    claimed from a random order: the guarantee holds for each. With multiplicities a record replaced
+    moves the numbers of others, but a permutation has the same law whatever the numbers were.
+    Under ``add_or_remove_one`` the batches of others would move, and it is refused; so are more
+    steps than the passes have.
 
     Examples
     --------
@@ -87,6 +89,11 @@ class OrderedBatches:
     def block(self) -> int:
         """As many as take four thousand places: a draw looks numbers up."""
         return max(1, _PLACES // self.batch_size)
+
+    @property
+    def by_number(self) -> bool:
+        """Whether the order is the stored one; a random one is as likely as any other."""
+        return self.order == "stored"
 
     def divisor(self, size: float) -> float:
         """``b``."""

@@ -117,6 +117,11 @@ class PoissonBatches:
         """Sixteen, fewer for large batches: a generator of random words costs by the call."""
         return max(1, min(_MOST_STEPS, _MOST_PLACES // self.capacity))
 
+    @property
+    def by_number(self) -> bool:
+        """No: records are sampled alike."""
+        return False
+
     def divisor(self, size: float) -> float:
         """``b``."""
         del size

@@ -67,6 +67,11 @@ class ShuffledBatches:
         """A pass."""
         return self.batches
 
+    @property
+    def by_number(self) -> bool:
+        """No: every order is as likely as any other."""
+        return False
+
     def divisor(self, size: float) -> float:
         """``n/k``, rounded up to what float32 represents."""
         del size

@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import BufferedFactorisation, Factorisation
 from privopt.mechanisms.batches import Batches
-from privopt.mechanisms.noise.coefficients import coefficients
+from privopt.mechanisms.noise.coefficients import coefficients, require_streamable
 from privopt.mechanisms.noise.event import participation_event
 from privopt.mechanisms.noise.vectors import drawn, restored, rows, weighted
 from privopt.release import Pytree
@@ -68,8 +68,11 @@ class BufferedNoise:
         return restored(noise, like), memory
 
     def factorisation(self, steps: int) -> Factorisation:
-        """Of the rounded numbers."""
-        return BufferedFactorisation(steps, np.asarray(self.omega), np.asarray(self.theta))
+        """Of the rounded numbers; ValueError where ``C^-1`` grows out of float32."""
+        found = BufferedFactorisation(steps, np.asarray(self.omega), np.asarray(self.theta))
+        with np.errstate(over="ignore", invalid="ignore"):
+            require_streamable("omega", found.inverse(), steps)
+        return found
 
     def event(self, batches: Batches, multiplier: float, steps: int, relation: Relation) -> DpEvent:
         """One Gaussian mechanism."""

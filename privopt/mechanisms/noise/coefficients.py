@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from jax.typing import ArrayLike
 
-__all__ = ["coefficients"]
+__all__ = ["coefficients", "require_streamable"]
+
+MAX_GROWTH = 2.0**12  # of a past draw beside the fresh one: half of the bits of float32
 
 
 def coefficients(name: str, values: ArrayLike, dimensions: int) -> np.ndarray:
@@ -33,3 +35,16 @@ def coefficients(name: str, values: ArrayLike, dimensions: int) -> np.ndarray:
         raise ValueError(f"{name} must be finite in float32, got infinities or NaN")
     rounded.setflags(write=False)
     return rounded
+
+
+def require_streamable(name: str, weights: np.ndarray, steps: int) -> None:
+    """ValueError unless the weights of past draws, over that of the fresh one, stay moderate.
+
+    Where ``C`` is invertible in exact numbers alone the past grows until float32 rounds the fresh
+    draw off, which privacy rests on.
+    """
+    if not np.all(np.abs(weights) <= MAX_GROWTH):
+        raise ValueError(
+            f"{name} must give C an inverse that float32 can hold: past noise counts at most "
+            f"{MAX_GROWTH:g} times as much as fresh noise, got more within {steps} steps"
+        )

@@ -16,7 +16,7 @@ from privopt.arguments import count
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import DenseFactorisation, Factorisation
 from privopt.mechanisms.batches import Batches
-from privopt.mechanisms.noise.coefficients import coefficients
+from privopt.mechanisms.noise.coefficients import coefficients, require_streamable
 from privopt.mechanisms.noise.event import participation_event
 from privopt.mechanisms.noise.vectors import drawn, restored, rows, weighted
 from privopt.release import Pytree
@@ -57,6 +57,7 @@ class DenseNoise:
             raise ValueError("inverse must be lower triangular, got numbers above the diagonal")
         if not np.diag(inverse).all():
             raise ValueError("inverse must be invertible, got zeros on the diagonal")
+        require_streamable("inverse", inverse / np.diag(inverse)[:, None], len(inverse))
         object.__setattr__(self, "inverse", inverse)
 
     def begin(self, point: Pytree) -> Array:

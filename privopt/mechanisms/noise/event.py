@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from dp_accounting import DpEvent, GaussianDpEvent, SelfComposedDpEvent
 
-from privopt.mechanisms.batches import Batches, Participation
+from privopt.mechanisms.batches import Batches, CyclicPoissonBatches, Participation
 from privopt.mechanisms.noise.noise import Noise
 from privopt.spec import Relation
 
@@ -23,7 +23,7 @@ _ROUND_OFF = 1e-9  # of a sensitivity computed in float64, relative
 def participation_event(
     noise: Noise, batches: Batches, multiplier: float, steps: int, relation: Relation
 ) -> DpEvent:
-    """``steps`` answers with correlated noise: one Gaussian mechanism.
+    """``steps`` answers with correlated noise: one Gaussian mechanism, or sampled ones.
 
     Parameters
     ----------
@@ -39,12 +39,14 @@ def participation_event(
     Returns
     -------
     DpEvent
-        ``GaussianDpEvent(multiplier/sensitivity)``, rounded down; of no steps, none of them.
+        ``GaussianDpEvent(multiplier/sensitivity)``, rounded down; of no steps, none of them. On
+        cyclic Poisson batches their event for banded noise.
 
     Raises
     ------
     ValueError
-        Where no theorem covers the batches, or the noise is shorter than ``steps``.
+        Where no theorem covers the batches, or the noise on them, or the noise is shorter than
+        ``steps``.
 
     Formal guarantee
     ----------------
@@ -59,11 +61,35 @@ def participation_event(
     >>> round(event.noise_multiplier**-2, 6)  # a step lies in so many blocks
     7.0
     """
+    if isinstance(batches, CyclicPoissonBatches):
+        return _banded_event(noise, batches, multiplier, steps, relation)
     participation = batches.participation(steps, relation)
     if participation.times == 0:
         return SelfComposedDpEvent(GaussianDpEvent(multiplier), 0)
     sensitivity = _sensitivity(_Question(noise, _content(noise), steps, participation))
     return GaussianDpEvent(math.nextafter(multiplier / sensitivity, 0.0))
+
+
+def _banded_event(
+    noise: Noise,
+    batches: CyclicPoissonBatches,
+    multiplier: float,
+    steps: int,
+    relation: Relation,
+) -> DpEvent:
+    """Of noise whose band ends before a record can take part again."""
+    if steps == 0:
+        return batches.banded(multiplier, 1, steps, relation)
+    once = _Question(noise, _content(noise), steps, Participation(1, 1, even=True))
+    band = _band(once)
+    if band > batches.cycle:
+        raise ValueError(
+            f"noise must be banded by at most cycle = {batches.cycle} on cyclic Poisson batches, "
+            f"since no theorem covers participations whose noise overlaps; got "
+            f"{type(noise).__name__}, which spreads a step over {band}"
+        )
+    column = math.nextafter(multiplier / _sensitivity(once), 0.0)
+    return batches.banded(column, band, steps, relation)
 
 
 @dataclass(frozen=True)
@@ -82,6 +108,12 @@ def _sensitivity(asked: _Question) -> float:
     times, gap, even = asked.participation
     factorisation = asked.noise.factorisation(asked.steps)
     return factorisation.sensitivity(times, gap, even=even) * (1.0 + _ROUND_OFF)
+
+
+@lru_cache(maxsize=128)
+def _band(asked: _Question) -> int:
+    """Over how many rows of ``C`` a step is spread."""
+    return asked.noise.factorisation(asked.steps).band
 
 
 def _content(noise: Noise) -> object:

@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import Factorisation, SeriesFactorisation
 from privopt.mechanisms.batches import Batches
-from privopt.mechanisms.noise.coefficients import coefficients
+from privopt.mechanisms.noise.coefficients import coefficients, require_streamable
 from privopt.mechanisms.noise.event import participation_event
 from privopt.mechanisms.noise.vectors import drawn, restored, rows, weighted
 from privopt.release import Pytree
@@ -71,21 +71,27 @@ class SeriesNoise:
         t, places, noise = jnp.asarray(t), memory.shape[0], drawn(key, t, like)
         lags = jnp.mod(t - jnp.arange(places, dtype=t.dtype), places)
 
-        def turned(series: ArrayLike, first: float) -> Array:
-            numbers = jnp.asarray(series, noise.dtype).at[0].set(first)
-            return jnp.pad(numbers, (0, places - numbers.size))[lags]
+        def of_the_past(series: ArrayLike) -> Array:
+            numbers = jnp.asarray(series, noise.dtype).at[0].set(0.0)
+            return weighted(jnp.pad(numbers, (0, places - numbers.size))[lags], memory)
 
         if np.size(self.numerator) > 1:
-            noise = noise - weighted(turned(self.numerator, 0.0), memory)
+            noise = noise - of_the_past(self.numerator)
         memory = jax.lax.dynamic_update_index_in_dim(memory, noise, jnp.mod(t, places), 0)
         if np.size(self.denominator) > 1:
-            noise = weighted(turned(self.denominator, 1.0), memory)
+            noise = noise + of_the_past(self.denominator)
         return restored(noise, like), memory
 
     def factorisation(self, steps: int) -> Factorisation:
-        """``p/q``, cut at ``steps``."""
-        numerator, denominator = np.asarray(self.numerator), np.asarray(self.denominator)
-        return SeriesFactorisation("series", steps, numerator[:steps], denominator[:steps])
+        """``p/q``, cut at ``steps``; ValueError where ``1/p`` or ``q/p`` grows out of float32."""
+        series = np.asarray(self.numerator), np.asarray(self.denominator)
+        numerator, denominator = (each[:steps] for each in series)
+        found = SeriesFactorisation("series", steps, numerator, denominator)
+        if numerator.size > 1:
+            remembered = SeriesFactorisation("series", steps, numerator).inverse()
+            require_streamable("numerator", remembered, steps)
+        require_streamable("denominator", found.inverse(), steps)
+        return found
 
     def event(self, batches: Batches, multiplier: float, steps: int, relation: Relation) -> DpEvent:
         """One Gaussian mechanism."""

@@ -26,11 +26,11 @@ MAX_LEVELS = 31  # of int32 steps
 @pytree_dataclass
 @dataclass(frozen=True)
 class TreeNoise:
-    r"""Every complete block of the tree owns one normal vector; a prefix has those of its digits.
+    r"""A prefix is the sum of the blocks of its binary digits; each owns one normal vector.
 
-    Counted from 0, step ``t`` completes the blocks of length ``1, 2, .., 2^j`` that end in it,
-    ``2^j`` the largest power of two that divides ``t + 1``. The prefix takes the longest, with
-    ``V_t ~ N(0, I)``, and drops the blocks that it covers, which ended ``2^i`` steps ago:
+    Counted from 0, step ``t`` ends a block of ``2^j`` steps, the largest power of two that divides
+    ``t + 1``. It brings ``V_t ~ N(0, I)``, and the blocks that it covers go, which ended ``2^i``
+    steps ago:
 
     .. math:: z_t = V_t - \sum_{i < j} V_{t - 2^i} .
 
@@ -46,8 +46,8 @@ class TreeNoise:
 
     Formal guarantee
     ----------------
-    The prefix sums of ``T`` answers are a post-processing of the noisy sums of all complete blocks,
-    of which a step lies in ``floor(log2 T) + 1`` at most.
+    The prefix sums of ``T`` answers are a post-processing of the noisy sums of these blocks, one a
+    step; a step lies in ``floor(log2 T) + 1`` of them at most.
 
     Source: Dwork, Naor, Pitassi and Rothblum 2010; Chan, Shi and Song 2011.
 

@@ -35,13 +35,24 @@ def rows(count: int, point: Pytree) -> Array:
     return jnp.zeros((count, vector.size), _working(vector))
 
 
+@jax.custom_batching.custom_vmap
 def weighted(weights: Array, vectors: Array) -> Array:
     """``sum_i weights_i vectors_i``; no accelerator may round the weights, which privacy rests on.
 
     A step writes into its rows before it reads them, or writes what it has read: then a compiled
-    loop keeps one copy of them.
+    loop keeps one copy of them. Many runs at once get weights of their own: shared ones would make
+    XLA gather the rows of all runs anew in every step.
     """
     return jnp.matmul(weights, vectors, precision=jax.lax.Precision.HIGHEST)
+
+
+@weighted.def_vmap
+def _(runs: int, batched: list[bool], weights: Array, vectors: Array) -> tuple[Array, bool]:
+    each = [
+        array if is_batched else jnp.broadcast_to(array, (runs, *array.shape))
+        for array, is_batched in zip((weights, vectors), batched, strict=True)
+    ]
+    return jnp.einsum("ri,rid->rd", *each, precision=jax.lax.Precision.HIGHEST), True
 
 
 def _working(vector: Array) -> DTypeLike:

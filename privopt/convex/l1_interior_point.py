@@ -1,0 +1,249 @@
+"""An interior-point method for ``min ||x||_1`` subject to ``A x = b`` that ends in a corner."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.scipy.linalg import cho_solve, lu_factor, lu_solve
+
+from privopt.convex.vectors import inner
+
+__all__ = ["Certified", "Equations", "least_l1"]
+
+MAX_STEPS = 60
+MAX_CORRECTIONS = 2
+TARGET_GAP = 1e-11  # of ||x||_1
+MIN_COMPLEMENTARITY = 1e-14  # of ||x||_1; below it steps are round-off
+MAX_RESIDUAL = 1e-12  # of ||x||_1, for rows of norm about one
+MAX_POLISHED_GAP = 0.02  # of ||x||_1; above it too little is known of the support
+MIN_SLACK = 2.0**-60
+FRACTION_TO_BOUNDARY = 0.995
+START_DEPTH, START_DUAL = 0.1, 0.9  # of the largest coordinate; of the way to the boundary
+LONGER, FURTHER = 1.08, 0.1  # what a correction makes of a step: times, and plus
+MIN_LENGTHENED = 0.01  # by how much the sum of both steps must grow
+CENTRAL = (0.1, 10.0)  # products within these multiples of their target are left alone
+REGULARISATION = 2.0**-47  # of the diagonal, for less than m columns that carry weight
+
+
+class Equations(NamedTuple):
+    """``A x = b``; ``A``, ``(m, d)``, has rows of norm about one. With a factor of ``A A^T``."""
+
+    matrix: Array
+    factor: Array
+    right_hand_side: Array
+
+    def restored(self, point: Array) -> Array:
+        """The solution nearest to ``point``: ``x + A^T (A A^T)^{-1} (b - A x)``."""
+        return point + cho_solve((self.factor, True), self.residual(point)) @ self.matrix
+
+    def residual(self, point: Array) -> Array:
+        """``b - A x``."""
+        return self.right_hand_side - self.matrix @ point
+
+
+class Certified(NamedTuple):
+    """A solution of the equations and a dual feasible point: the best of each seen.
+
+    Attributes
+    ----------
+    point, value : Array
+        ``x`` of shape ``(d,)``, and ``||x||_1``.
+    dual, bound : Array
+        ``y`` of shape ``(m,)`` with ``|A^T y| <= 1``, and ``<b, y> <= min ||x||_1``.
+    steps : Array
+        Each is one factorisation of an ``m`` by ``m`` matrix.
+    """
+
+    point: Array
+    value: Array
+    dual: Array
+    bound: Array
+    steps: Array
+
+    def with_point(self, equations: Equations, point: Array) -> Certified:
+        """The better of two points; one that misses the equations is not taken."""
+        value = jnp.sum(jnp.abs(point))
+        missed = jnp.max(jnp.abs(equations.residual(point)))
+        better = (value < self.value) & (missed <= MAX_RESIDUAL * value)
+        return self._replace(
+            point=jnp.where(better, point, self.point), value=jnp.where(better, value, self.value)
+        )
+
+    def with_dual(self, equations: Equations, dual: Array) -> Certified:
+        """The better of two dual points, the new one scaled until it is feasible."""
+        dual = dual / jnp.maximum(1.0, jnp.max(jnp.abs(dual @ equations.matrix)))
+        bound = inner(equations.right_hand_side, dual)
+        better = bound > self.bound
+        return self._replace(
+            dual=jnp.where(better, dual, self.dual), bound=jnp.where(better, bound, self.bound)
+        )
+
+
+def least_l1(equations: Equations) -> Certified:
+    """``argmin ||x||_1`` subject to ``A x = b``, for a ``b`` with ``||A^+ b||_1`` about one.
+
+    *Interior point.* With ``x = p - q`` and ``z = A^T y`` the conditions of optimality are
+    ``A (p - q) = b``, ``p (1 - z) = 0`` and ``q (1 + z) = 0``, and nothing negative. Steps of
+    Newton's method aim at products of one small common size instead of 0: the predictor and the
+    corrector of Mehrotra (1992), "On the implementation of a primal-dual interior point method",
+    then corrections of products that stay far from the common size, of Gondzio (1996), "Multiple
+    centrality corrections in a primal-dual method for linear programming". All directions of a
+    step share the factor of one matrix ``A D A^T``.
+
+    *Corner.* The ``m`` coordinates with the largest quotients ``|x_j|/slack_j`` are a guess of the
+    support. ``A_J x_J = b`` is solved, and ``A_J^T y = v``, ``v_j`` the sign of ``x_j`` where
+    ``|x_j|`` exceeds its slack, and the present ``z_j`` elsewhere. Once the guess is right this is
+    an optimal pair, of a solution with fewer than ``m`` numbers that are not 0 also. Where it is
+    not, or where solutions are many, the interior point goes on to the same accuracy.
+    """
+
+    def unfinished(carry: tuple[_Iterate, Certified]) -> Array:
+        at, best = carry
+        more = at.complementarity > MIN_COMPLEMENTARITY * best.value
+        return more & (best.value - best.bound > TARGET_GAP * best.value) & (best.steps < MAX_STEPS)
+
+    def step(carry: tuple[_Iterate, Certified]) -> tuple[_Iterate, Certified]:
+        at, best = carry
+        at = _moved(equations, at)
+        near = at.complementarity <= MAX_POLISHED_GAP * best.value
+        best = jax.lax.cond(near, _polished, lambda _, __, best: best, equations, at, best)
+        return at, best._replace(steps=best.steps + 1)
+
+    at = _begun(equations)
+    none = jnp.zeros_like(equations.right_hand_side)
+    solution = equations.restored(at.point)
+    value = jnp.sum(jnp.abs(solution))
+    best = Certified(solution, value, none, jnp.zeros_like(value), jnp.zeros((), int))
+    return jax.lax.while_loop(unfinished, step, (at, best))[1]
+
+
+class _Iterate(NamedTuple):
+    """``x = positive - negative``; ``y``; the slacks ``below = 1 - z`` and ``above = 1 + z``."""
+
+    positive: Array
+    negative: Array
+    dual: Array
+    below: Array
+    above: Array
+
+    @property
+    def point(self) -> Array:
+        return self.positive - self.negative
+
+    @property
+    def complementarity(self) -> Array:
+        return inner(self.positive, self.below) + inner(self.negative, self.above)
+
+
+class _Direction(NamedTuple):
+    """Moves of ``positive``, ``negative``, ``dual`` and of ``z = A^T y``."""
+
+    positive: Array
+    negative: Array
+    dual: Array
+    predictions: Array
+
+
+def _begun(equations: Equations) -> _Iterate:
+    """The least-squares solution, moved off the axes, and the dual point along it."""
+    weights = cho_solve((equations.factor, True), equations.right_hand_side)
+    point = weights @ equations.matrix
+    largest = jnp.max(jnp.abs(point))
+    unit = jnp.where(largest > 0.0, largest, 1.0)
+    depth, z = START_DEPTH * unit, START_DUAL * point / unit
+    dual = START_DUAL * weights / unit
+    positive, negative = (jnp.maximum(each, 0.0) + depth for each in (point, -point))
+    return _Iterate(positive, negative, dual, 1.0 - z, 1.0 + z)
+
+
+def _moved(equations: Equations, at: _Iterate) -> _Iterate:
+    """One step: a factorisation, a predictor, a corrector and corrections."""
+    matrix = equations.matrix
+    p, q, y, below, above = at
+    normal = _lower_product(matrix, p / below + q / above)
+    normal = normal + jnp.diag(REGULARISATION * jnp.diagonal(normal))
+    factor = jax.lax.linalg.cholesky(normal, symmetrize_input=False)
+    residual = equations.residual(at.point)
+
+    def direction(first: Array, second: Array) -> _Direction:
+        """Where ``p (1 - z)`` moves by ``first`` and ``q (1 + z)`` by ``second``."""
+        dual = cho_solve((factor, True), residual - matrix @ (first / below - second / above))
+        z = dual @ matrix
+        return _Direction((first + p * z) / below, (second - q * z) / above, dual, z)
+
+    def lengths(towards: _Direction) -> tuple[Array, Array]:
+        """The largest primal and dual steps."""
+        z = towards.predictions
+        primal = jnp.minimum(_length(p, towards.positive), _length(q, towards.negative))
+        return primal, jnp.minimum(_length(below, -z), _length(above, z))
+
+    def products(towards: _Direction, primal: Array, dual: Array) -> tuple[Array, Array]:
+        z = dual * towards.predictions
+        return (
+            (p + primal * towards.positive) * (below - z),
+            (q + primal * towards.negative) * (above + z),
+        )
+
+    affine = direction(-p * below, -q * above)
+    left = sum(map(jnp.sum, products(affine, *lengths(affine))), jnp.zeros(()))
+    gap = at.complementarity
+    target = gap / (2 * p.size) * (left / gap) ** 3
+    z = affine.predictions
+    aims = (target - p * below + affine.positive * z, target - q * above - affine.negative * z)
+    towards = direction(*aims)
+    reached = lengths(towards)
+    low, high = (bound * target for bound in CENTRAL)
+    for _ in range(MAX_CORRECTIONS):
+        further = (jnp.minimum(1.0, LONGER * each + FURTHER) for each in reached)
+        missing = (jnp.clip(each, low, high) - each for each in products(towards, *further))
+        first, second = (a + jnp.maximum(b, -high) for a, b in zip(aims, missing, strict=True))
+        other = direction(first, second)
+        lengthened = lengths(other)
+        better = sum(lengthened) > sum(reached) + MIN_LENGTHENED
+        towards, aims, reached = jax.tree.map(
+            lambda new, old, better=better: jnp.where(better, new, old),
+            (other, (first, second), lengthened),
+            (towards, aims, reached),
+        )
+    primal, dual = (jnp.minimum(1.0, FRACTION_TO_BOUNDARY * each) for each in reached)
+    y = y + dual * towards.dual
+    z = y @ matrix
+    return _Iterate(
+        p + primal * towards.positive,
+        q + primal * towards.negative,
+        y,
+        jnp.maximum(1.0 - z, MIN_SLACK),
+        jnp.maximum(1.0 + z, MIN_SLACK),
+    )
+
+
+def _lower_product(matrix: Array, weights: Array) -> Array:
+    """``A D A^T``, but for a quarter above the diagonal, which nobody reads."""
+    rows = matrix.shape[0]
+    half = rows // 2
+    first = (matrix[:half] * weights[None]) @ matrix[:half].T
+    second = (matrix[half:] * weights[None]) @ matrix.T
+    return jnp.concatenate([jnp.pad(first, ((0, 0), (0, rows - half))), second])
+
+
+def _length(value: Array, move: Array) -> Array:
+    """The largest ``a <= 1`` with ``value + a move >= 0``."""
+    return 1.0 / jnp.maximum(1.0, jnp.max(-move / value))
+
+
+def _polished(equations: Equations, at: _Iterate, best: Certified) -> Certified:
+    """What is best of all that is known, of the interior point and of the corner near it."""
+    b, x = equations.right_hand_side, at.point
+    slack = jnp.minimum(at.below, at.above)
+    _, support = jax.lax.top_k(jnp.abs(x) / slack, b.size)
+    columns = equations.matrix[:, support]
+    factor = lu_factor(columns)
+    corner = lu_solve(factor, b)
+    corner = corner + lu_solve(factor, b - columns @ corner)
+    signs = jnp.where(jnp.abs(x) > slack, jnp.sign(x), 0.5 * (at.above - at.below))
+    best = best.with_point(equations, jnp.zeros_like(x).at[support].set(corner))
+    best = best.with_dual(equations, lu_solve(factor, signs[support], trans=1))
+    return best.with_point(equations, equations.restored(x)).with_dual(equations, at.dual)

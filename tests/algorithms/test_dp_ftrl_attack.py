@@ -1,0 +1,245 @@
+"""DP-FTRL under attack: whole paths of planned runs, hostile records, shared noise, far starts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+
+import dp_accounting as dp
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from dp_accounting.pld import PLDAccountant
+
+import privopt
+from privopt import problems
+from privopt.convex import EmpiricalRisk, WholeSpace
+from privopt.core import Execution
+from privopt.factorisations import FACTORISATIONS
+from privopt.mechanisms import RestartedNoise
+from privopt.spec import Relation
+
+RUNS, DELTA = 100_000, 0.01
+ZERO, REPLACE = Relation.ZERO_OUT, Relation.REPLACE_ONE
+FREE = ("banded", "banded_inverse", "buffered")
+DP_FTRL = privopt.ALGORITHMS["dp_ftrl"]
+
+
+def along(point, record):
+    """A loss whose gradient is the record."""
+    return point @ record
+
+
+def plan(name, relation, n=4, dim=1, epsilon=4.0, **choices):
+    """The leader on the whole line, every point of whose path is seen."""
+    facts = privopt.ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=math.inf)
+    budget = privopt.Budget(epsilon=epsilon, delta=1e-4, relation=relation)
+    given = {"epochs": 2, "order": "stored", "regularisation": 1.0, "band": None}
+    given |= {"band": 3} if name in FREE else {}
+    return DP_FTRL.plan(
+        facts, budget, noise=name, output="last", record="all", **{**given, **choices}
+    )
+
+
+@partial(jax.jit, static_argnums=0)
+def paths(static, params, records, start, keys):
+    risk = EmpiricalRisk(along, records, None, WholeSpace(), start)
+
+    def one(key):
+        found = DP_FTRL.run(static, params, risk, key, Execution())
+        return jnp.concatenate([start[None], found.path.points])
+
+    return jax.vmap(one)(keys)
+
+
+def transcripts(planned, records, seed, runs=RUNS, dtype=jnp.float32):
+    """``w_t - w_{t+1}``, the noisy gradients over ``Lambda``; shape ``(runs, steps, dim)``."""
+    records = jnp.asarray(records, dtype)
+    keys = jax.random.split(jax.random.key(seed), runs)
+    found = paths(planned.static, planned.params, records, jnp.zeros_like(records[0]), keys)
+    return -np.diff(np.asarray(found, np.float64), axis=1)
+
+
+def claimed_mu(planned):
+    event, count = planned.guarantee.event, 1
+    if isinstance(event, dp.SelfComposedDpEvent):
+        event, count = event.event, event.count
+    assert isinstance(event, dp.GaussianDpEvent)
+    twice = 2.0 if planned.guarantee.relation is REPLACE else 1.0
+    return twice * math.sqrt(count) / event.noise_multiplier
+
+
+def attacked(planned, relation):
+    """The first record at its largest against its opposite or nothing; normal likelihood ratio."""
+    one, two = np.zeros((4, 1)), np.zeros((4, 1))
+    one[0], two[0] = 1.0, -1.0 if relation is REPLACE else 0.0
+    found = [transcripts(planned, each, seed)[..., 0] for seed, each in enumerate((one, two))]
+    spread = 0.5 * (np.cov(found[0].T) + np.cov(found[1].T))
+    direction = np.linalg.solve(spread, found[0].mean(axis=0) - found[1].mean(axis=0))
+    return [each @ direction for each in found]
+
+
+def separation(one, two):
+    mu = (one.mean() - two.mean()) / math.sqrt(0.5 * (one.var() + two.var()))
+    return mu, math.sqrt(2.0 / RUNS + mu**2 / (4.0 * RUNS))
+
+
+@pytest.mark.parametrize(
+    ("name", "relation", "choices"),
+    [
+        *((name, REPLACE, {}) for name in ("tree", "honaker", "banded_inverse", "optimal")),
+        ("tree", ZERO, {"restart": True}),
+        ("toeplitz", REPLACE, {"restart": True}),
+        ("honaker", ZERO, {"momentum": 0.7}),
+    ],
+)
+def test_an_attack_on_the_path_of_a_plan(epsilon_lower_bound, name, relation, choices):
+    """Two passes over four records; momentum can be undone. False alarm 1e-4 each."""
+    planned = plan(name, relation, **choices)
+    claimed = claimed_mu(planned)
+    found = attacked(planned, relation)
+    mu, error = separation(*found)
+    assert 0.9 * claimed < mu < claimed + 5.0 * error
+    epsilon = planned.guarantee.epsilon(DELTA).upper
+    assert epsilon_lower_bound(*found, DELTA) <= epsilon
+
+
+def test_noise_planned_for_one_pass_and_used_for_two_is_caught():
+    """By the plan itself, and where the plan is gone round by the attack."""
+    planned, once = plan("toeplitz", ZERO), plan("toeplitz", ZERO, epochs=1)
+    mechanism = planned.params.mechanism
+    less = mechanism.scaled(once.params.mechanism.scale / mechanism.scale)
+    short = planned.params._replace(mechanism=less)
+    with pytest.raises(ValueError, match="guarantee must lie within the budget"):
+        replace(planned, params=short)
+    mu, error = separation(*attacked(SimpleNamespace(static=planned.static, params=short), ZERO))
+    assert mu > claimed_mu(once) + 5.0 * error
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("name", FACTORISATIONS)
+def test_a_plan_claims_what_its_mechanism_says_and_meets_its_budget(name, restart):
+    """Any number of records, passes, batches; steps that no pass divides evenly."""
+    for n, epochs, batch_size, relation in [
+        (1, 1, 1, ZERO), (7, 1, 1, REPLACE), (7, 3, 2, REPLACE), (10, 2, 10, ZERO), (33, 5, 4, ZERO)
+    ]:  # fmt: skip
+        band = 1 if name in FREE and (n == 1 or batch_size == n) else None
+        planned = plan(
+            name, relation, n, epsilon=1.0, epochs=epochs, batch_size=batch_size,
+            restart=restart, band=2 if name in FREE and band is None else band,
+        )  # fmt: skip
+        mechanism = planned.params.mechanism
+        assert mechanism.steps == epochs * -(-n // batch_size)
+        assert planned.guarantee.event == mechanism.event(relation)
+        assert planned.guarantee.meets(planned.budget)
+        assert planned.guarantee.epsilon(1e-4).upper > 0.999
+        assert isinstance(mechanism.noise, RestartedNoise) == (restart and epochs > 1)
+    if name == "tree":
+        event, neighbouring = planned.guarantee.exported()
+        found = PLDAccountant(neighbouring).compose(event).get_epsilon(1e-4)
+        assert found == pytest.approx(1.0, rel=1e-2)
+
+
+def test_a_relation_in_which_places_move_is_refused():
+    with pytest.raises(ValueError, match="relation must be"):
+        plan("tree", Relation.ADD_OR_REMOVE_ONE)
+
+
+# --- hostile records ------------------------------------------------------------------------------
+
+
+SIZES = [0.0, 1e-45, 1e-20, 1.0, 3e19, 3e38, np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize(
+    ("name", "restart"), [("tree", False), ("banded_inverse", False), ("honaker", True)]
+)
+def test_a_hostile_record_moves_its_own_steps_by_its_share_and_no_others(name, restart):
+    """One key for all: whatever a record is, the path stays finite and turns back into its line."""
+    planned = plan(name, ZERO, 8, 2, batch_size=2, restart=restart)
+    others = np.random.default_rng(0).normal(size=(8, 2))
+    hostile = [(a, b) for a in SIZES for b in (0.0, a, -1e30)]
+    stack = np.repeat(others[None], len(hostile) + 1, axis=0)
+    stack[0, 3] = 0.0
+    stack[1:, 3] = hostile
+    for dtype in (jnp.float32, jnp.float64):
+        found = np.stack([transcripts(planned, each, 3, 1, dtype)[0] for each in stack])
+        assert np.isfinite(found).all()
+        moved = np.linalg.norm(found[1:] - found[0], axis=-1)
+        rounding = 16.0 * float(jnp.finfo(dtype).eps) * np.abs(np.cumsum(found, axis=1)).max()
+        assert moved[:, [0, 2, 3, 4, 6, 7]].max() <= rounding
+        assert moved.max() <= planned.params.mechanism.contribution * (1.0 + 1e-12) + rounding
+
+
+def test_more_and_fewer_records_than_are_public():
+    planned = plan("tree", ZERO, 8, 1, batch_size=2)
+    records = np.ones((11, 1))
+    records[8:] = np.nan
+    usual = transcripts(planned, records[:8], 0, 1, jnp.float64)
+    np.testing.assert_array_equal(transcripts(planned, records, 0, 1, jnp.float64), usual)
+    fewer = transcripts(planned, records[:7], 0, 1, jnp.float64)
+    np.testing.assert_allclose((usual - fewer)[0, :, 0], [0, 0, 0, 0.5] * 2, atol=1e-12)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_the_path_begins_again_after_steps_that_are_not_finite(restart):
+    """Step sizes beyond float32: every step is one back to the start, whatever the records are."""
+    planned = plan("tree", ZERO, 8, 1, regularisation=1e-37, restart=restart)
+    ends = []
+    for value in (1.0, -1.0, np.nan):
+        found = transcripts(planned, np.full((8, 1), value), 0, 200)
+        assert np.isfinite(found).all()
+        ends.append(np.mean(found == 0.0))
+    assert max(ends) - min(ends) < 0.25
+
+
+def test_a_start_far_away_keeps_the_sum_of_all_gradients():
+    """At 1e8 float32 has a grid of 8: steps of 1 are lost one by one, and not their sum."""
+    planned = plan("tree", ZERO, 300, 1, epochs=1)
+    silent = planned.params._replace(mechanism=planned.params.mechanism.scaled(0.0))
+    records, start = jnp.ones((300, 1), jnp.float32), jnp.full(1, 1e8, jnp.float32)
+    found = np.asarray(
+        paths(planned.static, silent, records, start, jax.random.split(jax.random.key(0), 1))
+    )[0, :, 0]
+    np.testing.assert_allclose(found, 1e8 - np.arange(301.0), atol=8.0, rtol=0.0)
+    assert found[-1] <= 1e8 - 296.0
+
+
+# --- what runs share ------------------------------------------------------------------------------
+
+
+def released(planned, key, stream):
+    facts = planned.problem_class
+    records = np.zeros((facts.n, facts.dim))
+    where = problems.Problem(loss=along, data=records, problem_class=facts)
+    found = privopt.run(planned, where, key, stream=stream)
+    return -np.diff(np.concatenate([np.zeros((1, facts.dim)), found.path.points]), axis=0)
+
+
+@pytest.mark.parametrize("name", ["tree", "toeplitz"])
+def test_two_plans_share_noise_with_one_stream_and_none_with_two(name):
+    """Two passes, with and without restarts, and fresh noise beside: no number comes twice."""
+    key = jax.random.key(0)
+    plans = [plan(name, ZERO, 6, 3), plan(name, ZERO, 6, 3, restart=True), plan(name, ZERO, 6, 3)]
+    scales = [each.params.mechanism.scale for each in plans]
+    noises = [
+        released(each, key, number) / scale
+        for number, (each, scale) in enumerate(zip(plans, scales, strict=True))
+    ]
+    numbers = np.abs(np.concatenate(noises)).ravel()
+    apart = np.abs(np.subtract.outer(numbers, numbers))
+    assert (apart[~np.eye(len(numbers), dtype=bool)] > 1e-9).all()
+    np.testing.assert_allclose(released(plans[0], key, 2) / scales[0], noises[2], atol=1e-12)
+
+
+def test_passes_are_uncorrelated_where_noise_begins_anew():
+    """100,000 paths; five standard errors in each of 16 entries, level 1e-5."""
+    planned = plan("tree", ZERO, restart=True)
+    found = transcripts(planned, np.zeros((4, 1)), 7)[..., 0]
+    across = np.corrcoef(found.T)[:4, 4:]
+    assert np.abs(across).max() < 5.0 / math.sqrt(RUNS)
+    without = transcripts(plan("tree", ZERO), np.zeros((4, 1)), 7)[..., 0]
+    assert np.abs(np.corrcoef(without.T)[:4, 4:]).max() > 0.1

@@ -1,0 +1,130 @@
+"""In which steps a record takes part, by what the samplers draw; and which sums it then changes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from privopt import ProblemClass, problems
+from privopt.mechanisms import (
+    ClippedGradient,
+    CyclicPoissonBatches,
+    HonakerNoise,
+    OrderedBatches,
+    PoissonBatches,
+    PrivateGradient,
+    ShuffledBatches,
+    TreeNoise,
+)
+from privopt.spec import Relation
+from privopt.streams import stream
+
+N = 11
+BATCHES = {
+    "one pass": (OrderedBatches.of(1, N), 11),
+    "passes as stored": (OrderedBatches.of(4, N, epochs=4), 12),
+    "passes in random order": (OrderedBatches.of(4, N, epochs=4, order="random"), 12),
+    "passes cut short": (OrderedBatches.of(3, N, epochs=3, order="random"), 10),
+    "shuffled passes": (ShuffledBatches.of(4, N), 8),
+    "shuffled passes cut short": (ShuffledBatches.of(2, N), 13),
+}
+
+
+def taken(batches, steps, keys):
+    """Shape ``(keys, steps, N)`` of booleans: who is in which batch."""
+
+    @jax.jit
+    @jax.vmap
+    def drawn(key):
+        draw = batches.bind(key, N)
+        blocks = [draw(jnp.asarray(k)) for k in range(-(-steps // batches.block))]
+        return tuple(jnp.concatenate(parts)[:steps] for parts in zip(*blocks, strict=True))
+
+    rows, present = map(np.asarray, drawn(keys))
+    found = np.zeros((len(keys), steps, N), bool)
+    key, step, place = np.nonzero(present)
+    found[key, step, rows[key, step, place]] = True
+    assert present.sum() == found.sum()  # nobody twice
+    return found
+
+
+@pytest.mark.parametrize(("batches", "steps"), BATCHES.values(), ids=BATCHES)
+def test_no_record_takes_part_more_often_or_sooner_again_than_stated(batches, steps):
+    """In 500 runs; and some record does, so that no less could be stated."""
+    times, gap, even = batches.participation(steps, Relation.REPLACE_ONE)
+    found = taken(batches, steps, jax.random.split(jax.random.key(0), 500))
+    records = found.transpose(0, 2, 1).reshape(-1, steps)
+    of_record = [np.flatnonzero(each) for each in np.unique(records, axis=0)]
+    gaps = np.concatenate([np.diff(chosen) for chosen in of_record])
+    assert max(map(len, of_record)) == times
+    if times > 1:
+        assert gaps.min() == gap
+        assert not even or gaps.max() == gap
+
+
+@pytest.mark.parametrize(("size", "epochs"), [(1, 1), (3, 5)])
+@pytest.mark.parametrize("noise", [TreeNoise(), HonakerNoise.of(20)], ids=["tree", "honaker"])
+def test_a_record_changes_the_sums_of_its_own_blocks_and_no_others(noise, size, epochs):
+    """By itself in each, or as often as it is in the block, whatever the noise; at one point."""
+    batches = OrderedBatches.of(size, N, epochs=epochs, order="random")
+    steps, wide, key = epochs * batches.period, 3, jax.random.key(5)
+    query = ClippedGradient(1.0, float(N), wide)
+    oracle = PrivateGradient(query=query, batches=batches, noise=noise, scale=0.3, steps=steps)
+    public = ProblemClass(n=N, dim=wide, lipschitz=1.0, radius=5.0)
+    features = np.random.default_rng(0).normal(size=(N, wide)) / 4.0
+
+    @jax.jit
+    def answers(where):
+        bound = oracle.bind(where, key)
+        memory, seen = bound.begin(jnp.zeros(wide)), []
+        for t in range(steps):
+            answer, memory = bound.ask(memory, jnp.asarray(t), jnp.zeros(wide))
+            seen.append(answer)
+        return jnp.stack(seen)
+
+    def of(features):
+        return np.asarray(answers(problems.linear(features, problem_class=public).objective))
+
+    held = taken(batches, steps, stream(key, "batches")[None])[0]
+    for record in range(N):
+        moved = features.copy()
+        moved[record] = 0.0
+        change = size * (of(moved) - of(features))
+        squares = 0.0
+        for height in range(steps.bit_length()):
+            for first in range(0, (steps >> height) << height, 2**height):
+                block = slice(first, first + 2**height)
+                times = held[block, record].sum()
+                expected = times * features[record]
+                np.testing.assert_allclose(change[block].sum(axis=0), expected, atol=1e-12)
+                left = first >> height & 1 == 0
+                squares += times**2 * (left or isinstance(noise, HonakerNoise))
+        gap = batches.period
+        allowed = noise.factorisation(steps).sensitivity(epochs, gap, even=True) ** 2
+        assert squares <= allowed + 1e-9
+        if epochs == 1 and held[0, record]:
+            assert squares == pytest.approx(allowed) == steps.bit_length()
+
+
+@pytest.mark.parametrize(
+    ("batches", "accepted"),
+    [
+        (OrderedBatches.of(1, 8), False),
+        (OrderedBatches.of(1, 8, order="random"), True),
+        (ShuffledBatches.of(1, 8), True),
+        (CyclicPoissonBatches(PoissonBatches(0.5, 2.0, 4, 4), 2, 8), False),
+        (PoissonBatches(0.5, 4.0, 8, 8), True),
+    ],
+)
+def test_multiplicities_have_no_numbers(batches, accepted):
+    """Of (2, 2, 2, 2) and (1, 2, 2, 3), one record replaced, the lists differ at three places."""
+    query = ClippedGradient(1.0, 8.0, 1)
+    oracle = PrivateGradient(query=query, batches=batches, scale=1.0, steps=4)
+    public = ProblemClass(n=8, dim=1, lipschitz=1.0, radius=5.0)
+    features = np.array([[1.0], [-1.0], [1.0], [-1.0]])
+    where = problems.linear(features, problem_class=public, counts=np.array([2, 2, 2, 2]))
+    if accepted:
+        oracle.bind(where.objective, jax.random.key(0))
+    else:
+        with pytest.raises(ValueError, match="counts must be None for batches by the numbers"):
+            oracle.bind(where.objective, jax.random.key(0))
