@@ -24,7 +24,7 @@ experiment = Experiment(
             "tree_best",
             "dp_ftrl",
             {"noise": "tree"},
-            search={"regularisation": (16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0)},
+            search={"regularisation": (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)},
         ),
         Method("phased_sgd", "phased_sgd"),
     ),
