@@ -9,7 +9,7 @@ from privopt.algorithms.first_order import Params, Static, first_order, horizon,
 from privopt.algorithms.lower_bound import event_lower_bound
 from privopt.convex import Output, StepSizes, Update, corrected_adam
 from privopt.core import Algorithm, Plan, planner
-from privopt.mechanisms import Noise, PrivateGradient, noise_of
+from privopt.mechanisms import IndependentNoise, Noise, PrivateGradient, noise_of
 from privopt.spec import Budget, ProblemClass
 
 __all__ = ["NOISY_ADAM"]
@@ -86,6 +86,11 @@ def plan(
     default = horizon(problem_class, budget, query, steps, moments=moments, update=optax.adam)
     batches = batching.batches(budget, default.steps)
     added = noise_of(noise, default.steps)
+    if noise_correction and not isinstance(added, IndependentNoise):
+        raise ValueError(
+            "noise must be independent with noise_correction, which takes the same variance out of "
+            f"every step, got {noise!r}"
+        )
     mechanism = PrivateGradient.calibrated(query, budget, default.steps, batches, added)
     update = Update.of(optax.adamw, b1=float(b1), b2=float(b2), weight_decay=float(weight_decay))
     if noise_correction:

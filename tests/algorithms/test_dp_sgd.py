@@ -96,6 +96,11 @@ def test_noisy_adam_equals_the_textbook_loop(correction):
     np.testing.assert_allclose(found.released, points[-1], rtol=1e-7)
 
 
+def test_a_correction_of_equal_variances_needs_independent_noise():
+    with pytest.raises(ValueError, match="noise must be independent with noise_correction"):
+        plan("noisy_adam", sampler="shuffled", noise="tree", noise_correction=True)
+
+
 def test_the_ledger_does_not_know_the_optimiser():
     """The same event, noise and guarantee for descent, momentum, Adam and its decay."""
     descent = plan(step_size=0.1)

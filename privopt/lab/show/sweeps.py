@@ -77,8 +77,9 @@ class Sweep:
 
     @property
     def target(self) -> float:
-        """The theorem's exponent: the mean of the cells', which are local where logarithms are."""
-        return fmean(c.exponents[self.axis] for c in self.cells if self.axis in c.exponents)
+        """The theorem's exponent, to three digits: cells have local ones where logarithms are."""
+        own = [c.exponents[self.axis] for c in self.cells if self.axis in c.exponents]
+        return round(fmean(own), 3)
 
     @property
     def _of_one_law(self) -> bool:

@@ -87,8 +87,8 @@ class OrderedBatches:
 
     @property
     def block(self) -> int:
-        """As many as take four thousand places: a draw looks numbers up."""
-        return max(1, _PLACES // self.batch_size)
+        """As many as take four thousand places, a pass at most: a draw looks numbers up."""
+        return max(1, min(_PLACES // self.batch_size, self.period))
 
     @property
     def by_number(self) -> bool:
