@@ -31,6 +31,7 @@ COMPARED = "compared"
 
 _COLOURS = (BLUE, ORANGE, GREEN, PURPLE)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_LINES = ("-", "--", ":")  # for methods beyond the colours
 _HEADROOM = 1.25  # of what doing nothing costs; what is worse leaves the picture
 _OPTIMUM: Style = {"label": "non-private optimum", "color": INK, "lw": 1.0}
 
@@ -69,7 +70,12 @@ def _panel(place: Axes, cells: Sequence[CellResult], axis: str, names: Sequence[
     for name, members in grouped(cells, label).items():
         top = [worst(group) for group in along(members, axis).values()]
         k = names.index(name)
-        style: Style = {"color": _COLOURS[k % len(_COLOURS)], "marker": _MARKERS[k % len(_MARKERS)]}
+        again, colour = divmod(k, len(_COLOURS))
+        style: Style = {
+            "color": _COLOURS[colour],
+            "marker": _MARKERS[k % len(_MARKERS)],
+            "ls": _LINES[again % len(_LINES)],
+        }
         values = [cell.setting[axis] for cell in top]
         risks = [cell.optimum + cell.mean for cell in top]
         place.plot(values, risks, label=name, lw=1.5, ms=4.5, mec=PAPER, **style)
