@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 
 import numpy as np
 
@@ -83,16 +82,8 @@ def factorise(
             raise ValueError(f"band must be left out for {name}, got {band!r}")
         if optimise and name != "optimal":
             raise ValueError(f"optimise must be False for {name}, which has no free coefficients")
-        return _made(name, steps, None, optimise=False)
+        return _WHOLE[name](steps)
     band = min(_DEFAULT[name], steps) if band is None else count("band", band)
     if band > steps:
         raise ValueError(f"band must be at most steps={steps}, got {band}")
-    return _made(name, steps, band, optimise=bool(optimise))
-
-
-@lru_cache(maxsize=32)
-def _made(name: str, steps: int, band: int | None, *, optimise: bool) -> Factorisation:
-    """Nobody changes one, and plans of many budgets ask for the same."""
-    if band is None:
-        return _WHOLE[name](steps)
     return _BANDED[name](steps, band, optimise=optimise)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
+from functools import lru_cache, singledispatch
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from privopt.arguments import described
+from privopt.arguments import count, described
 from privopt.factorisations import (
     FACTORISATIONS,
     BufferedFactorisation,
@@ -111,7 +111,8 @@ def noise_of(
     HonakerNoise(height=7)
     """
     if isinstance(noise, str):
-        return correlated_noise(factorise(noise, steps, band=band, optimise=optimise))
+        width = None if band is None else count("band", band)
+        return _named(noise, count("steps", steps), width, optimise=bool(optimise))
     if band is not None:
         raise ValueError(f"band must be left out where noise is no name, got {band!r}")
     if optimise:
@@ -124,3 +125,9 @@ def noise_of(
             f"got {described(noise)}"
         )
     return noise
+
+
+@lru_cache(maxsize=32)
+def _named(name: str, steps: int, band: int | None, *, optimise: bool) -> Noise:
+    """Nobody changes one, and plans of many budgets ask for the same."""
+    return correlated_noise(factorise(name, steps, band=band, optimise=optimise))
