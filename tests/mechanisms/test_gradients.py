@@ -423,7 +423,7 @@ def test_the_number_of_passes_compiles_nothing():
     @jax.jit
     def seen(batches, key):
         traces.append(1)
-        return batches.bind(key, N)(jnp.asarray(0))
+        return jax.vmap(batches.bind(key, N))(jnp.arange(4))  # as many passes
 
     for epochs in (1, 2, 3):
         _, taken = seen(OrderedBatches.of(5, N, epochs=epochs), jax.random.key(0))
