@@ -232,9 +232,12 @@ def test_no_record_moves_an_answer_by_more_than_its_clip(path):
 
 
 def loops(jaxpr, depth=0):
-    """``(depth, shapes made)`` of every equation, ``depth`` counting loops around it."""
+    """``(depth, shapes made)`` of every equation, ``depth`` counting the loops of steps around it.
+
+    Loops over the words of a draw are scans, and those of a method are none.
+    """
     for equation in jaxpr.eqns:
-        inner = depth + (equation.primitive.name in ("while", "scan"))
+        inner = depth + (equation.primitive.name == "while")
         for value in equation.params.values():
             for nested in value if isinstance(value, tuple | list) else (value,):
                 nested = getattr(nested, "jaxpr", nested)
