@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import itertools
 import math
 
@@ -14,18 +13,12 @@ from scipy.linalg import solve_triangular
 from privopt.factorisations import (
     FACTORISATIONS,
     DenseFactorisation,
-    Factorisation,
     SeriesFactorisation,
     factorise,
 )
 
 FREE = ("banded", "banded_inverse", "buffered")
 BAND = 3
-
-evenly_spaced = pytest.mark.skipif(
-    "even" not in inspect.signature(Factorisation.sensitivity).parameters,
-    reason="sensitivities of participations exactly a gap apart are not there yet",
-)
 
 
 def named(name, steps, optimise=False):
@@ -242,7 +235,6 @@ def test_sensitivity_is_that_of_the_worst_of_all_patterns(name, steps, optimise)
         assert name == "honaker" or claimed == pytest.approx(revealed, rel=1e-6)
 
 
-@evenly_spaced
 @pytest.mark.parametrize("optimise", [False, True])
 @pytest.mark.parametrize("steps", [1, 5, 11])
 @pytest.mark.parametrize("name", FACTORISATIONS)
@@ -263,7 +255,7 @@ def test_sensitivity_of_epochs_in_one_order(name, steps, optimise):
         assert claimed <= found.sensitivity(times, gap) * (1.0 + 1e-9)
 
 
-@pytest.mark.parametrize("even", [False, pytest.param(True, marks=evenly_spaced)])
+@pytest.mark.parametrize("even", [False, True])
 def test_no_vectors_reach_beyond_a_claim_where_columns_oppose_each_other(even):
     """Records may differ by other vectors at each step: a Gram matrix of both signs.
 
@@ -299,7 +291,7 @@ SERIES = [
 
 
 @pytest.mark.parametrize(("side", "series"), SERIES)
-@pytest.mark.parametrize("even", [False, pytest.param(True, marks=evenly_spaced)])
+@pytest.mark.parametrize("even", [False, True])
 def test_series_that_do_not_decrease(side, series, even):
     """Rising, alternating, growing: never below the truth, and equal to it at one participation."""
     steps, rng = 9, np.random.default_rng(0)
