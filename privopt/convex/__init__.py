@@ -19,6 +19,8 @@ from privopt.convex.features import (
 from privopt.convex.first_order import FirstOrder, Iterates, Path
 from privopt.convex.glm_newton import GLMSolution, newton_glm
 from privopt.convex.glm_solver import minimise_glm
+from privopt.convex.l1_l2_ball import L1L2Ball
+from privopt.convex.linf_projection import linf_projection
 from privopt.convex.log_concave import MAX_SAMPLER_DIM, Draw, enough_proposals, sample_log_concave
 from privopt.convex.losses import (
     Distance,
@@ -73,6 +75,7 @@ __all__ = [
     "Huber",
     "Iterates",
     "L1Ball",
+    "L1L2Ball",
     "L2Ball",
     "Last",
     "Linear",
@@ -105,6 +108,7 @@ __all__ = [
     "corrected_adam",
     "enough_proposals",
     "is_features",
+    "linf_projection",
     "minimise",
     "minimise_glm",
     "minimise_nonsmooth",
