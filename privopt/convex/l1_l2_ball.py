@@ -1,4 +1,4 @@
-"""The intersection of an l1 ball and an l2 ball: what averages of sparse vectors of bounded norm fill."""
+"""The intersection of an l1 ball and an l2 ball, where means of sparse vectors lie."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class L1L2Ball:
     --------
     >>> import jax.numpy as jnp
     >>> ball = L1L2Ball(2.0**0.5, 1.0)
-    >>> ball.project(jnp.array([3.0, 4.0, 0.0])).round(3).tolist(), ball.diameter(3)
-    ([0.6000000238418579, 0.800000011920929, 0.0], 2.0)
+    >>> print(ball.project(jnp.array([3.0, 4.0, 0.0])).round(3), ball.diameter(3))
+    [0.6 0.8 0. ] 2.0
     """
 
     l1_radius: Number
@@ -50,8 +50,9 @@ class L1L2Ball:
 
         ``S_t`` is soft thresholding and ``t >= 0`` the least at which that point has an l1 norm of
         at most ``l1_radius``. Its l1 norm falls in ``t``, since ``||S_t||_1`` and ``||S_t||_1 /
-        ||S_t||_2`` do. The point meets the conditions of Karush, Kuhn and Tucker: it is ``S_t(x)/(1 +
-        u)`` with ``t = 0`` or the l1 constraint tight, and ``u = 0`` or the l2 constraint tight.
+        ||S_t||_2`` do. The point meets the conditions of Karush, Kuhn and Tucker: it is
+        ``S_t(x)/(1 + u)`` with ``t = 0`` or the l1 constraint tight, and ``u = 0`` or the l2
+        constraint tight.
         """
         magnitude, (l1, l2) = jnp.abs(x), self._radii(x)
         inside = (jnp.sum(magnitude, axis=-1) <= l1) & (norm(x) <= l2)
