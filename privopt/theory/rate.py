@@ -190,7 +190,7 @@ class Rate:
 
     @property
     def leading(self) -> Term | None:
-        """The term that, halved, lowers the bound most: the largest of a sum, the least of ``min``."""
+        """What, halved, lowers the bound most: the largest of a sum, the least of a minimum."""
         values = [term.value for term in self.terms]
         halved = [
             self._made([*values[:i], 0.5 * value, *values[i + 1 :]])
