@@ -11,7 +11,14 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from privopt.algorithms.choices import require_delta
-from privopt.algorithms.projection_mechanism import MODES, Secret, Static, check_paper
+from privopt.algorithms.projection_mechanism import (
+    MODES,
+    Secret,
+    Static,
+    changes,
+    check_paper,
+    rate_of,
+)
 from privopt.algorithms.projection_mechanism import run as run_projection
 from privopt.arguments import count, member
 from privopt.convex import EmpiricalRisk
@@ -21,7 +28,7 @@ from privopt.privacy import Guarantee
 from privopt.release import Pytree
 from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream
-from privopt.theory import no_rate
+from privopt.theory import Rate, l1_recovery_rate, no_rate
 
 __all__ = ["L1_RECOVERY"]
 
@@ -124,10 +131,18 @@ def plan(
         budget=budget,
         params=Params(mechanism),
         static=Static(problem_class.dim),
-        rate=no_rate("not yet"),
+        rate=_rate(problem_class, mechanism),
         requires=frozenset({"mean"}),
         most_records=problem_class.n,
     )
+
+
+def _rate(problem_class: ProblemClass, mechanism: CompressedMean | ProjectedMean) -> Rate:
+    if isinstance(mechanism, ProjectedMean):
+        return rate_of(problem_class, mechanism, noise="gaussian", body="l1_l2")
+    if changes(problem_class, mechanism.query):
+        return no_rate("records are clipped below the norm that they may have")
+    return l1_recovery_rate(problem_class, clip=mechanism.query.l2_clip)
 
 
 def _rows(problem_class: ProblemClass, budget: Budget) -> int | None:

@@ -9,14 +9,15 @@ from jax import Array
 from privopt.arguments import member
 from privopt.convex import EmpiricalRisk, WholeSpace
 from privopt.core import Algorithm, Execution, Plan, Run, planner
-from privopt.mechanisms import ClippedMean, ProjectedMean
+from privopt.mechanisms import ClippedMean, ProjectedMean, largest_record
 from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream
-from privopt.theory import no_rate
+from privopt.theory import Rate, no_rate, projection_mechanism_rate
 
-__all__ = ["MODES", "PROJECTION_MECHANISM", "Secret", "Static", "check_paper"]
+__all__ = ["MODES", "PROJECTION_MECHANISM", "Secret", "Static", "changes", "check_paper", "rate_of"]
 
 MODES = ("tight", "paper")
+_ROUND_OFF = 1e-6
 
 
 class Params(NamedTuple):
@@ -121,7 +122,7 @@ def plan(
         budget=budget,
         params=Params(mechanism),
         static=Static(problem_class.dim),
-        rate=no_rate("not yet"),
+        rate=rate_of(problem_class, mechanism, noise=noise, body=body),
         requires=frozenset({"mean"}),
         most_records=problem_class.n,
     )
@@ -134,6 +135,23 @@ def check_paper(budget: Budget) -> None:
             "epsilon must not exceed 1 for mode='paper', whose Gaussian noise is proved private "
             f"up to there, got {budget.epsilon!r}"
         )
+
+
+def rate_of(
+    problem_class: ProblemClass, mechanism: ProjectedMean, *, noise: str, body: str
+) -> Rate:
+    """What theory says of this mechanism, unless records may be changed by clipping."""
+    query = mechanism.query
+    if changes(problem_class, query):
+        return no_rate("records are clipped below the norm that they may have")
+    return projection_mechanism_rate(
+        problem_class, noise=noise, scale=mechanism.scale, body=body, clip=query.l2_clip
+    )
+
+
+def changes(problem_class: ProblemClass, query: ClippedMean) -> bool:
+    """Whether some record of the class may be changed by clipping."""
+    return query.l2_clip < largest_record(problem_class) * (1.0 - _ROUND_OFF)
 
 
 def run(

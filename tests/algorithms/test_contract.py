@@ -470,10 +470,12 @@ def test_the_data_are_not_in_scope_of_the_plan(name):
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_upper_bound_holds_on_a_benign_problem(name):
+    """The bound of a mean is attained, so five standard errors are allowed for: level 3e-7."""
     where = problem(name)
     planned = plan(name)
     released = privopt.run_many([planned], where, jax.random.split(jax.random.key(7), 200)).released
     risk = where.excess_risk(released)
-    assert risk.mean() + where.reference.gap <= planned.rate.upper
+    error = 5.0 * risk.std() / math.sqrt(risk.size)
+    assert risk.mean() - error + where.reference.gap <= planned.rate.upper
     assert name in SAMPLED or planned.rate.lower > 0.0
     assert planned.rate.lower < planned.rate.upper

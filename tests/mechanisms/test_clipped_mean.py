@@ -156,6 +156,8 @@ def test_bad_input_is_refused_by_name():
     single = replace(objective(np.zeros((6, 5))), data=jnp.zeros((6, 5), jnp.float32))
     with pytest.raises(ValueError, match="must be float64 for a private mean, got float32"):
         QUERY.bind(single)
-    elsewhere = problems.linear(np.zeros((6, 5)), problem_class=replace(CLASS, strong_convexity=0.0))
+    elsewhere = problems.linear(
+        np.zeros((6, 5)), problem_class=replace(CLASS, strong_convexity=0.0)
+    )
     with pytest.raises(ValueError, match="objective must have points"):
         QUERY.bind(elsewhere.objective)

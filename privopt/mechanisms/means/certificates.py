@@ -50,7 +50,9 @@ def largest_gain(matrix: NDArray[np.float64], sparsity: float) -> float:
         coherence = max(coherence, float(products.max()))
     largest = float(lengths.max())
     room = 1.0 + 8.0 * (rows + columns) * _UNIT
-    by_coherence = (largest + max(0.0, sparsity - 1.0) * (coherence + rows * _UNIT * largest)) * room
+    by_coherence = (
+        largest + max(0.0, sparsity - 1.0) * (coherence + rows * _UNIT * largest)
+    ) * room
     trace = float(lengths.sum())
     by_norm = float(np.linalg.eigvalsh(matrix @ matrix.T)[-1]) + (rows + columns) * _UNIT * trace
     return math.sqrt(min(by_coherence, by_norm * room))

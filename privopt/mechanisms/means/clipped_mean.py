@@ -11,7 +11,6 @@ from jax import Array
 from privopt.arguments import instance, positive_number
 from privopt.convex import EmpiricalRisk, Features
 from privopt.mechanisms.clipped_slopes import is_exact
-from privopt.privacy import round_up
 from privopt.spec import ProblemClass, Relation
 
 __all__ = ["ClippedMean", "largest_record"]
@@ -72,8 +71,7 @@ class ClippedMean(NamedTuple):
         clip = largest_record(problem_class) if clip is None else positive_number("clip", clip)
         if not math.isfinite(clip):
             raise ValueError("clip must be given where lipschitz is not declared, got None")
-        clip, sparsity = round_up(clip), problem_class.sparsity or problem_class.dim
-        l1_clip = round_up(clip * math.sqrt(sparsity))
+        l1_clip = clip * math.sqrt(problem_class.sparsity or problem_class.dim)
         return cls(clip, l1_clip, float(problem_class.n), problem_class.dim)
 
     def sensitivity(self, relation: Relation) -> float:
