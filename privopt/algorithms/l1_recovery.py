@@ -19,6 +19,7 @@ from privopt.algorithms.projection_mechanism import (
     check_paper,
     rate_of,
 )
+from privopt.algorithms.projection_mechanism import Params as Projected
 from privopt.algorithms.projection_mechanism import run as run_projection
 from privopt.arguments import count, member
 from privopt.convex import EmpiricalRisk
@@ -208,7 +209,7 @@ def run(
     """Clip, add up, measure with noise, recover, project."""
     mechanism = params.mechanism
     if isinstance(mechanism, ProjectedMean):
-        return run_projection(static, params, objective, key, execution)
+        return run_projection(static, Projected(mechanism), objective, key, execution)
     mean = mechanism.query.bind(objective)
     measured = mechanism.measure(stream(key, "noise"), matrix, mean)
     found = objective.constraint.project(mechanism.recover(matrix, measured))

@@ -83,11 +83,11 @@ def plan(
 
     Rate
     ----
-    Half of ``E |zhat - zbar|^2 <= min(E h_B(xi), E |xi|^2)``. Gaussian, ``kappa = n sigma/(2L)``::
+    Half of ``E |zhat - zbar|^2 <= min(E h_B(xi), E |xi|^2)``, and what the body allows; a sharper
+    bound where the two meet (:mod:`privopt.theory.projected_error`). With ``kappa = n sigma/(2L)``::
 
-        sparse   2 sqrt(2) L^2 kappa sqrt(s ln 2d)/n        dense   4 d L^2 kappa^2/n^2
-
-    Laplace: ``2 L^2 s H_d/(n epsilon)`` and ``8 s d L^2/(n epsilon)^2``. Over ``K'`` also ``4 L^2``.
+        Gaussian   sparse  2 sqrt(2) L^2 kappa sqrt(s ln 2d)/n    dense  4 d L^2 kappa^2/n^2
+        Laplace    sparse  2 L^2 s H_d/(n epsilon)                dense  8 s d L^2/(n epsilon)^2
 
     Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), section 3, after
     Nikolov, Talwar and Zhang 2013; constants and ``K'`` as derived in

@@ -51,9 +51,9 @@ def onto_l2(y, radius):
 def onto_both(y, l1, l2):
     """Four cases; in the last by bisection on the ratio of the norms."""
     for candidate in (y, onto_l1(y, l1), onto_l2(y, l2)):
-        if np.abs(candidate).sum() <= l1 * (1 + 1e-12):
-            if np.linalg.norm(candidate) <= l2 * (1 + 1e-12):
-                return candidate
+        sizes = np.abs(candidate).sum() / l1, np.linalg.norm(candidate) / l2
+        if max(sizes) <= 1.0 + 1e-12:
+            return candidate
     low, high = 0.0, np.abs(y).max()
     for _ in range(200):
         tau = 0.5 * (low + high)
