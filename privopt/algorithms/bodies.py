@@ -63,8 +63,7 @@ class Post(NamedTuple):
         if post == "sparse":
             if problem_class.sparsity is None:
                 raise ValueError("sparsity must be declared for post='sparse', got None")
-            clip = query.clip
-            return cls(L1L2Ball(clip * math.sqrt(problem_class.sparsity), clip), True)
+            return cls(L1L2Ball.of(query.clip, problem_class.sparsity), True)
         if isinstance(post, type) or not callable(getattr(post, "project", None)):
             raise ValueError(
                 f"post must be 'sparse', a constraint set or None, got {described(post)}"
@@ -105,6 +104,7 @@ class Post(NamedTuple):
         *,
         clipped: bool = False,
         steps_powers: Powers = GIVEN_STEPS,
+        lower: float = 0.0,
     ) -> Rate:
         """What theory says of descent along gradients that are projected, and so biased."""
         mechanism, method = params
@@ -118,7 +118,8 @@ class Post(NamedTuple):
         elif not is_plain(method.update):
             reason = "the update is not plain descent"
         if reason or rule != StepRule(rule.scale):
-            return no_rate(reason or "no theorem for these step sizes with projected gradients")
+            reason = reason or "no theorem for these step sizes with projected gradients"
+            return no_rate(reason, lower=lower)
         error = self._error(problem_class, mechanism, steps_powers)
         steps, everyone = int(mechanism.steps), isinstance(mechanism.batches, AllRecords)
         match method.output:
@@ -129,6 +130,7 @@ class Post(NamedTuple):
                     error=error,
                     step_size=rule.scale,
                     steps_powers=steps_powers,
+                    lower=lower,
                 )
             case Average():
                 return biased_descent_rate(
@@ -138,8 +140,9 @@ class Post(NamedTuple):
                     second_moment=Term("second moment", mechanism.query.clip**2),
                     step_size=rule.scale,
                     steps_powers=steps_powers,
+                    lower=lower,
                 )
-        return no_rate("no theorem for this output with projected gradients")
+        return no_rate("no theorem for this output with projected gradients", lower=lower)
 
     def _obstacle(self, problem_class: ProblemClass, mechanism: PrivateGradient) -> str:
         if not isinstance(mechanism.noise, IndependentNoise | None):

@@ -92,7 +92,7 @@ def plan(
     sigma^2``; for losses that are not smooth ``R L/sqrt(T + 1) + 2 R e``. The bias ``e`` does not
     fall with ``T``.
 
-    Without ``post``, at the default ``T``, that is at most ``2.2 L R sqrt(d)/(n mu)`` and ``2 sqrt 2`` times
+    Without ``post``, at the default ``T``, the first two are at most ``2.2`` and ``2 sqrt 2`` times
     ``L R sqrt(d)/(n mu)``. Valid at ``clip >= L``; for smaller ``clip`` no rate is claimed, nor
     for other updates and outputs than a theorem names.
 
@@ -124,20 +124,21 @@ def plan(
         problem_class, mechanism, step_size=step_size, update=update, output=output, record=record
     )
     params, clipped = Params(mechanism, method), clipping.changes(problem_class)
-    if onto.body is None:
-        mu = gaussian_mu(budget.epsilon, budget.delta)
-        lower = budget_lower_bound(problem_class, budget, mu=mu)
-        powers = default.powers
-        rate = rate_of(problem_class, params, steps_powers=powers, clipped=clipped, lower=lower)
-    else:
-        rate = onto.rate(problem_class, params, steps_powers=default.powers, clipped=clipped)
+    mu = gaussian_mu(budget.epsilon, budget.delta)
+    rate_by = rate_of if onto.body is None else onto.rate
     return Plan(
         algorithm=DP_GD,
         problem_class=problem_class,
         budget=budget,
         params=params,
         static=Static(problem_class.dim),
-        rate=rate,
+        rate=rate_by(
+            problem_class,
+            params,
+            steps_powers=default.powers,
+            clipped=clipped,
+            lower=budget_lower_bound(problem_class, budget, mu=mu),
+        ),
     )
 
 

@@ -137,13 +137,19 @@ def plan(
         output=output, record=record,
     )  # fmt: skip
     params, changes = Params(mechanism, method), clipped.changes(problem_class)
+    powers = default.powers
+    lower = event_lower_bound(problem_class, budget, mechanism.event(budget.relation))
     if onto.body is None:
         known = rate_of(
-            problem_class, params, moments=moments, steps_powers=default.powers, clipped=changes,
-            lower=event_lower_bound(problem_class, budget, mechanism.event(budget.relation)),
-        )  # fmt: skip
+            problem_class,
+            params,
+            moments=moments,
+            lower=lower,
+            steps_powers=powers,
+            clipped=changes,
+        )
     else:
-        known = onto.rate(problem_class, params, steps_powers=default.powers, clipped=changes)
+        known = onto.rate(problem_class, params, lower=lower, steps_powers=powers, clipped=changes)
     return Plan(
         algorithm=DP_SGD,
         problem_class=problem_class,

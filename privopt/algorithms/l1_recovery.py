@@ -29,7 +29,7 @@ from privopt.privacy import Guarantee
 from privopt.release import Pytree
 from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream
-from privopt.theory import Rate, l1_recovery_rate, no_rate
+from privopt.theory import Rate, budget_lower_bound, l1_recovery_rate, no_rate
 
 __all__ = ["L1_RECOVERY"]
 
@@ -132,18 +132,21 @@ def plan(
         budget=budget,
         params=Params(mechanism),
         static=Static(problem_class.dim),
-        rate=_rate(problem_class, mechanism),
+        rate=_rate(problem_class, budget, mechanism),
         requires=frozenset({"mean"}),
         most_records=problem_class.n,
     )
 
 
-def _rate(problem_class: ProblemClass, mechanism: CompressedMean | ProjectedMean) -> Rate:
+def _rate(
+    problem_class: ProblemClass, budget: Budget, mechanism: CompressedMean | ProjectedMean
+) -> Rate:
     if isinstance(mechanism, ProjectedMean):
-        return rate_of(problem_class, mechanism, noise="gaussian", body="l1_l2")
+        return rate_of(problem_class, budget, mechanism, noise="gaussian", body="l1_l2")
+    lower = budget_lower_bound(problem_class, budget)
     if changes(problem_class, mechanism.query):
-        return no_rate("records are clipped below the norm that they may have")
-    return l1_recovery_rate(problem_class, clip=mechanism.query.l2_clip)
+        return no_rate("records are clipped below the norm that they may have", lower=lower)
+    return l1_recovery_rate(problem_class, clip=mechanism.query.l2_clip, lower=lower)
 
 
 def _rows(problem_class: ProblemClass, budget: Budget) -> int | None:

@@ -10,9 +10,10 @@ from privopt.arguments import member
 from privopt.convex import EmpiricalRisk, WholeSpace
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import ClippedMean, ProjectedMean, largest_record
+from privopt.privacy import gaussian_mu
 from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream
-from privopt.theory import Rate, no_rate, projection_mechanism_rate
+from privopt.theory import Rate, budget_lower_bound, no_rate, projection_mechanism_rate
 
 __all__ = ["MODES", "PROJECTION_MECHANISM", "Secret", "Static", "changes", "check_paper", "rate_of"]
 
@@ -84,7 +85,7 @@ def plan(
     Rate
     ----
     Half of ``E |zhat - zbar|^2 <= min(E h_B(xi), E |xi|^2)``, and what the body allows; a sharper
-    bound where the two meet (:mod:`privopt.theory.projected_error`). With ``kappa = n sigma/(2L)``::
+    bound where the two meet (:mod:`privopt.theory.projected_error`); ``kappa = n sigma/(2L)``::
 
         Gaussian   sparse  2 sqrt(2) L^2 kappa sqrt(s ln 2d)/n    dense  4 d L^2 kappa^2/n^2
         Laplace    sparse  2 L^2 s H_d/(n epsilon)                dense  8 s d L^2/(n epsilon)^2
@@ -122,7 +123,7 @@ def plan(
         budget=budget,
         params=Params(mechanism),
         static=Static(problem_class.dim),
-        rate=rate_of(problem_class, mechanism, noise=noise, body=body),
+        rate=rate_of(problem_class, budget, mechanism, noise=noise, body=body),
         requires=frozenset({"mean"}),
         most_records=problem_class.n,
     )
@@ -138,14 +139,26 @@ def check_paper(budget: Budget) -> None:
 
 
 def rate_of(
-    problem_class: ProblemClass, mechanism: ProjectedMean, *, noise: str, body: str
+    problem_class: ProblemClass,
+    budget: Budget,
+    mechanism: ProjectedMean,
+    *,
+    noise: str,
+    body: str,
 ) -> Rate:
     """What theory says of this mechanism, unless records may be changed by clipping."""
     query = mechanism.query
+    mu = gaussian_mu(budget.epsilon, budget.delta) if noise == "gaussian" else None
+    lower = budget_lower_bound(problem_class, budget, mu=mu)
     if changes(problem_class, query):
-        return no_rate("records are clipped below the norm that they may have")
+        return no_rate("records are clipped below the norm that they may have", lower=lower)
     return projection_mechanism_rate(
-        problem_class, noise=noise, scale=mechanism.scale, body=body, clip=query.l2_clip
+        problem_class,
+        noise=noise,
+        scale=mechanism.scale,
+        body=body,
+        clip=query.l2_clip,
+        lower=lower,
     )
 
 
