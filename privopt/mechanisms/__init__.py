@@ -22,6 +22,14 @@ from privopt.mechanisms.events import drawable
 from privopt.mechanisms.gaussian import GaussianMechanism, classic_gaussian_scale
 from privopt.mechanisms.gibbs import GibbsMechanism
 from privopt.mechanisms.laplace import LaplaceMechanism
+from privopt.mechanisms.means import (
+    ClippedMean,
+    CompressedMean,
+    ProjectedMean,
+    body_of,
+    largest_gain,
+    largest_record,
+)
 from privopt.mechanisms.moved_losses import moved_loss_sum
 from privopt.mechanisms.noise import (
     BufferedNoise,
@@ -66,7 +74,9 @@ __all__ = [
     "BoundedQuery",
     "BufferedNoise",
     "ClippedGradient",
+    "ClippedMean",
     "ClippedRisk",
+    "CompressedMean",
     "CyclicPoissonBatches",
     "DenseNoise",
     "FixedSizeBatches",
@@ -87,17 +97,21 @@ __all__ = [
     "PerturbedMinimiser",
     "PoissonBatches",
     "PrivateGradient",
+    "ProjectedMean",
     "RegularisedMinimiser",
     "RestartedNoise",
     "SeriesNoise",
     "ShuffledBatches",
     "TreeNoise",
     "VarianceReducedGradient",
+    "body_of",
     "classic_gaussian_scale",
     "clipped_batch_sum",
     "clipped_gradient_sum",
     "correlated_noise",
     "drawable",
+    "largest_gain",
+    "largest_record",
     "moved_loss_sum",
     "noise_of",
     "participation_event",
