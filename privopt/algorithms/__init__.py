@@ -11,6 +11,7 @@ from privopt.algorithms.dp_sgd import DP_SGD
 from privopt.algorithms.dp_svrg import DP_SVRG
 from privopt.algorithms.exponential_mechanism import EXPONENTIAL_MECHANISM
 from privopt.algorithms.gradient_descent import GRADIENT_DESCENT
+from privopt.algorithms.linf_output_perturbation import LINF_OUTPUT_PERTURBATION
 from privopt.algorithms.noisy_adam import NOISY_ADAM
 from privopt.algorithms.objective_perturbation import OBJECTIVE_PERTURBATION
 from privopt.algorithms.output_perturbation import OUTPUT_PERTURBATION
@@ -34,6 +35,7 @@ _REGISTERED = Catalogue(
             NOISY_ADAM,
             PHASED_SGD,
             OUTPUT_PERTURBATION,
+            LINF_OUTPUT_PERTURBATION,
             OBJECTIVE_PERTURBATION,
             APPROXIMATE_MINIMA_PERTURBATION,
             EXPONENTIAL_MECHANISM,

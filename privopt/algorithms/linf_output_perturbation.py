@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -160,8 +159,10 @@ def plan(
         smoothing = _smoothing(problem_class, gaussian, regularisation, unit, cost.factor)
     mechanism = _mechanism(problem_class, budget, choices, regularisation, smoothing)
     query = mechanism.query
-    mu = gaussian_mu(budget.epsilon, budget.delta) if gaussian else None
-    solver = query.error
+    lower = 0.0
+    if choices.distance >= problem_class.radius:
+        mu = gaussian_mu(budget.epsilon, budget.delta) if gaussian else None
+        lower = budget_lower_bound(problem_class, budget, mu=mu)
     dense = isinstance(query, SparseMinimiser) and query.dense
     return Plan(
         algorithm=LINF_OUTPUT_PERTURBATION,
@@ -185,10 +186,165 @@ def plan(
             share=0.5 if published else 0.25,
             projection=projection,
             glm=glm and not published,
-            solver_error=solver,
+            solver_error=query.error,
             smoothing=smoothing,
             spread=Powers(dim=0.5) if dense else Powers(sparsity=0.5),
-            lower=budget_lower_bound(problem_class, budget, mu=mu),
+            lower=lower,
         ),
         requires=_required(glm, smoothing),
     )
+
+
+def _checked(
+    problem_class: ProblemClass,
+    budget: Budget,
+    mode: str,
+    distance: float | None,
+    glm: bool,
+    projection: str,
+) -> Choices:
+    require_convex_lipschitz(_NAME, problem_class)
+    member("mode", mode, ("tight", "paper"))
+    member("projection", projection, ("linf", "l2", "none"))
+    if not isinstance(glm, bool):
+        raise ValueError(f"glm must be True or False, got {glm!r}")
+    if problem_class.sparsity is None:
+        raise ValueError(f"sparsity must be declared for {_NAME}, got None")
+    if problem_class.strong_convexity > 0.0:
+        raise ValueError(
+            f"strong_convexity must be 0 for {_NAME}, got {problem_class.strong_convexity!r}: "
+            "gradients of strongly convex losses differ in all coordinates"
+        )
+    if budget.delta == 0.0:
+        if math.isfinite(problem_class.radius):
+            raise ValueError(
+                f"radius must be inf for pure {_NAME}, got {problem_class.radius!r}: on a set the "
+                "l1 sensitivity of a minimiser has no bound without the dimension; delta > 0, or "
+                "output_perturbation, take sets"
+            )
+        if problem_class.smoothness is None and not (glm and mode == "tight"):
+            raise ValueError(
+                f"smoothness must be declared for pure {_NAME}, got None: the l1 sensitivity of a "
+                "minimiser rests on it; losses of one linear prediction are smoothed where "
+                "glm=True and mode='tight'"
+            )
+    if distance is not None:
+        distance = positive_number("distance", distance)
+    elif math.isinf(problem_class.radius):
+        raise ValueError("distance must be given where radius is infinite, got None")
+    return Choices(mode, distance or problem_class.radius, glm, projection)
+
+
+def _unit_scale(problem_class: ProblemClass, budget: Budget, choices: Choices) -> float:
+    """``sigma lambda``, or ``lambda Delta_2/epsilon``: what noise in the gradient would need."""
+    gradient = ClippedGradient.of(problem_class)
+    if budget.delta == 0.0:
+        return gradient.sensitivity(budget.relation) / budget.epsilon
+    if choices.mode == "paper":
+        return classic_gaussian_scale(gradient, budget)
+    return GaussianMechanism.calibrated(gradient, budget).scale
+
+
+def _balanced(
+    problem_class: ProblemClass, choices: Choices, gaussian: bool, unit: float, cost: float
+) -> BalancedMinimiser:
+    published, distance = choices.mode == "paper", choices.distance
+    if gaussian:
+        share = 0.5 if published else 0.25
+        return balanced_minimiser(linear=cost * unit, distance=distance, share=share)
+    if problem_class.smoothness is None:
+        return smoothed_pure_balanced_minimiser(
+            problem_class, unit=unit, cost=cost, distance=distance
+        )
+    return pure_balanced_minimiser(
+        problem_class,
+        unit=unit,
+        cost=cost,
+        glm=choices.glm,
+        distance=distance,
+        published=published,
+    )
+
+
+def _smoothing(
+    problem_class: ProblemClass, gaussian: bool, regularisation: float, unit: float, cost: float
+) -> float:
+    """Costing a hundredth of Gaussian noise, whose scale does not depend on it; else the best."""
+    if not gaussian:
+        return smoothing_width(problem_class, regularisation, unit=unit, cost=cost)
+    noise = cost * unit / regularisation
+    return min(2.0 * _SMOOTHING_SHARE * noise, 4.0) / problem_class.lipschitz**2
+
+
+def _mechanism(
+    problem_class: ProblemClass,
+    budget: Budget,
+    choices: Choices,
+    regularisation: float,
+    smoothing: float,
+) -> Mechanism:
+    published = choices.mode == "paper"
+    numbers = {"regularisation": regularisation, "smoothing": smoothing}
+    if budget.delta > 0.0:
+        query = RegularisedMinimiser.of(problem_class, budget.relation, **numbers)
+        if published:
+            return GaussianMechanism(query, classic_gaussian_scale(query, budget))
+        return GaussianMechanism.calibrated(query, budget)
+    sparse = SparseMinimiser.of(problem_class, budget.relation, glm=choices.glm, **numbers)
+    if published:
+        return LaplaceMechanism(sparse, published_laplace_scale(sparse, budget))
+    return LaplaceMechanism.calibrated(sparse, budget)
+
+
+def _assumptions(problem_class: ProblemClass, budget: Budget, glm: bool) -> tuple[str, ...]:
+    """What cannot be enforced: of a linear prediction rows can be made as declared."""
+    where = " on R^d" if math.isinf(problem_class.radius) else ""
+    assumed = [f"every loss is convex and {problem_class.lipschitz:g}-Lipschitz{where}"]
+    if problem_class.smoothness is not None:
+        assumed.append(f"every loss is {problem_class.smoothness:g}-smooth{where}")
+    if budget.delta == 0.0 and glm:
+        assumed[0] = "every loss is convex in one linear prediction, on R^d"
+    elif budget.delta == 0.0:
+        assumed.append(
+            f"every gradient has at most {problem_class.sparsity} numbers that are not 0"
+        )
+    if budget.relation is Relation.ADD_OR_REMOVE_ONE:
+        assumed.append(f"at most {problem_class.n} records")
+    return tuple(assumed)
+
+
+def _required(glm: bool, smoothing: float) -> frozenset[str]:
+    if smoothing > 0.0:
+        return frozenset({"smoothing"})
+    return frozenset({"linear_model"} if glm else ())
+
+
+def run(
+    static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
+) -> Run:
+    """Solve, add noise, project. A solution that is not finite becomes the public centre."""
+    del execution
+    query = params.mechanism.query
+    solver = query.minimiser if isinstance(query, SparseMinimiser) else query
+    centre, constraint = objective.start(static.dim), objective.constraint
+    if static.kept is not None:
+        objective = sparse_records(objective, static.kept, solver.gradient.clip)
+    if static.smoothed:
+        objective = objective.smoothed(jnp.asarray(solver.smoothing))
+    minimiser = query.bind(objective)(centre)
+    minimiser = jnp.where(jnp.isfinite(minimiser).all(), minimiser, centre)
+    released = params.mechanism.add_noise(stream(key, "noise"), minimiser)
+    if static.projection == "linf":
+        released = linf_projection(constraint, released)
+    elif static.projection == "l2":
+        released = constraint.project(released)
+    return Run(released, Secret(minimiser))
+
+
+LINF_OUTPUT_PERTURBATION = Algorithm(
+    name=_NAME,
+    summary="regularised minimiser plus Gaussian or Laplace noise, nearest member in l_inf",
+    plan=plan,
+    run=run,
+    float64=True,
+)

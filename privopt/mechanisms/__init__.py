@@ -54,6 +54,11 @@ from privopt.mechanisms.queries import (
     L1BoundedQuery,
     RegularisedMinimiser,
 )
+from privopt.mechanisms.sparse_minimiser import (
+    SparseMinimiser,
+    published_laplace_scale,
+    sparse_records,
+)
 from privopt.mechanisms.variance_reduced import VarianceReducedGradient
 
 __all__ = [
@@ -91,6 +96,7 @@ __all__ = [
     "RestartedNoise",
     "SeriesNoise",
     "ShuffledBatches",
+    "SparseMinimiser",
     "TreeNoise",
     "VarianceReducedGradient",
     "classic_gaussian_scale",
@@ -102,4 +108,6 @@ __all__ = [
     "noise_of",
     "participation_event",
     "poisson_sampler",
+    "published_laplace_scale",
+    "sparse_records",
 ]

@@ -153,6 +153,11 @@ class SparseMinimiser(NamedTuple):
         return cls(solver, sparsity, width)
 
     @property
+    def dense(self) -> bool:
+        """Whether ``sqrt(d)`` is the smaller of the two."""
+        return self._spread == math.sqrt(self._dim)
+
+    @property
     def error(self) -> float:
         """``max(1, H/lambda) tau``: how far the answer may be from the minimiser."""
         return self._last_step * self.minimiser.error
@@ -235,8 +240,8 @@ def sparse_records(objective: EmpiricalRisk, sparsity: int, clip: Number) -> Emp
     """The records of a generalised linear loss, each made as sparse and as short as is declared.
 
     Of a row the ``s`` numbers of largest modulus are kept, and it is shortened until its length
-    times the bound of the slope, if there is one, is at most ``L``. Every record is changed by itself, so neighbours
-    stay neighbours; rows that are as declared keep their bits.
+    times the bound of the slope, if there is one, is at most ``L``. Every record is changed by
+    itself, so neighbours stay neighbours; rows that are as declared keep their bits.
 
     Parameters
     ----------
@@ -284,6 +289,5 @@ def _largest(rows: Features, sparsity: int) -> Features:
     if values.shape[-1] <= sparsity:
         return rows
     _, places = jax.lax.top_k(jnp.abs(values), sparsity)
-    kept = (jnp.take_along_axis(each, places, axis=-1) for each in (indices, values))
-    return SparseFeatures(*kept, rows.shape[-1])
-
+    indices, values = (jnp.take_along_axis(each, places, axis=-1) for each in (indices, values))
+    return SparseFeatures(indices, values, rows.shape[-1])

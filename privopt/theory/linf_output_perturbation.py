@@ -30,13 +30,15 @@ __all__ = [
     "smoothing_width",
 ]
 
+_SMOOTHING_SHARE = 0.01
 _SOURCE = "Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), section 4"
 
 
 def largest_gaussian(dim: int) -> float:
     """``sqrt(2 ln(2d))``, at least ``E max_j |z_j|`` of standard normal ``z``.
 
-    ``exp(t E max |z_j|) <= sum_j E exp(t z_j) + E exp(-t z_j) = 2d exp(t^2/2)`` for every ``t > 0``.
+    For every ``t > 0``: ``exp(t E max |z_j|) <= sum_j E exp(t z_j) + E exp(-t z_j) = 2d
+    exp(t^2/2)``.
 
     Examples
     --------
@@ -87,8 +89,8 @@ def perturbation_cost(
     space nothing is projected, and the 2 drops out.
 
     *Generalised linear losses on the whole space*: the loss of record ``i`` depends on ``<x_i,
-    z>`` alone. That is ``|x_i|`` times a variable with a mean modulus of ``sqrt(2/pi) b`` (Gaussian)
-    or ``sqrt(2) b`` at most (Laplace), whatever the dimension and the sparsity.
+    z>`` alone. That is ``|x_i|`` times a variable whose mean modulus is ``sqrt(2/pi) b`` (Gaussian)
+    or at most ``sqrt(2) b`` (Laplace), whatever the dimension and the sparsity.
 
     *Nearest in the Euclidean norm*: ``L E|z|_2``, as projecting does not expand distances.
 
@@ -216,7 +218,8 @@ def pure_balanced_minimiser(
     0.41
     """
     smoothness, sparsity = problem_class.smoothness, problem_class.sparsity
-    assert smoothness is not None and sparsity is not None
+    assert smoothness is not None
+    assert sparsity is not None
     noise = cost * unit
     if published:
         linear = noise * math.sqrt(2.0 * sparsity)
@@ -243,24 +246,22 @@ def smoothed_pure_balanced_minimiser(
 ) -> BalancedMinimiser:
     """The same for generalised linear losses with kinks, smoothed over a width ``h`` to be chosen.
 
-    ``g u (sqrt(s) + (1/2) sqrt(s/(lambda h)))/lambda + L^2 h/2 + lambda D^2/4``. The best width at
-    ``lambda`` has ``L^2 h = (g u sqrt(s)/2)^{2/3} L^{2/3}/lambda``, which leaves a sum of ``1/lambda``
-    and ``lambda``. Of order ``(s ln d/(n epsilon))^{1/3}``.
+    ``g u (sqrt(s) + (1/2) sqrt(s/(lambda h)))/lambda + L^2 h/2 + lambda D^2/4``. At ``lambda`` the
+    best width has ``L^2 h = (g u sqrt(s) L/2)^{2/3}/lambda``. What is left is a sum of ``1/lambda``
+    and ``lambda``, of order ``(s ln d/(n epsilon))^{1/3}``. Where ``sqrt(d)`` spreads less, widths
+    cost a hundredth of the noise.
 
     Examples
     --------
-    >>> facts = ProblemClass(n=100, dim=50, lipschitz=1.0, radius=math.inf, sparsity=4)
-    >>> best = smoothed_pure_balanced_minimiser(facts, unit=1e-9, cost=9.0, distance=1.0)
+    >>> facts = ProblemClass(n=100, dim=50_000, lipschitz=1.0, radius=math.inf, sparsity=4)
+    >>> best = smoothed_pure_balanced_minimiser(facts, unit=1e-6, cost=9.0, distance=1.0)
     >>> round(best.power, 2)
-    0.33
+    0.34
     """
-    assert problem_class.sparsity is not None
-    rooted = cost * unit * math.sqrt(problem_class.sparsity)
-    curved = (0.5 * rooted * problem_class.lipschitz) ** (2.0 / 3.0)
-    total = rooted + 1.5 * curved
-    best = balanced_minimiser(linear=total, distance=distance)
+    parts = _smoothed(problem_class, unit, cost)
+    best = balanced_minimiser(linear=parts.noise + parts.blur, distance=distance)
     width = smoothing_width(problem_class, best.regularisation, unit=unit, cost=cost)
-    return BalancedMinimiser(best.regularisation, width, best.power * (rooted + curved) / total)
+    return BalancedMinimiser(best.regularisation, width, best.power * parts.power)
 
 
 def smoothing_width(
@@ -272,14 +273,30 @@ def smoothing_width(
 
     Examples
     --------
-    >>> facts = ProblemClass(n=100, dim=50, lipschitz=1.0, radius=math.inf, sparsity=4)
+    >>> facts = ProblemClass(n=100, dim=50_000, lipschitz=1.0, radius=math.inf, sparsity=4)
     >>> round(smoothing_width(facts, 0.1, unit=1e-3, cost=9.0), 4)
     0.4327
     """
-    assert problem_class.sparsity is not None
-    lipschitz = problem_class.lipschitz
-    curved = 0.5 * cost * unit * math.sqrt(problem_class.sparsity) * lipschitz
-    return min(curved ** (2.0 / 3.0) / regularisation, 4.0) / lipschitz**2
+    blur = _smoothed(problem_class, unit, cost).blur
+    return min(2.0 * blur / regularisation, 4.0) / problem_class.lipschitz**2
+
+
+class _Smoothed(NamedTuple):
+    """Noise and smoothing, both times ``lambda``, and how their sum moves with the noise."""
+
+    noise: float
+    blur: float
+    power: float
+
+
+def _smoothed(problem_class: ProblemClass, unit: float, cost: float) -> _Smoothed:
+    noise, sparsity = cost * unit, problem_class.sparsity or problem_class.dim
+    rooted = noise * math.sqrt(sparsity)
+    curved = (0.5 * rooted * problem_class.lipschitz) ** (2.0 / 3.0)
+    full = noise * math.sqrt(problem_class.dim)
+    sparse = _Smoothed(rooted + curved, 0.5 * curved, (rooted + curved) / (rooted + 1.5 * curved))
+    dense = _Smoothed(full, _SMOOTHING_SHARE * full, 1.0)
+    return min(sparse, dense, key=lambda each: each.noise + each.blur)
 
 
 def linf_output_perturbation_rate(
@@ -298,7 +315,9 @@ def linf_output_perturbation_rate(
     spread: Powers = Powers(sparsity=0.5),  # noqa: B008
     lower: float = 0.0,
 ) -> Rate:
-    """``E F(w) - F* <= c lambda D^2 + g b + L tau + L^2 h/2``: regulariser, noise, solver, smoothing.
+    """``E F(w) - F* <= c lambda D^2 + g b + L tau + L^2 h/2``.
+
+    The terms are regulariser, noise, solver and smoothing.
 
     The regulariser costs ``lambda D^2/4`` at most, by the argument of
     :func:`privopt.theory.perturbed_minimiser`; published is ``lambda D^2/2``. The noise is
@@ -308,9 +327,9 @@ def linf_output_perturbation_rate(
     (s ln 2d)^{1/4}`` on a bounded set, ``sqrt(2)`` less on the whole space. Published, ``kappa =
     sqrt(2 ln(1.25/delta))/epsilon``: ``4 L D (s ln(1.25/delta) ln 2d)^{1/4}/sqrt(n epsilon)``.
 
-    *Laplace noise* on the whole space, ``Phi = s H_d/(n epsilon)``: of order ``L^{4/5} H^{1/5}
-    D^{6/5} Phi^{2/5}`` where ``H`` exceeds ``lambda``, and ``sqrt(2) L D Phi^{1/2}`` where it is far
-    below; published is ``Phi^{1/3}``.
+    *Laplace noise* on the whole space, ``Phi = s (1 + .. + 1/d)/(n epsilon)``: of order ``L^{4/5}
+    H^{1/5} D^{6/5} Phi^{2/5}`` where ``H`` exceeds ``lambda``, and ``sqrt(2) L D Phi^{1/2}`` where
+    ``H`` is far below; published is ``Phi^{1/3}``.
 
     Parameters
     ----------
@@ -374,28 +393,26 @@ def linf_output_perturbation_rate(
         terms=terms,
         cap=largest_excess(problem_class),
         lower=lower,
-        regime=_regime(problem_class, gaussian, projection, glm, balanced=balanced),
+        regime=("" if balanced else "lambda fixed, ")
+        + _regime(problem_class, gaussian, projection, glm, spread),
         tight_on="sparse_linear" if balanced and projection == "linf" and gaussian else None,
     )
 
 
 def _regime(
-    problem_class: ProblemClass, gaussian: bool, projection: str, glm: bool, *, balanced: bool
+    problem_class: ProblemClass, gaussian: bool, projection: str, glm: bool, spread: Powers
 ) -> str:
-    """Where this noise costs less than its Euclidean norm would."""
-    held = "" if balanced else "lambda fixed, "
-    if math.isinf(problem_class.radius) and glm:
-        return f"{held}no dimension: generalised linear losses on the whole space"
-    if math.isfinite(problem_class.radius) and projection == "l2":
-        return f"{held}dense: the Euclidean projection"
-    sides = {
-        each: perturbation_cost(problem_class, gaussian=gaussian, projection=each).factor
-        for each in ("linf", "l2")
-    }
-    rule = "8 s ln(2d)" if gaussian else "2 s (1 + .. + 1/d)^2"
-    if math.isinf(problem_class.radius):
-        rule = "2 s ln(2d)" if gaussian else "s (1 + .. + 1/d)^2/2"
-        sides["l2"] = problem_class.lipschitz * math.sqrt((1 if gaussian else 2) * problem_class.dim)
-    if sides["linf"] <= sides["l2"]:
-        return f"{held}sparse: {rule} <= d"
-    return f"{held}dense, {rule} > d: output_perturbation adds less to the risk"
+    """Where noise that counts by its largest coordinate costs less than by its Euclidean norm."""
+    bounded, dim = math.isfinite(problem_class.radius), problem_class.dim
+    if not gaussian and spread.sparsity == 0.0:
+        return "dense: sqrt(d) <= sqrt(s) + sqrt(k H/lambda)/2"
+    if glm and not bounded:
+        return "no dimension: generalised linear losses on the whole space"
+    if bounded and projection == "l2":
+        return "dense: the Euclidean projection"
+    cost = perturbation_cost(problem_class, gaussian=gaussian)
+    euclidean = problem_class.lipschitz * math.sqrt(dim if gaussian else 2.0 * dim)
+    rule = f"{cost.formula} = {cost.factor:.3g} b <= L E|z|_2 = {euclidean:.3g} b"
+    if cost.factor <= euclidean:
+        return f"sparse: {rule}"
+    return f"dense, not sparse: {rule} fails, and output_perturbation adds less to the risk"
