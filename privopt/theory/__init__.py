@@ -53,8 +53,6 @@ from privopt.theory.linf_output_perturbation import (
     BalancedMinimiser,
     PerturbationCost,
     balanced_minimiser,
-    largest_gaussian,
-    largest_laplace,
     linf_output_perturbation_rate,
     perturbation_cost,
     pure_balanced_minimiser,
@@ -63,6 +61,7 @@ from privopt.theory.linf_output_perturbation import (
 )
 from privopt.theory.lower_bounds import budget_lower_bound, erm_lower_bound, pure_lower_bound
 from privopt.theory.moments import ALL_RECORDS, Moments, batch_moments
+from privopt.theory.noise_norms import NoiseKind, NoiseVector
 from privopt.theory.objective_perturbation import (
     objective_perturbation_rate,
     perturbed_objective_minimiser,
@@ -92,6 +91,13 @@ from privopt.theory.population_laws import (
 )
 from privopt.theory.population_lower_bound import population_lower_bound
 from privopt.theory.prefix_error import PrefixError, local_exponent, split_error
+from privopt.theory.projected_error import (
+    Body,
+    expected_support,
+    projected_error,
+    projected_error_quantile,
+    sparse_error,
+)
 from privopt.theory.rate import (
     GIVEN_STEPS,
     SLOPE_MARGIN,
@@ -116,6 +122,7 @@ from privopt.theory.smooth_descent import (
     smooth_descent_step_size,
     smooth_descent_steps,
 )
+from privopt.theory.sparse_means import l1_recovery_rate, projection_mechanism_rate
 from privopt.theory.stability import (
     descent_population,
     descent_population_rate,
@@ -137,11 +144,14 @@ __all__ = [
     "Advantage",
     "ApproximateAdvantage",
     "BalancedMinimiser",
+    "Body",
     "DefaultSteps",
     "DescentNumbers",
     "GaussianAdvantage",
     "Law",
     "Moments",
+    "NoiseKind",
+    "NoiseVector",
     "OutputRule",
     "PerturbationCost",
     "Powers",
@@ -170,6 +180,7 @@ __all__ = [
     "dp_gd_population_law",
     "dp_sgd_population_law",
     "erm_lower_bound",
+    "expected_support",
     "exponential_mechanism",
     "exponential_mechanism_rate",
     "exponential_mechanism_regularisation",
@@ -182,9 +193,8 @@ __all__ = [
     "generalisation_gap",
     "gibbs_draw",
     "gradient_difference",
+    "l1_recovery_rate",
     "largest_excess",
-    "largest_gaussian",
-    "largest_laplace",
     "last_of_noisy_descent",
     "linf_output_perturbation_rate",
     "local_exponent",
@@ -211,6 +221,9 @@ __all__ = [
     "phased_descent_step_size",
     "phased_rate",
     "population_lower_bound",
+    "projected_error",
+    "projected_error_quantile",
+    "projection_mechanism_rate",
     "pure_balanced_minimiser",
     "pure_lower_bound",
     "regret_lower_bound",
@@ -219,6 +232,7 @@ __all__ = [
     "smooth_descent_steps",
     "smoothed_pure_balanced_minimiser",
     "smoothing_width",
+    "sparse_error",
     "split_error",
     "toeplitz_noise",
     "tree_noise",

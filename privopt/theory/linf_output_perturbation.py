@@ -11,18 +11,17 @@ import math
 from typing import NamedTuple
 
 from scipy.optimize import brentq
-from scipy.special import digamma, polygamma
+from scipy.special import polygamma
 
 from privopt.spec import ProblemClass
 from privopt.theory.largest_excess import largest_excess
+from privopt.theory.noise_norms import NoiseKind, NoiseVector
 from privopt.theory.rate import FIXED, Powers, Quantity, Rate, Term, no_rate
 
 __all__ = [
     "BalancedMinimiser",
     "PerturbationCost",
     "balanced_minimiser",
-    "largest_gaussian",
-    "largest_laplace",
     "linf_output_perturbation_rate",
     "perturbation_cost",
     "pure_balanced_minimiser",
@@ -32,33 +31,6 @@ __all__ = [
 
 _SMOOTHING_SHARE = 0.01
 _SOURCE = "Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), section 4"
-
-
-def largest_gaussian(dim: int) -> float:
-    """``sqrt(2 ln(2d))``, at least ``E max_j |z_j|`` of standard normal ``z``.
-
-    For every ``t > 0``: ``exp(t E max |z_j|) <= sum_j E exp(t z_j) + E exp(-t z_j) = 2d
-    exp(t^2/2)``.
-
-    Examples
-    --------
-    >>> round(largest_gaussian(100), 3)
-    3.255
-    """
-    return math.sqrt(2.0 * math.log(2.0 * dim))
-
-
-def largest_laplace(dim: int) -> float:
-    """``1 + 1/2 + ... + 1/d``, exactly ``E max_j |z_j|`` of Laplace noise of scale 1.
-
-    The maximum of ``d`` exponential variables, whose spacings have means ``1/d``, ..., ``1``.
-
-    Examples
-    --------
-    >>> round(largest_laplace(3), 6)
-    1.833333
-    """
-    return float(digamma(dim + 1.0) - digamma(1.0))
 
 
 class PerturbationCost(NamedTuple):
@@ -116,16 +88,14 @@ def perturbation_cost(
         return PerturbationCost(lipschitz * factor, f"{name} L {scale}", 0.0, 0.0)
     if bounded and projection == "none":
         return PerturbationCost(math.inf, "unknown outside the set", 0.0, 0.0)
+    noise = NoiseVector(NoiseKind.GAUSSIAN if gaussian else NoiseKind.LAPLACE, 1.0, dim)
     if bounded and projection == "l2":
-        square = dim if gaussian else 2.0 * dim
-        return PerturbationCost(lipschitz * math.sqrt(square), "L E|z|_2", 0.5, 0.0)
-    if gaussian:
-        largest, growth = largest_gaussian(dim), 0.5 / math.log(2.0 * dim)
-    else:
-        largest = largest_laplace(dim)
-        growth = dim * float(polygamma(1, dim + 1.0)) / largest
+        return PerturbationCost(lipschitz * math.sqrt(noise.square), "L E|z|_2", 0.5, 0.0)
+    growth = 0.5 / math.log(2.0 * dim)
+    if not gaussian:
+        growth = dim * float(polygamma(1, dim + 1.0)) / noise.largest
     twice, name = (2.0, "2 ") if bounded else (1.0, "")
-    factor = twice * lipschitz * math.sqrt(sparsity) * largest
+    factor = twice * lipschitz * math.sqrt(sparsity) * noise.largest
     return PerturbationCost(factor, f"{name}L sqrt(s) E|z|_inf", growth, 0.5)
 
 
@@ -403,7 +373,7 @@ def _regime(
     problem_class: ProblemClass, gaussian: bool, projection: str, glm: bool, spread: Powers
 ) -> str:
     """Where noise that counts by its largest coordinate costs less than by its Euclidean norm."""
-    bounded, dim = math.isfinite(problem_class.radius), problem_class.dim
+    bounded = math.isfinite(problem_class.radius)
     if not gaussian and spread.sparsity == 0.0:
         return "dense: sqrt(d) <= sqrt(s) + sqrt(k H/lambda)/2"
     if glm and not bounded:
@@ -411,7 +381,10 @@ def _regime(
     if bounded and projection == "l2":
         return "dense: the Euclidean projection"
     cost = perturbation_cost(problem_class, gaussian=gaussian)
-    euclidean = problem_class.lipschitz * math.sqrt(dim if gaussian else 2.0 * dim)
+    noise = NoiseVector(
+        NoiseKind.GAUSSIAN if gaussian else NoiseKind.LAPLACE, 1.0, problem_class.dim
+    )
+    euclidean = problem_class.lipschitz * math.sqrt(noise.square)
     rule = f"{cost.formula} = {cost.factor:.3g} b <= L E|z|_2 = {euclidean:.3g} b"
     if cost.factor <= euclidean:
         return f"sparse: {rule}"
