@@ -47,8 +47,10 @@ from privopt.convex.outputs import (
 from privopt.convex.projected_leader import projected_leader
 from privopt.convex.pytree_dataclass import Pytree, node_classes, pytree_dataclass
 from privopt.convex.regularised_glm import RegularisedGLM
+from privopt.convex.separable import CoordinateLoss, Separable, Sine
 from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
 from privopt.convex.solver import Solution, minimise, minimise_nonsmooth
+from privopt.convex.squared_distance import MeanAndSpread, SquaredDistance
 from privopt.convex.step_sizes import StepSizes
 from privopt.convex.updates import Update
 from privopt.convex.vectors import norm
@@ -61,6 +63,7 @@ __all__ = [
     "BoundingEllipsoid",
     "Box",
     "ConstraintSet",
+    "CoordinateLoss",
     "DenseFeatures",
     "Distance",
     "Draw",
@@ -82,6 +85,7 @@ __all__ = [
     "LinearRecords",
     "Logistic",
     "Loss",
+    "MeanAndSpread",
     "Observer",
     "Output",
     "Path",
@@ -90,10 +94,13 @@ __all__ = [
     "RandomIterate",
     "RegularisedGLM",
     "ScalarLoss",
+    "Separable",
     "Simplex",
+    "Sine",
     "Solution",
     "SparseFeatures",
     "Squared",
+    "SquaredDistance",
     "StepSizes",
     "Suffix",
     "Update",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import jax
@@ -12,7 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from privopt.convex import ConstraintSet, EmpiricalRisk, Features, GeneralisedLinear, LinearRecords
+from privopt.convex import (
+    ConstraintSet,
+    EmpiricalRisk,
+    Features,
+    GeneralisedLinear,
+    L2Ball,
+    LinearRecords,
+)
 from privopt.problems.parameter import Shaped
 from privopt.spec import ProblemClass
 
@@ -44,7 +50,10 @@ def examine(risk: EmpiricalRisk, problem_class: ProblemClass) -> list[str]:
             )
         finite &= rows
     broken += _examine_domain(risk, finite)
-    constants = _probe if risk.linear is None else _examine_linear
+    if risk.linear is not None:
+        constants = _examine_linear
+    else:
+        constants = _probe if risk.points is None else _examine_points
     return broken + [line for line in constants(risk, problem_class, finite) if line]
 
 
@@ -100,10 +109,41 @@ def _examine_linear(
         )
 
 
+def _examine_points(
+    risk: EmpiricalRisk, problem_class: ProblemClass, finite: np.ndarray
+) -> Iterator[str]:
+    """Curvature exactly, and the farthest point of ``W`` exactly of a ball, else by probes."""
+    modulus = float(risk.loss.modulus)  # type: ignore[attr-defined]
+    farthest = np.where(finite, np.asarray(_farthest(risk, problem_class)), 0.0)
+    yield _above("lipschitz", problem_class.lipschitz, modulus * farthest, "a gradient of norm")
+    if problem_class.smoothness is not None:
+        curvature = np.full(finite.shape, modulus)
+        yield _above("smoothness", problem_class.smoothness, curvature, "curvature")
+    if modulus < problem_class.strong_convexity * (1.0 - _ROUND_OFF):
+        yield (
+            f"strong_convexity {problem_class.strong_convexity!r} must hold for every record, but "
+            f"all have curvature {modulus:.6g}"
+        )
+
+
+def _farthest(risk: EmpiricalRisk, problem_class: ProblemClass) -> Array:
+    """The largest distance of each record to what is looked at of ``W``, shape ``(n,)``."""
+    assert risk.points is not None
+    points, squares = risk.points, jnp.square(risk.points.norms())
+    probes, outermost = _probed(risk, problem_class), 0.0
+    if isinstance(risk.constraint, L2Ball):
+        probes, outermost = probes[:1], risk.constraint.radius
+
+    def apart(point: Array) -> Array:
+        return jnp.sqrt(jnp.maximum(point @ point - 2.0 * points.matvec(point) + squares, 0.0))
+
+    return jax.lax.map(apart, probes).max(axis=0) + outermost
+
+
 def _probe(risk: EmpiricalRisk, problem_class: ProblemClass, finite: np.ndarray) -> Iterator[str]:
     """Look for a violation at random points: finding none proves nothing."""
-    reach = problem_class.radius if math.isfinite(problem_class.radius) else _UNBOUNDED_REACH
-    points, found = map(np.asarray, _gradients(risk, problem_class.dim, reach))
+    given = _probed(risk, problem_class)
+    points, found = np.asarray(given), np.asarray(_gradients(risk, given))
     found = np.where(finite[:, None], np.where(np.isfinite(found), found, np.inf), 0.0)
     norms = np.linalg.norm(found, axis=-1).max(axis=0)
     yield _above("lipschitz", problem_class.lipschitz, norms, "a gradient of norm")
@@ -150,18 +190,24 @@ def _predictions(constraint: ConstraintSet, features: Features) -> tuple[Array, 
     return jax.lax.map(ends, jnp.arange(features.shape[0]), batch_size=_PROBES)
 
 
-@partial(jax.jit, static_argnames="dim")
-def _gradients(risk: EmpiricalRisk, dim: int, reach: float) -> tuple[Array, Array]:
-    """Points of ``W``, and every record's gradient at each: shapes ``(p, d)``, ``(p, n, d)``."""
+def _probed(risk: EmpiricalRisk, problem_class: ProblemClass) -> Array:
+    """Points of ``W``, its centre first: shape ``(p, d)``."""
+    dim = problem_class.dim
+    reach = problem_class.radius if math.isfinite(problem_class.radius) else _UNBOUNDED_REACH
     centre = risk.constraint.centre_point(dim, risk.dtype)
     directions = jax.random.normal(jax.random.key(0), (_PROBES, dim), risk.dtype)
     ends = risk.constraint.project(centre[None] + reach * directions)
-    points = jnp.concatenate([centre[None], 0.5 * (centre[None] + ends), ends])
+    return jnp.concatenate([centre[None], 0.5 * (centre[None] + ends), ends])
+
+
+@jax.jit
+def _gradients(risk: EmpiricalRisk, points: Array) -> Array:
+    """Every record's gradient at each point, shape ``(p, n, d)``."""
 
     def at(point: Array) -> Array:
         return jax.vmap(jax.grad(risk.loss), (None, 0))(point, risk.data)
 
-    return points, jax.lax.map(at, points)
+    return jax.lax.map(at, points)
 
 
 def _above(name: str, declared: float, found: np.ndarray, what: str) -> str:

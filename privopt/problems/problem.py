@@ -41,7 +41,13 @@ from privopt.problems.records import (
     record_count,
     require_countable,
 )
-from privopt.problems.reference import Reference, certified, solved
+from privopt.problems.reference import (
+    Reference,
+    certified,
+    distance_rise,
+    projected_mean,
+    solved,
+)
 from privopt.spec import ProblemClass
 
 __all__ = ["Problem"]
@@ -91,7 +97,7 @@ class Problem:
         dtype, ``dim`` numbers in all. Default: the centre of the constraint set.
     minimiser : array, optional
         Minimises ``F``, if one is known. Its projection is certified like any other, and solved
-        for if the certificate does not bear it out.
+        for if the certificate does not bear it out. Of squared distances it is never asked for.
     name : str
         For messages and tables.
 
@@ -212,7 +218,7 @@ class Problem:
         """What algorithms may require beyond gradients and projection.
 
         ``"smoothing"``: a Moreau envelope. ``"linear_model"``: a loss of one linear prediction
-        without kinks.
+        without kinks. ``"mean"``: squared distances to points, so that the minimiser is their mean.
         """
         loss: Any = self.objective.loss
         linear = isinstance(loss, GeneralisedLinear)
@@ -220,6 +226,8 @@ class Problem:
         found = {"smoothing"} if hasattr(scalar, "smoothed") else set()
         if linear and math.isfinite(getattr(scalar, "curvature", math.inf)):
             found.add("linear_model")
+        if self.objective.points is not None:
+            found.add("mean")
         return frozenset(found)
 
     @cached_property
@@ -244,7 +252,9 @@ class Problem:
         with jax.enable_x64(True):
             risk = self.objective.astype(jnp.float64)
             found = None
-            if self.minimiser is not None:
+            if risk.points is not None:
+                found = projected_mean(risk)
+            elif self.minimiser is not None:
                 found = certified(risk, self.minimiser, self._tolerance)
             if found is None:
                 smoothed = self._has_kinks and "smoothing" in self.provides
@@ -302,9 +312,16 @@ class Problem:
         """``F(point) - reference.value`` in float64; shapes as for :meth:`risk`.
 
         The true excess over ``min_W F`` lies between this and this plus ``reference.gap``. Errors
-        are those of both.
+        are those of both; of squared distances the difference is a closed form, whose error is
+        relative to the excess itself where the set holds the mean of the records.
         """
-        return self.risk(point) - self.reference.value
+        if self.objective.points is None:
+            return self.risk(point) - self.reference.value
+        axes, rows = array_rows(point, (self.problem_class.dim,))
+        with jax.enable_x64(True):
+            risk = self.objective.astype(jnp.float64)
+            found = distance_rise(risk, self.reference.minimiser, rows).reshape(axes)
+        return found if axes else float(found)
 
     def check(self) -> None:
         """Compare the declared class with the data, for research data that may be looked at.
