@@ -62,6 +62,11 @@ from privopt.mechanisms.queries import (
     L1BoundedQuery,
     RegularisedMinimiser,
 )
+from privopt.mechanisms.sparse_minimiser import (
+    SparseMinimiser,
+    published_laplace_scale,
+    sparse_records,
+)
 from privopt.mechanisms.variance_reduced import VarianceReducedGradient
 
 __all__ = [
@@ -102,6 +107,7 @@ __all__ = [
     "RestartedNoise",
     "SeriesNoise",
     "ShuffledBatches",
+    "SparseMinimiser",
     "TreeNoise",
     "VarianceReducedGradient",
     "body_of",
@@ -116,4 +122,6 @@ __all__ = [
     "noise_of",
     "participation_event",
     "poisson_sampler",
+    "published_laplace_scale",
+    "sparse_records",
 ]
