@@ -74,9 +74,17 @@ class Setting:
         return moved
 
     def value(self, axis: str) -> float:
-        """The number on an axis."""
-        source = self.budget if axis == "epsilon" else self.problem_class
-        return float(getattr(source, axis))
+        """The number on an axis.
+
+        Raises
+        ------
+        ValueError
+            If the class does not declare it.
+        """
+        found = getattr(self.budget if axis == "epsilon" else self.problem_class, axis)
+        if found is None:
+            raise ValueError(f"{axis} must be declared by the problem class, got None")
+        return float(found)
 
 
 Law = Callable[[Setting], Rate]
