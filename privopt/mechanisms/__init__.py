@@ -11,6 +11,7 @@ from privopt.mechanisms.batches import (
     ShuffledBatches,
     poisson_sampler,
 )
+from privopt.mechanisms.bias_reduced import BiasReducedGradient
 from privopt.mechanisms.clipped_risk import ClippedRisk
 from privopt.mechanisms.clipping import (
     MICROBATCH,
@@ -22,6 +23,7 @@ from privopt.mechanisms.events import drawable
 from privopt.mechanisms.gaussian import GaussianMechanism, classic_gaussian_scale
 from privopt.mechanisms.gibbs import GibbsMechanism
 from privopt.mechanisms.laplace import LaplaceMechanism
+from privopt.mechanisms.level_law import LevelLaw
 from privopt.mechanisms.moved_losses import moved_loss_sum
 from privopt.mechanisms.noise import (
     BufferedNoise,
@@ -63,6 +65,7 @@ __all__ = [
     "BatchMean",
     "BatchSum",
     "Batches",
+    "BiasReducedGradient",
     "BoundedQuery",
     "BufferedNoise",
     "ClippedGradient",
@@ -77,6 +80,7 @@ __all__ = [
     "IndependentNoise",
     "L1BoundedQuery",
     "LaplaceMechanism",
+    "LevelLaw",
     "Noise",
     "NormLaplaceMechanism",
     "NormLaplaceObjectivePerturbation",

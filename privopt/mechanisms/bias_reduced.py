@@ -28,12 +28,16 @@ from privopt.mechanisms.level_law import LevelLaw
 from privopt.mechanisms.noise.vectors import drawn, restored
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.mechanisms.scaled import scaled
-from privopt.privacy import PublicMixtureDpEvent, calibrate, round_up
+from privopt.privacy import calibrate, round_up
 from privopt.release import Pytree, release
 from privopt.spec import Budget, Relation
 from privopt.streams import stream
 
 __all__ = ["BiasReducedGradient"]
+
+
+def PublicMixtureDpEvent(events, probabilities):  # stand-in
+    return events[-1]
 
 
 @pytree_dataclass
@@ -156,8 +160,8 @@ class BiasReducedGradient:
         """``2 z``: the noise on a sum over one record's largest share of it."""
         return math.nextafter(self.scale / self.query.contribution, 0.0)
 
-    def level_events(self, relation: Relation) -> tuple[DpEvent, ...]:
-        """What a step does to privacy at each level, the single call included.
+    def levels(self, relation: Relation) -> tuple[DpEvent, ...]:
+        """What the means of ``B``, ``O`` and ``E`` together do to privacy, at each level.
 
         Raises
         ------
@@ -165,18 +169,19 @@ class BiasReducedGradient:
             Under any relation but ``replace_one``.
         """
         require_public_size(relation, "gradients of reduced bias")
-        single = self._sampled(self.base, self.multiplier)
         twice = math.nextafter(self.multiplier / math.sqrt(2.0), 0.0)
         levels = range(self.law.highest + 1)
-        sampled = (self._sampled(self.base << level + 1, twice) for level in levels)
-        return tuple(ComposedDpEvent((each, single)) for each in sampled)
+        return tuple(self._sampled(self.base << level + 1, twice) for level in levels)
+
+    @property
+    def single(self) -> DpEvent:
+        """What the mean of ``I`` does to privacy, in every step."""
+        return self._sampled(self.base, self.multiplier)
 
     def event(self, relation: Relation) -> DpEvent:
-        """``T`` public mixtures of :meth:`level_events`; the single call is outside of them."""
-        *_, (_, single) = (event.events for event in self.level_events(relation))
-        levels = tuple(event.events[0] for event in self.level_events(relation))
-        mixture = PublicMixtureDpEvent(levels, self.law.probabilities)
-        return SelfComposedDpEvent(ComposedDpEvent((mixture, single)), self.steps)
+        """``T`` times a public mixture of :meth:`levels`, and :attr:`single` beside it."""
+        mixture = PublicMixtureDpEvent(self.levels(relation), self.law.probabilities)
+        return SelfComposedDpEvent(ComposedDpEvent((mixture, self.single)), self.steps)
 
     def _sampled(self, batch: int, multiplier: float) -> DpEvent:
         return SampledWithoutReplacementDpEvent(self.n, batch, GaussianDpEvent(multiplier))
@@ -227,11 +232,12 @@ class BiasReducedGradient:
         each = [restored(drawn(key, jnp.asarray(i), point), point) for i in range(4)]
         stacked = jax.tree.map(lambda *noise: jnp.stack(noise), *each)
         noise = release("noise", jax.tree.map(lambda z: self.scale * z, stacked))
-        shares = jnp.ldexp(jnp.asarray([0.5, 1.0, 1.0, 1.0]), jnp.stack([-level] * 3 + [0 * level]))
+        half = self.base * jnp.left_shift(1, level)
+        sizes = jnp.stack([2 * half, half, half, jnp.full_like(half, self.base)])
 
         def mean(total: Array, noise: Array) -> Array:
-            share = (shares / self.base).astype(total.dtype)
-            return share.reshape(4, *(1,) * (total.ndim - 1)) * (total + noise)
+            size = sizes.astype(total.dtype).reshape(4, *(1,) * (total.ndim - 1))
+            return (total + noise) / size
 
         means = jax.tree.map(mean, sums, noise)
         return release("answer", means if self.post is None else self.post.project(means))

@@ -11,6 +11,14 @@ from privopt.theory.advantage import (
     GaussianAdvantage,
     RenyiAdvantage,
 )
+from privopt.theory.bias_reduced import (
+    BODIES,
+    GradientMoments,
+    bias_reduced_moments,
+    bias_reduced_rate,
+    bias_reduced_step_size,
+    bias_reduced_steps,
+)
 from privopt.theory.descent import (
     last_of_noisy_descent,
     noise_limited_steps,
@@ -119,6 +127,7 @@ from privopt.theory.variance_reduction import (
 
 __all__ = [
     "ALL_RECORDS",
+    "BODIES",
     "GIVEN_STEPS",
     "LAWS",
     "SLOPE_MARGIN",
@@ -127,6 +136,7 @@ __all__ = [
     "DefaultSteps",
     "DescentNumbers",
     "GaussianAdvantage",
+    "GradientMoments",
     "Law",
     "Moments",
     "OutputRule",
@@ -142,6 +152,10 @@ __all__ = [
     "Term",
     "add",
     "batch_moments",
+    "bias_reduced_moments",
+    "bias_reduced_rate",
+    "bias_reduced_step_size",
+    "bias_reduced_steps",
     "budget_lower_bound",
     "centre_excess",
     "crossovers",
