@@ -134,7 +134,7 @@ def _body(name: str, problem_class: ProblemClass, query: ClippedGradient) -> Con
         )
     if name == "l1":
         return L1Ball(query.clip * math.sqrt(problem_class.sparsity))
-    return L1L2Ball(query.clip * math.sqrt(problem_class.sparsity), query.clip)
+    return L1L2Ball.of(query.clip, problem_class.sparsity)
 
 
 def _method(

@@ -25,7 +25,7 @@ from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.events import drawable, require_public_size
 from privopt.mechanisms.level_law import LevelLaw
-from privopt.mechanisms.noise.vectors import drawn, restored
+from privopt.mechanisms.noise import IndependentNoise
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.mechanisms.scaled import scaled
 from privopt.privacy import calibrate, round_up
@@ -84,15 +84,16 @@ class BiasReducedGradient:
     ``i``'s half move by ``2C`` at most, each under its own noise: shifts ``1/z`` and ``1/z``,
     together ``sqrt(2)/z``. Averaging, projecting and combining are post-processing.
 
-    *Sampling.* With ``q = 2b/n`` write the laws of the three releases as ``P = (1-q) P_0 + q P_1``
-    and ``Q = (1-q) P_0 + q Q_1``, by whether ``i`` is in ``B``. For ``a >= 1`` and ``a' = 1 + q (a -
-    1)``, ``D_{a'}(P||Q) = q D_a(P_1 || (1-c) P_0 + c Q_1)``, ``c = a'/a``, which is at most ``q
-    ((1-c) D_a(P_1||P_0) + c D_a(P_1||Q_1))`` (advanced joint convexity). The second is the case
-    above, places fixed. For the first, put a random record from outside ``B`` in the place of
-    ``i``: an ordered set that contains ``i`` becomes a uniform one that does not, all other
-    places unmoved, and so one half and ``B`` change by one record again: shift ``sqrt(2)/z``.
-    It needs *random* halves: in those of a sorted set that swap would move other records between
-    ``O`` and ``E``. The reverse order is the same. Sources: Balle, Barthe and Gaboardi 2018
+    *Sampling.* With ``q = 2b/n`` the laws of the three releases are ``P = (1 - q) P_0 + q P_1`` and
+    ``Q = (1 - q) P_0 + q Q_1``, by whether ``i`` is in ``B``. By advanced joint convexity, for
+    ``a >= 1``, ``a' = 1 + q (a - 1)`` and ``c = a'/a``, their hockey stick at ``a'`` is ``q`` times
+    that of ``P_1`` and ``(1 - c) P_0 + c Q_1`` at ``a``, so at most ``q`` times the larger of those
+    of ``P_1, P_0`` and of ``P_1, Q_1``. The latter is the case above, all places fixed. For the
+    former, put a random record from outside ``B`` in the place of ``i``: an ordered set that
+    contains ``i`` becomes a uniform one that does not, no other record moves, and so ``B`` and one
+    half change by one record: shift ``sqrt(2)/z`` again. It needs *random* halves: after a sort
+    that exchange would move other records between ``O`` and ``E``. Both orders of the neighbours
+    are alike. Sources: Balle, Barthe and Gaboardi 2018
     (arXiv:1807.01647), Theorems 2 and 9; two of three for Ghazi et al. 2024 (arXiv:2404.10881),
     section 5, who charge all three.
 
@@ -191,56 +192,72 @@ class BiasReducedGradient:
     ) -> GradientOracle:
         """The oracle of a run on the device.
 
-        The level of step ``t`` comes from ``fold_in(coins, t)``, sets and noise from children of
-        ``stream(key, "batches")`` and ``stream(key, "noise")``. Runs that share ``coins`` share
-        levels, and only the branch of that level is computed.
+        The level of step ``t`` comes from ``fold_in(coins, t)``, ``B`` and ``I`` from children 0
+        and 1 of ``fold_in(stream(key, "batches"), t)``, the four noises are one draw from
+        ``stream(key, "noise")``. Runs that share ``coins`` share levels, and only the branch of
+        that level is computed.
         """
         law, total = self.law, self.query.bind_batches(objective, microbatch)
         batches, noise = stream(key, "batches"), stream(key, "noise")
-        sums = [
-            partial(self._sums, total, objective.dtype, self.base << level, 2)
-            for level in range(law.highest + 1)
-        ]
+
+        def sums(rows: Array, size: int, point: Pytree) -> Pytree:
+            """Clipped sums over the first sets of so many records."""
+            parts = release("batch", rows).reshape(-1, size)
+            ones = jnp.ones(size, objective.dtype)
+            return jax.lax.map(lambda part: total(point, part, ones), parts)
+
+        def halves(level: int, order: Array, point: Pytree) -> Pytree:
+            size = self.base << level
+            return sums(order[: 2 * size], size, point)
+
+        levels = [partial(halves, level) for level in range(law.highest + 1)]
 
         def ask(memory: Pytree, t: Array, point: Pytree) -> tuple[Pytree, Pytree]:
             level = law.draw(jax.random.fold_in(coins, t))
-            sets, own = jax.random.fold_in(batches, t), jax.random.fold_in(noise, t)
-            halves = jax.lax.switch(level, sums, point, jax.random.fold_in(sets, 0))
-            single = self._sums(
-                total, objective.dtype, self.base, 1, point, jax.random.fold_in(sets, 1)
-            )
-            means = self._means(jax.tree.map(_four, halves, single), level, own, point)
-            weight = law.weight(level, objective.dtype)
-
-            def combined(mean: Array) -> Array:
-                whole, first, second, alone = mean
-                return weight * (whole - 0.5 * (first + second)) + alone
-
-            return jax.tree.map(combined, means), memory
+            here = jax.random.fold_in(batches, t)
+            order = self._order(level, jax.random.fold_in(here, 0))
+            pair = jax.lax.switch(level, levels, order, point)
+            own = ordered_subset(jax.random.fold_in(here, 1), self.base, self.n)
+            four = jax.tree.map(_four, pair, sums(own, self.base, point))
+            added, _ = IndependentNoise().next((), t, noise, four)
+            added = release("noise", jax.tree.map(lambda z: self.scale * z, added))
+            return self._combined(jax.tree.map(jnp.add, four, added), level), memory
 
         return GradientOracle(self.steps, lambda point: (), ask)
 
-    def _sums(
-        self, total: Pytree, dtype: jnp.dtype, size: int, sets: int, point: Pytree, key: Array
-    ) -> Pytree:
-        """Clipped sums over so many disjoint sets of ``size`` records each, stacked."""
-        rows = release("batch", ordered_subset(key, sets * size, self.n)).reshape(sets, size)
-        return jax.lax.map(lambda part: total(point, part, jnp.ones(size, dtype)), rows)
+    def _order(self, level: Array, key: Array) -> Array:
+        """Numbers of records in an order of which the first ``2b`` are ``B``; the rest may be 0.
 
-    def _means(self, sums: Pytree, level: Array, key: Array, point: Pytree) -> Pytree:
-        """The means of ``B``, ``O``, ``E`` and ``I`` with their noise, each in the body."""
-        each = [restored(drawn(key, jnp.asarray(i), point), point) for i in range(4)]
-        stacked = jax.tree.map(lambda *noise: jnp.stack(noise), *each)
-        noise = release("noise", jax.tree.map(lambda z: self.scale * z, stacked))
+        The first of a random ordered set are one themselves, so one draw serves the levels of
+        small batches, and one permutation all others.
+        """
+        sizes = [2 * self.base << level for level in range(self.law.highest + 1)]
+        few = max((size for size in sizes if 2 * size**2 <= self.n), default=0)
+        if few == 0:
+            return ordered_subset(key, self.n, self.n)
+
+        def short() -> Array:
+            return jnp.zeros(self.n, jnp.int32).at[:few].set(ordered_subset(key, few, self.n))
+
+        is_large = level >= sizes.index(few) + 1
+        return jax.lax.cond(is_large, lambda: ordered_subset(key, self.n, self.n), short)
+
+    def _combined(self, sums: Pytree, level: Array) -> Pytree:
+        """``G`` of the noisy sums over ``B``, ``O``, ``E`` and ``I``."""
         half = self.base * jnp.left_shift(1, level)
         sizes = jnp.stack([2 * half, half, half, jnp.full_like(half, self.base)])
 
-        def mean(total: Array, noise: Array) -> Array:
-            size = sizes.astype(total.dtype).reshape(4, *(1,) * (total.ndim - 1))
-            return (total + noise) / size
+        def mean(total: Array) -> Array:
+            return total / sizes.astype(total.dtype).reshape(4, *(1,) * (total.ndim - 1))
 
-        means = jax.tree.map(mean, sums, noise)
-        return release("answer", means if self.post is None else self.post.project(means))
+        def combined(mean: Array) -> Array:
+            whole, first, second, single = mean
+            weight = self.law.weight(level, mean.dtype)
+            return weight * (whole - 0.5 * (first + second)) + single
+
+        means = jax.tree.map(mean, sums)
+        means = release("answer", means if self.post is None else self.post.project(means))
+        return jax.tree.map(combined, means)
 
 
 def _four(halves: Array, single: Array) -> Array:

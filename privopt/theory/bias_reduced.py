@@ -118,20 +118,21 @@ def bias_reduced_moments(
     def error(batch: int) -> float:
         return math.sqrt(min(sparse / batch, dense / batch**2, cap))
 
-    sizes = [base << k for k in range(len(probabilities) + 1)]
+    sizes = [base << k for k in range(len(probabilities))]
+    largest = 2 * sizes[-1]
     increments = math.fsum(
-        2.0 * (error(large) + error(small)) ** 2 / p
-        for small, large, p in zip(sizes, sizes[1:], probabilities, strict=True)
+        2.0 * (error(size) + error(2 * size)) ** 2 / p
+        for size, p in zip(sizes, probabilities, strict=True)
     )
     first = {
         "l1": 2.0 * (clip**2 + error(base) ** 2),
         "none": clip**2 + dense / base**2,
     }.get(body, clip**2)
     square = 2.0 * first + increments
-    is_sparse = sparse / sizes[-1] <= dense / sizes[-1] ** 2
+    is_sparse = sparse <= dense / largest
     moves = level + spread if is_sparse else 2.0 * level + Powers(dim=1.0)
     logarithm = Powers(n=1.0 / (len(probabilities) * math.log(2.0)))
-    bias = 0.0 if body == "none" else error(sizes[-1])
+    bias = 0.0 if body == "none" else error(largest)
     return GradientMoments(
         bias,
         square,
@@ -217,8 +218,8 @@ def bias_reduced_rate(
 
         E |grad F(w)|^2 <= Gamma/(eta (T + 1)) + eta H nu^2/2 + L b,
 
-    from ``F(w_{t+1}) <= F(w_t) - eta <grad F, G_t> + (H eta^2/2) |G_t|^2``. The rate is of the root,
-    by Jensen's inequality. Source: Ghazi et al. 2024 (arXiv:2404.10881), section 5, with the
+    from ``F(w_{t+1}) <= F(w_t) - eta <grad F, G_t> + (H eta^2/2) |G_t|^2``. The rate is of the
+    root, by Jensen's inequality. Source: Ghazi et al. 2024 (arXiv:2404.10881), section 5, with the
     constants derived here.
 
     Parameters
