@@ -59,6 +59,7 @@ from privopt.theory.largest_excess import centre_excess, largest_excess
 from privopt.theory.laws import LAWS
 from privopt.theory.lower_bounds import budget_lower_bound, erm_lower_bound, pure_lower_bound
 from privopt.theory.moments import ALL_RECORDS, Moments, batch_moments
+from privopt.theory.noise_norms import NoiseKind, NoiseVector
 from privopt.theory.objective_perturbation import (
     objective_perturbation_rate,
     perturbed_objective_minimiser,
@@ -88,6 +89,13 @@ from privopt.theory.population_laws import (
 )
 from privopt.theory.population_lower_bound import population_lower_bound
 from privopt.theory.prefix_error import PrefixError, local_exponent, split_error
+from privopt.theory.projected_error import (
+    Body,
+    expected_support,
+    projected_error,
+    projected_error_quantile,
+    sparse_error,
+)
 from privopt.theory.rate import (
     GIVEN_STEPS,
     SLOPE_MARGIN,
@@ -112,6 +120,7 @@ from privopt.theory.smooth_descent import (
     smooth_descent_step_size,
     smooth_descent_steps,
 )
+from privopt.theory.sparse_means import l1_recovery_rate, projection_mechanism_rate
 from privopt.theory.stability import (
     descent_population,
     descent_population_rate,
@@ -133,12 +142,15 @@ __all__ = [
     "SLOPE_MARGIN",
     "Advantage",
     "ApproximateAdvantage",
+    "Body",
     "DefaultSteps",
     "DescentNumbers",
     "GaussianAdvantage",
     "GradientMoments",
     "Law",
     "Moments",
+    "NoiseKind",
+    "NoiseVector",
     "OutputRule",
     "Powers",
     "PrefixError",
@@ -169,6 +181,7 @@ __all__ = [
     "dp_gd_population_law",
     "dp_sgd_population_law",
     "erm_lower_bound",
+    "expected_support",
     "exponential_mechanism",
     "exponential_mechanism_rate",
     "exponential_mechanism_regularisation",
@@ -181,6 +194,7 @@ __all__ = [
     "generalisation_gap",
     "gibbs_draw",
     "gradient_difference",
+    "l1_recovery_rate",
     "largest_excess",
     "last_of_noisy_descent",
     "local_exponent",
@@ -206,11 +220,15 @@ __all__ = [
     "phased_descent_step_size",
     "phased_rate",
     "population_lower_bound",
+    "projected_error",
+    "projected_error_quantile",
+    "projection_mechanism_rate",
     "pure_lower_bound",
     "regret_lower_bound",
     "smooth_descent",
     "smooth_descent_step_size",
     "smooth_descent_steps",
+    "sparse_error",
     "split_error",
     "toeplitz_noise",
     "tree_noise",
