@@ -9,7 +9,14 @@ import optax
 from jax import Array
 
 from privopt.algorithms.choices import Clipping, require_delta
-from privopt.algorithms.first_order import Secret, Static, chosen_output, output_rule, recorded
+from privopt.algorithms.first_order import (
+    Secret,
+    Static,
+    chosen_output,
+    output_rule,
+    recorded,
+    step_rule,
+)
 from privopt.algorithms.lower_bound import event_lower_bound
 from privopt.arguments import count, member, positive_number
 from privopt.convex import (
@@ -78,7 +85,7 @@ def plan(
     )  # fmt: skip
     gap = None if first_gap is None else positive_number("first_gap", first_gap)
     method = _method(problem_class, mechanism, moments, step_size, output, gap, record)
-    constant = method.step_sizes == StepSizes.constant(method.step_sizes.scale)
+    rule = step_rule(method.step_sizes)
     lower = 0.0
     if problem_class.sparsity is None:
         lower = event_lower_bound(problem_class, budget, mechanism.event(budget.relation))
@@ -90,7 +97,7 @@ def plan(
         static=Static(problem_class.dim),
         rate=bias_reduced_rate(
             problem_class, steps=steps, moments=moments, first_gap=gap,
-            step_size=float(method.step_sizes.scale) if constant else None,
+            step_size=rule.scale if rule.constant else None,
             output=output_rule(method.output), clip=query.clip, steps_powers=powers, lower=lower,
         ),
     )  # fmt: skip

@@ -28,16 +28,12 @@ from privopt.mechanisms.level_law import LevelLaw
 from privopt.mechanisms.noise import IndependentNoise
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.mechanisms.scaled import scaled
-from privopt.privacy import calibrate, round_up
+from privopt.privacy import PublicMixtureDpEvent, calibrate, round_up
 from privopt.release import Pytree, release
 from privopt.spec import Budget, Relation
 from privopt.streams import stream
 
 __all__ = ["BiasReducedGradient"]
-
-
-def PublicMixtureDpEvent(events, probabilities):  # stand-in
-    return events[-1]
 
 
 @pytree_dataclass
