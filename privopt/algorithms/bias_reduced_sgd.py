@@ -18,7 +18,7 @@ from privopt.algorithms.first_order import (
     step_rule,
 )
 from privopt.algorithms.lower_bound import event_lower_bound
-from privopt.arguments import count, member, positive_number
+from privopt.arguments import count, positive_number
 from privopt.convex import (
     Average,
     ConstraintSet,
@@ -36,14 +36,17 @@ from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import BiasReducedGradient, ClippedGradient
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
-    BODIES,
     GIVEN_STEPS,
-    GradientMoments,
+    BiasedMoments,
+    Body,
+    OutputRule,
     Powers,
+    Rate,
     bias_reduced_moments,
-    bias_reduced_rate,
-    bias_reduced_step_size,
     bias_reduced_steps,
+    biased_descent_rate,
+    biased_descent_step_size,
+    no_rate,
 )
 
 __all__ = ["BIAS_REDUCED_SGD"]
@@ -67,14 +70,16 @@ def plan(
     body: str = "l1_l2",
     clip: float | None = None,
     output: Output | str | None = None,
-    first_gap: float | None = None,
+    gap: float | None = None,
     record: int | str = 0,
 ) -> Plan:
     """Plan bias-reduced SGD: ``w <- Proj(w - eta G)``."""
     require_delta("bias_reduced_sgd", budget)
     clipping = Clipping(clip)
     query = clipping.query(problem_class)
-    post = _body(body, problem_class, query)
+    body = Body.named("body", body)
+    post = _set_of(body, problem_class, query)
+    gap = None if gap is None else positive_number("gap", gap)
     powers = GIVEN_STEPS if steps is not None else Powers(n=1.0)
     if steps is None:
         steps = bias_reduced_steps(problem_class, delta=budget.delta, base=count("base", base))
@@ -83,24 +88,18 @@ def plan(
         problem_class, noise=mechanism.scale, base=base, body=body, clip=query.clip,
         probabilities=mechanism.law.probabilities, steps_powers=powers,
     )  # fmt: skip
-    gap = None if first_gap is None else positive_number("first_gap", first_gap)
-    method = _method(problem_class, mechanism, moments, step_size, output, gap, record)
-    rule = step_rule(method.step_sizes)
-    lower = 0.0
-    if problem_class.sparsity is None:
-        lower = event_lower_bound(problem_class, budget, mechanism.event(budget.relation))
+    method = _method(problem_class, steps, moments, step_size, output, gap, record)
+    rate = _rate(problem_class, budget, mechanism, method, moments, gap, powers)
+    if clipping.changes(problem_class):
+        rate = no_rate("gradients are clipped below L", quantity=rate.quantity, lower=rate.lower)
     return Plan(
         algorithm=BIAS_REDUCED_SGD,
         problem_class=problem_class,
         budget=budget,
         params=Params(mechanism, method),
         static=Static(problem_class.dim),
-        rate=bias_reduced_rate(
-            problem_class, steps=steps, moments=moments, first_gap=gap,
-            step_size=rule.scale if rule.constant else None,
-            output=output_rule(method.output), clip=query.clip, steps_powers=powers, lower=lower,
-        ),
-    )  # fmt: skip
+        rate=rate,
+    )
 
 
 def run(
@@ -126,43 +125,80 @@ def coins(static: Static, params: Params, key: Array) -> Array:
     return key
 
 
-def _body(name: str, problem_class: ProblemClass, query: ClippedGradient) -> ConstraintSet | None:
+def _set_of(
+    body: Body, problem_class: ProblemClass, query: ClippedGradient
+) -> ConstraintSet | None:
     """Where means of clipped gradients lie."""
-    member("body", name, BODIES)
-    if name == "none":
+    if body is Body.NONE:
         return None
     if math.isinf(query.clip):
-        raise ValueError(f"clip must be finite for body {name}, got inf")
-    if name == "l2":
+        raise ValueError(f"clip must be finite for body {body}, got inf")
+    if body is Body.L2:
         return L2Ball(query.clip)
-    if problem_class.sparsity is None:
+    sparsity = problem_class.sparsity
+    if sparsity is None:
         raise ValueError(
-            f"sparsity must be declared for body {name}, got None: body l2 and none need none"
+            f"sparsity must be declared for body {body}, got None: bodies l2 and none need none"
         )
-    if name == "l1":
-        return L1Ball(query.clip * math.sqrt(problem_class.sparsity))
-    return L1L2Ball.of(query.clip, problem_class.sparsity)
+    if body is Body.L1:
+        return L1Ball(query.clip * math.sqrt(sparsity))
+    return L1L2Ball.of(query.clip, sparsity)
 
 
 def _method(
     problem_class: ProblemClass,
-    mechanism: BiasReducedGradient,
-    moments: GradientMoments,
+    steps: int,
+    moments: BiasedMoments,
     step_size: float | StepSizes | None,
     output: Output | str | None,
-    first_gap: float | None,
+    gap: float | None,
     record: int | str,
 ) -> FirstOrder:
     """Descent at theory's step size, unless one is given."""
-    steps = int(mechanism.steps)
+    stationary = gap is not None or not problem_class.convex
+    rule = chosen_output(output) or (RandomIterate() if stationary else Average())
     if step_size is None:
-        step_size = bias_reduced_step_size(
-            problem_class, steps=steps, moments=moments, first_gap=first_gap
+        if gap is None and (math.isinf(problem_class.radius) or not problem_class.convex):
+            raise ValueError(
+                "step_size must be given, or gap, where radius is infinite or losses are not "
+                "convex, got None"
+            )
+        step_size = biased_descent_step_size(
+            problem_class, steps=_points(steps, gap), second_moment=moments.second.value, gap=gap
         )
     if not isinstance(step_size, StepSizes):
         step_size = StepSizes.constant(positive_number("step_size", step_size))
-    rule = chosen_output(output) or (Average() if problem_class.convex else RandomIterate())
     return FirstOrder(step_size, Update.of(optax.sgd), rule, *recorded(record, steps))
+
+
+def _points(steps: int, gap: float | None) -> int:
+    """The ``T`` of a theorem: of ``T + 1`` iterates the last may take a step that nobody sees."""
+    return steps if gap is None else steps + 1
+
+
+def _rate(
+    problem_class: ProblemClass,
+    budget: Budget,
+    mechanism: BiasReducedGradient,
+    method: FirstOrder,
+    moments: BiasedMoments,
+    gap: float | None,
+    powers: Powers,
+) -> Rate:
+    """What theory says of a constant step size and of the output that it speaks of."""
+    lower, quantity = 0.0, "empirical risk" if gap is None else "gradient norm"
+    if problem_class.sparsity is None and gap is None:
+        lower = event_lower_bound(problem_class, budget, mechanism.event(budget.relation))
+    rule, told = step_rule(method.step_sizes), output_rule(method.output)
+    random = told is OutputRule.RANDOM_ITERATE
+    if not rule.constant or not (random or (gap is None and told is OutputRule.AVERAGE)):
+        reason = "no theorem for these step sizes with this output"
+        return no_rate(reason, quantity=quantity, lower=lower)
+    return biased_descent_rate(
+        problem_class, steps=_points(int(mechanism.steps), gap), bias=moments.bias,
+        second_moment=moments.second, step_size=rule.scale, gap=gap, steps_powers=powers,
+        lower=lower,
+    )  # fmt: skip
 
 
 BIAS_REDUCED_SGD = Algorithm(

@@ -9,6 +9,7 @@ from privopt.mechanisms.batches import (
     Participation,
     PoissonBatches,
     ShuffledBatches,
+    ordered_subset,
     poisson_sampler,
 )
 from privopt.mechanisms.bias_reduced import BiasReducedGradient
@@ -104,6 +105,7 @@ __all__ = [
     "drawable",
     "moved_loss_sum",
     "noise_of",
+    "ordered_subset",
     "participation_event",
     "poisson_sampler",
 ]

@@ -28,8 +28,8 @@ class LevelLaw:
 
     Examples
     --------
-    >>> LevelLaw.of(100, 10).probabilities
-    (0.6666666666666666, 0.3333333333333333)
+    >>> [round(p, 3) for p in LevelLaw.of(100, 10).probabilities]
+    [0.571, 0.286, 0.143]
     """
 
     highest: int = field(metadata={"static": True})

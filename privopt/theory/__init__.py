@@ -12,12 +12,15 @@ from privopt.theory.advantage import (
     RenyiAdvantage,
 )
 from privopt.theory.bias_reduced import (
-    BODIES,
-    GradientMoments,
+    BiasedMoments,
     bias_reduced_moments,
-    bias_reduced_rate,
-    bias_reduced_step_size,
     bias_reduced_steps,
+)
+from privopt.theory.biased_descent import (
+    biased_descent_rate,
+    biased_descent_step_size,
+    inexact_descent_rate,
+    inexact_descent_step_size,
 )
 from privopt.theory.descent import (
     last_of_noisy_descent,
@@ -89,6 +92,11 @@ from privopt.theory.population_laws import (
 )
 from privopt.theory.population_lower_bound import population_lower_bound
 from privopt.theory.prefix_error import PrefixError, local_exponent, split_error
+from privopt.theory.projected_descent import (
+    projected_descent_rate,
+    projected_descent_steps,
+    projected_gradient,
+)
 from privopt.theory.projected_error import (
     Body,
     expected_support,
@@ -136,17 +144,16 @@ from privopt.theory.variance_reduction import (
 
 __all__ = [
     "ALL_RECORDS",
-    "BODIES",
     "GIVEN_STEPS",
     "LAWS",
     "SLOPE_MARGIN",
     "Advantage",
     "ApproximateAdvantage",
+    "BiasedMoments",
     "Body",
     "DefaultSteps",
     "DescentNumbers",
     "GaussianAdvantage",
-    "GradientMoments",
     "Law",
     "Moments",
     "NoiseKind",
@@ -165,9 +172,9 @@ __all__ = [
     "add",
     "batch_moments",
     "bias_reduced_moments",
-    "bias_reduced_rate",
-    "bias_reduced_step_size",
     "bias_reduced_steps",
+    "biased_descent_rate",
+    "biased_descent_step_size",
     "budget_lower_bound",
     "centre_excess",
     "crossovers",
@@ -194,6 +201,8 @@ __all__ = [
     "generalisation_gap",
     "gibbs_draw",
     "gradient_difference",
+    "inexact_descent_rate",
+    "inexact_descent_step_size",
     "l1_recovery_rate",
     "largest_excess",
     "last_of_noisy_descent",
@@ -220,8 +229,11 @@ __all__ = [
     "phased_descent_step_size",
     "phased_rate",
     "population_lower_bound",
+    "projected_descent_rate",
+    "projected_descent_steps",
     "projected_error",
     "projected_error_quantile",
+    "projected_gradient",
     "projection_mechanism_rate",
     "pure_lower_bound",
     "regret_lower_bound",
