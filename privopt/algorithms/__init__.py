@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from privopt.algorithms.approximate_minima_perturbation import APPROXIMATE_MINIMA_PERTURBATION
+from privopt.algorithms.bias_reduced_sgd import BIAS_REDUCED_SGD
 from privopt.algorithms.dp_ftrl import DP_FTRL
 from privopt.algorithms.dp_gd import DP_GD
 from privopt.algorithms.dp_sgd import DP_SGD
@@ -33,6 +34,7 @@ _REGISTERED = Catalogue(
             DP_GD,
             DP_SGD,
             DP_SVRG,
+            BIAS_REDUCED_SGD,
             DP_FTRL,
             NOISY_ADAM,
             PHASED_SGD,

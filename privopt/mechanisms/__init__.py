@@ -9,8 +9,10 @@ from privopt.mechanisms.batches import (
     Participation,
     PoissonBatches,
     ShuffledBatches,
+    ordered_subset,
     poisson_sampler,
 )
+from privopt.mechanisms.bias_reduced import BiasReducedGradient
 from privopt.mechanisms.clipped_risk import ClippedRisk
 from privopt.mechanisms.clipping import (
     MICROBATCH,
@@ -30,6 +32,7 @@ from privopt.mechanisms.means import (
     largest_gain,
     largest_record,
 )
+from privopt.mechanisms.level_law import LevelLaw
 from privopt.mechanisms.moved_losses import moved_loss_sum
 from privopt.mechanisms.noise import (
     BufferedNoise,
@@ -76,6 +79,7 @@ __all__ = [
     "BatchMean",
     "BatchSum",
     "Batches",
+    "BiasReducedGradient",
     "BoundedQuery",
     "BufferedNoise",
     "ClippedGradient",
@@ -92,6 +96,7 @@ __all__ = [
     "IndependentNoise",
     "L1BoundedQuery",
     "LaplaceMechanism",
+    "LevelLaw",
     "Noise",
     "NormLaplaceMechanism",
     "NormLaplaceObjectivePerturbation",
@@ -120,6 +125,7 @@ __all__ = [
     "largest_record",
     "moved_loss_sum",
     "noise_of",
+    "ordered_subset",
     "participation_event",
     "poisson_sampler",
     "published_laplace_scale",

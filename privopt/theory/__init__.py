@@ -11,6 +11,11 @@ from privopt.theory.advantage import (
     GaussianAdvantage,
     RenyiAdvantage,
 )
+from privopt.theory.bias_reduced import (
+    BiasedMoments,
+    bias_reduced_moments,
+    bias_reduced_steps,
+)
 from privopt.theory.biased_descent import (
     biased_descent_rate,
     biased_descent_step_size,
@@ -155,6 +160,7 @@ __all__ = [
     "Advantage",
     "ApproximateAdvantage",
     "BalancedMinimiser",
+    "BiasedMoments",
     "Body",
     "DefaultSteps",
     "DescentNumbers",
@@ -178,6 +184,8 @@ __all__ = [
     "add",
     "balanced_minimiser",
     "batch_moments",
+    "bias_reduced_moments",
+    "bias_reduced_steps",
     "biased_descent_rate",
     "biased_descent_step_size",
     "budget_lower_bound",

@@ -25,6 +25,7 @@ CHOICES = {
     "dp_gd": {"steps": 30},
     "dp_sgd": {"steps": 30, "batch_size": 12},
     "dp_svrg": {"steps": 30, "batch_size": 12},
+    "bias_reduced_sgd": {"steps": 4, "base": 2, "body": "none"},
     "dp_ftrl": {"batch_size": 12},
     "noisy_adam": {"steps": 30, "batch_size": 12},
     "phased_sgd": {},
@@ -53,6 +54,7 @@ NUMBERS = {  # of one output, as theory chooses one by the numbers
         {"steps": 7, "capacity": 40},
         {"steps": 19, "step_size": 0.1, "anchor_every": 3, "capacity": 40},
     ],
+    "bias_reduced_sgd": [{"steps": 7}, {"steps": 19, "step_size": 0.1}],
     "dp_ftrl": [{"epochs": 2}, {"momentum": 0.5, "regularisation": 0.7}],
     "noisy_adam": [
         {"steps": 7, "capacity": 40},
@@ -127,7 +129,9 @@ SOLVED = [  # whose release is a minimiser, but for the noise
 LINEAR = [  # whose release after one step, or one solve, moves by the noise of one answer
     name
     for name in ITERATIVE + SOLVED
-    if privopt.ALGORITHMS[name].noise == "answers" and "b1" not in privopt.ALGORITHMS[name].choices
+    if privopt.ALGORITHMS[name].noise == "answers"
+    and privopt.ALGORITHMS[name].coins is None
+    and "b1" not in privopt.ALGORITHMS[name].choices
 ]
 
 
@@ -246,7 +250,7 @@ def test_total_on_any_data(name, bad):
 
 def test_within_budget_and_close_to_it(name):
     """A sampled Gaussian is calibrated to 1e-4 and read to 1e-3; noise in the objective has an
-    analysis that nothing attains.
+    analysis that nothing attains; nor is the mixture of a coin known to be attained.
     """
     algorithm = privopt.ALGORITHMS[name]
     for relation in algorithm.relations:
@@ -259,7 +263,7 @@ def test_within_budget_and_close_to_it(name):
         assert planned.guarantee.meets(budget)
         reading = 5e-4 if name in SAMPLED else 0.0
         least = (0.999 - 2.0 * reading) if algorithm.tight else 0.2
-        gap = 0.85 if algorithm.noise == "objective" else 0.998
+        gap = 0.85 if algorithm.noise == "objective" else 0.998 if algorithm.coins is None else 0.98
         assert least <= spent.upper <= 1.0 + reading
         assert spent.lower >= gap * spent.upper
 
