@@ -63,6 +63,7 @@ from privopt.theory.objective_perturbation import (
     perturbed_objective_minimiser,
     perturbed_objective_regularisation,
 )
+from privopt.theory.orders import Order
 from privopt.theory.output_perturbation import (
     output_perturbation_rate,
     perturbed_minimiser,
@@ -123,6 +124,7 @@ from privopt.theory.smooth_descent import (
     smooth_descent_step_size,
     smooth_descent_steps,
 )
+from privopt.theory.sparse_laws import SPARSE_LAWS, SPARSE_ORDERS, SparseOrders, only
 from privopt.theory.sparse_means import l1_recovery_rate, projection_mechanism_rate
 from privopt.theory.stability import (
     descent_population,
@@ -142,6 +144,8 @@ __all__ = [
     "GIVEN_STEPS",
     "LAWS",
     "SLOPE_MARGIN",
+    "SPARSE_LAWS",
+    "SPARSE_ORDERS",
     "Advantage",
     "ApproximateAdvantage",
     "Body",
@@ -152,6 +156,7 @@ __all__ = [
     "Moments",
     "NoiseKind",
     "NoiseVector",
+    "Order",
     "OutputRule",
     "Powers",
     "PrefixError",
@@ -160,6 +165,7 @@ __all__ = [
     "Rate",
     "RenyiAdvantage",
     "Setting",
+    "SparseOrders",
     "StepRule",
     "StreamNoise",
     "Term",
@@ -210,6 +216,7 @@ __all__ = [
     "numerical_exponents",
     "objective_perturbation_rate",
     "one_pass_sgd_law",
+    "only",
     "output_perturbation_rate",
     "perturbed_minimiser",
     "perturbed_minimiser_regularisation",
