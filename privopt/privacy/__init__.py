@@ -38,6 +38,7 @@ from privopt.privacy.choice import UnsupportedEventError
 from privopt.privacy.events import (
     BoundedRangeDpEvent,
     ObjectivePerturbationDpEvent,
+    PublicMixtureDpEvent,
     pure_event,
 )
 from privopt.privacy.gaussian import (
@@ -72,6 +73,7 @@ __all__ = [
     "ObjectivePerturbationDpEvent",
     "OptimalComposition",
     "PrivacyFilter",
+    "PublicMixtureDpEvent",
     "PureDP",
     "Release",
     "Renyi",
