@@ -6,13 +6,14 @@ from privopt.convex.bounding_ellipsoid import BoundingEllipsoid, ValueAndGradien
 from privopt.convex.certificate import certify
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.corrected_adam import corrected_adam
-from privopt.convex.empirical_risk import EmpiricalRisk, LinearRecords
+from privopt.convex.empirical_risk import EmpiricalRisk, LinearRecords, PublicTerm, SeparableRecords
 from privopt.convex.features import (
     DenseFeatures,
     Features,
     FeaturesLike,
     SparseFeatures,
     as_features,
+    difference,
     is_features,
     shortened,
 )
@@ -90,11 +91,13 @@ __all__ = [
     "Output",
     "Path",
     "PolynomialAverage",
+    "PublicTerm",
     "Pytree",
     "RandomIterate",
     "RegularisedGLM",
     "ScalarLoss",
     "Separable",
+    "SeparableRecords",
     "Simplex",
     "Sine",
     "Solution",
@@ -113,6 +116,7 @@ __all__ = [
     "certify",
     "checked_output",
     "corrected_adam",
+    "difference",
     "enough_proposals",
     "is_features",
     "linf_projection",

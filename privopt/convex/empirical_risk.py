@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,10 @@ from privopt.convex.pytree_dataclass import Pytree, node_classes, pytree_datacla
 from privopt.convex.separable import CoordinateLoss, Separable
 from privopt.convex.squared_distance import MeanAndSpread, SquaredDistance
 
-__all__ = ["EmpiricalRisk", "LinearRecords", "SeparableRecords"]
+__all__ = ["EmpiricalRisk", "LinearRecords", "PublicTerm", "SeparableRecords"]
+
+
+PublicTerm: TypeAlias = Callable[[Pytree], Array]  # a pytree, on the device
 
 
 class LinearRecords(NamedTuple):
@@ -98,7 +101,7 @@ class EmpiricalRisk:
     counts: Array | None = field(repr=False)
     constraint: ConstraintSet
     origin: Pytree = None
-    public: Callable[[Pytree], Array] | None = None
+    public: PublicTerm | None = None
     classes: tuple[object, ...] | None = field(default=None, repr=False, metadata={"static": True})
 
     def __post_init__(self) -> None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import EmpiricalRisk, Features
+from privopt.convex import EmpiricalRisk, Features, difference
 from privopt.convex.vectors import Number
 from privopt.mechanisms.clipped_slopes import BatchSum, clipping_factors, is_exact
 
@@ -57,14 +56,9 @@ def _gradients(risk: EmpiricalRisk) -> Callable[..., Features]:
         found = chosen.mapped(scalar.slope, point)
         if anchor is None:
             return found
-        return jax.tree.map(_less, found, chosen.mapped(scalar.slope, anchor))
+        return difference(found, chosen.mapped(scalar.slope, anchor))
 
     return gradients
-
-
-def _less(numbers: Array, others: Array) -> Array:
-    """Their difference; places, which are integers, are the same in both."""
-    return numbers - others if jnp.issubdtype(numbers.dtype, jnp.floating) else numbers
 
 
 def _summed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import jax
@@ -13,11 +14,13 @@ from jax import Array
 
 from privopt.convex import (
     ConstraintSet,
+    DenseFeatures,
     EmpiricalRisk,
     Features,
     GeneralisedLinear,
     L2Ball,
     LinearRecords,
+    difference,
 )
 from privopt.problems.parameter import Shaped
 from privopt.spec import ProblemClass
@@ -130,34 +133,31 @@ def _farthest(risk: EmpiricalRisk, problem_class: ProblemClass) -> Array:
     """The largest distance of each record to what is looked at of ``W``, shape ``(n,)``."""
     assert risk.points is not None
     points, squares = risk.points, jnp.square(risk.points.norms())
-    probes, outermost = _probed(risk, problem_class), 0.0
+    probes, reach = _probed(risk, problem_class), jnp.zeros(())
     if isinstance(risk.constraint, L2Ball):
-        probes, outermost = probes[:1], risk.constraint.radius
+        probes, reach = probes[:1], jnp.asarray(risk.constraint.radius)
 
     def apart(point: Array) -> Array:
         return jnp.sqrt(jnp.maximum(point @ point - 2.0 * points.matvec(point) + squares, 0.0))
 
-    return jax.lax.map(apart, probes).max(axis=0) + outermost
+    return jax.lax.map(apart, probes).max(axis=0) + reach
 
 
 def _probe(risk: EmpiricalRisk, problem_class: ProblemClass, finite: np.ndarray) -> Iterator[str]:
     """Look for a violation at random points: finding none proves nothing."""
-    given = _probed(risk, problem_class)
-    points, found = np.asarray(given), np.asarray(_gradients(risk, given))
-    found = np.where(finite[:, None], np.where(np.isfinite(found), found, np.inf), 0.0)
-    norms = np.linalg.norm(found, axis=-1).max(axis=0)
+    points = _probed(risk, problem_class)
+    norms, changes, inner = map(np.asarray, _measured(risk, points))
+    norms = np.where(finite, np.where(np.isfinite(norms), norms, np.inf), 0.0).max(axis=0)
     yield _above("lipschitz", problem_class.lipschitz, norms, "a gradient of norm")
-    moves = np.linalg.norm(np.diff(points, axis=0), axis=-1)[:, None]
+    moves = np.linalg.norm(np.diff(np.asarray(points), axis=0), axis=-1)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
-        differences = np.diff(found, axis=0)
-        secants = np.where(moves > 0.0, np.linalg.norm(differences, axis=-1) / moves, 0.0)
-        inner = np.sum(differences * np.diff(points, axis=0)[:, None], axis=-1)
+        secants = np.where((moves > 0.0) & finite, changes / moves, 0.0).max(axis=0)
         convexity = np.where((moves > 0.0) & finite, inner / moves**2, np.inf)
     if problem_class.smoothness is not None:
-        yield _above("smoothness", problem_class.smoothness, secants.max(axis=0), "curvature")
+        yield _above("smoothness", problem_class.smoothness, secants, "curvature")
     flattest, declared = convexity.min(axis=0), problem_class.strong_convexity
     below = flattest < declared - _ROUND_OFF * max(1.0, declared)
-    if below.any():
+    if problem_class.convex and below.any():
         row = int(np.nanargmin(flattest))
         yield (
             f"strong_convexity {declared!r} must hold for every record, but record {row} has "
@@ -201,13 +201,24 @@ def _probed(risk: EmpiricalRisk, problem_class: ProblemClass) -> Array:
 
 
 @jax.jit
-def _gradients(risk: EmpiricalRisk, points: Array) -> Array:
-    """Every record's gradient at each point, shape ``(p, n, d)``."""
+def _measured(risk: EmpiricalRisk, points: Array) -> tuple[Array, Array, Array]:
+    """Every record's ``|g|`` at each point; from one to the next, ``|dg|`` and ``<dg, dw>``."""
+    if risk.separable is None:
 
-    def at(point: Array) -> Array:
-        return jax.vmap(jax.grad(risk.loss), (None, 0))(point, risk.data)
+        def gradients(point: Array) -> Features:
+            return DenseFeatures(jax.vmap(jax.grad(risk.loss), (None, 0))(point, risk.data))
 
-    return jax.lax.map(at, points)
+    else:
+        loss: Any = risk.loss
+        gradients = partial(loss.gradients, records=risk.separable.features)
+
+    def compared(pair: tuple[Array, Array]) -> tuple[Array, Array]:
+        here, there = pair
+        change = difference(gradients(there), gradients(here))
+        return change.norms(), change.matvec(there - here)
+
+    norms = jax.lax.map(lambda point: gradients(point).norms(), points)
+    return norms, *jax.lax.map(compared, (points[:-1], points[1:]))
 
 
 def _above(name: str, declared: float, found: np.ndarray, what: str) -> str:
