@@ -11,6 +11,12 @@ from privopt.theory.advantage import (
     GaussianAdvantage,
     RenyiAdvantage,
 )
+from privopt.theory.biased_descent import (
+    biased_descent_rate,
+    biased_descent_step_size,
+    inexact_descent_rate,
+    inexact_descent_step_size,
+)
 from privopt.theory.descent import (
     last_of_noisy_descent,
     noise_limited_steps,
@@ -91,6 +97,11 @@ from privopt.theory.population_laws import (
 )
 from privopt.theory.population_lower_bound import population_lower_bound
 from privopt.theory.prefix_error import PrefixError, local_exponent, split_error
+from privopt.theory.projected_descent import (
+    projected_descent_rate,
+    projected_descent_steps,
+    projected_gradient,
+)
 from privopt.theory.projected_error import (
     Body,
     expected_support,
@@ -167,6 +178,8 @@ __all__ = [
     "add",
     "balanced_minimiser",
     "batch_moments",
+    "biased_descent_rate",
+    "biased_descent_step_size",
     "budget_lower_bound",
     "centre_excess",
     "crossovers",
@@ -193,6 +206,8 @@ __all__ = [
     "generalisation_gap",
     "gibbs_draw",
     "gradient_difference",
+    "inexact_descent_rate",
+    "inexact_descent_step_size",
     "l1_recovery_rate",
     "largest_excess",
     "last_of_noisy_descent",
@@ -221,8 +236,11 @@ __all__ = [
     "phased_descent_step_size",
     "phased_rate",
     "population_lower_bound",
+    "projected_descent_rate",
+    "projected_descent_steps",
     "projected_error",
     "projected_error_quantile",
+    "projected_gradient",
     "projection_mechanism_rate",
     "pure_balanced_minimiser",
     "pure_lower_bound",
