@@ -65,7 +65,7 @@ def records():
     ranks = np.log(weights) + rng.gumbel(size=(n, DIM))
     places = np.sort(np.argpartition(-ranks, SPARSITY, axis=1)[:, :SPARSITY], axis=1)
     signs = rng.choice([-1.0, 1.0], size=(n, SPARSITY)) / math.sqrt(SPARSITY)
-    effects = 0.8 * weights / np.linalg.norm(weights)
+    effects = 0.7 * weights / np.linalg.norm(weights)
     labels = np.sum(signs * effects[places], axis=1) + rng.laplace(scale=0.05, size=n)
     return places, signs, labels
 
