@@ -346,9 +346,7 @@ def _length(value: Array, move: Array) -> Array:
     return 1.0 / jnp.maximum(1.0, jnp.max(-move / value))
 
 
-def _polished(
-    equations: Equations, columns: _Columns, at: _Iterate, best: Certified
-) -> Certified:
+def _polished(equations: Equations, columns: _Columns, at: _Iterate, best: Certified) -> Certified:
     """What is best of all that is known, of the interior point and of the corner near it."""
     b, x = equations.right_hand_side, at.point
     slack = jnp.minimum(at.below, at.above)
@@ -358,7 +356,9 @@ def _polished(
     corner = lu_solve(factor, b)
     corner = corner + lu_solve(factor, b - matrix @ corner)
     size = equations.matrix.shape[1]
-    best = best.with_point(equations, columns.lifted(jnp.zeros_like(x).at[support].set(corner), size))
+    best = best.with_point(
+        equations, columns.lifted(jnp.zeros_like(x).at[support].set(corner), size)
+    )
     best = best.with_dual(equations, _on_face(matrix, corner, at.dual))
     restored = equations.restored(columns.lifted(x, size))
     return best.with_point(equations, restored).with_dual(equations, at.dual)
@@ -366,7 +366,9 @@ def _polished(
 
 def _on_face(matrix: Array, corner: Array, dual: Array) -> Array:
     """The ``y`` nearest to ``dual`` whose ``z_j`` are the signs of the numbers that are not 0."""
-    signs = jnp.where(jnp.abs(corner) > MIN_NUMBER * jnp.sum(jnp.abs(corner)), jnp.sign(corner), 0.0)
+    signs = jnp.where(
+        jnp.abs(corner) > MIN_NUMBER * jnp.sum(jnp.abs(corner)), jnp.sign(corner), 0.0
+    )
     columns = matrix * jnp.abs(signs)[None]
     gram = columns.T @ columns + jnp.diag(1.0 - jnp.abs(signs))
     factor = jax.lax.linalg.cholesky(gram, symmetrize_input=False)
