@@ -6,19 +6,22 @@ from privopt.convex.bounding_ellipsoid import BoundingEllipsoid, ValueAndGradien
 from privopt.convex.certificate import certify
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.corrected_adam import corrected_adam
-from privopt.convex.empirical_risk import EmpiricalRisk, LinearRecords
+from privopt.convex.empirical_risk import EmpiricalRisk, LinearRecords, PublicTerm, SeparableRecords
 from privopt.convex.features import (
     DenseFeatures,
     Features,
     FeaturesLike,
     SparseFeatures,
     as_features,
+    difference,
     is_features,
     shortened,
 )
 from privopt.convex.first_order import FirstOrder, Iterates, Path
 from privopt.convex.glm_newton import GLMSolution, newton_glm
 from privopt.convex.glm_solver import minimise_glm
+from privopt.convex.l1_l2_ball import L1L2Ball
+from privopt.convex.linf_projection import linf_projection
 from privopt.convex.log_concave import MAX_SAMPLER_DIM, Draw, enough_proposals, sample_log_concave
 from privopt.convex.losses import (
     Distance,
@@ -45,9 +48,12 @@ from privopt.convex.outputs import (
 from privopt.convex.projected_leader import projected_leader
 from privopt.convex.pytree_dataclass import Pytree, node_classes, pytree_dataclass
 from privopt.convex.regularised_glm import RegularisedGLM
+from privopt.convex.separable import CoordinateLoss, Separable, Sine
 from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
 from privopt.convex.solver import Solution, minimise, minimise_nonsmooth
+from privopt.convex.squared_distance import MeanAndSpread, SquaredDistance
 from privopt.convex.step_sizes import StepSizes
+from privopt.convex.thresholds import soft_threshold
 from privopt.convex.updates import Update
 from privopt.convex.vectors import norm
 
@@ -59,6 +65,7 @@ __all__ = [
     "BoundingEllipsoid",
     "Box",
     "ConstraintSet",
+    "CoordinateLoss",
     "DenseFeatures",
     "Distance",
     "Draw",
@@ -73,24 +80,31 @@ __all__ = [
     "Huber",
     "Iterates",
     "L1Ball",
+    "L1L2Ball",
     "L2Ball",
     "Last",
     "Linear",
     "LinearRecords",
     "Logistic",
     "Loss",
+    "MeanAndSpread",
     "Observer",
     "Output",
     "Path",
     "PolynomialAverage",
+    "PublicTerm",
     "Pytree",
     "RandomIterate",
     "RegularisedGLM",
     "ScalarLoss",
+    "Separable",
+    "SeparableRecords",
     "Simplex",
+    "Sine",
     "Solution",
     "SparseFeatures",
     "Squared",
+    "SquaredDistance",
     "StepSizes",
     "Suffix",
     "Update",
@@ -103,8 +117,10 @@ __all__ = [
     "certify",
     "checked_output",
     "corrected_adam",
+    "difference",
     "enough_proposals",
     "is_features",
+    "linf_projection",
     "minimise",
     "minimise_glm",
     "minimise_nonsmooth",
@@ -115,4 +131,5 @@ __all__ = [
     "pytree_dataclass",
     "sample_log_concave",
     "shortened",
+    "soft_threshold",
 ]

@@ -14,6 +14,7 @@ __all__ = ["Problem", "check_problem"]
 
 _REMEDIES = {
     "linear_model": "use a loss of one linear prediction without kinks (GeneralisedLinear)",
+    "mean": "use squared distances to records that are vectors (problems.squared_distance)",
     "smoothing": "declare smoothness= in its ProblemClass, or use a loss with a Moreau envelope",
 }
 
@@ -82,6 +83,11 @@ def check_problem(plan: Plan, problem: Problem) -> None:
         raise ValueError(
             "problem.strong_convexity must not be below the plan's "
             f"{planned.strong_convexity}, got {actual.strong_convexity}"
+        )
+    if problem.objective.public is not None and not plan.algorithm.public_terms:
+        raise ValueError(
+            f"problem.public must be None for {plan.algorithm.name}, which hears of records alone "
+            f"(dp_gd adds public gradients), got {problem.name}"
         )
     missing = plan.requires - problem.provides
     if missing:

@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TypedDict
 
+import jax
 import numpy as np
+from jax import Array
 from jax.typing import ArrayLike
 
 from privopt.arguments import described
-from privopt.convex import ConstraintSet, L2Ball, Loss, Pytree, WholeSpace
+from privopt.convex import (
+    ConstraintSet,
+    L2Ball,
+    Loss,
+    PublicTerm,
+    Pytree,
+    WholeSpace,
+    pytree_dataclass,
+)
 from privopt.spec import ProblemClass
 
-__all__ = ["ProblemOptions", "declared_constraint", "declared_loss", "declared_pair"]
+__all__ = [
+    "Constant",
+    "ProblemOptions",
+    "as_pytree",
+    "declared_constraint",
+    "declared_loss",
+    "declared_pair",
+    "declared_public",
+]
 
 _SET_METHODS = ("project", "centre_point", "radius_about_centre", "diameter")
 
@@ -23,6 +43,7 @@ class ProblemOptions(TypedDict, total=False):
     constraint: ConstraintSet | None
     counts: ArrayLike | None
     probabilities: ArrayLike | None
+    public: PublicTerm | None
     minimiser: ArrayLike | None
     name: str
 
@@ -32,6 +53,30 @@ def declared_loss(loss: Loss) -> Loss:
     if isinstance(loss, type) or not callable(loss):
         raise ValueError(f"loss must be a function loss(w, x), got {described(loss)}")
     return loss
+
+
+def declared_public(public: PublicTerm | None) -> PublicTerm | None:
+    """``public`` as a pytree, if it can be called with a parameter."""
+    if public is not None and (isinstance(public, type) or not callable(public)):
+        raise ValueError(f"public must be a function r(w), got {described(public)}")
+    return None if public is None else as_pytree(public)
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class Constant:
+    """A plain function as a pytree without leaves."""
+
+    function: Callable[..., Array] = field(metadata={"static": True})
+
+    def __call__(self, *arguments: Pytree) -> Array:
+        """What the function says."""
+        return self.function(*arguments)
+
+
+def as_pytree(function: Callable[..., Array]) -> Callable[..., Array]:
+    """``function`` if it is a pytree itself, else as a constant of the program."""
+    return Constant(function) if jax.tree_util.all_leaves([function]) else function
 
 
 def declared_constraint(

@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
@@ -20,11 +19,19 @@ from privopt.convex import (
     EmpiricalRisk,
     GeneralisedLinear,
     Loss,
+    PublicTerm,
     Pytree,
     ScalarLoss,
-    pytree_dataclass,
 )
-from privopt.problems.declaration import declared_constraint, declared_loss, declared_pair
+from privopt.problems.declaration import (
+    Constant,
+    as_pytree,
+    declared_constraint,
+    declared_loss,
+    declared_pair,
+    declared_public,
+)
+from privopt.problems.evaluation import distance_rise, risks
 from privopt.problems.examination import examine, examine_counts
 from privopt.problems.parameter import (
     Shaped,
@@ -41,15 +48,18 @@ from privopt.problems.records import (
     record_count,
     require_countable,
 )
-from privopt.problems.reference import Reference, certified, solved
+from privopt.problems.reference import (
+    Reference,
+    certified,
+    projected_mean,
+    solved,
+)
 from privopt.spec import ProblemClass
 
 __all__ = ["Problem"]
 
 _SMOOTH_TOLERANCE = 1e-9
 _NONSMOOTH_TOLERANCE = 1e-6
-_MAX_RISK_BATCH = 32  # points at once
-_MAX_RISK_NUMBERS = 2**22  # in them, at most, unless one point has more
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -89,9 +99,12 @@ class Problem:
         Where there is no constraint: a public point, independent of the data, from which methods
         start, and of the parameter's structure: any pytree of floating arrays of the data's
         dtype, ``dim`` numbers in all. Default: the centre of the constraint set.
+    public : callable, optional
+        ``r(w) -> scalar``, written in JAX, of public numbers and no record: added to ``F``. Its
+        gradient needs no noise; algorithms that would take it for a record's refuse the problem.
     minimiser : array, optional
         Minimises ``F``, if one is known. Its projection is certified like any other, and solved
-        for if the certificate does not bear it out.
+        for if the certificate does not bear it out. Of squared distances it is never asked for.
     name : str
         For messages and tables.
 
@@ -126,6 +139,7 @@ class Problem:
     probabilities: ArrayLike | None = None
     shape: tuple[int, ...] | None = None
     start: Pytree = None
+    public: PublicTerm | None = None
     minimiser: ArrayLike | None = None
     name: str = "problem"
     objective: EmpiricalRisk = field(init=False, repr=False)
@@ -133,7 +147,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         instance("problem_class", self.problem_class, ProblemClass)
-        declared_loss(self.loss)
+        loss: Any = as_pytree(declared_loss(self.loss))
         data = jax.tree.map(numeric, self.data)
         counts, records = self.counts, record_count(data)
         if self.probabilities is not None:
@@ -145,14 +159,14 @@ class Problem:
         elif counts is not None:
             counts = multiplicities(counts, records)
         constraint = declared_constraint(self.constraint, self.problem_class)
-        loss = _Constant(self.loss) if jax.tree_util.all_leaves([self.loss]) else self.loss
         if isinstance(loss, GeneralisedLinear):
             data = declared_pair(data, self.problem_class.dim)
         if hasattr(loss, "bounded"):
             data = loss.bounded(data, self.problem_class.smoothness)
         if self.shape is not None:
             loss = Shaped(loss, check_shape(self.shape, self.problem_class.dim))
-        risk = EmpiricalRisk(loss, data, None, constraint)
+        public = declared_public(self.public)
+        risk = EmpiricalRisk(loss, data, None, constraint, public=public)
         if counts is not None:
             require_countable(self.problem_class.n, risk.dtype)
             risk = replace(risk, counts=jnp.asarray(counts, risk.dtype))
@@ -172,7 +186,7 @@ class Problem:
         loss: Loss | ScalarLoss = self.objective.loss
         while isinstance(loss, Shaped | GeneralisedLinear):
             loss = loss.loss if isinstance(loss, Shaped) else loss.scalar
-        given = loss.function if isinstance(loss, _Constant) else loss
+        given = loss.function if isinstance(loss, Constant) else loss
         named = getattr(given, "__name__", type(given).__name__)
         return (
             f"<Problem {self.name}: n = {facts.n}, dim = {facts.dim}, loss = {named}, "
@@ -208,11 +222,16 @@ class Problem:
         return "empirical" if self.probabilities is None else "population"
 
     @property
+    def certifiable(self) -> bool:
+        """Whether there can be a :attr:`reference`: convex, and without a start of its own."""
+        return self.problem_class.convex and self.start is None
+
+    @property
     def provides(self) -> frozenset[str]:
         """What algorithms may require beyond gradients and projection.
 
         ``"smoothing"``: a Moreau envelope. ``"linear_model"``: a loss of one linear prediction
-        without kinks.
+        without kinks. ``"mean"``: squared distances to points, so that the minimiser is their mean.
         """
         loss: Any = self.objective.loss
         linear = isinstance(loss, GeneralisedLinear)
@@ -220,6 +239,8 @@ class Problem:
         found = {"smoothing"} if hasattr(scalar, "smoothed") else set()
         if linear and math.isfinite(getattr(scalar, "curvature", math.inf)):
             found.add("linear_model")
+        if self._has_mean:
+            found.add("mean")
         return frozenset(found)
 
     @cached_property
@@ -236,7 +257,7 @@ class Problem:
             minimum. If the losses of some records are not finite: how many, and the first of
             them. A reference, like :meth:`check`, is for data that may be looked at.
         """
-        if not self.problem_class.convex or self.start is not None:
+        if not self.certifiable:
             raise ValueError(
                 f"problem must be convex and without a start of its own to have a certified "
                 f"optimum, got {self.name}"
@@ -244,12 +265,19 @@ class Problem:
         with jax.enable_x64(True):
             risk = self.objective.astype(jnp.float64)
             found = None
-            if self.minimiser is not None:
+            if self._has_mean:
+                found = projected_mean(risk)
+            elif self.minimiser is not None:
                 found = certified(risk, self.minimiser, self._tolerance)
             if found is None:
                 smoothed = self._has_kinks and "smoothing" in self.provides
                 found = solved(risk, self.problem_class, self._tolerance, smoothed=smoothed)
         return replace(found, minimiser=found.minimiser.reshape(self.shape or (-1,)))
+
+    @property
+    def _has_mean(self) -> bool:
+        """Whether the minimiser is the projection of the mean of the records."""
+        return self.objective.points is not None and self.objective.public is None
 
     @property
     def _tolerance(self) -> float:
@@ -283,28 +311,23 @@ class Problem:
                 if self.start is None
                 else tree_rows(point, self.start)
             )
-            count = math.prod(axes)
-            if count == 0:
-                return np.zeros(axes)
-            size = min(_MAX_RISK_BATCH, max(1, _MAX_RISK_NUMBERS // self.problem_class.dim))
-            batches = range(-(-count // size))
-            padded = jax.tree.map(
-                lambda leaf: np.resize(leaf, (len(batches), size, *leaf.shape[1:])), rows
-            )
-            values = [
-                np.asarray(_risks(risk, jax.tree.map(lambda leaf, i=i: leaf[i], padded)))
-                for i in batches
-            ]
-        found = np.concatenate(values)[:count]
+            found = risks(risk, rows, math.prod(axes), self.problem_class.dim)
         return found.reshape(axes) if axes else float(found[0])
 
     def excess_risk(self, point: Pytree) -> NDArray[np.float64] | float:
         """``F(point) - reference.value`` in float64; shapes as for :meth:`risk`.
 
         The true excess over ``min_W F`` lies between this and this plus ``reference.gap``. Errors
-        are those of both.
+        are those of both; of squared distances the difference is a closed form, whose error is
+        relative to the excess itself where the set holds the mean of the records.
         """
-        return self.risk(point) - self.reference.value
+        if not self._has_mean:
+            return self.risk(point) - self.reference.value
+        axes, rows = array_rows(point, (self.problem_class.dim,))
+        with jax.enable_x64(True):
+            risk = self.objective.astype(jnp.float64)
+            found = distance_rise(risk, self.reference.minimiser, rows).reshape(axes)
+        return found if axes else float(found)
 
     def check(self) -> None:
         """Compare the declared class with the data, for research data that may be looked at.
@@ -327,19 +350,3 @@ class Problem:
             broken = [*examine_counts(np.asarray(self.counts), self.problem_class.n), *broken]
         if broken:
             raise ValueError("\n".join(broken))
-
-
-@pytree_dataclass
-@dataclass(frozen=True)
-class _Constant:
-    """A plain function as a pytree without leaves."""
-
-    function: Loss = field(metadata={"static": True})
-
-    def __call__(self, point: Array, example: Pytree) -> Array:
-        return self.function(point, example)
-
-
-@jax.jit
-def _risks(risk: EmpiricalRisk, points: Array) -> Array:
-    return jax.vmap(risk.value)(points)

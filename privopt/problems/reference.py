@@ -11,10 +11,10 @@ from jax import Array
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
-from privopt.convex import EmpiricalRisk, certify, minimise, minimise_nonsmooth
+from privopt.convex import EmpiricalRisk, MeanAndSpread, certify, minimise, minimise_nonsmooth
 from privopt.spec import ProblemClass
 
-__all__ = ["Reference", "certified", "solved"]
+__all__ = ["Reference", "certified", "projected_mean", "solved"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,27 @@ class Reference:
     minimiser: NDArray[np.float64]
     value: float
     gap: float
+
+
+def projected_mean(risk: EmpiricalRisk) -> Reference:
+    """The optimum of squared distances: the projection of the mean of the records, certified.
+
+    Completing the square, ``F(w) = (m/2) |w - mean|^2`` but for a constant.
+
+    Raises
+    ------
+    ValueError
+        If the losses of some records are not finite.
+    """
+    assert risk.points is not None
+    point = risk.constraint.project(MeanAndSpread.of(risk.points, risk.counts).mean)
+    if not np.isfinite(point).all():
+        _refuse(risk, jnp.zeros_like(point))
+    modulus = float(risk.loss.modulus)  # type: ignore[attr-defined]
+    value, gap = certify(
+        _value_and_gradient, risk.constraint, point, arguments=(risk,), strong_convexity=modulus
+    )
+    return Reference(np.asarray(point), value, gap)
 
 
 def certified(risk: EmpiricalRisk, minimiser: ArrayLike, tolerance: float) -> Reference | None:
