@@ -206,10 +206,7 @@ def only(law: Law, term: str) -> Law:
 
 
 def _mean_law(noise: str, body: str) -> Law:
-    """A private mean at its default noise; the longest record is the one that its class allows.
-
-    What nobody can beat is told of classes of squares alone, those with a modulus.
-    """
+    """A private mean at its default noise; the longest record is the one that its class allows."""
 
     def of(setting: Setting) -> Rate:
         facts, budget = setting.problem_class, setting.budget
@@ -222,7 +219,6 @@ def _mean_law(noise: str, body: str) -> Law:
         else:
             scale = moved / setting.mu
             lower = budget_lower_bound(facts, budget, mu=setting.mu)
-        lower = lower if facts.strong_convexity > 0.0 else 0.0
         return projection_mechanism_rate(
             facts, noise=noise, scale=scale, body=body, clip=clip, lower=lower
         )
