@@ -6,13 +6,14 @@ from privopt.convex.bounding_ellipsoid import BoundingEllipsoid, ValueAndGradien
 from privopt.convex.certificate import certify
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.corrected_adam import corrected_adam
-from privopt.convex.empirical_risk import EmpiricalRisk, LinearRecords
+from privopt.convex.empirical_risk import EmpiricalRisk, LinearRecords, PublicTerm, SeparableRecords
 from privopt.convex.features import (
     DenseFeatures,
     Features,
     FeaturesLike,
     SparseFeatures,
     as_features,
+    difference,
     is_features,
     shortened,
 )
@@ -47,8 +48,10 @@ from privopt.convex.outputs import (
 from privopt.convex.projected_leader import projected_leader
 from privopt.convex.pytree_dataclass import Pytree, node_classes, pytree_dataclass
 from privopt.convex.regularised_glm import RegularisedGLM
+from privopt.convex.separable import CoordinateLoss, Separable, Sine
 from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
 from privopt.convex.solver import Solution, minimise, minimise_nonsmooth
+from privopt.convex.squared_distance import MeanAndSpread, SquaredDistance
 from privopt.convex.step_sizes import StepSizes
 from privopt.convex.updates import Update
 from privopt.convex.vectors import norm
@@ -61,6 +64,7 @@ __all__ = [
     "BoundingEllipsoid",
     "Box",
     "ConstraintSet",
+    "CoordinateLoss",
     "DenseFeatures",
     "Distance",
     "Draw",
@@ -82,18 +86,24 @@ __all__ = [
     "LinearRecords",
     "Logistic",
     "Loss",
+    "MeanAndSpread",
     "Observer",
     "Output",
     "Path",
     "PolynomialAverage",
+    "PublicTerm",
     "Pytree",
     "RandomIterate",
     "RegularisedGLM",
     "ScalarLoss",
+    "Separable",
+    "SeparableRecords",
     "Simplex",
+    "Sine",
     "Solution",
     "SparseFeatures",
     "Squared",
+    "SquaredDistance",
     "StepSizes",
     "Suffix",
     "Update",
@@ -106,6 +116,7 @@ __all__ = [
     "certify",
     "checked_output",
     "corrected_adam",
+    "difference",
     "enough_proposals",
     "is_features",
     "linf_projection",

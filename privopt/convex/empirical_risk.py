@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -11,11 +12,16 @@ from jax import Array
 from jax.typing import DTypeLike
 
 from privopt.convex.constraint import ConstraintSet
-from privopt.convex.features import Features, as_features
+from privopt.convex.features import Features, as_features, is_features
 from privopt.convex.losses import GeneralisedLinear, Loss, ScalarLoss
 from privopt.convex.pytree_dataclass import Pytree, node_classes, pytree_dataclass
+from privopt.convex.separable import CoordinateLoss, Separable
+from privopt.convex.squared_distance import MeanAndSpread, SquaredDistance
 
-__all__ = ["EmpiricalRisk", "LinearRecords"]
+__all__ = ["EmpiricalRisk", "LinearRecords", "PublicTerm", "SeparableRecords"]
+
+
+PublicTerm: TypeAlias = Callable[[Pytree], Array]  # a pytree, on the device
 
 
 class LinearRecords(NamedTuple):
@@ -44,10 +50,25 @@ class LinearRecords(NamedTuple):
     labels: Array
 
 
+class SeparableRecords(NamedTuple):
+    """A loss ``sum_j phi(w_j, x_ij)`` of single coordinates and its records, apart.
+
+    Attributes
+    ----------
+    scalar : CoordinateLoss
+        ``phi``.
+    features : Features
+        ``x``, shape ``(records, dim)``.
+    """
+
+    scalar: CoordinateLoss
+    features: Features
+
+
 @pytree_dataclass
 @dataclass(frozen=True)
 class EmpiricalRisk:
-    """``F(w) = (1/n) sum_i m_i loss(w; x_i)`` over a constraint set.
+    """``F(w) = (1/n) sum_i m_i loss(w; x_i) + r(w)`` over a constraint set.
 
     Attributes
     ----------
@@ -80,11 +101,14 @@ class EmpiricalRisk:
     counts: Array | None = field(repr=False)
     constraint: ConstraintSet
     origin: Pytree = None
+    public: PublicTerm | None = None
     classes: tuple[object, ...] | None = field(default=None, repr=False, metadata={"static": True})
 
     def __post_init__(self) -> None:
         if self.classes is None:
-            object.__setattr__(self, "classes", node_classes((self.loss, self.constraint)))
+            object.__setattr__(
+                self, "classes", node_classes((self.loss, self.constraint, self.public))
+            )
 
     @property
     def dtype(self) -> jnp.dtype:
@@ -107,16 +131,43 @@ class EmpiricalRisk:
         features, labels = self.data
         return LinearRecords(self.loss.scalar, as_features(features), labels)
 
+    @property
+    def separable(self) -> SeparableRecords | None:
+        """The loss and its records where it is one of single coordinates; else ``None``."""
+        if not isinstance(self.loss, Separable):
+            return None
+        return SeparableRecords(self.loss.scalar, as_features(self.data))
+
+    @property
+    def points(self) -> Features | None:
+        """The records where the loss is the squared distance to them; else ``None``."""
+        if not isinstance(self.loss, SquaredDistance):
+            return None
+        return as_features(self.data)
+
     def value(self, point: Array) -> Array:
         """``F(point)``, scalar."""
-        if self.linear is None:
-            losses = jax.vmap(self.loss, (None, 0))(point, self.data)
-        else:
+        found = self._mean_loss(point)
+        return found if self.public is None else found + self.public(point)
+
+    def _mean_loss(self, point: Array) -> Array:
+        if self.points is not None and is_features(self.data):
+            apart = MeanAndSpread.of(self.points, self.counts).value(point)
+            return 0.5 * self.loss.modulus * apart  # type: ignore[attr-defined]
+        if self.linear is not None:
             scalar, features, labels = self.linear
             losses = scalar.value(features.matvec(point), labels)
+        elif self.separable is not None:
+            losses = self.loss.each(point, self.separable.features)  # type: ignore[attr-defined]
+        else:
+            losses = jax.vmap(self.loss, (None, 0))(point, self.data)
         if self.counts is None:
             return losses.mean()
         return self.counts @ losses / self.counts.sum()
+
+    def public_gradient(self, point: Pytree) -> Pytree:
+        """That of ``r``, to be added to an answer about the records; ``None`` without ``r``."""
+        return None if self.public is None else jax.grad(self.public)(point)
 
     def value_and_gradient(self, point: Array) -> tuple[Array, Array]:
         """``F`` and a subgradient, neither clipped nor noised."""
@@ -126,9 +177,15 @@ class EmpiricalRisk:
         predictions = features.matvec(point)
         losses, slopes = scalar.value(predictions, labels), scalar.slope(predictions, labels)
         if self.counts is None:
-            return losses.mean(), features.rmatvec(slopes) / losses.shape[0]
-        total = self.counts.sum()
-        return self.counts @ losses / total, features.rmatvec(self.counts * slopes) / total
+            value, gradient = losses.mean(), features.rmatvec(slopes) / losses.shape[0]
+        else:
+            total = self.counts.sum()
+            value = self.counts @ losses / total
+            gradient = features.rmatvec(self.counts * slopes) / total
+        if self.public is None:
+            return value, gradient
+        known, pull = jax.value_and_grad(self.public)(point)
+        return value + known, gradient + pull
 
     def start(self, dim: int) -> Pytree:
         """Where methods start: ``origin``, or the centre of the constraint set."""

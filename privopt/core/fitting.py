@@ -14,6 +14,7 @@ __all__ = ["Problem", "check_problem"]
 
 _REMEDIES = {
     "linear_model": "use a loss of one linear prediction without kinks (GeneralisedLinear)",
+    "mean": "use squared distances to records that are vectors (problems.squared_distance)",
     "smoothing": "declare smoothness= in its ProblemClass, or use a loss with a Moreau envelope",
 }
 

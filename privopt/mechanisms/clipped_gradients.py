@@ -10,7 +10,7 @@ from jax import Array
 
 from privopt.convex import norm
 from privopt.convex.vectors import Number
-from privopt.mechanisms.clipped_slopes import BatchSum, is_exact
+from privopt.mechanisms.clipped_slopes import BatchSum, clipping_factors, is_exact
 from privopt.release import Pytree
 
 __all__ = ["batch_sum", "gradient_sum", "usable"]
@@ -73,11 +73,7 @@ def _summed(loss: Loss, clip: Number, gamma: Number | None) -> Pytree:
         found = gradient(point, example)
         if anchor is not None:
             found = jax.tree.map(jnp.subtract, found, gradient(anchor, example))
-        size = _size(found)
-        shrink = clip / size if gamma is None else clip / (size + gamma)
-        known = is_exact(size, shrink) & (size > 0.0)
-        shrink = jnp.minimum(1.0, shrink) if gamma is None else shrink
-        return found, jnp.where(known, shrink, 0.0)
+        return found, clipping_factors(_size(found), clip, gamma)
 
     def add_up(point: Pytree, examples: Pytree, weights: Array, anchor: Pytree = None) -> Pytree:
         gradients, factors = jax.vmap(factor, (None, 0, None))(point, examples, anchor)

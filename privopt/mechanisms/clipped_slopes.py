@@ -24,6 +24,7 @@ __all__ = [
     "batch_sum",
     "bounded_records",
     "clipped_linear_model",
+    "clipping_factors",
     "gradient_sum",
     "is_exact",
     "usable",
@@ -100,6 +101,13 @@ def is_exact(size: Array, factor: Number) -> Array:
     A subnormal factor is not, and a record that large counts as not finite.
     """
     return jnp.isfinite(size) & (factor >= jnp.finfo(size.dtype).smallest_normal)
+
+
+def clipping_factors(sizes: Array, clip: Number, gamma: Number | None) -> Array:
+    """What gradients of these norms are multiplied by: 0 where that is not known exactly."""
+    factors = clip / sizes if gamma is None else clip / (sizes + gamma)
+    known = is_exact(sizes, factors) & (sizes > 0.0)
+    return jnp.where(known, jnp.minimum(1.0, factors) if gamma is None else factors, 0.0)
 
 
 def clipped_linear_model(risk: EmpiricalRisk, clip: Number, size: Number) -> RegularisedGLM | None:

@@ -10,22 +10,30 @@ C/|g|)`` keeps short gradients as they are, and ``g C/(|g| + gamma)``, automatic
 all of them nearly equally long (Bu, Wang, Zha and Karypis 2023); ``gamma`` None asks for the first.
 
 Gradients of a generalised linear loss are clipped by their slopes, whatever its features are
-(:mod:`privopt.mechanisms.clipped_slopes`); those of any other loss are made one a record, so many
-at once (:mod:`privopt.mechanisms.clipped_gradients`).
+(:mod:`privopt.mechanisms.clipped_slopes`); those of squared distances to sparse points and of
+losses of single coordinates without their zeros (:mod:`privopt.mechanisms.clipped_distances`,
+:mod:`privopt.mechanisms.clipped_coordinates`); those of any other loss are made one a record, so
+many at once (:mod:`privopt.mechanisms.clipped_gradients`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import ModuleType
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import EmpiricalRisk
+from privopt.convex import EmpiricalRisk, is_features
 from privopt.convex.vectors import Number
-from privopt.mechanisms import clipped_gradients, clipped_slopes
+from privopt.mechanisms import (
+    clipped_coordinates,
+    clipped_distances,
+    clipped_gradients,
+    clipped_slopes,
+)
 from privopt.mechanisms.clipped_slopes import BatchSum
 from privopt.release import Pytree
 
@@ -68,6 +76,9 @@ def clipped_gradient_sum(
     """
     if risk.linear is not None:
         return clipped_slopes.gradient_sum(risk.linear, risk.counts, clip, gamma)
+    special = _kept_sparse(risk)
+    if special is not None:
+        return special.gradient_sum(risk, clip, gamma)
     return clipped_gradients.gradient_sum(
         risk.loss, risk.data, risk.counts, clip, gamma, microbatch
     )
@@ -91,8 +102,11 @@ def clipped_batch_sum(
     [0.6 0.8]
     """
     over_rows: BatchSum
+    special = _kept_sparse(risk)
     if risk.linear is not None:
         over_rows = clipped_slopes.batch_sum(risk.linear, clip, gamma)
+    elif special is not None:
+        over_rows = special.batch_sum(risk, clip, gamma)
     else:
         over_rows = clipped_gradients.batch_sum(risk.loss, risk.data, clip, gamma, microbatch)
     stored = jax.tree.leaves(risk.data)[0].shape[0]
@@ -113,9 +127,21 @@ def clipped_batch_sum(
 
 def without_null_records(risk: EmpiricalRisk, clip: Number, point: Array) -> EmpiricalRisk:
     """The same without the records that contribute zero for not being finite at ``point``."""
+    special = _kept_sparse(risk)
     if risk.linear is not None:
         usable = clipped_slopes.usable(risk.linear, clip)
+    elif special is not None:
+        usable = special.usable(risk, clip, point)
     else:
         usable = clipped_gradients.usable(risk.loss, risk.data, clip, point, MICROBATCH)
     counts = usable.astype(risk.dtype)
     return replace(risk, counts=counts if risk.counts is None else risk.counts * counts)
+
+
+def _kept_sparse(risk: EmpiricalRisk) -> ModuleType | None:
+    """The module that sums the gradients of this loss without their zeros, if one does."""
+    if risk.separable is not None:
+        return clipped_coordinates
+    if risk.points is not None and is_features(risk.data):
+        return clipped_distances
+    return None

@@ -10,9 +10,10 @@ from privopt.convex import (
     Logistic,
     ScalarLoss,
     Squared,
+    SquaredDistance,
 )
 from privopt.problems.datasets import DATASETS, Dataset
-from privopt.problems.distances import RegularisedDistance, SquaredDistance
+from privopt.problems.distances import RegularisedDistance
 from privopt.problems.families import FAMILIES, Family, family
 from privopt.problems.models import (
     absolute,

@@ -9,10 +9,16 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from privopt.arguments import described
-from privopt.convex import ConstraintSet, L2Ball, Loss, Pytree, WholeSpace
+from privopt.convex import ConstraintSet, L2Ball, Loss, PublicTerm, Pytree, WholeSpace
 from privopt.spec import ProblemClass
 
-__all__ = ["ProblemOptions", "declared_constraint", "declared_loss", "declared_pair"]
+__all__ = [
+    "ProblemOptions",
+    "declared_constraint",
+    "declared_loss",
+    "declared_pair",
+    "declared_public",
+]
 
 _SET_METHODS = ("project", "centre_point", "radius_about_centre", "diameter")
 
@@ -23,6 +29,7 @@ class ProblemOptions(TypedDict, total=False):
     constraint: ConstraintSet | None
     counts: ArrayLike | None
     probabilities: ArrayLike | None
+    public: PublicTerm | None
     minimiser: ArrayLike | None
     name: str
 
@@ -32,6 +39,13 @@ def declared_loss(loss: Loss) -> Loss:
     if isinstance(loss, type) or not callable(loss):
         raise ValueError(f"loss must be a function loss(w, x), got {described(loss)}")
     return loss
+
+
+def declared_public(public: PublicTerm | None) -> PublicTerm | None:
+    """``public``, if it can be called with a parameter."""
+    if public is not None and (isinstance(public, type) or not callable(public)):
+        raise ValueError(f"public must be a function r(w), got {described(public)}")
+    return public
 
 
 def declared_constraint(

@@ -9,7 +9,7 @@ from jax import Array
 
 from privopt.convex import Distance, pytree_dataclass
 
-__all__ = ["RegularisedDistance", "SquaredDistance"]
+__all__ = ["RegularisedDistance"]
 
 
 @pytree_dataclass
@@ -43,23 +43,3 @@ class RegularisedDistance:
     def smoothed(self, width: Array) -> RegularisedDistance:
         """The Moreau envelope; widths add."""
         return RegularisedDistance(self.modulus, self.width + width)
-
-
-@pytree_dataclass
-@dataclass(frozen=True)
-class SquaredDistance:
-    """``loss(w; x) = (m/2) |w - x|_2^2``: both strongly convex and smooth with constant ``m``.
-
-    ``m D``-Lipschitz where ``|w - x| <= D``. The minimiser is the mean of the records.
-
-    Examples
-    --------
-    >>> SquaredDistance(0.5)(jnp.array([2.0, 0.0]), jnp.zeros(2)).item()
-    1.0
-    """
-
-    modulus: Array | float
-
-    def __call__(self, point: Array, example: Array) -> Array:
-        """The loss of one record."""
-        return 0.5 * self.modulus * jnp.sum((point - example) ** 2)

@@ -12,7 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from privopt.convex import ConstraintSet, EmpiricalRisk, Features, GeneralisedLinear, LinearRecords
+from privopt.convex import (
+    ConstraintSet,
+    DenseFeatures,
+    EmpiricalRisk,
+    Features,
+    GeneralisedLinear,
+    L2Ball,
+    LinearRecords,
+    difference,
+)
 from privopt.problems.parameter import Shaped
 from privopt.spec import ProblemClass
 
@@ -44,7 +53,10 @@ def examine(risk: EmpiricalRisk, problem_class: ProblemClass) -> list[str]:
             )
         finite &= rows
     broken += _examine_domain(risk, finite)
-    constants = _probe if risk.linear is None else _examine_linear
+    if risk.linear is not None:
+        constants = _examine_linear
+    else:
+        constants = _probe if risk.points is None else _examine_points
     return broken + [line for line in constants(risk, problem_class, finite) if line]
 
 
@@ -100,24 +112,52 @@ def _examine_linear(
         )
 
 
+def _examine_points(
+    risk: EmpiricalRisk, problem_class: ProblemClass, finite: np.ndarray
+) -> Iterator[str]:
+    """Curvature exactly, and the farthest point of ``W`` exactly of a ball, else by probes."""
+    modulus = float(risk.loss.modulus)  # type: ignore[attr-defined]
+    farthest = np.where(finite, np.asarray(_farthest(risk, problem_class)), 0.0)
+    yield _above("lipschitz", problem_class.lipschitz, modulus * farthest, "a gradient of norm")
+    if problem_class.smoothness is not None:
+        curvature = np.full(finite.shape, modulus)
+        yield _above("smoothness", problem_class.smoothness, curvature, "curvature")
+    if modulus < problem_class.strong_convexity * (1.0 - _ROUND_OFF):
+        yield (
+            f"strong_convexity {problem_class.strong_convexity!r} must hold for every record, but "
+            f"all have curvature {modulus:.6g}"
+        )
+
+
+def _farthest(risk: EmpiricalRisk, problem_class: ProblemClass) -> Array:
+    """The largest distance of each record to what is looked at of ``W``, shape ``(n,)``."""
+    assert risk.points is not None
+    points, squares = risk.points, jnp.square(risk.points.norms())
+    probes, reach = _probed(risk, problem_class), jnp.zeros(())
+    if isinstance(risk.constraint, L2Ball):
+        probes, reach = probes[:1], jnp.asarray(risk.constraint.radius)
+
+    def apart(point: Array) -> Array:
+        return jnp.sqrt(jnp.maximum(point @ point - 2.0 * points.matvec(point) + squares, 0.0))
+
+    return jax.lax.map(apart, probes).max(axis=0) + reach
+
+
 def _probe(risk: EmpiricalRisk, problem_class: ProblemClass, finite: np.ndarray) -> Iterator[str]:
     """Look for a violation at random points: finding none proves nothing."""
-    reach = problem_class.radius if math.isfinite(problem_class.radius) else _UNBOUNDED_REACH
-    points, found = map(np.asarray, _gradients(risk, problem_class.dim, reach))
-    found = np.where(finite[:, None], np.where(np.isfinite(found), found, np.inf), 0.0)
-    norms = np.linalg.norm(found, axis=-1).max(axis=0)
+    points = _probed(risk, problem_class)
+    norms, changes, inner = map(np.asarray, _measured(risk, points))
+    norms = np.where(finite, np.where(np.isfinite(norms), norms, np.inf), 0.0).max(axis=0)
     yield _above("lipschitz", problem_class.lipschitz, norms, "a gradient of norm")
-    moves = np.linalg.norm(np.diff(points, axis=0), axis=-1)[:, None]
+    moves = np.linalg.norm(np.diff(np.asarray(points), axis=0), axis=-1)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
-        differences = np.diff(found, axis=0)
-        secants = np.where(moves > 0.0, np.linalg.norm(differences, axis=-1) / moves, 0.0)
-        inner = np.sum(differences * np.diff(points, axis=0)[:, None], axis=-1)
+        secants = np.where((moves > 0.0) & finite, changes / moves, 0.0).max(axis=0)
         convexity = np.where((moves > 0.0) & finite, inner / moves**2, np.inf)
     if problem_class.smoothness is not None:
-        yield _above("smoothness", problem_class.smoothness, secants.max(axis=0), "curvature")
+        yield _above("smoothness", problem_class.smoothness, secants, "curvature")
     flattest, declared = convexity.min(axis=0), problem_class.strong_convexity
     below = flattest < declared - _ROUND_OFF * max(1.0, declared)
-    if below.any():
+    if problem_class.convex and below.any():
         row = int(np.nanargmin(flattest))
         yield (
             f"strong_convexity {declared!r} must hold for every record, but record {row} has "
@@ -150,18 +190,35 @@ def _predictions(constraint: ConstraintSet, features: Features) -> tuple[Array, 
     return jax.lax.map(ends, jnp.arange(features.shape[0]), batch_size=_PROBES)
 
 
-@partial(jax.jit, static_argnames="dim")
-def _gradients(risk: EmpiricalRisk, dim: int, reach: float) -> tuple[Array, Array]:
-    """Points of ``W``, and every record's gradient at each: shapes ``(p, d)``, ``(p, n, d)``."""
+def _probed(risk: EmpiricalRisk, problem_class: ProblemClass) -> Array:
+    """Points of ``W``, its centre first: shape ``(p, d)``."""
+    dim = problem_class.dim
+    reach = problem_class.radius if math.isfinite(problem_class.radius) else _UNBOUNDED_REACH
     centre = risk.constraint.centre_point(dim, risk.dtype)
     directions = jax.random.normal(jax.random.key(0), (_PROBES, dim), risk.dtype)
     ends = risk.constraint.project(centre[None] + reach * directions)
-    points = jnp.concatenate([centre[None], 0.5 * (centre[None] + ends), ends])
+    return jnp.concatenate([centre[None], 0.5 * (centre[None] + ends), ends])
 
-    def at(point: Array) -> Array:
-        return jax.vmap(jax.grad(risk.loss), (None, 0))(point, risk.data)
 
-    return points, jax.lax.map(at, points)
+@jax.jit
+def _measured(risk: EmpiricalRisk, points: Array) -> tuple[Array, Array, Array]:
+    """Every record's ``|g|`` at each point; from one to the next, ``|dg|`` and ``<dg, dw>``."""
+    if risk.separable is None:
+
+        def gradients(point: Array) -> Features:
+            return DenseFeatures(jax.vmap(jax.grad(risk.loss), (None, 0))(point, risk.data))
+
+    else:
+        loss: Any = risk.loss
+        gradients = partial(loss.gradients, records=risk.separable.features)
+
+    def compared(pair: tuple[Array, Array]) -> tuple[Array, Array]:
+        here, there = pair
+        change = difference(gradients(there), gradients(here))
+        return change.norms(), change.matvec(there - here)
+
+    norms = jax.lax.map(lambda point: gradients(point).norms(), points)
+    return norms, *jax.lax.map(compared, (points[:-1], points[1:]))
 
 
 def _above(name: str, declared: float, found: np.ndarray, what: str) -> str:

@@ -17,6 +17,7 @@ from privopt.problems.hard_families import HARD_FAMILIES
 from privopt.problems.indexed import Family, first_records
 from privopt.problems.models import logistic
 from privopt.problems.problem import Problem
+from privopt.problems.sparse_families import SPARSE_FAMILIES
 from privopt.problems.streams import STREAMS
 from privopt.spec import ProblemClass
 
@@ -110,6 +111,7 @@ def _real(dataset: str, dim: int, max_n: int) -> Family:
 
 _MEMBERS = (
     *HARD_FAMILIES,
+    *SPARSE_FAMILIES,
     *STREAMS,
     Family(
         "sphere_logistic",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -20,11 +21,17 @@ from privopt.convex import (
     EmpiricalRisk,
     GeneralisedLinear,
     Loss,
+    PublicTerm,
     Pytree,
     ScalarLoss,
     pytree_dataclass,
 )
-from privopt.problems.declaration import declared_constraint, declared_loss, declared_pair
+from privopt.problems.declaration import (
+    declared_constraint,
+    declared_loss,
+    declared_pair,
+    declared_public,
+)
 from privopt.problems.examination import examine, examine_counts
 from privopt.problems.parameter import (
     Shaped,
@@ -41,7 +48,13 @@ from privopt.problems.records import (
     record_count,
     require_countable,
 )
-from privopt.problems.reference import Reference, certified, solved
+from privopt.problems.reference import (
+    Reference,
+    certified,
+    distance_rise,
+    projected_mean,
+    solved,
+)
 from privopt.spec import ProblemClass
 
 __all__ = ["Problem"]
@@ -89,9 +102,12 @@ class Problem:
         Where there is no constraint: a public point, independent of the data, from which methods
         start, and of the parameter's structure: any pytree of floating arrays of the data's
         dtype, ``dim`` numbers in all. Default: the centre of the constraint set.
+    public : callable, optional
+        ``r(w) -> scalar``, written in JAX, of public numbers and no record: added to ``F``. Its
+        gradient needs no noise; algorithms that would take it for a record's refuse the problem.
     minimiser : array, optional
         Minimises ``F``, if one is known. Its projection is certified like any other, and solved
-        for if the certificate does not bear it out.
+        for if the certificate does not bear it out. Of squared distances it is never asked for.
     name : str
         For messages and tables.
 
@@ -126,6 +142,7 @@ class Problem:
     probabilities: ArrayLike | None = None
     shape: tuple[int, ...] | None = None
     start: Pytree = None
+    public: PublicTerm | None = None
     minimiser: ArrayLike | None = None
     name: str = "problem"
     objective: EmpiricalRisk = field(init=False, repr=False)
@@ -145,14 +162,16 @@ class Problem:
         elif counts is not None:
             counts = multiplicities(counts, records)
         constraint = declared_constraint(self.constraint, self.problem_class)
-        loss = _Constant(self.loss) if jax.tree_util.all_leaves([self.loss]) else self.loss
+        loss = _as_pytree(self.loss)
         if isinstance(loss, GeneralisedLinear):
             data = declared_pair(data, self.problem_class.dim)
         if hasattr(loss, "bounded"):
             data = loss.bounded(data, self.problem_class.smoothness)
         if self.shape is not None:
             loss = Shaped(loss, check_shape(self.shape, self.problem_class.dim))
-        risk = EmpiricalRisk(loss, data, None, constraint)
+        known = declared_public(self.public)
+        public = None if known is None else _as_pytree(known)
+        risk = EmpiricalRisk(loss, data, None, constraint, public=public)
         if counts is not None:
             require_countable(self.problem_class.n, risk.dtype)
             risk = replace(risk, counts=jnp.asarray(counts, risk.dtype))
@@ -212,7 +231,7 @@ class Problem:
         """What algorithms may require beyond gradients and projection.
 
         ``"smoothing"``: a Moreau envelope. ``"linear_model"``: a loss of one linear prediction
-        without kinks.
+        without kinks. ``"mean"``: squared distances to points, so that the minimiser is their mean.
         """
         loss: Any = self.objective.loss
         linear = isinstance(loss, GeneralisedLinear)
@@ -220,6 +239,8 @@ class Problem:
         found = {"smoothing"} if hasattr(scalar, "smoothed") else set()
         if linear and math.isfinite(getattr(scalar, "curvature", math.inf)):
             found.add("linear_model")
+        if self.objective.points is not None:
+            found.add("mean")
         return frozenset(found)
 
     @cached_property
@@ -244,7 +265,9 @@ class Problem:
         with jax.enable_x64(True):
             risk = self.objective.astype(jnp.float64)
             found = None
-            if self.minimiser is not None:
+            if risk.points is not None:
+                found = projected_mean(risk)
+            elif self.minimiser is not None:
                 found = certified(risk, self.minimiser, self._tolerance)
             if found is None:
                 smoothed = self._has_kinks and "smoothing" in self.provides
@@ -302,9 +325,16 @@ class Problem:
         """``F(point) - reference.value`` in float64; shapes as for :meth:`risk`.
 
         The true excess over ``min_W F`` lies between this and this plus ``reference.gap``. Errors
-        are those of both.
+        are those of both; of squared distances the difference is a closed form, whose error is
+        relative to the excess itself where the set holds the mean of the records.
         """
-        return self.risk(point) - self.reference.value
+        if self.objective.points is None:
+            return self.risk(point) - self.reference.value
+        axes, rows = array_rows(point, (self.problem_class.dim,))
+        with jax.enable_x64(True):
+            risk = self.objective.astype(jnp.float64)
+            found = distance_rise(risk, self.reference.minimiser, rows).reshape(axes)
+        return found if axes else float(found)
 
     def check(self) -> None:
         """Compare the declared class with the data, for research data that may be looked at.
@@ -334,10 +364,14 @@ class Problem:
 class _Constant:
     """A plain function as a pytree without leaves."""
 
-    function: Loss = field(metadata={"static": True})
+    function: Callable[..., Array] = field(metadata={"static": True})
 
-    def __call__(self, point: Array, example: Pytree) -> Array:
-        return self.function(point, example)
+    def __call__(self, *arguments: Pytree) -> Array:
+        return self.function(*arguments)
+
+
+def _as_pytree(function: Callable[..., Array]) -> Callable[..., Array]:
+    return _Constant(function) if jax.tree_util.all_leaves([function]) else function
 
 
 @jax.jit

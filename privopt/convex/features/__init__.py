@@ -8,7 +8,7 @@ factors of a float32 product to ten bits unless they are told not to.
 
 from privopt.convex.features.dense import DenseFeatures
 from privopt.convex.features.features import Features, FeaturesLike, Products
-from privopt.convex.features.given import as_features, is_features, shortened
+from privopt.convex.features.given import as_features, difference, is_features, shortened
 from privopt.convex.features.sparse import SparseFeatures
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Products",
     "SparseFeatures",
     "as_features",
+    "difference",
     "is_features",
     "shortened",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -89,6 +90,11 @@ class DenseFeatures:
     def scaled(self, factors: Array) -> DenseFeatures:
         """``f_i x_i``."""
         return DenseFeatures(scaled_rows(self.array, factors))
+
+    def mapped(self, function: Callable[[Array, Array], Array], point: Array) -> DenseFeatures:
+        """``f(w_j, x_ij)``, and 0 where ``x_ij`` is."""
+        found = function(jnp.broadcast_to(point, self.array.shape), self.array)
+        return DenseFeatures(jnp.where(self.array == 0.0, 0.0, found))
 
     def block(self, start: ArrayLike, size: int) -> Array:
         """Rows that follow each other."""

@@ -51,6 +51,9 @@ class Features(Protocol):
     def scaled(self, factors: Array) -> Features:
         """``f_i x_i``: factor 0 gives zeros whatever a row holds, factor 1 keeps its bits."""
 
+    def mapped(self, function: Callable[[Array, Array], Array], point: Array) -> Features:
+        """``f(w_j, x_ij)`` in the place of every ``x_ij`` that is not 0; ``f`` is elementwise."""
+
     def block(self, start: ArrayLike, size: int) -> Array:
         """The ``size`` rows from row ``start`` on, zeros included; shape ``(size, d)``."""
 

@@ -13,7 +13,7 @@ from privopt.convex.features.dense import DenseFeatures
 from privopt.convex.features.features import Features, FeaturesLike
 from privopt.convex.features.sparse import SparseFeatures
 
-__all__ = ["as_features", "is_features", "shortened"]
+__all__ = ["as_features", "difference", "is_features", "shortened"]
 
 
 def is_features(values: object) -> bool:
@@ -43,6 +43,23 @@ def as_features(values: FeaturesLike) -> Features:
     if is_features(values):
         return values  # type: ignore[return-value]
     return DenseFeatures(jnp.asarray(values))
+
+
+def difference(features: Features, others: Features) -> Features:
+    """``x_i - y_i`` of rows that have their numbers at the same places.
+
+    Examples
+    --------
+    >>> rows = as_features(jnp.array([[3.0, 4.0]]))
+    >>> difference(rows, rows.scaled(jnp.array([0.5]))).array.tolist()
+    [[1.5, 2.0]]
+    """
+
+    def less(numbers: Array, subtracted: Array) -> Array:
+        return numbers - subtracted if jnp.issubdtype(numbers.dtype, jnp.floating) else numbers
+
+    found: Features = jax.tree.map(less, features, others)
+    return found
 
 
 def shortened(features: FeaturesLike, curvature: float, smoothness: float | None) -> FeaturesLike:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -158,6 +159,11 @@ class SparseFeatures:
     def scaled(self, factors: Array) -> SparseFeatures:
         """``f_i x_i``."""
         return self._with(scaled_rows(self.values, factors))
+
+    def mapped(self, function: Callable[[Array, Array], Array], point: Array) -> SparseFeatures:
+        """``f(w_j, x_ij)``; 0 where ``x_ij`` is, such as in the entries that end a short row."""
+        found = function(point[self.indices], self.values)
+        return self._with(jnp.where(self.values == 0.0, 0.0, found))
 
     def block(self, start: ArrayLike, size: int) -> Array:
         """Rows that follow each other, with their zeros."""

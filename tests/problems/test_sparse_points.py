@@ -1,0 +1,196 @@
+"""Squared distances to sparse points: naive NumPy twins of risk, optimum, excess and gradients."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse
+
+import privopt
+from privopt.convex import L1Ball, SparseFeatures, WholeSpace
+from privopt.lab.make.digest import digest
+from privopt.mechanisms import clipped_batch_sum, clipped_gradient_sum
+from privopt.problems import squared_distance
+from privopt.spec import ProblemClass
+
+N, DIM, SPARSITY = 40, 13, 3
+RNG = np.random.default_rng(7)
+DENSE = np.zeros((N, DIM))
+for row in DENSE:
+    row[RNG.choice(DIM, SPARSITY, replace=False)] = RNG.normal(size=SPARSITY) / 3.0
+DENSE /= np.maximum(1.0, np.linalg.norm(DENSE, axis=1, keepdims=True))
+SPARSE = scipy.sparse.csr_array(DENSE)
+COUNTS = RNG.integers(0, 4, N)
+POINTS = RNG.normal(size=(2, 3, DIM)) / 4.0
+FACTS = {"lipschitz": 2.0, "radius": 1.0, "smoothness": 1.0, "strong_convexity": 1.0}
+
+
+def facts(n=N, dim=DIM, **changes):
+    return ProblemClass(**{"n": n, "dim": dim, **FACTS, **changes})
+
+
+def risk_of(points, weights, modulus=1.0):
+    """``w -> F(w)``, every difference formed."""
+    shares = weights / weights.sum()
+
+    def risk(point):
+        return 0.5 * modulus * shares @ np.sum((point - points) ** 2, axis=1)
+
+    return np.vectorize(risk, signature="(d)->()")
+
+
+@pytest.mark.parametrize("form", [SPARSE, SparseFeatures.of(SPARSE), DENSE], ids=type)
+@pytest.mark.parametrize("counts", [None, COUNTS], ids=["each once", "counted"])
+def test_risk_and_optimum_are_those_of_the_dense_twin(form, counts):
+    weights = np.ones(N) if counts is None else counts.astype(float)
+    problem = squared_distance(form, problem_class=facts(int(weights.sum())), counts=counts)
+    problem.check()
+    twin, mean = risk_of(DENSE, weights), weights @ DENSE / weights.sum()
+    np.testing.assert_allclose(problem.risk(POINTS), twin(POINTS), rtol=1e-14)
+    np.testing.assert_allclose(problem.reference.minimiser, mean, rtol=0.0, atol=1e-16)
+    assert problem.reference.value == pytest.approx(twin(mean), rel=1e-14)
+    assert problem.reference.gap < 1e-14
+    excess = 0.5 * np.sum((POINTS - mean) ** 2, axis=-1)
+    np.testing.assert_allclose(problem.excess_risk(POINTS), excess, rtol=1e-13)
+    value, gradient = problem.objective.value_and_gradient(jnp.asarray(POINTS[0, 0]))
+    np.testing.assert_allclose(gradient, POINTS[0, 0] - mean, atol=1e-15)
+    assert float(value) == pytest.approx(twin(POINTS[0, 0]), rel=1e-14)
+    assert "mean" in problem.provides
+
+
+def test_an_excess_far_below_the_value_is_seen():
+    """``F* = .4`` or so hides what is below ``1e-17`` of a difference of two sums."""
+    problem = squared_distance(SPARSE, problem_class=facts(), modulus=1.0)
+    mean = DENSE.mean(axis=0)
+    for size in (1e-5, 1e-8, 1e-9):
+        step = size * np.ones(DIM)
+        expected = 0.5 * DIM * size**2
+        assert problem.excess_risk(mean + step) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("constraint", [L1Ball(0.05), WholeSpace()], ids=["l1", "whole"])
+def test_a_constraint_moves_the_optimum_to_the_projection(constraint):
+    """Far from all members, and certified: no drawn member is better."""
+    offset = DENSE + 0.3 * np.eye(DIM)[0]
+    whole = isinstance(constraint, WholeSpace)
+    known = facts(radius=np.inf if whole else 1.0, lipschitz=np.inf if whole else 3.0)
+    problem = squared_distance(
+        scipy.sparse.csr_array(offset), problem_class=known, constraint=constraint
+    )
+    twin, best = risk_of(offset, np.ones(N)), problem.reference
+    members = np.asarray(constraint.project(jnp.asarray(RNG.normal(size=(200, DIM)) / 10.0)))
+    np.testing.assert_allclose(
+        problem.excess_risk(members), twin(members) - twin(best.minimiser), rtol=1e-9, atol=1e-14
+    )
+    assert problem.excess_risk(members).min() >= -best.gap
+    assert best.gap < 1e-13
+
+
+def test_the_first_records_and_a_population():
+    whole = squared_distance(SPARSE, problem_class=facts())
+    half = whole.first(N // 2)
+    twin = risk_of(DENSE[: N // 2], np.ones(N // 2))
+    np.testing.assert_allclose(half.risk(POINTS), twin(POINTS), rtol=1e-13)
+    assert jax.tree.map(np.shape, half.objective.data) == jax.tree.map(
+        np.shape, whole.objective.data
+    )
+    shares = COUNTS / COUNTS.sum()
+    drawn = squared_distance(SPARSE, problem_class=facts(100), probabilities=shares)
+    np.testing.assert_allclose(drawn.reference.minimiser, shares @ DENSE, atol=1e-15)
+    sample, _ = drawn.source.sample(jax.random.key(0))
+    assert float(sample.counts.sum()) == 100.0
+
+
+def test_the_digest_tells_records_and_places_apart():
+    moved = SPARSE.copy()
+    moved.indices = (moved.indices + 1) % DIM
+    moved.sort_indices()
+    told = {
+        digest(squared_distance(x, problem_class=facts())) for x in (SPARSE, moved, 0.5 * SPARSE)
+    }
+    assert len(told) == 3
+
+
+def test_check_tells_of_records_that_are_too_long_and_of_curvature():
+    with pytest.raises(ValueError, match=r"lipschitz 1.5 must bound every record"):
+        squared_distance(SPARSE, problem_class=facts(lipschitz=1.5)).check()
+    known = facts(lipschitz=4.0, smoothness=1.5, strong_convexity=0.5)
+    squared_distance(SPARSE, problem_class=known).check()
+    with pytest.raises(ValueError, match=r"smoothness 1.5 must bound every record.*curvature 2"):
+        squared_distance(SPARSE, problem_class=known, modulus=2.0).check()
+    with pytest.raises(ValueError, match=r"strong_convexity 0.5 .* all have curvature 0.25"):
+        squared_distance(SPARSE, problem_class=known, modulus=0.25).check()
+    broken = SPARSE.copy()
+    broken.data[5] = np.nan
+    with pytest.raises(ValueError, match="data must be finite"):
+        squared_distance(broken, problem_class=known).check()
+
+
+def clipped(points, weights, point, clip, gamma=None, modulus=2.0):
+    """The sum of clipped gradients, one record after another."""
+    total = np.zeros(DIM)
+    for record, weight in zip(points, weights, strict=True):
+        gradient = modulus * (point - record)
+        size = np.linalg.norm(gradient)
+        if np.isfinite(size) and size > 0.0:
+            factor = min(1.0, clip / size) if gamma is None else clip / (size + gamma)
+            total += weight * factor * gradient
+    return total
+
+
+@pytest.mark.parametrize("gamma", [None, 0.1])
+@pytest.mark.parametrize("clip", [0.3, 1.2, np.inf])
+def test_clipped_sums_are_those_of_the_naive_twin(clip, gamma):
+    """Whole and batch, with a record that is not finite and one that the point meets."""
+    if np.isinf(clip) and gamma is not None:
+        return
+    table = DENSE.copy()
+    table[3, np.flatnonzero(table[3])[0]] = np.nan
+    table[4, np.flatnonzero(table[4])[0]] = np.inf
+    problem = squared_distance(
+        scipy.sparse.csr_array(table), problem_class=facts(), modulus=2.0, counts=COUNTS
+    )
+    risk = problem.objective
+    for point in (POINTS[0, 0], DENSE[0]):
+        given = jnp.asarray(point)
+        expected = clipped(table, COUNTS, point, clip, gamma)
+        found = clipped_gradient_sum(risk, clip, gamma)(given)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-7)
+        rows = np.array([0, 5, 17, 30])  # numbers of records, each as often as it is counted
+        owners = np.repeat(np.arange(N), COUNTS)[rows]
+        weights = np.array([1.0, 0.0, 1.0, 1.0])
+        batch = clipped_batch_sum(risk, clip, gamma)(given, jnp.asarray(rows), jnp.asarray(weights))
+        expected = clipped(table[owners], weights, point, clip, gamma)
+        np.testing.assert_allclose(batch, expected, rtol=1e-12, atol=1e-7)
+
+
+def test_no_record_is_clipped_to_more_than_the_clip_in_float32():
+    """Where ``|w - x|`` is far below ``|w|`` its square is all round-off."""
+    rng, worst = np.random.default_rng(3), 0.0
+    for scale in (1e-1, 1e-2, 1e-3, 1e-4):
+        dim = 64
+        record = rng.normal(size=dim)
+        point = (record + scale * rng.normal(size=dim) / np.sqrt(dim)).astype(np.float32)
+        problem = squared_distance(
+            scipy.sparse.csr_array(record[None].astype(np.float32)),
+            problem_class=facts(1, dim, lipschitz=100.0, radius=10.0),
+        )
+        clip = 0.5 * scale
+        found = clipped_gradient_sum(problem.objective, clip)(jnp.asarray(point))
+        worst = max(worst, float(np.linalg.norm(np.asarray(found, np.float64))) / clip)
+    assert 0.01 < worst <= 1.0 + 1e-3
+
+
+@pytest.mark.parametrize("name", ["dp_gd", "dp_sgd", "gradient_descent"])
+def test_runs_are_those_of_the_dense_twin(name):
+    choices = {"steps": 5} | ({"batch_size": 8} if name == "dp_sgd" else {})
+    budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+    plan = privopt.ALGORITHMS[name].plan(facts(), budget, **choices)
+    one, other = (
+        privopt.run(plan, squared_distance(x, problem_class=facts()), jax.random.key(1)).released
+        for x in (SPARSE, DENSE)
+    )
+    np.testing.assert_allclose(one, other, atol=1e-10)
+    assert np.abs(one).max() > 1e-3
