@@ -81,11 +81,12 @@ class L1L2Ball:
         """
         magnitude, (l1, l2) = jnp.abs(x), self._radii(x)
         inside = (jnp.sum(magnitude, axis=-1) <= l1) & (norm(x) <= l2)
-        scaled, unit, shift = _scaled(magnitude)
-        highest = jnp.maximum(l1_threshold(scaled, l1 * shift / unit), -1.0)
+        scaled, unit, share = _scaled(magnitude, l1)
+        least = 16.0 * float(jnp.finfo(x.dtype).tiny)  # far below a rounding of the unit
+        highest = jnp.clip(l1_threshold(scaled, share), -1.0, -least)
         shrunk = self._shrunk(scaled, highest)
-        fitted = jnp.minimum(unit, l2 * shift / _divisor(norm(shrunk)[..., None]))
-        return jnp.where(inside[..., None], x, jnp.sign(x) * (shrunk * fitted / shift))
+        fitted = jnp.minimum(unit, _longest(shrunk, l1, l2))
+        return jnp.where(inside[..., None], x, jnp.sign(x) * (shrunk * fitted))
 
     def support(self, g: jax.Array) -> jax.Array:
         """``min_{t >= 0} {l2_radius ||S_t(g)||_2 + t l1_radius}``."""
@@ -97,13 +98,9 @@ class L1L2Ball:
         Where many coordinates share the largest ``|g_j|``, all ``l1_radius`` falls on them alike.
         """
         magnitude, (l1, l2) = jnp.abs(g), self._radii(g)
-        scaled, *_ = _scaled(magnitude)
+        scaled, *_ = _scaled(magnitude, l1)
         shrunk = self._shrunk(scaled, jnp.full_like(scaled[..., :1], -0.125 * _eps(g)))
-        fitted = jnp.minimum(
-            l1 / _divisor(jnp.sum(shrunk, axis=-1, keepdims=True)),
-            l2 / _divisor(norm(shrunk)[..., None]),
-        )
-        return jnp.sign(g) * (shrunk * fitted)
+        return jnp.sign(g) * (shrunk * _longest(shrunk, l1, l2))
 
     def contains(self, x: jax.Array, tolerance: Number) -> jax.Array:
         """Both norms at most ``tolerance`` above their radii."""
@@ -135,15 +132,18 @@ class L1L2Ball:
         return jnp.maximum(scaled - threshold, 0.0)
 
 
-def _scaled(magnitude: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """``magnitude`` in units of its largest coordinate and less one; that unit times a power of two.
-
-    And that power, with which the unit is well within range.
-    """
-    shift = in_range(jnp.max(magnitude, axis=-1, keepdims=True))
-    magnitude = magnitude * shift
+def _scaled(magnitude: jax.Array, radius: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """``magnitude`` in units of its largest coordinate, less one; the unit; ``radius`` in it."""
     unit = _divisor(jnp.max(magnitude, axis=-1, keepdims=True))
-    return lowered(magnitude) / unit, unit, shift
+    shift = in_range(unit)
+    scaled = lowered(magnitude * shift) / (unit * shift)
+    return scaled, unit, radius * shift / (unit * shift)
+
+
+def _longest(v: jax.Array, l1: jax.Array, l2: jax.Array) -> jax.Array:
+    """The largest number whose product with ``v >= 0`` has at most these norms; any if it is 0."""
+    first = jnp.sum(v, axis=-1, keepdims=True)
+    return jnp.minimum(l1 / _divisor(first), l2 / _divisor(norm(v)[..., None]))
 
 
 def _divisor(number: jax.Array) -> jax.Array:

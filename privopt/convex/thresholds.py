@@ -1,18 +1,18 @@
 """Thresholds ``t`` at which ``(x - t)_+ = max(x - t, 0)`` has a given size, found without a sort.
 
-All of them take ``x`` over the last axis, of any leading shape, and return ``t`` with a last axis of
-length one; numbers broadcast against ``t``. The largest ``x_j`` is 0 (:func:`lowered`), so that all
-that counts is exact, however large ``x`` was. Rounds are passes over ``x`` of fixed shape, some ten
-for ``10^6`` coordinates, and their number is bounded whatever ``x`` holds. Long rows are searched
-one after another, each while it lies in the cache and for no more rounds than it needs itself.
+They take ``x`` over the last axis, of any leading shape, and numbers that broadcast against ``t``,
+which has a last axis of length one. The largest ``x_j`` is 0 (:func:`lowered`), so that all that
+counts is exact, however large ``x`` was. Rounds are passes over ``x`` of fixed shape, some ten for
+``10^6`` coordinates, and their number is bounded whatever ``x`` holds. Long rows are searched one
+after another, each while it lies in the cache and for no more rounds than it needs itself.
 
 *Newton's method from the left.* For ``f`` convex and decreasing, steps from ``f(t) >= 0`` climb and
-never pass the root. With ``f_k`` the values and ``g_k`` the absolute slopes, convexity at ``t_{k+1} =
-t_k + f_k/g_k`` says ``f_k >= f_{k+1} + g_{k+1} f_k/g_k``, so ``f_{k+1}/f_k + g_{k+1}/g_k <= 1`` and
-the product ``f g`` falls to a quarter or less in every round. Where ``|x_j - t|`` is at most the
-size that is asked for, ``f`` starts at ``d`` sizes or less and slopes lie in ``[1, d]``. After ``k``
-rounds ``f`` is then below ``d^2 4^-k`` sizes: a rounding of float64, for ``d <= 2^31``, before
-round 60. In floating point a loop also ends when ``t`` has not climbed, which NaN never does.
+never pass the root. Let ``f_k`` be the values, ``g_k`` the absolute slopes. Convexity at ``t_{k+1}
+= t_k + f_k/g_k`` says ``f_k >= f_{k+1} + g_{k+1} f_k/g_k``, so ``f_{k+1}/f_k + g_{k+1}/g_k <= 1``,
+and the product ``f g`` falls to a quarter or less in every round. Where all ``x_j - t`` are at most
+the size that is asked for, ``f_0`` is below ``d`` sizes and slopes lie in ``[1, d]``. So ``f_k`` is
+below ``d^2 4^-k`` sizes: less than a rounding of float64 at ``k = 58``, for ``d <= 2^31``. In
+floating point a loop ends also when ``t`` has not climbed; NaN never climbs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,15 @@ import jax
 import jax.numpy as jnp
 from jax.custom_batching import sequential_vmap
 
-__all__ = ["in_range", "l1_threshold", "l2_threshold", "lowered", "onto_simplex", "ratio_threshold"]
+__all__ = [
+    "in_range",
+    "l1_threshold",
+    "l2_threshold",
+    "lowered",
+    "onto_simplex",
+    "ratio_threshold",
+    "soft_threshold",
+]
 
 MIN_LONG = 512  # coordinates of a row; shorter ones are searched together
 MIN_SAMPLED = 4096  # coordinates; below it a first guess costs more than it saves
@@ -46,6 +54,18 @@ def in_range(size: jax.Array) -> jax.Array:
     return shift.astype(size.dtype)
 
 
+def soft_threshold(x: jax.Array, threshold: jax.Array) -> jax.Array:
+    """``S_t(x) = sign(x) max(|x| - t, 0)`` by coordinate; ``threshold`` broadcasts against ``x``.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> soft_threshold(jnp.array([3.0, -1.0, 0.5]), jnp.array(1.0)).tolist()
+    [2.0, -0.0, 0.0]
+    """
+    return jnp.sign(x) * jnp.maximum(jnp.abs(x) - threshold, 0.0)
+
+
 def onto_simplex(x: jax.Array, total: jax.Array) -> jax.Array:
     """Projection onto ``{v >= 0, sum v = total}``: ``(x - t)_+`` with the ``t`` of that sum.
 
@@ -63,6 +83,7 @@ def by_rows(threshold: Threshold) -> Threshold:
     """Rows that fill a part of the cache one after another, under ``vmap`` too; others together."""
     alone = sequential_vmap(threshold)
 
+    @jax.jit
     @functools.wraps(threshold)
     def of_rows(x: jax.Array, *numbers: jax.Array) -> jax.Array:
         shape = (*x.shape[:-1], 1)
@@ -88,7 +109,8 @@ def l1_threshold(x: jax.Array, total: jax.Array) -> jax.Array:
     The last step is taken even if it goes down, which undoes the rounding of those before it.
     """
     shift = in_range(total)
-    x, total = x * shift, total * shift
+    total = total * shift
+    x = jnp.maximum(x * shift, -total)
 
     def step(threshold: jax.Array) -> jax.Array:
         above = jnp.sum(x > threshold, axis=-1, keepdims=True)
@@ -127,11 +149,13 @@ def l2_threshold(x: jax.Array, radius: jax.Array) -> jax.Array:
 def climbed(step: Callable[[jax.Array], jax.Array], start: jax.Array) -> jax.Array:
     """The last of the steps from ``start``, of which all others climb."""
 
-    def unfinished(carry: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
+    Climb = tuple[jax.Array, jax.Array, jax.Array]
+
+    def unfinished(carry: Climb) -> jax.Array:
         threshold, moved, rounds = carry
         return jnp.any(moved > threshold) & (rounds < MAX_NEWTON_ROUNDS)
 
-    def round_(carry: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
+    def round_(carry: Climb) -> Climb:
         threshold, moved, rounds = carry
         threshold = jnp.maximum(threshold, moved)
         return threshold, step(threshold), rounds + 1
@@ -171,7 +195,7 @@ def ratio_threshold(
     low = jnp.where(high_meets, lowest, highest)
     high = jnp.where(low_meets, lowest, highest)
 
-    Bracket = tuple[jax.Array, ...]
+    Bracket = tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]
 
     def round_(carry: Bracket) -> Bracket:
         low, high, at_low, at_high, guess, rounds = carry
