@@ -150,4 +150,5 @@ DP_SGD = Algorithm(
     plan=plan,
     run=run,
     gathers=True,
+    public_terms=True,
 )

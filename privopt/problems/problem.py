@@ -227,6 +227,11 @@ class Problem:
         return "empirical" if self.probabilities is None else "population"
 
     @property
+    def certifiable(self) -> bool:
+        """Whether there can be a :attr:`reference`: convex, and without a start of its own."""
+        return self.problem_class.convex and self.start is None
+
+    @property
     def provides(self) -> frozenset[str]:
         """What algorithms may require beyond gradients and projection.
 
@@ -257,7 +262,7 @@ class Problem:
             minimum. If the losses of some records are not finite: how many, and the first of
             them. A reference, like :meth:`check`, is for data that may be looked at.
         """
-        if not self.problem_class.convex or self.start is not None:
+        if not self.certifiable:
             raise ValueError(
                 f"problem must be convex and without a start of its own to have a certified "
                 f"optimum, got {self.name}"
