@@ -12,10 +12,12 @@ from privopt.algorithms.dp_sgd import DP_SGD
 from privopt.algorithms.dp_svrg import DP_SVRG
 from privopt.algorithms.exponential_mechanism import EXPONENTIAL_MECHANISM
 from privopt.algorithms.gradient_descent import GRADIENT_DESCENT
+from privopt.algorithms.l1_recovery import L1_RECOVERY
 from privopt.algorithms.noisy_adam import NOISY_ADAM
 from privopt.algorithms.objective_perturbation import OBJECTIVE_PERTURBATION
 from privopt.algorithms.output_perturbation import OUTPUT_PERTURBATION
 from privopt.algorithms.phased_sgd import PHASED_SGD
+from privopt.algorithms.projection_mechanism import PROJECTION_MECHANISM
 from privopt.arguments import Catalogue, instance
 from privopt.core import Algorithm
 
@@ -39,6 +41,8 @@ _REGISTERED = Catalogue(
             OBJECTIVE_PERTURBATION,
             APPROXIMATE_MINIMA_PERTURBATION,
             EXPONENTIAL_MECHANISM,
+            PROJECTION_MECHANISM,
+            L1_RECOVERY,
         )
     ),
 )

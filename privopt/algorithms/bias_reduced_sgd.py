@@ -24,16 +24,13 @@ from privopt.convex import (
     ConstraintSet,
     EmpiricalRisk,
     FirstOrder,
-    L1Ball,
-    L1L2Ball,
-    L2Ball,
     Output,
     RandomIterate,
     StepSizes,
     Update,
 )
 from privopt.core import Algorithm, Execution, Plan, Run, planner
-from privopt.mechanisms import BiasReducedGradient, ClippedGradient
+from privopt.mechanisms import BiasReducedGradient, ClippedGradient, ClippedMean, body_of
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
     GIVEN_STEPS,
@@ -190,16 +187,13 @@ def _set_of(
         return None
     if math.isinf(query.clip):
         raise ValueError(f"clip must be finite for body {body}, got inf")
-    if body is Body.L2:
-        return L2Ball(query.clip)
     sparsity = problem_class.sparsity
-    if sparsity is None:
+    if sparsity is None and body.sparse:
         raise ValueError(
             f"sparsity must be declared for body {body}, got None: bodies l2 and none need none"
         )
-    if body is Body.L1:
-        return L1Ball(query.clip * math.sqrt(sparsity))
-    return L1L2Ball.of(query.clip, sparsity)
+    widest = query.clip * math.sqrt(sparsity or 1)
+    return body_of(body, ClippedMean(query.clip, widest, query.size, query.dim))
 
 
 def _method(
@@ -244,7 +238,7 @@ def _rate(
 ) -> Rate:
     """What theory says of a constant step size and of the output that it speaks of."""
     lower, quantity = 0.0, "empirical risk" if gap is None else "gradient norm"
-    if problem_class.sparsity is None and gap is None:
+    if gap is None:
         lower = event_lower_bound(problem_class, budget, mechanism.event(budget.relation))
     rule, told = step_rule(method.step_sizes), output_rule(method.output)
     random = told is OutputRule.RANDOM_ITERATE
@@ -265,5 +259,6 @@ BIAS_REDUCED_SGD = Algorithm(
     run=run,
     coins=coins,
     gathers=True,
+    public_terms=True,
     relations=frozenset({Relation.REPLACE_ONE}),
 )

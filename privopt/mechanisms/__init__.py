@@ -25,6 +25,14 @@ from privopt.mechanisms.gaussian import GaussianMechanism, classic_gaussian_scal
 from privopt.mechanisms.gibbs import GibbsMechanism
 from privopt.mechanisms.laplace import LaplaceMechanism
 from privopt.mechanisms.level_law import LevelLaw
+from privopt.mechanisms.means import (
+    ClippedMean,
+    CompressedMean,
+    ProjectedMean,
+    body_of,
+    largest_gain,
+    largest_record,
+)
 from privopt.mechanisms.moved_losses import moved_loss_sum
 from privopt.mechanisms.noise import (
     BufferedNoise,
@@ -70,7 +78,9 @@ __all__ = [
     "BoundedQuery",
     "BufferedNoise",
     "ClippedGradient",
+    "ClippedMean",
     "ClippedRisk",
+    "CompressedMean",
     "CyclicPoissonBatches",
     "DenseNoise",
     "FixedSizeBatches",
@@ -92,17 +102,21 @@ __all__ = [
     "PerturbedMinimiser",
     "PoissonBatches",
     "PrivateGradient",
+    "ProjectedMean",
     "RegularisedMinimiser",
     "RestartedNoise",
     "SeriesNoise",
     "ShuffledBatches",
     "TreeNoise",
     "VarianceReducedGradient",
+    "body_of",
     "classic_gaussian_scale",
     "clipped_batch_sum",
     "clipped_gradient_sum",
     "correlated_noise",
     "drawable",
+    "largest_gain",
+    "largest_record",
     "moved_loss_sum",
     "noise_of",
     "ordered_subset",

@@ -191,7 +191,7 @@ class BiasReducedGradient:
         The level of step ``t`` comes from ``fold_in(coins, t)``, ``B`` and ``I`` from children 0
         and 1 of ``fold_in(stream(key, "batches"), t)``, the four noises are one draw from
         ``stream(key, "noise")``. Runs that share ``coins`` share levels, and only the branch of
-        that level is computed.
+        that level is computed. The gradient of the objective's public term is added last.
         """
         law, total = self.law, self.query.bind_batches(objective, microbatch)
         batches, noise = stream(key, "batches"), stream(key, "noise")
@@ -217,7 +217,10 @@ class BiasReducedGradient:
             four = jax.tree.map(_four, pair, sums(own, self.base, point))
             added, _ = IndependentNoise().next((), t, noise, four)
             added = release("noise", jax.tree.map(lambda z: self.scale * z, added))
-            return self._combined(jax.tree.map(jnp.add, four, added), level), memory
+            answer = self._combined(jax.tree.map(jnp.add, four, added), level)
+            if objective.public is not None:
+                answer = jax.tree.map(jnp.add, answer, objective.public_gradient(point))
+            return answer, memory
 
         return GradientOracle(self.steps, lambda point: (), ask)
 

@@ -33,6 +33,8 @@ CHOICES = {
     "objective_perturbation": {},
     "approximate_minima_perturbation": {},
     "exponential_mechanism": {},
+    "projection_mechanism": {},
+    "l1_recovery": {"measurements": 2},
 }
 NUMBERS = {  # of one output, as theory chooses one by the numbers
     "gradient_descent": [
@@ -62,6 +64,8 @@ NUMBERS = {  # of one output, as theory chooses one by the numbers
     "objective_perturbation": [{}, {"regularisation": 0.7}],
     "approximate_minima_perturbation": [{}, {"regularisation": 0.9}],
     "exponential_mechanism": [{}, {"regularisation": 0.7}],
+    "projection_mechanism": [{}, {"clip": 0.7}],
+    "l1_recovery": [{}, {"clip": 0.7}],
 }
 BUDGETS = [
     privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one"),
@@ -90,9 +94,25 @@ def classification(rng, n):
     return *directions(rng, n), np.where(rng.random(n) < 0.5, -1.0, 1.0)
 
 
+def sparse_points(rng, n):
+    (points,) = directions(rng, n)
+    points[np.arange(n), rng.integers(DIM, size=n)] = 0.0
+    return (points,)
+
+
 PROBLEM_CLASS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25)
 LOGISTIC = Kind(PROBLEM_CLASS, classification, problems.logistic)
-KINDS: dict[str, Kind] = {}  # of algorithms that are not for logistic regression
+MEANS = Kind(
+    privopt.ProblemClass(
+        n=N, dim=DIM, lipschitz=2.0, radius=1.0, smoothness=1.0, strong_convexity=1.0, sparsity=2
+    ),
+    sparse_points,
+    problems.squared_distance,
+)
+KINDS = {  # of algorithms that are not for logistic regression
+    "projection_mechanism": MEANS,
+    "l1_recovery": MEANS,
+}
 PRIVATE = [name for name, a in privopt.ALGORITHMS.items() if a.private]
 NOISY = [name for name, a in privopt.ALGORITHMS.items() if a.noise in ("answers", "objective")]
 ITERATIVE = [name for name, a in privopt.ALGORITHMS.items() if "steps" in a.choices]
@@ -390,7 +410,7 @@ def test_the_guarantee_is_that_of_the_numbers(name):
     """Each number of the mechanism that the event reads, perturbed, moves the guarantee.
 
     The plan is refused where it is too much. The other numbers are the solver's, whose error is
-    one of the numbers, of the loss, or of passes beyond the last step.
+    one of the numbers, of the loss, of passes beyond the last step, or of post-processing.
     """
     planned = plan(name)
     relation, silent = planned.budget.relation, set()
@@ -416,7 +436,8 @@ def test_the_guarantee_is_that_of_the_numbers(name):
                 dataclasses.replace(planned, params=params)
     assert name not in ITERATIVE or not silent
     solver = {"smoothness", "smoothing", "steps", "radius", "proposals"}
-    assert silent <= {*solver, "null_slope", "epochs"}
+    after = {"l1_clip", "l1_radius", "l2_radius"}  # where only the Euclidean norm is charged
+    assert silent <= {*solver, *after, "null_slope", "epochs"}
 
 
 def test_key_is_required(name):
@@ -453,10 +474,12 @@ def test_the_data_are_not_in_scope_of_the_plan(name):
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_upper_bound_holds_on_a_benign_problem(name):
+    """The bound of a mean is attained, so five standard errors are allowed for: level 3e-7."""
     where = problem(name)
     planned = plan(name)
     released = privopt.run_many([planned], where, jax.random.split(jax.random.key(7), 200)).released
     risk = where.excess_risk(released)
-    assert risk.mean() + where.reference.gap <= planned.rate.upper
+    error = 5.0 * risk.std() / math.sqrt(risk.size)
+    assert risk.mean() - error + where.reference.gap <= planned.rate.upper
     assert name in SAMPLED or planned.rate.lower > 0.0
     assert planned.rate.lower < planned.rate.upper
