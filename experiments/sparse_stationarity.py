@@ -14,7 +14,16 @@ import numpy as np
 
 import privopt
 from privopt.lab import (
-    Check, Claim, Column, Line, Listing, Panel, Plot, Study, replicate_keys, stream,
+    Check,
+    Claim,
+    Column,
+    Line,
+    Listing,
+    Panel,
+    Plot,
+    Study,
+    replicate_keys,
+    stream,
 )  # fmt: skip
 from privopt.problems import family
 

@@ -18,7 +18,7 @@ from privopt.algorithms.first_order import (
     step_rule,
 )
 from privopt.algorithms.lower_bound import event_lower_bound
-from privopt.arguments import count, positive_number
+from privopt.arguments import count, member, positive_number
 from privopt.convex import (
     Average,
     ConstraintSet,
@@ -61,6 +61,8 @@ def plan(
     problem_class: ProblemClass,
     budget: Budget,
     *,
+    mode: str = "tight",
+    accounting: str | None = None,
     steps: int | None = None,
     base: int = 1,
     step_size: float | StepSizes | None = None,
@@ -84,8 +86,16 @@ def plan(
         loss and any records; denser ones than declared cost the rate alone.
     budget : Budget
         ``delta > 0``, under ``replace_one``.
+    mode : {"tight", "paper"}
+        Noise by the accountant, or that of the publication with its stopping rule.
+    accounting : {"fixed", "reserve", "paper"}, optional
+        ``T`` steps, whose levels are accounted for as the public mixture that they are (the default
+        of mode tight); steps until one of the worst level would not fit, at one Rényi order; or
+        the published rule (mode paper alone). The number of steps of the last two is random, and
+        no rate is claimed.
     steps : int, optional
-        ``T``; default ``ceil(2 n/(b_0 ln(4/delta)))``.
+        ``T``, with ``reserve`` for which the noise is meant; default ``ceil(2 n/(b_0
+        ln(4/delta)))``. The published rule has none.
     base : int
         ``b_0``, the smallest batch, at most ``n/2``. At equal ``b_0 T`` noise and error are about
         equal, and fewer steps take less time.
@@ -134,10 +144,15 @@ def plan(
     body = Body.named("body", body)
     post = _set_of(body, problem_class, query)
     gap = None if gap is None else positive_number("gap", gap)
+    if steps is not None and mode == "paper":
+        raise ValueError(
+            f"steps must be left out in mode paper, which stops by a rule, got {steps}"
+        )
     powers = GIVEN_STEPS if steps is not None else Powers(n=1.0)
     if steps is None:
         steps = bias_reduced_steps(problem_class, delta=budget.delta, base=count("base", base))
-    mechanism = BiasReducedGradient.calibrated(query, budget, steps, problem_class.n, base, post)
+    accounting = _accounting(mode, accounting)
+    mechanism = _mechanism(accounting, query, budget, steps, problem_class.n, base, post)
     moments = bias_reduced_moments(
         problem_class, noise=mechanism.scale, base=base, body=body, clip=query.clip,
         probabilities=mechanism.law.probabilities, steps_powers=powers,
@@ -177,6 +192,35 @@ def coins(static: Static, params: Params, key: Array) -> Array:
     """The key of the levels, which are public: a key, so that ``T`` is a number and no shape."""
     del static, params
     return key
+
+
+def _accounting(mode: str, accounting: str | None) -> str:
+    """Of a mode; each has its own."""
+    member("mode", mode, ("tight", "paper"))
+    known = ("paper",) if mode == "paper" else ("fixed", "reserve")
+    if accounting is None:
+        return known[0]
+    member("accounting", accounting, ("fixed", "reserve", "paper"))
+    if accounting not in known:
+        allowed = " or ".join(known)
+        raise ValueError(f"accounting must be {allowed} in mode {mode}, got {accounting}")
+    return accounting
+
+
+def _mechanism(
+    accounting: str,
+    query: ClippedGradient,
+    budget: Budget,
+    steps: int,
+    n: int,
+    base: int,
+    post: ConstraintSet | None,
+) -> BiasReducedGradient:
+    if accounting == "paper":
+        return BiasReducedGradient.published(query, budget, n, base, post)
+    if accounting == "reserve":
+        return BiasReducedGradient.reserving(query, budget, steps, n, base, post)
+    return BiasReducedGradient.calibrated(query, budget, steps, n, base, post)
 
 
 def _set_of(
@@ -240,6 +284,8 @@ def _rate(
     lower, quantity = 0.0, "empirical risk" if gap is None else "gradient norm"
     if gap is None:
         lower = event_lower_bound(problem_class, budget, mechanism.event(budget.relation))
+    if mechanism.stop is not None:
+        return no_rate("the number of steps is random", quantity=quantity, lower=lower)
     rule, told = step_rule(method.step_sizes), output_rule(method.output)
     random = told is OutputRule.RANDOM_ITERATE
     if not rule.constant or not (random or (gap is None and told is OutputRule.AVERAGE)):
