@@ -38,6 +38,7 @@ from privopt.theory import (
     Body,
     OutputRule,
     Powers,
+    Quantity,
     Rate,
     bias_reduced_moments,
     bias_reduced_steps,
@@ -281,7 +282,7 @@ def _rate(
     powers: Powers,
 ) -> Rate:
     """What theory says of a constant step size and of the output that it speaks of."""
-    lower, quantity = 0.0, "empirical risk" if gap is None else "gradient norm"
+    lower, quantity = 0.0, Quantity.EMPIRICAL_RISK if gap is None else Quantity.GRADIENT_NORM
     if gap is None:
         lower = event_lower_bound(problem_class, budget, mechanism.event(budget.relation))
     if mechanism.stop is not None:
