@@ -41,6 +41,8 @@ from privopt.privacy.events import (
     CompressedGaussianDpEvent,
     ObjectivePerturbationDpEvent,
     PublicMixtureDpEvent,
+    RenyiDpEvent,
+    approximate_event,
     pure_event,
 )
 from privopt.privacy.gaussian import (
@@ -80,11 +82,13 @@ __all__ = [
     "PureDP",
     "Release",
     "Renyi",
+    "RenyiDpEvent",
     "Repetitions",
     "Respondent",
     "Sampler",
     "Subsampled",
     "UnsupportedEventError",
+    "approximate_event",
     "approximate_filter",
     "best_order",
     "calibrate",
