@@ -28,8 +28,8 @@ from jax import Array
 
 from privopt.convex import pytree_dataclass
 from privopt.privacy import (
-    PublicMixtureDpEvent,
-    pure_event,
+    RenyiDpEvent,
+    approximate_event,
     renyi_cost,
     renyi_divergence,
     renyi_filter,
@@ -41,7 +41,6 @@ __all__ = ["PublicStop", "PublishedStop", "ReservingStop", "published_multiplier
 
 _UNITS = 10**9
 _ORDERS = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0, 256.0)
-_KEPT = 1.0 - 1e-4, 1.0 - 1e-3  # of epsilon and delta: what a certificate loses by rounding
 
 Shares = npt.NDArray[np.int32]
 
@@ -57,14 +56,10 @@ class PublicStop:
         Of every level, int32, shape ``(levels, limits)``.
     limits : ndarray
         int32, shape ``(limits,)``.
-    epsilon, delta : float
-        What all steps together are within, whatever the levels.
     """
 
     costs: Shares
     limits: Shares
-    epsilon: float
-    delta: float
 
     @property
     def most_steps(self) -> int:
@@ -83,20 +78,18 @@ class PublicStop:
         """Whether no further step is taken."""
         return jnp.any(spent > jnp.asarray(self.limits))
 
-    def covers(self, multiplier: float, levels: Sequence[DpEvent], relation: Relation) -> bool:
-        """Whether the table pays for steps of this noise."""
-        raise NotImplementedError
-
     def event(self, multiplier: float, levels: Sequence[DpEvent], relation: Relation) -> DpEvent:
-        """All steps: what dominates everything that is ``(epsilon, delta)``-private.
+        """All steps, whatever their levels; no privacy where the table does not pay for the noise.
 
-        With probability ``delta`` all is told, else one bit, with odds ``e^epsilon`` of being right
-        (Kairouz, Oh and Viswanath 2017). No privacy where the table does not pay for the noise.
+        Parameters
+        ----------
+        multiplier : float
+            The noise on a sum over one record's largest share of it.
+        levels : sequence of DpEvent
+            What a step does to privacy at each level.
+        relation : Relation
         """
-        if not self.covers(multiplier, levels, relation):
-            return NonPrivateDpEvent()
-        parts = NonPrivateDpEvent(), pure_event(self.epsilon)
-        return PublicMixtureDpEvent(parts, (self.delta, 1.0 - self.delta))
+        raise NotImplementedError
 
 
 @pytree_dataclass
@@ -111,9 +104,12 @@ class ReservingStop(PublicStop):
     ----------
     order : float
         ``a``, fixed in advance.
+    divergence : float
+        ``B(a)``: that of all steps together is no larger, whatever their levels.
     """
 
     order: float
+    divergence: float
 
     @classmethod
     def of(cls, budget: Budget, order: float, levels: Sequence[DpEvent]) -> ReservingStop:
@@ -124,23 +120,23 @@ class ReservingStop(PublicStop):
         ValueError
             If a step of the worst level does not fit into ``budget``.
         """
-        kept = _kept(budget)
-        costs = renyi_filter(kept, (order,), renyi_cost, _UNITS).costs(levels)
+        allowed = float(renyi_filter(budget, (order,), renyi_cost).limits[0])
+        costs = _renyi_shares(levels, budget.relation, order, allowed)
         room = _UNITS - int(costs.max())
         if room < 0:
             raise ValueError(
                 f"epsilon must allow one step of every level at this noise, got {budget.epsilon!r}"
             )
-        limits = np.array([room], np.int32)
-        return cls(costs[:, None], limits, kept.epsilon, kept.delta, order)
+        return cls(costs[:, None], np.array([room], np.int32), order, allowed)
 
-    def covers(self, multiplier: float, levels: Sequence[DpEvent], relation: Relation) -> bool:
-        """Whether each level costs no more than the table says."""
+    def event(self, multiplier: float, levels: Sequence[DpEvent], relation: Relation) -> DpEvent:
+        """The divergence at that order, if no level costs more than the table says."""
         del multiplier
-        budget = Budget(epsilon=self.epsilon, delta=self.delta, relation=relation)
-        costs = renyi_filter(budget, (self.order,), renyi_cost, _UNITS).costs(levels)
-        fits = int(self.limits[0]) + int(costs.max()) <= _UNITS
-        return fits and bool(np.all(costs <= self.costs[:, 0]))
+        costs = _renyi_shares(levels, relation, self.order, self.divergence)
+        reserved = int(self.limits[0]) + int(costs.max()) <= _UNITS
+        if not (reserved and np.all(costs <= self.costs[:, 0])):
+            return NonPrivateDpEvent()
+        return RenyiDpEvent(self.order, self.divergence)
 
 
 @pytree_dataclass
@@ -165,9 +161,13 @@ class PublishedStop(PublicStop):
     ----------
     multiplier : float
         Of the published noise, on sums, over one record's contribution.
+    epsilon, delta : float
+        What all steps are within: three quarters of the budget.
     """
 
     multiplier: float
+    epsilon: float
+    delta: float
 
     @classmethod
     def of(cls, budget: Budget, n: int, base: int, highest: int) -> PublishedStop:
@@ -178,18 +178,15 @@ class PublishedStop(PublicStop):
         shares = [base * (3 * 2 ** (level + 1) + 1) / (16 * n) for level in range(highest + 1)]
         costs = [[_share(a**2, square), _share(a, 0.25)] for a in shares]
         limits = np.array([_UNITS, _UNITS], np.int32)
-        return cls(
-            np.array(costs, np.int32),
-            limits,
-            0.75 * budget.epsilon,
-            0.75 * budget.delta,
-            published_multiplier(budget),
-        )
+        told = published_multiplier(budget), 0.75 * budget.epsilon, 0.75 * budget.delta
+        return cls(np.array(costs, np.int32), limits, *told)
 
-    def covers(self, multiplier: float, levels: Sequence[DpEvent], relation: Relation) -> bool:
-        """Whether there is as much noise as published."""
+    def event(self, multiplier: float, levels: Sequence[DpEvent], relation: Relation) -> DpEvent:
+        """Three quarters of the budget, if there is as much noise as published."""
         del levels, relation
-        return multiplier >= self.multiplier * (1.0 - 1e-12)
+        if multiplier < self.multiplier * (1.0 - 1e-12):
+            return NonPrivateDpEvent()
+        return approximate_event(self.epsilon, self.delta)
 
 
 def published_multiplier(budget: Budget) -> float:
@@ -239,7 +236,7 @@ def reserving_noise(
     limits = {}
     for order in _ORDERS:
         with suppress(ValueError):
-            limits[order] = float(renyi_filter(_kept(budget), (order,), renyi_cost).limits[0])
+            limits[order] = float(renyi_filter(budget, (order,), renyi_cost).limits[0])
     if not limits:
         raise ValueError(f"delta must leave something to spend at one order, got {budget!r}")
     orders = np.array(list(limits))
@@ -257,14 +254,14 @@ def reserving_noise(
     return noise, float(orders[shares(noise).argmin()])
 
 
-def _kept(budget: Budget) -> Budget:
-    """A little less, so that what is read back of it is within the budget."""
-    epsilon, delta = _KEPT
-    return Budget(
-        epsilon=epsilon * budget.epsilon, delta=delta * budget.delta, relation=budget.relation
-    )
+def _renyi_shares(
+    levels: Sequence[DpEvent], relation: Relation, order: float, divergence: float
+) -> Shares:
+    costs = (renyi_cost(each, relation, order) for each in levels)
+    return np.array([_share(cost, divergence) for cost in costs], np.int32)
 
 
 def _share(cost: float, limit: float) -> int:
     """``cost/limit`` in shares, rounded up; one more than all where it is more."""
-    return min(_UNITS + 1, math.ceil(_UNITS * cost / limit * (1.0 + 1e-12)))
+    share = cost / limit * (1.0 + 1e-12)
+    return math.ceil(_UNITS * share) if share <= 1.0 else _UNITS + 1

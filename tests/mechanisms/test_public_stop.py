@@ -59,8 +59,8 @@ def test_no_sequence_spends_more_than_the_reserving_rule_has():
     mechanism = plan("reserve").params.mechanism
     stop, relation = mechanism.stop, Relation.REPLACE_ONE
     costs = [renyi_cost(each, relation, stop.order) for each in mechanism.level_events(relation)]
-    order, delta = stop.order, math.log(stop.delta)
-    allowed = stop.epsilon - math.log1p(-1.0 / order) + (delta + math.log(order)) / (order - 1.0)
+    order, delta = stop.order, math.log(BUDGET.delta)
+    allowed = BUDGET.epsilon - math.log1p(-1.0 / order) + (delta + math.log(order)) / (order - 1.0)
     law, rng = mechanism.law, np.random.default_rng(1)
     for _ in range(200):
         levels = rng.choice(law.highest + 1, size=2**16, p=law.probabilities)
