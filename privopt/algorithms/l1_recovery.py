@@ -25,6 +25,7 @@ from privopt.arguments import count, member
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import ClippedMean, CompressedMean, ProjectedMean
+from privopt.mechanisms.means.l1_recovery import CALIBRATIONS
 from privopt.privacy import Guarantee
 from privopt.release import Pytree
 from privopt.spec import Budget, ProblemClass
@@ -109,6 +110,7 @@ def plan(
     """
     require_delta("l1_recovery", budget)
     member("mode", mode, MODES)
+    member("calibration", calibration, CALIBRATIONS)
     if problem_class.sparsity is None:
         raise ValueError("sparsity must be declared for l1_recovery, got None")
     if mode == "paper":

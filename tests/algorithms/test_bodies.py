@@ -16,9 +16,7 @@ from privopt.release import Tape
 from privopt.theory import NoiseVector, projected_error
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-CLASS = privopt.ProblemClass(
-    n=200, dim=8, lipschitz=1.0, radius=1.0, smoothness=0.25, sparsity=2
-)
+CLASS = privopt.ProblemClass(n=200, dim=8, lipschitz=1.0, radius=1.0, smoothness=0.25, sparsity=2)
 ROUGH = dataclasses.replace(CLASS, smoothness=None)
 dp_gd, dp_sgd = (privopt.ALGORITHMS[name].plan for name in ("dp_gd", "dp_sgd"))
 
