@@ -135,7 +135,9 @@ def test_published_noise_is_private_for_many_measurements_and_refused_for_few():
     """At delta = 1e-10 five measurements spend more, and six do not; at 1e-6 one does."""
     strict = dataclasses.replace(BUDGET, delta=1e-10)
     for budget, few, enough in ((strict, 5, 6), (BUDGET, 1, 2)):
-        with pytest.raises(ValueError, match=rf"measurements must be more .* got {few}$"):
+        with pytest.raises(
+            ValueError, match=rf"measurements must be more for the published .* got {few}$"
+        ):
             plan_of(CLASS, budget, mode="paper", measurements=few)
         planned = plan_of(CLASS, budget, mode="paper", measurements=enough)
         exact = math.sqrt(18.0 * math.log(2.5 / budget.delta)) / 400
@@ -151,7 +153,10 @@ def test_published_noise_is_private_for_many_measurements_and_refused_for_few():
         ({"measurements": 0}, "measurements must be"),
         ({"measurements": 2.5}, "measurements must be"),
         ({"measurements": 20}, "measurements must be below dim = 20, got 20"),
-        ({"calibration": "best"}, "calibration must be one of mixture, renyi, split, got 'best'"),
+        (
+            {"calibration": "best"},
+            "calibration must be one of mixture, renyi, split, published, got 'best'",
+        ),
         ({"mode": "fast"}, "mode must be one of tight, paper, got 'fast'"),
         ({"matrix": np.eye(20)}, "measurements must be below dim = 20, got 20"),
         ({"matrix": np.ones((3, 4))}, r"matrix must have shape \(m, 20\), got \(3, 4\)"),
