@@ -31,7 +31,7 @@ RUNS = 100_000
 N, S = 10, 2
 CLASS = ProblemClass(n=N, dim=6, lipschitz=1.0, radius=1.0, sparsity=S)
 QUERY = ClippedMean.of(CLASS)
-BUDGET = Budget(epsilon=3.0, delta=0.01, relation="replace_one")
+BUDGET = Budget(epsilon=2.0, delta=0.1, relation="replace_one")
 PURE = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
 FLAT = np.array([1.0, -1.0, 0.0, 0.0, 0.0, 0.0]) / math.sqrt(S) / N  # of one record, in the mean
 
