@@ -20,6 +20,8 @@ from privopt.convex.features import (
 from privopt.convex.first_order import FirstOrder, Iterates, Path
 from privopt.convex.glm_newton import GLMSolution, newton_glm
 from privopt.convex.glm_solver import minimise_glm
+from privopt.convex.l1_l2_ball import L1L2Ball
+from privopt.convex.linf_projection import linf_projection
 from privopt.convex.log_concave import MAX_SAMPLER_DIM, Draw, enough_proposals, sample_log_concave
 from privopt.convex.losses import (
     Distance,
@@ -51,6 +53,7 @@ from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
 from privopt.convex.solver import Solution, minimise, minimise_nonsmooth
 from privopt.convex.squared_distance import MeanAndSpread, SquaredDistance
 from privopt.convex.step_sizes import StepSizes
+from privopt.convex.thresholds import soft_threshold
 from privopt.convex.updates import Update
 from privopt.convex.vectors import norm
 
@@ -77,6 +80,7 @@ __all__ = [
     "Huber",
     "Iterates",
     "L1Ball",
+    "L1L2Ball",
     "L2Ball",
     "Last",
     "Linear",
@@ -116,6 +120,7 @@ __all__ = [
     "difference",
     "enough_proposals",
     "is_features",
+    "linf_projection",
     "minimise",
     "minimise_glm",
     "minimise_nonsmooth",
@@ -126,4 +131,5 @@ __all__ = [
     "pytree_dataclass",
     "sample_log_concave",
     "shortened",
+    "soft_threshold",
 ]

@@ -33,7 +33,8 @@ from privopt.convex.declared import (
     require_shape,
 )
 from privopt.convex.pytree_dataclass import pytree_dataclass
-from privopt.convex.vectors import Number, broadcast, cast, norm, one_hot, onto_simplex
+from privopt.convex.thresholds import onto_simplex
+from privopt.convex.vectors import Number, broadcast, cast, norm, one_hot
 
 __all__ = ["Box", "L1Ball", "L2Ball", "Simplex", "WholeSpace"]
 
@@ -256,7 +257,7 @@ class Simplex:
         require_positive("total", self.total)
 
     def project(self, x: jax.Array) -> jax.Array:
-        """``max(x - theta, 0)`` with the ``theta`` that restores the sum, found by sorting."""
+        """``max(x - theta, 0)`` with the ``theta`` that restores the sum, without a sort."""
         return onto_simplex(x, cast(self.total, x))
 
     def support(self, g: jax.Array) -> jax.Array:

@@ -13,7 +13,6 @@ __all__ = [
     "inner",
     "norm",
     "one_hot",
-    "onto_simplex",
 ]
 
 Number = float | np.ndarray | jax.Array
@@ -58,18 +57,3 @@ def norm(x: jax.Array) -> jax.Array:
 def inner(x: jax.Array, y: jax.Array) -> jax.Array:
     """``<x, y>`` over the last axis."""
     return jnp.sum(x * y, axis=-1)
-
-
-def onto_simplex(x: jax.Array, total: jax.Array) -> jax.Array:
-    """Projection onto ``{v >= 0, sum v = total}`` (Duchi et al. 2008, figure 1).
-
-    Subtracting the maximum changes nothing in exact arithmetic and keeps ``theta`` accurate when
-    ``x`` is far larger than ``total``.
-    """
-    x = x - jnp.max(x, axis=-1, keepdims=True)
-    descending = jnp.sort(x, axis=-1, descending=True)
-    excess = jnp.cumsum(descending, axis=-1) - total
-    rank = jnp.broadcast_to(jnp.arange(1, x.shape[-1] + 1).astype(x.dtype), x.shape)
-    support_size = jnp.sum(rank * descending > excess, axis=-1, keepdims=True)
-    theta = jnp.take_along_axis(excess, support_size - 1, axis=-1) / support_size.astype(x.dtype)
-    return jnp.maximum(x - theta, 0.0)

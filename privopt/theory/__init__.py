@@ -11,6 +11,17 @@ from privopt.theory.advantage import (
     GaussianAdvantage,
     RenyiAdvantage,
 )
+from privopt.theory.bias_reduced import (
+    BiasedMoments,
+    bias_reduced_moments,
+    bias_reduced_steps,
+)
+from privopt.theory.biased_descent import (
+    biased_descent_rate,
+    biased_descent_step_size,
+    inexact_descent_rate,
+    inexact_descent_step_size,
+)
 from privopt.theory.descent import (
     last_of_noisy_descent,
     noise_limited_steps,
@@ -49,13 +60,25 @@ from privopt.theory.ftrl import (
 )
 from privopt.theory.largest_excess import centre_excess, largest_excess
 from privopt.theory.laws import LAWS
+from privopt.theory.linf_output_perturbation import (
+    BalancedMinimiser,
+    PerturbationCost,
+    balanced_minimiser,
+    linf_output_perturbation_rate,
+    perturbation_cost,
+    pure_balanced_minimiser,
+    smoothed_pure_balanced_minimiser,
+    smoothing_width,
+)
 from privopt.theory.lower_bounds import budget_lower_bound, erm_lower_bound, pure_lower_bound
 from privopt.theory.moments import ALL_RECORDS, Moments, batch_moments
+from privopt.theory.noise_norms import NoiseKind, NoiseVector
 from privopt.theory.objective_perturbation import (
     objective_perturbation_rate,
     perturbed_objective_minimiser,
     perturbed_objective_regularisation,
 )
+from privopt.theory.orders import Order
 from privopt.theory.output_perturbation import (
     output_perturbation_rate,
     perturbed_minimiser,
@@ -80,6 +103,18 @@ from privopt.theory.population_laws import (
 )
 from privopt.theory.population_lower_bound import population_lower_bound
 from privopt.theory.prefix_error import PrefixError, local_exponent, split_error
+from privopt.theory.projected_descent import (
+    projected_descent_rate,
+    projected_descent_steps,
+    projected_gradient,
+)
+from privopt.theory.projected_error import (
+    Body,
+    expected_support,
+    projected_error,
+    projected_error_quantile,
+    sparse_error,
+)
 from privopt.theory.rate import (
     GIVEN_STEPS,
     SLOPE_MARGIN,
@@ -104,6 +139,8 @@ from privopt.theory.smooth_descent import (
     smooth_descent_step_size,
     smooth_descent_steps,
 )
+from privopt.theory.sparse_laws import SPARSE_LAWS, SPARSE_ORDERS, SparseOrders, only
+from privopt.theory.sparse_means import l1_recovery_rate, projection_mechanism_rate
 from privopt.theory.stability import (
     descent_population,
     descent_population_rate,
@@ -122,14 +159,23 @@ __all__ = [
     "GIVEN_STEPS",
     "LAWS",
     "SLOPE_MARGIN",
+    "SPARSE_LAWS",
+    "SPARSE_ORDERS",
     "Advantage",
     "ApproximateAdvantage",
+    "BalancedMinimiser",
+    "BiasedMoments",
+    "Body",
     "DefaultSteps",
     "DescentNumbers",
     "GaussianAdvantage",
     "Law",
     "Moments",
+    "NoiseKind",
+    "NoiseVector",
+    "Order",
     "OutputRule",
+    "PerturbationCost",
     "Powers",
     "PrefixError",
     "Quantity",
@@ -137,11 +183,17 @@ __all__ = [
     "Rate",
     "RenyiAdvantage",
     "Setting",
+    "SparseOrders",
     "StepRule",
     "StreamNoise",
     "Term",
     "add",
+    "balanced_minimiser",
     "batch_moments",
+    "bias_reduced_moments",
+    "bias_reduced_steps",
+    "biased_descent_rate",
+    "biased_descent_step_size",
     "budget_lower_bound",
     "centre_excess",
     "crossovers",
@@ -155,6 +207,7 @@ __all__ = [
     "dp_gd_population_law",
     "dp_sgd_population_law",
     "erm_lower_bound",
+    "expected_support",
     "exponential_mechanism",
     "exponential_mechanism_rate",
     "exponential_mechanism_regularisation",
@@ -167,8 +220,12 @@ __all__ = [
     "generalisation_gap",
     "gibbs_draw",
     "gradient_difference",
+    "inexact_descent_rate",
+    "inexact_descent_step_size",
+    "l1_recovery_rate",
     "largest_excess",
     "last_of_noisy_descent",
+    "linf_output_perturbation_rate",
     "local_exponent",
     "no_rate",
     "noise_limited_steps",
@@ -181,7 +238,9 @@ __all__ = [
     "numerical_exponents",
     "objective_perturbation_rate",
     "one_pass_sgd_law",
+    "only",
     "output_perturbation_rate",
+    "perturbation_cost",
     "perturbed_minimiser",
     "perturbed_minimiser_regularisation",
     "perturbed_objective_minimiser",
@@ -192,11 +251,21 @@ __all__ = [
     "phased_descent_step_size",
     "phased_rate",
     "population_lower_bound",
+    "projected_descent_rate",
+    "projected_descent_steps",
+    "projected_error",
+    "projected_error_quantile",
+    "projected_gradient",
+    "projection_mechanism_rate",
+    "pure_balanced_minimiser",
     "pure_lower_bound",
     "regret_lower_bound",
     "smooth_descent",
     "smooth_descent_step_size",
     "smooth_descent_steps",
+    "smoothed_pure_balanced_minimiser",
+    "smoothing_width",
+    "sparse_error",
     "split_error",
     "toeplitz_noise",
     "tree_noise",

@@ -75,6 +75,14 @@ class Advantage(Protocol):
     def removal(self, width: int) -> float:
         """``c`` with ``E <w, x - p> <= c`` for any function ``w`` of the answers, ``|w| <= 1``."""
 
+    def information(self, copies: Array) -> Array:
+        """The most that the answers tell of what so many records are, in nats.
+
+        It is the divergence ``KL`` from answers on null records in their places, or more: mutual
+        information is at most the mean of that, whatever the law of the records. Infinite where
+        nothing is known.
+        """
+
 
 @dataclass(frozen=True)
 class GaussianAdvantage:
@@ -111,6 +119,10 @@ class GaussianAdvantage:
     def removal(self, width: int) -> float:
         """The same against the record removed, one step under every relation."""
         return _gaussian_kappa(self.mu)
+
+    def information(self, copies: Array) -> Array:
+        """``(k mu)^2/2``, of two normals ``k mu`` apart."""
+        return np.asarray(0.5 * (self.mu * np.asarray(copies)) ** 2)
 
 
 @dataclass(frozen=True)
@@ -153,6 +165,11 @@ class ApproximateAdvantage:
         """``kappa + 4 delta sqrt(width)``, likewise."""
         kappa, delta = self._kappa(1)
         return kappa + 4.0 * delta * math.sqrt(width)
+
+    def information(self, copies: Array) -> Array:
+        """``k epsilon tanh(k epsilon/2)``, of randomised response; infinite for a delta."""
+        total = self.budget.epsilon * np.asarray(copies)
+        return np.where(self.budget.delta > 0.0, np.inf, total * np.tanh(0.5 * total))
 
     def _kappa(self, steps: int) -> tuple[float, float]:
         epsilon, delta = self._group(np.array(float(steps)))
@@ -213,6 +230,11 @@ class RenyiAdvantage:
     def removal(self, width: int) -> float:
         """``kappa + 4 lost sqrt(width)``."""
         return self._kappa + 4.0 * self.lost * math.sqrt(width)
+
+    def information(self, copies: Array) -> Array:
+        """``D_2`` of one record; of more, or where all may be told, nothing is known."""
+        one = np.asarray(copies) <= 1.0
+        return np.where(one & (self.lost == 0.0), self.divergence, np.inf)
 
     @property
     def _kappa(self) -> float:

@@ -50,13 +50,32 @@ the records of a group.
    1`` also ``told <= (1 + G/K)(K/G) c'/sqrt(D)`` by 1 alone, ``c'`` the advantage's ``removal``.
 5. ``E |v| >= (E |v|^2)^(3/2)/(E |v|^4)^(1/2)`` (Hoelder), coordinates being independent.
 
+**Hidden supports** (:func:`hidden_supports`): a group owns ``c >= s`` coordinates, and its ``K``
+records are one and the same ``x``: signs over ``sqrt(s)`` on ``s`` of them, drawn at random. Then
+``norm = spread = 1`` in units of one for the whole length, and for any answers of which ``I`` nats
+are told of a group,
+
+    E |E[x | answers]|^2 <= I/(s a(c/s)),   a(r) = asinh(r) - (sqrt(1 + r^2) - 1)/r,
+
+where ``a(r)`` is about ``ln(2 r) - 1``. For let ``f`` be the posterior density of ``x``, and ``y =
+E f x``. No entry of ``y`` is above ``1/sqrt(s)``. Along ``y/|y|`` (Donsker and Varadhan)
+
+    l |y| <= KL(f) + ln E exp(l <x, y>/|y|) <= KL(f) + (s/c) sum_j (cosh(l y_j/(|y| sqrt(s))) - 1),
+
+as the mean over supports of a product of ``cosh`` is at most the ``s``-th power of their mean
+(Maclaurin). ``cosh(sqrt(z)) - 1`` is convex in ``z``, so that the sum is largest where ``s |y|^2``
+entries are as large as they may be: ``l |y| <= KL(f) + (s^2 |y|^2/c) (cosh(l/(s |y|)) - 1)``. The
+best ``l`` gives ``s |y|^2 a(c/s) <= KL(f)``, whose mean over the answers is ``I``.
+
 For data that are a sample, ``v = p``: the factors ``1 + G/K`` become 1, the fourth moment that of
 ``p``, and the number of records in a group is random, of mean ``K`` and mean square at most ``K^2 +
 K``, over which ``s`` is concave.
 
 Sources: Bun, Steinke and Ullman 2017 (the fingerprinting lemma); Cai, Wang and Zhang 2021
-(arXiv:1902.04495; score attacks). The constants are ours. As ``a``, ``K`` and ``D`` grow, ``p`` is
-Gaussian and ``s`` what the mean plus Gaussian noise explains: nothing is lost then.
+(arXiv:1902.04495; score attacks); Hardt and Talwar 2010 and Ghazi, Guzman, Kamath, Kumar and
+Manurangsi 2024 (arXiv:2404.10881; packings of sparse points, and blocks of them). The constants are
+ours. As ``a``, ``K`` and ``D`` grow, ``p`` is Gaussian and ``s`` what the mean plus Gaussian noise
+explains: nothing is lost then.
 """
 
 from __future__ import annotations
@@ -69,7 +88,14 @@ from numpy.typing import NDArray
 
 from privopt.theory.advantage import Advantage
 
-__all__ = ["HardData", "fingerprint", "fingerprints", "hidden_counts", "hidden_signs"]
+__all__ = [
+    "HardData",
+    "fingerprint",
+    "fingerprints",
+    "hidden_counts",
+    "hidden_signs",
+    "hidden_supports",
+]
 
 Array = NDArray[np.float64]
 
@@ -144,6 +170,36 @@ def hidden_counts(n: int, dim: int, advantage: Advantage) -> HardData:
     spread = (1.0 + 2.0 / k**2) / 3.0 - 2.0 * np.cos(math.pi / k) / (k**2 * rough)
     explained = spread - np.minimum(error, spread)
     return HardData(k * np.sqrt(coordinates) / n, spread, np.sqrt(explained), spread, explained)
+
+
+def hidden_supports(n: int, dim: int, sparsity: int, advantage: Advantage) -> HardData:
+    """``s`` of the coordinates of a group, in ``K`` copies, over ``K`` and numbers of groups.
+
+    Parameters
+    ----------
+    n, dim, sparsity : int
+        Records, coordinates, and those in which a record may differ from 0.
+    advantage : Advantage
+        Of which the information counts.
+
+    Examples
+    --------
+    >>> from privopt.spec import Budget
+    >>> from privopt.theory import ApproximateAdvantage
+    >>> pure = ApproximateAdvantage(Budget(epsilon=1.0, delta=0.0, relation="replace_one"))
+    >>> n, dim, sparsity = 1024, 2**18, 4
+    >>> error = hidden_supports(n, dim, sparsity, pure).quadratic(1.0, 1.0)
+    >>> round(error / (sparsity * math.log(dim / n) / n), 2)
+    0.29
+    """
+    most, copies = _sizes(n, dim // sparsity)
+    shares = 2.0 ** -np.arange(8.0)[:, None]
+    groups = np.maximum(1.0, np.floor(shares * most))
+    ratio = np.floor(dim / groups) / sparsity
+    cost = sparsity * (np.arcsinh(ratio) - (np.sqrt(1.0 + ratio**2) - 1.0) / ratio)
+    told = np.minimum(1.0, advantage.information(copies) / cost)
+    one = np.ones_like(told)
+    return HardData(copies * np.sqrt(groups) / n, one, np.sqrt(told), one, told)
 
 
 def fingerprints(

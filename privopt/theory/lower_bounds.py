@@ -29,7 +29,13 @@ from privopt.theory.advantage import (
     ApproximateAdvantage,
     GaussianAdvantage,
 )
-from privopt.theory.hard_data import HardData, fingerprints, hidden_counts, hidden_signs
+from privopt.theory.hard_data import (
+    HardData,
+    fingerprints,
+    hidden_counts,
+    hidden_signs,
+    hidden_supports,
+)
 from privopt.theory.packing import directions, distances
 
 __all__ = ["budget_lower_bound", "erm_lower_bound", "pure_lower_bound", "shape", "worst_risk"]
@@ -38,9 +44,9 @@ __all__ = ["budget_lower_bound", "erm_lower_bound", "pure_lower_bound", "shape",
 def erm_lower_bound(problem_class: ProblemClass, advantage: Advantage) -> float:
     """Excess empirical risk that some data set of the class forces on every private algorithm.
 
-    The largest over hidden signs, and fingerprints of records of one coordinate or of as many as
-    there are. With ``T`` the advantage on one record (``mu/2`` for small ``mu`` under
-    ``replace_one``), its limit for many coordinates and records is
+    The largest over hidden signs, fingerprints of records of one coordinate or of as many as there
+    are, and hidden supports of sparse records. With ``T`` the advantage on one record (``mu/2`` for
+    small ``mu`` under ``replace_one``), its limit for many coordinates and records is
 
         convex            max_t t (1 - t/sqrt(1 + t^2)) = 0.300 times L R sqrt(d)/(n T),
         strongly convex   (m/2) rho^2 d/(n T)^2.
@@ -55,6 +61,10 @@ def erm_lower_bound(problem_class: ProblemClass, advantage: Advantage) -> float:
         likes, quadratic ones as their convexity demands.
     advantage : Advantage
         What the guarantee lets the answers tell.
+
+    For ``s``-sparse records it stays at ``sqrt(s)``, and not ``sqrt(d)``, until there are enough
+    records for all coordinates: of order ``L R (s ln(d/s))^(1/4)/sqrt(n mu)``, or its square, the
+    logarithm from hidden supports.
 
     Returns
     -------
@@ -133,7 +143,8 @@ def budget_lower_bound(
 def shape(problem_class: ProblemClass) -> tuple[int, int]:
     """Coordinates in all, and the most in which the gradient of one linear loss may differ from 0.
 
-    Squares have full gradients: strongly convex classes that are sparse have no member of ours.
+    Of a strongly convex class it is the linear part that is sparse: squares of distances to sparse
+    records have such gradients but for ``m w``, which is public.
     """
     dim = problem_class.dim
     return dim, problem_class.sparsity or dim
@@ -156,6 +167,8 @@ def _hard_data(n: int, dim: int, width: int, advantage: Advantage) -> tuple[Hard
     families = [make(n, dim, advantage) for make in (hidden_signs, hidden_counts, fingerprints)]
     if width > 1:
         families.append(fingerprints(n, dim, advantage, width=width))
+    if width < dim:
+        families.append(hidden_supports(n, dim, width, advantage))
     return tuple(families)
 
 
@@ -165,14 +178,19 @@ def _packed(problem_class: ProblemClass, budget: Budget) -> float:
     dim, width = shape(problem_class)
     if modulus > 0.0:
         reach = _reach(problem_class)
-        mean = distances(dim, 2.0).best(n, budget, cap=radius / reach, power=2.0) if reach else 0.0
+        if not reach:
+            return 0.0
+        packing, cap = distances(width, 2.0), radius / reach
+        mean = packing.best(n, budget, groups=dim // width, cap=cap, power=2.0)
         return 0.5 * modulus * reach**2 * mean
     if math.isinf(problem_class.lipschitz) or math.isinf(radius):
         return 0.0
     families = [directions(width)]
     if problem_class.smoothness is None:
         families.append(distances(width, 1.0))
-    return problem_class.lipschitz * radius * max(each.best(n, budget) for each in families)
+    groups = dim // width
+    found = max(each.best(n, budget, groups=groups) for each in families)
+    return problem_class.lipschitz * radius * found
 
 
 def _reach(problem_class: ProblemClass) -> float:

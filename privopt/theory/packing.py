@@ -44,18 +44,34 @@ class Packing(NamedTuple):
     removed: Array
     removed_cost: Array
 
-    def best(self, n: int, budget: Budget, *, cap: float = math.inf, power: float = 1.0) -> float:
-        """``max_K min(K/n, cap)^power cost`` under epsilon-DP, whole ``K`` in ``1..n``."""
+    def best(
+        self,
+        n: int,
+        budget: Budget,
+        *,
+        groups: int = 1,
+        cap: float = math.inf,
+        power: float = 1.0,
+    ) -> float:
+        """``max_K min(K sqrt(g)/n, cap)^power cost`` under epsilon-DP, whole ``K`` in ``1..n``.
+
+        ``g`` groups of ``K`` records, as many as there may be, each at a point ``x_k`` on
+        coordinates of its own; given the others, a group is a packing by itself. Squares add up;
+        with linear losses ``<w, x_1 + ..>`` is at most ``sqrt(g)`` times what one group tells, of a
+        sum ``sqrt(g)`` long; distances are those from ``x_k/sqrt(g)``.
+        """
         steps = 1 if budget.relation is Relation.REPLACE_ONE else 2
-        found = _best(self.replaced / (steps * budget.epsilon), self.cost, n, cap, power)
+
+        def best(copies: Array, cost: Array) -> float:
+            whole = np.minimum(np.floor(copies), float(n))
+            many = np.minimum(n // np.maximum(whole, 1.0), groups)
+            share = np.minimum(whole * np.sqrt(many) / n, cap)
+            return max(0.0, float(np.max(share**power * cost)))
+
+        found = best(self.replaced / (steps * budget.epsilon), self.cost)
         if steps == 1:
             return found
-        return max(found, _best(self.removed / budget.epsilon, self.removed_cost, n, cap, power))
-
-
-def _best(copies: Array, cost: Array, n: int, cap: float, power: float) -> float:
-    share = np.minimum(np.minimum(np.floor(copies), float(n)) / n, cap)
-    return max(0.0, float(np.max(share**power * cost)))
+        return max(found, best(self.removed / budget.epsilon, self.removed_cost))
 
 
 def distances(dim: int, power: float) -> Packing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
 
@@ -36,19 +36,22 @@ class Quantity(Names):
 
 @dataclass(frozen=True)
 class Powers:
-    """The exponents of a product of powers, ``n^a d^b epsilon^c T^e``.
+    """The exponents of a product of powers, ``n^a d^b epsilon^c T^e s^f``.
 
     ``epsilon`` moves at a fixed ratio of epsilon to the Gaussian parameter mu; ``steps`` is the
-    number ``T`` of gradients where it is given, and 0 where it follows from the other axes.
+    number ``T`` of gradients where it is given, and 0 where it follows from the other axes;
+    ``sparsity`` is the number ``s`` of nonzero entries of a record or of its gradient. Where there
+    are logarithms the exponents are local: ``d log term / d log axis`` at the setting.
 
     >>> Powers(n=-1.0, dim=0.5) + 2.0 * Powers(epsilon=-0.5)
-    Powers(n=-1.0, dim=0.5, epsilon=-1.0, steps=0.0)
+    Powers(n=-1.0, dim=0.5, epsilon=-1.0, steps=0.0, sparsity=0.0)
     """
 
     n: float = 0.0
     dim: float = 0.0
     epsilon: float = 0.0
     steps: float = 0.0
+    sparsity: float = 0.0
 
     def __add__(self, other: Powers) -> Powers:
         return Powers(**{name: power + getattr(other, name) for name, power in vars(self).items()})
@@ -111,7 +114,9 @@ class Rate:
         is claimed, and the bound is infinite.
     combine : callable
         The bound as a function of the values of the terms, of degree one: :func:`add` for a sum,
-        ``math.hypot`` for a root of a sum of squares.
+        ``math.hypot`` for a root of a sum of squares, ``min`` where each term is a bound by
+        itself. Under ``min`` the terms are kept in order of value, so that the first is the one
+        that binds at the setting.
     cap : float
         What the set allows any point whatever (:func:`privopt.theory.largest_excess`): no bound is
         above it.
@@ -136,6 +141,10 @@ class Rate:
     ...             terms=(noise, Term("gradients", 4.0)), combine=math.hypot)
     >>> rate.upper, rate.leading.name, rate.in_regime, round(rate.slope("n"), 3)
     (5.0, 'gradients', False, -0.36)
+    >>> least = Rate(quantity="empirical risk", theorem="", source="",
+    ...              terms=(Term("set", 4.0), noise), combine=min)
+    >>> least.upper, least.leading.name, least.in_regime, least.exponents["n"]
+    (3.0, 'noise', True, -1.0)
     """
 
     quantity: Quantity
@@ -150,7 +159,7 @@ class Rate:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "quantity", Quantity.named("quantity", self.quantity))
-        object.__setattr__(self, "terms", tuple(self.terms))
+        object.__setattr__(self, "terms", self._ordered())
         if not 0.0 <= self.lower <= self.upper:
             raise ValueError(f"lower must lie in [0, upper={self.upper!r}], got {self.lower!r}")
 
@@ -159,10 +168,20 @@ class Rate:
         """The bound, constants included; infinite where none is known."""
         return min(self._combined(), self.cap)
 
+    def _ordered(self) -> tuple[Term, ...]:
+        """As given; under ``min`` the least first."""
+        if self.combine is not min:
+            return tuple(self.terms)
+        return tuple(sorted(self.terms, key=lambda term: term.value))
+
     def _combined(self, axis: str = "n", factor: float = 1.0) -> float:
         """What the terms make where an axis is ``factor`` times as large; infinite without any."""
-        moved = (term.value * factor ** getattr(term.powers, axis) for term in self.terms)
-        return self.combine(*moved) if self.terms else math.inf
+        moved = [term.value * factor ** getattr(term.powers, axis) for term in self.terms]
+        return self._made(moved) if moved else math.inf
+
+    def _made(self, values: Sequence[float]) -> float:
+        """The bound that values of the terms make."""
+        return values[0] if len(values) == 1 else self.combine(*values)
 
     @property
     def exponents(self) -> Mapping[str, float]:
@@ -171,8 +190,13 @@ class Rate:
 
     @property
     def leading(self) -> Term | None:
-        """The largest term at this setting."""
-        return max(self.terms, key=lambda term: term.value, default=None)
+        """What, halved, lowers the bound most: the largest of a sum, the least of a minimum."""
+        values = [term.value for term in self.terms]
+        halved = [
+            self._made([*values[:i], 0.5 * value, *values[i + 1 :]])
+            for i, value in enumerate(values)
+        ]
+        return self.terms[halved.index(min(halved))] if halved else None
 
     @property
     def in_regime(self) -> bool:
@@ -201,8 +225,9 @@ class Rate:
     def __str__(self) -> str:
         """The plate: what is bounded, by which terms, where, and by whom."""
         rows = [f"E {self.quantity}: in [{self.lower:.4g}, {self.upper:.4g}]", self.theorem]
+        rows += ["the least of"] if self.combine is min and len(self.terms) > 1 else []
         for term in self.terms:
-            moved = (f"{axis}^{power:g}" for axis, power in asdict(term.powers).items() if power)
+            moved = (f"{axis}^{power:.4g}" for axis, power in asdict(term.powers).items() if power)
             rows.append(f"{term.name} = {term.value:.4g}, of order {' '.join(moved) or '1'}")
         rows += [f"the set allows {self.cap:.4g}"] if self._combined() > self.cap else []
         holds = "holds here" if self.in_regime else "does not hold here"

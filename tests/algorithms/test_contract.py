@@ -6,6 +6,8 @@ the probability with which a correct implementation would have failed for a rand
 
 import dataclasses
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,13 +25,17 @@ CHOICES = {
     "dp_gd": {"steps": 30},
     "dp_sgd": {"steps": 30, "batch_size": 12},
     "dp_svrg": {"steps": 30, "batch_size": 12},
+    "bias_reduced_sgd": {"steps": 4, "base": 2, "body": "none"},
     "dp_ftrl": {"batch_size": 12},
     "noisy_adam": {"steps": 30, "batch_size": 12},
     "phased_sgd": {},
     "output_perturbation": {},
+    "linf_output_perturbation": {},
     "objective_perturbation": {},
     "approximate_minima_perturbation": {},
     "exponential_mechanism": {},
+    "projection_mechanism": {},
+    "l1_recovery": {"measurements": 2},
 }
 NUMBERS = {  # of one output, as theory chooses one by the numbers
     "gradient_descent": [
@@ -48,6 +54,7 @@ NUMBERS = {  # of one output, as theory chooses one by the numbers
         {"steps": 7, "capacity": 40},
         {"steps": 19, "step_size": 0.1, "anchor_every": 3, "capacity": 40},
     ],
+    "bias_reduced_sgd": [{"steps": 7}, {"steps": 19, "step_size": 0.1}],
     "dp_ftrl": [{"epochs": 2}, {"momentum": 0.5, "regularisation": 0.7}],
     "noisy_adam": [
         {"steps": 7, "capacity": 40},
@@ -55,15 +62,61 @@ NUMBERS = {  # of one output, as theory chooses one by the numbers
     ],
     "phased_sgd": [{}, {"step_size": 0.7}],
     "output_perturbation": [{}, {"regularisation": 0.7}],
+    "linf_output_perturbation": [{}, {"regularisation": 0.7}],
     "objective_perturbation": [{}, {"regularisation": 0.7}],
     "approximate_minima_perturbation": [{}, {"regularisation": 0.9}],
     "exponential_mechanism": [{}, {"regularisation": 0.7}],
+    "projection_mechanism": [{}, {"clip": 0.7}],
+    "l1_recovery": [{}, {"clip": 0.7}],
 }
 BUDGETS = [
     privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one"),
     privopt.Budget(epsilon=3.0, delta=1e-7, relation="replace_one"),
 ]
+
+
+class Kind(NamedTuple):
+    """A class of problems, records ``data(rng, n)``, and ``build(*records, problem_class=)``.
+
+    The first array of the records has shape ``(n, DIM)`` and rows of norm below 1.
+    """
+
+    problem_class: privopt.ProblemClass
+    data: Callable[..., tuple[np.ndarray, ...]]
+    build: Callable[..., problems.Problem]
+
+
+def directions(rng, n):
+    features = rng.normal(size=(n, DIM))
+    features /= 1.001 * np.linalg.norm(features, axis=1, keepdims=True)
+    return (features,)
+
+
+def classification(rng, n):
+    return *directions(rng, n), np.where(rng.random(n) < 0.5, -1.0, 1.0)
+
+
+def sparse_points(rng, n):
+    (points,) = directions(rng, n)
+    points[np.arange(n), rng.integers(DIM, size=n)] = 0.0
+    return (points,)
+
+
 PROBLEM_CLASS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25)
+LOGISTIC = Kind(PROBLEM_CLASS, classification, problems.logistic)
+MEANS = Kind(
+    privopt.ProblemClass(
+        n=N, dim=DIM, lipschitz=2.0, radius=1.0, smoothness=1.0, strong_convexity=1.0, sparsity=2
+    ),
+    sparse_points,
+    problems.squared_distance,
+)
+SPARSE = LOGISTIC._replace(problem_class=dataclasses.replace(PROBLEM_CLASS, sparsity=DIM))
+KINDS = {  # of algorithms that are not for logistic regression, or ask for more
+    "projection_mechanism": MEANS,
+    "l1_recovery": MEANS,
+    "linf_output_perturbation": SPARSE,
+}
 PRIVATE = [name for name, a in privopt.ALGORITHMS.items() if a.private]
 NOISY = [name for name, a in privopt.ALGORITHMS.items() if a.noise in ("answers", "objective")]
 ITERATIVE = [name for name, a in privopt.ALGORITHMS.items() if "steps" in a.choices]
@@ -76,7 +129,9 @@ SOLVED = [  # whose release is a minimiser, but for the noise
 LINEAR = [  # whose release after one step, or one solve, moves by the noise of one answer
     name
     for name in ITERATIVE + SOLVED
-    if privopt.ALGORITHMS[name].noise == "answers" and "b1" not in privopt.ALGORITHMS[name].choices
+    if privopt.ALGORITHMS[name].noise == "answers"
+    and privopt.ALGORITHMS[name].coins is None
+    and "b1" not in privopt.ALGORITHMS[name].choices
 ]
 
 
@@ -85,20 +140,23 @@ def name(request):
     return request.param
 
 
-def plan(name, budget=BUDGETS[0], problem_class=PROBLEM_CLASS, **choices):
-    return privopt.ALGORITHMS[name].plan(problem_class, budget, **{**CHOICES[name], **choices})
+def class_of(name):
+    return KINDS.get(name, LOGISTIC).problem_class
 
 
-def problem(seed=0, dtype=np.float64, n=N):
-    rng = np.random.default_rng(seed)
-    features = rng.normal(size=(n, DIM))
-    features /= 1.001 * np.linalg.norm(features, axis=1, keepdims=True)
-    labels = np.where(rng.random(n) < 0.5, -1.0, 1.0)
-    return problems.logistic(
-        features.astype(dtype),
-        labels.astype(dtype),
-        problem_class=dataclasses.replace(PROBLEM_CLASS, n=n),
-    )
+def plan(name, budget=BUDGETS[0], problem_class=None, **choices):
+    facts = problem_class or class_of(name)
+    return privopt.ALGORITHMS[name].plan(facts, budget, **{**CHOICES[name], **choices})
+
+
+def records(name, seed=0, n=N):
+    return KINDS.get(name, LOGISTIC).data(np.random.default_rng(seed), n)
+
+
+def problem(name, seed=0, dtype=np.float64, n=N):
+    given = (each.astype(dtype) for each in records(name, seed, n))
+    facts = dataclasses.replace(class_of(name), n=n)
+    return KINDS.get(name, LOGISTIC).build(*given, problem_class=facts)
 
 
 def counted(name):
@@ -123,7 +181,7 @@ def test_every_algorithm_is_here():
 
 
 def test_jit_equals_eager(name):
-    planned, where = plan(name), problem()
+    planned, where = plan(name), problem(name)
     compiled = privopt.run(planned, where, jax.random.key(1))
     with jax.disable_jit():
         eager = privopt.run(planned, where, jax.random.key(1))
@@ -132,7 +190,7 @@ def test_jit_equals_eager(name):
 
 def test_many_equals_loop_over_seeds_and_numbers(name):
     plans = [plan(name, b, **c) for b, c in zip(BUDGETS, NUMBERS[name], strict=True)]
-    where, keys = problem(), jax.random.split(jax.random.key(2), 3)
+    where, keys = problem(name), jax.random.split(jax.random.key(2), 3)
     many = privopt.run_many(plans, where, keys)
     assert many.released.shape == (2, 3, DIM)
     for i, planned in enumerate(plans):
@@ -147,19 +205,19 @@ def test_one_trace_for_all_numbers(name):
     for budget, choices in zip(BUDGETS, NUMBERS[name], strict=True):
         planned = dataclasses.replace(plan(name, budget, **choices), algorithm=algorithm)
         for seed in (0, 1):
-            privopt.run(planned, problem(seed), jax.random.key(seed))
+            privopt.run(planned, problem(name, seed), jax.random.key(seed))
     assert len(traces) == 1
 
 
 def test_pure_same_key_same_bits(name):
-    planned, where = plan(name), problem()
+    planned, where = plan(name), problem(name)
     first = privopt.run(planned, where, jax.random.key(3))
     again = privopt.run(planned, where, jax.random.key(3))
     leaves_equal(first, again, rtol=0, atol=0)
 
 
 def test_noise_depends_on_the_key(name):
-    planned, where = plan(name), problem()
+    planned, where = plan(name), problem(name)
     first = privopt.run(planned, where, jax.random.key(3)).released
     other = privopt.run(planned, where, jax.random.key(4)).released
     assert np.array_equal(first, other) != planned.algorithm.private
@@ -167,7 +225,7 @@ def test_noise_depends_on_the_key(name):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_dtype_and_shape_follow_the_data(name, dtype):
-    released = privopt.run(plan(name), problem(dtype=dtype), jax.random.key(0)).released
+    released = privopt.run(plan(name), problem(name, dtype=dtype), jax.random.key(0)).released
     assert released.dtype == dtype
     assert released.shape == (DIM,)
 
@@ -175,22 +233,24 @@ def test_dtype_and_shape_follow_the_data(name, dtype):
 def test_release_is_a_member(name):
     """At a budget so small that the noise alone leaves the set."""
     tiny = privopt.Budget(epsilon=1e-3, delta=1e-5, relation="replace_one")
-    many = privopt.run_many([plan(name, tiny)], problem(), jax.random.split(jax.random.key(5), 20))
-    assert np.all(np.linalg.norm(many.released, axis=-1) <= PROBLEM_CLASS.radius * (1 + 1e-12))
+    many = privopt.run_many(
+        [plan(name, tiny)], problem(name), jax.random.split(jax.random.key(5), 20)
+    )
+    assert np.all(np.linalg.norm(many.released, axis=-1) <= class_of(name).radius * (1 + 1e-12))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])
 def test_total_on_any_data(name, bad):
     """A record that is not finite gives a finite release, never an exception."""
-    features, labels = (np.asarray(leaf).copy() for leaf in problem().data)
-    features[3, 2] = bad
-    where = problems.logistic(features, labels, problem_class=PROBLEM_CLASS)
+    given = records(name)
+    given[0][3, 2] = bad
+    where = KINDS.get(name, LOGISTIC).build(*given, problem_class=class_of(name))
     assert np.all(np.isfinite(privopt.run(plan(name), where, jax.random.key(0)).released))
 
 
 def test_within_budget_and_close_to_it(name):
     """A sampled Gaussian is calibrated to 1e-4 and read to 1e-3; noise in the objective has an
-    analysis that nothing attains.
+    analysis that nothing attains; nor is the mixture of a coin known to be attained.
     """
     algorithm = privopt.ALGORITHMS[name]
     for relation in algorithm.relations:
@@ -203,7 +263,7 @@ def test_within_budget_and_close_to_it(name):
         assert planned.guarantee.meets(budget)
         reading = 5e-4 if name in SAMPLED else 0.0
         least = (0.999 - 2.0 * reading) if algorithm.tight else 0.2
-        gap = 0.85 if algorithm.noise == "objective" else 0.998
+        gap = 0.85 if algorithm.noise == "objective" else 0.998 if algorithm.coins is None else 0.98
         assert least <= spent.upper <= 1.0 + reading
         assert spent.lower >= gap * spent.upper
 
@@ -215,7 +275,7 @@ def test_relations_and_dimensions_without_a_theorem_are_refused(name):
             plan(name, dataclasses.replace(BUDGETS[0], relation=relation))
     if algorithm.largest_dim is not None:
         assert algorithm.largest_dim >= DIM
-        larger = dataclasses.replace(PROBLEM_CLASS, dim=algorithm.largest_dim + 1)
+        larger = dataclasses.replace(class_of(name), dim=algorithm.largest_dim + 1)
         with pytest.raises(ValueError, match="dim must be at most"):
             plan(name, problem_class=larger)
 
@@ -225,7 +285,7 @@ def test_a_control_runs_the_program_of_its_plan(name):
     """Its noise enters by argument, so nothing is traced again; at a factor of 1 no bit differs."""
     algorithm, traces = counted(name)
     planned = dataclasses.replace(plan(name), algorithm=algorithm)
-    where, keys = problem(), jax.random.split(jax.random.key(3), 3)
+    where, keys = problem(name), jax.random.split(jax.random.key(3), 3)
     factors = (1.0, 0.5) if algorithm.noise == "law" else (1.0, 0.5, 0.0)
     found = [privopt.run_many([planned], where, keys)]
     once = len(traces)
@@ -239,7 +299,7 @@ def test_a_control_runs_the_program_of_its_plan(name):
 @pytest.mark.parametrize("name", NOISY)
 def test_a_control_adds_that_much_noise(name):
     """Draw by draw and to the bit, in four steps that are not compiled."""
-    planned, where = plan(name, **({"steps": 4} if name in ITERATIVE else {})), problem()
+    planned, where = plan(name, **({"steps": 4} if name in ITERATIVE else {})), problem(name)
 
     def taped(planned):
         with Tape() as tape:
@@ -296,12 +356,12 @@ def test_a_factor_that_is_none(name, bad):
 @pytest.mark.parametrize("name", ["dp_gd"])
 def test_zero_noise_equals_descent(name):
     planned = plan(name).with_noise(0.0)
-    released = privopt.run(planned, problem(), jax.random.key(0)).released
+    released = privopt.run(planned, problem(name), jax.random.key(0)).released
     method = planned.params.descent
     twin = plan(
         "gradient_descent", steps=planned.params.mechanism.steps, step_size=method.step_sizes
     )
-    expected = privopt.run(twin, problem(), jax.random.key(9)).released
+    expected = privopt.run(twin, problem(name), jax.random.key(9)).released
     np.testing.assert_array_equal(released, expected)
 
 
@@ -309,11 +369,11 @@ def test_zero_noise_equals_descent(name):
 def test_zero_noise_equals_the_minimiser(name):
     """Of the problem with its regulariser, inside the ball: the gradient vanishes."""
     planned = plan(name).with_noise(0.0)
-    found = privopt.run(planned, problem(), jax.random.key(0))
+    found = privopt.run(planned, problem(name), jax.random.key(0))
     np.testing.assert_array_equal(found.released, found.secret.minimiser)
     numbers = jax.tree_util.tree_leaves_with_path(planned.params)
     named = {jax.tree_util.keystr(path).split(".")[-1]: leaf for path, leaf in numbers}
-    features, labels = problem().data
+    features, labels = records(name)
     slopes = -labels / (1.0 + np.exp(labels * (features @ found.released)))
     gradient = slopes @ features / N + named["regularisation"] * found.released
     assert np.linalg.norm(gradient) <= 1e-2 / N
@@ -327,9 +387,9 @@ def test_noise_has_the_planned_scale(name, factor, accepted):
     choices = {"steps": 1, "step_size": 1.0} if iterative else {"regularisation": 0.5}
     if name in SAMPLED:
         choices["batch_size"] = N  # all of them: what moves is the noise alone
-    wide = dataclasses.replace(PROBLEM_CLASS, radius=1e6)
+    wide = dataclasses.replace(class_of(name), radius=1e6)
     planned = plan(name, problem_class=wide, **choices)
-    where = problems.logistic(*problem().data, problem_class=wide)
+    where = problems.logistic(*records(name), problem_class=wide)
     keys = jax.random.split(jax.random.key(6), 4000)
     noisy = privopt.run_many([planned.with_noise(factor)], where, keys)
     still = privopt.run(planned.with_noise(0.0), where, keys[0])
@@ -354,7 +414,7 @@ def test_the_guarantee_is_that_of_the_numbers(name):
     """Each number of the mechanism that the event reads, perturbed, moves the guarantee.
 
     The plan is refused where it is too much. The other numbers are the solver's, whose error is
-    one of the numbers, of the loss, or of passes beyond the last step.
+    one of the numbers, of the loss, of passes beyond the last step, or of post-processing.
     """
     planned = plan(name)
     relation, silent = planned.budget.relation, set()
@@ -380,15 +440,16 @@ def test_the_guarantee_is_that_of_the_numbers(name):
                 dataclasses.replace(planned, params=params)
     assert name not in ITERATIVE or not silent
     solver = {"smoothness", "smoothing", "steps", "radius", "proposals"}
-    assert silent <= {*solver, "null_slope", "epochs"}
+    after = {"l1_clip", "l1_radius", "l2_radius"}  # where only the Euclidean norm is charged
+    assert silent <= {*solver, *after, "null_slope", "epochs"}
 
 
 def test_key_is_required(name):
     with pytest.raises(TypeError, match="key"):
-        privopt.run(plan(name), problem())
+        privopt.run(plan(name), problem(name))
     for key in (None, 0, jnp.zeros(2, jnp.uint32), jax.random.split(jax.random.key(0))):
         with pytest.raises(ValueError, match="key must be a single typed key"):
-            privopt.run(plan(name), problem(), key)
+            privopt.run(plan(name), problem(name), key)
 
 
 def test_bad_arguments_are_refused(name):
@@ -404,7 +465,7 @@ def test_bad_arguments_are_refused(name):
     with pytest.raises(ValueError, match="choice must be one of"):
         plan(name, no_such_choice=1)
     with pytest.raises(ValueError, match=r"problem\.n must be the plan's 60, got 61"):
-        privopt.run(plan(name), problem(n=N + 1), jax.random.key(0))
+        privopt.run(plan(name), problem(name, n=N + 1), jax.random.key(0))
 
 
 def test_the_data_are_not_in_scope_of_the_plan(name):
@@ -417,10 +478,12 @@ def test_the_data_are_not_in_scope_of_the_plan(name):
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_upper_bound_holds_on_a_benign_problem(name):
-    where = problem()
+    """The bound of a mean is attained, so five standard errors are allowed for: level 3e-7."""
+    where = problem(name)
     planned = plan(name)
     released = privopt.run_many([planned], where, jax.random.split(jax.random.key(7), 200)).released
     risk = where.excess_risk(released)
-    assert risk.mean() + where.reference.gap <= planned.rate.upper
+    error = 5.0 * risk.std() / math.sqrt(risk.size)
+    assert risk.mean() - error + where.reference.gap <= planned.rate.upper
     assert name in SAMPLED or planned.rate.lower > 0.0
     assert planned.rate.lower < planned.rate.upper

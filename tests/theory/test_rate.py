@@ -46,7 +46,7 @@ def test_lower_must_not_exceed_upper(lower):
 
 def test_exponents_are_those_of_the_first_term_and_cannot_change():
     made = rate(Term("noise", 1.0, NOISE), Term("start", 9.0, Powers(n=-2.0)))
-    assert made.exponents == {"n": -1.0, "dim": 0.5, "epsilon": -1.0, "steps": 0.0}
+    assert made.exponents == {"n": -1.0, "dim": 0.5, "epsilon": -1.0, "steps": 0.0, "sparsity": 0.0}
     assert made.leading.name == "start"
     with pytest.raises(TypeError):
         made.exponents["n"] = 2.0
@@ -63,8 +63,31 @@ def test_the_bound_and_its_slopes_follow_from_the_terms():
     assert rooted.slope("dim") == pytest.approx(0.5 * 9.0 / 25.0, rel=1e-6)
 
 
+def test_of_a_minimum_the_least_term_is_the_first_and_moves_the_bound():
+    sparse, dense = Powers(n=-1.0, dim=0.1, sparsity=0.5), Powers(n=-2.0, dim=1.0, epsilon=-2.0)
+    terms = Term("dense", 4.0, dense), Term("sparse", 3.0, sparse), Term("all", 9.0)
+    made = rate(*terms, combine=min)
+    assert (made.upper, made.leading.name, made.in_regime) == (3.0, "sparse", True)
+    assert [term.name for term in made.terms] == ["sparse", "dense", "all"]
+    assert made.exponents == {"n": -1.0, "dim": 0.1, "epsilon": 0.0, "steps": 0.0, "sparsity": 0.5}
+    for axis, power in made.exponents.items():
+        assert made.slope(axis) == pytest.approx(power, abs=1e-9)
+    there = rate(Term("dense", 1.0, dense), *terms[1:], combine=min)
+    assert (there.exponents["n"], there.leading.name) == (-2.0, "dense")
+    assert not rate(*terms, combine=min, cap=2.9).in_regime
+    assert not rate(Term("sparse", 3.0, sparse), Term("dense", 3.0, dense), combine=min).in_regime
+    assert rate(*terms[1:], combine=min).slope("sparsity") == pytest.approx(0.5)
+    assert rate(Term("alone", 2.0), combine=min).upper == 2.0
+
+
+def test_the_plate_of_a_minimum_says_so():
+    text = str(rate(Term("a", 2.0, Powers(sparsity=0.5)), Term("b", 1.0), combine=min))
+    assert text.index("the least of") < text.index("b = 1") < text.index("a = 2, of order sparsity")
+    assert "the least of" not in str(rate(Term("a", 2.0)))
+
+
 @pytest.mark.parametrize("combine", [add, math.hypot])
-@pytest.mark.parametrize("axis", ["n", "dim", "epsilon", "steps"])
+@pytest.mark.parametrize("axis", ["n", "dim", "epsilon", "steps", "sparsity"])
 def test_the_regime_is_where_the_bound_moves_like_its_first_term(axis, combine):
     """Along every axis, and to within ``SLOPE_MARGIN``: on either side of the share that decides.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from privopt.privacy.releases import (
     bounded_range,
+    compressed,
     discrete_laplace,
     fixed_size,
     gaussian,
@@ -16,6 +17,7 @@ from privopt.privacy.releases import (
     mixture,
     objective,
     poisson,
+    public_mixture,
     pure,
     randomised_response,
     selected,
@@ -50,6 +52,7 @@ __all__ = [
     "asked",
     "bounded_range",
     "composed_loss",
+    "compressed",
     "discrete_laplace",
     "dominating_pairs",
     "fixed_size",
@@ -59,6 +62,7 @@ __all__ = [
     "objective",
     "poisson",
     "profile",
+    "public_mixture",
     "pure",
     "randomised_response",
     "release_of",

@@ -1,0 +1,283 @@
+"""Descent along biased estimates of the gradient: the rates.
+
+Let ``g_t = grad F(w_t) + u_t`` with ``|E u_t| <= b``, ``E |g_t|^2 <= nu^2`` and ``E |u_t|^2 <=
+e^2``, all given the past: a projected mean of noisy gradients has ``b <= e``, as no more is known
+of its bias. Started at the centre, ``|w_1 - w*| <= R`` and ``|w_t - w*| <= D = 2 R``.
+
+*Convex.* ``2 eta (F(w_t) - F*) <= 2 eta <grad F(w_t), w_t - w*>``, in the mean at most ``E |w_t -
+w*|^2 - E |w_{t+1} - w*|^2 + eta^2 nu^2 + 2 eta b D``. The sum over ``t = 1..T + 1``, the last step
+being one that nobody takes, bounds the average of ``w_1..w_{T+1}``::
+
+    E F(w) - F* <= R^2/(2 eta (T + 1)) + eta nu^2/2 + D b.
+
+*Convex and H-smooth, eta < 1/H.* ``F(w_{t+1}) - F* <= <grad F(w_t), w_{t+1} - w*> + (H/2)
+|w_{t+1} - w_t|^2``; the projection gives ``<g_t, w_{t+1} - w*> <= (|w_t - w*|^2 - |w_{t+1} - w*|^2
+- |w_{t+1} - w_t|^2)/(2 eta)``, and ``-<u_t, w_{t+1} - w_t>`` is at most ``eta |u_t|^2/(2 (1 - eta
+H))`` beside half of ``(1/eta - H) |w_{t+1} - w_t|^2``. The average of ``w_2..w_{T+1}``::
+
+    E F(w) - F* <= R^2/(2 eta T) + eta e^2/(2 (1 - eta H)) + D b.
+
+*H-smooth on the whole space,* convex or not, ``F(w_1) - inf F <= gap``: one of ``w_1..w_T``, drawn
+at random, has ::
+
+    E |grad F(w)|^2 <= gap/(eta T) + eta H nu^2/2 + L b            any eta,
+    E |grad F(w)|^2 <= 2 gap/(eta T) + e^2                         eta <= 1/H.
+
+The first from ``F(w_{t+1}) <= F(w_t) - eta <grad F(w_t), g_t> + (H/2) eta^2 |g_t|^2`` in the mean.
+The second from it too: ``-2 <grad F, g> + |g|^2 = |u|^2 - |grad F|^2``.
+
+Sources: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), Section 5, for the
+first and third; Devolder, Glineur and Nesterov 2014 for inexact gradients of smooth functions.
+Constants derived here. Convergence needs the whole set within ``D``, not only the start.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from privopt.spec import ProblemClass
+from privopt.theory.largest_excess import largest_excess
+from privopt.theory.rate import GIVEN_STEPS, Powers, Quantity, Rate, Term, add, no_rate
+
+__all__ = [
+    "biased_descent_rate",
+    "biased_descent_step_size",
+    "inexact_descent_rate",
+    "inexact_descent_step_size",
+]
+
+_SOURCE = (
+    "Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), Section 5; constants "
+    "derived here"
+)
+
+
+def biased_descent_step_size(
+    problem_class: ProblemClass, *, steps: int, second_moment: float, gap: float | None = None
+) -> float:
+    """``R/(nu sqrt(T + 1))``, or ``sqrt(2 gap/(H T))/nu`` where a gap is given.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5)
+    >>> biased_descent_step_size(facts, steps=24, second_moment=4.0)
+    0.1
+    >>> biased_descent_step_size(facts, steps=16, second_moment=4.0, gap=1.0)
+    0.25
+    """
+    if gap is None:
+        return problem_class.radius / math.sqrt(second_moment * (steps + 1.0))
+    return math.sqrt(2.0 * gap / (_smoothness(problem_class) * steps * second_moment))
+
+
+def biased_descent_rate(
+    problem_class: ProblemClass,
+    *,
+    steps: int,
+    bias: Term,
+    second_moment: Term,
+    step_size: float | None = None,
+    gap: float | None = None,
+    slope: float | None = None,
+    steps_powers: Powers = GIVEN_STEPS,
+    lower: float = 0.0,
+) -> Rate:
+    """The rate by ``b`` and ``nu^2``: the first and the third theorem of the module.
+
+    Of the excess risk of the average of all iterates, or, where a gap is given, of the gradient
+    norm of a random one: the root of the sum. The first term is privacy's: the larger of the
+    bias and the second moment, where both move with epsilon.
+
+    Parameters
+    ----------
+    problem_class : ProblemClass
+        Convex and of finite radius; or smooth, with a gap.
+    steps : int
+        ``T``.
+    bias, second_moment : Term
+        ``b`` and ``nu^2``, each with its exponents.
+    step_size : float, optional
+        ``eta``; default that of :func:`biased_descent_step_size`.
+    gap : float, optional
+        At least ``F(w_1) - inf F``.
+    slope : float, optional
+        The largest ``|grad F|`` on the way; default ``L``, which bounds those of the records.
+    steps_powers, lower
+        As for :func:`privopt.theory.descent_rate`.
+
+    Returns
+    -------
+    Rate
+        Without terms, and with the reason, where the theorem does not apply.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5)
+    >>> rate = biased_descent_rate(facts, steps=24, bias=Term("bias", 0.05, Powers(n=-0.5)),
+    ...                            second_moment=Term("gradients", 1.0))
+    >>> round(rate.upper, 9), round(rate.slope("n"), 3)
+    (0.3, -0.167)
+    >>> rate = biased_descent_rate(facts, steps=25, bias=Term("bias", 0.05, Powers(n=-0.5)),
+    ...                            second_moment=Term("gradients", 1.0), gap=0.25)
+    >>> rate.quantity.value, round(rate.upper, 9), round(rate.slope("n"), 3)
+    ('gradient norm', 0.387298335, -0.083)
+    """
+    facts, reason = problem_class, _obstacle(problem_class, gap)
+    if reason:
+        return no_rate(reason, quantity=_quantity(gap), lower=lower)
+    best = biased_descent_step_size(facts, steps=steps, second_moment=second_moment.value, gap=gap)
+    eta = best if step_size is None else step_size
+    tuned = math.isclose(eta, best, rel_tol=1e-9)
+    if gap is None:
+        start, factor, moved = facts.radius**2 / (2.0 * eta * (steps + 1.0)), 0.5 * eta, 1.0
+        shift = _scaled("bias", bias, facts.diameter)
+        theorem = "E F(w) - F* <= R^2/(2 eta (T + 1)) + eta nu^2/2 + D b"
+    else:
+        start, moved = gap / (eta * steps), 0.5
+        factor = 0.5 * eta * _smoothness(facts)
+        shift = _scaled("bias", bias, facts.lipschitz if slope is None else slope)
+        theorem = "E |grad F(w)| <= sqrt(gap/(eta T) + eta H nu^2/2 + L b)"
+    if tuned:  # start and second moment are equal, and move together
+        moves = 0.5 * second_moment.powers + -0.5 * steps_powers
+        first = [Term("second moment", 2.0 * factor * second_moment.value, moves)]
+    else:
+        first = [_scaled("second moment", second_moment, factor)]
+        first.append(Term("start", start, -1.0 * steps_powers))
+    return _rate(facts, [shift, *first], gap, moved, theorem, lower)
+
+
+def inexact_descent_step_size(
+    problem_class: ProblemClass, *, steps: int, error: float, gap: float | None = None
+) -> float:
+    """``1/(H + e sqrt(T)/R)``, or ``1/H`` where a gap is given.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5)
+    >>> inexact_descent_step_size(facts, steps=9, error=0.25)
+    0.5
+    >>> inexact_descent_step_size(facts, steps=9, error=0.25, gap=1.0)
+    2.0
+    """
+    smoothness = _smoothness(problem_class)
+    if gap is not None:
+        return 1.0 / smoothness if smoothness > 0.0 else math.inf
+    return 1.0 / (smoothness + math.sqrt(error * steps) / problem_class.radius)
+
+
+def inexact_descent_rate(
+    problem_class: ProblemClass,
+    *,
+    steps: int,
+    error: Term,
+    step_size: float | None = None,
+    gap: float | None = None,
+    steps_powers: Powers = GIVEN_STEPS,
+    lower: float = 0.0,
+) -> Rate:
+    """The rate by ``e^2`` alone, for smooth losses: the second and the fourth theorem.
+
+    Of the average after each step, or, where a gap is given, of the gradient norm of one of
+    ``w_1..w_T`` drawn at random. ``b = e``.
+
+    Parameters
+    ----------
+    problem_class : ProblemClass
+        Smooth; convex and of finite radius, or with a gap.
+    steps : int
+        ``T``.
+    error : Term
+        ``e^2``, with its exponents.
+    step_size : float, optional
+        ``eta``; default that of :func:`inexact_descent_step_size`.
+    gap, steps_powers, lower
+        As for :func:`biased_descent_rate`.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5)
+    >>> rate = inexact_descent_rate(facts, steps=25, error=Term("error", 0.01, Powers(n=-1.0)))
+    >>> round(rate.upper, 9), rate.leading.name
+    (0.23, 'bias')
+    >>> rate = inexact_descent_rate(facts, steps=25, error=Term("error", 0.01, Powers(n=-1.0)),
+    ...                             gap=0.25)
+    >>> round(rate.upper, 9), rate.exponents["n"]
+    (0.141421356, -0.5)
+    """
+    facts, reason = problem_class, _obstacle(problem_class, gap)
+    if not reason and facts.smoothness is None:
+        reason = "the losses are not smooth"
+    if reason:
+        return no_rate(reason, quantity=_quantity(gap), lower=lower)
+    best = inexact_descent_step_size(facts, steps=steps, error=error.value, gap=gap)
+    eta = best if step_size is None else step_size
+    curved = eta * _smoothness(facts)
+    if curved > 1.0 + 1e-9 or (gap is None and curved >= 1.0):
+        return no_rate("steps must be shorter than 1/H", quantity=_quantity(gap), lower=lower)
+    if gap is not None:
+        start = Term("start", 2.0 * gap / (eta * steps), -1.0 * steps_powers)
+        theorem = "E |grad F(w)| <= sqrt(2 gap/(eta T) + e^2)"
+        return _rate(facts, [_scaled("error", error, 1.0), start], gap, 0.5, theorem, lower)
+    root = Term("bias", facts.diameter * math.sqrt(error.value), 0.5 * error.powers)
+    if math.isclose(eta, best, rel_tol=1e-9):
+        moves = 0.5 * error.powers + -0.5 * steps_powers
+        spread = facts.radius * math.sqrt(error.value / steps)
+        begun = _smoothness(facts) * facts.radius**2 / (2.0 * steps)
+        noisy = Term("error", spread, moves)
+    else:
+        begun = facts.radius**2 / (2.0 * eta * steps)
+        noisy = _scaled("error", error, 0.5 * eta / (1.0 - curved))
+    terms = [root, noisy, Term("start", begun, -1.0 * steps_powers)]
+    theorem = "E F(w) - F* <= R^2/(2 eta T) + eta e^2/(2 (1 - eta H)) + D e"
+    return _rate(facts, terms, None, 1.0, theorem, lower)
+
+
+def _rate(
+    facts: ProblemClass,
+    terms: list[Term],
+    gap: float | None,
+    root: float,
+    theorem: str,
+    lower: float,
+) -> Rate:
+    """Privacy's terms first, the larger before the others; under a root each has its own."""
+    ordered = sorted(terms, key=lambda term: (term.powers.epsilon == 0.0, -term.value))
+    combine: Callable[..., float] = add if root == 1.0 else math.hypot
+    return Rate(
+        quantity=_quantity(gap),
+        theorem=theorem,
+        source=_SOURCE,
+        terms=tuple(
+            Term(term.name, term.value**root, root * term.powers)
+            for term in ordered
+            if term.value > 0.0
+        ),
+        combine=combine,
+        cap=largest_excess(facts) if gap is None else math.inf,
+        lower=lower,
+        regime="the first term leading, at fixed steps",
+    )
+
+
+def _scaled(name: str, term: Term, factor: float) -> Term:
+    return Term(name, factor * term.value, term.powers)
+
+
+def _quantity(gap: float | None) -> Quantity:
+    return Quantity.EMPIRICAL_RISK if gap is None else Quantity.GRADIENT_NORM
+
+
+def _obstacle(facts: ProblemClass, gap: float | None) -> str:
+    """Why no theorem applies; empty if one may."""
+    if gap is not None:
+        return "the losses are not smooth" if facts.smoothness is None else ""
+    if not facts.convex:
+        return "the losses are not convex, and no gap is given"
+    return "the set is not bounded" if math.isinf(facts.radius) else ""
+
+
+def _smoothness(facts: ProblemClass) -> float:
+    if facts.smoothness is None:
+        raise ValueError("smoothness must be declared for this step size, got None")
+    return facts.smoothness

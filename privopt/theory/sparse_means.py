@@ -1,0 +1,112 @@
+"""Private means of sparse records: rates, as minimisers of squared distances."""
+
+from __future__ import annotations
+
+from privopt.spec import ProblemClass
+from privopt.theory.noise_norms import NoiseKind, NoiseVector
+from privopt.theory.projected_error import Body, projected_error
+from privopt.theory.rate import FIXED, Powers, Quantity, Rate, Term
+
+__all__ = ["l1_recovery_rate", "projection_mechanism_rate"]
+
+_HARD = {NoiseKind.GAUSSIAN: "sparse_copies", NoiseKind.LAPLACE: "sparse_packing"}
+
+
+def projection_mechanism_rate(
+    problem_class: ProblemClass,
+    *,
+    noise: NoiseKind | str,
+    scale: float,
+    body: Body | str,
+    clip: float,
+    lower: float = 0.0,
+) -> Rate:
+    """The rate of a private mean, ``(m/2) E |p - mean|^2``: the least of its regimes' bounds.
+
+    Terms as for :func:`privopt.theory.projected_error`, the one that binds first. Where that is the
+    sparse one it is tight on copies, for Laplace noise on packings; the dense one on any records,
+    soonest where all are zero.
+
+    Parameters
+    ----------
+    problem_class : ProblemClass
+        Squared distances to the records, ``(m/2) |w - z|^2``; ``m = 1`` where none is declared.
+        Without a sparsity records are dense, ``s = d``.
+    noise, scale, body
+        As for :func:`privopt.theory.projected_error`.
+    clip : float
+        ``L``, the longest that a record is.
+    lower : float
+        What no algorithm with this guarantee can beat.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=2048, dim=8192, lipschitz=2.0, radius=1.0, smoothness=1.0,
+    ...                      strong_convexity=1.0, sparsity=4)
+    >>> rate = projection_mechanism_rate(facts, noise="gaussian", scale=0.004, body="l1_l2",
+    ...                                  clip=1.0)
+    >>> rate.leading.name, round(rate.upper, 4), round(rate.exponents["sparsity"], 2)
+    ('sparse', 0.0109, 0.43)
+    """
+    body, half = Body.named("body", body), 0.5 * (problem_class.strong_convexity or 1.0)
+    vector = NoiseVector(NoiseKind.named("noise", noise), scale, problem_class.dim)
+    sparsity = problem_class.sparsity or problem_class.dim
+    terms = [
+        Term(term.name, half * term.value, _declared(term.powers, problem_class))
+        for term in projected_error(vector, body=body, clip=clip, sparsity=sparsity)
+    ]
+    binds = min(terms, key=lambda term: term.value).name
+    return Rate(
+        quantity=Quantity.EMPIRICAL_RISK,
+        theorem="E F(p) - F* <= (m/2) min_t (A/2 + sqrt(A^2/4 + R t))^2, A^2 = E|S_t(noise)|^2, "
+        "R = L sqrt(s)"
+        if body.sparse
+        else "E F(p) - F* <= (m/2) E|noise|^2",
+        source="Nikolov, Talwar and Zhang 2013 (arXiv:1212.0297); Ghazi, Guzman, Kamath, Kumar and "
+        "Manurangsi 2024 (arXiv:2404.10881), Lemma 3.1; constants derived here",
+        terms=tuple(terms),
+        combine=min,
+        lower=lower,
+        regime=f"{binds}, at a fixed ratio of epsilon to mu",
+        tight_on={"dense": "sparse_silence", "sparse": _HARD[vector.kind]}.get(binds),
+    )
+
+
+def _declared(powers: Powers, problem_class: ProblemClass) -> Powers:
+    """Where no sparsity is declared, ``s`` is the dimension and moves with it."""
+    if problem_class.sparsity is not None:
+        return powers
+    return powers + Powers(dim=powers.sparsity, sparsity=-powers.sparsity)
+
+
+def l1_recovery_rate(problem_class: ProblemClass, *, clip: float, lower: float = 0.0) -> Rate:
+    """The rate of a mean that is recovered from noisy Gaussian measurements and then projected.
+
+    The theorem's constant is not known: with ``m`` measurements of noise ``sigma`` each, the error
+    is at most ``C (sigma sqrt(m) + L sqrt(s ln(d/s)/m))``, of the order of the projection mechanism
+    with ``ln(d/s)``. What is promised is what the body allows whatever was recovered: no two of its
+    points are more than ``2 L`` apart.
+
+    Parameters
+    ----------
+    problem_class : ProblemClass
+    clip, lower
+        As for :func:`projection_mechanism_rate`.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=64, dim=4096, lipschitz=2.0, radius=1.0, smoothness=1.0,
+    ...                      strong_convexity=1.0, sparsity=4)
+    >>> l1_recovery_rate(facts, clip=1.0).upper
+    2.0
+    """
+    half = 0.5 * (problem_class.strong_convexity or 1.0)
+    return Rate(
+        quantity=Quantity.EMPIRICAL_RISK,
+        theorem="E F(p) - F* <= 2 m L^2; of order L^2 sqrt(s ln(d/s) ln(1/delta))/(n epsilon), "
+        "the constant unknown",
+        source="Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), Theorem 3.4",
+        terms=(Term("constant", 4.0 * half * clip**2, FIXED),),
+        lower=lower,
+        regime="any",
+    )

@@ -1,0 +1,171 @@
+"""Descent along biased gradients: no run is above its bound, exponents are those of the values."""
+
+import math
+
+import numpy as np
+import pytest
+
+from privopt.spec import ProblemClass
+from privopt.theory import (
+    Powers,
+    Term,
+    biased_descent_rate,
+    biased_descent_step_size,
+    inexact_descent_rate,
+    projected_descent_rate,
+    projected_descent_steps,
+    projected_gradient,
+)
+
+FACTS = ProblemClass(n=100, dim=3, lipschitz=1.0, radius=1.0, smoothness=0.5)
+HALF = Powers(n=-0.5, epsilon=-0.5)
+
+
+def estimate(gradient, bias, spread, rng):
+    """The gradient, a bias against it of the length asked, and noise."""
+    away = -gradient / max(np.linalg.norm(gradient), 1e-12)
+    return gradient + bias * away + spread * rng.normal(size=gradient.size) / math.sqrt(3.0)
+
+
+def descended(gradient_of, estimated, steps, step_size, radius=1.0):
+    """All iterates from the centre of the ball."""
+    point, path = np.zeros(3), []
+    for _ in range(steps + 1):
+        path.append(point)
+        point = point - step_size * estimated(gradient_of(point))
+        point = point * min(1.0, radius / max(np.linalg.norm(point), 1e-300))
+    return np.array(path)
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.1, 0.4])
+@pytest.mark.parametrize("steps", [5, 60])
+@pytest.mark.parametrize("size", [0.3, 1.0, 3.0])
+def test_no_run_on_a_huber_loss_is_above_the_bounds(bias, steps, size):
+    """``F`` is 1-Lipschitz and 1/2-smooth, its minimiser on the sphere; 30 runs, of which the mean.
+
+    The bounds are worst cases of all losses, so that no noise of the mean comes near them.
+    """
+    centre = np.array([0.8, 0.6, 0.0])
+    rng = np.random.default_rng(4)
+
+    def value(points):
+        far = np.linalg.norm(points - centre, axis=-1)
+        return np.where(far <= 2.0, 0.25 * far**2, far - 1.0)
+
+    def gradient(point):
+        far = point - centre
+        return 0.5 * far if np.linalg.norm(far) <= 2.0 else far / np.linalg.norm(far)
+
+    spread = 0.3
+    moment, error = (1.0 + bias) ** 2 + spread**2, bias**2 + spread**2
+    biased = biased_descent_rate(FACTS, steps=steps, bias=Term("b", bias),
+                                 second_moment=Term("nu", moment),
+                                 step_size=size * biased_descent_step_size(
+                                     FACTS, steps=steps, second_moment=moment))  # fmt: skip
+    eta = size * biased_descent_step_size(FACTS, steps=steps, second_moment=moment)
+    inexact = inexact_descent_rate(FACTS, steps=steps, error=Term("e", error), step_size=eta)
+    paths = np.array([
+        descended(gradient, lambda g: estimate(g, bias, spread, rng), steps, eta) for _ in range(30)
+    ])  # fmt: skip
+    assert value(paths.mean(axis=1)).mean() <= biased.upper
+    assert value(paths[:, 1:].mean(axis=1)).mean() <= inexact.upper
+
+
+def test_a_linear_loss_attains_the_start_and_shows_the_bias():
+    """One step from the centre along a slope whose estimate points the other way."""
+    rate = biased_descent_rate(FACTS, steps=1, bias=Term("b", 2.0), second_moment=Term("nu", 1.0),
+                               step_size=1.0)  # fmt: skip
+    path = descended(lambda _: np.array([1.0, 0.0, 0.0]), lambda g: -g, 1, 1.0)
+    excess = path.mean(axis=0)[0] + 1.0
+    assert excess == 1.5
+    assert excess <= rate.upper == 2.0  # the set allows no more
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.2])
+def test_no_gradient_norm_is_above_the_bounds(bias):
+    """Along ``-cos``, which is 1-smooth and not convex, from near its maximum; 40 runs."""
+    facts = ProblemClass(n=9, dim=3, lipschitz=2.0, radius=math.inf, smoothness=1.0, convex=False)
+    rng, spread, steps, start = np.random.default_rng(6), 0.2, 40, 3.0
+    gap = 3.0 * (1.0 - math.cos(start))
+    moment, error = (math.sqrt(3.0) + bias) ** 2 + spread**2, bias**2 + spread**2
+    eta = biased_descent_step_size(facts, steps=steps, second_moment=moment, gap=gap)
+    for step_size, rate in (
+        (eta, biased_descent_rate(facts, steps=steps, bias=Term("b", bias),
+                                  second_moment=Term("nu", moment), gap=gap)),
+        (1.0, inexact_descent_rate(facts, steps=steps, error=Term("e", error), gap=gap)),
+    ):  # fmt: skip
+        norms = [
+            np.linalg.norm(
+                np.sin(start + descended(lambda w: np.sin(start + w),
+                                         lambda g: estimate(g, bias, spread, rng),
+                                         steps, step_size, math.inf)[:-1]), axis=1).mean()
+            for _ in range(40)
+        ]  # fmt: skip
+        assert np.mean(norms) <= rate.upper
+        assert rate.quantity == "gradient norm"
+
+
+@pytest.mark.parametrize("gap", [None, 0.5])
+@pytest.mark.parametrize("smooth", [False, True])
+@pytest.mark.parametrize("size", [None, 0.05])
+@pytest.mark.parametrize("noise", [0.05, 0.004, 0.0004])
+def test_declared_exponents_are_local_ones(gap, smooth, size, noise):
+    """``n`` and ``epsilon`` by the noise, ``T`` by its root, at two per cent."""
+
+    def values(steps=400, factor=1.0, sparsity=4.0, dim=8192.0):
+        facts = ProblemClass(n=100, dim=8192, lipschitz=1.0, radius=1.0, smoothness=0.5, sparsity=4)
+        object.__setattr__(facts, "sparsity", sparsity)
+        object.__setattr__(facts, "dim", dim)
+        noise_std = noise * factor * math.sqrt(steps / 400)
+        rate = projected_descent_rate(
+            facts, steps=steps, noise_std=noise_std, gap=gap, smooth=smooth, step_size=size
+        )
+        return {term.name: term for term in rate.terms}
+
+    step = math.log(1.02)
+    for axis, up, down in (
+        ("epsilon", values(factor=1.0 / 1.02), values(factor=1.02)),
+        ("sparsity", values(sparsity=4.08), values(sparsity=4.0 / 1.02)),
+        ("dim", values(dim=8192.0 * 1.02), values(dim=8192.0 / 1.02)),
+    ):
+        for name, term in values().items():
+            slope = 0.5 * math.log(up[name].value / down[name].value) / step
+            assert slope == pytest.approx(getattr(term.powers, axis), abs=5e-3), (name, axis)
+            assert term.powers.n == term.powers.epsilon
+    for name, term in values().items():
+        shift = 1.0 if not smooth and gap is None else 0.0
+        up, down = values(steps=408)[name].value, values(steps=392)[name].value
+        slope = math.log(up / down) / math.log((408 + shift) / (392 + shift))
+        assert slope == pytest.approx(term.powers.steps, abs=5e-3), name
+
+
+def test_more_steps_are_asked_of_less_noise():
+    facts = ProblemClass(n=2048, dim=8192, lipschitz=1.0, radius=1.0, smoothness=0.5, sparsity=4)
+    found = [projected_descent_steps(facts, one_step_noise=s) for s in (0.1, 0.004, 0.0001)]
+    assert found == sorted(found)
+    assert found[0] < found[-1]
+    for steps in (1, 4, 100, 2000):
+        rate = projected_descent_rate(facts, steps=steps, noise_std=0.0001 * math.sqrt(steps))
+        best = projected_descent_rate(facts, steps=found[-1],
+                                      noise_std=0.0001 * math.sqrt(found[-1]))  # fmt: skip
+        assert best.upper <= rate.upper * 1.001
+
+
+def test_a_body_that_bounds_no_norm_has_a_larger_second_moment():
+    facts = ProblemClass(n=2048, dim=64, lipschitz=1.0, radius=1.0, sparsity=4)
+    error, square = projected_gradient(facts, noise_std=0.01, body="l1")
+    assert square.value == pytest.approx((1.0 + math.sqrt(error.value)) ** 2)
+
+
+def test_what_no_theorem_covers():
+    one = {"steps": 5, "bias": Term("b", 0.1, HALF), "second_moment": Term("nu", 1.0)}
+    wild = ProblemClass(n=9, dim=3, lipschitz=1.0, radius=1.0, convex=False)
+    wide = ProblemClass(n=9, dim=3, lipschitz=1.0, radius=math.inf)
+    assert "not convex, and no gap" in biased_descent_rate(wild, **one).theorem
+    assert "not bounded" in biased_descent_rate(wide, **one).theorem
+    assert "not smooth" in biased_descent_rate(wide, gap=1.0, **one).theorem
+    error = {"steps": 5, "error": Term("e", 0.1, HALF)}
+    assert "not smooth" in inexact_descent_rate(wild, gap=1.0, **error).theorem
+    assert "shorter than 1/H" in inexact_descent_rate(FACTS, step_size=2.1, **error).theorem
+    with pytest.raises(ValueError, match="smoothness must be declared"):
+        biased_descent_step_size(wide, steps=1, second_moment=1.0, gap=1.0)

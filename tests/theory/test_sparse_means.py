@@ -1,0 +1,239 @@
+"""Bounds of the projected mean: never below what is measured, exponents as declared."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from privopt.spec import ProblemClass
+from privopt.theory import (
+    NoiseVector,
+    expected_support,
+    l1_recovery_rate,
+    projected_error,
+    projected_error_quantile,
+    projection_mechanism_rate,
+    sparse_error,
+)
+
+BODIES = ("none", "l2", "l1", "l1_l2")
+NOISES = ("gaussian", "laplace")
+
+
+def drawn(rng, kind, scale, shape):
+    return (rng.normal if kind == "gaussian" else rng.laplace)(scale=scale, size=shape)
+
+
+def nearest(y, body, clip, sparsity):
+    """The point of the body that is nearest to ``y``, by its two multipliers, both bisected."""
+    if body == "none":
+        return y
+    size = np.abs(y)
+    radius = math.inf if body == "l2" else clip * math.sqrt(sparsity)
+    length = math.inf if body == "l1" else clip
+
+    def at(threshold):
+        cut = np.maximum(size - threshold, 0.0)
+        return cut * min(1.0, length / max(np.linalg.norm(cut), 1e-300))
+
+    low, high = 0.0, size.max()
+    if at(0.0).sum() > radius:
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if at(middle).sum() > radius else (low, middle)
+    else:
+        high = 0.0
+    return np.sign(y) * at(high)
+
+
+def means(rng, dim, sparsity, scale):
+    """Means within the body: none, one flat record, and blocks of the size that hurts."""
+    flat = np.zeros(dim)
+    flat[:sparsity] = 1.0 / math.sqrt(sparsity)
+    blocks = max(1, min(dim // sparsity, round(1.0 / (scale * sparsity))))
+    hidden = np.zeros(dim)
+    hidden[: blocks * sparsity] = rng.choice([-1.0, 1.0], blocks * sparsity)
+    return np.zeros(dim), flat, hidden / (math.sqrt(sparsity) * blocks)
+
+
+GRID = list(itertools.product(NOISES, BODIES, (1, 4, 32), (2.0, 0.2, 0.02, 0.001)))
+
+
+@pytest.mark.parametrize(("kind", "body", "sparsity", "scale"), GRID)
+def test_no_error_is_above_its_bound(kind, body, sparsity, scale):
+    """At four standard errors: false alarm below 1e-4 in each of 288 comparisons."""
+    rng, dim, runs = np.random.default_rng(7), 64, 40
+    bound = min(t.value for t in projected_error(NoiseVector(kind, scale, dim), body=body,
+                                                 clip=1.0, sparsity=sparsity))  # fmt: skip
+    for mean in means(rng, dim, sparsity, scale):
+        told = [
+            nearest(mean + xi, body, 1.0, sparsity) for xi in drawn(rng, kind, scale, (runs, dim))
+        ]
+        errors = np.square(np.array(told) - mean).sum(axis=1)
+        assert errors.mean() - 4.0 * errors.std() / math.sqrt(runs) <= bound
+
+
+@pytest.mark.parametrize("kind", NOISES)
+def test_the_bound_is_near_what_copies_measure(kind):
+    """Over a factor of 64 in the noise: within a factor of two at the worst size of the copies."""
+    rng, dim, sparsity = np.random.default_rng(3), 4096, 4
+    ratios = []
+    for scale in (0.032, 0.008, 0.002, 0.0005):
+        noise = NoiseVector(kind, scale, dim)
+        worst = 0.0
+        for size in (2.0, 4.0, 6.0, 9.0):
+            entry = size * scale
+            mean = np.zeros(dim)
+            count = min(dim, int(math.sqrt(sparsity) / entry))
+            mean[:count] = entry
+            errors = [
+                np.square(nearest(mean + xi, "l1_l2", 1.0, sparsity) - mean).sum()
+                for xi in drawn(rng, kind, scale, (6, dim))
+            ]
+            worst = max(worst, float(np.mean(errors)))
+        ratios.append(worst / sparse_error(noise, 2.0, 1.0).value)
+    assert 0.5 <= min(ratios) <= max(ratios) <= 1.02
+
+
+@pytest.mark.parametrize("kind", NOISES)
+@pytest.mark.parametrize("count", [1, 8, 100])
+def test_norms_of_noise(kind, count):
+    """Exact for Laplace noise, at five standard errors; bounds for Gaussian noise."""
+    rng, dim, scale = np.random.default_rng(1), 100, 0.3
+    size = np.abs(drawn(rng, kind, scale, (4000, dim)))
+    noise = NoiseVector(kind, scale, dim)
+    few = np.square(np.sort(size, axis=1)[:, -count:]).sum(axis=1)
+    above = np.square(np.maximum(size - 0.5, 0.0)).sum(axis=1)
+    pairs = {
+        "square": (np.square(size).sum(axis=1), noise.square, True),
+        "largest": (size.max(axis=1), noise.largest, kind == "laplace"),
+        "few": (few, noise.largest_few(count) ** 2, kind == "laplace"),
+        "beyond": (above, noise.beyond(0.5) ** 2, True),
+    }
+    for name, (sample, told, exact) in pairs.items():
+        error = 5.0 * sample.std() / math.sqrt(len(sample))
+        assert sample.mean() <= told + error, name
+        assert not exact or sample.mean() >= told - error, name
+    for failure in (0.5, 0.05):
+        slack = 5.0 * math.sqrt(failure / 4000)
+        assert np.mean(size.max(axis=1) > noise.largest_quantile(failure)) <= failure + slack
+        norm = np.linalg.norm(size, axis=1)
+        assert np.mean(norm > noise.norm_quantile(failure)) <= failure + slack
+
+
+@pytest.mark.parametrize("kind", NOISES)
+@pytest.mark.parametrize("body", ["l1", "l1_l2"])
+def test_the_support_function_is_no_more(kind, body):
+    """``h`` of the intersection by its dual, ``min_t L |S_t|_2 + t R``, over a fine grid."""
+    rng, dim, sparsity, clip = np.random.default_rng(2), 128, 16, 2.0
+    radius = clip * math.sqrt(sparsity)
+    found = []
+    for xi in np.abs(drawn(rng, kind, 0.1, (100, dim))):
+        cuts = np.linspace(0.0, xi.max(), 200)[:, None]
+        length = np.linalg.norm(np.maximum(xi - cuts, 0.0), axis=1)
+        found.append((clip * length + radius * cuts[:, 0]).min() if body == "l1_l2" else
+                     radius * xi.max())  # fmt: skip
+    told = expected_support(NoiseVector(kind, 0.1, dim), body=body, clip=clip, sparsity=sparsity)
+    assert np.mean(found) - 4.0 * np.std(found) / 10.0 <= told <= 2.0 * np.mean(found)
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("kind", NOISES)
+@pytest.mark.parametrize("scale", [0.3, 0.02, 0.001])
+def test_few_errors_are_above_a_quantile(kind, body, scale):
+    """A binomial count of 200 at chance 0.1 is above 45 with chance below 1e-6."""
+    rng, dim, sparsity = np.random.default_rng(5), 64, 4
+    told = projected_error_quantile(NoiseVector(kind, scale, dim), body=body, clip=1.0,
+                                    sparsity=sparsity, failure=0.1)  # fmt: skip
+    for mean in means(rng, dim, sparsity, scale):
+        above = sum(
+            np.square(nearest(mean + xi, body, 1.0, sparsity) - mean).sum() > told
+            for xi in drawn(rng, kind, scale, (200, dim))
+        )
+        assert above <= 45
+
+
+def declared(n=2048, dim=8192.0, sparsity=4.0, epsilon=1.0):
+    """As :func:`projected_error` sees these numbers, at a unit of noise."""
+    return n, dim, sparsity, epsilon
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("kind", NOISES)
+@pytest.mark.parametrize("size", [40, 300, 3000, 30_000, 300_000])
+def test_declared_exponents_are_local_ones(kind, body, size):
+    """By central differences in numbers that need not be whole."""
+
+    def values(**moved):
+        n, dim, sparsity, epsilon = declared(**({"n": size} | moved))
+        root = 1.0 if kind == "gaussian" else math.sqrt(sparsity)
+        noise = NoiseVector(kind, 8.0 * root / (n * epsilon), dim)
+        terms = projected_error(noise, body=body, clip=1.0, sparsity=sparsity)
+        return {term.name: term for term in terms}
+
+    here = dict(zip(("n", "dim", "sparsity", "epsilon"), declared(n=size), strict=True))
+    for axis, value in here.items():
+        up, down = values(**{axis: value * 1.001}), values(**{axis: value / 1.001})
+        for name, term in values().items():
+            slope = math.log(up[name].value / down[name].value) / (2.0 * math.log(1.001))
+            assert slope == pytest.approx(getattr(term.powers, axis), abs=2e-3), (name, axis)
+
+
+def facts(n, **more):
+    given = {"dim": 8192, "lipschitz": 2.0, "radius": 1.0, "smoothness": 1.0,
+             "strong_convexity": 1.0, "sparsity": 4} | more  # fmt: skip
+    return ProblemClass(n=n, **given)
+
+
+def rate(n, kind="gaussian", body="l1_l2", **more):
+    scale = (1.0 if kind == "gaussian" else math.sqrt(more.get("sparsity") or 4)) * 8.0 / n
+    return projection_mechanism_rate(facts(n, **more), noise=kind, scale=scale, body=body, clip=1.0)
+
+
+def test_regimes_in_their_order():
+    found = [rate(2**k).leading.name for k in range(2, 20)]
+    assert [name for name, _ in itertools.groupby(found)] == ["constant", "sparse", "dense"]
+    assert all(rate(2**k).in_regime for k in range(2, 20))
+    assert (rate(2048).tight_on, rate(2048, "laplace").tight_on) == (
+        "sparse_copies",
+        "sparse_packing",
+    )
+    assert (rate(4).tight_on, rate(2**19).tight_on) == (None, "sparse_silence")
+    assert rate(4).upper == 2.0
+
+
+def test_more_of_a_body_is_never_worse():
+    for n, kind in itertools.product((8, 128, 2048, 2**16), NOISES):
+        raw, ball, simplex, both = (rate(n, kind, body).upper for body in BODIES)
+        assert both <= min(ball, simplex) * (1.0 + 1e-9)
+        assert max(ball, simplex) <= raw
+
+
+def test_the_logarithm_is_that_of_the_lower_bound():
+    """``2 R b (1 + ln(d b/R))``: near ``n = 2 d/epsilon`` less than the largest entry costs."""
+    dim, radius = 2**16, 2.0
+    for scale in (1e-2, 1e-3, 1e-4):
+        told = 2.0 * radius * scale * (1.0 + math.log(dim * scale / radius))
+        assert sparse_error(NoiseVector("laplace", scale, dim), radius).value <= told
+    noise = NoiseVector("laplace", 1e-4, dim)
+    assert sparse_error(noise, radius).value < 0.4 * radius * noise.largest
+
+
+def test_dense_records_move_with_the_dimension():
+    dense = rate(2048, "laplace", "none", sparsity=None, dim=16)
+    assert (dense.exponents["dim"], dense.exponents["sparsity"]) == (2.0, 0.0)
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="noise must be one of gaussian, laplace, got 'cauchy'"):
+        NoiseVector("cauchy", 1.0, 2)
+    noise = NoiseVector("gaussian", 1.0, 2)
+    with pytest.raises(ValueError, match="body must be one of none, l2, l1, l1_l2, got 'cube'"):
+        projected_error(noise, body="cube", clip=1.0, sparsity=1)
+    with pytest.raises(ValueError, match=r"failure must lie in \(0, 1\), got 1.5"):
+        projected_error_quantile(noise, body="l1", clip=1.0, sparsity=1, failure=1.5)
+
+
+def test_a_recovered_mean_is_promised_what_the_body_allows():
+    assert l1_recovery_rate(facts(64), clip=1.0).upper == rate(2).upper == 2.0
