@@ -130,7 +130,7 @@ def test_refusals_name_argument_value_and_rule():
 def test_divergences_in_closed_form_and_beyond():
     m, mu, orders = 50, 0.25, np.array([1.0 + 1e-9, 1.5, 6.0, 28.0, 29.0, 1e6])
     found = renyi_divergence(Compressed(1.0 / mu, m), ADD, orders)
-    assert found[2] == pytest.approx(0.19116, abs=1e-5)
+    assert found[2] == pytest.approx(0.191106, abs=1e-6)
     assert found[0] == pytest.approx(0.5 * mu**2, rel=1e-6)
     assert math.isfinite(found[3])
     assert np.isinf(found[4:]).all()  # 29 x 28 > m / mu^2 = 800
@@ -177,7 +177,7 @@ def test_ends(accountant):
         event = Compressed(noise, 1)
         if accountant.supports(event, ADD):
             assert accountant.epsilon(event, ADD, 1e-100).upper > 0.0
-            assert 0.0 <= accountant.delta(event, ADD, 700.0).upper <= 1.0
+            assert 0.0 <= accountant.delta(event, ADD, 50.0).upper <= 1.0
             assert 0.0 < accountant.delta(event, ADD, 0.0).upper <= 1.0
 
 
