@@ -41,8 +41,11 @@ def risk_of(points, weights, modulus=1.0):
     return np.vectorize(risk, signature="(d)->()")
 
 
-@pytest.mark.parametrize("form", [SPARSE, SparseFeatures.of(SPARSE), DENSE], ids=type)
-@pytest.mark.parametrize("counts", [None, COUNTS], ids=["each once", "counted"])
+@pytest.mark.parametrize(
+    ("form", "counts"),
+    [(SPARSE, None), (SparseFeatures.of(SPARSE), COUNTS), (DENSE, COUNTS)],
+    ids=["sparse", "sparse and counted", "dense and counted"],
+)
 def test_risk_and_optimum_are_those_of_the_dense_twin(form, counts):
     weights = np.ones(N) if counts is None else counts.astype(float)
     problem = squared_distance(form, problem_class=facts(int(weights.sum())), counts=counts)
@@ -140,12 +143,9 @@ def clipped(points, weights, point, clip, gamma=None, modulus=2.0):
     return total
 
 
-@pytest.mark.parametrize("gamma", [None, 0.1])
-@pytest.mark.parametrize("clip", [0.3, 1.2, np.inf])
+@pytest.mark.parametrize(("clip", "gamma"), [(0.3, None), (1.2, 0.1), (np.inf, None)], ids=str)
 def test_clipped_sums_are_those_of_the_naive_twin(clip, gamma):
     """Whole and batch, with a record that is not finite and one that the point meets."""
-    if np.isinf(clip) and gamma is not None:
-        return
     table = DENSE.copy()
     table[3, np.flatnonzero(table[3])[0]] = np.nan
     table[4, np.flatnonzero(table[4])[0]] = np.inf
@@ -183,7 +183,7 @@ def test_no_record_is_clipped_to_more_than_the_clip_in_float32():
     assert 0.9 < worst <= 1.0 + 1e-3
 
 
-@pytest.mark.parametrize("name", ["dp_gd", "dp_sgd", "gradient_descent"])
+@pytest.mark.parametrize("name", ["dp_gd", "dp_sgd"])
 def test_runs_are_those_of_the_dense_twin(name):
     choices = {"steps": 5} | ({"batch_size": 8} if name == "dp_sgd" else {})
     budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
