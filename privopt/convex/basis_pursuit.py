@@ -11,7 +11,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from privopt.convex.certificate import ROUND_OFF
-from privopt.convex.l1_interior_point import Equations, least_l1
+from privopt.convex.l1_interior_point import Equations, least_l1, lower_product
 from privopt.convex.regularised_glm import float64_array
 from privopt.convex.vectors import norm
 
@@ -121,7 +121,8 @@ def _factorised(matrix: Array) -> tuple[Array, Array, Array]:
     """Scales of the rows, the factor of ``A A^T`` for the scaled rows, and its least pivot."""
     scales = _power_of_two(norm(matrix))
     scaled = matrix / scales[:, None]
-    factor = jnp.linalg.cholesky(scaled @ scaled.T, symmetrize_input=False)
+    gram = lower_product(scaled, jnp.ones(scaled.shape[1]))
+    factor = jax.lax.linalg.cholesky(gram, symmetrize_input=False)
     return scales, factor, jnp.min(jnp.square(jnp.diagonal(factor) / norm(scaled)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from jax.scipy.linalg import cho_solve, lu_factor, lu_solve
 
 from privopt.convex.vectors import inner
 
-__all__ = ["Certified", "Equations", "least_l1"]
+__all__ = ["Certified", "Equations", "least_l1", "lower_product"]
 
 MAX_STEPS = 60
 MAX_CORRECTIONS = 2
@@ -27,9 +28,10 @@ START_DEPTH, START_DUAL = 0.1, 0.9  # of the largest coordinate; of the way to t
 LONGER, FURTHER = 1.08, 0.1  # what a correction makes of a step: times, and plus
 MIN_LENGTHENED = 0.01  # by how much the sum of both steps must grow
 CENTRAL = (0.1, 10.0)  # products within these multiples of their target are left alone
-REGULARISATION = 2.0**-47  # of the diagonal, for less than m columns that carry weight
 
-SINGLE_REGULARISATION = 2.0**-21
+REGULARISATION = 2.0**-47  # of the diagonal, for less than m columns that carry weight
+SINGLE_REGULARISATION = 2.0**-21  # where products are in float32
+MIN_SINGLE_PIVOT = 2.0**-10  # of the diagonal; below it float32 does not do
 KEPT, MIN_SPARE = 4, 8  # columns for every row: that late steps see; below it all of them do
 MAX_SPARE_GAP = 0.06  # of ||x||_1; above it all columns may matter
 MIN_FOLLOWED = 1e-4  # of the certified gap; below it columns are missing
@@ -146,11 +148,12 @@ def _closing(state: tuple[_Iterate, Certified]) -> Array:
 def _step(
     equations: Equations, columns: _Columns, single: bool = False
 ) -> Callable[[tuple[_Iterate, Certified]], tuple[_Iterate, Certified]]:
-    normal = _in_single(columns.matrix) if single else _factorised(columns.matrix)
+    matrix, b = columns.matrix, equations.right_hand_side
+    factorised = _rounded(matrix) if single else functools.partial(_factorised, matrix)
 
     def step(state: tuple[_Iterate, Certified]) -> tuple[_Iterate, Certified]:
         at, best = state
-        at = _moved(columns.matrix, equations.right_hand_side, at, normal)
+        at = _moved(matrix, b, at, factorised(at.weights))
         near = at.complementarity <= MAX_POLISHED_GAP * best.value
 
         def polished(at: _Iterate, best: Certified) -> Certified:
@@ -238,51 +241,39 @@ def _begun(equations: Equations) -> _Iterate:
     return _Iterate(positive, negative, dual, 1.0 - z, 1.0 + z)
 
 
-Solver = Callable[[Array], Array]
+def _factorised(matrix: Array, weights: Array) -> Array:
+    """A factor of ``A D A^T``."""
+    return _cholesky(lower_product(matrix, weights), REGULARISATION)
 
 
-def _factorised(matrix: Array) -> Callable[[Array], Solver]:
-    """Solutions with ``A D A^T``, for given ``D``."""
-
-    def solver(weights: Array) -> Solver:
-        normal = _lower_product(matrix, weights)
-        normal = normal + jnp.diag(REGULARISATION * jnp.diagonal(normal))
-        factor = jax.lax.linalg.cholesky(normal, symmetrize_input=False)
-        return lambda given: cho_solve((factor, True), given)
-
-    return solver
-
-
-def _in_single(matrix: Array) -> Callable[[Array], Solver]:
-    """As :func:`_factorised`, from products in float32 and a correction by the residual."""
+def _rounded(matrix: Array) -> Callable[[Array], Array]:
+    """As :func:`_factorised`, from products in float32 where the rows are independent enough."""
     single = matrix.astype(jnp.float32)
 
-    def solver(weights: Array) -> Solver:
-        normal = _lower_product(single, weights.astype(jnp.float32)).astype(matrix.dtype)
-        normal = normal + jnp.diag(SINGLE_REGULARISATION * jnp.diagonal(normal))
-        factor = jax.lax.linalg.cholesky(normal, symmetrize_input=False)
+    def factorised(weights: Array) -> Array:
+        normal = lower_product(single, weights.astype(jnp.float32)).astype(weights.dtype)
+        factor = _cholesky(normal, SINGLE_REGULARISATION)
+        pivot = jnp.min(jnp.square(jnp.diagonal(factor)) / jnp.diagonal(normal))
+        return jax.lax.cond(
+            pivot > MIN_SINGLE_PIVOT, lambda: factor, lambda: _factorised(matrix, weights)
+        )
 
-        def solve(given: Array) -> Array:
-            found = cho_solve((factor, True), given)
-            left = given - matrix @ (weights * (found @ matrix))
-            return found + cho_solve((factor, True), left)
-
-        return solve
-
-    return solver
+    return factorised
 
 
-def _moved(
-    matrix: Array, right_hand_side: Array, at: _Iterate, normal: Callable[[Array], Solver]
-) -> _Iterate:
-    """One step: a factorisation, a predictor, a corrector and corrections."""
+def _cholesky(normal: Array, regularisation: float) -> Array:
+    normal = normal + jnp.diag(regularisation * jnp.diagonal(normal))
+    return jax.lax.linalg.cholesky(normal, symmetrize_input=False)
+
+
+def _moved(matrix: Array, right_hand_side: Array, at: _Iterate, factor: Array) -> _Iterate:
+    """One step: a predictor, a corrector and corrections, all with the factor of ``A D A^T``."""
     p, q, y, below, above = at
-    solve = normal(at.weights)
     residual = right_hand_side - matrix @ at.point
 
     def direction(first: Array, second: Array) -> _Direction:
         """Where ``p (1 - z)`` moves by ``first`` and ``q (1 + z)`` by ``second``."""
-        dual = solve(residual - matrix @ (first / below - second / above))
+        dual = cho_solve((factor, True), residual - matrix @ (first / below - second / above))
         z = dual @ matrix
         return _Direction((first + p * z) / below, (second - q * z) / above, dual, z)
 
@@ -332,7 +323,7 @@ def _moved(
     )
 
 
-def _lower_product(matrix: Array, weights: Array) -> Array:
+def lower_product(matrix: Array, weights: Array) -> Array:
     """``A D A^T``, but for a quarter above the diagonal, which nobody reads."""
     rows = matrix.shape[0]
     half = rows // 2
@@ -346,9 +337,7 @@ def _length(value: Array, move: Array) -> Array:
     return 1.0 / jnp.maximum(1.0, jnp.max(-move / value))
 
 
-def _polished(
-    equations: Equations, columns: _Columns, at: _Iterate, best: Certified
-) -> Certified:
+def _polished(equations: Equations, columns: _Columns, at: _Iterate, best: Certified) -> Certified:
     """What is best of all that is known, of the interior point and of the corner near it."""
     b, x = equations.right_hand_side, at.point
     slack = jnp.minimum(at.below, at.above)
@@ -358,15 +347,23 @@ def _polished(
     corner = lu_solve(factor, b)
     corner = corner + lu_solve(factor, b - matrix @ corner)
     size = equations.matrix.shape[1]
-    best = best.with_point(equations, columns.lifted(jnp.zeros_like(x).at[support].set(corner), size))
-    best = best.with_dual(equations, _on_face(matrix, corner, at.dual))
+    best = best.with_point(
+        equations, columns.lifted(jnp.zeros_like(x).at[support].set(corner), size)
+    )
+    least = MIN_NUMBER * jnp.sum(jnp.abs(corner))
+    signs = jnp.where(jnp.abs(corner) > least, jnp.sign(corner), 0.0)
+    vertex = jax.lax.cond(
+        jnp.all(signs != 0.0),
+        lambda: lu_solve(factor, signs, trans=1),
+        lambda: _on_face(matrix, signs, at.dual),
+    )
+    best = best.with_dual(equations, vertex)
     restored = equations.restored(columns.lifted(x, size))
     return best.with_point(equations, restored).with_dual(equations, at.dual)
 
 
-def _on_face(matrix: Array, corner: Array, dual: Array) -> Array:
-    """The ``y`` nearest to ``dual`` whose ``z_j`` are the signs of the numbers that are not 0."""
-    signs = jnp.where(jnp.abs(corner) > MIN_NUMBER * jnp.sum(jnp.abs(corner)), jnp.sign(corner), 0.0)
+def _on_face(matrix: Array, signs: Array, dual: Array) -> Array:
+    """The ``y`` nearest to ``dual`` whose ``z_j`` are the ``signs`` that are not 0."""
     columns = matrix * jnp.abs(signs)[None]
     gram = columns.T @ columns + jnp.diag(1.0 - jnp.abs(signs))
     factor = jax.lax.linalg.cholesky(gram, symmetrize_input=False)
