@@ -35,8 +35,10 @@ from privopt.privacy.calibration import (
     pure_noise_multiplier,
 )
 from privopt.privacy.choice import UnsupportedEventError
+from privopt.privacy.compressed import compressed_noise_multiplier
 from privopt.privacy.events import (
     BoundedRangeDpEvent,
+    CompressedGaussianDpEvent,
     ObjectivePerturbationDpEvent,
     PublicMixtureDpEvent,
     pure_event,
@@ -65,6 +67,7 @@ __all__ = [
     "Accountant",
     "Basic",
     "BoundedRangeDpEvent",
+    "CompressedGaussianDpEvent",
     "Fourier",
     "GaussianDP",
     "Guarantee",
@@ -85,6 +88,7 @@ __all__ = [
     "approximate_filter",
     "best_order",
     "calibrate",
+    "compressed_noise_multiplier",
     "delta",
     "epsilon",
     "gaussian_delta",

@@ -9,6 +9,7 @@ from privopt.privacy.arguments import check_epsilon
 
 __all__ = [
     "BoundedRangeDpEvent",
+    "CompressedGaussianDpEvent",
     "ObjectivePerturbationDpEvent",
     "PublicMixtureDpEvent",
     "pure_event",
@@ -60,6 +61,42 @@ class BoundedRangeDpEvent(DpEvent):  # type: ignore[misc]
     """
 
     epsilon: float
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class CompressedGaussianDpEvent(DpEvent):  # type: ignore[misc]
+    """Random measurements of a vector with Gaussian noise, and the measurement matrix.
+
+    Released are ``A`` and ``A x + s Z``, where ``A`` has ``m`` rows of independent ``N(0, 1/m)``
+    and ``Z`` is standard normal; ``A`` is fresh for every release, drawn independently of the
+    data, of the noise and of all that was released before.
+
+    Under every relation the data of two neighbours differ before ``A`` is drawn: by a vector ``v``
+    that earlier releases may have influenced, and ``A`` not. So ``m |A v|^2 / |v|^2`` has the
+    ``chi^2_m`` law, whatever ``v`` is, and given ``A`` the release is a Gaussian one of distance
+    ``|A v| / s``. It is a public mixture, of hockey-stick divergences
+
+        H_gamma = E H_gamma(N(S, 1) || N(0, 1)),    S = (|v| / s) sqrt(chi^2_m / m),
+
+    which increase with ``|v|``: the longest ``v`` is the worst for all ``gamma`` and attained.
+
+    Attributes
+    ----------
+    noise_multiplier : float
+        ``s`` over the bound of one record's contribution to ``x``, in the euclidean norm.
+    measurements : int
+        ``m``, at least one.
+
+    Examples
+    --------
+    >>> from privopt import privacy
+    >>> few = CompressedGaussianDpEvent(noise_multiplier=4.2247, measurements=20)
+    >>> round(privacy.epsilon(few, 1e-6, relation="zero_out").upper, 2)
+    1.18
+    """
+
+    noise_multiplier: float
+    measurements: int
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)

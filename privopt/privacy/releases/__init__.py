@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from privopt.privacy.releases import (
     bounded_range,
+    compressed,
     discrete_laplace,
     fixed_size,
     gaussian,
@@ -51,6 +52,7 @@ __all__ = [
     "asked",
     "bounded_range",
     "composed_loss",
+    "compressed",
     "discrete_laplace",
     "dominating_pairs",
     "fixed_size",
