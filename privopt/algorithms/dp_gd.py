@@ -147,4 +147,5 @@ DP_GD = Algorithm(
     summary="full-batch gradient descent with Gaussian noise, averaged",
     plan=plan,
     run=run,
+    public_terms=True,
 )

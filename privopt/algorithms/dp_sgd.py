@@ -168,4 +168,5 @@ DP_SGD = Algorithm(
     plan=plan,
     run=run,
     gathers=True,
+    public_terms=True,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -18,7 +19,8 @@ MAX_CORRECTIONS = 2
 TARGET_GAP = 1e-11  # of ||x||_1
 MIN_COMPLEMENTARITY = 1e-14  # of ||x||_1; below it steps are round-off
 MAX_RESIDUAL = 1e-12  # of ||x||_1, for rows of norm about one
-MAX_POLISHED_GAP = 0.02  # of ||x||_1; above it too little is known of the support
+MAX_POLISHED_GAP = 0.1  # of ||x||_1; above it too little is known of the support
+MIN_NUMBER = 1e-10  # of ||x||_1; below it a number may be a rounding of 0
 MIN_SLACK = 2.0**-60
 FRACTION_TO_BOUNDARY = 0.995
 START_DEPTH, START_DUAL = 0.1, 0.9  # of the largest coordinate; of the way to the boundary
@@ -26,6 +28,11 @@ LONGER, FURTHER = 1.08, 0.1  # what a correction makes of a step: times, and plu
 MIN_LENGTHENED = 0.01  # by how much the sum of both steps must grow
 CENTRAL = (0.1, 10.0)  # products within these multiples of their target are left alone
 REGULARISATION = 2.0**-47  # of the diagonal, for less than m columns that carry weight
+
+SINGLE_REGULARISATION = 2.0**-21
+KEPT, MIN_SPARE = 4, 8  # columns for every row: that late steps see; below it all of them do
+MAX_SPARE_GAP = 0.06  # of ||x||_1; above it all columns may matter
+MIN_FOLLOWED = 1e-4  # of the certified gap; below it columns are missing
 
 
 class Equations(NamedTuple):
@@ -98,26 +105,69 @@ def least_l1(equations: Equations) -> Certified:
     ``|x_j|`` exceeds its slack, and the present ``z_j`` elsewhere. Once the guess is right this is
     an optimal pair, of a solution with fewer than ``m`` numbers that are not 0 also. Where it is
     not, or where solutions are many, the interior point goes on to the same accuracy.
+
+    *Fewer columns.* Where there are many more columns than rows, nearly all of ``D`` soon lies on
+    some ``m`` of them. From then on the steps see only the ``4 m`` heaviest. The dual point is held
+    against all columns as before, so nothing false is ever certified. Should the gap not close,
+    steps with all columns go on from where they had stopped.
     """
+    rows, size = equations.matrix.shape
+    best = _nearest(equations)
+    state = (_begun(equations), best)
+    whole = _Columns(equations.matrix, jnp.arange(size))
+    if size >= MIN_SPARE * rows:
+        state = jax.lax.while_loop(_far, _step(equations, whole, single=True), state)
+        at, best = state
+        heavy = whole.heaviest(at, KEPT * rows)
+        kept = (at.among(heavy.indices), best)
+        best = jax.lax.while_loop(_closing, _step(equations, heavy), kept)[1]
+        state = (at, best)
+    return jax.lax.while_loop(_unfinished, _step(equations, whole), state)[1]
 
-    def unfinished(carry: tuple[_Iterate, Certified]) -> Array:
-        at, best = carry
-        more = at.complementarity > MIN_COMPLEMENTARITY * best.value
-        return more & (best.value - best.bound > TARGET_GAP * best.value) & (best.steps < MAX_STEPS)
 
-    def step(carry: tuple[_Iterate, Certified]) -> tuple[_Iterate, Certified]:
-        at, best = carry
-        at = _moved(equations, at)
+def _unfinished(state: tuple[_Iterate, Certified]) -> Array:
+    at, best = state
+    more = at.complementarity > MIN_COMPLEMENTARITY * best.value
+    return more & (best.value - best.bound > TARGET_GAP * best.value) & (best.steps < MAX_STEPS)
+
+
+def _far(state: tuple[_Iterate, Certified]) -> Array:
+    """All columns may still matter."""
+    at, best = state
+    return _unfinished(state) & (at.complementarity > MAX_SPARE_GAP * at.size)
+
+
+def _closing(state: tuple[_Iterate, Certified]) -> Array:
+    """The certified gap follows that of the columns seen."""
+    at, best = state
+    return _unfinished(state) & (at.complementarity > MIN_FOLLOWED * (best.value - best.bound))
+
+
+def _step(
+    equations: Equations, columns: _Columns, single: bool = False
+) -> Callable[[tuple[_Iterate, Certified]], tuple[_Iterate, Certified]]:
+    normal = _in_single(columns.matrix) if single else _factorised(columns.matrix)
+
+    def step(state: tuple[_Iterate, Certified]) -> tuple[_Iterate, Certified]:
+        at, best = state
+        at = _moved(columns.matrix, equations.right_hand_side, at, normal)
         near = at.complementarity <= MAX_POLISHED_GAP * best.value
-        best = jax.lax.cond(near, _polished, lambda _, __, best: best, equations, at, best)
+
+        def polished(at: _Iterate, best: Certified) -> Certified:
+            return _polished(equations, columns, at, best)
+
+        best = jax.lax.cond(near, polished, lambda _, best: best, at, best)
         return at, best._replace(steps=best.steps + 1)
 
-    at = _begun(equations)
+    return step
+
+
+def _nearest(equations: Equations) -> Certified:
+    """The solution of least Euclidean norm, and no dual point."""
     none = jnp.zeros_like(equations.right_hand_side)
-    solution = equations.restored(at.point)
+    solution = equations.restored(jnp.zeros(equations.matrix.shape[1]))
     value = jnp.sum(jnp.abs(solution))
-    best = Certified(solution, value, none, jnp.zeros_like(value), jnp.zeros((), int))
-    return jax.lax.while_loop(unfinished, step, (at, best))[1]
+    return Certified(solution, value, none, jnp.zeros_like(value), jnp.zeros((), int))
 
 
 class _Iterate(NamedTuple):
@@ -134,8 +184,37 @@ class _Iterate(NamedTuple):
         return self.positive - self.negative
 
     @property
+    def size(self) -> Array:
+        """An upper bound of ``||x||_1``."""
+        return jnp.sum(self.positive) + jnp.sum(self.negative)
+
+    @property
+    def weights(self) -> Array:
+        """The diagonal of ``D``."""
+        return self.positive / self.below + self.negative / self.above
+
+    @property
     def complementarity(self) -> Array:
         return inner(self.positive, self.below) + inner(self.negative, self.above)
+
+    def among(self, columns: Array) -> _Iterate:
+        p, q, y, below, above = self
+        return _Iterate(p[columns], q[columns], y, below[columns], above[columns])
+
+
+class _Columns(NamedTuple):
+    """Columns that steps see: their matrix and their places among all."""
+
+    matrix: Array
+    indices: Array
+
+    def heaviest(self, at: _Iterate, count: int) -> _Columns:
+        _, heavy = jax.lax.top_k(at.weights, count)
+        return _Columns(self.matrix[:, heavy], self.indices[heavy])
+
+    def lifted(self, point: Array, size: int) -> Array:
+        """The same point among all columns."""
+        return jnp.zeros(size).at[self.indices].set(point)
 
 
 class _Direction(NamedTuple):
@@ -159,18 +238,51 @@ def _begun(equations: Equations) -> _Iterate:
     return _Iterate(positive, negative, dual, 1.0 - z, 1.0 + z)
 
 
-def _moved(equations: Equations, at: _Iterate) -> _Iterate:
+Solver = Callable[[Array], Array]
+
+
+def _factorised(matrix: Array) -> Callable[[Array], Solver]:
+    """Solutions with ``A D A^T``, for given ``D``."""
+
+    def solver(weights: Array) -> Solver:
+        normal = _lower_product(matrix, weights)
+        normal = normal + jnp.diag(REGULARISATION * jnp.diagonal(normal))
+        factor = jax.lax.linalg.cholesky(normal, symmetrize_input=False)
+        return lambda given: cho_solve((factor, True), given)
+
+    return solver
+
+
+def _in_single(matrix: Array) -> Callable[[Array], Solver]:
+    """As :func:`_factorised`, from products in float32 and a correction by the residual."""
+    single = matrix.astype(jnp.float32)
+
+    def solver(weights: Array) -> Solver:
+        normal = _lower_product(single, weights.astype(jnp.float32)).astype(matrix.dtype)
+        normal = normal + jnp.diag(SINGLE_REGULARISATION * jnp.diagonal(normal))
+        factor = jax.lax.linalg.cholesky(normal, symmetrize_input=False)
+
+        def solve(given: Array) -> Array:
+            found = cho_solve((factor, True), given)
+            left = given - matrix @ (weights * (found @ matrix))
+            return found + cho_solve((factor, True), left)
+
+        return solve
+
+    return solver
+
+
+def _moved(
+    matrix: Array, right_hand_side: Array, at: _Iterate, normal: Callable[[Array], Solver]
+) -> _Iterate:
     """One step: a factorisation, a predictor, a corrector and corrections."""
-    matrix = equations.matrix
     p, q, y, below, above = at
-    normal = _lower_product(matrix, p / below + q / above)
-    normal = normal + jnp.diag(REGULARISATION * jnp.diagonal(normal))
-    factor = jax.lax.linalg.cholesky(normal, symmetrize_input=False)
-    residual = equations.residual(at.point)
+    solve = normal(at.weights)
+    residual = right_hand_side - matrix @ at.point
 
     def direction(first: Array, second: Array) -> _Direction:
         """Where ``p (1 - z)`` moves by ``first`` and ``q (1 + z)`` by ``second``."""
-        dual = cho_solve((factor, True), residual - matrix @ (first / below - second / above))
+        dual = solve(residual - matrix @ (first / below - second / above))
         z = dual @ matrix
         return _Direction((first + p * z) / below, (second - q * z) / above, dual, z)
 
@@ -234,16 +346,32 @@ def _length(value: Array, move: Array) -> Array:
     return 1.0 / jnp.maximum(1.0, jnp.max(-move / value))
 
 
-def _polished(equations: Equations, at: _Iterate, best: Certified) -> Certified:
+def _polished(equations: Equations, columns: _Columns, at: _Iterate, best: Certified) -> Certified:
     """What is best of all that is known, of the interior point and of the corner near it."""
     b, x = equations.right_hand_side, at.point
     slack = jnp.minimum(at.below, at.above)
     _, support = jax.lax.top_k(jnp.abs(x) / slack, b.size)
-    columns = equations.matrix[:, support]
-    factor = lu_factor(columns)
+    matrix = columns.matrix[:, support]
+    factor = lu_factor(matrix)
     corner = lu_solve(factor, b)
-    corner = corner + lu_solve(factor, b - columns @ corner)
-    signs = jnp.where(jnp.abs(x) > slack, jnp.sign(x), 0.5 * (at.above - at.below))
-    best = best.with_point(equations, jnp.zeros_like(x).at[support].set(corner))
-    best = best.with_dual(equations, lu_solve(factor, signs[support], trans=1))
-    return best.with_point(equations, equations.restored(x)).with_dual(equations, at.dual)
+    corner = corner + lu_solve(factor, b - matrix @ corner)
+    size = equations.matrix.shape[1]
+    best = best.with_point(
+        equations, columns.lifted(jnp.zeros_like(x).at[support].set(corner), size)
+    )
+    best = best.with_dual(equations, _on_face(matrix, corner, at.dual))
+    restored = equations.restored(columns.lifted(x, size))
+    return best.with_point(equations, restored).with_dual(equations, at.dual)
+
+
+def _on_face(matrix: Array, corner: Array, dual: Array) -> Array:
+    """The ``y`` nearest to ``dual`` whose ``z_j`` are the signs of the numbers that are not 0."""
+    signs = jnp.where(
+        jnp.abs(corner) > MIN_NUMBER * jnp.sum(jnp.abs(corner)), jnp.sign(corner), 0.0
+    )
+    columns = matrix * jnp.abs(signs)[None]
+    gram = columns.T @ columns + jnp.diag(1.0 - jnp.abs(signs))
+    factor = jax.lax.linalg.cholesky(gram, symmetrize_input=False)
+    for _ in range(2):
+        dual = dual + columns @ cho_solve((factor, True), signs - dual @ columns)
+    return dual

@@ -24,6 +24,7 @@ from privopt.mechanisms.events import drawable
 from privopt.mechanisms.gaussian import GaussianMechanism, classic_gaussian_scale
 from privopt.mechanisms.gibbs import GibbsMechanism
 from privopt.mechanisms.laplace import LaplaceMechanism
+from privopt.mechanisms.level_law import LevelLaw
 from privopt.mechanisms.means import (
     ClippedMean,
     CompressedMean,
@@ -32,7 +33,6 @@ from privopt.mechanisms.means import (
     largest_gain,
     largest_record,
 )
-from privopt.mechanisms.level_law import LevelLaw
 from privopt.mechanisms.moved_losses import moved_loss_sum
 from privopt.mechanisms.noise import (
     BufferedNoise,

@@ -78,6 +78,7 @@ from privopt.theory.objective_perturbation import (
     perturbed_objective_minimiser,
     perturbed_objective_regularisation,
 )
+from privopt.theory.orders import Order
 from privopt.theory.output_perturbation import (
     output_perturbation_rate,
     perturbed_minimiser,
@@ -138,6 +139,7 @@ from privopt.theory.smooth_descent import (
     smooth_descent_step_size,
     smooth_descent_steps,
 )
+from privopt.theory.sparse_laws import SPARSE_LAWS, SPARSE_ORDERS, SparseOrders, only
 from privopt.theory.sparse_means import l1_recovery_rate, projection_mechanism_rate
 from privopt.theory.stability import (
     descent_population,
@@ -157,6 +159,8 @@ __all__ = [
     "GIVEN_STEPS",
     "LAWS",
     "SLOPE_MARGIN",
+    "SPARSE_LAWS",
+    "SPARSE_ORDERS",
     "Advantage",
     "ApproximateAdvantage",
     "BalancedMinimiser",
@@ -169,6 +173,7 @@ __all__ = [
     "Moments",
     "NoiseKind",
     "NoiseVector",
+    "Order",
     "OutputRule",
     "PerturbationCost",
     "Powers",
@@ -178,6 +183,7 @@ __all__ = [
     "Rate",
     "RenyiAdvantage",
     "Setting",
+    "SparseOrders",
     "StepRule",
     "StreamNoise",
     "Term",
@@ -232,6 +238,7 @@ __all__ = [
     "numerical_exponents",
     "objective_perturbation_rate",
     "one_pass_sgd_law",
+    "only",
     "output_perturbation_rate",
     "perturbation_cost",
     "perturbed_minimiser",
