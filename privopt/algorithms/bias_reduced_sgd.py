@@ -41,6 +41,7 @@ from privopt.theory import (
     Body,
     OutputRule,
     Powers,
+    Quantity,
     Rate,
     bias_reduced_moments,
     bias_reduced_steps,
@@ -186,7 +187,8 @@ def _rate(
     powers: Powers,
 ) -> Rate:
     """What theory says of a constant step size and of the output that it speaks of."""
-    lower, quantity = 0.0, "empirical risk" if gap is None else "gradient norm"
+    lower = 0.0
+    quantity = Quantity.EMPIRICAL_RISK if gap is None else Quantity.GRADIENT_NORM
     if problem_class.sparsity is None and gap is None:
         lower = event_lower_bound(problem_class, budget, mechanism.event(budget.relation))
     rule, told = step_rule(method.step_sizes), output_rule(method.output)

@@ -199,7 +199,7 @@ class PublicMixtureDpEvent(DpEvent):  # type: ignore[misc]
     >>> from privopt import privacy
     >>> coin = PublicMixtureDpEvent((GaussianDpEvent(2.0), GaussianDpEvent(4.0)), (0.25, 0.75))
     >>> round(privacy.delta(coin, 1.0, relation="zero_out").upper, 6)
-    0.002292
+    0.00171
     """
 
     events: tuple[DpEvent, ...]
