@@ -17,6 +17,7 @@ from privopt.algorithms.projection_mechanism import (
     Static,
     changes,
     check_paper,
+    lower_bound,
     rate_of,
 )
 from privopt.algorithms.projection_mechanism import Params as Projected
@@ -29,7 +30,7 @@ from privopt.privacy.compressed import CALIBRATIONS
 from privopt.release import Pytree
 from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream
-from privopt.theory import Rate, budget_lower_bound, l1_recovery_rate, no_rate
+from privopt.theory import Rate, l1_recovery_rate, no_rate
 
 __all__ = ["L1_RECOVERY"]
 
@@ -145,7 +146,7 @@ def _rate(
 ) -> Rate:
     if isinstance(mechanism, ProjectedMean):
         return rate_of(problem_class, budget, mechanism, noise="gaussian", body="l1_l2")
-    lower = budget_lower_bound(problem_class, budget)
+    lower = lower_bound(problem_class, budget)
     if changes(problem_class, mechanism.query):
         return no_rate("records are clipped below the norm that they may have", lower=lower)
     return l1_recovery_rate(problem_class, clip=mechanism.query.l2_clip, lower=lower)
