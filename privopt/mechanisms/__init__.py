@@ -59,6 +59,7 @@ from privopt.mechanisms.objective_perturbation_analyses import (
 )
 from privopt.mechanisms.one_pass import OnePass
 from privopt.mechanisms.private_gradient import BatchMean, PrivateGradient
+from privopt.mechanisms.public_stop import PublicStop, PublishedStop, ReservingStop
 from privopt.mechanisms.queries import (
     BoundedQuery,
     ClippedGradient,
@@ -108,7 +109,10 @@ __all__ = [
     "PoissonBatches",
     "PrivateGradient",
     "ProjectedMean",
+    "PublicStop",
+    "PublishedStop",
     "RegularisedMinimiser",
+    "ReservingStop",
     "RestartedNoise",
     "SeriesNoise",
     "ShuffledBatches",

@@ -15,7 +15,6 @@ from scipy import stats
 from privopt.convex import EmpiricalRisk, L1L2Ball, WholeSpace
 from privopt.mechanisms import BiasReducedGradient, ClippedGradient, LevelLaw, ordered_subset
 from privopt.privacy import gaussian_delta
-from privopt.release import Tape
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import bias_reduced_moments
 
@@ -99,22 +98,6 @@ def test_every_ordered_subset_is_as_likely(size, n):
     lists = list(itertools.permutations(range(n), size))
     counts = np.bincount([lists.index(tuple(row)) for row in drawn.tolist()], minlength=len(lists))
     assert stats.chisquare(counts).pvalue > 1e-6
-
-
-def test_sets_are_distinct_and_in_two_random_halves():
-    """On a tape: sizes by level, and every record as often in one half as in the other."""
-    mechanism, coins = gradient(), jax.random.key(7)
-    oracle = mechanism.bind(risk(records()), jax.random.key(0), coins)
-    with Tape() as tape:
-        for t in range(4):
-            oracle.ask((), jnp.asarray(t), jnp.zeros(DIM))
-    for t, (both, single) in enumerate(zip(tape["batch"][::2], tape["batch"][1::2], strict=True)):
-        level = int(mechanism.law.draw(jax.random.fold_in(coins, t)))
-        assert len(set(both.tolist())) == both.size == 2 ** (level + 1)
-        assert single.shape == (1,)
-    assert {noise.shape for noise in tape["noise"]} == {(4, DIM)}
-    flat = np.concatenate([noise.ravel() for noise in tape["noise"]])
-    assert len(set(flat.tolist())) == flat.size
 
 
 def test_the_levels_add_up_to_the_mechanism_on_all_records():
