@@ -5,17 +5,20 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from privopt.algorithms.approximate_minima_perturbation import APPROXIMATE_MINIMA_PERTURBATION
+from privopt.algorithms.bias_reduced_sgd import BIAS_REDUCED_SGD
 from privopt.algorithms.dp_ftrl import DP_FTRL
 from privopt.algorithms.dp_gd import DP_GD
 from privopt.algorithms.dp_sgd import DP_SGD
 from privopt.algorithms.dp_svrg import DP_SVRG
 from privopt.algorithms.exponential_mechanism import EXPONENTIAL_MECHANISM
 from privopt.algorithms.gradient_descent import GRADIENT_DESCENT
+from privopt.algorithms.l1_recovery import L1_RECOVERY
 from privopt.algorithms.linf_output_perturbation import LINF_OUTPUT_PERTURBATION
 from privopt.algorithms.noisy_adam import NOISY_ADAM
 from privopt.algorithms.objective_perturbation import OBJECTIVE_PERTURBATION
 from privopt.algorithms.output_perturbation import OUTPUT_PERTURBATION
 from privopt.algorithms.phased_sgd import PHASED_SGD
+from privopt.algorithms.projection_mechanism import PROJECTION_MECHANISM
 from privopt.arguments import Catalogue, instance
 from privopt.core import Algorithm
 
@@ -31,6 +34,7 @@ _REGISTERED = Catalogue(
             DP_GD,
             DP_SGD,
             DP_SVRG,
+            BIAS_REDUCED_SGD,
             DP_FTRL,
             NOISY_ADAM,
             PHASED_SGD,
@@ -39,6 +43,8 @@ _REGISTERED = Catalogue(
             OBJECTIVE_PERTURBATION,
             APPROXIMATE_MINIMA_PERTURBATION,
             EXPONENTIAL_MECHANISM,
+            PROJECTION_MECHANISM,
+            L1_RECOVERY,
         )
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from privopt.algorithms.bodies import Post
 from privopt.algorithms.choices import Clipping, require_delta
 from privopt.algorithms.first_order import (
     Optimiser,
@@ -12,7 +13,7 @@ from privopt.algorithms.first_order import (
     rate_of,
     run,
 )
-from privopt.convex import Output, StepSizes
+from privopt.convex import ConstraintSet, Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import AllRecords, Noise, PrivateGradient, noise_of
 from privopt.privacy import gaussian_mu
@@ -33,6 +34,7 @@ def plan(
     update: Optimiser | None = None,
     output: Output | str | None = None,
     noise: Noise | str | None = None,
+    post: ConstraintSet | str | None = None,
     record: int | str = 0,
 ) -> Plan:
     """Plan DP-GD: ``w_{t+1} = Proj(w_t - eta_t (grad F(w_t) + z_t))``, ``z_t ~ N(0, sigma^2 I)``.
@@ -62,6 +64,10 @@ def plan(
         iterates for others; in proportion to ``t`` for strongly convex ones.
     noise : Noise or one of ``factorisations.FACTORISATIONS``, optional
         What is added; default fresh Gaussian noise in every step. No rate is known for another.
+    post : ConstraintSet or "sparse", optional
+        What every noisy gradient is projected onto. ``"sparse"``: ``{|v|_1 <= L sqrt(s), |v|_2 <=
+        L}``, for declared ``sparsity``, where the mean of such gradients lies. No rate is known for
+        another set. The default ``T`` does not know of it, and far fewer steps serve better.
     record : int or "all"
         How many points of the path to record, on a logarithmic scale of steps, or after each.
 
@@ -80,7 +86,13 @@ def plan(
         any                E F(w) - F* <= L R sqrt(1/T + 4 d/(n mu)^2), the last iterate's too
         strongly convex    E F(w) - F* <= 2 G^2/(m (T + 2)), of order L^2 d/(m n^2 mu^2)
 
-    At the default ``T`` that is at most ``2.2 L R sqrt(d)/(n mu)`` and ``2 sqrt 2`` times
+        post "sparse"      E F(w) - F* <= R^2/(2 eta T) + eta e^2/(2 (1 - eta H)) + 2 R e
+
+    with ``e^2`` the error of a projected gradient, at most ``sqrt(2) L sigma sqrt(s ln 2d)`` or ``d
+    sigma^2``; for losses that are not smooth ``R L/sqrt(T + 1) + 2 R e``. The bias ``e`` does not
+    fall with ``T``.
+
+    Without ``post``, at the default ``T``, the first two are at most ``2.2`` and ``2 sqrt 2`` times
     ``L R sqrt(d)/(n mu)``. Valid at ``clip >= L``; for smaller ``clip`` no rate is claimed, nor
     for other updates and outputs than a theorem names.
 
@@ -101,22 +113,30 @@ def plan(
     query = clipping.query(problem_class)
     default = horizon(problem_class, budget, query, steps, update=update, output=output)
     added = noise_of(noise, default.steps)
-    mechanism = PrivateGradient.calibrated(query, budget, default.steps, AllRecords(), added)
+    onto = Post.of(post, problem_class, query)
+    mechanism = PrivateGradient.calibrated(
+        query, budget, default.steps, AllRecords(), added, onto.body
+    )
+    step_size, output = onto.numbers(
+        problem_class, mechanism, step_size=step_size, update=update, output=output
+    )
     method = first_order(
         problem_class, mechanism, step_size=step_size, update=update, output=output, record=record
     )
+    params, clipped = Params(mechanism, method), clipping.changes(problem_class)
     mu = gaussian_mu(budget.epsilon, budget.delta)
+    rate_by = rate_of if onto.body is None else onto.rate
     return Plan(
         algorithm=DP_GD,
         problem_class=problem_class,
         budget=budget,
-        params=(params := Params(mechanism, method)),
+        params=params,
         static=Static(problem_class.dim),
-        rate=rate_of(
+        rate=rate_by(
             problem_class,
             params,
             steps_powers=default.powers,
-            clipped=clipping.changes(problem_class),
+            clipped=clipped,
             lower=budget_lower_bound(problem_class, budget, mu=mu),
         ),
     )
@@ -127,4 +147,5 @@ DP_GD = Algorithm(
     summary="full-batch gradient descent with Gaussian noise, averaged",
     plan=plan,
     run=run,
+    public_terms=True,
 )

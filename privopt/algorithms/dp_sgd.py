@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from privopt.algorithms.bodies import Post
 from privopt.algorithms.choices import Batching, Clipping, require_delta
 from privopt.algorithms.first_order import (
     Optimiser,
@@ -13,7 +14,7 @@ from privopt.algorithms.first_order import (
     run,
 )
 from privopt.algorithms.lower_bound import event_lower_bound
-from privopt.convex import Output, StepSizes
+from privopt.convex import ConstraintSet, Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import Noise, PrivateGradient, noise_of
 from privopt.spec import Budget, ProblemClass
@@ -38,6 +39,7 @@ def plan(
     capacity: int | None = None,
     cycle: int | None = None,
     noise: Noise | str | None = None,
+    post: ConstraintSet | str | None = None,
     record: int | str = 0,
 ) -> Plan:
     """Plan DP-SGD: ``w_{t+1} = Proj(w_t - eta_t ((1/b) sum_{i in batch} clip_C(g_i) + z_t))``.
@@ -86,6 +88,9 @@ def plan(
         What is added; default fresh Gaussian noise in every step. Noise that remembers needs
         batches in passes (``"shuffled"``), or a band on ``cyclic_poisson`` ones; no rate is known
         for it.
+    post : ConstraintSet or "sparse", optional
+        As in ``dp_gd``; a rate is known for ``"sparse"`` and batches of fixed size,
+        ``E F(w) - F* <= R L/sqrt(T + 1) + 2 R e``.
     record : int or "all"
         How many points of the path to record, on a logarithmic scale of steps, or after each.
 
@@ -122,26 +127,39 @@ def plan(
     )
     batches = batching.batches(budget, default.steps)
     added = noise_of(noise, default.steps)
-    mechanism = PrivateGradient.calibrated(query, budget, default.steps, batches, added)
+    onto = Post.of(post, problem_class, query)
+    mechanism = PrivateGradient.calibrated(query, budget, default.steps, batches, added, onto.body)
+    step_size, output = onto.numbers(
+        problem_class, mechanism, step_size=step_size, update=update, output=output
+    )
     method = first_order(
         problem_class, mechanism, moments=moments, step_size=step_size, update=update,
         output=output, record=record,
     )  # fmt: skip
-    params = Params(mechanism, method)
+    params, changes = Params(mechanism, method), clipped.changes(problem_class)
+    powers = default.powers
+    lower = event_lower_bound(problem_class, budget, mechanism.event(budget.relation))
+    if onto.body is None:
+        known = rate_of(
+            problem_class,
+            params,
+            moments=moments,
+            lower=lower,
+            steps_powers=powers,
+            clipped=changes,
+        )
+    else:
+        known = onto.rate(problem_class, params, lower=lower, steps_powers=powers, clipped=changes)
     return Plan(
         algorithm=DP_SGD,
         problem_class=problem_class,
         budget=budget,
         params=params,
         static=Static(problem_class.dim),
-        rate=rate_of(
-            problem_class, params, moments=moments, steps_powers=default.powers,
-            clipped=clipped.changes(problem_class),
-            lower=event_lower_bound(problem_class, budget, mechanism.event(budget.relation)),
-        ),
+        rate=known,
         assumptions=batching.assumptions(budget),
         most_records=problem_class.n,
-    )  # fmt: skip
+    )
 
 
 DP_SGD = Algorithm(
@@ -150,4 +168,5 @@ DP_SGD = Algorithm(
     plan=plan,
     run=run,
     gathers=True,
+    public_terms=True,
 )

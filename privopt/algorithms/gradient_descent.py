@@ -79,5 +79,6 @@ GRADIENT_DESCENT = Algorithm(
     plan=plan,
     run=run,
     private=False,
+    public_terms=True,
     noise=None,
 )

@@ -123,4 +123,5 @@ NOISY_ADAM = Algorithm(
     plan=plan,
     run=run,
     gathers=True,
+    public_terms=True,
 )

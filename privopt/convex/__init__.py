@@ -53,6 +53,7 @@ from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
 from privopt.convex.solver import Solution, minimise, minimise_nonsmooth
 from privopt.convex.squared_distance import MeanAndSpread, SquaredDistance
 from privopt.convex.step_sizes import StepSizes
+from privopt.convex.thresholds import soft_threshold
 from privopt.convex.updates import Update
 from privopt.convex.vectors import norm
 
@@ -130,4 +131,5 @@ __all__ = [
     "pytree_dataclass",
     "sample_log_concave",
     "shortened",
+    "soft_threshold",
 ]

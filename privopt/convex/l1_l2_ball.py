@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Self
 
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
+from privopt.arguments import positive_integer, positive_number
 from privopt.convex.declared import dimension, require_positive, require_shape
 from privopt.convex.pytree_dataclass import pytree_dataclass
-from privopt.convex.thresholds import l1_threshold, lowered, ratio_threshold
+from privopt.convex.thresholds import in_range, l1_threshold, lowered, ratio_threshold
 from privopt.convex.vectors import Number, cast, inner, norm
 
 __all__ = ["L1L2Ball"]
@@ -45,21 +48,44 @@ class L1L2Ball:
         require_positive("l1_radius", self.l1_radius)
         require_positive("l2_radius", self.l2_radius)
 
+    @classmethod
+    def of(cls, lipschitz: float, sparsity: int) -> Self:
+        """Around vectors of at most ``sparsity`` numbers, of norm at most ``lipschitz``.
+
+        The radii are ``lipschitz sqrt(sparsity)`` and ``lipschitz``.
+
+        Raises
+        ------
+        ValueError
+            Unless ``lipschitz`` is positive and finite and ``sparsity`` a positive integer.
+
+        Examples
+        --------
+        >>> from privopt.convex import L1L2Ball
+        >>> L1L2Ball.of(0.5, 4)
+        L1L2Ball(l1_radius=1.0, l2_radius=0.5)
+        """
+        lipschitz = positive_number("lipschitz", lipschitz)
+        return cls(lipschitz * math.sqrt(positive_integer("sparsity", sparsity)), lipschitz)
+
     def project(self, x: jax.Array) -> jax.Array:
         """``S_t(x) min(1, l2_radius / ||S_t(x)||_2)``; members keep their bits.
 
         ``S_t`` is soft thresholding and ``t >= 0`` the least at which that point has an l1 norm of
-        at most ``l1_radius``. Its l1 norm falls in ``t``, since ``||S_t||_1`` and ``||S_t||_1 /
-        ||S_t||_2`` do. The point meets the conditions of Karush, Kuhn and Tucker: it is
-        ``S_t(x)/(1 + u)`` with ``t = 0`` or the l1 constraint tight, and ``u = 0`` or the l2
-        constraint tight.
+        at most ``l1_radius``. There is one, since ``||S_t||_1`` and ``||S_t||_1 / ||S_t||_2`` fall
+        in ``t``. Either ``t = 0``, or ``S_t(x)`` is the projection onto the l1 ball, within the l2
+        ball, or the quotient of the norms is that of the radii. The conditions of Karush, Kuhn and
+        Tucker hold: the point is ``S_t(x)/(1 + u)`` with ``t = 0`` or the l1 constraint tight, and
+        ``u = 0`` or the l2 constraint tight. ``t`` never passes the threshold of the l1 ball, so it
+        is well determined next to the boundary also, where the quotient alone would not do.
         """
         magnitude, (l1, l2) = jnp.abs(x), self._radii(x)
         inside = (jnp.sum(magnitude, axis=-1) <= l1) & (norm(x) <= l2)
-        scaled, unit = _scaled(magnitude)
-        highest = jnp.maximum(l1_threshold(scaled, l1 / unit), -1.0)
+        scaled, unit, share = _scaled(magnitude, l1)
+        least = 16.0 * float(jnp.finfo(x.dtype).tiny)  # far below a rounding of the unit
+        highest = jnp.clip(l1_threshold(scaled, share), -1.0, -least)
         shrunk = self._shrunk(scaled, highest)
-        fitted = jnp.minimum(unit, l2 / _divisor(norm(shrunk)[..., None]))
+        fitted = jnp.minimum(unit, _longest(shrunk, l1, l2))
         return jnp.where(inside[..., None], x, jnp.sign(x) * (shrunk * fitted))
 
     def support(self, g: jax.Array) -> jax.Array:
@@ -72,13 +98,9 @@ class L1L2Ball:
         Where many coordinates share the largest ``|g_j|``, all ``l1_radius`` falls on them alike.
         """
         magnitude, (l1, l2) = jnp.abs(g), self._radii(g)
-        scaled, _ = _scaled(magnitude)
+        scaled, *_ = _scaled(magnitude, l1)
         shrunk = self._shrunk(scaled, jnp.full_like(scaled[..., :1], -0.125 * _eps(g)))
-        fitted = jnp.minimum(
-            l1 / _divisor(jnp.sum(shrunk, axis=-1, keepdims=True)),
-            l2 / _divisor(norm(shrunk)[..., None]),
-        )
-        return jnp.sign(g) * (shrunk * fitted)
+        return jnp.sign(g) * (shrunk * _longest(shrunk, l1, l2))
 
     def contains(self, x: jax.Array, tolerance: Number) -> jax.Array:
         """Both norms at most ``tolerance`` above their radii."""
@@ -110,10 +132,18 @@ class L1L2Ball:
         return jnp.maximum(scaled - threshold, 0.0)
 
 
-def _scaled(magnitude: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """``magnitude``, in units of its largest coordinate and less one, and that unit."""
+def _scaled(magnitude: jax.Array, radius: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """``magnitude`` in units of its largest coordinate, less one; the unit; ``radius`` in it."""
     unit = _divisor(jnp.max(magnitude, axis=-1, keepdims=True))
-    return lowered(magnitude) / unit, unit
+    shift = in_range(unit)
+    scaled = lowered(magnitude * shift) / (unit * shift)
+    return scaled, unit, radius * shift / (unit * shift)
+
+
+def _longest(v: jax.Array, l1: jax.Array, l2: jax.Array) -> jax.Array:
+    """The largest number whose product with ``v >= 0`` has at most these norms; any if it is 0."""
+    first = jnp.sum(v, axis=-1, keepdims=True)
+    return jnp.minimum(l1 / _divisor(first), l2 / _divisor(norm(v)[..., None]))
 
 
 def _divisor(number: jax.Array) -> jax.Array:

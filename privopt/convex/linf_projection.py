@@ -65,10 +65,10 @@ def _(constraint: Box | L1Ball | WholeSpace, x: jax.Array) -> jax.Array:
 def _(constraint: L2Ball, x: jax.Array) -> jax.Array:
     centre, radius = broadcast(constraint.centre, x), cast(constraint.radius, x)
     offset = x - centre
+    inside = (norm(offset) <= radius)[..., None]
     magnitude = lowered(jnp.abs(offset))
     shrunk = jnp.maximum(magnitude - l2_threshold(magnitude, radius), 0.0)
-    outside = (norm(offset) > radius)[..., None]
-    return jnp.where(outside, centre + jnp.sign(offset) * shrunk, x)
+    return jnp.where(inside, x, centre + jnp.sign(offset) * shrunk)
 
 
 @linf_projection.register
@@ -90,4 +90,5 @@ def _(constraint: Simplex, x: jax.Array) -> jax.Array:
     left = total - jnp.sum(lower, axis=-1, keepdims=True)
     share = jnp.clip(left / jnp.where(room > 0.0, room, 1.0), 0.0, 1.0)
     between = lower + share * (upper - lower)
-    return jnp.where(jnp.abs(theta) >= depth, onto_simplex(x, total), between)
+    nearest = jnp.where(jnp.abs(theta) >= depth, onto_simplex(x, total), between)
+    return jnp.where(constraint.contains(x, 0.0)[..., None], x, nearest)

@@ -1,27 +1,69 @@
 """Thresholds ``t`` at which ``(x - t)_+ = max(x - t, 0)`` has a given size, found without a sort.
 
-All of them take ``x`` over the last axis, of any leading shape, and return ``t`` with a last axis of
-length one. Each is the root of a monotone function whose pieces are known in closed form once the
-set ``{j : x_j > t}`` is. A loop moves ``t`` until that set stays what it was; its rounds, some ten
-for ``10^6`` coordinates, are passes over ``x`` and of fixed shape. Callers subtract the largest
-coordinate first (:func:`lowered`): all that counts is then exact, however large ``x`` is.
+They take ``x`` over the last axis, of any leading shape, and numbers that broadcast against ``t``,
+which has a last axis of length one. The largest ``x_j`` is 0 (:func:`lowered`), so that all that
+counts is exact, however large ``x`` was. Rounds are passes over ``x`` of fixed shape, some ten for
+``10^6`` coordinates, and their number is bounded whatever ``x`` holds. Long rows are searched one
+after another, each while it lies in the cache and for no more rounds than it needs itself.
+
+*Newton's method from the left.* For ``f`` convex and decreasing, steps from ``f(t) >= 0`` climb and
+never pass the root. Let ``f_k`` be the values, ``g_k`` the absolute slopes. Convexity at ``t_{k+1}
+= t_k + f_k/g_k`` says ``f_k >= f_{k+1} + g_{k+1} f_k/g_k``, so ``f_{k+1}/f_k + g_{k+1}/g_k <= 1``,
+and the product ``f g`` falls to a quarter or less in every round. Where all ``x_j - t`` are at most
+the size that is asked for, ``f_0`` is below ``d`` sizes and slopes lie in ``[1, d]``. So ``f_k`` is
+below ``d^2 4^-k`` sizes: less than a rounding of float64 at ``k = 58``, for ``d <= 2^31``. In
+floating point a loop ends also when ``t`` has not climbed; NaN never climbs.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
+from jax.custom_batching import sequential_vmap
 
-__all__ = ["l1_threshold", "l2_threshold", "lowered", "onto_simplex", "ratio_threshold"]
+__all__ = [
+    "in_range",
+    "l1_threshold",
+    "l2_threshold",
+    "lowered",
+    "onto_simplex",
+    "ratio_threshold",
+    "soft_threshold",
+]
 
-SAMPLE_STRIDE = 16
+MIN_LONG = 512  # coordinates of a row; shorter ones are searched together
 MIN_SAMPLED = 4096  # coordinates; below it a first guess costs more than it saves
-MAX_ROUNDS = 128
+SAMPLE_STRIDE = 16
+MAX_NEWTON_ROUNDS = 60
+MAX_BRACKETED_ROUNDS = 128  # half of them halve the bracket
+
+Threshold = Callable[..., jax.Array]
 
 
 def lowered(x: jax.Array) -> jax.Array:
     """``x - max_j x_j``: exact where ``x_j`` is within a factor two of the largest coordinate."""
     return x - jnp.max(x, axis=-1, keepdims=True)
+
+
+def in_range(size: jax.Array) -> jax.Array:
+    """A power of two that moves ``size``, if extreme, to where its inverse and sums are finite."""
+    shift = jnp.where(size > 2.0**64, 2.0**-64, jnp.where(size < 2.0**-64, 2.0**64, 1.0))
+    return shift.astype(size.dtype)
+
+
+def soft_threshold(x: jax.Array, threshold: jax.Array) -> jax.Array:
+    """``S_t(x) = sign(x) max(|x| - t, 0)`` by coordinate; ``threshold`` broadcasts against ``x``.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> soft_threshold(jnp.array([3.0, -1.0, 0.5]), jnp.array(1.0)).tolist()
+    [2.0, -0.0, 0.0]
+    """
+    return jnp.sign(x) * jnp.maximum(jnp.abs(x) - threshold, 0.0)
 
 
 def onto_simplex(x: jax.Array, total: jax.Array) -> jax.Array:
@@ -30,85 +72,113 @@ def onto_simplex(x: jax.Array, total: jax.Array) -> jax.Array:
     Examples
     --------
     >>> import jax.numpy as jnp
-    >>> onto_simplex(jnp.array([0.5, 1.0]), 1.0).tolist()
+    >>> onto_simplex(jnp.array([0.5, 1.0]), jnp.array(1.0)).tolist()
     [0.25, 0.75]
     """
     x = lowered(x)
     return jnp.maximum(x - l1_threshold(x, total), 0.0)
 
 
+def by_rows(threshold: Threshold) -> Threshold:
+    """Rows that fill a part of the cache one after another, under ``vmap`` too; others together."""
+    alone = sequential_vmap(threshold)
+
+    @jax.jit
+    @functools.wraps(threshold)
+    def of_rows(x: jax.Array, *numbers: jax.Array) -> jax.Array:
+        shape = (*x.shape[:-1], 1)
+        numbers = tuple(jnp.broadcast_to(number, shape) for number in numbers)
+        if x.shape[-1] < MIN_LONG:
+            return threshold(x, *numbers)
+        search = alone
+        for _ in x.shape[:-1]:
+            search = jax.vmap(search)
+        return search(x, *numbers)
+
+    return of_rows
+
+
+@by_rows
 def l1_threshold(x: jax.Array, total: jax.Array) -> jax.Array:
     """``t`` with ``sum_j (x_j - t)_+ = total``, for ``total >= 0``.
 
-    Newton steps for a convex, decreasing, piecewise linear function: from anywhere the first ends
-    at or left of the root, and the rest climb to it, exactly, in finitely many rounds (Michelot
-    1986, "A finite algorithm for finding the projection of a point onto the canonical simplex",
-    in the form of Condat 2016, section 3.3). They begin at the root for every 16th coordinate.
+    Newton's method from the left, where the sum is piecewise linear: exact and finite (Michelot
+    1986, "A finite algorithm for finding the projection of a point onto the canonical simplex", in
+    the form of Condat 2016, section 3.3). It begins with the step from the root for every 16th
+    coordinate: a step from the right of the root ends left of it. The root is at least ``-total``.
+    The last step is taken even if it goes down, which undoes the rounding of those before it.
     """
-    floor = jnp.max(x, axis=-1, keepdims=True) - total
-    start = floor
-    if x.shape[-1] >= MIN_SAMPLED:
-        guess = l1_threshold(x[..., ::SAMPLE_STRIDE], total / SAMPLE_STRIDE)
-        start = jnp.maximum(guess, floor)
+    shift = in_range(total)
+    total = total * shift
+    x = jnp.maximum(x * shift, -total)
 
-    def round_(carry: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
-        threshold, known, _ = carry
+    def step(threshold: jax.Array) -> jax.Array:
         above = jnp.sum(x > threshold, axis=-1, keepdims=True)
         excess = jnp.sum(jnp.maximum(x - threshold, 0.0), axis=-1, keepdims=True) - total
-        moved = threshold + excess / jnp.maximum(above, 1).astype(x.dtype)
-        return jnp.maximum(moved, floor), above, jnp.any(above != known)
+        return jnp.maximum(threshold + excess / jnp.maximum(above, 1).astype(x.dtype), -total)
 
-    begin = (start, jnp.full(start.shape, -1), jnp.asarray(True))
-    return jax.lax.while_loop(lambda carry: carry[2], round_, begin)[0]
+    start = -total
+    if x.shape[-1] >= MIN_SAMPLED:
+        sample = x[..., ::SAMPLE_STRIDE]
+        highest = jnp.max(sample, axis=-1, keepdims=True)
+        guess = highest + l1_threshold(sample - highest, total / SAMPLE_STRIDE)
+        start = step(jnp.maximum(guess, start))
+    return climbed(step, start) / shift
 
 
+@by_rows
 def l2_threshold(x: jax.Array, radius: jax.Array) -> jax.Array:
     """``t`` with ``||(x - t)_+||_2 = radius``, for ``radius >= 0``.
 
-    Newton steps for a convex, decreasing function, from ``max_j x_j - radius``, left of the root:
-    they climb, and end where a step no longer moves ``t`` by a rounding of the radius.
+    Newton's method from the left, from ``-radius``.
     """
+    shift = in_range(radius)
+    x, radius = x * shift, radius * shift
     unit = jnp.where(radius > 0.0, radius, 1.0)
-    start = jnp.max(x, axis=-1, keepdims=True) - radius
 
-    def round_(carry: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
-        threshold, _, rounds = carry
+    def step(threshold: jax.Array) -> jax.Array:
         over = jnp.maximum(x - threshold, 0.0) / unit
         first = jnp.sum(over, axis=-1, keepdims=True)
         second = jnp.sqrt(jnp.sum(jnp.square(over), axis=-1, keepdims=True))
-        step = (second - radius / unit) * second / jnp.where(first > 0.0, first, 1.0)
-        moving = jnp.any(step > jnp.finfo(x.dtype).eps)
-        return threshold + unit * jnp.maximum(step, 0.0), moving, rounds + 1
+        excess = (second - radius / unit) * second / jnp.where(first > 0.0, first, 1.0)
+        return threshold + unit * excess
 
-    def unfinished(carry: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
-        return carry[1] & (carry[2] < MAX_ROUNDS)
-
-    begin = (start, jnp.asarray(True), jnp.zeros((), int))
-    return jax.lax.while_loop(unfinished, round_, begin)[0]
+    return climbed(step, -radius) / shift
 
 
+def climbed(step: Callable[[jax.Array], jax.Array], start: jax.Array) -> jax.Array:
+    """The last of the steps from ``start``, of which all others climb."""
+
+    Climb = tuple[jax.Array, jax.Array, jax.Array]
+
+    def unfinished(carry: Climb) -> jax.Array:
+        threshold, moved, rounds = carry
+        return jnp.any(moved > threshold) & (rounds < MAX_NEWTON_ROUNDS)
+
+    def round_(carry: Climb) -> Climb:
+        threshold, moved, rounds = carry
+        threshold = jnp.maximum(threshold, moved)
+        return threshold, step(threshold), rounds + 1
+
+    begin = (start, step(start), jnp.zeros((), int))
+    return jax.lax.while_loop(unfinished, round_, begin)[1]
+
+
+@by_rows
 def ratio_threshold(
     x: jax.Array, ratio: jax.Array, lowest: jax.Array, highest: jax.Array
 ) -> jax.Array:
     """The least ``t`` in ``[lowest, highest]`` with ``||(x - t)_+||_1 <= ratio ||(x - t)_+||_2``.
 
-    ``highest``, below ``max_j x_j``, where there is none. The quotient of the norms falls in ``t``.
-    With ``k`` coordinates above ``t``, of mean ``a`` and sum of squares ``V`` about it, the root
-    is ``t = a - ratio sqrt(V/(k (k - ratio^2)))``. It is tried where it lies between the bounds,
-    their middle at every other round, until no coordinate lies between.
-
-    Parameters
-    ----------
-    x : jax.Array
-        No larger than about one, so that squares stay within range.
-    ratio, lowest, highest : jax.Array
-        They broadcast against ``x``, with a last axis of length one.
+    ``highest``, below 0, where there is none. The quotient of the norms falls in ``t``. With ``k``
+    coordinates above ``t``, of mean ``a`` and sum of squares ``V`` about it, the root is ``t = a -
+    ratio sqrt(V/(k (k - ratio^2)))``. It is tried where it lies between the bounds, their middle at
+    every other round, until no coordinate lies between.
     """
-    shape = (*x.shape[:-1], 1)
-    lowest, highest = (jnp.broadcast_to(end, shape) for end in (lowest, highest))
 
     def looked_at(threshold: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        over = jnp.maximum(x - threshold, 0.0)
+        unit = jnp.maximum(-threshold, 4.0 * jnp.finfo(x.dtype).tiny)
+        over = jnp.maximum(x - threshold, 0.0) / unit  # at most one, so that squares are in range
         above = jnp.sum(over > 0.0, axis=-1, keepdims=True)
         number = jnp.maximum(above, 1).astype(x.dtype)
         first = jnp.sum(over, axis=-1, keepdims=True)
@@ -117,7 +187,7 @@ def ratio_threshold(
         spare = number - jnp.square(ratio)
         solvable = spare > 0.0
         below = ratio * jnp.sqrt(spread / (number * jnp.where(solvable, spare, 1.0)))
-        root = threshold + first / number - jnp.where(solvable, below, jnp.inf)
+        root = threshold + unit * (first / number - jnp.where(solvable, below, jnp.inf))
         return above, root, first <= ratio * jnp.sqrt(second)
 
     at_low, guess, low_meets = looked_at(lowest)
@@ -125,7 +195,7 @@ def ratio_threshold(
     low = jnp.where(high_meets, lowest, highest)
     high = jnp.where(low_meets, lowest, highest)
 
-    Bracket = tuple[jax.Array, ...]
+    Bracket = tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]
 
     def round_(carry: Bracket) -> Bracket:
         low, high, at_low, at_high, guess, rounds = carry
@@ -139,7 +209,7 @@ def ratio_threshold(
 
     def unfinished(carry: Bracket) -> jax.Array:
         low, high, at_low, at_high, _, rounds = carry
-        return jnp.any((low < high) & (at_low != at_high)) & (rounds < MAX_ROUNDS)
+        return jnp.any((low < high) & (at_low != at_high)) & (rounds < MAX_BRACKETED_ROUNDS)
 
     begin = (low, high, at_low, at_high, guess, jnp.zeros((), int))
     low, high, *_ = jax.lax.while_loop(unfinished, round_, begin)

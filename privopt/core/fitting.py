@@ -84,6 +84,11 @@ def check_problem(plan: Plan, problem: Problem) -> None:
             "problem.strong_convexity must not be below the plan's "
             f"{planned.strong_convexity}, got {actual.strong_convexity}"
         )
+    if problem.objective.public is not None and not plan.algorithm.public_terms:
+        raise ValueError(
+            f"problem.public must be None for {plan.algorithm.name}, which hears of records alone "
+            f"(dp_gd adds public gradients), got {problem.name}"
+        )
     missing = plan.requires - problem.provides
     if missing:
         raise ValueError(

@@ -45,6 +45,10 @@ class Algorithm:
         True where every step gathers a batch of records. On a CPU, whose caches hold one batch
         and not hundreds, :func:`run_many` then takes replicates one after another on each
         device, unless its ``execution`` says otherwise; elsewhere side by side, as always.
+    public_terms : bool
+        True where a run adds the gradient of a problem's public term to what it hears of the
+        records. A problem with such a term is refused by all others: they would leave it out, or
+        take it for a record's.
     coins : callable, optional
         ``coins(static, params, key) -> pytree`` on the device: the public randomness of a run,
         drawn without data from the stream ``"coins"``, once for a group of replicates. What is
@@ -78,6 +82,7 @@ class Algorithm:
     private: bool = True
     float64: bool = False
     gathers: bool = False
+    public_terms: bool = False
     coins: Callable[..., Pytree] | None = None
     noise: Literal["answers", "objective", "law"] | None = "answers"
     relations: frozenset[Relation] = frozenset(Relation)

@@ -9,8 +9,10 @@ from privopt.mechanisms.batches import (
     Participation,
     PoissonBatches,
     ShuffledBatches,
+    ordered_subset,
     poisson_sampler,
 )
+from privopt.mechanisms.bias_reduced import BiasReducedGradient
 from privopt.mechanisms.clipped_risk import ClippedRisk
 from privopt.mechanisms.clipping import (
     MICROBATCH,
@@ -22,6 +24,15 @@ from privopt.mechanisms.events import drawable
 from privopt.mechanisms.gaussian import GaussianMechanism, classic_gaussian_scale
 from privopt.mechanisms.gibbs import GibbsMechanism
 from privopt.mechanisms.laplace import LaplaceMechanism
+from privopt.mechanisms.level_law import LevelLaw
+from privopt.mechanisms.means import (
+    ClippedMean,
+    CompressedMean,
+    ProjectedMean,
+    body_of,
+    largest_gain,
+    largest_record,
+)
 from privopt.mechanisms.moved_losses import moved_loss_sum
 from privopt.mechanisms.noise import (
     BufferedNoise,
@@ -48,6 +59,7 @@ from privopt.mechanisms.objective_perturbation_analyses import (
 )
 from privopt.mechanisms.one_pass import OnePass
 from privopt.mechanisms.private_gradient import BatchMean, PrivateGradient
+from privopt.mechanisms.public_stop import PublicStop, PublishedStop, ReservingStop
 from privopt.mechanisms.queries import (
     BoundedQuery,
     ClippedGradient,
@@ -68,10 +80,13 @@ __all__ = [
     "BatchMean",
     "BatchSum",
     "Batches",
+    "BiasReducedGradient",
     "BoundedQuery",
     "BufferedNoise",
     "ClippedGradient",
+    "ClippedMean",
     "ClippedRisk",
+    "CompressedMean",
     "CyclicPoissonBatches",
     "DenseNoise",
     "FixedSizeBatches",
@@ -82,6 +97,7 @@ __all__ = [
     "IndependentNoise",
     "L1BoundedQuery",
     "LaplaceMechanism",
+    "LevelLaw",
     "Noise",
     "NormLaplaceMechanism",
     "NormLaplaceObjectivePerturbation",
@@ -92,20 +108,28 @@ __all__ = [
     "PerturbedMinimiser",
     "PoissonBatches",
     "PrivateGradient",
+    "ProjectedMean",
+    "PublicStop",
+    "PublishedStop",
     "RegularisedMinimiser",
+    "ReservingStop",
     "RestartedNoise",
     "SeriesNoise",
     "ShuffledBatches",
     "SparseMinimiser",
     "TreeNoise",
     "VarianceReducedGradient",
+    "body_of",
     "classic_gaussian_scale",
     "clipped_batch_sum",
     "clipped_gradient_sum",
     "correlated_noise",
     "drawable",
+    "largest_gain",
+    "largest_record",
     "moved_loss_sum",
     "noise_of",
+    "ordered_subset",
     "participation_event",
     "poisson_sampler",
     "published_laplace_scale",

@@ -172,7 +172,9 @@ class PrivateGradient:
         """The oracle of a run on the device.
 
         Batches come from ``stream(key, "batches")``, noise from ``stream(key, "noise")``.
-        ``microbatch`` gradients of a general loss are in memory at once.
+        ``microbatch`` gradients of a general loss are in memory at once. The gradient of the
+        objective's public term is added last: it is no record's, and needs neither noise nor
+        ``post``.
 
         Raises
         ------
@@ -208,6 +210,15 @@ class PrivateGradient:
             total = batch_sum(point, rows, taken.astype(objective.dtype), anchor)
             return jax.tree.map(lambda leaf: leaf / divisor, total)
 
+        def known(answer: Pytree, point: Pytree, anchor: Pytree) -> Pytree:
+            """With the gradient of the public term, or its change since the anchor."""
+            if objective.public is None:
+                return answer
+            answer = jax.tree.map(jnp.add, answer, objective.public_gradient(point))
+            if anchor is None:
+                return answer
+            return jax.tree.map(jnp.subtract, answer, objective.public_gradient(anchor))
+
         def begin(point: Pytree) -> Pytree:
             return () if self.noise is None else self.noise.begin(point)
 
@@ -225,7 +236,7 @@ class PrivateGradient:
                 answer = jax.tree.map(jnp.add, answer, noise)
             if self.post is not None:
                 answer = self.post.project(answer)
-            return release("answer", answer), memory
+            return known(release("answer", answer), point, anchor), memory
 
         def secret(
             memory: Pytree, t: Array, point: Pytree, drawn: _Batch | None = None

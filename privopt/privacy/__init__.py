@@ -35,9 +35,14 @@ from privopt.privacy.calibration import (
     pure_noise_multiplier,
 )
 from privopt.privacy.choice import UnsupportedEventError
+from privopt.privacy.compressed import compressed_noise_multiplier
 from privopt.privacy.events import (
     BoundedRangeDpEvent,
+    CompressedGaussianDpEvent,
     ObjectivePerturbationDpEvent,
+    PublicMixtureDpEvent,
+    RenyiDpEvent,
+    approximate_event,
     pure_event,
 )
 from privopt.privacy.gaussian import (
@@ -56,6 +61,7 @@ from privopt.privacy.selection import (
     select_best,
     selection_delta,
     selection_epsilon,
+    truncation_delta,
 )
 
 __all__ = [
@@ -64,6 +70,7 @@ __all__ = [
     "Accountant",
     "Basic",
     "BoundedRangeDpEvent",
+    "CompressedGaussianDpEvent",
     "Fourier",
     "GaussianDP",
     "Guarantee",
@@ -72,17 +79,21 @@ __all__ = [
     "ObjectivePerturbationDpEvent",
     "OptimalComposition",
     "PrivacyFilter",
+    "PublicMixtureDpEvent",
     "PureDP",
     "Release",
     "Renyi",
+    "RenyiDpEvent",
     "Repetitions",
     "Respondent",
     "Sampler",
     "Subsampled",
     "UnsupportedEventError",
+    "approximate_event",
     "approximate_filter",
     "best_order",
     "calibrate",
+    "compressed_noise_multiplier",
     "delta",
     "epsilon",
     "gaussian_delta",
@@ -108,5 +119,6 @@ __all__ = [
     "subsample",
     "supports",
     "trade_off",
+    "truncation_delta",
     "zcdp_filter",
 ]

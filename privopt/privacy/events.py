@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import attr
-from dp_accounting import DpEvent, ZCDpEvent
+from dp_accounting import DpEvent, GaussianDpEvent, ZCDpEvent
 
-from privopt.privacy.arguments import check_epsilon
+from privopt.privacy.arguments import check_delta, check_epsilon
 
-__all__ = ["BoundedRangeDpEvent", "ObjectivePerturbationDpEvent", "pure_event"]
+__all__ = [
+    "BoundedRangeDpEvent",
+    "CompressedGaussianDpEvent",
+    "ObjectivePerturbationDpEvent",
+    "PublicMixtureDpEvent",
+    "RenyiDpEvent",
+    "approximate_event",
+    "pure_event",
+]
 
 
 def pure_event(epsilon: float) -> ZCDpEvent:
@@ -29,6 +37,31 @@ def pure_event(epsilon: float) -> ZCDpEvent:
     0.5
     """
     return ZCDpEvent(rho=0.0, xi=check_epsilon(epsilon))
+
+
+def approximate_event(epsilon: float, delta: float) -> PublicMixtureDpEvent:
+    """The event of any ``(epsilon, delta)``-DP release, however it came to be so.
+
+    With probability ``delta`` everything is told, else one bit, with odds ``e^epsilon`` of being
+    right: of this every such release is post-processing, for each pair of neighbours.
+
+    Source: Kairouz, Oh and Viswanath, "The composition theorem for differential privacy", IEEE
+    Trans. Inf. Theory 2017 (arXiv:1311.0776), Theorem 3.3.
+
+    Raises
+    ------
+    ValueError
+        If ``epsilon`` is outside ``[0, inf)``, or ``delta`` outside ``[0, 1)``.
+
+    Examples
+    --------
+    >>> from privopt import privacy
+    >>> release = approximate_event(0.5, 1e-6)
+    >>> round(privacy.epsilon(release, 1.01e-6, relation="zero_out").upper, 5)
+    0.5
+    """
+    delta = check_delta(delta)
+    return PublicMixtureDpEvent((GaussianDpEvent(0.0), pure_event(epsilon)), (delta, 1.0 - delta))
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
@@ -55,6 +88,42 @@ class BoundedRangeDpEvent(DpEvent):  # type: ignore[misc]
     """
 
     epsilon: float
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class CompressedGaussianDpEvent(DpEvent):  # type: ignore[misc]
+    """Random measurements of a vector with Gaussian noise, and the measurement matrix.
+
+    Released are ``A`` and ``A x + s Z``, where ``A`` has ``m`` rows of independent ``N(0, 1/m)``
+    and ``Z`` is standard normal; ``A`` is fresh for every release, drawn independently of the
+    data, of the noise and of all that was released before.
+
+    Under every relation the data of two neighbours differ before ``A`` is drawn: by a vector ``v``
+    that earlier releases may have influenced, and ``A`` not. So ``m |A v|^2 / |v|^2`` has the
+    ``chi^2_m`` law, whatever ``v`` is, and given ``A`` the release is a Gaussian one of distance
+    ``|A v| / s``. It is a public mixture, of hockey-stick divergences
+
+        H_gamma = E H_gamma(N(S, 1) || N(0, 1)),    S = (|v| / s) sqrt(chi^2_m / m),
+
+    which increase with ``|v|``: the longest ``v`` is the worst for all ``gamma`` and attained.
+
+    Attributes
+    ----------
+    noise_multiplier : float
+        ``s`` over the bound of one record's contribution to ``x``, in the euclidean norm.
+    measurements : int
+        ``m``, at least one.
+
+    Examples
+    --------
+    >>> from privopt import privacy
+    >>> few = CompressedGaussianDpEvent(noise_multiplier=4.2247, measurements=20)
+    >>> round(privacy.epsilon(few, 1e-6, relation="zero_out").upper, 2)
+    1.18
+    """
+
+    noise_multiplier: float
+    measurements: int
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
@@ -124,3 +193,68 @@ class ObjectivePerturbationDpEvent(DpEvent):  # type: ignore[misc]
 
     noise_multiplier: float
     jacobian: float
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class PublicMixtureDpEvent(DpEvent):  # type: ignore[misc]
+    """A coin decides which of several events takes place, and the coin is released.
+
+    Drawn is ``k`` with probability ``p_k``, independently of the data, and released; then
+    ``events[k]`` is run on the data. A level of multilevel Monte Carlo is such a coin.
+
+    *The joint release.* With ``(P_k, Q_k)`` the outputs of ``events[k]`` on two neighbours, those
+    of the whole are ``sum_k p_k delta_k x P_k`` and ``sum_k p_k delta_k x Q_k``. The parts of
+    different ``k`` have disjoint supports, and ``k`` has one law on both data sets, so that
+
+        H_gamma(P || Q) = sum_k p_k H_gamma(P_k || Q_k)        for every gamma > 0.
+
+    A pair that dominates ``events[k]`` may thus stand in its place: the mixture of the dominating
+    pairs in disjoint copies dominates the whole, in each order of the neighbours. Its loss has the
+    mixture of the laws of the losses. Pairs that dominate compose adaptively; so does the mixture.
+
+    Attributes
+    ----------
+    events : tuple of DpEvent
+        One for each side of the coin; compositions included.
+    probabilities : tuple of float
+        ``p_k``. A sum that misses one by rounding alone is divided out; if up to 1e-9 is missing,
+        nothing is promised with that probability.
+
+    Examples
+    --------
+    >>> from dp_accounting import GaussianDpEvent
+    >>> from privopt import privacy
+    >>> coin = PublicMixtureDpEvent((GaussianDpEvent(2.0), GaussianDpEvent(4.0)), (0.25, 0.75))
+    >>> round(privacy.delta(coin, 1.0, relation="zero_out").upper, 6)
+    0.00171
+    """
+
+    events: tuple[DpEvent, ...]
+    probabilities: tuple[float, ...]
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class RenyiDpEvent(DpEvent):  # type: ignore[misc]
+    """A release, or a run, of which one Renyi divergence is known between any two neighbours.
+
+    ``D_a <= divergence`` in both orders of the neighbours, the same under every relation. A run
+    that was stopped by a filter of one order is such. Divergences of smaller orders are no
+    larger; of larger orders nothing is known.
+
+    Attributes
+    ----------
+    order : float
+        ``a``, above one.
+    divergence : float
+        In ``[0, inf]``.
+
+    Examples
+    --------
+    >>> from privopt import privacy
+    >>> run = RenyiDpEvent(order=32.0, divergence=0.5)
+    >>> round(privacy.epsilon(run, 1e-6, relation="zero_out").upper, 3)
+    0.802
+    """
+
+    order: float
+    divergence: float

@@ -8,7 +8,8 @@ dp-accounting's accountants agree with us on what an event is, and not always on
   uniformly.
 
 So noise is halved before it leaves ``replace_one``, and stands under ``REPLACE_SPECIAL``, where
-everybody counts one contribution. A randomised response leaves as the pure release that it is.
+everybody counts one contribution. A randomised response leaves as the pure release that it is. A
+public mixture leaves as one, its sides changed: dp-accounting has no word for it and refuses it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterator
 import attr
 import dp_accounting as dp
 
+from privopt.privacy.events import PublicMixtureDpEvent
 from privopt.privacy.releases import release_of
 from privopt.spec import Relation
 
@@ -59,7 +61,7 @@ def exported(event: dp.DpEvent, relation: Relation) -> tuple[dp.DpEvent, dp.Neig
 
 def _parts(event: dp.DpEvent) -> Iterator[dp.DpEvent]:
     yield event
-    if isinstance(event, dp.ComposedDpEvent):
+    if isinstance(event, dp.ComposedDpEvent | PublicMixtureDpEvent):
         for part in event.events:
             yield from _parts(part)
     elif isinstance(event, _AROUND):
@@ -70,6 +72,8 @@ def _changed(event: dp.DpEvent, relation: Relation) -> dp.DpEvent:
     """The same tree with every release as it says itself (``Release.exported``)."""
     if isinstance(event, dp.ComposedDpEvent):
         return dp.ComposedDpEvent([_changed(part, relation) for part in event.events])
+    if isinstance(event, PublicMixtureDpEvent) and release_of(event) is not None:
+        return attr.evolve(event, events=tuple(_changed(part, relation) for part in event.events))
     if isinstance(event, _AROUND):
         return attr.evolve(event, event=_changed(event.event, relation))
     release = release_of(event)

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import reduce
+from operator import and_
+from typing import TypeAlias
 
 import dp_accounting as dp
 
-from privopt.privacy.parameters import is_multiplicity
+from privopt.privacy.events import PublicMixtureDpEvent
+from privopt.privacy.parameters import coin, is_multiplicity
 
 __all__ = ["first_unsupported", "leaves"]
 
-_COMPOSITIONS = (dp.NoOpDpEvent, dp.ComposedDpEvent, dp.SelfComposedDpEvent)
+_COMPOSITIONS = (
+    dp.NoOpDpEvent,
+    dp.ComposedDpEvent,
+    dp.SelfComposedDpEvent,
+    PublicMixtureDpEvent,
+)
+
+_Parts: TypeAlias = tuple[Sequence[dp.DpEvent], int]
 
 
 def leaves(event: dp.DpEvent) -> Iterator[tuple[dp.DpEvent, int]]:
@@ -21,19 +32,22 @@ def leaves(event: dp.DpEvent) -> Iterator[tuple[dp.DpEvent, int]]:
     event that is not understood, such as a composition with a malformed count, is itself a leaf,
     so that no accountant will claim to support it. An object that stands at several places is
     looked at once: thirty doublings are thirty steps.
+
+    What all sides of a public coin release is taken out of the mixture: hockey-stick divergences
+    of ``sum_k p_k (P_k x P)`` are those of ``(sum_k p_k P_k) x P``.
     """
     order = list(_parts_first(event))
     multiplicity: dict[int, int] = defaultdict(int, {id(event): 1})
-    for whole in reversed(order):
-        if not isinstance(whole, _COMPOSITIONS):
+    for whole, apart in reversed(order):
+        if apart is None:
             continue
-        parts, times = _taken_apart(whole) or ((), 0)
+        parts, times = apart
         times *= multiplicity[id(whole)]
         for part in parts:
             multiplicity[id(part)] += times
-    for each in order:
+    for each, apart in order:
         count = multiplicity[id(each)]
-        if count and not (isinstance(each, _COMPOSITIONS) and _taken_apart(each) is not None):
+        if count and apart is None:
             yield each, count
 
 
@@ -42,25 +56,25 @@ def first_unsupported(event: dp.DpEvent, supports: Callable[[dp.DpEvent], bool])
     return next((leaf for leaf, _ in leaves(event) if not supports(leaf)), event)
 
 
-def _parts_first(event: dp.DpEvent) -> Iterator[dp.DpEvent]:
-    """Every object in the tree once, parts before the whole, from left to right."""
+def _parts_first(event: dp.DpEvent) -> Iterator[tuple[dp.DpEvent, _Parts | None]]:
+    """Every object in the tree once, with its parts, before the whole, from left to right."""
     seen: set[int] = set()
-    stack = [(event, False)]
+    stack: list[tuple[dp.DpEvent, bool, _Parts | None]] = [(event, False, None)]
     while stack:
-        each, finished = stack.pop()
+        each, finished, apart = stack.pop()
         if finished:
-            yield each
+            yield each, apart
         elif id(each) not in seen:
             seen.add(id(each))
-            if not isinstance(each, _COMPOSITIONS):
-                yield each
+            apart = _taken_apart(each) if isinstance(each, _COMPOSITIONS) else None
+            if apart is None:
+                yield each, None
                 continue
-            stack.append((each, True))
-            parts, _ = _taken_apart(each) or ((), 0)
-            stack.extend([(part, False) for part in reversed(parts)])
+            stack.append((each, True, apart))
+            stack.extend([(part, False, None) for part in reversed(apart[0])])
 
 
-def _taken_apart(event: dp.DpEvent) -> tuple[Sequence[dp.DpEvent], int] | None:
+def _taken_apart(event: dp.DpEvent) -> _Parts | None:
     """The parts of a composition and how often they are repeated; None if it is none."""
     match event:
         case dp.NoOpDpEvent():
@@ -69,4 +83,48 @@ def _taken_apart(event: dp.DpEvent) -> tuple[Sequence[dp.DpEvent], int] | None:
             return events, 1
         case dp.SelfComposedDpEvent(event=part, count=count) if is_multiplicity(count):
             return (part,), int(count)
+        case PublicMixtureDpEvent(events=list() | tuple() as events, probabilities=law):
+            return _shared(events, law)
     return None
+
+
+def _shared(events: Sequence[dp.DpEvent], law: Sequence[float]) -> _Parts | None:
+    """What every side of a coin releases, and a mixture of the rest; None if they share nothing."""
+    found = coin(law)
+    if found is None or len(law) != len(events):
+        return None
+    known: dict[Hashable, dp.DpEvent] = {}
+
+    def bag(event: dp.DpEvent) -> Counter[Hashable]:
+        counts: Counter[Hashable] = Counter()
+        for leaf, count in leaves(event):
+            counts[key := _key(leaf)] += count
+            known[key] = leaf
+        return counts
+
+    def composed(counts: Counter[Hashable]) -> dp.DpEvent:
+        parts = [_times(known[key], count) for key, count in counts.items()]
+        return parts[0] if len(parts) == 1 else dp.ComposedDpEvent(parts)
+
+    sides = [(bag(each), share) for each, share in zip(events, law, strict=True) if share > 0.0]
+    bags, shares = zip(*sides, strict=True)
+    common = reduce(and_, bags)
+    if not common:
+        return None
+    rest = [each - common for each in bags]
+    if not any(rest) and found[1] == 0.0:
+        return (composed(common),), 1
+    return (composed(common), PublicMixtureDpEvent(tuple(map(composed, rest)), shares)), 1
+
+
+def _key(leaf: dp.DpEvent) -> Hashable:
+    """Equal for equal leaves; of what holds lists or arrays, for one object alone."""
+    try:
+        hash(leaf)
+    except TypeError:
+        return id(leaf)
+    return leaf
+
+
+def _times(event: dp.DpEvent, count: int) -> dp.DpEvent:
+    return event if count == 1 else dp.SelfComposedDpEvent(event, count)

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import TypeGuard
 
-__all__ = ["flaw", "is_batch", "is_count", "is_multiplicity", "is_noise", "is_rate", "tree_nodes"]
+__all__ = [
+    "SUM_TOLERANCE",
+    "coin",
+    "flaw",
+    "is_batch",
+    "is_count",
+    "is_multiplicity",
+    "is_noise",
+    "is_rate",
+    "tree_nodes",
+]
 
+SUM_TOLERANCE = 1e-9  # by which probabilities may miss one
 _MAX_MULTIPLICITY = 2**1022  # its inverse is a normal number
+_U = 2.0**-53  # unit roundoff of float64
 
 
 def is_noise(value: object) -> TypeGuard[float]:
@@ -54,10 +67,33 @@ def tree_nodes(step_counts: object) -> int | None:
     return max((steps.bit_length() for steps in counts), default=0)
 
 
+def coin(probabilities: object) -> tuple[list[float], float] | None:
+    """The probabilities of a coin, and what they lack; None if they are none.
+
+    A sum that rounding can explain is divided out. What it lacks beyond that is rounded up; a sum
+    that exceeds one by more is none of a coin.
+    """
+    if not isinstance(probabilities, list | tuple) or not all(map(is_rate, probabilities)):
+        return None
+    shares = [float(each) for each in probabilities]
+    total = math.fsum(shares)
+    missing = 1.0 - total
+    if abs(missing) <= 2 * _U * (1 + len(shares)):
+        return [min(1.0, share / total) for share in shares], 0.0
+    if not 0.0 < missing <= SUM_TOLERANCE:
+        return None
+    return shares, math.nextafter(missing, 1.0)
+
+
+def _is_coin(probabilities: object) -> bool:
+    return coin(probabilities) is not None
+
+
 _RULES: dict[str, tuple[Callable[[object], bool], str]] = {
     "noise_multiplier": (is_noise, "be non-negative"),
     "sampling_probability": (is_rate, "lie in [0, 1]"),
     "noise_parameter": (is_rate, "lie in [0, 1]"),
+    "probabilities": (_is_coin, "lie in [0, 1] and add up to 1"),
     "count": (is_multiplicity, "be a non-negative integer"),
 }
 

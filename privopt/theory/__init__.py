@@ -11,6 +11,11 @@ from privopt.theory.advantage import (
     GaussianAdvantage,
     RenyiAdvantage,
 )
+from privopt.theory.bias_reduced import (
+    BiasedMoments,
+    bias_reduced_moments,
+    bias_reduced_steps,
+)
 from privopt.theory.biased_descent import (
     biased_descent_rate,
     biased_descent_step_size,
@@ -73,6 +78,7 @@ from privopt.theory.objective_perturbation import (
     perturbed_objective_minimiser,
     perturbed_objective_regularisation,
 )
+from privopt.theory.orders import Order
 from privopt.theory.output_perturbation import (
     output_perturbation_rate,
     perturbed_minimiser,
@@ -133,6 +139,7 @@ from privopt.theory.smooth_descent import (
     smooth_descent_step_size,
     smooth_descent_steps,
 )
+from privopt.theory.sparse_laws import SPARSE_LAWS, SPARSE_ORDERS, SparseOrders, only
 from privopt.theory.sparse_means import l1_recovery_rate, projection_mechanism_rate
 from privopt.theory.stability import (
     descent_population,
@@ -152,9 +159,12 @@ __all__ = [
     "GIVEN_STEPS",
     "LAWS",
     "SLOPE_MARGIN",
+    "SPARSE_LAWS",
+    "SPARSE_ORDERS",
     "Advantage",
     "ApproximateAdvantage",
     "BalancedMinimiser",
+    "BiasedMoments",
     "Body",
     "DefaultSteps",
     "DescentNumbers",
@@ -163,6 +173,7 @@ __all__ = [
     "Moments",
     "NoiseKind",
     "NoiseVector",
+    "Order",
     "OutputRule",
     "PerturbationCost",
     "Powers",
@@ -172,12 +183,15 @@ __all__ = [
     "Rate",
     "RenyiAdvantage",
     "Setting",
+    "SparseOrders",
     "StepRule",
     "StreamNoise",
     "Term",
     "add",
     "balanced_minimiser",
     "batch_moments",
+    "bias_reduced_moments",
+    "bias_reduced_steps",
     "biased_descent_rate",
     "biased_descent_step_size",
     "budget_lower_bound",
@@ -224,6 +238,7 @@ __all__ = [
     "numerical_exponents",
     "objective_perturbation_rate",
     "one_pass_sgd_law",
+    "only",
     "output_perturbation_rate",
     "perturbation_cost",
     "perturbed_minimiser",

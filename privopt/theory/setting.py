@@ -150,13 +150,11 @@ def crossovers(
         return math.log(first(there).upper / second(there).upper)
 
     grid = np.linspace(math.log(low), math.log(high), 129).tolist()
-    signs = [ratio(point) for point in grid]
+    apart = [(point, sign) for point in grid if (sign := ratio(point))]  # a root has none
     return tuple(
-        math.exp(brentq(ratio, *ends, xtol=1e-10))
-        for ends, (left, right) in zip(
-            itertools.pairwise(grid), itertools.pairwise(signs), strict=True
-        )
-        if left * right < 0.0
+        math.exp(brentq(ratio, left[0], right[0], xtol=1e-10))
+        for left, right in itertools.pairwise(apart)
+        if left[1] * right[1] < 0.0
     )
 
 

@@ -25,6 +25,7 @@ CHOICES = {
     "dp_gd": {"steps": 30},
     "dp_sgd": {"steps": 30, "batch_size": 12},
     "dp_svrg": {"steps": 30, "batch_size": 12},
+    "bias_reduced_sgd": {"steps": 4, "base": 2, "body": "none"},
     "dp_ftrl": {"batch_size": 12},
     "noisy_adam": {"steps": 30, "batch_size": 12},
     "phased_sgd": {},
@@ -33,6 +34,8 @@ CHOICES = {
     "objective_perturbation": {},
     "approximate_minima_perturbation": {},
     "exponential_mechanism": {},
+    "projection_mechanism": {},
+    "l1_recovery": {"measurements": 2},
 }
 NUMBERS = {  # of one output, as theory chooses one by the numbers
     "gradient_descent": [
@@ -51,6 +54,7 @@ NUMBERS = {  # of one output, as theory chooses one by the numbers
         {"steps": 7, "capacity": 40},
         {"steps": 19, "step_size": 0.1, "anchor_every": 3, "capacity": 40},
     ],
+    "bias_reduced_sgd": [{"steps": 7}, {"steps": 19, "step_size": 0.1}],
     "dp_ftrl": [{"epochs": 2}, {"momentum": 0.5, "regularisation": 0.7}],
     "noisy_adam": [
         {"steps": 7, "capacity": 40},
@@ -62,6 +66,8 @@ NUMBERS = {  # of one output, as theory chooses one by the numbers
     "objective_perturbation": [{}, {"regularisation": 0.7}],
     "approximate_minima_perturbation": [{}, {"regularisation": 0.9}],
     "exponential_mechanism": [{}, {"regularisation": 0.7}],
+    "projection_mechanism": [{}, {"clip": 0.7}],
+    "l1_recovery": [{}, {"clip": 0.7}],
 }
 BUDGETS = [
     privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one"),
@@ -90,10 +96,25 @@ def classification(rng, n):
     return *directions(rng, n), np.where(rng.random(n) < 0.5, -1.0, 1.0)
 
 
+def sparse_points(rng, n):
+    (points,) = directions(rng, n)
+    points[np.arange(n), rng.integers(DIM, size=n)] = 0.0
+    return (points,)
+
+
 PROBLEM_CLASS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25)
 LOGISTIC = Kind(PROBLEM_CLASS, classification, problems.logistic)
+MEANS = Kind(
+    privopt.ProblemClass(
+        n=N, dim=DIM, lipschitz=2.0, radius=1.0, smoothness=1.0, strong_convexity=1.0, sparsity=2
+    ),
+    sparse_points,
+    problems.squared_distance,
+)
 SPARSE = LOGISTIC._replace(problem_class=dataclasses.replace(PROBLEM_CLASS, sparsity=DIM))
 KINDS = {  # of algorithms that are not for logistic regression, or ask for more
+    "projection_mechanism": MEANS,
+    "l1_recovery": MEANS,
     "linf_output_perturbation": SPARSE,
 }
 PRIVATE = [name for name, a in privopt.ALGORITHMS.items() if a.private]
@@ -108,7 +129,9 @@ SOLVED = [  # whose release is a minimiser, but for the noise
 LINEAR = [  # whose release after one step, or one solve, moves by the noise of one answer
     name
     for name in ITERATIVE + SOLVED
-    if privopt.ALGORITHMS[name].noise == "answers" and "b1" not in privopt.ALGORITHMS[name].choices
+    if privopt.ALGORITHMS[name].noise == "answers"
+    and privopt.ALGORITHMS[name].coins is None
+    and "b1" not in privopt.ALGORITHMS[name].choices
 ]
 
 
@@ -227,7 +250,7 @@ def test_total_on_any_data(name, bad):
 
 def test_within_budget_and_close_to_it(name):
     """A sampled Gaussian is calibrated to 1e-4 and read to 1e-3; noise in the objective has an
-    analysis that nothing attains.
+    analysis that nothing attains; nor is the mixture of a coin known to be attained.
     """
     algorithm = privopt.ALGORITHMS[name]
     for relation in algorithm.relations:
@@ -240,7 +263,7 @@ def test_within_budget_and_close_to_it(name):
         assert planned.guarantee.meets(budget)
         reading = 5e-4 if name in SAMPLED else 0.0
         least = (0.999 - 2.0 * reading) if algorithm.tight else 0.2
-        gap = 0.85 if algorithm.noise == "objective" else 0.998
+        gap = 0.85 if algorithm.noise == "objective" else 0.998 if algorithm.coins is None else 0.98
         assert least <= spent.upper <= 1.0 + reading
         assert spent.lower >= gap * spent.upper
 
@@ -391,7 +414,7 @@ def test_the_guarantee_is_that_of_the_numbers(name):
     """Each number of the mechanism that the event reads, perturbed, moves the guarantee.
 
     The plan is refused where it is too much. The other numbers are the solver's, whose error is
-    one of the numbers, of the loss, or of passes beyond the last step.
+    one of the numbers, of the loss, of passes beyond the last step, or of post-processing.
     """
     planned = plan(name)
     relation, silent = planned.budget.relation, set()
@@ -417,7 +440,8 @@ def test_the_guarantee_is_that_of_the_numbers(name):
                 dataclasses.replace(planned, params=params)
     assert name not in ITERATIVE or not silent
     solver = {"smoothness", "smoothing", "steps", "radius", "proposals"}
-    assert silent <= {*solver, "null_slope", "epochs"}
+    after = {"l1_clip", "l1_radius", "l2_radius"}  # where only the Euclidean norm is charged
+    assert silent <= {*solver, *after, "null_slope", "epochs"}
 
 
 def test_key_is_required(name):
@@ -454,10 +478,12 @@ def test_the_data_are_not_in_scope_of_the_plan(name):
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_upper_bound_holds_on_a_benign_problem(name):
+    """The bound of a mean is attained, so five standard errors are allowed for: level 3e-7."""
     where = problem(name)
     planned = plan(name)
     released = privopt.run_many([planned], where, jax.random.split(jax.random.key(7), 200)).released
     risk = where.excess_risk(released)
-    assert risk.mean() + where.reference.gap <= planned.rate.upper
+    error = 5.0 * risk.std() / math.sqrt(risk.size)
+    assert risk.mean() - error + where.reference.gap <= planned.rate.upper
     assert name in SAMPLED or planned.rate.lower > 0.0
     assert planned.rate.lower < planned.rate.upper

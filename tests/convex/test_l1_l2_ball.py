@@ -93,6 +93,8 @@ def test_hostile_points(dtype):
         [1e30, 1e-30] + [1.0] * 6,
         [-1e-30] * DIM,
         [1.0 + j * eps for j in range(DIM)],
+        [3e38, *[3e38 * (1.0 - eps)] * 7],
+        [2e-38, 1e-45, *[1e-45] * 6],
     ]
     x = jnp.asarray(rows, dtype)
     projected = ball.project(x)
@@ -104,6 +106,36 @@ def test_hostile_points(dtype):
     np.testing.assert_allclose(projected[3], np.eye(DIM)[0], atol=4 * eps)
     hollow = jax.tree.map(lambda _: jnp.asarray(0.0, dtype), ball)
     assert not jnp.any(L1L2Ball(hollow.l1_radius, 1.0).project(x[1]))
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_units_do_not_matter(dtype):
+    """Powers of two take points and radii to the ends of the range: the bits stay."""
+    x = jnp.asarray(points(60) * 10.0 ** -np.arange(DIM), dtype)
+    for exponent in (-90, 90) if dtype == jnp.float32 else (-900, 900):
+        unit = 2.0**exponent
+        for l1, l2 in ((1.7, 1.0), (1.01, 1.0)):
+            expected = L1L2Ball(l1, l2).project(x)
+            found = L1L2Ball(l1 * unit, l2 * unit).project(x * jnp.asarray(unit, dtype))
+            rtol = 64.0 * float(jnp.finfo(dtype).eps)
+            np.testing.assert_allclose(
+                found / jnp.asarray(unit, dtype), expected, rtol=rtol, atol=rtol
+            )
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_small_balls_far_away(dtype):
+    """Two coordinates share it: as they differ, or in the quotient of the radii."""
+    eps = float(jnp.finfo(dtype).eps)
+    for size in (1e10, 1e30, 3e38):
+        x = jnp.asarray([size, -size * (1.0 - 4.0 * eps), 0.1 * size], dtype)
+        for radius in (1e-25, 1e-5, 1.0):
+            ball = L1L2Ball(1.2 * radius, radius)
+            found = np.float64(ball.project(x)) / radius
+            difference = float(x[0] / 2 + x[1] / 2) / radius
+            half = min(difference, (0.5 - 0.36) ** 0.5)
+            expected = [0.6 + half, half - 0.6, 0.0]
+            np.testing.assert_allclose(found, expected, atol=64 * eps)
 
 
 def test_sqrt_two_times_the_hull_of_sparse_vectors_holds_it():
@@ -130,6 +162,11 @@ def test_host_numbers_and_refusals():
     ball = L1L2Ball(2.0, 1.5)
     assert (ball.radius_about_centre(3), ball.diameter(3)) == (1.5, 3.0)
     assert ball.centre_point(3, jnp.float32).tolist() == [0.0] * 3
+    assert L1L2Ball.of(0.5, 4) == L1L2Ball(1.0, 0.5)
+    with pytest.raises(ValueError, match=r"lipschitz must be positive and finite, got -1\.0"):
+        L1L2Ball.of(-1.0, 4)
+    with pytest.raises(ValueError, match="sparsity must be a positive integer, got 2\\.5"):
+        L1L2Ball.of(1.0, 2.5)
     with pytest.raises(ValueError, match=r"l1_radius must be positive and finite, got 0\.0"):
         L1L2Ball(0.0, 1.0)
     with pytest.raises(ValueError, match="l2_radius must be positive and finite, got inf"):

@@ -94,12 +94,7 @@ def test_lower_is_never_above_upper(relation, epsilon, dim, sparsity):
         moved = relation.multiple / n
         for kind, scale, own, spent in (
             ("gaussian", moved / mu, budget(epsilon, 1e-6, relation), mu),
-            (
-                "laplace",
-                moved * math.sqrt(sparsity) / epsilon,
-                budget(epsilon, 0.0, relation),
-                None,
-            ),
+            ("laplace", moved * root / epsilon, budget(epsilon, 0.0, relation), None),
         ):
             lower = budget_lower_bound(facts, own, mu=spent)
             rate = projection_mechanism_rate(

@@ -83,6 +83,10 @@ class DenseFeatures:
         """``|x_i|_2``."""
         return norm(self.array)
 
+    def l1_norms(self) -> Array:
+        """``|x_i|_1``."""
+        return jnp.sum(jnp.abs(self.array), axis=-1)
+
     def take(self, rows: Array | slice) -> DenseFeatures:
         """The rows of these numbers."""
         return DenseFeatures(self.array[rows])

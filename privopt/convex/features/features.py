@@ -45,6 +45,9 @@ class Features(Protocol):
     def norms(self) -> Array:
         """``|x_i|_2``, shape ``(n,)``; neither squares that vanish nor ones that overflow count."""
 
+    def l1_norms(self) -> Array:
+        """``|x_i|_1``, shape ``(n,)``."""
+
     def take(self, rows: Array | slice) -> Features:
         """The rows of these numbers, in this order."""
 

@@ -152,6 +152,10 @@ class SparseFeatures:
         """``|x_i|_2``."""
         return norm(self.values)
 
+    def l1_norms(self) -> Array:
+        """``|x_i|_1``."""
+        return jnp.sum(jnp.abs(self.values), axis=-1)
+
     def take(self, rows: Array | slice) -> Self:
         """The rows of these numbers."""
         return jax.tree.map(lambda leaf: leaf[rows], self)

@@ -13,7 +13,7 @@ from privopt.arguments import instance
 from privopt.lab.make.axes import Point, axis_kind
 from privopt.lab.make.experiment import Experiment, require_profile
 from privopt.lab.make.method import Choice, Method
-from privopt.lab.make.trials import SLOPED, Trial, bent, block_of
+from privopt.lab.make.trials import SLOPED, Trial, bent
 from privopt.privacy import gaussian_mu
 from privopt.problems import Family, family
 from privopt.problems.datasets import available
@@ -49,6 +49,8 @@ class Cell:
         By which the noise of its mechanism is multiplied: 1 but for controls.
     block : int
         So many replicates run at a time.
+    group : int
+        So many of them share coins.
     """
 
     experiment: str
@@ -63,6 +65,7 @@ class Cell:
     replicates: int
     axes: tuple[str, ...]
     block: int
+    group: int = 1
     sparsity: int | None = None
     swept: tuple[str, ...] = ()
     search: tuple[tuple[str, tuple[Choice, ...]], ...] = ()
@@ -267,7 +270,8 @@ def _cell(
         strength=1.0,
         replicates=replicates,
         axes=(),
-        block=block_of(replicates) if "slope" in experiment.checks else replicates,
+        block=experiment.block(profile),
+        group=experiment.group(method, profile),
         search=tuple(method.search.items()),
     )
 

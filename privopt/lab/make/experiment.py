@@ -14,6 +14,7 @@ from privopt.arguments import instance, member, positive_integer, positive_numbe
 from privopt.lab.make.axes import AXES, Axis, Grid, Setting
 from privopt.lab.make.method import Choice, Method, check_name, mapping
 from privopt.lab.make.records import About
+from privopt.lab.make.trials import block_of, group_of
 from privopt.privacy import gaussian_delta
 from privopt.problems import FAMILIES, Family, family
 from privopt.spec import Budget, Relation, RelationName
@@ -168,11 +169,25 @@ class Experiment:
 
     def about(self, profile: str) -> About:
         """What its tables carry, so that they suffice for the report."""
+        groups = {method.label: self.group(method, profile) for method in self.methods}
+        shared = {label: size for label, size in groups.items() if size > 1}
         return {
             "checks": self.checks,
             "swept": [each.name for each in self.swept],
             "replicates": self.replicates[profile],
+            **({"groups": shared} if shared else {}),
         }
+
+    def block(self, profile: str) -> int:
+        """So many replicates of a cell run at a time."""
+        replicates = self.replicates[profile]
+        return block_of(replicates) if "slope" in self.checks else replicates
+
+    def group(self, method: Method, profile: str) -> int:
+        """So many of them share coins: one, but for algorithms that have coins."""
+        if not method.has_coins:
+            return 1
+        return group_of(self.replicates[profile], self.block(profile))
 
     @property
     def family_names(self) -> tuple[str, ...]:

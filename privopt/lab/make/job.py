@@ -61,8 +61,8 @@ class Job:
     @property
     def program(self) -> Hashable:
         """What shapes the compiled program: jobs of one program compile once."""
-        plan, block = self.plan, self.cell.block
-        return plan.algorithm, plan.static, self.shape, block, self.quantity.observer
+        plan, shared = self.plan, (self.cell.block, self.cell.group)
+        return plan.algorithm, plan.static, self.shape, shared, self.quantity.observer
 
     @property
     def numbers(self) -> object:

@@ -45,6 +45,6 @@ def _values(job: Job, plan: Plan, key: Array) -> Iterator[NDArray[np.float64]]:
     """What the runs are measured by, a block at a time; the last block is whole, too."""
     for first in range(0, job.cell.replicates, job.cell.block):
         keys = replicate_keys(key, job.cell.block, first)
-        found = run_many([plan], job.problem, keys, execution=job.execution)
+        found = run_many([plan], job.problem, keys, group=job.cell.group, execution=job.execution)
         values = job.quantity.measure(job.problem, found._replace(released=found.released[0]))
         yield np.asarray(values, np.float64)

@@ -63,6 +63,11 @@ class Method:
         tried = {choice: self._tried(choice, values) for choice, values in searched.items()}
         object.__setattr__(self, "search", tried)
 
+    @property
+    def has_coins(self) -> bool:
+        """Whether the algorithm has public randomness, which groups of replicates share."""
+        return ALGORITHMS[self.algorithm].coins is not None
+
     def _tried(self, choice: str, values: object) -> tuple[Choice, ...]:
         """The values of a choice that is searched for: at least two, distinct."""
         member(f"choice of {self.label}", choice, self.known_choices)

@@ -84,7 +84,7 @@ def _risk(name: str, label: str) -> Quantity:
     return Quantity(
         name=f"{name} risk",
         label=label,
-        known=lambda problem: problem.measures == name,
+        known=lambda problem: problem.measures == name and problem.certifiable,
         at=lambda problem, points: problem.excess_risk(points),
         reference=_optimum,
     )

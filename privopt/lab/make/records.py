@@ -118,6 +118,7 @@ class About(TypedDict, total=False):
     checks: Sequence[str]
     swept: Sequence[str]
     replicates: int
+    groups: Mapping[str, int]
     study: Mapping[str, object]
     runs: str
 

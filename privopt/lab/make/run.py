@@ -189,6 +189,7 @@ def _cells(experiment: Experiment, profile: str, seed: int, progress: Progress) 
                 cell=cell.identity,
                 replicates=cell.replicates,
                 block=cell.block,
+                group=cell.group,
                 trial=cell.trial.value,
                 noise_factor=cell.noise_factor,
                 seed=seed,

@@ -13,7 +13,7 @@ from dataclasses import fields
 from privopt.arguments import Names
 from privopt.theory import Powers
 
-__all__ = ["BEND", "SLOPED", "Trial", "bent", "block_of"]
+__all__ = ["BEND", "SLOPED", "Trial", "bent", "block_of", "group_of"]
 
 BEND = 0.1
 """The exponent by which noise is bent along an axis."""
@@ -23,6 +23,7 @@ SLOPED = tuple(field.name for field in fields(Powers))
 
 _SHARE = 4
 _LEAST = 10
+_LEAST_GROUPS = 16
 
 
 class Trial(Names):
@@ -70,6 +71,18 @@ def block_of(replicates: int) -> int:
     (150, 10, 3)
     """
     return min(replicates, max(_LEAST, replicates // _SHARE))
+
+
+def group_of(replicates: int, block: int) -> int:
+    """So many replicates share the coins of an algorithm that has any.
+
+    As many as leave 16 whole groups in a block, which are what intervals resample.
+
+    >>> group_of(1000, 250), group_of(40, 10)
+    (10, 1)
+    """
+    sizes = range(1, block // _LEAST_GROUPS + 1)
+    return max((size for size in sizes if block % size == replicates % size == 0), default=1)
 
 
 def bent(value: float, base: float) -> float:

@@ -53,7 +53,8 @@ class CellResult:
     quantity : str
         What was measured, such as ``"empirical risk"``.
     values : ndarray
-        By replicate, shape ``(replicates,)``, float64.
+        Independent of one another, float64: by replicate, or the means of groups of replicates
+        that share coins.
     optimum : float
         What values are measured from: of a risk, ``F`` at the reference minimum.
     gap : float
@@ -175,7 +176,12 @@ def cell_results(
     )
     measured = {row["cell"]: row for row in found.to_pylist()}
     rows = (row for row in recorded.cells.to_pylist() if row["trial"] in trials)
-    cells = (_result(row, measured[row["cell"]]) for row in rows if row["cell"] in measured)
+    groups = recorded.about.get("groups", {})
+    cells = (
+        _result(row, measured[row["cell"]], groups.get(row["method"], 1))
+        for row in rows
+        if row["cell"] in measured
+    )
     return tuple(sorted(cells, key=_place_in_order))
 
 
@@ -222,7 +228,7 @@ def _place_in_order(cell: CellResult) -> tuple[object, ...]:
     return *named, *sizes, cell.strength, settings, cell.trial, sorted(cell.axes)
 
 
-def _result(row: dict[str, Any], runs: dict[str, Any]) -> CellResult:
+def _result(row: dict[str, Any], runs: dict[str, Any], group: int) -> CellResult:
     replicates = runs["replicate_list"]
     if len(set(replicates)) != len(replicates):
         raise ValueError(
@@ -243,7 +249,7 @@ def _result(row: dict[str, Any], runs: dict[str, Any]) -> CellResult:
     return CellResult(
         **{**{name: row[name] for name in _PLAIN}, **known},
         setting={name: value for name, value in setting.items() if value is not None},
-        values=np.array(runs["value_list"], dtype=np.float64),
+        values=np.array(runs["value_list"], dtype=np.float64).reshape(-1, group).mean(axis=1),
         exponents=json.loads(row["exponents"] or "{}"),
         axes=_axes(row),
         trial=Trial(row["trial"]),

@@ -7,6 +7,7 @@ from privopt.mechanisms.batches.fixed_size import FixedSizeBatches
 from privopt.mechanisms.batches.ordered import OrderedBatches
 from privopt.mechanisms.batches.poisson import PoissonBatches, poisson_sampler
 from privopt.mechanisms.batches.shuffled import ShuffledBatches
+from privopt.mechanisms.batches.subset import ordered_subset
 
 __all__ = [
     "AllRecords",
@@ -17,5 +18,6 @@ __all__ = [
     "Participation",
     "PoissonBatches",
     "ShuffledBatches",
+    "ordered_subset",
     "poisson_sampler",
 ]

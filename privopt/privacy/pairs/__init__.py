@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from privopt.privacy.pairs.compressed import CompressedPair
 from privopt.privacy.pairs.discrete import EVERYTHING, NOTHING, DiscretePair
 from privopt.privacy.pairs.gaussian import GaussianPair
 from privopt.privacy.pairs.pair import Array, Bins, Pair, Reversed
@@ -13,6 +14,7 @@ __all__ = [
     "NOTHING",
     "Array",
     "Bins",
+    "CompressedPair",
     "DiscretePair",
     "GaussianPair",
     "Pair",

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtr
 
 from privopt.privacy.pairs.pair import Array
 
-__all__ = ["normal_masses", "spread"]
+__all__ = ["masses_between", "normal_masses", "spread"]
+
+Flags: TypeAlias = npt.NDArray[np.bool_]
 
 _U = 2.0**-53  # unit roundoff of float64
 
@@ -26,13 +30,24 @@ def normal_masses(points: Array, error: Array | float) -> tuple[Array, Array]:
     masses, errors : ndarray, shape (n + 1,)
         Absolute errors.
     """
-    tail = np.zeros(points.size + 2)
     size = np.abs(points)
-    tail[1:-1] = ndtr(-size)
-    wrong = np.zeros_like(tail)
-    wrong[1:-1] = tail[1:-1] * (16 * _U * (2.0 + size * size) + 2.0 * (1.0 + size) * error)
-    right = np.empty(tail.size, dtype=bool)
-    right[0], right[1:-1], right[-1] = False, points > 0.0, True
+    tail = ndtr(-size)
+    wrong = tail * (16 * _U * (2.0 + size * size) + 2.0 * (1.0 + size) * error)
+    return masses_between(tail, wrong, points > 0.0)
+
+
+def masses_between(tails: Array, wrongs: Array, above: Flags) -> tuple[Array, Array]:
+    """Masses below, between and above increasing points, from the mass beyond each of them.
+
+    Parameters
+    ----------
+    tails, wrongs : ndarray, shape (n,)
+        The mass on the far side of each point, and the absolute error of it.
+    above : ndarray of bool, shape (n,)
+        Whether that side is the right one: of no point, then of all points.
+    """
+    tail, wrong, right = np.pad(tails, 1), np.pad(wrongs, 1), np.pad(above, 1)
+    right[-1] = True
     left_end, right_end = tail[:-1], tail[1:]
     masses = np.where(right[:-1], left_end - right_end, right_end - left_end)
     across = right[1:] & ~right[:-1]

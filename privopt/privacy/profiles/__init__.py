@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from privopt.privacy.profiles.mixed import Mixed, mixed_profile
 from privopt.privacy.profiles.plain import (
     ALL_TOLD,
     NOTHING_TOLD,
@@ -21,6 +22,7 @@ __all__ = [
     "ALL_TOLD",
     "NOTHING_TOLD",
     "Gaussian",
+    "Mixed",
     "Profile",
     "RandomisedResponse",
     "ReplacedGaussian",
@@ -30,6 +32,7 @@ __all__ = [
     "gaussian_profile",
     "inverse",
     "missing",
+    "mixed_profile",
     "pure_profile",
     "reduced",
     "sampled_profile",

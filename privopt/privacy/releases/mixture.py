@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair, Reversed
 from privopt.privacy.pairs.normal import normal_masses
-from privopt.privacy.parameters import is_noise, is_rate
+from privopt.privacy.parameters import SUM_TOLERANCE, is_noise, is_rate
 from privopt.privacy.releases.poisson import Sampled
 from privopt.privacy.releases.release import MAX_DISTANCE, MIN_DISTANCE, Release
 from privopt.spec import Relation
@@ -25,7 +25,6 @@ _MAX_DEVIATIONS = 50.0  # standard deviations, where float64 has no probabilitie
 _ROUNDING = 2.0**-51  # of a sum that is meant to be one
 _ROWS = (list, tuple, np.ndarray)
 _MIN_SHIFT = 1e-12  # shifts of less are no finer than a mesh can be
-_SUM_TOLERANCE = 1e-9  # by which probabilities may miss one
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def norms(sizes: object, probabilities: object) -> Norms | None:
     if not all(is_noise(size) and size < math.inf for size in sizes):
         return None
     missing = 1.0 - math.fsum(map(float, probabilities))
-    if abs(missing) > _SUM_TOLERANCE:
+    if abs(missing) > SUM_TOLERANCE:
         return None
     weights: dict[float, float] = {}
     for size, chance in sorted(zip(map(float, sizes), map(float, probabilities), strict=True)):

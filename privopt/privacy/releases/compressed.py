@@ -1,0 +1,111 @@
+"""Gaussian noise on random measurements: ``CompressedGaussianDpEvent``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from privopt.privacy.events import CompressedGaussianDpEvent
+from privopt.privacy.interval import Interval
+from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, CompressedPair, Pair
+from privopt.privacy.parameters import is_count, is_noise
+from privopt.privacy.profiles import ALL_TOLD, NOTHING_TOLD, Profile, inverse
+from privopt.privacy.releases.release import MIN_DISTANCE, UP, Curve, Release
+from privopt.privacy.sums import SMALLEST
+from privopt.spec import Relation
+
+__all__ = ["Compressed", "CompressedProfile", "compressed_divergence"]
+
+_U = 2.0**-53  # unit roundoff of float64
+_MAX_DISTANCE = 64.0  # standard deviations, beyond which everything is taken to be seen
+_MAX_MEASUREMENTS = 2**40
+
+
+@dataclass(frozen=True)
+class Compressed(Release, event=CompressedGaussianDpEvent):
+    """Noise of standard deviation ``noise``, over the bound of one contribution."""
+
+    noise: float
+    measurements: int
+
+    @classmethod
+    def read(cls, event: CompressedGaussianDpEvent) -> Compressed | None:
+        """Any noise multiplier; one to 2^40 measurements."""
+        noise, count = event.noise_multiplier, event.measurements
+        if not is_noise(noise) or not is_count(count) or not 1 <= count <= _MAX_MEASUREMENTS:
+            return None
+        return cls(float(noise), int(count))
+
+    def _distance(self, relation: Relation) -> float:
+        """``mu``, rounded up."""
+        return relation.multiple / self.noise * UP if self.noise > 0.0 else math.inf
+
+    def pair(self, relation: Relation) -> Pair | None:
+        """``CompressedPair``, unless the noise is extreme."""
+        mu = self._distance(relation)
+        if mu == 0.0:
+            return NOTHING
+        if mu < MIN_DISTANCE:
+            return None
+        if mu > _MAX_DISTANCE:
+            return replace(EVERYTHING, exact=self.noise == 0.0)
+        return CompressedPair(relation.multiple / self.noise, self.measurements)
+
+    def renyi(self, relation: Relation) -> Curve | None:
+        """``compressed_divergence``."""
+        return partial(compressed_divergence, self._distance(relation), self.measurements)
+
+    def profile(self, relation: Relation) -> Profile | None:
+        """``CompressedProfile``, where there is a pair."""
+        pair = self.pair(relation)
+        if isinstance(pair, CompressedPair):
+            return CompressedProfile(pair)
+        if pair is NOTHING:
+            return NOTHING_TOLD
+        return ALL_TOLD if self.noise == 0.0 else None
+
+    def exported(self, relation: Relation) -> CompressedGaussianDpEvent:
+        """Noise halved for a replaced record; other accountants refuse it."""
+        return CompressedGaussianDpEvent(self.noise / relation.multiple, self.measurements)
+
+
+@dataclass(frozen=True)
+class CompressedProfile:
+    """``E delta_G(epsilon; S) = P(L > epsilon) - e^epsilon Q(L > epsilon)``, both by quadrature."""
+
+    pair: CompressedPair
+
+    def delta(self, epsilon: float) -> Interval:
+        """Between the errors of the two tails."""
+        if math.isinf(epsilon):
+            return Interval(0.0, 0.0)
+        tails = self.pair.tails(np.array([epsilon]))
+        likely, rare, likely_error, rare_error = (float(each[0]) for each in tails)
+        growth = math.exp(min(epsilon, 700.0)) * (1.0 + 8 * _U * (1.0 + epsilon))
+        shrunk = math.exp(min(epsilon, 700.0)) * (1.0 - 8 * _U * (1.0 + epsilon))
+        upper = likely + likely_error - shrunk * max(0.0, rare - rare_error)
+        lower = likely - likely_error - growth * (rare + rare_error) if epsilon <= 700.0 else 0.0
+        return Interval(max(0.0, lower), min(1.0, max(0.0, upper) * (1.0 + 4 * _U)))
+
+    def epsilon(self, delta: float) -> Interval:
+        """The inverse of ``delta``."""
+        if delta == 0.0:
+            return Interval(math.inf, math.inf)
+        return inverse(self.delta, delta)
+
+
+def compressed_divergence(mu: float, measurements: int, orders: Array) -> Array:
+    """``-(m / (2 (a - 1))) ln(1 - a (a - 1) mu^2 / m)``, and infinity from where that ends.
+
+    ``E e^(a (a - 1) S^2 / 2)`` is the moment generating function of ``chi^2_m``.
+    """
+    rate = orders - 1.0
+    with np.errstate(over="ignore", divide="ignore"):
+        spent = orders * rate * (mu / measurements) * mu * (1.0 + 16 * _U)
+        known = spent < 1.0
+        moment = -0.5 * measurements * np.log1p(-np.where(known, spent, 0.0))
+        divergence = np.where(known, moment / rate * (1.0 + 16 * _U), math.inf)
+    return np.asarray(np.maximum(divergence, SMALLEST if mu > 0.0 else 0.0))

@@ -1,0 +1,289 @@
+"""Sparse gradients: the orders of all known bounds, and laws with constants.
+
+The rows of the tables of Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881) and
+those that are sharper here, as data: an upper and a lower bound each, of which the terms are orders
+without constants, for records or gradients of ``s`` nonzero entries and norm 1 and a set of radius
+1. Means are told as empirical risk minimisers of squared distances, so that their orders are the
+squares of errors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from privopt.theory.linf_output_perturbation import (
+    balanced_minimiser,
+    linf_output_perturbation_rate,
+    perturbation_cost,
+)
+from privopt.theory.lower_bounds import budget_lower_bound
+from privopt.theory.orders import Order
+from privopt.theory.projected_descent import projected_descent_rate, projected_descent_steps
+from privopt.theory.rate import FIXED, Quantity, Rate, Term
+from privopt.theory.setting import Law, Setting
+from privopt.theory.sparse_means import projection_mechanism_rate
+
+__all__ = ["SPARSE_LAWS", "SPARSE_ORDERS", "SparseOrders", "only"]
+
+_SOURCE = "Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881)"
+_HERE = f"{_SOURCE}; sharper here"
+_SAMPLING = Order(n=-0.5)
+_ONE = Order()
+
+
+def least_and_last(*values: float) -> float:
+    """The least of all values but the last one, plus the last one.
+
+    Examples
+    --------
+    >>> least_and_last(0.5, 0.25, 1.0)
+    1.25
+    """
+    return min(values[:-1]) + values[-1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseOrders:
+    """A row: what is known of one problem under one kind of privacy, up to constants.
+
+    Parameters
+    ----------
+    quantity : Quantity
+    source : str
+    upper, lower : mapping of str to Order
+        By regime, ``"constant"``, ``"sparse"`` or ``"dense"``; the least of them is the bound. An
+        empty one says that nothing is known.
+    sampled : bool
+        Whether ``1/sqrt(n)``, the price of a sample, is added to the least.
+
+    Examples
+    --------
+    >>> row = SPARSE_ORDERS["mean, pure"]
+    >>> str(row.crossing("sparse", "dense")), str(row.crossing("constant", "sparse"))
+    ('d^1 (ln d)^-1', 's^1 (ln d)^1')
+    """
+
+    quantity: Quantity
+    source: str
+    upper: Mapping[str, Order]
+    lower: Mapping[str, Order]
+    sampled: bool = False
+
+    def crossing(self, first: str, second: str, *, lower: bool = False) -> Order:
+        """The ``n epsilon`` at which two regimes of a bound meet, in closed form."""
+        bound = self.lower if lower else self.upper
+        return bound[first].crossing(bound[second])
+
+    def law(self, *, lower: bool = False) -> Law:
+        """One of the bounds as a law, the regime that binds first."""
+        bound = self.lower if lower else self.upper
+
+        def of(setting: Setting) -> Rate:
+            terms = [
+                Term(name, order.value(setting), order.powers(setting))
+                for name, order in bound.items()
+            ]
+            terms.sort(key=lambda term: term.value)
+            if self.sampled:
+                terms.append(Term("sampling", _SAMPLING.value(setting), _SAMPLING.powers(setting)))
+            least = " ^ ".join(str(order) for order in bound.values())
+            return Rate(
+                quantity=self.quantity,
+                theorem=f"of order {least}{' + n^-0.5' if self.sampled else ''}",
+                source=self.source,
+                terms=tuple(terms),
+                combine=least_and_last if self.sampled else min,
+                regime=f"{terms[0].name}, at a fixed ratio of epsilon to mu",
+            )
+
+        return of
+
+
+def _row(
+    upper: Mapping[str, Order],
+    lower: Mapping[str, Order] | None = None,
+    *,
+    quantity: Quantity = Quantity.EMPIRICAL_RISK,
+    source: str = _SOURCE,
+) -> SparseOrders:
+    return SparseOrders(quantity=quantity, source=source, upper=upper, lower=lower or {})
+
+
+def _sampled(row: SparseOrders) -> SparseOrders:
+    return replace(row, quantity=Quantity.POPULATION_RISK, sampled=True)
+
+
+def _root(bound: Mapping[str, Order]) -> dict[str, Order]:
+    """Of errors, where those of their squares are given."""
+    return {name: order**0.5 for name, order in bound.items()}
+
+
+_PURE = Order(budget=-1.0, sparsity=1.0)
+_APPROXIMATE = Order(budget=-1.0, sparsity=0.5, log_delta=0.5)
+_DENSE_PURE = {"dense": Order(budget=-2.0, sparsity=1.0, dim=1.0)}
+_DENSE = {"dense": Order(budget=-2.0, dim=1.0, log_delta=1.0)}
+_DENSE_ERM_PURE = {"dense": Order(budget=-1.0, dim=1.0)}
+_PHI = _PURE * Order(log_dim=1.0)
+_AMPLIFIED = Order(budget=-2.0, sparsity=1.0, log_sparse=1.0, log_delta=3.0)
+
+_MEAN_PURE_LOWER = {"constant": _ONE, "sparse": _PURE * Order(log_hidden=1.0), **_DENSE_PURE}
+_MEAN_LOWER = {"constant": _ONE, "sparse": _APPROXIMATE, **_DENSE}
+_ERM = _row(
+    {"sparse": (_APPROXIMATE * Order(log_dim=0.5)) ** 0.5, **_root(_DENSE)}, _root(_MEAN_LOWER)
+)
+
+
+def _erm_pure(
+    sparse: Order, source: str = _HERE, lower: Mapping[str, Order] | None = None
+) -> SparseOrders:
+    return _row({"sparse": sparse, **_DENSE_ERM_PURE}, lower, source=source)
+
+
+_ERM_PURE = _erm_pure(_PHI ** (1.0 / 3.0), _SOURCE, _root(_MEAN_PURE_LOWER))
+
+SPARSE_ORDERS: Mapping[str, SparseOrders] = MappingProxyType(
+    {
+        "mean, pure": _row(
+            {"constant": _ONE, "sparse": _PHI, **_DENSE_PURE},
+            _MEAN_PURE_LOWER,
+        ),
+        "mean, pure, sharp": _row(_MEAN_PURE_LOWER, _MEAN_PURE_LOWER, source=_HERE),
+        "mean, approximate": _row(
+            {"constant": _ONE, "sparse": _APPROXIMATE * Order(log_sparse=0.5), **_DENSE},
+            _MEAN_LOWER,
+        ),
+        "convex, approximate": _ERM,
+        "population, approximate": _sampled(_ERM),
+        "convex, pure": _ERM_PURE,
+        "convex, pure, smooth": _erm_pure(_PHI**0.4),
+        "convex, pure, flat": _erm_pure(_PHI**0.5),
+        "generalised linear, pure": _erm_pure(_PHI ** (1.0 / 3.0)),
+        "generalised linear, pure, expected": _erm_pure(
+            Order(budget=-1.0, sparsity=0.5) ** (1.0 / 3.0)
+        ),
+        "population, pure": _sampled(_ERM_PURE),
+        "stationary, approximate": _row(
+            {
+                "sparse": _AMPLIFIED**0.125 * Order(log_n=0.25),
+                "dense": _root(_DENSE)["dense"] ** (2.0 / 3.0),
+            },
+            quantity=Quantity.GRADIENT_NORM,
+        ),
+        "convex, bias-reduced": _row({"sparse": _AMPLIFIED**0.25 * Order(log_n=0.5)}),
+    }
+)
+"""By problem and privacy, rows of both tables.
+
+``ln(1/delta)^3`` of what is amplified by sampling is the corrected power. Population rows are
+``(sparse ^ dense) + 1/sqrt(n)``. The sharp row of means is :func:`privopt.theory.sparse_error`,
+whose logarithm is the lower bound's. The pure rows of smooth, flat (``H`` of the order of
+``lambda`` or less) and generalised linear losses are those of the whole space, where the lower
+bounds do not apply: theirs are for linear losses on a ball. The bias-reduced one holds with
+constant probability.
+"""
+
+
+def only(law: Law, term: str) -> Law:
+    """A law of which one term is left: for the crossovers of its regimes.
+
+    Examples
+    --------
+    >>> from privopt.spec import Budget, ProblemClass
+    >>> from privopt.theory import crossovers
+    >>> facts = ProblemClass(n=100, dim=2**14, lipschitz=2.0, radius=1.0, sparsity=4)
+    >>> here = Setting(problem_class=facts, mu=1.0,
+    ...                budget=Budget(epsilon=1.0, delta=0.0, relation="replace_one"))
+    >>> row = SPARSE_ORDERS["mean, pure"]
+    >>> sparse, dense = (only(row.law(), name) for name in ("sparse", "dense"))
+    >>> [round(root) for root in crossovers(sparse, dense, here, "n", 10, 1e6)]
+    [1688]
+    >>> round(row.crossing("sparse", "dense").value(here))
+    1688
+    """
+
+    def of(setting: Setting) -> Rate:
+        rate = law(setting)
+        return replace(rate, terms=tuple(t for t in rate.terms if t.name == term), combine=min)
+
+    return of
+
+
+def _mean_law(noise: str, body: str) -> Law:
+    """A private mean at its default noise; the longest record is the one that its class allows."""
+
+    def of(setting: Setting) -> Rate:
+        facts, budget = setting.problem_class, setting.budget
+        modulus = facts.strong_convexity or 1.0
+        clip = max(facts.lipschitz / modulus - facts.radius, 0.0) or facts.lipschitz
+        moved = budget.relation.multiple * clip / facts.n
+        if noise == "laplace":
+            scale = moved * math.sqrt(facts.sparsity or facts.dim) / budget.epsilon
+            lower = budget_lower_bound(facts, replace(budget, delta=0.0))
+        else:
+            scale = moved / setting.mu
+            lower = budget_lower_bound(facts, budget, mu=setting.mu)
+        return projection_mechanism_rate(
+            facts, noise=noise, scale=scale, body=body, clip=clip, lower=lower
+        )
+
+    return of
+
+
+def _noise(setting: Setting) -> float:
+    """``sigma`` of one release of the mean gradient."""
+    facts = setting.problem_class
+    return setting.budget.relation.multiple * facts.lipschitz / (facts.n * setting.mu)
+
+
+def projected_dp_gd_law(setting: Setting) -> Rate:
+    """DP-GD along projected gradients, at its best number of steps and the theorem's step size.
+
+    ``T`` is at the minimum of the bound, where it adds nothing to the slopes in first order.
+    """
+    facts, one = setting.problem_class, _noise(setting)
+    smooth = facts.smoothness is not None
+    steps = projected_descent_steps(facts, one_step_noise=one, smooth=smooth)
+    return projected_descent_rate(
+        facts,
+        steps=steps,
+        noise_std=one * math.sqrt(steps),
+        smooth=smooth,
+        steps_powers=FIXED,
+        lower=budget_lower_bound(facts, setting.budget, mu=setting.mu),
+    )
+
+
+def linf_output_perturbation_law(setting: Setting) -> Rate:
+    """Output perturbation of the largest coordinate, with Gaussian noise at the best ``lambda``."""
+    facts, unit = setting.problem_class, _noise(setting)
+    cost = perturbation_cost(facts, gaussian=True).factor
+    best = balanced_minimiser(linear=cost * unit, distance=facts.radius)
+    return linf_output_perturbation_rate(
+        facts,
+        regularisation=best.regularisation,
+        scale=unit / best.regularisation,
+        gaussian=True,
+        distance=facts.radius,
+        power=best.power,
+        lower=budget_lower_bound(facts, setting.budget, mu=setting.mu),
+    )
+
+
+SPARSE_LAWS: Mapping[str, Law] = MappingProxyType(
+    {
+        "projection_mechanism": _mean_law("gaussian", "l1_l2"),
+        "projected_mean": _mean_law("gaussian", "l2"),
+        "noisy_mean": _mean_law("gaussian", "none"),
+        "pure_projection_mechanism": _mean_law("laplace", "l1_l2"),
+        "pure_projected_mean": _mean_law("laplace", "l2"),
+        "pure_noisy_mean": _mean_law("laplace", "none"),
+        "projected_dp_gd": projected_dp_gd_law,
+        "linf_output_perturbation": linf_output_perturbation_law,
+    }
+)
+"""Laws with constants: of means of sparse records by body and noise, and the last two of convex
+losses with sparse gradients, to be held against those of ``LAWS``, which know of no sparsity.
+"""

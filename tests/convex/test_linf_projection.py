@@ -1,0 +1,155 @@
+"""Nearest members in the largest coordinate: linear programming, closed forms, ties, bad values."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from privopt.convex import Box, L1Ball, L1L2Ball, L2Ball, Simplex, WholeSpace, linf_projection
+
+pytestmark = pytest.mark.optimised
+
+DIM = 6
+CENTRE = np.array([1.0, -2.0, 0.5, 0.0, 3.0, 0.1])
+SETS = {
+    "l2": L2Ball(1.3),
+    "l2 centred": L2Ball(0.8, CENTRE),
+    "l1": L1Ball(1.7),
+    "l1 and l2": L1L2Ball(1.6, 1.0),
+    "box": Box(-0.4, 0.9),
+    "simplex": Simplex(),
+    "simplex of 2.5": Simplex(2.5),
+    "whole space": WholeSpace(),
+}
+every = pytest.mark.parametrize("name", SETS)
+
+
+def points(count: int = 300) -> np.ndarray:
+    rng = np.random.default_rng(1)
+    normal = rng.normal(size=(count, DIM))
+    tied = rng.integers(-2, 3, size=normal.shape)
+    mixed = np.where(rng.uniform(size=(count, 1)) < 0.3, tied, normal)
+    return mixed * 10.0 ** rng.uniform(-2, 2, size=(count, 1))
+
+
+def shrunk(x: np.ndarray, threshold: float) -> np.ndarray:
+    return np.sign(x) * np.maximum(np.abs(x) - threshold, 0.0)
+
+
+def least_distance(constraint, x: np.ndarray) -> float:
+    """By bisection over ``t`` for balls, by linear programming for polytopes."""
+    if isinstance(constraint, WholeSpace):
+        return 0.0
+    if isinstance(constraint, L2Ball | L1L2Ball):
+        offset = x - np.asarray(getattr(constraint, "centre", 0.0))
+        low, high = 0.0, float(np.abs(offset).max())
+        ball = L2Ball(constraint.radius) if isinstance(constraint, L2Ball) else constraint
+        for _ in range(100):
+            middle = 0.5 * (low + high)
+            left = shrunk(offset, middle)
+            norms = np.array([np.abs(left).sum(), np.linalg.norm(left)])
+            radii = (
+                [np.inf, ball.radius]
+                if isinstance(ball, L2Ball)
+                else [ball.l1_radius, ball.l2_radius]
+            )
+            low, high = (low, middle) if np.all(norms <= radii) else (middle, high)
+        return high
+    eye, ones = np.eye(DIM), np.ones((DIM, 1))
+    near = np.block([[eye, -ones], [-eye, -ones]])
+    bounds, total = [(None, None)] * DIM, None
+    if isinstance(constraint, Box):
+        bounds = [(constraint.lower, constraint.upper)] * DIM
+    if isinstance(constraint, Simplex):
+        bounds, total = [(0, None)] * DIM, constraint.total
+    cost, limits = np.append(np.zeros(DIM), 1.0), np.append(x, -x)
+    equal = None if total is None else np.append(np.ones(DIM), 0.0)[None]
+    if isinstance(constraint, L1Ball):  # v = p - q
+        near = np.block(
+            [[eye, -eye, -ones], [-eye, eye, -ones], [ones.T, ones.T, np.zeros((1, 1))]]
+        )
+        bounds, cost = [(0, None)] * (2 * DIM), np.append(np.zeros(2 * DIM), 1.0)
+        limits = np.append(limits, constraint.radius)
+    bounds = [*bounds, (0, None)]
+    return linprog(cost, near, limits, equal, total and [total], bounds).fun
+
+
+@every
+def test_no_member_is_nearer(name):
+    constraint, x = SETS[name], points()
+    found = linf_projection(constraint, jnp.asarray(x))
+    assert np.all(constraint.contains(found, 1e-12))
+    distances = np.abs(np.asarray(found) - x).max(axis=1)
+    for distance, row in list(zip(distances, x, strict=True))[:60]:
+        assert distance <= least_distance(constraint, row) + 1e-9 * (1.0 + np.abs(row).max())
+
+
+@every
+def test_members_keep_their_bits_and_twice_is_once(name):
+    constraint, x = SETS[name], jnp.asarray(points())
+    once = linf_projection(constraint, x)
+    np.testing.assert_allclose(linf_projection(constraint, once), once, atol=1e-14)
+    if isinstance(constraint, Simplex):
+        x = constraint.total * jnp.asarray(np.eye(DIM) + 0.25 * np.eye(DIM, k=1))
+        x = jnp.concatenate([x / 1.25, x])
+    inside = x[np.asarray(constraint.contains(x, 0.0))]
+    assert len(inside) >= DIM or name == "l2 centred"
+    assert np.array_equal(linf_projection(constraint, inside), inside)
+
+
+def test_soft_thresholds_have_the_norm_of_the_radius():
+    x = points()
+    for centre in (0.0, CENTRE):
+        for radius in (1e-6, 0.8, 3.0):
+            ball = L2Ball(radius, centre)
+            offset = np.asarray(linf_projection(ball, jnp.asarray(x))) - centre
+            outside = np.linalg.norm(x - centre, axis=1) > radius
+            norms = np.linalg.norm(offset, axis=1)[outside]
+            np.testing.assert_allclose(norms, radius, rtol=1e-12, atol=1e-15)
+            moved = np.abs(x - centre - offset)[outside]
+            kept = offset[outside] != 0.0
+            for row, keeps in zip(moved, kept, strict=True):
+                assert np.ptp(row[keeps]) <= 1e-12 * row.max() + 1e-15
+
+
+def test_closed_forms():
+    x = jnp.asarray([3.0, -4.0, 1.0])
+    np.testing.assert_allclose(linf_projection(L2Ball(13**0.5), x), [2.0, -3.0, 0.0], atol=1e-15)
+    np.testing.assert_allclose(linf_projection(L1L2Ball(5.0, 13**0.5), x), [2.0, -3.0, 0.0])
+    np.testing.assert_allclose(linf_projection(L1L2Ball(4.0, 9.0), x), [1.5, -2.5, 0.0])
+    np.testing.assert_allclose(linf_projection(L1Ball(2.0), x), [0.5, -1.5, 0.0], atol=1e-15)
+    np.testing.assert_allclose(
+        linf_projection(L2Ball(1.0), jnp.asarray([2.0, 2.0])), np.full(2, 0.5**0.5), rtol=1e-15
+    )
+    np.testing.assert_allclose(linf_projection(Simplex(), jnp.ones(4)), np.full(4, 0.25))
+    np.testing.assert_allclose(linf_projection(Simplex(), -x), [0.0, 1.0, 0.0], atol=1e-15)
+
+
+def test_of_many_nearest_members_the_one_of_least_modulus_is_taken():
+    """In a ball every coordinate is as small as the distance allows."""
+    x = points()
+    for constraint in (SETS["l2"], SETS["l1"], SETS["l1 and l2"]):
+        found = np.asarray(linf_projection(constraint, jnp.asarray(x)))
+        for row, nearest in zip(x, found, strict=True):
+            threshold = np.abs(row - nearest).max()
+            np.testing.assert_allclose(nearest, shrunk(row, threshold), atol=1e-12)
+
+
+@every
+def test_jit_vmap_dtypes_and_bad_values(name):
+    constraint, x = SETS[name], jnp.asarray(points(20))
+    expected = linf_projection(constraint, x)
+    mapped = jax.jit(jax.vmap(lambda row: linf_projection(constraint, row)))(x)
+    np.testing.assert_allclose(mapped, expected, atol=1e-12)
+    single = linf_projection(constraint, x.astype(jnp.float32))
+    assert single.dtype == jnp.float32
+    np.testing.assert_allclose(single, expected, rtol=1e-4, atol=1e-5)
+    bad = linf_projection(constraint, x.at[0, 0].set(jnp.nan).at[1, 0].set(jnp.inf))
+    np.testing.assert_array_equal(bad[2:], expected[2:])
+    assert linf_projection(constraint, x[0, :1] if name != "l2 centred" else x[0]).ndim == 1
+
+
+def test_an_unknown_set_is_refused():
+    with pytest.raises(TypeError, match="constraint must be a set with a known l_inf projection"):
+        linf_projection("ball", jnp.ones(2))

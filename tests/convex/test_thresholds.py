@@ -1,0 +1,147 @@
+"""Thresholds: rational arithmetic as the oracle, hostile rows of both dtypes, ends of all loops."""
+
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from privopt.convex import L1Ball, L1L2Ball
+from privopt.convex import thresholds as room
+from privopt.convex.thresholds import l1_threshold, l2_threshold, lowered, ratio_threshold
+
+pytestmark = pytest.mark.optimised
+
+DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+THRESHOLDS = (l1_threshold, l2_threshold)
+TOTALS = (1e-37, 1e-20, 1e-6, 0.3, 1.0, 40.0, 1e6, 1e20, 1e37)
+
+
+def totals(dtype: type, size: int) -> list[np.number]:
+    """Where shares of one coordinate are normal numbers: smaller ones may be taken for 0."""
+    return [dtype(total) for total in TOTALS if total / size > np.finfo(dtype).tiny]
+
+
+def hostile(size: int, dtype: type) -> np.ndarray:
+    """Ties, steps of one rounding, spreads of all sizes, ends of the range; ordered and not."""
+    rng = np.random.default_rng(0)
+    eps, share = np.finfo(dtype).eps, np.linspace(0.0, 1.0, size)
+    rows = [
+        np.zeros(size),
+        np.ones(size),
+        rng.integers(0, 3, size),
+        1.0 + eps * rng.integers(0, 4, size),
+        1.0 - eps * np.arange(size),
+        rng.normal(size=size),
+        rng.standard_cauchy(size=size),
+        2.0 ** (-60.0 * share),
+        -(2.0 ** (60.0 * share)),
+        -share / (1.001 - share),
+        10.0 ** rng.uniform(-45, 38, size),
+        -(10.0 ** rng.uniform(-45, 38, size)),
+        np.where(np.arange(size) == 0, 1e38, rng.normal(size=size)),
+        np.full(size, 1e-45),
+        np.full(size, 3e38) * rng.choice([-1.0, 1.0], size),
+    ]
+    with np.errstate(over="ignore", under="ignore"):
+        return np.stack(rows).astype(dtype)
+
+
+def exact(row: np.ndarray, total: float) -> float:
+    """The root for one row, in rational numbers, by way of a sort."""
+    ordered = sorted(map(Fraction, row.tolist()), reverse=True)
+    total, sums, root = Fraction(float(total)), Fraction(0), None
+    for count, value in enumerate(ordered, 1):
+        if root is not None and value <= root:
+            break
+        sums += value
+        root = (sums - total) / count
+    return root
+
+
+@DTYPES
+@pytest.mark.parametrize("size", [1, 7, 600])
+def test_the_l1_threshold_is_exact(size, dtype):
+    rows = np.asarray(lowered(jnp.asarray(hostile(size, dtype))))
+    rows = rows[np.isfinite(rows).all(axis=1)]
+    eps = float(np.finfo(dtype).eps)
+    for total in map(float, totals(dtype, size)):
+        found = np.asarray(l1_threshold(jnp.asarray(rows), jnp.asarray(total, dtype)))
+        assert found.dtype == dtype
+        for row, threshold in zip(rows, found[:, 0], strict=True):
+            assert abs(Fraction(float(threshold)) - exact(row, total)) <= 4 * eps * total
+
+
+@DTYPES
+@pytest.mark.parametrize("size", [7, 600, 5000])
+def test_sizes_are_as_asked(size, dtype):
+    rows = lowered(jnp.asarray(hostile(size, dtype)))
+    eps = float(np.finfo(dtype).eps)
+    finite = np.isfinite(np.asarray(rows)).all(axis=1)
+    for total in totals(dtype, size):
+        for threshold, order in ((l1_threshold, 1), (l2_threshold, 2)):
+            found = np.asarray(threshold(rows, jnp.asarray(total)))[finite]
+            left = np.maximum((np.float64(rows)[finite] - found) / np.float64(total), 0.0)
+            sizes = np.linalg.norm(left, ord=order, axis=1)
+            np.testing.assert_allclose(sizes, 1.0, rtol=8 * eps * size**0.5)
+
+
+@DTYPES
+def test_loops_end_whatever_is_given(dtype):
+    """Rounding once let the set of coordinates above alternate between two for ever."""
+    size = 600
+    rows = jnp.concatenate([jnp.asarray(hostile(size, dtype))] * 3)
+    bad = jnp.repeat(jnp.asarray([np.nan, np.inf, -np.inf], dtype), len(rows) // 3)
+    rows = jnp.concatenate([rows.at[:, size // 2].set(bad), rows])
+    total = jnp.concatenate([jnp.ones(len(bad), dtype), bad])[:, None]
+    found = (
+        l1_threshold(jnp.tile(rows, 8), total),
+        *(threshold(rows, size) for threshold in THRESHOLDS for size in (total, 0 * total)),
+        ratio_threshold(rows, total, -total, 0 * total),
+    )
+    assert all(len(each) == len(rows) for each in found)
+
+
+@pytest.mark.parametrize("threshold", THRESHOLDS)
+def test_the_bound_of_rounds_is_far(threshold, monkeypatch):
+    """Half of them are enough for every hostile row: the bound is what the proof needs."""
+    rows = lowered(jnp.asarray(hostile(300, np.float64)))
+    rows = rows[np.isfinite(np.asarray(rows)).all(axis=1)]
+    expected = [threshold(rows, jnp.asarray(total)) for total in TOTALS]
+    monkeypatch.setattr(room, "MAX_NEWTON_ROUNDS", 30)
+    jax.clear_caches()
+    found = [threshold(rows, jnp.asarray(total)) for total in TOTALS]
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+def test_long_rows_alone_are_those_together_and_radii_sweep(monkeypatch):
+    rng = np.random.default_rng(1)
+    x, radii = jnp.asarray(rng.normal(size=(4, 5000))), (0.5, 3.0, 1e9)
+
+    def projected(radius, x):
+        return L1L2Ball(radius, 0.3).project(x)
+
+    both = jax.vmap(jax.vmap(projected, (None, 0)), (0, None))
+    alone, one = jax.jit(both)(jnp.asarray(radii), x), jax.jit(projected)
+    for radius, rows in zip(radii, alone, strict=True):
+        expected = jnp.stack([one(jnp.asarray(radius), row) for row in x])
+        np.testing.assert_allclose(rows, expected, atol=1e-12)
+    monkeypatch.setattr(room, "MIN_LONG", 10**9)
+    jax.clear_caches()
+    np.testing.assert_allclose(jax.jit(both)(jnp.asarray(radii), x), alone, atol=1e-12)
+
+
+@DTYPES
+def test_a_million_coordinates(dtype):
+    """In float32 sums of a million numbers are still good to some roundings."""
+    x = np.random.default_rng(2).laplace(size=10**6).astype(dtype)
+    eps = float(np.finfo(dtype).eps)
+    for radius in (0.5, 3000.0):
+        found = np.float64(L1Ball(radius).project(jnp.asarray(x)))
+        assert np.abs(found).sum() == pytest.approx(radius, rel=200 * eps)
+        kept = found != 0.0
+        assert 0 < kept.sum() < len(x)
+        shrinkage = (np.abs(np.float64(x)) - np.abs(found))[kept]
+        assert np.ptp(shrinkage) <= 8 * eps * np.abs(x).max()
+        assert np.abs(x[~kept]).max() <= shrinkage.max()

@@ -1,0 +1,226 @@
+"""Gradients of reduced bias: levels, sets, the telescope, one branch, two of three releases.
+
+Statistical tests have a fixed key; each states how rarely correct code would fail another one.
+"""
+
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from privopt.convex import EmpiricalRisk, L1L2Ball, WholeSpace
+from privopt.mechanisms import BiasReducedGradient, ClippedGradient, LevelLaw, ordered_subset
+from privopt.privacy import gaussian_delta
+from privopt.spec import Budget, ProblemClass, Relation
+from privopt.theory import bias_reduced_moments
+
+N, DIM, SPARSITY, NOISE = 16, 8, 2, 2.0
+FACTS = ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=1.0, sparsity=SPARSITY)
+BODY = L1L2Ball.of(1.0, SPARSITY)
+RUNS = 4000
+
+
+def records(seed=0):
+    """``SPARSITY`` numbers each, of norm one, half of them in two coordinates."""
+    rng, rows = np.random.default_rng(seed), np.zeros((N, DIM))
+    for i, row in enumerate(rows):
+        where = [0, 1] if i % 2 else rng.choice(DIM, SPARSITY, replace=False)
+        row[where] = rng.choice([-1.0, 1.0], SPARSITY, p=[0.2, 0.8]) / math.sqrt(SPARSITY)
+    return rows
+
+
+def risk(rows):
+    return EmpiricalRisk(lambda w, x: w @ x, jnp.asarray(rows), None, WholeSpace())
+
+
+def gradient(post=BODY, scale=NOISE, base=1):
+    query = ClippedGradient.of(FACTS)
+    return BiasReducedGradient(query=query, n=N, base=base, post=post, scale=scale, steps=500)
+
+
+def step_of(mechanism, level, coins):
+    """A step at which the public level is that one."""
+    draw = jax.jit(lambda t: mechanism.law.draw(jax.random.fold_in(coins, t)))
+    return next(t for t in itertools.count() if draw(t) == level)
+
+
+def by_level(mechanism, runs=RUNS):
+    """Answers at every level, shape ``(levels, runs, DIM)``: many runs at a step of that level."""
+    coins, keys = jax.random.key(7), jax.random.split(jax.random.key(1), runs)
+    objective = risk(records())
+
+    @jax.jit
+    def answers(t):
+        def one(key):
+            return mechanism.bind(objective, key, coins).ask((), t, jnp.zeros(DIM))[0]
+
+        return jax.vmap(one)(keys)
+
+    levels = range(mechanism.law.highest + 1)
+    return np.stack([answers(step_of(mechanism, level, coins)) for level in levels])
+
+
+def statistic(mechanism, found):
+    """Chi-square of ``sum_k p_k E[G | k]`` against the mechanism at all records, 8 degrees."""
+    noise = NOISE / N * np.random.default_rng(2).normal(size=(100_000, DIM))
+    target = np.asarray(mechanism.post.project(jnp.asarray(records().mean(0)[None] + noise)))
+    law = np.asarray(mechanism.law.probabilities)
+    mean = law @ found.mean(axis=1)
+    spread = law**2 @ found.var(axis=1) / found.shape[1] + target.var(axis=0) / len(target)
+    return float(np.sum((mean - target.mean(axis=0)) ** 2 / spread))
+
+
+def test_the_law_of_levels():
+    """Chi-square at level 1e-6 on 50,000 draws; the unnormalised law is rejected surely."""
+    law = LevelLaw.of(100, 3)
+    assert law.highest == 4
+    assert math.fsum(law.probabilities) == pytest.approx(1.0, abs=1e-15)
+    assert 0.5 < law.probabilities[0] <= 1.0
+    keys = jax.random.split(jax.random.key(0), 50_000)
+    drawn = np.bincount(jax.vmap(law.draw)(keys), minlength=5)
+    assert stats.chisquare(drawn, 50_000 * np.array(law.probabilities)).pvalue > 1e-6
+    halving = 50_000 * np.array([0.5, 0.25, 0.125, 0.0625, 0.0625])
+    assert stats.chisquare(drawn, halving).pvalue < 1e-9
+    for level, p in enumerate(law.probabilities):
+        assert float(law.weight(jnp.asarray(level), jnp.float64)) == pytest.approx(1.0 / p)
+
+
+@pytest.mark.parametrize(("size", "n"), [(2, 8), (3, 4)])
+def test_every_ordered_subset_is_as_likely(size, n):
+    """By rejection and by permutation: chi-square at level 1e-6 on 30,000 draws."""
+    keys = jax.random.split(jax.random.key(3), 30_000)
+    drawn = np.asarray(jax.vmap(lambda key: ordered_subset(key, size, n))(keys))
+    assert all(len(set(row)) == size for row in drawn.tolist())
+    lists = list(itertools.permutations(range(n), size))
+    counts = np.bincount([lists.index(tuple(row)) for row in drawn.tolist()], minlength=len(lists))
+    assert stats.chisquare(counts).pvalue > 1e-6
+
+
+def test_the_levels_add_up_to_the_mechanism_on_all_records():
+    """At level 1e-6; weights that are not those of the draw are refused."""
+    mechanism = gradient()
+    assert statistic(mechanism, by_level(mechanism)) < stats.chi2.isf(1e-6, DIM)
+
+
+def test_wrong_weights_spoil_it(monkeypatch):
+    """Increments times ``2^k`` as if the law had no cut."""
+    monkeypatch.setattr(
+        LevelLaw, "weight", lambda self, level, dtype: jnp.ldexp(jnp.ones((), dtype), level)
+    )
+    mechanism = gradient()
+    assert statistic(mechanism, by_level(mechanism)) > stats.chi2.isf(1e-9, DIM)
+
+
+def test_without_noise_and_body_it_is_the_mean_of_the_single_set():
+    """Increments cancel, to the last digits: the mean is the gradient itself."""
+    found = by_level(gradient(post=None, scale=0.0, base=2), runs=50)
+    rows = records()
+    means = {tuple(np.round(0.5 * (a + b), 9)) for a, b in itertools.combinations(rows, 2)}
+    assert {tuple(np.round(row, 9) + 0.0) for row in found.reshape(-1, DIM)} <= means
+
+
+def test_second_moments_are_below_their_bounds():
+    mechanism = gradient()
+    found = by_level(mechanism, runs=1000)
+    law = mechanism.law.probabilities
+    moments = bias_reduced_moments(FACTS, noise=NOISE, base=1, probabilities=law, body="l1_l2")
+    square = float(np.dot(law, np.square(found).sum(-1).mean(-1)))
+    assert 0.05 * moments.second.value < square < moments.second.value
+    mean = np.asarray(law) @ found.mean(axis=1)
+    assert np.linalg.norm(mean - records().mean(0)) < moments.bias.value
+
+
+def primitives(jaxpr):
+    for equation in jaxpr.eqns:
+        yield equation
+        for value in jax.tree.leaves(list(equation.params.values()), is_leaf=is_jaxpr):
+            if is_jaxpr(value):
+                yield from primitives(getattr(value, "jaxpr", value))
+
+
+def is_jaxpr(value):
+    return hasattr(value, "eqns") or hasattr(value, "jaxpr")
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_runs_that_share_levels_compute_one_branch(shared):
+    """A switch stays a switch; with levels of their own, runs compute every branch."""
+    mechanism, keys = gradient(), jax.random.split(jax.random.key(0), 3)
+
+    def one(key, coins):
+        return mechanism.bind(risk(records()), key, coins).ask((), jnp.asarray(0), jnp.zeros(DIM))
+
+    many = jax.vmap(one, (0, None if shared else 0))
+    jaxpr = jax.make_jaxpr(many)(keys, keys[0] if shared else keys)
+    found = (e for e in primitives(jaxpr.jaxpr) if e.primitive.name == "cond")
+    switches = [len(each.params["branches"]) for each in found]
+    assert (mechanism.law.highest + 1 in switches) is shared
+
+
+def hockey_stick(first, second, noise, epsilon, runs=200_000):
+    """``E_P (1 - e^epsilon Q/P)_+`` for mixtures of normals about the rows of two arrays."""
+    rng = np.random.default_rng(5)
+    drawn = first[rng.integers(len(first), size=runs)] + noise * rng.normal(size=(runs, 3))
+
+    def density(rows):
+        centres, counts = np.unique(rows, axis=0, return_counts=True)
+        apart = ((drawn[:, None] - centres[None]) ** 2).sum(-1)
+        return np.exp(-apart / (2.0 * noise**2)) @ (counts / len(rows))
+
+    lost = np.maximum(0.0, 1.0 - math.exp(epsilon) * density(second) / density(first))
+    return lost.mean(), lost.std() / math.sqrt(runs)
+
+
+@pytest.mark.parametrize(("n", "half"), [(3, 1), (4, 1), (4, 2), (5, 2)])
+@pytest.mark.parametrize("others", [-1.0, 1.0])
+def test_two_of_three(n, half, others):
+    """The sums over B, O and E of one-dimensional records, against the sampled Gaussian."""
+    z, epsilon = 1.0, 0.5
+
+    def sums(first):
+        values = np.array([first] + [others] * (n - 1))
+        lists = np.array(list(itertools.permutations(range(n), 2 * half)))
+        odd, even = values[lists[:, :half]].sum(1), values[lists[:, half:]].sum(1)
+        return np.stack([odd + even, odd, even], axis=1)
+
+    q = 2 * half / n
+    inner = math.log(1.0 + (math.exp(epsilon) - 1.0) / q)
+    allowed = q * gaussian_delta(inner, math.sqrt(2.0) / z).upper
+    once = q * gaussian_delta(inner, 1.0 / z).upper
+    found, error = hockey_stick(sums(1.0), sums(-1.0), 2.0 * z, epsilon)
+    assert found <= allowed + 5.0 * error
+    if others == -1.0:
+        assert found > once + 5.0 * error  # one of the three is not what a record is in
+        assert found > 0.8 * allowed
+
+
+def test_the_event_charges_levels_and_the_single_set():
+    mechanism = gradient(base=2)
+    event = mechanism.event(Relation.REPLACE_ONE)
+    mixture, single = event.event.events
+    assert event.count == 500
+    assert mixture.probabilities == mechanism.law.probabilities
+    assert [each.sample_size for each in mixture.events] == [4, 8, 16]
+    twice = {each.event.noise_multiplier for each in mixture.events}
+    assert (single.sample_size, single.source_dataset_size) == (2, N)
+    (noise,) = twice
+    assert noise * math.sqrt(2.0) == pytest.approx(single.event.noise_multiplier)
+    assert single.event.noise_multiplier == pytest.approx(NOISE, rel=1e-5)
+
+
+@pytest.mark.parametrize("relation", ["zero_out", "add_or_remove_one"])
+def test_other_relations_are_refused(relation):
+    budget = Budget(epsilon=1.0, delta=1e-6, relation=relation)
+    with pytest.raises(ValueError, match="relation must be replace_one for gradients of reduced"):
+        BiasReducedGradient.calibrated(ClippedGradient.of(FACTS), budget, 5, N)
+
+
+@pytest.mark.parametrize(("base", "match"), [(9, "base must be at most n/2 = 8"), (0, "base must")])
+def test_a_base_that_is_too_large(base, match):
+    budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    with pytest.raises(ValueError, match=match):
+        BiasReducedGradient.calibrated(ClippedGradient.of(FACTS), budget, 5, N, base)

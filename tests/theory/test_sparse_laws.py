@@ -1,0 +1,202 @@
+"""The tables of sparse gradients: printed crossovers, local exponents, and who is best where."""
+
+import math
+
+import numpy as np
+import pytest
+
+from privopt.privacy import gaussian_mu
+from privopt.spec import Budget, ProblemClass
+from privopt.theory import (
+    LAWS,
+    SPARSE_LAWS,
+    SPARSE_ORDERS,
+    Order,
+    Setting,
+    crossovers,
+    numerical_exponents,
+    only,
+    winners,
+)
+
+MU = gaussian_mu(1.0, 1e-6)
+LN, LD, LS = math.log(1e6), math.log(2**14), math.log(2**14 / 4)
+S, D = 4, 2**14
+
+
+def setting(n=1024, dim=D, sparsity=S, epsilon=1.0, delta=1e-6):
+    facts = ProblemClass(n=n, dim=dim, lipschitz=2.0, radius=1.0, smoothness=1.0,
+                         strong_convexity=1.0, sparsity=sparsity)  # fmt: skip
+    budget = Budget(epsilon=epsilon, delta=delta, relation="replace_one")
+    return Setting(problem_class=facts, budget=budget, mu=MU * epsilon)
+
+
+PRINTED = [
+    ("mean, approximate", "constant", "sparse", True, math.sqrt(S * LN)),
+    ("mean, approximate", "constant", "sparse", False, math.sqrt(S * LS * LN)),
+    ("mean, pure", "constant", "sparse", False, S * LD),
+    ("mean, pure", "sparse", "dense", False, D / LD),
+    ("mean, approximate", "sparse", "dense", False, D * math.sqrt(LN / (S * LS))),
+    ("mean, approximate", "sparse", "dense", True, D * math.sqrt(LN / S)),
+    ("convex, approximate", "sparse", "dense", False, D * math.sqrt(LN / (S * LD))),
+    ("convex, pure", "sparse", "dense", False, D**1.5 / math.sqrt(S * LD)),
+    ("convex, pure, smooth", "sparse", "dense", False, D ** (5 / 3) / (S * LD) ** (2 / 3)),
+    ("convex, pure, flat", "sparse", "dense", False, D**2 / (S * LD)),
+    ("generalised linear, pure", "sparse", "dense", False, D**1.5 / math.sqrt(S * LD)),
+]
+
+
+@pytest.mark.parametrize(("row", "first", "second", "lower", "printed"), PRINTED)
+def test_crossovers_are_the_printed_ones(row, first, second, lower, printed):
+    """In closed form from the data, as the formula by hand, and as the root of two laws."""
+    orders, here = SPARSE_ORDERS[row], setting()
+    assert orders.crossing(first, second, lower=lower).value(here) == pytest.approx(printed)
+    law = orders.law(lower=lower)
+    pair = only(law, first), only(law, second)
+    (root,) = crossovers(*pair, here, "n", printed / 30.0, printed * 30.0)
+    assert root == pytest.approx(printed, rel=0.02, abs=1.0)
+    (root,) = crossovers(*pair, here, "epsilon", printed / 1024 / 30.0, printed / 1024 * 30.0)
+    assert root == pytest.approx(printed / 1024, rel=1e-6)
+
+
+def test_a_root_on_the_grid_of_the_search_is_found():
+    law = SPARSE_ORDERS["mean, approximate"].law()
+    pair = only(law, "sparse"), only(law, "dense")
+    root = SPARSE_ORDERS["mean, approximate"].crossing("sparse", "dense").value(setting()) / 1024
+    assert crossovers(*pair, setting(), "epsilon", root / 8.0, root * 8.0) == pytest.approx((root,))
+    assert crossovers(pair[0], pair[0], setting(), "epsilon", 0.1, 10.0) == ()
+
+
+def test_the_crossover_of_stationary_points():
+    """``(d ln)^(4/5)/(s ln(d/s) ln^3)^(3/10)``, and ``(ln n)^(-3/5)`` that the table leaves out."""
+    here = setting()
+    found = SPARSE_ORDERS["stationary, approximate"].crossing("sparse", "dense")
+    printed = (D * LN) ** 0.8 / (S * LS * LN**3) ** 0.3 * math.log(1024) ** -0.6
+    assert found.value(here) == pytest.approx(printed)
+
+
+UPPER = [
+    ("mean, pure", 1 / 1024 * S * LD),
+    ("mean, pure, sharp", S * math.log(D / 1024) / 1024),
+    ("mean, approximate", math.sqrt(S * LS * LN) / 1024),
+    ("convex, approximate", (S * LD * LN) ** 0.25 / 32),
+    ("population, approximate", (S * LD * LN) ** 0.25 / 32 + 1 / 32),
+    ("convex, pure", (S * LD / 1024) ** (1 / 3)),
+    ("population, pure", (S * LD / 1024) ** (1 / 3) + 1 / 32),
+    ("convex, pure, smooth", (S * LD / 1024) ** 0.4),
+    ("convex, pure, flat", (S * LD / 1024) ** 0.5),
+    ("generalised linear, pure, expected", (2 / 1024) ** (1 / 3)),
+    (
+        "stationary, approximate",
+        (S * LS * LN**3) ** 0.125 * math.log(1024) ** 0.25 / 1024**0.25,
+    ),
+    (
+        "convex, bias-reduced",
+        math.sqrt(math.log(1024)) * (S * LS * LN**3) ** 0.25 / 32,
+    ),
+]
+
+
+@pytest.mark.parametrize(("row", "value"), UPPER)
+def test_upper_orders_are_those_of_the_table(row, value):
+    """Where the sparse regime binds, or the dense one is left out."""
+    law = SPARSE_ORDERS[row].law()
+    found = law(setting()) if "population" in row else only(law, "sparse")(setting())
+    assert found.upper == pytest.approx(value)
+
+
+@pytest.mark.parametrize("row", SPARSE_ORDERS)
+def test_local_exponents_and_their_place_below_the_upper_bound(row):
+    """By factors of 1.02; where the logarithms are above 1. No lower order is above its upper."""
+    orders = SPARSE_ORDERS[row]
+    here = setting(n=2**13, dim=2**20, sparsity=2**8)
+    for lower in (False, True) if orders.lower else (False,):
+        law = orders.law(lower=lower)
+        for axis in ("n", "dim", "sparsity", "epsilon"):
+            moved = numerical_exponents(law, here, axis, factor=1.0 + 2.0**-5)
+            back = numerical_exponents(law, here, axis, factor=1.0 - 2.0**-5)
+            for term in law(here).terms:
+                slope = 0.5 * (moved[term.name] + back[term.name])
+                assert slope == pytest.approx(getattr(term.powers, axis), abs=2e-3)
+    if not orders.lower:
+        return
+    for n in (8, 100, 2**13, 10**6, 10**8):
+        there = setting(n=n)
+        assert orders.law(lower=True)(there).upper <= orders.law()(there).upper * (1.0 + 1e-12)
+
+
+def test_a_sampled_bound_is_named_after_the_regime_that_binds():
+    rate = SPARSE_ORDERS["population, approximate"].law()(setting(n=2**22))
+    assert [term.name for term in rate.terms] == ["dense", "sparse", "sampling"]
+    assert rate.upper == rate.terms[0].value + rate.terms[2].value
+    assert rate.leading.name == "sampling"
+
+
+def test_who_is_best_where():
+    """Without a body in the dense regime all are one; before it, nonzeros count."""
+    laws = {name: SPARSE_LAWS[name] for name in ("noisy_mean", "projected_mean")}
+    laws["projection_mechanism"] = SPARSE_LAWS["projection_mechanism"]
+    grid = winners(laws, setting(), {"n": (8, 1024, 2**22), "dim": (64, 2**14)})
+    expected = [["projected_mean", "projected_mean"], ["noisy_mean", "projection_mechanism"],
+                ["noisy_mean", "noisy_mean"]]  # fmt: skip
+    assert grid[1:].tolist() == expected[1:]
+    assert np.all(grid[0] != "noisy_mean")
+
+
+def test_the_knee_of_the_law_is_near_the_printed_one():
+    """Where the bound itself has slope -3/2: within a factor of two of ``sqrt(2) d kappa/..``."""
+    here, kappa = setting(dim=8192), 1.0 / MU
+    printed = math.sqrt(2.0) * 8192 * kappa / math.sqrt(4 * math.log(2 * 8192))
+    law, sizes = SPARSE_LAWS["projection_mechanism"], np.geomspace(10, 1e6, 400)
+    slopes = [law(here.at(n=n)).slope("n") for n in sizes]
+    knee = next(n for n, slope in zip(sizes, slopes, strict=True) if slope < -1.5)
+    assert 0.5 <= knee / printed <= 4.0
+
+
+def convex(n, dim=2**16, smoothness=0.0):
+    facts = ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0, smoothness=smoothness,
+                         sparsity=S)  # fmt: skip
+    budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    return Setting(problem_class=facts, budget=budget, mu=MU)
+
+
+def test_where_sparsity_helps_convex_losses():
+    """From the public start, by the largest coordinate, to noise whose dimension no longer hurts.
+
+    With one step of the step size of flat losses, projected descent pays three errors of a
+    gradient, output perturbation ``2^(5/4)/2^(3/4)`` of them.
+    """
+    laws = {name: LAWS[name] for name in ("public_start", "dp_gd")}
+    laws |= {name: SPARSE_LAWS[name] for name in ("projected_dp_gd", "linf_output_perturbation")}
+    grid = winners(laws, convex(8), {"n": (8, 2**10, 2**13, 2**24)}).tolist()
+    assert grid == ["public_start", *["linf_output_perturbation"] * 2, "dp_gd"]
+    assert laws["projected_dp_gd"](convex(2**13)).upper < laws["dp_gd"](convex(2**13)).upper
+
+
+@pytest.mark.parametrize("smoothness", [0.0, 0.5, None])
+def test_laws_of_convex_losses_move_as_they_say(smoothness):
+    """Between numbers of steps: the slope of the bound, its best ``T`` included."""
+    for name in ("projected_dp_gd", "linf_output_perturbation"):
+        law, here = SPARSE_LAWS[name], convex(2**13, smoothness=smoothness)
+        ends = law(convex(2**12, smoothness=smoothness)), law(convex(2**14, smoothness=smoothness))
+        slope = math.log(ends[1].upper / ends[0].upper) / math.log(4.0)
+        assert slope == pytest.approx(law(here).slope("n"), abs=0.02)
+        assert 0.0 < law(here).lower <= law(here).upper
+
+
+@pytest.mark.parametrize("law", list(SPARSE_LAWS)[:-2])
+def test_laws_of_means_hold_their_own_lower_bounds(law):
+    for n in (4, 64, 1024, 2**17, 2**21):
+        rate = SPARSE_LAWS[law](setting(n=n))
+        assert 0.0 < rate.lower <= rate.upper
+        assert rate.in_regime
+
+
+def test_products_of_orders():
+    one = Order(budget=-1.0, sparsity=0.5)
+    assert one * one == one**2.0 == Order(budget=-2.0, sparsity=1.0)
+    assert str(Order()) == "1"
+    dense = setting(n=4, dim=8, sparsity=None)
+    assert Order(sparsity=1.0).powers(dense).dim == 1.0
+    assert Order(log_sparse=1.0).value(dense) == 1.0
+    assert Order(log_sparse=1.0).powers(dense).dim == 0.0
