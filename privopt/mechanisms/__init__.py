@@ -12,6 +12,7 @@ from privopt.mechanisms.batches import (
     ordered_subset,
     poisson_sampler,
 )
+from privopt.mechanisms.best_of_runs import BestOfRuns, PointScore
 from privopt.mechanisms.bias_reduced import BiasReducedGradient
 from privopt.mechanisms.clipped_risk import ClippedRisk
 from privopt.mechanisms.clipping import (
@@ -75,6 +76,7 @@ __all__ = [
     "BatchMean",
     "BatchSum",
     "Batches",
+    "BestOfRuns",
     "BiasReducedGradient",
     "BoundedQuery",
     "BufferedNoise",
@@ -101,6 +103,7 @@ __all__ = [
     "OrderedBatches",
     "Participation",
     "PerturbedMinimiser",
+    "PointScore",
     "PoissonBatches",
     "PrivateGradient",
     "ProjectedMean",
