@@ -13,6 +13,7 @@ from privopt.algorithms.dp_svrg import DP_SVRG
 from privopt.algorithms.exponential_mechanism import EXPONENTIAL_MECHANISM
 from privopt.algorithms.gradient_descent import GRADIENT_DESCENT
 from privopt.algorithms.l1_recovery import L1_RECOVERY
+from privopt.algorithms.linf_output_perturbation import LINF_OUTPUT_PERTURBATION
 from privopt.algorithms.noisy_adam import NOISY_ADAM
 from privopt.algorithms.objective_perturbation import OBJECTIVE_PERTURBATION
 from privopt.algorithms.output_perturbation import OUTPUT_PERTURBATION
@@ -38,6 +39,7 @@ _REGISTERED = Catalogue(
             NOISY_ADAM,
             PHASED_SGD,
             OUTPUT_PERTURBATION,
+            LINF_OUTPUT_PERTURBATION,
             OBJECTIVE_PERTURBATION,
             APPROXIMATE_MINIMA_PERTURBATION,
             EXPONENTIAL_MECHANISM,

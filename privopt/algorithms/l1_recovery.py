@@ -17,6 +17,7 @@ from privopt.algorithms.projection_mechanism import (
     Static,
     changes,
     check_paper,
+    lower_bound,
     rate_of,
 )
 from privopt.algorithms.projection_mechanism import Params as Projected
@@ -25,11 +26,11 @@ from privopt.arguments import count, member
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import ClippedMean, CompressedMean, ProjectedMean
-from privopt.privacy import Guarantee
+from privopt.privacy.compressed import CALIBRATIONS
 from privopt.release import Pytree
 from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream
-from privopt.theory import Rate, budget_lower_bound, l1_recovery_rate, no_rate
+from privopt.theory import Rate, l1_recovery_rate, no_rate
 
 __all__ = ["L1_RECOVERY"]
 
@@ -74,7 +75,7 @@ def plan(
         ``epsilon <= 1``; refused where it is not private, which happens at tiny ``m``.
     calibration : {"mixture", "renyi", "split"}
         Of the tight mode: the least noise, or what two simpler proofs give
-        (:meth:`privopt.mechanisms.CompressedMean.calibrated`).
+        (:func:`privopt.privacy.compressed_noise_multiplier`).
     measurements : int, optional
         ``m``, from 1 to ``d - 1``; default ``floor(n epsilon sqrt(s ln(d/s)/ln(1/delta)))``.
     matrix : array, optional
@@ -109,10 +110,14 @@ def plan(
     """
     require_delta("l1_recovery", budget)
     member("mode", mode, MODES)
+    member("calibration", calibration, CALIBRATIONS)
     if problem_class.sparsity is None:
         raise ValueError("sparsity must be declared for l1_recovery, got None")
     if mode == "paper":
         check_paper(budget)
+        calibration = "published"
+        if matrix is not None:
+            raise ValueError("matrix must be left out for mode='paper', whose matrix is fresh")
     query = ClippedMean.of(problem_class, clip)
     given = None if matrix is None else _checked_matrix(matrix, measurements, problem_class.dim)
     rows = measurements if given is None else given.shape[0]
@@ -120,12 +125,10 @@ def plan(
     mechanism: CompressedMean | ProjectedMean
     if rows is None:
         mechanism = ProjectedMean.calibrated(query, budget, classic=mode == "paper")
-    elif mode == "tight":
+    else:
         mechanism = CompressedMean.calibrated(
             query, budget, measurements=rows, calibration=calibration, matrix=given
         )
-    else:
-        mechanism = _published(query, budget, rows, given)
     return Plan(
         algorithm=L1_RECOVERY,
         problem_class=problem_class,
@@ -143,7 +146,7 @@ def _rate(
 ) -> Rate:
     if isinstance(mechanism, ProjectedMean):
         return rate_of(problem_class, budget, mechanism, noise="gaussian", body="l1_l2")
-    lower = budget_lower_bound(problem_class, budget)
+    lower = lower_bound(problem_class, budget)
     if changes(problem_class, mechanism.query):
         return no_rate("records are clipped below the norm that they may have", lower=lower)
     return l1_recovery_rate(problem_class, clip=mechanism.query.l2_clip, lower=lower)
@@ -178,21 +181,6 @@ def _checked_matrix(matrix: ArrayLike, rows: object, dim: int) -> NDArray[np.flo
     if not np.isfinite(array).all():
         raise ValueError("matrix must be finite, got entries that are not")
     return array
-
-
-def _published(query: ClippedMean, budget: Budget, rows: int, matrix: object) -> CompressedMean:
-    if matrix is not None:
-        raise ValueError("matrix must be left out for mode='paper', whose matrix is fresh")
-    mechanism = CompressedMean.published(query, budget, measurements=rows)
-    guarantee = Guarantee(mechanism.event(budget.relation), budget.relation)
-    if not guarantee.meets(budget):
-        spent = guarantee.delta(budget.epsilon).upper
-        raise ValueError(
-            "measurements must be more for mode='paper': its noise rests on an isometry that "
-            f"{rows} rows do not give, and spends delta = {spent:.3g} where {budget.delta:.3g} may "
-            f"be spent, got {rows}"
-        )
-    return mechanism
 
 
 def coins(static: Static, params: Params, key: Array) -> Pytree:

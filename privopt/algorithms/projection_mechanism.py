@@ -15,7 +15,16 @@ from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream
 from privopt.theory import Rate, budget_lower_bound, no_rate, projection_mechanism_rate
 
-__all__ = ["MODES", "PROJECTION_MECHANISM", "Secret", "Static", "changes", "check_paper", "rate_of"]
+__all__ = [
+    "MODES",
+    "PROJECTION_MECHANISM",
+    "Secret",
+    "Static",
+    "changes",
+    "check_paper",
+    "lower_bound",
+    "rate_of",
+]
 
 MODES = ("tight", "paper")
 _ROUND_OFF = 1e-6
@@ -149,7 +158,7 @@ def rate_of(
     """What theory says of this mechanism, unless records may be changed by clipping."""
     query = mechanism.query
     mu = gaussian_mu(budget.epsilon, budget.delta) if noise == "gaussian" else None
-    lower = budget_lower_bound(problem_class, budget, mu=mu)
+    lower = lower_bound(problem_class, budget, mu=mu)
     if changes(problem_class, query):
         return no_rate("records are clipped below the norm that they may have", lower=lower)
     return projection_mechanism_rate(
@@ -160,6 +169,13 @@ def rate_of(
         clip=query.l2_clip,
         lower=lower,
     )
+
+
+def lower_bound(problem_class: ProblemClass, budget: Budget, *, mu: float | None = None) -> float:
+    """That of squares; 0 for a class without curvature, whose hard losses are linear ones."""
+    if problem_class.strong_convexity == 0.0:
+        return 0.0
+    return budget_lower_bound(problem_class, budget, mu=mu)
 
 
 def changes(problem_class: ProblemClass, query: ClippedMean) -> bool:

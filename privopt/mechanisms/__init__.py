@@ -67,6 +67,11 @@ from privopt.mechanisms.queries import (
     L1BoundedQuery,
     RegularisedMinimiser,
 )
+from privopt.mechanisms.sparse_minimiser import (
+    SparseMinimiser,
+    published_laplace_scale,
+    sparse_records,
+)
 from privopt.mechanisms.variance_reduced import VarianceReducedGradient
 
 __all__ = [
@@ -114,6 +119,7 @@ __all__ = [
     "RestartedNoise",
     "SeriesNoise",
     "ShuffledBatches",
+    "SparseMinimiser",
     "TreeNoise",
     "VarianceReducedGradient",
     "body_of",
@@ -129,4 +135,6 @@ __all__ = [
     "ordered_subset",
     "participation_event",
     "poisson_sampler",
+    "published_laplace_scale",
+    "sparse_records",
 ]

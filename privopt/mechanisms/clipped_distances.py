@@ -8,6 +8,12 @@ The gradient of a record is ``m (w - x_i)``: dense, but the same ``w`` in all of
 and the norm follows from ``|w|^2 - 2 <w, x_i> + |x_i|^2``. That difference may cancel, so it is
 rounded up by the most that round-off can have taken from it: no gradient is thought shorter than it
 is, and none is clipped to more than ``C``. A record whose square overflows counts as not finite.
+
+The sum of gradients is a difference too, of two sums as long as ``sum_i c_i f_i m |w|``. Far from
+the origin that is more than all gradients together, and its rounding more than what one record may
+move. So no gradient is thought shorter than ``m |w|/8`` either: ``f_i m |w| <= 8C``, and the two
+sums are no longer than ``8C`` a record. Within the declared class nothing changes: there ``C >= L
+>= m |w|``.
 """
 
 from __future__ import annotations
@@ -71,12 +77,13 @@ def _finite(risk: EmpiricalRisk) -> tuple[Features, Array, Array]:
 
 
 def _lengths(points: Features, point: Array) -> Array:
-    """``|w - x_i|``, rounded up."""
+    """``|w - x_i|``, rounded up, and at least ``|w|/8``."""
     own, squares = _square(point), jnp.square(points.norms())
     entries = points.values.shape[-1] if isinstance(points, SparseFeatures) else point.size
     terms = entries + 2 * math.isqrt(point.size) + 16
     slack = terms * jnp.finfo(point.dtype).eps * (own + squares)
-    return jnp.sqrt(jnp.maximum(own - 2.0 * points.matvec(point) + squares, 0.0) + slack)
+    apart = jnp.maximum(own - 2.0 * points.matvec(point) + squares, own / 64.0)
+    return jnp.sqrt(apart + slack)
 
 
 def _square(point: Array) -> Array:

@@ -61,6 +61,7 @@ from privopt.privacy.selection import (
     select_best,
     selection_delta,
     selection_epsilon,
+    truncation_delta,
 )
 
 __all__ = [
@@ -118,5 +119,6 @@ __all__ = [
     "subsample",
     "supports",
     "trade_off",
+    "truncation_delta",
     "zcdp_filter",
 ]

@@ -57,7 +57,7 @@ def approximate_event(epsilon: float, delta: float) -> PublicMixtureDpEvent:
     --------
     >>> from privopt import privacy
     >>> release = approximate_event(0.5, 1e-6)
-    >>> round(privacy.epsilon(release, 1.01e-6, relation="zero_out").upper, 6)
+    >>> round(privacy.epsilon(release, 1.01e-6, relation="zero_out").upper, 5)
     0.5
     """
     delta = check_delta(delta)
@@ -226,7 +226,7 @@ class PublicMixtureDpEvent(DpEvent):  # type: ignore[misc]
     >>> from privopt import privacy
     >>> coin = PublicMixtureDpEvent((GaussianDpEvent(2.0), GaussianDpEvent(4.0)), (0.25, 0.75))
     >>> round(privacy.delta(coin, 1.0, relation="zero_out").upper, 6)
-    0.002292
+    0.00171
     """
 
     events: tuple[DpEvent, ...]

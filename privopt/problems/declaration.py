@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TypedDict
 
+import jax
 import numpy as np
+from jax import Array
 from jax.typing import ArrayLike
 
 from privopt.arguments import described
-from privopt.convex import ConstraintSet, L2Ball, Loss, PublicTerm, Pytree, WholeSpace
+from privopt.convex import (
+    ConstraintSet,
+    L2Ball,
+    Loss,
+    PublicTerm,
+    Pytree,
+    WholeSpace,
+    pytree_dataclass,
+)
 from privopt.spec import ProblemClass
 
 __all__ = [
+    "Constant",
     "ProblemOptions",
+    "as_pytree",
     "declared_constraint",
     "declared_loss",
     "declared_pair",
@@ -42,10 +56,27 @@ def declared_loss(loss: Loss) -> Loss:
 
 
 def declared_public(public: PublicTerm | None) -> PublicTerm | None:
-    """``public``, if it can be called with a parameter."""
+    """``public`` as a pytree, if it can be called with a parameter."""
     if public is not None and (isinstance(public, type) or not callable(public)):
         raise ValueError(f"public must be a function r(w), got {described(public)}")
-    return public
+    return None if public is None else as_pytree(public)
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class Constant:
+    """A plain function as a pytree without leaves."""
+
+    function: Callable[..., Array] = field(metadata={"static": True})
+
+    def __call__(self, *arguments: Pytree) -> Array:
+        """What the function says."""
+        return self.function(*arguments)
+
+
+def as_pytree(function: Callable[..., Array]) -> Callable[..., Array]:
+    """``function`` if it is a pytree itself, else as a constant of the program."""
+    return Constant(function) if jax.tree_util.all_leaves([function]) else function
 
 
 def declared_constraint(

@@ -181,7 +181,11 @@ def _steepest(records: LinearRecords, constraint: ConstraintSet) -> Array:
 
 
 def _predictions(constraint: ConstraintSet, features: Features) -> tuple[Array, Array]:
-    """Least and largest ``<x_i, w>`` for ``w`` in ``W``; few rows are in memory whole."""
+    """Least and largest ``<x_i, w>`` for ``w`` in ``W``; few rows are in memory whole, if any."""
+    if isinstance(constraint, L2Ball):
+        centre = constraint.centre_point(features.shape[1], features.dtype)
+        middle, reach = features.matvec(centre), constraint.radius * features.norms()
+        return middle - reach, middle + reach
 
     def ends(row: Array) -> tuple[Array, Array]:
         (x,) = features.block(row, 1)

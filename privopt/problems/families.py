@@ -19,6 +19,7 @@ from privopt.problems.models import logistic
 from privopt.problems.problem import Problem
 from privopt.problems.sparse_families import SPARSE_FAMILIES
 from privopt.problems.streams import STREAMS
+from privopt.problems.vocabulary import VOCABULARY
 from privopt.spec import ProblemClass
 
 __all__ = ["FAMILIES", "Family", "family"]
@@ -75,7 +76,7 @@ def _dataset(name: str) -> datasets.Dataset:
     return _loaded(name, os.environ.get(datasets.VARIABLE))
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def _loaded(name: str, folder: str | None) -> datasets.Dataset:
     del folder
     whole = datasets.load(name)
@@ -92,7 +93,12 @@ def _real_logistic(
         whole.features,
         whole.labels,
         problem_class=ProblemClass(
-            n=records, dim=width, lipschitz=1.0, radius=_LOGISTIC_RADIUS, smoothness=0.25
+            n=records,
+            dim=width,
+            lipschitz=1.0,
+            radius=_LOGISTIC_RADIUS,
+            smoothness=0.25,
+            sparsity=whole.sparsity,
         ),
         name=f"{dataset}_logistic",
     )
@@ -123,9 +129,12 @@ _MEMBERS = (
         "draws from a population of logistic losses with a planted direction",
         _sphere_logistic_population,
     ),
+    VOCABULARY,
     _real("a9a", 123, 32_561),
     _real("breast_cancer", 30, 569),
     _real("digits", 64, 1_797),
+    _real("rcv1", 47_236, 1_500),
+    _real("sector", 55_197, 9_619),
 )
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     Catalogue("family", ((each.name, each) for each in _MEMBERS))

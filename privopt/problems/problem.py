@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
@@ -24,14 +22,16 @@ from privopt.convex import (
     PublicTerm,
     Pytree,
     ScalarLoss,
-    pytree_dataclass,
 )
 from privopt.problems.declaration import (
+    Constant,
+    as_pytree,
     declared_constraint,
     declared_loss,
     declared_pair,
     declared_public,
 )
+from privopt.problems.evaluation import distance_rise, risks
 from privopt.problems.examination import examine, examine_counts
 from privopt.problems.parameter import (
     Shaped,
@@ -51,7 +51,6 @@ from privopt.problems.records import (
 from privopt.problems.reference import (
     Reference,
     certified,
-    distance_rise,
     projected_mean,
     solved,
 )
@@ -61,8 +60,6 @@ __all__ = ["Problem"]
 
 _SMOOTH_TOLERANCE = 1e-9
 _NONSMOOTH_TOLERANCE = 1e-6
-_MAX_RISK_BATCH = 32  # points at once
-_MAX_RISK_NUMBERS = 2**22  # in them, at most, unless one point has more
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -150,7 +147,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         instance("problem_class", self.problem_class, ProblemClass)
-        declared_loss(self.loss)
+        loss: Any = as_pytree(declared_loss(self.loss))
         data = jax.tree.map(numeric, self.data)
         counts, records = self.counts, record_count(data)
         if self.probabilities is not None:
@@ -162,15 +159,13 @@ class Problem:
         elif counts is not None:
             counts = multiplicities(counts, records)
         constraint = declared_constraint(self.constraint, self.problem_class)
-        loss = _as_pytree(self.loss)
         if isinstance(loss, GeneralisedLinear):
             data = declared_pair(data, self.problem_class.dim)
         if hasattr(loss, "bounded"):
             data = loss.bounded(data, self.problem_class.smoothness)
         if self.shape is not None:
             loss = Shaped(loss, check_shape(self.shape, self.problem_class.dim))
-        known = declared_public(self.public)
-        public = None if known is None else _as_pytree(known)
+        public = declared_public(self.public)
         risk = EmpiricalRisk(loss, data, None, constraint, public=public)
         if counts is not None:
             require_countable(self.problem_class.n, risk.dtype)
@@ -191,7 +186,7 @@ class Problem:
         loss: Loss | ScalarLoss = self.objective.loss
         while isinstance(loss, Shaped | GeneralisedLinear):
             loss = loss.loss if isinstance(loss, Shaped) else loss.scalar
-        given = loss.function if isinstance(loss, _Constant) else loss
+        given = loss.function if isinstance(loss, Constant) else loss
         named = getattr(given, "__name__", type(given).__name__)
         return (
             f"<Problem {self.name}: n = {facts.n}, dim = {facts.dim}, loss = {named}, "
@@ -244,7 +239,7 @@ class Problem:
         found = {"smoothing"} if hasattr(scalar, "smoothed") else set()
         if linear and math.isfinite(getattr(scalar, "curvature", math.inf)):
             found.add("linear_model")
-        if self.objective.points is not None:
+        if self._has_mean:
             found.add("mean")
         return frozenset(found)
 
@@ -270,7 +265,7 @@ class Problem:
         with jax.enable_x64(True):
             risk = self.objective.astype(jnp.float64)
             found = None
-            if risk.points is not None:
+            if self._has_mean:
                 found = projected_mean(risk)
             elif self.minimiser is not None:
                 found = certified(risk, self.minimiser, self._tolerance)
@@ -278,6 +273,11 @@ class Problem:
                 smoothed = self._has_kinks and "smoothing" in self.provides
                 found = solved(risk, self.problem_class, self._tolerance, smoothed=smoothed)
         return replace(found, minimiser=found.minimiser.reshape(self.shape or (-1,)))
+
+    @property
+    def _has_mean(self) -> bool:
+        """Whether the minimiser is the projection of the mean of the records."""
+        return self.objective.points is not None and self.objective.public is None
 
     @property
     def _tolerance(self) -> float:
@@ -311,19 +311,7 @@ class Problem:
                 if self.start is None
                 else tree_rows(point, self.start)
             )
-            count = math.prod(axes)
-            if count == 0:
-                return np.zeros(axes)
-            size = min(_MAX_RISK_BATCH, max(1, _MAX_RISK_NUMBERS // self.problem_class.dim))
-            batches = range(-(-count // size))
-            padded = jax.tree.map(
-                lambda leaf: np.resize(leaf, (len(batches), size, *leaf.shape[1:])), rows
-            )
-            values = [
-                np.asarray(_risks(risk, jax.tree.map(lambda leaf, i=i: leaf[i], padded)))
-                for i in batches
-            ]
-        found = np.concatenate(values)[:count]
+            found = risks(risk, rows, math.prod(axes), self.problem_class.dim)
         return found.reshape(axes) if axes else float(found[0])
 
     def excess_risk(self, point: Pytree) -> NDArray[np.float64] | float:
@@ -333,7 +321,7 @@ class Problem:
         are those of both; of squared distances the difference is a closed form, whose error is
         relative to the excess itself where the set holds the mean of the records.
         """
-        if self.objective.points is None:
+        if not self._has_mean:
             return self.risk(point) - self.reference.value
         axes, rows = array_rows(point, (self.problem_class.dim,))
         with jax.enable_x64(True):
@@ -362,23 +350,3 @@ class Problem:
             broken = [*examine_counts(np.asarray(self.counts), self.problem_class.n), *broken]
         if broken:
             raise ValueError("\n".join(broken))
-
-
-@pytree_dataclass
-@dataclass(frozen=True)
-class _Constant:
-    """A plain function as a pytree without leaves."""
-
-    function: Callable[..., Array] = field(metadata={"static": True})
-
-    def __call__(self, *arguments: Pytree) -> Array:
-        return self.function(*arguments)
-
-
-def _as_pytree(function: Callable[..., Array]) -> Callable[..., Array]:
-    return _Constant(function) if jax.tree_util.all_leaves([function]) else function
-
-
-@jax.jit
-def _risks(risk: EmpiricalRisk, points: Array) -> Array:
-    return jax.vmap(risk.value)(points)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from privopt.convex import EmpiricalRisk, MeanAndSpread, certify, minimise, minimise_nonsmooth
 from privopt.spec import ProblemClass
 
-__all__ = ["Reference", "certified", "distance_rise", "projected_mean", "solved"]
+__all__ = ["Reference", "certified", "projected_mean", "solved"]
 
 
 @dataclass(frozen=True)
@@ -73,21 +73,6 @@ def certified(risk: EmpiricalRisk, minimiser: ArrayLike, tolerance: float) -> Re
     point = risk.constraint.project(jnp.asarray(minimiser, jnp.float64).reshape(-1))
     value, gap = certify(_value_and_gradient, risk.constraint, point, arguments=(risk,))
     return Reference(np.asarray(point), value, gap) if gap <= tolerance else None
-
-
-def distance_rise(
-    risk: EmpiricalRisk, optimum: NDArray[np.float64], rows: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """``F(w) - F(optimum)`` of squared distances to points, one a row, on the host.
-
-    ``(m/2) |w - o|^2 + m <w - o, o - mean>``: no difference of two sums, so that no constant of
-    the records hides a small excess. The second part is 0 where the set holds the mean.
-    """
-    assert risk.points is not None
-    mean = np.asarray(MeanAndSpread.of(risk.points, risk.counts).mean)
-    modulus, pull = float(risk.loss.modulus), optimum - mean  # type: ignore[attr-defined]
-    steps = (row - optimum for row in rows)
-    return np.array([modulus * (0.5 * (step @ step) + step @ pull) for step in steps])
 
 
 def solved(

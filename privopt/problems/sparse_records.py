@@ -33,7 +33,15 @@ from numpy.typing import NDArray
 from privopt.arguments import positive_integer
 from privopt.convex import SparseFeatures
 
-__all__ = ["SparseRecords", "copies", "fingerprints", "packing", "same_record", "silence"]
+__all__ = [
+    "SparseRecords",
+    "copies",
+    "declared_sparsity",
+    "fingerprints",
+    "packing",
+    "same_record",
+    "silence",
+]
 
 
 class SparseRecords(NamedTuple):
@@ -66,7 +74,7 @@ def copies(
     >>> found.rows.shape, found.counts.tolist()
     ((4, 12), [6, 6, 6, 82])
     """
-    sparsity = _sparsity(sparsity, dim)
+    sparsity = declared_sparsity(sparsity, dim)
     size = math.ceil(strength * math.sqrt(sparsity) * _inverse_mu(n, dim, noise_ratio))
     count = _blocks(n, dim, sparsity, size)
     signs = _signs(dim, sparsity)
@@ -81,7 +89,7 @@ def silence(*, n: int, dim: int) -> SparseRecords:
 
 def same_record(*, n: int, dim: int, sparsity: int | None) -> SparseRecords:
     """Every record is the first block's ``u_1``: an easy mean, of norm 1."""
-    sparsity = _sparsity(sparsity, dim)
+    sparsity = declared_sparsity(sparsity, dim)
     signs = _signs(dim, sparsity)[:1]
     return SparseRecords(_features(np.arange(sparsity)[None], signs, dim), np.array([n]))
 
@@ -90,7 +98,7 @@ def fingerprints(
     *, n: int, dim: int, sparsity: int | None, noise_ratio: float, strength: float
 ) -> SparseRecords:
     """Records ``+-1/sqrt(s)`` of independent signs with means ``P``, uniform on ``[-1, 1]``."""
-    sparsity = _sparsity(sparsity, dim)
+    sparsity = declared_sparsity(sparsity, dim)
     size = math.ceil(strength * math.sqrt(sparsity) * _inverse_mu(n, dim, noise_ratio))
     count = _blocks(n, dim, sparsity, size)
     means = np.random.default_rng([dim, sparsity, 2]).uniform(
@@ -113,7 +121,7 @@ def packing(
 
     For pure budgets: ``n_0 = ceil(c s ln(max(e, d/(n epsilon))) / epsilon)``.
     """
-    sparsity = _sparsity(sparsity, dim)
+    sparsity = declared_sparsity(sparsity, dim)
     inverse = noise_ratio * n / dim
     size = math.ceil(strength * sparsity * math.log(max(math.e, noise_ratio)) * inverse)
     count = _blocks(n, dim, sparsity, size)
@@ -161,7 +169,8 @@ def _inverse_mu(n: int, dim: int, noise_ratio: float) -> float:
     return noise_ratio * n / math.sqrt(dim)
 
 
-def _sparsity(sparsity: int | None, dim: int) -> int:
+def declared_sparsity(sparsity: int | None, dim: int) -> int:
+    """``s``, or ValueError: it is a size of the family, without a default."""
     if sparsity is None:
         raise ValueError("sparsity must be given for a family of sparse records, got None")
     found = positive_integer("sparsity", sparsity)

@@ -60,6 +60,16 @@ from privopt.theory.ftrl import (
 )
 from privopt.theory.largest_excess import centre_excess, largest_excess
 from privopt.theory.laws import LAWS
+from privopt.theory.linf_output_perturbation import (
+    BalancedMinimiser,
+    PerturbationCost,
+    balanced_minimiser,
+    linf_output_perturbation_rate,
+    perturbation_cost,
+    pure_balanced_minimiser,
+    smoothed_pure_balanced_minimiser,
+    smoothing_width,
+)
 from privopt.theory.lower_bounds import budget_lower_bound, erm_lower_bound, pure_lower_bound
 from privopt.theory.moments import ALL_RECORDS, Moments, batch_moments
 from privopt.theory.noise_norms import NoiseKind, NoiseVector
@@ -153,6 +163,7 @@ __all__ = [
     "SPARSE_ORDERS",
     "Advantage",
     "ApproximateAdvantage",
+    "BalancedMinimiser",
     "BiasedMoments",
     "Body",
     "DefaultSteps",
@@ -164,6 +175,7 @@ __all__ = [
     "NoiseVector",
     "Order",
     "OutputRule",
+    "PerturbationCost",
     "Powers",
     "PrefixError",
     "Quantity",
@@ -176,6 +188,7 @@ __all__ = [
     "StreamNoise",
     "Term",
     "add",
+    "balanced_minimiser",
     "batch_moments",
     "bias_reduced_moments",
     "bias_reduced_steps",
@@ -212,6 +225,7 @@ __all__ = [
     "l1_recovery_rate",
     "largest_excess",
     "last_of_noisy_descent",
+    "linf_output_perturbation_rate",
     "local_exponent",
     "no_rate",
     "noise_limited_steps",
@@ -226,6 +240,7 @@ __all__ = [
     "one_pass_sgd_law",
     "only",
     "output_perturbation_rate",
+    "perturbation_cost",
     "perturbed_minimiser",
     "perturbed_minimiser_regularisation",
     "perturbed_objective_minimiser",
@@ -242,11 +257,14 @@ __all__ = [
     "projected_error_quantile",
     "projected_gradient",
     "projection_mechanism_rate",
+    "pure_balanced_minimiser",
     "pure_lower_bound",
     "regret_lower_bound",
     "smooth_descent",
     "smooth_descent_step_size",
     "smooth_descent_steps",
+    "smoothed_pure_balanced_minimiser",
+    "smoothing_width",
     "sparse_error",
     "split_error",
     "toeplitz_noise",

@@ -68,7 +68,10 @@ def biased_descent_step_size(
     """
     if gap is None:
         return problem_class.radius / math.sqrt(second_moment * (steps + 1.0))
-    return math.sqrt(2.0 * gap / (_smoothness(problem_class) * steps * second_moment))
+    smoothness = _smoothness(problem_class)
+    if smoothness == 0.0:
+        raise ValueError("smoothness must be positive for this step size, got 0.0")
+    return math.sqrt(2.0 * gap / (smoothness * steps * second_moment))
 
 
 def biased_descent_rate(

@@ -30,6 +30,7 @@ CHOICES = {
     "noisy_adam": {"steps": 30, "batch_size": 12},
     "phased_sgd": {},
     "output_perturbation": {},
+    "linf_output_perturbation": {},
     "objective_perturbation": {},
     "approximate_minima_perturbation": {},
     "exponential_mechanism": {},
@@ -61,6 +62,7 @@ NUMBERS = {  # of one output, as theory chooses one by the numbers
     ],
     "phased_sgd": [{}, {"step_size": 0.7}],
     "output_perturbation": [{}, {"regularisation": 0.7}],
+    "linf_output_perturbation": [{}, {"regularisation": 0.7}],
     "objective_perturbation": [{}, {"regularisation": 0.7}],
     "approximate_minima_perturbation": [{}, {"regularisation": 0.9}],
     "exponential_mechanism": [{}, {"regularisation": 0.7}],
@@ -109,9 +111,11 @@ MEANS = Kind(
     sparse_points,
     problems.squared_distance,
 )
-KINDS = {  # of algorithms that are not for logistic regression
+SPARSE = LOGISTIC._replace(problem_class=dataclasses.replace(PROBLEM_CLASS, sparsity=DIM))
+KINDS = {  # of algorithms that are not for logistic regression, or ask for more
     "projection_mechanism": MEANS,
     "l1_recovery": MEANS,
+    "linf_output_perturbation": SPARSE,
 }
 PRIVATE = [name for name, a in privopt.ALGORITHMS.items() if a.private]
 NOISY = [name for name, a in privopt.ALGORITHMS.items() if a.noise in ("answers", "objective")]

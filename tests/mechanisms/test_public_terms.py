@@ -10,7 +10,7 @@ import pytest
 import privopt
 from privopt.convex import GeneralisedLinear, L2Ball, Squared
 from privopt.mechanisms import AllRecords, ClippedGradient, PrivateGradient
-from privopt.problems import FAMILIES, Problem
+from privopt.problems import FAMILIES, Problem, squared_distance
 from privopt.spec import Budget, ProblemClass
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
@@ -74,6 +74,16 @@ def test_a_convex_problem_with_a_term_has_a_certified_optimum():
     residuals = features @ np.ones(3) - labels
     expected = 0.5 * np.mean(residuals**2) + 1.5
     assert problem.risk(np.ones(3)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_term_beside_squared_distances_moves_their_mean():
+    """``|w - x|^2/2 + |w|^2/2`` is least at half the mean, and no problem of means any more."""
+    rows = np.array([[0.4, 0.0], [0.0, 0.2]])
+    facts = ProblemClass(n=2, dim=2, lipschitz=3.0, radius=1.0, smoothness=2.0)
+    problem = squared_distance(rows, problem_class=facts, public=half_square)
+    np.testing.assert_allclose(problem.reference.minimiser, [0.1, 0.05], atol=1e-5)
+    assert "mean" not in problem.provides
+    assert problem.excess_risk(np.zeros(2)) == pytest.approx(0.0125, abs=1e-8)
 
 
 KNOWS = {"dp_gd", "dp_sgd", "gradient_descent", "noisy_adam", "bias_reduced_sgd"}

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import gzip
 import math
+import os
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse
 import sklearn.datasets
 
 from privopt.problems import datasets
@@ -23,8 +27,10 @@ FILES = {
 }
 POSITIVE = {"a9a": 7_841, "breast_cancer": 212, "breast_cancer_original": 239, "digits": 891,
             "mushrooms": 3_916, "phishing": 6_157, "w8a": 1_479}  # fmt: skip
+# name: rows of the parts, columns, how many are positive
+TEXTS = {"rcv1": ((1_000, 500), 47_236, 704), "sector": ((6_412, 3_207), 55_197, 4_826)}
 # Without PRIVOPT_DATA the sets that need files are not parameters: nothing is skipped.
-LOADABLE = available()
+LOADABLE = [name for name in available() if name not in TEXTS]
 
 
 def lines_for(name):
@@ -69,6 +75,45 @@ def test_loadable_sets_keep_their_promises(name):
         norms = np.linalg.norm(data.features.astype(dtype).astype(np.float64), axis=1)
         assert np.all(norms <= 1.0)
         assert norms.max() > 0.5
+
+
+@pytest.mark.parametrize("name", [name for name in TEXTS if name in available()])
+def test_texts_keep_the_largest_words_of_every_document(name):
+    """Against the files, a document at a time; nothing is made dense but 50 rows."""
+    data, (rows, columns, positive) = load(name), TEXTS[name]
+    assert data.features.shape == (sum(rows), columns)
+    assert scipy.sparse.issparse(data.features)
+    assert data.sparsity == np.diff(data.features.indptr).max() == datasets.WORDS
+    assert np.sum(data.labels == 1.0) == positive
+    folder = Path(os.environ["PRIVOPT_DATA"])
+    first = sklearn.datasets.load_svmlight_file(
+        str(folder / datasets.FILES[name][0]), n_features=columns, zero_based=False
+    )[0]
+    for number in range(50):
+        given = first[[number]].toarray()[0]
+        kept = np.argsort(-given, kind="stable")[: datasets.WORDS]
+        expected = np.zeros(columns)
+        expected[kept] = given[kept]
+        expected *= min(1.0, (1.0 - 2.0**-20) / np.linalg.norm(expected))
+        np.testing.assert_allclose(data.features[[number]].toarray()[0], expected, atol=1e-15)
+
+
+def test_a_data_set_of_sparse_rows_is_a_copy_that_is_read_only_and_checked():
+    rows = scipy.sparse.csr_array(np.array([[0.6, 0.0, 0.8], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))
+    data = example(features=rows, sparsity=2)
+    data.check()
+    rows.data[0] = 7.0
+    assert data.features[0, 0] == 0.6
+    with pytest.raises(ValueError, match="read-only"):
+        data.features.data[0] = 7.0
+    np.testing.assert_array_equal(
+        data.subset(3).features.toarray(),
+        example(features=data.features.toarray()).subset(3).features,
+    )
+    with pytest.raises(ValueError, match="at most 1 entries in a row, but 1 of 3"):
+        replace(data, sparsity=1).check()
+    with pytest.raises(ValueError, match=r"rows of norm at most 1.0, but 1 of 3"):
+        example(features=rows).check()
 
 
 def test_digits_are_pixels_over_128_and_the_label_is_parity():
@@ -237,7 +282,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones():
 
 
 def test_every_loader_is_listed_under_its_public_name():
-    assert set(DATASETS) == set(SHIPPED) | set(FILES)
+    assert set(DATASETS) == set(SHIPPED) | set(FILES) | set(TEXTS)
     assert all(getattr(datasets, name) is DATASETS[name] for name in DATASETS)
     assert set(DATASETS) < set(datasets.__all__)
 

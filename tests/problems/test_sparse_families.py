@@ -46,8 +46,10 @@ def test_records_are_sparse_and_of_norm_at_most_one(name):
     assert (entries.max() == 0) == (name == "sparse_silence")
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("sparsity", [1, 4])
+@pytest.mark.parametrize(
+    ("name", "sparsity"),
+    [*((name, 4) for name in NAMES), ("sparse_copies", 1), ("sparse_linear", 1)],
+)
 def test_families_keep_their_class_and_their_optimum(name, sparsity):
     problem = built(name, sparsity=sparsity)
     problem.check()
@@ -169,3 +171,19 @@ def test_gradients_of_sines_are_those_of_the_card(name):
     value, gradient = problem.objective.value_and_gradient(jnp.asarray(points[0, 0]))
     np.testing.assert_allclose(gradient, gradients[0, 0], atol=1e-12)
     assert float(value) == pytest.approx(values[0, 0])
+
+
+def test_documents_are_long_tailed_and_their_labels_can_be_learnt():
+    """Zipf: the first word has probability ``1/H_d``; the planted weights beat a coin."""
+    sizes = {"dim": 500, "noise_ratio": 0.1, "strength": 1.0, "sparsity": 12}
+    small, large = (FAMILIES["vocabulary_logistic"].build(n=n, **sizes) for n in (300, 2000))
+    large.check()
+    for one, other in zip(jax.tree.leaves(small.data), jax.tree.leaves(large.data), strict=True):
+        np.testing.assert_allclose(one, other[:300], rtol=1e-14)
+    features, labels = large.data
+    first = np.asarray(features.block(0, 2000))[:, 0] > 0.0
+    chance = 1.0 - (1.0 - 1.0 / np.sum(1.0 / np.arange(1.0, 501.0))) ** 12
+    assert abs(first.mean() - chance) <= 4.0 * math.sqrt(chance * (1.0 - chance) / 2000)
+    assert abs(labels.mean()) < 0.3
+    assert large.excess_risk(np.zeros(500)) > 0.1
+    assert large.problem_class.sparsity == 12

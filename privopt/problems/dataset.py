@@ -1,0 +1,118 @@
+"""A data set: rows that obey public bounds, and labels of two kinds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+
+from privopt.arguments import positive_number
+from privopt.problems.records import real
+
+__all__ = ["Dataset", "FloatArray", "row_entries", "row_norms"]
+
+FloatArray = npt.NDArray[np.float64]
+
+# Public and fixed, so that subsets are the same everywhere and spend no privacy.
+PERMUTATION_SEED = 20_261_120
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Dataset:
+    """A binary classification data set whose rows obey a public norm bound.
+
+    ``features`` (n, d), an array or a ``scipy.sparse.csr_array``, and ``labels`` (n,), -1 or +1,
+    are float64 and read-only; every row has Euclidean norm at most ``row_norm_bound`` and, where
+    that is given, at most ``sparsity`` entries, both declared and never measured. ``notes`` says
+    what +1 means and how the features were scaled. Raises ``ValueError`` if shapes disagree or the
+    bound is not positive; what values break is told by :meth:`check`, and never by making one.
+
+    Examples
+    --------
+    >>> from privopt import problems
+    >>> digits = problems.DATASETS["digits"]()
+    >>> digits.features.shape, digits.subset(100).labels.shape
+    ((1797, 64), (100,))
+    """
+
+    name: str
+    features: FloatArray | scipy.sparse.csr_array = field(repr=False)
+    labels: FloatArray = field(repr=False)
+    source: str
+    notes: str
+    row_norm_bound: float = 1.0
+    sparsity: int | None = None
+
+    def __post_init__(self) -> None:
+        if scipy.sparse.issparse(self.features):
+            features = scipy.sparse.csr_array(self.features, dtype=np.float64, copy=True)
+            features.sort_indices()
+            parts = [features.data, features.indices, features.indptr]
+        else:
+            features = np.array(real(self.features, "features"), dtype=np.float64, order="C")
+            parts = [features]
+        labels = np.array(real(self.labels, "labels"), dtype=np.float64)
+        if features.ndim != 2 or 0 in features.shape:
+            raise ValueError(f"features must have shape (n, d), got {features.shape}")
+        if labels.shape != features.shape[:1]:
+            raise ValueError(f"labels must have shape {features.shape[:1]}, got {labels.shape}")
+        positive_number("row_norm_bound", self.row_norm_bound)
+        for array in (*parts, labels):
+            array.setflags(write=False)
+        object.__setattr__(self, "features", features)
+        object.__setattr__(self, "labels", labels)
+
+    def check(self) -> None:
+        """Look at the values, of research data that may be looked at.
+
+        Raises ``ValueError`` if a row is not finite or exceeds the bound by more than rounding, or
+        a label is not -1 or +1: how many do, and which is the first.
+        """
+        norms, entries = row_norms(self.features), row_entries(self.features)
+        most = self.features.shape[1] if self.sparsity is None else self.sparsity
+        rules = {
+            "features must be finite": ~np.isfinite(norms),
+            "labels must be -1 or +1": ~np.isin(self.labels, (-1.0, 1.0)),
+            f"features must have rows of norm at most {self.row_norm_bound!r}": (
+                norms > self.row_norm_bound * (1.0 + 1e-9)
+            ),
+            f"features must have at most {most} entries in a row": entries > most,
+        }
+        for rule, broken in rules.items():
+            if broken.any():
+                raise ValueError(
+                    f"{rule}, but {int(broken.sum())} of {broken.size} records of {self.name} "
+                    f"break it, the first is record {int(np.argmax(broken))}"
+                )
+
+    def subset(self, n: int) -> Dataset:
+        """The first ``n`` rows of one fixed public permutation; smaller subsets nest in larger.
+
+        It depends on the number of rows alone and on no key, so it is public and the same in every
+        process. Raises ``ValueError`` if ``n`` is not a whole number from 1 to that number.
+        """
+        rows = self.labels.shape[0]
+        if n not in range(1, rows + 1):
+            raise ValueError(
+                f"n must be a whole number from 1 to {rows}, the rows of {self.name}, got {n!r}"
+            )
+        # NumPy keeps the raw bits of a bit generator fixed across versions, unlike `permutation`.
+        bits = np.random.PCG64(PERMUTATION_SEED).random_raw(rows)
+        chosen = np.argsort(bits, kind="stable")[: int(n)]
+        return replace(self, features=self.features[chosen], labels=self.labels[chosen])
+
+
+def row_norms(features: FloatArray | scipy.sparse.csr_array) -> FloatArray:
+    """``|x_i|_2``."""
+    if isinstance(features, np.ndarray):
+        return np.asarray(np.linalg.norm(features, axis=1))
+    return np.sqrt(np.asarray(features.multiply(features).sum(axis=1), np.float64))
+
+
+def row_entries(features: FloatArray | scipy.sparse.csr_array) -> npt.NDArray[np.int64]:
+    """How many numbers of each row are stored, or are not zero."""
+    if isinstance(features, np.ndarray):
+        return np.count_nonzero(features, axis=1)
+    return np.diff(features.indptr).astype(np.int64)

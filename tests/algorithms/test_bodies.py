@@ -1,0 +1,111 @@
+"""Private gradients that are projected onto a body: the same noise, another step, another rate."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import jax
+import numpy as np
+import pytest
+
+import privopt
+from privopt import problems
+from privopt.convex import L1L2Ball, L2Ball
+from privopt.release import Tape
+from privopt.theory import NoiseVector, projected_error
+
+BUDGET = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+CLASS = privopt.ProblemClass(n=200, dim=8, lipschitz=1.0, radius=1.0, smoothness=0.25, sparsity=2)
+ROUGH = dataclasses.replace(CLASS, smoothness=None)
+dp_gd, dp_sgd = (privopt.ALGORITHMS[name].plan for name in ("dp_gd", "dp_sgd"))
+
+
+def problem(facts=CLASS):
+    rng = np.random.default_rng(0)
+    features = np.zeros((facts.n, facts.dim))
+    for row in features:
+        row[rng.choice(facts.dim, 2, replace=False)] = rng.normal(size=2)
+    features /= 1.001 * np.linalg.norm(features, axis=1, keepdims=True)
+    return problems.logistic(features, np.sign(features.sum(axis=1)), problem_class=facts)
+
+
+def test_descent_along_projected_gradients_is_the_textbooks():
+    planned, where = dp_gd(CLASS, BUDGET, steps=4, post="sparse", step_size=0.5), problem()
+    with Tape() as tape:
+        found = privopt.run(planned, where, jax.random.key(0))
+    features, labels = where.data
+    body, point, total = L1L2Ball(math.sqrt(2.0), 1.0), np.zeros(8), np.zeros(8)
+    for noise in tape["noise"]:
+        slopes = -labels / (1.0 + np.exp(labels * (features @ point)))
+        noisy = slopes @ features / 200 + np.asarray(noise)
+        point = point - 0.5 * np.asarray(body.project(jax.numpy.array(noisy)))
+        point /= max(1.0, np.linalg.norm(point))
+        total += point
+    np.testing.assert_allclose(found.secret.last, point, atol=1e-10)
+    np.testing.assert_allclose(found.released, total / 4, atol=1e-10)
+    free = dp_gd(CLASS, BUDGET, steps=4)
+    assert planned.guarantee.event == free.guarantee.event
+    assert len(tape["noise"]) == 4
+
+
+@pytest.mark.parametrize(("facts", "output"), [(CLASS, "AverageAfterStep"), (ROUGH, "Average")])
+def test_the_rate_is_that_of_biased_gradients(facts, output):
+    """``R^2/(2 eta T) + eta e^2/(2 (1 - eta H)) + 2 R e``, or ``R L/sqrt(T + 1) + 2 R e``."""
+    planned = dp_gd(facts, BUDGET, steps=9, post="sparse")
+    mechanism, method = planned.params
+    noise = NoiseVector("gaussian", mechanism.scale, 8)
+    terms = projected_error(noise, body="l1_l2", clip=1.0, sparsity=2)
+    square = min(term.value for term in terms)
+    error, eta = math.sqrt(square), float(method.step_sizes.scale)
+    assert type(method.output).__name__ == output
+    if facts is CLASS:
+        assert eta == pytest.approx(1.0 / (0.25 + 3.0 * error))
+        expected = 1.0 / (18.0 * eta) + eta * square / (2.0 * (1.0 - 0.25 * eta)) + 2.0 * error
+    else:
+        assert eta == pytest.approx(1.0 / math.sqrt(10.0))
+        expected = 1.0 / math.sqrt(10.0) + 2.0 * error
+    assert planned.rate.upper == pytest.approx(min(expected, planned.rate.cap), rel=1e-6)
+    assert sum(term.value for term in planned.rate.terms) == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_bound_holds_and_projection_helps_in_many_dimensions():
+    """With one record of two coordinates, repeated, and noise in all 512 of them."""
+    facts = dataclasses.replace(CLASS, n=300, dim=512, smoothness=0.0)
+    features = np.zeros((1, 512))
+    features[0, :2] = math.sqrt(0.5)
+    where = problems.linear(features, problem_class=facts, counts=np.array([300]))
+    keys = jax.random.split(jax.random.key(1), 20)
+    risks = {}
+    for post in ("sparse", None):
+        planned = dp_gd(facts, BUDGET, steps=8, post=post, step_size=0.5, output="average")
+        released = privopt.run_many([planned], where, keys).released
+        risks[post] = float(where.excess_risk(released).mean())
+        assert risks[post] <= planned.rate.upper
+    assert risks["sparse"] < 0.7 * risks[None], risks
+
+
+def test_where_no_theorem_covers_it_the_reason_is_told():
+    for plan, choices, reason in (
+        (dp_gd, {"post": L2Ball(1.0)}, "may not hold their mean"),
+        (dp_gd, {"post": "sparse", "clip": 0.5}, "clipped below"),
+        (dp_gd, {"post": "sparse", "output": "last"}, "no theorem for these step sizes"),
+        (dp_gd, {"post": "sparse", "noise": "tree"}, "not independent"),
+        (dp_sgd, {"post": "sparse"}, "not of a fixed size"),
+    ):
+        planned = plan(CLASS, BUDGET, steps=4, **choices)
+        assert planned.guarantee.meets(BUDGET)
+        assert planned.rate.upper == math.inf
+        assert reason in planned.rate.theorem
+    sampled = {"steps": 4, "post": "sparse", "sampler": "without_replacement"}
+    assert dp_sgd(CLASS, BUDGET, **sampled).rate.upper < math.inf
+
+
+@pytest.mark.parametrize("plan", [dp_gd, dp_sgd])
+def test_bad_bodies_are_refused_by_name(plan):
+    unknown = dataclasses.replace(CLASS, sparsity=None)
+    with pytest.raises(ValueError, match="sparsity must be declared for post='sparse', got None"):
+        plan(unknown, BUDGET, steps=2, post="sparse")
+    for bad in ("dense", L2Ball, 3.0, True):
+        with pytest.raises(ValueError, match="post must be 'sparse', a constraint set or None"):
+            plan(CLASS, BUDGET, steps=2, post=bad)

@@ -1,0 +1,311 @@
+"""l_inf-projected output perturbation: its twin, its guarantee attacked, its bounds."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+import privopt
+from privopt import draws, problems
+from privopt.convex import L2Ball, linf_projection
+from privopt.privacy import gaussian_epsilon, gaussian_mu
+from privopt.streams import stream
+
+BUDGET = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+plan_of = privopt.ALGORITHMS["linf_output_perturbation"].plan
+BALL = privopt.ProblemClass(n=60, dim=8, lipschitz=1.0, radius=0.5, smoothness=0.25, sparsity=3)
+SPACE = dataclasses.replace(BALL, radius=math.inf)
+
+
+def sparse_classification(n=60, dim=8, sparsity=3, seed=0):
+    rng = np.random.default_rng(seed)
+    features = np.zeros((n, dim))
+    for row in features:
+        row[rng.choice(dim, sparsity, replace=False)] = rng.normal(size=sparsity)
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    return features, np.where(rng.random(n) < 0.5, -1.0, 1.0)
+
+
+def logistic_minimiser(features, labels, regularisation):
+    """Newton's method, on the whole space."""
+    point = np.zeros(features.shape[1])
+    for _ in range(30):
+        share = 1.0 / (1.0 + np.exp(labels * (features @ point)))
+        gradient = -(labels * share) @ features / len(labels) + regularisation * point
+        curved = (share * (1.0 - share))[:, None] * features
+        hessian = curved.T @ features / len(labels) + regularisation * np.eye(len(point))
+        point = point - np.linalg.solve(hessian, gradient)
+    return point
+
+
+def thresholded(point, radius):
+    """The l_inf projection onto a ball about 0, by a scalar root."""
+
+    def soft(t):
+        return np.sign(point) * np.maximum(np.abs(point) - t, 0.0)
+
+    if np.linalg.norm(point) <= radius:
+        return point
+    excess = lambda t: np.linalg.norm(soft(t)) - radius  # noqa: E731
+    return soft(optimize.brentq(excess, 0.0, np.abs(point).max(), xtol=1e-15))
+
+
+@pytest.mark.parametrize(
+    ("facts", "budget", "choices"),
+    [
+        (BALL, BUDGET, {}),
+        (SPACE, PURE, {"distance": 1.0, "glm": True}),
+    ],
+    ids=["gaussian", "laplace"],
+)
+def test_it_is_its_naive_twin(facts, budget, choices):
+    features, labels = sparse_classification()
+    planned = plan_of(facts, budget, regularisation=0.4, **choices)
+    mechanism, key = planned.params.mechanism, jax.random.key(1)
+    found = privopt.run(planned, problems.logistic(features, labels, problem_class=facts), key)
+    exact = logistic_minimiser(features, labels, 0.4)
+    assert np.abs(found.secret.minimiser - exact).max() <= mechanism.query.error
+    draw = draws.normal if budget.delta else draws.laplace
+    noisy = found.secret.minimiser + mechanism.scale * draw(stream(key, "noise"), (8,), jnp.float64)
+    expected = thresholded(np.asarray(noisy), facts.radius)
+    np.testing.assert_allclose(found.released, expected, rtol=0, atol=1e-10)
+    assert np.linalg.norm(noisy) > BALL.radius
+
+
+def test_nearest_in_linf_keeps_the_largest_error_small():
+    """``|v - w|_inf <= 2 |z|_inf``; the Euclidean projection does not."""
+    rng = np.random.default_rng(0)
+    ball, member = L2Ball(1.0), np.r_[1.0, np.zeros(9_999)]
+    noise = 0.05 * rng.normal(size=10_000)
+    with jax.enable_x64(True):
+        near, other = linf_projection(ball, member + noise), ball.project(member + noise)
+    largest = np.abs(noise).max()
+    assert np.abs(near - member).max() <= 2.0 * largest
+    assert np.abs(other - member).max() > 3.0 * largest
+
+
+def test_half_the_tolerance_changes_nothing_that_counts():
+    features, labels = sparse_classification()
+    where = problems.logistic(features, labels, problem_class=BALL)
+    planned = plan_of(BALL, BUDGET, regularisation=0.4)
+    mechanism = planned.params.mechanism
+    query = mechanism.query
+    finer = query._replace(error=query.error / 2.0, steps=query.steps + 4)
+    other = dataclasses.replace(
+        planned, params=planned.params._replace(mechanism=mechanism._replace(query=finer))
+    )
+    keys = jax.random.split(jax.random.key(2), 200)
+    first, second = (
+        privopt.run_many([each], where, keys).secret.minimiser for each in (planned, other)
+    )
+    moved = np.abs(first - second).max()
+    assert 0.0 < moved <= 1.5 * query.error
+    assert query.error <= 1e-3 * mechanism.scale
+
+
+def linear_records(sign, n=20):
+    """Flat on all four coordinates; the first record is the one that changes."""
+    features = np.zeros((n, 4))
+    features[0] = 0.5 * sign
+    return features
+
+
+@pytest.mark.parametrize("budget", [BUDGET, PURE], ids=["gaussian", "laplace"])
+def test_an_attack_finds_what_is_claimed_and_no_more(budget):
+    """100,000 runs on each of two neighbours, told apart by the likelihood ratio.
+
+    What the best threshold shows lies above 0.8 of epsilon and, but for four standard errors
+    (false alarm 3e-5), below it.
+    """
+    facts = privopt.ProblemClass(
+        n=20, dim=4, lipschitz=1.0, radius=math.inf, smoothness=0.0, sparsity=4
+    )
+    planned = plan_of(facts, budget, regularisation=0.5, distance=1.0)
+    runs = 100_000
+    released = [
+        np.asarray(
+            privopt.run_many(
+                [planned],
+                problems.linear(linear_records(sign), problem_class=facts),
+                jax.random.split(jax.random.key(seed), runs),
+            ).released[0],
+            np.float64,
+        )
+        for seed, sign in enumerate((1.0, -1.0))
+    ]
+    if budget.delta:
+        hits = [np.mean(each.sum(axis=1) > 0.0) for each in released]
+        mu = stats.norm.ppf(hits[0]) - stats.norm.ppf(hits[1])
+        error = math.sqrt(2.0 * math.pi / 2.0 / runs)
+        low, high = (gaussian_epsilon(budget.delta, mu + 4 * e).upper for e in (-error, error))
+        assert mu == pytest.approx(gaussian_mu(1.0, 1e-6), rel=0.2)
+    else:
+        centre = 1.0 / (0.5 * 20) * 0.5  # of the four coordinates of the first minimiser
+        hits = [np.mean(np.all(each > centre, axis=1)) for each in released]
+        shown = math.log(hits[0] / hits[1])
+        error = math.sqrt(sum(1.0 / (runs * each) for each in hits))
+        low, high = shown - 4 * error, shown + 4 * error
+    assert low <= budget.epsilon
+    assert 0.8 * budget.epsilon <= 0.5 * (low + high)
+
+
+def same_record(n, dim, sparsity):
+    record = np.zeros((1, dim))
+    record[0, :sparsity] = 1.0 / math.sqrt(sparsity)
+    return record, np.array([n])
+
+
+def copies(n, dim, sparsity, count=40):
+    """Blocks of equal records, each on coordinates of its own; records of no block are 0."""
+    room = dim // sparsity
+    blocks = min(n // count, room)
+    signs = np.random.default_rng(n).choice([-1.0, 1.0], size=(blocks, sparsity))
+    records = np.zeros((room + 1, dim))
+    for i, row in enumerate(signs):
+        records[i, i * sparsity : (i + 1) * sparsity] = row / math.sqrt(sparsity)
+    return records, np.r_[count * (np.arange(room) < blocks), n - blocks * count]
+
+
+@pytest.mark.parametrize(("made", "dim"), [(same_record, 2**16), (copies, 512)])
+def test_excess_risk_stays_below_the_bound(made, dim):
+    """On the unit ball, where the Euclidean projection at the same ``lambda`` breaks it."""
+    keys, broken = jax.random.split(jax.random.key(3), 20), []
+    for n in (1024, 4096, 16_384):
+        facts = privopt.ProblemClass(
+            n=n, dim=dim, lipschitz=1.0, radius=1.0, smoothness=0.0, sparsity=4
+        )
+        features, counts = made(n, dim, 4)
+        where = problems.linear(features, counts=counts, problem_class=facts)
+        planned = plan_of(facts, BUDGET)
+        same = planned.params.mechanism.query.regularisation
+        dense = plan_of(facts, BUDGET, projection="l2", regularisation=same)
+        risk, other = (
+            where.excess_risk(np.asarray(privopt.run_many([each], where, keys).released[0])).mean()
+            for each in (planned, dense)
+        )
+        assert risk <= planned.rate.upper
+        assert other <= dense.rate.upper
+        broken.append(bool(other > planned.rate.upper))
+    assert any(broken) is (made is same_record)
+
+
+def test_dense_rows_count_as_their_largest_numbers():
+    """Pure privacy rests on sparsity: of a generalised linear loss it is enforced."""
+    rng = np.random.default_rng(0)
+    features, labels = rng.normal(size=(60, 8)), np.where(rng.random(60) < 0.5, -1.0, 1.0)
+    kept = np.where(np.argsort(np.argsort(-np.abs(features), axis=1), axis=1) < 3, features, 0.0)
+    facts = dataclasses.replace(SPACE, smoothness=1.0)
+    planned = plan_of(facts, PURE, regularisation=0.4, distance=1.0, glm=True)
+    runs = [
+        privopt.run(planned, problems.logistic(x, labels, problem_class=facts), jax.random.key(0))
+        for x in (features, kept / np.maximum(1.0, np.linalg.norm(features, axis=1) / 2.0)[:, None])
+    ]
+    assert planned.static.kept == 3
+    norms = np.linalg.norm(features, axis=1)
+    assert norms.max() > 2.0  # longer than the declared smoothness allows: shortened beforehand
+    np.testing.assert_allclose(runs[0].released, runs[1].released, atol=1e-6)
+
+
+def test_kinks_are_smoothed_where_the_prediction_is_linear():
+    features, labels = sparse_classification()
+    facts = dataclasses.replace(SPACE, smoothness=None)
+    where = problems.absolute(features, labels, problem_class=facts)
+    for budget, choices in ((PURE, {"glm": True}), (BUDGET, {})):
+        planned = plan_of(facts, budget, distance=1.0, **choices)
+        query = planned.params.mechanism.query
+        solver = getattr(query, "minimiser", query)
+        assert solver.smoothing > 0.0
+        assert "smoothing" in planned.requires
+        found = np.asarray(privopt.run(planned, where, jax.random.key(0)).secret.minimiser)
+
+        def regularised(w, weight=solver.regularisation):
+            return where.risk(w) + 0.5 * weight * w @ w
+
+        near = found + 0.02 * np.random.default_rng(1).normal(size=(200, 8))
+        best = min(regularised(w) for w in near)
+        assert regularised(found) - best <= 0.5 * solver.smoothing + query.error
+
+
+def test_what_is_assumed_is_said():
+    smooth = "every loss is 0.25-smooth on R^d"
+    assert plan_of(SPACE, PURE, distance=1.0).guarantee.assumptions == (
+        "every loss is convex and 1-Lipschitz on R^d",
+        smooth,
+        "every gradient has at most 3 numbers that are not 0",
+    )
+    assert plan_of(SPACE, PURE, distance=1.0, glm=True).guarantee.assumptions == (
+        "every loss is convex in one linear prediction, on R^d",
+        smooth,
+    )
+    added = dataclasses.replace(BUDGET, relation="add_or_remove_one")
+    assert "at most 60 records" in plan_of(BALL, added).guarantee.assumptions
+
+
+def test_the_screen_says_where_sparsity_pays():
+    wide = dataclasses.replace(BALL, dim=5000)
+    assert "sparse: 2 L sqrt(s) E|z|_inf" in str(plan_of(wide, BUDGET))
+    assert "dense, not sparse: 2 L sqrt(s) E|z|_inf" in str(plan_of(BALL, BUDGET))
+    assert "lambda fixed" in str(plan_of(BALL, BUDGET, regularisation=1.0))
+
+
+REFUSED = [
+    (BALL, PURE, {}, r"radius must be inf for pure linf_output_perturbation, got 0\.5"),
+    (SPACE, BUDGET, {}, "distance must be given where radius is infinite, got None"),
+    (SPACE, BUDGET, {"distance": -1.0}, "distance must be positive"),
+    (BALL, BUDGET, {"mode": "loose"}, "mode must be one of tight, paper, got 'loose'"),
+    (BALL, BUDGET, {"projection": "l1"}, "projection must be one of linf, l2, none, got 'l1'"),
+    (BALL, BUDGET, {"glm": 1}, "glm must be True or False, got 1"),
+    (BALL, BUDGET, {"regularisation": 0.0}, "regularisation must be positive"),
+    (
+        BALL,
+        privopt.Budget(epsilon=2.0, delta=1e-6, relation="replace_one"),
+        {"mode": "paper"},
+        r"epsilon must not exceed 1 for the classic formula, got 2\.0",
+    ),
+    (dataclasses.replace(BALL, sparsity=None), BUDGET, {}, "sparsity must be declared"),
+    (
+        dataclasses.replace(BALL, smoothness=1.0, strong_convexity=0.5),
+        BUDGET,
+        {},
+        r"strong_convexity must be 0 for linf_output_perturbation, got 0\.5",
+    ),
+    (
+        dataclasses.replace(SPACE, smoothness=None),
+        PURE,
+        {"distance": 1.0},
+        "smoothness must be declared for pure linf_output_perturbation, got None",
+    ),
+    (
+        dataclasses.replace(SPACE, smoothness=None),
+        PURE,
+        {"distance": 1.0, "glm": True, "mode": "paper"},
+        "smoothness must be declared for pure linf_output_perturbation, got None",
+    ),
+    (dataclasses.replace(BALL, convex=False), BUDGET, {}, "convex must be True"),
+    (dataclasses.replace(BALL, lipschitz=math.inf), BUDGET, {}, "lipschitz must be declared"),
+]
+
+
+@pytest.mark.parametrize(("facts", "budget", "choices", "message"), REFUSED)
+def test_refuses(facts, budget, choices, message):
+    with pytest.raises(ValueError, match=message):
+        plan_of(facts, budget, **choices)
+
+
+def test_a_loss_that_is_none_of_a_prediction_is_refused_by_name():
+    facts = dataclasses.replace(SPACE, n=3, dim=2, sparsity=2, smoothness=1.0)
+    where = problems.Problem(
+        loss=lambda w, x: jnp.sum(jnp.logaddexp(w - x, x - w)),
+        data=np.zeros((3, 2)),
+        problem_class=facts,
+    )
+    planned = plan_of(facts, PURE, distance=1.0, glm=True)
+    with pytest.raises(ValueError, match="must provide linear_model for linf_output_perturbation"):
+        privopt.run(planned, where, jax.random.key(0))

@@ -1,0 +1,367 @@
+"""Mechanisms for sparse records under attack: hostile records, fresh matrices, whole transcripts.
+
+What the code says of itself is not asked: changes are those of what the device computes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from functools import partial
+
+import dp_accounting as dp
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from privopt.convex import (
+    EmpiricalRisk,
+    GeneralisedLinear,
+    Linear,
+    Separable,
+    Sine,
+    SparseFeatures,
+    SquaredDistance,
+    WholeSpace,
+    pytree_dataclass,
+)
+from privopt.mechanisms import BiasReducedGradient, ClippedGradient, ClippedMean, CompressedMean
+from privopt.mechanisms.clipping import clipped_gradient_sum
+from privopt.privacy import CompressedGaussianDpEvent, Guarantee
+from privopt.spec import Budget, Relation
+
+REPLACE, ZERO = Relation.REPLACE_ONE, Relation.ZERO_OUT
+RUNS = 100_000
+N, DIM, WIDTH = 5, 4, 6  # rows store more entries than there are coordinates
+SIZES = [1e-45, 1e-38, 1e-20, 1.0, 1.0 + 1e-7, 3e19, 3e38, 1e200, 1e308, np.inf, -np.inf, np.nan]
+
+
+def hostile_rows():
+    """One row each, dense: of every size alone, with an ordinary number, and all over the place."""
+    rng = np.random.default_rng(0)
+    shapes = [np.r_[1.0, 0, 0, 0], np.r_[1.0, -1.0, 0, 0], np.ones(4), np.r_[1.0, 1e-3, 0, 1e-30]]
+    rows = [size * shape for size in SIZES for shape in shapes if np.isfinite(size)]
+    rows += [np.r_[size, 0.5, -0.5, 0.0] for size in SIZES]
+    rows += [np.zeros(4), np.r_[1e308, -1e308, 1e308, 1.0]]
+    rows += list(rng.normal(size=(20, 4)) * 10.0 ** rng.uniform(-40, 40, size=(20, 4)))
+    flat = np.array([[1.0, 0, 0, 0], [1.0, 1.0, 0, 0], [1.0, -1.0, 0, 0]])
+    rows += [sign * row for row in flat for sign in (1.0, -1.0)]
+    return np.stack(rows)
+
+
+def hostile_entries():
+    """Places and values of one row: repeated, out of range, cancelling, more than declared."""
+    big = 3e38
+    return [
+        ([3] * 6, [0.7] * 6),
+        ([3, 3, 2, 2, 1, 1], [big, big, 1.0, 1.0, 1.0, 1.0]),
+        ([3, 3, 2, 2, 1, 1], [big, -big, 1.0, 1.0, 1.0, 1.0]),
+        ([-1, -2, 4, 2**31 - 1, 1, 1], [np.nan, 9.0, np.inf, 9.0, 0.6, 0.6]),
+        ([0, 1, 2, 3, 0, 1], [1.0] * 6),
+        ([0, 1, 2, 3, 0, 1], [1e-45] * 6),
+        ([2] * 6, [1e19, -1e19, 1.0, 1e19, -1e19, 1.0]),
+        ([0] * 6, [0.0] * 6),
+    ]
+
+
+def furthest(answers):
+    """The longest distance between two of them, l2 and l1, and between one and the first."""
+    apart = np.asarray(answers, np.float64)
+    assert np.isfinite(apart).all()
+    apart = apart[:, None] - apart[None]
+    l2, l1 = np.linalg.norm(apart, axis=-1), np.abs(apart).sum(axis=-1)
+    return l2.max(), l1.max(), l2[0].max(), l1[0].max()
+
+
+def stacked(records, first_rows, dtype):
+    """Data sets that differ in their first record, which in the first of them is null."""
+    with np.errstate(over="ignore"):
+        rows = np.concatenate([np.full((1, records.shape[1]), np.nan), first_rows]).astype(dtype)
+    stack = np.repeat(records[None].astype(dtype), len(rows), axis=0)
+    stack[:, 0] = rows
+    return stack
+
+
+def squares(points, counts=None):
+    return EmpiricalRisk(SquaredDistance(jnp.ones((), points.dtype)), points, counts, WholeSpace())
+
+
+# --- the mean -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("clip", [1.0, 1e-30, 1e30])
+def test_no_hostile_record_moves_a_mean_further_than_is_charged(dtype, clip):
+    """All pairs of hostile records, beside ordinary ones of any size."""
+    query = ClippedMean(clip, clip * math.sqrt(2.0), float(N), DIM)
+    rng = np.random.default_rng(1)
+    others = rng.normal(size=(N, DIM)) * 10.0 ** rng.uniform(-3, 3, size=(N, 1))
+    given = hostile_rows()
+    with np.errstate(over="ignore"):
+        given = np.concatenate([given, clip * given])
+    stack = stacked(others, given, dtype).astype(np.float64)
+    means = jax.jit(jax.vmap(lambda points: query.bind(squares(points))))(stack)
+    l2, l1, null_l2, null_l1 = furthest(means)
+    assert 0.99 < l2 / query.sensitivity(REPLACE) <= 1.0
+    assert 0.99 < l1 / query.l1_sensitivity(REPLACE) <= 1.0
+    assert 0.99 < null_l2 / query.sensitivity(ZERO) <= 1.0
+    assert 0.99 < null_l1 / query.l1_sensitivity(ZERO) <= 1.0
+
+
+def test_entries_that_repeat_or_lie_nowhere_move_a_mean_no_further():
+    query = ClippedMean(1.0, math.sqrt(2.0), float(N), DIM)
+    indices, values = np.zeros((9, N, WIDTH), np.int32), np.zeros((9, N, WIDTH))
+    for k, (places, numbers) in enumerate(hostile_entries()):
+        indices[k + 1, 0], values[k + 1, 0] = places, numbers
+
+    @jax.jit
+    @jax.vmap
+    def mean(places, numbers):
+        return query.bind(squares(SparseFeatures(places, numbers, DIM)))
+
+    found = np.asarray(mean(indices, values))
+    l2, l1, null_l2, null_l1 = furthest(found)
+    assert l2 <= query.sensitivity(REPLACE)
+    assert l1 <= query.l1_sensitivity(REPLACE)
+    assert 0.99 < null_l2 / query.sensitivity(ZERO) <= 1.0
+    assert 0.99 < null_l1 / query.l1_sensitivity(ZERO) <= 1.0
+    np.testing.assert_allclose(found[4], np.r_[0, 1.0, 0, 0] / N, rtol=1e-12)  # 1.2 at one place
+
+
+def test_a_sum_much_longer_than_its_records_is_charged_for():
+    """100,000 records on one side: the rounding of their sum is part of what one record moves."""
+    n = 100_000
+    query = ClippedMean(1.0, math.sqrt(2.0), float(n), 2)
+    rows = np.abs(np.random.default_rng(2).normal(size=(n, 2)))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    angles = np.linspace(0.0, math.pi, 7)
+    stack = stacked(rows, np.stack([np.cos(angles), np.sin(angles)], axis=1), np.float64)
+    stack[:, 1:] *= 1.0 - 2.0**-53
+    means = np.asarray(jax.jit(lambda s: jax.lax.map(lambda p: query.bind(squares(p)), s))(stack))
+    l2, *_ = furthest(means)
+    assert 1.0 - 1e-5 < l2 / query.sensitivity(REPLACE) <= 1.0
+
+
+def test_a_record_that_occurs_often_counts_as_often():
+    query = ClippedMean(1.0, math.sqrt(2.0), 7.0, DIM)
+    points = 5.0 * np.abs(np.random.default_rng(3).normal(size=(4, DIM)))
+    points[3] = -points[0]
+    risks = [squares(jnp.asarray(points), jnp.asarray(c)) for c in ([3.0, 2, 2, 0], [2.0, 2, 2, 1])]
+    moved = np.subtract(*map(np.asarray, map(query.bind, risks)))
+    assert 0.5 < np.linalg.norm(moved) / query.sensitivity(REPLACE) <= 1.0
+
+
+# --- sums of gradients that stay sparse -----------------------------------------------------------
+
+
+def separable(features, labels):
+    del labels
+    return EmpiricalRisk(Separable(Sine()), features, None, WholeSpace())
+
+
+def linear(features, labels):
+    return EmpiricalRisk(GeneralisedLinear(Linear()), (features, labels), None, WholeSpace())
+
+
+def distances(features, labels):
+    del labels
+    return squares(features)
+
+
+@pytest.mark.parametrize("risk_of", [separable, linear, distances])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_no_hostile_record_moves_a_sum_of_sparse_gradients_further(risk_of, dtype):
+    query = ClippedGradient(1.0, float(N), DIM)
+    rng = np.random.default_rng(4)
+    stack = stacked(rng.normal(size=(N, DIM)), hostile_rows(), dtype)
+    places = jnp.broadcast_to(jnp.arange(DIM, dtype=jnp.int32), stack.shape)
+    labels = jnp.ones(N, dtype)
+    points = jnp.asarray([[0.0] * 4, [0.3, -0.4, 2.0, 0.0], [1e-30] * 4, [1e6, 0, 0, 1.0]], dtype)
+
+    @jax.jit
+    def sums(places, values):
+        def one(places, values):
+            risk = risk_of(SparseFeatures(places, values, DIM), labels)
+            return jax.lax.map(clipped_gradient_sum(risk, jnp.ones((), dtype)), points)
+
+        return jax.vmap(one)(places, values)
+
+    found = np.asarray(sums(places, stack), np.float64)
+    rounding = N * 8.0 * float(np.finfo(dtype).eps)
+    for k in range(len(points)):
+        l2, _, null_l2, _ = furthest(found[:, k])
+        assert l2 <= 2.0 * query.contribution + rounding
+        assert null_l2 <= query.contribution + rounding
+
+
+@pytest.mark.parametrize("offset", [1.0, 1e2, 1e4, 1e6])
+def test_distances_far_from_the_origin_do_not_lose_a_record_in_the_rounding(offset):
+    """float32, 100,000 records near the point: sums of the point are what must not grow."""
+    n = 100_000
+    near = offset + 0.3 * np.random.default_rng(0).normal(size=n)
+    stack = np.repeat(near[None], 4, axis=0).astype(np.float32)
+    stack[:, 0] = np.nan, near[0], offset + 5.0, offset - 5.0
+
+    @jax.jit
+    def total(values):
+        points = SparseFeatures(jnp.zeros((n, 1), jnp.int32), values[:, None], 2)
+        point = jnp.array([offset, 0.0], jnp.float32)
+        return clipped_gradient_sum(squares(points), jnp.float32(1.0))(point)
+
+    found = np.asarray(jax.lax.map(total, stack), np.float64)
+    assert np.linalg.norm(found[1:] - found[0], axis=1).max() <= 1.1
+
+
+# --- random measurements --------------------------------------------------------------------------
+
+
+MEAN = ClippedMean(1.0, math.sqrt(2.0), 10.0, 6)
+FLAT = np.array([1.0, -1.0, 0.0, 0.0, 0.0, 0.0]) / math.sqrt(2.0) / 10.0
+
+
+def ratios(mechanism, sign, seed):
+    """Of the likelihoods of the two neighbours, given the matrix, which is released."""
+
+    @jax.jit
+    @jax.vmap
+    def one(key):
+        coins, noise = jax.random.split(key)
+        drawn = mechanism.draw(coins, 6)
+        heard = mechanism.measure(noise, drawn, sign * jnp.asarray(FLAT))
+        return 2.0 * heard @ (drawn @ jnp.asarray(FLAT)) / mechanism.scale**2
+
+    return one(jax.random.split(jax.random.key(seed), RUNS))
+
+
+def test_an_attack_on_a_single_measurement(epsilon_lower_bound):
+    """Its length is a coin, and may be many times that of the vector."""
+    budget = Budget(epsilon=2.0, delta=0.05, relation="replace_one")
+    mechanism = CompressedMean.calibrated(MEAN, budget, measurements=1)
+    scores = [ratios(mechanism, sign, seed) for seed, sign in enumerate((1.0, -1.0))]
+    found = epsilon_lower_bound(*scores, budget.delta)
+    assert 0.75 * budget.epsilon < found <= budget.epsilon
+
+
+def test_a_matrix_used_again_and_charged_as_fresh_is_caught(epsilon_lower_bound):
+    """Eight releases of one measurement: with rows of their own below the claim, with one above."""
+    noise, times, delta = 6.0, 8, 0.01
+    event = dp.ComposedDpEvent([CompressedGaussianDpEvent(noise, 1)] * times)
+    epsilon = Guarantee(event, REPLACE).epsilon(delta).upper
+    rng = np.random.default_rng(0)
+
+    def scores(sign, rows):
+        gain = np.broadcast_to(2.0 / noise * rng.normal(size=(RUNS, rows)), (RUNS, times))
+        return ((0.5 * sign * gain + rng.normal(size=(RUNS, times))) * gain).sum(axis=1)
+
+    fresh, again = (
+        epsilon_lower_bound(scores(1.0, rows), scores(-1.0, rows), delta) for rows in (times, 1)
+    )
+    assert 0.75 * epsilon < fresh <= epsilon < again
+
+
+# --- gradients of reduced bias --------------------------------------------------------------------
+
+
+@pytree_dataclass
+@dataclasses.dataclass(frozen=True)
+class Apart:
+    """Post-processing that puts the four means into coordinates of their own."""
+
+    def project(self, means):
+        return means[:, :1] * jnp.eye(4, dtype=means.dtype)
+
+
+def reduced(n, base, steps, noise):
+    query = ClippedGradient(1.0, float(n), 4)
+    return BiasReducedGradient(
+        query=query, n=n, base=base, post=Apart(), scale=2.0 * noise, steps=steps
+    )
+
+
+@partial(jax.jit, static_argnames=("steps", "dtype"))
+def transcripts(mechanism, records, keys, steps, dtype="float32"):
+    """Levels and the four noisy sums of every step, shapes ``(runs, T)`` and ``(runs, T, 4)``."""
+    risk = EmpiricalRisk(lambda w, x: w @ x, records.astype(dtype), None, WholeSpace())
+    law, base = mechanism.law, mechanism.base
+
+    def one(pair):
+        key, coins = pair
+        oracle = mechanism.bind(risk, key, coins)
+
+        def step(memory, t):
+            level = law.draw(jax.random.fold_in(coins, t))
+            answer, memory = oracle.ask(memory, t, jnp.zeros(4, dtype))
+            weight, half = law.weight(level, answer.dtype), (base << level).astype(dtype)
+            shares = jnp.stack([weight, -0.5 * weight, -0.5 * weight, jnp.ones_like(weight)])
+            sizes = jnp.stack([2.0 * half, half, half, jnp.full_like(half, base)])
+            return memory, (level, answer / shares * sizes)
+
+        return jax.lax.scan(step, (), jnp.arange(steps, dtype=jnp.int32))[1]
+
+    return jax.lax.map(one, keys, batch_size=min(5000, len(keys[0])))
+
+
+def line(n, first, others=-1.0):
+    records = np.zeros((n, 4))
+    records[:, 0] = np.r_[first, np.full(n - 1, others)]
+    return jnp.asarray(records)
+
+
+def log_ratio(mechanism, levels, sums):
+    """Of ``first = 1`` and ``first = -1``, all others -1: summed over who is in the sets."""
+    levels, sums = np.asarray(levels, np.float64), np.asarray(sums, np.float64)
+    n, base, variance = mechanism.n, mechanism.base, mechanism.scale**2
+    half = base * 2.0**levels
+    centres = -np.stack([2.0 * half, half, half, np.full_like(half, base)], axis=-1)
+    both, odd, even, single = np.moveaxis((2.0 * (sums - centres) - 2.0) / variance, -1, 0)
+    rate = 2.0 * half / n
+    inside = np.log(0.5 * rate) + both + np.logaddexp(odd, even)
+    with np.errstate(divide="ignore"):
+        outside = np.log(1.0 - rate)
+    once = np.logaddexp(math.log(1.0 - base / n), math.log(base / n) + single)
+    return (np.logaddexp(outside, inside) + once).sum(axis=-1)
+
+
+def keys_of(seed, runs=RUNS):
+    """Of the runs and of their coins."""
+    return tuple(jax.random.split(key, runs) for key in jax.random.split(jax.random.key(seed), 2))
+
+
+def test_an_attack_on_all_that_steps_release(epsilon_lower_bound):
+    """The worst pair: all others opposite. Two steps, all four sums, and the level, are known."""
+    mechanism = reduced(n=4, base=1, steps=2, noise=1.5)
+    scores = [
+        log_ratio(mechanism, *transcripts(mechanism, line(4, first), keys_of(seed), 2))
+        for seed, first in enumerate((1.0, -1.0))
+    ]
+    epsilon = Guarantee(mechanism.event(REPLACE), REPLACE).epsilon(0.01).upper
+    assert 0.6 * epsilon < epsilon_lower_bound(*scores, 0.01) <= epsilon
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 3e38])
+def test_levels_and_noise_do_not_see_the_data(value):
+    """Same keys, other data: same levels, same noise."""
+    mechanism, keys = reduced(n=6, base=1, steps=5, noise=1.0), keys_of(7, 20)
+    levels, noise = transcripts(mechanism, line(6, 0.0, 0.0), keys, 5)
+    others, moved = transcripts(mechanism, line(6, value, 0.0), keys, 5)
+    np.testing.assert_array_equal(levels, others)
+    apart = np.abs(np.asarray(moved - noise))
+    assert np.isfinite(apart).all()
+    assert apart.max() <= mechanism.query.contribution + 1e-5
+
+
+def test_no_noise_and_no_set_is_used_twice():
+    """With zero records sums are noise: no number comes twice, whoever shares the coins."""
+    mechanism = reduced(n=8, base=2, steps=6, noise=1.0)
+    keys, coins = keys_of(8, 12)
+    shared = jnp.repeat(coins[::4], 4)
+    levels, noise = transcripts(mechanism, line(8, 0.0, 0.0), (keys, shared), 6)
+    levels = np.asarray(levels).reshape(3, 4, 6)
+    assert (levels == levels[:, :1]).all()
+    assert len(np.unique(levels[:, 0], axis=0)) == 3
+    numbers = np.sort(np.abs(np.asarray(noise).ravel()))
+    assert np.diff(numbers).min() > 0.0
+    same, again = transcripts(mechanism, line(8, 0.0, 0.0), (keys, coins), 6)
+    np.testing.assert_allclose(again, noise, rtol=2e-6)  # public coins are no part of the noise
+    assert (np.asarray(same).reshape(3, 4, 6) != levels).any()

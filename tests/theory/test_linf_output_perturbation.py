@@ -1,0 +1,201 @@
+"""The bounds of l_inf-projected output perturbation: constants of the source, and exponents."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+import privopt
+from privopt.theory import (
+    balanced_minimiser,
+    linf_output_perturbation_rate,
+    perturbation_cost,
+    pure_balanced_minimiser,
+)
+
+plan_of = privopt.ALGORITHMS["linf_output_perturbation"].plan
+BALL = privopt.ProblemClass(
+    n=20_000, dim=4000, lipschitz=2.0, radius=3.0, smoothness=0.5, sparsity=4
+)
+SPACE = dataclasses.replace(BALL, radius=math.inf)
+APPROXIMATE = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+CASES = {
+    "gaussian": (BALL, APPROXIMATE, {}),
+    "paper": (BALL, APPROXIMATE, {"mode": "paper"}),
+    "l2": (BALL, APPROXIMATE, {"projection": "l2"}),
+    "whole space": (SPACE, APPROXIMATE, {"distance": 3.0}),
+    "linear predictions": (SPACE, APPROXIMATE, {"distance": 3.0, "glm": True}),
+    "kinks": (dataclasses.replace(BALL, smoothness=None), APPROXIMATE, {}),
+    "fixed": (BALL, APPROXIMATE, {"regularisation": 0.1}),
+    "pure": (SPACE, PURE, {"distance": 3.0}),
+    "pure paper": (SPACE, PURE, {"distance": 3.0, "mode": "paper"}),
+    "pure linear predictions": (SPACE, PURE, {"distance": 3.0, "glm": True}),
+    "pure linear losses": (dataclasses.replace(SPACE, smoothness=0.0), PURE, {"distance": 3.0}),
+    "pure kinks": (
+        dataclasses.replace(SPACE, smoothness=None, dim=60_000),
+        PURE,
+        {"distance": 3.0, "glm": True},
+    ),
+    "pure, few dimensions": (dataclasses.replace(SPACE, dim=8), PURE, {"distance": 3.0}),
+    "pure fixed": (SPACE, PURE, {"distance": 3.0, "regularisation": 0.1}),
+}
+
+
+def uncapped(case, **changes):
+    facts, budget, choices = CASES[case]
+    if "epsilon" in changes:  # at its ratio to mu
+        epsilon = changes.pop("epsilon")
+        mu = privopt.privacy.gaussian_mu(budget.epsilon, budget.delta) if budget.delta else 1.0
+        delta = privopt.privacy.gaussian_delta(epsilon, mu * epsilon).upper if budget.delta else 0.0
+        budget = dataclasses.replace(budget, epsilon=epsilon, delta=delta)
+    rate = plan_of(dataclasses.replace(facts, **changes), budget, **choices).rate
+    return math.fsum(term.value for term in rate.terms), rate
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_bound_moves_as_its_terms_declare(case):
+    """Two settings 4 % to 20 % apart on every axis; slopes are those of the rate within 0.01."""
+    here, rate = uncapped(case)
+    axes = {"n": (20_000, 24_000), "sparsity": (4, 5)}
+    dim = CASES[case][0].dim
+    axes["dim"] = (dim, round(1.25 * dim))
+    if case not in ("paper",):  # its noise is no function of epsilon over mu
+        axes["epsilon"] = (1.0, 0.96)
+    for axis, (first, second) in axes.items():
+        step = math.log(second / first)
+        there, other = uncapped(case, **{axis: second})
+        measured = math.log(there / here) / step
+        declared = 0.5 * (rate.slope(axis) + other.slope(axis))
+        assert measured == pytest.approx(declared, abs=0.01)
+
+
+def displayed(phi, *, published=False, smoothness=1.0):
+    """``E F - F* <= (2 L^2 Phi/lambda)(1 + sqrt(H/(2 lambda))) + lambda D^2/2`` minimised."""
+
+    def bound(log):
+        weight = math.exp(log)
+        spread = 1.0 + math.sqrt(smoothness / (2.0 * weight))
+        if published:
+            spread = math.sqrt(2.0) * (1.0 + 2.0 * smoothness / weight)
+        return 2.0 * phi * spread / weight + 0.5 * weight
+
+    return optimize.minimize_scalar(bound, bounds=(-15, 5), method="bounded").fun
+
+
+@pytest.mark.parametrize(
+    ("phi", "published", "tight"),
+    [(1e-2, 0.502, 0.300), (1e-3, 0.222, 0.111), (1e-4, 0.101, 0.042)],
+)
+def test_pure_bounds_are_those_displayed(phi, published, tight):
+    """``L = D = H = 1``; here the regulariser costs half as much as displayed."""
+    assert displayed(phi, published=True) == pytest.approx(published, abs=6e-4)
+    assert displayed(phi) == pytest.approx(tight, abs=6e-4)
+    dim, sparsity = 1000, 4
+    largest = float(np.sum(1.0 / np.arange(1, dim + 1)))
+    facts = privopt.ProblemClass(
+        n=round(sparsity * largest / phi),
+        dim=dim,
+        lipschitz=1.0,
+        radius=math.inf,
+        smoothness=1.0,
+        sparsity=sparsity,
+    )
+    paper = plan_of(facts, PURE, distance=1.0, mode="paper").rate
+    assert paper.upper == pytest.approx(published, abs=1.5e-3)
+    ours = plan_of(facts, PURE, distance=math.sqrt(2.0)).rate
+    assert ours.upper == pytest.approx(displayed(phi), rel=4e-3)
+
+
+def test_closed_forms_of_the_card():
+    """Smooth-dominated ``1.783`` and ``1.486 Phi^{2/5}``; linear ``2 Phi^{1/2}``."""
+    phi, share = 1e-3, 0.5
+    best = balanced_minimiser(
+        linear=0.0 * phi + 1e-300, curved=2 * phi / math.sqrt(2.0), distance=1.0, share=share
+    )
+    assert best.regularisation == pytest.approx(1.783 * phi**0.4, rel=1e-3)
+    bound = share * best.regularisation / (1.0 - best.power)
+    assert bound == pytest.approx(1.486 * phi**0.4, rel=1e-3)
+    assert best.power == pytest.approx(0.4)
+    linear = balanced_minimiser(linear=2 * phi, distance=1.0, share=share)
+    assert share * linear.regularisation / (1.0 - linear.power) == pytest.approx(2 * phi**0.5)
+
+
+def test_the_published_rate():
+    """``4 L D (s Lambda)^{1/4}/sqrt(n epsilon)``, ``Lambda = ln(1.25/delta) ln(2d)``."""
+    rate = plan_of(BALL, APPROXIMATE, mode="paper").rate
+    logs = math.log(1.25e6) * math.log(8000.0)
+    expected = 4.0 * 2.0 * 3.0 * (4.0 * logs) ** 0.25 / math.sqrt(20_000.0)
+    assert rate.upper == pytest.approx(expected, rel=2e-3)
+    assert rate.exponents["sparsity"] == 0.25
+    assert rate.tight_on == "sparse_linear"
+
+
+def test_kinks_reach_a_third():
+    """``sqrt(3) L D Phi^{1/3}`` at the displayed regulariser, ``g = L sqrt(s) H_d``."""
+    phi = 1e-9
+    facts = privopt.ProblemClass(n=1, dim=10**9, lipschitz=1.0, radius=math.inf, sparsity=1)
+    best = privopt.theory.smoothed_pure_balanced_minimiser(
+        facts, unit=2.0 * phi, cost=1.0, distance=math.sqrt(2.0)
+    )
+    bound = 0.5 * best.regularisation / (1.0 - 0.5)
+    assert bound == pytest.approx(math.sqrt(3.0) * phi ** (1 / 3), rel=2e-3)
+    assert best.smoothing == pytest.approx(phi ** (1 / 3) / math.sqrt(3.0), rel=2e-3)
+    assert best.power == pytest.approx(1 / 3, abs=1e-3)
+
+
+@pytest.mark.parametrize("gaussian", [True, False])
+def test_costs_hold_for_noise(gaussian):
+    """Means over 2000 draws, within four standard errors above; none is loose by 2."""
+    rng = np.random.default_rng(0)
+    facts = dataclasses.replace(SPACE, dim=50, lipschitz=1.0)
+    draw = rng.normal if gaussian else rng.laplace
+    noise = draw(size=(2000, 50))
+    direction = np.zeros(50)
+    direction[:2] = 0.5**0.5
+    for glm, sizes in ((False, 2.0 * np.abs(noise).max(axis=1)), (True, abs(noise @ direction))):
+        cost = perturbation_cost(facts, gaussian=gaussian, glm=glm).factor
+        error = 4.0 * sizes.std() / math.sqrt(2000)
+        assert sizes.mean() <= cost + error
+        assert cost <= 1.4 * sizes.mean()
+
+
+def test_nothing_is_claimed_outside_the_set():
+    rate = plan_of(BALL, APPROXIMATE, projection="none").rate
+    assert rate.upper == math.inf
+    assert "outside the set" in rate.theorem
+
+
+def test_a_shorter_distance_has_no_lower_bound():
+    near = plan_of(BALL, APPROXIMATE, distance=1e-4).rate
+    assert near.lower == 0.0 < plan_of(BALL, APPROXIMATE).rate.lower
+
+
+def test_dense_and_sparse_spreads_are_compared():
+    facts = dataclasses.replace(SPACE, smoothness=100.0)
+    for dim in (8, 40_000):
+        here = dataclasses.replace(facts, dim=dim)
+        best = pure_balanced_minimiser(here, unit=1e-3, cost=1.0, glm=False, distance=1.0)
+
+        def bound(weight, dim=dim):
+            spread = min(math.sqrt(dim), 2.0 + 0.5 * math.sqrt(8.0 * 100.0 / weight))
+            return 1e-3 * spread / weight + 0.25 * weight
+
+        grid = np.exp(np.linspace(-8, 2, 20_001))
+        least = min(map(bound, grid))
+        assert bound(best.regularisation) <= least * (1.0 + 1e-6)
+        assert best.power == pytest.approx(1.0 - 0.25 * best.regularisation / least, abs=1e-3)
+
+
+def test_a_given_regularisation_stays():
+    rate = linf_output_perturbation_rate(
+        BALL, regularisation=0.1, scale=0.01, gaussian=True, distance=3.0
+    )
+    assert [term.name for term in rate.terms][:2] == ["noise", "regulariser"]
+    assert rate.terms[1].powers.n == 0.0
+    assert rate.terms[0].powers.n == -1.0
+    assert rate.tight_on is None
