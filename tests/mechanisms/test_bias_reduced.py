@@ -132,11 +132,15 @@ def test_without_noise_and_body_it_is_the_mean_of_the_single_set():
 def test_records_stored_with_multiplicities_are_as_many():
     """The same numbers of records, so the same sets, and the same answer."""
     rows, counts = records()[:4], np.array([6, 1, 4, 5])
-    whole = risk(rows.repeat(counts, axis=0))
-    stored = dataclasses.replace(risk(rows), counts=jnp.asarray(counts, float))
-    keys = jax.random.key(1), jax.random.key(2)
-    answer = jax.jit(lambda each: gradient(base=8).bind(each, *keys).ask((), 3, jnp.zeros(DIM))[0])
-    first, second = answer(whole), answer(stored)
+
+    @jax.jit
+    def answer(rows, counts):
+        objective = dataclasses.replace(risk(rows), counts=counts)
+        oracle = gradient(base=8).bind(objective, jax.random.key(1), jax.random.key(2))
+        return oracle.ask((), jnp.asarray(3), jnp.zeros(DIM))[0]
+
+    first = answer(rows.repeat(counts, axis=0), None)
+    second = answer(rows, jnp.asarray(counts, float))
     np.testing.assert_allclose(first, second, rtol=1e-12, atol=1e-12)
 
 
