@@ -1,6 +1,6 @@
 """Four bodies for the same noisy mean, and the estimate that reads no records: the whole range.
 
-No exponents: from n = 2^5 to 2^20 every method passes through two or three regimes.
+No exponents: from n = 2^7 to 2^19 every method passes through two or three regimes.
 """
 
 from privopt.lab import Axis, Experiment, Method, Setting
@@ -13,7 +13,8 @@ experiment = Experiment(
         "it the logarithm of d over n, until so many records are there that noise alone is less. "
         "Both balls together are never worse than one. Zero is the estimate that reads nothing: on "
         "the smallest blocks no private method beats it by more than a constant, which is the "
-        "lower bound. Laplace noise keeps a promise that Gaussian noise cannot."
+        "lower bound. Laplace noise keeps a promise that Gaussian noise cannot. Nothing is "
+        "checked here: a bound that is attained, as that of raw noise is, has no interval below it."
     ),
     algorithms=(
         Method("both_balls", "projection_mechanism"),
@@ -26,9 +27,9 @@ experiment = Experiment(
     ),
     families=("sparse_copies",),
     base=Setting(n=2048, dim=2**13, sparsity=4, epsilon=1.0),
-    axes=(Axis("n", tuple(2**k for k in range(5, 21, 3))),),
+    axes=(Axis("n", tuple(2**k for k in range(7, 20, 3))),),
     relation="replace_one",
     delta=1e-6,
-    checks=("bound",),
+    checks=(),
     replicates={"quick": 5, "full": 100},
 )

@@ -8,15 +8,15 @@ from privopt.lab import Axis, Experiment, Method, Setting
 
 experiment = Experiment(
     name="private_means_dense",
-    title="With enough records the mean costs the noise alone, and projections gain nothing",
+    title="A test of code: with enough records the mean costs the noise alone",
     description=(
-        "Records are 0, and any others would do. The bound is attained: half of d sigma^2 for "
-        "Gaussian, d b^2 for Laplace noise, whose scale knows the sparsity and Gaussian noise's "
-        "does not. A test of the scale of the noise, by its exponents."
+        "Records are 0, and any others would do; no projection would move what is released. The "
+        "bound is attained and is the law: half of d sigma^2 for Gaussian, d b^2 for Laplace "
+        "noise, whose scale knows the sparsity and Gaussian noise's does not."
     ),
     algorithms=(
-        Method("gaussian", "projection_mechanism"),
-        Method("laplace", "projection_mechanism", {"noise": "laplace"}),
+        Method("gaussian", "projection_mechanism", {"body": "none"}),
+        Method("laplace", "projection_mechanism", {"body": "none", "noise": "laplace"}),
     ),
     families=("sparse_silence",),
     base=Setting(n=2**17, dim=256, sparsity=4, epsilon=1.0),
@@ -28,5 +28,6 @@ experiment = Experiment(
     ),
     relation="replace_one",
     epsilon_over_mu=4.2247,
+    checks=("slope", "law"),
     replicates={"quick": 100, "full": 1000},
 )

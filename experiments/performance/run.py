@@ -1,7 +1,7 @@
 """Speed and memory of privopt against their targets, beside other libraries on the same machine.
 
     .venv/bin/python experiments/performance/run.py [dp_gd] [dp_sgd] [draws] [accounting]
-        [solver] [objective_perturbation] [streams] [--repeats 5]
+        [solver] [objective_perturbation] [streams] [sparse] [--repeats 5]
 
 Every benchmark runs in a fresh process, one thread a device, pinned to its cores. Times are warm
 and taken in rounds (ours, theirs, ours, theirs, ...); a ratio is the median over rounds. Each
@@ -25,7 +25,16 @@ import process
 from line import Line
 from rich.console import Console
 from rich.table import Table
-from suites import accounting, dp_gd, dp_sgd, draws, objective_perturbation, solver, streams
+from suites import (
+    accounting,
+    dp_gd,
+    dp_sgd,
+    draws,
+    objective_perturbation,
+    solver,
+    sparse,
+    streams,
+)
 
 SUITES = {
     "dp_gd": dp_gd,
@@ -35,6 +44,7 @@ SUITES = {
     "solver": solver,
     "objective_perturbation": objective_perturbation,
     "streams": streams,
+    "sparse": sparse,
 }
 ROOT = Path(__file__).parents[2]
 

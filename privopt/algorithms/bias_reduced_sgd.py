@@ -8,6 +8,7 @@ from typing import NamedTuple
 import optax
 from jax import Array
 
+from privopt.algorithms.boosting import best_run, boosted
 from privopt.algorithms.choices import Clipping, require_delta
 from privopt.algorithms.first_order import (
     Secret,
@@ -18,22 +19,25 @@ from privopt.algorithms.first_order import (
     step_rule,
 )
 from privopt.algorithms.lower_bound import event_lower_bound
-from privopt.arguments import count, positive_number
+from privopt.arguments import count, member, positive_number
 from privopt.convex import (
     Average,
     ConstraintSet,
     EmpiricalRisk,
     FirstOrder,
-    L1Ball,
-    L1L2Ball,
-    L2Ball,
     Output,
     RandomIterate,
     StepSizes,
     Update,
 )
 from privopt.core import Algorithm, Execution, Plan, Run, planner
-from privopt.mechanisms import BiasReducedGradient, ClippedGradient
+from privopt.mechanisms import (
+    BestOfRuns,
+    BiasReducedGradient,
+    ClippedGradient,
+    ClippedMean,
+    body_of,
+)
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
     GIVEN_STEPS,
@@ -56,7 +60,7 @@ __all__ = ["BIAS_REDUCED_SGD"]
 class Params(NamedTuple):
     """A gradient of reduced bias, and the method that asks it."""
 
-    mechanism: BiasReducedGradient
+    mechanism: BiasReducedGradient | BestOfRuns
     descent: FirstOrder
 
 
@@ -65,6 +69,8 @@ def plan(
     problem_class: ProblemClass,
     budget: Budget,
     *,
+    mode: str = "tight",
+    accounting: str | None = None,
     steps: int | None = None,
     base: int = 1,
     step_size: float | StepSizes | None = None,
@@ -72,32 +78,125 @@ def plan(
     clip: float | None = None,
     output: Output | str | None = None,
     gap: float | None = None,
+    boost: float | None = None,
     record: int | str = 0,
 ) -> Plan:
-    """Plan bias-reduced SGD: ``w <- Proj(w - eta G)``."""
+    """Plan bias-reduced SGD: ``w <- Proj(w - eta G)``, ``G`` a :class:`BiasReducedGradient`.
+
+    For records with sparse gradients. The noisy mean of ``b`` of them, projected onto the body in
+    which their means lie, has an error of order ``(s ln d)^(1/4)/sqrt(b)`` without the ``sqrt(d)``
+    of the noise, but a bias of that order too. ``G`` puts means of batches of random sizes
+    together so that the bias is that of the largest batch, at the cost of small ones.
+
+    Parameters
+    ----------
+    problem_class : ProblemClass
+        With ``sparsity`` for the bodies that rest on it. Clipping makes the guarantee hold for any
+        loss and any records; denser ones than declared cost the rate alone.
+    budget : Budget
+        ``delta > 0``, under ``replace_one``.
+    mode : {"tight", "paper"}
+        Noise by the accountant, or that of the publication with its stopping rule.
+    accounting : {"fixed", "reserve", "paper"}, optional
+        ``T`` steps, whose levels are accounted for as the public mixture that they are (the default
+        of mode tight); steps until one of the worst level would not fit, at one Rényi order; or
+        the published rule (mode paper alone). The number of steps of the last two is random, and
+        no rate is claimed.
+    steps : int, optional
+        ``T``, with ``reserve`` for which the noise is meant; default ``ceil(2 n/(b_0
+        ln(4/delta)))``. The published rule has none.
+    base : int
+        ``b_0``, the smallest batch, at most ``n/2``. At equal ``b_0 T`` noise and error are about
+        equal, and fewer steps take less time.
+    step_size : float or StepSizes, optional
+        ``eta``; default ``R/(nu sqrt(T + 1))``, or with a gap ``sqrt(2 gap/(H (T + 1)))/nu``.
+    body : {"l1_l2", "l1", "l2", "none"}
+        Onto which means are projected: ``|v|_1 <= C sqrt(s)``, ``|v|_2 <= C``, both, or nothing.
+    clip : float, optional
+        ``C``; default ``L``, at which nothing is clipped.
+    output : Output or its name in ``theory.OutputRule``, optional
+        Default the average of all iterates; a random one with a gap, or if losses are not convex.
+    gap : float, optional
+        A public bound of ``F(w_1) - inf F``: the rate is then that of the gradient norm, for losses
+        that need not be convex, over the whole space.
+    boost : float, optional
+        The chance of failure, where a run is known to succeed half of the time: a geometric number
+        of runs is made, each scored by its risk, or with a gap by its gradient, with noise, and
+        the best of them released. Their number is secret, and so are the time that it takes and
+        the levels of the others.
+        Steps are fixed, no path is recorded, and no rate is claimed.
+    record : int or "all"
+        How many points of the path to record, on a logarithmic scale of steps, or after each.
+
+    Formal guarantee
+    ----------------
+    That of :class:`privopt.mechanisms.BiasReducedGradient`: ``T`` public mixtures, over the levels,
+    of Gaussian mechanisms on samples without replacement, for every data set and loss, covering
+    all iterates. Levels are public and drawn without data; batches are secret.
+
+    Rate
+    ----
+    Convex losses: ``E F(w) - F* <= R nu/sqrt(T + 1) + 2 R b``, with the bias ``b`` and the second
+    moment ``nu^2`` of :func:`privopt.theory.bias_reduced_moments`: of order ``sqrt(ln n) (s ln d
+    ln(1/delta)^3)^(1/4)/sqrt(n epsilon)`` at the default ``T``. With a gap: ``E |grad F(w)|^2 <=
+    gap/(eta (T + 1)) + eta H nu^2/2 + L b``.
+
+    Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), Section 5, there
+    with a random number of steps and a noise about twenty times as large. Their recovery of means
+    from measurements is replaced by the projection; accounting and constants are ours.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=4000, dim=1000, lipschitz=1.0, radius=1.0, sparsity=4)
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> planned = plan(facts, budget, base=16)
+    >>> planned.params.mechanism.steps, planned.params.descent.output
+    (33, Average())
+    """
     require_delta("bias_reduced_sgd", budget)
     clipping = Clipping(clip)
     query = clipping.query(problem_class)
     body = Body.named("body", body)
     post = _set_of(body, problem_class, query)
     gap = None if gap is None else positive_number("gap", gap)
+    if steps is not None and mode == "paper":
+        raise ValueError(
+            f"steps must be left out in mode paper, which stops by a rule, got {steps}"
+        )
     powers = GIVEN_STEPS if steps is not None else Powers(n=1.0)
     if steps is None:
         steps = bias_reduced_steps(problem_class, delta=budget.delta, base=count("base", base))
-    mechanism = BiasReducedGradient.calibrated(query, budget, steps, problem_class.n, base, post)
+    accounting = _accounting(mode, accounting)
+    whole: BiasReducedGradient | BestOfRuns
+    if boost is None:
+        whole = _mechanism(accounting, query, budget, steps, problem_class.n, base, post)
+    else:
+        if accounting != "fixed" or record != 0:
+            raise ValueError(
+                "boost must be None but for fixed steps without a recorded path, got "
+                f"{boost!r} with accounting {accounting} and record {record!r}"
+            )
+        unit = BiasReducedGradient(
+            query=query, n=problem_class.n, base=base, post=post, scale=1.0, steps=steps
+        )
+        stationary = gap is not None or not problem_class.convex
+        whole = boosted(problem_class, budget, unit, query, boost, stationary=stationary)
+    mechanism = whole if isinstance(whole, BiasReducedGradient) else whole.run
     moments = bias_reduced_moments(
         problem_class, noise=mechanism.scale, base=base, body=body, clip=query.clip,
         probabilities=mechanism.law.probabilities, steps_powers=powers,
     )  # fmt: skip
     method = _method(problem_class, steps, moments, step_size, output, gap, record)
     rate = _rate(problem_class, budget, mechanism, method, moments, gap, powers)
-    if clipping.changes(problem_class):
+    if boost is not None:
+        rate = no_rate("the best of several runs", quantity=rate.quantity)
+    elif clipping.changes(problem_class):
         rate = no_rate("gradients are clipped below L", quantity=rate.quantity, lower=rate.lower)
     return Plan(
         algorithm=BIAS_REDUCED_SGD,
         problem_class=problem_class,
         budget=budget,
-        params=Params(mechanism, method),
+        params=Params(whole, method),
         static=Static(problem_class.dim),
         rate=rate,
     )
@@ -112,8 +211,12 @@ def run(
     coins: Array,
 ) -> Run:
     """The method on the device, from the problem's start."""
-    oracle = params.mechanism.bind(objective, key, coins, execution.microbatch)
-    start, observer = objective.start(static.dim), execution.observer
+    mechanism, start = params.mechanism, objective.start(static.dim)
+    if isinstance(mechanism, BestOfRuns):
+        best = best_run(mechanism, params.descent, objective, key, execution, start)
+        return Run(best, Secret(best, None), None)
+    oracle = mechanism.bind(objective, key, coins, execution.microbatch)
+    observer = execution.observer
     found = params.descent.minimise(
         oracle, objective.constraint, start, key, observer, objective, execution.unroll
     )
@@ -126,6 +229,35 @@ def coins(static: Static, params: Params, key: Array) -> Array:
     return key
 
 
+def _accounting(mode: str, accounting: str | None) -> str:
+    """Of a mode; each has its own."""
+    member("mode", mode, ("tight", "paper"))
+    known = ("paper",) if mode == "paper" else ("fixed", "reserve")
+    if accounting is None:
+        return known[0]
+    member("accounting", accounting, ("fixed", "reserve", "paper"))
+    if accounting not in known:
+        allowed = " or ".join(known)
+        raise ValueError(f"accounting must be {allowed} in mode {mode}, got {accounting}")
+    return accounting
+
+
+def _mechanism(
+    accounting: str,
+    query: ClippedGradient,
+    budget: Budget,
+    steps: int,
+    n: int,
+    base: int,
+    post: ConstraintSet | None,
+) -> BiasReducedGradient:
+    if accounting == "paper":
+        return BiasReducedGradient.published(query, budget, n, base, post)
+    if accounting == "reserve":
+        return BiasReducedGradient.reserving(query, budget, steps, n, base, post)
+    return BiasReducedGradient.calibrated(query, budget, steps, n, base, post)
+
+
 def _set_of(
     body: Body, problem_class: ProblemClass, query: ClippedGradient
 ) -> ConstraintSet | None:
@@ -134,16 +266,13 @@ def _set_of(
         return None
     if math.isinf(query.clip):
         raise ValueError(f"clip must be finite for body {body}, got inf")
-    if body is Body.L2:
-        return L2Ball(query.clip)
     sparsity = problem_class.sparsity
-    if sparsity is None:
+    if sparsity is None and body.sparse:
         raise ValueError(
             f"sparsity must be declared for body {body}, got None: bodies l2 and none need none"
         )
-    if body is Body.L1:
-        return L1Ball(query.clip * math.sqrt(sparsity))
-    return L1L2Ball.of(query.clip, sparsity)
+    widest = query.clip * math.sqrt(sparsity or 1)
+    return body_of(body, ClippedMean(query.clip, widest, query.size, query.dim))
 
 
 def _method(
@@ -187,10 +316,11 @@ def _rate(
     powers: Powers,
 ) -> Rate:
     """What theory says of a constant step size and of the output that it speaks of."""
-    lower = 0.0
-    quantity = Quantity.EMPIRICAL_RISK if gap is None else Quantity.GRADIENT_NORM
-    if problem_class.sparsity is None and gap is None:
+    lower, quantity = 0.0, Quantity.EMPIRICAL_RISK if gap is None else Quantity.GRADIENT_NORM
+    if gap is None:
         lower = event_lower_bound(problem_class, budget, mechanism.event(budget.relation))
+    if mechanism.stop is not None:
+        return no_rate("the number of steps is random", quantity=quantity, lower=lower)
     rule, told = step_rule(method.step_sizes), output_rule(method.output)
     random = told is OutputRule.RANDOM_ITERATE
     if not rule.constant or not (random or (gap is None and told is OutputRule.AVERAGE)):
@@ -210,5 +340,6 @@ BIAS_REDUCED_SGD = Algorithm(
     run=run,
     coins=coins,
     gathers=True,
+    public_terms=True,
     relations=frozenset({Relation.REPLACE_ONE}),
 )

@@ -26,7 +26,7 @@ from privopt.arguments import count, member
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import ClippedMean, CompressedMean, ProjectedMean
-from privopt.privacy import Guarantee
+from privopt.privacy.compressed import CALIBRATIONS
 from privopt.release import Pytree
 from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream
@@ -76,7 +76,7 @@ def plan(
         ``epsilon <= 1``; refused where it is not private, which happens at tiny ``m``.
     calibration : {"mixture", "renyi", "split"}
         Of the tight mode: the least noise, or what two simpler proofs give
-        (:meth:`privopt.mechanisms.CompressedMean.calibrated`).
+        (:func:`privopt.privacy.compressed_noise_multiplier`).
     measurements : int, optional
         ``m``, from 1 to ``d - 1``; default ``floor(n epsilon sqrt(s ln(d/s)/ln(1/delta)))``.
     matrix : array, optional
@@ -111,10 +111,14 @@ def plan(
     """
     require_delta("l1_recovery", budget)
     member("mode", mode, MODES)
+    member("calibration", calibration, CALIBRATIONS)
     if problem_class.sparsity is None:
         raise ValueError("sparsity must be declared for l1_recovery, got None")
     if mode == "paper":
         check_paper(budget)
+        calibration = "published"
+        if matrix is not None:
+            raise ValueError("matrix must be left out for mode='paper', whose matrix is fresh")
     query = ClippedMean.of(problem_class, clip)
     given = None if matrix is None else _checked_matrix(matrix, measurements, problem_class.dim)
     rows = measurements if given is None else given.shape[0]
@@ -122,12 +126,10 @@ def plan(
     mechanism: CompressedMean | ProjectedMean
     if rows is None:
         mechanism = ProjectedMean.calibrated(query, budget, classic=mode == "paper")
-    elif mode == "tight":
+    else:
         mechanism = CompressedMean.calibrated(
             query, budget, measurements=rows, calibration=calibration, matrix=given
         )
-    else:
-        mechanism = _published(query, budget, rows, given)
     return Plan(
         algorithm=L1_RECOVERY,
         problem_class=problem_class,
@@ -189,21 +191,6 @@ def _checked_matrix(matrix: ArrayLike, rows: object, dim: int) -> NDArray[np.flo
     if not _SMALL <= largest <= _LARGE:  # whose products are neither 0 nor infinite
         raise ValueError(f"matrix must have its largest entry in [1e-50, 1e50], got {largest!r}")
     return array
-
-
-def _published(query: ClippedMean, budget: Budget, rows: int, matrix: object) -> CompressedMean:
-    if matrix is not None:
-        raise ValueError("matrix must be left out for mode='paper', whose matrix is fresh")
-    mechanism = CompressedMean.published(query, budget, measurements=rows)
-    guarantee = Guarantee(mechanism.event(budget.relation), budget.relation)
-    if not guarantee.meets(budget):
-        spent = guarantee.delta(budget.epsilon).upper
-        raise ValueError(
-            "measurements must be more for mode='paper': its noise rests on an isometry that "
-            f"{rows} rows do not give, and spends delta = {spent:.3g} where {budget.delta:.3g} may "
-            f"be spent, got {rows}"
-        )
-    return mechanism
 
 
 def coins(static: Static, params: Params, key: Array) -> Pytree:

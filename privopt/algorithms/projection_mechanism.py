@@ -15,7 +15,16 @@ from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream
 from privopt.theory import Rate, budget_lower_bound, no_rate, projection_mechanism_rate
 
-__all__ = ["MODES", "PROJECTION_MECHANISM", "Secret", "Static", "changes", "check_paper", "lower_bound", "rate_of"]
+__all__ = [
+    "MODES",
+    "PROJECTION_MECHANISM",
+    "Secret",
+    "Static",
+    "changes",
+    "check_paper",
+    "lower_bound",
+    "rate_of",
+]
 
 MODES = ("tight", "paper")
 _ROUND_OFF = 1e-6

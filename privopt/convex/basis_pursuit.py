@@ -11,7 +11,8 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from privopt.convex.certificate import ROUND_OFF
-from privopt.convex.l1_interior_point import Equations, least_l1
+from privopt.convex.l1_equations import Equations
+from privopt.convex.l1_interior_point import least_l1, lower_product
 from privopt.convex.regularised_glm import float64_array
 from privopt.convex.vectors import norm
 
@@ -55,9 +56,9 @@ def basis_pursuit(matrix: ArrayLike, right_hand_sides: ArrayLike) -> BasisPursui
     or JAX arrays on the host, or inside ``jit`` and ``vmap``, where values are not checked.
 
     The method is :func:`privopt.convex.l1_interior_point.least_l1`: some ten steps of ``m^2 d``
-    products each, to a gap of ``1e-11 ||x||_1`` or less where rows are not close to dependence, and
-    never without a statement of what was reached. Rows of ``A`` and ``b`` are first moved to norms
-    about one, by powers of two, so that units do not matter.
+    products or less, to a gap of ``1e-11 ||x||_1`` or less where rows are not close to dependence,
+    and never without a statement of what was reached. Rows of ``A`` and ``b`` are first moved to
+    norms about one, by powers of two, so that units do not matter.
 
     Parameters
     ----------
@@ -121,7 +122,8 @@ def _factorised(matrix: Array) -> tuple[Array, Array, Array]:
     """Scales of the rows, the factor of ``A A^T`` for the scaled rows, and its least pivot."""
     scales = _power_of_two(norm(matrix))
     scaled = matrix / scales[:, None]
-    factor = jnp.linalg.cholesky(scaled @ scaled.T, symmetrize_input=False)
+    gram = lower_product(scaled, jnp.ones(scaled.shape[1]))
+    factor = jax.lax.linalg.cholesky(gram, symmetrize_input=False)
     return scales, factor, jnp.min(jnp.square(jnp.diagonal(factor) / norm(scaled)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -10,15 +11,15 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.linalg import cho_solve, lu_factor, lu_solve
 
+from privopt.convex.l1_equations import Certified, Equations
 from privopt.convex.vectors import inner
 
-__all__ = ["Certified", "Equations", "least_l1"]
+__all__ = ["least_l1", "lower_product"]
 
 MAX_STEPS = 60
 MAX_CORRECTIONS = 2
 TARGET_GAP = 1e-11  # of ||x||_1
 MIN_COMPLEMENTARITY = 1e-14  # of ||x||_1; below it steps are round-off
-MAX_RESIDUAL = 1e-12  # of ||x||_1, for rows of norm about one
 MAX_POLISHED_GAP = 0.1  # of ||x||_1; above it too little is known of the support
 MIN_NUMBER = 1e-10  # of ||x||_1; below it a number may be a rounding of 0
 MIN_SLACK = 2.0**-60
@@ -27,66 +28,14 @@ START_DEPTH, START_DUAL = 0.1, 0.9  # of the largest coordinate; of the way to t
 LONGER, FURTHER = 1.08, 0.1  # what a correction makes of a step: times, and plus
 MIN_LENGTHENED = 0.01  # by how much the sum of both steps must grow
 CENTRAL = (0.1, 10.0)  # products within these multiples of their target are left alone
-REGULARISATION = 2.0**-47  # of the diagonal, for less than m columns that carry weight
 
-SINGLE_REGULARISATION = 2.0**-21
+REGULARISATION = 2.0**-47  # of the diagonal, for less than m columns that carry weight
+SINGLE_REGULARISATION = 2.0**-21  # where products are in float32
+MIN_SINGLE_PIVOT = 2.0**-10  # of the diagonal; below it float32 does not do
 KEPT, MIN_SPARE = 4, 8  # columns for every row: that late steps see; below it all of them do
+MIN_ENTRIES = 2**17  # of A; below it that saves less than it takes to compile
 MAX_SPARE_GAP = 0.06  # of ||x||_1; above it all columns may matter
 MIN_FOLLOWED = 1e-4  # of the certified gap; below it columns are missing
-
-
-class Equations(NamedTuple):
-    """``A x = b``; ``A``, ``(m, d)``, has rows of norm about one. With a factor of ``A A^T``."""
-
-    matrix: Array
-    factor: Array
-    right_hand_side: Array
-
-    def restored(self, point: Array) -> Array:
-        """The solution nearest to ``point``: ``x + A^T (A A^T)^{-1} (b - A x)``."""
-        return point + cho_solve((self.factor, True), self.residual(point)) @ self.matrix
-
-    def residual(self, point: Array) -> Array:
-        """``b - A x``."""
-        return self.right_hand_side - self.matrix @ point
-
-
-class Certified(NamedTuple):
-    """A solution of the equations and a dual feasible point: the best of each seen.
-
-    Attributes
-    ----------
-    point, value : Array
-        ``x`` of shape ``(d,)``, and ``||x||_1``.
-    dual, bound : Array
-        ``y`` of shape ``(m,)`` with ``|A^T y| <= 1``, and ``<b, y> <= min ||x||_1``.
-    steps : Array
-        Each is one factorisation of an ``m`` by ``m`` matrix.
-    """
-
-    point: Array
-    value: Array
-    dual: Array
-    bound: Array
-    steps: Array
-
-    def with_point(self, equations: Equations, point: Array) -> Certified:
-        """The better of two points; one that misses the equations is not taken."""
-        value = jnp.sum(jnp.abs(point))
-        missed = jnp.max(jnp.abs(equations.residual(point)))
-        better = (value < self.value) & (missed <= MAX_RESIDUAL * value)
-        return self._replace(
-            point=jnp.where(better, point, self.point), value=jnp.where(better, value, self.value)
-        )
-
-    def with_dual(self, equations: Equations, dual: Array) -> Certified:
-        """The better of two dual points, the new one scaled until it is feasible."""
-        dual = dual / jnp.maximum(1.0, jnp.max(jnp.abs(dual @ equations.matrix)))
-        bound = inner(equations.right_hand_side, dual)
-        better = bound > self.bound
-        return self._replace(
-            dual=jnp.where(better, dual, self.dual), bound=jnp.where(better, bound, self.bound)
-        )
 
 
 def least_l1(equations: Equations) -> Certified:
@@ -101,21 +50,23 @@ def least_l1(equations: Equations) -> Certified:
     step share the factor of one matrix ``A D A^T``.
 
     *Corner.* The ``m`` coordinates with the largest quotients ``|x_j|/slack_j`` are a guess of the
-    support. ``A_J x_J = b`` is solved, and ``A_J^T y = v``, ``v_j`` the sign of ``x_j`` where
-    ``|x_j|`` exceeds its slack, and the present ``z_j`` elsewhere. Once the guess is right this is
-    an optimal pair, of a solution with fewer than ``m`` numbers that are not 0 also. Where it is
-    not, or where solutions are many, the interior point goes on to the same accuracy.
+    support: ``A_J x_J = b`` is solved. The dual point beside it is the ``y`` next to that of the
+    interior point with ``z_j`` the sign of every ``x_j`` that is not 0. Once the guess is right
+    this is an optimal pair, of a solution with fewer than ``m`` such numbers also: what ``z`` is
+    elsewhere was well inside, and hardly moves. Where the guess is not right, or where solutions
+    are many, the interior point goes on to the same accuracy.
 
     *Fewer columns.* Where there are many more columns than rows, nearly all of ``D`` soon lies on
     some ``m`` of them. From then on the steps see only the ``4 m`` heaviest. The dual point is held
     against all columns as before, so nothing false is ever certified. Should the gap not close,
-    steps with all columns go on from where they had stopped.
+    steps with all columns go on from where they had stopped. Until then, when little accuracy is
+    called for, ``A D A^T`` is summed in float32, unless pivots of its factor are too small.
     """
     rows, size = equations.matrix.shape
     best = _nearest(equations)
     state = (_begun(equations), best)
     whole = _Columns(equations.matrix, jnp.arange(size))
-    if size >= MIN_SPARE * rows:
+    if size >= MIN_SPARE * rows and rows * size >= MIN_ENTRIES:
         state = jax.lax.while_loop(_far, _step(equations, whole, single=True), state)
         at, best = state
         heavy = whole.heaviest(at, KEPT * rows)
@@ -133,7 +84,7 @@ def _unfinished(state: tuple[_Iterate, Certified]) -> Array:
 
 def _far(state: tuple[_Iterate, Certified]) -> Array:
     """All columns may still matter."""
-    at, best = state
+    at, _ = state
     return _unfinished(state) & (at.complementarity > MAX_SPARE_GAP * at.size)
 
 
@@ -146,11 +97,12 @@ def _closing(state: tuple[_Iterate, Certified]) -> Array:
 def _step(
     equations: Equations, columns: _Columns, single: bool = False
 ) -> Callable[[tuple[_Iterate, Certified]], tuple[_Iterate, Certified]]:
-    normal = _in_single(columns.matrix) if single else _factorised(columns.matrix)
+    matrix, b = columns.matrix, equations.right_hand_side
+    factorised = _rounded(matrix) if single else functools.partial(_factorised, matrix)
 
     def step(state: tuple[_Iterate, Certified]) -> tuple[_Iterate, Certified]:
         at, best = state
-        at = _moved(columns.matrix, equations.right_hand_side, at, normal)
+        at = _moved(matrix, b, at, factorised(at.weights))
         near = at.complementarity <= MAX_POLISHED_GAP * best.value
 
         def polished(at: _Iterate, best: Certified) -> Certified:
@@ -238,51 +190,39 @@ def _begun(equations: Equations) -> _Iterate:
     return _Iterate(positive, negative, dual, 1.0 - z, 1.0 + z)
 
 
-Solver = Callable[[Array], Array]
+def _factorised(matrix: Array, weights: Array) -> Array:
+    """A factor of ``A D A^T``."""
+    return _cholesky(lower_product(matrix, weights), REGULARISATION)
 
 
-def _factorised(matrix: Array) -> Callable[[Array], Solver]:
-    """Solutions with ``A D A^T``, for given ``D``."""
-
-    def solver(weights: Array) -> Solver:
-        normal = _lower_product(matrix, weights)
-        normal = normal + jnp.diag(REGULARISATION * jnp.diagonal(normal))
-        factor = jax.lax.linalg.cholesky(normal, symmetrize_input=False)
-        return lambda given: cho_solve((factor, True), given)
-
-    return solver
-
-
-def _in_single(matrix: Array) -> Callable[[Array], Solver]:
-    """As :func:`_factorised`, from products in float32 and a correction by the residual."""
+def _rounded(matrix: Array) -> Callable[[Array], Array]:
+    """As :func:`_factorised`, from products in float32 where the rows are independent enough."""
     single = matrix.astype(jnp.float32)
 
-    def solver(weights: Array) -> Solver:
-        normal = _lower_product(single, weights.astype(jnp.float32)).astype(matrix.dtype)
-        normal = normal + jnp.diag(SINGLE_REGULARISATION * jnp.diagonal(normal))
-        factor = jax.lax.linalg.cholesky(normal, symmetrize_input=False)
+    def factorised(weights: Array) -> Array:
+        normal = lower_product(single, weights.astype(jnp.float32)).astype(weights.dtype)
+        factor = _cholesky(normal, SINGLE_REGULARISATION)
+        pivot = jnp.min(jnp.square(jnp.diagonal(factor)) / jnp.diagonal(normal))
+        return jax.lax.cond(
+            pivot > MIN_SINGLE_PIVOT, lambda: factor, lambda: _factorised(matrix, weights)
+        )
 
-        def solve(given: Array) -> Array:
-            found = cho_solve((factor, True), given)
-            left = given - matrix @ (weights * (found @ matrix))
-            return found + cho_solve((factor, True), left)
-
-        return solve
-
-    return solver
+    return factorised
 
 
-def _moved(
-    matrix: Array, right_hand_side: Array, at: _Iterate, normal: Callable[[Array], Solver]
-) -> _Iterate:
-    """One step: a factorisation, a predictor, a corrector and corrections."""
+def _cholesky(normal: Array, regularisation: float) -> Array:
+    normal = normal + jnp.diag(regularisation * jnp.diagonal(normal))
+    return jax.lax.linalg.cholesky(normal, symmetrize_input=False)
+
+
+def _moved(matrix: Array, right_hand_side: Array, at: _Iterate, factor: Array) -> _Iterate:
+    """One step: a predictor, a corrector and corrections, all with the factor of ``A D A^T``."""
     p, q, y, below, above = at
-    solve = normal(at.weights)
     residual = right_hand_side - matrix @ at.point
 
     def direction(first: Array, second: Array) -> _Direction:
         """Where ``p (1 - z)`` moves by ``first`` and ``q (1 + z)`` by ``second``."""
-        dual = solve(residual - matrix @ (first / below - second / above))
+        dual = cho_solve((factor, True), residual - matrix @ (first / below - second / above))
         z = dual @ matrix
         return _Direction((first + p * z) / below, (second - q * z) / above, dual, z)
 
@@ -332,7 +272,7 @@ def _moved(
     )
 
 
-def _lower_product(matrix: Array, weights: Array) -> Array:
+def lower_product(matrix: Array, weights: Array) -> Array:
     """``A D A^T``, but for a quarter above the diagonal, which nobody reads."""
     rows = matrix.shape[0]
     half = rows // 2
@@ -359,16 +299,20 @@ def _polished(equations: Equations, columns: _Columns, at: _Iterate, best: Certi
     best = best.with_point(
         equations, columns.lifted(jnp.zeros_like(x).at[support].set(corner), size)
     )
-    best = best.with_dual(equations, _on_face(matrix, corner, at.dual))
+    least = MIN_NUMBER * jnp.sum(jnp.abs(corner))
+    signs = jnp.where(jnp.abs(corner) > least, jnp.sign(corner), 0.0)
+    vertex = jax.lax.cond(
+        jnp.all(signs != 0.0),
+        lambda: lu_solve(factor, signs, trans=1),
+        lambda: _on_face(matrix, signs, at.dual),
+    )
+    best = best.with_dual(equations, vertex)
     restored = equations.restored(columns.lifted(x, size))
     return best.with_point(equations, restored).with_dual(equations, at.dual)
 
 
-def _on_face(matrix: Array, corner: Array, dual: Array) -> Array:
-    """The ``y`` nearest to ``dual`` whose ``z_j`` are the signs of the numbers that are not 0."""
-    signs = jnp.where(
-        jnp.abs(corner) > MIN_NUMBER * jnp.sum(jnp.abs(corner)), jnp.sign(corner), 0.0
-    )
+def _on_face(matrix: Array, signs: Array, dual: Array) -> Array:
+    """The ``y`` nearest to ``dual`` whose ``z_j`` are the ``signs`` that are not 0."""
     columns = matrix * jnp.abs(signs)[None]
     gram = columns.T @ columns + jnp.diag(1.0 - jnp.abs(signs))
     factor = jax.lax.linalg.cholesky(gram, symmetrize_input=False)

@@ -181,6 +181,9 @@ class Suffix:
 class RandomIterate:
     """``w_t`` at a uniformly random ``t`` of ``1..T+1``, drawn from the run's key.
 
+    Where ``T`` is not known before, by a reservoir: ``w_t`` takes the place of the one that is held
+    with probability ``1/t``.
+
     Examples
     --------
     >>> import jax, jax.numpy as jnp
@@ -190,9 +193,15 @@ class RandomIterate:
     """
 
     def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
-        """One at the ``t`` drawn, else zero."""
-        last = _known(steps, self)
-        drawn = jax.random.randint(key, (), 1, last + 2, last.dtype)
+        """One at the ``t`` drawn, or where the reservoir changes, else zero."""
+        if steps is None:
+
+            def changes(t: Array) -> Array:
+                share = jax.random.uniform(jax.random.fold_in(key, t), (), jnp.float32)
+                return (share * t.astype(share.dtype) < 1.0).astype(dtype)
+
+            return changes
+        drawn = jax.random.randint(key, (), 1, steps + 2, steps.dtype)
         return lambda t: (t == drawn).astype(dtype)
 
 

@@ -12,6 +12,7 @@ from privopt.mechanisms.batches import (
     ordered_subset,
     poisson_sampler,
 )
+from privopt.mechanisms.best_of_runs import BestOfRuns, PointScore
 from privopt.mechanisms.bias_reduced import BiasReducedGradient
 from privopt.mechanisms.clipped_risk import ClippedRisk
 from privopt.mechanisms.clipping import (
@@ -59,6 +60,7 @@ from privopt.mechanisms.objective_perturbation_analyses import (
 )
 from privopt.mechanisms.one_pass import OnePass
 from privopt.mechanisms.private_gradient import BatchMean, PrivateGradient
+from privopt.mechanisms.public_stop import PublicStop, PublishedStop, ReservingStop
 from privopt.mechanisms.queries import (
     BoundedQuery,
     ClippedGradient,
@@ -79,6 +81,7 @@ __all__ = [
     "BatchMean",
     "BatchSum",
     "Batches",
+    "BestOfRuns",
     "BiasReducedGradient",
     "BoundedQuery",
     "BufferedNoise",
@@ -105,10 +108,14 @@ __all__ = [
     "OrderedBatches",
     "Participation",
     "PerturbedMinimiser",
+    "PointScore",
     "PoissonBatches",
     "PrivateGradient",
     "ProjectedMean",
+    "PublicStop",
+    "PublishedStop",
     "RegularisedMinimiser",
+    "ReservingStop",
     "RestartedNoise",
     "SeriesNoise",
     "ShuffledBatches",

@@ -26,6 +26,13 @@ from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.events import drawable, require_public_size
 from privopt.mechanisms.level_law import LevelLaw
 from privopt.mechanisms.noise import IndependentNoise
+from privopt.mechanisms.public_stop import (
+    PublicStop,
+    PublishedStop,
+    ReservingStop,
+    published_multiplier,
+    reserving_noise,
+)
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.mechanisms.scaled import scaled
 from privopt.privacy import PublicMixtureDpEvent, calibrate, round_up
@@ -65,7 +72,9 @@ class BiasReducedGradient:
     scale : float
         ``sigma``, of the noise on every sum; representable in float32.
     steps : int
-        ``T``: so many answers are given and accounted for.
+        ``T``: so many answers are given and accounted for; with ``stop`` the most there may be.
+    stop : PublicStop or None
+        By what levels have cost; None for ``T`` steps.
 
     Formal guarantee
     ----------------
@@ -73,7 +82,8 @@ class BiasReducedGradient:
     mechanism of shift ``sqrt(2)/z`` on a sample of ``2 b_0 2^k`` of ``n`` records without
     replacement, composed with one of shift ``1/z`` on ``b_0`` of ``n``. The levels are public
     and drawn without data, so a step is the public mixture of these over ``p_k``, and ``T``
-    adaptive steps their composition. For every data set and loss.
+    adaptive steps their composition. For every data set and loss. With ``stop`` the number of steps
+    follows from the levels alone, and all of them together are what the rule says.
 
     *Two of three.* Let record ``i`` be replaced. Where ``i`` is in ``B`` it is in exactly one of
     ``O`` and ``E``, so the other half's release has one law. The sum over ``B`` and the sum over
@@ -110,6 +120,7 @@ class BiasReducedGradient:
     post: ConstraintSet | None = None
     scale: float
     steps: int
+    stop: PublicStop | None = None
 
     @classmethod
     def calibrated(
@@ -137,6 +148,57 @@ class BiasReducedGradient:
             return unit.noised(multiplier).event(budget.relation)
 
         return unit.noised(calibrate(event, drawable(budget)))
+
+    @classmethod
+    def reserving(
+        cls,
+        query: ClippedGradient,
+        budget: Budget,
+        steps: int,
+        n: int,
+        base: int = 1,
+        post: ConstraintSet | None = None,
+    ) -> BiasReducedGradient:
+        """Answers until one of the worst level would not fit: see :class:`ReservingStop`.
+
+        With the least noise at which ``steps`` answers of average cost do, at the best order.
+        """
+        check_calibration(query, budget, "contribution")
+        steps = count("steps", steps)
+        unit = cls(query=query, n=n, base=base, post=post, scale=1.0, steps=steps)
+        spendable = drawable(budget)
+
+        def levels(multiplier: float) -> tuple[DpEvent, ...]:
+            return unit.noised(multiplier).level_events(budget.relation)
+
+        noise, order = reserving_noise(spendable, steps, unit.law.probabilities, levels)
+        noised = unit.noised(noise)
+        stop = ReservingStop.of(spendable, order, noised.level_events(budget.relation))
+        return replace(noised, steps=stop.most_steps, stop=stop)
+
+    @classmethod
+    def published(
+        cls,
+        query: ClippedGradient,
+        budget: Budget,
+        n: int,
+        base: int = 1,
+        post: ConstraintSet | None = None,
+    ) -> BiasReducedGradient:
+        """The published noise and stopping rule: see :class:`PublishedStop`.
+
+        Raises
+        ------
+        ValueError
+            If ``epsilon > 1``.
+        """
+        check_calibration(query, budget, "contribution")
+        unit = cls(query=query, n=n, base=base, post=post, scale=1.0, steps=1)
+        unit.levels(budget.relation)
+        spendable = drawable(budget)
+        stop = PublishedStop.of(spendable, n, base, unit.law.highest)
+        noised = unit.noised(published_multiplier(spendable) * (1.0 + 2.0**-40))
+        return replace(noised, steps=stop.most_steps, stop=stop)
 
     def noised(self, multiplier: float) -> BiasReducedGradient:
         """The same with noise of so many times one record's largest share of a sum."""
@@ -175,8 +237,17 @@ class BiasReducedGradient:
         """What the mean of ``I`` does to privacy, in every step."""
         return self._sampled(self.base, self.multiplier)
 
+    def level_events(self, relation: Relation) -> tuple[DpEvent, ...]:
+        """What a whole step does to privacy at each level."""
+        return tuple(ComposedDpEvent((level, self.single)) for level in self.levels(relation))
+
     def event(self, relation: Relation) -> DpEvent:
-        """``T`` times a public mixture of :meth:`levels`, and :attr:`single` beside it."""
+        """``T`` times a public mixture of :meth:`levels`, and :attr:`single` beside it.
+
+        With ``stop``, what the rule is proved to keep.
+        """
+        if self.stop is not None:
+            return self.stop.event(self.multiplier, self.level_events(relation), relation)
         mixture = PublicMixtureDpEvent(self.levels(relation), self.law.probabilities)
         return SelfComposedDpEvent(ComposedDpEvent((mixture, self.single)), self.steps)
 
@@ -191,9 +262,9 @@ class BiasReducedGradient:
         The level of step ``t`` comes from ``fold_in(coins, t)``, ``B`` and ``I`` from children 0
         and 1 of ``fold_in(stream(key, "batches"), t)``, the four noises are one draw from
         ``stream(key, "noise")``. Runs that share ``coins`` share levels, and only the branch of
-        that level is computed.
+        that level is computed. The gradient of the objective's public term is added last.
         """
-        law, total = self.law, self.query.bind_batches(objective, microbatch)
+        stop, law, total = self.stop, self.law, self.query.bind_batches(objective, microbatch)
         batches, noise = stream(key, "batches"), stream(key, "noise")
 
         def sums(rows: Array, size: int, point: Pytree) -> Pytree:
@@ -217,9 +288,17 @@ class BiasReducedGradient:
             four = jax.tree.map(_four, pair, sums(own, self.base, point))
             added, _ = IndependentNoise().next((), t, noise, four)
             added = release("noise", jax.tree.map(lambda z: self.scale * z, added))
-            return self._combined(jax.tree.map(jnp.add, four, added), level), memory
+            answer = self._combined(jax.tree.map(jnp.add, four, added), level)
+            if objective.public is not None:
+                answer = jax.tree.map(jnp.add, answer, objective.public_gradient(point))
+            return answer, memory if stop is None else stop.spend(memory, level)
 
-        return GradientOracle(self.steps, lambda point: (), ask)
+        return GradientOracle(
+            self.steps,
+            lambda point: () if stop is None else stop.begin(),
+            ask,
+            stop=None if stop is None else stop.is_over,
+        )
 
     def _order(self, level: Array, key: Array) -> Array:
         """Numbers of records in an order of which the first ``2b`` are ``B``; the rest may be 0.

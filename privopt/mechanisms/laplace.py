@@ -96,6 +96,10 @@ class LaplaceMechanism(NamedTuple, Generic[Query]):
         """Upper bound ``b sqrt(2d)`` on ``E |z|``, the Euclidean norm."""
         return self.scale * math.sqrt(2.0 * dim)
 
+    def noise_square(self, dim: int) -> float:
+        """``E |z|^2 = 2 d b^2``."""
+        return 2.0 * self.scale**2 * dim
+
     def largest_noise(self, dim: int, failure: float) -> float:
         """``b ln(d / failure)``: exceeded by ``max_j |z_j|`` with probability ``failure`` at most.
 

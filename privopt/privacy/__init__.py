@@ -41,6 +41,8 @@ from privopt.privacy.events import (
     CompressedGaussianDpEvent,
     ObjectivePerturbationDpEvent,
     PublicMixtureDpEvent,
+    RenyiDpEvent,
+    approximate_event,
     pure_event,
 )
 from privopt.privacy.gaussian import (
@@ -59,6 +61,7 @@ from privopt.privacy.selection import (
     select_best,
     selection_delta,
     selection_epsilon,
+    truncation_delta,
 )
 
 __all__ = [
@@ -80,11 +83,13 @@ __all__ = [
     "PureDP",
     "Release",
     "Renyi",
+    "RenyiDpEvent",
     "Repetitions",
     "Respondent",
     "Sampler",
     "Subsampled",
     "UnsupportedEventError",
+    "approximate_event",
     "approximate_filter",
     "best_order",
     "calibrate",
@@ -114,5 +119,6 @@ __all__ = [
     "subsample",
     "supports",
     "trade_off",
+    "truncation_delta",
     "zcdp_filter",
 ]

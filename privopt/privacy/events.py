@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import attr
-from dp_accounting import DpEvent, ZCDpEvent
+from dp_accounting import DpEvent, GaussianDpEvent, ZCDpEvent
 
-from privopt.privacy.arguments import check_epsilon
+from privopt.privacy.arguments import check_delta, check_epsilon
 
 __all__ = [
     "BoundedRangeDpEvent",
     "CompressedGaussianDpEvent",
     "ObjectivePerturbationDpEvent",
     "PublicMixtureDpEvent",
+    "RenyiDpEvent",
+    "approximate_event",
     "pure_event",
 ]
 
@@ -35,6 +37,31 @@ def pure_event(epsilon: float) -> ZCDpEvent:
     0.5
     """
     return ZCDpEvent(rho=0.0, xi=check_epsilon(epsilon))
+
+
+def approximate_event(epsilon: float, delta: float) -> PublicMixtureDpEvent:
+    """The event of any ``(epsilon, delta)``-DP release, however it came to be so.
+
+    With probability ``delta`` everything is told, else one bit, with odds ``e^epsilon`` of being
+    right: of this every such release is post-processing, for each pair of neighbours.
+
+    Source: Kairouz, Oh and Viswanath, "The composition theorem for differential privacy", IEEE
+    Trans. Inf. Theory 2017 (arXiv:1311.0776), Theorem 3.3.
+
+    Raises
+    ------
+    ValueError
+        If ``epsilon`` is outside ``[0, inf)``, or ``delta`` outside ``[0, 1)``.
+
+    Examples
+    --------
+    >>> from privopt import privacy
+    >>> release = approximate_event(0.5, 1e-6)
+    >>> round(privacy.epsilon(release, 1.01e-6, relation="zero_out").upper, 5)
+    0.5
+    """
+    delta = check_delta(delta)
+    return PublicMixtureDpEvent((GaussianDpEvent(0.0), pure_event(epsilon)), (delta, 1.0 - delta))
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
@@ -204,3 +231,30 @@ class PublicMixtureDpEvent(DpEvent):  # type: ignore[misc]
 
     events: tuple[DpEvent, ...]
     probabilities: tuple[float, ...]
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class RenyiDpEvent(DpEvent):  # type: ignore[misc]
+    """A release, or a run, of which one Renyi divergence is known between any two neighbours.
+
+    ``D_a <= divergence`` in both orders of the neighbours, the same under every relation. A run
+    that was stopped by a filter of one order is such. Divergences of smaller orders are no
+    larger; of larger orders nothing is known.
+
+    Attributes
+    ----------
+    order : float
+        ``a``, above one.
+    divergence : float
+        In ``[0, inf]``.
+
+    Examples
+    --------
+    >>> from privopt import privacy
+    >>> run = RenyiDpEvent(order=32.0, divergence=0.5)
+    >>> round(privacy.epsilon(run, 1e-6, relation="zero_out").upper, 3)
+    0.802
+    """
+
+    order: float
+    divergence: float

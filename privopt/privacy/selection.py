@@ -27,6 +27,7 @@ __all__ = [
     "select_best",
     "selection_delta",
     "selection_epsilon",
+    "truncation_delta",
 ]
 
 _MAX_MEAN = 2.0**40
@@ -131,6 +132,56 @@ class Repetitions:
         ways = float(gammaln(k + self.shape) - gammaln(k + 1.0) - gammaln(self.shape))
         return math.exp(rise + ways) / abs(math.expm1(-self.shape * math.log(gamma)))
 
+    def all_fail(self, failure: float) -> float:
+        """``E[failure^K]``: no run succeeds, of runs that fail independently so often.
+
+        ``g / (1 + g)`` for geometric repetitions with ``g = gamma`` and runs that fail half the
+        time. With no run at all, as Poisson repetitions may have it, all fail.
+
+        Raises
+        ------
+        ValueError
+            If ``failure`` is outside ``[0, 1]``.
+
+        Examples
+        --------
+        >>> round(Repetitions.geometric(9.0).all_fail(0.5), 6)
+        0.1
+        """
+        failure = real("failure", failure)
+        if not 0.0 <= failure <= 1.0:
+            raise ValueError(f"failure must lie in [0, 1], got {failure!r}")
+        if math.isinf(self.shape):
+            return math.exp(self.mean * (failure - 1.0))
+        gamma = self.gamma
+        if gamma == 1.0:
+            return failure
+        part, whole = -math.log1p(-(1.0 - gamma) * failure), -math.log(gamma)
+        rise, most = self.shape * part, self.shape * whole
+        if abs(most) <= _MIN_PRODUCT or part == 0.0:
+            return part / whole
+        return math.exp(rise - most) * math.expm1(-rise) / math.expm1(-most)
+
+    def tail(self, cap: int) -> float:
+        """An upper bound of ``P(K > cap)``; exact but for rounding if repetitions are geometric.
+
+        ``P(K = k + 1) / P(K = k)`` is ``(1 - gamma) (k + shape) / (k + 1)``, for Poisson
+        repetitions ``mean / (k + 1)``: a geometric series with the largest of them lies above.
+
+        Raises
+        ------
+        ValueError
+            If ``cap`` is not a non-negative integer.
+        """
+        first = check_count("cap", cap) + 1
+        if math.isinf(self.shape):
+            ratio = self.mean / (first + 1)
+        else:
+            ratio = (1.0 - self.gamma) * max(1.0, (first + self.shape) / (first + 1))
+        if not ratio < 1.0:
+            return 1.0
+        return min(1.0, self.probability(first) / (1.0 - ratio) * (1.0 + _SLACK))
+
     def draw(self, generator: np.random.Generator) -> int:
         """One ``K``. It is secret: neither it nor the time the runs take may be released.
 
@@ -231,6 +282,34 @@ def selection_delta(delta: float, repetitions: Repetitions) -> float:
     if math.isinf(repetitions.shape):
         raise ValueError("repetitions must not be Poisson here, got shape = inf")
     return min(1.0, repetitions.mean * delta * (1.0 + 2.0**-51))
+
+
+def truncation_delta(epsilon: float, cap: int, repetitions: Repetitions) -> float:
+    """What a cap on the number of runs adds to ``delta``: ``(1 + e^epsilon) P(K > cap)``.
+
+    Formal guarantee
+    ----------------
+    If the best of ``K`` runs is ``(epsilon, delta)``-DP, the best of ``min(K, cap)`` runs is so
+    with this much more ``delta``. On either data set the two selections differ with probability
+    ``t = P(K > cap)`` at most, so that ``P'(S) <= P(S) + t <= e^epsilon Q(S) + delta + t
+    <= e^epsilon (Q'(S) + t) + delta + t``.
+
+    Raises
+    ------
+    ValueError
+        If ``epsilon`` is outside ``[0, inf)``, or ``cap`` no count.
+
+    Examples
+    --------
+    >>> round(truncation_delta(1.0, 300, Repetitions.geometric(10.0)) * 1e13, 3)
+    0.697
+    """
+    epsilon = check_epsilon(epsilon)
+    beyond = repetitions.tail(cap)
+    if beyond == 0.0:
+        return 0.0
+    added = math.log(beyond) + float(np.logaddexp(0.0, epsilon))
+    return min(1.0, math.exp(min(0.0, added)) * (1.0 + _SLACK))
 
 
 def _log_mixing(u: float, x: float, shape: float) -> float:

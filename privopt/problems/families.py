@@ -76,7 +76,7 @@ def _dataset(name: str) -> datasets.Dataset:
     return _loaded(name, os.environ.get(datasets.VARIABLE))
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def _loaded(name: str, folder: str | None) -> datasets.Dataset:
     del folder
     whole = datasets.load(name)

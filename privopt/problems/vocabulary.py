@@ -19,7 +19,7 @@ _SHARPNESS = 3.0
 
 
 def _vocabulary_logistic(
-    *, n: int, dim: int, noise_ratio: float, strength: float, sparsity: int | None = None
+    *, n: int, dim: int, noise_ratio: float, strength: float, sparsity: int = 64
 ) -> Problem:
     """Logistic regression on documents of ``s`` draws from ``d`` words of Zipf's frequencies.
 

@@ -1,4 +1,4 @@
-"""Sparse gradients: the orders of all known bounds, and the laws of private means.
+"""Sparse gradients: the orders of all known bounds, and laws with constants.
 
 The rows of the tables of Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881) and
 those that are sharper here, as data: an upper and a lower bound each, of which the terms are orders
@@ -14,9 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from privopt.theory.linf_output_perturbation import (
+    balanced_minimiser,
+    linf_output_perturbation_rate,
+    perturbation_cost,
+)
 from privopt.theory.lower_bounds import budget_lower_bound
 from privopt.theory.orders import Order
-from privopt.theory.rate import Quantity, Rate, Term
+from privopt.theory.projected_descent import projected_descent_rate, projected_descent_steps
+from privopt.theory.rate import FIXED, Quantity, Rate, Term
 from privopt.theory.setting import Law, Setting
 from privopt.theory.sparse_means import projection_mechanism_rate
 
@@ -206,10 +212,7 @@ def only(law: Law, term: str) -> Law:
 
 
 def _mean_law(noise: str, body: str) -> Law:
-    """A private mean at its default noise; the longest record is the one that its class allows.
-
-    What nobody can beat is told of classes of squares alone, those with a modulus.
-    """
+    """A private mean at its default noise; the longest record is the one that its class allows."""
 
     def of(setting: Setting) -> Rate:
         facts, budget = setting.problem_class, setting.budget
@@ -222,12 +225,51 @@ def _mean_law(noise: str, body: str) -> Law:
         else:
             scale = moved / setting.mu
             lower = budget_lower_bound(facts, budget, mu=setting.mu)
-        lower = lower if facts.strong_convexity > 0.0 else 0.0
         return projection_mechanism_rate(
             facts, noise=noise, scale=scale, body=body, clip=clip, lower=lower
         )
 
     return of
+
+
+def _noise(setting: Setting) -> float:
+    """``sigma`` of one release of the mean gradient."""
+    facts = setting.problem_class
+    return setting.budget.relation.multiple * facts.lipschitz / (facts.n * setting.mu)
+
+
+def projected_dp_gd_law(setting: Setting) -> Rate:
+    """DP-GD along projected gradients, at its best number of steps and the theorem's step size.
+
+    ``T`` is at the minimum of the bound, where it adds nothing to the slopes in first order.
+    """
+    facts, one = setting.problem_class, _noise(setting)
+    smooth = facts.smoothness is not None
+    steps = projected_descent_steps(facts, one_step_noise=one, smooth=smooth)
+    return projected_descent_rate(
+        facts,
+        steps=steps,
+        noise_std=one * math.sqrt(steps),
+        smooth=smooth,
+        steps_powers=FIXED,
+        lower=budget_lower_bound(facts, setting.budget, mu=setting.mu),
+    )
+
+
+def linf_output_perturbation_law(setting: Setting) -> Rate:
+    """Output perturbation of the largest coordinate, with Gaussian noise at the best ``lambda``."""
+    facts, unit = setting.problem_class, _noise(setting)
+    cost = perturbation_cost(facts, gaussian=True).factor
+    best = balanced_minimiser(linear=cost * unit, distance=facts.radius)
+    return linf_output_perturbation_rate(
+        facts,
+        regularisation=best.regularisation,
+        scale=unit / best.regularisation,
+        gaussian=True,
+        distance=facts.radius,
+        power=best.power,
+        lower=budget_lower_bound(facts, setting.budget, mu=setting.mu),
+    )
 
 
 SPARSE_LAWS: Mapping[str, Law] = MappingProxyType(
@@ -238,6 +280,10 @@ SPARSE_LAWS: Mapping[str, Law] = MappingProxyType(
         "pure_projection_mechanism": _mean_law("laplace", "l1_l2"),
         "pure_projected_mean": _mean_law("laplace", "l2"),
         "pure_noisy_mean": _mean_law("laplace", "none"),
+        "projected_dp_gd": projected_dp_gd_law,
+        "linf_output_perturbation": linf_output_perturbation_law,
     }
 )
-"""Laws of private means with constants: what a mean of sparse records costs, by body and noise."""
+"""Laws with constants: of means of sparse records by body and noise, and the last two of convex
+losses with sparse gradients, to be held against those of ``LAWS``, which know of no sparsity.
+"""

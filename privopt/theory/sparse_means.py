@@ -37,7 +37,8 @@ def projection_mechanism_rate(
     clip : float
         ``L``, the longest that a record is.
     lower : float
-        What no algorithm with this guarantee can beat.
+        What no algorithm with this guarantee can beat. It counts where a modulus is declared: of
+        other classes it is told of linear losses, which have no mean to estimate.
 
     Examples
     --------
@@ -66,7 +67,7 @@ def projection_mechanism_rate(
         "Manurangsi 2024 (arXiv:2404.10881), Lemma 3.1; constants derived here",
         terms=tuple(terms),
         combine=min,
-        lower=lower,
+        lower=lower if problem_class.strong_convexity > 0.0 else 0.0,
         regime=f"{binds}, at a fixed ratio of epsilon to mu",
         tight_on={"dense": "sparse_silence", "sparse": _HARD[vector.kind]}.get(binds),
     )
@@ -107,6 +108,6 @@ def l1_recovery_rate(problem_class: ProblemClass, *, clip: float, lower: float =
         "the constant unknown",
         source="Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), Theorem 3.4",
         terms=(Term("constant", 4.0 * half * clip**2, FIXED),),
-        lower=lower,
+        lower=lower if problem_class.strong_convexity > 0.0 else 0.0,
         regime="any",
     )

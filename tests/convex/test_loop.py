@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from scipy import stats
 
 from privopt.convex import (
     Average,
@@ -157,11 +158,22 @@ def test_stops_at_random_steps_are_those_of_each_replicate():
     assert len(set(expected)) > 5
 
 
-@pytest.mark.parametrize("output", [Suffix(0.5), RandomIterate()])
-def test_rules_that_need_the_number_of_steps_are_refused_with_a_stop(output):
-    with pytest.raises(ValueError, match=f"output must not need .*, got {type(output).__name__}"):
-        run(plain(stop=lambda asked: asked >= 9), output)
-    run(plain(), output)
+def test_rules_that_need_the_number_of_steps_are_refused_with_a_stop():
+    with pytest.raises(ValueError, match=r"output must not need .*, got Suffix"):
+        run(plain(stop=lambda asked: asked >= 9), Suffix(0.5))
+    run(plain(), Suffix(0.5))
+
+
+def test_a_reservoir_holds_each_iterate_as_often():
+    """Chi-square at level 1e-6: the start and nine more, from 20,000 keys."""
+
+    def held(key):
+        weights = RandomIterate().weights(key, None, jnp.dtype(float))
+        taken = jax.vmap(weights)(jnp.arange(2, 11))
+        return jnp.max(jnp.where(taken == 1.0, jnp.arange(2, 11), 1))
+
+    found = jax.vmap(held)(jax.random.split(jax.random.key(0), 20_000))
+    assert stats.chisquare(np.bincount(found, minlength=11)[1:]).pvalue > 1e-6
 
 
 class Norms:

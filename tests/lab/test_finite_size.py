@@ -54,6 +54,8 @@ CELLS = [
     Cell("output_perturbation", "squared_distance", 500, 60, {"stationary": True}),
     Cell("exponential_mechanism", "distance", 40, 3, delta=0.0, off=0.08),
     Cell("exponential_mechanism", "distance", 40, 3, {"regularisation": 0.5}, off=0.08),
+    Cell("projection_mechanism", "sparse_silence", 50, 40, {"body": "none"}),
+    Cell("projection_mechanism", "sparse_silence", 50, 90, {"body": "none"}, delta=0.0),
     Cell("dp_gd", "squared_distance", 2000, 60, {"steps": 50}),
     Cell("dp_gd", "squared_distance", 2000, 60, {"steps": 20, "step_size": 0.2, "output": "last"}),
 ]

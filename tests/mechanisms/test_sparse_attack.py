@@ -29,7 +29,7 @@ from privopt.convex import (
 from privopt.mechanisms import BiasReducedGradient, ClippedGradient, ClippedMean, CompressedMean
 from privopt.mechanisms.clipping import clipped_gradient_sum
 from privopt.privacy import CompressedGaussianDpEvent, Guarantee
-from privopt.spec import Budget, ProblemClass, Relation
+from privopt.spec import Budget, Relation
 
 REPLACE, ZERO = Relation.REPLACE_ONE, Relation.ZERO_OUT
 RUNS = 100_000
@@ -325,9 +325,7 @@ def log_ratio(mechanism, levels, sums):
 
 def keys_of(seed, runs=RUNS):
     """Of the runs and of their coins."""
-    return tuple(
-        jax.random.split(key, runs) for key in jax.random.split(jax.random.key(seed), 2)
-    )
+    return tuple(jax.random.split(key, runs) for key in jax.random.split(jax.random.key(seed), 2))
 
 
 def test_an_attack_on_all_that_steps_release(epsilon_lower_bound):

@@ -16,7 +16,13 @@ from privopt.privacy.accountants.renyi import Renyi
 from privopt.privacy.guarantee import Guarantee
 from privopt.privacy.releases import renyi_divergence
 from privopt.privacy.renyi import ORDERS
-from privopt.privacy.selection import Repetitions, select_best, selection_delta, selection_epsilon
+from privopt.privacy.selection import (
+    Repetitions,
+    select_best,
+    selection_delta,
+    selection_epsilon,
+    truncation_delta,
+)
 from privopt.spec import Relation
 
 ZERO = Relation.ZERO_OUT
@@ -327,3 +333,48 @@ def test_selection_among_pure_runs_is_pure():
     ):
         assert not PureDP().supports(unknown, ZERO)
     assert PureDP().epsilon(select_best(dp.LaplaceDpEvent(0.0), law), ZERO, 0.0).upper == math.inf
+
+
+# --- boosting: runs that may fail, and a cap ------------------------------------------------------
+
+
+@EVERY_LAW
+def test_all_runs_fail_as_often_as_the_generating_function_says(law):
+    k, weights = support(law)
+    for failure in (0.0, 1e-9, 0.5, 0.9, 1.0):
+        assert law.all_fail(failure) == pytest.approx(np.sum(weights * failure**k), rel=1e-9)
+
+
+def test_random_stopping_fails_as_often_as_its_rate_allows():
+    for gamma in (0.5, 0.1, 1e-3):
+        law = Repetitions.geometric(1.0 / gamma)
+        assert law.all_fail(0.5) == pytest.approx(gamma / (1.0 + gamma), rel=1e-9)
+    with pytest.raises(ValueError, match="failure must lie in"):
+        law.all_fail(1.5)
+
+
+@EVERY_LAW
+def test_the_tail_is_bounded_and_exact_for_random_stopping(law):
+    k, weights = support(law)
+    for cap in (0, 1, 5, 40):
+        exact = float(np.sum(weights[k > cap]))
+        assert law.tail(cap) >= exact * (1.0 - 1e-9)
+        if law.shape == 1.0:
+            assert law.tail(cap) == pytest.approx((1.0 - law.gamma) ** cap, rel=1e-9)
+
+
+@pytest.mark.parametrize("law", [Repetitions.geometric(4.0), Repetitions.poisson(4.0)])
+def test_a_cap_costs_no_more_than_is_added(law):
+    """The best of ``min(K, cap)`` outputs of randomised response, by its exact law."""
+    k, weights = support(law)
+    for cap in (1, 3, 10):
+        curves = []
+        for number in (k, np.minimum(k, cap)):
+            none = np.array([np.sum(weights * each**number) for each in (0.7, 0.3)])
+            best = [np.array([each, 1.0 - each]) for each in none]
+            curves.append(
+                [float(np.maximum(best[i] - math.e**0.5 * best[1 - i], 0.0).sum()) for i in (0, 1)]
+            )
+        whole, capped = map(max, curves)
+        assert capped <= whole + truncation_delta(0.5, cap, law) * (1.0 + 1e-9)
+    assert truncation_delta(800.0, 10, law) == 1.0

@@ -41,8 +41,11 @@ def risk_of(points, weights, modulus=1.0):
     return np.vectorize(risk, signature="(d)->()")
 
 
-@pytest.mark.parametrize("form", [SPARSE, SparseFeatures.of(SPARSE), DENSE], ids=type)
-@pytest.mark.parametrize("counts", [None, COUNTS], ids=["each once", "counted"])
+@pytest.mark.parametrize(
+    ("form", "counts"),
+    [(SPARSE, None), (SparseFeatures.of(SPARSE), COUNTS), (DENSE, COUNTS)],
+    ids=["sparse", "sparse and counted", "dense and counted"],
+)
 def test_risk_and_optimum_are_those_of_the_dense_twin(form, counts):
     weights = np.ones(N) if counts is None else counts.astype(float)
     problem = squared_distance(form, problem_class=facts(int(weights.sum())), counts=counts)
@@ -140,12 +143,9 @@ def clipped(points, weights, point, clip, gamma=None, modulus=2.0):
     return total
 
 
-@pytest.mark.parametrize("gamma", [None, 0.1])
-@pytest.mark.parametrize("clip", [0.3, 1.2, np.inf])
+@pytest.mark.parametrize(("clip", "gamma"), [(0.3, None), (1.2, 0.1), (np.inf, None)], ids=str)
 def test_clipped_sums_are_those_of_the_naive_twin(clip, gamma):
     """Whole and batch, with a record that is not finite and one that the point meets."""
-    if np.isinf(clip) and gamma is not None:
-        return
     table = DENSE.copy()
     table[3, np.flatnonzero(table[3])[0]] = np.nan
     table[4, np.flatnonzero(table[4])[0]] = np.inf
@@ -167,23 +167,23 @@ def test_clipped_sums_are_those_of_the_naive_twin(clip, gamma):
 
 
 def test_no_record_is_clipped_to_more_than_the_clip_in_float32():
-    """Where ``|w - x|`` is far below ``|w|`` its square is all round-off."""
-    rng, worst = np.random.default_rng(3), 0.0
-    for scale in (1e-1, 1e-2, 1e-3, 1e-4):
-        dim = 64
-        record = rng.normal(size=dim)
-        point = (record + scale * rng.normal(size=dim) / np.sqrt(dim)).astype(np.float32)
-        problem = squared_distance(
-            scipy.sparse.csr_array(record[None].astype(np.float32)),
-            problem_class=facts(1, dim, lipschitz=100.0, radius=10.0),
-        )
-        clip = 0.5 * scale
-        found = clipped_gradient_sum(problem.objective, clip)(jnp.asarray(point))
-        worst = max(worst, float(np.linalg.norm(np.asarray(found, np.float64))) / clip)
-    assert 0.01 < worst <= 1.0 + 1e-3
+    """Where ``|w - x|`` is far below ``|w|`` its square is mostly round-off: 100 points a size."""
+    rng, dim, worst = np.random.default_rng(3), 64, 0.0
+    record = rng.normal(size=dim).astype(np.float32)
+    problem = squared_distance(
+        scipy.sparse.csr_array(record[None]),
+        problem_class=facts(1, dim, lipschitz=100.0, radius=10.0),
+    )
+    for size in (1e-1, 1e-2, 4e-3, 2e-3, 1e-3):
+        away = rng.normal(size=(100, dim)) / np.sqrt(dim)
+        points = (record + size * away).astype(np.float32)
+        clip = 0.5 * size
+        found = jax.vmap(clipped_gradient_sum(problem.objective, clip))(jnp.asarray(points))
+        worst = max(worst, np.linalg.norm(np.asarray(found, np.float64), axis=1).max() / clip)
+    assert 0.9 < worst <= 1.0 + 1e-3
 
 
-@pytest.mark.parametrize("name", ["dp_gd", "dp_sgd", "gradient_descent"])
+@pytest.mark.parametrize("name", ["dp_gd", "dp_sgd"])
 def test_runs_are_those_of_the_dense_twin(name):
     choices = {"steps": 5} | ({"batch_size": 8} if name == "dp_sgd" else {})
     budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")

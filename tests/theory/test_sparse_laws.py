@@ -8,6 +8,7 @@ import pytest
 from privopt.privacy import gaussian_mu
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import (
+    LAWS,
     SPARSE_LAWS,
     SPARSE_ORDERS,
     Order,
@@ -152,7 +153,38 @@ def test_the_knee_of_the_law_is_near_the_printed_one():
     assert 0.5 <= knee / printed <= 4.0
 
 
-@pytest.mark.parametrize("law", SPARSE_LAWS)
+def convex(n, dim=2**16, smoothness=0.0):
+    facts = ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0, smoothness=smoothness,
+                         sparsity=S)  # fmt: skip
+    budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    return Setting(problem_class=facts, budget=budget, mu=MU)
+
+
+def test_where_sparsity_helps_convex_losses():
+    """From the public start, by the largest coordinate, to noise whose dimension no longer hurts.
+
+    With one step of the step size of flat losses, projected descent pays three errors of a
+    gradient, output perturbation ``2^(5/4)/2^(3/4)`` of them.
+    """
+    laws = {name: LAWS[name] for name in ("public_start", "dp_gd")}
+    laws |= {name: SPARSE_LAWS[name] for name in ("projected_dp_gd", "linf_output_perturbation")}
+    grid = winners(laws, convex(8), {"n": (8, 2**10, 2**13, 2**24)}).tolist()
+    assert grid == ["public_start", *["linf_output_perturbation"] * 2, "dp_gd"]
+    assert laws["projected_dp_gd"](convex(2**13)).upper < laws["dp_gd"](convex(2**13)).upper
+
+
+@pytest.mark.parametrize("smoothness", [0.0, 0.5, None])
+def test_laws_of_convex_losses_move_as_they_say(smoothness):
+    """Between numbers of steps: the slope of the bound, its best ``T`` included."""
+    for name in ("projected_dp_gd", "linf_output_perturbation"):
+        law, here = SPARSE_LAWS[name], convex(2**13, smoothness=smoothness)
+        ends = law(convex(2**12, smoothness=smoothness)), law(convex(2**14, smoothness=smoothness))
+        slope = math.log(ends[1].upper / ends[0].upper) / math.log(4.0)
+        assert slope == pytest.approx(law(here).slope("n"), abs=0.02)
+        assert 0.0 < law(here).lower <= law(here).upper
+
+
+@pytest.mark.parametrize("law", list(SPARSE_LAWS)[:-2])
 def test_laws_of_means_hold_their_own_lower_bounds(law):
     for n in (4, 64, 1024, 2**17, 2**21):
         rate = SPARSE_LAWS[law](setting(n=n))

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.algorithms.first_order import is_plain, output_rule, step_rule
+from privopt.convex import WholeSpace
 from privopt.core import Plan
 from privopt.mechanisms import AllRecords, GaussianMechanism, IndependentNoise
 from privopt.theory import (
@@ -105,6 +106,14 @@ def _dp_gd(plan: Plan, loss: RadialLoss) -> float | None:
     )
 
 
+def _raw_mean(plan: Plan, loss: RadialLoss) -> float | None:
+    """The noise alone, wherever the minimiser lies; None where it is projected onto a body."""
+    mechanism, dim = _mechanism(plan), plan.problem_class.dim
+    if not isinstance(mechanism.body, WholeSpace):
+        return None
+    return 0.5 * loss.curvature * float(mechanism.noisy.noise_square(dim))
+
+
 def _weights(output: OutputRule | None, steps: int) -> npt.NDArray[np.float64] | None:
     """``a_1 .. a_{T+1}`` of an output rule that is a fixed mean."""
     times = np.arange(1.0, steps + 2.0)
@@ -127,17 +136,24 @@ def _radius(plan: Plan) -> float:
     return plan.problem_class.radius
 
 
-_LOSSES: Mapping[str, Callable[[Plan, float], RadialLoss]] = MappingProxyType(
+def _square(plan: Plan, strength: float) -> RadialLoss:
+    del strength
+    return RadialLoss(0.0, 1.0, _radius(plan))
+
+
+_CENTRED: Mapping[str, Callable[[Plan, float], RadialLoss]] = MappingProxyType(
     {
         "distance": lambda plan, _: RadialLoss(1.0, 0.0, _radius(plan)),
         "regularised_distance": lambda plan, m: RadialLoss(1.0, m, _radius(plan)),
-        "squared_distance": lambda plan, _: RadialLoss(0.0, 1.0, _radius(plan)),
+        "squared_distance": _square,
     }
 )
+_LOSSES = MappingProxyType({**_CENTRED, "sparse_silence": _square})
 
 LAWS: Mapping[tuple[str, str], FiniteSizeLaw] = MappingProxyType(
     {
-        **{("output_perturbation", family): _output_perturbation for family in _LOSSES},
+        **{("output_perturbation", family): _output_perturbation for family in _CENTRED},
+        ("projection_mechanism", "sparse_silence"): _raw_mean,
         ("exponential_mechanism", "distance"): _exponential_mechanism,
         ("dp_gd", "squared_distance"): _dp_gd,
     }

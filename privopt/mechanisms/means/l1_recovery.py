@@ -10,29 +10,25 @@ import numpy as np
 from dp_accounting import DpEvent, GaussianDpEvent
 from jax import Array
 from numpy.typing import NDArray
-from scipy import stats
 
 from privopt import draws
-from privopt.arguments import instance, member
 from privopt.convex import basis_pursuit, pytree_dataclass
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.events import drawable
-from privopt.mechanisms.gaussian import GaussianMechanism, classic_gaussian_scale
+from privopt.mechanisms.gaussian import GaussianMechanism
 from privopt.mechanisms.means.certificates import largest_gain
 from privopt.mechanisms.means.clipped_mean import ClippedMean
 from privopt.mechanisms.means.projected_mean import body_of
 from privopt.mechanisms.scaled import scaled
 from privopt.privacy import (
     CompressedGaussianDpEvent,
-    calibrate,
+    compressed_noise_multiplier,
     gaussian_noise_multiplier,
     round_up,
 )
 from privopt.spec import Budget, Relation
 
-__all__ = ["CALIBRATIONS", "CompressedMean"]
-
-CALIBRATIONS = ("mixture", "renyi", "split")
+__all__ = ["CompressedMean"]
 
 
 @pytree_dataclass
@@ -97,60 +93,31 @@ class CompressedMean:
         calibration: str = "mixture",
         matrix: NDArray[np.float64] | None = None,
     ) -> CompressedMean:
-        """The noise that stays within ``budget``, by one of three proofs.
+        """The noise that stays within ``budget``, by one of four proofs.
 
         Parameters
         ----------
         measurements : int
             ``m``.
-        calibration : {"mixture", "renyi", "split"}
-            ``"mixture"``: the least noise, by the exact law. ``"renyi"``: by its Renyi divergences.
-            ``"split"``: half of ``delta`` for ``A`` that lengthens ``v`` by more than
-            ``sqrt(q/m)``, ``q`` the upper quantile of chi-squared, and the rest for the Gaussian
-            mechanism at that length. A given matrix has one proof.
+        calibration : {"mixture", "renyi", "split", "published"}
+            Of :func:`privopt.privacy.compressed_noise_multiplier`: the least noise, by the exact
+            law; or what simpler proofs ask for. A given matrix has one proof.
         matrix : array, optional
             ``A``, fixed before the data are seen.
 
         Raises
         ------
         ValueError
-            If ``calibration`` is none of these, or no Gaussian noise meets ``budget``.
+            If ``calibration`` is none of these, no Gaussian noise meets ``budget``, or the
+            published noise does not.
         """
         check_calibration(query, budget, "sensitivity")
-        member("calibration", calibration, CALIBRATIONS)
         unit = cls(query=query, scale=1.0, matrix=matrix, measurements=measurements)
-        spendable = drawable(budget)
-
-        def fresh(multiplier: float) -> DpEvent:
-            return CompressedGaussianDpEvent(multiplier, measurements)
-
         if matrix is not None:
-            multiplier = gaussian_noise_multiplier(spendable)
-        elif calibration == "split":
-            half = replace(spendable, delta=0.5 * spendable.delta)
-            stretch = math.sqrt(stats.chi2.isf(half.delta, measurements) / measurements)
-            multiplier = gaussian_noise_multiplier(half) * stretch
+            multiplier = gaussian_noise_multiplier(drawable(budget))
         else:
-            named = "renyi" if calibration == "renyi" else None
-            multiplier = calibrate(fresh, spendable, accountant=named)
+            multiplier = compressed_noise_multiplier(drawable(budget), measurements, calibration)
         return replace(unit, scale=round_up(multiplier * unit.contribution(budget.relation)))
-
-    @classmethod
-    def published(cls, query: ClippedMean, budget: Budget, *, measurements: int) -> CompressedMean:
-        """With the noise of the paper, ``(3/2) s sqrt(2 ln(2.5/delta))/epsilon``, ``s = 2L/n``.
-
-        It is meant for ``m`` so large that no such ``A`` lengthens ``v`` by more than 3/2, but with
-        probability ``delta/2``; for small ``m`` it is not private. What it spends is left to
-        :meth:`event`.
-
-        Raises
-        ------
-        ValueError
-            If ``budget.epsilon`` exceeds 1, or ``budget.delta`` is 0.
-        """
-        half = replace(instance("budget", budget, Budget), delta=0.5 * budget.delta)
-        scale = round_up(1.5 * classic_gaussian_scale(query, half))
-        return cls(query=query, scale=scale, measurements=measurements)
 
     def contribution(self, relation: Relation) -> float:
         """One record's share of the mean; of ``A zbar`` where the matrix is given."""

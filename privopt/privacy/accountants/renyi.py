@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.privacy.interval import Interval
-from privopt.privacy.releases import Curve, renyi_curve
+from privopt.privacy.releases import Curve, renyi_curve, renyi_orders
 from privopt.privacy.renyi.conversion import envelope, epsilons, log_deltas, round_delta
 from privopt.privacy.renyi.orders import ORDERS, check_orders, lowest
 from privopt.spec import Relation
@@ -76,7 +76,9 @@ class Renyi:
             return Interval(0.0, 0.0)
         if delta == 0.0:
             return Interval(0.0, math.inf)
-        best = self._lowest(lambda some: epsilons(some, curve(some), delta, improved=self.improved))
+        best = self._lowest(
+            event, lambda some: epsilons(some, curve(some), delta, improved=self.improved)
+        )
         return Interval(0.0, max(0.0, best))
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
@@ -85,13 +87,13 @@ class Renyi:
         if curve is None:
             return Interval(0.0, 0.0)
         best = self._lowest(
-            lambda some: log_deltas(some, curve(some), epsilon, improved=self.improved)
+            event, lambda some: log_deltas(some, curve(some), epsilon, improved=self.improved)
         )
         return Interval(0.0, round_delta(best))
 
     def trade_off(self, event: dp.DpEvent, relation: Relation, alphas: Array) -> Array:
         """The envelope of what ``epsilon`` proves at some fifty ``delta``."""
-        curve, orders = self._curve(event, relation), np.asarray(self.orders)
+        curve, orders = self._curve(event, relation), self._orders(event)
         if curve is None:
             return envelope(np.zeros(1), np.zeros(1), alphas)
         losses = epsilons(orders, curve(orders), _DELTAS[:, None], improved=self.improved)
@@ -104,5 +106,8 @@ class Renyi:
             raise ValueError(f"event must be supported under {relation.value}, got {event!r}")
         return curve if np.all(curve(np.asarray(self.orders)) > 0.0) else None
 
-    def _lowest(self, objective: Callable[[Array], Array]) -> float:
-        return lowest(objective, np.asarray(self.orders), 3 if self.improved else 0)
+    def _orders(self, event: dp.DpEvent) -> Array:
+        return np.union1d(self.orders, renyi_orders(event))
+
+    def _lowest(self, event: dp.DpEvent, objective: Callable[[Array], Array]) -> float:
+        return lowest(objective, self._orders(event), 3 if self.improved else 0)

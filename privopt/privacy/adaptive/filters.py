@@ -26,7 +26,7 @@ from privopt.privacy.adaptive.privacy_filter import UNITS, PrivacyFilter
 from privopt.privacy.arguments import check_delta, real
 from privopt.privacy.bracketing import bisect
 from privopt.privacy.calibration import gaussian_noise_multiplier
-from privopt.privacy.events import pure_event
+from privopt.privacy.events import RenyiDpEvent, pure_event
 from privopt.spec import Budget, Relation
 
 __all__ = [
@@ -129,8 +129,10 @@ def renyi_filter(
 
     Formal guarantee
     ----------------
-    ``budget``. Source: Feldman and Zrnic 2021 for one order; Canonne, Kamath and Steinke, "The
-    discrete Gaussian for differential privacy", NeurIPS 2020 (arXiv:2004.00010), for ``B``.
+    ``budget``; of one order ``guarantee()`` is the divergence itself, which selections and
+    compositions may use further. Source: Feldman and Zrnic 2021 for one order; Canonne, Kamath
+    and Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020
+    (arXiv:2004.00010), for ``B``.
 
     Raises
     ------
@@ -158,7 +160,9 @@ def renyi_filter(
             f"delta = {share!r}, got {orders!r} with limits {limits!r}"
         )
     costs = _RenyiCosts(orders, divergence)
-    return PrivacyFilter(budget, costs, tuple(map(Fraction, limits)), every=False, units=units)
+    event = RenyiDpEvent(orders[0], limits[0]) if len(orders) == 1 else None
+    exact = tuple(map(Fraction, limits))
+    return PrivacyFilter(budget, costs, exact, every=False, event=event, units=units)
 
 
 def pure_filter(budget: Budget, units: int = UNITS) -> PrivacyFilter:

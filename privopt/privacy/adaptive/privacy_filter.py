@@ -222,8 +222,8 @@ class PrivacyFilter:
     def guarantee(self) -> Guarantee | None:
         """All that is let through, as one event, to compose with what the filter did not see.
 
-        None where no event says it (Renyi and approximate filters); then ``budget`` does. It
-        speaks of the whole limit, so that it holds whatever has been spent.
+        None where no event says it (Renyi filters of several orders, approximate filters); then
+        ``budget`` does. It speaks of the whole limit, so that it holds whatever has been spent.
         """
         if self.event is None:
             return None

@@ -36,6 +36,8 @@ class Mixed:
         if delta == 0.0:
             ends = [part.epsilon(0.0) for part in self.parts]
             return Interval(max(end.lower for end in ends), max(end.upper for end in ends))
+        if self.delta(math.inf).lower > delta:
+            return Interval(math.inf, math.inf)
         return inverse(self.delta, delta)
 
 

@@ -16,6 +16,7 @@ from privopt.privacy.releases import (
     laplace,
     mixture,
     objective,
+    one_order,
     poisson,
     public_mixture,
     pure,
@@ -30,6 +31,7 @@ from privopt.privacy.releases.composition import (
     profile,
     renyi_curve,
     renyi_divergence,
+    renyi_orders,
 )
 from privopt.privacy.releases.release import (
     Concentration,
@@ -60,6 +62,7 @@ __all__ = [
     "laplace",
     "mixture",
     "objective",
+    "one_order",
     "poisson",
     "profile",
     "public_mixture",
@@ -68,6 +71,7 @@ __all__ = [
     "release_of",
     "renyi_curve",
     "renyi_divergence",
+    "renyi_orders",
     "round_up_cost",
     "selected",
     "truncated",

@@ -27,6 +27,7 @@ __all__ = [
     "profile",
     "renyi_curve",
     "renyi_divergence",
+    "renyi_orders",
 ]
 
 Answer = TypeVar("Answer")
@@ -136,6 +137,12 @@ def renyi_divergence(
     """
     curve = renyi_curve(event, Relation(relation))
     return None if curve is None else curve(check_orders(orders))
+
+
+def renyi_orders(event: dp.DpEvent) -> tuple[float, ...]:
+    """Orders that no grid may leave out: there a divergence of some release jumps."""
+    found = asked(event, lambda release: release.orders()) or []
+    return tuple(order for orders, _ in found for order in orders)
 
 
 def renyi_curve(event: dp.DpEvent, relation: Relation) -> Curve | None:

@@ -17,10 +17,17 @@ import dp_accounting as dp
 import numpy as np
 
 from privopt.privacy.events import PublicMixtureDpEvent
+from privopt.privacy.leaves import leaves
 from privopt.privacy.pairs import Array, Bins, Pair
 from privopt.privacy.parameters import coin
 from privopt.privacy.profiles import Profile, mixed_profile
-from privopt.privacy.releases.composition import asked, composed_loss, profile, renyi_curve
+from privopt.privacy.releases.composition import (
+    asked,
+    composed_loss,
+    profile,
+    renyi_curve,
+    renyi_orders,
+)
 from privopt.privacy.releases.gaussian import one_release
 from privopt.privacy.releases.release import (
     Concentration,
@@ -38,6 +45,7 @@ __all__ = ["MixedPair", "PublicMixture", "mixed_divergence"]
 _U = 2.0**-53  # unit roundoff of float64
 _ROUNDING = 2.0**-49  # relative, for a handful of float operations
 _MAX_EXPONENT = 500.0  # larger ones are summed in log space; what exceeds one is then everything
+_REVEALED = dp.GaussianDpEvent(0.0)
 _MIN_LOSSES = 40  # of each side, however many sides there are
 
 
@@ -62,7 +70,8 @@ class PublicMixture(Release, event=PublicMixtureDpEvent):
             return None
         if len(events) != len(law[0]) or not all(isinstance(each, dp.DpEvent) for each in events):
             return None
-        sides = zip((*events, dp.GaussianDpEvent(0.0)), (*law[0], law[1]), strict=True)
+        told = (_REVEALED if _reveals(each) else each for each in events)
+        sides = zip((*told, _REVEALED), (*law[0], law[1]), strict=True)
         return cls(*zip(*((each, share) for each, share in sides if share > 0.0), strict=True))
 
     def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
@@ -78,6 +87,10 @@ class PublicMixture(Release, event=PublicMixtureDpEvent):
         if all(first is second for first, second in found):
             return removed, removed
         return removed, MixedPair.of([pair for _, pair in found], self.weights)
+
+    def orders(self) -> tuple[float, ...]:
+        """Those of all sides."""
+        return tuple(order for each in self.events for order in renyi_orders(each))
 
     def renyi(self, relation: Relation) -> Curve | None:
         """``mixed_divergence``."""
@@ -115,6 +128,11 @@ class PublicMixture(Release, event=PublicMixtureDpEvent):
         sides = [profile(each, relation) for each in self.events]
         known = [side for side in sides if side is not None]
         return None if len(known) < len(sides) else mixed_profile(known, self.weights)
+
+
+def _reveals(event: dp.DpEvent) -> bool:
+    """Whether a part of it is not private at all."""
+    return any(isinstance(leaf, dp.NonPrivateDpEvent) for leaf, _ in leaves(event))
 
 
 def mixed_divergence(curves: Sequence[Curve], weights: Sequence[float], orders: Array) -> Array:

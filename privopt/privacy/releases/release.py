@@ -173,6 +173,10 @@ class Release:
             return partial(pure, round_up_cost(loss.most))
         return None
 
+    def orders(self) -> tuple[float, ...]:
+        """Orders at which the divergences jump: the last of which something is known."""
+        return ()
+
     def zcdp(self, relation: Relation) -> Concentration | None:
         """``(rho, xi)`` of its zero-concentrated privacy.
 

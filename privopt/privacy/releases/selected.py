@@ -7,6 +7,7 @@ Source: Papernot and Steinke, "Hyperparameter tuning with Rényi differential pr
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from dp_accounting import DpEvent
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 
-from privopt.privacy.releases.composition import composed_loss, renyi_curve
+from privopt.privacy.releases.composition import composed_loss, renyi_curve, renyi_orders
 from privopt.privacy.releases.release import Curve, Loss, Release
 from privopt.privacy.renyi.conversion import log_deltas
 from privopt.privacy.renyi.orders import ORDERS
@@ -52,13 +53,21 @@ class Selected(Release, event=RepeatAndSelectDpEvent):
         most = run[0].upper
         return Loss(selection_epsilon(most, self.repetitions) if most < math.inf else most)
 
+    def orders(self) -> tuple[float, ...]:
+        """Those of one run."""
+        return renyi_orders(self.inner)
+
     def renyi(self, relation: Relation) -> Curve | None:
         """``best_of_many`` of one run."""
         run = renyi_curve(self.inner, relation)
-        return None if run is None else partial(best_of_many, run, self.repetitions)
+        if run is None:
+            return None
+        return partial(best_of_many, run, self.repetitions, also=self.orders())
 
 
-def best_of_many(one_run: Curve, repetitions: Repetitions, orders: Array) -> Array:
+def best_of_many(
+    one_run: Curve, repetitions: Repetitions, orders: Array, also: Sequence[float] = ()
+) -> Array:
     """``D_alpha`` of the selection, from the divergences of ``one_run``.
 
     With ``rho`` the divergence of one run, truncated negative binomial repetitions cost
@@ -68,9 +77,9 @@ def best_of_many(one_run: Curve, repetitions: Repetitions, orders: Array) -> Arr
 
     and Poisson repetitions ``rho(alpha) + E[K] delta + ln E[K] / (alpha - 1)``, where one run is
     ``(ln(1 + 1/(alpha - 1)), delta)``-DP. A divergence increases with its order, so higher orders
-    may serve lower ones.
+    may serve lower ones; tried are ``ORDERS``, the given ones and those that stand in ``also``.
     """
-    grid = np.union1d(orders, ORDERS)
+    grid = np.union1d(orders, (*ORDERS, *also))
     rho, log_mean = one_run(grid), math.log(repetitions.mean)
     cost = rho + log_mean * (1.0 + _SLACK) / (grid - 1.0)
     if math.isinf(repetitions.shape):

@@ -1,0 +1,267 @@
+"""When to stop by what public coins have cost: no later than a budget allows.
+
+A step's cost depends on its level alone, and levels are coins. So the number of steps ``T`` is a
+function of coins and constants: given all of them the run is an ordinary composition of so many
+mechanisms with fixed parameters, and no filter for fully adaptive choices is needed. What is
+needed is that no sequence of coins spends more than there is.
+
+*Never reject a level.* A rule looks at the steps taken, before the next level is drawn. To draw it
+and stop if it does not fit would keep large batches from being taken, and with them the
+largest terms of the telescoping sum.
+
+Costs are whole numbers of equal shares of a limit, rounded up: sums are exact on any device, and a
+new budget is a new table, which enters by argument.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+from dp_accounting import DpEvent, NonPrivateDpEvent
+from jax import Array
+
+from privopt.convex import pytree_dataclass
+from privopt.privacy import (
+    RenyiDpEvent,
+    approximate_event,
+    renyi_cost,
+    renyi_divergence,
+    renyi_filter,
+)
+from privopt.privacy.bracketing import bisect
+from privopt.spec import Budget, Relation
+
+__all__ = ["PublicStop", "PublishedStop", "ReservingStop", "published_multiplier"]
+
+_UNITS = 10**9
+_ORDERS = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0, 256.0)
+
+Shares = npt.NDArray[np.int32]
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class PublicStop:
+    """Steps are taken while no sum of costs is above its limit.
+
+    Attributes
+    ----------
+    costs : ndarray
+        Of every level, int32, shape ``(levels, limits)``.
+    limits : ndarray
+        int32, shape ``(limits,)``.
+    """
+
+    costs: Shares
+    limits: Shares
+
+    @property
+    def most_steps(self) -> int:
+        """After so many steps it is over, whatever the levels."""
+        return int(np.min(self.limits // self.costs.min(axis=0))) + 1
+
+    def begin(self) -> Array:
+        """Nothing is spent."""
+        return jnp.zeros(jnp.shape(self.limits), jnp.int32)
+
+    def spend(self, spent: Array, level: Array) -> Array:
+        """What is spent after a step of that level."""
+        return spent + jnp.asarray(self.costs)[level]
+
+    def is_over(self, spent: Array) -> Array:
+        """Whether no further step is taken."""
+        return jnp.any(spent > jnp.asarray(self.limits))
+
+    def event(self, multiplier: float, levels: Sequence[DpEvent], relation: Relation) -> DpEvent:
+        """All steps, whatever their levels; no privacy where the table does not pay for the noise.
+
+        Parameters
+        ----------
+        multiplier : float
+            The noise on a sum over one record's largest share of it.
+        levels : sequence of DpEvent
+            What a step does to privacy at each level.
+        relation : Relation
+        """
+        raise NotImplementedError
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class ReservingStop(PublicStop):
+    """A step is taken while even one of the worst level would fit, at one Rényi order.
+
+    ``sum_{s < t} r_{N_s}(a) + max_k r_k(a) <= B(a)``, with ``B`` the divergence of order ``a`` that
+    the budget allows, as in :func:`privopt.privacy.renyi_filter`.
+
+    Attributes
+    ----------
+    order : float
+        ``a``, fixed in advance.
+    divergence : float
+        ``B(a)``: that of all steps together is no larger, whatever their levels.
+    """
+
+    order: float
+    divergence: float
+
+    @classmethod
+    def of(cls, budget: Budget, order: float, levels: Sequence[DpEvent]) -> ReservingStop:
+        """The rule for steps that are these events.
+
+        Raises
+        ------
+        ValueError
+            If a step of the worst level does not fit into ``budget``.
+        """
+        allowed = float(renyi_filter(budget, (order,), renyi_cost).limits[0])
+        costs = _renyi_shares(levels, budget.relation, order, allowed)
+        room = _UNITS - int(costs.max())
+        if room < 0:
+            raise ValueError(
+                f"epsilon must allow one step of every level at this noise, got {budget.epsilon!r}"
+            )
+        return cls(costs[:, None], np.array([room], np.int32), order, allowed)
+
+    def event(self, multiplier: float, levels: Sequence[DpEvent], relation: Relation) -> DpEvent:
+        """The divergence at that order, if no level costs more than the table says."""
+        del multiplier
+        costs = _renyi_shares(levels, relation, self.order, self.divergence)
+        reserved = int(self.limits[0]) + int(costs.max()) <= _UNITS
+        if not (reserved and np.all(costs <= self.costs[:, 0])):
+            return NonPrivateDpEvent()
+        return RenyiDpEvent(self.order, self.divergence)
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class PublishedStop(PublicStop):
+    """The published rule: stop once half of the budget may be spent, at the published noise.
+
+    Every mean is ``(e/32, d/16)``-private by the classical Gaussian mechanism, ``e = epsilon``, ``d
+    = delta``. So a step of level ``k`` is ``(a e, a d)``-private with ``a = b_0 (3 2^(k+1) +
+    1)/(16 n)``: three means on ``2 b_0 2^k`` records of ``n`` and one on ``b_0``, as ``ln(1 + q
+    (e^x - 1)) <= 2 q x`` for ``x <= 1``. Steps are taken while ::
+
+        sqrt(2 ln(4/d) sum a^2) + (e/2) sum a^2 <= 1/2   and   sum a <= 1/4
+
+    over the steps taken: advanced composition of these at a slack of ``d/4`` is ``(e/2, d/2)``.
+    The last step may cross that, by ``a <= 1/4``: together ``(3 e/4, 3 d/4)``.
+
+    Source: Ghazi et al. 2024 (arXiv:2404.10881), Section 5, with the filter of Whitehouse, Ramdas,
+    Rogers and Wu 2023 (arXiv:2203.05481).
+
+    Attributes
+    ----------
+    multiplier : float
+        Of the published noise, on sums, over one record's contribution.
+    epsilon, delta : float
+        What all steps are within: three quarters of the budget.
+    """
+
+    multiplier: float
+    epsilon: float
+    delta: float
+
+    @classmethod
+    def of(cls, budget: Budget, n: int, base: int, highest: int) -> PublishedStop:
+        """The rule for batches from ``2 base`` to ``2^(highest + 1) base`` of ``n`` records."""
+        log = 2.0 * math.log(4.0 / budget.delta)
+        root = 1.0 / (math.sqrt(log) + math.sqrt(log + budget.epsilon))
+        square = root**2  # (e/2) x^2 + sqrt(log) x = 1/2 at x = root
+        shares = [base * (3 * 2 ** (level + 1) + 1) / (16 * n) for level in range(highest + 1)]
+        costs = [[_share(a**2, square), _share(a, 0.25)] for a in shares]
+        limits = np.array([_UNITS, _UNITS], np.int32)
+        told = published_multiplier(budget), 0.75 * budget.epsilon, 0.75 * budget.delta
+        return cls(np.array(costs, np.int32), limits, *told)
+
+    def event(self, multiplier: float, levels: Sequence[DpEvent], relation: Relation) -> DpEvent:
+        """Three quarters of the budget, if there is as much noise as published."""
+        del levels, relation
+        if multiplier < self.multiplier * (1.0 - 1e-12):
+            return NonPrivateDpEvent()
+        return approximate_event(self.epsilon, self.delta)
+
+
+def published_multiplier(budget: Budget) -> float:
+    """``2 z``, ``z = 32 sqrt(2 ln(20/delta))/epsilon``: the noise on a sum over a contribution.
+
+    Raises
+    ------
+    ValueError
+        If ``epsilon > 1``, where the classical Gaussian mechanism is not private.
+
+    Examples
+    --------
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> round(published_multiplier(budget), 1)
+    371.2
+    """
+    if budget.epsilon > 1.0:
+        raise ValueError(
+            "epsilon must be at most 1 for the published constants, which rest on the classical "
+            f"Gaussian mechanism, got {budget.epsilon!r}"
+        )
+    return 64.0 * math.sqrt(2.0 * math.log(20.0 / budget.delta)) / budget.epsilon
+
+
+def reserving_noise(
+    budget: Budget,
+    steps: int,
+    probabilities: Sequence[float],
+    levels: Callable[[float], Sequence[DpEvent]],
+) -> tuple[float, float]:
+    """The least noise at which ``steps`` steps of average cost fit beside the reserve; the order.
+
+    Parameters
+    ----------
+    budget : Budget
+    steps : int
+    probabilities : sequence of float
+        Of the levels.
+    levels : callable
+        From the noise to what a step does at each level.
+
+    Raises
+    ------
+    ValueError
+        If no order leaves anything to spend.
+    """
+    limits = {}
+    for order in _ORDERS:
+        with suppress(ValueError):
+            limits[order] = float(renyi_filter(budget, (order,), renyi_cost).limits[0])
+    if not limits:
+        raise ValueError(f"delta must leave something to spend at one order, got {budget!r}")
+    orders = np.array(list(limits))
+
+    def shares(multiplier: float) -> npt.NDArray[np.float64]:
+        """What would be spent at each order, over what may be."""
+        found = [renyi_divergence(each, budget.relation, orders) for each in levels(multiplier)]
+        costs = np.array([each for each in found if each is not None])
+        return (steps * (probabilities @ costs) + costs.max(axis=0)) / np.array([*limits.values()])
+
+    inside = 1.0
+    while shares(inside).min() > 1.0:
+        inside *= 2.0
+    noise = bisect(lambda multiplier: shares(multiplier).min() <= 1.0, inside, 0.5 * inside)
+    return noise, float(orders[shares(noise).argmin()])
+
+
+def _renyi_shares(
+    levels: Sequence[DpEvent], relation: Relation, order: float, divergence: float
+) -> Shares:
+    costs = (renyi_cost(each, relation, order) for each in levels)
+    return np.array([_share(cost, divergence) for cost in costs], np.int32)
+
+
+def _share(cost: float, limit: float) -> int:
+    """``cost/limit`` in shares, rounded up; one more than all where it is more."""
+    share = cost / limit * (1.0 + 1e-12)
+    return math.ceil(_UNITS * share) if share <= 1.0 else _UNITS + 1

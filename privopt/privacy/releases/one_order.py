@@ -1,0 +1,67 @@
+"""A release of which one Renyi divergence is known: what a filter of one order lets through."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from privopt.privacy.events import RenyiDpEvent
+from privopt.privacy.interval import Interval
+from privopt.privacy.pairs import Array
+from privopt.privacy.parameters import is_noise
+from privopt.privacy.profiles import Profile
+from privopt.privacy.releases.release import Curve, Release
+from privopt.privacy.renyi.conversion import renyi_delta, renyi_epsilon
+from privopt.spec import Relation
+
+__all__ = ["OneOrder"]
+
+
+@dataclass(frozen=True)
+class OneOrder(Release, event=RenyiDpEvent):
+    """``D_order <= divergence`` under every relation; it is its own profile, known from above."""
+
+    order: float
+    divergence: float
+    samples = False
+
+    @classmethod
+    def read(cls, event: RenyiDpEvent) -> OneOrder | None:
+        """A finite order above one, and a divergence in ``[0, inf]``."""
+        order, divergence = event.order, event.divergence
+        if not (is_noise(order) and 1.0 < float(order) < math.inf and is_noise(divergence)):
+            return None
+        return cls(float(order), float(divergence))
+
+    def orders(self) -> tuple[float, ...]:
+        """The one."""
+        return (self.order,)
+
+    def renyi(self, relation: Relation) -> Curve:
+        """The divergence, up to its order."""
+        return partial(_step, self.order, self.divergence)
+
+    def profile(self, relation: Relation) -> Profile:
+        """The conversion of that order."""
+        return self
+
+    def delta(self, epsilon: float) -> Interval:
+        """``renyi_delta``."""
+        if math.isinf(epsilon):
+            return Interval(0.0, 0.0 if self.divergence < math.inf else 1.0)
+        return Interval(0.0, renyi_delta([self.order], [self.divergence], epsilon))
+
+    def epsilon(self, delta: float) -> Interval:
+        """``renyi_epsilon``."""
+        return Interval(0.0, renyi_epsilon([self.order], [self.divergence], delta))
+
+    def exported(self, relation: Relation) -> RenyiDpEvent:
+        """The event itself: other accountants refuse it."""
+        return RenyiDpEvent(self.order, self.divergence)
+
+
+def _step(order: float, divergence: float, orders: Array) -> Array:
+    return np.where(orders <= order, divergence, math.inf if divergence > 0.0 else 0.0)

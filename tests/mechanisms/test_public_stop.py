@@ -1,0 +1,147 @@
+"""Rules that stop by public coins: what any sequence of levels spends, on the host and in a run."""
+
+import dataclasses
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from dp_accounting import NonPrivateDpEvent
+from scipy import stats
+
+import privopt
+from privopt import problems
+from privopt.mechanisms import LevelLaw, PublishedStop, ReservingStop
+from privopt.privacy import renyi_cost
+from privopt.spec import Budget, ProblemClass, Relation
+
+N = 256
+FACTS = ProblemClass(n=N, dim=3, lipschitz=1.0, radius=1.0, smoothness=0.25, sparsity=1)
+BUDGET = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+CHOICES = {"reserve": {"accounting": "reserve", "steps": 20}, "paper": {"mode": "paper"}}
+
+
+def plan(name, budget=BUDGET, **choices):
+    algorithm = privopt.ALGORITHMS["bias_reduced_sgd"]
+    return algorithm.plan(FACTS, budget, **{"step_size": 0.1, **CHOICES[name], **choices})
+
+
+def sequences(stop, law, runs=10_000):
+    """Levels at the steps that are taken, of many runs."""
+    rng, costs = np.random.default_rng(0), stop.costs.astype(np.int64)
+    drawn = rng.choice(law.highest + 1, size=(runs, stop.most_steps), p=law.probabilities)
+    for levels in drawn:
+        over = (costs[levels].cumsum(axis=0) > stop.limits).any(axis=1)
+        assert over[-1]  # the cap is never what ends a run
+        yield levels[: over.argmax() + 1]
+
+
+def test_no_sequence_spends_more_than_the_published_rule_says():
+    """All steps but the last by advanced composition, the last one besides; the law of levels."""
+    mechanism = plan("paper").params.mechanism
+    stop, law, log = mechanism.stop, mechanism.law, 2.0 * math.log(4.0 / BUDGET.delta)
+    shares = np.array([(3 * 2 ** (k + 1) + 1) / (16 * N) for k in range(law.highest + 1)])
+    taken = np.zeros(law.highest + 1)
+    for levels in sequences(stop, law):
+        *before, last = shares[levels]
+        square = float(np.square(before).sum())
+        assert math.sqrt(log * square) + 0.5 * square + last <= 0.75
+        assert sum(before) + last + 0.25 <= 0.75 + 1e-12
+        taken += np.bincount(levels, minlength=law.highest + 1)
+    expected = taken.sum() * np.array(law.probabilities)
+    assert stats.chisquare(taken, expected).pvalue > 1e-6
+    assert stop.most_steps <= 4 * N / 7 + 1
+
+
+def test_no_sequence_spends_more_than_the_reserving_rule_has():
+    mechanism = plan("reserve").params.mechanism
+    stop, relation = mechanism.stop, Relation.REPLACE_ONE
+    costs = [renyi_cost(each, relation, stop.order) for each in mechanism.level_events(relation)]
+    order, delta = stop.order, math.log(BUDGET.delta)
+    allowed = BUDGET.epsilon - math.log1p(-1.0 / order) + (delta + math.log(order)) / (order - 1.0)
+    law, rng = mechanism.law, np.random.default_rng(1)
+    for _ in range(200):
+        levels = rng.choice(law.highest + 1, size=2**16, p=law.probabilities)
+        spent = stop.costs[levels, 0].astype(np.int64).cumsum()
+        taken = levels[: int((spent > stop.limits[0]).argmax()) + 1]
+        total = math.fsum(costs[level] for level in taken)
+        assert total <= allowed
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_run_stops_where_the_host_says(name):
+    """By the levels of its coins, whatever the key of its noise; the iterates are kept as given."""
+    planned = plan(name, base=16)
+    mechanism, descent = planned.params
+    records = np.eye(3)[np.arange(N) % 3]
+    where = problems.linear(records, problem_class=dataclasses.replace(FACTS, smoothness=0.0))
+
+    @jax.jit
+    def steps(coins, key):
+        oracle = mechanism.bind(where.objective, key, coins)
+        return descent.minimise(oracle, where.objective.constraint, jnp.zeros(3), key).steps
+
+    draw = jax.jit(lambda coins, t: mechanism.law.draw(jax.random.fold_in(coins, t)))
+    for seed in range(3):
+        coins, spent = jax.random.key(seed), np.zeros_like(mechanism.stop.limits, np.int64)
+        for t in itertools.count():
+            if (spent > mechanism.stop.limits).any() or t == mechanism.steps:
+                break
+            spent += mechanism.stop.costs[int(draw(coins, t))]
+        assert {int(steps(coins, jax.random.key(k))) for k in (5, 6)} == {t}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_the_guarantee_of_all_steps_is_the_rule_s(name):
+    planned = plan(name)
+    spent = planned.guarantee.epsilon(BUDGET.delta)
+    assert {"reserve": 0.999, "paper": 0.74}[name] < spent.upper <= 1.0
+    quieter = planned.params.mechanism.scaled(0.99)
+    assert quieter.event(BUDGET.relation) == NonPrivateDpEvent()
+    with pytest.raises(ValueError, match="within the budget"):
+        dataclasses.replace(planned, params=planned.params._replace(mechanism=quieter))
+    assert planned.rate.upper == math.inf
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_new_budget_is_a_new_table_and_no_new_program(name):
+    traces, original = [], privopt.ALGORITHMS["bias_reduced_sgd"]
+
+    def run(*arguments):
+        traces.append(1)
+        return original.run(*arguments)
+
+    algorithm = dataclasses.replace(original, run=run)
+    where = problems.linear(np.eye(3)[np.arange(N) % 3], problem_class=FACTS)
+    for epsilon in (1.0, 0.5):
+        budget = dataclasses.replace(BUDGET, epsilon=epsilon)
+        planned = plan(name, budget, base=32, output="random_iterate")
+        released = privopt.run(
+            dataclasses.replace(planned, algorithm=algorithm), where, jax.random.key(0)
+        ).released
+        assert np.isfinite(released).all()
+    assert len(traces) == 1
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="epsilon must be at most 1 for the published constants"):
+        plan("paper", dataclasses.replace(BUDGET, epsilon=1.5))
+    with pytest.raises(ValueError, match="steps must be left out in mode paper"):
+        plan("paper", steps=5)
+    with pytest.raises(ValueError, match="accounting must be fixed or reserve in mode tight"):
+        plan("reserve", accounting="paper")
+    with pytest.raises(ValueError, match="relation must be replace_one"):
+        plan("paper", dataclasses.replace(BUDGET, relation="zero_out"))
+    mechanism = plan("reserve").params.mechanism
+    loud = mechanism.scaled(0.1).level_events(BUDGET.relation)
+    with pytest.raises(ValueError, match="epsilon must allow one step of every level"):
+        ReservingStop.of(BUDGET, mechanism.stop.order, loud)
+
+
+def test_equal_shares_of_base_and_steps():
+    """The published rule charges a base batch as so many records: a quarter of the steps."""
+    one = PublishedStop.of(BUDGET, 4 * N, 1, LevelLaw.of(4 * N, 1).highest)
+    four = PublishedStop.of(BUDGET, 4 * N, 4, LevelLaw.of(4 * N, 4).highest)
+    assert four.costs[0, 1] == pytest.approx(4 * one.costs[0, 1], rel=1e-6)
