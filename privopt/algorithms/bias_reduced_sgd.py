@@ -8,6 +8,7 @@ from typing import NamedTuple
 import optax
 from jax import Array
 
+from privopt.algorithms.boosting import best_run, boosted
 from privopt.algorithms.choices import Clipping, require_delta
 from privopt.algorithms.first_order import (
     Secret,
@@ -30,7 +31,13 @@ from privopt.convex import (
     Update,
 )
 from privopt.core import Algorithm, Execution, Plan, Run, planner
-from privopt.mechanisms import BiasReducedGradient, ClippedGradient, ClippedMean, body_of
+from privopt.mechanisms import (
+    BestOfRuns,
+    BiasReducedGradient,
+    ClippedGradient,
+    ClippedMean,
+    body_of,
+)
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
     GIVEN_STEPS,
@@ -53,7 +60,7 @@ __all__ = ["BIAS_REDUCED_SGD"]
 class Params(NamedTuple):
     """A gradient of reduced bias, and the method that asks it."""
 
-    mechanism: BiasReducedGradient
+    mechanism: BiasReducedGradient | BestOfRuns
     descent: FirstOrder
 
 
@@ -71,6 +78,7 @@ def plan(
     clip: float | None = None,
     output: Output | str | None = None,
     gap: float | None = None,
+    boost: float | None = None,
     record: int | str = 0,
 ) -> Plan:
     """Plan bias-reduced SGD: ``w <- Proj(w - eta G)``, ``G`` a :class:`BiasReducedGradient`.
@@ -111,6 +119,12 @@ def plan(
     gap : float, optional
         A public bound of ``F(w_1) - inf F``: the rate is then that of the gradient norm, for losses
         that need not be convex, over the whole space.
+    boost : float, optional
+        The chance of failure, where a run is known to succeed half of the time: a geometric number
+        of runs is made, each scored by its risk, or with a gap by its gradient, with noise, and
+        the best of them released. Their number is secret, and so are the time that it takes and
+        the levels of the others.
+        Steps are fixed, no path is recorded, and no rate is claimed.
     record : int or "all"
         How many points of the path to record, on a logarithmic scale of steps, or after each.
 
@@ -153,20 +167,36 @@ def plan(
     if steps is None:
         steps = bias_reduced_steps(problem_class, delta=budget.delta, base=count("base", base))
     accounting = _accounting(mode, accounting)
-    mechanism = _mechanism(accounting, query, budget, steps, problem_class.n, base, post)
+    whole: BiasReducedGradient | BestOfRuns
+    if boost is None:
+        whole = _mechanism(accounting, query, budget, steps, problem_class.n, base, post)
+    else:
+        if accounting != "fixed" or record != 0:
+            raise ValueError(
+                "boost must be None but for fixed steps without a recorded path, got "
+                f"{boost!r} with accounting {accounting} and record {record!r}"
+            )
+        unit = BiasReducedGradient(
+            query=query, n=problem_class.n, base=base, post=post, scale=1.0, steps=steps
+        )
+        stationary = gap is not None or not problem_class.convex
+        whole = boosted(problem_class, budget, unit, query, boost, stationary=stationary)
+    mechanism = whole if isinstance(whole, BiasReducedGradient) else whole.run
     moments = bias_reduced_moments(
         problem_class, noise=mechanism.scale, base=base, body=body, clip=query.clip,
         probabilities=mechanism.law.probabilities, steps_powers=powers,
     )  # fmt: skip
     method = _method(problem_class, steps, moments, step_size, output, gap, record)
     rate = _rate(problem_class, budget, mechanism, method, moments, gap, powers)
-    if clipping.changes(problem_class):
+    if boost is not None:
+        rate = no_rate("the best of several runs", quantity=rate.quantity)
+    elif clipping.changes(problem_class):
         rate = no_rate("gradients are clipped below L", quantity=rate.quantity, lower=rate.lower)
     return Plan(
         algorithm=BIAS_REDUCED_SGD,
         problem_class=problem_class,
         budget=budget,
-        params=Params(mechanism, method),
+        params=Params(whole, method),
         static=Static(problem_class.dim),
         rate=rate,
     )
@@ -181,8 +211,12 @@ def run(
     coins: Array,
 ) -> Run:
     """The method on the device, from the problem's start."""
-    oracle = params.mechanism.bind(objective, key, coins, execution.microbatch)
-    start, observer = objective.start(static.dim), execution.observer
+    mechanism, start = params.mechanism, objective.start(static.dim)
+    if isinstance(mechanism, BestOfRuns):
+        best = best_run(mechanism, params.descent, objective, key, execution, start)
+        return Run(best, Secret(best, None), None)
+    oracle = mechanism.bind(objective, key, coins, execution.microbatch)
+    observer = execution.observer
     found = params.descent.minimise(
         oracle, objective.constraint, start, key, observer, objective, execution.unroll
     )

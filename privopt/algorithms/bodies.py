@@ -66,7 +66,8 @@ class Post(NamedTuple):
             return cls(L1L2Ball.of(query.clip, problem_class.sparsity), True)
         if isinstance(post, type) or not callable(getattr(post, "project", None)):
             raise ValueError(
-                f"post must be 'sparse', a constraint set or None, got {described(post)}"
+                "post must be 'sparse', a constraint set or None, got "
+                f"{repr(post) if isinstance(post, str) else described(post)}"
             )
         assert not isinstance(post, str)
         return cls(post, False)

@@ -35,6 +35,7 @@ from privopt.theory import Rate, l1_recovery_rate, no_rate
 __all__ = ["L1_RECOVERY"]
 
 _LEAST = 8  # measurements, below which nothing is compressed
+_SMALL, _LARGE = 1e-50, 1e50
 
 
 class Params(NamedTuple):
@@ -175,11 +176,20 @@ def _checked_rows(rows: object, dim: int) -> int:
 def _checked_matrix(matrix: ArrayLike, rows: object, dim: int) -> NDArray[np.float64]:
     if rows is not None:
         raise ValueError(f"measurements must be left out beside matrix, got {rows!r}")
-    array = np.array(matrix, np.float64)
+    try:
+        given = np.asarray(matrix)
+    except ValueError:
+        raise ValueError(f"matrix must have shape (m, {dim}), got rows of many lengths") from None
+    if given.dtype.kind not in "fiu":
+        raise ValueError(f"matrix must hold real numbers, got dtype {given.dtype}")
+    array = given.astype(np.float64)
     if array.ndim != 2 or array.shape[1] != dim or array.shape[0] == 0:
         raise ValueError(f"matrix must have shape (m, {dim}), got {array.shape}")
     if not np.isfinite(array).all():
         raise ValueError("matrix must be finite, got entries that are not")
+    largest = float(np.abs(array).max())
+    if not _SMALL <= largest <= _LARGE:  # whose products are neither 0 nor infinite
+        raise ValueError(f"matrix must have its largest entry in [1e-50, 1e50], got {largest!r}")
     return array
 
 

@@ -89,6 +89,12 @@ def check_problem(plan: Plan, problem: Problem) -> None:
             f"problem.public must be None for {plan.algorithm.name}, which hears of records alone "
             f"(dp_gd adds public gradients), got {problem.name}"
         )
+    if planned.sparsity is not None and not (
+        actual.sparsity is not None and actual.sparsity <= planned.sparsity
+    ):
+        raise ValueError(
+            f"problem.sparsity must not exceed the plan's {planned.sparsity}, got {actual.sparsity}"
+        )
     missing = plan.requires - problem.provides
     if missing:
         raise ValueError(

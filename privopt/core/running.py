@@ -120,7 +120,8 @@ def run_many(
     group : int
         So many consecutive keys share the coins of the first of them, where the algorithm has
         coins (``Algorithm.coins``); it divides the number of keys. Replicates of one group are
-        then not independent: an interval resamples groups.
+        then not independent: an interval resamples groups, and their guarantees, each of which
+        holds, do not compose as if their coins were.
     execution : Execution
         How it is carried out. With ``chunk``, a multiple of ``group``, so many keys at a time run
         through one program, and the results are NumPy arrays on the host.

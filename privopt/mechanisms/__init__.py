@@ -12,6 +12,7 @@ from privopt.mechanisms.batches import (
     ordered_subset,
     poisson_sampler,
 )
+from privopt.mechanisms.best_of_runs import BestOfRuns, PointScore
 from privopt.mechanisms.bias_reduced import BiasReducedGradient
 from privopt.mechanisms.clipped_risk import ClippedRisk
 from privopt.mechanisms.clipping import (
@@ -80,6 +81,7 @@ __all__ = [
     "BatchMean",
     "BatchSum",
     "Batches",
+    "BestOfRuns",
     "BiasReducedGradient",
     "BoundedQuery",
     "BufferedNoise",
@@ -106,6 +108,7 @@ __all__ = [
     "OrderedBatches",
     "Participation",
     "PerturbedMinimiser",
+    "PointScore",
     "PoissonBatches",
     "PrivateGradient",
     "ProjectedMean",

@@ -83,7 +83,7 @@ def test_a_naive_twin_of_a_whole_run(problem, records):
 @pytest.mark.parametrize("replicates", ["together", "in_turn"])
 def test_groups_share_levels_and_equal_single_runs(problem, replicates):
     """The leader of a group is the run of its own key; the others see its levels."""
-    planned = plan(steps=12, base=2)
+    planned = plan(steps=12, base=10)
     keys = jax.random.split(jax.random.key(2), 4)
     execution = Execution(replicates=replicates)
     many = privopt.run_many([planned], problem, keys, group=2, execution=execution).released[0]

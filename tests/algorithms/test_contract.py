@@ -25,7 +25,7 @@ CHOICES = {
     "dp_gd": {"steps": 30},
     "dp_sgd": {"steps": 30, "batch_size": 12},
     "dp_svrg": {"steps": 30, "batch_size": 12},
-    "bias_reduced_sgd": {"steps": 4, "base": 2, "body": "none"},
+    "bias_reduced_sgd": {"steps": 4, "base": 15, "body": "none"},
     "dp_ftrl": {"batch_size": 12},
     "noisy_adam": {"steps": 30, "batch_size": 12},
     "phased_sgd": {},

@@ -14,7 +14,7 @@ EXPERIMENT = Experiment(
     name="coins",
     title="",
     description="",
-    algorithms={"bias_reduced_sgd": {"steps": 4, "body": "none"}, "dp_gd": {"steps": 4}},
+    algorithms={"bias_reduced_sgd": {"steps": 4, "base": 8, "body": "none"}, "dp_gd": {"steps": 4}},
     families=("linear",),
     base=Setting(n=32, dim=2, epsilon=1.0),
     replicates={"quick": 48, "full": 480},

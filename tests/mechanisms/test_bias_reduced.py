@@ -3,6 +3,7 @@
 Statistical tests have a fixed key; each states how rarely correct code would fail another one.
 """
 
+import dataclasses
 import itertools
 import math
 
@@ -64,6 +65,12 @@ def by_level(mechanism, runs=RUNS):
     return np.stack([answers(step_of(mechanism, level, coins)) for level in levels])
 
 
+@pytest.fixture(scope="module")
+def found():
+    """Of the mechanism with noise and body."""
+    return by_level(gradient())
+
+
 def statistic(mechanism, found):
     """Chi-square of ``sum_k p_k E[G | k]`` against the mechanism at all records, 8 degrees."""
     noise = NOISE / N * np.random.default_rng(2).normal(size=(100_000, DIM))
@@ -100,10 +107,9 @@ def test_every_ordered_subset_is_as_likely(size, n):
     assert stats.chisquare(counts).pvalue > 1e-6
 
 
-def test_the_levels_add_up_to_the_mechanism_on_all_records():
-    """At level 1e-6; weights that are not those of the draw are refused."""
-    mechanism = gradient()
-    assert statistic(mechanism, by_level(mechanism)) < stats.chi2.isf(1e-6, DIM)
+def test_the_levels_add_up_to_the_mechanism_on_all_records(found):
+    """At level 1e-6."""
+    assert statistic(gradient(), found) < stats.chi2.isf(1e-6, DIM)
 
 
 def test_wrong_weights_spoil_it(monkeypatch):
@@ -123,10 +129,23 @@ def test_without_noise_and_body_it_is_the_mean_of_the_single_set():
     assert {tuple(np.round(row, 9) + 0.0) for row in found.reshape(-1, DIM)} <= means
 
 
-def test_second_moments_are_below_their_bounds():
-    mechanism = gradient()
-    found = by_level(mechanism, runs=1000)
-    law = mechanism.law.probabilities
+def test_records_stored_with_multiplicities_are_as_many():
+    """The same numbers of records, so the same sets, and the same answer."""
+    rows, counts = records()[:4], np.array([6, 1, 4, 5])
+
+    @jax.jit
+    def answer(rows, counts):
+        objective = dataclasses.replace(risk(rows), counts=counts)
+        oracle = gradient(base=8).bind(objective, jax.random.key(1), jax.random.key(2))
+        return oracle.ask((), jnp.asarray(3), jnp.zeros(DIM))[0]
+
+    first = answer(rows.repeat(counts, axis=0), None)
+    second = answer(rows, jnp.asarray(counts, float))
+    np.testing.assert_allclose(first, second, rtol=1e-12, atol=1e-12)
+
+
+def test_second_moments_are_below_their_bounds(found):
+    law = gradient().law.probabilities
     moments = bias_reduced_moments(FACTS, noise=NOISE, base=1, probabilities=law, body="l1_l2")
     square = float(np.dot(law, np.square(found).sum(-1).mean(-1)))
     assert 0.05 * moments.second.value < square < moments.second.value

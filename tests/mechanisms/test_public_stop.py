@@ -73,7 +73,7 @@ def test_no_sequence_spends_more_than_the_reserving_rule_has():
 @pytest.mark.parametrize("name", CHOICES)
 def test_a_run_stops_where_the_host_says(name):
     """By the levels of its coins, whatever the key of its noise; the iterates are kept as given."""
-    planned = plan(name)
+    planned = plan(name, base=16)
     mechanism, descent = planned.params
     records = np.eye(3)[np.arange(N) % 3]
     where = problems.linear(records, problem_class=dataclasses.replace(FACTS, smoothness=0.0))
@@ -116,7 +116,8 @@ def test_a_new_budget_is_a_new_table_and_no_new_program(name):
     algorithm = dataclasses.replace(original, run=run)
     where = problems.linear(np.eye(3)[np.arange(N) % 3], problem_class=FACTS)
     for epsilon in (1.0, 0.5):
-        planned = plan(name, dataclasses.replace(BUDGET, epsilon=epsilon), output="random_iterate")
+        budget = dataclasses.replace(BUDGET, epsilon=epsilon)
+        planned = plan(name, budget, base=32, output="random_iterate")
         released = privopt.run(
             dataclasses.replace(planned, algorithm=algorithm), where, jax.random.key(0)
         ).released
