@@ -109,7 +109,8 @@ def table(profile):
 
 def levels(profile):
     """What each level adds to the second moment, at the largest size and the least noise."""
-    law, found, _, _, _ = moments(SIZES[profile][-1], NOISES[0], profile)
+    law, found, _, _, _ = moments(SIZES[profile][-1], NOISES[0], profile    profiles=("full",),
+)
     for level, (p, (_, _, squares)) in enumerate(zip(law, found, strict=True)):
         yield {
             "label": f"level {level}",

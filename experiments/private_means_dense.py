@@ -29,5 +29,5 @@ experiment = Experiment(
     relation="replace_one",
     epsilon_over_mu=4.2247,
     checks=("slope", "law"),
-    replicates={"quick": 100, "full": 1000},
+    replicates={"full": 1000},
 )

@@ -294,4 +294,5 @@ experiment = Study(
             ),
         ),
     ),
+    profiles=("full",),
 )

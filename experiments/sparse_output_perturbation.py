@@ -237,4 +237,5 @@ experiment = Study(
             ),
         ),
     ),
+    profiles=("full",),
 )
