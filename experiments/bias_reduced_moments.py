@@ -32,7 +32,7 @@ from privopt.theory import bias_reduced_moments
 DIM, SPARSITY = 32, 2
 SIZES = {"quick": (64, 256), "full": (64, 128, 256, 512, 1024)}
 NOISES = (2.0, 4.0, 8.0)
-RUNS = {"quick": 1200, "full": 40_000}
+RUNS = {"quick": 600, "full": 40_000}
 
 
 @partial(jax.jit, static_argnames="runs")

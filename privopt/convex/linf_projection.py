@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.l1_l2_ball import L1L2Ball
 from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
-from privopt.convex.thresholds import l1_threshold, l2_threshold, lowered, onto_simplex
+from privopt.convex.thresholds import l1_threshold, l2_threshold, lowered
 from privopt.convex.vectors import broadcast, cast, norm
 
 __all__ = ["linf_projection"]
@@ -26,11 +26,11 @@ def linf_projection(constraint: ConstraintSet, x: jax.Array) -> jax.Array:
     holds ``S_t(x)``, and ``S_t(x)`` with the least such ``t`` is a nearest member: for the l1 ball
     the Euclidean projection too. A ball about ``c`` is solid about ``c``.
 
-    *Simplex.* Members within ``t`` of ``x`` are those between ``l = (x - t)_+`` and ``u = (x +
-    t)_+``; there are some if ``x_j + t >= 0`` for all ``j`` and ``sum l <= total <= sum u``. The
-    least ``t`` is ``max(|theta|, -min_j x_j)``, ``theta`` the threshold of the Euclidean
-    projection. That projection is nearest if ``|theta|`` is the larger; else it is the point
-    between ``l`` and ``u``.
+    *Simplex.* Members within ``t`` of ``x`` are those between ``(x - t)_+`` and ``(x + t)_+``;
+    there are some if and only if ``x_j + t >= 0`` for all ``j`` and the sums of these two are on
+    either side of ``total``. So ``t >= max(|theta|, -min_j x_j)``, ``theta`` the threshold of the
+    Euclidean projection ``(x - theta)_+``, which moves coordinates by ``theta``, or to 0 by less
+    than ``theta`` or by ``-x_j``. It attains that bound: it is a nearest member.
 
     *Boxes and the whole space.* The Euclidean projection.
 
@@ -82,13 +82,4 @@ def _(constraint: L1L2Ball, x: jax.Array) -> jax.Array:
 
 @linf_projection.register
 def _(constraint: Simplex, x: jax.Array) -> jax.Array:
-    total = cast(constraint.total, x)
-    depth = -jnp.min(x, axis=-1, keepdims=True)
-    theta = jnp.max(x, axis=-1, keepdims=True) + l1_threshold(lowered(x), total)
-    lower, upper = jnp.maximum(x - depth, 0.0), jnp.maximum(x + depth, 0.0)
-    room = jnp.sum(upper - lower, axis=-1, keepdims=True)
-    left = total - jnp.sum(lower, axis=-1, keepdims=True)
-    share = jnp.clip(left / jnp.where(room > 0.0, room, 1.0), 0.0, 1.0)
-    between = lower + share * (upper - lower)
-    nearest = jnp.where(jnp.abs(theta) >= depth, onto_simplex(x, total), between)
-    return jnp.where(constraint.contains(x, 0.0)[..., None], x, nearest)
+    return jnp.where(constraint.contains(x, 0.0)[..., None], x, constraint.project(x))

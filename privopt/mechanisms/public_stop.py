@@ -209,7 +209,7 @@ def published_multiplier(budget: Budget) -> float:
     --------
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
     >>> round(published_multiplier(budget), 1)
-    371.2
+    371.1
     """
     if budget.epsilon > 1.0:
         raise ValueError(

@@ -24,7 +24,8 @@ class Family:
     build : callable
         ``build(n=, dim=, noise_ratio=, strength=) -> Problem``; of a population where every run is
         to draw records of its own. ``noise_ratio`` is the public number ``sqrt(dim) / (n mu)``;
-        ``strength`` is the family's free parameter, over which a worst case is taken.
+        ``strength`` is the family's free parameter, over which a worst case is taken. Families of
+        sparse records take ``sparsity=`` besides, from the experiment's setting or its axis.
     strengths : tuple of float
         The values worth taking.
     dim, max_n : int or None

@@ -5,8 +5,9 @@ What the records are, and why they are hard, is told in :mod:`privopt.problems.s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -15,7 +16,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from privopt.convex import Separable, Sine, SparseFeatures, WholeSpace, pytree_dataclass
+from privopt.convex import Separable, Sine, SparseFeatures, pytree_dataclass
 from privopt.problems.indexed import Family
 from privopt.problems.models import linear, squared_distance
 from privopt.problems.problem import Problem
@@ -32,6 +33,7 @@ from privopt.spec import ProblemClass
 __all__ = ["SPARSE_FAMILIES", "HalfSquare"]
 
 _Sampler: TypeAlias = Callable[..., SparseRecords]
+_Losses: TypeAlias = Callable[[str, SparseRecords, ProblemClass], Problem]
 
 _SWEPT = (1.0, 2.0, 4.0, 8.0)
 
@@ -52,8 +54,9 @@ class HalfSquare:
         return 0.5 * jnp.sum(jnp.square(point))
 
 
-def _mean(
+def _built(
     name: str,
+    losses: _Losses,
     sampler: _Sampler,
     *,
     n: int,
@@ -62,80 +65,41 @@ def _mean(
     strength: float,
     sparsity: int | None = None,
 ) -> Problem:
+    """The records of a sampler under the losses of a family."""
+    found = sampler(n=n, dim=dim, sparsity=sparsity, noise_ratio=noise_ratio, strength=strength)
+    sizes = ProblemClass(n=n, dim=dim, lipschitz=math.inf, radius=math.inf, sparsity=sparsity)
+    return losses(name, found, sizes)
+
+
+def _mean(name: str, records: SparseRecords, sizes: ProblemClass) -> Problem:
     """``|w - x|^2 / 2`` for records in the unit ball, over the unit ball."""
-    rows, counts = sampler(
-        n=n, dim=dim, sparsity=sparsity, noise_ratio=noise_ratio, strength=strength
-    )
-    facts = ProblemClass(
-        n=n,
-        dim=dim,
-        lipschitz=2.0,
-        radius=1.0,
-        smoothness=1.0,
-        strong_convexity=1.0,
-        sparsity=sparsity,
-    )
-    return squared_distance(rows, problem_class=facts, counts=counts, name=name)
+    facts = replace(sizes, lipschitz=2.0, radius=1.0, smoothness=1.0, strong_convexity=1.0)
+    return squared_distance(records.rows, problem_class=facts, counts=records.counts, name=name)
 
 
-def _linear(
-    name: str,
-    sampler: _Sampler,
-    *,
-    n: int,
-    dim: int,
-    noise_ratio: float,
-    strength: float,
-    sparsity: int | None = None,
-) -> Problem:
+def _linear(name: str, records: SparseRecords, sizes: ProblemClass) -> Problem:
     """``-<w, x>`` over the unit ball, least at ``zbar/|zbar|``: excess ``|zbar| - <w, zbar>``."""
-    rows, counts = sampler(
-        n=n, dim=dim, sparsity=sparsity, noise_ratio=noise_ratio, strength=strength
-    )
-    facts = ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0, smoothness=0.0, sparsity=sparsity)
-    pull = _total(rows, counts)
+    pull = _total(*records)
     return linear(
-        rows,
-        problem_class=facts,
-        counts=counts,
+        records.rows,
+        problem_class=replace(sizes, lipschitz=1.0, radius=1.0, smoothness=0.0),
+        counts=records.counts,
         minimiser=pull / np.linalg.norm(pull),
         name=name,
     )
 
 
-def _sines(
-    name: str,
-    sampler: _Sampler,
-    *,
-    n: int,
-    dim: int,
-    noise_ratio: float,
-    strength: float,
-    sparsity: int | None = None,
-) -> Problem:
+def _sines(name: str, records: SparseRecords, sizes: ProblemClass) -> Problem:
     """``-sum_j x_j sin(w_j)``, and ``|w|^2 / 2`` of no record: the gradient is ``w - zbar cos w``.
 
     Gradients of records are sparse and shorter than 1, and noise on every coordinate counts. Each
     loss is ``max |x_j|``-smooth and the public term 1-smooth. Stationary within ``|w| <= |zbar|``.
     """
-    rows, counts = sampler(
-        n=n, dim=dim, sparsity=sparsity, noise_ratio=noise_ratio, strength=strength
-    )
-    facts = ProblemClass(
-        n=n,
-        dim=dim,
-        lipschitz=1.0,
-        radius=float("inf"),
-        smoothness=2.0,
-        sparsity=sparsity,
-        convex=False,
-    )
     return Problem(
         loss=Separable(Sine()),
-        data=rows,
-        problem_class=facts,
-        constraint=WholeSpace(),
-        counts=counts,
+        data=records.rows,
+        problem_class=replace(sizes, lipschitz=1.0, smoothness=2.0, convex=False),
+        counts=records.counts,
         public=HalfSquare(),
         name=name,
     )
@@ -171,17 +135,14 @@ def _padded(
     return SparseRecords(rows, counts + (np.arange(counts.size) == counts.size - 1) * (n - kept))
 
 
-_Problems: TypeAlias = Callable[..., Problem]
-
-
 def _family(
     name: str,
     summary: str,
-    problems: _Problems,
+    losses: _Losses,
     sampler: _Sampler,
     strengths: tuple[float, ...] = (1.0,),
 ) -> Family:
-    return Family(name, summary, partial(problems, name, sampler), strengths)
+    return Family(name, summary, partial(_built, name, losses, sampler), strengths)
 
 
 SPARSE_FAMILIES = (

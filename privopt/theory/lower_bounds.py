@@ -54,6 +54,10 @@ def erm_lower_bound(problem_class: ProblemClass, advantage: Advantage) -> float:
     The first is the worst risk of one noisy mean of the data on linear losses, and the second that
     of output perturbation, were ``rho`` as large as ``L/m``: neither constant can be improved.
 
+    Records of ``s`` nonzeros come in groups, until there are enough of them for all coordinates:
+    of order ``L R (s ln(d/(s g)))^(1/4)/sqrt(n mu)`` for ``g`` groups, or of the square of that.
+    The logarithm is that of hidden supports, which pure and Gaussian privacy hide.
+
     Parameters
     ----------
     problem_class : ProblemClass
@@ -61,10 +65,6 @@ def erm_lower_bound(problem_class: ProblemClass, advantage: Advantage) -> float:
         likes, quadratic ones as their convexity demands.
     advantage : Advantage
         What the guarantee lets the answers tell.
-
-    For ``s``-sparse records it stays at ``sqrt(s)``, and not ``sqrt(d)``, until there are enough
-    records for all coordinates: of order ``L R (s ln(d/s))^(1/4)/sqrt(n mu)``, or its square, the
-    logarithm from hidden supports.
 
     Returns
     -------
@@ -85,7 +85,8 @@ def pure_lower_bound(problem_class: ProblemClass, budget: Budget) -> float:
     """The same under epsilon-DP, by packings: of order ``L R d/(n epsilon)``, or its square.
 
     Distances ``L |w - x|`` where no smoothness is declared (constant ``1/e`` for many coordinates),
-    else linear losses (``1/10``); squares ``(m/2) |w - x|^2`` for strongly convex classes.
+    else linear losses (``1/10``); squares ``(m/2) |w - x|^2`` for strongly convex classes. Sparse
+    classes have one packing in every group of ``s`` coordinates.
 
     Parameters
     ----------

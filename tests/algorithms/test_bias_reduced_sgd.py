@@ -75,6 +75,9 @@ def test_a_naive_twin_of_a_whole_run(problem, records):
         w = w - 0.7 * (weights[half // 2] * (whole - 0.5 * (odd + even)) + alone)
         w = w / max(1.0, np.linalg.norm(w))
         iterates.append(w)
+    drawn = list(zip(tape["batch"][::2], tape["batch"][1::2], strict=True))
+    assert any(np.any(np.diff(both) < 0) for both, _ in drawn)  # not sorted: halves are random
+    assert not all(set(single) <= set(both) for both, single in drawn)  # drawn by itself
     assert len(set(noises)) == len(noises) == 5 * 4 * DIM
     assert mechanism.law.probabilities == (8 / 15, 4 / 15, 2 / 15, 1 / 15)
     np.testing.assert_allclose(released, np.mean(iterates, axis=0), rtol=1e-10, atol=1e-12)

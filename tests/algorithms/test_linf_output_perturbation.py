@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse
 from scipy import optimize, stats
 
 import privopt
@@ -194,6 +195,35 @@ def test_excess_risk_stays_below_the_bound(made, dim):
         assert other <= dense.rate.upper
         broken.append(bool(other > planned.rate.upper))
     assert any(broken) is (made is same_record)
+
+
+@pytest.mark.parametrize(
+    ("facts", "budget", "choices"),
+    [(BALL, BUDGET, {}), (SPACE, PURE, {"distance": 1.0, "glm": True})],
+    ids=["gaussian", "laplace"],
+)
+def test_sparse_features_release_what_dense_ones_do(facts, budget, choices):
+    features, labels = sparse_classification()
+    planned = plan_of(facts, budget, **choices)
+    found = [
+        privopt.run(
+            planned, problems.logistic(x, labels, problem_class=facts), jax.random.key(5)
+        ).released
+        for x in (features, scipy.sparse.csr_array(features))
+    ]
+    np.testing.assert_allclose(*found, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("relation", ["zero_out", "add_or_remove_one"])
+@pytest.mark.parametrize(("facts", "budget"), [(BALL, BUDGET), (SPACE, PURE)])
+def test_a_null_record_moves_half_as_much(facts, budget, relation):
+    """The solver's share, a thousandth, is not halved."""
+    choices = {"regularisation": 0.3, "distance": 1.0}
+    whole = plan_of(facts, budget, **choices)
+    half = plan_of(facts, dataclasses.replace(budget, relation=relation), **choices)
+    scales = [each.params.mechanism.scale for each in (half, whole)]
+    assert scales[0] == pytest.approx(0.5 * scales[1], rel=2e-3)
+    assert half.guarantee.meets(half.budget)
 
 
 def test_dense_rows_count_as_their_largest_numbers():

@@ -56,7 +56,7 @@ def logistic(features, labels=LABELS, problem_class=CLASS, **options):
 SPARSE, DENSE = logistic(CSR), logistic(FEATURES)
 
 
-@pytest.mark.parametrize("name", privopt.ALGORITHMS)
+@pytest.mark.parametrize("name", CHOICES)
 def test_every_algorithm_releases_what_its_dense_twin_does(name):
     plan = privopt.ALGORITHMS[name].plan(CLASS, BUDGET, **CHOICES[name])
     sparse, dense = (privopt.run(plan, problem, KEY) for problem in (SPARSE, DENSE))

@@ -42,6 +42,8 @@ def hostile(size: int, dtype: type) -> np.ndarray:
         -(10.0 ** rng.uniform(-45, 38, size)),
         np.where(np.arange(size) == 0, 1e38, rng.normal(size=size)),
         np.full(size, 1e-45),
+        np.where(np.arange(size) % 16 == 0, 1.0, 0.1 * share),  # a sample sees the large alone
+        np.where(np.arange(size) % 16 == 0, -1.0, share),
         np.full(size, 3e38) * rng.choice([-1.0, 1.0], size),
     ]
     with np.errstate(over="ignore", under="ignore"):

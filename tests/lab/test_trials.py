@@ -89,6 +89,18 @@ def test_a_point_off_both_bases_is_bent_along_each_axis_by_itself(sloped):
     assert bent[2000, 2.0] == (("n",), 4.0**BEND)
 
 
+def test_the_sparsity_is_an_axis_of_a_rate(sloped):
+    base = Setting(n=1000, dim=64, sparsity=4, epsilon=1.0)
+    sparse = replace(sloped, base=base, axes=(Axis("sparsity", (1, 4, 16)),), grids=())
+    sparse = replace(sparse, families=("sparse_copies",), algorithms={"projection_mechanism": {}})
+    found = {
+        cell.point["sparsity"]: cell.noise_factor
+        for cell in spelled_out(sparse)
+        if cell.trial is Trial.NOISE_BENT
+    }
+    assert found == {1: 0.25**BEND, 4: 1.0, 16: 4.0**BEND}
+
+
 def test_without_a_base_value_noise_is_bent_from_the_first_one(sloped):
     open_base = replace(sloped, base=Setting(dim=4, epsilon=1.0), axes=sloped.axes[:1], grids=())
     bent = [cell for cell in spelled_out(open_base) if cell.trial is Trial.NOISE_BENT]

@@ -7,7 +7,7 @@ raised a false alarm.
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -45,8 +45,14 @@ def raw(noise, budget, **options):
     return ProjectedMean.calibrated(QUERY, budget, noise=noise, body="none", **options)
 
 
+@jax.jit
+@partial(jax.vmap, in_axes=(None, 0, None))
+def _released(mechanism, key, mean):
+    return mechanism.release(key, mean)
+
+
 def released(mechanism, mean, seed):
-    return np.asarray(jax.jit(jax.vmap(mechanism.release, (0, None)))(keys(seed), jnp.array(mean)))
+    return np.asarray(_released(mechanism, keys(seed), jnp.array(mean)))
 
 
 def gaussian_ratio(outcomes, shift, scale):

@@ -20,7 +20,7 @@ from privopt.spec import Relation
 __all__ = ["Compressed", "CompressedProfile", "compressed_divergence"]
 
 _U = 2.0**-53  # unit roundoff of float64
-_MAX_DISTANCE = 64.0  # standard deviations, beyond which everything is taken to be seen
+_MAX_DISTANCE = 32.0  # standard deviations, beyond which everything is taken to be seen
 _MAX_MEASUREMENTS = 2**40
 
 

@@ -1,0 +1,54 @@
+"""Moments of gradients of reduced bias: closed forms, regimes, exponents against values."""
+
+import dataclasses
+import math
+
+import pytest
+
+from privopt.spec import ProblemClass
+from privopt.theory import bias_reduced_moments, bias_reduced_steps
+
+FACTS = ProblemClass(n=2**14, dim=2**14, lipschitz=1.0, radius=1.0, sparsity=4)
+
+
+def moments(facts=FACTS, noise=16.0, base=16, body="l1_l2"):
+    highest = (facts.n // base).bit_length() - 2
+    law = [2 ** (highest - k) / (2 ** (highest + 1) - 1) for k in range(highest + 1)]
+    return bias_reduced_moments(facts, noise=noise, base=base, probabilities=law, body=body)
+
+
+@pytest.mark.parametrize("base", [1, 16, 256])
+def test_below_the_closed_forms(base):
+    """``sqrt(2 A/n)`` and ``2 C^2 + 12 A (M + 1)/b_0``, ``A = 2 sqrt(2) C^2 z sqrt(s ln 2d)``."""
+    bias, second = moments(base=base)
+    highest = (FACTS.n // base).bit_length() - 2
+    a = 2.0 * math.sqrt(2.0) * 8.0 * math.sqrt(4.0 * math.log(2.0 * FACTS.dim))
+    assert 0.1 * math.sqrt(2.0 * a / FACTS.n) < bias.value <= math.sqrt(2.0 * a / FACTS.n)
+    assert 0.02 * a * (highest + 1) / base < second.value - 2.0
+    assert second.value <= 2.0 + 12.0 * a * (highest + 1) / base
+
+
+def test_nothing_is_biased_that_is_not_projected():
+    assert moments(body="none").bias.value == 0.0
+    assert moments(body="none").second.value > moments().second.value
+    assert moments(body="l2").bias.value > moments().bias.value
+
+
+@pytest.mark.parametrize("axis", ["dim", "sparsity"])
+def test_exponents_are_slopes(axis):
+    """Local ones, by a factor of two, within a tenth: regimes of single batches change."""
+    large = dataclasses.replace(FACTS, **{axis: 2 * getattr(FACTS, axis)})
+    for before, after in zip(moments(), moments(large), strict=True):
+        slope = math.log2(after.value / before.value)
+        assert slope == pytest.approx(getattr(before.powers, axis), abs=0.1)
+
+
+def test_the_exponent_of_noise_is_that_of_epsilon():
+    for before, after in zip(moments(), moments(noise=32.0), strict=True):
+        slope = math.log2(after.value / before.value)
+        assert slope == pytest.approx(-before.powers.epsilon, abs=0.1)
+
+
+def test_default_steps():
+    assert bias_reduced_steps(FACTS, delta=1e-6, base=16) == math.ceil(2**15 / (16 * math.log(4e6)))
+    assert bias_reduced_steps(FACTS, delta=1e-6, base=2**13) == 1
