@@ -1,4 +1,4 @@
-"""Algorithms for sparse records under attack: hostile data, whole programs, theory on odd classes."""
+"""Algorithms for sparse records under attack: hostile data, programs, theory on odd classes."""
 
 from __future__ import annotations
 
@@ -119,7 +119,9 @@ def test_a_problem_that_is_denser_than_planned_is_refused():
     for sparsity in (3, None):
         denser = dataclasses.replace(facts, sparsity=sparsity)
         where = problems.logistic(np.ones((4, 6)) / 3.0, np.ones(4), problem_class=denser)
-        with pytest.raises(ValueError, match="problem.sparsity must not exceed the plan's 2, got"):
+        with pytest.raises(
+            ValueError, match=r"problem\.sparsity must not exceed the plan's 2, got"
+        ):
             privopt.run(planned, where, jax.random.key(0))
 
 
