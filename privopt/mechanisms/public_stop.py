@@ -134,7 +134,8 @@ class ReservingStop(PublicStop):
         del multiplier
         costs = _renyi_shares(levels, relation, self.order, self.divergence)
         reserved = int(self.limits[0]) + int(costs.max()) <= _UNITS
-        if not (reserved and np.all(costs <= self.costs[:, 0])):
+        paid = costs.size == len(self.costs) and np.all(costs <= self.costs[:, 0])
+        if not (reserved and paid):
             return NonPrivateDpEvent()
         return RenyiDpEvent(self.order, self.divergence)
 
@@ -172,18 +173,25 @@ class PublishedStop(PublicStop):
     @classmethod
     def of(cls, budget: Budget, n: int, base: int, highest: int) -> PublishedStop:
         """The rule for batches from ``2 base`` to ``2^(highest + 1) base`` of ``n`` records."""
-        log = 2.0 * math.log(4.0 / budget.delta)
-        root = 1.0 / (math.sqrt(log) + math.sqrt(log + budget.epsilon))
-        square = root**2  # (e/2) x^2 + sqrt(log) x = 1/2 at x = root
-        shares = [base * (3 * 2 ** (level + 1) + 1) / (16 * n) for level in range(highest + 1)]
-        costs = [[_share(a**2, square), _share(a, 0.25)] for a in shares]
+        costs = _published_shares(budget.epsilon, budget.delta, n, base, highest)
         limits = np.array([_UNITS, _UNITS], np.int32)
         told = published_multiplier(budget), 0.75 * budget.epsilon, 0.75 * budget.delta
-        return cls(np.array(costs, np.int32), limits, *told)
+        return cls(costs, limits, *told)
 
     def event(self, multiplier: float, levels: Sequence[DpEvent], relation: Relation) -> DpEvent:
-        """Three quarters of the budget, if there is as much noise as published."""
-        del levels, relation
+        """Three quarters of the budget, if noise, costs and limits are as published."""
+        del relation
+        single = levels[0].events[-1]  # of the base, in every step
+        costs = _published_shares(
+            self.epsilon / 0.75,
+            self.delta / 0.75,
+            single.source_dataset_size,
+            single.sample_size,
+            len(levels) - 1,
+        )
+        paid = costs.shape == self.costs.shape and np.all(costs <= self.costs + 1)
+        if not paid or np.any(self.limits > _UNITS):
+            return NonPrivateDpEvent()
         if multiplier < self.multiplier * (1.0 - 1e-12):
             return NonPrivateDpEvent()
         return approximate_event(self.epsilon, self.delta)
@@ -252,6 +260,15 @@ def reserving_noise(
         inside *= 2.0
     noise = bisect(lambda multiplier: shares(multiplier).min() <= 1.0, inside, 0.5 * inside)
     return noise, float(orders[shares(noise).argmin()])
+
+
+def _published_shares(epsilon: float, delta: float, n: int, base: int, highest: int) -> Shares:
+    """Of ``sum a^2``, up to where the first condition ends, and of ``sum a``."""
+    log = 2.0 * math.log(4.0 / delta)
+    root = 1.0 / (math.sqrt(log) + math.sqrt(log + epsilon))
+    square = root**2  # (e/2) x^2 + sqrt(log) x = 1/2 at x = root
+    shares = [base * (3 * 2 ** (level + 1) + 1) / (16 * n) for level in range(highest + 1)]
+    return np.array([[_share(a**2, square), _share(a, 0.25)] for a in shares], np.int32)
 
 
 def _renyi_shares(

@@ -167,14 +167,17 @@ def test_clipped_sums_are_those_of_the_naive_twin(clip, gamma):
 
 
 def test_no_record_is_clipped_to_more_than_the_clip_in_float32():
-    """Where ``|w - x|`` is far below ``|w|`` its square is mostly round-off: 100 points a size."""
+    """Where ``|w - x|`` is far below ``|w|`` its square is mostly round-off: 100 points a size.
+
+    There gradients are taken to be as long as ``|w|/8``, and are clipped to less.
+    """
     rng, dim, worst = np.random.default_rng(3), 64, 0.0
     record = rng.normal(size=dim).astype(np.float32)
     problem = squared_distance(
         scipy.sparse.csr_array(record[None]),
         problem_class=facts(1, dim, lipschitz=100.0, radius=10.0),
     )
-    for size in (1e-1, 1e-2, 4e-3, 2e-3, 1e-3):
+    for size in (4.0, 1e-1, 1e-2, 4e-3, 2e-3, 1e-3):
         away = rng.normal(size=(100, dim)) / np.sqrt(dim)
         points = (record + size * away).astype(np.float32)
         clip = 0.5 * size

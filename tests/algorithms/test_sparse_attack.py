@@ -1,0 +1,287 @@
+"""Algorithms for sparse records under attack: hostile data, programs, theory on odd classes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import privopt
+from privopt import problems
+from privopt.mechanisms import sparse_records
+from privopt.spec import Relation
+from privopt.streams import stream
+
+REPLACE = Relation.REPLACE_ONE
+RUNS = 100_000
+PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+APPROXIMATE = privopt.Budget(epsilon=2.0, delta=0.01, relation="replace_one")
+PLANS = {name: algorithm.plan for name, algorithm in privopt.ALGORITHMS.items()}
+
+
+def squares(**facts):
+    return privopt.ProblemClass(
+        lipschitz=2.0, radius=1.0, smoothness=1.0, strong_convexity=1.0, **facts
+    )
+
+
+# --- minimisers -----------------------------------------------------------------------------------
+
+
+ROWS, DIM, SPARSITY = 10, 7, 2
+LABELS = [1.0, -1.0, 0.0, 1e30, -1e308, 1e-320, np.inf, np.nan]
+
+
+def hostile_rows():
+    rng = np.random.default_rng(0)
+    axes = [np.eye(DIM)[0], -np.eye(DIM)[0], np.r_[1.0, 1.0, np.zeros(5)] / math.sqrt(2.0)]
+    flat = [np.full(DIM, size) for size in (0.0, 1.0, 1e38, 1e-45, 1e308, np.nan)]
+    mixed = [np.r_[1e308, 1e308, 1.0, np.zeros(4)], np.r_[np.inf, 1.0, 1.0, np.zeros(4)]]
+    wild = rng.normal(size=(3, DIM)) * 10.0 ** rng.uniform(-300, 300, size=(3, DIM))
+    return np.stack([*axes, *flat, *mixed, *wild])
+
+
+def data_sets(rng):
+    """A hub and its leaves, or rows of every length; the first record is any hostile one."""
+    hub = np.zeros((ROWS, DIM))
+    hub[:, 0], hub[np.arange(ROWS), 1 + np.arange(ROWS) % (DIM - 1)] = 0.3, math.sqrt(0.91)
+    wild = hub * 10.0 ** rng.uniform(-300, 300, size=(ROWS, 1))
+    hostile = hostile_rows()
+    for rows in (hub, wild):
+        signs = np.where(rng.random(ROWS) < 0.5, -1.0, 1.0)
+        features = np.repeat(rows[None], len(hostile) * len(LABELS), axis=0)
+        labels = np.repeat(signs[None], len(features), axis=0)
+        features[:, 0] = np.repeat(hostile, len(LABELS), axis=0)
+        labels[:, 0] = np.tile(LABELS, len(hostile))
+        yield features, labels
+
+
+def minimisers(planned, objective, features, labels):
+    """What a run adds noise to, for all data sets."""
+    query, static = planned.params.mechanism.query, planned.static
+
+    @jax.jit
+    def all_of(data):
+        def one(data):
+            risk = dataclasses.replace(objective, data=data)
+            centre = risk.start(DIM)
+            risk = sparse_records(risk, static.kept, query.minimiser.gradient.clip)
+            if static.smoothed:
+                risk = risk.smoothed(jnp.asarray(query.minimiser.smoothing))
+            found = query.bind(risk)(centre)
+            return jnp.where(jnp.isfinite(found).all(), found, centre)
+
+        return jax.lax.map(one, data)
+
+    return np.asarray(all_of((jnp.asarray(features), jnp.asarray(labels))))
+
+
+@pytest.mark.parametrize(
+    ("problem", "smoothness", "choices", "least"),
+    [
+        (problems.logistic, 0.25, {}, 0.3),
+        (partial(problems.huber, width=0.05), 20.0, {"regularisation": 0.5}, 0.9),
+        (problems.hinge, None, {}, 0.9),
+        (problems.linear, 0.0, {}, 0.99),
+    ],
+    ids=["logistic", "huber", "hinge", "linear"],
+)
+def test_no_hostile_record_moves_a_minimiser_further_than_is_charged(
+    problem, smoothness, choices, least
+):
+    """All pairs of 112 records; labels and rows that no loss is declared for among them."""
+    facts = privopt.ProblemClass(
+        n=ROWS, dim=DIM, lipschitz=1.0, radius=math.inf, smoothness=smoothness, sparsity=SPARSITY
+    )
+    planned = PLANS["linf_output_perturbation"](facts, PURE, distance=1.0, glm=True, **choices)
+    query, reached = planned.params.mechanism.query, 0.0
+    for features, labels in data_sets(np.random.default_rng(1)):
+        plain = np.zeros((ROWS, DIM)), np.ones(ROWS)
+        objective = problem(*plain, problem_class=facts).objective.astype(jnp.float64)
+        found = minimisers(planned, objective, features, labels)
+        apart = found[:, None] - found[None]
+        assert np.abs(apart).sum(axis=-1).max() <= query.l1_sensitivity(REPLACE)
+        reached = max(reached, np.linalg.norm(apart, axis=-1).max() / query.sensitivity(REPLACE))
+    assert least < reached <= 1.0
+
+
+def test_a_problem_that_is_denser_than_planned_is_refused():
+    """Pure privacy of losses that are no linear prediction rests on the sparsity."""
+    facts = privopt.ProblemClass(
+        n=4, dim=6, lipschitz=1.0, radius=math.inf, smoothness=0.25, sparsity=2
+    )
+    planned = PLANS["linf_output_perturbation"](facts, PURE, distance=1.0)
+    for sparsity in (3, None):
+        denser = dataclasses.replace(facts, sparsity=sparsity)
+        where = problems.logistic(np.ones((4, 6)) / 3.0, np.ones(4), problem_class=denser)
+        with pytest.raises(
+            ValueError, match=r"problem\.sparsity must not exceed the plan's 2, got"
+        ):
+            privopt.run(planned, where, jax.random.key(0))
+
+
+# --- whole programs -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("budget", [PURE, APPROXIMATE], ids=["laplace", "gaussian"])
+def test_an_attack_on_the_raw_mean_of_float32_records(epsilon_lower_bound, budget):
+    """Flat opposites, likelihood ratios, 100,000 runs of the program for each neighbour."""
+    facts = squares(n=5, dim=3, sparsity=2)
+    planned = PLANS["projection_mechanism"](facts, budget, body="none")
+    flat = np.r_[1.0, -1.0, 0.0] / math.sqrt(2.0)
+    share, scale = flat / 5.0, planned.params.mechanism.scale
+    scores = []
+    for seed, sign in enumerate((1.0, -1.0)):
+        points = np.zeros((5, 3), np.float32)
+        points[0] = sign * flat
+        where = problems.squared_distance(points, problem_class=facts)
+        keys = jax.random.split(jax.random.key(seed), RUNS)
+        found = np.asarray(privopt.run_many([planned], where, keys).released[0], np.float64)
+        if budget.delta == 0.0:
+            scores.append((np.abs(found + share) - np.abs(found - share)).sum(axis=1) / scale)
+        else:
+            scores.append(2.0 * found @ share / scale**2)
+    found = epsilon_lower_bound(*scores, budget.delta)
+    assert 0.8 * budget.epsilon < found <= budget.epsilon
+
+
+def test_a_matrix_is_no_part_of_the_noise():
+    facts = squares(n=64, dim=40, sparsity=2)
+    planned = PLANS["l1_recovery"](facts, APPROXIMATE, measurements=8)
+    algorithm, numbers = planned.algorithm, []
+    for key in jax.random.split(jax.random.key(0), 3):
+        matrix = algorithm.coins(planned.static, planned.params, stream(key, "coins"))
+        zero = planned.params.mechanism.measure(stream(key, "noise"), matrix, jnp.zeros(40))
+        numbers += [matrix.ravel() * math.sqrt(8.0), zero / planned.params.mechanism.scale]
+    numbers = np.sort(np.abs(np.concatenate(numbers)))
+    assert np.diff(numbers).min() > 0.0
+
+
+@pytest.mark.parametrize("choices", [{"steps": 6}, {"accounting": "reserve"}, {"mode": "paper"}])
+def test_the_number_of_steps_and_the_path_do_not_see_what_the_data_are(choices):
+    """NaN for records is zeros for records: every point of the path is the same."""
+    facts = privopt.ProblemClass(n=32, dim=3, lipschitz=1.0, radius=1.0, sparsity=1)
+    budget = privopt.Budget(epsilon=1.0, delta=0.1, relation="replace_one")
+    planned = PLANS["bias_reduced_sgd"](facts, budget, step_size=0.01, record="all", **choices)
+    paths = []
+    for value in (0.0, np.nan, np.inf):
+        records = np.full((32, 3), value)
+        where = problems.linear(records, problem_class=facts)
+        paths.append(privopt.run(planned, where, jax.random.key(3)).path.points)
+    assert np.isfinite(paths[0]).all()
+    assert len(np.unique(paths[0], axis=0)) > 1
+    np.testing.assert_array_equal(paths[0], paths[1])
+    np.testing.assert_array_equal(paths[0], paths[2])
+
+
+@pytest.mark.parametrize("mode", ["tight", "paper"])
+def test_a_stopping_rule_that_is_tampered_with_guarantees_nothing(mode):
+    facts = privopt.ProblemClass(n=64, dim=3, lipschitz=1.0, radius=1.0, sparsity=1)
+    budget = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    choices = {"mode": mode} if mode == "paper" else {"accounting": "reserve"}
+    mechanism = PLANS["bias_reduced_sgd"](facts, budget, **choices).params.mechanism
+    stop = mechanism.stop
+    changed = [
+        {"stop": dataclasses.replace(stop, limits=stop.limits + np.int32(10**6))},
+        {"stop": dataclasses.replace(stop, costs=stop.costs // 2)},
+        {"base": 2, "stop": stop},
+        {"n": 63, "stop": stop},
+        {"scale": 0.99 * mechanism.scale},
+    ]
+    assert privopt.Guarantee(mechanism.event(REPLACE), REPLACE).epsilon(1e-6).upper <= 1.0
+    for change in changed:
+        event = dataclasses.replace(mechanism, **change).event(REPLACE)
+        assert privopt.Guarantee(event, REPLACE).epsilon(1e-6).upper == math.inf
+
+
+def test_no_sequence_of_levels_spends_more_than_the_limit():
+    """Worst sequences and drawn ones: a step at a time, by the table."""
+    facts = privopt.ProblemClass(n=256, dim=3, lipschitz=1.0, radius=1.0, sparsity=1)
+    budget = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    planned = PLANS["bias_reduced_sgd"](facts, budget, accounting="reserve", steps=20)
+    stop, law = planned.params.mechanism.stop, planned.params.mechanism.law
+    rng = np.random.default_rng(0)
+    sequences = rng.choice(law.highest + 1, (500, stop.most_steps), p=law.probabilities)
+    sequences[0], sequences[1] = 0, law.highest
+    sequences[2] = np.r_[np.zeros(stop.most_steps - 1, int), law.highest]
+    costs = stop.costs[sequences, 0].astype(np.int64)
+    before = np.cumsum(costs, axis=1) - costs
+    taken = before <= stop.limits[0]
+    assert (costs * taken).sum(axis=1).max() <= 10**9
+    assert not taken[:, 1:].all()
+    executed = np.bincount(sequences[3:][taken[3:]], minlength=law.highest + 1)
+    expected = executed.sum() * np.array(law.probabilities)
+    assert np.abs(executed - expected).max() < 6.0 * math.sqrt(expected.max())
+
+
+# --- theory on odd classes ------------------------------------------------------------------------
+
+
+GRID = [
+    (n, dim, sparsity, epsilon, delta)
+    for n in (1, 3, 10**4, 10**9)
+    for dim, sparsity in ((1, 1), (2, 2), (50, 1), (50, 49), (10**6, 4))
+    for epsilon, delta in ((1e-3, 1e-12), (1.0, 1e-6), (10.0, 0.1), (1.0, 0.0))
+]
+
+
+@pytest.mark.parametrize("name", ["projection_mechanism", "linf_output_perturbation", "dp_gd"])
+def test_plans_of_odd_classes_have_bounds_in_order_and_can_be_read(name):
+    for n, dim, sparsity, epsilon, delta in GRID:
+        budget = privopt.Budget(epsilon=epsilon, delta=delta, relation="replace_one")
+        numbers = {"n": n, "dim": dim, "sparsity": sparsity}
+        if name == "projection_mechanism":
+            planned = PLANS[name](squares(**numbers), budget)
+        elif name == "dp_gd":
+            facts = privopt.ProblemClass(lipschitz=1.0, radius=1.0, smoothness=1.0, **numbers)
+            if delta == 0.0:
+                continue
+            planned = PLANS[name](facts, budget, steps=3, post="sparse")
+        else:
+            radius = 1.0 if delta else math.inf
+            facts = privopt.ProblemClass(lipschitz=1.0, radius=radius, smoothness=1.0, **numbers)
+            planned = PLANS[name](facts, budget, distance=1.0)
+        rate = planned.rate
+        assert 0.0 <= rate.lower <= rate.upper < math.inf
+        assert planned.guarantee.meets(budget)
+        assert "nan" not in str(planned)
+
+
+@pytest.mark.parametrize("name", ["projection_mechanism", "l1_recovery"])
+def test_a_class_without_curvature_has_no_lower_bound_of_linear_losses(name):
+    """Over a large ball that would be above what the mechanism attains."""
+    facts = privopt.ProblemClass(n=10, dim=100, lipschitz=2.0, radius=50.0, sparsity=4)
+    rate = PLANS[name](facts, APPROXIMATE).rate
+    assert rate.lower == 0.0
+    assert rate.upper > 0.0
+
+
+def test_a_step_size_of_smooth_losses_needs_curvature():
+    facts = privopt.ProblemClass(
+        n=100, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.0, sparsity=2
+    )
+    budget = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    with pytest.raises(ValueError, match=r"smoothness must be positive for this step size, got 0"):
+        PLANS["bias_reduced_sgd"](facts, budget, steps=3, gap=1.0)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.zeros((3, 20)), r"matrix must have its largest entry in \[1e-50, 1e50\], got 0.0"),
+        (np.full((3, 20), 1e200), "matrix must have its largest entry"),
+        (np.full((3, 20), np.nan), "matrix must be finite"),
+        (np.ones((3, 20)) * 1j, "matrix must hold real numbers, got dtype complex128"),
+        ([[1.0, 2.0], [3.0]], "got rows of many lengths"),
+        (np.ones((3, 19)), r"matrix must have shape \(m, 20\), got \(3, 19\)"),
+        (np.ones((20, 20)), "measurements must be below dim = 20, got 20"),
+    ],
+)
+def test_matrices_that_are_none(matrix, message):
+    with pytest.raises(ValueError, match=message):
+        PLANS["l1_recovery"](squares(n=50, dim=20, sparsity=4), APPROXIMATE, matrix=matrix)
