@@ -391,3 +391,10 @@ def test_an_array_is_told_by_its_ends():
 
     shown = str(coined(params=Params(Named(np.array([0.5, 2.0, 1.0])))))
     assert "mechanism.scale = 0.5 to 2 of shape (3,)" in shown
+
+
+def test_what_devices_did_beyond_the_last_key_is_cut_without_a_collective():
+    """Two programs with collectives at once, as in a sweep, can wait for each other for ever."""
+    plan = DP_GD.plan(CLASS, BUDGET, steps=3)
+    assert len(privopt.run_many([plan], WHERE, keys(4)).released.devices()) == len(jax.devices())
+    assert len(privopt.run_many([plan], WHERE, keys(3)).released.devices()) == 1

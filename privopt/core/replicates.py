@@ -80,6 +80,8 @@ def run_chunks(
         kept = min(width, count - first)
         if kept == whole:
             return found
+        # Cut on one device: to cut what is spread takes a collective, and two at once can deadlock.
+        found = jax.device_put(found, devices[0])
         return jax.tree.map(lambda leaf: leaf[:, : kept * group], found)
 
     if execution.chunk is None:
