@@ -109,8 +109,7 @@ def table(profile):
 
 def levels(profile):
     """What each level adds to the second moment, at the largest size and the least noise."""
-    law, found, _, _, _ = moments(SIZES[profile][-1], NOISES[0], profile    profiles=("full",),
-)
+    law, found, _, _, _ = moments(SIZES[profile][-1], NOISES[0], profile)
     for level, (p, (_, _, squares)) in enumerate(zip(law, found, strict=True)):
         yield {
             "label": f"level {level}",
@@ -166,4 +165,5 @@ experiment = Study(
             ),
         ),
     ),
+    profiles=("full",),
 )  # fmt: skip
