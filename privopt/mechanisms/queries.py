@@ -57,6 +57,9 @@ __all__ = [
     "RegularisedMinimiser",
 ]
 
+_MAX_STEPS = 2.0**31 - 1.0  # that a loop on the device can count
+_MAX_ERROR = 1e30  # noise of a thousand times as much leaves float32
+
 
 class BoundedQuery(Protocol):
     """A query with a sensitivity."""
@@ -252,10 +255,15 @@ class RegularisedMinimiser(NamedTuple):
         error = relative_error * lipschitz / (convexity * n)
         reach = min(problem_class.radius, lipschitz / convexity)
         start_gap = lipschitz * reach + 0.5 * convexity * reach**2
-        target_gap = 0.5 * convexity * error**2
+        to_gain = math.log(start_gap) - math.log(0.5 * convexity) - 2.0 * math.log(error)
         shrink = math.sqrt(convexity / (smoothness + regularisation))
         rate = -math.log1p(-shrink) if shrink < 1.0 else math.inf
-        steps = max(1, math.ceil(math.log(start_gap / target_gap) / rate))
+        if to_gain / rate > _MAX_STEPS or error > _MAX_ERROR:
+            raise ValueError(
+                f"regularisation must be larger, got {regularisation!r}: the solver needs "
+                f"{to_gain / rate:.1e} steps, to an error of {error:.1e}"
+            )
+        steps = max(1, math.ceil(to_gain / rate))
         gradient = ClippedGradient.of(problem_class)
         return cls(gradient, regularisation, own, null_slope, smoothness, smoothing, error, steps)
 

@@ -153,3 +153,10 @@ def test_batches_of_fixed_size_are_whole(sampler):
 def test_rules_and_optimisers_that_are_none(choices, message):
     with pytest.raises(ValueError, match=message):
         privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, steps=3, **choices)
+
+
+@pytest.mark.parametrize(("radius", "regularisation"), [(2.0, 1e-300), (math.inf, 1e-18)])
+def test_a_regulariser_that_no_solver_could_use_is_refused_by_name(radius, regularisation):
+    facts = dataclasses.replace(FACTS, radius=radius)
+    with pytest.raises(ValueError, match="regularisation must be larger, got 1e-"):
+        privopt.ALGORITHMS["output_perturbation"].plan(facts, BUDGET, regularisation=regularisation)
