@@ -42,6 +42,8 @@ from privopt.streams import stream
 
 __all__ = ["BiasReducedGradient"]
 
+_LEAST_NOISE = 2.0**-20  # where delta alone pays for a sample: rates take logarithms of noise
+
 
 @pytree_dataclass
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +149,7 @@ class BiasReducedGradient:
         def event(multiplier: float) -> DpEvent:
             return unit.noised(multiplier).event(budget.relation)
 
-        return unit.noised(calibrate(event, drawable(budget)))
+        return unit.noised(max(_LEAST_NOISE, calibrate(event, drawable(budget))))
 
     @classmethod
     def reserving(

@@ -166,3 +166,10 @@ def test_refused_classes_and_budgets():
     assert plan(dense, body="l2").rate.lower > 0.0
     with pytest.raises(ValueError, match="delta must be positive for the Gaussian noise of bias"):
         plan(budget=dataclasses.replace(BUDGET, delta=0.0))
+
+
+def test_a_delta_that_pays_for_a_sample_leaves_next_to_no_noise():
+    facts = privopt.ProblemClass(n=10_000, dim=50, lipschitz=1.0, radius=1.0, sparsity=4)
+    planned = plan(facts, dataclasses.replace(BUDGET, delta=0.01), steps=1)
+    assert 0.0 < planned.params.mechanism.scale < 1e-5
+    assert planned.guarantee.epsilon(0.01).upper <= BUDGET.epsilon
