@@ -15,18 +15,21 @@ experiment = Experiment(
         "documents of 64 draws from 16,384 words), and, where their files are found, the extracts "
         "of RCV1 (1,500 of 47,236) and Industry Sector (9,619 of 55,197). Gradients are sparse, "
         "and there are far more words than documents, as the theory of sparse gradients wants it. "
-        "At epsilon = 4 the projection of a noisy minimiser in the distance of the largest "
-        "coordinate is closer than the Euclidean one on every set. The projection of noisy "
-        "gradients onto the body of sparse ones is worse than no projection on every set: noise of "
-        "many steps averages out, the bias of a projection does not. The dense methods of many "
-        "steps, DP-SGD and DP-GD, are the best there; at epsilon = 1 on RCV1, where noise is "
-        "largest, the projected minimiser is. All gain little on the zero predictor, and all "
-        "bounds are far above what is measured. Steps are fixed to bound the cost; slopes are not "
-        "compared, the bounds are."
+        "DP-GD is run without a projection at 30 steps, and with one at the same 30 and at the "
+        "number that theory chooses for projected gradients, 4 to 22. "
+        "The projection of a noisy minimiser in the distance of the largest coordinate is better "
+        "than the Euclidean one on every set at every epsilon. The projection of noisy gradients "
+        "is worse than none on every set at every epsilon, at either number of steps. From "
+        "epsilon = 4 on theory's fewer steps are the worse of the two: the bound of which they are "
+        "the best is far above what is measured. DP-SGD and DP-GD are the best or near it, and "
+        "the projected minimiser is about as good on RCV1 at epsilon = 1 and on Industry Sector at "
+        "epsilon = 16. All gain little on the zero predictor. Steps of descent without a "
+        "projection are fixed to bound the cost; slopes are not compared, the bounds are."
     ),
     algorithms={
         "dp_gd": {"steps": 30},
-        "projected_dp_gd": ("dp_gd", {"steps": 30, "post": "sparse"}),
+        "projected_dp_gd": ("dp_gd", {"post": "sparse"}),
+        "projected_dp_gd_30": ("dp_gd", {"steps": 30, "post": "sparse"}),
         "dp_sgd": {"steps": 100, "batch_size": 128},
         "output_perturbation": {},
         "linf_output_perturbation": {},
@@ -36,9 +39,9 @@ experiment = Experiment(
     ),
     if_present=("rcv1_logistic", "sector_logistic"),
     base=Setting(epsilon=4.0),
-    axes=(Axis("epsilon", (1.0, 4.0, 16.0), quick=(4.0,)),),
+    axes=(Axis("epsilon", (1.0, 4.0, 16.0)),),
     relation="replace_one",
     delta=1e-6,
     checks=("bound",),
-    replicates={"quick": 8, "full": 50},
+    replicates={"full": 20},
 )

@@ -5,30 +5,39 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from privopt.algorithms.first_order import Optimiser, Params, checked_update, is_plain, step_rule
+from privopt.algorithms.first_order import (
+    Optimiser,
+    Params,
+    checked_update,
+    horizon,
+    is_plain,
+    step_rule,
+)
 from privopt.arguments import described
 from privopt.convex import Average, AverageAfterStep, ConstraintSet, L1L2Ball, Output, StepSizes
 from privopt.mechanisms import (
     AllRecords,
+    Batches,
     ClippedGradient,
     FixedSizeBatches,
     IndependentNoise,
+    Noise,
     PrivateGradient,
 )
-from privopt.spec import ProblemClass
+from privopt.privacy import gaussian_mu
+from privopt.spec import Budget, ProblemClass
 from privopt.theory import (
     GIVEN_STEPS,
-    NoiseVector,
+    DefaultSteps,
     Powers,
     Rate,
     StepRule,
-    Term,
-    biased_descent_rate,
     biased_descent_step_size,
-    inexact_descent_rate,
     inexact_descent_step_size,
     no_rate,
-    projected_error,
+    projected_descent_rate,
+    projected_descent_steps,
+    projected_gradient,
 )
 
 __all__ = ["Post"]
@@ -72,6 +81,32 @@ class Post(NamedTuple):
         assert not isinstance(post, str)
         return cls(post, False)
 
+    def horizon(
+        self,
+        problem_class: ProblemClass,
+        budget: Budget,
+        query: ClippedGradient,
+        steps: int | None,
+        *,
+        noise: Noise | str | None,
+        update: Optimiser | None,
+        output: Output | str | None,
+    ) -> DefaultSteps:
+        """``T`` full gradients: those given; else those of the least bound of projected ones.
+
+        Without such a bound as many as without a projection.
+        """
+        known = self.sparse and not _obstacle(problem_class, noise, AllRecords())
+        if steps is not None or not known:
+            return horizon(problem_class, budget, query, steps, update=update, output=output)
+        one_step = query.sensitivity(budget.relation) / gaussian_mu(budget.epsilon, budget.delta)
+        smooth = problem_class.smoothness is not None
+        return DefaultSteps(
+            projected_descent_steps(
+                problem_class, one_step_noise=one_step, clip=query.clip, smooth=smooth
+            )
+        )
+
     def numbers(
         self,
         problem_class: ProblemClass,
@@ -87,16 +122,17 @@ class Post(NamedTuple):
         ``e`` the error of one gradient. Else ``R/(L sqrt(T + 1))`` and the average of all points.
         """
         given = step_size is not None or output is not None or not is_plain(checked_update(update))
-        if not self.sparse or given or self._obstacle(problem_class, mechanism):
+        if not self.sparse or given or _obstacle(problem_class, mechanism.noise, mechanism.batches):
             return step_size, output
-        steps = int(mechanism.steps)
+        steps, clip = int(mechanism.steps), mechanism.query.clip
+        error, square = projected_gradient(
+            problem_class, noise_std=float(mechanism.scale), clip=clip
+        )
         if problem_class.smoothness is not None and isinstance(mechanism.batches, AllRecords):
-            error = self._error(problem_class, mechanism, Powers()).value
-            return inexact_descent_step_size(problem_class, steps=steps, error=error), (
-                AverageAfterStep()
-            )
-        square = mechanism.query.clip**2
-        return biased_descent_step_size(problem_class, steps=steps, second_moment=square), Average()
+            step = inexact_descent_step_size(problem_class, steps=steps, error=error.value)
+            return step, AverageAfterStep()
+        step = biased_descent_step_size(problem_class, steps=steps, second_moment=square.value)
+        return step, Average()
 
     def rate(
         self,
@@ -110,61 +146,41 @@ class Post(NamedTuple):
         """What theory says of descent along gradients that are projected, and so biased."""
         mechanism, method = params
         assert isinstance(mechanism, PrivateGradient)
-        rule = step_rule(method.step_sizes)
-        reason = self._obstacle(problem_class, mechanism)
+        rule, smooth = step_rule(method.step_sizes), isinstance(method.output, AverageAfterStep)
+        reason = _obstacle(problem_class, mechanism.noise, mechanism.batches)
         if not self.sparse:
             reason = "gradients are projected onto a set that may not hold their mean"
         elif clipped or math.isinf(problem_class.lipschitz):
             reason = "gradients are clipped below the Lipschitz constant"
         elif not is_plain(method.update):
             reason = "the update is not plain descent"
-        if reason or rule != StepRule(rule.scale):
-            reason = reason or "no theorem for these step sizes with projected gradients"
+        elif not reason and rule != StepRule(rule.scale):
+            reason = "no theorem for these step sizes with projected gradients"
+        elif not reason and not (
+            isinstance(method.output, Average)
+            or (smooth and isinstance(mechanism.batches, AllRecords))
+        ):
+            reason = "no theorem for this output with projected gradients"
+        if reason:
             return no_rate(reason, lower=lower)
-        error = self._error(problem_class, mechanism, steps_powers)
-        steps, everyone = int(mechanism.steps), isinstance(mechanism.batches, AllRecords)
-        match method.output:
-            case AverageAfterStep() if everyone:
-                return inexact_descent_rate(
-                    problem_class,
-                    steps=steps,
-                    error=error,
-                    step_size=rule.scale,
-                    steps_powers=steps_powers,
-                    lower=lower,
-                )
-            case Average():
-                return biased_descent_rate(
-                    problem_class,
-                    steps=steps,
-                    bias=Term("bias", math.sqrt(error.value), 0.5 * error.powers),
-                    second_moment=Term("second moment", mechanism.query.clip**2),
-                    step_size=rule.scale,
-                    steps_powers=steps_powers,
-                    lower=lower,
-                )
-        return no_rate("no theorem for this output with projected gradients", lower=lower)
-
-    def _obstacle(self, problem_class: ProblemClass, mechanism: PrivateGradient) -> str:
-        if not isinstance(mechanism.noise, IndependentNoise | None):
-            return "the noise of steps is not independent"
-        if not isinstance(mechanism.batches, AllRecords | FixedSizeBatches):
-            return "batches are not of a fixed size, so that their means may leave the body"
-        if not problem_class.convex:
-            return "the losses are not convex"
-        return "the set is not bounded" if math.isinf(problem_class.radius) else ""
-
-    def _error(
-        self, problem_class: ProblemClass, mechanism: PrivateGradient, steps_powers: Powers
-    ) -> Term:
-        """``e^2 >= E |g_t - mean|^2``; its noise moves like ``sqrt(T)/(n epsilon)``."""
-        assert problem_class.sparsity is not None
-        terms = projected_error(
-            NoiseVector("gaussian", mechanism.scale, problem_class.dim),  # type: ignore[arg-type]
-            body="l1_l2",
+        return projected_descent_rate(
+            problem_class,
+            steps=int(mechanism.steps),
+            noise_std=float(mechanism.scale),
             clip=mechanism.query.clip,
-            sparsity=problem_class.sparsity,
+            step_size=rule.scale,
+            smooth=smooth,
+            steps_powers=steps_powers,
+            lower=lower,
         )
-        least = min(terms, key=lambda term: term.value)
-        moved = least.powers + -0.5 * least.powers.n * steps_powers
-        return Term("error", least.value, moved)
+
+
+def _obstacle(problem_class: ProblemClass, noise: Noise | str | None, batches: Batches) -> str:
+    """Why no theorem covers projected gradients; empty if one may."""
+    if not isinstance(noise, IndependentNoise | None):
+        return "the noise of steps is not independent"
+    if not isinstance(batches, AllRecords | FixedSizeBatches):
+        return "batches are not of a fixed size, so that their means may leave the body"
+    if not problem_class.convex:
+        return "the losses are not convex"
+    return "the set is not bounded" if math.isinf(problem_class.radius) else ""

@@ -9,7 +9,6 @@ from privopt.algorithms.first_order import (
     Params,
     Static,
     first_order,
-    horizon,
     rate_of,
     run,
 )
@@ -66,8 +65,9 @@ def plan(
         What is added; default fresh Gaussian noise in every step. No rate is known for another.
     post : ConstraintSet or "sparse", optional
         What every noisy gradient is projected onto. ``"sparse"``: ``{|v|_1 <= L sqrt(s), |v|_2 <=
-        L}``, for declared ``sparsity``, where the mean of such gradients lies. No rate is known for
-        another set. The default ``T`` does not know of it, and far fewer steps serve better.
+        L}``, for declared ``sparsity``, where the mean of such gradients lies; the default ``T`` is
+        then :func:`privopt.theory.projected_descent_steps`, at which the bound below is least. No
+        rate is known for another set.
     record : int or "all"
         How many points of the path to record, on a logarithmic scale of steps, or after each.
 
@@ -111,9 +111,11 @@ def plan(
     require_delta("dp_gd", budget)
     clipping = Clipping(clip)
     query = clipping.query(problem_class)
-    default = horizon(problem_class, budget, query, steps, update=update, output=output)
-    added = noise_of(noise, default.steps)
     onto = Post.of(post, problem_class, query)
+    default = onto.horizon(
+        problem_class, budget, query, steps, noise=noise, update=update, output=output
+    )
+    added = noise_of(noise, default.steps)
     mechanism = PrivateGradient.calibrated(
         query, budget, default.steps, AllRecords(), added, onto.body
     )

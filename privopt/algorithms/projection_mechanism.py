@@ -93,8 +93,9 @@ def plan(
 
     Rate
     ----
-    Half of ``E |zhat - zbar|^2 <= min(E h_B(xi), E |xi|^2)``, and what the body allows; a sharper
-    bound where the two meet (:mod:`privopt.theory.projected_error`); ``kappa = n sigma/(2L)``::
+    ``H/2`` times ``E |zhat - zbar|^2 <= min(E h_B(xi), E |xi|^2)``, and what the body allows; none
+    without a declared ``smoothness H``, which bounds the modulus of the distances; a sharper bound
+    where the two meet (:mod:`privopt.theory.projected_error`); ``kappa = n sigma/(2L)``::
 
         Gaussian   sparse  2 sqrt(2) L^2 kappa sqrt(s ln 2d)/n    dense  4 d L^2 kappa^2/n^2
         Laplace    sparse  2 L^2 s H_d/(n epsilon)                dense  8 s d L^2/(n epsilon)^2

@@ -200,6 +200,32 @@ class EmpiricalRisk:
             return int(jax.tree.leaves(self.data)[0].shape[0])
         return jnp.round(self.counts.sum()).astype(jnp.int32)
 
+    def rows_by_number(self) -> Callable[[Array], tuple[Array, Array]]:
+        """``numbers -> (rows, there)``: where records ``0..n-1`` are stored, and whether they are.
+
+        One that occurs several times has as many consecutive numbers, and a number beyond all of
+        them is nobody's. Without multiplicities numbers are rows, as they are.
+
+        Examples
+        --------
+        >>> import jax.numpy as jnp
+        >>> from privopt.convex import Distance, WholeSpace
+        >>> risk = EmpiricalRisk(Distance(), jnp.eye(2), jnp.array([2, 1]), WholeSpace())
+        >>> rows, there = risk.rows_by_number()(jnp.arange(4))
+        >>> rows.tolist(), there.tolist()
+        ([0, 0, 1, 1], [True, True, True, False])
+        """
+        if self.counts is None:
+            return lambda numbers: (numbers, jnp.ones(numbers.shape, bool))
+        ends = jnp.cumsum(self.counts)
+
+        def rows_of(numbers: Array) -> tuple[Array, Array]:
+            found = jnp.searchsorted(ends, numbers.astype(ends.dtype), side="right")
+            last = ends.shape[0] - 1
+            return jnp.minimum(found, last).astype(numbers.dtype), found <= last
+
+        return rows_of
+
     def smoothed(self, width: Array) -> EmpiricalRisk:
         """Every record's loss replaced by its Moreau envelope in ``w`` of this width.
 

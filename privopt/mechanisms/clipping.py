@@ -89,9 +89,8 @@ def clipped_batch_sum(
 ) -> BatchSum:
     """The same over a batch of records, which are numbered ``0..n-1``.
 
-    One that occurs several times has as many consecutive numbers, and a number beyond all of
-    them is nobody's. Where fewer rows are stored than a batch has, each is visited once, with
-    its weight.
+    They are found by :meth:`EmpiricalRisk.rows_by_number`. Where fewer rows are stored than a batch
+    has, each is visited once, with its weight.
 
     Examples
     --------
@@ -110,13 +109,11 @@ def clipped_batch_sum(
     else:
         over_rows = clipped_gradients.batch_sum(risk.loss, risk.data, clip, gamma, microbatch)
     stored = jax.tree.leaves(risk.data)[0].shape[0]
-    ends = None if risk.counts is None else jnp.cumsum(risk.counts)
+    rows_of = risk.rows_by_number()
 
     def batch_sum(point: Pytree, rows: Array, weights: Array, anchor: Pytree = None) -> Pytree:
-        if ends is not None:
-            found = jnp.searchsorted(ends, rows.astype(ends.dtype), side="right")
-            weights = jnp.where(found < stored, weights, 0.0)
-            rows = jnp.minimum(found, stored - 1).astype(rows.dtype)
+        rows, there = rows_of(rows)
+        weights = jnp.where(there, weights, 0.0)
         if stored < rows.shape[0]:
             weights = jnp.zeros(stored, weights.dtype).at[rows].add(weights)
             rows = jnp.arange(stored)

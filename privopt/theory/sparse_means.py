@@ -5,10 +5,11 @@ from __future__ import annotations
 from privopt.spec import ProblemClass
 from privopt.theory.noise_norms import NoiseKind, NoiseVector
 from privopt.theory.projected_error import Body, projected_error
-from privopt.theory.rate import FIXED, Powers, Quantity, Rate, Term
+from privopt.theory.rate import FIXED, Powers, Quantity, Rate, Term, no_rate
 
 __all__ = ["l1_recovery_rate", "projection_mechanism_rate"]
 
+_NOT_SMOOTH = "a squared distance may be as curved as it likes where no smoothness is declared"
 _HARD = {NoiseKind.GAUSSIAN: "sparse_copies", NoiseKind.LAPLACE: "sparse_packing"}
 
 
@@ -21,7 +22,7 @@ def projection_mechanism_rate(
     clip: float,
     lower: float = 0.0,
 ) -> Rate:
-    """The rate of a private mean, ``(m/2) E |p - mean|^2``: the least of its regimes' bounds.
+    """The rate of a private mean, ``(H/2) E |p - mean|^2``: the least of its regimes' bounds.
 
     Terms as for :func:`privopt.theory.projected_error`, the one that binds first. Where that is the
     sparse one it is tight on copies, for Laplace noise on packings; the dense one on any records,
@@ -30,15 +31,21 @@ def projection_mechanism_rate(
     Parameters
     ----------
     problem_class : ProblemClass
-        Squared distances to the records, ``(m/2) |w - z|^2``; ``m = 1`` where none is declared.
-        Without a sparsity records are dense, ``s = d``.
+        Squared distances to the records, ``(m/2) |w - z|^2``, of which ``m`` is at most the
+        smoothness ``H``: a declared strong convexity is at most ``m``. Without a sparsity records
+        are dense, ``s = d``.
     noise, scale, body
         As for :func:`privopt.theory.projected_error`.
     clip : float
         ``L``, the longest that a record is.
     lower : float
-        What no algorithm with this guarantee can beat. It counts where a modulus is declared: of
-        other classes it is told of linear losses, which have no mean to estimate.
+        What no algorithm with this guarantee can beat. It counts where a strong convexity is
+        declared: of other classes it is told of linear losses, which have no mean to estimate.
+
+    Returns
+    -------
+    Rate
+        Without terms, and with the reason, where no smoothness is declared.
 
     Examples
     --------
@@ -49,7 +56,10 @@ def projection_mechanism_rate(
     >>> rate.leading.name, round(rate.upper, 4), round(rate.exponents["sparsity"], 2)
     ('sparse', 0.0109, 0.43)
     """
-    body, half = Body.named("body", body), 0.5 * (problem_class.strong_convexity or 1.0)
+    body = Body.named("body", body)
+    if problem_class.smoothness is None:
+        return no_rate(_NOT_SMOOTH, lower=_known(lower, problem_class))
+    half = 0.5 * problem_class.smoothness
     vector = NoiseVector(NoiseKind.named("noise", noise), scale, problem_class.dim)
     sparsity = problem_class.sparsity or problem_class.dim
     terms = [
@@ -59,18 +69,23 @@ def projection_mechanism_rate(
     binds = min(terms, key=lambda term: term.value).name
     return Rate(
         quantity=Quantity.EMPIRICAL_RISK,
-        theorem="E F(p) - F* <= (m/2) min_t (A/2 + sqrt(A^2/4 + R t))^2, A^2 = E|S_t(noise)|^2, "
+        theorem="E F(p) - F* <= (H/2) min_t (A/2 + sqrt(A^2/4 + R t))^2, A^2 = E|S_t(noise)|^2, "
         "R = L sqrt(s)"
         if body.sparse
-        else "E F(p) - F* <= (m/2) E|noise|^2",
+        else "E F(p) - F* <= (H/2) E|noise|^2",
         source="Nikolov, Talwar and Zhang 2013 (arXiv:1212.0297); Ghazi, Guzman, Kamath, Kumar and "
         "Manurangsi 2024 (arXiv:2404.10881), Lemma 3.1; constants derived here",
         terms=tuple(terms),
         combine=min,
-        lower=lower if problem_class.strong_convexity > 0.0 else 0.0,
+        lower=_known(lower, problem_class),
         regime=f"{binds}, at a fixed ratio of epsilon to mu",
         tight_on={"dense": "sparse_silence", "sparse": _HARD[vector.kind]}.get(binds),
     )
+
+
+def _known(lower: float, problem_class: ProblemClass) -> float:
+    """Of a class without curvature the lower bound is that of linear losses, which have no mean."""
+    return lower if problem_class.strong_convexity > 0.0 else 0.0
 
 
 def _declared(powers: Powers, problem_class: ProblemClass) -> Powers:
@@ -101,13 +116,14 @@ def l1_recovery_rate(problem_class: ProblemClass, *, clip: float, lower: float =
     >>> l1_recovery_rate(facts, clip=1.0).upper
     2.0
     """
-    half = 0.5 * (problem_class.strong_convexity or 1.0)
+    if problem_class.smoothness is None:
+        return no_rate(_NOT_SMOOTH, lower=_known(lower, problem_class))
     return Rate(
         quantity=Quantity.EMPIRICAL_RISK,
-        theorem="E F(p) - F* <= 2 m L^2; of order L^2 sqrt(s ln(d/s) ln(1/delta))/(n epsilon), "
+        theorem="E F(p) - F* <= 2 H L^2; of order L^2 sqrt(s ln(d/s) ln(1/delta))/(n epsilon), "
         "the constant unknown",
         source="Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), Theorem 3.4",
-        terms=(Term("constant", 4.0 * half * clip**2, FIXED),),
-        lower=lower if problem_class.strong_convexity > 0.0 else 0.0,
+        terms=(Term("constant", 2.0 * problem_class.smoothness * clip**2, FIXED),),
+        lower=_known(lower, problem_class),
         regime="any",
     )

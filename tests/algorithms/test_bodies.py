@@ -69,6 +69,42 @@ def test_the_rate_is_that_of_biased_gradients(facts, output):
     assert sum(term.value for term in planned.rate.terms) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("smoothness", [0.25, None])
+def test_the_default_number_of_steps_has_the_least_bound(smoothness):
+    """Of 30 others none has a smaller one; dense theory would take a thousand steps and more."""
+    facts = dataclasses.replace(CLASS, n=10**5, dim=2**10, smoothness=smoothness)
+    default = dp_gd(facts, BUDGET, post="sparse")
+    others = {round(x) for x in np.geomspace(1, 2000, 30)}
+    bounds = [dp_gd(facts, BUDGET, steps=steps, post="sparse").rate.upper for steps in others]
+    assert default.rate.upper <= min(bounds) * (1.0 + 1e-6)
+    assert min(others) < int(default.params.mechanism.steps) < max(others)
+    dense = dp_gd(facts, BUDGET, post="sparse", noise="tree")
+    assert dense.params.mechanism.steps == dp_gd(facts, BUDGET).params.mechanism.steps
+
+
+@pytest.mark.parametrize("smoothness", [0.25, None])
+@pytest.mark.parametrize("steps", [9, None])
+def test_exponents_are_the_slopes_of_the_bound(smoothness, steps):
+    """At steps that are given, term by term; at the default ones of the bound as a whole."""
+
+    def rate(n, sparsity, steps=steps):
+        facts = dataclasses.replace(CLASS, n=n, dim=2**12, smoothness=smoothness, sparsity=sparsity)
+        return dp_gd(facts, BUDGET, steps=steps, post="sparse").rate
+
+    here, fewer, more = (rate(n, 64) for n in (10**6, 8 * 10**5, 125 * 10**4))
+    slope = math.log(more.upper / fewer.upper) / math.log(1.5625)
+    assert slope == pytest.approx(here.slope("n"), abs=0.01)
+    denser, sparser = (rate(10**6, sparsity).upper for sparsity in (72, 56))
+    slope = math.log(denser / sparser) / math.log(72 / 56)
+    assert slope == pytest.approx(here.slope("sparsity"), abs=0.01)
+    if steps is not None:
+        assert all(term.powers.n == term.powers.epsilon for term in here.terms)
+        values = [{term.name: term.value for term in each.terms} for each in (fewer, more)]
+        for term in here.terms:
+            slope = math.log(values[1][term.name] / values[0][term.name]) / math.log(1.5625)
+            assert slope == pytest.approx(term.powers.n, abs=0.01), term.name
+
+
 def test_the_bound_holds_and_projection_helps_in_many_dimensions():
     """With one record of two coordinates, repeated, and noise in all 512 of them."""
     facts = dataclasses.replace(CLASS, n=300, dim=512, smoothness=0.0)

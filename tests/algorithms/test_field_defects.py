@@ -6,6 +6,8 @@ use fixed keys and state the probability with which a correct implementation wou
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,20 +19,25 @@ from privopt.core import Execution, Run
 from privopt.mechanisms import GaussianMechanism
 from privopt.privacy import gaussian_mu
 from privopt.release import Replay, Tape
+from privopt.streams import stream
 
 AS_USUAL = Execution()
 N, DIM = 60, 3
-FACTS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25)
+FACTS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25, sparsity=DIM)
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
 BATCHES = {"steps": 100, "batch_size": 20, "capacity": 60}
-CHOICES = {"dp_gd": {"steps": 100}, **dict.fromkeys(("dp_sgd", "noisy_adam", "dp_svrg"), BATCHES)}
-FEW_STEPS = {**{name: {"steps": 4} for name in CHOICES}, "dp_ftrl": {"batch_size": 15}}
-SPARSE = {"bias_reduced_sgd", "l1_recovery", "linf_output_perturbation", "projection_mechanism"}
-PRIVATE = sorted(
-    name for name, each in privopt.ALGORITHMS.items() if each.private and name not in SPARSE
-)
-ADDITIVE = [name for name in PRIVATE if name != "exponential_mechanism"]  # noise on an answer
+CHOICES = {
+    "dp_gd": {"steps": 100},
+    **dict.fromkeys(("dp_sgd", "noisy_adam", "dp_svrg"), BATCHES),
+    "bias_reduced_sgd": {"steps": 100, "base": 30},
+}
+FEW_STEPS = {
+    **{name: {"steps": 4} for name in CHOICES},
+    "dp_ftrl": {"batch_size": 15},
+}
+PRIVATE = sorted(name for name, each in privopt.ALGORITHMS.items() if each.private)
+ADDITIVE = [name for name in PRIVATE if privopt.ALGORITHMS[name].noise != "law"]
 every = pytest.mark.parametrize("name", PRIVATE)
 
 
@@ -38,22 +45,27 @@ def plan(name, budget=BUDGET, facts=FACTS, **choices):
     return privopt.ALGORITHMS[name].plan(facts, budget, **{**CHOICES.get(name, {}), **choices})
 
 
-def problem(seed=0, n=N, facts=FACTS):
+def problem(name, seed=0, facts=FACTS):
+    """Logistic regression, or the mean for what asks for one."""
     rng = np.random.default_rng(seed)
-    features = rng.normal(size=(n, DIM))
+    features = rng.normal(size=(facts.n, DIM))
     features /= 1.001 * np.linalg.norm(features, axis=1, keepdims=True)
-    labels = np.where(features @ [1.0, -0.5, 0.2] > 0.3 * rng.normal(size=n), 1.0, -1.0)
+    if "mean" in plan(name, facts=facts).requires:
+        return problems.squared_distance(features, problem_class=facts)
+    labels = np.where(features @ [1.0, -0.5, 0.2] > 0.3 * rng.normal(size=facts.n), 1.0, -1.0)
     return problems.logistic(features, labels, problem_class=facts)
 
 
 def runner(name, budget=BUDGET, **choices):
     """``(data, key) -> released``, of the algorithm as it is."""
     planned = plan(name, budget, **choices)
-    return lambda where, key: (
-        planned.algorithm.run(
-            planned.static, planned.params, where.objective, key, Execution()
-        ).released
-    )
+    algorithm, given = planned.algorithm, (planned.static, planned.params)
+
+    def run(where, key):
+        coins = algorithm.coins and [algorithm.coins(*given, stream(key, "coins"))]
+        return algorithm.run(*given, where.objective, key, Execution(), *(coins or ())).released
+
+    return run
 
 
 # --- where the noise comes from ------------------------------------------------------------------
@@ -66,7 +78,7 @@ def test_noise_from_a_seed_of_one_byte_or_of_none(name):
     Two releases among 600 that agree to nine digits have a probability below 1e-9. More digits
     may differ between the lanes of one program, whose elementary functions are compiled twice.
     """
-    where, keys = problem(), jax.random.split(jax.random.key(0), 600)
+    where, keys = problem(name), jax.random.split(jax.random.key(0), 600)
     run = runner(name)
     many = jax.jit(jax.vmap(lambda key: run(where, key)))
     bytes_of = jax.vmap(lambda key: jax.random.key(jax.random.bits(key, dtype=jnp.uint8)))
@@ -86,7 +98,7 @@ def test_noise_from_a_seed_of_one_byte_or_of_none(name):
 )  # fmt: skip
 def test_both_noises_of_one_key(name, budget):
     """Tilt and last noise are uncorrelated within 5/sqrt(samples), level 6e-7 a coordinate."""
-    planned, where = plan(name, budget), problem()
+    planned, where = plan(name, budget), problem(name)
     wide = planned.params.mechanism._replace(finish_scale=1e-3)  # no projection hides so little
     params = planned.params._replace(mechanism=wide)
     keys = jax.random.split(jax.random.key(1), 2000)
@@ -111,12 +123,12 @@ def test_both_noises_of_one_key(name, budget):
 # --- what control flow may depend on -------------------------------------------------------------
 
 
-def replayed(run):
+def replayed(run, name="dp_gd"):
     """Whether two data sets give the same release to the bit once every noisy answer is given."""
     with Tape() as tape:
-        one = run(problem(0), jax.random.key(2))
+        one = run(problem(name, 0), jax.random.key(2))
     with Replay(answer=tape["answer"]):
-        two = run(problem(1), jax.random.key(2))
+        two = run(problem(name, 1), jax.random.key(2))
     return np.array_equal(one, two)
 
 
@@ -124,8 +136,8 @@ def replayed(run):
 def test_replay(name):
     """Data enter a release through its noisy answers alone; four steps, which are not compiled."""
     run = runner(name, **FEW_STEPS.get(name, {}))
-    assert not np.array_equal(*(run(problem(seed), jax.random.key(2)) for seed in (0, 1)))
-    assert replayed(run)
+    assert not np.array_equal(*(run(problem(name, seed), jax.random.key(2)) for seed in (0, 1)))
+    assert replayed(run, name)
 
 
 def test_a_step_length_from_the_gradient_before_its_noise():
@@ -184,7 +196,7 @@ def draws(run, where):
 )  # fmt: skip
 def test_noise_drawn_again_where_the_solver_misses_its_tolerance(name, number):
     """One-shot methods draw so many times and outside of every loop and branch."""
-    planned, where = plan(name), problem()
+    planned, where = plan(name), problem(name)
 
     def holds(run):
         return draws(run, where) == [()] * number
@@ -215,8 +227,8 @@ def test_noise_drawn_again_where_the_solver_misses_its_tolerance(name, number):
 @every
 def test_noise_that_does_not_shrink_with_epsilon(name):
     """A scale that epsilon does not reach: at the same random numbers accuracy must follow it."""
-    facts = privopt.ProblemClass(n=400, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25)
-    where, keys = problem(n=400, facts=facts), jax.random.split(jax.random.key(3), 100)
+    facts = dataclasses.replace(FACTS, n=400)
+    where, keys = problem(name, facts=facts), jax.random.split(jax.random.key(3), 100)
 
     low, high = (
         plan(name, privopt.Budget(epsilon=epsilon, delta=1e-5, relation="replace_one"), facts)

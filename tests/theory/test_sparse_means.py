@@ -191,6 +191,17 @@ def rate(n, kind="gaussian", body="l1_l2", **more):
     return projection_mechanism_rate(facts(n, **more), noise=kind, scale=scale, body=body, clip=1.0)
 
 
+def test_the_curvature_is_at_most_the_smoothness():
+    """A class of moduli from 1/2 to 3 has the bound of 3; one without an end has none."""
+    assert rate(2048, smoothness=3.0, strong_convexity=0.5).upper == pytest.approx(
+        3.0 * rate(2048).upper, rel=1e-12
+    )
+    wide = facts(2048, smoothness=None)
+    for found in (rate(2048, smoothness=None), l1_recovery_rate(wide, clip=1.0)):
+        assert found.upper == math.inf
+        assert "no smoothness is declared" in found.theorem
+
+
 def test_regimes_in_their_order():
     found = [rate(2**k).leading.name for k in range(2, 20)]
     assert [name for name, _ in itertools.groupby(found)] == ["constant", "sparse", "dense"]

@@ -77,12 +77,9 @@ def _batch_loss(seen: BatchMean, point: Pytree) -> tuple[Array, Array | int, int
     risk = seen.losses
     if seen.batch is None:
         return risk.value(point), 1, 1
-    rows, taken = seen.batch
-    if risk.counts is not None:  # equal records have consecutive numbers
-        ends = jnp.cumsum(risk.counts)
-        rows = jnp.searchsorted(ends, rows.astype(ends.dtype), side="right")
-        taken = taken & (rows < risk.counts.shape[0])
-        rows = jnp.minimum(rows, risk.counts.shape[0] - 1)
+    numbers, taken = seen.batch
+    rows, there = risk.rows_by_number()(numbers)
+    taken = taken & there
     if risk.linear is None:
         examples = jax.tree.map(lambda leaf: leaf[rows], risk.data)
         losses = jax.vmap(risk.loss, (None, 0))(point, examples)
