@@ -10,13 +10,13 @@ import optax
 from jax import Array
 
 from privopt.convex.pytree_dataclass import Pytree
-from privopt.convex.vectors import Number, cast
+from privopt.convex.vectors import Number, cast, two_sum
 
 __all__ = ["projected_leader"]
 
 
 class Leader(NamedTuple):
-    """What is followed: ``V_t = total - lost``, from ``start``."""
+    """What is followed: ``V_t = total + lost``, from ``start``."""
 
     steps: Array
     start: Pytree
@@ -82,9 +82,9 @@ def projected_leader(
             state = jax.tree.map(lambda a, b: jnp.where(new, a, b), fresh, state)
         eta = learning_rate(taken) if callable(learning_rate) else learning_rate
         velocity = jax.tree.map(lambda m, g: cast(momentum, m) * m + g, state.velocity, gradients)
-        added = jax.tree.map(jnp.subtract, velocity, state.lost)
-        total = jax.tree.map(jnp.add, state.total, added)
-        lost = jax.tree.map(lambda new, old, a: (new - old) - a, total, state.total, added)
+        added = jax.tree.map(jnp.add, velocity, state.lost)
+        sums = jax.tree.map(two_sum, state.total, added)
+        total, lost = jax.tree.transpose(jax.tree.structure(velocity), None, sums)
         moved = jax.tree.map(lambda a, v, w: a - cast(eta, v) * v - w, state.start, total, params)
         return moved, Leader(taken + 1, state.start, velocity, total, lost)
 

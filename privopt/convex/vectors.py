@@ -13,6 +13,7 @@ __all__ = [
     "inner",
     "norm",
     "one_hot",
+    "two_sum",
 ]
 
 Number = float | np.ndarray | jax.Array
@@ -57,3 +58,10 @@ def norm(x: jax.Array) -> jax.Array:
 def inner(x: jax.Array, y: jax.Array) -> jax.Array:
     """``<x, y>`` over the last axis."""
     return jnp.sum(x * y, axis=-1)
+
+
+def two_sum(one: jax.Array, two: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The rounded sum and its error: together the exact one. Source: Knuth, TAOCP 2, 4.2.2."""
+    total = one + two
+    part = total - one
+    return total, (one - (total - part)) + (two - part)

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import DTypeLike
 
+from privopt.convex.vectors import two_sum
+
 __all__ = ["MAX_TERMS", "UNIT", "compensated_sum", "max_terms", "sum_error", "two_sum"]
 
 UNIT = 2.0**-24  # of float32: the relative error of one operation
@@ -31,13 +33,6 @@ def sum_error(terms: float, largest: float = 1.0) -> float:
 def max_terms(dtype: DTypeLike) -> int:
     """``MAX_TERMS`` in float32, as many in ``dtype`` as sum up to the same error: ``2^-7/u``."""
     return int(2.0 * MAX_TERMS * UNIT / float(jnp.finfo(dtype).eps))
-
-
-def two_sum(one: Array, two: Array) -> tuple[Array, Array]:
-    """The rounded sum and its error: together the exact one. Source: Knuth, TAOCP 2, 4.2.2."""
-    total = one + two
-    part = total - one
-    return total, (one - (total - part)) + (two - part)
 
 
 @jax.jit

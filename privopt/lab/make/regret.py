@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt.convex import EmpiricalRisk
+from privopt.convex.vectors import two_sum
 from privopt.mechanisms import BatchMean
-from privopt.mechanisms.round_off import two_sum
 from privopt.release import Pytree
 
 __all__ = ["Played", "StreamLosses"]
