@@ -19,6 +19,7 @@ from privopt.algorithms.projection_mechanism import (
     check_paper,
     lower_bound,
     rate_of,
+    required,
 )
 from privopt.algorithms.projection_mechanism import Params as Projected
 from privopt.algorithms.projection_mechanism import run as run_projection
@@ -137,7 +138,7 @@ def plan(
         params=Params(mechanism),
         static=Static(problem_class.dim),
         rate=_rate(problem_class, budget, mechanism),
-        requires=frozenset({"mean"}),
+        requires=required(problem_class),
         most_records=problem_class.n,
     )
 

@@ -24,6 +24,7 @@ __all__ = [
     "check_paper",
     "lower_bound",
     "rate_of",
+    "required",
 ]
 
 MODES = ("tight", "paper")
@@ -93,8 +94,8 @@ def plan(
 
     Rate
     ----
-    ``H/2`` times ``E |zhat - zbar|^2 <= min(E h_B(xi), E |xi|^2)``, and what the body allows; none
-    without a declared ``smoothness H``, which bounds the modulus of the distances; a sharper bound
+    ``H/2`` times ``E |zhat - zbar|^2 <= min(E h_B(xi), E |xi|^2)``, and what the body allows, with
+    ``H`` the declared smoothness, which bounds the modulus of the distances, or 1; a sharper bound
     where the two meet (:mod:`privopt.theory.projected_error`); ``kappa = n sigma/(2L)``::
 
         Gaussian   sparse  2 sqrt(2) L^2 kappa sqrt(s ln 2d)/n    dense  4 d L^2 kappa^2/n^2
@@ -134,9 +135,14 @@ def plan(
         params=Params(mechanism),
         static=Static(problem_class.dim),
         rate=rate_of(problem_class, budget, mechanism, noise=noise, body=body),
-        requires=frozenset({"mean"}),
+        requires=required(problem_class),
         most_records=problem_class.n,
     )
+
+
+def required(problem_class: ProblemClass) -> frozenset[str]:
+    """Squared distances; of a modulus of at most 1, where the class declares no other end."""
+    return frozenset({"mean"} if problem_class.smoothness is not None else {"mean", "unit_modulus"})
 
 
 def check_paper(budget: Budget) -> None:

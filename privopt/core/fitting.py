@@ -16,6 +16,7 @@ _REMEDIES = {
     "linear_model": "use a loss of one linear prediction without kinks (GeneralisedLinear)",
     "mean": "use squared distances to records that are vectors (problems.squared_distance)",
     "smoothing": "declare smoothness= in its ProblemClass, or use a loss with a Moreau envelope",
+    "unit_modulus": "declare smoothness= in its ProblemClass for a modulus above 1",
 }
 
 

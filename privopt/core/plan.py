@@ -117,7 +117,7 @@ class Plan:
         What must be true of the data for the mechanism's event to describe a run, in words.
     requires : frozenset of str
         What the problem must provide beyond gradients and projection: ``"smoothing"``,
-        ``"linear_model"``.
+        ``"linear_model"``, ``"mean"``, ``"unit_modulus"``.
     most_records : int or None
         Under ``add_or_remove_one``, where the number of records is itself to be kept secret: the
         most there may be, or None where the guarantee holds for any number. A public fact, like

@@ -231,7 +231,8 @@ class Problem:
         """What algorithms may require beyond gradients and projection.
 
         ``"smoothing"``: a Moreau envelope. ``"linear_model"``: a loss of one linear prediction
-        without kinks. ``"mean"``: squared distances to points, so that the minimiser is their mean.
+        without kinks. ``"mean"``: squared distances to points, so that the minimiser is their mean;
+        ``"unit_modulus"``: of a modulus of at most 1.
         """
         loss: Any = self.objective.loss
         linear = isinstance(loss, GeneralisedLinear)
@@ -241,6 +242,8 @@ class Problem:
             found.add("linear_model")
         if self._has_mean:
             found.add("mean")
+            if float(loss.modulus) <= 1.0:
+                found.add("unit_modulus")
         return frozenset(found)
 
     @cached_property

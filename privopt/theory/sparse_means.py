@@ -9,7 +9,7 @@ from privopt.theory.rate import FIXED, Powers, Quantity, Rate, Term, no_rate
 
 __all__ = ["l1_recovery_rate", "projection_mechanism_rate"]
 
-_NOT_SMOOTH = "a squared distance may be as curved as it likes where no smoothness is declared"
+_NOT_SMOOTH = "no smoothness is declared of distances more curved than one"
 _HARD = {NoiseKind.GAUSSIAN: "sparse_copies", NoiseKind.LAPLACE: "sparse_packing"}
 
 
@@ -32,8 +32,9 @@ def projection_mechanism_rate(
     ----------
     problem_class : ProblemClass
         Squared distances to the records, ``(m/2) |w - z|^2``, of which ``m`` is at most the
-        smoothness ``H``: a declared strong convexity is at most ``m``. Without a sparsity records
-        are dense, ``s = d``.
+        smoothness ``H``: a declared strong convexity is at most ``m``. Without a smoothness the
+        rate speaks of distances of ``m <= 1``, and ``H = 1``. Without a sparsity records are dense,
+        ``s = d``.
     noise, scale, body
         As for :func:`privopt.theory.projected_error`.
     clip : float
@@ -45,7 +46,8 @@ def projection_mechanism_rate(
     Returns
     -------
     Rate
-        Without terms, and with the reason, where no smoothness is declared.
+        Without terms, and with the reason, where a strong convexity above 1 is declared and no
+        smoothness.
 
     Examples
     --------
@@ -57,9 +59,10 @@ def projection_mechanism_rate(
     ('sparse', 0.0109, 0.43)
     """
     body = Body.named("body", body)
-    if problem_class.smoothness is None:
+    modulus = _largest_modulus(problem_class)
+    if modulus is None:
         return no_rate(_NOT_SMOOTH, lower=_known(lower, problem_class))
-    half = 0.5 * problem_class.smoothness
+    half = 0.5 * modulus
     vector = NoiseVector(NoiseKind.named("noise", noise), scale, problem_class.dim)
     sparsity = problem_class.sparsity or problem_class.dim
     terms = [
@@ -81,6 +84,13 @@ def projection_mechanism_rate(
         regime=f"{binds}, at a fixed ratio of epsilon to mu",
         tight_on={"dense": "sparse_silence", "sparse": _HARD[vector.kind]}.get(binds),
     )
+
+
+def _largest_modulus(problem_class: ProblemClass) -> float | None:
+    """``H``; 1 where none is declared, unless the class has none but more curved distances."""
+    if problem_class.smoothness is not None:
+        return problem_class.smoothness
+    return 1.0 if problem_class.strong_convexity <= 1.0 else None
 
 
 def _known(lower: float, problem_class: ProblemClass) -> float:
@@ -116,14 +126,15 @@ def l1_recovery_rate(problem_class: ProblemClass, *, clip: float, lower: float =
     >>> l1_recovery_rate(facts, clip=1.0).upper
     2.0
     """
-    if problem_class.smoothness is None:
+    modulus = _largest_modulus(problem_class)
+    if modulus is None:
         return no_rate(_NOT_SMOOTH, lower=_known(lower, problem_class))
     return Rate(
         quantity=Quantity.EMPIRICAL_RISK,
         theorem="E F(p) - F* <= 2 H L^2; of order L^2 sqrt(s ln(d/s) ln(1/delta))/(n epsilon), "
         "the constant unknown",
         source="Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), Theorem 3.4",
-        terms=(Term("constant", 2.0 * problem_class.smoothness * clip**2, FIXED),),
+        terms=(Term("constant", 2.0 * modulus * clip**2, FIXED),),
         lower=_known(lower, problem_class),
         regime="any",
     )

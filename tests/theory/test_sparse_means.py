@@ -192,12 +192,16 @@ def rate(n, kind="gaussian", body="l1_l2", **more):
 
 
 def test_the_curvature_is_at_most_the_smoothness():
-    """A class of moduli from 1/2 to 3 has the bound of 3; one without an end has none."""
+    """A class of moduli from 1/2 to 3 has the bound of 3; one without an end that of 1, or none."""
     assert rate(2048, smoothness=3.0, strong_convexity=0.5).upper == pytest.approx(
         3.0 * rate(2048).upper, rel=1e-12
     )
-    wide = facts(2048, smoothness=None)
-    for found in (rate(2048, smoothness=None), l1_recovery_rate(wide, clip=1.0)):
+    assert rate(2048, smoothness=None, strong_convexity=0.0).upper == rate(2048).upper
+    wide = facts(2048, smoothness=None, strong_convexity=2.0)
+    for found in (
+        rate(2048, smoothness=None, strong_convexity=2.0),
+        l1_recovery_rate(wide, clip=1.0),
+    ):
         assert found.upper == math.inf
         assert "no smoothness is declared" in found.theorem
 
