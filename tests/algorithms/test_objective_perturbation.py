@@ -412,7 +412,13 @@ def test_theory_sets_the_regularisation_and_the_bound():
     assert planned.rate.upper == pytest.approx(0.5 * 0.01 * root, rel=0.01)
     assert planned.rate.upper >= 0.5 * 0.01 * root
     assert finish.noise_norm(16) < 1e-3 * 0.01
-    assert planned.rate.exponents == {"n": -1.0, "dim": 0.5, "epsilon": -1.0, "steps": 0.0}
+    powers = planned.rate.exponents
+    assert (powers["n"], powers["dim"], powers["epsilon"], powers["steps"]) == (
+        -1.0,
+        0.5,
+        -1.0,
+        0.0,
+    )
     assert planned.rate.tight_on == "huber"
     fixed = plan_of(facts(), BUDGET, regularisation=0.5)
     assert fixed.rate.exponents == {"n": -2.0, "dim": 1.0, "epsilon": -2.0, "steps": 0.0}
