@@ -30,9 +30,9 @@ from privopt.problems import family
 from privopt.theory import bias_reduced_moments
 
 DIM, SPARSITY = 32, 2
-SIZES = {"quick": (64, 256), "full": (64, 128, 256, 512, 1024)}
+SIZES = (64, 128, 256, 512, 1024)
 NOISES = (2.0, 4.0, 8.0)
-RUNS = {"quick": 600, "full": 40_000}
+RUNS = 4_000
 
 
 @partial(jax.jit, static_argnames="runs")
@@ -47,7 +47,7 @@ def answers(mechanism, objective, t, coins, key, runs):
 
 
 @cache
-def moments(n, noise, profile):
+def moments(n, noise):
     """Means, their variances and mean squares by level; and what all records would give."""
     problem = family("sparse_linear").build(
         n=n, dim=DIM, sparsity=SPARSITY, noise_ratio=math.sqrt(DIM) / (2.0 * n), strength=4.0
@@ -65,15 +65,13 @@ def moments(n, noise, profile):
     levels = np.asarray(of_step(jnp.arange(40 * n))).tolist()
     key, found = stream(0, experiment="bias_reduced_moments", n=n, noise=noise), []
     for level in range(law.highest + 1):
-        drawn = answers(
-            mechanism, problem.objective, levels.index(level), coins, key, RUNS[profile]
-        )
+        drawn = answers(mechanism, problem.objective, levels.index(level), coins, key, RUNS)
         drawn = np.asarray(drawn, np.float64)
         found.append((drawn.mean(0), drawn.var(0).sum() / len(drawn), np.square(drawn).sum(1)))
     largest = 2 ** (law.highest + 1)
     gradient = np.asarray(problem.objective.value_and_gradient(jnp.zeros(DIM))[1], np.float64)
     rng = np.random.default_rng([n, round(noise)])
-    spread = 2.0 * noise / largest * rng.normal(size=(20 * RUNS[profile], DIM))
+    spread = 2.0 * noise / largest * rng.normal(size=(20 * RUNS, DIM))
     whole = np.asarray(mechanism.post.project(jnp.asarray(gradient + spread)), np.float64)
     bounds = bias_reduced_moments(
         problem.problem_class, noise=2.0 * noise, base=1, probabilities=law.probabilities,
@@ -84,8 +82,9 @@ def moments(n, noise, profile):
 
 def table(profile):
     """One row a size and a noise."""
-    for n, noise in itertools.product(SIZES[profile], NOISES):
-        law, found, whole, gradient, bounds = moments(n, noise, profile)
+    del profile
+    for n, noise in itertools.product(SIZES, NOISES):
+        law, found, whole, gradient, bounds = moments(n, noise)
         mean = law @ np.stack([level[0] for level in found])
         variance = float(law**2 @ [level[1] for level in found])
         variance += whole.var(0).sum() / len(whole)
@@ -109,7 +108,8 @@ def table(profile):
 
 def levels(profile):
     """What each level adds to the second moment, at the largest size and the least noise."""
-    law, found, _, _, _ = moments(SIZES[profile][-1], NOISES[0], profile)
+    del profile
+    law, found, _, _, _ = moments(SIZES[-1], NOISES[0])
     for level, (p, (_, _, squares)) in enumerate(zip(law, found, strict=True)):
         yield {
             "label": f"level {level}",
