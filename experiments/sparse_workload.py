@@ -22,7 +22,7 @@ experiment = Experiment(
         "is worse than none on every set at every epsilon, at either number of steps. From "
         "epsilon = 4 on theory's fewer steps are the worse of the two: the bound of which they are "
         "the best is far above what is measured. DP-SGD and DP-GD are the best or near it, and "
-        "the projected minimiser is about as good on RCV1 at epsilon = 1 and on Industry Sector at "
+        "the projected minimiser is better on RCV1 at epsilon = 1 and on Industry Sector at "
         "epsilon = 16. All gain little on the zero predictor. Steps of descent without a "
         "projection are fixed to bound the cost; slopes are not compared, the bounds are."
     ),

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.custom_batching import sequential_vmap
 from jax.typing import ArrayLike
 
 from privopt.convex.certificate import ROUND_OFF
@@ -118,6 +119,7 @@ def _require_finite(name: str, array: Array) -> None:
 
 
 @jax.jit
+@sequential_vmap  # type: ignore[untyped-decorator]
 def _factorised(matrix: Array) -> tuple[Array, Array, Array]:
     """Scales of the rows, the factor of ``A A^T`` for the scaled rows, and its least pivot."""
     scales = _power_of_two(norm(matrix))
@@ -128,7 +130,10 @@ def _factorised(matrix: Array) -> tuple[Array, Array, Array]:
 
 
 @jax.jit
+@sequential_vmap  # type: ignore[untyped-decorator]
 def _solved(matrix: Array, scales: Array, factor: Array, right_hand_sides: Array) -> BasisPursuit:
+    # One after another: on a CPU jaxlib's LU of a batch waits for threads of the very pool that it
+    # runs in, for ever if as many programs do so at once as there are threads.
     scaled = matrix / scales[:, None]
 
     def alone(right_hand_side: Array) -> BasisPursuit:

@@ -147,6 +147,15 @@ def test_several_right_hand_sides_jit_and_vmap():
     np.testing.assert_allclose(together.point[3], -together.point[0], atol=1e-12)
 
 
+def test_no_batch_is_factorised():
+    """A batched LU in as many programs at once as a CPU has threads never ends."""
+    shapes = jnp.zeros((7, M, D)), jnp.zeros((7, M))
+    calls = jax.jit(jax.vmap(basis_pursuit)).lower(*shapes).as_text().splitlines()
+    factorised = [line for line in calls if "getrf" in line or "potrf" in line]
+    assert len(factorised) >= 2
+    assert not any("tensor<7x" in line for line in factorised)
+
+
 def test_a_matrix_that_cannot_be_read_promises_nothing_false():
     """Under ``jit`` rank is not checked: the gap is then infinite or honest."""
     twice = jnp.asarray(np.vstack([MATRIX[:3], MATRIX[:1]]))
