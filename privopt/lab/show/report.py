@@ -104,12 +104,15 @@ def _with_picture(
 ) -> tuple[list[Section], Picture | None]:
     """The sections, and of the one with most slopes that hold the figure, which moves to the top.
 
-    Among equals it is the first. There is none where no slope is judged.
+    Tests of code, whose law is known, come last. Among equals it is the first. There is none where
+    no slope is judged.
     """
     found = [part for part in sections if part.pictures and _slopes(part.verdicts)]
     if not found:
         return list(sections), None
-    best = max(found, key=lambda part: _slopes(part.verdicts, Outcome.HOLDS))
+    best = max(
+        found, key=lambda part: (not _tests_code(part), _slopes(part.verdicts, Outcome.HOLDS))
+    )
     first, *others = best.pictures
     folder, method = results / best.name, first.stem.split("/")[1]
     cells = cell_results(read(folder))
@@ -123,3 +126,7 @@ def _slopes(judged: Sequence[Verdict], *outcomes: Outcome) -> int:
     """How many slopes are judged, or have one of these outcomes."""
     slopes = [verdict for verdict in judged if verdict.check == "slope"]
     return sum(not outcomes or verdict.outcome in outcomes for verdict in slopes)
+
+
+def _tests_code(part: Section) -> bool:
+    return any(verdict.check == "law" for verdict in part.verdicts)
