@@ -26,5 +26,5 @@ experiment = Experiment(
     ),
     relation="replace_one",
     epsilon_over_mu=4.2247,
-    replicates={"quick": 20, "full": 200},
+    replicates={"full": 200},
 )
