@@ -595,7 +595,8 @@ def test_a_plan_survives_the_trip_to_another_process(name):
     assert sent == plan
     assert sent.rate.exponents == plan.rate.exponents
     if name == "dp_gd":
-        both = privopt.run_many([plan, sent], problem(), jax.random.split(jax.random.key(0), 2))
+        where = problem(sparsity=2)
+        both = privopt.run_many([plan, sent], where, jax.random.split(jax.random.key(0), 2))
         assert both.released.shape == (2, 2, DIM)
 
 
