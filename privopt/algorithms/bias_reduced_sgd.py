@@ -35,7 +35,6 @@ from privopt.mechanisms import (
     BestOfRuns,
     BiasReducedGradient,
     ClippedGradient,
-    ClippedMean,
     body_of,
 )
 from privopt.spec import Budget, ProblemClass, Relation
@@ -142,8 +141,8 @@ def plan(
     gap/(eta (T + 1)) + eta H nu^2/2 + L b``.
 
     Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), Section 5, there
-    with a random number of steps and a noise about twenty times as large. Their recovery of means
-    from measurements is replaced by the projection; accounting and constants are ours.
+    with a random number of steps and a noise about twenty-five times as large. Their recovery of
+    means from measurements is replaced by the projection; accounting and constants are ours.
 
     Examples
     --------
@@ -271,8 +270,7 @@ def _set_of(
         raise ValueError(
             f"sparsity must be declared for body {body}, got None: bodies l2 and none need none"
         )
-    widest = query.clip * math.sqrt(sparsity or 1)
-    return body_of(body, ClippedMean(query.clip, widest, query.size, query.dim))
+    return body_of(body, query.clip * math.sqrt(sparsity or 1), query.clip)
 
 
 def _method(

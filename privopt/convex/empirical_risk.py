@@ -154,16 +154,22 @@ class EmpiricalRisk:
         if self.points is not None and is_features(self.data):
             apart = MeanAndSpread.of(self.points, self.counts).value(point)
             return 0.5 * self.loss.modulus * apart  # type: ignore[attr-defined]
-        if self.linear is not None:
-            scalar, features, labels = self.linear
-            losses = scalar.value(features.matvec(point), labels)
-        elif self.separable is not None:
-            losses = self.loss.each(point, self.separable.features)  # type: ignore[attr-defined]
-        else:
-            losses = jax.vmap(self.loss, (None, 0))(point, self.data)
+        losses = self.losses(point)
         if self.counts is None:
             return losses.mean()
         return self.counts @ losses / self.counts.sum()
+
+    def losses(self, point: Pytree, rows: Array | None = None) -> Array:
+        """``loss(w; x_i)`` of every record as it is stored, or of these rows; one number each."""
+        if self.linear is not None:
+            scalar, features, labels = self.linear
+            if rows is not None:
+                features, labels = features.take(rows), labels[rows]
+            return scalar.value(features.matvec(point), labels)
+        data = self.data if rows is None else jax.tree.map(lambda leaf: leaf[rows], self.data)
+        if isinstance(self.loss, Separable):
+            return self.loss.each(point, as_features(data))
+        return jax.vmap(self.loss, (None, 0))(point, data)
 
     def public_gradient(self, point: Pytree) -> Pytree:
         """That of ``r``, to be added to an answer about the records; ``None`` without ``r``."""

@@ -72,7 +72,7 @@ class PointScore(NamedTuple):
 
         def risk(point: Array) -> Array:
             centre = objective.constraint.centre_point(point.shape[-1], point.dtype)
-            moved = _losses(objective, point) - _losses(objective, centre)
+            moved = objective.losses(point) - objective.losses(centre)
             moved = jnp.where(jnp.isfinite(moved), jnp.clip(moved, -bound, bound), 0.0)
             total = moved.sum() if objective.counts is None else objective.counts @ moved
             value = total / self.query.size
@@ -171,15 +171,3 @@ class BestOfRuns:
         """Whether no further run is made: the coin of child 1 of the key."""
         word = jax.random.bits(jax.random.fold_in(key, 1), (), jnp.uint32) >> 2
         return word < jnp.asarray(self.odds).astype(jnp.uint32)
-
-
-def _losses(objective: EmpiricalRisk, point: Array) -> Array:
-    """Of every record as it is stored."""
-    if objective.linear is not None:
-        scalar, features, labels = objective.linear
-        return scalar.value(features.matvec(point), labels)
-    if objective.separable is not None:
-        each: Array = objective.loss.each(point, objective.separable.features)  # type: ignore[attr-defined]
-        return each
-    losses: Array = jax.vmap(objective.loss, (None, 0))(point, objective.data)
-    return losses

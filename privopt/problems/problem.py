@@ -41,6 +41,7 @@ from privopt.problems.parameter import (
     tree_rows,
 )
 from privopt.problems.population import Population
+from privopt.problems.provisions import has_mean, provided
 from privopt.problems.records import (
     distribution,
     multiplicities,
@@ -234,17 +235,7 @@ class Problem:
         without kinks. ``"mean"``: squared distances to points, so that the minimiser is their mean;
         ``"unit_modulus"``: of a modulus of at most 1.
         """
-        loss: Any = self.objective.loss
-        linear = isinstance(loss, GeneralisedLinear)
-        scalar = loss.scalar if linear else loss.loss if isinstance(loss, Shaped) else loss
-        found = {"smoothing"} if hasattr(scalar, "smoothed") else set()
-        if linear and math.isfinite(getattr(scalar, "curvature", math.inf)):
-            found.add("linear_model")
-        if self._has_mean:
-            found.add("mean")
-            if float(loss.modulus) <= 1.0:
-                found.add("unit_modulus")
-        return frozenset(found)
+        return provided(self.objective)
 
     @cached_property
     def reference(self) -> Reference:
@@ -268,7 +259,7 @@ class Problem:
         with jax.enable_x64(True):
             risk = self.objective.astype(jnp.float64)
             found = None
-            if self._has_mean:
+            if has_mean(self.objective):
                 found = projected_mean(risk)
             elif self.minimiser is not None:
                 found = certified(risk, self.minimiser, self._tolerance)
@@ -276,11 +267,6 @@ class Problem:
                 smoothed = self._has_kinks and "smoothing" in self.provides
                 found = solved(risk, self.problem_class, self._tolerance, smoothed=smoothed)
         return replace(found, minimiser=found.minimiser.reshape(self.shape or (-1,)))
-
-    @property
-    def _has_mean(self) -> bool:
-        """Whether the minimiser is the projection of the mean of the records."""
-        return self.objective.points is not None and self.objective.public is None
 
     @property
     def _tolerance(self) -> float:
@@ -324,7 +310,7 @@ class Problem:
         are those of both; of squared distances the difference is a closed form, whose error is
         relative to the excess itself where the set holds the mean of the records.
         """
-        if not self._has_mean:
+        if not has_mean(self.objective):
             return self.risk(point) - self.reference.value
         axes, rows = array_rows(point, (self.problem_class.dim,))
         with jax.enable_x64(True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -110,7 +109,7 @@ def solved(
 
 
 def _refuse(risk: EmpiricalRisk, point: Array) -> None:
-    broken = ~np.isfinite(np.asarray(jax.vmap(risk.loss, (None, 0))(point, risk.data)))
+    broken = ~np.isfinite(np.asarray(risk.losses(point)))
     raise ValueError(
         f"data must have finite losses for a reference, got {int(broken.sum())} of {broken.size} "
         f"records without, the first of them record {int(np.argmax(broken))}; check() tells more"

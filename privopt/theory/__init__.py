@@ -11,6 +11,13 @@ from privopt.theory.advantage import (
     GaussianAdvantage,
     RenyiAdvantage,
 )
+from privopt.theory.balanced_minimiser import (
+    BalancedMinimiser,
+    balanced_minimiser,
+    pure_balanced_minimiser,
+    smoothed_pure_balanced_minimiser,
+    smoothing_width,
+)
 from privopt.theory.bias_reduced import (
     BiasedMoments,
     bias_reduced_moments,
@@ -60,16 +67,7 @@ from privopt.theory.ftrl import (
 )
 from privopt.theory.largest_excess import centre_excess, largest_excess
 from privopt.theory.laws import LAWS
-from privopt.theory.linf_output_perturbation import (
-    BalancedMinimiser,
-    PerturbationCost,
-    balanced_minimiser,
-    linf_output_perturbation_rate,
-    perturbation_cost,
-    pure_balanced_minimiser,
-    smoothed_pure_balanced_minimiser,
-    smoothing_width,
-)
+from privopt.theory.linf_output_perturbation import linf_output_perturbation_rate
 from privopt.theory.lower_bounds import budget_lower_bound, erm_lower_bound, pure_lower_bound
 from privopt.theory.moments import ALL_RECORDS, Moments, batch_moments
 from privopt.theory.noise_norms import NoiseKind, NoiseVector
@@ -85,6 +83,7 @@ from privopt.theory.output_perturbation import (
     perturbed_minimiser_regularisation,
     perturbed_stationary_minimiser,
 )
+from privopt.theory.perturbation_cost import PerturbationCost, perturbation_cost
 from privopt.theory.phased_descent import (
     phase_sizes,
     phased_descent,

@@ -14,13 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from privopt.theory.linf_output_perturbation import (
-    balanced_minimiser,
-    linf_output_perturbation_rate,
-    perturbation_cost,
-)
+from privopt.theory.balanced_minimiser import balanced_minimiser
+from privopt.theory.linf_output_perturbation import linf_output_perturbation_rate
 from privopt.theory.lower_bounds import budget_lower_bound
 from privopt.theory.orders import Order
+from privopt.theory.perturbation_cost import perturbation_cost
 from privopt.theory.projected_descent import projected_descent_rate, projected_descent_steps
 from privopt.theory.rate import FIXED, Quantity, Rate, Term
 from privopt.theory.setting import Law, Setting

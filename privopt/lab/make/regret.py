@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -80,11 +79,5 @@ def _batch_loss(seen: BatchMean, point: Pytree) -> tuple[Array, Array | int, int
     numbers, taken = seen.batch
     rows, there = risk.rows_by_number()(numbers)
     taken = taken & there
-    if risk.linear is None:
-        examples = jax.tree.map(lambda leaf: leaf[rows], risk.data)
-        losses = jax.vmap(risk.loss, (None, 0))(point, examples)
-    else:
-        scalar, features, labels = risk.linear
-        losses = scalar.value(features.take(rows).matvec(point), labels[rows])
-    places = rows.shape[0]
+    losses, places = risk.losses(point, rows), rows.shape[0]
     return jnp.where(taken, losses, 0.0).sum() / places, taken.sum(dtype=jnp.int32), places

@@ -12,13 +12,12 @@ from jax import Array
 from numpy.typing import NDArray
 
 from privopt import draws
-from privopt.convex import basis_pursuit, pytree_dataclass
+from privopt.convex import L1L2Ball, basis_pursuit, pytree_dataclass
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.events import drawable
 from privopt.mechanisms.gaussian import GaussianMechanism
 from privopt.mechanisms.means.certificates import largest_gain
 from privopt.mechanisms.means.clipped_mean import ClippedMean
-from privopt.mechanisms.means.projected_mean import body_of
 from privopt.mechanisms.scaled import scaled
 from privopt.privacy import (
     CompressedGaussianDpEvent,
@@ -157,4 +156,4 @@ class CompressedMean:
         """The mean that has the least l1 norm, projected; 0 where nothing is recovered."""
         found = basis_pursuit(matrix, measured).point
         found = jnp.where(jnp.isfinite(found).all(), found, 0.0)
-        return body_of("l1_l2", self.query).project(found)
+        return L1L2Ball(self.query.l1_clip, self.query.l2_clip).project(found)

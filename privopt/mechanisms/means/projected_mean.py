@@ -86,7 +86,7 @@ class ProjectedMean(NamedTuple):
         """
         instance("query", query, ClippedMean)
         member("noise", noise, NOISES)
-        around = body_of(body, query)
+        around = body_of(body, query.l1_clip, query.l2_clip)
         if noise == "laplace":
             return cls(LaplaceMechanism.calibrated(query, budget), around)
         if classic:
@@ -116,14 +116,14 @@ class ProjectedMean(NamedTuple):
         return self.body.project(self.noisy.add_noise(key, mean))
 
 
-def body_of(name: str, query: ClippedMean) -> ConstraintSet:
-    """A body that holds every mean of the query's records.
+def body_of(name: str, l1_clip: float, l2_clip: float) -> ConstraintSet:
+    """A body that holds every mean of records that are clipped in two norms.
 
     Parameters
     ----------
     name : {"l1_l2", "l1", "l2", "none"}
         The balls of the two clips together, one of them, or the whole space.
-    query : ClippedMean
+    l1_clip, l2_clip : float
 
     Raises
     ------
@@ -132,14 +132,14 @@ def body_of(name: str, query: ClippedMean) -> ConstraintSet:
 
     Examples
     --------
-    >>> body_of("l2", ClippedMean(1.0, 2.0, size=1000.0, dim=50)).radius
+    >>> body_of("l2", l1_clip=2.0, l2_clip=1.0).radius
     1.0
     """
     member("body", name, BODIES)
     bodies: dict[str, ConstraintSet] = {
-        "l1_l2": L1L2Ball(query.l1_clip, query.l2_clip),
-        "l1": L1Ball(query.l1_clip),
-        "l2": L2Ball(query.l2_clip),
+        "l1_l2": L1L2Ball(l1_clip, l2_clip),
+        "l1": L1Ball(l1_clip),
+        "l2": L2Ball(l2_clip),
         "none": WholeSpace(),
     }
     return bodies[name]
