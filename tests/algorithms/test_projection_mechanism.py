@@ -208,5 +208,5 @@ def test_bad_problems_are_refused_by_name():
         plan_of(free, BUDGET)
     facts = privopt.ProblemClass(n=40, dim=12, lipschitz=1.0, radius=1.0, sparsity=3)
     linear = problems.linear(sparse_points(np.random.default_rng(0)), problem_class=facts)
-    with pytest.raises(ValueError, match="problem must provide mean for projection_mechanism"):
+    with pytest.raises(ValueError, match="must provide mean, unit_modulus for projection_mech"):
         privopt.run(plan_of(facts, BUDGET), linear, jax.random.key(0))

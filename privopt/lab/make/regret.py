@@ -44,6 +44,7 @@ class StreamLosses(NamedTuple):
 
     Examples
     --------
+    >>> import jax
     >>> import numpy as np
     >>> import privopt
     >>> facts = privopt.ProblemClass(n=50, dim=2, lipschitz=1.0, radius=1.0)
