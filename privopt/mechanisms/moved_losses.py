@@ -20,7 +20,7 @@ from jax import Array
 
 from privopt.convex import EmpiricalRisk, LinearRecords, ScalarLoss, ValueAndGradient, norm
 from privopt.convex.vectors import Number
-from privopt.mechanisms.clipped_slopes import bounded_records, is_exact
+from privopt.mechanisms.clipping import bounded_records, is_exact
 from privopt.release import Pytree
 
 __all__ = ["moved_loss_sum"]

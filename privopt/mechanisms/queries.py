@@ -36,12 +36,12 @@ from jax import Array
 
 from privopt.arguments import instance, positive_number, real
 from privopt.convex import EmpiricalRisk, RegularisedGLM
-from privopt.mechanisms.clipped_slopes import clipped_linear_model
 from privopt.mechanisms.clipping import (
     MICROBATCH,
     BatchSum,
     clipped_batch_sum,
     clipped_gradient_sum,
+    clipped_linear_model,
     without_null_records,
 )
 from privopt.mechanisms.inexact_minimiser import InexactMinimiser

@@ -10,7 +10,7 @@ from jax import Array
 
 from privopt.arguments import instance, positive_number
 from privopt.convex import EmpiricalRisk, Features
-from privopt.mechanisms.clipped_slopes import is_exact
+from privopt.mechanisms.clipping import is_exact
 from privopt.spec import ProblemClass, Relation
 
 __all__ = ["ClippedMean", "largest_record"]

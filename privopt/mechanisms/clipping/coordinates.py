@@ -13,7 +13,7 @@ from jax import Array
 
 from privopt.convex import EmpiricalRisk, Features, difference
 from privopt.convex.vectors import Number
-from privopt.mechanisms.clipped_slopes import BatchSum, clipping_factors, is_exact
+from privopt.mechanisms.clipping.factors import BatchSum, clipping_factors, is_exact
 
 __all__ = ["batch_sum", "gradient_sum", "usable"]
 

@@ -26,7 +26,7 @@ from jax import Array
 
 from privopt.convex import EmpiricalRisk, Features, SparseFeatures
 from privopt.convex.vectors import Number, norm
-from privopt.mechanisms.clipped_slopes import BatchSum, clipping_factors, is_exact
+from privopt.mechanisms.clipping.factors import BatchSum, clipping_factors, is_exact
 
 __all__ = ["batch_sum", "gradient_sum", "usable"]
 

@@ -8,37 +8,24 @@ so sparse ones stay sparse.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
 
 from privopt.convex import EmpiricalRisk, Features, LinearRecords, RegularisedGLM, ScalarLoss
 from privopt.convex.vectors import Number
-from privopt.release import Pytree
+from privopt.mechanisms.clipping.factors import BatchSum, is_exact
 
 __all__ = [
-    "BatchSum",
     "BoundedRecords",
     "ClippedSlope",
     "batch_sum",
     "bounded_records",
     "clipped_linear_model",
-    "clipping_factors",
     "gradient_sum",
-    "is_exact",
     "usable",
 ]
-
-
-class BatchSum(Protocol):
-    """``(w, rows, m) -> sum_k m_k clip(g_k(w))`` over ``k``, the rows of a batch.
-
-    With ``anchor``, of the differences ``clip(g_k(w) - g_k(anchor))``.
-    """
-
-    def __call__(self, point: Pytree, rows: Array, weights: Array, anchor: Pytree = None) -> Pytree:
-        """The sum, of the shape of ``point``."""
 
 
 class BoundedRecords(NamedTuple):
@@ -93,21 +80,6 @@ def usable(records: LinearRecords, clip: Number) -> Array:
     """Which records contribute at all; bool of shape ``(n,)``."""
     norms = records.features.norms()
     return jnp.isfinite(records.labels) & is_exact(norms, clip / norms)
-
-
-def is_exact(size: Array, factor: Number) -> Array:
-    """Whether a norm and its clipping factor are known to full relative precision.
-
-    A subnormal factor is not, and a record that large counts as not finite.
-    """
-    return jnp.isfinite(size) & (factor >= jnp.finfo(size.dtype).smallest_normal)
-
-
-def clipping_factors(sizes: Array, clip: Number, gamma: Number | None) -> Array:
-    """What gradients of these norms are multiplied by: 0 where that is not known exactly."""
-    factors = clip / sizes if gamma is None else clip / (sizes + gamma)
-    known = is_exact(sizes, factors) & (sizes > 0.0)
-    return jnp.where(known, jnp.minimum(1.0, factors) if gamma is None else factors, 0.0)
 
 
 def clipped_linear_model(risk: EmpiricalRisk, clip: Number, size: Number) -> RegularisedGLM | None:

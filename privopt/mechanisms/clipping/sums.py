@@ -1,20 +1,4 @@
-"""Sums of per-example gradients, each clipped to a norm.
-
-A record whose gradient or features are not finite contributes zero, so no record can
-poison the sum or move it by more than the clip norm. Norms are scaled so that no square vanishes
-or overflows, and the products that a record bounds are taken in full precision: accelerators
-otherwise round float32 factors to ten bits.
-
-Sums are over the whole data set or over a batch of its rows. Of two forms of clipping, ``g min(1,
-C/|g|)`` keeps short gradients as they are, and ``g C/(|g| + gamma)``, automatic clipping, makes
-all of them nearly equally long (Bu, Wang, Zha and Karypis 2023); ``gamma`` None asks for the first.
-
-Gradients of a generalised linear loss are clipped by their slopes, whatever its features are
-(:mod:`privopt.mechanisms.clipped_slopes`); those of squared distances to sparse points and of
-losses of single coordinates without their zeros (:mod:`privopt.mechanisms.clipped_distances`,
-:mod:`privopt.mechanisms.clipped_coordinates`); those of any other loss are made one a record, so
-many at once (:mod:`privopt.mechanisms.clipped_gradients`).
-"""
+"""Sums of clipped gradients, over a data set or over a batch of its rows, whatever the loss is."""
 
 from __future__ import annotations
 
@@ -28,18 +12,12 @@ from jax import Array
 
 from privopt.convex import EmpiricalRisk, is_features
 from privopt.convex.vectors import Number
-from privopt.mechanisms import (
-    clipped_coordinates,
-    clipped_distances,
-    clipped_gradients,
-    clipped_slopes,
-)
-from privopt.mechanisms.clipped_slopes import BatchSum
+from privopt.mechanisms.clipping import coordinates, distances, gradients, slopes
+from privopt.mechanisms.clipping.factors import BatchSum
 from privopt.release import Pytree
 
 __all__ = [
     "MICROBATCH",
-    "BatchSum",
     "clipped_batch_sum",
     "clipped_gradient_sum",
     "without_null_records",
@@ -75,13 +53,11 @@ def clipped_gradient_sum(
     [0.6 1.3]
     """
     if risk.linear is not None:
-        return clipped_slopes.gradient_sum(risk.linear, risk.counts, clip, gamma)
+        return slopes.gradient_sum(risk.linear, risk.counts, clip, gamma)
     special = _kept_sparse(risk)
     if special is not None:
         return special.gradient_sum(risk, clip, gamma)
-    return clipped_gradients.gradient_sum(
-        risk.loss, risk.data, risk.counts, clip, gamma, microbatch
-    )
+    return gradients.gradient_sum(risk.loss, risk.data, risk.counts, clip, gamma, microbatch)
 
 
 def clipped_batch_sum(
@@ -103,11 +79,11 @@ def clipped_batch_sum(
     over_rows: BatchSum
     special = _kept_sparse(risk)
     if risk.linear is not None:
-        over_rows = clipped_slopes.batch_sum(risk.linear, clip, gamma)
+        over_rows = slopes.batch_sum(risk.linear, clip, gamma)
     elif special is not None:
         over_rows = special.batch_sum(risk, clip, gamma)
     else:
-        over_rows = clipped_gradients.batch_sum(risk.loss, risk.data, clip, gamma, microbatch)
+        over_rows = gradients.batch_sum(risk.loss, risk.data, clip, gamma, microbatch)
     stored = jax.tree.leaves(risk.data)[0].shape[0]
     rows_of = risk.rows_by_number()
 
@@ -126,11 +102,11 @@ def without_null_records(risk: EmpiricalRisk, clip: Number, point: Array) -> Emp
     """The same without the records that contribute zero for not being finite at ``point``."""
     special = _kept_sparse(risk)
     if risk.linear is not None:
-        usable = clipped_slopes.usable(risk.linear, clip)
+        usable = slopes.usable(risk.linear, clip)
     elif special is not None:
         usable = special.usable(risk, clip, point)
     else:
-        usable = clipped_gradients.usable(risk.loss, risk.data, clip, point, MICROBATCH)
+        usable = gradients.usable(risk.loss, risk.data, clip, point, MICROBATCH)
     counts = usable.astype(risk.dtype)
     return replace(risk, counts=counts if risk.counts is None else risk.counts * counts)
 
@@ -138,7 +114,7 @@ def without_null_records(risk: EmpiricalRisk, clip: Number, point: Array) -> Emp
 def _kept_sparse(risk: EmpiricalRisk) -> ModuleType | None:
     """The module that sums the gradients of this loss without their zeros, if one does."""
     if risk.separable is not None:
-        return clipped_coordinates
+        return coordinates
     if risk.points is not None and is_features(risk.data):
-        return clipped_distances
+        return distances
     return None

@@ -10,7 +10,7 @@ from jax import Array
 
 from privopt.convex import norm
 from privopt.convex.vectors import Number
-from privopt.mechanisms.clipped_slopes import BatchSum, clipping_factors, is_exact
+from privopt.mechanisms.clipping.factors import BatchSum, clipping_factors, is_exact
 from privopt.release import Pytree
 
 __all__ = ["batch_sum", "gradient_sum", "usable"]

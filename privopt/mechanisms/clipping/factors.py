@@ -1,0 +1,38 @@
+"""What a gradient is multiplied by, given its norm, and what a sum over a batch looks like."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import jax.numpy as jnp
+from jax import Array
+
+from privopt.convex.vectors import Number
+from privopt.release import Pytree
+
+__all__ = ["BatchSum", "clipping_factors", "is_exact"]
+
+
+class BatchSum(Protocol):
+    """``(w, rows, m) -> sum_k m_k clip(g_k(w))`` over ``k``, the rows of a batch.
+
+    With ``anchor``, of the differences ``clip(g_k(w) - g_k(anchor))``.
+    """
+
+    def __call__(self, point: Pytree, rows: Array, weights: Array, anchor: Pytree = None) -> Pytree:
+        """The sum, of the shape of ``point``."""
+
+
+def is_exact(size: Array, factor: Number) -> Array:
+    """Whether a norm and its clipping factor are known to full relative precision.
+
+    A subnormal factor is not, and a record that large counts as not finite.
+    """
+    return jnp.isfinite(size) & (factor >= jnp.finfo(size.dtype).smallest_normal)
+
+
+def clipping_factors(sizes: Array, clip: Number, gamma: Number | None) -> Array:
+    """What gradients of these norms are multiplied by: 0 where that is not known exactly."""
+    factors = clip / sizes if gamma is None else clip / (sizes + gamma)
+    known = is_exact(sizes, factors) & (sizes > 0.0)
+    return jnp.where(known, jnp.minimum(1.0, factors) if gamma is None else factors, 0.0)
