@@ -79,7 +79,7 @@ def test_noise_from_a_seed_of_one_byte_or_of_none(name):
     may differ between the lanes of one program, whose elementary functions are compiled twice.
     """
     where, keys = problem(name), jax.random.split(jax.random.key(0), 600)
-    run = runner(name)
+    run = runner(name, **FEW_STEPS.get(name, {}))
     many = jax.jit(jax.vmap(lambda key: run(where, key)))
     bytes_of = jax.vmap(lambda key: jax.random.key(jax.random.bits(key, dtype=jnp.uint8)))
     constant = jnp.stack([jax.random.key(1)] * 600)
