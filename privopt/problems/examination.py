@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 
 from privopt.convex import (
     ConstraintSet,
@@ -102,6 +103,7 @@ def _examine_linear(
         curvatures = np.where(norms > 0.0, scalar.curvature * norms**2, 0.0)
     gradients, curvatures = np.where(finite, gradients, 0.0), np.where(finite, curvatures, 0.0)
     yield _above("lipschitz", problem_class.lipschitz, gradients, "a gradient of norm")
+    yield _denser(problem_class, finite, _nonzeros(risk.linear.features))
     if problem_class.smoothness is not None:
         yield _above("smoothness", problem_class.smoothness, curvatures, "curvature")
     if problem_class.strong_convexity > 0.0 and problem_class.dim > 1:
@@ -119,6 +121,8 @@ def _examine_points(
     modulus = float(risk.loss.modulus)  # type: ignore[attr-defined]
     farthest = np.where(finite, np.asarray(_farthest(risk, problem_class)), 0.0)
     yield _above("lipschitz", problem_class.lipschitz, modulus * farthest, "a gradient of norm")
+    assert risk.points is not None
+    yield _denser(problem_class, finite, _nonzeros(risk.points))
     if problem_class.smoothness is not None:
         curvature = np.full(finite.shape, modulus)
         yield _above("smoothness", problem_class.smoothness, curvature, "curvature")
@@ -146,9 +150,10 @@ def _farthest(risk: EmpiricalRisk, problem_class: ProblemClass) -> Array:
 def _probe(risk: EmpiricalRisk, problem_class: ProblemClass, finite: np.ndarray) -> Iterator[str]:
     """Look for a violation at random points: finding none proves nothing."""
     points = _probed(risk, problem_class)
-    norms, changes, inner = map(np.asarray, _measured(risk, points))
+    norms, nonzeros, changes, inner = map(np.asarray, _measured(risk, points))
     norms = np.where(finite, np.where(np.isfinite(norms), norms, np.inf), 0.0).max(axis=0)
     yield _above("lipschitz", problem_class.lipschitz, norms, "a gradient of norm")
+    yield _denser(problem_class, finite, nonzeros.max(axis=0))
     moves = np.linalg.norm(np.diff(np.asarray(points), axis=0), axis=-1)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         secants = np.where((moves > 0.0) & finite, changes / moves, 0.0).max(axis=0)
@@ -205,8 +210,8 @@ def _probed(risk: EmpiricalRisk, problem_class: ProblemClass) -> Array:
 
 
 @jax.jit
-def _measured(risk: EmpiricalRisk, points: Array) -> tuple[Array, Array, Array]:
-    """Every record's ``|g|`` at each point; from one to the next, ``|dg|`` and ``<dg, dw>``."""
+def _measured(risk: EmpiricalRisk, points: Array) -> tuple[Array, Array, Array, Array]:
+    """Every record's ``|g|`` and nonzeros at each point; to the next, ``|dg|`` and ``<dg, dw>``."""
     if risk.separable is None:
 
         def gradients(point: Array) -> Features:
@@ -221,8 +226,24 @@ def _measured(risk: EmpiricalRisk, points: Array) -> tuple[Array, Array, Array]:
         change = difference(gradients(there), gradients(here))
         return change.norms(), change.matvec(there - here)
 
-    norms = jax.lax.map(lambda point: gradients(point).norms(), points)
-    return norms, *jax.lax.map(compared, (points[:-1], points[1:]))
+    def alone(point: Array) -> tuple[Array, Array]:
+        here = gradients(point)
+        return here.norms(), _nonzeros(here)
+
+    return *jax.lax.map(alone, points), *jax.lax.map(compared, (points[:-1], points[1:]))
+
+
+def _nonzeros(features: Features) -> Array:
+    """How many numbers of each row are not 0, shape ``(n,)``."""
+    nowhere = jnp.zeros(features.shape[-1], features.dtype)
+    return features.mapped(lambda _, x: jnp.ones_like(x), nowhere).l1_norms()
+
+
+def _denser(problem_class: ProblemClass, finite: np.ndarray, nonzeros: ArrayLike) -> str:
+    if problem_class.sparsity is None:
+        return ""
+    found = np.where(finite, np.asarray(nonzeros), 0.0)
+    return _above("sparsity", problem_class.sparsity, found, "a number of nonzeros of")
 
 
 def _above(name: str, declared: float, found: np.ndarray, what: str) -> str:

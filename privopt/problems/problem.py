@@ -328,9 +328,10 @@ class Problem:
         ValueError
             Naming every rule that is broken, by how many of the stored records, and one of them:
             the first that is not finite or not of the loss's domain, the worst against the
-            declared ``lipschitz``, ``smoothness`` or ``strong_convexity``. Exact for generalised
-            linear losses; for any other loss constants are searched for a violation, at random
-            points of the constraint set.
+            declared ``lipschitz``, ``sparsity``, ``smoothness`` or ``strong_convexity``. Exact for
+            generalised linear losses; for any other loss constants are searched for a violation,
+            at random points of the constraint set. Of records denser than declared the guarantee
+            holds, but no bound on the risk does.
         """
         given = replace(self.objective, data=jax.tree.map(numeric, self.data))
         with jax.enable_x64(True):

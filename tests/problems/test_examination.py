@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse
 
 from privopt import problems
-from privopt.convex import Box, L1Ball, L2Ball, WholeSpace
+from privopt.convex import Box, DenseFeatures, L1Ball, L2Ball, Separable, Sine, WholeSpace
 from privopt.problems import Problem
 from privopt.spec import ProblemClass
 
@@ -188,6 +190,41 @@ def test_a_search_finds_what_a_custom_loss_breaks(factor, changes, message):
     broken = custom(curvatures=longer(factor, np.tile([0.5, 1.0, 2.0], (N, 1))), **changes)
     with pytest.raises(ValueError, match=message):
         broken.check()
+
+
+def one_denser():
+    """Rows of a single number, but for the culprit's."""
+    rows = np.eye(DIM)[np.arange(N) % DIM] * 0.5
+    rows[CULPRIT] = 0.3
+    return rows
+
+
+SPARSE = {
+    "linear model": lambda rows, facts: problems.linear(rows, problem_class=facts),
+    "sparse features": lambda rows, facts: problems.linear(
+        scipy.sparse.csr_array(rows), problem_class=facts
+    ),
+    "points": lambda rows, facts: problems.squared_distance(
+        rows, problem_class=dataclasses.replace(facts, lipschitz=4.0)
+    ),
+    "single coordinates": lambda rows, facts: Problem(
+        loss=Separable(Sine()),
+        data=DenseFeatures(jnp.asarray(rows)),
+        problem_class=dataclasses.replace(facts, convex=False),
+    ),
+    "any loss": lambda rows, facts: Problem(
+        loss=lambda w, x: jnp.sum(w * x), data=rows, problem_class=facts
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_a_record_denser_than_declared_is_found(name):
+    rows = one_denser()
+    SPARSE[name](rows, declared(sparsity=DIM)).check()
+    message = rf"sparsity 1 .* record {CULPRIT} has a number of nonzeros of {DIM} \(1 of {N} "
+    with pytest.raises(ValueError, match=message):
+        SPARSE[name](rows, declared(sparsity=1)).check()
 
 
 def test_a_gradient_that_is_not_finite_breaks_the_lipschitz_constant():
