@@ -162,7 +162,9 @@ def test_counts_populations_first_records_and_families():
 def test_a_general_loss_sees_one_sparse_row_at_a_time():
     """Softmax regression, and a loss of the user's own; per-example gradients, microbatches."""
     shape, point = (2, DIM), np.array([[0.3, -0.2, 0.1], [0.0, 0.4, -0.3]])
-    facts = dataclasses.replace(CLASS, dim=2 * DIM, lipschitz=math.sqrt(2.0), smoothness=0.5)
+    facts = dataclasses.replace(
+        CLASS, dim=2 * DIM, sparsity=2 * DIM, lipschitz=math.sqrt(2.0), smoothness=0.5
+    )
     labels = (LABELS > 0.0).astype(int)
     found = [
         problems.multinomial(x, labels, classes=2, problem_class=facts) for x in (CSR, FEATURES)
