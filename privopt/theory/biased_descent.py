@@ -82,7 +82,6 @@ def biased_descent_rate(
     second_moment: Term,
     step_size: float | None = None,
     gap: float | None = None,
-    slope: float | None = None,
     steps_powers: Powers = GIVEN_STEPS,
     lower: float = 0.0,
 ) -> Rate:
@@ -104,8 +103,6 @@ def biased_descent_rate(
         ``eta``; default that of :func:`biased_descent_step_size`.
     gap : float, optional
         At least ``F(w_1) - inf F``.
-    slope : float, optional
-        The largest ``|grad F|`` on the way; default ``L``, which bounds those of the records.
     steps_powers, lower
         As for :func:`privopt.theory.descent_rate`.
 
@@ -139,7 +136,7 @@ def biased_descent_rate(
     else:
         start, moved = gap / (eta * steps), 0.5
         factor = 0.5 * eta * _smoothness(facts)
-        shift = _scaled("bias", bias, facts.lipschitz if slope is None else slope)
+        shift = _scaled("bias", bias, facts.lipschitz)
         theorem = "E |grad F(w)| <= sqrt(gap/(eta T) + eta H nu^2/2 + L b)"
     if tuned:  # start and second moment are equal, and move together
         moves = 0.5 * second_moment.powers + -0.5 * steps_powers
