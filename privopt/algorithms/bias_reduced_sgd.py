@@ -31,12 +31,7 @@ from privopt.convex import (
     Update,
 )
 from privopt.core import Algorithm, Execution, Plan, Run, planner
-from privopt.mechanisms import (
-    BestOfRuns,
-    BiasReducedGradient,
-    ClippedGradient,
-    body_of,
-)
+from privopt.mechanisms import BestOfRuns, BiasReducedGradient, ClippedGradient, body_of
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
     GIVEN_STEPS,
@@ -166,6 +161,7 @@ def plan(
     if steps is None:
         steps = bias_reduced_steps(problem_class, delta=budget.delta, base=count("base", base))
     accounting = _accounting(mode, accounting)
+    stationary = gap is not None or not problem_class.convex
     whole: BiasReducedGradient | BestOfRuns
     if boost is None:
         whole = _mechanism(accounting, query, budget, steps, problem_class.n, base, post)
@@ -178,14 +174,14 @@ def plan(
         unit = BiasReducedGradient(
             query=query, n=problem_class.n, base=base, post=post, scale=1.0, steps=steps
         )
-        stationary = gap is not None or not problem_class.convex
-        whole = boosted(problem_class, budget, unit, query, boost, stationary=stationary)
+        whole = boosted(problem_class, budget, unit, boost, stationary=stationary)
     mechanism = whole if isinstance(whole, BiasReducedGradient) else whole.run
     moments = bias_reduced_moments(
         problem_class, noise=mechanism.scale, base=base, body=body, clip=query.clip,
         probabilities=mechanism.law.probabilities, steps_powers=powers,
     )  # fmt: skip
-    method = _method(problem_class, steps, moments, step_size, output, gap, record)
+    rule = chosen_output(output) or (RandomIterate() if stationary else Average())
+    method = _method(problem_class, steps, moments, step_size, rule, gap, record)
     rate = _rate(problem_class, budget, mechanism, method, moments, gap, powers)
     if boost is not None:
         rate = no_rate("the best of several runs", quantity=rate.quantity)
@@ -278,13 +274,11 @@ def _method(
     steps: int,
     moments: BiasedMoments,
     step_size: float | StepSizes | None,
-    output: Output | str | None,
+    output: Output,
     gap: float | None,
     record: int | str,
 ) -> FirstOrder:
     """Descent at theory's step size, unless one is given."""
-    stationary = gap is not None or not problem_class.convex
-    rule = chosen_output(output) or (RandomIterate() if stationary else Average())
     if step_size is None:
         if gap is None and (math.isinf(problem_class.radius) or not problem_class.convex):
             raise ValueError(
@@ -296,7 +290,7 @@ def _method(
         )
     if not isinstance(step_size, StepSizes):
         step_size = StepSizes.constant(positive_number("step_size", step_size))
-    return FirstOrder(step_size, Update.of(optax.sgd), rule, *recorded(record, steps))
+    return FirstOrder(step_size, Update.of(optax.sgd), output, *recorded(record, steps))
 
 
 def _points(steps: int, gap: float | None) -> int:
