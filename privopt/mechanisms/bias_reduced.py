@@ -42,6 +42,7 @@ from privopt.streams import stream
 
 __all__ = ["BiasReducedGradient"]
 
+_NAME = "gradients of reduced bias"
 _LEAST_NOISE = 2.0**-20  # where delta alone pays for a sample: rates take logarithms of noise
 
 
@@ -196,7 +197,7 @@ class BiasReducedGradient:
         """
         check_calibration(query, budget, "contribution")
         unit = cls(query=query, n=n, base=base, post=post, scale=1.0, steps=1)
-        unit.levels(budget.relation)
+        require_public_size(budget.relation, _NAME)
         spendable = drawable(budget)
         stop = PublishedStop.of(spendable, n, base, unit.law.highest)
         noised = unit.noised(published_multiplier(spendable) * (1.0 + 2.0**-40))
@@ -229,7 +230,7 @@ class BiasReducedGradient:
         ValueError
             Under any relation but ``replace_one``.
         """
-        require_public_size(relation, "gradients of reduced bias")
+        require_public_size(relation, _NAME)
         twice = math.nextafter(self.multiplier / math.sqrt(2.0), 0.0)
         levels = range(self.law.highest + 1)
         return tuple(self._sampled(self.base << level + 1, twice) for level in levels)

@@ -37,7 +37,13 @@ from privopt.privacy import (
 from privopt.privacy.bracketing import bisect
 from privopt.spec import Budget, Relation
 
-__all__ = ["PublicStop", "PublishedStop", "ReservingStop", "published_multiplier"]
+__all__ = [
+    "PublicStop",
+    "PublishedStop",
+    "ReservingStop",
+    "published_multiplier",
+    "reserving_noise",
+]
 
 _UNITS = 10**9
 _ORDERS = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0, 256.0)

@@ -14,10 +14,7 @@ from privopt.mechanisms.laplace import LaplaceMechanism
 from privopt.mechanisms.means.clipped_mean import ClippedMean
 from privopt.spec import Budget, Relation
 
-__all__ = ["BODIES", "NOISES", "ProjectedMean", "body_of"]
-
-BODIES = ("l1_l2", "l1", "l2", "none")
-NOISES = ("gaussian", "laplace")
+__all__ = ["ProjectedMean", "body_of"]
 
 
 class ProjectedMean(NamedTuple):
@@ -85,7 +82,7 @@ class ProjectedMean(NamedTuple):
             If ``noise`` or ``body`` is none of these, or no such noise meets ``budget``.
         """
         instance("query", query, ClippedMean)
-        member("noise", noise, NOISES)
+        member("noise", noise, ("gaussian", "laplace"))
         around = body_of(body, query.l1_clip, query.l2_clip)
         if noise == "laplace":
             return cls(LaplaceMechanism.calibrated(query, budget), around)
@@ -135,11 +132,11 @@ def body_of(name: str, l1_clip: float, l2_clip: float) -> ConstraintSet:
     >>> body_of("l2", l1_clip=2.0, l2_clip=1.0).radius
     1.0
     """
-    member("body", name, BODIES)
     bodies: dict[str, ConstraintSet] = {
         "l1_l2": L1L2Ball(l1_clip, l2_clip),
         "l1": L1Ball(l1_clip),
         "l2": L2Ball(l2_clip),
         "none": WholeSpace(),
     }
+    member("body", name, bodies)
     return bodies[name]
