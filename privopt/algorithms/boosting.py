@@ -52,11 +52,11 @@ def best_run(
     execution: Execution,
     start: Array,
 ) -> Array:
-    """The output of the run whose noisy score is least; how many there were is not told.
+    """The output of the run whose noisy score is least; the number of runs is not released.
 
-    Run ``i`` has child ``i`` of ``stream(key, "selection")`` for its own. Its levels are drawn from
-    that, too, and not from public coins: what the selection costs is proved for runs of one law,
-    and runs of known levels are of many.
+    The key of run ``i`` is child ``i`` of ``stream(key, "selection")``. Its levels are drawn from
+    that key, not from public coins: the cost of the selection is proved for runs of one law, and
+    runs whose levels are known have different laws.
     """
     keys, score = stream(key, "selection"), mechanism.score.bind(objective)
 

@@ -32,9 +32,8 @@ _SCORE_NOISE = 2.0  # of the score, over that of a run's sums: a tenth of what i
 class PointScore(NamedTuple):
     """How good a point is: the norm of the clipped mean gradient, or a clipped risk.
 
-    The risk is ``(1/n) sum_i clip_B(l(w; x_i) - l(c; x_i))`` from the centre ``c`` of the set, with
-    ``B = C R``: where losses are ``C``-Lipschitz nothing is clipped, and no range need be assumed
-    of the losses themselves.
+    The risk is ``(1/n) sum_i clip_B(l(w; x_i) - l(c; x_i))``, ``c`` the centre of the set and ``B =
+    C R``. Nothing is clipped where losses are ``C``-Lipschitz; the losses need no bounded range.
 
     Attributes
     ----------
@@ -99,10 +98,10 @@ class BestOfRuns:
 
     Formal guarantee
     ----------------
-    The number of runs is geometric and drawn without data; neither it nor any other run or score
-    is released, so that the whole costs what :func:`privopt.privacy.select_best` says of one run
-    and its score. The number of runs is *secret*, and so are the time that they take together and
-    the levels of those that lost: the theorem is of runs of one law.
+    The number of runs is geometric and drawn without data. Of all runs and scores, only the point
+    of the best score is released, so the whole costs what :func:`privopt.privacy.select_best` says
+    of one run and its score. *Secret* are the number of runs, the time that all runs take, and
+    the levels of each: the theorem asks for runs of one law.
     Source: Liu and Talwar 2019; Papernot and Steinke 2022 (arXiv:2110.03620), Theorem 2.
     """
 

@@ -53,10 +53,10 @@ class BiasReducedGradient:
 
     ``N`` is a public level (:class:`LevelLaw`), ``B`` a random ordered set of ``2b`` records, ``O``
     and ``E`` its two halves, ``I`` another set, drawn independently. Each mean is private by
-    itself: ``mean_b(B) = post((1/b) (sum_{i in B} clip_C(grad l(w; x_i)) + sigma z))``, with noise
-    of its own, the same ``sigma`` on the *sum* of every size. ``G`` itself is not projected.
+    itself: ``mean_b(B) = post((1/b) (sum_{i in B} clip_C(grad l(w; x_i)) + sigma xi))``, with noise
+    ``xi`` of its own, the same ``sigma`` on the *sum* of every size. ``G`` itself is not projected.
 
-    Why. Projecting a noisy mean onto a small body makes its error small and biased. With ``m_b``
+    *Why.* A noisy mean, projected onto a small body, has a small error, with a bias. With ``m_b``
     the expectation of ``mean_b`` over sets and noise, ``E G = sum_k (m_{b_0 2^(k+1)} - m_{b_0 2^k})
     + m_{b_0} = m_{b_0 2^(M+1)}``: the bias of ``G`` is that of the largest batch, more than half
     of all records, while a step reads ``O(b_0 ln n)`` of them on average. It telescopes because
@@ -75,9 +75,9 @@ class BiasReducedGradient:
     scale : float
         ``sigma``, of the noise on every sum; representable in float32.
     steps : int
-        ``T``: so many answers are given and accounted for; with ``stop`` the most there may be.
+        ``T``, the number of answers; with ``stop`` the largest number that is possible.
     stop : PublicStop or None
-        By what levels have cost; None for ``T`` steps.
+        Ends a run by what its levels have cost; None for ``T`` steps.
 
     Formal guarantee
     ----------------

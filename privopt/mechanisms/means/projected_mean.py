@@ -20,12 +20,12 @@ __all__ = ["ProjectedMean", "body_of"]
 class ProjectedMean(NamedTuple):
     """``argmin_{v in B} |v - (zbar + xi)|_2``: the mean, noise, and the nearest point of a body.
 
-    The projection is post-processing. What it gains: ``zbar`` is a member of ``B``, so the error
-    ``e`` obeys ``|e|^2 <= <e, xi>`` (the variational inequality at ``zbar``), hence
+    The projection is post-processing. It makes the error ``e`` smaller: ``zbar`` is a member of
+    ``B``, so ``|e|^2 <= <e, xi>`` (the variational inequality at ``zbar``), hence
 
         E |e|^2 <= min(E h_B(xi), E |xi|^2),    h_B(xi) = max_{v in B} <v, xi>,
 
-    as ``E <zbar, xi> = 0`` and a projection moves no two points apart.
+    as ``E <zbar, xi> = 0`` and a projection does not expand distances.
     Source: Nikolov, Talwar and Zhang, "The geometry of differential privacy: the sparse and
     approximate cases", STOC 2013; Ghazi, Guzman, Kamath, Kumar and Manurangsi, "Differentially
     private optimization with sparse gradients", NeurIPS 2024 (arXiv:2404.10881), lemma 3.1, whose
