@@ -94,8 +94,7 @@ def plan(
         Gaussian (``epsilon <= 1``), or the factor ``2H/lambda + 1`` of Laplace noise, each with
         the ``lambda`` that belongs to it.
     regularisation : float, optional
-        ``lambda``; default: the theory's, which minimises the bound. Public: never tuned on the
-        data.
+        ``lambda``; default: the minimiser of the bound. Public: never tuned on the data.
     distance : float, optional
         ``D``, at least the distance of a minimiser from the centre; default: the radius. Where
         that is infinite ``D`` must be given.

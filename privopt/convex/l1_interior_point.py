@@ -53,11 +53,12 @@ def least_l1(equations: Equations) -> Certified:
     optimal (:func:`privopt.convex.l1_corner.corner`). Where it is not, or where solutions are many,
     the interior point goes on to the same accuracy.
 
-    *Fewer columns.* Where there are many more columns than rows, nearly all of ``D`` soon lies on
-    some ``m`` of them. From then on the steps see only the ``4 m`` heaviest. The dual point is held
-    against all columns as before, so nothing false is ever certified. Should the gap not close,
-    steps with all columns go on from where they had stopped. Until then, when little accuracy is
-    called for, ``A D A^T`` is summed in float32, unless pivots of its factor are too small.
+    *Fewer columns.* Where there are many more columns than rows, ``m`` of them soon carry nearly
+    all the weight of ``D``. The first steps see all columns and sum ``A D A^T`` in float32, unless
+    pivots of its factor are too small: little accuracy is needed yet. The later steps see only the
+    ``4 m`` heaviest columns. Dual points are still checked against all columns, so nothing false is
+    certified. If the gap does not close, steps with all columns continue where the first ones had
+    stopped.
     """
     rows, size = equations.matrix.shape
     best = _nearest(equations)
@@ -86,7 +87,7 @@ def _far(state: tuple[_Iterate, Certified]) -> Array:
 
 
 def _closing(state: tuple[_Iterate, Certified]) -> Array:
-    """The certified gap follows that of the columns seen."""
+    """The certified gap, of all columns, falls with that of the columns seen."""
     at, best = state
     return _unfinished(state) & (at.complementarity > MIN_FOLLOWED * (best.value - best.bound))
 
@@ -270,7 +271,7 @@ def _moved(matrix: Array, right_hand_side: Array, at: _Iterate, factor: Array) -
 
 
 def lower_product(matrix: Array, weights: Array) -> Array:
-    """``A D A^T``, but for a quarter above the diagonal, which nobody reads."""
+    """``A D A^T``; a quarter of it, above the diagonal, is left 0: no factorisation reads it."""
     rows = matrix.shape[0]
     half = rows // 2
     first = (matrix[:half] * weights[None]) @ matrix[:half].T

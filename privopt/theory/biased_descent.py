@@ -5,8 +5,8 @@ e^2``, all given the past: a projected mean of noisy gradients has ``b <= e``, a
 of its bias. Started at the centre, ``|w_1 - w*| <= R`` and ``|w_t - w*| <= D = 2 R``.
 
 *Convex.* ``2 eta (F(w_t) - F*) <= 2 eta <grad F(w_t), w_t - w*>``, in the mean at most ``E |w_t -
-w*|^2 - E |w_{t+1} - w*|^2 + eta^2 nu^2 + 2 eta b D``. The sum over ``t = 1..T + 1``, the last step
-being one that nobody takes, bounds the average of ``w_1..w_{T+1}``::
+w*|^2 - E |w_{t+1} - w*|^2 + eta^2 nu^2 + 2 eta b D``. The sum over ``t = 1..T + 1`` (the
+last step is part of the proof alone) bounds the average of ``w_1..w_{T+1}``::
 
     E F(w) - F* <= R^2/(2 eta (T + 1)) + eta nu^2/2 + D b.
 
