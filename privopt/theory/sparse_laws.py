@@ -213,8 +213,9 @@ def _mean_law(noise: str, body: str) -> Law:
 
     def of(setting: Setting) -> Rate:
         facts, budget = setting.problem_class, setting.budget
-        modulus = facts.strong_convexity or 1.0
-        clip = max(facts.lipschitz / modulus - facts.radius, 0.0) or facts.lipschitz
+        lipschitz, modulus = facts.lipschitz, facts.strong_convexity
+        reach = lipschitz / modulus - facts.radius if modulus > 0.0 else lipschitz
+        clip = reach if reach > 0.0 else lipschitz
         moved = budget.relation.multiple * clip / facts.n
         if noise == "laplace":
             scale = moved * math.sqrt(facts.sparsity or facts.dim) / budget.epsilon
