@@ -1,7 +1,7 @@
 """Regularised minimisers of losses with sparse gradients: little l1 sensitivity on the whole space.
 
-Laplace noise asks for the l1 norm in which one record moves the minimiser. That norm is
-``sqrt(d)`` times the Euclidean one at most; where gradients are sparse, the dimension drops out.
+Laplace noise is scaled to the l1 norm by which one record moves the minimiser. That norm is at most
+``sqrt(d)`` times the Euclidean one; where gradients are sparse, a bound without ``d`` holds too.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class SparseMinimiser(NamedTuple):
     in the Euclidean norm, and within ``min{sqrt(d), sqrt(k)}`` times that in the l1 norm, instead
     of ``sqrt(d) tau``: for so much do the gradients of each loss differ at the two points. (In
     terms of a residual ``r = |grad J(u)|`` the same step has ``sqrt(k H/lambda) r/(2 lambda)``.)
-    Twice that is charged, with 1 for ``H/lambda`` if it is less: what is over is left to round-off.
+    Twice that is charged, with 1 for ``H/lambda`` if it is less; the difference covers round-off.
 
     Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), section 4, with a
     factor ``sqrt(2) (2H/lambda + 1)`` in the place of ``1 + sqrt(H/(2 lambda))``; the root, the
