@@ -164,7 +164,13 @@ class BiasReducedGradient:
     ) -> BiasReducedGradient:
         """Answers until one of the worst level would not fit: see :class:`ReservingStop`.
 
-        With the least noise at which ``steps`` answers of average cost do, at the best order.
+        The noise is the least at which ``steps`` answers of average cost fit, at the best order.
+
+        Raises
+        ------
+        ValueError
+            If ``base`` is above ``n/2``, ``budget.relation`` is not ``replace_one``, or ``delta``
+            leaves nothing to spend.
         """
         check_calibration(query, budget, "contribution")
         steps = count("steps", steps)
@@ -193,7 +199,8 @@ class BiasReducedGradient:
         Raises
         ------
         ValueError
-            If ``epsilon > 1``.
+            If ``epsilon > 1``, ``base`` is above ``n/2`` or ``budget.relation`` is not
+            ``replace_one``.
         """
         check_calibration(query, budget, "contribution")
         unit = cls(query=query, n=n, base=base, post=post, scale=1.0, steps=1)

@@ -69,6 +69,11 @@ def copies(
     rows whatever ``n`` is, those beyond ``K`` at multiplicity 0 and the zero record last: problems
     of all sizes share one program.
 
+    Raises
+    ------
+    ValueError
+        If ``sparsity`` is None or above ``dim``, or ``n < n_0``.
+
     Examples
     --------
     >>> found = copies(n=100, dim=12, sparsity=4, noise_ratio=0.1, strength=1.0)
@@ -120,7 +125,8 @@ def packing(
 ) -> SparseRecords:
     """Copies of one record a block on random ``s`` of its ``t = floor(d/K)`` coordinates.
 
-    For pure budgets: ``n_0 = ceil(c s ln(max(e, d/(n epsilon))) / epsilon)``.
+    For pure budgets: ``n_0 = ceil(c s ln(max(e, d/(n epsilon))) / epsilon)``. Raises as
+    :func:`copies` does.
     """
     sparsity = declared_sparsity(sparsity, dim)
     inverse = noise_ratio * n / dim

@@ -58,6 +58,21 @@ def biased_descent_step_size(
 ) -> float:
     """``R/(nu sqrt(T + 1))``, or ``sqrt(2 gap/(H T))/nu`` where a gap is given.
 
+    Parameters
+    ----------
+    problem_class : ProblemClass
+    steps : int
+        ``T``.
+    second_moment : float
+        ``nu^2``.
+    gap : float, optional
+        At least ``F(w_1) - inf F``.
+
+    Raises
+    ------
+    ValueError
+        With a gap, unless ``smoothness`` is declared and positive.
+
     Examples
     --------
     >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5)
@@ -151,6 +166,18 @@ def inexact_descent_step_size(
     problem_class: ProblemClass, *, steps: int, error: float, gap: float | None = None
 ) -> float:
     """``1/(H + e sqrt(T)/R)``, or ``1/H`` where a gap is given.
+
+    Parameters
+    ----------
+    problem_class, steps, gap
+        As for :func:`biased_descent_step_size`.
+    error : float
+        ``e^2``.
+
+    Raises
+    ------
+    ValueError
+        If ``smoothness`` is not declared.
 
     Examples
     --------

@@ -67,7 +67,17 @@ class Body(Names):
 
 
 class SparseError(NamedTuple):
-    """A bound of ``E |p - m|^2``, and how it moves: see :func:`sparse_error`."""
+    """A bound of ``E |p - m|^2``, and how it moves: see :func:`sparse_error`.
+
+    Attributes
+    ----------
+    value : float
+        The bound.
+    share : float
+        ``a``, the share of ``R t`` in it.
+    order : float
+        The power of ``R^a c d^((1 - a)/2)`` like which it moves.
+    """
 
     value: float
     share: float
