@@ -29,10 +29,8 @@ def simulated(power, profile):
     The rule looks before a level is drawn. The other draws one and stops if it does not fit.
     """
     n = 2**power
-    law, budget = (
-        LevelLaw.of(n, 1),
-        privopt.Budget(epsilon=EPSILON, delta=delta_at(n), relation="replace_one"),
-    )
+    law = LevelLaw.of(n, 1)
+    budget = privopt.Budget(epsilon=EPSILON, delta=delta_at(n), relation="replace_one")
     rule = PublishedStop.of(budget, n, 1, law.highest)
     rng, levels = np.random.default_rng([power, 0]), law.highest + 1
     steps, taken, fitting = [], np.zeros(levels), np.zeros(levels)

@@ -31,12 +31,7 @@ from privopt.convex import (
     Update,
 )
 from privopt.core import Algorithm, Execution, Plan, Run, planner
-from privopt.mechanisms import (
-    BestOfRuns,
-    BiasReducedGradient,
-    ClippedGradient,
-    body_of,
-)
+from privopt.mechanisms import BestOfRuns, BiasReducedGradient, ClippedGradient, body_of
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
     GIVEN_STEPS,
@@ -82,10 +77,10 @@ def plan(
 ) -> Plan:
     """Plan bias-reduced SGD: ``w <- Proj(w - eta G)``, ``G`` a :class:`BiasReducedGradient`.
 
-    For records with sparse gradients. The noisy mean of ``b`` of them, projected onto the body in
-    which their means lie, has an error of order ``(s ln d)^(1/4)/sqrt(b)`` without the ``sqrt(d)``
-    of the noise, but a bias of that order too. ``G`` puts means of batches of random sizes
-    together so that the bias is that of the largest batch, at the cost of small ones.
+    For records with sparse gradients. The noisy mean of a batch of ``b``, projected onto the body
+    in which means lie, has an error of order ``(s ln d)^(1/4)/sqrt(b)``, without the ``sqrt(d)`` of
+    the noise, but a bias of that order too. ``G`` combines means of batches of random sizes: its
+    bias is that of the largest batch, and its cost on average is that of small ones.
 
     Parameters
     ----------
@@ -97,20 +92,19 @@ def plan(
     mode : {"tight", "paper"}
         Noise by the accountant, or that of the publication with its stopping rule.
     accounting : {"fixed", "reserve", "paper"}, optional
-        ``T`` steps, whose levels are accounted for as the public mixture that they are (the default
-        of mode tight); steps until one of the worst level would not fit, at one Rényi order; or
-        the published rule (mode paper alone). The number of steps of the last two is random, and
-        no rate is claimed.
+        ``T`` steps, accounted for as a public mixture over levels (the default of mode tight);
+        steps until one of the worst level would not fit, at one Rényi order; or the published rule
+        (mode paper alone). The last two take a random number of steps, and no rate is claimed.
     steps : int, optional
-        ``T``, with ``reserve`` for which the noise is meant; default ``ceil(2 n/(b_0
-        ln(4/delta)))``. The published rule has none.
+        ``T``; with ``reserve`` the number of average steps that the noise allows. Default ``ceil(2
+        n/(b_0 ln(4/delta)))``. Not for the published rule.
     base : int
         ``b_0``, the smallest batch, at most ``n/2``. At equal ``b_0 T`` noise and error are about
         equal, and fewer steps take less time.
     step_size : float or StepSizes, optional
         ``eta``; default ``R/(nu sqrt(T + 1))``, or with a gap ``sqrt(2 gap/(H (T + 1)))/nu``.
     body : {"l1_l2", "l1", "l2", "none"}
-        Onto which means are projected: ``|v|_1 <= C sqrt(s)``, ``|v|_2 <= C``, both, or nothing.
+        Means are projected onto ``|v|_1 <= C sqrt(s)``, ``|v|_2 <= C``, both, or not at all.
     clip : float, optional
         ``C``; default ``L``, at which nothing is clipped.
     output : Output or its name in ``theory.OutputRule``, optional
@@ -119,11 +113,10 @@ def plan(
         A public bound of ``F(w_1) - inf F``: the rate is then that of the gradient norm, for losses
         that need not be convex, over the whole space.
     boost : float, optional
-        The chance of failure, where a run is known to succeed half of the time: a geometric number
-        of runs is made, each scored by its risk, or with a gap by its gradient, with noise, and
-        the best of them released. Their number is secret, and so are the time that it takes and
-        the levels of the others.
-        Steps are fixed, no path is recorded, and no rate is claimed.
+        The probability of failure, where one run succeeds with probability 1/2. A geometric number
+        of runs is made, each with a noisy score: its risk, or the norm of its gradient with a gap
+        or if losses are not convex. The best run is released. The number of runs, their time and
+        their levels are secret. Steps are fixed, no path is recorded, and no rate is claimed.
     record : int or "all"
         How many points of the path to record, on a logarithmic scale of steps, or after each.
 
@@ -135,10 +128,10 @@ def plan(
 
     Rate
     ----
-    Convex losses: ``E F(w) - F* <= R nu/sqrt(T + 1) + 2 R b``, with the bias ``b`` and the second
+    Convex losses: ``E F(w) - F* <= R nu/sqrt(T + 1) + 2 R a``, with the bias ``a`` and the second
     moment ``nu^2`` of :func:`privopt.theory.bias_reduced_moments`: of order ``sqrt(ln n) (s ln d
     ln(1/delta)^3)^(1/4)/sqrt(n epsilon)`` at the default ``T``. With a gap: ``E |grad F(w)|^2 <=
-    gap/(eta (T + 1)) + eta H nu^2/2 + L b``.
+    gap/(eta (T + 1)) + eta H nu^2/2 + L a``.
 
     Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), Section 5, there
     with a random number of steps and a noise about twenty-five times as large. Their recovery of
@@ -166,6 +159,7 @@ def plan(
     if steps is None:
         steps = bias_reduced_steps(problem_class, delta=budget.delta, base=count("base", base))
     accounting = _accounting(mode, accounting)
+    stationary = gap is not None or not problem_class.convex
     whole: BiasReducedGradient | BestOfRuns
     if boost is None:
         whole = _mechanism(accounting, query, budget, steps, problem_class.n, base, post)
@@ -178,14 +172,14 @@ def plan(
         unit = BiasReducedGradient(
             query=query, n=problem_class.n, base=base, post=post, scale=1.0, steps=steps
         )
-        stationary = gap is not None or not problem_class.convex
-        whole = boosted(problem_class, budget, unit, query, boost, stationary=stationary)
+        whole = boosted(problem_class, budget, unit, boost, stationary=stationary)
     mechanism = whole if isinstance(whole, BiasReducedGradient) else whole.run
     moments = bias_reduced_moments(
         problem_class, noise=mechanism.scale, base=base, body=body, clip=query.clip,
         probabilities=mechanism.law.probabilities, steps_powers=powers,
     )  # fmt: skip
-    method = _method(problem_class, steps, moments, step_size, output, gap, record)
+    rule = chosen_output(output) or (RandomIterate() if stationary else Average())
+    method = _method(problem_class, steps, moments, step_size, rule, gap, record)
     rate = _rate(problem_class, budget, mechanism, method, moments, gap, powers)
     if boost is not None:
         rate = no_rate("the best of several runs", quantity=rate.quantity)
@@ -229,7 +223,7 @@ def coins(static: Static, params: Params, key: Array) -> Array:
 
 
 def _accounting(mode: str, accounting: str | None) -> str:
-    """Of a mode; each has its own."""
+    """The accounting that is asked for, or the default of its mode."""
     member("mode", mode, ("tight", "paper"))
     known = ("paper",) if mode == "paper" else ("fixed", "reserve")
     if accounting is None:
@@ -278,13 +272,11 @@ def _method(
     steps: int,
     moments: BiasedMoments,
     step_size: float | StepSizes | None,
-    output: Output | str | None,
+    output: Output,
     gap: float | None,
     record: int | str,
 ) -> FirstOrder:
     """Descent at theory's step size, unless one is given."""
-    stationary = gap is not None or not problem_class.convex
-    rule = chosen_output(output) or (RandomIterate() if stationary else Average())
     if step_size is None:
         if gap is None and (math.isinf(problem_class.radius) or not problem_class.convex):
             raise ValueError(
@@ -296,11 +288,11 @@ def _method(
         )
     if not isinstance(step_size, StepSizes):
         step_size = StepSizes.constant(positive_number("step_size", step_size))
-    return FirstOrder(step_size, Update.of(optax.sgd), rule, *recorded(record, steps))
+    return FirstOrder(step_size, Update.of(optax.sgd), output, *recorded(record, steps))
 
 
 def _points(steps: int, gap: float | None) -> int:
-    """The ``T`` of a theorem: of ``T + 1`` iterates the last may take a step that nobody sees."""
+    """``T`` of the theorem: with a gap it counts iterates, one more than the steps of a run."""
     return steps if gap is None else steps + 1
 
 

@@ -92,9 +92,9 @@ class Post(NamedTuple):
         update: Optimiser | None,
         output: Output | str | None,
     ) -> DefaultSteps:
-        """``T`` full gradients: those given; else those of the least bound of projected ones.
+        """``T`` full gradients: as given; else at the least bound for projected gradients.
 
-        Without such a bound as many as without a projection.
+        Where no such bound applies, as many as without a projection.
         """
         known = self.sparse and not _obstacle(problem_class, noise, AllRecords())
         if steps is not None or not known:
@@ -116,7 +116,7 @@ class Post(NamedTuple):
         update: Optimiser | None,
         output: Output | str | None,
     ) -> tuple[float | StepSizes | None, Output | str | None]:
-        """Step size and output: those given; else those of a theorem on projected gradients.
+        """Step size and output: as given; else those of a theorem on projected gradients.
 
         Smooth losses and all records: ``1/(H + e sqrt(T)/R)`` and the average after each step, with
         ``e`` the error of one gradient. Else ``R/(L sqrt(T + 1))`` and the average of all points.

@@ -11,7 +11,7 @@ from jax import Array
 from privopt.arguments import positive_number
 from privopt.convex import EmpiricalRisk, FirstOrder
 from privopt.core import Execution
-from privopt.mechanisms import BestOfRuns, BiasReducedGradient, ClippedGradient, PointScore
+from privopt.mechanisms import BestOfRuns, BiasReducedGradient, PointScore
 from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream
 
@@ -22,7 +22,6 @@ def boosted(
     problem_class: ProblemClass,
     budget: Budget,
     unit: BiasReducedGradient,
-    query: ClippedGradient,
     failure: float,
     *,
     stationary: bool,
@@ -41,10 +40,8 @@ def boosted(
         raise ValueError(f"boost must be a chance of failure below 1, got {failure!r}")
     if not stationary and math.isinf(problem_class.radius):
         raise ValueError("radius must be finite to boost by the risk, got inf")
-    score = PointScore(query, 0.0 if stationary else problem_class.radius)
-    return BestOfRuns.calibrated(
-        unit, score, budget, min(0.5, 0.5 * failure), stationary=stationary
-    )
+    score = PointScore(unit.query, None if stationary else problem_class.radius)
+    return BestOfRuns.calibrated(unit, score, budget, min(0.5, 0.5 * failure))
 
 
 def best_run(
@@ -55,13 +52,13 @@ def best_run(
     execution: Execution,
     start: Array,
 ) -> Array:
-    """The output of the run whose noisy score is least; how many there were is not told.
+    """The output of the run whose noisy score is least; the number of runs is not released.
 
-    Run ``i`` has child ``i`` of ``stream(key, "selection")`` for its own. Its levels are drawn from
-    that, too, and not from public coins: what the selection costs is proved for runs of one law,
-    and runs of known levels are of many.
+    The key of run ``i`` is child ``i`` of ``stream(key, "selection")``. Its levels are drawn from
+    that key, not from public coins: the cost of the selection is proved for runs of one law, and
+    runs whose levels are known have different laws.
     """
-    keys, score = stream(key, "selection"), mechanism.score_of(objective)
+    keys, score = stream(key, "selection"), mechanism.score.bind(objective)
 
     def attempt(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
         number, _, least, best = state

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
@@ -215,7 +214,7 @@ def run(
     mean = mechanism.query.bind(objective)
     measured = mechanism.measure(stream(key, "noise"), matrix, mean)
     found = objective.constraint.project(mechanism.recover(matrix, measured))
-    return Run(found, Secret(mean, jnp.asarray(mechanism.query.clipped(objective))))
+    return Run(found, Secret(mean, mechanism.query.clipped(objective)))
 
 
 L1_RECOVERY = Algorithm(

@@ -66,15 +66,6 @@ class Secret(NamedTuple):
     minimiser: Array
 
 
-class Choices(NamedTuple):
-    """What a plan is asked for, checked; ``distance`` is a number."""
-
-    mode: str
-    distance: float
-    glm: bool
-    projection: str
-
-
 @planner
 def plan(
     problem_class: ProblemClass,
@@ -103,8 +94,7 @@ def plan(
         Gaussian (``epsilon <= 1``), or the factor ``2H/lambda + 1`` of Laplace noise, each with
         the ``lambda`` that belongs to it.
     regularisation : float, optional
-        ``lambda``; default: the theory's, which minimises the bound. Public: never tuned on the
-        data.
+        ``lambda``; default: the minimiser of the bound. Public: never tuned on the data.
     distance : float, optional
         ``D``, at least the distance of a minimiser from the centre; default: the radius. Where
         that is infinite ``D`` must be given.
@@ -142,25 +132,29 @@ def plan(
     >>> round(tight.rate.upper, 3), round(paper.rate.upper, 3)
     (0.121, 0.191)
     """
-    choices = _checked(problem_class, budget, mode, distance, glm, projection)
-    gaussian = budget.delta > 0.0
-    unit = _unit_scale(problem_class, budget, choices)
+    _check(problem_class, budget, mode, glm, projection)
+    distance = _distance(problem_class, distance)
+    gaussian, published = budget.delta > 0.0, mode == "paper"
+    unit = _unit_scale(problem_class, budget, published)
+    share = 0.5 if published else 0.25
     cost = perturbation_cost(problem_class, gaussian=gaussian, projection=projection, glm=glm)
-    published = mode == "paper"
     if published or math.isinf(cost.factor):  # as published, whatever is known of the losses
         cost = perturbation_cost(problem_class, gaussian=gaussian)
     best = None
     if regularisation is None:
-        best = _balanced(problem_class, choices, gaussian, unit, cost.factor)
+        if gaussian:
+            best = balanced_minimiser(linear=cost.factor * unit, distance=distance, share=share)
+        else:
+            best = _pure_balanced(problem_class, unit, cost.factor, glm, distance, published)
         regularisation, smoothing = best.regularisation, best.smoothing
     else:
         regularisation, smoothing = positive_number("regularisation", regularisation), 0.0
     if problem_class.smoothness is None and smoothing == 0.0:
         smoothing = _smoothing(problem_class, gaussian, regularisation, unit, cost.factor)
-    mechanism = _mechanism(problem_class, budget, choices, regularisation, smoothing)
+    mechanism = _mechanism(problem_class, budget, published, glm, regularisation, smoothing)
     query = mechanism.query
     lower = 0.0
-    if choices.distance >= problem_class.radius:
+    if distance >= problem_class.radius:
         mu = gaussian_mu(budget.epsilon, budget.delta) if gaussian else None
         lower = budget_lower_bound(problem_class, budget, mu=mu)
     dense = isinstance(query, SparseMinimiser) and query.dense
@@ -181,9 +175,9 @@ def plan(
             regularisation=regularisation,
             scale=mechanism.scale,
             gaussian=gaussian,
-            distance=choices.distance,
+            distance=distance,
             power=None if best is None else best.power,
-            share=0.5 if published else 0.25,
+            share=share,
             projection=projection,
             glm=glm and not published,
             solver_error=query.error,
@@ -195,14 +189,9 @@ def plan(
     )
 
 
-def _checked(
-    problem_class: ProblemClass,
-    budget: Budget,
-    mode: str,
-    distance: float | None,
-    glm: bool,
-    projection: str,
-) -> Choices:
+def _check(
+    problem_class: ProblemClass, budget: Budget, mode: str, glm: bool, projection: str
+) -> None:
     require_convex_lipschitz(_NAME, problem_class)
     member("mode", mode, ("tight", "paper"))
     member("projection", projection, ("linf", "l2", "none"))
@@ -228,30 +217,35 @@ def _checked(
                 "minimiser rests on it; losses of one linear prediction are smoothed where "
                 "glm=True and mode='tight'"
             )
+
+
+def _distance(problem_class: ProblemClass, distance: float | None) -> float:
+    """``D``: the given one, or the radius."""
     if distance is not None:
-        distance = positive_number("distance", distance)
-    elif math.isinf(problem_class.radius):
+        return positive_number("distance", distance)
+    if math.isinf(problem_class.radius):
         raise ValueError("distance must be given where radius is infinite, got None")
-    return Choices(mode, distance or problem_class.radius, glm, projection)
+    return problem_class.radius
 
 
-def _unit_scale(problem_class: ProblemClass, budget: Budget, choices: Choices) -> float:
+def _unit_scale(problem_class: ProblemClass, budget: Budget, published: bool) -> float:
     """``sigma lambda``, or ``lambda Delta_2/epsilon``: what noise in the gradient would need."""
     gradient = ClippedGradient.of(problem_class)
     if budget.delta == 0.0:
         return gradient.sensitivity(budget.relation) / budget.epsilon
-    if choices.mode == "paper":
+    if published:
         return classic_gaussian_scale(gradient, budget)
     return GaussianMechanism.calibrated(gradient, budget).scale
 
 
-def _balanced(
-    problem_class: ProblemClass, choices: Choices, gaussian: bool, unit: float, cost: float
+def _pure_balanced(
+    problem_class: ProblemClass,
+    unit: float,
+    cost: float,
+    glm: bool,
+    distance: float,
+    published: bool,
 ) -> BalancedMinimiser:
-    published, distance = choices.mode == "paper", choices.distance
-    if gaussian:
-        share = 0.5 if published else 0.25
-        return balanced_minimiser(linear=cost * unit, distance=distance, share=share)
     if problem_class.smoothness is None:
         return smoothed_pure_balanced_minimiser(
             problem_class, unit=unit, cost=cost, distance=distance
@@ -260,7 +254,7 @@ def _balanced(
         problem_class,
         unit=unit,
         cost=cost,
-        glm=choices.glm,
+        glm=glm,
         distance=distance,
         published=published,
     )
@@ -269,7 +263,7 @@ def _balanced(
 def _smoothing(
     problem_class: ProblemClass, gaussian: bool, regularisation: float, unit: float, cost: float
 ) -> float:
-    """Costing a hundredth of Gaussian noise, whose scale does not depend on it; else the best."""
+    """Costs a hundredth of Gaussian noise; the best width where Laplace noise depends on it."""
     if not gaussian:
         return smoothing_width(problem_class, regularisation, unit=unit, cost=cost)
     noise = cost * unit / regularisation
@@ -279,18 +273,18 @@ def _smoothing(
 def _mechanism(
     problem_class: ProblemClass,
     budget: Budget,
-    choices: Choices,
+    published: bool,
+    glm: bool,
     regularisation: float,
     smoothing: float,
 ) -> Mechanism:
-    published = choices.mode == "paper"
     numbers = {"regularisation": regularisation, "smoothing": smoothing}
     if budget.delta > 0.0:
         query = RegularisedMinimiser.of(problem_class, budget.relation, **numbers)
         if published:
             return GaussianMechanism(query, classic_gaussian_scale(query, budget))
         return GaussianMechanism.calibrated(query, budget)
-    sparse = SparseMinimiser.of(problem_class, budget.relation, glm=choices.glm, **numbers)
+    sparse = SparseMinimiser.of(problem_class, budget.relation, glm=glm, **numbers)
     if published:
         return LaplaceMechanism(sparse, published_laplace_scale(sparse, budget))
     return LaplaceMechanism.calibrated(sparse, budget)

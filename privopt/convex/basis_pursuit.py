@@ -56,10 +56,10 @@ def basis_pursuit(matrix: ArrayLike, right_hand_sides: ArrayLike) -> BasisPursui
     ``y`` proves ``min ||x||_1 >= <b, y>``, since ``<b, y> = <x, A^T y> <= ||x||_1``. Pure: on NumPy
     or JAX arrays on the host, or inside ``jit`` and ``vmap``, where values are not checked.
 
-    The method is :func:`privopt.convex.l1_interior_point.least_l1`: some ten steps of ``m^2 d``
-    products or less, to a gap of ``1e-11 ||x||_1`` or less where rows are not close to dependence,
-    and never without a statement of what was reached. Rows of ``A`` and ``b`` are first moved to
-    norms about one, by powers of two, so that units do not matter.
+    The method is :func:`privopt.convex.l1_interior_point.least_l1`: about ten steps, of at most
+    ``m^2 d`` products each, to a gap of at most ``1e-11 ||x||_1`` where rows are far from
+    dependent; ``gap`` always says what was reached. Rows of ``A`` and ``b`` are first scaled to
+    norms about one, by powers of two, so units do not matter.
 
     Parameters
     ----------
@@ -163,6 +163,6 @@ def _solved(matrix: Array, scales: Array, factor: Array, right_hand_sides: Array
 
 
 def _power_of_two(size: Array) -> Array:
-    """The one next to ``size``; 1 where it is 0."""
+    """The power of two next above ``size``; 1 where ``size`` is 0."""
     _, exponent = jnp.frexp(size)
     return jnp.where(size > 0.0, jnp.ldexp(jnp.ones_like(size), exponent), 1.0)

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.scipy.linalg import cho_solve, lu_factor, lu_solve
+from jax.scipy.linalg import cho_solve
 
+from privopt.convex.l1_corner import corner
 from privopt.convex.l1_equations import Certified, Equations
 from privopt.convex.vectors import inner
 
@@ -21,7 +22,6 @@ MAX_CORRECTIONS = 2
 TARGET_GAP = 1e-11  # of ||x||_1
 MIN_COMPLEMENTARITY = 1e-14  # of ||x||_1; below it steps are round-off
 MAX_POLISHED_GAP = 0.1  # of ||x||_1; above it too little is known of the support
-MIN_NUMBER = 1e-10  # of ||x||_1; below it a number may be a rounding of 0
 MIN_SLACK = 2.0**-60
 FRACTION_TO_BOUNDARY = 0.995
 START_DEPTH, START_DUAL = 0.1, 0.9  # of the largest coordinate; of the way to the boundary
@@ -49,18 +49,16 @@ def least_l1(equations: Equations) -> Certified:
     centrality corrections in a primal-dual method for linear programming". All directions of a
     step share the factor of one matrix ``A D A^T``.
 
-    *Corner.* The ``m`` coordinates with the largest quotients ``|x_j|/slack_j`` are a guess of the
-    support: ``A_J x_J = b`` is solved. The dual point beside it is the ``y`` next to that of the
-    interior point with ``z_j`` the sign of every ``x_j`` that is not 0. Once the guess is right
-    this is an optimal pair, of a solution with fewer than ``m`` such numbers also: what ``z`` is
-    elsewhere was well inside, and hardly moves. Where the guess is not right, or where solutions
-    are many, the interior point goes on to the same accuracy.
+    *Corner.* Where the gap is small a step also tries the corner near its point, which may be
+    optimal (:func:`privopt.convex.l1_corner.corner`). Where it is not, or where solutions are many,
+    the interior point goes on to the same accuracy.
 
-    *Fewer columns.* Where there are many more columns than rows, nearly all of ``D`` soon lies on
-    some ``m`` of them. From then on the steps see only the ``4 m`` heaviest. The dual point is held
-    against all columns as before, so nothing false is ever certified. Should the gap not close,
-    steps with all columns go on from where they had stopped. Until then, when little accuracy is
-    called for, ``A D A^T`` is summed in float32, unless pivots of its factor are too small.
+    *Fewer columns.* Where there are many more columns than rows, ``m`` of them soon carry nearly
+    all the weight of ``D``. The first steps see all columns and sum ``A D A^T`` in float32, unless
+    pivots of its factor are too small: little accuracy is needed yet. The later steps see only the
+    ``4 m`` heaviest columns. Dual points are still checked against all columns, so nothing false is
+    certified. If the gap does not close, steps with all columns continue where the first ones had
+    stopped.
     """
     rows, size = equations.matrix.shape
     best = _nearest(equations)
@@ -89,7 +87,7 @@ def _far(state: tuple[_Iterate, Certified]) -> Array:
 
 
 def _closing(state: tuple[_Iterate, Certified]) -> Array:
-    """The certified gap follows that of the columns seen."""
+    """The certified gap, of all columns, falls with that of the columns seen."""
     at, best = state
     return _unfinished(state) & (at.complementarity > MIN_FOLLOWED * (best.value - best.bound))
 
@@ -273,7 +271,7 @@ def _moved(matrix: Array, right_hand_side: Array, at: _Iterate, factor: Array) -
 
 
 def lower_product(matrix: Array, weights: Array) -> Array:
-    """``A D A^T``, but for a quarter above the diagonal, which nobody reads."""
+    """``A D A^T``; a quarter of it, above the diagonal, is left 0: no factorisation reads it."""
     rows = matrix.shape[0]
     half = rows // 2
     first = (matrix[:half] * weights[None]) @ matrix[:half].T
@@ -288,34 +286,10 @@ def _length(value: Array, move: Array) -> Array:
 
 def _polished(equations: Equations, columns: _Columns, at: _Iterate, best: Certified) -> Certified:
     """What is best of all that is known, of the interior point and of the corner near it."""
-    b, x = equations.right_hand_side, at.point
+    size, x = equations.matrix.shape[1], at.point
     slack = jnp.minimum(at.below, at.above)
-    _, support = jax.lax.top_k(jnp.abs(x) / slack, b.size)
-    matrix = columns.matrix[:, support]
-    factor = lu_factor(matrix)
-    corner = lu_solve(factor, b)
-    corner = corner + lu_solve(factor, b - matrix @ corner)
-    size = equations.matrix.shape[1]
-    best = best.with_point(
-        equations, columns.lifted(jnp.zeros_like(x).at[support].set(corner), size)
-    )
-    least = MIN_NUMBER * jnp.sum(jnp.abs(corner))
-    signs = jnp.where(jnp.abs(corner) > least, jnp.sign(corner), 0.0)
-    vertex = jax.lax.cond(
-        jnp.all(signs != 0.0),
-        lambda: lu_solve(factor, signs, trans=1),
-        lambda: _on_face(matrix, signs, at.dual),
-    )
-    best = best.with_dual(equations, vertex)
+    near = corner(columns.matrix, equations.right_hand_side, x, slack, at.dual)
+    best = best.with_point(equations, columns.lifted(near.point, size))
+    best = best.with_dual(equations, near.dual)
     restored = equations.restored(columns.lifted(x, size))
     return best.with_point(equations, restored).with_dual(equations, at.dual)
-
-
-def _on_face(matrix: Array, signs: Array, dual: Array) -> Array:
-    """The ``y`` nearest to ``dual`` whose ``z_j`` are the ``signs`` that are not 0."""
-    columns = matrix * jnp.abs(signs)[None]
-    gram = columns.T @ columns + jnp.diag(1.0 - jnp.abs(signs))
-    factor = jax.lax.linalg.cholesky(gram, symmetrize_input=False)
-    for _ in range(2):
-        dual = dual + columns @ cho_solve((factor, True), signs - dual @ columns)
-    return dual

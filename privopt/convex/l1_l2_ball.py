@@ -76,8 +76,8 @@ class L1L2Ball:
         in ``t``. Either ``t = 0``, or ``S_t(x)`` is the projection onto the l1 ball, within the l2
         ball, or the quotient of the norms is that of the radii. The conditions of Karush, Kuhn and
         Tucker hold: the point is ``S_t(x)/(1 + u)`` with ``t = 0`` or the l1 constraint tight, and
-        ``u = 0`` or the l2 constraint tight. ``t`` never passes the threshold of the l1 ball, so it
-        is well determined next to the boundary also, where the quotient alone would not do.
+        ``u = 0`` or the l2 constraint tight. ``t`` is at most the threshold of the l1 ball. That
+        bound determines ``t`` well next to the boundary, where the quotient alone does not.
         """
         magnitude, (l1, l2) = jnp.abs(x), self._radii(x)
         inside = (jnp.sum(magnitude, axis=-1) <= l1) & (norm(x) <= l2)
@@ -95,7 +95,7 @@ class L1L2Ball:
     def extreme_point(self, g: jax.Array) -> jax.Array:
         """``S_t(g)``, of the length that fits, at the ``t`` of :meth:`support`; 0 where ``g = 0``.
 
-        Where many coordinates share the largest ``|g_j|``, all ``l1_radius`` falls on them alike.
+        Coordinates that share the largest ``|g_j|`` get equal parts of ``l1_radius``.
         """
         magnitude, (l1, l2) = jnp.abs(g), self._radii(g)
         scaled, *_ = _scaled(magnitude, l1)

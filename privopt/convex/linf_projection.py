@@ -29,8 +29,8 @@ def linf_projection(constraint: ConstraintSet, x: jax.Array) -> jax.Array:
     *Simplex.* Members within ``t`` of ``x`` are those between ``(x - t)_+`` and ``(x + t)_+``;
     there are some if and only if ``x_j + t >= 0`` for all ``j`` and the sums of these two are on
     either side of ``total``. So ``t >= max(|theta|, -min_j x_j)``, ``theta`` the threshold of the
-    Euclidean projection ``(x - theta)_+``, which moves coordinates by ``theta``, or to 0 by less
-    than ``theta`` or by ``-x_j``. It attains that bound: it is a nearest member.
+    Euclidean projection ``(x - theta)_+``. That projection moves a coordinate by ``theta``, or to 0
+    by less than ``theta`` or by ``-x_j``. It attains the bound, so it is a nearest member.
 
     *Boxes and the whole space.* The Euclidean projection.
 

@@ -17,7 +17,7 @@ __all__ = ["CoordinateLoss", "Separable", "Sine"]
 class CoordinateLoss(Protocol):
     """``phi(w, x)`` of one coordinate and one number of a record, elementwise; ``phi(w, 0) = 0``.
 
-    Then a record contributes nothing to a coordinate where it is zero: its gradient has no more
+    A record contributes nothing to a coordinate where it is zero, so its gradient has no more
     entries than the record.
     """
 

@@ -1,18 +1,18 @@
 """Thresholds ``t`` at which ``(x - t)_+ = max(x - t, 0)`` has a given size, found without a sort.
 
-They take ``x`` over the last axis, of any leading shape, and numbers that broadcast against ``t``,
-which has a last axis of length one. The largest ``x_j`` is 0 (:func:`lowered`), so that all that
-counts is exact, however large ``x`` was. Rounds are passes over ``x`` of fixed shape, some ten for
-``10^6`` coordinates, and their number is bounded whatever ``x`` holds. Long rows are searched one
-after another, each while it lies in the cache and for no more rounds than it needs itself.
+``x`` has shape ``(..., d)`` and ``t`` shape ``(..., 1)``; other numbers broadcast against ``t``.
+The largest ``x_j`` must be 0 (:func:`lowered`), so that the coordinates near the threshold are
+exact, however large ``x`` was. A round is one pass over ``x``; about ten are needed for ``10^6``
+coordinates, and their number is bounded whatever ``x`` holds. Long rows are searched one after
+another: each stays in the cache, and takes no more rounds than it needs itself.
 
-*Newton's method from the left.* For ``f`` convex and decreasing, steps from ``f(t) >= 0`` climb and
+*Newton's method from the left.* For ``f`` convex and decreasing, steps from ``f(t) >= 0`` rise and
 never pass the root. Let ``f_k`` be the values, ``g_k`` the absolute slopes. Convexity at ``t_{k+1}
 = t_k + f_k/g_k`` says ``f_k >= f_{k+1} + g_{k+1} f_k/g_k``, so ``f_{k+1}/f_k + g_{k+1}/g_k <= 1``,
 and the product ``f g`` falls to a quarter or less in every round. Where all ``x_j - t`` are at most
 the size that is asked for, ``f_0`` is below ``d`` sizes and slopes lie in ``[1, d]``. So ``f_k`` is
 below ``d^2 4^-k`` sizes: less than a rounding of float64 at ``k = 58``, for ``d <= 2^31``. In
-floating point a loop ends also when ``t`` has not climbed; NaN never climbs.
+floating point a loop also ends when ``t`` has not risen; a comparison with NaN ends it too.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def lowered(x: jax.Array) -> jax.Array:
 
 
 def in_range(size: jax.Array) -> jax.Array:
-    """A power of two that moves ``size``, if extreme, to where its inverse and sums are finite."""
+    """A power of two whose product with ``size`` has a finite inverse and finite sums."""
     shift = jnp.where(size > 2.0**64, 2.0**-64, jnp.where(size < 2.0**-64, 2.0**64, 1.0))
     return shift.astype(size.dtype)
 
@@ -80,7 +80,7 @@ def onto_simplex(x: jax.Array, total: jax.Array) -> jax.Array:
 
 
 def by_rows(threshold: Threshold) -> Threshold:
-    """Rows that fill a part of the cache one after another, under ``vmap`` too; others together."""
+    """The same function, over long rows one after another, under ``vmap`` too."""
     alone = sequential_vmap(threshold)
 
     @jax.jit
@@ -106,7 +106,7 @@ def l1_threshold(x: jax.Array, total: jax.Array) -> jax.Array:
     1986, "A finite algorithm for finding the projection of a point onto the canonical simplex", in
     the form of Condat 2016, section 3.3). It begins with the step from the root for every 16th
     coordinate: a step from the right of the root ends left of it. The root is at least ``-total``.
-    The last step is taken even if it goes down, which undoes the rounding of those before it.
+    The last step is taken even if it goes down: it corrects the rounding of those before it.
     """
     shift = in_range(total)
     total = total * shift
@@ -147,7 +147,7 @@ def l2_threshold(x: jax.Array, radius: jax.Array) -> jax.Array:
 
 
 def climbed(step: Callable[[jax.Array], jax.Array], start: jax.Array) -> jax.Array:
-    """The last of the steps from ``start``, of which all others climb."""
+    """The last of the steps from ``start``: the first one that does not rise."""
 
     Climb = tuple[jax.Array, jax.Array, jax.Array]
 

@@ -67,11 +67,8 @@ from privopt.mechanisms.queries import (
     L1BoundedQuery,
     RegularisedMinimiser,
 )
-from privopt.mechanisms.sparse_minimiser import (
-    SparseMinimiser,
-    published_laplace_scale,
-    sparse_records,
-)
+from privopt.mechanisms.sparse_minimiser import SparseMinimiser, published_laplace_scale
+from privopt.mechanisms.sparse_records import sparse_records
 from privopt.mechanisms.variance_reduced import VarianceReducedGradient
 
 __all__ = [

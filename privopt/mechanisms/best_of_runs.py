@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import jax
@@ -32,15 +32,14 @@ _SCORE_NOISE = 2.0  # of the score, over that of a run's sums: a tenth of what i
 class PointScore(NamedTuple):
     """How good a point is: the norm of the clipped mean gradient, or a clipped risk.
 
-    The risk is ``(1/n) sum_i clip_B(l(w; x_i) - l(c; x_i))`` from the centre ``c`` of the set, with
-    ``B = C R``: where losses are ``C``-Lipschitz nothing is clipped, and no range need be assumed
-    of the losses themselves.
+    The risk is ``(1/n) sum_i clip_B(l(w; x_i) - l(c; x_i))``, ``c`` the centre of the set and ``B =
+    C R``. Nothing is clipped where losses are ``C``-Lipschitz; the losses need no bounded range.
 
     Attributes
     ----------
     query : ClippedGradient
-    radius : float
-        ``R``; 0 for the norm of the gradient.
+    radius : float, optional
+        ``R``; None scores by the norm of the gradient.
 
     Examples
     --------
@@ -50,16 +49,16 @@ class PointScore(NamedTuple):
     """
 
     query: ClippedGradient
-    radius: float
+    radius: float | None = None
 
     def sensitivity(self, relation: Relation) -> float:
-        """``2 C/n`` of the norm, ``2 C R/n`` of the risk; half of it where a record is zeroed."""
+        """``2C/n`` of the norm, ``2 C R/n`` of the risk (``replace_one``), else half of that."""
         of_gradient = self.query.sensitivity(relation)
-        return of_gradient * self.radius if self.radius > 0.0 else of_gradient
+        return of_gradient if self.radius is None else of_gradient * self.radius
 
-    def bind(self, objective: EmpiricalRisk, stationary: bool) -> Callable[[Array], Array]:
-        """``w -> score`` on the device; the smaller the better."""
-        if stationary:
+    def bind(self, objective: EmpiricalRisk) -> Callable[[Array], Array]:
+        """``w -> score`` on the device, without noise; the smaller the better."""
+        if self.radius is None:
             gradient = self.query.bind(objective)
 
             def slope(point: Array) -> Array:
@@ -96,15 +95,13 @@ class BestOfRuns:
         Of the Gaussian noise on every score.
     odds : int
         ``2^30 gamma``, so that the coin after a run is exact.
-    stationary : bool
-        Whether points are scored by the norm of the gradient, else by the risk.
 
     Formal guarantee
     ----------------
-    The number of runs is geometric and drawn without data; neither it nor any other run or score
-    is released, so that the whole costs what :func:`privopt.privacy.select_best` says of one run
-    and its score. The number of runs is *secret*, and so are the time that they take together and
-    the levels of those that lost: the theorem is of runs of one law.
+    The number of runs is geometric and drawn without data. Of all runs and scores, only the point
+    of the best score is released, so the whole costs what :func:`privopt.privacy.select_best` says
+    of one run and its score. *Secret* are the number of runs, the time that all runs take, and
+    the levels of each: the theorem asks for runs of one law.
     Source: Liu and Talwar 2019; Papernot and Steinke 2022 (arXiv:2110.03620), Theorem 2.
     """
 
@@ -112,17 +109,10 @@ class BestOfRuns:
     score: PointScore
     scale: float
     odds: int
-    stationary: bool = field(metadata={"static": True})
 
     @classmethod
     def calibrated(
-        cls,
-        unit: BiasReducedGradient,
-        score: PointScore,
-        budget: Budget,
-        gamma: float,
-        *,
-        stationary: bool,
+        cls, unit: BiasReducedGradient, score: PointScore, budget: Budget, gamma: float
     ) -> BestOfRuns:
         """The least noise of ``unit`` and of its score, in a fixed ratio, within ``budget``.
 
@@ -137,8 +127,7 @@ class BestOfRuns:
 
         def noised(multiplier: float) -> BestOfRuns:
             scale = round_up(_SCORE_NOISE * multiplier * sensitivity)
-            run = unit.noised(multiplier)
-            return cls(run=run, score=score, scale=scale, odds=odds, stationary=stationary)
+            return cls(run=unit.noised(multiplier), score=score, scale=scale, odds=odds)
 
         spendable = drawable(budget)
         return noised(calibrate(lambda z: noised(z).event(budget.relation), spendable))
@@ -157,10 +146,6 @@ class BestOfRuns:
         sensitivity = self.score.sensitivity(relation) / relation.multiple
         noise = GaussianDpEvent(math.nextafter(self.scale / sensitivity, 0.0))
         return select_best(ComposedDpEvent((self.run.event(relation), noise)), self.repetitions)
-
-    def score_of(self, objective: EmpiricalRisk) -> Callable[[Array], Array]:
-        """``w -> score`` on the device, without noise."""
-        return self.score.bind(objective, self.stationary)
 
     def scored(self, value: Array, key: Array) -> Array:
         """A score with its noise, from child 0 of the key."""

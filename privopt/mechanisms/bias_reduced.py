@@ -42,6 +42,7 @@ from privopt.streams import stream
 
 __all__ = ["BiasReducedGradient"]
 
+_NAME = "gradients of reduced bias"
 _LEAST_NOISE = 2.0**-20  # where delta alone pays for a sample: rates take logarithms of noise
 
 
@@ -52,10 +53,10 @@ class BiasReducedGradient:
 
     ``N`` is a public level (:class:`LevelLaw`), ``B`` a random ordered set of ``2b`` records, ``O``
     and ``E`` its two halves, ``I`` another set, drawn independently. Each mean is private by
-    itself: ``mean_b(B) = post((1/b) (sum_{i in B} clip_C(grad l(w; x_i)) + sigma z))``, with noise
-    of its own, the same ``sigma`` on the *sum* of every size. ``G`` itself is not projected.
+    itself: ``mean_b(B) = post((1/b) (sum_{i in B} clip_C(grad l(w; x_i)) + sigma xi))``, with noise
+    ``xi`` of its own, the same ``sigma`` on the *sum* of every size. ``G`` itself is not projected.
 
-    Why. Projecting a noisy mean onto a small body makes its error small and biased. With ``m_b``
+    *Why.* A noisy mean, projected onto a small body, has a small error, with a bias. With ``m_b``
     the expectation of ``mean_b`` over sets and noise, ``E G = sum_k (m_{b_0 2^(k+1)} - m_{b_0 2^k})
     + m_{b_0} = m_{b_0 2^(M+1)}``: the bias of ``G`` is that of the largest batch, more than half
     of all records, while a step reads ``O(b_0 ln n)`` of them on average. It telescopes because
@@ -74,9 +75,9 @@ class BiasReducedGradient:
     scale : float
         ``sigma``, of the noise on every sum; representable in float32.
     steps : int
-        ``T``: so many answers are given and accounted for; with ``stop`` the most there may be.
+        ``T``, the number of answers; with ``stop`` the largest number that is possible.
     stop : PublicStop or None
-        By what levels have cost; None for ``T`` steps.
+        Ends a run by what its levels have cost; None for ``T`` steps.
 
     Formal guarantee
     ----------------
@@ -163,7 +164,13 @@ class BiasReducedGradient:
     ) -> BiasReducedGradient:
         """Answers until one of the worst level would not fit: see :class:`ReservingStop`.
 
-        With the least noise at which ``steps`` answers of average cost do, at the best order.
+        The noise is the least at which ``steps`` answers of average cost fit, at the best order.
+
+        Raises
+        ------
+        ValueError
+            If ``base`` is above ``n/2``, ``budget.relation`` is not ``replace_one``, or ``delta``
+            leaves nothing to spend.
         """
         check_calibration(query, budget, "contribution")
         steps = count("steps", steps)
@@ -192,11 +199,12 @@ class BiasReducedGradient:
         Raises
         ------
         ValueError
-            If ``epsilon > 1``.
+            If ``epsilon > 1``, ``base`` is above ``n/2`` or ``budget.relation`` is not
+            ``replace_one``.
         """
         check_calibration(query, budget, "contribution")
         unit = cls(query=query, n=n, base=base, post=post, scale=1.0, steps=1)
-        unit.levels(budget.relation)
+        require_public_size(budget.relation, _NAME)
         spendable = drawable(budget)
         stop = PublishedStop.of(spendable, n, base, unit.law.highest)
         noised = unit.noised(published_multiplier(spendable) * (1.0 + 2.0**-40))
@@ -229,7 +237,7 @@ class BiasReducedGradient:
         ValueError
             Under any relation but ``replace_one``.
         """
-        require_public_size(relation, "gradients of reduced bias")
+        require_public_size(relation, _NAME)
         twice = math.nextafter(self.multiplier / math.sqrt(2.0), 0.0)
         levels = range(self.law.highest + 1)
         return tuple(self._sampled(self.base << level + 1, twice) for level in levels)

@@ -1,13 +1,13 @@
-"""When to stop by what public coins have cost: no later than a budget allows.
+"""Rules that end a run by what its public coins have cost, no later than a budget allows.
 
-A step's cost depends on its level alone, and levels are coins. So the number of steps ``T`` is a
-function of coins and constants: given all of them the run is an ordinary composition of so many
-mechanisms with fixed parameters, and no filter for fully adaptive choices is needed. What is
-needed is that no sequence of coins spends more than there is.
+A step's cost depends on its level alone, and levels are public coins. So the number of steps ``T``
+is a function of coins and constants. Given all coins, the run is an ordinary composition of ``T``
+mechanisms with fixed parameters, and needs no filter for adaptive choices. It needs a rule under
+which no sequence of coins spends more than the budget.
 
-*Never reject a level.* A rule looks at the steps taken, before the next level is drawn. To draw it
-and stop if it does not fit would keep large batches from being taken, and with them the
-largest terms of the telescoping sum.
+*Never reject a level.* A rule looks at the steps taken, before the next level is drawn. A rule that
+draws a level and stops if its cost does not fit would never take the large batches, nor the largest
+terms of the telescoping sum.
 
 Costs are whole numbers of equal shares of a limit, rounded up: sums are exact on any device, and a
 new budget is a new table, which enters by argument.
@@ -37,7 +37,13 @@ from privopt.privacy import (
 from privopt.privacy.bracketing import bisect
 from privopt.spec import Budget, Relation
 
-__all__ = ["PublicStop", "PublishedStop", "ReservingStop", "published_multiplier"]
+__all__ = [
+    "PublicStop",
+    "PublishedStop",
+    "ReservingStop",
+    "published_multiplier",
+    "reserving_noise",
+]
 
 _UNITS = 10**9
 _ORDERS = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0, 256.0)
@@ -63,7 +69,7 @@ class PublicStop:
 
     @property
     def most_steps(self) -> int:
-        """After so many steps it is over, whatever the levels."""
+        """The number of steps after which a run has ended, whatever the levels."""
         return int(np.min(self.limits // self.costs.min(axis=0))) + 1
 
     def begin(self) -> Array:
@@ -145,15 +151,16 @@ class ReservingStop(PublicStop):
 class PublishedStop(PublicStop):
     """The published rule: stop once half of the budget may be spent, at the published noise.
 
-    Every mean is ``(e/32, d/16)``-private by the classical Gaussian mechanism, ``e = epsilon``, ``d
-    = delta``. So a step of level ``k`` is ``(a e, a d)``-private with ``a = b_0 (3 2^(k+1) +
-    1)/(16 n)``: three means on ``2 b_0 2^k`` records of ``n`` and one on ``b_0``, as ``ln(1 + q
-    (e^x - 1)) <= 2 q x`` for ``x <= 1``. Steps are taken while ::
+    Every mean is ``(epsilon/32, delta/16)``-private by the classical Gaussian mechanism. So a step
+    of level ``k`` is ``(a epsilon, a delta)``-private with ``a = b_0 (3 2^(k+1) + 1)/(16 n)``:
+    three means on ``2 b_0 2^k`` records of ``n`` and one on ``b_0``, as ``ln(1 + q (exp(x) - 1)) <=
+    2 q x`` for ``x <= 1``. Steps are taken while ::
 
-        sqrt(2 ln(4/d) sum a^2) + (e/2) sum a^2 <= 1/2   and   sum a <= 1/4
+        sqrt(2 ln(4/delta) sum a^2) + (epsilon/2) sum a^2 <= 1/2   and   sum a <= 1/4
 
-    over the steps taken: advanced composition of these at a slack of ``d/4`` is ``(e/2, d/2)``.
-    The last step may cross that, by ``a <= 1/4``: together ``(3 e/4, 3 d/4)``.
+    over the steps taken. By advanced composition with a slack of ``delta/4`` these steps are
+    ``(epsilon/2, delta/2)``-private. The last step may exceed that, by ``a <= 1/4``: all steps
+    together are ``(3 epsilon/4, 3 delta/4)``-private.
 
     Source: Ghazi et al. 2024 (arXiv:2404.10881), Section 5, with the filter of Whitehouse, Ramdas,
     Rogers and Wu 2023 (arXiv:2203.05481).
@@ -163,7 +170,7 @@ class PublishedStop(PublicStop):
     multiplier : float
         Of the published noise, on sums, over one record's contribution.
     epsilon, delta : float
-        What all steps are within: three quarters of the budget.
+        Of all steps together: three quarters of the budget.
     """
 
     multiplier: float
@@ -263,10 +270,10 @@ def reserving_noise(
 
 
 def _published_shares(epsilon: float, delta: float, n: int, base: int, highest: int) -> Shares:
-    """Of ``sum a^2``, up to where the first condition ends, and of ``sum a``."""
+    """Shares of the largest ``sum a^2`` in the first condition, and of ``sum a <= 1/4``."""
     log = 2.0 * math.log(4.0 / delta)
     root = 1.0 / (math.sqrt(log) + math.sqrt(log + epsilon))
-    square = root**2  # (e/2) x^2 + sqrt(log) x = 1/2 at x = root
+    square = root**2  # (epsilon/2) x^2 + sqrt(log) x = 1/2 at x = root
     shares = [base * (3 * 2 ** (level + 1) + 1) / (16 * n) for level in range(highest + 1)]
     return np.array([[_share(a**2, square), _share(a, 0.25)] for a in shares], np.int32)
 

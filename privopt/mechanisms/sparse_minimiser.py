@@ -1,7 +1,7 @@
 """Regularised minimisers of losses with sparse gradients: little l1 sensitivity on the whole space.
 
-Laplace noise asks for the l1 norm in which one record moves the minimiser. That norm is
-``sqrt(d)`` times the Euclidean one at most; where gradients are sparse, the dimension drops out.
+Laplace noise is scaled to the l1 norm by which one record moves the minimiser. That norm is at most
+``sqrt(d)`` times the Euclidean one; where gradients are sparse, a bound without ``d`` holds too.
 """
 
 from __future__ import annotations
@@ -11,27 +11,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 from jax import Array
 
 from privopt.arguments import instance
-from privopt.convex import (
-    DenseFeatures,
-    EmpiricalRisk,
-    Features,
-    GeneralisedLinear,
-    SparseFeatures,
-    as_features,
-)
-from privopt.convex.vectors import Number
+from privopt.convex import EmpiricalRisk
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.clipping import without_null_records
 from privopt.mechanisms.queries import RegularisedMinimiser
 from privopt.privacy import round_up
 from privopt.spec import Budget, ProblemClass, Relation
 
-__all__ = ["SparseMinimiser", "published_laplace_scale", "sparse_records"]
+__all__ = ["SparseMinimiser", "published_laplace_scale"]
 
 _RELATIVE_ERROR = 1e-3  # what the solver may add to a sensitivity
 
@@ -72,7 +62,7 @@ class SparseMinimiser(NamedTuple):
     in the Euclidean norm, and within ``min{sqrt(d), sqrt(k)}`` times that in the l1 norm, instead
     of ``sqrt(d) tau``: for so much do the gradients of each loss differ at the two points. (In
     terms of a residual ``r = |grad J(u)|`` the same step has ``sqrt(k H/lambda) r/(2 lambda)``.)
-    Twice that is charged, with 1 for ``H/lambda`` if it is less: what is over is left to round-off.
+    Twice that is charged, with 1 for ``H/lambda`` if it is less; the difference covers round-off.
 
     Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), section 4, with a
     factor ``sqrt(2) (2H/lambda + 1)`` in the place of ``1 + sqrt(H/(2 lambda))``; the root, the
@@ -234,60 +224,3 @@ def published_laplace_scale(query: SparseMinimiser, budget: Budget) -> float:
     moved = budget.relation.multiple * solved.gradient.clip / solved.gradient.size
     unit = moved / (solved.regularisation * budget.epsilon)
     return round_up(math.sqrt(2.0 * query.sparsity) * unit * curved)
-
-
-def sparse_records(objective: EmpiricalRisk, sparsity: int, clip: Number) -> EmpiricalRisk:
-    """The records of a generalised linear loss, each made as sparse and as short as is declared.
-
-    Of a row the ``s`` numbers of largest modulus are kept, and it is shortened until its length
-    times the bound of the slope, if there is one, is at most ``L``. Every record is changed by
-    itself, so neighbours stay neighbours; rows that are as declared keep their bits.
-
-    Parameters
-    ----------
-    objective : EmpiricalRisk
-    sparsity : int
-        ``s``.
-    clip : number
-        ``L``.
-
-    Raises
-    ------
-    ValueError
-        If the loss is not one of a linear prediction.
-
-    Examples
-    --------
-    >>> from privopt.convex import Linear, WholeSpace
-    >>> rows = jnp.array([[3.0, 1.0, 4.0], [0.0, 0.5, 0.0]])
-    >>> risk = EmpiricalRisk(GeneralisedLinear(Linear()), (rows, jnp.ones(2)), None, WholeSpace())
-    >>> kept = sparse_records(risk, 2, 1.0).linear.features
-    >>> kept.indices.tolist(), kept.norms().round(2).tolist()
-    ([[0, 2], [0, 1]], [1.0, 0.5])
-    """
-    if not isinstance(objective.loss, GeneralisedLinear):
-        raise ValueError(
-            f"loss must be one of a linear prediction (GeneralisedLinear), got {objective.loss!r}"
-        )
-    features, labels = objective.data
-    rows = _largest(as_features(features), sparsity)
-    steepest = objective.loss.scalar.slope_bound
-    if math.isfinite(steepest):  # else slopes are clipped, and nothing more is known
-        norms, longest = rows.norms(), clip / steepest
-        long = jnp.isfinite(norms) & (norms > longest)
-        rows = rows.scaled(jnp.where(long, longest / jnp.where(long, norms, 1.0), 1.0))
-    return replace(objective, data=(rows, labels))
-
-
-def _largest(rows: Features, sparsity: int) -> Features:
-    """The ``s`` numbers of largest modulus of every row."""
-    if isinstance(rows, SparseFeatures):
-        values, indices = rows.values, rows.indices
-    else:
-        values = rows.array if isinstance(rows, DenseFeatures) else rows.block(0, rows.shape[0])
-        indices = jnp.broadcast_to(jnp.arange(values.shape[-1]), values.shape)
-    if values.shape[-1] <= sparsity:
-        return rows
-    _, places = jax.lax.top_k(jnp.abs(values), sparsity)
-    indices, values = (jnp.take_along_axis(each, places, axis=-1) for each in (indices, values))
-    return SparseFeatures(indices, values, rows.shape[-1])

@@ -92,8 +92,9 @@ def _linear(name: str, records: SparseRecords, sizes: ProblemClass) -> Problem:
 def _sines(name: str, records: SparseRecords, sizes: ProblemClass) -> Problem:
     """``-sum_j x_j sin(w_j)``, and ``|w|^2 / 2`` of no record: the gradient is ``w - zbar cos w``.
 
-    Gradients of records are sparse and shorter than 1, and noise on every coordinate counts. Each
-    loss is ``max |x_j|``-smooth and the public term 1-smooth. Stationary within ``|w| <= |zbar|``.
+    Gradients of records are sparse, of norm at most 1. The public term makes noise on every
+    coordinate count. Each loss is ``max |x_j|``-smooth and the public term 1-smooth. Stationary
+    points have ``|w| <= |zbar|``.
     """
     return Problem(
         loss=Separable(Sine()),

@@ -3,12 +3,13 @@
 The coordinates are cut into blocks. Block ``k`` owns ``n_0`` records, zero outside of its block: an
 independent data set whose mean cannot be told within a constant factor from so few records. The
 mean of all is ``(n_0/n)`` times the means of the blocks side by side, so that with ``K`` blocks
-every private estimate is wrong by a constant times ``sqrt(K) n_0/n``. As many blocks as fit,
+every private estimate is wrong by a constant times ``sqrt(K) n_0/n``. There are as many blocks as
+fit,
 
     ``K = min(floor(n / n_0), floor(d / s))``,
 
 each of ``s`` coordinates or more; records beyond ``K n_0`` are zero. Signs are drawn once for every
-``(d, s)`` and nest, so that a family is the same at every ``n``.
+``(d, s)``, and the first blocks have the first signs, so that a family is the same at every ``n``.
 
 *The size of a block* follows from the public ``noise_ratio`` alone. For an approximate budget that
 is ``sqrt(d) / (n mu)``, so that ``1/mu = noise_ratio n / sqrt(d)``, and ``n_0 = ceil(c sqrt(s) /
@@ -68,6 +69,11 @@ def copies(
     rows whatever ``n`` is, those beyond ``K`` at multiplicity 0 and the zero record last: problems
     of all sizes share one program.
 
+    Raises
+    ------
+    ValueError
+        If ``sparsity`` is None or above ``dim``, or ``n < n_0``.
+
     Examples
     --------
     >>> found = copies(n=100, dim=12, sparsity=4, noise_ratio=0.1, strength=1.0)
@@ -119,7 +125,8 @@ def packing(
 ) -> SparseRecords:
     """Copies of one record a block on random ``s`` of its ``t = floor(d/K)`` coordinates.
 
-    For pure budgets: ``n_0 = ceil(c s ln(max(e, d/(n epsilon))) / epsilon)``.
+    For pure budgets: ``n_0 = ceil(c s ln(max(e, d/(n epsilon))) / epsilon)``. Raises as
+    :func:`copies` does.
     """
     sparsity = declared_sparsity(sparsity, dim)
     inverse = noise_ratio * n / dim
@@ -152,7 +159,7 @@ def _features(places: NDArray[np.int64], signs: NDArray[np.float64], dim: int) -
 
 
 def _signs(dim: int, sparsity: int) -> NDArray[np.float64]:
-    """One row a block that fits; those of a larger ``d`` begin otherwise."""
+    """One row a block that fits; a larger ``d`` has other signs, not more of the same."""
     uniform = np.random.default_rng([dim, sparsity]).random((dim // sparsity, sparsity))
     return np.where(uniform < 0.5, -1.0, 1.0)
 

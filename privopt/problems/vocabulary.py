@@ -23,10 +23,10 @@ def _vocabulary_logistic(
 ) -> Problem:
     """Logistic regression on documents of ``s`` draws from ``d`` words of Zipf's frequencies.
 
-    Word ``j`` has probability proportional to ``1/j`` and a planted weight, an independent normal
-    one. A word drawn ``k`` times weighs ``k`` times its inverse frequency's logarithm, ``ln(1 +
-    j)``, as texts are weighted, and rows have norm 1. ``P(y = 1 | x) = sigmoid(3 <x, u>)``. The
-    same documents at every ``n``, which come first; ``|w| <= 10``.
+    Word ``j`` has probability proportional to ``1/j`` and a planted weight ``u_j``, an independent
+    normal number. A word drawn ``k`` times has the entry ``k ln(1 + j)``, the logarithm of its
+    inverse frequency up to a constant, as usual for texts; rows have norm 1. ``P(y = 1 | x) =
+    sigmoid(3 <x, u>)`` and ``|w| <= 10``. A smaller ``n`` has the first documents of a larger one.
     """
     del noise_ratio, strength
     words = declared_sparsity(sparsity, dim)

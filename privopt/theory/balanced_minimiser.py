@@ -158,7 +158,7 @@ def smoothed_pure_balanced_minimiser(
 def smoothing_width(
     problem_class: ProblemClass, regularisation: float, *, unit: float, cost: float
 ) -> float:
-    """That width ``h`` at a ``lambda``, at most ``4/L^2``.
+    """The best width ``h`` at a given ``lambda``, at most ``4/L^2``.
 
     The cap keeps the logistic loss, which is its own envelope and ``L^2/4``-smooth, within ``1/h``.
 

@@ -1,4 +1,4 @@
-"""Moments of gradients whose projected noise leaves the bias of nearly all records."""
+"""Bias and second moment of gradients that are put together from projected means."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class BiasedMoments(NamedTuple):
     Attributes
     ----------
     bias : Term
-        ``b >= |E G - grad F|``.
+        At least ``|E G - grad F|``.
     second : Term
-        ``nu^2 >= E |G|^2``.
+        ``nu^2``, at least ``E |G|^2``.
     """
 
     bias: Term
@@ -45,17 +45,18 @@ def bias_reduced_moments(
     :func:`projected_error`, bounds its mean square error. The clean parts of an increment cancel,
     so that by Minkowski's inequality ``E |D_k|^2 <= (e_b + e_{2b})^2`` at ``b = b_0 2^k``, and ::
 
-        b <= e at the largest batch, 0 where nothing is projected,
+        |E G - grad F| <= e_b at the largest batch, 0 where nothing is projected,
         nu^2 <= 2 E |mean_{b_0}|^2 + 2 sum_k (e_b + e_{2b})^2 / p_k,
 
     where ``E |mean_{b_0}|^2`` is at most ``C^2`` in a ball of that radius, ``C^2 + e^2`` without a
     body and ``2 C^2 + 2 e^2`` otherwise. At ``sigma = 2 z C`` and ``e_b^2 <= A/b``, ``A = 2 sqrt(2)
-    C^2 z sqrt(s ln 2d)``, these are ``sqrt(2 A/n)`` and ``2 C^2 + 12 A (M + 1)/b_0`` at most.
+    C^2 z sqrt(s ln 2d)``, the two bounds are at most ``sqrt(2 A/n)`` and ``2 C^2 + 12 A (M +
+    1)/b_0``.
 
     Parameters
     ----------
     problem_class : ProblemClass
-        With ``sparsity`` where the body bounds the sum of entries.
+        Without a sparsity gradients are dense, ``s = d``.
     noise : float
         ``sigma``, on sums.
     base : int
@@ -82,7 +83,7 @@ def bias_reduced_moments(
     """
     body = Body.named("body", body)
     clip = problem_class.lipschitz if clip is None else clip
-    sparsity = problem_class.sparsity or 1
+    sparsity = problem_class.sparsity or problem_class.dim
     sigma = Powers(n=-0.5, epsilon=-1.0) + 0.5 * steps_powers
 
     def square(batch: int) -> Term:

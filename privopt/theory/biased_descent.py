@@ -5,8 +5,8 @@ e^2``, all given the past: a projected mean of noisy gradients has ``b <= e``, a
 of its bias. Started at the centre, ``|w_1 - w*| <= R`` and ``|w_t - w*| <= D = 2 R``.
 
 *Convex.* ``2 eta (F(w_t) - F*) <= 2 eta <grad F(w_t), w_t - w*>``, in the mean at most ``E |w_t -
-w*|^2 - E |w_{t+1} - w*|^2 + eta^2 nu^2 + 2 eta b D``. The sum over ``t = 1..T + 1``, the last step
-being one that nobody takes, bounds the average of ``w_1..w_{T+1}``::
+w*|^2 - E |w_{t+1} - w*|^2 + eta^2 nu^2 + 2 eta b D``. The sum over ``t = 1..T + 1`` (the
+last step is part of the proof alone) bounds the average of ``w_1..w_{T+1}``::
 
     E F(w) - F* <= R^2/(2 eta (T + 1)) + eta nu^2/2 + D b.
 
@@ -58,6 +58,21 @@ def biased_descent_step_size(
 ) -> float:
     """``R/(nu sqrt(T + 1))``, or ``sqrt(2 gap/(H T))/nu`` where a gap is given.
 
+    Parameters
+    ----------
+    problem_class : ProblemClass
+    steps : int
+        ``T``.
+    second_moment : float
+        ``nu^2``.
+    gap : float, optional
+        At least ``F(w_1) - inf F``.
+
+    Raises
+    ------
+    ValueError
+        With a gap, unless ``smoothness`` is declared and positive.
+
     Examples
     --------
     >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5)
@@ -82,7 +97,6 @@ def biased_descent_rate(
     second_moment: Term,
     step_size: float | None = None,
     gap: float | None = None,
-    slope: float | None = None,
     steps_powers: Powers = GIVEN_STEPS,
     lower: float = 0.0,
 ) -> Rate:
@@ -104,8 +118,6 @@ def biased_descent_rate(
         ``eta``; default that of :func:`biased_descent_step_size`.
     gap : float, optional
         At least ``F(w_1) - inf F``.
-    slope : float, optional
-        The largest ``|grad F|`` on the way; default ``L``, which bounds those of the records.
     steps_powers, lower
         As for :func:`privopt.theory.descent_rate`.
 
@@ -139,7 +151,7 @@ def biased_descent_rate(
     else:
         start, moved = gap / (eta * steps), 0.5
         factor = 0.5 * eta * _smoothness(facts)
-        shift = _scaled("bias", bias, facts.lipschitz if slope is None else slope)
+        shift = _scaled("bias", bias, facts.lipschitz)
         theorem = "E |grad F(w)| <= sqrt(gap/(eta T) + eta H nu^2/2 + L b)"
     if tuned:  # start and second moment are equal, and move together
         moves = 0.5 * second_moment.powers + -0.5 * steps_powers
@@ -154,6 +166,18 @@ def inexact_descent_step_size(
     problem_class: ProblemClass, *, steps: int, error: float, gap: float | None = None
 ) -> float:
     """``1/(H + e sqrt(T)/R)``, or ``1/H`` where a gap is given.
+
+    Parameters
+    ----------
+    problem_class, steps, gap
+        As for :func:`biased_descent_step_size`.
+    error : float
+        ``e^2``.
+
+    Raises
+    ------
+    ValueError
+        If ``smoothness`` is not declared.
 
     Examples
     --------

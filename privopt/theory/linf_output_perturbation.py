@@ -33,11 +33,9 @@ def linf_output_perturbation_rate(
 ) -> Rate:
     """``E F(w) - F* <= c lambda D^2 + g b + L tau + L^2 h/2``.
 
-    The terms are regulariser, noise, solver and smoothing.
-
-    The regulariser costs ``lambda D^2/4`` at most, by the argument of
-    :func:`privopt.theory.perturbed_minimiser`; published is ``lambda D^2/2``. The noise is
-    :func:`perturbation_cost`.
+    The four terms are the costs of regulariser, noise, solver and smoothing. The regulariser costs
+    at most ``lambda D^2/4``, by the argument of :func:`privopt.theory.perturbed_minimiser`; the
+    published bound is ``lambda D^2/2``. ``g`` is that of :func:`perturbation_cost`.
 
     *Gaussian noise*, ``b = 2 L kappa/(lambda n)``, ``lambda`` balanced: ``2^{5/4} L D sqrt(kappa/n)
     (s ln 2d)^{1/4}`` on a bounded set, ``sqrt(2)`` less on the whole space. Published, ``kappa =

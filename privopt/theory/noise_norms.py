@@ -59,7 +59,7 @@ class NoiseVector:
 
     @property
     def powers(self) -> Powers:
-        """How the scale moves: Laplace noise with the sensitivity in l1, ``2 L sqrt(s)/n``."""
+        """Exponents of the scale; that of Laplace noise moves with ``2 L sqrt(s)/n``."""
         return Powers(n=-1.0, epsilon=-1.0, sparsity=0.0 if self.gaussian else 0.5)
 
     @property
@@ -79,10 +79,10 @@ class NoiseVector:
         return self.scale * _harmonic(self.dim)
 
     def largest_few(self, count: int) -> float:
-        """The root mean square of ``|xi|_(k)``, the norm of the ``k`` largest entries, or more.
+        """At least the root mean square of ``|xi|_(k)``, the norm of the ``k`` largest entries.
 
-        Gaussian, at most ``2 sigma sqrt(k ln(sqrt(2) d/k))``: by Jensen's inequality, of squares
-        over ``4 sigma^2``, whose exponentials have mean ``sqrt(2)``. Laplace, exactly::
+        Gaussian: ``2 sigma sqrt(k ln(sqrt(2) d/k))``: by Jensen's inequality for
+        squares over ``4 sigma^2``, whose exponentials have mean ``sqrt(2)``. Laplace, exactly::
 
             b sqrt(k) sqrt((1 + H_d - H_k)^2 + 1 + 1/(k+1)^2 + ... + 1/d^2),
 
@@ -115,16 +115,16 @@ class NoiseVector:
         return self.scale * math.sqrt(2.0 * self.dim * share)
 
     def largest_quantile(self, failure: float) -> float:
-        """``|xi|_inf`` is above with chance ``failure`` at most, by the sum over entries."""
+        """``|xi|_inf`` exceeds it with probability at most ``failure``, by the union bound."""
         if self.gaussian:
             return self.scale * math.sqrt(2.0 * math.log(2.0 * self.dim / failure))
         return self.scale * math.log(self.dim / failure)
 
     def norm_quantile(self, failure: float) -> float:
-        """``|xi|_2`` is above with chance ``failure`` at most.
+        """``|xi|_2`` exceeds it with probability at most ``failure``.
 
-        ``sigma (sqrt(d) + sqrt(2 ln(1/failure)))``: the norm is 1-Lipschitz. Of Laplace noise
-        ``sqrt(d)`` times the largest entry's.
+        Gaussian: ``sigma (sqrt(d) + sqrt(2 ln(1/failure)))``, as the norm is 1-Lipschitz. Laplace:
+        ``sqrt(d)`` times :meth:`largest_quantile`.
         """
         if self.gaussian:
             return self.scale * (math.sqrt(self.dim) + math.sqrt(2.0 * math.log(1.0 / failure)))

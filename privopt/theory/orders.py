@@ -54,7 +54,7 @@ class Order:
     def crossing(self, other: Order) -> Order:
         """The ``n epsilon`` at which the two are equal, as an order of the other numbers.
 
-        Logarithms that move with ``n`` are taken as they are there.
+        Logarithms that move with ``n`` keep the value that they have at a setting.
         """
         ratio = self * other**-1.0
         return replace(ratio, budget=0.0) ** (-1.0 / ratio.budget)

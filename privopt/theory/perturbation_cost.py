@@ -1,4 +1,4 @@
-"""What noise on a minimiser adds to the risk: by its largest coordinate, its norm or a direction.
+"""What noise on a minimiser adds to the risk, by its largest coordinate or by its norm.
 
 Losses whose gradients have at most ``s`` numbers that are not 0 satisfy ``F(v) - F(w) <= |grad
 F(v)|_1 |v - w|_inf <= L sqrt(s) |v - w|_inf``, and the largest coordinate of the noise grows like
@@ -19,7 +19,7 @@ __all__ = ["PerturbationCost", "perturbation_cost"]
 
 
 class PerturbationCost(NamedTuple):
-    """What noise of scale 1 adds to the risk, in words too, and how that moves with the sizes.
+    """What noise of scale 1 adds to the risk, as a formula too, and its exponents.
 
     Attributes
     ----------
@@ -51,9 +51,9 @@ def perturbation_cost(
 
     *Nearest in the Euclidean norm*: ``L E|z|_2``, as projecting does not expand distances.
 
-    *Not projected*, but where there is a set: nothing is known of losses outside.
+    *Not projected, although there is a set*: nothing is known of losses outside.
 
-    Source: the second is observed by Jain and Thakurta 2014 for risks of linear predictions.
+    Source: Jain and Thakurta 2014 observe the second for risks of linear predictions.
 
     Examples
     --------

@@ -14,20 +14,21 @@ from privopt.theory.rate import FIXED, GIVEN_STEPS, Powers, Rate, Term
 
 __all__ = ["projected_descent_rate", "projected_descent_steps", "projected_gradient"]
 
+MAX_STEPS = 10**4
+
 
 def projected_gradient(
     problem_class: ProblemClass,
     *,
     noise_std: float,
-    body: Body | str = Body.L1_L2,
     clip: float | None = None,
     steps_powers: Powers = GIVEN_STEPS,
 ) -> tuple[Term, Term]:
     """``e^2`` and ``nu^2`` of a projected noisy mean gradient, with their exponents.
 
-    ``e^2`` is the least bound of :func:`privopt.theory.projected_error`, of noise that moves like
-    ``sqrt(T)/(n epsilon)``. ``nu^2`` is ``C^2`` where the body bounds the norm; else it is ``(C +
-    e)^2``, and taken to move like the larger of the two.
+    The body is ``{|v|_1 <= C sqrt(s), |v|_2 <= C}``. ``e^2`` is the least bound of
+    :func:`privopt.theory.projected_error`, of noise that moves like ``sqrt(T)/(n epsilon)``, and
+    ``nu^2`` is ``C^2``.
 
     Parameters
     ----------
@@ -35,7 +36,6 @@ def projected_gradient(
         Without a sparsity gradients are dense.
     noise_std : float
         ``sigma`` of each coordinate of the mean gradient.
-    body : Body or its name
     clip : float, optional
         ``C``; default ``L``.
     steps_powers : Powers
@@ -49,15 +49,11 @@ def projected_gradient(
     """
     clip = problem_class.lipschitz if clip is None else clip
     sparsity = problem_class.sparsity or problem_class.dim
-    noise, body = NoiseVector(NoiseKind.GAUSSIAN, noise_std, problem_class.dim), Body(body)
-    bounds = projected_error(noise, body=body, clip=clip, sparsity=sparsity)
+    noise = NoiseVector(NoiseKind.GAUSSIAN, noise_std, problem_class.dim)
+    bounds = projected_error(noise, body=Body.L1_L2, clip=clip, sparsity=sparsity)
     least = min(bounds, key=lambda term: term.value)
     moved = least.powers + -0.5 * least.powers.epsilon * steps_powers
-    error = Term("error", least.value, moved)
-    if body.round:
-        return error, Term("second moment", clip**2, FIXED)
-    wide = (clip + math.sqrt(least.value)) ** 2
-    return error, Term("second moment", wide, moved if least.value > clip**2 else FIXED)
+    return Term("error", least.value, moved), Term("second moment", clip**2, FIXED)
 
 
 def projected_descent_rate(
@@ -65,7 +61,6 @@ def projected_descent_rate(
     *,
     steps: int,
     noise_std: float,
-    body: Body | str = Body.L1_L2,
     clip: float | None = None,
     step_size: float | None = None,
     smooth: bool = False,
@@ -80,8 +75,8 @@ def projected_descent_rate(
     problem_class : ProblemClass
     steps, noise_std : int, float
         ``T`` and ``sigma``, which moves like ``sqrt(T)/(n epsilon)``.
-    body, clip
-        As for :func:`projected_gradient`.
+    clip : float, optional
+        ``C``, of the body ``B`` too; default ``L``.
     step_size : float, optional
         ``eta``; default the theorem's.
     smooth : bool
@@ -98,7 +93,7 @@ def projected_descent_rate(
     (0.395, 'bias', -0.57)
     """
     error, square = projected_gradient(
-        problem_class, noise_std=noise_std, body=body, clip=clip, steps_powers=steps_powers
+        problem_class, noise_std=noise_std, clip=clip, steps_powers=steps_powers
     )
     if smooth:
         return inexact_descent_rate(
@@ -126,16 +121,13 @@ def projected_descent_steps(
     problem_class: ProblemClass,
     *,
     one_step_noise: float,
-    body: Body | str = Body.L1_L2,
     clip: float | None = None,
     smooth: bool = False,
-    gap: float | None = None,
-    most: int = 10**4,
 ) -> int:
     """``T`` at which :func:`projected_descent_rate` is least, ``sigma = one_step_noise sqrt(T)``.
 
     More steps make less of the start and more noise in each: of order ``(L/b)^(4/3)`` where ``b``
-    is the bias that one step alone would have. Searched over 64 numbers up to ``most``, and over
+    is the bias that one step alone would have. Searched over 64 numbers up to 10,000, and over
     64 between the neighbours of the best of these: all that there are, up to about 200 steps.
 
     Examples
@@ -147,14 +139,15 @@ def projected_descent_steps(
 
     def bound(steps: int) -> float:
         noise_std = one_step_noise * math.sqrt(steps)
-        facts = {"steps": steps, "noise_std": noise_std, "body": body, "clip": clip}
-        rate = projected_descent_rate(problem_class, **facts, smooth=smooth, gap=gap)  # type: ignore[arg-type]
-        return math.fsum(term.value for term in rate.terms) if gap is None else rate.upper
+        rate = projected_descent_rate(
+            problem_class, steps=steps, noise_std=noise_std, clip=clip, smooth=smooth
+        )
+        return math.fsum(term.value for term in rate.terms)
 
     def best(low: float, high: float) -> int:
         candidates = np.unique(np.round(np.geomspace(low, high, 64))).astype(int)
         return min(candidates.tolist(), key=bound)
 
-    ratio = most ** (1.0 / 63.0)
-    near = best(1.0, most)
-    return best(max(1.0, near / ratio - 1.0), min(most, near * ratio + 1.0))
+    ratio = MAX_STEPS ** (1.0 / 63.0)
+    near = best(1.0, MAX_STEPS)
+    return best(max(1.0, near / ratio - 1.0), min(MAX_STEPS, near * ratio + 1.0))

@@ -1,11 +1,11 @@
 """The mean of sparse records under noise that is projected onto a body: the upper bounds.
 
 Records have ``|z|_2 <= L`` and ``|z|_1 <= R = L sqrt(s)``, as those with ``s`` nonzero entries do.
-Their mean ``m`` and noise ``xi`` make ``m + xi``, of which the nearest point ``p`` of a body is
-told. The bodies: none (the whole space), ``l2`` (``|z|_2 <= L``), ``l1`` (``|z|_1 <= R``), and
+Their mean is ``m``, the noise ``xi``; what is released is ``p``, the point of a body nearest to ``m
++ xi``. The bodies: none (the whole space), ``l2`` (``|z|_2 <= L``), ``l1`` (``|z|_1 <= R``), and
 ``l1_l2``, both at once. The noise is Gaussian or Laplace, and symmetric.
 
-*What is known of the error.* As ``m`` is in the body, ``<p - m - xi, m - p> >= 0``: for ``u = p -
+*Bounds of the error.* As ``m`` is in the body, ``<p - m - xi, m - p> >= 0``: for ``u = p -
 m``, ``|u|^2 <= <u, xi>``, hence ``|u| <= |xi|``. And ``E <m, xi> = 0``, so that ``E |u|^2 <=
 E <p, xi>``, at most the support function ``E h(xi)`` of the body.
 
@@ -67,7 +67,17 @@ class Body(Names):
 
 
 class SparseError(NamedTuple):
-    """A bound of ``E |p - m|^2``, and how it moves: see :func:`sparse_error`."""
+    """A bound of ``E |p - m|^2``, and how it moves: see :func:`sparse_error`.
+
+    Attributes
+    ----------
+    value : float
+        The bound.
+    share : float
+        ``a``, the share of ``R t`` in it.
+    order : float
+        The power of ``R^a c d^((1 - a)/2)`` like which it moves.
+    """
 
     value: float
     share: float
@@ -199,12 +209,14 @@ def _widest(body: Body, clip: float, sparsity: int) -> Term:
 def projected_error_quantile(
     noise: NoiseVector, *, body: Body | str, clip: float, sparsity: int, failure: float
 ) -> float:
-    """``|p - m|^2`` is above with chance ``failure`` at most.
+    """A number that ``|p - m|^2`` exceeds with probability at most ``failure``.
 
-    Without a body ``|xi|^2``. Else ``|u|^2 <= <u, xi>`` too: Laplace noise, ``2 R |xi|_inf`` or ``2
-    L |xi|_2``. Gaussian noise, ``R |xi|_inf - <m, xi>`` for ``l1``, each at half the chance; for
-    the others ``max <z - m, xi>``, of mean ``E h(xi)`` and ``2 L``-Lipschitz, so that confidence
-    costs ``2 L sigma sqrt(2 ln(1/failure))`` whatever ``s``. Never above what the body allows.
+    The least of several quantiles. For all bodies that of ``|xi|^2``. With a body ``|u|^2 <= <u,
+    xi>`` too: for Laplace noise that of ``2 R |xi|_inf`` or ``2 L |xi|_2``. For Gaussian noise and
+    ``l1`` that of ``R |xi|_inf - <m, xi>``, each part at half of ``failure``; for the bodies that
+    bound the norm that of ``max <z - m, xi>``, of mean ``E h(xi)`` and ``2 L``-Lipschitz, so that
+    confidence costs ``2 L sigma sqrt(2 ln(1/failure))`` whatever ``s``. Never more than the body
+    allows.
 
     Parameters
     ----------
@@ -216,7 +228,7 @@ def projected_error_quantile(
     Raises
     ------
     ValueError
-        If ``failure`` is not a chance.
+        If ``failure`` is not in ``(0, 1)``.
 
     Examples
     --------

@@ -1,10 +1,9 @@
 """Sparse gradients: the orders of all known bounds, and laws with constants.
 
 The rows of the tables of Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881) and
-those that are sharper here, as data: an upper and a lower bound each, of which the terms are orders
+those that are sharper here, as data. A row has an upper and a lower bound, whose terms are orders
 without constants, for records or gradients of ``s`` nonzero entries and norm 1 and a set of radius
-1. Means are told as empirical risk minimisers of squared distances, so that their orders are the
-squares of errors.
+1. A mean is the minimiser of squared distances, so its orders are those of squared errors.
 """
 
 from __future__ import annotations
@@ -185,7 +184,7 @@ constant probability.
 
 
 def only(law: Law, term: str) -> Law:
-    """A law of which one term is left: for the crossovers of its regimes.
+    """A law with one of its terms alone: for the crossovers of its regimes.
 
     Examples
     --------
@@ -210,12 +209,13 @@ def only(law: Law, term: str) -> Law:
 
 
 def _mean_law(noise: str, body: str) -> Law:
-    """A private mean at its default noise; the longest record is the one that its class allows."""
+    """A private mean at its default noise, clipped at the longest record that the class allows."""
 
     def of(setting: Setting) -> Rate:
         facts, budget = setting.problem_class, setting.budget
-        modulus = facts.strong_convexity or 1.0
-        clip = max(facts.lipschitz / modulus - facts.radius, 0.0) or facts.lipschitz
+        lipschitz, modulus = facts.lipschitz, facts.strong_convexity
+        reach = lipschitz / modulus - facts.radius if modulus > 0.0 else lipschitz
+        clip = reach if reach > 0.0 else lipschitz
         moved = budget.relation.multiple * clip / facts.n
         if noise == "laplace":
             scale = moved * math.sqrt(facts.sparsity or facts.dim) / budget.epsilon

@@ -24,9 +24,9 @@ def projection_mechanism_rate(
 ) -> Rate:
     """The rate of a private mean, ``(H/2) E |p - mean|^2``: the least of its regimes' bounds.
 
-    Terms as for :func:`privopt.theory.projected_error`, the one that binds first. Where that is the
-    sparse one it is tight on copies, for Laplace noise on packings; the dense one on any records,
-    soonest where all are zero.
+    Terms as for :func:`privopt.theory.projected_error`; the regime is named after the least. The
+    sparse term is tight on blocks of copies, for Laplace noise on packings; the dense term on any
+    records, and at the smallest ``n`` on zero records.
 
     Parameters
     ----------
@@ -40,8 +40,8 @@ def projection_mechanism_rate(
     clip : float
         ``L``, the longest that a record is.
     lower : float
-        What no algorithm with this guarantee can beat. It counts where a strong convexity is
-        declared: of other classes it is told of linear losses, which have no mean to estimate.
+        What no algorithm with this guarantee can beat. It is used where a strong convexity is
+        declared: for other classes it is a bound for linear losses, not for means.
 
     Returns
     -------
@@ -87,14 +87,14 @@ def projection_mechanism_rate(
 
 
 def _largest_modulus(problem_class: ProblemClass) -> float | None:
-    """``H``; 1 where none is declared, unless the class has none but more curved distances."""
+    """``H``; 1 where none is declared; None if the declared strong convexity exceeds that 1."""
     if problem_class.smoothness is not None:
         return problem_class.smoothness
     return 1.0 if problem_class.strong_convexity <= 1.0 else None
 
 
 def _known(lower: float, problem_class: ProblemClass) -> float:
-    """Of a class without curvature the lower bound is that of linear losses, which have no mean."""
+    """``lower``; 0 for a class without curvature, where it is a bound for linear losses."""
     return lower if problem_class.strong_convexity > 0.0 else 0.0
 
 

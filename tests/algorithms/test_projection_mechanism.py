@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse
 
 import privopt
-from privopt import draws, problems
+from privopt import draws, problems, theory
 from privopt.streams import stream
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
@@ -171,6 +171,17 @@ def test_the_paper_mode_is_the_papers():
         plan_of(CLASS, dataclasses.replace(BUDGET, epsilon=1.01), mode="paper")
     laplace = plan_of(CLASS, dataclasses.replace(PURE, epsilon=4.0), mode="paper")
     assert laplace.params.mechanism.scale == pytest.approx(2 * math.sqrt(3) / 160, rel=1e-6)
+
+
+@pytest.mark.parametrize("strong_convexity", [1.0, 0.5, 0.0])
+@pytest.mark.parametrize("budget", [BUDGET, PURE])
+def test_the_law_is_the_rate_of_the_default_plan(budget, strong_convexity):
+    facts = dataclasses.replace(CLASS, n=1000, dim=50, strong_convexity=strong_convexity)
+    mu = privopt.privacy.gaussian_mu(BUDGET.epsilon, BUDGET.delta)
+    name = "projection_mechanism" if budget is BUDGET else "pure_projection_mechanism"
+    law = theory.SPARSE_LAWS[name](theory.Setting(problem_class=facts, budget=budget, mu=mu))
+    rate = plan_of(facts, budget).rate
+    assert (law.upper, law.lower) == pytest.approx((rate.upper, rate.lower), rel=1e-6)
 
 
 def test_a_clip_below_the_records_costs_the_rate_and_no_privacy():

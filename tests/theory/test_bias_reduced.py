@@ -34,6 +34,13 @@ def test_nothing_is_biased_that_is_not_projected():
     assert moments(body="l2").bias.value > moments().bias.value
 
 
+def test_without_a_declared_sparsity_gradients_are_dense():
+    dense = dataclasses.replace(FACTS, sparsity=FACTS.dim)
+    undeclared = dataclasses.replace(FACTS, sparsity=None)
+    for told, expected in zip(moments(undeclared), moments(dense), strict=True):
+        assert told.value == expected.value > 0.0
+
+
 @pytest.mark.parametrize("axis", ["dim", "sparsity"])
 def test_exponents_are_slopes(axis):
     """Local ones, by a factor of two, within a tenth: regimes of single batches change."""

@@ -14,7 +14,6 @@ from privopt.theory import (
     inexact_descent_rate,
     projected_descent_rate,
     projected_descent_steps,
-    projected_gradient,
 )
 
 FACTS = ProblemClass(n=100, dim=3, lipschitz=1.0, radius=1.0, smoothness=0.5)
@@ -149,12 +148,6 @@ def test_more_steps_are_asked_of_less_noise():
         best = projected_descent_rate(facts, steps=found[-1],
                                       noise_std=0.0001 * math.sqrt(found[-1]))  # fmt: skip
         assert best.upper <= rate.upper * 1.001
-
-
-def test_a_body_that_bounds_no_norm_has_a_larger_second_moment():
-    facts = ProblemClass(n=2048, dim=64, lipschitz=1.0, radius=1.0, sparsity=4)
-    error, square = projected_gradient(facts, noise_std=0.01, body="l1")
-    assert square.value == pytest.approx((1.0 + math.sqrt(error.value)) ** 2)
 
 
 def test_what_no_theorem_covers():

@@ -46,7 +46,7 @@ def gradient_sum(
 
 
 def batch_sum(risk: EmpiricalRisk, clip: Number, gamma: Number | None) -> BatchSum:
-    """The same over rows, as they are stored. What differs from an anchor is no record's."""
+    """The same over rows, as they are stored. Differences from an anchor hold no record."""
     points, finite, modulus = _finite(risk)
 
     def part_sum(point: Array, rows: Array, weights: Array, anchor: Array | None = None) -> Array:

@@ -76,10 +76,12 @@ def bounded_records(records: LinearRecords, clip: Number) -> BoundedRecords:
     )
 
 
-def usable(records: LinearRecords, clip: Number) -> Array:
-    """Which records contribute at all; bool of shape ``(n,)``."""
-    norms = records.features.norms()
-    return jnp.isfinite(records.labels) & is_exact(norms, clip / norms)
+def usable(risk: EmpiricalRisk, clip: Number, point: Array) -> Array:
+    """Which records contribute, at this and every point; bool of shape ``(n,)``."""
+    del point
+    _, features, labels = _linear(risk)
+    norms = features.norms()
+    return jnp.isfinite(labels) & is_exact(norms, clip / norms)
 
 
 def clipped_linear_model(risk: EmpiricalRisk, clip: Number, size: Number) -> RegularisedGLM | None:
@@ -98,9 +100,10 @@ def clipped_linear_model(risk: EmpiricalRisk, clip: Number, size: Number) -> Reg
 
 
 def gradient_sum(
-    records: LinearRecords, counts: Array | None, clip: Number, gamma: Number | None
+    risk: EmpiricalRisk, clip: Number, gamma: Number | None
 ) -> Callable[[Array], Array]:
     """``w -> sum_i m_i clip(phi'(<x_i, w>, y_i) x_i)``."""
+    records, counts = _linear(risk), risk.counts
     features, labels, bound, norms = bounded_records(records, clip)
     matvec, rmatvec = features.products()
 
@@ -112,8 +115,9 @@ def gradient_sum(
     return whole_sum
 
 
-def batch_sum(records: LinearRecords, clip: Number, gamma: Number | None) -> BatchSum:
+def batch_sum(risk: EmpiricalRisk, clip: Number, gamma: Number | None) -> BatchSum:
     """The same over rows, as they are stored."""
+    records = _linear(risk)
     features, labels, bound, norms = bounded_records(records, clip)
     slope = records.scalar.slope
 
@@ -125,6 +129,11 @@ def batch_sum(records: LinearRecords, clip: Number, gamma: Number | None) -> Bat
         return batch.rmatvec(weights * _clipped(slopes, bound[rows], norms[rows], gamma))
 
     return part_sum
+
+
+def _linear(risk: EmpiricalRisk) -> LinearRecords:
+    assert risk.linear is not None
+    return risk.linear
 
 
 def _clipped(slopes: Array, bound: Array, norms: Array, gamma: Number | None) -> Array:

@@ -52,9 +52,7 @@ def clipped_gradient_sum(
     >>> print(clipped_gradient_sum(risk, 1.0)(jnp.zeros(2)).round(2))
     [0.6 1.3]
     """
-    if risk.linear is not None:
-        return slopes.gradient_sum(risk.linear, risk.counts, clip, gamma)
-    special = _kept_sparse(risk)
+    special = _special(risk)
     if special is not None:
         return special.gradient_sum(risk, clip, gamma)
     return gradients.gradient_sum(risk.loss, risk.data, risk.counts, clip, gamma, microbatch)
@@ -77,10 +75,8 @@ def clipped_batch_sum(
     [0.6 0.8]
     """
     over_rows: BatchSum
-    special = _kept_sparse(risk)
-    if risk.linear is not None:
-        over_rows = slopes.batch_sum(risk.linear, clip, gamma)
-    elif special is not None:
+    special = _special(risk)
+    if special is not None:
         over_rows = special.batch_sum(risk, clip, gamma)
     else:
         over_rows = gradients.batch_sum(risk.loss, risk.data, clip, gamma, microbatch)
@@ -100,10 +96,8 @@ def clipped_batch_sum(
 
 def without_null_records(risk: EmpiricalRisk, clip: Number, point: Array) -> EmpiricalRisk:
     """The same without the records that contribute zero for not being finite at ``point``."""
-    special = _kept_sparse(risk)
-    if risk.linear is not None:
-        usable = slopes.usable(risk.linear, clip)
-    elif special is not None:
+    special = _special(risk)
+    if special is not None:
         usable = special.usable(risk, clip, point)
     else:
         usable = gradients.usable(risk.loss, risk.data, clip, point, MICROBATCH)
@@ -111,8 +105,10 @@ def without_null_records(risk: EmpiricalRisk, clip: Number, point: Array) -> Emp
     return replace(risk, counts=counts if risk.counts is None else risk.counts * counts)
 
 
-def _kept_sparse(risk: EmpiricalRisk) -> ModuleType | None:
-    """The module that sums the gradients of this loss without their zeros, if one does."""
+def _special(risk: EmpiricalRisk) -> ModuleType | None:
+    """The module that sums the gradients of this loss without a dense one a record, if any does."""
+    if risk.linear is not None:
+        return slopes
     if risk.separable is not None:
         return coordinates
     if risk.points is not None and is_features(risk.data):

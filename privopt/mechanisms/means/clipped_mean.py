@@ -23,10 +23,10 @@ class ClippedMean(NamedTuple):
     """``(1/n) sum_i z_i min(1, L/|z_i|_2, R/|z_i|_1)``, in float64.
 
     ``n`` is the public design size and stays the divisor whatever the data. Clipping is total: a
-    record that is not finite, or whose norms are not, counts as 0, and so does the record 0. What
-    is clipped lies in both balls, so that no more is needed of the records: neither sparsity nor
-    any norm. With ``R = L sqrt(s)`` a record of at most ``s`` numbers that are not 0, and of norm
-    at most ``L``, stays as it is, since then ``|z|_1 <= sqrt(s) |z|_2``.
+    record that is not finite, or whose norms are not, counts as 0. A clipped record lies in both
+    balls, so nothing is assumed of the records: neither a sparsity nor a norm. With ``R = L
+    sqrt(s)`` a record of norm at most ``L``, with at most ``s`` numbers that are not 0, stays as it
+    is, since then ``|z|_1 <= sqrt(s) |z|_2``.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class ClippedMean(NamedTuple):
         return finite.rmatvec(weights) / self.size
 
     def clipped(self, objective: EmpiricalRisk) -> Array:
-        """How many records are changed: never to be published. No bound on utility counts them."""
+        """How many records are changed: secret. If any is, no bound on the risk holds."""
         points = _points(objective)
         changed = (self._factors(points) < _CLIPPED).astype(points.dtype)
         return changed.sum() if objective.counts is None else objective.counts @ changed

@@ -42,11 +42,11 @@ class CompressedMean:
     |v|^2`` is chi-squared with ``m`` degrees of freedom, exactly: given ``A`` the release is a
     Gaussian mechanism of that shift, and the pair is their mixture. No isometry is needed, no
     sparsity, and no condition on ``m``. What comes after the noisy ``A zbar`` is post-processing.
-    Of a given matrix all that counts is how much it can lengthen ``v`` (:func:`largest_gain`);
-    that ``v`` may depend on ``A`` then does no harm.
+    A given matrix counts by how much it can lengthen ``v`` (:func:`largest_gain`), and ``v`` may
+    depend on it.
 
-    The float64 round-off of ``A zbar`` is charged for a given matrix. For a fresh one it is not: it
-    is below ``n d^{3/2} 2^-53`` of the sensitivity.
+    The float64 round-off of ``A zbar`` is charged for a given matrix. It is not for a fresh one,
+    where it is below ``n d^{3/2} 2^-53`` of the sensitivity.
 
     Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi, "Differentially private optimization with
     sparse gradients", NeurIPS 2024 (arXiv:2404.10881), theorem 3.4, where privacy rests on a

@@ -14,21 +14,18 @@ from privopt.mechanisms.laplace import LaplaceMechanism
 from privopt.mechanisms.means.clipped_mean import ClippedMean
 from privopt.spec import Budget, Relation
 
-__all__ = ["BODIES", "NOISES", "ProjectedMean", "body_of"]
-
-BODIES = ("l1_l2", "l1", "l2", "none")
-NOISES = ("gaussian", "laplace")
+__all__ = ["ProjectedMean", "body_of"]
 
 
 class ProjectedMean(NamedTuple):
     """``argmin_{v in B} |v - (zbar + xi)|_2``: the mean, noise, and the nearest point of a body.
 
-    The projection is post-processing. What it gains: ``zbar`` is a member of ``B``, so the error
-    ``e`` obeys ``|e|^2 <= <e, xi>`` (the variational inequality at ``zbar``), hence
+    The projection is post-processing. It makes the error ``e`` smaller: ``zbar`` is a member of
+    ``B``, so ``|e|^2 <= <e, xi>`` (the variational inequality at ``zbar``), hence
 
         E |e|^2 <= min(E h_B(xi), E |xi|^2),    h_B(xi) = max_{v in B} <v, xi>,
 
-    as ``E <zbar, xi> = 0`` and a projection moves no two points apart.
+    as ``E <zbar, xi> = 0`` and a projection does not expand distances.
     Source: Nikolov, Talwar and Zhang, "The geometry of differential privacy: the sparse and
     approximate cases", STOC 2013; Ghazi, Guzman, Kamath, Kumar and Manurangsi, "Differentially
     private optimization with sparse gradients", NeurIPS 2024 (arXiv:2404.10881), lemma 3.1, whose
@@ -85,7 +82,7 @@ class ProjectedMean(NamedTuple):
             If ``noise`` or ``body`` is none of these, or no such noise meets ``budget``.
         """
         instance("query", query, ClippedMean)
-        member("noise", noise, NOISES)
+        member("noise", noise, ("gaussian", "laplace"))
         around = body_of(body, query.l1_clip, query.l2_clip)
         if noise == "laplace":
             return cls(LaplaceMechanism.calibrated(query, budget), around)
@@ -135,11 +132,11 @@ def body_of(name: str, l1_clip: float, l2_clip: float) -> ConstraintSet:
     >>> body_of("l2", l1_clip=2.0, l2_clip=1.0).radius
     1.0
     """
-    member("body", name, BODIES)
     bodies: dict[str, ConstraintSet] = {
         "l1_l2": L1L2Ball(l1_clip, l2_clip),
         "l1": L1Ball(l1_clip),
         "l2": L2Ball(l2_clip),
         "none": WholeSpace(),
     }
+    member("body", name, bodies)
     return bodies[name]
