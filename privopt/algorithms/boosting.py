@@ -41,10 +41,8 @@ def boosted(
         raise ValueError(f"boost must be a chance of failure below 1, got {failure!r}")
     if not stationary and math.isinf(problem_class.radius):
         raise ValueError("radius must be finite to boost by the risk, got inf")
-    score = PointScore(query, 0.0 if stationary else problem_class.radius)
-    return BestOfRuns.calibrated(
-        unit, score, budget, min(0.5, 0.5 * failure), stationary=stationary
-    )
+    score = PointScore(query, None if stationary else problem_class.radius)
+    return BestOfRuns.calibrated(unit, score, budget, min(0.5, 0.5 * failure))
 
 
 def best_run(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import jax
@@ -39,8 +39,8 @@ class PointScore(NamedTuple):
     Attributes
     ----------
     query : ClippedGradient
-    radius : float
-        ``R``; 0 for the norm of the gradient.
+    radius : float or None
+        ``R`` of the risk; None for the norm of the gradient.
 
     Examples
     --------
@@ -50,16 +50,16 @@ class PointScore(NamedTuple):
     """
 
     query: ClippedGradient
-    radius: float
+    radius: float | None = None
 
     def sensitivity(self, relation: Relation) -> float:
         """``2 C/n`` of the norm, ``2 C R/n`` of the risk; half of it where a record is zeroed."""
         of_gradient = self.query.sensitivity(relation)
-        return of_gradient * self.radius if self.radius > 0.0 else of_gradient
+        return of_gradient if self.radius is None else of_gradient * self.radius
 
-    def bind(self, objective: EmpiricalRisk, stationary: bool) -> Callable[[Array], Array]:
+    def bind(self, objective: EmpiricalRisk) -> Callable[[Array], Array]:
         """``w -> score`` on the device; the smaller the better."""
-        if stationary:
+        if self.radius is None:
             gradient = self.query.bind(objective)
 
             def slope(point: Array) -> Array:
@@ -96,8 +96,6 @@ class BestOfRuns:
         Of the Gaussian noise on every score.
     odds : int
         ``2^30 gamma``, so that the coin after a run is exact.
-    stationary : bool
-        Whether points are scored by the norm of the gradient, else by the risk.
 
     Formal guarantee
     ----------------
@@ -112,7 +110,6 @@ class BestOfRuns:
     score: PointScore
     scale: float
     odds: int
-    stationary: bool = field(metadata={"static": True})
 
     @classmethod
     def calibrated(
@@ -121,8 +118,6 @@ class BestOfRuns:
         score: PointScore,
         budget: Budget,
         gamma: float,
-        *,
-        stationary: bool,
     ) -> BestOfRuns:
         """The least noise of ``unit`` and of its score, in a fixed ratio, within ``budget``.
 
@@ -138,7 +133,7 @@ class BestOfRuns:
         def noised(multiplier: float) -> BestOfRuns:
             scale = round_up(_SCORE_NOISE * multiplier * sensitivity)
             run = unit.noised(multiplier)
-            return cls(run=run, score=score, scale=scale, odds=odds, stationary=stationary)
+            return cls(run=run, score=score, scale=scale, odds=odds)
 
         spendable = drawable(budget)
         return noised(calibrate(lambda z: noised(z).event(budget.relation), spendable))
@@ -160,7 +155,7 @@ class BestOfRuns:
 
     def score_of(self, objective: EmpiricalRisk) -> Callable[[Array], Array]:
         """``w -> score`` on the device, without noise."""
-        return self.score.bind(objective, self.stationary)
+        return self.score.bind(objective)
 
     def scored(self, value: Array, key: Array) -> Array:
         """A score with its noise, from child 0 of the key."""
