@@ -192,6 +192,7 @@ def plan(
             lower=lower,
         ),
         requires=_required(glm, smoothing),
+        most_records=problem_class.n,
     )
 
 
