@@ -186,6 +186,7 @@ def plan(
             lower=lower,
         ),
         requires=_required(glm, smoothing),
+        most_records=problem_class.n,
     )
 
 

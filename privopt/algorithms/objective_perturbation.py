@@ -279,6 +279,7 @@ def planned(
             lower=event_lower_bound(problem_class, budget, mechanism.event(budget.relation)),
         ),
         requires=frozenset({"linear_model"}),
+        most_records=problem_class.n,
     )
 
 

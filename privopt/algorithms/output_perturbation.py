@@ -160,6 +160,7 @@ def plan(
             lower=budget_lower_bound(problem_class, budget, mu=mu),
         ),
         requires=frozenset({"smoothing"} if smoothing > 0.0 else ()),
+        most_records=problem_class.n,
     )
 
 

@@ -84,6 +84,12 @@ class PublicStop:
         """Whether no further step is taken."""
         return jnp.any(spent > jnp.asarray(self.limits))
 
+    def pays(self, costs: Shares) -> bool:
+        """Whether levels are charged these costs at least; and a sum of shares fits into int32."""
+        if costs.shape != self.costs.shape:
+            return False
+        return bool(np.all((costs <= self.costs) & (self.costs <= _UNITS + 1)))
+
     def event(self, multiplier: float, levels: Sequence[DpEvent], relation: Relation) -> DpEvent:
         """All steps, whatever their levels; no privacy where the table does not pay for the noise.
 
@@ -140,8 +146,7 @@ class ReservingStop(PublicStop):
         del multiplier
         costs = _renyi_shares(levels, relation, self.order, self.divergence)
         reserved = int(self.limits[0]) + int(costs.max()) <= _UNITS
-        paid = costs.size == len(self.costs) and np.all(costs <= self.costs[:, 0])
-        if not (reserved and paid):
+        if not (reserved and self.pays(costs[:, None])):
             return NonPrivateDpEvent()
         return RenyiDpEvent(self.order, self.divergence)
 
@@ -167,39 +172,31 @@ class PublishedStop(PublicStop):
 
     Attributes
     ----------
-    multiplier : float
-        Of the published noise, on sums, over one record's contribution.
     epsilon, delta : float
-        Of all steps together: three quarters of the budget.
+        Of all steps together: three quarters of the budget, from which the noise follows.
     """
 
-    multiplier: float
     epsilon: float
     delta: float
 
     @classmethod
     def of(cls, budget: Budget, n: int, base: int, highest: int) -> PublishedStop:
         """The rule for batches from ``2 base`` to ``2^(highest + 1) base`` of ``n`` records."""
-        costs = _published_shares(budget.epsilon, budget.delta, n, base, highest)
+        costs = _published_shares(budget, n, base, highest)
         limits = np.array([_UNITS, _UNITS], np.int32)
-        told = published_multiplier(budget), 0.75 * budget.epsilon, 0.75 * budget.delta
-        return cls(costs, limits, *told)
+        return cls(costs, limits, 0.75 * budget.epsilon, 0.75 * budget.delta)
 
     def event(self, multiplier: float, levels: Sequence[DpEvent], relation: Relation) -> DpEvent:
         """Three quarters of the budget, if noise, costs and limits are as published."""
-        del relation
         single = levels[0].events[-1]  # of the base, in every step
-        costs = _published_shares(
-            self.epsilon / 0.75,
-            self.delta / 0.75,
-            single.source_dataset_size,
-            single.sample_size,
-            len(levels) - 1,
-        )
-        paid = costs.shape == self.costs.shape and np.all(costs <= self.costs + 1)
+        size, base = single.source_dataset_size, single.sample_size
+        whole = self.epsilon / 0.75, self.delta / 0.75
+        budget = Budget(epsilon=whole[0], delta=whole[1], relation=relation)
+        costs = _published_shares(budget, size, base, len(levels) - 1)
+        paid = self.pays(costs - 1)  # which these quotients may round up by
         if not paid or np.any(self.limits > _UNITS):
             return NonPrivateDpEvent()
-        if multiplier < self.multiplier * (1.0 - 1e-12):
+        if multiplier < published_multiplier(budget) * (1.0 - 1e-12):
             return NonPrivateDpEvent()
         return approximate_event(self.epsilon, self.delta)
 
@@ -269,10 +266,10 @@ def reserving_noise(
     return noise, float(orders[shares(noise).argmin()])
 
 
-def _published_shares(epsilon: float, delta: float, n: int, base: int, highest: int) -> Shares:
+def _published_shares(budget: Budget, n: int, base: int, highest: int) -> Shares:
     """Shares of the largest ``sum a^2`` in the first condition, and of ``sum a <= 1/4``."""
-    log = 2.0 * math.log(4.0 / delta)
-    root = 1.0 / (math.sqrt(log) + math.sqrt(log + epsilon))
+    log = 2.0 * math.log(4.0 / budget.delta)
+    root = 1.0 / (math.sqrt(log) + math.sqrt(log + budget.epsilon))
     square = root**2  # (epsilon/2) x^2 + sqrt(log) x = 1/2 at x = root
     shares = [base * (3 * 2 ** (level + 1) + 1) / (16 * n) for level in range(highest + 1)]
     return np.array([[_share(a**2, square), _share(a, 0.25)] for a in shares], np.int32)

@@ -58,6 +58,7 @@ __all__ = [
 ]
 
 _MAX_STEPS = 2.0**31 - 1.0  # that a loop on the device can count
+_MAX_SUM = 1e36  # of contributions: eight times that, and noise, are numbers of float32
 _MAX_ERROR = 1e30  # noise of a thousand times as much leaves float32
 
 
@@ -117,7 +118,8 @@ class ClippedGradient(NamedTuple):
         Raises
         ------
         ValueError
-            If neither ``clip`` nor ``L`` is given, or ``clip`` or ``gamma`` not positive.
+            If neither ``clip`` nor ``L`` is given, or ``clip`` or ``gamma`` not positive; or if
+            the sum of ``n`` clipped gradients may overflow float32, which no noise would hide.
         """
         instance("problem_class", problem_class, ProblemClass)
         if clip is None and math.isinf(problem_class.lipschitz):
@@ -125,6 +127,11 @@ class ClippedGradient(NamedTuple):
         clip = problem_class.lipschitz if clip is None else real("clip", clip)
         if not clip > 0.0:
             raise ValueError(f"clip must be positive (inf: none), got {clip!r}")
+        if clip * problem_class.n > _MAX_SUM and math.isfinite(clip):
+            raise ValueError(
+                f"clip must be at most {_MAX_SUM / problem_class.n:g} for {problem_class.n} "
+                f"records, whose sum must be finite, got {clip!r}"
+            )
         gamma = None if gamma is None else positive_number("gamma", gamma)
         return cls(round_up(clip), round_up(float(problem_class.n)), problem_class.dim, gamma)
 

@@ -67,6 +67,18 @@ def test_the_price_is_that_of_a_selection_and_within_the_budget():
         dataclasses.replace(planned, params=planned.params._replace(mechanism=quieter))
 
 
+@pytest.mark.parametrize("radius", [0.01, 1.0, 100.0])
+def test_what_is_scored_and_what_noise_is_for_are_one_choice(radius):
+    """A score by the gradient needs the gradient's noise, however small the ball is."""
+    facts = dataclasses.replace(FACTS, radius=radius)
+    risk = plan(facts, step_size=0.1).params.mechanism
+    slope = plan(facts, gap=0.1).params.mechanism
+    leaves = [field.name for field in dataclasses.fields(risk)]
+    assert leaves == ["run", "score", "scale", "odds"]
+    moved = slope.score.sensitivity(Relation.REPLACE_ONE)
+    assert risk.score.sensitivity(Relation.REPLACE_ONE) == pytest.approx(radius * moved)
+
+
 def test_the_run_of_the_least_score_is_released(problem):
     """Without noise: by hand over all runs of several keys, of which some have many."""
     planned = plan().with_noise(0.0)

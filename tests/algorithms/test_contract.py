@@ -280,6 +280,19 @@ def test_relations_and_dimensions_without_a_theorem_are_refused(name):
             plan(name, problem_class=larger)
 
 
+def test_more_records_than_a_guarantee_speaks_of_are_refused(name):
+    """What rests on how many records there are is seen to, and not assumed alone."""
+    relation = privopt.Relation.ADD_OR_REMOVE_ONE
+    if relation not in privopt.ALGORITHMS[name].relations:
+        return
+    planned = plan(name, dataclasses.replace(BUDGETS[0], relation=relation))
+    assumed = f"at most {N} records" in planned.guarantee.assumptions
+    assert planned.most_records == N or not assumed
+    if assumed:
+        with pytest.raises(ValueError, match=f"most_records {N}, got {N + 1}"):
+            privopt.run(planned, problem(name, n=N + 1), jax.random.key(0))
+
+
 @pytest.mark.optimised
 def test_a_control_runs_the_program_of_its_plan(name):
     """Its noise enters by argument, so nothing is traced again; at a factor of 1 no bit differs."""

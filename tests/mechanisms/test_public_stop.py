@@ -106,6 +106,33 @@ def test_the_guarantee_of_all_steps_is_the_rule_s(name):
 
 
 @pytest.mark.parametrize("name", CHOICES)
+def test_the_guarantee_is_of_the_very_rule(name):
+    """A table that charges less, or whose sums leave int32 and begin anew, is no guarantee's."""
+    mechanism = plan(name).params.mechanism
+    stop, relation = mechanism.stop, Relation(BUDGET.relation)
+    least, most = stop.costs // 2, stop.costs.copy()
+    most[-1] = np.iinfo(np.int32).max
+    once = stop.spend(stop.begin(), 0)
+    wrong = dataclasses.replace(stop, costs=most)
+    assert not wrong.is_over(wrong.spend(once, most.shape[0] - 1))
+    for changed in (dataclasses.replace(stop, costs=least), wrong):
+        changed = dataclasses.replace(mechanism, stop=changed)
+        assert changed.event(relation) == NonPrivateDpEvent()
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_no_number_of_a_rule_stands_for_noise(name):
+    mechanism = plan(name).params.mechanism
+    quieter, stop = mechanism.scaled(0.5), mechanism.stop
+    for each in dataclasses.fields(stop):
+        value = getattr(stop, each.name)
+        if isinstance(value, float):
+            halved = dataclasses.replace(stop, **{each.name: 0.5 * value})
+            event = dataclasses.replace(quieter, stop=halved).event(BUDGET.relation)
+            assert event == NonPrivateDpEvent()
+
+
+@pytest.mark.parametrize("name", CHOICES)
 def test_a_new_budget_is_a_new_table_and_no_new_program(name):
     traces, original = [], privopt.ALGORITHMS["bias_reduced_sgd"]
 

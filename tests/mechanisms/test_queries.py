@@ -138,6 +138,19 @@ def test_clip_and_size_are_float32_numbers_not_below_what_was_asked():
             assert wanted <= found <= wanted * (1.0 + 2.0**-23)
 
 
+def test_no_clip_is_accepted_whose_sums_overflow():
+    """A sum that is infinite is so whatever noise is added: it would tell of the records."""
+    n = 1000
+    declared = ProblemClass(n=n, dim=2, lipschitz=1e33, radius=1.0)
+    records = np.full((n, 2), 1e33 / np.sqrt(2.0), np.float32)
+    risk = EmpiricalRisk(lambda w, x: w @ x, jnp.asarray(records), None, WholeSpace())
+    assert np.isfinite(ClippedGradient.of(declared).bind(risk)(jnp.zeros(2, np.float32))).all()
+    for clip in (1.1e33, 1e37, 1e308):
+        with pytest.raises(ValueError, match=r"clip must be at most 1e\+33 for 1000 records"):
+            ClippedGradient.of(declared, clip)
+    assert ClippedGradient.of(declared, math.inf).clip == math.inf
+
+
 @relations
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("linear", [True, False])

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 
 import privopt
-from privopt.convex import L1Ball, SparseFeatures, WholeSpace
+from privopt.convex import EmpiricalRisk, L1Ball, SparseFeatures, SquaredDistance, WholeSpace
 from privopt.lab.make.digest import digest
 from privopt.mechanisms import clipped_batch_sum, clipped_gradient_sum
 from privopt.problems import squared_distance
@@ -184,6 +184,26 @@ def test_no_record_is_clipped_to_more_than_the_clip_in_float32():
         found = jax.vmap(clipped_gradient_sum(problem.objective, clip))(jnp.asarray(points))
         worst = max(worst, np.linalg.norm(np.asarray(found, np.float64), axis=1).max() / clip)
     assert 0.9 < worst <= 1.0 + 1e-3
+
+
+@pytest.mark.parametrize("dim", [3, 1000])
+def test_no_record_is_clipped_to_more_than_the_clip_where_squares_vanish(dim):
+    """Below ``1e-19`` squares in float32 are zeros, and so are products that should cancel."""
+
+    @jax.jit
+    def sums(risk, points, clips):
+        return jax.vmap(lambda w, clip: clipped_gradient_sum(risk, clip)(w))(points, clips)
+
+    factors, shares = (each.ravel() for each in np.meshgrid([0.0, 0.25, 1, 2.5], [0.3, 1, 3]))
+    for size in 10.0 ** np.arange(-21.0, -15.5, 0.25):
+        record = np.zeros((1, dim), np.float32)
+        record[0, :2] = 3.0 * size, 1.5 * size
+        rows = SparseFeatures.of(scipy.sparse.csr_array(record))
+        risk = EmpiricalRisk(SquaredDistance(jnp.float32(1.0)), rows, None, WholeSpace())
+        points = (factors[:, None] * np.full(dim, size)).astype(np.float32)
+        clips = (shares * size).astype(np.float32)
+        found = np.asarray(sums(risk, points, clips), np.float64)
+        assert (np.linalg.norm(found, axis=1) <= clips * (1.0 + 1e-4)).all()
 
 
 @pytest.mark.parametrize("name", ["dp_gd", "dp_sgd"])

@@ -7,7 +7,8 @@ The gradient of a record is ``m (w - x_i)``: dense, but the same ``w`` in all of
 
 and the norm follows from ``|w|^2 - 2 <w, x_i> + |x_i|^2``. That difference may cancel, so it is
 rounded up by the most that round-off can have taken from it: no gradient is thought shorter than it
-is, and none is clipped to more than ``C``. A record whose square overflows counts as not finite.
+is, and none is clipped to more than ``C``. Squares and products may also vanish, each by less than
+the smallest normal number. A record whose square overflows counts as not finite.
 
 The sum of gradients is a difference too, of two sums as long as ``sum_i c_i f_i m |w|``. Far from
 the origin that is more than all gradients together, and its rounding more than what one record may
@@ -81,7 +82,9 @@ def _lengths(points: Features, point: Array) -> Array:
     own, squares = _square(point), jnp.square(points.norms())
     entries = points.values.shape[-1] if isinstance(points, SparseFeatures) else point.size
     terms = entries + 2 * math.isqrt(point.size) + 16
-    slack = terms * jnp.finfo(point.dtype).eps * (own + squares)
+    numbers = jnp.finfo(point.dtype)
+    vanished = 4 * (point.size + 1) * numbers.smallest_normal
+    slack = terms * numbers.eps * (own + squares) + vanished
     apart = jnp.maximum(own - 2.0 * points.matvec(point) + squares, own / 64.0)
     return jnp.sqrt(apart + slack)
 
