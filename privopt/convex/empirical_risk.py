@@ -222,7 +222,8 @@ class EmpiricalRisk:
         ([0, 0, 1, 1], [True, True, True, False])
         """
         if self.counts is None:
-            return lambda numbers: (numbers, jnp.ones(numbers.shape, bool))
+            stored = self.records
+            return lambda numbers: (numbers, numbers < stored)
         ends = jnp.cumsum(self.counts)
 
         def rows_of(numbers: Array) -> tuple[Array, Array]:

@@ -21,7 +21,7 @@ from privopt.convex import (
     Squared,
     WholeSpace,
 )
-from privopt.mechanisms import clipped_gradient_sum
+from privopt.mechanisms import clipped_batch_sum, clipped_gradient_sum
 
 pytestmark = pytest.mark.optimised
 
@@ -290,3 +290,14 @@ def test_products_that_bound_a_record_are_not_taken_in_reduced_precision(path):
         return
     highest = jax.lax.Precision.HIGHEST
     assert products[-1].params["precision"] in (highest, (highest, highest))
+
+
+@pytest.mark.parametrize("counts", [None, (1, 1, 1)], ids=["rows", "counts"])
+def test_a_number_beyond_all_records_is_nobody_s(counts):
+    """Batches of a mechanism for more records hold none of the last one in their place."""
+    records = jnp.eye(3)
+    counts = None if counts is None else jnp.asarray(counts, records.dtype)
+    risk = EmpiricalRisk(lambda w, x: w @ x, records, counts, WholeSpace())
+    numbers = jnp.array([2, 3, 7])
+    found = clipped_batch_sum(risk, 1.0)(jnp.zeros(3), numbers, jnp.ones(3))
+    np.testing.assert_array_equal(found, [0.0, 0.0, 1.0])
