@@ -20,7 +20,7 @@ from privopt.mechanisms import (
     SparseMinimiser,
     classic_gaussian_scale,
     published_laplace_scale,
-    sparse_records,
+    truncated_records,
 )
 from privopt.privacy import gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
@@ -323,7 +323,7 @@ def run(
     solver = query.minimiser if isinstance(query, SparseMinimiser) else query
     centre, constraint = objective.start(static.dim), objective.constraint
     if static.kept is not None:
-        objective = sparse_records(objective, static.kept, solver.gradient.clip)
+        objective = truncated_records(objective, static.kept, solver.gradient.clip)
     if static.smoothed:
         objective = objective.smoothed(jnp.asarray(solver.smoothing))
     minimiser = query.bind(objective)(centre)

@@ -68,7 +68,7 @@ from privopt.mechanisms.queries import (
     RegularisedMinimiser,
 )
 from privopt.mechanisms.sparse_minimiser import SparseMinimiser, published_laplace_scale
-from privopt.mechanisms.sparse_records import sparse_records
+from privopt.mechanisms.truncated_records import truncated_records
 from privopt.mechanisms.variance_reduced import VarianceReducedGradient
 
 __all__ = [
@@ -133,5 +133,5 @@ __all__ = [
     "participation_event",
     "poisson_sampler",
     "published_laplace_scale",
-    "sparse_records",
+    "truncated_records",
 ]

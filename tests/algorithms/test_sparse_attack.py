@@ -13,7 +13,7 @@ import pytest
 
 import privopt
 from privopt import problems
-from privopt.mechanisms import sparse_records
+from privopt.mechanisms import truncated_records
 from privopt.spec import Relation
 from privopt.streams import stream
 
@@ -70,7 +70,7 @@ def minimisers(planned, objective, features, labels):
         def one(data):
             risk = dataclasses.replace(objective, data=data)
             centre = risk.start(DIM)
-            risk = sparse_records(risk, static.kept, query.minimiser.gradient.clip)
+            risk = truncated_records(risk, static.kept, query.minimiser.gradient.clip)
             if static.smoothed:
                 risk = risk.smoothed(jnp.asarray(query.minimiser.smoothing))
             found = query.bind(risk)(centre)

@@ -23,7 +23,7 @@ from privopt.mechanisms import (
     LaplaceMechanism,
     SparseMinimiser,
     published_laplace_scale,
-    sparse_records,
+    truncated_records,
 )
 from privopt.spec import Relation
 
@@ -213,12 +213,12 @@ def test_records_are_made_as_declared():
     with jax.enable_x64(True):
         for given in (rows, scipy.sparse.csr_array(rows)):
             objective = problems.linear(given, problem_class=facts).objective
-            kept = sparse_records(objective, 2, 1.0).linear.features
+            kept = truncated_records(objective, 2, 1.0).linear.features
             assert isinstance(kept, SparseFeatures)
             assert kept.values.shape == (3, 2)
             np.testing.assert_allclose(kept.block(0, 2), expected, rtol=1e-12)
             assert np.isnan(kept.norms()[2])  # a null record to every sum
-            whole = sparse_records(objective, 4, 10.0).linear.features
+            whole = truncated_records(objective, 4, 10.0).linear.features
             np.testing.assert_array_equal(whole.block(0, 2), rows[:2])
 
 
@@ -237,4 +237,4 @@ def test_refuses():
     other = problems.distance(np.zeros((3, 2)), problem_class=dataclasses.replace(
         FACTS, n=3, dim=2, sparsity=None))  # fmt: skip
     with pytest.raises(ValueError, match="loss must be one of a linear prediction"):
-        sparse_records(other.objective, 2, 1.0)
+        truncated_records(other.objective, 2, 1.0)

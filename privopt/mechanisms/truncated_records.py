@@ -1,4 +1,4 @@
-"""Records made as sparse and as short as is declared, each by itself."""
+"""Records truncated to the sparsity and the length that are declared, each by itself."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from privopt.convex import (
 )
 from privopt.convex.vectors import Number
 
-__all__ = ["sparse_records"]
+__all__ = ["truncated_records"]
 
 
-def sparse_records(objective: EmpiricalRisk, sparsity: int, clip: Number) -> EmpiricalRisk:
+def truncated_records(objective: EmpiricalRisk, sparsity: int, clip: Number) -> EmpiricalRisk:
     """The records of a generalised linear loss, each made as sparse and as short as is declared.
 
     Of a row the ``s`` numbers of largest modulus are kept, and it is shortened until its length
@@ -46,7 +46,7 @@ def sparse_records(objective: EmpiricalRisk, sparsity: int, clip: Number) -> Emp
     >>> from privopt.convex import Linear, WholeSpace
     >>> rows = jnp.array([[3.0, 1.0, 4.0], [0.0, 0.5, 0.0]])
     >>> risk = EmpiricalRisk(GeneralisedLinear(Linear()), (rows, jnp.ones(2)), None, WholeSpace())
-    >>> kept = sparse_records(risk, 2, 1.0).linear.features
+    >>> kept = truncated_records(risk, 2, 1.0).linear.features
     >>> kept.indices.tolist(), kept.norms().round(2).tolist()
     ([[0, 2], [0, 1]], [1.0, 0.5])
     """
