@@ -6,7 +6,7 @@ both. The noise is of order sqrt(log 1/delta)/epsilon, and at a fixed ratio of e
 moves with epsilon: the ratio is 6, so that the bound has the exponent within 0.02.
 """
 
-from privopt.lab import Axis, Experiment, Method, Setting
+from privopt.lab import Axis, Experiment, Method, Setting, ladder
 
 experiment = Experiment(
     name="approximate_minima_perturbation",
@@ -22,12 +22,7 @@ experiment = Experiment(
         Method(
             "approximate_minima_perturbation_best",
             "approximate_minima_perturbation",
-            search={
-                "regularisation": (
-                    *(0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005),
-                    *(0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
-                )
-            },
+            search={"regularisation": ladder(0.00025, 0.25)},
         ),
     ),
     families=("huber",),

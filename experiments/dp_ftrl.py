@@ -11,7 +11,7 @@ of the theorem to which the bend goes. At the best of the grid measured over bou
 to 0.75 where the bound falls from 0.57 to 0.2 a step: the slope in epsilon is 0.03 steeper.
 """
 
-from privopt.lab import Axis, Experiment, Method, Setting
+from privopt.lab import Axis, Experiment, Method, Setting, ladder
 
 REGRET = {"quantity": "regret"}
 
@@ -32,9 +32,7 @@ experiment = Experiment(
             "dp_ftrl_best",
             "dp_ftrl",
             REGRET,
-            search={
-                "regularisation": (90.0, 120.0, 160.0, 213.0, 284.0, 378.0, 504.0, 672.0, 896.0)
-            },
+            search={"regularisation": ladder(100.0, 1000.0)},
         ),
     ),
     families=("far_distance",),

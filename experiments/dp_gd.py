@@ -6,7 +6,7 @@ r from 0.014 to 0.057, where that share changes by less than 4%. Step sizes are 
 1.6, by which n and epsilon move r: the grid is equally coarse at all of their values.
 """
 
-from privopt.lab import Axis, Experiment, Method, Setting
+from privopt.lab import Axis, Experiment, Method, Setting, ladder
 
 AVERAGE = {"output": "average"}
 
@@ -26,7 +26,7 @@ experiment = Experiment(
             "dp_gd_best",
             "dp_gd",
             AVERAGE,
-            search={"step_size": (0.022, 0.035, 0.056, 0.089, 0.14, 0.22, 0.35)},
+            search={"step_size": ladder(0.02, 0.4)},
         ),
     ),
     families=("linear",),

@@ -6,7 +6,7 @@ of sampling is below a fiftieth of the noise's while n T times the square of the
 150. The smallest bounds, 0.07 at n = 2000 and 0.115 at n = 794, are beyond that.
 """
 
-from privopt.lab import Axis, Experiment, Method, Setting
+from privopt.lab import Axis, Experiment, Method, Setting, ladder
 
 BATCHES = {"steps": 32, "rate": 0.25}
 
@@ -25,7 +25,7 @@ experiment = Experiment(
             "dp_sgd_best",
             "dp_sgd",
             BATCHES,
-            search={"step_size": (0.08, 0.125, 0.2, 0.315, 0.5, 0.8, 1.25, 2.0)},
+            search={"step_size": ladder(0.063, 1.6)},
         ),
     ),
     families=("linear",),

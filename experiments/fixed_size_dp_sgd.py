@@ -5,7 +5,7 @@ q)/(q (n - 1)), is below a fiftieth of the noise's. The relation replaces a reco
 twice that of ``dp_sgd`` at the same r = sqrt(d)/(n mu).
 """
 
-from privopt.lab import Axis, Experiment, Method, Setting
+from privopt.lab import Axis, Experiment, Method, Setting, ladder
 
 BATCHES = {"steps": 16, "rate": 0.5, "sampler": "without_replacement"}
 
@@ -24,7 +24,7 @@ experiment = Experiment(
             "dp_sgd_best",
             "dp_sgd",
             BATCHES,
-            search={"step_size": (0.05, 0.08, 0.126, 0.2, 0.315, 0.5, 0.8, 1.26)},
+            search={"step_size": ladder(0.1, 1.6)},
         ),
     ),
     families=("linear",),
@@ -35,5 +35,5 @@ experiment = Experiment(
     ),
     relation="replace_one",
     epsilon_over_mu=5.0,
-    replicates={"full": 300},
+    replicates={"full": 600},
 )

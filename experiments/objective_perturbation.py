@@ -6,7 +6,7 @@ lies between r and 3 r: the grid holds it. Sizes are multiples of every dimensio
 coordinates are alike.
 """
 
-from privopt.lab import Axis, Experiment, Method, Setting
+from privopt.lab import Axis, Experiment, Method, Setting, ladder
 
 experiment = Experiment(
     name="objective_perturbation",
@@ -24,9 +24,7 @@ experiment = Experiment(
         Method(
             "objective_perturbation_best",
             "objective_perturbation",
-            search={
-                "regularisation": (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
-            },
+            search={"regularisation": ladder(0.0005, 0.2)},
         ),
     ),
     families=("huber",),

@@ -4,7 +4,7 @@ Noise costs E|z|, within 1.6 % of sigma sqrt(d) for d from 16. The best lambda i
 r = sqrt(d)/(n mu) from .0002 to .03 along every axis: the grid holds it between 0.01 and 1.
 """
 
-from privopt.lab import Axis, Experiment, Method, Setting
+from privopt.lab import Axis, Experiment, Method, Setting, ladder
 
 experiment = Experiment(
     name="output_perturbation",
@@ -22,12 +22,7 @@ experiment = Experiment(
         Method(
             "output_perturbation_best",
             "output_perturbation",
-            search={
-                "regularisation": (
-                    *(0.01, 0.02, 0.03, 0.05, 0.07),
-                    *(0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0),
-                )
-            },
+            search={"regularisation": ladder(0.03, 1.2)},
         ),
     ),
     families=("two_kinks",),

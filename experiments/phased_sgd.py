@@ -8,7 +8,7 @@ to 0.13, reached that limit, and measured a slope of -0.88 in epsilon at theory'
 runs and dimensions, as single runs scatter by a fifth.
 """
 
-from privopt.lab import Axis, Experiment, Method, Setting
+from privopt.lab import Axis, Experiment, Method, Setting, ladder
 
 experiment = Experiment(
     name="phased_sgd",
@@ -26,7 +26,7 @@ experiment = Experiment(
         Method(
             "phased_sgd_best",
             "phased_sgd",
-            search={"step_size": (0.0025, 0.004, 0.0063, 0.01, 0.016, 0.025, 0.04, 0.063)},
+            search={"step_size": ladder(0.002, 0.02)},
         ),
     ),
     families=("linear_population",),

@@ -5,7 +5,7 @@ records or more. There is no axis of d: the losses' curvature costs H/(lambda n 
 1/sqrt(d) here, and keeps the bound from its exponent for every d that runs in reasonable time.
 """
 
-from privopt.lab import Axis, Experiment, Method, Setting
+from privopt.lab import Axis, Experiment, Method, Setting, ladder
 
 experiment = Experiment(
     name="pure_objective_perturbation",
@@ -21,9 +21,7 @@ experiment = Experiment(
         Method(
             "objective_perturbation_best",
             "objective_perturbation",
-            search={
-                "regularisation": (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
-            },
+            search={"regularisation": ladder(0.0008, 0.2)},
         ),
     ),
     families=("huber",),

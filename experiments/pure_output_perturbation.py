@@ -3,7 +3,7 @@
 Noise costs E|z| = d beta exactly; r = d/(n epsilon) from .0005 to .03 along every axis.
 """
 
-from privopt.lab import Axis, Experiment, Method, Setting
+from privopt.lab import Axis, Experiment, Method, Setting, ladder
 
 experiment = Experiment(
     name="pure_output_perturbation",
@@ -20,12 +20,7 @@ experiment = Experiment(
         Method(
             "output_perturbation_best",
             "output_perturbation",
-            search={
-                "regularisation": (
-                    *(0.01, 0.02, 0.03, 0.05, 0.07),
-                    *(0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0),
-                )
-            },
+            search={"regularisation": ladder(0.03, 1.2)},
         ),
     ),
     families=("two_kinks",),

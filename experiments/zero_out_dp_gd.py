@@ -5,7 +5,7 @@ Where the sizes come from. The losses have no curvature, H = 0, so the bound for
 most 0.06, where the pull of the worst strength is far from its limit of 1.
 """
 
-from privopt.lab import Axis, Experiment, Method, Setting
+from privopt.lab import Axis, Experiment, Method, Setting, ladder
 
 STEPS = {"steps": 64}
 
@@ -24,7 +24,7 @@ experiment = Experiment(
             "dp_gd_best",
             "dp_gd",
             STEPS,
-            search={"step_size": (0.14, 0.22, 0.35, 0.56, 0.89, 1.4, 2.2, 3.5)},
+            search={"step_size": ladder(0.2, 4.0)},
         ),
     ),
     families=("linear",),

@@ -66,6 +66,7 @@ def judged(monkeypatch):
     def verdicts(recorded):
         facts = {"experiment": "demo", "method": "dp_gd", "family": "linear", "check": "slope"}
         facts |= {"axis": "n", "estimate": -1.01, "lower": -1.1, "upper": -0.9, "target": -1.0}
+        facts |= {"margin": 0.05}
         return [lab.Verdict(outcome=each, detail="[why]", **facts) for each in outcomes]
 
     monkeypatch.setattr(lab, "verdicts", verdicts, raising=False)
@@ -401,9 +402,9 @@ def test_run_ends_with_verdicts_report_and_status(folder, judged):
     printed = privopt("run")
     assert f"demo: {CELLS}/{CELLS} cells" in printed
     assert f"{CELLS} cells, 0 of them from earlier runs" in printed
-    assert "slope in n" in printed
-    assert "-1.1 to -0.9" in printed
-    assert "[why]" in printed
+    assert "records\N{NO-BREAK SPACE}n" in printed
+    assert "[−1.10,\N{NO-BREAK SPACE}−0.90]" in printed
+    assert "2 of 2 exponents hold." in printed
     assert printed.rstrip().endswith("Report: results/index.html")
     assert (folder / "results" / "demo" / "cells.parquet").exists()
     judged[0] = "refuted"
@@ -412,7 +413,8 @@ def test_run_ends_with_verdicts_report_and_status(folder, judged):
     assert "Report" not in again
     judged[0] = "undecided"
     undecided = privopt("run", "demo", code=0)
-    assert "Of 2 verdicts 1 hold, 0 are refuted, 0 are inherited, 1 is undecided." in undecided
+    assert "[why]" in undecided
+    assert "1 of 2 exponents hold, 1 undecided." in undecided
     assert "equal the committed ones" not in undecided  # where nothing is committed
 
 
@@ -423,11 +425,11 @@ def test_of_several_experiments_only_what_does_not_hold_is_listed(folder, judged
     printed = privopt("run")
     for words in ("experiment 1 of 2, again: 10 cells", "experiment 2 of 2, demo: 10/10 cells"):
         assert words in printed
-    assert printed.count("slope in n") == printed.count("undecided ") == 2
-    assert "Of 4 verdicts 2 hold, 0 are refuted, 0 are inherited, 2 are undecided." in printed
+    assert printed.count("records\N{NO-BREAK SPACE}n") == printed.count("undecided ") == 2
+    assert "2 of 4 exponents hold, 2 undecided." in printed
 
 
-def test_the_last_line_says_how_many_results_equal_the_committed_ones(folder, judged):
+def test_how_many_results_equal_the_committed_ones_is_said(folder, judged):
     def git(*arguments):
         who = ("-c", "user.name=n", "-c", "user.email=e")
         subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
@@ -436,8 +438,8 @@ def test_the_last_line_says_how_many_results_equal_the_committed_ones(folder, ju
     privopt("run")
     git("add", "results/demo/cells.parquet", "results/demo/runs.parquet")
     git("commit", "-m", "Results")
-    assert privopt("run").splitlines()[-1] == "1 of 1 results equal the committed ones"
-    assert privopt("run", "--seed", 1).splitlines()[-1] == (
+    assert privopt("run").splitlines()[-2] == "1 of 1 results equal the committed ones"
+    assert privopt("run", "--seed", 1, "--no-report").splitlines()[-1] == (
         "0 of 1 results equal the committed ones; others: demo"
     )
 
@@ -459,13 +461,36 @@ def test_what_is_of_the_full_profile_alone_is_left_out_of_the_quick_one_and_told
     for name in ("large", "long"):
         long(folder, name)
     printed = privopt("run")
-    assert printed.startswith("Of the full profile alone, and left out: large, long\n")
+    assert printed.startswith("Left out, of the full profile alone: large, long\n")
     assert [path.name for path in (folder / "results").glob("*/")] == ["demo"]
     named = privopt("run", "demo", "long", code=2)
-    assert "profile must be full for long, got 'quick'" in named
+    assert "for long, got 'quick': privopt run long --profile full" in named
     full = privopt("run", "long", "--profile", "full")
     assert f"{CELLS} cells, 0 of them from earlier runs" in full
     assert "left out" not in full
+
+
+def test_what_lacks_its_data_is_left_out_and_told_or_refused_by_name(folder, judged, monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    source = EXPERIMENT.format(name="census", delta=1e-6)
+    source = source.replace('("linear",)', "()").replace(
+        "axes=", 'if_present=("a9a_logistic",),axes='
+    )
+    (folder / "experiments" / "census.py").write_text(source)
+    printed = privopt("run")
+    assert f"Left out, a9a needs the environment variable {VARIABLE}" in printed
+    assert [path.name for path in (folder / "results").glob("*/")] == ["demo"]
+    assert "census has nothing to run: a9a needs" in privopt("run", "census", code=2)
+
+
+def test_verdicts_are_printed_though_the_report_cannot_be_written(folder, judged, monkeypatch):
+    def refuse(*_, **__):
+        raise lab.ResultsError("the disk is read-only")
+
+    monkeypatch.setattr(lab, "write_report", refuse)
+    printed = privopt("run", code=2)
+    assert "2 of 2 exponents hold." in printed
+    assert "the disk is read-only" in printed
 
 
 def test_a_crash_is_no_refuted_verdict(folder, judged, monkeypatch):
@@ -525,7 +550,7 @@ def test_refused_plans_are_told_and_stop_nothing(folder, judged):
     (folder / "experiments" / "demo.py").write_text(EXPERIMENT.format(name="demo", delta=0.0))
     printed = re.sub(r"\s+", " ", privopt("run"))
     reason = "delta must be positive for the Gaussian noise of dp_gd, got 0.0"
-    assert f"demo: {CELLS} of {CELLS} plans are refused: {reason}" in printed
+    assert f"demo: all {CELLS} plans are refused: {reason}" in printed
     assert f"{CELLS} refused" in printed
 
 

@@ -55,13 +55,14 @@ def list_() -> None:
         state = "[green]there[/green]" if missing is None else f"[red]{escape(missing)}[/red]"
         table.add_row(name, escape(summary), state)
     console.print(table)
-    table = make_table(f"Experiments in ./{EXPERIMENTS}", "name", "title")
+    table = make_table(f"Experiments in ./{EXPERIMENTS}", "name", "profiles", "title")
     for path in lab.discover(EXPERIMENTS):
         try:
-            title = escape(lab.load(path).title)
+            found = lab.load(path)
+            told = ", ".join(found.profiles), escape(found.title)
         except ValueError as error:
-            title = f"[red]{escape(str(error))}[/red]"
-        table.add_row(path.stem, title)
+            told = "", f"[red]{escape(str(error))}[/red]"
+        table.add_row(path.stem, *told)
     console.print(table if table.row_count else f"No experiments in ./{EXPERIMENTS}")
 
 
@@ -90,8 +91,8 @@ def run(
 
     Finished cells are kept as they come: an interrupted run continues where it stopped and ends
     with the same table. Experiments of the full profile alone are left out of the quick one.
-    Exit status: 3 if a verdict is refuted, 2 for bad input, 130 if interrupted, else 0; what
-    stays undecided, as where a bound is attained, is no failure, and what is inherited neither.
+    Exit status: 3 if a verdict is refuted, 2 for bad input, 130 if interrupted (143 by SIGTERM),
+    else 0: what stays undecided, is inherited, or is not tight here, is no failure.
 
     Example: **privopt run dp_gd --profile full --seed 1**
     """
@@ -101,23 +102,20 @@ def run(
     console = make_console()
     with plain_errors(context, ValueError, OSError, lab.ResultsError):
         chosen, left_out = lab.choose(experiments or (), EXPERIMENTS, profile.value)
-        if left_out:
-            names = ", ".join(left_out)
-            console.print(f"Of the full profile alone, and left out: {names}", soft_wrap=True)
+        for why, names in left_out.items():
+            told = f"Left out, {why}: {', '.join(names)}"
+            console.print(told, markup=False, soft_wrap=True)
         run_one = partial(lab.run, profile=profile.value, seed=seed, results=results)
         past = {e.name: lab.past_seconds(e.name, profile.value, results) for e in chosen}
         swept, judged = [], {}
         with lab.Display(console, past) as display:
             for each in chosen:
                 swept.append(run_one(each, progress=display))
-                judged[each.name] = lab.verdicts(lab.read(swept[-1].folder))
-            if report:
-                page = lab.write_report(results, judged=judged, redraw=False, progress=display)
+                judged[each.name] = lab.verdicts(swept[-1].folder)
         verdicts = [verdict for found in judged.values() for verdict in found]
-        failing = [verdict for verdict in verdicts if verdict.outcome != "holds"]
-        if verdicts:
-            console.print(lab.verdict_table(verdicts if len(chosen) == 1 else failing))
-        console.print(f"{lab.tally(verdicts)}.")
+        telling = [v for v in verdicts if v.outcome not in ("holds", "vacuous")]
+        console.print(lab.verdict_table(verdicts if len(chosen) == 1 else telling))
+        console.print(lab.tally(verdicts), soft_wrap=True)
         refused = sum(part.refused for part in swept)
         console.print(
             f"{sum(part.cells for part in swept)} cells, {sum(part.reused for part in swept)} of "
@@ -125,10 +123,12 @@ def run(
             f"{sum(part.compile_seconds for part in swept):.1f} s compiling"
             + (f"; {refused} refused" if refused else "")
         )
-        if report:
-            console.print(f"Report: {page}", soft_wrap=True)
         same = {name: part.as_committed for name, part in zip(judged, swept, strict=True)}
         _tell_committed(console, same)
+        if report:
+            with lab.Display(console) as display:
+                page = lab.write_report(results, judged=judged, redraw=False, progress=display)
+            console.print(f"Report: {page}", soft_wrap=True)
     if any(verdict.outcome == "refuted" for verdict in verdicts):
         raise typer.Exit(REFUTED)
 

@@ -9,8 +9,8 @@ judges and draws what was recorded.
 from privopt.lab.make import (
     Axis, Cell, Check, Claim, Column, Experiment, Grid, Line, Listing, Method, Panel, Played, Plot,
     Recorded, ResultsError, RunResult, Setting, StreamLosses, Study, Trial, algorithms, cells,
-    choose, discover, existing_results, families, load, past_seconds, read, replicate_keys, run,
-    stream,
+    choose, discover, existing_results, families, ladder, load, past_seconds, read, replicate_keys,
+    run, stream,
 )  # fmt: skip
 from privopt.lab.show import (
     Display, Outcome, Verdict, tally, verdict_table, verdicts, write_report,
@@ -21,6 +21,6 @@ __all__ = [
     "Axis", "Cell", "Check", "Claim", "Column", "Display", "Experiment", "Grid", "Line", "Listing",
     "Method", "Outcome", "Panel", "Played", "Plot", "Recorded", "ResultsError", "RunResult",
     "Setting", "StreamLosses", "Study", "Trial", "Verdict", "algorithms", "cells", "choose",
-    "discover", "existing_results", "families", "load", "past_seconds", "read", "replicate_keys",
-    "run", "stream", "tally", "verdict_table", "verdicts", "write_report",
+    "discover", "existing_results", "families", "ladder", "load", "past_seconds", "read",
+    "replicate_keys", "run", "stream", "tally", "verdict_table", "verdicts", "write_report",
 ]  # fmt: skip

@@ -1,6 +1,7 @@
 """Results whose truth is known: exact power laws with multiplicative noise of mean 1."""
 
 import json
+import math
 from itertools import product
 
 import numpy as np
@@ -24,8 +25,12 @@ PLAN = {
         "theorem": "E F(w) - F* <= R G / sqrt(T)",
         "source": "Bassily, Smith and Thakurta 2014, Theorem 2.4",
         "regime": "sqrt(d) <= n mu",
+        "quantity": "empirical risk",
     },
 }
+
+
+NO_RATE = {"rate": {**PLAN["rate"], "theorem": "none: no theorem"}}
 
 
 def points(axes):
@@ -63,7 +68,8 @@ def build(
 
     ``true`` are the exponents of the means, ``exponents`` what the rate claims; ``drift`` is the
     exponent with which epsilon/mu moves along epsilon. Without noise the share ``off`` of the mean
-    is left, and bent along an axis the noise adds ``bend`` to its exponent.
+    is left, and bent along an axis the noise adds ``bend`` to its exponent. Controls share what is
+    random with the measured runs.
     """
     rng, others = np.random.default_rng(seed), np.random.default_rng([seed, 1])
     true = exponents if true is None else true
@@ -72,8 +78,8 @@ def build(
     )
     cells, runs = [], []
 
-    def add(cell, draw, mean, **told):
-        noise = np.exp(spread * draw.normal(size=cell["replicates"]) - spread**2 / 2)
+    def add(cell, normal, mean, **told):
+        noise = np.exp(spread * normal[: cell["replicates"]] - spread**2 / 2)
         for replicate, value in enumerate(mean * noise):
             runs.append({"cell": len(cells), "replicate": replicate, "value": value})
         cells.append({**cell, "cell": len(cells), **told})
@@ -108,22 +114,24 @@ def build(
             "tight_on": tight_on,
             "steps": 100,
             "spent_epsilon_upper": point["epsilon"],
-            "plan": json.dumps(PLAN),
+            "plan": json.dumps(PLAN if bound < math.inf else NO_RATE),
             "reference_value": 0.1,
             "reference_gap": gap,
             "start_value": 0.2,
             "nonprivate_value": 0.1 * law,
         }
-        add(cell, rng, factor * law)
+        normal = rng.normal(size=replicates)
+        add(cell, normal, factor * law)
         if "slope" in checks and served:
             cell |= {"replicates": block_of(replicates)}
-            add(cell, others, factor * law, trial=Trial.SECOND_KEY, root_seed=8)
+            second = others.normal(size=block_of(replicates))
+            add(cell, second, factor * law, trial=Trial.SECOND_KEY, root_seed=8)
             cell |= {"spent_epsilon_upper": None}
-            add(cell, others, off * factor * law, trial=Trial.NOISE_OFF, noise_factor=0.0)
+            add(cell, normal, off * factor * law, trial=Trial.NOISE_OFF, noise_factor=0.0)
             for axis in served:
                 grown = (point[axis] / BASE[axis]) ** bend
-                told = {"axes": axis, "noise_factor": bent(point[axis], BASE[axis])}
-                add(cell, others, grown * factor * law, trial=Trial.NOISE_BENT, **told)
+                told = {"axes": axis, "noise_factor": bent(point[axis] / BASE[axis], exponents)}
+                add(cell, normal, grown * factor * law, trial=Trial.NOISE_BENT, **told)
     about = {
         "name": experiment,
         "title": f"Title of {experiment}",

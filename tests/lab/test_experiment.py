@@ -3,6 +3,7 @@
 import math
 import re
 
+import numpy as np
 import pytest
 
 from privopt.lab import Axis, Experiment, Grid, Method, Setting, cells, discover, load, run
@@ -50,7 +51,7 @@ REFUSED = [
     ({"algorithms": {}}, "algorithms must name at least one algorithm, got none"),
     ({"algorithms": {"sgd": {}}}, "algorithm must be one of .*dp_gd.*, got 'sgd'"),
     ({"algorithms": {"dp_gd": {"step": 3}}}, "choice of dp_gd must be one of steps, .* got 'step'"),
-    ({"algorithms": {"dp_gd": {"steps": [3]}}}, r"steps must be a number, a text or None, got \[3"),
+    ({"algorithms": {"dp_gd": {"steps": [3]}}}, r"steps must be a number, .* or None, got \[3"),
     ({"checks": ("looks",)}, "check must be one of bound, slope, law, got 'looks'"),
     ({"axes": (Axis("n", (1,)), Axis("n", (2,)))}, "axes must be distinct, got n, n"),
     ({"name": 3}, "name must be of small letters, digits and underscores, got 3"),
@@ -61,7 +62,8 @@ REFUSED = [
     ({"algorithms": ["dp_gd"]}, "algorithms must be a Method, got an object of type str"),
     ({"algorithms": "dp_gd"}, "algorithms must be a mapping, got 'dp_gd'"),
     ({"algorithms": (Method("a", "dp_gd"),) * 2}, "algorithms must be distinct, got a, a"),
-    ({"axes": (Axis("d", (1,)),)}, "axis must be one of n, dim, sparsity, epsilon, .*, got 'd'"),
+    ({"axes": (Axis("d", (1,)),)}, "axis must be 'dim', got its symbol 'd'"),
+    ({"axes": (Axis("x", (1,)),)}, "axis must be one of n, dim, sparsity, epsilon, .*, got 'x'"),
     ({"axes": (Axis("step", (1,)),)}, r"got 'step'; did you mean steps\?"),
     ({"grids": (Axis("n", (1,)),)}, "grids must be a Grid, got an object of type Axis"),
     ({"algorithms": {"dpgd": {}}}, r"algorithm must be .* got 'dpgd'; did you mean dp_gd\?"),
@@ -69,7 +71,7 @@ REFUSED = [
     ({"algorithms": {"dp_gd": {"step": 3}}}, r"got 'step'; did you mean steps\?"),
     ({"families": ("liner",)}, r"family must be one of .*; did you mean linear\?"),
     ({"replicates": 4}, "replicates must be a mapping, got 4"),
-    ({"replicates": {"quick": 4}}, r"replicates\['full'\] must be a positive integer, got None"),
+    ({"replicates": {"quick": 4}}, r"replicates must name those of the full profile, got {'quick'"),
     ({"replicates": {"quick": 4, "full": 0}}, r"replicates\['full'\] must be .* got 0"),
     ({"replicates": {"quick": 4, "full": 4, "huge": 9}}, "profile must be one of quick, full, got"),
 ]
@@ -92,6 +94,9 @@ def test_a_bad_declaration_is_refused(changes, message):
         (lambda: Method("a", "dpgd"), r"algorithm must be .* got 'dpgd'; did you mean dp_gd\?"),
         (lambda: Axis("n", ()), r"values of axis n must be distinct, got \(\)"),
         (lambda: Axis("n", (1, 1)), r"values of axis n must be distinct, got \(1, 1\)"),
+        (lambda: Axis("n", np.full(2, 1)), r"values of axis n must be distinct, got \(1, 1\)"),
+        (lambda: Axis("n", np.array([1e2])), r"n must be a positive integer, got 100\.0"),
+        (lambda: Axis("epsilon", (np.float64(-1.0),)), r"epsilon must be .* finite, got -1\.0"),
         (lambda: Axis("n", "abc"), "values of axis n must be a tuple, got 'abc'"),
         (lambda: Axis("n", 5), "values of axis n must be a tuple, got 5"),
         (lambda: Axis("n", (5,), quick="5"), "values of axis n must be a tuple, got '5'"),
@@ -135,7 +140,8 @@ def test_without_quick_replicates_an_experiment_is_of_the_full_profile_alone(tmp
         lambda: cells(long, "quick"),
         lambda: run(long, profile="quick", seed=0, results=tmp_path / "results"),
     ):
-        with pytest.raises(ValueError, match="profile must be full for demo, got 'quick'"):
+        message = "must be full for demo, got 'quick': privopt run demo --profile full"
+        with pytest.raises(ValueError, match=message):
             refused()
     assert not (tmp_path / "results").exists()
 
@@ -186,6 +192,21 @@ def test_real_data_fix_the_dimension_and_limit_the_size():
         ("digits_logistic", 1000, 64),
         ("digits_logistic", 1797, 64),
     }
+
+
+def test_where_nothing_is_left_to_run_the_experiment_is_refused(monkeypatch, tmp_path):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    absent = experiment(families=(), if_present=("a9a_logistic",), base=Setting(epsilon=1.0))
+    beyond = experiment(
+        families=("digits_logistic",), base=Setting(epsilon=1.0), axes=(Axis("n", (2000, 4000)),)
+    )
+    for given, why in (
+        (absent, f"nothing to run: a9a_logistic is left out: a9a needs .* {VARIABLE}"),
+        (beyond, "n = 2000, 4000 is left out of digits_logistic, which has 1797 records"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            run(given, profile="quick", seed=0, results=tmp_path / "results")
+    assert not list((tmp_path / "results").rglob("*.parquet"))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from privopt.problems import FAMILIES, Family, Problem, multinomial
 from privopt.spec import ProblemClass
 
 N, DIM = 60, 3
+MEDIANS = "its rate is tight on rounded_medians, not on own_median"
 
 
 def smooth_distance(w, record):
@@ -78,12 +79,33 @@ def test_a_family_of_ones_own_is_swept_certified_judged_and_drawn(families, tmp_
         assert row["value"] >= -row["reference_gap"]
         assert row["nonprivate_value"] < row["start_value"]
     verdicts = lab.verdicts(lab.read(result.folder))
-    judged = {(each.family, each.check): each.outcome for each in verdicts}
-    assert judged == {("own_median", "bound"): "holds", ("own_classes", "bound"): "holds"}
+    judged = {(each.family, each.check): each for each in verdicts}
+    assert {place: each.outcome for place, each in judged.items()} == {
+        ("own_median", "bound"): "vacuous",
+        ("own_classes", "bound"): "vacuous",
+        ("own_median", "slope"): "undecided",
+        ("own_classes", "slope"): "undecided",
+    }
+    assert judged["own_median", "slope"].detail == MEDIANS
     page = lab.write_report(tmp_path).read_text()
     assert "own_median" in page
     assert "own_classes" in page
+    assert MEDIANS in page
+    assert "privopt.lab.run(experiment, profile=&#x27;quick&#x27;, seed=0" in page  # no file of it
     assert list((tmp_path / "own").glob("*.png"))
+
+
+def test_what_stays_undecided_is_said_as_it_runs(families, tmp_path, capsys):
+    lab.run(declared(families[:1]), profile="quick", seed=0, results=tmp_path)
+    assert capsys.readouterr().err.splitlines() == [
+        f"own: the slope of dp_gd on own_median stays undecided: {MEDIANS}"
+    ]
+
+
+def test_privopts_own_family_may_have_other_strengths():
+    one = replace(FAMILIES["linear"], strengths=(2.0,))
+    experiment = declared((one,), base=Setting(n=N, dim=DIM, epsilon=1.0))
+    assert {cell.strength for cell in lab.cells(experiment, "quick")} == {2.0}
 
 
 def test_the_first_records_are_those_of_a_smaller_file(families):

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import platform
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 
 from privopt.lab import ResultsError, existing_results
 from privopt.lab.make import records
-from privopt.lab.make.folder import FORMAT, MARKER, open_results, write_file
+from privopt.lab.make.folder import FORMAT, MARKER, clear_partial, open_results, write_file
 
 KEY = "0" * 64
 FACTS = {"reference_value": 0.25, "start_value": float("inf")}
@@ -108,6 +109,35 @@ def test_a_refusing_disk_leaves_what_was_there(tmp_path, monkeypatch, call, numb
     assert [each.name for each in tmp_path.iterdir()] == ["table.parquet"]
 
 
+def test_what_is_there_already_is_not_written_again(tmp_path, monkeypatch):
+    """So finished results on a disk that is read-only can be judged again."""
+    path = tmp_path / "table.parquet"
+    write_file(path, b"same")
+    monkeypatch.setattr(os, "replace", None)
+    write_file(path, b"same")
+    with pytest.raises(TypeError):
+        write_file(path, b"other")
+
+
+def test_two_writers_of_one_number_on_two_machines_share_no_file(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(os, "replace", lambda partial, path: seen.append(partial.name))
+    for data in (b"one", b"other"):
+        write_file(tmp_path / "table.parquet", data)
+    assert len(set(seen)) == 2
+    assert all(name.endswith(".tmp") and platform.node() in name for name in seen)
+
+
+def test_what_a_killed_process_has_left_half_written_is_removed(tmp_path):
+    old, new = tmp_path / "deep" / "a.parquet.1.tmp", tmp_path / "b.parquet.2.tmp"
+    old.parent.mkdir()
+    for path in (old, new):
+        path.write_bytes(b"half")
+    os.utime(old, (0.0, 0.0))
+    clear_partial(tmp_path)
+    assert (old.exists(), new.exists()) == (False, True)  # the new one may be another process's
+
+
 # --- cells ----------------------------------------------------------------------------------------
 
 
@@ -123,17 +153,22 @@ def test_an_unfinished_cell_is_not_there(tmp_path):
 
 
 def test_no_damage_goes_unseen(cell):
+    """Values, facts and timing are those that were written, or the cell is damaged."""
     sound = cell.read_bytes()
-    seen = 0
-    for place in range(0, len(sound), 19):
+    seen, wrong = 0, []
+    for place in range(len(sound)):
         damaged = bytearray(sound)
-        damaged[place] ^= 0x24
+        damaged[place] ^= 0x01
         cell.write_bytes(damaged)
         try:
-            assert records.read_cell(cell, has_four).values.equals(kept().values), place
+            found = records.read_cell(cell, has_four)
         except records.DamagedCellError:
             seen += 1
-    assert seen > len(sound) / 19 / 4
+        else:
+            same = found.values.equals(kept().values) and found[1:] == (FACTS, 1.5, 0.25)
+            wrong += [] if same else [place]
+    assert wrong == []
+    assert seen > len(sound) / 4
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])

@@ -481,17 +481,15 @@ def test_claims_and_listings_are_told(results):
     page = (results / "index.html").read_text(encoding="utf-8")
     readme = (results / "README.md").read_text(encoding="utf-8")
     Reader(page)
-    assert "**Of 2 verdicts 2 hold" in readme
-    assert "| [Demo](#demo) | too small, but once | 2 of 3 | ✅ holds |" in readme
-    assert re.search(
-        r"\| too small, but once \| 2 of 3 \| 2 \| ✅ holds \| not in x = 1 \|", readme
-    )
+    assert readme.count("**2 of 2 claims hold.**") == 2  # on top, and of the study
+    row = "| too small, but once | 2 of 3, 2 claimed | ✅ holds<br>not in x = 1 |"
+    assert readme.count(row) == 1
     assert "| x = 1 | 1.0 to 1.1 | ✅ 1.5 |" in readme  # rounded outwards
     assert "| x = 2 | 4.0 to 4.1 | ❌ 3 |" in readme
     assert "| one | +1.0 |" in readme
     assert "| &lt;two> | – |" in readme
     assert "&lt;two&gt;" in page
-    assert "privopt run demo --profile quick" in page
+    assert "privopt.lab.run(experiment, profile=&#x27;quick&#x27;" in page
     assert page.count('<img src="demo/') == 2
     assert "method | family" not in readme  # no verdict on a theorem, no table of them
 
@@ -502,12 +500,12 @@ def test_sweeps_and_studies_stand_in_one_report(synthetic, tmp_path):
     table = synthetic(axes={"n": (500, 1000)}, replicates=10, checks=("bound",))
     write_recorded(folder / "toy", table)
     readme = (write_report(folder).parent / "README.md").read_text(encoding="utf-8")
-    assert "**Of 3 verdicts 3 hold" in readme
+    assert "**1 of 1 bounds hold; 2 of 2 claims hold.**" in readme
     judged = (verdicts(read(folder / name)) for name in ("demo", "toy"))
     console = Console(width=200, file=io.StringIO())
     console.print(verdict_table([verdict for found in judged for verdict in found]))
     printed = console.file.getvalue()
-    for words in ("Verdicts", "Claims", "too small, but once", "2 of 3", "linear"):
+    for words in ("Upper bounds", "Claims", "too small, but once", "2 of 3", "linear"):
         assert words in printed
 
 

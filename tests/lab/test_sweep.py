@@ -9,7 +9,10 @@ import re
 import signal
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +22,7 @@ from privopt import core, lab
 from privopt.algorithms import ALGORITHMS
 from privopt.lab import Axis, Display, Grid, Setting, read, replicate_keys, stream
 from privopt.lab.make import experiment as experiment_module
+from privopt.lab.make import fingerprint
 from privopt.lab.make.folder import write_file
 from privopt.lab.make.records import read_provenance
 from privopt.lab.make.resume import Drawing, Finished, Note, Shared, Started, compile_clock
@@ -27,6 +31,7 @@ from privopt.problems.datasets import VARIABLE
 from privopt.spec import ProblemClass
 
 RUN = sys.modules[lab.run.__module__]
+ROOT = Path(__file__).parents[2]
 CELLS = 2 * 5
 
 
@@ -331,7 +336,9 @@ def test_a_refused_plan_is_a_row_with_its_reason_and_stops_nothing(tmp_path, eve
         assert row["refused"] is None or re.match(reason, row["refused"])
         assert (row["plan"] is None) == (row["upper"] is None) == (row["refused"] is not None)
     assert recorded.runs.num_rows == 20 * 3
-    assert {verdict.method for verdict in lab.verdicts(recorded)} == {"dp_gd", "few"}
+    judged = {verdict.method: verdict for verdict in lab.verdicts(recorded)}
+    assert judged.keys() == set(chosen)
+    assert judged["output_perturbation"].detail.startswith("every plan is refused: choice must be")
     page = lab.write_report(tmp_path).read_text(encoding="utf-8")
     assert "Refused plans" in page
     assert "got &#x27;steps&#x27;" in page
@@ -339,13 +346,18 @@ def test_a_refused_plan_is_a_row_with_its_reason_and_stops_nothing(tmp_path, eve
 
 def test_where_every_plan_is_refused_the_tables_say_so(tmp_path, events_of, demo):
     pure = replace(demo, epsilon_over_mu=None, delta=0.0)
-    result, _ = events_of(tmp_path, pure)
+    result, events = events_of(tmp_path, pure)
     assert (result.cells, result.refused) == (0, CELLS)
     recorded = read(result.folder)
     assert recorded.runs.num_rows == 0
     assert all("delta must be positive" in why for why in recorded.cells["refused"].to_pylist())
-    assert lab.verdicts(recorded) == []
-    assert "delta must be positive" in lab.write_report(tmp_path).read_text(encoding="utf-8")
+    (verdict,) = lab.verdicts(recorded)
+    assert verdict.outcome == "undecided"
+    assert "every plan is refused: delta must be positive" in verdict.detail
+    assert notes(events)[0].startswith(f"all {CELLS} plans are refused: delta must be positive")
+    page = lab.write_report(tmp_path).read_text(encoding="utf-8")
+    assert "delta must be positive" in page
+    assert "Nothing was measured" in page
 
 
 def test_one_algorithm_stands_twice_with_noise_of_its_own(tmp_path, events_of, demo):
@@ -384,6 +396,49 @@ def test_a_seed_beyond_the_record_is_refused(tmp_path, events_of):
     with pytest.raises(ValueError, match=r"seed must be an integer from .* got"):
         events_of(tmp_path / "r", seed=2**63 - 1)
     assert not (tmp_path / "r").exists()
+
+
+def test_sizes_beyond_the_data_are_said(tmp_path, events_of, demo):
+    real = replace(
+        demo,
+        families=("breast_cancer_logistic",),
+        base=Setting(epsilon=1.0),
+        axes=(Axis("n", (500, 1000)),),
+    )
+    _, events = events_of(tmp_path, real)
+    assert notes(events) == [
+        "n = 1000 is left out of breast_cancer_logistic, which has 569 records"
+    ]
+
+
+def test_the_packages_of_the_extra_lab_are_enough(tmp_path, monkeypatch, events_of):
+    """Metadata of another package, as of flax, are not there."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [*declared["dependencies"], *declared["optional-dependencies"]["lab"]]
+    there = {"privopt", *(re.split(r"[<>=\[]", each)[0] for each in wanted)}
+    real = metadata.version
+
+    def version(name):
+        if name not in there:
+            raise metadata.PackageNotFoundError(name)
+        return real(name)
+
+    for module in (RUN, fingerprint):
+        monkeypatch.setattr(module, "version", version)
+    assert events_of(tmp_path)[0].cells == CELLS
+
+
+def test_finished_results_that_are_read_only_can_be_judged_again(tmp_path, monkeypatch, events_of):
+    first, _ = events_of(tmp_path)
+    page = lab.write_report(tmp_path)
+
+    def refuse(*_):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(os, "replace", refuse)
+    again, _ = events_of(tmp_path)
+    assert (again.reused, lab.verdicts(again.folder)) == (CELLS, lab.verdicts(first.folder))
+    assert lab.write_report(tmp_path, redraw=False) == page
 
 
 def test_families_left_out_are_said(tmp_path, monkeypatch, events_of, demo):

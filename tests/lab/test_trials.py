@@ -10,7 +10,7 @@ import pytest
 from privopt import core, lab
 from privopt.algorithms import ALGORITHMS
 from privopt.lab import Axis, Grid, Setting, Trial, cells, read, replicate_keys, stream
-from privopt.lab.make import job
+from privopt.lab.make import bench, job
 from privopt.lab.make.resume import compile_clock
 from privopt.lab.make.trials import BEND, block_of
 from privopt.problems import family
@@ -60,7 +60,7 @@ def spelled_out(experiment, profile="quick"):
 def test_cells_on_an_axis_of_a_rate_come_in_every_trial(sloped):
     found = {trial: [] for trial in Trial}
     for cell in spelled_out(sloped):
-        found[cell.trial].append((cell.n, cell.budget.epsilon, cell.axes, cell.noise_factor))
+        found[cell.trial].append((cell.n, cell.budget.epsilon, cell.axes, cell.bend))
     on_axes = [
         (500, 1.0, ("n",)),
         (1000, 1.0, ("n", "epsilon")),
@@ -70,23 +70,23 @@ def test_cells_on_an_axis_of_a_rate_come_in_every_trial(sloped):
     measured = [*on_axes, (700, 3.0, ("n x epsilon",))]
     assert found[Trial.MEASURED] == [(*each, 1.0) for each in measured]
     assert found[Trial.SECOND_KEY] == [(*each, 1.0) for each in on_axes]
-    assert found[Trial.NOISE_OFF] == [(*each, 0.0) for each in on_axes]
-    factors = [0.5**0.1, 1.0, 2.0**0.1, 2.0**0.1]
+    assert found[Trial.NOISE_OFF] == [(*each, 1.0) for each in on_axes]
+    bends = [0.5, 1.0, 2.0, 2.0]
     assert found[Trial.NOISE_BENT] == [
-        (*each, pytest.approx(factor)) for each, factor in zip(on_axes, factors, strict=True)
+        (*each, bend) for each, bend in zip(on_axes, bends, strict=True)
     ]
 
 
 def test_a_point_off_both_bases_is_bent_along_each_axis_by_itself(sloped):
     away = replace(sloped, base=Setting(n=500, dim=4, epsilon=2.0))
     bent = {
-        (cell.n, cell.budget.epsilon): (cell.axes, cell.noise_factor)
+        (cell.n, cell.budget.epsilon): (cell.axes, cell.bend)
         for cell in spelled_out(away)
         if cell.trial is Trial.NOISE_BENT
     }
     assert bent[500, 2.0] == (("n", "epsilon"), 1.0)
-    assert bent[500, 1.0] == (("epsilon",), 0.5**BEND)
-    assert bent[2000, 2.0] == (("n",), 4.0**BEND)
+    assert bent[500, 1.0] == (("epsilon",), 0.5)
+    assert bent[2000, 2.0] == (("n",), 4.0)
 
 
 def test_the_sparsity_is_an_axis_of_a_rate(sloped):
@@ -94,17 +94,41 @@ def test_the_sparsity_is_an_axis_of_a_rate(sloped):
     sparse = replace(sloped, base=base, axes=(Axis("sparsity", (1, 4, 16)),), grids=())
     sparse = replace(sparse, families=("sparse_copies",), algorithms={"projection_mechanism": {}})
     found = {
-        cell.point["sparsity"]: cell.noise_factor
+        cell.point["sparsity"]: cell.bend
         for cell in spelled_out(sparse)
         if cell.trial is Trial.NOISE_BENT
     }
-    assert found == {1: 0.25**BEND, 4: 1.0, 16: 4.0**BEND}
+    assert found == {1: 0.25, 4: 1.0, 16: 4.0}
 
 
 def test_without_a_base_value_noise_is_bent_from_the_first_one(sloped):
     open_base = replace(sloped, base=Setting(dim=4, epsilon=1.0), axes=sloped.axes[:1], grids=())
     bent = [cell for cell in spelled_out(open_base) if cell.trial is Trial.NOISE_BENT]
-    assert [cell.noise_factor for cell in bent] == [1.0, 2.0**BEND, 4.0**BEND]
+    assert [cell.bend for cell in bent] == [1.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "choices", "family_name", "power"),
+    [
+        ("dp_gd", {"steps": 5}, "linear", 1.0),
+        ("output_perturbation", {}, "two_kinks", 0.5),
+        ("output_perturbation", {"stationary": True}, "squared_distance", 2.0),
+        ("dp_ftrl", {"quantity": "regret"}, "far_distance", 0.5),
+        ("exponential_mechanism", {}, "distance", 1.0),
+    ],
+)
+def test_noise_is_bent_in_proportion_to_the_rate(algorithm, choices, family_name, power):
+    """The risk moves as the noise to the ``power``, so that every slope is bent by ``BEND``."""
+    given = lab.Experiment(
+        name="bends", title="", description="", algorithms={"it": (algorithm, choices)},
+        families=(family_name,), base=Setting(n=64, dim=2, epsilon=1.0),
+        axes=(Axis("n", (64, 128)),), replicates={"full": 10}, relation="replace_one",
+        **({"delta": 0.0} if algorithm == "exponential_mechanism" else {"epsilon_over_mu": 5.0}),
+    )  # fmt: skip
+    cell = next(c for c in cells(given, "full") if c.trial is Trial.NOISE_BENT and c.n == 128)
+    made = bench.Bench(0).prepare(cell, ALGORITHMS[algorithm], family(family_name))
+    assert made.noise_factor == pytest.approx(2.0 ** (BEND / power))
+    assert made.plan.noise_factor == made.noise_factor
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from privopt.lab.make.cells import Cell, cells
 from privopt.lab.make.experiment import Experiment
 from privopt.lab.make.folder import ResultsError, existing_results
 from privopt.lab.make.keys import replicate_keys, stream
-from privopt.lab.make.method import Method
+from privopt.lab.make.method import Method, ladder
 from privopt.lab.make.presentation import Check, Claim, Column, Line, Listing, Panel, Plot
 from privopt.lab.make.records import Recorded, read
 from privopt.lab.make.regret import Played, StreamLosses
@@ -18,6 +18,6 @@ __all__ = [
     "Axis", "Cell", "Check", "Claim", "Column", "Experiment", "Grid", "Line", "Listing",
     "Method", "Panel", "Played", "Plot", "Recorded", "ResultsError", "RunResult", "Setting",
     "StreamLosses", "Study", "Trial", "algorithms", "cells", "choose", "discover",
-    "existing_results", "families", "load", "past_seconds", "read", "replicate_keys", "run",
-    "stream",
+    "existing_results", "families", "ladder", "load", "past_seconds", "read", "replicate_keys",
+    "run", "stream",
 ]  # fmt: skip

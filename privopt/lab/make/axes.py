@@ -12,6 +12,8 @@ from itertools import product
 from numbers import Integral
 from typing import NamedTuple
 
+import numpy as np
+
 from privopt.arguments import instance, positive_integer, positive_number, real
 
 __all__ = ["AXES", "Axis", "AxisKind", "Grid", "Point", "Setting", "axis_kind", "in_order"]
@@ -156,9 +158,10 @@ class Axis:
     def _checked(self, values: tuple[float, ...]) -> tuple[float, ...]:
         if isinstance(values, str) or not isinstance(values, Iterable):
             raise ValueError(f"values of axis {self.name} must be a tuple, got {values!r}")
-        checked = tuple(axis_kind(self.name).checked(self.name, value) for value in values)
+        plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+        checked = tuple(axis_kind(self.name).checked(self.name, value) for value in plain)
         if not checked or len(set(checked)) < len(checked):
-            raise ValueError(f"values of axis {self.name} must be distinct, got {values!r}")
+            raise ValueError(f"values of axis {self.name} must be distinct, got {tuple(plain)!r}")
         return checked
 
 

@@ -67,8 +67,10 @@ class Bench:
 
     def _at_theory(self, cell: Cell, algorithm: Algorithm, family: Family) -> Job:
         problem, data = self._problem(cell, family)
-        plan = self._plan(cell, algorithm, problem, dict(cell.choices))
-        return Job(cell, problem, data, plan, quantity_of(problem, plan.rate))
+        own = self._plan(cell, algorithm, problem, dict(cell.choices))
+        factor = cell.trial.noise_factor(cell.bend, own.rate.exponents)
+        plan = self._plan(cell, algorithm, problem, dict(cell.choices), factor)
+        return Job(cell, problem, data, plan, own.rate, factor, quantity_of(problem, own.rate))
 
     def _problem(self, cell: Cell, family: Family) -> tuple[Problem, str]:
         """With the digest of its data; problems of the same data are one."""
@@ -83,13 +85,18 @@ class Bench:
         return self._problems[named]
 
     def _plan(
-        self, cell: Cell, algorithm: Algorithm, problem: Problem, choices: Mapping[str, Choice]
+        self,
+        cell: Cell,
+        algorithm: Algorithm,
+        problem: Problem,
+        choices: Mapping[str, Choice],
+        factor: float | None = None,
     ) -> Plan:
-        """The plan with the noise of the trial, or the refusal."""
-        facts, factor = problem.problem_class, cell.noise_factor
+        """The plan, or its refusal; of a control with ``factor`` times the noise, if given."""
+        facts = problem.problem_class
         named = algorithm.name, facts, cell.budget, tuple(sorted(choices.items()))
         plan = self._made(named, lambda: algorithm.plan(facts, cell.budget, **choices))
-        if not cell.trial.is_control:
+        if factor is None or not cell.trial.is_control:
             return plan
         return self._made((*named, factor), lambda: plan.with_noise(factor))
 
@@ -115,7 +122,9 @@ class Bench:
             choices = dict(zip(names, values, strict=True))
             told = {**dict(cell.choices), **choices}
             try:
-                plans = tuple(self._plan(j.cell, algorithm, j.problem, told) for j in jobs)
+                plans = tuple(
+                    self._plan(j.cell, algorithm, j.problem, told, j.noise_factor) for j in jobs
+                )
             except ValueError as error:
                 refused.append(f"{choices}: {error}")
             else:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from privopt.algorithms import ALGORITHMS
+from privopt.lab.make.cells import absent_families
 from privopt.lab.make.experiment import Experiment, require_profile
 from privopt.lab.make.study import Study
 from privopt.problems import FAMILIES, family
@@ -50,15 +51,15 @@ def discover(folder: Path | str) -> tuple[Path, ...]:
 
 def choose(
     names: Sequence[str], folder: Path | str, profile: str
-) -> tuple[list[Experiment | Study], list[str]]:
+) -> tuple[list[Experiment | Study], dict[str, list[str]]]:
     """The experiments of that name in ``folder``, or at that path; all of ``folder`` for none.
 
     Returns
     -------
     list of Experiment and Study
         Those of the profile.
-    list of str
-        The names of the others, where none was asked for by name.
+    mapping of str to list of str
+        Why others are left out, where none was asked for by name, and their names.
 
     Raises
     ------
@@ -66,7 +67,7 @@ def choose(
         If there is none, or one is not there.
     ValueError
         If one cannot be loaded, two share a name and so the place of their results, or one that
-        is named does not belong to the profile.
+        is named does not belong to the profile or lacks all its data.
     """
     paths = [Path(n) if n.endswith(".py") else Path(folder, f"{n}.py") for n in names]
     paths = paths or list(discover(folder))
@@ -80,11 +81,29 @@ def choose(
     if len({each.name for each in found}) < len(found):
         distinct = ", ".join(each.name for each in found)
         raise ValueError(f"experiments must have distinct names, got {distinct}")
-    if names:
-        for each in found:
-            require_profile(each, profile)
-    chosen = [each for each in found if profile in each.profiles]
-    return chosen, [each.name for each in found if profile not in each.profiles]
+    left_out: dict[str, list[str]] = {}
+    for each in found:
+        if why := _obstacle(each, profile, named=bool(names)):
+            left_out.setdefault(why, []).append(each.name)
+    others = {name for group in left_out.values() for name in group}
+    return [each for each in found if each.name not in others], left_out
+
+
+def _obstacle(found: Experiment | Study, profile: str, *, named: bool) -> str:
+    """Why an experiment is not run; an error where it was asked for by name."""
+    if named:
+        require_profile(found, profile)
+    if profile not in found.profiles:
+        return f"of the {found.profiles[0]} profile alone"
+    if not isinstance(found, Experiment):
+        return ""
+    absent = absent_families(found)
+    if len(absent) < len(found.family_names):
+        return ""
+    why = "; ".join(dict.fromkeys(absent.values()))
+    if named:
+        raise ValueError(f"{found.name} has nothing to run: {why}")
+    return why
 
 
 def algorithms() -> dict[str, str]:

@@ -12,14 +12,15 @@ from privopt.algorithms import ALGORITHMS
 from privopt.arguments import instance
 from privopt.lab.make.axes import Point, axis_kind
 from privopt.lab.make.experiment import Experiment, require_profile
-from privopt.lab.make.method import Choice, Method
-from privopt.lab.make.trials import SLOPED, Trial, bent
+from privopt.lab.make.method import Choice, Method, size
+from privopt.lab.make.records import Value
+from privopt.lab.make.trials import SLOPED, Trial
 from privopt.privacy import gaussian_mu
 from privopt.problems import Family, family
 from privopt.problems.datasets import available
 from privopt.spec import Budget
 
-__all__ = ["Cell", "absent_families", "cells", "noise_ratio"]
+__all__ = ["Cell", "absent_families", "cells", "left_out", "noise_ratio"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +46,8 @@ class Cell:
     search : tuple of (str, tuple)
         The values that are tried of choices that are searched for.
     trial : Trial
-    noise_factor : float
-        By which the noise of its mechanism is multiplied: 1 but for controls.
+    bend : float
+        Of a control that bends the noise: the value of its axis, over the base value.
     block : int
         So many replicates run at a time.
     group : int
@@ -70,7 +71,7 @@ class Cell:
     swept: tuple[str, ...] = ()
     search: tuple[tuple[str, tuple[Choice, ...]], ...] = ()
     trial: Trial = Trial.MEASURED
-    noise_factor: float = 1.0
+    bend: float = 1.0
 
     @property
     def mu(self) -> float | None:
@@ -88,7 +89,7 @@ class Cell:
     def point(self) -> dict[str, str | float]:
         """Sizes, budget and swept choices: what names the cell within its method and family."""
         sizes = {"n": self.n, "dim": self.dim, "sparsity": self.sparsity}
-        choices = {name: value for name, value in self.choices if name in self.swept}
+        choices = {name: size(value) for name, value in self.choices if name in self.swept}
         point = {**sizes, "epsilon": self.budget.epsilon, **choices}
         return {name: value for name, value in point.items() if value is not None}
 
@@ -104,7 +105,7 @@ class Cell:
         }
 
     @property
-    def facts(self) -> dict[str, Choice]:
+    def facts(self) -> dict[str, Value]:
         """Its row in the table of cells, before it is planned."""
         return {
             "experiment": self.experiment,
@@ -120,8 +121,8 @@ class Cell:
             "mu": self.mu,
             "strength": self.strength,
             "trial": self.trial.value,
-            "noise_factor": self.noise_factor,
-            "choices": json.dumps(dict(self.choices), sort_keys=True),
+            "noise_factor": float(self.trial is not Trial.NOISE_OFF),
+            "choices": json.dumps(dict(self.choices), sort_keys=True, default=repr),
             "axes": ",".join(self.axes),
             "replicates": self.replicates,
         }
@@ -154,8 +155,8 @@ def cells(experiment: Experiment, profile: str) -> tuple[Cell, ...]:
     Raises
     ------
     ValueError
-        If ``experiment`` or ``profile`` is none, the experiment does not belong to the profile, or
-        a family does not come in a size asked of it.
+        If ``experiment`` or ``profile`` is none, the experiment does not belong to the profile, a
+        family does not come in a size asked of it, or no cell is left that could be run.
     FileNotFoundError
         If a family's data are missing.
 
@@ -173,13 +174,32 @@ def cells(experiment: Experiment, profile: str) -> tuple[Cell, ...]:
     instance("experiment", experiment, Experiment)
     require_profile(experiment, profile)
     absent = absent_families(experiment)
-    return tuple(
+    found = tuple(
         cell
         for method in experiment.methods
         for name in experiment.family_names
         if name not in absent
         for cell in _cells(experiment, profile, method, experiment.family(name))
     )
+    if not found:
+        raise ValueError(
+            f"{experiment.name} has nothing to run: {'; '.join(left_out(experiment, profile))}"
+        )
+    return found
+
+
+def left_out(experiment: Experiment, profile: str) -> list[str]:
+    """What is declared and not run, in words: families without data, sizes beyond the data."""
+    absent = absent_families(experiment)
+    said = [f"{name} is left out: {why}" for name, why in absent.items()]
+    points = [point for each in experiment.swept for point in each.points(profile)]
+    for name in experiment.family_names:
+        most = None if name in absent else experiment.family(name).max_n
+        if most is not None:
+            beyond = sorted({point["n"] for point in points if point.get("n", 0) > most})
+            told = ", ".join(map(str, beyond))
+            said += [f"n = {told} is left out of {name}, which has {most} records"] if told else []
+    return said
 
 
 def absent_families(experiment: Experiment) -> dict[str, str]:
@@ -229,11 +249,11 @@ def _other_trials(
     found = {replace(cell, trial=Trial.SECOND_KEY): axes for cell, axes in fewer.items()}
     for cell, axes in fewer.items():
         if ALGORITHMS[cell.algorithm].private:
-            found[replace(cell, trial=Trial.NOISE_OFF, noise_factor=0.0)] = axes
+            found[replace(cell, trial=Trial.NOISE_OFF)] = axes
             numbers: dict[str, Any] = {**dict(cell.choices), **cell.point}
             for axis in (axis for axis in axes if axis in bases):
-                factor = bent(numbers[axis], bases[axis])
-                control = replace(cell, trial=Trial.NOISE_BENT, noise_factor=factor)
+                bend = numbers[axis] / bases[axis]
+                control = replace(cell, trial=Trial.NOISE_BENT, bend=bend)
                 found[control] = (*found.get(control, ()), axis)
     return found
 

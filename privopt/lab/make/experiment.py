@@ -43,7 +43,7 @@ class Experiment:
         -> ``(algorithm, choices)``, where one algorithm stands with several choices. Kept as
         methods.
     families : sequence of str or Family
-        Names in ``problems.FAMILIES``, and families of one's own.
+        Names in ``problems.FAMILIES``, families of one's own, and privopt's with other strengths.
     if_present : sequence of str
         Families run only where their data are found; the sweep says which were left out.
     base : Setting
@@ -125,10 +125,14 @@ class Experiment:
         object.__setattr__(self, "algorithms", _methods(self.algorithms))
         _distinct("algorithms", self.labels)
         self._check_axes()
-        for profile in mapping("replicates", self.replicates):
+        for method in self.methods if "slope" in self.checks else ():
+            method.check_density()
+        for profile, count in mapping("replicates", self.replicates).items():
             member("profile", profile, PROFILES)
-        for profile in (*self.replicates, "full"):
-            positive_integer(f"replicates[{profile!r}]", self.replicates.get(profile))
+            positive_integer(f"replicates[{profile!r}]", count)
+        if "full" not in self.replicates:
+            told = dict(self.replicates)
+            raise ValueError(f"replicates must name those of the full profile, got {told}")
         object.__setattr__(self, "replicates", MappingProxyType(dict(self.replicates)))
         object.__setattr__(self, "relation", self.budget(self.base.epsilon).relation)
 
@@ -144,7 +148,12 @@ class Experiment:
         searched = {choice for method in self.methods for choice in method.search}
         choices = [choice for choice in choices if choice not in searched]
         known = [name for name, kind in AXES.items() if kind.taken_by != "plan"] + choices
+        symbols = {kind.symbol: name for name, kind in AXES.items()}
         for axis in (*self.axes, *(axis for grid in self.grids for axis in grid.axes)):
+            if axis.name not in known and axis.name in symbols:
+                raise ValueError(
+                    f"axis must be {symbols[axis.name]!r}, got its symbol {axis.name!r}"
+                )
             member("axis", axis.name, list(dict.fromkeys(known)))
 
     @property
@@ -231,7 +240,10 @@ def require_profile(experiment: Profiled, profile: str) -> None:
     member("profile", profile, PROFILES)
     if profile not in experiment.profiles:
         known = " or ".join(experiment.profiles)
-        raise ValueError(f"profile must be {known} for {experiment.name}, got {profile!r}")
+        raise ValueError(
+            f"profile must be {known} for {experiment.name}, got {profile!r}: "
+            f"privopt run {experiment.name} --profile {experiment.profiles[0]}"
+        )
 
 
 def _name(family: str | Family) -> str:
@@ -243,7 +255,7 @@ def _check_family(given: object) -> None:
     if not isinstance(given, Family):
         return member("family", given, FAMILIES)
     check_name("name of a family", given.name)
-    if FAMILIES.get(given.name, given) is not given:
+    if FAMILIES.get(given.name, given).build is not given.build:
         raise ValueError(f"name of a family must not be one of privopt's, got {given.name!r}")
 
 

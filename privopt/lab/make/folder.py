@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,12 +17,13 @@ except ImportError:  # a system without: every process then makes every cell, as
     fcntl = None  # type: ignore[assignment]
 
 __all__ = [
-    "FORMAT", "MARKER", "ResultsError", "claimed", "existing_results", "open_results",
-    "write_file",
+    "FORMAT", "MARKER", "ResultsError", "claimed", "clear_partial", "existing_results",
+    "open_results", "write_file",
 ]  # fmt: skip
 
 FORMAT = 1
 MARKER = ".privopt"
+_ABANDONED = 3600.0  # seconds
 
 
 class ResultsError(Exception):
@@ -83,13 +87,17 @@ def existing_results(path: Path | str) -> Path:
 def write_file(path: Path, data: bytes) -> None:
     """Write ``data`` to ``path`` whole or not at all, whenever the process dies.
 
+    What is there already is not written again, so that finished results can be read-only.
+
     Raises
     ------
     ResultsError
         If the disk is full or refuses; whatever stood at ``path`` is then unchanged.
     """
-    partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    partial = path.with_name(f"{path.name}.{platform.node()}.{uuid.uuid4().hex}.tmp")
     try:
+        if path.is_file() and path.read_bytes() == data:
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(partial, "wb") as file:
             file.write(data)
@@ -104,6 +112,14 @@ def write_file(path: Path, data: bytes) -> None:
     finally:
         with suppress(OSError):  # what remains is a .tmp file, which nothing reads
             partial.unlink(missing_ok=True)
+
+
+def clear_partial(folder: Path) -> None:
+    """Remove what killed processes have left half written; a file is written in seconds."""
+    for path in folder.rglob("*.tmp"):
+        with suppress(OSError):  # another process did, or the disk is read-only
+            if time.time() - path.stat().st_mtime > _ABANDONED:
+                path.unlink()
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from privopt.lab.make.method import Choice
 from privopt.lab.make.quantities import Quantity
 from privopt.lab.make.records import Value
 from privopt.problems import Problem
+from privopt.theory import Rate
 
 __all__ = ["Candidate", "Job", "Search", "steps_of"]
 
@@ -34,7 +35,11 @@ class Job:
     data : str
         Digest of the problem's numbers and of what is declared of it.
     plan : Plan
-        At theory's numbers where its choices are searched for.
+        With the noise of the trial; at theory's numbers where its choices are searched for.
+    rate : Rate
+        Of the plan with its own noise.
+    noise_factor : float
+        By which the trial multiplies the noise of the mechanism.
     quantity : Quantity
         What is measured there.
     search : Search or None
@@ -44,6 +49,8 @@ class Job:
     problem: Problem
     data: str
     plan: Plan
+    rate: Rate
+    noise_factor: float
     quantity: Quantity
     search: Search | None = None
 
@@ -72,9 +79,10 @@ class Job:
     @property
     def promised(self) -> dict[str, Value]:
         """What the plan promises of the quantity measured, and what it spends; JSON values."""
-        rate, cell = self.plan.rate, self.cell
+        rate, cell = self.rate, self.cell
         spoken_of = rate.quantity == self.quantity.name
         found: dict[str, Value] = {
+            "noise_factor": self.noise_factor,
             "quantity": self.quantity.name,
             "upper": rate.upper if spoken_of else math.inf,
             "lower": rate.lower if spoken_of else 0.0,
@@ -135,7 +143,8 @@ class Search:
             [dict(candidate.choices), [told[id(plan)] for plan in candidate.plans]]
             for candidate in self.candidates
         ]
-        decisive = json.dumps([[job.data for job in self.jobs], self.grid, tried], sort_keys=True)
+        given = [job.data for job in self.jobs], self.grid, tried
+        decisive = json.dumps(given, sort_keys=True, default=repr)
         return hashlib.sha256(decisive.encode()).hexdigest()
 
 

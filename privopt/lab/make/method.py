@@ -3,17 +3,41 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from privopt.algorithms import ALGORITHMS
-from privopt.arguments import member
+from privopt.arguments import member, positive_number
+from privopt.convex import StepSizes
 
-__all__ = ["Choice", "Method", "check_name", "mapping"]
+__all__ = ["Choice", "Method", "check_name", "ladder", "mapping", "size"]
 
-Choice = str | int | float | None
+Choice = str | int | float | StepSizes | None
+
+_FINEST = 1.26
+_ROUNDING = 1.01
+
+
+def ladder(low: float, high: float) -> tuple[float, ...]:
+    """Values to search for a choice: from ``low`` up to ``high``, ten a decade, to three digits.
+
+    Where a slope is fitted the values must be so dense: the best of a coarser grid moves in steps
+    of its own along the sweep, which cancel a slope or make one.
+
+    Examples
+    --------
+    >>> ladder(0.01, 0.02)
+    (0.01, 0.0126, 0.0158, 0.02)
+    """
+    low, high = positive_number("low", low), positive_number("high", high)
+    count = round(10.0 * math.log10(high / low)) + 1
+    if count < 2:
+        raise ValueError(f"high must be at least 1.26 times low, got {high!r} and {low!r}")
+    return tuple(float(f"{low * 10.0 ** (k / 10.0):.3g}") for k in range(count))
 
 
 @dataclass(frozen=True)
@@ -32,7 +56,8 @@ class Method:
     search : mapping, optional
         Choice -> values that are tried instead of theory's: every combination of them at every
         setting, and the one of least worst mean over the family's strengths is measured. That is
-        *oracle-tuned*: it looks at the risk, and no budget pays for it.
+        *oracle-tuned*: it looks at the risk, and no budget pays for it. Where slopes are judged,
+        numbers must be as dense as those of :func:`ladder`.
 
     Raises
     ------
@@ -83,6 +108,19 @@ class Method:
             )
         return tried
 
+    def check_density(self) -> None:
+        """Refuse a grid whose steps would show in a slope."""
+        for choice, values in self.search.items():
+            sizes = sorted(s for s in map(size, values) if isinstance(s, int | float) and s > 0.0)
+            for low, high in pairwise(sizes):
+                neighbours = isinstance(low, int) and high == low + 1
+                if high > _FINEST * _ROUNDING * low and not neighbours:
+                    raise ValueError(
+                        f"values of {choice} in the search of {self.label} must be at most a "
+                        f"factor of {_FINEST:g} apart where slopes are judged (privopt.lab.ladder "
+                        f"makes such), got {low:g} and {high:g}"
+                    )
+
     @property
     def known_choices(self) -> tuple[str, ...]:
         """What the plan of its algorithm can be told."""
@@ -92,8 +130,13 @@ class Method:
 
 def _check_choice(choice: str, value: object) -> None:
     """Refuse what no plan of an experiment is told."""
-    if not isinstance(value, str | int | float | None):
-        raise ValueError(f"{choice} must be a number, a text or None, got {value!r}")
+    if not isinstance(value, Choice):
+        raise ValueError(f"{choice} must be a number, a text, step sizes or None, got {value!r}")
+
+
+def size(value: Choice) -> str | float | None:
+    """By what a choice is ordered and told: a number itself, step sizes their scale."""
+    return float(value.scale) if isinstance(value, StepSizes) else value
 
 
 def check_name(what: str, name: object) -> None:

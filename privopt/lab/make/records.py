@@ -183,7 +183,9 @@ def cell_path(folder: Path, key: str) -> Path:
 def write_cell(path: Path, kept: Kept) -> None:
     """Keep one finished cell, whole or not at all."""
     seconds = {"run_seconds": kept.run_seconds, "compile_seconds": kept.compile_seconds}
-    write_file(path, _encode(kept.values, {"key": path.stem, "facts": kept.facts, **seconds}))
+    told = {"key": path.stem, "facts": kept.facts, **seconds}
+    checksum = _checksum(kept.values, told)
+    write_file(path, _encode(kept.values, {**told, "checksum": checksum}))
 
 
 def read_cell(path: Path, fits: Callable[[pa.Table], bool]) -> Kept:
@@ -200,13 +202,14 @@ def read_cell(path: Path, fits: Callable[[pa.Table], bool]) -> Kept:
         values = _parse(path.read_bytes())
         told = _about(values)
         kept = Kept(values, told["facts"], told["run_seconds"], told["compile_seconds"])
-        sound = fits(values) and told["key"] == path.stem
+        whole = told.pop("checksum") == _checksum(values, told)
+        sound = fits(values) and told["key"] == path.stem and whole
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, ValueError, LookupError, TypeError) as error:
         raise DamagedCellError(f"{path}: {error}") from error
     if not sound:
-        raise DamagedCellError(f"{path}: not the cell that its name says")
+        raise DamagedCellError(f"{path}: damaged, or not the cell that its name says")
     return kept
 
 
@@ -298,6 +301,12 @@ def _encode(table: pa.Table, about: Mapping[str, object]) -> bytes:
     ours = table.replace_schema_metadata(metadata)
     pq.write_table(ours, sink, compression="zstd", write_page_checksum=True)
     return sink.getvalue().to_pybytes()
+
+
+def _checksum(table: pa.Table, told: Mapping[str, object]) -> str:
+    """Of what Parquet has no checksum for: the columns' names and kinds, and what is told."""
+    columns = table.schema.remove_metadata().to_string()
+    return hashlib.sha256(f"{columns} {json.dumps(told, sort_keys=True)}".encode()).hexdigest()
 
 
 def _parse(data: bytes) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from privopt.lab.make.records import (
 
 __all__ = [
     "WORKERS", "CompileClock", "Drawing", "Event", "Finished", "Note", "Piece", "Progress",
-    "Shared", "Started", "compile_clock", "resume",
+    "Shared", "Started", "compile_clock", "print_notes", "resume",
 ]  # fmt: skip
 
 _PATIENCE = 0.2
@@ -95,6 +96,12 @@ class Drawing:
 
 Event = Started | Finished | Shared | Note | Drawing
 Progress = Callable[[Event], object]
+
+
+def print_notes(event: Event) -> None:
+    """What the user should know, to standard error; nothing else."""
+    if isinstance(event, Note):
+        print(f"{event.experiment}: {event.text}", file=sys.stderr)
 
 
 # --- cells ----------------------------------------------------------------------------------------

@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from privopt.algorithms import ALGORITHMS
 from privopt.arguments import instance
 from privopt.lab.make.bench import Bench
-from privopt.lab.make.cells import Cell, absent_families, cells
+from privopt.lab.make.cells import Cell, cells, left_out
+from privopt.lab.make.checks import unanswered
 from privopt.lab.make.experiment import Experiment, require_profile
 from privopt.lab.make.fingerprint import HOST, environment, fingerprint
-from privopt.lab.make.folder import open_results
+from privopt.lab.make.folder import clear_partial, open_results
 from privopt.lab.make.measure import measure
 from privopt.lab.make.records import (
     CELLS,
@@ -38,7 +39,7 @@ from privopt.lab.make.records import (
     write_provenance,
     write_recorded,
 )
-from privopt.lab.make.resume import Note, Piece, Progress, resume
+from privopt.lab.make.resume import Note, Piece, Progress, print_notes, resume
 from privopt.lab.make.study import Study, one_kind, part_rows
 
 __all__ = ["RunResult", "past_seconds", "run"]
@@ -91,7 +92,7 @@ def run(
     profile: str,
     seed: int,
     results: Path | str,
-    progress: Progress = lambda event: None,
+    progress: Progress = print_notes,
 ) -> RunResult:
     """Run every unfinished cell of an experiment, or part of a study, and write its tables.
 
@@ -111,12 +112,14 @@ def run(
     results : path
         A folder that is empty, absent, or made by privopt.
     progress : callable, optional
-        Told of every event; nothing is printed here.
+        Told of every event. By default what the user should know is printed to standard error:
+        what is left out, which plans are refused, and which checks stay undecided, with reasons.
 
     Raises
     ------
     ValueError
-        If the experiment does not belong to the profile, data break their declared class, or a
+        If the experiment does not belong to the profile or has nothing to run, data break their
+        declared class, or a
         part of a study gives no rows, or something else than numbers, texts, ``None`` and
         intervals, or lacks a quantity that is claimed or shown.
     FileNotFoundError
@@ -130,6 +133,7 @@ def run(
     if isinstance(seed, bool) or not isinstance(seed, Integral) or not -_BITS <= seed < _BITS - 1:
         raise ValueError(f"seed must be an integer from -2^63 to 2^63 - 2, got {seed!r}")
     folder = open_results(results) / experiment.name
+    clear_partial(folder)
     if isinstance(experiment, Study):
         pieces, about, schemas = _parts(experiment, profile), experiment.about, (None, None)
     else:
@@ -156,7 +160,9 @@ def run(
         compile_seconds=sum(found.compile_seconds for _, found in there),
         as_committed=as_committed,
     )
-    write_provenance(folder, {**_provenance(result, there), "profile": profile})
+    before = [each["key"] for each in read_provenance(folder).get("per_cell", ())]
+    if reused < len(there) or before != [piece.key for piece, _ in there]:
+        write_provenance(folder, {**_provenance(result, there), "profile": profile})
     return result
 
 
@@ -165,8 +171,10 @@ def run(
 
 def _cells(experiment: Experiment, profile: str, seed: int, progress: Progress) -> list[Piece]:
     """Every cell of a sweep with its problem and plan, or with the reason why there is no plan."""
-    for name, why in absent_families(experiment).items():
-        progress(Note(experiment.name, f"{name} is left out: {why}"))
+    with jax.enable_x64(True):
+        every = cells(experiment, profile)
+    for said in left_out(experiment, profile):
+        progress(Note(experiment.name, said))
     bench, where = Bench(seed), environment()
     refused: Counter[str] = Counter()
 
@@ -191,7 +199,7 @@ def _cells(experiment: Experiment, profile: str, seed: int, progress: Progress) 
                 block=cell.block,
                 group=cell.group,
                 trial=cell.trial.value,
-                noise_factor=cell.noise_factor,
+                noise_factor=job.noise_factor,
                 seed=seed,
                 data=job.data,
                 quantity=job.quantity.name,
@@ -207,9 +215,13 @@ def _cells(experiment: Experiment, profile: str, seed: int, progress: Progress) 
         )
 
     with jax.enable_x64(True):
-        pieces = [piece(cell) for cell in cells(experiment, profile)]
+        pieces = [piece(cell) for cell in every]
     for why, count in refused.items():
-        text = f"{count} of {len(pieces)} plans are refused: {why}"
+        told = "all" if count == len(pieces) else f"{count} of"
+        progress(Note(experiment.name, f"{told} {len(pieces)} plans are refused: {why}"))
+    rows = ({**dict.fromkeys(CELLS.names), **each.facts} for each in pieces)
+    for _, method, family, check, why in unanswered(experiment.checks, rows):
+        text = f"the {check} of {method} on {family} stays undecided: {why}"
         progress(Note(experiment.name, text))
     return pieces
 
@@ -267,17 +279,11 @@ def _tables(
     return cells, joined if of_runs is None else joined.cast(of_runs)
 
 
-def _date(result: RunResult) -> str:
-    """The day on which the last of its cells was made, in UTC."""
-    made = read_provenance(result.folder).get("date") if result.reused == result.cells else None
-    return made or datetime.now(UTC).date().isoformat()
-
-
 def _provenance(result: RunResult, cells: Sequence[tuple[Piece, Kept]]) -> Provenance:
     """What made the tables, and how long that took."""
     return {
         "privopt": version("privopt"),
-        "date": _date(result),
+        "date": datetime.now(UTC).date().isoformat(),
         "environment": environment(),
         "code": _key(code=sorted({piece.code for piece, _ in cells})),
         "cells": result.cells,

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from privopt.core import Plan, run_many
 from privopt.lab.make.job import Candidate, Job, Search, steps_of
 from privopt.lab.make.keys import replicate_keys, stream
-from privopt.lab.make.method import Choice
+from privopt.lab.make.method import Choice, size
 
 __all__ = ["PILOT", "Chosen", "choose"]
 
@@ -55,7 +55,7 @@ class Chosen:
     @property
     def told(self) -> str:
         """As JSON."""
-        chosen = dict(self.candidate.choices)
+        chosen = {name: size(told) for name, told in self.candidate.choices.items()}
         found = {"chosen": chosen, "at_edge": self.at_edge, "candidates": self.candidates}
         return json.dumps(found, sort_keys=True)
 
@@ -75,8 +75,8 @@ def choose(search: Search, seed: int) -> Chosen:
 
 
 def _is_edge(value: Choice, values: Sequence[Choice]) -> bool:
-    numbers = [each for each in values if isinstance(each, int | float)]
-    return bool(numbers) and value in (min(numbers), max(numbers))
+    numbers = [each for each in map(size, values) if isinstance(each, int | float)]
+    return bool(numbers) and size(value) in (min(numbers), max(numbers))
 
 
 def _means(number: int, job: Job, tried: Sequence[Candidate], seed: int) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ was chance.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 
 from privopt.arguments import Names
@@ -16,7 +17,7 @@ from privopt.theory import Powers
 __all__ = ["BEND", "SLOPED", "Trial", "bent", "block_of", "group_of"]
 
 BEND = 0.1
-"""The exponent by which noise is bent along an axis."""
+"""The exponent by which a risk is bent along an axis."""
 
 SLOPED = tuple(field.name for field in fields(Powers))
 """The axes along which a rate can have an exponent."""
@@ -36,7 +37,8 @@ class Trial(Names):
     ``noise off``
         The same, fewer, with the noise of the mechanism times 0.
     ``noise bent``
-        The same, fewer, with the noise times ``(value / base value)^BEND`` along one axis.
+        The same, fewer, with noise that bends the risk by ``(value / base value)^BEND`` along one
+        axis (:func:`bent`).
 
     The last two are controls. They keep the keys of the measured runs, change nothing but the
     noise of the mechanism, and guarantee no privacy.
@@ -56,6 +58,12 @@ class Trial(Names):
     def is_control(self) -> bool:
         """Whether the noise is another one than the plan's."""
         return self in (Trial.NOISE_OFF, Trial.NOISE_BENT)
+
+    def noise_factor(self, bend: float, exponents: Mapping[str, float]) -> float:
+        """By which the noise of the mechanism is multiplied, at ``bend`` times the base value."""
+        if self is Trial.NOISE_BENT:
+            return bent(bend, exponents)
+        return float(self is not Trial.NOISE_OFF)
 
     def root(self, seed: int) -> int:
         """The root of its randomness, where that of the experiment is ``seed``."""
@@ -85,10 +93,16 @@ def group_of(replicates: int, block: int) -> int:
     return max((size for size in sizes if block % size == replicates % size == 0), default=1)
 
 
-def bent(value: float, base: float) -> float:
-    """The factor of the noise at ``value`` of an axis that is ``base`` where nothing is changed.
+def bent(ratio: float, exponents: Mapping[str, float]) -> float:
+    """The factor of the noise at ``ratio`` times the value where nothing is changed.
 
-    >>> bent(1000, 1000)
-    1.0
+    A risk that moves as the noise to the ``p`` is bent by ``ratio^BEND``, whatever ``p``: at a
+    fixed ratio of epsilon to mu the noise moves as the inverse of epsilon, so ``-p`` is the rate's
+    exponent of epsilon. Where it has none, ``p`` is 1.
+
+    >>> root = {"n": 0.5, "epsilon": -0.5}
+    >>> bent(1.0, root), round(bent(2.0, root) ** 0.5 / 2.0**BEND, 12)
+    (1.0, 1.0)
     """
-    return (value / base) ** BEND
+    power = -exponents.get("epsilon", 0.0)
+    return float(ratio ** (BEND / power if power > 0.0 else BEND))

@@ -1,4 +1,4 @@
-"""The verdict on a bound: does the mean lie below it in every cell?"""
+"""The verdict on a bound: does the mean lie below it in every cell, and could it have failed?"""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ from privopt.lab.show.verdict import Outcome, Verdict
 
 __all__ = ["bound_verdict"]
 
-_SEVERITY = (Outcome.REFUTED, Outcome.UNDECIDED, Outcome.HOLDS)
+_SEVERITY = (Outcome.REFUTED, Outcome.UNDECIDED, Outcome.ATTAINED, Outcome.HOLDS)
+_EQUAL = 1e-3
+"""A law within this share of the bound is the bound: no measurement tells the two apart."""
 
 
 def bound_verdict(cells: Sequence[CellResult], alpha: float) -> Verdict:
     """``mean + gap <= upper`` in every cell, by limits that err with ``alpha`` in each.
 
-    Told is the ratio of mean to bound in the worst cell. A bound that is attained exactly stays
-    undecided: no measurement tells the two apart.
+    Told is the ratio of mean to bound in the worst cell, and in how many cells the bound lies below
+    the risk of the public centre. Where it does so in none, nothing could have gone wrong: the
+    verdict is ``vacuous``, unless a mean is above the bound. On a family whose centre is the
+    minimiser the centre says nothing. Where the interval reaches across the bound, and the exact
+    mean is the bound, the bound is ``attained``.
 
     Parameters
     ----------
@@ -32,6 +37,10 @@ def bound_verdict(cells: Sequence[CellResult], alpha: float) -> Verdict:
     outcome, why, ratio, cell = min(
         judged, key=lambda item: (_SEVERITY.index(item[0]), -np.nan_to_num(item[2].value))
     )
+    beside = [each for each in cells if not each.starts_optimal]
+    below = sum(each.upper < each.start for each in beside)
+    if beside and not below and outcome is not Outcome.REFUTED:
+        outcome = Outcome.VACUOUS
     return Verdict(
         experiment=cell.experiment,
         method=cell.method,
@@ -43,6 +52,7 @@ def bound_verdict(cells: Sequence[CellResult], alpha: float) -> Verdict:
         upper=ratio.upper,
         target=1.0,
         detail=f"{why}: {cell.place}",
+        below=f"in {below} of {len(beside)} cells" if beside else "",
     )
 
 
@@ -55,6 +65,8 @@ def _bound_of(cell: CellResult, alpha: float) -> tuple[Outcome, str, Estimate]:
         return Outcome.REFUTED, "mean above the bound", ratio
     if mean.upper + cell.gap <= cell.upper:
         return Outcome.HOLDS, "largest mean/bound", ratio
+    if cell.law is not None and abs(cell.law - cell.upper) <= _EQUAL * cell.upper:
+        return Outcome.ATTAINED, "the exact mean is the bound", ratio
     if mean.upper <= cell.upper:
         return Outcome.UNDECIDED, f"certified gap too large ({cell.gap:.2g})", ratio
     return Outcome.UNDECIDED, "interval reaches across the bound", ratio

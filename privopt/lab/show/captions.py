@@ -8,11 +8,16 @@ from collections.abc import Mapping, Sequence
 from privopt.lab.make.presentation import Panel, Plot, Presentation
 from privopt.lab.show.claims import Row, span
 from privopt.lab.show.grids import GridCells, constant, scale_of
-from privopt.lab.show.legend import ORACLE_TUNED
-from privopt.lab.show.results import CellResult, along, grouped, swept_axes, worst
+from privopt.lab.show.results import (
+    CellResult,
+    along,
+    grouped,
+    swept_axes,
+    worse_than_nothing,
+    worst,
+)
 from privopt.lab.show.style import axis_words, estimate, number, signed
-from privopt.lab.show.twins import label
-from privopt.lab.show.verdict import Verdict
+from privopt.lab.show.verdict import ORACLE_TUNED, Verdict
 
 __all__ = ["Words", "of_comparison", "of_grid", "of_method", "of_plot"]
 
@@ -48,7 +53,12 @@ def of_method(cells: Sequence[CellResult], judged: Sequence[Verdict]) -> Words:
         caption += f": it is {_ends(ratios)} of that bound"
     if any(verdict.untuned for verdict in judged):
         caption += f". The {ORACLE_TUNED} mean (purple) has the best numbers of a grid"
-    text = f"{cells[0].label.capitalize()} of {label(cells[0])}: {'; '.join((*shown, *found))}"
+    if worse_than_nothing(cells):
+        caption += (
+            ". On some of these records nothing beats the public centre (grey), which looks at no "
+            "data: that is what makes them hard"
+        )
+    text = f"{cells[0].label.capitalize()} of {cells[0].named}: {'; '.join((*shown, *found))}"
     return f"{caption}.", text
 
 
@@ -91,7 +101,7 @@ def of_comparison(cells: Sequence[CellResult]) -> Words:
         axis = swept_axes(members)[-1]
         last = max(along(members, axis))
         left = {
-            label(group[0]): worst(group).mean / worst(group).start
+            group[0].named: worst(group).mean / worst(group).start
             for group in grouped(
                 (c for c in along(members, axis)[last]), lambda cell: cell.method
             ).values()
@@ -109,7 +119,7 @@ def of_comparison(cells: Sequence[CellResult]) -> Words:
 def of_grid(grid: GridCells) -> Words:
     """Of the figure of a grid: the smallest and the largest constant of every method."""
     told = []
-    for (method, family), cells in grouped(grid.cells, lambda c: (label(c), c.family)).items():
+    for (method, family), cells in grouped(grid.cells, lambda c: (c.named, c.family)).items():
         values = [constant(worst(same)) for same in _combinations(cells, grid.axes)]
         known = [value for value in values if math.isfinite(value)]
         told += [f"{method} on {family} {_ends(known)}"] if known else []

@@ -22,7 +22,6 @@ from privopt.lab.show.style import (
     headline,
     number,
 )
-from privopt.lab.show.twins import label
 
 __all__ = ["COMPARED", "comparison"]
 
@@ -47,7 +46,7 @@ def comparison(cells: Sequence[CellResult]) -> Figure:
     axes = swept_axes(cells)
     figure = Figure(figsize=(8.2, 1.2 + 2.1 * len(families)), layout="constrained")
     grid = figure.subplots(len(families), len(axes), squeeze=False, sharey="row")
-    names = sorted({label(cell) for cell in cells})
+    names = sorted({cell.named for cell in cells})
     for row, (family, members) in zip(grid, families.items(), strict=True):
         for place, axis in zip(row, axes, strict=True):
             _panel(place, members, axis, names)
@@ -67,7 +66,7 @@ def comparison(cells: Sequence[CellResult]) -> Figure:
 
 def _panel(place: Axes, cells: Sequence[CellResult], axis: str, names: Sequence[str]) -> None:
     some: list[CellResult] = []
-    for name, members in grouped(cells, label).items():
+    for name, members in grouped(cells, lambda cell: cell.named).items():
         top = [worst(group) for group in along(members, axis).values()]
         k = names.index(name)
         again, colour = divmod(k, len(_COLOURS))

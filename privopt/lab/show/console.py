@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType, TracebackType
 from typing import Self
@@ -19,10 +18,11 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
-from rich.table import Table
+from rich.table import Table as RichTable
 
 from privopt.lab.make.resume import WORKERS, Drawing, Event, Finished, Note, Shared, Started
-from privopt.lab.show.twins import label
+from privopt.lab.show.overview import verdict_tables
+from privopt.lab.show.table import GRADES, Entry, Table
 from privopt.lab.show.verdict import Verdict
 
 __all__ = ["Display", "verdict_table"]
@@ -31,7 +31,7 @@ _LINES = 10
 _COMPILES = 0.05
 """Seconds of tracing and compiling from which on a cell has compiled its program."""
 
-_COLOURS = {"holds": "green", "refuted": "red", "inherited": "magenta", "undecided": "yellow"}
+_COLOURS = {"good": "green", "bad": "red", "odd": "magenta", "open": "yellow", "idle": "dim"}
 
 
 @dataclass
@@ -200,70 +200,24 @@ def _duration(seconds: float) -> str:
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> Group:
-    """One row a verdict, those on theorems first."""
-    claims = [each for each in verdicts if each.check == "claim"]
-    theorems = [each for each in verdicts if each.check != "claim"]
-    tables = (_theorem_table(theorems), _claim_table(claims))
-    return Group(*(table for table in tables if table.row_count))
+    """The tables of a report, for a terminal."""
+    return Group(*map(_table, verdict_tables(verdicts)))
 
 
-def _claim_table(verdicts: Sequence[Verdict]) -> Table:
-    columns = ("study", "claim", "outcome", "holds in rows", "claimed", "detail")
-    table = Table(*columns, title="Claims", title_justify="left")
-    for verdict in verdicts:
-        table.add_row(
-            verdict.experiment,
-            escape(verdict.claim),
-            _outcome(verdict.outcome),
-            f"{verdict.estimate:g} of {verdict.rows}",
-            f"{verdict.target:g}",
-            escape(verdict.detail),
-        )
-    return table
-
-
-def _theorem_table(verdicts: Sequence[Verdict]) -> Table:
-    columns = ("experiment", "method", "family", "check", "outcome", "measured", "interval")
-    more = ("theorem", "controls", "detail")
-    table = Table(*columns, *more, title="Verdicts", title_justify="left")
+def _table(shown: Table) -> RichTable:
+    """Without the columns in which nothing stands."""
+    kept = [i for i in range(len(shown.head)) if {row[i] for row in shown.rows} != {"–"}]
+    table = RichTable(*(shown.head[i] for i in kept), title=shown.caption, title_justify="left")
     for column in table.columns:
         column.overflow = "fold"
-    for verdict in verdicts:
-        table.add_row(
-            verdict.experiment,
-            label(verdict),
-            verdict.family,
-            verdict.check if verdict.axis is None else f"{verdict.check} in {verdict.axis}",
-            _outcome(verdict.outcome),
-            _number(verdict.estimate),
-            f"{_number(verdict.lower)} to {_number(verdict.upper)}",
-            _target(verdict),
-            "\n".join(_controls(verdict)),
-            escape(verdict.detail),
-        )
+    for row in shown.rows:
+        table.add_row(*(_entry(row[i]) for i in kept))
     return table
 
 
-def _target(verdict: Verdict) -> str:
-    """What the estimate should be."""
-    if verdict.check == "slope":
-        return f"{verdict.target:g} +- {verdict.margin:g}"
-    return f"<= {verdict.target:g}" if verdict.check == "bound" else f"{verdict.target:g}"
-
-
-def _controls(verdict: Verdict) -> Iterator[str]:
-    """What controls and the second key show of a slope, and its twin at theory's numbers."""
-    for control in (*verdict.controls, verdict.second):
-        if control is not None and control.outcome != "none":
-            yield f"{control.name}: {control.outcome}"
-    if verdict.at_theory is not None:
-        yield f"at theory's numbers: {_outcome(verdict.at_theory.outcome)}"
-
-
-def _outcome(outcome: str) -> str:
-    colour = _COLOURS[outcome]
-    return f"[{colour}]{outcome}[/{colour}]"
-
-
-def _number(value: float) -> str:
-    return "?" if math.isnan(value) else f"{value:.3g}"
+def _entry(entry: Entry | str) -> str:
+    if isinstance(entry, str):
+        return escape(entry)
+    text, note = escape(entry.text), f"\n{escape(entry.note)}" if entry.note else ""
+    colour = _COLOURS[GRADES[entry.outcome]] if entry.outcome in GRADES else ""
+    return f"[{colour}]{text}[/{colour}]{note}" if colour else f"{text}{note}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from privopt.lab.show.legend import LEAD, LEGEND
-from privopt.lab.show.overview import bounds, claims, costs, environments, laws, runs, slopes
+from privopt.lab.show.overview import costs, environments, runs, verdict_tables
 from privopt.lab.show.table import Table
 from privopt.lab.show.verdict import Verdict, tally
 
@@ -45,6 +45,8 @@ class Section:
     ----------
     name, title, description : str
     verdicts : tuple of Verdict
+    summary : str
+        How many verdicts there are of each outcome.
     pictures : tuple of Picture
     tables : tuple of Table
     facts : mapping of str to str
@@ -67,6 +69,7 @@ class Section:
     title: str
     description: str
     verdicts: tuple[Verdict, ...]
+    summary: str
     pictures: tuple[Picture, ...]
     tables: tuple[Table, ...]
     facts: Mapping[str, str]
@@ -97,7 +100,7 @@ def document(sections: Sequence[Section], picture: Picture | None) -> Document:
     priced = [(part.name, row) for part in sections for row in part.costs]
     made = {part.name: part.made_by for part in sections if part.made_by}
     where = {part.name: part.environment for part in sections if part.environment}
-    tables = (slopes(judged), bounds(judged), laws(judged), claims(judged), costs(priced))
+    tables = (*verdict_tables(judged), costs(priced))
     machines = (runs(made), environments(where))
     return Document(
         lead=LEAD,

@@ -1,10 +1,11 @@
-"""Exponents of power laws, by least squares in logs, with intervals from resampled replicates."""
+"""Exponents of power laws, by least squares in logs, with intervals from the normal limit."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +13,19 @@ from scipy import stats
 
 from privopt.lab.show.intervals import Estimate
 
-__all__ = ["RESAMPLES", "Exponent", "exponent", "least_squares"]
-
-RESAMPLES = 4000
+__all__ = ["Exponent", "exponent", "exponents_apart", "least_squares"]
 
 _CONTENDER = 2.0
-_CHUNK = 2**22
+_DRAWS = 4000
 
 _Floats = npt.NDArray[np.float64]
+
+
+class _LogMean(NamedTuple):
+    """The log of a mean, and its standard error."""
+
+    value: float
+    error: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +38,8 @@ class Exponent:
     logs : ndarray
         Of the values of the axis, centred, shape ``(values,)``.
     errors : ndarray
-        Of the log of the largest mean at each value, as resampling has them, about their average,
-        shape ``(values, resamples)``.
+        Of the log of the largest mean at each value, drawn from the normal limit, about their
+        average, shape ``(values, draws)``.
     """
 
     estimate: Estimate
@@ -57,17 +63,15 @@ def exponent(
     samples: Sequence[Sequence[_Floats]],
     alpha: float,
     seed: Sequence[int],
-    *,
-    resamples: int = RESAMPLES,
 ) -> Exponent:
     """Exponent ``b`` in ``max_s E samples[k][s] = c values[k]^b``, by least squares in logs.
 
-    The interval is a percentile bootstrap over replicates, resampled within every ``(k, s)`` and
-    expanded by ``sqrt(m/(m-1)) t_{m-1}/z`` for the smallest number ``m`` of replicates, which
-    restores its level for small ``m``. The largest of several means is biased upwards where they
-    tie, and by a different amount at each value where only some do; hence the interval covers
-    every choice of ``s`` at each value among the contenders, those whose mean lies within two
-    standard errors (of the difference) of the largest.
+    The log of a mean is normal in the limit, with the standard error of the mean over the mean;
+    the interval is Student's, with ``m - 1`` degrees of freedom for the smallest number ``m`` of
+    replicates. The largest of several means is biased upwards where they tie, and by a different
+    amount at each value where only some do; hence the interval covers every choice of ``s`` at each
+    value among the contenders, those whose mean lies within two standard errors (of the difference)
+    of the largest.
 
     What the interval covers is the exponent that least squares finds in the true means at these
     values, finite sizes included; no correction is made for them.
@@ -81,12 +85,7 @@ def exponent(
     alpha : float
         The interval misses with probability ``alpha``, half on each side.
     seed : sequence of int
-        Of the resampling; equal seeds give equal intervals.
-    resamples : int, optional
-        How often replicates are drawn anew.
-
-    Source: Hesterberg, "What teachers should know about the bootstrap", American Statistician
-    2015, Section 4.4 (the expanded percentile interval).
+        Of the draws of ``errors``.
 
     Examples
     --------
@@ -95,27 +94,84 @@ def exponent(
     >>> round(found.value, 12), found.lower < 1.0 < found.upper
     (1.0, True)
     """
+    groups = [[_log_mean(s) for s in _contenders(group)] for group in samples]
     rng = np.random.default_rng(seed)
-    means = [[_log_means(s, rng, resamples) for s in _contenders(group)] for group in samples]
-    size = min(s.size for group in samples for s in group)
-    small = math.sqrt(size / (size - 1))
-    tail = small * stats.t.isf(alpha / 2, size - 1) / stats.norm.isf(alpha / 2)
-    logs = _centred_logs(values)
-    value, low, high = 0.0, np.zeros(resamples + 1), np.zeros(resamples + 1)
-    for weight, group in zip(_weights(logs), means, strict=True):
-        terms = [weight * mean for mean in group]
-        value += terms[0][0]
-        low += min(terms, key=lambda term: term[0])
-        high += max(terms, key=lambda term: term[0])
-    estimate = Estimate(
-        float(value),
-        float(low[0] - tail * (low[0] - np.quantile(low[1:], alpha / 2))),
-        float(high[0] + tail * (np.quantile(high[1:], 1 - alpha / 2) - high[0])),
+    largest = np.array(
+        [
+            np.max([v + e * rng.standard_normal(_DRAWS) for v, e in group], axis=0)
+            for group in groups
+        ]
     )
-    largest = np.array([np.max(group, axis=0) for group in means])
+    errors = largest - largest.mean(axis=1, keepdims=True)
     return Exponent(
-        estimate, logs, small * (largest[:, 1:] - largest[:, 1:].mean(axis=1, keepdims=True))
+        _combined(values, groups, alpha, _fewest(samples)), _centred_logs(values), errors
     )
+
+
+def exponents_apart(
+    values: Sequence[float],
+    samples: Sequence[Sequence[_Floats]],
+    others: Sequence[Sequence[_Floats]],
+    alpha: float,
+    seed: Sequence[int],
+) -> Estimate:
+    """By how much the exponent of ``samples`` exceeds that of ``others``, made with the same keys.
+
+    Replicates of one number and strength share their key, and what they share cancels in the
+    difference: errors are those of pairs, drawn from the normal limit. So does most of what the
+    largest of several means is biased by. The first replicates count, as many as both have;
+    strengths must be the same.
+
+    Examples
+    --------
+    >>> noise = np.random.default_rng(0).normal(size=100)
+    >>> one, two = ([[v**b * np.exp(noise)] for v in (1.0, 2.0, 4.0)] for b in (-0.9, -1.0))
+    >>> found = exponents_apart((1.0, 2.0, 4.0), one, two, 0.01, [0])
+    >>> round(found.value, 6), round(found.upper - found.lower, 6)
+    (0.1, 0.0)
+    """
+    rng = np.random.default_rng(seed)
+    value, drawn = 0.0, np.zeros(_DRAWS)
+    for weight, ours, theirs in zip(_weights(_centred_logs(values)), samples, others, strict=True):
+        shared = min(s.size for s in (*ours, *theirs))
+        pairs = np.array([[s[:shared] for s in each] for each in zip(ours, theirs, strict=True)])
+        means = pairs.mean(axis=2)
+        scales = np.where(means > 0.0, means, 1.0)
+        logs = np.where(means > 0.0, np.log(scales), -np.inf)  # what is not positive is no largest
+        errors = [
+            rng.multivariate_normal((0.0, 0.0), np.cov(pair), _DRAWS) / math.sqrt(pair.shape[1])
+            for pair in pairs / scales[..., None]
+        ]
+        tops = (logs[:, None] + errors).max(axis=0)
+        value -= float(weight * np.diff(logs.max(axis=0))[0])
+        drawn += weight * (tops[:, 0] - tops[:, 1])
+    reach = float(stats.t.isf(alpha / 2, _fewest(samples) - 1) * drawn.std())
+    return Estimate(value, value - reach, value + reach)
+
+
+def _combined(
+    values: Sequence[float], groups: Sequence[Sequence[_LogMean]], alpha: float, size: int
+) -> Estimate:
+    """The weighted sum of the first of every group, with an interval for every choice of one."""
+    tail = float(stats.t.isf(alpha / 2, size - 1))
+    terms = [
+        [(float(w * value), abs(w) * error) for value, error in group]
+        for w, group in zip(_weights(_centred_logs(values)), groups, strict=True)
+    ]
+
+    def end(chosen: Iterable[tuple[float, float]], sign: float) -> float:
+        places, errors = zip(*chosen, strict=True)
+        return math.fsum(places) + sign * tail * math.hypot(*errors)
+
+    return Estimate(
+        math.fsum(group[0][0] for group in terms),
+        end(map(min, terms), -1.0),
+        end(map(max, terms), 1.0),
+    )
+
+
+def _fewest(samples: Sequence[Sequence[_Floats]]) -> int:
+    return min(s.size for group in samples for s in group)
 
 
 def _centred_logs(values: Sequence[float]) -> _Floats:
@@ -142,12 +198,6 @@ def _contenders(group: Sequence[_Floats]) -> list[_Floats]:
     ]
 
 
-def _log_means(samples: _Floats, rng: np.random.Generator, resamples: int) -> _Floats:
-    """Log of the mean, followed by those of samples drawn with replacement."""
-    rows = max(1, _CHUNK // samples.size)
-    draws = [
-        samples[rng.integers(samples.size, size=(min(rows, resamples - done), samples.size))]
-        for done in range(0, resamples, rows)
-    ]
-    means = np.concatenate([samples[None].mean(axis=1), *(draw.mean(axis=1) for draw in draws)])
-    return np.log(np.maximum(means, np.finfo(np.float64).tiny))
+def _log_mean(samples: _Floats) -> _LogMean:
+    mean = float(samples.mean())
+    return _LogMean(math.log(mean), float(samples.std(ddof=1)) / (mean * math.sqrt(samples.size)))

@@ -14,7 +14,6 @@ from matplotlib.lines import Line2D
 
 from privopt.lab.show.comparison import COMPARED, comparison
 from privopt.lab.show.grids import grid_cells, grid_figure
-from privopt.lab.show.legend import ORACLE_TUNED
 from privopt.lab.show.panel import ORDER, panel, scale
 from privopt.lab.show.results import CellResult, along, grouped, swept_axes
 from privopt.lab.show.style import (
@@ -32,18 +31,14 @@ from privopt.lab.show.style import (
     save,
     signed,
 )
-from privopt.lab.show.twins import label, twins, unfolded
-from privopt.lab.show.verdict import Outcome, Verdict
+from privopt.lab.show.table import GRADES
+from privopt.lab.show.twins import twins, unfolded
+from privopt.lab.show.verdict import ORACLE_TUNED, Verdict
 
 __all__ = ["figures", "narrow"]
 
 _COLUMNS = 3
-_COLOURS = {
-    Outcome.HOLDS: GREEN,
-    Outcome.REFUTED: ORANGE,
-    Outcome.INHERITED: PURPLE,
-    Outcome.UNDECIDED: GREY,
-}
+_COLOURS = {"good": GREEN, "bad": ORANGE, "odd": PURPLE, "open": GREY, "idle": GREY}
 
 
 def figures(
@@ -171,10 +166,10 @@ def _conclude(
         tuned = f"{ORACLE_TUNED}: " if slope.untuned else ""
         lines.append((f"{tuned}slope {'  '.join(estimate(slope))}", {}))
         text = f"theorem {signed(slope.target)}: {slope.outcome}"
-        lines.append((text, {"color": _COLOURS[slope.outcome]}))
+        lines.append((text, {"color": _COLOURS[GRADES[slope.outcome]]}))
     if family and bound is not None and not slopes:
         text = f"largest mean / bound {estimate(bound)[0]}: {bound.outcome}"
-        lines.append((text, {"color": _COLOURS[bound.outcome]}))
+        lines.append((text, {"color": _COLOURS[GRADES[bound.outcome]]}))
     for height, (text, style) in enumerate(reversed(lines)):
         style |= {"xycoords": "axes fraction", "textcoords": "offset points"}
         place.annotate(text, (0.0, 1.0), (0.0, 4.0 + 11.0 * height), **style)
@@ -185,7 +180,7 @@ def _frame(figure: Figure, cells: Sequence[CellResult], columns: int) -> None:
     where = f" on {families[0]}" if len(families) == 1 else ""
     sizes = {cell.values.size for cell in cells}
     runs = f"{min(sizes)}" if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)}"
-    headline(figure, f"{_label(cells).capitalize()} of {label(first)}{where}, {runs} runs a point")
+    headline(figure, f"{_label(cells).capitalize()} of {first.named}{where}, {runs} runs a point")
     drawn = {
         name: handle
         for name, handle in entries(figure).items()

@@ -12,7 +12,6 @@ from matplotlib.patches import Rectangle
 
 from privopt.lab.show.results import CellResult, grouped, worst
 from privopt.lab.show.style import BLUE, Style, headline, number, symbol
-from privopt.lab.show.twins import label
 
 __all__ = ["GridCells", "constant", "grid_cells", "grid_figure", "scale_of"]
 
@@ -52,7 +51,7 @@ def scale_of(cells: Sequence[CellResult]) -> str:
 def grid_figure(grid: GridCells) -> Figure:
     """The constant of the worst strength, a panel for each method and family."""
     axes, cells = grid
-    groups = grouped(cells, lambda cell: (label(cell), cell.family))
+    groups = grouped(cells, lambda cell: (cell.named, cell.family))
     figure = Figure(figsize=(8.2, 3.0), layout="constrained")
     places = figure.subplots(1, len(groups), squeeze=False)[0]
     for place, ((method, family), members) in zip(places, groups.items(), strict=True):

@@ -1,4 +1,4 @@
-"""The tables of a study: its claims in detail, and the rows that it lists."""
+"""The rows of a study that its tables list."""
 
 from __future__ import annotations
 
@@ -12,26 +12,8 @@ from privopt.lab.make.records import Value
 from privopt.lab.show.claims import Row, outcome, span
 from privopt.lab.show.style import number, with_minus
 from privopt.lab.show.table import Entry, Table
-from privopt.lab.show.verdict import Verdict
 
-__all__ = ["claims_in_detail", "listed"]
-
-
-def claims_in_detail(judged: Sequence[Verdict]) -> Table:
-    """Every claim of a study, with the rows in which it does not hold."""
-    rows = tuple(
-        (
-            v.claim,
-            f"{v.estimate:g} of {v.rows}",
-            f"{v.target:g}",
-            Entry(v.outcome, outcome=v.outcome),
-            v.detail,
-        )
-        for v in judged
-    )
-    return Table(
-        "Claims in detail", ("claim", "holds in rows", "claimed", "verdict", "detail"), rows
-    )
+__all__ = ["listed"]
 
 
 def listed(listing: Listing, rows: Sequence[Row]) -> Table:

@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from privopt.lab.show.document import TITLE, Document, Picture, Section
-from privopt.lab.show.table import Entry, Row, Table
+from privopt.lab.show.table import GRADES, Entry, Row, Table
 
 __all__ = ["markdown"]
 
-_SIGNS = {
-    "holds": "✅",
-    "refuted": "❌",
-    "inherited": "⚠️",
-    "undecided": "❔",
-    "told apart": "✅",
-    "survives": "⚠️",
-    "agrees": "✅",
-    "disagrees": "❌",
-}
+_SIGNS = {"good": "✅", "bad": "❌", "odd": "⚠️", "open": "❔", "idle": "➖"}
 
 
 def markdown(document: Document) -> str:
@@ -29,7 +20,7 @@ def markdown(document: Document) -> str:
 def _blocks(document: Document) -> Iterator[str]:
     yield f"# {TITLE}"
     yield document.lead
-    yield f"**{document.summary}.**"
+    yield f"**{document.summary}**"
     if document.picture is not None:
         yield from _picture(document.picture)
     yield "\n".join(f"- **{term}**: {text}" for term, text in document.legend)
@@ -44,6 +35,7 @@ def _section(section: Section) -> Iterator[str]:
     yield f'<a id="{section.name}"></a>\n\n## {section.title}'
     parts = section.description.strip().split("`")  # every second one is code
     yield "`".join(part if i % 2 else part.replace("<", "&lt;") for i, part in enumerate(parts))
+    yield f"**{section.summary}**"
     if section.leads:
         yield "Its figure stands at the top of this page."
     for picture in section.pictures:
@@ -80,7 +72,7 @@ def _entry(entry: Entry | str) -> str:
     if isinstance(entry, str):
         return _plain(entry)
     text = f"[{_plain(entry.text)}](#{entry.link})" if entry.link else _plain(entry.text)
-    sign = _SIGNS.get(entry.outcome, "")
+    sign = _SIGNS[GRADES[entry.outcome]] if entry.outcome in GRADES else ""
     return f"{sign} {text}".strip() + (f"<br>{_plain(entry.note)}" if entry.note else "")
 
 

@@ -3,31 +3,50 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 
 from privopt.lab.show.equivalence import WRONG
-from privopt.lab.show.legend import ORACLE_TUNED
 from privopt.lab.show.results import grouped
 from privopt.lab.show.style import axis_words, estimate, share, signed, with_minus
 from privopt.lab.show.table import Entry, Row, Table, of_experiment, unbroken
-from privopt.lab.show.verdict import Control, Verdict
+from privopt.lab.show.verdict import ORACLE_TUNED, Control, Kind, Verdict
 
-__all__ = ["bounds", "claims", "costs", "environments", "laws", "runs", "slopes"]
+__all__ = ["costs", "environments", "runs", "verdict_tables"]
 
 _NOTHING = "–"
 _CONTROLS = ("noise off", "noise bent")
 
 
-def slopes(judged: Sequence[Verdict]) -> Table:
-    """Every slope with all that could have made it fail."""
-    found = [verdict for verdict in judged if verdict.check == "slope"]
+def verdict_tables(judged: Sequence[Verdict]) -> tuple[Table, ...]:
+    """Every verdict once, kinds apart: exponents, bounds, claims, and tests of code."""
+    of_kind = {kind: [verdict for verdict in judged if verdict.kind is kind] for kind in Kind}
+    code = grouped(of_kind[Kind.CODE], lambda verdict: verdict.check)
+    tables = (
+        _slopes(
+            "Exponents",
+            "Does the risk depend on each number with the theorem’s exponent?",
+            of_kind[Kind.EXPONENT],
+        ),
+        _bounds(of_kind[Kind.BOUND]),
+        _claims(of_kind[Kind.CLAIM]),
+        _slopes(
+            "Tests of code: exponents",
+            "The public centre is the minimiser here, so that the noise alone is measured. Its law "
+            "is closed, and so are these exponents: a failure would be a defect of the code.",
+            code.get("slope", ()),
+        ),
+        _laws(code.get("law", ())),
+    )
+    return tuple(table for table in tables if table.rows)
+
+
+def _slopes(caption: str, note: str, found: Sequence[Verdict]) -> Table:
+    """Slopes with all that could have made them fail."""
     head = (
         *("experiment", "along", "theorem", "measured", "verdict", *_CONTROLS, "second key"),
         *("chance to pass", "bound itself", "at theory’s numbers"),
     )
-    note = "Does the risk depend on each number with the theorem’s exponent?"
-    return Table("Slopes", head, tuple(map(_slope, found)), note)
+    return Table(caption, head, tuple(map(_slope, found)), note)
 
 
 def _slope(verdict: Verdict) -> Row:
@@ -35,7 +54,7 @@ def _slope(verdict: Verdict) -> Row:
     return (
         of_experiment(verdict.experiment, _method(verdict)),
         axis_words(verdict.axis or ""),
-        Entry(signed(verdict.target), f"± {verdict.margin:g}" if verdict.margin > 0.0 else ""),
+        Entry(signed(verdict.target), f"± {verdict.margin:.2g}") if verdict.axis else _NOTHING,
         Entry(*estimate(verdict), place=_place(verdict)),
         Entry(verdict.outcome, _why(verdict), outcome=verdict.outcome),
         *(_control(controls.get(name)) for name in _CONTROLS),
@@ -54,10 +73,8 @@ def _method(verdict: Verdict) -> str:
 
 
 def _why(verdict: Verdict) -> str:
-    """Why a slope does not hold: the beginning of the detail, without the cell and the values."""
-    if verdict.outcome == "holds":
-        return ""
-    return with_minus(re.split(r": |, n=", verdict.detail)[0])
+    """Why a slope does not hold."""
+    return "" if verdict.outcome == "holds" else _detail(verdict)
 
 
 def _place(verdict: Verdict) -> tuple[float, float, float] | None:
@@ -100,39 +117,41 @@ def _at_theory(verdict: Verdict | None) -> Entry | str:
     return Entry(f"{verdict.outcome} {value}", ends, outcome=verdict.outcome)
 
 
-def bounds(judged: Sequence[Verdict]) -> Table:
-    """Every bound."""
+def _bounds(found: Sequence[Verdict]) -> Table:
     note = (
         "One-sided, and on every problem: in each cell the mean, its certified error included, "
-        "must lie below the theorem’s upper bound. Shown is the largest ratio of mean to bound."
+        "must lie below the theorem’s upper bound. Shown is the largest ratio of mean to bound. A "
+        "bound above what the public centre has, which looks at no data, could not have failed "
+        "there: above it in every cell it is vacuous."
     )
-    rows = tuple(_ratio(each) for each in judged if each.check == "bound")
-    return Table("Upper bounds", ("experiment", "mean ÷ bound", "verdict", "where"), rows, note)
+    head = ("experiment", "mean ÷ bound", "verdict", "bound below the centre", "where")
+    rows = tuple((*_ratio(each), each.below or _NOTHING, _detail(each)) for each in found)
+    return Table("Upper bounds", head, rows, note)
 
 
-def laws(judged: Sequence[Verdict]) -> Table:
-    """Every law."""
+def _laws(found: Sequence[Verdict]) -> Table:
     note = (
         "Where the expected value at finite size is known exactly, the measured value over the law "
-        "must be 1. That tests the code rather than a theorem."
+        "must be 1."
     )
-    rows = tuple(_ratio(each) for each in judged if each.check == "law")
-    return Table("Exact laws", ("experiment", "measured ÷ law", "verdict", "detail"), rows, note)
+    head = ("experiment", "measured ÷ law", "verdict", "detail")
+    rows = tuple((*_ratio(each), _detail(each)) for each in found)
+    return Table("Tests of code: exact laws", head, rows, note)
 
 
 def _ratio(verdict: Verdict) -> Row:
-    value = Entry(*estimate(verdict))
-    outcome = Entry(verdict.outcome, outcome=verdict.outcome)
     return (
         of_experiment(verdict.experiment, _method(verdict)),
-        value,
-        outcome,
-        with_minus(verdict.detail),
+        Entry(*estimate(verdict)),
+        Entry(verdict.outcome, outcome=verdict.outcome),
     )
 
 
-def claims(judged: Sequence[Verdict]) -> Table:
-    """Every claim of a study."""
+def _detail(verdict: Verdict) -> str:
+    return with_minus(verdict.detail)
+
+
+def _claims(found: Sequence[Verdict]) -> Table:
     note = (
         "A study computes numbers and says what they show. That is checked in every row of its "
         "table, and of an interval the less favourable end counts."
@@ -141,11 +160,10 @@ def claims(judged: Sequence[Verdict]) -> Table:
         (
             of_experiment(each.experiment),
             each.claim,
-            f"{each.estimate:g} of {each.rows}",
-            Entry(each.outcome, outcome=each.outcome),
+            f"{each.estimate:g} of {each.rows}, {each.target:g} claimed",
+            Entry(each.outcome, _detail(each), outcome=each.outcome),
         )
-        for each in judged
-        if each.check == "claim"
+        for each in found
     )
     return Table("Claims of studies", ("study", "claim", "holds in rows", "verdict"), rows, note)
 

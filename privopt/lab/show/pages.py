@@ -8,14 +8,13 @@ from html import escape
 from pathlib import Path
 
 from privopt.lab.show.document import TITLE, Document, Picture, Section
-from privopt.lab.show.table import Entry, Row, Table
+from privopt.lab.show.table import GRADES, Entry, Row, Table
 
 __all__ = ["html"]
 
 _STYLE = Path(__file__).with_name("report.css")
 _SCRIPT = Path(__file__).with_name("report.js")
-_KINDS = {"told apart": "holds", "agrees": "holds", "survives": "inherited", "disagrees": "refuted"}
-_SIGNS = {"holds": "✓", "refuted": "✗", "inherited": "≡", "undecided": "?"}
+_SIGNS = {"good": "✓", "bad": "✗", "odd": "≡", "open": "?", "idle": "–"}
 _MANY = 4
 """Columns that a narrow screen has room for."""
 
@@ -33,7 +32,7 @@ def _page(document: Document, results: Path) -> Iterator[str]:
     yield f"<style>\n{_STYLE.read_text(encoding='utf-8')}</style>\n</head>\n<body>\n<header>"
     yield f'<div class="lead">\n<p class="name">privopt</p>\n<h1>{escape(TITLE)}</h1>'
     yield f'<p class="what">{escape(document.lead)}</p>'
-    yield f'<p class="summary">{escape(document.summary)}.</p>\n</div>'
+    yield f'<p class="summary">{escape(document.summary)}</p>\n</div>'
     if document.picture is not None:
         yield _picture(document.picture, results)
     yield "</header>\n<main>"
@@ -66,6 +65,7 @@ def _section_lines(section: Section, results: Path) -> Iterator[str]:
     yield f'<p class="made">{" · ".join(_made(section))}</p>'
     for paragraph in re.split(r"\n\s*\n", section.description.strip()):
         yield f"<p>{_inline(paragraph)}</p>"
+    yield f'<p class="summary">{escape(section.summary)}</p>'
     if section.leads:
         yield '<p>Its figure stands <a href="#">at the top of this page</a>.</p>'
     yield from (_picture(picture, results) for picture in section.pictures)
@@ -145,9 +145,9 @@ def _entry(entry: Entry | str) -> str:
     text = escape(entry.text)
     if entry.link:
         text = f'<a href="#{escape(entry.link)}">{text}</a>'
-    if entry.outcome in _KINDS or entry.outcome in _SIGNS:
-        kind = _KINDS.get(entry.outcome, entry.outcome)
-        text = f'<b class="mark {kind}" title="{entry.outcome}">{_SIGNS[kind]} {text}</b>'
+    if entry.outcome in GRADES:
+        grade = GRADES[entry.outcome]
+        text = f'<b class="mark {grade}" title="{entry.outcome}">{_SIGNS[grade]} {text}</b>'
     note = f" <small>{escape(entry.note)}</small>" if entry.note else ""
     return f"<span>{text}{note}{_interval(entry)}</span>"
 

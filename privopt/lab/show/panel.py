@@ -9,7 +9,6 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from privopt.lab.show.legend import ORACLE_TUNED
 from privopt.lab.show.results import CellResult, grouped, worst
 from privopt.lab.show.style import (
     BLUE,
@@ -23,6 +22,7 @@ from privopt.lab.show.style import (
     number,
     power,
 )
+from privopt.lab.show.verdict import ORACLE_TUNED
 
 __all__ = ["ORDER", "ZERO_PREDICTOR", "panel", "scale", "tick"]
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from privopt.lab.make.checks import unanswered
 from privopt.lab.make.folder import ResultsError, existing_results, write_file
 from privopt.lab.make.records import Recorded, read, read_provenance, recorded_names
 from privopt.lab.make.resume import Drawing, Progress
@@ -17,21 +18,38 @@ from privopt.lab.show.figures import figures, narrow
 from privopt.lab.show.markdown import markdown
 from privopt.lab.show.pages import html
 from privopt.lab.show.plots import plots
-from privopt.lab.show.results import cell_results, refusals
+from privopt.lab.show.results import cell_results, refusals, worse_than_nothing
 from privopt.lab.show.sections import section
 from privopt.lab.show.style import Origin
 from privopt.lab.show.theorems import theorem_verdicts
-from privopt.lab.show.verdict import Outcome, Verdict
+from privopt.lab.show.verdict import Kind, Verdict
 
 __all__ = ["verdicts", "write_report"]
 
+LEAD = "dp_gd"
+"""The experiment whose figure stands on top of the report."""
 
-def verdicts(recorded: Recorded) -> list[Verdict]:
-    """Every verdict on an experiment: on theorems of a sweep, on claims of a study."""
+
+def verdicts(recorded: Recorded | Path | str) -> list[Verdict]:
+    """Every verdict on an experiment: on theorems of a sweep, on claims of a study.
+
+    Parameters
+    ----------
+    recorded : Recorded or path
+        What is recorded of it, or its folder, as ``results/dp_gd``.
+
+    Raises
+    ------
+    ResultsError
+        If the folder holds no tables, or they cannot be read.
+    """
+    if not isinstance(recorded, Recorded):
+        recorded = read(recorded)
     if recorded.is_study:
         return claim_verdicts(recorded)
-    cells = cell_results(recorded, tuple(Trial))
-    return theorem_verdicts(cells, recorded.about["checks"], refusals(recorded))
+    cells, checks = cell_results(recorded, tuple(Trial)), recorded.about["checks"]
+    asked = unanswered(checks, recorded.cells.to_pylist())
+    return theorem_verdicts(cells, checks, refusals(recorded), asked)
 
 
 def write_report(
@@ -102,31 +120,25 @@ def _origin(folder: Path, redraw: bool) -> Origin:
 def _with_picture(
     results: Path, sections: Sequence[Section], redraw: bool
 ) -> tuple[list[Section], Picture | None]:
-    """The sections, and of the one with most slopes that hold the figure, which moves to the top.
+    """The sections, and the figure that leads the report, which moves from its section to the top.
 
-    Tests of code, whose law is known, come last. Among equals it is the first. There is none where
-    no slope is judged.
+    It is that of ``LEAD``; where this is not there, the first whose exponents are judged and whose
+    risks are below that of the public centre everywhere. A method that loses to doing nothing is no
+    picture to begin with.
     """
-    found = [part for part in sections if part.pictures and _slopes(part.verdicts)]
-    if not found:
-        return list(sections), None
-    best = max(
-        found, key=lambda part: (not _tests_code(part), _slopes(part.verdicts, Outcome.HOLDS))
-    )
-    first, *others = best.pictures
-    folder, method = results / best.name, first.stem.split("/")[1]
-    cells = cell_results(read(folder))
-    path = narrow(cells, method, folder, best.verdicts, _origin(folder, redraw))
-    lead = replace(first, narrow=f"{best.name}/{path.stem}")
-    moved = replace(best, pictures=tuple(others), leads=True)
-    return [moved if part is best else part for part in sections], lead
+    found = [part for part in sections if part.pictures and _judges(part)]
+    named = [part for part in found if part.name == LEAD]
+    for best in named or found:
+        first, *others = best.pictures
+        folder, method = results / best.name, first.stem.split("/")[1]
+        cells = cell_results(read(folder))
+        if named or not worse_than_nothing(cells):
+            path = narrow(cells, method, folder, best.verdicts, _origin(folder, redraw))
+            lead = replace(first, narrow=f"{best.name}/{path.stem}")
+            moved = replace(best, pictures=tuple(others), leads=True)
+            return [moved if part is best else part for part in sections], lead
+    return list(sections), None
 
 
-def _slopes(judged: Sequence[Verdict], *outcomes: Outcome) -> int:
-    """How many slopes are judged, or have one of these outcomes."""
-    slopes = [verdict for verdict in judged if verdict.check == "slope"]
-    return sum(not outcomes or verdict.outcome in outcomes for verdict in slopes)
-
-
-def _tests_code(part: Section) -> bool:
-    return any(verdict.check == "law" for verdict in part.verdicts)
+def _judges(part: Section) -> bool:
+    return any(verdict.kind is Kind.EXPONENT for verdict in part.verdicts)

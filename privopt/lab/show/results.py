@@ -15,6 +15,7 @@ from privopt.lab.make.axes import in_order
 from privopt.lab.make.quantities import QUANTITIES
 from privopt.lab.make.records import Recorded
 from privopt.lab.make.trials import Trial
+from privopt.lab.show.verdict import ORACLE_TUNED
 
 __all__ = [
     "CellResult",
@@ -25,6 +26,7 @@ __all__ = [
     "of_trial",
     "refusals",
     "swept_axes",
+    "worse_than_nothing",
     "worst",
 ]
 
@@ -132,6 +134,11 @@ class CellResult:
         return math.isfinite(self.upper) or not self.is_finite
 
     @property
+    def starts_optimal(self) -> bool:
+        """Whether the public centre is the minimiser: the risk is then that of the noise alone."""
+        return self.start <= self.gap
+
+    @property
     def standard_error(self) -> float:
         """Of the mean; of at least two replicates."""
         return float(self.values.std(ddof=1)) / math.sqrt(self.values.size)
@@ -140,6 +147,11 @@ class CellResult:
     def untuned(self) -> bool:
         """Whether the method's numbers are the best of a grid that knows no theory."""
         return self.searched is not None
+
+    @property
+    def named(self) -> str:
+        """The method, which says so where the best of a grid was taken."""
+        return f"{self.method} ({ORACLE_TUNED})" if self.untuned else self.method
 
     @property
     def choices(self) -> dict[str, float]:
@@ -307,6 +319,13 @@ def worst(cells: Sequence[CellResult]) -> CellResult:
     """
     _one_trial(cells)
     return max(cells, key=lambda cell: math.inf if math.isnan(cell.mean) else cell.mean)
+
+
+def worse_than_nothing(cells: Iterable[CellResult]) -> bool:
+    """Whether some mean at the worst strength is above what the public centre has."""
+    at = grouped(cells, lambda cell: (cell.method, cell.family, str(sorted(cell.setting.items()))))
+    tops = (worst(same) for same in at.values())
+    return any(top.mean >= top.start and not top.starts_optimal for top in tops)
 
 
 def _one_trial(cells: Iterable[CellResult]) -> None:

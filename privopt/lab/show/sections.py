@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
-from privopt.lab.make.records import Provenance, Recorded
+from privopt.lab.make.records import About, Provenance, Recorded
 from privopt.lab.show.captions import Words, of_comparison, of_grid, of_method, of_plot
 from privopt.lab.show.claims import presentation, rows_of
 from privopt.lab.show.comparison import COMPARED
 from privopt.lab.show.document import Picture, Section
 from privopt.lab.show.grids import grid_cells
-from privopt.lab.show.legend import ORACLE_TUNED
-from privopt.lab.show.listings import claims_in_detail, listed
+from privopt.lab.show.listings import listed
 from privopt.lab.show.results import CellResult, cell_results, grouped, swept_axes, worst
-from privopt.lab.show.style import (
-    axis_words,
-    estimate,
-    interval,
-    number,
-    signed,
-    symbol,
-    with_minus,
-)
-from privopt.lab.show.table import Entry, Table, unbroken
-from privopt.lab.show.twins import label, price, twins, unfolded
-from privopt.lab.show.verdict import Control, Verdict
+from privopt.lab.show.style import number, symbol
+from privopt.lab.show.table import Table, unbroken
+from privopt.lab.show.twins import price, twins, unfolded
+from privopt.lab.show.verdict import ORACLE_TUNED, Verdict, tally
 
 __all__ = ["section"]
 
+_NOTICE = (
+    "*Nothing was measured: the data were not there, or every plan was refused. What the title and "
+    "the text say is not shown by this run.*\n\n"
+)
 _MAX_LISTED = 6
 """Values that a list of them shows; of more, the smallest and the largest."""
 
@@ -43,7 +37,8 @@ class _Content(NamedTuple):
     words: Mapping[str, Words]
     tables: Sequence[Table]
     facts: Mapping[str, str]
-    command: str
+    options: str = ""
+    notice: str = ""
     costs: tuple[tuple[str, ...], ...] = ()
 
 
@@ -74,20 +69,29 @@ def section(
     return Section(
         name=name,
         title=about["title"],
-        description=about["description"],
+        description=content.notice + about["description"],
         verdicts=tuple(judged),
+        summary=tally(judged),
         pictures=tuple(Picture(f"{name}/{stem}", *content.words[stem]) for stem in stems),
         tables=tuple(table for table in content.tables if table.rows),
         facts={
             **{name: fact for name, fact in content.facts.items() if fact},
             "profile": about["profile"],
         },
-        command=f"privopt run {name} --profile {about['profile']}{content.command}",
+        command=_command(about, content.options, source),
         source=source,
         costs=content.costs,
         made_by=_made_by(provenance),
         environment=provenance.get("environment", {}),
     )
+
+
+def _command(about: About, options: str, source: str) -> str:
+    """What runs it again; one that is declared in a notebook or a script has no name there."""
+    if source:
+        return f"privopt run {about['name']} --profile {about['profile']}{options}"
+    told = f"profile={about['profile']!r}, seed={about.get('root_seed', 0)}, results=..."
+    return f"privopt.lab.run(experiment, {told})"
 
 
 def _made_by(provenance: Provenance) -> dict[str, str]:
@@ -112,14 +116,12 @@ def _sweep(recorded: Recorded, judged: Sequence[Verdict], stems: Sequence[str]) 
     cells = cell_results(recorded)
     return _Content(
         words={stem: _words(stem, cells, stems, judged) for stem in stems},
-        tables=(
-            _verdicts(judged), _controls(judged), _ratios(cells), _plans(recorded),
-            _refused(recorded),
-        ),
+        tables=(_ratios(cells), _plans(recorded), _refused(recorded)),
         facts=_facts(recorded, cells),
-        command=f" --seed {recorded.about['root_seed']}",
+        options=f" --seed {recorded.about['root_seed']}",
+        notice="" if cells else _NOTICE,
         costs=price(cells, judged),
-    )  # fmt: skip
+    )
 
 
 def _words(
@@ -140,56 +142,10 @@ def _about(judged: Sequence[Verdict], method: str) -> list[Verdict]:
     return [v for v in unfolded(judged) if method in (v.method, twins(judged).get(v.method))]
 
 
-def _verdicts(judged: Sequence[Verdict]) -> Table:
-    rows = tuple(
-        (
-            label(v),
-            v.family,
-            unbroken(_CHECKS.get(v.check, "") or f"slope along {axis_words(v.axis or '')}"),
-            Entry(*estimate(v)),
-            f"≤ {v.target:g}" if v.check == "bound" else signed(v.target),
-            Entry(v.outcome, outcome=v.outcome),
-            with_minus(v.detail) + (f"; in its regime {v.regime}" if v.regime else ""),
-        )
-        for v in unfolded(judged)
-    )
-    head = ("method", "family", "check", "measured", "theorem", "verdict", "detail")
-    return Table("Verdicts in detail", head, rows)
-
-
-_CHECKS = {"bound": "mean ÷ bound", "law": "measured ÷ law"}
-
-
-def _controls(judged: Sequence[Verdict]) -> Table:
-    """Every control with its interval, and the second root key."""
-    rows = tuple(
-        (
-            f"{label(verdict)} on {verdict.family}",
-            axis_words(verdict.axis or ""),
-            Entry(*estimate(verdict)),
-            control.name,
-            Entry(*_control(control)),
-            Entry(control.outcome, outcome=control.outcome),
-            with_minus(control.detail),
-        )
-        for verdict in unfolded(judged)
-        for control in (*verdict.controls, verdict.second)
-        if control is not None
-    )
-    head = ("method", "along", "measured", "control", "its slope", "shows", "detail")
-    return Table("Controls of the slopes", head, rows)
-
-
-def _control(control: Control) -> tuple[str, str]:
-    if not math.isfinite(control.value):
-        return "–", ""
-    return signed(control.value, 2), interval(control.lower, control.upper, 2)
-
-
 def _ratios(cells: Sequence[CellResult]) -> Table:
     """How much room the bounds leave at each setting's worst strength."""
     rows = []
-    for named, group in grouped(cells, lambda c: (label(c), c.family)).items():
+    for named, group in grouped(cells, lambda c: (c.named, c.family)).items():
         at = grouped(group, lambda c: tuple(sorted(c.setting.items())))
         top = [worst(same) for same in at.values()]
         ratios = (
@@ -281,10 +237,6 @@ def _study(recorded: Recorded, judged: Sequence[Verdict], stems: Sequence[str]) 
     rows, show = rows_of(recorded), presentation(recorded)
     return _Content(
         words={p.name: of_plot(p, show, judged, rows) for p in show.plots if p.name in stems},
-        tables=(
-            claims_in_detail(judged),
-            *(listed(each, rows[each.part]) for each in show.listings),
-        ),
+        tables=tuple(listed(each, rows[each.part]) for each in show.listings),
         facts={"rows": ", ".join(f"{len(found)} of {part}" for part, found in rows.items())},
-        command="",
     )

@@ -2,9 +2,9 @@
 
 On the hard family where a rate is tight, ``log max_strength mean`` is regressed on the log of a
 swept axis, and the slope compared with ``rate.exponents`` by *equivalence*: its interval must lie
-within the exponent plus or minus ``MARGIN``. Exponents are those of a leading term and risks at
-finite sizes differ from it, so an interval that only had to contain the exponent would refute
-every theorem, given enough replicates, and hold for any, given few.
+within the exponent plus or minus ``MARGIN``, or a quarter of a small exponent. Exponents are those
+of a leading term and risks at finite sizes differ from it, so an interval that only had to contain
+the exponent would refute every theorem, given enough replicates, and hold for any, given few.
 
 Where the theorem's exponents are local, as those of a logarithm are, the mean of the cells' own is
 compared; they must not differ by more than the margin.
@@ -22,10 +22,11 @@ What decides, the first that applies:
    the same cells is more than ``BOUND_MARGIN`` off, or a cell is out of the rate's regime:
    undecided.
 4. A second root key disagrees: undecided.
-5. The interval lies wholly outside the margin: refuted. Partly: undecided.
+5. The interval lies wholly above the margin: refuted. Wholly below it: the risk falls faster, or
+   grows more slowly, than its bound, which is ``not tight here``. Partly: undecided.
 6. Measured over bound drifts by more than ``DRIFT`` along the axis: undecided.
-7. A control has the exponent too: inherited. A control that may have it: undecided. Neither
-   control could be run: undecided.
+7. A control has the measured exponent too: inherited. A control that may have it: undecided.
+   Neither control could be run: undecided.
 8. Else it holds.
 """
 
@@ -35,7 +36,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from privopt.lab.show.controls import controls, second_key
-from privopt.lab.show.equivalence import DRIFT, MARGIN, WRONG, compare, passing
+from privopt.lab.show.equivalence import DRIFT, WRONG, passing, place
 from privopt.lab.show.intervals import UNKNOWN, Estimate
 from privopt.lab.show.results import CellResult, Refusal
 from privopt.lab.show.sweeps import Sweep, sweep
@@ -64,19 +65,18 @@ def slope_verdict(
         Of the same method and family.
     """
     measured = sweep(cells, axis)
-    target = measured.target
     stop = _stop(measured)
     if stop is not None:
         return _verdict(measured, UNKNOWN, *stop)
     fitted = measured.fit(alpha)
     others = controls(cells, axis, alpha, refused)
     second = second_key(cells, axis, fitted, alpha)
-    near, wide = (passing(fitted, wrong) for wrong in WRONG)
+    near, wide = (passing(fitted, measured.margin, wrong) for wrong in WRONG)
     outcome, why = (
         _at_edge(measured)
-        or _unowned(measured, target)
+        or _unowned(measured)
         or _unlike(second)
-        or _beside(measured, fitted.estimate, target)
+        or _beside(measured, fitted.estimate)
         or _inherited(others, private=measured.cells[0].private)
         or (Outcome.HOLDS, "")
     )
@@ -85,7 +85,7 @@ def slope_verdict(
         fitted.estimate,
         outcome,
         f"{why}: {measured.span}" if why else measured.span,
-        power=passing(fitted),
+        power=passing(fitted, measured.margin),
         wrong=(near, wide),
         controls=others,
         second=None if second.outcome is ControlOutcome.NONE else second,
@@ -113,9 +113,9 @@ def _at_edge(measured: Sweep) -> _Judged | None:
     return None
 
 
-def _unowned(measured: Sweep, target: float) -> _Judged | None:
+def _unowned(measured: Sweep) -> _Judged | None:
     """Why the bound does not have the exponent that it is to share with the measurement."""
-    if not abs(measured.bound_slope - target) <= BOUND_MARGIN:
+    if not abs(measured.bound_slope - measured.target) <= min(BOUND_MARGIN, measured.margin):
         return Outcome.UNDECIDED, f"the bound's own slope is {measured.bound_slope:.3f}"
     out = [cell for cell in measured.cells if not cell.in_regime]
     if out:
@@ -129,11 +129,19 @@ def _unlike(second: Control) -> _Judged | None:
     return None
 
 
-def _beside(measured: Sweep, slope: Estimate, target: float) -> _Judged | None:
+_OUTSIDE = {
+    "above": (Outcome.REFUTED, "interval above"),
+    "below": (Outcome.NOT_TIGHT, "steeper than the bound, interval below"),
+    "across": (Outcome.UNDECIDED, "interval reaches across an end of"),
+}
+
+
+def _beside(measured: Sweep, slope: Estimate) -> _Judged | None:
     """Why the exponent is not the theorem's."""
-    outcome, where = compare(slope, target)
-    if outcome is not Outcome.HOLDS:
-        return outcome, where
+    where = place(slope, measured.target, measured.margin)
+    if where in _OUTSIDE:
+        outcome, said = _OUTSIDE[where]
+        return outcome, f"{said} {measured.target:g} ± {measured.margin:.2g}"
     if measured.drift > DRIFT:
         return Outcome.UNDECIDED, f"measured/bound drifts by a factor {measured.drift:.3g}"
     return None
@@ -178,7 +186,7 @@ def _verdict(
         upper=slope.upper,
         target=measured.target,
         detail=detail,
-        margin=MARGIN,
+        margin=measured.margin,
         power=power,
         wrong=wrong,
         controls=controls,
@@ -187,4 +195,5 @@ def _verdict(
         drift=measured.drift,
         regime=f"in {inside} of {len(cells)} cells",
         untuned=cells[0].untuned,
+        of_code=all(cell.starts_optimal for cell in cells),
     )

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
+import numpy as np
+import numpy.typing as npt
+
 from privopt.lab.make.trials import Trial
-from privopt.lab.show.equivalence import MARGIN
+from privopt.lab.show.equivalence import MARGIN, margin_of
 from privopt.lab.show.exponents import Exponent, exponent, least_squares
 from privopt.lab.show.results import CellResult, along, of_trial, worst
 
@@ -82,8 +85,13 @@ class Sweep:
         return round(fmean(own), 3)
 
     @property
+    def margin(self) -> float:
+        """Within which a slope is the theorem's."""
+        return margin_of(self.target)
+
+    @property
     def _of_one_law(self) -> bool:
-        """Whether the cells' exponents differ by no more than the margin; all or none has one."""
+        """Whether the cells' exponents differ by at most ``MARGIN``; all or none has one."""
         told = {cell.exponents.get(self.axis, math.inf) for cell in self.cells}
         return len(told) == 1 or max(told) - min(told) <= MARGIN
 
@@ -94,10 +102,14 @@ class Sweep:
             f"{len(self.groups)} values, {self.axis} {min(self.groups):g} to {max(self.groups):g}"
         )
 
+    @property
+    def samples(self) -> list[list[npt.NDArray[np.float64]]]:
+        """At each value the replicates of every strength."""
+        return [[cell.values for cell in group] for group in self.groups.values()]
+
     def fit(self, alpha: float) -> Exponent:
         """The exponent, with an interval that misses with probability ``alpha``."""
-        samples = [[cell.values for cell in group] for group in self.groups.values()]
-        return exponent(list(self.groups), samples, alpha, self._seed)
+        return exponent(list(self.groups), self.samples, alpha, self.seed)
 
     @property
     def bound_slope(self) -> float:
@@ -116,8 +128,8 @@ class Sweep:
         return max(ratios) / min(ratios)
 
     @property
-    def _seed(self) -> list[int]:
-        """Of the resampling: from what names the sweep."""
+    def seed(self) -> list[int]:
+        """Of what is drawn: from what names the sweep."""
         first = self.cells[0]
         named = first.experiment, first.method, first.family, self.axis
         trial = "" if first.trial is Trial.MEASURED else f" {first.trial}"

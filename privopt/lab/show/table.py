@@ -5,7 +5,22 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["Entry", "Row", "Table", "in_words", "of_experiment", "unbroken"]
+__all__ = ["GRADES", "Entry", "Row", "Table", "in_words", "of_experiment", "unbroken"]
+
+GRADES = {
+    "holds": "good",
+    "attained": "good",
+    "told apart": "good",
+    "agrees": "good",
+    "refuted": "bad",
+    "disagrees": "bad",
+    "not tight here": "odd",
+    "inherited": "odd",
+    "survives": "odd",
+    "undecided": "open",
+    "vacuous": "idle",
+}
+"""How the outcome of a verdict or a control is taken, which decides its colour and its sign."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +71,13 @@ def in_words(name: str) -> str:
 
     Examples
     --------
-    >>> in_words("strongly_convex_dp_gd"), in_words("phased_sgd")
-    ('Strongly convex DP-GD', 'Phased SGD')
+    >>> in_words("strongly_convex_dp_gd"), in_words("phased_sgd"), in_words("dp_ftrl")
+    ('Strongly convex DP-GD', 'Phased SGD', 'DP-FTRL')
     """
-    words = name.replace("_", " ")
-    words = re.sub(r"\bdp (?=s?gd\b|svrg\b)", "DP-", words)
-    words = re.sub(r"\b(s?gd|svrg|dp)\b", lambda found: found[0].upper(), words)
+    words = re.sub(
+        r"\b(s?gd|svrg|ftrl|dp)\b", lambda found: found[0].upper(), name.replace("_", " ")
+    )
+    words = re.sub(r"\bDP (?=[A-Z])", "DP-", words)
     return words[:1].upper() + words[1:]
 
 

@@ -11,16 +11,18 @@ exponent that is wrong by the margin or more holds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from privopt.lab.make.checks import Unanswered
 from privopt.lab.make.experiment import CHECKS
 from privopt.lab.make.trials import Trial
 from privopt.lab.show.bounds import bound_verdict
 from privopt.lab.show.laws import law_verdict
 from privopt.lab.show.results import CellResult, Refusal, grouped, of_trial, swept_axes
 from privopt.lab.show.slopes import slope_verdict
-from privopt.lab.show.verdict import Verdict
+from privopt.lab.show.verdict import Outcome, Verdict
 
 __all__ = ["ALPHA", "theorem_verdicts"]
 
@@ -31,7 +33,10 @@ _Pair = tuple[str, str, str]
 
 
 def theorem_verdicts(
-    every: Sequence[CellResult], checks: Sequence[str] = CHECKS, refused: Sequence[Refusal] = ()
+    every: Sequence[CellResult],
+    checks: Sequence[str] = CHECKS,
+    refused: Sequence[Refusal] = (),
+    unanswered: Sequence[Unanswered] = (),
 ) -> list[Verdict]:
     """Every verdict that the cells of experiments support.
 
@@ -39,8 +44,8 @@ def theorem_verdicts(
     where that is known; where the family is the one its rate is tight on, also one on the slope
     along each swept axis that the rate has an exponent for. An untuned method, whose numbers are
     the best of a grid, has slopes only, and the slope of its twin at theory's numbers stands in
-    the same verdict. An experiment that asks for some kinds of check gets those. Where nothing is
-    claimed there is no verdict.
+    the same verdict. An experiment that asks for some kinds of check gets those. A check that
+    cannot be judged is undecided, with the reason.
 
     Parameters
     ----------
@@ -49,11 +54,29 @@ def theorem_verdicts(
     checks : sequence of {"bound", "slope", "law"}
     refused : sequence of Refusal
         Cells that were not run, so that a verdict can say why it lacks a control.
+    unanswered : sequence of Unanswered
+        The checks that cannot be judged.
     """
     found = []
     for cells in grouped(every, lambda cell: cell.experiment).values():
         found += _of_experiment(cells, checks, refused)
-    return found
+    judged = {(*_pair(verdict), verdict.check) for verdict in found}
+    return found + [_undecided(each) for each in unanswered if each[:4] not in judged]
+
+
+def _undecided(asked: Unanswered) -> Verdict:
+    return Verdict(
+        experiment=asked.experiment,
+        method=asked.method,
+        family=asked.family,
+        check=asked.check,
+        outcome=Outcome.UNDECIDED,
+        estimate=math.nan,
+        lower=math.nan,
+        upper=math.nan,
+        target=math.nan,
+        detail=asked.reason,
+    )
 
 
 def _of_experiment(

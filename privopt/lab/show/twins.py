@@ -5,18 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from privopt.lab.show.legend import ORACLE_TUNED
 from privopt.lab.show.results import CellResult, grouped, worst
 from privopt.lab.show.style import number
 from privopt.lab.show.table import unbroken
 from privopt.lab.show.verdict import Verdict
 
-__all__ = ["label", "price", "twins", "unfolded"]
-
-
-def label(of: CellResult | Verdict) -> str:
-    """The method of a cell or a verdict, which says so where the best of a grid was taken."""
-    return f"{of.method} ({ORACLE_TUNED})" if of.untuned else of.method
+__all__ = ["price", "twins", "unfolded"]
 
 
 def unfolded(judged: Iterable[Verdict]) -> list[Verdict]:

@@ -7,30 +7,69 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Control", "ControlOutcome", "Outcome", "Verdict", "tally"]
+__all__ = ["ORACLE_TUNED", "Control", "ControlOutcome", "Kind", "Outcome", "Verdict", "tally"]
+
+ORACLE_TUNED = "oracle-tuned"
+"""The label of every method whose numbers were chosen after looking at what they give."""
 
 
 class Outcome(StrEnum):
     """What a check concludes.
 
-    ``inherited`` is said of a slope only: the measured exponent is the theorem's, and so it stays
-    where the privacy noise is switched off or made to grow otherwise. The choices of the plan
-    carry the exponent, and the measurement says nothing about the noise.
+    ``holds``
+        The theorem, the law or the claim is what was measured.
+    ``attained``
+        Of a bound: the exact mean is the bound, so no interval can lie below it.
+    ``vacuous``
+        Of a bound: in every cell the bound is above the risk of the public centre, which spends no
+        privacy. The bound then says nothing, and the verdict counts for nothing.
+    ``refuted``
+        What was measured contradicts it.
+    ``not tight here``
+        Of a slope: the risk falls faster, or grows more slowly, than the bound. No upper bound is
+        refuted by that.
+    ``inherited``
+        Of a slope: the exponent is the theorem's, and it stays where the privacy noise is switched
+        off or made to grow otherwise. The choices of the plan carry the exponent, and the
+        measurement says nothing about the noise.
+    ``undecided``
+        Neither; the detail says why.
     """
 
     HOLDS = "holds"
+    ATTAINED = "attained"
+    VACUOUS = "vacuous"
     REFUTED = "refuted"
+    NOT_TIGHT = "not tight here"
     INHERITED = "inherited"
     UNDECIDED = "undecided"
+
+
+class Kind(StrEnum):
+    """What is checked: kinds are counted apart.
+
+    A test of code is a law, or a slope on a family whose public centre is the minimiser: the noise
+    alone is measured there, whose law is closed, and its exponents are known beforehand.
+    """
+
+    EXPONENT = "exponent"
+    BOUND = "bound"
+    CLAIM = "claim"
+    CODE = "test of code"
+
+    @property
+    def plural(self) -> str:
+        """Of its name."""
+        return "tests of code" if self is Kind.CODE else f"{self}s"
 
 
 class ControlOutcome(StrEnum):
     """What a control of a slope shows.
 
     ``told apart``
-        The control has another exponent than the theorem's: the slope could have failed.
+        Its exponent is another one than the measured: the slope could have come out otherwise.
     ``survives``
-        The control has the theorem's exponent too.
+        It has the measured exponent too.
     ``undecided``
         Its interval allows either.
     ``none``
@@ -58,7 +97,7 @@ class Control:
         Its exponent and the interval; NaN where there is none.
     outcome : ControlOutcome
     detail : str
-        Why, where the interval does not say.
+        How far from the measured exponent it is, or why there is none.
     """
 
     name: str
@@ -69,7 +108,7 @@ class Control:
     detail: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Verdict:
     """A theorem checked on one family of problems, or a claim of a study checked in its rows.
 
@@ -96,6 +135,10 @@ class Verdict:
         In words.
     rows : int
         Of a claim: how many there are.
+    below : str
+        Bound: in how many of the cells it lies below the risk of the public centre.
+    of_code : bool
+        Slope: whether its exponent restates a closed form (:class:`Kind`).
     margin : float
         Slope: the interval must lie within ``target`` plus or minus so much. NaN elsewhere.
     power : float
@@ -117,6 +160,13 @@ class Verdict:
         Of an untuned method: the slope of its twin that runs at theory's numbers.
     untuned : bool
         Whether the method's numbers are the best of a grid that knows no theory.
+
+    Examples
+    --------
+    >>> print(Verdict(experiment="toy", check="bound", outcome=Outcome.HOLDS, estimate=0.61,
+    ...               lower=0.6, upper=0.62, target=1.0, detail="n=500", method="dp_gd",
+    ...               family="linear"))
+    dp_gd on linear, mean/bound: 0.61 [0.6, 0.62], at most 1: holds (n=500)
     """
 
     experiment: str
@@ -132,6 +182,8 @@ class Verdict:
     axis: str | None = None
     claim: str = ""
     rows: int = 0
+    below: str = ""
+    of_code: bool = False
     margin: float = math.nan
     power: float = math.nan
     wrong: tuple[float, float] = (math.nan, math.nan)
@@ -143,28 +195,76 @@ class Verdict:
     at_theory: Verdict | None = None
     untuned: bool = False
 
+    @property
+    def kind(self) -> Kind:
+        """As what it is counted."""
+        kinds = {"bound": Kind.BOUND, "law": Kind.CODE, "claim": Kind.CLAIM}
+        return kinds.get(self.check, Kind.CODE if self.of_code else Kind.EXPONENT)
+
+    @property
+    def named(self) -> str:
+        """The method, which says so where the best of a grid was taken."""
+        return f"{self.method} ({ORACLE_TUNED})" if self.untuned else self.method
+
+    def __repr__(self) -> str:
+        """One line, however much is known."""
+        return f"<Verdict {self}>"
+
+    def __str__(self) -> str:
+        """In words: what was measured, beside what, and what the controls show."""
+        if self.check == "claim":
+            held = f"{self.estimate:g} of {self.rows} rows, {self.target:g} claimed"
+            return _with(f"{self.claim}: {held}: {self.outcome}", self.detail)
+        what = {"bound": "mean/bound", "law": "measured/law"}.get(self.check, "slope")
+        where = f" in {self.axis}" if self.axis else ""
+        measured = f"{self.estimate:.3g} [{self.lower:.3g}, {self.upper:.3g}], "
+        beside = "at most" if self.check == "bound" else "theorem" if what == "slope" else "law"
+        told = "" if math.isnan(self.estimate) else f"{measured}{beside} {self.target:g}: "
+        head = f"{self.named} on {self.family}, {what}{where}: {told}{self.outcome}"
+        return "; ".join((_with(head, self.detail), *map(_control, self.controls)))
+
+
+def _with(text: str, detail: str) -> str:
+    return f"{text} ({detail})" if detail else text
+
+
+def _control(control: Control) -> str:
+    slope = "" if math.isnan(control.value) else f" {control.value:.3g}"
+    return f"{control.name}{slope}: {control.outcome}"
+
 
 def tally(judged: Sequence[Verdict]) -> str:
-    """How many verdicts there are of each outcome, in a sentence without its end.
+    """How many verdicts there are of each outcome, kinds apart, in sentences.
 
-    A slope at theory's numbers that stands in the row of its untuned twin is not counted apart;
-    how many of these are inherited is told.
+    What is vacuous is not among those that could hold. A slope at theory's numbers that stands in
+    the row of its tuned twin is not counted; how many of these are inherited is told.
 
     Examples
     --------
     >>> tally([])
-    'Of 0 verdicts 0 hold, 0 are refuted, 0 are inherited, 0 are undecided'
+    'Nothing was judged.'
     """
-    counts = {outcome: sum(v.outcome == outcome for v in judged) for outcome in Outcome}
-    told = f"Of {len(judged)} verdicts {counts[Outcome.HOLDS]} hold" + "".join(
-        f", {count} {'is' if count == 1 else 'are'} {outcome}"
-        for outcome, count in counts.items()
-        if outcome is not Outcome.HOLDS
-    )
+    told = [_counted(kind, [v for v in judged if v.kind is kind]) for kind in Kind]
+    sentence = "; ".join(filter(None, told))
+    if not sentence:
+        return "Nothing was judged."
     beside = [v.at_theory.outcome for v in judged if v.at_theory is not None]
     inherited = beside.count(Outcome.INHERITED)
-    if not inherited:
-        return told
-    return (
-        f"{told}; of {len(beside)} slopes at theory’s numbers, beside them, {inherited} inherited"
+    return f"{sentence}." + (
+        f" {len(beside)} exponents were measured twice: with the numbers of theory {inherited} of "
+        "them stay without noise too and test nothing, so the tuned run is the one that counts."
+        if inherited
+        else ""
     )
+
+
+def _counted(kind: Kind, judged: Sequence[Verdict]) -> str:
+    """One kind, as ``3 of 5 exponents hold, 2 undecided``."""
+    if not judged:
+        return ""
+    counts = {outcome: sum(v.outcome == outcome for v in judged) for outcome in Outcome}
+    vacuous = counts.pop(Outcome.VACUOUS)
+    held = counts.pop(Outcome.HOLDS)
+    others = "".join(f", {count} {outcome}" for outcome, count in counts.items() if count)
+    idle = f" ({vacuous} more are vacuous and count for nothing)" if vacuous else ""
+    return f"{held} of {len(judged) - vacuous} {kind.plural} hold{others}{idle}"
