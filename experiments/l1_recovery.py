@@ -15,7 +15,7 @@ experiment = Experiment(
         "one. Zero is the estimate that reads nothing."
     ),
     algorithms=(
-        Method("projection", "projection_mechanism"),
+        Method("projection", "projection_mechanism", {"noise": "gaussian"}),
         Method("published_projection", "projection_mechanism", {"mode": "paper"}),
         Method("recovery", "l1_recovery"),
         Method("published_recovery", "l1_recovery", {"mode": "paper"}),
