@@ -20,7 +20,7 @@ experiment = Experiment(
         "one. Both learn far more than the zero predictor here."
     ),
     algorithms=(
-        Method("projection", "projection_mechanism"),
+        Method("projection", "projection_mechanism", {"noise": "gaussian"}),
         Method("published_projection", "projection_mechanism", {"mode": "paper"}),
         Method("recovery", "l1_recovery", FEW),
         Method("published_recovery", "l1_recovery", {**FEW, "mode": "paper"}),

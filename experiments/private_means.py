@@ -16,7 +16,7 @@ experiment = Experiment(
         "squared error, so exponents are twice those of errors. Delta follows epsilon so that "
         "epsilon over the Gaussian parameter mu stays what it is at epsilon = 1, delta = 1e-6."
     ),
-    algorithms={"projection_mechanism": {}},
+    algorithms={"projection_mechanism": {"noise": "gaussian"}},
     families=("sparse_copies",),
     base=Setting(n=512, dim=2**13, sparsity=4, epsilon=1.0),
     axes=(

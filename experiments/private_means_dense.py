@@ -15,7 +15,7 @@ experiment = Experiment(
         "noise, whose scale knows the sparsity and Gaussian noise's does not."
     ),
     algorithms=(
-        Method("gaussian", "projection_mechanism", {"body": "none"}),
+        Method("gaussian", "projection_mechanism", {"body": "none", "noise": "gaussian"}),
         Method("laplace", "projection_mechanism", {"body": "none", "noise": "laplace"}),
     ),
     families=("sparse_silence",),

@@ -83,7 +83,7 @@ def planned(noise, dim, n, body):
     """The mechanism there, projecting onto a body."""
     here = setting(noise, dim, n)
     plan = privopt.ALGORITHMS["projection_mechanism"].plan
-    return plan(here.problem_class, here.budget, body=body)
+    return plan(here.problem_class, here.budget, body=body, noise=noise)
 
 
 def errors(plan, problem, keys):

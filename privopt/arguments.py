@@ -16,6 +16,7 @@ from typing import Any, Self, TypeGuard, TypeVar
 __all__ = [
     "Catalogue",
     "Names",
+    "answering",
     "count",
     "described",
     "instance",
@@ -110,6 +111,19 @@ def instance(name: str, value: object, kind: type[Kind]) -> Kind:
         return value
     article = "an" if kind.__name__[0] in "AEIO" else "a"
     raise ValueError(f"{name} must be {article} {kind.__name__}, got {described(value)}")
+
+
+def answering(name: str, value: Any, questions: Iterable[str], names: Iterable[str] = ()) -> Any:
+    """``value``, if it is an object, and no class, that has all these members.
+
+    ``names`` are those that might have been given instead.
+    """
+    if isinstance(value, type) or not all(hasattr(value, each) for each in questions):
+        instead = f"be one of {', '.join(names)}, or " if names else ""
+        raise ValueError(
+            f"{name} must {instead}answer {', '.join(questions)}, got {described(value)}"
+        )
+    return value
 
 
 def described(value: object) -> str:

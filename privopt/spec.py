@@ -7,12 +7,14 @@ whatever follows from it alone is data-independent.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Literal
 
 from privopt.arguments import Names, positive_integer, real
 
-__all__ = ["Budget", "ProblemClass", "Relation", "RelationName"]
+__all__ = ["Budget", "Premises", "ProblemClass", "Relation", "RelationName"]
 
 RelationName = Literal["replace_one", "add_or_remove_one", "zero_out"]
 
@@ -180,3 +182,110 @@ class ProblemClass:
     def diameter(self) -> float:
         """``D = 2R``, the diameter of the ball that holds the constraint set."""
         return 2.0 * self.radius
+
+
+@dataclass(frozen=True, kw_only=True)
+class Premises:
+    """What a guarantee takes for granted of the data; by default nothing.
+
+    A mechanism says it from its own numbers, and a plan whose problem class does not declare as
+    much is refused.
+
+    Parameters
+    ----------
+    most_records, dim, lipschitz, smoothness, radius, sparsity : float
+        The largest that the class may declare; by default whatever it declares.
+    strong_convexity : float
+        The least.
+    convex : bool
+    whole_space : bool
+        Whether there must be no constraint.
+    requires : frozenset of str
+        What the problem must provide beyond gradients and projection: ``"smoothing"``,
+        ``"linear_model"``, ``"mean"``.
+    besides : tuple of str
+        What is taken for granted besides, in words.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0)
+    >>> (Premises(lipschitz=2.0) & Premises(convex=True)).told(facts, Relation.REPLACE_ONE)
+    ('every loss is convex and 1-Lipschitz',)
+    >>> Premises(lipschitz=0.5).check(facts)
+    Traceback (most recent call last):
+    ValueError: problem_class.lipschitz must be at most 0.5, on which the guarantee rests, got 1.0
+    """
+
+    most_records: float = math.inf
+    dim: float = math.inf
+    lipschitz: float = math.inf
+    smoothness: float = math.inf
+    radius: float = math.inf
+    sparsity: float = math.inf
+    strong_convexity: float = 0.0
+    convex: bool = False
+    whole_space: bool = False
+    requires: frozenset[str] = frozenset()
+    besides: tuple[str, ...] = ()
+
+    def __and__(self, other: Premises) -> Premises:
+        """All that either takes for granted."""
+
+        def both(name: str) -> object:
+            mine, others = getattr(self, name), getattr(other, name)
+            if name == "besides":
+                return mine + others
+            if name == "requires" or isinstance(mine, bool):
+                return mine | others
+            return max(mine, others) if name == "strong_convexity" else min(mine, others)
+
+        return Premises(**{each.name: both(each.name) for each in fields(self)})  # type: ignore[arg-type]
+
+    @classmethod
+    def of(cls, *parts: object, relation: Relation) -> Premises:
+        """All that the parts of a mechanism say by ``premises(relation)``, if they say anything."""
+        said = (getattr(part, "premises", None) for part in parts)
+        return reduce(and_, (each(relation) for each in said if each), cls())
+
+    def check(self, facts: ProblemClass, name: str = "problem_class") -> None:
+        """ValueError, naming the fact, unless the class declares as much."""
+        for fact in ("n", "dim", "lipschitz", "smoothness", "radius", "sparsity"):
+            most = getattr(self, "most_records" if fact == "n" else fact)
+            declared = getattr(facts, fact)
+            if not (math.inf if declared is None else declared) <= most:
+                raise ValueError(
+                    f"{name}.{fact} must be at most {most!r}, on which the guarantee rests, got "
+                    f"{declared!r}"
+                )
+        if not facts.strong_convexity >= self.strong_convexity:
+            raise ValueError(
+                f"{name}.strong_convexity must be at least {self.strong_convexity!r}, on which the "
+                f"guarantee rests, got {facts.strong_convexity!r}"
+            )
+        if self.convex and not facts.convex:
+            raise ValueError(f"{name}.convex must be True, on which the guarantee rests, got False")
+        if self.whole_space and math.isfinite(facts.radius):
+            raise ValueError(
+                f"{name}.radius must be inf, since the guarantee is for the whole space, got "
+                f"{facts.radius!r}"
+            )
+
+    def told(self, facts: ProblemClass, relation: Relation) -> tuple[str, ...]:
+        """What no check can see to, in words: the facts on which the guarantee rests."""
+        losses = ["convex"] if self.convex else []
+        for fact, adjective in (
+            ("lipschitz", "Lipschitz"),
+            ("smoothness", "smooth"),
+            ("strong_convexity", "strongly convex"),
+        ):
+            if getattr(self, fact) != getattr(Premises, fact):
+                losses.append(f"{getattr(facts, fact):g}-{adjective}")
+        told = []
+        if losses:
+            start = ", ".join(losses[:-1])
+            told.append(f"every loss is {start and start + ' and '}{losses[-1]}")
+        if self.sparsity < math.inf:
+            told.append(f"every gradient has at most {facts.sparsity} numbers that are not 0")
+        if relation is Relation.ADD_OR_REMOVE_ONE and self.most_records < math.inf:
+            told.append(f"at most {self.most_records:g} records")
+        return (*told, *self.besides)

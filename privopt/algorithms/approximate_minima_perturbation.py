@@ -7,10 +7,11 @@ from dataclasses import replace
 from privopt.algorithms.choices import require_convex_lipschitz
 from privopt.algorithms.objective_perturbation import (
     ObjectivePerturbationRelease,
-    planned,
+    rate_by,
     regularised,
     run,
 )
+from privopt.algorithms.one_shot import Params, Static
 from privopt.arguments import positive_number
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import (
@@ -21,10 +22,12 @@ from privopt.mechanisms import (
 )
 from privopt.privacy import round_up
 from privopt.spec import Budget, ProblemClass
+from privopt.theory import Rate
 
 __all__ = ["APPROXIMATE_MINIMA_PERTURBATION"]
 
 _FINISH_SHARE = 0.01  # of epsilon and of delta, for the second noise
+_ANALYSIS = OBJECTIVE_PERTURBATION_ANALYSES["iyengar"]
 
 
 @planner
@@ -80,29 +83,34 @@ def plan(
     require_convex_lipschitz("approximate_minima_perturbation", problem_class)
     if budget.delta == 0.0:
         raise ValueError("delta must be positive for approximate minima perturbation, got 0.0")
-    left = drawable(budget)
-    first = replace(
-        left, epsilon=(1.0 - _FINISH_SHARE) * left.epsilon, delta=(1.0 - _FINISH_SHARE) * left.delta
-    )
-    second = replace(left, epsilon=_FINISH_SHARE * left.epsilon, delta=_FINISH_SHARE * left.delta)
-    analysis = OBJECTIVE_PERTURBATION_ANALYSES["iyengar"]
+    first, second = (_share(budget, each) for each in (1.0 - _FINISH_SHARE, _FINISH_SHARE))
     if relative_error is None:
         relative_error = 0.01 / problem_class.n
     relative_error = positive_number("relative_error", relative_error)
     query = regularised(
-        problem_class, first, analysis, regularisation, relative_error=relative_error
+        problem_class, first, _ANALYSIS, regularisation, relative_error=relative_error
     )
     mechanism = ObjectivePerturbationRelease(
-        GaussianObjectivePerturbation(query, round_up(analysis.scale(query, first))),
+        GaussianObjectivePerturbation(query, round_up(_ANALYSIS.scale(query, first))),
         GaussianMechanism.calibrated(query, second).scale,
     )
-    return planned(
-        APPROXIMATE_MINIMA_PERTURBATION,
-        problem_class,
-        budget,
-        mechanism,
-        tuned=regularisation is None,
+    return Plan(
+        algorithm=APPROXIMATE_MINIMA_PERTURBATION,
+        problem_class=problem_class,
+        budget=budget,
+        params=Params(mechanism),
+        static=Static(problem_class.dim),
     )
+
+
+def rate(plan: Plan) -> Rate:
+    """As of objective perturbation, at the tilt's share of the budget."""
+    return rate_by(plan, _share(plan.budget, 1.0 - _FINISH_SHARE), [_ANALYSIS])
+
+
+def _share(budget: Budget, share: float) -> Budget:
+    left = drawable(budget)
+    return replace(left, epsilon=share * left.epsilon, delta=share * left.delta)
 
 
 APPROXIMATE_MINIMA_PERTURBATION = Algorithm(
@@ -110,6 +118,7 @@ APPROXIMATE_MINIMA_PERTURBATION = Algorithm(
     summary="as objective perturbation, with the noise of an older analysis and a coarse solver",
     plan=plan,
     run=run,
+    rate=rate,
     float64=True,
     noise="objective",
     tight=False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import optax
 from jax import Array
@@ -12,13 +12,14 @@ from privopt.algorithms.boosting import best_run, boosted
 from privopt.algorithms.choices import Clipping, require_delta
 from privopt.algorithms.first_order import (
     Secret,
-    Static,
     chosen_output,
+    is_plain,
     output_rule,
     recorded,
     step_rule,
+    unmoving,
 )
-from privopt.algorithms.lower_bound import event_lower_bound
+from privopt.algorithms.one_shot import Static
 from privopt.arguments import count, member, positive_number
 from privopt.convex import (
     Average,
@@ -56,6 +57,12 @@ class Params(NamedTuple):
 
     mechanism: BiasReducedGradient | BestOfRuns
     descent: FirstOrder
+
+
+class Declared(NamedTuple):
+    """A public bound of ``F(w_1) - inf F``, with which the rate is that of the gradient norm."""
+
+    gap: float | None
 
 
 @planner
@@ -146,8 +153,7 @@ def plan(
     (33, Average())
     """
     require_delta("bias_reduced_sgd", budget)
-    clipping = Clipping(clip)
-    query = clipping.query(problem_class)
+    query = Clipping(clip).query(problem_class)
     body = Body.named("body", body)
     post = _set_of(body, problem_class, query)
     gap = None if gap is None else positive_number("gap", gap)
@@ -155,7 +161,6 @@ def plan(
         raise ValueError(
             f"steps must be left out in mode paper, which stops by a rule, got {steps}"
         )
-    powers = GIVEN_STEPS if steps is not None else Powers(n=1.0)
     if steps is None:
         steps = bias_reduced_steps(problem_class, delta=budget.delta, base=count("base", base))
     accounting = _accounting(mode, accounting)
@@ -173,26 +178,72 @@ def plan(
             query=query, n=problem_class.n, base=base, post=post, scale=1.0, steps=steps
         )
         whole = boosted(problem_class, budget, unit, boost, stationary=stationary)
-    mechanism = whole if isinstance(whole, BiasReducedGradient) else whole.run
-    moments = bias_reduced_moments(
-        problem_class, noise=mechanism.scale, base=base, body=body, clip=query.clip,
-        probabilities=mechanism.law.probabilities, steps_powers=powers,
-    )  # fmt: skip
+    moments = _moments(problem_class, whole, body)
     rule = chosen_output(output) or (RandomIterate() if stationary else Average())
-    method = _method(problem_class, steps, moments, step_size, rule, gap, record)
-    rate = _rate(problem_class, budget, mechanism, method, moments, gap, powers)
-    if boost is not None:
-        rate = no_rate("the best of several runs", quantity=rate.quantity)
-    elif clipping.changes(problem_class):
-        rate = no_rate("gradients are clipped below L", quantity=rate.quantity, lower=rate.lower)
     return Plan(
         algorithm=BIAS_REDUCED_SGD,
         problem_class=problem_class,
         budget=budget,
-        params=Params(whole, method),
+        params=Params(whole, _method(problem_class, steps, moments, step_size, rule, gap, record)),
         static=Static(problem_class.dim),
-        rate=rate,
+        declared=Declared(gap),
     )
+
+
+def rate(plan: Plan) -> Rate:
+    """What theory says of a constant step size and of the output that it speaks of."""
+    params: Any = plan.params
+    (mechanism, method), facts, declared = params, plan.problem_class, plan.declared
+    assert isinstance(declared, Declared)
+    gap = declared.gap
+    quantity = Quantity.EMPIRICAL_RISK if gap is None else Quantity.GRADIENT_NORM
+    rule, told = step_rule(method.step_sizes), output_rule(method.output)
+    random = told is OutputRule.RANDOM_ITERATE
+    reason, body = "", None
+    if isinstance(mechanism, BestOfRuns):
+        reason = "the best of several runs"
+    elif mechanism.query.changes(facts) or mechanism.n != facts.n:
+        reason = "gradients are clipped below L"
+    elif mechanism.stop is not None:
+        reason = "the number of steps is random"
+    elif not rule.constant or not (random or (gap is None and told is OutputRule.AVERAGE)):
+        reason = "no theorem for these step sizes with this output"
+    else:
+        named = (each for each in Body if _known_set(each, facts, mechanism) == mechanism.post)
+        body, reason = next(named, None), unmoving(params)
+    if body is None or reason or not is_plain(method.update):
+        return no_rate(reason or "means may leave the body", quantity=quantity)
+    default = bias_reduced_steps(facts, delta=plan.budget.delta, base=mechanism.base)
+    powers = Powers(n=1.0) if mechanism.steps == default else GIVEN_STEPS
+    moments = _moments(facts, mechanism, body, powers)
+    return biased_descent_rate(
+        facts, steps=_points(mechanism.steps, gap), bias=moments.bias,
+        second_moment=moments.second, step_size=rule.scale, gap=gap, steps_powers=powers,
+    )  # fmt: skip
+
+
+def _moments(
+    problem_class: ProblemClass,
+    whole: BiasReducedGradient | BestOfRuns,
+    body: Body,
+    powers: Powers = GIVEN_STEPS,
+) -> BiasedMoments:
+    """Of one answer."""
+    mechanism = whole if isinstance(whole, BiasReducedGradient) else whole.run
+    return bias_reduced_moments(
+        problem_class, noise=mechanism.scale, base=mechanism.base, body=body,
+        clip=mechanism.query.clip, probabilities=mechanism.law.probabilities, steps_powers=powers,
+    )  # fmt: skip
+
+
+def _known_set(
+    body: Body, problem_class: ProblemClass, mechanism: BiasReducedGradient
+) -> ConstraintSet | str | None:
+    """The body of that name, if the class has one."""
+    unknown = body is not Body.NONE and math.isinf(mechanism.query.clip)
+    if unknown or (body.sparse and problem_class.sparsity is None):
+        return "unknown"
+    return _set_of(body, problem_class, mechanism.query)
 
 
 def run(
@@ -296,38 +347,13 @@ def _points(steps: int, gap: float | None) -> int:
     return steps if gap is None else steps + 1
 
 
-def _rate(
-    problem_class: ProblemClass,
-    budget: Budget,
-    mechanism: BiasReducedGradient,
-    method: FirstOrder,
-    moments: BiasedMoments,
-    gap: float | None,
-    powers: Powers,
-) -> Rate:
-    """What theory says of a constant step size and of the output that it speaks of."""
-    lower, quantity = 0.0, Quantity.EMPIRICAL_RISK if gap is None else Quantity.GRADIENT_NORM
-    if gap is None:
-        lower = event_lower_bound(problem_class, budget, mechanism.event(budget.relation))
-    if mechanism.stop is not None:
-        return no_rate("the number of steps is random", quantity=quantity, lower=lower)
-    rule, told = step_rule(method.step_sizes), output_rule(method.output)
-    random = told is OutputRule.RANDOM_ITERATE
-    if not rule.constant or not (random or (gap is None and told is OutputRule.AVERAGE)):
-        reason = "no theorem for these step sizes with this output"
-        return no_rate(reason, quantity=quantity, lower=lower)
-    return biased_descent_rate(
-        problem_class, steps=_points(int(mechanism.steps), gap), bias=moments.bias,
-        second_moment=moments.second, step_size=rule.scale, gap=gap, steps_powers=powers,
-        lower=lower,
-    )  # fmt: skip
-
-
 BIAS_REDUCED_SGD = Algorithm(
     name="bias_reduced_sgd",
     summary="small batches at random levels, combined to the bias of nearly all records",
     plan=plan,
     run=run,
+    rate=rate,
+    declares=Declared,
     coins=coins,
     gathers=True,
     public_terms=True,

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from privopt.algorithms.choices import moments_of
 from privopt.algorithms.first_order import (
     Optimiser,
-    Params,
     checked_update,
     horizon,
     is_plain,
     step_rule,
+    steps_powers,
+    unmoving,
 )
 from privopt.arguments import described
 from privopt.convex import Average, AverageAfterStep, ConstraintSet, L1L2Ball, Output, StepSizes
+from privopt.core import Plan
 from privopt.mechanisms import (
     AllRecords,
     Batches,
@@ -27,9 +30,7 @@ from privopt.mechanisms import (
 from privopt.privacy import gaussian_mu
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import (
-    GIVEN_STEPS,
     DefaultSteps,
-    Powers,
     Rate,
     StepRule,
     biased_descent_step_size,
@@ -40,7 +41,7 @@ from privopt.theory import (
     projected_gradient,
 )
 
-__all__ = ["Post"]
+__all__ = ["Post", "projected_rate"]
 
 
 class Post(NamedTuple):
@@ -134,45 +135,41 @@ class Post(NamedTuple):
         step = biased_descent_step_size(problem_class, steps=steps, second_moment=square.value)
         return step, Average()
 
-    def rate(
-        self,
-        problem_class: ProblemClass,
-        params: Params,
-        *,
-        clipped: bool = False,
-        steps_powers: Powers = GIVEN_STEPS,
-        lower: float = 0.0,
-    ) -> Rate:
-        """What theory says of descent along gradients that are projected, and so biased."""
-        mechanism, method = params
-        assert isinstance(mechanism, PrivateGradient)
-        rule, smooth = step_rule(method.step_sizes), isinstance(method.output, AverageAfterStep)
-        reason = _obstacle(problem_class, mechanism.noise, mechanism.batches)
-        if not self.sparse:
-            reason = "gradients are projected onto a set that may not hold their mean"
-        elif clipped or math.isinf(problem_class.lipschitz):
-            reason = "gradients are clipped below the Lipschitz constant"
-        elif not is_plain(method.update):
-            reason = "the update is not plain descent"
-        elif not reason and rule != StepRule(rule.scale):
-            reason = "no theorem for these step sizes with projected gradients"
-        elif not reason and not (
-            isinstance(method.output, Average)
-            or (smooth and isinstance(mechanism.batches, AllRecords))
-        ):
-            reason = "no theorem for this output with projected gradients"
-        if reason:
-            return no_rate(reason, lower=lower)
-        return projected_descent_rate(
-            problem_class,
-            steps=int(mechanism.steps),
-            noise_std=float(mechanism.scale),
-            clip=mechanism.query.clip,
-            step_size=rule.scale,
-            smooth=smooth,
-            steps_powers=steps_powers,
-            lower=lower,
-        )
+
+def projected_rate(plan: Plan) -> Rate:
+    """What theory says of descent along gradients that are projected, and so biased."""
+    params: Any = plan.params
+    (mechanism, method), facts = params, plan.problem_class
+    query, batches, known = mechanism.query, mechanism.batches, mechanism.post
+    rule, smooth = step_rule(method.step_sizes), isinstance(method.output, AverageAfterStep)
+    reason = unmoving(params) or _obstacle(facts, mechanism.noise, batches)
+    sparse = facts.sparsity is not None and math.isfinite(query.clip)
+    if not sparse or known != L1L2Ball.of(query.clip, facts.sparsity or 1):
+        reason = "gradients are projected onto a set that may not hold their mean"
+    elif query.changes(facts) or math.isinf(facts.lipschitz):
+        reason = "gradients are clipped below the Lipschitz constant"
+    elif not is_plain(method.update):
+        reason = "the update is not plain descent"
+    elif not reason and rule != StepRule(rule.scale):
+        reason = "no theorem for these step sizes with projected gradients"
+    elif not reason and not (
+        isinstance(method.output, Average) or (smooth and isinstance(batches, AllRecords))
+    ):
+        reason = "no theorem for this output with projected gradients"
+    if reason:
+        return no_rate(reason)
+    default = Post(known, True).horizon(
+        facts, plan.budget, query, None, noise=None, update=method.update, output=method.output
+    )
+    return projected_descent_rate(
+        facts,
+        steps=mechanism.steps,
+        noise_std=mechanism.scale if mechanism.noise is not None else 0.0,
+        clip=query.clip,
+        step_size=rule.scale,
+        smooth=smooth,
+        steps_powers=steps_powers(plan, moments_of(batches, facts.n), default),
+    )
 
 
 def _obstacle(problem_class: ProblemClass, noise: Noise | str | None, batches: Batches) -> str:

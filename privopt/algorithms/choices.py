@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from privopt.arguments import count, member, positive_number
+from privopt.arguments import answering, count, member, positive_number
 from privopt.mechanisms import (
+    AllRecords,
     Batches,
     ClippedGradient,
     CyclicPoissonBatches,
@@ -14,17 +15,25 @@ from privopt.mechanisms import (
     PoissonBatches,
     ShuffledBatches,
 )
+from privopt.mechanisms.batches import BATCHES
 from privopt.privacy import Sampler
-from privopt.spec import Budget, ProblemClass, Relation
-from privopt.theory import Moments, batch_moments
+from privopt.spec import Budget, ProblemClass
+from privopt.theory import ALL_RECORDS, Moments, batch_moments
 
-__all__ = ["CYCLIC_POISSON", "Batching", "Clipping", "require_convex_lipschitz", "require_delta"]
+__all__ = [
+    "CYCLIC_POISSON",
+    "Batching",
+    "Clipping",
+    "moments_of",
+    "require_convex_lipschitz",
+    "require_delta",
+]
 
 CYCLIC_POISSON = "cyclic_poisson"
 """Of Poisson batches of blocks that take turns."""
 
 _GAMMA = 0.01  # of automatic clipping, relative to the clip norm
-_ROUND_OFF = 1e-6
+_ROUND_OFF = 1e-6  # relative, of a rate of inclusion
 
 
 @dataclass(frozen=True)
@@ -53,11 +62,6 @@ class Clipping:
         query = ClippedGradient.of(problem_class, self.norm)
         return query._replace(gamma=_GAMMA * query.clip) if self.kind == "automatic" else query
 
-    def changes(self, problem_class: ProblemClass) -> bool:
-        """Whether some gradient of the class may be changed: then no rate is known."""
-        short = self.norm is not None and self.norm < problem_class.lipschitz * (1.0 - _ROUND_OFF)
-        return short or self.kind == "automatic"
-
 
 @dataclass(frozen=True)
 class Batching:
@@ -69,8 +73,8 @@ class Batching:
         Number of records.
     size : float
         ``b``, the expected size.
-    sampler : str
-        A :class:`privopt.privacy.Sampler`, or ``"cyclic_poisson"``.
+    sampler : str or Batches
+        A :class:`privopt.privacy.Sampler`, ``"cyclic_poisson"``, or a sampler of one's own.
     capacity : int or None
         Places in a Poisson batch; None for so many that records left out cost a thousandth of
         ``delta``.
@@ -80,7 +84,7 @@ class Batching:
 
     n: int
     size: float
-    sampler: str
+    sampler: str | Batches
     capacity: int | None = None
     cycle: int | None = None
 
@@ -90,7 +94,7 @@ class Batching:
         problem_class: ProblemClass,
         size: float | None = None,
         rate: float | None = None,
-        sampler: str = "poisson",
+        sampler: str | Batches = "poisson",
         capacity: int | None = None,
         cycle: int | None = None,
     ) -> Batching:
@@ -104,8 +108,15 @@ class Batching:
         ValueError
             Naming the choice, its value and the rule it broke.
         """
-        n, dim = problem_class.n, problem_class.dim
-        member("sampler", sampler, (*Sampler, CYCLIC_POISSON))
+        n, dim, names = problem_class.n, problem_class.dim, (*Sampler, CYCLIC_POISSON)
+        if not isinstance(sampler, str):
+            own: Batches = answering("sampler", sampler, BATCHES, names)
+            given = {"batch_size": size, "rate": rate, "capacity": capacity, "cycle": cycle}
+            for name, value in given.items():
+                if value is not None:
+                    raise ValueError(f"{name} must be left out beside a sampler, got {value!r}")
+            return cls(n, float(own.divisor(float(n))), own)
+        member("sampler", sampler, names)
         if rate is not None:
             if size is not None:
                 raise ValueError(f"rate must be left out beside batch_size, got {rate!r}")
@@ -130,6 +141,8 @@ class Batching:
 
     def batches(self, budget: Budget, steps: int) -> Batches:
         """The sampler, with places for ``steps`` steps within ``budget``."""
+        if not isinstance(self.sampler, str):
+            return self.sampler
         if self.sampler == Sampler.WITHOUT_REPLACEMENT:
             return FixedSizeBatches.of(self.size, self.n)
         if self.sampler == Sampler.SHUFFLED:
@@ -148,21 +161,25 @@ class Batching:
 
     @property
     def moments(self) -> Moments | None:
-        """How far the gradient of a batch is from that of all records; None where it is biased."""
+        """As :func:`moments_of` the batches, before these are made."""
+        if not isinstance(self.sampler, str):
+            return moments_of(self.sampler, self.n)
         if self.cycle is not None:
             return None
         return batch_moments(self.sampler, n=self.n, batch_size=self.size)
 
-    def assumptions(self, budget: Budget) -> tuple[str, ...]:
-        """What the guarantee rests on."""
-        assumed = []
-        if budget.relation is Relation.ADD_OR_REMOVE_ONE:
-            assumed.append(f"at most {self.n} records")
-        if self.sampler == Sampler.SHUFFLED:
-            assumed.append("no amplification by shuffling is claimed")
-        if self.cycle is not None:
-            assumed.append(f"records are in {self.cycle} blocks by their numbers")
-        return tuple(assumed)
+
+def moments_of(batches: Batches, n: int) -> Moments | None:
+    """How far a batch's gradient is from that of ``n`` records; None where it may be biased."""
+    match batches:
+        case AllRecords():
+            return ALL_RECORDS
+        case PoissonBatches(rate=rate, batch_size=size, most=most):
+            unbiased = most >= n >= size and math.isclose(rate * n, size, rel_tol=_ROUND_OFF)
+            return batch_moments(Sampler.POISSON, n=n, batch_size=size) if unbiased else None
+        case FixedSizeBatches(batch_size=size, n=known) if known == n:
+            return batch_moments(Sampler.WITHOUT_REPLACEMENT, n=n, batch_size=size)
+    return None
 
 
 def require_delta(algorithm: str, budget: Budget) -> None:

@@ -3,44 +3,50 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from privopt.algorithms.choices import Clipping, require_delta
-from privopt.algorithms.first_order import Params, Static, first_order, run
+from privopt.algorithms.first_order import Params, first_order, run, step_rule, unmoving
+from privopt.algorithms.one_shot import Static
 from privopt.arguments import positive_number, real
 from privopt.convex import Average, Output, Update, projected_leader
 from privopt.core import Algorithm, Plan, planner
 from privopt.factorisations import Factorisation, factorise
 from privopt.mechanisms import (
+    BufferedNoise,
     ClippedGradient,
+    HonakerNoise,
     IndependentNoise,
     Noise,
     OrderedBatches,
     PrivateGradient,
     RestartedNoise,
+    SeriesNoise,
+    TreeNoise,
     noise_of,
 )
-from privopt.privacy import gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
-    GaussianAdvantage,
     PrefixError,
     Quantity,
     Rate,
+    StepRule,
     ftrl_rate,
     ftrl_regularisation,
     local_exponent,
     no_rate,
-    population_lower_bound,
-    regret_lower_bound,
 )
 
 __all__ = ["DP_FTRL"]
+
+
+class Declared(NamedTuple):
+    """What the rate speaks of."""
+
+    quantity: Quantity
 
 
 @planner
@@ -142,8 +148,7 @@ def plan(
     """
     require_delta("dp_ftrl", budget)
     momentum, spoken = _momentum(momentum), _quantity(quantity)
-    clipped = Clipping(clip, clipping)
-    query = clipped.query(problem_class)
+    query = Clipping(clip, clipping).query(problem_class)
     batches = OrderedBatches.of(batch_size, problem_class.n, epochs=epochs, order=order)
     steps, leaders = epochs * batches.period, epochs if restart else 1
     batches.participation(steps, budget.relation)  # refuses a relation before a long calculation
@@ -151,15 +156,9 @@ def plan(
     fresh = noise_of(noise, followed, band, optimise)
     added: Noise = fresh if leaders == 1 else RestartedNoise(fresh, followed)
     mechanism = PrivateGradient.calibrated(query, budget, steps, batches, added)
-    told: dict[str, Any] = {
-        "steps": steps,
-        "noise_std": mechanism.scale,
-        "error": _prefix_error(fresh, followed, epochs, leaders, _closed(noise, band, optimise)),
-        "quantity": spoken,
-        "batch_size": batches.batch_size,
-    }
     if regularisation is None:
-        chosen = ftrl_regularisation(_bounded(problem_class, query), **told) / (1.0 - momentum)
+        told = _told(_bounded(problem_class, query), mechanism, spoken)
+        chosen = ftrl_regularisation(**told) / (1.0 - momentum)
     else:
         chosen = positive_number("regularisation", regularisation)
     update = Update.of(
@@ -175,11 +174,55 @@ def plan(
         budget=budget,
         params=Params(mechanism, method),
         static=Static(problem_class.dim),
-        rate=_rate(
-            problem_class, budget, told, method.output, epochs=epochs, plain=momentum == 0.0,
-            regularisation=regularisation, clipped=clipped.changes(problem_class),
-        ),
+        declared=Declared(spoken),
+    )
+
+
+def rate(plan: Plan) -> Rate:
+    """Of the stream, or of the population."""
+    params: Any = plan.params
+    (mechanism, method), facts, declared = params, plan.problem_class, plan.declared
+    assert isinstance(declared, Declared)
+    quantity, update, batches = declared.quantity, method.update, mechanism.batches
+    epochs, rest = divmod(mechanism.steps, batches.period)
+    noise, leader = mechanism.noise, dict(update.options)
+    restarted = noise.period if isinstance(noise, RestartedNoise) else None
+    reason = unmoving(params)
+    if getattr(noise, "variance", None) is None:
+        reason = "the noise does not say its variance"
+    elif update.factory is not projected_leader or leader.get("period") != restarted:
+        reason = "the update is not the leader of this noise"
+    elif step_rule(method.step_sizes) != StepRule(method.step_sizes.scale):
+        reason = "the leader's regularisation changes"
+    elif rest or batches.n != facts.n:
+        reason = "the steps are no whole passes over the records"
+    elif quantity is Quantity.POPULATION_RISK and method.output != Average():
+        reason = "the theorem speaks of the average of all iterates"
+    if reason:
+        return no_rate(reason, quantity=quantity)
+    return ftrl_rate(
+        epochs=epochs, plain=update.numbers.get("momentum") == 0.0,
+        regularisation=1.0 / method.step_sizes.scale, clipped=mechanism.query.changes(facts),
+        **_told(facts, mechanism, quantity),
     )  # fmt: skip
+
+
+def _told(
+    problem_class: ProblemClass, mechanism: PrivateGradient, quantity: Quantity
+) -> dict[str, Any]:
+    """What the theorem asks for."""
+    noise = mechanism.noise
+    assert noise is not None
+    assert isinstance(mechanism.batches, OrderedBatches)
+    spread = math.sqrt(getattr(noise, "variance", None) or 1.0)
+    return {
+        "problem_class": problem_class,
+        "steps": mechanism.steps,
+        "noise_std": mechanism.scale * spread,
+        "error": _prefix_error(noise, mechanism.steps, mechanism.steps // mechanism.batches.period),
+        "quantity": quantity,
+        "batch_size": mechanism.batches.batch_size,
+    }
 
 
 def _momentum(momentum: float) -> float:
@@ -203,54 +246,44 @@ def _bounded(problem_class: ProblemClass, query: ClippedGradient) -> ProblemClas
     return replace(problem_class, lipschitz=steepest, strong_convexity=0.0)
 
 
-def _closed(noise: Noise | str, band: int | None, optimise: bool) -> Callable[[int], Factorisation]:
-    """By its length, the factorisation in closed form that grows as that of ``noise`` does."""
-    if not isinstance(noise, str) or noise == "optimal" or optimise:
-        return partial(factorise, "toeplitz")
-    name = noise
-    return lambda steps: factorise(name, steps, None if band is None else min(band, steps))
-
-
-def _prefix_error(
-    noise: Noise, steps: int, epochs: int, leaders: int, closed: Callable[[int], Factorisation]
-) -> PrefixError:
-    """Of the noise that every leader hears, for ``steps`` steps of whole passes."""
+def _prefix_error(noise: Noise, steps: int, epochs: int) -> PrefixError:
+    """Of the noise that every leader hears, in steps of whole passes."""
     if isinstance(noise, IndependentNoise):
         return PrefixError(0.0, increment=1.0)
-    deviations = np.sqrt(noise.factorisation(steps).variances())
+    leaders = 1
+    if isinstance(noise, RestartedNoise):
+        leaders, noise = max(1, steps // int(noise.period)), noise.noise
+    length = steps // leaders
+    deviations = np.sqrt(noise.factorisation(length).variances())
 
     def error(steps: int) -> float:
         """At so many steps of as many passes."""
-        of_length, passes = closed(steps), min(steps, epochs // leaders)
+        of_length, passes = _closed(noise, length, steps), min(steps, epochs // leaders)
         sensitivity = of_length.sensitivity(passes, steps // passes, even=True)
         return sensitivity * float(np.sqrt(of_length.variances()).mean())
 
     return PrefixError(
         float(deviations.mean()),
-        growth=local_exponent(error, steps),
+        growth=local_exponent(error, length),
         restarts=leaders - 1,
         restarted=float(deviations[-1]),
     )
 
 
-def _rate(
-    problem_class: ProblemClass,
-    budget: Budget,
-    told: dict[str, Any],
-    output: Output,
-    **choices: Any,
-) -> Rate:
-    """Of the stream, or of the population, beside what no method with this guarantee can beat."""
-    advantage = GaussianAdvantage(gaussian_mu(budget.epsilon, budget.delta), budget.relation)
-    if told["quantity"] is Quantity.REGRET:
-        epochs, batch_size = choices["epochs"], told["batch_size"]
-        lower = regret_lower_bound(problem_class, advantage, batch_size=batch_size, epochs=epochs)
-        return ftrl_rate(problem_class, lower=lower, **told, **choices)
-    lower = population_lower_bound(problem_class, advantage)
-    if output != Average():
-        reason = "the theorem speaks of the average of all iterates"
-        return no_rate(reason, quantity=Quantity.POPULATION_RISK, lower=lower)
-    return ftrl_rate(problem_class, lower=lower, **told, **choices)
+def _closed(noise: Noise, length: int, steps: int) -> Factorisation:
+    """In closed form over so many steps: one that grows as that of ``noise``, of ``length``."""
+    match noise:
+        case TreeNoise():
+            return factorise("tree", steps)
+        case HonakerNoise():
+            return factorise("honaker", steps)
+        case BufferedNoise(omega=buffers):
+            return factorise("buffered", steps, min(np.size(buffers), steps))
+        case SeriesNoise(numerator=whole, denominator=band) if np.size(whole) == 1:
+            return factorise("banded_inverse", steps, min(np.size(band), steps))
+        case SeriesNoise(numerator=band) if np.size(band) < length:
+            return factorise("banded", steps, min(np.size(band), steps))
+    return factorise("toeplitz", steps)
 
 
 DP_FTRL = Algorithm(
@@ -258,6 +291,8 @@ DP_FTRL = Algorithm(
     summary="follow the regularised leader of private prefix sums, without sampling",
     plan=plan,
     run=run,
+    rate=rate,
+    declares=Declared,
     gathers=True,
     relations=frozenset({Relation.REPLACE_ONE, Relation.ZERO_OUT}),
 )

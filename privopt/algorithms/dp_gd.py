@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from privopt.algorithms.bodies import Post
+from typing import Any
+
+from privopt.algorithms.bodies import Post, projected_rate
 from privopt.algorithms.choices import Clipping, require_delta
 from privopt.algorithms.first_order import (
     Optimiser,
     Params,
-    Static,
     first_order,
     rate_of,
     run,
 )
+from privopt.algorithms.one_shot import Static
 from privopt.convex import ConstraintSet, Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import AllRecords, Noise, PrivateGradient, noise_of
-from privopt.privacy import gaussian_mu
 from privopt.spec import Budget, ProblemClass
-from privopt.theory import budget_lower_bound
+from privopt.theory import Rate
 
-__all__ = ["DP_GD"]
+__all__ = ["DP_GD", "rate"]
 
 
 @planner
@@ -109,8 +110,7 @@ def plan(
     100
     """
     require_delta("dp_gd", budget)
-    clipping = Clipping(clip)
-    query = clipping.query(problem_class)
+    query = Clipping(clip).query(problem_class)
     onto = Post.of(post, problem_class, query)
     default = onto.horizon(
         problem_class, budget, query, steps, noise=noise, update=update, output=output
@@ -125,23 +125,19 @@ def plan(
     method = first_order(
         problem_class, mechanism, step_size=step_size, update=update, output=output, record=record
     )
-    params, clipped = Params(mechanism, method), clipping.changes(problem_class)
-    mu = gaussian_mu(budget.epsilon, budget.delta)
-    rate_by = rate_of if onto.body is None else onto.rate
     return Plan(
         algorithm=DP_GD,
         problem_class=problem_class,
         budget=budget,
-        params=params,
+        params=Params(mechanism, method),
         static=Static(problem_class.dim),
-        rate=rate_by(
-            problem_class,
-            params,
-            steps_powers=default.powers,
-            clipped=clipped,
-            lower=budget_lower_bound(problem_class, budget, mu=mu),
-        ),
     )
+
+
+def rate(plan: Plan) -> Rate:
+    """Of the theorem that covers the method, or of projected gradients."""
+    params: Any = plan.params
+    return rate_of(plan) if params.mechanism.post is None else projected_rate(plan)
 
 
 DP_GD = Algorithm(
@@ -149,5 +145,6 @@ DP_GD = Algorithm(
     summary="full-batch gradient descent with Gaussian noise, averaged",
     plan=plan,
     run=run,
+    rate=rate,
     public_terms=True,
 )

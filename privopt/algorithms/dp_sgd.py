@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from privopt.algorithms.bodies import Post
-from privopt.algorithms.choices import Batching, Clipping, require_delta
+from privopt.algorithms.choices import Batching, Clipping, moments_of, require_delta
+from privopt.algorithms.dp_gd import rate as by_theorem
 from privopt.algorithms.first_order import (
     Optimiser,
     Params,
-    Static,
     first_order,
     horizon,
-    rate_of,
     run,
 )
-from privopt.algorithms.lower_bound import event_lower_bound
+from privopt.algorithms.one_shot import Static
 from privopt.convex import ConstraintSet, Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
-from privopt.mechanisms import Noise, PrivateGradient, noise_of
+from privopt.mechanisms import Batches, Noise, PrivateGradient, noise_of
 from privopt.spec import Budget, ProblemClass
 
 __all__ = ["DP_SGD"]
@@ -35,7 +34,7 @@ def plan(
     output: Output | str | None = None,
     clip: float | None = None,
     clipping: str = "norm",
-    sampler: str = "poisson",
+    sampler: str | Batches = "poisson",
     capacity: int | None = None,
     cycle: int | None = None,
     noise: Noise | str | None = None,
@@ -74,10 +73,10 @@ def plan(
         ``C``, per-example clip norm; default ``L``, at which nothing is clipped.
     clipping : {"norm", "automatic"}
         ``g min(1, C/|g|)`` or ``g C/(|g| + C/100)``.
-    sampler : {"poisson", "without_replacement", "shuffled", "cyclic_poisson"}
+    sampler : {"poisson", "without_replacement", "shuffled", "cyclic_poisson"} or Batches
         How batches are drawn. The second for ``replace_one`` only; the last two not for
         ``add_or_remove_one``; the third without any amplification by sampling. The last amplifies
-        banded noise too.
+        banded noise too. A sampler of your own brings its batch size along.
     capacity : int, optional
         Places in a Poisson batch; default so many that records left out cost a thousandth of
         ``delta``.
@@ -119,11 +118,10 @@ def plan(
     (0.05000000074505806, AverageAfterStep())
     """
     require_delta("dp_sgd", budget)
-    clipped = Clipping(clip, clipping)
     batching = Batching.of(problem_class, batch_size, rate, sampler, capacity, cycle)
-    query, moments = clipped.query(problem_class), batching.moments
+    query = Clipping(clip, clipping).query(problem_class)
     default = horizon(
-        problem_class, budget, query, steps, moments=moments, update=update, output=output
+        problem_class, budget, query, steps, moments=batching.moments, update=update, output=output
     )
     batches = batching.batches(budget, default.steps)
     added = noise_of(noise, default.steps)
@@ -133,32 +131,15 @@ def plan(
         problem_class, mechanism, step_size=step_size, update=update, output=output
     )
     method = first_order(
-        problem_class, mechanism, moments=moments, step_size=step_size, update=update,
-        output=output, record=record,
+        problem_class, mechanism, moments=moments_of(batches, problem_class.n),
+        step_size=step_size, update=update, output=output, record=record,
     )  # fmt: skip
-    params, changes = Params(mechanism, method), clipped.changes(problem_class)
-    powers = default.powers
-    lower = event_lower_bound(problem_class, budget, mechanism.event(budget.relation))
-    if onto.body is None:
-        known = rate_of(
-            problem_class,
-            params,
-            moments=moments,
-            lower=lower,
-            steps_powers=powers,
-            clipped=changes,
-        )
-    else:
-        known = onto.rate(problem_class, params, lower=lower, steps_powers=powers, clipped=changes)
     return Plan(
         algorithm=DP_SGD,
         problem_class=problem_class,
         budget=budget,
-        params=params,
+        params=Params(mechanism, method),
         static=Static(problem_class.dim),
-        rate=known,
-        assumptions=batching.assumptions(budget),
-        most_records=problem_class.n,
     )
 
 
@@ -167,6 +148,7 @@ DP_SGD = Algorithm(
     summary="stochastic gradient descent on clipped Poisson batches with Gaussian noise",
     plan=plan,
     run=run,
+    rate=by_theorem,
     gathers=True,
     public_terms=True,
 )

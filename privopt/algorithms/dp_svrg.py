@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from dataclasses import replace
 from typing import Any
 
-from privopt.algorithms.choices import Batching, Clipping, require_delta
+from privopt.algorithms.choices import Batching, Clipping, moments_of, require_delta
 from privopt.algorithms.first_order import (
     Params,
-    Static,
     first_order,
     horizon,
+    is_plain,
     output_rule,
     run,
     step_rule,
+    steps_powers,
+    unmoving,
 )
-from privopt.algorithms.lower_bound import event_lower_bound
+from privopt.algorithms.one_shot import Static
 from privopt.arguments import count, positive_number
 from privopt.convex import Average, Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import ClippedGradient, VarianceReducedGradient
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import (
+    ALL_RECORDS,
+    Rate,
     gradient_difference,
+    no_rate,
     variance_reduced_rate,
     variance_reduced_step_size,
 )
@@ -107,8 +112,8 @@ def plan(
     query = Clipping(clip).query(problem_class)
     change = _difference_query(problem_class, query, difference_clip)
     batching = Batching.of(problem_class, batch_size, capacity=capacity)
-    smooth = dataclasses.replace(problem_class, smoothness=None)  # no theorem of its noise is
-    steps, steps_powers = horizon(smooth, budget, query, steps)
+    smooth = replace(problem_class, smoothness=None)  # no theorem of its noise is
+    steps = horizon(smooth, budget, query, steps).steps
     if anchor_every is None:
         anchor_every = max(1, math.ceil(batching.n / batching.size))
     period = count("anchor_every", anchor_every)
@@ -116,15 +121,8 @@ def plan(
     mechanism = VarianceReducedGradient.calibrated(
         query, change, budget, steps, period=period, batches=batches
     )
-    noise: dict[str, Any] = {
-        "steps": steps,
-        "period": period,
-        "anchor_noise": mechanism.scale,
-        "difference_noise": mechanism.difference_scale,
-        "sampling": (1.0 - batches.rate) / batches.batch_size,
-    }
     if step_size is None and math.isfinite(problem_class.radius):
-        step_size = variance_reduced_step_size(problem_class, **noise)
+        step_size = variance_reduced_step_size(problem_class, **_noise(mechanism))
     output = Average() if output is None else output
     method = first_order(
         problem_class, mechanism, step_size=step_size, output=output, record=record
@@ -135,19 +133,40 @@ def plan(
         budget=budget,
         params=Params(mechanism, method),
         static=Static(problem_class.dim),
-        rate=variance_reduced_rate(
-            problem_class,
-            step_rule=step_rule(method.step_sizes),
-            output=output_rule(method.output),
-            clip=query.clip,
-            difference_clip=change.clip,
-            steps_powers=steps_powers,
-            lower=event_lower_bound(problem_class, budget, mechanism.event(budget.relation)),
-            **noise,
-        ),
-        assumptions=batching.assumptions(budget),
-        most_records=problem_class.n,
     )
+
+
+def rate(plan: Plan) -> Rate:
+    """Of descent along anchors and batches of changes, both with their noise."""
+    params: Any = plan.params
+    (mechanism, method), facts = params, plan.problem_class
+    if reason := unmoving(params):
+        return no_rate(reason)
+    queries = mechanism.query, mechanism.difference_query  # of which the theorem looks at the clips
+    own = any(each._replace(clip=math.inf).changes(facts) for each in queries)
+    if own or moments_of(mechanism.batches, facts.n) is None:
+        return no_rate("batches or divisors are not those of the problem class")
+    kinked = replace(facts, smoothness=None)
+    return variance_reduced_rate(
+        facts,
+        step_rule=step_rule(method.step_sizes),
+        output=output_rule(method.output) if is_plain(method.update) else None,
+        clip=mechanism.query.clip,
+        difference_clip=mechanism.difference_query.clip,
+        steps_powers=steps_powers(plan, ALL_RECORDS, problem_class=kinked),
+        **_noise(mechanism),
+    )
+
+
+def _noise(mechanism: VarianceReducedGradient) -> dict[str, Any]:
+    batches = mechanism.batches
+    return {
+        "steps": mechanism.steps,
+        "period": mechanism.period,
+        "anchor_noise": mechanism.scale,
+        "difference_noise": mechanism.difference_scale,
+        "sampling": (1.0 - batches.rate) / batches.batch_size,
+    }
 
 
 def _difference_query(
@@ -170,5 +189,6 @@ DP_SVRG = Algorithm(
     summary="noisy full gradients now and then, noisy batches of their changes in between",
     plan=plan,
     run=run,
+    rate=rate,
     gathers=True,
 )

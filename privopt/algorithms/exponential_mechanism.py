@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jax import Array
 
 from privopt.algorithms.choices import require_convex_lipschitz
+from privopt.algorithms.one_shot import Params, Static
 from privopt.arguments import positive_number
 from privopt.convex import MAX_SAMPLER_DIM, EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import ClippedRisk, GibbsMechanism
-from privopt.privacy import gaussian_mu
-from privopt.spec import Budget, ProblemClass, Relation
+from privopt.privacy import gaussian_mu, round_up
+from privopt.spec import Budget, ProblemClass
 from privopt.theory import (
-    budget_lower_bound,
+    Rate,
     exponential_mechanism_rate,
     exponential_mechanism_regularisation,
+    no_rate,
 )
 
 __all__ = ["EXPONENTIAL_MECHANISM"]
-
-
-class Params(NamedTuple):
-    """Numbers of a run."""
-
-    mechanism: GibbsMechanism
-
-
-class Static(NamedTuple):
-    """Shape of a run."""
-
-    dim: int
 
 
 class Secret(NamedTuple):
@@ -95,21 +85,15 @@ def plan(
     if math.isinf(problem_class.radius):
         raise ValueError("radius must be finite for exponential_mechanism, got inf")
     query = ClippedRisk.of(problem_class)
-    balanced = regularisation is None
-    mu = gaussian_mu(budget.epsilon, budget.delta) if budget.delta > 0.0 else None
-    if mu is None:
-        if not balanced:
+    if budget.delta == 0.0:
+        if regularisation is not None:
             raise ValueError(
                 f"regularisation must be None where delta is 0, got {regularisation!r}"
             )
         mechanism = GibbsMechanism.pure(query, budget)
     else:
         if regularisation is None:
-            regularisation = exponential_mechanism_regularisation(
-                problem_class,
-                sensitivity=query.sensitivity(budget.relation),
-                mu=mu,
-            )
+            regularisation = _balanced(query, problem_class, budget)
         regularisation = positive_number("regularisation", regularisation)
         mechanism = GibbsMechanism.regularised(query, budget, regularisation)
     return Plan(
@@ -118,28 +102,33 @@ def plan(
         budget=budget,
         params=Params(mechanism),
         static=Static(problem_class.dim),
-        assumptions=_assumptions(problem_class, budget),
-        rate=exponential_mechanism_rate(
-            problem_class,
-            temperature=mechanism.temperature,
-            regularisation=mechanism.regularisation,
-            pure=mu is None,
-            balanced=balanced,
-            lower=budget_lower_bound(problem_class, budget, mu=mu),
-        ),
-        most_records=problem_class.n,
     )
 
 
-def _assumptions(problem_class: ProblemClass, budget: Budget) -> tuple[str, ...]:
-    assumed = [
-        f"every loss is convex and {problem_class.lipschitz:g}-Lipschitz on the constraint set"
-    ]
-    if budget.delta == 0.0:
-        assumed.append("no draw exhausts its proposals, which has a probability below 2^-64")
-    if budget.relation is Relation.ADD_OR_REMOVE_ONE:
-        assumed.append(f"at most {problem_class.n} records")
-    return tuple(assumed)
+def rate(plan: Plan) -> Rate:
+    """Of the draw, and of the regulariser where there is one."""
+    params: Any = plan.params
+    (mechanism,), facts, budget = params, plan.problem_class, plan.budget
+    query, regularisation = mechanism.query, mechanism.regularisation
+    if query.gradient.changes(facts):
+        return no_rate("losses are clipped or divided")
+    pure = regularisation == 0.0
+    return exponential_mechanism_rate(
+        facts,
+        temperature=mechanism.temperature,
+        regularisation=regularisation,
+        pure=pure,
+        balanced=pure or regularisation == round_up(_balanced(query, facts, budget)),
+    )
+
+
+def _balanced(query: ClippedRisk, problem_class: ProblemClass, budget: Budget) -> float:
+    """The theory's ``m``."""
+    return exponential_mechanism_regularisation(
+        problem_class,
+        sensitivity=query.sensitivity(budget.relation),
+        mu=gaussian_mu(budget.epsilon, budget.delta),
+    )
 
 
 def run(
@@ -156,6 +145,7 @@ EXPONENTIAL_MECHANISM = Algorithm(
     summary="an exact draw from exp(-k risk), pure or regularised, in at most three dimensions",
     plan=plan,
     run=run,
+    rate=rate,
     float64=True,
     noise="law",
     largest_dim=MAX_SAMPLER_DIM,

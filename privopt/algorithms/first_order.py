@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import optax
 from jax import Array
 
+from privopt.algorithms.choices import moments_of
+from privopt.algorithms.one_shot import Static
 from privopt.arguments import count, positive_number
 from privopt.convex import (
     Average,
@@ -23,10 +26,11 @@ from privopt.convex import (
     Update,
     checked_output,
 )
-from privopt.core import Execution, Run
+from privopt.core import Execution, Plan, Run
 from privopt.mechanisms import (
     ClippedGradient,
     IndependentNoise,
+    Noise,
     PrivateGradient,
     VarianceReducedGradient,
 )
@@ -60,6 +64,9 @@ __all__ = [
     "recorded",
     "run",
     "step_rule",
+    "steps_powers",
+    "unknown_noise",
+    "unmoving",
 ]
 
 Optimiser: TypeAlias = (
@@ -81,12 +88,6 @@ class Params(NamedTuple):
 
     mechanism: PrivateGradient | VarianceReducedGradient
     descent: FirstOrder
-
-
-class Static(NamedTuple):
-    """Shape of a run."""
-
-    dim: int
 
 
 class Secret(NamedTuple):
@@ -226,29 +227,67 @@ def recorded(record: int | str, steps: int) -> tuple[int, bool]:
     return record, False
 
 
-def rate_of(
-    problem_class: ProblemClass,
-    params: Params,
-    *,
-    moments: Moments | None = ALL_RECORDS,
-    steps_powers: Powers = GIVEN_STEPS,
-    clipped: bool = False,
-    lower: float = 0.0,
-) -> Rate:
-    """What theory says of these parameters: :func:`privopt.theory.descent_rate`."""
-    mechanism, method = params
-    assert isinstance(mechanism, PrivateGradient)
-    if not isinstance(mechanism.noise, IndependentNoise | None):
-        return no_rate("the noise of steps is not independent", lower=lower)
+def rate_of(plan: Plan, powers: Powers | None = None) -> Rate:
+    """What :func:`privopt.theory.descent_rate` says of a plan's private gradient and method.
+
+    ``powers`` are those of a default number of steps that is not :func:`horizon`'s.
+    """
+    params: Any = plan.params
+    (mechanism, method), facts = params, plan.problem_class
+    moments = moments_of(mechanism.batches, facts.n)
+    reason = unmoving(params) or unknown_noise(mechanism.noise, mechanism.steps)
+    if reason:
+        return no_rate(reason)
+    noise = mechanism.noise
     return descent_rate(
-        problem_class,
-        steps=int(mechanism.steps),
+        facts,
+        steps=mechanism.steps,
         step_rule=step_rule(method.step_sizes),
         output=output_rule(method.output),
-        noise_std=mechanism.scale,
+        noise_std=0.0 if noise is None else mechanism.scale * math.sqrt(noise.variance),
         moments=moments,
-        steps_powers=steps_powers,
-        lower=lower,
-        clipped=clipped,
+        steps_powers=steps_powers(plan, moments) if powers is None else powers,
+        clipped=mechanism.query.changes(facts),
         plain=is_plain(method.update),
     )
+
+
+def unmoving(params: Any) -> str:
+    """Why the method goes nowhere; empty if it goes somewhere."""
+    if params.mechanism.steps < 1:
+        return "no step is taken"
+    return "" if params.descent.step_sizes.scale > 0.0 else "the step size is not positive"
+
+
+def unknown_noise(noise: Noise | None, steps: int) -> str:
+    """Why the theorems of fresh noise say nothing of this one; empty if they do."""
+    if isinstance(noise, IndependentNoise | None):
+        return ""
+    if getattr(noise, "variance", None) is None:
+        return "the noise does not say its variance"
+    found = noise.factorisation(steps)
+    fresh = found.band == 1 and np.array_equal(found.variances(), np.arange(1.0, steps + 1.0))
+    return "" if fresh else "the noise of steps is not independent"
+
+
+def steps_powers(
+    plan: Plan,
+    moments: Moments | None,
+    *others: DefaultSteps,
+    problem_class: ProblemClass | None = None,
+) -> Powers:
+    """How ``T`` moves with the axes: as a default does, where it is one; else it is given.
+
+    The output may have been chosen before ``T``, or after it.
+    """
+    params: Any = plan.params
+    mechanism, method = params
+    defaults = [
+        horizon(
+            problem_class or plan.problem_class, plan.budget, mechanism.query, None,
+            moments=moments, update=method.update, output=output,
+        )
+        for output in (None, method.output)
+    ]  # fmt: skip
+    found = (each.powers for each in (*others, *defaults) if each.steps == mechanism.steps)
+    return next(found, GIVEN_STEPS)

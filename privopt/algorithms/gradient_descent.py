@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from privopt.algorithms.first_order import Params, Static, first_order, rate_of, run
+from privopt.algorithms.first_order import Params, first_order, rate_of, run
+from privopt.algorithms.one_shot import Static
 from privopt.arguments import count
 from privopt.convex import Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import AllRecords, ClippedGradient, PrivateGradient
 from privopt.spec import Budget, ProblemClass
-from privopt.theory import GIVEN_STEPS, Powers
+from privopt.theory import GIVEN_STEPS, Powers, Rate
 
 __all__ = ["GRADIENT_DESCENT"]
 
@@ -53,7 +55,6 @@ def plan(
     >>> plan(facts, budget, steps=100).params.mechanism.steps
     100
     """
-    powers = Powers(n=1.0) if steps is None else GIVEN_STEPS
     steps = problem_class.n if steps is None else count("steps", steps)
     query = ClippedGradient.of(problem_class, math.inf)
     mechanism = PrivateGradient(
@@ -62,15 +63,20 @@ def plan(
     method = first_order(
         problem_class, mechanism, step_size=step_size, output=output, record=record
     )
-    params = Params(mechanism, method)
     return Plan(
         algorithm=GRADIENT_DESCENT,
         problem_class=problem_class,
         budget=budget,
-        params=params,
+        params=Params(mechanism, method),
         static=Static(problem_class.dim),
-        rate=rate_of(problem_class, params, steps_powers=powers),
     )
+
+
+def rate(plan: Plan) -> Rate:
+    """Of the theorem that covers the method."""
+    params: Any = plan.params
+    default = params.mechanism.steps == plan.problem_class.n
+    return rate_of(plan, Powers(n=1.0) if default else GIVEN_STEPS)
 
 
 GRADIENT_DESCENT = Algorithm(
@@ -78,6 +84,7 @@ GRADIENT_DESCENT = Algorithm(
     summary="projected gradient descent, averaged: no noise, no privacy",
     plan=plan,
     run=run,
+    rate=rate,
     private=False,
     public_terms=True,
     noise=None,

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from privopt.algorithms.choices import require_delta
-from privopt.algorithms.projection_mechanism import (
-    MODES,
-    Secret,
-    Static,
-    changes,
-    check_paper,
-    lower_bound,
-    rate_of,
-    required,
-)
-from privopt.algorithms.projection_mechanism import Params as Projected
+from privopt.algorithms.one_shot import Params, Static
+from privopt.algorithms.projection_mechanism import MODES, Secret, check_paper, rate_of, rate_with
 from privopt.algorithms.projection_mechanism import run as run_projection
 from privopt.arguments import count, member
 from privopt.convex import EmpiricalRisk
@@ -30,18 +21,12 @@ from privopt.privacy.compressed import CALIBRATIONS
 from privopt.release import Pytree
 from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream
-from privopt.theory import Rate, l1_recovery_rate, no_rate
+from privopt.theory import Rate, l1_recovery_rate
 
 __all__ = ["L1_RECOVERY"]
 
 _LEAST = 8  # measurements, below which nothing is compressed
 _SMALL, _LARGE = 1e-50, 1e50
-
-
-class Params(NamedTuple):
-    """Numbers of a run."""
-
-    mechanism: CompressedMean | ProjectedMean
 
 
 @planner
@@ -136,21 +121,17 @@ def plan(
         budget=budget,
         params=Params(mechanism),
         static=Static(problem_class.dim),
-        rate=_rate(problem_class, budget, mechanism),
-        requires=required(problem_class),
-        most_records=problem_class.n,
     )
 
 
-def _rate(
-    problem_class: ProblemClass, budget: Budget, mechanism: CompressedMean | ProjectedMean
-) -> Rate:
+def rate(plan: Plan) -> Rate:
+    """Of what the body allows; or of the projection mechanism, where it has taken over."""
+    params: Any = plan.params
+    (mechanism,), facts = params, plan.problem_class
     if isinstance(mechanism, ProjectedMean):
-        return rate_of(problem_class, budget, mechanism, noise="gaussian", body="l1_l2")
-    lower = lower_bound(problem_class, budget)
-    if changes(problem_class, mechanism.query):
-        return no_rate("records are clipped below the norm that they may have", lower=lower)
-    return l1_recovery_rate(problem_class, clip=mechanism.query.l2_clip, lower=lower)
+        return rate_of(facts, mechanism)
+    query = mechanism.query
+    return rate_with(facts, query, l1_recovery_rate(facts, clip=query.l2_clip))
 
 
 def _rows(problem_class: ProblemClass, budget: Budget) -> int | None:
@@ -210,7 +191,7 @@ def run(
     """Clip, add up, measure with noise, recover, project."""
     mechanism = params.mechanism
     if isinstance(mechanism, ProjectedMean):
-        return run_projection(static, Projected(mechanism), objective, key, execution)
+        return run_projection(static, params, objective, key, execution)
     mean = mechanism.query.bind(objective)
     measured = mechanism.measure(stream(key, "noise"), matrix, mean)
     found = objective.constraint.project(mechanism.recover(matrix, measured))
@@ -222,6 +203,7 @@ L1_RECOVERY = Algorithm(
     summary="few noisy measurements of a mean of sparse vectors, recovered by basis pursuit",
     plan=plan,
     run=run,
+    rate=rate,
     float64=True,
     coins=coins,
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
 
 from privopt.algorithms.choices import require_convex_lipschitz
+from privopt.algorithms.one_shot import Params
 from privopt.arguments import member, positive_number
 from privopt.convex import EmpiricalRisk, linf_projection
 from privopt.core import Algorithm, Execution, Plan, Run, planner
@@ -20,17 +22,16 @@ from privopt.mechanisms import (
     SparseMinimiser,
     classic_gaussian_scale,
     published_laplace_scale,
-    truncated_records,
 )
-from privopt.privacy import gaussian_mu
-from privopt.spec import Budget, ProblemClass, Relation
+from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream
 from privopt.theory import (
     BalancedMinimiser,
     Powers,
+    Rate,
     balanced_minimiser,
-    budget_lower_bound,
     linf_output_perturbation_rate,
+    no_rate,
     perturbation_cost,
     pure_balanced_minimiser,
     smoothed_pure_balanced_minimiser,
@@ -42,22 +43,20 @@ __all__ = ["LINF_OUTPUT_PERTURBATION"]
 _NAME = "linf_output_perturbation"
 _SMOOTHING_SHARE = 0.01
 
-Mechanism = GaussianMechanism[RegularisedMinimiser] | LaplaceMechanism[SparseMinimiser]
-
-
-class Params(NamedTuple):
-    """Numbers of a run."""
-
-    mechanism: Mechanism
-
 
 class Static(NamedTuple):
-    """Shape of a run; ``kept`` is how many numbers of a row count, None for all of them."""
+    """Shape of a run."""
 
     dim: int
-    smoothed: bool
     projection: str
-    kept: int | None
+
+
+class Declared(NamedTuple):
+    """Which bound is told, and what it is told of the problem: as for ``plan``."""
+
+    mode: str
+    distance: float
+    glm: bool
 
 
 class Secret(NamedTuple):
@@ -133,61 +132,56 @@ def plan(
     (0.121, 0.191)
     """
     _check(problem_class, budget, mode, glm, projection)
-    distance = _distance(problem_class, distance)
-    gaussian, published = budget.delta > 0.0, mode == "paper"
-    unit = _unit_scale(problem_class, budget, published)
-    share = 0.5 if published else 0.25
-    cost = perturbation_cost(problem_class, gaussian=gaussian, projection=projection, glm=glm)
-    if published or math.isinf(cost.factor):  # as published, whatever is known of the losses
-        cost = perturbation_cost(problem_class, gaussian=gaussian)
-    best = None
-    if regularisation is None:
-        if gaussian:
-            best = balanced_minimiser(linear=cost.factor * unit, distance=distance, share=share)
-        else:
-            best = _pure_balanced(problem_class, unit, cost.factor, glm, distance, published)
-        regularisation, smoothing = best.regularisation, best.smoothing
-    else:
+    declared = Declared(mode, _distance(problem_class, distance), glm)
+    numbers = _Numbers.of(problem_class, budget, declared, projection)
+    best = numbers.best if regularisation is None else None
+    if best is None:
         regularisation, smoothing = positive_number("regularisation", regularisation), 0.0
+    else:
+        regularisation, smoothing = best.regularisation, best.smoothing
     if problem_class.smoothness is None and smoothing == 0.0:
-        smoothing = _smoothing(problem_class, gaussian, regularisation, unit, cost.factor)
-    mechanism = _mechanism(problem_class, budget, published, glm, regularisation, smoothing)
-    query = mechanism.query
-    lower = 0.0
-    if distance >= problem_class.radius:
-        mu = gaussian_mu(budget.epsilon, budget.delta) if gaussian else None
-        lower = budget_lower_bound(problem_class, budget, mu=mu)
-    dense = isinstance(query, SparseMinimiser) and query.dense
+        smoothing = _smoothing(problem_class, numbers, regularisation)
     return Plan(
         algorithm=LINF_OUTPUT_PERTURBATION,
         problem_class=problem_class,
         budget=budget,
-        params=Params(mechanism),
-        static=Static(
-            problem_class.dim,
-            smoothing > 0.0,
-            projection,
-            problem_class.sparsity if glm and not gaussian else None,
-        ),
-        assumptions=_assumptions(problem_class, budget, glm),
-        rate=linf_output_perturbation_rate(
-            problem_class,
-            regularisation=regularisation,
-            scale=mechanism.scale,
-            gaussian=gaussian,
-            distance=distance,
-            power=None if best is None else best.power,
-            share=share,
-            projection=projection,
-            glm=glm and not published,
-            solver_error=query.error,
-            smoothing=smoothing,
-            spread=Powers(dim=0.5) if dense else Powers(sparsity=0.5),
-            lower=lower,
-        ),
-        requires=_required(glm, smoothing),
-        most_records=problem_class.n,
+        params=Params(_mechanism(problem_class, budget, declared, regularisation, smoothing)),
+        static=Static(problem_class.dim, projection),
+        declared=declared,
     )
+
+
+def rate(plan: Plan) -> Rate:
+    """At the ``lambda`` where the bound is least, or at another."""
+    params: Any = plan.params
+    (mechanism,), facts, declared = params, plan.problem_class, plan.declared
+    static: Any = plan.static
+    assert isinstance(declared, Declared)
+    query = mechanism.query
+    solver = query.minimiser if isinstance(query, SparseMinimiser) else query
+    if solver.gradient.changes(facts) or facts.sparsity is None:
+        return no_rate("gradients are clipped or divided, or not declared to be sparse")
+    numbers = _Numbers.of(facts, plan.budget, declared, static.projection)
+    best, smoothing = numbers.best, solver.smoothing or 0.0
+    balanced = best is not None and solver.regularisation == best.regularisation
+    dense = isinstance(query, SparseMinimiser) and query.dense
+    found = linf_output_perturbation_rate(
+        facts,
+        regularisation=solver.regularisation,
+        scale=mechanism.scale,
+        gaussian=isinstance(mechanism, GaussianMechanism),
+        distance=declared.distance,
+        power=best.power if best is not None and balanced else None,
+        share=numbers.share,
+        projection=static.projection,
+        glm=declared.glm and not numbers.published,
+        solver_error=query.error,
+        smoothing=smoothing,
+        spread=Powers(dim=0.5) if dense else Powers(sparsity=0.5),
+    )
+    model = {"linear_model"} if declared.glm and smoothing == 0.0 else ()
+    whole = declared.distance >= facts.radius
+    return replace(found, whole_class=whole, requires=frozenset(model))
 
 
 def _check(
@@ -229,8 +223,46 @@ def _distance(problem_class: ProblemClass, distance: float | None) -> float:
     return problem_class.radius
 
 
+class _Numbers(NamedTuple):
+    """What the default ``lambda`` follows from."""
+
+    published: bool
+    gaussian: bool
+    share: float
+    unit: float
+    cost: float
+    best: BalancedMinimiser | None
+
+    @classmethod
+    def of(
+        cls, problem_class: ProblemClass, budget: Budget, declared: Declared, projection: str
+    ) -> _Numbers:
+        """``unit`` is ``sigma lambda``, or ``lambda Delta_2/epsilon``."""
+        gaussian, published = budget.delta > 0.0, declared.mode == "paper"
+        unit = _unit_scale(problem_class, budget, published)
+        share = 0.5 if published else 0.25
+        known = perturbation_cost(
+            problem_class, gaussian=gaussian, projection=projection, glm=declared.glm
+        )
+        if published or math.isinf(known.factor):  # as published, whatever is known of the losses
+            known = perturbation_cost(problem_class, gaussian=gaussian)
+        cost, distance = known.factor, declared.distance
+        if gaussian:
+            best = balanced_minimiser(linear=cost * unit, distance=distance, share=share)
+        elif problem_class.smoothness is None:
+            best = smoothed_pure_balanced_minimiser(
+                problem_class, unit=unit, cost=cost, distance=distance
+            )
+        else:
+            best = pure_balanced_minimiser(
+                problem_class, unit=unit, cost=cost, glm=declared.glm, distance=distance,
+                published=published,
+            )  # fmt: skip
+        return cls(published, gaussian, share, unit, cost, best)
+
+
 def _unit_scale(problem_class: ProblemClass, budget: Budget, published: bool) -> float:
-    """``sigma lambda``, or ``lambda Delta_2/epsilon``: what noise in the gradient would need."""
+    """What noise in the gradient would need."""
     gradient = ClippedGradient.of(problem_class)
     if budget.delta == 0.0:
         return gradient.sensitivity(budget.relation) / budget.epsilon
@@ -239,33 +271,10 @@ def _unit_scale(problem_class: ProblemClass, budget: Budget, published: bool) ->
     return GaussianMechanism.calibrated(gradient, budget).scale
 
 
-def _pure_balanced(
-    problem_class: ProblemClass,
-    unit: float,
-    cost: float,
-    glm: bool,
-    distance: float,
-    published: bool,
-) -> BalancedMinimiser:
-    if problem_class.smoothness is None:
-        return smoothed_pure_balanced_minimiser(
-            problem_class, unit=unit, cost=cost, distance=distance
-        )
-    return pure_balanced_minimiser(
-        problem_class,
-        unit=unit,
-        cost=cost,
-        glm=glm,
-        distance=distance,
-        published=published,
-    )
-
-
-def _smoothing(
-    problem_class: ProblemClass, gaussian: bool, regularisation: float, unit: float, cost: float
-) -> float:
+def _smoothing(problem_class: ProblemClass, numbers: _Numbers, regularisation: float) -> float:
     """Costs a hundredth of Gaussian noise; the best width where Laplace noise depends on it."""
-    if not gaussian:
+    unit, cost = numbers.unit, numbers.cost
+    if not numbers.gaussian:
         return smoothing_width(problem_class, regularisation, unit=unit, cost=cost)
     noise = cost * unit / regularisation
     return min(2.0 * _SMOOTHING_SHARE * noise, 4.0) / problem_class.lipschitz**2
@@ -274,44 +283,21 @@ def _smoothing(
 def _mechanism(
     problem_class: ProblemClass,
     budget: Budget,
-    published: bool,
-    glm: bool,
+    declared: Declared,
     regularisation: float,
     smoothing: float,
-) -> Mechanism:
+) -> GaussianMechanism[RegularisedMinimiser] | LaplaceMechanism[SparseMinimiser]:
     numbers = {"regularisation": regularisation, "smoothing": smoothing}
+    published = declared.mode == "paper"
     if budget.delta > 0.0:
         query = RegularisedMinimiser.of(problem_class, budget.relation, **numbers)
         if published:
             return GaussianMechanism(query, classic_gaussian_scale(query, budget))
         return GaussianMechanism.calibrated(query, budget)
-    sparse = SparseMinimiser.of(problem_class, budget.relation, glm=glm, **numbers)
+    sparse = SparseMinimiser.of(problem_class, budget.relation, glm=declared.glm, **numbers)
     if published:
         return LaplaceMechanism(sparse, published_laplace_scale(sparse, budget))
     return LaplaceMechanism.calibrated(sparse, budget)
-
-
-def _assumptions(problem_class: ProblemClass, budget: Budget, glm: bool) -> tuple[str, ...]:
-    """What cannot be enforced: of a linear prediction rows can be made as declared."""
-    where = " on R^d" if math.isinf(problem_class.radius) else ""
-    assumed = [f"every loss is convex and {problem_class.lipschitz:g}-Lipschitz{where}"]
-    if problem_class.smoothness is not None:
-        assumed.append(f"every loss is {problem_class.smoothness:g}-smooth{where}")
-    if budget.delta == 0.0 and glm:
-        assumed[0] = "every loss is convex in one linear prediction, on R^d"
-    elif budget.delta == 0.0:
-        assumed.append(
-            f"every gradient has at most {problem_class.sparsity} numbers that are not 0"
-        )
-    if budget.relation is Relation.ADD_OR_REMOVE_ONE:
-        assumed.append(f"at most {problem_class.n} records")
-    return tuple(assumed)
-
-
-def _required(glm: bool, smoothing: float) -> frozenset[str]:
-    if smoothing > 0.0:
-        return frozenset({"smoothing"})
-    return frozenset({"linear_model"} if glm else ())
 
 
 def run(
@@ -319,14 +305,8 @@ def run(
 ) -> Run:
     """Solve, add noise, project. A solution that is not finite becomes the public centre."""
     del execution
-    query = params.mechanism.query
-    solver = query.minimiser if isinstance(query, SparseMinimiser) else query
     centre, constraint = objective.start(static.dim), objective.constraint
-    if static.kept is not None:
-        objective = truncated_records(objective, static.kept, solver.gradient.clip)
-    if static.smoothed:
-        objective = objective.smoothed(jnp.asarray(solver.smoothing))
-    minimiser = query.bind(objective)(centre)
+    minimiser = params.mechanism.query.bind(objective)(centre)
     minimiser = jnp.where(jnp.isfinite(minimiser).all(), minimiser, centre)
     released = params.mechanism.add_noise(stream(key, "noise"), minimiser)
     if static.projection == "linf":
@@ -341,5 +321,7 @@ LINF_OUTPUT_PERTURBATION = Algorithm(
     summary="regularised minimiser plus Gaussian or Laplace noise, nearest member in l_inf",
     plan=plan,
     run=run,
+    rate=rate,
+    declares=Declared,
     float64=True,
 )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import optax
 
 from privopt.algorithms.choices import Batching, Clipping, require_delta
-from privopt.algorithms.first_order import Params, Static, first_order, horizon, rate_of, run
-from privopt.algorithms.lower_bound import event_lower_bound
+from privopt.algorithms.first_order import Params, first_order, horizon, rate_of, run
+from privopt.algorithms.one_shot import Static
 from privopt.convex import Output, StepSizes, Update, corrected_adam
 from privopt.core import Algorithm, Plan, planner
-from privopt.mechanisms import IndependentNoise, Noise, PrivateGradient, noise_of
+from privopt.mechanisms import Batches, IndependentNoise, Noise, PrivateGradient, noise_of
 from privopt.spec import Budget, ProblemClass
 
 __all__ = ["NOISY_ADAM"]
@@ -31,7 +31,7 @@ def plan(
     output: Output | str | None = None,
     clip: float | None = None,
     clipping: str = "norm",
-    sampler: str = "poisson",
+    sampler: str | Batches = "poisson",
     capacity: int | None = None,
     cycle: int | None = None,
     noise: Noise | str | None = None,
@@ -80,10 +80,11 @@ def plan(
     if noise_correction and weight_decay:
         raise ValueError(f"weight_decay must be 0 with noise_correction, got {weight_decay!r}")
     require_delta("noisy_adam", budget)
-    clipped = Clipping(clip, clipping)
     batching = Batching.of(problem_class, batch_size, rate, sampler, capacity, cycle)
-    query, moments = clipped.query(problem_class), batching.moments
-    default = horizon(problem_class, budget, query, steps, moments=moments, update=optax.adam)
+    query = Clipping(clip, clipping).query(problem_class)
+    default = horizon(
+        problem_class, budget, query, steps, moments=batching.moments, update=optax.adam
+    )
     batches = batching.batches(budget, default.steps)
     added = noise_of(noise, default.steps)
     if noise_correction and not isinstance(added, IndependentNoise):
@@ -99,21 +100,12 @@ def plan(
     method = first_order(
         problem_class, mechanism, step_size=step_size, update=update, output=output, record=record
     )
-    params = Params(mechanism, method)
     return Plan(
         algorithm=NOISY_ADAM,
         problem_class=problem_class,
         budget=budget,
-        params=params,
+        params=Params(mechanism, method),
         static=Static(problem_class.dim),
-        rate=rate_of(
-            problem_class,
-            params,
-            moments=moments,
-            lower=event_lower_bound(problem_class, budget, mechanism.event(budget.relation)),
-        ),
-        assumptions=batching.assumptions(budget),
-        most_records=problem_class.n,
     )
 
 
@@ -122,6 +114,7 @@ NOISY_ADAM = Algorithm(
     summary="Adam on clipped Poisson batches with Gaussian noise",
     plan=plan,
     run=run,
+    rate=rate_of,
     gathers=True,
     public_terms=True,
 )

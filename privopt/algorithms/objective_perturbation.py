@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import dp_accounting as dp
 import jax.numpy as jnp
 from jax import Array
 
 from privopt.algorithms.choices import require_convex_lipschitz
-from privopt.algorithms.lower_bound import event_lower_bound
+from privopt.algorithms.one_shot import Params, Static
 from privopt.arguments import positive_number
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
@@ -25,9 +26,11 @@ from privopt.mechanisms import (
     drawable,
 )
 from privopt.privacy import Fourier, calibrate, round_up
-from privopt.spec import Budget, ProblemClass, Relation
+from privopt.spec import Budget, Premises, ProblemClass, Relation
 from privopt.streams import stream
 from privopt.theory import (
+    Rate,
+    no_rate,
     objective_perturbation_rate,
     perturbed_objective_regularisation,
 )
@@ -35,7 +38,7 @@ from privopt.theory import (
 __all__ = [
     "OBJECTIVE_PERTURBATION",
     "ObjectivePerturbationRelease",
-    "planned",
+    "rate_by",
     "regularised",
     "run",
 ]
@@ -77,17 +80,9 @@ class ObjectivePerturbationRelease(NamedTuple):
         """The exact minimiser, then, given that, the distance from it."""
         return dp.ComposedDpEvent([self.tilt.event(relation), self.finish.event(relation)])
 
-
-class Params(NamedTuple):
-    """Numbers of a run."""
-
-    mechanism: ObjectivePerturbationRelease
-
-
-class Static(NamedTuple):
-    """Shape of a run."""
-
-    dim: int
+    def premises(self, relation: Relation) -> Premises:
+        """Those of the query."""
+        return self.tilt.query.premises(relation)
 
 
 class Secret(NamedTuple):
@@ -151,12 +146,37 @@ def plan(
     chosen = _analysis(analysis, budget)
     left = drawable(budget)
     query = regularised(problem_class, left, chosen, regularisation)
-    return planned(
-        OBJECTIVE_PERTURBATION,
-        problem_class,
-        budget,
-        _noise(query, left, chosen),
-        tuned=regularisation is None,
+    return Plan(
+        algorithm=OBJECTIVE_PERTURBATION,
+        problem_class=problem_class,
+        budget=budget,
+        params=Params(_noise(query, left, chosen)),
+        static=Static(problem_class.dim),
+    )
+
+
+def rate(plan: Plan) -> Rate:
+    """At the ``lambda`` of the smallest bound by one of the analyses, or at another."""
+    pure = plan.budget.delta == 0.0
+    known = [each for each in OBJECTIVE_PERTURBATION_ANALYSES.values() if each.pure in (None, pure)]
+    return rate_by(plan, drawable(plan.budget), known)
+
+
+def rate_by(plan: Plan, budget: Budget, analyses: Iterable[ObjectivePerturbationAnalysis]) -> Rate:
+    """Where the budget of the tilt is that, and one of these analyses sets it."""
+    params: Any = plan.params
+    (mechanism,), facts = params, plan.problem_class
+    tilt, query = mechanism.tilt, mechanism.tilt.query
+    if query.gradient.changes(facts):
+        return no_rate("gradients are clipped or divided")
+    best = (default_regularisation(facts, budget, each) for each in analyses)
+    return objective_perturbation_rate(
+        facts,
+        regularisation=query.regularisation,
+        noise_second_moment=tilt.second_moment(facts.dim),
+        distance=query.error + mechanism.finish.noise_norm(facts.dim),
+        gaussian=isinstance(tilt, GaussianObjectivePerturbation),
+        tuned=math.isfinite(facts.radius) and query.regularisation in best,
     )
 
 
@@ -189,33 +209,36 @@ def regularised(
     ValueError
         If ``lambda`` is none, or less than the analysis needs, or left open on the whole space.
     """
-    tilt = (
-        NormLaplaceObjectivePerturbation if budget.delta == 0.0 else GaussianObjectivePerturbation
-    )
-    least = analysis.least(problem_class, budget)
-
-    def query_of(trial: float) -> PerturbedMinimiser:
-        return PerturbedMinimiser.of(
-            problem_class, regularisation=trial, relative_error=relative_error
-        )
-
-    def second_moment(trial: float) -> float:
-        query = query_of(trial)
-        return tilt(query, analysis.scale(query, budget)).second_moment(problem_class.dim)
-
     if regularisation is None:
         if math.isinf(problem_class.radius):
             raise ValueError("regularisation must be given where radius is infinite, got None")
-        regularisation = perturbed_objective_regularisation(
-            problem_class, second_moment, least=least
-        )
-    query = query_of(positive_number("regularisation", regularisation))
+        regularisation = default_regularisation(problem_class, budget, analysis)
+    positive_number("regularisation", regularisation)
+    query = PerturbedMinimiser.of(
+        problem_class, regularisation=regularisation, relative_error=relative_error
+    )
+    least = analysis.least(problem_class, budget)
     if regularisation < least or math.isinf(analysis.scale(query, budget)):
         raise ValueError(
             f"regularisation must exceed {least!r}, below which the losses' curvature alone "
             f"costs more than epsilon {budget.epsilon!r} by this analysis, got {regularisation!r}"
         )
     return query
+
+
+def default_regularisation(
+    problem_class: ProblemClass, budget: Budget, analysis: ObjectivePerturbationAnalysis
+) -> float:
+    """The ``lambda`` of the smallest bound at the noise that an analysis asks for."""
+    pure = budget.delta == 0.0
+    tilt = NormLaplaceObjectivePerturbation if pure else GaussianObjectivePerturbation
+
+    def second_moment(trial: float) -> float:
+        query = PerturbedMinimiser.of(problem_class, regularisation=trial)
+        return tilt(query, analysis.scale(query, budget)).second_moment(problem_class.dim)
+
+    least = analysis.least(problem_class, budget)
+    return perturbed_objective_regularisation(problem_class, second_moment, least=least)
 
 
 def _noise(
@@ -252,47 +275,6 @@ def _pure_noise(
     return ObjectivePerturbationRelease(tilt, round_up(query.sensitivity(relation) / shown))
 
 
-def planned(
-    algorithm: Algorithm,
-    problem_class: ProblemClass,
-    budget: Budget,
-    mechanism: ObjectivePerturbationRelease,
-    *,
-    tuned: bool,
-) -> Plan:
-    """The plan with these noises, and the rate."""
-    tilt, finish = mechanism.tilt, mechanism.finish
-    return Plan(
-        algorithm=algorithm,
-        problem_class=problem_class,
-        budget=budget,
-        params=Params(mechanism),
-        static=Static(problem_class.dim),
-        assumptions=_assumptions(problem_class, budget),
-        rate=objective_perturbation_rate(
-            problem_class,
-            regularisation=tilt.query.regularisation,
-            noise_second_moment=tilt.second_moment(problem_class.dim),
-            distance=tilt.query.error + finish.noise_norm(problem_class.dim),
-            gaussian=budget.delta > 0.0,
-            tuned=tuned,
-            lower=event_lower_bound(problem_class, budget, mechanism.event(budget.relation)),
-        ),
-        requires=frozenset({"linear_model"}),
-        most_records=problem_class.n,
-    )
-
-
-def _assumptions(problem_class: ProblemClass, budget: Budget) -> tuple[str, ...]:
-    assumed = [
-        "every loss is a convex function of one linear prediction",
-        f"every loss is {problem_class.smoothness:g}-smooth",
-    ]
-    if budget.relation is Relation.ADD_OR_REMOVE_ONE:
-        assumed.append(f"at most {problem_class.n} records")
-    return tuple(assumed)
-
-
 def run(
     static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
 ) -> Run:
@@ -313,6 +295,7 @@ OBJECTIVE_PERTURBATION = Algorithm(
     summary="minimiser of a randomly tilted objective, for generalised linear models",
     plan=plan,
     run=run,
+    rate=rate,
     float64=True,
     noise="objective",
 )

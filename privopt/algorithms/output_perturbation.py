@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import jax.numpy as jnp
 from jax import Array
 
 from privopt.algorithms.choices import require_convex_lipschitz
+from privopt.algorithms.one_shot import Params, Static
 from privopt.arguments import positive_number
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
@@ -19,11 +20,11 @@ from privopt.mechanisms import (
     NormLaplaceMechanism,
     RegularisedMinimiser,
 )
-from privopt.privacy import gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.streams import stream
 from privopt.theory import (
-    budget_lower_bound,
+    Rate,
+    no_rate,
     output_perturbation_rate,
     perturbed_minimiser_regularisation,
 )
@@ -34,12 +35,6 @@ _SMOOTHING_SHARE = 0.01
 Query = TypeVar("Query", bound=BoundedQuery)
 
 
-class Params(NamedTuple):
-    """Numbers of a run."""
-
-    mechanism: GaussianMechanism[RegularisedMinimiser] | NormLaplaceMechanism[RegularisedMinimiser]
-
-
 class _Calibration(Protocol):
     def __call__(
         self, query: Query, budget: Budget, /
@@ -47,11 +42,10 @@ class _Calibration(Protocol):
         """The mechanism with the least noise within the budget."""
 
 
-class Static(NamedTuple):
-    """Shape of a run."""
+class Declared(NamedTuple):
+    """That for every data set the gradient vanishes at the minimiser."""
 
-    dim: int
-    smoothed: bool
+    stationary: bool
 
 
 class Secret(NamedTuple):
@@ -120,8 +114,7 @@ def plan(
     radius, convexity = problem_class.radius, problem_class.strong_convexity
     if budget.relation is Relation.ADD_OR_REMOVE_ONE:
         convexity = 0.0
-    balanced = regularisation is None and convexity == 0.0
-    if balanced:
+    if regularisation is None and convexity == 0.0:
         if math.isinf(radius):
             raise ValueError("regularisation must be given where radius is infinite, got None")
         regularisation = _balanced(problem_class, budget, mechanism_of)
@@ -137,30 +130,36 @@ def plan(
     query = RegularisedMinimiser.of(
         problem_class, budget.relation, regularisation=regularisation, smoothing=smoothing
     )
-    mechanism = mechanism_of(query, budget)
-    gaussian = isinstance(mechanism, GaussianMechanism)
-    mu = gaussian_mu(budget.epsilon, budget.delta) if gaussian else None
     return Plan(
         algorithm=OUTPUT_PERTURBATION,
         problem_class=problem_class,
         budget=budget,
-        params=Params(mechanism),
-        static=Static(problem_class.dim, smoothing > 0.0),
-        assumptions=_assumptions(problem_class, budget),
-        rate=output_perturbation_rate(
-            problem_class,
-            regularisation=query.regularisation,
-            noise_norm=mechanism.noise_norm(problem_class.dim),
-            noise_square=mechanism.noise_square(problem_class.dim),
-            solver_error=query.error,
-            smoothing=query.smoothing,
-            gaussian=mu is not None,
-            balanced=balanced,
-            stationary=stationary,
-            lower=budget_lower_bound(problem_class, budget, mu=mu),
-        ),
-        requires=frozenset({"smoothing"} if smoothing > 0.0 else ()),
-        most_records=problem_class.n,
+        params=Params(mechanism_of(query, budget)),
+        static=Static(problem_class.dim),
+        declared=Declared(stationary),
+    )
+
+
+def rate(plan: Plan) -> Rate:
+    """At the balanced ``lambda`` or at another, by the norm of the noise or by its square."""
+    params: Any = plan.params
+    (mechanism,), facts, declared = params, plan.problem_class, plan.declared
+    assert isinstance(declared, Declared)
+    query, kind = mechanism.query, type(mechanism)
+    if query.gradient.changes(facts):
+        return no_rate("gradients are clipped or divided")
+    balanced = query.strong_convexity == 0.0 and math.isfinite(facts.radius)
+    return output_perturbation_rate(
+        facts,
+        regularisation=query.regularisation,
+        noise_norm=mechanism.noise_norm(facts.dim),
+        noise_square=mechanism.noise_square(facts.dim),
+        solver_error=query.error,
+        smoothing=query.smoothing or 0.0,
+        gaussian=kind is GaussianMechanism,
+        balanced=balanced
+        and query.regularisation == _balanced(facts, plan.budget, kind.calibrated),
+        stationary=declared.stationary and facts.smoothness is not None,
     )
 
 
@@ -206,18 +205,6 @@ def _smoothing(
     return min(2.0 * _SMOOTHING_SHARE * noise_norm / lipschitz, 4.0 / lipschitz**2)
 
 
-def _assumptions(problem_class: ProblemClass, budget: Budget) -> tuple[str, ...]:
-    smooth = problem_class.smoothness
-    assumed = [f"every loss is convex and {problem_class.lipschitz:g}-Lipschitz"]
-    if smooth is not None:
-        assumed.append(f"every loss is {smooth:g}-smooth")
-    if problem_class.strong_convexity > 0.0:
-        assumed.append(f"every loss is {problem_class.strong_convexity:g}-strongly convex")
-    if budget.relation is Relation.ADD_OR_REMOVE_ONE:
-        assumed.append(f"at most {problem_class.n} records")
-    return tuple(assumed)
-
-
 def run(
     static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
 ) -> Run:
@@ -226,8 +213,7 @@ def run(
     query = params.mechanism.query
     constraint = objective.constraint
     centre = constraint.centre_point(static.dim, objective.dtype)
-    solved = objective.smoothed(jnp.asarray(query.smoothing)) if static.smoothed else objective
-    minimiser = query.bind(solved)(centre)
+    minimiser = query.bind(objective)(centre)
     minimiser = jnp.where(jnp.isfinite(minimiser).all(), minimiser, centre)
     released = constraint.project(params.mechanism.add_noise(stream(key, "noise"), minimiser))
     return Run(released, Secret(minimiser))
@@ -238,5 +224,7 @@ OUTPUT_PERTURBATION = Algorithm(
     summary="regularised minimiser plus Gaussian or norm-Laplace noise",
     plan=plan,
     run=run,
+    rate=rate,
+    declares=Declared,
     float64=True,
 )

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
+from privopt.algorithms.choices import require_delta
+from privopt.algorithms.one_shot import Params
 from privopt.arguments import positive_number
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
@@ -19,20 +21,15 @@ from privopt.release import Pytree
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.streams import stream
 from privopt.theory import (
-    GaussianAdvantage,
+    Quantity,
+    Rate,
+    no_rate,
     phase_sizes,
     phased_descent_step_size,
     phased_rate,
-    population_lower_bound,
 )
 
 __all__ = ["PHASED_SGD"]
-
-
-class Params(NamedTuple):
-    """Step size and noise of the first phase; those of phase ``i`` are ``4^{1-i}`` times these."""
-
-    mechanism: GaussianMechanism[OnePass]
 
 
 class Static(NamedTuple):
@@ -99,8 +96,7 @@ def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None
     >>> phase_sizes(planned.static.n)[:3]
     (500, 250, 125)
     """
-    if budget.delta == 0.0:
-        raise ValueError("delta must be positive for the Gaussian noise of phased_sgd, got 0.0")
+    require_delta("phased_sgd", budget)
     if budget.relation is Relation.ADD_OR_REMOVE_ONE:
         raise ValueError(
             "relation must be replace_one or zero_out for phased_sgd, where a record added moves "
@@ -122,17 +118,17 @@ def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None
         budget=budget,
         params=Params(mechanism),
         static=Static(problem_class.n, problem_class.dim),
-        rate=phased_rate(
-            problem_class,
-            step_size=query.step_size,
-            noise_std=mechanism.scale,
-            lower=population_lower_bound(problem_class, GaussianAdvantage(mu, budget.relation)),
-        ),
-        assumptions=(
-            f"every loss is convex and {problem_class.smoothness:g}-smooth",
-            f"every loss is generalised linear, or {problem_class.lipschitz:g}-Lipschitz",
-        ),
     )
+
+
+def rate(plan: Plan) -> Rate:
+    """Of the population risk, by step size and noise of the first phase."""
+    params: Any = plan.params
+    (mechanism,), facts = params, plan.problem_class
+    query = mechanism.query
+    if query.gradient.changes(facts):
+        return no_rate("gradients are clipped or divided", quantity=Quantity.POPULATION_RISK)
+    return phased_rate(facts, step_size=query.step_size, noise_std=mechanism.scale)
 
 
 def run(
@@ -181,6 +177,7 @@ PHASED_SGD = Algorithm(
     summary="one pass of SGD in phases of fresh records, for population risk",
     plan=plan,
     run=run,
+    rate=rate,
     float64=True,
     relations=frozenset({Relation.REPLACE_ONE, Relation.ZERO_OUT}),
 )

@@ -2,45 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from jax import Array
 
+from privopt.algorithms.one_shot import Params, Static
 from privopt.arguments import member
 from privopt.convex import EmpiricalRisk, WholeSpace
 from privopt.core import Algorithm, Execution, Plan, Run, planner
-from privopt.mechanisms import ClippedMean, ProjectedMean, largest_record
-from privopt.privacy import gaussian_mu
+from privopt.mechanisms import ClippedMean, GaussianMechanism, ProjectedMean, body_of
 from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream
-from privopt.theory import Rate, budget_lower_bound, no_rate, projection_mechanism_rate
+from privopt.theory import Body, Rate, no_rate, projection_mechanism_rate
 
-__all__ = [
-    "MODES",
-    "PROJECTION_MECHANISM",
-    "Secret",
-    "Static",
-    "changes",
-    "check_paper",
-    "lower_bound",
-    "rate_of",
-    "required",
-]
+__all__ = ["MODES", "PROJECTION_MECHANISM", "Secret", "check_paper", "rate_of", "rate_with", "run"]
 
 MODES = ("tight", "paper")
-_ROUND_OFF = 1e-6
-
-
-class Params(NamedTuple):
-    """Numbers of a run."""
-
-    mechanism: ProjectedMean
-
-
-class Static(NamedTuple):
-    """Shape of a run."""
-
-    dim: int
 
 
 class Secret(NamedTuple):
@@ -76,7 +54,8 @@ def plan(
         Exact calibration of Gaussian noise, or the classical ``sigma = s sqrt(2 ln(1.25/delta)) /
         epsilon`` for ``epsilon <= 1``. Laplace noise is the same in both.
     noise : {"gaussian", "laplace"}, optional
-        Default ``"gaussian"`` if ``delta > 0``, else ``"laplace"``.
+        Default that of the smaller certified bound; ``"laplace"`` if ``delta = 0``, and
+        ``"gaussian"`` in the paper's mode.
     body : {"l1_l2", "l1", "l2", "none"}, optional
         ``B``: ``K' = {|v|_1 <= L sqrt(s), |v|_2 <= L}``, its two parts alone, or the whole space.
         Default ``K'``, and ``"l1"``, which is published, in the paper's mode.
@@ -114,35 +93,30 @@ def plan(
     4.225
     """
     member("mode", mode, MODES)
-    if noise is None:
-        noise = "gaussian" if budget.delta > 0.0 else "laplace"
-    if noise == "gaussian" and budget.delta == 0.0:
-        raise ValueError("delta must be positive for noise='gaussian', got 0.0")
-    if mode == "paper" and noise == "gaussian":
-        check_paper(budget)
     if body is None:
         body = "l1" if mode == "paper" else "l1_l2"
     if body in ("l1", "l1_l2") and problem_class.sparsity is None:
         raise ValueError(f"sparsity must be declared for body={body!r}, got None")
+    if noise == "gaussian" and budget.delta == 0.0:
+        raise ValueError("delta must be positive for noise='gaussian', got 0.0")
+    names = [noise]
+    if noise is None:
+        names = ["gaussian"] if budget.delta > 0.0 else []
+        names += ["laplace"] if not names or mode == "tight" else []
+    if mode == "paper" and names == ["gaussian"]:
+        check_paper(budget)
     query = ClippedMean.of(problem_class, clip)
-    mechanism = ProjectedMean.calibrated(
-        query, budget, noise=noise, body=body, classic=mode == "paper"
-    )
+    mechanisms = [
+        ProjectedMean.calibrated(query, budget, noise=name, body=body, classic=mode == "paper")
+        for name in names
+    ]
     return Plan(
         algorithm=PROJECTION_MECHANISM,
         problem_class=problem_class,
         budget=budget,
-        params=Params(mechanism),
+        params=Params(min(mechanisms, key=lambda each: rate_of(problem_class, each).upper)),
         static=Static(problem_class.dim),
-        rate=rate_of(problem_class, budget, mechanism, noise=noise, body=body),
-        requires=required(problem_class),
-        most_records=problem_class.n,
     )
-
-
-def required(problem_class: ProblemClass) -> frozenset[str]:
-    """Squared distances; of a modulus of at most 1, where the class declares no other end."""
-    return frozenset({"mean"} if problem_class.smoothness is not None else {"mean", "unit_modulus"})
 
 
 def check_paper(budget: Budget) -> None:
@@ -154,40 +128,38 @@ def check_paper(budget: Budget) -> None:
         )
 
 
-def rate_of(
-    problem_class: ProblemClass,
-    budget: Budget,
-    mechanism: ProjectedMean,
-    *,
-    noise: str,
-    body: str,
-) -> Rate:
-    """What theory says of this mechanism, unless records may be changed by clipping."""
-    query = mechanism.query
-    mu = gaussian_mu(budget.epsilon, budget.delta) if noise == "gaussian" else None
-    lower = lower_bound(problem_class, budget, mu=mu)
-    if changes(problem_class, query):
-        return no_rate("records are clipped below the norm that they may have", lower=lower)
-    return projection_mechanism_rate(
+def rate(plan: Plan) -> Rate:
+    """Of squared distances, by noise and body."""
+    params: Any = plan.params
+    return rate_of(plan.problem_class, params.mechanism)
+
+
+def rate_of(problem_class: ProblemClass, mechanism: ProjectedMean) -> Rate:
+    """What theory says of this mechanism on the class."""
+    query, gaussian = mechanism.query, isinstance(mechanism.noisy, GaussianMechanism)
+    bodies = (
+        name for name in Body if body_of(name, query.l1_clip, query.l2_clip) == mechanism.body
+    )
+    body = next(bodies, None)
+    if body is None:
+        return rate_with(problem_class, query, no_rate("means may leave the body"))
+    known = projection_mechanism_rate(
         problem_class,
-        noise=noise,
+        noise="gaussian" if gaussian else "laplace",
         scale=mechanism.scale,
         body=body,
         clip=query.l2_clip,
-        lower=lower,
     )
+    return rate_with(problem_class, query, known)
 
 
-def lower_bound(problem_class: ProblemClass, budget: Budget, *, mu: float | None = None) -> float:
-    """That of squares; 0 for a class without curvature, whose hard losses are linear ones."""
-    if problem_class.strong_convexity == 0.0:
-        return 0.0
-    return budget_lower_bound(problem_class, budget, mu=mu)
-
-
-def changes(problem_class: ProblemClass, query: ClippedMean) -> bool:
-    """Whether some record of the class may be changed by clipping."""
-    return query.l2_clip < largest_record(problem_class) * (1.0 - _ROUND_OFF)
+def rate_with(problem_class: ProblemClass, query: ClippedMean, known: Rate) -> Rate:
+    """That rate, unless records may be changed; the modulus is as declared, or at most 1."""
+    if query.changes(problem_class):
+        known = no_rate("records are clipped below the norm that they may have")
+    requires = {"unit_modulus"} if problem_class.smoothness is None else ()
+    whole = problem_class.strong_convexity > 0.0  # else the hard losses of the class are linear
+    return replace(known, whole_class=whole, requires=frozenset(requires))
 
 
 def run(
@@ -208,5 +180,6 @@ PROJECTION_MECHANISM = Algorithm(
     summary="noisy mean of sparse vectors, projected onto where means lie",
     plan=plan,
     run=run,
+    rate=rate,
     float64=True,
 )

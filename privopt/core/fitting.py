@@ -58,9 +58,10 @@ def check_problem(plan: Plan, problem: Problem) -> None:
     if plan.budget.relation is not Relation.ADD_OR_REMOVE_ONE:
         if actual.n != planned.n:
             raise ValueError(f"problem.n must be the plan's {planned.n}, got {actual.n}")
-    elif plan.most_records is not None and actual.n > plan.most_records:
+    elif actual.n > plan.most_records:
         raise ValueError(
-            f"problem.n must not exceed the plan's most_records {plan.most_records}, got {actual.n}"
+            f"problem.n must not exceed the plan's most_records {plan.most_records:g}, got "
+            f"{actual.n}"
         )
     if planned.convex and not actual.convex:
         raise ValueError("problem.convex must be the plan's True, got False")
@@ -96,6 +97,7 @@ def check_problem(plan: Plan, problem: Problem) -> None:
         raise ValueError(
             f"problem.sparsity must not exceed the plan's {planned.sparsity}, got {actual.sparsity}"
         )
+    plan.premises.check(actual, "problem")
     missing = plan.requires - problem.provides
     if missing:
         raise ValueError(

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from typing import Protocol, Self, TypeVar
+from dataclasses import is_dataclass
+from functools import cache
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import Any, Protocol, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import jax
 import numpy as np
 from dp_accounting import DpEvent
 from jax.typing import ArrayLike, DTypeLike
 
+from privopt.arguments import described
 from privopt.spec import Relation
 
 __all__ = ["Mechanism", "Parameters", "content", "device_numbers", "frozen"]
@@ -21,7 +26,11 @@ Tree = TypeVar("Tree")
 
 
 class Mechanism(Protocol):
-    """What makes a run private: it holds all numbers that the event depends on."""
+    """What makes a run private: it holds all numbers that the event depends on.
+
+    One whose guarantee takes facts of the losses or of the number of records for granted has
+    ``premises(relation) -> Premises`` too, and says there what it counts on.
+    """
 
     def event(self, relation: Relation) -> DpEvent:
         """What a whole run does to privacy, in the language of dp-accounting."""
@@ -54,9 +63,12 @@ def frozen(params: Tree) -> Tree:
     Raises
     ------
     ValueError
-        Naming the path of a leaf that is neither a number nor an array of finite numbers.
+        Naming the path of a leaf that is neither a number nor an array of finite numbers, or of a
+        field that is not of the type that its class declares.
     """
-    return jax.tree_util.tree_map_with_path(_frozen, params)
+    found = jax.tree_util.tree_map_with_path(_frozen, params)
+    _check_fields("params", found)
+    return found
 
 
 def _frozen(path: tuple[object, ...], leaf: ArrayLike) -> ArrayLike:
@@ -75,6 +87,41 @@ def _frozen(path: tuple[object, ...], leaf: ArrayLike) -> ArrayLike:
     if isinstance(leaf, int):
         _check_integers(name, np.asarray(leaf, object))
     return leaf
+
+
+def _check_fields(name: str, node: object) -> None:
+    """What holds the numbers is checked too: a count is whole, and no number is left out."""
+    for field, hint in _hints(type(node)).items():
+        path, value = f"{name}.{field}", getattr(node, field)
+        if not _fits(value, hint):
+            got = described(value) if _is_record(type(value)) else repr(value)
+            raise ValueError(f"{path} must be {getattr(hint, '__name__', hint)}, got {got}")
+        _check_fields(path, value)
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    try:
+        return get_type_hints(kind) if _is_record(kind) else {}
+    except NameError:  # of a class whose annotations cannot be looked up
+        return {}
+
+
+def _is_record(kind: type) -> bool:
+    return is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """Whether a number is one and a record is of its class; of other types nothing is asked."""
+    kind = get_origin(hint) or hint
+    if kind in (Union, UnionType):
+        return any(_fits(value, each) for each in get_args(hint))
+    if kind in (float, int):
+        number = Real if kind is float else Integral
+        return isinstance(value, number) and not isinstance(value, bool)
+    if kind is NoneType or (isinstance(kind, type) and _is_record(kind)):
+        return isinstance(value, kind)
+    return True
 
 
 def _check_integers(name: str, values: np.ndarray) -> None:

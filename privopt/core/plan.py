@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from inspect import signature
+from types import NoneType
 from typing import Any, Literal
 
 from privopt.arguments import described, instance, member, real
+from privopt.core.lower_bounds import lower_bounds
 from privopt.core.outcome import Run
 from privopt.core.parameters import Parameters, content, frozen
 from privopt.core.screen import screen
 from privopt.privacy import Guarantee
 from privopt.release import Pytree
-from privopt.spec import Budget, ProblemClass, Relation
-from privopt.theory import Rate
+from privopt.spec import Budget, Premises, ProblemClass, Relation
+from privopt.theory import Rate, no_rate
 
 __all__ = ["Algorithm", "Plan", "planner"]
 
 
+def _no_rate(plan: Plan) -> Rate:
+    return no_rate(f"{plan.algorithm.name} declares none")
+
+
 @dataclass(frozen=True)
 class Algorithm:
-    """A record of two functions, and of facts that hold for all its plans.
+    """A record of three functions, and of facts that hold for all its plans.
 
     Parameters
     ----------
@@ -36,6 +42,11 @@ class Algorithm:
     run : callable
         ``run(static, params, objective, key, execution) -> Run`` on the device; pure. With
         ``coins`` it takes them as a sixth argument.
+    rate : callable
+        ``rate(plan) -> Rate``: what a theorem says of the numbers that a plan holds, whoever put
+        them there. By default nothing is claimed.
+    declares : type
+        Of ``plan.declared``.
     private : bool
         False for the non-private twins, whose guarantee is infinite.
     float64 : bool
@@ -79,6 +90,8 @@ class Algorithm:
     summary: str
     plan: Callable[..., Plan]
     run: Callable[..., Run]
+    rate: Callable[[Plan], Rate] = _no_rate
+    declares: type = NoneType
     private: bool = True
     float64: bool = False
     gathers: bool = False
@@ -112,30 +125,21 @@ class Plan:
         finite numbers, which are read-only in a plan (a writable one is copied).
     static : NamedTuple
         What shapes the program, hashable; plans of equal ``static`` share one trace.
-    rate : Rate
-    assumptions : tuple of str
-        What must be true of the data for the mechanism's event to describe a run, in words.
-    requires : frozenset of str
-        What the problem must provide beyond gradients and projection: ``"smoothing"``,
-        ``"linear_model"``, ``"mean"``, ``"unit_modulus"``.
-    most_records : int or None
-        Under ``add_or_remove_one``, where the number of records is itself to be kept secret: the
-        most there may be, or None where the guarantee holds for any number. A public fact, like
-        ``n``, and part of what the guarantee says: it speaks of data sets up to this size, and
-        treats any two neighbours among them alike. Larger ones are refused. The refusal tells
-        nothing about data sets the guarantee speaks of; and to leave records out instead would
-        bring a late record in when an early one goes, two changes where neighbours have one. Who
-        wants room for more records than are at hand plans for a larger ``n``.
+    declared : algorithm.declares, optional
+        What a choice declares beside the problem class, for the rate alone: neither the release nor
+        the guarantee depends on it.
     noise_factor : float or None
         None for a plan, whose guarantee is within the budget. A number for a *control* of an
         experiment, made by :meth:`with_noise`: so many times the noise of a plan, checked against
         no budget, never to be released.
+    control_of : Plan or None
+        Of a control, the plan whose rate it is held against.
 
     Raises
     ------
     ValueError
-        If a part is of another type, a parameter is no number, or the guarantee that follows from
-        the mechanism is not within the budget.
+        If a part is of another type, a parameter is no number, the problem class does not declare
+        what the guarantee rests on, or the guarantee is not within the budget.
 
     Examples
     --------
@@ -157,17 +161,15 @@ class Plan:
     budget: Budget
     params: Parameters
     static: Hashable
-    rate: Rate
-    assumptions: tuple[str, ...] = ()
-    requires: frozenset[str] = field(default_factory=frozenset)
-    most_records: int | None = None
+    declared: object = None
     noise_factor: float | None = None
+    control_of: Plan | None = None
 
     def __post_init__(self) -> None:
         instance("algorithm", self.algorithm, Algorithm)
         instance("problem_class", self.problem_class, ProblemClass)
         instance("budget", self.budget, Budget)
-        instance("rate", self.rate, Rate)
+        instance("declared", self.declared, self.algorithm.declares)
         hash(self.static)
         mechanism = getattr(self.params, "mechanism", None)
         if not callable(getattr(mechanism, "event", None)):
@@ -175,9 +177,14 @@ class Plan:
                 f"params must have a mechanism with an event, got {described(self.params)}"
             )
         object.__setattr__(self, "params", frozen(self.params))
+        for name in ("n", "dim"):
+            size = getattr(self.problem_class, name)
+            if getattr(self.static, name, size) != size:
+                raise ValueError(f"static.{name} must be the problem class's {size}")
         factor = self.noise_factor
         if factor is not None and not 0.0 <= real("noise_factor", factor) < math.inf:
             raise ValueError(f"noise_factor must be at least 0 and finite, got {factor!r}")
+        self.premises.check(self.problem_class)
         if self.private and not self.guarantee.meets(self.budget):
             spent = self.guarantee.epsilon(self.budget.delta).upper
             raise ValueError(
@@ -190,6 +197,12 @@ class Plan:
         """Whether the guarantee was found within the budget: not of twins, nor of controls."""
         return self.algorithm.private and self.noise_factor is None
 
+    @property
+    def premises(self) -> Premises:
+        """What the guarantee takes for granted: what the mechanism says, or nothing."""
+        params: Parameters = self.params
+        return Premises.of(params.mechanism, relation=self.budget.relation)
+
     @cached_property
     def guarantee(self) -> Guarantee:
         """What the run of these ``params`` guarantees: the event of their mechanism.
@@ -198,8 +211,39 @@ class Plan:
         unless it is a control.
         """
         params: Parameters = self.params
-        event = params.mechanism.event(self.budget.relation)
-        return Guarantee(event, self.budget.relation, self.assumptions)
+        relation = self.budget.relation
+        told = self.premises.told(self.problem_class, relation)
+        return Guarantee(params.mechanism.event(relation), relation, told)
+
+    @cached_property
+    def rate(self) -> Rate:
+        """What theory says of the run of these ``params``, beside what nothing can beat.
+
+        Of a control, that of the plan it was made from.
+        """
+        if self.control_of is not None:
+            return self.control_of.rate
+        found = instance("rate", self.algorithm.rate(self), Rate)
+        if not self.private:
+            return found
+        lower = lower_bounds(self.problem_class, self.budget, self.guarantee, found)
+        return replace(found, lower=lower)
+
+    @property
+    def requires(self) -> frozenset[str]:
+        """What guarantee and rate ask of a problem beyond gradients and projection."""
+        return self.premises.requires | self.rate.requires
+
+    @property
+    def most_records(self) -> float:
+        """Under ``add_or_remove_one``: the most records that the guarantee speaks of.
+
+        A public fact, like ``n``. Larger data sets are refused, which tells nothing of those that
+        the guarantee speaks of; to leave records out instead would bring a late record in when an
+        early one goes, two changes where neighbours have one. Who wants room for more records than
+        are at hand plans for a larger ``n``.
+        """
+        return self.premises.most_records
 
     def with_noise(self, factor: float) -> Plan:
         """The same run with its noise times ``factor``: a control, for experiments alone.
@@ -241,17 +285,15 @@ class Plan:
             )
         changed = params._replace(mechanism=params.mechanism.scaled(factor))
         held = 1.0 if self.noise_factor is None else self.noise_factor
-        return replace(self, params=changed, noise_factor=held * factor)
+        origin = self.control_of or self
+        return replace(self, params=changed, noise_factor=held * factor, control_of=origin)
 
-    def _content(self) -> tuple[Hashable, ...]:
-        public = (self.algorithm, self.problem_class, self.budget, self.static, self.assumptions)
-        more = self.requires, self.most_records, self.noise_factor
-        return (*public, *more, content(self.params))
+    def _content(self) -> tuple[object, ...]:
+        public = (self.algorithm, self.problem_class, self.budget, self.static, self.declared)
+        return (*public, self.noise_factor, self.control_of, content(self.params))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Plan):
-            return NotImplemented
-        return self._content() == other._content() and self.rate == other.rate
+        return isinstance(other, Plan) and self._content() == other._content()
 
     def __hash__(self) -> int:
         return hash(self._content())

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from numbers import Integral
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.tree_util import PyTreeDef
 
 from privopt.arguments import count, instance
 from privopt.core.execution import Execution
@@ -187,22 +188,52 @@ def _alike(plans: Sequence[Plan], problem: Problem) -> tuple[Plan, list[Plan]]:
     if not plans:
         raise ValueError("plans must hold at least one plan, got none")
     first = plans[0]
-    kind = _kind(first)
     for plan in plans:
-        same = plan.algorithm == first.algorithm and plan.static == first.static
-        if not same or kind != _kind(plan):
+        if apart := _difference(first, plan):
             raise ValueError(
                 "plans must share algorithm, static part, kind of noise and shapes of arrays, got "
-                f"{first.algorithm.name} {first.static} and {plan.algorithm.name} {plan.static}"
+                f"{apart}"
             )
         check_problem(plan, problem)
     return first, plans
 
 
-def _kind(plan: Plan) -> object:
-    """The structure of the numbers, and the shapes of arrays."""
-    leaves, structure = jax.tree.flatten(plan.params)
-    return structure, [np.shape(leaf) for leaf in leaves]
+def _difference(first: Plan, other: Plan) -> str:
+    """Why two plans cannot share a trace; empty if they can."""
+    if first.algorithm != other.algorithm:
+        names = first.algorithm.name, other.algorithm.name
+        return " and ".join(names) if len({*names}) == 2 else f"two algorithms named {names[0]}"
+    if first.static != other.static:
+        return f"static {first.static} and {other.static}"
+    params = jax.tree.structure(first.params), jax.tree.structure(other.params)
+    if params[0] != params[1]:
+        return " and ".join(_first_unlike(*params))
+    own, others = jax.tree_util.tree_leaves_with_path(first.params), jax.tree.leaves(other.params)
+    for (path, leaf), its in zip(own, others, strict=True):
+        if np.shape(leaf) != np.shape(its):
+            name = f"params{jax.tree_util.keystr(path)}"
+            return f"{name} of shapes {np.shape(leaf)} and {np.shape(its)}"
+    return ""
+
+
+def _first_unlike(first: PyTreeDef, other: PyTreeDef) -> tuple[str, str]:
+    """The first two nodes that differ in kind or in what is static of them."""
+    children = list(zip(first.children(), other.children(), strict=False))
+    same = first.node_data() == other.node_data() and first.num_nodes and other.num_nodes
+    if same and len(first.children()) == len(other.children()):
+        return next(_first_unlike(a, b) for a, b in children if a != b)
+    return _described(first), _described(other)
+
+
+def _described(structure: PyTreeDef) -> str:
+    kind, static = structure.node_data() or (None, ())
+    if kind is None:
+        return "a number" if structure.num_leaves else "None"
+    if not is_dataclass(kind):
+        return str(getattr(kind, "__name__", kind))
+    names = [each.name for each in fields(kind) if each.metadata.get("static")]
+    told = ", ".join(f"{name}={value!r}" for name, value in zip(names, static, strict=True))
+    return f"{kind.__name__}({told})"
 
 
 def _shaped(found: Run, shape: tuple[int, ...] | None) -> Run:
@@ -230,4 +261,6 @@ def _typed_key(key: object, name: str, ndim: int) -> None:
     typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
     if not typed or getattr(key, "ndim", None) != ndim:
         shape = "a single typed key" if ndim == 0 else "a vector of typed keys"
-        raise ValueError(f"{name} must be {shape} made by jax.random.key (and split), got {key!r}")
+        listed = isinstance(key, list | tuple)
+        got = "a list of keys; write jnp.stack(keys)" if listed and key else repr(key)
+        raise ValueError(f"{name} must be {shape} made by jax.random.key (and split), got {got}")

@@ -10,7 +10,6 @@ import numpy as np
 
 from privopt.core.parameters import Parameters
 from privopt.spec import ProblemClass
-from privopt.theory import Quantity
 
 __all__ = ["screen"]
 
@@ -22,13 +21,6 @@ def screen(plan: Any) -> str:
     """What is known, spent, added and promised, in a dozen lines."""
     facts, budget, rate = plan.problem_class, plan.budget, plan.rate
     spent = plan.guarantee.epsilon(budget.delta)
-    bound = f"E F(w) - F* <= {rate.upper:.4g} for the {rate.quantity}"
-    if rate.quantity is Quantity.REGRET:
-        bound = f"E regret <= {rate.upper:.4g}"
-    if rate.quantity is Quantity.REGRET:
-        bound = f"E regret <= {rate.upper:.4g}"
-    if rate.lower > 0.0:
-        bound += f"; no method with this guarantee stays below {rate.lower:.4g} on every problem"
     noise, numbers = _noise_and_numbers(plan.params)
     trivial = facts.lipschitz * facts.radius
     rows = {
@@ -42,9 +34,10 @@ def screen(plan: Any) -> str:
         "assuming": "; ".join(plan.guarantee.assumptions),
         "noise": noise,
         "numbers": numbers,
-        "bound": bound,
+        "bound": f"{rate.quantity.formula} <= {rate.upper:.4g} for the {rate.quantity}",
+        "lower bounds": "; ".join(rate.floors),
         "theorem": f"{rate.theorem} ({rate.source})",
-        "regime": rate.regime,
+        "regime": rate.regime and f"{rate.regime} ({rate.local})",
         "without data": ""
         if math.isinf(trivial)
         else f"the centre c of the set has F(c) - F* <= L R = {trivial:.4g}",

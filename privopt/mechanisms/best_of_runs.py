@@ -13,15 +13,16 @@ from dp_accounting import ComposedDpEvent, DpEvent, GaussianDpEvent
 from jax import Array
 
 from privopt import draws
+from privopt.arguments import count
 from privopt.convex import EmpiricalRisk, norm, pytree_dataclass
 from privopt.mechanisms.bias_reduced import BiasReducedGradient
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.events import drawable
 from privopt.mechanisms.queries import ClippedGradient
-from privopt.mechanisms.scaled import scaled
+from privopt.mechanisms.scaled import multiplier, scaled
 from privopt.privacy import Repetitions, calibrate, round_up, select_best
 from privopt.release import release
-from privopt.spec import Budget, Relation
+from privopt.spec import Budget, Premises, Relation
 
 __all__ = ["BestOfRuns", "PointScore"]
 
@@ -125,9 +126,9 @@ class BestOfRuns:
         odds = max(1, math.ceil(gamma * _ODDS))
         sensitivity = score.sensitivity(budget.relation) / budget.relation.multiple
 
-        def noised(multiplier: float) -> BestOfRuns:
-            scale = round_up(_SCORE_NOISE * multiplier * sensitivity)
-            return cls(run=unit.noised(multiplier), score=score, scale=scale, odds=odds)
+        def noised(noise: float) -> BestOfRuns:
+            scale = round_up(_SCORE_NOISE * noise * sensitivity)
+            return cls(run=unit.noised(noise), score=score, scale=scale, odds=odds)
 
         spendable = drawable(budget)
         return noised(calibrate(lambda z: noised(z).event(budget.relation), spendable))
@@ -139,13 +140,17 @@ class BestOfRuns:
     @property
     def repetitions(self) -> Repetitions:
         """The law of the number of runs."""
-        return Repetitions.geometric(_ODDS / self.odds)
+        return Repetitions.geometric(_ODDS / count("odds", self.odds))
 
     def event(self, relation: Relation) -> DpEvent:
         """The best of so many runs, each with its score."""
-        sensitivity = self.score.sensitivity(relation) / relation.multiple
-        noise = GaussianDpEvent(math.nextafter(self.scale / sensitivity, 0.0))
+        moved = self.score.sensitivity(relation) / Relation(relation).multiple
+        noise = GaussianDpEvent(multiplier(self.scale, moved))
         return select_best(ComposedDpEvent((self.run.event(relation), noise)), self.repetitions)
+
+    def premises(self, relation: Relation) -> Premises:
+        """Those of a run."""
+        return self.run.premises(relation)
 
     def scored(self, value: Array, key: Array) -> Array:
         """A score with its noise, from child 0 of the key."""

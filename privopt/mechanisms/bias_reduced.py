@@ -20,7 +20,7 @@ from jax import Array
 from privopt.arguments import count
 from privopt.convex import ConstraintSet, EmpiricalRisk, GradientOracle, pytree_dataclass
 from privopt.mechanisms.batches import ordered_subset
-from privopt.mechanisms.batches.batches import require_numbered
+from privopt.mechanisms.batches.batches import present, require_numbered
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.events import drawable, require_public_size
@@ -34,10 +34,10 @@ from privopt.mechanisms.public_stop import (
     reserving_noise,
 )
 from privopt.mechanisms.queries import ClippedGradient
-from privopt.mechanisms.scaled import scaled
+from privopt.mechanisms.scaled import multiplier, scaled
 from privopt.privacy import PublicMixtureDpEvent, calibrate, round_up
 from privopt.release import Pytree, release
-from privopt.spec import Budget, Relation
+from privopt.spec import Budget, Premises, Relation
 from privopt.streams import stream
 
 __all__ = ["BiasReducedGradient"]
@@ -147,8 +147,8 @@ class BiasReducedGradient:
         steps = count("steps", steps)
         unit = cls(query=query, n=n, base=base, post=post, scale=1.0, steps=steps)
 
-        def event(multiplier: float) -> DpEvent:
-            return unit.noised(multiplier).event(budget.relation)
+        def event(noise: float) -> DpEvent:
+            return unit.noised(noise).event(budget.relation)
 
         return unit.noised(max(_LEAST_NOISE, calibrate(event, drawable(budget))))
 
@@ -177,8 +177,8 @@ class BiasReducedGradient:
         unit = cls(query=query, n=n, base=base, post=post, scale=1.0, steps=steps)
         spendable = drawable(budget)
 
-        def levels(multiplier: float) -> tuple[DpEvent, ...]:
-            return unit.noised(multiplier).level_events(budget.relation)
+        def levels(noise: float) -> tuple[DpEvent, ...]:
+            return unit.noised(noise).level_events(budget.relation)
 
         noise, order = reserving_noise(spendable, steps, unit.law.probabilities, levels)
         noised = unit.noised(noise)
@@ -210,9 +210,9 @@ class BiasReducedGradient:
         noised = unit.noised(published_multiplier(spendable) * (1.0 + 2.0**-40))
         return replace(noised, steps=stop.most_steps, stop=stop)
 
-    def noised(self, multiplier: float) -> BiasReducedGradient:
+    def noised(self, noise: float) -> BiasReducedGradient:
         """The same with noise of so many times one record's largest share of a sum."""
-        return replace(self, scale=round_up(multiplier * self.query.contribution))
+        return replace(self, scale=round_up(noise * self.query.contribution))
 
     def scaled(self, factor: float) -> BiasReducedGradient:
         """The same with all its noise times ``factor``, from 0 on: for experiments."""
@@ -227,7 +227,11 @@ class BiasReducedGradient:
     @property
     def multiplier(self) -> float:
         """``2 z``: the noise on a sum over one record's largest share of it."""
-        return math.nextafter(self.scale / self.query.contribution, 0.0)
+        return multiplier(self.scale, self.query.contribution)
+
+    def premises(self, relation: Relation) -> Premises:
+        """Those of the query."""
+        return self.query.premises(relation)
 
     def levels(self, relation: Relation) -> tuple[DpEvent, ...]:
         """What the means of ``B``, ``O`` and ``E`` together do to privacy, at each level.
@@ -261,8 +265,8 @@ class BiasReducedGradient:
         mixture = PublicMixtureDpEvent(self.levels(relation), self.law.probabilities)
         return SelfComposedDpEvent(ComposedDpEvent((mixture, self.single)), self.steps)
 
-    def _sampled(self, batch: int, multiplier: float) -> DpEvent:
-        return SampledWithoutReplacementDpEvent(self.n, batch, GaussianDpEvent(multiplier))
+    def _sampled(self, batch: int, noise: float) -> DpEvent:
+        return SampledWithoutReplacementDpEvent(self.n, batch, GaussianDpEvent(noise))
 
     def bind(
         self, objective: EmpiricalRisk, key: Array, coins: Array, microbatch: int = MICROBATCH
@@ -279,9 +283,9 @@ class BiasReducedGradient:
 
         def sums(rows: Array, size: int, point: Pytree) -> Pytree:
             """Clipped sums over the first sets of so many records."""
-            parts = release("batch", rows).reshape(-1, size)
-            ones = jnp.ones(size, objective.dtype)
-            return jax.lax.map(lambda part: total(point, part, ones), parts)
+            parts = present(release("batch", rows).reshape(-1, size), objective.records)
+            weighed = parts[0], parts[1].astype(objective.dtype)
+            return jax.lax.map(lambda part: total(point, *part), weighed)
 
         def halves(level: int, order: Array, point: Pytree) -> Pytree:
             size = self.base << level

@@ -13,7 +13,7 @@ from privopt.convex.vectors import Number
 from privopt.mechanisms.moved_losses import moved_loss_sum
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import round_up
-from privopt.spec import ProblemClass, Relation
+from privopt.spec import Premises, ProblemClass, Relation
 
 __all__ = ["ClippedRisk"]
 
@@ -61,7 +61,18 @@ class ClippedRisk(NamedTuple):
 
         For every loss and all data, as computed: no record contributes more than ``L |w - c|``.
         """
+        if not self.radius > 0.0:
+            raise ValueError(f"radius must be positive, got {self.radius!r}")
         return 2.0 * self.radius * self.sensitivity(relation)
+
+    def premises(self, relation: Relation) -> Premises:
+        """Convex, ``L``-Lipschitz losses over the ball of that radius."""
+        return self.gradient.premises(relation) & Premises(
+            convex=True,
+            lipschitz=self.gradient.clip,
+            radius=self.radius,
+            most_records=self.gradient.size,
+        )
 
     def bind(self, objective: EmpiricalRisk, centre: Array, resolution: Number) -> ValueAndGradient:
         """``w -> (F(w) - F(c), gradient)``, each record's loss within ``resolution`` of convex."""

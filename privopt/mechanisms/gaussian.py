@@ -13,10 +13,10 @@ from privopt import draws
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.events import drawable
 from privopt.mechanisms.queries import BoundedQuery
-from privopt.mechanisms.scaled import scaled
+from privopt.mechanisms.scaled import multiplier, scaled
 from privopt.privacy import gaussian_noise_multiplier, round_up
 from privopt.release import Pytree, release
-from privopt.spec import Budget, Relation
+from privopt.spec import Budget, Premises, Relation
 
 __all__ = ["GaussianMechanism", "classic_gaussian_scale"]
 
@@ -64,9 +64,9 @@ class GaussianMechanism(NamedTuple, Generic[Query]):
             ends of drawn noise may cost.
         """
         check_calibration(query, budget, "sensitivity")
-        multiplier = gaussian_noise_multiplier(drawable(budget), compositions=compositions)
+        noise = gaussian_noise_multiplier(drawable(budget), compositions=compositions)
         contribution = query.sensitivity(budget.relation) / budget.relation.multiple
-        return cls(query, round_up(multiplier * contribution))
+        return cls(query, round_up(noise * contribution))
 
     def scaled(self, factor: float) -> GaussianMechanism[Query]:
         """The same with its noise times ``factor``, from 0 on: for experiments."""
@@ -74,10 +74,13 @@ class GaussianMechanism(NamedTuple, Generic[Query]):
 
     def event(self, relation: Relation) -> DpEvent:
         """What one release does to privacy."""
-        contribution = self.query.sensitivity(relation) / Relation(relation).multiple
-        if contribution == 0.0:
-            return NoOpDpEvent()
-        return GaussianDpEvent(math.nextafter(self.scale / contribution, 0.0))
+        moved = self.query.sensitivity(relation) / Relation(relation).multiple
+        noise = multiplier(self.scale, moved)
+        return GaussianDpEvent(noise) if noise < math.inf else NoOpDpEvent()
+
+    def premises(self, relation: Relation) -> Premises:
+        """Those of the query."""
+        return Premises.of(self.query, relation=relation)
 
     def add_noise(self, key: Array, answer: Pytree) -> Pytree:
         """The release; ``answer`` is what ``query`` gave, an array or a pytree of one dtype.

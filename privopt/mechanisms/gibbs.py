@@ -6,9 +6,10 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
-from dp_accounting import DpEvent, GaussianDpEvent
+from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent
 from jax import Array
 
+from privopt.arguments import positive_number
 from privopt.convex import (
     Draw,
     EmpiricalRisk,
@@ -22,7 +23,7 @@ from privopt.mechanisms.events import drawable
 from privopt.mechanisms.scaled import scaled
 from privopt.privacy import gaussian_noise_multiplier, pure_event, round_up
 from privopt.release import release
-from privopt.spec import Budget, Relation
+from privopt.spec import Budget, Premises, Relation
 
 __all__ = ["GibbsMechanism"]
 
@@ -134,7 +135,14 @@ class GibbsMechanism(NamedTuple):
         return self._replace(temperature=scaled(self.temperature, factor))
 
     def event(self, relation: Relation) -> DpEvent:
-        """What one release does to privacy."""
+        """What one release does to privacy; none of it where proposals may all be rejected."""
+        positive_number("temperature", self.temperature)
+        if not 0.0 <= self.regularisation < math.inf:
+            raise ValueError(
+                f"regularisation must be at least 0 and finite, got {self.regularisation!r}"
+            )
+        if not self.proposals >= enough_proposals(self.query.gradient.dim, MAX_FAILURE):
+            return NonPrivateDpEvent()
         if self.regularisation == 0.0:
             return pure_event(
                 math.nextafter(self.query.range(relation) / self.temperature, math.inf)
@@ -143,6 +151,12 @@ class GibbsMechanism(NamedTuple):
         return GaussianDpEvent(
             Relation(relation).multiple * spread / self.query.sensitivity(relation)
         )
+
+    def premises(self, relation: Relation) -> Premises:
+        """Those of the query; and that pure privacy holds but for the sampler's failure."""
+        failure = "no draw exhausts its proposals, which has a probability below 2^-64"
+        unpaid = (failure,) if self.regularisation == 0.0 else ()
+        return self.query.premises(relation) & Premises(besides=unpaid)
 
     def draw(self, key: Array, objective: EmpiricalRisk, *, dim: int) -> Draw:
         """The release with its diagnostics, exact; ``dim`` at most 3."""

@@ -11,10 +11,10 @@ from jax import Array
 from privopt import draws
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.queries import L1BoundedQuery
-from privopt.mechanisms.scaled import scaled
+from privopt.mechanisms.scaled import multiplier, scaled
 from privopt.privacy import pure_noise_multiplier, round_up
 from privopt.release import release
-from privopt.spec import Budget, Relation
+from privopt.spec import Budget, Premises, Relation
 
 __all__ = ["LaplaceMechanism"]
 
@@ -82,10 +82,13 @@ class LaplaceMechanism(NamedTuple, Generic[Query]):
 
     def event(self, relation: Relation) -> DpEvent:
         """What one release does to privacy."""
-        contribution = self.query.l1_sensitivity(relation) / Relation(relation).multiple
-        if contribution == 0.0:
-            return NoOpDpEvent()
-        return LaplaceDpEvent(max(0.0, math.nextafter(self.scale / contribution, 0.0)))
+        moved = self.query.l1_sensitivity(relation) / Relation(relation).multiple
+        noise = multiplier(self.scale, moved)
+        return LaplaceDpEvent(noise) if noise < math.inf else NoOpDpEvent()
+
+    def premises(self, relation: Relation) -> Premises:
+        """Those of the query."""
+        return Premises.of(self.query, relation=relation)
 
     def add_noise(self, key: Array, answer: Array) -> Array:
         """The release; ``answer`` is what ``query`` gave, noise is drawn in its dtype."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Generic, NamedTuple, TypeVar
 
 from dp_accounting import DpEvent, NonPrivateDpEvent, NoOpDpEvent
@@ -10,10 +11,10 @@ from jax import Array
 from privopt import draws
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.queries import BoundedQuery
-from privopt.mechanisms.scaled import scaled
+from privopt.mechanisms.scaled import multiplier, scaled
 from privopt.privacy import pure_event, pure_noise_multiplier, round_up
 from privopt.release import release
-from privopt.spec import Budget, Relation
+from privopt.spec import Budget, Premises, Relation
 
 __all__ = ["NormLaplaceMechanism"]
 
@@ -70,9 +71,14 @@ class NormLaplaceMechanism(NamedTuple, Generic[Query]):
     def event(self, relation: Relation) -> DpEvent:
         """What one release does to privacy."""
         sensitivity = self.query.sensitivity(relation)
-        if sensitivity == 0.0:
+        noise = multiplier(self.scale, sensitivity)
+        if noise == math.inf:
             return NoOpDpEvent()
-        return pure_event(sensitivity / self.scale) if self.scale > 0.0 else NonPrivateDpEvent()
+        return pure_event(sensitivity / self.scale) if noise > 0.0 else NonPrivateDpEvent()
+
+    def premises(self, relation: Relation) -> Premises:
+        """Those of the query."""
+        return Premises.of(self.query, relation=relation)
 
     def add_noise(self, key: Array, answer: Array) -> Array:
         """The release; ``answer`` has shape ``(dim,)``, noise is drawn in its dtype."""

@@ -14,11 +14,11 @@ from privopt import draws
 from privopt.arguments import instance
 from privopt.convex import EmpiricalRisk
 from privopt.mechanisms.inexact_minimiser import InexactMinimiser
-from privopt.mechanisms.queries import ClippedGradient
-from privopt.mechanisms.scaled import scaled
+from privopt.mechanisms.queries import ClippedGradient, steps_to_gain
+from privopt.mechanisms.scaled import multiplier, scaled
 from privopt.privacy import ObjectivePerturbationDpEvent, pure_event
 from privopt.release import release
-from privopt.spec import ProblemClass, Relation
+from privopt.spec import Premises, ProblemClass, Relation
 
 __all__ = [
     "GaussianObjectivePerturbation",
@@ -48,6 +48,8 @@ class PerturbedMinimiser(NamedTuple):
         ``lambda > 0``, in every coordinate: no intercept goes without.
     smoothness : float
         ``H`` of every record's loss: ``f'' |x|^2``, the square of the record's norm included.
+    radius : float
+        ``R``: the constraint set lies in a ball of this radius.
     error : float
         ``tau``.
     steps : int
@@ -64,6 +66,7 @@ class PerturbedMinimiser(NamedTuple):
     gradient: ClippedGradient
     regularisation: float
     smoothness: float
+    radius: float
     error: float
     steps: int
 
@@ -80,11 +83,6 @@ class PerturbedMinimiser(NamedTuple):
         By default to ``1e-5/n`` of it: the noise that hides the error then costs less than the
         tilt by orders of magnitude. No smaller than ``1e-12 L/lambda``, which float64 resolves.
 
-        The start ``w_0`` and the minimiser ``w*`` are ``r <= min(2R, L/lambda)`` apart, and what
-        the linear rate of :func:`privopt.convex.accelerated_descent` starts from is at most
-        ``F(w_0) - F(w*) <= L r``, since ``w_0`` minimises the rest; it must end below
-        ``lambda tau^2 / 2``.
-
         Raises
         ------
         ValueError
@@ -100,26 +98,52 @@ class PerturbedMinimiser(NamedTuple):
         if relative_error is None:
             relative_error = 1e-5 / n
         error = max(relative_error / n, _RESOLUTION) * lipschitz / regularisation
-        reach = min(problem_class.diameter, lipschitz / regularisation)
-        shrink = math.sqrt(regularisation / (problem_class.smoothness + regularisation))
-        rate = -math.log1p(-shrink) if shrink < 1.0 else math.inf
-        ratio = 2.0 * lipschitz * reach / (regularisation * error**2)
-        steps = max(1, math.ceil(math.log(ratio) / rate))
-        gradient = ClippedGradient.of(problem_class)
-        return cls(gradient, regularisation, problem_class.smoothness, error, steps)
+        gradient, radius = ClippedGradient.of(problem_class), problem_class.radius
+        query = cls(gradient, regularisation, problem_class.smoothness, radius, error, 1)
+        return query._replace(steps=max(1, math.ceil(query.needed_steps)))
+
+    @property
+    def needed_steps(self) -> float:
+        """The steps that end within ``tau`` for all data and tilts; infinite where none do.
+
+        The start ``w_0`` and the minimiser ``w*`` are ``r <= min(2R, L/lambda)`` apart, and what
+        the linear rate of :func:`privopt.convex.accelerated_descent` starts from is at most
+        ``F(w_0) - F(w*) <= L r``, since ``w_0`` minimises the rest; it must end below
+        ``lambda tau^2 / 2``.
+        """
+        if not (self.regularisation > 0.0 and self.error > 0.0 and self.radius > 0.0):
+            return math.inf
+        lipschitz = self.gradient.clip
+        reach = min(2.0 * self.radius, lipschitz / self.regularisation)
+        ratio = 2.0 * lipschitz * reach / (self.regularisation * self.error**2)
+        whole = self.smoothness + self.regularisation
+        return steps_to_gain(math.log(ratio), self.regularisation, whole)
 
     @property
     def jacobian(self) -> float:
         """``ln(1 + H / (lambda n))``: what one record can do to the volume, rounded up."""
+        if not (self.regularisation > 0.0 and self.smoothness >= 0.0):
+            return math.inf
         return math.log1p(self.smoothness / (self.regularisation * self.gradient.size)) * _ROUND_OFF
 
     def sensitivity(self, relation: Relation) -> float:
         """``2 tau`` under every relation: between neighbours, given where both should have been.
 
-        Given the exact minimiser, each computed one is within ``tau`` of it.
+        Given the exact minimiser, each computed one is within ``tau`` of it; wherever, after too
+        few steps.
         """
         del relation
-        return 2.0 * self.error
+        return 2.0 * self.error if self.needed_steps <= self.steps else math.inf
+
+    def premises(self, relation: Relation) -> Premises:
+        """Convex losses of one linear prediction, with ``H``; clipping enforces ``L``."""
+        return self.gradient.premises(relation) & Premises(
+            convex=True,
+            smoothness=self.smoothness,
+            radius=self.radius,
+            most_records=self.gradient.size,
+            requires=frozenset({"linear_model"}),
+        )
 
     def bind(self, objective: EmpiricalRisk) -> Callable[[Array, Array], Array]:
         """``(centre, tilt) -> minimiser`` on the device."""
@@ -163,9 +187,8 @@ class GaussianObjectivePerturbation(NamedTuple):
 
     def event(self, relation: Relation) -> ObjectivePerturbationDpEvent:
         """What one exact minimiser does to privacy."""
-        contribution = self.query.gradient.sensitivity(relation) / relation.multiple
-        multiplier = math.nextafter(self.scale / contribution, 0.0)
-        return ObjectivePerturbationDpEvent(multiplier, self.query.jacobian)
+        moved = self.query.gradient.sensitivity(relation) / Relation(relation).multiple
+        return ObjectivePerturbationDpEvent(multiplier(self.scale, moved), self.query.jacobian)
 
     def draw(self, key: Array, dim: int, dtype: DTypeLike) -> Array:
         """A tilt, shape ``(dim,)``."""
@@ -209,10 +232,10 @@ class NormLaplaceObjectivePerturbation(NamedTuple):
 
     def event(self, relation: Relation) -> DpEvent:
         """What one exact minimiser does to privacy."""
-        if self.scale == 0.0:
+        moved = self.query.gradient.sensitivity(relation)
+        if multiplier(self.scale, moved) == 0.0 or self.query.jacobian == math.inf:
             return NonPrivateDpEvent()
-        moved = self.query.gradient.sensitivity(relation) / self.scale
-        return pure_event((self.query.jacobian + moved) * _ROUND_OFF)
+        return pure_event((self.query.jacobian + moved / self.scale) * _ROUND_OFF)
 
     def draw(self, key: Array, dim: int, dtype: DTypeLike) -> Array:
         """A tilt, shape ``(dim,)``: uniform direction, radius ``Gamma(d, beta)``."""

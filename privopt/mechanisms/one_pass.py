@@ -16,7 +16,7 @@ from privopt.mechanisms.batches.batches import present, require_numbered
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import round_down
 from privopt.release import Pytree
-from privopt.spec import ProblemClass, Relation
+from privopt.spec import Premises, ProblemClass, Relation
 
 __all__ = ["OnePass"]
 
@@ -68,7 +68,7 @@ class OnePass(NamedTuple):
             )
         if math.isinf(problem_class.lipschitz):
             raise ValueError("lipschitz must be declared for one pass to be private, got inf")
-        if smoothness > 0.0 and step_size > 2.0 / smoothness:
+        if step_size * smoothness > 2.0:
             raise ValueError(
                 f"step_size must be at most 2/smoothness = {2.0 / smoothness!r}, got {step_size!r}"
             )
@@ -93,9 +93,18 @@ class OnePass(NamedTuple):
         Source: Hardt, Recht and Singer 2016, Lemma 3.6 (non-expansive steps); Feldman, Koren and
         Talwar 2020.
         """
-        if Relation(relation) is Relation.ADD_OR_REMOVE_ONE:
+        relation, step_size = Relation(relation), positive_number("step_size", self.step_size)
+        if relation is Relation.ADD_OR_REMOVE_ONE:
             return math.inf
-        return relation.multiple * self.step_size * self.gradient.contribution
+        return relation.multiple * step_size * self.gradient.contribution
+
+    def premises(self, relation: Relation) -> Premises:
+        """Convex losses with ``H <= 2/eta``, generalised linear or with ``L``."""
+        return self.gradient.premises(relation) & Premises(
+            convex=True,
+            smoothness=2.0 / positive_number("step_size", self.step_size) * (1.0 + 2.0**-50),
+            lipschitz=self.gradient.clip,
+        )
 
     def bind(
         self, objective: EmpiricalRisk, order: Array

@@ -11,18 +11,18 @@ import jax.numpy as jnp
 from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent, SelfComposedDpEvent
 from jax import Array
 
-from privopt.arguments import count
+from privopt.arguments import answering, count, positive_number
 from privopt.convex import ConstraintSet, EmpiricalRisk, GradientOracle, pytree_dataclass
-from privopt.mechanisms.batches import Batches
+from privopt.mechanisms.batches import BATCHES, Batches
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.events import drawable
-from privopt.mechanisms.noise import IndependentNoise, Noise
+from privopt.mechanisms.noise import IndependentNoise, Noise, noise_of
 from privopt.mechanisms.queries import ClippedGradient
-from privopt.mechanisms.scaled import scaled
-from privopt.privacy import calibrate, gaussian_noise_multiplier, round_up
+from privopt.mechanisms.scaled import multiplier, scaled
+from privopt.privacy import calibrate, gaussian_noise_multiplier, round_down, round_up
 from privopt.release import Pytree, release
-from privopt.spec import Budget, Relation
+from privopt.spec import Budget, Premises, Relation
 from privopt.streams import stream
 
 __all__ = ["BatchMean", "PrivateGradient"]
@@ -119,7 +119,9 @@ class PrivateGradient:
             noise meets ``budget`` (``delta = 0``), or ``query`` or ``budget`` is none.
         """
         check_calibration(query, budget, "contribution")
-        noise, steps = IndependentNoise() if noise is None else noise, count("steps", steps)
+        steps = count("steps", steps)
+        noise = noise_of(noise, steps)
+        answering("batches", batches, BATCHES)
         unit = cls(query=query, batches=batches, noise=noise, post=post, scale=1.0, steps=steps)
         return unit.within(budget)
 
@@ -128,21 +130,21 @@ class PrivateGradient:
         noise, spendable = self.noise, drawable(budget)
         assert noise is not None
 
-        def event(multiplier: float) -> DpEvent:
-            return noise.event(self.batches, multiplier, self.steps, budget.relation)
+        def event(ratio: float) -> DpEvent:
+            return noise.event(self.batches, ratio, self.steps, budget.relation)
 
         match event(1.0):
             case SelfComposedDpEvent(event=GaussianDpEvent(noise_multiplier=1.0), count=times):
-                multiplier = gaussian_noise_multiplier(spendable, compositions=times)
+                least = gaussian_noise_multiplier(spendable, compositions=times)
             case GaussianDpEvent(noise_multiplier=unit):
-                multiplier = math.nextafter(gaussian_noise_multiplier(spendable) / unit, math.inf)
+                least = math.nextafter(gaussian_noise_multiplier(spendable) / unit, math.inf)
             case _:
-                multiplier = calibrate(event, spendable)
-        return self.noised(multiplier)
+                least = calibrate(event, spendable)
+        return self.noised(least)
 
-    def noised(self, multiplier: float) -> PrivateGradient:
+    def noised(self, ratio: float) -> PrivateGradient:
         """The same with noise of so many times one record's largest share of an answer."""
-        return replace(self, scale=round_up(multiplier * self.contribution))
+        return replace(self, scale=round_up(ratio * self.contribution))
 
     def scaled(self, factor: float) -> PrivateGradient:
         """The same with its noise times ``factor``, from 0 on: for experiments."""
@@ -151,7 +153,8 @@ class PrivateGradient:
     @property
     def contribution(self) -> float:
         """``C/b``: one record's largest share of an answer."""
-        return self.query.contribution / self.batches.divisor(self.query.size)
+        divisor = float(self.batches.divisor(self.query.size))
+        return self.query.contribution / round_down(positive_number("divisor", divisor))
 
     def event(self, relation: Relation) -> DpEvent:
         """What all ``T`` answers together do to privacy.
@@ -163,8 +166,12 @@ class PrivateGradient:
         """
         if self.noise is None:
             return NonPrivateDpEvent()
-        multiplier = math.nextafter(self.scale / self.contribution, 0.0)
-        return self.noise.event(self.batches, multiplier, self.steps, relation)
+        noise = multiplier(self.scale, self.contribution)
+        return self.noise.event(self.batches, noise, self.steps, relation)
+
+    def premises(self, relation: Relation) -> Premises:
+        """Those of query, batches and noise."""
+        return Premises.of(self.query, self.batches, self.noise, relation=relation)
 
     def bind(
         self, objective: EmpiricalRisk, key: Array, microbatch: int = MICROBATCH

@@ -46,20 +46,22 @@ from privopt.mechanisms.clipping import (
 )
 from privopt.mechanisms.inexact_minimiser import InexactMinimiser
 from privopt.mechanisms.round_off import UNIT
-from privopt.privacy import round_up
+from privopt.privacy import round_down, round_up
 from privopt.release import Pytree
-from privopt.spec import ProblemClass, Relation
+from privopt.spec import Premises, ProblemClass, Relation
 
 __all__ = [
     "BoundedQuery",
     "ClippedGradient",
     "L1BoundedQuery",
     "RegularisedMinimiser",
+    "steps_to_gain",
 ]
 
 _MAX_STEPS = 2.0**31 - 1.0  # that a loop on the device can count
 _MAX_SUM = 1e36  # of contributions: eight times that, and noise, are numbers of float32
 _MAX_ERROR = 1e30  # noise of a thousand times as much leaves float32
+_CLIPPED = 1e-6  # relative; a clip norm that is less below ``L`` changes round-off alone
 
 
 class BoundedQuery(Protocol):
@@ -140,9 +142,17 @@ class ClippedGradient(NamedTuple):
         """Largest norm of one record's share of the sum: ``C`` and what round-off adds to it.
 
         Float32's error in norms, and float64's in the order of the sum.
+
+        Raises
+        ------
+        ValueError
+            If a number is none that clips, or divides, as is said.
         """
+        for name, value in (("clip", self.clip), ("size", self.size), ("gamma", self.gamma)):
+            if value is not None and not value > 0.0:
+                raise ValueError(f"{name} must be positive, got {value!r}")
         norms, order = 2.0 * (self.dim + 8) * UNIT, 2.0 * self.size**2 * 2.0**-53
-        return self.clip * (1.0 + norms + order)
+        return round_up(self.clip) * (1.0 + norms + order)
 
     def sensitivity(self, relation: Relation) -> float:
         """``C/n``, twice that under ``replace_one``; plus round-off.
@@ -150,11 +160,21 @@ class ClippedGradient(NamedTuple):
         Holds for every data set: nothing is assumed of the losses, not even convexity. Float32
         sums are taken as exact.
         """
-        return relation.multiple * self.contribution / self.size
+        return Relation(relation).multiple * self.contribution / round_down(self.size)
 
     def l1_sensitivity(self, relation: Relation) -> float:
         """``sqrt(d)`` times the Euclidean one, attained by a gradient along a diagonal."""
         return _l1(self.sensitivity(relation), self.dim)
+
+    def premises(self, relation: Relation) -> Premises:
+        """None of the losses: clipping enforces all; round-off counts the coordinates."""
+        del relation
+        return Premises(dim=self.dim)
+
+    def changes(self, problem_class: ProblemClass) -> bool:
+        """Whether it may answer with another vector than the mean gradient of the class."""
+        clipped = self.gamma is not None or self.clip < problem_class.lipschitz * (1.0 - _CLIPPED)
+        return clipped or self.size != round_up(float(problem_class.n))
 
     def bind(
         self, objective: EmpiricalRisk, microbatch: int = MICROBATCH
@@ -195,12 +215,12 @@ class RegularisedMinimiser(NamedTuple):
     strong_convexity : float
         ``m >= 0`` that the losses bring to ``F``: what each record's loss is declared to have,
         ``m/(1 + m h)`` after smoothing; 0 where the size is not public.
-    null_slope : float
-        ``m R``, the largest gradient of the loss of a null record.
+    radius : float
+        ``R``: the constraint set lies in a ball of this radius.
     smoothness : float
         ``H``, of every single record's loss (``1/h`` after Moreau smoothing of width ``h``).
-    smoothing : float
-        ``h``; 0 when the losses are smooth as they are.
+    smoothing : float or None
+        ``h``; None when the losses are smooth as they are.
     error : float
         ``tau``.
     steps : int
@@ -217,9 +237,9 @@ class RegularisedMinimiser(NamedTuple):
     gradient: ClippedGradient
     regularisation: float
     strong_convexity: float
-    null_slope: float
+    radius: float
     smoothness: float
-    smoothing: float
+    smoothing: float | None
     error: float
     steps: int
 
@@ -233,23 +253,14 @@ class RegularisedMinimiser(NamedTuple):
         smoothing: float = 0.0,
         relative_error: float = 1e-3,
     ) -> RegularisedMinimiser:
-        """The query for a class of problems, solved to ``relative_error`` of ``L/((lambda+m) n)``.
-
-        Steps follow from the linear rate of :func:`privopt.convex.accelerated_descent`: with
-        ``F_lambda`` ``a``-strongly convex and ``b``-smooth, ``kappa = b/a``,
-        ``F_lambda(w_T) - min <= (1 - kappa^{-1/2})^T (L r + a r^2 / 2)`` for a start within
-        ``r = min(R, L/a)`` of the minimiser, and ``|w_T - argmin| <= sqrt(2 gap / a)``. (Null
-        records have no gradient at the start.)
-        """
+        """The query for a class of problems; ``tau = relative_error L/((lambda+m) n)``."""
         instance("problem_class", problem_class, ProblemClass)
-        lipschitz, n = problem_class.lipschitz, problem_class.n
         own = problem_class.strong_convexity
         own /= 1.0 + own * smoothing
         if Relation(relation) is Relation.ADD_OR_REMOVE_ONE:
             own = 0.0
         if own > 0.0 and math.isinf(problem_class.radius):
             raise ValueError("radius must be finite where losses are strongly convex, got inf")
-        null_slope = own * problem_class.radius if own > 0.0 else 0.0
         smoothness = 1.0 / smoothing if smoothing > 0.0 else problem_class.smoothness
         if smoothness is None:
             raise ValueError("smoothness must be declared, or smoothing be positive; got neither")
@@ -259,20 +270,44 @@ class RegularisedMinimiser(NamedTuple):
                 "regularisation must be positive where the losses are not strongly convex "
                 f"under {relation}, got {regularisation!r}"
             )
-        error = relative_error * lipschitz / (convexity * n)
-        reach = min(problem_class.radius, lipschitz / convexity)
-        start_gap = lipschitz * reach + 0.5 * convexity * reach**2
-        to_gain = math.log(start_gap) - math.log(0.5 * convexity) - 2.0 * math.log(error)
-        shrink = math.sqrt(convexity / (smoothness + regularisation))
-        rate = -math.log1p(-shrink) if shrink < 1.0 else math.inf
-        if to_gain / rate > _MAX_STEPS or error > _MAX_ERROR:
+        error = relative_error * problem_class.lipschitz / (convexity * problem_class.n)
+        width = smoothing if smoothing > 0.0 else None
+        gradient, radius = ClippedGradient.of(problem_class), problem_class.radius
+        query = cls(gradient, regularisation, own, radius, smoothness, width, error, 1)
+        needed = query.needed_steps
+        if needed > _MAX_STEPS or error > _MAX_ERROR:
             raise ValueError(
                 f"regularisation must be larger, got {regularisation!r}: the solver needs "
-                f"{to_gain / rate:.1e} steps, to an error of {error:.1e}"
+                f"{needed:.1e} steps, to an error of {error:.1e}"
             )
-        steps = max(1, math.ceil(to_gain / rate))
-        gradient = ClippedGradient.of(problem_class)
-        return cls(gradient, regularisation, own, null_slope, smoothness, smoothing, error, steps)
+        return query._replace(steps=max(1, math.ceil(needed)))
+
+    @property
+    def needed_steps(self) -> float:
+        """The steps that end within ``tau`` on every data set of the class.
+
+        By the linear rate of :func:`privopt.convex.accelerated_descent`: with ``F_lambda``
+        ``a``-strongly convex and ``b``-smooth, ``kappa = b/a``, ``F_lambda(w_T) - min <= (1 -
+        kappa^{-1/2})^T (L r + a r^2 / 2)`` for a start within ``r = min(R, L/a)`` of the minimiser,
+        and ``|w_T - argmin| <= sqrt(2 gap / a)``. (Null records have no gradient at the start.)
+        Infinite for numbers of which that is not so.
+        """
+        convexity, smoothness = self.curvature, self.regularisation + self.smoothness
+        flat = self.regularisation < 0.0 or self.strong_convexity < 0.0 or not convexity > 0.0
+        if flat or not self.error > 0.0 or not self.radius > 0.0:
+            return math.inf
+        if self.smoothing is not None and not self.smoothing * self.smoothness >= 1.0 - 2.0**-50:
+            return math.inf
+        lipschitz = self.gradient.clip
+        reach = min(self.radius, lipschitz / convexity)
+        start_gap = lipschitz * reach + 0.5 * convexity * reach**2
+        to_gain = math.log(start_gap) - math.log(0.5 * convexity) - 2.0 * math.log(self.error)
+        return steps_to_gain(to_gain, convexity, smoothness)
+
+    @property
+    def curvature(self) -> float:
+        """``lambda + m``."""
+        return self.regularisation + self.strong_convexity
 
     def sensitivity(self, relation: Relation) -> float:
         """``G/((lambda+m) n) + 2 tau``, ``G`` how far apart the gradients of two losses can be.
@@ -280,33 +315,54 @@ class RegularisedMinimiser(NamedTuple):
         ``G = L + max(L, m R)`` under ``replace_one``, which is ``2L`` over a ball about ``c``;
         else one of them is null, and ``G = L + m R``.
 
-        Assumes the loss of every record that is not null convex, with the declared ``L``, ``H``
-        and strong convexity. Infinite under ``add_or_remove_one`` for a query that counts on the
-        losses' own curvature.
+        Infinite for a solver of too few steps; and under ``add_or_remove_one`` for a query that
+        counts on the losses' own curvature.
         Source: Chaudhuri, Monteleoni and Sarwate 2011, Corollary 8; the charge for
         inexactness is the triangle inequality.
         """
         relation = Relation(relation)
-        if relation is Relation.ADD_OR_REMOVE_ONE and self.strong_convexity > 0.0:
+        counted = self.strong_convexity > 0.0
+        if self.needed_steps > self.steps or (counted and relation is Relation.ADD_OR_REMOVE_ONE):
             return math.inf
-        present, null = self.gradient.contribution, self.null_slope
+        present = self.gradient.contribution
+        null = self.strong_convexity * self.radius if counted else 0.0
         apart = present + (max(present, null) if relation is Relation.REPLACE_ONE else null)
-        curvature = self.regularisation + self.strong_convexity
-        return apart / self.gradient.size / curvature + 2.0 * self.error
+        return apart / self.gradient.size / self.curvature + 2.0 * self.error
+
+    def premises(self, relation: Relation) -> Premises:
+        """The loss of every record that is not null is convex, with ``L``, ``H`` and ``m``."""
+        smoothed = self.smoothing or 0.0
+        own = self.strong_convexity / max(1.0 - self.strong_convexity * smoothed, 2.0**-52)
+        return self.gradient.premises(relation) & Premises(
+            convex=True,
+            lipschitz=self.gradient.clip,
+            smoothness=self.smoothness if self.smoothing is None else math.inf,
+            strong_convexity=own * (1.0 - 2.0**-40),
+            radius=self.radius,
+            most_records=self.gradient.size,
+            requires=frozenset() if self.smoothing is None else frozenset({"smoothing"}),
+        )
 
     def l1_sensitivity(self, relation: Relation) -> float:
         """``sqrt(d)`` times the Euclidean one."""
         return _l1(self.sensitivity(relation), self.gradient.dim)
 
+    def smoothed(self, objective: EmpiricalRisk) -> EmpiricalRisk:
+        """The losses that are minimised: Moreau envelopes, where there is a width."""
+        if self.smoothing is None:
+            return objective
+        return objective.smoothed(jnp.asarray(self.smoothing))
+
     def bind(self, objective: EmpiricalRisk) -> Callable[[Array], Array]:
         """``start -> minimiser`` on the device; ``start`` is the public centre ``c``, a member."""
+        objective = self.smoothed(objective)
 
         def minimiser(start: Array) -> Array:
             present = without_null_records(objective, self.gradient.clip, start)
             missing = 1.0 - jnp.asarray(present.records, start.dtype) / self.gradient.size
             minimisation = InexactMinimiser(
                 self.regularisation + missing * self.strong_convexity,
-                self.regularisation + self.strong_convexity,
+                self.curvature,
                 self.regularisation + self.smoothness,
                 self.error,
                 self.steps,
@@ -314,6 +370,14 @@ class RegularisedMinimiser(NamedTuple):
             return minimisation.solve(self.gradient, present, start, None)
 
         return minimiser
+
+
+def steps_to_gain(gain: float, convexity: float, smoothness: float) -> float:
+    """Steps of accelerated descent that shrink a gap by ``e^-gain``, of an objective like that."""
+    if not smoothness >= convexity > 0.0:
+        return math.inf
+    shrink = math.sqrt(convexity / smoothness)
+    return gain / -math.log1p(-shrink) if shrink < 1.0 else 0.0
 
 
 def _l1(euclidean: float, dim: int) -> float:

@@ -8,25 +8,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
 
 from jax import Array
 
 from privopt.arguments import instance
-from privopt.convex import EmpiricalRisk
+from privopt.convex import EmpiricalRisk, pytree_dataclass
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.clipping import without_null_records
 from privopt.mechanisms.queries import RegularisedMinimiser
+from privopt.mechanisms.truncated_records import truncated_records
 from privopt.privacy import round_up
-from privopt.spec import Budget, ProblemClass, Relation
+from privopt.spec import Budget, Premises, ProblemClass, Relation
 
 __all__ = ["SparseMinimiser", "published_laplace_scale"]
 
 _RELATIVE_ERROR = 1e-3  # what the solver may add to a sensitivity
 
 
-class SparseMinimiser(NamedTuple):
+@pytree_dataclass
+@dataclass(frozen=True)
+class SparseMinimiser:
     """``argmin_w (1/n) sum_i l(w; x_i) + (lambda/2) |w - c|^2`` over ``R^d``, gradients sparse.
 
     *Sensitivity.* Let all losses be convex, ``L``-Lipschitz and ``H``-smooth on ``R^d``, every
@@ -74,8 +76,9 @@ class SparseMinimiser(NamedTuple):
         What is solved for, to a distance ``tau``; with ``L``, ``H``, ``lambda`` and ``n``.
     sparsity : float
         ``s``.
-    width : float
-        ``k``.
+    kept : int or None
+        Of generalised linear losses: rows are *made* so sparse, and so short that no gradient
+        exceeds ``L``. None for losses whose gradients are declared to be.
 
     Examples
     --------
@@ -90,7 +93,7 @@ class SparseMinimiser(NamedTuple):
 
     minimiser: RegularisedMinimiser
     sparsity: float
-    width: float
+    kept: int | None = field(default=None, metadata={"static": True})
 
     @classmethod
     def of(
@@ -125,13 +128,12 @@ class SparseMinimiser(NamedTuple):
             raise ValueError(
                 f"radius must be inf for a sparse minimiser, got {problem_class.radius!r}"
             )
-        sparsity = float(problem_class.sparsity)
-        width = sparsity if glm else 2.0 * sparsity
+        sparsity = problem_class.sparsity
         problem_class = replace(problem_class, strong_convexity=0.0)
         loose = RegularisedMinimiser.of(
             problem_class, relation, regularisation=regularisation, smoothing=smoothing
         )
-        query = cls(loose, sparsity, width)
+        query = cls(loose, float(sparsity), sparsity if glm else None)
         share = query._spread / (2.0 * query._last_step * math.sqrt(query._reach))
         solver = RegularisedMinimiser.of(
             problem_class,
@@ -140,7 +142,14 @@ class SparseMinimiser(NamedTuple):
             smoothing=smoothing,
             relative_error=_RELATIVE_ERROR * min(1.0, share),
         )
-        return cls(solver, sparsity, width)
+        return replace(query, minimiser=solver)
+
+    @property
+    def width(self) -> float:
+        """``k``; infinite where rows are kept longer than is accounted for."""
+        if self.kept is None:
+            return 2.0 * self.sparsity
+        return self.sparsity if 0 < self.kept <= self.sparsity else math.inf
 
     @property
     def dense(self) -> bool:
@@ -153,20 +162,35 @@ class SparseMinimiser(NamedTuple):
         return self._last_step * self.minimiser.error
 
     def sensitivity(self, relation: Relation) -> float:
-        """``Delta_2``, and twice the solver's error."""
-        return self._moved(relation) + 2.0 * self.error
+        """``Delta_2``, and twice the solver's error; infinite for a solver of too few steps."""
+        return self._moved(relation) + 2.0 * self.error if self._solved else math.inf
 
     def l1_sensitivity(self, relation: Relation) -> float:
         """``Delta_1``, and twice the solver's error in the l1 norm."""
+        if not self._solved:
+            return math.inf
         return self._spread * self._moved(relation) + 2.0 * math.sqrt(self._reach) * self.error
+
+    def premises(self, relation: Relation) -> Premises:
+        """Those of the minimiser, on the whole space; and sparse gradients, or linear models."""
+        found = self.minimiser.premises(relation) & Premises(whole_space=True)
+        if self.kept is None:
+            return found & Premises(sparsity=self.sparsity)
+        model = {"linear_model"} if self.minimiser.smoothing is None else {"smoothing"}
+        return replace(found, lipschitz=math.inf, requires=frozenset(model))
 
     def bind(self, objective: EmpiricalRisk) -> Callable[[Array], Array]:
         """``c -> answer`` on the device."""
+        if self.kept is not None:
+            clip = self.minimiser.gradient.clip
+            objective = truncated_records(objective, self.kept, clip)
+        objective = self.minimiser.smoothed(objective)
+        solver = self.minimiser._replace(smoothing=None)
 
         def minimiser(centre: Array) -> Array:
             present = without_null_records(objective, self.minimiser.gradient.clip, centre)
             gradient = self.minimiser.gradient.bind(present)
-            near = self.minimiser.bind(objective)(centre)
+            near = solver.bind(objective)(centre)
             return centre - gradient(near) / self.minimiser.regularisation
 
         return minimiser
@@ -197,6 +221,13 @@ class SparseMinimiser(NamedTuple):
         gradient = self.minimiser.gradient
         moved = Relation(relation).multiple * gradient.contribution / gradient.size
         return moved / self.minimiser.regularisation
+
+    @property
+    def _solved(self) -> bool:
+        """Whether the numbers are those of a minimiser that the solver reaches."""
+        solver = self.minimiser
+        regular = solver.regularisation > 0.0 == solver.strong_convexity and self.sparsity > 0.0
+        return regular and solver.needed_steps <= solver.steps
 
 
 def published_laplace_scale(query: SparseMinimiser, budget: Budget) -> float:

@@ -21,7 +21,7 @@ from privopt.mechanisms.queries import ClippedGradient
 from privopt.mechanisms.scaled import scaled
 from privopt.privacy import calibrate
 from privopt.release import Pytree
-from privopt.spec import Budget, Relation
+from privopt.spec import Budget, Premises, Relation
 
 __all__ = ["VarianceReducedGradient"]
 
@@ -140,18 +140,17 @@ class VarianceReducedGradient:
         )
 
     def event(self, relation: Relation) -> DpEvent:
-        """Gaussian releases, and ones from truncated Poisson samples.
-
-        Raises
-        ------
-        ValueError
-            If ``period`` is no positive integer.
-        """
+        """Gaussian releases, and ones from truncated Poisson samples."""
         count("period", self.period)
         full = self.anchors.event(relation)
         if self.differences.steps == 0:
             return full
         return ComposedDpEvent((full, self.differences.event(relation)))
+
+    def premises(self, relation: Relation) -> Premises:
+        """Those of queries and batches."""
+        parts = self.query, self.difference_query, self.batches
+        return Premises.of(*parts, relation=relation)
 
     def bind(
         self, objective: EmpiricalRisk, key: Array, microbatch: int = MICROBATCH

@@ -68,7 +68,8 @@ from privopt.theory.ftrl import (
 from privopt.theory.largest_excess import centre_excess, largest_excess
 from privopt.theory.laws import LAWS
 from privopt.theory.linf_output_perturbation import linf_output_perturbation_rate
-from privopt.theory.lower_bounds import budget_lower_bound, erm_lower_bound, pure_lower_bound
+from privopt.theory.lower_bound import lower_bound
+from privopt.theory.lower_bounds import erm_lower_bound, pure_lower_bound
 from privopt.theory.moments import ALL_RECORDS, Moments, batch_moments
 from privopt.theory.noise_norms import NoiseKind, NoiseVector
 from privopt.theory.objective_perturbation import (
@@ -117,6 +118,7 @@ from privopt.theory.projected_error import (
 from privopt.theory.rate import (
     GIVEN_STEPS,
     SLOPE_MARGIN,
+    LowerBound,
     Powers,
     Quantity,
     Rate,
@@ -169,6 +171,7 @@ __all__ = [
     "DescentNumbers",
     "GaussianAdvantage",
     "Law",
+    "LowerBound",
     "Moments",
     "NoiseKind",
     "NoiseVector",
@@ -193,7 +196,6 @@ __all__ = [
     "bias_reduced_steps",
     "biased_descent_rate",
     "biased_descent_step_size",
-    "budget_lower_bound",
     "centre_excess",
     "crossovers",
     "descent_numbers",
@@ -226,6 +228,7 @@ __all__ = [
     "last_of_noisy_descent",
     "linf_output_perturbation_rate",
     "local_exponent",
+    "lower_bound",
     "no_rate",
     "noise_limited_steps",
     "noisy_descent",

@@ -59,6 +59,10 @@ class Advantage(Protocol):
         """By its numbers."""
 
     @property
+    def name(self) -> str:
+        """The guarantee, in words."""
+
+    @property
     def symmetric(self) -> bool:
         """Whether fact 3 of the module holds without its factor ``1 + |p|``."""
 
@@ -105,6 +109,11 @@ class GaussianAdvantage:
     relation: Relation
     symmetric = True
 
+    @property
+    def name(self) -> str:
+        """``mu``-Gaussian DP."""
+        return f"{self.mu:.4g}-Gaussian DP"
+
     def sign(self, copies: Array) -> Array:
         """By the trapezoidal rule, whose error is below 1e-8 for these analytic integrands."""
         mu = np.minimum(_steps(self.relation) * self.mu * np.asarray(copies), 40.0)[..., None]
@@ -145,6 +154,12 @@ class ApproximateAdvantage:
 
     budget: Budget
     symmetric = True
+
+    @property
+    def name(self) -> str:
+        """Pure where delta is 0."""
+        epsilon, delta = self.budget.epsilon, self.budget.delta
+        return f"({epsilon:.4g}, {delta:.4g})-DP" if delta > 0.0 else f"{epsilon:.4g}-DP"
 
     def sign(self, copies: Array) -> Array:
         """Of the group's epsilon and delta."""
@@ -211,6 +226,12 @@ class RenyiAdvantage:
     divergence: float
     relation: Relation
     lost: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """By order and divergence."""
+        lost = f" but with chance {self.lost:.2g}" if self.lost > 0.0 else ""
+        return f"of Renyi divergence {self.divergence:.4g} at order 2{lost}"
 
     @property
     def symmetric(self) -> bool:

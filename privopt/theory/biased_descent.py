@@ -98,7 +98,6 @@ def biased_descent_rate(
     step_size: float | None = None,
     gap: float | None = None,
     steps_powers: Powers = GIVEN_STEPS,
-    lower: float = 0.0,
 ) -> Rate:
     """The rate by ``b`` and ``nu^2``: the first and the third theorem of the module.
 
@@ -118,7 +117,7 @@ def biased_descent_rate(
         ``eta``; default that of :func:`biased_descent_step_size`.
     gap : float, optional
         At least ``F(w_1) - inf F``.
-    steps_powers, lower
+    steps_powers
         As for :func:`privopt.theory.descent_rate`.
 
     Returns
@@ -140,7 +139,7 @@ def biased_descent_rate(
     """
     facts, reason = problem_class, _obstacle(problem_class, gap)
     if reason:
-        return no_rate(reason, quantity=_quantity(gap), lower=lower)
+        return no_rate(reason, quantity=_quantity(gap))
     best = biased_descent_step_size(facts, steps=steps, second_moment=second_moment.value, gap=gap)
     eta = best if step_size is None else step_size
     tuned = math.isclose(eta, best, rel_tol=1e-9)
@@ -159,7 +158,7 @@ def biased_descent_rate(
     else:
         first = [_scaled("second moment", second_moment, factor)]
         first.append(Term("start", start, -1.0 * steps_powers))
-    return _rate(facts, [shift, *first], gap, moved, theorem, lower)
+    return _rate(facts, [shift, *first], gap, moved, theorem)
 
 
 def inexact_descent_step_size(
@@ -201,7 +200,6 @@ def inexact_descent_rate(
     step_size: float | None = None,
     gap: float | None = None,
     steps_powers: Powers = GIVEN_STEPS,
-    lower: float = 0.0,
 ) -> Rate:
     """The rate by ``e^2`` alone, for smooth losses: the second and the fourth theorem.
 
@@ -218,7 +216,7 @@ def inexact_descent_rate(
         ``e^2``, with its exponents.
     step_size : float, optional
         ``eta``; default that of :func:`inexact_descent_step_size`.
-    gap, steps_powers, lower
+    gap, steps_powers
         As for :func:`biased_descent_rate`.
 
     Examples
@@ -236,16 +234,16 @@ def inexact_descent_rate(
     if not reason and facts.smoothness is None:
         reason = "the losses are not smooth"
     if reason:
-        return no_rate(reason, quantity=_quantity(gap), lower=lower)
+        return no_rate(reason, quantity=_quantity(gap))
     best = inexact_descent_step_size(facts, steps=steps, error=error.value, gap=gap)
     eta = best if step_size is None else step_size
     curved = eta * _smoothness(facts)
     if curved > 1.0 + 1e-9 or (gap is None and curved >= 1.0):
-        return no_rate("steps must be shorter than 1/H", quantity=_quantity(gap), lower=lower)
+        return no_rate("steps must be shorter than 1/H", quantity=_quantity(gap))
     if gap is not None:
         start = Term("start", 2.0 * gap / (eta * steps), -1.0 * steps_powers)
         theorem = "E |grad F(w)| <= sqrt(2 gap/(eta T) + e^2)"
-        return _rate(facts, [_scaled("error", error, 1.0), start], gap, 0.5, theorem, lower)
+        return _rate(facts, [_scaled("error", error, 1.0), start], gap, 0.5, theorem)
     root = Term("bias", facts.diameter * math.sqrt(error.value), 0.5 * error.powers)
     if math.isclose(eta, best, rel_tol=1e-9):
         moves = 0.5 * error.powers + -0.5 * steps_powers
@@ -257,7 +255,7 @@ def inexact_descent_rate(
         noisy = _scaled("error", error, 0.5 * eta / (1.0 - curved))
     terms = [root, noisy, Term("start", begun, -1.0 * steps_powers)]
     theorem = "E F(w) - F* <= R^2/(2 eta T) + eta e^2/(2 (1 - eta H)) + D e"
-    return _rate(facts, terms, None, 1.0, theorem, lower)
+    return _rate(facts, terms, None, 1.0, theorem)
 
 
 def _rate(
@@ -266,7 +264,6 @@ def _rate(
     gap: float | None,
     root: float,
     theorem: str,
-    lower: float,
 ) -> Rate:
     """Privacy's terms first, the larger before the others; under a root each has its own."""
     ordered = sorted(terms, key=lambda term: (term.powers.epsilon == 0.0, -term.value))
@@ -282,7 +279,6 @@ def _rate(
         ),
         combine=combine,
         cap=largest_excess(facts) if gap is None else math.inf,
-        lower=lower,
         regime="the first term leading, at fixed steps",
     )
 

@@ -27,7 +27,6 @@ def descent_rate(
     noise_std: float,
     moments: Moments | None = ALL_RECORDS,
     steps_powers: Powers = GIVEN_STEPS,
-    lower: float = 0.0,
     clipped: bool = False,
     plain: bool = True,
 ) -> Rate:
@@ -57,8 +56,6 @@ def descent_rate(
         Of the batch's gradient; None where it is biased given the past.
     steps_powers : Powers
         How ``T`` moves with the axes; by default it is an axis of its own.
-    lower : float
-        What no algorithm with this guarantee can beat.
     clipped, plain : bool
         Whether clipping may change gradients; whether the update is plain descent.
 
@@ -88,11 +85,11 @@ def descent_rate(
     elif math.isinf(problem_class.radius):
         reason = "the set is not bounded"
     if reason is None:
-        known = _Known(problem_class, steps, noise_std, moments, steps_powers, lower)
+        known = _Known(problem_class, steps, noise_std, moments, steps_powers)
         rate = _covering(known, step_rule, output)
         if rate is not None:
             return rate
-    return no_rate(reason or "no theorem for these step sizes with this output", lower=lower)
+    return no_rate(reason or "no theorem for these step sizes with this output")
 
 
 class _Known(NamedTuple):
@@ -103,7 +100,6 @@ class _Known(NamedTuple):
     noise_std: float
     moments: Moments
     steps_powers: Powers
-    lower: float
 
     def squares(self, *, sampling: float, gradients: float) -> list[Term]:
         """``d sigma^2``, and the parts of the gradient in units of ``L^2``."""
@@ -156,7 +152,6 @@ def _noisy(known: _Known, step_size: float) -> Rate:
         terms=tuple(terms),
         combine=math.hypot if tuned else add,
         cap=largest_excess(known.facts),
-        lower=known.lower,
         regime=_regime(known, "sqrt(d) sigma >= 7 L"),
         tight_on=_tight_on(known) if tuned else None,
     )
@@ -196,7 +191,6 @@ def _smooth(known: _Known, step_size: float) -> Rate | None:
         terms=(*terms, start),
         combine=root_and_last if tuned else add,
         cap=largest_excess(known.facts),
-        lower=known.lower,
         regime=_regime(known, f"sqrt(d T) sigma >= 25 H R{sampled}"),
         tight_on=family if tuned and noise_std > 0.0 else None,
     )
@@ -217,7 +211,6 @@ def _strongly_convex(known: _Known) -> Rate:
         source="Lacoste-Julien, Schmidt and Bach 2012 (arXiv:1212.2002)",
         terms=tuple(_times(squares, factor, -1.0 * known.steps_powers)),
         cap=largest_excess(known.facts),
-        lower=known.lower,
         regime=_regime(known, "sqrt(d) sigma >= 10 L"),
         tight_on="squared_distance",
     )
@@ -234,7 +227,6 @@ def _last(known: _Known, scale: float) -> Rate:
         source="Shamir and Zhang 2013 (arXiv:1212.1824), Theorem 2",
         terms=(*_times(squares, slow * scale, -0.5 * known.steps_powers), start),
         cap=largest_excess(known.facts),
-        lower=known.lower,
         regime=_regime(known, "sqrt(d) sigma >= 10 L and c G >= 10 D"),
     )
 

@@ -77,7 +77,6 @@ def exponential_mechanism_rate(
     regularisation: float = 0.0,
     pure: bool,
     balanced: bool = True,
-    lower: float = 0.0,
 ) -> Rate:
     """The rate of :func:`exponential_mechanism`: the draw, and the regulariser.
 
@@ -90,8 +89,6 @@ def exponential_mechanism_rate(
         Whether the guarantee is pure, and the regulariser 0.
     balanced : bool
         Whether ``m`` is the one of :func:`exponential_mechanism_regularisation`; else it is fixed.
-    lower : float
-        What no algorithm with this guarantee can beat.
 
     Examples
     --------
@@ -117,7 +114,6 @@ def exponential_mechanism_rate(
         else "Gopi, Lee and Liu 2022 (arXiv:2203.00263)",
         terms=(Term("draw", dim * temperature, drawn), Term("regulariser", bias, fixed)),
         cap=largest_excess(problem_class),
-        lower=lower,
         regime="d <= n epsilon / 40" if pure else regime,
         tight_on="distance" if pure or balanced else None,
     )

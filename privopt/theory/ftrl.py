@@ -173,7 +173,6 @@ def ftrl_rate(
     regularisation: float | None = None,
     clipped: bool = False,
     plain: bool = True,
-    lower: float = 0.0,
 ) -> Rate:
     """The rate of :func:`ftrl_regret` or :func:`ftrl_population`, term by term.
 
@@ -201,8 +200,6 @@ def ftrl_rate(
         ``Lambda``; default :func:`ftrl_regularisation`.
     clipped, plain : bool
         Whether clipping may change gradients; whether there is no momentum.
-    lower : float
-        What no algorithm with this guarantee can beat.
 
     Returns
     -------
@@ -231,7 +228,7 @@ def ftrl_rate(
     elif math.isinf(problem_class.radius):
         reason = "the set is not bounded"
     if reason is not None:
-        return no_rate(reason, quantity=spoken, lower=lower)
+        return no_rate(reason, quantity=spoken)
     regret = spoken is Quantity.REGRET
     rounds = float(steps) if regret else _filled(problem_class, steps, batch_size)
     costs = _costs(problem_class, steps, noise_std, error, rounds)
@@ -251,7 +248,7 @@ def ftrl_rate(
         terms=tuple(terms),
         combine=combine,
         cap=largest_excess(problem_class) * (steps if regret else 1.0),
-        lower=lower,
+        rounds=problem_class.n / batch_size if regret and epochs == 1 else 0.0,
         regime=_REGIMES.get(terms[0].name, "") + "fixed batches and passes",
         tight_on=_hard_family(noise_std) if regret and tuned else None,
     )

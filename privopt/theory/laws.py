@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from privopt.theory.advantage import GaussianAdvantage
 from privopt.theory.descent_numbers import descent_numbers, descent_steps
 from privopt.theory.descent_rate import descent_rate
 from privopt.theory.exponential_mechanism import (
@@ -15,7 +14,6 @@ from privopt.theory.exponential_mechanism import (
     exponential_mechanism_regularisation,
 )
 from privopt.theory.largest_excess import centre_excess
-from privopt.theory.lower_bounds import budget_lower_bound
 from privopt.theory.output_perturbation import (
     output_perturbation_rate,
     perturbed_minimiser_regularisation,
@@ -28,7 +26,6 @@ from privopt.theory.population_laws import (
     toeplitz_noise,
     tree_noise,
 )
-from privopt.theory.population_lower_bound import population_lower_bound
 from privopt.theory.rate import FIXED, Quantity, Rate, Term
 from privopt.theory.setting import Law, Setting
 
@@ -39,10 +36,6 @@ def _sensitivity(setting: Setting) -> float:
     """``s``, of the mean gradient: ``2 L/n`` under ``replace_one``, else ``L/n``."""
     facts = setting.problem_class
     return setting.budget.relation.multiple * facts.lipschitz / facts.n
-
-
-def _lower(setting: Setting) -> float:
-    return budget_lower_bound(setting.problem_class, setting.budget, mu=setting.mu)
 
 
 def dp_gd_law(setting: Setting) -> Rate:
@@ -58,7 +51,6 @@ def dp_gd_law(setting: Setting) -> Rate:
         output=output,
         noise_std=noise_std,
         steps_powers=default.powers,
-        lower=_lower(setting),
     )
 
 
@@ -83,7 +75,6 @@ def output_perturbation_law(setting: Setting) -> Rate:
         noise_square=(unit / regularisation) ** 2,
         gaussian=True,
         balanced=True,
-        lower=_lower(setting),
     )
 
 
@@ -96,7 +87,6 @@ def exponential_mechanism_law(setting: Setting) -> Rate:
         temperature=s**2 / (regularisation * mu**2),
         regularisation=regularisation,
         pure=False,
-        lower=_lower(setting),
     )
 
 
@@ -115,7 +105,6 @@ def public_start_law(setting: Setting) -> Rate:
         theorem="E F(w) - F* <= (L - m R) x - m x^2/2, x = min(R, L/m - R)",
         source="every loss is L-Lipschitz and m-strongly convex",
         terms=(Term("start", centre_excess(facts), FIXED),),
-        lower=_lower(setting),
         regime="any",
     )
 
@@ -125,8 +114,7 @@ def phased_sgd_law(setting: Setting) -> Rate:
     facts, unit = setting.problem_class, _sensitivity(setting) * setting.problem_class.n
     unit /= setting.mu
     step_size = phased_descent_step_size(facts, unit_noise_std=unit)
-    lower = population_lower_bound(facts, GaussianAdvantage(setting.mu, setting.budget.relation))
-    return phased_rate(facts, step_size=step_size, noise_std=unit * step_size, lower=lower)
+    return phased_rate(facts, step_size=step_size, noise_std=unit * step_size)
 
 
 LAWS: Mapping[str, Law] = MappingProxyType(

@@ -29,7 +29,6 @@ def linf_output_perturbation_rate(
     solver_error: float = 0.0,
     smoothing: float = 0.0,
     spread: Powers = Powers(sparsity=0.5),  # noqa: B008
-    lower: float = 0.0,
 ) -> Rate:
     """``E F(w) - F* <= c lambda D^2 + g b + L tau + L^2 h/2``.
 
@@ -69,8 +68,6 @@ def linf_output_perturbation_rate(
     spread : Powers
         How ``Delta_1/Delta_2``, to which the scale of Laplace noise is proportional, moves with the
         sizes.
-    lower : float
-        What no algorithm with this guarantee can beat.
 
     Examples
     --------
@@ -82,7 +79,7 @@ def linf_output_perturbation_rate(
     """
     cost = perturbation_cost(problem_class, gaussian=gaussian, projection=projection, glm=glm)
     if math.isinf(cost.factor):
-        return no_rate("what is released may lie outside the set", lower=lower)
+        return no_rate("what is released may lie outside the set")
     balanced = power is not None
     bias = share * regularisation * distance**2
     noise, blur = cost.factor * scale, 0.5 * problem_class.lipschitz**2 * smoothing
@@ -106,7 +103,6 @@ def linf_output_perturbation_rate(
         source=_SOURCE,
         terms=terms,
         cap=largest_excess(problem_class),
-        lower=lower,
         regime=("" if balanced else "lambda fixed, ")
         + _regime(problem_class, gaussian, projection, glm, spread),
         tight_on="sparse_linear" if balanced and projection == "linf" and gaussian else None,

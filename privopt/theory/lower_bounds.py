@@ -24,11 +24,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from privopt.spec import Budget, ProblemClass
-from privopt.theory.advantage import (
-    Advantage,
-    ApproximateAdvantage,
-    GaussianAdvantage,
-)
+from privopt.theory.advantage import Advantage
 from privopt.theory.hard_data import (
     HardData,
     fingerprints,
@@ -38,7 +34,7 @@ from privopt.theory.hard_data import (
 )
 from privopt.theory.packing import directions, distances
 
-__all__ = ["budget_lower_bound", "erm_lower_bound", "pure_lower_bound", "shape", "worst_risk"]
+__all__ = ["erm_lower_bound", "pure_lower_bound", "shape", "worst_risk"]
 
 
 def erm_lower_bound(problem_class: ProblemClass, advantage: Advantage) -> float:
@@ -74,6 +70,7 @@ def erm_lower_bound(problem_class: ProblemClass, advantage: Advantage) -> float:
     Examples
     --------
     >>> from privopt.spec import Relation
+    >>> from privopt.theory import GaussianAdvantage
     >>> facts = ProblemClass(n=1000, dim=10, lipschitz=1.0, radius=1.0)
     >>> round(erm_lower_bound(facts, GaussianAdvantage(1.0, Relation.REPLACE_ONE)), 5)
     0.00173
@@ -102,43 +99,6 @@ def pure_lower_bound(problem_class: ProblemClass, budget: Budget) -> float:
     0.0047
     """
     return _packed(problem_class, budget)
-
-
-def budget_lower_bound(
-    problem_class: ProblemClass,
-    budget: Budget,
-    *,
-    mu: float | None = None,
-    advantage: Advantage | None = None,
-) -> float:
-    """The largest that is known at a budget.
-
-    Parameters
-    ----------
-    problem_class : ProblemClass
-    budget : Budget
-    mu : float, optional
-        For methods that spend the budget as Gaussian DP.
-    advantage : Advantage, optional
-        For methods of which more is known than that, sampled ones above all.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=1000, dim=100, lipschitz=1.0, radius=1.0)
-    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> round(budget_lower_bound(facts, budget), 5)
-    0.00538
-    >>> round(budget_lower_bound(facts, budget, mu=0.25), 5)
-    0.02301
-    """
-    bounds = [erm_lower_bound(problem_class, ApproximateAdvantage(budget))]
-    if mu is not None:
-        bounds.append(erm_lower_bound(problem_class, GaussianAdvantage(mu, budget.relation)))
-    if advantage is not None:
-        bounds.append(erm_lower_bound(problem_class, advantage))
-    if budget.delta == 0.0:
-        bounds.append(pure_lower_bound(problem_class, budget))
-    return max(bounds)
 
 
 def shape(problem_class: ProblemClass) -> tuple[int, int]:

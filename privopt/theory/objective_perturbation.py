@@ -99,7 +99,6 @@ def objective_perturbation_rate(
     distance: float,
     gaussian: bool,
     tuned: bool,
-    lower: float = 0.0,
 ) -> Rate:
     """The rate of :func:`perturbed_objective_minimiser`: noise, regulariser, error of a solver.
 
@@ -111,8 +110,6 @@ def objective_perturbation_rate(
         Whether the tilt is Gaussian; else its norm is, under pure privacy, of order ``d``.
     tuned : bool
         Whether ``lambda`` is the one of the smallest bound; else it is fixed.
-    lower : float
-        What no algorithm with this guarantee can beat.
 
     Examples
     --------
@@ -136,7 +133,6 @@ def objective_perturbation_rate(
             Term("solver", problem_class.lipschitz * distance),
         ),
         cap=largest_excess(problem_class),
-        lower=lower,
         regime=(
             f"{noise} <= L, at H/(lambda n epsilon) constant"
             if tuned

@@ -155,7 +155,6 @@ def output_perturbation_rate(
     gaussian: bool,
     balanced: bool,
     stationary: bool = False,
-    lower: float = 0.0,
 ) -> Rate:
     """The rate of :func:`perturbed_minimiser`, or of :func:`perturbed_stationary_minimiser`.
 
@@ -174,8 +173,6 @@ def output_perturbation_rate(
         Whether ``lambda`` is the one of :func:`perturbed_minimiser_regularisation`; else fixed.
     stationary : bool
         Whether every minimiser is stationary: the smaller bound is then taken.
-    lower : float
-        What no algorithm with this guarantee can beat.
 
     Examples
     --------
@@ -227,7 +224,6 @@ def output_perturbation_rate(
         "Thakurta 2014 (arXiv:1405.7085)",
         terms=terms,
         cap=largest_excess(problem_class),
-        lower=lower,
         regime=regime,
         tight_on=tight_on,
     )

@@ -74,10 +74,8 @@ def phased_descent_step_size(problem_class: ProblemClass, *, unit_noise_std: flo
     return min(best, 2.0 / smoothness) if smoothness else best
 
 
-def phased_rate(
-    problem_class: ProblemClass, *, step_size: float, noise_std: float, lower: float = 0.0
-) -> Rate:
-    """The rate of :func:`phased_descent`, beside a lower bound.
+def phased_rate(problem_class: ProblemClass, *, step_size: float, noise_std: float) -> Rate:
+    """The rate of :func:`phased_descent`.
 
     At the best step size its terms are ``2 sqrt(a b_i)`` and combine as a root of a sum of
     squares, ``16 L R sqrt(d)/(n mu)`` and ``4 L R/sqrt(6 n)``, of which the larger comes first; at
@@ -88,8 +86,6 @@ def phased_rate(
     problem_class : ProblemClass
     step_size, noise_std : float
         ``eta_1`` and ``sigma_1``.
-    lower : float
-        From :func:`privopt.theory.population_lower_bound`.
 
     Examples
     --------
@@ -120,7 +116,6 @@ def phased_rate(
         terms=first + left,
         combine=math.hypot if tuned else add,
         cap=largest_excess(problem_class),
-        lower=lower,
         regime=(
             "noise leading, 2 d >= n mu^2, and sqrt(d) <= n mu"
             if first[0] is noise

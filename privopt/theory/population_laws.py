@@ -7,12 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from privopt.theory.advantage import GaussianAdvantage
 from privopt.theory.ftrl import ftrl_rate
-from privopt.theory.population_lower_bound import population_lower_bound
 from privopt.theory.prefix_error import PrefixError, local_exponent
 from privopt.theory.rate import FIXED, Powers, Quantity, Rate
-from privopt.theory.regret_lower_bound import regret_lower_bound
 from privopt.theory.setting import Law, Setting
 from privopt.theory.stability import descent_population_rate
 
@@ -130,7 +127,6 @@ def dp_gd_population_law(setting: Setting) -> Rate:
         steps=steps,
         noise_std=share * math.sqrt(steps) / setting.mu,
         steps_powers=Powers(n=1.0 if smooth else 2.0),
-        lower=_lower(setting),
     )
 
 
@@ -172,7 +168,6 @@ def dp_sgd_population_law(
             noise_std=noise_multiplier(setting) * facts.lipschitz / batch_size,
             batch_size=batch_size,
             sampler=sampler,
-            lower=_lower(setting),
         )
 
     return law
@@ -185,11 +180,6 @@ def _one_pass(
     steps = -(-facts.n // batch_size)
     sensitivity, error = noise(steps)
     share = relation.multiple * facts.lipschitz / batch_size
-    if quantity is Quantity.REGRET:
-        advantage = GaussianAdvantage(setting.mu, relation)
-        lower = regret_lower_bound(facts, advantage, batch_size=batch_size)
-    else:
-        lower = _lower(setting)
     return ftrl_rate(
         facts,
         steps=steps,
@@ -198,13 +188,7 @@ def _one_pass(
         quantity=quantity,
         batch_size=batch_size,
         batch_powers=moved,
-        lower=lower,
     )
-
-
-def _lower(setting: Setting) -> float:
-    advantage = GaussianAdvantage(setting.mu, setting.budget.relation)
-    return population_lower_bound(setting.problem_class, advantage)
 
 
 def _tree(steps: int) -> tuple[float, float]:

@@ -66,7 +66,6 @@ def projected_descent_rate(
     smooth: bool = False,
     gap: float | None = None,
     steps_powers: Powers = GIVEN_STEPS,
-    lower: float = 0.0,
 ) -> Rate:
     """The rate of ``w_{t+1} = Proj(w_t - eta P_B(grad F(w_t) + z_t))``, ``z_t ~ N(0, sigma^2 I)``.
 
@@ -82,7 +81,7 @@ def projected_descent_rate(
     smooth : bool
         Whether by :func:`inexact_descent_rate`, of the average after each step, rather than by
         :func:`biased_descent_rate`, of the average.
-    gap, steps_powers, lower
+    gap, steps_powers
         As for :func:`biased_descent_rate`.
 
     Examples
@@ -103,7 +102,6 @@ def projected_descent_rate(
             step_size=step_size,
             gap=gap,
             steps_powers=steps_powers,
-            lower=lower,
         )
     return biased_descent_rate(
         problem_class,
@@ -113,7 +111,6 @@ def projected_descent_rate(
         step_size=step_size,
         gap=gap,
         steps_powers=steps_powers,
-        lower=lower,
     )
 
 

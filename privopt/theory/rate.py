@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 from privopt.arguments import Names
 
-__all__ = ["FIXED", "Powers", "Quantity", "Rate", "Term", "add", "no_rate"]
+__all__ = ["FIXED", "LowerBound", "Powers", "Quantity", "Rate", "Term", "add", "no_rate"]
 
 
 class Quantity(Names):
@@ -32,6 +33,17 @@ class Quantity(Names):
     REGRET = "regret"
     GRADIENT_NORM = "gradient norm"
     ACCURACY = "accuracy"
+
+    @property
+    def formula(self) -> str:
+        """What the bound bounds, in symbols."""
+        return {
+            Quantity.EMPIRICAL_RISK: "E F(w) - F*",
+            Quantity.POPULATION_RISK: "E F_P(w) - F_P*",
+            Quantity.REGRET: "E regret",
+            Quantity.GRADIENT_NORM: "E |grad F(w)|",
+            Quantity.ACCURACY: "E error",
+        }[self]
 
 
 @dataclass(frozen=True)
@@ -85,6 +97,21 @@ class Term:
             raise ValueError(f"value of the term {self.name} must be >= 0, got {self.value!r}")
 
 
+class LowerBound(NamedTuple):
+    """What no algorithm with a guarantee beats on every problem of a class; 0: nothing is known.
+
+    Attributes
+    ----------
+    value : float
+    guarantee : str
+        Which one, such as ``"(1, 1e-06)-DP"`` or ``"0.25-Gaussian DP"``: the bound says nothing of
+        algorithms that guarantee less.
+    """
+
+    value: float
+    guarantee: str
+
+
 def add(*values: float) -> float:
     """The sum: how terms make a bound where nothing else is said.
 
@@ -120,9 +147,16 @@ class Rate:
     cap : float
         What the set allows any point whatever (:func:`privopt.theory.largest_excess`): no bound is
         above it.
-    lower : float
-        No algorithm with the same guarantee does better than this on every problem of the class; 0
-        where nothing is known. Never above the bound.
+    lower : tuple of LowerBound
+        What stands beside the bound, never above it; of a plan, first that of every algorithm
+        within the budget.
+    whole_class : bool
+        Whether the bound is for every problem of the class, and not of a part of it, where lower
+        bounds of the class say nothing.
+    rounds : float
+        Of a regret in one pass, the number ``n/b`` of batches; else 0.
+    requires : frozenset of str
+        What a problem must provide for the bound to speak of it, beyond its class.
     regime : str
         Where the first term leads, and what is held fixed while an axis moves: ``in_regime``, in
         words.
@@ -132,7 +166,7 @@ class Rate:
     Raises
     ------
     ValueError
-        If ``quantity`` is none, or ``lower`` is above the bound.
+        If ``quantity`` is none, or a lower bound is above the bound.
 
     Examples
     --------
@@ -153,15 +187,19 @@ class Rate:
     terms: tuple[Term, ...] = ()
     combine: Callable[..., float] = add
     cap: float = math.inf
-    lower: float = 0.0
+    lower: tuple[LowerBound, ...] = ()
+    whole_class: bool = True
+    rounds: float = 0.0
+    requires: frozenset[str] = frozenset()
     regime: str = ""
     tight_on: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "quantity", Quantity.named("quantity", self.quantity))
         object.__setattr__(self, "terms", self._ordered())
-        if not 0.0 <= self.lower <= self.upper:
-            raise ValueError(f"lower must lie in [0, upper={self.upper!r}], got {self.lower!r}")
+        for value, _ in self.lower:
+            if not 0.0 <= value <= self.upper:
+                raise ValueError(f"lower must lie in [0, upper={self.upper!r}], got {value!r}")
 
     @property
     def upper(self) -> float:
@@ -224,19 +262,39 @@ class Rate:
 
     def __str__(self) -> str:
         """The plate: what is bounded, by which terms, where, and by whom."""
-        rows = [f"E {self.quantity}: in [{self.lower:.4g}, {self.upper:.4g}]", self.theorem]
+        rows = [f"{self.quantity.formula} <= {self.upper:.4g}, the {self.quantity}", self.theorem]
         rows += ["the least of"] if self.combine is min and len(self.terms) > 1 else []
         for term in self.terms:
-            moved = (f"{axis}^{power:.4g}" for axis, power in asdict(term.powers).items() if power)
-            rows.append(f"{term.name} = {term.value:.4g}, of order {' '.join(moved) or '1'}")
+            rows.append(f"{term.name} = {term.value:.4g}, of order {_product(asdict(term.powers))}")
         rows += [f"the set allows {self.cap:.4g}"] if self._combined() > self.cap else []
-        holds = "holds here" if self.in_regime else "does not hold here"
-        rows += [f"regime: {self.regime} ({holds})"] if self.regime else []
+        rows += [f"regime: {self.regime} ({self.local})"] if self.regime else []
+        rows += self.floors
         return "\n  ".join([*rows, self.source])
+
+    @property
+    def local(self) -> str:
+        """Whether the regime holds at this setting, and how the bound moves where it does not."""
+        if self.in_regime:
+            return "holds here"
+        slopes = {axis: round(self.slope(axis), 2) for axis in self.exponents}
+        return f"does not hold here, where the bound is of order {_product(slopes)}"
+
+    @property
+    def floors(self) -> list[str]:
+        """What the lower bounds say, in words."""
+        return [
+            f"no method that is {guarantee} stays below {value:.4g} on every problem"
+            for value, guarantee in self.lower
+            if value > 0.0
+        ]
+
+
+def _product(powers: Mapping[str, float]) -> str:
+    return " ".join(f"{axis}^{power:.4g}" for axis, power in powers.items() if power) or "1"
 
 
 def no_rate(
-    reason: str, *, quantity: Quantity = Quantity.EMPIRICAL_RISK, lower: float = 0.0
+    reason: str, *, quantity: Quantity = Quantity.EMPIRICAL_RISK, whole_class: bool = True
 ) -> Rate:
     """The rate of a method that no theorem covers: an infinite bound, with the reason.
 
@@ -246,5 +304,8 @@ def no_rate(
     inf
     """
     return Rate(
-        quantity=quantity, theorem=f"none: {reason}", source="no theorem covers it", lower=lower
+        quantity=quantity,
+        theorem=f"none: {reason}",
+        source="no theorem covers it",
+        whole_class=whole_class,
     )

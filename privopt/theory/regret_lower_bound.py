@@ -14,13 +14,9 @@ _ROUND_OFF = 1e-9
 
 
 def regret_lower_bound(
-    problem_class: ProblemClass,
-    advantage: Advantage,
-    *,
-    batch_size: float = 1.0,
-    epochs: int = 1,
+    problem_class: ProblemClass, advantage: Advantage, *, rounds: float
 ) -> float:
-    """Regret that some stream of ``n`` records forces on every algorithm, in batches of ``b``.
+    """Regret that some stream of ``n`` records forces on every algorithm, in ``n/b`` batches.
 
     The larger of two bounds, for records that are independent draws. Point ``w_t`` knows nothing of
     batch ``t``, and no fixed point does better than the best for the records in hindsight.
@@ -45,22 +41,19 @@ def regret_lower_bound(
         The constraint set is the Euclidean ball of its radius.
     advantage : Advantage
         What the guarantee lets the answers tell.
-    batch_size : float
-        ``b``, the divisor of a batch.
-    epochs : int
-        Passes over the records. From the second on an algorithm may know what comes: 0.
+    rounds : float
+        ``n/b``, ``b`` the divisor of a batch, in one pass over the records. From the second on an
+        algorithm may know what comes, and nothing is known.
 
     Examples
     --------
     >>> from privopt.spec import Relation
     >>> from privopt.theory import GaussianAdvantage
     >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0)
-    >>> round(regret_lower_bound(facts, GaussianAdvantage(0.1, Relation.REPLACE_ONE)), 3)
+    >>> advantage = GaussianAdvantage(0.1, Relation.REPLACE_ONE)
+    >>> round(regret_lower_bound(facts, advantage, rounds=100), 3)
     8.179
     """
-    if epochs > 1:
-        return 0.0
-    rounds = problem_class.n / batch_size
     return rounds * max(population_lower_bound(problem_class, advantage), _hindsight(problem_class))
 
 

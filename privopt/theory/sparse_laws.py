@@ -15,7 +15,6 @@ from types import MappingProxyType
 
 from privopt.theory.balanced_minimiser import balanced_minimiser
 from privopt.theory.linf_output_perturbation import linf_output_perturbation_rate
-from privopt.theory.lower_bounds import budget_lower_bound
 from privopt.theory.orders import Order
 from privopt.theory.perturbation_cost import perturbation_cost
 from privopt.theory.projected_descent import projected_descent_rate, projected_descent_steps
@@ -219,13 +218,9 @@ def _mean_law(noise: str, body: str) -> Law:
         moved = budget.relation.multiple * clip / facts.n
         if noise == "laplace":
             scale = moved * math.sqrt(facts.sparsity or facts.dim) / budget.epsilon
-            lower = budget_lower_bound(facts, replace(budget, delta=0.0))
         else:
             scale = moved / setting.mu
-            lower = budget_lower_bound(facts, budget, mu=setting.mu)
-        return projection_mechanism_rate(
-            facts, noise=noise, scale=scale, body=body, clip=clip, lower=lower
-        )
+        return projection_mechanism_rate(facts, noise=noise, scale=scale, body=body, clip=clip)
 
     return of
 
@@ -250,7 +245,6 @@ def projected_dp_gd_law(setting: Setting) -> Rate:
         noise_std=one * math.sqrt(steps),
         smooth=smooth,
         steps_powers=FIXED,
-        lower=budget_lower_bound(facts, setting.budget, mu=setting.mu),
     )
 
 
@@ -266,7 +260,6 @@ def linf_output_perturbation_law(setting: Setting) -> Rate:
         gaussian=True,
         distance=facts.radius,
         power=best.power,
-        lower=budget_lower_bound(facts, setting.budget, mu=setting.mu),
     )
 
 

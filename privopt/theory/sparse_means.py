@@ -20,7 +20,6 @@ def projection_mechanism_rate(
     scale: float,
     body: Body | str,
     clip: float,
-    lower: float = 0.0,
 ) -> Rate:
     """The rate of a private mean, ``(H/2) E |p - mean|^2``: the least of its regimes' bounds.
 
@@ -39,9 +38,6 @@ def projection_mechanism_rate(
         As for :func:`privopt.theory.projected_error`.
     clip : float
         ``L``, the longest that a record is.
-    lower : float
-        What no algorithm with this guarantee can beat. It is used where a strong convexity is
-        declared: for other classes it is a bound for linear losses, not for means.
 
     Returns
     -------
@@ -61,7 +57,7 @@ def projection_mechanism_rate(
     body = Body.named("body", body)
     modulus = _largest_modulus(problem_class)
     if modulus is None:
-        return no_rate(_NOT_SMOOTH, lower=_known(lower, problem_class))
+        return no_rate(_NOT_SMOOTH)
     half = 0.5 * modulus
     vector = NoiseVector(NoiseKind.named("noise", noise), scale, problem_class.dim)
     sparsity = problem_class.sparsity or problem_class.dim
@@ -80,7 +76,7 @@ def projection_mechanism_rate(
         "Manurangsi 2024 (arXiv:2404.10881), Lemma 3.1; constants derived here",
         terms=tuple(terms),
         combine=min,
-        lower=_known(lower, problem_class),
+        whole_class=problem_class.strong_convexity > 0.0,  # else its hard losses are no distances
         regime=f"{binds}, at a fixed ratio of epsilon to mu",
         tight_on={"dense": "sparse_silence", "sparse": _HARD[vector.kind]}.get(binds),
     )
@@ -93,11 +89,6 @@ def _largest_modulus(problem_class: ProblemClass) -> float | None:
     return 1.0 if problem_class.strong_convexity <= 1.0 else None
 
 
-def _known(lower: float, problem_class: ProblemClass) -> float:
-    """``lower``; 0 for a class without curvature, where it is a bound for linear losses."""
-    return lower if problem_class.strong_convexity > 0.0 else 0.0
-
-
 def _declared(powers: Powers, problem_class: ProblemClass) -> Powers:
     """Where no sparsity is declared, ``s`` is the dimension and moves with it."""
     if problem_class.sparsity is not None:
@@ -105,7 +96,7 @@ def _declared(powers: Powers, problem_class: ProblemClass) -> Powers:
     return powers + Powers(dim=powers.sparsity, sparsity=-powers.sparsity)
 
 
-def l1_recovery_rate(problem_class: ProblemClass, *, clip: float, lower: float = 0.0) -> Rate:
+def l1_recovery_rate(problem_class: ProblemClass, *, clip: float) -> Rate:
     """The rate of a mean that is recovered from noisy Gaussian measurements and then projected.
 
     The theorem's constant is not known: with ``m`` measurements of noise ``sigma`` each, the error
@@ -116,7 +107,7 @@ def l1_recovery_rate(problem_class: ProblemClass, *, clip: float, lower: float =
     Parameters
     ----------
     problem_class : ProblemClass
-    clip, lower
+    clip
         As for :func:`projection_mechanism_rate`.
 
     Examples
@@ -128,13 +119,13 @@ def l1_recovery_rate(problem_class: ProblemClass, *, clip: float, lower: float =
     """
     modulus = _largest_modulus(problem_class)
     if modulus is None:
-        return no_rate(_NOT_SMOOTH, lower=_known(lower, problem_class))
+        return no_rate(_NOT_SMOOTH)
     return Rate(
         quantity=Quantity.EMPIRICAL_RISK,
         theorem="E F(p) - F* <= 2 H L^2; of order L^2 sqrt(s ln(d/s) ln(1/delta))/(n epsilon), "
         "the constant unknown",
         source="Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), Theorem 3.4",
         terms=(Term("constant", 2.0 * modulus * clip**2, FIXED),),
-        lower=_known(lower, problem_class),
+        whole_class=problem_class.strong_convexity > 0.0,
         regime="any",
     )

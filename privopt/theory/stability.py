@@ -167,7 +167,6 @@ def descent_population_rate(
     batch_size: float | None = None,
     sampler: str = "without_replacement",
     steps_powers: Powers = GIVEN_STEPS,
-    lower: float = 0.0,
 ) -> Rate:
     """The rate of :func:`descent_population` at :func:`descent_population_step_size`.
 
@@ -183,8 +182,6 @@ def descent_population_rate(
         As for :func:`descent_population`.
     steps_powers : Powers
         How ``T`` moves with the axes; by default it is an axis of its own.
-    lower : float
-        From :func:`privopt.theory.population_lower_bound`.
 
     Examples
     --------
@@ -234,7 +231,6 @@ def descent_population_rate(
         terms=tuple(term for term in terms if term.value > 0.0),
         combine=math.hypot if tuned else add,
         cap=largest_excess(facts),
-        lower=lower,
         regime="noise leading, sqrt(d) sigma >= 7 L and sqrt(2 d n) >= 35 n mu, at fixed steps",
     )
 

@@ -140,7 +140,6 @@ def variance_reduced_rate(
     clip: float,
     difference_clip: float,
     steps_powers: Powers = GIVEN_STEPS,
-    lower: float = 0.0,
 ) -> Rate:
     """The rate of :func:`variance_reduced_descent`: ``R sqrt(A/(T + 1))`` at its best step size.
 
@@ -157,8 +156,6 @@ def variance_reduced_rate(
         Clip norms at anchors and of differences.
     steps_powers : Powers
         How ``T`` moves with the axes; by default it is an axis of its own.
-    lower : float
-        What no algorithm with this guarantee can beat.
 
     Returns
     -------
@@ -167,15 +164,15 @@ def variance_reduced_rate(
     """
     averaged = output in (OutputRule.AVERAGE, OutputRule.RANDOM_ITERATE)
     if not problem_class.convex:
-        return no_rate("the losses are not convex", lower=lower)
+        return no_rate("the losses are not convex")
     if math.isinf(problem_class.lipschitz) or clip < problem_class.lipschitz * _UNCLIPPED:
-        return no_rate("gradients are clipped below the Lipschitz constant", lower=lower)
+        return no_rate("gradients are clipped below the Lipschitz constant")
     if difference_clip < gradient_difference(problem_class) * _UNCLIPPED:
-        return no_rate("differences of gradients are clipped", lower=lower)
+        return no_rate("differences of gradients are clipped")
     if math.isinf(problem_class.radius):
-        return no_rate("the set is not bounded", lower=lower)
+        return no_rate("the set is not bounded")
     if not (step_rule.constant and averaged):
-        return no_rate("no theorem for these step sizes with this output", lower=lower)
+        return no_rate("no theorem for these step sizes with this output")
 
     def moment(noise: float, variance: float) -> float:
         return _moment(
@@ -218,7 +215,6 @@ def variance_reduced_rate(
         terms=terms,
         combine=math.hypot if tuned else add,
         cap=largest_excess(problem_class),
-        lower=lower,
         regime="noise leading, sqrt(d) sigma >= 7 L, at fixed rate and period",
         tight_on="linear" if tuned else None,
     )

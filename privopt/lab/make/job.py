@@ -85,7 +85,7 @@ class Job:
             "noise_factor": self.noise_factor,
             "quantity": self.quantity.name,
             "upper": rate.upper if spoken_of else math.inf,
-            "lower": rate.lower if spoken_of else 0.0,
+            "lower": rate.lower[0].value if spoken_of and rate.lower else 0.0,
             "in_regime": rate.in_regime,
             "exponents": json.dumps(dict(rate.exponents), sort_keys=True),
             "tight_on": rate.tight_on,

@@ -1,7 +1,7 @@
 """Who takes part in each step: one file a sampler."""
 
 from privopt.mechanisms.batches.all_records import AllRecords
-from privopt.mechanisms.batches.batches import Batches, Participation
+from privopt.mechanisms.batches.batches import BATCHES, Batches, Participation
 from privopt.mechanisms.batches.cyclic_poisson import CyclicPoissonBatches
 from privopt.mechanisms.batches.fixed_size import FixedSizeBatches
 from privopt.mechanisms.batches.ordered import OrderedBatches
@@ -10,6 +10,7 @@ from privopt.mechanisms.batches.shuffled import ShuffledBatches
 from privopt.mechanisms.batches.subset import ordered_subset
 
 __all__ = [
+    "BATCHES",
     "AllRecords",
     "Batches",
     "CyclicPoissonBatches",

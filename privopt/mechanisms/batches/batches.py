@@ -14,6 +14,7 @@ from privopt.arguments import positive_integer, real
 from privopt.spec import Relation
 
 __all__ = [
+    "BATCHES",
     "Batches",
     "Draw",
     "Participation",
@@ -25,6 +26,9 @@ __all__ = [
 ]
 
 MAX_NUMBERED = 31 * 32**5
+
+BATCHES = ("block", "by_number", "divisor", "bind", "composed", "participation")
+"""What a sampler answers."""
 
 Draw = Callable[[Array], tuple[Array, Array]]
 """``k -> (rows, taken)``, both ``(block, places)``: of steps ``k block .. (k + 1) block - 1``.

@@ -16,7 +16,7 @@ from privopt.mechanisms.batches.batches import Draw, present, require_numbered, 
 from privopt.mechanisms.batches.poisson import PoissonBatches, poisson_sampler
 from privopt.mechanisms.batches.shuffled import require_places
 from privopt.privacy import round_up
-from privopt.spec import Budget, Relation
+from privopt.spec import Budget, Premises, Relation
 
 __all__ = ["CyclicPoissonBatches"]
 
@@ -72,6 +72,11 @@ class CyclicPoissonBatches:
     sample: PoissonBatches
     cycle: int = field(metadata={"static": True})
     n: int = field(metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        require_numbered("n", self.n)
+        if count("cycle", self.cycle) > self.n:
+            raise ValueError(f"cycle must be at most n = {self.n}, got {self.cycle}")
 
     @classmethod
     def of(
@@ -161,6 +166,12 @@ class CyclicPoissonBatches:
                 f"answer together, got {band}"
             )
         return self.sample.composed(multiplier, -(-step_count(steps) // self.cycle), relation)
+
+    def premises(self, relation: Relation) -> Premises:
+        """The blocks, which are of so many records."""
+        del relation
+        blocks = f"records are in {self.cycle} blocks by their numbers"
+        return Premises(most_records=self.n, besides=(blocks,))
 
     def participation(self, steps: int, relation: Relation) -> NoReturn:
         """Refused: noise without a band has no theorem here, and banded noise asks ``banded``."""

@@ -47,6 +47,9 @@ class FixedSizeBatches:
     batch_size: int = field(metadata={"static": True})
     n: int = field(metadata={"static": True})
 
+    def __post_init__(self) -> None:
+        whole_batch_size(self.batch_size, self.n)
+
     @classmethod
     def of(cls, batch_size: float, n: int) -> FixedSizeBatches:
         """Batches of ``batch_size`` of ``n`` records.

@@ -65,6 +65,10 @@ class OrderedBatches:
     epochs: int
     order: str = field(metadata={"static": True})
 
+    def __post_init__(self) -> None:
+        whole_batch_size(self.batch_size, self.n)
+        member("order", self.order, ("stored", "random"))
+
     @classmethod
     def of(
         cls, batch_size: float, n: int, epochs: int = 1, order: str = "stored"
@@ -77,7 +81,6 @@ class OrderedBatches:
             If ``batch_size`` is no integer from 1 to ``n``, ``n`` is above 1.04e9, ``epochs`` is no
             positive integer, or there is no such order.
         """
-        member("order", order, ("stored", "random"))
         return cls(whole_batch_size(batch_size, n), n, count("epochs", epochs), order)
 
     @property

@@ -18,6 +18,7 @@ from dp_accounting import (
 from jax import Array
 from scipy import stats
 
+from privopt.arguments import count
 from privopt.convex import pytree_dataclass
 from privopt.mechanisms.batches.batches import (
     Draw,
@@ -27,7 +28,7 @@ from privopt.mechanisms.batches.batches import (
     step_count,
 )
 from privopt.privacy import round_up
-from privopt.spec import Budget, Relation
+from privopt.spec import Budget, Premises, Relation
 
 __all__ = ["PoissonBatches", "capacity_of", "poisson_sampler"]
 
@@ -80,6 +81,10 @@ class PoissonBatches:
     batch_size: float
     capacity: int = field(metadata={"static": True})
     most: int = field(metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        require_numbered("most", self.most)
+        count("capacity", self.capacity)
 
     @classmethod
     def of(
@@ -140,6 +145,8 @@ class PoissonBatches:
     def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
         """``steps`` releases of a Gaussian mechanism from truncated Poisson samples."""
         del relation
+        if not 0.0 < self.rate <= 1.0:
+            raise ValueError(f"rate must lie in (0, 1], got {self.rate!r}")
         rate = _accounted(self.rate)
         one: DpEvent
         if self.capacity >= self.most:
@@ -148,6 +155,11 @@ class PoissonBatches:
         else:
             one = TruncatedSubsampledGaussianDpEvent(self.most, rate, self.capacity, multiplier)
         return SelfComposedDpEvent(one, step_count(steps))
+
+    def premises(self, relation: Relation) -> Premises:
+        """A public maximum of the number of records."""
+        del relation
+        return Premises(most_records=self.most)
 
     def participation(self, steps: int, relation: Relation) -> NoReturn:
         """Refused."""

@@ -9,12 +9,14 @@ import jax.numpy as jnp
 from dp_accounting import DpEvent, GaussianDpEvent, SelfComposedDpEvent
 from jax import Array
 
+from privopt.arguments import count
 from privopt.convex import pytree_dataclass
 from privopt.mechanisms.batches.batches import (
     Draw,
     Participation,
     batch_size_of,
     present,
+    require_numbered,
     step_count,
 )
 from privopt.privacy import round_up
@@ -50,6 +52,11 @@ class ShuffledBatches:
 
     batches: int = field(metadata={"static": True})
     n: int = field(metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        require_numbered("n", self.n)
+        if not 1 <= count("batches", self.batches) <= self.n:
+            raise ValueError(f"batches must be at most n = {self.n}, got {self.batches}")
 
     @classmethod
     def of(cls, batch_size: float, n: int) -> ShuffledBatches:

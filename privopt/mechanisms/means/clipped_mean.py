@@ -11,11 +11,12 @@ from jax import Array
 from privopt.arguments import instance, positive_number
 from privopt.convex import EmpiricalRisk, Features
 from privopt.mechanisms.clipping import is_exact
-from privopt.spec import ProblemClass, Relation
+from privopt.spec import Premises, ProblemClass, Relation
 
 __all__ = ["ClippedMean", "largest_record"]
 
 _UNIT = 2.0**-53  # of float64: the relative error of one operation
+_ROUND_OFF = 1e-6  # relative, of a clip norm
 _CLIPPED = 1.0 - 2.0**-20  # a factor below it is no matter of the record's own rounding
 
 
@@ -91,9 +92,24 @@ class ClippedMean(NamedTuple):
         A computed sum of ``n`` vectors of norm ``C`` is within ``n^2 2^-53 C`` of the exact one in
         either norm, and two neighbours' are off by twice that.
         """
+        positive_number("clip", clip)
+        positive_number("size", self.size)
         norms, order = 2.0 * (self.dim + 16) * _UNIT, 2.0 * self.size**2 * _UNIT
         contribution = clip * (1.0 + norms + order)
         return Relation(relation).multiple * contribution / self.size * (1.0 + 4.0 * _UNIT)
+
+    def premises(self, relation: Relation) -> Premises:
+        """None of the records: clipping enforces all; round-off counts coordinates and records."""
+        del relation
+        requires = frozenset({"mean"})
+        return Premises(dim=self.dim, most_records=self.size, requires=requires)
+
+    def changes(self, problem_class: ProblemClass) -> bool:
+        """Whether it may answer with another vector than the mean of records as declared."""
+        least = largest_record(problem_class) * (1.0 - _ROUND_OFF)
+        spread = math.sqrt(problem_class.sparsity or problem_class.dim)
+        short = self.l2_clip < least or self.l1_clip < spread * self.l2_clip * (1.0 - _ROUND_OFF)
+        return short or self.size != problem_class.n
 
     def bind(self, objective: EmpiricalRisk) -> Array:
         """The mean, shape ``(dim,)``, on the device.

@@ -7,25 +7,26 @@ from dataclasses import dataclass, field, replace
 
 import jax.numpy as jnp
 import numpy as np
-from dp_accounting import DpEvent, GaussianDpEvent
+from dp_accounting import DpEvent, GaussianDpEvent, NoOpDpEvent
 from jax import Array
 from numpy.typing import NDArray
 
 from privopt import draws
+from privopt.arguments import count
 from privopt.convex import L1L2Ball, basis_pursuit, pytree_dataclass
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.events import drawable
 from privopt.mechanisms.gaussian import GaussianMechanism
 from privopt.mechanisms.means.certificates import largest_gain
 from privopt.mechanisms.means.clipped_mean import ClippedMean
-from privopt.mechanisms.scaled import scaled
+from privopt.mechanisms.scaled import multiplier, scaled
 from privopt.privacy import (
     CompressedGaussianDpEvent,
     compressed_noise_multiplier,
     gaussian_noise_multiplier,
     round_up,
 )
-from privopt.spec import Budget, Relation
+from privopt.spec import Budget, Premises, Relation
 
 __all__ = ["CompressedMean"]
 
@@ -113,10 +114,10 @@ class CompressedMean:
         check_calibration(query, budget, "sensitivity")
         unit = cls(query=query, scale=1.0, matrix=matrix, measurements=measurements)
         if matrix is not None:
-            multiplier = gaussian_noise_multiplier(drawable(budget))
+            noise = gaussian_noise_multiplier(drawable(budget))
         else:
-            multiplier = compressed_noise_multiplier(drawable(budget), measurements, calibration)
-        return replace(unit, scale=round_up(multiplier * unit.contribution(budget.relation)))
+            noise = compressed_noise_multiplier(drawable(budget), measurements, calibration)
+        return replace(unit, scale=round_up(noise * unit.contribution(budget.relation)))
 
     def contribution(self, relation: Relation) -> float:
         """One record's share of the mean; of ``A zbar`` where the matrix is given."""
@@ -135,10 +136,14 @@ class CompressedMean:
 
     def event(self, relation: Relation) -> DpEvent:
         """What one release, of the matrix too, does to privacy."""
-        multiplier = max(0.0, math.nextafter(self.scale / self.contribution(relation), 0.0))
+        noise = multiplier(self.scale, self.contribution(relation))
         if self.matrix is not None:
-            return GaussianDpEvent(multiplier)
-        return CompressedGaussianDpEvent(multiplier, self.measurements)
+            return GaussianDpEvent(noise) if noise < math.inf else NoOpDpEvent()
+        return CompressedGaussianDpEvent(noise, count("measurements", self.measurements))
+
+    def premises(self, relation: Relation) -> Premises:
+        """Those of the mean."""
+        return self.query.premises(relation)
 
     def draw(self, key: Array, dim: int) -> Array:
         """``A`` of a run, ``d = dim``: fresh, or the given one."""

@@ -12,7 +12,7 @@ from privopt.convex import ConstraintSet, L1Ball, L1L2Ball, L2Ball, WholeSpace
 from privopt.mechanisms.gaussian import GaussianMechanism, classic_gaussian_scale
 from privopt.mechanisms.laplace import LaplaceMechanism
 from privopt.mechanisms.means.clipped_mean import ClippedMean
-from privopt.spec import Budget, Relation
+from privopt.spec import Budget, Premises, Relation
 
 __all__ = ["ProjectedMean", "body_of"]
 
@@ -107,6 +107,10 @@ class ProjectedMean(NamedTuple):
     def event(self, relation: Relation) -> DpEvent:
         """What one release does to privacy."""
         return self.noisy.event(relation)
+
+    def premises(self, relation: Relation) -> Premises:
+        """Those of the mean."""
+        return self.query.premises(relation)
 
     def release(self, key: Array, mean: Array) -> Array:
         """The projected noisy mean; ``mean`` is what ``query`` gave."""

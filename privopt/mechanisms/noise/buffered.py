@@ -6,25 +6,22 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 import numpy as np
-from dp_accounting import DpEvent
 from jax import Array
 from jax.typing import ArrayLike
 
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import BufferedFactorisation, Factorisation
-from privopt.mechanisms.batches import Batches
 from privopt.mechanisms.noise.coefficients import coefficients, require_streamable
-from privopt.mechanisms.noise.event import participation_event
+from privopt.mechanisms.noise.event import GaussianMemory
 from privopt.mechanisms.noise.vectors import drawn, restored, rows, weighted
 from privopt.release import Pytree
-from privopt.spec import Relation
 
 __all__ = ["BufferedNoise"]
 
 
 @pytree_dataclass
 @dataclass(frozen=True, eq=False)
-class BufferedNoise:
+class BufferedNoise(GaussianMemory):
     r"""``C`` Toeplitz with ``c_0 = 1, c_k = \sum_i omega_i theta_i^{k-1}``.
 
     .. math:: z_t = \xi_t - \sum_i \omega_i u_i, \qquad u_i \leftarrow \theta_i u_i + z_t .
@@ -73,7 +70,3 @@ class BufferedNoise:
         with np.errstate(over="ignore", invalid="ignore"):
             require_streamable("omega", found.inverse(), steps)
         return found
-
-    def event(self, batches: Batches, multiplier: float, steps: int, relation: Relation) -> DpEvent:
-        """One Gaussian mechanism."""
-        return participation_event(self, batches, multiplier, steps, relation)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from dp_accounting import DpEvent
 from jax import Array
 from jax.typing import ArrayLike
 from scipy.linalg import solve_triangular
@@ -15,19 +14,17 @@ from scipy.linalg import solve_triangular
 from privopt.arguments import count
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import DenseFactorisation, Factorisation
-from privopt.mechanisms.batches import Batches
 from privopt.mechanisms.noise.coefficients import coefficients, require_streamable
-from privopt.mechanisms.noise.event import participation_event
+from privopt.mechanisms.noise.event import GaussianMemory
 from privopt.mechanisms.noise.vectors import drawn, restored, rows, weighted
 from privopt.release import Pytree
-from privopt.spec import Relation
 
 __all__ = ["DenseNoise"]
 
 
 @pytree_dataclass
 @dataclass(frozen=True, eq=False)
-class DenseNoise:
+class DenseNoise(GaussianMemory):
     r"""``z_t = \sum_{s \le t} R_{ts} xi_s``, ``R = C^{-1}``; all vectors ``xi`` are remembered.
 
     Attributes
@@ -78,7 +75,3 @@ class DenseNoise:
             raise ValueError(f"steps must be at most {len(inverse)} for this noise, got {steps}")
         inverse = inverse[:steps, :steps]
         return DenseFactorisation("dense", solve_triangular(inverse, np.eye(steps), lower=True))
-
-    def event(self, batches: Batches, multiplier: float, steps: int, relation: Relation) -> DpEvent:
-        """One Gaussian mechanism."""
-        return participation_event(self, batches, multiplier, steps, relation)

@@ -15,7 +15,7 @@ from privopt.mechanisms.batches import Batches, CyclicPoissonBatches, Participat
 from privopt.mechanisms.noise.noise import Noise
 from privopt.spec import Relation
 
-__all__ = ["participation_event"]
+__all__ = ["GaussianMemory", "participation_event"]
 
 _ROUND_OFF = 1e-9  # of a sensitivity computed in float64, relative
 
@@ -68,6 +68,18 @@ def participation_event(
         return SelfComposedDpEvent(GaussianDpEvent(multiplier), 0)
     sensitivity = _sensitivity(_Question(noise, _content(noise), steps, participation))
     return GaussianDpEvent(math.nextafter(multiplier / sensitivity, 0.0))
+
+
+class GaussianMemory:
+    """Noise of normal draws that are remembered: ``z = C^-1 xi``."""
+
+    variance = 1.0
+
+    def event(
+        self: Noise, batches: Batches, multiplier: float, steps: int, relation: Relation
+    ) -> DpEvent:
+        """One Gaussian mechanism, or sampled ones."""
+        return participation_event(self, batches, multiplier, steps, relation)
 
 
 def _banded_event(

@@ -8,18 +8,15 @@ from dataclasses import dataclass, field
 import jax
 import jax.numpy as jnp
 import numpy as np
-from dp_accounting import DpEvent
 from jax import Array
 
 from privopt.arguments import count
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import Factorisation, TreeFactorisation, tree_height
-from privopt.mechanisms.batches import Batches
-from privopt.mechanisms.noise.event import participation_event
+from privopt.mechanisms.noise.event import GaussianMemory
 from privopt.mechanisms.noise.vectors import drawn, restored, rows
 from privopt.privacy import round_up
 from privopt.release import Pytree
-from privopt.spec import Relation
 
 __all__ = ["HonakerNoise"]
 
@@ -28,7 +25,7 @@ MAX_LEVELS = 31  # of int32 steps
 
 @pytree_dataclass
 @dataclass(frozen=True)
-class HonakerNoise:
+class HonakerNoise(GaussianMemory):
     r"""A block's estimate weighs its own noisy sum with the estimates of its halves.
 
     A block of ``2^j`` steps has the estimate ``e_j = w_j V_j + (1 - w_j) (e_{j-1} + e'_{j-1})``,
@@ -99,10 +96,6 @@ class HonakerNoise:
                 f"got {steps}"
             )
         return TreeFactorisation(steps, refined=True)
-
-    def event(self, batches: Batches, multiplier: float, steps: int, relation: Relation) -> DpEvent:
-        """One Gaussian mechanism."""
-        return participation_event(self, batches, multiplier, steps, relation)
 
 
 def _weights(height: int) -> tuple[np.ndarray, np.ndarray]:

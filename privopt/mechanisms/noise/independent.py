@@ -35,6 +35,8 @@ class IndependentNoise:
     (3,)
     """
 
+    variance = 1.0
+
     def begin(self, point: Pytree) -> tuple[()]:
         """Nothing is remembered."""
         del point

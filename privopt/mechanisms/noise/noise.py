@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeGuard
+from typing import Protocol
 
 from dp_accounting import DpEvent
 from jax import Array
@@ -12,7 +12,7 @@ from privopt.mechanisms.batches import Batches
 from privopt.release import Pytree
 from privopt.spec import Relation
 
-__all__ = ["QUESTIONS", "Noise", "is_noise"]
+__all__ = ["QUESTIONS", "Noise"]
 
 QUESTIONS = ("begin", "next", "factorisation", "event")
 """What a noise answers."""
@@ -35,7 +35,9 @@ class Noise(Protocol):
 
     An implementation is a frozen dataclass registered as a pytree
     (:func:`privopt.convex.pytree_dataclass`), in a file of its own; its arrays enter by argument,
-    and its factorisation is made of the very numbers that the device multiplies by.
+    and its factorisation is made of the very numbers that the device multiplies by. One whose
+    ``xi_s`` are not normal, but independent and of mean zero, may say their ``variance``: 1 for
+    those here. Without it no rate is claimed.
     """
 
     def begin(self, point: Pytree) -> Pytree:
@@ -59,8 +61,10 @@ class Noise(Protocol):
     def event(self, batches: Batches, multiplier: float, steps: int, relation: Relation) -> DpEvent:
         """What ``steps`` answers on these batches do to privacy.
 
-        ``multiplier`` is ``sigma`` over the largest share of one record in an answer. Independent
-        noise asks ``batches.composed``, noise with memory ``batches.participation``
+        ``multiplier`` is ``sigma`` over the largest share of one record in an answer: a quotient
+        without a unit, from 0 on. A calibration asks at many of them; at 0, where no noise is
+        added, the answer is an event without privacy and not an error. Independent noise asks
+        ``batches.composed``, noise with memory ``batches.participation``
         (:func:`privopt.mechanisms.participation_event`).
 
         Raises
@@ -68,9 +72,3 @@ class Noise(Protocol):
         ValueError
             Where no theorem covers this noise on these batches, with the reason.
         """
-
-
-def is_noise(given: object) -> TypeGuard[Noise]:
-    """Whether ``given`` is an object that answers all ``QUESTIONS``."""
-    answers = (callable(getattr(given, question, None)) for question in QUESTIONS)
-    return not isinstance(given, type) and all(answers)

@@ -7,7 +7,7 @@ from functools import lru_cache, singledispatch
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from privopt.arguments import count, described
+from privopt.arguments import answering, count, described
 from privopt.factorisations import (
     FACTORISATIONS,
     BufferedFactorisation,
@@ -22,7 +22,7 @@ from privopt.mechanisms.noise.buffered import BufferedNoise
 from privopt.mechanisms.noise.dense import DenseNoise
 from privopt.mechanisms.noise.honaker import HonakerNoise
 from privopt.mechanisms.noise.independent import IndependentNoise
-from privopt.mechanisms.noise.noise import QUESTIONS, Noise, is_noise
+from privopt.mechanisms.noise.noise import QUESTIONS, Noise
 from privopt.mechanisms.noise.restarted import RestartedNoise
 from privopt.mechanisms.noise.series import SeriesNoise
 from privopt.mechanisms.noise.tree import TreeNoise
@@ -119,12 +119,8 @@ def noise_of(
         raise ValueError(f"optimise must be False where noise is no name, got {optimise!r}")
     if noise is None:
         return IndependentNoise()
-    if not is_noise(noise):
-        raise ValueError(
-            f"noise must be one of {', '.join(FACTORISATIONS)}, or answer {', '.join(QUESTIONS)}; "
-            f"got {described(noise)}"
-        )
-    return noise
+    found: Noise = answering("noise", noise, QUESTIONS, FACTORISATIONS)
+    return found
 
 
 @lru_cache(maxsize=32)

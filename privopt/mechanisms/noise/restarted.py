@@ -6,24 +6,21 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-from dp_accounting import DpEvent
 from jax import Array
 
-from privopt.arguments import count, described
+from privopt.arguments import answering, count
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import Factorisation, RestartedFactorisation
-from privopt.mechanisms.batches import Batches
-from privopt.mechanisms.noise.event import participation_event
-from privopt.mechanisms.noise.noise import QUESTIONS, Noise, is_noise
+from privopt.mechanisms.noise.event import GaussianMemory
+from privopt.mechanisms.noise.noise import QUESTIONS, Noise
 from privopt.release import Pytree
-from privopt.spec import Relation
 
 __all__ = ["RestartedNoise"]
 
 
 @pytree_dataclass
 @dataclass(frozen=True, eq=False)
-class RestartedNoise:
+class RestartedNoise(GaussianMemory):
     """``noise`` from its first step again, with fresh draws, after every ``period`` steps.
 
     Attributes
@@ -51,11 +48,13 @@ class RestartedNoise:
     period: int
 
     def __post_init__(self) -> None:
-        if not is_noise(self.noise):
-            raise ValueError(
-                f"noise must answer {', '.join(QUESTIONS)}, got {described(self.noise)}"
-            )
+        answering("noise", self.noise, QUESTIONS)
         count("period", self.period)
+
+    @property
+    def variance(self) -> float | None:  # type: ignore[override]
+        """Of the noise of an epoch, where it is said."""
+        return getattr(self.noise, "variance", None)
 
     def begin(self, point: Pytree) -> Pytree:
         """The memory of the first epoch."""
@@ -73,7 +72,3 @@ class RestartedNoise:
     def factorisation(self, steps: int) -> Factorisation:
         """One block for each epoch, the last one perhaps cut short."""
         return RestartedFactorisation(self.noise.factorisation(int(self.period)), steps)
-
-    def event(self, batches: Batches, multiplier: float, steps: int, relation: Relation) -> DpEvent:
-        """One Gaussian mechanism."""
-        return participation_event(self, batches, multiplier, steps, relation)

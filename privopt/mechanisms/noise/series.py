@@ -7,25 +7,22 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from dp_accounting import DpEvent
 from jax import Array
 from jax.typing import ArrayLike
 
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import Factorisation, SeriesFactorisation
-from privopt.mechanisms.batches import Batches
 from privopt.mechanisms.noise.coefficients import coefficients, require_streamable
-from privopt.mechanisms.noise.event import participation_event
+from privopt.mechanisms.noise.event import GaussianMemory
 from privopt.mechanisms.noise.vectors import drawn, restored, rows, weighted
 from privopt.release import Pytree
-from privopt.spec import Relation
 
 __all__ = ["SeriesNoise"]
 
 
 @pytree_dataclass
 @dataclass(frozen=True, eq=False)
-class SeriesNoise:
+class SeriesNoise(GaussianMemory):
     r"""``C = p/q`` as power series of the shift, so ``z = (q/p) xi``.
 
     .. math:: y_t = \xi_t - \sum_{j \ge 1} p_j y_{t-j}, \qquad z_t = \sum_{j \ge 0} q_j y_{t-j} .
@@ -92,7 +89,3 @@ class SeriesNoise:
             require_streamable("numerator", remembered, steps)
         require_streamable("denominator", found.inverse(), steps)
         return found
-
-    def event(self, batches: Batches, multiplier: float, steps: int, relation: Relation) -> DpEvent:
-        """One Gaussian mechanism."""
-        return participation_event(self, batches, multiplier, steps, relation)

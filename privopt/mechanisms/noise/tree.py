@@ -7,16 +7,13 @@ from numbers import Integral
 
 import jax
 import jax.numpy as jnp
-from dp_accounting import DpEvent
 from jax import Array
 
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import Factorisation, TreeFactorisation
-from privopt.mechanisms.batches import Batches
-from privopt.mechanisms.noise.event import participation_event
+from privopt.mechanisms.noise.event import GaussianMemory
 from privopt.mechanisms.noise.vectors import drawn, restored, rows
 from privopt.release import Pytree
-from privopt.spec import Relation
 
 __all__ = ["TreeNoise"]
 
@@ -25,7 +22,7 @@ MAX_LEVELS = 31  # of int32 steps
 
 @pytree_dataclass
 @dataclass(frozen=True)
-class TreeNoise:
+class TreeNoise(GaussianMemory):
     r"""A prefix is the sum of the blocks of its binary digits; each owns one normal vector.
 
     Counted from 0, step ``t`` ends a block of ``2^j`` steps, the largest power of two that divides
@@ -101,7 +98,3 @@ class TreeNoise:
     def factorisation(self, steps: int) -> Factorisation:
         """The binary tree."""
         return TreeFactorisation(steps)
-
-    def event(self, batches: Batches, multiplier: float, steps: int, relation: Relation) -> DpEvent:
-        """One Gaussian mechanism."""
-        return participation_event(self, batches, multiplier, steps, relation)

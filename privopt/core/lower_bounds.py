@@ -1,0 +1,84 @@
+"""What no algorithm can beat, beside a plan's bound: each with the guarantee it is proved for."""
+
+from __future__ import annotations
+
+import math
+
+import dp_accounting as dp
+
+from privopt.privacy import GaussianDP, Guarantee, PureDP, renyi_divergence
+from privopt.privacy.leaves import leaves
+from privopt.privacy.releases.truncated import chance_of_overflow
+from privopt.spec import Budget, ProblemClass
+from privopt.theory import (
+    Advantage,
+    ApproximateAdvantage,
+    GaussianAdvantage,
+    LowerBound,
+    Rate,
+    RenyiAdvantage,
+    lower_bound,
+)
+
+__all__ = ["advantage_of", "lower_bounds"]
+
+
+def lower_bounds(
+    problem_class: ProblemClass, budget: Budget, guarantee: Guarantee, rate: Rate
+) -> tuple[LowerBound, ...]:
+    """That of every algorithm within the budget, and a larger one of the guarantee that is had.
+
+    Examples
+    --------
+    >>> from privopt.theory import no_rate
+    >>> facts = ProblemClass(n=1000, dim=100, lipschitz=1.0, radius=1.0)
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> spent = Guarantee(dp.GaussianDpEvent(10.0), "replace_one")
+    >>> [each.guarantee for each in lower_bounds(facts, budget, spent, no_rate("none is known"))]
+    ['(1, 1e-06)-DP', '0.2-Gaussian DP']
+    """
+    if not rate.whole_class:
+        return ()
+    known = [ApproximateAdvantage(budget), advantage_of(guarantee)]
+    within, *own = [
+        lower_bound(problem_class, each, rate.quantity, rounds=rate.rounds)
+        for each in known
+        if each is not None
+    ]
+    return (within, *(each for each in own if each.value > within.value))
+
+
+def advantage_of(guarantee: Guarantee) -> Advantage | None:
+    """The strongest that is proved of an event, of the kinds of which lower bounds are known.
+
+    Gaussian DP, pure DP, or the Renyi divergence of order 2; None where none is known. A batch cut
+    at its capacity is the whole sample but with the chance that the other records fill it, the
+    same on both data sets, at which all may be told.
+
+    Examples
+    --------
+    >>> step = dp.PoissonSampledDpEvent(0.05, dp.GaussianDpEvent(4.0))
+    >>> found = advantage_of(Guarantee(dp.SelfComposedDpEvent(step, 100), Relation.ZERO_OUT))
+    >>> round(found.divergence, 4), found.lost
+    (0.0161, 0.0)
+    """
+    event, relation = guarantee.event, guarantee.relation
+    if GaussianDP().supports(event, relation):
+        mu = GaussianDP().distance(event, relation).upper
+        return GaussianAdvantage(mu, relation) if mu < math.inf else None
+    if PureDP().supports(event, relation):
+        epsilon = PureDP().epsilon(event, relation, 0.0).upper
+        within = 0.0 < epsilon < math.inf
+        pure = Budget(epsilon=epsilon, delta=0.0, relation=relation) if within else None
+        return None if pure is None else ApproximateAdvantage(pure)
+    whole, lost = [], 0.0
+    for leaf, count in leaves(event):
+        if isinstance(leaf, dp.TruncatedSubsampledGaussianDpEvent):
+            rate, capacity = leaf.sampling_probability, leaf.truncated_batch_size
+            lost += count * chance_of_overflow(leaf.dataset_size - 1, rate, capacity)
+            leaf = dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(leaf.noise_multiplier))
+        whole.append(dp.SelfComposedDpEvent(leaf, count))
+    found = renyi_divergence(dp.ComposedDpEvent(whole), relation, [2.0])
+    if found is None or not math.isfinite(found[0]):
+        return None
+    return RenyiAdvantage(float(found[0]), relation, lost=min(lost, 1.0))
