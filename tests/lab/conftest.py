@@ -200,6 +200,8 @@ def sweep_cells(
                 "gap": 0.0,
                 "upper": 2.0 * scale * ratio**bound,
                 "lower": 0.0,
+                "own_lower": 0.0,
+                "own_guarantee": "",
                 "start": 0.2,
                 "nonprivate": 0.0,
                 "exponents": {axis: target},

@@ -27,6 +27,10 @@ ROWS = np.random.default_rng(2).uniform(-0.5, 0.5, (N, DIM))
 BEST = ROWS.mean(axis=0) / np.linalg.norm(ROWS.mean(axis=0))
 
 
+def regret_rate(plan):
+    return Rate(quantity=Quantity.REGRET, theorem="", source="", terms=(Term("noise", 9.0),))
+
+
 def streamed(
     problem_class=FACTS, budget=BUDGET, *, batch_size=2, epochs=2, order="stored", **choices
 ):
@@ -38,8 +42,8 @@ def streamed(
     )
     query = plan.params.mechanism.query
     told = PrivateGradient.calibrated(query, budget, steps, batches, TreeNoise())
-    rate = Rate(quantity=Quantity.REGRET, theorem="", source="", terms=(Term("noise", 9.0),))
-    return replace(plan, params=plan.params._replace(mechanism=told), rate=rate)
+    algorithm = replace(plan.algorithm, rate=regret_rate)
+    return replace(plan, algorithm=algorithm, params=plan.params._replace(mechanism=told))
 
 
 PROBLEMS = {

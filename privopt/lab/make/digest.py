@@ -57,6 +57,7 @@ def described(plan: Plan) -> str:
             "source": plan.rate.source,
             "regime": plan.rate.regime,
             "quantity": plan.rate.quantity,
+            "lower": [list(bound) for bound in plan.rate.lower],
         },
     }
     return json.dumps(_plain(told), sort_keys=True, allow_nan=False)

@@ -81,10 +81,13 @@ def _course(axis: str, top: Sequence[CellResult]) -> str:
 
 
 def _bounds(first: CellResult, last: CellResult) -> str:
+    ends = {"upper bound": (first.upper, last.upper)}
+    for guarantee, bound in first.lower_bounds.items():
+        ends[f"lower bound of {guarantee}"] = bound, last.lower_bounds.get(guarantee, 0.0)
     told = [
-        f"{name} bound {getattr(first, name):.3g} to {getattr(last, name):.3g}"
-        for name in ("upper", "lower")
-        if all(0.0 < getattr(cell, name) < math.inf for cell in (first, last))
+        f"{name} {low:.3g} to {high:.3g}"
+        for name, (low, high) in ends.items()
+        if min(low, high) > 0.0 and max(low, high) < math.inf
     ]
     return f" ({', '.join(told)})" if told else ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,11 +37,15 @@ ZERO_PREDICTOR: Style = {"label": "zero predictor", "color": GREY, "lw": 1.0, "l
 _WITHOUT_NOISE = "same method without noise"
 _LINES: dict[str, Style] = {
     "upper": {"label": "upper bound", "color": ORANGE, "lw": 1.0, "zorder": 2.6},
-    "lower": {"label": "lower bound", "color": GREEN, "lw": 1.0},
     "start": ZERO_PREDICTOR,
     "nonprivate": {"label": _WITHOUT_NOISE, "color": GREY, "lw": 1.1, "ls": (0, (1, 1.5))},
 }
 _BASELINES = ("start", "nonprivate")
+_LOWER: dict[str, Any] = {
+    "(ε, δ)-DP": "-", "ε-DP": "-",
+    "μ-Gaussian DP": (0, (4, 1.5)), "its Rényi divergence": (0, (4, 1.5)),
+}  # fmt: skip
+"""The line of a lower bound, by the guarantee that it is proved for."""
 _STRENGTH: Style = {"label": "mean, each strength", "color": BLUE, "lw": 0.7, "alpha": 0.5}
 _BAND: Style = {"label": "10–90% of runs", "color": BLUE, "alpha": 0.18, "lw": 0}
 _MEAN: Style = {"color": BLUE, "lw": 2.4, "marker": "o", "ms": 5.0, "mec": PAPER, "zorder": 2.5}
@@ -50,7 +55,16 @@ _TUNED: Style = {
     "mec": PAPER, "zorder": 2.7,
 }  # fmt: skip
 
-ORDER = (*_MEANS, *(style["label"] for style in (_BAND, _TUNED, _STRENGTH, *_LINES.values())))
+
+def _below(guarantee: str) -> str:
+    return f"no algorithm of {guarantee} is below"
+
+
+ORDER = (
+    *_MEANS,
+    *(style["label"] for style in (_BAND, _TUNED, _STRENGTH, *_LINES.values())),
+    *map(_below, _LOWER),
+)
 """The labels in the order of a legend."""
 
 
@@ -73,6 +87,10 @@ def panel(place: Axes, groups: Groups, tuned: Groups, axis: str) -> list[CellRes
         place.plot([c.setting[axis] for c in same], _positive(c.mean for c in same), **_STRENGTH)
     for name, style in _LINES.items():
         place.plot(values, _positive(getattr(cell, name) for cell in top), **style)
+    for guarantee in top[0].lower_bounds:
+        bounds = _positive(cell.lower_bounds.get(guarantee, 0.0) for cell in top)
+        look: Style = {"color": GREEN, "lw": 1.0, "ls": _LOWER[guarantee]}
+        place.plot(values, bounds, label=_below(guarantee), **look)
     low, high = (_positive(np.quantile(c.values, share) for c in top) for share in _QUANTILES)
     place.fill_between(values, low, high, **_BAND)
     place.plot(values, _positive(c.mean for c in top), label=_MEANS[not several], **_MEAN)
@@ -96,7 +114,9 @@ def scale(row: Mapping[Axes, Sequence[CellResult]]) -> None:
     """One vertical scale a row. Baselines far below the rest are told, not drawn."""
     cells = [cell for top in row.values() for cell in top]
     spread = (np.quantile(cell.values, share) for cell in cells for share in _QUANTILES)
-    drawn = _positive((*spread, *(v for c in cells for v in (c.mean, c.upper, c.lower))))
+    drawn = _positive(
+        (*spread, *(v for c in cells for v in (c.mean, c.upper, *c.lower_bounds.values())))
+    )
     if np.isnan(drawn).all():
         return
     low, high = float(np.nanmin(drawn)), float(np.nanmax(drawn))

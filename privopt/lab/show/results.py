@@ -61,8 +61,9 @@ class CellResult:
         What values are measured from: of a risk, ``F`` at the reference minimum.
     gap : float
         Certified gap of the reference minimum: the true value lies in ``[value, value + gap]``.
-    upper, lower : float
-        Bounds of the plan's rate on the expected value.
+    upper, lower, own_lower : float
+        Bounds of the plan's rate on the expected value: no algorithm of the budget is below
+        ``lower``, and none that has ``own_guarantee`` below ``own_lower``; 0 where none is known.
     start, nonprivate : float
         The value at the public centre, and of the non-private twin.
     exponents : mapping of str to float
@@ -100,6 +101,8 @@ class CellResult:
     gap: float
     upper: float
     lower: float
+    own_lower: float
+    own_guarantee: str
     start: float
     nonprivate: float
     exponents: Mapping[str, float]
@@ -132,6 +135,14 @@ class CellResult:
     def claims(self) -> bool:
         """Whether a bound is claimed, or a value is not finite, which refutes every theorem."""
         return math.isfinite(self.upper) or not self.is_finite
+
+    @property
+    def lower_bounds(self) -> dict[str, float]:
+        """What no algorithm with a guarantee is below, by the name of the guarantee."""
+        budget = "(ε, δ)-DP" if self.delta > 0.0 else "ε-DP"
+        kinds = {"Gaussian DP": "μ-Gaussian DP", "DP": "ε-DP"}
+        own = kinds.get(self.own_guarantee.partition("-")[2], "its Rényi divergence")
+        return {budget: self.lower} | ({own: self.own_lower} if self.own_guarantee else {})
 
     @property
     def starts_optimal(self) -> bool:
@@ -258,8 +269,11 @@ def _result(row: dict[str, Any], runs: dict[str, Any], group: int) -> CellResult
             ("nonprivate", "nonprivate_value"),
         )
     }
+    own_lower, own_guarantee = _own_lower(row)
     return CellResult(
         **{**{name: row[name] for name in _PLAIN}, **known},
+        own_lower=own_lower,
+        own_guarantee=own_guarantee,
         setting={name: value for name, value in setting.items() if value is not None},
         values=np.array(runs["value_list"], dtype=np.float64).reshape(-1, group).mean(axis=1),
         exponents=json.loads(row["exponents"] or "{}"),
@@ -268,6 +282,13 @@ def _result(row: dict[str, Any], runs: dict[str, Any], group: int) -> CellResult
         searched=json.loads(row["searched"] or "null"),
         private=row["spent_epsilon_upper"] != math.inf,
     )
+
+
+def _own_lower(row: Mapping[str, Any]) -> tuple[float, str]:
+    """The lower bound of the stronger guarantee that the plan has, and that guarantee."""
+    rate = json.loads(row["plan"] or "{}").get("rate", {})
+    others = rate.get("lower", ())[1:] if rate.get("quantity") == row["quantity"] else ()
+    return tuple(others[0]) if others else (0.0, "")
 
 
 def _axes(row: Mapping[str, Any]) -> frozenset[str]:

@@ -148,14 +148,19 @@ def _ratios(cells: Sequence[CellResult]) -> Table:
     for named, group in grouped(cells, lambda c: (c.named, c.family)).items():
         at = grouped(group, lambda c: tuple(sorted(c.setting.items())))
         top = [worst(same) for same in at.values()]
-        ratios = (
-            [c.mean / bound for c in top if 0.0 < (bound := getattr(c, name)) < inf]
-            for name in ("upper", "lower", "start")
-        )
-        rows.append((*named, *(_range(found) for found in ratios)))
-    against = ("upper bound", "lower bound", "zero predictor")
+        beside = [(c.mean, c.upper, c.lower, c.own_lower, c.start) for c in top]
+        ratios = ([row[0] / row[i] for row in beside if 0.0 < row[i] < inf] for i in range(1, 5))
+        rows.append((*named, *map(_range, ratios)))
+    against = (
+        *("upper bound", "lower bound of the budget", "lower bound of its own guarantee"),
+        "zero predictor",
+    )
     head = ("method", "family", *(f"mean ÷ {name}" for name in against))
-    note = "Smallest to largest over the settings, each at its worst strength."
+    note = (
+        "Smallest to largest over the settings, each at its worst strength. A lower bound is one "
+        "for every algorithm with a guarantee: that of the budget, or the stronger one that the "
+        "method has, such as Gaussian differential privacy, where a larger bound is proved for it."
+    )
     return Table("How much room the bounds leave", head, tuple(rows), note)
 
 
