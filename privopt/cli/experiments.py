@@ -106,9 +106,8 @@ def run(
             told = f"Left out, {why}: {', '.join(names)}"
             console.print(told, markup=False, soft_wrap=True)
         run_one = partial(lab.run, profile=profile.value, seed=seed, results=results)
-        past = {e.name: lab.past_seconds(e.name, profile.value, results) for e in chosen}
         swept, judged = [], {}
-        with lab.Display(console, past) as display:
+        with lab.Display(console, [each.name for each in chosen]) as display:
             for each in chosen:
                 swept.append(run_one(each, progress=display))
                 judged[each.name] = lab.verdicts(swept[-1].folder)

@@ -9,7 +9,7 @@ judges and draws what was recorded.
 from privopt.lab.make import (
     Axis, Cell, Check, Claim, Column, Experiment, Grid, Line, Listing, Method, Panel, Played, Plot,
     Recorded, ResultsError, RunResult, Setting, StreamLosses, Study, Trial, algorithms, cells,
-    choose, discover, existing_results, families, ladder, load, past_seconds, read, replicate_keys,
+    choose, discover, existing_results, families, ladder, load, read, replicate_keys,
     run, stream,
 )  # fmt: skip
 from privopt.lab.show import (
@@ -21,6 +21,6 @@ __all__ = [
     "Axis", "Cell", "Check", "Claim", "Column", "Display", "Experiment", "Grid", "Line", "Listing",
     "Method", "Outcome", "Panel", "Played", "Plot", "Recorded", "ResultsError", "RunResult",
     "Setting", "StreamLosses", "Study", "Trial", "Verdict", "algorithms", "cells", "choose",
-    "discover", "existing_results", "families", "ladder", "load", "past_seconds", "read",
+    "discover", "existing_results", "families", "ladder", "load", "read",
     "replicate_keys", "run", "stream", "tally", "verdict_table", "verdicts", "write_report",
 ]  # fmt: skip

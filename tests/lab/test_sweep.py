@@ -93,7 +93,7 @@ lab.run(experiment, profile="quick", seed=0, results={str(results)!r}, progress=
     assert not (results / "demo" / "cells.parquet").exists()
     result, events = events_of(results)
     assert result.reused == 4
-    assert events[0] == Started("demo", total=CELLS, reused=4, programs=1, size=6 * 3)
+    assert events[0] == Started("demo", total=CELLS, reused=4)
     assert tables(result) == whole
 
 
@@ -166,7 +166,7 @@ def test_two_programs_are_worked_on_at_once_and_an_error_in_either_loses_nothing
     two = {"one": ("dp_gd", {"steps": 5}), "other": ("output_perturbation", {})}
     given = replace(demo, algorithms=two)
     alone, events = events_of(tmp_path / "alone", given)
-    assert events[0] == Started("demo", total=2 * CELLS, reused=0, programs=2, size=2 * CELLS * 3)
+    assert events[0] == Started("demo", total=2 * CELLS, reused=0)
     real, seen = RUN.measure, set()
 
     def fatal(job, bench):
@@ -452,9 +452,9 @@ def test_families_left_out_are_said(tmp_path, monkeypatch, events_of, demo):
 # --- what a terminal shows ------------------------------------------------------------------------
 
 
-def shown(terminal, events, past=None):
+def shown(terminal, events, names=()):
     where = Console(file=io.StringIO(), force_terminal=terminal, width=120)
-    with Display(where, past or {}) as display:
+    with Display(where, names) as display:
         for event in events:
             display(event)
     return where.file.getvalue()
@@ -463,43 +463,33 @@ def shown(terminal, events, past=None):
 def test_progress_is_plain_lines_or_bars(demo):
     events = [
         Note("demo", "[b]left[/b] out"),
-        Started("demo", 30, 10, size=20),
+        Started("demo", 30, 10),
         *[Finished("demo", "a cell", 1, 2)] * 20,
     ]
     lines = shown(False, events).splitlines()
     assert lines[:2] == ["demo: [b]left[/b] out", "demo: 30 cells, 10 of them there already"]
-    assert lines[2].startswith("demo: 12/30 cells, 2.0 s running and 4.0 s compiling, about ")
-    assert lines[-1].startswith("demo: 30/30 cells, 20.0 s running and 40.0 s compiling")
+    assert lines[2] == "demo: 12/30 cells, 2.0 s running and 4.0 s compiling"
+    assert lines[-1] == "demo: 30/30 cells, 20.0 s running and 40.0 s compiling"
     assert len(lines) == 2 + 7
     bars = shown(True, events)
     assert "30/30" in bars
     assert "40.0 s compiling" in bars
 
 
-def test_of_several_experiments_it_is_told_which_and_the_time_left_for_all():
+def test_of_several_experiments_it_is_told_which():
     events = [
-        Started("demo", 2, 0, programs=1, size=2),
+        Started("demo", 2, 0),
         Finished("demo", "a", 9, 20),
         Shared("demo", "b"),
         Drawing("demo", 1, 2),
     ]
-    past = {"other": 60.0, "demo": None, "last": None}
-    lines = shown(False, events, past).splitlines()
-    assert lines[0] == "experiment 2 of 3, demo: 2 cells"
-    left = [line.split(", about ")[1] for line in lines if "about" in line]
-    # The cell to come 9, other 60, last what demo takes, 38 and then 29; two are worked on at once.
-    assert left == ["54 s left", "44 s left"]
-    assert lines[-1] == "figures and report: 1/2, demo"
-
-
-def test_small_cells_to_come_are_told_to_be_quick():
-    events = [
-        Started("demo", 4, 0, size=400 + 3 * 100),
-        Finished("demo", "measured", 80.0, 0.0, size=400),
-        Finished("demo", "a control", 10.0, 0.0, size=100),
+    lines = shown(False, events, ("other", "demo", "last")).splitlines()
+    assert lines == [
+        "experiment 2 of 3, demo: 2 cells",
+        "experiment 2 of 3, demo: 1/2 cells, 9.0 s running and 20.0 s compiling",
+        "experiment 2 of 3, demo: 2/2 cells, 9.0 s running and 20.0 s compiling",
+        "figures and report: demo",
     ]
-    left = [line.split(", about ")[1] for line in shown(False, events).splitlines()[1:]]
-    assert left == ["30 s left", "18 s left"]  # 300 and 200 runs, two cells at once
 
 
 def test_writing_needs_no_folder(tmp_path):

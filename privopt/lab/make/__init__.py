@@ -10,7 +10,7 @@ from privopt.lab.make.method import Method, ladder
 from privopt.lab.make.presentation import Check, Claim, Column, Line, Listing, Panel, Plot
 from privopt.lab.make.records import Recorded, read
 from privopt.lab.make.regret import Played, StreamLosses
-from privopt.lab.make.run import RunResult, past_seconds, run
+from privopt.lab.make.run import RunResult, run
 from privopt.lab.make.study import Study
 from privopt.lab.make.trials import Trial
 
@@ -18,6 +18,6 @@ __all__ = [
     "Axis", "Cell", "Check", "Claim", "Column", "Experiment", "Grid", "Line", "Listing",
     "Method", "Panel", "Played", "Plot", "Recorded", "ResultsError", "RunResult", "Setting",
     "StreamLosses", "Study", "Trial", "algorithms", "cells", "choose", "discover",
-    "existing_results", "families", "ladder", "load", "past_seconds", "read", "replicate_keys",
+    "existing_results", "families", "ladder", "load", "read", "replicate_keys",
     "run", "stream",
 ]  # fmt: skip

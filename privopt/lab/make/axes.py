@@ -22,22 +22,12 @@ Point = dict[str, float]
 
 
 class AxisKind(NamedTuple):
-    """What an axis is.
-
-    Attributes
-    ----------
-    name, symbol : str
-        In declarations and tables, and in figures.
-    checked : callable
-        ``(name, value) -> number``, or a ``ValueError``.
-    taken_by : {"problem", "budget", "plan"}
-        What is built from the number: a family by ``build``, the budget, or the plan as a choice.
-    """
+    """What an axis is."""
 
     name: str
     symbol: str
-    checked: Callable[[str, object], float]
-    taken_by: str
+    checked: Callable[[str, object], float]  # (name, value) -> number, or a ValueError
+    taken_by: str  # problem, budget or plan
 
 
 def _number(name: str, value: object) -> float:

@@ -25,53 +25,28 @@ __all__ = ["Cell", "absent_families", "cells", "left_out", "noise_ratio"]
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One method on one problem at one budget, replicated: everything that names it.
-
-    Attributes
-    ----------
-    experiment, method, algorithm, family : str
-        ``method`` is the label under which the algorithm stands.
-    choices : tuple of (str, value)
-        What the plan is told beyond problem class and budget.
-    swept : tuple of str
-        Which of the choices an axis has changed from those of the method.
-    n, dim : int
-    sparsity : int or None
-    budget : Budget
-    strength : float
-        The family's free parameter.
-    replicates : int
-    axes : tuple of str
-        The axes and grids that the cell serves; no part of what it computes.
-    search : tuple of (str, tuple)
-        The values that are tried of choices that are searched for.
-    trial : Trial
-    bend : float
-        Of a control that bends the noise: the value of its axis, over the base value.
-    block : int
-        So many replicates run at a time.
-    group : int
-        So many of them share coins.
-    """
+    """One method on one problem at one budget, replicated: everything that names it."""
 
     experiment: str
-    method: str
+    method: str  # the label under which the algorithm stands
     algorithm: str
-    choices: tuple[tuple[str, Choice], ...]
+    choices: tuple[tuple[str, Choice], ...]  # beyond problem class and budget
     family: str
     n: int
     dim: int
     budget: Budget
-    strength: float
+    strength: float  # the family's free parameter
     replicates: int
-    axes: tuple[str, ...]
-    block: int
-    group: int = 1
+    axes: tuple[str, ...]  # and grids that it serves; no part of what it computes
+    block: int  # so many replicates run at a time
+    group: int = 1  # so many of them share coins
     sparsity: int | None = None
-    swept: tuple[str, ...] = ()
-    search: tuple[tuple[str, tuple[Choice, ...]], ...] = ()
+    swept: tuple[str, ...] = ()  # choices that an axis has changed
+    search: tuple[tuple[str, tuple[Choice, ...]], ...] = ()  # values that are tried
     trial: Trial = Trial.MEASURED
-    bend: float = 1.0
+    bend: float = (
+        1.0  # of the control that bends the noise: the value of its axis, over the base value
+    )
 
     @property
     def mu(self) -> float | None:

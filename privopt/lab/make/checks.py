@@ -21,7 +21,7 @@ class Unanswered(NamedTuple):
     method: str
     family: str
     check: str
-    reason: str
+    detail: str
 
 
 def unanswered(checks: Sequence[str], rows: Iterable[_Row]) -> list[Unanswered]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import zip_longest
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +18,8 @@ that is zero but for rounding has no digits in common."""
 def equal(ours: pa.Table, theirs: pa.Table) -> bool:
     """Whether two tables say the same of the same experiment.
 
-    Rows, columns, texts and integers must be the same, and real numbers within ``RELATIVE`` of the
-    larger or ``ABSOLUTE`` of each other; so must those within texts that are JSON, as of plans.
+    Rows, columns, texts and integers must be the same, and real numbers within ``RELATIVE`` or
+    ``ABSOLUTE`` of each other; so must those within texts that are JSON, as of plans.
     """
     same_shape = ours.num_rows == theirs.num_rows and ours.schema.equals(theirs.schema)
     if not same_shape or ours.schema.metadata != theirs.schema.metadata:
@@ -57,19 +56,12 @@ def _equal_values(ours: object, theirs: object) -> bool:
                 _equal_values(value, theirs[name]) for name, value in ours.items()
             )
         case list(), list():
-            absent = object()
-            pairs = zip_longest(ours, theirs, fillvalue=absent)
-            return all(_equal_values(*pair) for pair in pairs)
+            return len(ours) == len(theirs) and all(map(_equal_values, ours, theirs))
         case float(), float():
-            return _close(np.array([ours]), np.array([theirs]))
+            return _close(ours, theirs)
         case _:
             return bool(ours == theirs)
 
 
-def _close(ours: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64]) -> bool:
-    larger = np.maximum(np.abs(ours), np.abs(theirs))
-    with np.errstate(invalid="ignore"):  # of infinities that are equal
-        near = np.abs(ours - theirs) <= np.maximum(RELATIVE * larger, ABSOLUTE)
-    finite = np.isfinite(larger)
-    same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
-    return bool(np.where(finite, near, same).all())
+def _close(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> bool:
+    return np.allclose(ours, theirs, rtol=RELATIVE, atol=ABSOLUTE, equal_nan=True)

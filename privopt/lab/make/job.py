@@ -26,32 +26,15 @@ __all__ = ["Candidate", "Job", "Search", "steps_of"]
 
 @dataclass(frozen=True)
 class Job:
-    """A cell made ready.
-
-    Attributes
-    ----------
-    cell : Cell
-    problem : Problem
-    data : str
-        Digest of the problem's numbers and of what is declared of it.
-    plan : Plan
-        With the noise of the trial; at theory's numbers where its choices are searched for.
-    rate : Rate
-        Of the plan with its own noise.
-    noise_factor : float
-        By which the trial multiplies the noise of the mechanism.
-    quantity : Quantity
-        What is measured there.
-    search : Search or None
-    """
+    """A cell made ready."""
 
     cell: Cell
     problem: Problem
-    data: str
-    plan: Plan
-    rate: Rate
-    noise_factor: float
-    quantity: Quantity
+    data: str  # digest of the problem's numbers and of what is declared of it
+    plan: Plan  # with the noise of the trial; at theory's numbers where there is a search
+    rate: Rate  # of the plan with its own noise
+    noise_factor: float  # by which the trial multiplies the noise
+    quantity: Quantity  # what is measured
     search: Search | None = None
 
     @property
@@ -109,18 +92,10 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What is tried at one setting under one trial.
+    """What is tried at one setting under one trial."""
 
-    Attributes
-    ----------
-    candidates : tuple of Candidate
-        Those that are not refused at any strength.
-    jobs : tuple of Job
-        At theory's numbers, of every strength of the family.
-    """
-
-    candidates: tuple[Candidate, ...]
-    jobs: tuple[Job, ...]
+    candidates: tuple[Candidate, ...]  # those that no strength refuses
+    jobs: tuple[Job, ...]  # at theory's numbers, of every strength
 
     @property
     def grid(self) -> tuple[tuple[str, tuple[Choice, ...]], ...]:

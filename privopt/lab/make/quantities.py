@@ -40,35 +40,20 @@ def _once(plan: Plan) -> float:
 
 
 class Quantity(NamedTuple):
-    """A quantity that theorems bound.
-
-    Attributes
-    ----------
-    name, label : str
-        In rates and tables, and at an axis of a figure.
-    known : callable
-        ``problem -> bool``: whether it can be measured there.
-    at : callable
-        ``(problem, points) -> array`` of one number a point, in float64.
-    reference : callable
-        ``problem -> Reference``: what ``at`` has subtracted already.
-    rounds : callable
-        ``plan -> float``: of a sum over the steps of a run, by how many rounds a point is
-        multiplied that is held throughout.
-    observer : Observer or None
-        What has to look on, where a quantity is not one of the point that is released.
-    played : callable or None
-        ``(problem, run) -> array`` of one number a run: what the observer's memory comes to.
-    """
+    """A quantity that theorems bound."""
 
     name: str
-    label: str
-    known: Callable[[Problem], bool]
-    at: Callable[[Problem, ArrayLike], _Floats | float]
-    reference: Callable[[Problem], Reference]
-    rounds: Callable[[Plan], float] = _once
-    observer: Observer | None = None
-    played: Callable[[Problem, Run], _Floats] | None = None
+    label: str  # at an axis of a figure
+    known: Callable[[Problem], bool]  # whether it can be measured there
+    at: Callable[[Problem, ArrayLike], _Floats | float]  # one number a point, in float64
+    reference: Callable[[Problem], Reference]  # what ``at`` has subtracted already
+    rounds: Callable[[Plan], float] = (
+        _once  # of a sum over steps, how often a point that is held counts
+    )
+    observer: Observer | None = None  # where a quantity is not one of the released point
+    played: Callable[[Problem, Run], _Floats] | None = (
+        None  # one number a run, of the observer's memory
+    )
 
     def measure(self, problem: Problem, run: Run) -> _Floats | float:
         """One number a run, in float64."""

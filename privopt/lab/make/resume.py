@@ -26,14 +26,14 @@ from privopt.lab.make.records import (
 )
 
 __all__ = [
-    "WORKERS", "CompileClock", "Drawing", "Event", "Finished", "Note", "Piece", "Progress",
+    "CompileClock", "Drawing", "Event", "Finished", "Note", "Piece", "Progress",
     "Shared", "Started", "compile_clock", "print_notes", "resume",
 ]  # fmt: skip
 
 _PATIENCE = 0.2
 """Seconds between looks at cells that other processes make."""
 
-WORKERS = 2
+_WORKERS = 2
 """One runs while another compiles."""
 
 _STAGES = "/jax/core/compile/"
@@ -45,16 +45,11 @@ _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 @dataclass(frozen=True)
 class Started:
-    """All cells are planned; ``reused`` of ``total`` are there already, ``programs`` to compile.
-
-    ``size`` is that of the cells to be made, together.
-    """
+    """All cells are planned; ``reused`` of ``total`` are there already."""
 
     experiment: str
     total: int
     reused: int
-    programs: int = 0
-    size: int = 0
 
 
 @dataclass(frozen=True)
@@ -65,7 +60,6 @@ class Finished:
     cell: str
     run_seconds: float
     compile_seconds: float
-    size: int = 1
 
 
 @dataclass(frozen=True)
@@ -74,7 +68,6 @@ class Shared:
 
     experiment: str
     cell: str
-    size: int = 1
 
 
 @dataclass(frozen=True)
@@ -109,36 +102,17 @@ def print_notes(event: Event) -> None:
 
 @dataclass(frozen=True)
 class Piece:
-    """A cell of a sweep or a part of a study: what is kept by itself.
+    """A cell of a sweep or a part of a study: what is kept by itself."""
 
-    Attributes
-    ----------
-    label : str
-        For people.
-    facts : mapping
-        Its row in the table of cells, but for what is measured.
-    key : str
-        The digest of everything that determines what is measured; names its file.
-    code : str
-        The digest of the code alone.
-    make : callable
-        Measures: a table with a row for each run, and what is true of the cell as a whole.
-    fits : callable
-        Whether a table may be that of its runs.
-    program : hashable
-        Pieces of one program share what is compiled.
-    size : int
-        How long it takes beside others, about: its runs.
-    """
-
-    label: str
-    facts: Mapping[str, Value]
-    key: str = ""
-    code: str = ""
-    make: Callable[[], tuple[pa.Table, Mapping[str, Value]]] | None = None
-    fits: Callable[[pa.Table], bool] = field(default=lambda values: values.num_rows > 0)
-    program: Hashable = None
-    size: int = 1
+    label: str  # for people
+    facts: Mapping[str, Value]  # its row in the table of cells, but for what is measured
+    key: str = ""  # digest of all that determines what is measured; names its file
+    code: str = ""  # digest of the code alone
+    make: Callable[[], tuple[pa.Table, Mapping[str, Value]]] | None = None  # rows of runs, facts
+    fits: Callable[[pa.Table], bool] = field(
+        default=lambda values: values.num_rows > 0
+    )  # may this table be its runs
+    program: Hashable = None  # pieces of one share what is compiled
 
 
 def resume(
@@ -158,8 +132,7 @@ def resume(
     missing = [piece for piece in wanted if work.recall(piece) is None]
     _note_strangers(experiment, folder, {piece.key for piece in wanted}, progress)
     reused, groups = len(wanted) - len(missing), _by_program(missing)
-    size = sum(piece.size for piece in missing)
-    progress(Started(experiment, len(wanted), reused, programs=len(groups), size=size))
+    progress(Started(experiment, len(wanted), reused))
     waiting = False
     while groups:
         held = work.make(groups)
@@ -207,7 +180,7 @@ class _Work:
         """Make the pieces of every group; those that another process holds come back."""
         if len(groups) == 1:
             return self._group(groups[0])
-        with ThreadPoolExecutor(WORKERS) as workers:
+        with ThreadPoolExecutor(_WORKERS) as workers:
             found = [workers.submit(self._group, group) for group in groups]
             try:
                 return [piece for each in found for piece in each.result()]
@@ -224,7 +197,7 @@ class _Work:
             path = cell_path(self._folder, piece.key)
             with claimed(path) as ours:
                 if self.recall(piece) is not None:
-                    self._tell(Shared(self._experiment, piece.label, piece.size))
+                    self._tell(Shared(self._experiment, piece.label))
                 elif ours:
                     self._run(piece, path)
                 else:
@@ -239,8 +212,7 @@ class _Work:
         run_seconds = time.perf_counter() - begin - clock.seconds
         write_cell(path, Kept(values, facts, run_seconds, clock.seconds))
         self.kept[piece.key] = read_cell(path, piece.fits)
-        seconds = run_seconds, clock.seconds
-        self._tell(Finished(self._experiment, piece.label, *seconds, piece.size))
+        self._tell(Finished(self._experiment, piece.label, run_seconds, clock.seconds))
 
     def _tell(self, event: Event) -> None:
         with self._telling:

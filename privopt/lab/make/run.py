@@ -42,7 +42,7 @@ from privopt.lab.make.records import (
 from privopt.lab.make.resume import Note, Piece, Progress, print_notes, resume
 from privopt.lab.make.study import Study, one_kind, part_rows
 
-__all__ = ["RunResult", "past_seconds", "run"]
+__all__ = ["RunResult", "run"]
 
 _BITS = 2**63
 _MEASURING = tuple(
@@ -76,14 +76,6 @@ class RunResult:
     run_seconds: float
     compile_seconds: float
     as_committed: bool | None = None
-
-
-def past_seconds(name: str, profile: str, results: Path | str) -> float | None:
-    """Seconds of work that the cells of an experiment took in an earlier run; None without one."""
-    told = read_provenance(Path(results) / name)
-    if told.get("profile") != profile or not {"run_seconds", "compile_seconds"} <= told.keys():
-        return None
-    return float(told["run_seconds"] + told["compile_seconds"])
 
 
 def run(
@@ -211,7 +203,6 @@ def _cells(experiment: Experiment, profile: str, seed: int, progress: Progress) 
             make=lambda: _made(*measure(job, bench)),
             fits=partial(_fits, cell.replicates),
             program=job.program,
-            size=cell.replicates,
         )
 
     with jax.enable_x64(True):

@@ -36,21 +36,11 @@ PILOT = 32
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a search has found.
-
-    Attributes
-    ----------
-    candidate : Candidate
-    at_edge : tuple of str
-        The choices whose value is the least or the largest of the grid: a better one may lie
-        beyond. Beyond the last value that plans do not refuse there is none.
-    candidates : int
-        So many were tried.
-    """
+    """What a search has found."""
 
     candidate: Candidate
-    at_edge: tuple[str, ...]
-    candidates: int
+    at_edge: tuple[str, ...]  # choices at an end of the grid, beyond which a better one may lie
+    candidates: int  # so many were tried
 
     @property
     def told(self) -> str:

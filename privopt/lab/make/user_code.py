@@ -38,18 +38,10 @@ _WRAPPED = ("fget", "fset", "fdel", "func", "__func__")
 
 
 class Reached(NamedTuple):
-    """What is reached from some objects.
+    """What is reached from some objects."""
 
-    Attributes
-    ----------
-    code : str
-        Digest of all that is the user's.
-    modules : frozenset of str
-        The modules of privopt that something comes from.
-    """
-
-    code: str
-    modules: frozenset[str]
+    code: str  # digest of all that is the user's
+    modules: frozenset[str]  # privopt's that something comes from
 
 
 def reached(*objects: object) -> Reached:

@@ -18,20 +18,13 @@ _EQUAL = 1e-3
 
 
 def bound_verdict(cells: Sequence[CellResult], alpha: float) -> Verdict:
-    """``mean + gap <= upper`` in every cell, by limits that err with ``alpha`` in each.
+    """``mean + gap <= upper`` in cells with a claim, by limits that err with ``alpha`` in each.
 
     Told is the ratio of mean to bound in the worst cell, and in how many cells the bound lies below
     the risk of the public centre. Where it does so in none, nothing could have gone wrong: the
     verdict is ``vacuous``, unless a mean is above the bound. On a family whose centre is the
     minimiser the centre says nothing. Where the interval reaches across the bound, and the exact
     mean is the bound, the bound is ``attained``.
-
-    Parameters
-    ----------
-    cells : sequence of CellResult
-        Of one method and family, measured, each with a claim.
-    alpha : float
-        One-sided, in each cell.
     """
     judged = [(*_bound_of(cell, alpha), cell) for cell in cells]
     outcome, why, ratio, cell = min(

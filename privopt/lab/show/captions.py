@@ -26,15 +26,7 @@ Words = tuple[str, str]
 
 
 def of_method(cells: Sequence[CellResult], judged: Sequence[Verdict]) -> Words:
-    """Of the figure of one method: its slopes between the bounds.
-
-    Parameters
-    ----------
-    cells : sequence of CellResult
-        Of that method.
-    judged : sequence of Verdict
-        On it.
-    """
+    """Of the figure of one method: its slopes between the bounds."""
     found = [_slope(verdict) for verdict in judged if verdict.check == "slope"]
     line = "The mean excess risk (blue, at the worst strength of the family)"
     caption = f"{line} should stay below the upper bound (orange) everywhere"

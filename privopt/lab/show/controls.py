@@ -30,18 +30,7 @@ __all__ = ["controls", "second_key"]
 def controls(
     cells: Sequence[CellResult], axis: str, alpha: float, refused: Iterable[Refusal] = ()
 ) -> tuple[Control, ...]:
-    """What every control of a slope shows.
-
-    Parameters
-    ----------
-    cells : sequence of CellResult
-        Of one method and family, in every trial.
-    axis : str
-    alpha : float
-        The interval of each control misses with this probability.
-    refused : iterable of Refusal
-        Of the same method and family.
-    """
+    """What every control of a slope shows."""
     refused = tuple(refused)
     return tuple(
         _control(trial, cells, axis, alpha, refused) for trial in Trial if trial.is_control

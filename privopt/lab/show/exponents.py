@@ -30,21 +30,11 @@ class _LogMean(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Exponent:
-    """A fitted exponent, and how the measured points scatter about their truth.
-
-    Attributes
-    ----------
-    estimate : Estimate
-    logs : ndarray
-        Of the values of the axis, centred, shape ``(values,)``.
-    errors : ndarray
-        Of the log of the largest mean at each value, drawn from the normal limit, about their
-        average, shape ``(values, draws)``.
-    """
+    """A fitted exponent, and how the measured points scatter about their truth."""
 
     estimate: Estimate
-    logs: _Floats
-    errors: _Floats
+    logs: _Floats  # of the values of the axis, centred
+    errors: _Floats  # of the log of the largest mean, drawn: (values, draws)
 
 
 def least_squares(values: Sequence[float], numbers: Sequence[float]) -> float:

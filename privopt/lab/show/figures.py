@@ -56,22 +56,6 @@ def figures(
     is drawn into the figure of its twin at theory's numbers. All other methods are compared in
     one figure, ``compared.svg``; where there is one only, it too has its own. A grid of two axes
     has a figure ``grid_<axis>_<axis>.svg``. The SVG follows the reader's light or dark scheme.
-
-    Parameters
-    ----------
-    everything : sequence of CellResult
-        Of one experiment, without controls.
-    folder : path
-        Made if absent.
-    judged : sequence of Verdict
-        On the same cells.
-    origin : Origin, optional
-        Names the table, so that what was drawn from it already need not be drawn again.
-
-    Returns
-    -------
-    list of Path
-        The files, the same to the byte whenever they are drawn from the same table.
     """
     cells = [cell for cell in everything if swept_axes([cell])]
     methods = grouped(cells, lambda cell: cell.method)

@@ -37,12 +37,6 @@ def law_verdict(cells: Sequence[CellResult], alpha: float) -> Verdict:
 
     Told is the average of ``mean/law`` over the cells, with an interval at level ``1 - alpha``.
 
-    Parameters
-    ----------
-    cells : sequence of CellResult
-        Of one method and family, measured, each with a law.
-    alpha : float
-
     Source: Johnson, "Modified t tests and confidence intervals for asymmetrical populations",
     Journal of the American Statistical Association 1978 (the correction).
     """

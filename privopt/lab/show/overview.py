@@ -1,9 +1,9 @@
-"""The tables on top of a report: every verdict, what theory's numbers cost, and every machine."""
+"""The tables on top of a report: every verdict, and what theory's numbers cost."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from privopt.lab.show.equivalence import WRONG
 from privopt.lab.show.results import grouped
@@ -11,7 +11,7 @@ from privopt.lab.show.style import axis_words, estimate, share, signed, with_min
 from privopt.lab.show.table import Entry, Row, Table, of_experiment, unbroken
 from privopt.lab.show.verdict import ORACLE_TUNED, Control, Kind, Verdict
 
-__all__ = ["costs", "environments", "runs", "verdict_tables"]
+__all__ = ["costs", "verdict_tables"]
 
 _NOTHING = "–"
 _CONTROLS = ("noise off", "noise bent")
@@ -178,30 +178,3 @@ def costs(priced: Sequence[tuple[str, tuple[str, ...]]]) -> Table:
     head = ("experiment", "risk at theory’s ÷ at the best", "chosen", "at the grid’s edge")
     rows: tuple[Row, ...] = tuple((of_experiment(name, row[0]), *row[1:]) for name, row in priced)
     return Table("What theory’s numbers cost", head, rows, note)
-
-
-# --- machines -------------------------------------------------------------------------------------
-
-
-def runs(made: Mapping[str, Mapping[str, str]]) -> Table:
-    """When each experiment was run, for how long, and by which code."""
-    names = tuple(dict.fromkeys(name for facts in made.values() for name in facts))
-    rows: tuple[Row, ...] = tuple(
-        (of_experiment(experiment), *(facts.get(name, _NOTHING) for name in names))
-        for experiment, facts in made.items()
-    )
-    return Table("Runs", ("experiment", *names), rows, "When, for how long and by which code.")
-
-
-def environments(where: Mapping[str, Mapping[str, str]]) -> Table:
-    """Every environment once, with the experiments that were run in it."""
-    same = grouped(where, lambda name: tuple(where[name].items()))
-    rows: tuple[Row, ...] = tuple(
-        (_listed(experiments, len(where)), ", ".join(f"{name} {fact}" for name, fact in facts))
-        for facts, experiments in same.items()
-    )
-    return Table("Environments", ("experiments", "environment"), rows)
-
-
-def _listed(experiments: Sequence[str], total: int) -> str:
-    return "all" if len(experiments) == total else ", ".join(experiments)

@@ -39,10 +39,6 @@ def _page(document: Document, results: Path) -> Iterator[str]:
     yield _legend(document)
     yield from (_table(table, "h2") for table in document.tables)
     yield from (_section(section, results) for section in document.sections)
-    if document.machines:
-        yield '<section id="machines">\n<h2>When and where</h2>'
-        yield from (_table(table, "h3") for table in document.machines)
-        yield "</section>"
     script = _SCRIPT.read_text(encoding="utf-8")
     yield f"</main>\n<script>\n{script}</script>\n</body>\n</html>"
 
@@ -73,7 +69,9 @@ def _section_lines(section: Section, results: Path) -> Iterator[str]:
     yield f"<details>\n<summary>{escape(captions)}, Settings</summary>"
     yield from (_table(table, "h3") for table in section.tables)
     yield "<h3>Settings</h3>"
-    yield _facts({**section.facts, "command": f"`{section.command}`"})
+    where = ", ".join(f"{name} {fact}" for name, fact in section.environment.items())
+    made = {**section.made_by, **({"environment": where} if where else {})}
+    yield _facts({**section.facts, "command": f"`{section.command}`", **made})
     yield "</details>\n</section>"
 
 

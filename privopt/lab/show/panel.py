@@ -41,11 +41,13 @@ _LINES: dict[str, Style] = {
     "nonprivate": {"label": _WITHOUT_NOISE, "color": GREY, "lw": 1.1, "ls": (0, (1, 1.5))},
 }
 _BASELINES = ("start", "nonprivate")
-_LOWER: dict[str, Any] = {
-    "(ε, δ)-DP": "-", "ε-DP": "-",
-    "μ-Gaussian DP": (0, (4, 1.5)), "its Rényi divergence": (0, (4, 1.5)),
-}  # fmt: skip
-"""The line of a lower bound, by the guarantee that it is proved for."""
+_LOWER: dict[str, tuple[str, Any]] = {
+    "(ε, δ)-DP": ("no (ε, δ)-DP algorithm is below", "-"),
+    "ε-DP": ("no ε-DP algorithm is below", "-"),
+    "μ-Gaussian DP": ("no μ-Gaussian DP algorithm is below", (0, (4, 1.5))),
+    "Rényi DP": ("no algorithm as Rényi private is below", (0, (4, 1.5))),
+}
+"""Label and line of a lower bound, by the guarantee that it is proved for."""
 _STRENGTH: Style = {"label": "mean, each strength", "color": BLUE, "lw": 0.7, "alpha": 0.5}
 _BAND: Style = {"label": "10–90% of runs", "color": BLUE, "alpha": 0.18, "lw": 0}
 _MEAN: Style = {"color": BLUE, "lw": 2.4, "marker": "o", "ms": 5.0, "mec": PAPER, "zorder": 2.5}
@@ -55,15 +57,10 @@ _TUNED: Style = {
     "mec": PAPER, "zorder": 2.7,
 }  # fmt: skip
 
-
-def _below(guarantee: str) -> str:
-    return f"no algorithm of {guarantee} is below"
-
-
 ORDER = (
     *_MEANS,
     *(style["label"] for style in (_BAND, _TUNED, _STRENGTH, *_LINES.values())),
-    *map(_below, _LOWER),
+    *(label for label, _ in _LOWER.values()),
 )
 """The labels in the order of a legend."""
 
@@ -73,11 +70,6 @@ def panel(place: Axes, groups: Groups, tuned: Groups, axis: str) -> list[CellRes
 
     The upper bound is drawn over the mean, and thinner: neither hides the other where they are
     equal.
-
-    Parameters
-    ----------
-    groups, tuned : mapping of float to sequence of CellResult
-        By the value of ``axis``; ``tuned`` of the method with the best of a grid, may be empty.
     """
     values = list(groups)
     top = [worst(group) for group in groups.values()]
@@ -89,8 +81,8 @@ def panel(place: Axes, groups: Groups, tuned: Groups, axis: str) -> list[CellRes
         place.plot(values, _positive(getattr(cell, name) for cell in top), **style)
     for guarantee in top[0].lower_bounds:
         bounds = _positive(cell.lower_bounds.get(guarantee, 0.0) for cell in top)
-        look: Style = {"color": GREEN, "lw": 1.0, "ls": _LOWER[guarantee]}
-        place.plot(values, bounds, label=_below(guarantee), **look)
+        label, line = _LOWER[guarantee]
+        place.plot(values, bounds, label=label, color=GREEN, lw=1.0, ls=line)
     low, high = (_positive(np.quantile(c.values, share) for c in top) for share in _QUANTILES)
     place.fill_between(values, low, high, **_BAND)
     place.plot(values, _positive(c.mean for c in top), label=_MEANS[not several], **_MEAN)

@@ -50,13 +50,7 @@ _STYLES: dict[str, Style] = {
 
 
 def plots(recorded: Recorded, folder: Path | str, origin: Origin = NOWHERE) -> list[Path]:
-    """Draw every plot of a study's table, ``<name>.svg`` and ``.png``.
-
-    Returns
-    -------
-    list of Path
-        The files, the same to the byte whenever they are drawn from the same table.
-    """
+    """Draw every plot of a study's table, ``<name>.svg`` and ``.png``."""
     rows, written = rows_of(recorded), []
     with mpl.rc_context(STYLE):
         for plot in presentation(recorded).plots:

@@ -42,79 +42,37 @@ _K = TypeVar("_K", bound=Hashable)
 
 @dataclass(frozen=True)
 class CellResult:
-    """One cell: what every replicate measured at one setting, and the rate of its plan.
-
-    Attributes
-    ----------
-    experiment, method, algorithm, family, relation : str
-    setting : mapping of str to number
-        The value of every axis: sizes, epsilon, and the choices of the plan.
-    strength, delta : float
-    mu : float or None
-        Of the budget, as Gaussian differential privacy has it.
-    quantity : str
-        What was measured, such as ``"empirical risk"``.
-    values : ndarray
-        Independent of one another, float64: by replicate, or the means of groups of replicates
-        that share coins.
-    optimum : float
-        What values are measured from: of a risk, ``F`` at the reference minimum.
-    gap : float
-        Certified gap of the reference minimum: the true value lies in ``[value, value + gap]``.
-    upper, lower, own_lower : float
-        Bounds of the plan's rate on the expected value: no algorithm of the budget is below
-        ``lower``, and none that has ``own_guarantee`` below ``own_lower``; 0 where none is known.
-    start, nonprivate : float
-        The value at the public centre, and of the non-private twin.
-    exponents : mapping of str to float
-    tight_on : str or None
-    axes : frozenset of str
-        The axes and grids that this cell serves.
-    root_seed : int
-    trial : Trial
-        Which of its runs these are: the measured ones, those of a second key or of a control.
-    noise_factor : float
-        What the noise of the mechanism was multiplied by; 1 but in a control.
-    in_regime : bool or None
-        Whether the rate is where its exponents lead.
-    law : float or None
-        The exact expected value, where it is known.
-    searched : mapping or None
-        Of a method whose numbers are the best of a grid: what was ``chosen``, which choices lie
-        ``at_edge`` of the grid, and how many ``candidates`` there were.
-    private : bool
-        Whether the plan guarantees any privacy.
-    """
+    """One cell: what every replicate measured at one setting, and the rate of its plan."""
 
     experiment: str
     method: str
     algorithm: str
     family: str
-    setting: Mapping[str, float]
+    setting: Mapping[str, float]  # of every axis: sizes, epsilon, choices of the plan
     strength: float
     delta: float
     relation: str
-    mu: float | None
+    mu: float | None  # of the budget
     quantity: str
-    values: npt.NDArray[np.float64]
-    optimum: float
-    gap: float
-    upper: float
-    lower: float
-    own_lower: float
+    values: npt.NDArray[np.float64]  # by replicate, or means of groups that share coins
+    optimum: float  # F at the reference minimum, which risks are measured from
+    gap: float  # the true value lies in [value, value + gap]
+    upper: float  # bounds of the rate on the expected value
+    lower: float  # of every algorithm within the budget; 0: none is known
+    own_lower: float  # of every algorithm with the stronger guarantee that the plan has
     own_guarantee: str
-    start: float
-    nonprivate: float
+    start: float  # at the public centre
+    nonprivate: float  # of the twin without noise
     exponents: Mapping[str, float]
     tight_on: str | None
-    axes: frozenset[str]
+    axes: frozenset[str]  # and grids that the cell serves
     root_seed: int
     trial: Trial
-    noise_factor: float
-    in_regime: bool | None
-    law: float | None
-    searched: Mapping[str, Any] | None
-    private: bool
+    noise_factor: float  # what a control multiplies the noise by
+    in_regime: bool | None  # whether the rate is where its exponents lead
+    law: float | None  # the exact expected value
+    searched: Mapping[str, Any] | None  # chosen, at_edge of the grid, candidates
+    private: bool  # whether the plan guarantees any privacy
 
     @property
     def mean(self) -> float:
@@ -141,7 +99,7 @@ class CellResult:
         """What no algorithm with a guarantee is below, by the name of the guarantee."""
         budget = "(ε, δ)-DP" if self.delta > 0.0 else "ε-DP"
         kinds = {"Gaussian DP": "μ-Gaussian DP", "DP": "ε-DP"}
-        own = kinds.get(self.own_guarantee.partition("-")[2], "its Rényi divergence")
+        own = kinds.get(self.own_guarantee.partition("-")[2], "Rényi DP")
         return {budget: self.lower} | ({own: self.own_lower} if self.own_guarantee else {})
 
     @property
@@ -210,15 +168,7 @@ def cell_results(
 
 @dataclass(frozen=True)
 class Refusal:
-    """A cell that was not run, and why.
-
-    Attributes
-    ----------
-    experiment, method, family : str
-    trial : Trial
-    axes : frozenset of str
-    reason : str
-    """
+    """A cell that was not run, and why."""
 
     experiment: str
     method: str

@@ -6,13 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from math import inf
 from pathlib import Path
-from typing import NamedTuple
 
 from privopt.lab.make.records import About, Provenance, Recorded
 from privopt.lab.show.captions import Words, of_comparison, of_grid, of_method, of_plot
 from privopt.lab.show.claims import presentation, rows_of
 from privopt.lab.show.comparison import COMPARED
-from privopt.lab.show.document import Picture, Section
+from privopt.lab.show.document import Costs, Picture, Section
 from privopt.lab.show.grids import grid_cells
 from privopt.lab.show.listings import listed
 from privopt.lab.show.results import CellResult, cell_results, grouped, swept_axes, worst
@@ -23,23 +22,13 @@ from privopt.lab.show.verdict import ORACLE_TUNED, Verdict, tally
 
 __all__ = ["section"]
 
+_Content = tuple[Mapping[str, Words], Sequence[Table], Mapping[str, str], Costs]
 _NOTICE = (
     "*Nothing was measured: the data were not there, or every plan was refused. What the title and "
     "the text say is not shown by this run.*\n\n"
 )
 _MAX_LISTED = 6
 """Values that a list of them shows; of more, the smallest and the largest."""
-
-
-class _Content(NamedTuple):
-    """What differs between the two kinds of experiment."""
-
-    words: Mapping[str, Words]
-    tables: Sequence[Table]
-    facts: Mapping[str, str]
-    options: str = ""
-    notice: str = ""
-    costs: tuple[tuple[str, ...], ...] = ()
 
 
 def section(
@@ -49,38 +38,24 @@ def section(
     provenance: Provenance,
     source: str = "",
 ) -> Section:
-    """The report on one experiment.
-
-    Parameters
-    ----------
-    recorded : Recorded
-    judged : sequence of Verdict
-        ``verdicts(recorded)``.
-    figures : sequence of Path
-        As they were drawn.
-    provenance : mapping
-        As in ``provenance.json``; may be empty.
-    source : str
-        The path of the file that declares it, relative to the results folder.
-    """
-    about = recorded.about
+    """The report on one experiment, whose figures are drawn, and declared in ``source`` if told."""
+    about, kind = recorded.about, _study if recorded.is_study else _sweep
     name, stems = about["name"], [path.stem for path in figures if path.suffix == ".svg"]
-    content = (_study if recorded.is_study else _sweep)(recorded, judged, stems)
+    words, tables, facts, costs = kind(recorded, judged, stems)
+    seed = "" if recorded.is_study else f" --seed {about['root_seed']}"
+    measured = recorded.runs.num_rows > 0
     return Section(
         name=name,
         title=about["title"],
-        description=content.notice + about["description"],
+        description=("" if measured else _NOTICE) + about["description"],
         verdicts=tuple(judged),
         summary=tally(judged),
-        pictures=tuple(Picture(f"{name}/{stem}", *content.words[stem]) for stem in stems),
-        tables=tuple(table for table in content.tables if table.rows),
-        facts={
-            **{name: fact for name, fact in content.facts.items() if fact},
-            "profile": about["profile"],
-        },
-        command=_command(about, content.options, source),
+        pictures=tuple(Picture(f"{name}/{stem}", *words[stem]) for stem in stems),
+        tables=tuple(table for table in tables if table.rows),
+        facts={**{n: fact for n, fact in facts.items() if fact}, "profile": about["profile"]},
+        command=_command(about, seed, source),
         source=source,
-        costs=content.costs,
+        costs=costs,
         made_by=_made_by(provenance),
         environment=provenance.get("environment", {}),
     )
@@ -114,14 +89,9 @@ def _made_by(provenance: Provenance) -> dict[str, str]:
 
 def _sweep(recorded: Recorded, judged: Sequence[Verdict], stems: Sequence[str]) -> _Content:
     cells = cell_results(recorded)
-    return _Content(
-        words={stem: _words(stem, cells, stems, judged) for stem in stems},
-        tables=(_ratios(cells), _plans(recorded), _refused(recorded)),
-        facts=_facts(recorded, cells),
-        options=f" --seed {recorded.about['root_seed']}",
-        notice="" if cells else _NOTICE,
-        costs=price(cells, judged),
-    )
+    words = {stem: _words(stem, cells, stems, judged) for stem in stems}
+    tables = _ratios(cells), _plans(recorded), _refused(recorded)
+    return words, tables, _facts(recorded, cells), price(cells, judged)
 
 
 def _words(
@@ -240,8 +210,7 @@ def _listed(values: set[float]) -> str:
 
 def _study(recorded: Recorded, judged: Sequence[Verdict], stems: Sequence[str]) -> _Content:
     rows, show = rows_of(recorded), presentation(recorded)
-    return _Content(
-        words={p.name: of_plot(p, show, judged, rows) for p in show.plots if p.name in stems},
-        tables=tuple(listed(each, rows[each.part]) for each in show.listings),
-        facts={"rows": ", ".join(f"{len(found)} of {part}" for part, found in rows.items())},
-    )
+    words = {p.name: of_plot(p, show, judged, rows) for p in show.plots if p.name in stems}
+    tables = tuple(listed(each, rows[each.part]) for each in show.listings)
+    told = ", ".join(f"{len(found)} of {part}" for part, found in rows.items())
+    return words, tables, {"rows": told}, ()

@@ -51,19 +51,7 @@ BOUND_MARGIN = 0.02
 def slope_verdict(
     cells: Sequence[CellResult], axis: str, alpha: float, refused: Iterable[Refusal] = ()
 ) -> Verdict:
-    """The verdict on the exponent along ``axis``.
-
-    Parameters
-    ----------
-    cells : sequence of CellResult
-        Of one method and family, in every trial; measured ones serve ``axis``, and their rate has
-        an exponent for it.
-    axis : str
-    alpha : float
-        The interval misses with this probability.
-    refused : iterable of Refusal
-        Of the same method and family.
-    """
+    """The verdict on the exponent along ``axis``."""
     measured = sweep(cells, axis)
     stop = _stop(measured)
     if stop is not None:

@@ -25,26 +25,12 @@ GRADES = {
 
 @dataclass(frozen=True)
 class Entry:
-    """What stands at one place of a table.
-
-    Attributes
-    ----------
-    text : str
-    note : str
-        What is told less loudly: an interval, a family.
-    outcome : str
-        Of a verdict or a control, whose colour and sign the entry then has.
-    link : str
-        The experiment that it leads to.
-    place : tuple of three floats, optional
-        Lower end, value and upper end of an interval, in margins from where it should be: it lies
-        within the margin if all are between -1 and 1.
-    """
+    """What stands at one place of a table."""
 
     text: str
-    note: str = ""
-    outcome: str = ""
-    link: str = ""
+    note: str = ""  # told less loudly: an interval, a family
+    outcome: str = ""  # of a verdict or control: colour and sign
+    link: str = ""  # the experiment that it leads to
     place: tuple[float, float, float] | None = None
 
 

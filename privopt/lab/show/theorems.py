@@ -11,7 +11,6 @@ exponent that is wrong by the margin or more holds.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -46,37 +45,16 @@ def theorem_verdicts(
     the best of a grid, has slopes only, and the slope of its twin at theory's numbers stands in
     the same verdict. An experiment that asks for some kinds of check gets those. A check that
     cannot be judged is undecided, with the reason.
-
-    Parameters
-    ----------
-    every : sequence of CellResult
-        In every trial.
-    checks : sequence of {"bound", "slope", "law"}
-    refused : sequence of Refusal
-        Cells that were not run, so that a verdict can say why it lacks a control.
-    unanswered : sequence of Unanswered
-        The checks that cannot be judged.
     """
     found = []
     for cells in grouped(every, lambda cell: cell.experiment).values():
         found += _of_experiment(cells, checks, refused)
     judged = {(*_pair(verdict), verdict.check) for verdict in found}
-    return found + [_undecided(each) for each in unanswered if each[:4] not in judged]
-
-
-def _undecided(asked: Unanswered) -> Verdict:
-    return Verdict(
-        experiment=asked.experiment,
-        method=asked.method,
-        family=asked.family,
-        check=asked.check,
-        outcome=Outcome.UNDECIDED,
-        estimate=math.nan,
-        lower=math.nan,
-        upper=math.nan,
-        target=math.nan,
-        detail=asked.reason,
-    )
+    return found + [
+        Verdict(outcome=Outcome.UNDECIDED, **asked._asdict())
+        for asked in unanswered
+        if asked[:4] not in judged
+    ]
 
 
 def _of_experiment(

@@ -24,15 +24,7 @@ def twins(judged: Iterable[Verdict]) -> dict[str, str]:
 
 
 def price(cells: Sequence[CellResult], judged: Iterable[Verdict]) -> tuple[tuple[str, ...], ...]:
-    """What theory's numbers cost: a row for each method that has a twin, and each family.
-
-    Returns
-    -------
-    tuple of rows
-        The methods; the risk at theory's numbers over that at the best of the grid, at the worst
-        strength, over all settings that both were run at; the numbers that were chosen; in how
-        many of the settings one of them lies at an edge of its grid.
-    """
+    """What theory's numbers cost: a row for each method that has a twin, and each family."""
     rows = []
     for tuned, theory in twins(judged).items():
         for family in dict.fromkeys(cell.family for cell in cells if cell.method == tuned):

@@ -172,11 +172,11 @@ class Verdict:
     experiment: str
     check: str
     outcome: Outcome
-    estimate: float
-    lower: float
-    upper: float
-    target: float
-    detail: str
+    estimate: float = math.nan
+    lower: float = math.nan
+    upper: float = math.nan
+    target: float = math.nan
+    detail: str = ""
     method: str = ""
     family: str = ""
     axis: str | None = None
