@@ -238,8 +238,8 @@ def test_a_control_that_may_have_the_exponent_is_undecided(judged):
 
 
 def test_a_control_is_told_apart_from_the_measured_exponent_not_from_the_theorems(judged):
-    # As of DP-SVRG: its interval excludes the theorem's exponent, and holds the measured one.
-    verdict = judged(true=-1.03, off={"true": -1.03, "scale": 0.004}, spread=0.01, replicates=100)
+    # As of DP-SVRG: 0.065 from the theorem's exponent, and 0.035 from the measured one.
+    verdict = judged(true=-1.03, off={"true": -1.065, "scale": 0.004}, spread=0.01, replicates=100)
     assert verdict.controls[0].upper < -1.0
     assert (verdict.controls[0].outcome, verdict.outcome) == ("survives", Outcome.INHERITED)
 
