@@ -23,15 +23,7 @@ HOST = ("arguments", "spec", "privacy", "theory", "accounting", "factorisations"
 """Rooms that act on a run only through the numbers of its plan."""
 
 _FRONT = ("privopt.lab", "privopt.cli")  # what declares, keeps and shows results; never followed
-_PACKAGES = (
-    "jax",
-    "jaxlib",
-    "numpy",
-    "scipy",
-    "dp-accounting",
-    "optax",
-    "scikit-learn",
-)  # of [lab]
+_PACKAGES = "jax", "jaxlib", "numpy", "scipy", "dp-accounting", "optax", "scikit-learn"  # of [lab]
 
 
 def environment() -> dict[str, str]:
