@@ -132,6 +132,7 @@ def horizon(
         clip=query.clip,
         moments=moments or ALL_RECORDS,
         plain=moments is not None
+        and math.isfinite(problem_class.lipschitz)
         and is_plain(checked_update(update))
         and chosen_output(output) in (None, AverageAfterStep()),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -137,10 +138,9 @@ def rate(plan: Plan) -> Rate:
 def rate_of(problem_class: ProblemClass, mechanism: ProjectedMean) -> Rate:
     """What theory says of this mechanism on the class."""
     query, gaussian = mechanism.query, isinstance(mechanism.noisy, GaussianMechanism)
-    bodies = (
-        name for name in Body if body_of(name, query.l1_clip, query.l2_clip) == mechanism.body
-    )
-    body = next(bodies, None)
+    clips = query.l1_clip, query.l2_clip
+    bodies = (name for name in Body if body_of(name, *clips) == mechanism.body)
+    body = next(bodies, None) if math.isfinite(max(clips)) else None
     if body is None:
         return rate_with(problem_class, query, no_rate("means may leave the body"))
     known = projection_mechanism_rate(

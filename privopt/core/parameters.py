@@ -119,7 +119,7 @@ def _fits(value: object, hint: Any) -> bool:
     if kind in (float, int):
         number = Real if kind is float else Integral
         return isinstance(value, number) and not isinstance(value, bool)
-    if kind is NoneType or (isinstance(kind, type) and _is_record(kind)):
+    if kind in (NoneType, np.ndarray) or (isinstance(kind, type) and _is_record(kind)):
         return isinstance(value, kind)
     return True
 

@@ -171,6 +171,8 @@ class Plan:
         instance("budget", self.budget, Budget)
         instance("declared", self.declared, self.algorithm.declares)
         hash(self.static)
+        if self.control_of is not None:
+            instance("control_of", self.control_of, Plan)
         mechanism = getattr(self.params, "mechanism", None)
         if not callable(getattr(mechanism, "event", None)):
             raise ValueError(

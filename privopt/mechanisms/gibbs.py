@@ -11,6 +11,7 @@ from jax import Array
 
 from privopt.arguments import positive_number
 from privopt.convex import (
+    MAX_SAMPLER_DIM,
     Draw,
     EmpiricalRisk,
     ValueAndGradient,
@@ -141,7 +142,10 @@ class GibbsMechanism(NamedTuple):
             raise ValueError(
                 f"regularisation must be at least 0 and finite, got {self.regularisation!r}"
             )
-        if not self.proposals >= enough_proposals(self.query.gradient.dim, MAX_FAILURE):
+        dim = self.query.gradient.dim
+        if not 1 <= dim <= MAX_SAMPLER_DIM:
+            raise ValueError(f"dim must be from 1 to {MAX_SAMPLER_DIM}, got {dim}")
+        if not self.proposals >= enough_proposals(dim, MAX_FAILURE):
             return NonPrivateDpEvent()
         if self.regularisation == 0.0:
             return pure_event(
