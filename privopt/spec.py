@@ -242,10 +242,13 @@ class Premises:
         return Premises(**{each.name: both(each.name) for each in fields(self)})  # type: ignore[arg-type]
 
     @classmethod
-    def of(cls, *parts: object, relation: Relation) -> Premises:
-        """All that the parts of a mechanism say by ``premises(relation)``, if they say anything."""
-        said = (getattr(part, "premises", None) for part in parts)
-        return reduce(and_, (each(relation) for each in said if each), cls())
+    def of(cls, part: object, relation: Relation) -> Premises:
+        """What a mechanism says by ``premises(relation)``; else all that its fields say."""
+        said = getattr(part, "premises", None)
+        if said is not None:
+            return cls() & said(relation)
+        names = getattr(part, "_fields", getattr(part, "__dataclass_fields__", ()))
+        return reduce(and_, (cls.of(getattr(part, name), relation) for name in names), cls())
 
     def check(self, facts: ProblemClass, name: str = "problem_class") -> None:
         """ValueError, naming the fact, unless the class declares as much."""

@@ -377,10 +377,10 @@ def test_no_default_key():
 
 def test_plans_must_share_algorithm_and_static_part():
     other = dataclasses.replace(TOY, name="other")
-    with pytest.raises(ValueError, match="plans must share algorithm, .*, got toy and other$"):
+    with pytest.raises(ValueError, match=r"plans must share algorithm, .*, got toy and other$"):
         core.run_many([toy(), toy(algorithm=other)], problem(), keys(2))
     namesake = dataclasses.replace(TOY, summary="another")
-    with pytest.raises(ValueError, match="got two algorithms named toy$"):
+    with pytest.raises(ValueError, match=r"got two algorithms named toy$"):
         core.run_many([toy(), toy(algorithm=namesake)], problem(), keys(2))
     with pytest.raises(ValueError, match="plans must hold at least one plan, got none"):
         core.run_many([], problem(), keys(2))
@@ -610,8 +610,15 @@ def test_a_plan_survives_the_trip_to_another_process(name):
 
 
 def test_a_control_needs_noise_to_scale():
-    with pytest.raises(ValueError, match=r"must have scaled\(factor\) .* of type NoPrivacy"):
-        toy().with_noise(2.0)
+    """Every field of the mechanism that scales noise is scaled, and nothing else."""
+    assert toy(scale=0.5, steps=3).with_noise(2.0).params.mechanism == NoPrivacy(1.0, 3)
+
+    class Bare(NamedTuple):
+        steps: int
+        event = NoPrivacy.event
+
+    with pytest.raises(ValueError, match=r"mechanism must hold a scale for a control, .* Bare"):
+        toy(params=Params(Bare(2))).with_noise(2.0)
 
 
 def test_a_plan_prints_one_screen():

@@ -100,10 +100,9 @@ def plan(
         raise ValueError(f"sparsity must be declared for body={body!r}, got None")
     if noise == "gaussian" and budget.delta == 0.0:
         raise ValueError("delta must be positive for noise='gaussian', got 0.0")
-    names = [noise]
-    if noise is None:
-        names = ["gaussian"] if budget.delta > 0.0 else []
-        names += ["laplace"] if not names or mode == "tight" else []
+    names = ["gaussian", "laplace"] if noise is None else [noise]
+    if noise is None and (budget.delta == 0.0 or mode == "paper"):
+        names = ["laplace" if budget.delta == 0.0 else "gaussian"]
     if mode == "paper" and names == ["gaussian"]:
         check_paper(budget)
     query = ClippedMean.of(problem_class, clip)

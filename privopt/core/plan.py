@@ -13,7 +13,7 @@ from typing import Any, Literal
 from privopt.arguments import described, instance, member, real
 from privopt.core.lower_bounds import lower_bounds
 from privopt.core.outcome import Run
-from privopt.core.parameters import Parameters, content, frozen
+from privopt.core.parameters import Parameters, content, frozen, scaled
 from privopt.core.screen import screen
 from privopt.privacy import Guarantee
 from privopt.release import Pytree
@@ -203,7 +203,7 @@ class Plan:
     def premises(self) -> Premises:
         """What the guarantee takes for granted: what the mechanism says, or nothing."""
         params: Parameters = self.params
-        return Premises.of(params.mechanism, relation=self.budget.relation)
+        return Premises.of(params.mechanism, self.budget.relation)
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -280,12 +280,7 @@ class Plan:
         (False, inf)
         """
         params: Any = self.params
-        if not callable(getattr(params.mechanism, "scaled", None)):
-            raise ValueError(
-                "params.mechanism must have scaled(factor) for a control, got "
-                f"{described(params.mechanism)}"
-            )
-        changed = params._replace(mechanism=params.mechanism.scaled(factor))
+        changed = params._replace(mechanism=scaled(params.mechanism, factor))
         held = 1.0 if self.noise_factor is None else self.noise_factor
         origin = self.control_of or self
         return replace(self, params=changed, noise_factor=held * factor, control_of=origin)

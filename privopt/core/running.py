@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, is_dataclass, replace
 from numbers import Integral
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -205,7 +206,7 @@ def _difference(first: Plan, other: Plan) -> str:
         return " and ".join(names) if len({*names}) == 2 else f"two algorithms named {names[0]}"
     if first.static != other.static:
         return f"static {first.static} and {other.static}"
-    params = jax.tree.structure(first.params), jax.tree.structure(other.params)
+    params: list[Any] = [jax.tree.structure(each.params) for each in (first, other)]
     if params[0] != params[1]:
         return " and ".join(_first_unlike(*params))
     own, others = jax.tree_util.tree_leaves_with_path(first.params), jax.tree.leaves(other.params)
@@ -229,11 +230,10 @@ def _described(structure: PyTreeDef) -> str:
     kind, static = structure.node_data() or (None, ())
     if kind is None:
         return "a number" if structure.num_leaves else "None"
-    if not is_dataclass(kind):
-        return str(getattr(kind, "__name__", kind))
-    names = [each.name for each in fields(kind) if each.metadata.get("static")]
-    told = ", ".join(f"{name}={value!r}" for name, value in zip(names, static, strict=True))
-    return f"{kind.__name__}({told})"
+    name, held = kind.__name__, fields(kind) if is_dataclass(kind) else ()
+    names = [each.name for each in held if each.metadata.get("static")]
+    told = (f"{each}={value!r}" for each, value in zip(names, static or (), strict=False))
+    return f"{name}({', '.join(told)})"
 
 
 def _shaped(found: Run, shape: tuple[int, ...] | None) -> Run:

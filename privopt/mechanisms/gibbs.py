@@ -21,7 +21,6 @@ from privopt.convex import (
 )
 from privopt.mechanisms.clipped_risk import ClippedRisk
 from privopt.mechanisms.events import drawable
-from privopt.mechanisms.scaled import scaled
 from privopt.privacy import gaussian_noise_multiplier, pure_event, round_up
 from privopt.release import release
 from privopt.spec import Budget, Premises, Relation
@@ -119,21 +118,6 @@ class GibbsMechanism(NamedTuple):
         failure = min(MAX_FAILURE, share * math.exp(-budget.epsilon) / 2.0)
         proposals = enough_proposals(query.gradient.dim, failure)
         return cls(query, temperature, regularisation, proposals)
-
-    def scaled(self, factor: float) -> GibbsMechanism:
-        """The same with its temperature times ``factor``: for experiments.
-
-        Raises
-        ------
-        ValueError
-            If ``factor`` is 0, at which no law is left to draw from, negative or not finite.
-        """
-        if factor == 0.0:
-            raise ValueError(
-                "factor must be positive for the exponential mechanism, which is its noise, "
-                f"got {factor!r}"
-            )
-        return self._replace(temperature=scaled(self.temperature, factor))
 
     def event(self, relation: Relation) -> DpEvent:
         """What one release does to privacy; none of it where proposals may all be rejected."""

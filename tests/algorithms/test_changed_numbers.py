@@ -1,4 +1,4 @@
-"""Whoever changes a number of a plan has the guarantee and the rate of what would run, or a refusal.
+"""Whoever changes a number of a plan has guarantee and rate of what would run, or a refusal.
 
 Every number that a plan holds, static ones too, is changed in a dozen ways. What is not refused is
 held against an event that is written down here anew, from what a run does with the numbers and from
@@ -9,11 +9,14 @@ import dataclasses
 import math
 
 import dp_accounting as dp
+import jax
 import numpy as np
 import pytest
 
 import privopt
-from privopt import privacy
+from privopt import mechanisms, privacy, problems
+from privopt.convex import pytree_dataclass
+from privopt.core import Algorithm
 from privopt.spec import Relation
 
 CLASS = privopt.ProblemClass(n=60, dim=3, lipschitz=1.0, radius=2.0, smoothness=0.25)
@@ -208,7 +211,9 @@ def bias_reduced(mechanism, facts, relation):
     z, n, base = mechanism.scale / clipped(mechanism.query, facts), mechanism.n, mechanism.base
     sizes = [2 * base << level for level in range(mechanism.law.highest + 1)]
     pairs = [dp.GaussianDpEvent(z / math.sqrt(2.0)) for _ in sizes]
-    levels = [dp.SampledWithoutReplacementDpEvent(n, *each) for each in zip(sizes, pairs)]
+    levels = [
+        dp.SampledWithoutReplacementDpEvent(n, *each) for each in zip(sizes, pairs, strict=True)
+    ]
     own = dp.SampledWithoutReplacementDpEvent(n, base, dp.GaussianDpEvent(z))
     law = mechanism.law.probabilities
     step = dp.ComposedDpEvent([privacy.PublicMixtureDpEvent(tuple(levels), law), own])
@@ -365,3 +370,166 @@ def test_the_cases_are_those_of_all_algorithms():
     assert {case.split(",")[0] for case in CASES} == set(privopt.ALGORITHMS)
     mechanism = {type(planned(case).params.mechanism).__name__ for case in CASES}
     assert mechanism == {*TRUTHS, "BestOfRuns"}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_relation_may_be_named(case):
+    plan = planned(case)
+    relation, mechanism = plan.budget.relation, plan.params.mechanism
+    assert repr(mechanism.event(str(relation))) == repr(mechanism.event(relation))
+
+
+# --- the rate of what would run -------------------------------------------------------------------
+
+
+def with_mechanism(plan, **changes):
+    mechanism = dataclasses.replace(plan.params.mechanism, **changes)
+    return dataclasses.replace(plan, params=plan.params._replace(mechanism=mechanism))
+
+
+@pytest.mark.parametrize("case", ["dp_gd", "dp_sgd", "dp_svrg", "dp_ftrl"])
+def test_more_noise_has_a_larger_bound(case):
+    """In a ball so large that the bound has no cap; the budget's lower bound stays."""
+    facts, own, choices = CASES[case]
+    facts = dataclasses.replace(facts, radius=1e9, smoothness=None, lipschitz=1e-9)
+    choices = {**choices, "difference_clip": 2e-9} if case == "dp_svrg" else choices
+    plan = privopt.ALGORITHMS[case].plan(facts, own, **choices)
+    loud = with_mechanism(plan, scale=1000.0 * plan.params.mechanism.scale)
+    assert loud.rate.upper == loud.rate.cap > plan.rate.upper or case == "dp_svrg"
+    assert math.fsum(term.value for term in loud.rate.terms) > 30.0 * plan.rate.upper
+    assert loud.rate.lower[0] == plan.rate.lower[0]
+    assert max(loud.rate.lower).value >= max(plan.rate.lower).value
+
+
+def test_the_bound_of_changed_noise_and_steps_is_that_of_a_plan_made_so():
+    """Without its budget a plan is a function of the noise alone."""
+    choices = {"step_size": 0.1, "output": "average"}
+    plan = privopt.ALGORITHMS["dp_gd"].plan(CLASS, budget(), steps=100, **choices)
+    less = dataclasses.replace(budget(), epsilon=0.125)
+    other = privopt.ALGORITHMS["dp_gd"].plan(CLASS, less, steps=9, **choices)
+    mechanism = other.params.mechanism
+    changed = with_mechanism(plan, scale=mechanism.scale, steps=mechanism.steps)
+    bare = [dataclasses.replace(each.rate, lower=()) for each in (changed, other)]
+    assert bare[0] == bare[1] != dataclasses.replace(plan.rate, lower=())
+    assert changed.rate.lower[1] == other.rate.lower[1]
+
+
+def test_other_batches_have_the_rate_of_their_theorem_or_none():
+    named = {"steps": 5, "batch_size": 12, "step_size": 0.1, "output": "average"}
+    plan = privopt.ALGORITHMS["dp_sgd"].plan(CLASS, budget(), **named)
+    loud = with_mechanism(plan, scale=50.0 * plan.params.mechanism.scale)
+    fixed = with_mechanism(loud, batches=mechanisms.FixedSizeBatches(12, 60))
+    sampling = [{term.name for term in each.rate.terms} for each in (loud, fixed)]
+    assert sampling == [
+        {"noise", "sampling", "gradients", "start"},
+        {"noise", "gradients", "start"},
+    ]
+    passes = with_mechanism(loud, batches=mechanisms.ShuffledBatches(5, 60))
+    assert passes.rate.upper == math.inf
+    assert "biased" in passes.rate.theorem
+
+
+@pytree_dataclass
+@dataclasses.dataclass(frozen=True)
+class HeavyNoise(mechanisms.IndependentNoise):
+    """Student's law; what is tested is what is said of it, so its event is somebody else's."""
+
+    variance = None
+
+    def next(self, memory, t, key, like):
+        return jax.random.t(jax.random.fold_in(key, t), 2.01, like.shape, like.dtype), memory
+
+
+@pytree_dataclass
+@dataclasses.dataclass(frozen=True)
+class SpokenNoise(HeavyNoise):
+    """With its variance, of 2.01 degrees of freedom."""
+
+    variance = 201.0
+
+
+@pytest.mark.parametrize("case", ["dp_gd", "dp_ftrl"])
+def test_noise_of_another_law_has_a_rate_where_it_says_its_variance(case):
+    facts, own, choices = CASES[case]
+    plan = privopt.ALGORITHMS[case].plan
+    choices = {**choices, **({"regularisation": 9.0} if case == "dp_ftrl" else {"step_size": 0.1})}
+    silent = plan(facts, own, **{**choices, "noise": HeavyNoise()})
+    assert silent.rate.upper == math.inf
+    assert "does not say its variance" in silent.rate.theorem
+    spoken = plan(facts, own, **{**choices, "noise": SpokenNoise()})
+    normal = plan(facts, own, **{**choices, "noise": "independent"})
+    louder = with_mechanism(normal, scale=math.sqrt(201.0) * normal.params.mechanism.scale)
+    for one, two in zip(spoken.rate.terms, louder.rate.terms, strict=True):
+        assert one.value == pytest.approx(two.value, rel=1e-7)
+    assert spoken.rate.terms[0].value > 10.0 * normal.rate.terms[0].value
+
+
+def test_a_choice_that_is_declared_is_part_of_the_plan():
+    """Regret and population risk, of the same run."""
+    plans = [
+        privopt.ALGORITHMS["dp_ftrl"].plan(CLASS, budget(), batch_size=12, quantity=quantity)
+        for quantity in ("regret", "population risk")
+    ]
+    assert plans[0].params.mechanism == plans[1].params.mechanism
+    assert plans[0] != plans[1]
+    assert [plan.rate.quantity for plan in plans] == ["regret", "population risk"]
+    with pytest.raises(ValueError, match="declared must be a Declared, got an object"):
+        dataclasses.replace(plans[0], declared=None)
+
+
+def test_an_algorithm_that_declares_no_rate_claims_none():
+    plan = planned("dp_gd")
+    mine = dataclasses.replace(plan.algorithm, name="mine", rate=Algorithm.rate)
+    found = dataclasses.replace(plan, algorithm=mine).rate
+    assert (found.upper, found.theorem) == (math.inf, "none: mine declares none")
+    assert found.lower == plan.rate.lower
+    broken = dataclasses.replace(plan.algorithm, rate=lambda _: 1.0)
+    with pytest.raises(ValueError, match="rate must be a Rate, got an object of type float"):
+        str(dataclasses.replace(plan, algorithm=broken))
+
+
+def test_the_gradient_norm_is_what_is_printed():
+    facts = dataclasses.replace(CLASS, convex=False, radius=math.inf)
+    plan = privopt.ALGORITHMS["bias_reduced_sgd"].plan(
+        facts, budget(), steps=4, base=15, body="l2", gap=1.0
+    )
+    assert "E |grad F(w)| <= " in str(plan)
+    assert "F*" not in str(plan)
+
+
+# --- what a guarantee rests on --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("case", "fact", "value"),
+    [
+        ("output_perturbation", "strong_convexity", 0.25),
+        ("output_perturbation", "lipschitz", 2.5),
+        ("output_perturbation", "smoothness", 1.5),
+        ("output_perturbation", "radius", 2.5),
+        ("output_perturbation", "n", 61),
+        ("objective_perturbation", "smoothness", 0.5),
+        ("exponential_mechanism, pure", "radius", 2.5),
+        ("exponential_mechanism", "convex", False),
+        ("phased_sgd", "smoothness", 0.3),
+        ("linf_output_perturbation, pure", "sparsity", 3),
+        ("linf_output_perturbation, pure", "radius", 2.0),
+        ("dp_sgd", "n", 61),
+    ],
+)
+def test_a_class_that_declares_less_than_the_guarantee_rests_on_is_refused(case, fact, value):
+    plan = planned(case)
+    weaker = dataclasses.replace(plan.problem_class, **{fact: value})
+    message = rf"problem_class\.{fact} must be .*(rests|whole space), got|static\.{fact}"
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(plan, problem_class=weaker)
+
+
+def test_a_set_is_refused_where_the_guarantee_is_for_the_whole_space():
+    """A problem may have a smaller set than its plan; not where normal vectors void the proof."""
+    plan = planned("linf_output_perturbation, pure")
+    features = np.eye(3)[np.arange(60) % 3]
+    facts = dataclasses.replace(plan.problem_class, radius=1.0, sparsity=2)
+    where = problems.logistic(features, np.ones(60), problem_class=facts)
+    with pytest.raises(ValueError, match=r"problem\.radius must be inf, since .* whole space"):
+        privopt.run(plan, where, jax.random.key(0))

@@ -17,6 +17,7 @@ from scipy import stats
 
 import privopt
 from privopt import problems
+from privopt.core.parameters import scaled
 from privopt.release import Replay, Tape
 
 N, DIM = 60, 3  # the most in which every algorithm runs
@@ -417,7 +418,7 @@ def test_noise_has_the_planned_scale(name, factor, accepted):
 @pytest.mark.parametrize("name", PRIVATE)
 def test_less_noise_breaks_the_budget(name):
     planned = plan(name)
-    weaker = planned.params.mechanism.scaled(0.9 if planned.algorithm.tight else 0.2)
+    weaker = scaled(planned.params.mechanism, 0.9 if planned.algorithm.tight else 0.2)
     with pytest.raises(ValueError, match="within the budget"):
         dataclasses.replace(planned, params=planned.params._replace(mechanism=weaker))
 
