@@ -46,7 +46,7 @@ class OfEnvelopes(NoPrivacy):
 
     def premises(self, relation):
         del relation
-        return Premises(most_records=N, requires=frozenset({"smoothing"}))
+        return Premises(n=N, requires=frozenset({"smoothing"}))
 
 
 class Params(NamedTuple):
@@ -401,9 +401,9 @@ def test_plans_of_different_noise_are_refused():
         ({"dim": DIM + 1}, r"problem\.dim must be the plan's 3, got 4"),
         ({"n": N + 1}, r"problem\.n must be the plan's 20, got 21"),
         ({"n": N - 1}, r"problem\.n must be the plan's 20, got 19"),
-        ({"radius": 2.5}, r"problem\.radius must not exceed the plan's 2\.0, got 2\.5"),
-        ({"radius": math.inf}, r"problem\.radius must not exceed the plan's 2\.0, got inf"),
-        ({"lipschitz": 1.5}, r"problem\.lipschitz must not exceed the plan's 1\.0, got 1\.5"),
+        ({"radius": 2.5}, r"problem\.radius must be at most 2, .* the plan rests, got 2\.5"),
+        ({"radius": math.inf}, r"problem\.radius must be at most 2, .* the plan rests, got inf"),
+        ({"lipschitz": 1.5}, r"problem\.lipschitz must be at most 1, .* the plan rests, got 1\.5"),
     ],
 )
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
@@ -443,7 +443,7 @@ def test_add_or_remove_normalises_by_the_design_size(n):
     np.testing.assert_allclose(released, 0.1 * features.sum(axis=0) / N, rtol=1e-6)
 
 
-TOO_MANY = r"problem\.n must not exceed the plan's most_records 20, got 21"
+TOO_MANY = r"problem\.n must be at most 20, on which the plan rests, got 21"
 
 
 def test_neighbours_up_to_the_public_maximum_run_alike_and_larger_data_are_refused():

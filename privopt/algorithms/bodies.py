@@ -150,6 +150,8 @@ def projected_rate(plan: Plan) -> Rate:
         reason = "gradients are clipped below the Lipschitz constant"
     elif not is_plain(method.update):
         reason = "the update is not plain descent"
+    elif not mechanism.scale > 0.0:
+        reason = "the theorem is for noise"
     elif not reason and rule != StepRule(rule.scale):
         reason = "no theorem for these step sizes with projected gradients"
     elif not reason and not (

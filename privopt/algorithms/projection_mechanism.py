@@ -140,8 +140,8 @@ def rate_of(problem_class: ProblemClass, mechanism: ProjectedMean) -> Rate:
     clips = query.l1_clip, query.l2_clip
     bodies = (name for name in Body if body_of(name, *clips) == mechanism.body)
     body = next(bodies, None) if math.isfinite(max(clips)) else None
-    if body is None:
-        return rate_with(problem_class, query, no_rate("means may leave the body"))
+    if body is None or not mechanism.scale > 0.0:
+        return rate_with(problem_class, query, no_rate("the theorem is for noise and a body"))
     known = projection_mechanism_rate(
         problem_class,
         noise="gaussian" if gaussian else "laplace",

@@ -111,7 +111,7 @@ def scaled(mechanism: Tree, factor: float) -> Tree:
                 f"got {factor!r}"
             )
         noises.append(name)
-        return round_up(factor * leaf)
+        return round_up(factor * float(leaf))
 
     found = jax.tree_util.tree_map_with_path(times, mechanism)
     if not noises:

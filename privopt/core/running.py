@@ -44,7 +44,7 @@ def run(
     plan : Plan
     problem : privopt.problems.Problem
         Of the plan's class: same ``n`` and ``dim``, constants no larger than the plan's. Under
-        ``add_or_remove_one`` any ``n`` up to the plan's ``most_records``.
+        ``add_or_remove_one`` any ``n`` up to that of the plan's ``premises``.
     key : Array
         A typed key, ``jax.random.key(seed)``; all randomness of the run comes from it, the
         records included where the problem is a population's.
@@ -64,7 +64,7 @@ def run(
     ------
     ValueError
         Before compiling, if problem, key, stream or execution do not fit the plan. Nothing is
-        raised that depends on the values of the data, nor, up to ``most_records``, on how many
+        raised that depends on the values of the data, nor, up to ``premises.n``, on how many
         there are.
 
     Formal guarantee

@@ -141,7 +141,7 @@ class PerturbedMinimiser(NamedTuple):
             convex=True,
             smoothness=self.smoothness,
             radius=self.radius,
-            most_records=self.gradient.size,
+            n=self.gradient.size,
             requires=frozenset({"linear_model"}),
         )
 

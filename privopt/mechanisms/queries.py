@@ -339,7 +339,7 @@ class RegularisedMinimiser(NamedTuple):
             smoothness=self.smoothness if self.smoothing is None else math.inf,
             strong_convexity=own * (1.0 - 2.0**-40),
             radius=self.radius,
-            most_records=self.gradient.size,
+            n=self.gradient.size,
             requires=frozenset() if self.smoothing is None else frozenset({"smoothing"}),
         )
 

@@ -288,9 +288,9 @@ def test_more_records_than_a_guarantee_speaks_of_are_refused(name):
         return
     planned = plan(name, dataclasses.replace(BUDGETS[0], relation=relation))
     assumed = f"at most {N} records" in planned.guarantee.assumptions
-    assert planned.most_records == N or not assumed
+    assert planned.premises.n == N or not assumed
     if assumed:
-        with pytest.raises(ValueError, match=f"most_records {N}, got {N + 1}"):
+        with pytest.raises(ValueError, match=f"at most {N}, on which the plan rests, got {N + 1}"):
             privopt.run(planned, problem(name, n=N + 1), jax.random.key(0))
 
 

@@ -386,7 +386,7 @@ def test_a_sampler_is_taken_as_a_noise_is(name):
         with pytest.raises(ValueError, match=f"{choice} must be left out beside a sampler"):
             plan(name, **{"batch_size": None, "sampler": batches, choice: value})
     for bad in (object(), PoissonBatches):
-        with pytest.raises(ValueError, match="sampler must be one of poisson, .*, or answer block"):
+        with pytest.raises(ValueError, match=r"sampler must be one of poisson, .* or answer block"):
             plan(name, batch_size=None, sampler=bad)
     for given in ({"batches": object()}, {"batches": batches, "noise": object()}):
         with pytest.raises(ValueError, match=r"(batches|noise) must .*answer b.*, got an object"):

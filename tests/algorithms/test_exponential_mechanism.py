@@ -200,5 +200,5 @@ def test_more_records_than_the_guarantee_speaks_of_are_refused():
     where = problems.linear(
         np.ones((n + 1, 2)) / 2, problem_class=dataclasses.replace(facts(dim=2), n=n + 1)
     )
-    with pytest.raises(ValueError, match=f"the plan's most_records {n}, got {n + 1}"):
+    with pytest.raises(ValueError, match=f"at most {n}, on which the plan rests, got {n + 1}"):
         privopt.run(planned, where, jax.random.key(0))

@@ -22,6 +22,7 @@ from privopt.lab.make.keys import stream
 from privopt.lab.make.method import Choice
 from privopt.lab.make.quantities import quantity_of
 from privopt.lab.make.search import Chosen, choose
+from privopt.lab.make.trials import Trial
 from privopt.problems import Family, Problem
 from privopt.spec import Budget, ProblemClass
 
@@ -67,8 +68,10 @@ class Bench:
 
     def _at_theory(self, cell: Cell, algorithm: Algorithm, family: Family) -> Job:
         problem, data = self._problem(cell, family)
-        plan = self._plan(cell, algorithm, problem, dict(cell.choices))
-        return Job(cell, problem, data, plan, quantity_of(problem, plan.rate))
+        choices, measured = dict(cell.choices), replace(cell, trial=Trial.MEASURED)
+        plan = self._plan(cell, algorithm, problem, choices)
+        rate = self._plan(measured, algorithm, problem, choices).rate
+        return Job(cell, problem, data, plan, rate, quantity_of(problem, rate))
 
     def _problem(self, cell: Cell, family: Family) -> tuple[Problem, str]:
         """With the digest of its data; problems of the same data are one."""

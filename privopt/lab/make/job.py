@@ -19,6 +19,7 @@ from privopt.lab.make.method import Choice
 from privopt.lab.make.quantities import Quantity
 from privopt.lab.make.records import Value
 from privopt.problems import Problem
+from privopt.theory import Rate
 
 __all__ = ["Candidate", "Job", "Search", "steps_of"]
 
@@ -35,6 +36,8 @@ class Job:
         Digest of the problem's numbers and of what is declared of it.
     plan : Plan
         At theory's numbers where its choices are searched for.
+    rate : Rate
+        Of the plan with its own noise.
     quantity : Quantity
         What is measured there.
     search : Search or None
@@ -44,6 +47,7 @@ class Job:
     problem: Problem
     data: str
     plan: Plan
+    rate: Rate
     quantity: Quantity
     search: Search | None = None
 
@@ -72,7 +76,7 @@ class Job:
     @property
     def promised(self) -> dict[str, Value]:
         """What the plan promises of the quantity measured, and what it spends; JSON values."""
-        rate, cell = self.plan.rate, self.cell
+        rate, cell = self.rate, self.cell
         spoken_of = rate.quantity == self.quantity.name
         found: dict[str, Value] = {
             "quantity": self.quantity.name,
