@@ -293,7 +293,8 @@ class Premises:
         told = []
         if losses:
             start = ", ".join(losses[:-1])
-            told.append(f"every loss is {start and start + ' and '}{losses[-1]}")
+            where = " on R^d" if math.isinf(facts.radius) else ""
+            told.append(f"every loss is {start and start + ' and '}{losses[-1]}{where}")
         if self.sparsity < math.inf:
             told.append(f"every gradient has at most {facts.sparsity} numbers that are not 0")
         if relation is Relation.ADD_OR_REMOVE_ONE and self.n < math.inf:

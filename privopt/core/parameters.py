@@ -101,7 +101,7 @@ def scaled(mechanism: Tree, factor: float) -> Tree:
         raise ValueError(f"factor must be at least 0 and finite, got {factor!r}")
     noises = []
 
-    def times(path: tuple[object, ...], leaf: ArrayLike) -> ArrayLike:
+    def times(path: tuple[object, ...], leaf: Any) -> float:
         name = jax.tree_util.keystr(path[-1:], simple=True)
         if not name.endswith(("scale", "temperature")):
             return leaf

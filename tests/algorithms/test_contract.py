@@ -455,7 +455,7 @@ def test_the_guarantee_is_that_of_the_numbers(name):
     assert name not in ITERATIVE or not silent
     solver = {"smoothness", "smoothing", "steps", "radius", "proposals"}
     after = {"l1_clip", "l1_radius", "l2_radius"}  # where only the Euclidean norm is charged
-    assert silent <= {*solver, *after, "null_slope", "epochs"}
+    assert silent <= {*solver, *after, "epochs"}
 
 
 def test_key_is_required(name):
@@ -499,5 +499,6 @@ def test_upper_bound_holds_on_a_benign_problem(name):
     risk = where.excess_risk(released)
     error = 5.0 * risk.std() / math.sqrt(risk.size)
     assert risk.mean() - error + where.reference.gap <= planned.rate.upper
-    assert name in SAMPLED or planned.rate.lower > 0.0
-    assert planned.rate.lower < planned.rate.upper
+    lower = [value for value, _ in planned.rate.lower]
+    assert name in SAMPLED or max(lower) > 0.0
+    assert max(lower) < planned.rate.upper

@@ -187,7 +187,7 @@ def test_refuses():
 
 
 def test_assumptions_are_stated():
-    convex = "every loss is convex and 2-Lipschitz on the constraint set"
+    convex = "every loss is convex and 2-Lipschitz"
     spent = "no draw exhausts its proposals, which has a probability below 2^-64"
     one = dataclasses.replace(BUDGET, relation="add_or_remove_one")
     for budget, wanted in ((BUDGET, ()), (PURE, (spent,)), (one, ("at most 50 records",))):

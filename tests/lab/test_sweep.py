@@ -269,7 +269,7 @@ def test_a_row_is_what_a_single_run_gives(tmp_path, events_of, demo):
     assert row["value"] == pytest.approx(risk, rel=1e-12)
     assert row["start_value"] == pytest.approx(problem.excess_risk(np.zeros(4)))
     assert 0.0 <= row["nonprivate_value"] < row["start_value"]
-    assert (row["upper"], row["lower"]) == (plan.rate.upper, plan.rate.lower)
+    assert (row["upper"], row["lower"]) == (plan.rate.upper, plan.rate.lower[0].value)
     assert row["spent_epsilon_upper"] <= row["epsilon"] == 1.0
     assert row["mu"] == pytest.approx(0.2, rel=1e-6)
     assert (row["steps"], row["tight_on"], row["axes"]) == (5, "linear", "n")
