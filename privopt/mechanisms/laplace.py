@@ -94,15 +94,3 @@ class LaplaceMechanism(NamedTuple, Generic[Query]):
     def noise_square(self, dim: int) -> float:
         """``E |z|^2 = 2 d b^2``."""
         return 2.0 * self.scale**2 * dim
-
-    def largest_noise(self, dim: int, failure: float) -> float:
-        """``b ln(d / failure)``: exceeded by ``max_j |z_j|`` with probability ``failure`` at most.
-
-        Raises
-        ------
-        ValueError
-            If ``failure`` is not in ``(0, 1]``.
-        """
-        if not 0.0 < failure <= 1.0:
-            raise ValueError(f"failure must lie in (0, 1], got {failure!r}")
-        return self.scale * math.log(dim / failure)

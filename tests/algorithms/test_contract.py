@@ -67,7 +67,7 @@ NUMBERS = {  # of one output, as theory chooses one by the numbers
     "objective_perturbation": [{}, {"regularisation": 0.7}],
     "approximate_minima_perturbation": [{}, {"regularisation": 0.9}],
     "exponential_mechanism": [{}, {"regularisation": 0.7}],
-    "projection_mechanism": [{}, {"clip": 0.7}],
+    "projection_mechanism": [{"noise": "gaussian"}, {"noise": "gaussian", "clip": 0.7}],
     "l1_recovery": [{}, {"clip": 0.7}],
 }
 BUDGETS = [
@@ -454,8 +454,9 @@ def test_the_guarantee_is_that_of_the_numbers(name):
                 dataclasses.replace(planned, params=params)
     assert name not in ITERATIVE or not silent
     solver = {"smoothness", "smoothing", "steps", "radius", "proposals"}
-    after = {"l1_clip", "l1_radius", "l2_radius"}  # where only the Euclidean norm is charged
-    assert silent <= {*solver, *after, "epochs"}
+    norms, after = {"l1_clip", "l2_clip"}, {"l1_radius", "l2_radius"}
+    assert silent <= {*solver, *norms, *after, "epochs"}
+    assert not silent >= norms  # the noise is for one of them
 
 
 def test_key_is_required(name):
