@@ -188,23 +188,24 @@ class ProblemClass:
 class Premises:
     """What a guarantee takes for granted of the data; by default nothing.
 
-    A mechanism says it from its own numbers, and a plan whose problem class does not declare as
-    much is refused.
+    A mechanism says it from its own numbers, by ``premises(relation)``. A plan is refused whose
+    problem class does not declare as much, and a problem that does not.
 
     Parameters
     ----------
-    most_records, dim, lipschitz, smoothness, radius, sparsity : float
-        The largest that the class may declare; by default whatever it declares.
+    n, dim, lipschitz, smoothness, radius, sparsity : float
+        The largest that may be declared. More records are refused, which tells nothing of the data
+        sets that the guarantee speaks of; to leave some out would bring a late record in when an
+        early one goes, two changes where neighbours have one.
     strong_convexity : float
         The least.
-    convex : bool
-    whole_space : bool
-        Whether there must be no constraint.
+    convex, whole_space : bool
+        Whether losses must be convex; whether there must be no constraint.
     requires : frozenset of str
         What the problem must provide beyond gradients and projection: ``"smoothing"``,
         ``"linear_model"``, ``"mean"``.
     besides : tuple of str
-        What is taken for granted besides, in words.
+        In words.
 
     Examples
     --------
@@ -216,7 +217,7 @@ class Premises:
     ValueError: problem_class.lipschitz must be at most 0.5, on which the guarantee rests, got 1.0
     """
 
-    most_records: float = math.inf
+    n: float = math.inf
     dim: float = math.inf
     lipschitz: float = math.inf
     smoothness: float = math.inf
@@ -242,33 +243,42 @@ class Premises:
         return Premises(**{each.name: both(each.name) for each in fields(self)})  # type: ignore[arg-type]
 
     @classmethod
-    def of(cls, *parts: object, relation: Relation) -> Premises:
-        """All that the parts of a mechanism say by ``premises(relation)``, if they say anything."""
-        said = (getattr(part, "premises", None) for part in parts)
-        return reduce(and_, (each(relation) for each in said if each), cls())
+    def declared(cls, facts: ProblemClass) -> Premises:
+        """That everything is as a class declares it, or better; but for the sizes."""
+        names = ("lipschitz", "smoothness", "radius", "sparsity", "strong_convexity", "convex")
+        told = {name: getattr(facts, name) for name in names}
+        return cls(**{name: value for name, value in told.items() if value is not None})
 
-    def check(self, facts: ProblemClass, name: str = "problem_class") -> None:
+    @classmethod
+    def of(cls, part: object, relation: Relation) -> Premises:
+        """What a mechanism says by ``premises(relation)``; else all that its fields say."""
+        said = getattr(part, "premises", None)
+        if said is not None:
+            return cls() & said(relation)
+        names = getattr(part, "_fields", getattr(part, "__dataclass_fields__", ()))
+        return reduce(and_, (cls.of(getattr(part, name), relation) for name in names), cls())
+
+    def check(
+        self, facts: ProblemClass, name: str = "problem_class", resting: str = "the guarantee"
+    ) -> None:
         """ValueError, naming the fact, unless the class declares as much."""
+
+        def refuse(fact: str, rule: str) -> None:
+            raise ValueError(
+                f"{name}.{fact} must be {rule}, on which {resting} rests, got "
+                f"{getattr(facts, fact)!r}"
+            )
+
         for fact in ("n", "dim", "lipschitz", "smoothness", "radius", "sparsity"):
-            most = getattr(self, "most_records" if fact == "n" else fact)
-            declared = getattr(facts, fact)
+            most, declared = getattr(self, fact), getattr(facts, fact)
             if not (math.inf if declared is None else declared) <= most:
-                raise ValueError(
-                    f"{name}.{fact} must be at most {most!r}, on which the guarantee rests, got "
-                    f"{declared!r}"
-                )
+                refuse(fact, f"at most {most:g}")
         if not facts.strong_convexity >= self.strong_convexity:
-            raise ValueError(
-                f"{name}.strong_convexity must be at least {self.strong_convexity!r}, on which the "
-                f"guarantee rests, got {facts.strong_convexity!r}"
-            )
+            refuse("strong_convexity", f"at least {self.strong_convexity:g}")
         if self.convex and not facts.convex:
-            raise ValueError(f"{name}.convex must be True, on which the guarantee rests, got False")
+            refuse("convex", "True")
         if self.whole_space and math.isfinite(facts.radius):
-            raise ValueError(
-                f"{name}.radius must be inf, since the guarantee is for the whole space, got "
-                f"{facts.radius!r}"
-            )
+            refuse("radius", "inf, the whole space")
 
     def told(self, facts: ProblemClass, relation: Relation) -> tuple[str, ...]:
         """What no check can see to, in words: the facts on which the guarantee rests."""
@@ -283,9 +293,10 @@ class Premises:
         told = []
         if losses:
             start = ", ".join(losses[:-1])
-            told.append(f"every loss is {start and start + ' and '}{losses[-1]}")
+            where = " on R^d" if math.isinf(facts.radius) else ""
+            told.append(f"every loss is {start and start + ' and '}{losses[-1]}{where}")
         if self.sparsity < math.inf:
             told.append(f"every gradient has at most {facts.sparsity} numbers that are not 0")
-        if relation is Relation.ADD_OR_REMOVE_ONE and self.most_records < math.inf:
-            told.append(f"at most {self.most_records:g} records")
+        if relation is Relation.ADD_OR_REMOVE_ONE and self.n < math.inf:
+            told.append(f"at most {self.n:g} records")
         return (*told, *self.besides)

@@ -19,14 +19,13 @@ from privopt.convex import Last
 from privopt.core import Algorithm, Execution, Plan, Run, replicates
 from privopt.core.parameters import device_numbers
 from privopt.mechanisms import clipped_gradient_sum
-from privopt.theory import no_rate
+from privopt.spec import Premises
 
 pytestmark = pytest.mark.optimised
 
 N, DIM = 20, 3
 CLASS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25, sparsity=DIM)
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
-RATE = no_rate("a test")
 DP_GD = privopt.ALGORITHMS["dp_gd"]
 OUTPUT = privopt.ALGORITHMS["output_perturbation"]
 
@@ -40,6 +39,14 @@ class NoPrivacy(NamedTuple):
     def event(self, relation):
         del relation
         return NonPrivateDpEvent()
+
+
+class OfEnvelopes(NoPrivacy):
+    """Of at most so many records, with a loss that has a Moreau envelope."""
+
+    def premises(self, relation):
+        del relation
+        return Premises(n=N, requires=frozenset({"smoothing"}))
 
 
 class Params(NamedTuple):
@@ -75,7 +82,6 @@ def toy(scale=1.0, steps=2, algorithm=TOY, budget=BUDGET, static=None, **more):
         "budget": budget,
         "params": Params(NoPrivacy(scale, steps)),
         "static": Static() if static is None else static,
-        "rate": RATE,
     }
     return Plan(**{**fields, **more})
 
@@ -371,16 +377,18 @@ def test_no_default_key():
 
 def test_plans_must_share_algorithm_and_static_part():
     other = dataclasses.replace(TOY, name="other")
-    for stranger in (toy(algorithm=other), toy(static=Static(DIM + 1))):
-        with pytest.raises(ValueError, match="plans must share algorithm, static part"):
-            core.run_many([toy(), stranger], problem(), keys(2))
+    with pytest.raises(ValueError, match=r"plans must share algorithm, .*, got toy and other$"):
+        core.run_many([toy(), toy(algorithm=other)], problem(), keys(2))
+    namesake = dataclasses.replace(TOY, summary="another")
+    with pytest.raises(ValueError, match=r"got two algorithms named toy$"):
+        core.run_many([toy(), toy(algorithm=namesake)], problem(), keys(2))
     with pytest.raises(ValueError, match="plans must hold at least one plan, got none"):
         core.run_many([], problem(), keys(2))
 
 
 def test_plans_of_different_noise_are_refused():
     mixed = [OUTPUT.plan(CLASS, BUDGET, noise=noise) for noise in ("gaussian", "norm_laplace")]
-    with pytest.raises(ValueError, match="kind of noise"):
+    with pytest.raises(ValueError, match="mechanism an .* GaussianMechanism and an .* NormLap"):
         core.run_many(mixed, problem(), keys(2))
 
 
@@ -393,9 +401,9 @@ def test_plans_of_different_noise_are_refused():
         ({"dim": DIM + 1}, r"problem\.dim must be the plan's 3, got 4"),
         ({"n": N + 1}, r"problem\.n must be the plan's 20, got 21"),
         ({"n": N - 1}, r"problem\.n must be the plan's 20, got 19"),
-        ({"radius": 2.5}, r"problem\.radius must not exceed the plan's 2\.0, got 2\.5"),
-        ({"radius": math.inf}, r"problem\.radius must not exceed the plan's 2\.0, got inf"),
-        ({"lipschitz": 1.5}, r"problem\.lipschitz must not exceed the plan's 1\.0, got 1\.5"),
+        ({"radius": 2.5}, r"problem\.radius must be at most 2, .* the plan rests, got 2\.5"),
+        ({"radius": math.inf}, r"problem\.radius must be at most 2, .* the plan rests, got inf"),
+        ({"lipschitz": 1.5}, r"problem\.lipschitz must be at most 1, .* the plan rests, got 1\.5"),
     ],
 )
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
@@ -413,7 +421,7 @@ def test_smaller_constants_fit():
 
 def test_what_an_algorithm_requires_must_be_provided():
     rough = dataclasses.replace(CLASS, smoothness=None)
-    plan = toy(problem_class=rough, requires=frozenset({"smoothing"}))
+    plan = toy(problem_class=rough, params=Params(OfEnvelopes(1.0, 2)))
     plain = problems.Problem(
         loss=lambda w, x: jnp.abs(w @ x), data=np.eye(N, DIM), problem_class=rough
     )
@@ -435,11 +443,12 @@ def test_add_or_remove_normalises_by_the_design_size(n):
     np.testing.assert_allclose(released, 0.1 * features.sum(axis=0) / N, rtol=1e-6)
 
 
-TOO_MANY = r"problem\.n must not exceed the plan's most_records 20, got 21"
+TOO_MANY = r"problem\.n must be at most 20, on which the plan rests, got 21"
 
 
 def test_neighbours_up_to_the_public_maximum_run_alike_and_larger_data_are_refused():
-    plan = toy(budget=dataclasses.replace(BUDGET, relation="add_or_remove_one"), most_records=N)
+    budget = dataclasses.replace(BUDGET, relation="add_or_remove_one")
+    plan = toy(budget=budget, params=Params(OfEnvelopes(1.0, 2)))
     for n in (1, N - 1, N):
         core.run(plan, problem(n=n), jax.random.key(0))
     with pytest.raises(ValueError, match=TOO_MANY):
@@ -601,8 +610,15 @@ def test_a_plan_survives_the_trip_to_another_process(name):
 
 
 def test_a_control_needs_noise_to_scale():
-    with pytest.raises(ValueError, match=r"must have scaled\(factor\) .* of type NoPrivacy"):
-        toy().with_noise(2.0)
+    """Every field of the mechanism that scales noise is scaled, and nothing else."""
+    assert toy(scale=0.5, steps=3).with_noise(2.0).params.mechanism == NoPrivacy(1.0, 3)
+
+    class Bare(NamedTuple):
+        steps: int
+        event = NoPrivacy.event
+
+    with pytest.raises(ValueError, match=r"mechanism must hold a scale for a control, .* Bare"):
+        toy(params=Params(Bare(2))).with_noise(2.0)
 
 
 def test_a_plan_prints_one_screen():

@@ -65,9 +65,7 @@ def measure(repeats: int) -> dict:
     found: dict[str, Any] = {
         "optimal": {
             "privopt": repeated("optimal", STEPS, repeats),
-            "jax-privacy": once(
-                lambda: peer.optimal(STEPS), lambda c: DenseFactorisation("theirs", c)
-            ),
+            "jax-privacy": once(lambda: peer.optimal(STEPS), lambda c: DenseFactorisation(c)),
         }
     }
     for steps, rounds in LONG.items():

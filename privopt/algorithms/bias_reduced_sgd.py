@@ -206,6 +206,8 @@ def rate(plan: Plan) -> Rate:
         reason = "gradients are clipped below L"
     elif mechanism.stop is not None:
         reason = "the number of steps is random"
+    elif not mechanism.scale > 0.0:
+        reason = "the theorem is for noise"
     elif not rule.constant or not (random or (gap is None and told is OutputRule.AVERAGE)):
         reason = "no theorem for these step sizes with this output"
     else:

@@ -150,6 +150,8 @@ def projected_rate(plan: Plan) -> Rate:
         reason = "gradients are clipped below the Lipschitz constant"
     elif not is_plain(method.update):
         reason = "the update is not plain descent"
+    elif not mechanism.scale > 0.0:
+        reason = "the theorem is for noise"
     elif not reason and rule != StepRule(rule.scale):
         reason = "no theorem for these step sizes with projected gradients"
     elif not reason and not (
@@ -174,8 +176,8 @@ def projected_rate(plan: Plan) -> Rate:
 
 def _obstacle(problem_class: ProblemClass, noise: Noise | str | None, batches: Batches) -> str:
     """Why no theorem covers projected gradients; empty if one may."""
-    if not isinstance(noise, IndependentNoise | None):
-        return "the noise of steps is not independent"
+    if not isinstance(noise, IndependentNoise | None) or getattr(noise, "variance", 1.0) != 1.0:
+        return "the noise of steps is not independent and normal"
     if not isinstance(batches, AllRecords | FixedSizeBatches):
         return "batches are not of a fixed size, so that their means may leave the body"
     if not problem_class.convex:

@@ -171,9 +171,9 @@ class Batching:
 
 def moments_of(batches: Batches, n: int) -> Moments | None:
     """How far a batch's gradient is from that of ``n`` records; None where it may be biased."""
+    if type(batches) is AllRecords:
+        return ALL_RECORDS
     match batches:
-        case AllRecords():
-            return ALL_RECORDS
         case PoissonBatches(rate=rate, batch_size=size, most=most):
             unbiased = most >= n >= size and math.isclose(rate * n, size, rel_tol=_ROUND_OFF)
             return batch_moments(Sampler.POISSON, n=n, batch_size=size) if unbiased else None

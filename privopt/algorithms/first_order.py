@@ -132,6 +132,7 @@ def horizon(
         clip=query.clip,
         moments=moments or ALL_RECORDS,
         plain=moments is not None
+        and math.isfinite(problem_class.lipschitz)
         and is_plain(checked_update(update))
         and chosen_output(output) in (None, AverageAfterStep()),
     )
@@ -261,10 +262,10 @@ def unmoving(params: Any) -> str:
 
 def unknown_noise(noise: Noise | None, steps: int) -> str:
     """Why the theorems of fresh noise say nothing of this one; empty if they do."""
+    if noise is not None and getattr(noise, "variance", None) is None:
+        return "the noise does not say its variance"
     if isinstance(noise, IndependentNoise | None):
         return ""
-    if getattr(noise, "variance", None) is None:
-        return "the noise does not say its variance"
     found = noise.factorisation(steps)
     fresh = found.band == 1 and np.array_equal(found.variances(), np.arange(1.0, steps + 1.0))
     return "" if fresh else "the noise of steps is not independent"

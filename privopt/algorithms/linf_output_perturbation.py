@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt.algorithms.choices import require_convex_lipschitz
-from privopt.algorithms.one_shot import Params
+from privopt.algorithms.one_shot import Params, Secret
 from privopt.arguments import member, positive_number
 from privopt.convex import EmpiricalRisk, linf_projection
 from privopt.core import Algorithm, Execution, Plan, Run, planner
@@ -57,12 +57,6 @@ class Declared(NamedTuple):
     mode: str
     distance: float
     glm: bool
-
-
-class Secret(NamedTuple):
-    """The minimiser before noise."""
-
-    minimiser: Array
 
 
 @planner

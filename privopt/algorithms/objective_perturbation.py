@@ -26,7 +26,7 @@ from privopt.mechanisms import (
     drawable,
 )
 from privopt.privacy import Fourier, calibrate, round_up
-from privopt.spec import Budget, Premises, ProblemClass, Relation
+from privopt.spec import Budget, ProblemClass, Relation
 from privopt.streams import stream
 from privopt.theory import (
     Rate,
@@ -71,18 +71,9 @@ class ObjectivePerturbationRelease(NamedTuple):
         kind = GaussianMechanism if gaussian else NormLaplaceMechanism
         return kind(self.tilt.query, self.finish_scale)
 
-    def scaled(self, factor: float) -> ObjectivePerturbationRelease:
-        """The same with both its noises times ``factor``, from 0 on: for experiments."""
-        finish = self.finish.scaled(factor)
-        return ObjectivePerturbationRelease(self.tilt.scaled(factor), finish.scale)
-
     def event(self, relation: Relation) -> dp.DpEvent:
         """The exact minimiser, then, given that, the distance from it."""
         return dp.ComposedDpEvent([self.tilt.event(relation), self.finish.event(relation)])
-
-    def premises(self, relation: Relation) -> Premises:
-        """Those of the query."""
-        return self.tilt.query.premises(relation)
 
 
 class Secret(NamedTuple):

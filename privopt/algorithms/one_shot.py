@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["Params", "Static"]
+from jax import Array
+
+__all__ = ["Params", "Secret", "Static"]
 
 
 class Params(NamedTuple):
     """Numbers of a run: those of its mechanism."""
 
     mechanism: Any
+
+
+class Secret(NamedTuple):
+    """The minimiser before noise."""
+
+    minimiser: Array
 
 
 class Static(NamedTuple):

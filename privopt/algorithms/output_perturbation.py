@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 from jax import Array
 
 from privopt.algorithms.choices import require_convex_lipschitz
-from privopt.algorithms.one_shot import Params, Static
-from privopt.arguments import positive_number
+from privopt.algorithms.one_shot import Params, Secret, Static
+from privopt.arguments import member, positive_number
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import (
-    BoundedQuery,
     ClippedGradient,
     GaussianMechanism,
     NormLaplaceMechanism,
@@ -32,26 +31,14 @@ from privopt.theory import (
 __all__ = ["OUTPUT_PERTURBATION"]
 
 _SMOOTHING_SHARE = 0.01
-Query = TypeVar("Query", bound=BoundedQuery)
-
-
-class _Calibration(Protocol):
-    def __call__(
-        self, query: Query, budget: Budget, /
-    ) -> GaussianMechanism[Query] | NormLaplaceMechanism[Query]:
-        """The mechanism with the least noise within the budget."""
+_Kind: TypeAlias = type[GaussianMechanism[Any]] | type[NormLaplaceMechanism[Any]]
+_KINDS: dict[str, _Kind] = {"gaussian": GaussianMechanism, "norm_laplace": NormLaplaceMechanism}
 
 
 class Declared(NamedTuple):
     """That for every data set the gradient vanishes at the minimiser."""
 
     stationary: bool
-
-
-class Secret(NamedTuple):
-    """The minimiser before noise."""
-
-    minimiser: Array
 
 
 @planner
@@ -110,14 +97,14 @@ def plan(
     'GaussianMechanism'
     """
     require_convex_lipschitz("output_perturbation", problem_class)
-    mechanism_of = _mechanism(noise, budget)
+    kind = _kind(noise, budget)
     radius, convexity = problem_class.radius, problem_class.strong_convexity
     if budget.relation is Relation.ADD_OR_REMOVE_ONE:
         convexity = 0.0
     if regularisation is None and convexity == 0.0:
         if math.isinf(radius):
             raise ValueError("regularisation must be given where radius is infinite, got None")
-        regularisation = _balanced(problem_class, budget, mechanism_of)
+        regularisation = _balanced(problem_class, budget, kind)
     elif regularisation is None:
         regularisation = 0.0
     elif not (convexity > 0.0 and regularisation == 0.0):
@@ -126,7 +113,7 @@ def plan(
         raise ValueError("smoothness must be declared where stationary is True, got None")
     smoothing = 0.0
     if problem_class.smoothness is None:
-        smoothing = _smoothing(problem_class, budget, mechanism_of, regularisation)
+        smoothing = _smoothing(problem_class, budget, kind, regularisation)
     query = RegularisedMinimiser.of(
         problem_class, budget.relation, regularisation=regularisation, smoothing=smoothing
     )
@@ -134,7 +121,7 @@ def plan(
         algorithm=OUTPUT_PERTURBATION,
         problem_class=problem_class,
         budget=budget,
-        params=Params(mechanism_of(query, budget)),
+        params=Params(kind.calibrated(query, budget)),
         static=Static(problem_class.dim),
         declared=Declared(stationary),
     )
@@ -157,42 +144,34 @@ def rate(plan: Plan) -> Rate:
         solver_error=query.error,
         smoothing=query.smoothing or 0.0,
         gaussian=kind is GaussianMechanism,
-        balanced=balanced
-        and query.regularisation == _balanced(facts, plan.budget, kind.calibrated),
+        balanced=balanced and query.regularisation == _balanced(facts, plan.budget, kind),
         stationary=declared.stationary and facts.smoothness is not None,
     )
 
 
-def _mechanism(noise: str | None, budget: Budget) -> _Calibration:
-    calibrated: dict[str, _Calibration] = {
-        "gaussian": GaussianMechanism.calibrated,
-        "norm_laplace": NormLaplaceMechanism.calibrated,
-    }
+def _kind(noise: str | None, budget: Budget) -> _Kind:
     if noise is None:
         noise = "gaussian" if budget.delta > 0.0 else "norm_laplace"
-    if noise not in calibrated:
-        raise ValueError(f"noise must be one of {', '.join(calibrated)}, got {noise!r}")
+    member("noise", noise, _KINDS)
     if noise == "gaussian" and budget.delta == 0.0:
         raise ValueError("delta must be positive for noise='gaussian', got 0.0")
-    return calibrated[noise]
+    return _KINDS[noise]
 
 
-def _unit_noise_norm(
-    problem_class: ProblemClass, budget: Budget, mechanism_of: _Calibration
-) -> float:
+def _unit_noise_norm(problem_class: ProblemClass, budget: Budget, kind: _Kind) -> float:
     """``u`` with ``E|z| = u / lambda``: the noise that the gradient itself would need."""
     gradient = ClippedGradient.of(problem_class)
-    return float(mechanism_of(gradient, budget).noise_norm(problem_class.dim))
+    return float(kind.calibrated(gradient, budget).noise_norm(problem_class.dim))
 
 
-def _balanced(problem_class: ProblemClass, budget: Budget, mechanism_of: _Calibration) -> float:
+def _balanced(problem_class: ProblemClass, budget: Budget, kind: _Kind) -> float:
     return perturbed_minimiser_regularisation(
-        problem_class, unit_noise_norm=_unit_noise_norm(problem_class, budget, mechanism_of)
+        problem_class, unit_noise_norm=_unit_noise_norm(problem_class, budget, kind)
     )
 
 
 def _smoothing(
-    problem_class: ProblemClass, budget: Budget, mechanism_of: _Calibration, regularisation: float
+    problem_class: ProblemClass, budget: Budget, kind: _Kind, regularisation: float
 ) -> float:
     """``h`` whose bias ``L^2 h/2`` is a hundredth of what the noise costs, at most ``4/L^2``.
 
@@ -201,7 +180,7 @@ def _smoothing(
     """
     lipschitz = problem_class.lipschitz
     convexity = regularisation + problem_class.strong_convexity
-    noise_norm = _unit_noise_norm(problem_class, budget, mechanism_of) / convexity
+    noise_norm = _unit_noise_norm(problem_class, budget, kind) / convexity
     return min(2.0 * _SMOOTHING_SHARE * noise_norm / lipschitz, 4.0 / lipschitz**2)
 
 

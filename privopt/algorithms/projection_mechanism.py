@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -99,10 +100,9 @@ def plan(
         raise ValueError(f"sparsity must be declared for body={body!r}, got None")
     if noise == "gaussian" and budget.delta == 0.0:
         raise ValueError("delta must be positive for noise='gaussian', got 0.0")
-    names = [noise]
-    if noise is None:
-        names = ["gaussian"] if budget.delta > 0.0 else []
-        names += ["laplace"] if not names or mode == "tight" else []
+    names = ["gaussian", "laplace"] if noise is None else [noise]
+    if noise is None and (budget.delta == 0.0 or mode == "paper"):
+        names = ["laplace" if budget.delta == 0.0 else "gaussian"]
     if mode == "paper" and names == ["gaussian"]:
         check_paper(budget)
     query = ClippedMean.of(problem_class, clip)
@@ -137,12 +137,11 @@ def rate(plan: Plan) -> Rate:
 def rate_of(problem_class: ProblemClass, mechanism: ProjectedMean) -> Rate:
     """What theory says of this mechanism on the class."""
     query, gaussian = mechanism.query, isinstance(mechanism.noisy, GaussianMechanism)
-    bodies = (
-        name for name in Body if body_of(name, query.l1_clip, query.l2_clip) == mechanism.body
-    )
-    body = next(bodies, None)
-    if body is None:
-        return rate_with(problem_class, query, no_rate("means may leave the body"))
+    clips = query.l1_clip, query.l2_clip
+    bodies = (name for name in Body if body_of(name, *clips) == mechanism.body)
+    body = next(bodies, None) if math.isfinite(max(clips)) else None
+    if body is None or not mechanism.scale > 0.0:
+        return rate_with(problem_class, query, no_rate("the theorem is for noise and a body"))
     known = projection_mechanism_rate(
         problem_class,
         noise="gaussian" if gaussian else "laplace",

@@ -8,7 +8,7 @@ from privopt.arguments import described
 from privopt.convex import EmpiricalRisk
 from privopt.core.outcome import Source
 from privopt.core.plan import Plan
-from privopt.spec import ProblemClass, Relation
+from privopt.spec import Premises, ProblemClass, Relation
 
 __all__ = ["Problem", "check_problem"]
 
@@ -55,49 +55,14 @@ def check_problem(plan: Plan, problem: Problem) -> None:
     planned, actual = plan.problem_class, problem.problem_class
     if actual.dim != planned.dim:
         raise ValueError(f"problem.dim must be the plan's {planned.dim}, got {actual.dim}")
-    if plan.budget.relation is not Relation.ADD_OR_REMOVE_ONE:
-        if actual.n != planned.n:
-            raise ValueError(f"problem.n must be the plan's {planned.n}, got {actual.n}")
-    elif actual.n > plan.most_records:
-        raise ValueError(
-            f"problem.n must not exceed the plan's most_records {plan.most_records:g}, got "
-            f"{actual.n}"
-        )
-    if planned.convex and not actual.convex:
-        raise ValueError("problem.convex must be the plan's True, got False")
-    if actual.radius > planned.radius:
-        raise ValueError(
-            f"problem.radius must not exceed the plan's {planned.radius}, got {actual.radius}"
-        )
-    if actual.lipschitz > planned.lipschitz:
-        raise ValueError(
-            "problem.lipschitz must not exceed the plan's "
-            f"{planned.lipschitz}, got {actual.lipschitz}"
-        )
-    if planned.smoothness is not None and not (
-        actual.smoothness is not None and actual.smoothness <= planned.smoothness
-    ):
-        raise ValueError(
-            "problem.smoothness must not exceed the plan's "
-            f"{planned.smoothness}, got {actual.smoothness}"
-        )
-    if actual.strong_convexity < planned.strong_convexity:
-        raise ValueError(
-            "problem.strong_convexity must not be below the plan's "
-            f"{planned.strong_convexity}, got {actual.strong_convexity}"
-        )
+    if plan.budget.relation is not Relation.ADD_OR_REMOVE_ONE and actual.n != planned.n:
+        raise ValueError(f"problem.n must be the plan's {planned.n}, got {actual.n}")
+    (plan.premises & Premises.declared(planned)).check(actual, "problem", "the plan")
     if problem.objective.public is not None and not plan.algorithm.public_terms:
         raise ValueError(
             f"problem.public must be None for {plan.algorithm.name}, which hears of records alone "
             f"(dp_gd adds public gradients), got {problem.name}"
         )
-    if planned.sparsity is not None and not (
-        actual.sparsity is not None and actual.sparsity <= planned.sparsity
-    ):
-        raise ValueError(
-            f"problem.sparsity must not exceed the plan's {planned.sparsity}, got {actual.sparsity}"
-        )
-    plan.premises.check(actual, "problem")
     missing = plan.requires - problem.provides
     if missing:
         raise ValueError(

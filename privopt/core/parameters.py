@@ -8,17 +8,18 @@ from dataclasses import is_dataclass
 from functools import cache
 from numbers import Integral, Real
 from types import NoneType, UnionType
-from typing import Any, Protocol, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import jax
 import numpy as np
 from dp_accounting import DpEvent
 from jax.typing import ArrayLike, DTypeLike
 
-from privopt.arguments import described
+from privopt.arguments import described, real
+from privopt.privacy import round_up
 from privopt.spec import Relation
 
-__all__ = ["Mechanism", "Parameters", "content", "device_numbers", "frozen"]
+__all__ = ["Mechanism", "Parameters", "content", "device_numbers", "frozen", "scaled"]
 
 _INT32 = np.iinfo(np.int32)
 
@@ -29,14 +30,12 @@ class Mechanism(Protocol):
     """What makes a run private: it holds all numbers that the event depends on.
 
     One whose guarantee takes facts of the losses or of the number of records for granted has
-    ``premises(relation) -> Premises`` too, and says there what it counts on.
+    ``premises(relation) -> Premises`` too, and says there what it counts on. The names of fields
+    that scale noise end in ``scale``, or are ``temperature`` where the noise is a Gibbs law.
     """
 
     def event(self, relation: Relation) -> DpEvent:
         """What a whole run does to privacy, in the language of dp-accounting."""
-
-    def scaled(self, factor: float) -> Self:
-        """The same with all its noise times ``factor``, from 0 on: what a control runs with."""
 
 
 class Parameters(Protocol):
@@ -89,9 +88,41 @@ def _frozen(path: tuple[object, ...], leaf: ArrayLike) -> ArrayLike:
     return leaf
 
 
-def _check_fields(name: str, node: object) -> None:
+def scaled(mechanism: Tree, factor: float) -> Tree:
+    """A mechanism with all its noise times ``factor``, in float32: what a control runs with.
+
+    Raises
+    ------
+    ValueError
+        If ``factor`` is negative or not finite, or 0 for a Gibbs law, of which nothing would be
+        left; or the mechanism holds no noise.
+    """
+    if not 0.0 <= real("factor", factor) < math.inf:
+        raise ValueError(f"factor must be at least 0 and finite, got {factor!r}")
+    noises = []
+
+    def times(path: tuple[object, ...], leaf: Any) -> float:
+        name = jax.tree_util.keystr(path[-1:], simple=True)
+        if not name.endswith(("scale", "temperature")):
+            return leaf
+        if name == "temperature" and factor == 0.0:
+            raise ValueError(
+                "factor must be positive for the exponential mechanism, which is its noise, "
+                f"got {factor!r}"
+            )
+        noises.append(name)
+        return round_up(factor * float(leaf))
+
+    found = jax.tree_util.tree_map_with_path(times, mechanism)
+    if not noises:
+        raise ValueError(f"mechanism must hold a scale for a control, got {described(mechanism)}")
+    return found
+
+
+def _check_fields(name: str, node: Any) -> None:
     """What holds the numbers is checked too: a count is whole, and no number is left out."""
-    for field, hint in _hints(type(node)).items():
+    kind: Any = type(node)
+    for field, hint in _hints(kind).items():
         path, value = f"{name}.{field}", getattr(node, field)
         if not _fits(value, hint):
             got = described(value) if _is_record(type(value)) else repr(value)
@@ -100,7 +131,7 @@ def _check_fields(name: str, node: object) -> None:
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
+def _hints(kind: Any) -> dict[str, Any]:
     try:
         return get_type_hints(kind) if _is_record(kind) else {}
     except NameError:  # of a class whose annotations cannot be looked up
@@ -119,7 +150,7 @@ def _fits(value: object, hint: Any) -> bool:
     if kind in (float, int):
         number = Real if kind is float else Integral
         return isinstance(value, number) and not isinstance(value, bool)
-    if kind is NoneType or (isinstance(kind, type) and _is_record(kind)):
+    if kind in (NoneType, np.ndarray) or (isinstance(kind, type) and _is_record(kind)):
         return isinstance(value, kind)
     return True
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from privopt.arguments import described, instance, member, real
 from privopt.core.lower_bounds import lower_bounds
 from privopt.core.outcome import Run
-from privopt.core.parameters import Parameters, content, frozen
+from privopt.core.parameters import Parameters, content, frozen, scaled
 from privopt.core.screen import screen
 from privopt.privacy import Guarantee
 from privopt.release import Pytree
@@ -33,10 +33,8 @@ class Algorithm:
 
     Parameters
     ----------
-    name : str
-        As in ``ALGORITHMS``.
-    summary : str
-        One line for people.
+    name, summary : str
+        As in ``ALGORITHMS``; one line for people.
     plan : callable
         ``plan(problem_class, budget, **choices) -> Plan`` on the host; sees no data.
     run : callable
@@ -50,26 +48,21 @@ class Algorithm:
     private : bool
         False for the non-private twins, whose guarantee is infinite.
     float64 : bool
-        True where the guarantee rests on a solve that float32 would spoil; the run is then done
-        in float64 whatever the data's type, and its release cast back.
+        Whether a run is done in float64 whatever the data's type, and its release cast back: where
+        the guarantee rests on a solve that float32 would spoil.
     gathers : bool
-        True where every step gathers a batch of records. On a CPU, whose caches hold one batch
-        and not hundreds, :func:`run_many` then takes replicates one after another on each
-        device, unless its ``execution`` says otherwise; elsewhere side by side, as always.
+        Whether every step gathers a batch. On a CPU, whose caches hold one batch and not hundreds,
+        :func:`run_many` then takes replicates in turn, unless its ``execution`` says otherwise.
     public_terms : bool
-        True where a run adds the gradient of a problem's public term to what it hears of the
-        records. A problem with such a term is refused by all others: they would leave it out, or
-        take it for a record's.
+        Whether a run adds the gradient of a problem's public term to what it hears of the records.
+        All others refuse a problem with such a term.
     coins : callable, optional
         ``coins(static, params, key) -> pytree`` on the device: the public randomness of a run,
-        drawn without data from the stream ``"coins"``, once for a group of replicates. What is
-        drawn is no secret and costs no privacy, but the mechanism must be private whatever it is.
-        Replicates of a group are batched and their coins are not, so that a ``jax.lax.switch``
-        over coins runs one branch.
+        drawn without data from the stream ``"coins"``, once for a group of replicates, so that a
+        ``jax.lax.switch`` over coins runs one branch. The mechanism must be private whatever it is.
     noise : {"answers", "objective", "law"} or None
-        Where randomness enters: added to ``"answers"`` of bounded queries; into the
-        ``"objective"`` before it is minimised; or as the ``"law"`` that the release is drawn from.
-        None for the non-private twins.
+        Where randomness enters: added to answers of bounded queries; into the objective before it
+        is minimised; or as the law that the release is drawn from. None for the twins.
     relations : frozenset of Relation
         Under which there is a theorem; ``plan`` refuses the others.
     largest_dim : int or None
@@ -80,10 +73,8 @@ class Algorithm:
     Examples
     --------
     >>> from privopt.algorithms import ALGORITHMS
-    >>> ALGORITHMS["dp_sgd"].gathers, ALGORITHMS["output_perturbation"].float64
+    >>> ALGORITHMS["dp_sgd"].gathers, "steps" in ALGORITHMS["dp_sgd"].choices
     (True, True)
-    >>> "steps" in ALGORITHMS["dp_sgd"].choices
-    True
     """
 
     name: str
@@ -132,8 +123,6 @@ class Plan:
         None for a plan, whose guarantee is within the budget. A number for a *control* of an
         experiment, made by :meth:`with_noise`: so many times the noise of a plan, checked against
         no budget, never to be released.
-    control_of : Plan or None
-        Of a control, the plan whose rate it is held against.
 
     Raises
     ------
@@ -163,7 +152,6 @@ class Plan:
     static: Hashable
     declared: object = None
     noise_factor: float | None = None
-    control_of: Plan | None = None
 
     def __post_init__(self) -> None:
         instance("algorithm", self.algorithm, Algorithm)
@@ -201,7 +189,7 @@ class Plan:
     def premises(self) -> Premises:
         """What the guarantee takes for granted: what the mechanism says, or nothing."""
         params: Parameters = self.params
-        return Premises.of(params.mechanism, relation=self.budget.relation)
+        return Premises.of(params.mechanism, self.budget.relation)
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -217,12 +205,7 @@ class Plan:
 
     @cached_property
     def rate(self) -> Rate:
-        """What theory says of the run of these ``params``, beside what nothing can beat.
-
-        Of a control, that of the plan it was made from.
-        """
-        if self.control_of is not None:
-            return self.control_of.rate
+        """What theory says of the run of these ``params``, beside what nothing can beat."""
         found = instance("rate", self.algorithm.rate(self), Rate)
         if not self.private:
             return found
@@ -234,23 +217,12 @@ class Plan:
         """What guarantee and rate ask of a problem beyond gradients and projection."""
         return self.premises.requires | self.rate.requires
 
-    @property
-    def most_records(self) -> float:
-        """Under ``add_or_remove_one``: the most records that the guarantee speaks of.
-
-        A public fact, like ``n``. Larger data sets are refused, which tells nothing of those that
-        the guarantee speaks of; to leave records out instead would bring a late record in when an
-        early one goes, two changes where neighbours have one. Who wants room for more records than
-        are at hand plans for a larger ``n``.
-        """
-        return self.premises.most_records
-
     def with_noise(self, factor: float) -> Plan:
         """The same run with its noise times ``factor``: a control, for experiments alone.
 
         What an experiment claims of noise has to fail where the noise is off, or another. A control
-        runs the program of its plan, on other numbers. Its guarantee is that of the noise it adds,
-        at ``factor = 0`` none; the budget and the rate remain those of the plan, and neither binds.
+        runs the program of its plan, on other numbers. Guarantee and rate are those of the noise
+        that it adds; the budget is the plan's, and does not bind.
 
         Parameters
         ----------
@@ -278,19 +250,13 @@ class Plan:
         (False, inf)
         """
         params: Any = self.params
-        if not callable(getattr(params.mechanism, "scaled", None)):
-            raise ValueError(
-                "params.mechanism must have scaled(factor) for a control, got "
-                f"{described(params.mechanism)}"
-            )
-        changed = params._replace(mechanism=params.mechanism.scaled(factor))
+        changed = params._replace(mechanism=scaled(params.mechanism, factor))
         held = 1.0 if self.noise_factor is None else self.noise_factor
-        origin = self.control_of or self
-        return replace(self, params=changed, noise_factor=held * factor, control_of=origin)
+        return replace(self, params=changed, noise_factor=held * factor)
 
     def _content(self) -> tuple[object, ...]:
         public = (self.algorithm, self.problem_class, self.budget, self.static, self.declared)
-        return (*public, self.noise_factor, self.control_of, content(self.params))
+        return (*public, self.noise_factor, content(self.params))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Plan) and self._content() == other._content()

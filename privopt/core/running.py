@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from numbers import Integral
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.tree_util import PyTreeDef
 
-from privopt.arguments import count, instance
+from privopt.arguments import count, described, instance
 from privopt.core.execution import Execution
 from privopt.core.fitting import Problem, check_problem
 from privopt.core.outcome import Run
@@ -43,7 +43,7 @@ def run(
     plan : Plan
     problem : privopt.problems.Problem
         Of the plan's class: same ``n`` and ``dim``, constants no larger than the plan's. Under
-        ``add_or_remove_one`` any ``n`` up to the plan's ``most_records``.
+        ``add_or_remove_one`` any ``n`` up to that of the plan's ``premises``.
     key : Array
         A typed key, ``jax.random.key(seed)``; all randomness of the run comes from it, the
         records included where the problem is a population's.
@@ -63,7 +63,7 @@ def run(
     ------
     ValueError
         Before compiling, if problem, key, stream or execution do not fit the plan. Nothing is
-        raised that depends on the values of the data, nor, up to ``most_records``, on how many
+        raised that depends on the values of the data, nor, up to ``premises.n``, on how many
         there are.
 
     Formal guarantee
@@ -205,35 +205,22 @@ def _difference(first: Plan, other: Plan) -> str:
         return " and ".join(names) if len({*names}) == 2 else f"two algorithms named {names[0]}"
     if first.static != other.static:
         return f"static {first.static} and {other.static}"
-    params = jax.tree.structure(first.params), jax.tree.structure(other.params)
-    if params[0] != params[1]:
-        return " and ".join(_first_unlike(*params))
-    own, others = jax.tree_util.tree_leaves_with_path(first.params), jax.tree.leaves(other.params)
-    for (path, leaf), its in zip(own, others, strict=True):
-        if np.shape(leaf) != np.shape(its):
-            name = f"params{jax.tree_util.keystr(path)}"
-            return f"{name} of shapes {np.shape(leaf)} and {np.shape(its)}"
-    return ""
+    return _apart("params", first.params, other.params)
 
 
-def _first_unlike(first: PyTreeDef, other: PyTreeDef) -> tuple[str, str]:
-    """The first two nodes that differ in kind or in what is static of them."""
-    children = list(zip(first.children(), other.children(), strict=False))
-    same = first.node_data() == other.node_data() and first.num_nodes and other.num_nodes
-    if same and len(first.children()) == len(other.children()):
-        return next(_first_unlike(a, b) for a, b in children if a != b)
-    return _described(first), _described(other)
-
-
-def _described(structure: PyTreeDef) -> str:
-    kind, static = structure.node_data() or (None, ())
-    if kind is None:
-        return "a number" if structure.num_leaves else "None"
-    if not is_dataclass(kind):
-        return str(getattr(kind, "__name__", kind))
-    names = [each.name for each in fields(kind) if each.metadata.get("static")]
-    told = ", ".join(f"{name}={value!r}" for name, value in zip(names, static, strict=True))
-    return f"{kind.__name__}({told})"
+def _apart(name: str, first: Any, other: Any) -> str:
+    """The least parts of two parameters that differ in structure or shape; empty if none do."""
+    parts = first, other
+    shapes = [[np.shape(leaf) for leaf in jax.tree.leaves(each)] for each in parts]
+    structures: list[object] = [jax.tree.structure(each) for each in parts]
+    if structures[0] == structures[1] and shapes[0] == shapes[1]:
+        return ""
+    fields = getattr(first, "_fields", getattr(first, "__dataclass_fields__", ()))
+    told = " and ".join(repr(getattr(each, "shape", each)) for each in parts)
+    if type(first) is not type(other):
+        fields, told = (), " and ".join(map(described, parts))
+    inner = (_apart(f"{name}.{each}", *(getattr(part, each) for part in parts)) for each in fields)
+    return next(filter(None, inner), f"{name} {told}")
 
 
 def _shaped(found: Run, shape: tuple[int, ...] | None) -> Run:

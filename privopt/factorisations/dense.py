@@ -6,9 +6,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, eigh, solve_triangular, toeplitz
 
+from privopt.arguments import described
 from privopt.factorisations.factorisation import Factorisation
 from privopt.factorisations.participation import Patterns, largest_total
 from privopt.factorisations.toeplitz import square_root
@@ -32,9 +33,9 @@ class DenseFactorisation(Factorisation):
 
     Parameters
     ----------
-    name : str
     encoder : ndarray
         ``C``, shape ``(steps, steps)``.
+    name : str
     gap : float
         Certified: no factorisation has a mean square error smaller by more than this share.
 
@@ -45,12 +46,17 @@ class DenseFactorisation(Factorisation):
 
     Examples
     --------
-    >>> round(DenseFactorisation("independent", np.eye(4)).rmse(), 5)
+    >>> round(DenseFactorisation(np.eye(4)).rmse(), 5)
     1.58114
     """
 
-    def __init__(self, name: str, encoder: _Floats, gap: float = math.inf) -> None:
-        matrix = np.array(encoder, dtype=np.float64)
+    def __init__(self, encoder: ArrayLike, name: str = "dense", gap: float = math.inf) -> None:
+        try:
+            matrix = np.array(encoder, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"encoder must be an array of numbers, got {described(encoder)}"
+            ) from None
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise ValueError(f"encoder must be a square matrix, got shape {matrix.shape}")
         if not np.isfinite(matrix).all():
@@ -122,7 +128,7 @@ def optimal(steps: int) -> DenseFactorisation:
     gram = found.gram / np.max(np.diag(found.gram))
     # Turned round, X = U^T U with U upper triangular is X = C^T C with C lower triangular.
     factor = cholesky(gram[::-1, ::-1], lower=False)[::-1, ::-1]
-    return DenseFactorisation("optimal", np.tril(factor), found.gap)
+    return DenseFactorisation(np.tril(factor), "optimal", found.gap)
 
 
 class _Round(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privopt.arguments import count, member
 from privopt.factorisations.bands import banded, banded_inverse
@@ -21,12 +22,13 @@ _BANDED: dict[str, Callable[..., Factorisation]] = {
     "banded_inverse": banded_inverse,
     "buffered": buffered,
 }
+MAX_WHOLE = 2**26  # coefficients that are held in memory: half a gigabyte, and seconds
 _DEFAULT = {"banded": 32, "banded_inverse": 16, "buffered": 5}  # coefficients or buffers
 _WHOLE: dict[str, Callable[[int], Factorisation]] = {
     "independent": lambda steps: SeriesFactorisation("independent", steps, np.ones(1)),
     "tree": TreeFactorisation,
     "honaker": lambda steps: TreeFactorisation(steps, refined=True),
-    "toeplitz": lambda steps: SeriesFactorisation("toeplitz", steps, square_root(steps)),
+    "toeplitz": lambda steps: SeriesFactorisation("toeplitz", steps, _whole(steps)),
     "optimal": optimal,
 }
 
@@ -35,6 +37,15 @@ FACTORISATIONS = (
     *("banded", "banded_inverse", "buffered", "optimal"),
 )
 """Their names."""
+
+
+def _whole(steps: int) -> NDArray[np.float64]:
+    if steps > MAX_WHOLE:
+        raise ValueError(
+            f"steps must be at most {MAX_WHOLE} for toeplitz, which has as many coefficients (a "
+            f"band, or buffers, have few), got {steps}"
+        )
+    return square_root(steps)
 
 
 def factorise(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
@@ -18,11 +18,11 @@ from privopt.convex import EmpiricalRisk, norm, pytree_dataclass
 from privopt.mechanisms.bias_reduced import BiasReducedGradient
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.events import drawable
+from privopt.mechanisms.multiplier import multiplier
 from privopt.mechanisms.queries import ClippedGradient
-from privopt.mechanisms.scaled import multiplier, scaled
 from privopt.privacy import Repetitions, calibrate, round_up, select_best
 from privopt.release import release
-from privopt.spec import Budget, Premises, Relation
+from privopt.spec import Budget, Relation
 
 __all__ = ["BestOfRuns", "PointScore"]
 
@@ -133,10 +133,6 @@ class BestOfRuns:
         spendable = drawable(budget)
         return noised(calibrate(lambda z: noised(z).event(budget.relation), spendable))
 
-    def scaled(self, factor: float) -> BestOfRuns:
-        """The same with all its noise times ``factor``, from 0 on: for experiments."""
-        return replace(self, run=self.run.scaled(factor), scale=scaled(self.scale, factor))
-
     @property
     def repetitions(self) -> Repetitions:
         """The law of the number of runs."""
@@ -147,10 +143,6 @@ class BestOfRuns:
         moved = self.score.sensitivity(relation) / Relation(relation).multiple
         noise = GaussianDpEvent(multiplier(self.scale, moved))
         return select_best(ComposedDpEvent((self.run.event(relation), noise)), self.repetitions)
-
-    def premises(self, relation: Relation) -> Premises:
-        """Those of a run."""
-        return self.run.premises(relation)
 
     def scored(self, value: Array, key: Array) -> Array:
         """A score with its noise, from child 0 of the key."""

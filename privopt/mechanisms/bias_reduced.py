@@ -25,6 +25,7 @@ from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.events import drawable, require_public_size
 from privopt.mechanisms.level_law import LevelLaw
+from privopt.mechanisms.multiplier import multiplier
 from privopt.mechanisms.noise import IndependentNoise
 from privopt.mechanisms.public_stop import (
     PublicStop,
@@ -34,10 +35,9 @@ from privopt.mechanisms.public_stop import (
     reserving_noise,
 )
 from privopt.mechanisms.queries import ClippedGradient
-from privopt.mechanisms.scaled import multiplier, scaled
 from privopt.privacy import PublicMixtureDpEvent, calibrate, round_up
 from privopt.release import Pytree, release
-from privopt.spec import Budget, Premises, Relation
+from privopt.spec import Budget, Relation
 from privopt.streams import stream
 
 __all__ = ["BiasReducedGradient"]
@@ -214,10 +214,6 @@ class BiasReducedGradient:
         """The same with noise of so many times one record's largest share of a sum."""
         return replace(self, scale=round_up(noise * self.query.contribution))
 
-    def scaled(self, factor: float) -> BiasReducedGradient:
-        """The same with all its noise times ``factor``, from 0 on: for experiments."""
-        return replace(self, scale=scaled(self.scale, factor))
-
     @property
     def law(self) -> LevelLaw:
         """Of the level."""
@@ -228,10 +224,6 @@ class BiasReducedGradient:
     def multiplier(self) -> float:
         """``2 z``: the noise on a sum over one record's largest share of it."""
         return multiplier(self.scale, self.query.contribution)
-
-    def premises(self, relation: Relation) -> Premises:
-        """Those of the query."""
-        return self.query.premises(relation)
 
     def levels(self, relation: Relation) -> tuple[DpEvent, ...]:
         """What the means of ``B``, ``O`` and ``E`` together do to privacy, at each level.

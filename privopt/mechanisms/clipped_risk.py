@@ -71,7 +71,7 @@ class ClippedRisk(NamedTuple):
             convex=True,
             lipschitz=self.gradient.clip,
             radius=self.radius,
-            most_records=self.gradient.size,
+            n=self.gradient.size,
         )
 
     def bind(self, objective: EmpiricalRisk, centre: Array, resolution: Number) -> ValueAndGradient:

@@ -12,11 +12,11 @@ from jax.flatten_util import ravel_pytree
 from privopt import draws
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.events import drawable
+from privopt.mechanisms.multiplier import multiplier
 from privopt.mechanisms.queries import BoundedQuery
-from privopt.mechanisms.scaled import multiplier, scaled
 from privopt.privacy import gaussian_noise_multiplier, round_up
 from privopt.release import Pytree, release
-from privopt.spec import Budget, Premises, Relation
+from privopt.spec import Budget, Relation
 
 __all__ = ["GaussianMechanism", "classic_gaussian_scale"]
 
@@ -68,19 +68,11 @@ class GaussianMechanism(NamedTuple, Generic[Query]):
         contribution = query.sensitivity(budget.relation) / budget.relation.multiple
         return cls(query, round_up(noise * contribution))
 
-    def scaled(self, factor: float) -> GaussianMechanism[Query]:
-        """The same with its noise times ``factor``, from 0 on: for experiments."""
-        return self._replace(scale=scaled(self.scale, factor))
-
     def event(self, relation: Relation) -> DpEvent:
         """What one release does to privacy."""
         moved = self.query.sensitivity(relation) / Relation(relation).multiple
         noise = multiplier(self.scale, moved)
         return GaussianDpEvent(noise) if noise < math.inf else NoOpDpEvent()
-
-    def premises(self, relation: Relation) -> Premises:
-        """Those of the query."""
-        return Premises.of(self.query, relation=relation)
 
     def add_noise(self, key: Array, answer: Pytree) -> Pytree:
         """The release; ``answer`` is what ``query`` gave, an array or a pytree of one dtype.

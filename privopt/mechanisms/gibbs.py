@@ -11,6 +11,7 @@ from jax import Array
 
 from privopt.arguments import positive_number
 from privopt.convex import (
+    MAX_SAMPLER_DIM,
     Draw,
     EmpiricalRisk,
     ValueAndGradient,
@@ -20,7 +21,6 @@ from privopt.convex import (
 )
 from privopt.mechanisms.clipped_risk import ClippedRisk
 from privopt.mechanisms.events import drawable
-from privopt.mechanisms.scaled import scaled
 from privopt.privacy import gaussian_noise_multiplier, pure_event, round_up
 from privopt.release import release
 from privopt.spec import Budget, Premises, Relation
@@ -119,21 +119,6 @@ class GibbsMechanism(NamedTuple):
         proposals = enough_proposals(query.gradient.dim, failure)
         return cls(query, temperature, regularisation, proposals)
 
-    def scaled(self, factor: float) -> GibbsMechanism:
-        """The same with its temperature times ``factor``: for experiments.
-
-        Raises
-        ------
-        ValueError
-            If ``factor`` is 0, at which no law is left to draw from, negative or not finite.
-        """
-        if factor == 0.0:
-            raise ValueError(
-                "factor must be positive for the exponential mechanism, which is its noise, "
-                f"got {factor!r}"
-            )
-        return self._replace(temperature=scaled(self.temperature, factor))
-
     def event(self, relation: Relation) -> DpEvent:
         """What one release does to privacy; none of it where proposals may all be rejected."""
         positive_number("temperature", self.temperature)
@@ -141,7 +126,10 @@ class GibbsMechanism(NamedTuple):
             raise ValueError(
                 f"regularisation must be at least 0 and finite, got {self.regularisation!r}"
             )
-        if not self.proposals >= enough_proposals(self.query.gradient.dim, MAX_FAILURE):
+        dim = self.query.gradient.dim
+        if not 1 <= dim <= MAX_SAMPLER_DIM:
+            raise ValueError(f"dim must be from 1 to {MAX_SAMPLER_DIM}, got {dim}")
+        if not self.proposals >= enough_proposals(dim, MAX_FAILURE):
             return NonPrivateDpEvent()
         if self.regularisation == 0.0:
             return pure_event(

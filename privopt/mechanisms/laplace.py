@@ -10,11 +10,11 @@ from jax import Array
 
 from privopt import draws
 from privopt.mechanisms.calibrated import check_calibration
+from privopt.mechanisms.multiplier import multiplier
 from privopt.mechanisms.queries import L1BoundedQuery
-from privopt.mechanisms.scaled import multiplier, scaled
 from privopt.privacy import pure_noise_multiplier, round_up
 from privopt.release import release
-from privopt.spec import Budget, Premises, Relation
+from privopt.spec import Budget, Relation
 
 __all__ = ["LaplaceMechanism"]
 
@@ -76,19 +76,11 @@ class LaplaceMechanism(NamedTuple, Generic[Query]):
             )
         return cls(query, round_up(pure_noise_multiplier(budget) * contribution * (1 + _ROUNDING)))
 
-    def scaled(self, factor: float) -> LaplaceMechanism[Query]:
-        """The same with its noise times ``factor``, from 0 on: for experiments."""
-        return self._replace(scale=scaled(self.scale, factor))
-
     def event(self, relation: Relation) -> DpEvent:
         """What one release does to privacy."""
         moved = self.query.l1_sensitivity(relation) / Relation(relation).multiple
         noise = multiplier(self.scale, moved)
         return LaplaceDpEvent(noise) if noise < math.inf else NoOpDpEvent()
-
-    def premises(self, relation: Relation) -> Premises:
-        """Those of the query."""
-        return Premises.of(self.query, relation=relation)
 
     def add_noise(self, key: Array, answer: Array) -> Array:
         """The release; ``answer`` is what ``query`` gave, noise is drawn in its dtype."""
@@ -102,15 +94,3 @@ class LaplaceMechanism(NamedTuple, Generic[Query]):
     def noise_square(self, dim: int) -> float:
         """``E |z|^2 = 2 d b^2``."""
         return 2.0 * self.scale**2 * dim
-
-    def largest_noise(self, dim: int, failure: float) -> float:
-        """``b ln(d / failure)``: exceeded by ``max_j |z_j|`` with probability ``failure`` at most.
-
-        Raises
-        ------
-        ValueError
-            If ``failure`` is not in ``(0, 1]``.
-        """
-        if not 0.0 < failure <= 1.0:
-            raise ValueError(f"failure must lie in (0, 1], got {failure!r}")
-        return self.scale * math.log(dim / failure)

@@ -10,11 +10,11 @@ from jax import Array
 
 from privopt import draws
 from privopt.mechanisms.calibrated import check_calibration
+from privopt.mechanisms.multiplier import multiplier
 from privopt.mechanisms.queries import BoundedQuery
-from privopt.mechanisms.scaled import multiplier, scaled
 from privopt.privacy import pure_event, pure_noise_multiplier, round_up
 from privopt.release import release
-from privopt.spec import Budget, Premises, Relation
+from privopt.spec import Budget, Relation
 
 __all__ = ["NormLaplaceMechanism"]
 
@@ -64,10 +64,6 @@ class NormLaplaceMechanism(NamedTuple, Generic[Query]):
         margin = 1.0 + 1e-11 + 2.0**-49 / budget.epsilon
         return cls(query, round_up(pure_noise_multiplier(budget) * contribution * margin))
 
-    def scaled(self, factor: float) -> NormLaplaceMechanism[Query]:
-        """The same with its noise times ``factor``, from 0 on: for experiments."""
-        return self._replace(scale=scaled(self.scale, factor))
-
     def event(self, relation: Relation) -> DpEvent:
         """What one release does to privacy."""
         sensitivity = self.query.sensitivity(relation)
@@ -75,10 +71,6 @@ class NormLaplaceMechanism(NamedTuple, Generic[Query]):
         if noise == math.inf:
             return NoOpDpEvent()
         return pure_event(sensitivity / self.scale) if noise > 0.0 else NonPrivateDpEvent()
-
-    def premises(self, relation: Relation) -> Premises:
-        """Those of the query."""
-        return Premises.of(self.query, relation=relation)
 
     def add_noise(self, key: Array, answer: Array) -> Array:
         """The release; ``answer`` has shape ``(dim,)``, noise is drawn in its dtype."""

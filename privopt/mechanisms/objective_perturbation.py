@@ -14,8 +14,8 @@ from privopt import draws
 from privopt.arguments import instance
 from privopt.convex import EmpiricalRisk
 from privopt.mechanisms.inexact_minimiser import InexactMinimiser
+from privopt.mechanisms.multiplier import multiplier
 from privopt.mechanisms.queries import ClippedGradient, steps_to_gain
-from privopt.mechanisms.scaled import multiplier, scaled
 from privopt.privacy import ObjectivePerturbationDpEvent, pure_event
 from privopt.release import release
 from privopt.spec import Premises, ProblemClass, Relation
@@ -141,7 +141,7 @@ class PerturbedMinimiser(NamedTuple):
             convex=True,
             smoothness=self.smoothness,
             radius=self.radius,
-            most_records=self.gradient.size,
+            n=self.gradient.size,
             requires=frozenset({"linear_model"}),
         )
 
@@ -180,10 +180,6 @@ class GaussianObjectivePerturbation(NamedTuple):
 
     query: PerturbedMinimiser
     scale: float
-
-    def scaled(self, factor: float) -> GaussianObjectivePerturbation:
-        """The same with its tilt times ``factor``, from 0 on: for experiments."""
-        return self._replace(scale=scaled(self.scale, factor))
 
     def event(self, relation: Relation) -> ObjectivePerturbationDpEvent:
         """What one exact minimiser does to privacy."""
@@ -225,10 +221,6 @@ class NormLaplaceObjectivePerturbation(NamedTuple):
 
     query: PerturbedMinimiser
     scale: float
-
-    def scaled(self, factor: float) -> NormLaplaceObjectivePerturbation:
-        """The same with its tilt times ``factor``, from 0 on: for experiments."""
-        return self._replace(scale=scaled(self.scale, factor))
 
     def event(self, relation: Relation) -> DpEvent:
         """What one exact minimiser does to privacy."""

@@ -17,12 +17,12 @@ from privopt.mechanisms.batches import BATCHES, Batches
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.events import drawable
+from privopt.mechanisms.multiplier import multiplier
 from privopt.mechanisms.noise import IndependentNoise, Noise, noise_of
 from privopt.mechanisms.queries import ClippedGradient
-from privopt.mechanisms.scaled import multiplier, scaled
 from privopt.privacy import calibrate, gaussian_noise_multiplier, round_down, round_up
 from privopt.release import Pytree, release
-from privopt.spec import Budget, Premises, Relation
+from privopt.spec import Budget, Relation
 from privopt.streams import stream
 
 __all__ = ["BatchMean", "PrivateGradient"]
@@ -146,10 +146,6 @@ class PrivateGradient:
         """The same with noise of so many times one record's largest share of an answer."""
         return replace(self, scale=round_up(ratio * self.contribution))
 
-    def scaled(self, factor: float) -> PrivateGradient:
-        """The same with its noise times ``factor``, from 0 on: for experiments."""
-        return replace(self, scale=scaled(self.scale, factor))
-
     @property
     def contribution(self) -> float:
         """``C/b``: one record's largest share of an answer."""
@@ -168,10 +164,6 @@ class PrivateGradient:
             return NonPrivateDpEvent()
         noise = multiplier(self.scale, self.contribution)
         return self.noise.event(self.batches, noise, self.steps, relation)
-
-    def premises(self, relation: Relation) -> Premises:
-        """Those of query, batches and noise."""
-        return Premises.of(self.query, self.batches, self.noise, relation=relation)
 
     def bind(
         self, objective: EmpiricalRisk, key: Array, microbatch: int = MICROBATCH

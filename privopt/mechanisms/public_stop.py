@@ -188,6 +188,8 @@ class PublishedStop(PublicStop):
 
     def event(self, multiplier: float, levels: Sequence[DpEvent], relation: Relation) -> DpEvent:
         """Three quarters of the budget, if noise, costs and limits are as published."""
+        if not (self.epsilon > 0.0 and 0.0 < self.delta < 0.75):
+            return NonPrivateDpEvent()
         single = levels[0].events[-1]  # of the base, in every step
         size, base = single.source_dataset_size, single.sample_size
         whole = self.epsilon / 0.75, self.delta / 0.75

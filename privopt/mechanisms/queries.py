@@ -339,7 +339,7 @@ class RegularisedMinimiser(NamedTuple):
             smoothness=self.smoothness if self.smoothing is None else math.inf,
             strong_convexity=own * (1.0 - 2.0**-40),
             radius=self.radius,
-            most_records=self.gradient.size,
+            n=self.gradient.size,
             requires=frozenset() if self.smoothing is None else frozenset({"smoothing"}),
         )
 
@@ -374,7 +374,7 @@ class RegularisedMinimiser(NamedTuple):
 
 def steps_to_gain(gain: float, convexity: float, smoothness: float) -> float:
     """Steps of accelerated descent that shrink a gap by ``e^-gain``, of an objective like that."""
-    if not smoothness >= convexity > 0.0:
+    if not math.inf > smoothness >= convexity > 0.0:
         return math.inf
     shrink = math.sqrt(convexity / smoothness)
     return gain / -math.log1p(-shrink) if shrink < 1.0 else 0.0

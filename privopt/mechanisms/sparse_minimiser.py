@@ -176,8 +176,8 @@ class SparseMinimiser:
         found = self.minimiser.premises(relation) & Premises(whole_space=True)
         if self.kept is None:
             return found & Premises(sparsity=self.sparsity)
-        model = {"linear_model"} if self.minimiser.smoothing is None else {"smoothing"}
-        return replace(found, lipschitz=math.inf, requires=frozenset(model))
+        smooth = {"linear_model"} if self.minimiser.smoothing is None else ()
+        return found & Premises(requires=frozenset(smooth))
 
     def bind(self, objective: EmpiricalRisk) -> Callable[[Array], Array]:
         """``c -> answer`` on the device."""

@@ -18,10 +18,9 @@ from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.events import drawable
 from privopt.mechanisms.private_gradient import PrivateGradient
 from privopt.mechanisms.queries import ClippedGradient
-from privopt.mechanisms.scaled import scaled
 from privopt.privacy import calibrate
 from privopt.release import Pytree
-from privopt.spec import Budget, Premises, Relation
+from privopt.spec import Budget, Relation
 
 __all__ = ["VarianceReducedGradient"]
 
@@ -113,14 +112,6 @@ class VarianceReducedGradient:
         budget = drawable(budget)
         return noised(calibrate(lambda size: noised(size).event(budget.relation), budget))
 
-    def scaled(self, factor: float) -> VarianceReducedGradient:
-        """The same with both its noises times ``factor``, from 0 on: for experiments."""
-        return replace(
-            self,
-            scale=scaled(self.scale, factor),
-            difference_scale=scaled(self.difference_scale, factor),
-        )
-
     @property
     def anchors(self) -> PrivateGradient:
         """The gradients at the ``K`` anchors."""
@@ -146,11 +137,6 @@ class VarianceReducedGradient:
         if self.differences.steps == 0:
             return full
         return ComposedDpEvent((full, self.differences.event(relation)))
-
-    def premises(self, relation: Relation) -> Premises:
-        """Those of queries and batches."""
-        parts = self.query, self.difference_query, self.batches
-        return Premises.of(*parts, relation=relation)
 
     def bind(
         self, objective: EmpiricalRisk, key: Array, microbatch: int = MICROBATCH

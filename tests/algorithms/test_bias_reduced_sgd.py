@@ -163,7 +163,7 @@ def test_refused_classes_and_budgets():
     dense = dataclasses.replace(FACTS, sparsity=None)
     with pytest.raises(ValueError, match="sparsity must be declared for body l1_l2, got None"):
         plan(dense)
-    assert plan(dense, body="l2").rate.lower > 0.0
+    assert plan(dense, body="l2").rate.lower[0].value > 0.0
     with pytest.raises(ValueError, match="delta must be positive for the Gaussian noise of bias"):
         plan(budget=dataclasses.replace(BUDGET, delta=0.0))
 

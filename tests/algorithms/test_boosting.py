@@ -11,6 +11,7 @@ from scipy import stats
 
 import privopt
 from privopt import problems
+from privopt.core.parameters import scaled
 from privopt.mechanisms import PointScore
 from privopt.privacy import Repetitions
 from privopt.spec import Relation
@@ -62,7 +63,7 @@ def test_the_price_is_that_of_a_selection_and_within_the_budget():
     assert score.noise_multiplier == pytest.approx(2.0 * mechanism.run.multiplier, rel=1e-5)
     assert 0.99 < planned.guarantee.epsilon(BUDGET.delta).upper <= 1.0
     assert mechanism.run.scale > 1.5 * plan(boost=None).params.mechanism.scale
-    quieter = mechanism.scaled(0.9)
+    quieter = scaled(mechanism, 0.9)
     with pytest.raises(ValueError, match="within the budget"):
         dataclasses.replace(planned, params=planned.params._replace(mechanism=quieter))
 

@@ -394,7 +394,7 @@ def test_the_population_risk_is_within_its_bound():
 def test_every_pass_has_a_regret_and_one_pass_a_population_risk():
     """The bound of the average is over ``T + 1`` points, and no other output has it."""
     lower = population_lower_bound(FACTS, GaussianAdvantage(MU, BUDGET.relation))
-    assert plan().rate.lower == lower
+    assert plan().rate.lower[1].value == pytest.approx(lower, rel=1e-5)
     for choices, reason in (
         ({"epochs": 2}, "seen again"),
         ({"output": Last()}, "average of all iterates"),
@@ -404,7 +404,7 @@ def test_every_pass_has_a_regret_and_one_pass_a_population_risk():
         rate = plan(**choices).rate
         assert rate.upper == math.inf
         assert reason in rate.theorem
-        assert rate.lower == lower
+        assert rate.lower == plan().rate.lower
     for choices in ({"epochs": 3}, {"epochs": 3, "restart": True}, {"output": Last()}):
         assert plan(quantity="regret", **choices).rate.upper < math.inf
     for choices in ({"momentum": 0.5}, {"clip": 0.5}):

@@ -18,6 +18,7 @@ import privopt
 from privopt import problems
 from privopt.convex import EmpiricalRisk, WholeSpace
 from privopt.core import Execution
+from privopt.core.parameters import scaled
 from privopt.factorisations import FACTORISATIONS
 from privopt.mechanisms import RestartedNoise
 from privopt.spec import Relation
@@ -111,7 +112,7 @@ def test_noise_planned_for_one_pass_and_used_for_two_is_caught():
     """By the plan itself, and where the plan is gone round by the attack."""
     planned, once = plan("toeplitz", ZERO), plan("toeplitz", ZERO, epochs=1)
     mechanism = planned.params.mechanism
-    less = mechanism.scaled(once.params.mechanism.scale / mechanism.scale)
+    less = scaled(mechanism, once.params.mechanism.scale / mechanism.scale)
     short = planned.params._replace(mechanism=less)
     with pytest.raises(ValueError, match="guarantee must lie within the budget"):
         replace(planned, params=short)
@@ -199,7 +200,7 @@ def test_the_path_begins_again_after_steps_that_are_not_finite(restart):
 def test_a_start_far_away_keeps_the_sum_of_all_gradients():
     """At 1e8 float32 has a grid of 8: steps of 1 are lost one by one, and not their sum."""
     planned = plan("tree", ZERO, 300, 1, epochs=1)
-    silent = planned.params._replace(mechanism=planned.params.mechanism.scaled(0.0))
+    silent = planned.params._replace(mechanism=scaled(planned.params.mechanism, 0.0))
     records, start = jnp.ones((300, 1), jnp.float32), jnp.full(1, 1e8, jnp.float32)
     found = np.asarray(
         paths(planned.static, silent, records, start, jax.random.split(jax.random.key(0), 1))

@@ -1,6 +1,7 @@
 """DP-SGD and NoisyAdam against textbook loops, their bounds and their refusals."""
 
 import math
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ import numpy as np
 import optax
 import pytest
 from dp_accounting import (
+    GaussianDpEvent,
     PoissonSampledDpEvent,
     SelfComposedDpEvent,
     TruncatedSubsampledGaussianDpEvent,
@@ -16,8 +18,22 @@ from scipy import stats
 
 import privopt
 from privopt import draws, problems
-from privopt.convex import Average, AverageAfterStep, Last, RandomIterate, StepSizes, Update
-from privopt.mechanisms import poisson_sampler
+from privopt.convex import (
+    Average,
+    AverageAfterStep,
+    Last,
+    RandomIterate,
+    StepSizes,
+    Update,
+    pytree_dataclass,
+)
+from privopt.mechanisms import (
+    AllRecords,
+    ClippedGradient,
+    PoissonBatches,
+    PrivateGradient,
+    poisson_sampler,
+)
 from privopt.privacy import renyi_divergence
 from privopt.streams import stream
 from privopt.theory import Powers, batch_moments, noisy_descent
@@ -240,7 +256,7 @@ def test_shuffled_passes_claim_neither_rate_nor_amplification():
     budget = privopt.Budget(epsilon=2.0, delta=1e-5, relation="zero_out")
     planned = plan(budget=budget, sampler="shuffled")
     assert planned.rate.upper == math.inf
-    assert "no amplification by shuffling is claimed" in planned.guarantee.assumptions
+    assert isinstance(planned.guarantee.event.event, GaussianDpEvent)
 
 
 def test_without_convexity_there_is_a_guarantee_and_no_rate():
@@ -355,3 +371,30 @@ def test_the_path_costs_nothing_and_covers_the_run():
     assert without.path is None
     many = privopt.run_many([planned], problem(), jax.random.split(jax.random.key(0), 4))
     assert many.path.points.shape == (1, 4, 5, DIM)
+
+
+@pytest.mark.parametrize("name", ["dp_sgd", "noisy_adam"])
+def test_a_sampler_is_taken_as_a_noise_is(name):
+    """It brings its size along; one of privopt's is as good as its name, another has no rate."""
+    named = plan(name, steps=30, batch_size=10)
+    batches = PoissonBatches.of(10, N, budget=BUDGET, steps=30)
+    given = plan(name, steps=30, batch_size=None, sampler=batches)
+    assert given == named
+    own = plan(name, steps=30, batch_size=None, sampler=EveryRecord())
+    assert own.guarantee.meets(BUDGET)
+    assert own.rate.upper == math.inf
+    for choice, value in {"batch_size": 10, "capacity": 20}.items():
+        with pytest.raises(ValueError, match=f"{choice} must be left out beside a sampler"):
+            plan(name, **{"batch_size": None, "sampler": batches, choice: value})
+    for bad in (object(), PoissonBatches):
+        with pytest.raises(ValueError, match=r"sampler must be one of poisson, .* or answer block"):
+            plan(name, batch_size=None, sampler=bad)
+    for given in ({"batches": object()}, {"batches": batches, "noise": object()}):
+        with pytest.raises(ValueError, match=r"(batches|noise) must .*answer b.*, got an object"):
+            PrivateGradient.calibrated(ClippedGradient.of(FACTS), BUDGET, 30, **given)
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class EveryRecord(AllRecords):
+    """Somebody's own: nobody knows how far its gradients are from that of all records."""

@@ -187,7 +187,7 @@ def test_refuses():
 
 
 def test_assumptions_are_stated():
-    convex = "every loss is convex and 2-Lipschitz on the constraint set"
+    convex = "every loss is convex and 2-Lipschitz"
     spent = "no draw exhausts its proposals, which has a probability below 2^-64"
     one = dataclasses.replace(BUDGET, relation="add_or_remove_one")
     for budget, wanted in ((BUDGET, ()), (PURE, (spent,)), (one, ("at most 50 records",))):
@@ -200,5 +200,5 @@ def test_more_records_than_the_guarantee_speaks_of_are_refused():
     where = problems.linear(
         np.ones((n + 1, 2)) / 2, problem_class=dataclasses.replace(facts(dim=2), n=n + 1)
     )
-    with pytest.raises(ValueError, match=f"the plan's most_records {n}, got {n + 1}"):
+    with pytest.raises(ValueError, match=f"at most {n}, on which the plan rests, got {n + 1}"):
         privopt.run(planned, where, jax.random.key(0))

@@ -237,7 +237,7 @@ def test_dense_rows_count_as_their_largest_numbers():
         privopt.run(planned, problems.logistic(x, labels, problem_class=facts), jax.random.key(0))
         for x in (features, kept / np.maximum(1.0, np.linalg.norm(features, axis=1) / 2.0)[:, None])
     ]
-    assert planned.static.kept == 3
+    assert planned.params.mechanism.query.kept == 3
     norms = np.linalg.norm(features, axis=1)
     assert norms.max() > 2.0  # longer than the declared smoothness allows: shortened beforehand
     np.testing.assert_allclose(runs[0].released, runs[1].released, atol=1e-6)
@@ -264,16 +264,12 @@ def test_kinks_are_smoothed_where_the_prediction_is_linear():
 
 
 def test_what_is_assumed_is_said():
-    smooth = "every loss is 0.25-smooth on R^d"
+    losses = "every loss is convex, 1-Lipschitz and 0.25-smooth on R^d"
     assert plan_of(SPACE, PURE, distance=1.0).guarantee.assumptions == (
-        "every loss is convex and 1-Lipschitz on R^d",
-        smooth,
+        losses,
         "every gradient has at most 3 numbers that are not 0",
     )
-    assert plan_of(SPACE, PURE, distance=1.0, glm=True).guarantee.assumptions == (
-        "every loss is convex in one linear prediction, on R^d",
-        smooth,
-    )
+    assert plan_of(SPACE, PURE, distance=1.0, glm=True).guarantee.assumptions == (losses,)
     added = dataclasses.replace(BUDGET, relation="add_or_remove_one")
     assert "at most 60 records" in plan_of(BALL, added).guarantee.assumptions
 

@@ -462,4 +462,4 @@ def test_add_or_remove_serves_other_sizes_with_the_same_plan():
         where = problems.logistic(*classification(n), problem_class=facts(n=n))
         privopt.run(planned, where, key)
     assert planned.guarantee.assumptions[-1] == "at most 50 records"
-    assert "every loss is 0.25-smooth" in planned.guarantee.assumptions
+    assert planned.guarantee.assumptions[0] == "every loss is convex and 0.25-smooth"

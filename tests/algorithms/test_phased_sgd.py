@@ -386,8 +386,7 @@ def test_refuses():
 
 def test_what_is_assumed_is_said():
     assert MAKE(FACTS, BUDGET).guarantee.assumptions == (
-        "every loss is convex and 0.25-smooth",
-        "every loss is generalised linear, or 1-Lipschitz",
+        "every loss is convex, 1-Lipschitz and 0.25-smooth",
     )
 
 

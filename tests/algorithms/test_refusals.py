@@ -73,9 +73,9 @@ def problem(convex):
 def test_a_plan_for_convex_problems_refuses_others(name):
     """Its rate would be claimed of a problem that it does not hold for."""
     planned = privopt.ALGORITHMS[name].plan(FACTS, BUDGET, **BY_GRADIENTS[name])
-    with pytest.raises(ValueError, match=r"problem\.convex must be the plan's True, got False"):
+    with pytest.raises(ValueError, match=r"problem\.convex must be True, .* plan rests, got False"):
         privopt.run(planned, problem(convex=False), jax.random.key(0))
-    with pytest.raises(ValueError, match=r"problem\.convex must be the plan's True, got False"):
+    with pytest.raises(ValueError, match=r"problem\.convex must be True, .* plan rests, got False"):
         privopt.run_many([planned], problem(convex=False), jax.random.split(jax.random.key(0)))
 
 

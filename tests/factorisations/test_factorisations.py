@@ -211,7 +211,7 @@ def test_bounds_are_never_below_the_truth(signed, monkeypatch):
         assert bound <= 1.5 * exact
         if not signed:
             truth = brute_force(
-                DenseFactorisation("any", np.linalg.cholesky(gram[::-1, ::-1]).T[::-1, ::-1]),
+                DenseFactorisation(np.linalg.cholesky(gram[::-1, ::-1]).T[::-1, ::-1]),
                 times,
                 gap,
             )
@@ -376,7 +376,7 @@ def test_the_optimum_carries_a_certificate(steps):
     rng = np.random.default_rng(steps)
     for scale in (1e-3, 1e-1):
         moved = found.encoder() * np.exp(scale * rng.normal(size=(steps, steps)))
-        assert DenseFactorisation("moved", moved).rmse() >= found.rmse() * (1.0 - 1e-6)
+        assert DenseFactorisation(moved).rmse() >= found.rmse() * (1.0 - 1e-6)
 
 
 def test_the_optimum_of_two_steps_in_closed_form():
@@ -408,10 +408,13 @@ def test_the_optimum_of_two_steps_in_closed_form():
         (lambda: BufferedFactorisation(4, np.ones(1), np.ones(2)), "one weight for each theta"),
         (lambda: BufferedFactorisation(4, -np.ones(1), np.ones(1)), "omega must be finite"),
         (lambda: BufferedFactorisation(4, np.ones(1), 2 * np.ones(1)), "theta must lie in"),
-        (lambda: DenseFactorisation("x", np.ones((2, 2))), "must be lower triangular"),
-        (lambda: DenseFactorisation("x", np.zeros((2, 2))), "must be invertible"),
-        (lambda: DenseFactorisation("x", np.full((1, 1), np.nan)), "must be finite"),
-        (lambda: DenseFactorisation("x", np.ones(2)), "must be a square matrix"),
+        (lambda: DenseFactorisation(np.ones((2, 2))), "must be lower triangular"),
+        (lambda: DenseFactorisation(np.zeros((2, 2))), "must be invertible"),
+        (lambda: DenseFactorisation(np.full((1, 1), np.nan)), "must be finite"),
+        (lambda: DenseFactorisation(np.ones(2)), "must be a square matrix"),
+        (lambda: DenseFactorisation("dense"), "must be an array of numbers, got an object of"),
+        (lambda: DenseFactorisation([[1.0], [1.0, 2.0]]), "must be an array of numbers"),
+        (lambda: factorise("toeplitz", 10**9), "steps must be at most 67108864 for toeplitz"),
         (lambda: RestartedFactorisation(np.eye(2), 4), "factorisation must be one"),
         (lambda: RestartedFactorisation(TreeFactorisation(2), 0), "steps must be"),
     ],

@@ -265,7 +265,7 @@ def test_no_vectors_reach_beyond_a_claim_where_columns_oppose_each_other(even):
     rng = np.random.default_rng(7)
     for steps, times, gap in [(6, 3, 1), (7, 3, 2), (8, 2, 3), (9, 4, 2), (6, 6, 1)]:
         encoder = np.tril(rng.normal(size=(steps, steps)))
-        found = DenseFactorisation("any", encoder)
+        found = DenseFactorisation(encoder)
         choice = {"even": True} if even else {}
         claimed = found.sensitivity(times, gap, **choice)
         patterns = every_pattern(steps, times, gap, even)

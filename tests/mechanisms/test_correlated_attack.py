@@ -21,6 +21,7 @@ from dp_accounting.pld import PLDAccountant
 import privopt
 from privopt import draws
 from privopt.convex import EmpiricalRisk, WholeSpace, pytree_dataclass
+from privopt.core.parameters import scaled
 from privopt.factorisations import FACTORISATIONS
 from privopt.mechanisms import (
     AllRecords,
@@ -263,9 +264,9 @@ def test_the_sensitivity_of_one_pass_taken_for_two_is_caught(name):
     assert twice.scale > 1.2 * once.scale
     slack = once.scale / twice.scale
 
-    mu, error = separation(*attacked(twice.scaled(slack), ZERO))
+    mu, error = separation(*attacked(scaled(twice, slack), ZERO))
     assert mu > claimed_mu(once, ZERO) + 5.0 * error
-    assert mu < claimed_mu(twice.scaled(slack), ZERO) + 5.0 * error
+    assert mu < claimed_mu(scaled(twice, slack), ZERO) + 5.0 * error
 
 
 def test_participations_counted_greedily_are_caught():

@@ -353,6 +353,10 @@ def test_a_million_steps_are_one_program_that_remembers_next_to_nothing():
         (lambda: noise_of("tree", 4, optimise=True), "optimise must be False for tree"),
         (lambda: noise_of(TreeNoise(), 4, band=2), "band must be left out where noise is no name"),
         (lambda: noise_of(None, 4, optimise=True), "optimise must be False where noise is no name"),
+        (
+            lambda: noise_of("optimal", 1025),
+            "noise must be another than 'optimal' for more than 10",
+        ),
         (lambda: noise_of(0.5, 4), "noise must be one of independent, .* an object of type float"),
         (lambda: noise_of(TreeNoise, 4), "noise must be one of .* the class TreeNoise itself"),
         (lambda: HonakerNoise(3).factorisation(8), "steps must be at most 7 for a tree of height"),

@@ -272,7 +272,7 @@ def test_dp_sgd_in_cycles(relation):
     assert not Guarantee(less.event(budget.relation), relation).meets(budget)
     assert mechanism.scale < 0.6 * passes.params.mechanism.scale
     assert planned.rate.upper == math.inf
-    assert "records are in 10 blocks by their numbers" in planned.assumptions
+    assert "records are in 10 blocks by their numbers" in planned.guarantee.assumptions
     rng = np.random.default_rng(0)
     features = rng.normal(size=(400, 3)) / 10.0
     where = problems.logistic(features, np.sign(features[:, 0]), problem_class=facts)

@@ -155,8 +155,6 @@ def test_moments_tails_and_independence_of_coordinates():
     assert np.abs(across).max() < 5.0 / math.sqrt(len(drawn))
     mechanism = LaplaceMechanism(None, 0.7)
     assert np.linalg.norm(drawn, axis=1).mean() <= mechanism.noise_norm(4)
-    exceeded = (size.max(axis=1) > mechanism.largest_noise(4, 0.1)).mean()
-    assert 0.08 <= exceeded <= 0.1 + 5 * math.sqrt(0.1 / len(drawn))
 
 
 def test_no_noise_is_no_privacy_and_no_sensitivity_needs_no_noise():
@@ -178,5 +176,3 @@ def test_bad_input_fails_with_its_name():
     unbounded = RegularisedMinimiser.of(curved, Relation.REPLACE_ONE, regularisation=0.1)
     with pytest.raises(ValueError, match=r"finite l1 sensitivity under add_or_remove_one, got inf"):
         LaplaceMechanism.calibrated(unbounded, pure(1.0, relation))
-    with pytest.raises(ValueError, match=r"failure must lie in \(0, 1\], got 0\.0"):
-        LaplaceMechanism(None, 1.0).largest_noise(3, 0.0)

@@ -28,7 +28,6 @@ def minimisers(query, loss, smoothing, records, counts=None):
     @jax.vmap
     def solve(records):
         risk = EmpiricalRisk(loss, records[:, None], counts, L2Ball(1.0))
-        risk = risk.smoothed(smoothing) if smoothing > 0.0 else risk
         return query.bind(risk)(jnp.zeros(1))[0]
 
     return np.asarray(solve(jnp.asarray(records)))

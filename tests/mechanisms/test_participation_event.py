@@ -11,6 +11,7 @@ import pytest
 
 import privopt
 from privopt import problems
+from privopt.core.parameters import scaled
 from privopt.factorisations import FACTORISATIONS
 from privopt.mechanisms import (
     AllRecords,
@@ -152,7 +153,7 @@ def test_noise_is_calibrated_in_closed_form(name, relation):
     assert least <= made.scale <= least * (1.0 + 1e-6)
     guarantee = privopt.Guarantee(made.event(budget.relation), budget.relation)
     assert guarantee.meets(budget)
-    assert not privopt.Guarantee(made.scaled(0.999).event(budget.relation), budget.relation).meets(
+    assert not privopt.Guarantee(scaled(made, 0.999).event(budget.relation), budget.relation).meets(
         budget
     )
 

@@ -16,6 +16,7 @@ import pytest
 from scipy import stats
 
 from privopt.convex import L1Ball
+from privopt.core.parameters import scaled
 from privopt.mechanisms import (
     ClippedMean,
     CompressedMean,
@@ -76,7 +77,7 @@ def test_the_best_attack_stays_below_the_claim_and_comes_close(noise, epsilon_lo
     ]
     found = epsilon_lower_bound(*scores, budget.delta)
     assert 0.8 * budget.epsilon <= found <= budget.epsilon
-    weak = mechanism.scaled(1.0 / 3.0)
+    weak = scaled(mechanism, 1.0 / 3.0)
     scores = [ratio(released(weak, sign * FLAT, 2), FLAT, weak.scale) for sign in (1.0, -1.0)]
     assert epsilon_lower_bound(*scores, budget.delta) > budget.epsilon
 

@@ -13,6 +13,7 @@ from scipy import stats
 
 import privopt
 from privopt import problems
+from privopt.core.parameters import scaled
 from privopt.mechanisms import LevelLaw, PublishedStop, ReservingStop
 from privopt.privacy import renyi_cost
 from privopt.spec import Budget, ProblemClass, Relation
@@ -98,7 +99,7 @@ def test_the_guarantee_of_all_steps_is_the_rule_s(name):
     planned = plan(name)
     spent = planned.guarantee.epsilon(BUDGET.delta)
     assert {"reserve": 0.999, "paper": 0.74}[name] < spent.upper <= 1.0
-    quieter = planned.params.mechanism.scaled(0.99)
+    quieter = scaled(planned.params.mechanism, 0.99)
     assert quieter.event(BUDGET.relation) == NonPrivateDpEvent()
     with pytest.raises(ValueError, match="within the budget"):
         dataclasses.replace(planned, params=planned.params._replace(mechanism=quieter))
@@ -123,7 +124,7 @@ def test_the_guarantee_is_of_the_very_rule(name):
 @pytest.mark.parametrize("name", CHOICES)
 def test_no_number_of_a_rule_stands_for_noise(name):
     mechanism = plan(name).params.mechanism
-    quieter, stop = mechanism.scaled(0.5), mechanism.stop
+    quieter, stop = scaled(mechanism, 0.5), mechanism.stop
     for each in dataclasses.fields(stop):
         value = getattr(stop, each.name)
         if isinstance(value, float):
@@ -162,7 +163,7 @@ def test_refusals():
     with pytest.raises(ValueError, match="relation must be replace_one"):
         plan("paper", dataclasses.replace(BUDGET, relation="zero_out"))
     mechanism = plan("reserve").params.mechanism
-    loud = mechanism.scaled(0.1).level_events(BUDGET.relation)
+    loud = scaled(mechanism, 0.1).level_events(BUDGET.relation)
     with pytest.raises(ValueError, match="epsilon must allow one step of every level"):
         ReservingStop.of(BUDGET, mechanism.stop.order, loud)
 

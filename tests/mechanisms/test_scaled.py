@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from privopt import problems
+from privopt.core.parameters import scaled
 from privopt.mechanisms import (
     AllRecords,
     ClippedGradient,
@@ -59,14 +60,14 @@ def epsilon(mechanism, delta=1e-5):
 @additive
 def test_the_scale_follows(name):
     mechanism = ADDITIVE[name]
-    assert mechanism.scaled(1.0) == mechanism
-    assert mechanism.scaled(3.0).scale == 1.5
-    assert mechanism.scaled(0.1).scale >= 0.05 == pytest.approx(mechanism.scaled(0.1).scale)
-    assert mechanism.scaled(1e-60).scale > 0.0
+    assert scaled(mechanism, 1.0) == mechanism
+    assert scaled(mechanism, 3.0).scale == 1.5
+    assert scaled(mechanism, 0.1).scale >= 0.05 == pytest.approx(scaled(mechanism, 0.1).scale)
+    assert scaled(mechanism, 1e-60).scale > 0.0
 
 
 def test_both_scales_of_differences_follow():
-    twice = DIFFERENCES.scaled(2.0)
+    twice = scaled(DIFFERENCES, 2.0)
     assert (twice.scale, twice.difference_scale) == (1.0, 0.5)
 
 
@@ -74,18 +75,18 @@ def test_both_scales_of_differences_follow():
 def test_the_event_follows(name):
     """More noise, less of epsilon; none, no guarantee at all."""
     mechanism = ADDITIVE[name]
-    assert epsilon(mechanism.scaled(2.0)).upper < epsilon(mechanism).upper
-    assert epsilon(mechanism).upper < epsilon(mechanism.scaled(1e-3)).upper
-    assert epsilon(mechanism.scaled(0.0)).lower == math.inf
+    assert epsilon(scaled(mechanism, 2.0)).upper < epsilon(mechanism).upper
+    assert epsilon(mechanism).upper < epsilon(scaled(mechanism, 1e-3)).upper
+    assert epsilon(scaled(mechanism, 0.0)).lower == math.inf
 
 
 @pytest.mark.parametrize("name", GIBBS)
 def test_the_temperature_follows(name):
     """Twice the temperature is half the potential, but for what each loss is rounded by."""
     mechanism = GIBBS[name]
-    twice = mechanism.scaled(2.0)
+    twice = scaled(mechanism, 2.0)
     assert twice.temperature == 2.0 * mechanism.temperature
-    assert mechanism.scaled(1.0) == mechanism
+    assert scaled(mechanism, 1.0) == mechanism
     delta = PURE.delta if name == "pure" else BUDGET.delta
     assert epsilon(twice, delta).upper < epsilon(mechanism, delta).upper
     objective = problems.linear(np.tile([0.6, 0.8], (1000, 1)), problem_class=FACTS).objective
@@ -99,11 +100,11 @@ def test_the_temperature_follows(name):
 @pytest.mark.parametrize("name", GIBBS)
 def test_a_law_is_its_noise(name):
     with pytest.raises(ValueError, match=r"factor must be positive .* which is its noise, got 0"):
-        GIBBS[name].scaled(0.0)
+        scaled(GIBBS[name], 0.0)
 
 
 @pytest.mark.parametrize("name", [*ADDITIVE, *GIBBS])
 @pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, True, "1", None])
 def test_a_factor_that_is_none(name, bad):
     with pytest.raises(ValueError, match="factor must be"):
-        {**ADDITIVE, **GIBBS}[name].scaled(bad)
+        scaled({**ADDITIVE, **GIBBS}[name], bad)

@@ -8,7 +8,7 @@ import pytest
 from scipy import integrate, stats
 from scipy.optimize import linprog
 
-from privopt.algorithms.lower_bound import event_advantage
+from privopt.core.lower_bounds import advantage_of
 from privopt.privacy import Guarantee, gaussian_delta
 from privopt.spec import Budget, Relation
 from privopt.theory import ApproximateAdvantage, GaussianAdvantage, RenyiAdvantage
@@ -168,7 +168,7 @@ def test_the_advantage_of_a_sampled_event_covers_its_profile(relation):
     """The integral over the accountant's certified lower ``delta`` is below, and not by much."""
     step = dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(2.0))
     event = dp.SelfComposedDpEvent(step, 50)
-    found = event_advantage(event, Relation(relation))
+    found = advantage_of(Guarantee(event, relation))
     neighbours = RenyiAdvantage(found.divergence, REPLACE).sign(ONE)[0]
     guarantee, edges = Guarantee(event, relation), np.linspace(0.0, 1.2, 25)
     deltas = [guarantee.delta(edge).lower for edge in edges[1:]]
@@ -181,9 +181,9 @@ def test_the_advantage_of_a_sampled_event_covers_its_profile(relation):
 def test_the_advantage_of_a_cut_batch_counts_what_is_lost():
     whole = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(2.0)), 50)
     cut = dp.SelfComposedDpEvent(dp.TruncatedSubsampledGaussianDpEvent(200, 0.1, 40, 2.0), 50)
-    plain, found = (event_advantage(event, Relation.ZERO_OUT) for event in (whole, cut))
+    plain, found = (advantage_of(Guarantee(event, "zero_out")) for event in (whole, cut))
     assert found.divergence == pytest.approx(plain.divergence, rel=1e-12)
     assert found.lost == pytest.approx(50 * stats.binom.sf(39, 199, 0.1), rel=1e-6)
     assert plain.lost == 0.0
     assert plain.sign(ONE)[0] < found.sign(ONE)[0]
-    assert event_advantage(dp.NonPrivateDpEvent(), Relation.ZERO_OUT) is None
+    assert advantage_of(Guarantee(dp.NonPrivateDpEvent(), "zero_out")) is None

@@ -33,7 +33,6 @@ def test_laws_are_the_rates_of_plans(law, tolerance, smoothness):
     plan = privopt.ALGORITHMS[law].plan(here.problem_class, BUDGET)
     rate = LAWS[law](here)
     assert rate.upper == pytest.approx(plan.rate.upper, rel=tolerance)
-    assert rate.lower == pytest.approx(plan.rate.lower, rel=1e-6)
     assert (rate.exponents, rate.tight_on) == (plan.rate.exponents, plan.rate.tight_on)
 
 
@@ -67,7 +66,6 @@ def test_the_slope_of_the_bound_is_that_of_its_values(law):
     assert math.log(further / rate.upper) / math.log(step) == pytest.approx(
         rate.slope("epsilon"), abs=0.01
     )
-    assert min(rate.lower, rate.upper) == rate.lower
 
 
 def test_crossovers_are_roots():

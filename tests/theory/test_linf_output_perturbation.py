@@ -172,7 +172,8 @@ def test_nothing_is_claimed_outside_the_set():
 
 def test_a_shorter_distance_has_no_lower_bound():
     near = plan_of(BALL, APPROXIMATE, distance=1e-4).rate
-    assert near.lower == 0.0 < plan_of(BALL, APPROXIMATE).rate.lower
+    assert near.lower == ()
+    assert plan_of(BALL, APPROXIMATE).rate.lower[0].value > 0.0
 
 
 def test_dense_and_sparse_spreads_are_compared():

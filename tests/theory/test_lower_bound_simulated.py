@@ -106,7 +106,7 @@ def test_no_algorithm_beats_the_lower_bound(budget, name, choices, prior):
     for planned, answers in zip(plans, np.moveaxis(released, 1, 0), strict=True):
         mean, error = mean_and_error(excess(pulls, answers))
         assert lower - 5.0 * error < mean <= planned.rate.upper
-        assert planned.rate.lower >= 0.999 * lower
+        assert max(planned.rate.lower).value >= 0.999 * lower
 
 
 @pytest.mark.parametrize("prior", ["signs", "marginals"])

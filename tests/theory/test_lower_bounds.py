@@ -3,6 +3,7 @@
 import itertools
 import math
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
     ApproximateAdvantage,
     GaussianAdvantage,
+    Quantity,
     RenyiAdvantage,
-    budget_lower_bound,
     erm_lower_bound,
+    lower_bound,
     population_lower_bound,
     pure_lower_bound,
 )
@@ -185,7 +187,7 @@ def test_more_privacy_is_never_cheaper_and_never_free(modulus):
         assert population_lower_bound(cls(n, d, modulus=modulus), advantage) > 0.0
     for epsilon in (0.01, 3.0, 30.0):
         pure = Budget(epsilon=epsilon, delta=0.0, relation="replace_one")
-        assert budget_lower_bound(c, pure) > 0.0
+        assert lower_bound(c, ApproximateAdvantage(pure)).value > 0.0
 
 
 @pytest.mark.parametrize(
@@ -199,8 +201,9 @@ def test_more_privacy_is_never_cheaper_and_never_free(modulus):
 )
 def test_where_nothing_is_claimed(c):
     budget = Budget(epsilon=0.1, delta=0.0, relation="replace_one")
-    assert budget_lower_bound(c, budget) == 0.0
-    assert budget_lower_bound(c, budget, mu=0.1) == 0.0
+    for guarantee in (ApproximateAdvantage(budget), GaussianAdvantage(0.1, budget.relation)):
+        for quantity in Quantity:
+            assert lower_bound(c, guarantee, quantity, rounds=100).value == 0.0
 
 
 @pytest.mark.parametrize(("lipschitz", "modulus"), [(1.1, 0.1), (1.0, 0.7), (5.0, 4.0)])
@@ -287,15 +290,23 @@ def test_a_plan_costs_little():
     budgets = [Budget(epsilon=0.1 + i / 100, delta=1e-6, relation="zero_out") for i in range(20)]
     start = time.process_time()
     for budget in budgets:
-        budget_lower_bound(cls(10**4, 50), budget, mu=budget.epsilon / 4)
+        lower_bound(cls(10**4, 50), ApproximateAdvantage(budget))
+        lower_bound(cls(10**4, 50), GaussianAdvantage(budget.epsilon / 4, budget.relation))
     assert (time.process_time() - start) / 20 < 0.02
     start = time.process_time()
     for budget in budgets:
-        budget_lower_bound(cls(10**4, 50), budget, mu=budget.epsilon / 4)
+        lower_bound(cls(10**4, 50), ApproximateAdvantage(budget))
+        lower_bound(cls(10**4, 50), GaussianAdvantage(budget.epsilon / 4, budget.relation))
     assert (time.process_time() - start) / 20 < 0.005
 
 
 # Plans: lower <= upper always, since both are true.
+
+
+def least(rate):
+    """The largest lower bound that stands beside."""
+    return max(value for value, _ in rate.lower)
+
 
 RELATIONS = list(Relation)
 SIZES = [(1, 1), (3, 1000), (50, 10), (10**4, 10**5), (10**5, 3)]
@@ -321,7 +332,7 @@ def test_plans_have_lower_below_upper(n, dim, relation):
             for c in (cls(n, dim, 2.0, 0.5), cls(n, dim, smoothness=0.25)):
                 for choice in each:
                     rate = privopt.ALGORITHMS[name].plan(c, budget, **choice).rate
-                    assert 0.0 < rate.lower <= rate.upper or epsilon > 10.0
+                    assert 0.0 < least(rate) <= rate.upper or epsilon > 10.0
 
 
 @pytest.mark.parametrize("relation", [Relation.REPLACE_ONE, Relation.ZERO_OUT])
@@ -331,7 +342,7 @@ def test_strongly_convex_plans_have_lower_below_upper(relation, delta):
         c = cls(n, dim, lipschitz=1.0, radius=1.0, modulus=0.1, smoothness=2.0)
         budget = Budget(epsilon=epsilon, delta=delta, relation=relation)
         rate = privopt.ALGORITHMS["output_perturbation"].plan(c, budget).rate
-        assert 0.0 < rate.lower <= rate.upper
+        assert 0.0 < least(rate) <= rate.upper
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -340,19 +351,42 @@ def test_the_gap_of_dp_gd_is_a_constant(relation):
     for n, dim, epsilon in itertools.product([10**4, 10**6], [100, 1000], [0.2, 1.0]):
         budget = Budget(epsilon=epsilon, delta=1e-5, relation=relation)
         rate = privopt.ALGORITHMS["dp_gd"].plan(cls(n, dim), budget, steps=2**31 - 1).rate
-        assert 1.0 <= rate.upper / rate.lower <= 8.0
+        assert 1.0 <= rate.upper / least(rate) <= 8.0
 
 
-def test_the_bound_of_a_plan_is_of_its_own_guarantee():
+def test_the_bounds_of_a_plan_are_of_its_budget_and_of_its_own_guarantee():
     """Pure noise is judged by epsilon; sampled noise by its event, Gaussian noise by mu."""
     c, budget = cls(200, 1000), Budget(epsilon=0.5, delta=1e-6, relation="zero_out")
     pure = Budget(epsilon=0.5, delta=0.0, relation="replace_one")
-    rate = privopt.ALGORITHMS["output_perturbation"].plan(c, pure).rate
-    assert rate.lower == max(
-        erm_lower_bound(c, ApproximateAdvantage(pure)), pure_lower_bound(c, pure)
-    )
-    known = budget_lower_bound(c, budget)
-    for name in ("dp_gd", "dp_sgd", "dp_svrg", "noisy_adam"):
+    ((value, named),) = privopt.ALGORITHMS["output_perturbation"].plan(c, pure).rate.lower
+    erm = erm_lower_bound(c, ApproximateAdvantage(pure))
+    assert (value, named) == (max(erm, pure_lower_bound(c, pure)), "0.5-DP")
+    known = lower_bound(c, ApproximateAdvantage(budget))
+    kinds = dict.fromkeys(("dp_sgd", "dp_svrg", "noisy_adam"), "of Renyi divergence")
+    for name, kind in {"dp_gd": "0.1241-Gaussian DP", **kinds}.items():
         facts = cls(200, 1000, smoothness=0.25)
-        rate = privopt.ALGORITHMS[name].plan(facts, budget, steps=50).rate
-        assert rate.lower > 1.5 * known
+        plan = privopt.ALGORITHMS[name].plan(facts, budget, steps=50)
+        within, own = plan.rate.lower
+        assert within == known
+        assert own.value > 1.5 * known.value
+        assert own.guarantee.startswith(kind)
+
+
+def test_pure_noise_at_an_approximate_budget_is_judged_by_its_epsilon():
+    """Its risk may lie below what no Gaussian method of that budget can reach."""
+    c = replace(cls(4000, 1000, lipschitz=2.0, radius=1.0, modulus=1.0, smoothness=1.0), sparsity=4)
+    budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    laplace, gaussian = (
+        privopt.ALGORITHMS["projection_mechanism"].plan(c, budget, noise=noise).rate.lower
+        for noise in ("laplace", "gaussian")
+    )
+    assert [each.guarantee for each in laplace] == ["(1, 1e-06)-DP", "1-DP"]
+    assert gaussian[0] == laplace[0]
+    assert gaussian[1].guarantee.endswith("-Gaussian DP")
+    assert gaussian[1].value > 5.0 * laplace[0].value
+
+
+def test_quantities_of_which_nothing_is_known():
+    advantage = GaussianAdvantage(0.1, REPLACE)
+    for quantity in ("gradient norm", "accuracy"):
+        assert lower_bound(cls(100, 5), advantage, quantity) == (0.0, "0.1-Gaussian DP")

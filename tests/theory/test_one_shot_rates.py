@@ -5,13 +5,9 @@ import math
 
 import pytest
 
-from privopt.spec import Budget, ProblemClass
+from privopt.spec import ProblemClass
 from privopt.theory import (
-    ApproximateAdvantage,
-    GaussianAdvantage,
     Powers,
-    budget_lower_bound,
-    erm_lower_bound,
     exponential_mechanism,
     exponential_mechanism_rate,
     objective_perturbation_rate,
@@ -93,12 +89,3 @@ def test_the_exponential_mechanism_adds_up(pure, balanced, exponents):
     rate = exponential_mechanism_rate(FACTS, pure=pure, balanced=balanced, **numbers)
     assert rate.upper == pytest.approx(exponential_mechanism(FACTS, **numbers), rel=1e-12)
     assert rate.terms[0].powers == Powers(*exponents)
-
-
-@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
-def test_the_lower_bound_of_a_budget_is_that_of_its_advantage(relation):
-    budget = Budget(epsilon=0.5, delta=1e-6, relation=relation)
-    least = erm_lower_bound(FACTS, ApproximateAdvantage(budget))
-    assert budget_lower_bound(FACTS, budget) == least
-    more = erm_lower_bound(FACTS, GaussianAdvantage(0.1, budget.relation))
-    assert budget_lower_bound(FACTS, budget, mu=0.1) == max(least, more)

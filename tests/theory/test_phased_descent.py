@@ -135,12 +135,10 @@ def test_less_privacy_lowers_it():
 def test_the_terms_of_the_rate_add_up_to_the_bound(factor):
     """A root of squares near the best step size, a sum elsewhere."""
     best = factor * phased_descent_step_size(FACTS, unit_noise_std=3.0)
-    lower = population_lower_bound(FACTS, GaussianAdvantage(1.0, Relation.REPLACE_ONE))
-    rate = phased_rate(FACTS, step_size=best, noise_std=3.0 * best, lower=lower)
+    rate = phased_rate(FACTS, step_size=best, noise_std=3.0 * best)
     bound = phased_descent(FACTS, step_size=best, noise_std=3.0 * best)
     assert rate.combine(*(term.value for term in rate.terms)) == pytest.approx(bound, rel=1e-12)
     assert rate.cap == largest_excess(FACTS)
-    assert rate.lower == lower
     assert rate.quantity == "population risk"
     assert rate.leading is rate.terms[0] or factor == 0.3
     assert rate.terms[0].name == "sampling"

@@ -8,6 +8,7 @@ import pytest
 
 from privopt.spec import ProblemClass
 from privopt.theory import (
+    LowerBound,
     Powers,
     Quantity,
     Rate,
@@ -23,13 +24,14 @@ NOISE = Powers(n=-1.0, dim=0.5, epsilon=-1.0)
 
 def rate(*terms, lower=0.0, combine=add, **more):
     facts = {"quantity": "empirical risk", "theorem": "t", "source": "s", **more}
-    return Rate(terms=terms, combine=combine, lower=lower, **facts)
+    bounds = LowerBound(0.0, "(1, 0.1)-DP"), LowerBound(lower, "1-Gaussian DP")
+    return Rate(terms=terms, combine=combine, lower=bounds, **facts)
 
 
 @pytest.mark.parametrize(("upper", "lower"), [(0, 0), (1, 1), (2.0, 0.5), (math.inf, math.inf)])
 def test_ordered_bounds_are_taken(upper, lower):
     made = rate(Term("noise", upper), lower=lower)
-    assert (made.upper, made.lower, made.tight_on) == (upper, lower, None)
+    assert (made.upper, made.lower[1].value, made.tight_on) == (upper, lower, None)
 
 
 @pytest.mark.parametrize("value", [math.nan, -1e-300, -math.inf])
@@ -51,7 +53,7 @@ def test_exponents_are_those_of_the_first_term_and_cannot_change():
     with pytest.raises(TypeError):
         made.exponents["n"] = 2.0
     with pytest.raises(dataclasses.FrozenInstanceError):
-        made.lower = 0.0
+        made.lower = ()
 
 
 def test_the_bound_and_its_slopes_follow_from_the_terms():
@@ -129,18 +131,30 @@ def test_a_rate_says_which_quantity_it_speaks_of():
 
 
 def test_no_rate_is_an_infinite_bound_with_a_reason():
-    none = no_rate("nobody knows", lower=0.25)
-    assert (none.upper, none.lower, dict(none.exponents)) == (math.inf, 0.25, {})
+    none = no_rate("nobody knows")
+    assert (none.upper, none.lower, dict(none.exponents)) == (math.inf, (), {})
     assert none.theorem == "none: nobody knows"
     assert not none.in_regime
     assert none.leading is None
 
 
 def test_the_plate_names_every_term():
-    text = str(rate(Term("noise", 3.0, NOISE), Term("start", 4.0), regime="noise leading"))
-    assert "E empirical risk: in [0, 7]" in text
+    """Where the regime does not hold, with the exponents that the bound has here instead."""
+    terms = Term("noise", 3.0, NOISE), Term("start", 4.0)
+    text = str(rate(*terms, lower=0.5, regime="noise leading"))
+    assert text.startswith("E F(w) - F* <= 7, the empirical risk")
     assert "noise = 3, of order n^-1 dim^0.5 epsilon^-1" in text
-    assert "noise leading (does not hold here)" in text
+    assert "does not hold here, where the bound is of order n^-0.43 dim^0.21 epsilon^-0.43" in text
+    assert "no method that is 1-Gaussian DP stays below 0.5 on every problem" in text
+    assert "DP stays below 0 " not in text
+    assert "noise leading (holds here)" in str(rate(terms[0], regime="noise leading"))
+
+
+def test_a_bound_is_printed_of_what_it_bounds():
+    kinds = {each: str(rate(Term("noise", 1.0), quantity=each)) for each in Quantity}
+    assert kinds["gradient norm"].startswith("E |grad F(w)| <= 1, the gradient norm")
+    assert kinds["regret"].startswith("E regret <= 1, the regret")
+    assert len({text.split(" <=")[0] for text in kinds.values()}) == len(Quantity)
 
 
 def test_rates_are_sent_between_processes():

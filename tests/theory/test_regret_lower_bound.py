@@ -12,6 +12,7 @@ from privopt.theory import (
     GaussianAdvantage,
     PrefixError,
     ftrl_rate,
+    lower_bound,
     population_lower_bound,
     regret_lower_bound,
 )
@@ -26,10 +27,9 @@ def test_signs_enumerated(n):
     """``E |S|`` over all signs, a single coordinate; two coordinates are never below it."""
     facts = dataclasses.replace(FACTS, n=n, dim=1)
     mean = np.mean([abs(sum(signs)) for signs in itertools.product((-1, 1), repeat=n)])
-    assert regret_lower_bound(facts, NOTHING_KEPT) == pytest.approx(6 * mean, rel=2e-9)
-    assert regret_lower_bound(dataclasses.replace(FACTS, n=n), NOTHING_KEPT) >= 6 * mean * (
-        1 - 2e-9
-    )
+    assert regret_lower_bound(facts, NOTHING_KEPT, rounds=n) == pytest.approx(6 * mean, rel=2e-9)
+    plane = dataclasses.replace(FACTS, n=n)
+    assert regret_lower_bound(plane, NOTHING_KEPT, rounds=n) >= 6 * mean * (1 - 2e-9)
 
 
 @pytest.mark.parametrize("dim", [2, 3, 50])
@@ -45,18 +45,15 @@ def test_directions_enumerated(dim):
 
 def test_privacy_leads_where_noise_is_large():
     facts = dataclasses.replace(FACTS, dim=4000)
-    assert regret_lower_bound(facts, STRICT) == 100 * population_lower_bound(facts, STRICT)
-    assert regret_lower_bound(facts, STRICT, batch_size=5) == 20 * population_lower_bound(
-        facts, STRICT
-    )
-    assert regret_lower_bound(facts, STRICT, epochs=2) == 0.0
+    for rounds in (100, 20, 0):
+        found = regret_lower_bound(facts, STRICT, rounds=rounds)
+        assert found == rounds * population_lower_bound(facts, STRICT)
 
 
 def test_strongly_convex_classes_have_no_linear_losses():
     facts = dataclasses.replace(FACTS, strong_convexity=0.5)
-    assert regret_lower_bound(facts, NOTHING_KEPT) == 100 * population_lower_bound(
-        facts, NOTHING_KEPT
-    )
+    found = regret_lower_bound(facts, NOTHING_KEPT, rounds=100)
+    assert found == 100 * population_lower_bound(facts, NOTHING_KEPT)
 
 
 def test_follow_the_leader_is_above_it():
@@ -69,7 +66,7 @@ def test_follow_the_leader_is_above_it():
     points = np.clip(before / math.sqrt(n), -1.0, 1.0)
     regret = np.abs(sums[:, -1]) - (signs * points).sum(axis=1)
     facts = ProblemClass(n=n, dim=1, lipschitz=1.0, radius=1.0)
-    lower = regret_lower_bound(facts, NOTHING_KEPT)
+    lower = regret_lower_bound(facts, NOTHING_KEPT, rounds=n)
     spread = regret.std() / math.sqrt(runs)
     assert lower - 5 * spread < regret.mean() < lower + 5 * spread
     assert regret.mean() + 5 * spread < math.sqrt(n)
@@ -80,21 +77,16 @@ def test_follow_the_leader_is_above_it():
 @pytest.mark.parametrize("mu", [0.01, 1.0, 30.0])
 @pytest.mark.parametrize("quantity", ["regret", "population risk"])
 def test_never_above_the_upper_bound(n, dim, mu, quantity):
-    """A rate refuses a lower bound above its upper one."""
     facts = dataclasses.replace(FACTS, n=n, dim=dim)
     advantage = GaussianAdvantage(mu, Relation.REPLACE_ONE)
     for batch_size in {1, min(n, 7)}:
-        if quantity == "regret":
-            lower = regret_lower_bound(facts, advantage, batch_size=batch_size)
-        else:
-            lower = population_lower_bound(facts, advantage)
-        for noise_std in (0.0, 4.0 / (batch_size * mu)):
-            ftrl_rate(
-                facts,
-                steps=-(-n // batch_size),
-                noise_std=noise_std,
-                error=PrefixError(0.0, increment=1.0),
-                quantity=quantity,
-                batch_size=batch_size,
-                lower=lower if noise_std else 0.0,
-            )
+        rate = ftrl_rate(
+            facts,
+            steps=-(-n // batch_size),
+            noise_std=4.0 / (batch_size * mu),
+            error=PrefixError(0.0, increment=1.0),
+            quantity=quantity,
+            batch_size=batch_size,
+        )
+        assert rate.rounds == (n / batch_size if quantity == "regret" else 0.0)
+        assert 0.0 < lower_bound(facts, advantage, quantity, rounds=rate.rounds).value <= rate.upper

@@ -12,8 +12,8 @@ from privopt.theory import (
     ApproximateAdvantage,
     GaussianAdvantage,
     RenyiAdvantage,
-    budget_lower_bound,
     erm_lower_bound,
+    lower_bound,
     projection_mechanism_rate,
     pure_lower_bound,
 )
@@ -92,15 +92,16 @@ def test_lower_is_never_above_upper(relation, epsilon, dim, sparsity):
     for n in (1, 10, 300, 2048, 10**5, 10**7):
         facts = means(n, dim, sparsity)
         moved = relation.multiple / n
-        for kind, scale, own, spent in (
-            ("gaussian", moved / mu, budget(epsilon, 1e-6, relation), mu),
-            ("laplace", moved * root / epsilon, budget(epsilon, 0.0, relation), None),
+        for kind, scale, own in (
+            ("gaussian", moved / mu, GaussianAdvantage(mu, relation)),
+            (
+                "laplace",
+                moved * root / epsilon,
+                ApproximateAdvantage(budget(epsilon, 0.0, relation)),
+            ),
         ):
-            lower = budget_lower_bound(facts, own, mu=spent)
-            rate = projection_mechanism_rate(
-                facts, noise=kind, scale=scale, body="l1_l2", clip=1.0, lower=lower
-            )
-            assert 0.0 < rate.lower <= rate.upper
+            rate = projection_mechanism_rate(facts, noise=kind, scale=scale, body="l1_l2", clip=1.0)
+            assert 0.0 < lower_bound(facts, own).value <= rate.upper
 
 
 def slope(bound, n, factor=2.0):
@@ -112,12 +113,12 @@ def test_gaussian_rates_meet_within_a_factor_of_ten():
     mu = gaussian_mu(1.0, 1e-6)
     for dim, n in ((8192, 128), (8192, 2048), (2**18, 2048), (2**18, 2**15)):
         facts = means(n, dim, 4)
-        lower = budget_lower_bound(facts, budget(delta=1e-6), mu=mu)
+        least = lower_bound(facts, GaussianAdvantage(mu, budget().relation)).value
         rate = projection_mechanism_rate(
-            facts, noise="gaussian", scale=2.0 / (n * mu), body="l1_l2", clip=1.0, lower=lower
+            facts, noise="gaussian", scale=2.0 / (n * mu), body="l1_l2", clip=1.0
         )
         assert rate.leading.name == "sparse"
-        assert rate.upper <= 10.0 * rate.lower
+        assert least <= rate.upper <= 10.0 * least
 
 
 def test_the_sparse_exponent_of_pure_privacy_has_a_logarithm():

@@ -171,7 +171,7 @@ class CyclicPoissonBatches:
         """The blocks, which are of so many records."""
         del relation
         blocks = f"records are in {self.cycle} blocks by their numbers"
-        return Premises(most_records=self.n, besides=(blocks,))
+        return Premises(n=self.n, besides=(blocks,))
 
     def participation(self, steps: int, relation: Relation) -> NoReturn:
         """Refused: noise without a band has no theorem here, and banded noise asks ``banded``."""

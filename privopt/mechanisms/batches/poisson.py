@@ -67,7 +67,7 @@ class PoissonBatches:
     either neighbour, the record takes part as if there were no limit. The rate is accounted
     ``2^-14`` higher than it is, for the arithmetic of the sampler.
 
-    Neighbours are data sets of at most ``n`` records, a public maximum (``Plan.most_records``).
+    Neighbours are data sets of at most ``n`` records, a public maximum (``Premises.n``).
     Beyond it nothing is claimed under ``add_or_remove_one``: a record that goes brings the
     ``(n + 1)``-th in.
 
@@ -159,7 +159,7 @@ class PoissonBatches:
     def premises(self, relation: Relation) -> Premises:
         """A public maximum of the number of records."""
         del relation
-        return Premises(most_records=self.most)
+        return Premises(n=self.most)
 
     def participation(self, steps: int, relation: Relation) -> NoReturn:
         """Refused."""

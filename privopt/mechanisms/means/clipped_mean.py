@@ -102,7 +102,7 @@ class ClippedMean(NamedTuple):
         """None of the records: clipping enforces all; round-off counts coordinates and records."""
         del relation
         requires = frozenset({"mean"})
-        return Premises(dim=self.dim, most_records=self.size, requires=requires)
+        return Premises(dim=self.dim, n=self.size, requires=requires)
 
     def changes(self, problem_class: ProblemClass) -> bool:
         """Whether it may answer with another vector than the mean of records as declared."""

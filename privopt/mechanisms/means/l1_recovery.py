@@ -19,14 +19,14 @@ from privopt.mechanisms.events import drawable
 from privopt.mechanisms.gaussian import GaussianMechanism
 from privopt.mechanisms.means.certificates import largest_gain
 from privopt.mechanisms.means.clipped_mean import ClippedMean
-from privopt.mechanisms.scaled import multiplier, scaled
+from privopt.mechanisms.multiplier import multiplier
 from privopt.privacy import (
     CompressedGaussianDpEvent,
     compressed_noise_multiplier,
     gaussian_noise_multiplier,
     round_up,
 )
-from privopt.spec import Budget, Premises, Relation
+from privopt.spec import Budget, Relation
 
 __all__ = ["CompressedMean"]
 
@@ -130,20 +130,12 @@ class CompressedMean:
         moved = largest_gain(self.matrix, sparsity) * share
         return (moved + 2.0 * error * self.query.l2_clip) * (1.0 + 2.0**-50)
 
-    def scaled(self, factor: float) -> CompressedMean:
-        """The same with its noise times ``factor``, from 0 on: for experiments."""
-        return replace(self, scale=scaled(self.scale, factor))
-
     def event(self, relation: Relation) -> DpEvent:
         """What one release, of the matrix too, does to privacy."""
         noise = multiplier(self.scale, self.contribution(relation))
         if self.matrix is not None:
             return GaussianDpEvent(noise) if noise < math.inf else NoOpDpEvent()
         return CompressedGaussianDpEvent(noise, count("measurements", self.measurements))
-
-    def premises(self, relation: Relation) -> Premises:
-        """Those of the mean."""
-        return self.query.premises(relation)
 
     def draw(self, key: Array, dim: int) -> Array:
         """``A`` of a run, ``d = dim``: fresh, or the given one."""

@@ -12,7 +12,7 @@ from privopt.convex import ConstraintSet, L1Ball, L1L2Ball, L2Ball, WholeSpace
 from privopt.mechanisms.gaussian import GaussianMechanism, classic_gaussian_scale
 from privopt.mechanisms.laplace import LaplaceMechanism
 from privopt.mechanisms.means.clipped_mean import ClippedMean
-from privopt.spec import Budget, Premises, Relation
+from privopt.spec import Budget, Relation
 
 __all__ = ["ProjectedMean", "body_of"]
 
@@ -100,17 +100,9 @@ class ProjectedMean(NamedTuple):
         """``sigma`` of Gaussian noise, ``b`` of Laplace noise."""
         return self.noisy.scale
 
-    def scaled(self, factor: float) -> ProjectedMean:
-        """The same with its noise times ``factor``, from 0 on: for experiments."""
-        return self._replace(noisy=self.noisy.scaled(factor))
-
     def event(self, relation: Relation) -> DpEvent:
         """What one release does to privacy."""
         return self.noisy.event(relation)
-
-    def premises(self, relation: Relation) -> Premises:
-        """Those of the mean."""
-        return self.query.premises(relation)
 
     def release(self, key: Array, mean: Array) -> Array:
         """The projected noisy mean; ``mean`` is what ``query`` gave."""

@@ -74,4 +74,4 @@ class DenseNoise(GaussianMemory):
         if count("steps", steps) > len(inverse):
             raise ValueError(f"steps must be at most {len(inverse)} for this noise, got {steps}")
         inverse = inverse[:steps, :steps]
-        return DenseFactorisation("dense", solve_triangular(inverse, np.eye(steps), lower=True))
+        return DenseFactorisation(solve_triangular(inverse, np.eye(steps), lower=True))

@@ -29,6 +29,8 @@ from privopt.mechanisms.noise.tree import TreeNoise
 
 __all__ = ["correlated_noise", "noise_of"]
 
+MAX_OPTIMUM = 1024  # steps for which a name may ask for the optimum
+
 
 @singledispatch
 def correlated_noise(factorisation: Factorisation) -> Noise:
@@ -111,6 +113,12 @@ def noise_of(
     HonakerNoise(height=7)
     """
     if isinstance(noise, str):
+        if noise == "optimal" and steps > MAX_OPTIMUM:
+            raise ValueError(
+                f"noise must be another than 'optimal' for more than {MAX_OPTIMUM} steps, which "
+                f"take seconds, and more take their cube, got {steps} steps; or made beforehand, "
+                "correlated_noise(factorise('optimal', steps))"
+            )
         width = None if band is None else count("band", band)
         return _named(noise, count("steps", steps), width, optimise=bool(optimise))
     if band is not None:

@@ -1,41 +1,12 @@
-"""Scales of noise: times a factor, and over what they hide."""
+"""Scales of noise over what they hide."""
 
 from __future__ import annotations
 
 import math
 
-from privopt.arguments import real
-from privopt.privacy import round_down, round_up
+from privopt.privacy import round_down
 
-__all__ = ["multiplier", "scaled"]
-
-
-def scaled(scale: float, factor: float) -> float:
-    """``factor * scale``, representable in float32.
-
-    Parameters
-    ----------
-    scale : float
-        Of a mechanism's noise.
-    factor : float
-        From 0 on; 1 changes nothing.
-
-    Raises
-    ------
-    ValueError
-        If ``factor`` is negative or not finite.
-
-    Examples
-    --------
-    >>> scaled(0.5, 3.0)
-    1.5
-    >>> scaled(0.5, -1.0)
-    Traceback (most recent call last):
-    ValueError: factor must be at least 0 and finite, got -1.0
-    """
-    if not 0.0 <= real("factor", factor) < math.inf:
-        raise ValueError(f"factor must be at least 0 and finite, got {factor!r}")
-    return round_up(factor * scale)
+__all__ = ["multiplier"]
 
 
 def multiplier(scale: float, moved: float) -> float:
