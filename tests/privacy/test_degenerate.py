@@ -13,9 +13,9 @@ from privopt.privacy import (
     Fourier,
     Guarantee,
     pure_event,
+    pure_filter,
     renyi_cost,
     renyi_filter,
-    zcdp_filter,
 )
 from privopt.privacy.adaptive.costs import gaussian_cost, pure_cost, zcdp_cost
 from privopt.privacy.events import ObjectivePerturbationDpEvent
@@ -76,7 +76,7 @@ def test_no_filter_admits_it():
     assert renyi_cost(endless, ADD, 8.0) == math.inf
     budget = Budget(epsilon=1.0, delta=1e-6, relation=ADD)
     assert renyi_filter(budget, (20.0,), renyi_cost).fits(endless) == 0
-    assert not zcdp_filter(budget).supports(endless)
+    assert not pure_filter(budget).supports(endless)
 
 
 @ACCOUNTANT
