@@ -10,8 +10,8 @@ which is convex, ``1/h``-smooth, below ``phi`` and within ``slope_bound^2 h / 2`
 same slope bound. Widths are numbers (pytree leaves), scalar or one a record.
 
 The constants of a loss are facts for every label, since guarantees rest on them: a label that is
-meant to be -1 or 1 is clipped to ``[-1, 1]``, where the loss is no steeper and no more curved. One
-of 0 then says nothing. ``admits`` tells such labels from those that the loss is declared for.
+meant to be -1 or 1 is clipped to ``[-1, 1]``, where the loss is no steeper and no more curved, and
+0 is taken for -1: labels may be 0 and 1. ``admits`` tells labels that the loss is declared for.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
     "Squared",
 ]
 
-_SIGN_RULE = "labels must be -1 or 1"
+_SIGN_RULE = "labels must be -1 or 1, or 0 or 1"
 
 
 class Loss(Protocol):
@@ -134,8 +134,8 @@ class Logistic:
         return -label * jax.nn.sigmoid(-label * prediction)
 
     def admits(self, label: Array) -> Array:
-        """Whether it is -1 or 1."""
-        return jnp.abs(label) == 1.0
+        """Whether it is -1, 0 or 1."""
+        return (label == 0.0) | (jnp.abs(label) == 1.0)
 
     def smoothed(self, width: Array) -> Self:
         """Itself, being 1/4-smooth already: for widths up to 4."""
@@ -242,8 +242,8 @@ class Hinge:
         return _reciprocal(self.width)
 
     def admits(self, label: Array) -> Array:
-        """Whether it is -1 or 1."""
-        return jnp.abs(label) == 1.0
+        """Whether it is -1, 0 or 1."""
+        return (label == 0.0) | (jnp.abs(label) == 1.0)
 
     def value(self, prediction: Array, label: Array) -> Array:
         """``v^2/(2h)`` for a violation ``v = (1 - y z)_+ <= h``, ``v - h/2`` beyond."""
@@ -323,7 +323,7 @@ class Distance:
 
 
 def _sign(label: Array) -> Array:
-    return jnp.clip(label, -1.0, 1.0)
+    return jnp.where(label == 0.0, -1.0, jnp.clip(label, -1.0, 1.0))
 
 
 def _rounded_absolute(size: Array, width: Array | float) -> Array:

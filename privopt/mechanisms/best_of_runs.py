@@ -51,7 +51,7 @@ class PointScore(NamedTuple):
     --------
     >>> score = PointScore(ClippedGradient(clip=1.0, size=100.0, dim=3), 2.0)
     >>> round(score.sensitivity(Relation.REPLACE_ONE), 6)
-    0.04
+    0.040001
     """
 
     query: ClippedGradient
