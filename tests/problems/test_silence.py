@@ -268,8 +268,9 @@ def test_nothing_that_is_printed_shows_a_record():
     family = problems.Family.of(problem)
     population = made("logistic", features, probabilities=np.full(N, 1 / N)).source
     for shown in (problem, problem.objective, population, data, family, {"all": [problem]}):
-        assert "\n" not in repr(shown)
-        assert not re.search(r"0\.1234|0\.6543|77|array", repr(shown)), repr(shown)
+        told = re.sub(r"0x\w+", "an address", repr(shown))
+        assert "\n" not in told
+        assert not re.search(r"0\.1234|0\.6543|77|array", told), told
 
 
 @pytest.mark.parametrize("name", ["logistic", "absolute", "linear"])
