@@ -180,6 +180,10 @@ def test_splitting_delta_costs_more_and_is_within_the_budget():
     assert split.scale / raw("gaussian", budget).scale == pytest.approx(1.888, abs=0.01)
     for mechanism in (least, split):
         assert Guarantee(mechanism.event(budget.relation), budget.relation).meets(budget)
+    for epsilon in np.linspace(0.3, 3.0, 10).tolist():  # a scale rounded to nearest breaks half
+        budget = Budget(epsilon=epsilon, delta=1e-6, relation="replace_one")
+        given = CompressedMean.calibrated(QUERY, budget, measurements=6, matrix=np.eye(6))
+        assert Guarantee(given.event(budget.relation), budget.relation).meets(budget)
 
 
 def test_the_gain_of_a_matrix_is_never_exceeded():
