@@ -25,7 +25,7 @@ from privopt.convex import (
     Logistic,
     difference,
 )
-from privopt.problems.parameter import Shaped
+from privopt.problems.declaration import Shaped
 from privopt.spec import ProblemClass
 
 __all__ = ["examine", "examine_counts"]
