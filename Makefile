@@ -24,7 +24,7 @@ PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11 python
 SUITABLE := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help install test check lint types pytest reproduce reproduce-full report performance notebooks format clean
+.PHONY: help install test check lint types pytest mutants reproduce reproduce-full report performance notebooks format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -65,6 +65,9 @@ pytest: $(INSTALLED)  ## the tests alone, e.g. make pytest ARGS="tests/privacy -
 
 check: lint types  ## for work in progress, under two minutes: style, types, and tests that are quick
 	XLA_FLAGS="$(QUICK_COMPILER)" $(PYTEST) $(CHECKED) $(ARGS)
+
+mutants: $(INSTALLED)  ## plant lies in a copy of the code and tell which no test sees: an hour
+	XLA_FLAGS="$(QUICK_COMPILER)" $(BIN)/python tests/mutants/run.py $(ARGS)
 
 format: $(INSTALLED)  ## put the code into its one format
 	$(BIN)/ruff check --fix-only --quiet .

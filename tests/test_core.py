@@ -388,7 +388,7 @@ def test_plans_must_share_algorithm_and_static_part():
 
 def test_plans_of_different_noise_are_refused():
     mixed = [OUTPUT.plan(CLASS, BUDGET, noise=noise) for noise in ("gaussian", "norm_laplace")]
-    with pytest.raises(ValueError, match="mechanism an .* GaussianMechanism and an .* NormLap"):
+    with pytest.raises(ValueError, match=r"mechanism an .* GaussianMechanism and an .* NormLap"):
         core.run_many(mixed, problem(), keys(2))
 
 
@@ -636,6 +636,9 @@ def test_a_plan_prints_one_screen():
         assert fact in shown
     assert max(map(len, shown.splitlines())) < 200
     assert len(shown.splitlines()) <= 12
+    large = DP_GD.plan(CLASS, dataclasses.replace(BUDGET, delta=0.5), steps=50)
+    assert "delta is above 1/n = 0.05: to publish every record with probability" in str(large)
+    assert "remark" not in shown
     assert "0x" not in repr(DP_GD.plan(CLASS, BUDGET, steps=50))
 
 

@@ -124,6 +124,9 @@ def test_every_public_name_resolves():
     for name in privopt.__all__:
         assert getattr(privopt, name) is getattr(privopt, name)
     assert set(privopt.__all__) <= set(dir(privopt))
+    folder = Path(privopt.__file__).parent
+    rooms = {path.parent.name for path in folder.glob("*/__init__.py")} - {"cli"}
+    assert rooms <= set(privopt.__all__)
 
 
 def test_a_name_is_the_rooms_own():

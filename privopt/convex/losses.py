@@ -10,8 +10,8 @@ which is convex, ``1/h``-smooth, below ``phi`` and within ``slope_bound^2 h / 2`
 same slope bound. Widths are numbers (pytree leaves), scalar or one a record.
 
 The constants of a loss are facts for every label, since guarantees rest on them: a label that is
-meant to be -1 or 1 is clipped to ``[-1, 1]``, where the loss is no steeper and no more curved. One
-of 0 then says nothing. ``admits`` tells such labels from those that the loss is declared for.
+meant to be -1 or 1 is clipped to ``[-1, 1]``, where the loss is no steeper and no more curved, and
+0 is taken for -1: labels may be 0 and 1. ``admits`` tells labels that the loss is declared for.
 """
 
 from __future__ import annotations
@@ -39,8 +39,6 @@ __all__ = [
     "ScalarSlope",
     "Squared",
 ]
-
-_SIGN_RULE = "labels must be -1 or 1"
 
 
 class Loss(Protocol):
@@ -77,6 +75,35 @@ class ScalarLoss(ScalarSlope, Protocol):
         """The Moreau envelope of this width."""
 
 
+class _TwoClasses:
+    """Of labels -1 and 1, or 0 and 1."""
+
+    domain: ClassVar[str] = "labels must be -1 or 1, or 0 or 1"
+
+    def admits(self, label: Array) -> Array:
+        """Whether it is -1, 0 or 1."""
+        return (label == 0.0) | (jnp.abs(label) == 1.0)
+
+
+@dataclass(frozen=True)
+class _Rounded:
+    """A loss of slope 1 beyond a kink, which is rounded over ``width``: a Moreau envelope."""
+
+    width: Array | float = 0.0
+
+    slope_bound: ClassVar[float] = 1.0
+
+    @property
+    def curvature(self) -> float:
+        """``1/width``."""
+        smallest = float(jnp.min(jnp.asarray(self.width)))
+        return 1.0 / smallest if smallest > 0.0 else math.inf
+
+    def smoothed(self, width: Array) -> Self:
+        """Widths add."""
+        return type(self)(self.width + width)
+
+
 @pytree_dataclass
 @dataclass(frozen=True)
 class Linear:
@@ -110,7 +137,7 @@ class Linear:
 
 @pytree_dataclass
 @dataclass(frozen=True)
-class Logistic:
+class Logistic(_TwoClasses):
     """``phi = log(1 + exp(-label * prediction))``, labels -1 and 1.
 
     Examples
@@ -122,7 +149,6 @@ class Logistic:
 
     slope_bound: ClassVar[float] = 1.0
     curvature: ClassVar[float] = 0.25
-    domain: ClassVar[str] = _SIGN_RULE
 
     def value(self, prediction: Array, label: Array) -> Array:
         """``log(1 + exp(-y z))``."""
@@ -132,10 +158,6 @@ class Logistic:
         """``-y / (1 + exp(y z))``."""
         label = _sign(label)
         return -label * jax.nn.sigmoid(-label * prediction)
-
-    def admits(self, label: Array) -> Array:
-        """Whether it is -1 or 1."""
-        return jnp.abs(label) == 1.0
 
     def smoothed(self, width: Array) -> Self:
         """Itself, being 1/4-smooth already: for widths up to 4."""
@@ -179,7 +201,7 @@ class Squared:
 
 @pytree_dataclass
 @dataclass(frozen=True)
-class Huber:
+class Huber(_Rounded):
     """``|prediction - label|`` with its kink rounded over ``width``; the median loss at width 0.
 
     The Moreau envelope of the absolute value: slopes at most 1, curvature ``1/width``.
@@ -191,15 +213,6 @@ class Huber:
     >>> loss.value(jnp.array([0.5, 2.0]), jnp.zeros(2)).tolist(), loss.curvature
     ([0.25, 1.75], 2.0)
     """
-
-    width: Array | float = 0.0
-
-    slope_bound: ClassVar[float] = 1.0
-
-    @property
-    def curvature(self) -> float:
-        """``1/width``."""
-        return _reciprocal(self.width)
 
     def value(self, prediction: Array, label: Array) -> Array:
         """``r^2/(2h)`` where ``|r| <= h``, ``|r| - h/2`` beyond, ``r = z - y``."""
@@ -214,14 +227,10 @@ class Huber:
             jnp.sign(residual),
         )
 
-    def smoothed(self, width: Array) -> Huber:
-        """Widths add."""
-        return Huber(self.width + width)
-
 
 @pytree_dataclass
 @dataclass(frozen=True)
-class Hinge:
+class Hinge(_TwoClasses, _Rounded):
     """``max(0, 1 - label * prediction)`` with its kink rounded over ``width``, labels -1 and 1.
 
     Examples
@@ -230,20 +239,6 @@ class Hinge:
     >>> Hinge().value(jnp.array([0.5, 2.0]), jnp.ones(2)).tolist(), Hinge().curvature
     ([0.5, 0.0], inf)
     """
-
-    width: Array | float = 0.0
-
-    slope_bound: ClassVar[float] = 1.0
-    domain: ClassVar[str] = _SIGN_RULE
-
-    @property
-    def curvature(self) -> float:
-        """``1/width``."""
-        return _reciprocal(self.width)
-
-    def admits(self, label: Array) -> Array:
-        """Whether it is -1 or 1."""
-        return jnp.abs(label) == 1.0
 
     def value(self, prediction: Array, label: Array) -> Array:
         """``v^2/(2h)`` for a violation ``v = (1 - y z)_+ <= h``, ``v - h/2`` beyond."""
@@ -259,10 +254,6 @@ class Hinge:
             (violation > 0.0).astype(violation.dtype),
         )
         return -label * share
-
-    def smoothed(self, width: Array) -> Hinge:
-        """Widths add."""
-        return Hinge(self.width + width)
 
 
 @pytree_dataclass
@@ -296,7 +287,7 @@ class GeneralisedLinear:
 
 @pytree_dataclass
 @dataclass(frozen=True)
-class Distance:
+class Distance(_Rounded):
     """``loss(w; x) = |w - x|_2`` with its kink rounded over ``width``: the spatial median.
 
     Every record's loss is 1-Lipschitz, and ``1/width``-smooth for positive width.
@@ -308,8 +299,6 @@ class Distance:
     5.0
     """
 
-    width: Array | float = 0.0
-
     def __call__(self, point: Array, example: Array) -> Array:
         """The loss of one record; the gradient at the kink is 0."""
         squared = jnp.sum((point - example) ** 2)
@@ -317,13 +306,9 @@ class Distance:
         near = squared / (2.0 * _safe(self.width))
         return jnp.where(norm <= self.width, near, norm - 0.5 * self.width)
 
-    def smoothed(self, width: Array) -> Distance:
-        """The Moreau envelope; widths add."""
-        return Distance(self.width + width)
-
 
 def _sign(label: Array) -> Array:
-    return jnp.clip(label, -1.0, 1.0)
+    return jnp.where(label == 0.0, -1.0, jnp.clip(label, -1.0, 1.0))
 
 
 def _rounded_absolute(size: Array, width: Array | float) -> Array:
@@ -335,8 +320,3 @@ def _safe(width: Array | float) -> Array:
     """``width`` where positive, else 1: for the branch of a ``where`` that is not taken."""
     width = jnp.asarray(width)
     return jnp.where(width > 0.0, width, 1.0)
-
-
-def _reciprocal(width: Array | float) -> float:
-    smallest = float(jnp.min(jnp.asarray(width)))
-    return 1.0 / smallest if smallest > 0.0 else math.inf

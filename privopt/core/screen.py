@@ -31,6 +31,10 @@ def screen(plan: Any) -> str:
         "class": ", ".join(f"{name} = {value:g}" for name, value in _declared(facts)),
         "guarantee": f"epsilon in [{spent.lower:.5g}, {spent.upper:.5g}] at delta "
         f"{budget.delta:g} under {budget.relation}",
+        "remark": ""
+        if budget.delta * facts.n <= 1.0
+        else f"delta is above 1/n = {1.0 / facts.n:.4g}: to publish every record with probability "
+        "delta, each by itself, is as private",
         "assuming": "; ".join(plan.guarantee.assumptions),
         "noise": noise,
         "numbers": numbers,

@@ -14,12 +14,13 @@ from jax import Array
 
 from privopt import draws
 from privopt.arguments import count
-from privopt.convex import EmpiricalRisk, norm, pytree_dataclass
+from privopt.convex import EmpiricalRisk, pytree_dataclass
 from privopt.mechanisms.bias_reduced import BiasReducedGradient
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.events import drawable
 from privopt.mechanisms.multiplier import multiplier
 from privopt.mechanisms.queries import ClippedGradient
+from privopt.mechanisms.round_off import UNIT, compensated_sum
 from privopt.privacy import Repetitions, calibrate, round_up, select_best
 from privopt.release import release
 from privopt.spec import Budget, Relation
@@ -36,6 +37,11 @@ class PointScore(NamedTuple):
     The risk is ``(1/n) sum_i clip_B(l(w; x_i) - l(c; x_i))``, ``c`` the centre of the set and ``B =
     C R``. Nothing is clipped where losses are ``C``-Lipschitz; the losses need no bounded range.
 
+    The public term's share is told apart, to be added to the noisy score: a large one would round
+    a record's share away before there is noise. Of the risk that is ``r(w)``; of the norm of ``g +
+    k``, with ``k`` the gradient of ``r``, it is ``|k|``, and ``|g + k| - |k| = <g, g + 2k>/(|g + k|
+    + |k|)`` moves by as much as ``g`` does.
+
     Attributes
     ----------
     query : ClippedGradient
@@ -46,37 +52,50 @@ class PointScore(NamedTuple):
     --------
     >>> score = PointScore(ClippedGradient(clip=1.0, size=100.0, dim=3), 2.0)
     >>> round(score.sensitivity(Relation.REPLACE_ONE), 6)
-    0.04
+    0.040001
     """
 
     query: ClippedGradient
     radius: float | None = None
 
     def sensitivity(self, relation: Relation) -> float:
-        """``2C/n`` of the norm, ``2 C R/n`` of the risk (``replace_one``), else half of that."""
-        of_gradient = self.query.sensitivity(relation)
-        return of_gradient if self.radius is None else of_gradient * self.radius
+        """``2C/n`` of the norm, ``2 C R/n`` of the risk (``replace_one``), else half of that.
 
-    def bind(self, objective: EmpiricalRisk) -> Callable[[Array], Array]:
-        """``w -> score`` on the device, without noise; the smaller the better."""
+        And what float32 rounds two answers by: that of the risk three times, the products with
+        multiplicities, the sum and the mean; that of the norm ten times, however many coordinates
+        there are. The sum of gradients is taken as exact.
+        """
+        reach, roundings = (1.0, 12.0) if self.radius is None else (self.radius, 4.0)
+        rounded = 2.0 * roundings * UNIT * self.query.clip
+        return (self.query.sensitivity(relation) + rounded) * reach
+
+    def bind(self, objective: EmpiricalRisk) -> Callable[[Array], tuple[Array, Array]]:
+        """``w -> (share of the records, share of the public term)`` on the device, without noise.
+
+        The smaller their sum, the better.
+        """
         if self.radius is None:
             gradient = self.query.bind(objective)
 
-            def slope(point: Array) -> Array:
-                found = gradient(point)
-                known = objective.public_gradient(point)
-                return norm(found if known is None else found + known)
+            def slope(point: Array) -> tuple[Array, Array]:
+                found, known = gradient(point), objective.public_gradient(point)
+                known = jnp.zeros_like(found) if known is None else known
+                own = _length(known)
+                both = _length(found + known) + own
+                shares = jnp.where(both > 0.0, (found + 2.0 * known) / both, 0.0)
+                return compensated_sum(found * shares), own
 
             return slope
         bound = self.query.clip * self.radius
 
-        def risk(point: Array) -> Array:
+        def risk(point: Array) -> tuple[Array, Array]:
             centre = objective.constraint.centre_point(point.shape[-1], point.dtype)
             moved = objective.losses(point) - objective.losses(centre)
             moved = jnp.where(jnp.isfinite(moved), jnp.clip(moved, -bound, bound), 0.0)
-            total = moved.sum() if objective.counts is None else objective.counts @ moved
-            value = total / self.query.size
-            return value if objective.public is None else value + objective.public(point)
+            moved = moved if objective.counts is None else objective.counts * moved
+            public = objective.public
+            known = jnp.zeros((), moved.dtype) if public is None else public(point)
+            return compensated_sum(moved) / self.query.size, known
 
         return risk
 
@@ -144,12 +163,20 @@ class BestOfRuns:
         noise = GaussianDpEvent(multiplier(self.scale, moved))
         return select_best(ComposedDpEvent((self.run.event(relation), noise)), self.repetitions)
 
-    def scored(self, value: Array, key: Array) -> Array:
-        """A score with its noise, from child 0 of the key."""
+    def scored(self, shares: tuple[Array, Array], key: Array) -> Array:
+        """A score with its noise, from child 0 of the key, and then its public share."""
+        value, known = shares
         noise = draws.normal(jax.random.fold_in(key, 0), (1,), value.dtype)[0]
-        return release("answer", value + release("noise", self.scale * noise))
+        return release("answer", value + release("noise", self.scale * noise)) + known
 
     def is_last(self, key: Array) -> Array:
         """Whether no further run is made: the coin of child 1 of the key."""
         word = jax.random.bits(jax.random.fold_in(key, 1), (), jnp.uint32) >> 2
         return word < jnp.asarray(self.odds).astype(jnp.uint32)
+
+
+def _length(x: Array) -> Array:
+    """``|x|_2``, to a few roundings."""
+    scale = jnp.abs(x).max()
+    scale = jnp.where(scale > 0.0, scale, 1.0)
+    return scale * jnp.sqrt(compensated_sum(jnp.square(x / scale)))

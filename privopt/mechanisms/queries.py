@@ -59,6 +59,7 @@ __all__ = [
 ]
 
 _MAX_STEPS = 2.0**31 - 1.0  # that a loop on the device can count
+_MIN_SHARE = 1e-25  # of a record in a mean: neither it nor its noise ends among subnormal numbers
 _MAX_SUM = 1e36  # of contributions: eight times that, and noise, are numbers of float32
 _MAX_ERROR = 1e30  # noise of a thousand times as much leaves float32
 _CLIPPED = 1e-6  # relative; a clip norm that is less below ``L`` changes round-off alone
@@ -121,7 +122,8 @@ class ClippedGradient(NamedTuple):
         ------
         ValueError
             If neither ``clip`` nor ``L`` is given, or ``clip`` or ``gamma`` not positive; or if
-            the sum of ``n`` clipped gradients may overflow float32, which no noise would hide.
+            the sum of ``n`` clipped gradients may overflow float32, or a share underflow, which no
+            noise would hide: numbers below ``2^-126`` count as 0, in sums and in their noise.
         """
         instance("problem_class", problem_class, ProblemClass)
         if clip is None and math.isinf(problem_class.lipschitz):
@@ -133,6 +135,11 @@ class ClippedGradient(NamedTuple):
             raise ValueError(
                 f"clip must be at most {_MAX_SUM / problem_class.n:g} for {problem_class.n} "
                 f"records, whose sum must be finite, got {clip!r}"
+            )
+        if clip < _MIN_SHARE * problem_class.n:
+            raise ValueError(
+                f"clip must be at least {_MIN_SHARE * problem_class.n:g} for {problem_class.n} "
+                f"records, below which float32 ends, got {clip!r}"
             )
         gamma = None if gamma is None else positive_number("gamma", gamma)
         return cls(round_up(clip), round_up(float(problem_class.n)), problem_class.dim, gamma)

@@ -18,14 +18,10 @@ from privopt.privacy.accountants import (
 )
 from privopt.privacy.adaptive import (
     PrivacyFilter,
-    approximate_filter,
-    best_order,
     gaussian_filter,
-    noise_that_fits,
     pure_filter,
     renyi_cost,
     renyi_filter,
-    zcdp_filter,
 )
 from privopt.privacy.amplification import Sampler, Subsampled, subsample
 from privopt.privacy.calibration import (
@@ -90,8 +86,6 @@ __all__ = [
     "Subsampled",
     "UnsupportedEventError",
     "approximate_event",
-    "approximate_filter",
-    "best_order",
     "calibrate",
     "compressed_noise_multiplier",
     "delta",
@@ -104,7 +98,6 @@ __all__ = [
     "gaussian_trade_off",
     "most_repetitions",
     "neighbours",
-    "noise_that_fits",
     "pure_event",
     "pure_filter",
     "pure_noise_multiplier",
@@ -120,5 +113,4 @@ __all__ = [
     "supports",
     "trade_off",
     "truncation_delta",
-    "zcdp_filter",
 ]

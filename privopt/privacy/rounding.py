@@ -10,7 +10,7 @@ from privopt.privacy.arguments import real
 
 __all__ = ["round_down", "round_up"]
 
-_SMALLEST_NORMAL = float(np.finfo(np.float32).smallest_normal)
+_SMALLEST = 2.0**-80  # of which noise is a subnormal number with probability 2^-46
 
 
 def round_up(x: float) -> float:
@@ -18,8 +18,9 @@ def round_up(x: float) -> float:
 
     Rounding a noise scale to nearest would lower it half of the time. The result is exact in
     float32 and float64 alike, so the guarantee can account for the very number the device uses.
-    Zero and infinities stay. Subnormal float32 numbers are passed over, because accelerators
-    flush them to zero: a positive ``x`` never becomes zero.
+    Zero and infinities stay. Positive numbers below ``2^-80`` are passed over, since machines flush
+    those below ``2^-126`` to zero: of noise with so small a scale enough would be none at all for
+    answers to show through it.
 
     Raises
     ------
@@ -41,8 +42,8 @@ def round_up(x: float) -> float:
     rounded = float(nearest)
     if math.isinf(rounded) and not math.isinf(x):
         raise ValueError(f"x must fit into float32, got {x!r}")
-    if 0.0 < abs(rounded) < _SMALLEST_NORMAL:
-        return _SMALLEST_NORMAL if x > 0.0 else 0.0
+    if 0.0 < abs(rounded) < _SMALLEST:
+        return _SMALLEST if x > 0.0 else 0.0
     return rounded
 
 

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -26,32 +28,7 @@ from privopt.arguments import Catalogue, member
 from privopt.problems.data_files import VARIABLE, check_table, data_folder, read
 from privopt.problems.dataset import Dataset, FloatArray, row_entries, row_norms
 
-__all__ = [
-    "DATASETS",
-    "VARIABLE",
-    "Dataset",
-    "a9a",
-    "available",
-    "breast_cancer",
-    "breast_cancer_original",
-    "digits",
-    "load",
-    "mushrooms",
-    "phishing",
-    "rcv1",
-    "sector",
-    "w8a",
-]
-
-FILES: dict[str, tuple[str, ...]] = {
-    "a9a": ("a9a/a9a.gz",),
-    "breast_cancer_original": ("breast-cancer/breast-cancer.gz",),
-    "mushrooms": ("mushrooms/mushrooms.gz",),
-    "phishing": ("phishing/phishing.gz",),
-    "rcv1": ("rcv1_subset/rcv1_ccat_train1000.gz", "rcv1_subset/rcv1_ccat_test500.gz"),
-    "sector": ("sector/sector.scale.bz2", "sector/sector.t.scale.bz2"),
-    "w8a": ("w8a/w8a.gz",),
-}
+__all__ = ["DATASETS", "FILES", "VARIABLE", "Dataset", "available", "load"]
 
 # Rows are clipped a hair inside the unit ball: cast to float32 they are still of norm below 1.
 CLIP_RADIUS = 1.0 - 2.0**-20
@@ -66,16 +43,64 @@ WORDS = 128
 CELL_BOUNDS = (40.0, 50.0, 250.0, 5000.0, 0.25, 1.25, 1.5, 0.3, 0.75, 0.25)
 
 
-def a9a() -> Dataset:
-    """Adult (census income): 32,561 records, 123 indicators; +1 is an income above $50,000.
+class _Source(NamedTuple):
+    """Files of one data set, its shape, and which labels are +1; dense unless it is of texts."""
 
-    Divided by ``sqrt(14)``: there are 14 attributes and each sets at most one indicator.
-    """
-    return _from_file(
-        "a9a", rows=32_561, columns=123, negative=-1, positive=1, divisor=math.sqrt(14.0),
+    files: tuple[str, ...]
+    rows: tuple[int, ...]
+    columns: int
+    known: tuple[int, ...]
+    positive: tuple[int, ...]
+    source: str
+    notes: str
+    drop: int = 0
+    divisor: float = 1.0
+    texts: bool = False
+
+
+# fmt: off
+_SOURCES = {
+    "a9a": _Source(  # 14 attributes, of which each sets at most one indicator
+        ("a9a/a9a.gz",), (32_561,), 123, (-1, 1), (1,), divisor=math.sqrt(14.0),
         source="UCI Adult in Platt's binarisation, LIBSVM collection, training part",
         notes="+1: income above $50,000; divided by sqrt(14), the number of attributes",
-    )  # fmt: skip
+    ),
+    "breast_cancer_original": _Source(
+        ("breast-cancer/breast-cancer.gz",), (683,), 10, (2, 4), (4,),
+        drop=1, divisor=10.0 * math.sqrt(9.0),
+        source="UCI Breast Cancer Wisconsin (Original), LIBSVM collection, complete rows",
+        notes="+1: malignant; sample number dropped, grades 1 to 10 divided by 10 sqrt(9)",
+    ),
+    "mushrooms": _Source(
+        ("mushrooms/mushrooms.gz",), (8_124,), 112, (0, 1), (1,), divisor=math.sqrt(21.0),
+        source="UCI Mushroom, LIBSVM encoding",
+        notes="+1: poisonous; divided by sqrt(21), the number of attributes",
+    ),
+    "phishing": _Source(
+        ("phishing/phishing.gz",), (11_055,), 68, (0, 1), (1,),
+        source="UCI Phishing Websites, LIBSVM encoding",
+        notes="+1: label 1 of the file; 30 indicators a row, stored over sqrt(30); only clipped",
+    ),
+    "rcv1": _Source(
+        ("rcv1_subset/rcv1_ccat_train1000.gz", "rcv1_subset/rcv1_ccat_test500.gz"),
+        (1_000, 500), 47_236, (-1, 1), (1,), texts=True,
+        source="RCV1-v2 (Lewis, Yang, Rose, Li 2004), topic CCAT, extracts of 1,000 and 500",
+        notes=f"+1: topic CCAT; the {WORDS} largest tf-idf values, clipped to norm 1",
+    ),
+    "sector": _Source(  # 105 industries, sorted by sector: a public rule, and half of the pages
+        ("sector/sector.scale.bz2", "sector/sector.t.scale.bz2"),
+        (6_412, 3_207), 55_197, tuple(range(1, 106)), tuple(range(1, 53)), texts=True,
+        source="Industry Sector web pages (McCallum, Nigam; Rennie), LIBSVM collection, both parts",
+        notes=f"+1: classes 1 to 52 of 105; the {WORDS} largest tf-idf values, clipped to norm 1",
+    ),
+    "w8a": _Source(
+        ("w8a/w8a.gz",), (49_749,), 300, (-1, 1), (1,),
+        source="Platt's web page data, LIBSVM collection, training part",
+        notes="+1: the rare category; each row clipped to norm 1, empty rows stay zero",
+    ),
+}
+# fmt: on
+FILES = {name: each.files for name, each in _SOURCES.items()}
 
 
 def breast_cancer() -> Dataset:
@@ -99,19 +124,6 @@ def breast_cancer() -> Dataset:
     )
 
 
-def breast_cancer_original() -> Dataset:
-    """Wisconsin original: 683 records, 9 grades from 1 to 10; +1 is malignant.
-
-    The first column of the file is a sample number and is dropped. Divided by ``10 sqrt(9)``.
-    """
-    return _from_file(
-        "breast_cancer_original", rows=683, columns=10, negative=2, positive=4,
-        drop=1, divisor=10.0 * math.sqrt(9.0),
-        source="UCI Breast Cancer Wisconsin (Original), LIBSVM collection, complete rows",
-        notes="+1: malignant; sample number dropped, grades 1 to 10 divided by 10 sqrt(9)",
-    )  # fmt: skip
-
-
 def digits() -> Dataset:
     """Handwritten digits: 1,797 images of 8 x 8 pixels; +1 is an even digit, -1 an odd one.
 
@@ -130,72 +142,35 @@ def digits() -> Dataset:
     )
 
 
-def mushrooms() -> Dataset:
-    """Mushrooms: 8,124 records, 112 indicators of 21 attributes, over sqrt(21); +1 is poisonous."""
-    return _from_file(
-        "mushrooms", rows=8_124, columns=112, negative=0, positive=1, divisor=math.sqrt(21.0),
-        source="UCI Mushroom, LIBSVM encoding",
-        notes="+1: poisonous; divided by sqrt(21), the number of attributes",
-    )  # fmt: skip
+def _from_files(name: str) -> Dataset:
+    """Read the parts, divide by a public number or keep the largest entries, clip each row."""
+    of, sparsity = _SOURCES[name], None
+    parts = [
+        read(path, rows=count, columns=of.columns, known=of.known)
+        for path, count in zip(_paths(name), of.rows, strict=True)
+    ]
+    labels = np.isin(np.concatenate([raw for _, raw in parts]), of.positive)
+    features = scipy.sparse.csr_array(scipy.sparse.vstack([stored for stored, _ in parts]))
+    if of.texts:
+        features, sparsity = _largest_entries(features), WORDS
+        factors = CLIP_RADIUS / np.maximum(row_norms(features), CLIP_RADIUS)
+        features.data = features.data * np.repeat(factors, row_entries(features))
+    else:
+        features = _clip_rows(features.toarray()[:, of.drop :] / of.divisor)
+    return Dataset(
+        name=name,
+        features=features,
+        labels=np.where(labels, 1.0, -1.0),
+        source=of.source,
+        notes=of.notes,
+        sparsity=sparsity,
+    )
 
 
-def phishing() -> Dataset:
-    """Phishing web sites: 11,055 records, 68 indicators stored over sqrt(30); +1 is the label 1."""
-    return _from_file(
-        "phishing", rows=11_055, columns=68, negative=0, positive=1,
-        source="UCI Phishing Websites, LIBSVM encoding",
-        notes="+1: label 1 of the file; 30 indicators a row, stored over sqrt(30); only clipped",
-    )  # fmt: skip
-
-
-def rcv1() -> Dataset:
-    """News: 1,500 documents, 47,236 words, tf-idf, the 128 largest of each; +1 is corporate (CCAT).
-
-    The small extracts of RCV1-v2, both parts.
-    """
-    return _texts(
-        "rcv1", rows=(1_000, 500), columns=47_236, known=(-1, 1), positive=(1,),
-        source="RCV1-v2 (Lewis, Yang, Rose, Li 2004), topic CCAT, extracts of 1,000 and 500",
-        notes=f"+1: topic CCAT; the {WORDS} largest tf-idf values, clipped to norm 1",
-    )  # fmt: skip
-
-
-def sector() -> Dataset:
-    """Web pages of firms: 9,619 documents, 55,197 words, tf-idf, the 128 largest of each.
-
-    Both parts. The 105 industries come sorted by sector of the economy; +1 is the first 52 of them
-    against the other 53, which is a public rule and half of the pages.
-    """
-    return _texts(
-        "sector", rows=(6_412, 3_207), columns=55_197, known=tuple(range(1, 106)),
-        positive=tuple(range(1, 53)),
-        source="Industry Sector web pages (McCallum, Nigam; Rennie), LIBSVM collection, both parts",
-        notes=f"+1: classes 1 to 52 of 105; the {WORDS} largest tf-idf values, clipped to norm 1",
-    )  # fmt: skip
-
-
-def w8a() -> Dataset:
-    """Web pages: 49,749 records, 300 indicators, rows clipped to norm 1; +1 is the rare class."""
-    return _from_file(
-        "w8a", rows=49_749, columns=300, negative=-1, positive=1,
-        source="Platt's web page data, LIBSVM collection, training part",
-        notes="+1: the rare category; each row clipped to norm 1, empty rows stay zero",
-    )  # fmt: skip
-
-
-_LOADERS = (
-    a9a,
-    breast_cancer,
-    breast_cancer_original,
-    digits,
-    mushrooms,
-    phishing,
-    rcv1,
-    sector,
-    w8a,
-)
+_SHIPPED: dict[str, Callable[[], Dataset]] = {"breast_cancer": breast_cancer, "digits": digits}
+_FILED = {name: partial(_from_files, name) for name in _SOURCES}
 DATASETS: dict[str, Callable[[], Dataset]] = Catalogue(
-    "data set", ((loader.__name__, loader) for loader in _LOADERS)
+    "data set", sorted((_SHIPPED | _FILED).items())
 )
 
 
@@ -238,41 +213,6 @@ def _paths(name: str) -> tuple[Path, ...]:
     )
     shipped = ", ".join(other for other in DATASETS if other not in FILES)
     raise FileNotFoundError(f"{name} {told}; available without it: {shipped}")
-
-
-def _from_file(
-    name: str, *, rows: int, columns: int, negative: int, positive: int,
-    drop: int = 0, divisor: float = 1.0, source: str, notes: str,
-) -> Dataset:  # fmt: skip
-    """Read, check, drop the first columns, divide by a public number, clip each row."""
-    (path,) = _paths(name)
-    stored, raw = read(path, rows=rows, columns=columns, known=(negative, positive))
-    features = _clip_rows(stored.toarray()[:, drop:] / divisor)
-    labels = np.where(raw == positive, 1.0, -1.0)
-    return Dataset(name=name, features=features, labels=labels, source=source, notes=notes)
-
-
-def _texts(
-    name: str, *, rows: tuple[int, ...], columns: int, known: tuple[int, ...],
-    positive: tuple[int, ...], source: str, notes: str,
-) -> Dataset:  # fmt: skip
-    """Read the parts, keep the largest entries of each row, clip it; never with its zeros."""
-    parts = [
-        read(path, rows=count, columns=columns, known=known)
-        for path, count in zip(_paths(name), rows, strict=True)
-    ]
-    stored = _largest_entries(scipy.sparse.csr_array(scipy.sparse.vstack([x for x, _ in parts])))
-    factors = CLIP_RADIUS / np.maximum(row_norms(stored), CLIP_RADIUS)
-    stored.data = stored.data * np.repeat(factors, row_entries(stored))
-    raw = np.concatenate([labels for _, labels in parts])
-    return Dataset(
-        name=name,
-        features=stored,
-        labels=np.where(np.isin(raw, positive), 1.0, -1.0),
-        source=source,
-        notes=notes,
-        sparsity=WORDS,
-    )
 
 
 def _largest_entries(rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:

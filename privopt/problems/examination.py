@@ -19,11 +19,13 @@ from privopt.convex import (
     EmpiricalRisk,
     Features,
     GeneralisedLinear,
+    Hinge,
     L2Ball,
     LinearRecords,
+    Logistic,
     difference,
 )
-from privopt.problems.parameter import Shaped
+from privopt.problems.declaration import Shaped
 from privopt.spec import ProblemClass
 
 __all__ = ["examine", "examine_counts"]
@@ -85,7 +87,8 @@ def _examine_domain(risk: EmpiricalRisk, finite: np.ndarray) -> list[str]:
         return []
     strange = finite & ~np.asarray(jax.vmap(loss.admits)(examples))
     if not strange.any():
-        return []
+        both = isinstance(loss, Logistic | Hinge) and np.isin((-1.0, 0.0), examples).all()
+        return [f"{loss.domain}, got -1, 0 and 1: 0 is taken for -1"] if both else []
     first = int(np.argmax(strange))
     label = np.asarray(jax.tree.leaves(examples)[-1])[first]
     return [f"{loss.domain}, got {label} in record {first} {_share(strange)}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Sequence
 from typing import Unpack
 
 import numpy as np
@@ -25,7 +26,7 @@ from privopt.convex import (
 from privopt.problems.declaration import ProblemOptions
 from privopt.problems.distances import RegularisedDistance
 from privopt.problems.problem import Problem
-from privopt.problems.records import floating
+from privopt.problems.records import floating, labelled
 from privopt.spec import ProblemClass
 
 __all__ = [
@@ -39,6 +40,8 @@ __all__ = [
     "squared",
     "squared_distance",
 ]
+
+_SIGNS = (-1, 1)
 
 
 def linear(
@@ -73,9 +76,14 @@ def logistic(
     labels: ArrayLike,
     *,
     problem_class: ProblemClass,
+    classes: Sequence[Hashable] = _SIGNS,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
     """``log(1 + exp(-y <x, w>))``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / 4``.
+
+    Labels 0 and 1, or False and True, are taken for -1 and 1. Where they are others, ``classes``
+    are the two, in this order, public and not read off the data; a label that is neither makes its
+    record a null one.
 
     Examples
     --------
@@ -84,7 +92,8 @@ def logistic(
     >>> round(problem.risk(np.zeros(2)), 4)
     0.6931
     """
-    return _generalised_linear(Logistic(), features, labels, problem_class, options)
+    signs = _signed(labels, classes)
+    return _generalised_linear(Logistic(), features, signs, problem_class, options)
 
 
 def hinge(
@@ -93,9 +102,12 @@ def hinge(
     *,
     problem_class: ProblemClass,
     width: float = 0.0,
+    classes: Sequence[Hashable] = _SIGNS,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
     """``max(0, 1 - y <x, w>)``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / width``.
+
+    Labels are read as by :func:`logistic`.
 
     Examples
     --------
@@ -105,7 +117,7 @@ def hinge(
     1.0
     """
     scalar = Hinge(_width(width))
-    return _generalised_linear(scalar, features, labels, problem_class, options)
+    return _generalised_linear(scalar, features, _signed(labels, classes), problem_class, options)
 
 
 def absolute(
@@ -254,6 +266,16 @@ def _generalised_linear(
     options = {"name": type(scalar).__name__.lower(), **options}
     loss = GeneralisedLinear(scalar)
     return Problem(loss=loss, data=data, problem_class=problem_class, **options)
+
+
+def _signed(labels: ArrayLike, classes: Sequence[Hashable]) -> ArrayLike:
+    """-1 and 1 for the two classes; as they are where no others are named."""
+    if classes == _SIGNS:
+        return labels
+    places = labelled(labels, classes)
+    if len(classes) != 2:
+        raise ValueError(f"classes must be two for this loss, got {classes!r}")
+    return np.where(places < 0.0, math.nan, 2.0 * places - 1.0)
 
 
 def _modulus(modulus: float) -> float:

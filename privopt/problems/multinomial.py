@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Unpack
 
@@ -14,7 +15,7 @@ from privopt.arguments import instance
 from privopt.convex import FeaturesLike, as_features, pytree_dataclass, shortened
 from privopt.problems.declaration import ProblemOptions
 from privopt.problems.problem import Problem
-from privopt.problems.records import floating, numeric
+from privopt.problems.records import floating, labelled
 from privopt.spec import ProblemClass
 
 __all__ = ["Multinomial", "multinomial"]
@@ -56,7 +57,7 @@ class Multinomial:
     @property
     def domain(self) -> str:
         """Which labels it is declared for."""
-        return f"labels must be integers from 0 to {self.classes - 1}"
+        return f"labels must be places of the classes, from 0 to {self.classes - 1}"
 
     def admits(self, example: tuple[FeaturesLike, Array]) -> Array:
         """Whether the label is a class."""
@@ -74,45 +75,46 @@ def multinomial(
     features: FeaturesLike,
     labels: ArrayLike,
     *,
-    classes: int,
+    classes: Sequence[Hashable],
     problem_class: ProblemClass,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """Softmax regression: ``log sum_k exp(<x, w_k>) - <x, w_y>``, labels ``0..classes-1``.
+    """Softmax regression: ``log sum_k exp(<x, w_k>) - <x, w_y>``, a row ``w_k`` for each class.
 
-    The parameter is a matrix of shape ``(classes, features)``, so ``problem_class.dim`` is the
-    product; norms and balls are Frobenius'. ``L = sqrt(2) max |x|``, ``H = max |x|^2 / 2``; see
-    :class:`Multinomial`. How many classes there are is public, and never read off the labels.
+    ``classes`` are the labels, in the order of the rows: ``range(10)``, ``(-1, 1)``, ``("no",
+    "yes")``. They are public, and never read off the data; a label that is none of them makes its
+    record a null one. The parameter is a matrix of shape ``(classes, features)``, so
+    ``problem_class.dim`` is the product; norms and balls are Frobenius'. ``L = sqrt(2) max |x|``,
+    ``H = max |x|^2 / 2``; see :class:`Multinomial`.
 
     Raises
     ------
     ValueError
-        If ``classes`` is not an integer above 1, or for the errors of :class:`Problem`.
+        If ``classes`` are not distinct, or fewer than two, or for the errors of :class:`Problem`.
 
     Examples
     --------
     >>> import numpy as np
     >>> facts = ProblemClass(n=2, dim=6, lipschitz=2.0, radius=1.0)
-    >>> problem = multinomial(np.eye(2), np.array([0, 2]), classes=3, problem_class=facts)
+    >>> labels = np.array(["cat", "cow"])
+    >>> problem = multinomial(
+    ...     np.eye(2), labels, classes=("cat", "dog", "cow"), problem_class=facts
+    ... )
     >>> round(problem.risk(np.zeros((3, 2))), 4)
     1.0986
     """
-    if type(classes) is not int or classes < 2:
-        raise ValueError(f"classes must be an integer above 1, got {classes!r}")
+    table, places = floating(features, "features", ndim=2), labelled(labels, classes)
     instance("problem_class", problem_class, ProblemClass)
-    options = {"name": "multinomial", **options}
-    table, tags = floating(features, "features", ndim=2), numeric(labels, "labels")
-    if classes * table.shape[1] != problem_class.dim:
+    options, rows = {"name": "multinomial", **options}, len(classes)
+    if rows * table.shape[1] != problem_class.dim:
         raise ValueError(
-            f"features must have shape (records, dim / classes = {problem_class.dim} / {classes}), "
+            f"features must have shape (records, dim / classes = {problem_class.dim} / {rows}), "
             f"got {table.shape}"
         )
-    if tags.shape != table.shape[:1]:
-        raise ValueError(f"labels must have shape {table.shape[:1]}, got {tags.shape}")
     return Problem(
-        loss=Multinomial(classes),
-        data=(table, tags.astype(table.dtype)),
+        loss=Multinomial(rows),
+        data=(table, jnp.asarray(places, table.dtype)),
         problem_class=problem_class,
-        shape=(classes, table.shape[1]),
+        shape=(rows, table.shape[1]),
         **options,
     )

@@ -25,23 +25,19 @@ from privopt.convex import (
 )
 from privopt.problems.declaration import (
     Constant,
+    Shaped,
+    array_rows,
     as_pytree,
+    check_origin,
+    check_shape,
     declared_constraint,
     declared_loss,
     declared_pair,
     declared_public,
-)
-from privopt.problems.evaluation import distance_rise, risks
-from privopt.problems.examination import examine, examine_counts
-from privopt.problems.parameter import (
-    Shaped,
-    array_rows,
-    check_origin,
-    check_shape,
     tree_rows,
 )
+from privopt.problems.examination import examine, examine_counts
 from privopt.problems.population import Population
-from privopt.problems.provisions import has_mean, provided
 from privopt.problems.records import (
     distribution,
     multiplicities,
@@ -52,7 +48,10 @@ from privopt.problems.records import (
 from privopt.problems.reference import (
     Reference,
     certified,
+    distance_rise,
+    has_mean,
     projected_mean,
+    risks,
     solved,
 )
 from privopt.spec import ProblemClass
@@ -235,7 +234,15 @@ class Problem:
         without kinks. ``"mean"``: squared distances to points, so that the minimiser is their mean;
         ``"unit_modulus"``: of a modulus of at most 1.
         """
-        return provided(self.objective)
+        loss: Any = self.objective.loss
+        linear = isinstance(loss, GeneralisedLinear)
+        scalar = loss.scalar if linear else loss.loss if isinstance(loss, Shaped) else loss
+        found = {"smoothing"} if hasattr(scalar, "smoothed") else set()
+        if linear and math.isfinite(getattr(scalar, "curvature", math.inf)):
+            found.add("linear_model")
+        if has_mean(self.objective):
+            found |= {"mean", "unit_modulus"} if float(loss.modulus) <= 1.0 else {"mean"}
+        return frozenset(found)
 
     @cached_property
     def reference(self) -> Reference:

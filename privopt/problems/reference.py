@@ -1,19 +1,38 @@
-"""The certified optimum against which risk is measured."""
+"""Risks in float64, and the certified optimum against which they are measured."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
-from privopt.convex import EmpiricalRisk, MeanAndSpread, certify, minimise, minimise_nonsmooth
+from privopt.convex import (
+    EmpiricalRisk,
+    MeanAndSpread,
+    Pytree,
+    certify,
+    minimise,
+    minimise_nonsmooth,
+)
 from privopt.spec import ProblemClass
 
-__all__ = ["Reference", "certified", "projected_mean", "solved"]
+__all__ = [
+    "Reference",
+    "certified",
+    "distance_rise",
+    "has_mean",
+    "projected_mean",
+    "risks",
+    "solved",
+]
+
+_MAX_BATCH = 32  # points at once
+_MAX_NUMBERS = 2**22  # in them, at most, unless one point has more
 
 
 @dataclass(frozen=True)
@@ -44,6 +63,11 @@ class Reference:
     minimiser: NDArray[np.float64]
     value: float
     gap: float
+
+
+def has_mean(risk: EmpiricalRisk) -> bool:
+    """Whether the minimiser is the projection of the mean of the records."""
+    return risk.points is not None and risk.public is None
 
 
 def projected_mean(risk: EmpiricalRisk) -> Reference:
@@ -128,3 +152,36 @@ def _smoothed_value_and_gradient(
     point: Array, width: Array, risk: EmpiricalRisk
 ) -> tuple[Array, Array]:
     return risk.smoothed(width).value_and_gradient(point)
+
+
+def risks(risk: EmpiricalRisk, rows: Pytree, count: int, dim: int) -> NDArray[np.float64]:
+    """``F`` of ``count`` points of ``dim`` numbers, a pytree with one leading axis."""
+    if count == 0:
+        return np.zeros(0)
+    size = min(_MAX_BATCH, max(1, _MAX_NUMBERS // dim))
+    batches = range(-(-count // size))
+    padded = jax.tree.map(lambda leaf: np.resize(leaf, (len(batches), size, *leaf.shape[1:])), rows)
+    values = [
+        np.asarray(_risks(risk, jax.tree.map(lambda leaf, i=i: leaf[i], padded))) for i in batches
+    ]
+    return np.concatenate(values)[:count]
+
+
+def distance_rise(
+    risk: EmpiricalRisk, optimum: NDArray[np.float64], rows: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """``F(w) - F(optimum)`` of squared distances to points, one a row, on the host.
+
+    ``(m/2) |w - o|^2 + m <w - o, o - mean>``: no difference of two sums, so that no constant of
+    the records hides a small excess. The second part is 0 where the set holds the mean.
+    """
+    assert risk.points is not None
+    mean = np.asarray(MeanAndSpread.of(risk.points, risk.counts).mean)
+    modulus, pull = float(risk.loss.modulus), optimum - mean  # type: ignore[attr-defined]
+    steps = (row - optimum for row in rows)
+    return np.array([modulus * (0.5 * (step @ step) + step @ pull) for step in steps])
+
+
+@jax.jit
+def _risks(risk: EmpiricalRisk, points: Array) -> Array:
+    return jax.vmap(risk.value)(points)

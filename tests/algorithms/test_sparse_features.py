@@ -167,7 +167,8 @@ def test_a_general_loss_sees_one_sparse_row_at_a_time():
     )
     labels = (LABELS > 0.0).astype(int)
     found = [
-        problems.multinomial(x, labels, classes=2, problem_class=facts) for x in (CSR, FEATURES)
+        problems.multinomial(x, labels, classes=range(2), problem_class=facts)
+        for x in (CSR, FEATURES)
     ]
     assert found[0].shape == shape
     assert found[0].risk(point) == pytest.approx(found[1].risk(point), rel=1e-13)

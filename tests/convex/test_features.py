@@ -88,6 +88,20 @@ def test_values_of_one_place_are_added_once_for_norms_and_products_alike():
     np.testing.assert_array_equal(features.rmatvec(jnp.ones(4)), expected.sum(axis=0))
 
 
+@pytest.mark.parametrize("wide", [True, False])
+@pytest.mark.parametrize("kind", [list, np.int64, np.uint64, jnp.asarray])
+def test_a_place_beyond_all_integers_is_no_place(wide, kind):
+    """2^32 + 1 was place 1 where x64 is off, and 2^70 was refused, and told of, for its value."""
+    places = [[2**32 + 1, 2], [2**33, 0]]
+    if kind is list:
+        places[1][0] = 2**70
+    with jax.enable_x64(True):  # a wide array that JAX holds stays one
+        places = kind(places)
+    with jax.enable_x64(wide):
+        features = SparseFeatures(places, jnp.asarray([[5.0, 1.0], [7.0, 2.0]], np.float32), 3)
+        np.testing.assert_array_equal(features.block(0, 2), [[0, 0, 1], [2, 0, 0]])
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("size", [1e-45, 1e-30, 1e-3, 1.0, 1e30, 1e38])
 def test_norms_of_extreme_rows_are_those_of_the_array(size, dtype):

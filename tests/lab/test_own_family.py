@@ -42,7 +42,7 @@ def families(tmp_path_factory):
     matrix = multinomial(
         rows,
         np.argmax(table, axis=1),
-        classes=3,
+        classes=range(3),
         problem_class=ProblemClass(
             n=N, dim=9, lipschitz=math.sqrt(2.0), radius=1.0, smoothness=0.5
         ),

@@ -129,6 +129,20 @@ def test_without_noise_and_body_it_is_the_mean_of_the_single_set():
     assert {tuple(np.round(row, 9) + 0.0) for row in found.reshape(-1, DIM)} <= means
 
 
+def test_the_noise_at_every_level_has_the_scale_that_is_stated():
+    """What a scale of 0 takes away is noise alone; one of 0.98 is told apart. False alarm 1e-6."""
+    base, law = 2, gradient(base=2).law
+    noisy, silent = (by_level(gradient(post=None, scale=s, base=base)) for s in (NOISE, 0.0))
+    square = 0.0
+    for level, noise in enumerate(noisy - silent):
+        half, weight = base << level, 1.0 / law.probabilities[level]
+        spread = weight**2 * ((0.5 / half) ** 2 + 2.0 * (0.5 / half) ** 2) + 1.0 / base**2
+        square += (noise**2).sum() / (NOISE**2 * spread)
+    for factor, right in ((1.0, True), (0.98, False)):
+        likely = stats.chi2(noisy.size).cdf(square / factor**2)
+        assert (5e-7 < likely < 1.0 - 5e-7) == right
+
+
 def test_records_stored_with_multiplicities_are_as_many():
     """The same numbers of records, so the same sets, and the same answer."""
     rows, counts = records()[:4], np.array([6, 1, 4, 5])

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
-from scipy import optimize
+from scipy import optimize, stats
 
 from privopt import problems
 from privopt.mechanisms import (
@@ -125,3 +125,23 @@ def test_draws_are_typed_and_keyed():
         assert one.shape == (5,)
         assert one.dtype == jnp.float64
         assert not np.any(one == two)
+
+
+def test_tilts_have_the_scale_that_is_stated():
+    """Of 20,000 tilts; one of 0.98 is told apart. False alarm 1e-6 each."""
+    query, keys = PerturbedMinimiser.of(facts(), regularisation=0.5), 20_000
+    for tilt, law in (
+        (
+            GaussianObjectivePerturbation(query, 0.25),
+            lambda z: stats.chi2(z.size).cdf((z**2).sum()),
+        ),
+        (
+            NormLaplaceObjectivePerturbation(query, 0.25),
+            lambda z: stats.gamma(z.size).cdf(np.linalg.norm(z, axis=1).sum()),
+        ),
+    ):
+        drawn = jax.vmap(lambda key, tilt=tilt: tilt.draw(key, 5, jnp.float64))(
+            jax.random.split(jax.random.key(2), keys)
+        )
+        for factor, right in ((1.0, True), (0.98, False)):
+            assert (5e-7 < law(np.asarray(drawn) / (factor * tilt.scale)) < 1.0 - 5e-7) == right

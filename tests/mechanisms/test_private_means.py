@@ -181,6 +181,10 @@ def test_splitting_delta_costs_more_and_is_within_the_budget():
     assert split.scale / raw("gaussian", budget).scale == pytest.approx(1.888, abs=0.01)
     for mechanism in (least, split):
         assert Guarantee(mechanism.event(budget.relation), budget.relation).meets(budget)
+    for epsilon in np.linspace(0.3, 3.0, 10).tolist():  # a scale rounded to nearest breaks half
+        budget = Budget(epsilon=epsilon, delta=1e-6, relation="replace_one")
+        given = CompressedMean.calibrated(QUERY, budget, measurements=6, matrix=np.eye(6))
+        assert Guarantee(given.event(budget.relation), budget.relation).meets(budget)
 
 
 def test_the_gain_of_a_matrix_is_never_exceeded():
@@ -194,6 +198,9 @@ def test_the_gain_of_a_matrix_is_never_exceeded():
             longest = np.maximum(np.maximum(l2, l1 / math.sqrt(sparsity)), 1e-300)
             gains = np.linalg.norm(vectors @ matrix.T, axis=1) / longest
             assert gains.max() <= largest_gain(matrix, sparsity)
+    wide = 0.1 * rng.normal(size=(40, 1100)) / math.sqrt(40.0)
+    wide[:, -2:] = np.eye(40)[:, :1]  # equal columns beyond the first block of them
+    assert math.sqrt(2.0) <= largest_gain(wide, 2.0) <= 1.5
     columns = np.linalg.norm(matrix, axis=0).max()
     assert largest_gain(matrix, 1.0) == pytest.approx(columns, rel=1e-12)
     same = np.ones((1, 3))

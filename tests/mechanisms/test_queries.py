@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq, minimize
 
-from privopt.convex import L2Ball, WholeSpace
-from privopt.mechanisms import ClippedGradient, RegularisedMinimiser
+from privopt.convex import L2Ball, Separable, Sine, SparseFeatures, SquaredDistance, WholeSpace
+from privopt.mechanisms import ClippedGradient, RegularisedMinimiser, clipped_gradient_sum
 from privopt.problems import Distance, EmpiricalRisk, GeneralisedLinear, Linear, Logistic
 from privopt.spec import ProblemClass, Relation
 
@@ -149,6 +149,52 @@ def test_no_clip_is_accepted_whose_sums_overflow():
         with pytest.raises(ValueError, match=r"clip must be at most 1e\+33 for 1000 records"):
             ClippedGradient.of(declared, clip)
     assert ClippedGradient.of(declared, math.inf).clip == math.inf
+
+
+def test_no_clip_is_accepted_whose_shares_underflow():
+    """Sums moved by 1.46 times a clip of 1e-37: what ends below ``2^-126`` counts as 0."""
+    n, dim, stacks = 24, 6, 40
+    declared = ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0)
+    for clip in (2e-24, 1e-37, 1e-45):
+        with pytest.raises(ValueError, match=r"clip must be at least 2\.4e-24 for 24 records"):
+            ClippedGradient.of(declared, clip)
+    places = jnp.broadcast_to(jnp.arange(dim), (n, dim))
+    forms = {
+        "dense": lambda x: (GeneralisedLinear(Linear()), (x, jnp.ones_like(x[:, 0]))),
+        "sparse": lambda x: (
+            GeneralisedLinear(Linear()),
+            (SparseFeatures(places, x, dim), jnp.ones_like(x[:, 0])),
+        ),
+        "general": lambda x: (lambda w, record: record @ w, x),
+        "coordinates": lambda x: (Separable(Sine()), SparseFeatures(places, x, dim)),
+        "distances": lambda x: (SquaredDistance(1.0), SparseFeatures(places, x, dim)),
+    }
+    rng = np.random.default_rng(0)
+    records = rng.normal(size=(stacks, n, dim)) * 10.0 ** rng.uniform(-3, 3, (stacks, n, 1))
+    hostile = 10.0 ** rng.uniform(-44, 37, (stacks, 1)) * rng.normal(size=(stacks, dim))
+    query, too_small = ClippedGradient.of(declared, 2.5e-24), ClippedGradient(1e-37, n, dim)
+    for name, of in forms.items():
+
+        @jax.jit
+        def moved(others, changed, clip, of=of):
+            def total(x):
+                risk = EmpiricalRisk(*of(x), None, WholeSpace())
+                return clipped_gradient_sum(risk, clip)(jnp.full(dim, clip / 8.0))
+
+            found = [jax.vmap(total)(x).astype(jnp.float64) for x in (others, changed)]
+            return jnp.linalg.norm(found[0] - found[1], axis=1).max()
+
+        def furthest(query, moved=moved):
+            found = []
+            for size in (1e-38, 1e-36, 1e-30, query.clip, 1.0, 1e30):
+                others = (size * records).astype(np.float32)
+                changed = others.copy()
+                changed[:, 3] = hostile
+                found.append(float(moved(others, changed, np.float32(query.clip))))
+            return max(found) / (2.0 * query.contribution)
+
+        assert furthest(query) <= 1.0, name
+        assert furthest(too_small) > 1.01 or name == "distances"
 
 
 @relations

@@ -144,15 +144,18 @@ def test_rounding_stays_within_the_certificate_with_factors_to_spare(count, tilt
     for k in range(count + 1):
         mass = mp.binomial(count, k) * mp.mpf(p) ** k * mp.mpf(1 - p) ** (count - k)
         law[mp.mpf(2 * k - count) / 8] = mass
+    compared = 0
     for shift in (-1.0, 0.0, 0.5):
         epsilon = window.centre + shift
         exact = exact_delta(law, [(part, count)], epsilon)
         bare = replace(composed, error=0.0).delta(epsilon, 1.0)
         if exact < 1e-300:
             continue
+        compared += 1
         claimed = composed.error * mp.exp(-tilt * shift + composed.log_scale)
         assert abs(bare - exact) <= claimed / 4
         assert claimed <= max(1e-6 * exact, 1e-11 * (shift > 0.0))
+    assert bool(compared) != ((count, tilt) == (2000, 8.0))  # where all is below 1e-300
 
 
 def test_parts_that_coincide_are_one_part():

@@ -16,13 +16,12 @@ from privopt.privacy import (
     Renyi,
     RenyiDpEvent,
     approximate_event,
-    approximate_filter,
     renyi_cost,
     renyi_divergence,
     renyi_filter,
 )
 from privopt.privacy.adaptive.privacy_filter import UNITS
-from privopt.privacy.renyi.conversion import renyi_epsilon, zcdp_epsilon
+from privopt.privacy.renyi.conversion import renyi_epsilon
 from privopt.spec import Budget, Relation
 
 REPLACE, OUT = Relation.REPLACE_ONE, Relation.ZERO_OUT
@@ -120,22 +119,6 @@ def test_reserving_the_worst_level_at_one_order_keeps_every_run_within_the_budge
     assert claim.event == RenyiDpEvent(ORDER, float(limit.limits[0]))
     assert 0.999 * EPSILON <= claim.epsilon(DELTA).upper <= EPSILON
     assert np.all(worst <= renyi_divergence(claim.event, REPLACE, [ORDER]))
-
-
-def test_pairs_of_epsilon_and_delta_with_a_reserve():
-    """The same steps by ``approximate_filter``, which admits at least what the rule does."""
-    limit = approximate_filter(BUDGET, 0.25 * DELTA)
-    pairs = [(share * EPSILON, share * DELTA) for share in SHARES.tolist()]
-    costs = limit.costs(pairs).astype(np.int64)
-    taken = steps(costs.T, UNITS - costs.max(axis=0))
-    counts = told(taken)
-    assert (counts @ costs).max() <= UNITS
-    losses = SHARES * EPSILON
-    worst = float((counts @ (losses * np.tanh(0.5 * losses))).max())
-    assert zcdp_epsilon(worst, 0.25 * DELTA) <= EPSILON
-    assert (counts @ SHARES).max() + 0.25 <= 1.0
-    assert statistic(counts) < chi2(LEVELS.size - 1).isf(1e-6)
-    assert taken.mean() > steps(*published()).mean()
 
 
 # --- the events of whole runs ---

@@ -31,7 +31,7 @@ def declared(**changes):
 
 
 def made(features=FEATURES, labels=LABELS, **options):
-    options = {"problem_class": declared(), "classes": CLASSES, **options}
+    options = {"problem_class": declared(), "classes": range(CLASSES), **options}
     return problems.multinomial(features, labels, **options)
 
 
@@ -55,12 +55,27 @@ def test_it_is_the_textbook_loss_at_any_leading_axes():
 
 def test_two_classes_are_logistic_regression_on_the_difference_of_the_rows():
     two = problems.multinomial(
-        FEATURES, (LABELS > 0).astype(int), classes=2, problem_class=declared(dim=2 * WIDTH)
+        FEATURES, (LABELS > 0).astype(int), classes=(0, 1), problem_class=declared(dim=2 * WIDTH)
     )
     signs = np.where(LABELS > 0, 1.0, -1.0)
     one = problems.logistic(FEATURES, signs, problem_class=declared(dim=WIDTH))
     matrix = np.array([[0.4, -1.0], [-0.3, 0.2]])
     assert two.risk(matrix) == pytest.approx(one.risk(matrix[1] - matrix[0]), rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (LABELS + 1, (1, 2, 3)),
+        (np.array(["a", "b", "c"])[LABELS], ("a", "b", "c")),
+        ((LABELS + 1).astype(float), range(1, 4)),
+        ([2**70 + int(label) for label in LABELS], (2**70, 2**70 + 1, 2**70 + 2)),
+    ],
+)
+def test_labels_are_read_as_declared(labels, classes):
+    """Of labels 1..K the last class was null, and every other took the row of the next."""
+    point = np.random.default_rng(5).normal(size=SHAPE)
+    assert made(labels=labels, classes=classes).risk(point) == PROBLEM.risk(point)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 7])
@@ -152,7 +167,7 @@ def test_labels_that_are_no_class_say_nothing_and_the_check_tells():
     point = np.random.default_rng(3).normal(size=SHAPE)
     assert strange.risk(point) == pytest.approx(expected.risk(point) * kept.mean(), rel=1e-12)
     made().check()
-    with pytest.raises(ValueError, match=r"from 0 to 2, got -1\.0 in record 0 \(3 of 30 records\)"):
+    with pytest.raises(ValueError, match=r"from 0 to 2, got -1\.0 in record 0 \(4 of 30 records\)"):
         strange.check()
 
 
@@ -164,10 +179,16 @@ def test_features_too_long_for_the_class_are_shortened():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"classes": 1}, "classes must be an integer above 1, got 1"),
-        ({"classes": 2}, r"features must have shape \(records, dim / classes = 6 / 2\), got"),
-        ({"labels": LABELS[1:]}, r"labels must have shape \(30,\), got \(29,\)"),
-        ({"labels": LABELS.astype(str)}, "labels must be numeric, got dtype"),
+        ({"classes": 3}, r"classes must be the labels there are, such as range\(3\) .*, got 3"),
+        ({"classes": range(1)}, "classes must be the labels there are"),
+        ({"classes": (0, 1, 1)}, r"classes must be distinct, got \(0, 1, 1\)"),
+        (
+            {"classes": range(2)},
+            r"features must have shape \(records, dim / classes = 6 / 2\), got",
+        ),
+        ({"labels": LABELS[1:]}, r"one leading axis of records, got shapes \[\(30, 2\), \(29,\)\]"),
+        ({"labels": LABELS[:, None]}, r"labels must have 1 axes, got shape \(30, 1\)"),
+        ({"labels": LABELS.astype(str)}, r"of the kind of classes range\(0, 3\), got dtype str_"),
     ],
 )
 def test_what_does_not_fit_is_refused(changes, message):

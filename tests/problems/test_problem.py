@@ -332,8 +332,8 @@ def test_problems_say_what_they_provide():
 REFUSED = {
     r"data must hold n = 40 records, got 39": {"data": FEATURES[1:]},
     r"counts must have shape \(40,\), got \(39,\)": {"counts": np.ones(39, int)},
-    r"counts must be numeric, got dtype <U6": {"counts": np.full(N, "secret")},
-    r"data must be numeric, got dtype object": {"data": np.array([None] * N)},
+    r"counts must be numeric, got dtype str_": {"counts": np.full(N, "secret")},
+    r"data must be numeric, got an object of type str": {"data": np.array(["a"] * N, object)},
     r"shape must be left out where start has one": {"shape": (3, 1), "start": np.zeros(3)},
     r"shape must be a tuple of integers of product dim = 3, got \(2, 2\)": {"shape": (2, 2)},
     r"shape must be a tuple of integers of product dim = 3, got \[3\]": {"shape": [3]},

@@ -56,14 +56,12 @@ class SparseFeatures:
     def __post_init__(self) -> None:
         if type(self.dim) is not int or not 0 < self.dim < 2**31:
             raise ValueError(f"dim must be an integer from 1 to 2^31 - 1, got {self.dim!r}")
-        indices, values = jnp.asarray(self.indices), jnp.asarray(self.values)
+        indices, values = _places(self.indices, self.dim), jnp.asarray(self.values)
         if indices.shape != values.shape or values.ndim < 1 or values.shape[-1] < 1:
             raise ValueError(
                 f"indices and values must share one shape (n, s) with s positive, got "
                 f"{indices.shape} and {values.shape}"
             )
-        if not jnp.issubdtype(indices.dtype, jnp.integer):
-            raise ValueError(f"indices must be integers, got dtype {indices.dtype}")
         if not jnp.issubdtype(values.dtype, jnp.floating):
             raise ValueError(f"values must be floating, got dtype {values.dtype}")
         indices, values = _merged(indices, values, self.dim)
@@ -178,6 +176,17 @@ class SparseFeatures:
     def _with(self, values: Array) -> SparseFeatures:
         """Other values at the same places, which are merged already."""
         return jax.tree.unflatten(jax.tree.structure(self), (self.indices, values))
+
+
+def _places(indices: ArrayLike, dim: int) -> Array:
+    """In 32 bits, -1 for one beyond ``0..dim-1``: none wraps around to another's place."""
+    traced = isinstance(indices, jax.core.Tracer)
+    places = indices if traced else np.asarray(indices)
+    if places.dtype.kind not in "iu" and not all(isinstance(each, int) for each in places.flat):
+        raise ValueError(f"indices must be integers, got dtype {places.dtype.type.__name__}")
+    if traced:
+        return indices
+    return jnp.asarray(np.where((places >= 0) & (places < dim), places, -1).astype(np.int32))
 
 
 @jax.jit(static_argnames="dim")

@@ -30,15 +30,14 @@ differential privacy", 2022 (arXiv:2210.17520); Whitehouse, Ramdas, Rogers and W
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
 from numbers import Integral
 from operator import and_, or_
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import dp_accounting as dp
 import numpy as np
@@ -48,7 +47,7 @@ from privopt.privacy.adaptive.costs import Cost, Priced
 from privopt.privacy.guarantee import Guarantee
 from privopt.spec import Budget, Relation
 
-__all__ = ["UNITS", "PrivacyFilter"]
+__all__ = ["UNITS", "PrivacyFilter", "Rule"]
 
 UNITS = 756_000_000  # = 2^8 3^3 5^6 7: an even share (a tenth, a millionth) is a whole number
 
@@ -56,23 +55,36 @@ Counts: TypeAlias = Any  # integers of Python, NumPy or JAX, which this room doe
 Shares: TypeAlias = np.int32 | npt.NDArray[np.int32]
 
 
+class Rule(Protocol):
+    """Which costs are summed, how far each sum may reach under a budget, and what that proves."""
+
+    def costs(self, release: Priced, relation: Relation) -> tuple[Cost, ...] | None:
+        """What a release adds to each sum; None where no theorem bounds it."""
+
+    def limits(self, budget: Budget) -> tuple[Fraction, ...]:
+        """What some one of the sums must stay within."""
+
+    def event(self, budget: Budget) -> dp.DpEvent | None:
+        """One release that dominates everything within the limits, where there is one."""
+
+
 @dataclass(frozen=True)
 class PrivacyFilter:
     """A budget in equal shares, and how many of them are spent.
 
-    Made by ``gaussian_filter``, ``zcdp_filter``, ``renyi_filter``, ``pure_filter`` or
-    ``approximate_filter``. It is immutable and hashable. On the host, ``after`` keeps the ledger.
-    In a compiled loop, close over the filter and carry an integer array::
+    Made by ``gaussian_filter``, ``renyi_filter`` or ``pure_filter``. It is immutable and hashable.
+    On the host, ``after`` keeps the ledger. In a compiled loop, close over the filter and carry an
+    integer array::
 
         table, spent = filter.costs(levels), filter.state     # int32, on the host
         go = filter.admits(spent, table[k])                   # in the loop; k drawn or released
         spent = filter.spend(spent, table[k])                 # a refused release spends nothing
 
-    ``admits`` and ``spend`` are plain integer arithmetic, the same for Python, NumPy and JAX
-    integers, signed and of at least 32 bits; neither overflows, however often a release is
-    refused. A negative cost, or state, is refused like one that is too large. Any other type is a
-    ``ValueError``, in a compiled loop while it is traced: unsigned integers have no sign to refuse
-    by.
+    ``admits`` and ``spend`` take integers of Python, NumPy and JAX in any pair, signed and of at
+    least 32 bits. Each is brought to 32 bits by itself, without wrapping: all that is negative or
+    more than the whole budget is refused, however large. Any other type is a ``ValueError``, in a
+    compiled loop while it is traced. What JAX cuts to 32 bits on the way into a compiled program,
+    an int64 array where x64 is off, no filter sees: ``costs`` and ``state`` are int32 already.
 
     The state has *one* lineage. A filter is a value, and a value can be copied: two loops that
     start from one state, or two filters ``after`` one filter, each spend all that was left, and
@@ -83,15 +95,8 @@ class PrivacyFilter:
     ----------
     budget : Budget
         What may be spent, and under which relation.
-    cost_of : callable
-        ``(release, relation) -> tuple of Cost``, one for each limit; None where no theorem
-        bounds the cost.
-    limits : tuple of Fraction
-        What each coordinate of the summed costs may reach.
-    every : bool
-        Whether all coordinates must stay within their limits, or just some one of them.
-    event : DpEvent, optional
-        One release that dominates everything let through.
+    rule : Rule
+        The limits and the guarantee follow from this and the budget.
     units : int
         Shares of each limit, at most 10^9. A plan of equal releases fits without loss if its
         length divides ``units``.
@@ -108,7 +113,9 @@ class PrivacyFilter:
     Raises
     ------
     ValueError
-        If ``units``, ``limits`` or ``spent`` is out of its range.
+        If ``units`` or ``spent`` is out of its range, or the budget leaves nothing to spend. If
+        something is spent and ``budget``, ``rule`` or ``units`` is replaced: its shares are not
+        shares of the new limits.
 
     Examples
     --------
@@ -121,29 +128,35 @@ class PrivacyFilter:
     """
 
     budget: Budget
-    cost_of: Callable[[Priced, Relation], tuple[Cost, ...] | None]
-    limits: tuple[Fraction, ...]
-    every: bool = True
-    event: dp.DpEvent | None = None
+    rule: Rule
     units: int = UNITS
     spent: tuple[int, ...] = ()
+    opened: tuple[object, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         units = self.units
         if isinstance(units, bool) or not isinstance(units, Integral) or not 1 <= units <= 10**9:
             raise ValueError(f"units must be an integer in [1, 10^9], got {units!r}")
-        object.__setattr__(self, "limits", tuple(_limit(limit) for limit in self.limits))
-        if not self.limits:
-            raise ValueError(f"limits must be at least one, got {self.limits!r}")
-        spent = tuple(self.spent) or (0,) * len(self.limits)
-        object.__setattr__(self, "spent", self._checked(spent, (0,) * len(self.limits)))
+        shares_of, nothing = (self.budget, self.rule, units), (0,) * len(self.limits)
+        if any(self.spent) and self.opened not in ((), shares_of):
+            raise ValueError(
+                f"budget, rule and units must stay once something is spent, got {self.spent!r} "
+                "spent of others"
+            )
+        object.__setattr__(self, "spent", self._checked(tuple(self.spent) or nothing, nothing))
+        object.__setattr__(self, "opened", shares_of)
+
+    @property
+    def limits(self) -> tuple[Fraction, ...]:
+        """What the sums of costs may reach: the one, or some one of several."""
+        return self.rule.limits(self.budget)
 
     # --- in a compiled loop ---
 
     @property
     def state(self) -> Shares:
         """What is spent, as int32: a scalar, or one number for each limit."""
-        return self._counts(self.spent)
+        return _int32(self.spent)
 
     def cost(self, release: Priced) -> Shares:
         """The shares that ``release`` costs, rounded up, as int32 of the shape of ``state``.
@@ -155,7 +168,7 @@ class PrivacyFilter:
         ValueError
             If no theorem known here bounds the cost of the release.
         """
-        return self._counts(self._shares(release))
+        return _int32(self._shares(release))
 
     def costs(self, releases: Sequence[Priced]) -> npt.NDArray[np.int32]:
         """The costs of several releases, stacked: a table to index in a loop."""
@@ -163,29 +176,28 @@ class PrivacyFilter:
 
     def admits(self, spent: Counts, cost: Counts) -> Counts:
         """Whether a release that costs ``cost`` may be run when ``spent`` is spent."""
-        return self._refused(spent, cost) == 0
+        return self._refused(*self._counted(spent, cost)) == 0
 
     def spend(self, spent: Counts, cost: Counts) -> Counts:
-        """What is spent afterwards: ``spent + cost`` if admitted, else ``spent``."""
+        """What is spent afterwards, in 32 bits: ``spent + cost`` if admitted, else ``spent``."""
+        spent, cost = self._counted(spent, cost)
         refused = self._refused(spent, cost)
-        if len(self.limits) == 1:
+        if len(self.spent) == 1:
             return spent + (cost & ~refused)
         # An order that is lost already, if some suffices, stays where it is lost.
-        lost = self.units + 1
-        total = spent + (_at_most(cost, lost) & ~refused[..., None])
-        return _at_most(total, lost)
+        total = spent + (cost & ~refused[..., None])
+        return total.clip(-1, self.units + 1)
 
     # --- on the host ---
 
     def supports(self, release: Priced) -> bool:
         """Whether some theorem bounds the cost of ``release``."""
-        return self.cost_of(release, self.budget.relation) is not None
+        return self.rule.costs(release, self.budget.relation) is not None
 
     def fits(self, release: Priced) -> float:
         """How many more times ``release`` fits: an integer, or infinity if it costs nothing."""
         pairs = zip(self.spent, self._shares(release), strict=True)
-        times = [_repetitions(self.units - spent, share) for spent, share in pairs]
-        return min(times) if self.every else max(times)
+        return max(_repetitions(self.units - spent, share) for spent, share in pairs)
 
     def after(self, release: Priced) -> PrivacyFilter:
         """The filter when ``release`` has been made; itself unchanged.
@@ -211,28 +223,28 @@ class PrivacyFilter:
             If ``spent`` is less than before or above the limit.
         """
         counts = tuple(np.atleast_1d(np.asarray(spent)).tolist())
-        return dataclasses.replace(self, spent=self._checked(counts, self.spent))
+        return replace(self, spent=self._checked(counts, self.spent))
 
     @property
     def remaining(self) -> float:
         """The share of the budget that is left, in ``[0, 1]``."""
-        spent = max(self.spent) if self.every else min(self.spent)
-        return max(0, self.units - spent) / self.units
+        return max(0, self.units - min(self.spent)) / self.units
 
     def guarantee(self) -> Guarantee | None:
         """All that is let through, as one event, to compose with what the filter did not see.
 
-        None where no event says it (Renyi filters of several orders, approximate filters); then
-        ``budget`` does. It speaks of the whole limit, so that it holds whatever has been spent.
+        None where no event says it (Renyi filters of several orders); then ``budget`` does. It
+        speaks of the whole limit, so that it holds whatever has been spent.
         """
-        if self.event is None:
+        event = self.rule.event(self.budget)
+        if event is None:
             return None
         assumption = "every release passed the privacy filter before it was run"
-        return Guarantee(self.event, self.budget.relation, (assumption,))
+        return Guarantee(event, self.budget.relation, (assumption,))
 
     def _checked(self, spent: tuple[Counts, ...], before: tuple[int, ...]) -> tuple[int, ...]:
         """``spent`` as integers, if each lies between what was and what may be."""
-        most = self.units + (not self.every)
+        most = self.units + (len(before) > 1)
         if len(spent) != len(before) or not all(
             isinstance(new, Integral) and not isinstance(new, bool) and old <= int(new) <= most
             for old, new in zip(before, spent, strict=False)
@@ -241,63 +253,44 @@ class PrivacyFilter:
         return tuple(int(count) for count in spent)
 
     def _shares(self, release: Priced) -> tuple[int, ...]:
-        costs = self.cost_of(release, self.budget.relation)
+        costs = self.rule.costs(release, self.budget.relation)
         if costs is None:
             raise ValueError(f"release must have a cost in this filter, got {release!r}")
         return tuple(
             _shares(cost, limit, self.units) for cost, limit in zip(costs, self.limits, strict=True)
         )
 
-    def _counts(self, shares: tuple[int, ...]) -> Shares:
-        counts = np.array(shares, dtype=np.int32)
-        return counts if len(shares) > 1 else counts[0]
+    def _counted(self, spent: Counts, cost: Counts) -> tuple[Counts, Counts]:
+        """Both from -1 to ``units + 1``, so that no sum of two overflows 32 bits."""
+        most = self.units + 1
+        return _narrowed("spent", spent, most), _narrowed("cost", cost, most)
 
     def _refused(self, spent: Counts, cost: Counts) -> Counts:
-        """0 where the release is admitted, -1 (all bits set) where it is not.
-
-        Signs are taken of the numbers themselves first, so that no difference overflows.
-        """
-        _check_signed("spent", spent)
-        _check_signed("cost", cost)
-        wrong = _sign(spent) | _sign(cost)
-        room = self.units - (spent & ~_sign(spent))
-        left = (room & ~_sign(room)) - (cost & ~_sign(cost))
-        short = _sign(room) | _sign(left)
-        if len(self.limits) == 1:
-            return wrong | short
-        each = range(len(self.limits))
-        rule = reduce(or_ if self.every else and_, (short[..., i] for i in each))
-        return reduce(or_, (wrong[..., i] for i in each)) | rule
+        """0 where the release is admitted, -1 (all bits set) where it is not."""
+        wrong, left = spent | cost, self.units - (spent + cost)
+        if len(self.spent) == 1:
+            return (wrong | left) >> 31
+        each = range(len(self.spent))
+        return (reduce(or_, (wrong[..., i] for i in each)) >> 31) | (
+            reduce(and_, (left[..., i] for i in each)) >> 31
+        )
 
 
-def _sign(count: Counts) -> Counts:
-    """-1 of a negative number, else 0, whatever its width."""
-    if isinstance(count, int):
-        return -1 if count < 0 else 0
-    return count >> (8 * count.dtype.itemsize - 1)
-
-
-def _at_most(count: Counts, most: int) -> Counts:
-    """The smaller of the two, of a number that is not negative."""
-    excess = count - most
-    return count - (excess & ~_sign(excess))
-
-
-def _limit(limit: object) -> Fraction:
-    if not isinstance(limit, Fraction) or limit < 0:
-        raise ValueError(f"limits must be non-negative fractions, got {limit!r}")
-    return limit
-
-
-def _check_signed(name: str, count: Counts) -> None:
-    """By the type alone, which is known before any value is."""
+def _narrowed(name: str, count: Counts, most: int) -> Counts:
+    """``count`` between -1 and ``most``, in 32 bits; refused by its type alone."""
     dtype = getattr(count, "dtype", None)
-    if dtype is None:
-        signed = isinstance(count, int) and not isinstance(count, bool)
-    else:
-        signed = np.issubdtype(dtype, np.signedinteger) and dtype.itemsize >= 4
-    if not signed:
-        raise ValueError(f"{name} must be of signed integers of 32 bits or more, got {count!r}")
+    if dtype is None and isinstance(count, int) and not isinstance(count, bool):
+        return min(max(count, -1), most)
+    if dtype is not None and np.issubdtype(dtype, np.signedinteger) and dtype.itemsize >= 4:
+        clipped = count.clip(-1, most)
+        if clipped.dtype == dtype:  # JAX cuts an int64 array to 32 bits where x64 is off
+            return clipped.astype(np.int32)
+    raise ValueError(f"{name} must be of signed integers of 32 bits or more, got {count!r}")
+
+
+def _int32(shares: tuple[int, ...]) -> Shares:
+    counts = np.array(shares, dtype=np.int32)
+    return counts if len(shares) > 1 else counts[0]
 
 
 def _shares(cost: Cost, limit: Fraction, units: int) -> int:

@@ -1,0 +1,87 @@
+"""Mutants: small lies, each planted in a copy of the tree, and the test that must see it.
+
+They stand in ``table.txt``. ``python tests/mutants/run.py`` tells which survive, and fails if any
+does; with words, only the mutants whose line holds one of them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLE = Path(__file__).with_name("table.txt")
+NEAREST = "\n\ndef round_up(x):\n    return __import__('numpy').float32(x).item()\n"
+SECONDS = 1200.0  # for one test: a mutant that never ends is seen, too
+
+
+class Mutant(NamedTuple):
+    """In ``file`` of the package ``old``, which stands there once, is ``new``."""
+
+    file: str
+    old: str
+    new: str
+    test: str
+
+    @classmethod
+    def of(cls, line: str) -> Mutant:
+        """That of a line of the table."""
+        file, old, new, test = (part.strip(" ").replace("\\n", "\n") for part in line.split("|"))
+        return cls(file, old, new.replace("NEAREST", NEAREST), test)
+
+    def planted(self, text: str) -> str | None:
+        """The file with the lie in it; None where it does not apply."""
+        if not self.old:
+            return text + self.new
+        return text.replace(self.old, self.new) if text.count(self.old) == 1 else None
+
+    def outcome(self, tree: Path) -> str:
+        """``killed``, ``survives`` or ``does not apply``."""
+        path = tree / "privopt" / self.file
+        kept = path.read_text(encoding="utf-8")
+        if (text := self.planted(kept)) is None:
+            return "does not apply"
+        path.write_text(text, encoding="utf-8")
+        command = [sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider"]
+        try:
+            done = subprocess.run(
+                [*command, f"tests/{self.test}"],
+                cwd=tree,
+                env={**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
+                capture_output=True,
+                timeout=SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return "killed"
+        finally:
+            path.write_text(kept, encoding="utf-8")
+        return "survives" if done.returncode == 0 else "killed"
+
+
+def main(words: list[str]) -> int:
+    """Print one line a mutant; how many of them are not killed."""
+    lines = TABLE.read_text(encoding="utf-8").splitlines()
+    lines = [line for line in lines if line and not line.startswith("#")]
+    chosen = [line for line in lines if not words or any(word in line for word in words)]
+    alive = 0
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder)
+        for name in ("privopt", "tests"):
+            shutil.copytree(ROOT / name, tree / name)
+        shutil.copy(ROOT / "pyproject.toml", tree)
+        for line in chosen:
+            found = Mutant.of(line).outcome(tree)
+            alive += found != "killed"
+            print(f"{found:<16}{line}", flush=True)
+    print(f"{len(chosen) - alive} of {len(chosen)} mutants are killed")
+    return alive
+
+
+if __name__ == "__main__":
+    sys.exit(min(1, main(sys.argv[1:])))
