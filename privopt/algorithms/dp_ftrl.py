@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from privopt.algorithms.choices import Clipping, require_delta
-from privopt.algorithms.first_order import Params, Static, first_order, run
+from privopt.algorithms.first_order import Params, Static, first_order, one_step_noise, run
 from privopt.arguments import positive_number, real
 from privopt.convex import Average, Output, Update, projected_leader
 from privopt.core import Algorithm, Plan, planner
@@ -32,6 +32,7 @@ from privopt.theory import (
     PrefixError,
     Quantity,
     Rate,
+    ftrl_batch,
     ftrl_rate,
     ftrl_regularisation,
     local_exponent,
@@ -51,7 +52,7 @@ def plan(
     noise: Noise | str = "tree",
     epochs: int = 1,
     momentum: float = 0.0,
-    batch_size: int = 1,
+    batch_size: int | None = None,
     band: int | None = None,
     optimise: bool = False,
     restart: bool = False,
@@ -85,8 +86,9 @@ def plan(
         Passes over the records.
     momentum : float
         ``gamma`` in ``[0, 1)``.
-    batch_size : int
-        ``b``. The last batch of a pass may be smaller; the divisor is ``b``.
+    batch_size : int, optional
+        ``b``. The last batch of a pass may be smaller; the divisor is ``b``. Default that of
+        :func:`privopt.theory.ftrl_batch` for the population risk, 1 for the regret.
     band : int, optional
         Coefficients of a band, or buffers: see :func:`privopt.factorisations.factorise`.
     optimise : bool
@@ -144,6 +146,8 @@ def plan(
     momentum, spoken = _momentum(momentum), _quantity(quantity)
     clipped = Clipping(clip, clipping)
     query = clipped.query(problem_class)
+    if batch_size is None:
+        batch_size = _batch(problem_class, budget, query, spoken)
     batches = OrderedBatches.of(batch_size, problem_class.n, epochs=epochs, order=order)
     steps, leaders = epochs * batches.period, epochs if restart else 1
     batches.participation(steps, budget.relation)  # refuses a relation before a long calculation
@@ -180,6 +184,16 @@ def plan(
             regularisation=regularisation, clipped=clipped.changes(problem_class),
         ),
     )  # fmt: skip
+
+
+def _batch(
+    problem_class: ProblemClass, budget: Budget, query: ClippedGradient, spoken: Quantity
+) -> int:
+    """Every record is a round of a regret; the risk of one pass has a best batch."""
+    if spoken is Quantity.REGRET:
+        return 1
+    unit_noise = problem_class.n * one_step_noise(query, budget)
+    return ftrl_batch(replace(problem_class, lipschitz=query.clip), unit_noise=unit_noise)
 
 
 def _momentum(momentum: float) -> float:

@@ -10,6 +10,7 @@ from privopt.algorithms.first_order import (
     Static,
     first_order,
     horizon,
+    least_batch,
     rate_of,
     run,
 )
@@ -54,7 +55,8 @@ def plan(
         ``T``; default: about as many as ``dp_gd``, :func:`privopt.theory.descent_steps`.
     batch_size : float, optional
         ``b``, the *expected* size; default ``max(sqrt(n), 4 sqrt(d))``, the least at which neither
-        sampling nor a small noise multiplier costs much. The divisor, whatever comes.
+        sampling nor a small noise multiplier costs much, or for smooth losses and default steps
+        :func:`privopt.theory.descent_batch`, if that is more. The divisor, whatever comes.
     rate : float, optional
         ``q = b/n`` in ``(0, 1]``, in place of ``batch_size``.
     step_size : float or StepSizes, optional
@@ -120,8 +122,10 @@ def plan(
     """
     require_delta("dp_sgd", budget)
     clipped = Clipping(clip, clipping)
-    batching = Batching.of(problem_class, batch_size, rate, sampler, capacity, cycle)
-    query, moments = clipped.query(problem_class), batching.moments
+    query = clipped.query(problem_class)
+    least = least_batch(problem_class, budget, query, steps, sampler)
+    batching = Batching.of(problem_class, batch_size, rate, sampler, capacity, cycle, least)
+    moments = batching.moments
     default = horizon(
         problem_class, budget, query, steps, moments=moments, update=update, output=output
     )

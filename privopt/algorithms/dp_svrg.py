@@ -12,6 +12,7 @@ from privopt.algorithms.first_order import (
     Static,
     first_order,
     horizon,
+    one_step_noise,
     output_rule,
     run,
     step_rule,
@@ -24,6 +25,7 @@ from privopt.mechanisms import ClippedGradient, VarianceReducedGradient
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import (
     gradient_difference,
+    variance_reduced_period,
     variance_reduced_rate,
     variance_reduced_step_size,
 )
@@ -63,7 +65,8 @@ def plan(
     steps : int, optional
         ``T``, those at anchors included; default as many as ``dp_gd``.
     anchor_every : int, optional
-        ``p``; default ``ceil(n/b)``, at which batches read as many records as anchors, twice each.
+        ``p``; default :func:`privopt.theory.variance_reduced_period`, at most ``ceil(n/b)``, at
+        which batches read as many records as anchors, twice each.
     batch_size : float, optional
         ``b``, the *expected* size of a Poisson batch; default as in ``dp_sgd``.
     clip : float, optional
@@ -72,7 +75,7 @@ def plan(
         ``C'``; default ``min(2 L, 2 H R)``, at which nothing is clipped. A smaller one costs the
         rate, and pays where iterates stay closer to their anchors than a diameter.
     step_size : float or StepSizes, optional
-        ``eta``; default ``R/sqrt(A (T + 1))``, see :func:`privopt.theory.variance_reduced_descent`.
+        ``eta``; default ``R/sqrt(A (T + 1))``, see :func:`privopt.theory.variance_reduced_rate`.
     output : Output, optional
         Default the average.
     capacity, record
@@ -110,7 +113,12 @@ def plan(
     smooth = dataclasses.replace(problem_class, smoothness=None)  # no theorem of its noise is
     steps, steps_powers = horizon(smooth, budget, query, steps)
     if anchor_every is None:
-        anchor_every = max(1, math.ceil(batching.n / batching.size))
+        anchor_every = variance_reduced_period(
+            problem_class,
+            steps=steps,
+            one_step_noise=one_step_noise(query, budget),
+            most=max(1, math.ceil(batching.n / batching.size)),
+        )
     period = count("anchor_every", anchor_every)
     batches = batching.poisson(budget, max(1, steps + -steps // period))
     mechanism = VarianceReducedGradient.calibrated(

@@ -30,7 +30,7 @@ from privopt.mechanisms import (
     PrivateGradient,
     VarianceReducedGradient,
 )
-from privopt.privacy import gaussian_mu
+from privopt.privacy import Sampler, gaussian_mu
 from privopt.release import Pytree
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import (
@@ -42,6 +42,7 @@ from privopt.theory import (
     Powers,
     Rate,
     StepRule,
+    descent_batch,
     descent_numbers,
     descent_rate,
     descent_steps,
@@ -55,6 +56,8 @@ __all__ = [
     "Static",
     "first_order",
     "horizon",
+    "least_batch",
+    "one_step_noise",
     "output_rule",
     "rate_of",
     "recorded",
@@ -118,22 +121,35 @@ def horizon(
     update: Optimiser | None = None,
     output: Output | str | None = None,
 ) -> DefaultSteps:
-    """``T``, given or after which noise is the larger error, and how it moves with the axes.
+    """``T``, given or that of :func:`privopt.theory.descent_steps`, and how it moves with the axes.
 
-    The fewer steps of the smooth theorem only with the output that it speaks of.
+    The fewer steps of the smooth theorem only with an output that it speaks of.
     """
     if steps is not None:
         return DefaultSteps(count("steps", steps), GIVEN_STEPS)
-    one_step = query.sensitivity(budget.relation) / gaussian_mu(budget.epsilon, budget.delta)
     return descent_steps(
         problem_class,
-        one_step_noise=one_step,
+        one_step_noise=one_step_noise(query, budget),
         clip=query.clip,
         moments=moments or ALL_RECORDS,
         plain=moments is not None
         and is_plain(checked_update(update))
-        and chosen_output(output) in (None, AverageAfterStep()),
+        and chosen_output(output) in (None, Last(), AverageAfterStep()),
     )
+
+
+def one_step_noise(query: ClippedGradient, budget: Budget) -> float:
+    """``sigma_1``: what a single full gradient would need within the budget."""
+    return query.sensitivity(budget.relation) / gaussian_mu(budget.epsilon, budget.delta)
+
+
+def least_batch(
+    problem_class: ProblemClass, budget: Budget, query: ClippedGradient, steps: int | None, by: str
+) -> float:
+    """What :func:`privopt.theory.descent_batch` asks of batches; 0 where steps are given."""
+    if steps is not None or by not in (Sampler.POISSON, Sampler.WITHOUT_REPLACEMENT):
+        return 0.0
+    return descent_batch(problem_class, one_step_noise=one_step_noise(query, budget))
 
 
 def first_order(

@@ -1,11 +1,11 @@
-"""Norms of noise vectors: the largest entry, the largest few, and what is above a threshold."""
+"""Norms of noise vectors: of all, of the largest entry, and of what is above a threshold."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from scipy.special import ndtr, polygamma, psi
+from scipy.special import ndtr, psi
 
 from privopt.arguments import Names, positive_number
 from privopt.theory.rate import Powers
@@ -40,8 +40,8 @@ class NoiseVector:
     Examples
     --------
     >>> noise = NoiseVector("laplace", 0.5, 1000)
-    >>> noise.square, round(noise.largest, 3), round(noise.largest_few(10), 2)
-    (500.0, 3.743, 8.94)
+    >>> noise.square, round(noise.largest, 3)
+    (500.0, 3.743)
     """
 
     kind: NoiseKind
@@ -78,23 +78,6 @@ class NoiseVector:
             return self.scale * math.sqrt(2.0 * math.log(2.0 * self.dim))
         return self.scale * _harmonic(self.dim)
 
-    def largest_few(self, count: int) -> float:
-        """At least the root mean square of ``|xi|_(k)``, the norm of the ``k`` largest entries.
-
-        Gaussian: ``2 sigma sqrt(k ln(sqrt(2) d/k))``: by Jensen's inequality for
-        squares over ``4 sigma^2``, whose exponentials have mean ``sqrt(2)``. Laplace, exactly::
-
-            b sqrt(k) sqrt((1 + H_d - H_k)^2 + 1 + 1/(k+1)^2 + ... + 1/d^2),
-
-        the ``k`` largest being independent exponentials above the next one.
-        """
-        if self.gaussian:
-            log = math.log(math.sqrt(2.0) * self.dim / count)
-            return 2.0 * self.scale * math.sqrt(count * log)
-        above = _harmonic(self.dim) - _harmonic(count)
-        spread = float(polygamma(1, count + 1.0) - polygamma(1, self.dim + 1.0))
-        return self.scale * math.sqrt(count * ((1.0 + above) ** 2 + 1.0 + spread))
-
     def beyond(self, threshold: float) -> float:
         """``sqrt(E |S_t(xi)|_2^2)``, ``S_t`` moving every entry towards 0 by ``t`` at most.
 
@@ -119,16 +102,6 @@ class NoiseVector:
         if self.gaussian:
             return self.scale * math.sqrt(2.0 * math.log(2.0 * self.dim / failure))
         return self.scale * math.log(self.dim / failure)
-
-    def norm_quantile(self, failure: float) -> float:
-        """``|xi|_2`` exceeds it with probability at most ``failure``.
-
-        Gaussian: ``sigma (sqrt(d) + sqrt(2 ln(1/failure)))``, as the norm is 1-Lipschitz. Laplace:
-        ``sqrt(d)`` times :meth:`largest_quantile`.
-        """
-        if self.gaussian:
-            return self.scale * (math.sqrt(self.dim) + math.sqrt(2.0 * math.log(1.0 / failure)))
-        return math.sqrt(self.dim) * self.largest_quantile(failure)
 
 
 def _harmonic(count: int) -> float:

@@ -7,13 +7,11 @@ import math
 from scipy.stats import binom
 
 from privopt.spec import ProblemClass
-from privopt.theory.descent import noisy_descent
 from privopt.theory.largest_excess import largest_excess
-from privopt.theory.moments import ALL_RECORDS, Moments, batch_moments
 from privopt.theory.rate import GIVEN_STEPS, Powers, Quantity, Rate, Term, add
+from privopt.theory.steps import ALL_RECORDS, Moments, batch_moments
 
 __all__ = [
-    "descent_population",
     "descent_population_rate",
     "descent_population_step_size",
     "generalisation_gap",
@@ -95,42 +93,6 @@ def generalisation_gap(
         lost = 2.0 * lipschitz * problem_class.radius * overfull if overfull > 0.0 else 0.0
         gap = min(gap, unit * steps / problem_class.n + lost)
     return gap
-
-
-def descent_population(
-    problem_class: ProblemClass,
-    *,
-    steps: int,
-    step_size: float,
-    noise_std: float,
-    batch_size: float | None = None,
-    sampler: str = "without_replacement",
-) -> float:
-    """Excess population risk of the average of noisy descent: empirical risk, and the gap.
-
-    ``E F_P(w) - F_P* <= R^2/(2 eta (T + 1)) + eta G^2/2`` (:func:`noisy_descent`, whose ``w*`` may
-    be the population's, as ``E F(w*) = F_P(w*)``) ``+`` :func:`generalisation_gap`.
-
-    Parameters
-    ----------
-    problem_class, steps, step_size, batch_size, sampler
-        As for :func:`generalisation_gap`.
-    noise_std : float
-        ``sigma``, of the noise of each coordinate of the mean gradient.
-
-    Examples
-    --------
-    >>> smooth = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5)
-    >>> round(descent_population(smooth, steps=24, step_size=0.2, noise_std=0.0), 6)
-    0.248
-    """
-    moments = _moments(problem_class, batch_size, sampler)
-    descent = noisy_descent(
-        problem_class, steps=steps, step_size=step_size, noise_std=noise_std, moments=moments
-    )
-    return descent + generalisation_gap(
-        problem_class, steps=steps, step_size=step_size, batch_size=batch_size, sampler=sampler
-    )
 
 
 def descent_population_step_size(

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable
 
 from privopt.spec import ProblemClass
-from privopt.theory.descent_numbers import OutputRule, StepRule
 from privopt.theory.largest_excess import largest_excess
 from privopt.theory.rate import GIVEN_STEPS, Powers, Quantity, Rate, Term, add, no_rate
+from privopt.theory.steps import OutputRule, StepRule
 
 __all__ = [
     "gradient_difference",
-    "variance_reduced_descent",
+    "variance_reduced_period",
     "variance_reduced_rate",
     "variance_reduced_step_size",
 ]
@@ -34,52 +34,6 @@ def gradient_difference(problem_class: ProblemClass) -> float:
     return min(2.0 * problem_class.lipschitz, far)
 
 
-def variance_reduced_descent(
-    problem_class: ProblemClass,
-    *,
-    steps: int,
-    step_size: float,
-    period: int,
-    anchor_noise: float,
-    difference_noise: float,
-    sampling: float,
-) -> float:
-    """Excess risk of the average of ``w_1..w_{T+1}``: ``R^2/(2 eta (T + 1)) + eta A/2``.
-
-    For convex, L-Lipschitz losses, steps along ``g_t = grad F(w_t) + N + e_t``, where ``N``, of
-    scale ``sigma``, is drawn every ``p`` steps at the anchor ``a``, and ``e_t`` has mean zero given
-    the past: Gaussian noise of scale ``sigma'``, none at anchors, and what sampling leaves of
-    ``g_i(w_t) - g_i(a)``, of norm at most ``D = min(2 L, 2 H R)``, a variance of ``s D^2`` at most.
-    ``A`` is the mean, over the ``k = 0..p - 1`` steps since an anchor, of::
-
-        A_k = G_k^2 + 2 sqrt(d) sigma (G_0 + (k - 1) G),    the second part for k >= 1 alone,
-        G_0^2 = L^2 + d sigma^2,
-        G_k^2 = G^2 = L^2 + d sigma^2 + 2 sqrt(d) sigma min(L, D) + s D^2 + d sigma'^2.
-
-    ``E |g_t|^2 <= G_k^2``, whence the first term as in :func:`noisy_descent`. At the anchor ``N``
-    has mean zero given the past. At a later ``w_t`` of its period it does not, but it is
-    independent of ``a``: ``E <grad F(w_t), N> = E <grad F(w_t) - grad F(a), N>`` is at most
-    ``sqrt(d) sigma min(L, D)``. Likewise ``E <N, w_t - w*> = E <N, w_t - a>`` is at least
-    ``-sqrt(d) sigma eta (G_0 + (k - 1) G)``, as projections bring points no farther apart: twice
-    that is the second part. ``A_k`` grows with ``k``, so a period that is cut short costs no more,
-    and the last point might take a step without noise, which costs ``L^2 <= A_0``.
-
-    ``s = sampling`` is ``(1 - q)/b`` for Poisson batches. Derived here.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
-    >>> noise = {"anchor_noise": 0.5, "difference_noise": 0.0, "sampling": 0.0}
-    >>> variance_reduced_descent(facts, steps=24, step_size=0.1, period=1, **noise)
-    0.30000000000000004
-    """
-    if math.isinf(problem_class.radius):
-        return math.inf
-    moment = _moment(problem_class, period, anchor_noise, difference_noise, sampling)
-    start = problem_class.radius**2 / (2.0 * step_size * (steps + 1.0))
-    return start + 0.5 * step_size * moment
-
-
 def variance_reduced_step_size(
     problem_class: ProblemClass,
     *,
@@ -89,7 +43,7 @@ def variance_reduced_step_size(
     difference_noise: float,
     sampling: float,
 ) -> float:
-    """``eta = R/sqrt(A (T + 1))``, the minimiser of :func:`variance_reduced_descent`.
+    """``eta = R/sqrt(A (T + 1))``, where the bound of :func:`variance_reduced_rate` is least.
 
     Where ``L`` is not declared the noise alone is counted.
 
@@ -102,6 +56,33 @@ def variance_reduced_step_size(
     """
     moment = _moment(problem_class, period, anchor_noise, difference_noise, sampling)
     return problem_class.radius / math.sqrt(moment * (steps + 1.0))
+
+
+def variance_reduced_period(
+    problem_class: ProblemClass, *, steps: int, one_step_noise: float, most: int
+) -> int:
+    """The longest period, up to ``most``, whose bound is at most 1.5 times that of ``p = 1``.
+
+    As if anchors had the whole budget and no noise were between: ``sigma = sigma_1 sqrt(T/p)``. A
+    long period saves reading all records; by the bound the best is 1, which is DP-GD.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
+    >>> variance_reduced_period(facts, steps=100, one_step_noise=1e-4, most=30)
+    30
+    >>> variance_reduced_period(facts, steps=100, one_step_noise=0.1, most=30)
+    2
+    """
+
+    def moment(period: int) -> float:
+        noise = one_step_noise * math.sqrt(-(-steps // period))
+        return _moment(problem_class, period, noise, 0.0, 0.0)
+
+    most_moment = 2.25 * moment(1)
+    return max(
+        period for period in range(1, most + 1) if period == 1 or moment(period) <= most_moment
+    )
 
 
 def _moment(
@@ -142,15 +123,37 @@ def variance_reduced_rate(
     steps_powers: Powers = GIVEN_STEPS,
     lower: float = 0.0,
 ) -> Rate:
-    """The rate of :func:`variance_reduced_descent`: ``R sqrt(A/(T + 1))`` at its best step size.
+    """``E F(w) - F* <= R^2/(2 eta (T + 1)) + eta A/2`` for the average of ``w_1..w_{T+1}``.
+
+    ``R sqrt(A/(T + 1))`` at the best step size. For convex, L-Lipschitz losses, steps along ``g_t =
+    grad F(w_t) + N + e_t``, where ``N``, of scale ``sigma``, is drawn every ``p`` steps at the
+    anchor ``a``, and ``e_t`` has mean zero given the past: Gaussian noise of scale ``sigma'``, none
+    at anchors, and what sampling leaves of ``g_i(w_t) - g_i(a)``, of norm at most ``D = min(2 L, 2
+    H R)``, a variance of ``s D^2`` at most, ``s = (1 - q)/b`` for Poisson batches. ``A`` is the
+    mean, over the ``k = 0..p - 1`` steps since an anchor, of::
+
+        A_k = G_k^2 + 2 sqrt(d) sigma (G_0 + (k - 1) G),    the second part for k >= 1 alone,
+        G_0^2 = L^2 + d sigma^2,
+        G_k^2 = G^2 = L^2 + d sigma^2 + 2 sqrt(d) sigma min(L, D) + s D^2 + d sigma'^2.
+
+    ``E |g_t|^2 <= G_k^2``, whence the first part as for averages of noisy descent
+    (:func:`privopt.theory.descent_rate`). At the anchor ``N`` has mean zero given the past. At a
+    later ``w_t`` of its period it does not, but it is independent of ``a``: ``E <grad F(w_t), N> =
+    E <grad F(w_t) - grad F(a), N>`` is at most ``sqrt(d) sigma min(L, D)``. Likewise ``E <N, w_t -
+    w*> = E <N, w_t - a>`` is at least ``-sqrt(d) sigma eta (G_0 + (k - 1) G)``, as projections
+    bring points no farther apart: twice that is the second part. ``A_k`` grows with ``k``, so a
+    period that is cut short costs no more, and the last point might take a step without noise,
+    which costs ``L^2 <= A_0``. Derived here.
 
     The first term is what ``A`` is without ``L`` and without sampling; what these add is the
     second, whose exponents are those at this setting.
 
     Parameters
     ----------
-    problem_class, steps, period, anchor_noise, difference_noise, sampling
-        As for :func:`variance_reduced_descent`.
+    problem_class, steps, period
+        With ``T`` and ``p``.
+    anchor_noise, difference_noise, sampling : float
+        ``sigma``, ``sigma'`` and ``s``.
     step_rule, output
         What the method does; a constant step and the average are what the theorem speaks of.
     clip, difference_clip : float

@@ -15,7 +15,6 @@ from privopt.theory import (
     ftrl_regularisation,
     local_exponent,
     noisy_descent,
-    split_error,
 )
 
 FACTS = ProblemClass(n=400, dim=9, lipschitz=2.0, radius=3.0)
@@ -145,48 +144,6 @@ def test_hard_families():
     assert ftrl_rate(FACTS, noise_std=9.0, error=SPLIT, steps=400).tight_on is None
     untuned = ftrl_rate(FACTS, noise_std=9.0, error=SPLIT, regularisation=1.0, **there)
     assert untuned.tight_on is None
-
-
-def test_a_split_of_trees_and_its_parts():
-    """The parts of every prefix add up to ``B B^T``; trees lose 14 % of their deviation."""
-    decoder = decoder_of_tree(1000)
-    found = split_error(decoder)
-    plain = np.sqrt((decoder**2).sum(axis=1)).mean()
-    assert found.deviation == pytest.approx(0.861 * plain, abs=2e-3)
-    assert found.increment == pytest.approx(0.0987, abs=1e-4)
-    small = decoder_of_tree(6)
-    means = small.sum(axis=0) / np.arange(6, 0, -1)
-    rest = [np.linalg.norm(small[t, : t + 1] - means[: t + 1]) for t in range(6)]
-    assert split_error(small).deviation == pytest.approx(np.mean(rest), rel=1e-12)
-    assert split_error(small).increment == pytest.approx(np.sqrt(np.mean(means**2)), rel=1e-12)
-    wider = np.concatenate([small, np.zeros((6, 2))], axis=1)
-    wider[3:, 6:] = 1.0, -2.0
-    rest = [np.hypot(each, 0.0) for each in rest]  # both new draws are constant once heard
-    assert split_error(wider).deviation == pytest.approx(np.mean(rest), rel=1e-12)
-
-
-def test_a_split_is_a_smaller_bound_and_still_one():
-    """``|w - e_1|`` and trees again, ``Lambda`` tuned to the split: 0.81 of the lesser bound."""
-    rng = np.random.default_rng(13)
-    steps, runs, dim, noise_std = 512, 400, 9, 4.0
-    facts = ProblemClass(n=steps, dim=dim, lipschitz=1.0, radius=1.0)
-    decoder = decoder_of_tree(steps)
-    there = {"steps": steps, "noise_std": noise_std, "quantity": "regret"}
-    whole = PrefixError(float(np.sqrt((decoder**2).sum(axis=1)).mean()))
-    rate = ftrl_rate(facts, error=split_error(decoder), **there)
-    assert rate.upper < 0.95 * ftrl_rate(facts, error=whole, **there).upper
-    best = ftrl_regularisation(facts, error=split_error(decoder), **there)
-    noise = noise_std * np.tensordot(decoder, rng.normal(size=(steps, runs, dim)), axes=1)
-    corner = np.eye(dim)[0]
-
-    def towards(t, point, total):
-        away = point - corner
-        return away / np.maximum(np.linalg.norm(away, axis=-1, keepdims=True), 1e-12)
-
-    lost, total = regret_of_leader(towards, noise, best, np.zeros(dim))
-    regret = lost - total @ corner
-    assert 0.78 * rate.upper < regret.mean()
-    assert regret.mean() + 20 * regret.std() / math.sqrt(runs) < rate.upper
 
 
 @pytest.mark.parametrize(("error", "least"), [(PrefixError(2.0), 12 / 2), (FRESH, 7.0)])
