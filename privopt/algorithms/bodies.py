@@ -89,7 +89,6 @@ class Post(NamedTuple):
         steps: int | None,
         *,
         noise: Noise | str | None,
-        update: Optimiser | None,
         output: Output | str | None,
     ) -> DefaultSteps:
         """``T`` full gradients: as given; else at the least bound for projected gradients.
@@ -98,7 +97,7 @@ class Post(NamedTuple):
         """
         known = self.sparse and not _obstacle(problem_class, noise, AllRecords())
         if steps is not None or not known:
-            return horizon(problem_class, budget, query, steps, update=update, output=output)
+            return horizon(problem_class, budget, query, steps, output=output)
         one_step = query.sensitivity(budget.relation) / gaussian_mu(budget.epsilon, budget.delta)
         smooth = problem_class.smoothness is not None
         return DefaultSteps(

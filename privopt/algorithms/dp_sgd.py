@@ -126,9 +126,7 @@ def plan(
     least = least_batch(problem_class, budget, query, steps, sampler)
     batching = Batching.of(problem_class, batch_size, rate, sampler, capacity, cycle, least)
     moments = batching.moments
-    default = horizon(
-        problem_class, budget, query, steps, moments=moments, update=update, output=output
-    )
+    default = horizon(problem_class, budget, query, steps, moments=moments, output=output)
     batches = batching.batches(budget, default.steps)
     added = noise_of(noise, default.steps)
     onto = Post.of(post, problem_class, query)

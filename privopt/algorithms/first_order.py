@@ -118,12 +118,12 @@ def horizon(
     steps: int | None,
     *,
     moments: Moments | None = ALL_RECORDS,
-    update: Optimiser | None = None,
     output: Output | str | None = None,
 ) -> DefaultSteps:
     """``T``, given or that of :func:`privopt.theory.descent_steps`, and how it moves with the axes.
 
-    The fewer steps of the smooth theorem only with an output that it speaks of.
+    The fewer steps of the smooth theorem only with an output that it speaks of; other updates than
+    plain descent, of which no theorem speaks, take as many.
     """
     if steps is not None:
         return DefaultSteps(count("steps", steps), GIVEN_STEPS)
@@ -132,9 +132,7 @@ def horizon(
         one_step_noise=one_step_noise(query, budget),
         clip=query.clip,
         moments=moments or ALL_RECORDS,
-        plain=moments is not None
-        and is_plain(checked_update(update))
-        and chosen_output(output) in (None, Last(), AverageAfterStep()),
+        plain=moments is not None and chosen_output(output) in (None, Last(), AverageAfterStep()),
     )
 
 
@@ -165,8 +163,8 @@ def first_order(
     """The method that asks ``mechanism``, with theory's numbers where none are given.
 
     Plain descent takes those of :func:`privopt.theory.descent_numbers`. Another update takes steps
-    ``R/sqrt(d T)``, with which coordinates that move by one step size each wander ``R`` far, and
-    the last iterate; that is no theorem's.
+    ``R/sqrt(d T)`` in linear decay, with which coordinates that move by one step size each wander
+    ``R/sqrt(3)`` far, and the last iterate; that is no theorem's.
 
     Raises
     ------
@@ -193,7 +191,7 @@ def first_order(
         if math.isinf(problem_class.radius):
             raise ValueError("step_size must be given where radius is infinite, got None")
         wander = problem_class.radius / math.sqrt(problem_class.dim * steps)
-        step_size = StepSizes.constant(wander)
+        step_size = StepSizes.linear_decay(wander)
     return FirstOrder(step_size, update, output or Last(), *recorded(record, steps))
 
 

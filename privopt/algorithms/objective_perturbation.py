@@ -35,6 +35,7 @@ from privopt.theory import (
 __all__ = [
     "OBJECTIVE_PERTURBATION",
     "ObjectivePerturbationRelease",
+    "least_noise",
     "planned",
     "regularised",
     "run",
@@ -155,7 +156,7 @@ def plan(
         OBJECTIVE_PERTURBATION,
         problem_class,
         budget,
-        _noise(query, left, chosen),
+        least_noise(query, left, chosen),
         tuned=regularisation is None,
     )
 
@@ -218,7 +219,7 @@ def regularised(
     return query
 
 
-def _noise(
+def least_noise(
     query: PerturbedMinimiser, budget: Budget, analysis: ObjectivePerturbationAnalysis
 ) -> ObjectivePerturbationRelease:
     """Both noises: the least that the guarantee allows, or what an older theorem asks for."""

@@ -25,32 +25,27 @@ from privopt.theory.descent_numbers import (
     DefaultSteps, DescentNumbers, descent_batch, descent_numbers, descent_steps,
 )  # fmt: skip
 from privopt.theory.exponential_mechanism import (
-    exponential_mechanism, exponential_mechanism_rate, exponential_mechanism_regularisation,
+    exponential_mechanism_rate, exponential_mechanism_regularisation,
 )  # fmt: skip
 from privopt.theory.finite_size import (
     RadialLoss, gaussian_perturbation, gibbs_draw, noisy_descent_on_squares,
     norm_laplace_perturbation,
 )  # fmt: skip
-from privopt.theory.ftrl import (
-    ftrl_batch, ftrl_population, ftrl_rate, ftrl_regret, ftrl_regularisation,
-)  # fmt: skip
+from privopt.theory.ftrl import ftrl_batch, ftrl_rate, ftrl_regularisation
 from privopt.theory.largest_excess import centre_excess, largest_excess
 from privopt.theory.last_iterate import LastIterate, last_iterate
 from privopt.theory.linf_output_perturbation import linf_output_perturbation_rate
 from privopt.theory.lower_bounds import budget_lower_bound, erm_lower_bound, pure_lower_bound
 from privopt.theory.noise_norms import NoiseKind, NoiseVector
 from privopt.theory.objective_perturbation import (
-    objective_perturbation_rate, perturbed_objective_minimiser, perturbed_objective_regularisation,
+    objective_perturbation_rate, perturbed_objective_regularisation,
 )  # fmt: skip
 from privopt.theory.orders import Order
 from privopt.theory.output_perturbation import (
-    output_perturbation_rate, perturbed_minimiser, perturbed_minimiser_regularisation,
-    perturbed_stationary_minimiser,
+    output_perturbation_rate, perturbed_minimiser_regularisation,
 )  # fmt: skip
 from privopt.theory.perturbation_cost import PerturbationCost, perturbation_cost
-from privopt.theory.phased_descent import (
-    phase_sizes, phased_descent, phased_descent_step_size, phased_rate,
-)  # fmt: skip
+from privopt.theory.phased_descent import phase_sizes, phased_descent_step_size, phased_rate
 from privopt.theory.population_lower_bound import population_lower_bound
 from privopt.theory.prefix_error import PrefixError, local_exponent
 from privopt.theory.projected_descent import (
@@ -83,19 +78,17 @@ __all__ = [
     "biased_descent_rate", "biased_descent_step_size", "budget_lower_bound", "centre_excess",
     "crossovers", "descent_batch", "descent_numbers", "descent_population_rate",
     "descent_population_step_size", "descent_rate", "descent_steps", "erm_lower_bound",
-    "exponential_mechanism", "exponential_mechanism_rate", "exponential_mechanism_regularisation",
-    "ftrl_batch", "ftrl_population", "ftrl_rate", "ftrl_regret", "ftrl_regularisation",
-    "gaussian_perturbation", "generalisation_gap", "gibbs_draw", "gradient_difference",
-    "inexact_descent_rate", "inexact_descent_step_size", "l1_recovery_rate", "largest_excess",
-    "last_iterate", "linf_output_perturbation_rate", "local_exponent", "no_rate",
+    "exponential_mechanism_rate", "exponential_mechanism_regularisation", "ftrl_batch", "ftrl_rate",
+    "ftrl_regularisation", "gaussian_perturbation", "generalisation_gap", "gibbs_draw",
+    "gradient_difference", "inexact_descent_rate", "inexact_descent_step_size", "l1_recovery_rate",
+    "largest_excess", "last_iterate", "linf_output_perturbation_rate", "local_exponent", "no_rate",
     "noisy_descent_on_squares", "noisy_descent_step_size", "norm_laplace_perturbation",
     "objective_perturbation_rate", "only", "output_perturbation_rate", "perturbation_cost",
-    "perturbed_minimiser", "perturbed_minimiser_regularisation", "perturbed_objective_minimiser",
-    "perturbed_objective_regularisation", "perturbed_stationary_minimiser", "phase_sizes",
-    "phased_descent", "phased_descent_step_size", "phased_rate", "population_lower_bound",
-    "projected_descent_rate", "projected_descent_steps", "projected_error", "projected_gradient",
-    "projection_mechanism_rate", "pure_balanced_minimiser", "pure_lower_bound",
-    "regret_lower_bound", "smooth_descent_step_size", "smoothed_pure_balanced_minimiser",
-    "smoothing_width", "sparse_error", "strongly_convex_descent_step_size",
-    "variance_reduced_period", "variance_reduced_rate", "variance_reduced_step_size",
+    "perturbed_minimiser_regularisation", "perturbed_objective_regularisation", "phase_sizes",
+    "phased_descent_step_size", "phased_rate", "population_lower_bound", "projected_descent_rate",
+    "projected_descent_steps", "projected_error", "projected_gradient", "projection_mechanism_rate",
+    "pure_balanced_minimiser", "pure_lower_bound", "regret_lower_bound", "smooth_descent_step_size",
+    "smoothed_pure_balanced_minimiser", "smoothing_width", "sparse_error",
+    "strongly_convex_descent_step_size", "variance_reduced_period", "variance_reduced_rate",
+    "variance_reduced_step_size",
 ]  # fmt: skip

@@ -34,7 +34,7 @@ def linf_output_perturbation_rate(
     """``E F(w) - F* <= c lambda D^2 + g b + L tau + L^2 h/2``.
 
     The four terms are the costs of regulariser, noise, solver and smoothing. The regulariser costs
-    at most ``lambda D^2/4``, by the argument of :func:`privopt.theory.perturbed_minimiser`; the
+    at most ``lambda D^2/4``, by the argument of :func:`privopt.theory.output_perturbation_rate`; the
     published bound is ``lambda D^2/2``. ``g`` is that of :func:`perturbation_cost`.
 
     *Gaussian noise*, ``b = 2 L kappa/(lambda n)``, ``lambda`` balanced: ``2^{5/4} L D sqrt(kappa/n)
