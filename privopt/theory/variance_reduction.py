@@ -72,7 +72,7 @@ def variance_reduced_period(
     >>> variance_reduced_period(facts, steps=100, one_step_noise=1e-4, most=30)
     30
     >>> variance_reduced_period(facts, steps=100, one_step_noise=0.1, most=30)
-    2
+    8
     """
 
     def moment(period: int) -> float:
