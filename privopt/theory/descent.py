@@ -168,7 +168,7 @@ def strongly_convex_descent_step_size(
     """
     known, smoothness = Descent(problem_class, steps, noise_std, moments), problem_class.smoothness
     assert smoothness is not None
-    free = _settling(known)[0] if known.variance > 0.0 else math.inf
+    free = _settling(known, [])[0] if known.variance > 0.0 else math.inf
     sizes = {min(free, share / smoothness) for share in (0.5, 0.75, 0.9, 0.97)}
 
     def bound(size: float) -> float:
@@ -391,23 +391,27 @@ def _strongly_convex(known: Descent, rule: StepRule) -> Theorem | None:
 def _any_steps(known: Descent, rule: StepRule, smoothness: float | None) -> Theorem | None:
     """The last iterate. Its coefficients move as those of a longest step and of ``T`` steps do."""
     facts, moved, modulus = known.facts, known.steps_powers, known.facts.strong_convexity
-    if smoothness is not None and not rule.scale * smoothness < 1.0:
+    if smoothness is not None and not rule.sizes(known.steps).max() * smoothness < 1.0 - _NUDGE:
         return None
     start, noise, end = _last(known, rule, smoothness)
     longer = _last(known, rule._replace(scale=rule.scale * (1.0 + _NUDGE)), smoothness)
-    fall = math.log(longer.start / start) / _NUDGE
+    fall = math.log(longer.start / start) / _NUDGE if longer.start > 0.0 else 0.0
     rise = math.log(longer.noise / noise) / _NUDGE
-    size, tight_on = -rule.power * moved, None
-    if smoothness is not None and rule.linear_decay and modulus > 0.0 and known.noise_std > 0.0:
-        free, moves = _settling(known)
-        if math.isclose(rule.scale, free, rel_tol=_ROUND_OFF):
-            size, tight_on = moves, "squared_distance"
     sampling, gradients = known.moments.variance, 0.0
     if smoothness is None:
         sampling, gradients = known.moments.second_moment - 1.0, 1.0 + end / noise
     squares = known.squares(sampling, gradients)
+    size, tight_on = -rule.power * moved, None
+    if rule.linear_decay and squares:
+        free, moves = _settling(known, squares) if modulus > 0.0 else (0.0, FIXED)
+        rough = noisy_descent_step_size(facts, **known.told) * known.steps / (known.steps + 1.0)
+        if smoothness is not None and math.isclose(rule.scale, free, rel_tol=_ROUND_OFF):
+            size, tight_on = moves, "squared_distance"
+        elif smoothness is None and math.isclose(rule.scale, rough, rel_tol=_ROUND_OFF):
+            size = -0.5 * (moved + _average(squares))
     terms = _times(squares, noise, rise * size + (rise - 1.0) * moved)
-    terms.append(Term("start", start * facts.radius**2, fall * (size + moved)))
+    if start > 0.0:
+        terms.append(Term("start", start * facts.radius**2, fall * (size + moved)))
     return Theorem(
         "E F(w) - F* <= a R^2 + b V of the last iterate, a and b by the steps (order V/(m T))",
         "Zamani and Glineur 2023 (arXiv:2307.11134); Liu and Zhou 2024 (arXiv:2312.08531); any "
@@ -430,16 +434,21 @@ def settled(ratio: float) -> tuple[float, float]:
     return settling, ratio * (1.0 + 6.0 * ratio) / ((1.0 + ratio + 3.0 * ratio**2) * settling)
 
 
-def _settling(known: Descent) -> tuple[float, Powers]:
-    """``A/(m T)``, and how it moves."""
+def _settling(known: Descent, squares: list[Term]) -> tuple[float, Powers]:
+    """``A/(m T)``, and how it moves where ``V`` is the sum of ``squares``."""
     facts, moved = known.facts, known.steps_powers
     ratio = facts.strong_convexity * facts.radius * math.sqrt(known.steps / known.variance)
     settling, slope = settled(ratio)
-    varied = FIXED
-    for part in known.squares(known.moments.variance, 0.0):
-        varied += part.value / known.variance * part.powers
     step = settling / (facts.strong_convexity * known.steps)
-    return step, -1.0 * moved + 0.5 * slope * (moved + -1.0 * varied)
+    return step, -1.0 * moved + 0.5 * slope * (moved + -1.0 * _average(squares))
+
+
+def _average(terms: list[Term]) -> Powers:
+    """How the sum moves."""
+    total, moves = math.fsum(term.value for term in terms), FIXED
+    for term in terms:
+        moves += term.value / total * term.powers
+    return moves
 
 
 def _times(terms: list[Term], factor: float, powers: Powers) -> list[Term]:

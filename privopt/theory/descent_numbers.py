@@ -204,15 +204,16 @@ def _without_a_step(known: Descent, output: OutputRule | None) -> list[DescentNu
         if not found:
             raise ValueError("step_size must be given where radius is infinite, got None")
         return found
-    size, ending = noisy_descent_step_size(facts, **known.told), output or OutputRule.LAST
-    smooth = math.inf
-    if facts.smoothness is not None and output is not OutputRule.AVERAGE:
+    size, smooth = noisy_descent_step_size(facts, **known.told), math.inf
+    if facts.smoothness is not None and output != OutputRule.AVERAGE:
         best = strongly_convex_descent_step_size if modulus > 0.0 else smooth_descent_step_size
         smooth = best(facts, **known.told)
-    if ending is OutputRule.LAST:
-        decay = [size * steps / (steps + 1.0), smooth]
-        found += [DescentNumbers(StepRule(each, decay=1.0), ending) for each in decay]
+    if output in (None, OutputRule.LAST):
+        decay = [smooth] if math.isfinite(smooth) else []
+        if modulus == 0.0 or not (decay or found):
+            decay.append(size * steps / (steps + 1.0))
+        found += [DescentNumbers(StepRule(each, decay=1.0), OutputRule.LAST) for each in decay]
     elif not found:
-        after = ending is OutputRule.AVERAGE_AFTER_STEP and math.isfinite(smooth)
-        found.append(DescentNumbers(StepRule(smooth if after else size), ending))
-    return [each for each in found if math.isfinite(each.step_rule.scale)]
+        after = output == OutputRule.AVERAGE_AFTER_STEP and math.isfinite(smooth)
+        found.append(DescentNumbers(StepRule(smooth if after else size), output))
+    return found
