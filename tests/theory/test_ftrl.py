@@ -9,17 +9,20 @@ import pytest
 from privopt.spec import ProblemClass
 from privopt.theory import (
     PrefixError,
-    ftrl_population,
     ftrl_rate,
-    ftrl_regret,
     ftrl_regularisation,
     local_exponent,
-    noisy_descent,
 )
 
 FACTS = ProblemClass(n=400, dim=9, lipschitz=2.0, radius=3.0)
 FRESH = PrefixError(0.0, increment=1.0)
 SPLIT = PrefixError(1.3, increment=0.2, growth=0.1)
+
+
+def total(quantity, facts, **numbers):
+    """The terms of the rate together, whatever the set allows."""
+    rate = ftrl_rate(facts, quantity=quantity, **numbers)
+    return rate.combine(*(term.value for term in rate.terms))
 
 
 def decoder_of_tree(steps):
@@ -53,13 +56,20 @@ def regret_of_leader(gradient, noise, regularisation, start):
 @pytest.mark.parametrize("error", [FRESH, SPLIT, PrefixError(2.0, restarts=3, restarted=1.5)])
 @pytest.mark.parametrize("noise_std", [0.0, 0.3, 40.0])
 def test_regularisation_is_the_minimiser(error, noise_std):
-    for quantity, bound in (("regret", ftrl_regret), ("population risk", ftrl_population)):
+    for quantity in ("regret", "population risk"):
         best = ftrl_regularisation(
             FACTS, steps=134, noise_std=noise_std, error=error, quantity=quantity, batch_size=3
         )
-        extra = {} if quantity == "regret" else {"batch_size": 3}
         values = [
-            bound(FACTS, steps=134, noise_std=noise_std, error=error, regularisation=each, **extra)
+            total(
+                quantity,
+                FACTS,
+                steps=134,
+                noise_std=noise_std,
+                error=error,
+                regularisation=each,
+                batch_size=3,
+            )
             for each in best * np.array([0.9, 0.99, 1.0, 1.01, 1.1])
         ]
         assert np.argmin(values) == 2
@@ -86,16 +96,14 @@ def test_fresh_noise_is_noisy_descent():
     """Up to the one step of the latter whose noise nobody draws."""
     rate = ftrl_rate(FACTS, steps=400, noise_std=1.5, error=FRESH)
     deviation = 1.5 * math.sqrt(400 / 401)
-    step_size = 3 / (math.sqrt(4 + 9 * deviation**2) * math.sqrt(401))
-    descent = noisy_descent(FACTS, steps=400, step_size=step_size, noise_std=deviation)
+    descent = 3 * math.sqrt((4 + 9 * deviation**2) / 401)
     assert rate.upper == pytest.approx(descent, rel=1e-12)
 
 
 def test_a_batch_that_is_not_full_costs_at_most_two_rounds():
     full = dataclasses.replace(FACTS, n=402)
     there = {"steps": 134, "regularisation": 5.0, "noise_std": 0.3, "error": SPLIT}
-    more = ftrl_population(FACTS, batch_size=3, **there)
-    exact = ftrl_population(full, batch_size=3, **there)
+    more, exact = (total("population risk", of, batch_size=3, **there) for of in (FACTS, full))
     assert more - exact == pytest.approx(4.0 * 2 * (2 / 3) / (2 * 5.0 * 135))
 
 
@@ -217,7 +225,7 @@ def test_restarts_cost_what_is_left_at_the_end_of_a_pass():
     assert lost.mean() + 20 * lost.std() / math.sqrt(runs) < rate.upper
     assert lost.mean() > 0.4 * rate.upper
     assert rate.terms[-1].value == pytest.approx(2 * 7 * 2.0 * 3)
-    moved = ftrl_regret(facts, regularisation=2 * best, **there)
+    moved = total("regret", facts, regularisation=2 * best, **there)
     assert moved > rate.upper
 
 

@@ -11,19 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privopt.spec import ProblemClass
-from privopt.theory import perturbed_stationary_minimiser
+from privopt.theory import output_perturbation_rate
 
 positive = st.floats(1e-3, 1e3)
 BALL = ProblemClass(n=10, dim=3, lipschitz=2.0, radius=1.0, smoothness=1.0, strong_convexity=1.0)
 
 
 def bound(problem_class=BALL, *, regularisation=0.0, noise_square, solver_error=0.0):
-    return perturbed_stationary_minimiser(
-        problem_class,
-        regularisation=regularisation,
-        noise_square=noise_square,
-        solver_error=solver_error,
-    )
+    """Without the other bound, that of the norm, and whatever the set allows."""
+    rate = output_perturbation_rate(
+        problem_class, regularisation=regularisation, noise_norm=1e300, noise_square=noise_square,
+        solver_error=solver_error, gaussian=True, balanced=False, stationary=True,
+    )  # fmt: skip
+    return rate.combine(*(term.value for term in rate.terms))
 
 
 def projected(points):

@@ -11,14 +11,22 @@ from privopt.theory import (
     Powers,
     StepRule,
     gradient_difference,
-    noisy_descent,
-    variance_reduced_descent,
+    variance_reduced_period,
     variance_reduced_rate,
     variance_reduced_step_size,
 )
 
 NOISE = {"anchor_noise": 0.3, "difference_noise": 0.2, "sampling": 0.05}
 FACTS = ProblemClass(n=10, dim=4, lipschitz=1.0, radius=2.0, smoothness=0.25)
+
+
+def variance_reduced_descent(facts, *, step_size, **numbers):
+    """The bound, whatever the set allows."""
+    rate = variance_reduced_rate(
+        facts, step_rule=StepRule(step_size), output="average", clip=math.inf,
+        difference_clip=math.inf, **numbers,
+    )  # fmt: skip
+    return rate.combine(*(term.value for term in rate.terms))
 
 
 def test_differences_are_bounded_by_either_fact():
@@ -53,7 +61,7 @@ def test_without_anchor_noise_it_is_noisy_descent():
         sampling=0.0,
     )  # fmt: skip
     noise_std = 0.2 * math.sqrt(8.0 / 9.0)  # none at anchors
-    theirs = noisy_descent(FACTS, steps=40, step_size=0.1, noise_std=noise_std)
+    theirs = 4.0 / (2 * 0.1 * 41) + 0.05 * (1.0 + 4.0 * noise_std**2)
     assert ours == pytest.approx(theirs, rel=1e-12)
 
 
@@ -99,7 +107,8 @@ def test_the_terms_of_the_rate_add_up_to_the_bound(factor):
     eta = factor * variance_reduced_step_size(FACTS, **known)
     clips = {"clip": 1.0, "difference_clip": 1.0}
     rate = variance_reduced_rate(FACTS, step_rule=StepRule(eta), output="average", **clips, **known)
-    bound = variance_reduced_descent(FACTS, step_size=eta, **known)
+    least = FACTS.radius**2 / (41 * variance_reduced_step_size(FACTS, **known))
+    bound = 0.5 * least * (factor + 1.0 / factor)
     assert rate.upper == pytest.approx(bound, rel=1e-12)
     assert rate.terms[0].name == "noise"
 
@@ -121,3 +130,23 @@ def test_the_terms_of_the_rate_move_as_declared():
         measured = math.log(other.value / one.value) / math.log(1.001)
         assert measured == pytest.approx(one.powers.n, abs=1e-3)
     assert rates[0].terms[0].powers == Powers(n=-1.0, dim=0.5, epsilon=-1.0)
+
+
+def test_a_period_is_as_long_as_its_bound_allows():
+    """With quiet anchors they may be far apart; with loud ones, or many, next to each other."""
+    known = {"steps": 1000, "most": 40}
+    periods = [
+        variance_reduced_period(FACTS, one_step_noise=noise, **known)
+        for noise in (1e-9, 3e-3, 1e-2, 3e-2)
+    ]
+    assert periods[0] == 40
+    assert periods == sorted(periods, reverse=True)
+    for noise, period in zip((3e-3, 1e-2), periods[1:], strict=False):
+        bounds = [
+            1.0 / variance_reduced_step_size(
+                FACTS, steps=1000, period=each, difference_noise=0.0, sampling=0.0,
+                anchor_noise=noise * math.sqrt(-(-1000 // each)),
+            )
+            for each in (1, period, period + 1)
+        ]  # fmt: skip
+        assert bounds[1] <= 1.5 * bounds[0] < bounds[2]
