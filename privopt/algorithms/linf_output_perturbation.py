@@ -29,6 +29,7 @@ from privopt.theory import (
     BalancedMinimiser,
     Powers,
     balanced_minimiser,
+    ball_balanced_minimiser,
     budget_lower_bound,
     linf_output_perturbation_rate,
     perturbation_cost,
@@ -102,8 +103,9 @@ def plan(
         Whether losses are those of one linear prediction. On the whole space the bound then has no
         dimension; for pure privacy less noise is needed, and rows are *made* as sparse and as
         short as is declared.
-    projection : {"linf", "l2", "none"}
-        The last two for comparison.
+    projection : {"linf", "ball", "l2", "none"}
+        ``"ball"`` declares besides that the set is the Euclidean ball of radius ``R``: the bound
+        then has a smaller logarithm. The last two for comparison.
 
     Formal guarantee
     ----------------
@@ -142,7 +144,9 @@ def plan(
         cost = perturbation_cost(problem_class, gaussian=gaussian)
     best = None
     if regularisation is None:
-        if gaussian:
+        if gaussian and projection == "ball" and not published:
+            best = ball_balanced_minimiser(problem_class, unit=unit, glm=glm, distance=distance)
+        elif gaussian:
             best = balanced_minimiser(linear=cost.factor * unit, distance=distance, share=share)
         else:
             best = _pure_balanced(problem_class, unit, cost.factor, glm, distance, published)
@@ -185,7 +189,7 @@ def plan(
             spread=Powers(dim=0.5) if dense else Powers(sparsity=0.5),
             lower=lower,
         ),
-        requires=_required(glm, smoothing),
+        requires=_required(glm, smoothing, projection),
         most_records=problem_class.n,
     )
 
@@ -195,7 +199,7 @@ def _check(
 ) -> None:
     require_convex_lipschitz(_NAME, problem_class)
     member("mode", mode, ("tight", "paper"))
-    member("projection", projection, ("linf", "l2", "none"))
+    member("projection", projection, ("linf", "ball", "l2", "none"))
     if not isinstance(glm, bool):
         raise ValueError(f"glm must be True or False, got {glm!r}")
     if problem_class.sparsity is None:
@@ -308,10 +312,13 @@ def _assumptions(problem_class: ProblemClass, budget: Budget, glm: bool) -> tupl
     return tuple(assumed)
 
 
-def _required(glm: bool, smoothing: float) -> frozenset[str]:
+def _required(glm: bool, smoothing: float, projection: str) -> frozenset[str]:
+    needs = {"ball"} if projection == "ball" else set()
     if smoothing > 0.0:
-        return frozenset({"smoothing"})
-    return frozenset({"linear_model"} if glm else ())
+        needs.add("smoothing")
+    elif glm:
+        needs.add("linear_model")
+    return frozenset(needs)
 
 
 def run(
@@ -329,7 +336,7 @@ def run(
     minimiser = query.bind(objective)(centre)
     minimiser = jnp.where(jnp.isfinite(minimiser).all(), minimiser, centre)
     released = params.mechanism.add_noise(stream(key, "noise"), minimiser)
-    if static.projection == "linf":
+    if static.projection in ("linf", "ball"):
         released = linf_projection(constraint, released)
     elif static.projection == "l2":
         released = constraint.project(released)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from privopt.convex import EmpiricalRisk, GeneralisedLinear
+from privopt.convex import EmpiricalRisk, GeneralisedLinear, L2Ball
 from privopt.problems.parameter import Shaped
 
 __all__ = ["has_mean", "provided"]
@@ -19,6 +19,8 @@ def provided(risk: EmpiricalRisk) -> frozenset[str]:
     found = {"smoothing"} if hasattr(scalar, "smoothed") else set()
     if linear and math.isfinite(getattr(scalar, "curvature", math.inf)):
         found.add("linear_model")
+    if isinstance(risk.constraint, L2Ball):
+        found.add("ball")
     if has_mean(risk):
         found.add("mean")
         if float(loss.modulus) <= 1.0:

@@ -10,7 +10,7 @@ from privopt.theory.advantage import (
     Advantage, ApproximateAdvantage, GaussianAdvantage, RenyiAdvantage,
 )  # fmt: skip
 from privopt.theory.balanced_minimiser import (
-    BalancedMinimiser, balanced_minimiser, pure_balanced_minimiser,
+    BalancedMinimiser, balanced_minimiser, ball_balanced_minimiser, pure_balanced_minimiser,
     smoothed_pure_balanced_minimiser, smoothing_width,
 )  # fmt: skip
 from privopt.theory.bias_reduced import BiasedMoments, bias_reduced_moments, bias_reduced_steps
@@ -74,9 +74,9 @@ __all__ = [
     "DescentNumbers", "GaussianAdvantage", "LastIterate", "Law", "Moments", "NoiseKind",
     "NoiseVector", "Order", "OutputRule", "PerturbationCost", "Powers", "PrefixError", "Quantity",
     "RadialLoss", "Rate", "RenyiAdvantage", "Setting", "SparseOrders", "StepRule", "Term", "add",
-    "balanced_minimiser", "batch_moments", "bias_reduced_moments", "bias_reduced_steps",
-    "biased_descent_rate", "biased_descent_step_size", "budget_lower_bound", "centre_excess",
-    "crossovers", "descent_batch", "descent_numbers", "descent_population_rate",
+    "balanced_minimiser", "ball_balanced_minimiser", "batch_moments", "bias_reduced_moments",
+    "bias_reduced_steps", "biased_descent_rate", "biased_descent_step_size", "budget_lower_bound",
+    "centre_excess", "crossovers", "descent_batch", "descent_numbers", "descent_population_rate",
     "descent_population_step_size", "descent_rate", "descent_steps", "erm_lower_bound",
     "exponential_mechanism_rate", "exponential_mechanism_regularisation", "ftrl_batch", "ftrl_rate",
     "ftrl_regularisation", "gaussian_perturbation", "generalisation_gap", "gibbs_draw",

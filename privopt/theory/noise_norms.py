@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from scipy.special import ndtr, psi
+from scipy.optimize import minimize_scalar
+from scipy.special import ndtr, ndtri, psi
 
 from privopt.arguments import Names, positive_number
 from privopt.theory.rate import Powers
@@ -77,6 +78,54 @@ class NoiseVector:
         if self.gaussian:
             return self.scale * math.sqrt(2.0 * math.log(2.0 * self.dim))
         return self.scale * _harmonic(self.dim)
+
+    def largest_few(self, count: int) -> float:
+        """At least ``E |xi|_(k)``, the norm of the ``k`` largest entries; Gaussian noise alone.
+
+        ``|xi|_(k)^2 <= k t^2 + sum_j (xi_j^2 - t^2)_+`` for every ``t``; here the one that ``k`` of
+        ``d`` entries exceed on average.
+
+        Examples
+        --------
+        >>> round(NoiseVector("gaussian", 1.0, 32768).largest_few(4), 2)
+        8.16
+        """
+        if count >= self.dim:
+            return math.sqrt(self.square)
+        u = -float(ndtri(0.5 * count / self.dim))
+        above = 2.0 * (u * math.exp(-0.5 * u**2) / math.sqrt(2.0 * math.pi) + float(ndtr(-u)))
+        return self.scale * math.sqrt(self.dim * above)
+
+    def ball_threshold(self, radius: float) -> float:
+        """At least ``E tau``, where ``S_tau(w + xi)`` is back in the ball that holds ``w``.
+
+        ``p = S_tau(w + xi)`` with the least ``tau`` such that ``|p|_2 <= R``, where ``|w|_2 <= R``::
+
+            E tau <= t + A/(2 sqrt(d)) + A^2/(2 R)    for every t,  A^2 = E |S_t(xi)|^2,
+
+        of order ``sigma sqrt(2 ln(d sigma/R))``. For where ``tau > 0``, ``|p|_2 = R`` and ``tau
+        |p|_1 = <w + xi - p, p>``. With ``u = p - w``, ``<u, p> = (|p|^2 - |w|^2 + |u|^2)/2`` is at
+        least ``|u|^2/2``, and ``<xi, p> <= t |p|_1 + <S_t(xi), w> + <S_t(xi), u>``. As ``<S_t(xi),
+        u> - |u|^2/2 <= |S_t(xi)|^2/2`` and ``|p|_1 >= R``, ``(tau - t) R`` is at most ``<S_t(xi),
+        w> + |S_t(xi)|^2/2``. The first is symmetric about 0, of variance ``|w|^2 A^2/d``: its
+        positive part has a mean of ``R A/(2 sqrt(d))`` or less. Gaussian noise alone.
+
+        Examples
+        --------
+        >>> noise = NoiseVector("gaussian", 0.01, 32768)
+        >>> round(noise.ball_threshold(1.0) / 0.01, 2), round(noise.largest / 0.01, 2)
+        (2.9, 4.71)
+        """
+        root = 2.0 * math.sqrt(self.dim)
+
+        def bound(threshold: float) -> float:
+            above = self.beyond(threshold)
+            return threshold + above / root + above**2 / (2.0 * radius)
+
+        found = minimize_scalar(
+            bound, bounds=(0.0, self.largest), method="bounded", options={"xatol": 1e-9}
+        )
+        return min(bound(float(found.x)), bound(0.0), self.largest)
 
     def beyond(self, threshold: float) -> float:
         """``sqrt(E |S_t(xi)|_2^2)``, ``S_t`` moving every entry towards 0 by ``t`` at most.

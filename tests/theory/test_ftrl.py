@@ -19,7 +19,7 @@ FRESH = PrefixError(0.0, increment=1.0)
 SPLIT = PrefixError(1.3, increment=0.2, growth=0.1)
 
 
-def total(quantity, facts, **numbers):
+def summed(quantity, facts, **numbers):
     """The terms of the rate together, whatever the set allows."""
     rate = ftrl_rate(facts, quantity=quantity, **numbers)
     return rate.combine(*(term.value for term in rate.terms))
@@ -61,7 +61,7 @@ def test_regularisation_is_the_minimiser(error, noise_std):
             FACTS, steps=134, noise_std=noise_std, error=error, quantity=quantity, batch_size=3
         )
         values = [
-            total(
+            summed(
                 quantity,
                 FACTS,
                 steps=134,
@@ -103,7 +103,7 @@ def test_fresh_noise_is_noisy_descent():
 def test_a_batch_that_is_not_full_costs_at_most_two_rounds():
     full = dataclasses.replace(FACTS, n=402)
     there = {"steps": 134, "regularisation": 5.0, "noise_std": 0.3, "error": SPLIT}
-    more, exact = (total("population risk", of, batch_size=3, **there) for of in (FACTS, full))
+    more, exact = (summed("population risk", of, batch_size=3, **there) for of in (FACTS, full))
     assert more - exact == pytest.approx(4.0 * 2 * (2 / 3) / (2 * 5.0 * 135))
 
 
@@ -225,7 +225,7 @@ def test_restarts_cost_what_is_left_at_the_end_of_a_pass():
     assert lost.mean() + 20 * lost.std() / math.sqrt(runs) < rate.upper
     assert lost.mean() > 0.4 * rate.upper
     assert rate.terms[-1].value == pytest.approx(2 * 7 * 2.0 * 3)
-    moved = total("regret", facts, regularisation=2 * best, **there)
+    moved = summed("regret", facts, regularisation=2 * best, **there)
     assert moved > rate.upper
 
 

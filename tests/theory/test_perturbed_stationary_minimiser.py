@@ -140,6 +140,6 @@ def test_smoothness_missing_and_radius_infinite():
     kinked = dataclasses.replace(BALL, smoothness=None)
     with pytest.raises(ValueError, match="smoothness must be declared for this bound, got None"):
         bound(kinked, noise_square=1.0)
-    whole = dataclasses.replace(BALL, radius=math.inf, lipschitz=math.inf)
+    whole = dataclasses.replace(BALL, radius=math.inf, strong_convexity=0.0)
     assert bound(whole, noise_square=0.5) == pytest.approx(0.25)
     assert bound(whole, regularisation=0.1, noise_square=0.5) == math.inf

@@ -133,15 +133,14 @@ def test_the_terms_of_the_rate_move_as_declared():
 
 
 def test_a_period_is_as_long_as_its_bound_allows():
-    """With quiet anchors they may be far apart; with loud ones, or many, next to each other."""
+    """With quiet anchors they may be far apart; closest where noise and gradients are alike."""
     known = {"steps": 1000, "most": 40}
     periods = [
         variance_reduced_period(FACTS, one_step_noise=noise, **known)
         for noise in (1e-9, 3e-3, 1e-2, 3e-2)
     ]
-    assert periods[0] == 40
-    assert periods == sorted(periods, reverse=True)
-    for noise, period in zip((3e-3, 1e-2), periods[1:], strict=False):
+    assert periods[0] == 40 > periods[3] > periods[2]
+    for noise, period in zip((1e-2, 3e-2), periods[2:], strict=True):
         bounds = [
             1.0 / variance_reduced_step_size(
                 FACTS, steps=1000, period=each, difference_noise=0.0, sampling=0.0,
