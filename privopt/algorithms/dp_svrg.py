@@ -10,6 +10,7 @@ from privopt.algorithms.choices import Batching, Clipping, require_delta
 from privopt.algorithms.first_order import (
     Params,
     Static,
+    chosen_output,
     first_order,
     horizon,
     one_step_noise,
@@ -19,7 +20,7 @@ from privopt.algorithms.first_order import (
 )
 from privopt.algorithms.lower_bound import event_lower_bound
 from privopt.arguments import count, positive_number
-from privopt.convex import Average, Output, StepSizes
+from privopt.convex import Average, Last, Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import ClippedGradient, VarianceReducedGradient
 from privopt.spec import Budget, ProblemClass
@@ -75,9 +76,10 @@ def plan(
         ``C'``; default ``min(2 L, 2 H R)``, at which nothing is clipped. A smaller one costs the
         rate, and pays where iterates stay closer to their anchors than a diameter.
     step_size : float or StepSizes, optional
-        ``eta``; default ``R/sqrt(A (T + 1))``, see :func:`privopt.theory.variance_reduced_rate`.
+        ``eta``; default ``R/sqrt(A (T + 1))``, see :func:`privopt.theory.variance_reduced_rate`, in
+        linear decay where the last iterate is returned.
     output : Output, optional
-        Default the average.
+        Default the last iterate, or the average where a step size is given.
     capacity, record
         As in ``dp_sgd``.
 
@@ -131,9 +133,12 @@ def plan(
         "difference_noise": mechanism.difference_scale,
         "sampling": (1.0 - batches.rate) / batches.batch_size,
     }
+    if output is None:
+        output = Last() if step_size is None else Average()
     if step_size is None and math.isfinite(problem_class.radius):
-        step_size = variance_reduced_step_size(problem_class, **noise)
-    output = Average() if output is None else output
+        last = chosen_output(output) == Last()
+        size = variance_reduced_step_size(problem_class, **noise, last=last)
+        step_size = StepSizes.linear_decay(size * steps / (steps + 1.0)) if last else size
     method = first_order(
         problem_class, mechanism, step_size=step_size, output=output, record=record
     )

@@ -54,6 +54,7 @@ __all__ = [
     "Params",
     "Secret",
     "Static",
+    "chosen_output",
     "first_order",
     "horizon",
     "least_batch",

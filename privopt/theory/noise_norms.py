@@ -99,7 +99,7 @@ class NoiseVector:
     def ball_threshold(self, radius: float) -> float:
         """At least ``E tau``, where ``S_tau(w + xi)`` is back in the ball that holds ``w``.
 
-        ``p = S_tau(w + xi)`` with the least ``tau`` such that ``|p|_2 <= R``, where ``|w|_2 <= R``::
+        ``p = S_tau(w + xi)``, ``tau`` the least such that ``|p|_2 <= R``, where ``|w|_2 <= R``::
 
             E tau <= t + A/(2 sqrt(d)) + A^2/(2 R)    for every t,  A^2 = E |S_t(xi)|^2,
 

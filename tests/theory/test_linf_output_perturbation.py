@@ -211,7 +211,9 @@ def test_costs_hold_for_noise_on_a_ball(dim):
                 assert found.mean() <= told + 5.0 * found.std() / math.sqrt(300)
             tightest = max(tightest, thresholds.mean() / noise.ball_threshold(1.0))
         few = np.linalg.norm(np.sort(np.abs(drawn), axis=1)[:, -sparsity:], axis=1)
-        assert 0.85 * noise.largest_few(sparsity) <= few.mean() <= 1.02 * noise.largest_few(sparsity)
+        assert (
+            0.85 * noise.largest_few(sparsity) <= few.mean() <= 1.02 * noise.largest_few(sparsity)
+        )
     assert tightest > 0.62
     if dim == 5000:
         assert noise.ball_threshold(1.0) < 0.55 * noise.largest

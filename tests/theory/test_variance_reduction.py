@@ -1,5 +1,6 @@
 """The bound of descent along gradients with shared noise: its optimum, its limits, its truth."""
 
+import itertools
 import math
 
 import numpy as np
@@ -65,6 +66,35 @@ def test_without_anchor_noise_it_is_noisy_descent():
     assert ours == pytest.approx(theirs, rel=1e-12)
 
 
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize("period", [1, 2, 4])
+def test_no_risk_on_the_line_exceeds_it_over_all_signs(period, last):
+    """Two slopes on ``[-1, 1]``, eight steps, noise ``+-sigma`` that a period shares."""
+    rng, worst = np.random.default_rng(1), 0.0
+    signs = np.array(list(itertools.product((-1.0, 1.0), repeat=-(-8 // period))))
+    facts = ProblemClass(n=10, dim=1, lipschitz=1.0, radius=1.0)
+    for _ in range(300):
+        fall, rise, kink = rng.uniform(0.01, 1.0), rng.uniform(0.01, 1.0), rng.uniform(0.0, 1.0)
+        sigma = float(rng.choice([0.1, 1.0, 5.0]))
+        noise = {"anchor_noise": sigma, "difference_noise": 0.0, "sampling": 0.0, "period": period}
+        size = variance_reduced_step_size(facts, steps=8, last=last, **noise)
+        size *= math.exp(rng.normal())
+        rule = StepRule(size * 8 / 9, decay=1.0) if last else StepRule(size)
+        point, total = np.zeros(len(signs)), np.zeros(len(signs))
+        for t, eta in enumerate(rule.sizes(8)):
+            total += point
+            slope = np.where(point < kink, -fall, rise)
+            point = np.clip(point - eta * (slope + sigma * signs[:, t // period]), -1.0, 1.0)
+        released = point if last else (total + point) / 9
+        risk = np.where(released < kink, fall * (kink - released), rise * (released - kink))
+        rate = variance_reduced_rate(
+            facts, steps=8, step_rule=rule, output="last" if last else "average", clip=1.0,
+            difference_clip=2.0, **noise,
+        )  # fmt: skip
+        worst = max(worst, risk.mean() / rate.combine(*(term.value for term in rate.terms)))
+    assert 0.2 < worst <= 1.0
+
+
 @pytest.mark.parametrize("period", [1, 8, 64])
 def test_no_simulated_run_exceeds_it(period):
     """``L |w|`` and ``-L w_1`` over a ball, 64 steps, noise of ``G`` shared by a period.
@@ -100,14 +130,17 @@ def test_no_simulated_run_exceeds_it(period):
         assert (0.33 if slope == 1.0 else 0.01) * bound < risk.mean() < bound
 
 
+@pytest.mark.parametrize("last", [True, False])
 @pytest.mark.parametrize("factor", [0.3, 1.0, 4.0])
-def test_the_terms_of_the_rate_add_up_to_the_bound(factor):
+def test_the_terms_of_the_rate_add_up_to_the_bound(factor, last):
     """A root of squares at the best step size, a sum elsewhere."""
     known = {"steps": 40, "period": 5, **NOISE}
-    eta = factor * variance_reduced_step_size(FACTS, **known)
-    clips = {"clip": 1.0, "difference_clip": 1.0}
-    rate = variance_reduced_rate(FACTS, step_rule=StepRule(eta), output="average", **clips, **known)
-    least = FACTS.radius**2 / (41 * variance_reduced_step_size(FACTS, **known))
+    best = variance_reduced_step_size(FACTS, last=last, **known)
+    assert last is (best < variance_reduced_step_size(FACTS, **known))
+    rule = StepRule(factor * best * 40 / 41, decay=1.0) if last else StepRule(factor * best)
+    told = {"clip": 1.0, "difference_clip": 1.0, "output": "last" if last else "average"}
+    rate = variance_reduced_rate(FACTS, step_rule=rule, **told, **known)
+    least = FACTS.radius**2 / (41 * best)
     bound = 0.5 * least * (factor + 1.0 / factor)
     assert rate.upper == pytest.approx(bound, rel=1e-12)
     assert rate.terms[0].name == "noise"
