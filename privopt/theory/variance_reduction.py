@@ -68,21 +68,29 @@ def variance_reduced_period(
 ) -> int:
     """The longest period, up to ``most``, whose bound is at most 1.5 times that of ``p = 1``.
 
-    As if anchors had the whole budget and no noise were between: ``sigma = sigma_1 sqrt(T/p)``. A
-    long period saves reading all records; by the bound the best is 1, which is DP-GD.
+    As if anchors and differences shared the budget evenly, and sampled batches cost as little as
+    all records do: ``sigma = sigma_1 sqrt(2 T/p)`` and ``sigma' = (D/L) sigma_1 sqrt(2 T)``. A long
+    period saves reading all records; by the bound the best is 1, which is DP-GD.
 
     Examples
     --------
     >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
     >>> variance_reduced_period(facts, steps=100, one_step_noise=1e-4, most=30)
     30
-    >>> variance_reduced_period(facts, steps=100, one_step_noise=0.1, most=30)
+    >>> variance_reduced_period(facts, steps=100, one_step_noise=0.01, most=30)
     8
     """
+    if math.isinf(problem_class.lipschitz):
+        return most
+
+    root = math.sqrt(problem_class.dim) * one_step_noise
+    change = gradient_difference(problem_class) / problem_class.lipschitz
 
     def moment(period: int) -> float:
-        noise = math.sqrt(problem_class.dim * -(-steps // period)) * one_step_noise
-        return _moment(problem_class, period, noise, 0.0, 0.0)
+        if period == 1:
+            return _moment(problem_class, 1, root * math.sqrt(steps), 0.0, 0.0)
+        anchor = root * math.sqrt(2.0 * -(-steps // period))
+        return _moment(problem_class, period, anchor, change * root * math.sqrt(2.0 * steps), 0.0)
 
     most_moment = 2.25 * moment(1)
     return max(

@@ -166,18 +166,21 @@ def test_the_terms_of_the_rate_move_as_declared():
 
 
 def test_a_period_is_as_long_as_its_bound_allows():
-    """With quiet anchors they may be far apart; closest where noise and gradients are alike."""
+    """With quiet anchors they may be far apart, with loud ones every step is one."""
     known = {"steps": 1000, "most": 40}
     periods = [
         variance_reduced_period(FACTS, one_step_noise=noise, **known)
-        for noise in (1e-9, 3e-3, 1e-2, 3e-2)
+        for noise in (1e-9, 3e-3, 5e-3, 3e-2)
     ]
-    assert periods[0] == 40 > periods[3] > periods[2]
-    for noise, period in zip((1e-2, 3e-2), periods[2:], strict=True):
+    assert 40 == periods[0] > periods[1] > periods[2] > periods[3] == 1
+    undeclared = ProblemClass(n=10, dim=4, lipschitz=math.inf, radius=2.0, smoothness=0.25)
+    assert variance_reduced_period(undeclared, one_step_noise=1.0, **known) == 40
+    for noise, period in zip((3e-3, 5e-3), periods[1:], strict=False):
         bounds = [
             1.0 / variance_reduced_step_size(
-                FACTS, steps=1000, period=each, difference_noise=0.0, sampling=0.0,
-                anchor_noise=noise * math.sqrt(-(-1000 // each)),
+                FACTS, steps=1000, period=each, sampling=0.0,
+                anchor_noise=noise * math.sqrt((1 + (each > 1)) * -(-1000 // each)),
+                difference_noise=noise * math.sqrt(2000.0),
             )
             for each in (1, period, period + 1)
         ]  # fmt: skip
