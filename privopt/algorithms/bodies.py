@@ -90,7 +90,6 @@ class Post(NamedTuple):
         steps: int | None,
         *,
         noise: Noise | str | None,
-        update: Optimiser | None,
         output: Output | str | None,
     ) -> DefaultSteps:
         """``T`` full gradients: as given; else at the least bound for projected gradients.
@@ -99,7 +98,7 @@ class Post(NamedTuple):
         """
         known = self.sparse and not _obstacle(problem_class, noise, AllRecords())
         if steps is not None or not known:
-            return horizon(problem_class, budget, query, steps, update=update, output=output)
+            return horizon(problem_class, budget, query, steps, output=output)
         one_step = query.sensitivity(budget.relation) / gaussian_mu(budget.epsilon, budget.delta)
         smooth = problem_class.smoothness is not None
         return DefaultSteps(
@@ -161,7 +160,7 @@ def projected_rate(plan: Plan) -> Rate:
     if reason:
         return no_rate(reason)
     default = Post(known, True).horizon(
-        facts, plan.budget, query, None, noise=None, update=method.update, output=method.output
+        facts, plan.budget, query, None, noise=None, output=method.output
     )
     return projected_descent_rate(
         facts,

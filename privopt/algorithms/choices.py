@@ -97,11 +97,12 @@ class Batching:
         sampler: str | Batches = "poisson",
         capacity: int | None = None,
         cycle: int | None = None,
+        least: float = 0.0,
     ) -> Batching:
         """From the choices of a plan, ``rate = b/n`` in the place of ``size``.
 
         By default ``b = max(sqrt(n), 4 sqrt(d))``, at which neither sampling nor a small noise
-        multiplier costs much.
+        multiplier costs much, or ``least`` if that is more.
 
         Raises
         ------
@@ -124,7 +125,7 @@ class Batching:
                 raise ValueError(f"rate must be at most 1, got {rate!r}")
             size = rate * n
         if size is None:
-            size = min(n, math.ceil(max(math.sqrt(n), 4.0 * math.sqrt(dim))))
+            size = min(n, math.ceil(max(math.sqrt(n), 4.0 * math.sqrt(dim), least)))
         size = positive_number("batch_size", size)
         if sampler not in (Sampler.POISSON, CYCLIC_POISSON):
             if not size.is_integer():

@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from privopt.algorithms.choices import Clipping, require_delta
-from privopt.algorithms.first_order import Params, first_order, run, step_rule, unmoving
+from privopt.algorithms.first_order import (
+    Params,
+    first_order,
+    one_step_noise,
+    run,
+    step_rule,
+    unmoving,
+)
 from privopt.algorithms.one_shot import Static
 from privopt.arguments import positive_number, real
 from privopt.convex import Average, Output, Update, projected_leader
@@ -34,6 +41,7 @@ from privopt.theory import (
     Quantity,
     Rate,
     StepRule,
+    ftrl_batch,
     ftrl_rate,
     ftrl_regularisation,
     local_exponent,
@@ -57,7 +65,7 @@ def plan(
     noise: Noise | str = "tree",
     epochs: int = 1,
     momentum: float = 0.0,
-    batch_size: int = 1,
+    batch_size: int | None = None,
     band: int | None = None,
     optimise: bool = False,
     restart: bool = False,
@@ -91,8 +99,9 @@ def plan(
         Passes over the records.
     momentum : float
         ``gamma`` in ``[0, 1)``.
-    batch_size : int
-        ``b``. The last batch of a pass may be smaller; the divisor is ``b``.
+    batch_size : int, optional
+        ``b``. The last batch of a pass may be smaller; the divisor is ``b``. Default that of
+        :func:`privopt.theory.ftrl_batch` for the population risk, 1 for the regret.
     band : int, optional
         Coefficients of a band, or buffers: see :func:`privopt.factorisations.factorise`.
     optimise : bool
@@ -129,7 +138,7 @@ def plan(
         E regret <= R sqrt(T (L^2 + 2 L sigma sqrt(d) y))
 
     in any order of the stream, over all passes; what restarts add is in
-    :func:`privopt.theory.ftrl_regret`. The population risk after one pass is that over ``T``, up to
+    :func:`privopt.theory.ftrl_rate`. The population risk after one pass is that over ``T``, up to
     lower orders, for records in the order that they were drawn in, or in a random one. In a second
     pass they are no fresh draws, and no population risk is claimed. With momentum, or at
     ``clip < L``, nothing is.
@@ -149,6 +158,8 @@ def plan(
     require_delta("dp_ftrl", budget)
     momentum, spoken = _momentum(momentum), _quantity(quantity)
     query = Clipping(clip, clipping).query(problem_class)
+    if batch_size is None:
+        batch_size = _batch(problem_class, budget, query, spoken)
     batches = OrderedBatches.of(batch_size, problem_class.n, epochs=epochs, order=order)
     steps, leaders = epochs * batches.period, epochs if restart else 1
     batches.participation(steps, budget.relation)  # refuses a relation before a long calculation
@@ -223,6 +234,16 @@ def _told(
         "quantity": quantity,
         "batch_size": mechanism.batches.batch_size,
     }
+
+
+def _batch(
+    problem_class: ProblemClass, budget: Budget, query: ClippedGradient, spoken: Quantity
+) -> int:
+    """Every record is a round of a regret; the risk of one pass has a best batch."""
+    if spoken is Quantity.REGRET:
+        return 1
+    unit_noise = problem_class.n * one_step_noise(query, budget)
+    return ftrl_batch(replace(problem_class, lipschitz=query.clip), unit_noise=unit_noise)
 
 
 def _momentum(momentum: float) -> float:

@@ -112,9 +112,7 @@ def plan(
     require_delta("dp_gd", budget)
     query = Clipping(clip).query(problem_class)
     onto = Post.of(post, problem_class, query)
-    default = onto.horizon(
-        problem_class, budget, query, steps, noise=noise, update=update, output=output
-    )
+    default = onto.horizon(problem_class, budget, query, steps, noise=noise, output=output)
     added = noise_of(noise, default.steps)
     mechanism = PrivateGradient.calibrated(
         query, budget, default.steps, AllRecords(), added, onto.body

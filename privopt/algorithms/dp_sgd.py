@@ -10,6 +10,7 @@ from privopt.algorithms.first_order import (
     Params,
     first_order,
     horizon,
+    least_batch,
     run,
 )
 from privopt.algorithms.one_shot import Static
@@ -53,7 +54,8 @@ def plan(
         ``T``; default: about as many as ``dp_gd``, :func:`privopt.theory.descent_steps`.
     batch_size : float, optional
         ``b``, the *expected* size; default ``max(sqrt(n), 4 sqrt(d))``, the least at which neither
-        sampling nor a small noise multiplier costs much. The divisor, whatever comes.
+        sampling nor a small noise multiplier costs much, or for smooth losses and default steps
+        :func:`privopt.theory.descent_batch`, if that is more. The divisor, whatever comes.
     rate : float, optional
         ``q = b/n`` in ``(0, 1]``, in place of ``batch_size``.
     step_size : float or StepSizes, optional
@@ -118,11 +120,11 @@ def plan(
     (0.05000000074505806, AverageAfterStep())
     """
     require_delta("dp_sgd", budget)
-    batching = Batching.of(problem_class, batch_size, rate, sampler, capacity, cycle)
     query = Clipping(clip, clipping).query(problem_class)
-    default = horizon(
-        problem_class, budget, query, steps, moments=batching.moments, update=update, output=output
-    )
+    least = least_batch(problem_class, budget, query, steps, sampler)
+    batching = Batching.of(problem_class, batch_size, rate, sampler, capacity, cycle, least)
+    moments = batching.moments
+    default = horizon(problem_class, budget, query, steps, moments=moments, output=output)
     batches = batching.batches(budget, default.steps)
     added = noise_of(noise, default.steps)
     onto = Post.of(post, problem_class, query)

@@ -9,9 +9,11 @@ from typing import Any
 from privopt.algorithms.choices import Batching, Clipping, moments_of, require_delta
 from privopt.algorithms.first_order import (
     Params,
+    chosen_output,
     first_order,
     horizon,
     is_plain,
+    one_step_noise,
     output_rule,
     run,
     step_rule,
@@ -20,7 +22,7 @@ from privopt.algorithms.first_order import (
 )
 from privopt.algorithms.one_shot import Static
 from privopt.arguments import count, positive_number
-from privopt.convex import Average, Output, StepSizes
+from privopt.convex import Average, Last, Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import ClippedGradient, VarianceReducedGradient
 from privopt.spec import Budget, ProblemClass
@@ -29,6 +31,7 @@ from privopt.theory import (
     Rate,
     gradient_difference,
     no_rate,
+    variance_reduced_period,
     variance_reduced_rate,
     variance_reduced_step_size,
 )
@@ -68,7 +71,8 @@ def plan(
     steps : int, optional
         ``T``, those at anchors included; default as many as ``dp_gd``.
     anchor_every : int, optional
-        ``p``; default ``ceil(n/b)``, at which batches read as many records as anchors, twice each.
+        ``p``; default :func:`privopt.theory.variance_reduced_period`, at most ``ceil(n/b)``, at
+        which batches read as many records as anchors, twice each.
     batch_size : float, optional
         ``b``, the *expected* size of a Poisson batch; default as in ``dp_sgd``.
     clip : float, optional
@@ -77,9 +81,10 @@ def plan(
         ``C'``; default ``min(2 L, 2 H R)``, at which nothing is clipped. A smaller one costs the
         rate, and pays where iterates stay closer to their anchors than a diameter.
     step_size : float or StepSizes, optional
-        ``eta``; default ``R/sqrt(A (T + 1))``, see :func:`privopt.theory.variance_reduced_descent`.
+        ``eta``; default ``R/sqrt(A (T + 1))``, see :func:`privopt.theory.variance_reduced_rate`, in
+        linear decay where the last iterate is returned.
     output : Output, optional
-        Default the average.
+        Default the last iterate, or the average where a step size is given.
     capacity, record
         As in ``dp_sgd``.
 
@@ -115,15 +120,23 @@ def plan(
     smooth = replace(problem_class, smoothness=None)  # no theorem of its noise is
     steps = horizon(smooth, budget, query, steps).steps
     if anchor_every is None:
-        anchor_every = max(1, math.ceil(batching.n / batching.size))
+        anchor_every = variance_reduced_period(
+            problem_class,
+            steps=steps,
+            one_step_noise=one_step_noise(query, budget),
+            most=max(1, math.ceil(batching.n / batching.size)),
+        )
     period = count("anchor_every", anchor_every)
     batches = batching.poisson(budget, max(1, steps + -steps // period))
     mechanism = VarianceReducedGradient.calibrated(
         query, change, budget, steps, period=period, batches=batches
     )
+    if output is None:
+        output = Last() if step_size is None else Average()
     if step_size is None and math.isfinite(problem_class.radius):
-        step_size = variance_reduced_step_size(problem_class, **_noise(mechanism))
-    output = Average() if output is None else output
+        last = chosen_output(output) == Last()
+        size = variance_reduced_step_size(problem_class, **_noise(mechanism), last=last)
+        step_size = StepSizes.linear_decay(size * steps / (steps + 1.0)) if last else size
     method = first_order(
         problem_class, mechanism, step_size=step_size, output=output, record=record
     )

@@ -28,13 +28,14 @@ from privopt.convex import (
 )
 from privopt.core import Execution, Plan, Run
 from privopt.mechanisms import (
+    Batches,
     ClippedGradient,
     IndependentNoise,
     Noise,
     PrivateGradient,
     VarianceReducedGradient,
 )
-from privopt.privacy import gaussian_mu
+from privopt.privacy import Sampler, gaussian_mu
 from privopt.release import Pytree
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import (
@@ -46,6 +47,7 @@ from privopt.theory import (
     Powers,
     Rate,
     StepRule,
+    descent_batch,
     descent_numbers,
     descent_rate,
     descent_steps,
@@ -57,8 +59,11 @@ __all__ = [
     "Params",
     "Secret",
     "Static",
+    "chosen_output",
     "first_order",
     "horizon",
+    "least_batch",
+    "one_step_noise",
     "output_rule",
     "rate_of",
     "recorded",
@@ -116,26 +121,42 @@ def horizon(
     steps: int | None,
     *,
     moments: Moments | None = ALL_RECORDS,
-    update: Optimiser | None = None,
     output: Output | str | None = None,
 ) -> DefaultSteps:
-    """``T``, given or after which noise is the larger error, and how it moves with the axes.
+    """``T``, given or that of :func:`privopt.theory.descent_steps`, and how it moves with the axes.
 
-    The fewer steps of the smooth theorem only with the output that it speaks of.
+    The fewer steps of the smooth theorem only with an output that it speaks of; other updates than
+    plain descent, of which no theorem speaks, take as many.
     """
     if steps is not None:
         return DefaultSteps(count("steps", steps), GIVEN_STEPS)
-    one_step = query.sensitivity(budget.relation) / gaussian_mu(budget.epsilon, budget.delta)
     return descent_steps(
         problem_class,
-        one_step_noise=one_step,
+        one_step_noise=one_step_noise(query, budget),
         clip=query.clip,
         moments=moments or ALL_RECORDS,
         plain=moments is not None
         and math.isfinite(problem_class.lipschitz)
-        and is_plain(checked_update(update))
-        and chosen_output(output) in (None, AverageAfterStep()),
+        and chosen_output(output) in (None, Last(), AverageAfterStep()),
     )
+
+
+def one_step_noise(query: ClippedGradient, budget: Budget) -> float:
+    """``sigma_1``: what a single full gradient would need within the budget."""
+    return query.sensitivity(budget.relation) / gaussian_mu(budget.epsilon, budget.delta)
+
+
+def least_batch(
+    problem_class: ProblemClass,
+    budget: Budget,
+    query: ClippedGradient,
+    steps: int | None,
+    sampler: str | Batches,
+) -> float:
+    """What :func:`privopt.theory.descent_batch` asks of batches; 0 where steps are given."""
+    if steps is not None or sampler not in (Sampler.POISSON, Sampler.WITHOUT_REPLACEMENT):
+        return 0.0
+    return descent_batch(problem_class, one_step_noise=one_step_noise(query, budget))
 
 
 def first_order(
@@ -151,8 +172,8 @@ def first_order(
     """The method that asks ``mechanism``, with theory's numbers where none are given.
 
     Plain descent takes those of :func:`privopt.theory.descent_numbers`. Another update takes steps
-    ``R/sqrt(d T)``, with which coordinates that move by one step size each wander ``R`` far, and
-    the last iterate; that is no theorem's.
+    ``R/sqrt(d T)`` in linear decay, with which coordinates that move by one step size each wander
+    ``R/sqrt(3)`` far, and the last iterate; that is no theorem's.
 
     Raises
     ------
@@ -179,7 +200,7 @@ def first_order(
         if math.isinf(problem_class.radius):
             raise ValueError("step_size must be given where radius is infinite, got None")
         wander = problem_class.radius / math.sqrt(problem_class.dim * steps)
-        step_size = StepSizes.constant(wander)
+        step_size = StepSizes.linear_decay(wander)
     return FirstOrder(step_size, update, output or Last(), *recorded(record, steps))
 
 
@@ -286,7 +307,7 @@ def steps_powers(
     defaults = [
         horizon(
             problem_class or plan.problem_class, plan.budget, mechanism.query, None,
-            moments=moments, update=method.update, output=output,
+            moments=moments, output=output,
         )
         for output in (None, method.output)
     ]  # fmt: skip

@@ -30,6 +30,7 @@ from privopt.theory import (
     Powers,
     Rate,
     balanced_minimiser,
+    ball_balanced_minimiser,
     linf_output_perturbation_rate,
     no_rate,
     perturbation_cost,
@@ -95,8 +96,9 @@ def plan(
         Whether losses are those of one linear prediction. On the whole space the bound then has no
         dimension; for pure privacy less noise is needed, and rows are *made* as sparse and as
         short as is declared.
-    projection : {"linf", "l2", "none"}
-        The last two for comparison.
+    projection : {"linf", "ball", "l2", "none"}
+        ``"ball"`` declares besides that the set is the Euclidean ball of radius ``R``: the bound
+        then has a smaller logarithm. The last two for comparison.
 
     Formal guarantee
     ----------------
@@ -173,9 +175,11 @@ def rate(plan: Plan) -> Rate:
         smoothing=smoothing,
         spread=Powers(dim=0.5) if dense else Powers(sparsity=0.5),
     )
-    model = {"linear_model"} if declared.glm and smoothing == 0.0 else ()
+    required = {"ball"} & {static.projection}
+    if declared.glm and smoothing == 0.0:
+        required.add("linear_model")
     whole = declared.distance >= facts.radius
-    return replace(found, whole_class=whole, requires=frozenset(model))
+    return replace(found, whole_class=whole, requires=frozenset(required))
 
 
 def _check(
@@ -183,7 +187,7 @@ def _check(
 ) -> None:
     require_convex_lipschitz(_NAME, problem_class)
     member("mode", mode, ("tight", "paper"))
-    member("projection", projection, ("linf", "l2", "none"))
+    member("projection", projection, ("linf", "ball", "l2", "none"))
     if not isinstance(glm, bool):
         raise ValueError(f"glm must be True or False, got {glm!r}")
     if problem_class.sparsity is None:
@@ -241,7 +245,11 @@ class _Numbers(NamedTuple):
         if published or math.isinf(known.factor):  # as published, whatever is known of the losses
             known = perturbation_cost(problem_class, gaussian=gaussian)
         cost, distance = known.factor, declared.distance
-        if gaussian:
+        if gaussian and projection == "ball" and not published:
+            best = ball_balanced_minimiser(
+                problem_class, unit=unit, glm=declared.glm, distance=distance
+            )
+        elif gaussian:
             best = balanced_minimiser(linear=cost * unit, distance=distance, share=share)
         elif problem_class.smoothness is None:
             best = smoothed_pure_balanced_minimiser(
@@ -303,7 +311,7 @@ def run(
     minimiser = params.mechanism.query.bind(objective)(centre)
     minimiser = jnp.where(jnp.isfinite(minimiser).all(), minimiser, centre)
     released = params.mechanism.add_noise(stream(key, "noise"), minimiser)
-    if static.projection == "linf":
+    if static.projection in ("linf", "ball"):
         released = linf_projection(constraint, released)
     elif static.projection == "l2":
         released = constraint.project(released)

@@ -5,7 +5,14 @@ from __future__ import annotations
 import optax
 
 from privopt.algorithms.choices import Batching, Clipping, require_delta
-from privopt.algorithms.first_order import Params, first_order, horizon, rate_of, run
+from privopt.algorithms.first_order import (
+    Params,
+    first_order,
+    horizon,
+    least_batch,
+    rate_of,
+    run,
+)
 from privopt.algorithms.one_shot import Static
 from privopt.convex import Output, StepSizes, Update, corrected_adam
 from privopt.core import Algorithm, Plan, planner
@@ -44,7 +51,7 @@ def plan(
     problem_class, budget, steps, batch_size, rate, clip, clipping, sampler, capacity, noise, record
         As in ``dp_sgd``, and so is ``cycle``.
     step_size : float or StepSizes, optional
-        ``eta_t``; default ``R/sqrt(d T)``: no theorem's, but from public facts.
+        ``eta_t``; default ``R/sqrt(d T)`` in linear decay: no theorem's, but from public facts.
     b1, b2 : float
         Decay of the means of gradients and of their squares, in ``[0, 1)``.
     weight_decay : float
@@ -80,11 +87,10 @@ def plan(
     if noise_correction and weight_decay:
         raise ValueError(f"weight_decay must be 0 with noise_correction, got {weight_decay!r}")
     require_delta("noisy_adam", budget)
-    batching = Batching.of(problem_class, batch_size, rate, sampler, capacity, cycle)
     query = Clipping(clip, clipping).query(problem_class)
-    default = horizon(
-        problem_class, budget, query, steps, moments=batching.moments, update=optax.adam
-    )
+    least = least_batch(problem_class, budget, query, steps, sampler)
+    batching = Batching.of(problem_class, batch_size, rate, sampler, capacity, cycle, least)
+    default = horizon(problem_class, budget, query, steps, moments=batching.moments)
     batches = batching.batches(budget, default.steps)
     added = noise_of(noise, default.steps)
     if noise_correction and not isinstance(added, IndependentNoise):

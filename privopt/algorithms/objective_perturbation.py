@@ -38,6 +38,7 @@ from privopt.theory import (
 __all__ = [
     "OBJECTIVE_PERTURBATION",
     "ObjectivePerturbationRelease",
+    "least_noise",
     "rate_by",
     "regularised",
     "run",
@@ -141,7 +142,7 @@ def plan(
         algorithm=OBJECTIVE_PERTURBATION,
         problem_class=problem_class,
         budget=budget,
-        params=Params(_noise(query, left, chosen)),
+        params=Params(least_noise(query, left, chosen)),
         static=Static(problem_class.dim),
     )
 
@@ -150,17 +151,17 @@ def rate(plan: Plan) -> Rate:
     """At the ``lambda`` of the smallest bound by one of the analyses, or at another."""
     pure = plan.budget.delta == 0.0
     known = [each for each in OBJECTIVE_PERTURBATION_ANALYSES.values() if each.pure in (None, pure)]
-    return rate_by(plan, drawable(plan.budget), known)
+    return rate_by(plan, [(drawable(plan.budget), each) for each in known])
 
 
-def rate_by(plan: Plan, budget: Budget, analyses: Iterable[ObjectivePerturbationAnalysis]) -> Rate:
-    """Where the budget of the tilt is that, and one of these analyses sets it."""
+def rate_by(plan: Plan, analyses: Iterable[tuple[Budget, ObjectivePerturbationAnalysis]]) -> Rate:
+    """Where one of these analyses may have set the tilt, within that budget."""
     params: Any = plan.params
     (mechanism,), facts = params, plan.problem_class
     tilt, query = mechanism.tilt, mechanism.tilt.query
     if query.gradient.changes(facts):
         return no_rate("gradients are clipped or divided")
-    best = (default_regularisation(facts, budget, each) for each in analyses)
+    best = (default_regularisation(facts, budget, each) for budget, each in analyses)
     return objective_perturbation_rate(
         facts,
         regularisation=query.regularisation,
@@ -232,7 +233,7 @@ def default_regularisation(
     return perturbed_objective_regularisation(problem_class, second_moment, least=least)
 
 
-def _noise(
+def least_noise(
     query: PerturbedMinimiser, budget: Budget, analysis: ObjectivePerturbationAnalysis
 ) -> ObjectivePerturbationRelease:
     """Both noises: the least that the guarantee allows, or what an older theorem asks for."""

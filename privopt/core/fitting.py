@@ -13,6 +13,7 @@ from privopt.spec import Premises, ProblemClass, Relation
 __all__ = ["Problem", "check_problem"]
 
 _REMEDIES = {
+    "ball": "use a Euclidean ball (convex.L2Ball), or plan for any set (projection='linf')",
     "linear_model": "use a loss of one linear prediction without kinks (GeneralisedLinear)",
     "mean": "use squared distances to records that are vectors (problems.squared_distance)",
     "smoothing": "declare smoothness= in its ProblemClass, or use a loss with a Moreau envelope",
@@ -63,6 +64,8 @@ def check_problem(plan: Plan, problem: Problem) -> None:
             f"problem.public must be None for {plan.algorithm.name}, which hears of records alone "
             f"(dp_gd adds public gradients), got {problem.name}"
         )
+    if "ball" in plan.requires and actual.radius != planned.radius:
+        raise ValueError(f"problem.radius must be the plan's {planned.radius}, got {actual.radius}")
     missing = plan.requires - problem.provides
     if missing:
         raise ValueError(

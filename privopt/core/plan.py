@@ -67,8 +67,6 @@ class Algorithm:
         Under which there is a theorem; ``plan`` refuses the others.
     largest_dim : int or None
         The dimension beyond which ``plan`` refuses.
-    tight : bool
-        Whether the noise is the least that the accountant allows. False for noise as published.
 
     Examples
     --------
@@ -91,7 +89,6 @@ class Algorithm:
     noise: Literal["answers", "objective", "law"] | None = "answers"
     relations: frozenset[Relation] = frozenset(Relation)
     largest_dim: int | None = None
-    tight: bool = True
 
     @property
     def choices(self) -> frozenset[str]:

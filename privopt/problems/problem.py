@@ -18,6 +18,7 @@ from privopt.convex import (
     ConstraintSet,
     EmpiricalRisk,
     GeneralisedLinear,
+    L2Ball,
     Loss,
     PublicTerm,
     Pytree,
@@ -231,8 +232,8 @@ class Problem:
         """What algorithms may require beyond gradients and projection.
 
         ``"smoothing"``: a Moreau envelope. ``"linear_model"``: a loss of one linear prediction
-        without kinks. ``"mean"``: squared distances to points, so that the minimiser is their mean;
-        ``"unit_modulus"``: of a modulus of at most 1.
+        without kinks. ``"ball"``: a Euclidean ball. ``"mean"``: squared distances to points, so
+        that the minimiser is their mean; ``"unit_modulus"``: of a modulus of at most 1.
         """
         loss: Any = self.objective.loss
         linear = isinstance(loss, GeneralisedLinear)
@@ -240,6 +241,8 @@ class Problem:
         found = {"smoothing"} if hasattr(scalar, "smoothed") else set()
         if linear and math.isfinite(getattr(scalar, "curvature", math.inf)):
             found.add("linear_model")
+        if isinstance(self.objective.constraint, L2Ball):
+            found.add("ball")
         if has_mean(self.objective):
             found |= {"mean", "unit_modulus"} if float(loss.modulus) <= 1.0 else {"mean"}
         return frozenset(found)

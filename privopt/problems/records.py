@@ -62,7 +62,7 @@ def real(values: object, name: str) -> Array | NDArray[Any]:
     return array
 
 
-def _number(entry: object, name: str) -> float:
+def _number(entry: Any, name: str) -> float:
     if type(entry).__name__ in _MISSING:
         return math.nan
     if not isinstance(entry, Real | np.bool_):

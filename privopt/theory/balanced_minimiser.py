@@ -8,10 +8,12 @@ from typing import NamedTuple
 from scipy.optimize import brentq
 
 from privopt.spec import ProblemClass
+from privopt.theory.perturbation_cost import perturbation_cost
 
 __all__ = [
     "BalancedMinimiser",
     "balanced_minimiser",
+    "ball_balanced_minimiser",
     "pure_balanced_minimiser",
     "smoothed_pure_balanced_minimiser",
     "smoothing_width",
@@ -72,6 +74,46 @@ def balanced_minimiser(
         best = math.exp(brentq(slope, math.log(low), math.log(2.0 * low), xtol=1e-14))
     noise = linear / best + curved / best**order
     return BalancedMinimiser(best, 0.0, noise / (noise + stiff * best))
+
+
+def ball_balanced_minimiser(
+    problem_class: ProblemClass, *, unit: float, glm: bool, distance: float
+) -> BalancedMinimiser:
+    """``argmin_lambda  C(u/lambda) + lambda D^2/4``, ``C`` the cost of Gaussian noise on a ball.
+
+    Parameters
+    ----------
+    problem_class : ProblemClass
+        With ``sparsity`` and a finite radius.
+    unit : float
+        ``u``: noise of scale ``u/lambda`` is added.
+    glm : bool
+    distance : float
+        ``D``.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=9, dim=4096, lipschitz=1.0, radius=1.0, sparsity=4)
+    >>> best = ball_balanced_minimiser(facts, unit=0.01, glm=False, distance=1.0)
+    >>> round(best.regularisation, 3), round(best.power, 2)
+    (0.708, 0.49)
+    """
+
+    def noise(regularisation: float) -> tuple[float, float]:
+        scale = unit / regularisation
+        cost = perturbation_cost(
+            problem_class, gaussian=True, projection="ball", glm=glm, scale=scale
+        )
+        return cost.power, cost.factor * scale
+
+    def slope(log: float) -> float:
+        power, cost = noise(math.exp(log))
+        return log - math.log(power * cost) + math.log(0.25 * distance**2)
+
+    middle = 0.5 * math.log(unit)
+    best = math.exp(brentq(slope, middle - 40.0, middle + 40.0, xtol=1e-9))
+    power, _ = noise(best)
+    return BalancedMinimiser(best, 0.0, 1.0 / (1.0 + power))
 
 
 def pure_balanced_minimiser(

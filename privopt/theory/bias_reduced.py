@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from privopt.spec import ProblemClass
@@ -42,16 +43,25 @@ def bias_reduced_moments(
     """Bias and second moment of :class:`privopt.mechanisms.BiasReducedGradient`.
 
     The mean of ``b`` records has noise of scale ``sigma/b``; ``e_b^2``, the least of
-    :func:`projected_error`, bounds its mean square error. The clean parts of an increment cancel,
-    so that by Minkowski's inequality ``E |D_k|^2 <= (e_b + e_{2b})^2`` at ``b = b_0 2^k``, and ::
+    :func:`projected_error`, bounds its mean square error. With ``D_k`` the increment at ``b = b_0
+    2^k`` and ``I`` the single mean of ``b_0`` records::
 
         |E G - grad F| <= e_b at the largest batch, 0 where nothing is projected,
-        nu^2 <= 2 E |mean_{b_0}|^2 + 2 sum_k (e_b + e_{2b})^2 / p_k,
+        nu^2 <= E |I|^2 + |m_M|^2/2 + sum_k (e_b + e_{2b})^2 / p_k.
 
-    where ``E |mean_{b_0}|^2`` is at most ``C^2`` in a ball of that radius, ``C^2 + e^2`` without a
-    body and ``2 C^2 + 2 e^2`` otherwise. At ``sigma = 2 z C`` and ``e_b^2 <= A/b``, ``A = 2 sqrt(2)
-    C^2 z sqrt(s ln 2d)``, the two bounds are at most ``sqrt(2 A/n)`` and ``2 C^2 + 12 A (M +
-    1)/b_0``.
+    *The square.* ``G = D_N/p_N + I``, and ``I`` is independent of ``D_N`` given the past. With
+    ``m_0 = E I`` and ``m_M`` the mean of the largest batch, ``E D_N/p_N = m_M - m_0``: the mixed
+    term is ``2 <m_M - m_0, m_0> <= |m_M|^2/2``, not the half of both squares. In a ball of radius
+    ``C`` both ``E |I|^2`` and ``|m_M|^2`` are at most ``C^2``; for ``l1`` they are at most ``(C +
+    e)^2``, with the errors of their batches.
+
+    *The increments.* Their clean parts cancel, and by Minkowski's inequality ``E |D_k|^2 <= (e_b +
+    e_{2b})^2``. Without a body all is noise, ``m_M = m_0``, and three independent vectors make
+    ``E |D_k|^2 = d (sigma/b)^2 (1/4 + 1/4 + 1/4) = 3 e_b^2/4``: the bound is an equality but for
+    ``E |I|^2 <= C^2 + e^2``.
+
+    At ``sigma = 2 z C`` and ``e_b^2 <= A/b``, ``A = 2 sqrt(2) C^2 z sqrt(s ln 2d)``, the two bounds
+    are at most ``sqrt(2 A/n)`` and ``3 C^2/2 + 6 A (M + 1)/b_0``.
 
     Parameters
     ----------
@@ -79,7 +89,7 @@ def bias_reduced_moments(
     ...     facts, noise=4.0, base=1, probabilities=law, body="l1_l2"
     ... )
     >>> bias.value, round(second.value, 1)
-    (0.03125, 1065.9)
+    (0.03125, 533.4)
     """
     body = Body.named("body", body)
     clip = problem_class.lipschitz if clip is None else clip
@@ -97,15 +107,15 @@ def bias_reduced_moments(
         return Term("error", least.value, sizes + -least.powers.epsilon * sigma)
 
     levels = [square(base << level) for level in range(len(probabilities) + 1)]
-    increments = [
-        2.0 * (math.sqrt(small.value) + math.sqrt(large.value)) ** 2 / p
-        for small, large, p in zip(levels, levels[1:], probabilities, strict=False)
-    ]
-    first = {
-        Body.NONE: clip**2 + levels[0].value,
-        Body.L1: 2.0 * (clip**2 + levels[0].value),
-    }.get(body, clip**2)
-    total = 2.0 * first + math.fsum(increments)
+    errors = [math.sqrt(level.value) for level in levels]
+    if body is Body.NONE:
+        first, jumps = clip**2 + levels[0].value, [0.75 * level.value for level in levels]
+    else:
+        jumps = [(small + large) ** 2 for small, large in pairwise(errors)]
+        reach = (errors[0], errors[-1]) if body is Body.L1 else (0.0, 0.0)
+        first = (clip + reach[0]) ** 2 + 0.5 * (clip + reach[1]) ** 2
+    increments = [jump / p for jump, p in zip(jumps, probabilities, strict=False)]
+    total = first + math.fsum(increments)
     moves = Powers()
     for value, level in zip(increments, levels, strict=False):
         moves += value / total * level.powers

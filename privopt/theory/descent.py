@@ -1,96 +1,120 @@
-"""Noisy projected gradient descent: the upper bounds."""
+"""Noisy projected descent: the theorems, each with its proof, and the rate of a run.
+
+``w_{t+1} = Proj(w_t - eta_t (g_t + z_t))`` for ``t = 1..T`` on convex, L-Lipschitz losses, started
+within ``R`` of every point of the set; ``g_t`` is the gradient of a batch, ``z_t`` noise of
+standard deviation ``sigma`` in every coordinate. With ``a`` and ``v`` of the batches, given the
+past::
+
+    E |g_t + z_t|^2 <= G^2 = a L^2 + d sigma^2,
+    E |g_t + z_t - grad F(w_t)|^2 <= V = v L^2 + d sigma^2.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple, TypedDict
 
 from privopt.spec import ProblemClass
-from privopt.theory.moments import ALL_RECORDS, Moments
+from privopt.theory.largest_excess import largest_excess
+from privopt.theory.last_iterate import LastIterate, last_iterate
+from privopt.theory.rate import FIXED, GIVEN_STEPS, Powers, Quantity, Rate, Term, add, no_rate
+from privopt.theory.steps import ALL_RECORDS, Moments, OutputRule, StepRule
 
 __all__ = [
-    "last_of_noisy_descent",
-    "noise_limited_steps",
-    "noisy_descent",
+    "Descent",
+    "Theorem",
+    "covering",
+    "descent_rate",
     "noisy_descent_step_size",
-    "noisy_strongly_convex_descent",
+    "root_and_last",
+    "settled",
+    "smooth_descent_step_size",
+    "strongly_convex_descent_step_size",
 ]
 
-
-MAX_STEPS = 10**6
-
-
-def _second_moment(problem_class: ProblemClass, noise_std: float, moments: Moments) -> float:
-    """``G^2 = a L^2 + d sigma^2``, a bound on the mean square of the noisy gradient."""
-    return moments.second_moment * problem_class.lipschitz**2 + problem_class.dim * noise_std**2
+_ROUND_OFF = 1e-9
+_NUDGE = 1e-6  # of a step size, for the slope of a coefficient
 
 
-def noisy_descent(
-    problem_class: ProblemClass,
-    *,
-    steps: int,
-    step_size: float,
-    noise_std: float,
-    moments: Moments = ALL_RECORDS,
-) -> float:
-    """Excess risk of noisy projected (sub)gradient descent: the average, and the last iterate.
+class Theorem(NamedTuple):
+    """What a theorem says of a run."""
 
-    For convex, L-Lipschitz losses, a start within ``R`` of every point of the constraint set,
-    ``w_{t+1} = Proj(w_t - eta_t (g_t + z_t))`` for ``t = 1..T``, with ``E g_t`` a subgradient,
-    ``E |g_t|^2 <= a L^2``, ``E z_t = 0`` and ``E |z_t|^2 = d sigma^2``, all given the past::
+    statement: str
+    source: str
+    terms: tuple[Term, ...]
+    combine: Callable[..., float]
+    regime: str
+    tight_on: str | None = None
 
-        E F(w) - F* <= R^2 / (2 eta (T + 1)) + eta G^2 / 2,   G^2 = a L^2 + d sigma^2,
+    @property
+    def bound(self) -> float:
+        """What the terms make, whatever the set allows."""
+        return self.combine(*(term.value for term in self.terms))
 
-    which is ``R G / sqrt(T + 1)`` at ``eta = R / (G sqrt(T + 1))``. It holds for two methods:
 
-    - ``eta_t = eta``, and ``w`` the mean of ``w_1..w_{T+1}``, or one of them at random;
-    - ``eta_t = eta (T + 1 - t)/(T + 1)``, and ``w`` the last iterate, ``w_{T+1}``.
+class _Told(TypedDict):
+    steps: int
+    noise_std: float
+    moments: Moments
 
-    ``a`` is 1 for full gradients, otherwise the second moment of :func:`batch_moments`. ``T`` is
-    the number of gradients asked and paid for. Texts state it with the diameter ``D = 2R`` in
-    place of the distance ``R`` from the start; starting at the centre halves it. No smoothness is
-    needed.
 
-    *The average.* ``2 eta E(F(w_t) - F*) <= E|w_t - w*|^2 - E|w_{t+1} - w*|^2 + eta^2 G^2`` for
-    ``t = 1..T``, and for ``t = T + 1`` with one more step that nobody takes: ``w_{T+1}`` does not
-    depend on it. The sum over ``t`` telescopes.
+class Descent(NamedTuple):
+    """What every theorem asks for."""
 
-    *The last iterate.* Let ``N = T + 1``, ``delta_t = E F(w_t) - F*``, and compare ``w_t`` with a
-    point that moves, ``u_0 = w*`` and ``u_t = w_t/(N + 1 - t) + ((N - t)/(N + 1 - t)) u_{t-1}``, a
-    member of the set that the past knows. As ``w_t - u_t = ((N - t)/(N + 1 - t)) (w_t - u_{t-1})``,
-    the step towards ``u_t`` gives, with ``v_t = N/(N - t)``, ``eta_t = eta/v_t`` and
-    ``d_t = E|w_{t+1} - u_t|^2``::
+    facts: ProblemClass
+    steps: int
+    noise_std: float
+    moments: Moments = ALL_RECORDS
+    steps_powers: Powers = GIVEN_STEPS
 
-        v_t^2 d_t <= v_{t-1}^2 d_{t-1} - 2 eta v_t E(F(w_t) - F(u_t)) + eta^2 G^2,
+    @property
+    def told(self) -> _Told:
+        """What step sizes ask for beside the class."""
+        return {"steps": self.steps, "noise_std": self.noise_std, "moments": self.moments}
 
-    where convexity gives ``v_t E(F(u_t) - F*) <= sum_{s <= t} v_s delta_s/(N + 1 - s)``. The sum
-    over ``t = 1..T`` leaves ``v_s (1 - (N - s)/(N + 1 - s))`` in front of ``delta_s``::
+    @property
+    def second_moment(self) -> float:
+        """``G^2``; where ``L`` is not declared, the noise alone."""
+        return self._sum(self.squares(self.moments.second_moment - 1.0, 1.0))
 
-        N^2 d_T + 2 eta N S <= R^2 + T eta^2 G^2,   S = sum_{s <= T} delta_s/((N - s)(N + 1 - s)).
+    @property
+    def variance(self) -> float:
+        """``V``; where ``L`` is not declared, the noise alone."""
+        return self._sum(self.squares(self.moments.variance, 0.0))
 
-    At last ``E F(w_N) - F* <= L sqrt(d_T) + E F(u_T) - F* <= L sqrt(d_T) + S``, and
-    ``L sqrt(d_T) <= N d_T/(2 eta) + eta L^2/(2N)``: no more than ``R^2/(2 eta N) + eta G^2/2``.
+    def squares(self, sampling: float, gradients: float) -> list[Term]:
+        """``d sigma^2``, and the parts of the gradient in units of ``L^2``."""
+        moved_noise = Powers(n=-2.0, dim=1.0, epsilon=-2.0) + self.steps_powers
+        parts = [Term("noise", self.facts.dim * self.noise_std**2, moved_noise)]
+        named = ("sampling", sampling, Powers(n=-1.0)), ("gradients", gradients, FIXED)
+        for name, share, powers in named:  # sampling at a fixed rate
+            if share > 0.0:
+                parts.append(Term(name, share * self.facts.lipschitz**2, powers))
+        return [part for part in parts if part.value > 0.0]
 
-    Source: Bassily, Smith and Thakurta 2014, Theorem 2.4 (arXiv:1405.7085), and the regret
-    argument of Zinkevich 2003, Theorem 1, for averages. For the last iterate Zamani and Glineur
-    2023, arXiv:2307.11134 (no noise, where it is the best constant of all), and Defazio, Cutkosky,
-    Mehta and Mishchenko 2023, arXiv:2310.07831; the proof above is self-contained.
+    @staticmethod
+    def _sum(parts: list[Term]) -> float:
+        return math.fsum(part.value for part in parts if math.isfinite(part.value))
 
-    Examples
-    --------
-    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
-    >>> noisy_descent(facts, steps=24, step_size=0.2, noise_std=0.0)
-    0.2
-    """
-    if math.isinf(problem_class.radius):
-        return math.inf
-    start = problem_class.radius**2 / (2.0 * step_size * (steps + 1.0))
-    return start + 0.5 * step_size * _second_moment(problem_class, noise_std, moments)
+    def start(self, value: float, power: float) -> Term:
+        """A term that falls with the steps alone."""
+        return Term("start", value, -power * self.steps_powers)
+
+    def regime(self, where: str) -> str:
+        """Where the noise leads, and what is held fixed."""
+        if self.noise_std == 0.0:
+            return "fixed T" if self.steps_powers in (FIXED, GIVEN_STEPS) else "default T"
+        sampled = "" if self.moments == ALL_RECORDS else ", rate and noise multiplier"
+        if self.steps_powers in (FIXED, GIVEN_STEPS):
+            return f"noise leading, {where}, at fixed steps{sampled}"
+        return f"at default steps{sampled}, where the rest moves like the noise"
 
 
 def noisy_descent_step_size(
     problem_class: ProblemClass, *, steps: int, noise_std: float, moments: Moments = ALL_RECORDS
 ) -> float:
-    """``eta = R / (G sqrt(T + 1))``, the minimiser of :func:`noisy_descent` over the step size.
+    """``eta = R / (G sqrt(T + 1))``, where the bound for any convex losses is least.
 
     Where ``L`` is not declared, the noise alone is ``G``.
 
@@ -100,78 +124,335 @@ def noisy_descent_step_size(
     >>> noisy_descent_step_size(facts, steps=24, noise_std=0.0)
     0.2
     """
-    second_moment = problem_class.dim * noise_std**2
-    if math.isfinite(problem_class.lipschitz):
-        second_moment = _second_moment(problem_class, noise_std, moments)
+    second_moment = Descent(problem_class, steps, noise_std, moments).second_moment
     return problem_class.radius / math.sqrt(second_moment * (steps + 1.0))
 
 
-def noisy_strongly_convex_descent(
+def smooth_descent_step_size(
     problem_class: ProblemClass, *, steps: int, noise_std: float, moments: Moments = ALL_RECORDS
 ) -> float:
-    """``2 G^2 / (m (T + 2))``: steps ``2/(m (t + 1))``, iterates weighted in proportion to ``t``.
+    """``eta = 1/(H + sqrt(V T)/R)``, where the bound for smooth convex losses is least.
 
-    The mean is that of ``w_1..w_{T+1}``, of which ``T`` gradients are asked. ``L`` bounds the whole
-    gradient, so a regulariser's too. With ``sigma`` of ``T`` full-batch releases the noise's part,
-    at most ``8 L^2 d/(m n^2 mu^2)`` under ``replace_one``, depends on ``T`` no more. From
-    ``E F(w_t) - F* <= (eta_t/2) G^2 + ((1/eta_t - m)/2) E|w_t - w*|^2 - (1/(2 eta_t))
-    E|w_{t+1} - w*|^2``, times ``t``, summed over ``t = 1..T + 1``, the last step being one that
-    nobody takes: distances telescope, and ``t eta_t/2 <= 1/m``.
-
-    Source: Lacoste-Julien, Schmidt and Bach 2012, "A simpler approach to obtaining an O(1/t)
-    convergence rate for the projected stochastic subgradient method" (arXiv:1212.2002).
+    Where ``L`` is not declared, the noise alone is ``V``. Infinite for linear losses (``H = 0``)
+    without any variance: the longer a step along their gradient, the better.
 
     Examples
     --------
-    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0, strong_convexity=0.5)
-    >>> noisy_strongly_convex_descent(facts, steps=98, noise_std=0.5)
-    0.08
+    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5)
+    >>> round(smooth_descent_step_size(facts, steps=9, noise_std=0.5), 4)
+    0.2857
     """
-    second_moment = _second_moment(problem_class, noise_std, moments)
-    return 2.0 * second_moment / (problem_class.strong_convexity * (steps + 2.0))
+    smoothness = problem_class.smoothness
+    if smoothness is None:
+        raise ValueError("smoothness must be declared for this step size, got None")
+    variance = Descent(problem_class, steps, noise_std, moments).variance
+    inverse = smoothness + math.sqrt(variance * steps) / problem_class.radius
+    return 1.0 / inverse if inverse > 0.0 else math.inf
 
 
-def last_of_noisy_descent(
+def strongly_convex_descent_step_size(
+    problem_class: ProblemClass, *, steps: int, noise_std: float, moments: Moments = ALL_RECORDS
+) -> float:
+    """``eta = A/(m T)``, ``A = ln(1 + z + 3 z^2)``, ``z = m R sqrt(T/V)``: first of linear decay.
+
+    For smooth and strongly convex losses: within 7% of the least bound of the last iterate where
+    ``T`` is 30 times ``H/m`` or more. Where fewer steps make it too long, 0.5, 0.75, 0.9 or 0.97
+    times ``1/H``, whichever has the least bound.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5,
+    ...                      strong_convexity=0.1)
+    >>> round(strongly_convex_descent_step_size(facts, steps=1000, noise_std=0.5), 4)
+    0.0353
+    """
+    known, smoothness = Descent(problem_class, steps, noise_std, moments), problem_class.smoothness
+    assert smoothness is not None
+    free = _settling(known, [])[0] if known.variance > 0.0 else math.inf
+    sizes = {min(free, share / smoothness) for share in (0.5, 0.75, 0.9, 0.97)}
+
+    def bound(size: float) -> float:
+        start, noise, _ = _last(known, StepRule(size, decay=1.0), smoothness)
+        return start * problem_class.radius**2 + noise * known.variance
+
+    return min(sizes, key=bound)
+
+
+def descent_rate(
     problem_class: ProblemClass,
     *,
     steps: int,
-    scale: float,
+    step_rule: StepRule,
+    output: OutputRule | str | None,
     noise_std: float,
-    moments: Moments = ALL_RECORDS,
-) -> float:
-    """``(D^2/c + c G^2) (2 + ln T)/sqrt(T)`` for the last iterate at step sizes ``c/sqrt(t)``.
+    moments: Moments | None = ALL_RECORDS,
+    steps_powers: Powers = GIVEN_STEPS,
+    clipped: bool = False,
+    plain: bool = True,
+) -> Rate:
+    """The rate of ``w_{t+1} = Proj(w_t - eta_t (g_t + z_t))``, started at the centre of the set.
 
-    ``D = 2R``; the best ``c = D/G`` gives ``2 D G (2 + ln T)/sqrt(T)``. The iterate meant is
-    ``w_T``; what a run returns is ``w_{T+1}``, to which the theorem applies with ``T + 1`` steps.
-    For step sizes that do not know ``T``; where it is known, linear decay is better by the
-    logarithm and a factor of four (:func:`noisy_descent`).
+    Of the theorems that speak of the steps and of the output, the one of least bound, with ``G^2 =
+    a L^2 + d sigma^2`` and ``V = v L^2 + d sigma^2``:
 
-    Source: Shamir and Zhang 2013, "Stochastic gradient descent for non-smooth optimization",
-    Theorem 2.
+    ========================================= ============================================
+    constant step, average or random iterate; ``R^2/(2 eta (T + 1)) + eta G^2/2``, at best
+    linear decay, last                        ``R G/sqrt(T + 1)``
+    ``H``-smooth: constant step below         ``R^2/(2 eta T) + eta V/(2 (1 - eta H))``, at
+    ``1/H``, average after step; linear       best ``H R^2/(2T) + R sqrt(V/T)``
+    decay, last
+    ``2/(m (t + 1))``, weighted average       ``2 G^2/(m (T + 2))``
+    any steps, last                           :func:`privopt.theory.last_iterate`
+    ========================================= ============================================
+
+    *Any convex losses, averages.* ``2 eta E(F(w_t) - F*) <= E|w_t - w*|^2 - E|w_{t+1} - w*|^2 +
+    eta^2 G^2`` for ``t = 1..T``, and for ``t = T + 1`` with a step that is part of the proof alone:
+    ``w_{T+1}`` does not depend on it. The sum over ``t`` telescopes.
+
+    *Smooth losses, averages.* Let ``D = w_{t+1} - w_t`` and ``u`` in the set. By convexity and
+    smoothness ``F(w_{t+1}) - F(u) <= <grad F(w_t), w_{t+1} - u> + (H/2)|D|^2 - (m/2)|w_t - u|^2``;
+    by the projection, with ``grad F(w_t) + z_t`` for the noisy gradient of the batch, ``<grad
+    F(w_t) + z_t, w_{t+1} - u> <= (|w_t - u|^2 - |w_{t+1} - u|^2 - |D|^2)/(2 eta)``. Together::
+
+        F(w_{t+1}) - F(u) <= (|w_t - u|^2 - |w_{t+1} - u|^2)/(2 eta) - (m/2)|w_t - u|^2
+                             - <z_t, w_t - u> - <z_t, D> - (1/eta - H)|D|^2/2.
+
+    The first product has mean zero. ``-<z, D> - b|D|^2/2 <= |z|^2/(2b)`` with ``b = 1/eta - H``
+    bounds the rest by ``eta |z_t|^2/(2 (1 - eta H))``. The sum over ``t = 1..T`` telescopes. No
+    ``L^2`` stands alone: full gradients of smooth losses cost no variance. With ``sigma = s
+    sqrt(T)/mu`` and full batches the second term is ``R s sqrt(d)/mu`` whatever ``T``.
+
+    *Strongly convex losses.* From ``E F(w_t) - F* <= (eta_t/2) G^2 + ((1/eta_t - m)/2) E|w_t -
+    w*|^2 - (1/(2 eta_t)) E|w_{t+1} - w*|^2``, times ``t``, summed over ``t = 1..T + 1``, the last
+    step again part of the proof alone: distances telescope, and ``t eta_t/2 <= 1/m``. ``L`` bounds
+    the whole gradient, a regulariser's too.
+
+    *The last iterate* in linear decay has the bounds of the averages, and is the default: where a
+    risk is sharp or flat at its minimiser it is far below them, and the average is not. Smooth and
+    strongly convex losses: ``V/(m T)`` times 0.6 ``sqrt(A)``, ``A`` a logarithm, without ``L^2``.
+
+    Parameters
+    ----------
+    problem_class : ProblemClass
+    steps, step_rule, output
+        ``T``, ``eta_t`` and what is returned; ``None`` for an output that no theorem speaks of.
+    noise_std : float
+        ``sigma``, of the noise of each coordinate of the mean gradient. The exponents take it to
+        move like ``sqrt(T)/(n epsilon)``: at fixed rate and noise multiplier where batches are
+        sampled.
+    moments : Moments or None
+        Of the batch's gradient; None where it is biased given the past.
+    steps_powers : Powers
+        How ``T`` moves with the axes; by default it is an axis of its own.
+    clipped, plain : bool
+        Whether clipping may change gradients; whether the update is plain descent.
+
+    Returns
+    -------
+    Rate
+        Of the empirical risk; without terms, and with the reason, where no theorem covers it.
+
+    Source: Bassily, Smith and Thakurta 2014 (arXiv:1405.7085), Theorem 2.4, and Zinkevich 2003;
+    Lan 2012 (doi:10.1007/s10107-010-0434-y) and Bubeck 2015 (arXiv:1405.4980), Theorem 6.3;
+    Lacoste-Julien, Schmidt and Bach 2012 (arXiv:1212.2002). They start at a distance of the
+    diameter, we at the centre.
 
     Examples
     --------
-    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
-    >>> round(last_of_noisy_descent(facts, steps=99, scale=1.0, noise_std=0.5), 4)
-    3.9631
+    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5)
+    >>> rate = descent_rate(facts, steps=10, step_rule=StepRule(0.4), noise_std=0.5,
+    ...                     output="average_after_step")
+    >>> rate.upper, rate.leading.name
+    (0.375, 'noise')
     """
-    second_moment = _second_moment(problem_class, noise_std, moments)
-    size = problem_class.diameter**2 / scale + scale * second_moment
-    return size * (2.0 + math.log(steps + 1.0)) / math.sqrt(steps + 1.0)
+    reason = None
+    if moments is None:
+        reason, moments = "gradients of shuffled passes are biased", ALL_RECORDS
+    elif not problem_class.convex:
+        reason = "the losses are not convex"
+    elif clipped or math.isinf(problem_class.lipschitz):
+        reason = "gradients are clipped below the Lipschitz constant"
+    elif not plain:
+        reason = "the update is not plain descent"
+    elif math.isinf(problem_class.radius):
+        reason = "the set is not bounded"
+    if reason is not None:
+        return no_rate(reason)
+    known = Descent(problem_class, steps, noise_std, moments, steps_powers)
+    theorem = covering(known, step_rule, output)
+    if theorem is None:
+        return no_rate("no theorem for these step sizes with this output")
+    return Rate(
+        quantity=Quantity.EMPIRICAL_RISK,
+        theorem=theorem.statement,
+        source=theorem.source,
+        terms=theorem.terms,
+        combine=theorem.combine,
+        cap=largest_excess(problem_class),
+        regime=known.regime(theorem.regime),
+        tight_on=theorem.tight_on,
+    )
 
 
-def noise_limited_steps(noise_ratio: float) -> int:
-    """``T = ceil(1 / noise_ratio^2)``: the steps after which optimisation error equals noise.
+def covering(known: Descent, rule: StepRule, output: OutputRule | str | None) -> Theorem | None:
+    """The theorem of least bound that speaks of this step rule with this output."""
+    facts, steps, eta = known.facts, known.steps, rule.scale
+    found: list[Theorem | None] = []
+    if rule == StepRule(eta) and output in (OutputRule.AVERAGE, OutputRule.RANDOM_ITERATE):
+        found.append(_any_loss(known, eta))
+    elif rule == StepRule(eta) and output == OutputRule.AVERAGE_AFTER_STEP:
+        found.append(_smooth(known, eta))
+    elif output == OutputRule.LAST and rule.linear_decay and facts.strong_convexity == 0.0:
+        found += [_any_loss(known, eta * (steps + 1.0) / steps), _smooth(known, eta)]
+    elif output == OutputRule.LAST:
+        found += [_any_steps(known, rule, None), _any_steps(known, rule, facts.smoothness)]
+    elif output == OutputRule.WEIGHTED_AVERAGE and facts.strong_convexity > 0.0:
+        found.append(_strongly_convex(known, rule))
+    return min(filter(None, found), key=lambda theorem: theorem.bound, default=None)
 
-    ``noise_ratio = sqrt(d) sigma_1 / L`` with ``sigma_1`` the noise one step alone would need;
-    ``T`` steps need ``sigma = sigma_1 sqrt(T)``, so ``R G / sqrt(T + 1)`` is less than
-    ``R L sqrt(1/T + ratio^2)``.
-    More steps gain at most a factor ``sqrt 2``. Never above a million, where the bound is within
-    ``L R / 1000`` of its limit.
 
-    Examples
-    --------
-    >>> noise_limited_steps(0.1)
-    100
-    """
-    return max(1, math.ceil(min(1.0 / noise_ratio**2, MAX_STEPS)))
+def _any_loss(known: Descent, step_size: float) -> Theorem:
+    facts, steps = known.facts, known.steps
+    squares = known.squares(known.moments.second_moment - 1.0, 1.0)
+    best = noisy_descent_step_size(facts, **known.told)
+    tuned = math.isclose(step_size, best, rel_tol=_ROUND_OFF)
+    if tuned:
+        terms = _roots(squares, facts.radius / math.sqrt(steps + 1.0), -0.5 * known.steps_powers)
+    else:
+        start = known.start(facts.radius**2 / (2.0 * step_size * (steps + 1.0)), 1.0)
+        terms = [*_times(squares, 0.5 * step_size, FIXED), start]
+    tight_on = "medians" if facts.smoothness is None else "linear"
+    return Theorem(
+        "E F(w) - F* <= R G / sqrt(T + 1), G^2 = a L^2 + d sigma^2 (order L R sqrt(d)/(n mu))",
+        "Bassily, Smith and Thakurta 2014 (arXiv:1405.7085), Theorem 2.4 and Theorem 5.3; "
+        "for the last iterate Zamani and Glineur 2023 (arXiv:2307.11134)",
+        tuple(terms),
+        math.hypot if tuned else add,
+        "sqrt(d) sigma >= 7 L",
+        ("far_distance" if known.noise_std == 0.0 else tight_on) if tuned else None,
+    )
+
+
+def _smooth(known: Descent, step_size: float) -> Theorem | None:
+    facts, steps, varied = known.facts, known.steps, known.moments.variance
+    squares = known.squares(varied, 0.0)
+    if facts.smoothness is None:
+        return None
+    left = 1.0 - step_size * facts.smoothness
+    if left < (_ROUND_OFF if squares else -_ROUND_OFF):
+        return None
+    best = smooth_descent_step_size(facts, **known.told)
+    tuned = math.isclose(step_size, best, rel_tol=_ROUND_OFF)
+    if tuned:
+        terms = _roots(squares, facts.radius / math.sqrt(steps), -0.5 * known.steps_powers)
+        start = known.start(facts.smoothness * facts.radius**2 / (2.0 * steps), 1.0)
+    else:
+        terms = _times(squares, step_size / (2.0 * left), FIXED) if squares else []
+        start = known.start(facts.radius**2 / (2.0 * step_size * steps), 1.0)
+    sampled = " and d sigma^2 >= 50 v L^2" if varied > 0.0 else ""
+    family = "rounded_medians" if facts.smoothness > 0.0 else "linear"
+    return Theorem(
+        "E F(w) - F* <= H R^2/(2 T) + R sqrt(V/T), V = v L^2 + d sigma^2 "
+        "(order L R sqrt(d)/(n mu))",
+        "Lan 2012 (doi:10.1007/s10107-010-0434-y); for the last iterate Liu and Zhou 2024 "
+        "(arXiv:2312.08531); constants derived here",
+        (*terms, start),
+        root_and_last if tuned else add,
+        f"sqrt(d T) sigma >= 25 H R{sampled}",
+        family if tuned and known.noise_std > 0.0 else None,
+    )
+
+
+def root_and_last(*values: float) -> float:
+    """The root of the sum of squares of all values but the last one, plus the last one."""
+    return math.hypot(*values[:-1]) + values[-1]
+
+
+def _strongly_convex(known: Descent, rule: StepRule) -> Theorem | None:
+    modulus = known.facts.strong_convexity
+    if rule != StepRule.strongly_convex(modulus):
+        return None
+    squares = known.squares(known.moments.second_moment - 1.0, 1.0)
+    factor = 2.0 / (modulus * (known.steps + 2.0))
+    return Theorem(
+        "E F(w) - F* <= 2 G^2 / (m (T + 2)), G^2 = a L^2 + d sigma^2",
+        "Lacoste-Julien, Schmidt and Bach 2012 (arXiv:1212.2002)",
+        tuple(_times(squares, factor, -1.0 * known.steps_powers)),
+        add,
+        "sqrt(d) sigma >= 10 L",
+        "squared_distance",
+    )
+
+
+def _any_steps(known: Descent, rule: StepRule, smoothness: float | None) -> Theorem | None:
+    """The last iterate. Its coefficients move as those of a longest step and of ``T`` steps do."""
+    facts, moved, modulus = known.facts, known.steps_powers, known.facts.strong_convexity
+    if smoothness is not None and not rule.sizes(known.steps).max() * smoothness < 1.0 - _NUDGE:
+        return None
+    start, noise, end = _last(known, rule, smoothness)
+    longer = _last(known, rule._replace(scale=rule.scale * (1.0 + _NUDGE)), smoothness)
+    fall = math.log(longer.start / start) / _NUDGE if longer.start > 0.0 else 0.0
+    rise = math.log(longer.noise / noise) / _NUDGE
+    sampling, gradients = known.moments.variance, 0.0
+    if smoothness is None:
+        sampling, gradients = known.moments.second_moment - 1.0, 1.0 + end / noise
+    squares = known.squares(sampling, gradients)
+    size, tight_on = -rule.power * moved, None
+    if rule.linear_decay and squares:
+        free, moves = _settling(known, squares) if modulus > 0.0 else (0.0, FIXED)
+        rough = noisy_descent_step_size(facts, **known.told) * known.steps / (known.steps + 1.0)
+        if smoothness is not None and math.isclose(rule.scale, free, rel_tol=_ROUND_OFF):
+            size, tight_on = moves, "squared_distance"
+        elif smoothness is None and math.isclose(rule.scale, rough, rel_tol=_ROUND_OFF):
+            size = -0.5 * (moved + _average(squares))
+    terms = _times(squares, noise, rise * size + (rise - 1.0) * moved)
+    if start > 0.0:
+        terms.append(Term("start", start * facts.radius**2, fall * (size + moved)))
+    return Theorem(
+        "E F(w) - F* <= a R^2 + b V of the last iterate, a and b by the steps (order V/(m T))",
+        "Zamani and Glineur 2023 (arXiv:2307.11134); Liu and Zhou 2024 (arXiv:2312.08531); any "
+        "steps and constants derived here",
+        tuple(terms),
+        add,
+        "start and gradients below a fiftieth of the bound",
+        tight_on,
+    )
+
+
+def _last(known: Descent, rule: StepRule, smoothness: float | None) -> LastIterate:
+    modulus = known.facts.strong_convexity
+    return last_iterate(rule.sizes(known.steps), modulus=modulus, smoothness=smoothness)
+
+
+def settled(ratio: float) -> tuple[float, float]:
+    """``A = ln(1 + z + 3 z^2)`` at ``z = m R sqrt(T/V)``, and ``d ln A / d ln z``."""
+    settling = math.log1p(ratio + 3.0 * ratio**2)
+    return settling, ratio * (1.0 + 6.0 * ratio) / ((1.0 + ratio + 3.0 * ratio**2) * settling)
+
+
+def _settling(known: Descent, squares: list[Term]) -> tuple[float, Powers]:
+    """``A/(m T)``, and how it moves where ``V`` is the sum of ``squares``."""
+    facts, moved = known.facts, known.steps_powers
+    ratio = facts.strong_convexity * facts.radius * math.sqrt(known.steps / known.variance)
+    settling, slope = settled(ratio)
+    step = settling / (facts.strong_convexity * known.steps)
+    return step, -1.0 * moved + 0.5 * slope * (moved + -1.0 * _average(squares))
+
+
+def _average(terms: list[Term]) -> Powers:
+    """How the sum moves."""
+    total, moves = math.fsum(term.value for term in terms), FIXED
+    for term in terms:
+        moves += term.value / total * term.powers
+    return moves
+
+
+def _times(terms: list[Term], factor: float, powers: Powers) -> list[Term]:
+    return [Term(term.name, factor * term.value, term.powers + powers) for term in terms]
+
+
+def _roots(terms: list[Term], factor: float, powers: Powers) -> list[Term]:
+    return [
+        Term(term.name, factor * math.sqrt(term.value), 0.5 * term.powers + powers)
+        for term in terms
+    ]

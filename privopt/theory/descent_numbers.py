@@ -3,86 +3,31 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
-from privopt.arguments import Names
 from privopt.spec import ProblemClass
 from privopt.theory.descent import (
-    MAX_STEPS,
-    noise_limited_steps,
-    noisy_descent,
+    Descent,
+    covering,
     noisy_descent_step_size,
-)
-from privopt.theory.moments import ALL_RECORDS, Moments
-from privopt.theory.rate import FIXED, Powers
-from privopt.theory.smooth_descent import (
-    smooth_descent,
+    settled,
     smooth_descent_step_size,
-    smooth_descent_steps,
+    strongly_convex_descent_step_size,
 )
+from privopt.theory.rate import FIXED, Powers
+from privopt.theory.steps import ALL_RECORDS, Moments, OutputRule, StepRule
 
 __all__ = [
     "DefaultSteps",
     "DescentNumbers",
-    "OutputRule",
-    "StepRule",
+    "descent_batch",
     "descent_numbers",
     "descent_steps",
 ]
 
+MAX_STEPS = 10**4
+_SLACK, _SMOOTH_SLACK = 0.1, 0.5  # of the bound over its limit
 _TO_BALANCE_NOISE = Powers(n=2.0, dim=-1.0, epsilon=2.0)  # 1/(d sigma_1^2)
-
-
-class OutputRule(Names):
-    """What a first-order method returns of ``w_1..w_{T+1}``, of which ``T`` gradients are asked.
-
-    ``average``
-        The mean of all.
-    ``average_after_step``
-        The mean of ``w_2..w_{T+1}``, the points that steps lead to.
-    ``weighted_average``
-        Of all, with weights in proportion to ``t``.
-    ``random_iterate``
-        One of all, each as likely as another.
-    ``last``
-        ``w_{T+1}``.
-    """
-
-    AVERAGE = "average"
-    AVERAGE_AFTER_STEP = "average_after_step"
-    WEIGHTED_AVERAGE = "weighted_average"
-    RANDOM_ITERATE = "random_iterate"
-    LAST = "last"
-
-
-class StepRule(NamedTuple):
-    """``eta_t = scale (t + offset)^{-power} (1 - decay (t - 1)/T)`` for ``t = 1..T``.
-
-    Examples
-    --------
-    >>> StepRule.linear_decay(0.5, steps=4)
-    StepRule(scale=0.4, power=0.0, offset=0.0, decay=1.0)
-    """
-
-    scale: float
-    power: float = 0.0
-    offset: float = 0.0
-    decay: float = 0.0
-
-    @classmethod
-    def strongly_convex(cls, modulus: float) -> StepRule:
-        """``2/(m (t + 1))``."""
-        return cls(2.0 / modulus, power=1.0, offset=1.0)
-
-    @classmethod
-    def linear_decay(cls, step_size: float, *, steps: int) -> StepRule:
-        """``eta (1 - t/(T + 1))``: it would be 0 at the step after the last."""
-        return cls(step_size * steps / (steps + 1.0), decay=1.0)
-
-    @property
-    def constant(self) -> bool:
-        """Whether all steps have one size."""
-        return self.power == self.decay == 0.0
 
 
 class DefaultSteps(NamedTuple):
@@ -107,12 +52,18 @@ def descent_steps(
     moments: Moments = ALL_RECORDS,
     plain: bool = True,
 ) -> DefaultSteps:
-    """The default ``T``: the smaller of those of the smooth and of the non-smooth theorem.
+    """The default ``T``, at which the bound is near ``R sqrt(d) sigma_1``, its limit.
 
-    Smooth losses need ``max(5 H R/(sqrt(d) sigma_1), 5 v L^2/(d sigma_1^2))`` steps
-    (:func:`smooth_descent_steps`), any need ``a C^2/(d sigma_1^2)`` (:func:`noise_limited_steps`).
-    Fewer steps go with the smaller bound: the former is within 1.2 of its limit there, the latter
-    within ``sqrt(2)`` of the same limit. Strongly convex losses have the latter.
+    ``T`` steps need noise ``sigma = sigma_1 sqrt(T)``. The bound for any convex losses is then ``R
+    sqrt(a C^2/T + d sigma_1^2)``: a tenth above the limit after ``a C^2/(0.21 d sigma_1^2)`` steps.
+    That for smooth ones, ``H R^2/(2T) + R sqrt(v L^2/T + d sigma_1^2)``, is half above it after
+    ``H R/(sqrt(d) sigma_1)`` steps, the square root of that, and batches ask for ``5 v L^2/(d
+    sigma_1^2)``. Strongly convex ones too have forgotten the start after ``2 A H/m``, with ``A`` of
+    :func:`strongly_convex_descent_step_size`. The fewer steps are taken.
+
+    Never above ten thousand, where the error of optimisation is ``L R/100`` for any losses. A
+    Moreau envelope of width ``h`` saves no steps: it is ``1/h``-smooth and ``L^2 h/2`` away, and
+    where that is less than the limit, ``H R/(sqrt(d) sigma_1)`` exceeds ``L^2/(2 d sigma_1^2)``.
 
     Parameters
     ----------
@@ -130,29 +81,58 @@ def descent_steps(
     Examples
     --------
     >>> facts = ProblemClass(n=1000, dim=25, lipschitz=1.0, radius=1.0)
-    >>> descent_steps(facts, one_step_noise=0.002).steps
-    10000
+    >>> descent_steps(facts, one_step_noise=0.02).steps
+    477
     >>> facts = ProblemClass(n=1000, dim=25, lipschitz=1.0, radius=1.0, smoothness=1.0)
-    >>> descent_steps(facts, one_step_noise=0.002).steps
-    500
+    >>> descent_steps(facts, one_step_noise=0.02).steps
+    10
     """
-    clip = problem_class.lipschitz if clip is None else clip
-    ratio = math.sqrt(problem_class.dim) * one_step_noise
-    any_loss = noise_limited_steps(ratio / (clip * math.sqrt(moments.second_moment)))
-    moving = 1 < any_loss < MAX_STEPS
-    found = DefaultSteps(any_loss, _TO_BALANCE_NOISE if moving else FIXED)
-    smooth = problem_class.convex and problem_class.smoothness is not None and plain
-    if not smooth or problem_class.strong_convexity > 0.0 or math.isinf(problem_class.radius):
-        return found
-    fewest = smooth_descent_steps(problem_class, one_step_noise=one_step_noise, moments=moments)
-    if math.ceil(fewest) >= any_loss:
-        return found
-    curved = smooth_descent_steps(problem_class, one_step_noise=one_step_noise)
-    powers = FIXED
-    if fewest > 1.0:
-        sampled = _TO_BALANCE_NOISE + Powers(n=-1.0)  # v at a fixed rate
-        powers = 0.5 * _TO_BALANCE_NOISE if fewest == curved else sampled
-    return DefaultSteps(math.ceil(fewest), powers)
+    facts, noise = problem_class, math.sqrt(problem_class.dim) * one_step_noise
+    clip = facts.lipschitz if clip is None else clip
+    steps = moments.second_moment * (clip / noise) ** 2 / ((1.0 + _SLACK) ** 2 - 1.0)
+    powers = _TO_BALANCE_NOISE
+    if facts.convex and facts.smoothness is not None and plain and math.isfinite(facts.radius):
+        curved, moves = _curved_steps(facts, noise)
+        sampled = 0.0
+        if moments.variance > 0.0:
+            sampled = moments.variance * (facts.lipschitz / noise) ** 2 / (2.0 * _SMOOTH_SLACK)
+        if curved + sampled < steps:
+            steps = curved + sampled
+            share = sampled / steps if sampled > 0.0 else 0.0
+            powers = (1.0 - share) * moves + share * (_TO_BALANCE_NOISE + Powers(n=-1.0))
+    moving = 1.0 < steps < MAX_STEPS
+    return DefaultSteps(math.ceil(min(max(steps, 1.0), MAX_STEPS)), powers if moving else FIXED)
+
+
+def _curved_steps(facts: ProblemClass, noise: float) -> tuple[float, Powers]:
+    """What curvature asks for, and how that moves."""
+    assert facts.smoothness is not None
+    start = facts.radius / noise
+    convex = facts.smoothness * start / (2.0 * _SMOOTH_SLACK), 0.5 * _TO_BALANCE_NOISE
+    if facts.strong_convexity == 0.0:
+        return convex
+    settling, slope = settled(facts.strong_convexity * start)
+    curved = 2.0 * settling * facts.smoothness / facts.strong_convexity
+    return min(convex, (curved, 0.5 * slope * _TO_BALANCE_NOISE), key=lambda each: each[0])
+
+
+def descent_batch(problem_class: ProblemClass, *, one_step_noise: float) -> float:
+    """``b = L^2/(H R sqrt(d) sigma_1)``: batches then ask for as many steps as curvature does.
+
+    Smaller ones ask for more steps, larger ones for more gradients: here both are at most twice
+    what they could be. 0 where kinks ask for more steps than either.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=25, lipschitz=1.0, radius=1.0, smoothness=1.0)
+    >>> descent_batch(facts, one_step_noise=0.02)
+    10.0
+    """
+    facts, noise = problem_class, math.sqrt(problem_class.dim) * one_step_noise
+    if not facts.smoothness or not facts.convex or math.isinf(facts.lipschitz * facts.radius):
+        return 0.0
+    curved, _ = _curved_steps(facts, noise)
+    return (facts.lipschitz / noise) ** 2 / (2.0 * _SMOOTH_SLACK * max(curved, 1.0))
 
 
 def descent_numbers(
@@ -166,16 +146,16 @@ def descent_numbers(
 ) -> DescentNumbers:
     """The step sizes and the output of the theorem with the smallest bound at these ``steps``.
 
-    Strongly convex losses: ``2/(m (t + 1))``, and weights in proportion to ``t``. Others: a
-    constant step, the best for the smooth theorem with the average after each step, or the best
-    for the non-smooth theorem with the average of all. The last iterate, where it is asked for:
-    the non-smooth theorem's step, in linear decay.
+    The last iterate after steps in linear decay, which has the bounds of the averages and is far
+    below them where the risk is sharper or flatter than the worst: from the best step for smooth
+    losses, or for any. Strongly convex losses also ``2/(m (t + 1))``, and weights in proportion to
+    ``t``.
 
     Parameters
     ----------
     problem_class : ProblemClass
     steps, noise_std, moments
-        As for :func:`smooth_descent`.
+        As for :func:`descent_rate`.
     step_rule, output : optional
         What is chosen already, and kept. A constant step decides between the two averages, an
         output between the steps of the theorems.
@@ -188,40 +168,52 @@ def descent_numbers(
     Examples
     --------
     >>> facts = ProblemClass(n=100, dim=25, lipschitz=1.0, radius=1.0, smoothness=0.5)
-    >>> descent_numbers(facts, steps=100, noise_std=0.1).output.value
-    'average_after_step'
-    >>> descent_numbers(facts, steps=99, noise_std=0.0, output=OutputRule.LAST).step_rule
-    StepRule(scale=0.099, power=0.0, offset=0.0, decay=1.0)
+    >>> descent_numbers(facts, steps=99, noise_std=0.0, output=OutputRule.AVERAGE).step_rule
+    StepRule(scale=0.1, power=0.0, offset=0.0, decay=0.0)
+    >>> size, _, _, decay = descent_numbers(facts, steps=100, noise_std=0.1).step_rule
+    >>> round(size, 4), decay
+    (0.1818, 1.0)
     """
-    decaying = step_rule is not None and not step_rule.constant
-    curved = problem_class.strong_convexity > 0.0 and (step_rule is None or decaying)
-    if curved and output in (None, OutputRule.WEIGHTED_AVERAGE):
-        strongly = StepRule.strongly_convex(problem_class.strong_convexity)
-        return DescentNumbers(step_rule or strongly, OutputRule.WEIGHTED_AVERAGE)
-    if step_rule is not None and decaying:
-        return DescentNumbers(step_rule, output or OutputRule.LAST)
-    if step_rule is None and math.isinf(problem_class.radius):
-        raise ValueError("step_size must be given where radius is infinite, got None")
-    theorems = {OutputRule.AVERAGE: (noisy_descent_step_size, noisy_descent)}
-    if problem_class.smoothness is not None:
-        theorems[OutputRule.AVERAGE_AFTER_STEP] = (smooth_descent_step_size, smooth_descent)
-    if output is not None:
-        rough = theorems[OutputRule.AVERAGE]
-        theorems = {output: theorems.get(output, rough)}
+    known = Descent(problem_class, steps, noise_std, moments)
+    if step_rule is None:
+        candidates = _without_a_step(known, output)
+    elif step_rule.constant:
+        averages = (OutputRule.AVERAGE, OutputRule.AVERAGE_AFTER_STEP)
+        candidates = [DescentNumbers(step_rule, each) for each in averages]
+    else:
+        others = (OutputRule.LAST, OutputRule.WEIGHTED_AVERAGE)
+        candidates = [DescentNumbers(step_rule, each) for each in others]
+    if step_rule is not None and output is not None:
+        return DescentNumbers(step_rule, output)
+
+    def bound(numbers: DescentNumbers) -> float:
+        theorem = covering(known, *numbers)
+        return math.inf if theorem is None else theorem.bound
+
+    return min(candidates, key=bound)
+
+
+def _without_a_step(known: Descent, output: OutputRule | None) -> list[DescentNumbers]:
+    """The theorems' step rules, of all outputs that they speak of or of the one that is chosen."""
+    facts, steps, modulus = known.facts, known.steps, known.facts.strong_convexity
     found = []
-    for rule, (best_step_size, bound) in theorems.items():
-        known: _Known = {"steps": steps, "noise_std": noise_std, "moments": moments}
-        size = step_rule.scale if step_rule else best_step_size(problem_class, **known)
-        if math.isfinite(size):
-            found.append((bound(problem_class, step_size=size, **known), rule, size))
-    _, rule, size = min(found, key=lambda each: each[0])
-    best = StepRule.linear_decay(size, steps=steps) if rule is OutputRule.LAST else StepRule(size)
-    return DescentNumbers(step_rule or best, rule)
-
-
-class _Known(TypedDict):
-    """What bounds and step sizes ask for."""
-
-    steps: int
-    noise_std: float
-    moments: Moments
+    if modulus > 0.0 and output in (None, OutputRule.WEIGHTED_AVERAGE):
+        rule = StepRule.strongly_convex(modulus)
+        found.append(DescentNumbers(rule, OutputRule.WEIGHTED_AVERAGE))
+    if math.isinf(facts.radius):
+        if not found:
+            raise ValueError("step_size must be given where radius is infinite, got None")
+        return found
+    size, smooth = noisy_descent_step_size(facts, **known.told), math.inf
+    if facts.smoothness is not None and output != OutputRule.AVERAGE:
+        best = strongly_convex_descent_step_size if modulus > 0.0 else smooth_descent_step_size
+        smooth = best(facts, **known.told)
+    if output in (None, OutputRule.LAST):
+        decay = [smooth] if math.isfinite(smooth) else []
+        if modulus == 0.0 or not (decay or found):
+            decay.append(size * steps / (steps + 1.0))
+        found += [DescentNumbers(StepRule(each, decay=1.0), OutputRule.LAST) for each in decay]
+    elif not found:
+        after = output == OutputRule.AVERAGE_AFTER_STEP and math.isfinite(smooth)
+        found.append(DescentNumbers(StepRule(smooth if after else size), output))
+    return found

@@ -9,48 +9,9 @@ from privopt.theory.largest_excess import largest_excess
 from privopt.theory.rate import Powers, Quantity, Rate, Term
 
 __all__ = [
-    "exponential_mechanism",
     "exponential_mechanism_rate",
     "exponential_mechanism_regularisation",
 ]
-
-
-def exponential_mechanism(
-    problem_class: ProblemClass, *, temperature: float, regularisation: float = 0.0
-) -> float:
-    """Excess risk of a draw from ``exp(-k (F + (m/2)|w - c|^2))`` on ``W``, ``k = 1/temperature``.
-
-    For convex losses::
-
-        E F(w) - F* <= d / k + m R^2 / 4.
-
-    Let ``phi`` be ``k`` times what is in brackets, and ``w*`` a minimiser of ``F``. By parts, the
-    integral of ``<w - w*, grad phi> exp(-phi)`` over ``W`` is at most ``d`` times that of
-    ``exp(-phi)``, as the boundary of ``W`` contributes with the right sign. So
-    ``E <w - w*, grad F(w) + m (w - c)> <= d/k``. With ``a = w* - c`` and ``b = w - c``, convexity
-    gives ``F(w) - F* <= <w - w*, grad F(w)>``, and ``-m <b - a, b> <= m |a|^2/4 <= m R^2/4``, the
-    centre ``c`` being within ``R`` of every member. With ``W`` in the ball of radius ``R = D/2``:
-
-    pure
-        ``m = 0``, ``k = epsilon/(2 R G)``: ``2 R G d / epsilon``, which under ``replace_one``
-        (``G = 2L/n``) is ``2 L D d / (n epsilon) = 4 L R d / (n epsilon)``. Half that under
-        ``zero_out``, and under ``add_or_remove_one`` by a public design size ``n``: one loss of
-        range ``L D`` enters or leaves, instead of a difference of two, of range ``2 L D``.
-    Gaussian
-        ``k = m mu^2 / G^2``: ``d G^2 / (m mu^2) + m R^2 / 4``.
-
-    Source: Bassily, Smith and Thakurta 2014 (their order, for pure DP); Gopi, Lee and
-    Liu 2022. Constants derived here; theirs have ``D`` where the centre allows ``R``.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=100, dim=2, lipschitz=1.0, radius=1.0)
-    >>> exponential_mechanism(facts, temperature=0.04)
-    0.08
-    """
-    radius = problem_class.radius
-    bias = 0.25 * regularisation * radius**2 if regularisation > 0.0 else 0.0
-    return problem_class.dim * temperature + bias
 
 
 def exponential_mechanism_regularisation(
@@ -78,7 +39,26 @@ def exponential_mechanism_rate(
     pure: bool,
     balanced: bool = True,
 ) -> Rate:
-    """The rate of :func:`exponential_mechanism`: the draw, and the regulariser.
+    """Excess risk of a draw from ``exp(-k (F + (m/2)|w - c|^2))`` on ``W``, ``k = 1/temperature``.
+
+    For convex losses::
+
+        E F(w) - F* <= d / k + m R^2 / 4.
+
+    Let ``phi`` be ``k`` times what is in brackets, and ``w*`` a minimiser of ``F``. By parts, the
+    integral of ``<w - w*, grad phi> exp(-phi)`` over ``W`` is at most ``d`` times that of
+    ``exp(-phi)``, as the boundary of ``W`` contributes with the right sign. So
+    ``E <w - w*, grad F(w) + m (w - c)> <= d/k``. With ``a = w* - c`` and ``b = w - c``, convexity
+    gives ``F(w) - F* <= <w - w*, grad F(w)>``, and ``-m <b - a, b> <= m |a|^2/4 <= m R^2/4``, the
+    centre ``c`` being within ``R`` of every member. With ``W`` in the ball of radius ``R = D/2``:
+
+    pure
+        ``m = 0``, ``k = epsilon/(2 R G)``: ``2 R G d / epsilon``, which under ``replace_one``
+        (``G = 2L/n``) is ``2 L D d / (n epsilon) = 4 L R d / (n epsilon)``. Half that under
+        ``zero_out``, and under ``add_or_remove_one`` by a public design size ``n``: one loss of
+        range ``L D`` enters or leaves, instead of a difference of two, of range ``2 L D``.
+    Gaussian
+        ``k = m mu^2 / G^2``: ``d G^2 / (m mu^2) + m R^2 / 4``.
 
     Parameters
     ----------
@@ -89,6 +69,9 @@ def exponential_mechanism_rate(
         Whether the guarantee is pure, and the regulariser 0.
     balanced : bool
         Whether ``m`` is the one of :func:`exponential_mechanism_regularisation`; else it is fixed.
+
+    Source: Bassily, Smith and Thakurta 2014 (their order, for pure DP); Gopi, Lee and
+    Liu 2022. Constants derived here; theirs have ``D`` where the centre allows ``R``.
 
     Examples
     --------

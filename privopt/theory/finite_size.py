@@ -15,18 +15,14 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import integrate, optimize, special
-
-from privopt.arguments import positive_integer
+from scipy import integrate, special
 
 __all__ = [
     "RadialLoss",
     "gaussian_perturbation",
     "gibbs_draw",
     "noisy_descent_on_squares",
-    "noisy_direction",
     "norm_laplace_perturbation",
-    "worst_noisy_direction",
 ]
 
 _LATE = 1e-9  # chance of a projection that is left out of account
@@ -224,54 +220,3 @@ def noisy_descent_on_squares(
     moved = np.append(np.abs(weights[1:early]), np.abs(carried[early - 1 : early])) @ norms
     unknown = 0.5 * float(moved) ** 2
     return 0.5 * loss.curvature * (noise + unknown) if unknown <= _RESOLUTION * noise else None
-
-
-def noisy_direction(*, dim: int, pull: float) -> float:
-    r"""``t (1 - E cos)``: excess risk of one noisy mean on linear losses, over ``R s``.
-
-    One mean of the gradients, ``y = g + s z`` with ``z ~ N(0, I)``, and as the answer the minimiser
-    of ``<y, w>`` over the ball, ``w = -R y/|y|``. Linear losses of mean gradient ``g`` have the
-    excess risk ``R |g| (1 - cos)`` there, by the angle between ``y`` and ``g``. With
-    ``t = |g|/s``, the pull, and Kummer's function ``M``::
-
-        E cos = t (Gamma((d + 1)/2) / (sqrt(2) Gamma(d/2 + 1))) M(1/2, d/2 + 1, -t^2/2).
-
-    For ``d = 1`` that is ``erf(t/sqrt 2)``; for large ``d`` it is ``t/sqrt(d + t^2)``. Under
-    ``replace_one``, ``s = 2 L/(n mu)`` makes the mean of ``n`` gradients ``mu``-Gaussian DP.
-
-    Source: the mean resultant length of the angular Gaussian law; derived by the expansion of
-    ``y/|y|`` in its noncentral chi-square norm.
-
-    Examples
-    --------
-    >>> round(noisy_direction(dim=1, pull=1.0) - (1.0 - math.erf(math.sqrt(0.5))), 12)
-    0.0
-    """
-    if pull == 0.0:
-        return 0.0
-    half = 0.5 * positive_integer("dim", dim)
-    gamma = math.exp(special.gammaln(half + 0.5) - special.gammaln(half + 1.0))
-    cosine = pull * gamma * math.sqrt(0.5) * float(special.hyp1f1(0.5, half + 1.0, -0.5 * pull**2))
-    return pull * (1.0 - cosine)
-
-
-def worst_noisy_direction(*, dim: int) -> tuple[float, float]:
-    """The pull ``t`` at which :func:`noisy_direction` is largest, and its value over ``sqrt(d)``.
-
-    So one noisy mean has the worst risk ``c_d R s sqrt(d)`` on linear losses, if ``t s <= L``:
-    ``2 c_d L R sqrt(d)/(n mu)`` under ``replace_one``. ``c_d`` falls from 0.340 at ``d = 1`` to
-    within a thousandth of ``max_u u (1 - u/sqrt(1 + u^2)) = 0.3003`` from ``d = 10`` on. It says
-    whose a gap is, on *these* losses alone: what a method leaves above it is the method's, and what
-    is left below it is the lower bound's.
-
-    Examples
-    --------
-    >>> pull, constant = worst_noisy_direction(dim=100)
-    >>> round(pull / 10.0, 2), round(2.0 * constant, 2)
-    (0.78, 0.6)
-    """
-    root = math.sqrt(positive_integer("dim", dim))
-    found = optimize.minimize_scalar(
-        lambda u: -noisy_direction(dim=dim, pull=u * root), bounds=(0.01, 4.0), method="bounded"
-    )
-    return float(found.x) * root, -float(found.fun) / root

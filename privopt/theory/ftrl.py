@@ -6,30 +6,78 @@ import math
 from typing import NamedTuple
 
 from privopt.spec import ProblemClass
-from privopt.theory.descent_rate import root_and_last
+from privopt.theory.descent import root_and_last
 from privopt.theory.largest_excess import largest_excess
 from privopt.theory.prefix_error import PrefixError
 from privopt.theory.rate import FIXED, Powers, Quantity, Rate, Term, add, no_rate
 
 __all__ = [
-    "ftrl_population",
+    "ftrl_batch",
     "ftrl_rate",
-    "ftrl_regret",
     "ftrl_regularisation",
 ]
 
 _ROUND_OFF = 1e-9
 
 
-def ftrl_regret(
+def ftrl_regularisation(
     problem_class: ProblemClass,
     *,
     steps: int,
-    regularisation: float,
     noise_std: float,
     error: PrefixError,
+    quantity: Quantity | str = Quantity.REGRET,
+    batch_size: float = 1.0,
 ) -> float:
-    """Expected regret of the lazily projected leader, ``sum_{t <= T} f_t(w_t) - f_t(u)``.
+    """``Lambda = sqrt(T (L^2 + d sigma^2 x^2 + 2 L sigma sqrt(d) y))/R``, where the bound is least.
+
+    With ``L^2 (N + 2 (1 - c))`` in place of ``T L^2`` for the population risk (:func:`ftrl_rate`).
+    0 where the set is not bounded.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0)
+    >>> ftrl_regularisation(facts, steps=100, noise_std=0.5, error=PrefixError(1.5))
+    20.0
+    """
+    rounds = float(steps)
+    if Quantity.named("quantity", quantity) is not Quantity.REGRET:
+        rounds = _filled(problem_class, steps, batch_size)
+    costs = _costs(problem_class, steps, noise_std, error, rounds)
+    return math.sqrt(2.0 * costs.inverse) / problem_class.radius
+
+
+def ftrl_batch(problem_class: ProblemClass, *, unit_noise: float) -> int:
+    """``b = sqrt(d) u/L``, with ``u/b`` the noise that a batch of ``b`` needs if asked once.
+
+    The risk of one pass with fresh noise is least there: ``R sqrt(L^2 b/n + d u^2/(b n))``. That of
+    trees and Toeplitz factorisations is within a tenth of its least. At most ``n``.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=25, lipschitz=1.0, radius=1.0)
+    >>> ftrl_batch(facts, unit_noise=8.0)
+    40
+    """
+    best = math.sqrt(problem_class.dim) * unit_noise / problem_class.lipschitz
+    return max(1, min(problem_class.n, math.ceil(best)))
+
+
+def ftrl_rate(
+    problem_class: ProblemClass,
+    *,
+    steps: int,
+    noise_std: float,
+    error: PrefixError,
+    quantity: Quantity | str = Quantity.POPULATION_RISK,
+    batch_size: float = 1.0,
+    epochs: int = 1,
+    batch_powers: Powers = FIXED,
+    regularisation: float | None = None,
+    clipped: bool = False,
+    plain: bool = True,
+) -> Rate:
+    """Expected regret of the lazily projected leader, or its population risk after one pass.
 
     ``w_{t+1} = Proj(w_1 - S_t/Lambda)``, ``S_t = g_1 + ... + g_t + Z_t``, ``g_t`` a subgradient of
     ``f_t`` at ``w_t``. For convex, ``L``-Lipschitz losses and points ``u`` fixed before the noise
@@ -40,7 +88,14 @@ def ftrl_regret(
                     + 2 r R sigma sqrt(d) y_r.
 
     With ``X = 0``, ``x = 0``, it holds for every order of losses, and against points ``u`` that are
-    chosen last. With ``Y = 0`` it is the regret of noisy gradient descent.
+    chosen last. With ``Y = 0`` it is the regret of noisy gradient descent. At the best ``Lambda``
+    the terms are the root of a sum of squares::
+
+        R sqrt(2 T L sigma sqrt(d) y),    R sigma x sqrt(T d),    R L sqrt(T),
+
+    and that of the restarts is added; at any other ``Lambda`` all are added. The exponents take
+    ``T`` to move like ``n/b``, and ``sigma y`` like ``T^growth/(b epsilon)``: the noise's exponents
+    are local where the noise grows like a logarithm.
 
     *Derivation.* Let ``G_t = g_1 + ... + g_t``, and compare with the leader ``v_{t+1} = Proj(w_1 -
     (G_t + X_t)/Lambda)`` that only ``X`` disturbs. The projection does not expand, so ``|w_t - v_t|
@@ -62,9 +117,16 @@ def ftrl_regret(
 
     *A restart* starts the next leader from ``w = Proj(w_1 - (G + X + Y)/Lambda)`` and not from
     ``v``, ``|w - v| <= |Y|/Lambda``; as both are within ``2R`` of ``u``, ``(Lambda/2)(|u - w|^2 -
-    |u - v|^2) <= 2 R |Y|``. The rest telescopes.
+    |u - v|^2) <= 2 R |Y|``. The rest telescopes. Answer ``T`` serves no point that is counted: the
+    bound is for the price of ``T`` answers.
 
-    Answer ``T`` serves no point that is counted: the bound is for the price of ``T`` answers.
+    *The population risk* of the average of ``w_1..w_{T+1}`` after one pass over batches of ``b``
+    independent records, of which the last has ``c b``, is the regret over ``N = T + 1``, with ``L^2
+    (N + 2 (1 - c))`` for ``T L^2``. ``w_t`` knows nothing of batch ``t``, and the last point
+    nothing of a batch that is left out: ``E f_t(w_t) = E F_P(w_t)``, and the sum over ``N`` rounds
+    is a regret. Records in an order drawn without a look at them are independent draws again. A
+    last batch that is not full has a gradient at most ``L (1 - c)`` from that of a full one, which
+    moves ``w_{T+1}`` by ``L (1 - c)/Lambda`` and its loss by ``L`` times that.
 
     Parameters
     ----------
@@ -72,122 +134,9 @@ def ftrl_regret(
     steps : int
         ``T``, of all passes together. ``f_t`` may be the loss of a batch: the sum of its records'
         losses over a divisor no smaller than their number.
-    regularisation : float
-        ``Lambda``, the inverse of the step size.
     noise_std : float
         ``sigma``, of the noise multiplied by ``C^-1``, in the units of ``g_t``.
     error : PrefixError
-
-    Returns
-    -------
-    float
-        Infinite without a bounded set or a Lipschitz constant.
-
-    Source: Kairouz, McMahan, Song, Thakkar, Thakurta and Xu 2021, Theorem C.1 (arXiv:2103.00039);
-    the split and the restarts are derived here. Without noise ``R L sqrt(T)`` is the best there is
-    (Abernethy, Bartlett, Rakhlin and Tewari 2008).
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0)
-    >>> ftrl_regret(facts, steps=100, regularisation=20.0, noise_std=0.5, error=PrefixError(1.5))
-    20.0
-    """
-    return _bound(_costs(problem_class, steps, noise_std, error, steps), regularisation)
-
-
-def ftrl_population(
-    problem_class: ProblemClass,
-    *,
-    steps: int,
-    regularisation: float,
-    noise_std: float,
-    error: PrefixError,
-    batch_size: float = 1.0,
-) -> float:
-    """Excess population risk of the average of ``w_1..w_{T+1}`` after one pass.
-
-    With ``y`` and ``x`` as in :func:`ftrl_regret`, batches of ``b`` independent records, of which
-    the last has ``c b``, and ``N = T + 1``::
-
-        E F_P(w) - F_P* <= Lambda R^2/(2 N) + (L^2 (N + 2 (1 - c)) + T d sigma^2 x^2)/(2 Lambda N)
-                           + T L sigma sqrt(d) y/(Lambda N).
-
-    *Derivation.* ``w_t`` knows nothing of batch ``t``, and the last point nothing of a batch that
-    is nobody's: ``E f_t(w_t) = E F_P(w_t)``, and the sum over ``N`` rounds is a regret. Records in
-    an order drawn without a look at them are independent draws again. A batch that is filled up by
-    records that are nobody's has a gradient at most ``L (1 - c)`` away, which moves ``w_{T+1}`` by
-    ``L (1 - c)/Lambda`` and its loss by ``L`` times that.
-
-    Source: Cesa-Bianchi, Conconi and Gentile 2004, "On the generalization ability of on-line
-    learning algorithms", doi:10.1109/TIT.2004.833339.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=99, dim=4, lipschitz=1.0, radius=1.0)
-    >>> ftrl_population(facts, steps=99, regularisation=10.0, noise_std=0.0, error=PrefixError(1.5))
-    0.1
-    """
-    rounds = _filled(problem_class, steps, batch_size)
-    costs = _costs(problem_class, steps, noise_std, error, rounds)
-    return _bound(costs, regularisation) / (steps + 1.0)
-
-
-def ftrl_regularisation(
-    problem_class: ProblemClass,
-    *,
-    steps: int,
-    noise_std: float,
-    error: PrefixError,
-    quantity: Quantity | str = Quantity.REGRET,
-    batch_size: float = 1.0,
-) -> float:
-    """``Lambda = sqrt(T (L^2 + d sigma^2 x^2 + 2 L sigma sqrt(d) y))/R``, where the bound is least.
-
-    With ``L^2 (N + 2 (1 - c))`` in place of ``T L^2`` for the population risk
-    (:func:`ftrl_population`). 0 where the set is not bounded.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0)
-    >>> ftrl_regularisation(facts, steps=100, noise_std=0.5, error=PrefixError(1.5))
-    20.0
-    """
-    rounds = float(steps)
-    if Quantity.named("quantity", quantity) is not Quantity.REGRET:
-        rounds = _filled(problem_class, steps, batch_size)
-    costs = _costs(problem_class, steps, noise_std, error, rounds)
-    return math.sqrt(2.0 * costs.inverse) / problem_class.radius
-
-
-def ftrl_rate(
-    problem_class: ProblemClass,
-    *,
-    steps: int,
-    noise_std: float,
-    error: PrefixError,
-    quantity: Quantity | str = Quantity.POPULATION_RISK,
-    batch_size: float = 1.0,
-    epochs: int = 1,
-    batch_powers: Powers = FIXED,
-    regularisation: float | None = None,
-    clipped: bool = False,
-    plain: bool = True,
-) -> Rate:
-    """The rate of :func:`ftrl_regret` or :func:`ftrl_population`, term by term.
-
-    At the best ``Lambda`` the terms are the root of a sum of squares, for the regret::
-
-        R sqrt(2 T L sigma sqrt(d) y),    R sigma x sqrt(T d),    R L sqrt(T),
-
-    and that of the restarts is added; at any other ``Lambda`` all are added. The exponents take
-    ``T`` to move like ``n/b``, and ``sigma y`` like ``T^growth/(b epsilon)``: the noise's exponents
-    are local where the noise grows like a logarithm.
-
-    Parameters
-    ----------
-    problem_class, steps, noise_std, error
-        As for :func:`ftrl_regret`.
     quantity : Quantity or its name
         ``"regret"`` or ``"population risk"``.
     batch_size : float
@@ -205,6 +154,11 @@ def ftrl_rate(
     -------
     Rate
         Without terms, and with the reason, where no theorem covers it.
+
+    Source: Kairouz, McMahan, Song, Thakkar, Thakurta and Xu 2021, Theorem C.1 (arXiv:2103.00039);
+    the split and the restarts are derived here. Without noise ``R L sqrt(T)`` is the best there is
+    (Abernethy, Bartlett, Rakhlin and Tewari 2008). Cesa-Bianchi, Conconi and Gentile 2004
+    (doi:10.1109/TIT.2004.833339) for the population.
 
     Examples
     --------
@@ -298,10 +252,6 @@ def _costs(
         gradients=0.5 * rounds * lipschitz**2,
         restarts=2.0 * radius * last if last > 0.0 else 0.0,
     )
-
-
-def _bound(costs: _Costs, regularisation: float) -> float:
-    return costs.start * regularisation + costs.inverse / regularisation + costs.restarts
 
 
 def _filled(facts: ProblemClass, steps: int, batch_size: float) -> float:

@@ -33,7 +33,7 @@ def linf_output_perturbation_rate(
     """``E F(w) - F* <= c lambda D^2 + g b + L tau + L^2 h/2``.
 
     The four terms are the costs of regulariser, noise, solver and smoothing. The regulariser costs
-    at most ``lambda D^2/4``, by the argument of :func:`privopt.theory.perturbed_minimiser`; the
+    at most ``lambda D^2/4``, as in :func:`privopt.theory.output_perturbation_rate`; the
     published bound is ``lambda D^2/2``. ``g`` is that of :func:`perturbation_cost`.
 
     *Gaussian noise*, ``b = 2 L kappa/(lambda n)``, ``lambda`` balanced: ``2^{5/4} L D sqrt(kappa/n)
@@ -60,7 +60,7 @@ def linf_output_perturbation_rate(
         :class:`BalancedMinimiser` says; None for a ``lambda`` that is given.
     share : float
         ``c``.
-    projection : {"linf", "l2", "none"}
+    projection : {"linf", "ball", "l2", "none"}
     glm : bool
         Whether losses are generalised linear ones.
     solver_error : float
@@ -77,7 +77,9 @@ def linf_output_perturbation_rate(
     >>> round(rate.upper, 4), rate.exponents["n"]
     (0.1221, -0.5)
     """
-    cost = perturbation_cost(problem_class, gaussian=gaussian, projection=projection, glm=glm)
+    cost = perturbation_cost(
+        problem_class, gaussian=gaussian, projection=projection, glm=glm, scale=scale
+    )
     if math.isinf(cost.factor):
         return no_rate("what is released may lie outside the set")
     balanced = power is not None
@@ -85,7 +87,7 @@ def linf_output_perturbation_rate(
     noise, blur = cost.factor * scale, 0.5 * problem_class.lipschitz**2 * smoothing
     if power is None:  # both of noise and smoothing where they are balanced with each other
         power = noise / (noise + blur) if smoothing > 0.0 and not gaussian else 1.0
-    scales = Powers(n=-1.0, dim=cost.dim, epsilon=-1.0, sparsity=cost.sparsity)
+    scales = Powers(n=-cost.power, dim=cost.dim, epsilon=-cost.power, sparsity=cost.sparsity)
     if not gaussian:
         scales = scales + spread
     moved = power * scales
@@ -105,7 +107,9 @@ def linf_output_perturbation_rate(
         cap=largest_excess(problem_class),
         regime=("" if balanced else "lambda fixed, ")
         + _regime(problem_class, gaussian, projection, glm, spread),
-        tight_on="sparse_linear" if balanced and projection == "linf" and gaussian else None,
+        tight_on="sparse_linear"
+        if balanced and projection in ("linf", "ball") and gaussian
+        else None,
     )
 
 

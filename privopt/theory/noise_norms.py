@@ -1,11 +1,12 @@
-"""Norms of noise vectors: the largest entry, the largest few, and what is above a threshold."""
+"""Norms of noise vectors: of all, of the largest entry, and of what is above a threshold."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from scipy.special import ndtr, polygamma, psi
+from scipy.optimize import minimize_scalar
+from scipy.special import ndtr, ndtri, psi
 
 from privopt.arguments import Names, positive_number
 from privopt.theory.rate import Powers
@@ -40,8 +41,8 @@ class NoiseVector:
     Examples
     --------
     >>> noise = NoiseVector("laplace", 0.5, 1000)
-    >>> noise.square, round(noise.largest, 3), round(noise.largest_few(10), 2)
-    (500.0, 3.743, 8.94)
+    >>> noise.square, round(noise.largest, 3)
+    (500.0, 3.743)
     """
 
     kind: NoiseKind
@@ -79,21 +80,52 @@ class NoiseVector:
         return self.scale * _harmonic(self.dim)
 
     def largest_few(self, count: int) -> float:
-        """At least the root mean square of ``|xi|_(k)``, the norm of the ``k`` largest entries.
+        """At least ``E |xi|_(k)``, the norm of the ``k`` largest entries; Gaussian noise alone.
 
-        Gaussian: ``2 sigma sqrt(k ln(sqrt(2) d/k))``: by Jensen's inequality for
-        squares over ``4 sigma^2``, whose exponentials have mean ``sqrt(2)``. Laplace, exactly::
+        ``|xi|_(k)^2 <= k t^2 + sum_j (xi_j^2 - t^2)_+`` for every ``t``; here the one that ``k`` of
+        ``d`` entries exceed on average.
 
-            b sqrt(k) sqrt((1 + H_d - H_k)^2 + 1 + 1/(k+1)^2 + ... + 1/d^2),
-
-        the ``k`` largest being independent exponentials above the next one.
+        Examples
+        --------
+        >>> round(NoiseVector("gaussian", 1.0, 32768).largest_few(4), 2)
+        8.16
         """
-        if self.gaussian:
-            log = math.log(math.sqrt(2.0) * self.dim / count)
-            return 2.0 * self.scale * math.sqrt(count * log)
-        above = _harmonic(self.dim) - _harmonic(count)
-        spread = float(polygamma(1, count + 1.0) - polygamma(1, self.dim + 1.0))
-        return self.scale * math.sqrt(count * ((1.0 + above) ** 2 + 1.0 + spread))
+        if count >= self.dim:
+            return math.sqrt(self.square)
+        u = -float(ndtri(0.5 * count / self.dim))
+        above = 2.0 * (u * math.exp(-0.5 * u**2) / math.sqrt(2.0 * math.pi) + float(ndtr(-u)))
+        return self.scale * math.sqrt(self.dim * above)
+
+    def ball_threshold(self, radius: float) -> float:
+        """At least ``E tau``, where ``S_tau(w + xi)`` is back in the ball that holds ``w``.
+
+        ``p = S_tau(w + xi)``, ``tau`` the least such that ``|p|_2 <= R``, where ``|w|_2 <= R``::
+
+            E tau <= t + A/(2 sqrt(d)) + A^2/(2 R)    for every t,  A^2 = E |S_t(xi)|^2,
+
+        of order ``sigma sqrt(2 ln(d sigma/R))``. For where ``tau > 0``, ``|p|_2 = R`` and ``tau
+        |p|_1 = <w + xi - p, p>``. With ``u = p - w``, ``<u, p> = (|p|^2 - |w|^2 + |u|^2)/2`` is at
+        least ``|u|^2/2``, and ``<xi, p> <= t |p|_1 + <S_t(xi), w> + <S_t(xi), u>``. As ``<S_t(xi),
+        u> - |u|^2/2 <= |S_t(xi)|^2/2`` and ``|p|_1 >= R``, ``(tau - t) R`` is at most ``<S_t(xi),
+        w> + |S_t(xi)|^2/2``. The first is symmetric about 0, of variance ``|w|^2 A^2/d``: its
+        positive part has a mean of ``R A/(2 sqrt(d))`` or less. Gaussian noise alone.
+
+        Examples
+        --------
+        >>> noise = NoiseVector("gaussian", 0.01, 32768)
+        >>> round(noise.ball_threshold(1.0) / 0.01, 2), round(noise.largest / 0.01, 2)
+        (2.9, 4.71)
+        """
+        root = 2.0 * math.sqrt(self.dim)
+
+        def bound(threshold: float) -> float:
+            above = self.beyond(threshold)
+            return threshold + above / root + above**2 / (2.0 * radius)
+
+        found = minimize_scalar(
+            bound, bounds=(0.0, self.largest), method="bounded", options={"xatol": 1e-9}
+        )
+        return min(bound(float(found.x)), bound(0.0), self.largest)
 
     def beyond(self, threshold: float) -> float:
         """``sqrt(E |S_t(xi)|_2^2)``, ``S_t`` moving every entry towards 0 by ``t`` at most.
@@ -119,16 +151,6 @@ class NoiseVector:
         if self.gaussian:
             return self.scale * math.sqrt(2.0 * math.log(2.0 * self.dim / failure))
         return self.scale * math.log(self.dim / failure)
-
-    def norm_quantile(self, failure: float) -> float:
-        """``|xi|_2`` exceeds it with probability at most ``failure``.
-
-        Gaussian: ``sigma (sqrt(d) + sqrt(2 ln(1/failure)))``, as the norm is 1-Lipschitz. Laplace:
-        ``sqrt(d)`` times :meth:`largest_quantile`.
-        """
-        if self.gaussian:
-            return self.scale * (math.sqrt(self.dim) + math.sqrt(2.0 * math.log(1.0 / failure)))
-        return math.sqrt(self.dim) * self.largest_quantile(failure)
 
 
 def _harmonic(count: int) -> float:

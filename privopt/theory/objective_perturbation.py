@@ -13,41 +13,8 @@ from privopt.theory.rate import Powers, Quantity, Rate, Term
 
 __all__ = [
     "objective_perturbation_rate",
-    "perturbed_objective_minimiser",
     "perturbed_objective_regularisation",
 ]
-
-
-def perturbed_objective_minimiser(
-    problem_class: ProblemClass,
-    *,
-    regularisation: float,
-    noise_second_moment: float,
-    distance: float = 0.0,
-) -> float:
-    """Excess risk of ``argmin_W F(w) + (lambda/2)|w - c|^2 + <t, w>``, moved by ``distance``.
-
-    For convex, L-Lipschitz losses and any ``t`` of mean zero that does not depend on the data::
-
-        E F(w) - F* <= (lambda/4) R^2 + E|t|^2 / (4 lambda) + L distance.
-
-    With ``a = w* - c`` and ``v = w_t - c``, strong convexity of the tilted objective between its
-    minimiser and ``w*`` gives ``F(w_t) - F* <= (lambda/2)(|a|^2 - |v|^2 - |v-a|^2) - <t, v-a>``,
-    and the largest value over ``v`` is ``|lambda a - t|^2 / (4 lambda) + <t, a>``. Keeping one of
-    the two squares only doubles the bound. Infinite where ``R`` is.
-
-    Source: constants derived here; the order is that of Kifer, Smith and Thakurta 2012.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
-    >>> perturbed_objective_minimiser(facts, regularisation=0.5, noise_second_moment=0.25)
-    0.25
-    """
-    if math.isinf(problem_class.radius):
-        return math.inf
-    bias = 0.25 * regularisation * problem_class.radius**2
-    return bias + 0.25 * noise_second_moment / regularisation + problem_class.lipschitz * distance
 
 
 def perturbed_objective_regularisation(
@@ -82,11 +49,7 @@ def perturbed_objective_regularisation(
     grid = np.geomspace(lowest, highest, steps).tolist()
 
     def bound(regularisation: float) -> float:
-        return perturbed_objective_minimiser(
-            problem_class,
-            regularisation=regularisation,
-            noise_second_moment=second_moment(regularisation),
-        )
+        return math.fsum(_costs(problem_class, regularisation, second_moment(regularisation)))
 
     return float(min(grid, key=bound))
 
@@ -100,16 +63,28 @@ def objective_perturbation_rate(
     gaussian: bool,
     tuned: bool,
 ) -> Rate:
-    """The rate of :func:`perturbed_objective_minimiser`: noise, regulariser, error of a solver.
+    """Excess risk of ``argmin_W F(w) + (lambda/2)|w - c|^2 + <t, w>``, moved by ``distance``.
+
+    For convex, L-Lipschitz losses and any ``t`` of mean zero that does not depend on the data::
+
+        E F(w) - F* <= (lambda/4) R^2 + E|t|^2 / (4 lambda) + L distance.
+
+    With ``a = w* - c`` and ``v = w_t - c``, strong convexity of the tilted objective between its
+    minimiser and ``w*`` gives ``F(w_t) - F* <= (lambda/2)(|a|^2 - |v|^2 - |v-a|^2) - <t, v-a>``,
+    and the largest value over ``v`` is ``|lambda a - t|^2 / (4 lambda) + <t, a>``. Keeping one of
+    the two squares only doubles the bound.
 
     Parameters
     ----------
-    problem_class, regularisation, noise_second_moment, distance
-        As for :func:`perturbed_objective_minimiser`.
+    problem_class : ProblemClass
+    regularisation, noise_second_moment, distance : float
+        ``lambda``, ``E|t|^2``, and how far a solver and a second noise move the minimiser.
     gaussian : bool
         Whether the tilt is Gaussian; else its norm is, under pure privacy, of order ``d``.
     tuned : bool
         Whether ``lambda`` is the one of the smallest bound; else it is fixed.
+
+    Source: constants derived here; the order is that of Kifer, Smith and Thakurta 2012.
 
     Examples
     --------
@@ -121,8 +96,7 @@ def objective_perturbation_rate(
     """
     noise = "sigma sqrt(d)/n" if gaussian else "d/(n epsilon)"
     power = Powers(n=-1.0, dim=0.5 if gaussian else 1.0, epsilon=-1.0)
-    bias = 0.25 * regularisation * problem_class.radius**2
-    tilted = 0.25 * noise_second_moment / regularisation
+    tilted, bias = _costs(problem_class, regularisation, noise_second_moment)
     return Rate(
         quantity=Quantity.EMPIRICAL_RISK,
         theorem="E F(w) - F* <= (lambda/4) R^2 + E|t|^2/(4 lambda)",
@@ -140,3 +114,8 @@ def objective_perturbation_rate(
         ),
         tight_on="huber" if tuned else None,
     )
+
+
+def _costs(facts: ProblemClass, regularisation: float, second_moment: float) -> tuple[float, float]:
+    """Of the noise, and of the regulariser."""
+    return 0.25 * second_moment / regularisation, 0.25 * regularisation * facts.radius**2

@@ -10,62 +10,13 @@ from privopt.theory.rate import Powers, Quantity, Rate, Term
 
 __all__ = [
     "output_perturbation_rate",
-    "perturbed_minimiser",
     "perturbed_minimiser_regularisation",
-    "perturbed_stationary_minimiser",
 ]
 
 
-def perturbed_minimiser(
-    problem_class: ProblemClass,
-    *,
-    regularisation: float,
-    noise_norm: float,
-    solver_error: float = 0.0,
-    smoothing: float = 0.0,
-) -> float:
-    """Excess risk of ``Proj(argmin F_lambda + z)``, ``F_lambda = F + (lambda/2)|w - c|^2``.
-
-    For convex, L-Lipschitz losses, whatever the noise ``z``::
-
-        E F(w) - F* <= lambda R^2 / 4 + L (E|z| + tau) + L^2 h / 2,
-
-    the four terms being the regulariser (centred at ``c``, within ``R`` of every member), the
-    noise, the distance ``tau`` of the computed from the exact minimiser, and the width ``h`` of
-    the Moreau smoothing of a non-smooth loss. Projection does not expand distances to points of
-    the set, so it is free.
-
-    *The regulariser.* At ``w_lambda = argmin_W F_lambda`` some subgradient ``g`` of ``F`` has
-    ``<g + lambda b, w* - w_lambda> >= 0``, ``b = w_lambda - c``. With ``a = w* - c``, convexity
-    gives ``F(w_lambda) - F* <= <g, w_lambda - w*> <= lambda <b, a - b> <= lambda |a|^2/4``, largest
-    at ``b = a/2``. ``F_lambda(w_lambda) <= F_lambda(w*)`` alone gives twice that. A smoothed ``F``
-    is below ``F`` by at most ``L^2 h/2``.
-
-    It is attained, for small ``lambda``: by ``sqrt(L^2 - s^2) |w'| + s (R - w_1)`` with ``w'`` all
-    coordinates but the first and ``s = lambda R/2``, whose regularised minimiser is half-way, and
-    whose cone meets the noise of many coordinates.
-
-    Source: the triangle inequality for Lipschitz losses, with the minimisers' distance of
-    Chaudhuri, Monteleoni and Sarwate 2011, Corollary 8; constants derived here.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
-    >>> perturbed_minimiser(facts, regularisation=0.5, noise_norm=0.25)
-    0.375
-    """
-    lipschitz = problem_class.lipschitz
-    bias = _bias(problem_class, regularisation)
-    return bias + lipschitz * (noise_norm + solver_error) + 0.5 * lipschitz**2 * smoothing
-
-
-def perturbed_stationary_minimiser(
-    problem_class: ProblemClass,
-    *,
-    regularisation: float,
-    noise_square: float,
-    solver_error: float = 0.0,
-) -> float:
+def _stationary(
+    problem_class: ProblemClass, regularisation: float, noise_square: float, solver_error: float
+) -> tuple[float, float, float]:
     """Excess risk of ``Proj(argmin F_lambda + z)`` for smooth losses, minimiser stationary.
 
     If every loss is ``H``-smooth and ``grad F_lambda`` vanishes at ``w_lambda = argmin_W
@@ -99,24 +50,11 @@ def perturbed_stationary_minimiser(
     Source: Chaudhuri, Monteleoni and Sarwate 2011, who argue so on the whole space, where every
     minimiser is stationary; constants, and the case of the ball, derived here.
 
-    Raises
-    ------
-    ValueError
-        If no smoothness is declared.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5)
-    >>> perturbed_stationary_minimiser(facts, regularisation=0.5, noise_square=0.0625)
-    0.21875
+    Returns
+    -------
+    tuple
+        The rise of the objective, what both cost together, and the regulariser alone.
     """
-    return math.fsum(_stationary(problem_class, regularisation, noise_square, solver_error))
-
-
-def _stationary(
-    problem_class: ProblemClass, regularisation: float, noise_square: float, solver_error: float
-) -> tuple[float, float, float]:
-    """The rise of the objective, what both cost together, and the regulariser alone."""
     if problem_class.smoothness is None:
         raise ValueError("smoothness must be declared for this bound, got None")
     far = math.sqrt(noise_square) + solver_error
@@ -156,15 +94,36 @@ def output_perturbation_rate(
     balanced: bool,
     stationary: bool = False,
 ) -> Rate:
-    """The rate of :func:`perturbed_minimiser`, or of :func:`perturbed_stationary_minimiser`.
+    """Excess risk of ``Proj(argmin F_lambda + z)``, ``F_lambda = F + (lambda/2)|w - c|^2``.
 
-    Noise enters at its norm where the risk has a slope or a kink, else at its square. A given
-    ``lambda`` has a bias that no noise shrinks: below ``lambda R^2/4`` nothing is a rate.
+    For convex, L-Lipschitz losses, whatever the noise ``z``::
+
+        E F(w) - F* <= lambda R^2 / 4 + L (E|z| + tau) + L^2 h / 2,
+
+    the four terms being the regulariser (centred at ``c``, within ``R`` of every member), the
+    noise, the distance ``tau`` of the computed from the exact minimiser, and the width ``h`` of
+    the Moreau smoothing of a non-smooth loss. Projection does not expand distances to points of
+    the set, so it is free.
+
+    *The regulariser.* At ``w_lambda = argmin_W F_lambda`` some subgradient ``g`` of ``F`` has
+    ``<g + lambda b, w* - w_lambda> >= 0``, ``b = w_lambda - c``. With ``a = w* - c``, convexity
+    gives ``F(w_lambda) - F* <= <g, w_lambda - w*> <= lambda <b, a - b> <= lambda |a|^2/4``, largest
+    at ``b = a/2``. ``F_lambda(w_lambda) <= F_lambda(w*)`` alone gives twice that. A smoothed ``F``
+    is below ``F`` by at most ``L^2 h/2``.
+
+    It is attained, for small ``lambda``: by ``sqrt(L^2 - s^2) |w'| + s (R - w_1)`` with ``w'`` all
+    coordinates but the first and ``s = lambda R/2``, whose regularised minimiser is half-way, and
+    whose cone meets the noise of many coordinates.
+
+    Noise enters at its norm where the risk has a slope or a kink, else at its square
+    (``_stationary``). A given ``lambda`` has a bias that no noise shrinks: below ``lambda R^2/4``
+    nothing is a rate.
 
     Parameters
     ----------
-    problem_class, regularisation, solver_error, smoothing
-        As for :func:`perturbed_minimiser`.
+    problem_class : ProblemClass
+    regularisation, solver_error, smoothing : float
+        ``lambda``, ``tau`` and ``h``.
     noise_norm, noise_square : float
         ``E|z|`` and ``E|z|^2``.
     gaussian : bool
@@ -173,6 +132,9 @@ def output_perturbation_rate(
         Whether ``lambda`` is the one of :func:`perturbed_minimiser_regularisation`; else fixed.
     stationary : bool
         Whether every minimiser is stationary: the smaller bound is then taken.
+
+    Source: the triangle inequality for Lipschitz losses, with the minimisers' distance of
+    Chaudhuri, Monteleoni and Sarwate 2011, Corollary 8; constants derived here.
 
     Examples
     --------

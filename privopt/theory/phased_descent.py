@@ -8,7 +8,7 @@ from privopt.spec import ProblemClass
 from privopt.theory.largest_excess import largest_excess
 from privopt.theory.rate import Powers, Quantity, Rate, Term, add
 
-__all__ = ["phase_sizes", "phased_descent", "phased_descent_step_size", "phased_rate"]
+__all__ = ["phase_sizes", "phased_descent_step_size", "phased_rate"]
 
 
 def phase_sizes(n: int) -> tuple[int, ...]:
@@ -25,7 +25,17 @@ def phase_sizes(n: int) -> tuple[int, ...]:
     return tuple(n >> i for i in range(1, n.bit_length())) or (n,)
 
 
-def phased_descent(problem_class: ProblemClass, *, step_size: float, noise_std: float) -> float:
+def phased_descent_step_size(problem_class: ProblemClass, *, unit_noise_std: float) -> float:
+    """The ``eta_1 <= 2/H`` at which the bound is least, where ``sigma_1 = unit * eta_1``.
+
+    Up to lower orders ``(R / (2 L sqrt n)) / sqrt(1/6 + 16 d/(n mu^2))``, unless capped.
+    """
+    start, *growth = _terms(problem_class, unit_noise_std)
+    best, smoothness = math.sqrt(start / math.fsum(growth)), problem_class.smoothness
+    return min(best, 2.0 / smoothness) if smoothness else best
+
+
+def phased_rate(problem_class: ProblemClass, *, step_size: float, noise_std: float) -> Rate:
     """Excess population risk of phased SGD, every term with its constant.
 
     Phase ``i = 1..k`` sees ``n_i`` fresh records at step size ``eta_i = eta_1 4^{1-i}`` and
@@ -38,44 +48,11 @@ def phased_descent(problem_class: ProblemClass, *, step_size: float, noise_std: 
 
     *One phase.* ``v_i`` is the mean of ``N_i`` points, from the start to the one after the last
     step. ``w_t`` does not depend on the record that step ``t`` sees, nor does a ``u`` of the past,
-    and the last point might take a step along a record that is nobody's; so
-    ``E F_P(v_i) - F_P(u) <= E |w_{i-1} - u|^2 / (2 eta_i N_i) + eta_i L^2/2`` by the regret of
-    projected descent. *All phases.* Take ``u = w*`` in the first, at a distance of at
-    most ``R``, and ``u = v_{i-1}`` afterwards, at ``|Proj(v_{i-1} + xi_{i-1}) - v_{i-1}| <=
-    |xi_{i-1}|``; the differences telescope. *The last noise* costs ``L E |xi_k| <= L sqrt(d)
-    sigma_k``.
-
-    With ``sigma_i = 2 L eta_i/mu`` and the best ``eta_1`` that is
-    ``4 L R sqrt(1/(6n) + 16 d/(n mu)^2)`` up to lower orders.
-
-    Source: Feldman, Koren and Talwar 2020, "Private stochastic convex optimization: optimal rates
-    in linear time", section 4 (the order of magnitude); the constants are derived here, with the
-    radius ``R`` in place of the diameter, the start being the centre.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=4, dim=4, lipschitz=1.0, radius=1.0)
-    >>> phased_descent(facts, step_size=0.5, noise_std=0.5)
-    2.8958333333333335
-    """
-    if math.isinf(problem_class.radius):
-        return math.inf
-    start, *growth = _terms(problem_class, noise_std / step_size)
-    return start / step_size + math.fsum(growth) * step_size
-
-
-def phased_descent_step_size(problem_class: ProblemClass, *, unit_noise_std: float) -> float:
-    """The ``eta_1 <= 2/H`` at which :func:`phased_descent` is least, ``sigma_1 = unit * eta_1``.
-
-    Up to lower orders ``(R / (2 L sqrt n)) / sqrt(1/6 + 16 d/(n mu^2))``, unless capped.
-    """
-    start, *growth = _terms(problem_class, unit_noise_std)
-    best, smoothness = math.sqrt(start / math.fsum(growth)), problem_class.smoothness
-    return min(best, 2.0 / smoothness) if smoothness else best
-
-
-def phased_rate(problem_class: ProblemClass, *, step_size: float, noise_std: float) -> Rate:
-    """The rate of :func:`phased_descent`.
+    and a step from the last point is part of the proof alone; so ``E F_P(v_i) - F_P(u) <= E
+    |w_{i-1} - u|^2 / (2 eta_i N_i) + eta_i L^2/2`` by the regret of projected descent. *All
+    phases.* Take ``u = w*`` in the first, at a distance of at most ``R``, and ``u = v_{i-1}``
+    afterwards, at ``|Proj(v_{i-1} + xi_{i-1}) - v_{i-1}| <= |xi_{i-1}|``; the differences
+    telescope. *The last noise* costs ``L E |xi_k| <= L sqrt(d) sigma_k``.
 
     At the best step size its terms are ``2 sqrt(a b_i)`` and combine as a root of a sum of
     squares, ``16 L R sqrt(d)/(n mu)`` and ``4 L R/sqrt(6 n)``, of which the larger comes first; at
@@ -86,6 +63,10 @@ def phased_rate(problem_class: ProblemClass, *, step_size: float, noise_std: flo
     problem_class : ProblemClass
     step_size, noise_std : float
         ``eta_1`` and ``sigma_1``.
+
+    Source: Feldman, Koren and Talwar 2020, "Private stochastic convex optimization: optimal rates
+    in linear time", section 4 (the order of magnitude); the constants are derived here, with the
+    radius ``R`` in place of the diameter, the start being the centre.
 
     Examples
     --------

@@ -6,10 +6,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-__all__ = ["PrefixError", "local_exponent", "split_error"]
+__all__ = ["PrefixError", "local_exponent"]
 
 
 class PrefixError(NamedTuple):
@@ -41,39 +38,6 @@ class PrefixError(NamedTuple):
     growth: float = 0.0
     restarts: int = 0
     restarted: float = 0.0
-
-
-def split_error(decoder: NDArray[np.float64]) -> PrefixError:
-    """The error of a decoder ``B`` in prefix sums, split where that costs little.
-
-    A draw ``j`` of the noise that is first heard in step ``t_j`` stands in later prefix sums with
-    weights ``B_tj``. Their mean ``a_j`` over all steps from ``t_j`` on goes to ``X``, and what they
-    differ by to ``Y``::
-
-        a_j = sum_t B_tj/(T + 1 - t_j),   X_t = sum_{t_j <= t} a_j xi_j,   Y_t = Z_t - X_t.
-
-    Fresh noise in every step is all ``X``. Of trees and Toeplitz factorisations of a thousand steps
-    it takes 14 and 24 % of the deviation, which is 7 and 13 % of the bound, for increments of a
-    tenth; no split has less deviation by more than a thousandth there. Where ``sigma sqrt(d)`` is
-    not small beside ``L T`` the increments lead, and ``X = 0`` may be better. The increments'
-    exponents are not those of the deviation: rates whose slopes are to be read take ``X = 0``.
-
-    Parameters
-    ----------
-    decoder : ndarray
-        ``B``, shape ``(steps, draws)``, of a few thousand steps at most.
-
-    Examples
-    --------
-    >>> split_error(np.tril(np.ones((4, 4))))
-    PrefixError(deviation=0.0, increment=1.0, growth=0.0, restarts=0, restarted=0.0)
-    """
-    steps = len(decoder)
-    first = np.argmax(decoder != 0.0, axis=0)
-    mean = decoder.sum(axis=0) / (steps - first)
-    heard = np.arange(steps)[:, None] >= first
-    rest = np.sqrt((np.where(heard, decoder - mean, 0.0) ** 2).sum(axis=1))
-    return PrefixError(float(rest.mean()), increment=math.sqrt(float(mean @ mean) / steps))
 
 
 def local_exponent(error: Callable[[int], float], steps: int) -> float:

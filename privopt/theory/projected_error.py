@@ -34,15 +34,13 @@ from typing import NamedTuple
 
 from scipy.optimize import minimize_scalar
 
-from privopt.arguments import Names, positive_number
+from privopt.arguments import Names
 from privopt.theory.noise_norms import NoiseVector
 from privopt.theory.rate import FIXED, Powers, Term
 
 __all__ = [
     "Body",
-    "expected_support",
     "projected_error",
-    "projected_error_quantile",
     "sparse_error",
 ]
 
@@ -125,38 +123,6 @@ def sparse_error(noise: NoiseVector, l1_radius: float, l2_radius: float = math.i
     return SparseError(value, share, 2.0 / (1.0 + share) if value <= l2_radius**2 else 1.0)
 
 
-def expected_support(noise: NoiseVector, *, body: Body | str, clip: float, sparsity: int) -> float:
-    """A bound of ``E h(xi)``, ``h(xi) = max <z, xi>`` over the body; infinite without one.
-
-    ``L |xi|_2`` for ``l2`` and ``R |xi|_inf`` for ``l1``; the least of these and ``sqrt(2) L
-    |xi|_(s)``, the norm of the ``s`` largest entries, for both at once. For with ``t`` the ``s``-th
-    largest, ``h(xi) <= L |S_t(xi)|_2 + t R``, and ``(a - t)^2 + t^2 <= a^2`` for ``a >= t``.
-
-    Parameters
-    ----------
-    noise : NoiseVector
-    body : Body or its name
-    clip, sparsity : float, int
-        ``L`` and ``s``.
-
-    Examples
-    --------
-    >>> noise = NoiseVector("gaussian", 0.01, 8192)
-    >>> [round(expected_support(noise, body=body, clip=1.0, sparsity=256), 3)
-    ...  for body in ("l2", "l1", "l1_l2")]
-    [0.905, 0.705, 0.705]
-    """
-    body = Body.named("body", body)
-    ball, simplex = clip * math.sqrt(noise.square), clip * math.sqrt(sparsity) * noise.largest
-    few = math.sqrt(2.0) * clip * noise.largest_few(sparsity)
-    return {
-        Body.NONE: math.inf,
-        Body.L2: ball,
-        Body.L1: simplex,
-        Body.L1_L2: min(ball, simplex, few),
-    }[body]
-
-
 def projected_error(
     noise: NoiseVector, *, body: Body | str, clip: float, sparsity: int
 ) -> tuple[Term, ...]:
@@ -204,57 +170,3 @@ def _widest(body: Body, clip: float, sparsity: int) -> Term:
         return Term("constant", 4.0 * clip**2, FIXED)
     root = math.sqrt(sparsity)
     return Term("constant", (clip * (1.0 + root)) ** 2, Powers(sparsity=root / (1.0 + root)))
-
-
-def projected_error_quantile(
-    noise: NoiseVector, *, body: Body | str, clip: float, sparsity: int, failure: float
-) -> float:
-    """A number that ``|p - m|^2`` exceeds with probability at most ``failure``.
-
-    The least of several quantiles. For all bodies that of ``|xi|^2``. With a body ``|u|^2 <= <u,
-    xi>`` too: for Laplace noise that of ``2 R |xi|_inf`` or ``2 L |xi|_2``. For Gaussian noise and
-    ``l1`` that of ``R |xi|_inf - <m, xi>``, each part at half of ``failure``; for the bodies that
-    bound the norm that of ``max <z - m, xi>``, of mean ``E h(xi)`` and ``2 L``-Lipschitz, so that
-    confidence costs ``2 L sigma sqrt(2 ln(1/failure))`` whatever ``s``. Never more than the body
-    allows.
-
-    Parameters
-    ----------
-    noise, body, clip, sparsity
-        As for :func:`projected_error`.
-    failure : float
-        In ``(0, 1)``.
-
-    Raises
-    ------
-    ValueError
-        If ``failure`` is not in ``(0, 1)``.
-
-    Examples
-    --------
-    >>> noise = NoiseVector("gaussian", 0.004, 8192)
-    >>> facts = {"body": "l1_l2", "clip": 1.0, "sparsity": 4}
-    >>> [round(projected_error_quantile(noise, failure=p, **facts), 4) for p in (0.1, 1e-6)]
-    [0.0501, 0.0772]
-    """
-    if not 0.0 < positive_number("failure", failure) < 1.0:
-        raise ValueError(f"failure must lie in (0, 1), got {failure!r}")
-    body = Body.named("body", body)
-    found = [noise.norm_quantile(failure) ** 2]
-    if body is not Body.NONE:
-        found.append(_widest(body, clip, sparsity).value)
-    simplex = clip * math.sqrt(sparsity)
-    if not noise.gaussian:
-        if body.round:
-            found.append(2.0 * clip * noise.norm_quantile(failure))
-        if body.sparse:
-            found.append(2.0 * simplex * noise.largest_quantile(failure))
-    else:
-        tail = clip * noise.scale * math.sqrt(2.0)
-        if body.round:
-            mean = expected_support(noise, body=body, clip=clip, sparsity=sparsity)
-            found.append(mean + 2.0 * tail * math.sqrt(math.log(1.0 / failure)))
-        if body.sparse:
-            largest = simplex * noise.largest_quantile(0.5 * failure)
-            found.append(largest + tail * math.sqrt(math.log(2.0 / failure)))
-    return min(found)

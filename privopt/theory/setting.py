@@ -1,21 +1,20 @@
-"""Laws: rates as functions of a setting, their crossovers and their winners."""
+"""Laws: rates as functions of a setting, and their crossovers."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from privopt.arguments import member, positive_number
 from privopt.spec import Budget, ProblemClass
 from privopt.theory.rate import Rate
 
-__all__ = ["Law", "Setting", "crossovers", "numerical_exponents", "winner", "winners"]
+__all__ = ["Law", "Setting", "crossovers"]
 
 _COUNTED = ("n", "dim", "sparsity")
 
@@ -90,32 +89,6 @@ class Setting:
 Law = Callable[[Setting], Rate]
 
 
-def numerical_exponents(
-    law: Law, setting: Setting, axis: str, *, factor: float = 4.0
-) -> dict[str, float]:
-    """``d log term / d log axis`` of every term, between ``setting`` and ``factor`` times its axis.
-
-    What the powers of the terms declare, measured: counts are rounded, hence the large factor.
-
-    Examples
-    --------
-    >>> from privopt.spec import Relation
-    >>> from privopt.theory import LAWS
-    >>> here = Setting(
-    ...     problem_class=ProblemClass(n=1000, dim=20, lipschitz=1.0, radius=1.0),
-    ...     budget=Budget(epsilon=1.0, delta=1e-6, relation=Relation.REPLACE_ONE), mu=0.25)
-    >>> numerical_exponents(LAWS["public_start"], here, "n")
-    {'start': 0.0}
-    """
-    ends = [law(setting), law(setting.at(**{axis: factor * setting.value(axis)}))]
-    values = [{term.name: term.value for term in rate.terms} for rate in ends]
-    return {
-        name: math.log(values[1][name] / value) / math.log(factor)
-        for name, value in values[0].items()
-        if value > 0.0 and values[1].get(name, 0.0) > 0.0
-    }
-
-
 def crossovers(
     first: Law, second: Law, setting: Setting, axis: str, low: float, high: float
 ) -> tuple[float, ...]:
@@ -135,14 +108,15 @@ def crossovers(
 
     Examples
     --------
-    >>> from privopt.theory import LAWS
     >>> from privopt.spec import Relation
+    >>> from privopt.theory import SPARSE_ORDERS, only
     >>> here = Setting(
-    ...     problem_class=ProblemClass(n=1000, dim=20, lipschitz=1.0, radius=1.0),
+    ...     problem_class=ProblemClass(n=9, dim=64, lipschitz=1.0, radius=1.0, sparsity=4),
     ...     budget=Budget(epsilon=1.0, delta=1e-6, relation=Relation.REPLACE_ONE), mu=0.25)
-    >>> roots = crossovers(LAWS["dp_gd"], LAWS["public_start"], here, "n", 10, 1e5)
-    >>> [round(root) for root in roots]
-    [36]
+    >>> law = SPARSE_ORDERS["mean, pure"].law()
+    >>> (root,) = crossovers(only(law, "sparse"), only(law, "dense"), here, "n", 1, 1e3)
+    >>> round(root, 2)
+    15.5
     """
 
     def ratio(logarithm: float) -> float:
@@ -156,53 +130,3 @@ def crossovers(
         for left, right in itertools.pairwise(apart)
         if left[1] * right[1] < 0.0
     )
-
-
-def winner(laws: Mapping[str, Law], setting: Setting) -> str:
-    """The name of the law with the smallest bound at a setting.
-
-    Raises
-    ------
-    ValueError
-        If the laws speak of different quantities.
-
-    Examples
-    --------
-    >>> from privopt.spec import Relation
-    >>> from privopt.theory import LAWS
-    >>> here = Setting(
-    ...     problem_class=ProblemClass(n=1000, dim=20, lipschitz=1.0, radius=1.0),
-    ...     budget=Budget(epsilon=1.0, delta=1e-6, relation=Relation.REPLACE_ONE), mu=0.25)
-    >>> laws = {name: LAWS[name] for name in ("dp_gd", "public_start")}
-    >>> winner(laws, here), winner(laws, here.at(n=10))
-    ('dp_gd', 'public_start')
-    """
-    rates = {name: law(setting) for name, law in laws.items()}
-    quantities = sorted({rate.quantity for rate in rates.values()})
-    if len(quantities) != 1:
-        raise ValueError(f"laws must speak of one quantity, got {', '.join(quantities)}")
-    return min(rates, key=lambda name: rates[name].upper)
-
-
-def winners(
-    laws: Mapping[str, Law], setting: Setting, axes: Mapping[str, Sequence[float]]
-) -> NDArray[np.str_]:
-    """The map of winners over the product of axes: an array of names, one axis each.
-
-    Examples
-    --------
-    >>> from privopt.spec import Relation
-    >>> from privopt.theory import LAWS
-    >>> here = Setting(
-    ...     problem_class=ProblemClass(n=1000, dim=20, lipschitz=1.0, radius=1.0),
-    ...     budget=Budget(epsilon=1.0, delta=1e-6, relation=Relation.REPLACE_ONE), mu=0.25)
-    >>> laws = {name: LAWS[name] for name in ("dp_gd", "public_start")}
-    >>> winners(laws, here, {"n": (10, 1000)}).tolist()
-    ['public_start', 'dp_gd']
-    """
-    shape = [len(values) for values in axes.values()]
-    names = [
-        winner(laws, setting.at(**dict(zip(axes, point, strict=True))))
-        for point in itertools.product(*axes.values())
-    ]
-    return np.array(names).reshape(shape)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from privopt.spec import ProblemClass
-from privopt.theory.descent_numbers import OutputRule, StepRule
 from privopt.theory.largest_excess import largest_excess
 from privopt.theory.rate import GIVEN_STEPS, Powers, Quantity, Rate, Term, add, no_rate
+from privopt.theory.steps import OutputRule, StepRule
 
 __all__ = [
     "gradient_difference",
-    "variance_reduced_descent",
+    "variance_reduced_period",
     "variance_reduced_rate",
     "variance_reduced_step_size",
 ]
@@ -34,52 +36,6 @@ def gradient_difference(problem_class: ProblemClass) -> float:
     return min(2.0 * problem_class.lipschitz, far)
 
 
-def variance_reduced_descent(
-    problem_class: ProblemClass,
-    *,
-    steps: int,
-    step_size: float,
-    period: int,
-    anchor_noise: float,
-    difference_noise: float,
-    sampling: float,
-) -> float:
-    """Excess risk of the average of ``w_1..w_{T+1}``: ``R^2/(2 eta (T + 1)) + eta A/2``.
-
-    For convex, L-Lipschitz losses, steps along ``g_t = grad F(w_t) + N + e_t``, where ``N``, of
-    scale ``sigma``, is drawn every ``p`` steps at the anchor ``a``, and ``e_t`` has mean zero given
-    the past: Gaussian noise of scale ``sigma'``, none at anchors, and what sampling leaves of
-    ``g_i(w_t) - g_i(a)``, of norm at most ``D = min(2 L, 2 H R)``, a variance of ``s D^2`` at most.
-    ``A`` is the mean, over the ``k = 0..p - 1`` steps since an anchor, of::
-
-        A_k = G_k^2 + 2 sqrt(d) sigma (G_0 + (k - 1) G),    the second part for k >= 1 alone,
-        G_0^2 = L^2 + d sigma^2,
-        G_k^2 = G^2 = L^2 + d sigma^2 + 2 sqrt(d) sigma min(L, D) + s D^2 + d sigma'^2.
-
-    ``E |g_t|^2 <= G_k^2``, whence the first term as in :func:`noisy_descent`. At the anchor ``N``
-    has mean zero given the past. At a later ``w_t`` of its period it does not, but it is
-    independent of ``a``: ``E <grad F(w_t), N> = E <grad F(w_t) - grad F(a), N>`` is at most
-    ``sqrt(d) sigma min(L, D)``. Likewise ``E <N, w_t - w*> = E <N, w_t - a>`` is at least
-    ``-sqrt(d) sigma eta (G_0 + (k - 1) G)``, as projections bring points no farther apart: twice
-    that is the second part. ``A_k`` grows with ``k``, so a period that is cut short costs no more,
-    and the last point might take a step without noise, which costs ``L^2 <= A_0``.
-
-    ``s = sampling`` is ``(1 - q)/b`` for Poisson batches. Derived here.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
-    >>> noise = {"anchor_noise": 0.5, "difference_noise": 0.0, "sampling": 0.0}
-    >>> variance_reduced_descent(facts, steps=24, step_size=0.1, period=1, **noise)
-    0.30000000000000004
-    """
-    if math.isinf(problem_class.radius):
-        return math.inf
-    moment = _moment(problem_class, period, anchor_noise, difference_noise, sampling)
-    start = problem_class.radius**2 / (2.0 * step_size * (steps + 1.0))
-    return start + 0.5 * step_size * moment
-
-
 def variance_reduced_step_size(
     problem_class: ProblemClass,
     *,
@@ -88,10 +44,11 @@ def variance_reduced_step_size(
     anchor_noise: float,
     difference_noise: float,
     sampling: float,
+    last: bool = False,
 ) -> float:
-    """``eta = R/sqrt(A (T + 1))``, the minimiser of :func:`variance_reduced_descent`.
+    """``eta = R/sqrt(A (T + 1))``, where the bound of :func:`variance_reduced_rate` is least.
 
-    Where ``L`` is not declared the noise alone is counted.
+    Of the average, or ``last``. Where ``L`` is not declared the noise alone is counted.
 
     Examples
     --------
@@ -100,31 +57,73 @@ def variance_reduced_step_size(
     >>> round(variance_reduced_step_size(facts, steps=24, period=1, **noise), 6)
     0.141421
     """
-    moment = _moment(problem_class, period, anchor_noise, difference_noise, sampling)
+    root, late = math.sqrt(problem_class.dim), _late(steps, period) if last else (0.0, 0.0)
+    sizes = root * anchor_noise, root * difference_noise
+    moment = _moment(problem_class, period, *sizes, sampling, late)
     return problem_class.radius / math.sqrt(moment * (steps + 1.0))
 
 
+def variance_reduced_period(
+    problem_class: ProblemClass, *, steps: int, one_step_noise: float, most: int
+) -> int:
+    """The longest period, up to ``most``, whose bound is at most 1.5 times that of ``p = 1``.
+
+    As if anchors and differences shared the budget evenly, and sampled batches cost as little as
+    all records do: ``sigma = sigma_1 sqrt(2 T/p)`` and ``sigma' = (D/L) sigma_1 sqrt(2 T)``. A long
+    period saves reading all records; by the bound the best is 1, which is DP-GD.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
+    >>> variance_reduced_period(facts, steps=100, one_step_noise=1e-4, most=30)
+    30
+    >>> variance_reduced_period(facts, steps=100, one_step_noise=0.01, most=30)
+    8
+    """
+    if math.isinf(problem_class.lipschitz):
+        return most
+
+    root = math.sqrt(problem_class.dim) * one_step_noise
+    change = gradient_difference(problem_class) / problem_class.lipschitz
+
+    def moment(period: int) -> float:
+        if period == 1:
+            return _moment(problem_class, 1, root * math.sqrt(steps), 0.0, 0.0)
+        anchor = root * math.sqrt(2.0 * -(-steps // period))
+        return _moment(problem_class, period, anchor, change * root * math.sqrt(2.0 * steps), 0.0)
+
+    most_moment = 2.25 * moment(1)
+    return max(
+        period for period in range(1, most + 1) if period == 1 or moment(period) <= most_moment
+    )
+
+
 def _moment(
-    problem_class: ProblemClass, period: int, anchor: float, difference: float, sampling: float
+    problem_class: ProblemClass,
+    period: int,
+    anchor: float,
+    difference: float,
+    sampling: float,
+    late: tuple[float, float] = (0.0, 0.0),
+    alone: bool = False,
 ) -> float:
-    """``A``."""
+    """``A``, of noise vectors of these sizes; without ``L`` and sampling, of the noise alone."""
     lipschitz, far = problem_class.lipschitz, gradient_difference(problem_class)
-    lipschitz, far = (0.0 if math.isinf(size) else size for size in (lipschitz, far))
-    noise = math.sqrt(problem_class.dim) * anchor
-    first = lipschitz**2 + noise**2
-    later = first + 2.0 * noise * min(lipschitz, far) + sampling * far**2
-    later += problem_class.dim * difference**2
+    lipschitz, far = (0.0 if alone or math.isinf(size) else size for size in (lipschitz, far))
+    first = lipschitz**2 + anchor**2
+    later = first + 2.0 * anchor * min(lipschitz, far) + sampling * far**2 + difference**2
     drifted = 2.0 * math.sqrt(first) + (period - 2) * math.sqrt(later)
-    return first + (1.0 - 1.0 / period) * (later - first + noise * drifted)
+    moment = first + (1.0 - 1.0 / period) * (later - first + anchor * drifted)
+    return moment + 2.0 * anchor * (late[0] * math.sqrt(first) + late[1] * math.sqrt(later))
 
 
-def _noise_alone(
-    problem_class: ProblemClass, period: int, anchor: float, difference: float
-) -> float:
-    """``A`` without ``L`` and without sampling."""
-    first, later = anchor**2, anchor**2 + difference**2
-    drifted = anchor * (2.0 * anchor + (period - 2) * math.sqrt(later))
-    return problem_class.dim * (first + (1.0 - 1.0 / period) * (later - first + drifted))
+def _late(steps: int, period: int) -> tuple[float, float]:
+    """The means of ``r_t - 1`` over ``T + 1`` steps, and of ``(k - 1)`` times that."""
+    times = np.arange(1.0, steps + 1.0)
+    since = (times - 1.0) % period
+    begun = steps + 1.0 - times + since  # T + 1 - a
+    excess = np.where(since > 0.0, begun * (2.0 / (begun - since) - 1.0 / (begun + 1.0)) - 1.0, 0.0)
+    return float(excess.sum() / (steps + 1.0)), float(excess @ (since - 1.0) / (steps + 1.0))
 
 
 def variance_reduced_rate(
@@ -141,17 +140,48 @@ def variance_reduced_rate(
     difference_clip: float,
     steps_powers: Powers = GIVEN_STEPS,
 ) -> Rate:
-    """The rate of :func:`variance_reduced_descent`: ``R sqrt(A/(T + 1))`` at its best step size.
+    """``E F(w) - F* <= R^2/(2 eta (T + 1)) + eta A/2`` for an average, or for the last iterate.
+
+    ``R sqrt(A/(T + 1))`` at the best step size, for the average of ``w_1..w_{T+1}`` of steps
+    ``eta``, or the last of steps ``eta (T + 1 - t)/(T + 1)``. For convex, L-Lipschitz losses, steps
+    along ``g_t = grad F(w_t) + N + e_t``, where ``N``, of scale ``sigma``, is drawn every ``p``
+    steps at the anchor ``a``, and ``e_t`` has mean zero given the past: Gaussian noise of scale
+    ``sigma'``, none at anchors, and what sampling leaves of ``g_i(w_t) - g_i(a)``, of norm at most
+    ``D = min(2 L, 2 H R)``, a variance of ``s D^2`` at most, ``s = (1 - q)/b`` for Poisson batches.
+    ``A`` is the mean, over the ``k = 0..p - 1`` steps since an anchor, of::
+
+        A_k = G_k^2 + 2 sqrt(d) sigma (G_0 + (k - 1) G),    the second part for k >= 1 alone,
+        G_0^2 = L^2 + d sigma^2,
+        G_k^2 = G^2 = L^2 + d sigma^2 + 2 sqrt(d) sigma min(L, D) + s D^2 + d sigma'^2.
+
+    ``E |g_t|^2 <= G_k^2``, whence the first part as for averages of noisy descent
+    (:func:`privopt.theory.descent_rate`). At the anchor ``N`` has mean zero given the past. At a
+    later ``w_t`` of its period it does not, but it is independent of ``a``: ``E <grad F(w_t), N> =
+    E <grad F(w_t) - grad F(a), N>`` is at most ``sqrt(d) sigma min(L, D)``. Likewise ``E <N, w_t -
+    w*> = E <N, w_t - a>`` is at least ``-sqrt(d) sigma eta (G_0 + (k - 1) G)``, as projections
+    bring points no farther apart: twice that is the second part. ``A_k`` grows with ``k``, so a
+    period that is cut short costs no more, and the last point might take a step without noise,
+    which costs ``L^2 <= A_0``.
+
+    *The last iterate.* By the argument of :func:`privopt.theory.last_iterate`, with ``w* = u_t`` a
+    point that moves: ``u_t = v u_{a-1} + (1 - v) w'``, ``v = (T + 1 - t)/(T + 2 - a)`` and ``w'`` a
+    mean of the points since the anchor, which is step ``a``. But for the drift of these points and
+    of ``w_t``, ``w_t - u_t`` is ``v (a - u_{a-1})``, of which ``N`` is independent: the second part
+    of ``A_k`` counts ``r_t = (T + 1 - a) (2/(T + 1 - t) - 1/(T + 2 - a))`` times, which is near 1
+    until the last periods. Derived here.
 
     The first term is what ``A`` is without ``L`` and without sampling; what these add is the
     second, whose exponents are those at this setting.
 
     Parameters
     ----------
-    problem_class, steps, period, anchor_noise, difference_noise, sampling
-        As for :func:`variance_reduced_descent`.
+    problem_class, steps, period
+        With ``T`` and ``p``.
+    anchor_noise, difference_noise, sampling : float
+        ``sigma``, ``sigma'`` and ``s``.
     step_rule, output
-        What the method does; a constant step and the average are what the theorem speaks of.
+        What the method does; the theorem speaks of a constant step and the average, and of linear
+        decay and the last iterate.
     clip, difference_clip : float
         Clip norms at anchors and of differences.
     steps_powers : Powers
@@ -162,7 +192,8 @@ def variance_reduced_rate(
     Rate
         Of the empirical risk; without terms, and with the reason, where the theorem says nothing.
     """
-    averaged = output in (OutputRule.AVERAGE, OutputRule.RANDOM_ITERATE)
+    averaged = step_rule.constant and output in (OutputRule.AVERAGE, OutputRule.RANDOM_ITERATE)
+    last = step_rule.linear_decay and output == OutputRule.LAST
     if not problem_class.convex:
         return no_rate("the losses are not convex")
     if math.isinf(problem_class.lipschitz) or clip < problem_class.lipschitz * _UNCLIPPED:
@@ -171,17 +202,16 @@ def variance_reduced_rate(
         return no_rate("differences of gradients are clipped")
     if math.isinf(problem_class.radius):
         return no_rate("the set is not bounded")
-    if not (step_rule.constant and averaged):
+    if not (averaged or last):
         return no_rate("no theorem for these step sizes with this output")
 
-    def moment(noise: float, variance: float) -> float:
-        return _moment(
-            problem_class, period, noise * anchor_noise, noise * difference_noise,
-            variance * sampling,
-        )  # fmt: skip
+    root, late = math.sqrt(problem_class.dim), _late(steps, period) if last else (0.0, 0.0)
 
-    whole = moment(1.0, 1.0)
-    noise = _noise_alone(problem_class, period, anchor_noise, difference_noise)
+    def moment(noise: float, variance: float, alone: bool = False) -> float:
+        sizes = noise * root * anchor_noise, noise * root * difference_noise
+        return _moment(problem_class, period, *sizes, variance * sampling, late, alone)
+
+    whole, noise = moment(1.0, 1.0), moment(1.0, 1.0, alone=True)
 
     def rest(noise_factor: float, variance: float) -> float:
         return moment(noise_factor, variance) - noise_factor**2 * noise
@@ -193,6 +223,7 @@ def variance_reduced_rate(
     local = slope(lambda factor: rest(factor, 1.0)) * at_noise
     local += slope(lambda factor: rest(1.0, factor)) * Powers(n=-1.0)
     eta, radius = float(step_rule.scale), problem_class.radius
+    eta *= (steps + 1.0) / steps if last else 1.0
     tuned = math.isclose(eta, radius / math.sqrt(whole * (steps + 1.0)), rel_tol=1e-9)
     parts = (Term("noise", noise, 2.0 * at_noise), Term("gradients", whole - noise, local))
     if tuned:

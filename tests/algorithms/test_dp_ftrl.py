@@ -24,8 +24,7 @@ from privopt.streams import stream
 from privopt.theory import (
     GaussianAdvantage,
     PrefixError,
-    ftrl_population,
-    ftrl_regret,
+    ftrl_rate,
     population_lower_bound,
 )
 
@@ -372,11 +371,11 @@ def test_the_bounds_in_the_letter():
             expected, rel=1e-9
         )
         regularisation = 1.0 / planned.params.descent.step_sizes.scale
-        bound = ftrl_regret if quantity == "regret" else ftrl_population
-        assert bound(
-            FACTS, steps=N, regularisation=regularisation, noise_std=sigma,
+        rate = ftrl_rate(
+            FACTS, steps=N, regularisation=regularisation, noise_std=sigma, quantity=quantity,
             error=PrefixError(deviation),
-        ) == pytest.approx(expected, rel=1e-6)  # fmt: skip
+        )  # fmt: skip
+        assert math.fsum(term.value for term in rate.terms) == pytest.approx(expected, rel=1e-6)
 
 
 def test_the_population_risk_is_within_its_bound():

@@ -286,7 +286,12 @@ REFUSED = [
     (SPACE, BUDGET, {}, "distance must be given where radius is infinite, got None"),
     (SPACE, BUDGET, {"distance": -1.0}, "distance must be positive"),
     (BALL, BUDGET, {"mode": "loose"}, "mode must be one of tight, paper, got 'loose'"),
-    (BALL, BUDGET, {"projection": "l1"}, "projection must be one of linf, l2, none, got 'l1'"),
+    (
+        BALL,
+        BUDGET,
+        {"projection": "l1"},
+        "projection must be one of linf, ball, l2, none, got 'l1'",
+    ),
     (BALL, BUDGET, {"glm": 1}, "glm must be True or False, got 1"),
     (BALL, BUDGET, {"regularisation": 0.0}, "regularisation must be positive"),
     (

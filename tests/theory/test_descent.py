@@ -12,18 +12,26 @@ from scipy.optimize import minimize_scalar
 from privopt.spec import ProblemClass
 from privopt.theory import (
     OutputRule,
+    StepRule,
+    batch_moments,
     descent_numbers,
     descent_rate,
-    noise_limited_steps,
-    noisy_descent,
+    descent_steps,
+    last_iterate,
     noisy_descent_step_size,
 )
+from privopt.theory.descent import Descent, covering
 
 positive = st.floats(1e-3, 1e3)
 
 
 def cls(dim=7, lipschitz=1.0, radius=1.0):
     return ProblemClass(n=10, dim=dim, lipschitz=lipschitz, radius=radius)
+
+
+def noisy_descent(facts, *, steps, step_size, noise_std, output="average"):
+    """The bound for any convex losses, whatever the set allows."""
+    return covering(Descent(facts, steps, noise_std), StepRule(step_size), output).bound
 
 
 @given(positive, positive, positive, st.integers(1, 10**6), st.integers(1, 10**4))
@@ -68,15 +76,10 @@ def test_units(loss_unit, length_unit):
     assert scaled == pytest.approx(loss_unit * one, rel=1e-12)
 
 
-def test_without_a_set_there_is_no_bound():
-    assert noisy_descent(cls(radius=math.inf), steps=9, step_size=0.2, noise_std=1.0) == math.inf
-
-
 def descent(gradient, start, rule, steps, radius=1.0):
     """``w_1..w_{T+1}`` on the ball, row by row, ``eta_t`` by the formula of :class:`StepRule`."""
     points = [start]
-    for t in range(1, steps + 1):
-        eta = rule.scale * (t + rule.offset) ** -rule.power * (1.0 - rule.decay * (t - 1.0) / steps)
+    for t, eta in enumerate(rule.sizes(steps), start=1):
         moved = points[-1] - eta * gradient(points[-1], t)
         points.append(moved * min(1.0, radius / max(np.linalg.norm(moved), 1e-300)))
     return np.array(points)
@@ -202,17 +205,81 @@ def test_noisy_descent_obeys_the_bound(strength, step_factor):
         assert excess.mean() > 0.35 * bound
 
 
-@pytest.mark.parametrize(
-    ("ratio", "steps"),
-    [(0.5, 4), (0.3, 12), (1.0, 1), (7.0, 1), (math.inf, 1), (2.0**-9, 2**18), (1e-9, 10**6)],
-)
-def test_noise_limited_steps(ratio, steps):
-    assert noise_limited_steps(ratio) == steps
+@given(st.floats(1e-2, 10.0), st.floats(0.0, 0.1))
+def test_default_steps_come_within_a_tenth_of_the_limit(ratio, sampled):
+    """``sqrt(a/T + r^2)`` at the chosen T against its infimum ``r``, unless there are 10,000."""
+    moments = batch_moments("poisson", n=10, batch_size=1 / (sampled + 0.1))
+    steps = descent_steps(cls(dim=1), one_step_noise=ratio, moments=moments).steps
+    slope = math.sqrt(moments.second_moment / steps + ratio**2) / ratio
+    assert slope <= 1.1 * (1 + 1e-9) or steps == 10**4
+    assert steps == 1 or moments.second_moment / (steps - 1) >= 0.21 * ratio**2 * (1 - 1e-9)
 
 
-@given(st.floats(1e-3, 10.0))
-def test_noise_limited_steps_are_within_a_root_of_two_of_any_number(ratio):
-    """``sqrt(1/T + r^2)`` at the chosen T against its infimum ``r``."""
-    steps = noise_limited_steps(ratio)
-    assert steps >= 1.0 / ratio**2 * (1 - 1e-12) > steps - 1.0 - 1e-6
-    assert math.sqrt(1.0 / steps + ratio**2) <= math.sqrt(2.0) * ratio * (1 + 1e-12)
+def schedule(rng, steps):
+    """Steps of any sizes: a power, a decay, or numbers at random."""
+    times = np.arange(1.0, steps + 1.0)
+    kinds = [times ** -rng.uniform(0.0, 1.5), (steps + 1.0 - times) ** rng.uniform(0.0, 2.0),
+             rng.lognormal(size=steps)]  # fmt: skip
+    sizes = kinds[rng.integers(3)]
+    return sizes / sizes.max() * math.exp(rng.normal())
+
+
+@pytest.mark.parametrize("modulus", [0.0, 0.3])
+def test_the_last_iterate_has_its_bound_after_steps_of_any_sizes(modulus):
+    """Risks on the line of up to four pieces, 2,000 of them, without noise: an exact search."""
+    rng, worst = np.random.default_rng(11), 0.0
+    for _ in range(2000):
+        steps = int(rng.integers(1, 25))
+        sizes = schedule(rng, steps)
+        found, least, lipschitz = searched(rng, sizes, modulus)
+        start, noise, end = last_iterate(sizes, modulus=modulus)
+        worst = max(worst, (found - least) / (start + (noise + end) * lipschitz**2))
+    assert 0.4 < worst <= 1.0 + 1e-12
+
+
+def searched(rng, sizes, modulus):
+    """The last risk, the least one, and the slope; ``R = 1``, ``L = 1 + m``."""
+    kinks = np.sort(rng.uniform(-1.0, 1.0, size=3)) * rng.choice([0.05, 0.3, 1.0])
+    slopes = np.sort(rng.uniform(-1.0, 1.0, size=4))
+
+    def risk(w):
+        rises = np.diff(slopes) * np.maximum(np.asarray(w)[..., None] - kinks, 0.0)
+        return slopes[0] * w + rises.sum(axis=-1) + 0.5 * modulus * w**2
+
+    point = 0.0
+    for size in sizes:
+        slope = slopes[np.searchsorted(kinks, point)] + modulus * point
+        point = min(1.0, max(-1.0, point - size * slope))
+    line = np.concatenate([[-1.0, 1.0], kinks, np.linspace(-1.0, 1.0, 201)])
+    return float(risk(np.array(point))), float(risk(line).min()), 1.0 + modulus
+
+
+@pytest.mark.parametrize("steps", [1, 5, 40])
+def test_linear_decay_has_the_coefficients_of_the_average(steps):
+    eta = 0.3
+    decay = eta * np.arange(steps, 0, -1)
+    rough = last_iterate(decay / (steps + 1))
+    assert rough.start == pytest.approx(1 / (2 * eta * (steps + 1)), rel=1e-12)
+    assert rough.noise + rough.end == pytest.approx(eta / 2, rel=1e-12)
+    smooth = last_iterate(decay / steps, smoothness=2.0)
+    assert smooth.start == pytest.approx(1 / (2 * eta * steps), rel=1e-12)
+    mean = np.mean(eta / (2 * (1 - 2.0 * decay / steps)))
+    assert smooth.noise == pytest.approx(mean, rel=1e-12)
+    assert smooth.noise <= eta / (2 * (1 - 2.0 * eta)) * (1 + 1e-12)
+
+
+def test_one_over_the_root_of_t_costs_less_than_was_known():
+    """``(D^2/c + c G^2)(2 + ln T)/sqrt(T)``, Shamir and Zhang 2013, ``D = 2``, ``c = G = 1``."""
+    for steps in (10, 1000):
+        start, noise, end = last_iterate(np.arange(1.0, steps + 1.0) ** -0.5)
+        known = (2.0 + math.log(steps + 1.0)) / math.sqrt(steps + 1.0)
+        assert start < 0.05 * 4.0 * known
+        assert noise + end < 0.5 * known
+
+
+def test_a_start_that_is_forgotten_stays_above_nothing():
+    """Coefficients that fall by tens of orders of magnitude keep their sign and their relation."""
+    far = last_iterate(np.full(3000, 0.2), modulus=0.5, smoothness=1.0)
+    farther = last_iterate(np.full(4000, 0.2), modulus=0.5, smoothness=1.0)
+    assert 0.0 < farther.start < far.start < 1e-100
+    assert farther.noise == pytest.approx(far.noise, rel=1e-9)

@@ -17,9 +17,7 @@ from privopt.theory.finite_size import (
     gaussian_perturbation,
     gibbs_draw,
     noisy_descent_on_squares,
-    noisy_direction,
     norm_laplace_perturbation,
-    worst_noisy_direction,
 )
 
 DISTANCE, SQUARES = RadialLoss(1.0, 0.0), RadialLoss(0.0, 1.0)
@@ -141,28 +139,3 @@ def test_descent_whose_projections_matter_has_no_law():
     assert noisy_descent_on_squares(SQUARES, **numbers) is None
     with pytest.raises(ValueError, match="slope must be 0 for a linear recursion, got 1"):
         noisy_descent_on_squares(DISTANCE, **numbers)
-
-
-@pytest.mark.parametrize(("dim", "pull"), [(1, 0.7), (2, 1.0), (10, 2.4), (200, 12.0)])
-def test_one_noisy_mean_on_linear_losses(dim, pull):
-    noisy = np.random.default_rng(dim).normal(size=(1_000_000 // dim, dim))
-    noisy[:, 0] += pull
-    sample = pull * (1.0 - noisy[:, 0] / np.linalg.norm(noisy, axis=1))
-    assert tells(noisy_direction(dim=dim, pull=pull), sample)
-
-
-@pytest.mark.parametrize("dim", [1, 3, 30, 1000])
-def test_the_worst_pull_is_the_worst(dim):
-    pull, constant = worst_noisy_direction(dim=dim)
-    others = [noisy_direction(dim=dim, pull=u * math.sqrt(dim)) for u in np.linspace(0.0, 6.0, 301)]
-    assert max(others) <= constant * math.sqrt(dim) * (1.0 + 1e-9)
-    assert noisy_direction(dim=dim, pull=pull) == pytest.approx(constant * math.sqrt(dim))
-
-
-def test_the_worst_constant_of_large_dimensions():
-    """``max_u u (1 - u/sqrt(1 + u^2))``, by the law of large numbers for ``|z|^2/d``."""
-    u = np.linspace(0.0, 3.0, 100_001)
-    limit = np.max(u * (1.0 - u / np.sqrt(1.0 + u**2)))
-    assert limit == pytest.approx(0.3003, abs=5e-5)
-    for dim in (10, 100, 2000):
-        assert worst_noisy_direction(dim=dim)[1] == pytest.approx(limit, rel=1e-3)

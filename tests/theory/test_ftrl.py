@@ -9,18 +9,20 @@ import pytest
 from privopt.spec import ProblemClass
 from privopt.theory import (
     PrefixError,
-    ftrl_population,
     ftrl_rate,
-    ftrl_regret,
     ftrl_regularisation,
     local_exponent,
-    noisy_descent,
-    split_error,
 )
 
 FACTS = ProblemClass(n=400, dim=9, lipschitz=2.0, radius=3.0)
 FRESH = PrefixError(0.0, increment=1.0)
 SPLIT = PrefixError(1.3, increment=0.2, growth=0.1)
+
+
+def summed(quantity, facts, **numbers):
+    """The terms of the rate together, whatever the set allows."""
+    rate = ftrl_rate(facts, quantity=quantity, **numbers)
+    return rate.combine(*(term.value for term in rate.terms))
 
 
 def decoder_of_tree(steps):
@@ -54,13 +56,20 @@ def regret_of_leader(gradient, noise, regularisation, start):
 @pytest.mark.parametrize("error", [FRESH, SPLIT, PrefixError(2.0, restarts=3, restarted=1.5)])
 @pytest.mark.parametrize("noise_std", [0.0, 0.3, 40.0])
 def test_regularisation_is_the_minimiser(error, noise_std):
-    for quantity, bound in (("regret", ftrl_regret), ("population risk", ftrl_population)):
+    for quantity in ("regret", "population risk"):
         best = ftrl_regularisation(
             FACTS, steps=134, noise_std=noise_std, error=error, quantity=quantity, batch_size=3
         )
-        extra = {} if quantity == "regret" else {"batch_size": 3}
         values = [
-            bound(FACTS, steps=134, noise_std=noise_std, error=error, regularisation=each, **extra)
+            summed(
+                quantity,
+                FACTS,
+                steps=134,
+                noise_std=noise_std,
+                error=error,
+                regularisation=each,
+                batch_size=3,
+            )
             for each in best * np.array([0.9, 0.99, 1.0, 1.01, 1.1])
         ]
         assert np.argmin(values) == 2
@@ -87,16 +96,14 @@ def test_fresh_noise_is_noisy_descent():
     """Up to the one step of the latter whose noise nobody draws."""
     rate = ftrl_rate(FACTS, steps=400, noise_std=1.5, error=FRESH)
     deviation = 1.5 * math.sqrt(400 / 401)
-    step_size = 3 / (math.sqrt(4 + 9 * deviation**2) * math.sqrt(401))
-    descent = noisy_descent(FACTS, steps=400, step_size=step_size, noise_std=deviation)
+    descent = 3 * math.sqrt((4 + 9 * deviation**2) / 401)
     assert rate.upper == pytest.approx(descent, rel=1e-12)
 
 
 def test_a_batch_that_is_not_full_costs_at_most_two_rounds():
     full = dataclasses.replace(FACTS, n=402)
     there = {"steps": 134, "regularisation": 5.0, "noise_std": 0.3, "error": SPLIT}
-    more = ftrl_population(FACTS, batch_size=3, **there)
-    exact = ftrl_population(full, batch_size=3, **there)
+    more, exact = (summed("population risk", of, batch_size=3, **there) for of in (FACTS, full))
     assert more - exact == pytest.approx(4.0 * 2 * (2 / 3) / (2 * 5.0 * 135))
 
 
@@ -145,48 +152,6 @@ def test_hard_families():
     assert ftrl_rate(FACTS, noise_std=9.0, error=SPLIT, steps=400).tight_on is None
     untuned = ftrl_rate(FACTS, noise_std=9.0, error=SPLIT, regularisation=1.0, **there)
     assert untuned.tight_on is None
-
-
-def test_a_split_of_trees_and_its_parts():
-    """The parts of every prefix add up to ``B B^T``; trees lose 14 % of their deviation."""
-    decoder = decoder_of_tree(1000)
-    found = split_error(decoder)
-    plain = np.sqrt((decoder**2).sum(axis=1)).mean()
-    assert found.deviation == pytest.approx(0.861 * plain, abs=2e-3)
-    assert found.increment == pytest.approx(0.0987, abs=1e-4)
-    small = decoder_of_tree(6)
-    means = small.sum(axis=0) / np.arange(6, 0, -1)
-    rest = [np.linalg.norm(small[t, : t + 1] - means[: t + 1]) for t in range(6)]
-    assert split_error(small).deviation == pytest.approx(np.mean(rest), rel=1e-12)
-    assert split_error(small).increment == pytest.approx(np.sqrt(np.mean(means**2)), rel=1e-12)
-    wider = np.concatenate([small, np.zeros((6, 2))], axis=1)
-    wider[3:, 6:] = 1.0, -2.0
-    rest = [np.hypot(each, 0.0) for each in rest]  # both new draws are constant once heard
-    assert split_error(wider).deviation == pytest.approx(np.mean(rest), rel=1e-12)
-
-
-def test_a_split_is_a_smaller_bound_and_still_one():
-    """``|w - e_1|`` and trees again, ``Lambda`` tuned to the split: 0.81 of the lesser bound."""
-    rng = np.random.default_rng(13)
-    steps, runs, dim, noise_std = 512, 400, 9, 4.0
-    facts = ProblemClass(n=steps, dim=dim, lipschitz=1.0, radius=1.0)
-    decoder = decoder_of_tree(steps)
-    there = {"steps": steps, "noise_std": noise_std, "quantity": "regret"}
-    whole = PrefixError(float(np.sqrt((decoder**2).sum(axis=1)).mean()))
-    rate = ftrl_rate(facts, error=split_error(decoder), **there)
-    assert rate.upper < 0.95 * ftrl_rate(facts, error=whole, **there).upper
-    best = ftrl_regularisation(facts, error=split_error(decoder), **there)
-    noise = noise_std * np.tensordot(decoder, rng.normal(size=(steps, runs, dim)), axes=1)
-    corner = np.eye(dim)[0]
-
-    def towards(t, point, total):
-        away = point - corner
-        return away / np.maximum(np.linalg.norm(away, axis=-1, keepdims=True), 1e-12)
-
-    lost, total = regret_of_leader(towards, noise, best, np.zeros(dim))
-    regret = lost - total @ corner
-    assert 0.78 * rate.upper < regret.mean()
-    assert regret.mean() + 20 * regret.std() / math.sqrt(runs) < rate.upper
 
 
 @pytest.mark.parametrize(("error", "least"), [(PrefixError(2.0), 12 / 2), (FRESH, 7.0)])
@@ -260,7 +225,7 @@ def test_restarts_cost_what_is_left_at_the_end_of_a_pass():
     assert lost.mean() + 20 * lost.std() / math.sqrt(runs) < rate.upper
     assert lost.mean() > 0.4 * rate.upper
     assert rate.terms[-1].value == pytest.approx(2 * 7 * 2.0 * 3)
-    moved = ftrl_regret(facts, regularisation=2 * best, **there)
+    moved = summed("regret", facts, regularisation=2 * best, **there)
     assert moved > rate.upper
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 
+import jax
 import numpy as np
 import pytest
 from scipy import optimize
 
 import privopt
+from privopt import convex, problems
 from privopt.theory import (
+    NoiseVector,
     balanced_minimiser,
     linf_output_perturbation_rate,
     perturbation_cost,
@@ -28,6 +32,9 @@ CASES = {
     "gaussian": (BALL, APPROXIMATE, {}),
     "paper": (BALL, APPROXIMATE, {"mode": "paper"}),
     "l2": (BALL, APPROXIMATE, {"projection": "l2"}),
+    "ball": (BALL, APPROXIMATE, {"projection": "ball"}),
+    "ball, linear predictions": (BALL, APPROXIMATE, {"projection": "ball", "glm": True}),
+    "ball, fixed": (BALL, APPROXIMATE, {"projection": "ball", "regularisation": 0.1}),
     "whole space": (SPACE, APPROXIMATE, {"distance": 3.0}),
     "linear predictions": (SPACE, APPROXIMATE, {"distance": 3.0, "glm": True}),
     "kinks": (dataclasses.replace(BALL, smoothness=None), APPROXIMATE, {}),
@@ -162,6 +169,76 @@ def test_costs_hold_for_noise(gaussian):
         error = 4.0 * sizes.std() / math.sqrt(2000)
         assert sizes.mean() <= cost + error
         assert cost <= 1.4 * sizes.mean()
+
+
+def back_into_the_ball(points, radius=1.0):
+    """The least thresholds, by bisection."""
+    low, high = np.zeros(len(points)), np.abs(points).max(axis=1)
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        left = np.linalg.norm(np.maximum(np.abs(points) - middle[:, None], 0.0), axis=1)
+        low, high = np.where(left > radius, (middle, high), (low, middle))
+    return np.where(np.linalg.norm(points, axis=1) <= radius, 0.0, high)
+
+
+@pytest.mark.parametrize("dim", [3, 60, 5000])
+def test_costs_hold_for_noise_on_a_ball(dim):
+    """Members of one to ``d`` numbers on the sphere, half-way or at the centre; five errors.
+
+    The worst sparse direction, and a fixed one for linear predictions. The threshold is at most
+    1.6 times what it has to be where the ball binds, and its logarithm is not that of ``d``.
+    """
+    rng, sparsity, tightest = np.random.default_rng(3), min(dim, 4), 0.0
+    facts = dataclasses.replace(BALL, dim=dim, radius=1.0, lipschitz=1.0, sparsity=sparsity)
+    for scale in (1.0, 0.1, 0.01):
+        noise = NoiseVector("gaussian", scale, dim)
+        general, glm = (
+            scale * perturbation_cost(
+                facts, gaussian=True, projection="ball", glm=glm, scale=scale
+            ).factor
+            for glm in (False, True)
+        )  # fmt: skip
+        for used, length in itertools.product((1, 2, dim // 2, dim), (1.0, 0.5, 0.0)):
+            member = np.where(np.arange(dim) < used, length / math.sqrt(max(used, 1)), 0.0)
+            drawn = scale * rng.normal(size=(300, dim))
+            thresholds = back_into_the_ball(member + drawn)
+            shrunk = np.maximum(np.abs(member + drawn) - thresholds[:, None], 0.0)
+            moved = np.sign(member + drawn) * shrunk - member
+            largest = np.linalg.norm(np.sort(np.abs(moved), axis=1)[:, -sparsity:], axis=1)
+            fixed = np.abs(moved[:, -sparsity:].sum(axis=1)) / math.sqrt(sparsity)
+            pairs = ((thresholds, noise.ball_threshold(1.0)), (largest, general), (fixed, glm))
+            for found, told in pairs:
+                assert found.mean() <= told + 5.0 * found.std() / math.sqrt(300)
+            tightest = max(tightest, thresholds.mean() / noise.ball_threshold(1.0))
+        few = np.linalg.norm(np.sort(np.abs(drawn), axis=1)[:, -sparsity:], axis=1)
+        assert (
+            0.85 * noise.largest_few(sparsity) <= few.mean() <= 1.02 * noise.largest_few(sparsity)
+        )
+    assert tightest > 0.62
+    if dim == 5000:
+        assert noise.ball_threshold(1.0) < 0.55 * noise.largest
+
+
+def test_a_ball_is_declared_and_held_to():
+    """At its own best regulariser the bound is less than that of any set; others are refused."""
+    plain, ball = plan_of(BALL, APPROXIMATE), plan_of(BALL, APPROXIMATE, projection="ball")
+    linear = plan_of(BALL, APPROXIMATE, projection="ball", glm=True)
+    assert linear.rate.upper < 0.75 * ball.rate.upper < 0.75 * 0.9 * plain.rate.upper
+    for factor in (0.8, 1.25):
+        regularisation = factor * ball.params.mechanism.query.regularisation
+        other = plan_of(BALL, APPROXIMATE, projection="ball", regularisation=regularisation)
+        assert ball.rate.upper < other.rate.upper
+    small = dataclasses.replace(BALL, n=4, dim=2, sparsity=2)
+    planned = plan_of(small, APPROXIMATE, projection="ball")
+    features = np.eye(2)[[0, 1, 0, 1]]
+    nearer = dataclasses.replace(small, radius=2.0)
+    for facts, constraint, told in (
+        (small, convex.L1Ball(3.0), "problem must provide ball"),
+        (nearer, convex.L2Ball(2.0), r"problem.radius must be the plan's 3.0, got 2.0"),
+    ):
+        where = problems.linear(features, problem_class=facts, constraint=constraint)
+        with pytest.raises(ValueError, match=told):
+            privopt.run(planned, where, jax.random.key(0))
 
 
 def test_nothing_is_claimed_outside_the_set():

@@ -81,7 +81,12 @@ def mean_and_error(values):
 
 
 GAUSSIAN = {
-    "dp_gd": [{}, {"steps": 2, "step_size": 100.0}, {"steps": 40}, {"steps": 40, "step_size": 1.0}],
+    "dp_gd": [
+        {},
+        {"steps": 2, "step_size": 100.0, "output": "last"},
+        {"steps": 40},
+        {"steps": 40, "step_size": 1.0, "output": "last"},
+    ],
     "output_perturbation": [{}, {"regularisation": 0.02}, {"regularisation": 2.0}],
 }
 CASES = [

@@ -9,13 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privopt.spec import ProblemClass
-from privopt.theory import perturbed_minimiser, perturbed_minimiser_regularisation
+from privopt.theory import output_perturbation_rate, perturbed_minimiser_regularisation
 
 positive = st.floats(1e-3, 1e3)
 
 
 def cls(lipschitz=1.0, radius=1.0):
     return ProblemClass(n=10, dim=4, lipschitz=lipschitz, radius=radius)
+
+
+def perturbed_minimiser(problem_class, **numbers):
+    """The bound, whatever the set allows."""
+    rate = output_perturbation_rate(
+        problem_class, noise_square=0.0, gaussian=True, balanced=False, **numbers
+    )
+    return rate.combine(*(term.value for term in rate.terms))
 
 
 @given(positive, positive, positive)

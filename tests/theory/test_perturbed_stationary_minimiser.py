@@ -11,19 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privopt.spec import ProblemClass
-from privopt.theory import perturbed_stationary_minimiser
+from privopt.theory import output_perturbation_rate
 
 positive = st.floats(1e-3, 1e3)
 BALL = ProblemClass(n=10, dim=3, lipschitz=2.0, radius=1.0, smoothness=1.0, strong_convexity=1.0)
 
 
 def bound(problem_class=BALL, *, regularisation=0.0, noise_square, solver_error=0.0):
-    return perturbed_stationary_minimiser(
-        problem_class,
-        regularisation=regularisation,
-        noise_square=noise_square,
-        solver_error=solver_error,
-    )
+    """Without the other bound, that of the norm, and whatever the set allows."""
+    rate = output_perturbation_rate(
+        problem_class, regularisation=regularisation, noise_norm=1e300, noise_square=noise_square,
+        solver_error=solver_error, gaussian=True, balanced=False, stationary=True,
+    )  # fmt: skip
+    return rate.combine(*(term.value for term in rate.terms))
 
 
 def projected(points):
@@ -140,6 +140,6 @@ def test_smoothness_missing_and_radius_infinite():
     kinked = dataclasses.replace(BALL, smoothness=None)
     with pytest.raises(ValueError, match="smoothness must be declared for this bound, got None"):
         bound(kinked, noise_square=1.0)
-    whole = dataclasses.replace(BALL, radius=math.inf, lipschitz=math.inf)
+    whole = dataclasses.replace(BALL, radius=math.inf, strong_convexity=0.0)
     assert bound(whole, noise_square=0.5) == pytest.approx(0.25)
     assert bound(whole, regularisation=0.1, noise_square=0.5) == math.inf

@@ -1,5 +1,6 @@
 """The bound of descent along gradients with shared noise: its optimum, its limits, its truth."""
 
+import itertools
 import math
 
 import numpy as np
@@ -11,14 +12,22 @@ from privopt.theory import (
     Powers,
     StepRule,
     gradient_difference,
-    noisy_descent,
-    variance_reduced_descent,
+    variance_reduced_period,
     variance_reduced_rate,
     variance_reduced_step_size,
 )
 
 NOISE = {"anchor_noise": 0.3, "difference_noise": 0.2, "sampling": 0.05}
 FACTS = ProblemClass(n=10, dim=4, lipschitz=1.0, radius=2.0, smoothness=0.25)
+
+
+def variance_reduced_descent(facts, *, step_size, **numbers):
+    """The bound, whatever the set allows."""
+    rate = variance_reduced_rate(
+        facts, step_rule=StepRule(step_size), output="average", clip=math.inf,
+        difference_clip=math.inf, **numbers,
+    )  # fmt: skip
+    return rate.combine(*(term.value for term in rate.terms))
 
 
 def test_differences_are_bounded_by_either_fact():
@@ -53,8 +62,37 @@ def test_without_anchor_noise_it_is_noisy_descent():
         sampling=0.0,
     )  # fmt: skip
     noise_std = 0.2 * math.sqrt(8.0 / 9.0)  # none at anchors
-    theirs = noisy_descent(FACTS, steps=40, step_size=0.1, noise_std=noise_std)
+    theirs = 4.0 / (2 * 0.1 * 41) + 0.05 * (1.0 + 4.0 * noise_std**2)
     assert ours == pytest.approx(theirs, rel=1e-12)
+
+
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize("period", [1, 2, 4])
+def test_no_risk_on_the_line_exceeds_it_over_all_signs(period, last):
+    """Two slopes on ``[-1, 1]``, eight steps, noise ``+-sigma`` that a period shares."""
+    rng, worst = np.random.default_rng(1), 0.0
+    signs = np.array(list(itertools.product((-1.0, 1.0), repeat=-(-8 // period))))
+    facts = ProblemClass(n=10, dim=1, lipschitz=1.0, radius=1.0)
+    for _ in range(300):
+        fall, rise, kink = rng.uniform(0.01, 1.0), rng.uniform(0.01, 1.0), rng.uniform(0.0, 1.0)
+        sigma = float(rng.choice([0.1, 1.0, 5.0]))
+        noise = {"anchor_noise": sigma, "difference_noise": 0.0, "sampling": 0.0, "period": period}
+        size = variance_reduced_step_size(facts, steps=8, last=last, **noise)
+        size *= math.exp(rng.normal())
+        rule = StepRule(size * 8 / 9, decay=1.0) if last else StepRule(size)
+        point, total = np.zeros(len(signs)), np.zeros(len(signs))
+        for t, eta in enumerate(rule.sizes(8)):
+            total += point
+            slope = np.where(point < kink, -fall, rise)
+            point = np.clip(point - eta * (slope + sigma * signs[:, t // period]), -1.0, 1.0)
+        released = point if last else (total + point) / 9
+        risk = np.where(released < kink, fall * (kink - released), rise * (released - kink))
+        rate = variance_reduced_rate(
+            facts, steps=8, step_rule=rule, output="last" if last else "average", clip=1.0,
+            difference_clip=2.0, **noise,
+        )  # fmt: skip
+        worst = max(worst, risk.mean() / rate.combine(*(term.value for term in rate.terms)))
+    assert 0.2 < worst <= 1.0
 
 
 @pytest.mark.parametrize("period", [1, 8, 64])
@@ -92,14 +130,18 @@ def test_no_simulated_run_exceeds_it(period):
         assert (0.33 if slope == 1.0 else 0.01) * bound < risk.mean() < bound
 
 
+@pytest.mark.parametrize("last", [True, False])
 @pytest.mark.parametrize("factor", [0.3, 1.0, 4.0])
-def test_the_terms_of_the_rate_add_up_to_the_bound(factor):
+def test_the_terms_of_the_rate_add_up_to_the_bound(factor, last):
     """A root of squares at the best step size, a sum elsewhere."""
     known = {"steps": 40, "period": 5, **NOISE}
-    eta = factor * variance_reduced_step_size(FACTS, **known)
-    clips = {"clip": 1.0, "difference_clip": 1.0}
-    rate = variance_reduced_rate(FACTS, step_rule=StepRule(eta), output="average", **clips, **known)
-    bound = variance_reduced_descent(FACTS, step_size=eta, **known)
+    best = variance_reduced_step_size(FACTS, last=last, **known)
+    assert last is (best < variance_reduced_step_size(FACTS, **known))
+    rule = StepRule(factor * best * 40 / 41, decay=1.0) if last else StepRule(factor * best)
+    told = {"clip": 1.0, "difference_clip": 1.0, "output": "last" if last else "average"}
+    rate = variance_reduced_rate(FACTS, step_rule=rule, **told, **known)
+    least = FACTS.radius**2 / (41 * best)
+    bound = 0.5 * least * (factor + 1.0 / factor)
     assert rate.upper == pytest.approx(bound, rel=1e-12)
     assert rate.terms[0].name == "noise"
 
@@ -121,3 +163,25 @@ def test_the_terms_of_the_rate_move_as_declared():
         measured = math.log(other.value / one.value) / math.log(1.001)
         assert measured == pytest.approx(one.powers.n, abs=1e-3)
     assert rates[0].terms[0].powers == Powers(n=-1.0, dim=0.5, epsilon=-1.0)
+
+
+def test_a_period_is_as_long_as_its_bound_allows():
+    """With quiet anchors they may be far apart, with loud ones every step is one."""
+    known = {"steps": 1000, "most": 40}
+    periods = [
+        variance_reduced_period(FACTS, one_step_noise=noise, **known)
+        for noise in (1e-9, 3e-3, 5e-3, 3e-2)
+    ]
+    assert 40 == periods[0] > periods[1] > periods[2] > periods[3] == 1
+    undeclared = ProblemClass(n=10, dim=4, lipschitz=math.inf, radius=2.0, smoothness=0.25)
+    assert variance_reduced_period(undeclared, one_step_noise=1.0, **known) == 40
+    for noise, period in zip((3e-3, 5e-3), periods[1:], strict=False):
+        bounds = [
+            1.0 / variance_reduced_step_size(
+                FACTS, steps=1000, period=each, sampling=0.0,
+                anchor_noise=noise * math.sqrt((1 + (each > 1)) * -(-1000 // each)),
+                difference_noise=noise * math.sqrt(2000.0),
+            )
+            for each in (1, period, period + 1)
+        ]  # fmt: skip
+        assert bounds[1] <= 1.5 * bounds[0] < bounds[2]

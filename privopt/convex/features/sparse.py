@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -181,11 +181,11 @@ class SparseFeatures:
 def _places(indices: ArrayLike, dim: int) -> Array:
     """In 32 bits, -1 for one beyond ``0..dim-1``: none wraps around to another's place."""
     traced = isinstance(indices, jax.core.Tracer)
-    places = indices if traced else np.asarray(indices)
+    places: Any = indices if traced else np.asarray(indices)
     if places.dtype.kind not in "iu" and not all(isinstance(each, int) for each in places.flat):
         raise ValueError(f"indices must be integers, got dtype {places.dtype.type.__name__}")
     if traced:
-        return indices
+        return places
     return jnp.asarray(np.where((places >= 0) & (places < dim), places, -1).astype(np.int32))
 
 
