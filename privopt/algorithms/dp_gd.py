@@ -97,7 +97,7 @@ def plan(
     ``L R sqrt(d)/(n mu)``. Valid at ``clip >= L``; for smaller ``clip`` no rate is claimed, nor
     for other updates and outputs than a theorem names.
 
-    Source: :func:`privopt.theory.smooth_descent`; Bassily, Smith and Thakurta 2014
+    Source: :func:`privopt.theory.descent_rate`; Bassily, Smith and Thakurta 2014
     (arXiv:1405.7085), Theorem 2.4, with exact Gaussian accounting
     (Dong, Roth and Su 2022, arXiv:1905.02383, Theorem 2.7 and Corollary 3.3) in place of their
     composition.

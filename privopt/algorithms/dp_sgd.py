@@ -109,7 +109,7 @@ def plan(
     passes and cycles, whose gradients are biased given the past.
 
     Source: Abadi et al. 2016 (arXiv:1607.00133); Bassily, Smith and Thakurta 2014
-    (arXiv:1405.7085), Theorem 2.4; :func:`privopt.theory.smooth_descent`.
+    (arXiv:1405.7085), Theorem 2.4; :func:`privopt.theory.descent_rate`.
 
     Examples
     --------

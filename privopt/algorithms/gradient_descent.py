@@ -45,8 +45,8 @@ def plan(
 
     Rate
     ----
-    ``R L/sqrt(T + 1)`` for convex Lipschitz losses (:func:`privopt.theory.noisy_descent`), and
-    ``H R^2/(2 T)`` for smooth ones (:func:`privopt.theory.smooth_descent`).
+    ``R L/sqrt(T + 1)`` for convex Lipschitz losses, and ``H R^2/(2 T)`` for smooth ones
+    (:func:`privopt.theory.descent_rate`).
 
     Examples
     --------

@@ -145,7 +145,6 @@ __all__ = [
     "bias_reduced_steps",
     "biased_descent_rate",
     "biased_descent_step_size",
-    "budget_lower_bound",
     "centre_excess",
     "crossovers",
     "descent_batch",

@@ -36,7 +36,7 @@ from privopt.mechanisms import (
 )
 from privopt.privacy import renyi_divergence
 from privopt.streams import stream
-from privopt.theory import Powers, batch_moments, noisy_descent
+from privopt.theory import Powers, StepRule, batch_moments, descent_rate
 
 N, DIM, STEPS = 40, 4, 15
 BUDGET = privopt.Budget(epsilon=2.0, delta=1e-5, relation="add_or_remove_one")
@@ -273,9 +273,14 @@ def test_rate_one_is_dp_gd():
     sampled = plan(batch_size=N, **choices)
     assert sampled.params.mechanism.scale == pytest.approx(full.params.mechanism.scale, rel=2e-4)
     assert sampled.rate.upper == pytest.approx(full.rate.upper, rel=1e-3)
-    assert noisy_descent(
-        FACTS, steps=STEPS, step_size=0.2, noise_std=sampled.params.mechanism.scale
-    ) == pytest.approx(sampled.rate.upper, rel=1e-9)
+    known = descent_rate(
+        FACTS,
+        steps=STEPS,
+        step_rule=StepRule(0.2),
+        output="average",
+        noise_std=sampled.params.mechanism.scale,
+    )
+    assert known.upper == pytest.approx(sampled.rate.upper, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["dp_sgd", "noisy_adam"])
