@@ -16,12 +16,10 @@ import privopt
 from privopt import problems
 from privopt.core import Algorithm, Execution, Plan, Run, replicates
 from privopt.streams import stream
-from privopt.theory import no_rate
 
 N, DIM = 20, 3
 CLASS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25)
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
-RATE = no_rate("a toy")
 WHERE = problems.linear(np.eye(DIM)[np.arange(N) % DIM], problem_class=CLASS)
 DP_GD = privopt.ALGORITHMS["dp_gd"]
 DP_SGD = privopt.ALGORITHMS["dp_sgd"]
@@ -92,7 +90,6 @@ def coined(levels=4, weights=(1.0, 0.5), scale=2.0, **more):
         "budget": BUDGET,
         "params": Params(Weighted(scale, np.array(weights))),
         "static": Static(levels),
-        "rate": RATE,
     }
     return Plan(**{**fields, **more})
 

@@ -187,17 +187,18 @@ def test_every_one_shot_mechanism_passes():
 
 
 def test_every_draw_of_a_mechanism_is_heard(monkeypatch):
-    """As many normals are on the tape as are drawn, in every private algorithm with such noise."""
+    """As many draws are on the tape as are made, in every private algorithm that adds noise."""
     others = {"gradient_descent", "exponential_mechanism"}  # no noise, and a law
     for name in sorted(set(privopt.ALGORITHMS) - others):
         drawn = []
 
-        def counted(key, shape, dtype, drawn=drawn, normal=draws.normal):
+        def counted(key, shape, dtype, *, draw, drawn=drawn):
             drawn.append(shape)
-            return normal(key, shape, dtype)
+            return draw(key, shape, dtype)
 
         with monkeypatch.context() as patched:
-            patched.setattr(draws, "normal", counted)
+            for law in ("normal", "laplace"):
+                patched.setattr(draws, law, partial(counted, draw=getattr(draws, law)))
             planned = plan(name)
             where = problem()
             if "mean" in planned.requires:

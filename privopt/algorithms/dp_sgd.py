@@ -117,7 +117,7 @@ def plan(
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="add_or_remove_one")
     >>> planned = plan(facts, budget, steps=100, batch_size=50)
     >>> planned.params.mechanism.batches.rate, planned.params.descent.output
-    (0.05000000074505806, AverageAfterStep())
+    (0.05000000074505806, Last())
     """
     require_delta("dp_sgd", budget)
     query = Clipping(clip, clipping).query(problem_class)

@@ -90,7 +90,7 @@ def plan(
     >>> facts = ProblemClass(n=1000, dim=50, lipschitz=2.0, radius=1.0, smoothness=1.0,
     ...                      strong_convexity=1.0, sparsity=4)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> round(plan(facts, budget).params.mechanism.scale * 1000 / 2, 3)
+    >>> round(plan(facts, budget, noise="gaussian").params.mechanism.scale * 1000 / 2, 3)
     4.225
     """
     member("mode", mode, MODES)

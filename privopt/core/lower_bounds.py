@@ -57,8 +57,9 @@ def advantage_of(guarantee: Guarantee) -> Advantage | None:
 
     Examples
     --------
+    >>> import dp_accounting as dp
     >>> step = dp.PoissonSampledDpEvent(0.05, dp.GaussianDpEvent(4.0))
-    >>> found = advantage_of(Guarantee(dp.SelfComposedDpEvent(step, 100), Relation.ZERO_OUT))
+    >>> found = advantage_of(Guarantee(dp.SelfComposedDpEvent(step, 100), "zero_out"))
     >>> round(found.divergence, 4), found.lost
     (0.0161, 0.0)
     """

@@ -40,10 +40,9 @@ def lower_bound(
     >>> from privopt.theory import GaussianAdvantage
     >>> facts = ProblemClass(n=1000, dim=100, lipschitz=1.0, radius=1.0)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> lower_bound(facts, ApproximateAdvantage(budget))
-    LowerBound(value=0.00538..., guarantee='(1, 1e-06)-DP')
-    >>> lower_bound(facts, GaussianAdvantage(0.25, Relation.REPLACE_ONE))
-    LowerBound(value=0.02300..., guarantee='0.25-Gaussian DP')
+    >>> known = ApproximateAdvantage(budget), GaussianAdvantage(0.25, Relation.REPLACE_ONE)
+    >>> [(round(value, 6), name) for value, name in (lower_bound(facts, each) for each in known)]
+    [(0.005379, '(1, 1e-06)-DP'), (0.023011, '0.25-Gaussian DP')]
     """
     value = 0.0
     match Quantity.named("quantity", quantity):

@@ -458,7 +458,10 @@ def test_poisson_draws_do_not_depend_on_the_block(monkeypatch):
 @pytest.mark.parametrize("name", BATCHES)
 def test_no_record_counts_twice_whatever_the_number_of_places(name, places):
     """A sampler is charged for its own ``n``: places beyond the records are nobody's."""
-    batches = dataclasses.replace(BATCHES[name], **{PLACES.get(name, "n"): places})
+    changed = {PLACES.get(name, "n"): places}
+    if name == "shuffled":
+        changed["batches"] = min(places, BATCHES[name].batches)
+    batches = dataclasses.replace(BATCHES[name], **changed)
     wide = ProblemClass(n=N, dim=N, lipschitz=2.0, radius=5.0)
     where = problems.linear(np.eye(N, N), problem_class=wide)
     oracle = gradient(batches, ClippedGradient(10.0, float(N), N), scale=0.0)

@@ -220,7 +220,7 @@ def test_any_jax_function_and_any_pytree_of_records_make_a_problem(plain):
     np.testing.assert_allclose(problem.risk(points), [risk(w) for w in points], rtol=1e-13)
     best = minimize(risk, np.zeros(DIM), options={"gtol": 1e-9}).fun
     assert problem.reference.value == pytest.approx(best, abs=1e-8)
-    assert problem.provides == frozenset()
+    assert problem.provides == {"ball"}
 
 
 def test_new_numbers_do_not_trace_again():
@@ -324,8 +324,8 @@ def test_the_default_set_is_the_ball_of_the_radius_or_the_whole_space():
 
 
 def test_problems_say_what_they_provide():
-    assert made("absolute")[0].provides == {"smoothing"}
-    assert made("distance")[0].provides == {"smoothing"}
+    assert made("absolute")[0].provides == {"smoothing", "ball"}
+    assert made("distance")[0].provides == {"smoothing", "ball"}
     assert made("logistic")[0].name == "logistic"
 
 
