@@ -7,7 +7,7 @@ most 0.06, where the pull of the worst strength is far from its limit of 1.
 
 from privopt.lab import Axis, Experiment, Method, Setting, ladder
 
-STEPS = {"steps": 64}
+STEPS = {"steps": 64, "output": "average_after_step"}
 
 experiment = Experiment(
     name="add_or_remove_dp_gd",

@@ -16,9 +16,10 @@ from privopt.problems import family
 
 STEPS, BATCH, POINTS = 2000, 128, 25
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-6, relation="add_or_remove_one")
+AVERAGE = "average_after_step"
 METHODS = {
-    "dp_gd": ("dp_gd", {}),
-    "dp_sgd": ("dp_sgd", {"batch_size": BATCH}),
+    "dp_gd": ("dp_gd", {"output": AVERAGE}),
+    "dp_sgd": ("dp_sgd", {"batch_size": BATCH, "output": AVERAGE}),
     "momentum": ("dp_sgd", {"batch_size": BATCH, "update": Update.of(optax.sgd, momentum=0.9)}),
     "noisy_adam": ("noisy_adam", {"batch_size": BATCH}),
     "corrected": ("noisy_adam", {"batch_size": BATCH, "noise_correction": True}),
@@ -97,8 +98,8 @@ experiment = Study(
         f"{STEPS} steps; curves are means over replicates, bands three standard errors of them to "
         "either side. Every curve is one compiled program, which records what it would have "
         "released after fewer steps; the guarantee of the whole run covers them all. Step sizes "
-        "follow from public facts: theory's for descent, radius/sqrt(d T) for the others, for "
-        "which there is no theory."
+        "follow from public facts: theory's for descent, radius/sqrt(d T) in linear decay for "
+        "the others, for which there is no theory."
     ),
     parts={"sphere": sphere, "digits": digits, "ends": ends},
     claims=(Claim("risk within the bound of the theorem", "ends", Check("risk", "<=", "bound")),),

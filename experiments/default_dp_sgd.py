@@ -1,7 +1,7 @@
 """DP-SGD after theory's number of steps: what a plan does that is told nothing but the rate.
 
-Where the sizes come from. Rate q = 1/4. The default T keeps the variance of sampling at a fifth of
-the noise's, so both move alike and the bound is 1.1 times R sqrt(d) sigma/sqrt(T) at every size.
+Where the sizes come from. Rate q = 1/4. The losses have no curvature: the default T is what the
+variance of sampling asks for, and the bound is half above its limit at every size.
 No slope is judged: runs of many steps scatter so that a first sweep of 200 had hardly a chance to
 decide one, and ``dp_sgd`` measures the exponent at fixed steps.
 """

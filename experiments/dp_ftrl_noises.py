@@ -15,7 +15,7 @@ experiment = Experiment(
         "and less risk. The population consists of 8192 records, all equally likely, so that its "
         "risk and its optimum are exact."
     ),
-    algorithms={noise: ("dp_ftrl", {"noise": noise}) for noise in FACTORISATIONS},
+    algorithms={noise: ("dp_ftrl", {"noise": noise, "batch_size": 1}) for noise in FACTORISATIONS},
     families=("sphere_logistic_population",),
     base=Setting(n=256, dim=8, epsilon=8.0),
     axes=(Axis("epsilon", (2.0, 4.0, 8.0, 16.0, 32.0)),),

@@ -7,6 +7,8 @@ regularisation half of it is paid at the start, on linear losses exactly so, wha
 
 from privopt.lab import Axis, Experiment, Method, Setting
 
+TREE = {"noise": "tree", "batch_size": 1}
+
 experiment = Experiment(
     name="dp_ftrl_population",
     title="One pass of DP-FTRL: the risk of the population",
@@ -18,12 +20,12 @@ experiment = Experiment(
         "are exact."
     ),
     algorithms=(
-        Method("tree", "dp_ftrl", {"noise": "tree"}),
-        Method("buffered", "dp_ftrl", {"noise": "buffered"}),
+        Method("tree", "dp_ftrl", TREE),
+        Method("buffered", "dp_ftrl", {"noise": "buffered", "batch_size": 1}),
         Method(
             "tree_best",
             "dp_ftrl",
-            {"noise": "tree"},
+            TREE,
             search={"regularisation": (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)},
         ),
         Method("phased_sgd", "phased_sgd"),

@@ -8,7 +8,7 @@ of sampling is below a fiftieth of the noise's while n T times the square of the
 
 from privopt.lab import Axis, Experiment, Method, Setting, ladder
 
-BATCHES = {"steps": 32, "rate": 0.25}
+BATCHES = {"steps": 32, "rate": 0.25, "output": "average_after_step"}
 
 experiment = Experiment(
     name="dp_sgd",

@@ -7,7 +7,12 @@ twice that of ``dp_sgd`` at the same r = sqrt(d)/(n mu).
 
 from privopt.lab import Axis, Experiment, Method, Setting, ladder
 
-BATCHES = {"steps": 16, "rate": 0.5, "sampler": "without_replacement"}
+BATCHES = {
+    "steps": 16,
+    "rate": 0.5,
+    "sampler": "without_replacement",
+    "output": "average_after_step",
+}
 
 experiment = Experiment(
     name="fixed_size_dp_sgd",

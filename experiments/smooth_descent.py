@@ -10,10 +10,10 @@ experiment = Experiment(
     title="Where losses are smooth, longer steps leave less risk and a smaller bound",
     description=(
         "Logistic regression over the ball of radius 10, one budget for all. DP-SGD stands twice: "
-        "with the numbers of the theorem for smooth losses, the default, and with those of the "
-        "theorem for any Lipschitz loss, whose steps are far shorter. DP-SGD and NoisyAdam take "
-        "2000 steps on batches of 512; objective perturbation solves once. Nothing is tuned on the "
-        "data."
+        "with the numbers of the theorem for smooth losses and the last iterate, the default, and "
+        "with those of the theorem for any Lipschitz loss and the average, whose steps are far "
+        "shorter. DP-SGD and NoisyAdam take 2000 steps on batches of 512; objective perturbation "
+        "solves once. Nothing is tuned on the data."
     ),
     algorithms=(
         Method("dp_sgd", "dp_sgd", BATCHES),

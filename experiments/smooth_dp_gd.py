@@ -12,7 +12,7 @@ from dataclasses import replace
 from privopt.lab import Axis, Experiment, Method, Setting, ladder
 from privopt.problems import FAMILIES
 
-STEPS = {"steps": 2500}
+STEPS = {"steps": 2500, "output": "average_after_step"}
 
 experiment = Experiment(
     name="smooth_dp_gd",

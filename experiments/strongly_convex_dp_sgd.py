@@ -15,11 +15,11 @@ experiment = Experiment(
         "allowing any records of that ball. Poisson batches of an eighth of the records; steps, "
         "step sizes and weights are set by the theory."
     ),
-    algorithms={"dp_sgd": {"rate": 0.125}},
+    algorithms={"dp_sgd": {"rate": 0.125, "output": "weighted_average"}},
     families=("squared_distance",),
-    base=Setting(n=561, dim=16, epsilon=0.63),
+    base=Setting(n=280, dim=16, epsilon=0.63),
     axes=(
-        Axis("n", (354, 561, 891, 1414)),
+        Axis("n", (177, 280, 446, 707)),
         Axis("dim", (8, 13, 20, 32)),
         Axis("epsilon", (0.25, 0.4, 0.63, 1.0)),
     ),
