@@ -3,7 +3,7 @@
 Where the sizes come from. Anchors every second step, batches of 16 in between. At the default T,
 4.8/r^2 with r = sqrt(d)/(n mu), noise and gradients move alike in the bound R sqrt(A/(T + 1)), and
 it is 1.2 r at every size. Linear losses have equal gradients everywhere, so that all noise is that
-of anchors: this is the term that the theorem adds. Epsilon and n are such that T is at most 1000.
+of anchors: this is the term that the theorem adds. Epsilon and n are such that T is at most 2000.
 """
 
 from privopt.lab import Axis, Experiment, Method, Setting, ladder
@@ -25,9 +25,9 @@ experiment = Experiment(
         Method("dp_svrg_best", "dp_svrg", ANCHORS, search={"step_size": ladder(0.02, 0.8)}),
     ),
     families=("linear",),
-    base=Setting(n=280, dim=16, epsilon=0.4),
+    base=Setting(n=397, dim=16, epsilon=0.4),
     axes=(
-        Axis("n", (177, 280, 446, 707)),
+        Axis("n", (250, 397, 630, 1000)),
         Axis("dim", (8, 13, 20, 32)),
         Axis("epsilon", (0.16, 0.25, 0.4, 0.63)),
     ),
