@@ -94,8 +94,8 @@ def plan(
     fall with ``T``.
 
     Without ``post``, at the default ``T`` below its limit, the first two are at most 3 and 2.2
-    times ``L R sqrt(d)/(n mu)``. Valid at ``clip >= L``; for smaller ``clip`` no rate is claimed, nor
-    for other updates and outputs than a theorem names.
+    times ``L R sqrt(d)/(n mu)``. Valid at ``clip >= L``; for smaller ``clip`` no rate is claimed,
+    nor for other updates and outputs than a theorem names.
 
     Source: :func:`privopt.theory.descent_rate`; Bassily, Smith and Thakurta 2014
     (arXiv:1405.7085), Theorem 2.4, with exact Gaussian accounting
