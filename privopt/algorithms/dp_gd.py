@@ -1,4 +1,4 @@
-"""DP-GD: full-batch gradient descent with Gaussian noise, averaged."""
+"""DP-GD: full-batch gradient descent with Gaussian noise."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ def plan(
         ``delta > 0``.
     steps : int, optional
         ``T``; default :func:`privopt.theory.descent_steps`, after which noise, not optimisation,
-        is the larger error: ``ceil(n^2 mu^2 / (4 d))`` (replace-one), at most a million, or
-        ``5 H R n mu / (2 L sqrt d)`` if smooth losses need fewer. Fewer steps cost accuracy,
-        never privacy.
+        is the larger error: ``ceil(n^2 mu^2 / (0.84 d))`` (replace-one), at most ten thousand, or
+        ``H R n mu / (2 L sqrt d)`` if smooth losses need fewer, or what strongly convex ones need.
+        Fewer steps cost accuracy, never privacy.
     step_size : float or StepSizes, optional
         ``eta_t``; default that of the theorem with the smallest bound
         (:func:`privopt.theory.descent_numbers`): ``1/(H + sqrt(d T) sigma/R)`` for smooth losses,
         ``R/(G sqrt(T + 1))``, ``G^2 = L^2 + d sigma^2``, for others, in linear decay where the
-        last iterate is asked for; and ``2/(m (t + 1))`` for strongly convex ones.
+        last iterate is returned; ``2/(m (t + 1))`` for strongly convex ones that are not smooth.
     clip : float, optional
         ``C``, per-example clip norm; default ``L``, at which nothing is clipped.
     update : optax optimiser or Update, optional
         Default plain descent. Any other is post-processing: same guarantee, no rate.
     output : Output or its name in ``theory.OutputRule``, optional
-        Default the same theorem's: the average after each step for smooth losses, that of all
-        iterates for others; in proportion to ``t`` for strongly convex ones.
+        Default the same theorem's: the last iterate, or the average in proportion to ``t`` after
+        steps ``2/(m (t + 1))``; of constant steps the average, after each step if they are short.
     noise : Noise or one of ``factorisations.FACTORISATIONS``, optional
         What is added; default fresh Gaussian noise in every step. No rate is known for another.
     post : ConstraintSet or "sparse", optional
@@ -84,7 +84,7 @@ def plan(
     The smallest of those that apply (replace-one)::
 
         smooth             E F(w) - F* <= H R^2/(2 T) + 2 L R sqrt(d)/(n mu)
-        any                E F(w) - F* <= L R sqrt(1/T + 4 d/(n mu)^2), the last iterate's too
+        any                E F(w) - F* <= L R sqrt(1/T + 4 d/(n mu)^2)
         strongly convex    E F(w) - F* <= 2 G^2/(m (T + 2)), of order L^2 d/(m n^2 mu^2)
 
         post "sparse"      E F(w) - F* <= R^2/(2 eta T) + eta e^2/(2 (1 - eta H)) + 2 R e
@@ -93,9 +93,9 @@ def plan(
     sigma^2``; for losses that are not smooth ``R L/sqrt(T + 1) + 2 R e``. The bias ``e`` does not
     fall with ``T``.
 
-    Without ``post``, at the default ``T``, the first two are at most ``2.2`` and ``2 sqrt 2`` times
-    ``L R sqrt(d)/(n mu)``. Valid at ``clip >= L``; for smaller ``clip`` no rate is claimed, nor
-    for other updates and outputs than a theorem names.
+    Without ``post``, at the default ``T`` below its limit, the first two are at most 3 and 2.2
+    times ``L R sqrt(d)/(n mu)``. Valid at ``clip >= L``; for smaller ``clip`` no rate is claimed,
+    nor for other updates and outputs than a theorem names.
 
     Source: :func:`privopt.theory.descent_rate`; Bassily, Smith and Thakurta 2014
     (arXiv:1405.7085), Theorem 2.4, with exact Gaussian accounting
@@ -140,7 +140,7 @@ def rate(plan: Plan) -> Rate:
 
 DP_GD = Algorithm(
     name="dp_gd",
-    summary="full-batch gradient descent with Gaussian noise, averaged",
+    summary="full-batch gradient descent with Gaussian noise",
     plan=plan,
     run=run,
     rate=rate,

@@ -62,15 +62,13 @@ def plan(
         ``eta_t``; default that of the theorem with the smallest bound
         (:func:`privopt.theory.descent_numbers`): ``1/(H + sqrt(V T)/R)``, ``V = v L^2 + d
         sigma^2``, for smooth losses, ``R/(G sqrt(T + 1))``, ``G^2 = a L^2 + d sigma^2``, for
-        others, in linear decay where the last iterate is asked for, with ``a`` and ``v`` of
-        :func:`privopt.theory.batch_moments`; for strongly convex losses ``2/(m (t + 1))``.
+        others, in linear decay where the last iterate is returned, with ``a`` and ``v`` of
+        :func:`privopt.theory.batch_moments`; as in ``dp_gd`` for strongly convex losses.
     update : optax optimiser or Update, optional
         Default plain descent. ``Update.of(optax.sgd, momentum=0.9)``, ``optax.adagrad``, a
         transformation of your own: all are post-processing, under the same guarantee.
     output : Output or its name in ``theory.OutputRule``, optional
-        Default the same theorem's: the average after each step for smooth losses, that of all
-        iterates for others; in proportion to ``t`` for strongly convex ones; the last iterate for
-        other updates.
+        Default the same theorem's, as in ``dp_gd``; the last iterate for other updates.
     clip : float, optional
         ``C``, per-example clip norm; default ``L``, at which nothing is clipped.
     clipping : {"norm", "automatic"}

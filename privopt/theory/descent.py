@@ -398,13 +398,14 @@ def _any_steps(known: Descent, rule: StepRule, smoothness: float | None) -> Theo
         sampling, gradients = known.moments.second_moment - 1.0, 1.0 + end / noise
     squares = known.squares(sampling, gradients)
     size, tight_on = -rule.power * moved, None
-    if rule.linear_decay and squares:
-        free, moves = _settling(known, squares) if modulus > 0.0 else (0.0, FIXED)
+    if rule.linear_decay and squares and smoothness is None:
         rough = noisy_descent_step_size(facts, **known.told) * known.steps / (known.steps + 1.0)
-        if smoothness is not None and math.isclose(rule.scale, free, rel_tol=_ROUND_OFF):
-            size, tight_on = moves, "squared_distance"
-        elif smoothness is None and math.isclose(rule.scale, rough, rel_tol=_ROUND_OFF):
+        if math.isclose(rule.scale, rough, rel_tol=_ROUND_OFF):
             size = -0.5 * (moved + _average(squares))
+    elif rule.linear_decay and squares and modulus > 0.0:
+        free, moves = _settling(known, squares)
+        if math.isclose(rule.scale, free, rel_tol=_ROUND_OFF):
+            size, tight_on = moves, "squared_distance"
     terms = _times(squares, noise, rise * size + (rise - 1.0) * moved)
     if start > 0.0:
         terms.append(Term("start", start * facts.radius**2, fall * (size + moved)))

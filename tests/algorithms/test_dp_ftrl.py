@@ -36,7 +36,8 @@ DP_FTRL = privopt.ALGORITHMS["dp_ftrl"]
 
 
 def plan(facts=FACTS, budget=BUDGET, **choices):
-    return DP_FTRL.plan(facts, budget, **choices)
+    """Of a record a step, where nothing else is asked for."""
+    return DP_FTRL.plan(facts, budget, **{"batch_size": 1, **choices})
 
 
 def data(n=N, seed=0):
@@ -370,9 +371,9 @@ def test_the_bounds_in_the_letter():
         assert math.hypot(*(term.value for term in planned.rate.terms)) == pytest.approx(
             expected, rel=1e-9
         )
-        regularisation = 1.0 / planned.params.descent.step_sizes.scale
+        near = (1.0 + 1e-6) / planned.params.descent.step_sizes.scale  # where terms are added
         rate = ftrl_rate(
-            FACTS, steps=N, regularisation=regularisation, noise_std=sigma, quantity=quantity,
+            FACTS, steps=N, regularisation=near, noise_std=sigma, quantity=quantity,
             error=PrefixError(deviation),
         )  # fmt: skip
         assert math.fsum(term.value for term in rate.terms) == pytest.approx(expected, rel=1e-6)
@@ -394,6 +395,7 @@ def test_every_pass_has_a_regret_and_one_pass_a_population_risk():
     """The bound of the average is over ``T + 1`` points, and no other output has it."""
     lower = population_lower_bound(FACTS, GaussianAdvantage(MU, BUDGET.relation))
     assert plan().rate.lower[1].value == pytest.approx(lower, rel=1e-5)
+    of_budget = plan().rate.lower[0]
     for choices, reason in (
         ({"epochs": 2}, "seen again"),
         ({"output": Last()}, "average of all iterates"),
@@ -403,7 +405,8 @@ def test_every_pass_has_a_regret_and_one_pass_a_population_risk():
         rate = plan(**choices).rate
         assert rate.upper == math.inf
         assert reason in rate.theorem
-        assert rate.lower == plan().rate.lower
+        assert rate.lower[0] == of_budget
+        assert rate.lower[1].value == pytest.approx(lower, rel=1e-5)  # of the noise as rounded
     for choices in ({"epochs": 3}, {"epochs": 3, "restart": True}, {"output": Last()}):
         assert plan(quantity="regret", **choices).rate.upper < math.inf
     for choices in ({"momentum": 0.5}, {"clip": 0.5}):
@@ -437,6 +440,17 @@ def test_the_default_regularisation_goes_as_far_with_momentum():
     assert fast.step_sizes.scale == pytest.approx(0.25 * still.step_sizes.scale, rel=1e-12)
     short = plan(clip=0.5).params
     assert short.descent.step_sizes.scale == pytest.approx(2.0 * still.step_sizes.scale, rel=1e-6)
+
+
+def test_the_default_batch_has_nearly_the_least_bound():
+    """Of one pass: a tenth above the least over all sizes. A regret is of a record a step."""
+    facts = dataclasses.replace(FACTS, n=120)
+    for noise in ("tree", "toeplitz", "independent"):
+        sizes = (1, 2, 3, 5, 8, 12, 17, 24, 40, 60, 120)
+        bounds = [plan(facts, noise=noise, batch_size=each).rate.upper for each in sizes]
+        assert plan(facts, noise=noise, batch_size=None).rate.upper <= 1.1 * min(bounds)
+    assert min(bounds) < 0.6 * bounds[0]  # of fresh noise
+    assert plan(facts, batch_size=None, quantity="regret").params.mechanism.batches.batch_size == 1
 
 
 def test_a_noise_of_ones_own_and_one_of_a_name_are_the_same():

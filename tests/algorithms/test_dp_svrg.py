@@ -11,7 +11,7 @@ from dp_accounting import pld
 
 import privopt
 from privopt import draws, problems
-from privopt.convex import Average, GradientOracle
+from privopt.convex import Average, GradientOracle, Last
 from privopt.core import Execution, Run
 from privopt.mechanisms import PrivateGradient, poisson_sampler
 from privopt.privacy import Guarantee, gaussian_mu, gaussian_noise_multiplier, round_up
@@ -301,9 +301,15 @@ def test_the_branch_gives_the_same_runs():
 
 
 def test_defaults_clip_nothing():
+    """And read few records at no more than 1.5 times the bound, or as few as batches do."""
     planned = DP_SVRG.plan(FACTS, BUDGET, batch_size=10)
     mechanism = planned.params.mechanism
-    assert mechanism.period == 4
+    often = DP_SVRG.plan(FACTS, BUDGET, batch_size=10, anchor_every=1)
+    assert mechanism.period > 1
+    assert often.rate.upper < planned.rate.upper < 1.5 * often.rate.upper
+    assert planned.params.descent.output == Last()
+    many = dataclasses.replace(FACTS, n=4000)  # of small noise
+    assert DP_SVRG.plan(many, BUDGET, steps=100, batch_size=1000).params.mechanism.period == 4
     assert mechanism.query.clip == 1.0
     assert mechanism.difference_query.clip == round_up(2 * 0.25 * 0.7)
     assert math.isfinite(planned.rate.upper)
@@ -316,7 +322,7 @@ def test_defaults_clip_nothing():
         ({}, {"clip": 0.5}, "clipped below"),
         ({}, {"difference_clip": 0.1}, "differences of gradients are clipped"),
         ({}, {"step_size": privopt.convex.StepSizes.inverse_root(0.1)}, "step sizes"),
-        ({}, {"output": privopt.convex.Last()}, "step sizes with this output"),
+        ({}, {"output": Last()}, "step sizes with this output"),
         ({"radius": math.inf}, {}, "not bounded"),
         ({"convex": False}, {}, "not convex"),
     ],

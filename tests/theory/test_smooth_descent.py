@@ -335,6 +335,9 @@ def test_without_noise_the_step_is_one_over_the_curvature(smoothness):
     rate = descent_rate(facts, **known, **numbers._asdict())
     assert rate.upper == pytest.approx(smoothness / 80, rel=1e-12)
     assert rate.terms[0].powers == Powers(steps=-1.0)
+    curved = dataclasses.replace(facts, strong_convexity=0.1 * smoothness)
+    bent = descent_rate(curved, **known, **descent_numbers(curved, **known)._asdict())
+    assert 0.0 < bent.upper < rate.upper
     worst = 0.0
     for width in (0.01, 0.0123, 0.02, 0.1):  # of a Huber loss whose minimiser is the end
         point, total = 0.0, 0.0
