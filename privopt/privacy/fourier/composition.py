@@ -13,6 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +27,8 @@ from privopt.privacy.pairs.pair import Array
 __all__ = ["Composition", "compose"]
 
 Complex = npt.NDArray[np.complex128]
+Points = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 _U = 2.0**-53  # unit roundoff of float64
 _MAX_LOG_WEIGHT = 30.0  # no sum is kept whose weight would exceed e^30
@@ -32,6 +36,7 @@ _MAX_EXPONENT = 600.0  # exponentials of minus this are close to underflow
 _MAX_ERROR = 1e200  # an error beside which nothing counts
 _MAX_GROWTH = 300.0
 _MIN_SQUARE = 1e-300  # of |1 + x|, in a logarithm
+_OCTAVES = 64  # of lattice points
 _CUTOFF_EXPONENT = 80.0  # a frequency of weight e^-80 is not missed
 _POINTS_PER_MODE = 64  # a law with fewer frequencies than one in so many points is read off these
 
@@ -46,8 +51,8 @@ class Composition:
         What lies beyond each sum ``s_k``: ``delta = mass_k - e^(eps - s_k) image_k`` for ``eps``
         between ``s_(k-1)`` and ``s_k``.
     error : float
-        Of ``delta e^-K`` at ``eps = centre``; elsewhere ``e^(-lambda (eps - centre))`` times as
-        much.
+        Of ``delta e^-K`` at ``eps = centre``, but for the rounding of ``tails``; elsewhere
+        ``e^(-lambda (eps - centre))`` times as much.
     log_scale : float
         ``K``.
     infinite : float
@@ -74,7 +79,7 @@ class Composition:
         if fall < -_MAX_EXPONENT:  # weights underflow, and K may be as large
             log_delta = self.log_scale + fall + math.log1p(self.error) if sign > 0.0 else -math.inf
             return self._with_infinite(log_delta, sign)
-        finite = self._curve(lattice.first_above(epsilon), epsilon)
+        finite = self._curve(lattice.first_above(epsilon), epsilon, sign)
         scaled = max(0.0, finite + sign * self.error * math.exp(fall))
         log_delta = self.log_scale + math.log(scaled) if scaled > 0.0 else -math.inf
         return self._with_infinite(log_delta, sign)
@@ -98,21 +103,24 @@ class Composition:
         target, lattice = math.exp(min(log_target, 700.0)), self.tails.lattice
 
         def exceeds(k: int) -> bool:
-            return self._curve(k + 1, lattice.sum_at(k)) + sign * self._error_at(k) > target
+            return self._curve(k + 1, lattice.sum_at(k), sign) + sign * self._error_at(k) > target
 
         k = _last(exceeds, lattice.first_above(self.centre), lattice.count) + 1
         if k == 0:
             return lattice.sum_at(0) if sign > 0.0 else self._near_the_centre(delta)
         if k == lattice.count:
             return math.inf if sign > 0.0 else lattice.sum_at(k - 1)
-        mass, image = self.tails.at(k)
-        ratio = (mass + sign * self._error_at(k - 1) - target) / max(image, 1e-300)
+        mass, image, slack = self.tails.at(k)
+        ratio = (mass + sign * (self._error_at(k - 1) + slack) - target) / max(image, 1e-300)
         low, high = lattice.sum_at(k - 1), lattice.sum_at(k)
         return min(max(high + math.log(ratio), low), high) if ratio > 0.0 else low
 
     def log_error(self, epsilon: float) -> float:
         """Of the error of ``delta(epsilon)``, that of the lattice losses apart."""
-        return self.log_scale + math.log(self.error) - self.tilt * (epsilon - self.centre)
+        lattice = self.tails.lattice
+        slack = self.tails.at(lattice.first_above(epsilon))[2]
+        fall = -self.tilt * (epsilon - self.centre)
+        return self.log_scale + float(np.logaddexp(math.log(self.error) + fall, math.log(slack + 1e-300)))
 
     def _error_at(self, k: int) -> float:
         fall = -self.tilt * (self.tails.lattice.sum_at(k) - self.centre)
@@ -127,10 +135,10 @@ class Composition:
                     return epsilon
         return -math.inf
 
-    def _curve(self, k: int, epsilon: float) -> float:
-        """``sum_{j >= k} v_j (1 - e^(eps - s_j))`` for ``eps <= s_k``."""
-        mass, image = self.tails.at(k)
-        return mass - math.exp(min(epsilon - self.tails.lattice.sum_at(k), 0.0)) * image
+    def _curve(self, k: int, epsilon: float, sign: float) -> float:
+        """``sum_{j >= k} v_j (1 - e^(eps - s_j))`` for ``eps <= s_k``, and its rounding."""
+        mass, image, slack = self.tails.at(k)
+        return mass - math.exp(min(epsilon - self.tails.lattice.sum_at(k), 0.0)) * image + sign * slack
 
 
 def compose(
@@ -147,21 +155,18 @@ def compose(
         bottom only raises the curve, which is read at sums that were kept, or without a tilt.
         From below, both may have been counted and are taken away.
     rounding of the transform
-        A point that has half of the mass stands at zero, and only the rest ``r`` is transformed:
-        ``1 + r^ - sum r``. With ``eta = 8 u log2 N`` for one transform of ``N`` points, the
-        euclidean error of the composed law is at most
-        ``T eta |r| e^(T eta sqrt(N) |r|) + (32 T u sum r + 8 u + eta) |p^T|``, felt through the
-        euclidean norm of the weights.
+        ``_Characteristic`` says by how much ``phi_j`` is off, at each frequency and in euclidean
+        norm. With ``V`` the product of all factors but the smallest, the composed law is off by at
+        most ``sum_j T_j V |error_j|``, felt through the euclidean norm of the weights.
     rounding of the tilt
         A relative error of every tilted probability, to the power ``T``: as much of delta, whose
         terms are not negative. It is part of ``K``.
     """
     spacing, tilt = parts[0][0].spacing, window.tilt
-    log_scale, log_finite, growth, moved, shift = 0.0, 0.0, 0.0, 0.0, 0
-    transform_error = transform_growth = 0.0
-    exponent: Complex = np.zeros(size // 2 + 1, dtype=np.complex128)
     offset = math.fsum(part.offset * count for part, count in parts)
-    up = down = 0.0
+    log_scale = log_finite = growth = up = down = 0.0
+    shift = 0
+    tilted: list[tuple[Array, Points, int]] = []
     for part, count in parts:
         losses = part.losses
         with np.errstate(divide="ignore"):
@@ -182,50 +187,168 @@ def compose(
         )
         up += count * _log_moment(weight, losses, window.above_rate)
         down += count * _log_moment(weight, losses, -window.below_rate)
-        heaviest = int(weight.argmax())
-        centre = int(part.points[heaviest])
-        removed = 1.0
-        if weight[heaviest] >= 0.5:
-            weight[heaviest] = 0.0
-            removed = float(weight.sum())
-        folded = np.bincount((part.points - centre) % size, weight, size)
-        eta = 8 * _U * math.log2(size)
-        length = float(np.sqrt(folded @ folded))
-        transform_error += count * eta * length
-        transform_growth += count * eta * math.sqrt(size) * length
-        moved += 32 * count * _U * removed
+        median = int(part.points[np.searchsorted(np.cumsum(weight), 0.5)])
+        shift += count * median
+        tilted.append((weight, part.points - median, count))
+    laws = []
+    for (weight, points, count), reach in zip(tilted, _reaches(tilted), strict=True):
+        near = np.abs(points) <= reach
+        centre = round(float(weight[near] @ points[near]))
         shift += count * centre
-        exponent += count * _log1p(np.fft.rfft(folded) - removed)
+        laws.append((_Characteristic.of(weight, points - centre, near, size), count))
+    law, law_error = _power(laws, size)
+
     start = math.floor(window.bottom / spacing - offset) - 1  # an atom may stand at the bottom
     # Far below the centre weights overflow, and nobody asks.
     reach = _MAX_LOG_WEIGHT / tilt if tilt > 0.0 else math.inf
     whole = Lattice(offset + start, spacing, size)
     first = min(whole.first_above(window.centre - reach), size - 1)
     lattice = Lattice(offset + start + first, spacing, size - first)
-    modes = np.flatnonzero(exponent.real > -_CUTOFF_EXPONENT)
-    law = Frequencies(np.exp(exponent[modes]), modes, size)
-    tails, length = _tails(law, start + first - shift, lattice, window, pessimistic)
-    law_error = transform_error * math.exp(min(transform_growth, _MAX_GROWTH))
-    law_error += (moved + 8 * _U + 8 * _U * math.log2(size)) * length
+    tails, length = _tails(law, start + first - shift, lattice, window)
+    law_error += (8 * _U + 8 * _U * math.log2(size)) * length
 
     # Weights at eps are at most e^(-tilt (eps - centre)), and probabilities sum to one.
     aliased = math.exp(min(0.0, up - window.above_rate * (offset + start + size) * spacing))
     if not pessimistic:
         aliased += math.exp(min(0.0, down + window.below_rate * (offset + start) * spacing))
     error = law_error * _weight_length(tilt, spacing, size) + aliased
-    error += tails.error + size**2 * math.exp(-_CUTOFF_EXPONENT)
+    error += size**2 * math.exp(-_CUTOFF_EXPONENT)
     if growth > 0.5:
         error, growth = _MAX_ERROR, 0.0
     # Of numbers that are not negative; a little more, for the second order.
     relative = math.log1p((2.0 if pessimistic else -2.0) * min(growth, 0.49))
     return Composition(
         tails,
-        error,
+        min(error, _MAX_ERROR),
         log_scale - tilt * window.centre + relative,
         -math.expm1(log_finite) * (1.0 + (8.0 if pessimistic else -8.0) * _U),
         window.centre,
         tilt,
     )
+
+
+class _Characteristic(NamedTuple):
+    """``phi - 1 = sum_k w_k (z^k - 1)`` at ``z = e^(-i omega)``, and how far off it may be.
+
+    Losses close to the median are a cluster (``_reaches``): there ``z^k - 1`` is next to nothing at all
+    frequencies that matter, and a transform of ``w`` would drown it in its rounding. With the mean
+    ``m`` and the potential ``H_i = E (|k| - |i|)_+`` on the side of ``k``, half of ``E |k|`` at 0,
+    of which ``w`` is the second difference,
+
+        sum_k w_k (z^k - 1) = -i m sin omega - 4 sin^2(omega / 2) H^(omega):
+
+    all that is rounded is multiplied by ``omega^2``. Other losses are transformed as they are.
+
+    Attributes
+    ----------
+    value : ndarray
+        ``phi - 1`` at ``omega = 2 pi m / N``, ``m <= N / 2``.
+    steep, flat : float
+        The transforms' euclidean errors are ``4 sin^2(omega / 2) steep + flat``.
+    mean, moment, rare, unit : float
+        Rounding adds at most ``unit (mean sin omega + 4 sin^2(omega / 2) moment + 2 rare)``.
+    """
+
+    value: Complex
+    steep: float
+    flat: float
+    mean: float
+    moment: float
+    rare: float
+    unit: float
+
+    @classmethod
+    def of(cls, weight: Array, points: Points, near: Flags, size: int) -> _Characteristic:
+        """Of a law, with the points of its cluster."""
+        reach, eta = int(np.abs(points[near]).max(initial=0)), 8 * _U * math.log2(size)
+        potential, mean = _potential(weight[near], points[near], reach)
+        folded = np.bincount(np.arange(-reach, reach + 1) % size, potential, size)
+        four_squares, sine = _sines(size)
+        value = -four_squares * np.fft.rfft(folded) - 1j * mean * sine
+        steep, flat, far = eta * float(np.sqrt(folded @ folded)), 0.0, weight[~near]
+        if far.size:
+            folded = np.bincount(points[~near] % size, far, size)
+            value += np.fft.rfft(folded) - far.sum()
+            flat = eta * float(np.sqrt(folded @ folded))
+        unit = 64 * _U + 8 * reach * float(np.finfo(np.longdouble).eps)
+        moment, beyond = float(potential.sum()), float(far.sum())
+        return cls(value, steep, flat, abs(mean), moment, beyond, unit)
+
+
+def _reaches(laws: Sequence[tuple[Array, Points, int]]) -> list[int]:
+    """How far the clusters reach, ``B = 2^s - 1``, for the least error.
+
+    That of ``H``, of length ``sqrt(E |k| E k^2) / 2`` at most, is felt times the largest
+    ``omega^2 V``, with about ``-ln V = sum_j T_j E min(1, (omega k)^2) / 2``; that of the rest
+    times one.
+    """
+    scales = np.arange(_OCTAVES)
+    sums, dead = [], np.zeros(_OCTAVES)
+    for weight, points, count in laws:
+        away = np.abs(points).astype(np.float64)
+        octave = np.frexp(away)[1]
+        mass, first, second, length = (
+            np.bincount(octave, weight * each, _OCTAVES).cumsum()
+            for each in (1.0, away, away * away, weight)
+        )
+        dead += count * (second / 4.0**scales + mass[-1] - mass)
+        sums.append((np.sqrt(first * second), np.sqrt(np.maximum(length[-1] - length, 0.0))))
+    felt = float((4.0 ** (1.0 - scales) * np.exp(-0.5 * dead)).max())
+    return [2 ** int(np.argmin(0.5 * felt * near + far)) - 1 for near, far in sums]
+
+
+def _potential(weight: Array, points: Points, reach: int) -> tuple[Array, float]:
+    """``H`` from ``-reach`` to ``reach``, and the mean."""
+    law = np.bincount(points + reach, weight, 2 * reach + 1)
+    # E (|k| - i)_+ for i = reach - 1 ... 0 on either side.
+    left, right = (
+        np.cumsum(np.cumsum(side, dtype=np.longdouble))
+        for side in (law[:reach], law[: reach : -1])
+    )
+    if not reach:
+        return np.zeros(1), 0.0
+    middle = 0.5 * (left[-1] + right[-1])
+    whole = np.concatenate([[0.0], left[:-1], [middle], right[-2::-1], [0.0]])
+    return whole.astype(np.float64), float(right[-1] - left[-1])
+
+
+@lru_cache(maxsize=2)
+def _sines(size: int) -> tuple[Array, Array]:
+    """``4 sin^2(omega / 2)`` and ``sin omega`` at the frequencies of a transform."""
+    half = math.pi / size * np.arange(size // 2 + 1, dtype=np.float64)
+    sine = np.sin(half)
+    return 4.0 * sine * sine, 2.0 * sine * np.cos(half)
+
+
+def _power(laws: Sequence[tuple[_Characteristic, int]], size: int) -> tuple[Frequencies, float]:
+    """``prod phi_j^T_j`` where it is not next to nothing, and the law's euclidean error."""
+    steep, sine = _sines(size)
+    rows = math.sqrt(size)
+    most, least = np.zeros((2, steep.size))
+    for each, count in laws:
+        # ln |phi| <= (|phi|^2 - 1) / 2, all errors of the transform at one frequency included
+        square = each.value.real * (2.0 + each.value.real) + each.value.imag**2
+        log = 0.5 * square + 1.5 * rows * (each.steep * steep + each.flat)
+        most += count * log
+        np.minimum(least, log, out=least)
+    modes = np.flatnonzero(most - least > -_CUTOFF_EXPONENT)
+    steep, sine = steep[modes], np.abs(sine[modes])
+    exponent: Complex = np.zeros(modes.size, dtype=np.complex128)
+    most, least, rounding = np.zeros((3, modes.size))
+    for each, count in laws:
+        value = _log1p(each.value[modes])
+        wrong = each.unit * (each.mean * sine + each.moment * steep + 2.0 * each.rare)
+        log = np.log(np.exp(value.real) + rows * (each.steep * steep + each.flat) + wrong)
+        exponent += count * value
+        most += count * log
+        np.minimum(least, log, out=least)
+        rounding += count * wrong
+    rest = np.exp(np.minimum(most - least, _MAX_GROWTH))  # all factors but one
+    error = math.fsum(count * each.steep for each, count in laws) * float((steep * rest).max())
+    error += math.fsum(count * each.flat for each, count in laws) * float(rest.max())
+    law = Frequencies(np.exp(exponent), modes, size)
+    error += math.sqrt(float(law.weights @ (rounding * rest) ** 2) / size)
+    return law, error
 
 
 def _log1p(x: Complex) -> Complex:
@@ -240,16 +363,14 @@ def _log1p(x: Complex) -> Complex:
 
 
 def _tails(
-    law: Frequencies, start: int, lattice: Lattice, window: Window, pessimistic: bool
+    law: Frequencies, start: int, lattice: Lattice, window: Window
 ) -> tuple[Tails, float]:
     """What lies beyond the sums from number ``start`` on, and the length of the law."""
     if law.modes.size * _POINTS_PER_MODE < law.size:
         return ModalTails(law, start, lattice, window.tilt, window.centre), law.length
     spectrum = np.zeros(law.size // 2 + 1, dtype=np.complex128)
     spectrum[law.modes] = law.values
-    values = np.fft.irfft(spectrum, law.size)
-    if pessimistic:
-        values = np.maximum(values, 0.0)
+    values = np.maximum(np.fft.irfft(spectrum, law.size), 0.0)  # probabilities, and so are closer
     kept = np.roll(values, -(start % law.size))[: lattice.count]
     return DenseTails.of(kept, lattice, window.tilt, window.centre), float(np.sqrt(values @ values))
 

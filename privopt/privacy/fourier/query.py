@@ -29,6 +29,10 @@ class AtDelta:
         """The tilt whose estimate of delta, less the mass of infinite loss, is the one given."""
         return sketch.with_delta(math.log(self.delta - self.infinite))
 
+    def reached(self, saddle: Saddle) -> bool:
+        """Whether the sketch extends as far as the saddle was looked for."""
+        return True
+
     def estimate(self, saddle: Saddle) -> float:
         """The answer of the saddle-point approximation: the centre of the window."""
         return saddle.mean
@@ -64,6 +68,10 @@ class AtEpsilon:
     def saddle(self, sketch: Sketch) -> Saddle:
         """The one that centres the sum at epsilon."""
         return sketch.with_mean(self.epsilon)
+
+    def reached(self, saddle: Saddle) -> bool:
+        """Whether the mean is at epsilon, or above."""
+        return saddle.mean >= self.epsilon - 0.1 * saddle.deviation
 
     def estimate(self, saddle: Saddle) -> float:
         """The estimate of delta."""
