@@ -16,6 +16,7 @@ import numpy as np
 from privopt.privacy.fourier.composition import Composition, compose
 from privopt.privacy.fourier.lattice import LatticeLoss, above, below
 from privopt.privacy.fourier.query import AtEpsilon, Query
+from privopt.privacy.fourier.single import of_one_release
 from privopt.privacy.fourier.window import Place, Sketch
 from privopt.privacy.pairs import Pair
 from privopt.privacy.pairs.pair import Array
@@ -32,8 +33,7 @@ _MAX_BINS = 2**18  # of all losses
 _ROUNDS = 8
 _FIRST_POINTS = 2**16  # of the first transform
 _DROWNED = -1.0  # in logarithms: errors of so much of delta that are not the mesh's
-_COARSE_ACCURACY = 1.01e-3  # accuracy tried where a finer one drowns in rounding
-_MIN_MESH_FACTOR = 2.0**-8  # of the mesh that should suffice
+_MOST_KINDS = 8  # of release, asked one by one
 _MAX_RELEASES = 10**11  # releases; rounding alone would leave nothing beyond
 _COUNTLESS = "more than 1e11 releases"
 _COARSE = "the largest transform has too coarse a mesh"
@@ -75,45 +75,55 @@ def bounds(
 ) -> tuple[float, float, str]:
     """Bounds of the largest answer of all orders, to a relative ``accuracy`` if it can be had.
 
-    And why it cannot, or nothing. Not ``two_sided``, the lower bound is zero. Where rounding
-    leaves little of a fine mesh, whose many points each have some, a coarser one is asked too.
+    And why it cannot, or nothing. Not ``two_sided``, the lower bound may be zero.
     """
-    lower, upper, reason = _bounds(orders, query, accuracy, two_sided)
-    coarser = 10.0 * accuracy
-    if coarser <= _COARSE_ACCURACY and (
-        reason == _ROUNDED or (reason != _COUNTLESS and upper == query.worst)
-    ):
-        again = bounds(orders, query, coarser, two_sided)
-        lower, upper = max(lower, again[0]), min(upper, again[1])
-    return min(lower, upper), upper, reason
-
-
-def _bounds(
-    orders: Sequence[Order], query: Query, accuracy: float, two_sided: bool
-) -> tuple[float, float, str]:
-    """By one accuracy."""
     if any(sum(count for _, count in order.dominating) > _MAX_RELEASES for order in orders):
         return 0.0, query.worst, _COUNTLESS
+    singles = [_single(order, query) for order in orders]
+    lower, upper = (max(ends) for ends in zip(*singles, strict=True))
+    if upper - lower <= accuracy * upper < math.inf:
+        return lower, upper, ""
     searches = [(_Search(order.dominating, query, accuracy), order) for order in orders]
     searches.sort(key=lambda each: (-infinite_mass(each[1].dominating), -each[0].estimate))
-    lower, upper, reason = 0.0, 0.0, ""
-    for rank, (search, order) in enumerate(searches):
-        most = query.most(_largest_loss(order.dominating))
-        if rank:  # this order costs less, and need only be shown to
-            if most > upper:
-                upper = max(upper, min(most, search.from_above(upper)))
-        elif two_sided and order.attained == order.dominating:
-            lower, upper = search.from_both_sides()
-            upper = min(upper, most)
-            reason = "" if search.close(lower, upper) else search.limit
-        elif two_sided:  # the pair's own lower bound tells how fine the mesh must be
-            upper = min(most, search.from_both_sides()[1])
-            if order.attained is not None:
-                lower = _Search(order.attained, query, accuracy).from_both_sides()[0]
-            reason = "" if search.close(lower, upper) else _UNATTAINED
-        else:
-            upper = min(most, search.from_above(-math.inf))
-    return lower, upper, reason
+    known, most, reason = upper, 0.0, ""
+    for search, order in searches:
+        largest = query.most(_largest_loss(order.dominating))
+        if largest <= most:
+            continue
+        found = min(largest, search.from_above(most)) if most or not two_sided else math.inf
+        if found > most and two_sided:
+            low, found, reason = _from_both_sides(search, order)
+            lower, found = max(lower, low), min(largest, found)
+        most = max(most, found)
+    upper = min(known, most)
+    if two_sided and reason:  # any release tells less than all
+        lower = max(lower, *(_attained(order, query) for order in orders))
+    return min(lower, upper), upper, reason if two_sided else ""
+
+
+def _from_both_sides(search: _Search, order: Order) -> tuple[float, float, str]:
+    """Bounds by one order, and why they are not as close as was asked."""
+    if order.attained == order.dominating:
+        lower, upper = search.from_both_sides()
+        return lower, upper, "" if search.close(lower, upper) else search.limit
+    lower, upper = 0.0, search.from_both_sides()[1]  # its own lower bound says how fine to be
+    if order.attained is not None:
+        lower = _Search(order.attained, search.query, search.accuracy).from_both_sides()[0]
+    return lower, upper, "" if search.close(lower, upper) else _UNATTAINED
+
+
+def _single(order: Order, query: Query) -> tuple[float, float]:
+    """Bounds by one release, if there is only one."""
+    if sum(count for _, count in order.dominating) > 1:
+        return 0.0, query.worst
+    upper = of_one_release(order.dominating[0][0], query)[1]
+    return min(_attained(order, query), upper), upper
+
+
+def _attained(order: Order, query: Query) -> float:
+    """The most that one release tells, of the first few kinds."""
+    parts = order.attained or ()
+    return max((of_one_release(pair, query)[0] for pair, _ in parts[:_MOST_KINDS]), default=0.0)
 
 
 def curve(orders: Sequence[Order], epsilons: Array, accuracy: float) -> Array:
