@@ -36,6 +36,7 @@ _MAX_EXPONENT = 600.0  # exponentials of minus this are close to underflow
 _MAX_ERROR = 1e200  # an error beside which nothing counts
 _MAX_GROWTH = 300.0
 _MIN_SQUARE = 1e-300  # of |1 + x|, in a logarithm
+_RATES = np.array([0.5, 0.7, 1.0, 1.4])  # tried, of those by which a window was laid
 _OCTAVES = 64  # of lattice points
 _CUTOFF_EXPONENT = 80.0  # a frequency of weight e^-80 is not missed
 _POINTS_PER_MODE = 64  # a law with fewer frequencies than one in so many points is read off these
@@ -57,6 +58,8 @@ class Composition:
         ``K``.
     infinite : float
         Probability of infinite loss.
+    size : int
+        Points of the transform.
     """
 
     tails: Tails
@@ -65,6 +68,7 @@ class Composition:
     infinite: float
     centre: float
     tilt: float
+    size: int
 
     def delta(self, epsilon: float, sign: float) -> float:
         """``delta(epsilon)``, with the error added (``sign = 1``) or taken away (``-1``).
@@ -142,9 +146,11 @@ class Composition:
 
 
 def compose(
-    parts: Sequence[tuple[LatticeLoss, int]], window: Window, size: int, pessimistic: bool
+    parts: Sequence[tuple[LatticeLoss, int]], window: Window, limit: int, pessimistic: bool
 ) -> Composition:
     """The ``T_j``-fold compositions of lattice losses with one spacing, taken together.
+
+    By a transform of up to ``limit`` points.
 
     Errors charged (``pessimistic``: what raises the curve, else what lowers it), relative to
     ``e^K`` unless it is said otherwise:
@@ -164,7 +170,9 @@ def compose(
     """
     spacing, tilt = parts[0][0].spacing, window.tilt
     offset = math.fsum(part.offset * count for part, count in parts)
-    log_scale = log_finite = growth = up = down = 0.0
+    log_scale = log_finite = growth = 0.0
+    up, down = np.zeros((2, _RATES.size))
+    rates = _RATES * window.above_rate, _RATES * window.below_rate
     shift = 0
     tilted: list[tuple[Array, Points, int]] = []
     for part, count in parts:
@@ -185,11 +193,15 @@ def compose(
         growth += (
             count * _U * (24.0 + 4.0 * steepest + abs(log_norm) + 2.0 * math.log2(losses.size))
         )
-        up += count * _log_moment(weight, losses, window.above_rate)
-        down += count * _log_moment(weight, losses, -window.below_rate)
+        up += count * _log_moments(weight, losses, rates[0])
+        down += count * _log_moments(weight, losses, -rates[1])
         median = int(part.points[np.searchsorted(np.cumsum(weight), 0.5)])
         shift += count * median
         tilted.append((weight, part.points - median, count))
+    top = float(((up + window.needed) / rates[0]).min())
+    bottom = float((-(down + window.needed) / rates[1]).max())
+    start = math.floor(bottom / spacing - offset) - 1  # an atom may stand at the bottom
+    size = _transform_size((top - bottom) / spacing + 4.0, limit)
     laws = []
     for (weight, points, count), reach in zip(tilted, _reaches(tilted), strict=True):
         near = np.abs(points) <= reach
@@ -198,7 +210,6 @@ def compose(
         laws.append((_Characteristic.of(weight, points - centre, near, size), count))
     law, law_error = _power(laws, size)
 
-    start = math.floor(window.bottom / spacing - offset) - 1  # an atom may stand at the bottom
     # Far below the centre weights overflow, and nobody asks.
     reach = _MAX_LOG_WEIGHT / tilt if tilt > 0.0 else math.inf
     whole = Lattice(offset + start, spacing, size)
@@ -208,9 +219,9 @@ def compose(
     law_error += (8 * _U + 8 * _U * math.log2(size)) * length
 
     # Weights at eps are at most e^(-tilt (eps - centre)), and probabilities sum to one.
-    aliased = math.exp(min(0.0, up - window.above_rate * (offset + start + size) * spacing))
+    aliased = math.exp(min(0.0, float((up - rates[0] * (offset + start + size) * spacing).min())))
     if not pessimistic:
-        aliased += math.exp(min(0.0, down + window.below_rate * (offset + start) * spacing))
+        aliased += math.exp(min(0.0, float((down + rates[1] * (offset + start) * spacing).min())))
     error = law_error * _weight_length(tilt, spacing, size) + aliased
     error += size**2 * math.exp(-_CUTOFF_EXPONENT)
     if growth > 0.5:
@@ -224,7 +235,15 @@ def compose(
         -math.expm1(log_finite) * (1.0 + (8.0 if pessimistic else -8.0) * _U),
         window.centre,
         tilt,
+        size,
     )
+
+
+def _transform_size(points: float, limit: int) -> int:
+    """The smallest of ``2^k``, ``5/8 2^k`` and ``3/4 2^k`` that is large enough, at least 16."""
+    points = min(points, limit)
+    power = 2 ** max(4, math.ceil(math.log2(points)))
+    return next(size for size in (power * 5 // 8, power * 3 // 4, power) if size >= points)
 
 
 class _Characteristic(NamedTuple):
@@ -400,12 +419,12 @@ def _last(holds: Callable[[int], bool], guess: int, count: int) -> int:
     return low
 
 
-def _log_moment(weight: Array, losses: Array, rate: float) -> float:
+def _log_moments(weight: Array, losses: Array, rates: Array) -> Array:
     """``ln E_lambda e^(rate L)``."""
     with np.errstate(divide="ignore"):
-        exponent = np.log(weight) + rate * losses
-    largest = float(exponent.max())
-    return largest + math.log(float(np.exp(exponent - largest).sum()))
+        exponent = np.log(weight) + rates[:, None] * losses
+    largest = exponent.max(axis=1)
+    return np.asarray(largest + np.log(np.exp(exponent - largest[:, None]).sum(axis=1)))
 
 
 def _weight_length(tilt: float, spacing: float, size: int) -> float:

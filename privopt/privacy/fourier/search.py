@@ -168,7 +168,7 @@ class _Search:
                 break
         self.estimate = query.estimate(self.saddle)
         self.limit = _COARSE
-        self._look(self.saddle.mean, self.saddle.log_delta)
+        self._look(*query.place(self.estimate))
 
     def from_both_sides(self) -> tuple[float, float]:
         """Lower and upper bound, refined until they are close.
@@ -187,7 +187,7 @@ class _Search:
             if stalled > 2 or (stalled and (spacing <= self._finest() or noise > _DROWNED)):
                 break  # the mesh is not what limits, or no finer one can be had
             before = upper - lower
-            self._aim(math.sqrt(lower * upper) if 0.0 < lower < upper < math.inf else upper)
+            self._aim(math.sqrt(lower * upper) if 0.0 < lower and upper < math.inf else max(lower, found[1]))
             wanted = self.accuracy * self.query.scale(self.saddle, upper)
             gap = max(found[1] - found[0], 1e-300) if found[1] < math.inf else math.inf
             finer = spacing * math.sqrt(max(1e-4, 0.6 * wanted / gap))
@@ -230,8 +230,6 @@ class _Search:
         self, spacing: float, signs: tuple[float, ...]
     ) -> list[tuple[Composition, float]]:
         """The composition from above (``1``) or below (``-1``), and the blur of its losses."""
-        size = _transform_size((self.window.top - self.window.bottom) / spacing + 4.0)
-        self.work -= size * (len(self.parts) + 3) * len(signs)
         most = _MAX_BINS // len(self.parts)
         found = []
         for sign in signs:
@@ -250,7 +248,8 @@ class _Search:
                     else below(bins, ends, spacing, infinite, self.saddle.tilt)
                 )
                 chosen.append((lattice, count))
-            found.append((compose(chosen, self.window, size, pessimistic=sign > 0.0), blur))
+            found.append((compose(chosen, self.window, self.largest, pessimistic=sign > 0.0), blur))
+            self.work -= found[-1][0].size * (len(self.parts) + 3)
         return found
 
     def spacing(self, accuracy: float) -> float:
@@ -309,9 +308,3 @@ def _centred(edges: Array, atom: float, ends: Array) -> Array:
     between = edges + atom % 1.0 - 0.5
     between = between[(np.abs(between[:, None] - ends) >= 1.0).all(axis=1)]
     return np.union1d(between, np.concatenate([ends - _ALONE, ends + _ALONE]))
-
-
-def _transform_size(points: float) -> int:
-    """The smallest of ``2^k``, ``5/8 2^k`` and ``3/4 2^k`` that is large enough, at least 16."""
-    power = 2 ** max(4, math.ceil(math.log2(points)))
-    return next(size for size in (power * 5 // 8, power * 3 // 4, power) if size >= points)

@@ -32,7 +32,19 @@ _MIN_ATOM = 0.2  # of the tilted law
 
 
 class Window(NamedTuple):
-    """The sums to be computed, under which tilt, and Chernoff rates for what lies outside."""
+    """The sums to be computed, under which tilt, and how much may lie outside.
+
+    Attributes
+    ----------
+    tilt, centre : float
+        ``lambda``, and the point of the curve that is asked for.
+    bottom, top : float
+        Ends by the sketch; they serve to choose a mesh.
+    below_rate, above_rate : float
+        Rates of Chernoff's bounds by which these are as they are.
+    needed : float
+        The tilted sum has mass ``e^-needed`` at most beyond either end.
+    """
 
     tilt: float
     centre: float
@@ -40,6 +52,7 @@ class Window(NamedTuple):
     top: float
     below_rate: float
     above_rate: float
+    needed: float
 
 
 @dataclass(frozen=True)
@@ -164,6 +177,7 @@ class Sketch:
             top=top,
             below_rate=float(-away[best, below]),
             above_rate=float(away[best, above]),
+            needed=float(needed[best, 0]),
         )
 
     def edges(
