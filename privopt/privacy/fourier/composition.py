@@ -39,6 +39,7 @@ _MIN_SQUARE = 1e-300  # of |1 + x|, in a logarithm
 _RATES = np.array([0.5, 0.7, 1.0, 1.4])  # tried, of those by which a window was laid
 _OCTAVES = 64  # of lattice points
 _CUTOFF_EXPONENT = 80.0  # a frequency of weight e^-80 is not missed
+_FEW_POINTS = 2**15  # all are computed
 _POINTS_PER_MODE = 64  # a law with fewer frequencies than one in so many points is read off these
 
 
@@ -385,7 +386,7 @@ def _tails(
     law: Frequencies, start: int, lattice: Lattice, window: Window
 ) -> tuple[Tails, float]:
     """What lies beyond the sums from number ``start`` on, and the length of the law."""
-    if law.modes.size * _POINTS_PER_MODE < law.size:
+    if max(law.modes.size * _POINTS_PER_MODE, _FEW_POINTS) < law.size:
         return ModalTails(law, start, lattice, window.tilt, window.centre), law.length
     spectrum = np.zeros(law.size // 2 + 1, dtype=np.complex128)
     spectrum[law.modes] = law.values

@@ -21,7 +21,7 @@ _U = 2.0**-53  # unit roundoff of float64
 _SNAP = 1e-6  # of a spacing: losses are lowered by so little without a thought
 _SLACK = 1e-9  # relative, of shares: far more than they are rounded by
 _HALF = 0.499  # of a bin, at most, goes to either side
-_SWEEPS = 12  # of what bins keep
+_SWEEPS = 5  # of what bins keep
 _MERGERS = 8
 _NEAR = 2.5  # spacings between losses that may join
 

@@ -29,8 +29,10 @@ _U = 2.0**-53  # unit roundoff of float64
 _MAX_POINTS = 2**20  # points of one transform, for an accuracy of 1e-3
 _WORK = 2**23  # points of all transforms and products of one search, for the same
 _WORK_FACTOR = 4.0  # of it, at most, where more is asked
-_MAX_BINS = 2**18  # of all losses
+_MAX_BINS = 2**20  # of all losses
 _ROUNDS = 8
+_MANY = 16  # kinds of release: the answer about fewer says where to look
+_ROUGH = 1e-2  # accuracy at first
 _FIRST_POINTS = 2**16  # of the first transform
 _DROWNED = -1.0  # in logarithms: errors of so much of delta that are not the mesh's
 _MOST_KINDS = 8  # of release, asked one by one
@@ -153,6 +155,7 @@ class _Search:
     def __init__(self, parts: Parts, query: Query, accuracy: float) -> None:
         self.parts, self.query, self.accuracy = parts, query, accuracy
         self.total = sum(count for _, count in parts)
+        self.ranges = [pair.range() for pair, _ in parts]
         self.work = _WORK * min(_WORK_FACTOR, max(1.0, 1e-3 / accuracy))
         self.largest = int(self.work * _MAX_POINTS / _WORK) * 4 // (len(parts) + 3)
         log_delta = query.place(_GUESS)[1]
@@ -169,6 +172,8 @@ class _Search:
         self.estimate = query.estimate(self.saddle)
         self.limit = _COARSE
         self._look(*query.place(self.estimate))
+        if len(parts) >= _MANY:
+            self._aim(_Search(self._few(), query, _ROUGH).from_both_sides()[1])
 
     def from_both_sides(self) -> tuple[float, float]:
         """Lower and upper bound, refined until they are close.
@@ -177,7 +182,7 @@ class _Search:
         the order of the square of the mesh.
         """
         lower, upper, before, stalled = 0.0, math.inf, math.inf, 0
-        spacing = self._first(min(1e-2, 100.0 * self.accuracy))
+        spacing = self._first(min(_ROUGH, 100.0 * self.accuracy))
         for rounds in range(_ROUNDS):
             found, noise = self._answers(spacing, (-1.0, 1.0))
             lower, upper = max(lower, found[0]), min(upper, found[1])
@@ -239,7 +244,7 @@ class _Search:
                 ends = edges.astype(np.float64)
                 if sign < 0.0:
                     atom = self.sketch.atom(part, self.place)
-                    ends = _centred(ends, atom / spacing, np.array(pair.range()) / spacing)
+                    ends = _centred(ends, atom / spacing, np.array(self.ranges[part]) / spacing)
                 bins, infinite = pair.bins(spacing * ends), pair.infinite()[0]
                 blur += count * (bins.blur + 8 * _U * spacing * float(np.abs(ends[[0, -1]]).max()))
                 lattice = (
@@ -256,20 +261,31 @@ class _Search:
         """The mesh for a relative accuracy."""
         # A law that moves by more than its deviation leaves the window.
         gap = min(accuracy / self.query.slope(self.saddle), self.saddle.deviation)
-        spacing = math.sqrt(6.0 * gap / (self.total * (self.saddle.tilt + 1.0)))
+        spacing = math.sqrt(3.8 * gap / (self.total * (self.saddle.tilt + 1.0)))
         widest = max(last - first for first, last in self.sketch.ends)
         return self._fitting(min(spacing, max(0.5 * self.saddle.deviation, 1e-3 * widest)))
 
+    def _few(self) -> Parts:
+        """A composition much like this one, of few kinds: each stands for those that vary alike."""
+        groups = np.array_split(np.argsort(self.sketch.variances()), _MANY // 2)
+        counts = [sum(self.parts[part][1] for part in group) for group in groups]
+        middles = (self.parts[group[group.size // 2]][0] for group in groups)
+        return tuple(zip(middles, counts, strict=True))
+
     def _first(self, accuracy: float) -> float:
-        """A coarse mesh, for a small transform."""
+        """A coarse mesh, for a small transform; the final one if the place is known."""
+        if len(self.parts) >= _MANY:
+            return self.spacing(self.accuracy)
         least = (self.window.top - self.window.bottom) / (_FIRST_POINTS / len(self.parts))
         return self._fitting(max(self.spacing(max(accuracy, self.accuracy)), least))
 
     def _fitting(self, spacing: float) -> float:
         """A mesh that can be had, and on which the ends of a bounded loss, often atoms, fall."""
         spacing = max(spacing, self._finest())
-        ends = [(count, *pair.range()) for pair, count in self.parts]
-        halves = [(count, 0.5 * (most - least)) for count, least, most in ends]
+        halves = [
+            (count, 0.5 * (most - least))
+            for (_, count), (least, most) in zip(self.parts, self.ranges, strict=True)
+        ]
         _, half = max((each for each in halves if each[1] < math.inf), default=(0, 0.0))
         return half / math.ceil(half / spacing) if half >= self._finest() else spacing
 

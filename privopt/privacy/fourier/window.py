@@ -21,6 +21,7 @@ from privopt.privacy.pairs.pair import Array
 __all__ = ["Place", "Saddle", "Sketch", "Window"]
 
 _POINTS = 200
+_FEW, _FEWER_POINTS = 8, 80  # of more releases fewer points each
 _MAX_LEVEL = 9
 _STEPS = 40
 _MAX_DEVIATION_TILT = 1e3  # tilt in units of the standard deviation: deltas below exp(-1e6 / 2)
@@ -94,8 +95,9 @@ class Sketch:
         self.ends: list[tuple[float, float]] = []
         self.bins: list[tuple[Array, Array]] = []
         points: list[tuple[Array, Array]] = []
+        number = _POINTS if len(parts) <= _FEW else _FEWER_POINTS
         for pair, _ in parts:
-            edges = pair.losses(tail, _POINTS)
+            edges = pair.losses(tail, number)
             size = 1.0 + abs(edges[0]) + abs(edges[-1])
             margin = 1e-9 * min(size, max(edges[-1] - edges[0], 1e-6))  # atoms belong inside
             edges = np.concatenate([[edges[0] - margin], edges, [edges[-1] + margin]])
@@ -128,6 +130,12 @@ class Sketch:
         mean, variance = float(self.counts @ centre), float(self.counts @ spread)
         deviation = max(math.sqrt(variance), 1e-6 * abs(mean), 1e-12)  # of an atom, too
         return Saddle(tilt, mean, deviation, log_moment - tilt * mean)
+
+    def variances(self) -> Array:
+        """Of one loss of every kind."""
+        weight = np.exp(self.log_mass)
+        mean = (weight * self.loss).sum(axis=1)
+        return np.asarray((weight * (self.loss - mean[:, None]) ** 2).sum(axis=1))
 
     def with_mean(self, epsilon: float) -> Saddle:
         """The tilt ``>= 0`` that centres the sum at ``epsilon``, or as near as it can."""
@@ -255,7 +263,7 @@ class Sketch:
             margin = 0.05 * (high.tilt - low.tilt)
             middle = self.at(min(max(step, low.tilt + margin), high.tilt - margin))
             value = excess(middle)
-            if abs(value) < 1e-4:
+            if abs(value) < 1e-2:
                 return middle
             if value < 0.0:
                 low, below = middle, value
