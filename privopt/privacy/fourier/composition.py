@@ -120,6 +120,14 @@ class Composition:
         low, high = lattice.sum_at(k - 1), lattice.sum_at(k)
         return min(max(high + math.log(ratio), low), high) if ratio > 0.0 else low
 
+    def fall(self, epsilon: float) -> float:
+        """About ``-d ln delta / d eps``; zero where nothing is known."""
+        lattice = self.tails.lattice
+        k = lattice.first_above(epsilon)
+        mass, image, _ = self.tails.at(k)
+        part = math.exp(min(epsilon - lattice.sum_at(k), 0.0)) * image
+        return part / (mass - part) if 0.0 < part < mass else 0.0
+
     def log_error(self, epsilon: float) -> float:
         """Of the error of ``delta(epsilon)``, that of the lattice losses apart."""
         lattice = self.tails.lattice
@@ -347,18 +355,20 @@ def _power(laws: Sequence[tuple[_Characteristic, int]], size: int) -> tuple[Freq
     most, least = np.zeros((2, steep.size))
     for each, count in laws:
         # ln |phi| <= (|phi|^2 - 1) / 2, all errors of the transform at one frequency included
-        square = each.value.real * (2.0 + each.value.real) + each.value.imag**2
-        log = 0.5 * square + 1.5 * rows * (each.steep * steep + each.flat)
+        a, b = each.value.real, each.value.imag
+        log = a + 0.5 * (a * a + b * b)
+        log += (1.5 * rows * each.steep) * steep + 1.5 * rows * each.flat
         most += count * log
         np.minimum(least, log, out=least)
     modes = np.flatnonzero(most - least > -_CUTOFF_EXPONENT)
-    steep, sine = steep[modes], np.abs(sine[modes])
+    kept = slice(None) if modes.size == steep.size else modes
+    steep, sine = steep[kept], np.abs(sine[kept])
     exponent: Complex = np.zeros(modes.size, dtype=np.complex128)
     most, least, rounding = np.zeros((3, modes.size))
     for each, count in laws:
-        value = _log1p(each.value[modes])
+        value = _log1p(each.value[kept])
         wrong = each.unit * (each.mean * sine + each.moment * steep + 2.0 * each.rare)
-        log = np.log(np.exp(value.real) + rows * (each.steep * steep + each.flat) + wrong)
+        log = _log_plus(value.real, wrong + (rows * each.steep) * steep + rows * each.flat)
         exponent += count * value
         most += count * log
         np.minimum(least, log, out=least)
@@ -371,15 +381,26 @@ def _power(laws: Sequence[tuple[_Characteristic, int]], size: int) -> tuple[Freq
     return law, error
 
 
+def _log_plus(log: Array, error: Array) -> Array:
+    """``ln(e^log + error)``, or a little more."""
+    found = log + 2.0 * error  # from 1/2 on
+    small = np.flatnonzero(log < -math.log(2.0))
+    found[small] = np.log(np.exp(log[small]) + error[small] + _MIN_SQUARE)
+    return found
+
+
 def _log1p(x: Complex) -> Complex:
     """``ln(1 + x)`` to some ``u`` of ``|x|``, for ``|1 + x| <= 1`` but for rounding."""
     a, b = x.real, x.imag
-    square = (1.0 + a) ** 2 + b * b
-    near = np.log1p(np.maximum(2.0 * a + (a * a + b * b), -0.9))
-    return np.asarray(
-        0.5 * np.where(square > 0.25, near, np.log(np.maximum(square, _MIN_SQUARE)))
-        + 1j * np.arctan2(b, 1.0 + a)
-    )
+    log = np.empty(x.shape, dtype=np.complex128)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log.real = 0.5 * np.log1p(np.maximum(2.0 * a + (a * a + b * b), -0.9))
+        log.imag = np.arctan(b / (1.0 + a))
+    far = np.flatnonzero(a < -0.5)
+    a, b = 1.0 + a[far], b[far]
+    log.real[far] = 0.5 * np.log(np.maximum(a * a + b * b, _MIN_SQUARE))
+    log.imag[far] = np.arctan2(b, a)
+    return log
 
 
 def _tails(

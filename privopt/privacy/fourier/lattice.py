@@ -21,7 +21,7 @@ _U = 2.0**-53  # unit roundoff of float64
 _SNAP = 1e-6  # of a spacing: losses are lowered by so little without a thought
 _SLACK = 1e-9  # relative, of shares: far more than they are rounded by
 _HALF = 0.499  # of a bin, at most, goes to either side
-_SWEEPS = 5  # of what bins keep
+_SWEEPS = 30  # of what bins keep
 _MERGERS = 8
 _NEAR = 2.5  # spacings between losses that may join
 
@@ -81,13 +81,17 @@ def above(
 
 
 def below(
-    bins: Bins, edges: Array, spacing: float, infinite: float = 0.0, tilt: float = 0.0
+    bins: Bins,
+    edges: Array,
+    spacing: float,
+    infinite: float = 0.0,
+    tilt: float = 0.0,
+    offset: float = 0.0,
 ) -> LatticeLoss:
     """A dominated loss: every bin goes to the nearest lattice point, and a little of the next one.
 
-    Taking outcomes together is post-processing, and so is splitting one at random first. The
-    lattice is laid through the loss of the bin that weighs most. Where the loss of a bin lies below
-    its point, so much of the next bin above joins it that ``sum P - e^point sum Q`` vanishes; where
+    Taking outcomes together is post-processing, and so is splitting one at random first. Where the
+    loss of a bin lies below its point, so much of the next bin above joins it that ``sum P - e^point sum Q`` vanishes; where
     it lies above, so much of the next bin below. With bins of one spacing around the points these
     shares are small, and the loss keeps its mean. A bin whose neighbour has too little joins that
     one altogether, or its point is lowered by one. Mass beyond the bins is dropped.
@@ -103,6 +107,8 @@ def below(
         Mass of infinite loss.
     tilt : float
         Where the answer is wanted; any value is valid.
+    offset : float
+        Of the lattice points, in units of ``spacing``, from its multiples; any value is valid.
     """
     loss, error = _losses(bins, edges, spacing)
     loss = np.maximum(loss - error, edges[:-1] * spacing) / spacing
@@ -110,12 +116,11 @@ def below(
     loss, mass = loss[mass > 0.0], mass[mass > 0.0]
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         for _ in range(_MERGERS):
-            offset = _laid(loss, mass, tilt * spacing)
+            offset = _laid(offset, loss, mass, tilt, spacing)
             short = _short(loss - offset, mass, spacing)
             if not short.any():
                 break
             loss, mass = _joined(loss, mass, short, spacing)
-        offset = _laid(loss, mass, tilt * spacing)
         loss -= offset
         points = _nearest(loss)
         lifted, _ = _shares(loss, mass, points, spacing)
@@ -141,16 +146,30 @@ def _nearest(loss: Array) -> Array:
     return points
 
 
-def _laid(loss: Array, mass: Array, tilt: float) -> float:
-    """Where the lattice is laid, in ``[0, 1)``: a little below the loss that weighs most."""
-    exponent = np.log(mass) + tilt * loss
-    heaviest = int(np.argmax(exponent))
-    away = loss - loss[heaviest]
-    gap = away - np.rint(away)
-    # What rounding has put just below a point would otherwise take from far above.
-    near = (gap >= -_SNAP) & (exponent > exponent[heaviest] + math.log(_SNAP))
-    lowest = float(loss[heaviest] + gap[near].min()) - 16 * _U * (1.0 + float(np.abs(loss).max()))
-    return lowest - math.floor(lowest)
+def _laid(offset: float, loss: Array, mass: Array, tilt: float, spacing: float) -> float:
+    """The offset, moved to where the bin that loses most, for want of a neighbour, loses nothing.
+
+    What lies a little below its point, and has too little above, would have to be lowered by one;
+    what lies above it, and has too little below, by the rest. All others pay for the move with
+    the square of the spacing.
+    """
+    exponent = np.log(mass) + tilt * spacing * loss
+    weight = np.exp(exponent - exponent.max())
+
+    def lost(place: float) -> tuple[Array, Array]:
+        points = np.rint(loss - place)
+        gap = loss - place - points
+        lifted, pulled = _shares(loss - place, mass, points, spacing)
+        fallen = np.where(lifted > _HALF, 1.0 + gap, np.where(pulled > _HALF, gap, 0.0))
+        return weight * fallen, gap
+
+    before, gap = lost(offset)
+    move = float(gap[np.argmax(before)])
+    price = 0.5 * abs(move) * spacing * (abs(tilt) + 1.0) * float(weight.sum())
+    if float(lost(offset + move)[0].sum()) + price < float(before.sum()):
+        offset += move
+    offset -= 16 * _U * (1.0 + float(np.abs(loss).max()))
+    return offset - math.floor(offset)
 
 
 def _short(loss: Array, mass: Array, spacing: float) -> npt.NDArray[np.bool_]:
@@ -217,6 +236,8 @@ def _balanced(mass: Array, lifted: Array, pulled: Array) -> Array:
     low, high = np.zeros_like(mass), np.ones_like(mass)
     for _ in range(_SWEEPS):
         low, high = kept(lifted * high, pulled * high), kept(lifted * low, pulled * low)
+        if float((high - low).max()) < _SLACK:
+            break
     lifted, pulled = lifted * high, pulled * low
     taken = kept(lifted, pulled) * mass
     taken[:-1] += lifted[:-1] * mass[1:]

@@ -45,7 +45,7 @@ class AtDelta:
         """What an accuracy is relative to: the answer; close to zero, a part of the spread."""
         return max(answer, 0.05 * saddle.deviation)
 
-    def slope(self, saddle: Saddle) -> float:
+    def slope(self, saddle: Saddle, fall: float) -> float:
         """Relative change of the answer when every loss moves by one unit: ``1 / scale``."""
         return 1.0 / self.scale(saddle, saddle.mean)
 
@@ -86,12 +86,9 @@ class AtEpsilon:
         """The answer itself."""
         return answer
 
-    def slope(self, saddle: Saddle) -> float:
-        """``tilt`` in the tail, the inverse spread in the bulk; little well below or beyond it."""
-        above = saddle.mean - self.epsilon
-        if above < -3.0 * saddle.deviation:
-            return 1.0
-        return saddle.tilt + 1.0 / max(saddle.deviation, min(above, 1.0))
+    def slope(self, saddle: Saddle, fall: float) -> float:
+        """As steep as the curve falls; little beyond it."""
+        return 1.0 if saddle.mean < self.epsilon - 3.0 * saddle.deviation else fall
 
     def place(self, answer: float) -> tuple[float, float]:
         """At the ``epsilon`` given."""

@@ -31,6 +31,7 @@ _WORK = 2**23  # points of all transforms and products of one search, for the sa
 _WORK_FACTOR = 4.0  # of it, at most, where more is asked
 _MAX_BINS = 2**20  # of all losses
 _ROUNDS = 8
+_MESH = 3.5  # of a smooth loss nearly eight; where one begins, bins balance less well
 _MANY = 16  # kinds of release: the answer about fewer says where to look
 _ROUGH = 1e-2  # accuracy at first
 _FIRST_POINTS = 2**16  # of the first transform
@@ -170,10 +171,12 @@ class _Search:
             else:
                 break
         self.estimate = query.estimate(self.saddle)
-        self.limit = _COARSE
+        self.limit, self.fall = _COARSE, self.saddle.tilt
         self._look(*query.place(self.estimate))
         if len(parts) >= _MANY:
-            self._aim(_Search(self._few(), query, _ROUGH).from_both_sides()[1])
+            rough = _Search(self._few(), query, _ROUGH)
+            self._aim(rough.from_both_sides()[1])
+            self.fall = rough.fall
 
     def from_both_sides(self) -> tuple[float, float]:
         """Lower and upper bound, refined until they are close.
@@ -182,7 +185,8 @@ class _Search:
         the order of the square of the mesh.
         """
         lower, upper, before, stalled = 0.0, math.inf, math.inf, 0
-        spacing = self._first(min(_ROUGH, 100.0 * self.accuracy))
+        known = len(self.parts) >= _MANY
+        spacing = self._first(self.accuracy if known else min(_ROUGH, 100.0 * self.accuracy))
         for rounds in range(_ROUNDS):
             found, noise = self._answers(spacing, (-1.0, 1.0))
             lower, upper = max(lower, found[0]), min(upper, found[1])
@@ -198,8 +202,8 @@ class _Search:
             finer = spacing * math.sqrt(max(1e-4, 0.6 * wanted / gap))
             if upper > 1.1 * lower:  # and neither the place nor the gap tells much
                 finer = max(finer, 0.25 * spacing)
-            elif rounds == 0:  # where it may have been too coarse to tell
-                finer = max(finer, min(self.spacing(self.accuracy), 3.0 * finer))
+            elif rounds == 0:  # and the gap alone does not
+                finer = min(max(finer, self.spacing(self.accuracy)), 3.0 * finer)
             spacing = self._fitting(min(finer, 0.9 * spacing))
         if noise > math.log(0.1 * self.accuracy):
             self.limit = _ROUNDED
@@ -243,14 +247,14 @@ class _Search:
                 edges = self.sketch.edges(part, self.place, self.window, spacing, most)
                 ends = edges.astype(np.float64)
                 if sign < 0.0:
-                    atom = self.sketch.atom(part, self.place)
-                    ends = _centred(ends, atom / spacing, np.array(self.ranges[part]) / spacing)
+                    centre, atoms = self.sketch.centre(part, self.place, spacing, self.ranges[part])
+                    ends = _centred(ends, centre / spacing, np.array(atoms) / spacing)
                 bins, infinite = pair.bins(spacing * ends), pair.infinite()[0]
                 blur += count * (bins.blur + 8 * _U * spacing * float(np.abs(ends[[0, -1]]).max()))
                 lattice = (
                     above(bins, edges, spacing, infinite)
                     if sign > 0.0
-                    else below(bins, ends, spacing, infinite, self.saddle.tilt)
+                    else below(bins, ends, spacing, infinite, self.saddle.tilt, centre / spacing)
                 )
                 chosen.append((lattice, count))
             found.append((compose(chosen, self.window, self.largest, pessimistic=sign > 0.0), blur))
@@ -260,8 +264,8 @@ class _Search:
     def spacing(self, accuracy: float) -> float:
         """The mesh for a relative accuracy."""
         # A law that moves by more than its deviation leaves the window.
-        gap = min(accuracy / self.query.slope(self.saddle), self.saddle.deviation)
-        spacing = math.sqrt(3.8 * gap / (self.total * (self.saddle.tilt + 1.0)))
+        gap = min(accuracy / self.query.slope(self.saddle, self.fall), self.saddle.deviation)
+        spacing = math.sqrt(_MESH * gap / (self.total * (self.fall + 1.0)))
         widest = max(last - first for first, last in self.sketch.ends)
         return self._fitting(min(spacing, max(0.5 * self.saddle.deviation, 1e-3 * widest)))
 
@@ -275,7 +279,7 @@ class _Search:
     def _first(self, accuracy: float) -> float:
         """A coarse mesh, for a small transform; the final one if the place is known."""
         if len(self.parts) >= _MANY:
-            return self.spacing(self.accuracy)
+            return self.spacing(accuracy)
         least = (self.window.top - self.window.bottom) / (_FIRST_POINTS / len(self.parts))
         return self._fitting(max(self.spacing(max(accuracy, self.accuracy)), least))
 
@@ -297,6 +301,7 @@ class _Search:
             for (composition, blur), sign in zip(found, signs, strict=True)
         ]
         epsilon, log_delta = self.query.place(answers[-1])
+        self.fall = found[-1][0].fall(epsilon) or self.fall
         if not (math.isfinite(epsilon) and math.isfinite(log_delta)):
             return answers, math.inf
         return answers, max(each.log_error(epsilon) for each, _ in found) - log_delta
@@ -318,9 +323,8 @@ class _Search:
         return 1.01 * max(self.window.top - self.window.bottom, 0.5 * widest) / self.largest
 
 
-def _centred(edges: Array, atom: float, ends: Array) -> Array:
-    """Edges between lattice points, one of which is ``atom``; the ends of a loss stand alone."""
-    ends = ends[np.isfinite(ends)]
-    between = edges + atom % 1.0 - 0.5
-    between = between[(np.abs(between[:, None] - ends) >= 1.0).all(axis=1)]
-    return np.union1d(between, np.concatenate([ends - _ALONE, ends + _ALONE]))
+def _centred(edges: Array, centre: float, atoms: Array) -> Array:
+    """Edges between lattice points, one of which is ``centre``; atoms stand alone."""
+    between = edges + centre % 1.0 - 0.5
+    between = between[(np.abs(between[:, None] - atoms) >= 1.0).all(axis=1)]
+    return np.union1d(between, np.concatenate([atoms - _ALONE, atoms + _ALONE]))

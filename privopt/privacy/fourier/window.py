@@ -29,6 +29,9 @@ _MAX_EPSILON_TILT = 1e6  # tilt in units of epsilon: closer to the largest loss 
 _RATES = 32  # of Chernoff's bounds, tried in either direction
 _RESOLVED = 1e-15  # of a law: what rounding leaves, over the share of delta that it may cost
 _DECIDED = 40.0  # above what decides: there losses have told all but e^-40
+_SHIFTS = 6  # of what lies around a loss
+_NARROW = 1e-3  # of a spacing, around an atom
+_MIN_END = 1e-3  # of the tilted law, at an end that matters
 _MIN_ATOM = 0.2  # of the tilted law
 
 
@@ -221,10 +224,38 @@ class Sketch:
         more = math.log(max(1.0, float(bins[levels > 0].sum()) / max(most, 1024)), 3.0)
         return _steps(start, stops, np.where(levels > 0, levels + math.ceil(more), 0))
 
-    def atom(self, part: int, place: Place) -> float:
-        """A loss that a large share of the tilted law has alone; zero if there is none."""
+    def centre(
+        self, part: int, place: Place, spacing: float, ends: tuple[float, float]
+    ) -> tuple[float, list[float]]:
+        """A loss to lay a lattice through, and which ends of the loss are atoms.
+
+        An atom; or the common loss of all within half a spacing of it, on the far side of which is
+        nothing that would balance it; or of much that lies so close together.
+        """
         weight, loss = self._weights(part, place.saddle.tilt)
-        return float(loss[weight.argmax()]) if weight.max() > _MIN_ATOM else 0.0
+        lows, tops = self.bins[part]
+        narrow = tops - lows < _NARROW * spacing
+
+        def at(end: float, reach: float) -> float:
+            return float(weight[np.abs(loss - end) <= reach * spacing].sum())
+
+        atoms = [
+            end for end in ends if float(weight[narrow & (np.abs(loss - end) <= _NARROW * spacing)].sum()) > _MIN_END
+        ]
+        if atoms:
+            return max(atoms, key=lambda end: at(end, _NARROW)), atoms
+        mass = np.exp(self.log_mass[part, : loss.size])
+        end = max(ends, key=lambda end: at(end, 1.0))
+        side = 0.0 if at(end, 1.0) <= _MIN_END else math.copysign(1.0, end - float(loss.mean()))
+        found = end if side else float(loss[weight.argmax()])
+        for _ in range(_SHIFTS):
+            away = (loss - found) / spacing
+            near = side * away >= -0.5 if side else np.abs(away) <= 0.5
+            if not near.any():
+                return 0.0, []
+            gain = float(mass[near] @ np.expm1(found - loss[near])) / float(mass[near].sum())
+            found -= math.log1p(gain)
+        return (found if side or float(weight[near].sum()) > _MIN_ATOM else 0.0), []
 
     def _weights(self, part: int, tilt: float) -> tuple[Array, Array]:
         """Of the points of one loss under a tilt."""
