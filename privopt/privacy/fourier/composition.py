@@ -133,7 +133,8 @@ class Composition:
         lattice = self.tails.lattice
         slack = self.tails.at(lattice.first_above(epsilon))[2]
         fall = -self.tilt * (epsilon - self.centre)
-        return self.log_scale + float(np.logaddexp(math.log(self.error) + fall, math.log(slack + 1e-300)))
+        error = np.logaddexp(math.log(self.error) + fall, math.log(slack + 1e-300))
+        return self.log_scale + float(error)
 
     def _error_at(self, k: int) -> float:
         fall = -self.tilt * (self.tails.lattice.sum_at(k) - self.centre)
@@ -151,7 +152,8 @@ class Composition:
     def _curve(self, k: int, epsilon: float, sign: float) -> float:
         """``sum_{j >= k} v_j (1 - e^(eps - s_j))`` for ``eps <= s_k``, and its rounding."""
         mass, image, slack = self.tails.at(k)
-        return mass - math.exp(min(epsilon - self.tails.lattice.sum_at(k), 0.0)) * image + sign * slack
+        part = math.exp(min(epsilon - self.tails.lattice.sum_at(k), 0.0)) * image
+        return mass - part + sign * slack
 
 
 def compose(
@@ -220,9 +222,9 @@ def compose(
     law, law_error = _power(laws, size)
 
     # Far below the centre weights overflow, and nobody asks.
-    reach = _MAX_LOG_WEIGHT / tilt if tilt > 0.0 else math.inf
+    behind = _MAX_LOG_WEIGHT / tilt if tilt > 0.0 else math.inf
     whole = Lattice(offset + start, spacing, size)
-    first = min(whole.first_above(window.centre - reach), size - 1)
+    first = min(whole.first_above(window.centre - behind), size - 1)
     lattice = Lattice(offset + start + first, spacing, size - first)
     tails, length = _tails(law, start + first - shift, lattice, window)
     law_error += (8 * _U + 8 * _U * math.log2(size)) * length
@@ -258,10 +260,10 @@ def _transform_size(points: float, limit: int) -> int:
 class _Characteristic(NamedTuple):
     """``phi - 1 = sum_k w_k (z^k - 1)`` at ``z = e^(-i omega)``, and how far off it may be.
 
-    Losses close to the median are a cluster (``_reaches``): there ``z^k - 1`` is next to nothing at all
-    frequencies that matter, and a transform of ``w`` would drown it in its rounding. With the mean
-    ``m`` and the potential ``H_i = E (|k| - |i|)_+`` on the side of ``k``, half of ``E |k|`` at 0,
-    of which ``w`` is the second difference,
+    Losses close to the median are a cluster (``_reaches``): there ``z^k - 1`` is next to nothing
+    at all frequencies that matter, and a transform of ``w`` would drown it in its rounding. With
+    the mean ``m`` and the potential ``H_i = E (|k| - |i|)_+`` on the side of ``k``, half of
+    ``E |k|`` at 0, of which ``w`` is the second difference,
 
         sum_k w_k (z^k - 1) = -i m sin omega - 4 sin^2(omega / 2) H^(omega):
 
@@ -330,8 +332,7 @@ def _potential(weight: Array, points: Points, reach: int) -> tuple[Array, float]
     law = np.bincount(points + reach, weight, 2 * reach + 1)
     # E (|k| - i)_+ for i = reach - 1 ... 0 on either side.
     left, right = (
-        np.cumsum(np.cumsum(side, dtype=np.longdouble))
-        for side in (law[:reach], law[: reach : -1])
+        np.cumsum(np.cumsum(side, dtype=np.longdouble)) for side in (law[:reach], law[:reach:-1])
     )
     if not reach:
         return np.zeros(1), 0.0
@@ -403,9 +404,7 @@ def _log1p(x: Complex) -> Complex:
     return log
 
 
-def _tails(
-    law: Frequencies, start: int, lattice: Lattice, window: Window
-) -> tuple[Tails, float]:
+def _tails(law: Frequencies, start: int, lattice: Lattice, window: Window) -> tuple[Tails, float]:
     """What lies beyond the sums from number ``start`` on, and the length of the law."""
     if max(law.modes.size * _POINTS_PER_MODE, _FEW_POINTS) < law.size:
         return ModalTails(law, start, lattice, window.tilt, window.centre), law.length

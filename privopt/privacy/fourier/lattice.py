@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -91,10 +92,11 @@ def below(
     """A dominated loss: every bin goes to the nearest lattice point, and a little of the next one.
 
     Taking outcomes together is post-processing, and so is splitting one at random first. Where the
-    loss of a bin lies below its point, so much of the next bin above joins it that ``sum P - e^point sum Q`` vanishes; where
-    it lies above, so much of the next bin below. With bins of one spacing around the points these
-    shares are small, and the loss keeps its mean. A bin whose neighbour has too little joins that
-    one altogether, or its point is lowered by one. Mass beyond the bins is dropped.
+    loss of a bin lies below its point, so much of the next bin above joins it that
+    ``sum P - e^point sum Q`` vanishes; where it lies above, so much of the next bin below. With
+    bins of one spacing around the points these shares are small, and the loss keeps its mean. A
+    bin whose neighbour has too little joins that one altogether, or its point is lowered by one.
+    Mass beyond the bins is dropped.
 
     Parameters
     ----------
@@ -245,7 +247,7 @@ def _balanced(mass: Array, lifted: Array, pulled: Array) -> Array:
     return taken
 
 
-def _losses(bins: Bins, edges: npt.NDArray[np.int64], spacing: float) -> tuple[Array, Array]:
+def _losses(bins: Bins, edges: npt.NDArray[Any], spacing: float) -> tuple[Array, Array]:
     """``ln(P_i / Q_i)`` within each bin, and its error; unknown losses have a bin for error.
 
     ``|ln(1 + x)| <= 2 |x|`` asks for errors of less than a half. Outcomes that stand in the wrong

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privopt.privacy.fourier.composition import Composition, compose
-from privopt.privacy.fourier.lattice import LatticeLoss, above, below
+from privopt.privacy.fourier.lattice import above, below
 from privopt.privacy.fourier.query import AtEpsilon, Query
 from privopt.privacy.fourier.single import of_one_release
 from privopt.privacy.fourier.window import Place, Sketch
@@ -196,7 +196,8 @@ class _Search:
             if stalled > 2 or (stalled and (spacing <= self._finest() or noise > _DROWNED)):
                 break  # the mesh is not what limits, or no finer one can be had
             before = upper - lower
-            self._aim(math.sqrt(lower * upper) if 0.0 < lower and upper < math.inf else max(lower, found[1]))
+            between = lower > 0.0 and upper < math.inf
+            self._aim(math.sqrt(lower * upper) if between else max(lower, found[1]))
             wanted = self.accuracy * self.query.scale(self.saddle, upper)
             gap = max(found[1] - found[0], 1e-300) if found[1] < math.inf else math.inf
             finer = spacing * math.sqrt(max(1e-4, 0.6 * wanted / gap))

@@ -56,7 +56,8 @@ def _curve(pair: Pair, epsilons: Array) -> tuple[Array, Array]:
         p, q, p_error, q_error = (
             np.cumsum(each[:0:-1])[::-1] for each in (bins.p, bins.q, bins.p_error, bins.q_error)
         )
-        ratio = np.exp(np.minimum(epsilons, _MAX_EPSILON)) * (1.0 - sign * 4 * _U * (1.0 + epsilons))
+        ratio = np.exp(np.minimum(epsilons, _MAX_EPSILON))
+        ratio *= 1.0 - sign * 4 * _U * (1.0 + epsilons)
         q = np.maximum(q - sign * (q_error + (_POINTS + 4) * _U * q + _UNDERFLOW), 0.0)
         p = p + certain + sign * (p_error + (_POINTS + 4) * _U * p)
         value = p - ratio * q + (4.0 * blur * np.maximum(p, 0.0) if sign > 0.0 else 0.0)

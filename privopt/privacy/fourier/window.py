@@ -217,7 +217,8 @@ class Sketch:
         start, stop = math.floor(first / spacing) - 1, math.ceil(last / spacing) + 1
         coarser = np.diff(level)[changes - 1] > 0  # a step that holds much is not widened
         lows, tops = self.bins[part]
-        ends = np.where(coarser, np.ceil(tops[changes - 1] / spacing) + 1.0, np.floor(lows[changes] / spacing) - 1.0)
+        after, before = np.ceil(tops[changes - 1] / spacing), np.floor(lows[changes] / spacing)
+        ends = np.where(coarser, after + 1.0, before - 1.0)
         stops = np.append(np.clip(ends, start, stop), stop).astype(np.int64)
         levels = level[np.append(0, changes)]
         bins = np.diff(stops, prepend=start) / 3.0**levels
@@ -239,9 +240,8 @@ class Sketch:
         def at(end: float, reach: float) -> float:
             return float(weight[np.abs(loss - end) <= reach * spacing].sum())
 
-        atoms = [
-            end for end in ends if float(weight[narrow & (np.abs(loss - end) <= _NARROW * spacing)].sum()) > _MIN_END
-        ]
+        on = [narrow & (np.abs(loss - end) <= _NARROW * spacing) for end in ends]
+        atoms = [end for end, here in zip(ends, on, strict=True) if weight[here].sum() > _MIN_END]
         if atoms:
             return max(atoms, key=lambda end: at(end, _NARROW)), atoms
         mass = np.exp(self.log_mass[part, : loss.size])
