@@ -265,7 +265,8 @@ class _Search:
     def spacing(self, accuracy: float) -> float:
         """The mesh for a relative accuracy."""
         # A law that moves by more than its deviation leaves the window.
-        gap = min(accuracy / self.query.slope(self.saddle, self.fall), self.saddle.deviation)
+        slope = max(self.query.slope(self.saddle, self.fall), 1e-300)
+        gap = min(accuracy / slope, self.saddle.deviation)
         spacing = math.sqrt(_MESH * gap / (self.total * (self.fall + 1.0)))
         widest = max(last - first for first, last in self.sketch.ends)
         return self._fitting(min(spacing, max(0.5 * self.saddle.deviation, 1e-3 * widest)))
