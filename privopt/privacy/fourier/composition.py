@@ -138,7 +138,7 @@ class Composition:
 
     def _error_at(self, k: int) -> float:
         fall = -self.tilt * (self.tails.lattice.sum_at(k) - self.centre)
-        return self.error * math.exp(max(fall, -_MAX_EXPONENT))
+        return self.error * math.exp(min(max(fall, -_MAX_EXPONENT), _MAX_EXPONENT))
 
     def _near_the_centre(self, delta: float) -> float:
         """A lower bound where the sums are farther apart than the tilt reaches."""
@@ -235,7 +235,7 @@ def compose(
         aliased += math.exp(min(0.0, float((down + rates[1] * (offset + start) * spacing).min())))
     error = law_error * _weight_length(tilt, spacing, size) + aliased
     error += size**2 * math.exp(-_CUTOFF_EXPONENT)
-    if growth > 0.5:
+    if growth > 0.5 or tilt * (window.centre - lattice.sum_at(0)) > 2.0 * _MAX_LOG_WEIGHT:
         error, growth = _MAX_ERROR, 0.0
     # Of numbers that are not negative; a little more, for the second order.
     relative = math.log1p((2.0 if pessimistic else -2.0) * min(growth, 0.49))

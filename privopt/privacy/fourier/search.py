@@ -44,6 +44,7 @@ _ROUNDED = "rounding and what the window leaves out weigh too much beside delta"
 _UNATTAINED = "no pair of data sets is known to attain what dominates"
 _ALONE = 1e-3  # of a spacing, around an atom
 _GUESS = 1e-6  # of an unknown delta
+_TAIL = 1e-13  # of a whole curve
 _SKETCHES = 7  # each for a better estimate of delta
 _MIN_TAIL_MASS = 1e-290  # floats describe no tail below this
 _MIN_ANSWER = 1e-280  # answers of less are not worth a finer mesh
@@ -137,6 +138,8 @@ def curve(orders: Sequence[Order], epsilons: Array, accuracy: float) -> Array:
     deltas = np.zeros_like(epsilons)
     for order in orders:
         search = _Search(order.dominating, AtEpsilon(0.0), accuracy)
+        search.fall = 1.0 + 1.0 / search.saddle.deviation
+        search.window = search.sketch.window(search.place, _TAIL)
         ((composition, blur),) = search.compositions(search.spacing(accuracy), (1.0,))
         most = _largest_loss(order.dominating)
         for k, epsilon in enumerate(epsilons.tolist()):
@@ -303,9 +306,9 @@ class _Search:
             for (composition, blur), sign in zip(found, signs, strict=True)
         ]
         epsilon, log_delta = self.query.place(answers[-1])
-        self.fall = found[-1][0].fall(epsilon) or self.fall
         if not (math.isfinite(epsilon) and math.isfinite(log_delta)):
             return answers, math.inf
+        self.fall = found[-1][0].fall(epsilon) or self.fall
         return answers, max(each.log_error(epsilon) for each, _ in found) - log_delta
 
     def _look(self, epsilon: float, log_delta: float) -> None:

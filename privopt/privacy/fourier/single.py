@@ -59,7 +59,7 @@ def _curve(pair: Pair, epsilons: Array) -> tuple[Array, Array]:
         ratio = np.exp(np.minimum(epsilons, _MAX_EPSILON))
         ratio *= 1.0 - sign * 4 * _U * (1.0 + epsilons)
         q = np.maximum(q - sign * (q_error + (_POINTS + 4) * _U * q + _UNDERFLOW), 0.0)
-        p = p + certain + sign * (p_error + (_POINTS + 4) * _U * p)
+        p = p + certain + sign * (p_error + (_POINTS + 4) * _U * p + _UNDERFLOW)
         value = p - ratio * q + (4.0 * blur * np.maximum(p, 0.0) if sign > 0.0 else 0.0)
         found.append(np.clip(value + sign * 8 * _U * np.abs(p), 0.0, 1.0))
     lower, upper = found

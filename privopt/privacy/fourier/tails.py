@@ -23,6 +23,7 @@ __all__ = ["DenseTails", "Frequencies", "Lattice", "ModalTails", "Tails"]
 Complex = npt.NDArray[np.complex128]
 
 _U = 2.0**-53  # unit roundoff of float64
+_MAX_EXPONENT = 600.0  # of a weight; one that is larger nobody believes
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class DenseTails:
     def of(cls, law: Array, lattice: Lattice, tilt: float, centre: float) -> DenseTails:
         """From ``P_lambda(S = s_k) >= 0``."""
         sums: Array = (lattice.origin + np.arange(law.size, dtype=np.float64)) * lattice.spacing
-        weighted = (law * np.exp(-tilt * (sums - centre)))[::-1]
+        weighted = (law * np.exp(np.minimum(-tilt * (sums - centre), _MAX_EXPONENT)))[::-1]
         mass = np.cumsum(weighted)
         image = lfilter([1.0], [1.0, -math.exp(-lattice.spacing)], weighted)
         running = np.cumsum(mass)
@@ -140,14 +141,15 @@ class ModalTails:
             2j * math.pi / size * (modes * ((self._start + k) % size) % size)
         )
         angle = 2.0 * math.pi / size * (modes * left % size)
-        weight = math.exp(-self._tilt * (self.lattice.sum_at(k) - self._centre))
+        away = -self._tilt * (self.lattice.sum_at(k) - self._centre)
+        weight = math.exp(min(away, _MAX_EXPONENT))
         sums = []
         for rate, gap in zip((self._tilt, self._tilt + 1.0), self._gaps, strict=True):
             whole = -np.expm1(-rate * self.lattice.spacing * left + 1j * angle)
             flat = gap == 0.0
             ratio = np.where(flat, left, whole / np.where(flat, 1.0, gap))
             sums.append(weight * float((turned * ratio).real.sum()))
-        exponent = self._tilt * (abs(self.lattice.sum_at(k) - self._centre) + abs(self._centre))
+        exponent = abs(away) + self._tilt * abs(self._centre)
         slack = (64.0 + 4.0 * exponent) * _U * max(sums[0], 0.0)
         return sums[0], sums[1], weight * self._error + slack
 

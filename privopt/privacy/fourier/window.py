@@ -253,7 +253,7 @@ class Sketch:
             near = side * away >= -0.5 if side else np.abs(away) <= 0.5
             if not near.any():
                 return 0.0, []
-            gain = float(mass[near] @ np.expm1(found - loss[near])) / float(mass[near].sum())
+            gain = float(mass[near] @ np.expm1(np.minimum(found - loss[near], _DECIDED))) / float(mass[near].sum())
             found -= math.log1p(gain)
         return (found if side or float(weight[near].sum()) > _MIN_ATOM else 0.0), []
 
