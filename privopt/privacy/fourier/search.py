@@ -30,6 +30,7 @@ _MAX_POINTS = 2**20  # points of one transform, for an accuracy of 1e-3
 _WORK = 2**23  # points of all transforms and products of one search, for the same
 _WORK_FACTOR = 4.0  # of it, at most, where more is asked
 _MAX_BINS = 2**20  # of all losses
+_BIN = 4  # points for which one is as much work
 _ROUNDS = 8
 _MESH = 3.5  # of a smooth loss nearly eight; where one begins, bins balance less well
 _MANY = 16  # kinds of release: the answer about fewer says where to look
@@ -140,7 +141,7 @@ def curve(orders: Sequence[Order], epsilons: Array, accuracy: float) -> Array:
         search = _Search(order.dominating, AtEpsilon(0.0), accuracy)
         search.fall = 1.0 + 1.0 / search.saddle.deviation
         search.window = search.sketch.window(search.place, _TAIL)
-        ((composition, blur),) = search.compositions(search.spacing(accuracy), (1.0,))
+        ((composition, blur),) = search.compositions(search.first(accuracy), (1.0,))
         most = _largest_loss(order.dominating)
         for k, epsilon in enumerate(epsilons.tolist()):
             delta = min(composition.delta(epsilon - blur, 1.0), AtEpsilon(epsilon).most(most))
@@ -189,14 +190,14 @@ class _Search:
         """
         lower, upper, before, stalled = 0.0, math.inf, math.inf, 0
         known = len(self.parts) >= _MANY
-        spacing = self._first(self.accuracy if known else min(_ROUGH, 100.0 * self.accuracy))
+        spacing = self.first(self.accuracy if known else min(_ROUGH, 100.0 * self.accuracy))
         for rounds in range(_ROUNDS):
             found, noise = self._answers(spacing, (-1.0, 1.0))
             lower, upper = max(lower, found[0]), min(upper, found[1])
             if self.close(lower, upper) or upper < _MIN_ANSWER or self.work <= 0.0:
                 break
-            stalled = stalled + 1 if not upper - lower <= 0.7 * before else 0
-            if stalled > 2 or (stalled and (spacing <= self._finest() or noise > _DROWNED)):
+            stalled = 0 if upper - lower <= 0.7 * before < math.inf or rounds == 0 else stalled + 1
+            if stalled > 1 or (stalled and (spacing <= self._finest() or noise > _DROWNED)):
                 break  # the mesh is not what limits, or no finer one can be had
             before = upper - lower
             between = lower > 0.0 and upper < math.inf
@@ -220,7 +221,7 @@ class _Search:
 
     def from_above(self, rival: float) -> float:
         """An upper bound: below ``rival`` if that can be had, else to the accuracy asked for."""
-        upper, before, spacing = math.inf, (math.inf, math.inf), self._first(0.1)
+        upper, before, spacing = math.inf, (math.inf, math.inf), self.first(0.1)
         for _ in range(_ROUNDS):
             (found,), noise = self._answers(spacing, (1.0,))
             if found <= rival or self.work <= 0.0 or not (found < 0.99 * upper or noise < _DROWNED):
@@ -254,6 +255,7 @@ class _Search:
                     centre, atoms = self.sketch.centre(part, self.place, spacing, self.ranges[part])
                     ends = _centred(ends, centre / spacing, np.array(atoms) / spacing)
                 bins, infinite = pair.bins(spacing * ends), pair.infinite()[0]
+                self.work -= _BIN * edges.size
                 blur += count * (bins.blur + 8 * _U * spacing * float(np.abs(ends[[0, -1]]).max()))
                 lattice = (
                     above(bins, edges, spacing, infinite)
@@ -281,11 +283,11 @@ class _Search:
         middles = (self.parts[group[group.size // 2]][0] for group in groups)
         return tuple(zip(middles, counts, strict=True))
 
-    def _first(self, accuracy: float) -> float:
+    def first(self, accuracy: float) -> float:
         """A coarse mesh, for a small transform; the final one if the place is known."""
         if len(self.parts) >= _MANY:
             return self.spacing(accuracy)
-        least = (self.window.top - self.window.bottom) / (_FIRST_POINTS / len(self.parts))
+        least = self._span() * len(self.parts) / _FIRST_POINTS
         return self._fitting(max(self.spacing(max(accuracy, self.accuracy)), least))
 
     def _fitting(self, spacing: float) -> float:
@@ -324,8 +326,12 @@ class _Search:
             self._look(epsilon, log_delta)
 
     def _finest(self) -> float:
+        return 1.01 * self._span() / self.largest
+
+    def _span(self) -> float:
+        """What has to be covered: by the window, or half as densely by one loss."""
         widest = max(last - first for first, last in self.sketch.ends)
-        return 1.01 * max(self.window.top - self.window.bottom, 0.5 * widest) / self.largest
+        return max(self.window.top - self.window.bottom, 0.5 * widest)
 
 
 def _centred(edges: Array, centre: float, atoms: Array) -> Array:
