@@ -253,7 +253,8 @@ class Sketch:
             near = side * away >= -0.5 if side else np.abs(away) <= 0.5
             if not near.any():
                 return 0.0, []
-            gain = float(mass[near] @ np.expm1(np.minimum(found - loss[near], _DECIDED))) / float(mass[near].sum())
+            gains = np.expm1(np.minimum(found - loss[near], _DECIDED))
+            gain = float(mass[near] @ gains) / float(mass[near].sum())
             found -= math.log1p(gain)
         return (found if side or float(weight[near].sum()) > _MIN_ATOM else 0.0), []
 
