@@ -149,8 +149,8 @@ def number(name: str, text: str) -> float:
         Naming the option, the value and the rule it broke.
     """
     try:
-        value = float(text)
-    except ValueError:
+        value = float(_exactly(text) if "/" in text else text)
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be a number, got {text}") from None
     if name == "noise" and not 0.0 < value < math.inf:
         raise ValueError(f"noise must be positive and finite, got {text}")

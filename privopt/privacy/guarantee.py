@@ -16,6 +16,7 @@ from privopt.privacy.accountants import (
     ACCURACY,
     TIGHT,
     Accountant,
+    Basic,
     Fourier,
     GaussianDP,
     NonPrivate,
@@ -29,11 +30,13 @@ from privopt.privacy.arguments import (
 from privopt.privacy.export import exported
 from privopt.privacy.grouping import between, bracket
 from privopt.privacy.interval import Interval
+from privopt.privacy.leaves import leaves
 from privopt.spec import Budget, Relation
 
 __all__ = ["Guarantee"]
 
 _RELATIVE_WIDTH = 2.0 * ACCURACY  # accountants that come later would add nothing
+_APART = "no accountant proves ends that are closer"
 _FINER = (1e-5, 1e-6, 1e-7, 1e-8)
 
 
@@ -220,9 +223,11 @@ class Guarantee:
         return Guarantee(dp.SelfComposedDpEvent(self.event, k), self.relation, self.assumptions)
 
     def _accountants(self, event: dp.DpEvent) -> Iterator[Accountant]:
-        """Whom to ask, in turn; nobody after one that is exact."""
+        """Closed forms of one release first, then all in turn; nobody after an exact one."""
         relation = self.relation
-        tight = [each for each in TIGHT if each.supports(event, relation)]
+        alone = sum(count for _, count in leaves(event)) == 1
+        closed = [each for each in ACCOUNTANTS if alone and isinstance(each, Basic)]
+        tight = [each for each in (*closed, *TIGHT) if each.supports(event, relation)]
         for each in tight or [each for each in ACCOUNTANTS if each.supports(event, relation)]:
             yield each
             if isinstance(each, NonPrivate | GaussianDP):
@@ -237,7 +242,7 @@ def _best(proofs: Iterator[Interval], worst: float) -> Interval:
         best = Interval(max(best.lower, proof.lower), min(best.upper, proof.upper), reason)
         if best.width == 0.0 or best.width <= _RELATIVE_WIDTH * best.upper < math.inf:
             return replace(best, reason="")
-    return best
+    return best if best.reason else replace(best, reason=_APART)
 
 
 def _parts(event: dp.DpEvent) -> tuple[dp.DpEvent, ...]:
