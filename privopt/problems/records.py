@@ -70,7 +70,7 @@ def _number(entry: Any, name: str) -> float:
     try:
         return float(entry)
     except OverflowError:
-        return math.inf if entry > 0 else -math.inf
+        return math.inf if entry > 0 else -math.inf  # type: ignore[operator]
 
 
 def numeric(values: FeaturesLike, name: str = "data") -> Any:
