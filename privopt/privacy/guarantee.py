@@ -27,10 +27,10 @@ from privopt.privacy.arguments import (
     check_epsilon,
     check_target_delta,
 )
+from privopt.privacy.events import PublicMixtureDpEvent
 from privopt.privacy.export import exported
 from privopt.privacy.grouping import between, bracket
 from privopt.privacy.interval import Interval
-from privopt.privacy.leaves import leaves
 from privopt.spec import Budget, Relation
 
 __all__ = ["Guarantee"]
@@ -223,10 +223,10 @@ class Guarantee:
         return Guarantee(dp.SelfComposedDpEvent(self.event, k), self.relation, self.assumptions)
 
     def _accountants(self, event: dp.DpEvent) -> Iterator[Accountant]:
-        """Closed forms of one release first, then all in turn; nobody after an exact one."""
+        """The closed form of a mixture first, then all in turn; nobody after an exact one."""
         relation = self.relation
-        alone = sum(count for _, count in leaves(event)) == 1
-        closed = [each for each in ACCOUNTANTS if alone and isinstance(each, Basic)]
+        mixed = isinstance(event, PublicMixtureDpEvent)  # exact at a delta that is told in full
+        closed = [each for each in ACCOUNTANTS if mixed and isinstance(each, Basic)]
         tight = [each for each in (*closed, *TIGHT) if each.supports(event, relation)]
         for each in tight or [each for each in ACCOUNTANTS if each.supports(event, relation)]:
             yield each
