@@ -249,6 +249,20 @@ def test_delta_may_be_asked_as_well():
     assert lower <= delta_of(0.5, 1.0) <= upper
 
 
+def test_a_fraction_is_a_number():
+    told = [
+        privopt("epsilon", "--noise", 2, "--delta", delta, "--relation", "zero_out")
+        for delta in ("1/50000", "2e-5")
+    ]
+    assert told[0] == told[1]
+
+
+def test_where_nothing_is_proved_the_reason_is_printed():
+    run = ("--noise", 1, "--rate", 0.1, "--steps", 10**400, "--relation", "zero_out")
+    printed = privopt("epsilon", *run, "--delta", 1e-6)
+    assert re.search(r"Nothing is proved: \w+", printed)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -259,6 +273,7 @@ def test_delta_may_be_asked_as_well():
         ("--noise -1 --delta 0.1", "noise must be positive and finite, got -1"),
         ("--noise nan --delta 0.1", "noise must be positive and finite, got nan"),
         ("--noise much --delta 0.1", "noise must be a number, got much"),
+        ("--noise 1 --delta 1/0", "delta must be a number, got 1/0"),
         ("--noise 1 --delta 1", "delta must lie in [0, 1), got 1"),
         ("--noise 1 --delta -1e-9", "delta must lie in [0, 1), got -1e-9"),
         ("--noise 1 --delta 1e-301", "delta must be 0 or at least 1e-300"),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Answers", "Question", "ask"]
 
+_NO_BOUND = "no accountant has a bound"
 _BEYOND_ROUNDING = 1e-9  # relative; an estimate this far below a bound is not there by rounding
 
 
@@ -90,6 +91,9 @@ class Answers:
         if self.reason:
             lines = [f"[bold]Certified at {given}: {wanted} <= {upper}[/bold]"]
             lines.append(f"[yellow]No amplification claimed:[/yellow] {self.reason}")
+        if self.best().lower < self.best().upper == math.inf:
+            reasons = [proof.reason for _, proof in self.proved if proof.reason]
+            lines.append(f"[yellow]Nothing is proved:[/yellow] {'; '.join(reasons) or _NO_BOUND}")
         if any(map(self._under_reports, self.estimated)):
             lines.append("[red]under-reports[/red]: below the certified lower bound")
         if self.silent:

@@ -148,9 +148,10 @@ def number(name: str, text: str) -> float:
     ValueError
         Naming the option, the value and the rule it broke.
     """
+    exact = _exactly(text) if "/" in text else None
     try:
-        value = float(text)
-    except ValueError:
+        value = float(text if exact is None else exact)
+    except (ValueError, OverflowError):
         raise ValueError(f"{name} must be a number, got {text}") from None
     if name == "noise" and not 0.0 < value < math.inf:
         raise ValueError(f"noise must be positive and finite, got {text}")

@@ -20,13 +20,15 @@ def require_public_size(relation: Relation, what: str) -> None:
 def drawable(budget: Budget, numbers: float = 2.0**40) -> Budget:
     """What is left for ideal noise once ``delta`` has paid for the ends of the drawn noise.
 
-    For a run of so many draws. All of the budget where ``delta`` is 0: its claim fails with the
-    probability of those ends.
+    For a run of so many draws. The ends cost ``e^epsilon`` times their probability; where that is
+    more than a quarter of ``delta``, what is left is the smaller ``epsilon`` at which it is a
+    quarter: it implies the budget, and noise never rises with ``epsilon``. All of the budget where
+    ``delta`` is 0: its claim fails with the probability of those ends.
 
     Raises
     ------
     ValueError
-        If ``delta`` is positive and no larger than that.
+        If ``delta`` is positive and no larger than what the ends cost at any ``epsilon``.
 
     Examples
     --------
@@ -35,11 +37,12 @@ def drawable(budget: Budget, numbers: float = 2.0**40) -> Budget:
     """
     if budget.delta == 0.0:
         return budget
-    cost = end_cost(budget.epsilon, numbers)
-    left = math.nextafter(budget.delta - cost, 0.0)
-    if not left > 0.0:
+    ends = 0.5 * end_cost(0.0, numbers)
+    if not budget.delta > 8.0 * ends:
         raise ValueError(
-            f"delta must exceed {cost:.3g} at epsilon = {budget.epsilon!r}, what the ends of drawn "
-            f"noise may cost, got {budget.delta!r}"
+            f"delta must exceed {8.0 * ends:.3g}, four times what the ends of {numbers:.3g} drawn "
+            f"numbers cost, got {budget.delta!r}"
         )
-    return replace(budget, delta=left)
+    epsilon = min(budget.epsilon, math.log(0.25 * budget.delta / ends - 1.0))
+    left = math.nextafter(budget.delta - end_cost(epsilon, numbers), 0.0)
+    return replace(budget, epsilon=epsilon, delta=left)

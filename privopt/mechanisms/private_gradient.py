@@ -127,7 +127,7 @@ class PrivateGradient:
 
     def within(self, budget: Budget) -> PrivateGradient:
         """The same with the least noise that keeps all its answers within ``budget``."""
-        noise, spendable = self.noise, drawable(budget)
+        noise, spendable = self.noise, drawable(budget, 2.0 * self.steps * self.query.dim)
         assert noise is not None
 
         def event(ratio: float) -> DpEvent:

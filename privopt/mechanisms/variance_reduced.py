@@ -109,7 +109,7 @@ class VarianceReducedGradient:
             rest = unit.differences.noised(1.0 / math.sqrt(squared))
             return replace(unit, scale=full.scale, difference_scale=rest.scale)
 
-        budget = drawable(budget)
+        budget = drawable(budget, 2.0 * steps * query.dim)
         return noised(calibrate(lambda size: noised(size).event(budget.relation), budget))
 
     @property

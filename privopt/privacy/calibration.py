@@ -262,7 +262,7 @@ def _finite(noise: float, budget: Budget) -> float:
 
 def _best_prover(event: dp.DpEvent, relation: Relation, tolerance: float) -> Accountant:
     """The exact accountant, else the Fourier accountant as accurate as is asked, else the best."""
-    fourier = Fourier(accuracy=tolerance, two_sided=False)
+    fourier = Fourier(accuracy=tolerance)
     exact = (each for each in ACCOUNTANTS if isinstance(each, NonPrivate | GaussianDP))
     candidates = (*exact, fourier, *ACCOUNTANTS)
     return next((each for each in candidates if each.supports(event, relation)), fourier)

@@ -27,7 +27,7 @@ from privopt.privacy.leaves import leaves
 
 __all__ = ["between", "bracket"]
 
-_MAX_RELEASES = 128  # distinct releases; of these each is looked at
+_MAX_RELEASES = 200  # distinct releases; of these each is looked at
 _RELATIVE_WIDTH = 2e-3  # as accurate as others are
 _REASON = "close steps were taken together"
 

@@ -16,6 +16,7 @@ from privopt.privacy.accountants import (
     ACCURACY,
     TIGHT,
     Accountant,
+    Basic,
     Fourier,
     GaussianDP,
     NonPrivate,
@@ -26,6 +27,7 @@ from privopt.privacy.arguments import (
     check_epsilon,
     check_target_delta,
 )
+from privopt.privacy.events import PublicMixtureDpEvent
 from privopt.privacy.export import exported
 from privopt.privacy.grouping import between, bracket
 from privopt.privacy.interval import Interval
@@ -34,7 +36,8 @@ from privopt.spec import Budget, Relation
 __all__ = ["Guarantee"]
 
 _RELATIVE_WIDTH = 2.0 * ACCURACY  # accountants that come later would add nothing
-_ACCURACIES = (ACCURACY, 1e-5, 1e-6, 1e-7, 1e-8)  # the first again, as calibration asks: from above
+_APART = "no accountant proves ends that are closer"
+_FINER = (1e-5, 1e-6, 1e-7, 1e-8)
 
 
 @dataclass(frozen=True)
@@ -180,7 +183,7 @@ class Guarantee:
         if spent.upper <= budget.epsilon or spent.lower > budget.epsilon:
             return spent.upper <= budget.epsilon
         event = bracket(self.event)[0]
-        for fourier in (Fourier(accuracy, two_sided=False) for accuracy in _ACCURACIES):
+        for fourier in (Fourier(accuracy, two_sided=False) for accuracy in _FINER):
             if not fourier.supports(event, self.relation):
                 return False
             upper = fourier.epsilon(event, self.relation, budget.delta).upper
@@ -220,9 +223,11 @@ class Guarantee:
         return Guarantee(dp.SelfComposedDpEvent(self.event, k), self.relation, self.assumptions)
 
     def _accountants(self, event: dp.DpEvent) -> Iterator[Accountant]:
-        """Whom to ask, in turn; nobody after one that is exact."""
+        """The closed form of a mixture first, then all in turn; nobody after an exact one."""
         relation = self.relation
-        tight = [each for each in TIGHT if each.supports(event, relation)]
+        mixed = isinstance(event, PublicMixtureDpEvent)  # exact at a delta that is told in full
+        closed = [each for each in ACCOUNTANTS if mixed and isinstance(each, Basic)]
+        tight = [each for each in (*closed, *TIGHT) if each.supports(event, relation)]
         for each in tight or [each for each in ACCOUNTANTS if each.supports(event, relation)]:
             yield each
             if isinstance(each, NonPrivate | GaussianDP):
@@ -237,7 +242,7 @@ def _best(proofs: Iterator[Interval], worst: float) -> Interval:
         best = Interval(max(best.lower, proof.lower), min(best.upper, proof.upper), reason)
         if best.width == 0.0 or best.width <= _RELATIVE_WIDTH * best.upper < math.inf:
             return replace(best, reason="")
-    return best
+    return best if best.reason else replace(best, reason=_APART)
 
 
 def _parts(event: dp.DpEvent) -> tuple[dp.DpEvent, ...]:

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import math
 
-from dp_accounting import (
-    ComposedDpEvent,
-    DpEvent,
-    NonPrivateDpEvent,
-    NoOpDpEvent,
-    PoissonSampledDpEvent,
-)
+from dp_accounting import DpEvent, NonPrivateDpEvent, NoOpDpEvent
 
-from privopt.privacy import pure_event
+from privopt.privacy import approximate_event, pure_event
 
 __all__ = ["approximate_release", "pure_release", "resolvable"]
 
@@ -31,26 +25,15 @@ def pure_release(epsilon: float) -> DpEvent:
 
 
 def approximate_release(epsilon: float, delta: float) -> DpEvent:
-    """The event of any ``(epsilon, delta)``-DP release under ``replace_one``, and no other.
-
-    With probability ``delta`` one record is published; all else is a pure release. A replaced
-    record shows in both data sets, so both orders of neighbours have outcomes that the other
-    lacks. Under the other relations only one data set holds the record, and the event would
-    claim too much.
-
-    Formal guarantee
-    ----------------
-    Dominates every ``(epsilon, delta)``-DP release under ``replace_one``. Source: Kairouz, Oh and
-    Viswanath, "The composition theorem for differential privacy", IEEE Trans. Inf. Theory 2017
-    (arXiv:1311.0776), proof of Theorem 3.3.
+    """``approximate_event``, and no privacy where one of the two numbers has no limit.
 
     Examples
     --------
-    >>> len(approximate_release(1.0, 1e-6).events)
-    2
+    >>> approximate_release(math.inf, 1e-6), approximate_release(1.0, 1.0)
+    (NonPrivateDpEvent(), NonPrivateDpEvent())
     """
-    told = PoissonSampledDpEvent(delta, NonPrivateDpEvent())
-    return ComposedDpEvent([pure_release(epsilon), told])
+    within = epsilon < math.inf and delta < 1.0
+    return approximate_event(epsilon, delta) if within else NonPrivateDpEvent()
 
 
 def resolvable(epsilon: float) -> float:

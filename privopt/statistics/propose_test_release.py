@@ -109,8 +109,9 @@ class ProposeTestRelease(NamedTuple):
         if not 0.0 < budget.delta < 0.5:
             raise ValueError(f"delta must lie in (0, 1/2), got {budget.delta!r}")
         bound = round_up(bound)
-        scale = round_up(2.0 / resolvable(budget.epsilon))
-        threshold = scale * -math.log(2.0 * drawable(budget, 2).delta / _MARGIN) * _MARGIN
+        left = drawable(budget, 2)
+        scale = round_up(2.0 / resolvable(left.epsilon))
+        threshold = scale * -math.log(2.0 * left.delta / _MARGIN) * _MARGIN
         return cls(query, bound, scale, round_up(bound * scale), round_up(threshold))
 
     def event(self, relation: Relation) -> DpEvent:

@@ -89,8 +89,9 @@ class StableRelease(NamedTuple):
         require_public_size(budget.relation, "a stable release")
         if not 0.0 < budget.delta < 0.5:
             raise ValueError(f"delta must lie in (0, 1/2), got {budget.delta!r}")
-        scale = round_up(1.0 / resolvable(budget.epsilon))
-        threshold = scale * -math.log(2.0 * drawable(budget, 1).delta / _MARGIN) * _MARGIN
+        left = drawable(budget, 1)
+        scale = round_up(1.0 / resolvable(left.epsilon))
+        threshold = scale * -math.log(2.0 * left.delta / _MARGIN) * _MARGIN
         return cls(query, scale, round_up(threshold))
 
     def event(self, relation: Relation) -> DpEvent:

@@ -1,7 +1,6 @@
 """The Fourier composition and its certificate against exact convolution."""
 
 import math
-from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from privopt.privacy.fourier import composition
 from privopt.privacy.fourier.composition import compose
 from privopt.privacy.fourier.lattice import LatticeLoss
-from privopt.privacy.fourier.tails import DenseTails, ModalTails, _discounted
+from privopt.privacy.fourier.tails import DenseTails, Lattice, ModalTails
 from privopt.privacy.fourier.window import Window
 
 mp = mpmath.mp.clone()
@@ -47,8 +46,8 @@ def exact_delta(law, parts, epsilon):
     return mp.fsum(finite) + infinite
 
 
-def tilted_window(parts, tilt, share=1.0):
-    """A window of ``share`` of the range of the sum around its tilted mean, rates to match."""
+def tilted_window(parts, tilt, needed=40.0):
+    """A window around the tilted mean that leaves out ``e^-needed``, rates to match."""
     mean = variance = 0.0
     for part, count in parts:
         weight = part.mass * np.exp(tilt * (part.losses - part.losses.max()))
@@ -56,13 +55,8 @@ def tilted_window(parts, tilt, share=1.0):
         centre = weight @ part.losses
         mean += count * centre
         variance += count * (weight @ (part.losses - centre) ** 2)
-    first, last = (sum(c * float(end(p.losses)) for p, c in parts) for end in (np.min, np.max))
-    bottom = mean - share * (mean - first) - 0.4 * parts[0][0].spacing
-    top = mean + share * (last - mean) + 0.4 * parts[0][0].spacing
-    variance = max(variance, 1e-3)
-    rates = (max(mean - bottom, 0.1) / variance, max(top - mean, 0.1) / variance)
-    window = Window(tilt, mean, bottom, top, *rates)
-    return window, max(16, math.ceil((top - bottom) / parts[0][0].spacing) + 1)
+    rate = math.sqrt(2.0 * needed / max(variance, 1e-3))
+    return Window(tilt, mean, mean, mean, rate, rate, needed)
 
 
 CASES = {
@@ -81,23 +75,23 @@ LAWS = {name: convolution(parts) for name, parts in CASES.items()}
 @pytest.fixture(params=[DenseTails, ModalTails], ids=lambda kind: kind.__name__)
 def tails(request, monkeypatch):
     """Either way of reading a law, whatever the number of its frequencies."""
-    monkeypatch.setattr(
-        composition, "_POINTS_PER_MODE", 10**9 if request.param is DenseTails else 0
-    )
+    always = 10**9 if request.param is DenseTails else 0
+    monkeypatch.setattr(composition, "_POINTS_PER_MODE", always)
+    monkeypatch.setattr(composition, "_FEW_POINTS", always)
     return request.param
 
 
 @pytest.mark.parametrize("tilt", [0.0, 0.3, 2.0, 9.0, 40.0])
-@pytest.mark.parametrize("share", [1.0, 0.6, 0.25])
+@pytest.mark.parametrize(("needed", "limit"), [(40.0, 4096), (2.0, 4096), (40.0, 20)])
 @pytest.mark.parametrize("name", CASES)
-def test_both_certificates_hold_everywhere_in_any_window(name, share, tilt, tails):
+def test_both_certificates_hold_everywhere_in_any_window(name, needed, limit, tilt, tails):
     parts, law = CASES[name], LAWS[name]
     tilt /= parts[0][0].spacing / 0.25
-    window, size = tilted_window(parts, tilt, share)
+    window = tilted_window(parts, tilt, needed)
     ends = sorted(law)
     first, last = float(ends[0]), float(ends[-1])
     span = max(last - first, 1.0)
-    upper, lower = (compose(parts, window, size, pessimistic) for pessimistic in (True, False))
+    upper, lower = (compose(parts, window, limit, pessimistic) for pessimistic in (True, False))
     lattice = upper.tails.lattice
     sums = [lattice.sum_at(k) for k in range(0, lattice.count, max(1, lattice.count // 12))]
     inside = [*sums, window.centre]
@@ -120,14 +114,13 @@ def test_both_certificates_hold_everywhere_in_any_window(name, share, tilt, tail
 @pytest.mark.parametrize("name", ["homogeneous", "mixed", "shifted", "infinite"])
 def test_a_full_window_is_tight(name, tilt, tails):
     parts, law = CASES[name], LAWS[name]
-    window, size = tilted_window(parts, tilt)
-    wide = window._replace(below_rate=40.0, above_rate=40.0, top=window.top + 4, bottom=-12.0 * 4)
-    upper, lower = (compose(parts, wide, 512, pessimistic) for pessimistic in (True, False))
+    window = tilted_window(parts, tilt)
+    upper, lower = (compose(parts, window, 512, pessimistic) for pessimistic in (True, False))
     exact = exact_delta(law, parts, window.centre)
     assert exact > 0
     assert lower.delta(window.centre, -1.0) == pytest.approx(float(exact), rel=1e-9)
     assert upper.delta(window.centre, 1.0) == pytest.approx(float(exact), rel=1e-9)
-    assert size <= 512
+    assert upper.size <= 512
 
 
 @pytest.mark.parametrize("count", [1, 7, 100, 2000])
@@ -136,8 +129,7 @@ def test_rounding_stays_within_the_certificate_with_factors_to_spare(count, tilt
     """Two losses make a binomial sum, known to all digits."""
     p, size = 0.3, 4096
     part = LatticeLoss(np.array([1 - p, p]), np.array([-1, 1]), 0.0, 0.125, 0.0)
-    window, _ = tilted_window([(part, count)], tilt)
-    window = window._replace(bottom=-256.0, top=255.0, below_rate=30.0, above_rate=30.0)
+    window = tilted_window([(part, count)], tilt)._replace(below_rate=10.0, above_rate=10.0)
     composed = compose([(part, count)], window, size, False)
     assert isinstance(composed.tails, tails)
     law = {}
@@ -148,11 +140,11 @@ def test_rounding_stays_within_the_certificate_with_factors_to_spare(count, tilt
     for shift in (-1.0, 0.0, 0.5):
         epsilon = window.centre + shift
         exact = exact_delta(law, [(part, count)], epsilon)
-        bare = replace(composed, error=0.0).delta(epsilon, 1.0)
+        bare = mp.mpf(composed.delta(epsilon, -1.0) + composed.delta(epsilon, 1.0)) / 2
         if exact < 1e-300:
             continue
         compared += 1
-        claimed = composed.error * mp.exp(-tilt * shift + composed.log_scale)
+        claimed = mp.exp(composed.log_error(epsilon))
         assert abs(bare - exact) <= claimed / 4
         assert claimed <= max(1e-6 * exact, 1e-11 * (shift > 0.0))
     assert bool(compared) != ((count, tilt) == (2000, 8.0))  # where all is below 1e-300
@@ -160,9 +152,9 @@ def test_rounding_stays_within_the_certificate_with_factors_to_spare(count, tilt
 
 def test_parts_that_coincide_are_one_part():
     part = random_loss(11)
-    window, size = tilted_window([(part, 9)], 1.0)
+    window = tilted_window([(part, 9)], 1.0)
     whole, split = (
-        compose(parts, window, size, True)
+        compose(parts, window, 512, True)
         for parts in ([(part, 9)], [(part, 4), (part, 2), (part, 3)])
     )
     for epsilon in np.linspace(-3.0, 9.0, 30):
@@ -171,8 +163,7 @@ def test_parts_that_coincide_are_one_part():
 
 def test_infinite_mass_stays_visible():
     part = random_loss(12, infinite=2.0**-20)
-    window, _ = tilted_window([(part, 10)], 1.0)
-    window = window._replace(below_rate=40.0, above_rate=40.0, top=window.top + 4, bottom=-48.0)
+    window = tilted_window([(part, 10)], 1.0)
     composed = compose([(part, 10)], window, 512, True)
     planted = -math.expm1(10 * math.log1p(-(2.0**-20)))
     assert composed.infinite == pytest.approx(planted, rel=1e-12)
@@ -184,7 +175,7 @@ def test_infinite_mass_stays_visible():
 def test_a_law_of_far_modes_is_not_cut():
     """A few sums, thousands apart: no mode may get lost, whatever overflows between them."""
     part = LatticeLoss(np.array([0.5, 0.5]), np.array([-1, 5000]), 0.0, 0.5, 0.0)
-    window = Window(0.0, 3749.0, -1000.0, 8000.0, 0.05, 0.05)
+    window = Window(0.0, 3749.0, -1000.0, 8000.0, 0.05, 0.05, 30.0)
     law = convolution([(part, 3)])
     upper, lower = (
         compose([(part, 3)], window, 20480, pessimistic) for pessimistic in (True, False)
@@ -197,7 +188,7 @@ def test_a_law_of_far_modes_is_not_cut():
 
 def test_errors_beyond_hope_claim_nothing():
     part = LatticeLoss(np.array([0.5, 0.5]), np.array([-1, 1]), 0.0, 1e-7, 0.0)
-    window, size = Window(1.0, 1.0, -9.0, 11.0, 1.0, 1.0), 4096
+    window, size = Window(1.0, 1.0, -9.0, 11.0, 1.0, 1.0, 30.0), 4096
     upper, lower = (compose([(part, 10**14)], window, size, each) for each in (True, False))
     assert upper.delta(window.centre, 1.0) == 1.0
     assert upper.epsilon(1e-5, 1.0) == math.inf
@@ -210,7 +201,7 @@ def test_discounted_sums_neither_overflow_nor_lose_digits(spacing):
     random = np.random.default_rng(0)
     sums = -40.0 * spacing + spacing * np.arange(150)
     weighted = random.exponential(size=150) * np.exp(-random.uniform(0.0, 200.0, 150))
-    image = _discounted(weighted, spacing)
+    tails = DenseTails.of(weighted, Lattice(-40.0, spacing, 150), 0.0, 0.0)
     for k in (0, 1, 74, 148, 149):
         exact = math.fsum(weighted[k:] * np.exp(sums[k] - sums[k:]))
-        assert image[k] == pytest.approx(exact, rel=1e-12)
+        assert tails.at(k)[1] == pytest.approx(exact, rel=1e-12)

@@ -8,7 +8,7 @@ from dp_accounting.dp_event import DiscreteLaplaceDpEvent, RepeatAndSelectDpEven
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
-from privopt.privacy import BoundedRangeDpEvent, Guarantee, pure_event
+from privopt.privacy import BoundedRangeDpEvent, Guarantee, epsilon, pure_event
 from privopt.privacy.events import ObjectivePerturbationDpEvent
 from privopt.spec import Relation
 
@@ -65,6 +65,17 @@ def test_the_same_words_would_be_read_at_half_their_price():
         naive = list(readings(guarantee.event, dp.NeighboringRelation.REPLACE_ONE, 1e-6))
         careful = list(readings(*guarantee.exported(), 1e-6))
         assert min(naive) < 0.6 * min(careful)
+
+
+def test_dp_accounting_does_not_double_the_distance_of_fixed_size_batches_itself():
+    """On the day that it does (an open change of it), ``exported`` must no longer halve noise."""
+    guarantee = Guarantee(EVENTS["fixed size"], REPLACE)
+    event, relation = guarantee.exported()
+    (once,) = readings(event, relation, 1e-6)
+    ours = epsilon(guarantee.event, 1e-6, relation=REPLACE, accountant="renyi").upper
+    assert once <= 1.2 * ours
+    twice = Times(dp.SampledWithoutReplacementDpEvent(100, 10, Gaussian(0.5)), 3)
+    assert min(readings(twice, relation, 1e-6)) > 1.2 * ours
 
 
 @pytest.mark.parametrize("name", ["Gaussian", "Laplace", "discrete Laplace", "tree", "mixed"])

@@ -69,7 +69,9 @@ def test_batches_that_often_overflow_have_a_lower_end():
 @pytest.mark.parametrize(
     ("event", "relation", "delta", "reason"),
     [
-        (SELF(POISSON(1.0572e-4, G(0.9643)), 11_549), ADD, 8.25e-12, "rounding"),
+        (SELF(POISSON(1e-7, G(0.7)), 10**8), ADD, 1e-12, "rounding"),
+        (SELF(POISSON(1.0572e-4, G(0.9643)), 11_549), ADD, 8.25e-12, ""),
+        (SELF(POISSON(1e-4, G(2.0)), 10_000), ADD, 1e-12, ""),
         (SELF(FIXED(1000, 10, G(1.0)), 10_000), REPLACE, 1e-5, "no pair of data sets"),
         (SELF(POISSON(0.1, G(1.0)), 10**12), ADD, 1e-5, "1e11"),
         (POISSON(0.01, G(1.0)), ADD, 1e-5, ""),

@@ -378,13 +378,23 @@ def test_the_best_proof_counts(monkeypatch):
         def trade_off(self, event, relation, alphas):
             return 0.01 * (1.0 - alphas)
 
-    exact = gaussian(1.0).epsilon(1e-5), gaussian(1.0).delta(1.0), gaussian(1.0).trade_off(0.5)
+    four = gaussian(2.0).times(4)
+    exact = four.epsilon(1e-5), four.delta(1.0), four.trade_off(0.5)
     monkeypatch.setattr("privopt.privacy.guarantee.TIGHT", (Loose(), *TIGHT, Loose()))
-    both = gaussian(1.0).epsilon(1e-5), gaussian(1.0).delta(1.0), gaussian(1.0).trade_off(0.5)
+    both = four.epsilon(1e-5), four.delta(1.0), four.trade_off(0.5)
     assert both == exact
     assert ends(Guarantee(dp.UnsupportedDpEvent(), "zero_out").epsilon(0.0)) == (0.0, 5.0)
     with pytest.raises(ValueError, match="lower must lie in"):  # proofs that contradict
-        gaussian(1.0).epsilon(1e-9)
+        four.epsilon(1e-9)
+
+
+def test_ends_that_are_far_apart_have_a_reason():
+    for event in (
+        dp.UnsupportedDpEvent(),
+        dp.SelfComposedDpEvent(dp.GaussianDpEvent(1.0), 10**400),
+    ):
+        assert Guarantee(event, "replace_one").epsilon(1e-6).reason
+    assert not gaussian(1.0).epsilon(1e-6).reason
 
 
 def test_accountants_have_distinct_names():

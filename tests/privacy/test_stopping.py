@@ -159,6 +159,11 @@ def test_an_approximate_event_is_what_it_says():
     same = type(event)((said, event.events[1]), event.probabilities)
     assert Fourier().delta(same, OUT, 0.3) == Fourier().delta(event, OUT, 0.3)
     assert Guarantee(approximate_event(0.7, 0.0), OUT).epsilon(0.0).upper == pytest.approx(0.7)
+    for epsilon, delta in ((0.7, 1e-6), (0.0, 0.3), (5.0, 1e-9)):
+        own = Guarantee(approximate_event(epsilon, delta), OUT)
+        assert own.epsilon(delta).upper == pytest.approx(epsilon, rel=1e-12)
+        assert tuple(own.delta(epsilon * (1.0 + 1e-12))) == (delta, delta)
+        assert own.epsilon(math.nextafter(delta, 0.0)).lower == math.inf
     for epsilon, delta in ((-1.0, 0.1), (1.0, 1.0), (math.inf, 0.1)):
         with pytest.raises(ValueError, match=r"epsilon must|delta must"):
             approximate_event(epsilon, delta)

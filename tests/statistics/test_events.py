@@ -8,6 +8,7 @@ import pytest
 from dp_accounting import NonPrivateDpEvent, NoOpDpEvent
 
 from privopt.privacy import Guarantee
+from privopt.privacy.accountants.optimal import optimal_epsilon
 from privopt.spec import Relation
 from privopt.statistics import approximate_release, pure_release
 from privopt.statistics.events import resolvable
@@ -42,5 +43,7 @@ def test_an_approximate_release_costs_both_numbers_and_one_of_them_is_not_enough
 
 def test_two_approximate_releases_cost_at_most_their_sums():
     guarantee = Guarantee(approximate_release(0.5, 1e-6), REPLACE).times(2)
-    assert guarantee.epsilon(2.000001e-6).upper <= 1.0 + 1e-9
+    assert guarantee.epsilon(2.000001e-6).upper == pytest.approx(1.0, rel=1e-6)
     assert guarantee.epsilon(1.9e-6).upper == math.inf
+    four = Guarantee(approximate_release(1.0, 1e-6), REPLACE).times(4).epsilon(1e-2)
+    assert four.upper == pytest.approx(optimal_epsilon(1.0, 1e-6, 4, 1e-2).upper, rel=1e-4)

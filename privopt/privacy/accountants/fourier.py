@@ -259,7 +259,7 @@ def _merged(parts: Iterable[tuple[Pair, int]], rounding: float) -> Parts:
         for pair in gaussian:
             del bag[pair]
         bag[GaussianPair(mu * rounding)] += 1
-    return tuple(bag.items())
+    return tuple(sorted(bag.items(), key=repr))
 
 
 def _largest_loss(orders: tuple[Order, ...]) -> Interval:

@@ -13,6 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +27,8 @@ from privopt.privacy.pairs.pair import Array
 __all__ = ["Composition", "compose"]
 
 Complex = npt.NDArray[np.complex128]
+Points = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 _U = 2.0**-53  # unit roundoff of float64
 _MAX_LOG_WEIGHT = 30.0  # no sum is kept whose weight would exceed e^30
@@ -32,7 +36,10 @@ _MAX_EXPONENT = 600.0  # exponentials of minus this are close to underflow
 _MAX_ERROR = 1e200  # an error beside which nothing counts
 _MAX_GROWTH = 300.0
 _MIN_SQUARE = 1e-300  # of |1 + x|, in a logarithm
+_RATES = np.array([0.5, 0.7, 1.0, 1.4])  # tried, of those by which a window was laid
+_OCTAVES = 64  # of lattice points
 _CUTOFF_EXPONENT = 80.0  # a frequency of weight e^-80 is not missed
+_FEW_POINTS = 2**15  # all are computed
 _POINTS_PER_MODE = 64  # a law with fewer frequencies than one in so many points is read off these
 
 
@@ -46,12 +53,14 @@ class Composition:
         What lies beyond each sum ``s_k``: ``delta = mass_k - e^(eps - s_k) image_k`` for ``eps``
         between ``s_(k-1)`` and ``s_k``.
     error : float
-        Of ``delta e^-K`` at ``eps = centre``; elsewhere ``e^(-lambda (eps - centre))`` times as
-        much.
+        Of ``delta e^-K`` at ``eps = centre``, but for the rounding of ``tails``; elsewhere
+        ``e^(-lambda (eps - centre))`` times as much.
     log_scale : float
         ``K``.
     infinite : float
         Probability of infinite loss.
+    size : int
+        Points of the transform.
     """
 
     tails: Tails
@@ -60,6 +69,7 @@ class Composition:
     infinite: float
     centre: float
     tilt: float
+    size: int
 
     def delta(self, epsilon: float, sign: float) -> float:
         """``delta(epsilon)``, with the error added (``sign = 1``) or taken away (``-1``).
@@ -74,7 +84,7 @@ class Composition:
         if fall < -_MAX_EXPONENT:  # weights underflow, and K may be as large
             log_delta = self.log_scale + fall + math.log1p(self.error) if sign > 0.0 else -math.inf
             return self._with_infinite(log_delta, sign)
-        finite = self._curve(lattice.first_above(epsilon), epsilon)
+        finite = self._curve(lattice.first_above(epsilon), epsilon, sign)
         scaled = max(0.0, finite + sign * self.error * math.exp(fall))
         log_delta = self.log_scale + math.log(scaled) if scaled > 0.0 else -math.inf
         return self._with_infinite(log_delta, sign)
@@ -98,25 +108,37 @@ class Composition:
         target, lattice = math.exp(min(log_target, 700.0)), self.tails.lattice
 
         def exceeds(k: int) -> bool:
-            return self._curve(k + 1, lattice.sum_at(k)) + sign * self._error_at(k) > target
+            return self._curve(k + 1, lattice.sum_at(k), sign) + sign * self._error_at(k) > target
 
         k = _last(exceeds, lattice.first_above(self.centre), lattice.count) + 1
         if k == 0:
             return lattice.sum_at(0) if sign > 0.0 else self._near_the_centre(delta)
         if k == lattice.count:
             return math.inf if sign > 0.0 else lattice.sum_at(k - 1)
-        mass, image = self.tails.at(k)
-        ratio = (mass + sign * self._error_at(k - 1) - target) / max(image, 1e-300)
+        mass, image, slack = self.tails.at(k)
+        ratio = (mass + sign * (self._error_at(k - 1) + slack) - target) / max(image, 1e-300)
         low, high = lattice.sum_at(k - 1), lattice.sum_at(k)
         return min(max(high + math.log(ratio), low), high) if ratio > 0.0 else low
 
+    def fall(self, epsilon: float) -> float:
+        """About ``-d ln delta / d eps``; zero where nothing is known."""
+        lattice = self.tails.lattice
+        k = lattice.first_above(epsilon)
+        mass, image, _ = self.tails.at(k)
+        part = math.exp(min(epsilon - lattice.sum_at(k), 0.0)) * image
+        return part / (mass - part) if 0.0 < part < mass else 0.0
+
     def log_error(self, epsilon: float) -> float:
         """Of the error of ``delta(epsilon)``, that of the lattice losses apart."""
-        return self.log_scale + math.log(self.error) - self.tilt * (epsilon - self.centre)
+        lattice = self.tails.lattice
+        slack = self.tails.at(lattice.first_above(epsilon))[2]
+        fall = -self.tilt * (epsilon - self.centre)
+        error = np.logaddexp(math.log(self.error) + fall, math.log(slack + 1e-300))
+        return self.log_scale + float(error)
 
     def _error_at(self, k: int) -> float:
         fall = -self.tilt * (self.tails.lattice.sum_at(k) - self.centre)
-        return self.error * math.exp(max(fall, -_MAX_EXPONENT))
+        return self.error * math.exp(min(max(fall, -_MAX_EXPONENT), _MAX_EXPONENT))
 
     def _near_the_centre(self, delta: float) -> float:
         """A lower bound where the sums are farther apart than the tilt reaches."""
@@ -127,16 +149,19 @@ class Composition:
                     return epsilon
         return -math.inf
 
-    def _curve(self, k: int, epsilon: float) -> float:
-        """``sum_{j >= k} v_j (1 - e^(eps - s_j))`` for ``eps <= s_k``."""
-        mass, image = self.tails.at(k)
-        return mass - math.exp(min(epsilon - self.tails.lattice.sum_at(k), 0.0)) * image
+    def _curve(self, k: int, epsilon: float, sign: float) -> float:
+        """``sum_{j >= k} v_j (1 - e^(eps - s_j))`` for ``eps <= s_k``, and its rounding."""
+        mass, image, slack = self.tails.at(k)
+        part = math.exp(min(epsilon - self.tails.lattice.sum_at(k), 0.0)) * image
+        return mass - part + sign * slack
 
 
 def compose(
-    parts: Sequence[tuple[LatticeLoss, int]], window: Window, size: int, pessimistic: bool
+    parts: Sequence[tuple[LatticeLoss, int]], window: Window, limit: int, pessimistic: bool
 ) -> Composition:
     """The ``T_j``-fold compositions of lattice losses with one spacing, taken together.
+
+    By a transform of up to ``limit`` points.
 
     Errors charged (``pessimistic``: what raises the curve, else what lowers it), relative to
     ``e^K`` unless it is said otherwise:
@@ -147,21 +172,20 @@ def compose(
         bottom only raises the curve, which is read at sums that were kept, or without a tilt.
         From below, both may have been counted and are taken away.
     rounding of the transform
-        A point that has half of the mass stands at zero, and only the rest ``r`` is transformed:
-        ``1 + r^ - sum r``. With ``eta = 8 u log2 N`` for one transform of ``N`` points, the
-        euclidean error of the composed law is at most
-        ``T eta |r| e^(T eta sqrt(N) |r|) + (32 T u sum r + 8 u + eta) |p^T|``, felt through the
-        euclidean norm of the weights.
+        ``_Characteristic`` says by how much ``phi_j`` is off, at each frequency and in euclidean
+        norm. With ``V`` the product of all factors but the smallest, the composed law is off by at
+        most ``sum_j T_j V |error_j|``, felt through the euclidean norm of the weights.
     rounding of the tilt
         A relative error of every tilted probability, to the power ``T``: as much of delta, whose
         terms are not negative. It is part of ``K``.
     """
     spacing, tilt = parts[0][0].spacing, window.tilt
-    log_scale, log_finite, growth, moved, shift = 0.0, 0.0, 0.0, 0.0, 0
-    transform_error = transform_growth = 0.0
-    exponent: Complex = np.zeros(size // 2 + 1, dtype=np.complex128)
     offset = math.fsum(part.offset * count for part, count in parts)
-    up = down = 0.0
+    log_scale = log_finite = growth = 0.0
+    up, down = np.zeros((2, _RATES.size))
+    rates = _RATES * window.above_rate, _RATES * window.below_rate
+    shift = 0
+    tilted: list[tuple[Array, Points, int]] = []
     for part, count in parts:
         losses = part.losses
         with np.errstate(divide="ignore"):
@@ -180,76 +204,213 @@ def compose(
         growth += (
             count * _U * (24.0 + 4.0 * steepest + abs(log_norm) + 2.0 * math.log2(losses.size))
         )
-        up += count * _log_moment(weight, losses, window.above_rate)
-        down += count * _log_moment(weight, losses, -window.below_rate)
-        heaviest = int(weight.argmax())
-        centre = int(part.points[heaviest])
-        removed = 1.0
-        if weight[heaviest] >= 0.5:
-            weight[heaviest] = 0.0
-            removed = float(weight.sum())
-        folded = np.bincount((part.points - centre) % size, weight, size)
-        eta = 8 * _U * math.log2(size)
-        length = float(np.sqrt(folded @ folded))
-        transform_error += count * eta * length
-        transform_growth += count * eta * math.sqrt(size) * length
-        moved += 32 * count * _U * removed
+        up += count * _log_moments(weight, losses, rates[0])
+        down += count * _log_moments(weight, losses, -rates[1])
+        median = int(part.points[np.searchsorted(np.cumsum(weight), 0.5)])
+        shift += count * median
+        tilted.append((weight, part.points - median, count))
+    top = float(((up + window.needed) / rates[0]).min())
+    bottom = float((-(down + window.needed) / rates[1]).max())
+    start = math.floor(bottom / spacing - offset) - 1  # an atom may stand at the bottom
+    size = _transform_size((top - bottom) / spacing + 4.0, limit)
+    laws = []
+    for (weight, points, count), reach in zip(tilted, _reaches(tilted), strict=True):
+        near = np.abs(points) <= reach
+        centre = round(float(weight[near] @ points[near]))
         shift += count * centre
-        exponent += count * _log1p(np.fft.rfft(folded) - removed)
-    start = math.floor(window.bottom / spacing - offset) - 1  # an atom may stand at the bottom
+        laws.append((_Characteristic.of(weight, points - centre, near, size), count))
+    law, law_error = _power(laws, size)
+
     # Far below the centre weights overflow, and nobody asks.
-    reach = _MAX_LOG_WEIGHT / tilt if tilt > 0.0 else math.inf
+    behind = _MAX_LOG_WEIGHT / tilt if tilt > 0.0 else math.inf
     whole = Lattice(offset + start, spacing, size)
-    first = min(whole.first_above(window.centre - reach), size - 1)
+    first = min(whole.first_above(window.centre - behind), size - 1)
     lattice = Lattice(offset + start + first, spacing, size - first)
-    modes = np.flatnonzero(exponent.real > -_CUTOFF_EXPONENT)
-    law = Frequencies(np.exp(exponent[modes]), modes, size)
-    tails, length = _tails(law, start + first - shift, lattice, window, pessimistic)
-    law_error = transform_error * math.exp(min(transform_growth, _MAX_GROWTH))
-    law_error += (moved + 8 * _U + 8 * _U * math.log2(size)) * length
+    tails, length = _tails(law, start + first - shift, lattice, window)
+    law_error += (8 * _U + 8 * _U * math.log2(size)) * length
 
     # Weights at eps are at most e^(-tilt (eps - centre)), and probabilities sum to one.
-    aliased = math.exp(min(0.0, up - window.above_rate * (offset + start + size) * spacing))
+    aliased = math.exp(min(0.0, float((up - rates[0] * (offset + start + size) * spacing).min())))
     if not pessimistic:
-        aliased += math.exp(min(0.0, down + window.below_rate * (offset + start) * spacing))
+        aliased += math.exp(min(0.0, float((down + rates[1] * (offset + start) * spacing).min())))
     error = law_error * _weight_length(tilt, spacing, size) + aliased
-    error += tails.error + size**2 * math.exp(-_CUTOFF_EXPONENT)
-    if growth > 0.5:
+    error += size**2 * math.exp(-_CUTOFF_EXPONENT)
+    if growth > 0.5 or tilt * (window.centre - lattice.sum_at(0)) > 2.0 * _MAX_LOG_WEIGHT:
         error, growth = _MAX_ERROR, 0.0
     # Of numbers that are not negative; a little more, for the second order.
     relative = math.log1p((2.0 if pessimistic else -2.0) * min(growth, 0.49))
     return Composition(
         tails,
-        error,
+        min(error, _MAX_ERROR),
         log_scale - tilt * window.centre + relative,
         -math.expm1(log_finite) * (1.0 + (8.0 if pessimistic else -8.0) * _U),
         window.centre,
         tilt,
+        size,
     )
+
+
+def _transform_size(points: float, limit: int) -> int:
+    """The smallest of ``2^k``, ``5/8 2^k`` and ``3/4 2^k`` that is large enough, at least 16."""
+    points = min(points, limit)
+    power = 2 ** max(4, math.ceil(math.log2(points)))
+    return next(size for size in (power * 5 // 8, power * 3 // 4, power) if size >= points)
+
+
+class _Characteristic(NamedTuple):
+    """``phi - 1 = sum_k w_k (z^k - 1)`` at ``z = e^(-i omega)``, and how far off it may be.
+
+    Losses close to the median are a cluster (``_reaches``): there ``z^k - 1`` is next to nothing
+    at all frequencies that matter, and a transform of ``w`` would drown it in its rounding. With
+    the mean ``m`` and the potential ``H_i = E (|k| - |i|)_+`` on the side of ``k``, half of
+    ``E |k|`` at 0, of which ``w`` is the second difference,
+
+        sum_k w_k (z^k - 1) = -i m sin omega - 4 sin^2(omega / 2) H^(omega):
+
+    all that is rounded is multiplied by ``omega^2``. Other losses are transformed as they are.
+
+    Attributes
+    ----------
+    value : ndarray
+        ``phi - 1`` at ``omega = 2 pi m / N``, ``m <= N / 2``.
+    steep, flat : float
+        The transforms' euclidean errors are ``4 sin^2(omega / 2) steep + flat``.
+    mean, moment, rare, unit : float
+        Rounding adds at most ``unit (mean sin omega + 4 sin^2(omega / 2) moment + 2 rare)``.
+    """
+
+    value: Complex
+    steep: float
+    flat: float
+    mean: float
+    moment: float
+    rare: float
+    unit: float
+
+    @classmethod
+    def of(cls, weight: Array, points: Points, near: Flags, size: int) -> _Characteristic:
+        """Of a law, with the points of its cluster."""
+        reach, eta = int(np.abs(points[near]).max(initial=0)), 8 * _U * math.log2(size)
+        potential, mean = _potential(weight[near], points[near], reach)
+        folded = np.bincount(np.arange(-reach, reach + 1) % size, potential, size)
+        four_squares, sine = _sines(size)
+        value = -four_squares * np.fft.rfft(folded) - 1j * mean * sine
+        steep, flat, far = eta * float(np.sqrt(folded @ folded)), 0.0, weight[~near]
+        if far.size:
+            folded = np.bincount(points[~near] % size, far, size)
+            value += np.fft.rfft(folded) - far.sum()
+            flat = eta * float(np.sqrt(folded @ folded))
+        unit = 64 * _U + 8 * reach * float(np.finfo(np.longdouble).eps)
+        moment, beyond = float(potential.sum()), float(far.sum())
+        return cls(value, steep, flat, abs(mean), moment, beyond, unit)
+
+
+def _reaches(laws: Sequence[tuple[Array, Points, int]]) -> list[int]:
+    """How far the clusters reach, ``B = 2^s - 1``, for the least error.
+
+    That of ``H``, of length ``sqrt(E |k| E k^2) / 2`` at most, is felt times the largest
+    ``omega^2 V``, with about ``-ln V = sum_j T_j E min(1, (omega k)^2) / 2``; that of the rest
+    times one.
+    """
+    scales = np.arange(_OCTAVES)
+    sums, dead = [], np.zeros(_OCTAVES)
+    for weight, points, count in laws:
+        away = np.abs(points).astype(np.float64)
+        octave = np.frexp(away)[1]
+        mass, first, second, length = (
+            np.bincount(octave, weight * each, _OCTAVES).cumsum()
+            for each in (1.0, away, away * away, weight)
+        )
+        dead += count * (second / 4.0**scales + mass[-1] - mass)
+        sums.append((np.sqrt(first * second), np.sqrt(np.maximum(length[-1] - length, 0.0))))
+    felt = float((4.0 ** (1.0 - scales) * np.exp(-0.5 * dead)).max())
+    return [2 ** int(np.argmin(0.5 * felt * near + far)) - 1 for near, far in sums]
+
+
+def _potential(weight: Array, points: Points, reach: int) -> tuple[Array, float]:
+    """``H`` from ``-reach`` to ``reach``, and the mean."""
+    law = np.bincount(points + reach, weight, 2 * reach + 1)
+    # E (|k| - i)_+ for i = reach - 1 ... 0 on either side.
+    left, right = (
+        np.cumsum(np.cumsum(side, dtype=np.longdouble)) for side in (law[:reach], law[:reach:-1])
+    )
+    if not reach:
+        return np.zeros(1), 0.0
+    middle = 0.5 * (left[-1] + right[-1])
+    whole = np.concatenate([[0.0], left[:-1], [middle], right[-2::-1], [0.0]])
+    return whole.astype(np.float64), float(right[-1] - left[-1])
+
+
+@lru_cache(maxsize=2)
+def _sines(size: int) -> tuple[Array, Array]:
+    """``4 sin^2(omega / 2)`` and ``sin omega`` at the frequencies of a transform."""
+    half = math.pi / size * np.arange(size // 2 + 1, dtype=np.float64)
+    sine = np.sin(half)
+    return 4.0 * sine * sine, 2.0 * sine * np.cos(half)
+
+
+def _power(laws: Sequence[tuple[_Characteristic, int]], size: int) -> tuple[Frequencies, float]:
+    """``prod phi_j^T_j`` where it is not next to nothing, and the law's euclidean error."""
+    steep, sine = _sines(size)
+    rows = math.sqrt(size)
+    most, least = np.zeros((2, steep.size))
+    for each, count in laws:
+        # ln |phi| <= (|phi|^2 - 1) / 2, all errors of the transform at one frequency included
+        a, b = each.value.real, each.value.imag
+        log = a + 0.5 * (a * a + b * b)
+        log += (1.5 * rows * each.steep) * steep + 1.5 * rows * each.flat
+        most += count * log
+        np.minimum(least, log, out=least)
+    modes = np.flatnonzero(most - least > -_CUTOFF_EXPONENT)
+    kept = slice(None) if modes.size == steep.size else modes
+    steep, sine = steep[kept], np.abs(sine[kept])
+    exponent: Complex = np.zeros(modes.size, dtype=np.complex128)
+    most, least, rounding = np.zeros((3, modes.size))
+    for each, count in laws:
+        value = _log1p(each.value[kept])
+        wrong = each.unit * (each.mean * sine + each.moment * steep + 2.0 * each.rare)
+        log = _log_plus(value.real, wrong + (rows * each.steep) * steep + rows * each.flat)
+        exponent += count * value
+        most += count * log
+        np.minimum(least, log, out=least)
+        rounding += count * wrong
+    rest = np.exp(np.minimum(most - least, _MAX_GROWTH))  # all factors but one
+    error = math.fsum(count * each.steep for each, count in laws) * float((steep * rest).max())
+    error += math.fsum(count * each.flat for each, count in laws) * float(rest.max())
+    law = Frequencies(np.exp(exponent), modes, size)
+    error += math.sqrt(float(law.weights @ (rounding * rest) ** 2) / size)
+    return law, error
+
+
+def _log_plus(log: Array, error: Array) -> Array:
+    """``ln(e^log + error)``, or a little more."""
+    found = log + 2.0 * error  # from 1/2 on
+    small = np.flatnonzero(log < -math.log(2.0))
+    found[small] = np.log(np.exp(log[small]) + error[small] + _MIN_SQUARE)
+    return found
 
 
 def _log1p(x: Complex) -> Complex:
     """``ln(1 + x)`` to some ``u`` of ``|x|``, for ``|1 + x| <= 1`` but for rounding."""
     a, b = x.real, x.imag
-    square = (1.0 + a) ** 2 + b * b
-    near = np.log1p(np.maximum(2.0 * a + (a * a + b * b), -0.9))
-    return np.asarray(
-        0.5 * np.where(square > 0.25, near, np.log(np.maximum(square, _MIN_SQUARE)))
-        + 1j * np.arctan2(b, 1.0 + a)
-    )
+    log = np.empty(x.shape, dtype=np.complex128)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log.real = 0.5 * np.log1p(np.maximum(2.0 * a + (a * a + b * b), -0.9))
+        log.imag = np.arctan(b / (1.0 + a))
+    far = np.flatnonzero(a < -0.5)
+    a, b = 1.0 + a[far], b[far]
+    log.real[far] = 0.5 * np.log(np.maximum(a * a + b * b, _MIN_SQUARE))
+    log.imag[far] = np.arctan2(b, a)
+    return log
 
 
-def _tails(
-    law: Frequencies, start: int, lattice: Lattice, window: Window, pessimistic: bool
-) -> tuple[Tails, float]:
+def _tails(law: Frequencies, start: int, lattice: Lattice, window: Window) -> tuple[Tails, float]:
     """What lies beyond the sums from number ``start`` on, and the length of the law."""
-    if law.modes.size * _POINTS_PER_MODE < law.size:
+    if max(law.modes.size * _POINTS_PER_MODE, _FEW_POINTS) < law.size:
         return ModalTails(law, start, lattice, window.tilt, window.centre), law.length
     spectrum = np.zeros(law.size // 2 + 1, dtype=np.complex128)
     spectrum[law.modes] = law.values
-    values = np.fft.irfft(spectrum, law.size)
-    if pessimistic:
-        values = np.maximum(values, 0.0)
+    values = np.maximum(np.fft.irfft(spectrum, law.size), 0.0)  # probabilities, and so are closer
     kept = np.roll(values, -(start % law.size))[: lattice.count]
     return DenseTails.of(kept, lattice, window.tilt, window.centre), float(np.sqrt(values @ values))
 
@@ -279,12 +440,12 @@ def _last(holds: Callable[[int], bool], guess: int, count: int) -> int:
     return low
 
 
-def _log_moment(weight: Array, losses: Array, rate: float) -> float:
+def _log_moments(weight: Array, losses: Array, rates: Array) -> Array:
     """``ln E_lambda e^(rate L)``."""
     with np.errstate(divide="ignore"):
-        exponent = np.log(weight) + rate * losses
-    largest = float(exponent.max())
-    return largest + math.log(float(np.exp(exponent - largest).sum()))
+        exponent = np.log(weight) + rates[:, None] * losses
+    largest = exponent.max(axis=1)
+    return np.asarray(largest + np.log(np.exp(exponent - largest[:, None]).sum(axis=1)))
 
 
 def _weight_length(tilt: float, spacing: float, size: int) -> float:

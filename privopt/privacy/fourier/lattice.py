@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +19,12 @@ from privopt.privacy.pairs.pair import Array, Bins
 __all__ = ["LatticeLoss", "above", "below"]
 
 _U = 2.0**-53  # unit roundoff of float64
-_MAX_EXPONENT = 600.0  # exponentials beyond this overflow
 _SNAP = 1e-6  # of a spacing: losses are lowered by so little without a thought
-_MAX_GROUPS = 1024  # groups that may settle the last
+_SLACK = 1e-9  # relative, of shares: far more than they are rounded by
+_HALF = 0.499  # of a bin, at most, goes to either side
+_SWEEPS = 30  # of what bins keep
+_MERGERS = 8
+_NEAR = 2.5  # spacings between losses that may join
 
 
 @dataclass(frozen=True)
@@ -79,131 +83,171 @@ def above(
 
 def below(
     bins: Bins,
-    edges: npt.NDArray[np.int64],
+    edges: Array,
     spacing: float,
     infinite: float = 0.0,
     tilt: float = 0.0,
+    offset: float = 0.0,
 ) -> LatticeLoss:
-    """A dominated loss: bins are taken together until their common loss is a lattice point.
+    """A dominated loss: every bin goes to the nearest lattice point, and a little of the next one.
 
-    Taking outcomes together is post-processing, and so is splitting one at random first. The
-    lattice is laid through the loss of the bin that weighs most. From one end to the other, each
-    lattice point takes what lies on its far side and then, from the near side, as much as makes
-    ``sum P_i - e^c sum Q_i`` vanish, so that nothing is lost before the last; the end with less
-    mass within a step of it is the last. Mass beyond the bins is dropped.
+    Taking outcomes together is post-processing, and so is splitting one at random first. Where the
+    loss of a bin lies below its point, so much of the next bin above joins it that
+    ``sum P - e^point sum Q`` vanishes; where it lies above, so much of the next bin below. With
+    bins of one spacing around the points these shares are small, and the loss keeps its mean. A
+    bin whose neighbour has too little joins that one altogether, or its point is lowered by one.
+    Mass beyond the bins is dropped.
 
     Parameters
     ----------
     bins : Bins
         Between the edges ``edges * spacing``.
-    edges : ndarray of int
+    edges : ndarray
         Increasing.
     spacing : float
     infinite : float
         Mass of infinite loss.
     tilt : float
         Where the answer is wanted; any value is valid.
+    offset : float
+        Of the lattice points, in units of ``spacing``, from its multiples; any value is valid.
     """
     loss, error = _losses(bins, edges, spacing)
     loss = np.maximum(loss - error, edges[:-1] * spacing) / spacing
     mass = np.maximum(bins.p[1:-1] - bins.p_error[1:-1], 0.0)
     loss, mass = loss[mass > 0.0], mass[mass > 0.0]
-    exponent = np.log(mass) + tilt * spacing * loss
-    heaviest = int(np.argmax(exponent))
-    weight = np.exp(exponent - exponent[heaviest])
-    away = loss - loss[heaviest]
-    gap = away - np.rint(away)
-    # What rounding has put just below a point would otherwise fall by a whole step.
-    lowest = float(loss[heaviest] + gap[(gap >= -_SNAP) & (weight > _SNAP)].min())
-    lowest -= 16 * _U * (1.0 + float(np.abs(loss).max()))
-    offset = lowest - math.floor(lowest)
-    loss -= offset
-    rising = weight[loss <= loss[0] + 1.0].sum() >= weight[loss >= loss[-1] - 1.0].sum()
-    order = slice(None) if rising else slice(None, None, -1)
-    points, taken = _gather(mass[order].tolist(), loss[order].tolist(), spacing)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        for _ in range(_MERGERS):
+            offset = _laid(offset, loss, mass, tilt, spacing)
+            short = _short(loss - offset, mass, spacing)
+            if not short.any():
+                break
+            loss, mass = _joined(loss, mass, short, spacing)
+        loss -= offset
+        points = _nearest(loss)
+        lifted, _ = _shares(loss, mass, points, spacing)
+        rate, distance = max(tilt, 1e-3) * spacing, np.append(loss[1:], math.inf) - points
+        cost = lifted * np.append(mass[1:], 0.0) * np.expm1(rate * distance)
+        fits = (lifted <= _HALF) & (cost <= -np.expm1(-rate) * mass)
+        points = np.where((points > loss) & ~fits, np.floor(loss), points)
+        lifted, pulled = _shares(loss, mass, points, spacing)
     return LatticeLoss(
-        np.array(taken),
-        np.array(points, dtype=np.int64),
+        _balanced(mass, lifted, np.minimum(pulled, _HALF)),
+        points.astype(np.int64),
         offset,
         spacing,
         infinite * (1.0 - 8 * _U),
     )
 
 
-def _gather(mass: list[float], loss: list[float], spacing: float) -> tuple[list[int], list[float]]:
-    """Lattice points and what they take; losses in units of the spacing, rising or falling.
+def _nearest(loss: Array) -> Array:
+    """Lattice points: the first is balanced by what lies above, the last by what lies below."""
+    points = np.rint(loss)
+    points[0] = math.ceil(loss[0] - _SNAP)
+    points[-1] = math.floor(loss[-1])
+    return points
 
-    What lies far above pays dearly for lifting what lies below: across a gap a point is lowered,
-    and so is a loss that rounding has put above its point.
+
+def _laid(offset: float, loss: Array, mass: Array, tilt: float, spacing: float) -> float:
+    """The offset, moved to where the bin that loses most, for want of a neighbour, loses nothing.
+
+    What lies a little below its point, and has too little above, would have to be lowered by one;
+    what lies above it, and has too little below, by the rest. All others pay for the move with
+    the square of the spacing.
     """
-    points: list[int] = []
-    taken: list[float] = []
-    rising = loss[0] < loss[-1]
-    i, left, excess = 0, mass[0], 0.0
-    while i < len(mass):
-        point = math.ceil(loss[i] - _SNAP) if rising else math.floor(loss[i])
-        total = excess = 0.0
-        while i < len(mass):
-            fall = (point - loss[i]) * spacing
-            if rising and fall < -1.0 - 2.0 * spacing and excess < 0.0:
-                break
-            if rising and -_SNAP * spacing <= fall < 0.0:
-                fall = 0.0
-            gain = -math.expm1(fall) * left if fall < _MAX_EXPONENT else -math.inf
-            if (excess + gain > 0.0) if rising else (excess + gain < 0.0):
-                share = -excess / gain
-                share = min(1.0, share * (1.0 + 1e-12)) if rising else share * (1.0 - 1e-12)
-                total += share * left
-                left *= 1.0 - share
-                excess = 0.0
-                break
-            total += left
-            excess += gain
-            i += 1
-            left = mass[i] if i < len(mass) else 0.0
-        points.append(point if excess >= 0.0 else point - 1)
-        taken.append(total)
-    if excess != 0.0 and math.isfinite(excess):
-        _settle(points, taken, excess, spacing, rising)
-    return points, taken
+    exponent = np.log(mass) + tilt * spacing * loss
+    weight = np.exp(exponent - exponent.max())
+
+    def lost(place: float) -> tuple[Array, Array]:
+        points = np.rint(loss - place)
+        gap = loss - place - points
+        lifted, pulled = _shares(loss - place, mass, points, spacing)
+        fallen = np.where(lifted > _HALF, 1.0 + gap, np.where(pulled > _HALF, gap, 0.0))
+        return weight * fallen, gap
+
+    before, gap = lost(offset)
+    move = float(gap[np.argmax(before)])
+    price = 0.5 * abs(move) * spacing * (abs(tilt) + 1.0) * float(weight.sum())
+    if float(lost(offset + move)[0].sum()) + price < float(before.sum()):
+        offset += move
+    offset -= 16 * _U * (1.0 + float(np.abs(loss).max()))
+    return offset - math.floor(offset)
 
 
-def _settle(
-    points: list[int], taken: list[float], excess: float, spacing: float, rising: bool
-) -> None:
-    """Bring the last group to a lattice point by shares of those before, the nearest first.
+def _short(loss: Array, mass: Array, spacing: float) -> npt.NDArray[np.bool_]:
+    """Between which neighbours one has too little to balance the other: they are to join.
 
-    Its loss lies between two points, the wrong one of which the others can afford: losses below
-    pull it down to the lower (rising), losses above lift it to the upper (falling). Their
-    ``sum P - e^target sum Q`` vanishes together. Nothing is moved unless a few groups suffice.
+    By twos, but for the first bin and the last, often atoms: with as many as it takes.
     """
-    if spacing > 1.0 or (not rising and excess <= _SNAP * spacing * taken[-1]):
-        return  # it is where it should be
-    # The last point is the lower neighbour; excess is with respect to where the group was sought.
-    target = points[-1] if rising else points[-1] + 1
-    total = taken[-1]
-    needed = total - math.exp(-spacing if rising else spacing) * (total - excess)
-    shares: list[tuple[int, float]] = []
-    for k in range(len(points) - 2, max(-1, len(points) - 2 - _MAX_GROUPS), -1):
-        distance = (target - points[k]) * spacing
-        unit = -math.expm1(min(distance, 1.0)) * taken[k]
-        if abs(distance) > 1.0 or unit * needed >= 0.0:
-            continue
-        shares.append((k, min(1.0, -needed / unit)))
-        needed += shares[-1][1] * unit
-        if shares[-1][1] < 1.0:
+    lifted, pulled = _shares(loss, mass, _nearest(loss), spacing)
+    near = np.diff(loss) < min(_NEAR, 1.0 / spacing)
+    short = near & ((lifted[:-1] > _HALF) | (pulled[1:] > _HALF))
+    place, begins = np.arange(short.size), short & ~np.append(False, short[:-1])
+    short &= (place - np.maximum.accumulate(np.where(begins, place, 0))) % 2 == 0
+    if lifted[0] > _HALF:
+        short[: _needed(loss, mass, spacing)] = True
+    if pulled[-1] > _HALF:
+        short[short.size - _needed(-loss[::-1], mass[::-1], -spacing) :] = True
+    return short
+
+
+def _needed(loss: Array, mass: Array, spacing: float) -> int:
+    """How many of the next bins it takes to balance the first."""
+    close = np.abs(loss - loss[0]) <= 1.0 / abs(spacing)
+    lack = np.expm1((math.ceil(loss[0] - _SNAP) - loss[close]) * spacing) * mass[close]
+    return max(0, int(np.argmax(np.cumsum(lack) * spacing <= 0.0)) - 1)
+
+
+def _shares(loss: Array, mass: Array, points: Array, spacing: float) -> tuple[Array, Array]:
+    """Of the next bin above, and of the next below, what balances each bin at its point.
+
+    One of the two is zero; it is infinite where nothing can.
+    """
+    own = -np.expm1((points - loss) * spacing) * mass  # P - e^point Q
+    above = -np.expm1((points[:-1] - loss[1:]) * spacing) * mass[1:]
+    under = np.expm1((points[1:] - loss[:-1]) * spacing) * mass[:-1]
+    lifted = -own / np.append(np.maximum(above, 0.0), 0.0)
+    pulled = own / np.append(0.0, np.maximum(under, 0.0))
+    return np.where(own < 0.0, lifted, 0.0), np.where(own > 0.0, pulled, 0.0)
+
+
+def _joined(
+    loss: Array, mass: Array, joined: npt.NDArray[np.bool_], spacing: float
+) -> tuple[Array, Array]:
+    """Neighbouring bins taken together, where ``joined`` says so of the gap between them."""
+    first = np.flatnonzero(np.append(True, ~joined))
+    base = np.repeat(loss[first], np.diff(first, append=loss.size))
+    whole = np.add.reduceat(mass, first)
+    gain = np.add.reduceat(mass * np.expm1((base - loss) * spacing), first) / whole
+    other = np.add.reduceat(mass * np.exp((base - loss) * spacing), first) / whole
+    log = np.where(gain > -0.5, np.log1p(np.maximum(gain, -0.5)), np.log(other))
+    return loss[first] - log / spacing, whole
+
+
+def _balanced(mass: Array, lifted: Array, pulled: Array) -> Array:
+    """What the points hold, of bins that give and take these shares of what is kept.
+
+    Bounds ``low`` and ``high`` of the part that a bin keeps are iterated. It is on the safe side
+    to take more from above than is needed, and less from below.
+    """
+    lifted, pulled = lifted * (1.0 + _SLACK), pulled * (1.0 - _SLACK)
+
+    def kept(lifted: Array, pulled: Array) -> Array:
+        return np.maximum(1.0 - np.append(0.0, lifted[:-1]) - np.append(pulled[1:], 0.0), 0.0)
+
+    low, high = np.zeros_like(mass), np.ones_like(mass)
+    for _ in range(_SWEEPS):
+        low, high = kept(lifted * high, pulled * high), kept(lifted * low, pulled * low)
+        if float((high - low).max()) < _SLACK:
             break
-    else:
-        return
-    for k, share in shares:
-        # On the safe side of rounding: a little less of what pulls down, more of what lifts.
-        share = share * (1.0 - 1e-12) if rising else min(1.0, share * (1.0 + 1e-12))
-        taken[-1] += share * taken[k]
-        taken[k] *= 1.0 - share
-    points[-1] = target
+    lifted, pulled = lifted * high, pulled * low
+    taken = kept(lifted, pulled) * mass
+    taken[:-1] += lifted[:-1] * mass[1:]
+    taken[1:] += pulled[1:] * mass[:-1]
+    return taken
 
 
-def _losses(bins: Bins, edges: npt.NDArray[np.int64], spacing: float) -> tuple[Array, Array]:
+def _losses(bins: Bins, edges: npt.NDArray[Any], spacing: float) -> tuple[Array, Array]:
     """``ln(P_i / Q_i)`` within each bin, and its error; unknown losses have a bin for error.
 
     ``|ln(1 + x)| <= 2 |x|`` asks for errors of less than a half. Outcomes that stand in the wrong

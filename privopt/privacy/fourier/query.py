@@ -29,6 +29,10 @@ class AtDelta:
         """The tilt whose estimate of delta, less the mass of infinite loss, is the one given."""
         return sketch.with_delta(math.log(self.delta - self.infinite))
 
+    def reached(self, saddle: Saddle) -> bool:
+        """Whether the sketch extends as far as the saddle was looked for."""
+        return True
+
     def estimate(self, saddle: Saddle) -> float:
         """The answer of the saddle-point approximation: the centre of the window."""
         return saddle.mean
@@ -41,7 +45,7 @@ class AtDelta:
         """What an accuracy is relative to: the answer; close to zero, a part of the spread."""
         return max(answer, 0.05 * saddle.deviation)
 
-    def slope(self, saddle: Saddle) -> float:
+    def slope(self, saddle: Saddle, fall: float) -> float:
         """Relative change of the answer when every loss moves by one unit: ``1 / scale``."""
         return 1.0 / self.scale(saddle, saddle.mean)
 
@@ -65,6 +69,10 @@ class AtEpsilon:
         """The one that centres the sum at epsilon."""
         return sketch.with_mean(self.epsilon)
 
+    def reached(self, saddle: Saddle) -> bool:
+        """Whether the mean is at epsilon, or above."""
+        return saddle.mean >= self.epsilon - 0.1 * saddle.deviation
+
     def estimate(self, saddle: Saddle) -> float:
         """The estimate of delta."""
         return math.exp(max(saddle.log_delta, -700.0))
@@ -78,12 +86,9 @@ class AtEpsilon:
         """The answer itself."""
         return answer
 
-    def slope(self, saddle: Saddle) -> float:
-        """``tilt`` in the tail, the inverse spread in the bulk; little well below or beyond it."""
-        above = saddle.mean - self.epsilon
-        if above < -3.0 * saddle.deviation:
-            return 1.0
-        return saddle.tilt + 1.0 / max(saddle.deviation, min(above, 1.0))
+    def slope(self, saddle: Saddle, fall: float) -> float:
+        """As steep as the curve falls; little beyond it."""
+        return 1.0 if saddle.mean < self.epsilon - 3.0 * saddle.deviation else fall
 
     def place(self, answer: float) -> tuple[float, float]:
         """At the ``epsilon`` given."""

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from privopt.privacy.fourier.composition import Composition, compose
-from privopt.privacy.fourier.lattice import LatticeLoss, above, below
+from privopt.privacy.fourier.lattice import above, below
 from privopt.privacy.fourier.query import AtEpsilon, Query
-from privopt.privacy.fourier.window import Sketch
+from privopt.privacy.fourier.single import of_one_release
+from privopt.privacy.fourier.window import Place, Sketch
 from privopt.privacy.pairs import Pair
 from privopt.privacy.pairs.pair import Array
 
@@ -28,19 +29,26 @@ _U = 2.0**-53  # unit roundoff of float64
 _MAX_POINTS = 2**20  # points of one transform, for an accuracy of 1e-3
 _WORK = 2**23  # points of all transforms and products of one search, for the same
 _WORK_FACTOR = 4.0  # of it, at most, where more is asked
-_MAX_BINS = 2**18  # of all losses
+_MAX_BINS = 2**20  # of all losses
+_BIN = 4  # points for which one is as much work
 _ROUNDS = 8
-_MAX_AIMS = 3  # windows placed anew around an answer
-_COARSE_ACCURACY = 1.01e-3  # accuracy tried where a finer one drowns in rounding
-_MIN_MESH_FACTOR = 2.0**-8  # of the mesh that should suffice
+_MESH = 3.5  # of a smooth loss nearly eight; where one begins, bins balance less well
+_MANY = 16  # kinds of release: the answer about fewer says where to look
+_ROUGH = 1e-2  # accuracy at first
+_FIRST_POINTS = 2**16  # of the first transform
+_DROWNED = -1.0  # in logarithms: errors of so much of delta that are not the mesh's
+_MOST_KINDS = 8  # of release, asked one by one
 _MAX_RELEASES = 10**11  # releases; rounding alone would leave nothing beyond
 _COUNTLESS = "more than 1e11 releases"
 _COARSE = "the largest transform has too coarse a mesh"
 _ROUNDED = "rounding and what the window leaves out weigh too much beside delta"
 _UNATTAINED = "no pair of data sets is known to attain what dominates"
+_ALONE = 1e-3  # of a spacing, around an atom
+_GUESS = 1e-6  # of an unknown delta
+_TAIL = 1e-13  # of a whole curve
+_SKETCHES = 7  # each for a better estimate of delta
 _MIN_TAIL_MASS = 1e-290  # floats describe no tail below this
 _MIN_ANSWER = 1e-280  # answers of less are not worth a finer mesh
-_MIN_TAIL = 1e-15  # left out of a window; rounding is as much
 
 
 @dataclass(frozen=True)
@@ -72,45 +80,55 @@ def bounds(
 ) -> tuple[float, float, str]:
     """Bounds of the largest answer of all orders, to a relative ``accuracy`` if it can be had.
 
-    And why it cannot, or nothing. Not ``two_sided``, the lower bound is zero. Where rounding
-    leaves little of a fine mesh, whose many points each have some, a coarser one is asked too.
+    And why it cannot, or nothing. Not ``two_sided``, the lower bound may be zero.
     """
-    lower, upper, reason = _bounds(orders, query, accuracy, two_sided)
-    coarser = 10.0 * accuracy
-    if coarser <= _COARSE_ACCURACY and (
-        reason == _ROUNDED or (reason != _COUNTLESS and upper == query.worst)
-    ):
-        again = bounds(orders, query, coarser, two_sided)
-        lower, upper = max(lower, again[0]), min(upper, again[1])
-    return min(lower, upper), upper, reason
-
-
-def _bounds(
-    orders: Sequence[Order], query: Query, accuracy: float, two_sided: bool
-) -> tuple[float, float, str]:
-    """By one accuracy."""
     if any(sum(count for _, count in order.dominating) > _MAX_RELEASES for order in orders):
         return 0.0, query.worst, _COUNTLESS
+    singles = [_single(order, query) for order in orders]
+    lower, upper = (max(ends) for ends in zip(*singles, strict=True))
+    if upper - lower <= accuracy * upper < math.inf:
+        return lower, upper, ""
     searches = [(_Search(order.dominating, query, accuracy), order) for order in orders]
     searches.sort(key=lambda each: (-infinite_mass(each[1].dominating), -each[0].estimate))
-    lower, upper, reason = 0.0, 0.0, ""
-    for rank, (search, order) in enumerate(searches):
-        most = query.most(_largest_loss(order.dominating))
-        if rank:  # this order costs less, and need only be shown to
-            if most > upper:
-                upper = max(upper, min(most, search.from_above(upper)))
-        elif two_sided and order.attained == order.dominating:
-            lower, upper = search.from_both_sides()
-            upper = min(upper, most)
-            reason = "" if search.close(lower, upper) else search.limit
-        elif two_sided:  # the pair's own lower bound tells how fine the mesh must be
-            upper = min(most, search.from_both_sides()[1])
-            if order.attained is not None:
-                lower = _Search(order.attained, query, accuracy).from_both_sides()[0]
-            reason = "" if search.close(lower, upper) else _UNATTAINED
-        else:
-            upper = min(most, search.from_above(-math.inf))
-    return lower, upper, reason
+    known, most, reason = upper, 0.0, ""
+    for search, order in searches:
+        largest = query.most(_largest_loss(order.dominating))
+        if largest <= most:
+            continue
+        found = min(largest, search.from_above(most)) if most or not two_sided else math.inf
+        if found > most and two_sided:
+            low, found, reason = _from_both_sides(search, order)
+            lower, found = max(lower, low), min(largest, found)
+        most = max(most, found)
+    upper = min(known, most)
+    if two_sided and reason:  # any release tells less than all
+        lower = max(lower, *(_attained(order, query) for order in orders))
+    return min(lower, upper), upper, reason if two_sided else ""
+
+
+def _from_both_sides(search: _Search, order: Order) -> tuple[float, float, str]:
+    """Bounds by one order, and why they are not as close as was asked."""
+    if order.attained == order.dominating:
+        lower, upper = search.from_both_sides()
+        return lower, upper, "" if search.close(lower, upper) else search.limit
+    lower, upper = 0.0, search.from_both_sides()[1]  # its own lower bound says how fine to be
+    if order.attained is not None:
+        lower = _Search(order.attained, search.query, search.accuracy).from_both_sides()[0]
+    return lower, upper, "" if search.close(lower, upper) else _UNATTAINED
+
+
+def _single(order: Order, query: Query) -> tuple[float, float]:
+    """Bounds by one release, if there is only one."""
+    if sum(count for _, count in order.dominating) > 1:
+        return 0.0, query.worst
+    upper = of_one_release(order.dominating[0][0], query)[1]
+    return min(_attained(order, query), upper), upper
+
+
+def _attained(order: Order, query: Query) -> float:
+    """The most that one release tells, of the first few kinds."""
+    parts = order.attained or ()
+    return max((of_one_release(pair, query)[0] for pair, _ in parts[:_MOST_KINDS]), default=0.0)
 
 
 def curve(orders: Sequence[Order], epsilons: Array, accuracy: float) -> Array:
@@ -121,7 +139,9 @@ def curve(orders: Sequence[Order], epsilons: Array, accuracy: float) -> Array:
     deltas = np.zeros_like(epsilons)
     for order in orders:
         search = _Search(order.dominating, AtEpsilon(0.0), accuracy)
-        ((composition, blur),) = search.compositions(search.spacing(accuracy), (1.0,))
+        search.fall = 1.0 + 1.0 / search.saddle.deviation
+        search.window = search.sketch.window(search.place, _TAIL)
+        ((composition, blur),) = search.compositions(search.first(accuracy), (1.0,))
         most = _largest_loss(order.dominating)
         for k, epsilon in enumerate(epsilons.tolist()):
             delta = min(composition.delta(epsilon - blur, 1.0), AtEpsilon(epsilon).most(most))
@@ -135,38 +155,61 @@ def _largest_loss(parts: Parts) -> float:
 
 
 class _Search:
+    """One order of neighbours: where its answer lies, and bounds of it by ever finer meshes."""
+
     def __init__(self, parts: Parts, query: Query, accuracy: float) -> None:
         self.parts, self.query, self.accuracy = parts, query, accuracy
         self.total = sum(count for _, count in parts)
+        self.ranges = [pair.range() for pair, _ in parts]
         self.work = _WORK * min(_WORK_FACTOR, max(1.0, 1e-3 / accuracy))
         self.largest = int(self.work * _MAX_POINTS / _WORK) * 4 // (len(parts) + 3)
-        share = 1e-2 * accuracy / self.total
-        for tail in (1e-20, 1e-60, 1e-120, _MIN_TAIL_MASS):
-            self.sketch = Sketch(parts, tail)
+        log_delta = query.place(_GUESS)[1]
+        for _ in range(_SKETCHES):
+            tail = math.exp(max(log_delta, -700.0)) * 1e-2 * accuracy / self.total
+            self.sketch = Sketch(parts, max(tail, _MIN_TAIL_MASS))
             self.saddle = query.saddle(self.sketch)
-            if tail <= share * math.exp(self.saddle.log_delta):
+            if not query.reached(self.saddle):
+                log_delta *= 3.0
+            elif self.saddle.log_delta < log_delta - 1.0:
+                log_delta = self.saddle.log_delta
+            else:
                 break
         self.estimate = query.estimate(self.saddle)
-        self.aims, self.limit = 0, _COARSE
-        self._look(self.saddle.log_delta - self.saddle.log_scale)
+        self.limit, self.fall = _COARSE, self.saddle.tilt
+        self._look(*query.place(self.estimate))
+        if len(parts) >= _MANY:
+            rough = _Search(self._few(), query, _ROUGH)
+            self._aim(rough.from_both_sides()[1])
+            self.fall = rough.fall
 
     def from_both_sides(self) -> tuple[float, float]:
-        """Lower and upper bound, refined until they are close."""
-        lower, upper, factor, before, stalled = 0.0, math.inf, 1.0, math.inf, 0
-        for _ in range(_ROUNDS):
-            spacing = self.spacing(self.accuracy, factor)
+        """Lower and upper bound, refined until they are close.
+
+        A coarse mesh says where the answer lies, and what a finer one will be worth: the gap is of
+        the order of the square of the mesh.
+        """
+        lower, upper, before, stalled = 0.0, math.inf, math.inf, 0
+        known = len(self.parts) >= _MANY
+        spacing = self.first(self.accuracy if known else min(_ROUGH, 100.0 * self.accuracy))
+        for rounds in range(_ROUNDS):
             found, noise = self._answers(spacing, (-1.0, 1.0))
             lower, upper = max(lower, found[0]), min(upper, found[1])
-            if self.close(lower, upper) or upper < _MIN_ANSWER:
+            if self.close(lower, upper) or upper < _MIN_ANSWER or self.work <= 0.0:
                 break
-            if self.work > 0.0 and self._aim(found[1], noise):
-                continue
-            stalled = stalled + 1 if upper - lower > 0.7 * before else 0
-            if spacing <= self._finest() or stalled > 1 or self.work <= 0.0:
+            stalled = 0 if upper - lower <= 0.7 * before < math.inf or rounds == 0 else stalled + 1
+            if stalled > 1 or (stalled and (spacing <= self._finest() or noise > _DROWNED)):
                 break  # the mesh is not what limits, or no finer one can be had
             before = upper - lower
+            between = lower > 0.0 and upper < math.inf
+            self._aim(math.sqrt(lower * upper) if between else max(lower, found[1]))
             wanted = self.accuracy * self.query.scale(self.saddle, upper)
-            factor *= math.sqrt(min(0.9, max(0.05, 0.8 * wanted / (upper - lower))))
+            gap = max(found[1] - found[0], 1e-300) if found[1] < math.inf else math.inf
+            finer = spacing * math.sqrt(max(1e-4, 0.6 * wanted / gap))
+            if upper > 1.1 * lower:  # and neither the place nor the gap tells much
+                finer = max(finer, 0.25 * spacing)
+            elif rounds == 0:  # and the gap alone does not
+                finer = min(max(finer, self.spacing(self.accuracy)), 3.0 * finer)
+            spacing = self._fitting(min(finer, 0.9 * spacing))
         if noise > math.log(0.1 * self.accuracy):
             self.limit = _ROUNDED
         return lower, upper
@@ -177,63 +220,85 @@ class _Search:
         return lower == upper or upper - lower <= wanted < math.inf
 
     def from_above(self, rival: float) -> float:
-        """An upper bound: below ``rival`` if that is easy, else to the accuracy asked for."""
-        lead = (rival - self.estimate) / self.query.scale(self.saddle, max(rival, 1e-300))
-        easy, upper = min(0.1, 0.3 * lead), math.inf
-        for accuracy in (easy, self.accuracy) if easy > self.accuracy else (self.accuracy,):
-            (upper,), noise = self._answers(self.spacing(accuracy), (1.0,))
-            if upper > rival and self.work > 0.0 and self._aim(upper, noise):
-                (again,), _ = self._answers(self.spacing(accuracy), (1.0,))
-                upper = min(upper, again)
-            if upper <= rival:
-                return upper
-        factor = 1.0
-        while 0.0 <= rival < upper < math.inf and factor > _MIN_MESH_FACTOR and self.work > 0.0:
-            factor, before = 0.5 * factor, upper
-            (again,), _ = self._answers(self.spacing(self.accuracy, factor), (1.0,))
-            upper = min(upper, again)
-            if before - upper < 0.1 * self.accuracy * self.query.scale(self.saddle, upper):
-                break
+        """An upper bound: below ``rival`` if that can be had, else to the accuracy asked for."""
+        upper, before, spacing = math.inf, (math.inf, math.inf), self.first(0.1)
+        for _ in range(_ROUNDS):
+            (found,), noise = self._answers(spacing, (1.0,))
+            if found <= rival or self.work <= 0.0 or not (found < 0.99 * upper or noise < _DROWNED):
+                return min(found, upper)
+            upper = min(found, upper)
+            self._aim(upper)
+            finer = 0.3 * spacing
+            if found < before[1] < math.inf:
+                # As the square of the mesh: where it would end, and where half way to the rival.
+                slope = (before[1] - found) / (before[0] - spacing**2)
+                room = rival - (found - slope * spacing**2)
+                wanted = max(0.5 * room, 0.3 * self.accuracy * self.query.scale(self.saddle, upper))
+                if slope * spacing**2 <= wanted:
+                    break
+                finer = min(0.9 * spacing, max(0.1 * spacing, math.sqrt(wanted / slope)))
+            before, spacing = (spacing**2, found), self._fitting(finer)
         return upper
 
     def compositions(
         self, spacing: float, signs: tuple[float, ...]
     ) -> list[tuple[Composition, float]]:
         """The composition from above (``1``) or below (``-1``), and the blur of its losses."""
-        size = _transform_size((self.window.top - self.window.bottom) / spacing + 4.0)
-        self.work -= size * (len(self.parts) + 3) * len(signs)
-        blur = 0.0
-        lattices: dict[float, list[tuple[LatticeLoss, int]]] = {sign: [] for sign in signs}
-        for part, (pair, count) in enumerate(self.parts):
-            edges = self.sketch.edges(part, self.window, spacing, _MAX_BINS // len(self.parts))
-            bins, infinite = pair.bins(spacing * edges.astype(np.float64)), pair.infinite()[0]
-            blur += count * (bins.blur + 8 * _U * spacing * float(np.abs(edges[[0, -1]]).max()))
-            for sign, chosen in lattices.items():
+        most = _MAX_BINS // len(self.parts)
+        found = []
+        for sign in signs:
+            chosen, blur = [], 0.0
+            for part, (pair, count) in enumerate(self.parts):
+                edges = self.sketch.edges(part, self.place, self.window, spacing, most)
+                ends = edges.astype(np.float64)
+                if sign < 0.0:
+                    centre, atoms = self.sketch.centre(part, self.place, spacing, self.ranges[part])
+                    ends = _centred(ends, centre / spacing, np.array(atoms) / spacing)
+                bins, infinite = pair.bins(spacing * ends), pair.infinite()[0]
+                self.work -= _BIN * edges.size
+                blur += count * (bins.blur + 8 * _U * spacing * float(np.abs(ends[[0, -1]]).max()))
                 lattice = (
                     above(bins, edges, spacing, infinite)
                     if sign > 0.0
-                    else below(bins, edges, spacing, infinite, self.saddle.tilt)
+                    else below(bins, ends, spacing, infinite, self.saddle.tilt, centre / spacing)
                 )
                 chosen.append((lattice, count))
-        return [
-            (compose(chosen, self.window, size, pessimistic=sign > 0.0), blur)
-            for sign, chosen in lattices.items()
-        ]
+            found.append((compose(chosen, self.window, self.largest, pessimistic=sign > 0.0), blur))
+            self.work -= found[-1][0].size * (len(self.parts) + 3)
+        return found
 
-    def spacing(self, accuracy: float, factor: float = 1.0) -> float:
-        """The mesh for a relative accuracy, or a part of it."""
+    def spacing(self, accuracy: float) -> float:
+        """The mesh for a relative accuracy."""
         # A law that moves by more than its deviation leaves the window.
-        gap = min(accuracy / self.query.slope(self.saddle), self.saddle.deviation)
-        spacing = math.sqrt(2.8 * gap / (self.total * (self.saddle.tilt + 1.0)))
+        slope = max(self.query.slope(self.saddle, self.fall), 1e-300)
+        gap = min(accuracy / slope, self.saddle.deviation)
+        spacing = math.sqrt(_MESH * gap / (self.total * (self.fall + 1.0)))
         widest = max(last - first for first, last in self.sketch.ends)
-        spacing = min(spacing, max(0.5 * self.saddle.deviation, 1e-3 * widest))
-        spacing = max(factor * spacing, self._finest())
-        smallest, largest = self.parts[0][0].range()
-        half = 0.5 * (largest - smallest)
-        if len(self.parts) == 1 and self._finest() <= half < math.inf:
-            # The ends of a bounded loss, often atoms, become lattice points.
-            return half / math.ceil(half / spacing)
-        return spacing
+        return self._fitting(min(spacing, max(0.5 * self.saddle.deviation, 1e-3 * widest)))
+
+    def _few(self) -> Parts:
+        """A composition much like this one, of few kinds: each stands for those that vary alike."""
+        groups = np.array_split(np.argsort(self.sketch.variances()), _MANY // 2)
+        counts = [sum(self.parts[part][1] for part in group) for group in groups]
+        middles = (self.parts[group[group.size // 2]][0] for group in groups)
+        return tuple(zip(middles, counts, strict=True))
+
+    def first(self, accuracy: float) -> float:
+        """A coarse mesh, for a small transform; the final one if the place is known."""
+        if len(self.parts) >= _MANY:
+            return self.spacing(accuracy)
+        least = self._span() * len(self.parts) / _FIRST_POINTS
+        return self._fitting(max(self.spacing(max(accuracy, self.accuracy)), least))
+
+    def _fitting(self, spacing: float) -> float:
+        """A mesh that can be had, and on which the ends of a bounded loss, often atoms, fall."""
+        spacing = max(spacing, self._finest())
+        halves = [
+            (count, 0.5 * (most - least))
+            for (_, count), (least, most) in zip(self.parts, self.ranges, strict=True)
+        ]
+        _, half = max((each for each in halves if each[1] < math.inf), default=(0, 0.0))
+        return half / math.ceil(half / spacing) if half >= self._finest() else spacing
 
     def _answers(self, spacing: float, signs: tuple[float, ...]) -> tuple[list[float], float]:
         """What was found, and the error of delta that is not the mesh's, relative to delta."""
@@ -245,36 +310,32 @@ class _Search:
         epsilon, log_delta = self.query.place(answers[-1])
         if not (math.isfinite(epsilon) and math.isfinite(log_delta)):
             return answers, math.inf
+        self.fall = found[-1][0].fall(epsilon) or self.fall
         return answers, max(each.log_error(epsilon) for each, _ in found) - log_delta
 
-    def _look(self, log_part: float) -> None:
-        """Lay the window around the saddle, where ``delta = e^(log_part + K)``."""
-        self.window = self.sketch.window(
-            self.saddle, max(1e-3 * self.accuracy * math.exp(min(log_part, 0.0)), _MIN_TAIL)
-        )
+    def _look(self, epsilon: float, log_delta: float) -> None:
+        """Lay the window around a point of the curve."""
+        self.place = Place(self.saddle, epsilon, log_delta)
+        self.window = self.sketch.window(self.place, 1e-3 * self.accuracy)
 
-    def _aim(self, answer: float, noise: float) -> bool:
-        """Look around an answer, if that is not where the window was, or what it left out counts.
-
-        ``noise`` is the logarithm of the error that the window may be to blame for, over delta.
-        """
+    def _aim(self, answer: float) -> None:
+        """Look around an answer."""
         epsilon, log_delta = self.query.place(answer)
-        away = abs(epsilon - self.saddle.mean) > 3.0 * self.saddle.deviation
-        if self.aims == _MAX_AIMS or not (away or noise > math.log(0.1 * self.accuracy)):
-            return False
-        if not (math.isfinite(epsilon) and math.isfinite(log_delta)):
-            return False
-        self.aims, self.saddle = self.aims + 1, self.sketch.with_mean(epsilon)
-        at_epsilon = self.saddle.log_scale + self.saddle.tilt * (self.saddle.mean - epsilon)
-        self._look(log_delta - at_epsilon)
-        return True
+        if math.isfinite(epsilon) and math.isfinite(log_delta):
+            self.saddle = self.sketch.with_mean(epsilon)
+            self._look(epsilon, log_delta)
 
     def _finest(self) -> float:
+        return 1.01 * self._span() / self.largest
+
+    def _span(self) -> float:
+        """What has to be covered: by the window, or half as densely by one loss."""
         widest = max(last - first for first, last in self.sketch.ends)
-        return 1.01 * max(self.window.top - self.window.bottom, 0.5 * widest) / self.largest
+        return max(self.window.top - self.window.bottom, 0.5 * widest)
 
 
-def _transform_size(points: float) -> int:
-    """The smallest of ``2^k``, ``5/8 2^k`` and ``3/4 2^k`` that is large enough, at least 16."""
-    power = 2 ** max(4, math.ceil(math.log2(points)))
-    return next(size for size in (power * 5 // 8, power * 3 // 4, power) if size >= points)
+def _centred(edges: Array, centre: float, atoms: Array) -> Array:
+    """Edges between lattice points, one of which is ``centre``; atoms stand alone."""
+    between = edges + centre % 1.0 - 0.5
+    between = between[(np.abs(between[:, None] - atoms) >= 1.0).all(axis=1)]
+    return np.union1d(between, np.concatenate([atoms - _ALONE, atoms + _ALONE]))

@@ -23,7 +23,7 @@ __all__ = ["DenseTails", "Frequencies", "Lattice", "ModalTails", "Tails"]
 Complex = npt.NDArray[np.complex128]
 
 _U = 2.0**-53  # unit roundoff of float64
-_BLOCK = 300.0  # exponentials of differences this small neither overflow nor lose digits
+_MAX_EXPONENT = 600.0  # of a weight; one that is larger nobody believes
 
 
 @dataclass(frozen=True)
@@ -53,41 +53,37 @@ class Lattice:
 class DenseTails:
     """All sums, taken once from above.
 
-    ``terms`` bounds how many terms a sum has in effect: partial sums from the top are at most
-    ``e^(-lambda (s_j - centre))``, so that their roundings add up to a geometric sum.
+    ``running`` is the sum of the partial sums: what their roundings add up to, in units of ``u``.
     """
 
     lattice: Lattice
     mass: Array
     image: Array
-    terms: float
+    running: Array
+    rate: float
+    centre: float
 
     @classmethod
     def of(cls, law: Array, lattice: Lattice, tilt: float, centre: float) -> DenseTails:
-        """From ``P_lambda(S = s_k)``."""
+        """From ``P_lambda(S = s_k) >= 0``."""
         sums: Array = (lattice.origin + np.arange(law.size, dtype=np.float64)) * lattice.spacing
-        weighted = law * np.exp(-tilt * (sums - centre))
-        fall = -math.expm1(-tilt * lattice.spacing)
-        return cls(
-            lattice,
-            np.cumsum(weighted[::-1])[::-1],
-            _discounted(weighted, lattice.spacing),
-            terms=1.0 / max(fall, 1.0 / law.size),
-        )
+        weighted = (law * np.exp(np.minimum(-tilt * (sums - centre), _MAX_EXPONENT)))[::-1]
+        mass = np.cumsum(weighted)
+        image = lfilter([1.0], [1.0, -math.exp(-lattice.spacing)], weighted)
+        running = np.cumsum(mass)
+        return cls(lattice, mass[::-1], image[::-1], running[::-1], tilt, centre)
 
-    @property
-    def error(self) -> float:
-        """Rounding of ``mass_k - e^(eps - s_k) image_k``, over ``e^(-lambda (s_k - centre))``.
+    def at(self, k: int) -> tuple[float, float, float]:
+        """``mass_k`` and ``image_k``, looked up, and the rounding of either; zero at the end.
 
-        A relative ``u`` for every term of a sum, and of the exponents.
+        Of each term a relative ``u`` for every sum in which it stands and for its exponents.
         """
-        return 8 * _U * (self.terms + _BLOCK)
-
-    def at(self, k: int) -> tuple[float, float]:
-        """``mass_k`` and ``image_k``, looked up; zero at ``k = count``."""
         if k >= self.lattice.count:
-            return 0.0, 0.0
-        return float(self.mass[k]), float(self.image[k])
+            return 0.0, 0.0, 0.0
+        mass, running = float(self.mass[k]), float(self.running[k])
+        exponent = self.rate * (abs(self.lattice.sum_at(k) - self.centre) + abs(self.centre))
+        slack = (4.0 + 4.0 * self.rate * self.lattice.spacing) * running
+        return mass, float(self.image[k]), _U * (slack + (16.0 + 4.0 * exponent) * mass)
 
 
 @dataclass(frozen=True)
@@ -118,7 +114,7 @@ class ModalTails:
     A smooth law of many points has few frequencies, and each question costs no more than these.
     Phases are reduced exactly, as integers, so that ``1 - r^n`` is wrong by some ``u`` of one,
     and ``1 - r`` by as much of itself; by Cauchy and Schwarz the whole is wrong by some ``u`` of
-    ``|p|`` times the euclidean mean of ``1 / |1 - r|``.
+    ``|p|`` times the euclidean mean of ``1 / |1 - r|``, and by some ``u`` of itself.
     """
 
     def __init__(
@@ -131,42 +127,31 @@ class ModalTails:
         self._gaps = [
             -np.expm1(-rate * lattice.spacing + 1j * angle) for rate in (tilt, tilt + 1.0)
         ]
-
-    @property
-    def error(self) -> float:
-        """As in the description of the class, and ``30u`` for the weight at ``s_k``."""
-        size, count = self._law.size, float(self.lattice.count)
+        count = float(lattice.count)
         most = np.minimum(1.0 / np.maximum(np.abs(self._gaps[0]), 1.0 / count), count)
-        mean = math.sqrt(float(self._law.weights @ most**2) / size)
-        return 64 * _U * (2.0 * self._law.length * mean + 1.0)
+        self._error = 128 * _U * law.length * math.sqrt(float(law.weights @ most**2) / law.size)
 
-    def at(self, k: int) -> tuple[float, float]:
-        """``mass_k`` and ``image_k``, summed over the frequencies."""
+    def at(self, k: int) -> tuple[float, float, float]:
+        """``mass_k`` and ``image_k``, summed over the frequencies, and the rounding of either."""
         left = self.lattice.count - k
         if left <= 0:
-            return 0.0, 0.0
+            return 0.0, 0.0, 0.0
         size, modes = self._law.size, self._law.modes
         turned = self._shares * np.exp(
             2j * math.pi / size * (modes * ((self._start + k) % size) % size)
         )
         angle = 2.0 * math.pi / size * (modes * left % size)
-        weight = math.exp(-self._tilt * (self.lattice.sum_at(k) - self._centre))
+        away = -self._tilt * (self.lattice.sum_at(k) - self._centre)
+        weight = math.exp(min(away, _MAX_EXPONENT))
         sums = []
         for rate, gap in zip((self._tilt, self._tilt + 1.0), self._gaps, strict=True):
             whole = -np.expm1(-rate * self.lattice.spacing * left + 1j * angle)
             flat = gap == 0.0
             ratio = np.where(flat, left, whole / np.where(flat, 1.0, gap))
             sums.append(weight * float((turned * ratio).real.sum()))
-        return sums[0], sums[1]
+        exponent = abs(away) + self._tilt * abs(self._centre)
+        slack = (64.0 + 4.0 * exponent) * _U * max(sums[0], 0.0)
+        return sums[0], sums[1], weight * self._error + slack
 
 
 Tails: TypeAlias = DenseTails | ModalTails
-
-
-def _discounted(weighted: Array, spacing: float) -> Array:
-    """``sum_{j >= k} v_j e^(s_k - s_j)``, one product and one sum a step from above.
-
-    The rounding of ``j - k`` steps weighs no more than ``terms`` do beside ``v_j e^(s_k - s_j)``.
-    """
-    image = lfilter([1.0], [1.0, -math.exp(-spacing)], weighted[::-1])[::-1]
-    return np.asarray(image, dtype=np.float64)

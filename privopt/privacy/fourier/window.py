@@ -1,7 +1,7 @@
 """Where to look at a composed loss, and how finely: estimates that nothing rests on.
 
 A sketch of each loss, some hundred points, gives its cumulants under any tilt. The saddle point
-places the window; the certificate is computed afterwards, on the lattice.
+says where the answer lies; the certificate is computed afterwards, on the lattice.
 """
 
 from __future__ import annotations
@@ -18,18 +18,37 @@ from scipy.special import erfcx
 from privopt.privacy.pairs import Pair
 from privopt.privacy.pairs.pair import Array
 
-__all__ = ["Saddle", "Sketch", "Window"]
+__all__ = ["Place", "Saddle", "Sketch", "Window"]
 
 _POINTS = 200
-_MAX_LEVEL = 14
+_FEW, _FEWER_POINTS = 8, 80  # of more releases fewer points each
+_MAX_LEVEL = 9
 _STEPS = 40
 _MAX_DEVIATION_TILT = 1e3  # tilt in units of the standard deviation: deltas below exp(-1e6 / 2)
 _MAX_EPSILON_TILT = 1e6  # tilt in units of epsilon: closer to the largest loss nobody looks
-_CHERNOFF = np.geomspace(0.05, 4.0, 24)  # rates tried, in units of the normal optimum
+_RATES = 32  # of Chernoff's bounds, tried in either direction
+_RESOLVED = 1e-15  # of a law: what rounding leaves, over the share of delta that it may cost
+_DECIDED = 40.0  # above what decides: there losses have told all but e^-40
+_SHIFTS = 6  # of what lies around a loss
+_NARROW = 1e-3  # of a spacing, around an atom
+_MIN_END = 1e-3  # of the tilted law, at an end that matters
+_MIN_ATOM = 0.2  # of the tilted law
 
 
 class Window(NamedTuple):
-    """The sums to be computed, under which tilt, and Chernoff rates for what lies outside."""
+    """The sums to be computed, under which tilt, and how much may lie outside.
+
+    Attributes
+    ----------
+    tilt, centre : float
+        ``lambda``, and the point of the curve that is asked for.
+    bottom, top : float
+        Ends by the sketch; they serve to choose a mesh.
+    below_rate, above_rate : float
+        Rates of Chernoff's bounds by which these are as they are.
+    needed : float
+        The tilted sum has mass ``e^-needed`` at most beyond either end.
+    """
 
     tilt: float
     centre: float
@@ -37,6 +56,7 @@ class Window(NamedTuple):
     top: float
     below_rate: float
     above_rate: float
+    needed: float
 
 
 @dataclass(frozen=True)
@@ -60,13 +80,27 @@ class Saddle:
         return self.log_scale + math.log(part) if part > 0.0 else -math.inf
 
 
+class Place(NamedTuple):
+    """A point of the curve, and the tilt that centres the sum there."""
+
+    saddle: Saddle
+    epsilon: float
+    log_delta: float
+
+
 class Sketch:
-    """A few hundred points of every loss in a composition, with multiplicities."""
+    """A few hundred points of every loss in a composition, with multiplicities.
+
+    Losses beyond which a release has mass ``tail`` are left out.
+    """
 
     def __init__(self, parts: Sequence[tuple[Pair, int]], tail: float) -> None:
-        self.parts, self.ends = [], []
-        for pair, count in parts:
-            edges = pair.losses(tail, _POINTS)
+        self.ends: list[tuple[float, float]] = []
+        self.bins: list[tuple[Array, Array]] = []
+        points: list[tuple[Array, Array]] = []
+        number = _POINTS if len(parts) <= _FEW else _FEWER_POINTS
+        for pair, _ in parts:
+            edges = pair.losses(tail, number)
             size = 1.0 + abs(edges[0]) + abs(edges[-1])
             margin = 1e-9 * min(size, max(edges[-1] - edges[0], 1e-6))  # atoms belong inside
             edges = np.concatenate([[edges[0] - margin], edges, [edges[-1] + margin]])
@@ -78,22 +112,33 @@ class Sketch:
                 loss = np.clip(
                     np.log(mass[keep]) - np.log(other[keep]), edges[:-1][keep], edges[1:][keep]
                 )
-            self.parts.append((np.log(mass[keep]), loss, count))
+            points.append((np.log(mass[keep]), loss))
+            self.bins.append((edges[:-1][keep], edges[1:][keep]))
+        self.counts: Array = np.array([count for _, count in parts], dtype=np.float64)
+        most = max(loss.size for _, loss in points)
+        self.log_mass: Array = np.full((len(points), most), -math.inf)
+        self.loss: Array = np.zeros((len(points), most))
+        for row, (log_mass, loss) in enumerate(points):
+            self.log_mass[row, : loss.size], self.loss[row, : loss.size] = log_mass, loss
 
     def at(self, tilt: float) -> Saddle:
         """The approximation under one tilt."""
-        log_moment = mean = variance = 0.0
-        for log_mass, loss, count in self.parts:
-            exponent = log_mass + tilt * loss
-            largest = float(exponent.max())
-            weight = np.exp(exponent - largest)
-            norm = float(weight.sum())
-            centre = float(weight @ loss) / norm
-            log_moment += count * (largest + math.log(norm))
-            mean += count * centre
-            variance += count * float(weight @ (loss - centre) ** 2) / norm
+        exponent = self.log_mass + tilt * self.loss
+        largest = exponent.max(axis=1, keepdims=True)
+        weight = np.exp(exponent - largest)
+        norm = weight.sum(axis=1)
+        centre = (weight * self.loss).sum(axis=1) / norm
+        spread = (weight * (self.loss - centre[:, None]) ** 2).sum(axis=1) / norm
+        log_moment = float(self.counts @ (largest[:, 0] + np.log(norm)))
+        mean, variance = float(self.counts @ centre), float(self.counts @ spread)
         deviation = max(math.sqrt(variance), 1e-6 * abs(mean), 1e-12)  # of an atom, too
         return Saddle(tilt, mean, deviation, log_moment - tilt * mean)
+
+    def variances(self) -> Array:
+        """Of one loss of every kind."""
+        weight = np.exp(self.log_mass)
+        mean = (weight * self.loss).sum(axis=1)
+        return np.asarray((weight * (self.loss - mean[:, None]) ** 2).sum(axis=1))
 
     def with_mean(self, epsilon: float) -> Saddle:
         """The tilt ``>= 0`` that centres the sum at ``epsilon``, or as near as it can."""
@@ -104,54 +149,129 @@ class Sketch:
         wanted = math.sqrt(-log_delta)
         return self._solve(lambda saddle: math.sqrt(max(0.0, -saddle.log_delta)) - wanted)
 
-    def window(self, saddle: Saddle, tolerance: float) -> Window:
-        """Ends beyond which the tilted sum has mass ``tolerance`` by Chernoff's inequality."""
-        needed = -math.log(tolerance)
-        rates = _CHERNOFF * math.sqrt(2.0 * needed) / saddle.deviation
-        start = self._log_moments(np.array([saddle.tilt]))
-        tops = (self._log_moments(saddle.tilt + rates) - start + needed) / rates
-        bottoms = (start - self._log_moments(saddle.tilt - rates) - needed) / rates
-        above, below = int(tops.argmin()), int(bottoms.argmax())
-        bottom, top = float(bottoms[below]), float(tops[above])
+    def window(self, place: Place, accuracy: float) -> Window:
+        """The shortest window around a point of the curve, among tilts up to the saddle's.
+
+        Beyond its ends the tilted sum has at most an ``accuracy`` of delta by Chernoff's
+        inequality. A smaller tilt keeps rare large losses out of the window; a larger one leaves
+        more of what is computed after rounding.
+        """
+        saddle, epsilon, log_delta = place
+        deviations = saddle.deviation, self.at(0.0).deviation
+        widest = max(last - first for first, last in self.ends)
+        rates = np.geomspace(0.3 / max(*deviations, widest), 20.0 / min(deviations), _RATES)
+        tilts = np.sort(np.concatenate([-rates, [0.0], rates, saddle.tilt + rates, [saddle.tilt]]))
+        moments = self._log_moments(tilts)
+        tried = np.flatnonzero((tilts >= 0.0) & (tilts <= saddle.tilt))
+        # How much larger than delta what is computed may be, in logarithms.
+        excess = np.maximum(moments - tilts * epsilon - log_delta, 0.0)[tried]
+        away = tilts - tilts[tried, None]
+        needed = (excess - math.log(accuracy))[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ends = (moments - moments[tried, None] + needed) / away
+        tops = np.where(away > 0.0, ends, math.inf)
+        bottoms = np.where(away < 0.0, ends, -math.inf)
+        length = tops.min(axis=1) - bottoms.max(axis=1)
+        # What rounding leaves of sums whose weights fall at this rate.
+        steep = tilts[tried] * (2.0 * tilts[tried] + 1.0) * (2.0 * tilts[tried] + 2.0)
+        spread = np.minimum(length, 1.0 / np.maximum(steep, 1e-300)) / deviations[1]
+        rough = np.maximum(excess + 0.5 * np.log(spread) + math.log(_RESOLVED / accuracy), 0.0)
+        best = int(np.lexsort((length, rough))[0])
+        above, below = int(tops[best].argmin()), int(bottoms[best].argmax())
+        bottom, top = float(bottoms[best, below]), float(tops[best, above])
         if not bottom < top:  # the moments drown in rounding
             bottom, top = saddle.mean - saddle.deviation, saddle.mean + saddle.deviation
         return Window(
-            saddle.tilt, saddle.mean, bottom, top, float(rates[below]), float(rates[above])
+            tilt=float(tilts[tried[best]]),
+            centre=min(max(epsilon, bottom), top),
+            bottom=bottom,
+            top=top,
+            below_rate=float(-away[best, below]),
+            above_rate=float(away[best, above]),
+            needed=float(needed[best, 0]),
         )
 
-    def edges(self, part: int, window: Window, spacing: float, most: int) -> npt.NDArray[np.int64]:
+    def edges(
+        self, part: int, place: Place, window: Window, spacing: float, most: int
+    ) -> npt.NDArray[np.int64]:
         """Edges of the bins of one loss in units of ``spacing``: one apart, more in the tails.
 
-        A width of ``w`` units costs ``w^2`` times as much as one; together with the tilted mass
-        beyond, that is kept to a twentieth of the whole. There are about ``most`` of them at most.
+        A width of ``w`` units costs ``w^2`` times as much as one; together with how likely a step
+        has a loss beyond, it is kept to a twentieth of the whole. How likely, given that the sum
+        is large, is the tilted mass; or, if one large loss decides, what there is beside delta, at
+        most in one step of all. Exponentials stay smooth within a bin, but where a single loss
+        decides alone, however large. There are about ``most`` edges at most.
         """
-        log_mass, loss, _ = self.parts[part]
-        exponent = log_mass + window.tilt * loss
-        weight = np.exp(exponent - exponent.max())
-        weight /= weight.sum()
+        weight, loss = self._weights(part, place.saddle.tilt)
         beyond = np.minimum(np.cumsum(weight), np.cumsum(weight[::-1])[::-1])
+        alone = np.cumsum(self._weights(part, 0.0)[0][::-1])[::-1]
+        alone *= math.exp(min(-place.log_delta, 700.0))
+        beyond = np.maximum(beyond, np.minimum(alone, 1.0 / float(self.counts.sum())))
         width = np.sqrt(0.05 / np.maximum(beyond, 1e-100))
-        steepest = 1.0 + window.tilt + window.above_rate  # exponentials stay smooth within a bin
-        width = np.minimum(width, 1.0 / (spacing * steepest))
-        level = np.clip(np.log(np.maximum(width, 1.0)) / math.log(2.0), 0, _MAX_LEVEL).astype(int)
-        level = np.minimum(level[:-1], level[1:]) if level.size > 1 else np.zeros_like(level)
+        steepest = 1.0 + max(place.saddle.tilt, window.tilt + window.above_rate)
+        decides = loss > place.epsilon - min(window.bottom, 0.0) + _DECIDED
+        width = np.where(decides, width, np.minimum(width, 1.0 / (spacing * steepest)))
+        level = np.clip(np.log(np.maximum(width, 1.0)) / math.log(3.0), 0, _MAX_LEVEL).astype(int)
         first, last = self.ends[part]
         changes = np.flatnonzero(np.diff(level)) + 1
         start, stop = math.floor(first / spacing) - 1, math.ceil(last / spacing) + 1
         coarser = np.diff(level)[changes - 1] > 0  # a step that holds much is not widened
-        ends = np.floor(loss[changes] / spacing) + np.where(coarser, 2.0, -1.0)
+        lows, tops = self.bins[part]
+        after, before = np.ceil(tops[changes - 1] / spacing), np.floor(lows[changes] / spacing)
+        ends = np.where(coarser, after + 1.0, before - 1.0)
         stops = np.append(np.clip(ends, start, stop), stop).astype(np.int64)
         levels = level[np.append(0, changes)]
-        bins = float((np.diff(stops, prepend=start) / 2.0**levels).sum())
-        return _steps(start, stops, levels + max(0, math.ceil(math.log2(bins / max(most, 1024)))))
+        bins = np.diff(stops, prepend=start) / 3.0**levels
+        more = math.log(max(1.0, float(bins[levels > 0].sum()) / max(most, 1024)), 3.0)
+        return _steps(start, stops, np.where(levels > 0, levels + math.ceil(more), 0))
+
+    def centre(
+        self, part: int, place: Place, spacing: float, ends: tuple[float, float]
+    ) -> tuple[float, list[float]]:
+        """A loss to lay a lattice through, and which ends of the loss are atoms.
+
+        An atom; or the common loss of all within half a spacing of it, on the far side of which is
+        nothing that would balance it; or of much that lies so close together.
+        """
+        weight, loss = self._weights(part, place.saddle.tilt)
+        lows, tops = self.bins[part]
+        narrow = tops - lows < _NARROW * spacing
+
+        def at(end: float, reach: float) -> float:
+            return float(weight[np.abs(loss - end) <= reach * spacing].sum())
+
+        on = [narrow & (np.abs(loss - end) <= _NARROW * spacing) for end in ends]
+        atoms = [end for end, here in zip(ends, on, strict=True) if weight[here].sum() > _MIN_END]
+        if atoms:
+            return max(atoms, key=lambda end: at(end, _NARROW)), atoms
+        mass = np.exp(self.log_mass[part, : loss.size])
+        end = max(ends, key=lambda end: at(end, 1.0))
+        side = 0.0 if at(end, 1.0) <= _MIN_END else math.copysign(1.0, end - float(loss.mean()))
+        found = end if side else float(loss[weight.argmax()])
+        for _ in range(_SHIFTS):
+            away = (loss - found) / spacing
+            near = side * away >= -0.5 if side else np.abs(away) <= 0.5
+            if not near.any():
+                return 0.0, []
+            gains = np.expm1(np.minimum(found - loss[near], _DECIDED))
+            gain = float(mass[near] @ gains) / float(mass[near].sum())
+            found -= math.log1p(gain)
+        return (found if side or float(weight[near].sum()) > _MIN_ATOM else 0.0), []
+
+    def _weights(self, part: int, tilt: float) -> tuple[Array, Array]:
+        """Of the points of one loss under a tilt."""
+        log_mass, loss = self.log_mass[part], self.loss[part]
+        loss, log_mass = loss[log_mass > -math.inf], log_mass[log_mass > -math.inf]
+        exponent = log_mass + tilt * loss
+        weight = np.exp(exponent - exponent.max())
+        return weight / weight.sum(), loss
 
     def _log_moments(self, tilts: Array) -> Array:
-        total = np.zeros_like(tilts)
-        for log_mass, loss, count in self.parts:
-            exponent = log_mass + tilts[:, None] * loss
-            largest = exponent.max(axis=1)
-            total += count * (largest + np.log(np.exp(exponent - largest[:, None]).sum(axis=1)))
-        return total
+        """``ln E e^(tilt S)``."""
+        exponent = self.log_mass[:, None] + tilts[:, None] * self.loss[:, None]
+        largest = exponent.max(axis=2)
+        moments = largest + np.log(np.exp(exponent - largest[..., None]).sum(axis=2))
+        return np.asarray(self.counts @ moments)
 
     def _solve(self, excess: Callable[[Saddle], float]) -> Saddle:
         """Root of an increasing function of the tilt: secant steps kept inside a bracket."""
@@ -175,7 +295,7 @@ class Sketch:
             margin = 0.05 * (high.tilt - low.tilt)
             middle = self.at(min(max(step, low.tilt + margin), high.tilt - margin))
             value = excess(middle)
-            if abs(value) < 1e-4:
+            if abs(value) < 1e-2:
                 return middle
             if value < 0.0:
                 low, below = middle, value
@@ -187,10 +307,10 @@ class Sketch:
 def _steps(
     start: int, stops: npt.NDArray[np.int64], levels: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Integers from ``start``, in steps of ``2^level`` while they fit before each stop in turn."""
+    """Integers from ``start``, in steps of ``3^level`` while they fit before each stop in turn."""
     pieces, position = [np.array([start])], start
     for stop, level in zip(stops.tolist(), levels.tolist(), strict=True):
-        step = 2**level
+        step = 3**level
         count = max(0, (stop - position) // step)
         pieces.append(position + step * np.arange(1, count + 1))
         position += step * count

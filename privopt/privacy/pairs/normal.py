@@ -46,8 +46,9 @@ def masses_between(tails: Array, wrongs: Array, above: Flags) -> tuple[Array, Ar
     above : ndarray of bool, shape (n,)
         Whether that side is the right one: of no point, then of all points.
     """
-    tail, wrong, right = np.pad(tails, 1), np.pad(wrongs, 1), np.pad(above, 1)
-    right[-1] = True
+    ends = np.zeros(1)
+    tail, wrong = (np.concatenate([ends, each, ends]) for each in (tails, wrongs))
+    right = np.concatenate([[False], above, [True]])
     left_end, right_end = tail[:-1], tail[1:]
     masses = np.where(right[:-1], left_end - right_end, right_end - left_end)
     across = right[1:] & ~right[:-1]

@@ -29,15 +29,20 @@ class Mixed:
             math.fsum(share * end for share, end in zip(self.weights, ends, strict=True))
             for ends in zip(*found, strict=True)
         )
+        ends = [end for each in found for end in each if end > 0.0]
+        if ends == [1.0, 1.0]:  # one share, and all of it
+            return Interval(lower, upper)
         return Interval(lower * (1.0 - _ROUNDING), min(1.0, upper * (1.0 + _ROUNDING)))
 
     def epsilon(self, delta: float) -> Interval:
-        """The inverse of ``delta``; at zero the largest loss of all parts."""
-        if delta == 0.0:
-            ends = [part.epsilon(0.0) for part in self.parts]
-            return Interval(max(end.lower for end in ends), max(end.upper for end in ends))
-        if self.delta(math.inf).lower > delta:
+        """The inverse of ``delta``; at what is told in full the largest loss of all other parts."""
+        told = self.delta(math.inf)
+        if told.lower > delta:
             return Interval(math.inf, math.inf)
+        if told.lower == told.upper == delta:
+            rest = [part for part in self.parts if part.delta(math.inf).upper == 0.0]
+            ends = [part.epsilon(0.0) for part in rest]
+            return Interval(max(end.lower for end in ends), max(end.upper for end in ends))
         return inverse(self.delta, delta)
 
 

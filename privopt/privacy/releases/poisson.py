@@ -175,11 +175,12 @@ class Sampled(Pair):
         inside = int(np.searchsorted(edges, smallest, side="right"))
         above = edges[inside:]
         base = self.pair.bins(above + np.log(-np.expm1(smallest - above)) - log_rate)
-        q, q_error = (np.pad(each, (inside, 0)) for each in (base.q, base.q_error))
-        p, p_error = (
-            self.rate * np.pad(of_p, (inside, 0)) + (1.0 - self.rate) * of_q
-            for of_p, of_q in ((base.p, q), (base.p_error, q_error))
+        q, q_error, of_p, p_error = (
+            np.concatenate([np.zeros(inside), each])
+            for each in (base.q, base.q_error, base.p, base.p_error)
         )
+        p = self.rate * of_p + (1.0 - self.rate) * q
+        p_error = self.rate * p_error + (1.0 - self.rate) * q_error
         # What is impossible under P is seen when the record was left out.
         at_smallest = int(np.searchsorted(edges, smallest, side="left"))
         certain = self.pair.infinite()[1]
