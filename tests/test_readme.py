@@ -27,7 +27,9 @@ def test_the_example_runs():
 
 def test_the_accounting_example_runs():
     names = run_example(1)
-    assert 2.3806 < names["certified"].lower <= names["certified"].upper < 2.3825
+    certified, text = names["certified"], (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"# [{certified.lower:.4f}, {certified.upper:.4f}]" in text
+    assert 2.3806 < certified.lower <= certified.upper < 2.3825
     spent = privacy.epsilon(names["dp_sgd"](names["noise"]), 1e-5, relation="add_or_remove_one")
     assert 1.99 < spent.lower <= 2.0
 
