@@ -617,8 +617,11 @@ def test_a_control_needs_noise_to_scale():
         steps: int
         event = NoPrivacy.event
 
+    class Unscaled(NamedTuple):
+        mechanism: Bare
+
     with pytest.raises(ValueError, match=r"mechanism must hold a scale for a control, .* Bare"):
-        toy(params=Params(Bare(2))).with_noise(2.0)
+        toy(params=Unscaled(Bare(2))).with_noise(2.0)
 
 
 def test_a_plan_prints_one_screen():

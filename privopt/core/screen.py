@@ -40,7 +40,8 @@ def screen(plan: Any) -> str:
         "numbers": numbers,
         "bound": f"{rate.quantity.formula} <= {rate.upper:.4g} for the {rate.quantity}",
         "lower bounds": "; ".join(rate.floors),
-        "theorem": f"{rate.theorem} ({rate.source})",
+        "theorem": rate.theorem,
+        "source": rate.source,
         "regime": rate.regime and f"{rate.regime} ({rate.local})",
         "without data": ""
         if math.isinf(trivial)

@@ -53,7 +53,7 @@ SETTINGS = {
     "logistic, boundary": Setting(
         problem_class(0.3, smoothness=0.25), GeneralisedLinear(Logistic()), True
     ),
-    "distance": Setting(problem_class(), Distance(0.05), False, smoothing=0.05),
+    "distance": Setting(problem_class(), Distance(0.0), False, smoothing=0.05),
     "quadratic": Setting(
         problem_class(2.0, lipschitz=24.0, smoothness=8.0, strong_convexity=0.5),
         quadratic, False, regularisation=0.0,
@@ -194,7 +194,7 @@ def test_no_clip_is_accepted_whose_shares_underflow():
             return max(found) / (2.0 * query.contribution)
 
         assert furthest(query) <= 1.0, name
-        assert furthest(too_small) > 1.01 or name == "distances"
+        assert not 0.99 < furthest(too_small) < 1.01 or name == "distances"  # too far, or lost
 
 
 @relations
@@ -316,7 +316,7 @@ def exact(setting, points):
             logistic = isinstance(setting.loss.scalar, Logistic)
             losses = np.logaddexp(0.0, -points @ w) if logistic else -points @ w
         else:
-            size, h = np.linalg.norm(w - points, axis=1), setting.loss.width
+            size, h = np.linalg.norm(w - points, axis=1), setting.smoothing
             losses = np.where(size <= h, size**2 / (2.0 * h), size - h / 2.0)
         return losses.mean() + 0.5 * setting.regularisation * w @ w
 
