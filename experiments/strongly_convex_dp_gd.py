@@ -20,7 +20,7 @@ experiment = Experiment(
     ),
     algorithms={"dp_gd": {"output": "weighted_average"}},
     families=("squared_distance",),
-    base=Setting(n=400, dim=16, epsilon=1.25),
+    base=Setting(n=630, dim=16, epsilon=1.25),
     axes=(
         Axis("n", (250, 400, 630, 1000)),
         Axis("dim", (8, 13, 20, 32)),

@@ -17,7 +17,7 @@ experiment = Experiment(
     ),
     algorithms={"dp_sgd": {"rate": 0.125, "output": "weighted_average"}},
     families=("squared_distance",),
-    base=Setting(n=280, dim=16, epsilon=0.63),
+    base=Setting(n=446, dim=16, epsilon=0.63),
     axes=(
         Axis("n", (177, 280, 446, 707)),
         Axis("dim", (8, 13, 20, 32)),
