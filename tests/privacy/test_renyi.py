@@ -12,6 +12,7 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
+from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gammaln, logsumexp
 
 from privopt.privacy.accountants.gaussian_dp import GaussianDP
@@ -21,6 +22,7 @@ from privopt.privacy.releases import renyi_divergence
 from privopt.privacy.releases.laplace import laplace
 from privopt.privacy.releases.randomised_response import divergence as randomised_response
 from privopt.privacy.renyi import ORDERS, renyi_delta, renyi_epsilon
+from privopt.privacy.renyi.conversion import epsilons, log_deltas
 from privopt.privacy.renyi.pure import pure
 from privopt.privacy.renyi.quadrature import one_sided
 from privopt.privacy.renyi.sampled import fixed_size_gaussian, poisson_gaussian
@@ -68,8 +70,9 @@ def test_golden_laplace():
 
 
 def test_golden_conversion():
-    assert renyi_epsilon([10.0], [1.0], 1e-5) == pytest.approx(1.918010636784, rel=1e-12)
-    assert renyi_delta([10.0], [1.0], 1.918010636784) == pytest.approx(1e-5, rel=1e-10)
+    order, divergence = np.array([10.0]), np.array([1.0])
+    assert epsilons(order, divergence, 1e-5)[0] == pytest.approx(1.918010636784, rel=1e-12)
+    assert log_deltas(order, divergence, 1.918010636784)[0] == pytest.approx(math.log(1e-5))
 
 
 # --- sampled Gaussians against the definition -----------------------------------------------------
@@ -427,9 +430,49 @@ def test_fixed_size_samples_are_for_replacing_only():
 
 
 def test_an_order_next_to_one_does_not_lower_epsilon():
-    with_it = renyi_epsilon([1 + 1e-8, 8.0], [1e-12, 1.0], 1e-5)
-    assert with_it == renyi_epsilon([8.0], [1.0], 1e-5)
-    assert renyi_epsilon([1 + 1e-8], [1e-12], 1e-5) > 1e6
+    with_it = renyi_epsilon([1 + 1e-8, 8.0], [1.0, 1.0], 1e-5)
+    assert with_it == pytest.approx(renyi_epsilon([8.0], [1.0], 1e-5), rel=1e-9)
+    assert renyi_epsilon([1 + 1e-8], [1.0], 1e-5) > 9e4  # a mass of 1e-5 may lose 1e5 nats
+    assert renyi_epsilon([1 + 1e-8], [1e-12], 1e-5) == 0.0  # Pinsker: delta <= 7.1e-7 at once
+
+
+def attained(order, rho, epsilon):
+    """The largest ``p - e^epsilon q`` of two coins with ``D_order <= rho``, found from below."""
+
+    def gain(log_q):
+        q = math.exp(log_q)
+
+        def excess(y):  # 1 - p = (1 - q) e^-y
+            p = q - (1.0 - q) * math.expm1(-y)
+            powers = order * math.log(p) + (1.0 - order) * log_q, math.log1p(-q) - order * y
+            return np.logaddexp(*powers) - (order - 1.0) * rho
+
+        settings = {"xtol": 1e-22, "rtol": 1e-14, "maxiter": 1000}
+        y = 700.0 if excess(700.0) <= 0.0 else brentq(excess, 0.0, 700.0, **settings)
+        return -(1.0 - q) * math.expm1(-y) - math.expm1(epsilon) * q
+
+    near_one = np.log1p(-np.geomspace(0.63, 1e-6, 60))
+    grid = np.concatenate([np.linspace(-60.0 - rho - epsilon, -1.0, 300), near_one])
+    values = [gain(log_q) for log_q in grid]
+    i = int(np.argmax(values))
+    between = (grid[max(i - 1, 0)], grid[min(i + 1, grid.size - 1)])
+    best = minimize_scalar(
+        lambda log_q: -gain(log_q), bounds=between, method="bounded", options={"xatol": 1e-13}
+    )
+    return max(-best.fun, values[i])
+
+
+@pytest.mark.parametrize("order", [1.01, 2.0, 8.0, 64.0])
+@pytest.mark.parametrize("rho", [1e-6, 1e-3, 0.1, 1.0, 10.0])
+def test_the_conversion_is_attained_by_two_coins(order, rho):
+    for epsilon in (0.0, 0.1, 1.0, 5.0):
+        delta = renyi_delta([order], [rho], epsilon)
+        truth = attained(order, rho, epsilon)
+        assert truth * (1.0 - 1e-9) - 1e-15 <= delta <= truth * (1.0 + 1e-6) + 1e-14
+        simple = math.exp(float(log_deltas(np.array([order]), np.array([rho]), epsilon)[0]))
+        assert delta <= simple * (1.0 + 1e-12)
+        if order >= 2.0 and (order - 1.0) * rho < 0.01:
+            assert delta < simple / 4.0
 
 
 def test_epsilon_is_in_range_however_large_delta():
@@ -455,17 +498,29 @@ def test_gaussian_truth_is_below_what_is_proved_and_near(log_mu, log10_delta):
         assert proved <= 1.35 * exact.upper
 
 
+@given(
+    st.floats(1.0001, 1e4), st.floats(-60.0, 60.0), st.floats(-60.0, 60.0), st.floats(0.0, 1.0)
+)
+def test_no_two_coins_are_further_apart_than_is_proved(order, logit_p, logit_q, part):
+    with mpmath.workdps(60):
+        p, q = sorted((1 / (1 + mpmath.exp(-mpmath.mpf(x))) for x in (logit_p, logit_q)))[::-1]
+        epsilon = part * float(mpmath.log(p / q))
+        delta = p - mpmath.exp(epsilon) * q
+        moment = p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)
+        rho = float(mpmath.log(moment) / (mpmath.mpf(order) - 1))
+        rho = max(0.0, rho * (1 + 1e-15))
+        assert delta <= renyi_delta([order], [rho], epsilon)
+        if 1e-300 < delta < 1:
+            assert epsilon <= renyi_epsilon([order], [rho], float(delta)) * (1 + 1e-12) + 1e-300
+
+
 @given(st.floats(1.0001, 1e4), st.floats(-8.0, 3.0), st.floats(-250.0, -0.01))
-def test_conversions_invert_each_other_and_round_up(order, log_rho, log10_delta):
+def test_conversions_invert_each_other(order, log_rho, log10_delta):
     rho, delta = 10.0**log_rho, 10.0**log10_delta
     epsilon = renyi_epsilon([order], [rho], delta)
     if 0.0 < epsilon < 1e12:
         again = renyi_delta([order], [rho], epsilon)
-        assert again == pytest.approx(delta, rel=1e-10 * (1 + order * (epsilon + rho)) + 1e-9)
-        with mpmath.workdps(50):
-            a, r, d = mpmath.mpf(order), mpmath.mpf(rho), mpmath.mpf(delta)
-            exact = r + mpmath.log((a - 1) / a) - (mpmath.log(d) + mpmath.log(a)) / (a - 1)
-        assert exact <= epsilon <= exact + 1e-12 * (1 + abs(exact) + float(r) + 600 / (order - 1))
+        assert again == pytest.approx(delta, rel=1e-9 * (1 + order * (epsilon + rho)) + 1e-9)
 
 
 @pytest.mark.parametrize(

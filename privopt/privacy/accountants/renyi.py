@@ -17,7 +17,14 @@ import numpy.typing as npt
 
 from privopt.privacy.interval import Interval
 from privopt.privacy.releases import Curve, renyi_curve, renyi_orders
-from privopt.privacy.renyi.conversion import envelope, epsilons, log_deltas, round_delta
+from privopt.privacy.renyi.conversion import (
+    envelope,
+    epsilons,
+    log_deltas,
+    renyi_delta,
+    renyi_epsilon,
+    round_delta,
+)
 from privopt.privacy.renyi.orders import ORDERS, check_orders, lowest
 from privopt.spec import Relation
 
@@ -79,6 +86,9 @@ class Renyi:
         best = self._lowest(
             event, lambda some: epsilons(some, curve(some), delta, improved=self.improved)
         )
+        own = np.unique(renyi_orders(event))
+        if self.improved and own.size:  # what is known of so few orders is to be used up
+            best = min(best, renyi_epsilon(own, curve(own), delta))
         return Interval(0.0, max(0.0, best))
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
@@ -86,10 +96,15 @@ class Renyi:
         curve = self._curve(event, relation)
         if curve is None:
             return Interval(0.0, 0.0)
-        best = self._lowest(
-            event, lambda some: log_deltas(some, curve(some), epsilon, improved=self.improved)
+        best = round_delta(
+            self._lowest(
+                event, lambda some: log_deltas(some, curve(some), epsilon, improved=self.improved)
+            )
         )
-        return Interval(0.0, round_delta(best))
+        own = np.unique(renyi_orders(event))
+        if self.improved and own.size:
+            best = min(best, renyi_delta(own, curve(own), epsilon))
+        return Interval(0.0, best)
 
     def trade_off(self, event: dp.DpEvent, relation: Relation, alphas: Array) -> Array:
         """The envelope of what ``epsilon`` proves at some fifty ``delta``."""

@@ -10,9 +10,21 @@ because ``(1 - e^-x)_+ <= e^((alpha-1) x) (alpha-1)^(alpha-1) / alpha^alpha``. S
 
 zero where that is negative. Mironov's older conversion drops all terms in ``alpha`` alone.
 
+A lossless conversion of one order also uses that ``E_Q dP/dQ = 1``. For every ``beta >= 0`` and
+``lam > 0`` the least ``c`` with ``(x - e^epsilon)_+ <= lam x^alpha - beta (x - 1) + c`` for all
+``x >= 0`` proves ``delta <= lam e^((alpha-1) rho) + c``. The curve touches the left side at ``x_0``
+and at ``x_1 = x_0 (1 + 1/beta)^(1/(alpha-1))``. Written in ``r = ln(1 + 1/beta)``,
+
+    delta <= beta (expm1((alpha - 1)(rho - ln x_0)) / alpha - (1 - 1/alpha)(1 - x_0)),
+    x_0 = min(1, e^epsilon alpha / ((alpha - 1) e^s (1 + beta (1 - e^-s)))),   s = r / (alpha - 1),
+
+and the lowest of these is the true maximum, by convex duality. A slope ``beta`` below zero helps
+where ``rho - epsilon >= ln(alpha / (alpha - 1))``, and gives ``delta <= 1 - e^(epsilon - rho)``.
+
 Sources: Mironov, "Rényi differential privacy", CSF 2017 (arXiv:1702.07476), Proposition 3;
 Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy", 2020
-(arXiv:2004.00010), Proposition 12.
+(arXiv:2004.00010), Proposition 12; Asoodeh, Liao, Calmon, Kosut and Sankar, "A better bound
+gives a hundred rounds", ISIT 2020 (arXiv:2001.05990), Theorem 2, for the lossless one.
 """
 
 from __future__ import annotations
@@ -21,6 +33,7 @@ import math
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import brentq
 
 from privopt.privacy.arguments import check_delta, check_epsilon, real
 from privopt.privacy.renyi.orders import check_orders, lowest
@@ -71,7 +84,9 @@ def log_deltas(
 
 
 def renyi_epsilon(orders: npt.ArrayLike, divergences: npt.ArrayLike, delta: float) -> float:
-    """The smallest ``epsilon`` at ``delta`` that one of the orders proves.
+    """The smallest ``epsilon`` at ``delta`` that one of the orders alone implies.
+
+    The conversion is lossless: some pair of distributions with that divergence attains it.
 
     Parameters
     ----------
@@ -90,16 +105,34 @@ def renyi_epsilon(orders: npt.ArrayLike, divergences: npt.ArrayLike, delta: floa
     ------
     ValueError
         If an argument is outside its range, or the two lists differ in length.
+
+    Examples
+    --------
+    >>> round(renyi_epsilon([10.0], [1.0], 1e-5), 4)
+    1.918
     """
     alphas, bounds = _check(orders, divergences)
     delta = check_delta(delta)
     if np.min(bounds) == 0.0:
         return 0.0
-    return math.inf if delta == 0.0 else max(0.0, float(np.min(epsilons(alphas, bounds, delta))))
+    if delta == 0.0:
+        return math.inf
+    highest = float(np.min(epsilons(alphas, bounds, delta)))
+
+    def excess(epsilon: float) -> float:
+        return float(np.min(_lossless(alphas, bounds, epsilon))) - math.log(delta)
+
+    if not 0.0 < highest < math.inf or excess(0.0) <= 0.0:
+        return max(0.0, highest) if highest == math.inf else 0.0
+    if excess(highest) >= 0.0:
+        return highest
+    root = float(brentq(excess, 0.0, highest, xtol=1e-13 * highest, rtol=1e-14))
+    above = root * (1.0 + 1e-12)
+    return min(highest, above) if excess(above) <= -_SLACK * abs(math.log(delta)) else highest
 
 
 def renyi_delta(orders: npt.ArrayLike, divergences: npt.ArrayLike, epsilon: float) -> float:
-    """The smallest ``delta`` at ``epsilon`` that one of the orders proves; see ``renyi_epsilon``.
+    """The smallest ``delta`` at ``epsilon`` that one of the orders implies; see ``renyi_epsilon``.
 
     Raises
     ------
@@ -110,7 +143,7 @@ def renyi_delta(orders: npt.ArrayLike, divergences: npt.ArrayLike, epsilon: floa
     epsilon = check_epsilon(epsilon)
     if np.min(bounds) == 0.0:
         return 0.0
-    return round_delta(float(np.min(log_deltas(alphas, bounds, epsilon))))
+    return round_delta(float(np.min(_lossless(alphas, bounds, epsilon))))
 
 
 def zcdp_epsilon(rho: float, delta: float, xi: float = 0.0, *, improved: bool = True) -> float:
@@ -182,6 +215,52 @@ def envelope(losses: Array, deltas: Array, alphas: Array) -> Array:
         flat = math.exp(-epsilon) * (1.0 - 8 * _SLACK) * (1.0 - delta - alphas) - _SLACK
         curve = np.maximum(curve, np.maximum(steep, flat))
     return np.asarray(curve)
+
+
+def _lossless(orders: Array, divergences: Array, epsilon: float) -> Array:
+    """``ln delta`` that each order implies: the lowest of all three bounds of this module."""
+    best = log_deltas(orders, divergences, epsilon)
+    known = np.isfinite(divergences)
+    if epsilon > 700.0 or not known.any():
+        return best
+    order, rho = orders[known, None], divergences[known, None]
+    power = order - 1.0
+    ratio = np.log1p(1.0 / power)
+
+    def growth(r: Array) -> Array:
+        beta = 1.0 / np.expm1(r)
+        return np.asarray(r / power + np.log1p(beta * -np.expm1(-r / power)))
+
+    def proved(r: Array) -> Array:
+        grown = growth(r)
+        size = 4.0 + epsilon + grown + r / power + ratio
+        log_x = np.minimum(0.0, epsilon + ratio - grown - _SLACK * size)
+        exponent = power * (rho - log_x)
+        gain = np.expm1(exponent) / order * (1.0 + _SLACK * (4.0 + exponent))
+        gain += power / order * np.expm1(log_x) * (1.0 - 4.0 * _SLACK)
+        value = np.log(gain) - (r + np.log(-np.expm1(-r)))
+        value += _SLACK * (4.0 + np.abs(np.log(gain)) + r)
+        return np.where(np.isnan(value), math.inf, value)
+
+    with np.errstate(all="ignore"):
+        high = power * (epsilon + ratio)  # growth(r) >= r / power
+        low = 1e-12 * high
+        for _ in range(60):  # the least r with x_0 <= 1
+            middle = np.sqrt(low * high)
+            below = growth(middle) < epsilon + ratio
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        r = high + power * (epsilon + ratio) * np.append(0.0, np.geomspace(1e-12, 1e4, 129))
+        for _ in range(4):
+            value = proved(r)
+            best[known] = np.minimum(best[known], value.min(axis=1))
+            i = np.argmin(value, axis=1)[:, None]
+            left = np.take_along_axis(r, np.maximum(i - 1, 0), axis=1)
+            right = np.take_along_axis(r, np.minimum(i + 1, r.shape[1] - 1), axis=1)
+            r = left + (right - left) * np.linspace(0.0, 1.0, 21)
+        above = (divergences - epsilon) + _SLACK * (divergences + epsilon)
+        certain = np.log(-np.expm1(-above)) + _SLACK
+    applies = above >= np.log1p(1.0 / (orders - 1.0)) + 4.0 * _SLACK * (divergences + epsilon)
+    return np.where(applies, np.minimum(best, certain), best)
 
 
 def _around(centre: float) -> Array:
