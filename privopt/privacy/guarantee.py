@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 
 import dp_accounting as dp
@@ -29,6 +30,7 @@ from privopt.privacy.arguments import (
 )
 from privopt.privacy.events import PublicMixtureDpEvent
 from privopt.privacy.export import exported
+from privopt.privacy.frozen import frozen
 from privopt.privacy.grouping import between, bracket
 from privopt.privacy.interval import Interval
 from privopt.spec import Budget, Relation
@@ -90,6 +92,7 @@ class Guarantee:
             raise ValueError(f"event must be a dp_accounting.DpEvent, got {self.event!r}")
         if isinstance(self.assumptions, str):
             raise ValueError(f"assumptions must be a tuple of strings, got {self.assumptions!r}")
+        object.__setattr__(self, "event", frozen(self.event))
         object.__setattr__(self, "relation", Relation.named("relation", self.relation))
         object.__setattr__(self, "assumptions", tuple(dict.fromkeys(self.assumptions)))
 
@@ -207,9 +210,7 @@ class Guarantee:
                 f"{self.relation.value} and {other.relation.value}"
             )
         events = (*_parts(self.event), *_parts(other.event))
-        return Guarantee(
-            dp.ComposedDpEvent(events), self.relation, self.assumptions + other.assumptions
-        )
+        return self._released(dp.ComposedDpEvent(events), self.assumptions + other.assumptions)
 
     def times(self, k: int) -> Guarantee:
         """``k`` adaptive repetitions of the release.
@@ -220,7 +221,14 @@ class Guarantee:
             If ``k`` is not a non-negative integer.
         """
         k = check_count("k", k)
-        return Guarantee(dp.SelfComposedDpEvent(self.event, k), self.relation, self.assumptions)
+        return self._released(dp.SelfComposedDpEvent(self.event, k), self.assumptions)
+
+    def _released(self, event: dp.DpEvent, assumptions: tuple[str, ...]) -> Guarantee:
+        """The same relation; the parts of ``event`` are frozen, and are not looked at again."""
+        made = copy(self)
+        object.__setattr__(made, "event", event)
+        object.__setattr__(made, "assumptions", tuple(dict.fromkeys(assumptions)))
+        return made
 
     def _accountants(self, event: dp.DpEvent) -> Iterator[Accountant]:
         """The closed form of a mixture first, then all in turn; nobody after an exact one."""

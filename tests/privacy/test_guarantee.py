@@ -14,7 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privopt.accounting import ACCOUNTANTS
-from privopt.privacy import Guarantee, Interval, gaussian_delta, gaussian_epsilon, pure_event
+from privopt.privacy import (
+    Guarantee,
+    Interval,
+    PublicMixtureDpEvent,
+    gaussian_delta,
+    gaussian_epsilon,
+    pure_event,
+)
 from privopt.privacy.accountants import TIGHT, Fourier
 from privopt.spec import Budget, Relation
 
@@ -306,6 +313,26 @@ def test_composition_unites_assumptions_and_stays_flat():
         chain = chain.then(first)
     assert len(chain.event.events) == 2001
     assert chain.epsilon(1e-6).upper == pytest.approx(first.times(2001).epsilon(1e-6).upper)
+
+
+def test_what_was_handed_in_can_no_longer_change_the_claim():
+    parts, sides = [dp.GaussianDpEvent(10.0)], [dp.NoOpDpEvent(), dp.GaussianDpEvent(2.0)]
+    law = np.array([0.5, 0.5])
+    mixture = PublicMixtureDpEvent(sides, law)
+    inner = dp.ComposedDpEvent(parts)
+    event = dp.ComposedDpEvent([inner, dp.SelfComposedDpEvent(inner, 3), mixture])
+    claim = Guarantee(event, Relation.ZERO_OUT)
+    before = claim.epsilon(1e-6)
+    assert before == Guarantee(event, Relation.ZERO_OUT).epsilon(1e-6)
+    parts.append(dp.GaussianDpEvent(0.1))
+    sides[0] = dp.NonPrivateDpEvent()
+    law[:] = (0.0, 1.0)
+    event.events.append(dp.NonPrivateDpEvent())
+    assert claim.epsilon(1e-6) == before
+    assert Guarantee(event, Relation.ZERO_OUT).epsilon(1e-6).upper == math.inf
+    assert claim.event.events[0] is claim.event.events[1].event
+    settled = claim.event
+    assert Guarantee(settled, Relation.ZERO_OUT).event.events[0] is settled.events[0]
 
 
 def test_deep_nesting_is_no_trouble():

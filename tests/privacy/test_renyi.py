@@ -498,12 +498,10 @@ def test_gaussian_truth_is_below_what_is_proved_and_near(log_mu, log10_delta):
         assert proved <= 1.35 * exact.upper
 
 
-@given(
-    st.floats(1.0001, 1e4), st.floats(-60.0, 60.0), st.floats(-60.0, 60.0), st.floats(0.0, 1.0)
-)
+@given(st.floats(1.0001, 1e4), st.floats(-60.0, 60.0), st.floats(-60.0, 60.0), st.floats(0.0, 1.0))
 def test_no_two_coins_are_further_apart_than_is_proved(order, logit_p, logit_q, part):
     with mpmath.workdps(60):
-        p, q = sorted((1 / (1 + mpmath.exp(-mpmath.mpf(x))) for x in (logit_p, logit_q)))[::-1]
+        p, q = sorted(1 / (1 + mpmath.exp(-mpmath.mpf(x))) for x in (logit_p, logit_q))[::-1]
         epsilon = part * float(mpmath.log(p / q))
         delta = p - mpmath.exp(epsilon) * q
         moment = p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)
