@@ -170,6 +170,13 @@ def test_trade_offs_lie_below_the_truth_and_close():
 # --- one large loss decides: tilted laws of two modes --------------------------------------------
 
 
+def test_a_rare_sample_holds_what_a_convolution_finds():
+    """Golden: 2^24 points of the summed loss by one FFT, exact to 1e-6 at this delta."""
+    step = dp.PoissonSampledDpEvent(3.53e-6, dp.GaussianDpEvent(0.529))
+    found = Fourier(3e-4).epsilon(dp.SelfComposedDpEvent(step, 57), Relation.REPLACE_ONE, 9.96e-7)
+    assert found.lower <= 0.001505081 <= found.upper
+
+
 @pytest.mark.parametrize(
     ("z", "q", "steps", "delta", "relation"),
     [

@@ -106,15 +106,21 @@ def test_above_dominates_and_below_is_dominated_at_every_order(pair, mesh, point
 
 
 @pytest.mark.parametrize("pair", PAIRS[:12], ids=lambda pair: str(pair)[:50])
-def test_both_converge_quadratically(pair):
+def test_the_gap_falls_faster_than_the_mesh(pair):
+    """Over a mesh 15 times finer, as at single steps an atom may meet the lattice by luck.
+
+    A smooth pair gains 225; one with an atom at its lowest loss 50 or more. A loss that is flat in
+    the middle (both centres of a frequent replaced sample) has an atom there, and gains 20.
+    """
     gaps = []
-    for points in (400, 1500):
+    for points in (400, 6000):
         spacing, edges = regular(pair, points)
         bins, epsilons = pair.bins(spacing * edges), np.linspace(0.0, 0.3 * edges[-1] * spacing, 9)
         upper = above(bins, edges, spacing)
         lower = below(bins, edges, spacing, offset=0.5)
         gaps.append(np.sum(curve_of(upper, epsilons) - curve_of(lower, epsilons)))
-    assert gaps[1] < gaps[0] / 4 or gaps[1] < 1e-10
+    least = 15 if pair == ReplacedGaussian(0.9, 0.2) else 50
+    assert gaps[1] < gaps[0] / least or gaps[1] < 1e-10
 
 
 @pytest.mark.parametrize(
