@@ -6,6 +6,10 @@ bends a slope by less than 0.02: r is at least 0.72/sqrt(n). The pull of the dat
 to 24, and r is at most 0.04, where the largest pull is at its limit of 1. A first sweep, with r up
 to 0.13, reached that limit, and measured a slope of -0.88 in epsilon at theory's numbers. Many
 runs and dimensions, as single runs scatter by a fifth.
+
+Where the grid comes from. The worst of five strengths has a kink at its best step: a step 12 %
+beside it costs 9 % of the risk. Of ten steps a decade the best moved along epsilon by jumps of
+that kind, and the slope read -0.88; hence forty a decade.
 """
 
 from privopt.lab import Axis, Experiment, Method, Setting, ladder
@@ -26,7 +30,7 @@ experiment = Experiment(
         Method(
             "phased_sgd_best",
             "phased_sgd",
-            search={"step_size": ladder(0.002, 0.02)},
+            search={"step_size": ladder(0.002, 0.02, per_decade=40)},
         ),
     ),
     families=("linear_population",),

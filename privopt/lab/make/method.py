@@ -22,11 +22,12 @@ _FINEST = 1.26
 _ROUNDING = 1.01
 
 
-def ladder(low: float, high: float) -> tuple[float, ...]:
-    """Values to search for a choice: from ``low`` up to ``high``, ten a decade, to three digits.
+def ladder(low: float, high: float, per_decade: int = 10) -> tuple[float, ...]:
+    """Values to search for a choice: from ``low`` up to ``high``, to three digits.
 
-    Where a slope is fitted the values must be so dense: the best of a coarser grid moves in steps
-    of its own along the sweep, which cancel a slope or make one.
+    Where a slope is fitted the values must be dense: the best of a coarse grid moves in steps of
+    its own along the sweep, which cancel a slope or make one. Ten a decade are enough where the
+    risk is flat around its best value.
 
     Examples
     --------
@@ -34,10 +35,11 @@ def ladder(low: float, high: float) -> tuple[float, ...]:
     (0.01, 0.0126, 0.0158, 0.02)
     """
     low, high = positive_number("low", low), positive_number("high", high)
-    count = round(10.0 * math.log10(high / low)) + 1
+    count = round(per_decade * math.log10(high / low)) + 1
     if count < 2:
-        raise ValueError(f"high must be at least 1.26 times low, got {high!r} and {low!r}")
-    return tuple(float(f"{low * 10.0 ** (k / 10.0):.3g}") for k in range(count))
+        least = 10.0 ** (1.0 / per_decade)
+        raise ValueError(f"high must be at least {least:.3g} times low, got {high!r} and {low!r}")
+    return tuple(float(f"{low * 10.0 ** (k / per_decade):.3g}") for k in range(count))
 
 
 @dataclass(frozen=True)
