@@ -17,6 +17,7 @@ from privopt.algorithms.first_order import (
     output_rule,
     recorded,
     step_rule,
+    steps_of,
     unmoving,
 )
 from privopt.algorithms.one_shot import Static
@@ -31,7 +32,7 @@ from privopt.convex import (
     StepSizes,
     Update,
 )
-from privopt.core import Algorithm, Execution, Plan, Run, planner
+from privopt.core import Algorithm, Execution, Plan, Run, Steps, planner, whole
 from privopt.mechanisms import BestOfRuns, BiasReducedGradient, ClippedGradient, body_of
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
@@ -71,7 +72,6 @@ def plan(
     budget: Budget,
     *,
     mode: str = "tight",
-    accounting: str | None = None,
     steps: int | None = None,
     base: int = 1,
     step_size: float | StepSizes | None = None,
@@ -98,13 +98,9 @@ def plan(
         ``delta > 0``, under ``replace_one``.
     mode : {"tight", "paper"}
         Noise by the accountant, or that of the publication with its stopping rule.
-    accounting : {"fixed", "reserve", "paper"}, optional
-        ``T`` steps, accounted for as a public mixture over levels (the default of mode tight);
-        steps until one of the worst level would not fit, at one Rényi order; or the published rule
-        (mode paper alone). The last two take a random number of steps, and no rate is claimed.
+        The latter takes a random number of steps, and no rate is claimed.
     steps : int, optional
-        ``T``; with ``reserve`` the number of average steps that the noise allows. Default ``ceil(2
-        n/(b_0 ln(4/delta)))``. Not for the published rule.
+        ``T``; default ``ceil(2 n/(b_0 ln(4/delta)))``. Not for the published rule.
     base : int
         ``b_0``, the smallest batch, at most ``n/2``. At equal ``b_0 T`` noise and error are about
         equal, and fewer steps take less time.
@@ -163,16 +159,21 @@ def plan(
         )
     if steps is None:
         steps = bias_reduced_steps(problem_class, delta=budget.delta, base=count("base", base))
-    accounting = _accounting(mode, accounting)
+    member("mode", mode, ("tight", "paper"))
+    published = mode == "paper"
     stationary = gap is not None or not problem_class.convex
     whole: BiasReducedGradient | BestOfRuns
     if boost is None:
-        whole = _mechanism(accounting, query, budget, steps, problem_class.n, base, post)
+        n = problem_class.n
+        if published:
+            whole = BiasReducedGradient.published(query, budget, n, base, post)
+        else:
+            whole = BiasReducedGradient.calibrated(query, budget, steps, n, base, post)
     else:
-        if accounting != "fixed" or record != 0:
+        if published or record != 0:
             raise ValueError(
                 "boost must be None but for fixed steps without a recorded path, got "
-                f"{boost!r} with accounting {accounting} and record {record!r}"
+                f"{boost!r} with mode {mode} and record {record!r}"
             )
         unit = BiasReducedGradient(
             query=query, n=problem_class.n, base=base, post=post, scale=1.0, steps=steps
@@ -248,6 +249,21 @@ def _known_set(
     return _set_of(body, problem_class, mechanism.query)
 
 
+def steps(
+    static: Static,
+    params: Params,
+    objective: EmpiricalRisk,
+    key: Array,
+    execution: Execution,
+    coins: Array,
+) -> Steps:
+    """The method on the device, from the problem's start."""
+    mechanism = params.mechanism
+    assert isinstance(mechanism, BiasReducedGradient)
+    oracle = mechanism.oracle(objective, key, coins, execution.microbatch)
+    return steps_of(params.descent, oracle, static, objective, key, execution)
+
+
 def run(
     static: Static,
     params: Params,
@@ -256,52 +272,25 @@ def run(
     execution: Execution,
     coins: Array,
 ) -> Run:
-    """The method on the device, from the problem's start."""
-    mechanism, start = params.mechanism, objective.start(static.dim)
-    if isinstance(mechanism, BestOfRuns):
-        best = best_run(mechanism, params.descent, objective, key, execution, start)
-        return Run(best, Secret(best, None), None)
-    oracle = mechanism.bind(objective, key, coins, execution.microbatch)
-    observer = execution.observer
-    found = params.descent.minimise(
-        oracle, objective.constraint, start, key, observer, objective, execution.unroll
-    )
-    return Run(found.output, Secret(found.last, found.observed), found.path)
+    """All steps, or the best of several runs."""
+    if not isinstance(params.mechanism, BestOfRuns):
+        return whole(steps)(static, params, objective, key, execution, coins)
+    start = objective.start(static.dim)
+    best = best_run(params.mechanism, params.descent, objective, key, execution, start)
+    return Run(best, Secret(best, None), None)
+
+
+def step_count(static: Static, params: Params) -> int:
+    """``T``, or the most; none for the best of several runs, whose number is secret."""
+    del static
+    mechanism = params.mechanism
+    return 0 if isinstance(mechanism, BestOfRuns) else int(mechanism.steps)
 
 
 def coins(static: Static, params: Params, key: Array) -> Array:
     """The key of the levels, which are public: a key, so that ``T`` is a number and no shape."""
     del static, params
     return key
-
-
-def _accounting(mode: str, accounting: str | None) -> str:
-    """The accounting that is asked for, or the default of its mode."""
-    member("mode", mode, ("tight", "paper"))
-    known = ("paper",) if mode == "paper" else ("fixed", "reserve")
-    if accounting is None:
-        return known[0]
-    member("accounting", accounting, ("fixed", "reserve", "paper"))
-    if accounting not in known:
-        allowed = " or ".join(known)
-        raise ValueError(f"accounting must be {allowed} in mode {mode}, got {accounting}")
-    return accounting
-
-
-def _mechanism(
-    accounting: str,
-    query: ClippedGradient,
-    budget: Budget,
-    steps: int,
-    n: int,
-    base: int,
-    post: ConstraintSet | None,
-) -> BiasReducedGradient:
-    if accounting == "paper":
-        return BiasReducedGradient.published(query, budget, n, base, post)
-    if accounting == "reserve":
-        return BiasReducedGradient.reserving(query, budget, steps, n, base, post)
-    return BiasReducedGradient.calibrated(query, budget, steps, n, base, post)
 
 
 def _set_of(
@@ -354,6 +343,8 @@ BIAS_REDUCED_SGD = Algorithm(
     summary="small batches at random levels, combined to the bias of nearly all records",
     plan=plan,
     run=run,
+    steps=steps,
+    step_count=step_count,
     rate=rate,
     declares=Declared,
     coins=coins,

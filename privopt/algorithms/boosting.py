@@ -63,8 +63,9 @@ def best_run(
     def attempt(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
         number, _, least, best = state
         own = jax.random.fold_in(keys, number)
-        oracle = mechanism.run.bind(objective, own, stream(own, "coins"), execution.microbatch)
-        found = descent.minimise(oracle, objective.constraint, start, own)
+        coins, microbatch = stream(own, "coins"), execution.microbatch
+        oracle = mechanism.run.oracle(objective, own, coins, microbatch)
+        found = descent.of(oracle, objective.constraint, start, own).run()
         coin = stream(own, "selection")
         value = mechanism.scored(score(found.output), coin)
         better = value < least

@@ -10,10 +10,10 @@ import numpy as np
 
 from privopt.algorithms.choices import Clipping, require_delta
 from privopt.algorithms.first_order import (
+    IN_STEPS,
     Params,
     first_order,
     one_step_noise,
-    run,
     step_rule,
     unmoving,
 )
@@ -311,7 +311,7 @@ DP_FTRL = Algorithm(
     name="dp_ftrl",
     summary="follow the regularised leader of private prefix sums, without sampling",
     plan=plan,
-    run=run,
+    **IN_STEPS,
     rate=rate,
     declares=Declared,
     gathers=True,

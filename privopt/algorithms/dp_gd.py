@@ -7,11 +7,11 @@ from typing import Any
 from privopt.algorithms.bodies import Post, projected_rate
 from privopt.algorithms.choices import Clipping, require_delta
 from privopt.algorithms.first_order import (
+    IN_STEPS,
     Optimiser,
     Params,
     first_order,
     rate_of,
-    run,
 )
 from privopt.algorithms.one_shot import Static
 from privopt.convex import ConstraintSet, Output, StepSizes
@@ -142,7 +142,7 @@ DP_GD = Algorithm(
     name="dp_gd",
     summary="full-batch gradient descent with Gaussian noise",
     plan=plan,
-    run=run,
+    **IN_STEPS,
     rate=rate,
     public_terms=True,
 )

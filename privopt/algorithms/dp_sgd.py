@@ -6,12 +6,12 @@ from privopt.algorithms.bodies import Post
 from privopt.algorithms.choices import Batching, Clipping, moments_of, require_delta
 from privopt.algorithms.dp_gd import rate as by_theorem
 from privopt.algorithms.first_order import (
+    IN_STEPS,
     Optimiser,
     Params,
     first_order,
     horizon,
     least_batch,
-    run,
 )
 from privopt.algorithms.one_shot import Static
 from privopt.convex import ConstraintSet, Output, StepSizes
@@ -147,7 +147,7 @@ DP_SGD = Algorithm(
     name="dp_sgd",
     summary="stochastic gradient descent on clipped Poisson batches with Gaussian noise",
     plan=plan,
-    run=run,
+    **IN_STEPS,
     rate=by_theorem,
     gathers=True,
     public_terms=True,

@@ -6,6 +6,10 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+from jax import Array
+
 from privopt.algorithms.choices import Batching, Clipping, moments_of, require_delta
 from privopt.algorithms.first_order import (
     Params,
@@ -15,15 +19,16 @@ from privopt.algorithms.first_order import (
     is_plain,
     one_step_noise,
     output_rule,
-    run,
+    run_of,
+    step_count,
     step_rule,
     steps_powers,
     unmoving,
 )
 from privopt.algorithms.one_shot import Static
 from privopt.arguments import count, positive_number
-from privopt.convex import Average, Last, Output, StepSizes
-from privopt.core import Algorithm, Plan, planner
+from privopt.convex import Average, EmpiricalRisk, Last, Output, State, StepSizes
+from privopt.core import Algorithm, Execution, Plan, Steps, planner, whole
 from privopt.mechanisms import ClippedGradient, VarianceReducedGradient
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import (
@@ -197,11 +202,44 @@ def _difference_query(
     return ClippedGradient.of(problem_class, positive_number("difference_clip", clip))
 
 
+def steps(
+    static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
+) -> Steps:
+    """Periods of one step at a new anchor and a loop over batches of changes.
+
+    Two loops: as a branch inside one, an anchor's gradient would be computed in every step wherever
+    runs are mapped.
+    """
+    mechanism: Any = params.mechanism
+    start, constraint, observer = (
+        objective.start(static.dim),
+        objective.constraint,
+        execution.observer,
+    )
+    anchor, changes = (
+        params.descent.of(oracle, constraint, start, key, observer, objective)
+        for oracle in mechanism.oracles(objective, key, execution.microbatch)
+    )
+    period = jnp.asarray(mechanism.period)
+
+    def until(state: State, last: Array) -> State:
+        def one_period(state: State) -> State:
+            end = jnp.minimum(last, (state.t // period + 1) * period)
+            renewed = jax.lax.cond(state.t % period == 0, anchor.step, lambda same: same, state)
+            return changes.until(renewed, end)
+
+        return jax.lax.while_loop(lambda state: state.t < last, one_period, state)
+
+    return Steps(anchor.steps, anchor.init, until, lambda state: run_of(anchor.ends(state)))
+
+
 DP_SVRG = Algorithm(
     name="dp_svrg",
     summary="noisy full gradients now and then, noisy batches of their changes in between",
     plan=plan,
-    run=run,
+    run=whole(steps),
+    steps=steps,
+    step_count=step_count,
     rate=rate,
     gathers=True,
 )

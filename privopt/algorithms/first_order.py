@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
+import jax.numpy as jnp
 import numpy as np
 import optax
 from jax import Array
@@ -18,7 +19,9 @@ from privopt.convex import (
     AverageAfterStep,
     EmpiricalRisk,
     FirstOrder,
+    Iterates,
     Last,
+    Oracle,
     Output,
     PolynomialAverage,
     RandomIterate,
@@ -26,7 +29,7 @@ from privopt.convex import (
     Update,
     checked_output,
 )
-from privopt.core import Execution, Plan, Run
+from privopt.core import Execution, Plan, Run, Steps, whole
 from privopt.mechanisms import (
     Batches,
     ClippedGradient,
@@ -55,6 +58,7 @@ from privopt.theory import (
 )
 
 __all__ = [
+    "IN_STEPS",
     "Optimiser",
     "Params",
     "Secret",
@@ -68,7 +72,11 @@ __all__ = [
     "rate_of",
     "recorded",
     "run",
+    "run_of",
+    "step_count",
     "step_rule",
+    "steps",
+    "steps_of",
     "steps_powers",
     "unknown_noise",
     "unmoving",
@@ -102,16 +110,60 @@ class Secret(NamedTuple):
     observed: Pytree
 
 
-def run(
+def steps(
     static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
-) -> Run:
+) -> Steps:
     """The method on the device, from the problem's start."""
-    oracle = params.mechanism.bind(objective, key, execution.microbatch)
+    assert isinstance(params.mechanism, PrivateGradient)
+    oracle = params.mechanism.oracle(objective, key, execution.microbatch)
+    return steps_of(params.descent, oracle, static, objective, key, execution)
+
+
+def steps_of(
+    method: FirstOrder,
+    oracle: Oracle,
+    static: Static,
+    objective: EmpiricalRisk,
+    key: Array,
+    execution: Execution,
+) -> Steps:
+    """The steps of a method on an oracle."""
     start, observer = objective.start(static.dim), execution.observer
-    found = params.descent.minimise(
-        oracle, objective.constraint, start, key, observer, objective, execution.unroll
+    descent = method.of(oracle, objective.constraint, start, key, observer, objective)
+    return Steps(
+        descent.steps, descent.init, descent.until, lambda state: run_of(descent.ends(state))
     )
+
+
+def run_of(found: Iterates) -> Run:
+    """What is released of a run, and what is not."""
     return Run(found.output, Secret(found.last, found.observed), found.path)
+
+
+def rows(
+    static: Static, params: Params, key: Array, t: Array, records: Array | int
+) -> tuple[Array, Array]:
+    """Who takes part in step ``t``."""
+    del static
+    assert isinstance(params.mechanism, PrivateGradient)
+    batches = params.mechanism.batches
+    if batches.block == 0:
+        if not isinstance(records, int):
+            raise ValueError("counts must be None for the rows of all records, got multiplicities")
+        return jnp.arange(records), jnp.ones(records, bool)
+    rows, taken = params.mechanism.draws(key, records)(t // batches.block)
+    return rows[t % batches.block], taken[t % batches.block]
+
+
+def step_count(static: Static, params: Params) -> int:
+    """``T``."""
+    del static
+    return int(params.mechanism.steps)
+
+
+run = whole(steps)
+IN_STEPS: dict[str, Any] = {"run": run, "steps": steps, "step_count": step_count, "rows": rows}
+"""What a record of a first-order algorithm says of its runs."""
 
 
 def horizon(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from privopt.algorithms.first_order import Params, first_order, rate_of, run
+from privopt.algorithms.first_order import IN_STEPS, Params, first_order, rate_of
 from privopt.algorithms.one_shot import Static
 from privopt.arguments import count
 from privopt.convex import Output, StepSizes
@@ -83,7 +83,7 @@ GRADIENT_DESCENT = Algorithm(
     name="gradient_descent",
     summary="projected gradient descent, averaged: no noise, no privacy",
     plan=plan,
-    run=run,
+    **IN_STEPS,
     rate=rate,
     private=False,
     public_terms=True,

@@ -6,12 +6,12 @@ import optax
 
 from privopt.algorithms.choices import Batching, Clipping, require_delta
 from privopt.algorithms.first_order import (
+    IN_STEPS,
     Params,
     first_order,
     horizon,
     least_batch,
     rate_of,
-    run,
 )
 from privopt.algorithms.one_shot import Static
 from privopt.convex import Output, StepSizes, Update, corrected_adam
@@ -119,7 +119,7 @@ NOISY_ADAM = Algorithm(
     name="noisy_adam",
     summary="Adam on clipped Poisson batches with Gaussian noise",
     plan=plan,
-    run=run,
+    **IN_STEPS,
     rate=rate_of,
     gathers=True,
     public_terms=True,

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
+from privopt import convex
 from privopt.algorithms.choices import require_delta
 from privopt.algorithms.one_shot import Params
 from privopt.arguments import positive_number
-from privopt.convex import EmpiricalRisk
-from privopt.core import Algorithm, Execution, Plan, Run, planner
+from privopt.convex import Average, Descent, EmpiricalRisk, FirstOrder, StepSizes, Update
+from privopt.core import Algorithm, Execution, Plan, Run, Steps, planner, whole
 from privopt.mechanisms import GaussianMechanism, OnePass
+from privopt.mechanisms.batches.batches import present
 from privopt.privacy import gaussian_mu
 from privopt.release import Pytree
 from privopt.spec import Budget, ProblemClass, Relation
@@ -30,6 +34,8 @@ from privopt.theory import (
 )
 
 __all__ = ["PHASED_SGD"]
+
+_SGD = Update.of(optax.sgd)
 
 
 class Static(NamedTuple):
@@ -131,32 +137,83 @@ def rate(plan: Plan) -> Rate:
     return phased_rate(facts, step_size=query.step_size, noise_std=mechanism.scale)
 
 
-def run(
+class State(NamedTuple):
+    """Between two steps.
+
+    Attributes
+    ----------
+    t : Array
+        Records seen.
+    released : pytree
+        ``w_i``, of the last phase that has ended.
+    average : pytree
+        ``v_i``, the same before noise.
+    inner : privopt.convex.State
+        Of the phase.
+    """
+
+    t: Array
+    released: Pytree
+    average: Pytree
+    inner: convex.State
+
+
+def steps(
     static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
-) -> Run:
+) -> Steps:
     """All phases, as one loop around the pass of a phase."""
     del execution  # a step reads one record
     mechanism, constraint = params.mechanism, objective.constraint
-    order = _random_order(stream(key, "batches"), static.n)
-    one_pass, noise_key = mechanism.query.bind(objective, order), stream(key, "noise")
+    query, noise_key = mechanism.query, stream(key, "noise")
+    answers = query.oracle(objective, _random_order(stream(key, "batches"), static.n))
     sizes = phase_sizes(static.n)
-    phases = range(len(sizes))
-    lengths = jnp.array(sizes)
-    firsts = jnp.array([sum(sizes[:i]) for i in phases])
-    shrinks = jnp.array([4.0**-i for i in phases], objective.dtype)
+    lengths, firsts = jnp.array(sizes), jnp.cumsum(jnp.array((0, *sizes)))[:-1]
+    shrinks = jnp.array([4.0**-i for i in range(len(sizes))], objective.dtype)
 
-    def phase(i: Array, state: tuple[Pytree, Pytree]) -> tuple[Pytree, Pytree]:
-        point, _ = state
-        average = one_pass(point, firsts[i], lengths[i], shrinks[i])
+    def phase(i: Array, start: Pytree) -> Descent:
+        method = FirstOrder(StepSizes(shrinks[i] * query.step_size), _SGD, Average())
+        oracle = replace(answers, first=firsts[i], steps=lengths[i])
+        return method.of(oracle, constraint, start, key)
+
+    def init() -> State:
+        start = objective.start(static.dim)
+        first = phase(jnp.asarray(0), start).init()
+        return State(jnp.zeros_like(firsts[0]), start, start, first)
+
+    def until(state: State, last: Array) -> State:
+        def one_phase(state: State) -> State:
+            i = jnp.searchsorted(firsts, state.t, side="right") - 1
+            end = jnp.minimum(lengths[i], last - firsts[i])
+            inner = phase(i, state.released).until(state.inner, end)
+            moved = state._replace(t=firsts[i] + inner.t, inner=inner)
+            return jax.lax.cond(inner.t == lengths[i], ended, lambda i, same: same, i, moved)
+
+        return jax.lax.while_loop(lambda state: state.t < last, one_phase, state)
+
+    def ended(i: Array, state: State) -> State:
+        average = state.inner.mean
         answer, restored = ravel_pytree(average)
         scale: Any = shrinks[i] * mechanism.scale
-        shrunk = mechanism._replace(scale=scale)
-        noisy = restored(shrunk.add_noise(jax.random.fold_in(noise_key, i), answer))
-        return constraint.project(noisy), average
+        noisy = mechanism._replace(scale=scale).add_noise(jax.random.fold_in(noise_key, i), answer)
+        released = constraint.project(restored(noisy))
+        return State(state.t, released, average, phase(i, released).init())
 
-    start = objective.start(static.dim)
-    released, average = jax.lax.fori_loop(0, len(sizes), phase, (start, start))
-    return Run(released, Secret(average))
+    return Steps(sum(sizes), init, until, lambda state: Run(state.released, Secret(state.average)))
+
+
+def rows(
+    static: Static, params: Params, key: Array, t: Array, records: Array | int
+) -> tuple[Array, Array]:
+    """The one record of step ``t``."""
+    del params
+    order = _random_order(stream(key, "batches"), static.n)
+    return present(jax.lax.dynamic_slice(order, (t,), (1,)), records)
+
+
+def step_count(static: Static, params: Params) -> int:
+    """One for each record of every phase, fewer than ``n`` in all."""
+    del params
+    return sum(phase_sizes(static.n))
 
 
 def _random_order(key: Array, n: int) -> Array:
@@ -176,7 +233,10 @@ PHASED_SGD = Algorithm(
     name="phased_sgd",
     summary="one pass of SGD in phases of fresh records, for population risk",
     plan=plan,
-    run=run,
+    run=whole(steps),
+    steps=steps,
+    step_count=step_count,
+    rows=rows,
     rate=rate,
     float64=True,
     relations=frozenset({Relation.REPLACE_ONE, Relation.ZERO_OUT}),

@@ -6,7 +6,13 @@ from privopt.convex.bounding_ellipsoid import BoundingEllipsoid, ValueAndGradien
 from privopt.convex.certificate import certify
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.corrected_adam import corrected_adam
-from privopt.convex.empirical_risk import EmpiricalRisk, LinearRecords, PublicTerm, SeparableRecords
+from privopt.convex.empirical_risk import (
+    BatchRisk,
+    EmpiricalRisk,
+    LinearRecords,
+    PublicTerm,
+    SeparableRecords,
+)
 from privopt.convex.features import (
     DenseFeatures,
     Features,
@@ -17,7 +23,7 @@ from privopt.convex.features import (
     is_features,
     shortened,
 )
-from privopt.convex.first_order import FirstOrder, Iterates, Path
+from privopt.convex.first_order import Descent, FirstOrder, Iterates, Path, State
 from privopt.convex.glm_newton import GLMSolution, newton_glm
 from privopt.convex.glm_solver import minimise_glm
 from privopt.convex.l1_l2_ball import L1L2Ball
@@ -34,7 +40,7 @@ from privopt.convex.losses import (
     ScalarLoss,
     Squared,
 )
-from privopt.convex.oracles import GradientOracle, Observer
+from privopt.convex.oracles import Observer, Oracle
 from privopt.convex.outputs import (
     Average,
     AverageAfterStep,
@@ -62,11 +68,13 @@ __all__ = [
     "Average",
     "AverageAfterStep",
     "BasisPursuit",
+    "BatchRisk",
     "BoundingEllipsoid",
     "Box",
     "ConstraintSet",
     "CoordinateLoss",
     "DenseFeatures",
+    "Descent",
     "Distance",
     "Draw",
     "EmpiricalRisk",
@@ -75,7 +83,6 @@ __all__ = [
     "FirstOrder",
     "GLMSolution",
     "GeneralisedLinear",
-    "GradientOracle",
     "Hinge",
     "Huber",
     "Iterates",
@@ -89,6 +96,7 @@ __all__ = [
     "Loss",
     "MeanAndSpread",
     "Observer",
+    "Oracle",
     "Output",
     "Path",
     "PolynomialAverage",
@@ -105,6 +113,7 @@ __all__ = [
     "SparseFeatures",
     "Squared",
     "SquaredDistance",
+    "State",
     "StepSizes",
     "Suffix",
     "Update",

@@ -18,7 +18,7 @@ from privopt.convex.pytree_dataclass import Pytree, node_classes, pytree_datacla
 from privopt.convex.separable import CoordinateLoss, Separable
 from privopt.convex.squared_distance import MeanAndSpread, SquaredDistance
 
-__all__ = ["EmpiricalRisk", "LinearRecords", "PublicTerm", "SeparableRecords"]
+__all__ = ["BatchRisk", "EmpiricalRisk", "LinearRecords", "PublicTerm", "SeparableRecords"]
 
 
 PublicTerm: TypeAlias = Callable[[Pytree], Array]  # a pytree, on the device
@@ -243,6 +243,38 @@ class EmpiricalRisk:
             return replace(self, loss=self.loss.smoothed(width))  # type: ignore[attr-defined]
         widths = width * jnp.square(self.linear.features.norms())
         return replace(self, loss=GeneralisedLinear(self.linear.scalar.smoothed(widths)))
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class BatchRisk(EmpiricalRisk):
+    """The risk of ``n`` records of which only those of one batch are there, in its order.
+
+    Whoever asks for the rows of a batch is given the records that are there, one after the other.
+
+    Attributes
+    ----------
+    n : int
+        How many records there are in all.
+    """
+
+    n: int = field(default=0, metadata={"static": True})
+
+    @classmethod
+    def of(cls, whole: EmpiricalRisk, batch: Pytree) -> BatchRisk:
+        """The same loss on a batch of the records."""
+        assert isinstance(whole.records, int)
+        given = whole.loss, batch, None, whole.constraint, whole.origin, whole.public
+        return cls(*given, n=whole.records)
+
+    @property
+    def records(self) -> int:
+        """``n``."""
+        return self.n
+
+    def rows_by_number(self) -> Callable[[Array], tuple[Array, Array]]:
+        """The places of the batch."""
+        return lambda numbers: (jnp.arange(numbers.shape[0]), jnp.ones(numbers.shape, bool))
 
 
 def _is_floating(leaf: object) -> bool:

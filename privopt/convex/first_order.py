@@ -1,10 +1,18 @@
-"""One loop for all first-order methods: gradients x update x projection x output rule."""
+"""A first-order run, a step at a time: ask, update, project, average.
+
+    g_t = ask(w_t)                          the private answer of the oracle
+    w_{t+1} = Proj(w_t + U(g_t))            U(g) = -eta_t g for plain descent
+    v <- v + a_{t+1} (w_{t+1} - v)          the mean that the output rule keeps
+
+With a private gradient ``g_t = (1/b) sum_{i in B_t} clip_C(grad l(w_t; x_i)) + sigma z_t``
+(:class:`privopt.mechanisms.PrivateGradient`) this is DP-SGD; with all records it is DP-GD, with
+Adam's update NoisyAdam, with noise that remembers DP-FTRL.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -13,14 +21,44 @@ import optax
 from jax import Array
 
 from privopt.convex.constraint import ConstraintSet
-from privopt.convex.oracles import GradientOracle, Observer
+from privopt.convex.oracles import Observer, Oracle
 from privopt.convex.outputs import Output
 from privopt.convex.pytree_dataclass import Pytree, pytree_dataclass
 from privopt.convex.step_sizes import StepSizes
 from privopt.convex.updates import Update
 from privopt.streams import stream
 
-__all__ = ["FirstOrder", "Iterates", "Path"]
+__all__ = ["Descent", "FirstOrder", "Iterates", "Path", "State"]
+
+
+class State(NamedTuple):
+    """Between two steps: all that a run needs to go on with the same bits.
+
+    Attributes
+    ----------
+    t : Array
+        Steps taken, int32.
+    point : pytree
+        ``w_{t+1}``, counted from ``w_1``, the start.
+    optimiser : pytree
+        What the update remembers.
+    mean : pytree
+        ``v``, of the output rule.
+    memory : pytree
+        What the oracle remembers.
+    path : pytree
+        The recorded points so far.
+    observed : pytree
+        What the observer made of the run; None without one.
+    """
+
+    t: Array
+    point: Pytree
+    optimiser: Pytree
+    mean: Pytree
+    memory: Pytree
+    path: Pytree
+    observed: Pytree
 
 
 class Path(NamedTuple):
@@ -64,34 +102,10 @@ class Iterates(NamedTuple):
     observed: Pytree
 
 
-class _State(NamedTuple):
-    """Between two steps."""
-
-    point: Pytree
-    moments: Pytree
-    mean: Pytree
-    path: Pytree
-    seen: Pytree
-
-
-class _Asked(NamedTuple):
-    """The two questions of a step."""
-
-    gradient: Callable[..., tuple[Pytree, Pytree]]
-    secret: Callable[..., Pytree]
-
-
-_Step = Callable[[_Asked, Array, Pytree, _State], tuple[Pytree, _State]]
-_Carry = tuple[Array, Pytree, _State]  # of every loop: t, the oracle's memory, the method's state
-_Body = Callable[[_Carry], _Carry]
-
-
 @pytree_dataclass
 @dataclass(frozen=True)
 class FirstOrder:
-    """``w_{t+1} = Proj(w_t + U(g_t))`` with an optax update ``U``; a mean of the iterates.
-
-    How many steps there are the oracle says.
+    """The numbers of a first-order method; how many steps there are the oracle says.
 
     Attributes
     ----------
@@ -111,68 +125,37 @@ class FirstOrder:
     recorded: int = field(default=0, metadata={"static": True})
     every_step: bool = field(default=False, metadata={"static": True})
 
-    def minimise(
+    def of(
         self,
-        oracle: GradientOracle,
+        oracle: Oracle,
         constraint: ConstraintSet,
         start: Pytree,
         key: Array,
         observer: Observer | None = None,
         losses: Pytree = None,
-        unroll: int = 1,
-    ) -> Iterates:
-        """Run from ``start``, a public point; ``losses`` are for the observer alone.
+    ) -> Descent:
+        """The run from ``start``, a public point; ``losses`` are for the observer alone.
 
-        The compiled loop takes ``unroll`` steps a turn, but one where the oracle may stop.
-
-        A step that is not finite goes back to ``start`` with all its memory: a fixed, public
-        state instead of an exception, which would itself be a release. ``stream(key, "output")``
-        serves the output rule alone.
+        ``stream(key, "output")`` serves the output rule alone.
 
         Raises
         ------
         ValueError
             While tracing, if the oracle may stop and the output rule needs to know when.
         """
-        steps = jnp.asarray(oracle.steps)
-        dtype = jax.tree.leaves(start)[0].dtype
-        known = None if oracle.stop is not None else steps
-        weights = self.output.weights(stream(key, "output"), known, dtype)
-        update = self.update.build(lambda count: self.step_sizes.at(count + 1, steps))
-        times = self._times(steps)
-        fresh = update.init(start)
-
-        def step(ask: _Asked, t: Array, memory: Pytree, state: _State) -> tuple[Pytree, _State]:
-            point, moments, mean, path, seen = state
-            if observer is not None:
-                seen = observer.observe(seen, t, point, ask.secret(memory, t, point))
-            gradient, memory = ask.gradient(memory, t, point)
-            moved, moments = update.update(gradient, moments, point)
-            moved = constraint.project(optax.apply_updates(point, moved))
-            finite = _finite(moved)
-            point = _where(finite, moved, start)
-            moments = _where(finite, moments, fresh)
-            if weights is not None:
-                mean = _towards(mean, point, weights(t + 2))
-            if times is not None:
-                slot = jnp.searchsorted(times, t + 1)
-                here = point if weights is None else mean
-                path = jax.tree.map(lambda rows, row: rows.at[slot].set(row), path, here)
-            return memory, _State(point, moments, mean, path, seen)
-
-        rows = jax.tree.map(lambda leaf: jnp.zeros((self.recorded, *leaf.shape), dtype), start)
-        seen = None if observer is None else observer.begin(start, losses)
-        taken, end = _all_steps(
-            oracle, step, start, _State(start, fresh, start, rows, seen), unroll
+        steps, dtype = jnp.asarray(oracle.steps), jax.tree.leaves(start)[0].dtype
+        known = None if oracle.stops else steps
+        return Descent(
+            oracle=oracle,
+            constraint=constraint,
+            start=start,
+            steps=steps,
+            update=self.update.build(lambda count: self.step_sizes.at(count + 1, steps)),
+            weights=self.output.weights(stream(key, "output"), known, dtype),
+            times=self._times(steps),
+            observer=observer,
+            losses=losses,
         )
-        output = end.point if weights is None else end.mean
-        path = None
-        if times is not None:
-            firsts = jnp.searchsorted(times, times)  # of equal times the first was written
-            path = Path(times, jax.tree.map(lambda leaf: leaf[firsts], end.path))
-            if oracle.stop is not None:
-                path = path._replace(points=_from(times > taken, output, path.points))
-        return Iterates(output, end.point, path, taken, end.seen)
 
     def _times(self, steps: Array) -> Array | None:
         """1, 2, 3 .., or 1 to ``T`` on a logarithmic scale, rounded."""
@@ -184,58 +167,100 @@ class FirstOrder:
         return jnp.round(jnp.exp(share * jnp.log(steps.astype(share.dtype)))).astype(steps.dtype)
 
 
-def _all_steps(
-    oracle: GradientOracle, step: _Step, start: Pytree, state: _State, unroll: int
-) -> tuple[Array, _State]:
-    """``step`` at ``t = 0 .. T - 1``, by the oracle's blocks or periods; how many, and the end."""
-    steps, stop = jnp.asarray(oracle.steps), oracle.stop
-    secret = oracle.secret or _no_secret
+@dataclass(frozen=True)
+class Descent:
+    """One run of a method on an oracle: ``init``, ``step`` as often as there are steps, ``ends``.
 
-    def until(last: Array, body: _Body, carry: _Carry) -> _Carry:
-        def goes_on(carry: _Carry) -> Array:
-            within = carry[0] < last
-            return within if stop is None else within & ~stop(carry[1])
+    Made inside the program that runs it, by :meth:`FirstOrder.of`.
+    """
 
-        return jax.lax.while_loop(goes_on, body, carry)
+    oracle: Oracle
+    constraint: ConstraintSet
+    start: Pytree
+    steps: Array
+    update: optax.GradientTransformation
+    weights: Callable[[Array], Array] | None
+    times: Array | None
+    observer: Observer | None
+    losses: Pytree
 
-    def turns(last: Array, body: _Body, carry: _Carry) -> _Carry:
-        if unroll > 1 and stop is None:
+    def init(self) -> State:
+        """Before the first step."""
+        start, recorded = self.start, 0 if self.times is None else self.times.shape[0]
+        return State(
+            t=jnp.zeros_like(self.steps),
+            point=start,
+            optimiser=self.update.init(start),
+            mean=start,
+            memory=self.oracle.begin(start),
+            path=jax.tree.map(lambda w: jnp.zeros((recorded, *w.shape), w.dtype), start),
+            observed=None if self.observer is None else self.observer.begin(start, self.losses),
+        )
 
-            def turn(carry: _Carry) -> _Carry:
-                for _ in range(unroll):
-                    carry = body(carry)
-                return carry
+    def step(self, state: State, batch: Pytree = None) -> State:
+        """After one more step, on the batch that is drawn for it.
 
-            carry = jax.lax.while_loop(lambda carry: carry[0] + unroll <= last, turn, carry)
-        return until(last, body, carry)
+        A step that is not finite goes back to ``start`` with all its memory: a fixed, public
+        state instead of an exception, which would itself be a release.
+        """
+        t, point, optimiser, mean, memory, path, observed = state
+        if self.observer is not None:
+            secret = self.oracle.secret(memory, t, point, batch)
+            observed = self.observer.observe(observed, t, point, secret)
+        answer, memory = self.oracle.ask(memory, t, point, batch)
+        moved, optimiser = self.update.update(answer, optimiser, point)
+        moved = self.constraint.project(optax.apply_updates(point, moved))
+        finite = _finite(moved)
+        point = _where(finite, moved, self.start)
+        optimiser = _where(finite, optimiser, self.update.init(self.start))
+        if self.weights is not None:
+            mean = _towards(mean, point, self.weights(t + 2))
+        if self.times is not None:
+            slot = jnp.searchsorted(self.times, t + 1)
+            here = point if self.weights is None else mean
+            path = jax.tree.map(lambda rows, row: rows.at[slot].set(row), path, here)
+        return State(t + 1, point, optimiser, mean, memory, path, observed)
 
-    def one(asked: _Asked, carry: _Carry) -> _Carry:
-        t, memory, state = carry
-        return t + 1, *step(asked, t, memory, state)
+    def until(self, state: State, last: Array) -> State:
+        """After step ``last``, or where the oracle stops; batches are drawn by the block."""
+        block = self.oracle.block
+        if block == 0:
+            return self._while(state, last, self.step)
 
-    def several(carry: _Carry) -> _Carry:
-        t = carry[0]
-        if oracle.renew is not None:
-            last = t + jnp.asarray(oracle.period).astype(t.dtype)
-            carry = one(_Asked(oracle.renew, _no_secret), carry)
-            ask = _Asked(oracle.ask, secret)
-        else:
-            assert oracle.draw is not None
-            last, drawn = t + oracle.block, oracle.draw(t // oracle.block)
-            ask = _Asked(partial(oracle.ask, drawn=drawn), partial(secret, drawn=drawn))
-        return turns(jnp.minimum(last, steps), partial(one, ask), carry)
+        def several(state: State) -> State:
+            k = state.t // block
+            batches = self.oracle.draw(k)
 
-    plain = oracle.renew is None and oracle.draw is None
-    first = (jnp.zeros_like(steps), oracle.begin(start), state)
-    if plain:
-        taken, _, end = turns(steps, partial(one, _Asked(oracle.ask, secret)), first)
-    else:
-        taken, _, end = until(steps, several, first)
-    return taken, end
+            def one(state: State) -> State:
+                return self.step(state, jax.tree.map(lambda leaf: leaf[state.t % block], batches))
 
+            return self._while(state, jnp.minimum((k + 1) * block, last), one)
 
-def _no_secret(*asked: object, **drawn: object) -> None:
-    del asked, drawn
+        return self._while(state, last, several)
+
+    def ends(self, state: State) -> Iterates:
+        """What a run that ends here returns."""
+        output = state.point if self.weights is None else state.mean
+        path = None
+        if self.times is not None:
+            firsts = jnp.searchsorted(
+                self.times, self.times
+            )  # of equal times the first was written
+            path = Path(self.times, jax.tree.map(lambda leaf: leaf[firsts], state.path))
+            if self.oracle.stops:
+                path = path._replace(points=_from(self.times > state.t, output, path.points))
+        return Iterates(output, state.point, path, state.t, state.observed)
+
+    def run(self) -> Iterates:
+        """All ``T`` steps."""
+        return self.ends(self.until(self.init(), self.steps))
+
+    def _while(self, state: State, last: Array, body: Callable[[State], State]) -> State:
+        def goes_on(state: State) -> Array:
+            within = state.t < last
+            return within & ~self.oracle.is_over(state.memory) if self.oracle.stops else within
+
+        return jax.lax.while_loop(goes_on, body, state)
 
 
 def _towards(mean: Pytree, point: Pytree, weight: Array) -> Pytree:

@@ -1,69 +1,73 @@
-"""What a first-order method asks, and who may look on."""
+"""What a first-order run asks, once a step, and who may look on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from jax import Array
 
 from privopt.convex.pytree_dataclass import Pytree
 from privopt.convex.vectors import Number
 
-__all__ = ["GradientOracle", "Observer"]
+__all__ = ["Observer", "Oracle"]
 
 
-class GradientOracle(NamedTuple):
-    """Answers ``steps`` questions for a gradient, ``t = 0 .. T - 1``, and may remember.
+class Oracle:
+    """Answers one question a step, ``t = 0 .. T - 1``, and may remember.
+
+    An answer is a pytree that the update of the run understands: a gradient for an optax update,
+    or whatever else the two agree on. Subclasses say ``ask`` and what they need of the rest.
 
     Attributes
     ----------
-    steps : int
-        ``T``; where ``stop`` is given, the most there may be. A number: a new one does not
-        recompile.
-    begin : callable
-        ``point -> memory`` before the first question, a pytree; sees the shape of the parameter.
-    ask : callable
-        ``(memory, t, point) -> (gradient, memory)``, and ``(memory, t, point, drawn)`` where
-        ``draw`` is given.
-    draw : callable, optional
-        ``k -> drawn``: randomness of the questions ``k block .. (k + 1) block - 1``, which costs
-        less for many at once. ``ask`` without it draws the same.
+    steps : int or Array
+        ``T``; where ``stops``, the most there may be. A number: a new one does not recompile.
     block : int
-        Static.
-    renew : callable, optional
-        Answers in place of ``ask`` at ``t = 0, period, 2 period, ...``. These questions are a loop
-        of their own: as a branch inside one loop, what they cost would be spent at every step
-        wherever runs are mapped. Not beside ``draw``.
-    period : int, optional
-        A number.
-    stop : callable, optional
-        ``memory -> bool``: no further question once it is true. What is remembered must then be
-        public, since the number of steps is seen: coins, or what has been released.
-    secret : callable, optional
-        ``(memory, t, point) -> secret`` (and ``drawn``, as for ``ask``): what the answer is made
-        from, before noise; for observers.
+        Static: the batches of so many steps are drawn at once, which costs less and changes no
+        bit. 0 where no batch is drawn.
+    stops : bool
+        Static: whether ``is_over`` may end the run before ``T``.
 
     Examples
     --------
     >>> import jax.numpy as jnp
-    >>> def ask(memory, t, point):
-    ...     return 2.0 * point, memory
-    >>> oracle = GradientOracle(steps=10, begin=lambda point: (), ask=ask)
-    >>> gradient, memory = oracle.ask(oracle.begin(jnp.ones(2)), jnp.asarray(0), jnp.ones(2))
+    >>> class Slope(Oracle):
+    ...     steps = 10
+    ...     def ask(self, memory, t, point, batch):
+    ...         return 2.0 * point, memory
+    >>> gradient, memory = Slope().ask((), 0, jnp.ones(2), None)
     >>> gradient.tolist()
     [2.0, 2.0]
     """
 
     steps: Number | int
-    begin: Callable[[Pytree], Pytree]
-    ask: Callable[..., tuple[Pytree, Pytree]]
-    draw: Callable[[Array], Pytree] | None = None
-    block: int = 1
-    renew: Callable[[Pytree, Array, Pytree], tuple[Pytree, Pytree]] | None = None
-    period: Number | int | None = None
-    stop: Callable[[Pytree], Array] | None = None
-    secret: Callable[..., Pytree] | None = None
+    block: int = 0
+    stops: bool = False
+
+    def begin(self, point: Pytree) -> Pytree:
+        """The memory before the first question, a pytree, for a parameter like ``point``."""
+        del point
+        return ()
+
+    def draw(self, k: Array) -> Pytree:
+        """The batches of steps ``k block .. (k + 1) block - 1``, along a leading axis."""
+        raise NotImplementedError
+
+    def ask(self, memory: Pytree, t: Array, point: Pytree, batch: Pytree) -> tuple[Pytree, Pytree]:
+        """``(answer, memory)`` of step ``t`` at ``point``; ``batch`` None where none is drawn."""
+        raise NotImplementedError
+
+    def is_over(self, memory: Pytree) -> Array:
+        """Whether no further question is answered; asked where ``stops``.
+
+        The number of steps is seen, so what is remembered must then be public: coins, or what has
+        been released.
+        """
+        raise NotImplementedError
+
+    def secret(self, memory: Pytree, t: Array, point: Pytree, batch: Pytree) -> Pytree:
+        """What the answer is made from, before noise; for observers."""
+        del memory, t, point, batch
 
 
 class Observer(Protocol):

@@ -7,6 +7,8 @@ from privopt.core.outcome import Run, Source
 from privopt.core.parameters import Mechanism
 from privopt.core.plan import Algorithm, Plan, planner
 from privopt.core.running import run, run_many
+from privopt.core.stepper import RunState, Stepper, stepper
+from privopt.core.stepping import Steps, whole
 
 __all__ = [
     "Algorithm",
@@ -16,8 +18,13 @@ __all__ = [
     "Plan",
     "Problem",
     "Run",
+    "RunState",
     "Source",
+    "Stepper",
+    "Steps",
     "planner",
     "run",
     "run_many",
+    "stepper",
+    "whole",
 ]

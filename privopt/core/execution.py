@@ -10,8 +10,6 @@ from privopt.convex import Observer
 
 __all__ = ["Execution"]
 
-MAX_UNROLL = 1024
-
 Replicates = Literal["together", "in_turn"]
 
 
@@ -30,8 +28,6 @@ class Execution:
     replicates : {"together", "in_turn"}, optional
         Whether replicates on one device run side by side, as one batched program, or one after
         another. Default: what suits the algorithm and the device.
-    unroll : int
-        So many steps of a loop are compiled as one turn of it, at most 1024.
     observer : Observer, optional
         Folds ``(t, point, secret)`` over the steps of an iterative algorithm.
 
@@ -52,13 +48,10 @@ class Execution:
     microbatch: int = 512
     chunk: int | None = None
     replicates: Replicates | None = None
-    unroll: int = 1
     observer: Observer | None = None
 
     def __post_init__(self) -> None:
         count("microbatch", self.microbatch)
-        if count("unroll", self.unroll) > MAX_UNROLL:
-            raise ValueError(f"unroll must be at most {MAX_UNROLL}, got {self.unroll!r}")
         if self.chunk is not None:
             count("chunk", self.chunk)
         known = get_args(Replicates)

@@ -10,11 +10,14 @@ from inspect import signature
 from types import NoneType
 from typing import Any, Literal
 
+from jax import Array
+
 from privopt.arguments import described, instance, member, real
 from privopt.core.lower_bounds import lower_bounds
 from privopt.core.outcome import Run
 from privopt.core.parameters import Parameters, content, frozen, scaled
 from privopt.core.screen import screen
+from privopt.core.stepping import Steps
 from privopt.privacy import Guarantee
 from privopt.release import Pytree
 from privopt.spec import Budget, Premises, ProblemClass, Relation
@@ -45,6 +48,15 @@ class Algorithm:
         them there. By default nothing is claimed.
     declares : type
         Of ``plan.declared``.
+    steps : callable, optional
+        ``steps(static, params, objective, key, execution) -> Steps`` (and coins), where a run is
+        made of steps: :func:`privopt.stepper` takes them one at a time, ``run`` all of them
+        (:func:`privopt.core.whole`).
+    step_count : callable, optional
+        ``step_count(static, params) -> int`` on the host: ``T``.
+    rows : callable, optional
+        ``rows(static, params, key, t, records) -> (rows, taken)``: who takes part in step ``t``,
+        where that is one batch of a fixed size.
     private : bool
         False for the non-private twins, whose guarantee is infinite.
     float64 : bool
@@ -81,6 +93,9 @@ class Algorithm:
     run: Callable[..., Run]
     rate: Callable[[Plan], Rate] = _no_rate
     declares: type = NoneType
+    steps: Callable[..., Steps] | None = None
+    step_count: Callable[..., int] | None = None
+    rows: Callable[..., tuple[Array, Array]] | None = None
     private: bool = True
     float64: bool = False
     gathers: bool = False

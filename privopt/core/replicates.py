@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from privopt.core.parameters import Parameters
 from privopt.core.plan import Algorithm
 from privopt.streams import stream
 
-__all__ = ["run_chunks", "run_one"]
+__all__ = ["arguments_of", "cast_back", "run_chunks", "run_one"]
 
 
 @partial(jax.jit, static_argnames=("algorithm", "static", "execution"))
@@ -34,18 +34,35 @@ def run_one(
     leader: Array,
 ) -> Run:
     """A run with the noise of ``key`` and the coins of ``leader``, the first key of its group."""
+    arguments = arguments_of(algorithm, static, execution, numbers, source, key, leader)
+    return cast_back(algorithm, source, algorithm.run(*arguments))
+
+
+def arguments_of(
+    algorithm: Algorithm,
+    static: Hashable,
+    execution: Execution,
+    numbers: tuple[Parameters, ArrayLike],
+    source: Source,
+    key: Array,
+    leader: Array | None = None,
+) -> tuple[Any, ...]:
+    """What ``Algorithm.run`` and ``Algorithm.steps`` are called with; the leader leads itself."""
     params, number = numbers
     given = source.astype(jnp.float64) if algorithm.float64 else source
     objective, left = given.sample(key)
     arguments = static, params, objective, key_of_stream(left, number), execution
     if algorithm.coins is None:
-        result = algorithm.run(*arguments)
-    else:
-        coins_key = stream(key_of_stream(leader, number), "coins")
-        result = algorithm.run(*arguments, algorithm.coins(static, params, coins_key))
+        return arguments
+    own = stream(key_of_stream(key if leader is None else leader, number), "coins")
+    return *arguments, algorithm.coins(static, params, own)
+
+
+def cast_back(algorithm: Algorithm, source: Source, found: Run) -> Run:
+    """In the type of the data, whatever the run was done in."""
     if not algorithm.float64:
-        return result
-    return jax.tree.map(lambda leaf: leaf.astype(source.dtype), result)
+        return found
+    return jax.tree.map(lambda leaf: leaf.astype(source.dtype), found)
 
 
 def key_of_stream(key: Array, number: ArrayLike) -> Array:
@@ -137,6 +154,9 @@ def _run_many(
 
         if algorithm.coins is None:
             keys = groups.reshape(-1)
+            if len(jax.tree.leaves(plans)[0]) == 1:  # an axis would batch the condition of loops
+                found = members(jax.tree.map(lambda leaf: leaf[0], plans), keys, None)
+                return jax.tree.map(lambda leaf: leaf[None], found)
             if together:
                 return jax.vmap(lambda plan: members(plan, keys, None))(plans)
             return jax.lax.map(lambda plan: members(plan, keys, None), plans)

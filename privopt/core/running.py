@@ -25,7 +25,15 @@ from privopt.core.parameters import device_numbers
 from privopt.core.plan import Plan
 from privopt.core.replicates import run_chunks, run_one
 
-__all__ = ["run", "run_many"]
+__all__ = [
+    "check_key",
+    "check_stream",
+    "in_shape",
+    "precision",
+    "precision_dtype",
+    "run",
+    "run_many",
+]
 
 
 def run(
@@ -86,15 +94,14 @@ def run(
     """
     instance("plan", plan, Plan)
     check_problem(plan, problem)
-    _typed_key(key, "key", ndim=0)
-    if isinstance(stream, bool) or not isinstance(stream, Integral) or not 0 <= stream < 2**31:
-        raise ValueError(f"stream must be an integer from 0 to {2**31 - 1}, got {stream!r}")
+    check_key(key, "key", ndim=0)
+    check_stream(stream)
     execution = replace(instance("execution", execution, Execution), chunk=None, replicates=None)
-    with _precision(plan):
-        params = device_numbers(plan.params, _dtype(plan, problem))
+    with precision(plan):
+        params = device_numbers(plan.params, precision_dtype(plan, problem.objective.dtype))
         numbers = params, np.uint32(stream)
         found = run_one(plan.algorithm, plan.static, execution, numbers, problem.source, key, key)
-    return _shaped(found, problem.shape)
+    return in_shape(found, problem.shape)
 
 
 def run_many(
@@ -154,7 +161,7 @@ def run_many(
     (1, 6, 2)
     """
     first, plans = _alike(plans, problem)
-    _typed_key(keys, "keys", ndim=1)
+    check_key(keys, "keys", ndim=1)
     if keys.shape[0] == 0:
         raise ValueError("keys must hold at least one key, got none")
     if not isinstance(common_random_numbers, bool):
@@ -169,15 +176,15 @@ def run_many(
     streams = np.arange(len(plans), dtype=np.uint32)
     if common_random_numbers:
         streams = np.zeros_like(streams)
-    with _precision(first):
-        dtype = _dtype(first, problem)
+    with precision(first):
+        dtype = precision_dtype(first, problem.objective.dtype)
         numbers = [device_numbers(plan.params, dtype) for plan in plans]
         params = jax.tree.map(lambda *leaves: np.stack(leaves), *numbers)
         groups = keys.reshape(-1, group)
         found = run_chunks(
             first.algorithm, first.static, execution, (params, streams), problem.source, groups
         )
-    return _shaped(found, problem.shape)
+    return in_shape(found, problem.shape)
 
 
 def _alike(plans: Sequence[Plan], problem: Problem) -> tuple[Plan, list[Plan]]:
@@ -223,7 +230,7 @@ def _apart(name: str, first: Any, other: Any) -> str:
     return next(filter(None, inner), f"{name} {told}")
 
 
-def _shaped(found: Run, shape: tuple[int, ...] | None) -> Run:
+def in_shape(found: Run, shape: tuple[int, ...] | None) -> Run:
     """What is released, a vector to every method, in the shape that the problem's parameter has."""
     if shape is None:
         return found
@@ -235,15 +242,24 @@ def _shaped(found: Run, shape: tuple[int, ...] | None) -> Run:
     return found._replace(released=view(found.released), path=path)
 
 
-def _precision(plan: Plan) -> AbstractContextManager[None]:
+def precision(plan: Plan) -> AbstractContextManager[None]:
+    """Float64 for the algorithms that need it, whatever the caller's configuration."""
     return jax.enable_x64(True) if plan.algorithm.float64 else nullcontext()
 
 
-def _dtype(plan: Plan, problem: Problem) -> np.dtype[np.floating]:
-    return np.dtype(np.float64) if plan.algorithm.float64 else problem.objective.dtype
+def precision_dtype(plan: Plan, dtype: np.dtype[np.floating]) -> np.dtype[np.floating]:
+    """Of a run on data of this type."""
+    return np.dtype(np.float64) if plan.algorithm.float64 else dtype
 
 
-def _typed_key(key: object, name: str, ndim: int) -> None:
+def check_stream(stream: int) -> None:
+    """ValueError unless it is the number of a stream."""
+    if isinstance(stream, bool) or not isinstance(stream, Integral) or not 0 <= stream < 2**31:
+        raise ValueError(f"stream must be an integer from 0 to {2**31 - 1}, got {stream!r}")
+
+
+def check_key(key: object, name: str, ndim: int) -> None:
+    """ValueError unless it is a typed key, or a vector of them."""
     dtype = getattr(key, "dtype", None)
     typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
     if not typed or getattr(key, "ndim", None) != ndim:

@@ -60,7 +60,7 @@ from privopt.mechanisms.objective_perturbation_analyses import (
 )
 from privopt.mechanisms.one_pass import OnePass
 from privopt.mechanisms.private_gradient import BatchMean, PrivateGradient
-from privopt.mechanisms.public_stop import PublicStop, PublishedStop, ReservingStop
+from privopt.mechanisms.public_stop import PublishedStop
 from privopt.mechanisms.queries import (
     BoundedQuery,
     ClippedGradient,
@@ -109,10 +109,8 @@ __all__ = [
     "PoissonBatches",
     "PrivateGradient",
     "ProjectedMean",
-    "PublicStop",
     "PublishedStop",
     "RegularisedMinimiser",
-    "ReservingStop",
     "RestartedNoise",
     "SeriesNoise",
     "ShuffledBatches",

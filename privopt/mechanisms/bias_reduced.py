@@ -18,21 +18,18 @@ from dp_accounting import (
 from jax import Array
 
 from privopt.arguments import count
-from privopt.convex import ConstraintSet, EmpiricalRisk, GradientOracle, pytree_dataclass
+from privopt.convex import ConstraintSet, EmpiricalRisk, Oracle, pytree_dataclass
 from privopt.mechanisms.batches import ordered_subset
 from privopt.mechanisms.batches.batches import present, require_numbered
 from privopt.mechanisms.calibrated import check_calibration
-from privopt.mechanisms.clipping import MICROBATCH
+from privopt.mechanisms.clipping import MICROBATCH, BatchSum
 from privopt.mechanisms.events import drawable, require_public_size
 from privopt.mechanisms.level_law import LevelLaw
 from privopt.mechanisms.multiplier import multiplier
 from privopt.mechanisms.noise import IndependentNoise
 from privopt.mechanisms.public_stop import (
-    PublicStop,
     PublishedStop,
-    ReservingStop,
     published_multiplier,
-    reserving_noise,
 )
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import PublicMixtureDpEvent, calibrate, round_up
@@ -76,7 +73,7 @@ class BiasReducedGradient:
         ``sigma``, of the noise on every sum; representable in float32.
     steps : int
         ``T``, the number of answers; with ``stop`` the largest number that is possible.
-    stop : PublicStop or None
+    stop : PublishedStop or None
         Ends a run by what its levels have cost; None for ``T`` steps.
 
     Formal guarantee
@@ -123,7 +120,7 @@ class BiasReducedGradient:
     post: ConstraintSet | None = None
     scale: float
     steps: int
-    stop: PublicStop | None = None
+    stop: PublishedStop | None = None
 
     @classmethod
     def calibrated(
@@ -151,39 +148,6 @@ class BiasReducedGradient:
             return unit.noised(noise).event(budget.relation)
 
         return unit.noised(max(_LEAST_NOISE, calibrate(event, drawable(budget))))
-
-    @classmethod
-    def reserving(
-        cls,
-        query: ClippedGradient,
-        budget: Budget,
-        steps: int,
-        n: int,
-        base: int = 1,
-        post: ConstraintSet | None = None,
-    ) -> BiasReducedGradient:
-        """Answers until one of the worst level would not fit: see :class:`ReservingStop`.
-
-        The noise is the least at which ``steps`` answers of average cost fit, at the best order.
-
-        Raises
-        ------
-        ValueError
-            If ``base`` is above ``n/2``, ``budget.relation`` is not ``replace_one``, or ``delta``
-            leaves nothing to spend.
-        """
-        check_calibration(query, budget, "contribution")
-        steps = count("steps", steps)
-        unit = cls(query=query, n=n, base=base, post=post, scale=1.0, steps=steps)
-        spendable = drawable(budget)
-
-        def levels(noise: float) -> tuple[DpEvent, ...]:
-            return unit.noised(noise).level_events(budget.relation)
-
-        noise, order = reserving_noise(spendable, steps, unit.law.probabilities, levels)
-        noised = unit.noised(noise)
-        stop = ReservingStop.of(spendable, order, noised.level_events(budget.relation))
-        return replace(noised, steps=stop.most_steps, stop=stop)
 
     @classmethod
     def published(
@@ -260,51 +224,80 @@ class BiasReducedGradient:
     def _sampled(self, batch: int, noise: float) -> DpEvent:
         return SampledWithoutReplacementDpEvent(self.n, batch, GaussianDpEvent(noise))
 
-    def bind(
-        self, objective: EmpiricalRisk, key: Array, coins: Array, microbatch: int = MICROBATCH
-    ) -> GradientOracle:
-        """The oracle of a run on the device.
-
-        The level of step ``t`` comes from ``fold_in(coins, t)``, ``B`` and ``I`` from children 0
-        and 1 of ``fold_in(stream(key, "batches"), t)``, the four noises are one draw from
-        ``stream(key, "noise")``. Runs that share ``coins`` share levels, and only the branch of
-        that level is computed. The gradient of the objective's public term is added last.
-        """
-        stop, law, total = self.stop, self.law, self.query.bind_batches(objective, microbatch)
-        batches, noise = stream(key, "batches"), stream(key, "noise")
-
-        def sums(rows: Array, size: int, point: Pytree) -> Pytree:
-            """Clipped sums over the first sets of so many records."""
-            parts = present(release("batch", rows).reshape(-1, size), objective.records)
-            weighed = parts[0], parts[1].astype(objective.dtype)
-            return jax.lax.map(lambda part: total(point, *part), weighed)
-
-        def halves(level: int, order: Array, point: Pytree) -> Pytree:
-            size = self.base << level
-            return sums(order[: 2 * size], size, point)
-
-        levels = [partial(halves, level) for level in range(law.highest + 1)]
-
-        def ask(memory: Pytree, t: Array, point: Pytree) -> tuple[Pytree, Pytree]:
-            level = law.draw(jax.random.fold_in(coins, t))
-            here = jax.random.fold_in(batches, t)
-            order = self._order(level, jax.random.fold_in(here, 0))
-            pair = jax.lax.switch(level, levels, order, point)
-            own = ordered_subset(jax.random.fold_in(here, 1), self.base, self.n)
-            four = jax.tree.map(_four, pair, sums(own, self.base, point))
-            added, _ = IndependentNoise().next((), t, noise, four)
-            added = release("noise", jax.tree.map(lambda z: self.scale * z, added))
-            answer = self._combined(jax.tree.map(jnp.add, four, added), level)
-            if objective.public is not None:
-                answer = jax.tree.map(jnp.add, answer, objective.public_gradient(point))
-            return answer, memory if stop is None else stop.spend(memory, level)
-
-        return GradientOracle(
-            self.steps,
-            lambda point: () if stop is None else stop.begin(),
-            ask,
-            stop=None if stop is None else stop.is_over,
+    def oracle(
+        self, losses: EmpiricalRisk, key: Array, coins: Array, microbatch: int = MICROBATCH
+    ) -> BiasReducedAnswers:
+        """What a run on the device asks; runs that share ``coins`` share levels."""
+        return BiasReducedAnswers(
+            mechanism=self,
+            losses=losses,
+            coins=coins,
+            batches_key=stream(key, "batches"),
+            noise_key=stream(key, "noise"),
+            clipped_sum=self.query.bind_batches(losses, microbatch),
         )
+
+
+@dataclass(frozen=True)
+class BiasReducedAnswers(Oracle):
+    """The answers of one run.
+
+    The level of step ``t`` comes from ``fold_in(coins, t)``, ``B`` and ``I`` from children 0 and 1
+    of ``fold_in(stream(key, "batches"), t)``, the four noises are one draw from ``stream(key,
+    "noise")``. Only the branch of the level that was drawn is computed.
+    """
+
+    mechanism: BiasReducedGradient
+    losses: EmpiricalRisk
+    coins: Array
+    batches_key: Array
+    noise_key: Array
+    clipped_sum: BatchSum
+
+    @property
+    def steps(self) -> int:  # type: ignore[override]
+        return self.mechanism.steps
+
+    @property
+    def stops(self) -> bool:  # type: ignore[override]
+        return self.mechanism.stop is not None
+
+    def begin(self, point: Pytree) -> Pytree:
+        stop = self.mechanism.stop
+        return () if stop is None else stop.begin()
+
+    def is_over(self, memory: Pytree) -> Array:
+        assert self.mechanism.stop is not None
+        return self.mechanism.stop.is_over(memory)
+
+    def ask(self, memory: Pytree, t: Array, point: Pytree, batch: None) -> tuple[Pytree, Pytree]:
+        """``G``, and the gradient of the public term of the losses, which is no record's."""
+        mechanism, scale = self.mechanism, self.mechanism.scale
+        level = mechanism.law.draw(jax.random.fold_in(self.coins, t))
+        key = jax.random.fold_in(self.batches_key, t)
+        order = self._order(level, jax.random.fold_in(key, 0))
+        single = ordered_subset(jax.random.fold_in(key, 1), mechanism.base, mechanism.n)
+        branches = [partial(self._halves, each) for each in range(mechanism.law.highest + 1)]
+        halves = jax.lax.switch(level, branches, order, point)
+        four = jax.tree.map(_four, halves, self._sums(single, mechanism.base, point))
+        z, _ = IndependentNoise().next((), t, self.noise_key, four)
+        added = release("noise", jax.tree.map(lambda leaf: scale * leaf, z))
+        answer = self._combined(jax.tree.map(jnp.add, four, added), level)
+        if self.losses.public is not None:
+            answer = jax.tree.map(jnp.add, answer, self.losses.public_gradient(point))
+        stop = mechanism.stop
+        return answer, memory if stop is None else stop.spend(memory, level)
+
+    def _halves(self, level: int, order: Array, point: Pytree) -> Pytree:
+        """The clipped sums over ``O`` and ``E``, which together are that over ``B``."""
+        size = self.mechanism.base << level
+        return self._sums(order[: 2 * size], size, point)
+
+    def _sums(self, rows: Array, size: int, point: Pytree) -> Pytree:
+        """Clipped sums over consecutive sets of so many records."""
+        parts = present(release("batch", rows).reshape(-1, size), self.losses.records)
+        weighed = parts[0], parts[1].astype(self.losses.dtype)
+        return jax.lax.map(lambda part: self.clipped_sum(point, *part), weighed)
 
     def _order(self, level: Array, key: Array) -> Array:
         """Numbers of records in an order of which the first ``2b`` are ``B``; the rest may be 0.
@@ -312,32 +305,34 @@ class BiasReducedGradient:
         The first of a random ordered set are one themselves, so one draw serves the levels of
         small batches, and one permutation all others.
         """
-        sizes = [2 * self.base << level for level in range(self.law.highest + 1)]
-        few = max((size for size in sizes if 2 * size**2 <= self.n), default=0)
+        n, base = self.mechanism.n, self.mechanism.base
+        sizes = [2 * base << level for level in range(self.mechanism.law.highest + 1)]
+        few = max((size for size in sizes if 2 * size**2 <= n), default=0)
         if few == 0:
-            return ordered_subset(key, self.n, self.n)
+            return ordered_subset(key, n, n)
 
         def short() -> Array:
-            return jnp.zeros(self.n, jnp.int32).at[:few].set(ordered_subset(key, few, self.n))
+            return jnp.zeros(n, jnp.int32).at[:few].set(ordered_subset(key, few, n))
 
         is_large = level >= sizes.index(few) + 1
-        return jax.lax.cond(is_large, lambda: ordered_subset(key, self.n, self.n), short)
+        return jax.lax.cond(is_large, lambda: ordered_subset(key, n, n), short)
 
     def _combined(self, sums: Pytree, level: Array) -> Pytree:
         """``G`` of the noisy sums over ``B``, ``O``, ``E`` and ``I``."""
-        half = self.base * jnp.left_shift(1, level)
-        sizes = jnp.stack([2 * half, half, half, jnp.full_like(half, self.base)])
+        mechanism, post = self.mechanism, self.mechanism.post
+        half = mechanism.base * jnp.left_shift(1, level)
+        sizes = jnp.stack([2 * half, half, half, jnp.full_like(half, mechanism.base)])
 
         def mean(total: Array) -> Array:
             return total / sizes.astype(total.dtype).reshape(4, *(1,) * (total.ndim - 1))
 
         def combined(mean: Array) -> Array:
             whole, first, second, single = mean
-            weight = self.law.weight(level, mean.dtype)
+            weight = mechanism.law.weight(level, mean.dtype)
             return weight * (whole - 0.5 * (first + second)) + single
 
         means = jax.tree.map(mean, sums)
-        means = release("answer", means if self.post is None else self.post.project(means))
+        means = release("answer", means if post is None else post.project(means))
         return jax.tree.map(combined, means)
 
 

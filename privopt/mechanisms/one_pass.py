@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
-import optax
 from jax import Array
 
 from privopt.arguments import instance, positive_number
-from privopt.convex import Average, EmpiricalRisk, FirstOrder, GradientOracle, StepSizes, Update
+from privopt.convex import EmpiricalRisk, Oracle
+from privopt.convex.vectors import Number
 from privopt.mechanisms.batches.batches import present, require_numbered
+from privopt.mechanisms.clipping import BatchSum
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import round_down
 from privopt.release import Pytree
 from privopt.spec import Premises, ProblemClass, Relation
 
 __all__ = ["OnePass"]
-
-_SGD = Update.of(optax.sgd)
 
 
 class OnePass(NamedTuple):
@@ -106,25 +105,34 @@ class OnePass(NamedTuple):
             lipschitz=self.gradient.clip,
         )
 
-    def bind(
-        self, objective: EmpiricalRisk, order: Array
-    ) -> Callable[[Pytree, Array, Array, Array], Pytree]:
-        """``(w, first, m, a) -> average`` of the pass over ``order[first : first + m]``.
+    def oracle(self, losses: EmpiricalRisk, order: Array) -> OnePassAnswers:
+        """The gradients of the records ``order``, numbers from ``0..n-1``, one after the other.
 
-        Its step size is ``a eta``, ``a <= 1``, and its sensitivity ``a`` times as large. ``order``
-        holds numbers of records, ``0..n-1``. The pass is deterministic.
+        They are not private: what is released of a pass is its average, with noise.
         """
-        batch_sum = self.gradient.bind_batches(objective)
+        return OnePassAnswers(losses, order, self.gradient.bind_batches(losses))
 
-        def average(start: Pytree, first: Array, steps: Array, shrink: Array) -> Pytree:
-            def ask(memory: Pytree, t: Array, point: Pytree) -> tuple[Pytree, Pytree]:
-                record = jax.lax.dynamic_slice(order, (first + t,), (1,))
-                row, taken = present(record, objective.records)
-                return batch_sum(point, row, taken.astype(objective.dtype)), memory
 
-            descent = FirstOrder(StepSizes(shrink * self.step_size), _SGD, Average())
-            oracle = GradientOracle(steps, lambda _: (), ask)
-            unused = jax.random.key(0)  # an average draws nothing
-            return descent.minimise(oracle, objective.constraint, start, unused).output
+@dataclass(frozen=True)
+class OnePassAnswers(Oracle):
+    """The clipped gradient of one fresh record in every step.
 
-        return average
+    Attributes
+    ----------
+    losses : EmpiricalRisk
+    order : Array
+    clipped_sum : BatchSum
+    first, steps : Array or int
+        The pass is over the records ``order[first : first + steps]``.
+    """
+
+    losses: EmpiricalRisk
+    order: Array
+    clipped_sum: BatchSum
+    first: Number | int = 0
+    steps: Number | int = 0
+
+    def ask(self, memory: Pytree, t: Array, point: Pytree, batch: None) -> tuple[Pytree, Pytree]:
+        record = jax.lax.dynamic_slice(self.order, (self.first + t,), (1,))
+        row, taken = present(record, self.losses.records)
+        return self.clipped_sum(point, row, taken.astype(self.losses.dtype)), memory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
@@ -12,8 +13,8 @@ from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent, SelfCompo
 from jax import Array
 
 from privopt.arguments import answering, count, positive_number
-from privopt.convex import ConstraintSet, EmpiricalRisk, GradientOracle, pytree_dataclass
-from privopt.mechanisms.batches import BATCHES, Batches
+from privopt.convex import ConstraintSet, EmpiricalRisk, Oracle, pytree_dataclass
+from privopt.mechanisms.batches import BATCHES, Batches, Draw
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.events import drawable
@@ -165,83 +166,106 @@ class PrivateGradient:
         noise = multiplier(self.scale, self.contribution)
         return self.noise.event(self.batches, noise, self.steps, relation)
 
-    def bind(
-        self, objective: EmpiricalRisk, key: Array, microbatch: int = MICROBATCH
-    ) -> GradientOracle:
-        """The oracle of a run on the device.
+    def oracle(
+        self, losses: EmpiricalRisk, key: Array, microbatch: int = MICROBATCH
+    ) -> PrivateAnswers:
+        """What a run on the device asks.
 
         Batches come from ``stream(key, "batches")``, noise from ``stream(key, "noise")``.
-        ``microbatch`` gradients of a general loss are in memory at once. The gradient of the
-        objective's public term is added last: it is no record's, and needs neither noise nor
-        ``post``.
+        ``microbatch`` gradients of a general loss are in memory at once.
 
         Raises
         ------
         ValueError
             If batches go by the numbers of records that are stored with multiplicities.
         """
-        if self.batches.by_number and objective.counts is not None:
+        if self.batches.by_number and losses.counts is not None:
             raise ValueError(
                 "counts must be None for batches by the numbers of records, since a record that "
                 f"is replaced would move others, got multiplicities and {self.batches!r}"
             )
-        noise_key, block = stream(key, "noise"), self.batches.block
-        divisor = self.batches.divisor(self.query.size)
-        if block == 0:
-            draw, whole = None, self.query.bind(objective, microbatch)
-        else:
-            draw = self.batches.bind(stream(key, "batches"), objective.records)
-            batch_sum = self.query.bind_batches(objective, microbatch)
+        batched = self.batches.block > 0
+        return PrivateAnswers(
+            mechanism=self,
+            losses=losses,
+            noise_key=stream(key, "noise"),
+            batches=self.draws(key, losses.records) if batched else None,
+            clipped_sum=(self.query.bind_batches if batched else self.query.bind)(
+                losses, microbatch
+            ),
+        )
 
-        def batch_of(t: Array, drawn: _Batch | None) -> _Batch | None:
-            if draw is None:
-                return None
-            rows, taken = draw(t // block) if drawn is None else drawn
-            return rows[t % block], taken[t % block]
+    def draws(self, key: Array, records: Array | int) -> Draw:
+        """Who takes part, block by block, in the run with this key."""
+        return self.batches.bind(stream(key, "batches"), records)
 
-        def heard(batch: _Batch | None) -> _Batch | None:
-            return None if batch is None else release("batch", batch)
 
-        def mean(point: Pytree, batch: _Batch | None, anchor: Pytree) -> Pytree:
-            if batch is None:
-                return whole(point)
-            rows, taken = batch
-            total = batch_sum(point, rows, taken.astype(objective.dtype), anchor)
-            return jax.tree.map(lambda leaf: leaf / divisor, total)
+@dataclass(frozen=True)
+class PrivateAnswers(Oracle):
+    """The answers of a private gradient in one run."""
 
-        def known(answer: Pytree, point: Pytree, anchor: Pytree) -> Pytree:
-            """With the gradient of the public term, or its change since the anchor."""
-            if objective.public is None:
-                return answer
-            answer = jax.tree.map(jnp.add, answer, objective.public_gradient(point))
-            if anchor is None:
-                return answer
-            return jax.tree.map(jnp.subtract, answer, objective.public_gradient(anchor))
+    mechanism: PrivateGradient
+    losses: EmpiricalRisk
+    noise_key: Array
+    batches: Draw | None
+    clipped_sum: Callable[..., Pytree]
 
-        def begin(point: Pytree) -> Pytree:
-            return () if self.noise is None else self.noise.begin(point)
+    @property
+    def steps(self) -> int:  # type: ignore[override]
+        return self.mechanism.steps
 
-        def ask(
-            memory: Pytree,
-            t: Array,
-            point: Pytree,
-            drawn: _Batch | None = None,
-            anchor: Pytree = None,
-        ) -> tuple[Pytree, Pytree]:
-            answer = mean(point, heard(batch_of(jnp.asarray(t), drawn)), anchor)
-            if self.noise is not None:
-                noise, memory = self.noise.next(memory, t, noise_key, answer)
-                noise = release("noise", jax.tree.map(lambda z: self.scale * z, noise))
-                answer = jax.tree.map(jnp.add, answer, noise)
-            if self.post is not None:
-                answer = self.post.project(answer)
-            return known(release("answer", answer), point, anchor), memory
+    @property
+    def block(self) -> int:  # type: ignore[override]
+        return self.mechanism.batches.block
 
-        def secret(
-            memory: Pytree, t: Array, point: Pytree, drawn: _Batch | None = None
-        ) -> BatchMean:
-            del memory
-            batch = batch_of(jnp.asarray(t), drawn)
-            return BatchMean(objective, mean(point, batch, None), batch)
+    def begin(self, point: Pytree) -> Pytree:
+        noise = self.mechanism.noise
+        return () if noise is None else noise.begin(point)
 
-        return GradientOracle(self.steps, begin, ask, draw, block, secret=secret)
+    def draw(self, k: Array) -> _Batch:
+        assert self.batches is not None
+        return self.batches(k)
+
+    def ask(
+        self,
+        memory: Pytree,
+        t: Array,
+        point: Pytree,
+        batch: _Batch | None,
+        anchor: Pytree = None,
+    ) -> tuple[Pytree, Pytree]:
+        """``post(mean clip_C(g_i(w)) + sigma z_t)``, or of changes since ``anchor``.
+
+        The gradient of the public term of the losses is added last: it is no record's, and needs
+        neither noise nor ``post``.
+        """
+        noise, scale, post = self.mechanism.noise, self.mechanism.scale, self.mechanism.post
+        answer = self.mean(point, None if batch is None else release("batch", batch), anchor)
+        if noise is not None:
+            z, memory = noise.next(memory, t, self.noise_key, answer)
+            added = release("noise", jax.tree.map(lambda leaf: scale * leaf, z))
+            answer = jax.tree.map(jnp.add, answer, added)
+        if post is not None:
+            answer = post.project(answer)
+        return self._with_public_term(release("answer", answer), point, anchor), memory
+
+    def mean(self, point: Pytree, batch: _Batch | None, anchor: Pytree = None) -> Pytree:
+        """``(1/b) sum_{i in B} clip_C(grad l(w; x_i))``."""
+        if batch is None:
+            return self.clipped_sum(point)
+        rows, taken = batch
+        total = self.clipped_sum(point, rows, taken.astype(self.losses.dtype), anchor)
+        divisor = self.mechanism.batches.divisor(self.mechanism.query.size)
+        return jax.tree.map(lambda leaf: leaf / divisor, total)
+
+    def secret(self, memory: Pytree, t: Array, point: Pytree, batch: _Batch | None) -> BatchMean:
+        del memory, t
+        return BatchMean(self.losses, self.mean(point, batch), batch)
+
+    def _with_public_term(self, answer: Pytree, point: Pytree, anchor: Pytree) -> Pytree:
+        if self.losses.public is None:
+            return answer
+        answer = jax.tree.map(jnp.add, answer, self.losses.public_gradient(point))
+        if anchor is None:
+            return answer
+        return jax.tree.map(jnp.subtract, answer, self.losses.public_gradient(anchor))

@@ -1,4 +1,4 @@
-"""Rules that end a run by what its public coins have cost, no later than a budget allows.
+"""The rule that ends a run by what its public coins have cost, no later than a budget allows.
 
 A step's cost depends on its level alone, and levels are public coins. So the number of steps ``T``
 is a function of coins and constants. Given all coins, the run is an ordinary composition of ``T``
@@ -16,8 +16,7 @@ new budget is a new table, which enters by argument.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -27,45 +26,56 @@ from dp_accounting import DpEvent, NonPrivateDpEvent
 from jax import Array
 
 from privopt.convex import pytree_dataclass
-from privopt.privacy import (
-    RenyiDpEvent,
-    approximate_event,
-    renyi_cost,
-    renyi_divergence,
-    renyi_filter,
-)
-from privopt.privacy.bracketing import bisect
+from privopt.privacy import approximate_event
 from privopt.spec import Budget, Relation
 
-__all__ = [
-    "PublicStop",
-    "PublishedStop",
-    "ReservingStop",
-    "published_multiplier",
-    "reserving_noise",
-]
+__all__ = ["PublishedStop", "published_multiplier"]
 
 _UNITS = 10**9
-_ORDERS = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0, 256.0)
 
 Shares = npt.NDArray[np.int32]
 
 
 @pytree_dataclass
 @dataclass(frozen=True)
-class PublicStop:
-    """Steps are taken while no sum of costs is above its limit.
+class PublishedStop:
+    """The published rule: stop once half of the budget may be spent, at the published noise.
+
+    Every mean is ``(epsilon/32, delta/16)``-private by the classical Gaussian mechanism. So a step
+    of level ``k`` is ``(a epsilon, a delta)``-private with ``a = b_0 (3 2^(k+1) + 1)/(16 n)``:
+    three means on ``2 b_0 2^k`` records of ``n`` and one on ``b_0``, as ``ln(1 + q (exp(x) - 1)) <=
+    2 q x`` for ``x <= 1``. Steps are taken while ::
+
+        sqrt(2 ln(4/delta) sum a^2) + (epsilon/2) sum a^2 <= 1/2   and   sum a <= 1/4
+
+    over the steps taken. By advanced composition with a slack of ``delta/4`` these steps are
+    ``(epsilon/2, delta/2)``-private. The last step may exceed that, by ``a <= 1/4``: all steps
+    together are ``(3 epsilon/4, 3 delta/4)``-private.
+
+    Source: Ghazi et al. 2024 (arXiv:2404.10881), Section 5, with the filter of Whitehouse, Ramdas,
+    Rogers and Wu 2023 (arXiv:2203.05481).
 
     Attributes
     ----------
     costs : ndarray
-        Of every level, int32, shape ``(levels, limits)``.
+        Of every level, int32, shape ``(levels, 2)``: shares of the two limits.
     limits : ndarray
-        int32, shape ``(limits,)``.
+        int32, shape ``(2,)``.
+    epsilon, delta : float
+        Of all steps together: three quarters of the budget, from which the noise follows.
     """
 
     costs: Shares
     limits: Shares
+    epsilon: float
+    delta: float
+
+    @classmethod
+    def of(cls, budget: Budget, n: int, base: int, highest: int) -> PublishedStop:
+        """The rule for batches from ``2 base`` to ``2^(highest + 1) base`` of ``n`` records."""
+        costs = _published_shares(budget, n, base, highest)
+        limits = np.array([_UNITS, _UNITS], np.int32)
+        return cls(costs, limits, 0.75 * budget.epsilon, 0.75 * budget.delta)
 
     @property
     def most_steps(self) -> int:
@@ -91,7 +101,7 @@ class PublicStop:
         return bool(np.all((costs <= self.costs) & (self.costs <= _UNITS + 1)))
 
     def event(self, multiplier: float, levels: Sequence[DpEvent], relation: Relation) -> DpEvent:
-        """All steps, whatever their levels; no privacy where the table does not pay for the noise.
+        """Three quarters of the budget, if noise, costs and limits are as published.
 
         Parameters
         ----------
@@ -101,93 +111,6 @@ class PublicStop:
             What a step does to privacy at each level.
         relation : Relation
         """
-        raise NotImplementedError
-
-
-@pytree_dataclass
-@dataclass(frozen=True)
-class ReservingStop(PublicStop):
-    """A step is taken while even one of the worst level would fit, at one Rényi order.
-
-    ``sum_{s < t} r_{N_s}(a) + max_k r_k(a) <= B(a)``, with ``B`` the divergence of order ``a`` that
-    the budget allows, as in :func:`privopt.privacy.renyi_filter`.
-
-    Attributes
-    ----------
-    order : float
-        ``a``, fixed in advance.
-    divergence : float
-        ``B(a)``: that of all steps together is no larger, whatever their levels.
-    """
-
-    order: float
-    divergence: float
-
-    @classmethod
-    def of(cls, budget: Budget, order: float, levels: Sequence[DpEvent]) -> ReservingStop:
-        """The rule for steps that are these events.
-
-        Raises
-        ------
-        ValueError
-            If a step of the worst level does not fit into ``budget``.
-        """
-        allowed = float(renyi_filter(budget, (order,), renyi_cost).limits[0])
-        costs = _renyi_shares(levels, budget.relation, order, allowed)
-        room = _UNITS - int(costs.max())
-        if room < 0:
-            raise ValueError(
-                f"epsilon must allow one step of every level at this noise, got {budget.epsilon!r}"
-            )
-        return cls(costs[:, None], np.array([room], np.int32), order, allowed)
-
-    def event(self, multiplier: float, levels: Sequence[DpEvent], relation: Relation) -> DpEvent:
-        """The divergence at that order, if no level costs more than the table says."""
-        del multiplier
-        costs = _renyi_shares(levels, relation, self.order, self.divergence)
-        reserved = int(self.limits[0]) + int(costs.max()) <= _UNITS
-        if not (reserved and self.pays(costs[:, None])):
-            return NonPrivateDpEvent()
-        return RenyiDpEvent(self.order, self.divergence)
-
-
-@pytree_dataclass
-@dataclass(frozen=True)
-class PublishedStop(PublicStop):
-    """The published rule: stop once half of the budget may be spent, at the published noise.
-
-    Every mean is ``(epsilon/32, delta/16)``-private by the classical Gaussian mechanism. So a step
-    of level ``k`` is ``(a epsilon, a delta)``-private with ``a = b_0 (3 2^(k+1) + 1)/(16 n)``:
-    three means on ``2 b_0 2^k`` records of ``n`` and one on ``b_0``, as ``ln(1 + q (exp(x) - 1)) <=
-    2 q x`` for ``x <= 1``. Steps are taken while ::
-
-        sqrt(2 ln(4/delta) sum a^2) + (epsilon/2) sum a^2 <= 1/2   and   sum a <= 1/4
-
-    over the steps taken. By advanced composition with a slack of ``delta/4`` these steps are
-    ``(epsilon/2, delta/2)``-private. The last step may exceed that, by ``a <= 1/4``: all steps
-    together are ``(3 epsilon/4, 3 delta/4)``-private.
-
-    Source: Ghazi et al. 2024 (arXiv:2404.10881), Section 5, with the filter of Whitehouse, Ramdas,
-    Rogers and Wu 2023 (arXiv:2203.05481).
-
-    Attributes
-    ----------
-    epsilon, delta : float
-        Of all steps together: three quarters of the budget, from which the noise follows.
-    """
-
-    epsilon: float
-    delta: float
-
-    @classmethod
-    def of(cls, budget: Budget, n: int, base: int, highest: int) -> PublishedStop:
-        """The rule for batches from ``2 base`` to ``2^(highest + 1) base`` of ``n`` records."""
-        costs = _published_shares(budget, n, base, highest)
-        limits = np.array([_UNITS, _UNITS], np.int32)
-        return cls(costs, limits, 0.75 * budget.epsilon, 0.75 * budget.delta)
-
-    def event(self, multiplier: float, levels: Sequence[DpEvent], relation: Relation) -> DpEvent:
-        """Three quarters of the budget, if noise, costs and limits are as published."""
         if not (self.epsilon > 0.0 and 0.0 < self.delta < 0.75):
             return NonPrivateDpEvent()
         single = levels[0].events[-1]  # of the base, in every step
@@ -225,49 +148,6 @@ def published_multiplier(budget: Budget) -> float:
     return 64.0 * math.sqrt(2.0 * math.log(20.0 / budget.delta)) / budget.epsilon
 
 
-def reserving_noise(
-    budget: Budget,
-    steps: int,
-    probabilities: Sequence[float],
-    levels: Callable[[float], Sequence[DpEvent]],
-) -> tuple[float, float]:
-    """The least noise at which ``steps`` steps of average cost fit beside the reserve; the order.
-
-    Parameters
-    ----------
-    budget : Budget
-    steps : int
-    probabilities : sequence of float
-        Of the levels.
-    levels : callable
-        From the noise to what a step does at each level.
-
-    Raises
-    ------
-    ValueError
-        If no order leaves anything to spend.
-    """
-    limits = {}
-    for order in _ORDERS:
-        with suppress(ValueError):
-            limits[order] = float(renyi_filter(budget, (order,), renyi_cost).limits[0])
-    if not limits:
-        raise ValueError(f"delta must leave something to spend at one order, got {budget!r}")
-    orders = np.array(list(limits))
-
-    def shares(multiplier: float) -> npt.NDArray[np.float64]:
-        """What would be spent at each order, over what may be."""
-        found = [renyi_divergence(each, budget.relation, orders) for each in levels(multiplier)]
-        costs = np.array([each for each in found if each is not None])
-        return (steps * (probabilities @ costs) + costs.max(axis=0)) / np.array([*limits.values()])
-
-    inside = 1.0
-    while shares(inside).min() > 1.0:
-        inside *= 2.0
-    noise = bisect(lambda multiplier: shares(multiplier).min() <= 1.0, inside, 0.5 * inside)
-    return noise, float(orders[shares(noise).argmin()])
-
-
 def _published_shares(budget: Budget, n: int, base: int, highest: int) -> Shares:
     """Shares of the largest ``sum a^2`` in the first condition, and of ``sum a <= 1/4``."""
     log = 2.0 * math.log(4.0 / budget.delta)
@@ -275,13 +155,6 @@ def _published_shares(budget: Budget, n: int, base: int, highest: int) -> Shares
     square = root**2  # (epsilon/2) x^2 + sqrt(log) x = 1/2 at x = root
     shares = [base * (3 * 2 ** (level + 1) + 1) / (16 * n) for level in range(highest + 1)]
     return np.array([[_share(a**2, square), _share(a, 0.25)] for a in shares], np.int32)
-
-
-def _renyi_shares(
-    levels: Sequence[DpEvent], relation: Relation, order: float, divergence: float
-) -> Shares:
-    costs = (renyi_cost(each, relation, order) for each in levels)
-    return np.array([_share(cost, divergence) for cost in costs], np.int32)
 
 
 def _share(cost: float, limit: float) -> int:

@@ -11,12 +11,12 @@ from dp_accounting import ComposedDpEvent, DpEvent
 from jax import Array
 
 from privopt.arguments import count
-from privopt.convex import EmpiricalRisk, GradientOracle, pytree_dataclass
+from privopt.convex import EmpiricalRisk, Oracle, pytree_dataclass
 from privopt.mechanisms.batches import AllRecords, PoissonBatches
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.events import drawable
-from privopt.mechanisms.private_gradient import PrivateGradient
+from privopt.mechanisms.private_gradient import PrivateAnswers, PrivateGradient
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import calibrate
 from privopt.release import Pytree
@@ -138,24 +138,50 @@ class VarianceReducedGradient:
             return full
         return ComposedDpEvent((full, self.differences.event(relation)))
 
-    def bind(
-        self, objective: EmpiricalRisk, key: Array, microbatch: int = MICROBATCH
-    ) -> GradientOracle:
-        """The oracle; batches and noise of step ``t`` are as those of :class:`PrivateGradient`."""
-        at_anchor = self.anchors.bind(objective, key, microbatch)
-        change = self.differences.bind(objective, key, microbatch)
+    def oracles(
+        self, losses: EmpiricalRisk, key: Array, microbatch: int = MICROBATCH
+    ) -> tuple[AnchorAnswers, ChangeAnswers]:
+        """What a run asks at anchors, and what it asks in between.
 
-        def begin(point: Pytree) -> tuple[Pytree, Pytree]:
-            return point, point
+        The memory of both is ``(a, G)``; batches and noise of step ``t`` are those of
+        :class:`PrivateGradient`.
+        """
+        return (
+            AnchorAnswers(self.steps, self.anchors.oracle(losses, key, microbatch)),
+            ChangeAnswers(self.steps, self.differences.oracle(losses, key, microbatch)),
+        )
 
-        def renew(memory: Pytree, t: Array, point: Pytree) -> tuple[Pytree, Pytree]:
-            del memory
-            gradient, _ = at_anchor.ask((), t, point)
-            return gradient, (point, gradient)
 
-        def ask(memory: Pytree, t: Array, point: Pytree) -> tuple[Pytree, Pytree]:
-            anchor, gradient = memory
-            changed, _ = change.ask((), t, point, None, anchor)
-            return jax.tree.map(jnp.add, gradient, changed), memory
+@dataclass(frozen=True)
+class AnchorAnswers(Oracle):
+    """``G``, the gradient at the new anchor."""
 
-        return GradientOracle(self.steps, begin, ask, renew=renew, period=self.period)
+    steps: int
+    inner: PrivateAnswers
+
+    def begin(self, point: Pytree) -> tuple[Pytree, Pytree]:
+        return point, point
+
+    def ask(self, memory: Pytree, t: Array, point: Pytree, batch: None) -> tuple[Pytree, Pytree]:
+        gradient, _ = self.inner.ask((), t, point, None)
+        return gradient, (point, gradient)
+
+
+@dataclass(frozen=True)
+class ChangeAnswers(Oracle):
+    """``G`` and what has changed since, by the records of a batch."""
+
+    steps: int
+    inner: PrivateAnswers
+
+    @property
+    def block(self) -> int:  # type: ignore[override]
+        return self.inner.block
+
+    def draw(self, k: Array) -> Pytree:
+        return self.inner.draw(k)
+
+    def ask(self, memory: Pytree, t: Array, point: Pytree, batch: Pytree) -> tuple[Pytree, Pytree]:
+        anchor, gradient = memory
+        change, _ = self.inner.ask((), t, point, batch, anchor)
+        return jax.tree.map(jnp.add, gradient, change), memory

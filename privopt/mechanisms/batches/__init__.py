@@ -1,7 +1,7 @@
 """Who takes part in each step: one file a sampler."""
 
 from privopt.mechanisms.batches.all_records import AllRecords
-from privopt.mechanisms.batches.batches import BATCHES, Batches, Participation
+from privopt.mechanisms.batches.batches import BATCHES, Batches, Draw, Participation
 from privopt.mechanisms.batches.cyclic_poisson import CyclicPoissonBatches
 from privopt.mechanisms.batches.fixed_size import FixedSizeBatches
 from privopt.mechanisms.batches.ordered import OrderedBatches
@@ -14,6 +14,7 @@ __all__ = [
     "AllRecords",
     "Batches",
     "CyclicPoissonBatches",
+    "Draw",
     "FixedSizeBatches",
     "OrderedBatches",
     "Participation",
