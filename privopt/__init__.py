@@ -20,6 +20,8 @@ __all__ = [
     "ProblemClass",
     "Relation",
     "Run",
+    "RunState",
+    "Stepper",
     "__version__",
     "accounting",
     "algorithms",
@@ -34,8 +36,10 @@ __all__ = [
     "release",
     "run",
     "run_many",
+    "run_stream",
     "spec",
     "statistics",
+    "stepper",
     "streams",
     "theory",
 ]
@@ -59,8 +63,19 @@ if TYPE_CHECKING:
         theory,
     )
     from privopt.algorithms import ALGORITHMS
-    from privopt.core import Algorithm, Execution, Plan, Run, run, run_many
+    from privopt.core import (
+        Algorithm,
+        Execution,
+        Plan,
+        Run,
+        RunState,
+        Stepper,
+        run,
+        run_many,
+        stepper,
+    )
     from privopt.privacy import Guarantee, Interval
+    from privopt.reading import run_stream
     from privopt.spec import Budget, ProblemClass, Relation
 
     __version__: str
@@ -68,7 +83,9 @@ else:
     _ROOM_OF = {
         **dict.fromkeys(("Budget", "ProblemClass", "Relation"), "spec"),
         **dict.fromkeys(("Guarantee", "Interval"), "privacy"),
-        **dict.fromkeys(("Algorithm", "Execution", "Plan", "Run", "run", "run_many"), "core"),
+        **dict.fromkeys(("Algorithm", "Execution", "Plan", "Run", "RunState", "Stepper"), "core"),
+        **dict.fromkeys(("run", "run_many", "stepper"), "core"),
+        "run_stream": "reading",
         "ALGORITHMS": "algorithms",
     }
 

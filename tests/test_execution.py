@@ -252,10 +252,10 @@ def test_the_execution_reaches_the_run_as_it_was_given():
 
     plan = coined(algorithm=dataclasses.replace(LEVELED, run=run, coins=None))
     for mode in ("together", "in_turn"):
-        given = Execution(microbatch=7, unroll=2, chunk=4, replicates=mode)
+        given = Execution(microbatch=7, chunk=4, replicates=mode)
         privopt.run_many([plan], WHERE, keys(4), execution=given)
         privopt.run(plan, WHERE, keys(4)[0], execution=given)
-    assert set(seen) == {Execution(microbatch=7, unroll=2)}
+    assert set(seen) == {Execution(microbatch=7)}
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,6 @@ def test_the_execution_reaches_the_run_as_it_was_given():
         ({"microbatch": 0}, "microbatch must be an integer from 1 to 2147483647, got 0"),
         ({"microbatch": 1.0}, "microbatch must be an integer"),
         ({"chunk": -1}, "chunk must be an integer from 1 to 2147483647, got -1"),
-        ({"unroll": True}, "unroll must be an integer"),
         ({"replicates": "apart"}, "replicates must be one of together, in_turn or None, got 'apa"),
         ({"observer": print}, "observer must have a method begin, got"),
     ],

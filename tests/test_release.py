@@ -72,7 +72,7 @@ def test_a_leak_is_found():
 
     def leaking(static, params, objective, key, execution):
         run = honest.run(static, params, objective, key, execution)
-        gradient = params.mechanism.query.bind(objective)(run.released)
+        gradient = params.mechanism.query.gradient_of(objective)(run.released)
         return run._replace(released=run.released - 0.5 * gradient)
 
     honest = privopt.ALGORITHMS["dp_gd"]

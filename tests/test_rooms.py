@@ -37,7 +37,7 @@ LIBRARY = f"{MIDDLE} problems algorithms statistics"
 
 # fmt: off
 ROOMS = {
-    "privopt":    Room(8, f"{LIBRARY} audit lab/show", ""),  # the root: loads rooms, holds nothing
+    "privopt":    Room(8, f"{LIBRARY} audit reading lab/show", ""),  # the root holds nothing
     "cli":        Room(7, f"{HOST_SIDE} audit lab/show", "dp_accounting rich typer"),
     "lab/show":   Room(6, f"{LIBRARY} lab/make", "matplotlib numpy pyarrow rich scipy"),
     "lab/make":   Room(5, LIBRARY, f"{DEVICE} pyarrow"),
@@ -45,6 +45,7 @@ ROOMS = {
     "algorithms": Room(4, f"{NUMBERS} mechanisms core", f"{DEVICE} {HOST}"),
     "statistics": Room(4, f"{ROOTS} spec privacy mechanisms", f"{DEVICE} {HOST}"),
     "problems":   Room(4, GROUND, f"{DEVICE} sklearn"),
+    "reading":    Room(5, LIBRARY, DEVICE),
     "accounting": Room(3, "arguments spec privacy", HOST),   # never JAX
     "core":       Room(3, f"{GROUND} privacy theory", f"{DEVICE} {HOST}"),
     "mechanisms": Room(3, f"{GROUND} privacy factorisations", f"{DEVICE} {HOST}"),

@@ -58,7 +58,7 @@ def best_run(
     that key, not from public coins: the cost of the selection is proved for runs of one law, and
     runs whose levels are known have different laws.
     """
-    keys, score = stream(key, "selection"), mechanism.score.bind(objective)
+    keys, score = stream(key, "selection"), mechanism.score.score_of(objective)
 
     def attempt(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
         number, _, least, best = state

@@ -151,7 +151,7 @@ def rows(
         if not isinstance(records, int):
             raise ValueError("counts must be None for the rows of all records, got multiplicities")
         return jnp.arange(records), jnp.ones(records, bool)
-    rows, taken = params.mechanism.draws(key, records)(t // batches.block)
+    rows, taken = params.mechanism.draws_of(key, records)(t // batches.block)
     return rows[t % batches.block], taken[t % batches.block]
 
 

@@ -192,7 +192,7 @@ def run(
     mechanism = params.mechanism
     if isinstance(mechanism, ProjectedMean):
         return run_projection(static, params, objective, key, execution)
-    mean = mechanism.query.bind(objective)
+    mean = mechanism.query.mean_of(objective)
     measured = mechanism.measure(stream(key, "noise"), matrix, mean)
     found = objective.constraint.project(mechanism.recover(matrix, measured))
     return Run(found, Secret(mean, mechanism.query.clipped(objective)))

@@ -308,7 +308,7 @@ def run(
     """Solve, add noise, project. A solution that is not finite becomes the public centre."""
     del execution
     centre, constraint = objective.start(static.dim), objective.constraint
-    minimiser = params.mechanism.query.bind(objective)(centre)
+    minimiser = params.mechanism.query.minimiser_of(objective)(centre)
     minimiser = jnp.where(jnp.isfinite(minimiser).all(), minimiser, centre)
     released = params.mechanism.add_noise(stream(key, "noise"), minimiser)
     if static.projection in ("linf", "ball"):

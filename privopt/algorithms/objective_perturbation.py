@@ -276,7 +276,7 @@ def run(
     constraint = objective.constraint
     centre = constraint.centre_point(static.dim, objective.dtype)
     tilt = mechanism.tilt.draw(stream(key, "noise"), static.dim, objective.dtype)
-    minimiser = mechanism.tilt.query.bind(objective)(centre, tilt)
+    minimiser = mechanism.tilt.query.minimiser_of(objective)(centre, tilt)
     minimiser = jnp.where(jnp.isfinite(minimiser).all(), minimiser, centre)
     released = constraint.project(mechanism.finish.add_noise(stream(key, "solver"), minimiser))
     return Run(released, Secret(tilt, minimiser))

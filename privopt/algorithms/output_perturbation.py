@@ -192,7 +192,7 @@ def run(
     query = params.mechanism.query
     constraint = objective.constraint
     centre = constraint.centre_point(static.dim, objective.dtype)
-    minimiser = query.bind(objective)(centre)
+    minimiser = query.minimiser_of(objective)(centre)
     minimiser = jnp.where(jnp.isfinite(minimiser).all(), minimiser, centre)
     released = constraint.project(params.mechanism.add_noise(stream(key, "noise"), minimiser))
     return Run(released, Secret(minimiser))

@@ -167,7 +167,7 @@ def run(
     """Clip, add up, add noise, project: onto the body, and onto the problem's set."""
     del static, execution
     mechanism = params.mechanism
-    mean = mechanism.query.bind(objective)
+    mean = mechanism.query.mean_of(objective)
     found = mechanism.release(stream(key, "noise"), mean)
     if not isinstance(mechanism.body, WholeSpace):
         found = objective.constraint.project(found)

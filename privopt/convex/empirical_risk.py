@@ -261,11 +261,9 @@ class BatchRisk(EmpiricalRisk):
     n: int = field(default=0, metadata={"static": True})
 
     @classmethod
-    def of(cls, whole: EmpiricalRisk, batch: Pytree) -> BatchRisk:
-        """The same loss on a batch of the records."""
-        assert isinstance(whole.records, int)
-        given = whole.loss, batch, None, whole.constraint, whole.origin, whole.public
-        return cls(*given, n=whole.records)
+    def of(cls, like: EmpiricalRisk, batch: Pytree, n: int) -> BatchRisk:
+        """A batch of ``n`` records with the loss of another risk."""
+        return cls(like.loss, batch, None, like.constraint, like.origin, like.public, n=n)
 
     @property
     def records(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import jax
 from jax import Array
 
 from privopt.convex.pytree_dataclass import Pytree
@@ -53,8 +54,16 @@ class Oracle:
         """The batches of steps ``k block .. (k + 1) block - 1``, along a leading axis."""
         raise NotImplementedError
 
-    def ask(self, memory: Pytree, t: Array, point: Pytree, batch: Pytree) -> tuple[Pytree, Pytree]:
-        """``(answer, memory)`` of step ``t`` at ``point``; ``batch`` None where none is drawn."""
+    def batch(self, t: Array) -> Pytree:
+        """The batch of step ``t``; None where none is drawn."""
+        if self.block == 0:
+            return None
+        return jax.tree.map(lambda leaf: leaf[t % self.block], self.draw(t // self.block))
+
+    def ask(
+        self, memory: Pytree, t: Array, point: Pytree, batch: Pytree = None
+    ) -> tuple[Pytree, Pytree]:
+        """``(answer, memory)`` of step ``t`` at ``point``, on its batch if that is at hand."""
         raise NotImplementedError
 
     def is_over(self, memory: Pytree) -> Array:
@@ -65,7 +74,7 @@ class Oracle:
         """
         raise NotImplementedError
 
-    def secret(self, memory: Pytree, t: Array, point: Pytree, batch: Pytree) -> Pytree:
+    def secret(self, memory: Pytree, t: Array, point: Pytree, batch: Pytree = None) -> Pytree:
         """What the answer is made from, before noise; for observers."""
         del memory, t, point, batch
 

@@ -7,8 +7,8 @@ from privopt.core.outcome import Run, Source
 from privopt.core.parameters import Mechanism
 from privopt.core.plan import Algorithm, Plan, planner
 from privopt.core.running import run, run_many
-from privopt.core.stepper import RunState, Stepper, stepper
-from privopt.core.stepping import Steps, whole
+from privopt.core.stepping import RunState, Stepper, stepper
+from privopt.core.steps import Steps, whole
 
 __all__ = [
     "Algorithm",

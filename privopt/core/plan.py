@@ -17,7 +17,7 @@ from privopt.core.lower_bounds import lower_bounds
 from privopt.core.outcome import Run
 from privopt.core.parameters import Parameters, content, frozen, scaled
 from privopt.core.screen import screen
-from privopt.core.stepping import Steps
+from privopt.core.steps import Steps
 from privopt.privacy import Guarantee
 from privopt.release import Pytree
 from privopt.spec import Budget, Premises, ProblemClass, Relation

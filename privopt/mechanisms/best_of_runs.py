@@ -69,13 +69,13 @@ class PointScore(NamedTuple):
         rounded = 2.0 * roundings * UNIT * self.query.clip
         return (self.query.sensitivity(relation) + rounded) * reach
 
-    def bind(self, objective: EmpiricalRisk) -> Callable[[Array], tuple[Array, Array]]:
+    def score_of(self, objective: EmpiricalRisk) -> Callable[[Array], tuple[Array, Array]]:
         """``w -> (share of the records, share of the public term)`` on the device, without noise.
 
         The smaller their sum, the better.
         """
         if self.radius is None:
-            gradient = self.query.bind(objective)
+            gradient = self.query.gradient_of(objective)
 
             def slope(point: Array) -> tuple[Array, Array]:
                 found, known = gradient(point), objective.public_gradient(point)

@@ -234,7 +234,7 @@ class BiasReducedGradient:
             coins=coins,
             batches_key=stream(key, "batches"),
             noise_key=stream(key, "noise"),
-            clipped_sum=self.query.bind_batches(losses, microbatch),
+            clipped_sum=self.query.batch_sums_of(losses, microbatch),
         )
 
 
@@ -270,7 +270,9 @@ class BiasReducedAnswers(Oracle):
         assert self.mechanism.stop is not None
         return self.mechanism.stop.is_over(memory)
 
-    def ask(self, memory: Pytree, t: Array, point: Pytree, batch: None) -> tuple[Pytree, Pytree]:
+    def ask(
+        self, memory: Pytree, t: Array, point: Pytree, batch: Pytree = None
+    ) -> tuple[Pytree, Pytree]:
         """``G``, and the gradient of the public term of the losses, which is no record's."""
         mechanism, scale = self.mechanism, self.mechanism.scale
         level = mechanism.law.draw(jax.random.fold_in(self.coins, t))

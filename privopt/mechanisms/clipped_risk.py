@@ -74,7 +74,9 @@ class ClippedRisk(NamedTuple):
             n=self.gradient.size,
         )
 
-    def bind(self, objective: EmpiricalRisk, centre: Array, resolution: Number) -> ValueAndGradient:
+    def risk_of(
+        self, objective: EmpiricalRisk, centre: Array, resolution: Number
+    ) -> ValueAndGradient:
         """``w -> (F(w) - F(c), gradient)``, each record's loss within ``resolution`` of convex."""
         clip, size = self.gradient.clip, self.gradient.size
         total = moved_loss_sum(objective, clip, centre, self.radius, resolution)

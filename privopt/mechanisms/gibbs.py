@@ -165,7 +165,7 @@ class GibbsMechanism(NamedTuple):
 
     def potential(self, objective: EmpiricalRisk, centre: Array) -> ValueAndGradient:
         """``w -> k (F(w) - F(c) + (m/2) |w - c|^2)`` and its gradient."""
-        risk = self.query.bind(objective, centre, LOSS_RESOLUTION * self.temperature)
+        risk = self.query.risk_of(objective, centre, LOSS_RESOLUTION * self.temperature)
 
         def potential(point: Array) -> tuple[Array, Array]:
             value, gradient = risk(point)

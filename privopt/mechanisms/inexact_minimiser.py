@@ -29,7 +29,7 @@ class DataTerm(Protocol):
     def clip(self) -> float:
         """The bound on the gradient of a record."""
 
-    def bind(self, objective: EmpiricalRisk) -> Callable[[Array], Array]:
+    def gradient_of(self, objective: EmpiricalRisk) -> Callable[[Array], Array]:
         """``w -> gradient`` on the device."""
 
     def linear_model(self, objective: EmpiricalRisk) -> RegularisedGLM | None:
@@ -171,7 +171,7 @@ def _descents(
     steps: Array,
 ) -> Array:
     """``steps[k]`` steps of accelerated descent from the minimiser of what is public."""
-    data_term, project = gradient.bind(objective), objective.constraint.project
+    data_term, project = gradient.gradient_of(objective), objective.constraint.project
 
     def descent(tilt: Array, steps: Array) -> Array:
         pulled = jnp.where(

@@ -145,7 +145,7 @@ class PerturbedMinimiser(NamedTuple):
             requires=frozenset({"linear_model"}),
         )
 
-    def bind(self, objective: EmpiricalRisk) -> Callable[[Array, Array], Array]:
+    def minimiser_of(self, objective: EmpiricalRisk) -> Callable[[Array, Array], Array]:
         """``(centre, tilt) -> minimiser`` on the device."""
         minimisation = InexactMinimiser(
             self.regularisation,

@@ -110,7 +110,7 @@ class OnePass(NamedTuple):
 
         They are not private: what is released of a pass is its average, with noise.
         """
-        return OnePassAnswers(losses, order, self.gradient.bind_batches(losses))
+        return OnePassAnswers(losses, order, self.gradient.batch_sums_of(losses))
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,9 @@ class OnePassAnswers(Oracle):
     first: Number | int = 0
     steps: Number | int = 0
 
-    def ask(self, memory: Pytree, t: Array, point: Pytree, batch: None) -> tuple[Pytree, Pytree]:
+    def ask(
+        self, memory: Pytree, t: Array, point: Pytree, batch: Pytree = None
+    ) -> tuple[Pytree, Pytree]:
         record = jax.lax.dynamic_slice(self.order, (self.first + t,), (1,))
         row, taken = present(record, self.losses.records)
         return self.clipped_sum(point, row, taken.astype(self.losses.dtype)), memory

@@ -185,19 +185,18 @@ class PrivateGradient:
                 f"is replaced would move others, got multiplicities and {self.batches!r}"
             )
         batched = self.batches.block > 0
+        asked = self.query.batch_sums_of if batched else self.query.gradient_of
         return PrivateAnswers(
             mechanism=self,
             losses=losses,
             noise_key=stream(key, "noise"),
-            batches=self.draws(key, losses.records) if batched else None,
-            clipped_sum=(self.query.bind_batches if batched else self.query.bind)(
-                losses, microbatch
-            ),
+            batches=self.draws_of(key, losses.records) if batched else None,
+            clipped_sum=asked(losses, microbatch),
         )
 
-    def draws(self, key: Array, records: Array | int) -> Draw:
+    def draws_of(self, key: Array, records: Array | int) -> Draw:
         """Who takes part, block by block, in the run with this key."""
-        return self.batches.bind(stream(key, "batches"), records)
+        return self.batches.draws_of(stream(key, "batches"), records)
 
 
 @dataclass(frozen=True)
@@ -231,7 +230,7 @@ class PrivateAnswers(Oracle):
         memory: Pytree,
         t: Array,
         point: Pytree,
-        batch: _Batch | None,
+        batch: _Batch | None = None,
         anchor: Pytree = None,
     ) -> tuple[Pytree, Pytree]:
         """``post(mean clip_C(g_i(w)) + sigma z_t)``, or of changes since ``anchor``.
@@ -240,6 +239,7 @@ class PrivateAnswers(Oracle):
         neither noise nor ``post``.
         """
         noise, scale, post = self.mechanism.noise, self.mechanism.scale, self.mechanism.post
+        batch = self.batch(jnp.asarray(t)) if batch is None else batch
         answer = self.mean(point, None if batch is None else release("batch", batch), anchor)
         if noise is not None:
             z, memory = noise.next(memory, t, self.noise_key, answer)
@@ -258,8 +258,11 @@ class PrivateAnswers(Oracle):
         divisor = self.mechanism.batches.divisor(self.mechanism.query.size)
         return jax.tree.map(lambda leaf: leaf / divisor, total)
 
-    def secret(self, memory: Pytree, t: Array, point: Pytree, batch: _Batch | None) -> BatchMean:
-        del memory, t
+    def secret(
+        self, memory: Pytree, t: Array, point: Pytree, batch: _Batch | None = None
+    ) -> BatchMean:
+        del memory
+        batch = self.batch(jnp.asarray(t)) if batch is None else batch
         return BatchMean(self.losses, self.mean(point, batch), batch)
 
     def _with_public_term(self, answer: Pytree, point: Pytree, anchor: Pytree) -> Pytree:

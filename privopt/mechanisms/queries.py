@@ -183,14 +183,14 @@ class ClippedGradient(NamedTuple):
         clipped = self.gamma is not None or self.clip < problem_class.lipschitz * (1.0 - _CLIPPED)
         return clipped or self.size != round_up(float(problem_class.n))
 
-    def bind(
+    def gradient_of(
         self, objective: EmpiricalRisk, microbatch: int = MICROBATCH
     ) -> Callable[[Pytree], Pytree]:
         """``w -> gradient`` on the device, with everything that does not depend on ``w`` done."""
         total = clipped_gradient_sum(objective, self.clip, self.gamma, microbatch)
         return lambda point: jax.tree.map(lambda leaf: leaf / self.size, total(point))
 
-    def bind_batches(self, objective: EmpiricalRisk, microbatch: int = MICROBATCH) -> BatchSum:
+    def batch_sums_of(self, objective: EmpiricalRisk, microbatch: int = MICROBATCH) -> BatchSum:
         """``(w, rows, weights, anchor) -> sum`` over a batch, which the caller divides."""
         return clipped_batch_sum(objective, self.clip, self.gamma, microbatch)
 
@@ -360,7 +360,7 @@ class RegularisedMinimiser(NamedTuple):
             return objective
         return objective.smoothed(jnp.asarray(self.smoothing))
 
-    def bind(self, objective: EmpiricalRisk) -> Callable[[Array], Array]:
+    def minimiser_of(self, objective: EmpiricalRisk) -> Callable[[Array], Array]:
         """``start -> minimiser`` on the device; ``start`` is the public centre ``c``, a member."""
         objective = self.smoothed(objective)
 

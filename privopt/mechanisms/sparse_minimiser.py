@@ -179,7 +179,7 @@ class SparseMinimiser:
         smooth = {"linear_model"} if self.minimiser.smoothing is None else ()
         return found & Premises(requires=frozenset(smooth))
 
-    def bind(self, objective: EmpiricalRisk) -> Callable[[Array], Array]:
+    def minimiser_of(self, objective: EmpiricalRisk) -> Callable[[Array], Array]:
         """``c -> answer`` on the device."""
         if self.kept is not None:
             clip = self.minimiser.gradient.clip
@@ -189,8 +189,8 @@ class SparseMinimiser:
 
         def minimiser(centre: Array) -> Array:
             present = without_null_records(objective, self.minimiser.gradient.clip, centre)
-            gradient = self.minimiser.gradient.bind(present)
-            near = solver.bind(objective)(centre)
+            gradient = self.minimiser.gradient.gradient_of(present)
+            near = solver.minimiser_of(objective)(centre)
             return centre - gradient(near) / self.minimiser.regularisation
 
         return minimiser

@@ -162,7 +162,9 @@ class AnchorAnswers(Oracle):
     def begin(self, point: Pytree) -> tuple[Pytree, Pytree]:
         return point, point
 
-    def ask(self, memory: Pytree, t: Array, point: Pytree, batch: None) -> tuple[Pytree, Pytree]:
+    def ask(
+        self, memory: Pytree, t: Array, point: Pytree, batch: Pytree = None
+    ) -> tuple[Pytree, Pytree]:
         gradient, _ = self.inner.ask((), t, point, None)
         return gradient, (point, gradient)
 
@@ -181,7 +183,9 @@ class ChangeAnswers(Oracle):
     def draw(self, k: Array) -> Pytree:
         return self.inner.draw(k)
 
-    def ask(self, memory: Pytree, t: Array, point: Pytree, batch: Pytree) -> tuple[Pytree, Pytree]:
+    def ask(
+        self, memory: Pytree, t: Array, point: Pytree, batch: Pytree = None
+    ) -> tuple[Pytree, Pytree]:
         anchor, gradient = memory
         change, _ = self.inner.ask((), t, point, batch, anchor)
         return jax.tree.map(jnp.add, gradient, change), memory

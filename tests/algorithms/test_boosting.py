@@ -105,8 +105,8 @@ def test_the_run_of_the_least_score_is_released(problem):
     @jax.jit
     def attempt(key, number):
         own = jax.random.fold_in(stream(key, "selection"), number)
-        oracle = mechanism.run.bind(risk, own, stream(own, "coins"))
-        point = descent.minimise(oracle, risk.constraint, jnp.zeros(DIM), own).output
+        oracle = mechanism.run.oracle(risk, own, stream(own, "coins"))
+        point = descent.of(oracle, risk.constraint, jnp.zeros(DIM), own).run().output
         coin = stream(own, "selection")
         noise = mechanism.scale * draws.normal(jax.random.fold_in(coin, 0), (1,), point.dtype)[0]
         return point, risk.value(point) + noise, mechanism.is_last(coin)
@@ -158,7 +158,7 @@ def test_scores_move_by_their_sensitivity_at_most(problem):
     for radius in (None, 1.0):
         score = PointScore(gradient, radius)
         most = score.sensitivity(Relation.REPLACE_ONE)
-        parts = [score.bind(each.objective)(point) for each in (problem, there, broken, long)]
+        parts = [score.score_of(each.objective)(point) for each in (problem, there, broken, long)]
         values = [float(own) for own, _ in parts]
         assert all(known == 0.0 for _, known in parts)
         assert np.isfinite(values).all()
@@ -180,7 +180,7 @@ def test_scores_in_float32_move_by_their_sensitivity_at_most(radius, public):
         data = records.at[0, 0].set(changed), jnp.ones(records.shape[0], jnp.float32)
         loss = GeneralisedLinear(Linear())
         risk = EmpiricalRisk(loss, data, counts, L2Ball(1.0), public=term)
-        return score.bind(risk)(jnp.ones(1, jnp.float32))[0]
+        return score.score_of(risk)(jnp.ones(1, jnp.float32))[0]
 
     most, rng = score.sensitivity(Relation.REPLACE_ONE), np.random.default_rng(0)
     furthest = 0.0
@@ -201,7 +201,7 @@ def test_scores_in_float32_move_by_their_sensitivity_at_most(radius, public):
     [
         ({"boost": 1.0}, "boost must be a chance of failure below 1"),
         ({"boost": 0.0}, "boost must be positive"),
-        ({"accounting": "reserve"}, "boost must be None but for fixed steps"),
+        ({"mode": "paper"}, "boost must be None but for fixed steps"),
         ({"record": 5}, "boost must be None but for fixed steps"),
     ],
 )

@@ -77,7 +77,7 @@ def textbook(planned, key, *, momentum, batch_size, epochs, restart, where):
     """One record at a time; all sums from their beginning."""
     features, labels = where
     mechanism, eta = planned.params.mechanism, planned.params.descent.step_sizes.scale
-    draw = mechanism.batches.bind(stream(key, "batches"), len(labels))
+    draw = mechanism.batches.draws_of(stream(key, "batches"), len(labels))
     steps, noise_key = mechanism.steps, stream(key, "noise")
     one_pass, clip = steps // epochs, mechanism.query.clip
     point, points, start = np.zeros(DIM), [np.zeros(DIM)], np.zeros(DIM)

@@ -7,11 +7,12 @@ import dp_accounting as dp
 import jax
 import numpy as np
 import pytest
+from builders import Answers
 from dp_accounting import pld
 
 import privopt
 from privopt import draws, problems
-from privopt.convex import Average, GradientOracle, Last
+from privopt.convex import Average, Last
 from privopt.core import Execution, Run
 from privopt.mechanisms import PrivateGradient, poisson_sampler
 from privopt.privacy import Guarantee, gaussian_mu, gaussian_noise_multiplier, round_up
@@ -222,7 +223,7 @@ def test_no_record_moves_an_answer_by_more_than_its_clip(path):
                 where = problems.logistic(others, labels, problem_class=unsmooth)
             else:
                 where = problems.Problem(loss=loss, data=(others, labels), problem_class=FACTS)
-            ask = changes.bind(where.objective, jax.random.key(trial)).ask
+            ask = changes.oracle(where.objective, jax.random.key(trial)).ask
             answers.append(ask((), 1, point, None, jax.numpy.zeros(6))[0])
         moves.append(float(np.linalg.norm(answers[0] - answers[1])))
     assert 0.2 * 0.05 / 40 < max(moves) <= 2.0 * 0.05 / 40 * (1.0 + 1e-6)
@@ -260,15 +261,15 @@ def visits_all(algorithm, params, objective, records):
 
 def branching(static, params, objective, key, execution):
     """The same method in one loop, with a branch: the variant that mapping spoils."""
-    oracle = params.mechanism.bind(objective, key)
-    start = objective.start(static.dim)
+    anchors, changes = params.mechanism.oracles(objective, key)
 
     def ask(memory, t, point):
         due = t % params.mechanism.period == 0
-        return jax.lax.cond(due, oracle.renew, oracle.ask, memory, t, point)
+        return jax.lax.cond(due, anchors.ask, changes.ask, memory, t, point)
 
-    single = GradientOracle(oracle.steps, oracle.begin, ask)
-    found = params.descent.minimise(single, objective.constraint, start, key)
+    single = Answers(anchors.steps, ask, anchors.begin)
+    start = objective.start(static.dim)
+    found = params.descent.of(single, objective.constraint, start, key).run()
     return Run(found.output, None)
 
 
@@ -278,7 +279,7 @@ def test_full_gradients_are_not_computed_between_anchors():
     where = problems.logistic(*data(997), problem_class=facts)
     planned = plan(facts, capacity=40)
     params = jax.tree.map(lambda x: np.stack([np.asarray(x)] * 2), planned.params)
-    assert visits_all(DP_SVRG.run, params, where.objective, 997) == (2, False)
+    assert visits_all(DP_SVRG.run, params, where.objective, 997) == (3, False)
     assert visits_all(branching, params, where.objective, 997) == (1, True)
 
 

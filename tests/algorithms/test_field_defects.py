@@ -145,7 +145,7 @@ def test_a_step_length_from_the_gradient_before_its_noise():
     mechanism = GaussianMechanism(oracle.query, oracle.scale)
 
     def defective(where, key):
-        gradient = mechanism.query.bind(where.objective)
+        gradient = mechanism.query.gradient_of(where.objective)
         point = jnp.zeros(DIM)
         for t in range(3):
             exact = gradient(point)

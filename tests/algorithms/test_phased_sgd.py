@@ -6,12 +6,16 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
+from builders import descend
 
 import privopt
 from privopt import draws, problems
 from privopt.algorithms import phased_sgd
+from privopt.convex import Average, FirstOrder, StepSizes, Update
 from privopt.mechanisms import OnePass
+from privopt.mechanisms.one_pass import OnePassAnswers
 from privopt.privacy import gaussian_mu
 from privopt.streams import stream
 from privopt.theory import phase_sizes
@@ -61,6 +65,18 @@ def textbook(features, labels, noise, *, step_size, scale, radius):
     return point, average
 
 
+def pass_of(query, objective, order):
+    """``(start, first, steps) -> average`` of one pass."""
+    method = FirstOrder(StepSizes(query.step_size), Update.of(optax.sgd), Average())
+    answers = query.oracle(objective, order)
+
+    def average(start, first, steps):
+        oracle = dataclasses.replace(answers, first=first, steps=steps)
+        return descend(method, oracle, objective.constraint, start, jax.random.key(0)).output
+
+    return average
+
+
 def drawn(key, n, dim):
     """The order and the unit noise that a run draws from its key."""
     order = np.asarray(phased_sgd._random_order(stream(key, "batches"), n))
@@ -72,11 +88,9 @@ def test_places_that_no_record_has_move_nothing():
     """A pass planned for more records than are there would step on the last one again and again."""
     features, labels = logistic_data()
     objective = problems.logistic(features, labels, problem_class=FACTS).objective
-    one_pass = OnePass.of(FACTS, 0.5).bind(objective, jnp.array([3, N, N + 5, -1]))
+    one_pass = pass_of(OnePass.of(FACTS, 0.5), objective, jnp.array([3, N, N + 5, -1]))
     start = jnp.full(DIM, 0.1)
-    two, four = (
-        one_pass(start, 0, steps, 1.0) for steps in (2, 4)
-    )  # averages, the last point included
+    two, four = (one_pass(start, 0, steps) for steps in (2, 4))  # averages, the last point included
     assert not np.array_equal(two, start)
     np.testing.assert_allclose(5.0 * four, 2.0 * (3.0 * two - start) + start, rtol=1e-12)
 
@@ -122,24 +136,19 @@ def test_phases_are_of_fresh_records(n):
 
 def seen_by_every_phase(monkeypatch, n):
     """The places that each phase of a run asks for, as the oracle is asked."""
-    asked = []
-    original = OnePass.bind
+    asked, original = [], OnePassAnswers.ask
 
-    def spied(self, objective, order):
-        one_pass = original(self, objective, order)
+    def spied(self, memory, t, point, batch=None):
+        asked.append((int(self.first), int(self.order[self.first + t])))
+        return original(self, memory, t, point, batch)
 
-        def spied_pass(start, first, steps, shrink):
-            asked.append(np.asarray(order)[int(first) : int(first) + int(steps)])
-            return one_pass(start, first, steps, shrink)
-
-        return spied_pass
-
-    monkeypatch.setattr(OnePass, "bind", spied)
+    monkeypatch.setattr(OnePassAnswers, "ask", spied)
     facts = dataclasses.replace(FACTS, n=n)
     where = problems.logistic(*logistic_data(n=n), problem_class=facts)
     with jax.disable_jit():
         privopt.run(MAKE(facts, BUDGET), where, jax.random.key(1))
-    return asked
+    firsts = sorted({first for first, _ in asked})
+    return [np.array([place for first, place in asked if first == each]) for each in firsts]
 
 
 def test_no_record_is_seen_twice(monkeypatch):
@@ -159,9 +168,9 @@ def test_only_the_phase_of_a_record_depends_on_it():
 
     def averages(labels):
         objective = problems.logistic(features, labels, problem_class=FACTS).objective
-        one_pass = jax.jit(query.bind(objective, order))
+        one_pass = jax.jit(pass_of(query, objective, order))
         begin = jnp.full(DIM, 0.1)
-        return [np.asarray(one_pass(begin, int(a), int(m), 1.0)) for a, m in phases]
+        return [np.asarray(one_pass(begin, int(a), int(m))) for a, m in phases]
 
     before = averages(labels)
     for changed in (0, 17, 18, 26, 27, 33, 36):
@@ -179,7 +188,7 @@ def passes(facts, step_size):
 
     @jax.jit
     def average(objective, start):
-        return query.bind(objective, jnp.arange(facts.n))(start, 0, facts.n, 1.0)
+        return pass_of(query, objective, jnp.arange(facts.n))(start, 0, facts.n)
 
     return query, lambda where, start: np.asarray(average(where.objective, jnp.asarray(start)))
 
@@ -252,8 +261,8 @@ def test_the_parameter_may_be_a_tree():
     flat = problems.logistic(np.c_[features, np.ones(12)], labels, problem_class=facts)
     _, average = passes(facts, 2.0)
     query = OnePass.of(facts, 2.0)
-    one_pass = query.bind(tree.objective, jnp.arange(12))
-    found = one_pass(start, 0, 12, 1.0)
+    one_pass = pass_of(query, tree.objective, jnp.arange(12))
+    found = one_pass(start, 0, 12)
     expected = average(flat, np.zeros(DIM + 1))
     np.testing.assert_allclose(found["weights"], expected[:-1], rtol=1e-9)
     np.testing.assert_allclose(found["intercept"], expected[-1], rtol=1e-9)

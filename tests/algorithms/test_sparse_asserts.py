@@ -160,7 +160,7 @@ def test_means_and_noise_are_float64(name):
     query = ClippedMean.of(squares())
     where = problems.squared_distance(np.ones((64, 20), np.float32), problem_class=squares())
     with pytest.raises(ValueError, match="must be float64 for a private mean, got float32"):
-        query.bind(where.objective)
+        query.mean_of(where.objective)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e308, 0.0])
@@ -168,7 +168,7 @@ def test_clipping_is_total(value):
     records = np.zeros((64, 20))
     records[0] = value
     where = problems.squared_distance(records, problem_class=squares())
-    mean = np.asarray(ClippedMean.of(squares()).bind(where.objective.astype(np.float64)))
+    mean = np.asarray(ClippedMean.of(squares()).mean_of(where.objective.astype(np.float64)))
     assert np.isfinite(mean).all()
     assert np.linalg.norm(mean) <= (1.0 + 1e-12) / 64
     assert np.abs(mean).sum() <= (2.0 + 1e-12) / 64
@@ -196,7 +196,7 @@ def test_records_are_clipped_averaged_noised_and_only_then_projected():
         rows, problem_class=ProblemClass(n=4, dim=2, lipschitz=1.0, radius=1.0)
     ).objective
     mechanism = BiasReducedGradient(query=query, n=4, base=2, post=None, scale=0.5, steps=1)
-    oracle = mechanism.bind(objective, jax.random.key(0), jax.random.key(1))
+    oracle = mechanism.oracle(objective, jax.random.key(0), jax.random.key(1))
     with Tape() as tape:
         oracle.ask((), jnp.int32(0), jnp.zeros(2))
     assert [entry.name for entry in tape.released] == ["batch", "batch", "noise", "answer"]

@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from builders import Answers, descend
 
 from privopt.convex import (
     Average,
     AverageAfterStep,
     FirstOrder,
-    GradientOracle,
     L2Ball,
     Last,
     PolynomialAverage,
@@ -33,7 +33,7 @@ def oracle(steps=STEPS):
         gradient = jnp.asarray(MATRIX) @ (point - jnp.asarray(TARGET)) + jnp.asarray(NOISE)[t]
         return gradient, memory + 1
 
-    return GradientOracle(steps, lambda _: jnp.zeros((), int), ask)
+    return Answers(steps, ask, lambda _: jnp.zeros((), int))
 
 
 def method(output, *, sizes=None, update=SGD, recorded=0, every_step=False):
@@ -43,8 +43,12 @@ def method(output, *, sizes=None, update=SGD, recorded=0, every_step=False):
 def found(rule, constraint=None, key=0, steps=STEPS, **options):
     start = jnp.zeros(DIM)
     return jax.jit(
-        lambda: method(rule, **options).minimise(
-            oracle(steps), constraint or WholeSpace(), start, jax.random.key(key)
+        lambda: descend(
+            method(rule, **options),
+            oracle(steps),
+            constraint or WholeSpace(),
+            start,
+            jax.random.key(key),
         )
     )()
 
@@ -97,7 +101,7 @@ def test_a_random_iterate_is_uniform():
     @jax.jit
     @jax.vmap
     def released(key):
-        return method(RandomIterate()).minimise(oracle(), WholeSpace(), jnp.zeros(DIM), key).output
+        return descend(method(RandomIterate()), oracle(), WholeSpace(), jnp.zeros(DIM), key).output
 
     outputs = np.asarray(released(jax.random.split(jax.random.key(0), 3900)))
     distances = np.linalg.norm(outputs[:, None] - points[None], axis=-1)
@@ -181,13 +185,9 @@ def test_what_is_not_finite_starts_again():
         return jnp.where(t == 7, jnp.nan, 1.0) * jnp.ones(DIM), memory
 
     run = method(Last(), update=Update.of(optax.sgd, momentum=0.9))
-    after = run.minimise(
-        GradientOracle(STEPS, nothing, ask), WholeSpace(), jnp.ones(DIM), jax.random.key(0)
-    ).output
-    fresh = method(Last(), update=Update.of(optax.sgd, momentum=0.9)).minimise(
-        GradientOracle(4, nothing, lambda m, t, w: (jnp.ones(DIM), m)),
-        WholeSpace(), jnp.ones(DIM), jax.random.key(0),
-    ).output  # fmt: skip
+    where = WholeSpace(), jnp.ones(DIM), jax.random.key(0)
+    after = descend(run, Answers(STEPS, ask), *where).output
+    fresh = descend(run, Answers(4, lambda m, t, w: (jnp.ones(DIM), m)), *where).output
     np.testing.assert_allclose(after, fresh, rtol=1e-12)
 
 
@@ -199,7 +199,7 @@ def test_any_pytree_is_a_parameter():
         return jax.tree.map(jnp.subtract, point, target), memory
 
     run = method(Average(), update=Update.of(optax.adam), recorded=3)
-    result = run.minimise(GradientOracle(300, nothing, ask), WholeSpace(), start, jax.random.key(0))
+    result = descend(run, Answers(300, ask), WholeSpace(), start, jax.random.key(0))
     assert jax.tree.structure(result.output) == jax.tree.structure(start)
     assert jax.tree.map(jnp.shape, result.path.points)["a"] == (3, 2, 3)
     for leaf in jax.tree.leaves(result.last):
@@ -252,7 +252,7 @@ def test_new_numbers_share_a_program():
     @jax.jit
     def released(run, steps):
         traces.append(1)
-        return run.minimise(oracle(steps), WholeSpace(), jnp.zeros(DIM), jax.random.key(0)).output
+        return descend(run, oracle(steps), WholeSpace(), jnp.zeros(DIM), jax.random.key(0)).output
 
     for momentum, size, power in ((0.9, 0.1, 0.0), (0.5, 0.2, 0.5)):
         numbers = Update.of(optax.sgd, momentum=momentum)

@@ -1,19 +1,17 @@
 """The loop: who says how many steps, draws by blocks, a stop on public memory, observers, paths."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from builders import Answers, descend
 from scipy import stats
 
 from privopt.convex import (
     Average,
     AverageAfterStep,
     FirstOrder,
-    GradientOracle,
     Last,
     PolynomialAverage,
     RandomIterate,
@@ -29,22 +27,17 @@ NOISE = np.random.default_rng(0).normal(size=(64, DIM))
 START = jnp.zeros(DIM)
 
 
-def method(output, **options):
-    return FirstOrder(StepSizes.constant(0.2), SGD, output, **options)
-
-
 def run(oracle, output=None, observer=None, losses=None, **options):
-    found = method(output or Last(), **options)
-    return found.minimise(
-        oracle, WholeSpace(), START, jax.random.key(0), observer=observer, losses=losses
-    )
+    where = WholeSpace(), START, jax.random.key(0)
+    method = FirstOrder(StepSizes.constant(0.2), SGD, output or Last(), **options)
+    return descend(method, oracle, *where, observer=observer, losses=losses)
 
 
 def plain(steps=STEPS, **options):
     def ask(memory, t, point):
         return point - jnp.asarray(NOISE)[t], memory + 1
 
-    return GradientOracle(steps, lambda point: jnp.zeros((), int), ask, **options)
+    return Answers(steps, ask, lambda point: jnp.zeros((), int), **options)
 
 
 def blocks(block, steps=STEPS, **options):
@@ -54,12 +47,10 @@ def blocks(block, steps=STEPS, **options):
         rows = number * block + jnp.arange(block)
         return jnp.asarray(NOISE)[rows % 64]
 
-    def ask(memory, t, point, drawn=None):
-        rows = draw(t // block) if drawn is None else drawn
-        return point - rows[t % block], memory + 1
+    def ask(memory, t, point, batch):
+        return point - batch, memory + 1
 
-    begin = plain().begin
-    return GradientOracle(steps, begin, ask, draw, block, **options)
+    return Answers(steps, ask, plain().begin, draw=draw, block=block, **options)
 
 
 def iterates(steps=STEPS):
@@ -77,20 +68,6 @@ def test_draws_by_blocks_change_no_bit(block):
     for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=True):
         np.testing.assert_array_equal(a, b)
     np.testing.assert_allclose(found.last, iterates()[-1], rtol=1e-12)
-
-
-@pytest.mark.parametrize("make", [plain, partial(blocks, 5)])
-@pytest.mark.parametrize("unroll", [2, 4, 40])
-def test_several_steps_a_turn_are_the_same_steps(make, unroll):
-    """Turns that divide the steps of a loop, that do not, and that are longer than it."""
-
-    @partial(jax.jit, static_argnames="unroll")
-    def found(unroll):
-        asked = make(), WholeSpace(), START, jax.random.key(0)
-        return method(Average(), recorded=4).minimise(*asked, unroll=unroll)
-
-    for a, b in zip(*map(jax.tree.leaves, (found(1), found(unroll))), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
 def test_the_oracle_says_how_many_steps_by_argument():
@@ -140,8 +117,8 @@ def test_stops_at_random_steps_are_those_of_each_replicate():
             coin = jax.random.bernoulli(jax.random.fold_in(key, t), 0.2)
             return point - jnp.asarray(NOISE)[t], memory | coin
 
-        oracle = GradientOracle(
-            STEPS, lambda point: jnp.zeros((), bool), ask, stop=lambda stopped: stopped
+        oracle = Answers(
+            STEPS, ask, lambda point: jnp.zeros((), bool), stop=lambda stopped: stopped
         )
         return run(oracle)
 
@@ -189,7 +166,7 @@ class Norms:
 
 @pytest.mark.parametrize("make", [plain, lambda **options: blocks(5, **options)])
 def test_an_observer_folds_points_and_secrets_and_changes_nothing(make):
-    def secret(memory, t, point, drawn=None):
+    def secret(memory, t, point, batch):
         return point - 1.0
 
     watched = run(make(secret=secret), Average(), observer=Norms(), losses="losses")

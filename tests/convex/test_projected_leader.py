@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from builders import Answers, descend
 
 from privopt.convex import (
     FirstOrder,
-    GradientOracle,
     L2Ball,
     Last,
     Simplex,
@@ -28,8 +28,8 @@ def points(update, constraint, start=START, gradients=GRADIENTS, step_sizes=None
     rows, method = jnp.asarray(gradients), FirstOrder(
         step_sizes or StepSizes.constant(ETA), update, Last(), len(gradients), every_step=True
     )  # fmt: skip
-    oracle = GradientOracle(len(rows), lambda _: (), lambda memory, t, _: (rows[t], memory))
-    found = method.minimise(oracle, constraint, jnp.asarray(start), jax.random.key(0))
+    oracle = Answers(len(rows), lambda memory, t, _: (rows[t], memory))
+    found = descend(method, oracle, constraint, jnp.asarray(start), jax.random.key(0))
     return np.asarray(found.path.points)
 
 

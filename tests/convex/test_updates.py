@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from builders import Answers, descend
 
 import privopt
 from privopt.convex import (
     FirstOrder,
-    GradientOracle,
     L2Ball,
     Last,
     StepSizes,
@@ -44,8 +44,8 @@ def noisy(t, point):
 
 def minimise(update, ask, step_sizes=None, constraint=None, start=START):
     method = FirstOrder(step_sizes or StepSizes.inverse_root(0.3), update, Last())
-    oracle = GradientOracle(STEPS, lambda _: (), lambda memory, t, point: (ask(t, point), memory))
-    return method.minimise(oracle, constraint or WholeSpace(), start, jax.random.key(1)).output
+    oracle = Answers(STEPS, lambda memory, t, point: (ask(t, point), memory))
+    return descend(method, oracle, constraint or WholeSpace(), start, jax.random.key(1)).output
 
 
 def assert_close(found, expected, **tolerance):

@@ -30,7 +30,7 @@ def objective(points, counts=None, problem_class=CLASS):
 
 
 def mean(points, counts=None, query=QUERY):
-    return np.asarray(query.bind(objective(points, counts)))
+    return np.asarray(query.mean_of(objective(points, counts)))
 
 
 def naive(points, query=QUERY):
@@ -155,9 +155,9 @@ def test_bad_input_is_refused_by_name():
             ClippedMean.of(CLASS, bad)
     single = replace(objective(np.zeros((6, 5))), data=jnp.zeros((6, 5), jnp.float32))
     with pytest.raises(ValueError, match="must be float64 for a private mean, got float32"):
-        QUERY.bind(single)
+        QUERY.mean_of(single)
     elsewhere = problems.linear(
         np.zeros((6, 5)), problem_class=replace(CLASS, strong_convexity=0.0)
     )
     with pytest.raises(ValueError, match="objective must have points"):
-        QUERY.bind(elsewhere.objective)
+        QUERY.mean_of(elsewhere.objective)

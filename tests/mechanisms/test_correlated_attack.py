@@ -76,7 +76,7 @@ def asked(oracle_of, records, keys, steps=STEPS):
     """All answers of runs with these keys, shape ``(runs, steps, dim)``; the point stays."""
     risk = EmpiricalRisk(along, records, None, WholeSpace())
 
-    return jax.vmap(lambda key: answers_of(oracle_of.bind(risk, key), records[0], steps))(keys)
+    return jax.vmap(lambda key: answers_of(oracle_of.oracle(risk, key), records[0], steps))(keys)
 
 
 def answers_of(oracle, like, steps=STEPS):
@@ -532,7 +532,7 @@ def released_with(counts, oracle_of, seed, runs=5000):
     rows = jnp.array([[1.0], [-1.0], [1.0], [-1.0]], jnp.float32)
     risk = EmpiricalRisk(along, rows, jnp.array(counts, jnp.float32), WholeSpace())
     keys = jax.random.split(jax.random.key(seed), runs)
-    run = jax.jit(jax.vmap(lambda key: answers_of(oracle_of.bind(risk, key), rows[0])))
+    run = jax.jit(jax.vmap(lambda key: answers_of(oracle_of.oracle(risk, key), rows[0])))
     return np.asarray(run(keys), np.float64).reshape(runs, -1)
 
 

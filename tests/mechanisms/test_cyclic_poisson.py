@@ -40,7 +40,7 @@ def taken_in(batches, steps, records, draws=2000):
     @jax.jit
     @jax.vmap
     def drawn(key):
-        draw = batches.bind(key, records)
+        draw = batches.draws_of(key, records)
         blocks = [draw(jnp.asarray(k)) for k in range(-(-steps // batches.block))]
         return tuple(jnp.concatenate(parts)[:steps] for parts in zip(*blocks, strict=True))
 
@@ -80,7 +80,7 @@ def test_draws_do_not_depend_on_the_block_of_draws(monkeypatch):
     batches, rows = cyclic(), {}
     for block in (1, 3, 16):
         monkeypatch.setattr(CyclicPoissonBatches, "block", block)
-        draw = batches.bind(jax.random.key(0), N)
+        draw = batches.draws_of(jax.random.key(0), N)
         rows[block] = np.concatenate([draw(jnp.asarray(k))[0] for k in range(16)])[:16]
     np.testing.assert_array_equal(rows[1], rows[3])
     np.testing.assert_array_equal(rows[1], rows[16])
@@ -180,7 +180,7 @@ def spent(epsilon_lower_bound):
     @jax.jit
     def transcripts(where, scale, keys):
         def run(key):
-            bound = dataclasses.replace(mechanism, scale=scale).bind(where, key)
+            bound = dataclasses.replace(mechanism, scale=scale).oracle(where, key)
             memory, seen = bound.begin(jnp.zeros(1)), []
             for t in range(4):
                 answer, memory = bound.ask(memory, jnp.asarray(t), jnp.zeros(1))

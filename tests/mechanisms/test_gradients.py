@@ -53,7 +53,7 @@ def answers(oracle, objective, keys, t=0):
     """Shape ``(keys, dim)``: the answer at step ``t`` of a run with each key."""
 
     def ask(key):
-        bound = oracle.bind(objective, key)
+        bound = oracle.oracle(objective, key)
         memory, gradient = bound.begin(jnp.asarray(POINT)), None
         for step in range(t + 1):
             gradient, memory = bound.ask(memory, jnp.asarray(step), jnp.asarray(POINT))
@@ -240,7 +240,7 @@ def spent(epsilon_lower_bound):
     @jax.jit
     def releases(where, scale, keys):
         weakened, point = dataclasses.replace(oracle, scale=scale), jnp.zeros(1)
-        return jax.vmap(lambda key: weakened.bind(where, key).ask((), 0, point)[0][0])(keys)
+        return jax.vmap(lambda key: weakened.oracle(where, key).ask((), 0, point)[0][0])(keys)
 
     def scores(size, last, seed, weaker):
         features = np.zeros((size, 1))
@@ -290,7 +290,7 @@ def test_every_record_is_in_one_batch_of_a_pass():
     where = problems.linear(features, problem_class=facts_wide)
     query = ClippedGradient(10.0, float(N), N)
     oracle = gradient(ShuffledBatches(5, N), query, scale=0.0)  # five does not divide 24
-    bound = oracle.bind(where.objective, jax.random.key(0))
+    bound = oracle.oracle(where.objective, jax.random.key(0))
     seen = []
     for t in range(10):
         answer, _ = bound.ask((), jnp.asarray(t), jnp.zeros(N))
@@ -306,7 +306,7 @@ def test_fixed_batches_have_their_size():
         np.eye(N, N), problem_class=ProblemClass(n=N, dim=N, lipschitz=2.0, radius=5.0)
     )
     query = ClippedGradient(10.0, float(N), N)
-    bound = gradient(FixedSizeBatches(7, N), query, scale=0.0).bind(
+    bound = gradient(FixedSizeBatches(7, N), query, scale=0.0).oracle(
         where.objective, jax.random.key(0)
     )
     answer, _ = bound.ask((), jnp.asarray(0), jnp.zeros(N))
@@ -357,7 +357,7 @@ def ordered(*args, records=N, seed=0, **options):
     batches = OrderedBatches.of(*args, **options)
     public = ProblemClass(n=records, dim=N, lipschitz=2.0, radius=5.0)
     losses = problems.linear(np.eye(records, N), problem_class=public).objective
-    bound = gradient(batches, ClippedGradient(10.0, float(N), N), scale=0.0).bind(
+    bound = gradient(batches, ClippedGradient(10.0, float(N), N), scale=0.0).oracle(
         losses, jax.random.key(seed)
     )
     steps = jnp.arange((batches.epochs + 1) * batches.period)
@@ -410,7 +410,7 @@ def test_an_order_of_places_does_not_look_at_the_data(order):
 def test_a_random_order_is_uniform():
     """Chi-square over the 24 orders of four records, level 1e-6."""
     batches = OrderedBatches.of(1, 4, order="random")
-    draw = jax.jit(jax.vmap(lambda key: batches.bind(key, 4)(jnp.asarray(0))[0][:4, 0]))
+    draw = jax.jit(jax.vmap(lambda key: batches.draws_of(key, 4)(jnp.asarray(0))[0][:4, 0]))
     codes = np.asarray(draw(keys(24_000))) @ (4 ** np.arange(4))
     found = np.unique(codes, return_counts=True)[1]
     assert len(found) == 24
@@ -423,7 +423,7 @@ def test_the_number_of_passes_compiles_nothing():
     @jax.jit
     def seen(batches, key):
         traces.append(1)
-        return jax.vmap(batches.bind(key, N))(jnp.arange(4))  # as many passes
+        return jax.vmap(batches.draws_of(key, N))(jnp.arange(4))  # as many passes
 
     for epochs in (1, 2, 3):
         _, taken = seen(OrderedBatches.of(5, N, epochs=epochs), jax.random.key(0))
@@ -434,20 +434,21 @@ def test_the_number_of_passes_compiles_nothing():
 @pytest.mark.parametrize("name", sorted(set(ORACLES) - {"all_records"}))
 def test_a_block_of_draws_is_the_draws_of_its_steps(name):
     """What the loop draws at once for many steps is what a step draws for itself, to the bit."""
-    bound = ORACLES[name].bind(problem().objective, jax.random.key(3))
+    bound = ORACLES[name].oracle(problem().objective, jax.random.key(3))
     assert bound.block == ORACLES[name].batches.block
     for block in (0, 2):
         drawn = bound.draw(jnp.asarray(block))
         for t in {block * bound.block, (block + 1) * bound.block - 1}:
             given = (), jnp.asarray(t), jnp.asarray(POINT)
-            np.testing.assert_array_equal(bound.ask(*given)[0], bound.ask(*given, drawn)[0])
+            batch = jax.tree.map(lambda leaf, t=t: leaf[t % bound.block], drawn)
+            np.testing.assert_array_equal(bound.ask(*given)[0], bound.ask(*given, batch)[0])
 
 
 def test_poisson_draws_do_not_depend_on_the_block(monkeypatch):
     batches, rows = PoissonBatches(0.25, 6.0, 24, N), {}
     for block in (1, 3, 16):
         monkeypatch.setattr(PoissonBatches, "block", block)
-        draw = batches.bind(jax.random.key(0), N)
+        draw = batches.draws_of(jax.random.key(0), N)
         parts = [draw(jnp.asarray(k))[0] for k in range(-(-16 // block))]
         rows[block] = np.concatenate(parts)[:16]
     np.testing.assert_array_equal(rows[1], rows[3])
@@ -465,7 +466,7 @@ def test_no_record_counts_twice_whatever_the_number_of_places(name, places):
     wide = ProblemClass(n=N, dim=N, lipschitz=2.0, radius=5.0)
     where = problems.linear(np.eye(N, N), problem_class=wide)
     oracle = gradient(batches, ClippedGradient(10.0, float(N), N), scale=0.0)
-    bound = oracle.bind(where.objective, jax.random.key(0))
+    bound = oracle.oracle(where.objective, jax.random.key(0))
     divisor, seen = batches.divisor(float(N)), np.zeros(N)
     for t in range(12):
         answer, _ = bound.ask((), jnp.asarray(t), jnp.zeros(N))

@@ -65,7 +65,7 @@ def test_no_record_has_more_than_its_range_and_all_are_convex(scalar):
     def moved(feature, label, centre):
         data = feature[None, None], label[None]
         risk = EmpiricalRisk(GeneralisedLinear(scalar), data, None, L2Ball(RADIUS, centre))
-        potential = query.bind(risk, centre[None], resolution)
+        potential = query.risk_of(risk, centre[None], resolution)
         value, gradient = jax.vmap(potential)((centre + steps)[:, None])
         return N * value, N * gradient[:, 0]
 
@@ -92,7 +92,7 @@ def test_any_loss_has_its_range():
     @jax.vmap
     def moved(record):
         risk = EmpiricalRisk(Distance(), record[None], None, L2Ball(RADIUS, centre))
-        potential = query.bind(risk, centre, 1e-12)
+        potential = query.risk_of(risk, centre, 1e-12)
         return jax.vmap(lambda step: potential(centre + step)[0])(away)
 
     limit = np.linalg.norm(away, axis=1) * (1.0 + 1e-9)

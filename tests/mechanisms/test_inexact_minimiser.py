@@ -54,7 +54,7 @@ def fixed(records, steps=3):
 def ours(records, query=None):
     query = query or query_of()
     where = linear(records, problem_class=FACTS)
-    return float(query.bind(where.objective)(jnp.zeros(1))[0])
+    return float(query.minimiser_of(where.objective)(jnp.zeros(1))[0])
 
 
 def audited(solve, scale):

@@ -173,14 +173,14 @@ def test_a_projection_of_the_answer_costs_no_privacy():
 
     def answers(mechanism):
         def ask(key):
-            return mechanism.bind(objective, key).ask((), 0, point)[0]
+            return mechanism.oracle(objective, key).ask((), 0, point)[0]
 
         return np.asarray(jax.vmap(ask)(jax.random.split(jax.random.key(0), 200)))
 
     plain, onto = answers(given), answers(projected)
     size = np.linalg.norm(plain, axis=1, keepdims=True)
     np.testing.assert_allclose(onto, plain * np.minimum(1.0, 1.0 / size), rtol=1e-12)
-    exact = np.asarray(QUERY.bind(objective)(point))
+    exact = np.asarray(QUERY.gradient_of(objective)(point))
     farther = np.linalg.norm(plain - exact, axis=1) - np.linalg.norm(onto - exact, axis=1)
     assert np.all(farther >= -1e-12)
     assert farther.max() > 0.1

@@ -28,7 +28,7 @@ def minimisers(query, loss, smoothing, records, counts=None):
     @jax.vmap
     def solve(records):
         risk = EmpiricalRisk(loss, records[:, None], counts, L2Ball(1.0))
-        return query.bind(risk)(jnp.zeros(1))[0]
+        return query.minimiser_of(risk)(jnp.zeros(1))[0]
 
     return np.asarray(solve(jnp.asarray(records)))
 

@@ -21,7 +21,7 @@ from privopt.spec import Budget, ProblemClass, Relation
 
 @jax.jit
 def solve(query, objective, centre, tilt):
-    return query.bind(objective)(centre, tilt)
+    return query.minimiser_of(objective)(centre, tilt)
 
 
 def facts(**changes):

@@ -36,7 +36,7 @@ def taken(batches, steps, keys):
     @jax.jit
     @jax.vmap
     def drawn(key):
-        draw = batches.bind(key, N)
+        draw = batches.draws_of(key, N)
         blocks = [draw(jnp.asarray(k)) for k in range(-(-steps // batches.block))]
         return tuple(jnp.concatenate(parts)[:steps] for parts in zip(*blocks, strict=True))
 
@@ -75,7 +75,7 @@ def test_a_record_changes_the_sums_of_its_own_blocks_and_no_others(noise, size, 
 
     @jax.jit
     def answers(where):
-        bound = oracle.bind(where, key)
+        bound = oracle.oracle(where, key)
         memory, seen = bound.begin(jnp.zeros(wide)), []
         for t in range(steps):
             answer, memory = bound.ask(memory, jnp.asarray(t), jnp.zeros(wide))
@@ -124,7 +124,7 @@ def test_multiplicities_have_no_numbers(batches, accepted):
     features = np.array([[1.0], [-1.0], [1.0], [-1.0]])
     where = problems.linear(features, problem_class=public, counts=np.array([2, 2, 2, 2]))
     if accepted:
-        oracle.bind(where.objective, jax.random.key(0))
+        oracle.oracle(where.objective, jax.random.key(0))
     else:
         with pytest.raises(ValueError, match="counts must be None for batches by the numbers"):
-            oracle.bind(where.objective, jax.random.key(0))
+            oracle.oracle(where.objective, jax.random.key(0))

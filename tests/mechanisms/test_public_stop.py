@@ -14,19 +14,17 @@ from scipy import stats
 import privopt
 from privopt import problems
 from privopt.core.parameters import scaled
-from privopt.mechanisms import LevelLaw, PublishedStop, ReservingStop
-from privopt.privacy import renyi_cost
+from privopt.mechanisms import LevelLaw, PublishedStop
 from privopt.spec import Budget, ProblemClass, Relation
 
 N = 256
 FACTS = ProblemClass(n=N, dim=3, lipschitz=1.0, radius=1.0, smoothness=0.25, sparsity=1)
 BUDGET = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-CHOICES = {"reserve": {"accounting": "reserve", "steps": 20}, "paper": {"mode": "paper"}}
 
 
-def plan(name, budget=BUDGET, **choices):
+def plan(budget=BUDGET, **choices):
     algorithm = privopt.ALGORITHMS["bias_reduced_sgd"]
-    return algorithm.plan(FACTS, budget, **{"step_size": 0.1, **CHOICES[name], **choices})
+    return algorithm.plan(FACTS, budget, **{"step_size": 0.1, "mode": "paper", **choices})
 
 
 def sequences(stop, law, runs=10_000):
@@ -41,7 +39,7 @@ def sequences(stop, law, runs=10_000):
 
 def test_no_sequence_spends_more_than_the_published_rule_says():
     """All steps but the last by advanced composition, the last one besides; the law of levels."""
-    mechanism = plan("paper").params.mechanism
+    mechanism = plan().params.mechanism
     stop, law, log = mechanism.stop, mechanism.law, 2.0 * math.log(4.0 / BUDGET.delta)
     shares = np.array([(3 * 2 ** (k + 1) + 1) / (16 * N) for k in range(law.highest + 1)])
     taken = np.zeros(law.highest + 1)
@@ -56,33 +54,17 @@ def test_no_sequence_spends_more_than_the_published_rule_says():
     assert stop.most_steps <= 4 * N / 7 + 1
 
 
-def test_no_sequence_spends_more_than_the_reserving_rule_has():
-    mechanism = plan("reserve").params.mechanism
-    stop, relation = mechanism.stop, Relation.REPLACE_ONE
-    costs = [renyi_cost(each, relation, stop.order) for each in mechanism.level_events(relation)]
-    order, delta = stop.order, math.log(BUDGET.delta)
-    allowed = BUDGET.epsilon - math.log1p(-1.0 / order) + (delta + math.log(order)) / (order - 1.0)
-    law, rng = mechanism.law, np.random.default_rng(1)
-    for _ in range(200):
-        levels = rng.choice(law.highest + 1, size=2**16, p=law.probabilities)
-        spent = stop.costs[levels, 0].astype(np.int64).cumsum()
-        taken = levels[: int((spent > stop.limits[0]).argmax()) + 1]
-        total = math.fsum(costs[level] for level in taken)
-        assert total <= allowed
-
-
-@pytest.mark.parametrize("name", CHOICES)
-def test_a_run_stops_where_the_host_says(name):
+def test_a_run_stops_where_the_host_says():
     """By the levels of its coins, whatever the key of its noise; the iterates are kept as given."""
-    planned = plan(name, base=16)
+    planned = plan(base=16)
     mechanism, descent = planned.params
     records = np.eye(3)[np.arange(N) % 3]
     where = problems.linear(records, problem_class=dataclasses.replace(FACTS, smoothness=0.0))
 
     @jax.jit
     def steps(coins, key):
-        oracle = mechanism.bind(where.objective, key, coins)
-        return descent.minimise(oracle, where.objective.constraint, jnp.zeros(3), key).steps
+        oracle = mechanism.oracle(where.objective, key, coins)
+        return descent.of(oracle, where.objective.constraint, jnp.zeros(3), key).run().steps
 
     draw = jax.jit(lambda coins, t: mechanism.law.draw(jax.random.fold_in(coins, t)))
     for seed in range(3):
@@ -94,11 +76,10 @@ def test_a_run_stops_where_the_host_says(name):
         assert {int(steps(coins, jax.random.key(k))) for k in (5, 6)} == {t}
 
 
-@pytest.mark.parametrize("name", CHOICES)
-def test_the_guarantee_of_all_steps_is_the_rule_s(name):
-    planned = plan(name)
+def test_the_guarantee_of_all_steps_is_the_rule_s():
+    planned = plan()
     spent = planned.guarantee.epsilon(BUDGET.delta)
-    assert {"reserve": 0.999, "paper": 0.74}[name] < spent.upper <= 1.0
+    assert 0.74 < spent.upper <= 0.76
     quieter = scaled(planned.params.mechanism, 0.99)
     assert quieter.event(BUDGET.relation) == NonPrivateDpEvent()
     with pytest.raises(ValueError, match="within the budget"):
@@ -106,10 +87,9 @@ def test_the_guarantee_of_all_steps_is_the_rule_s(name):
     assert planned.rate.upper == math.inf
 
 
-@pytest.mark.parametrize("name", CHOICES)
-def test_the_guarantee_is_of_the_very_rule(name):
+def test_the_guarantee_is_of_the_very_rule():
     """A table that charges less, or whose sums leave int32 and begin anew, is no guarantee's."""
-    mechanism = plan(name).params.mechanism
+    mechanism = plan().params.mechanism
     stop, relation = mechanism.stop, Relation(BUDGET.relation)
     least, most = stop.costs // 2, stop.costs.copy()
     most[-1] = np.iinfo(np.int32).max
@@ -121,9 +101,8 @@ def test_the_guarantee_is_of_the_very_rule(name):
         assert changed.event(relation) == NonPrivateDpEvent()
 
 
-@pytest.mark.parametrize("name", CHOICES)
-def test_no_number_of_a_rule_stands_for_noise(name):
-    mechanism = plan(name).params.mechanism
+def test_no_number_of_a_rule_stands_for_noise():
+    mechanism = plan().params.mechanism
     quieter, stop = scaled(mechanism, 0.5), mechanism.stop
     for each in dataclasses.fields(stop):
         value = getattr(stop, each.name)
@@ -133,8 +112,7 @@ def test_no_number_of_a_rule_stands_for_noise(name):
             assert event == NonPrivateDpEvent()
 
 
-@pytest.mark.parametrize("name", CHOICES)
-def test_a_new_budget_is_a_new_table_and_no_new_program(name):
+def test_a_new_budget_is_a_new_table_and_no_new_program():
     traces, original = [], privopt.ALGORITHMS["bias_reduced_sgd"]
 
     def run(*arguments):
@@ -145,7 +123,7 @@ def test_a_new_budget_is_a_new_table_and_no_new_program(name):
     where = problems.linear(np.eye(3)[np.arange(N) % 3], problem_class=FACTS)
     for epsilon in (1.0, 0.5):
         budget = dataclasses.replace(BUDGET, epsilon=epsilon)
-        planned = plan(name, budget, base=32, output="random_iterate")
+        planned = plan(budget, base=32, output="random_iterate")
         released = privopt.run(
             dataclasses.replace(planned, algorithm=algorithm), where, jax.random.key(0)
         ).released
@@ -155,17 +133,11 @@ def test_a_new_budget_is_a_new_table_and_no_new_program(name):
 
 def test_refusals():
     with pytest.raises(ValueError, match="epsilon must be at most 1 for the published constants"):
-        plan("paper", dataclasses.replace(BUDGET, epsilon=1.5))
+        plan(dataclasses.replace(BUDGET, epsilon=1.5))
     with pytest.raises(ValueError, match="steps must be left out in mode paper"):
-        plan("paper", steps=5)
-    with pytest.raises(ValueError, match="accounting must be fixed or reserve in mode tight"):
-        plan("reserve", accounting="paper")
+        plan(steps=5)
     with pytest.raises(ValueError, match="relation must be replace_one"):
-        plan("paper", dataclasses.replace(BUDGET, relation="zero_out"))
-    mechanism = plan("reserve").params.mechanism
-    loud = scaled(mechanism, 0.1).level_events(BUDGET.relation)
-    with pytest.raises(ValueError, match="epsilon must allow one step of every level"):
-        ReservingStop.of(BUDGET, mechanism.stop.order, loud)
+        plan(dataclasses.replace(BUDGET, relation="zero_out"))
 
 
 def test_equal_shares_of_base_and_steps():

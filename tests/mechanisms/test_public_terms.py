@@ -51,10 +51,10 @@ def test_the_public_gradient_comes_after_noise_and_projection(post):
     point = jnp.linspace(-1.0, 1.0, DIM)
     answers = []
     for objective in (SINES.objective, plain):
-        oracle = mechanism.bind(objective, KEY)
+        oracle = mechanism.oracle(objective, KEY)
         answers.append(oracle.ask(oracle.begin(point), jnp.asarray(0), point)[0])
     np.testing.assert_allclose(answers[0] - answers[1], point, atol=1e-12)
-    secret = mechanism.bind(SINES.objective, KEY).secret((), jnp.asarray(0), point)
+    secret = mechanism.oracle(SINES.objective, KEY).secret((), jnp.asarray(0), point)
     assert float(jnp.linalg.norm(secret.gradient)) < 0.5  # of the records alone
 
 

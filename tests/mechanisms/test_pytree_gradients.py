@@ -264,7 +264,7 @@ def answers(oracle, seeds=(0, 1), steps=(0, 1)):
     objective = still()
     found = []
     for seed in seeds:
-        bound = oracle.bind(objective, jax.random.key(seed))
+        bound = oracle.oracle(objective, jax.random.key(seed))
         for t in steps:
             gradient, _ = bound.ask((), jnp.asarray(t), objective.start(0))
             found += [np.asarray(leaf).ravel() for leaf in jax.tree.leaves(gradient)]
@@ -312,7 +312,7 @@ def test_noise_of_anchors_and_of_differences_is_independent():
     """Answers between anchors hold the anchor's noise, and one of their own."""
     reduced = VarianceReducedGradient(QUERY, 1.0, QUERY, 1.0, POISSON, period=3, steps=9)
     objective = still()
-    bound = reduced.bind(objective, jax.random.key(0))
+    bound = reduced.oracle(objective, jax.random.key(0))
     start = objective.start(0)
     first, memory = bound.renew(bound.begin(start), jnp.asarray(0), start)
     later = [bound.ask(memory, jnp.asarray(t), start)[0] for t in (1, 2)]

@@ -99,7 +99,7 @@ def minimisers(setting, query, points, counts):
     @jax.jit
     @jax.vmap
     def solve(points, counts):
-        return query.bind(risk_of(setting, points, counts))(jnp.zeros(DIM))
+        return query.minimiser_of(risk_of(setting, points, counts))(jnp.zeros(DIM))
 
     return np.asarray(solve(jnp.asarray(points), jnp.asarray(counts, float)))
 
@@ -144,7 +144,9 @@ def test_no_clip_is_accepted_whose_sums_overflow():
     declared = ProblemClass(n=n, dim=2, lipschitz=1e33, radius=1.0)
     records = np.full((n, 2), 1e33 / np.sqrt(2.0), np.float32)
     risk = EmpiricalRisk(lambda w, x: w @ x, jnp.asarray(records), None, WholeSpace())
-    assert np.isfinite(ClippedGradient.of(declared).bind(risk)(jnp.zeros(2, np.float32))).all()
+    assert np.isfinite(
+        ClippedGradient.of(declared).gradient_of(risk)(jnp.zeros(2, np.float32))
+    ).all()
     for clip in (1.1e33, 1e37, 1e308):
         with pytest.raises(ValueError, match=r"clip must be at most 1e\+33 for 1000 records"):
             ClippedGradient.of(declared, clip)
@@ -221,7 +223,7 @@ def test_no_neighbours_move_the_clipped_gradient_further(relation, dtype, linear
     @jax.vmap
     def gradient(points, counts):
         risk = risk_of(setting, points, counts)
-        return query.bind(risk)(jnp.zeros(dim, points.dtype))
+        return query.gradient_of(risk)(jnp.zeros(dim, points.dtype))
 
     found = gradient(before, np.ones_like(counts)), gradient(after, counts)
     moves = np.linalg.norm(np.subtract(*(np.asarray(g, np.float64) for g in found)), axis=1)
@@ -236,7 +238,7 @@ def test_clipped_gradient_divides_by_the_public_size(counted):
     points = jnp.asarray(draw(np.random.default_rng(0), (1, N - 1))[0])
     counts = jnp.ones(N - 1) if counted else None
     risk = risk_of(SETTINGS["linear"], points, counts)
-    found = query.bind(risk)(jnp.zeros(DIM))
+    found = query.gradient_of(risk)(jnp.zeros(DIM))
     np.testing.assert_allclose(found, -points.sum(axis=0) / N, rtol=1e-14)
 
 
@@ -274,7 +276,7 @@ def test_linear_losses_attain_the_sensitivity_of_the_minimiser(relation):
         points = jnp.ones((N, 1)).at[0].set(first)
         counts = jnp.ones(N).at[0].set(count)
         risk = risk_of(SETTINGS["linear"], points, counts)
-        found.append(float(query.bind(risk)(jnp.zeros(1))[0]))
+        found.append(float(query.minimiser_of(risk)(jnp.zeros(1))[0]))
     moved, bound = abs(found[0] - found[1]), relation.multiple / (0.25 * N)
     assert moved == pytest.approx(bound, rel=1e-6)
     assert moved <= query.sensitivity(relation) <= bound * (1.0 + 1e-5) + 2.0 * query.error
@@ -359,7 +361,7 @@ def test_steps_suffice_on_an_ill_conditioned_problem_and_a_fifth_of_them_do_not(
         return 0.5 * jnp.sum(jnp.asarray(curvature) * (w - x) ** 2)
 
     risk = risk_of(Setting(declared, loss, False), jnp.asarray(record[None]), jnp.asarray([1e3]))
-    solve = jax.jit(lambda query: query.bind(risk)(jnp.zeros(DIM)))
+    solve = jax.jit(lambda query: query.minimiser_of(risk)(jnp.zeros(DIM)))
     best = in_ball(curvature, curvature * record, radius)
     assert np.linalg.norm(solve(query) - best) <= query.error
     if radius == 1.0:
@@ -373,7 +375,7 @@ def test_the_error_is_true_where_the_constant_is_no_float32_number():
     query = RegularisedMinimiser.of(declared, REPLACE, regularisation=0.5)
     setting = SETTINGS["linear"]._replace(problem_class=declared)
     risk = risk_of(setting, jnp.asarray([[0.1]]), jnp.asarray([1e6]))
-    found = float(query.bind(risk)(jnp.zeros(1))[0])
+    found = float(query.minimiser_of(risk)(jnp.zeros(1))[0])
     assert abs(found - 0.1 / 0.5) <= query.error
 
 
@@ -382,7 +384,7 @@ def test_the_regulariser_is_no_part_of_what_is_clipped():
     setting = SETTINGS["linear"]
     query = query_of(setting)
     points = jnp.zeros((N, DIM)).at[:, 0].set(jnp.asarray([1.0] * 6 + [-1.0] * 2))
-    found = query.bind(risk_of(setting, points, None))(jnp.zeros(DIM))
+    found = query.minimiser_of(risk_of(setting, points, None))(jnp.zeros(DIM))
     np.testing.assert_allclose(found, [0.5 / setting.regularisation, 0.0, 0.0], rtol=1e-12)
     for regularisation in (1e-3, 1.0, 100.0):
         other = query_of(setting, regularisation=regularisation)
@@ -395,7 +397,7 @@ def test_the_regulariser_is_no_part_of_what_is_clipped():
 def test_regularisation_pulls_towards_the_start():
     setting, centre = SETTINGS["linear"], jnp.asarray([3.0, -2.0, 1.0])
     points = jnp.asarray(draw(np.random.default_rng(3), (1, N))[0])
-    found = query_of(setting).bind(risk_of(setting, points, None))(centre)
+    found = query_of(setting).minimiser_of(risk_of(setting, points, None))(centre)
     expected = centre + points.mean(axis=0) / setting.regularisation
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
@@ -416,7 +418,7 @@ def test_numbers_are_leaves_that_enter_by_argument():
     @jax.jit
     def solve(query):
         traces.append(None)
-        return query.bind(risk_of(setting, points, None))(jnp.zeros(DIM))
+        return query.minimiser_of(risk_of(setting, points, None))(jnp.zeros(DIM))
 
     found = [solve(query_of(setting, regularisation=r)) for r in (0.1, 0.5)]
     assert len(traces) == 1

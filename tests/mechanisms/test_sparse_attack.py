@@ -101,7 +101,7 @@ def test_no_hostile_record_moves_a_mean_further_than_is_charged(dtype, clip):
     with np.errstate(over="ignore"):
         given = np.concatenate([given, clip * given])
     stack = stacked(others, given, dtype).astype(np.float64)
-    means = jax.jit(jax.vmap(lambda points: query.bind(squares(points))))(stack)
+    means = jax.jit(jax.vmap(lambda points: query.mean_of(squares(points))))(stack)
     l2, l1, null_l2, null_l1 = furthest(means)
     assert 0.99 < l2 / query.sensitivity(REPLACE) <= 1.0
     assert 0.99 < l1 / query.l1_sensitivity(REPLACE) <= 1.0
@@ -118,7 +118,7 @@ def test_entries_that_repeat_or_lie_nowhere_move_a_mean_no_further():
     @jax.jit
     @jax.vmap
     def mean(places, numbers):
-        return query.bind(squares(SparseFeatures(places, numbers, DIM)))
+        return query.mean_of(squares(SparseFeatures(places, numbers, DIM)))
 
     found = np.asarray(mean(indices, values))
     l2, l1, null_l2, null_l1 = furthest(found)
@@ -138,7 +138,9 @@ def test_a_sum_much_longer_than_its_records_is_charged_for():
     angles = np.linspace(0.0, math.pi, 7)
     stack = stacked(rows, np.stack([np.cos(angles), np.sin(angles)], axis=1), np.float64)
     stack[:, 1:] *= 1.0 - 2.0**-53
-    means = np.asarray(jax.jit(lambda s: jax.lax.map(lambda p: query.bind(squares(p)), s))(stack))
+    means = np.asarray(
+        jax.jit(lambda s: jax.lax.map(lambda p: query.mean_of(squares(p)), s))(stack)
+    )
     l2, *_ = furthest(means)
     assert 1.0 - 1e-5 < l2 / query.sensitivity(REPLACE) <= 1.0
 
@@ -148,7 +150,7 @@ def test_a_record_that_occurs_often_counts_as_often():
     points = 5.0 * np.abs(np.random.default_rng(3).normal(size=(4, DIM)))
     points[3] = -points[0]
     risks = [squares(jnp.asarray(points), jnp.asarray(c)) for c in ([3.0, 2, 2, 0], [2.0, 2, 2, 1])]
-    moved = np.subtract(*map(np.asarray, map(query.bind, risks)))
+    moved = np.subtract(*map(np.asarray, map(query.mean_of, risks)))
     assert 0.5 < np.linalg.norm(moved) / query.sensitivity(REPLACE) <= 1.0
 
 
@@ -287,7 +289,7 @@ def transcripts(mechanism, records, keys, steps, dtype="float32"):
 
     def one(pair):
         key, coins = pair
-        oracle = mechanism.bind(risk, key, coins)
+        oracle = mechanism.oracle(risk, key, coins)
 
         def step(memory, t):
             level = law.draw(jax.random.fold_in(coins, t))

@@ -196,7 +196,7 @@ def test_the_answer_is_as_near_as_is_charged():
     asked = query(facts=facts, glm=True)
     with jax.enable_x64(True):
         objective = where.objective.astype(jnp.float64)
-        found = np.asarray(asked.bind(objective)(jnp.zeros(dim)))
+        found = np.asarray(asked.minimiser_of(objective)(jnp.zeros(dim)))
     rows, point = matrix.toarray(), np.zeros(dim)
     for _ in range(50):
         residual = rows @ point - labels

@@ -50,12 +50,12 @@ def tilts(scale=0.02, count=7):
 
 @jax.jit
 def solved(query, objective, tilt):
-    return query.bind(objective)(jnp.zeros(DIM), tilt)
+    return query.minimiser_of(objective)(jnp.zeros(DIM), tilt)
 
 
 @jax.jit
 def together(query, objective, tilts):
-    return jax.vmap(lambda tilt: query.bind(objective)(jnp.zeros(DIM), tilt))(tilts)
+    return jax.vmap(lambda tilt: query.minimiser_of(objective)(jnp.zeros(DIM), tilt))(tilts)
 
 
 @jax.jit
@@ -170,7 +170,7 @@ def test_data_that_vary_are_taken_one_after_another():
     query = query_of(problem())
     several = jax.jit(
         jax.vmap(
-            lambda risk, tilt: query.bind(risk)(jnp.zeros(DIM), tilt),
+            lambda risk, tilt: query.minimiser_of(risk)(jnp.zeros(DIM), tilt),
             in_axes=(0, 0),
         )
     )(stacked, tilts(count=3))
@@ -186,7 +186,7 @@ def test_numbers_are_arguments():
     def traced(query, objective, tilt):
         nonlocal count
         count += 1
-        return query.bind(objective)(jnp.zeros(DIM), tilt)
+        return query.minimiser_of(objective)(jnp.zeros(DIM), tilt)
 
     for regularisation in (0.02, 0.3):
         traced(query_of(where, regularisation), where.objective, tilts()[0])

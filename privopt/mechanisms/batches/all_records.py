@@ -45,7 +45,7 @@ class AllRecords:
         """The public size."""
         return size
 
-    def bind(self, key: Array, records: Array | int) -> NoReturn:
+    def draws_of(self, key: Array, records: Array | int) -> NoReturn:
         """Nothing is drawn."""
         raise NotImplementedError
 

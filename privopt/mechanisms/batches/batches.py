@@ -27,7 +27,7 @@ __all__ = [
 
 MAX_NUMBERED = 31 * 32**5
 
-BATCHES = ("block", "by_number", "divisor", "bind", "composed", "participation")
+BATCHES = ("block", "by_number", "divisor", "draws_of", "composed", "participation")
 """What a sampler answers."""
 
 Draw = Callable[[Array], tuple[Array, Array]]
@@ -90,7 +90,7 @@ class Batches(Protocol):
     def divisor(self, size: float) -> float:
         """``b``; ``size`` is the public number of records that the query divides by."""
 
-    def bind(self, key: Array, records: Array | int) -> Draw:
+    def draws_of(self, key: Array, records: Array | int) -> Draw:
         """The draws of a run; all randomness comes from ``key``. Not called at ``block = 0``.
 
         A row from ``records`` on is not taken: whatever numbers the sampler has been given, the

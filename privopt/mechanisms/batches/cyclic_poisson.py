@@ -127,7 +127,7 @@ class CyclicPoissonBatches:
         """``b``."""
         return self.sample.divisor(size)
 
-    def bind(self, key: Array, records: Array | int) -> Draw:
+    def draws_of(self, key: Array, records: Array | int) -> Draw:
         """Step ``t`` draws from ``fold_in(key, t)``, whatever the block of draws."""
         sample = poisson_sampler(self.sample.rate, self.sample.capacity, self.sample.most)
         all_records = jnp.minimum(records, self.n)

@@ -76,7 +76,7 @@ class FixedSizeBatches:
         del size
         return float(self.batch_size)
 
-    def bind(self, key: Array, records: Array | int) -> Draw:
+    def draws_of(self, key: Array, records: Array | int) -> Draw:
         """Step ``t`` draws from ``fold_in(key, t)``."""
 
         def draw(step: Array) -> tuple[Array, Array]:

@@ -103,7 +103,7 @@ class OrderedBatches:
         del size
         return float(self.batch_size)
 
-    def bind(self, key: Array, records: Array | int) -> Draw:
+    def draws_of(self, key: Array, records: Array | int) -> Draw:
         """A random order is drawn from ``key`` itself, once."""
         order = None
         if self.order == "random":

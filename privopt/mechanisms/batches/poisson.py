@@ -132,7 +132,7 @@ class PoissonBatches:
         del size
         return self.batch_size
 
-    def bind(self, key: Array, records: Array | int) -> Draw:
+    def draws_of(self, key: Array, records: Array | int) -> Draw:
         """Step ``t`` draws from ``fold_in(key, t)``, whatever the block."""
         sample = poisson_sampler(self.rate, self.capacity, self.most)
 

@@ -84,7 +84,7 @@ class ShuffledBatches:
         del size
         return round_up(self.n / self.batches)
 
-    def bind(self, key: Array, records: Array | int) -> Draw:
+    def draws_of(self, key: Array, records: Array | int) -> Draw:
         """Pass ``p`` draws its order from ``fold_in(key, p)``."""
         places = -(-self.n // self.batches)
         shape = self.batches, places

@@ -111,7 +111,7 @@ class ClippedMean(NamedTuple):
         short = self.l2_clip < least or self.l1_clip < spread * self.l2_clip * (1.0 - _ROUND_OFF)
         return short or self.size != problem_class.n
 
-    def bind(self, objective: EmpiricalRisk) -> Array:
+    def mean_of(self, objective: EmpiricalRisk) -> Array:
         """The mean, shape ``(dim,)``, on the device.
 
         Raises

@@ -1,0 +1,47 @@
+"""A run as its steps: what an algorithm says once, and whole runs and steppers both follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from privopt.convex.vectors import Number
+from privopt.core.outcome import Run
+from privopt.release import Pytree
+
+__all__ = ["Steps", "whole"]
+
+
+class Steps(NamedTuple):
+    """One run on the device, between whose steps one may stop.
+
+    Attributes
+    ----------
+    planned : int or Array
+        ``T``, or the most steps there may be.
+    init : callable
+        ``() -> state``, a pytree with a field ``t``, the steps taken.
+    until : callable
+        ``(state, last) -> state`` after step ``last``: a loop, so that one step and all of them
+        are the same program and the same bits.
+    ends : callable
+        ``state -> Run``: what a run that ends here releases.
+    """
+
+    planned: Number | int
+    init: Callable[[], Pytree]
+    until: Callable[[Pytree, Array], Pytree]
+    ends: Callable[[Pytree], Run]
+
+
+def whole(steps: Callable[..., Steps]) -> Callable[..., Run]:
+    """``Algorithm.run`` of an algorithm that says its steps: all of them."""
+
+    def run(*arguments: Pytree) -> Run:
+        found = steps(*arguments)
+        return found.ends(found.until(found.init(), jnp.asarray(found.planned)))
+
+    return run

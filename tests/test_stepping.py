@@ -1,0 +1,180 @@
+"""A run a step at a time, and over records that are read as needed: the bits of ``run``."""
+
+import dataclasses
+import pickle
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import privopt
+from privopt import problems
+from privopt.problems import GeneralisedLinear, Logistic
+
+N, DIM = 60, 3
+FACTS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=1.0, smoothness=0.25, sparsity=DIM)
+RELATIONS = {"bias_reduced_sgd": "replace_one", "dp_gd": "add_or_remove_one"}
+CHOICES = {
+    "gradient_descent": {"steps": 6},
+    "dp_gd": {"steps": 6, "record": "all"},
+    "dp_sgd": {"steps": 6, "batch_size": 12, "sampler": "shuffled", "noise": "tree"},
+    "dp_svrg": {"steps": 11, "batch_size": 12, "anchor_every": 4},
+    "bias_reduced_sgd": {"steps": 4, "base": 4, "body": "l2"},
+    "dp_ftrl": {"batch_size": 12},
+    "noisy_adam": {"steps": 6, "batch_size": 12, "output": "random_iterate"},
+    "phased_sgd": {},
+}
+READING = sorted(name for name in CHOICES if privopt.ALGORITHMS[name].rows)
+KEY = jax.random.key(3)
+LOSS = GeneralisedLinear(Logistic())
+
+
+def records():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(N, DIM))
+    features /= 1.001 * np.linalg.norm(features, axis=1, keepdims=True)
+    return features.astype(np.float32), np.sign(rng.normal(size=N)).astype(np.float32)
+
+
+def plan(name, **choices):
+    relation = RELATIONS.get(name, "zero_out")
+    budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation=relation)
+    return privopt.ALGORITHMS[name].plan(FACTS, budget, **{**CHOICES[name], **choices})
+
+
+def problem():
+    return problems.logistic(*records(), problem_class=FACTS)
+
+
+def same(left, right):
+    jax.tree.map(np.testing.assert_array_equal, left, right)
+
+
+def test_every_algorithm_in_steps_is_here():
+    assert set(CHOICES) == {name for name, a in privopt.ALGORITHMS.items() if a.steps}
+    assert set(CHOICES) - set(READING) == {"dp_svrg", "bias_reduced_sgd"}
+
+
+@pytest.mark.optimised
+@pytest.mark.parametrize("name", CHOICES)
+def test_steps_end_in_the_bits_of_the_run(name):
+    """Saved as bytes and loaded in the middle."""
+    planned, where = plan(name), problem()
+    s = privopt.stepper(planned, where)
+    state = s.init(KEY)
+    for t in range(s.steps):
+        assert int(state.t) == t
+        if t == s.steps // 2:
+            leaves, structure = jax.tree.flatten(state)
+            saved = pickle.loads(pickle.dumps([np.asarray(leaf) for leaf in leaves]))
+            state = jax.tree.unflatten(structure, saved)
+        state = s.step(state)
+    whole = privopt.run(planned, where, KEY)
+    same(s.released(state), whole.released)
+    same(s.ends(state).path, whole.path)
+    with pytest.raises(ValueError, match=f"state must be before the last of {s.steps} planned"):
+        s.step(state)
+
+
+@pytest.mark.optimised
+@pytest.mark.parametrize("name", READING)
+def test_records_from_outside_end_in_the_bits_of_the_run(name):
+    """At most one batch is read at once, and only those who take part."""
+    planned, data, asked = plan(name), records(), []
+
+    def read(rows):
+        asked.append(rows)
+        return tuple(leaf[rows] for leaf in data)
+
+    seen = []
+    found = privopt.run_stream(planned, LOSS, read, KEY, after=lambda state: seen.append(state.t))
+    whole = privopt.run(planned, problem(), KEY)
+    same(found.released, whole.released)
+    s = privopt.stepper(planned, problem())
+    assert [int(t) for t in seen] == list(range(1, s.steps + 1))
+    state = s.init(KEY)
+    for rows in asked:
+        planned_rows, taken = map(np.asarray, s.rows(state))
+        np.testing.assert_array_equal(rows, planned_rows[taken])
+        state = s.step(state, tuple(leaf[planned_rows] for leaf in data))
+    same(s.released(state), whole.released)
+
+
+@pytest.mark.optimised
+def test_an_interrupted_stream_goes_on_where_it_was():
+    planned, data = plan("dp_sgd"), records()
+
+    def interrupt(state):
+        if int(state.t) == 2:
+            kept.append(state)
+            raise KeyboardInterrupt
+
+    kept, rest = [], []
+
+    def read(rows):
+        return tuple(leaf[rows] for leaf in data)
+
+    with pytest.raises(KeyboardInterrupt):
+        privopt.run_stream(planned, LOSS, read, KEY, after=interrupt)
+    found = privopt.run_stream(
+        planned, LOSS, read, KEY, state=kept[0], after=lambda state: rest.append(int(state.t))
+    )
+    assert rest == [3, 4, 5, 6]
+    same(found.released, privopt.run(planned, problem(), KEY).released)
+    with pytest.raises(ValueError, match="state must be of a run with this key"):
+        privopt.run_stream(planned, LOSS, read, jax.random.key(4), state=kept[0])
+
+
+def test_steps_are_mapped_and_compiled():
+    """And a compiled step beyond the last changes nothing, for nothing may raise there."""
+    s = privopt.stepper(plan("dp_gd"), problem())
+    keys = jax.random.split(KEY, 3)
+    states = jax.vmap(s.init)(keys)
+    step = jax.jit(jax.vmap(s.step))
+    for _ in range(s.steps + 2):
+        states = step(states)
+    assert np.asarray(states.t).tolist() == [s.steps] * 3
+    each = jnp.stack([privopt.run(plan("dp_gd"), problem(), key).released for key in keys])
+    np.testing.assert_allclose(jax.vmap(s.released)(states), each, rtol=1e-5)
+
+
+def test_new_numbers_are_no_new_program():
+    """Neither a new budget nor a new step compiles anew."""
+    traces, original = [], privopt.ALGORITHMS["dp_sgd"]
+
+    def steps(*arguments):
+        traces.append(1)
+        return original.steps(*arguments)
+
+    counted = dataclasses.replace(original, steps=steps)
+    for size in (0.1, 0.2):
+        planned = dataclasses.replace(
+            plan("dp_sgd", step_size=size, output="last"), algorithm=counted
+        )
+        s = privopt.stepper(planned, problem())
+        state = s.init(KEY)
+        for _ in range(3):
+            state = s.step(state)
+    assert len(traces) == 2  # init and step
+
+
+def test_refusals():
+    planned, data = plan("dp_sgd"), records()
+    s = privopt.stepper(planned, problem())
+    places = s.rows(s.init(KEY))[0].shape[0]
+    with pytest.raises(ValueError, match=f"batch must hold the {places} records .*, got 3"):
+        s.step(s.init(KEY), tuple(leaf[:3] for leaf in data))
+    with pytest.raises(ValueError, match=r"read must give the .* records .*, got 60"):
+        privopt.run_stream(planned, LOSS, lambda rows: data, KEY)
+    one_shot = privopt.ALGORITHMS["output_perturbation"].plan(FACTS, planned.budget)
+    with pytest.raises(ValueError, match="plan must be of a run in steps, got <Plan of output"):
+        privopt.stepper(one_shot, problem())
+    with pytest.raises(ValueError, match=r"one batch of a fixed size in every step .*dp_svrg"):
+        privopt.run_stream(plan("dp_svrg"), LOSS, lambda rows: data, KEY)
+    drawn = problems.logistic(
+        *(leaf[:2] for leaf in data), problem_class=FACTS, probabilities=np.ones(2) / 2
+    )
+    t = privopt.stepper(planned, drawn)
+    with pytest.raises(ValueError, match="batch must be None where records are drawn"):
+        t.step(t.init(KEY), tuple(leaf[:places] for leaf in data))
