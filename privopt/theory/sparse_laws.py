@@ -13,13 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from privopt.theory.balanced_minimiser import balanced_minimiser
-from privopt.theory.linf_output_perturbation import linf_output_perturbation_rate
-from privopt.theory.orders import Order
-from privopt.theory.perturbation_cost import perturbation_cost
+from privopt.theory.linf_output_perturbation import (
+    balanced_minimiser,
+    linf_output_perturbation_rate,
+    perturbation_cost,
+)
 from privopt.theory.projected_descent import projected_descent_rate, projected_descent_steps
 from privopt.theory.rate import FIXED, Quantity, Rate, Term
-from privopt.theory.setting import Law, Setting
+from privopt.theory.setting import Law, Order, Setting
 from privopt.theory.sparse_means import projection_mechanism_rate
 
 __all__ = ["SPARSE_LAWS", "SPARSE_ORDERS", "SparseOrders", "only"]
@@ -31,13 +32,7 @@ _ONE = Order()
 
 
 def least_and_last(*values: float) -> float:
-    """The least of all values but the last one, plus the last one.
-
-    Examples
-    --------
-    >>> least_and_last(0.5, 0.25, 1.0)
-    1.25
-    """
+    """The least of all values but the last one, plus the last one."""
     return min(values[:-1]) + values[-1]
 
 
@@ -45,15 +40,9 @@ def least_and_last(*values: float) -> float:
 class SparseOrders:
     """A row: what is known of one problem under one kind of privacy, up to constants.
 
-    Parameters
-    ----------
-    quantity : Quantity
-    source : str
-    upper, lower : mapping of str to Order
-        By regime, ``"constant"``, ``"sparse"`` or ``"dense"``; the least of them is the bound. An
-        empty one says that nothing is known.
-    sampled : bool
-        Whether ``1/sqrt(n)``, the price of a sample, is added to the least.
+    ``upper`` and ``lower`` are orders by regime, ``"constant"``, ``"sparse"`` or ``"dense"``; the
+    least of them is the bound, and an empty one says that nothing is known. ``sampled`` says
+    whether ``1/sqrt(n)``, the price of a sample, is added to the least.
 
     Examples
     --------
@@ -174,31 +163,16 @@ SPARSE_ORDERS: Mapping[str, SparseOrders] = MappingProxyType(
 """By problem and privacy, rows of both tables.
 
 ``ln(1/delta)^3`` of what is amplified by sampling is the corrected power. Population rows are
-``(sparse ^ dense) + 1/sqrt(n)``. The sharp row of means is :func:`privopt.theory.sparse_error`,
-whose logarithm is the lower bound's. The pure rows of smooth, flat (``H`` of the order of
-``lambda`` or less) and generalised linear losses are those of the whole space, where the lower
-bounds do not apply: theirs are for linear losses on a ball. The bias-reduced one holds with
-constant probability.
+``(sparse ^ dense) + 1/sqrt(n)``. The sharp row of means is that of
+:mod:`privopt.theory.sparse_means`, whose logarithm is the lower bound's. The pure rows of smooth,
+flat (``H`` of the order of ``lambda`` or less) and generalised linear losses are those of the whole
+space, where the lower bounds do not apply: theirs are for linear losses on a ball. The bias-reduced
+one holds with constant probability.
 """
 
 
 def only(law: Law, term: str) -> Law:
-    """A law with one of its terms alone: for the crossovers of its regimes.
-
-    Examples
-    --------
-    >>> from privopt.spec import Budget, ProblemClass
-    >>> from privopt.theory import crossovers
-    >>> facts = ProblemClass(n=100, dim=2**14, lipschitz=2.0, radius=1.0, sparsity=4)
-    >>> here = Setting(problem_class=facts, mu=1.0,
-    ...                budget=Budget(epsilon=1.0, delta=0.0, relation="replace_one"))
-    >>> row = SPARSE_ORDERS["mean, pure"]
-    >>> sparse, dense = (only(row.law(), name) for name in ("sparse", "dense"))
-    >>> [round(root) for root in crossovers(sparse, dense, here, "n", 10, 1e6)]
-    [1688]
-    >>> round(row.crossing("sparse", "dense").value(here))
-    1688
-    """
+    """A law with one of its terms alone: for the crossovers of its regimes."""
 
     def of(setting: Setting) -> Rate:
         rate = law(setting)
