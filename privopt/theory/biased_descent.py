@@ -242,9 +242,7 @@ def _smoothness(facts: ProblemClass) -> float:
 
 
 class BiasedMoments(NamedTuple):
-    """Of an estimate of the gradient, given the past: ``bias`` is at least ``|E G - grad F|``,
-    ``second`` ``E |G|^2``.
-    """
+    """``|E G - grad F|`` and ``E |G|^2`` of an estimate of the gradient given the past, or more."""
 
     bias: Term
     second: Term

@@ -29,6 +29,9 @@ __all__ = [
     "smoothing_width",
 ]
 
+_SOURCE = "Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), section 4"
+_SMOOTHING_SHARE = 0.01
+
 
 class PerturbationCost(NamedTuple):
     """What noise of scale 1 adds to the risk, as a formula too, and its exponents.
@@ -61,10 +64,10 @@ def perturbation_cost(
 
     *Nearest in the largest coordinate of a Euclidean ball*, Gaussian noise: that is ``S_tau(w +
     z)``, so that ``|proj(w + z) - w|`` is nowhere above ``|z_j| + tau``, and no gradient of ``s``
-    numbers sees more than ``|z|_(s) + sqrt(s) tau``. Both means are those of
-    :class:`NoiseVector`, ``sqrt(s ln(d/s))`` and ``sqrt(ln(d b/R))``, the logarithm
-    of as many entries as the set has no room for. Generalised linear losses see ``|<x_i, z>| +
-    |x_i|_1 tau``, whose first part has no dimension.
+    numbers sees more than ``|z|_(s) + sqrt(s) tau``. Both means are those of :class:`NoiseVector`,
+    ``sqrt(s ln(d/s))`` and ``sqrt(ln(d b/R))``, the logarithm of as many entries as the set has no
+    room for. Generalised linear losses see ``|<x_i, z>| + |x_i|_1 tau``, whose first part has no
+    dimension.
 
     *Generalised linear losses on the whole space*: the loss of record ``i`` depends on ``<x_i,
     z>`` alone. That is ``|x_i|`` times a variable whose mean modulus is ``sqrt(2/pi) b`` (Gaussian)
@@ -123,9 +126,6 @@ def _on_a_ball(facts: ProblemClass, glm: bool, scale: float) -> PerturbationCost
         slope(cost(scale, facts.dim, 2.0 * sparsity), 2.0),
         slope(cost(1.001 * scale, facts.dim, sparsity), 1.001),
     )
-
-
-_SMOOTHING_SHARE = 0.01
 
 
 class BalancedMinimiser(NamedTuple):
@@ -215,12 +215,9 @@ def pure_balanced_minimiser(
     noise = cost * unit
     if published:
         linear = noise * math.sqrt(2.0 * sparsity)
+        curved = 2.0 * smoothness * linear
         return balanced_minimiser(
-            linear=linear,
-            curved=2.0 * smoothness * linear,
-            order=2.0,
-            distance=distance,
-            share=0.5,
+            linear=linear, curved=curved, order=2.0, distance=distance, share=0.5
         )
     width = sparsity if glm else 2.0 * sparsity
     sparse = balanced_minimiser(
@@ -276,9 +273,6 @@ def _smoothed(problem_class: ProblemClass, unit: float, cost: float) -> _Smoothe
     sparse = _Smoothed(rooted + curved, 0.5 * curved, (rooted + curved) / (rooted + 1.5 * curved))
     dense = _Smoothed(full, _SMOOTHING_SHARE * full, 1.0)
     return min(sparse, dense, key=lambda each: each.noise + each.blur)
-
-
-_SOURCE = "Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), section 4"
 
 
 def linf_output_perturbation_rate(

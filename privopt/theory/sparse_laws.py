@@ -13,13 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from privopt.theory.linf_output_perturbation import (
-    balanced_minimiser,
-    linf_output_perturbation_rate,
-    perturbation_cost,
-)
-from privopt.theory.projected_descent import projected_descent_rate, projected_descent_steps
-from privopt.theory.rate import FIXED, Quantity, Rate, Term
+from privopt.theory.rate import Quantity, Rate, Term
 from privopt.theory.setting import Law, Order, Setting
 from privopt.theory.sparse_means import projection_mechanism_rate
 
@@ -199,44 +193,6 @@ def _mean_law(noise: str, body: str) -> Law:
     return of
 
 
-def _noise(setting: Setting) -> float:
-    """``sigma`` of one release of the mean gradient."""
-    facts = setting.problem_class
-    return setting.budget.relation.multiple * facts.lipschitz / (facts.n * setting.mu)
-
-
-def projected_dp_gd_law(setting: Setting) -> Rate:
-    """DP-GD along projected gradients, at its best number of steps and the theorem's step size.
-
-    ``T`` is at the minimum of the bound, where it adds nothing to the slopes in first order.
-    """
-    facts, one = setting.problem_class, _noise(setting)
-    smooth = facts.smoothness is not None
-    steps = projected_descent_steps(facts, one_step_noise=one, smooth=smooth)
-    return projected_descent_rate(
-        facts,
-        steps=steps,
-        noise_std=one * math.sqrt(steps),
-        smooth=smooth,
-        steps_powers=FIXED,
-    )
-
-
-def linf_output_perturbation_law(setting: Setting) -> Rate:
-    """Output perturbation of the largest coordinate, with Gaussian noise at the best ``lambda``."""
-    facts, unit = setting.problem_class, _noise(setting)
-    cost = perturbation_cost(facts, gaussian=True).factor
-    best = balanced_minimiser(linear=cost * unit, distance=facts.radius)
-    return linf_output_perturbation_rate(
-        facts,
-        regularisation=best.regularisation,
-        scale=unit / best.regularisation,
-        gaussian=True,
-        distance=facts.radius,
-        power=best.power,
-    )
-
-
 SPARSE_LAWS: Mapping[str, Law] = MappingProxyType(
     {
         "projection_mechanism": _mean_law("gaussian", "l1_l2"),
@@ -245,10 +201,6 @@ SPARSE_LAWS: Mapping[str, Law] = MappingProxyType(
         "pure_projection_mechanism": _mean_law("laplace", "l1_l2"),
         "pure_projected_mean": _mean_law("laplace", "l2"),
         "pure_noisy_mean": _mean_law("laplace", "none"),
-        "projected_dp_gd": projected_dp_gd_law,
-        "linf_output_perturbation": linf_output_perturbation_law,
     }
 )
-"""Laws with constants: of means of sparse records by body and noise, and the last two of convex
-losses with sparse gradients, to be held against those of ``LAWS``, which know of no sparsity.
-"""
+"""Laws with constants, of means of sparse records by body and noise."""
