@@ -194,11 +194,7 @@ def inexact_descent_rate(
 
 
 def _rate(
-    facts: ProblemClass,
-    terms: list[Term],
-    gap: float | None,
-    root: float,
-    theorem: str,
+    facts: ProblemClass, terms: list[Term], gap: float | None, root: float, theorem: str
 ) -> Rate:
     """Privacy's terms first, the larger before the others; under a root each has its own."""
     ordered = sorted(terms, key=lambda term: (term.powers.epsilon == 0.0, -term.value))

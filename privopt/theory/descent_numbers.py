@@ -10,13 +10,7 @@ from privopt.theory.descent import Descent, covering, settled
 from privopt.theory.rate import FIXED, Powers
 from privopt.theory.steps import ALL_RECORDS, Moments, OutputRule, StepRule
 
-__all__ = [
-    "DefaultSteps",
-    "DescentNumbers",
-    "descent_batch",
-    "descent_numbers",
-    "descent_steps",
-]
+__all__ = ["DefaultSteps", "DescentNumbers", "descent_batch", "descent_numbers", "descent_steps"]
 
 MAX_STEPS = 10**4
 _SLACK, _SMOOTH_SLACK = 0.1, 0.5  # of the bound over its limit

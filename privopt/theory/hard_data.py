@@ -266,13 +266,7 @@ class Packing(NamedTuple):
     removed_cost: Array
 
     def best(
-        self,
-        n: int,
-        budget: Budget,
-        *,
-        groups: int = 1,
-        cap: float = math.inf,
-        power: float = 1.0,
+        self, n: int, budget: Budget, *, groups: int = 1, cap: float = math.inf, power: float = 1.0
     ) -> float:
         """``max_K min(K sqrt(g)/n, cap)^power cost`` under epsilon-DP, whole ``K`` in ``1..n``.
 

@@ -10,17 +10,11 @@ import numpy as np
 from privopt.spec import ProblemClass
 from privopt.theory.rate import Powers, Quantity, Rate, Term, largest_excess
 
-__all__ = [
-    "objective_perturbation_rate",
-    "perturbed_objective_regularisation",
-]
+__all__ = ["objective_perturbation_rate", "perturbed_objective_regularisation"]
 
 
 def perturbed_objective_regularisation(
-    problem_class: ProblemClass,
-    second_moment: Callable[[float], float],
-    *,
-    least: float = 0.0,
+    problem_class: ProblemClass, second_moment: Callable[[float], float], *, least: float = 0.0
 ) -> float:
     """The ``lambda > least`` of the smallest bound, where ``E|t|^2 = second_moment(lambda)``.
 

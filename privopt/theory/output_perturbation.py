@@ -7,10 +7,7 @@ import math
 from privopt.spec import ProblemClass
 from privopt.theory.rate import Powers, Quantity, Rate, Term, largest_excess
 
-__all__ = [
-    "output_perturbation_rate",
-    "perturbed_minimiser_regularisation",
-]
+__all__ = ["output_perturbation_rate", "perturbed_minimiser_regularisation"]
 
 
 def _stationary(

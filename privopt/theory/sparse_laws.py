@@ -125,10 +125,7 @@ _ERM_PURE = _erm_pure(_PHI ** (1.0 / 3.0), _SOURCE, _root(_MEAN_PURE_LOWER))
 
 SPARSE_ORDERS: Mapping[str, SparseOrders] = MappingProxyType(
     {
-        "mean, pure": _row(
-            {"constant": _ONE, "sparse": _PHI, **_DENSE_PURE},
-            _MEAN_PURE_LOWER,
-        ),
+        "mean, pure": _row({"constant": _ONE, "sparse": _PHI, **_DENSE_PURE}, _MEAN_PURE_LOWER),
         "mean, pure, sharp": _row(_MEAN_PURE_LOWER, _MEAN_PURE_LOWER, source=_HERE),
         "mean, approximate": _row(
             {"constant": _ONE, "sparse": _APPROXIMATE * Order(log_sparse=0.5), **_DENSE},

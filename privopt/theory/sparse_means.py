@@ -47,6 +47,9 @@ __all__ = [
     "sparse_error",
 ]
 
+_NOT_SMOOTH = "no smoothness is declared of distances more curved than one"
+_HARD = {NoiseKind.GAUSSIAN: "sparse_copies", NoiseKind.LAPLACE: "sparse_packing"}
+
 
 class Body(Names):
     """What the noisy mean is projected onto: see the module."""
@@ -68,9 +71,7 @@ class Body(Names):
 
 
 class SparseError(NamedTuple):
-    """A bound of ``E |p - m|^2``, the ``share`` ``a`` of ``R t`` in it, and the power ``order`` of
-    ``R^a c d^((1 - a)/2)`` like which it moves.
-    """
+    """A bound of ``E |p - m|^2``, and how it moves: :func:`sparse_error` has ``a`` and the order."""
 
     value: float
     share: float
@@ -138,10 +139,6 @@ def _widest(body: Body, clip: float, sparsity: int) -> Term:
         return Term("constant", 4.0 * clip**2, FIXED)
     root = math.sqrt(sparsity)
     return Term("constant", (clip * (1.0 + root)) ** 2, Powers(sparsity=root / (1.0 + root)))
-
-
-_NOT_SMOOTH = "no smoothness is declared of distances more curved than one"
-_HARD = {NoiseKind.GAUSSIAN: "sparse_copies", NoiseKind.LAPLACE: "sparse_packing"}
 
 
 def projection_mechanism_rate(

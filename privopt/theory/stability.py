@@ -10,11 +10,7 @@ from privopt.spec import ProblemClass
 from privopt.theory.rate import GIVEN_STEPS, Powers, Quantity, Rate, Term, add, largest_excess
 from privopt.theory.steps import ALL_RECORDS, Moments, batch_moments
 
-__all__ = [
-    "descent_population_rate",
-    "descent_population_step_size",
-    "generalisation_gap",
-]
+__all__ = ["descent_population_rate", "descent_population_step_size", "generalisation_gap"]
 
 
 def generalisation_gap(
@@ -170,10 +166,7 @@ def descent_population_rate(
     else:
         terms = [part.times(0.5 * step_size) for part in parts]
         start = facts.radius**2 / (2.0 * step_size * (steps + 1.0))
-        terms += [
-            Term("start", start, -1.0 * steps_powers),
-            Term("overfull", max(left, 0.0)),
-        ]
+        terms += [Term("start", start, -1.0 * steps_powers), Term("overfull", max(left, 0.0))]
     return Rate(
         quantity=Quantity.POPULATION_RISK,
         theorem="E F_P(w) - F_P* <= R sqrt((a L^2 + d sigma^2 + 2 c L^2 T/n)/(T + 1))",
