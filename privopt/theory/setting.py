@@ -52,13 +52,6 @@ class Setting:
                 moved = replace(moved, problem_class=facts)
         return moved
 
-    def value(self, axis: str) -> float:
-        """The number on an axis."""
-        found = getattr(self.budget if axis == "epsilon" else self.problem_class, axis)
-        if found is None:
-            raise ValueError(f"{axis} must be declared by the problem class, got None")
-        return float(found)
-
 
 Law = Callable[[Setting], Rate]
 

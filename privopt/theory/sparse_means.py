@@ -71,7 +71,7 @@ class Body(Names):
 
 
 class SparseError(NamedTuple):
-    """A bound of ``E |p - m|^2``, and how it moves: :func:`sparse_error` has ``a`` and the order."""
+    """A bound of ``E |p - m|^2``, and how it moves: see :func:`sparse_error`."""
 
     value: float
     share: float

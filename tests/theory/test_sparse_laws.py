@@ -116,7 +116,8 @@ def test_upper_orders_are_those_of_the_table(row, value):
 
 def moved(law, here, axis, factor):
     """``d log term / d log axis`` of every term, between a setting and another."""
-    ends = [law(here), law(here.at(**{axis: factor * here.value(axis)}))]
+    value = getattr(here.budget if axis == "epsilon" else here.problem_class, axis)
+    ends = [law(here), law(here.at(**{axis: factor * value}))]
     first, last = ({term.name: term.value for term in rate.terms} for rate in ends)
     return {name: math.log(last[name] / first[name]) / math.log(factor) for name in first}
 
