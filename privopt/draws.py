@@ -29,7 +29,6 @@ from jax.typing import DTypeLike
 __all__ = [
     "EXPONENTIAL_REACH",
     "NORMAL_REACH",
-    "cauchy",
     "end_cost",
     "exponential",
     "gumbel",
@@ -108,17 +107,6 @@ def gumbel(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """``P(Z <= t) = exp(-e^-t)``: minus the logarithm of an exponential variable."""
     work = _working(dtype)
     drawn = -jnp.log(_exponential(_words(key, 2, math.prod(shape)), work))
-    return drawn.reshape(shape).astype(dtype)
-
-
-@partial(jax.jit, static_argnames=("shape", "dtype"))
-def cauchy(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-    """``P(|Z| > t) = (2/pi) arctan(1/t)``, with a fair sign; ends near ``10^29``."""
-    work = _working(dtype)
-    words = _words(key, 2, math.prod(shape))
-    part, below = _uniform(words, work)
-    slope = jnp.tan(0.5 * math.pi * part)  # of an angle up to pi/4
-    drawn = _signed(words[3], jnp.where(below, 1.0 / slope, slope))
     return drawn.reshape(shape).astype(dtype)
 
 

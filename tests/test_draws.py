@@ -32,7 +32,6 @@ LAWS = {
     "exponential": stats.expon,
     "laplace": stats.laplace,
     "gumbel": stats.gumbel_r,
-    "cauchy": stats.cauchy,
 }
 laws = pytest.mark.parametrize("name", LAWS)
 dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -67,7 +66,7 @@ def extremes():
 
 
 @dtypes
-@pytest.mark.parametrize("name", ["exponential", "laplace", "gumbel", "cauchy"])
+@pytest.mark.parametrize("name", ["exponential", "laplace", "gumbel"])
 def test_transforms_are_exact_to_some_units_in_the_last_place_up_to_both_ends(
     monkeypatch, name, dtype
 ):
@@ -82,7 +81,6 @@ def test_transforms_are_exact_to_some_units_in_the_last_place_up_to_both_ends(
                 "exponential": lambda u, sign: -mp.log(u),
                 "laplace": lambda u, sign: -sign * mp.log(u),
                 "gumbel": lambda u, sign: -mp.log(-mp.log(u)),
-                "cauchy": lambda u, sign: sign * mp.cot(mp.pi * u / 2),
             }[name](u, sign)
             # The tail's probability at what was found is off by the same relative amount.
             scale = max(1, abs(exact)) if name == "gumbel" else abs(exact)

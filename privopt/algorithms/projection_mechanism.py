@@ -76,7 +76,7 @@ def plan(
     ----
     ``H/2`` times ``E |zhat - zbar|^2 <= min(E h_B(xi), E |xi|^2)``, and what the body allows, with
     ``H`` the declared smoothness, which bounds the modulus of the distances, or 1; a sharper bound
-    where the two meet (:mod:`privopt.theory.projected_error`); ``kappa = n sigma/(2L)``::
+    where the two meet (:mod:`privopt.theory.sparse_means`); ``kappa = n sigma/(2L)``::
 
         Gaussian   sparse  2 sqrt(2) L^2 kappa sqrt(s ln 2d)/n    dense  4 d L^2 kappa^2/n^2
         Laplace    sparse  2 L^2 s H_d/(n epsilon)                dense  8 s d L^2/(n epsilon)^2

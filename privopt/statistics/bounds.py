@@ -17,12 +17,7 @@ __all__ = ["Bounds"]
 class Bounds(NamedTuple):
     """``[m - h, m + h]``: where a record is taken to lie, whatever it is.
 
-    Attributes
-    ----------
-    centre : float or Array
-        ``m = (l + u)/2``; an array where the bounds are themselves a release.
-    half_width : float or Array
-        ``h = (u - l)/2 >= 0``.
+    ``m = (l + u)/2`` and ``h = (u - l)/2 >= 0``; traced where a program takes many.
 
     Examples
     --------
@@ -36,11 +31,7 @@ class Bounds(NamedTuple):
     @classmethod
     def of(cls, lower: float, upper: float) -> Bounds:
         """The interval ``[lower, upper]``, public and never taken from the data.
-
-        Raises
-        ------
-        ValueError
-            If a bound is not finite or beyond 1e30, or ``lower`` exceeds ``upper``.
+        No bound is beyond 1e30.
         """
         for name, value in (("lower", lower), ("upper", upper)):
             if not abs(real(name, value)) <= 1e30:
@@ -59,7 +50,3 @@ class Bounds(NamedTuple):
         offset = (numbers(records) - self.centre) / width.astype(records.dtype)
         unknown = jnp.isnan(records) | jnp.isnan(offset)
         return jnp.clip(jnp.where(unknown, 0.0, offset), -1.0, 1.0)
-
-    def restore(self, position: Array) -> Array:
-        """``m + h t`` for ``t`` clamped into ``[-1, 1]``."""
-        return self.centre + self.half_width * jnp.clip(position, -1.0, 1.0)

@@ -10,8 +10,7 @@ from jax import Array
 
 from privopt.arguments import positive_number, real
 from privopt.spec import Relation
-from privopt.statistics.counts import as_floats
-from privopt.statistics.records import numbers
+from privopt.statistics.records import as_floats, numbers
 
 __all__ = ["Histogram"]
 

@@ -1,4 +1,4 @@
-"""The mean of bounded records, of a public or a private number."""
+"""The mean of a public number of bounded records."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from dp_accounting import DpEvent
 from jax import Array
 
-from privopt.mechanisms.laplace import LaplaceMechanism
-from privopt.mechanisms.round_off import MAX_TERMS, UNIT, sum_error
+from privopt.mechanisms.round_off import UNIT, sum_error
 from privopt.privacy import round_up
-from privopt.spec import Budget, Relation
+from privopt.spec import Relation
 from privopt.statistics.bounds import Bounds
-from privopt.statistics.records import few_enough, present_sum
+from privopt.statistics.records import present_sum
 
-__all__ = ["BoundedMean", "CentredSum", "MeanMechanism"]
+__all__ = ["BoundedMean"]
 
 
 class BoundedMean(NamedTuple):
@@ -89,90 +87,3 @@ class BoundedMean(NamedTuple):
     def restore(self, answer: Array) -> Array:
         """``m`` plus an answer with its noise: the mean that is released, in the same dtype."""
         return self.bounds.centre + answer
-
-
-class CentredSum(NamedTuple):
-    """``sum_i (t_i, 1)`` with ``t_i = (x_i - m)/h`` clamped into ``[-1, 1]``: all a mean needs.
-
-    Attributes
-    ----------
-    bounds : Bounds
-        No sensitivity depends on it, so it may itself be a private release.
-
-    Examples
-    --------
-    >>> CentredSum(Bounds.of(0.0, 2.0)).answer(jnp.array([0.5, 1.0, 9.0])).tolist()
-    [0.5, 3.0]
-    """
-
-    bounds: Bounds
-
-    def l1_sensitivity(self, relation: Relation) -> float:
-        """2 under every relation: twice the sum's 1 under ``replace_one``, sum and count else.
-
-        Round-off adds 1/60.
-        """
-        return 2.0 + 2.0 * sum_error(MAX_TERMS)
-
-    def answer(self, records: Array, present: Array | None = None) -> Array:
-        """The two sums, shape ``(2,)``, in the dtype of ``records``, which have shape ``(n,)``.
-
-        Raises
-        ------
-        ValueError
-            If ``records`` are more than 131,072 in float32.
-        """
-        position = self.bounds.standardise(few_enough(records))
-        return present_sum(jnp.stack([position, jnp.ones_like(position)], axis=-1), present)
-
-
-class MeanMechanism(NamedTuple):
-    """The mean of a private number of records: a noisy centred sum over a noisy count.
-
-    ``clamp(m + S/max(1, N), l, u)`` with ``S = sum_i (x_i - m) + Lap((u - l)/epsilon)`` and
-    ``N = n + Lap(2/epsilon)``. Centred at ``m``, a record moves the sum by half the width at
-    most, wherever the bounds lie. The ratio is biased; sum and count are not. Without records it
-    is noise about ``m``. Where ``n`` is public, noise on ``BoundedMean`` is smaller.
-
-    Attributes
-    ----------
-    laplace : LaplaceMechanism
-        Of a ``CentredSum``, with scale ``2/epsilon`` and 0.8 per cent for round-off.
-
-    Formal guarantee
-    ----------------
-    ``epsilon``-DP under every relation, for all data.
-
-    Examples
-    --------
-    >>> import jax, jax.numpy as jnp
-    >>> from privopt import Budget
-    >>> from privopt.statistics import MeanMechanism
-    >>> budget = Budget(epsilon=1e3, delta=0.0, relation="add_or_remove_one")
-    >>> mechanism = MeanMechanism.calibrated(0.0, 2.0, budget)
-    >>> round(float(mechanism.release(jax.random.key(0), jnp.array([0.5, 1.0, 1.5]))), 1)
-    1.0
-    """
-
-    laplace: LaplaceMechanism[CentredSum]
-
-    @classmethod
-    def calibrated(cls, lower: float, upper: float, budget: Budget) -> MeanMechanism:
-        """The least noise with which one mean stays within ``budget.epsilon``.
-
-        Raises
-        ------
-        ValueError
-            If a bound is not finite or beyond 1e30, or ``lower`` exceeds ``upper``.
-        """
-        return cls(LaplaceMechanism.calibrated(CentredSum(Bounds.of(lower, upper)), budget))
-
-    def event(self, relation: Relation) -> DpEvent:
-        """What one release does to privacy."""
-        return self.laplace.event(relation)
-
-    def release(self, key: Array, records: Array, present: Array | None = None) -> Array:
-        """The noisy mean, shape ``()``, in the dtype of ``records``, which have shape ``(n,)``."""
-        query = self.laplace.query
-        total, count = self.laplace.add_noise(key, query.answer(records, present))
-        return query.bounds.restore(total / jnp.maximum(count, 1.0))

@@ -19,8 +19,7 @@ from jax.typing import DTypeLike
 
 from privopt.mechanisms.round_off import two_sum
 from privopt.statistics.bounds import Bounds
-from privopt.statistics.counts import as_floats
-from privopt.statistics.records import numbers
+from privopt.statistics.records import as_floats, numbers
 
 __all__ = ["Median"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import DTypeLike
 
 from privopt.mechanisms.round_off import compensated_sum, max_terms
-from privopt.statistics.counts import as_floats
 
-__all__ = ["few_enough", "numbers", "present_count", "present_sum"]
+__all__ = ["as_floats", "few_enough", "numbers", "present_count", "present_sum"]
 
 
 def numbers(records: Array) -> Array:
@@ -66,3 +66,13 @@ def present_sum(contributions: Array, present: Array | None) -> Array:
         where = present.reshape(-1, *(1,) * (contributions.ndim - 1))
         contributions = jnp.where(where, contributions, 0.0)
     return compensated_sum(contributions)
+
+
+def as_floats(counts: Array, dtype: DTypeLike) -> Array:
+    """Integers in ``dtype``, exactly; those above ``2^24`` in float32 (``2^53``) as that number.
+
+    It is the last that the type tells from the next one. Rounded instead, two counts one apart
+    could end two apart, or further; like this they end no further apart than they are.
+    """
+    last = min(2.0 / float(jnp.finfo(dtype).eps), float(jnp.iinfo(counts.dtype).max))
+    return jnp.minimum(counts, int(last)).astype(dtype)

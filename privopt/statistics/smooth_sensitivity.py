@@ -5,8 +5,7 @@ The local sensitivity is not private, and noise scaled to it would give it away.
     S_beta(D) = max_k e^(-beta k) max_{d(D, D') <= k} LS(D')
 
 changes by a factor of at most ``e^beta`` between neighbours, so that noise of scale ``c S_beta``
-hides both the answer and its own scale. ``beta`` belongs to the law of the noise: each law spends
-a part of the budget on the change of scale and the rest on the shift. A query never answers less
+hides both the answer and its own scale. A query never answers less
 than a public floor: a constant changes by no factor at all, and a scale of zero would be certainty.
 
 Source: Nissim, Raskhodnikova and Smith, "Smooth sensitivity and sampling in private data
@@ -29,7 +28,7 @@ from privopt.release import release
 from privopt.spec import Budget, Relation
 from privopt.statistics.events import approximate_release, pure_release, resolvable
 
-__all__ = ["SmoothCauchyMechanism", "SmoothLaplaceMechanism", "SmoothQuery"]
+__all__ = ["SmoothLaplaceMechanism", "SmoothQuery"]
 
 _MARGIN = 1.0 + 2.0**-40  # relative; of a handful of elementary functions
 _SLACK = 2.0**-18  # by which round-off lets ``ln S_beta`` change beyond ``beta``
@@ -50,85 +49,8 @@ class SmoothQuery(Protocol):
         """
 
 
-class SmoothCauchyMechanism(NamedTuple):
-    """``query(data) + c S_beta(data) Cauchy``: pure differential privacy.
-
-    The noise has no mean and no variance: report medians.
-
-    Attributes
-    ----------
-    query : SmoothQuery
-    smoothness : float
-        ``beta``, representable in float32.
-    scale : float
-        ``c``, representable in float32.
-
-    Formal guarantee
-    ----------------
-    ``beta + 2 asinh(1/(2c))``-DP under ``replace_one``. At scale ``s`` the Cauchy density is
-    ``s/(pi (s^2 + z^2))``: a factor ``e^(+-beta)`` of ``s`` changes its logarithm by at most
-    ``beta``, a shift by ``S = s/c`` by at most ``2 asinh(1/(2c))``. Half of ``epsilon`` for each
-    gives ``beta = epsilon/2`` and ``c = 1/(2 sinh(epsilon/4)) < 2/epsilon``; the source has
-    ``epsilon/6`` and ``6/epsilon``. Round-off is charged beside ``beta``, ``2^-18``.
-
-    Examples
-    --------
-    >>> from privopt.statistics import Median
-    >>> budget = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
-    >>> mechanism = SmoothCauchyMechanism.calibrated(Median.of(0.0, 2.0), budget)
-    >>> round(mechanism.smoothness, 3), round(mechanism.scale, 3)
-    (0.5, 1.979)
-    """
-
-    query: SmoothQuery
-    smoothness: float
-    scale: float
-
-    @classmethod
-    def calibrated(cls, query: SmoothQuery, budget: Budget) -> SmoothCauchyMechanism:
-        """``beta`` and ``c`` with which one release stays within ``budget.epsilon``.
-
-        ``budget.delta`` is not spent.
-
-        Raises
-        ------
-        ValueError
-            If ``budget.relation`` is not ``replace_one``, or ``budget.epsilon`` not in
-            ``[2^-16, 64]``: below, round-off takes all of it; above, the noise leaves float32.
-        """
-        check_calibration(query, budget, "smooth_sensitivity")
-        require_public_size(budget.relation, "smooth sensitivity")
-        if not 2.0**-16 <= budget.epsilon <= 64.0:
-            raise ValueError(
-                f"epsilon must lie in [2^-16, 64] for smooth Cauchy noise, got {budget.epsilon!r}"
-            )
-        epsilon = resolvable(budget.epsilon) - _SLACK
-        smoothness = round_down(0.5 * epsilon)
-        scale = 0.5 / math.sinh(0.5 * (epsilon - smoothness)) * _MARGIN * _ROUND_OFF
-        return cls(query, smoothness, round_up(scale))
-
-    def event(self, relation: Relation) -> DpEvent:
-        """What one release does to privacy.
-
-        Raises
-        ------
-        ValueError
-            If ``relation`` is not ``replace_one``.
-        """
-        require_public_size(relation, "smooth sensitivity")
-        if self.scale == 0.0:
-            return pure_release(math.inf)
-        shift = 2.0 * math.asinh(0.5 * _ROUND_OFF / self.scale)
-        return pure_release(self.smoothness + _SLACK + shift)
-
-    def release(self, key: Array, records: Array) -> Array:
-        """The noisy answer, shape ``()``, in the dtype of ``records``."""
-        noise = draws.cauchy(key, (), records.dtype)
-        return _released(self, records, noise)
-
-
 class SmoothLaplaceMechanism(NamedTuple):
-    """``query(data) + c S_beta(data) Laplace``: lighter tails, approximate differential privacy.
+    """``query(data) + c S_beta(data) Laplace``: approximate differential privacy.
 
     Attributes
     ----------
@@ -176,8 +98,7 @@ class SmoothLaplaceMechanism(NamedTuple):
             )
         if budget.delta == 0.0:
             raise ValueError(
-                f"delta must be positive for smooth Laplace noise, got {budget.delta!r}; "
-                "for pure differential privacy use SmoothCauchyMechanism"
+                f"delta must be positive for smooth Laplace noise, got {budget.delta!r}"
             )
         scale = round_up(2.0 / resolvable(budget.epsilon) * _ROUND_OFF)
         delta = drawable(budget, 1).delta
@@ -205,14 +126,6 @@ class SmoothLaplaceMechanism(NamedTuple):
 
     def release(self, key: Array, records: Array) -> Array:
         """The noisy answer, shape ``()``, in the dtype of ``records``."""
-        noise = draws.laplace(key, (), records.dtype)
-        return _released(self, records, noise)
-
-
-def _released(
-    mechanism: SmoothCauchyMechanism | SmoothLaplaceMechanism, records: Array, noise: Array
-) -> Array:
-    query = mechanism.query
-    spread = query.smooth_sensitivity(records, mechanism.smoothness)
-    noisy = query.answer(records) + mechanism.scale * spread * release("noise", noise)
-    return release("answer", noisy)
+        spread = self.query.smooth_sensitivity(records, self.smoothness)
+        noise = release("noise", draws.laplace(key, (), records.dtype))
+        return release("answer", self.query.answer(records) + self.scale * spread * noise)

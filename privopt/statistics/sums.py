@@ -12,12 +12,7 @@ from privopt.mechanisms.round_off import MAX_TERMS, sum_error
 from privopt.privacy import round_down, round_up
 from privopt.spec import Relation
 from privopt.statistics.bounds import Bounds
-from privopt.statistics.records import (
-    few_enough,
-    numbers,
-    present_count,
-    present_sum,
-)
+from privopt.statistics.records import few_enough, numbers, present_count, present_sum
 
 __all__ = ["BoundedSum", "Count"]
 

@@ -141,15 +141,6 @@ class ApproximateAdvantage:
     No pair tells more (Kairouz, Oh and Viswanath 2015, arXiv:1311.0776), hence ``T^2 = (1 - delta)
     tanh^2(epsilon/2) + delta``. A group of ``k`` has ``k epsilon`` and ``delta (exp(k epsilon) - 1)
     / (exp(epsilon) - 1)``.
-
-    Examples
-    --------
-    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation=Relation.REPLACE_ONE)
-    >>> advantage = ApproximateAdvantage(budget)
-    >>> advantage.sign(np.array([1.0, 2.0])).round(4).tolist()
-    [0.4621, 0.7616]
-    >>> round(advantage.record(10), 4)
-    1.0423
     """
 
     budget: Budget
@@ -207,20 +198,9 @@ class RenyiAdvantage:
     For sampled methods, whose ``D_2`` says far more than their (epsilon, delta). Groups by the
     triangle inequality of ``T``.
 
-    Parameters
-    ----------
-    divergence : float
-        An upper bound of ``D_2`` in both orders, from :func:`privopt.privacy.renyi_divergence`.
-    relation : Relation
-        Of which the neighbours are.
-    lost : float
-        The chance that instead everything is told, and that it is.
-
-    Examples
-    --------
-    >>> advantage = RenyiAdvantage(1.0, Relation.REPLACE_ONE)
-    >>> advantage.sign(np.array([1.0, 2.0])).round(4).tolist()
-    [0.5482, 1.0]
+    ``divergence`` is an upper bound of ``D_2`` in both orders, from
+    :func:`privopt.privacy.renyi_divergence`; ``lost`` the chance that instead everything is told,
+    and that it is.
     """
 
     divergence: float

@@ -1,4 +1,4 @@
-"""Descent along biased estimates of the gradient: the rates.
+"""Descent along biased estimates of the gradient, and along those that reduce their bias.
 
 Let ``g_t = grad F(w_t) + u_t`` with ``|E u_t| <= b``, ``E |g_t|^2 <= nu^2`` and ``E |u_t|^2 <=
 e^2``, all given the past: a projected mean of noisy gradients has ``b <= e``, as no more is known
@@ -34,13 +34,28 @@ Constants derived here. Convergence needs the whole set within ``D``, not only t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 from privopt.spec import ProblemClass
-from privopt.theory.largest_excess import largest_excess
-from privopt.theory.rate import GIVEN_STEPS, Powers, Quantity, Rate, Term, add, no_rate
+from privopt.theory.noise_norms import NoiseKind, NoiseVector
+from privopt.theory.rate import (
+    GIVEN_STEPS,
+    Powers,
+    Quantity,
+    Rate,
+    Term,
+    add,
+    largest_excess,
+    no_rate,
+)
+from privopt.theory.sparse_means import Body, projected_error
 
 __all__ = [
+    "BiasedMoments",
+    "bias_reduced_moments",
+    "bias_reduced_steps",
     "biased_descent_rate",
     "biased_descent_step_size",
     "inexact_descent_rate",
@@ -58,28 +73,7 @@ def biased_descent_step_size(
 ) -> float:
     """``R/(nu sqrt(T + 1))``, or ``sqrt(2 gap/(H T))/nu`` where a gap is given.
 
-    Parameters
-    ----------
-    problem_class : ProblemClass
-    steps : int
-        ``T``.
-    second_moment : float
-        ``nu^2``.
-    gap : float, optional
-        At least ``F(w_1) - inf F``.
-
-    Raises
-    ------
-    ValueError
-        With a gap, unless ``smoothness`` is declared and positive.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5)
-    >>> biased_descent_step_size(facts, steps=24, second_moment=4.0)
-    0.1
-    >>> biased_descent_step_size(facts, steps=16, second_moment=4.0, gap=1.0)
-    0.25
+    ``second_moment`` is ``nu^2``, ``gap`` at least ``F(w_1) - inf F``.
     """
     if gap is None:
         return problem_class.radius / math.sqrt(second_moment * (steps + 1.0))
@@ -105,25 +99,10 @@ def biased_descent_rate(
     norm of a random one: the root of the sum. The first term is privacy's: the larger of the
     bias and the second moment, where both move with epsilon.
 
-    Parameters
-    ----------
-    problem_class : ProblemClass
-        Convex and of finite radius; or smooth, with a gap.
-    steps : int
-        ``T``.
-    bias, second_moment : Term
-        ``b`` and ``nu^2``, each with its exponents.
-    step_size : float, optional
-        ``eta``; default that of :func:`biased_descent_step_size`.
-    gap : float, optional
-        At least ``F(w_1) - inf F``.
-    steps_powers
-        As for :func:`privopt.theory.descent_rate`.
-
-    Returns
-    -------
-    Rate
-        Without terms, and with the reason, where the theorem does not apply.
+    The class is convex and of finite radius; or smooth, with a ``gap`` of at least ``F(w_1) - inf
+    F``. ``bias`` is ``b`` and ``second_moment`` is ``nu^2``, each with its exponents. The default
+    ``step_size`` is that of :func:`biased_descent_step_size`. No terms, and the reason, where the
+    theorem does not apply.
 
     Examples
     --------
@@ -132,10 +111,6 @@ def biased_descent_rate(
     ...                            second_moment=Term("gradients", 1.0))
     >>> round(rate.upper, 9), round(rate.slope("n"), 3)
     (0.3, -0.167)
-    >>> rate = biased_descent_rate(facts, steps=25, bias=Term("bias", 0.05, Powers(n=-0.5)),
-    ...                            second_moment=Term("gradients", 1.0), gap=0.25)
-    >>> rate.quantity.value, round(rate.upper, 9), round(rate.slope("n"), 3)
-    ('gradient norm', 0.387298335, -0.083)
     """
     facts, reason = problem_class, _obstacle(problem_class, gap)
     if reason:
@@ -166,25 +141,7 @@ def inexact_descent_step_size(
 ) -> float:
     """``1/(H + e sqrt(T)/R)``, or ``1/H`` where a gap is given.
 
-    Parameters
-    ----------
-    problem_class, steps, gap
-        As for :func:`biased_descent_step_size`.
-    error : float
-        ``e^2``.
-
-    Raises
-    ------
-    ValueError
-        If ``smoothness`` is not declared.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5)
-    >>> inexact_descent_step_size(facts, steps=9, error=0.25)
-    0.5
-    >>> inexact_descent_step_size(facts, steps=9, error=0.25, gap=1.0)
-    2.0
+    ``error`` is ``e^2``.
     """
     smoothness = _smoothness(problem_class)
     if gap is not None:
@@ -206,29 +163,7 @@ def inexact_descent_rate(
     Of the average after each step, or, where a gap is given, of the gradient norm of one of
     ``w_1..w_T`` drawn at random. ``b = e``.
 
-    Parameters
-    ----------
-    problem_class : ProblemClass
-        Smooth; convex and of finite radius, or with a gap.
-    steps : int
-        ``T``.
-    error : Term
-        ``e^2``, with its exponents.
-    step_size : float, optional
-        ``eta``; default that of :func:`inexact_descent_step_size`.
-    gap, steps_powers
-        As for :func:`biased_descent_rate`.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5)
-    >>> rate = inexact_descent_rate(facts, steps=25, error=Term("error", 0.01, Powers(n=-1.0)))
-    >>> round(rate.upper, 9), rate.leading.name
-    (0.23, 'bias')
-    >>> rate = inexact_descent_rate(facts, steps=25, error=Term("error", 0.01, Powers(n=-1.0)),
-    ...                             gap=0.25)
-    >>> round(rate.upper, 9), rate.exponents["n"]
-    (0.141421356, -0.5)
+    ``error`` is ``e^2``, with its exponents; all else as for :func:`biased_descent_rate`.
     """
     facts, reason = problem_class, _obstacle(problem_class, gap)
     if not reason and facts.smoothness is None:
@@ -259,11 +194,7 @@ def inexact_descent_rate(
 
 
 def _rate(
-    facts: ProblemClass,
-    terms: list[Term],
-    gap: float | None,
-    root: float,
-    theorem: str,
+    facts: ProblemClass, terms: list[Term], gap: float | None, root: float, theorem: str
 ) -> Rate:
     """Privacy's terms first, the larger before the others; under a root each has its own."""
     ordered = sorted(terms, key=lambda term: (term.powers.epsilon == 0.0, -term.value))
@@ -304,3 +235,91 @@ def _smoothness(facts: ProblemClass) -> float:
     if facts.smoothness is None:
         raise ValueError("smoothness must be declared for this step size, got None")
     return facts.smoothness
+
+
+class BiasedMoments(NamedTuple):
+    """``|E G - grad F|`` and ``E |G|^2`` of an estimate of the gradient given the past, or more."""
+
+    bias: Term
+    second: Term
+
+
+def bias_reduced_moments(
+    problem_class: ProblemClass,
+    *,
+    noise: float,
+    base: int,
+    probabilities: Sequence[float],
+    body: Body | str,
+    clip: float | None = None,
+    steps_powers: Powers = GIVEN_STEPS,
+) -> BiasedMoments:
+    """Bias and second moment of :class:`privopt.mechanisms.BiasReducedGradient`.
+
+    The mean of ``b`` records has noise of scale ``sigma/b``; ``e_b^2``, the least of
+    :func:`projected_error`, bounds its mean square error. With ``D_k`` the increment at ``b = b_0
+    2^k`` and ``I`` the single mean of ``b_0`` records::
+
+        |E G - grad F| <= e_b at the largest batch, 0 where nothing is projected,
+        nu^2 <= E |I|^2 + |m_M|^2/2 + sum_k (e_b + e_{2b})^2 / p_k.
+
+    *The square.* ``G = D_N/p_N + I``, and ``I`` is independent of ``D_N`` given the past. With
+    ``m_0 = E I`` and ``m_M`` the mean of the largest batch, ``E D_N/p_N = m_M - m_0``: the mixed
+    term is ``2 <m_M - m_0, m_0> <= |m_M|^2/2``, not the half of both squares. In a ball of radius
+    ``C`` both ``E |I|^2`` and ``|m_M|^2`` are at most ``C^2``; for ``l1`` they are at most ``(C +
+    e)^2``, with the errors of their batches.
+
+    *The increments.* Their clean parts cancel, and by Minkowski's inequality ``E |D_k|^2 <= (e_b +
+    e_{2b})^2``. Without a body all is noise, ``m_M = m_0``, and three independent vectors make
+    ``E |D_k|^2 = d (sigma/b)^2 (1/4 + 1/4 + 1/4) = 3 e_b^2/4``: the bound is an equality but for
+    ``E |I|^2 <= C^2 + e^2``.
+
+    At ``sigma = 2 z C`` and ``e_b^2 <= A/b``, ``A = 2 sqrt(2) C^2 z sqrt(s ln 2d)``, the two bounds
+    are at most ``sqrt(2 A/n)`` and ``3 C^2/2 + 6 A (M + 1)/b_0``.
+
+    ``noise`` is ``sigma``, on sums; ``base`` is ``b_0``; ``probabilities`` are ``p_0..p_M``; the
+    means are projected onto ``body``; ``clip`` is ``C``, by default ``L``. ``sigma`` moves like
+    ``sqrt(T/n)/epsilon``, as it does for ``T >= n/b_0``.
+    """
+    body = Body.named("body", body)
+    clip = problem_class.lipschitz if clip is None else clip
+    sparsity = problem_class.sparsity or problem_class.dim
+    sigma = Powers(n=-0.5, epsilon=-1.0) + 0.5 * steps_powers
+
+    def square(batch: int) -> Term:
+        """``e_b^2``, and how it moves for a batch of fixed size."""
+        xi = NoiseVector(NoiseKind.GAUSSIAN, noise / batch, problem_class.dim)
+        least = min(
+            projected_error(xi, body=body, clip=clip, sparsity=sparsity),
+            key=lambda term: term.value,
+        )
+        sizes = Powers(dim=least.powers.dim, sparsity=least.powers.sparsity)
+        return Term("error", least.value, sizes + -least.powers.epsilon * sigma)
+
+    levels = [square(base << level) for level in range(len(probabilities) + 1)]
+    errors = [math.sqrt(level.value) for level in levels]
+    if body is Body.NONE:
+        first, jumps = clip**2 + levels[0].value, [0.75 * level.value for level in levels]
+    else:
+        jumps = [(small + large) ** 2 for small, large in pairwise(errors)]
+        reach = (errors[0], errors[-1]) if body is Body.L1 else (0.0, 0.0)
+        first = (clip + reach[0]) ** 2 + 0.5 * (clip + reach[1]) ** 2
+    increments = [jump / p for jump, p in zip(jumps, probabilities, strict=False)]
+    total = first + math.fsum(increments)
+    moves = Powers()
+    for value, level in zip(increments, levels, strict=False):
+        moves += value / total * level.powers
+    moves += increments[-1] / total * Powers(n=1.0 / math.log(2.0))  # one more level
+    last = levels[-1]
+    shrinks = last.powers + last.powers.epsilon * Powers(n=1.0)  # the largest batch is of order n
+    largest = 0.0 if body is Body.NONE else math.sqrt(last.value)
+    return BiasedMoments(Term("bias", largest, 0.5 * shrinks), Term("second moment", total, moves))
+
+
+def bias_reduced_steps(problem_class: ProblemClass, *, delta: float, base: int) -> int:
+    """``T = ceil(2 n/(b_0 ln(4/delta)))``: what the published stopping rule takes on average.
+
+    A function of public numbers. The error that averages out falls like ``T^(-1/4)``, the bias
+    rises like ``T^(1/4)``; they meet at ``T b_0`` of the order of ``n ln n``.
+    """
+    return max(1, math.ceil(2.0 * problem_class.n / (base * math.log(4.0 / delta))))

@@ -13,50 +13,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from privopt.spec import ProblemClass
-from privopt.theory.largest_excess import largest_excess
-from privopt.theory.last_iterate import LastIterate, last_iterate
-from privopt.theory.rate import FIXED, GIVEN_STEPS, Powers, Quantity, Rate, Term, add, no_rate
+from privopt.theory.rate import (
+    FIXED,
+    GIVEN_STEPS,
+    Powers,
+    Quantity,
+    Rate,
+    Term,
+    add,
+    largest_excess,
+    no_rate,
+    obstacle,
+)
 from privopt.theory.steps import ALL_RECORDS, Moments, OutputRule, StepRule
 
 __all__ = [
     "Descent",
-    "Theorem",
+    "LastIterate",
     "covering",
     "descent_rate",
-    "noisy_descent_step_size",
+    "last_iterate",
     "root_and_last",
     "settled",
-    "smooth_descent_step_size",
-    "strongly_convex_descent_step_size",
 ]
+
 
 _ROUND_OFF = 1e-9
 _NUDGE = 1e-6  # of a step size, for the slope of a coefficient
-
-
-class Theorem(NamedTuple):
-    """What a theorem says of a run."""
-
-    statement: str
-    source: str
-    terms: tuple[Term, ...]
-    combine: Callable[..., float]
-    regime: str
-    tight_on: str | None = None
-
-    @property
-    def bound(self) -> float:
-        """What the terms make, whatever the set allows."""
-        return self.combine(*(term.value for term in self.terms))
-
-
-class _Told(TypedDict):
-    steps: int
-    noise_std: float
-    moments: Moments
 
 
 class Descent(NamedTuple):
@@ -69,11 +58,6 @@ class Descent(NamedTuple):
     steps_powers: Powers = GIVEN_STEPS
 
     @property
-    def told(self) -> _Told:
-        """What step sizes ask for beside the class."""
-        return {"steps": self.steps, "noise_std": self.noise_std, "moments": self.moments}
-
-    @property
     def second_moment(self) -> float:
         """``G^2``; where ``L`` is not declared, the noise alone."""
         return self._sum(self.squares(self.moments.second_moment - 1.0, 1.0))
@@ -82,6 +66,41 @@ class Descent(NamedTuple):
     def variance(self) -> float:
         """``V``; where ``L`` is not declared, the noise alone."""
         return self._sum(self.squares(self.moments.variance, 0.0))
+
+    @property
+    def rough_step(self) -> float:
+        """``eta = R / (G sqrt(T + 1))``, where the bound for any convex losses is least."""
+        return self.facts.radius / math.sqrt(self.second_moment * (self.steps + 1.0))
+
+    @property
+    def smooth_step(self) -> float:
+        """``eta = 1/(H + sqrt(V T)/R)``, where the bound for smooth convex losses is least.
+
+        Infinite for linear losses (``H = 0``) without any variance: the longer a step along their
+        gradient, the better.
+        """
+        if self.facts.smoothness is None:
+            raise ValueError("smoothness must be declared for this step size, got None")
+        inverse = self.facts.smoothness + math.sqrt(self.variance * self.steps) / self.facts.radius
+        return 1.0 / inverse if inverse > 0.0 else math.inf
+
+    @property
+    def strongly_convex_step(self) -> float:
+        """``eta = A/(m T)``, ``A = ln(1 + z + 3 z^2)``, ``z = m R sqrt(T/V)``, in linear decay.
+
+        For smooth and strongly convex losses: within 7% of the least bound of the last iterate
+        where ``T`` is 30 times ``H/m`` or more. Where fewer steps make it too long, 0.5, 0.75, 0.9
+        or 0.97 times ``1/H``, whichever has the least bound.
+        """
+        smoothness, variance = self.facts.smoothness, self.variance
+        assert smoothness is not None
+        free = _settling(self, [])[0] if variance > 0.0 else math.inf
+
+        def bound(size: float) -> float:
+            start, noise, _ = _last(self, StepRule(size, decay=1.0), smoothness)
+            return start * self.facts.radius**2 + noise * variance
+
+        return min({min(free, share / smoothness) for share in (0.5, 0.75, 0.9, 0.97)}, key=bound)
 
     def squares(self, sampling: float, gradients: float) -> list[Term]:
         """``d sigma^2``, and the parts of the gradient in units of ``L^2``."""
@@ -97,11 +116,32 @@ class Descent(NamedTuple):
     def _sum(parts: list[Term]) -> float:
         return math.fsum(part.value for part in parts if math.isfinite(part.value))
 
-    def start(self, value: float, power: float) -> Term:
+    def start(self, value: float) -> Term:
         """A term that falls with the steps alone."""
-        return Term("start", value, -power * self.steps_powers)
+        return Term("start", value, -1.0 * self.steps_powers)
 
-    def regime(self, where: str) -> str:
+    def rate(
+        self,
+        theorem: str,
+        source: str,
+        terms: list[Term],
+        combine: Callable[..., float],
+        where: str,
+        tight_on: str | None = None,
+    ) -> Rate:
+        """Of the empirical risk; the noise leads ``where`` that is so."""
+        return Rate(
+            quantity=Quantity.EMPIRICAL_RISK,
+            theorem=theorem,
+            source=source,
+            terms=tuple(terms),
+            combine=combine,
+            cap=largest_excess(self.facts),
+            regime=self._regime(where),
+            tight_on=tight_on,
+        )
+
+    def _regime(self, where: str) -> str:
         """Where the noise leads, and what is held fixed."""
         if self.noise_std == 0.0:
             return "fixed T" if self.steps_powers in (FIXED, GIVEN_STEPS) else "default T"
@@ -109,73 +149,6 @@ class Descent(NamedTuple):
         if self.steps_powers in (FIXED, GIVEN_STEPS):
             return f"noise leading, {where}, at fixed steps{sampled}"
         return f"at default steps{sampled}, where the rest moves like the noise"
-
-
-def noisy_descent_step_size(
-    problem_class: ProblemClass, *, steps: int, noise_std: float, moments: Moments = ALL_RECORDS
-) -> float:
-    """``eta = R / (G sqrt(T + 1))``, where the bound for any convex losses is least.
-
-    Where ``L`` is not declared, the noise alone is ``G``.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
-    >>> noisy_descent_step_size(facts, steps=24, noise_std=0.0)
-    0.2
-    """
-    second_moment = Descent(problem_class, steps, noise_std, moments).second_moment
-    return problem_class.radius / math.sqrt(second_moment * (steps + 1.0))
-
-
-def smooth_descent_step_size(
-    problem_class: ProblemClass, *, steps: int, noise_std: float, moments: Moments = ALL_RECORDS
-) -> float:
-    """``eta = 1/(H + sqrt(V T)/R)``, where the bound for smooth convex losses is least.
-
-    Where ``L`` is not declared, the noise alone is ``V``. Infinite for linear losses (``H = 0``)
-    without any variance: the longer a step along their gradient, the better.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5)
-    >>> round(smooth_descent_step_size(facts, steps=9, noise_std=0.5), 4)
-    0.2857
-    """
-    smoothness = problem_class.smoothness
-    if smoothness is None:
-        raise ValueError("smoothness must be declared for this step size, got None")
-    variance = Descent(problem_class, steps, noise_std, moments).variance
-    inverse = smoothness + math.sqrt(variance * steps) / problem_class.radius
-    return 1.0 / inverse if inverse > 0.0 else math.inf
-
-
-def strongly_convex_descent_step_size(
-    problem_class: ProblemClass, *, steps: int, noise_std: float, moments: Moments = ALL_RECORDS
-) -> float:
-    """``eta = A/(m T)``, ``A = ln(1 + z + 3 z^2)``, ``z = m R sqrt(T/V)``: first of linear decay.
-
-    For smooth and strongly convex losses: within 7% of the least bound of the last iterate where
-    ``T`` is 30 times ``H/m`` or more. Where fewer steps make it too long, 0.5, 0.75, 0.9 or 0.97
-    times ``1/H``, whichever has the least bound.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5,
-    ...                      strong_convexity=0.1)
-    >>> round(strongly_convex_descent_step_size(facts, steps=1000, noise_std=0.5), 4)
-    0.0353
-    """
-    known, smoothness = Descent(problem_class, steps, noise_std, moments), problem_class.smoothness
-    assert smoothness is not None
-    free = _settling(known, [])[0] if known.variance > 0.0 else math.inf
-    sizes = {min(free, share / smoothness) for share in (0.5, 0.75, 0.9, 0.97)}
-
-    def bound(size: float) -> float:
-        start, noise, _ = _last(known, StepRule(size, decay=1.0), smoothness)
-        return start * problem_class.radius**2 + noise * known.variance
-
-    return min(sizes, key=bound)
 
 
 def descent_rate(
@@ -202,7 +175,7 @@ def descent_rate(
     ``1/H``, average after step; linear       best ``H R^2/(2T) + R sqrt(V/T)``
     decay, last
     ``2/(m (t + 1))``, weighted average       ``2 G^2/(m (T + 2))``
-    any steps, last                           :func:`privopt.theory.last_iterate`
+    any steps, last                           :func:`last_iterate`
     ========================================= ============================================
 
     *Any convex losses, averages.* ``2 eta E(F(w_t) - F*) <= E|w_t - w*|^2 - E|w_{t+1} - w*|^2 +
@@ -231,26 +204,12 @@ def descent_rate(
     risk is sharp or flat at its minimiser it is far below them, and the average is not. Smooth and
     strongly convex losses: ``V/(m T)`` times 0.6 ``sqrt(A)``, ``A`` a logarithm, without ``L^2``.
 
-    Parameters
-    ----------
-    problem_class : ProblemClass
-    steps, step_rule, output
-        ``T``, ``eta_t`` and what is returned; ``None`` for an output that no theorem speaks of.
-    noise_std : float
-        ``sigma``, of the noise of each coordinate of the mean gradient. The exponents take it to
-        move like ``sqrt(T)/(n epsilon)``: at fixed rate and noise multiplier where batches are
-        sampled.
-    moments : Moments or None
-        Of the batch's gradient; None where it is biased given the past.
-    steps_powers : Powers
-        How ``T`` moves with the axes; by default it is an axis of its own.
-    clipped, plain : bool
-        Whether clipping may change gradients; whether the update is plain descent.
-
-    Returns
-    -------
-    Rate
-        Of the empirical risk; without terms, and with the reason, where no theorem covers it.
+    ``output`` is ``None`` where no theorem speaks of what is returned, and ``moments`` where the
+    gradient of a batch is biased given the past. The exponents take the noise to move like
+    ``sqrt(T)/(n epsilon)``: at fixed rate and noise multiplier where batches are sampled.
+    ``steps_powers`` say how ``T`` moves with the axes; by default it is an axis of its own.
+    ``clipped`` says whether clipping may change gradients, ``plain`` whether the update is plain
+    descent. The rate has no terms, and the reason, where no theorem covers it.
 
     Source: Bassily, Smith and Thakurta 2014 (arXiv:1405.7085), Theorem 2.4, and Zinkevich 2003;
     Lan 2012 (doi:10.1007/s10107-010-0434-y) and Bubeck 2015 (arXiv:1405.4980), Theorem 6.3;
@@ -265,39 +224,20 @@ def descent_rate(
     >>> rate.upper, rate.leading.name
     (0.375, 'noise')
     """
-    reason = None
+    reason = obstacle(problem_class, clipped=clipped, plain=plain)
     if moments is None:
-        reason, moments = "gradients of shuffled passes are biased", ALL_RECORDS
-    elif not problem_class.convex:
-        reason = "the losses are not convex"
-    elif clipped or math.isinf(problem_class.lipschitz):
-        reason = "gradients are clipped below the Lipschitz constant"
-    elif not plain:
-        reason = "the update is not plain descent"
-    elif math.isinf(problem_class.radius):
-        reason = "the set is not bounded"
+        reason = "gradients of shuffled passes are biased"
     if reason is not None:
         return no_rate(reason)
-    known = Descent(problem_class, steps, noise_std, moments, steps_powers)
-    theorem = covering(known, step_rule, output)
-    if theorem is None:
-        return no_rate("no theorem for these step sizes with this output")
-    return Rate(
-        quantity=Quantity.EMPIRICAL_RISK,
-        theorem=theorem.statement,
-        source=theorem.source,
-        terms=theorem.terms,
-        combine=theorem.combine,
-        cap=largest_excess(problem_class),
-        regime=known.regime(theorem.regime),
-        tight_on=theorem.tight_on,
-    )
+    known = Descent(problem_class, steps, noise_std, moments or ALL_RECORDS, steps_powers)
+    found = covering(known, step_rule, output)
+    return found or no_rate("no theorem for these step sizes with this output")
 
 
-def covering(known: Descent, rule: StepRule, output: OutputRule | str | None) -> Theorem | None:
-    """The theorem of least bound that speaks of this step rule with this output."""
+def covering(known: Descent, rule: StepRule, output: OutputRule | str | None) -> Rate | None:
+    """The rate, by the theorem of least bound that speaks of this step rule with this output."""
     facts, steps, eta = known.facts, known.steps, rule.scale
-    found: list[Theorem | None] = []
+    found: list[Rate | None] = []
     if rule == StepRule(eta) and output in (OutputRule.AVERAGE, OutputRule.RANDOM_ITERATE):
         found.append(_any_loss(known, eta))
     elif rule == StepRule(eta) and output == OutputRule.AVERAGE_AFTER_STEP:
@@ -308,32 +248,32 @@ def covering(known: Descent, rule: StepRule, output: OutputRule | str | None) ->
         found += [_any_steps(known, rule, None), _any_steps(known, rule, facts.smoothness)]
     elif output == OutputRule.WEIGHTED_AVERAGE and facts.strong_convexity > 0.0:
         found.append(_strongly_convex(known, rule))
-    return min(filter(None, found), key=lambda theorem: theorem.bound, default=None)
+    return min(filter(None, found), key=lambda rate: rate.uncapped, default=None)
 
 
-def _any_loss(known: Descent, step_size: float) -> Theorem:
+def _any_loss(known: Descent, step_size: float) -> Rate:
     facts, steps = known.facts, known.steps
     squares = known.squares(known.moments.second_moment - 1.0, 1.0)
-    best = noisy_descent_step_size(facts, **known.told)
-    tuned = math.isclose(step_size, best, rel_tol=_ROUND_OFF)
+    tuned = math.isclose(step_size, known.rough_step, rel_tol=_ROUND_OFF)
     if tuned:
-        terms = _roots(squares, facts.radius / math.sqrt(steps + 1.0), -0.5 * known.steps_powers)
+        factor, moved = facts.radius / math.sqrt(steps + 1.0), -0.5 * known.steps_powers
+        terms = [each.root(factor, moved) for each in squares]
     else:
-        start = known.start(facts.radius**2 / (2.0 * step_size * (steps + 1.0)), 1.0)
-        terms = [*_times(squares, 0.5 * step_size, FIXED), start]
+        start = known.start(facts.radius**2 / (2.0 * step_size * (steps + 1.0)))
+        terms = [*(each.times(0.5 * step_size) for each in squares), start]
     tight_on = "medians" if facts.smoothness is None else "linear"
-    return Theorem(
+    return known.rate(
         "E F(w) - F* <= R G / sqrt(T + 1), G^2 = a L^2 + d sigma^2 (order L R sqrt(d)/(n mu))",
         "Bassily, Smith and Thakurta 2014 (arXiv:1405.7085), Theorem 2.4 and Theorem 5.3; "
         "for the last iterate Zamani and Glineur 2023 (arXiv:2307.11134)",
-        tuple(terms),
+        terms,
         math.hypot if tuned else add,
         "sqrt(d) sigma >= 7 L",
         ("far_distance" if known.noise_std == 0.0 else tight_on) if tuned else None,
     )
 
 
-def _smooth(known: Descent, step_size: float) -> Theorem | None:
+def _smooth(known: Descent, step_size: float) -> Rate | None:
     facts, steps, varied = known.facts, known.steps, known.moments.variance
     squares = known.squares(varied, 0.0)
     if facts.smoothness is None:
@@ -341,22 +281,22 @@ def _smooth(known: Descent, step_size: float) -> Theorem | None:
     left = 1.0 - step_size * facts.smoothness
     if left < (_ROUND_OFF if squares else -_ROUND_OFF):
         return None
-    best = smooth_descent_step_size(facts, **known.told)
-    tuned = math.isclose(step_size, best, rel_tol=_ROUND_OFF)
+    tuned = math.isclose(step_size, known.smooth_step, rel_tol=_ROUND_OFF)
     if tuned:
-        terms = _roots(squares, facts.radius / math.sqrt(steps), -0.5 * known.steps_powers)
-        start = known.start(facts.smoothness * facts.radius**2 / (2.0 * steps), 1.0)
+        factor, moved = facts.radius / math.sqrt(steps), -0.5 * known.steps_powers
+        terms = [each.root(factor, moved) for each in squares]
+        start = known.start(facts.smoothness * facts.radius**2 / (2.0 * steps))
     else:
-        terms = _times(squares, step_size / (2.0 * left), FIXED) if squares else []
-        start = known.start(facts.radius**2 / (2.0 * step_size * steps), 1.0)
+        terms = [each.times(step_size / (2.0 * left)) for each in squares]
+        start = known.start(facts.radius**2 / (2.0 * step_size * steps))
     sampled = " and d sigma^2 >= 50 v L^2" if varied > 0.0 else ""
     family = "rounded_medians" if facts.smoothness > 0.0 else "linear"
-    return Theorem(
+    return known.rate(
         "E F(w) - F* <= H R^2/(2 T) + R sqrt(V/T), V = v L^2 + d sigma^2 "
         "(order L R sqrt(d)/(n mu))",
         "Lan 2012 (doi:10.1007/s10107-010-0434-y); for the last iterate Liu and Zhou 2024 "
         "(arXiv:2312.08531); constants derived here",
-        (*terms, start),
+        [*terms, start],
         root_and_last if tuned else add,
         f"sqrt(d T) sigma >= 25 H R{sampled}",
         family if tuned and known.noise_std > 0.0 else None,
@@ -368,23 +308,23 @@ def root_and_last(*values: float) -> float:
     return math.hypot(*values[:-1]) + values[-1]
 
 
-def _strongly_convex(known: Descent, rule: StepRule) -> Theorem | None:
+def _strongly_convex(known: Descent, rule: StepRule) -> Rate | None:
     modulus = known.facts.strong_convexity
     if rule != StepRule.strongly_convex(modulus):
         return None
     squares = known.squares(known.moments.second_moment - 1.0, 1.0)
     factor = 2.0 / (modulus * (known.steps + 2.0))
-    return Theorem(
+    return known.rate(
         "E F(w) - F* <= 2 G^2 / (m (T + 2)), G^2 = a L^2 + d sigma^2",
         "Lacoste-Julien, Schmidt and Bach 2012 (arXiv:1212.2002)",
-        tuple(_times(squares, factor, -1.0 * known.steps_powers)),
+        [each.times(factor, -1.0 * known.steps_powers) for each in squares],
         add,
         "sqrt(d) sigma >= 10 L",
         "squared_distance",
     )
 
 
-def _any_steps(known: Descent, rule: StepRule, smoothness: float | None) -> Theorem | None:
+def _any_steps(known: Descent, rule: StepRule, smoothness: float | None) -> Rate | None:
     """The last iterate. Its coefficients move as those of a longest step and of ``T`` steps do."""
     facts, moved, modulus = known.facts, known.steps_powers, known.facts.strong_convexity
     if smoothness is not None and not rule.sizes(known.steps).max() * smoothness < 1.0 - _NUDGE:
@@ -399,21 +339,22 @@ def _any_steps(known: Descent, rule: StepRule, smoothness: float | None) -> Theo
     squares = known.squares(sampling, gradients)
     size, tight_on = -rule.power * moved, None
     if rule.linear_decay and squares and smoothness is None:
-        rough = noisy_descent_step_size(facts, **known.told) * known.steps / (known.steps + 1.0)
+        rough = known.rough_step * known.steps / (known.steps + 1.0)
         if math.isclose(rule.scale, rough, rel_tol=_ROUND_OFF):
             size = -0.5 * (moved + _average(squares))
     elif rule.linear_decay and squares and modulus > 0.0:
         free, moves = _settling(known, squares)
         if math.isclose(rule.scale, free, rel_tol=_ROUND_OFF):
             size, tight_on = moves, "squared_distance"
-    terms = _times(squares, noise, rise * size + (rise - 1.0) * moved)
+    moves = rise * size + (rise - 1.0) * moved
+    terms = [each.times(noise, moves) for each in squares]
     if start > 0.0:
         terms.append(Term("start", start * facts.radius**2, fall * (size + moved)))
-    return Theorem(
+    return known.rate(
         "E F(w) - F* <= a R^2 + b V of the last iterate, a and b by the steps (order V/(m T))",
         "Zamani and Glineur 2023 (arXiv:2307.11134); Liu and Zhou 2024 (arXiv:2312.08531); any "
         "steps and constants derived here",
-        tuple(terms),
+        terms,
         add,
         "start and gradients below a fiftieth of the bound",
         tight_on,
@@ -448,12 +389,79 @@ def _average(terms: list[Term]) -> Powers:
     return moves
 
 
-def _times(terms: list[Term], factor: float, powers: Powers) -> list[Term]:
-    return [Term(term.name, factor * term.value, term.powers + powers) for term in terms]
+class LastIterate(NamedTuple):
+    """``E F(w_{T+1}) - F* <= start R^2 + noise V + end L^2``, as its three coefficients."""
+
+    start: float
+    noise: float
+    end: float
 
 
-def _roots(terms: list[Term], factor: float, powers: Powers) -> list[Term]:
-    return [
-        Term(term.name, factor * math.sqrt(term.value), 0.5 * term.powers + powers)
-        for term in terms
-    ]
+def last_iterate(
+    sizes: npt.NDArray[np.float64], *, modulus: float = 0.0, smoothness: float | None = None
+) -> LastIterate:
+    """The bound for ``w_{t+1} = Proj(w_t - eta_t g_t)``, ``t = 1..T``, as three coefficients.
+
+    ``F`` is ``m``-strongly convex (``m >= 0``), ``R`` at least ``|w_1 - w*|``, ``E g_t`` a
+    subgradient of ``F`` at ``w_t`` given the past. With ``smoothness = H`` and ``eta_t H < 1``,
+    ``V`` is at least ``E |g_t - grad F(w_t)|^2``, and ``end`` is 0. Without, ``V`` is at least
+    ``E |g_t|^2``, and ``F`` is ``L``-Lipschitz.
+
+    *Points that move.* Let ``u_0 = w*``, ``u_t = theta_t u_{t-1} + (1 - theta_t) w_t`` with numbers
+    ``theta_t`` in ``[0, 1]``. They are members of the set that the past knows. Let ``e_t = E
+    |w_{t+1} - u_t|^2``, and ``h_t`` the bound of ``E F(u_t) - F*`` that convexity gives::
+
+        h_t = theta_t h_{t-1} + (1 - theta_t) f_t - (m/2) theta_t (1 - theta_t) e_{t-1},
+
+    ``f_t = E F(w_t) - F*``, ``h_0 = 0``. As ``w_t - u_t = theta_t (w_t - u_{t-1})``, the usual
+    inequality of one step towards ``u_t`` has ``(1 - eta_t m) theta_t^2 e_{t-1} - e_t`` at its end.
+
+    *Smooth.* ``2 eta_t (f_{t+1} - h_t) <= (1 - eta_t m) theta_t^2 e_{t-1} - e_t + eta_t^2 V/(1 -
+    eta_t H)``, as in the proof for averages (:func:`descent_rate`). With ``theta_1 =
+    1``, ``theta_{T+1} = 0``, ``y_t = (1 - theta_{t+1})/eta_t``, let ``k_{t+1} = theta_{t+1} h_t +
+    (1 - theta_{t+1}) f_{t+1}``. Then ::
+
+        k_{t+1} + y_t e_t/2 <= h_t + y_t (1 - eta_t m) theta_t^2 e_{t-1}/2 + y_t eta_t^2 V/(2 (1 -
+                               eta_t H)),    h_t = k_t - (m/2) theta_t (1 - theta_t) e_{t-1},
+
+    and the right side is at most ``k_t + y_{t-1} e_{t-1}/2`` plus the noise if ::
+
+        y_t (1 - eta_t m) theta_t^2 = (1 - theta_t) (1/eta_{t-1} + m theta_t),
+
+    a quadratic equation for ``theta_t``, solved from the last step backwards. At the end ``k_{T+1}
+    = f_{T+1}``: the sum is ``start = y_1 (1 - eta_1 m)/2``, ``noise = sum_t y_t eta_t^2/(2 (1 -
+    eta_t H))``.
+
+    *Not smooth.* ``2 eta_t (f_t - h_t) <= (1 - eta_t m) theta_t^2 e_{t-1} - e_t + eta_t^2 V``. With
+    ``y_t = (1 - theta_t)/(eta_t theta_t)`` that is ``h_t + y_t e_t/2 <= h_{t-1} + y_{t-1} e_{t-1}/2
+    + y_t eta_t^2 V/2``, where ``theta_t = 1/(1 + eta_t y_t)`` and ``y_{t-1}`` is ``y_t theta_t
+    (theta_t (1 - eta_t m) - eta_t m)``, or 0 if that is less. At last ``f_{T+1} - h_T <= L
+    sqrt(e_T) - m e_T/2 <= y_T e_T/2 + L^2/(2 (y_T + m))``, and ``y_T = 1/eta_T`` is as good as any
+    up to a constant.
+
+    In linear decay, ``eta_t = eta (T + 1 - t)/T`` and ``m = 0``, ``start`` is ``1/(2 eta T)`` and
+    ``noise`` the mean of ``eta/(2 (1 - eta_t H))``: no more than for the average of constant steps
+    ``eta``. With ``eta_t = eta (T + 1 - t)/(T + 1)`` and no smoothness the sum is ``R^2/(2 eta (T +
+    1)) + eta V/2``, for ``V >= L^2``: that of the average again.
+
+    Source: the moving points are those of Zamani and Glineur 2023 (arXiv:2307.11134); Liu and Zhou
+    2024 (arXiv:2312.08531) use them for smooth losses. Any steps, ``m`` and the constants are
+    derived here.
+    """
+    descending = sizes[::-1].tolist()
+    rise, noise = 1.0 / descending[0], 0.0
+    if smoothness is None:
+        end = 0.5 / (rise + modulus)
+        for size in descending:
+            noise += 0.5 * rise * size**2
+            theta = 1.0 / (1.0 + size * rise)
+            rise *= theta * max(0.0, theta * (1.0 - size * modulus) - size * modulus)
+        return LastIterate(0.5 * rise, noise, end)
+    for size, before in zip(descending, [*descending[1:], None], strict=True):
+        noise += 0.5 * rise * size**2 / (1.0 - size * smoothness)
+        rise *= 1.0 - size * modulus
+        if before is not None:  # 1 - theta, of the quadratic equation
+            stiff = modulus + 1.0 / before
+            root = math.sqrt(stiff**2 + 4.0 * rise / before)
+            rise = 2.0 * rise / ((2.0 * rise + stiff + root) * before)
+    return LastIterate(0.5 * rise, noise, 0.0)

@@ -6,24 +6,11 @@ import math
 from typing import NamedTuple
 
 from privopt.spec import ProblemClass
-from privopt.theory.descent import (
-    Descent,
-    covering,
-    noisy_descent_step_size,
-    settled,
-    smooth_descent_step_size,
-    strongly_convex_descent_step_size,
-)
+from privopt.theory.descent import Descent, covering, settled
 from privopt.theory.rate import FIXED, Powers
 from privopt.theory.steps import ALL_RECORDS, Moments, OutputRule, StepRule
 
-__all__ = [
-    "DefaultSteps",
-    "DescentNumbers",
-    "descent_batch",
-    "descent_numbers",
-    "descent_steps",
-]
+__all__ = ["DefaultSteps", "DescentNumbers", "descent_batch", "descent_numbers", "descent_steps"]
 
 MAX_STEPS = 10**4
 _SLACK, _SMOOTH_SLACK = 0.1, 0.5  # of the bound over its limit
@@ -59,33 +46,15 @@ def descent_steps(
     That for smooth ones, ``H R^2/(2T) + R sqrt(v L^2/T + d sigma_1^2)``, is half above it after
     ``H R/(sqrt(d) sigma_1)`` steps, the square root of that, and batches ask for ``5 v L^2/(d
     sigma_1^2)``. Strongly convex ones too have forgotten the start after ``2 A H/m``, with ``A`` of
-    :func:`strongly_convex_descent_step_size`. The fewer steps are taken.
+    :attr:`Descent.strongly_convex_step`. The fewer steps are taken.
 
     Never above ten thousand, where the error of optimisation is ``L R/100`` for any losses. A
     Moreau envelope of width ``h`` saves no steps: it is ``1/h``-smooth and ``L^2 h/2`` away, and
     where that is less than the limit, ``H R/(sqrt(d) sigma_1)`` exceeds ``L^2/(2 d sigma_1^2)``.
 
-    Parameters
-    ----------
-    problem_class : ProblemClass
-    one_step_noise : float
-        ``sigma_1``, the noise of each coordinate that a single full gradient would need within the
-        budget; ``T`` gradients need about ``sigma_1 sqrt(T)``.
-    clip : float, optional
-        ``C``; default ``L``.
-    moments : Moments
-        ``a`` and ``v`` of the batches.
-    plain : bool
-        Whether the update is plain descent: the smooth theorem speaks of no other.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=1000, dim=25, lipschitz=1.0, radius=1.0)
-    >>> descent_steps(facts, one_step_noise=0.02).steps
-    477
-    >>> facts = ProblemClass(n=1000, dim=25, lipschitz=1.0, radius=1.0, smoothness=1.0)
-    >>> descent_steps(facts, one_step_noise=0.02).steps
-    10
+    ``one_step_noise`` is ``sigma_1``, the noise of each coordinate that a single full gradient
+    would need within the budget; ``clip`` is ``C``, by default ``L``; ``moments`` have ``a`` and
+    ``v`` of the batches. The smooth theorem speaks of plain descent alone.
     """
     facts, noise = problem_class, math.sqrt(problem_class.dim) * one_step_noise
     clip = facts.lipschitz if clip is None else clip
@@ -121,12 +90,6 @@ def descent_batch(problem_class: ProblemClass, *, one_step_noise: float) -> floa
 
     Smaller ones ask for more steps, larger ones for more gradients: here both are at most twice
     what they could be. 0 where kinks ask for more steps than either.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=1000, dim=25, lipschitz=1.0, radius=1.0, smoothness=1.0)
-    >>> descent_batch(facts, one_step_noise=0.02)
-    10.0
     """
     facts, noise = problem_class, math.sqrt(problem_class.dim) * one_step_noise
     if not facts.smoothness or not facts.convex or math.isinf(facts.lipschitz * facts.radius):
@@ -151,19 +114,8 @@ def descent_numbers(
     losses, or for any. Strongly convex losses also ``2/(m (t + 1))``, and weights in proportion to
     ``t``.
 
-    Parameters
-    ----------
-    problem_class : ProblemClass
-    steps, noise_std, moments
-        As for :func:`descent_rate`.
-    step_rule, output : optional
-        What is chosen already, and kept. A constant step decides between the two averages, an
-        output between the steps of the theorems.
-
-    Raises
-    ------
-    ValueError
-        If a step size is needed and ``radius`` is infinite.
+    A ``step_rule`` or ``output`` that is chosen already is kept: a constant step decides between
+    the two averages, an output between the steps of the theorems.
 
     Examples
     --------
@@ -187,8 +139,8 @@ def descent_numbers(
         return DescentNumbers(step_rule, output)
 
     def bound(numbers: DescentNumbers) -> float:
-        theorem = covering(known, *numbers)
-        return math.inf if theorem is None else theorem.bound
+        rate = covering(known, *numbers)
+        return math.inf if rate is None else rate.uncapped
 
     return min(candidates, key=bound)
 
@@ -204,10 +156,9 @@ def _without_a_step(known: Descent, output: OutputRule | None) -> list[DescentNu
         if not found:
             raise ValueError("step_size must be given where radius is infinite, got None")
         return found
-    size, smooth = noisy_descent_step_size(facts, **known.told), math.inf
+    size, smooth = known.rough_step, math.inf
     if facts.smoothness is not None and output != OutputRule.AVERAGE:
-        best = strongly_convex_descent_step_size if modulus > 0.0 else smooth_descent_step_size
-        smooth = best(facts, **known.told)
+        smooth = known.strongly_convex_step if modulus > 0.0 else known.smooth_step
     if output in (None, OutputRule.LAST):
         decay = [smooth] if math.isfinite(smooth) else []
         if modulus == 0.0 or not (decay or found):

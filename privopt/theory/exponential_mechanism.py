@@ -5,13 +5,9 @@ from __future__ import annotations
 import math
 
 from privopt.spec import ProblemClass
-from privopt.theory.largest_excess import largest_excess
-from privopt.theory.rate import Powers, Quantity, Rate, Term
+from privopt.theory.rate import Powers, Quantity, Rate, Term, largest_excess
 
-__all__ = [
-    "exponential_mechanism_rate",
-    "exponential_mechanism_regularisation",
-]
+__all__ = ["exponential_mechanism_rate", "exponential_mechanism_regularisation"]
 
 
 def exponential_mechanism_regularisation(
@@ -21,12 +17,6 @@ def exponential_mechanism_regularisation(
 
     The bound is then ``G R sqrt(d) / mu``, half of it from each; under ``replace_one``
     (``G = 2L/n``) it is ``2 L R sqrt(d) / (n mu)``.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0)
-    >>> exponential_mechanism_regularisation(facts, sensitivity=0.02, mu=0.5)
-    0.16
     """
     return 2.0 * sensitivity * math.sqrt(problem_class.dim) / (mu * problem_class.radius)
 
@@ -60,15 +50,9 @@ def exponential_mechanism_rate(
     Gaussian
         ``k = m mu^2 / G^2``: ``d G^2 / (m mu^2) + m R^2 / 4``.
 
-    Parameters
-    ----------
-    problem_class : ProblemClass
-    temperature, regularisation : float
-        ``1/k`` and ``m``.
-    pure : bool
-        Whether the guarantee is pure, and the regulariser 0.
-    balanced : bool
-        Whether ``m`` is the one of :func:`exponential_mechanism_regularisation`; else it is fixed.
+    ``temperature`` is ``1/k``, ``regularisation`` is ``m``, 0 where the guarantee is ``pure``.
+    ``balanced`` says whether ``m`` is that of :func:`exponential_mechanism_regularisation`; else it
+    is fixed.
 
     Source: Bassily, Smith and Thakurta 2014 (their order, for pure DP); Gopi, Lee and
     Liu 2022. Constants derived here; theirs have ``D`` where the centre allows ``R``.

@@ -36,11 +36,6 @@ class RadialLoss(NamedTuple):
 
     The families ``distance``, ``regularised_distance`` of modulus ``m`` and ``squared_distance``
     have ``(1, 0)``, ``(1, m)`` and ``(0, 1)`` over the unit ball.
-
-    Examples
-    --------
-    >>> RadialLoss(1.0, 0.5).expected(lambda power: 0.5**power)
-    0.5625
     """
 
     slope: float
@@ -63,12 +58,6 @@ def gaussian_perturbation(loss: RadialLoss, *, dim: int, scale: float) -> float:
         E|w|^k = (2 sigma^2)^{k/2} (Gamma((d + k)/2)/Gamma(d/2)) P((d + k)/2, u) + R^k Q(d/2, u).
 
     Where nothing is projected that is ``sigma sqrt(d) (1 - 1/(4d) + ..)`` and ``sigma^2 d``.
-
-    Examples
-    --------
-    >>> squares = RadialLoss(0.0, 2.0, math.inf)
-    >>> round(gaussian_perturbation(squares, dim=3, scale=0.5), 12)
-    0.75
     """
     if scale == 0.0:
         return 0.0
@@ -82,12 +71,6 @@ def norm_laplace_perturbation(loss: RadialLoss, *, dim: int, scale: float) -> fl
     As :func:`gaussian_perturbation`, where ``|z|/beta`` has the law ``Gamma(d)``::
 
         E|w|^k = beta^k (Gamma(d + k)/Gamma(d)) P(d + k, R/beta) + R^k Q(d, R/beta).
-
-    Examples
-    --------
-    >>> distance = RadialLoss(1.0, 0.0, math.inf)
-    >>> round(norm_laplace_perturbation(distance, dim=3, scale=0.5), 12)
-    1.5
     """
     if scale == 0.0:
         return 0.0
@@ -116,11 +99,6 @@ def gibbs_draw(
     and both integrals of the mean are of one dimension. For the distance (``a = 1``, ``b = 0``) and
     ``m = 0`` they are closed: the law ``Gamma(d, 1/k)`` cut at ``R`` has the mean
     ``(d/k) P(d + 1, k R)/P(d, k R)``.
-
-    Examples
-    --------
-    >>> round(gibbs_draw(RadialLoss(1.0, 0.0), dim=2, temperature=0.01), 12)
-    0.02
     """
     slope = loss.slope / temperature
     curvature = (loss.curvature + regularisation) / temperature
@@ -176,22 +154,9 @@ def noisy_descent_on_squares(
     and step ``t`` is projected with a probability of ``Q(d/2, R^2/(2 s_{t+1}^2))`` at most; ``K``
     is the first step after which these sum to less than 1e-9.
 
-    Parameters
-    ----------
-    loss : RadialLoss
-        Of slope 0.
-    noise_std : float
-        ``sigma``.
-    step_sizes : array
-        ``eta_1 .. eta_T``.
-    weights : array
-        ``a_1 .. a_{T+1}``.
-
-    Returns
-    -------
-    float or None
-        What the noises after ``K`` cost, and half of what ``A`` may cost; None where that half is
-        more than a thousandth.
+    The loss has slope 0; ``noise_std`` is ``sigma``, ``step_sizes`` are ``eta_1 .. eta_T`` and
+    ``weights`` ``a_1 .. a_{T+1}``. Returned is what the noises after ``K`` cost, and half of what
+    ``A`` may cost; None where that half is more than a thousandth.
 
     Examples
     --------

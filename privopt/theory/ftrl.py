@@ -3,21 +3,61 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 from privopt.spec import ProblemClass
 from privopt.theory.descent import root_and_last
-from privopt.theory.largest_excess import largest_excess
-from privopt.theory.prefix_error import PrefixError
-from privopt.theory.rate import FIXED, Powers, Quantity, Rate, Term, add, no_rate
+from privopt.theory.rate import (
+    FIXED,
+    Powers,
+    Quantity,
+    Rate,
+    Term,
+    add,
+    largest_excess,
+    no_rate,
+    obstacle,
+)
 
-__all__ = [
-    "ftrl_batch",
-    "ftrl_rate",
-    "ftrl_regularisation",
-]
+__all__ = ["PrefixError", "ftrl_batch", "ftrl_rate", "ftrl_regularisation", "local_exponent"]
 
 _ROUND_OFF = 1e-9
+
+
+class PrefixError(NamedTuple):
+    """What noise leaves in the prefix sums, in units of ``sigma``, for one coordinate.
+
+    The error after ``t`` answers is a sum ``X_t + Y_t``. ``X_t`` has increments of mean zero given
+    the past: it is what descent with fresh noise has too, and only its increments cost. ``Y_t`` is
+    the rest, and it costs by its size. Any such split is allowed; the usual one is ``X = 0``.
+
+    ``deviation`` is ``y``, the mean over ``t = 1..T`` of the standard deviation of ``Y_t``: with
+    ``X = 0`` the mean of ``sqrt((B B^T)_tt)``. ``increment`` is ``x``, the root mean square over
+    ``t`` of the standard deviation of ``X_t - X_{t-1}``: fresh noise in every step has ``y = 0``
+    and ``x = 1``. ``growth`` is the local exponent of sensitivity times error in ``T``, from
+    :func:`local_exponent`: logarithms have one that is small and falls; 0 for fresh noise and one
+    participation. ``restarts`` is ``r``, how often the noise begins anew, and with it the leader,
+    from where it stands; ``restarted`` is ``y_r``, the mean standard deviation of ``Y`` there.
+    """
+
+    deviation: float
+    increment: float = 0.0
+    growth: float = 0.0
+    restarts: int = 0
+    restarted: float = 0.0
+
+
+def local_exponent(error: Callable[[int], float], steps: int) -> float:
+    """``d log error / d log T`` at ``steps``, between half and twice as many.
+
+    Doubling keeps the saw teeth of trees in step.
+
+    ``error`` is ``T -> sensitivity times deviation``.
+    """
+    ends = max(1, steps // 2), 2 * steps
+    low, high = (error(end) for end in ends)
+    return math.log(high / low) / math.log(ends[1] / ends[0])
 
 
 def ftrl_regularisation(
@@ -33,12 +73,6 @@ def ftrl_regularisation(
 
     With ``L^2 (N + 2 (1 - c))`` in place of ``T L^2`` for the population risk (:func:`ftrl_rate`).
     0 where the set is not bounded.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0)
-    >>> ftrl_regularisation(facts, steps=100, noise_std=0.5, error=PrefixError(1.5))
-    20.0
     """
     rounds = float(steps)
     if Quantity.named("quantity", quantity) is not Quantity.REGRET:
@@ -52,12 +86,6 @@ def ftrl_batch(problem_class: ProblemClass, *, unit_noise: float) -> int:
 
     The risk of one pass with fresh noise is least there: ``R sqrt(L^2 b/n + d u^2/(b n))``. That of
     trees and Toeplitz factorisations is within a tenth of its least. At most ``n``.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=1000, dim=25, lipschitz=1.0, radius=1.0)
-    >>> ftrl_batch(facts, unit_noise=8.0)
-    40
     """
     best = math.sqrt(problem_class.dim) * unit_noise / problem_class.lipschitz
     return max(1, min(problem_class.n, math.ceil(best)))
@@ -128,32 +156,13 @@ def ftrl_rate(
     last batch that is not full has a gradient at most ``L (1 - c)`` from that of a full one, which
     moves ``w_{T+1}`` by ``L (1 - c)/Lambda`` and its loss by ``L`` times that.
 
-    Parameters
-    ----------
-    problem_class : ProblemClass
-    steps : int
-        ``T``, of all passes together. ``f_t`` may be the loss of a batch: the sum of its records'
-        losses over a divisor no smaller than their number.
-    noise_std : float
-        ``sigma``, of the noise multiplied by ``C^-1``, in the units of ``g_t``.
-    error : PrefixError
-    quantity : Quantity or its name
-        ``"regret"`` or ``"population risk"``.
-    batch_size : float
-    epochs : int
-        Passes over the records. Beyond one, records are seen again and say nothing of the
-        population; the regret is that of the whole stream.
-    batch_powers : Powers
-        How ``b`` moves with the axes; by default it is fixed.
-    regularisation : float, optional
-        ``Lambda``; default :func:`ftrl_regularisation`.
-    clipped, plain : bool
-        Whether clipping may change gradients; whether there is no momentum.
-
-    Returns
-    -------
-    Rate
-        Without terms, and with the reason, where no theorem covers it.
+    ``steps`` is ``T``, of all passes together. ``f_t`` may be the loss of a batch: the sum of its
+    records' losses over a divisor no smaller than their number. ``noise_std`` is ``sigma``, of the
+    noise multiplied by ``C^-1``, in the units of ``g_t``. Beyond one of the ``epochs``, records are
+    seen again and say nothing of the population; the regret is that of the whole stream.
+    ``batch_powers`` say how ``b`` moves with the axes. ``regularisation`` is ``Lambda``, by default
+    :func:`ftrl_regularisation`. ``clipped`` says whether clipping may change gradients, ``plain``
+    whether there is no momentum. The rate has no terms, and the reason, where no theorem covers it.
 
     Source: Kairouz, McMahan, Song, Thakkar, Thakurta and Xu 2021, Theorem C.1 (arXiv:2103.00039);
     the split and the restarts are derived here. Without noise ``R L sqrt(T)`` is the best there is
@@ -173,14 +182,8 @@ def ftrl_rate(
         reason = f"follow the leader is not bounded in {spoken}"
     elif spoken is Quantity.POPULATION_RISK and epochs > 1:
         reason = "records that are seen again are not fresh draws of the population"
-    elif not problem_class.convex:
-        reason = "the losses are not convex"
-    elif clipped or math.isinf(problem_class.lipschitz):
-        reason = "gradients are clipped below the Lipschitz constant"
-    elif not plain:
-        reason = "momentum"
-    elif math.isinf(problem_class.radius):
-        reason = "the set is not bounded"
+    else:
+        reason = obstacle(problem_class, clipped=clipped) or (None if plain else "momentum")
     if reason is not None:
         return no_rate(reason, quantity=spoken)
     regret = spoken is Quantity.REGRET
@@ -191,7 +194,7 @@ def ftrl_rate(
     tuned = math.isclose(used, best, rel_tol=_ROUND_OFF)
     counted, moved = (1.0, FIXED) if regret else (steps + 1.0, batch_powers + Powers(n=-1.0))
     terms = [
-        Term(term.name, term.value / counted, term.powers + moved)
+        term.times(1.0 / counted, moved)
         for term in _terms(costs, error, batch_powers, None if tuned else used)
     ]
     combine = (root_and_last if error.restarts else math.hypot) if tuned else add
@@ -266,18 +269,15 @@ def _terms(
     steps = Powers(n=1.0) + -1.0 * batch_powers
     moved = Powers(dim=0.5, epsilon=-1.0) + error.growth * steps + -1.0 * batch_powers
     parts = [
-        ("noise", costs.noise, steps + moved),
-        ("increments", costs.increments, steps + 2.0 * moved),
+        Term("noise", costs.noise, steps + moved),
+        Term("increments", costs.increments, steps + 2.0 * moved),
     ]
-    parts.sort(key=lambda part: -part[1])
-    parts.append(("gradients", costs.gradients, steps))
+    parts.sort(key=lambda part: -part.value)
+    parts.append(Term("gradients", costs.gradients, steps))
     if regularisation is None:
-        terms = [
-            Term(name, 2.0 * math.sqrt(costs.start * part), 0.5 * powers)
-            for name, part, powers in parts
-        ]
+        terms = [part.times(4.0 * costs.start).root() for part in parts]
     else:
-        terms = [Term(name, part / regularisation, powers) for name, part, powers in parts]
+        terms = [part.times(1.0 / regularisation) for part in parts]
         terms.append(Term("start", costs.start * regularisation))
     if error.restarts:
         terms.append(Term("restarts", costs.restarts, moved))

@@ -1,18 +1,278 @@
-"""The rate of output perturbation where noise counts by its largest coordinate."""
+"""Output perturbation where noise counts by its largest coordinate: cost, regulariser and rate.
+
+Losses whose gradients have at most ``s`` numbers that are not 0 satisfy ``F(v) - F(w) <= |grad
+F(v)|_1 |v - w|_inf <= L sqrt(s) |v - w|_inf``, and the largest coordinate of the noise grows like
+``sqrt(ln d)`` (Gaussian) or ``ln d`` (Laplace), where its Euclidean norm grows like ``sqrt(d)``.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
+
+from scipy.optimize import brentq
+from scipy.special import polygamma
 
 from privopt.spec import ProblemClass
-from privopt.theory.largest_excess import largest_excess
 from privopt.theory.noise_norms import NoiseKind, NoiseVector
-from privopt.theory.perturbation_cost import perturbation_cost
-from privopt.theory.rate import FIXED, Powers, Quantity, Rate, Term, no_rate
+from privopt.theory.rate import FIXED, Powers, Quantity, Rate, Term, largest_excess, no_rate
 
-__all__ = ["linf_output_perturbation_rate"]
+__all__ = [
+    "BalancedMinimiser",
+    "PerturbationCost",
+    "balanced_minimiser",
+    "ball_balanced_minimiser",
+    "linf_output_perturbation_rate",
+    "perturbation_cost",
+    "pure_balanced_minimiser",
+    "smoothed_pure_balanced_minimiser",
+    "smoothing_width",
+]
 
 _SOURCE = "Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), section 4"
+_SMOOTHING_SHARE = 0.01
+
+
+class PerturbationCost(NamedTuple):
+    """What noise of scale 1 adds to the risk, as a formula too, and its exponents.
+
+    Noise of a scale ``b`` costs at most ``g b``, ``g`` the ``factor``. ``dim`` and ``sparsity`` are
+    exponents at this setting, local logarithms included, and ``power`` that of the scale: above 1
+    where a logarithm holds it.
+    """
+
+    factor: float
+    formula: str
+    dim: float
+    sparsity: float
+    power: float = 1.0
+
+
+def perturbation_cost(
+    problem_class: ProblemClass,
+    *,
+    gaussian: bool,
+    projection: str = "linf",
+    glm: bool = False,
+    scale: float = 1.0,
+) -> PerturbationCost:
+    """``E F(proj(w + z)) - F(w) <= g b`` for a member ``w``, and noise ``z`` of scale ``b``.
+
+    *Nearest in the largest coordinate*: ``|proj(w + z) - w|_inf <= |proj(w + z) - (w + z)|_inf +
+    |z|_inf <= 2 |z|_inf``, since ``w`` is a member; hence ``2 L sqrt(s) E|z|_inf``. On the whole
+    space nothing is projected, and the 2 drops out.
+
+    *Nearest in the largest coordinate of a Euclidean ball*, Gaussian noise: that is ``S_tau(w +
+    z)``, so that ``|proj(w + z) - w|`` is nowhere above ``|z_j| + tau``, and no gradient of ``s``
+    numbers sees more than ``|z|_(s) + sqrt(s) tau``. Both means are those of :class:`NoiseVector`,
+    ``sqrt(s ln(d/s))`` and ``sqrt(ln(d b/R))``, the logarithm of as many entries as the set has no
+    room for. Generalised linear losses see ``|<x_i, z>| + |x_i|_1 tau``, whose first part has no
+    dimension.
+
+    *Generalised linear losses on the whole space*: the loss of record ``i`` depends on ``<x_i,
+    z>`` alone. That is ``|x_i|`` times a variable whose mean modulus is ``sqrt(2/pi) b`` (Gaussian)
+    or at most ``sqrt(2) b`` (Laplace), whatever the dimension and the sparsity.
+
+    *Nearest in the Euclidean norm*: ``L E|z|_2``, as projecting does not expand distances.
+
+    *Not projected, although there is a set*: nothing is known of losses outside.
+
+    Source: Jain and Thakurta 2014 observe the second for risks of linear predictions.
+    """
+    dim, lipschitz = problem_class.dim, problem_class.lipschitz
+    sparsity = problem_class.sparsity or dim
+    bounded = math.isfinite(problem_class.radius)
+    if glm and not bounded:
+        factor, name = (math.sqrt(2.0 / math.pi), "sqrt(2/pi)") if gaussian else (
+            math.sqrt(2.0), "sqrt(2)"
+        )  # fmt: skip
+        letter = "sigma" if gaussian else "b"
+        return PerturbationCost(lipschitz * factor, f"{name} L {letter}", 0.0, 0.0)
+    if bounded and projection == "none":
+        return PerturbationCost(math.inf, "unknown outside the set", 0.0, 0.0)
+    noise = NoiseVector(NoiseKind.GAUSSIAN if gaussian else NoiseKind.LAPLACE, 1.0, dim)
+    if bounded and projection == "ball" and gaussian:
+        return _on_a_ball(problem_class, glm, scale)
+    if bounded and projection == "l2":
+        return PerturbationCost(lipschitz * math.sqrt(noise.square), "L E|z|_2", 0.5, 0.0)
+    growth = 0.5 / math.log(2.0 * dim)
+    if not gaussian:
+        growth = dim * float(polygamma(1, dim + 1.0)) / noise.largest
+    twice, name = (2.0, "2 ") if bounded else (1.0, "")
+    factor = twice * lipschitz * math.sqrt(sparsity) * noise.largest
+    return PerturbationCost(factor, f"{name}L sqrt(s) E|z|_inf", growth, 0.5)
+
+
+def _on_a_ball(facts: ProblemClass, glm: bool, scale: float) -> PerturbationCost:
+    """Its exponents by differences."""
+    sparsity = facts.sparsity or facts.dim
+    noise = "sqrt(2/pi) b" if glm else "E|z|_(s)"
+
+    def cost(scale: float, dim: float, sparsity: float) -> float:
+        vector = NoiseVector(NoiseKind.GAUSSIAN, scale, round(dim))
+        root = math.sqrt(sparsity)
+        few = math.sqrt(2.0 / math.pi) * scale if glm else vector.largest_few(round(sparsity))
+        return min(few, root * vector.largest) + root * vector.ball_threshold(facts.radius)
+
+    here, dim = cost(scale, facts.dim, sparsity), 2.0 * facts.dim
+
+    def slope(there: float, ratio: float) -> float:
+        return math.log(there / here) / math.log(ratio)
+
+    return PerturbationCost(
+        facts.lipschitz * here / scale,
+        f"L ({noise} + sqrt(s) E tau)",
+        slope(cost(scale, dim, sparsity), 2.0),
+        slope(cost(scale, facts.dim, 2.0 * sparsity), 2.0),
+        slope(cost(1.001 * scale, facts.dim, sparsity), 1.001),
+    )
+
+
+class BalancedMinimiser(NamedTuple):
+    """The ``lambda`` of least bound, the width ``h`` of smoothing, and how the bound moves.
+
+    ``power`` is ``d log bound / d log noise``: the share of the noise in the bound, since at the
+    minimum ``lambda`` and ``h`` add nothing to the first order.
+    """
+
+    regularisation: float
+    smoothing: float
+    power: float
+
+
+def balanced_minimiser(
+    *, linear: float, curved: float = 0.0, order: float = 1.5, distance: float, share: float = 0.25
+) -> BalancedMinimiser:
+    """``argmin_lambda  A/lambda + B/lambda^p + c lambda D^2``, by a root in ``log lambda``.
+
+    ``linear``, ``curved`` and ``order`` are ``A``, ``B`` and ``p``: what the noise costs.
+    ``distance`` is ``D``, from the centre to the optimum; ``share`` is ``c``: 1/4, or 1/2 as
+    published.
+    """
+    stiff = share * distance**2
+    ends = math.sqrt(linear / stiff), (order * curved / stiff) ** (1.0 / (1.0 + order))
+    low = max(ends)
+
+    def slope(log: float) -> float:
+        regularisation = math.exp(log)
+        drop = linear / regularisation + order * curved / regularisation**order
+        return stiff * regularisation - drop
+
+    best = low
+    if curved > 0.0:  # at twice the lower end both parts are below half of the regulariser's
+        best = math.exp(brentq(slope, math.log(low), math.log(2.0 * low), xtol=1e-14))
+    noise = linear / best + curved / best**order
+    return BalancedMinimiser(best, 0.0, noise / (noise + stiff * best))
+
+
+def ball_balanced_minimiser(
+    problem_class: ProblemClass, *, unit: float, glm: bool, distance: float
+) -> BalancedMinimiser:
+    """``argmin_lambda  C(u/lambda) + lambda D^2/4``, ``C`` the cost of Gaussian noise on a ball.
+
+    Noise of scale ``u/lambda`` is added, ``u`` the ``unit``; the class has a sparsity and a finite
+    radius.
+    """
+
+    def noise(regularisation: float) -> tuple[float, float]:
+        scale = unit / regularisation
+        cost = perturbation_cost(
+            problem_class, gaussian=True, projection="ball", glm=glm, scale=scale
+        )
+        return cost.power, cost.factor * scale
+
+    def slope(log: float) -> float:
+        power, cost = noise(math.exp(log))
+        return log - math.log(power * cost) + math.log(0.25 * distance**2)
+
+    middle = 0.5 * math.log(unit)
+    best = math.exp(brentq(slope, middle - 40.0, middle + 40.0, xtol=1e-9))
+    power, _ = noise(best)
+    return BalancedMinimiser(best, 0.0, 1.0 / (1.0 + power))
+
+
+def pure_balanced_minimiser(
+    problem_class: ProblemClass,
+    *,
+    unit: float,
+    cost: float,
+    glm: bool,
+    distance: float,
+    published: bool = False,
+) -> BalancedMinimiser:
+    """The same for Laplace noise of scale ``u/lambda`` times a spread of the l1 sensitivity.
+
+    The spread is ``min{sqrt(d), sqrt(s) + (1/2) sqrt(k H/lambda)}``, ``k = s`` for generalised
+    linear losses and ``2s`` for others; as published ``sqrt(2s) (1 + 2H/lambda)``, and the
+    regulariser then counts twice.
+
+    ``unit`` is ``u = lambda Delta_2/epsilon``, ``cost`` what noise of scale 1 costs; the class has
+    a sparsity and a smoothness.
+    """
+    smoothness, sparsity = problem_class.smoothness, problem_class.sparsity
+    assert smoothness is not None
+    assert sparsity is not None
+    noise = cost * unit
+    if published:
+        linear = noise * math.sqrt(2.0 * sparsity)
+        curved = 2.0 * smoothness * linear
+        return balanced_minimiser(
+            linear=linear, curved=curved, order=2.0, distance=distance, share=0.5
+        )
+    width = sparsity if glm else 2.0 * sparsity
+    sparse = balanced_minimiser(
+        linear=noise * math.sqrt(sparsity),
+        curved=0.5 * noise * math.sqrt(width * smoothness),
+        distance=distance,
+    )
+    dense = balanced_minimiser(linear=noise * math.sqrt(problem_class.dim), distance=distance)
+    # either bound is its regulariser's part over 1 - power
+    return min(sparse, dense, key=lambda each: each.regularisation / (1.0 - each.power))
+
+
+def smoothed_pure_balanced_minimiser(
+    problem_class: ProblemClass, *, unit: float, cost: float, distance: float
+) -> BalancedMinimiser:
+    """The same for generalised linear losses with kinks, smoothed over a width ``h`` to be chosen.
+
+    ``g u (sqrt(s) + (1/2) sqrt(s/(lambda h)))/lambda + L^2 h/2 + lambda D^2/4``. At ``lambda`` the
+    best width has ``L^2 h = (g u sqrt(s) L/2)^{2/3}/lambda``. What is left is a sum of ``1/lambda``
+    and ``lambda``, of order ``(s ln d/(n epsilon))^{1/3}``. Where ``sqrt(d)`` spreads less, widths
+    cost a hundredth of the noise.
+    """
+    parts = _smoothed(problem_class, unit, cost)
+    best = balanced_minimiser(linear=parts.noise + parts.blur, distance=distance)
+    width = smoothing_width(problem_class, best.regularisation, unit=unit, cost=cost)
+    return BalancedMinimiser(best.regularisation, width, best.power * parts.power)
+
+
+def smoothing_width(
+    problem_class: ProblemClass, regularisation: float, *, unit: float, cost: float
+) -> float:
+    """The best width ``h`` at a given ``lambda``, at most ``4/L^2``.
+
+    The cap keeps the logistic loss, which is its own envelope and ``L^2/4``-smooth, within ``1/h``.
+    """
+    blur = _smoothed(problem_class, unit, cost).blur
+    return min(2.0 * blur / regularisation, 4.0) / problem_class.lipschitz**2
+
+
+class _Smoothed(NamedTuple):
+    """Noise and smoothing, both times ``lambda``, and how their sum moves with the noise."""
+
+    noise: float
+    blur: float
+    power: float
+
+
+def _smoothed(problem_class: ProblemClass, unit: float, cost: float) -> _Smoothed:
+    noise, sparsity = cost * unit, problem_class.sparsity or problem_class.dim
+    rooted = noise * math.sqrt(sparsity)
+    curved = (0.5 * rooted * problem_class.lipschitz) ** (2.0 / 3.0)
+    full = noise * math.sqrt(problem_class.dim)
+    sparse = _Smoothed(rooted + curved, 0.5 * curved, (rooted + curved) / (rooted + 1.5 * curved))
+    dense = _Smoothed(full, _SMOOTHING_SHARE * full, 1.0)
+    return min(sparse, dense, key=lambda each: each.noise + each.blur)
 
 
 def linf_output_perturbation_rate(
@@ -44,30 +304,13 @@ def linf_output_perturbation_rate(
     H^{1/5} D^{6/5} Phi^{2/5}`` where ``H`` exceeds ``lambda``, and ``sqrt(2) L D Phi^{1/2}`` where
     ``H`` is far below; published is ``Phi^{1/3}``.
 
-    Parameters
-    ----------
-    problem_class : ProblemClass
-        With ``sparsity``.
-    regularisation, smoothing : float
-        ``lambda`` and ``h``.
-    scale : float
-        ``sigma`` or ``b`` of the noise.
-    gaussian : bool
-    distance : float
-        ``D``, at least the distance of some minimiser from the centre.
-    power : float, optional
-        How the bound moves with the noise where ``lambda`` is balanced, as a
-        :class:`BalancedMinimiser` says; None for a ``lambda`` that is given.
-    share : float
-        ``c``.
-    projection : {"linf", "ball", "l2", "none"}
-    glm : bool
-        Whether losses are generalised linear ones.
-    solver_error : float
-        ``tau``.
-    spread : Powers
-        How ``Delta_1/Delta_2``, to which the scale of Laplace noise is proportional, moves with the
-        sizes.
+    ``regularisation``, ``smoothing`` and ``solver_error`` are ``lambda``, ``h`` and ``tau``;
+    ``scale`` is ``sigma`` or ``b`` of the noise; ``distance`` is ``D``, at least that of some
+    minimiser from the centre; ``share`` is ``c``. ``power`` says how the bound moves with the noise
+    where ``lambda`` is balanced (:class:`BalancedMinimiser`); None for a ``lambda`` that is given.
+    ``projection`` is ``"linf"``, ``"ball"``, ``"l2"`` or ``"none"``, and ``glm`` says whether
+    losses are generalised linear ones. ``spread`` says how ``Delta_1/Delta_2``, to which the scale
+    of Laplace noise is proportional, moves with the sizes.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""What no private algorithm can beat: explicit lower bounds for empirical risk minimisation.
+"""What no private algorithm can beat: explicit lower bounds, whatever is measured.
 
 The excess risk of the worst data set is at least the mean excess over hard data, of which private
-answers tell little: :mod:`privopt.theory.hard_data` for every guarantee, and for pure differential
-privacy :mod:`privopt.theory.packing` too. Two losses turn data into a risk, ``t v/sqrt(D)`` being
-their mean:
+answers tell little (:mod:`privopt.theory.hard_data`), for pure differential privacy packings too.
+The constraint set is the Euclidean ball of the radius of the class. Two losses turn data into a
+risk, ``t v/sqrt(D)`` being their mean:
 
     convex            -L <w, x>,  |x| <= 1:            L R t (|v|/sqrt(D) - <w, v>/(R sqrt(D))),
     strongly convex   (m/2) |w - rho x|^2, |x| <= 1:   (m/2) |w - rho t v/sqrt(D)|^2.
@@ -23,18 +23,28 @@ import math
 from collections.abc import Iterable
 from functools import lru_cache
 
+import numpy as np
+
 from privopt.spec import Budget, ProblemClass
-from privopt.theory.advantage import Advantage
+from privopt.theory.advantage import Advantage, ApproximateAdvantage
 from privopt.theory.hard_data import (
     HardData,
+    directions,
+    distances,
     fingerprints,
     hidden_counts,
     hidden_signs,
     hidden_supports,
 )
-from privopt.theory.packing import directions, distances
+from privopt.theory.rate import LowerBound, Quantity
 
-__all__ = ["erm_lower_bound", "pure_lower_bound", "shape", "worst_risk"]
+__all__ = [
+    "erm_lower_bound",
+    "lower_bound",
+    "population_lower_bound",
+    "pure_lower_bound",
+    "regret_lower_bound",
+]
 
 
 def erm_lower_bound(problem_class: ProblemClass, advantage: Advantage) -> float:
@@ -54,54 +64,41 @@ def erm_lower_bound(problem_class: ProblemClass, advantage: Advantage) -> float:
     of order ``L R (s ln(d/(s g)))^(1/4)/sqrt(n mu)`` for ``g`` groups, or of the square of that.
     The logarithm is that of hidden supports, which pure and Gaussian privacy hide.
 
-    Parameters
-    ----------
-    problem_class : ProblemClass
-        The constraint set is the Euclidean ball of its radius. Linear losses are as smooth as one
-        likes, quadratic ones as their convexity demands.
-    advantage : Advantage
-        What the guarantee lets the answers tell.
-
-    Returns
-    -------
-    float
-        0 where ``lipschitz`` or ``radius`` is not declared.
-
-    Examples
-    --------
-    >>> from privopt.spec import Relation
-    >>> from privopt.theory import GaussianAdvantage
-    >>> facts = ProblemClass(n=1000, dim=10, lipschitz=1.0, radius=1.0)
-    >>> round(erm_lower_bound(facts, GaussianAdvantage(1.0, Relation.REPLACE_ONE)), 5)
-    0.00173
+    0 where ``lipschitz`` or ``radius`` is not declared. Linear losses are as smooth as one likes,
+    quadratic ones as their convexity demands.
     """
-    return worst_risk(problem_class, _hard_data(problem_class.n, *shape(problem_class), advantage))
+    dim, width = _shape(problem_class)
+    return _worst_risk(problem_class, _hard_data(problem_class.n, dim, width, advantage))
 
 
+@lru_cache(maxsize=512)
 def pure_lower_bound(problem_class: ProblemClass, budget: Budget) -> float:
     """The same under epsilon-DP, by packings: of order ``L R d/(n epsilon)``, or its square.
 
     Distances ``L |w - x|`` where no smoothness is declared (constant ``1/e`` for many coordinates),
     else linear losses (``1/10``); squares ``(m/2) |w - x|^2`` for strongly convex classes. Sparse
     classes have one packing in every group of ``s`` coordinates.
-
-    Parameters
-    ----------
-    problem_class : ProblemClass
-    budget : Budget
-        Of which ``epsilon`` and ``relation`` count.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=1000, dim=10, lipschitz=1.0, radius=1.0)
-    >>> budget = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
-    >>> round(pure_lower_bound(facts, budget), 5)
-    0.0047
     """
-    return _packed(problem_class, budget)
+    n, radius, modulus = problem_class.n, problem_class.radius, problem_class.strong_convexity
+    dim, width = _shape(problem_class)
+    if modulus > 0.0:
+        reach = _reach(problem_class)
+        if not reach:
+            return 0.0
+        packing, cap = distances(width, 2.0), radius / reach
+        mean = packing.best(n, budget, groups=dim // width, cap=cap, power=2.0)
+        return 0.5 * modulus * reach**2 * mean
+    if math.isinf(problem_class.lipschitz) or math.isinf(radius):
+        return 0.0
+    families = [directions(width)]
+    if problem_class.smoothness is None:
+        families.append(distances(width, 1.0))
+    groups = dim // width
+    found = max(each.best(n, budget, groups=groups) for each in families)
+    return problem_class.lipschitz * radius * found
 
 
-def shape(problem_class: ProblemClass) -> tuple[int, int]:
+def _shape(problem_class: ProblemClass) -> tuple[int, int]:
     """Coordinates in all, and the most in which the gradient of one linear loss may differ from 0.
 
     Of a strongly convex class it is the linear part that is sparse: squares of distances to sparse
@@ -111,7 +108,7 @@ def shape(problem_class: ProblemClass) -> tuple[int, int]:
     return dim, problem_class.sparsity or dim
 
 
-def worst_risk(problem_class: ProblemClass, families: Iterable[HardData]) -> float:
+def _worst_risk(problem_class: ProblemClass, families: Iterable[HardData]) -> float:
     """The largest risk over priors, of linear losses or of squares."""
     radius, lipschitz = problem_class.radius, problem_class.lipschitz
     modulus = problem_class.strong_convexity
@@ -133,27 +130,6 @@ def _hard_data(n: int, dim: int, width: int, advantage: Advantage) -> tuple[Hard
     return tuple(families)
 
 
-@lru_cache(maxsize=512)
-def _packed(problem_class: ProblemClass, budget: Budget) -> float:
-    n, radius, modulus = problem_class.n, problem_class.radius, problem_class.strong_convexity
-    dim, width = shape(problem_class)
-    if modulus > 0.0:
-        reach = _reach(problem_class)
-        if not reach:
-            return 0.0
-        packing, cap = distances(width, 2.0), radius / reach
-        mean = packing.best(n, budget, groups=dim // width, cap=cap, power=2.0)
-        return 0.5 * modulus * reach**2 * mean
-    if math.isinf(problem_class.lipschitz) or math.isinf(radius):
-        return 0.0
-    families = [directions(width)]
-    if problem_class.smoothness is None:
-        families.append(distances(width, 1.0))
-    groups = dim // width
-    found = max(each.best(n, budget, groups=groups) for each in families)
-    return problem_class.lipschitz * radius * found
-
-
 def _reach(problem_class: ProblemClass) -> float:
     """``rho``, at most ``n R``: one record moves the mean across the ball then."""
     radius = problem_class.radius
@@ -161,3 +137,111 @@ def _reach(problem_class: ProblemClass) -> float:
         return 0.0
     free = problem_class.lipschitz / problem_class.strong_convexity - radius
     return max(0.0, min(free, problem_class.n * radius))
+
+
+def population_lower_bound(problem_class: ProblemClass, advantage: Advantage) -> float:
+    """Excess population risk that some distribution of the class forces on every algorithm.
+
+    The larger of two bounds for ``n`` independent records.
+
+    *Privacy*: fingerprints (:mod:`privopt.theory.hard_data`), a record being informative in a group
+    with chance ``K/n``, else null. The mean is that of the distribution and not of the records. Of
+    order ``L R sqrt(d)/(n mu)``, or its square.
+
+    *Sampling*, at least ``L R/(4 sqrt n)`` from ``n = 2``, or ``m rho^2/(2 e (n + 1))``::
+
+        max_v L R v (1 - sqrt(1 - (1 - v^2)^n)),    max_v (m/2) (rho v)^2 (1 - v^2)^n.
+
+    Records ``+-e_1`` of mean ``v`` or ``-v``: the sign is told with the advantage ``T`` of
+    :mod:`privopt.theory.advantage`, and ``T^2 <= 1 - BC^2`` with the Bhattacharyya coefficient
+    ``BC = E sqrt(1 - c^2) <= sqrt(1 - E c^2)``, ``c = (P - Q)/(P + Q)``; of ``n`` records it is
+    ``(1 - v^2)^{n/2}`` (Le Cam).
+    """
+    n, (dim, width) = problem_class.n, _shape(problem_class)
+    families = [_sample(n), fingerprints(n, dim, advantage, sampled=True)]
+    if width > 1:
+        families.append(fingerprints(n, dim, advantage, width=width, sampled=True))
+    return _worst_risk(problem_class, families)
+
+
+def _sample(n: int) -> HardData:
+    """Means ``+-v e_1``, with nothing kept from the answers."""
+    v = np.linspace(0.0, 1.0, 257)[1:] / math.sqrt(n)
+    told = 1.0 - (1.0 - v**2) ** n
+    return HardData(v, np.ones_like(v), np.sqrt(told), np.ones_like(v), told)
+
+
+def regret_lower_bound(
+    problem_class: ProblemClass, advantage: Advantage, *, rounds: float
+) -> float:
+    """Regret that some stream of ``n`` records forces on every algorithm, in ``n/b`` batches.
+
+    The larger of two bounds, for records that are independent draws. Point ``w_t`` knows nothing of
+    batch ``t``, and no fixed point does better than the best for the records in hindsight.
+
+    *Privacy*. The average of the points is a function of the answers, so its excess population risk
+    is at least :func:`population_lower_bound`, and the regret ``n/b`` times that: of order ``(L
+    R/b) sqrt(d)/mu``, or ``(L R/b) sqrt(n)``.
+
+    *Hindsight*, whatever is known of the past. Linear losses ``-L <w, x>`` with ``E x = 0`` cost
+    nothing in the mean, and ``-(L R/b) |S|`` in hindsight, ``S = x_1 + ... + x_n``::
+
+        (L R/b) E |S| = (L R/b) k binom(2m, m)/4^m,          x = +-e_1, n = k = 2m or 2m + 1,
+        (L R/b) E |S| >= (L R/b) sqrt(n/(1 + 2 (1 - 1/n)/d)),   x = +-e_j, every j as likely,
+
+    about ``sqrt(2/pi)`` and ``sqrt(d/(d + 2))`` times ``(L R/b) sqrt(n)``; without noise follow the
+    leader has ``L R sqrt(n)`` at ``b = 1``. The second by ``E |S| >= (E |S|^2)^{3/2}/(E
+    |S|^4)^{1/2}`` (Hoelder), ``E |S|^2 = n`` and ``E |S|^4 = n^2 + 2 n (n - 1)/d``.
+
+    ``rounds`` are ``n/b``, ``b`` the divisor of a batch, in one pass over the records. From the
+    second on an algorithm may know what comes, and nothing is known.
+    """
+    return rounds * max(population_lower_bound(problem_class, advantage), _hindsight(problem_class))
+
+
+def _hindsight(facts: ProblemClass) -> float:
+    """``L R E |S|/n``; strongly convex classes have no linear members."""
+    n, largest = facts.n, facts.lipschitz * facts.radius
+    if facts.strong_convexity > 0.0 or math.isinf(largest):
+        return 0.0
+    pairs = n // 2
+    middle = math.exp(math.lgamma(pairs + 0.5) - math.lgamma(pairs + 1.0)) / math.sqrt(math.pi)
+    spread = 1.0 / math.sqrt(n * (1.0 + 2.0 * (1.0 - 1.0 / n) / facts.dim))
+    return (1.0 - 1e-9) * largest * max(middle, spread)
+
+
+def lower_bound(
+    problem_class: ProblemClass,
+    guarantee: Advantage,
+    quantity: Quantity | str = Quantity.EMPIRICAL_RISK,
+    *,
+    rounds: float = 0.0,
+) -> LowerBound:
+    """The largest lower bound that is known for every algorithm with a guarantee.
+
+    The guarantee is :class:`ApproximateAdvantage` of a budget, pure where its delta is 0;
+    :class:`GaussianAdvantage`; or :class:`RenyiAdvantage`. The bound holds for algorithms with this
+    guarantee, and for no others. The quantity is the empirical or the population risk, or the
+    regret, with ``rounds`` as for :func:`regret_lower_bound`; of others nothing is known.
+
+    Examples
+    --------
+    >>> from privopt.spec import Budget, Relation
+    >>> from privopt.theory import GaussianAdvantage
+    >>> facts = ProblemClass(n=1000, dim=100, lipschitz=1.0, radius=1.0)
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> known = ApproximateAdvantage(budget), GaussianAdvantage(0.25, Relation.REPLACE_ONE)
+    >>> [(round(value, 6), name) for value, name in (lower_bound(facts, each) for each in known)]
+    [(0.005379, '(1, 1e-06)-DP'), (0.023011, '0.25-Gaussian DP')]
+    """
+    value = 0.0
+    match Quantity.named("quantity", quantity):
+        case Quantity.EMPIRICAL_RISK:
+            value = erm_lower_bound(problem_class, guarantee)
+            if isinstance(guarantee, ApproximateAdvantage) and guarantee.budget.delta == 0.0:
+                value = max(value, pure_lower_bound(problem_class, guarantee.budget))
+        case Quantity.POPULATION_RISK:
+            value = population_lower_bound(problem_class, guarantee)
+        case Quantity.REGRET:
+            value = regret_lower_bound(problem_class, guarantee, rounds=rounds)
+    return LowerBound(value, guarantee.name)

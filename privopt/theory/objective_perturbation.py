@@ -8,32 +8,19 @@ from collections.abc import Callable
 import numpy as np
 
 from privopt.spec import ProblemClass
-from privopt.theory.largest_excess import largest_excess
-from privopt.theory.rate import Powers, Quantity, Rate, Term
+from privopt.theory.rate import Powers, Quantity, Rate, Term, largest_excess
 
-__all__ = [
-    "objective_perturbation_rate",
-    "perturbed_objective_regularisation",
-]
+__all__ = ["objective_perturbation_rate", "perturbed_objective_regularisation"]
 
 
 def perturbed_objective_regularisation(
-    problem_class: ProblemClass,
-    second_moment: Callable[[float], float],
-    *,
-    least: float = 0.0,
+    problem_class: ProblemClass, second_moment: Callable[[float], float], *, least: float = 0.0
 ) -> float:
     """The ``lambda > least`` of the smallest bound, where ``E|t|^2 = second_moment(lambda)``.
 
     The tilt must not grow with ``lambda``. For a tilt that ignores ``lambda`` the answer is
     ``sqrt(E|t|^2)/R``, and the bound ``R sqrt(E|t|^2) / 2``; a tilt that pays for the losses'
     curvature asks for somewhat more. Found on a grid of steps of two per cent.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
-    >>> round(perturbed_objective_regularisation(facts, lambda regularisation: 0.25), 6)
-    0.5
     """
     radius = problem_class.radius
 
@@ -74,15 +61,10 @@ def objective_perturbation_rate(
     and the largest value over ``v`` is ``|lambda a - t|^2 / (4 lambda) + <t, a>``. Keeping one of
     the two squares only doubles the bound.
 
-    Parameters
-    ----------
-    problem_class : ProblemClass
-    regularisation, noise_second_moment, distance : float
-        ``lambda``, ``E|t|^2``, and how far a solver and a second noise move the minimiser.
-    gaussian : bool
-        Whether the tilt is Gaussian; else its norm is, under pure privacy, of order ``d``.
-    tuned : bool
-        Whether ``lambda`` is the one of the smallest bound; else it is fixed.
+    ``regularisation`` is ``lambda``, ``noise_second_moment`` ``E|t|^2``, and ``distance`` how far a
+    solver and a second noise move the minimiser. A tilt that is not ``gaussian`` has a norm of
+    order ``d``, under pure privacy. ``tuned`` says whether ``lambda`` is that of the smallest
+    bound; else it is fixed.
 
     Source: constants derived here; the order is that of Kifer, Smith and Thakurta 2012.
 

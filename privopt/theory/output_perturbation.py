@@ -5,19 +5,15 @@ from __future__ import annotations
 import math
 
 from privopt.spec import ProblemClass
-from privopt.theory.largest_excess import largest_excess
-from privopt.theory.rate import Powers, Quantity, Rate, Term
+from privopt.theory.rate import Powers, Quantity, Rate, Term, largest_excess
 
-__all__ = [
-    "output_perturbation_rate",
-    "perturbed_minimiser_regularisation",
-]
+__all__ = ["output_perturbation_rate", "perturbed_minimiser_regularisation"]
 
 
 def _stationary(
     problem_class: ProblemClass, regularisation: float, noise_square: float, solver_error: float
 ) -> tuple[float, float, float]:
-    """Excess risk of ``Proj(argmin F_lambda + z)`` for smooth losses, minimiser stationary.
+    """What the objective rises, what both costs add together, and the regulariser alone.
 
     If every loss is ``H``-smooth and ``grad F_lambda`` vanishes at ``w_lambda = argmin_W
     F_lambda``, then whatever the noise ``z``::
@@ -49,11 +45,6 @@ def _stationary(
 
     Source: Chaudhuri, Monteleoni and Sarwate 2011, who argue so on the whole space, where every
     minimiser is stationary; constants, and the case of the ball, derived here.
-
-    Returns
-    -------
-    tuple
-        The rise of the objective, what both cost together, and the regulariser alone.
     """
     if problem_class.smoothness is None:
         raise ValueError("smoothness must be declared for this bound, got None")
@@ -72,12 +63,6 @@ def perturbed_minimiser_regularisation(
     ``argmin_lambda lambda R^2/4 + L u / lambda = 2 sqrt(L u) / R``; the bound is then
     ``R sqrt(L u)``, which for Gaussian noise (``u = 2 L sqrt(d) / (n mu)``) is
     ``sqrt(2) L R (sqrt(d) / (n mu))^{1/2}``.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
-    >>> perturbed_minimiser_regularisation(facts, unit_noise_norm=0.01)
-    0.2
     """
     return 2.0 * math.sqrt(problem_class.lipschitz * unit_noise_norm) / problem_class.radius
 
@@ -119,19 +104,11 @@ def output_perturbation_rate(
     (``_stationary``). A given ``lambda`` has a bias that no noise shrinks: below ``lambda R^2/4``
     nothing is a rate.
 
-    Parameters
-    ----------
-    problem_class : ProblemClass
-    regularisation, solver_error, smoothing : float
-        ``lambda``, ``tau`` and ``h``.
-    noise_norm, noise_square : float
-        ``E|z|`` and ``E|z|^2``.
-    gaussian : bool
-        Whether the noise is Gaussian, its norm of order ``sqrt(d)``; else of order ``d``.
-    balanced : bool
-        Whether ``lambda`` is the one of :func:`perturbed_minimiser_regularisation`; else fixed.
-    stationary : bool
-        Whether every minimiser is stationary: the smaller bound is then taken.
+    ``regularisation``, ``solver_error`` and ``smoothing`` are ``lambda``, ``tau`` and ``h``;
+    ``noise_norm`` and ``noise_square`` are ``E|z|`` and ``E|z|^2``. The norm of Gaussian noise is
+    of order ``sqrt(d)``, else of order ``d``. ``balanced`` says whether ``lambda`` is that of
+    :func:`perturbed_minimiser_regularisation`; else it is fixed. ``stationary`` says whether every
+    minimiser is: the smaller bound is then taken.
 
     Source: the triangle inequality for Lipschitz losses, with the minimisers' distance of
     Chaudhuri, Monteleoni and Sarwate 2011, Corollary 8; constants derived here.

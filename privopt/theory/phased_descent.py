@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from privopt.spec import ProblemClass
-from privopt.theory.largest_excess import largest_excess
-from privopt.theory.rate import Powers, Quantity, Rate, Term, add
+from privopt.theory.rate import Powers, Quantity, Rate, Term, add, largest_excess
 
 __all__ = ["phase_sizes", "phased_descent_step_size", "phased_rate"]
 
@@ -16,11 +15,6 @@ def phase_sizes(n: int) -> tuple[int, ...]:
 
     One phase more, as ``ceil(log2 n)`` has it, would be an average over nothing. A single record is
     a phase.
-
-    Examples
-    --------
-    >>> phase_sizes(100)
-    (50, 25, 12, 6, 3, 1)
     """
     return tuple(n >> i for i in range(1, n.bit_length())) or (n,)
 
@@ -57,12 +51,6 @@ def phased_rate(problem_class: ProblemClass, *, step_size: float, noise_std: flo
     At the best step size its terms are ``2 sqrt(a b_i)`` and combine as a root of a sum of
     squares, ``16 L R sqrt(d)/(n mu)`` and ``4 L R/sqrt(6 n)``, of which the larger comes first; at
     any other, a sum.
-
-    Parameters
-    ----------
-    problem_class : ProblemClass
-    step_size, noise_std : float
-        ``eta_1`` and ``sigma_1``.
 
     Source: Feldman, Koren and Talwar 2020, "Private stochastic convex optimization: optimal rates
     in linear time", section 4 (the order of magnitude); the constants are derived here, with the

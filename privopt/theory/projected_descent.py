@@ -9,8 +9,8 @@ import numpy as np
 from privopt.spec import ProblemClass
 from privopt.theory.biased_descent import biased_descent_rate, inexact_descent_rate
 from privopt.theory.noise_norms import NoiseKind, NoiseVector
-from privopt.theory.projected_error import Body, projected_error
 from privopt.theory.rate import FIXED, GIVEN_STEPS, Powers, Rate, Term
+from privopt.theory.sparse_means import Body, projected_error
 
 __all__ = ["projected_descent_rate", "projected_descent_steps", "projected_gradient"]
 
@@ -27,25 +27,11 @@ def projected_gradient(
     """``e^2`` and ``nu^2`` of a projected noisy mean gradient, with their exponents.
 
     The body is ``{|v|_1 <= C sqrt(s), |v|_2 <= C}``. ``e^2`` is the least bound of
-    :func:`privopt.theory.projected_error`, of noise that moves like ``sqrt(T)/(n epsilon)``, and
+    :func:`privopt.theory.sparse_means`, of noise that moves like ``sqrt(T)/(n epsilon)``, and
     ``nu^2`` is ``C^2``.
 
-    Parameters
-    ----------
-    problem_class : ProblemClass
-        Without a sparsity gradients are dense.
-    noise_std : float
-        ``sigma`` of each coordinate of the mean gradient.
-    clip : float, optional
-        ``C``; default ``L``.
-    steps_powers : Powers
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=2048, dim=8192, lipschitz=1.0, radius=1.0, sparsity=4)
-    >>> error, square = projected_gradient(facts, noise_std=0.004)
-    >>> round(error.value, 4), round(error.powers.steps, 2), square.value
-    (0.0217, 0.57, 1.0)
+    ``noise_std`` is ``sigma`` of each coordinate of the mean gradient, ``clip`` is ``C``, by
+    default ``L``.
     """
     clip = problem_class.lipschitz if clip is None else clip
     sparsity = problem_class.sparsity or problem_class.dim
@@ -69,20 +55,9 @@ def projected_descent_rate(
 ) -> Rate:
     """The rate of ``w_{t+1} = Proj(w_t - eta P_B(grad F(w_t) + z_t))``, ``z_t ~ N(0, sigma^2 I)``.
 
-    Parameters
-    ----------
-    problem_class : ProblemClass
-    steps, noise_std : int, float
-        ``T`` and ``sigma``, which moves like ``sqrt(T)/(n epsilon)``.
-    clip : float, optional
-        ``C``, of the body ``B`` too; default ``L``.
-    step_size : float, optional
-        ``eta``; default the theorem's.
-    smooth : bool
-        Whether by :func:`inexact_descent_rate`, of the average after each step, rather than by
-        :func:`biased_descent_rate`, of the average.
-    gap, steps_powers
-        As for :func:`biased_descent_rate`.
+    ``sigma`` moves like ``sqrt(T)/(n epsilon)``; ``clip`` is ``C``, of the body ``B`` too. Where
+    ``smooth``, by :func:`inexact_descent_rate`, of the average after each step, rather than by
+    :func:`biased_descent_rate`, of the average; the other arguments are theirs.
 
     Examples
     --------
@@ -126,12 +101,6 @@ def projected_descent_steps(
     More steps make less of the start and more noise in each: of order ``(L/b)^(4/3)`` where ``b``
     is the bias that one step alone would have. Searched over 64 numbers up to 10,000, and over
     64 between the neighbours of the best of these: all that there are, up to about 200 steps.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=2048, dim=8192, lipschitz=1.0, radius=1.0, sparsity=4)
-    >>> projected_descent_steps(facts, one_step_noise=0.004)
-    8
     """
 
     def bound(steps: int) -> float:

@@ -9,8 +9,20 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from privopt.arguments import Names
+from privopt.spec import ProblemClass
 
-__all__ = ["FIXED", "LowerBound", "Powers", "Quantity", "Rate", "Term", "add", "no_rate"]
+__all__ = [
+    "FIXED",
+    "LowerBound",
+    "Powers",
+    "Quantity",
+    "Rate",
+    "Term",
+    "add",
+    "largest_excess",
+    "no_rate",
+    "obstacle",
+]
 
 
 class Quantity(Names):
@@ -80,13 +92,7 @@ SLOPE_MARGIN = 0.02
 
 @dataclass(frozen=True)
 class Term:
-    """One term of a bound: its name, its value at the setting, and how it moves with the axes.
-
-    Examples
-    --------
-    >>> Term("noise", 0.5, Powers(n=-1.0)).powers.n
-    -1.0
-    """
+    """One term of a bound: its name, its value at the setting, and how it moves with the axes."""
 
     name: str
     value: float
@@ -96,16 +102,20 @@ class Term:
         if not self.value >= 0.0:
             raise ValueError(f"value of the term {self.name} must be >= 0, got {self.value!r}")
 
+    def times(self, factor: float, powers: Powers = FIXED) -> Term:
+        """The term times a factor, and ``powers`` say how that moves."""
+        return Term(self.name, factor * self.value, self.powers + powers)
+
+    def root(self, factor: float = 1.0, powers: Powers = FIXED) -> Term:
+        """Its square root times a factor, and ``powers`` say how that moves."""
+        return Term(self.name, factor * math.sqrt(self.value), 0.5 * self.powers + powers)
+
 
 class LowerBound(NamedTuple):
     """What no algorithm with a guarantee beats on every problem of a class; 0: nothing is known.
 
-    Attributes
-    ----------
-    value : float
-    guarantee : str
-        Which one, such as ``"(1, 1e-06)-DP"`` or ``"0.25-Gaussian DP"``: the bound says nothing of
-        algorithms that guarantee less.
+    ``guarantee`` says which one, such as ``"(1, 1e-06)-DP"`` or ``"0.25-Gaussian DP"``: the bound
+    says nothing of algorithms that guarantee less.
     """
 
     value: float
@@ -113,13 +123,7 @@ class LowerBound(NamedTuple):
 
 
 def add(*values: float) -> float:
-    """The sum: how terms make a bound where nothing else is said.
-
-    Examples
-    --------
-    >>> add(0.25, 0.5)
-    0.75
-    """
+    """The sum: how terms make a bound where nothing else is said."""
     return math.fsum(values)
 
 
@@ -127,46 +131,22 @@ def add(*values: float) -> float:
 class Rate:
     """What a theorem promises, evaluated at one setting of the public numbers.
 
-    Parameters
-    ----------
-    quantity : Quantity or its name
-        What is bounded, for every problem of the class.
-    theorem : str
-        The statement in one line, in the symbols of the problem class.
-    source : str
-        Author, year and number of the theorem.
-    terms : tuple of Term
-        The terms of the bound. The rate is named after the first one, which is privacy's where
-        there is privacy: ``exponents`` and ``tight_on`` speak of that term. Without terms nothing
-        is claimed, and the bound is infinite.
-    combine : callable
-        The bound as a function of the values of the terms, of degree one: :func:`add` for a sum,
-        ``math.hypot`` for a root of a sum of squares, ``min`` where each term is a bound by
-        itself. Under ``min`` the terms are kept in order of value, so that the first is the one
-        that binds at the setting.
-    cap : float
-        What the set allows any point whatever (:func:`privopt.theory.largest_excess`): no bound is
-        above it.
-    lower : tuple of LowerBound
-        What stands beside the bound, never above it; of a plan, first that of every algorithm
-        within the budget.
-    whole_class : bool
-        Whether the bound is for every problem of the class, and not of a part of it, where lower
-        bounds of the class say nothing.
-    rounds : float
-        Of a regret in one pass, the number ``n/b`` of batches; else 0.
-    requires : frozenset of str
-        What a problem must provide for the bound to speak of it, beyond its class.
-    regime : str
-        Where the first term leads, and what is held fixed while an axis moves: ``in_regime``, in
-        words.
-    tight_on : str or None
-        Name of the hard family on which measured slopes must equal ``exponents``.
+    The ``theorem`` is a statement in one line, in the symbols of the problem class, and ``source``
+    its author, year and number. The rate is named after the first of its ``terms``, which is
+    privacy's where there is privacy: ``exponents`` and ``tight_on`` speak of that term. Without
+    terms nothing is claimed, and the bound is infinite.
 
-    Raises
-    ------
-    ValueError
-        If ``quantity`` is none, or a lower bound is above the bound.
+    ``combine`` makes the bound of the values of the terms, and is of degree one: :func:`add` for a
+    sum, ``math.hypot`` for a root of a sum of squares, ``min`` where each term is a bound by
+    itself. Under ``min`` the terms are kept in order of value. No bound is above ``cap``, what the
+    set allows any point whatever (:func:`largest_excess`). ``lower`` stands beside the bound, never
+    above it; of a plan, first that of every algorithm within the budget.
+
+    ``whole_class`` says whether the bound is for every problem of the class; lower bounds of the
+    class say nothing of a part of it. ``rounds`` is the number ``n/b`` of batches of a regret in
+    one pass, else 0. ``requires`` names what a problem must provide beyond its class. ``regime``
+    says in words where the first term leads, and what is held fixed while an axis moves.
+    ``tight_on`` names the hard family on which measured slopes must equal ``exponents``.
 
     Examples
     --------
@@ -204,7 +184,12 @@ class Rate:
     @property
     def upper(self) -> float:
         """The bound, constants included; infinite where none is known."""
-        return min(self._combined(), self.cap)
+        return min(self.uncapped, self.cap)
+
+    @property
+    def uncapped(self) -> float:
+        """What the terms make, whatever the set allows; infinite without any."""
+        return self._combined()
 
     def _ordered(self) -> tuple[Term, ...]:
         """As given; under ``min`` the least first."""
@@ -213,7 +198,7 @@ class Rate:
         return tuple(sorted(self.terms, key=lambda term: term.value))
 
     def _combined(self, axis: str = "n", factor: float = 1.0) -> float:
-        """What the terms make where an axis is ``factor`` times as large; infinite without any."""
+        """The same where an axis is ``factor`` times as large."""
         moved = [term.value * factor ** getattr(term.powers, axis) for term in self.terms]
         return self._made(moved) if moved else math.inf
 
@@ -243,7 +228,7 @@ class Rate:
         Along each axis its slope is within ``SLOPE_MARGIN`` of the exponent, and the set does not
         allow less than the terms.
         """
-        if not 0.0 < self._combined() < math.inf or self._combined() > self.cap:
+        if not 0.0 < self.uncapped < math.inf or self.uncapped > self.cap:
             return False
         return all(
             abs(self.slope(axis) - power) <= SLOPE_MARGIN for axis, power in self.exponents.items()
@@ -254,7 +239,7 @@ class Rate:
 
         It tends to ``exponents[axis]`` where the first term leads, and is 0 at the cap.
         """
-        if self._combined() > self.cap:
+        if self.uncapped > self.cap:
             return 0.0
         step = 1e-4
         up, down = self._combined(axis, 1.0 + step), self._combined(axis, 1.0 / (1.0 + step))
@@ -266,7 +251,7 @@ class Rate:
         rows += ["the least of"] if self.combine is min and len(self.terms) > 1 else []
         for term in self.terms:
             rows.append(f"{term.name} = {term.value:.4g}, of order {_product(asdict(term.powers))}")
-        rows += [f"the set allows {self.cap:.4g}"] if self._combined() > self.cap else []
+        rows += [f"the set allows {self.cap:.4g}"] if self.uncapped > self.cap else []
         rows += [f"regime: {self.regime} ({self.local})"] if self.regime else []
         rows += self.floors
         return "\n  ".join([*rows, self.source])
@@ -296,16 +281,46 @@ def _product(powers: Mapping[str, float]) -> str:
 def no_rate(
     reason: str, *, quantity: Quantity = Quantity.EMPIRICAL_RISK, whole_class: bool = True
 ) -> Rate:
-    """The rate of a method that no theorem covers: an infinite bound, with the reason.
-
-    Examples
-    --------
-    >>> no_rate("the losses are not convex").upper
-    inf
-    """
+    """The rate of a method that no theorem covers: an infinite bound, with the reason."""
     return Rate(
         quantity=quantity,
         theorem=f"none: {reason}",
         source="no theorem covers it",
         whole_class=whole_class,
     )
+
+
+def largest_excess(problem_class: ProblemClass) -> float:
+    """The largest ``F(w) - F*`` that a point of the set can have: ``2 L R``, or less.
+
+    ``F(w) - F* <= L x - (m/2) x^2`` with ``x = |w - w*|``: for a subgradient ``g`` of norm at most
+    ``L`` at ``w``, strong convexity gives ``F* >= F(w) - <g, w - w*> + (m/2) x^2``. The two points
+    are at most ``2R`` apart, so the largest value is at ``x = min(2R, L/m)``: ``2 L R - 2 m R^2``,
+    or ``L^2/(2m)``. Smoothness allows no less: linear losses attain ``2 L R``.
+
+    No bound of an expectation need be above it, whatever the point is.
+    """
+    slope, modulus = problem_class.lipschitz, problem_class.strong_convexity
+    reach = problem_class.diameter
+    if modulus > 0.0:
+        reach = min(reach, slope / modulus)
+    if math.isinf(slope) or math.isinf(reach):
+        return math.inf
+    return slope * reach - 0.5 * modulus * reach**2
+
+
+def obstacle(
+    problem_class: ProblemClass, *, clipped: bool = False, plain: bool = True
+) -> str | None:
+    """Why no theorem of Lipschitz convex losses on a bounded set applies; None where one may.
+
+    Whether clipping may change gradients; whether the update is plain descent.
+    """
+    reasons = {
+        "the losses are not convex": not problem_class.convex,
+        "gradients are clipped below the Lipschitz constant": clipped
+        or math.isinf(problem_class.lipschitz),
+        "the update is not plain descent": not plain,
+        "the set is not bounded": math.isinf(problem_class.radius),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)

@@ -1,10 +1,10 @@
-"""Laws: rates as functions of a setting, and their crossovers."""
+"""Laws: rates as functions of a setting, their crossovers, and orders without constants."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,9 +12,9 @@ from scipy.optimize import brentq
 
 from privopt.arguments import member, positive_number
 from privopt.spec import Budget, ProblemClass
-from privopt.theory.rate import Rate
+from privopt.theory.rate import Powers, Rate
 
-__all__ = ["Law", "Setting", "crossovers"]
+__all__ = ["Law", "Order", "Setting", "crossovers"]
 
 _COUNTED = ("n", "dim", "sparsity")
 
@@ -23,23 +23,8 @@ _COUNTED = ("n", "dim", "sparsity")
 class Setting:
     """The public numbers at which a law is evaluated.
 
-    Parameters
-    ----------
-    problem_class : ProblemClass
-    budget : Budget
-    mu : float
-        The Gaussian parameter of the budget, :func:`privopt.privacy.gaussian_mu`; for laws of pure
-        privacy it plays no part.
-
-    Examples
-    --------
-    >>> from privopt.spec import Relation
-    >>> here = Setting(
-    ...     problem_class=ProblemClass(n=1000, dim=20, lipschitz=1.0, radius=1.0),
-    ...     budget=Budget(epsilon=1.0, delta=1e-6, relation=Relation.REPLACE_ONE), mu=0.25)
-    >>> there = here.at(n=2000, epsilon=2.0)
-    >>> there.problem_class.n, there.mu
-    (2000, 0.5)
+    ``mu`` is the Gaussian parameter of the budget, :func:`privopt.privacy.gaussian_mu`; for laws of
+    pure privacy it plays no part.
     """
 
     problem_class: ProblemClass
@@ -53,11 +38,6 @@ class Setting:
         """The setting with some numbers changed: ``epsilon``, or facts of the problem class.
 
         ``mu`` moves with ``epsilon``, at their fixed ratio. Counts are rounded.
-
-        Raises
-        ------
-        ValueError
-            If there is no such axis.
         """
         moved = self
         for axis, value in axes.items():
@@ -72,19 +52,6 @@ class Setting:
                 moved = replace(moved, problem_class=facts)
         return moved
 
-    def value(self, axis: str) -> float:
-        """The number on an axis.
-
-        Raises
-        ------
-        ValueError
-            If the class does not declare it.
-        """
-        found = getattr(self.budget if axis == "epsilon" else self.problem_class, axis)
-        if found is None:
-            raise ValueError(f"{axis} must be declared by the problem class, got None")
-        return float(found)
-
 
 Law = Callable[[Setting], Rate]
 
@@ -94,17 +61,9 @@ def crossovers(
 ) -> tuple[float, ...]:
     """Where along an axis two bounds are equal: the roots of the logarithm of their ratio.
 
-    Parameters
-    ----------
-    first, second : Law
-    setting : Setting
-        All other numbers.
-    axis : str
-        As for :meth:`Setting.at`.
-    low, high : float
-        The roots searched are between these, of which at least one is found wherever the two
-        bounds change places between neighbours on a grid of 128 intervals. Exact up to the
-        rounding of counts.
+    The ``axis`` is as for :meth:`Setting.at`, and all other numbers are those of the setting. Of
+    the roots between ``low`` and ``high`` at least one is found wherever the two bounds change
+    places between neighbours on a grid of 128 intervals. Exact up to the rounding of counts.
 
     Examples
     --------
@@ -130,3 +89,96 @@ def crossovers(
         for left, right in itertools.pairwise(apart)
         if left[1] * right[1] < 0.0
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """``(n epsilon)^a n^b s^c d^e`` and powers of logarithms, each at least 1.
+
+    ``budget`` is the power of ``n epsilon``; ``log_sparse`` and ``log_hidden`` are those of
+    ``ln(d/s)`` and ``ln(d/(n epsilon))``.
+    """
+
+    budget: float = 0.0
+    n: float = 0.0
+    sparsity: float = 0.0
+    dim: float = 0.0
+    log_n: float = 0.0
+    log_dim: float = 0.0
+    log_delta: float = 0.0
+    log_sparse: float = 0.0
+    log_hidden: float = 0.0
+
+    def __pow__(self, power: float) -> Order:
+        return Order(**{name: power * value + 0.0 for name, value in vars(self).items()})
+
+    def __mul__(self, other: Order) -> Order:
+        return Order(**{name: x + getattr(other, name) for name, x in vars(self).items()})
+
+    def crossing(self, other: Order) -> Order:
+        """The ``n epsilon`` at which the two are equal, as an order of the other numbers.
+
+        Logarithms that move with ``n`` keep the value that they have at a setting.
+        """
+        ratio = self * other**-1.0
+        return replace(ratio, budget=0.0) ** (-1.0 / ratio.budget)
+
+    def value(self, setting: Setting) -> float:
+        """At a setting."""
+        bases = _bases(setting)
+        return math.prod(bases[name][0] ** power for name, power in self._named.items())
+
+    def powers(self, setting: Setting) -> Powers:
+        """The local exponents there."""
+        bases, found = _bases(setting), Powers()
+        for name, power in self._named.items():
+            found = found + power * bases[name][1]
+        return found
+
+    @property
+    def _named(self) -> dict[str, float]:
+        return {name: power for name, power in vars(self).items() if power}
+
+    def __str__(self) -> str:
+        """As a product."""
+        named = self._named.items()
+        return " ".join(f"{_SYMBOLS[name]}^{power:g}" for name, power in named) or "1"
+
+
+_SYMBOLS = {
+    "budget": "(n epsilon)",
+    "n": "n",
+    "sparsity": "s",
+    "dim": "d",
+    "log_n": "(ln n)",
+    "log_dim": "(ln d)",
+    "log_delta": "ln(1/delta)",
+    "log_sparse": "ln(d/s)",
+    "log_hidden": "ln(d/(n epsilon))",
+}
+
+
+def _bases(setting: Setting) -> Mapping[str, tuple[float, Powers]]:
+    """Each number and how it moves; without a declared sparsity records are dense."""
+    facts, budget = setting.problem_class, setting.budget
+    sparsity = facts.sparsity or facts.dim
+    share = Powers(n=1.0, epsilon=1.0)
+    few = Powers(sparsity=1.0) if facts.sparsity else Powers(dim=1.0)
+    spent, dim = facts.n * budget.epsilon, Powers(dim=1.0)
+    delta = math.log(1.0 / budget.delta) if budget.delta > 0.0 else math.inf
+    return {
+        "budget": (spent, share),
+        "n": (float(facts.n), Powers(n=1.0)),
+        "sparsity": (float(sparsity), few),
+        "dim": (float(facts.dim), dim),
+        "log_n": _log(facts.n, Powers(n=1.0)),
+        "log_dim": _log(facts.dim, dim),
+        "log_delta": (max(1.0, delta), Powers()),
+        "log_sparse": _log(facts.dim / sparsity, dim + -1.0 * few),
+        "log_hidden": _log(facts.dim / spent, dim + -1.0 * share),
+    }
+
+
+def _log(value: float, powers: Powers) -> tuple[float, Powers]:
+    log = math.log(value)
+    return (log, (1.0 / log) * powers) if log > 1.0 else (1.0, Powers())

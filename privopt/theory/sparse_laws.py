@@ -13,13 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from privopt.theory.balanced_minimiser import balanced_minimiser
-from privopt.theory.linf_output_perturbation import linf_output_perturbation_rate
-from privopt.theory.orders import Order
-from privopt.theory.perturbation_cost import perturbation_cost
-from privopt.theory.projected_descent import projected_descent_rate, projected_descent_steps
-from privopt.theory.rate import FIXED, Quantity, Rate, Term
-from privopt.theory.setting import Law, Setting
+from privopt.theory.rate import Quantity, Rate, Term
+from privopt.theory.setting import Law, Order, Setting
 from privopt.theory.sparse_means import projection_mechanism_rate
 
 __all__ = ["SPARSE_LAWS", "SPARSE_ORDERS", "SparseOrders", "only"]
@@ -31,13 +26,7 @@ _ONE = Order()
 
 
 def least_and_last(*values: float) -> float:
-    """The least of all values but the last one, plus the last one.
-
-    Examples
-    --------
-    >>> least_and_last(0.5, 0.25, 1.0)
-    1.25
-    """
+    """The least of all values but the last one, plus the last one."""
     return min(values[:-1]) + values[-1]
 
 
@@ -45,15 +34,9 @@ def least_and_last(*values: float) -> float:
 class SparseOrders:
     """A row: what is known of one problem under one kind of privacy, up to constants.
 
-    Parameters
-    ----------
-    quantity : Quantity
-    source : str
-    upper, lower : mapping of str to Order
-        By regime, ``"constant"``, ``"sparse"`` or ``"dense"``; the least of them is the bound. An
-        empty one says that nothing is known.
-    sampled : bool
-        Whether ``1/sqrt(n)``, the price of a sample, is added to the least.
+    ``upper`` and ``lower`` are orders by regime, ``"constant"``, ``"sparse"`` or ``"dense"``; the
+    least of them is the bound, and an empty one says that nothing is known. ``sampled`` says
+    whether ``1/sqrt(n)``, the price of a sample, is added to the least.
 
     Examples
     --------
@@ -142,10 +125,7 @@ _ERM_PURE = _erm_pure(_PHI ** (1.0 / 3.0), _SOURCE, _root(_MEAN_PURE_LOWER))
 
 SPARSE_ORDERS: Mapping[str, SparseOrders] = MappingProxyType(
     {
-        "mean, pure": _row(
-            {"constant": _ONE, "sparse": _PHI, **_DENSE_PURE},
-            _MEAN_PURE_LOWER,
-        ),
+        "mean, pure": _row({"constant": _ONE, "sparse": _PHI, **_DENSE_PURE}, _MEAN_PURE_LOWER),
         "mean, pure, sharp": _row(_MEAN_PURE_LOWER, _MEAN_PURE_LOWER, source=_HERE),
         "mean, approximate": _row(
             {"constant": _ONE, "sparse": _APPROXIMATE * Order(log_sparse=0.5), **_DENSE},
@@ -174,31 +154,16 @@ SPARSE_ORDERS: Mapping[str, SparseOrders] = MappingProxyType(
 """By problem and privacy, rows of both tables.
 
 ``ln(1/delta)^3`` of what is amplified by sampling is the corrected power. Population rows are
-``(sparse ^ dense) + 1/sqrt(n)``. The sharp row of means is :func:`privopt.theory.sparse_error`,
-whose logarithm is the lower bound's. The pure rows of smooth, flat (``H`` of the order of
-``lambda`` or less) and generalised linear losses are those of the whole space, where the lower
-bounds do not apply: theirs are for linear losses on a ball. The bias-reduced one holds with
-constant probability.
+``(sparse ^ dense) + 1/sqrt(n)``. The sharp row of means is that of
+:mod:`privopt.theory.sparse_means`, whose logarithm is the lower bound's. The pure rows of smooth,
+flat (``H`` of the order of ``lambda`` or less) and generalised linear losses are those of the whole
+space, where the lower bounds do not apply: theirs are for linear losses on a ball. The bias-reduced
+one holds with constant probability.
 """
 
 
 def only(law: Law, term: str) -> Law:
-    """A law with one of its terms alone: for the crossovers of its regimes.
-
-    Examples
-    --------
-    >>> from privopt.spec import Budget, ProblemClass
-    >>> from privopt.theory import crossovers
-    >>> facts = ProblemClass(n=100, dim=2**14, lipschitz=2.0, radius=1.0, sparsity=4)
-    >>> here = Setting(problem_class=facts, mu=1.0,
-    ...                budget=Budget(epsilon=1.0, delta=0.0, relation="replace_one"))
-    >>> row = SPARSE_ORDERS["mean, pure"]
-    >>> sparse, dense = (only(row.law(), name) for name in ("sparse", "dense"))
-    >>> [round(root) for root in crossovers(sparse, dense, here, "n", 10, 1e6)]
-    [1688]
-    >>> round(row.crossing("sparse", "dense").value(here))
-    1688
-    """
+    """A law with one of its terms alone: for the crossovers of its regimes."""
 
     def of(setting: Setting) -> Rate:
         rate = law(setting)
@@ -225,44 +190,6 @@ def _mean_law(noise: str, body: str) -> Law:
     return of
 
 
-def _noise(setting: Setting) -> float:
-    """``sigma`` of one release of the mean gradient."""
-    facts = setting.problem_class
-    return setting.budget.relation.multiple * facts.lipschitz / (facts.n * setting.mu)
-
-
-def projected_dp_gd_law(setting: Setting) -> Rate:
-    """DP-GD along projected gradients, at its best number of steps and the theorem's step size.
-
-    ``T`` is at the minimum of the bound, where it adds nothing to the slopes in first order.
-    """
-    facts, one = setting.problem_class, _noise(setting)
-    smooth = facts.smoothness is not None
-    steps = projected_descent_steps(facts, one_step_noise=one, smooth=smooth)
-    return projected_descent_rate(
-        facts,
-        steps=steps,
-        noise_std=one * math.sqrt(steps),
-        smooth=smooth,
-        steps_powers=FIXED,
-    )
-
-
-def linf_output_perturbation_law(setting: Setting) -> Rate:
-    """Output perturbation of the largest coordinate, with Gaussian noise at the best ``lambda``."""
-    facts, unit = setting.problem_class, _noise(setting)
-    cost = perturbation_cost(facts, gaussian=True).factor
-    best = balanced_minimiser(linear=cost * unit, distance=facts.radius)
-    return linf_output_perturbation_rate(
-        facts,
-        regularisation=best.regularisation,
-        scale=unit / best.regularisation,
-        gaussian=True,
-        distance=facts.radius,
-        power=best.power,
-    )
-
-
 SPARSE_LAWS: Mapping[str, Law] = MappingProxyType(
     {
         "projection_mechanism": _mean_law("gaussian", "l1_l2"),
@@ -271,10 +198,6 @@ SPARSE_LAWS: Mapping[str, Law] = MappingProxyType(
         "pure_projection_mechanism": _mean_law("laplace", "l1_l2"),
         "pure_projected_mean": _mean_law("laplace", "l2"),
         "pure_noisy_mean": _mean_law("laplace", "none"),
-        "projected_dp_gd": projected_dp_gd_law,
-        "linf_output_perturbation": linf_output_perturbation_law,
     }
 )
-"""Laws with constants: of means of sparse records by body and noise, and the last two of convex
-losses with sparse gradients, to be held against those of ``LAWS``, which know of no sparsity.
-"""
+"""Laws with constants, of means of sparse records by body and noise."""

@@ -1,16 +1,144 @@
-"""Private means of sparse records: rates, as minimisers of squared distances."""
+"""Private means of sparse records, under noise that is projected onto a body: bounds and rates.
+
+Records have ``|z|_2 <= L`` and ``|z|_1 <= R = L sqrt(s)``, as those with ``s`` nonzero entries do.
+Their mean is ``m``, the noise ``xi``; what is released is ``p``, the point of a body nearest to ``m
++ xi``. The bodies: none (the whole space), ``l2`` (``|z|_2 <= L``), ``l1`` (``|z|_1 <= R``), and
+``l1_l2``, both at once. The noise is Gaussian or Laplace, and symmetric.
+
+*Bounds of the error.* As ``m`` is in the body, ``<p - m - xi, m - p> >= 0``: for ``u = p - m``,
+``|u|^2 <= <u, xi>``, hence ``|u| <= |xi|``. And ``E <m, xi> = 0``, so that ``E |u|^2 <= E <p,
+xi>``, at most the support function ``E h(xi)`` of the body.
+
+*Between sparse and dense.* Cut the noise at ``t``: ``xi = (xi - S_t(xi)) + S_t(xi)``, of which the
+first part is nowhere above ``t`` and ``S_t(xi)`` is odd in ``xi``. As ``|p|_1 <= R`` and ``E <m,
+S_t(xi)> = 0``, ``E <p, xi> <= R t + E <u, S_t(xi)>``: with ``x^2 = E |u|^2``
+
+    x^2 <= R t + x A,   A^2 = E |S_t(xi)|^2,   hence   x <= A/2 + sqrt(A^2/4 + R t)  for every t.
+
+At ``t = 0`` this is the dense bound ``E |xi|^2``. The best ``t`` leaves about as many entries of
+the noise above it as the mean can afford: for Laplace noise of scale ``b`` the bound is at most ``2
+R b (1 + ln(d b/R))``, where ``d b >= R``, and the logarithm that of ``2 d/(n epsilon)``: the order
+of the lower bound, where ``R E |xi|_inf`` has ``ln d``. For Gaussian noise the logarithm is that of
+``d sigma/R``, likewise. It is quasi-convex in ``t``: ``A`` is convex in ``t``, and ``x <= c`` where
+``R t + c A <= c^2``.
+
+Sources: Nikolov, Talwar and Zhang 2013 (arXiv:1212.0297), the projection mechanism; Ghazi, Guzman,
+Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), sparse means. The constants and the cut are
+derived here.
+"""
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
+from scipy.optimize import minimize_scalar
+
+from privopt.arguments import Names
 from privopt.spec import ProblemClass
 from privopt.theory.noise_norms import NoiseKind, NoiseVector
-from privopt.theory.projected_error import Body, projected_error
 from privopt.theory.rate import FIXED, Powers, Quantity, Rate, Term, no_rate
 
-__all__ = ["l1_recovery_rate", "projection_mechanism_rate"]
+__all__ = [
+    "Body",
+    "l1_recovery_rate",
+    "projected_error",
+    "projection_mechanism_rate",
+    "sparse_error",
+]
 
 _NOT_SMOOTH = "no smoothness is declared of distances more curved than one"
 _HARD = {NoiseKind.GAUSSIAN: "sparse_copies", NoiseKind.LAPLACE: "sparse_packing"}
+
+
+class Body(Names):
+    """What the noisy mean is projected onto: see the module."""
+
+    NONE = "none"
+    L2 = "l2"
+    L1 = "l1"
+    L1_L2 = "l1_l2"
+
+    @property
+    def sparse(self) -> bool:
+        """Whether it bounds the sum of the entries."""
+        return self in (Body.L1, Body.L1_L2)
+
+    @property
+    def round(self) -> bool:
+        """Whether it bounds their norm."""
+        return self in (Body.L2, Body.L1_L2)
+
+
+class SparseError(NamedTuple):
+    """A bound of ``E |p - m|^2``, and how it moves: see :func:`sparse_error`."""
+
+    value: float
+    share: float
+    order: float
+
+
+def sparse_error(noise: NoiseVector, l1_radius: float, l2_radius: float = math.inf) -> SparseError:
+    """``min_t R t + min(x, L) A``, with ``x^2 = R t + x A`` and ``A^2 = E |S_t(xi)|^2``.
+
+    See the module; ``E <p, S_t(xi)> <= L A`` where the body bounds the norm. At ``t = 0`` it is
+    ``E |xi|^2``, or ``L (E |xi|^2)^(1/2)``.
+
+    *How it moves.* With ``a`` the ``share`` of ``R t`` in it and ``c`` the scale of the noise, the
+    best ``t`` does not count in first order: where ``x <= L``, ``(1 + a) d ln x = a d ln R + d ln c
+    + ((1 - a)/2) d ln d``. So the bound moves like ``R^a c d^((1 - a)/2)`` to the power ``order =
+    2/(1 + a)``, and where ``x > L`` to the power 1.
+
+    ``l1_radius`` and ``l2_radius`` are ``R`` and ``L``.
+    """
+
+    def error(threshold: float) -> float:
+        above, below = noise.beyond(threshold), l1_radius * threshold
+        root = 0.5 * above + math.sqrt(0.25 * above**2 + below)
+        return below + min(root, l2_radius) * above
+
+    most = noise.largest_quantile(1e-6)
+    found = minimize_scalar(
+        error, bounds=(0.0, most), method="bounded", options={"xatol": 1e-9 * most}
+    )
+    best = float(found.x) if error(found.x) < error(0.0) * (1.0 - 1e-9) else 0.0
+    value = error(best)
+    share = l1_radius * best / value
+    return SparseError(value, share, 2.0 / (1.0 + share) if value <= l2_radius**2 else 1.0)
+
+
+def projected_error(
+    noise: NoiseVector, *, body: Body | str, clip: float, sparsity: int
+) -> tuple[Term, ...]:
+    """Bounds of ``E |p - m|^2``, each a bound by itself, with their local exponents.
+
+    ``dense``, ``E |xi|^2``, for all; ``sparse``, :func:`sparse_error`, for bodies that bound the
+    sum of the entries; ``ball``, ``L E |xi|``, for those that bound the norm; ``constant``, what
+    the body allows: ``(2 L)^2``, or ``(R + L)^2`` for ``l1``.
+
+    The scale of the noise moves like ``1/(n epsilon)``, and ``sqrt(s)`` for Laplace noise; ``clip``
+    is ``L``.
+    """
+    body, scale = Body.named("body", body), noise.powers
+    terms = [Term("dense", noise.square, 2.0 * scale + Powers(dim=1.0))]
+    if body.round:
+        terms.append(Term("ball", clip * math.sqrt(noise.square), scale + Powers(dim=0.5)))
+    if body.sparse:
+        reach = clip if body.round else math.inf
+        value, share, order = sparse_error(noise, clip * math.sqrt(sparsity), reach)
+        parts = Powers(sparsity=0.5 * share, dim=0.5 * (1.0 - share)) + scale
+        terms.append(Term("sparse", value, order * parts))
+    if body is not Body.NONE:
+        terms.append(_widest(body, clip, sparsity))
+    return tuple(terms)
+
+
+def _widest(body: Body, clip: float, sparsity: int) -> Term:
+    """What the body allows: ``p`` in it, and the mean within ``L``."""
+    if body.round:
+        return Term("constant", 4.0 * clip**2, FIXED)
+    root = math.sqrt(sparsity)
+    return Term("constant", (clip * (1.0 + root)) ** 2, Powers(sparsity=root / (1.0 + root)))
 
 
 def projection_mechanism_rate(
@@ -23,27 +151,15 @@ def projection_mechanism_rate(
 ) -> Rate:
     """The rate of a private mean, ``(H/2) E |p - mean|^2``: the least of its regimes' bounds.
 
-    Terms as for :func:`privopt.theory.projected_error`; the regime is named after the least. The
+    Terms as for :func:`projected_error`; the regime is named after the least. The
     sparse term is tight on blocks of copies, for Laplace noise on packings; the dense term on any
     records, and at the smallest ``n`` on zero records.
 
-    Parameters
-    ----------
-    problem_class : ProblemClass
-        Squared distances to the records, ``(m/2) |w - z|^2``, of which ``m`` is at most the
-        smoothness ``H``: a declared strong convexity is at most ``m``. Without a smoothness the
-        rate speaks of distances of ``m <= 1``, and ``H = 1``. Without a sparsity records are dense,
-        ``s = d``.
-    noise, scale, body
-        As for :func:`privopt.theory.projected_error`.
-    clip : float
-        ``L``, the longest that a record is.
-
-    Returns
-    -------
-    Rate
-        Without terms, and with the reason, where a strong convexity above 1 is declared and no
-        smoothness.
+    Losses are squared distances to the records, ``(m/2) |w - z|^2``, of which ``m`` is at most the
+    smoothness ``H``: a declared strong convexity is at most ``m``. Without a smoothness the rate
+    speaks of distances of ``m <= 1``, and ``H = 1``; it has no terms, and the reason, where a
+    strong convexity above 1 is declared. Without a sparsity records are dense, ``s = d``. ``clip``
+    is ``L``, the longest that a record is.
 
     Examples
     --------
@@ -104,18 +220,7 @@ def l1_recovery_rate(problem_class: ProblemClass, *, clip: float) -> Rate:
     with ``ln(d/s)``. What is promised is what the body allows whatever was recovered: no two of its
     points are more than ``2 L`` apart.
 
-    Parameters
-    ----------
-    problem_class : ProblemClass
-    clip
-        As for :func:`projection_mechanism_rate`.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=64, dim=4096, lipschitz=2.0, radius=1.0, smoothness=1.0,
-    ...                      strong_convexity=1.0, sparsity=4)
-    >>> l1_recovery_rate(facts, clip=1.0).upper
-    2.0
+    ``clip`` is ``L``.
     """
     modulus = _largest_modulus(problem_class)
     if modulus is None:

@@ -7,15 +7,10 @@ import math
 from scipy.stats import binom
 
 from privopt.spec import ProblemClass
-from privopt.theory.largest_excess import largest_excess
-from privopt.theory.rate import GIVEN_STEPS, Powers, Quantity, Rate, Term, add
+from privopt.theory.rate import GIVEN_STEPS, Powers, Quantity, Rate, Term, add, largest_excess
 from privopt.theory.steps import ALL_RECORDS, Moments, batch_moments
 
-__all__ = [
-    "descent_population_rate",
-    "descent_population_step_size",
-    "generalisation_gap",
-]
+__all__ = ["descent_population_rate", "descent_population_step_size", "generalisation_gap"]
 
 
 def generalisation_gap(
@@ -68,29 +63,13 @@ def generalisation_gap(
     largest ``x`` so far: ``E D_t <= 2 eta L sqrt(a (t - 1)) + 4 eta L (t - 1)/n``, and the mean
     over ``t`` of ``sqrt(t - 1)`` is at most ``2 sqrt(T)/3``.
 
-    Parameters
-    ----------
-    problem_class : ProblemClass
-    steps, step_size : int, float
-        ``T`` and ``eta``.
-    batch_size : float, optional
-        ``b``; default all records.
-    sampler : str
-        ``"without_replacement"`` or ``"poisson"``.
+    ``batch_size`` is ``b``, by default all records; ``sampler`` is ``"without_replacement"`` or
+    ``"poisson"``.
 
     Source: Hardt, Recht and Singer 2016 (arXiv:1509.01240), Theorem 3.8, and Bassily, Feldman,
     Talwar and Guha Thakurta 2019 (arXiv:1908.09970) for smooth losses; Bassily, Feldman, Guzman and
     Talwar 2020 (arXiv:2006.06914), Lemma 3.1, without. Constants, averages and Poisson batches are
     derived here.
-
-    Examples
-    --------
-    >>> smooth = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5)
-    >>> round(generalisation_gap(smooth, steps=25, step_size=0.4), 4)
-    0.053
-    >>> sharp = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0)
-    >>> round(generalisation_gap(sharp, steps=25, step_size=0.4), 4)
-    2.8667
     """
     lipschitz, smoothness = problem_class.lipschitz, problem_class.smoothness
     size = problem_class.n if batch_size is None else batch_size
@@ -122,12 +101,6 @@ def descent_population_step_size(
     ``2/H``, or ``1/H`` for Poisson batches, which may be twice as full as their mean then; ``c`` is
     1, or the share of all records in :func:`generalisation_gap`. With ``L^2 (8 sqrt(a T)/3 + 4
     T/n)`` at the end of ``Q`` for losses that are not smooth.
-
-    Examples
-    --------
-    >>> smooth = ProblemClass(n=48, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5)
-    >>> round(descent_population_step_size(smooth, steps=24, noise_std=0.0), 6)
-    0.162001
     """
     best = _best(problem_class, steps, noise_std, batch_size, sampler)
     smoothness = problem_class.smoothness
@@ -155,14 +128,8 @@ def descent_population_rate(
 
     at most ``L R sqrt(a/T + 2 c/n + 4 d/(n mu)^2)`` with ``sigma = 2 L sqrt(T)/(n mu)``.
 
-    Parameters
-    ----------
-    problem_class, steps, batch_size, sampler
-        As for :func:`generalisation_gap`.
-    noise_std : float
-        ``sigma``, of the noise of each coordinate of the mean gradient.
-    steps_powers : Powers
-        How ``T`` moves with the axes; by default it is an axis of its own.
+    ``noise_std`` is ``sigma``, of the noise of each coordinate of the mean gradient.
+    ``steps_powers`` say how ``T`` moves with the axes; by default it is an axis of its own.
 
     Examples
     --------
@@ -195,17 +162,11 @@ def descent_population_rate(
     tuned = math.isclose(step_size, best, rel_tol=_ROUND_OFF) and left <= _ROUND_OFF * gap
     if tuned:
         factor, powers = facts.radius / math.sqrt(steps + 1.0), -0.5 * steps_powers
-        terms = [
-            Term(part.name, factor * math.sqrt(part.value), 0.5 * part.powers + powers)
-            for part in parts
-        ]
+        terms = [part.root(factor, powers) for part in parts]
     else:
-        terms = [Term(part.name, 0.5 * step_size * part.value, part.powers) for part in parts]
+        terms = [part.times(0.5 * step_size) for part in parts]
         start = facts.radius**2 / (2.0 * step_size * (steps + 1.0))
-        terms += [
-            Term("start", start, -1.0 * steps_powers),
-            Term("overfull", max(left, 0.0)),
-        ]
+        terms += [Term("start", start, -1.0 * steps_powers), Term("overfull", max(left, 0.0))]
     return Rate(
         quantity=Quantity.POPULATION_RISK,
         theorem="E F_P(w) - F_P* <= R sqrt((a L^2 + d sigma^2 + 2 c L^2 T/n)/(T + 1))",

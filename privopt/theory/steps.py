@@ -15,12 +15,7 @@ __all__ = ["ALL_RECORDS", "Moments", "OutputRule", "StepRule", "batch_moments"]
 class Moments(NamedTuple):
     """Bounds on the mean gradient ``g`` of a batch, in units of ``L^2``, given the past.
 
-    Attributes
-    ----------
-    second_moment : float
-        ``E |g|^2 / L^2``.
-    variance : float
-        ``E |g - grad F|^2 / L^2``.
+    They are ``E |g|^2 / L^2`` and ``E |g - grad F|^2 / L^2``.
     """
 
     second_moment: float
@@ -39,26 +34,9 @@ def batch_moments(sampler: str, *, n: int, batch_size: float) -> Moments | None:
     Without replacement, ``g`` the mean of ``b`` records: ``|g| <= L`` always. Its variance is
     ``(1/b) (n - b)/(n - 1)`` times that of one record, ``(1/n) sum_i |g_i|^2 - |grad F|^2 <= L^2``.
 
-    Parameters
-    ----------
-    sampler : str
-        ``"poisson"``, ``"without_replacement"`` or ``"shuffled"``.
-    n : int
-        Number of records.
-    batch_size : float
-        ``b``, at most ``n``; the expected size of a Poisson batch.
-
-    Returns
-    -------
-    Moments or None
-        None for shuffled passes: given the past, a batch of theirs is biased.
-
-    Examples
-    --------
-    >>> batch_moments("poisson", n=100, batch_size=25)
-    Moments(second_moment=1.03, variance=0.03)
-    >>> batch_moments("without_replacement", n=101, batch_size=51)
-    Moments(second_moment=1.0, variance=0.00980392156862745)
+    The ``sampler`` is ``"poisson"``, ``"without_replacement"`` or ``"shuffled"``; ``batch_size`` is
+    ``b``, the expected size of a Poisson batch. None for shuffled passes: given the past, a batch
+    of theirs is biased.
     """
     if sampler == "shuffled":
         return None

@@ -8,8 +8,17 @@ from collections.abc import Callable
 import numpy as np
 
 from privopt.spec import ProblemClass
-from privopt.theory.largest_excess import largest_excess
-from privopt.theory.rate import GIVEN_STEPS, Powers, Quantity, Rate, Term, add, no_rate
+from privopt.theory.rate import (
+    GIVEN_STEPS,
+    Powers,
+    Quantity,
+    Rate,
+    Term,
+    add,
+    largest_excess,
+    no_rate,
+    obstacle,
+)
 from privopt.theory.steps import OutputRule, StepRule
 
 __all__ = [
@@ -23,14 +32,7 @@ _UNCLIPPED = 1.0 - 1e-6  # a clip norm this close to its bound changes nothing b
 
 
 def gradient_difference(problem_class: ProblemClass) -> float:
-    """``min(2 L, 2 H R)``: no two gradients of one record's loss on the set are farther apart.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.25)
-    >>> gradient_difference(facts)
-    0.5
-    """
+    """``min(2 L, 2 H R)``: no two gradients of one record's loss on the set are farther apart."""
     smoothness = problem_class.smoothness
     far = math.inf if smoothness is None else smoothness * problem_class.diameter
     return min(2.0 * problem_class.lipschitz, far)
@@ -49,13 +51,6 @@ def variance_reduced_step_size(
     """``eta = R/sqrt(A (T + 1))``, where the bound of :func:`variance_reduced_rate` is least.
 
     Of the average, or ``last``. Where ``L`` is not declared the noise alone is counted.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
-    >>> noise = {"anchor_noise": 0.5, "difference_noise": 0.0, "sampling": 0.0}
-    >>> round(variance_reduced_step_size(facts, steps=24, period=1, **noise), 6)
-    0.141421
     """
     root, late = math.sqrt(problem_class.dim), _late(steps, period) if last else (0.0, 0.0)
     sizes = root * anchor_noise, root * difference_noise
@@ -75,8 +70,6 @@ def variance_reduced_period(
     Examples
     --------
     >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
-    >>> variance_reduced_period(facts, steps=100, one_step_noise=1e-4, most=30)
-    30
     >>> variance_reduced_period(facts, steps=100, one_step_noise=0.01, most=30)
     8
     """
@@ -163,47 +156,31 @@ def variance_reduced_rate(
     period that is cut short costs no more, and the last point might take a step without noise,
     which costs ``L^2 <= A_0``.
 
-    *The last iterate.* By the argument of :func:`privopt.theory.last_iterate`, with ``w* = u_t`` a
-    point that moves: ``u_t = v u_{a-1} + (1 - v) w'``, ``v = (T + 1 - t)/(T + 2 - a)`` and ``w'`` a
-    mean of the points since the anchor, which is step ``a``. But for the drift of these points and
-    of ``w_t``, ``w_t - u_t`` is ``v (a - u_{a-1})``, of which ``N`` is independent: the second part
-    of ``A_k`` counts ``r_t = (T + 1 - a) (2/(T + 1 - t) - 1/(T + 2 - a))`` times, which is near 1
-    until the last periods. Derived here.
+    *The last iterate.* By the argument of :func:`privopt.theory.descent.last_iterate`, with ``w* =
+    u_t`` a point that moves: ``u_t = v u_{a-1} + (1 - v) w'``, ``v = (T + 1 - t)/(T + 2 - a)`` and
+    ``w'`` a mean of the points since the anchor, which is step ``a``. But for the drift of these
+    points and of ``w_t``, ``w_t - u_t`` is ``v (a - u_{a-1})``, of which ``N`` is independent: the
+    second part of ``A_k`` counts ``r_t = (T + 1 - a) (2/(T + 1 - t) - 1/(T + 2 - a))`` times, which
+    is near 1 until the last periods. Derived here.
 
     The first term is what ``A`` is without ``L`` and without sampling; what these add is the
     second, whose exponents are those at this setting.
 
-    Parameters
-    ----------
-    problem_class, steps, period
-        With ``T`` and ``p``.
-    anchor_noise, difference_noise, sampling : float
-        ``sigma``, ``sigma'`` and ``s``.
-    step_rule, output
-        What the method does; the theorem speaks of a constant step and the average, and of linear
-        decay and the last iterate.
-    clip, difference_clip : float
-        Clip norms at anchors and of differences.
-    steps_powers : Powers
-        How ``T`` moves with the axes; by default it is an axis of its own.
-
-    Returns
-    -------
-    Rate
-        Of the empirical risk; without terms, and with the reason, where the theorem says nothing.
+    ``anchor_noise``, ``difference_noise`` and ``sampling`` are ``sigma``, ``sigma'`` and ``s``. The
+    theorem speaks of a constant step and the average, and of linear decay and the last iterate,
+    where neither clip norm, at anchors and of differences, changes a gradient; else the rate has no
+    terms, and the reason. ``steps_powers`` say how ``T`` moves with the axes; by default it is an
+    axis of its own.
     """
     averaged = step_rule.constant and output in (OutputRule.AVERAGE, OutputRule.RANDOM_ITERATE)
     last = step_rule.linear_decay and output == OutputRule.LAST
-    if not problem_class.convex:
-        return no_rate("the losses are not convex")
-    if math.isinf(problem_class.lipschitz) or clip < problem_class.lipschitz * _UNCLIPPED:
-        return no_rate("gradients are clipped below the Lipschitz constant")
-    if difference_clip < gradient_difference(problem_class) * _UNCLIPPED:
-        return no_rate("differences of gradients are clipped")
-    if math.isinf(problem_class.radius):
-        return no_rate("the set is not bounded")
-    if not (averaged or last):
-        return no_rate("no theorem for these step sizes with this output")
+    reason = obstacle(problem_class, clipped=clip < problem_class.lipschitz * _UNCLIPPED)
+    if reason is None and difference_clip < gradient_difference(problem_class) * _UNCLIPPED:
+        reason = "differences of gradients are clipped"
+    if reason is None and not (averaged or last):
+        reason = "no theorem for these step sizes with this output"
+    if reason is not None:
+        return no_rate(reason)
 
     root, late = math.sqrt(problem_class.dim), _late(steps, period) if last else (0.0, 0.0)
 
@@ -227,23 +204,16 @@ def variance_reduced_rate(
     tuned = math.isclose(eta, radius / math.sqrt(whole * (steps + 1.0)), rel_tol=1e-9)
     parts = (Term("noise", noise, 2.0 * at_noise), Term("gradients", whole - noise, local))
     if tuned:
-        terms = tuple(
-            Term(
-                part.name,
-                radius * math.sqrt(part.value / (steps + 1.0)),
-                0.5 * part.powers + -0.5 * steps_powers,
-            )
-            for part in parts
-        )
+        factor = radius / math.sqrt(steps + 1.0)
+        terms = [part.root(factor, -0.5 * steps_powers) for part in parts]
     else:
         start = Term("start", radius**2 / (2.0 * eta * (steps + 1.0)), -1.0 * steps_powers)
-        halves = (Term(part.name, 0.5 * eta * part.value, part.powers) for part in parts)
-        terms = (*halves, start)
+        terms = [*(part.times(0.5 * eta) for part in parts), start]
     return Rate(
         quantity=Quantity.EMPIRICAL_RISK,
         theorem="E F(w) - F* <= R sqrt(A/(T + 1)), A <= G^2 + (p - 1) G sqrt(d) sigma",
         source="derived here, from the regret of projected descent (Zinkevich 2003)",
-        terms=terms,
+        terms=tuple(terms),
         combine=math.hypot if tuned else add,
         cap=largest_excess(problem_class),
         regime="noise leading, sqrt(d) sigma >= 7 L, at fixed rate and period",

@@ -21,12 +21,8 @@ from privopt.mechanisms import IndependentNoise, TreeNoise, noise_of
 from privopt.privacy import gaussian_mu
 from privopt.release import Replay, Tape
 from privopt.streams import stream
-from privopt.theory import (
-    GaussianAdvantage,
-    PrefixError,
-    ftrl_rate,
-    population_lower_bound,
-)
+from privopt.theory import GaussianAdvantage, PrefixError, ftrl_rate
+from privopt.theory.lower_bounds import population_lower_bound
 
 N, DIM, RADIUS = 13, 3, 0.7
 BUDGET = privopt.Budget(epsilon=2.0, delta=1e-5, relation="replace_one")

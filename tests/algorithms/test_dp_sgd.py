@@ -36,7 +36,8 @@ from privopt.mechanisms import (
 )
 from privopt.privacy import renyi_divergence
 from privopt.streams import stream
-from privopt.theory import Powers, StepRule, batch_moments, descent_rate, last_iterate
+from privopt.theory import Powers, StepRule, batch_moments, descent_rate
+from privopt.theory.descent import last_iterate
 
 N, DIM, STEPS = 40, 4, 15
 BUDGET = privopt.Budget(epsilon=2.0, delta=1e-5, relation="add_or_remove_one")

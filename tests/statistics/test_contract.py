@@ -16,24 +16,15 @@ from privopt import mechanisms, statistics
 from privopt.mechanisms import GaussianMechanism, LaplaceMechanism
 from privopt.spec import Budget
 from privopt.statistics import (
-    ApproximateBounds,
     BoundedMean,
     BoundedScores,
     BoundedSum,
-    BoundedVariance,
     Count,
     ExponentialMechanism,
     Histogram,
-    MeanMechanism,
     Median,
-    Mode,
-    PermuteAndFlip,
     ProposeTestRelease,
-    ReportNoisyMax,
-    SmoothCauchyMechanism,
     SmoothLaplaceMechanism,
-    StableRelease,
-    VarianceMechanism,
 )
 
 KEY = jax.random.key(7)
@@ -68,24 +59,6 @@ MECHANISMS = {
         ),
         additive,
     ),
-    "mean": (lambda budget, upper: MeanMechanism.calibrated(-0.1, upper, budget), release),
-    "gaussian variance": (
-        lambda budget, upper: GaussianMechanism.calibrated(
-            BoundedVariance.of(-0.1, upper, 8), budget
-        ),
-        additive,
-    ),
-    "variance": (lambda budget, upper: VarianceMechanism.calibrated(-0.1, upper, budget), release),
-    "approximate bounds": (
-        lambda budget, upper: ApproximateBounds.calibrated(
-            Histogram.logarithmic(upper, 2.0, 3, mirrored=False), budget
-        ),
-        release,
-    ),
-    "smooth cauchy": (
-        lambda budget, upper: SmoothCauchyMechanism.calibrated(Median.of(-0.1, upper), budget),
-        release,
-    ),
     "smooth laplace": (
         lambda budget, upper: SmoothLaplaceMechanism.calibrated(Median.of(-0.1, upper), budget),
         release,
@@ -94,22 +67,8 @@ MECHANISMS = {
         lambda budget, upper: ProposeTestRelease.calibrated(Median.of(-0.1, upper), 0.3, budget),
         release,
     ),
-    "stable release": (
-        lambda budget, upper: StableRelease.calibrated(
-            Mode(Histogram.logarithmic(upper, 2.0, 2, mirrored=False)), budget
-        ),
-        release,
-    ),
     "exponential": (
         lambda budget, upper: ExponentialMechanism.calibrated(BoundedScores.of(upper), budget),
-        select,
-    ),
-    "permute and flip": (
-        lambda budget, upper: PermuteAndFlip.calibrated(BoundedScores.of(upper), budget),
-        select,
-    ),
-    "report noisy max": (
-        lambda budget, upper: ReportNoisyMax.calibrated(BoundedScores.of(upper), budget),
         select,
     ),
 }

@@ -12,7 +12,7 @@ import pytest
 
 from privopt.spec import Relation
 from privopt.statistics import Histogram
-from privopt.statistics.counts import as_floats
+from privopt.statistics.records import as_floats
 
 LOG = Histogram.logarithmic(1.0, 2.0, 4, mirrored=True)
 relations = pytest.mark.parametrize("relation", list(Relation))

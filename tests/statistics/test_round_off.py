@@ -19,10 +19,6 @@ from privopt.spec import Budget, Relation
 from privopt.statistics import (
     BoundedMean,
     BoundedSum,
-    BoundedVariance,
-    Bounds,
-    CentredMoments,
-    CentredSum,
     Count,
     Histogram,
 )
@@ -105,7 +101,6 @@ PAIRS = {
     "sum, offset": offset_sum,
     "mean": lambda: crossing(BoundedMean.of(-1.0, 1.0, 2**13), exact=2.0**-12),
     "sum": lambda: crossing(BoundedSum.of(-1.0, 1.0)),
-    "centred sum": lambda: crossing(CentredSum(Bounds.of(-1.0, 1.0))),
 }
 
 
@@ -154,21 +149,6 @@ def test_no_answer_shows_through_noise_that_underflows(width):
         assert times.max() <= 20
 
 
-def test_the_variance_of_many_is_charged_for_its_round_off():
-    """Searched for: 256 pairs of 3000 records whose moments are large beside their shares."""
-    n, rng = 3000, np.random.default_rng(0)
-    query = BoundedVariance.of(-1.0, 1.0, n)
-    one = np.float32(rng.uniform(0.6, 1.0, (256, n)))
-    one[:, 0], two = -1.0, one.copy()
-    two[:, 0] = 0.3
-    answer = jax.jit(jax.vmap(query.answer))
-    computed = np.subtract(*(np.asarray(answer(x), np.float64) for x in (one, two)))
-    exact = np.var(np.float64(one), axis=1) - np.var(np.float64(two), axis=1)
-    errors = np.abs(computed - exact)
-    charged = query.sensitivity(REPLACE) - 4.0 * (n - 1) / n**2
-    assert 0.01 * charged < errors.max() <= charged
-
-
 @dtypes
 def test_counts_are_whole_and_stop_where_they_no_longer_would_be(dtype):
     """A float32 sum of ones would be even beyond ``2^24``, and move by 2 or not at all."""
@@ -188,11 +168,10 @@ def test_more_records_than_a_dtype_adds_up_are_refused_by_their_shape(dtype):
     most = {np.float32: 131_072, np.float64: 2**46}[dtype]
     assert max_terms(dtype) == most
     assert max_terms(np.float32) == MAX_TERMS
-    unit = Bounds.of(-1.0, 1.0)
-    for query in (BoundedSum.of(-1.0, 1.0), CentredSum(unit), CentredMoments(unit)):
-        jax.eval_shape(query.answer, jax.ShapeDtypeStruct((64,), dtype))
-        with pytest.raises(ValueError, match=f"records must number at most {most} .*, got {2**50}"):
-            jax.eval_shape(query.answer, jax.ShapeDtypeStruct((2**50,), dtype))
+    query = BoundedSum.of(-1.0, 1.0)
+    jax.eval_shape(query.answer, jax.ShapeDtypeStruct((64,), dtype))
+    with pytest.raises(ValueError, match=f"records must number at most {most} .*, got {2**50}"):
+        jax.eval_shape(query.answer, jax.ShapeDtypeStruct((2**50,), dtype))
 
 
 def test_a_mean_of_more_records_than_its_size_stays_in_its_bounds():

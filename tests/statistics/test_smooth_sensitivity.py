@@ -18,7 +18,7 @@ from scipy import integrate, stats
 
 from privopt.privacy import Guarantee
 from privopt.spec import Budget, Relation
-from privopt.statistics import Median, SmoothCauchyMechanism, SmoothLaplaceMechanism
+from privopt.statistics import Median, SmoothLaplaceMechanism
 
 LEVEL = 1e-6
 REPLACE = Relation.REPLACE_ONE
@@ -29,41 +29,6 @@ others = pytest.mark.parametrize("relation", [Relation.ADD_OR_REMOVE_ONE, Relati
 
 def budget(epsilon, delta=0.0, relation=REPLACE):
     return Budget(epsilon=epsilon, delta=delta, relation=relation)
-
-
-@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 5.0, 50.0])
-def test_cauchy_noise_meets_the_budget_and_two_percent_less_does_not(epsilon):
-    found = SmoothCauchyMechanism.calibrated(QUERY, budget(epsilon))
-    assert all(float(np.float32(x)) == x for x in found[1:])
-    rest = epsilon - 2.0**-18  # for round-off
-    assert found.smoothness == pytest.approx(0.5 * rest, rel=2e-7)
-    assert found.scale == pytest.approx(0.5 / math.sinh(0.25 * rest), rel=1e-5)
-    spent = Guarantee(found.event(REPLACE), REPLACE).epsilon(0.0)
-    assert 0.9999 * epsilon < spent.lower <= spent.upper <= epsilon
-    for part in ({"scale": 0.96 * found.scale}, {"smoothness": 1.04 * found.smoothness}):
-        more = Guarantee(found._replace(**part).event(REPLACE), REPLACE).epsilon(0.0)
-        assert more.lower > epsilon
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
-def test_the_worst_cauchy_pair_stays_within_epsilon_and_nearly_attains_its_parts(epsilon):
-    """Shift by the smaller smooth sensitivity, scales a factor ``e^(+-beta)`` apart."""
-    found = SmoothCauchyMechanism.calibrated(QUERY, budget(epsilon))
-    z = np.concatenate([s * np.geomspace(1e-6, 1e6, 40_001) for s in (-1.0, 1.0)])
-
-    def loss(shift, log_ratio):
-        one = stats.cauchy(scale=found.scale)
-        two = stats.cauchy(shift, found.scale * math.exp(log_ratio))
-        return np.abs(one.logpdf(z) - two.logpdf(z)).max()
-
-    beta = found.smoothness
-    for log_ratio in np.linspace(-beta, beta, 9):
-        assert loss(min(1.0, math.exp(log_ratio)), log_ratio) <= epsilon + 1e-9
-    assert loss(0.0, beta) == pytest.approx(beta, rel=1e-3)
-    assert loss(1.0, 0.0) == pytest.approx(epsilon - beta, rel=1e-3)
-    # The scale alone may spend all of epsilon if beta is as large: nothing is left for the shift.
-    careless = found._replace(smoothness=epsilon)
-    assert loss(1.0, careless.smoothness) > epsilon
 
 
 def laplace_hockey_stick(epsilon, shift, spread, other):
@@ -125,20 +90,14 @@ def test_laplace_noise_meets_the_budget_and_two_percent_less_does_not(epsilon, d
     assert Guarantee(undisclosed, REPLACE).epsilon(0.0).lower > epsilon
 
 
-@pytest.mark.parametrize(
-    ("found", "law"),
-    [
-        (SmoothCauchyMechanism.calibrated(QUERY, budget(1.0)), stats.cauchy),
-        (SmoothLaplaceMechanism.calibrated(QUERY, budget(1.0, 1e-4)), stats.laplace),
-    ],
-)
-def test_noise_has_the_stated_law_and_scale_and_no_other(found, law):
+def test_noise_has_the_stated_law_and_scale_and_no_other():
+    found = SmoothLaplaceMechanism.calibrated(QUERY, budget(1.0, 1e-4))
     keys = jax.random.split(jax.random.key(0), 20_000)
     records = jnp.asarray(DATA)
     noisy = jax.jit(jax.vmap(found.release, (0, None)))(keys, records)
     spread = found.scale * float(QUERY.smooth_sensitivity(records, found.smoothness))
     p_value = {
-        ratio: stats.kstest(np.asarray(noisy), law(0.42, spread * ratio).cdf).pvalue
+        ratio: stats.kstest(np.asarray(noisy), stats.laplace(0.42, spread * ratio).cdf).pvalue
         for ratio in (0.77, 1.0, 1.3)
     }
     assert p_value[1.0] > LEVEL
@@ -146,31 +105,29 @@ def test_noise_has_the_stated_law_and_scale_and_no_other(found, law):
 
 
 def test_releases_on_neighbours_are_no_easier_told_apart_than_claimed():
-    """Densities of the Cauchy release at all pairs of neighbours on a grid, three records."""
-    epsilon = 1.0
-    found = SmoothCauchyMechanism.calibrated(QUERY, budget(epsilon))
+    """Hockey sticks of the release at all pairs of neighbours on a grid, three records."""
+    epsilon, delta = 1.0, 0.1
+    found = SmoothLaplaceMechanism.calibrated(QUERY, budget(epsilon, delta))
     points = list(itertools.combinations_with_replacement((0.0, 0.25, 0.5, 1.0), 3))
     spread = jax.jit(QUERY.smooth_sensitivity)
     laws = {
-        p: stats.cauchy(p[1], found.scale * float(spread(jnp.asarray(p), found.smoothness)))
-        for p in points
+        p: (p[1], found.scale * float(spread(jnp.asarray(p), found.smoothness))) for p in points
     }
-    z = np.concatenate([np.linspace(-3, 4, 2001), [-1e6, 1e6]])
-    losses = [
-        np.abs(laws[p].logpdf(z) - laws[q].logpdf(z)).max()
-        for p, q in itertools.combinations(points, 2)
+    deltas = [
+        laplace_hockey_stick(epsilon, laws[q][0] - laws[p][0], laws[p][1], laws[q][1])
+        for p, q in itertools.permutations(points, 2)
         if any(sorted((*p[:i], *p[i + 1 :])) == sorted(r) for i in range(3) for r in _removed(q))
     ]
-    assert 0.5 * epsilon < max(losses) <= epsilon
+    assert 0.0 < max(deltas) <= delta
 
 
-@pytest.mark.parametrize(("dtype", "n"), [(np.float32, 351), (np.float64, 2835)])
+@pytest.mark.parametrize(("dtype", "n"), [(np.float32, 1061), (np.float64, 8501)])
 def test_data_far_from_moving_are_no_easier_told_apart_than_claimed(dtype, n, epsilon_lower_bound):
     """All at a bound, or one of them moved: ``e^(-beta k)`` is 0 for the first, and not for both.
 
     False alarm 1e-4. Without a floor the first is released as it is, each time.
     """
-    found = SmoothCauchyMechanism.calibrated(QUERY, budget(1.0))
+    found = SmoothLaplaceMechanism.calibrated(QUERY, budget(1.0, 0.1))
 
     @jax.jit
     def releases(key, records):
@@ -180,7 +137,7 @@ def test_data_far_from_moving_are_no_easier_told_apart_than_claimed(dtype, n, ep
     keys = jax.random.split(jax.random.key(1))
     released = map(releases, keys, (zeros, zeros.at[0].set(1.0)))
     sizes = [np.abs(np.asarray(x)) for x in released]
-    assert epsilon_lower_bound(*sizes) <= 1.0
+    assert epsilon_lower_bound(*sizes, delta=0.1) <= 1.0
     assert all((size > 0.0).mean() > 0.999 for size in sizes)
 
 
@@ -190,18 +147,13 @@ def _removed(records):
 
 @others
 def test_other_relations_and_bad_budgets_fail_with_their_name(relation):
-    cauchy = SmoothCauchyMechanism.calibrated(QUERY, budget(1.0))
-    laplace = SmoothLaplaceMechanism.calibrated(QUERY, budget(1.0, 1e-6))
-    for found in (cauchy, laplace):
-        with pytest.raises(ValueError, match=f"must be replace_one .* got {relation}"):
-            found.event(relation)
-        with pytest.raises(ValueError, match=f"must be replace_one .* got {relation}"):
-            found.calibrated(QUERY, budget(0.5, 1e-6, relation))
+    found = SmoothLaplaceMechanism.calibrated(QUERY, budget(1.0, 1e-6))
+    with pytest.raises(ValueError, match=f"must be replace_one .* got {relation}"):
+        found.event(relation)
+    with pytest.raises(ValueError, match=f"must be replace_one .* got {relation}"):
+        found.calibrated(QUERY, budget(0.5, 1e-6, relation))
     with pytest.raises(ValueError, match=r"delta must be positive .* got 0\.0"):
         SmoothLaplaceMechanism.calibrated(QUERY, budget(1.0))
-    for epsilon in (65.0, 1e-5):
-        with pytest.raises(ValueError, match=r"epsilon must lie in \[2\^-16, 64\] .*, got"):
-            SmoothCauchyMechanism.calibrated(QUERY, budget(epsilon))
     with pytest.raises(ValueError, match=r"above 2\^-17 ln\(2/delta\) .* got 0\.0001"):
         SmoothLaplaceMechanism.calibrated(QUERY, budget(1e-4, 1e-12))
-    assert cauchy._replace(scale=0.0).event(REPLACE) == NonPrivateDpEvent()
+    assert found._replace(scale=0.0).event(REPLACE) == NonPrivateDpEvent()

@@ -11,10 +11,10 @@ from privopt.theory import (
     Term,
     biased_descent_rate,
     biased_descent_step_size,
-    inexact_descent_rate,
     projected_descent_rate,
     projected_descent_steps,
 )
+from privopt.theory.biased_descent import inexact_descent_rate
 
 FACTS = ProblemClass(n=100, dim=3, lipschitz=1.0, radius=1.0, smoothness=0.5)
 HALF = Powers(n=-0.5, epsilon=-0.5)

@@ -17,10 +17,8 @@ from privopt.theory import (
     descent_numbers,
     descent_rate,
     descent_steps,
-    last_iterate,
-    noisy_descent_step_size,
 )
-from privopt.theory.descent import Descent, covering
+from privopt.theory.descent import Descent, covering, last_iterate
 
 positive = st.floats(1e-3, 1e3)
 
@@ -31,13 +29,13 @@ def cls(dim=7, lipschitz=1.0, radius=1.0):
 
 def noisy_descent(facts, *, steps, step_size, noise_std, output="average"):
     """The bound for any convex losses, whatever the set allows."""
-    return covering(Descent(facts, steps, noise_std), StepRule(step_size), output).bound
+    return covering(Descent(facts, steps, noise_std), StepRule(step_size), output).uncapped
 
 
 @given(positive, positive, positive, st.integers(1, 10**6), st.integers(1, 10**4))
 def test_optimal_step_size_gives_the_closed_form(lipschitz, radius, sigma, steps, dim):
     c = cls(dim, lipschitz, radius)
-    best = noisy_descent_step_size(c, steps=steps, noise_std=sigma)
+    best = Descent(c, steps=steps, noise_std=sigma).rough_step
     value = noisy_descent(c, steps=steps, step_size=best, noise_std=sigma)
     expected = radius * math.sqrt((lipschitz**2 + dim * sigma**2) / (steps + 1))
     assert value == pytest.approx(expected, rel=1e-12)
@@ -54,7 +52,7 @@ def test_step_size_is_the_numerical_minimiser():
         method="bounded",
         options={"xatol": 1e-9},
     )
-    step_size = noisy_descent_step_size(c, steps=40, noise_std=0.3)
+    step_size = Descent(c, steps=40, noise_std=0.3).rough_step
     assert math.exp(found.x) == pytest.approx(step_size, rel=1e-5)
 
 
@@ -162,7 +160,7 @@ def test_rare_pushes_cost_what_the_bound_says(output, steps, runs, pull, factor,
     rng, std = np.random.default_rng(3), 1.0
     c = ProblemClass(n=10, dim=1, lipschitz=pull, radius=1.0)
     known = {"steps": steps, "noise_std": std}
-    size = factor * noisy_descent_step_size(c, **known)
+    size = factor * Descent(c, **known).rough_step
     points, mean = np.zeros(runs), np.zeros(runs)
     for t in range(1, steps + 1):
         left = (steps + 1 - t) / (steps + 1) if output == "last" else 1.0
@@ -188,7 +186,7 @@ def test_noisy_descent_obeys_the_bound(strength, step_factor):
     steps, dim, sigma, runs = 60, 20, 0.5, 200
     pull = min(1.0, strength * math.sqrt(dim) * sigma / math.sqrt(steps))
     c = cls(dim=dim)
-    step_size = step_factor * noisy_descent_step_size(c, steps=steps, noise_std=sigma)
+    step_size = step_factor * Descent(c, steps=steps, noise_std=sigma).rough_step
     bound = noisy_descent(c, steps=steps, step_size=step_size, noise_std=sigma)
     point, mean = np.zeros((runs, dim)), np.zeros((runs, dim))
     for _ in range(steps):

@@ -16,14 +16,9 @@ from scipy.optimize import linprog
 from scipy.special import roots_jacobi
 
 from privopt.spec import Budget, ProblemClass, Relation
-from privopt.theory import (
-    ApproximateAdvantage,
-    GaussianAdvantage,
-    RenyiAdvantage,
-    erm_lower_bound,
-    pure_lower_bound,
-)
+from privopt.theory import ApproximateAdvantage, GaussianAdvantage, RenyiAdvantage
 from privopt.theory.hard_data import fingerprint, hidden_counts, hidden_signs
+from privopt.theory.lower_bounds import erm_lower_bound, pure_lower_bound
 
 REPLACE = Relation.REPLACE_ONE
 PRIORS = [0.0, 1.0, 4.0, 16.0]

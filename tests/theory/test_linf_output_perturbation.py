@@ -14,12 +14,12 @@ from scipy import optimize
 import privopt
 from privopt import convex, problems
 from privopt.theory import (
-    NoiseVector,
     balanced_minimiser,
     linf_output_perturbation_rate,
     perturbation_cost,
     pure_balanced_minimiser,
 )
+from privopt.theory.noise_norms import NoiseVector
 
 plan_of = privopt.ALGORITHMS["linf_output_perturbation"].plan
 BALL = privopt.ProblemClass(

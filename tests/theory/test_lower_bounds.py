@@ -16,12 +16,10 @@ from privopt.theory import (
     GaussianAdvantage,
     Quantity,
     RenyiAdvantage,
-    erm_lower_bound,
     lower_bound,
-    population_lower_bound,
-    pure_lower_bound,
 )
-from privopt.theory.packing import directions, distances
+from privopt.theory.hard_data import directions, distances
+from privopt.theory.lower_bounds import erm_lower_bound, population_lower_bound, pure_lower_bound
 
 REPLACE = Relation.REPLACE_ONE
 

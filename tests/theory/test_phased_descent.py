@@ -10,12 +10,12 @@ from privopt.spec import ProblemClass, Relation
 from privopt.theory import (
     GaussianAdvantage,
     Powers,
-    largest_excess,
     phase_sizes,
     phased_descent_step_size,
     phased_rate,
-    population_lower_bound,
 )
+from privopt.theory.lower_bounds import population_lower_bound
+from privopt.theory.rate import largest_excess
 
 STRICT = GaussianAdvantage(1e-9, Relation.REPLACE_ONE)
 NOTHING_KEPT = GaussianAdvantage(math.inf, Relation.REPLACE_ONE)

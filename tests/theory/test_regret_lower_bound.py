@@ -8,14 +8,8 @@ import numpy as np
 import pytest
 
 from privopt.spec import ProblemClass, Relation
-from privopt.theory import (
-    GaussianAdvantage,
-    PrefixError,
-    ftrl_rate,
-    lower_bound,
-    population_lower_bound,
-    regret_lower_bound,
-)
+from privopt.theory import GaussianAdvantage, PrefixError, ftrl_rate, lower_bound
+from privopt.theory.lower_bounds import population_lower_bound, regret_lower_bound
 
 FACTS = ProblemClass(n=100, dim=4, lipschitz=2.0, radius=3.0)
 STRICT = GaussianAdvantage(0.05, Relation.REPLACE_ONE)

@@ -21,13 +21,9 @@ from privopt.theory import (
     descent_numbers,
     descent_rate,
     descent_steps,
-    last_iterate,
     noisy_descent_on_squares,
-    noisy_descent_step_size,
-    smooth_descent_step_size,
-    strongly_convex_descent_step_size,
 )
-from privopt.theory.descent import Descent, covering
+from privopt.theory.descent import Descent, covering, last_iterate
 
 positive = st.floats(1e-3, 1e3)
 steps_of = st.integers(1, 10**6)
@@ -40,8 +36,8 @@ def cls(dim=1, lipschitz=1.0, radius=1.0, smoothness=1.0):
 def smooth_descent(facts, *, steps, step_size, noise_std, moments=Moments(1.0, 0.0)):  # noqa: B008
     """The bound of the average after each step, whatever the set allows."""
     known = Descent(facts, steps, noise_std, moments)
-    theorem = covering(known, StepRule(step_size), "average_after_step")
-    return math.inf if theorem is None else theorem.bound
+    rate = covering(known, StepRule(step_size), "average_after_step")
+    return math.inf if rate is None else rate.uncapped
 
 
 @given(positive, positive, st.floats(0.0, 1e3), positive, steps_of, st.integers(1, 10**4))
@@ -49,7 +45,7 @@ def test_optimal_step_size_gives_the_closed_form(lipschitz, radius, smoothness, 
     """``H R^2/(2T) + R sqrt(V/T)``, and more at any other step size."""
     facts, moments = cls(dim, lipschitz, radius, smoothness), Moments(1.1, 0.1)
     numbers = {"steps": steps, "noise_std": sigma, "moments": moments}
-    best = smooth_descent_step_size(facts, **numbers)
+    best = Descent(facts, **numbers).smooth_step
     least = smooth_descent(facts, step_size=best, **numbers)
     variance = 0.1 * lipschitz**2 + dim * sigma**2
     closed = smoothness * radius**2 / (2 * steps) + radius * math.sqrt(variance / steps)
@@ -67,13 +63,13 @@ def test_nothing_is_claimed_without_smoothness_or_with_long_steps():
     assert smooth_descent(cls(smoothness=4.0), step_size=0.25, **silent) < math.inf
     assert smooth_descent(cls(smoothness=4.0), step_size=0.251, **silent) == math.inf
     with pytest.raises(ValueError, match="smoothness must be declared for this step size"):
-        smooth_descent_step_size(cls(smoothness=None), **numbers)
+        assert Descent(cls(smoothness=None), **numbers).smooth_step
 
 
 def test_linear_losses_without_variance_have_no_longest_step():
-    assert smooth_descent_step_size(cls(smoothness=0.0), steps=9, noise_std=0.0) == math.inf
+    assert Descent(cls(smoothness=0.0), steps=9, noise_std=0.0).smooth_step == math.inf
     numbers = descent_numbers(cls(smoothness=0.0), steps=9, noise_std=0.0)
-    size = noisy_descent_step_size(cls(), steps=9, noise_std=0.0)
+    size = Descent(cls(), steps=9, noise_std=0.0).rough_step
     assert numbers == (StepRule(0.9 * size, decay=1.0), "last")
 
 
@@ -188,7 +184,7 @@ def test_the_strongly_convex_step_is_near_the_best(modulus, ratio, times):
         start, variance, _ = last_iterate(decay, modulus=modulus, smoothness=1.0)
         return start + variance * known["noise_std"] ** 2
 
-    ours = bound(strongly_convex_descent_step_size(facts, **known))
+    ours = bound(Descent(facts, **known).strongly_convex_step)
     assert ours <= 1.1 * min(map(bound, np.geomspace(0.01, 0.97, 40)))
 
 
@@ -221,7 +217,7 @@ def test_linear_losses_obey_the_bound_at_the_best_step_and_attain_a_third(steps)
     """``-v w`` on ``[-1, 1]``, the pull ``v`` swept. One step is as good as many."""
     facts, worst = cls(smoothness=0.0), 0.0
     for noise in (0.3, 3.0):
-        best = smooth_descent_step_size(facts, steps=steps, noise_std=noise)
+        best = Descent(facts, steps=steps, noise_std=noise).smooth_step
         bound = smooth_descent(facts, steps=steps, step_size=best, noise_std=noise)
         for pull in np.geomspace(0.05, 5.0, 25) * noise / math.sqrt(steps):
             found = two_point(
@@ -268,7 +264,7 @@ def test_default_steps_come_within_half_of_the_limit(smoothness, radius, noise, 
     facts, moments = cls(9, 1.0, radius, smoothness), Moments(1.0 + variance, variance)
     steps = descent_steps(facts, one_step_noise=noise, moments=moments).steps
     known = {"steps": steps, "noise_std": noise * math.sqrt(steps), "moments": moments}
-    bound = covering(Descent(facts, **known), *descent_numbers(facts, **known)).bound
+    bound = covering(Descent(facts, **known), *descent_numbers(facts, **known)).uncapped
     assert bound <= 1.5 * radius * 3.0 * noise * (1 + 1e-9) or steps == 10**4
 
 
@@ -308,11 +304,11 @@ def test_a_given_step_or_output_is_kept_and_decides_the_other():
     assert (long.output, short.output) == ("average", "average_after_step")
     assert (long.step_rule.scale, short.step_rule.scale) == (1.5, 0.5)
     before = descent_numbers(facts, **known, output=OutputRule.AVERAGE)
-    assert before.step_rule.scale == noisy_descent_step_size(facts, **known)
+    assert before.step_rule.scale == Descent(facts, **known).rough_step
     decaying = StepRule(0.1, power=0.5)
     assert descent_numbers(facts, **known, step_rule=decaying) == (decaying, "last")
     last = descent_numbers(facts, **known, output=OutputRule.LAST)
-    size = smooth_descent_step_size(facts, **known)
+    size = Descent(facts, **known).smooth_step
     assert last == descent_numbers(facts, **known) == (StepRule(size, decay=1.0), "last")
     after = descent_numbers(facts, **known, output=OutputRule.AVERAGE_AFTER_STEP)
     assert after.step_rule == StepRule(size)

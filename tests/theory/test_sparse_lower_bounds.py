@@ -12,13 +12,11 @@ from privopt.theory import (
     ApproximateAdvantage,
     GaussianAdvantage,
     RenyiAdvantage,
-    erm_lower_bound,
     lower_bound,
     projection_mechanism_rate,
-    pure_lower_bound,
 )
-from privopt.theory.hard_data import hidden_supports
-from privopt.theory.packing import distances
+from privopt.theory.hard_data import distances, hidden_supports
+from privopt.theory.lower_bounds import erm_lower_bound, pure_lower_bound
 
 
 def means(n, dim, sparsity):

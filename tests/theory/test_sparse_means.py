@@ -7,13 +7,9 @@ import numpy as np
 import pytest
 
 from privopt.spec import ProblemClass
-from privopt.theory import (
-    NoiseVector,
-    l1_recovery_rate,
-    projected_error,
-    projection_mechanism_rate,
-    sparse_error,
-)
+from privopt.theory import l1_recovery_rate, projection_mechanism_rate
+from privopt.theory.noise_norms import NoiseVector
+from privopt.theory.sparse_means import projected_error, sparse_error
 
 BODIES = ("none", "l2", "l1", "l1_l2")
 NOISES = ("gaussian", "laplace")
