@@ -1,0 +1,178 @@
+"""A toy: private Frank-Wolfe, whose mechanism answers a vertex and no gradient. Nothing else knows.
+
+``v_t`` is a vertex ``+-R e_j`` of the l1 ball, drawn with probability proportional to
+``exp(-<v, g_t>/temperature)``, and ``w_{t+1} = w_t + gamma_t (v_t - w_t)``. Every coordinate of a
+record's gradient is clipped to ``C``, so scores move by ``2 R C/n`` at most where a record is
+replaced. Source: Talwar, Thakurta and Zhang 2015, "Nearly optimal private LASSO".
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import dp_accounting as dp
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from jax import Array
+
+import privopt
+from privopt import draws, problems
+from privopt.algorithms.first_order import Static, steps_of
+from privopt.convex import FirstOrder, L1Ball, Last, Oracle, StepSizes, Update, pytree_dataclass
+from privopt.core import Algorithm, Plan, planner, whole
+from privopt.privacy import BoundedRangeDpEvent, calibrate
+from privopt.release import release
+from privopt.streams import stream
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class PrivateVertex:
+    clip: float
+    size: float
+    radius: float
+    temperature: float
+    steps: int
+
+    def event(self, relation):
+        if self.temperature == 0.0:
+            return dp.NonPrivateDpEvent()
+        moved = relation.multiple * self.radius * self.clip / self.size
+        return dp.SelfComposedDpEvent(
+            BoundedRangeDpEvent(2.0 * moved / self.temperature), self.steps
+        )
+
+    def oracle(self, losses, key):
+        return Vertices(self, losses, stream(key, "noise"), self.steps)
+
+
+@dataclass(frozen=True)
+class Vertices(Oracle):
+    mechanism: PrivateVertex
+    losses: Any
+    key: Array
+    steps: Any
+
+    def ask(self, memory, t, point, batch=None):
+        asked = self.mechanism
+        each = jax.vmap(jax.grad(self.losses.loss), (None, 0))(point, self.losses.data)
+        gradient = jnp.clip(each, -asked.clip, asked.clip).sum(0) / asked.size
+        scores = asked.radius * jnp.concatenate([-gradient, gradient])  # of +e_j, then of -e_j
+        noise = draws.gumbel(jax.random.fold_in(self.key, t), scores.shape, scores.dtype)
+        best = release("selection", jnp.argmax(scores / asked.temperature + noise))
+        vertex = jax.nn.one_hot(best, scores.size, dtype=scores.dtype) * asked.radius
+        return vertex[: point.size] - vertex[point.size :], memory
+
+
+def towards(learning_rate):
+    """``gamma_t (v_t - w_t)``, as an optax transformation."""
+
+    def update(vertex, count, point):
+        return learning_rate(count) * (vertex - point), count + 1
+
+    return optax.GradientTransformation(lambda point: jnp.zeros([], int), update)
+
+
+class Params(NamedTuple):
+    mechanism: PrivateVertex
+    descent: FirstOrder
+
+
+@planner
+def plan(problem_class, budget, *, steps=40):
+    facts = problem_class
+    unit = PrivateVertex(facts.lipschitz, float(facts.n), facts.radius, 1.0, steps)
+    temperature = calibrate(
+        lambda size: replace(unit, temperature=size).event(budget.relation), budget
+    )
+    method = FirstOrder(StepSizes(2.0, 1.0, 1.0), Update.of(towards), Last())
+    return Plan(
+        algorithm=FRANK_WOLFE,
+        problem_class=problem_class,
+        budget=budget,
+        params=Params(replace(unit, temperature=temperature), method),
+        static=Static(problem_class.dim),
+    )
+
+
+def steps(static, params, losses, key, execution):
+    oracle = params.mechanism.oracle(losses, key)
+    return steps_of(params.descent, oracle, static, losses, key, execution)
+
+
+FRANK_WOLFE = Algorithm(
+    name="frank_wolfe",
+    summary="steps towards vertices of the l1 ball, drawn by the exponential mechanism",
+    plan=plan,
+    run=whole(steps),
+    steps=steps,
+    step_count=lambda static, params: params.mechanism.steps,
+)
+N, DIM, RADIUS = 4000, 30, 2.0
+FACTS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=RADIUS, smoothness=1.0)
+BUDGET = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+
+
+@pytest.fixture(scope="module")
+def where():
+    rng = np.random.default_rng(0)
+    features = rng.choice([-1.0, 1.0], size=(N, DIM)) * 0.5
+    labels = features[:, :3].sum(axis=1) + 0.1 * rng.normal(size=N)
+
+    def loss(w, record):
+        x, y = record
+        return 0.5 * (x @ w - y) ** 2
+
+    return problems.Problem(
+        loss=loss, data=(features, labels), problem_class=FACTS, constraint=L1Ball(RADIUS)
+    )
+
+
+def textbook(where, steps):
+    features, labels = map(np.asarray, where.objective.data)
+    point = np.zeros(DIM)
+    for t in range(1, steps + 1):
+        each = features * (features @ point - labels)[:, None]
+        gradient = np.clip(each, -1.0, 1.0).mean(axis=0)
+        vertex = np.zeros(DIM)
+        j = np.argmax(np.abs(gradient))
+        vertex[j] = -RADIUS * np.sign(gradient[j])
+        point = point + 2.0 / (t + 1.0) * (vertex - point)
+    return point
+
+
+def test_without_noise_it_is_the_textbook_loop(where):
+    planned = plan(FACTS, BUDGET)
+    still = planned.with_noise(1e-9)
+    found = privopt.run(still, where, jax.random.key(0)).released
+    np.testing.assert_allclose(found, textbook(where, 40), rtol=1e-9, atol=1e-12)
+
+
+def test_the_guarantee_is_of_the_temperature(where):
+    planned = plan(FACTS, BUDGET)
+    assert 0.99 < planned.guarantee.epsilon(1e-6).upper <= 1.0
+    with pytest.raises(ValueError, match="guarantee must lie within the budget"):
+        replace(
+            planned,
+            params=planned.params._replace(
+                mechanism=replace(
+                    planned.params.mechanism, temperature=0.9 * planned.params.mechanism.temperature
+                )
+            ),
+        )
+
+
+def test_many_runs_and_single_steps_are_those_of_a_run(where):
+    """And the private point is far better than the start."""
+    planned, keys = plan(FACTS, BUDGET), jax.random.split(jax.random.key(1), 8)
+    many = privopt.run_many([planned], where, keys).released[0]
+    s = privopt.stepper(planned, where)
+    state = s.init(keys[0])
+    for _ in range(s.steps):
+        state = s.step(state)
+    np.testing.assert_allclose(s.released(state), many[0], rtol=1e-9)
+    risks = [float(where.risk(each)) for each in many]
+    assert max(risks) < 0.5 * float(where.risk(np.zeros(DIM)))
+    assert np.abs(np.asarray(many)).sum(axis=1).max() <= RADIUS * (1.0 + 1e-9)
