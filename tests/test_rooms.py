@@ -39,7 +39,7 @@ LIBRARY = f"{MIDDLE} problems algorithms statistics"
 ROOMS = {
     "privopt":    Room(8, f"{LIBRARY} audit lab/show", ""),  # the root: loads rooms, holds nothing
     "cli":        Room(7, f"{HOST_SIDE} audit lab/show", "dp_accounting rich typer"),
-    "lab/show":   Room(6, f"{LIBRARY} lab/make", "matplotlib numpy pyarrow rich scipy"),
+    "lab/show":   Room(6, f"{LIBRARY} lab/make", "PIL matplotlib numpy pyarrow rich scipy"),
     "lab/make":   Room(5, LIBRARY, f"{DEVICE} pyarrow"),
     "audit":      Room(5, LIBRARY, DEVICE),
     "algorithms": Room(4, f"{NUMBERS} mechanisms core", f"{DEVICE} {HOST}"),

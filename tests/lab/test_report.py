@@ -433,11 +433,15 @@ def test_figures_of_the_same_table_are_not_drawn_again(synthetic, tmp_path, monk
         write_report(folder, redraw=False)
         with pytest.raises(TypeError):
             write_report(folder)
-        (folder / "toy" / "dp_gd.png").unlink()
-        with pytest.raises(TypeError):
-            write_report(folder, redraw=False)
-    write_report(folder)
-    assert contents(folder) == before
+    for missing, there in ((".svg", ".png"), (".png", ".svg")):  # one of them is drawn alone
+        stem, marked = Path("toy/dp_gd"), before.copy()
+        marked[stem.with_suffix(there)] += b" "
+        (folder / stem).with_suffix(there).write_bytes(marked[stem.with_suffix(there)])
+        (folder / stem).with_suffix(missing).unlink()
+        write_report(folder, redraw=False)
+        assert contents(folder) == marked
+        write_report(folder)
+        assert contents(folder) == before
     keep(folder, synthetic(**REAL, seed=1))
     write_report(folder, redraw=False)
     assert contents(folder)[Path("toy/dp_gd.svg")] != before[Path("toy/dp_gd.svg")]
