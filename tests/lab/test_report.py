@@ -64,9 +64,15 @@ def page(results):
     return (results / "index.html").read_text(encoding="utf-8")
 
 
+def markdown(results):
+    """The report of every experiment, the common one first."""
+    pages = [results / "README.md", *sorted(results.glob("*/README.md"))]
+    return "\n".join(path.read_text(encoding="utf-8") for path in pages)
+
+
 @pytest.fixture(scope="module")
 def readme(results):
-    return (results / "README.md").read_text(encoding="utf-8")
+    return markdown(results)
 
 
 class Reader(HTMLParser):
@@ -220,8 +226,8 @@ def test_a_declaration_that_is_there_is_linked(synthetic, tmp_path):
     page = write_report(folder).read_text(encoding="utf-8")
     assert '<a href="../experiments/toy.py"><code>experiments/toy.py</code></a>' in page
     assert "privopt run toy --profile quick --seed 7" in page
-    readme = (folder / "README.md").read_text(encoding="utf-8")
-    assert "[experiments/toy.py](../experiments/toy.py)" in readme
+    readme = (folder / "toy" / "README.md").read_text(encoding="utf-8")
+    assert "[experiments/toy.py](../../experiments/toy.py)" in readme
 
 
 # --- all that could have made a slope fail --------------------------------------------------------
@@ -285,7 +291,7 @@ def test_a_row_of_slopes_tells_all_that_could_have_made_it_fail(twins):
     ]
     entries = [entry.strip().replace("\N{NO-BREAK SPACE}", " ") for entry in row.split("|")[1:-1]]
     assert entries == [
-        "[Toy](#toy)<br>best (oracle-tuned) on linear",
+        "[Toy](toy/README.md)<br>best (oracle-tuned) on linear",
         "records n",
         "−1<br>± 0.05",
         "−0.98<br>[−1.01, −0.96]",
@@ -308,7 +314,7 @@ def test_what_theorys_numbers_cost_is_told_with_what_was_chosen(twins):
     readme = (twins / "README.md").read_text(encoding="utf-8")
     row = readme[readme.index("## What theory’s numbers cost") :].split("\n| [")[1].splitlines()[0]
     named, ratio, chosen, edge = (entry.strip() for entry in f"[{row}".split("|")[:-1])
-    assert named == "[Toy](#toy)<br>dp_gd and best on linear"
+    assert named == "[Toy](toy/README.md)<br>dp_gd and best on linear"
     low, high = map(float, ratio.split("\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}"))
     assert 1.97 < low <= high < 2.03
     assert (chosen, edge) == ("steps 64 to 128", "1 of 4")
@@ -350,7 +356,7 @@ def test_the_lead_is_named_or_beats_doing_nothing_everywhere(synthetic, replaced
         folder = open_results(tmp_path / str(lead))
         for table in tables:
             keep(folder, table)
-        readme = (write_report(folder).parent / "README.md").read_text(encoding="utf-8")
+        readme = markdown(write_report(folder).parent)
         head = readme[: readme.index("- **measured, theorem**")]
         assert re.findall(r"!\[.*\]\((\w+)/", head) == ([] if lead is None else [lead])
         assert "nothing beats the public centre" in readme
@@ -394,10 +400,15 @@ def test_text_is_escaped(page, readme):
     assert r"F\* &lt;= R G" in readme
 
 
-def test_pictures_of_the_readme_are_there(readme, results):
-    linked = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", readme)
-    assert len(linked) == 3
-    assert all((results / path).is_file() for path in linked)
+def test_links_of_every_readme_lead_to_files(results):
+    pages = [results / "README.md", *results.glob("*/README.md")]
+    assert len(pages) == 4
+    pictures = 0
+    for path in pages:
+        links = re.findall(r"(!?)\[[^\]]+\]\(([^)]+)\)", path.read_text(encoding="utf-8"))
+        pictures += sum(sign == "!" for sign, _ in links)
+        assert all((path.parent / link).is_file() for _, link in links)
+    assert pictures == 3
 
 
 def test_tables_of_the_readme_have_one_width(readme):

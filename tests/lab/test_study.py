@@ -479,7 +479,8 @@ def test_the_report_is_made_from_the_table_alone_and_the_same_to_the_byte(result
 
 def test_claims_and_listings_are_told(results):
     page = (results / "index.html").read_text(encoding="utf-8")
-    readme = (results / "README.md").read_text(encoding="utf-8")
+    pages = (results / "README.md", results / "demo" / "README.md")
+    readme = "\n".join(path.read_text(encoding="utf-8") for path in pages)
     Reader(page)
     assert readme.count("**2 of 2 claims hold.**") == 2  # on top, and of the study
     row = "| too small, but once | 2 of 3, 2 claimed | ✅ holds<br>not in x = 1 |"

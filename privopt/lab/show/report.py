@@ -1,4 +1,4 @@
-"""The report on a results folder: verdicts, figures, ``README.md`` and ``index.html``."""
+"""The report on a results folder: verdicts, figures, ``index.html`` and every ``README.md``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from privopt.lab.make.trials import Trial
 from privopt.lab.show.claims import claim_verdicts
 from privopt.lab.show.document import Picture, Section, document
 from privopt.lab.show.figures import figures, narrow
-from privopt.lab.show.markdown import markdown
+from privopt.lab.show.markdown import experiment_page, markdown
 from privopt.lab.show.pages import html
 from privopt.lab.show.plots import plots
 from privopt.lab.show.results import cell_results, refusals, worse_than_nothing
@@ -78,7 +78,8 @@ def write_report(
     Returns
     -------
     Path
-        ``index.html``; it and ``README.md`` beside it link the figures.
+        ``index.html``. Beside it ``README.md`` has the verdicts, and leads to that of every
+        experiment in its folder.
 
     Raises
     ------
@@ -95,6 +96,8 @@ def write_report(
         sections.append(_section(results / name, (judged or {}).get(name), redraw))
     report = document(*_with_picture(results, sections, redraw))
     write_file(results / "README.md", markdown(report).encode())
+    for part in report.sections:
+        write_file(results / part.name / "README.md", experiment_page(part).encode())
     index = results / "index.html"
     write_file(index, html(report, results).encode())
     return index
