@@ -37,9 +37,11 @@ LIBRARY = f"{MIDDLE} problems algorithms statistics"
 
 # fmt: off
 ROOMS = {
-    "privopt":    Room(8, f"{LIBRARY} audit lab/show", ""),  # the root: loads rooms, holds nothing
-    "cli":        Room(7, f"{HOST_SIDE} audit lab/show", "dp_accounting rich typer"),
-    "lab/show":   Room(6, f"{LIBRARY} lab/make", "PIL matplotlib numpy pyarrow rich scipy"),
+    "privopt":    Room(10, f"{LIBRARY} audit lab/write", ""),  # the root, which loads rooms
+    "cli":        Room(9, f"{HOST_SIDE} audit lab/write", "dp_accounting rich typer"),
+    "lab/write":  Room(8, "lab/draw lab/judge lab/make", "rich"),
+    "lab/draw":   Room(7, "lab/judge lab/make", "PIL matplotlib numpy"),
+    "lab/judge":  Room(6, "lab/make", "numpy scipy"),
     "lab/make":   Room(5, LIBRARY, f"{DEVICE} pyarrow"),
     "audit":      Room(5, LIBRARY, DEVICE),
     "algorithms": Room(4, f"{NUMBERS} mechanisms core", f"{DEVICE} {HOST}"),
@@ -88,11 +90,11 @@ def imports(source: str, module: str = "script", package: bool = False) -> Itera
 def room_of(module: str) -> str:
     """The room a module stands in: ``privopt.privacy.interval`` stands in ``privacy``.
 
-    ``lab`` is two rooms; its face, which hands out the names of both, stands in the upper one.
+    ``lab`` is four rooms; its face, which hands out their names, stands in the uppermost.
     """
     room, *rest = (*module.split(".")[1:], "privopt")
     if room == "lab":
-        return "lab/make" if rest[0] == "make" else "lab/show"
+        return f"lab/{rest[0]}" if f"lab/{rest[0]}" in ROOMS else "lab/write"
     return room
 
 
@@ -259,7 +261,7 @@ FORBIDDEN = [
     ("privopt.algorithms.dp_gd", "import matplotlib.pyplot as plt"),
     ("privopt.lab.report", "from privopt.cli import main"),
     ("privopt.lab.report", "from privopt.cellar import wine"),
-    ("privopt.lab.make.run", "from privopt.lab.show import verdicts"),
+    ("privopt.lab.make.run", "from privopt.lab.judge import verdicts"),
     ("privopt.lab.make.run", "from privopt.lab import verdicts"),
     ("privopt.cli", "from privopt.core import run"),
     ("privopt.cellar.wine", "import math"),

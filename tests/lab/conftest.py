@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from privopt.lab import Recorded
+from privopt.lab.judge.results import CellResult
 from privopt.lab.make.records import CELLS, RUNS
 from privopt.lab.make.trials import BEND, Trial, bent, block_of
-from privopt.lab.show.results import CellResult
 
 SWEPT = {
     "n": (500, 1000, 2000, 4000, 8000),

@@ -14,17 +14,18 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
+from privopt.lab.draw.figures import figures
+from privopt.lab.draw.style import number, signed
+from privopt.lab.judge.results import cell_results
+from privopt.lab.judge.verdict import Control, ControlOutcome, Outcome, Verdict
+from privopt.lab.judge.verdicts import verdicts
 from privopt.lab.make.folder import ResultsError, open_results
 from privopt.lab.make.records import CELLS, read, recorded_names, write_provenance, write_recorded
 from privopt.lab.make.resume import Drawing
-from privopt.lab.show import report
-from privopt.lab.show.console import verdict_table
-from privopt.lab.show.figures import figures
-from privopt.lab.show.report import verdicts, write_report
-from privopt.lab.show.results import cell_results
-from privopt.lab.show.style import number, signed
-from privopt.lab.show.table import in_words
-from privopt.lab.show.verdict import Control, ControlOutcome, Outcome, Verdict
+from privopt.lab.write import report
+from privopt.lab.write.console import verdict_table
+from privopt.lab.write.report import write_report
+from privopt.lab.write.table import in_words
 
 SMALL = {
     "axes": {"n": (500, 1000, 2000, 4000), "dim": (8, 16, 32, 64)},

@@ -34,12 +34,12 @@ from privopt.lab import (
     verdicts,
     write_report,
 )
+from privopt.lab.draw.plots import _figure
+from privopt.lab.judge.claims import outcome, presentation, rows_of
 from privopt.lab.make.folder import open_results
 from privopt.lab.make.presentation import Presentation
 from privopt.lab.make.records import read_provenance, write_provenance, write_recorded
 from privopt.lab.make.resume import Note, Started
-from privopt.lab.show.claims import outcome, presentation, rows_of
-from privopt.lab.show.plots import _figure
 from privopt.privacy import Interval
 
 ROOT = Path(__file__).parents[2]
