@@ -195,7 +195,11 @@ def read_script(path: Path) -> str:
 MODULES = read_modules()
 SCRIPTS = sorted(
     path
-    for folder, pattern in (("experiments", "*.py"), ("notebooks", "*.ipynb"))
+    for folder, pattern in (
+        ("benchmarks", "*.py"),
+        ("experiments", "*.py"),
+        ("notebooks", "*.ipynb"),
+    )
     for path in (ROOT / folder).rglob(pattern)
 )
 

@@ -36,6 +36,7 @@ from privopt.lab import (
 )
 from privopt.lab.draw.plots import _figure
 from privopt.lab.judge.claims import outcome, presentation, rows_of
+from privopt.lab.make.catalogue import declared
 from privopt.lab.make.folder import open_results
 from privopt.lab.make.presentation import Presentation
 from privopt.lab.make.records import read_provenance, write_provenance, write_recorded
@@ -186,11 +187,11 @@ def test_a_study_is_found_like_any_experiment(tmp_path):
         "experiment = Study(name='demo', title='t', description='d', parts={'part': part}, "
         "claims=())\n"
     )
-    found = load(path)
+    (found,) = load(path)
     assert isinstance(found, Study)
     assert run(tmp_path / "results", found)[0].cells == 1
     path.write_text(path.read_text().replace("'x': 1", "'x': 2"))  # another file, another part
-    again, events = run(tmp_path / "results", load(path))
+    again, events = run(tmp_path / "results", *load(path))
     assert again.reused == 0
     assert isinstance(events[0], Note)
     assert read(again.folder).runs["x"].to_pylist() == [2]
@@ -425,7 +426,7 @@ def test_an_estimate_is_drawn_in_the_middle_of_its_band():
 
 def test_the_curve_of_a_sampled_mean_is_the_mean():
     """Of a study that draws at random: no line of it is the end of a band."""
-    for plot in load(ROOT / "experiments" / "along_the_run.py").plots:
+    for plot in loaded("along_the_run", "streams").plots:
         for panel in plot.panels:
             banded = [line for line in panel.lines if line.quantity != "bound"]
             assert [line.band for line in banded] == [f"{line.quantity}_band" for line in banded]
@@ -543,8 +544,9 @@ def test_a_table_of_another_version_says_what_to_do(tmp_path, results):
 # --- the project's own studies --------------------------------------------------------------------
 
 
-def loaded(name):
-    return load(ROOT / "experiments" / f"{name}.py")
+def loaded(name, family="accounting"):
+    (found,) = load(ROOT / "experiments" / family / f"{name}.py")
+    return found
 
 
 PUBLISHED = {  # noise: certified epsilon of the nine runs, from other certified computations
@@ -584,6 +586,9 @@ def test_the_claims_hold(tmp_path, name, claims):
     assert [each.outcome for each in found] == ["holds"] * claims
 
 
-def test_every_experiment_declares_one_kind():
-    found = [load(path) for path in lab.discover(ROOT / "experiments")]
+def test_every_experiment_is_found_by_its_name():
+    there = declared(ROOT / "experiments")
+    found = [each for path in lab.discover(ROOT / "experiments") for each in load(path)]
+    assert [each.name for each in found] == [name for name, _ in there]
+    assert len({each.name for each in found}) == len(found)
     assert {type(each) for each in found} == {Experiment, Study}

@@ -13,6 +13,7 @@ from privopt.lab.draw.style import Origin
 from privopt.lab.judge.results import cell_results, worse_than_nothing
 from privopt.lab.judge.verdict import Kind, Verdict
 from privopt.lab.judge.verdicts import verdicts
+from privopt.lab.make.catalogue import declared
 from privopt.lab.make.folder import ResultsError, existing_results, write_file
 from privopt.lab.make.records import read, read_provenance, recorded_names
 from privopt.lab.make.resume import Drawing, Progress
@@ -65,10 +66,12 @@ def write_report(
     names = recorded_names(results)
     if not names:
         raise ResultsError(f"{results} holds no table yet: run an experiment first")
-    sections = []
+    sections, sources = [], _sources(results.parent)
     for number, name in enumerate(names, start=1):
         progress(Drawing(name, number, len(names)))
-        sections.append(_section(results / name, (judged or {}).get(name), redraw))
+        sections.append(
+            _section(results / name, (judged or {}).get(name), redraw, sources.get(name, ""))
+        )
     report = document(*_with_picture(results, sections, redraw))
     write_file(results / "README.md", markdown(report).encode())
     for part in report.sections:
@@ -78,7 +81,7 @@ def write_report(
     return index
 
 
-def _section(folder: Path, judged: Sequence[Verdict] | None, redraw: bool) -> Section:
+def _section(folder: Path, judged: Sequence[Verdict] | None, redraw: bool, source: str) -> Section:
     recorded = read(folder)
     found = verdicts(recorded) if judged is None else judged
     origin = _origin(folder, redraw)
@@ -86,9 +89,13 @@ def _section(folder: Path, judged: Sequence[Verdict] | None, redraw: bool) -> Se
         drawn = plots(recorded, folder, origin)
     else:
         drawn = figures(cell_results(recorded), folder, found, origin)
-    declared = folder.parent.parent / "experiments" / f"{folder.name}.py"
-    source = f"../experiments/{declared.name}" if declared.is_file() else ""
     return section(recorded, found, drawn, read_provenance(folder), source)
+
+
+def _sources(project: Path) -> dict[str, str]:
+    """Where the experiments of a project are declared, as its results folder links them."""
+    found = dict(declared(project / "experiments"))
+    return {name: f"../{path.relative_to(project).as_posix()}" for name, path in found.items()}
 
 
 def _origin(folder: Path, redraw: bool) -> Origin:

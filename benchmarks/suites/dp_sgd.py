@@ -10,7 +10,7 @@ __all__ = ["PACKAGES", "PEERS", "TITLE", "described", "measured"]
 TITLE = "DP-SGD"
 PACKAGES = ("privopt", "jax-privacy", "jax", "jaxlib", "optax", "numpy")
 PEERS = ("jax_privacy",)
-PYTHON = process.HERE.parents[1] / ".venv" / "opacus" / "bin" / "python"
+PYTHON = process.HERE.parent / ".venv" / "opacus" / "bin" / "python"
 
 
 def measured(repeats: int) -> tuple[dict, list[Line]]:

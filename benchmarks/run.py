@@ -1,6 +1,6 @@
 """Speed and memory of privopt against their targets, beside other libraries on the same machine.
 
-    .venv/bin/python experiments/performance/run.py [dp_gd] [dp_sgd] [draws] [accounting]
+    .venv/bin/python benchmarks/run.py [dp_gd] [dp_sgd] [draws] [accounting]
         [solver] [objective_perturbation] [streams] [sparse] [--repeats 5]
 
 Every benchmark runs in a fresh process, one thread a device, pinned to its cores. Times are warm
@@ -46,7 +46,7 @@ SUITES = {
     "streams": streams,
     "sparse": sparse,
 }
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 
 def machine(packages: tuple[str, ...]) -> dict:

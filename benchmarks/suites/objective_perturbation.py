@@ -12,7 +12,7 @@ __all__ = ["PACKAGES", "PEERS", "TITLE", "described", "measured"]
 TITLE = "Objective perturbation"
 PACKAGES = ("privopt", "jax", "jaxlib", "numpy")
 PEERS = ()
-PYTHON = process.HERE.parents[1] / ".venv" / "diffprivlib" / "bin" / "python"
+PYTHON = process.HERE.parent / ".venv" / "diffprivlib" / "bin" / "python"
 PURE, APPROXIMATE = "pure epsilon 1", "(1, 1e-6)"
 
 
