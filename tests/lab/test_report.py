@@ -5,7 +5,6 @@ import json
 import math
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -44,10 +43,6 @@ def keep(results, recorded):
     write_provenance(folder, PROVENANCE)
 
 
-def contents(folder):
-    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-
-
 @pytest.fixture(scope="module")
 def results(synthetic, tmp_path_factory):
     """A results folder with three experiments of which one is refuted, and its report."""
@@ -76,38 +71,10 @@ def readme(results):
     return markdown(results)
 
 
-class Reader(HTMLParser):
-    """Collects tags, ids and links; fails on tags that do not match."""
-
-    VOID = ("meta", "img", "source", "br", "link")
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.tags, self.ids, self.links, self.text = [], [], [], [], []
-        self.pictures = []
-        self.feed(text)
-        assert not self.open
-
-    def handle_starttag(self, tag, attrs):
-        found = dict(attrs)
-        self.tags.append(tag)
-        self.ids += [found["id"]] if "id" in found else []
-        self.links += [found[name] for name in ("href", "src", "srcset") if name in found]
-        self.pictures += [found["alt"]] if tag == "img" else []
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text.append(data)
-
-
 # --- figures --------------------------------------------------------------------------------------
 
 
-def test_one_figure_an_algorithm_and_one_for_several_as_svg_and_png(results):
+def test_one_figure_an_algorithm_and_one_for_several_as_svg_and_png(results, contents):
     made = {str(path) for path in contents(results) if path.suffix in (".svg", ".png")}
     stems = ("real/compared", "true/dp_gd", "wrong/dp_gd")
     both = {f"{stem}{suffix}" for stem in stems for suffix in (".svg", ".png")}
@@ -147,21 +114,21 @@ def test_figures_are_the_same_to_the_byte(synthetic, tmp_path):
     ],
 )
 def test_figures_and_report_survive_numbers_that_no_scale_can_show(
-    synthetic, replaced, tmp_path, columns
+    synthetic, replaced, tmp_path, columns, parsed
 ):
     folder = open_results(tmp_path / "results")
     table = synthetic(**REAL, strengths=(1.0,), profile_of_strength=(1.0,))
     for name, value in columns.items():
         table = replaced(table, name, lambda row, value=value: value)
     keep(folder, table)
-    Reader(write_report(folder).read_text(encoding="utf-8"))
+    parsed(write_report(folder).read_text(encoding="utf-8"))
     assert (folder / "toy" / "dp_gd.png").exists() == ("axes" not in columns)
 
 
 # --- the report -----------------------------------------------------------------------------------
 
 
-def test_written_again_it_is_the_same_to_the_byte(results):
+def test_written_again_it_is_the_same_to_the_byte(results, contents):
     before = contents(results)
     write_report(results)
     assert contents(results) == before
@@ -180,8 +147,8 @@ def test_every_verdict_is_told_in_both(page, readme):
     assert "Bassily, Smith and Thakurta 2014" in page
 
 
-def test_links_lead_to_places_of_the_page_and_to_files_beside_it(page, results):
-    reader = Reader(page)
+def test_links_lead_to_places_of_the_page_and_to_files_beside_it(page, results, parsed):
+    reader = parsed(page)
     assert reader.tags.count("script") == 1
     assert len(reader.ids) == len(set(reader.ids))
     inside = {f"#{name}" for name in reader.ids} | {"#"}
@@ -206,8 +173,8 @@ def test_first_come_a_sentence_a_picture_its_legend_and_the_slopes(page, readme)
     assert readme.count("(true/dp_gd.png)") == 1
 
 
-def test_pictures_have_captions_and_tell_numbers_to_who_does_not_see_them(page):
-    reader = Reader(page)
+def test_pictures_have_captions_and_tell_numbers_to_who_does_not_see_them(page, parsed):
+    reader = parsed(page)
     assert len(reader.pictures) == reader.tags.count("figcaption") == 3
     first, compared, wrong = reader.pictures
     for each in (first, wrong):
@@ -321,10 +288,10 @@ def test_what_theorys_numbers_cost_is_told_with_what_was_chosen(twins):
     assert (chosen, edge) == ("steps 64 to 128", "1 of 4")
 
 
-def test_twins_are_drawn_in_one_figure(twins):
+def test_twins_are_drawn_in_one_figure(twins, parsed):
     assert not (twins / "toy" / "best.svg").exists()
     assert (twins / "toy" / "dp_gd.svg").exists()
-    page = Reader((twins / "index.html").read_text(encoding="utf-8"))
+    page = parsed((twins / "index.html").read_text(encoding="utf-8"))
     (alt,) = page.pictures
     assert "oracle-tuned, slope along" in alt
 
@@ -433,7 +400,7 @@ def test_what_made_it_is_on_the_page_alone_and_may_be_missing(page, readme, resu
     assert "abacus" not in page
 
 
-def test_figures_of_the_same_table_are_not_drawn_again(synthetic, tmp_path, monkeypatch):
+def test_figures_of_the_same_table_are_not_drawn_again(synthetic, tmp_path, monkeypatch, contents):
     folder = open_results(tmp_path / "results")
     keep(folder, synthetic(**REAL))
     told = []
@@ -459,7 +426,7 @@ def test_figures_of_the_same_table_are_not_drawn_again(synthetic, tmp_path, monk
     assert contents(folder)[Path("toy/dp_gd.svg")] != before[Path("toy/dp_gd.svg")]
 
 
-def test_verdicts_at_hand_are_not_made_again(results, monkeypatch):
+def test_verdicts_at_hand_are_not_made_again(results, monkeypatch, contents):
     judged = {name: verdicts(read(results / name)) for name in recorded_names(results)}
     before = contents(results)
     monkeypatch.setattr(report, "verdicts", None)

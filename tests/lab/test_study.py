@@ -7,7 +7,6 @@ import os
 import re
 from collections import deque
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -128,10 +127,6 @@ def results(tmp_path_factory):
     run(folder)
     write_report(folder)
     return folder
-
-
-def contents(folder):
-    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 # --- declarations ---------------------------------------------------------------------------------
@@ -447,24 +442,9 @@ def test_ticks_of_narrow_panels_leave_room_for_each_other():
 # --- the report -----------------------------------------------------------------------------------
 
 
-class Reader(HTMLParser):
-    """Fails on tags that do not match."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open = []
-        self.feed(text)
-        assert not self.open
-
-    def handle_starttag(self, tag, attrs):
-        if tag not in ("meta", "img", "br", "link"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-
-def test_the_report_is_made_from_the_table_alone_and_the_same_to_the_byte(results, tmp_path):
+def test_the_report_is_made_from_the_table_alone_and_the_same_to_the_byte(
+    results, tmp_path, contents
+):
     before = contents(results)
     write_report(results)
     assert contents(results) == before
@@ -478,11 +458,11 @@ def test_the_report_is_made_from_the_table_alone_and_the_same_to_the_byte(result
     assert {path.name for path in made} >= {"curve.svg", "curve.png", "named.svg", "README.md"}
 
 
-def test_claims_and_listings_are_told(results):
+def test_claims_and_listings_are_told(results, parsed):
     page = (results / "index.html").read_text(encoding="utf-8")
     pages = (results / "README.md", results / "demo" / "README.md")
     readme = "\n".join(path.read_text(encoding="utf-8") for path in pages)
-    Reader(page)
+    parsed(page)
     assert readme.count("**2 of 2 claims hold.**") == 2  # on top, and of the study
     row = "| too small, but once | 2 of 3, 2 claimed | ✅ holds<br>not in x = 1 |"
     assert readme.count(row) == 1
@@ -518,7 +498,7 @@ def strange(profile):
 
 
 @pytest.mark.parametrize("x", ["x", "y", "text", "never"])
-def test_figures_survive_numbers_that_no_scale_can_show(tmp_path, x):
+def test_figures_survive_numbers_that_no_scale_can_show(tmp_path, x, parsed):
     lines = (Line("y", "y"), Line("never", "never", style="points"), Line("text", "text"))
     panel = Panel(part="p", x=x, x_label="", y_label="", lines=lines)
     panels = tuple(replace(panel, log=log) for log in ("", "x", "y", "xy"))
@@ -528,7 +508,7 @@ def test_figures_survive_numbers_that_no_scale_can_show(tmp_path, x):
         plots=(Plot("p", "", panels),), listings=(listing,),
     )  # fmt: skip
     run(tmp_path, declared)
-    Reader(write_report(tmp_path).read_text(encoding="utf-8"))
+    parsed(write_report(tmp_path).read_text(encoding="utf-8"))
     assert (tmp_path / "n" / "p.png").exists()
 
 
