@@ -27,10 +27,7 @@ dp_gd = Experiment(
         "The method stands twice, after 64 steps: with the step size of the theorem, and with the "
         "best of a grid of absolute ones."
     ),
-    algorithms=(
-        Method("dp_gd", "dp_gd", STEPS),
-        Method("dp_gd_best", "dp_gd", STEPS, search={"step_size": ladder(0.1, 2.0)}),
-    ),
+    algorithms=Method("dp_gd", "dp_gd", STEPS).twice(step_size=ladder(0.1, 2.0)),
     families=("linear",),
     base=Setting(n=1782, dim=16, epsilon=0.5),
     axes=(
@@ -54,10 +51,7 @@ add_or_remove_dp_gd = replace(
         "The method stands twice: with the step size of the theorem for smooth losses, and with "
         "the best of a grid of absolute ones."
     ),
-    algorithms=(
-        Method("dp_gd", "dp_gd", STEPS),
-        Method("dp_gd_best", "dp_gd", STEPS, search={"step_size": ladder(0.2, 4.0)}),
-    ),
+    algorithms=Method("dp_gd", "dp_gd", STEPS).twice(step_size=ladder(0.2, 4.0)),
     relation="add_or_remove_one",
     replicates={"full": 600},
 )
@@ -84,10 +78,7 @@ last_dp_gd = replace(
         "the last iterate after 64 steps in linear decay: once from the theorem's first step, "
         "once from the best of a grid of absolute ones."
     ),
-    algorithms=(
-        Method("dp_gd", "dp_gd", LAST),
-        Method("dp_gd_best", "dp_gd", LAST, search={"step_size": DECAYING}),
-    ),
+    algorithms=Method("dp_gd", "dp_gd", LAST).twice(step_size=DECAYING),
     base=Setting(n=2828, dim=40, epsilon=0.5),
     axes=(Axis("n", (1122, 1782, 2828, 4490)), Axis("dim", (16, 32, 64, 128))),
     replicates={"full": 700},

@@ -24,10 +24,7 @@ dp_sgd = Experiment(
         "of the records each. The method stands twice: with the step size of the theorem, and "
         "with the best of a grid of absolute ones."
     ),
-    algorithms=(
-        Method("dp_sgd", "dp_sgd", BATCHES),
-        Method("dp_sgd_best", "dp_sgd", BATCHES, search={"step_size": ladder(0.063, 1.6)}),
-    ),
+    algorithms=Method("dp_sgd", "dp_sgd", BATCHES).twice(step_size=ladder(0.063, 1.6)),
     families=("linear",),
     base=Setting(n=794, dim=32, epsilon=0.2),
     axes=(
@@ -59,10 +56,7 @@ fixed_size_dp_sgd = replace(
         "of the records, drawn without replacement. The method stands twice: with the step size "
         "of the theorem, and with the best of a grid of absolute ones."
     ),
-    algorithms=(
-        Method("dp_sgd", "dp_sgd", FIXED),
-        Method("dp_sgd_best", "dp_sgd", FIXED, search={"step_size": ladder(0.1, 1.6)}),
-    ),
+    algorithms=Method("dp_sgd", "dp_sgd", FIXED).twice(step_size=ladder(0.1, 1.6)),
     base=Setting(n=204, dim=16, epsilon=0.63),
     axes=(Axis("n", (128, 204, 324, 512)), Axis("dim", (8, 13, 20, 32))),
     relation="replace_one",

@@ -20,10 +20,7 @@ experiment = Experiment(
         "method stands twice: with the step size of the theorem, and with the best of a grid of "
         "absolute ones, both after the theorem's number of steps."
     ),
-    algorithms=(
-        Method("dp_svrg", "dp_svrg", ANCHORS),
-        Method("dp_svrg_best", "dp_svrg", ANCHORS, search={"step_size": ladder(0.02, 0.8)}),
-    ),
+    algorithms=Method("dp_svrg", "dp_svrg", ANCHORS).twice(step_size=ladder(0.02, 0.8)),
     families=("linear",),
     base=Setting(n=397, dim=16, epsilon=0.4),
     axes=(

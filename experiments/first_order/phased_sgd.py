@@ -25,13 +25,8 @@ experiment = Experiment(
         "Gaussian parameter mu stays 5. The method stands twice: with the first step size of the "
         "theorem, and with the best of a grid of absolute ones."
     ),
-    algorithms=(
-        Method("phased_sgd", "phased_sgd"),
-        Method(
-            "phased_sgd_best",
-            "phased_sgd",
-            search={"step_size": ladder(0.002, 0.02, per_decade=40)},
-        ),
+    algorithms=Method("phased_sgd", "phased_sgd").twice(
+        step_size=ladder(0.002, 0.02, per_decade=40)
     ),
     families=("linear_population",),
     base=Setting(n=2200, dim=32, epsilon=0.5),

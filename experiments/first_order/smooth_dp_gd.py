@@ -23,15 +23,7 @@ experiment = Experiment(
         "everywhere. The method stands twice: with the step size of the theorem for smooth "
         "losses, and with the best of a grid of absolute ones."
     ),
-    algorithms=(
-        Method("dp_gd", "dp_gd", STEPS),
-        Method(
-            "dp_gd_best",
-            "dp_gd",
-            STEPS,
-            search={"step_size": ladder(0.0025, 0.04)},
-        ),
-    ),
+    algorithms=Method("dp_gd", "dp_gd", STEPS).twice(step_size=ladder(0.0025, 0.04)),
     families=(replace(FAMILIES["rounded_medians"], strengths=(8.0,)),),
     base=Setting(n=2000, dim=8, epsilon=0.5),
     axes=(

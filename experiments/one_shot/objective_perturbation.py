@@ -10,13 +10,6 @@ from dataclasses import replace
 
 from privopt.lab import Axis, Experiment, Method, Setting, ladder
 
-
-def twice(method: str, smallest: float, largest: float) -> tuple[Method, ...]:
-    """At the theory's regulariser, and at the best of a grid."""
-    grid = {"regularisation": ladder(smallest, largest)}
-    return Method(method, method), Method(f"{method}_best", method, search=grid)
-
-
 objective_perturbation = Experiment(
     name="objective_perturbation",
     title="Objective perturbation has the optimal exponents, whatever the regulariser",
@@ -28,7 +21,9 @@ objective_perturbation = Experiment(
         "theory, oracle-tuned at every setting, has them too. Delta follows epsilon so that "
         "epsilon over the Gaussian parameter mu stays 5."
     ),
-    algorithms=twice("objective_perturbation", 0.0005, 0.2),
+    algorithms=Method("objective_perturbation", "objective_perturbation").twice(
+        regularisation=ladder(0.0005, 0.2)
+    ),
     families=("huber",),
     base=Setting(n=2**16, dim=16, epsilon=0.125),
     axes=(
@@ -54,7 +49,9 @@ pure_objective_perturbation = replace(
         "theory's regulariser, and at the best of a grid that knows no theory, oracle-tuned at "
         "every setting."
     ),
-    algorithms=twice("objective_perturbation", 0.0008, 0.2),
+    algorithms=Method("objective_perturbation", "objective_perturbation").twice(
+        regularisation=ladder(0.0008, 0.2)
+    ),
     base=Setting(n=20_736, dim=16, epsilon=0.18),
     axes=(
         Axis("n", (2_304, 6_912, 20_736, 62_208)),
@@ -79,7 +76,9 @@ approximate_minima_perturbation = replace(
         "theory, oracle-tuned at every setting. Delta follows epsilon so that epsilon over the "
         "Gaussian parameter mu stays 6."
     ),
-    algorithms=twice("approximate_minima_perturbation", 0.00025, 0.25),
+    algorithms=Method("approximate_minima_perturbation", "approximate_minima_perturbation").twice(
+        regularisation=ladder(0.00025, 0.25)
+    ),
     base=Setting(n=2**17, dim=16, epsilon=0.125),
     axes=(Axis("n", (2**13, 2**15, 2**17, 2**19)), *objective_perturbation.axes[1:]),
     epsilon_over_mu=6.0,

@@ -19,13 +19,8 @@ output_perturbation = Experiment(
         "theory, oracle-tuned at every setting, has it too. Delta follows epsilon so that epsilon "
         "over the Gaussian parameter mu stays 5."
     ),
-    algorithms=(
-        Method("output_perturbation", "output_perturbation"),
-        Method(
-            "output_perturbation_best",
-            "output_perturbation",
-            search={"regularisation": ladder(0.03, 1.2)},
-        ),
+    algorithms=Method("output_perturbation", "output_perturbation").twice(
+        regularisation=ladder(0.03, 1.2)
     ),
     families=("two_kinks",),
     base=Setting(n=4000, dim=32, epsilon=2.0),

@@ -21,12 +21,7 @@ experiment = Experiment(
         "accounts for less than half of that; the rest is not explained. Delta follows epsilon so "
         "that epsilon over the Gaussian parameter mu stays 5."
     ),
-    algorithms=(
-        Method("linf", "linf_output_perturbation"),
-        Method(
-            "linf_best", "linf_output_perturbation", search={"regularisation": ladder(0.08, 0.8)}
-        ),
-    ),
+    algorithms=Method("linf", "linf_output_perturbation").twice(regularisation=ladder(0.08, 0.8)),
     families=("sparse_linear",),
     base=Setting(n=1024, dim=32_768, sparsity=4, epsilon=1.0),
     axes=(Axis("n", (512, 1024, 2048, 4096)),),

@@ -26,15 +26,7 @@ experiment = Experiment(
         "epsilon so that epsilon over the Gaussian parameter mu stays 5. The method stands twice: "
         "with the regularisation of the theorem, and with the best of a grid of absolute ones."
     ),
-    algorithms=(
-        Method("dp_ftrl", "dp_ftrl", REGRET),
-        Method(
-            "dp_ftrl_best",
-            "dp_ftrl",
-            REGRET,
-            search={"regularisation": ladder(100.0, 1000.0)},
-        ),
-    ),
+    algorithms=Method("dp_ftrl", "dp_ftrl", REGRET).twice(regularisation=ladder(100.0, 1000.0)),
     families=("far_distance",),
     base=Setting(n=1024, dim=32, epsilon=5.0),
     axes=(
