@@ -44,7 +44,7 @@ report: $(INSTALLED)  ## write the report again from the recorded results
 	$(BIN)/privopt report $(ARGS)
 
 performance: $(PERFORMANCE) $(DIFFPRIVLIB) $(OPACUS)  ## time privopt beside its peers, e.g. ARGS=accounting
-	$(BIN)/python experiments/performance/run.py $(ARGS)
+	$(BIN)/python benchmarks/run.py $(ARGS)
 
 notebooks: $(INSTALLED)  ## execute the notebooks in place
 	$(BIN)/jupyter-execute --inplace --timeout=600 notebooks/*.ipynb

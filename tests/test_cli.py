@@ -526,10 +526,6 @@ def taken(folder):
     (folder / "results").write_text("")
 
 
-def misnamed(folder):
-    (folder / "experiments" / "demo.py").write_text(EXPERIMENT.format(name="other", delta=1e-6))
-
-
 def empty(folder):
     (folder / "experiments" / "demo.py").unlink()
 
@@ -543,10 +539,9 @@ def twice(folder):
     [
         (foreign, (), "holds other files and no .privopt. Nothing was touched"),
         (taken, (), "results must be a folder, got the file results"),
-        (misnamed, (), "name must be the file's, 'demo', got 'other'"),
         (empty, (), "no experiments in experiments/: name a file, or change folder"),
-        (None, ("dmeo",), "no experiment experiments/dmeo.py; in experiments/ there are: demo"),
-        (None, ("x.py",), "no experiment x.py"),
+        (None, ("dmeo",), "no experiment dmeo; in experiments/ there are: demo"),
+        (None, ("x.py",), "x.py: no such experiment"),
         (twice, ("demo", "demo.py"), "experiments must have distinct names, got demo, demo"),
         (None, ("--profile", "slow"), "'slow'"),
         (None, ("--devices", "0"), "--devices"),

@@ -49,8 +49,9 @@ def test_at_any_moment_it_ends_cleanly_and_the_next_run_continues(tmp_path, demo
         assert status == 130, moment
         assert said.strip() == words
     assert interrupted(tmp_path, MOMENTS[2], signal.SIGTERM)[:2] == (143, f"\n{words}\n")
-    whole = run(load(path), profile="quick", seed=0, results=tmp_path / "alone")
-    again = run(load(path), profile="quick", seed=0, results=tmp_path / "results")
+    (found,) = load(path)
+    whole = run(found, profile="quick", seed=0, results=tmp_path / "alone")
+    again = run(found, profile="quick", seed=0, results=tmp_path / "results")
     assert again.reused == 10  # the last of the runs was interrupted in its figures
     for name in ("cells.parquet", "runs.parquet"):
         assert (again.folder / name).read_bytes() == (whole.folder / name).read_bytes()

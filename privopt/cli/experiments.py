@@ -58,11 +58,10 @@ def list_() -> None:
     table = make_table(f"Experiments in ./{EXPERIMENTS}", "name", "profiles", "title")
     for path in lab.discover(EXPERIMENTS):
         try:
-            found = lab.load(path)
-            told = ", ".join(found.profiles), escape(found.title)
+            for found in lab.load(path):
+                table.add_row(found.name, ", ".join(found.profiles), escape(found.title))
         except ValueError as error:
-            told = "", f"[red]{escape(str(error))}[/red]"
-        table.add_row(path.stem, *told)
+            table.add_row(path.stem, "", f"[red]{escape(str(error))}[/red]")
     console.print(table if table.row_count else f"No experiments in ./{EXPERIMENTS}")
 
 

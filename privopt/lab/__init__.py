@@ -1,8 +1,8 @@
 """Experiments: declared, run, recorded, judged against the theorem, and shown.
 
 Two kinds, one way: an ``Experiment`` sweeps methods over problems and is judged by the theorems; a
-``Study`` computes numbers and is judged by its claims. ``make`` runs and records them, ``show``
-judges and draws what was recorded.
+``Study`` computes numbers and is judged by its claims. ``make`` runs and records them; of what
+was recorded ``judge`` says what holds, ``draw`` the figures, ``write`` the report.
 """
 
 # isort: off
@@ -12,9 +12,8 @@ from privopt.lab.make import (
     choose, discover, existing_results, families, ladder, load, read, replicate_keys,
     run, stream,
 )  # fmt: skip
-from privopt.lab.show import (
-    Display, Outcome, Verdict, tally, verdict_table, verdicts, write_report,
-)  # fmt: skip
+from privopt.lab.judge import Outcome, Verdict, tally, verdicts
+from privopt.lab.write import Display, verdict_table, write_report
 # isort: on
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 import json
 import math
+from html.parser import HTMLParser
 from itertools import product
 
 import numpy as np
@@ -9,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from privopt.lab import Recorded
+from privopt.lab.judge.results import CellResult
 from privopt.lab.make.records import CELLS, RUNS
 from privopt.lab.make.trials import BEND, Trial, bent, block_of
-from privopt.lab.show.results import CellResult
 
 SWEPT = {
     "n": (500, 1000, 2000, 4000, 8000),
@@ -249,3 +250,49 @@ def shuffled():
         return Recorded(recorded.about, cells, runs)
 
     return shuffle
+
+
+@pytest.fixture(scope="session")
+def tables():
+    """``tables(result) -> list of bytes``: both tables of a run."""
+    return lambda result: [
+        (result.folder / f"{name}.parquet").read_bytes() for name in ("cells", "runs")
+    ]
+
+
+@pytest.fixture(scope="session")
+def contents():
+    """``contents(folder) -> dict``: the bytes of every file below a folder."""
+    return lambda folder: {
+        path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+class Page(HTMLParser):
+    """Tags, ids, links and pictures of a page, whose tags match."""
+
+    VOID = ("meta", "img", "source", "br", "link")
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.ids, self.links, self.pictures = [], [], [], [], []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self.tags.append(tag)
+        self.ids += [found["id"]] if "id" in found else []
+        self.links += [found[name] for name in ("href", "src", "srcset") if name in found]
+        self.pictures += [found["alt"]] if tag == "img" else []
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="session")
+def parsed():
+    """``parsed(text) -> Page``; fails on tags that do not match."""
+    return Page

@@ -12,7 +12,7 @@ import pytest
 
 from privopt.lab.make.folder import open_results
 from privopt.lab.make.records import write_provenance, write_recorded
-from privopt.lab.show.report import write_report
+from privopt.lab.write.report import write_report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = (

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from privopt.lab.show.captions import of_grid, of_method
-from privopt.lab.show.comparison import comparison
-from privopt.lab.show.figures import figures
-from privopt.lab.show.grids import grid_cells, grid_figure
-from privopt.lab.show.report import verdicts
-from privopt.lab.show.results import cell_results
+from privopt.lab.draw.comparison import comparison
+from privopt.lab.draw.figures import figures
+from privopt.lab.draw.grids import grid_cells, grid_figure
+from privopt.lab.judge.results import cell_results
+from privopt.lab.judge.verdicts import verdicts
+from privopt.lab.write.captions import of_grid, of_method
 
 
 @pytest.fixture

@@ -6,7 +6,19 @@ import re
 import numpy as np
 import pytest
 
-from privopt.lab import Axis, Experiment, Grid, Method, Setting, cells, discover, load, run
+from privopt.lab import (
+    Axis,
+    Experiment,
+    Grid,
+    Method,
+    Setting,
+    cells,
+    choose,
+    discover,
+    load,
+    run,
+)
+from privopt.lab.make.catalogue import declared
 from privopt.privacy import gaussian_mu
 from privopt.problems.datasets import VARIABLE
 from privopt.spec import Relation
@@ -243,17 +255,49 @@ from privopt.lab import Axis, Experiment, Setting
 experiment = Experiment(**{ {k: v for k, v in GIVEN.items() if k not in ("base", "axes")} },
     base=Setting(n=1000, dim=4, epsilon=1.0))
 """
+TWO = SOURCE.replace("experiment = Experiment(**{", 'one = Experiment(name="one", **{').replace(
+    "'name': 'demo', ", ""
+)
+TWO += """
+from dataclasses import replace
+
+other = replace(
+    one, name='other',
+    relation="zero_out",
+)
+"""
 
 
 def test_an_experiment_file_is_found_and_loaded(tmp_path):
     path = tmp_path / "demo.py"
     path.write_text(SOURCE)
     (tmp_path / "_shared.py").write_text("")
-    (tmp_path / "performance").mkdir()
-    (tmp_path / "performance" / "run.py").write_text("")
-    assert discover(tmp_path) == (path,)
-    assert load(path).title == "A demonstration"
+    (tmp_path / "family").mkdir()
+    two = tmp_path / "family" / "two.py"
+    two.write_text(TWO)
+    assert discover(tmp_path) == (path, two)
+    assert [each.title for each in load(path)] == ["A demonstration"]
+    assert [(each.name, each.relation) for each in load(two)] == [
+        ("one", "replace_one"),
+        ("other", "zero_out"),
+    ]
+    assert declared(tmp_path) == (("demo", path), ("one", two), ("other", two))
     assert discover(tmp_path / "absent") == ()
+
+
+def test_experiments_of_one_file_are_chosen_by_name(tmp_path):
+    (tmp_path / "demo.py").write_text(SOURCE)
+    (tmp_path / "two.py").write_text(TWO)
+    for names, expected in (
+        ((), ["demo", "one", "other"]),
+        (("other", "demo"), ["other", "demo"]),
+        ((f"{tmp_path}/two.py",), ["one", "other"]),
+    ):
+        chosen, left_out = choose(names, tmp_path, "full")
+        assert [each.name for each in chosen] == expected
+        assert not left_out
+    with pytest.raises(FileNotFoundError, match=r"experiment two; .*there are: demo, one, other"):
+        choose(("two",), tmp_path, "full")
 
 
 @pytest.mark.parametrize(
@@ -262,13 +306,7 @@ def test_an_experiment_file_is_found_and_loaded(tmp_path):
         ("demo", "x = 1\ny = x +", "demo.py, line 2: SyntaxError"),
         ("demo", "x = 1\n\nraise KeyError('k')", "demo.py, line 3: KeyError: 'k'"),
         ("demo", SOURCE.replace("0.000001", "2.0").replace("1e-06", "2.0"), "line 4: .*delta must"),
-        (
-            "demo",
-            "experiment = 3",
-            "must declare `experiment = Experiment(...)` or Study(...), got 3",
-        ),
-        ("demo", "", "must declare `experiment = Experiment(...)` or Study(...), got None"),
-        ("other", SOURCE, "name must be the file's, 'other', got 'demo'"),
+        ("demo", "experiment = 3", "must declare an Experiment(...) or Study(...), got none"),
     ],
 )
 def test_a_bad_experiment_file_is_refused_with_its_place(tmp_path, name, source, message):

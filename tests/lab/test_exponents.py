@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privopt.lab.show.equivalence import DRIFT, passing, place
-from privopt.lab.show.exponents import exponent, exponents_apart, least_squares
-from privopt.lab.show.intervals import Estimate, difference, mean_interval
+from privopt.lab.judge.equivalence import DRIFT, passing, place
+from privopt.lab.judge.exponents import exponent, exponents_apart, least_squares
+from privopt.lab.judge.intervals import Estimate, difference, mean_interval
 
 VALUES = 2.0 ** np.arange(5)
 

@@ -7,8 +7,8 @@ import pytest
 
 from privopt import lab
 from privopt.lab import Experiment, Setting, cells, read
+from privopt.lab.judge.results import cell_results
 from privopt.lab.make.trials import group_of
-from privopt.lab.show.results import cell_results
 
 EXPERIMENT = Experiment(
     name="coins",

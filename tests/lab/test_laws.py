@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privopt.lab.show.laws import LAW_RESOLUTION, _deviate, law_verdict
-from privopt.lab.show.theorems import ALPHA, theorem_verdicts
-from privopt.lab.show.verdict import Outcome
+from privopt.lab.judge.laws import LAW_RESOLUTION, _deviate, law_verdict
+from privopt.lab.judge.theorems import ALPHA, theorem_verdicts
+from privopt.lab.judge.verdict import Outcome
 
 
 def law(n):

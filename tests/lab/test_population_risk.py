@@ -11,7 +11,7 @@ import privopt
 from privopt import lab
 from privopt.algorithms import ALGORITHMS
 from privopt.lab import Axis, Experiment, Setting, replicate_keys, stream, verdicts
-from privopt.lab.show.results import cell_results
+from privopt.lab.judge.results import cell_results
 from privopt.problems import family
 
 DEMO = Experiment(

@@ -5,7 +5,6 @@ import json
 import math
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,17 +13,18 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
+from privopt.lab.draw.figures import figures
+from privopt.lab.draw.style import number, signed
+from privopt.lab.judge.results import cell_results
+from privopt.lab.judge.verdict import Control, ControlOutcome, Outcome, Verdict
+from privopt.lab.judge.verdicts import verdicts
 from privopt.lab.make.folder import ResultsError, open_results
 from privopt.lab.make.records import CELLS, read, recorded_names, write_provenance, write_recorded
 from privopt.lab.make.resume import Drawing
-from privopt.lab.show import report
-from privopt.lab.show.console import verdict_table
-from privopt.lab.show.figures import figures
-from privopt.lab.show.report import verdicts, write_report
-from privopt.lab.show.results import cell_results
-from privopt.lab.show.style import number, signed
-from privopt.lab.show.table import in_words
-from privopt.lab.show.verdict import Control, ControlOutcome, Outcome, Verdict
+from privopt.lab.write import report
+from privopt.lab.write.console import verdict_table
+from privopt.lab.write.report import write_report
+from privopt.lab.write.table import in_words
 
 SMALL = {
     "axes": {"n": (500, 1000, 2000, 4000), "dim": (8, 16, 32, 64)},
@@ -41,10 +41,6 @@ def keep(results, recorded):
     folder = results / recorded.about["name"]
     write_recorded(folder, recorded)
     write_provenance(folder, PROVENANCE)
-
-
-def contents(folder):
-    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 @pytest.fixture(scope="module")
@@ -64,43 +60,21 @@ def page(results):
     return (results / "index.html").read_text(encoding="utf-8")
 
 
+def markdown(results):
+    """The report of every experiment, the common one first."""
+    pages = [results / "README.md", *sorted(results.glob("*/README.md"))]
+    return "\n".join(path.read_text(encoding="utf-8") for path in pages)
+
+
 @pytest.fixture(scope="module")
 def readme(results):
-    return (results / "README.md").read_text(encoding="utf-8")
-
-
-class Reader(HTMLParser):
-    """Collects tags, ids and links; fails on tags that do not match."""
-
-    VOID = ("meta", "img", "source", "br", "link")
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.tags, self.ids, self.links, self.text = [], [], [], [], []
-        self.pictures = []
-        self.feed(text)
-        assert not self.open
-
-    def handle_starttag(self, tag, attrs):
-        found = dict(attrs)
-        self.tags.append(tag)
-        self.ids += [found["id"]] if "id" in found else []
-        self.links += [found[name] for name in ("href", "src", "srcset") if name in found]
-        self.pictures += [found["alt"]] if tag == "img" else []
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text.append(data)
+    return markdown(results)
 
 
 # --- figures --------------------------------------------------------------------------------------
 
 
-def test_one_figure_an_algorithm_and_one_for_several_as_svg_and_png(results):
+def test_one_figure_an_algorithm_and_one_for_several_as_svg_and_png(results, contents):
     made = {str(path) for path in contents(results) if path.suffix in (".svg", ".png")}
     stems = ("real/compared", "true/dp_gd", "wrong/dp_gd")
     both = {f"{stem}{suffix}" for stem in stems for suffix in (".svg", ".png")}
@@ -140,21 +114,21 @@ def test_figures_are_the_same_to_the_byte(synthetic, tmp_path):
     ],
 )
 def test_figures_and_report_survive_numbers_that_no_scale_can_show(
-    synthetic, replaced, tmp_path, columns
+    synthetic, replaced, tmp_path, columns, parsed
 ):
     folder = open_results(tmp_path / "results")
     table = synthetic(**REAL, strengths=(1.0,), profile_of_strength=(1.0,))
     for name, value in columns.items():
         table = replaced(table, name, lambda row, value=value: value)
     keep(folder, table)
-    Reader(write_report(folder).read_text(encoding="utf-8"))
+    parsed(write_report(folder).read_text(encoding="utf-8"))
     assert (folder / "toy" / "dp_gd.png").exists() == ("axes" not in columns)
 
 
 # --- the report -----------------------------------------------------------------------------------
 
 
-def test_written_again_it_is_the_same_to_the_byte(results):
+def test_written_again_it_is_the_same_to_the_byte(results, contents):
     before = contents(results)
     write_report(results)
     assert contents(results) == before
@@ -173,8 +147,8 @@ def test_every_verdict_is_told_in_both(page, readme):
     assert "Bassily, Smith and Thakurta 2014" in page
 
 
-def test_links_lead_to_places_of_the_page_and_to_files_beside_it(page, results):
-    reader = Reader(page)
+def test_links_lead_to_places_of_the_page_and_to_files_beside_it(page, results, parsed):
+    reader = parsed(page)
     assert reader.tags.count("script") == 1
     assert len(reader.ids) == len(set(reader.ids))
     inside = {f"#{name}" for name in reader.ids} | {"#"}
@@ -199,8 +173,8 @@ def test_first_come_a_sentence_a_picture_its_legend_and_the_slopes(page, readme)
     assert readme.count("(true/dp_gd.png)") == 1
 
 
-def test_pictures_have_captions_and_tell_numbers_to_who_does_not_see_them(page):
-    reader = Reader(page)
+def test_pictures_have_captions_and_tell_numbers_to_who_does_not_see_them(page, parsed):
+    reader = parsed(page)
     assert len(reader.pictures) == reader.tags.count("figcaption") == 3
     first, compared, wrong = reader.pictures
     for each in (first, wrong):
@@ -220,8 +194,8 @@ def test_a_declaration_that_is_there_is_linked(synthetic, tmp_path):
     page = write_report(folder).read_text(encoding="utf-8")
     assert '<a href="../experiments/toy.py"><code>experiments/toy.py</code></a>' in page
     assert "privopt run toy --profile quick --seed 7" in page
-    readme = (folder / "README.md").read_text(encoding="utf-8")
-    assert "[experiments/toy.py](../experiments/toy.py)" in readme
+    readme = (folder / "toy" / "README.md").read_text(encoding="utf-8")
+    assert "[experiments/toy.py](../../experiments/toy.py)" in readme
 
 
 # --- all that could have made a slope fail --------------------------------------------------------
@@ -285,7 +259,7 @@ def test_a_row_of_slopes_tells_all_that_could_have_made_it_fail(twins):
     ]
     entries = [entry.strip().replace("\N{NO-BREAK SPACE}", " ") for entry in row.split("|")[1:-1]]
     assert entries == [
-        "[Toy](#toy)<br>best (oracle-tuned) on linear",
+        "[Toy](toy/README.md)<br>best (oracle-tuned) on linear",
         "records n",
         "−1<br>± 0.05",
         "−0.98<br>[−1.01, −0.96]",
@@ -308,16 +282,16 @@ def test_what_theorys_numbers_cost_is_told_with_what_was_chosen(twins):
     readme = (twins / "README.md").read_text(encoding="utf-8")
     row = readme[readme.index("## What theory’s numbers cost") :].split("\n| [")[1].splitlines()[0]
     named, ratio, chosen, edge = (entry.strip() for entry in f"[{row}".split("|")[:-1])
-    assert named == "[Toy](#toy)<br>dp_gd and best on linear"
+    assert named == "[Toy](toy/README.md)<br>dp_gd and best on linear"
     low, high = map(float, ratio.split("\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}"))
     assert 1.97 < low <= high < 2.03
     assert (chosen, edge) == ("steps 64 to 128", "1 of 4")
 
 
-def test_twins_are_drawn_in_one_figure(twins):
+def test_twins_are_drawn_in_one_figure(twins, parsed):
     assert not (twins / "toy" / "best.svg").exists()
     assert (twins / "toy" / "dp_gd.svg").exists()
-    page = Reader((twins / "index.html").read_text(encoding="utf-8"))
+    page = parsed((twins / "index.html").read_text(encoding="utf-8"))
     (alt,) = page.pictures
     assert "oracle-tuned, slope along" in alt
 
@@ -350,7 +324,7 @@ def test_the_lead_is_named_or_beats_doing_nothing_everywhere(synthetic, replaced
         folder = open_results(tmp_path / str(lead))
         for table in tables:
             keep(folder, table)
-        readme = (write_report(folder).parent / "README.md").read_text(encoding="utf-8")
+        readme = markdown(write_report(folder).parent)
         head = readme[: readme.index("- **measured, theorem**")]
         assert re.findall(r"!\[.*\]\((\w+)/", head) == ([] if lead is None else [lead])
         assert "nothing beats the public centre" in readme
@@ -394,10 +368,15 @@ def test_text_is_escaped(page, readme):
     assert r"F\* &lt;= R G" in readme
 
 
-def test_pictures_of_the_readme_are_there(readme, results):
-    linked = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", readme)
-    assert len(linked) == 3
-    assert all((results / path).is_file() for path in linked)
+def test_links_of_every_readme_lead_to_files(results):
+    pages = [results / "README.md", *results.glob("*/README.md")]
+    assert len(pages) == 4
+    pictures = 0
+    for path in pages:
+        links = re.findall(r"(!?)\[[^\]]+\]\(([^)]+)\)", path.read_text(encoding="utf-8"))
+        pictures += sum(sign == "!" for sign, _ in links)
+        assert all((path.parent / link).is_file() for _, link in links)
+    assert pictures == 3
 
 
 def test_tables_of_the_readme_have_one_width(readme):
@@ -421,7 +400,7 @@ def test_what_made_it_is_on_the_page_alone_and_may_be_missing(page, readme, resu
     assert "abacus" not in page
 
 
-def test_figures_of_the_same_table_are_not_drawn_again(synthetic, tmp_path, monkeypatch):
+def test_figures_of_the_same_table_are_not_drawn_again(synthetic, tmp_path, monkeypatch, contents):
     folder = open_results(tmp_path / "results")
     keep(folder, synthetic(**REAL))
     told = []
@@ -433,17 +412,21 @@ def test_figures_of_the_same_table_are_not_drawn_again(synthetic, tmp_path, monk
         write_report(folder, redraw=False)
         with pytest.raises(TypeError):
             write_report(folder)
-        (folder / "toy" / "dp_gd.png").unlink()
-        with pytest.raises(TypeError):
-            write_report(folder, redraw=False)
-    write_report(folder)
-    assert contents(folder) == before
+    for missing, there in ((".svg", ".png"), (".png", ".svg")):  # one of them is drawn alone
+        stem, marked = Path("toy/dp_gd"), before.copy()
+        marked[stem.with_suffix(there)] += b" "
+        (folder / stem).with_suffix(there).write_bytes(marked[stem.with_suffix(there)])
+        (folder / stem).with_suffix(missing).unlink()
+        write_report(folder, redraw=False)
+        assert contents(folder) == marked
+        write_report(folder)
+        assert contents(folder) == before
     keep(folder, synthetic(**REAL, seed=1))
     write_report(folder, redraw=False)
     assert contents(folder)[Path("toy/dp_gd.svg")] != before[Path("toy/dp_gd.svg")]
 
 
-def test_verdicts_at_hand_are_not_made_again(results, monkeypatch):
+def test_verdicts_at_hand_are_not_made_again(results, monkeypatch, contents):
     judged = {name: verdicts(read(results / name)) for name in recorded_names(results)}
     before = contents(results)
     monkeypatch.setattr(report, "verdicts", None)

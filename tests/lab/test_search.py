@@ -61,10 +61,6 @@ def run(experiment, results, seed=0):
     return lab.run(experiment, profile="quick", seed=seed, results=results)
 
 
-def tables(result):
-    return [(result.folder / f"{name}.parquet").read_bytes() for name in ("cells", "runs")]
-
-
 def naive(cell, seed):
     """The mean of every candidate at one strength, one run after another."""
     problem = family("linear").build(
@@ -144,7 +140,9 @@ def test_one_search_serves_all_strengths_and_every_trial_has_its_own(
 # --- resuming -------------------------------------------------------------------------------------
 
 
-def test_what_is_left_of_a_setting_is_finished_to_the_same_bits(searched, finished, tmp_path):
+def test_what_is_left_of_a_setting_is_finished_to_the_same_bits(
+    searched, finished, tmp_path, tables
+):
     result = run(searched, tmp_path)
     assert tables(result) == tables(finished)
     kept = sorted((tmp_path / "demo" / "cells").glob("*.parquet"))

@@ -66,12 +66,7 @@ def events_of(experiment, results, when_waiting=lambda: None):
     return result, counts
 
 
-def tables(result):
-    """The bytes of both tables."""
-    return [(result.folder / f"{name}.parquet").read_bytes() for name in ("cells", "runs")]
-
-
-def test_two_runs_in_one_folder_make_every_cell_once(tmp_path, demonstration):
+def test_two_runs_in_one_folder_make_every_cell_once(tmp_path, demonstration, tables):
     def go_on():
         assert len(list(results.glob("demo/cells/*.parquet"))) == CELLS - 1
         process.stdin.write("\n")
@@ -89,7 +84,7 @@ def test_two_runs_in_one_folder_make_every_cell_once(tmp_path, demonstration):
     assert not list(results.rglob("*.lock"))
 
 
-def test_a_killed_run_leaves_its_cell_to_the_others(tmp_path, demonstration):
+def test_a_killed_run_leaves_its_cell_to_the_others(tmp_path, demonstration, tables):
     whole, _ = events_of(demonstration.experiment, tmp_path / "alone")
     cell = sorted((tmp_path / "alone" / "demo" / "cells").glob("*.parquet"))[3]
     results = tmp_path / "results"

@@ -7,14 +7,14 @@ import re
 import pytest
 from scipy import stats
 
+from privopt.lab.judge.controls import controls
+from privopt.lab.judge.equivalence import MARGIN, margin_of, place
+from privopt.lab.judge.intervals import Estimate
+from privopt.lab.judge.results import Refusal, along, worst
+from privopt.lab.judge.slopes import slope_verdict
+from privopt.lab.judge.theorems import ALPHA, theorem_verdicts
+from privopt.lab.judge.verdict import Outcome, tally
 from privopt.lab.make.trials import Trial
-from privopt.lab.show.controls import controls
-from privopt.lab.show.equivalence import MARGIN, margin_of, place
-from privopt.lab.show.intervals import Estimate
-from privopt.lab.show.results import Refusal, along, worst
-from privopt.lab.show.slopes import slope_verdict
-from privopt.lab.show.theorems import ALPHA, theorem_verdicts
-from privopt.lab.show.verdict import Outcome, tally
 
 OFF, BENT, SECOND = Trial.NOISE_OFF, Trial.NOISE_BENT, Trial.SECOND_KEY
 OTHER = {"replicates": 20}

@@ -7,7 +7,6 @@ import os
 import re
 from collections import deque
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -34,12 +33,13 @@ from privopt.lab import (
     verdicts,
     write_report,
 )
+from privopt.lab.draw.plots import _figure
+from privopt.lab.judge.claims import outcome, presentation, rows_of
+from privopt.lab.make.catalogue import declared
 from privopt.lab.make.folder import open_results
 from privopt.lab.make.presentation import Presentation
 from privopt.lab.make.records import read_provenance, write_provenance, write_recorded
 from privopt.lab.make.resume import Note, Started
-from privopt.lab.show.claims import outcome, presentation, rows_of
-from privopt.lab.show.plots import _figure
 from privopt.privacy import Interval
 
 ROOT = Path(__file__).parents[2]
@@ -129,10 +129,6 @@ def results(tmp_path_factory):
     return folder
 
 
-def contents(folder):
-    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-
-
 # --- declarations ---------------------------------------------------------------------------------
 
 NOWHERE = Check("a", "<", "b")
@@ -186,11 +182,11 @@ def test_a_study_is_found_like_any_experiment(tmp_path):
         "experiment = Study(name='demo', title='t', description='d', parts={'part': part}, "
         "claims=())\n"
     )
-    found = load(path)
+    (found,) = load(path)
     assert isinstance(found, Study)
     assert run(tmp_path / "results", found)[0].cells == 1
     path.write_text(path.read_text().replace("'x': 1", "'x': 2"))  # another file, another part
-    again, events = run(tmp_path / "results", load(path))
+    again, events = run(tmp_path / "results", *load(path))
     assert again.reused == 0
     assert isinstance(events[0], Note)
     assert read(again.folder).runs["x"].to_pylist() == [2]
@@ -425,7 +421,7 @@ def test_an_estimate_is_drawn_in_the_middle_of_its_band():
 
 def test_the_curve_of_a_sampled_mean_is_the_mean():
     """Of a study that draws at random: no line of it is the end of a band."""
-    for plot in load(ROOT / "experiments" / "along_the_run.py").plots:
+    for plot in loaded("along_the_run", "streams").plots:
         for panel in plot.panels:
             banded = [line for line in panel.lines if line.quantity != "bound"]
             assert [line.band for line in banded] == [f"{line.quantity}_band" for line in banded]
@@ -446,24 +442,9 @@ def test_ticks_of_narrow_panels_leave_room_for_each_other():
 # --- the report -----------------------------------------------------------------------------------
 
 
-class Reader(HTMLParser):
-    """Fails on tags that do not match."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open = []
-        self.feed(text)
-        assert not self.open
-
-    def handle_starttag(self, tag, attrs):
-        if tag not in ("meta", "img", "br", "link"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-
-def test_the_report_is_made_from_the_table_alone_and_the_same_to_the_byte(results, tmp_path):
+def test_the_report_is_made_from_the_table_alone_and_the_same_to_the_byte(
+    results, tmp_path, contents
+):
     before = contents(results)
     write_report(results)
     assert contents(results) == before
@@ -477,10 +458,11 @@ def test_the_report_is_made_from_the_table_alone_and_the_same_to_the_byte(result
     assert {path.name for path in made} >= {"curve.svg", "curve.png", "named.svg", "README.md"}
 
 
-def test_claims_and_listings_are_told(results):
+def test_claims_and_listings_are_told(results, parsed):
     page = (results / "index.html").read_text(encoding="utf-8")
-    readme = (results / "README.md").read_text(encoding="utf-8")
-    Reader(page)
+    pages = (results / "README.md", results / "demo" / "README.md")
+    readme = "\n".join(path.read_text(encoding="utf-8") for path in pages)
+    parsed(page)
     assert readme.count("**2 of 2 claims hold.**") == 2  # on top, and of the study
     row = "| too small, but once | 2 of 3, 2 claimed | ✅ holds<br>not in x = 1 |"
     assert readme.count(row) == 1
@@ -516,7 +498,7 @@ def strange(profile):
 
 
 @pytest.mark.parametrize("x", ["x", "y", "text", "never"])
-def test_figures_survive_numbers_that_no_scale_can_show(tmp_path, x):
+def test_figures_survive_numbers_that_no_scale_can_show(tmp_path, x, parsed):
     lines = (Line("y", "y"), Line("never", "never", style="points"), Line("text", "text"))
     panel = Panel(part="p", x=x, x_label="", y_label="", lines=lines)
     panels = tuple(replace(panel, log=log) for log in ("", "x", "y", "xy"))
@@ -526,7 +508,7 @@ def test_figures_survive_numbers_that_no_scale_can_show(tmp_path, x):
         plots=(Plot("p", "", panels),), listings=(listing,),
     )  # fmt: skip
     run(tmp_path, declared)
-    Reader(write_report(tmp_path).read_text(encoding="utf-8"))
+    parsed(write_report(tmp_path).read_text(encoding="utf-8"))
     assert (tmp_path / "n" / "p.png").exists()
 
 
@@ -542,8 +524,9 @@ def test_a_table_of_another_version_says_what_to_do(tmp_path, results):
 # --- the project's own studies --------------------------------------------------------------------
 
 
-def loaded(name):
-    return load(ROOT / "experiments" / f"{name}.py")
+def loaded(name, family="accounting"):
+    (found,) = load(ROOT / "experiments" / family / f"{name}.py")
+    return found
 
 
 PUBLISHED = {  # noise: certified epsilon of the nine runs, from other certified computations
@@ -583,6 +566,9 @@ def test_the_claims_hold(tmp_path, name, claims):
     assert [each.outcome for each in found] == ["holds"] * claims
 
 
-def test_every_experiment_declares_one_kind():
-    found = [load(path) for path in lab.discover(ROOT / "experiments")]
+def test_every_experiment_is_found_by_its_name():
+    there = declared(ROOT / "experiments")
+    found = [each for path in lab.discover(ROOT / "experiments") for each in load(path)]
+    assert [each.name for each in found] == [name for name, _ in there]
+    assert len({each.name for each in found}) == len(found)
     assert {type(each) for each in found} == {Experiment, Study}

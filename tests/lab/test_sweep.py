@@ -56,17 +56,12 @@ def events_of(demo):
     return run
 
 
-def tables(result):
-    """The bytes of both tables."""
-    return [(result.folder / f"{name}.parquet").read_bytes() for name in ("cells", "runs")]
-
-
 def notes(events):
     return [event.text for event in events if isinstance(event, Note)]
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory, events_of):
+def whole(tmp_path_factory, events_of, tables):
     """The tables of a sweep that nobody disturbed."""
     return tables(events_of(tmp_path_factory.mktemp("whole") / "r")[0])
 
@@ -74,7 +69,7 @@ def whole(tmp_path_factory, events_of):
 # --- resuming -------------------------------------------------------------------------------------
 
 
-def test_sigkill_loses_no_finished_cell(tmp_path, whole, events_of, demonstration):
+def test_sigkill_loses_no_finished_cell(tmp_path, whole, events_of, demonstration, tables):
     results = tmp_path / "results"
     code = f"""
 import os, signal
@@ -100,7 +95,7 @@ lab.run(experiment, profile="quick", seed=0, results={str(results)!r}, progress=
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 @pytest.mark.parametrize("files", [0, 1, 2, 9, CELLS, CELLS + 1, CELLS + 2, CELLS + 3])
 def test_killed_in_any_write_it_continues_to_the_same_bits(
-    tmp_path, monkeypatch, whole, call, files, events_of
+    tmp_path, monkeypatch, whole, call, files, events_of, tables
 ):
     real, calls = getattr(os, call), []
 
@@ -119,7 +114,7 @@ def test_killed_in_any_write_it_continues_to_the_same_bits(
     assert tables(result) == whole
 
 
-def test_a_finished_sweep_runs_nothing(tmp_path, monkeypatch, whole, events_of, demo):
+def test_a_finished_sweep_runs_nothing(tmp_path, monkeypatch, whole, events_of, demo, tables):
     first, _ = events_of(tmp_path)
     monkeypatch.setattr(RUN, "measure", None)
     again, events = events_of(tmp_path)
@@ -129,7 +124,7 @@ def test_a_finished_sweep_runs_nothing(tmp_path, monkeypatch, whole, events_of, 
 
 
 def test_a_full_disk_stops_the_sweep_and_keeps_what_is_there(
-    tmp_path, monkeypatch, whole, events_of
+    tmp_path, monkeypatch, whole, events_of, tables
 ):
     real, calls = os.fsync, []
 
@@ -149,7 +144,7 @@ def test_a_full_disk_stops_the_sweep_and_keeps_what_is_there(
     assert tables(result) == whole
 
 
-def test_a_damaged_cell_is_said_set_aside_and_run_again(tmp_path, whole, events_of, demo):
+def test_a_damaged_cell_is_said_set_aside_and_run_again(tmp_path, whole, events_of, demo, tables):
     events_of(tmp_path)
     cell = sorted((tmp_path / "demo" / "cells").glob("*.parquet"))[0]
     cell.write_bytes(cell.read_bytes()[:100])
@@ -161,7 +156,7 @@ def test_a_damaged_cell_is_said_set_aside_and_run_again(tmp_path, whole, events_
 
 
 def test_two_programs_are_worked_on_at_once_and_an_error_in_either_loses_nothing(
-    tmp_path, monkeypatch, events_of, demo
+    tmp_path, monkeypatch, events_of, demo, tables
 ):
     two = {"one": ("dp_gd", {"steps": 5}), "other": ("output_perturbation", {})}
     given = replace(demo, algorithms=two)

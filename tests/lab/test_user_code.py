@@ -56,7 +56,7 @@ def test_an_edited_algorithm_is_run_again_and_no_other(tmp_path, registry):
 
     def risks(source):
         path.write_text(source)
-        result = run(load(path), profile="quick", seed=0, results=tmp_path / "results")
+        result = run(*load(path), profile="quick", seed=0, results=tmp_path / "results")
         rows = read(result.folder).table().to_pylist()
         return result.reused, [r["value"] for r in rows if r["algorithm"] == "shrunk"]
 

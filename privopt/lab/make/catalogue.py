@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import traceback
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from privopt.algorithms import ALGORITHMS
@@ -13,46 +15,61 @@ from privopt.lab.make.experiment import Experiment, require_profile
 from privopt.lab.make.study import Study
 from privopt.problems import FAMILIES, family
 
-__all__ = ["algorithms", "choose", "discover", "families", "load"]
+__all__ = ["algorithms", "choose", "declared", "discover", "families", "load"]
+
+_DECLARED = re.compile(
+    r"^\w+ = (?:\w+\.)?(?:Experiment|Study|replace)\((?:\s*\w+,)?\s*name=[\"'](\w+)[\"']",
+    re.MULTILINE,
+)
 
 
-def load(path: Path | str) -> Experiment | Study:
-    """The ``experiment`` that a Python file declares.
+def load(path: Path | str) -> tuple[Experiment | Study, ...]:
+    """The experiments that a Python file declares, in their order: its variables that are one.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it fails, declares no ``experiment``, or one of another name than the file's.
+        If it fails, or declares none.
     """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such experiment")
     try:
-        found = runpy.run_path(str(path)).get("experiment")
+        values = runpy.run_path(str(path)).values()
     except Exception as error:
         raise ValueError(f"{_place(path, error)}: {type(error).__name__}: {error}") from error
-    if not isinstance(found, Experiment | Study):
-        raise ValueError(
-            f"{path} must declare `experiment = Experiment(...)` or Study(...), got {found!r}"
-        )
-    if found.name != path.stem:
-        raise ValueError(f"name must be the file's, {path.stem!r}, got {found.name!r} in {path}")
-    return found
+    found = {id(each): each for each in values if isinstance(each, Experiment | Study)}
+    if not found:
+        raise ValueError(f"{path} must declare an Experiment(...) or Study(...), got none")
+    return tuple(found.values())
 
 
 def discover(folder: Path | str) -> tuple[Path, ...]:
-    """The experiment files of a folder, without its sub-folders and names that start with _."""
+    """The experiment files of a folder and its sub-folders, without names that start with _."""
     return tuple(
-        path for path in sorted(Path(folder).glob("*.py")) if not path.name.startswith("_")
+        path for path in sorted(Path(folder).rglob("*.py")) if not path.name.startswith("_")
+    )
+
+
+def declared(folder: Path | str) -> tuple[tuple[str, Path], ...]:
+    """The experiments of a folder, each with its file, which is read and not run.
+
+    What is told is the ``name`` that an ``Experiment``, a ``Study`` or a ``replace`` begins with; a
+    file without any counts as the experiment of the file's own name.
+    """
+    return tuple(
+        (name, path)
+        for path in discover(folder)
+        for name in _DECLARED.findall(path.read_text("utf-8", "replace")) or [path.stem]
     )
 
 
 def choose(
     names: Sequence[str], folder: Path | str, profile: str
 ) -> tuple[list[Experiment | Study], dict[str, list[str]]]:
-    """The experiments of that name in ``folder``, or at that path; all of ``folder`` for none.
+    """The experiments of that name in ``folder``, or in that file; all of ``folder`` for none.
 
     Returns
     -------
@@ -69,15 +86,20 @@ def choose(
         If one cannot be loaded, two share a name and so the place of their results, or one that
         is named does not belong to the profile or lacks all its data.
     """
-    paths = [Path(n) if n.endswith(".py") else Path(folder, f"{n}.py") for n in names]
-    paths = paths or list(discover(folder))
-    if not paths:
+    loaded = cache(load)
+    found: list[Experiment | Study] = []
+    for name in names or map(str, discover(folder)):
+        if name.endswith(".py"):
+            found += loaded(name)
+            continue
+        there = declared(folder)
+        same = [each for at, path in there if at == name for each in loaded(path)]
+        if not any(each.name == name for each in same):
+            known = ", ".join(dict.fromkeys(at for at, _ in there)) or "none"
+            raise FileNotFoundError(f"no experiment {name}; in {folder}/ there are: {known}")
+        found += [each for each in same if each.name == name]
+    if not found:
         raise FileNotFoundError(f"no experiments in {folder}/: name a file, or change folder")
-    for path in paths:
-        if not path.is_file():
-            known = ", ".join(each.stem for each in discover(folder)) or "none"
-            raise FileNotFoundError(f"no experiment {path}; in {folder}/ there are: {known}")
-    found = [load(path) for path in paths]
     if len({each.name for each in found}) < len(found):
         distinct = ", ".join(each.name for each in found)
         raise ValueError(f"experiments must have distinct names, got {distinct}")

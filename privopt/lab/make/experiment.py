@@ -228,7 +228,7 @@ class Profiled(Protocol):
 
     @property
     def name(self) -> str:
-        """Of its file and its results."""
+        """Of its results."""
 
     @property
     def profiles(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import inspect
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -89,6 +89,16 @@ class Method:
         searched = mapping(f"search of {self.label}", self.search)
         tried = {choice: self._tried(choice, values) for choice, values in searched.items()}
         object.__setattr__(self, "search", tried)
+
+    def twice(self, **search: tuple[Choice, ...]) -> tuple[Method, Method]:
+        """The method, and its twin ``<label>_best`` that searches for some of its choices.
+
+        Examples
+        --------
+        >>> [method.label for method in Method("dp_gd", "dp_gd").twice(steps=(10, 30))]
+        ['dp_gd', 'dp_gd_best']
+        """
+        return self, replace(self, label=f"{self.label}_best", search=search)
 
     @property
     def has_coins(self) -> bool:

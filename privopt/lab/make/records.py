@@ -295,11 +295,22 @@ def read_provenance(folder: Path) -> Provenance:
 
 
 def _encode(table: pa.Table, about: Mapping[str, object]) -> bytes:
-    """A Parquet file with checksums: the same bytes for the same table and ``about``."""
+    """A Parquet file with checksums: the same bytes for the same table and ``about``.
+
+    Measured numbers hardly repeat: a dictionary of them would take a third more.
+    """
     metadata = {_METADATA: json.dumps(dict(about), sort_keys=True).encode()}
     sink = pa.BufferOutputStream()
     ours = table.replace_schema_metadata(metadata)
-    pq.write_table(ours, sink, compression="zstd", write_page_checksum=True)
+    reals = {field.name for field in ours.schema if pa.types.is_floating(field.type)}
+    pq.write_table(
+        ours,
+        sink,
+        compression="zstd",
+        write_page_checksum=True,
+        use_dictionary=[name for name in ours.column_names if name not in reals],
+        use_byte_stream_split=sorted(reals),
+    )
     return sink.getvalue().to_pybytes()
 
 

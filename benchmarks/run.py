@@ -1,0 +1,158 @@
+"""Speed and memory of privopt against their targets, beside other libraries on the same machine.
+
+    .venv/bin/python benchmarks/run.py [dp_gd] [dp_sgd] [draws] [accounting]
+        [solver] [objective_perturbation] [streams] [sparse] [--repeats 5]
+
+Every benchmark runs in a fresh process, one thread a device, pinned to its cores. Times are warm
+and taken in rounds (ours, theirs, ours, theirs, ...); a ratio is the median over rounds. Each
+suite writes its record, and README.md shows all there are; accounting takes about four minutes.
+Exit status 1: a target was missed; 2: a peer is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+import process
+from line import Line
+from rich.console import Console
+from rich.table import Table
+from suites import (
+    accounting,
+    dp_gd,
+    dp_sgd,
+    draws,
+    objective_perturbation,
+    solver,
+    sparse,
+    streams,
+)
+
+SUITES = {
+    "dp_gd": dp_gd,
+    "dp_sgd": dp_sgd,
+    "draws": draws,
+    "accounting": accounting,
+    "solver": solver,
+    "objective_perturbation": objective_perturbation,
+    "streams": streams,
+    "sparse": sparse,
+}
+ROOT = Path(__file__).parents[1]
+
+
+def machine(packages: tuple[str, ...]) -> dict:
+    info = Path("/proc/cpuinfo")
+    models = (
+        [x for x in info.read_text().splitlines() if "model name" in x] if info.exists() else []
+    )
+    return {
+        "processor": models[0].split(":", 1)[1].strip() if models else platform.processor(),
+        "cores": len(process.cores()),
+        "pinned": process.can_pin(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        **{package: installed(package) for package in packages},
+    }
+
+
+def installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def record(suite: ModuleType, repeats: int, console: Console) -> tuple[dict, list[Line]]:
+    """What a suite found, with where and how."""
+    load = [os.getloadavg()[0]]
+    with console.status(f"{suite.TITLE} ..."):
+        found, lines = suite.measured(repeats)
+    load.append(os.getloadavg()[0])
+    facts = {
+        "command": " ".join(["python", *sys.argv]),
+        "machine": machine(suite.PACKAGES),
+        "load": load,
+    }
+    return {**facts, **found, "targets": [line._asdict() for line in lines]}, lines
+
+
+def section(name: str, found: dict) -> list[str]:
+    """A record as Markdown."""
+    suite, load = SUITES[name], found["load"]
+    lines = [Line(**each) for each in found["targets"]]
+    return [
+        f"## {suite.TITLE}",
+        "",
+        *suite.described(found),
+        "",
+        "| | | measured | target | met |",
+        "|---|---|---|---|---|",
+        *(f"| {' | '.join(line[:-1])} | {'yes' if line.met else '**no**'} |" for line in lines),
+        "",
+        *(f"- {key}: {value}" for key, value in found["machine"].items()),
+        f"- load before and after: {load[0]:.1f}, {load[1]:.1f} (times want a quiet machine)",
+        "",
+        f"Written by `{found['command']}`; all times in `{name}.json`.",
+        "",
+    ]
+
+
+def markdown(results: Path) -> str:
+    """All records that there are."""
+    lines = ["# Speed and memory", ""]
+    for name in SUITES:
+        file = results / f"{name}.json"
+        if file.exists():
+            lines += section(name, json.loads(file.read_text()))
+    return "\n".join(lines)
+
+
+def table(title: str, lines: list[Line]) -> Table:
+    shown = Table("", "", "measured", "target", "met", title=title)
+    for line in lines:
+        met = "[green]yes[/]" if line.met else "[red]no[/]"
+        shown.add_row(line.question, line.detail, line.measured, line.target, met)
+    return shown
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("suites", nargs="*", metavar="suite", help=f"of {', '.join(SUITES)}; all")
+    parser.add_argument("--repeats", type=int, default=5, help="rounds of every timing (default 5)")
+    parser.add_argument("--results", type=Path, default=ROOT / "results" / "performance")
+    given, console = parser.parse_args(), Console()
+    if given.repeats < 1:
+        parser.error(f"--repeats must be positive, got {given.repeats}")
+    names = list(dict.fromkeys(given.suites)) or list(SUITES)
+    unknown = [name for name in names if name not in SUITES]
+    if unknown:
+        parser.error(f"suite must be one of {', '.join(SUITES)}, got {unknown[0]!r}")
+    missing = [peer for name in names for peer in SUITES[name].PEERS if find_spec(peer) is None]
+    if missing:
+        console.print(f"Not installed beside privopt: {', '.join(missing)}. Run make performance.")
+        return 2
+    met = True
+    for name in names:
+        found, lines = record(SUITES[name], given.repeats, console)
+        console.print(table(SUITES[name].TITLE, lines))
+        given.results.mkdir(parents=True, exist_ok=True)
+        (given.results / f"{name}.json").write_text(json.dumps(found, indent=2) + "\n")
+        (given.results / "README.md").write_text(markdown(given.results))
+        met = met and all(line.met for line in lines)
+    console.print(f"Written to {given.results}")
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""DP-SGD: speed beside jax-privacy and opacus, replicates together, the price of clipping."""
+
+from __future__ import annotations
+
+import process
+from line import Line
+
+__all__ = ["PACKAGES", "PEERS", "TITLE", "described", "measured"]
+
+TITLE = "DP-SGD"
+PACKAGES = ("privopt", "jax-privacy", "jax", "jaxlib", "optax", "numpy")
+PEERS = ("jax_privacy",)
+PYTHON = process.HERE.parent / ".venv" / "opacus" / "bin" / "python"
+
+
+def measured(repeats: int) -> tuple[dict, list[Line]]:
+    if not PYTHON.exists():
+        raise SystemExit("opacus is not installed beside privopt. Run make performance.")
+    found = process.measured(
+        "dp_sgd.py", f"--repeats={repeats}", f"--python={PYTHON}", cores=process.cores()[-1:]
+    )
+    return found, lines(found)
+
+
+def described(found: dict) -> list[str]:
+    versions = ", ".join(f"{name} {version}" for name, version in found["opacus"]["peer"].items())
+    risks = (
+        f"{found['one_seed'][f'risk_{name}']:.4f} +- {found['one_seed'][f'risk_error_{name}']:.4f}"
+        for name in ("privopt", "jax-privacy")
+    )
+    return [
+        "Logistic loss, n = 10,000, d = 100, expected batch 256, 2,000 steps, (1, 1e-6), float32,",
+        "one thread, Poisson batches on all sides. The sampler of jax-privacy works on the host:",
+        "its documented form is a Python loop of jitted steps; beside it stands one that draws all",
+        "batches first and loops inside jit. opacus runs in an environment of its own",
+        f"({versions}), without projection and average. Mean excess risks: {' and '.join(risks)}.",
+        "The network has two convolutions and a dense layer on 28 x 28, batch 256. XLA compiles",
+        "convolutions inside a loop to slower code than outside of one, and our runs are loops.",
+    ]
+
+
+def lines(found: dict) -> list[Line]:
+    one, net = found["one_seed"], found["network"]
+    opacus, many, clipping = found["opacus"], found["many"], found["clipping"]
+    compiled, alone = found["compilations"], 1e3 * many["seconds"]["one"]
+    return [
+        against(one, "Python loop", "one seed, against jax-privacy as documented", 4.0),
+        against(one, "loop in jit", "one seed, against jax-privacy looping inside jit", 4.0),
+        step(opacus, "direct indexing", 30.0),
+        step(opacus, "data loader", 80.0),
+        Line(
+            "compilations, 3 budgets, step sizes and seeds", "", str(compiled), "1", compiled == 1
+        ),
+        Line(
+            f"{many['replicates']} replicates in one call, throughput of each",
+            f"{many['seconds']['all']:,.1f} s beside {alone:,.0f} ms for one",
+            f"{many['throughput']:.2f}",
+            ">= 0.8 of one alone",
+            many["throughput"] >= 0.8,
+        ),
+        clipped(clipping, "all", "all records"),
+        clipped(clipping, "batch", "batch"),
+        against(net, "Python loop", "network, against jax-privacy as documented", 1.0),
+        against(net, "loop in jit", "network, against jax-privacy looping inside jit", 1.0),
+    ]
+
+
+def against(found: dict, form: str, question: str, target: float) -> Line:
+    ours, theirs = found["seconds"]["privopt"], found["seconds"][form]
+    detail = f"{1e3 * ours:,.0f} ms beside {1e3 * theirs:,.0f} ms"
+    return Line(
+        question, detail, f"{theirs / ours:.2f}x", f">= {target:g}x", theirs >= target * ours
+    )
+
+
+def step(found: dict, form: str, target: float) -> Line:
+    ours, theirs = (1e6 * found["seconds_of_a_step"][name] for name in ("privopt", form))
+    ratio = found["ratios"][form]
+    return Line(
+        f"one seed, against opacus with {form}",
+        f"a step {ours:,.0f} us beside {theirs:,.0f} us",
+        f"{ratio:.1f}x",
+        f">= {target:g}x",
+        ratio >= target,
+    )
+
+
+def clipped(found: dict, kind: str, name: str) -> Line:
+    ours, plain = (1e6 * found["seconds"][f"{side}, {name}"] for side in ("clipped", "plain"))
+    ratio = found[f"ratio_{kind}"]
+    return Line(
+        f"clipped gradient beside the plain one, {name}",
+        f"{ours:,.1f} us beside {plain:,.1f} us",
+        f"{ratio:.2f} times",
+        "<= 1.3 times",
+        ratio <= 1.3,
+    )

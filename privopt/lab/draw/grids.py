@@ -1,0 +1,83 @@
+"""One figure of every grid of two axes: the measured constant at each combination."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from privopt.lab.draw.style import BLUE, Style, headline, number, symbol
+from privopt.lab.judge.results import CellResult, grouped, worst
+
+__all__ = ["GridCells", "constant", "grid_cells", "grid_figure", "scale_of"]
+
+_PALE, _DARK = 0.05, 0.6
+"""Opacity of the constant zero and of the largest one."""
+
+
+class GridCells(NamedTuple):
+    """The two axes of a grid, and the cells that serve it."""
+
+    axes: tuple[str, str]
+    cells: list[CellResult]
+
+
+def grid_cells(cells: Sequence[CellResult]) -> dict[str, GridCells]:
+    """Every grid of two axes that both change, by the name of its figure."""
+    found = {}
+    for name in sorted({name for cell in cells for name in cell.axes if name.count(" x ") == 1}):
+        members = [cell for cell in cells if name in cell.axes]
+        first, second = name.split(" x ")
+        if all(len({cell.setting[axis] for cell in members}) > 1 for axis in (first, second)):
+            found[f"grid_{first}_{second}"] = GridCells((first, second), members)
+    return found
+
+
+def constant(cell: CellResult) -> float:
+    """The mean over its exact law where that is known, else over the upper bound; NaN without."""
+    of = cell.upper if cell.law is None else cell.law
+    return cell.mean / of if 0.0 < of < math.inf else math.nan
+
+
+def scale_of(cells: Sequence[CellResult]) -> str:
+    """What the constants of these cells are multiples of."""
+    return "upper bound" if any(cell.law is None for cell in cells) else "exact law"
+
+
+def grid_figure(grid: GridCells) -> Figure:
+    """The constant of the worst strength, a panel for each method and family."""
+    axes, cells = grid
+    groups = grouped(cells, lambda cell: (cell.named, cell.family))
+    figure = Figure(figsize=(8.2, 3.0), layout="constrained")
+    places = figure.subplots(1, len(groups), squeeze=False)[0]
+    for place, ((method, family), members) in zip(places, groups.items(), strict=True):
+        _panel(place, members, axes)
+        place.set_title(f"{method} on {family}", loc="left")
+    headline(figure, f"Mean {cells[0].label} over its {scale_of(cells)}")
+    return figure
+
+
+def _panel(place: Axes, cells: Sequence[CellResult], axes: tuple[str, str]) -> None:
+    across, up = (sorted({cell.setting[axis] for cell in cells}) for axis in axes)
+    at = grouped(cells, lambda cell: (cell.setting[axes[0]], cell.setting[axes[1]]))
+    found = {where: constant(worst(group)) for where, group in at.items()}
+    known = [value for value in found.values() if math.isfinite(value)]
+    high = max(known, default=0.0)
+    for (x, y), value in found.items():
+        column, row = across.index(x), up.index(y)
+        share = value / high if 0.0 < value <= high else 0.0
+        style: Style = {"color": BLUE, "alpha": _PALE + (_DARK - _PALE) * share, "lw": 0.0}
+        place.add_patch(Rectangle((column, row), 1.0, 1.0, **style))
+        text = f"{value:.3g}" if math.isfinite(value) else "–"
+        place.text(column + 0.5, row + 0.5, text, ha="center", va="center")
+    place.set_xlim(0.0, len(across))
+    place.set_ylim(0.0, len(up))
+    place.set_xticks([k + 0.5 for k in range(len(across))], [number(value) for value in across])
+    place.set_yticks([k + 0.5 for k in range(len(up))], [number(value) for value in up])
+    place.set_xlabel(symbol(axes[0]))
+    place.set_ylabel(symbol(axes[1]))
+    place.grid(visible=False)

@@ -1,0 +1,148 @@
+"""One panel of a figure: what was measured along one axis, between the bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from privopt.lab.draw.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PAPER,
+    PURPLE,
+    Style,
+    axis_label,
+    number,
+    power,
+)
+from privopt.lab.judge.results import CellResult, grouped, worst
+from privopt.lab.judge.verdict import ORACLE_TUNED
+
+__all__ = ["ORDER", "ZERO_PREDICTOR", "panel", "scale", "tick"]
+
+Groups = Mapping[float, Sequence[CellResult]]
+
+_QUANTILES = (0.1, 0.9)
+_MAX_TICKS = 6
+_REACH = 30.0
+
+ZERO_PREDICTOR: Style = {"label": "zero predictor", "color": GREY, "lw": 1.0, "ls": (0, (5, 2))}
+_WITHOUT_NOISE = "same method without noise"
+_LINES: dict[str, Style] = {
+    "upper": {"label": "upper bound", "color": ORANGE, "lw": 1.0, "zorder": 2.6},
+    "start": ZERO_PREDICTOR,
+    "nonprivate": {"label": _WITHOUT_NOISE, "color": GREY, "lw": 1.1, "ls": (0, (1, 1.5))},
+}
+_BASELINES = ("start", "nonprivate")
+_LOWER: dict[str, tuple[str, Any]] = {
+    "(ε, δ)-DP": ("no (ε, δ)-DP algorithm is below", "-"),
+    "ε-DP": ("no ε-DP algorithm is below", "-"),
+    "μ-Gaussian DP": ("no μ-Gaussian DP algorithm is below", (0, (4, 1.5))),
+    "Rényi DP": ("no algorithm as Rényi private is below", (0, (4, 1.5))),
+}
+"""Label and line of a lower bound, by the guarantee that it is proved for."""
+_STRENGTH: Style = {"label": "mean, each strength", "color": BLUE, "lw": 0.7, "alpha": 0.5}
+_BAND: Style = {"label": "10–90% of runs", "color": BLUE, "alpha": 0.18, "lw": 0}
+_MEAN: Style = {"color": BLUE, "lw": 2.4, "marker": "o", "ms": 5.0, "mec": PAPER, "zorder": 2.5}
+_MEANS = ("mean, worst strength", "mean")
+_TUNED: Style = {
+    "label": f"mean, {ORACLE_TUNED}", "color": PURPLE, "lw": 1.3, "marker": "s", "ms": 4.0,
+    "mec": PAPER, "zorder": 2.7,
+}  # fmt: skip
+
+ORDER = (
+    *_MEANS,
+    *(style["label"] for style in (_BAND, _TUNED, _STRENGTH, *_LINES.values())),
+    *(label for label, _ in _LOWER.values()),
+)
+"""The labels in the order of a legend."""
+
+
+def panel(place: Axes, groups: Groups, tuned: Groups, axis: str) -> list[CellResult]:
+    """Draw one family along one axis; returns the worst cell at every value.
+
+    The upper bound is drawn over the mean, and thinner: neither hides the other where they are
+    equal.
+    """
+    values = list(groups)
+    top = [worst(group) for group in groups.values()]
+    by_strength = grouped((c for g in groups.values() for c in g), lambda cell: cell.strength)
+    several = len(by_strength) > 1
+    for same in by_strength.values() if several else ():
+        place.plot([c.setting[axis] for c in same], _positive(c.mean for c in same), **_STRENGTH)
+    for name, style in _LINES.items():
+        place.plot(values, _positive(getattr(cell, name) for cell in top), **style)
+    for guarantee in top[0].lower_bounds:
+        bounds = _positive(cell.lower_bounds.get(guarantee, 0.0) for cell in top)
+        label, line = _LOWER[guarantee]
+        place.plot(values, bounds, label=label, color=GREEN, lw=1.0, ls=line)
+    low, high = (_positive(np.quantile(c.values, share) for c in top) for share in _QUANTILES)
+    place.fill_between(values, low, high, **_BAND)
+    place.plot(values, _positive(c.mean for c in top), label=_MEANS[not several], **_MEAN)
+    if tuned:
+        place.plot(list(tuned), _positive(worst(group).mean for group in tuned.values()), **_TUNED)
+    place.set_yscale("log")
+    tick(place, axis, values, top[0])
+    return top + [worst(group) for group in tuned.values()]
+
+
+def tick(place: Axes, axis: str, values: Sequence[float], cell: CellResult) -> None:
+    """The logarithmic horizontal axis, with ticks at the values that were swept."""
+    place.set_xscale("log")
+    place.xaxis.set_major_locator(FixedLocator(values[:: -(-len(values) // _MAX_TICKS)]))
+    place.xaxis.set_minor_locator(NullLocator())
+    place.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+    place.set_xlabel(axis_label(axis, cell.setting))
+
+
+def scale(row: Mapping[Axes, Sequence[CellResult]]) -> None:
+    """One vertical scale a row. Baselines far below the rest are told, not drawn."""
+    cells = [cell for top in row.values() for cell in top]
+    spread = (np.quantile(cell.values, share) for cell in cells for share in _QUANTILES)
+    drawn = _positive(
+        (*spread, *(v for c in cells for v in (c.mean, c.upper, *c.lower_bounds.values())))
+    )
+    if np.isnan(drawn).all():
+        return
+    low, high = float(np.nanmin(drawn)), float(np.nanmax(drawn))
+    baselines = _positive(getattr(cell, name) for cell in cells for name in _BASELINES)
+    low = float(np.min(baselines, initial=low, where=baselines > low / _REACH))
+    high = float(np.max(baselines, initial=high, where=np.isfinite(baselines)))
+    for place, top in row.items():
+        _tell_below(place, top, low)
+    first = next(iter(row))
+    first.set_ylim(low / 1.5, high * 1.5)
+    subs = (1.0, 2.0, 5.0) if high < 30.0 * low else (1.0,)
+    first.yaxis.set_major_locator(LogLocator(subs=subs, numticks=12))
+    text = number if low >= 1e-6 else power
+    first.yaxis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
+    first.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _tell_below(place: Axes, top: Sequence[CellResult], low: float) -> None:
+    """Name the baselines that lie below the scale all along, with their largest value."""
+    told = []
+    for name in _BASELINES:
+        largest = max(getattr(cell, name) for cell in top)
+        if largest < low:
+            label = _LINES[name]["label"]
+            told.append(f"↓ {label} {'0' if largest <= 0.0 else f'≤ {largest:.0e}'}")
+            for line in place.get_lines():
+                if line.get_label() == label:
+                    line.remove()
+    if told:
+        style: Style = {"color": GREY, "fontsize": 7.0, "linespacing": 1.3}
+        place.text(0.03, 0.03, "\n".join(told), transform=place.transAxes, **style)
+
+
+def _positive(values: Iterable[float]) -> npt.NDArray[np.float64]:
+    """The values a logarithmic scale can show; NaN for the others."""
+    found = np.array(list(values), dtype=np.float64)
+    return np.where(np.isfinite(found) & (found > 0.0), found, np.nan)

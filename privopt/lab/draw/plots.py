@@ -1,0 +1,138 @@
+"""Figures of a study, as its table describes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
+
+from privopt.lab.draw.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    NOWHERE,
+    ORANGE,
+    PAPER,
+    PURPLE,
+    STYLE,
+    Origin,
+    Style,
+    entries,
+    headline,
+    number,
+    power,
+    save,
+)
+from privopt.lab.judge.claims import Row, presentation, rows_of, span
+from privopt.lab.make.presentation import Line, Panel, Plot
+from privopt.lab.make.records import Recorded
+
+__all__ = ["plots"]
+
+_COLUMNS = 3
+_LETTERS = 72  # that labels of ticks may have side by side, in all panels of a row
+_COLOURS = {"blue": BLUE, "orange": ORANGE, "green": GREEN, "purple": PURPLE, "grey": GREY}
+_STYLES: dict[str, Style] = {
+    "line": {"lw": 1.4},
+    "dashes": {"lw": 1.2, "ls": (0, (5, 2))},
+    "dots": {"lw": 1.3, "ls": (0, (1, 1.5))},
+    "points": {"lw": 0.0, "marker": "o", "ms": 5.5, "mec": PAPER},
+}
+
+
+def plots(recorded: Recorded, folder: Path | str, origin: Origin = NOWHERE) -> list[Path]:
+    """Draw every plot of a study's table, ``<name>.svg`` and ``.png``."""
+    rows, written = rows_of(recorded), []
+    with mpl.rc_context(STYLE):
+        for plot in presentation(recorded).plots:
+            written += save(partial(_figure, plot, rows), Path(folder) / plot.name, origin)
+    return written
+
+
+def _figure(plot: Plot, rows: Mapping[str, Sequence[Row]]) -> Figure:
+    columns = min(_COLUMNS, len(plot.panels))
+    height = -(-len(plot.panels) // columns)
+    figure = Figure(figsize=(8.2, 0.9 + 2.4 * height), layout="constrained")
+    grid = figure.subplots(height, columns, squeeze=False)
+    for place in grid.flat[len(plot.panels) :]:
+        place.set_axis_off()
+    for place, panel in zip(grid.flat, plot.panels, strict=False):
+        _panel(place, panel, rows[panel.part], _LETTERS // columns)
+    headline(figure, plot.title)
+    legend = entries(figure)
+    figure.legend(
+        list(legend.values()),
+        list(legend),
+        loc="outside lower left",
+        ncols=len(legend) if len(legend) <= 5 else 4,
+    )
+    return figure
+
+
+def _panel(place: Axes, panel: Panel, rows: Sequence[Row], letters: int) -> None:
+    texts = isinstance(rows[0][panel.x], str)
+    x = np.arange(len(rows), dtype=np.float64) if texts else _ends(rows, panel.x)[1]
+    for line in panel.lines:
+        _line(place, line, x, rows)
+    drawn = place.dataLim
+    if "x" in panel.log and math.isfinite(drawn.minposx):
+        place.set_xscale("log", nonpositive="mask")
+    if "y" in panel.log and math.isfinite(drawn.minposy):
+        place.set_yscale("log", nonpositive="mask")
+    _tick(place.xaxis, letters)
+    _tick(place.yaxis)
+    if texts:
+        place.xaxis.set_major_locator(FixedLocator(x.tolist()))
+        place.set_xticklabels([str(row[panel.x]) for row in rows])
+        place.grid(visible=False, axis="x")
+    place.set_xlabel(panel.x_label)
+    place.set_ylabel(panel.y_label)
+    style: Style = {"xycoords": "axes fraction", "textcoords": "offset points"}
+    for height, text in enumerate(reversed(panel.title.splitlines())):
+        place.annotate(text, (0.0, 1.0), (0.0, 4.0 + 11.0 * height), **style)
+
+
+def _line(place: Axes, line: Line, x: npt.NDArray[np.float64], rows: Sequence[Row]) -> None:
+    low, high = _ends(rows, line.band or line.quantity)
+    colour = _COLOURS[line.colour]
+    if not np.array_equal(low, high, equal_nan=True):
+        place.fill_between(x, low, high, color=colour, alpha=0.25, lw=0)
+    values = _ends(rows, line.quantity)[1]
+    place.plot(x, values, color=colour, label=line.label, **_STYLES[line.style])
+
+
+def _ends(rows: Sequence[Row], quantity: str) -> tuple[npt.NDArray[np.float64], ...]:
+    """The lower and upper ends of a quantity along the rows; NaN where it is not finite."""
+    ends = np.array([span(row, quantity) or (np.nan, np.nan) for row in rows], dtype=np.float64)
+    ends[~np.isfinite(ends)] = np.nan
+    return ends[:, 0], ends[:, 1]
+
+
+def _tick(axis: Axis, letters: float = math.inf) -> None:
+    """Ticks without offsets: powers of ten over many decades, plain numbers over few.
+
+    Fewer of them where their labels would have more than so many ``letters`` together.
+    """
+    low, high = axis.get_view_interval()
+    if axis.get_scale() == "linear":
+        axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+    elif high > 1e4 * low:
+        axis.set_major_locator(LogLocator(numticks=7))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: power(value)))
+    else:
+        locator = LogLocator(subs=(1.0, 2.0, 5.0), numticks=12)
+        labels = (number(value) for value in locator.tick_values(low, high) if low <= value <= high)
+        if sum(map(len, labels)) > letters:
+            locator = LogLocator(numticks=12)
+        axis.set_major_locator(locator)
+        axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+        axis.set_minor_formatter(NullFormatter())

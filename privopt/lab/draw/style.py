@@ -1,0 +1,280 @@
+"""How figures look, and files that depend on nothing but what is drawn."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from matplotlib.artist import Artist
+from matplotlib.figure import Figure
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from privopt.lab.judge.verdict import Verdict
+from privopt.lab.make.axes import AXES, axis_kind
+from privopt.lab.make.folder import write_file
+
+__all__ = [
+    "BLUE", "BOTH", "GREEN", "GREY", "INK", "NOWHERE", "ORANGE", "PAPER", "PURPLE", "STYLE",
+    "Origin", "Style", "axis_label", "axis_words", "entries", "estimate", "headline", "interval",
+    "number", "power", "save", "share", "signed", "symbol",
+    "with_minus",
+]  # fmt: skip
+
+PAPER, INK, GREY, GRID = "#ffffff", "#1f2328", "#6a737d", "#e1e4e8"
+BLUE, ORANGE, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#aa4499"  # after Okabe and Ito
+
+_IN_THE_DARK = {
+    PAPER: "#0d1117",
+    INK: "#e6edf3",
+    GREY: "#9198a1",
+    GRID: "#2a3038",
+    BLUE: "#56b4e9",
+    ORANGE: "#f0883e",
+    GREEN: "#2fbf92",
+    PURPLE: "#dd88bb",
+}
+
+Style = dict[str, Any]
+"""What Matplotlib takes by keyword; its own stubs say no more."""
+
+STYLE: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 8.0,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.labelsize": 8.0,
+    "axes.titlesize": 8.0,
+    "axes.edgecolor": GREY,
+    "axes.facecolor": PAPER,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 7.0,
+    "ytick.labelsize": 7.0,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 3.0,
+    "ytick.major.size": 3.0,
+    "ytick.minor.size": 1.5,
+    "figure.facecolor": PAPER,
+    "savefig.facecolor": PAPER,
+    "legend.frameon": False,
+    "legend.fontsize": 7.5,
+    "figure.constrained_layout.w_pad": 0.06,
+    "figure.constrained_layout.h_pad": 0.06,
+    "svg.hashsalt": "privopt",
+    "svg.fonttype": "path",
+}
+
+_DOTS_PER_INCH = 110
+_PALETTE = 128
+_HEAD = 4096
+
+
+def headline(figure: Figure, title: str) -> None:
+    """The title, above all panels and to the left."""
+    figure.suptitle(title, x=0.008, ha="left", fontsize=9.5, fontweight="bold")
+
+
+def entries(figure: Figure) -> dict[str, Artist]:
+    """What a legend would show: handles by label, each label once."""
+    return {
+        label: handle
+        for place in figure.axes
+        for handle, label in zip(*place.get_legend_handles_labels(), strict=True)
+    }
+
+
+class Origin(NamedTuple):
+    """What a figure is drawn from.
+
+    Attributes
+    ----------
+    digest : str
+        Names the table, and stands in the figure's files.
+    redraw : bool
+        Whether to draw what was drawn from that table already.
+    """
+
+    digest: str
+    redraw: bool
+
+
+NOWHERE = Origin("", redraw=True)
+
+BOTH = (".svg", ".png")
+"""The formats of a figure: for the page, and for where the page is not shown."""
+
+
+def save(
+    draw: Callable[[], Figure],
+    stem: Path,
+    origin: Origin = NOWHERE,
+    formats: Sequence[str] = BOTH,
+) -> list[Path]:
+    """Write ``stem.svg``, which follows the reader's light or dark scheme, and ``stem.png``.
+
+    A file that is there and of that origin stays as it is: drawing is slow, and another version of
+    Matplotlib draws the same with other bytes.
+    """
+    paths = [stem.with_name(stem.name + suffix) for suffix in formats]
+    due = [path for path in paths if origin.redraw or not _is_of(path, origin.digest)]
+    if due:
+        figure, told = draw(), {"Source": origin.digest} if origin.digest else {}
+        figure.draw_without_rendering()  # settles the layout, whichever format is written
+        figure.set_layout_engine("none")
+        for path in due:
+            write_file(path, (_svg if path.suffix == ".svg" else _png)(figure, told))
+    return paths
+
+
+def _svg(figure: Figure, told: Mapping[str, str]) -> bytes:
+    file = io.StringIO()
+    figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None, **told})
+    return _themed(file.getvalue()).encode()
+
+
+def _png(figure: Figure, told: Mapping[str, str]) -> bytes:
+    """With a palette, which takes a quarter of the bytes."""
+    drawn, file, notes = io.BytesIO(), io.BytesIO(), PngInfo()
+    figure.savefig(drawn, format="png", dpi=_DOTS_PER_INCH)
+    for name, text in told.items():
+        notes.add_text(name, text)
+    image = Image.open(drawn).convert("RGB").quantize(_PALETTE, dither=Image.Dither.NONE)
+    image.save(file, format="png", optimize=True, pnginfo=notes)
+    return file.getvalue()
+
+
+def _is_of(path: Path, digest: str) -> bool:
+    """Whether a file names that table, as both formats do near their beginning."""
+    try:
+        with open(path, "rb") as file:
+            return digest.encode() in file.read(_HEAD)
+    except OSError:
+        return False
+
+
+def _themed(svg: str) -> str:
+    rules = "".join(
+        f'[style*="{what}: {light}"]{{{what}:{dark}!important}}'
+        for light, dark in _IN_THE_DARK.items()
+        for what in ("fill", "stroke")
+    )
+    style = f"<style>@media (prefers-color-scheme:dark){{{rules}}}</style>\n </defs>"
+    lines = (line.rstrip() for line in svg.replace("</defs>", style, 1).splitlines())
+    return "\n".join(lines) + "\n"
+
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def symbol(axis: str) -> str:
+    """Of an axis, as figures and tables write it."""
+    return axis_kind(axis).symbol
+
+
+_WORDS = {"n": "records", "dim": "dimension", "sparsity": "nonzeros", "epsilon": "privacy"}
+_WORDS |= {"steps": "steps"}
+
+
+def axis_words(axis: str) -> str:
+    """An axis in words, with its symbol: ``records n``, ``privacy ε``."""
+    return (
+        f"{_WORDS[axis]}\N{NO-BREAK SPACE}{symbol(axis)}"
+        if axis in _WORDS
+        else symbol(axis).replace("_", " ")
+    )
+
+
+def axis_label(axis: str, setting: Mapping[str, float]) -> str:
+    """An axis, with the sizes and the epsilon that the others stay at: ``n   (d = 80, ε = 2)``."""
+    others = (
+        f"{symbol(name)} = {number(setting[name])}"
+        for name, kind in AXES.items()
+        if name != axis and name in setting and kind.taken_by != "plan"
+    )
+    return f"{symbol(axis)}   ({', '.join(others)})"
+
+
+def number(value: float) -> str:
+    """Without powers of ten: ``16,384``, ``0.25``, ``0.00001``, ``∞``."""
+    if math.isinf(value):
+        return "∞" if value > 0.0 else "−∞"
+    if value >= 1000 and value == round(value):
+        return f"{value:,.0f}"
+    return f"{value:.10f}".rstrip("0").rstrip(".") if abs(value) < 1e-3 else f"{value:g}"
+
+
+_MINUS = re.compile(r"(?<![\w.])-(?=[\d.])")
+
+
+def with_minus(text: str) -> str:
+    """A text whose negative numbers have a true minus.
+
+    Examples
+    --------
+    >>> with_minus("within -1 ± 0.05, 1e-06")
+    'within −1 ± 0.05, 1e-06'
+    """
+    return _MINUS.sub("−", text)
+
+
+def signed(value: float, digits: int | None = None) -> str:
+    """With a true minus: ``−0.98`` for two digits after the point, ``−0.5`` for none given."""
+    text = f"{value:g}" if digits is None else f"{value:.{digits}f}"
+    return text.replace("-", "−") if float(text) != 0.0 else text.lstrip("-")
+
+
+def share(chance: float) -> str:
+    """A chance in percent, never rounded to a certainty that it is not.
+
+    Examples
+    --------
+    >>> share(0.031), share(0.9999), share(1e-5), share(0.0)
+    ('3 %', '> 99 %', '< 1 %', '0 %')
+    """
+    if 0.0 < chance < 0.005:
+        return "< 1 %"
+    return "> 99 %" if 0.995 <= chance < 1.0 else f"{100.0 * chance:.0f} %"
+
+
+def estimate(verdict: Verdict) -> tuple[str, str]:
+    """The estimate and its interval, ``("−0.98", "[−1.02, −0.95]")``; a dash where unknown.
+
+    A slope has as many digits as its interval deserves.
+    """
+    if not math.isfinite(verdict.estimate):
+        return "–", ""
+    if verdict.axis is None:
+        form = ".3f" if verdict.check == "law" else ".2g"
+        value, *ends = (
+            f"{each:{form}}" for each in (verdict.estimate, verdict.lower, verdict.upper)
+        )
+        return value, f"[{', '.join(ends)}]"
+    digits = 2 if verdict.upper - verdict.lower > 0.05 else 3
+    return signed(verdict.estimate, digits), interval(verdict.lower, verdict.upper, digits)
+
+
+def interval(lower: float, upper: float, digits: int) -> str:
+    """``[−1.02, −0.95]`` for two digits; nothing where an end is not known."""
+    if math.isnan(lower) or math.isnan(upper):
+        return ""
+    return f"[{signed(lower, digits)},\N{NO-BREAK SPACE}{signed(upper, digits)}]"
+
+
+def power(value: float) -> str:
+    """A power of ten as one: ``10⁻⁵``."""
+    return "10" + str(round(math.log10(value))).translate(_RAISED)

@@ -1,0 +1,102 @@
+"""Equivalence: is an exponent another one up to a margin, and would a wrong one have passed?"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from privopt.lab.judge.exponents import Exponent
+from privopt.lab.judge.intervals import Estimate
+
+__all__ = ["DRIFT", "MARGIN", "WRONG", "Place", "excludes", "margin_of", "passing", "place"]
+
+MARGIN = 0.05
+"""The interval of an exponent must lie within the theorem's exponent plus or minus so much."""
+
+DRIFT = 1.1
+"""The largest over the smallest ratio of measured mean to bound along an axis is at most this."""
+
+WRONG = (0.05, 0.10)
+"""How far off the exponents are whose chance to pass is told."""
+
+_SHARE = 0.25
+_NO_EXPONENT = 1e-3
+_ROUNDING = 1e-9
+
+Place = str
+"""Where an interval lies beside a margin: ``within``, ``below``, ``above`` or ``across``."""
+
+
+def margin_of(target: float) -> float:
+    """``MARGIN``, or a quarter of a small exponent: within it nothing else passes for the exponent.
+
+    Examples
+    --------
+    >>> margin_of(-1.0), margin_of(0.1), margin_of(0.0)
+    (0.05, 0.025, 0.05)
+    """
+    size = abs(target)
+    return MARGIN if size < _NO_EXPONENT else min(MARGIN, _SHARE * size)
+
+
+def place(slope: Estimate, target: float, margin: float = MARGIN) -> Place:
+    """Where an interval lies beside ``target`` plus or minus ``margin``.
+
+    An exponent that is wrong by the margin or more is ``within`` only if its interval misses it on
+    one side.
+
+    Examples
+    --------
+    >>> place(Estimate(-1.0, -1.03, -0.98), -1.0), place(Estimate(-0.9, -0.93, -0.88), -1.0)
+    ('within', 'above')
+    """
+    reach = margin + _ROUNDING
+    if target - reach <= slope.lower and slope.upper <= target + reach:
+        return "within"
+    if slope.lower > target + reach:
+        return "above"
+    return "below" if slope.upper < target - reach else "across"
+
+
+def excludes(slope: Estimate, target: float) -> bool:
+    """Whether ``target`` lies outside the interval.
+
+    Examples
+    --------
+    >>> excludes(Estimate(-0.9, -0.97, -0.83), -1.0)
+    True
+    """
+    return not slope.lower - _ROUNDING <= target <= slope.upper + _ROUNDING
+
+
+def passing(fitted: Exponent, margin: float = MARGIN, wrong: float = 0.0) -> float:
+    """The chance that another measurement like this one passes if the exponent is off by ``wrong``.
+
+    To pass is to have an interval of the measured width within the margin, and to drift by at most
+    ``DRIFT`` from a bound that has the theorem's exponent. What is measured scatters about its
+    truth as ``fitted.errors`` do. Of the two signs of ``wrong`` the one counts that passes more
+    often.
+
+    The width is taken as measured: it is itself random, so the number is an estimate, best where
+    replicates are many.
+
+    Examples
+    --------
+    >>> errors = np.random.default_rng(0).normal(scale=0.01, size=(3, 1000))
+    >>> fitted = Exponent(Estimate(-1.0, -1.03, -0.97), np.log((0.25, 1.0, 4.0)), errors)
+    >>> passing(fitted) > 0.8 > 0.1 > passing(fitted, wrong=0.05)
+    True
+    """
+    return max(_passing(fitted, margin, wrong), _passing(fitted, margin, -wrong))
+
+
+def _passing(fitted: Exponent, margin: float, wrong: float) -> float:
+    logs, slope = fitted.logs, fitted.estimate
+    off = wrong + logs @ fitted.errors / (logs @ logs)
+    below, above = slope.value - slope.lower, slope.upper - slope.value
+    reach = margin + _ROUNDING
+    within = (off - below >= -reach) & (off + above <= reach)
+    ratios = wrong * logs[:, None] + fitted.errors
+    steady = np.ptp(ratios, axis=0) <= math.log(DRIFT) + _ROUNDING
+    return float(np.mean(within & steady))

@@ -1,0 +1,299 @@
+"""What a check concludes, whether of a theorem, of a law or of a claim."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = [
+    "GRADES", "ORACLE_TUNED", "Control", "ControlOutcome", "Kind", "Outcome", "Verdict", "tally",
+    "twins", "unfolded",
+]  # fmt: skip
+
+ORACLE_TUNED = "oracle-tuned"
+"""The label of every method whose numbers were chosen after looking at what they give."""
+
+
+class Outcome(StrEnum):
+    """What a check concludes.
+
+    ``holds``
+        The theorem, the law or the claim is what was measured.
+    ``attained``
+        Of a bound: the exact mean is the bound, so no interval can lie below it.
+    ``vacuous``
+        Of a bound: in every cell the bound is above the risk of the public centre, which spends no
+        privacy. The bound then says nothing, and the verdict counts for nothing.
+    ``refuted``
+        What was measured contradicts it.
+    ``not tight here``
+        Of a slope: the risk falls faster, or grows more slowly, than the bound. No upper bound is
+        refuted by that.
+    ``inherited``
+        Of a slope: the exponent is the theorem's, and it stays where the privacy noise is switched
+        off or made to grow otherwise. The choices of the plan carry the exponent, and the
+        measurement says nothing about the noise.
+    ``undecided``
+        Neither; the detail says why.
+    """
+
+    HOLDS = "holds"
+    ATTAINED = "attained"
+    VACUOUS = "vacuous"
+    REFUTED = "refuted"
+    NOT_TIGHT = "not tight here"
+    INHERITED = "inherited"
+    UNDECIDED = "undecided"
+
+
+class Kind(StrEnum):
+    """What is checked: kinds are counted apart.
+
+    A test of code is a law, or a slope on a family whose public centre is the minimiser: the noise
+    alone is measured there, whose law is closed, and its exponents are known beforehand.
+    """
+
+    EXPONENT = "exponent"
+    BOUND = "bound"
+    CLAIM = "claim"
+    CODE = "test of code"
+
+    @property
+    def plural(self) -> str:
+        """Of its name."""
+        return "tests of code" if self is Kind.CODE else f"{self}s"
+
+
+class ControlOutcome(StrEnum):
+    """What a control of a slope shows.
+
+    ``told apart``
+        Its exponent is another one than the measured: the slope could have come out otherwise.
+    ``survives``
+        It has the measured exponent too.
+    ``undecided``
+        Its interval allows either.
+    ``none``
+        There is no such control.
+    ``agrees``, ``disagrees``
+        Of a second root key: whether it measures the same exponent.
+    """
+
+    TOLD_APART = "told apart"
+    SURVIVES = "survives"
+    UNDECIDED = "undecided"
+    NONE = "none"
+    AGREES = "agrees"
+    DISAGREES = "disagrees"
+
+
+GRADES = {
+    "holds": "good",
+    "attained": "good",
+    "told apart": "good",
+    "agrees": "good",
+    "refuted": "bad",
+    "disagrees": "bad",
+    "not tight here": "odd",
+    "inherited": "odd",
+    "survives": "odd",
+    "undecided": "open",
+    "vacuous": "idle",
+}
+"""How the outcome of a verdict or a control is taken, which decides its colour and its sign."""
+
+
+@dataclass(frozen=True)
+class Control:
+    """The exponent of the same sweep under another noise, or under another root key.
+
+    Attributes
+    ----------
+    name : {"noise off", "noise bent", "second key"}
+    value, lower, upper : float
+        Its exponent and the interval; NaN where there is none.
+    outcome : ControlOutcome
+    detail : str
+        How far from the measured exponent it is, or why there is none.
+    """
+
+    name: str
+    value: float
+    lower: float
+    upper: float
+    outcome: ControlOutcome
+    detail: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Verdict:
+    """A theorem checked on one family of problems, or a claim of a study checked in its rows.
+
+    Attributes
+    ----------
+    experiment : str
+    check : {"bound", "slope", "law", "claim"}
+    outcome : Outcome
+    estimate, lower, upper : float
+        Slope: the measured exponent and its interval. Bound: the largest ratio of the measured
+        mean to the upper bound over the cells, and its interval. Law: the ratio of what was
+        measured to the law, pooled over the cells, and its interval. NaN where nothing can be said.
+        Claim: in how many rows it holds for certain, and may hold.
+    target : float
+        Slope: the theorem's exponent. Bound: 1, not to be exceeded. Law: 1. Claim: in how many
+        rows it was claimed to hold.
+    detail : str
+        Where, and if not ``holds``, why.
+    method, family : str
+        Of a theorem: the label of the method, and the family of problems.
+    axis : str or None
+        The swept axis of a slope.
+    claim : str
+        In words.
+    rows : int
+        Of a claim: how many there are.
+    below : str
+        Bound: in how many of the cells it lies below the risk of the public centre.
+    of_code : bool
+        Slope: whether its exponent restates a closed form (:class:`Kind`).
+    margin : float
+        Slope: the interval must lie within ``target`` plus or minus so much. NaN elsewhere.
+    power : float
+        Slope: the chance that the interval would lie there, and the drift stay small, if the
+        exponent were ``target``.
+    wrong : tuple of two floats
+        Slope: the same chance if the exponent were 0.05 and 0.10 away from ``target``.
+    controls : tuple of Control
+        Slope: with the noise off, and bent.
+    second : Control or None
+        Slope: under a second root key.
+    bound_slope : float
+        Slope: the exponent of the upper bound itself over the same cells.
+    drift : float
+        Slope: the largest over the smallest ratio of measured mean to bound along the axis.
+    regime : str
+        Slope: in how many of the cells the rate is in its regime, as ``"in 12 of 12 cells"``.
+    at_theory : Verdict or None
+        Of an untuned method: the slope of its twin that runs at theory's numbers.
+    untuned : bool
+        Whether the method's numbers are the best of a grid that knows no theory.
+
+    Examples
+    --------
+    >>> print(Verdict(experiment="toy", check="bound", outcome=Outcome.HOLDS, estimate=0.61,
+    ...               lower=0.6, upper=0.62, target=1.0, detail="n=500", method="dp_gd",
+    ...               family="linear"))
+    dp_gd on linear, mean/bound: 0.61 [0.6, 0.62], at most 1: holds (n=500)
+    """
+
+    experiment: str
+    check: str
+    outcome: Outcome
+    estimate: float = math.nan
+    lower: float = math.nan
+    upper: float = math.nan
+    target: float = math.nan
+    detail: str = ""
+    method: str = ""
+    family: str = ""
+    axis: str | None = None
+    claim: str = ""
+    rows: int = 0
+    below: str = ""
+    of_code: bool = False
+    margin: float = math.nan
+    power: float = math.nan
+    wrong: tuple[float, float] = (math.nan, math.nan)
+    controls: tuple[Control, ...] = ()
+    second: Control | None = None
+    bound_slope: float = math.nan
+    drift: float = math.nan
+    regime: str = ""
+    at_theory: Verdict | None = None
+    untuned: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """As what it is counted."""
+        kinds = {"bound": Kind.BOUND, "law": Kind.CODE, "claim": Kind.CLAIM}
+        return kinds.get(self.check, Kind.CODE if self.of_code else Kind.EXPONENT)
+
+    @property
+    def named(self) -> str:
+        """The method, which says so where the best of a grid was taken."""
+        return f"{self.method} ({ORACLE_TUNED})" if self.untuned else self.method
+
+    def __repr__(self) -> str:
+        """One line, however much is known."""
+        return f"<Verdict {self}>"
+
+    def __str__(self) -> str:
+        """In words: what was measured, beside what, and what the controls show."""
+        if self.check == "claim":
+            held = f"{self.estimate:g} of {self.rows} rows, {self.target:g} claimed"
+            return _with(f"{self.claim}: {held}: {self.outcome}", self.detail)
+        what = {"bound": "mean/bound", "law": "measured/law"}.get(self.check, "slope")
+        where = f" in {self.axis}" if self.axis else ""
+        measured = f"{self.estimate:.3g} [{self.lower:.3g}, {self.upper:.3g}], "
+        beside = "at most" if self.check == "bound" else "theorem" if what == "slope" else "law"
+        told = "" if math.isnan(self.estimate) else f"{measured}{beside} {self.target:g}: "
+        head = f"{self.named} on {self.family}, {what}{where}: {told}{self.outcome}"
+        return "; ".join((_with(head, self.detail), *map(_control, self.controls)))
+
+
+def unfolded(judged: Iterable[Verdict]) -> list[Verdict]:
+    """The verdicts, each followed by that of its twin at theory's numbers, if it has one."""
+    return [v for each in judged for v in (each, each.at_theory) if v is not None]
+
+
+def twins(judged: Iterable[Verdict]) -> dict[str, str]:
+    """The methods with the best numbers of a grid, each with its twin at theory's numbers."""
+    return {v.method: v.at_theory.method for v in judged if v.at_theory is not None}
+
+
+def _with(text: str, detail: str) -> str:
+    return f"{text} ({detail})" if detail else text
+
+
+def _control(control: Control) -> str:
+    slope = "" if math.isnan(control.value) else f" {control.value:.3g}"
+    return f"{control.name}{slope}: {control.outcome}"
+
+
+def tally(judged: Sequence[Verdict]) -> str:
+    """How many verdicts there are of each outcome, kinds apart, in sentences.
+
+    What is vacuous is not among those that could hold. A slope at theory's numbers that stands in
+    the row of its tuned twin is not counted; how many of these are inherited is told.
+
+    Examples
+    --------
+    >>> tally([])
+    'Nothing was judged.'
+    """
+    told = [_counted(kind, [v for v in judged if v.kind is kind]) for kind in Kind]
+    sentence = "; ".join(filter(None, told))
+    if not sentence:
+        return "Nothing was judged."
+    beside = [v.at_theory.outcome for v in judged if v.at_theory is not None]
+    inherited = beside.count(Outcome.INHERITED)
+    return f"{sentence}." + (
+        f" {len(beside)} exponents were measured twice: with the numbers of theory {inherited} of "
+        "them stay without noise too and test nothing, so the tuned run is the one that counts."
+        if inherited
+        else ""
+    )
+
+
+def _counted(kind: Kind, judged: Sequence[Verdict]) -> str:
+    """One kind, as ``3 of 5 exponents hold, 2 undecided``."""
+    if not judged:
+        return ""
+    counts = {outcome: sum(v.outcome == outcome for v in judged) for outcome in Outcome}
+    vacuous = counts.pop(Outcome.VACUOUS)
+    held = counts.pop(Outcome.HOLDS)
+    others = "".join(f", {count} {outcome}" for outcome, count in counts.items() if count)
+    idle = f" ({vacuous} more are vacuous and count for nothing)" if vacuous else ""
+    return f"{held} of {len(judged) - vacuous} {kind.plural} hold{others}{idle}"

@@ -1,0 +1,170 @@
+"""What there is to see in a picture, and what it shows in numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from privopt.lab.draw.grids import GridCells, constant, scale_of
+from privopt.lab.draw.style import axis_words, estimate, number, signed
+from privopt.lab.judge.claims import Row, span
+from privopt.lab.judge.results import (
+    CellResult,
+    along,
+    grouped,
+    swept_axes,
+    worse_than_nothing,
+    worst,
+)
+from privopt.lab.judge.verdict import ORACLE_TUNED, Verdict
+from privopt.lab.make.presentation import Panel, Plot, Presentation
+
+__all__ = ["Words", "of_comparison", "of_grid", "of_method", "of_plot"]
+
+Words = tuple[str, str]
+"""Caption and ``alt`` text."""
+
+
+def of_method(cells: Sequence[CellResult], judged: Sequence[Verdict]) -> Words:
+    """Of the figure of one method: its slopes between the bounds."""
+    found = [_slope(verdict) for verdict in judged if verdict.check == "slope"]
+    line = "The mean excess risk (blue, at the worst strength of the family)"
+    caption = f"{line} should stay below the upper bound (orange) everywhere"
+    if found:
+        caption = f"{line} should run parallel to the upper bound (orange), and below it"
+    shown = [
+        _course(axis, group)
+        for members in grouped(cells, lambda cell: cell.family).values()
+        for axis in swept_axes(members)
+        if (group := [worst(same) for same in along(members, axis).values()])
+    ]
+    settings = grouped(cells, lambda cell: (cell.family, tuple(sorted(cell.setting.items()))))
+    tops = [worst(same) for same in settings.values()]
+    ratios = [cell.mean / cell.upper for cell in tops if 0.0 < cell.upper < math.inf]
+    if ratios:
+        caption += f": it is {_ends(ratios)} of that bound"
+    if any(verdict.untuned for verdict in judged):
+        caption += f". The {ORACLE_TUNED} mean (purple) has the best numbers of a grid"
+    if worse_than_nothing(cells):
+        caption += (
+            ". On some of these records nothing beats the public centre (grey), which looks at no "
+            "data: that is what makes them hard"
+        )
+    text = f"{cells[0].label.capitalize()} of {cells[0].named}: {'; '.join((*shown, *found))}"
+    return f"{caption}.", text
+
+
+def _slope(verdict: Verdict) -> str:
+    value, ends = estimate(verdict)
+    where = axis_words(verdict.axis or "")
+    return (
+        f"{f'{ORACLE_TUNED}, ' if verdict.untuned else ''}slope along {where} {value} {ends}, "
+        f"theorem {signed(verdict.target)}, {verdict.outcome}"
+    )
+
+
+def _course(axis: str, top: Sequence[CellResult]) -> str:
+    """From the first value of an axis to the last."""
+    first, last = top[0], top[-1]
+    ends = f"{number(first.setting[axis])} to {number(last.setting[axis])}"
+    return (
+        f"{axis_words(axis)} {ends}: mean {first.mean:.3g} to {last.mean:.3g}{_bounds(first, last)}"
+    )
+
+
+def _bounds(first: CellResult, last: CellResult) -> str:
+    ends = {"upper bound": (first.upper, last.upper)}
+    for guarantee, bound in first.lower_bounds.items():
+        ends[f"lower bound of {guarantee}"] = bound, last.lower_bounds.get(guarantee, 0.0)
+    told = [
+        f"{name} {low:.3g} to {high:.3g}"
+        for name, (low, high) in ends.items()
+        if min(low, high) > 0.0 and max(low, high) < math.inf
+    ]
+    return f" ({', '.join(told)})" if told else ""
+
+
+def _ends(values: Sequence[float]) -> str:
+    low, high = f"{min(values):.2g}", f"{max(values):.2g}"
+    return low if low == high else f"{low} to {high}"
+
+
+def of_comparison(cells: Sequence[CellResult]) -> Words:
+    """Of the figure of all methods in one: what each leaves of the zero predictor's excess risk."""
+    told = []
+    for family, members in grouped(cells, lambda cell: cell.family).items():
+        axis = swept_axes(members)[-1]
+        last = max(along(members, axis))
+        left = {
+            group[0].named: worst(group).mean / worst(group).start
+            for group in grouped(
+                (c for c in along(members, axis)[last]), lambda cell: cell.method
+            ).values()
+            if worst(group).start > 0.0
+        }
+        shares = ", ".join(f"{name} {value:.0%}" for name, value in left.items())
+        told.append(f"on {family} at {axis_words(axis)} = {number(last)}: {shares}")
+    caption = (
+        "Lower is better: the dashed line is a predictor that has learnt nothing, the solid one "
+        f"the non-private optimum. What remains of the distance between them: {'; '.join(told)}."
+    )
+    return caption, f"Risk of {_count(cells)} methods. Left of the excess risk {'; '.join(told)}"
+
+
+def of_grid(grid: GridCells) -> Words:
+    """Of the figure of a grid: the smallest and the largest constant of every method."""
+    told = []
+    for (method, family), cells in grouped(grid.cells, lambda c: (c.named, c.family)).items():
+        values = [constant(worst(same)) for same in _combinations(cells, grid.axes)]
+        known = [value for value in values if math.isfinite(value)]
+        told += [f"{method} on {family} {_ends(known)}"] if known else []
+    axes = " and ".join(map(axis_words, grid.axes))
+    what = f"The mean over its {scale_of(grid.cells)} at every combination of {axes}"
+    return f"{what}, darker where it is larger: {'; '.join(told)}.", f"{what}: {'; '.join(told)}"
+
+
+def _combinations(cells: Sequence[CellResult], axes: tuple[str, str]) -> list[list[CellResult]]:
+    return list(grouped(cells, lambda cell: tuple(cell.setting[axis] for axis in axes)).values())
+
+
+def _count(cells: Sequence[CellResult]) -> int:
+    return len({cell.method for cell in cells})
+
+
+def of_plot(
+    plot: Plot,
+    show: Presentation,
+    judged: Sequence[Verdict],
+    rows: Mapping[str, Sequence[Row]],
+) -> Words:
+    """Of a study's figure: the claims on its parts, and where every line begins and ends."""
+    parts = {panel.part for panel in plot.panels}
+    outcomes = {verdict.claim: verdict for verdict in judged}
+    claims = [
+        f"{claim.text} ({outcomes[claim.text].outcome} in "
+        f"{outcomes[claim.text].estimate:g} of {outcomes[claim.text].rows} rows)"
+        for claim in show.claims
+        if claim.part in parts and claim.text in outcomes
+    ]
+    caption = f"{plot.title}. It shows: {'; '.join(claims)}." if claims else f"{plot.title}."
+    panels = (_panel(panel, rows[panel.part]) for panel in plot.panels)
+    return caption, f"{plot.title}: {'; '.join(panels)}"
+
+
+def _panel(panel: Panel, rows: Sequence[Row]) -> str:
+    first, last = rows[0], rows[-1]
+    lines = (
+        f"{line.label} {_value(first, line.quantity)} to {_value(last, line.quantity)}"
+        for line in panel.lines
+    )
+    name = " ".join(panel.title.split()) or panel.y_label
+    ends = f"{panel.x_label or panel.x} {_value(first, panel.x)} to {_value(last, panel.x)}"
+    return f"{name}, {ends}: {', '.join(lines)}"
+
+
+def _value(row: Row, quantity: str) -> str:
+    value = row.get(quantity)
+    if isinstance(value, str):
+        return " ".join(value.split())
+    ends = span(row, quantity)
+    return "–" if ends is None or not math.isfinite(ends[1]) else f"{ends[1]:.3g}"

@@ -1,0 +1,93 @@
+"""The report as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from privopt.lab.write.document import TITLE, Document, Picture, Section
+from privopt.lab.write.table import Entry, Row, Table, in_words
+
+__all__ = ["experiment_page", "markdown"]
+
+_SIGNS = {"good": "✅", "bad": "❌", "odd": "⚠️", "open": "❔", "idle": "➖"}
+
+
+def markdown(document: Document) -> str:
+    """The report without the experiments, which have pages of their own, linked from here."""
+    return "\n\n".join(_blocks(document)) + "\n"
+
+
+def experiment_page(section: Section) -> str:
+    """One experiment, for ``README.md`` beside its tables."""
+    return "\n\n".join(_section(section)) + "\n"
+
+
+def _blocks(document: Document) -> Iterator[str]:
+    yield f"# {TITLE}"
+    yield document.lead
+    yield f"**{document.summary}**"
+    if document.picture is not None:
+        yield from _picture(document.picture, document.picture.stem)
+    yield "\n".join(f"- **{term}**: {text}" for term, text in document.legend)
+    for table in document.tables:
+        yield from _table(table)
+    yield "## Experiments"
+    yield "`privopt report` writes all of them on one page, `index.html`, with dates and machines."
+    yield "\n".join(f"- {_link(each.name)}: {each.title}" for each in document.sections)
+
+
+def _section(section: Section) -> Iterator[str]:
+    yield f"# {section.title}"
+    parts = section.description.strip().split("`")  # every second one is code
+    yield "`".join(part if i % 2 else part.replace("<", "&lt;") for i, part in enumerate(parts))
+    yield f"**{section.summary}** Every verdict stands in [the report](../README.md)."
+    if section.leads:
+        yield "Its figure stands there too."
+    for picture in section.pictures:
+        yield from _picture(picture, Path(picture.stem).name)
+    for table in section.tables:
+        yield from _table(table)
+    yield "## Settings"
+    facts = [f"{name}: {value}" for name, value in section.facts.items()]
+    facts.append(f"command: `{section.command}`")
+    if section.source:
+        facts.append(f"declared in [{section.source.removeprefix('../')}](../{section.source})")
+    yield "\n".join(f"- {fact}" for fact in facts)
+
+
+def _picture(picture: Picture, stem: str) -> Iterator[str]:
+    alt = picture.alt.replace("[", "(").replace("]", ")")  # brackets end the text of a link
+    yield f"![{alt}]({stem}.png)"
+    yield f"*{_plain(picture.caption)}*"
+
+
+def _link(name: str, text: str = "") -> str:
+    return f"[{text or in_words(name)}]({name}/README.md)"
+
+
+def _table(table: Table) -> Iterator[str]:
+    yield f"## {table.caption}"
+    if table.note:
+        yield table.note
+    lines = [_line(table.head), "|" + " --- |" * len(table.head), *map(_line, table.rows)]
+    yield "\n".join(lines)
+
+
+def _line(row: Row) -> str:
+    return "| " + " | ".join(map(_entry, row)) + " |"
+
+
+def _entry(entry: Entry | str) -> str:
+    if isinstance(entry, str):
+        return _plain(entry)
+    text = _link(entry.link, _plain(entry.text)) if entry.link else _plain(entry.text)
+    sign = _SIGNS.get(entry.grade, "")
+    return f"{sign} {text}".strip() + (f"<br>{_plain(entry.note)}" if entry.note else "")
+
+
+def _plain(text: str) -> str:
+    """With what Markdown would read as its own."""
+    for sign, shown in {"\\": "\\\\", "|": "\\|", "*": "\\*", "<": "&lt;"}.items():
+        text = text.replace(sign, shown)
+    return text
