@@ -3,30 +3,35 @@
 import re
 from pathlib import Path
 
+import numpy as np
+
 from privopt import accounting, privacy
 
 ROOT = Path(__file__).parents[1]
 
 
-def run_example(number):
-    """The names that an example defines: the reader's own copy and paste."""
+def run_examples(*numbers):
+    """The names that examples define, one after the other: the reader's own copy and paste."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     examples = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    assert len(examples) == 2
+    assert len(examples) == 3
     names: dict = {}
-    exec(compile(examples[number], "README.md", "exec"), names)
+    for number in numbers:
+        exec(compile(examples[number], "README.md", "exec"), names)
     return names
 
 
 def test_the_example_runs():
-    names = run_example(0)
+    names = run_examples(0, 1)
     spent = names["plan"].guarantee.epsilon(1e-6)
     assert 0.999 < spent.lower <= spent.upper <= 1.0
     assert names["many"].released.shape == (3, 100, 20)
+    np.testing.assert_allclose(names["released"], names["run"].released, rtol=1e-6)
+    assert names["problem"].risk(names["streamed"].released) < names["problem"].risk(np.zeros(20))
 
 
 def test_the_accounting_example_runs():
-    names = run_example(1)
+    names = run_examples(2)
     certified, text = names["certified"], (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"# [{certified.lower:.4f}, {certified.upper:.4f}]" in text
     assert 2.3806 < certified.lower <= certified.upper < 2.3825
