@@ -74,7 +74,7 @@ class ObjectivePerturbationRelease(NamedTuple):
 
     def event(self, relation: Relation) -> dp.DpEvent:
         """The exact minimiser, then, given that, the distance from it."""
-        return dp.ComposedDpEvent([self.tilt.event(relation), self.finish.event(relation)])
+        return dp.ComposedDpEvent((self.tilt.event(relation), self.finish.event(relation)))
 
 
 class Secret(NamedTuple):

@@ -182,7 +182,8 @@ def test_every_algorithm_is_here():
 
 
 def test_jit_equals_eager(name):
-    planned, where = plan(name), problem(name)
+    """In four steps, which are as good as thirty and seven times as fast."""
+    planned, where = plan(name, **({"steps": 4} if name in ITERATIVE else {})), problem(name)
     compiled = privopt.run(planned, where, jax.random.key(1))
     with jax.disable_jit():
         eager = privopt.run(planned, where, jax.random.key(1))
@@ -190,24 +191,24 @@ def test_jit_equals_eager(name):
 
 
 def test_many_equals_loop_over_seeds_and_numbers(name):
-    plans = [plan(name, b, **c) for b, c in zip(BUDGETS, NUMBERS[name], strict=True)]
+    """And the loop is one trace for all numbers, budgets, data and seeds."""
+    algorithm, traces = counted(name)
+    plans = [
+        dataclasses.replace(plan(name, budget, **choices), algorithm=algorithm)
+        for budget, choices in zip(BUDGETS, NUMBERS[name], strict=True)
+    ]
     where, keys = problem(name), jax.random.split(jax.random.key(2), 3)
-    many = privopt.run_many(plans, where, keys)
-    assert many.released.shape == (2, 3, DIM)
     for i, planned in enumerate(plans):
-        for j in range(3):
-            one = privopt.run(planned, where, keys[j], stream=i)
+        privopt.run(planned, problem(name, 1), keys[i])
+        alone = [privopt.run(planned, where, key, stream=i) for key in keys]
+        assert len(traces) == 1
+        plans[i] = dataclasses.replace(planned, algorithm=privopt.ALGORITHMS[name]), alone
+    many = privopt.run_many([planned for planned, _ in plans], where, keys)
+    assert many.released.shape == (2, 3, DIM)
+    for i, (_, alone) in enumerate(plans):
+        for j, one in enumerate(alone):
             entry = jax.tree.map(lambda leaf, i=i, j=j: leaf[i, j], many)
             leaves_equal(entry, one, rtol=1e-9, atol=1e-12)
-
-
-def test_one_trace_for_all_numbers(name):
-    algorithm, traces = counted(name)
-    for budget, choices in zip(BUDGETS, NUMBERS[name], strict=True):
-        planned = dataclasses.replace(plan(name, budget, **choices), algorithm=algorithm)
-        for seed in (0, 1):
-            privopt.run(planned, problem(name, seed), jax.random.key(seed))
-    assert len(traces) == 1
 
 
 def test_pure_same_key_same_bits(name):
