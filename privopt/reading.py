@@ -62,7 +62,7 @@ def run_stream(
         Where an interrupted run goes on; by default it begins.
     after : callable
         ``after(state)`` after every step: for progress, and for saving the state, a pytree of
-        arrays.
+        arrays, which is as secret as the key.
     execution : Execution
 
     Returns

@@ -126,6 +126,18 @@ def test_an_interrupted_stream_goes_on_where_it_was():
         privopt.run_stream(planned, LOSS, read, jax.random.key(4), state=kept[0])
 
 
+@pytest.mark.optimised
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1e38, 1e-45])
+def test_hostile_records_are_what_they_are_to_a_run(value):
+    features, labels = records()
+    features[7] = value
+    planned = plan("dp_sgd", noise=None, sampler="poisson", batch_size=30)
+    where = problems.logistic(features, labels, problem_class=FACTS)
+    found = privopt.run_stream(planned, LOSS, lambda rows: (features[rows], labels[rows]), KEY)
+    same(found.released, privopt.run(planned, where, KEY).released)
+    assert np.isfinite(found.released).all()
+
+
 def test_steps_are_mapped_and_compiled():
     """And a compiled step beyond the last changes nothing, for nothing may raise there."""
     s = privopt.stepper(plan("dp_gd"), problem())
@@ -172,6 +184,10 @@ def test_refusals():
         privopt.stepper(one_shot, problem())
     with pytest.raises(ValueError, match=r"one batch of a fixed size in every step .*dp_svrg"):
         privopt.run_stream(plan("dp_svrg"), LOSS, lambda rows: data, KEY)
+    with pytest.raises(ValueError, match=r"problem\.n must be the plan's 60, got 61"):
+        privopt.run_stream(
+            planned, LOSS, lambda rows: (data[0][rows % N], data[1][rows % N]), KEY, n=61
+        )
     drawn = problems.logistic(
         *(leaf[:2] for leaf in data), problem_class=FACTS, probabilities=np.ones(2) / 2
     )

@@ -33,6 +33,9 @@ __all__ = ["RunState", "Stepper", "stepper"]
 class RunState:
     """Where a run is: a pytree of arrays, which can be saved between any two steps.
 
+    It is secret, as the key in it is: whoever reads both the state and the releases can take the
+    noise off.
+
     Attributes
     ----------
     words : Array
@@ -188,7 +191,9 @@ def stepper(
 
     Formal guarantee
     ----------------
-    That of :func:`privopt.run`, once for one key: two runs from one state draw the same noise.
+    That of :func:`privopt.run`, for what is released and for one key. The states are not released.
+    Two runs that go on from one state, on other records or to other plans, draw the same noise:
+    nothing is claimed of both together.
 
     Raises
     ------
