@@ -6,7 +6,7 @@ answers.
 
 from privopt.statistics.approximate_bounds import ApproximateBounds, FoundBounds
 from privopt.statistics.bounds import Bounds
-from privopt.statistics.events import approximate_release, pure_release
+from privopt.statistics.events import pure_release
 from privopt.statistics.histogram import Histogram
 from privopt.statistics.mean import BoundedMean, CentredSum, MeanMechanism
 from privopt.statistics.median import Median
@@ -51,6 +51,5 @@ __all__ = [
     "StableQuery",
     "StableRelease",
     "VarianceMechanism",
-    "approximate_release",
     "pure_release",
 ]
