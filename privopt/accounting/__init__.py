@@ -9,7 +9,7 @@ dp-accounting's own tools can ask an accountant of ours. Everything is on the ho
 
 from __future__ import annotations
 
-from privopt.accounting import trade_offs
+from privopt.accounting import trade_off
 from privopt.accounting.accountants import ACCOUNTANTS, ESTIMATORS, named
 from privopt.accounting.adapter import DpAccountant
 from privopt.accounting.advanced import Advanced
@@ -31,5 +31,5 @@ __all__ = [
     "RenyiOdometer",
     "ZCDPOdometer",
     "named",
-    "trade_offs",
+    "trade_off",
 ]
