@@ -9,14 +9,12 @@ from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privopt.accounting import CLT
+from privopt.accounting import CLT, Basic
 from privopt.privacy import (
-    Basic,
     Fourier,
     GaussianDP,
     Guarantee,
     NonPrivate,
-    OptimalComposition,
     Renyi,
     calibrate,
     gaussian_noise_multiplier,
@@ -228,7 +226,7 @@ def test_pure_noise_for_a_pure_budget(relation):
 
 @pytest.mark.parametrize(
     "prover",
-    [Renyi(), Basic(), OptimalComposition(), GaussianDP(), Fourier(accuracy=1e-2)],
+    [Renyi(), Basic(), GaussianDP(), Fourier(accuracy=1e-2)],
     ids=lambda prover: prover.name,
 )
 def test_a_prover_of_ones_own_choice(prover):

@@ -10,12 +10,11 @@ from dp_accounting.dp_event import DiscreteLaplaceDpEvent, RepeatAndSelectDpEven
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privopt.accounting import ACCOUNTANTS, CLT, ESTIMATORS, Advanced, Moments
-from privopt.accounting.advanced import advanced_epsilon
+from privopt.accounting import ACCOUNTANTS, CLT, ESTIMATORS, Advanced, Basic, Moments
 from privopt.accounting.clt import mu_clt
+from privopt.accounting.composition import advanced_epsilon
 from privopt.privacy import (
     ZCDP,
-    Basic,
     GaussianDP,
     Guarantee,
     PureDP,
@@ -128,9 +127,9 @@ def test_float32_parameters_are_computed_with_in_float64(accountant):
             assert accountant.epsilon(narrow, ADD, 0.0) == accountant.epsilon(wide, ADD, 0.0)
             assert accountant.delta(narrow, ADD, 0.5) == accountant.delta(wide, ADD, 0.5)
     batch = FixedSize(np.int8(100), np.int8(3), Gaussian(1.0))
-    if Basic().supports(batch, REPLACE):
-        exact = Basic().epsilon(FixedSize(100, 3, Gaussian(1.0)), REPLACE, 1e-5)
-        assert Basic().epsilon(batch, REPLACE, 1e-5) == exact
+    if accountant.supports(batch, REPLACE):
+        exact = accountant.epsilon(FixedSize(100, 3, Gaussian(1.0)), REPLACE, 1e-5)
+        assert accountant.epsilon(batch, REPLACE, 1e-5) == exact
 
 
 # --- next to nothing is not nothing ---------------------------------------------------------------
