@@ -9,12 +9,18 @@ dp-accounting's own tools can ask an accountant of ours. Everything is on the ho
 
 from __future__ import annotations
 
-from privopt.accounting import trade_offs
+from privopt.accounting import trade_off
 from privopt.accounting.accountants import ACCOUNTANTS, ESTIMATORS, named
 from privopt.accounting.adapter import DpAccountant
-from privopt.accounting.advanced import Advanced
 from privopt.accounting.approximation import ApproximateCurve, Approximation, Estimator
 from privopt.accounting.clt import CLT
+from privopt.accounting.composition import (
+    Advanced,
+    Basic,
+    advanced_epsilon,
+    optimal_delta,
+    optimal_epsilon,
+)
 from privopt.accounting.moments import Moments
 from privopt.accounting.odometers import RenyiOdometer, ZCDPOdometer
 
@@ -25,11 +31,15 @@ __all__ = [
     "Advanced",
     "ApproximateCurve",
     "Approximation",
+    "Basic",
     "DpAccountant",
     "Estimator",
     "Moments",
     "RenyiOdometer",
     "ZCDPOdometer",
+    "advanced_epsilon",
     "named",
-    "trade_offs",
+    "optimal_delta",
+    "optimal_epsilon",
+    "trade_off",
 ]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from privopt import privacy
-from privopt.accounting.advanced import Advanced
 from privopt.accounting.approximation import Estimator
 from privopt.accounting.clt import CLT
+from privopt.accounting.composition import Advanced, Basic
 from privopt.accounting.moments import Moments
 from privopt.privacy import Accountant, Respondent, choice
 
@@ -13,6 +13,7 @@ __all__ = ["ACCOUNTANTS", "ESTIMATORS", "named"]
 
 ACCOUNTANTS: tuple[Accountant, ...] = (
     *privacy.ACCOUNTANTS,
+    Basic(),
     Advanced("kov"),
     Advanced("drv"),
     Moments(),
@@ -26,7 +27,7 @@ def named(name: str) -> Respondent[object, object]:
     Parameters
     ----------
     name : str
-        Accents and case do not count: ``"moments"``, ``"optimal"``, ``"clt"``.
+        Accents and case do not count: ``"moments"``, ``"basic"``, ``"clt"``.
 
     Returns
     -------

@@ -7,11 +7,9 @@ from privopt.privacy.accountants import (
     ACCOUNTANTS,
     ZCDP,
     Accountant,
-    Basic,
     Fourier,
     GaussianDP,
     NonPrivate,
-    OptimalComposition,
     PureDP,
     Renyi,
     Respondent,
@@ -27,7 +25,6 @@ from privopt.privacy.amplification import Sampler, Subsampled, subsample
 from privopt.privacy.calibration import (
     calibrate,
     gaussian_noise_multiplier,
-    most_repetitions,
     pure_noise_multiplier,
 )
 from privopt.privacy.choice import UnsupportedEventError
@@ -55,16 +52,13 @@ from privopt.privacy.rounding import round_down, round_up
 from privopt.privacy.selection import (
     Repetitions,
     select_best,
-    selection_delta,
     selection_epsilon,
-    truncation_delta,
 )
 
 __all__ = [
     "ACCOUNTANTS",
     "ZCDP",
     "Accountant",
-    "Basic",
     "BoundedRangeDpEvent",
     "CompressedGaussianDpEvent",
     "Fourier",
@@ -73,7 +67,6 @@ __all__ = [
     "Interval",
     "NonPrivate",
     "ObjectivePerturbationDpEvent",
-    "OptimalComposition",
     "PrivacyFilter",
     "PublicMixtureDpEvent",
     "PureDP",
@@ -96,7 +89,6 @@ __all__ = [
     "gaussian_mu",
     "gaussian_noise_multiplier",
     "gaussian_trade_off",
-    "most_repetitions",
     "neighbours",
     "pure_event",
     "pure_filter",
@@ -107,10 +99,8 @@ __all__ = [
     "round_down",
     "round_up",
     "select_best",
-    "selection_delta",
     "selection_epsilon",
     "subsample",
     "supports",
     "trade_off",
-    "truncation_delta",
 ]

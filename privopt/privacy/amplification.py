@@ -1,6 +1,6 @@
 """What sampling makes of a pair ``(epsilon, delta)``, rounded up.
 
-Where a release is composed many times, its whole profile (``privopt.privacy.profiles``) or a
+Where a release is composed many times, its pair of distributions or a
 dominating pair loses less.
 
 Source: Balle, Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018

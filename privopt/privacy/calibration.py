@@ -34,12 +34,10 @@ from privopt.spec import Budget, Relation
 __all__ = [
     "calibrate",
     "gaussian_noise_multiplier",
-    "most_repetitions",
     "pure_noise_multiplier",
 ]
 
 _MAX_NOISE = 2.0**64
-_MAX_COUNT = 2**40
 
 
 def calibrate(
@@ -122,38 +120,6 @@ def calibrate(
     guess, slope = _guess(chosen, make_event, budget)
     inside, outside = _bracket(excess, guess, slope, tolerance)
     return false_position(excess, inside, outside, relative=tolerance)[0]
-
-
-def most_repetitions(event: dp.DpEvent, budget: Budget) -> int:
-    """How often ``event`` can be repeated within ``budget``, adaptively; at most 2^40.
-
-    Formal guarantee
-    ----------------
-    ``Guarantee(event, budget.relation).times(k).epsilon(budget.delta).upper <= budget.epsilon``
-    for the ``k`` returned.
-
-    Examples
-    --------
-    >>> import dp_accounting as dp
-    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation=Relation.ADD_OR_REMOVE_ONE)
-    >>> most_repetitions(dp.GaussianDpEvent(20.0), budget)
-    22
-    """
-    guarantee = Guarantee(event, instance("budget", budget, Budget).relation)
-
-    def allowed(count: int) -> bool:
-        return guarantee.times(count).epsilon(budget.delta).upper <= budget.epsilon
-
-    count = 1
-    while allowed(count):
-        if count == _MAX_COUNT:
-            return count
-        count *= 2
-    low, high = count // 2, count
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if allowed(middle) else (low, middle)
-    return low
 
 
 def gaussian_noise_multiplier(budget: Budget, compositions: int = 1) -> float:

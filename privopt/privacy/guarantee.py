@@ -13,13 +13,12 @@ import numpy.typing as npt
 
 from privopt.arguments import instance
 from privopt.privacy.accountants import (
-    ACCOUNTANTS,
     ACCURACY,
     TIGHT,
     Accountant,
-    Basic,
     Fourier,
     GaussianDP,
+    Mixture,
     NonPrivate,
 )
 from privopt.privacy.arguments import (
@@ -28,7 +27,6 @@ from privopt.privacy.arguments import (
     check_epsilon,
     check_target_delta,
 )
-from privopt.privacy.events import PublicMixtureDpEvent
 from privopt.privacy.export import exported
 from privopt.privacy.frozen import frozen
 from privopt.privacy.grouping import between, bracket
@@ -231,15 +229,12 @@ class Guarantee:
         return made
 
     def _accountants(self, event: dp.DpEvent) -> Iterator[Accountant]:
-        """The closed form of a mixture first, then all in turn; nobody after an exact one."""
-        relation = self.relation
-        mixed = isinstance(event, PublicMixtureDpEvent)  # exact at a delta that is told in full
-        closed = [each for each in ACCOUNTANTS if mixed and isinstance(each, Basic)]
-        tight = [each for each in (*closed, *TIGHT) if each.supports(event, relation)]
-        for each in tight or [each for each in ACCOUNTANTS if each.supports(event, relation)]:
-            yield each
-            if isinstance(each, NonPrivate | GaussianDP):
-                return
+        """All that support the event in turn, for a mixture its own; nobody after an exact one."""
+        for each in (Mixture(), *TIGHT):
+            if each.supports(event, self.relation):
+                yield each
+                if isinstance(each, NonPrivate | GaussianDP):
+                    return
 
 
 def _best(proofs: Iterator[Interval], worst: float) -> Interval:

@@ -19,15 +19,13 @@ import dp_accounting as dp
 import numpy as np
 from scipy.special import gammaln
 
-from privopt.privacy.arguments import check_count, check_delta, check_epsilon, real
+from privopt.privacy.arguments import check_count, check_epsilon, real
 from privopt.privacy.bracketing import bisect
 
 __all__ = [
     "Repetitions",
     "select_best",
-    "selection_delta",
     "selection_epsilon",
-    "truncation_delta",
 ]
 
 _MAX_MEAN = 2.0**40
@@ -252,64 +250,6 @@ def selection_epsilon(epsilon: float, repetitions: Repetitions) -> float:
     if repetitions.mean == 1.0 or epsilon == 0.0:
         return epsilon
     return (2.0 + repetitions.shape) * epsilon * (1.0 + 2.0**-51)
-
-
-def selection_delta(delta: float, repetitions: Repetitions) -> float:
-    """The ``delta`` that goes with ``selection_epsilon``: ``E[K] delta``, rounded up, at most one.
-
-    Formal guarantee
-    ----------------
-    If one run is ``(epsilon, delta)``-DP, the best of ``K`` runs is
-    ``((2 + shape) epsilon, E[K] delta)``-DP, under the same relation. The outputs of such a run
-    are, on neighbours, mixtures: with weight ``delta`` a *failure*, else ``epsilon``-
-    indistinguishable (Kairouz, Oh and Viswanath 2017). Runs fail independently of all else, so
-    on both data sets ``K`` runs pass without failure with the same probability
-    ``E[(1 - delta)^K] >= 1 - E[K] delta``. Given that, ``K`` is again truncated negative
-    binomial, of the same shape, with ``1 - gamma`` shrunk by ``1 - delta``; the pure guarantee,
-    which no mean enters, applies.
-
-    Raises
-    ------
-    ValueError
-        If ``delta`` is outside ``[0, 1)``, or for Poisson repetitions.
-
-    Examples
-    --------
-    >>> round(selection_delta(1e-6, Repetitions.geometric(10.0)), 9)
-    1e-05
-    """
-    delta = check_delta(delta)
-    if math.isinf(repetitions.shape):
-        raise ValueError("repetitions must not be Poisson here, got shape = inf")
-    return min(1.0, repetitions.mean * delta * (1.0 + 2.0**-51))
-
-
-def truncation_delta(epsilon: float, cap: int, repetitions: Repetitions) -> float:
-    """What a cap on the number of runs adds to ``delta``: ``(1 + e^epsilon) P(K > cap)``.
-
-    Formal guarantee
-    ----------------
-    If the best of ``K`` runs is ``(epsilon, delta)``-DP, the best of ``min(K, cap)`` runs is so
-    with this much more ``delta``. On either data set the two selections differ with probability
-    ``t = P(K > cap)`` at most, so that ``P'(S) <= P(S) + t <= e^epsilon Q(S) + delta + t
-    <= e^epsilon (Q'(S) + t) + delta + t``.
-
-    Raises
-    ------
-    ValueError
-        If ``epsilon`` is outside ``[0, inf)``, or ``cap`` no count.
-
-    Examples
-    --------
-    >>> round(truncation_delta(1.0, 300, Repetitions.geometric(10.0)) * 1e13, 3)
-    0.697
-    """
-    epsilon = check_epsilon(epsilon)
-    beyond = repetitions.tail(cap)
-    if beyond == 0.0:
-        return 0.0
-    added = math.log(beyond) + float(np.logaddexp(0.0, epsilon))
-    return min(1.0, math.exp(min(0.0, added)) * (1.0 + _SLACK))
 
 
 def _log_mixing(u: float, x: float, shape: float) -> float:

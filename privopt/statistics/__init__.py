@@ -5,7 +5,7 @@ answers.
 """
 
 from privopt.statistics.bounds import Bounds
-from privopt.statistics.events import approximate_release, pure_release
+from privopt.statistics.events import pure_release
 from privopt.statistics.histogram import Histogram
 from privopt.statistics.mean import BoundedMean
 from privopt.statistics.median import Median
@@ -30,6 +30,5 @@ __all__ = [
     "SmoothLaplaceMechanism",
     "SmoothQuery",
     "StableQuery",
-    "approximate_release",
     "pure_release",
 ]

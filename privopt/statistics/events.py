@@ -6,9 +6,9 @@ import math
 
 from dp_accounting import DpEvent, NonPrivateDpEvent, NoOpDpEvent
 
-from privopt.privacy import approximate_event, pure_event
+from privopt.privacy import pure_event
 
-__all__ = ["approximate_release", "pure_release", "resolvable"]
+__all__ = ["pure_release", "resolvable"]
 
 
 def pure_release(epsilon: float) -> DpEvent:
@@ -22,18 +22,6 @@ def pure_release(epsilon: float) -> DpEvent:
     if epsilon == 0.0:
         return NoOpDpEvent()
     return pure_event(epsilon) if epsilon < math.inf else NonPrivateDpEvent()
-
-
-def approximate_release(epsilon: float, delta: float) -> DpEvent:
-    """``approximate_event``, and no privacy where one of the two numbers has no limit.
-
-    Examples
-    --------
-    >>> approximate_release(math.inf, 1e-6), approximate_release(1.0, 1.0)
-    (NonPrivateDpEvent(), NonPrivateDpEvent())
-    """
-    within = epsilon < math.inf and delta < 1.0
-    return approximate_event(epsilon, delta) if within else NonPrivateDpEvent()
 
 
 def resolvable(epsilon: float) -> float:

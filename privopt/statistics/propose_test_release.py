@@ -14,10 +14,10 @@ from privopt import draws
 from privopt.arguments import positive_number
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.events import drawable, require_public_size
-from privopt.privacy import round_up
+from privopt.privacy import approximate_event, round_up
 from privopt.release import release
 from privopt.spec import Budget, Relation
-from privopt.statistics.events import approximate_release, pure_release, resolvable
+from privopt.statistics.events import pure_release, resolvable
 
 __all__ = ["Proposal", "ProposeTestRelease", "StableQuery"]
 
@@ -125,9 +125,11 @@ class ProposeTestRelease(NamedTuple):
         require_public_size(relation, "propose-test-release")
         if not (self.distance_scale > 0.0 and self.answer_scale > 0.0):
             return pure_release(math.inf)
-        epsilon = 1.0 / self.distance_scale + self.bound / self.answer_scale
-        passed = 0.5 * math.exp(-self.threshold / self.distance_scale)
-        return approximate_release(epsilon * (1.0 + 2.0**-50), passed * (1.0 + 2.0**-50))
+        epsilon = (1.0 / self.distance_scale + self.bound / self.answer_scale) * (1.0 + 2.0**-50)
+        passed = 0.5 * math.exp(-self.threshold / self.distance_scale) * (1.0 + 2.0**-50)
+        if epsilon == math.inf or passed >= 1.0:
+            return pure_release(math.inf)
+        return approximate_event(epsilon, passed)
 
     def release(self, key: Array, records: Array) -> Proposal:
         """Test and release; the refusal is data."""

@@ -23,10 +23,10 @@ from jax import Array
 from privopt import draws
 from privopt.mechanisms.calibrated import check_calibration
 from privopt.mechanisms.events import drawable, require_public_size
-from privopt.privacy import round_down, round_up
+from privopt.privacy import approximate_event, round_down, round_up
 from privopt.release import release
 from privopt.spec import Budget, Relation
-from privopt.statistics.events import approximate_release, pure_release, resolvable
+from privopt.statistics.events import pure_release, resolvable
 
 __all__ = ["SmoothLaplaceMechanism", "SmoothQuery"]
 
@@ -122,7 +122,9 @@ class SmoothLaplaceMechanism(NamedTuple):
         if self.scale < 2.0 * _ROUND_OFF:
             return pure_release(math.inf)
         delta = 2.0 * math.exp(-1.0 / (self.scale * (self.smoothness + _SLACK))) * _MARGIN
-        return approximate_release(2.0 * _ROUND_OFF / self.scale, min(delta, 1.0))
+        if delta >= 1.0:
+            return pure_release(math.inf)
+        return approximate_event(2.0 * _ROUND_OFF / self.scale, delta)
 
     def release(self, key: Array, records: Array) -> Array:
         """The noisy answer, shape ``()``, in the dtype of ``records``."""

@@ -10,7 +10,13 @@ import pytest
 
 from privopt import privacy
 from privopt.accounting import ACCOUNTANTS, ESTIMATORS, Approximation, named
-from privopt.privacy import Fourier, Guarantee, Interval, Renyi, UnsupportedEventError
+from privopt.privacy import (
+    Fourier,
+    Guarantee,
+    Interval,
+    Renyi,
+    UnsupportedEventError,
+)
 from privopt.spec import Relation
 
 STEPS = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)), 500)
@@ -65,7 +71,6 @@ def test_everybody_answers_to_the_full_name(each):
         ("basic", "basic composition"),
         ("moments", "moments accountant"),
         ("advanced composition (k", "advanced composition (KOV)"),
-        ("optimal", "optimal composition"),
         ("clt", "CLT"),
     ],
 )
@@ -159,12 +164,6 @@ def test_an_unsupported_part_is_named():
     with pytest.raises(UnsupportedEventError, match="under replace_one"):
         delta(event, 1.0, relation="replace_one", accountant=Renyi())
     assert issubclass(UnsupportedEventError, ValueError)
-    # Each part alone would do; the composition is named.
-    mixed = dp.ComposedDpEvent([NOISE, dp.GaussianDpEvent(3.0)])
-    with pytest.raises(
-        UnsupportedEventError, match="optimal composition does not support Composed"
-    ):
-        epsilon(mixed, 1e-5, relation="zero_out", accountant="optimal")
 
 
 @pytest.mark.parametrize("number", [Fraction(1, 1000), np.float64(1e-3), np.float32(1e-3)])

@@ -14,9 +14,6 @@ from privopt.privacy.gaussian import gaussian_delta
 from privopt.privacy.neighbours import (
     group,
     group_gaussian,
-    parallel,
-    triangle,
-    under_relation,
 )
 from privopt.spec import Relation
 
@@ -200,89 +197,6 @@ def test_group_of_gaussian_is_exact_and_below_the_general_rule():
         assert gaussian_delta(general[0], group_gaussian(0.3, 3)).upper <= general[1]
 
 
-# --- relations ------------------------------------------------------------------------------------
-
-
-def test_triangle_is_between_the_truth_and_the_equal_split():
-    """Gaussian noise: two steps of ``mu`` in one direction are one of ``2 mu``."""
-    for mu in (0.1, 0.5, 2.0):
-        for epsilon in (0.0, 0.3, 1.0, 4.0):
-            curve = lambda e, mu=mu: gaussian_delta(e, mu).upper  # noqa: E731
-            bound = triangle(curve, curve, epsilon)
-            equal = curve(epsilon / 2) * (1.0 + math.exp(epsilon / 2))
-            assert gaussian_delta(epsilon, 2 * mu).lower <= bound <= equal * (1 + 1e-12)
-
-
-@given(st.floats(0.05, 2.0), st.floats(0.0, 5.0))
-def test_triangle_finds_the_best_split(mu, epsilon):
-    def first(e):
-        return gaussian_delta(e, mu).upper
-
-    def second(e):
-        return gaussian_delta(e, 2.0 * mu).upper
-
-    found = triangle(first, second, epsilon)
-    splits = np.linspace(0.0, epsilon, 1001)
-    best = min(first(a) + math.exp(a) * second(epsilon - a) for a in splits)
-    assert found <= min(1.0, best) * (1 + 1e-9)
-
-
-def test_triangle_of_pure_profiles():
-    def pure(e):
-        return max(0.0, (math.e - math.exp(e)) / (1.0 + math.e))
-
-    assert triangle(pure, pure, 2.0) <= 1e-12
-    assert triangle(lambda e: 1.0, pure, 1.0) == 1.0
-    assert triangle(lambda e: 0.0, lambda e: 0.0, 0.0) == 0.0
-
-
-def test_relations_follow_from_one_another():
-    one, two = (0.4, 1e-6), group(0.4, 1e-6, 2)
-    for relation in Relation:
-        assert under_relation(*one, relation, relation) == one
-    assert under_relation(*one, ADD, REPLACE) == two
-    assert under_relation(*one, ZERO, REPLACE) == two
-    assert under_relation(*one, REPLACE, ZERO, null_is_a_record=True) == one
-    assert under_relation(*one, ADD, ZERO, null_is_a_record=True) == two
-    assert under_relation(*one, ADD, ZERO, null_is_a_record=True, null_is_absence=True) == one
-    assert under_relation(*one, "zero_out", "add_or_remove_one", null_is_absence=True) == one
-
-
-@pytest.mark.parametrize(
-    ("source", "target"), [(REPLACE, ADD), (REPLACE, ZERO), (ADD, ZERO), (ZERO, ADD)]
-)
-def test_relations_that_do_not_follow_are_refused(source, target):
-    with pytest.raises(ValueError, match=f"target must follow from {source.value}, got {target}"):
-        under_relation(0.1, 0.0, source, target)
-
-
-def test_disjoint_parts():
-    parts = [(0.5, 1e-6), (0.2, 1e-5), (0.4, 0.0)]
-    assert parallel(parts, relation=ADD, fixed_places=False) == (0.5, 1e-5)
-    for moving in (REPLACE, ZERO):
-        assert parallel(parts, relation=moving, fixed_places=True) == (0.5, 1e-5)
-        epsilon, delta = parallel(parts, relation=moving, fixed_places=False)
-        assert epsilon == pytest.approx(1.0)
-        assert delta == pytest.approx(1e-5 * (1.0 + math.exp(0.2)))
-    assert parallel([], relation=REPLACE, fixed_places=False) == (0.0, 0.0)
-
-
-@pytest.mark.parametrize("relation", [REPLACE, ZERO])
-def test_a_record_that_changes_parts_really_costs_two_steps(relation):
-    """A histogram with a noisy count each: moving one record changes two counts.
-
-    So does nulling it, if null records are counted in a cell of their own.
-    """
-    epsilon = 0.7
-    count = np.array([math.exp(epsilon), 1.0]) / (1.0 + math.exp(epsilon))
-    before, after = np.outer(count, count[::-1]), np.outer(count[::-1], count)
-    loss = abs(np.log(before / after)).max()
-    assert loss == pytest.approx(2 * epsilon)
-    claimed = parallel([(epsilon, 0.0)] * 2, relation=relation, fixed_places=False)
-    assert loss <= claimed[0] * (1 + 1e-15)
-    assert hockey_stick(before, after, claimed[0]) <= 1e-15
-
-
 # --- arguments ------------------------------------------------------------------------------------
 
 
@@ -314,12 +228,6 @@ def test_a_record_that_changes_parts_really_costs_two_steps(relation):
         (lambda: group(math.nan, 0.1, 2), "epsilon must be a real number, got nan"),
         (lambda: group_gaussian(-1.0, 2), "mu must be non-negative, got -1.0"),
         (lambda: group_gaussian(1.0, True), "k must be a non-negative integer, got True"),
-        (lambda: triangle(abs, abs, -1.0), "epsilon must be non-negative and finite, got -1.0"),
-        (lambda: triangle(lambda e: math.nan, abs, 1.0), "first must be a real number, got nan"),
-        (
-            lambda: parallel([(1.0, 2.0)], relation=ADD, fixed_places=True),
-            r"delta must lie in \[0, 1\), got 2.0",
-        ),
     ],
 )
 def test_bad_arguments_are_named(call, message):

@@ -9,18 +9,15 @@ from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privopt.accounting import CLT
+from privopt.accounting import CLT, Basic
 from privopt.privacy import (
-    Basic,
     Fourier,
     GaussianDP,
     Guarantee,
     NonPrivate,
-    OptimalComposition,
     Renyi,
     calibrate,
     gaussian_noise_multiplier,
-    most_repetitions,
     pure_event,
     pure_noise_multiplier,
 )
@@ -228,7 +225,7 @@ def test_pure_noise_for_a_pure_budget(relation):
 
 @pytest.mark.parametrize(
     "prover",
-    [Renyi(), Basic(), OptimalComposition(), GaussianDP(), Fourier(accuracy=1e-2)],
+    [Renyi(), Basic(), GaussianDP(), Fourier(accuracy=1e-2)],
     ids=lambda prover: prover.name,
 )
 def test_a_prover_of_ones_own_choice(prover):
@@ -308,8 +305,6 @@ def test_an_unresolvable_delta_is_refused():
     budget = Budget(epsilon=1.0, delta=1e-310, relation="zero_out")
     with pytest.raises(ValueError, match="float64 cannot resolve"):
         calibrate(dp.GaussianDpEvent, budget)
-    with pytest.raises(ValueError, match="float64 cannot resolve"):
-        most_repetitions(dp.GaussianDpEvent(1.0), budget)
 
 
 def test_an_estimate_calibrates_nothing():
@@ -374,38 +369,6 @@ def test_the_usual_case_takes_a_dozen_calls():
 
 
 # --- how often -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("relation", Relation)
-def test_repetitions_stop_exactly_at_the_boundary(relation):
-    for event in (
-        dp.GaussianDpEvent(30.0),
-        dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)),
-        pure_event(0.05),
-    ):
-        budget = Budget(epsilon=1.0, delta=1e-5, relation=relation)
-        k = most_repetitions(event, budget)
-        guarantee = Guarantee(event, relation)
-        assert k > 0
-        assert guarantee.times(k).epsilon(1e-5).upper <= 1.0
-        assert guarantee.times(k + 1).epsilon(1e-5).upper > 1.0
-
-
-def test_repetitions_of_pure_noise_are_a_division():
-    budget = Budget(epsilon=1.0, delta=0.0, relation="zero_out")
-    for count in (1, 7, 64, 1000):
-        least = dp.LaplaceDpEvent(count * (1 + 1e-12))
-        assert most_repetitions(least, budget) == count
-        assert most_repetitions(dp.LaplaceDpEvent(count * (1 - 1e-12)), budget) == count - 1
-
-
-def test_repetitions_at_the_ends():
-    budget = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
-    assert most_repetitions(dp.GaussianDpEvent(0.5), budget) == 0
-    assert most_repetitions(dp.NonPrivateDpEvent(), budget) == 0
-    assert most_repetitions(dp.UnsupportedDpEvent(), budget) == 0
-    assert most_repetitions(dp.NoOpDpEvent(), budget) == 2**40
-    assert most_repetitions(dp.GaussianDpEvent(1e9), budget) == 2**40
 
 
 # --- reading the answer back ----------------------------------------------------------------------
@@ -476,14 +439,6 @@ def test_what_cannot_be_judged_is_not_met():
     assert Guarantee(dp.NoOpDpEvent(), "zero_out").meets(budget)
 
 
-def test_the_last_number_of_repetitions_is_asked_about():
-    """A noise for which 2^39 releases fit, and 2^40 do not."""
-    budget = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
-    event = dp.GaussianDpEvent(gaussian_noise_multiplier(budget, 3 * 2**38))
-    assert most_repetitions(event, budget) == 3 * 2**38
-    assert most_repetitions(dp.GaussianDpEvent(1e9), budget) == 2**40
-
-
 def test_accountants_have_names_here_too():
     budget = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
     by_name = calibrate(dp.GaussianDpEvent, budget, accountant="Gaussian DP")
@@ -501,7 +456,6 @@ OURS = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
         (lambda: calibrate(lambda z: None, OURS), "make_event must return a DpEvent, got None"),
         (lambda: calibrate(dp.GaussianDpEvent, (1.0, 1e-5)), "budget must be a Budget, got an obj"),
         (lambda: calibrate(dp.GaussianDpEvent, Budget), "got the class Budget itself"),
-        (lambda: most_repetitions(dp.GaussianDpEvent(1.0), 1.0), "budget must be a Budget, got an"),
         (lambda: gaussian_noise_multiplier(None), "budget must be a Budget, got an object of type"),
         (lambda: pure_noise_multiplier("1"), "budget must be a Budget, got an object of type str"),
         (lambda: Guarantee(dp.GaussianDpEvent(1.0), "zero_out").meets(Budget), "class Budget itse"),

@@ -11,7 +11,6 @@ from scipy.stats import chi2, norm
 
 from privopt.accounting import ACCOUNTANTS
 from privopt.privacy import (
-    Basic,
     CompressedGaussianDpEvent,
     Fourier,
     GaussianDP,
@@ -77,9 +76,8 @@ def test_noise_beside_that_of_the_uncompressed_release(m, ratio):
     plain = gaussian_noise_multiplier(BUDGET)
     noise = compressed_noise_multiplier(BUDGET, m)
     assert noise / plain == pytest.approx(ratio, abs=6e-4)
-    for accountant in (Fourier(1e-6), Basic()):
-        lower, upper = accountant.epsilon(Compressed(noise, m), OUT, 1e-6)
-        assert 0.998 < lower <= upper <= 1.0
+    lower, upper = Fourier(1e-6).epsilon(Compressed(noise, m), OUT, 1e-6)
+    assert 0.998 < lower <= upper <= 1.0
     assert Guarantee(Compressed(noise, m), OUT).delta(1.0).upper == pytest.approx(1e-6, rel=2e-2)
 
 

@@ -27,7 +27,7 @@ from privopt.privacy import (
 )
 from privopt.privacy.pairs import NOTHING
 from privopt.privacy.pairs.gaussian import GaussianPair
-from privopt.privacy.releases import dominating_pairs, profile
+from privopt.privacy.releases import dominating_pairs
 from privopt.privacy.releases.objective import ObjectivePair
 from privopt.privacy.releases.poisson import Sampled
 from privopt.spec import Budget, Relation
@@ -60,7 +60,7 @@ def exact_delta(eps, s, c):
 @pytest.mark.parametrize(("s", "c"), [(0.05, 0.0), (0.2, 0.2), (1.0, 0.5), (3.0, 0.0), (2.0, 2.0)])
 @pytest.mark.parametrize("eps", [0.0, 0.1, 0.45, 1.0, 3.0, 6.0])
 def test_profile_is_the_hockey_stick_of_its_loss(eps, s, c):
-    curve = profile(ObjectivePerturbationDpEvent(1.0 / s, c), ADD)
+    curve = Guarantee(ObjectivePerturbationDpEvent(1.0 / s, c), ADD)
     expected = exact_delta(eps, s, c)
     upper = curve.delta(eps).upper
     assert expected * (1 - mp.mpf("1e-14")) <= upper <= expected * (1 + mp.mpf("1e-9")) + 1e-15
@@ -73,8 +73,8 @@ def test_profile_is_the_hockey_stick_of_its_loss(eps, s, c):
 def test_golden_values():
     """With the determinant inside, and with the larger ``-ln(1 - beta/lambda)`` published."""
     ours, published = event(5.0), ObjectivePerturbationDpEvent(5.0, -math.log1p(-0.25))
-    assert profile(ours, ADD).delta(1.0).upper == pytest.approx(6.964610857883e-6, rel=1e-11)
-    assert profile(published, ADD).delta(1.0).upper == pytest.approx(2.598179928e-5, rel=1e-8)
+    assert Guarantee(ours, ADD).delta(1.0).upper == pytest.approx(6.964610857883e-6, rel=1e-11)
+    assert Guarantee(published, ADD).delta(1.0).upper == pytest.approx(2.598179928e-5, rel=1e-8)
 
 
 @pytest.mark.parametrize(("regularisation", "sigma"), [(1.0, 5.30), (5.0, 4.08), (20.0, 3.93)])
@@ -89,8 +89,8 @@ def test_noise_table(regularisation, sigma):
 
 def test_strong_regularisation_leaves_twice_the_gaussian():
     """As lambda grows the determinant vanishes; what stays is ``2 delta_G(epsilon; s)``."""
-    curve = profile(event(5.0, regularisation=1e12), ADD)
-    gaussian = profile(dp.GaussianDpEvent(5.0), ADD)
+    curve = Guarantee(event(5.0, regularisation=1e12), ADD)
+    gaussian = Guarantee(dp.GaussianDpEvent(5.0), ADD)
     for eps in (0.1, 1.0, 2.0):
         assert curve.delta(eps).upper == pytest.approx(2 * gaussian.delta(eps).upper, rel=1e-9)
 
@@ -130,31 +130,14 @@ def test_a_vanishing_spread_is_widened_not_lost():
     assert np.all(np.diff(edges) > 0.0)
     bins = pair.bins(np.array([2.0 - 1e-9, 2.0 + 1e-5]))
     assert bins.p[1] == pytest.approx(1.0)
-    curve = profile(ObjectivePerturbationDpEvent(1e19, 2.0), ADD)
+    curve = Guarantee(ObjectivePerturbationDpEvent(1e19, 2.0), ADD)
     assert curve.epsilon(1e-9).upper == pytest.approx(2.0, rel=1e-6)
 
 
-@pytest.mark.parametrize("relation", list(Relation))
-@pytest.mark.parametrize(("sigma", "c"), [(0.5, 0.0), (5.0, 0.22), (30.0, 1e-3), (8.0, 0.9)])
-def test_fourier_agrees_with_the_closed_form(relation, sigma, c):
-    release = ObjectivePerturbationDpEvent(sigma, c)
-    curve = profile(release, relation)
-    for eps in (0.3, 1.0, 2.0):
-        exact = curve.delta(eps)
-        found = delta(release, eps, relation=relation, accountant="fourier")
-        assert exact.upper * (1 - 1e-9) <= found.upper <= exact.upper * (1 + 1e-2) + 1e-280
-        assert found.lower <= exact.lower * (1 + 1e-9)
-    for target in (1e-9, 1e-5, 0.01):
-        exact = curve.epsilon(target)
-        found = epsilon(release, target, relation=relation, accountant="fourier")
-        assert exact.upper * (1 - 1e-9) <= found.upper <= exact.upper * (1 + 3e-3) + 0.02 / sigma
-        assert found.lower <= exact.lower * (1 + 1e-9) + 1e-12
-
-
-@pytest.mark.parametrize("accountant", ["renyi", "basic", "moments", "optimal"])
+@pytest.mark.parametrize("accountant", ["renyi", "basic", "moments"])
 def test_weaker_accountants_are_weaker(accountant):
     release = event(5.0)
-    exact = profile(release, ADD).epsilon(1e-5).upper
+    exact = Guarantee(release, ADD).epsilon(1e-5).upper
     prover = named(accountant)
     if not supports(release, relation=ADD, accountant=prover):
         pytest.skip(f"{accountant} has no word for it")
@@ -196,7 +179,6 @@ def test_an_inexact_minimiser_composes_with_its_output_noise(eps, ratio):
 def test_edges_of_the_event():
     assert dominating_pairs(ObjectivePerturbationDpEvent(math.inf, 0.0), ADD) == (NOTHING, NOTHING)
     for bad in (ObjectivePerturbationDpEvent(-1.0, 0.0), ObjectivePerturbationDpEvent(1.0, -0.1)):
-        assert profile(bad, ADD) is None
         assert dominating_pairs(bad, ADD) is None
         assert Guarantee(bad, ADD).epsilon(1e-5).upper == math.inf
     for open_ in (
@@ -204,7 +186,7 @@ def test_edges_of_the_event():
         ObjectivePerturbationDpEvent(1.0, math.inf),
     ):
         assert Guarantee(open_, ADD).epsilon(1e-5).upper == math.inf
-        assert profile(open_, ADD).delta(1.0).upper == 1.0
+        assert Guarantee(open_, ADD).delta(1.0).upper == 1.0
     sure = Guarantee(ObjectivePerturbationDpEvent(math.inf, 0.7), ADD)
     assert sure.epsilon(0.0).upper == pytest.approx(0.7)
     assert sure.delta(0.7001).upper == 0.0
@@ -221,7 +203,7 @@ def test_the_event_speaks_dp_accounting():
 def test_a_sample_of_it(eps):
     """``q delta(ln(1 + (e^eps - 1)/q))``, by the pair as by the profile; the other order less."""
     release = dp.PoissonSampledDpEvent(0.1, event(2.0))
-    curve = profile(release, ADD)
+    curve = Guarantee(release, ADD)
     found = delta(release, eps, relation=ADD, accountant="fourier")
     exact = curve.delta(eps).upper
     assert exact * (1 - 1e-9) <= found.upper <= 1.1 * exact
@@ -287,7 +269,7 @@ def test_one_record_removed_or_added(n, regularisation, sigma):
     rest = rng.uniform(-1.0, 1.0, n)
     reach = (n + 1 + 12 * sigma) / regularisation
     without = logistic_line(rest, regularisation, sigma)
-    curve = profile(event(sigma, regularisation=regularisation), ADD)
+    curve = Guarantee(event(sigma, regularisation=regularisation), ADD)
     for record in (1.0, -1.0, 0.6):
         present = logistic_line([*rest, record], regularisation, sigma)
         for eps, found in zip(
@@ -301,7 +283,7 @@ def test_the_bound_on_the_line_is_not_idle():
     present, without = (logistic_line(x, 1.0, 3.0) for x in ([1.0], []))
     ((_, added),) = divergences(present, without, [1.0], 40.0)
     assert added == pytest.approx(2.1e-4, rel=0.03)
-    assert profile(event(3.0), ADD).delta(1.0).upper == pytest.approx(3.25e-3, rel=2e-3)
+    assert Guarantee(event(3.0), ADD).delta(1.0).upper == pytest.approx(3.25e-3, rel=2e-3)
 
 
 @pytest.mark.parametrize("n", [0, 3, 10])
@@ -309,7 +291,7 @@ def test_the_bound_on_the_line_is_not_idle():
 def test_one_record_replaced(n, regularisation, sigma):
     rest = np.random.default_rng(n).uniform(-1.0, 1.0, n)
     reach = (n + 1 + 12 * sigma) / regularisation
-    curve = profile(event(sigma, regularisation=regularisation), REPLACE)
+    curve = Guarantee(event(sigma, regularisation=regularisation), REPLACE)
     for left, right in ((1.0, -1.0), (1.0, 0.0), (0.5, 1.0)):
         first, second = (logistic_line([*rest, x], regularisation, sigma) for x in (left, right))
         for eps, found in zip(EPSILONS, divergences(first, second, EPSILONS, reach), strict=True):
@@ -333,8 +315,8 @@ def test_a_determinant_left_out_would_be_found():
     width, sigma = 0.0495, 4.0  # its ends midway between two trapezoids
     present = rounded_slopes(width, 1.0, sigma, [0.0])
     without = rounded_slopes(width, 1.0, sigma, [])
-    with_it = profile(event(sigma, curvature=1 / width), ADD)
-    without_it = profile(ObjectivePerturbationDpEvent(sigma, 0.0), ADD)
+    with_it = Guarantee(event(sigma, curvature=1 / width), ADD)
+    without_it = Guarantee(ObjectivePerturbationDpEvent(sigma, 0.0), ADD)
     found = divergence(present, without, 1.0, 60.0)
     assert found <= with_it.delta(1.0).upper
     assert found > 5 * without_it.delta(1.0).upper
@@ -346,8 +328,8 @@ def test_replaced_noise_at_the_multiplier_of_one_record_would_be_found():
     left, right = (lambda w, x=x: stats.norm.logpdf(w + x, scale=sigma) for x in (1.0, -1.0))
     found = divergence(left, right, 0.5, 60.0)
     release = ObjectivePerturbationDpEvent(sigma, 0.0)
-    assert found > 2 * profile(release, ZERO).delta(0.5).upper
-    assert found <= profile(release, REPLACE).delta(0.5).upper
+    assert found > 2 * Guarantee(release, ZERO).delta(0.5).upper
+    assert found <= Guarantee(release, REPLACE).delta(0.5).upper
 
 
 # --- in the plane ---------------------------------------------------------------------------------
@@ -378,7 +360,7 @@ def test_one_record_replaced_in_the_plane(angle, regularisation, sigma):
         for a in (0.0, angle)
     )
     assert first.sum() * cell == pytest.approx(1.0, abs=1e-6)
-    curve = profile(event(sigma, regularisation=regularisation), REPLACE)
+    curve = Guarantee(event(sigma, regularisation=regularisation), REPLACE)
     for eps in (0.0, 0.2, 0.6):
         found = np.maximum(first - math.exp(eps) * second, 0.0).sum() * cell
         assert found <= curve.delta(eps).upper + 1e-6
@@ -427,7 +409,9 @@ def test_records_of_any_norm(norm):
     right = event(sigma, norm**2 / 4, regularisation, lipschitz=norm)
     for eps in (0.1, 0.5, 1.0):
         found = divergence(present, without, eps, reach)
-        assert found <= profile(right, ADD).delta(eps).upper + 1e-9
+        assert found <= Guarantee(right, ADD).delta(eps).upper + 1e-9
     wrong = event(sigma, norm / 4, regularisation, lipschitz=norm)
     if norm == 12.0:
-        assert divergence(present, without, 2.5, reach) > 10 * profile(wrong, ADD).delta(2.5).upper
+        assert (
+            divergence(present, without, 2.5, reach) > 10 * Guarantee(wrong, ADD).delta(2.5).upper
+        )

@@ -14,7 +14,6 @@ from scipy.stats import norm
 
 from privopt.accounting import ACCOUNTANTS
 from privopt.privacy import (
-    Basic,
     Fourier,
     GaussianDP,
     Guarantee,
@@ -26,6 +25,7 @@ from privopt.privacy import (
     pure_event,
     renyi_divergence,
 )
+from privopt.privacy.accountants import Mixture
 from privopt.privacy.adaptive.costs import pure_cost, zcdp_cost
 from privopt.privacy.leaves import leaves
 from privopt.privacy.releases import dominating_pairs
@@ -62,7 +62,7 @@ def test_one_mixture_has_the_mean_of_the_profiles(epsilon):
         p * gaussian_delta(epsilon, 1.0 / z).upper for p, z in zip(law, (2, 0.5, 40), strict=True)
     )
     event = Coin(sides, law)
-    for accountant in (Basic(), Fourier(1e-6)):
+    for accountant in (Mixture(), Fourier(1e-6)):
         found = accountant.delta(event, ADD, epsilon)
         assert found.lower * (1.0 - 1e-9) <= exact <= found.upper * (1.0 + 1e-9)
         assert found.upper == pytest.approx(exact, rel=1e-5)

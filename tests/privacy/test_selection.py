@@ -19,9 +19,7 @@ from privopt.privacy.renyi import ORDERS
 from privopt.privacy.selection import (
     Repetitions,
     select_best,
-    selection_delta,
     selection_epsilon,
-    truncation_delta,
 )
 from privopt.spec import Relation
 
@@ -128,8 +126,6 @@ def test_pure_cost_holds_for_every_small_mechanism(law):
     if math.isinf(law.shape):
         with pytest.raises(ValueError, match="repetitions must not be Poisson"):
             selection_epsilon(0.5, law)
-        with pytest.raises(ValueError, match="repetitions must not be Poisson"):
-            selection_delta(0.5, law)
         return
     for p, q in pure_pairs(0.5):
         best_p, best_q = best_of(law, p), best_of(law, q)
@@ -156,28 +152,12 @@ def test_pure_cost_is_nearly_attained_by_random_stopping():
     assert 2.5 * epsilon < worst <= 1.5
 
 
-@pytest.mark.parametrize("law", [Repetitions.geometric(5.0), Repetitions(4.0, 0.3)])
-def test_approximate_cost_holds_for_small_mechanisms(law):
-    """Failure with probability ``delta`` in front of (better than) all other outputs, or behind."""
-    epsilon, delta = 0.4, 0.01
-    for p, q in pure_pairs(epsilon):
-        for where in (0, 3):
-            both = [np.insert((1 - delta) * m, where, (0.0, 0.0)) for m in (p, q)]
-            both[0][where], both[1][where + 1] = delta, delta
-            best_p, best_q = best_of(law, both[0]), best_of(law, both[1])
-            bound = selection_epsilon(epsilon, law)
-            lost = np.sum(np.maximum(0.0, best_p - math.exp(bound) * best_q))
-            assert lost <= selection_delta(delta, law) + 1e-12
-
-
 def test_a_single_run_costs_itself():
     once = Repetitions.geometric(1.0)
     assert selection_epsilon(0.7, once) == 0.7
-    assert selection_delta(1e-3, once) == pytest.approx(1e-3)
     one = renyi_divergence(dp.GaussianDpEvent(2.0), ZERO, [1.5, 4.0])
     best = renyi_divergence(select_best(dp.GaussianDpEvent(2.0), once), ZERO, [1.5, 4.0])
     assert best == pytest.approx(one, rel=1e-12)
-    assert selection_delta(0.5, Repetitions.geometric(10.0)) == 1.0
 
 
 # --- Rényi divergences ----------------------------------------------------------------------------
@@ -271,7 +251,6 @@ def test_costs_grow_with_mean_and_shape():
         (lambda: LAWS[0].probability(-1), "k must be a non-negative integer, got -1"),
         (lambda: LAWS[0].probability(1.5), "k must be a non-negative integer, got 1.5"),
         (lambda: selection_epsilon(-1.0, LAWS[0]), "epsilon must be non-negative and finite"),
-        (lambda: selection_delta(1.5, LAWS[0]), r"delta must lie in \[0, 1\), got 1.5"),
         (lambda: select_best("event", LAWS[0]), "event must be a dp_accounting.DpEvent"),
     ],
 )
@@ -361,20 +340,3 @@ def test_the_tail_is_bounded_and_exact_for_random_stopping(law):
         assert law.tail(cap) >= exact * (1.0 - 1e-9)
         if law.shape == 1.0:
             assert law.tail(cap) == pytest.approx((1.0 - law.gamma) ** cap, rel=1e-9)
-
-
-@pytest.mark.parametrize("law", [Repetitions.geometric(4.0), Repetitions.poisson(4.0)])
-def test_a_cap_costs_no_more_than_is_added(law):
-    """The best of ``min(K, cap)`` outputs of randomised response, by its exact law."""
-    k, weights = support(law)
-    for cap in (1, 3, 10):
-        curves = []
-        for number in (k, np.minimum(k, cap)):
-            none = np.array([np.sum(weights * each**number) for each in (0.7, 0.3)])
-            best = [np.array([each, 1.0 - each]) for each in none]
-            curves.append(
-                [float(np.maximum(best[i] - math.e**0.5 * best[1 - i], 0.0).sum()) for i in (0, 1)]
-            )
-        whole, capped = map(max, curves)
-        assert capped <= whole + truncation_delta(0.5, cap, law) * (1.0 + 1e-9)
-    assert truncation_delta(800.0, 10, law) == 1.0

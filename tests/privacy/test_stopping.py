@@ -10,7 +10,6 @@ from dp_accounting.rdp import RdpAccountant
 from scipy.stats import chi2
 
 from privopt.privacy import (
-    Basic,
     Fourier,
     Guarantee,
     Renyi,
@@ -20,6 +19,7 @@ from privopt.privacy import (
     renyi_divergence,
     renyi_filter,
 )
+from privopt.privacy.accountants import Mixture
 from privopt.privacy.adaptive.privacy_filter import UNITS
 from privopt.privacy.renyi.conversion import renyi_epsilon
 from privopt.spec import Budget, Relation
@@ -145,11 +145,11 @@ def test_one_divergence_is_worth_its_conversion():
 def test_an_approximate_event_is_what_it_says():
     event = approximate_event(0.7, 1e-6)
     for relation in (REPLACE, OUT):
-        assert Basic().epsilon(event, relation, 1.0001e-6).upper == pytest.approx(0.7, rel=1e-9)
-        assert Basic().epsilon(event, relation, 0.9999e-6).lower == math.inf
-        assert Basic().delta(event, relation, 0.7).upper == pytest.approx(1e-6, rel=1e-9)
+        assert Mixture().epsilon(event, relation, 1.0001e-6).upper == pytest.approx(0.7, rel=1e-9)
+        assert Mixture().epsilon(event, relation, 0.9999e-6).lower == math.inf
+        assert Mixture().delta(event, relation, 0.7).upper == pytest.approx(1e-6, rel=1e-9)
     exact = 1e-6 + (1.0 - 1e-6) * (math.e**0.7 - math.e**0.3) / (1.0 + math.e**0.7)
-    for accountant in (Basic(), Fourier()):
+    for accountant in (Mixture(), Fourier()):
         lower, upper = accountant.delta(event, OUT, 0.3)
         assert lower <= exact <= upper <= exact * (1.0 + 1e-3)
     twice = Guarantee(dp.SelfComposedDpEvent(event, 2), OUT)

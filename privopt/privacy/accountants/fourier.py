@@ -48,8 +48,9 @@ _LAST_PLACES = 2.0**-50  # relative; of a root of a sum of squares
 _COUNTLESS = 10**300  # releases taken to show everything; floats hardly reach further
 _SEEN = replace(EVERYTHING, exact=False)
 _REVEALED = "everything may be revealed with a probability not below delta"
-_CURVE = 1e-2  # accuracy of a trade-off curve
-_GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 300)])
+_CURVE = 1e-3  # accuracy of a trade-off curve
+_BEYOND = 1e-12  # of delta: a curve's steepest lines leave no more to larger losses
+_GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 1000), np.linspace(1.01, 1.25, 25)])
 
 
 @dataclass(frozen=True)
@@ -158,9 +159,11 @@ class Fourier:
         orders = _orders(event, relation)
         if not orders:
             return 1.0 - alphas
-        if max(infinite_mass(order.dominating) for order in orders) == 1.0:
+        infinite = max(infinite_mass(order.dominating) for order in orders)
+        if infinite == 1.0:
             return np.zeros_like(alphas)
-        largest = self.epsilon(event, relation, 1e-12).upper
+        delta = min(infinite * (1.0 + 1e-6) + _BEYOND, 1.0 - 2.0**-53)
+        largest = self.epsilon(event, relation, delta).upper
         epsilons = _GRID * (largest if math.isfinite(largest) else 50.0)
         deltas = curve(orders, epsilons, _CURVE)
         flat = alphas.reshape(-1, 1)

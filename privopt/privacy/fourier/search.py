@@ -16,7 +16,7 @@ import numpy as np
 from privopt.privacy.fourier.composition import Composition, compose
 from privopt.privacy.fourier.lattice import above, below
 from privopt.privacy.fourier.query import AtEpsilon, Query
-from privopt.privacy.fourier.single import of_one_release
+from privopt.privacy.fourier.single import curve_of_one, of_one_release
 from privopt.privacy.fourier.window import Place, Sketch
 from privopt.privacy.pairs import Pair
 from privopt.privacy.pairs.pair import Array
@@ -132,12 +132,16 @@ def _attained(order: Order, query: Query) -> float:
 
 
 def curve(orders: Sequence[Order], epsilons: Array, accuracy: float) -> Array:
-    """Upper bounds of the largest delta of all orders, at many epsilons from one composition.
+    """Upper bounds of the largest delta of all orders, at increasing epsilons, all at once.
 
-    Accurate to a relative ``accuracy`` in the bulk, and to 1e-13 in the tails.
+    Accurate to a relative ``accuracy`` in the bulk, and to 1e-13 in the tails; of one release
+    alone closer.
     """
     deltas = np.zeros_like(epsilons)
     for order in orders:
+        if sum(count for _, count in order.dominating) == 1:
+            deltas = np.maximum(deltas, curve_of_one(order.dominating[0][0], epsilons)[1])
+            continue
         search = _Search(order.dominating, AtEpsilon(0.0), accuracy)
         search.fall = 1.0 + 1.0 / search.saddle.deviation
         search.window = search.sketch.window(search.place, _TAIL)

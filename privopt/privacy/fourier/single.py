@@ -14,7 +14,7 @@ from privopt.privacy.fourier.query import AtEpsilon, Query
 from privopt.privacy.pairs import Pair
 from privopt.privacy.pairs.pair import Array
 
-__all__ = ["of_one_release"]
+__all__ = ["curve_of_one", "of_one_release"]
 
 _U = 2.0**-53  # unit roundoff of float64
 _POINTS = 48  # of a grid
@@ -27,7 +27,7 @@ _UNDERFLOW = 1e-300
 def of_one_release(pair: Pair, query: Query) -> tuple[float, float]:
     """Bounds of the answer about a pair; 0 and the worst where floats do not reach."""
     if isinstance(query, AtEpsilon):
-        lower, upper = _curve(pair, np.array([query.epsilon]))
+        lower, upper = curve_of_one(pair, np.array([query.epsilon]))
         return float(lower[0]), float(upper[0])
     # From P(L > eps) <= delta on.
     reach = float(pair.losses(max(0.1 * (query.delta - query.infinite), _UNDERFLOW), _POINTS)[-1])
@@ -35,7 +35,7 @@ def of_one_release(pair: Pair, query: Query) -> tuple[float, float]:
     found, known = 0.0, query.worst
     for _ in range(_GRIDS):
         grid = np.unique(np.linspace(low, high, _POINTS))
-        lower, upper = _curve(pair, grid)
+        lower, upper = curve_of_one(pair, grid)
         enough, short = grid[upper <= query.delta], grid[lower > query.delta]
         known = min(known, float(enough.min(initial=math.inf)))
         found = max(found, float(short.max(initial=0.0)))
@@ -46,8 +46,8 @@ def of_one_release(pair: Pair, query: Query) -> tuple[float, float]:
     return found, known
 
 
-def _curve(pair: Pair, epsilons: Array) -> tuple[Array, Array]:
-    """Bounds of ``delta`` at increasing ``epsilons``."""
+def curve_of_one(pair: Pair, epsilons: Array) -> tuple[Array, Array]:
+    """Bounds of ``delta`` of a pair at increasing ``epsilons``."""
     blur = pair.bins(epsilons).blur
     certain = pair.infinite()[0]
     found = []
@@ -58,8 +58,8 @@ def _curve(pair: Pair, epsilons: Array) -> tuple[Array, Array]:
         )
         ratio = np.exp(np.minimum(epsilons, _MAX_EPSILON))
         ratio *= 1.0 - sign * 4 * _U * (1.0 + epsilons)
-        q = np.maximum(q - sign * (q_error + (_POINTS + 4) * _U * q + _UNDERFLOW), 0.0)
-        p = p + certain + sign * (p_error + (_POINTS + 4) * _U * p + _UNDERFLOW)
+        q = np.maximum(q - sign * (q_error + (epsilons.size + 4) * _U * q + _UNDERFLOW), 0.0)
+        p = p + certain + sign * (p_error + (epsilons.size + 4) * _U * p + _UNDERFLOW)
         value = p - ratio * q + (4.0 * blur * np.maximum(p, 0.0) if sign > 0.0 else 0.0)
         found.append(np.clip(value + sign * 8 * _U * np.abs(p), 0.0, 1.0))
     lower, upper = found

@@ -13,8 +13,6 @@ import numpy.typing as npt
 from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
 from privopt.privacy.pairs import Pair
-from privopt.privacy.profiles import ALL_TOLD, Profile
-from privopt.privacy.releases.gaussian import one_release
 from privopt.privacy.releases.release import UP, Curve, Release, release_of, round_up_cost
 from privopt.privacy.renyi.orders import check_orders
 from privopt.privacy.sums import times, total
@@ -24,7 +22,6 @@ __all__ = [
     "asked",
     "composed_loss",
     "dominating_pairs",
-    "profile",
     "renyi_curve",
     "renyi_divergence",
     "renyi_orders",
@@ -66,17 +63,6 @@ def dominating_pairs(leaf: dp.DpEvent, relation: Relation) -> tuple[Pair, Pair] 
     """
     release = release_of(leaf)
     return None if release is None else release.pairs(relation)
-
-
-def profile(event: dp.DpEvent, relation: Relation) -> Profile | None:
-    """``delta(epsilon)`` of one release under ``relation``; None where it has no closed form.
-
-    Several releases are one only if all are Gaussian, or one of them is non-private.
-    """
-    if any(isinstance(leaf, dp.NonPrivateDpEvent) for leaf, _ in leaves(event)):
-        return ALL_TOLD
-    release = one_release(event)
-    return None if release is None else release.profile(relation)
 
 
 def composed_loss(event: dp.DpEvent, relation: Relation) -> tuple[Interval, float] | None:

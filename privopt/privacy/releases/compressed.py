@@ -9,15 +9,13 @@ from functools import partial
 import numpy as np
 
 from privopt.privacy.events import CompressedGaussianDpEvent
-from privopt.privacy.interval import Interval
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, CompressedPair, Pair
 from privopt.privacy.parameters import is_count, is_noise
-from privopt.privacy.profiles import ALL_TOLD, NOTHING_TOLD, Profile, inverse
 from privopt.privacy.releases.release import MIN_DISTANCE, UP, Curve, Release
 from privopt.privacy.sums import SMALLEST
 from privopt.spec import Relation
 
-__all__ = ["Compressed", "CompressedProfile", "compressed_divergence"]
+__all__ = ["Compressed", "compressed_divergence"]
 
 _U = 2.0**-53  # unit roundoff of float64
 _MAX_DISTANCE = 32.0  # standard deviations, beyond which everything is taken to be seen
@@ -58,43 +56,9 @@ class Compressed(Release, event=CompressedGaussianDpEvent):
         """``compressed_divergence``."""
         return partial(compressed_divergence, self._distance(relation), self.measurements)
 
-    def profile(self, relation: Relation) -> Profile | None:
-        """``CompressedProfile``, where there is a pair."""
-        pair = self.pair(relation)
-        if isinstance(pair, CompressedPair):
-            return CompressedProfile(pair)
-        if pair is NOTHING:
-            return NOTHING_TOLD
-        return ALL_TOLD if self.noise == 0.0 else None
-
     def exported(self, relation: Relation) -> CompressedGaussianDpEvent:
         """Noise halved for a replaced record; other accountants refuse it."""
         return CompressedGaussianDpEvent(self.noise / relation.multiple, self.measurements)
-
-
-@dataclass(frozen=True)
-class CompressedProfile:
-    """``E delta_G(epsilon; S) = P(L > epsilon) - e^epsilon Q(L > epsilon)``, both by quadrature."""
-
-    pair: CompressedPair
-
-    def delta(self, epsilon: float) -> Interval:
-        """Between the errors of the two tails."""
-        if math.isinf(epsilon):
-            return Interval(0.0, 0.0)
-        tails = self.pair.tails(np.array([epsilon]))
-        likely, rare, likely_error, rare_error = (float(each[0]) for each in tails)
-        growth = math.exp(min(epsilon, 700.0)) * (1.0 + 8 * _U * (1.0 + epsilon))
-        shrunk = math.exp(min(epsilon, 700.0)) * (1.0 - 8 * _U * (1.0 + epsilon))
-        upper = likely + likely_error - shrunk * max(0.0, rare - rare_error)
-        lower = likely - likely_error - growth * (rare + rare_error) if epsilon <= 700.0 else 0.0
-        return Interval(max(0.0, lower), min(1.0, max(0.0, upper) * (1.0 + 4 * _U)))
-
-    def epsilon(self, delta: float) -> Interval:
-        """The inverse of ``delta``."""
-        if delta == 0.0:
-            return Interval(math.inf, math.inf)
-        return inverse(self.delta, delta)
 
 
 def compressed_divergence(mu: float, measurements: int, orders: Array) -> Array:

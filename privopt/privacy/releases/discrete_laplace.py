@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 
-from privopt.privacy.interval import Interval
 from privopt.privacy.pairs import NOTHING, Array, Bins, Pair
 from privopt.privacy.parameters import is_count, is_noise
-from privopt.privacy.profiles import ALL_TOLD, NOTHING_TOLD, Profile, inverse, missing
 from privopt.privacy.releases.release import UP, Loss, Release
-from privopt.privacy.sums import SMALLEST
 from privopt.spec import Relation
 
-__all__ = ["DiscreteLaplace", "DiscreteLaplacePair", "LatticeProfile"]
+__all__ = [
+    "DiscreteLaplace",
+    "DiscreteLaplacePair",
+]
 
 _U = 2.0**-53  # unit roundoff of float64
 _ROUNDING = 2.0**-50  # relative; eight units of it
@@ -53,14 +53,6 @@ class DiscreteLaplace(Release, event=DiscreteLaplaceDpEvent):
         if moved and not (self.parameter > 1e-6 and moved * self.parameter <= 700.0):
             return super().pair(relation)
         return DiscreteLaplacePair(self.parameter, moved) if moved else NOTHING
-
-    def profile(self, relation: Relation) -> Profile | None:
-        """``LatticeProfile``."""
-        moved = relation.multiple * self.sensitivity
-        if moved == 0 or math.isinf(self.parameter):
-            return ALL_TOLD if moved else NOTHING_TOLD
-        known = self.sensitivity < 2**48 and SMALLEST <= self.parameter * moved <= 1e300
-        return LatticeProfile(self.parameter, moved) if known else None
 
     def exported(self, relation: Relation) -> DiscreteLaplaceDpEvent:
         """Twice the sensitivity for a replaced record."""
@@ -115,43 +107,3 @@ class DiscreteLaplacePair(Pair):
         count = np.where(stop > s, math.inf, np.maximum(stop - low, 0.0))
         beyond = np.where(start > s, 0.0, np.exp(-a * low) * -np.expm1(-a * count))
         return np.asarray(((start == 0.0) & (stop > 0.0)) + beyond) / (1.0 + math.exp(-a))
-
-
-@dataclass(frozen=True)
-class LatticeProfile:
-    """Noise ``p(x) ~ e^(-a |x|)`` on the integers, at an integer distance ``shift``.
-
-    The loss of ``x`` exceeds ``epsilon`` below ``j = (shift - epsilon / a) / 2``, and with
-    ``r = e^-a`` the set ``x <= j``, ``0 <= j < shift``, has
-
-        P - e^epsilon Q = [1 - e^(epsilon - a (shift - j)) + r (1 - e^(-a j))] / (1 + r).
-
-    The profile is the largest of these, so the integers next to the computed ``j`` are tried.
-    """
-
-    a: float
-    shift: int
-
-    def delta(self, epsilon: float) -> Interval:
-        """The largest ``P(x <= j) - e^epsilon Q(x <= j)`` over integers ``j``."""
-        guess = math.floor(min(0.5 * (self.shift - epsilon / self.a), float(self.shift)))
-        nearest = {min(max(j, 0), self.shift - 1) for j in range(guess - 2, guess + 2)}
-        ends = [self._gain(epsilon, j) for j in nearest]
-        return Interval(max(end[0] for end in ends), max(end[1] for end in ends))
-
-    def epsilon(self, delta: float) -> Interval:
-        """The inverse of ``delta``; the largest loss ``a shift`` at ``delta = 0``."""
-        largest = self.a * self.shift
-        if delta == 0.0:
-            return Interval(largest * (1.0 - _ROUNDING), largest * (1.0 + _ROUNDING))
-        return inverse(self.delta, delta)
-
-    def _gain(self, epsilon: float, j: int) -> tuple[float, float]:
-        r, loss = math.exp(-self.a), self.a * (self.shift - j)
-        rest = r * -math.expm1(-self.a * j)
-        lower = missing(epsilon - loss * (1.0 - _ROUNDING))  # negative at no best j
-        upper = -math.expm1(min(epsilon - loss * (1.0 + _ROUNDING), 1.0))
-        return (
-            (lower + rest) / (1.0 + r) * (1.0 - 2 * _ROUNDING) if lower > 0.0 else 0.0,
-            max(0.0, upper + rest * (1.0 + _ROUNDING)) / (1.0 + r) * (1.0 + 2 * _ROUNDING),
-        )

@@ -8,11 +8,8 @@ from dataclasses import dataclass, replace
 import dp_accounting as dp
 import numpy as np
 
-from privopt.privacy import profiles
-from privopt.privacy.interval import Interval
 from privopt.privacy.pairs import NOTHING, Array, Bins, Pair
 from privopt.privacy.parameters import is_batch
-from privopt.privacy.profiles import Profile
 from privopt.privacy.releases.gaussian import one_release
 from privopt.privacy.releases.poisson import Sampled, sampled_curve
 from privopt.privacy.releases.release import Curve, Release
@@ -58,20 +55,6 @@ class FixedSize(Release, event=dp.SampledWithoutReplacementDpEvent):
         if not inner.additive:
             sampled = replace(sampled, exact=False)
         return SampledWithoutReplacement(sampled)
-
-    def profile(self, relation: Relation) -> Profile | None:
-        """In closed form, where the one release that ``inner`` is has one."""
-        inner = one_release(self.inner)
-        whole = inner.profile(relation) if inner is not None and inner.samples else None
-        if relation is not Relation.REPLACE_ONE or whole is None:
-            return None
-        if isinstance(whole, profiles.Sampled | profiles.ReplacedGaussian):
-            return None
-        if self.batch in (0, self.size):
-            return profiles.NOTHING_TOLD if self.batch == 0 else whole
-        share = self.batch / self.size
-        rate = Interval(share * (1.0 - _ROUNDING), min(1.0, share * (1.0 + _ROUNDING)))
-        return profiles.sampled_profile(whole, rate)
 
     def renyi(self, relation: Relation) -> Curve | None:
         """Of Gaussian noise."""

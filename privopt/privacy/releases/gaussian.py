@@ -20,13 +20,10 @@ from dataclasses import dataclass
 import attr
 import dp_accounting as dp
 
-from privopt.privacy import profiles
-from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
-from privopt.privacy.pairs import DiscretePair, Pair, ReplacedGaussian
+from privopt.privacy.pairs import Pair, ReplacedGaussian
 from privopt.privacy.parameters import is_noise, tree_nodes
-from privopt.privacy.profiles import NOTHING_TOLD, Profile, Revealed, around
-from privopt.privacy.releases.release import MAX_DISTANCE, Release, Shift, release_of
+from privopt.privacy.releases.release import MAX_DISTANCE, Release, Shift, release_of, seen_pair
 from privopt.spec import Relation
 
 __all__ = ["Gaussian", "Tree", "one_release"]
@@ -43,17 +40,11 @@ class Gaussian(Release, event=dp.GaussianDpEvent, numbers=("noise_multiplier",))
         """``mu = m / z``."""
         return (Shift(relation.multiple, self.noise),)
 
-    def replaced(self, rate: float) -> tuple[Pair, Profile]:
+    def replaced(self, rate: float) -> Pair:
         """Gaussians on opposite sides."""
-        profile: Profile = NOTHING_TOLD
-        if self.noise == 0.0:
-            profile = Revealed(Interval(rate, rate))
-        elif self.noise < math.inf:
-            profile = profiles.ReplacedGaussian(rate, around(1.0 / self.noise))
         if self.noise * MAX_DISTANCE >= 1.0:
-            return ReplacedGaussian(rate, self.noise), profile
-        seen = (0.0, 1.0 - rate, rate)
-        return DiscretePair(seen, seen[::-1], exact=self.noise == 0.0), profile
+            return ReplacedGaussian(rate, self.noise)
+        return seen_pair(rate, exact=self.noise == 0.0)
 
     def exported(self, relation: Relation) -> dp.DpEvent:
         """Noise halved for a replaced record."""

@@ -10,16 +10,7 @@ from functools import partial
 import dp_accounting as dp
 import numpy as np
 
-from privopt.privacy.interval import Interval
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair
-from privopt.privacy.profiles import (
-    ALL_TOLD,
-    NOTHING_TOLD,
-    Profile,
-    around,
-    missing,
-    reduced,
-)
 from privopt.privacy.releases.release import (
     MAX_DISTANCE,
     MIN_DISTANCE,
@@ -33,11 +24,10 @@ from privopt.privacy.renyi.moment import psi
 from privopt.privacy.sums import SMALLEST
 from privopt.spec import Relation
 
-__all__ = ["Laplace", "LaplacePair", "LaplaceProfile", "laplace"]
+__all__ = ["Laplace", "LaplacePair", "laplace"]
 
 _U = 2.0**-53  # unit roundoff of float64
 _ROUNDING = 2.0**-49  # relative, for a handful of float operations
-_CURVE_ROUNDING = 2.0**-50  # of the profile, likewise
 
 
 @dataclass(frozen=True)
@@ -81,13 +71,6 @@ class Laplace(Release, event=dp.LaplaceDpEvent, numbers=("noise_multiplier",)):
         direct = t + math.expm1(-t) + 2.0**-50 * t
         rho = min(direct, t * t * (0.5 - t / 6.0 + t * t / 24.0))
         return Concentration(max(rho * (1.0 + _ROUNDING), SMALLEST))
-
-    def profile(self, relation: Relation) -> Profile:
-        """``LaplaceProfile``, of a scalar query."""
-        if self.noise == 0.0:
-            return ALL_TOLD
-        loss = around(relation.multiple / self.noise)
-        return LaplaceProfile(loss) if 0.0 < loss.lower < math.inf else NOTHING_TOLD
 
     def exported(self, relation: Relation) -> dp.DpEvent:
         """Noise halved for a replaced record."""
@@ -144,24 +127,6 @@ class LaplacePair(Pair):
             p[where] += of_p
             q[where] += of_q
         return Bins(p, q, p_error + 8 * _U * p, q_error + 8 * _U * q, blur=4 * _U * (1 + self.mu))
-
-
-@dataclass(frozen=True)
-class LaplaceProfile:
-    """Laplace noise of scale one at distance ``loss``."""
-
-    loss: Interval
-
-    def delta(self, epsilon: float) -> Interval:
-        """``(1 - e^((epsilon - loss) / 2))_+``."""
-        return Interval(
-            missing(0.5 * (epsilon - self.loss.lower)) * (1.0 - _CURVE_ROUNDING),
-            min(1.0, missing(0.5 * (epsilon - self.loss.upper)) * (1.0 + _CURVE_ROUNDING)),
-        )
-
-    def epsilon(self, delta: float) -> Interval:
-        """``(loss + 2 ln(1 - delta))_+``."""
-        return reduced(self.loss, Interval(delta, delta), 2.0)
 
 
 def laplace(t: float, orders: Array) -> Array:

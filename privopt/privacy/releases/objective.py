@@ -11,8 +11,6 @@ import numpy as np
 from scipy.special import erf, log_ndtr, ndtri
 
 from privopt.privacy.events import ObjectivePerturbationDpEvent
-from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon
-from privopt.privacy.interval import Interval
 from privopt.privacy.pairs import (
     EVERYTHING,
     NOTHING,
@@ -23,11 +21,13 @@ from privopt.privacy.pairs import (
     Pair,
 )
 from privopt.privacy.pairs.normal import normal_masses
-from privopt.privacy.profiles import ALL_TOLD, Profile, around
 from privopt.privacy.releases.release import MAX_DISTANCE, MIN_DISTANCE, UP, Curve, Release
 from privopt.spec import Relation
 
-__all__ = ["ObjectivePair", "ObjectivePerturbation", "ObjectiveProfile"]
+__all__ = [
+    "ObjectivePair",
+    "ObjectivePerturbation",
+]
 
 _U = 2.0**-53  # unit roundoff of float64
 _ROUNDING = 2.0**-50  # relative; eight units of it
@@ -60,12 +60,6 @@ class ObjectivePerturbation(
         """``c + alpha s^2 / 2 + ln[2 Phi((alpha - 1) s)] / (alpha - 1)``, ``s = m / z``."""
         s = relation.multiple / self.noise if self.noise > 0.0 else math.inf
         return partial(_divergence, s, self.jacobian)
-
-    def profile(self, relation: Relation) -> Profile:
-        """``ObjectiveProfile``."""
-        if self.noise == 0.0 or math.isinf(self.jacobian):
-            return ALL_TOLD
-        return ObjectiveProfile(around(relation.multiple / self.noise), self.jacobian)
 
     def exported(self, relation: Relation) -> dp.DpEvent:
         """Noise halved for a replaced record."""
@@ -137,48 +131,3 @@ def _divergence(s: float, c: float, orders: Array) -> Array:
     power = orders - 1.0
     folded = np.log1p(erf(power * s / math.sqrt(2.0)) * UP) / power
     return np.asarray((c + 0.5 * s * s * orders + folded) * UP)
-
-
-@dataclass(frozen=True)
-class ObjectiveProfile:
-    """Upper ends by the loss ``U``; lower ends are the Gaussian mechanism's, of a linear loss.
-
-    ``delta(epsilon) = E (1 - e^(epsilon - U))_+ = 2 delta_G(epsilon - c; s)`` from ``c + s^2 / 2``
-    on, twice the curve of the Gaussian mechanism, and ``1 - 2 e^(epsilon - c) Phi(-s)`` below.
-    """
-
-    s: Interval
-    c: float
-
-    def delta(self, epsilon: float) -> Interval:
-        """In closed form; the doubled Gaussian curve is never below, and taken where it is less."""
-        s, x = self.s.upper, _lowered(epsilon, self.c)
-        lower = gaussian_delta(epsilon, self.s.lower).lower
-        upper = min(1.0, 2.0 * gaussian_delta(x, s).upper)
-        if x < 0.5 * s * s:
-            inside = x + self._log_bottom
-            inside -= _ROUNDING * (abs(x) + abs(self._log_bottom) + s + 1.0)
-            upper = min(upper, -math.expm1(min(inside, 0.0)) * (1.0 + _ROUNDING))
-        return Interval(min(lower, upper), upper)
-
-    def epsilon(self, delta: float) -> Interval:
-        """The inverse of ``delta``."""
-        if delta == 0.0:
-            return Interval(math.inf, math.inf)
-        lower = gaussian_epsilon(delta, self.s.lower).lower
-        upper = gaussian_epsilon(0.5 * delta, self.s.upper).upper
-        near = math.log1p(-delta) - self._log_bottom
-        near += _ROUNDING * (abs(math.log1p(-delta)) + abs(self._log_bottom) + self.s.upper + 1.0)
-        if near <= 0.5 * self.s.upper * self.s.upper:
-            upper = min(upper, near)
-        upper = max(0.0, upper + self.c + _ROUNDING * (abs(upper) + self.c))
-        return Interval(min(lower, upper), upper)
-
-    @property
-    def _log_bottom(self) -> float:
-        """``ln 2 Phi(-s)``, to a few units of itself and of one."""
-        return math.log(2.0) + float(log_ndtr(-self.s.upper))
-
-
-def _lowered(epsilon: float, c: float) -> float:
-    return epsilon - c - _ROUNDING * (epsilon + c) if math.isfinite(epsilon) else epsilon

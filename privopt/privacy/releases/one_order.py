@@ -9,12 +9,9 @@ from functools import partial
 import numpy as np
 
 from privopt.privacy.events import RenyiDpEvent
-from privopt.privacy.interval import Interval
 from privopt.privacy.pairs import Array
 from privopt.privacy.parameters import is_noise
-from privopt.privacy.profiles import Profile
 from privopt.privacy.releases.release import Curve, Release
-from privopt.privacy.renyi.conversion import renyi_delta, renyi_epsilon
 from privopt.spec import Relation
 
 __all__ = ["OneOrder"]
@@ -22,7 +19,7 @@ __all__ = ["OneOrder"]
 
 @dataclass(frozen=True)
 class OneOrder(Release, event=RenyiDpEvent):
-    """``D_order <= divergence`` under every relation; it is its own profile, known from above."""
+    """``D_order <= divergence`` under every relation, and nothing of larger orders."""
 
     order: float
     divergence: float
@@ -43,20 +40,6 @@ class OneOrder(Release, event=RenyiDpEvent):
     def renyi(self, relation: Relation) -> Curve:
         """The divergence, up to its order."""
         return partial(_step, self.order, self.divergence)
-
-    def profile(self, relation: Relation) -> Profile:
-        """The conversion of that order."""
-        return self
-
-    def delta(self, epsilon: float) -> Interval:
-        """``renyi_delta``."""
-        if math.isinf(epsilon):
-            return Interval(0.0, 0.0 if self.divergence < math.inf else 1.0)
-        return Interval(0.0, renyi_delta([self.order], [self.divergence], epsilon))
-
-    def epsilon(self, delta: float) -> Interval:
-        """``renyi_epsilon``."""
-        return Interval(0.0, renyi_epsilon([self.order], [self.divergence], delta))
 
     def exported(self, relation: Relation) -> RenyiDpEvent:
         """The event itself: other accountants refuse it."""

@@ -14,13 +14,11 @@ from functools import partial
 import dp_accounting as dp
 import numpy as np
 
-from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
-from privopt.privacy.pairs import NOTHING, Array, Bins, Pair, Reversed
+from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair, Reversed
 from privopt.privacy.parameters import is_rate
-from privopt.privacy.profiles import NOTHING_TOLD, Profile, Revealed, sampled_profile
 from privopt.privacy.releases.gaussian import Gaussian, one_release
-from privopt.privacy.releases.release import UP, Curve, Release, Shift, release_of
+from privopt.privacy.releases.release import UP, Curve, Release, Shift, release_of, seen_pair
 from privopt.privacy.renyi.sampled import poisson_gaussian
 from privopt.privacy.sums import SMALLEST
 from privopt.spec import Relation
@@ -71,17 +69,6 @@ class PoissonSampled(Release, event=dp.PoissonSampledDpEvent):
         replace = relation is Relation.REPLACE_ONE
         return sampled_curve(self.rate, self.inner, partial(poisson_gaussian, replace=replace))
 
-    def profile(self, relation: Relation) -> Profile | None:
-        """In closed form, where the one release that ``inner`` is has one."""
-        inner = one_release(self.inner)
-        whole = inner.profile(relation) if inner is not None and inner.samples else None
-        if inner is None or whole is None or self.rate in (0.0, 1.0):
-            return NOTHING_TOLD if whole is not None and self.rate == 0.0 else whole
-        if relation is not Relation.REPLACE_ONE or isinstance(whole, Revealed):
-            return sampled_profile(whole, Interval(self.rate, self.rate))
-        replaced = inner.replaced(self.rate)
-        return None if replaced is None else replaced[1]
-
     def zcdp(self, relation: Relation) -> None:
         """Divergences of a sample are not linear in the order."""
         return None
@@ -103,8 +90,9 @@ def sampled_pairs(rate: float, inner: Release, relation: Relation) -> tuple[Pair
     if rate == 0.0:
         return NOTHING, NOTHING
     if relation is Relation.REPLACE_ONE:
-        replaced = inner.replaced(rate)
-        return None if replaced is None else (replaced[0], replaced[0])
+        told = whole[0] == EVERYTHING
+        replaced = seen_pair(rate, exact=True) if told else inner.replaced(rate)
+        return None if replaced is None else (replaced, replaced)
     removed, added = whole
     return Sampled.of(removed, rate), Reversed(Sampled.of(added.reverse(), rate))
 

@@ -20,11 +20,9 @@ from privopt.privacy.events import PublicMixtureDpEvent
 from privopt.privacy.leaves import leaves
 from privopt.privacy.pairs import Array, Bins, Pair
 from privopt.privacy.parameters import coin
-from privopt.privacy.profiles import Profile, mixed_profile
 from privopt.privacy.releases.composition import (
     asked,
     composed_loss,
-    profile,
     renyi_curve,
     renyi_orders,
 )
@@ -122,12 +120,6 @@ class PublicMixture(Release, event=PublicMixtureDpEvent):
         )
         typical = share * math.exp(log_typical) * (1.0 - _ROUNDING)
         return Loss(max(side.upper for side, _ in known), worst.lower, typical)
-
-    def profile(self, relation: Relation) -> Profile | None:
-        """The mixture of the profiles of all sides."""
-        sides = [profile(each, relation) for each in self.events]
-        known = [side for side in sides if side is not None]
-        return None if len(known) < len(sides) else mixed_profile(known, self.weights)
 
 
 def _reveals(event: dp.DpEvent) -> bool:

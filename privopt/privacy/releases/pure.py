@@ -8,9 +8,7 @@ from functools import partial
 
 import dp_accounting as dp
 
-from privopt.privacy.interval import Interval
 from privopt.privacy.pairs import EVERYTHING, Array, Pair
-from privopt.privacy.profiles import ALL_TOLD, Profile, pure_profile
 from privopt.privacy.releases.release import (
     UP,
     Concentration,
@@ -49,12 +47,6 @@ class Concentrated(Release, event=dp.ZCDpEvent, numbers=("rho", "xi")):
         """As it says."""
         return Concentration(self.rho, self.xi) if self.rho > 0.0 else super().zcdp(relation)
 
-    def profile(self, relation: Relation) -> Profile | None:
-        """Of a pure release alone."""
-        if (loss := self.loss(relation)) is None:
-            return None
-        return pure_profile(Interval(self.xi, self.xi), loss.typical, binary=True)
-
     def exported(self, relation: Relation) -> dp.DpEvent:
         """The event itself."""
         return dp.ZCDpEvent(self.rho, self.xi)
@@ -83,10 +75,6 @@ class NonPrivate(Release, event=dp.NonPrivateDpEvent):
     def pair(self, relation: Relation) -> Pair:
         """Data sets are told apart with certainty."""
         return EVERYTHING
-
-    def profile(self, relation: Relation) -> Profile:
-        """``delta = 1`` throughout."""
-        return ALL_TOLD
 
     def exported(self, relation: Relation) -> dp.DpEvent:
         """The event itself."""

@@ -15,10 +15,8 @@ from functools import partial
 import dp_accounting as dp
 import numpy as np
 
-from privopt.privacy import profiles
 from privopt.privacy.pairs import Array, DiscretePair, Pair
 from privopt.privacy.parameters import is_count, is_rate
-from privopt.privacy.profiles import ALL_TOLD, NOTHING_TOLD, Profile, around
 from privopt.privacy.releases.release import MIN_DISTANCE, Curve, Loss, Release, pure_pair
 from privopt.privacy.renyi.pure import swapped
 from privopt.spec import Relation
@@ -54,16 +52,6 @@ class RandomisedResponse(Release, event=dp.RandomizedResponseDpEvent):
         if self.buckets == 2 and MIN_DISTANCE < self.noise < 1.0:
             return pure_pair(response_loss(self.noise, 2))
         return response_pair(self.noise, self.buckets)
-
-    def profile(self, relation: Relation) -> Profile | None:
-        """The closed form of the pair."""
-        loss = response_loss(self.noise, self.buckets)
-        if self.noise in (0.0, 1.0):
-            return NOTHING_TOLD if self.noise else ALL_TOLD
-        if self.buckets >= 2**48:
-            return None
-        truth = around((1.0 - self.noise) + self.noise / self.buckets)
-        return profiles.RandomisedResponse(around(loss), truth, binary=self.buckets == 2)
 
     def renyi(self, relation: Relation) -> Curve:
         """``divergence``."""

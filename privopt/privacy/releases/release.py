@@ -14,10 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.privacy.events import pure_event
-from privopt.privacy.interval import Interval
-from privopt.privacy.pairs import EVERYTHING, NOTHING, GaussianPair, Pair, PurePair
+from privopt.privacy.pairs import EVERYTHING, NOTHING, DiscretePair, GaussianPair, Pair, PurePair
 from privopt.privacy.parameters import is_noise
-from privopt.privacy.profiles import Profile, around, gaussian_profile, pure_profile
 from privopt.privacy.renyi.pure import pure
 from privopt.privacy.sums import SMALLEST, half_square, root
 from privopt.spec import Relation
@@ -36,6 +34,7 @@ __all__ = [
     "release_of",
     "releases",
     "round_up_cost",
+    "seen_pair",
     "shifted_pair",
 ]
 
@@ -198,18 +197,8 @@ class Release:
             return Concentration(max(t * math.tanh(0.5 * t) * (1.0 + _ROUNDING), SMALLEST))
         return None
 
-    def profile(self, relation: Relation) -> Profile | None:
-        """``delta(epsilon)`` of one release, where it has a closed form."""
-        if (shifts := self.shifts(relation)) is not None:
-            distance = math.hypot(*(each.distance for each in shifts))
-            return gaussian_profile(distance, noiseless=any(each.noise == 0.0 for each in shifts))
-        if (loss := self.loss(relation)) is not None:
-            least = around(loss.least).lower if loss.least < math.inf else math.inf
-            return pure_profile(Interval(least, round_up_cost(loss.most)), loss.typical)
-        return None
-
-    def replaced(self, rate: float) -> tuple[Pair, Profile] | None:
-        """The pair and profile of a Poisson sample of which one record is replaced."""
+    def replaced(self, rate: float) -> Pair | None:
+        """The pair of a Poisson sample of which one record is replaced."""
         return None
 
     def exported(self, relation: Relation) -> dp.DpEvent | None:
@@ -253,6 +242,12 @@ def shifted_pair(shifts: tuple[Shift, ...]) -> Pair | None:
     if mu <= MAX_DISTANCE:
         return GaussianPair(mu)
     return replace(EVERYTHING, exact=any(each.noise == 0.0 for each in shifts))
+
+
+def seen_pair(rate: float, *, exact: bool) -> Pair:
+    """Of a record and the one in its place the sample holds either or none, and it is seen."""
+    seen = (0.0, 1.0 - rate, rate)
+    return DiscretePair(seen, seen[::-1], exact)
 
 
 def pure_pair(loss: float, *, exact: bool = True) -> Pair:

@@ -1,18 +1,17 @@
-"""Advanced composition in both forms: printed numbers, the optimum as judge, planted faults."""
+"""Basic, advanced and optimal composition: printed numbers, exact sums, planted faults."""
 
 import math
 
 import dp_accounting as dp
+import mpmath
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privopt.accounting.advanced import Advanced, advanced_epsilon
+from privopt.accounting import Advanced, Basic, advanced_epsilon, optimal_delta, optimal_epsilon
 from privopt.privacy import gaussian_delta, gaussian_epsilon, gaussian_trade_off, pure_event
-from privopt.privacy.accountants.basic import Basic
-from privopt.privacy.accountants.optimal import optimal_epsilon
 from privopt.spec import Relation
 
 ADD = Relation.ADD_OR_REMOVE_ONE
@@ -53,10 +52,78 @@ def test_crossover_with_basic_composition(epsilon, crossover):
     assert advanced_epsilon([(math.log(2.0), 10**9)], 1e-6, "drv") > 10**9 * math.log(2.0)
 
 
+# --- exact sums of optimal and basic composition --------------------------------------------------
+
+
+def exact_delta(epsilon, delta, k, total):
+    """The formula of Kairouz, Oh and Viswanath as printed, term by term."""
+    epsilon, delta, total = mpmath.mpf(epsilon), mpmath.mpf(delta), mpmath.mpf(total)
+    terms = (
+        math.comb(k, lies)
+        * max(mpmath.exp((k - lies) * epsilon) - mpmath.exp(total + lies * epsilon), mpmath.mpf(0))
+        for lies in range(k + 1)
+    )
+    rest = mpmath.fsum(terms) / (1 + mpmath.exp(epsilon)) ** k
+    return 1 - (1 - delta) ** k * (1 - rest)
+
+
+def test_golden_optima():
+    assert optimal_epsilon(0.1, 0.0, 100, 1e-6).contains(4.77456758811)
+    assert optimal_epsilon(0.2, 1e-8, 30, 1e-6).contains(5.08024678906)
+    assert optimal_delta(0.1, 0.0, 100, 1.0).contains(0.125688390241)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.01, 0.0), (0.3, 1e-7), (2.0, 1e-3)])
+@pytest.mark.parametrize("k", [1, 7, 150])
+def test_the_optimum_holds_the_exact_sum(epsilon, delta, k):
+    with mpmath.workdps(60):
+        for fraction in (0.0, 0.1, 0.5):
+            total = fraction * k * epsilon
+            exact = exact_delta(epsilon, delta, k, total)
+            found = optimal_delta(epsilon, delta, k, total)
+            assert found.lower <= exact <= found.upper
+            assert found.width <= 2e-3 * exact
+        for target in (min(2.0 * k * delta + 1e-9, 0.5), 0.5):
+            lower, upper = optimal_epsilon(epsilon, delta, k, target)
+            assert exact_delta(epsilon, delta, k, upper) <= target
+            assert lower == 0.0 or exact_delta(epsilon, delta, k, lower) >= target
+            assert upper - lower <= 1e-3 * max(upper, 1e-3)
+
+
+def test_edges_of_the_optimum():
+    assert tuple(optimal_epsilon(0.0, 0.0, 50, 0.0)) == (0.0, 0.0)
+    assert tuple(optimal_epsilon(0.3, 0.0, 0, 0.0)) == (0.0, 0.0)
+    assert tuple(optimal_epsilon(0.3, 0.1, 10, 0.5)) == (math.inf, math.inf)
+    assert tuple(optimal_delta(0.3, 0.0, 10, 3.1)) == (0.0, 0.0)
+    assert optimal_epsilon(0.3, 0.0, 10, 0.0).contains(3.0)
+
+
+@EVERY_RELATION
+@pytest.mark.parametrize(("z", "k"), [(0.5, 2), (8.0, 50), (100.0, 10**6)])
+def test_equal_releases_share_equally(relation, z, k):
+    for delta in (1e-12, 1e-5, 0.1):
+        single = gaussian_epsilon(delta / k, relation.multiple / z)
+        upper = Basic().epsilon(gaussian(z, k), relation, delta).upper
+        assert upper == pytest.approx(k * single.upper, rel=1e-9, abs=1e-12)
+        assert upper >= k * single.lower * (1 - 1e-14)
+
+
+def test_unequal_releases_against_a_naive_twin():
+    def laplace(b, k=1):
+        return dp.SelfComposedDpEvent(dp.LaplaceDpEvent(b), k)
+
+    event = dp.ComposedDpEvent([gaussian(2.0, 3), laplace(5.0, 2), gaussian(7.0), laplace(2.0)])
+    delta = 1e-5
+    exempt = 3 * gaussian_epsilon(delta / 4, 0.5).upper + gaussian_epsilon(delta / 4, 1 / 7).upper
+    exempt += 2 / 5 + 1 / 2
+    assert Basic().epsilon(event, ADD, delta).upper == pytest.approx(exempt, rel=1e-12)
+
+
 # --- the optimum as judge -------------------------------------------------------------------------
 
 
 @given(st.floats(-4.0, 1.5), st.integers(1, 10**6), st.floats(-15.0, -1.0))
+@settings(max_examples=20)
 def test_never_below_the_optimum_and_in_order(log10_epsilon, k, log10_slack):
     epsilon, slack = 10.0**log10_epsilon, 10.0**log10_slack
     optimum = optimal_epsilon(epsilon, 0.0, k, slack)

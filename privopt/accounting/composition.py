@@ -1,0 +1,295 @@
+"""Basic, advanced and optimal composition of releases of which ``(epsilon_t, delta_t)`` is known.
+
+*Basic.* The composition is ``(sum epsilon_t, sum delta_t)``-DP.
+
+*Advanced.* With slack ``delta'`` it is ``(epsilon, delta' + sum delta_t)``-DP for
+
+    epsilon = drift + sqrt(2 ln(1 / delta') sum epsilon_t^2).
+
+The drift, which stands outside the root, bounds the expected loss:
+
+- ``kov``: ``sum epsilon_t (e^epsilon_t - 1) / (e^epsilon_t + 1)``, that of randomised response;
+- ``drv``: ``sum epsilon_t (e^epsilon_t - 1)``, the original, never smaller.
+
+Proof for unequal releases: up to ``delta_t`` each is a post-processing of randomised response
+with ``epsilon_t``, whose losses are independent, lie in ``[-epsilon_t, epsilon_t]`` and have the
+mean ``epsilon_t tanh(epsilon_t / 2)``; Hoeffding's inequality bounds the probability that their
+sum exceeds ``epsilon`` by ``delta'``.
+
+*Optimal.* The worst release tells everything with probability ``delta`` and is randomised response
+otherwise; the composition of ``k`` such is what the Fourier accountant finds of it.
+
+Sources: Dwork and Roth, "The algorithmic foundations of differential privacy", 2014, Theorems 3.16
+and 3.20 (after Dwork, Rothblum and Vadhan, FOCS 2010); Kairouz, Oh and Viswanath, "The composition
+theorem for differential privacy", IEEE Trans. Inf. Theory 2017 (arXiv:1311.0776), Theorem 3.3.
+Prints with the drift inside the root, or with ``e^(epsilon + 1)`` for ``e^epsilon + 1``, are wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import dp_accounting as dp
+import numpy as np
+import numpy.typing as npt
+
+from privopt import privacy
+from privopt.privacy import Guarantee, Interval
+from privopt.privacy.arguments import check_count, check_epsilon, real
+from privopt.privacy.bracketing import false_position
+from privopt.privacy.leaves import leaves
+from privopt.privacy.renyi.conversion import envelope
+from privopt.privacy.sums import SMALLEST, half_square, times, total
+from privopt.spec import Relation
+
+__all__ = ["Advanced", "Basic", "advanced_epsilon", "optimal_delta", "optimal_epsilon"]
+
+Parts = list[tuple[Guarantee, int]]
+
+_ROUNDING = 2.0**-48  # relative; sums of positive terms, each within a few units of 2^-53
+_FORMS = ("kov", "drv")
+_LEAST = 1e-290  # of delta, asked of one release
+_DELTAS = np.concatenate([[0.0], np.geomspace(1e-12, 1e-2, 11), np.linspace(0.05, 0.95, 10)])
+# Of delta, what the releases may spend themselves; the rest is the slack of their composition.
+_FRACTIONS = (1e-3, 1e-2, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99)
+
+
+@dataclass(frozen=True)
+class Basic:
+    """``(sum epsilon_t, sum delta_t)``, with ``delta`` in equal shares.
+
+    Every ``epsilon_t`` is that of a ``Guarantee`` of one release. Two splits are tried: all
+    releases share ``delta``, or only those that are not pure.
+
+    Formal guarantee
+    ----------------
+    The upper ends hold for every adaptive composition of the releases. The lower ends are those of
+    the single release that tells most: the others may tell nothing.
+
+    Examples
+    --------
+    >>> releases = dp.SelfComposedDpEvent(dp.LaplaceDpEvent(4.0), 3)
+    >>> round(Basic().epsilon(releases, Relation.ZERO_OUT, 0.0).upper, 6)
+    0.75
+    """
+
+    @property
+    def name(self) -> str:
+        """What reports call this accountant."""
+        return "basic composition"
+
+    def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
+        """Whether something is proved of every single release."""
+        return all(
+            any(each.supports(leaf, relation) for each in privacy.ACCOUNTANTS)
+            for leaf, _ in leaves(event)
+        )
+
+    def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
+        """Between the most telling release and the composition theorem."""
+        parts = _parts(event, relation)
+        if sum(count for _, count in parts) <= 1:
+            return parts[0][0].epsilon(delta) if parts else Interval(0.0, 0.0)
+        upper = self.bound(parts, delta)
+        return Interval(min(max(part.epsilon(delta).lower for part, _ in parts), upper), upper)
+
+    def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
+        """Between the most telling release and the inverse of the composition theorem."""
+        parts = _parts(event, relation)
+        if sum(count for _, count in parts) <= 1:
+            return parts[0][0].delta(epsilon) if parts else Interval(0.0, 0.0)
+        upper = self._bound_delta(parts, epsilon)
+        return Interval(min(max(part.delta(epsilon).lower for part, _ in parts), upper), upper)
+
+    def trade_off(
+        self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
+        """The envelope of what ``epsilon`` proves at some twenty ``delta``."""
+        losses = [self.epsilon(event, relation, float(delta)).upper for delta in _DELTAS]
+        return envelope(np.array(losses), _DELTAS, alphas)
+
+    def bound(self, parts: Parts, delta: float) -> float:
+        """``epsilon`` of the composition, rounded up; it does not increase with ``delta``."""
+        shared = total((part.epsilon(_share(delta, parts)).upper, count) for part, count in parts)
+        pure, rest = _split(parts)
+        exempt = total((part.epsilon(0.0).upper, count) for part, count in pure)
+        exempt += total((part.epsilon(_share(delta, rest)).upper, count) for part, count in rest)
+        return min(shared, exempt) * (1.0 + _ROUNDING)
+
+    def _bound_delta(self, parts: Parts, epsilon: float) -> float:
+        """A ``delta`` with ``bound <= epsilon``, to a relative 1e-10; 0 and 1 come first."""
+
+        def gap(log_delta: float) -> float:
+            return self.bound(parts, min(math.exp(log_delta), 1.0 - 2.0**-53)) - epsilon
+
+        if self.bound(parts, 0.0) <= epsilon:
+            return 0.0
+        if not gap(0.0) <= 0.0:
+            return 1.0
+        inside, _ = false_position(gap, 0.0, math.log(_LEAST), absolute=1e-10)
+        return min(math.exp(inside), 1.0 - 2.0**-53)
+
+
+@dataclass(frozen=True)
+class Advanced(Basic):
+    """The better of advanced and basic composition.
+
+    The releases that are not pure share a fraction of ``delta`` equally, the rest is slack; of
+    eight fixed fractions the best is taken.
+
+    Parameters
+    ----------
+    form : str
+        ``"kov"`` or ``"drv"``.
+
+    Raises
+    ------
+    ValueError
+        If ``form`` is neither.
+
+    Examples
+    --------
+    >>> releases = dp.SelfComposedDpEvent(dp.LaplaceDpEvent(100.0), 1000)
+    >>> round(Advanced().epsilon(releases, Relation.ZERO_OUT, 1e-6).upper, 3)
+    1.712
+    """
+
+    form: str = "kov"
+
+    def __post_init__(self) -> None:
+        _check_form(self.form)
+
+    @property
+    def name(self) -> str:
+        """What reports call this accountant: the two forms apart."""
+        return f"advanced composition ({self.form.upper()})"
+
+    def bound(self, parts: Parts, delta: float) -> float:
+        """The smallest ``epsilon`` over all splits, and basic composition."""
+        pure, rest = _split(parts)
+        losses = [(part.epsilon(0.0).upper, count) for part, count in pure]
+        proved = [super().bound(parts, delta)]
+        for fraction in _FRACTIONS if rest else (0.0,):
+            share = _share(fraction * delta, rest)
+            slack = (1.0 - fraction) * delta * (1.0 - 2.0**-50)
+            others = [(part.epsilon(share).upper, count) for part, count in rest]
+            if slack > 0.0:
+                proved.append(_advanced([*losses, *others], slack, self.form))
+        return min(proved)
+
+
+def advanced_epsilon(
+    epsilons: Iterable[tuple[float, int]], slack: float, form: str = "kov"
+) -> float:
+    """``epsilon`` of a composition with slack ``delta'``, rounded up.
+
+    Parameters
+    ----------
+    epsilons : iterable of (float, int)
+        ``epsilon_t`` of each kind of release, and how many there are of it.
+    slack : float
+        ``delta'``, in ``(0, 1)``.
+    form : str
+        ``"kov"`` or ``"drv"``. Neither takes the minimum with ``sum epsilon_t``.
+
+    Formal guarantee
+    ----------------
+    If each release is ``(epsilon_t, delta_t)``-DP under a relation, their adaptive composition is
+    ``(result, slack + sum delta_t)``-DP under it.
+
+    Examples
+    --------
+    >>> round(advanced_epsilon([(0.1, 100)], 1e-6), 3)
+    5.756
+    """
+    slack = real("slack", slack)
+    if not 0.0 < slack < 1.0:
+        raise ValueError(f"slack must lie in (0, 1), got {slack!r}")
+    _check_form(form)
+    losses = [(check_epsilon(each), check_count("count", count)) for each, count in epsilons]
+    return _advanced(losses, slack, form)
+
+
+def optimal_epsilon(epsilon: float, delta: float, k: int, total_delta: float) -> Interval:
+    """The smallest ``epsilon_k`` at which ``k`` releases are ``(epsilon_k, total_delta)``-DP.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        What is known of each release.
+    k : int
+        How many there are, chosen adaptively.
+    total_delta : float
+        In ``[0, 1)``; what is below ``1 - (1 - delta)^k`` is never enough.
+
+    Formal guarantee
+    ----------------
+    Every adaptive composition of ``k`` ``(epsilon, delta)``-DP releases is
+    ``(upper, total_delta)``-DP, under the same relation, and one of them is not for any number
+    below ``lower``.
+
+    Examples
+    --------
+    >>> round(optimal_epsilon(0.1, 0.0, 100, 1e-6).upper, 3)
+    4.775
+    """
+    return _optimal(epsilon, delta, k).epsilon(total_delta)
+
+
+def optimal_delta(epsilon: float, delta: float, k: int, total_epsilon: float) -> Interval:
+    """The smallest ``delta_k`` at which ``k`` releases are ``(total_epsilon, delta_k)``-DP.
+
+    The inverse of ``optimal_epsilon``, and with its guarantee.
+
+    Examples
+    --------
+    >>> round(optimal_delta(0.1, 0.0, 100, 1.0).upper, 4)
+    0.1257
+    """
+    return _optimal(epsilon, delta, k).delta(total_epsilon)
+
+
+def _optimal(epsilon: float, delta: float, k: int) -> Guarantee:
+    release = privacy.approximate_event(epsilon, delta) if delta else privacy.pure_event(epsilon)
+    return Guarantee(release, Relation.ZERO_OUT).times(k)
+
+
+def _parts(event: dp.DpEvent, relation: Relation) -> Parts:
+    """What is proved of each release that tells anything, with its multiplicity."""
+    parts = [(Guarantee(leaf, relation), count) for leaf, count in leaves(event)]
+    return [(part, count) for part, count in parts if part.delta(0.0).upper > 0.0]
+
+
+def _split(parts: Parts) -> tuple[Parts, Parts]:
+    """The releases that have a finite ``epsilon`` at ``delta = 0``, and the others."""
+    pure = [each for each in parts if each[0].epsilon(0.0).upper < math.inf]
+    return pure, [each for each in parts if each not in pure]
+
+
+def _share(delta: float, parts: Parts) -> float:
+    """Of ``delta``, the part of each of these releases; nothing where floats do not reach."""
+    count = sum(count for _, count in parts)
+    share = delta if count <= 1 else delta / times(count, 1.0) * (1.0 - 2.0**-50)
+    return share if share >= _LEAST else 0.0
+
+
+def _advanced(losses: list[tuple[float, int]], slack: float, form: str) -> float:
+    if max((epsilon for epsilon, _ in losses), default=0.0) > 700.0:
+        return math.inf
+    losses = [(epsilon, count) for epsilon, count in losses if epsilon > 0.0]
+    drift = total(
+        (max(epsilon * _mean(epsilon, form), SMALLEST), count) for epsilon, count in losses
+    )
+    squares = total((2.0 * half_square(epsilon), count) for epsilon, count in losses)
+    return (drift + math.sqrt(-2.0 * math.log(slack)) * math.sqrt(squares)) * (1.0 + _ROUNDING)
+
+
+def _mean(epsilon: float, form: str) -> float:
+    return math.tanh(0.5 * epsilon) if form == "kov" else math.expm1(epsilon)
+
+
+def _check_form(form: str) -> None:
+    if form not in _FORMS:
+        raise ValueError(f"form must be one of {', '.join(_FORMS)}, got {form!r}")

@@ -1,0 +1,116 @@
+"""Accountant of one public mixture: the mean of what is proved of its sides in closed form.
+
+Guarantees ask it beside the others: it knows no compositions, and is none of ``ACCOUNTANTS``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import dp_accounting as dp
+import numpy as np
+import numpy.typing as npt
+
+from privopt.privacy.accountants.accountant import Accountant
+from privopt.privacy.accountants.gaussian_dp import GaussianDP
+from privopt.privacy.accountants.non_private import NonPrivate
+from privopt.privacy.accountants.pure_dp import PureDP
+from privopt.privacy.accountants.renyi import Renyi
+from privopt.privacy.bracketing import bisect
+from privopt.privacy.interval import Interval
+from privopt.privacy.releases import release_of
+from privopt.privacy.releases.public_mixture import PublicMixture
+from privopt.privacy.renyi.conversion import envelope
+from privopt.spec import Relation
+
+__all__ = ["Mixture"]
+
+_ROUNDING = 2.0**-50  # relative, of a sum of positive numbers
+_CLOSED: tuple[Accountant, ...] = (NonPrivate(), GaussianDP(), PureDP())
+_MAX_EPSILON = 1e9
+_REVEALED = dp.GaussianDpEvent(0.0)
+_BEYOND = 1e-12  # of delta: a curve's steepest line leaves no more to larger losses
+_MAX_LINE = 50.0
+_LINES = 64  # of a curve
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """``delta(epsilon) = sum_k p_k delta_k(epsilon)`` of one ``PublicMixtureDpEvent``.
+
+    The sides may be whatever ``NonPrivate``, ``GaussianDP``, ``PureDP`` and ``Renyi`` support, and
+    such mixtures. So releases known by one Rényi divergence can be sides, and an
+    ``(epsilon, delta)``-DP release has its ``epsilon`` at its own ``delta``, exactly.
+
+    Examples
+    --------
+    >>> from privopt.privacy import approximate_event
+    >>> round(Mixture().epsilon(approximate_event(0.5, 1e-6), Relation.ZERO_OUT, 1e-6).upper, 6)
+    0.5
+    """
+
+    name = "public mixture"
+
+    def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
+        """Whether every side is known in closed form."""
+        mixture = release_of(event)
+        return isinstance(mixture, PublicMixture) and all(
+            any(each.supports(side, relation) for each in (*_CLOSED, Renyi(), self))
+            for side in mixture.events
+        )
+
+    def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
+        """The inverse of ``delta``; at what is told in full the largest loss of all other sides."""
+        told = [share for side, share in _sides(event) if side == _REVEALED]
+        if told == [delta]:
+            rest = [side for side, _ in _sides(event) if side != _REVEALED]
+            found = [self._best(side, relation, "epsilon", 0.0) for side in rest]
+            return Interval(max(each.lower for each in found), max(each.upper for each in found))
+        if math.fsum(told) * (1.0 if len(told) == 1 else 1.0 - _ROUNDING) > delta:
+            return Interval(math.inf, math.inf)
+
+        def enough(epsilon: float) -> bool:
+            return self.delta(event, relation, epsilon).upper <= delta
+
+        def short(epsilon: float) -> bool:
+            return self.delta(event, relation, epsilon).lower > delta
+
+        most = 1.0
+        while most < _MAX_EPSILON and not enough(most):
+            most *= 2.0
+        upper = bisect(enough, most, 0.0) if enough(most) else math.inf
+        return Interval(bisect(short, 0.0, min(most, upper)) if short(0.0) else 0.0, upper)
+
+    def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
+        """The mean of all sides."""
+        sides = [(self._best(side, relation, "delta", epsilon), p) for side, p in _sides(event)]
+        some = [(each, share) for each, share in sides if each.upper > 0.0]
+        if len(some) == 1 and tuple(some[0][0]) == (1.0, 1.0):  # one share, and all of it
+            return Interval(some[0][1], some[0][1])
+        lower = math.fsum(share * each.lower for each, share in sides)
+        upper = math.fsum(share * each.upper for each, share in sides)
+        return Interval(lower * (1.0 - _ROUNDING), min(1.0, upper * (1.0 + _ROUNDING)))
+
+    def trade_off(
+        self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
+        """The envelope of what ``delta`` proves at some ``epsilon``."""
+        told = math.fsum(share for side, share in _sides(event) if side == _REVEALED)
+        most = self.epsilon(event, relation, min(told + _BEYOND, 1.0 - _BEYOND)).upper
+        epsilons = np.linspace(0.0, most if most < math.inf else _MAX_LINE, _LINES)
+        deltas = [self.delta(event, relation, float(each)).upper for each in epsilons]
+        return envelope(epsilons, np.array(deltas), alphas)
+
+    def _best(self, side: dp.DpEvent, relation: Relation, question: str, at: float) -> Interval:
+        """What closed forms prove of a side together; Rényi divergences, if there is none."""
+        known = [each for each in (*_CLOSED, self) if each.supports(side, relation)] or [Renyi()]
+        found = [getattr(each, question)(side, relation, at) for each in known]
+        return Interval(max(each.lower for each in found), min(each.upper for each in found))
+
+
+def _sides(event: dp.DpEvent) -> list[tuple[dp.DpEvent, float]]:
+    """The events and their probabilities; what reveals everything is ``_REVEALED``."""
+    mixture = release_of(event)
+    assert isinstance(mixture, PublicMixture), "asked about an event that is not supported"
+    return list(zip(mixture.events, mixture.weights, strict=True))
