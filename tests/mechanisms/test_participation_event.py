@@ -30,7 +30,7 @@ from privopt.mechanisms import (
     noise_of,
     participation_event,
 )
-from privopt.mechanisms.noise import event as shared
+from privopt.mechanisms.noise import noise as shared
 from privopt.privacy import gaussian_mu
 from privopt.release import Tape
 from privopt.spec import Relation
