@@ -1,5 +1,11 @@
 """Noise on the device beside the event it emits, and the bounded queries it is added to."""
 
+from privopt.mechanisms.additive import (
+    GaussianMechanism,
+    LaplaceMechanism,
+    NormLaplaceMechanism,
+    classic_gaussian_scale,
+)
 from privopt.mechanisms.batches import (
     AllRecords,
     Batches,
@@ -14,6 +20,7 @@ from privopt.mechanisms.batches import (
 )
 from privopt.mechanisms.best_of_runs import BestOfRuns, PointScore
 from privopt.mechanisms.bias_reduced import BiasReducedGradient
+from privopt.mechanisms.calibration import drawable
 from privopt.mechanisms.clipped_risk import ClippedRisk
 from privopt.mechanisms.clipping import (
     MICROBATCH,
@@ -21,10 +28,7 @@ from privopt.mechanisms.clipping import (
     clipped_batch_sum,
     clipped_gradient_sum,
 )
-from privopt.mechanisms.events import drawable
-from privopt.mechanisms.gaussian import GaussianMechanism, classic_gaussian_scale
 from privopt.mechanisms.gibbs import GibbsMechanism
-from privopt.mechanisms.laplace import LaplaceMechanism
 from privopt.mechanisms.level_law import LevelLaw
 from privopt.mechanisms.means import (
     ClippedMean,
@@ -48,7 +52,6 @@ from privopt.mechanisms.noise import (
     noise_of,
     participation_event,
 )
-from privopt.mechanisms.norm_laplace import NormLaplaceMechanism
 from privopt.mechanisms.objective_perturbation import (
     GaussianObjectivePerturbation,
     NormLaplaceObjectivePerturbation,

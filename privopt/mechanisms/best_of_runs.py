@@ -16,9 +16,7 @@ from privopt import draws
 from privopt.arguments import count
 from privopt.convex import EmpiricalRisk, pytree_dataclass
 from privopt.mechanisms.bias_reduced import BiasReducedGradient
-from privopt.mechanisms.calibrated import check_calibration
-from privopt.mechanisms.events import drawable
-from privopt.mechanisms.multiplier import multiplier
+from privopt.mechanisms.calibration import check_calibration, drawable, multiplier
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.mechanisms.round_off import UNIT, compensated_sum
 from privopt.privacy import Repetitions, calibrate, round_up, select_best

@@ -13,8 +13,8 @@ from jax.typing import DTypeLike
 from privopt import draws
 from privopt.arguments import instance
 from privopt.convex import EmpiricalRisk
+from privopt.mechanisms.calibration import multiplier
 from privopt.mechanisms.inexact_minimiser import InexactMinimiser
-from privopt.mechanisms.multiplier import multiplier
 from privopt.mechanisms.queries import ClippedGradient, steps_to_gain
 from privopt.privacy import ObjectivePerturbationDpEvent, pure_event
 from privopt.release import release

@@ -14,7 +14,7 @@ from jax import Array
 
 from privopt.arguments import instance
 from privopt.convex import EmpiricalRisk, pytree_dataclass
-from privopt.mechanisms.calibrated import check_calibration
+from privopt.mechanisms.calibration import check_calibration
 from privopt.mechanisms.clipping import without_null_records
 from privopt.mechanisms.queries import RegularisedMinimiser
 from privopt.mechanisms.truncated_records import truncated_records

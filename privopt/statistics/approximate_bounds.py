@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from dp_accounting import DpEvent
 from jax import Array
 
-from privopt.mechanisms.laplace import LaplaceMechanism
+from privopt.mechanisms.additive import LaplaceMechanism
 from privopt.spec import Budget, Relation
 from privopt.statistics.bounds import Bounds
 from privopt.statistics.histogram import Histogram

@@ -19,7 +19,7 @@ from jax.typing import DTypeLike
 from scipy.special import lambertw
 
 from privopt import draws
-from privopt.mechanisms.calibrated import check_calibration
+from privopt.mechanisms.calibration import check_calibration
 from privopt.privacy import BoundedRangeDpEvent, round_up
 from privopt.release import release
 from privopt.spec import Budget, Relation

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from dp_accounting import DpEvent
 from jax import Array
 
-from privopt.mechanisms.laplace import LaplaceMechanism
+from privopt.mechanisms.additive import LaplaceMechanism
 from privopt.mechanisms.round_off import MAX_TERMS, UNIT, sum_error
 from privopt.spec import Budget, Relation
 from privopt.statistics.bounds import Bounds

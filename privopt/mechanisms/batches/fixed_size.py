@@ -16,7 +16,7 @@ from jax import Array
 
 from privopt.convex import pytree_dataclass
 from privopt.mechanisms.batches.batches import Draw, present, step_count, whole_batch_size
-from privopt.mechanisms.events import require_public_size
+from privopt.mechanisms.calibration import require_public_size
 from privopt.spec import Relation
 
 __all__ = ["FixedSizeBatches"]

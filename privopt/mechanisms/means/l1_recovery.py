@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 from privopt import draws
 from privopt.arguments import count
 from privopt.convex import L1L2Ball, basis_pursuit, pytree_dataclass
-from privopt.mechanisms.calibrated import check_calibration
-from privopt.mechanisms.events import drawable
-from privopt.mechanisms.gaussian import GaussianMechanism
+from privopt.mechanisms.additive import GaussianMechanism
+from privopt.mechanisms.calibration import check_calibration, drawable, multiplier
 from privopt.mechanisms.means.certificates import largest_gain
 from privopt.mechanisms.means.clipped_mean import ClippedMean
-from privopt.mechanisms.multiplier import multiplier
 from privopt.privacy import (
     CompressedGaussianDpEvent,
     compressed_noise_multiplier,
