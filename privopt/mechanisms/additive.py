@@ -40,16 +40,14 @@ class _AdditiveNoise(NamedTuple, Generic[Query]):
     query: Query
     scale: float
 
-    _sensitivity = "sensitivity"  # what the query is asked for
-
     @classmethod
     def _contribution(cls, query: Query, budget: Budget) -> float:
-        check_calibration(query, budget, cls._sensitivity)
+        check_calibration(query, budget, cls._norm())
         return cls(query, 0.0)._moved(budget.relation)
 
     def _moved(self, relation: Relation) -> float:
         """The bound on one record's contribution, in the convention of dp-accounting."""
-        sensitivity: float = getattr(self.query, self._sensitivity)(relation)
+        sensitivity: float = getattr(self.query, self._norm())(relation)
         return sensitivity / Relation(relation).multiple
 
     def event(self, relation: Relation) -> DpEvent:
@@ -65,6 +63,11 @@ class _AdditiveNoise(NamedTuple, Generic[Query]):
         vector, unravel = ravel_pytree(answer)
         noise = release("noise", self.scale * self._drawn(key, vector))
         return release("answer", unravel(vector + noise))
+
+    @staticmethod
+    def _norm() -> str:
+        """The sensitivity that the query is asked for."""
+        return "sensitivity"
 
     def _event(self, noise: float, relation: Relation) -> DpEvent:
         raise NotImplementedError
@@ -143,7 +146,6 @@ class LaplaceMechanism(_AdditiveNoise[Query]):
     """
 
     __slots__ = ()
-    _sensitivity = "l1_sensitivity"
 
     @classmethod
     def calibrated(cls, query: Query, budget: Budget) -> Self:
@@ -168,6 +170,10 @@ class LaplaceMechanism(_AdditiveNoise[Query]):
     def noise_square(self, dim: int) -> float:
         """``E |z|^2 = 2 d b^2``."""
         return 2.0 * self.scale**2 * dim
+
+    @staticmethod
+    def _norm() -> str:
+        return "l1_sensitivity"
 
     def _event(self, noise: float, relation: Relation) -> DpEvent:
         del relation
