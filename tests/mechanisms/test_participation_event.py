@@ -16,18 +16,20 @@ from privopt.factorisations import FACTORISATIONS
 from privopt.mechanisms import (
     AllRecords,
     ClippedGradient,
-    DenseNoise,
     FixedSizeBatches,
-    HonakerNoise,
     IndependentNoise,
     OrderedBatches,
     PoissonBatches,
     PrivateGradient,
-    RestartedNoise,
-    SeriesNoise,
     ShuffledBatches,
     TreeNoise,
     noise_of,
+)
+from privopt.mechanisms.noise import (
+    DenseNoise,
+    HonakerNoise,
+    RestartedNoise,
+    SeriesNoise,
     participation_event,
 )
 from privopt.mechanisms.noise import noise as shared
