@@ -160,11 +160,7 @@ class PerturbedMinimiser(NamedTuple):
 class GaussianObjectivePerturbation(NamedTuple):
     """``t ~ N(0, sigma^2 I)``.
 
-    Attributes
-    ----------
-    query : PerturbedMinimiser
-    scale : float
-        ``sigma`` in units of the mean gradient, representable in float32.
+    ``scale`` is ``sigma``, in units of the mean gradient and representable in float32.
 
     Formal guarantee
     ----------------
@@ -198,11 +194,7 @@ class GaussianObjectivePerturbation(NamedTuple):
 class NormLaplaceObjectivePerturbation(NamedTuple):
     """``t`` with density proportional to ``exp(-|t|_2 / beta)``.
 
-    Attributes
-    ----------
-    query : PerturbedMinimiser
-    scale : float
-        ``beta`` in units of the mean gradient, representable in float32.
+    ``scale`` is ``beta``, in units of the mean gradient and representable in float32.
 
     Formal guarantee
     ----------------
