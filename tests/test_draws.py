@@ -18,7 +18,8 @@ from scipy import special, stats
 
 import privopt
 from privopt import draws
-from privopt.mechanisms import GaussianMechanism, drawable
+from privopt.mechanisms import GaussianMechanism
+from privopt.mechanisms.calibration import drawable
 from privopt.privacy import gaussian_delta
 from privopt.spec import Budget, ProblemClass, Relation
 

@@ -33,7 +33,9 @@ from privopt.convex import (
     Update,
 )
 from privopt.core import Algorithm, Execution, Plan, Run, Steps, planner, whole
-from privopt.mechanisms import BestOfRuns, BiasReducedGradient, ClippedGradient, body_of
+from privopt.mechanisms import BiasReducedGradient, ClippedGradient
+from privopt.mechanisms.best_of_runs import BestOfRuns
+from privopt.mechanisms.means import body_of
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
     GIVEN_STEPS,

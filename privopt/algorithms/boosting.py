@@ -11,7 +11,8 @@ from jax import Array
 from privopt.arguments import positive_number
 from privopt.convex import EmpiricalRisk, FirstOrder
 from privopt.core import Execution
-from privopt.mechanisms import BestOfRuns, BiasReducedGradient, PointScore
+from privopt.mechanisms import BiasReducedGradient
+from privopt.mechanisms.best_of_runs import BestOfRuns, PointScore
 from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream
 

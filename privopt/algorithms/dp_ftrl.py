@@ -23,18 +23,15 @@ from privopt.convex import Average, Output, Update, projected_leader
 from privopt.core import Algorithm, Plan, planner
 from privopt.factorisations import Factorisation, factorise
 from privopt.mechanisms import (
-    BufferedNoise,
     ClippedGradient,
-    HonakerNoise,
     IndependentNoise,
     Noise,
     OrderedBatches,
     PrivateGradient,
-    RestartedNoise,
-    SeriesNoise,
     TreeNoise,
     noise_of,
 )
+from privopt.mechanisms.noise import BufferedNoise, HonakerNoise, RestartedNoise, SeriesNoise
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
     PrefixError,

@@ -67,7 +67,7 @@ def plan(
     matrix : array, optional
         ``A``, shape ``(m, d)``, public and fixed before the data are seen: it may be used again.
         The sensitivity is then ``2 L kappa/n`` with ``kappa`` certified
-        (:func:`privopt.mechanisms.largest_gain`).
+        (:func:`privopt.mechanisms.means.largest_gain`).
     clip : float, optional
         ``L``, as in the projection mechanism.
 

@@ -20,9 +20,9 @@ from privopt.mechanisms import (
     LaplaceMechanism,
     RegularisedMinimiser,
     SparseMinimiser,
-    classic_gaussian_scale,
     published_laplace_scale,
 )
+from privopt.mechanisms.additive import classic_gaussian_scale
 from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream
 from privopt.theory import (

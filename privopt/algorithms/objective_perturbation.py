@@ -15,15 +15,16 @@ from privopt.algorithms.one_shot import Params, Static
 from privopt.arguments import positive_number
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
-from privopt.mechanisms import (
-    OBJECTIVE_PERTURBATION_ANALYSES,
-    GaussianMechanism,
+from privopt.mechanisms import GaussianMechanism, NormLaplaceMechanism
+from privopt.mechanisms.calibration import drawable
+from privopt.mechanisms.objective_perturbation import (
     GaussianObjectivePerturbation,
-    NormLaplaceMechanism,
     NormLaplaceObjectivePerturbation,
-    ObjectivePerturbationAnalysis,
     PerturbedMinimiser,
-    drawable,
+)
+from privopt.mechanisms.objective_perturbation_analyses import (
+    OBJECTIVE_PERTURBATION_ANALYSES,
+    ObjectivePerturbationAnalysis,
 )
 from privopt.privacy import Fourier, calibrate, round_up
 from privopt.spec import Budget, ProblemClass, Relation

@@ -12,7 +12,8 @@ from privopt.algorithms.one_shot import Params, Static
 from privopt.arguments import member
 from privopt.convex import EmpiricalRisk, WholeSpace
 from privopt.core import Algorithm, Execution, Plan, Run, planner
-from privopt.mechanisms import ClippedMean, GaussianMechanism, ProjectedMean, body_of
+from privopt.mechanisms import ClippedMean, GaussianMechanism, ProjectedMean
+from privopt.mechanisms.means import body_of
 from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream
 from privopt.theory import Body, Rate, no_rate, projection_mechanism_rate

@@ -1,4 +1,4 @@
-"""The best of a secret, geometric number of runs: a bound that holds half of the time, boosted."""
+"""The best of a geometric number of runs: a bound of probability 1/2 becomes one near 1."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from privopt import draws
 from privopt.arguments import count
 from privopt.convex import EmpiricalRisk, pytree_dataclass
 from privopt.mechanisms.bias_reduced import BiasReducedGradient
-from privopt.mechanisms.calibrated import check_calibration
-from privopt.mechanisms.events import drawable
-from privopt.mechanisms.multiplier import multiplier
+from privopt.mechanisms.calibration import check_calibration, drawable, multiplier
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.mechanisms.round_off import UNIT, compensated_sum
 from privopt.privacy import Repetitions, calibrate, round_up, select_best
@@ -37,16 +35,12 @@ class PointScore(NamedTuple):
     The risk is ``(1/n) sum_i clip_B(l(w; x_i) - l(c; x_i))``, ``c`` the centre of the set and ``B =
     C R``. Nothing is clipped where losses are ``C``-Lipschitz; the losses need no bounded range.
 
-    The public term's share is told apart, to be added to the noisy score: a large one would round
-    a record's share away before there is noise. Of the risk that is ``r(w)``; of the norm of ``g +
+    The public term's share is returned separately and added to the noisy score: a large one would
+    round a record's share off before the noise. Of the risk that is ``r(w)``; of the norm of ``g +
     k``, with ``k`` the gradient of ``r``, it is ``|k|``, and ``|g + k| - |k| = <g, g + 2k>/(|g + k|
     + |k|)`` moves by as much as ``g`` does.
 
-    Attributes
-    ----------
-    query : ClippedGradient
-    radius : float, optional
-        ``R``; None scores by the norm of the gradient.
+    A ``radius`` of None scores by the norm of the gradient.
 
     Examples
     --------
@@ -107,14 +101,8 @@ class BestOfRuns:
 
     If a run succeeds with probability 1/2, none does with probability ``gamma/(1 + gamma)``.
 
-    Attributes
-    ----------
-    run : BiasReducedGradient
-    score : PointScore
-    scale : float
-        Of the Gaussian noise on every score.
-    odds : int
-        ``2^30 gamma``, so that the coin after a run is exact.
+    ``scale`` is of the Gaussian noise on every score; ``odds = 2^30 gamma`` is whole, so that the
+    coin after a run is exact.
 
     Formal guarantee
     ----------------
@@ -134,13 +122,7 @@ class BestOfRuns:
     def calibrated(
         cls, unit: BiasReducedGradient, score: PointScore, budget: Budget, gamma: float
     ) -> BestOfRuns:
-        """The least noise of ``unit`` and of its score, in a fixed ratio, within ``budget``.
-
-        Raises
-        ------
-        ValueError
-            If no noise meets ``budget``.
-        """
+        """The least noise of ``unit`` and of its score, in a fixed ratio, within ``budget``."""
         check_calibration(score.query, budget, "contribution")
         odds = max(1, math.ceil(gamma * _ODDS))
         sensitivity = score.sensitivity(budget.relation) / budget.relation.multiple

@@ -21,11 +21,14 @@ from privopt.arguments import count
 from privopt.convex import ConstraintSet, EmpiricalRisk, Oracle, pytree_dataclass
 from privopt.mechanisms.batches import ordered_subset
 from privopt.mechanisms.batches.batches import present, require_numbered
-from privopt.mechanisms.calibrated import check_calibration
+from privopt.mechanisms.calibration import (
+    check_calibration,
+    drawable,
+    multiplier,
+    require_public_size,
+)
 from privopt.mechanisms.clipping import MICROBATCH, BatchSum
-from privopt.mechanisms.events import drawable, require_public_size
 from privopt.mechanisms.level_law import LevelLaw
-from privopt.mechanisms.multiplier import multiplier
 from privopt.mechanisms.noise import IndependentNoise
 from privopt.mechanisms.public_stop import (
     PublishedStop,

@@ -1,4 +1,4 @@
-"""The risk itself as a bounded query: differences of values, with every record's loss clipped."""
+"""The risk as a bounded query: differences of its values, with every record's loss clipped."""
 
 from __future__ import annotations
 
@@ -21,12 +21,8 @@ __all__ = ["ClippedRisk"]
 class ClippedRisk(NamedTuple):
     """The risk as a function of the parameter, every record's loss ``C``-Lipschitz, over public n.
 
-    Attributes
-    ----------
-    gradient : ClippedGradient
-        The query whose answers are the gradients of this one.
-    radius : float
-        ``R``: the constraint set lies in a ball of this radius.
+    ``gradient`` is the query whose answers are the gradients of this one; the constraint set lies
+    in a ball of ``radius`` ``R``.
 
     Examples
     --------

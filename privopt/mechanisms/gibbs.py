@@ -19,8 +19,8 @@ from privopt.convex import (
     norm,
     sample_log_concave,
 )
+from privopt.mechanisms.calibration import drawable
 from privopt.mechanisms.clipped_risk import ClippedRisk
-from privopt.mechanisms.events import drawable
 from privopt.privacy import gaussian_noise_multiplier, pure_event, round_up
 from privopt.release import release
 from privopt.spec import Budget, Premises, Relation

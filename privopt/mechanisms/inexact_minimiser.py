@@ -1,4 +1,4 @@
-"""Minimisers to a distance fixed in advance, for every data set, and in little time for most."""
+"""Minimisers within a public distance of the exact one, on every data set."""
 
 from __future__ import annotations
 
@@ -39,29 +39,17 @@ class DataTerm(Protocol):
 class InexactMinimiser(NamedTuple):
     """``argmin_W F(w) + (lambda/2)|w - c|^2 + <t, w>``, to a distance ``tau``.
 
-    There are two ways to it. Minimisers of generalised linear models are looked for by
-    :func:`privopt.convex.newton_glm`; a point ``w`` of ``W`` is accepted where
+    There are two solvers. For a generalised linear model, :func:`privopt.convex.newton_glm`
+    proposes a point ``w`` of ``W``, which is accepted where
 
         ``beta |w - Proj_W(w - grad J(w)/beta)| <= a tau / 2``
 
-    (half is left to round-off), which puts it within ``tau/2`` of the minimiser of the
-    ``a``-strongly convex and ``beta``-smooth ``J``. Otherwise accelerated projected descent runs
-    from ``Proj_W(c - t/lambda)``, for a public number of steps that ends within ``tau`` whatever
-    the data. *Both ways end within* ``tau`` *of the same point on every data set*, and that
-    distance is all that is charged: which of them was taken, and what else shared the
-    computation, moves no output farther than the charge already allows, so the choice may depend
-    on the data. (The time it takes does, too.)
-
-    Attributes
-    ----------
-    regularisation : float
-        ``lambda >= 0``.
-    strong_convexity, smoothness : float
-        ``a > 0`` and ``beta``, of ``J`` on ``W``, the regulariser included.
-    error : float
-        ``tau``.
-    steps : int
-        Of accelerated descent; they guarantee ``tau``.
+    (half is left to round-off). It is then within ``tau/2`` of the minimiser of ``J``, which is
+    ``a``-strongly convex and ``beta``-smooth on ``W``, the regulariser included. Otherwise
+    accelerated projected descent runs from ``Proj_W(c - t/lambda)`` for a public number of
+    ``steps``, which end within ``tau`` whatever the data. *Both solvers end within* ``tau`` *of the
+    same point on every data set*, and the sensitivity is charged for that distance. So the choice
+    between them may depend on the data. (So does the running time.)
     """
 
     regularisation: float | Array

@@ -21,10 +21,7 @@ class LevelLaw:
 
     ``N`` is the number of zeros that lead a word of ``M + 1`` fair bits which is not all zeros.
 
-    Attributes
-    ----------
-    highest : int
-        ``M``, at most 30.
+    ``highest`` is ``M``, at most 30.
 
     Examples
     --------
@@ -36,13 +33,7 @@ class LevelLaw:
 
     @classmethod
     def of(cls, n: int, base: int) -> LevelLaw:
-        """With ``M = floor(log2(n/b)) - 1``: the top level takes batches of ``2^(M + 1) b <= n``.
-
-        Raises
-        ------
-        ValueError
-            If ``base`` is no positive integer, or ``n < 2 base``.
-        """
+        """With ``M = floor(log2(n/b)) - 1``: the top level takes ``2^(M + 1) b <= n`` records."""
         count("n", n)
         if count("base", base) > n // 2:
             raise ValueError(f"base must be at most n/2 = {n / 2:g}, got {base}")

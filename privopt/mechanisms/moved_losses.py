@@ -1,13 +1,13 @@
-"""Sums of losses read from a public centre, each within the range that its clipped gradient has.
+"""Sums of loss differences ``loss(w) - loss(c)`` from a public centre, each clipped to a range.
 
-What a record contributes at ``w`` is its loss moved from ``c``, kept between the tangents at both:
+The difference of a record is clipped to lie between the tangents at both points:
 
     <g(c), w - c>  <=  loss(w) - loss(c)  <=  <g(w), w - c>,    |g| <= C.
 
 For a convex loss with these gradients that changes nothing, and whatever arithmetic did to the
-difference, no record contributes more than ``C |w - c|``. Where the two losses are too large for
-their difference to be told, the slope at ``c`` is taken for all ``w``: the loss is then linear.
-Values and gradients are made together, so that the ones are the integral of the others.
+difference, no record contributes more than ``C |w - c|``. Where round-off of
+the two losses exceeds the resolution asked for, the loss is replaced by its tangent at ``c``.
+Values are the integrals of the gradients that are returned with them.
 """
 
 from __future__ import annotations

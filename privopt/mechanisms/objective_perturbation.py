@@ -13,8 +13,8 @@ from jax.typing import DTypeLike
 from privopt import draws
 from privopt.arguments import instance
 from privopt.convex import EmpiricalRisk
+from privopt.mechanisms.calibration import multiplier
 from privopt.mechanisms.inexact_minimiser import InexactMinimiser
-from privopt.mechanisms.multiplier import multiplier
 from privopt.mechanisms.queries import ClippedGradient, steps_to_gain
 from privopt.privacy import ObjectivePerturbationDpEvent, pure_event
 from privopt.release import release
@@ -160,11 +160,7 @@ class PerturbedMinimiser(NamedTuple):
 class GaussianObjectivePerturbation(NamedTuple):
     """``t ~ N(0, sigma^2 I)``.
 
-    Attributes
-    ----------
-    query : PerturbedMinimiser
-    scale : float
-        ``sigma`` in units of the mean gradient, representable in float32.
+    ``scale`` is ``sigma``, in units of the mean gradient and representable in float32.
 
     Formal guarantee
     ----------------
@@ -198,11 +194,7 @@ class GaussianObjectivePerturbation(NamedTuple):
 class NormLaplaceObjectivePerturbation(NamedTuple):
     """``t`` with density proportional to ``exp(-|t|_2 / beta)``.
 
-    Attributes
-    ----------
-    query : PerturbedMinimiser
-    scale : float
-        ``beta`` in units of the mean gradient, representable in float32.
+    ``scale`` is ``beta``, in units of the mean gradient and representable in float32.
 
     Formal guarantee
     ----------------

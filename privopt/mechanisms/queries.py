@@ -6,15 +6,14 @@ query; no sensitivity is written down a second time.
 
 A sensitivity is that of the number which the device computes, round-off included:
 
-- What is rounded after the noise costs nothing. So a public centre is added last (``restore``), and
-  no answer is rounded at the magnitude of where its bounds lie.
-- What is rounded before it puts two neighbours' answers apart by twice the error of one, and that
-  is part of the sensitivity: float32's, if the records turn out to be float64 too. It is
-  relative to what it is the error of: of a record's contribution a few ``2^-24`` of it; of a sum
-  ``2^-24`` of the *sum*, which is ``2^-24 n`` contributions. Sums are therefore compensated, so
-  that nothing beyond that one rounding is lost, and charged for a public ``n``, with room for 512
-  times as many records. Where the number of records is private, float32 takes 131,072 and float64
-  ``2^46`` of them, and ``2^-7`` of a contribution is charged.
+- Rounding after the noise is post-processing and costs no privacy. So a public centre is added
+  last (``restore``), and the answer before it is small.
+- Rounding before the noise separates the answers of two neighbours by twice the error of one. The
+  sensitivity includes that: float32's, even if the records are float64. The error of a record's
+  contribution is a few ``2^-24`` of it; that of a sum is ``2^-24`` of the *sum*, which is ``2^-24
+  n`` contributions. Sums are compensated, so that they round only once, and are charged for a
+  public ``n``, with room for 512 times as many records. Where the number of records is private,
+  float32 takes 131,072 and float64 ``2^46`` of them, and ``2^-7`` of a contribution is charged.
 - Counts are whole numbers, medians and modes are picked: they are exact.
 - A sum of gradients is a product of matrices, in whatever order the machine takes. Float64's worst
   case, ``2 n^2 2^-53`` contributions, is charged; **float32's is not**, and would be as large as
@@ -73,7 +72,7 @@ class BoundedQuery(Protocol):
 
 
 class L1BoundedQuery(Protocol):
-    """A query with a sensitivity for noise that is independent in every coordinate."""
+    """A query with a sensitivity in the l1 norm, for noise independent in every coordinate."""
 
     def l1_sensitivity(self, relation: Relation) -> float:
         """Largest change of the answer's l1 norm between neighbours under ``relation``."""
@@ -85,16 +84,9 @@ class ClippedGradient(NamedTuple):
     ``n`` is the public design size and stays the divisor whatever the data. Two forms of
     clipping: see :mod:`privopt.mechanisms.clipping`.
 
-    Attributes
-    ----------
-    clip : float
-        ``C``; representable in float32, so that the device clips to the very number accounted.
-    size : float
-        ``n``; representable in float32 likewise.
-    dim : int
-        Dimension, for the round-off of a norm computed in float32.
-    gamma : float or None
-        Positive for automatic clipping, ``g C/(|g| + gamma)``; None for ``g min(1, C/|g|)``.
+    ``clip`` is ``C`` and ``size`` is ``n``, both representable in float32: the device uses the
+    numbers that are accounted. ``dim`` is for the round-off of norms. A positive ``gamma`` asks for
+    automatic clipping, ``g C/(|g| + gamma)``; None for ``g min(1, C/|g|)``.
 
     Examples
     --------

@@ -1,7 +1,4 @@
-"""What round-off adds to a sensitivity, and sums that keep it small.
-
-The rules that every query follows stand in :mod:`privopt.mechanisms.queries`.
-"""
+"""The error of a sum, which a sensitivity is charged, and sums that keep it small."""
 
 from __future__ import annotations
 
@@ -20,12 +17,13 @@ _MIN_NORMAL = 2.0**-126  # positive float32 that no accelerator flushes to zero
 
 
 def sum_error(terms: float, largest: float = 1.0) -> float:
-    """Largest error of :func:`compensated_sum` in float32, of so many terms of so large a size.
+    """Largest error of :func:`compensated_sum` in float32 of ``terms`` terms up to ``largest``.
 
-    With ``u = 2^-24`` the two-sums of a tree of ``k <= 32`` levels lose nothing but what is
-    flushed to zero; their errors add up to at most ``k u`` of the sum ``A`` of all sizes, and are
-    added with an error of ``2 k^2 u^2 A``, to be rounded once: ``u A + 2^-13 u A`` in all. The
-    bound has room for ``2^9`` times as many terms as stated, if the sum is clamped to ``A``.
+    Let ``u = 2^-24``, ``A`` the sum of all sizes, and the tree of halves have ``k <= 32`` levels. A
+    two-sum is exact but for numbers flushed to zero. The errors that it returns add up to at most
+    ``k u A``, and are themselves added with an error of ``2 k^2 u^2 A``; the final sum is rounded
+    once: ``u A + 2^-13 u A`` in all. The bound also covers ``2^9`` times as many terms, if the sum
+    is clamped to ``A``.
     """
     return terms * (largest * UNIT * (1.0 + 2.0**-4) + 32.0 * _MIN_NORMAL)
 
@@ -37,10 +35,7 @@ def max_terms(dtype: DTypeLike) -> int:
 
 @jax.jit
 def compensated_sum(terms: Array) -> Array:
-    """Sum over the first axis, by halves, with all rounding errors added at the end.
-
-    The order is part of the program: no compiler or device has a say in the error.
-    """
+    """Sum over the first axis, by halves in a fixed order, with all rounding errors added last."""
     levels = (terms.shape[0] - 1).bit_length()
     missing = 2**levels - terms.shape[0]
     terms = jnp.pad(terms, [(0, missing)] + [(0, 0)] * (terms.ndim - 1))

@@ -12,8 +12,7 @@ from jax import Array
 
 from privopt import draws
 from privopt.arguments import positive_number
-from privopt.mechanisms.calibrated import check_calibration
-from privopt.mechanisms.events import drawable, require_public_size
+from privopt.mechanisms.calibration import check_calibration, drawable, require_public_size
 from privopt.privacy import approximate_event, round_up
 from privopt.release import release
 from privopt.spec import Budget, Relation

@@ -13,7 +13,7 @@ from dp_accounting import DpEvent
 from jax import Array
 
 from privopt import draws
-from privopt.mechanisms.calibrated import check_calibration
+from privopt.mechanisms.calibration import check_calibration
 from privopt.privacy import BoundedRangeDpEvent, round_up
 from privopt.release import release
 from privopt.spec import Budget, Relation

@@ -14,7 +14,8 @@ import privopt
 from privopt import draws, problems
 from privopt.convex import EmpiricalRisk, GeneralisedLinear, L2Ball, Linear
 from privopt.core.parameters import scaled
-from privopt.mechanisms import ClippedGradient, PointScore
+from privopt.mechanisms import ClippedGradient
+from privopt.mechanisms.best_of_runs import PointScore
 from privopt.privacy import Repetitions
 from privopt.spec import Relation
 from privopt.streams import stream

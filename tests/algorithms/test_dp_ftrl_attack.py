@@ -20,7 +20,7 @@ from privopt.convex import EmpiricalRisk, WholeSpace
 from privopt.core import Execution
 from privopt.core.parameters import scaled
 from privopt.factorisations import FACTORISATIONS
-from privopt.mechanisms import RestartedNoise
+from privopt.mechanisms.noise import RestartedNoise
 from privopt.spec import Relation
 
 RUNS, DELTA = 100_000, 0.01

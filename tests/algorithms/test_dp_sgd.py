@@ -27,13 +27,8 @@ from privopt.convex import (
     Update,
     pytree_dataclass,
 )
-from privopt.mechanisms import (
-    AllRecords,
-    ClippedGradient,
-    PoissonBatches,
-    PrivateGradient,
-    poisson_sampler,
-)
+from privopt.mechanisms import AllRecords, ClippedGradient, PoissonBatches, PrivateGradient
+from privopt.mechanisms.batches import poisson_sampler
 from privopt.privacy import renyi_divergence
 from privopt.streams import stream
 from privopt.theory import Powers, StepRule, batch_moments, descent_rate

@@ -14,7 +14,8 @@ import privopt
 from privopt import draws, problems
 from privopt.convex import Average, Last
 from privopt.core import Execution, Run
-from privopt.mechanisms import PrivateGradient, poisson_sampler
+from privopt.mechanisms import PrivateGradient
+from privopt.mechanisms.batches import poisson_sampler
 from privopt.privacy import Guarantee, gaussian_mu, gaussian_noise_multiplier, round_up
 from privopt.streams import stream
 

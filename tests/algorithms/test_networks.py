@@ -15,7 +15,7 @@ from dp_accounting import pld
 import privopt
 from privopt import draws, problems
 from privopt.convex import Last
-from privopt.mechanisms import poisson_sampler
+from privopt.mechanisms.batches import poisson_sampler
 from privopt.streams import stream
 
 PATH = Path(__file__).parents[2] / "experiments" / "flax_network.py"

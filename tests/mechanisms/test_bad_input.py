@@ -5,13 +5,8 @@ from __future__ import annotations
 import pytest
 
 from privopt import mechanisms
-from privopt.mechanisms import (
-    ClippedGradient,
-    ClippedRisk,
-    OnePass,
-    PerturbedMinimiser,
-    RegularisedMinimiser,
-)
+from privopt.mechanisms import ClippedGradient, ClippedRisk, OnePass, RegularisedMinimiser
+from privopt.mechanisms.objective_perturbation import PerturbedMinimiser
 from privopt.spec import Budget, ProblemClass, Relation
 
 FACTS = ProblemClass(n=50, dim=2, lipschitz=1.0, radius=2.0, smoothness=0.25)

@@ -14,7 +14,8 @@ import pytest
 from scipy import stats
 
 from privopt.convex import EmpiricalRisk, L1L2Ball, WholeSpace
-from privopt.mechanisms import BiasReducedGradient, ClippedGradient, LevelLaw, ordered_subset
+from privopt.mechanisms import BiasReducedGradient, ClippedGradient, LevelLaw
+from privopt.mechanisms.batches import ordered_subset
 from privopt.privacy import gaussian_delta
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import bias_reduced_moments

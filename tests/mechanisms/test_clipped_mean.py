@@ -11,7 +11,8 @@ import pytest
 import scipy.sparse
 
 from privopt import problems
-from privopt.mechanisms import ClippedMean, largest_record
+from privopt.mechanisms import ClippedMean
+from privopt.mechanisms.means import largest_record
 from privopt.spec import ProblemClass, Relation
 
 SLACK = 1e-13  # relative, far above the round-off of so few records

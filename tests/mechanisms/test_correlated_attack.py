@@ -25,20 +25,17 @@ from privopt.core.parameters import scaled
 from privopt.factorisations import FACTORISATIONS
 from privopt.mechanisms import (
     AllRecords,
-    BufferedNoise,
     ClippedGradient,
     CyclicPoissonBatches,
-    DenseNoise,
     FixedSizeBatches,
     OrderedBatches,
     PoissonBatches,
     PrivateGradient,
-    RestartedNoise,
-    SeriesNoise,
     ShuffledBatches,
     TreeNoise,
     noise_of,
 )
+from privopt.mechanisms.noise import BufferedNoise, DenseNoise, RestartedNoise, SeriesNoise
 from privopt.privacy import gaussian_epsilon
 from privopt.spec import Relation
 from privopt.streams import stream

@@ -15,15 +15,13 @@ from scipy import stats
 
 from privopt import draws
 from privopt.factorisations import FACTORISATIONS, factorise
-from privopt.mechanisms import (
+from privopt.mechanisms import IndependentNoise, TreeNoise, noise_of
+from privopt.mechanisms.noise import (
     BufferedNoise,
     DenseNoise,
     HonakerNoise,
-    IndependentNoise,
     RestartedNoise,
     SeriesNoise,
-    TreeNoise,
-    noise_of,
 )
 from privopt.mechanisms.noise.vectors import weighted
 

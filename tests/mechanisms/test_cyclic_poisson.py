@@ -19,11 +19,9 @@ from privopt.mechanisms import (
     IndependentNoise,
     PoissonBatches,
     PrivateGradient,
-    RestartedNoise,
-    SeriesNoise,
     TreeNoise,
 )
-from privopt.mechanisms.noise import noise_of
+from privopt.mechanisms.noise import RestartedNoise, SeriesNoise, noise_of
 
 N, CYCLE = 22, 4  # blocks of 6, 6, 5 and 5
 BUDGET = Budget(epsilon=1.0, delta=1e-3, relation="zero_out")

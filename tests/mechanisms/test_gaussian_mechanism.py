@@ -19,12 +19,8 @@ from mpmath import mp
 from scipy import stats
 
 from privopt import draws
-from privopt.mechanisms import (
-    ClippedGradient,
-    GaussianMechanism,
-    RegularisedMinimiser,
-    classic_gaussian_scale,
-)
+from privopt.mechanisms import ClippedGradient, GaussianMechanism, RegularisedMinimiser
+from privopt.mechanisms.additive import classic_gaussian_scale
 from privopt.privacy import Guarantee
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.statistics import Count

@@ -19,11 +19,11 @@ from privopt.mechanisms import (
     ClippedGradient,
     FixedSizeBatches,
     OrderedBatches,
-    Participation,
     PoissonBatches,
     PrivateGradient,
     ShuffledBatches,
 )
+from privopt.mechanisms.batches import Participation
 from privopt.privacy import gaussian_mu
 from privopt.release import Replay, Tape
 from privopt.spec import Relation

@@ -10,12 +10,12 @@ import pytest
 from scipy import optimize, stats
 
 from privopt import problems
-from privopt.mechanisms import (
-    OBJECTIVE_PERTURBATION_ANALYSES,
+from privopt.mechanisms.objective_perturbation import (
     GaussianObjectivePerturbation,
     NormLaplaceObjectivePerturbation,
     PerturbedMinimiser,
 )
+from privopt.mechanisms.objective_perturbation_analyses import OBJECTIVE_PERTURBATION_ANALYSES
 from privopt.spec import Budget, ProblemClass, Relation
 
 

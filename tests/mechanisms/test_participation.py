@@ -9,13 +9,13 @@ from privopt import ProblemClass, problems
 from privopt.mechanisms import (
     ClippedGradient,
     CyclicPoissonBatches,
-    HonakerNoise,
     OrderedBatches,
     PoissonBatches,
     PrivateGradient,
     ShuffledBatches,
     TreeNoise,
 )
+from privopt.mechanisms.noise import HonakerNoise
 from privopt.spec import Relation
 from privopt.streams import stream
 

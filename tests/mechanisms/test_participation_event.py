@@ -16,21 +16,23 @@ from privopt.factorisations import FACTORISATIONS
 from privopt.mechanisms import (
     AllRecords,
     ClippedGradient,
-    DenseNoise,
     FixedSizeBatches,
-    HonakerNoise,
     IndependentNoise,
     OrderedBatches,
     PoissonBatches,
     PrivateGradient,
-    RestartedNoise,
-    SeriesNoise,
     ShuffledBatches,
     TreeNoise,
     noise_of,
+)
+from privopt.mechanisms.noise import (
+    DenseNoise,
+    HonakerNoise,
+    RestartedNoise,
+    SeriesNoise,
     participation_event,
 )
-from privopt.mechanisms.noise import event as shared
+from privopt.mechanisms.noise import noise as shared
 from privopt.privacy import gaussian_mu
 from privopt.release import Tape
 from privopt.spec import Relation

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privopt.mechanisms import poisson_sampler
+from privopt.mechanisms.batches import poisson_sampler
 from privopt.mechanisms.batches.poisson import capacity_of
 
 

@@ -15,15 +15,17 @@ from privopt.mechanisms import (
     ClippedGradient,
     ClippedRisk,
     GaussianMechanism,
-    GaussianObjectivePerturbation,
     GibbsMechanism,
     LaplaceMechanism,
     NormLaplaceMechanism,
-    NormLaplaceObjectivePerturbation,
-    PerturbedMinimiser,
     PoissonBatches,
     PrivateGradient,
     VarianceReducedGradient,
+)
+from privopt.mechanisms.objective_perturbation import (
+    GaussianObjectivePerturbation,
+    NormLaplaceObjectivePerturbation,
+    PerturbedMinimiser,
 )
 from privopt.privacy import Guarantee
 from privopt.spec import Budget, ProblemClass, Relation

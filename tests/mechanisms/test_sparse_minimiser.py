@@ -19,12 +19,8 @@ import scipy.sparse
 import privopt
 from privopt import problems
 from privopt.convex import SparseFeatures
-from privopt.mechanisms import (
-    LaplaceMechanism,
-    SparseMinimiser,
-    published_laplace_scale,
-    truncated_records,
-)
+from privopt.mechanisms import LaplaceMechanism, SparseMinimiser, published_laplace_scale
+from privopt.mechanisms.sparse_minimiser import truncated_records
 from privopt.spec import Relation
 
 FACTS = privopt.ProblemClass(

@@ -7,12 +7,8 @@ import pytest
 
 from privopt import problems
 from privopt.convex import Box, GLMSolution, L2Ball, accelerated_descent
-from privopt.mechanisms import (
-    ClippedGradient,
-    PerturbedMinimiser,
-    clipped_gradient_sum,
-    inexact_minimiser,
-)
+from privopt.mechanisms import ClippedGradient, clipped_gradient_sum, inexact_minimiser
+from privopt.mechanisms.objective_perturbation import PerturbedMinimiser
 from privopt.spec import ProblemClass
 
 N, DIM = 120, 3

@@ -1,4 +1,4 @@
-"""What a sampler of batches has to answer."""
+"""What a sampler of batches answers."""
 
 from __future__ import annotations
 
@@ -38,16 +38,9 @@ Draw = Callable[[Array], tuple[Array, Array]]
 
 
 class Participation(NamedTuple):
-    """In which of ``T`` steps one record can take part, whatever the batches turn out to be.
+    """In which of ``T`` steps one record can take part: at most ``times``, any two ``gap`` apart.
 
-    Attributes
-    ----------
-    times : int
-        ``k``: in at most so many steps.
-    gap : int
-        ``b``: any two of them are at least so many steps apart.
-    even : bool
-        Whether they are exactly ``gap`` apart: epochs in one order.
+    They are exactly ``gap`` steps apart if ``even`` (epochs in one order), else at least that.
 
     Examples
     --------
@@ -62,7 +55,7 @@ class Participation(NamedTuple):
 
 
 class Batches(Protocol):
-    r"""Who takes part in step ``t``: a set ``B_t`` of records, drawn without a look at the data.
+    r"""The set ``B_t`` of records that take part in step ``t``, drawn independently of the data.
 
     The gradient of step ``t`` is ``g_t = (1/b) \sum_{i \in B_t} clip_C(grad l(w_t; x_i))``. The
     divisor ``b`` is public, however many records came.
@@ -74,17 +67,17 @@ class Batches(Protocol):
 
     @property
     def block(self) -> int:
-        """For how many steps batches are drawn at once; 0 where all take part and none is drawn.
+        """For how many steps batches are drawn together; 0 if all records take part in all steps.
 
         It changes speed and no bit.
         """
 
     @property
     def by_number(self) -> bool:
-        """Whether the numbers of records decide who takes part: permuted data have another law.
+        """Whether the law of the batches depends on the order of the records.
 
-        A record that is replaced must then leave all others their numbers. Records that are stored
-        with multiplicities are numbered group by group, so that it would not.
+        If so, records with multiplicities are refused: they are numbered group by group, and one
+        that is replaced would change the numbers of others.
         """
 
     def divisor(self, size: float) -> float:
@@ -93,29 +86,18 @@ class Batches(Protocol):
     def draws_of(self, key: Array, records: Array | int) -> Draw:
         """The draws of a run; all randomness comes from ``key``. Not called at ``block = 0``.
 
-        A row from ``records`` on is not taken: whatever numbers the sampler has been given, the
-        records are those that are there.
+        Rows from ``records`` on are not taken (:func:`present`).
         """
 
     def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
         """``steps`` adaptive answers, each with fresh Gaussian noise.
 
         ``multiplier`` is the noise's scale over the largest share of one record in an answer.
-
-        Raises
-        ------
-        ValueError
-            Where no theorem covers these batches under ``relation``, with the reason.
+        ValueError, with the reason, where no theorem covers these batches under ``relation``.
         """
 
     def participation(self, steps: int, relation: Relation) -> Participation:
-        """What noise with memory is calibrated to.
-
-        Raises
-        ------
-        ValueError
-            Where no theorem covers these batches with such noise, with the reason.
-        """
+        """What correlated noise is calibrated to; ValueError where no theorem covers it."""
 
 
 def batch_size_of(batch_size: float, n: int) -> float:
@@ -142,9 +124,9 @@ def step_count(steps: int) -> int:
 
 
 def present(rows: Array, records: Array | int) -> tuple[Array, Array]:
-    """``(rows, taken)``: a row that none of so many ``records`` has is not taken.
+    """``(rows, taken)``: a number outside ``0 .. records - 1`` is not taken, and becomes row 0.
 
-    A gather of rows that are not there would take the last record, once for each of them.
+    JAX would gather the last record for it.
     """
     taken = (rows >= 0) & (rows < jnp.asarray(records, rows.dtype))
     return jnp.where(taken, rows, 0), taken

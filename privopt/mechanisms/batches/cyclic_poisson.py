@@ -13,8 +13,8 @@ from jax import Array
 from privopt.arguments import count, positive_number
 from privopt.convex import pytree_dataclass
 from privopt.mechanisms.batches.batches import Draw, present, require_numbered, step_count
+from privopt.mechanisms.batches.passes import require_places
 from privopt.mechanisms.batches.poisson import PoissonBatches, poisson_sampler
-from privopt.mechanisms.batches.shuffled import require_places
 from privopt.privacy import round_up
 from privopt.spec import Budget, Premises, Relation
 

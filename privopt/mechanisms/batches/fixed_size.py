@@ -1,4 +1,4 @@
-"""Batches of a fixed size, drawn without replacement."""
+"""Batches of a fixed size, drawn without replacement, and random ordered subsets."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 import jax
+import jax.numpy as jnp
 from dp_accounting import (
     DpEvent,
     GaussianDpEvent,
@@ -16,20 +17,16 @@ from jax import Array
 
 from privopt.convex import pytree_dataclass
 from privopt.mechanisms.batches.batches import Draw, present, step_count, whole_batch_size
-from privopt.mechanisms.events import require_public_size
+from privopt.mechanisms.calibration import require_public_size
 from privopt.spec import Relation
 
-__all__ = ["FixedSizeBatches"]
+__all__ = ["FixedSizeBatches", "ordered_subset"]
 
 
 @pytree_dataclass
 @dataclass(frozen=True)
 class FixedSizeBatches:
     """``B_t`` uniform among the sets of ``b`` of the first ``n`` records, fresh in every step.
-
-    Attributes
-    ----------
-    batch_size, n : int
 
     Formal guarantee
     ----------------
@@ -52,13 +49,7 @@ class FixedSizeBatches:
 
     @classmethod
     def of(cls, batch_size: float, n: int) -> FixedSizeBatches:
-        """Batches of ``batch_size`` of ``n`` records.
-
-        Raises
-        ------
-        ValueError
-            If ``batch_size`` is no integer from 1 to ``n``, or ``n`` is above 1.04e9.
-        """
+        """Batches of ``batch_size`` of ``n`` records, at most 1.04e9."""
         return cls(whole_batch_size(batch_size, n), n)
 
     @property
@@ -97,3 +88,34 @@ class FixedSizeBatches:
             "batches must not be drawn afresh in every step for noise with memory: no theorem "
             f"covers batches of fixed size, got {self!r}"
         )
+
+
+def ordered_subset(key: Array, size: int, n: int) -> Array:
+    """``size`` distinct numbers below ``n``, int32, uniform among the lists of such numbers.
+
+    So the first half of the list is a random half of the set. ``1 <= size <= n`` are static. Up to
+    ``sqrt(n/2)`` numbers are drawn together, and all again until they are distinct: four rounds of
+    five succeed. A longer list is the beginning of a permutation.
+
+    Examples
+    --------
+    >>> drawn = ordered_subset(jax.random.key(0), 4, 100)
+    >>> len(set(drawn.tolist()))
+    4
+    """
+    if 2 * size * size > n:
+        return jax.random.permutation(key, jnp.arange(n, dtype=jnp.int32))[:size]
+
+    def draw(turn: Array) -> Array:
+        return jax.random.randint(jax.random.fold_in(key, turn), (size,), 0, n, jnp.int32)
+
+    def repeats(state: tuple[Array, Array]) -> Array:
+        ascending = jnp.sort(state[1])
+        return jnp.any(ascending[1:] == ascending[:-1])
+
+    def again(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        turn = state[0] + 1
+        return turn, draw(turn)
+
+    first = jnp.zeros((), jnp.int32)
+    return jax.lax.while_loop(repeats, again, (first, draw(first)))[1]

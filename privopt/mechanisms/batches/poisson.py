@@ -1,4 +1,4 @@
-"""Poisson batches: every record takes part in every step independently, at the cost of a batch."""
+"""Poisson batches, drawn in time of the batch and not of the data."""
 
 from __future__ import annotations
 
@@ -50,14 +50,7 @@ class PoissonBatches:
     Batches have ``capacity`` places: beyond it records are left out, and so are all records after
     the ``n``-th.
 
-    Attributes
-    ----------
-    rate : float
-        ``q``, representable in float32.
-    batch_size : float
-        ``b``, the expected size, representable in float32.
-    capacity, most : int
-        Places in a batch; the most records there may be, ``n``.
+    ``rate`` is ``q``, ``batch_size`` is ``b`` and ``most`` is ``n``.
 
     Formal guarantee
     ----------------

@@ -9,10 +9,9 @@ Sums are over the whole data set or over a batch of its rows. Of two forms of cl
 C/|g|)`` keeps short gradients as they are, and ``g C/(|g| + gamma)``, automatic clipping, makes
 all of them nearly equally long (Bu, Wang, Zha and Karypis 2023); ``gamma`` None asks for the first.
 
-Gradients of a generalised linear loss are clipped by their slopes, whatever its features are
-(``slopes``); those of squared distances to sparse points and of losses of single coordinates
-without their zeros (``distances``, ``coordinates``); those of any other loss are made one a record,
-so many at once (``gradients``).
+Gradients of a generalised linear loss are clipped by their slopes (``slopes``); those of squared
+distances to sparse points and of losses of single coordinates without their zeros (``sparse``);
+those of any other loss are made one a record, a microbatch at once (``gradients``).
 """
 
 from privopt.mechanisms.clipping.factors import BatchSum, is_exact

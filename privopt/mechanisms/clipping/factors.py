@@ -1,7 +1,8 @@
-"""What a gradient is multiplied by, given its norm, and what a sum over a batch looks like."""
+"""What sums of clipped gradients answer, and what a gradient of a given norm is multiplied by."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ from jax import Array
 from privopt.convex.vectors import Number
 from privopt.release import Pytree
 
-__all__ = ["BatchSum", "clipping_factors", "is_exact"]
+__all__ = ["BatchSum", "ClippedSums", "clipping_factors", "is_exact"]
 
 
 class BatchSum(Protocol):
@@ -21,6 +22,21 @@ class BatchSum(Protocol):
 
     def __call__(self, point: Pytree, rows: Array, weights: Array, anchor: Pytree = None) -> Pytree:
         """The sum, of the shape of ``point``."""
+
+
+class ClippedSums(Protocol):
+    """Sums over ``clip(g_i(w))``, ``g_i = grad loss(.; x_i)``, for one kind of loss."""
+
+    def gradient_sum(self) -> Callable[[Pytree], Pytree]:
+        """``w -> sum_i m_i clip(g_i(w))`` over all records."""
+
+    def batch_sum(
+        self, point: Pytree, rows: Array, weights: Array, anchor: Pytree = None
+    ) -> Pytree:
+        """A :class:`BatchSum` over rows as they are stored."""
+
+    def usable(self, point: Pytree) -> Array:
+        """Which records have a gradient at ``point`` that can be clipped, shape ``(n,)``."""
 
 
 def is_exact(size: Array, factor: Number) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,73 +11,68 @@ from jax import Array
 
 from privopt.convex import norm
 from privopt.convex.vectors import Number
-from privopt.mechanisms.clipping.factors import BatchSum, clipping_factors, is_exact
+from privopt.mechanisms.clipping.factors import clipping_factors, is_exact
 from privopt.release import Pytree
 
-__all__ = ["batch_sum", "gradient_sum", "usable"]
-
-Loss = Callable[[Pytree, Pytree], Array]
+__all__ = ["GeneralSums"]
 
 
-def gradient_sum(
-    loss: Loss,
-    data: Pytree,
-    counts: Array | None,
-    clip: Number,
-    gamma: Number | None,
-    microbatch: int,
-) -> Callable[[Pytree], Pytree]:
-    """``w -> sum_i m_i clip(grad loss(w, x_i))``; ``w`` may be any pytree."""
-    rows = jax.tree.leaves(data)[0].shape[0]
-    add_up = _summed(loss, clip, gamma)
+class GeneralSums(NamedTuple):
+    """Of any loss ``loss(w, x)``; ``w`` may be any pytree."""
 
-    def whole_sum(point: Pytree) -> Pytree:
-        weights = jnp.ones(rows, jax.tree.leaves(point)[0].dtype) if counts is None else counts
-        return _in_parts(lambda part: add_up(point, *part), (data, weights), microbatch)
+    loss: Callable[[Pytree, Pytree], Array]
+    data: Pytree
+    counts: Array | None
+    clip: Number
+    gamma: Number | None
+    microbatch: int
 
-    return whole_sum
+    def gradient_sum(self) -> Callable[[Pytree], Pytree]:
+        """``w -> sum_i m_i clip(g_i(w))``."""
+        rows = jax.tree.leaves(self.data)[0].shape[0]
 
+        def whole_sum(point: Pytree) -> Pytree:
+            ones = jnp.ones(rows, jax.tree.leaves(point)[0].dtype)
+            weights = ones if self.counts is None else self.counts
+            return _in_parts(
+                lambda part: self._sum(point, *part), (self.data, weights), self.microbatch
+            )
 
-def batch_sum(
-    loss: Loss, data: Pytree, clip: Number, gamma: Number | None, microbatch: int
-) -> BatchSum:
-    """The same over rows, as they are stored."""
-    add_up = _summed(loss, clip, gamma)
+        return whole_sum
 
-    def whole_sum(point: Pytree, rows: Array, weights: Array, anchor: Pytree = None) -> Pytree:
+    def batch_sum(
+        self, point: Pytree, rows: Array, weights: Array, anchor: Pytree = None
+    ) -> Pytree:
+        """The same over rows, as they are stored."""
+
         def part_sum(part: tuple[Array, Array]) -> Pytree:
-            chosen, multiplicities = part
-            examples = jax.tree.map(lambda leaf: leaf[chosen], data)
-            return add_up(point, examples, multiplicities, anchor)
+            examples = jax.tree.map(lambda leaf: leaf[part[0]], self.data)
+            return self._sum(point, examples, part[1], anchor)
 
-        return _in_parts(part_sum, (rows, weights), microbatch)
+        return _in_parts(part_sum, (rows, weights), self.microbatch)
 
-    return whole_sum
+    def usable(self, point: Pytree) -> Array:
+        """Which records have a gradient at ``point`` that can be clipped."""
 
+        def one(example: Pytree) -> Array:
+            size = _size(jax.grad(self.loss)(point, example))
+            return is_exact(size, self.clip / size)
 
-def usable(loss: Loss, data: Pytree, clip: Number, point: Pytree, microbatch: int) -> Array:
-    """Which records have a gradient at ``point`` that can be clipped; bool of shape ``(n,)``."""
-    gradient = jax.grad(loss)
+        return jax.lax.map(one, self.data, batch_size=self.microbatch)
 
-    def one(example: Pytree) -> Array:
-        size = _size(gradient(point, example))
-        return is_exact(size, clip / size)
+    def _sum(
+        self, point: Pytree, examples: Pytree, weights: Array, anchor: Pytree = None
+    ) -> Pytree:
+        """``sum_i m_i clip(...)``, all examples at once."""
+        gradient = jax.grad(self.loss)
 
-    return jax.lax.map(one, data, batch_size=microbatch)
+        def one(example: Pytree) -> tuple[Pytree, Array]:
+            found = gradient(point, example)
+            if anchor is not None:
+                found = jax.tree.map(jnp.subtract, found, gradient(anchor, example))
+            return found, clipping_factors(_size(found), self.clip, self.gamma)
 
-
-def _summed(loss: Loss, clip: Number, gamma: Number | None) -> Pytree:
-    """``(w, examples, m, anchor) -> sum_i m_i clip(...)``, all examples at once."""
-    gradient = jax.grad(loss)
-
-    def factor(point: Pytree, example: Pytree, anchor: Pytree) -> tuple[Pytree, Array]:
-        found = gradient(point, example)
-        if anchor is not None:
-            found = jax.tree.map(jnp.subtract, found, gradient(anchor, example))
-        return found, clipping_factors(_size(found), clip, gamma)
-
-    def add_up(point: Pytree, examples: Pytree, weights: Array, anchor: Pytree = None) -> Pytree:
-        gradients, factors = jax.vmap(factor, (None, 0, None))(point, examples, anchor)
+        gradients, factors = jax.vmap(one)(examples)
         kept = weights * factors
 
         def total(leaf: Array) -> Array:
@@ -84,8 +80,6 @@ def _summed(loss: Loss, clip: Number, gamma: Number | None) -> Pytree:
             return jnp.tensordot(kept, leaf, 1, precision="highest")
 
         return jax.tree.map(total, gradients)
-
-    return add_up
 
 
 def _in_parts(part_sum: Callable[[Pytree], Pytree], records: Pytree, size: int) -> Pytree:

@@ -1,8 +1,7 @@
 """Clipped gradients of a generalised linear loss, without forming them.
 
-The gradient of a record is ``phi'(<x_i, w>, y_i) x_i``, of norm ``|phi'| |x_i|``: to clip its slope
-to ``C / |x_i|`` is to clip it. All that is asked of the features are two products, norms and rows,
-so sparse ones stay sparse.
+The gradient of a record is ``phi'(<x_i, w>, y_i) x_i``, of norm ``|phi'| |x_i|``: it is clipped by
+clipping the slope ``phi'`` to ``C / |x_i|``. Sparse features stay sparse.
 """
 
 from __future__ import annotations
@@ -15,44 +14,28 @@ from jax import Array
 
 from privopt.convex import EmpiricalRisk, Features, LinearRecords, RegularisedGLM, ScalarLoss
 from privopt.convex.vectors import Number
-from privopt.mechanisms.clipping.factors import BatchSum, is_exact
+from privopt.mechanisms.clipping.factors import is_exact
 
 __all__ = [
     "BoundedRecords",
     "ClippedSlope",
-    "batch_sum",
+    "SlopeSums",
     "bounded_records",
     "clipped_linear_model",
-    "gradient_sum",
-    "usable",
 ]
 
 
 class BoundedRecords(NamedTuple):
-    """Records with the bounds of their slopes; zero in all of it for one that is not usable.
-
-    Attributes
-    ----------
-    features : Features
-    labels, bound, norms : Array
-        ``y``, ``C/|x|`` and ``|x|``, shape ``(n,)``.
-    """
+    """Records with the bounds of their slopes; the bound of one that is not usable is zero."""
 
     features: Features
-    labels: Array
-    bound: Array
-    norms: Array
+    labels: Array  # y
+    bound: Array  # C/|x|
+    norms: Array  # |x|
 
 
 class ClippedSlope(NamedTuple):
-    """A loss whose slope is kept within a bound of its own for every record; 0 if not finite.
-
-    Attributes
-    ----------
-    loss : ScalarLoss
-    bound : Array
-        ``b_i``, shape ``(n,)``.
-    """
+    """A loss whose slope is clipped to ``bound``, one for every record; 0 if not finite."""
 
     loss: ScalarLoss
     bound: Array
@@ -64,7 +47,7 @@ class ClippedSlope(NamedTuple):
 
 
 def bounded_records(records: LinearRecords, clip: Number) -> BoundedRecords:
-    """Features do not depend on ``clip``: where many clips are run at once they stay one array."""
+    """Records with the bounds ``C/|x_i|``; under ``vmap`` over clips the features are shared."""
     _, features, labels = records
     norms = features.norms()
     finite = jnp.isfinite(norms) & jnp.isfinite(labels)
@@ -74,14 +57,6 @@ def bounded_records(records: LinearRecords, clip: Number) -> BoundedRecords:
         jnp.where(finite & is_exact(norms, clip / norms), clip / norms, 0.0),
         jnp.where(finite, norms, 0.0),
     )
-
-
-def usable(risk: EmpiricalRisk, clip: Number, point: Array) -> Array:
-    """Which records contribute, at this and every point; bool of shape ``(n,)``."""
-    del point
-    _, features, labels = _linear(risk)
-    norms = features.norms()
-    return jnp.isfinite(labels) & is_exact(norms, clip / norms)
 
 
 def clipped_linear_model(risk: EmpiricalRisk, clip: Number, size: Number) -> RegularisedGLM | None:
@@ -99,46 +74,50 @@ def clipped_linear_model(risk: EmpiricalRisk, clip: Number, size: Number) -> Reg
     return RegularisedGLM(loss, features, labels, weights, none[:, 0], none, none)
 
 
-def gradient_sum(
-    risk: EmpiricalRisk, clip: Number, gamma: Number | None
-) -> Callable[[Array], Array]:
-    """``w -> sum_i m_i clip(phi'(<x_i, w>, y_i) x_i)``."""
-    records, counts = _linear(risk), risk.counts
-    features, labels, bound, norms = bounded_records(records, clip)
-    matvec, rmatvec = features.products()
+class SlopeSums(NamedTuple):
+    """Of a generalised linear loss: ``clip(phi'(<x_i, w>, y_i) x_i)``."""
 
-    def whole_sum(point: Array) -> Array:
-        slopes = records.scalar.slope(matvec(point), labels)
-        slopes = _clipped(slopes, bound, norms, gamma)
-        return rmatvec(slopes if counts is None else counts * slopes)
+    records: BoundedRecords
+    slope: Callable[[Array, Array], Array]
+    counts: Array | None
+    gamma: Number | None
 
-    return whole_sum
+    @classmethod
+    def of(cls, risk: EmpiricalRisk, clip: Number, gamma: Number | None) -> SlopeSums:
+        """The sums for a risk that is ``linear``."""
+        assert risk.linear is not None
+        return cls(bounded_records(risk.linear, clip), risk.linear.scalar.slope, risk.counts, gamma)
 
+    def gradient_sum(self) -> Callable[[Array], Array]:
+        """``w -> sum_i m_i clip(phi'(<x_i, w>, y_i) x_i)``."""
+        features, labels, bound, norms = self.records
+        matvec, rmatvec = features.products()
 
-def batch_sum(risk: EmpiricalRisk, clip: Number, gamma: Number | None) -> BatchSum:
-    """The same over rows, as they are stored."""
-    records = _linear(risk)
-    features, labels, bound, norms = bounded_records(records, clip)
-    slope = records.scalar.slope
+        def whole_sum(point: Array) -> Array:
+            slopes = self._clipped(self.slope(matvec(point), labels), bound, norms)
+            return rmatvec(slopes if self.counts is None else self.counts * slopes)
 
-    def part_sum(point: Array, rows: Array, weights: Array, anchor: Array | None = None) -> Array:
+        return whole_sum
+
+    def batch_sum(
+        self, point: Array, rows: Array, weights: Array, anchor: Array | None = None
+    ) -> Array:
+        """The same over rows, as they are stored."""
+        features, labels, bound, norms = self.records
         batch, targets = features.take(rows), labels[rows]
-        slopes = slope(batch.matvec(point), targets)
+        slopes = self.slope(batch.matvec(point), targets)
         if anchor is not None:
-            slopes -= slope(batch.matvec(anchor), targets)
-        return batch.rmatvec(weights * _clipped(slopes, bound[rows], norms[rows], gamma))
+            slopes -= self.slope(batch.matvec(anchor), targets)
+        return batch.rmatvec(weights * self._clipped(slopes, bound[rows], norms[rows]))
 
-    return part_sum
+    def usable(self, point: Array) -> Array:
+        """Which records contribute, at this and every point."""
+        del point
+        return self.records.bound > 0.0
 
-
-def _linear(risk: EmpiricalRisk) -> LinearRecords:
-    assert risk.linear is not None
-    return risk.linear
-
-
-def _clipped(slopes: Array, bound: Array, norms: Array, gamma: Number | None) -> Array:
-    if gamma is None:
-        clipped = jnp.clip(slopes, -bound, bound)
-    else:
-        clipped = slopes * (bound * norms / (jnp.abs(slopes) * norms + gamma))
-    return jnp.where(jnp.isfinite(slopes) & jnp.isfinite(clipped), clipped, 0.0)
+    def _clipped(self, slopes: Array, bound: Array, norms: Array) -> Array:
+        if self.gamma is None:
+            clipped = jnp.clip(slopes, -bound, bound)
+        else:
+            clipped = slopes * (bound * norms / (jnp.abs(slopes) * norms + self.gamma))
+        return jnp.where(jnp.isfinite(slopes) & jnp.isfinite(clipped), clipped, 0.0)

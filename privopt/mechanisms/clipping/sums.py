@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from types import ModuleType
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +11,10 @@ from jax import Array
 
 from privopt.convex import EmpiricalRisk, is_features
 from privopt.convex.vectors import Number
-from privopt.mechanisms.clipping import coordinates, distances, gradients, slopes
-from privopt.mechanisms.clipping.factors import BatchSum
+from privopt.mechanisms.clipping.factors import BatchSum, ClippedSums
+from privopt.mechanisms.clipping.gradients import GeneralSums
+from privopt.mechanisms.clipping.slopes import SlopeSums
+from privopt.mechanisms.clipping.sparse import CoordinateSums, DistanceSums
 from privopt.release import Pytree
 
 __all__ = [
@@ -31,18 +32,10 @@ def clipped_gradient_sum(
 ) -> Callable[[Pytree], Pytree]:
     """``w -> sum_i m_i clip(grad loss(w; x_i))`` over all records.
 
-    What does not depend on ``w`` is computed once, before the loop that calls what is returned.
-
-    Parameters
-    ----------
-    risk : EmpiricalRisk
-    clip : Array
-        ``C > 0``, scalar; ``inf`` leaves gradients as they are. The norm of a gradient that is a
-        pytree is that of all its leaves together.
-    gamma : Array, optional
-        Positive: automatic clipping.
-    microbatch : int
-        So many gradients of a general loss are in memory at once.
+    ``clip`` is ``C > 0``; ``inf`` leaves gradients as they are. The norm of a gradient that is a
+    pytree is that of all its leaves together. A positive ``gamma`` asks for automatic clipping. Of
+    a general loss, ``microbatch`` gradients are in memory at once. What does not depend on ``w`` is
+    computed before the returned function is called.
 
     Examples
     --------
@@ -52,10 +45,7 @@ def clipped_gradient_sum(
     >>> print(clipped_gradient_sum(risk, 1.0)(jnp.zeros(2)).round(2))
     [0.6 1.3]
     """
-    special = _special(risk)
-    if special is not None:
-        return special.gradient_sum(risk, clip, gamma)
-    return gradients.gradient_sum(risk.loss, risk.data, risk.counts, clip, gamma, microbatch)
+    return _sums(risk, clip, gamma, microbatch).gradient_sum()
 
 
 def clipped_batch_sum(
@@ -63,8 +53,8 @@ def clipped_batch_sum(
 ) -> BatchSum:
     """The same over a batch of records, which are numbered ``0..n-1``.
 
-    They are found by :meth:`EmpiricalRisk.rows_by_number`. Where fewer rows are stored than a batch
-    has, each is visited once, with its weight.
+    :meth:`EmpiricalRisk.rows_by_number` finds their rows. Where fewer rows are stored than a batch
+    has, the sum visits each stored row once, with its weight.
 
     Examples
     --------
@@ -74,12 +64,7 @@ def clipped_batch_sum(
     >>> print(clipped_batch_sum(risk, 1.0)(jnp.zeros(2), jnp.array([0]), jnp.ones(1)).round(2))
     [0.6 0.8]
     """
-    over_rows: BatchSum
-    special = _special(risk)
-    if special is not None:
-        over_rows = special.batch_sum(risk, clip, gamma)
-    else:
-        over_rows = gradients.batch_sum(risk.loss, risk.data, clip, gamma, microbatch)
+    over_rows = _sums(risk, clip, gamma, microbatch).batch_sum
     stored = jax.tree.leaves(risk.data)[0].shape[0]
     rows_of = risk.rows_by_number()
 
@@ -96,21 +81,16 @@ def clipped_batch_sum(
 
 def without_null_records(risk: EmpiricalRisk, clip: Number, point: Array) -> EmpiricalRisk:
     """The same without the records that contribute zero for not being finite at ``point``."""
-    special = _special(risk)
-    if special is not None:
-        usable = special.usable(risk, clip, point)
-    else:
-        usable = gradients.usable(risk.loss, risk.data, clip, point, MICROBATCH)
-    counts = usable.astype(risk.dtype)
+    counts = _sums(risk, clip, None, MICROBATCH).usable(point).astype(risk.dtype)
     return replace(risk, counts=counts if risk.counts is None else risk.counts * counts)
 
 
-def _special(risk: EmpiricalRisk) -> ModuleType | None:
-    """The module that sums the gradients of this loss without a dense one a record, if any does."""
+def _sums(risk: EmpiricalRisk, clip: Number, gamma: Number | None, microbatch: int) -> ClippedSums:
+    """The sums that make no dense gradient for each record, if the loss has such."""
     if risk.linear is not None:
-        return slopes
+        return SlopeSums.of(risk, clip, gamma)
     if risk.separable is not None:
-        return coordinates
+        return CoordinateSums(risk, clip, gamma)
     if risk.points is not None and is_features(risk.data):
-        return distances
-    return None
+        return DistanceSums.of(risk, clip, gamma)
+    return GeneralSums(risk.loss, risk.data, risk.counts, clip, gamma, microbatch)

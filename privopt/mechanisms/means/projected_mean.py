@@ -9,8 +9,7 @@ from jax import Array
 
 from privopt.arguments import instance, member
 from privopt.convex import ConstraintSet, L1Ball, L1L2Ball, L2Ball, WholeSpace
-from privopt.mechanisms.gaussian import GaussianMechanism, classic_gaussian_scale
-from privopt.mechanisms.laplace import LaplaceMechanism
+from privopt.mechanisms.additive import GaussianMechanism, LaplaceMechanism, classic_gaussian_scale
 from privopt.mechanisms.means.clipped_mean import ClippedMean
 from privopt.spec import Budget, Relation
 

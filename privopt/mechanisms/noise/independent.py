@@ -22,17 +22,8 @@ __all__ = ["IndependentNoise"]
 class IndependentNoise:
     """``z_t ~ N(0, I)``, independent of all others.
 
-    The noise of a pytree is drawn as one vector, in the order of the leaves: no key is split, and
-    one generator is compiled however many leaves there are. It ends at ``draws.NORMAL_REACH``
-    standard deviations, which the calibration charges to ``delta``.
-
-    Examples
-    --------
-    >>> import jax
-    >>> import jax.numpy as jnp
-    >>> noise, memory = IndependentNoise().next((), 0, jax.random.key(0), jnp.zeros(3))
-    >>> noise.shape
-    (3,)
+    The draws end at ``draws.NORMAL_REACH`` standard deviations, which the calibration charges to
+    ``delta``.
     """
 
     variance = 1.0

@@ -1,21 +1,28 @@
-"""What a kind of noise has to answer."""
+"""What a kind of noise answers, and the event of noise that is correlated over the steps."""
 
 from __future__ import annotations
 
+import hashlib
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol
 
-from dp_accounting import DpEvent
+import jax
+import numpy as np
+from dp_accounting import DpEvent, GaussianDpEvent, SelfComposedDpEvent
 from jax import Array
 
 from privopt.factorisations import Factorisation
-from privopt.mechanisms.batches import Batches
+from privopt.mechanisms.batches import Batches, CyclicPoissonBatches, Participation
 from privopt.release import Pytree
 from privopt.spec import Relation
 
-__all__ = ["QUESTIONS", "Noise"]
+__all__ = ["QUESTIONS", "CorrelatedNoise", "Noise", "participation_event"]
 
 QUESTIONS = ("begin", "next", "factorisation", "event")
-"""What a noise answers."""
+
+_ROUND_OFF = 1e-9  # of a sensitivity computed in float64, relative
 
 
 class Noise(Protocol):
@@ -24,8 +31,8 @@ class Noise(Protocol):
     Step ``t`` answers ``g_t + sigma z_t``. ``A = B C`` is a factorisation of the matrix of prefix
     sums, so the prefix sums of the answers are ``A g + sigma B xi = B (C g + sigma xi)``: a
     post-processing of one Gaussian mechanism, whose sensitivity is that of ``C`` under the
-    participation of a record. For a square ``C`` this is ``z = C^{-1} xi``. Independent noise has
-    ``C = I``; other lower triangular ``C`` remember.
+    participation of a record. For a square ``C`` this is ``z = C^{-1} xi``; independent noise has
+    ``C = I``.
 
     *Adaptivity*. ``g_t`` may depend on the answers before it. The noise is Gaussian and row ``t``
     of ``C g`` needs no gradient after ``g_t``, so the releases are as private as those for
@@ -34,10 +41,9 @@ class Noise(Protocol):
     most ``(\sum_{ij} |X_ij|)^{1/2}`` over its steps, ``X = C^T C``, whatever their directions.
 
     An implementation is a frozen dataclass registered as a pytree
-    (:func:`privopt.convex.pytree_dataclass`), in a file of its own; its arrays enter by argument,
-    and its factorisation is made of the very numbers that the device multiplies by. One whose
-    ``xi_s`` are not normal, but independent and of mean zero, may say their ``variance``: 1 for
-    those here. Without it no rate is claimed.
+    (:func:`privopt.convex.pytree_dataclass`). Its factorisation is made of the numbers that the
+    device multiplies by. It may declare the ``variance`` of its ``xi_s`` (1 for normal draws);
+    they are then independent with mean zero. Without a ``variance`` no rate is claimed.
     """
 
     def begin(self, point: Pytree) -> Pytree:
@@ -50,25 +56,110 @@ class Noise(Protocol):
         """
 
     def factorisation(self, steps: int) -> Factorisation:
-        """``A = B C`` of the first ``steps`` steps; on the host.
-
-        Raises
-        ------
-        ValueError
-            If the noise does not last so long.
-        """
+        """``A = B C`` of the first ``steps`` steps, on the host; ValueError beyond its length."""
 
     def event(self, batches: Batches, multiplier: float, steps: int, relation: Relation) -> DpEvent:
         """What ``steps`` answers on these batches do to privacy.
 
         ``multiplier`` is ``sigma`` over the largest share of one record in an answer: a quotient
-        without a unit, from 0 on. A calibration asks at many of them; at 0, where no noise is
-        added, the answer is an event without privacy and not an error. Independent noise asks
-        ``batches.composed``, noise with memory ``batches.participation``
-        (:func:`privopt.mechanisms.participation_event`).
-
-        Raises
-        ------
-        ValueError
-            Where no theorem covers this noise on these batches, with the reason.
+        without a unit, from 0 on. At 0, where no noise is added, the event has no privacy.
+        ValueError, with the reason, where no theorem covers this noise on these batches.
         """
+
+
+class CorrelatedNoise:
+    """Noise ``z = C^-1 xi`` of normal draws: its event follows from ``factorisation``."""
+
+    variance = 1.0
+
+    def event(
+        self: Noise, batches: Batches, multiplier: float, steps: int, relation: Relation
+    ) -> DpEvent:
+        """One Gaussian mechanism, or sampled ones."""
+        return participation_event(self, batches, multiplier, steps, relation)
+
+
+def participation_event(
+    noise: Noise, batches: Batches, multiplier: float, steps: int, relation: Relation
+) -> DpEvent:
+    """``steps`` answers with correlated noise as one Gaussian mechanism, or as sampled ones.
+
+    ``noise.factorisation(steps)`` says how far one record moves ``C g``, and
+    ``batches.participation`` in which steps a record may take part. ``multiplier`` is ``sigma``
+    over the largest share of one record in an answer. The event is
+    ``GaussianDpEvent(multiplier/sensitivity)``, rounded down; on cyclic Poisson batches it is their
+    event for banded noise.
+
+    Formal guarantee
+    ----------------
+    ``sensitivity/multiplier``-Gaussian DP under ``zero_out``, twice that under ``replace_one``
+    (what a Gaussian event means there), for every data set and every adaptive choice of the points.
+    ValueError where no theorem covers the batches, or the noise on them, or the noise is shorter
+    than ``steps``.
+
+    Examples
+    --------
+    >>> from privopt.mechanisms import OrderedBatches, TreeNoise
+    >>> batches = OrderedBatches.of(1, 100)
+    >>> event = participation_event(TreeNoise(), batches, 1.0, 100, Relation.ZERO_OUT)
+    >>> round(event.noise_multiplier**-2, 6)  # a step lies in so many blocks
+    7.0
+    """
+    if isinstance(batches, CyclicPoissonBatches):
+        return _banded_event(noise, batches, multiplier, steps, relation)
+    participation = batches.participation(steps, relation)
+    if participation.times == 0:
+        return SelfComposedDpEvent(GaussianDpEvent(multiplier), 0)
+    sensitivity = _sensitivity(_Question(noise, _content(noise), steps, participation))
+    return GaussianDpEvent(math.nextafter(multiplier / sensitivity, 0.0))
+
+
+def _banded_event(
+    noise: Noise, batches: CyclicPoissonBatches, multiplier: float, steps: int, relation: Relation
+) -> DpEvent:
+    """Of noise whose band ends before a record can take part again."""
+    if steps == 0:
+        return batches.banded(multiplier, 1, steps, relation)
+    once = _Question(noise, _content(noise), steps, Participation(1, 1, even=True))
+    band = _band(once)
+    if band > batches.cycle:
+        raise ValueError(
+            f"noise must be banded by at most cycle = {batches.cycle} on cyclic Poisson batches: "
+            "no theorem covers a record that returns before its noise has ended; got "
+            f"{type(noise).__name__}, which spreads a step over {band}"
+        )
+    column = math.nextafter(multiplier / _sensitivity(once), 0.0)
+    return batches.banded(column, band, steps, relation)
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A key of the caches below: a noise is compared by its content."""
+
+    noise: Noise = field(compare=False)
+    content: object
+    steps: int
+    participation: Participation
+
+
+@lru_cache(maxsize=128)
+def _sensitivity(asked: _Question) -> float:
+    """How far one record of unit norm moves ``C g``, rounded up."""
+    times, gap, even = asked.participation
+    factorisation = asked.noise.factorisation(asked.steps)
+    return factorisation.sensitivity(times, gap, even=even) * (1.0 + _ROUND_OFF)
+
+
+@lru_cache(maxsize=128)
+def _band(asked: _Question) -> int:
+    """Over how many rows of ``C`` a step is spread."""
+    return asked.noise.factorisation(asked.steps).band
+
+
+def _content(noise: Noise) -> object:
+    """Structure and numbers, arrays by their digests."""
+    leaves, structure = jax.tree.flatten(noise)
+    arrays = [np.asarray(leaf) for leaf in leaves]
+    return structure, tuple(
+        (array.dtype.str, array.shape, hashlib.sha256(array.tobytes()).digest()) for array in arrays
+    )

@@ -11,8 +11,7 @@ from jax import Array
 from privopt.arguments import answering, count
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import Factorisation, RestartedFactorisation
-from privopt.mechanisms.noise.event import GaussianMemory
-from privopt.mechanisms.noise.noise import QUESTIONS, Noise
+from privopt.mechanisms.noise.noise import QUESTIONS, CorrelatedNoise, Noise
 from privopt.release import Pytree
 
 __all__ = ["RestartedNoise"]
@@ -20,21 +19,13 @@ __all__ = ["RestartedNoise"]
 
 @pytree_dataclass
 @dataclass(frozen=True, eq=False)
-class RestartedNoise(GaussianMemory):
+class RestartedNoise(CorrelatedNoise):
     """``noise`` from its first step again, with fresh draws, after every ``period`` steps.
-
-    Attributes
-    ----------
-    noise : Noise
-        Of one epoch.
-    period : int
-        Steps of an epoch.
 
     Formal guarantee
     ----------------
     ``C`` is block diagonal: epochs have independent noise, and a record that takes part in several
-    of them moves each. The noise of an epoch is dropped whole when it ends, whether or not its last
-    blocks are complete: no later answer repeats or cancels any of it.
+    of them moves each.
 
     Examples
     --------

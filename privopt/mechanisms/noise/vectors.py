@@ -39,9 +39,9 @@ def rows(count: int, point: Pytree) -> Array:
 def weighted(weights: Array, vectors: Array) -> Array:
     """``sum_i weights_i vectors_i``; no accelerator may round the weights, which privacy rests on.
 
-    A step writes into its rows before it reads them, or writes what it has read: then a compiled
-    loop keeps one copy of them. Many runs at once get weights of their own: shared ones would make
-    XLA gather the rows of all runs anew in every step.
+    A compiled loop copies all rows if a step reads old ones after it has written new ones.
+    Under ``vmap`` every run gets its own copy of the weights: with shared weights XLA would gather
+    the rows of all runs anew in every step.
     """
     return jnp.matmul(weights, vectors, precision=jax.lax.Precision.HIGHEST)
 

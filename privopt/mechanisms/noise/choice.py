@@ -1,8 +1,8 @@
-"""The noise that streams a factorisation."""
+"""The noise of a factorisation, and of its name."""
 
 from __future__ import annotations
 
-from functools import lru_cache, singledispatch
+from functools import lru_cache
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -18,89 +18,53 @@ from privopt.factorisations import (
     TreeFactorisation,
     factorise,
 )
-from privopt.mechanisms.noise.buffered import BufferedNoise
-from privopt.mechanisms.noise.dense import DenseNoise
-from privopt.mechanisms.noise.honaker import HonakerNoise
 from privopt.mechanisms.noise.independent import IndependentNoise
+from privopt.mechanisms.noise.matrices import BufferedNoise, DenseNoise, SeriesNoise
 from privopt.mechanisms.noise.noise import QUESTIONS, Noise
 from privopt.mechanisms.noise.restarted import RestartedNoise
-from privopt.mechanisms.noise.series import SeriesNoise
-from privopt.mechanisms.noise.tree import TreeNoise
+from privopt.mechanisms.noise.trees import HonakerNoise, TreeNoise
 
 __all__ = ["correlated_noise", "noise_of"]
 
 MAX_OPTIMUM = 1024  # steps for which a name may ask for the optimum
 
 
-@singledispatch
 def correlated_noise(factorisation: Factorisation) -> Noise:
     """The noise whose prefix sums are ``B xi``.
 
     Its own ``factorisation(steps)`` is that of the numbers in float32 which it adds, and privacy is
-    computed from that one.
-
-    Parameters
-    ----------
-    factorisation : Factorisation
-
-    Raises
-    ------
-    ValueError
-        If it is of a kind that no noise streams, or no factorisation.
+    computed from that one. ValueError for a kind that no noise streams.
 
     Examples
     --------
     >>> correlated_noise(factorise("banded_inverse", 1000, band=4)).denominator
     array([ 1.    , -0.5   , -0.125 , -0.0625], dtype=float32)
     """
+    match factorisation:
+        case TreeFactorisation():
+            return HonakerNoise.of(factorisation.steps) if factorisation.refined else TreeNoise()
+        case SeriesFactorisation(numerator=p, denominator=q):
+            return IndependentNoise() if len(p) == len(q) == 1 else SeriesNoise(p, q)
+        case BufferedFactorisation():
+            return BufferedNoise(factorisation.omega, factorisation.theta)
+        case DenseFactorisation(steps=steps):
+            return DenseNoise(solve_triangular(factorisation.encoder(), np.eye(steps), lower=True))
+        case RestartedFactorisation():
+            return RestartedNoise(
+                correlated_noise(factorisation.factorisation), factorisation.period
+            )
     raise ValueError(
         f"factorisation must be of a kind that some noise streams, got {described(factorisation)}"
     )
 
 
-@correlated_noise.register
-def _(factorisation: TreeFactorisation) -> Noise:
-    return HonakerNoise.of(factorisation.steps) if factorisation.refined else TreeNoise()
-
-
-@correlated_noise.register
-def _(factorisation: SeriesFactorisation) -> Noise:
-    if len(factorisation.numerator) == len(factorisation.denominator) == 1:
-        return IndependentNoise()
-    return SeriesNoise(factorisation.numerator, factorisation.denominator)
-
-
-@correlated_noise.register
-def _(factorisation: BufferedFactorisation) -> Noise:
-    return BufferedNoise(factorisation.omega, factorisation.theta)
-
-
-@correlated_noise.register
-def _(factorisation: DenseFactorisation) -> Noise:
-    return DenseNoise(
-        solve_triangular(factorisation.encoder(), np.eye(factorisation.steps), lower=True)
-    )
-
-
-@correlated_noise.register
-def _(factorisation: RestartedFactorisation) -> Noise:
-    return RestartedNoise(correlated_noise(factorisation.factorisation), factorisation.period)
-
-
 def noise_of(
     noise: Noise | str | None, steps: int, band: int | None = None, optimise: bool = False
 ) -> Noise:
-    """A noise as it is; one of a name of :func:`privopt.factorisations.factorise`; or independent.
+    """A given noise as it is, the noise of a name, or independent noise for None.
 
-    Parameters
-    ----------
-    noise : Noise, str or None
-        None is independent noise.
-    steps : int
-        Which a named noise is made for.
-    band : int, optional
-    optimise : bool
-        Both for names that have them.
+    Names are those of :func:`privopt.factorisations.factorise`. A named noise is made for ``steps``
+    steps; ``band`` and ``optimise`` are for names that have them.
 
     Raises
     ------
@@ -109,8 +73,8 @@ def noise_of(
 
     Examples
     --------
-    >>> noise_of("honaker", 100)
-    HonakerNoise(height=7)
+    >>> noise_of("honaker", 100).height
+    7
     """
     if isinstance(noise, str):
         if noise == "optimal" and steps > MAX_OPTIMUM:
@@ -133,5 +97,4 @@ def noise_of(
 
 @lru_cache(maxsize=32)
 def _named(name: str, steps: int, band: int | None, *, optimise: bool) -> Noise:
-    """Nobody changes one, and plans of many budgets ask for the same."""
     return correlated_noise(factorise(name, steps, band=band, optimise=optimise))

@@ -1,9 +1,10 @@
-"""Noise of the binary tree, refined by what has been released before."""
+"""Noise of the binary tree, as it is and with refined estimates."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from numbers import Integral
 
 import jax
 import jax.numpy as jnp
@@ -13,19 +14,97 @@ from jax import Array
 from privopt.arguments import count
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import Factorisation, TreeFactorisation, tree_height
-from privopt.mechanisms.noise.event import GaussianMemory
+from privopt.mechanisms.noise.noise import CorrelatedNoise
 from privopt.mechanisms.noise.vectors import drawn, restored, rows
 from privopt.privacy import round_up
 from privopt.release import Pytree
 
-__all__ = ["HonakerNoise"]
+__all__ = ["HonakerNoise", "TreeNoise"]
 
 MAX_LEVELS = 31  # of int32 steps
 
 
 @pytree_dataclass
 @dataclass(frozen=True)
-class HonakerNoise(GaussianMemory):
+class TreeNoise(CorrelatedNoise):
+    r"""A prefix is the sum of the blocks of its binary digits; each owns one normal vector.
+
+    Counted from 0, step ``t`` ends a block of ``2^j`` steps, the largest power of two that divides
+    ``t + 1``. Its vector ``V_t ~ N(0, I)`` replaces those of the blocks that it covers:
+
+    .. math:: z_t = V_t - \sum_{i < j} V_{t - 2^i} .
+
+    ``V_t`` comes from ``fold_in(key, t)``, so a vector that is not in memory can be drawn again.
+
+    Attributes
+    ----------
+    remembered : int
+        How many levels are kept in memory, from 0 to 31. Longer blocks are drawn again, which
+        costs ``2^-remembered`` draws a step on average. It changes speed and memory, ``remembered +
+        1`` vectors, and no bit of the noise.
+
+    Formal guarantee
+    ----------------
+    The prefix sums of ``T`` answers are a post-processing of the noisy sums of these blocks, one a
+    step; a step lies in ``floor(log2 T) + 1`` of them at most.
+
+    Source: Dwork, Naor, Pitassi and Rothblum 2010; Chan, Shi and Song 2011.
+
+    Examples
+    --------
+    >>> noise, key, like = TreeNoise(), jax.random.key(0), jnp.zeros(1)
+    >>> memory, total = noise.begin(like), 0.0
+    >>> for t in range(4):
+    ...     z, memory = noise.next(memory, t, key, like)
+    ...     total = total + z
+    >>> bool(jnp.allclose(total, drawn(key, 3, like)))  # four steps are one block
+    True
+    """
+
+    remembered: int = field(default=5, metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        given = self.remembered
+        whole = isinstance(given, Integral) and not isinstance(given, bool)
+        if not whole or not 0 <= given <= MAX_LEVELS:
+            raise ValueError(f"remembered must be an integer from 0 to {MAX_LEVELS}, got {given!r}")
+
+    def begin(self, point: Pytree) -> Array:
+        """The last block of every remembered level, and of all above in one row."""
+        return rows(self.remembered + 1 if self.remembered else 0, point)
+
+    def next(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
+        """``V_t`` less the blocks that it covers, longest first."""
+        t = jnp.asarray(t)
+        length = (t + 1) & ~t
+        levels = jax.lax.population_count(length - 1)
+        level = jnp.minimum(levels, self.remembered)
+        noise = drawn(key, t, like)
+        if self.remembered:
+            memory = jax.lax.dynamic_update_index_in_dim(memory, noise, level, 0)
+
+        def drawn_again(state: tuple[Array, Array]) -> tuple[Array, Array]:
+            i, noise = state
+            return i - 1, noise - drawn(key, t - jnp.left_shift(jnp.ones_like(t), i), like)
+
+        def recalled(state: tuple[Array, Array]) -> tuple[Array, Array]:
+            i, noise = state
+            return i - 1, noise - memory[i]
+
+        begin = levels - 1, noise
+        i, noise = jax.lax.while_loop(lambda state: state[0] >= self.remembered, drawn_again, begin)
+        if self.remembered:
+            _, noise = jax.lax.while_loop(lambda state: state[0] >= 0, recalled, (i, noise))
+        return restored(noise, like), memory
+
+    def factorisation(self, steps: int) -> Factorisation:
+        """The binary tree."""
+        return TreeFactorisation(steps)
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class HonakerNoise(CorrelatedNoise):
     r"""A block's estimate weighs its own noisy sum with the estimates of its halves.
 
     A block of ``2^j`` steps has the estimate ``e_j = w_j V_j + (1 - w_j) (e_{j-1} + e'_{j-1})``,
@@ -37,10 +116,7 @@ class HonakerNoise(GaussianMemory):
 
     .. math:: z_t = s_j \xi_t + \sum_{i < j} \Big(\prod_{i < k \le j} (1 - w_k) - 1\Big) e_i .
 
-    Attributes
-    ----------
-    height : int
-        Levels of the tree: it lasts ``2^height - 1`` steps, and remembers ``height`` vectors.
+    A tree of this ``height`` lasts ``2^height - 1`` steps and remembers ``height`` vectors.
 
     Formal guarantee
     ----------------
@@ -48,12 +124,6 @@ class HonakerNoise(GaussianMemory):
     :class:`TreeNoise`; whatever the weights, which are rounded to float32, ``s_j`` upwards.
 
     Source: Honaker 2015; the estimate that is known when a block ends.
-
-    Examples
-    --------
-    >>> noise, like = HonakerNoise.of(100), jnp.zeros(3)
-    >>> noise.height, noise.begin(like).shape
-    (7, (7, 3))
     """
 
     height: int = field(metadata={"static": True})

@@ -1,0 +1,211 @@
+"""Noise of factorisations that are given by coefficients: Toeplitz or dense matrices ``C``.
+
+The coefficients are rounded to float32, and ``C`` is that of the rounded ones: privacy is computed
+from the numbers that the device multiplies by.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+from scipy.linalg import solve_triangular
+
+from privopt.arguments import count
+from privopt.convex import pytree_dataclass
+from privopt.factorisations import (
+    BufferedFactorisation,
+    DenseFactorisation,
+    Factorisation,
+    SeriesFactorisation,
+)
+from privopt.mechanisms.noise.noise import CorrelatedNoise
+from privopt.mechanisms.noise.vectors import drawn, restored, rows, weighted
+from privopt.release import Pytree
+
+__all__ = ["BufferedNoise", "DenseNoise", "SeriesNoise"]
+
+MAX_GROWTH = 2.0**12  # of a past draw beside the fresh one: half of the bits of float32
+
+
+@pytree_dataclass
+@dataclass(frozen=True, eq=False)
+class SeriesNoise(CorrelatedNoise):
+    r"""``C = p/q`` as power series of the shift, so ``z = (q/p) xi``.
+
+    .. math:: y_t = \xi_t - \sum_{j \ge 1} p_j y_{t-j}, \qquad z_t = \sum_{j \ge 0} q_j y_{t-j} .
+
+    ``p`` and ``q`` begin with 1. A band of ``C`` is ``p``, with ``q = 1``; a band of ``C^{-1}`` is
+    ``q``, with ``p = 1``. A ring holds as many vectors ``y`` as the longer series has coefficients.
+
+    Examples
+    --------
+    >>> noise = SeriesNoise(np.ones(1), np.array([1.0, -0.5]))
+    >>> noise.factorisation(4).coefficients()
+    array([1.   , 0.5  , 0.25 , 0.125])
+    """
+
+    numerator: ArrayLike
+    denominator: ArrayLike
+
+    def __post_init__(self) -> None:
+        for name in ("numerator", "denominator"):
+            series = _coefficients(name, getattr(self, name), 1)
+            if series[0] != 1.0:
+                raise ValueError(f"{name} must begin with 1, got {series[0]}")
+            object.__setattr__(self, name, series)
+
+    def begin(self, point: Pytree) -> Array:
+        """The last vectors ``y``."""
+        return rows(max(np.size(self.numerator), np.size(self.denominator)), point)
+
+    def next(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
+        """One turn of the ring."""
+        t, places, noise = jnp.asarray(t), memory.shape[0], drawn(key, t, like)
+        lags = jnp.mod(t - jnp.arange(places, dtype=t.dtype), places)
+
+        def of_the_past(series: ArrayLike) -> Array:
+            numbers = jnp.asarray(series, noise.dtype).at[0].set(0.0)
+            return weighted(jnp.pad(numbers, (0, places - numbers.size))[lags], memory)
+
+        if np.size(self.numerator) > 1:
+            noise = noise - of_the_past(self.numerator)
+        memory = jax.lax.dynamic_update_index_in_dim(memory, noise, jnp.mod(t, places), 0)
+        if np.size(self.denominator) > 1:
+            noise = noise + of_the_past(self.denominator)
+        return restored(noise, like), memory
+
+    def factorisation(self, steps: int) -> Factorisation:
+        """``p/q``, cut at ``steps``; ValueError where ``1/p`` or ``q/p`` grows out of float32."""
+        series = np.asarray(self.numerator), np.asarray(self.denominator)
+        numerator, denominator = (each[:steps] for each in series)
+        found = SeriesFactorisation("series", steps, numerator, denominator)
+        if numerator.size > 1:
+            remembered = SeriesFactorisation("series", steps, numerator).inverse()
+            _require_streamable("numerator", remembered, steps)
+        _require_streamable("denominator", found.inverse(), steps)
+        return found
+
+
+@pytree_dataclass
+@dataclass(frozen=True, eq=False)
+class BufferedNoise(CorrelatedNoise):
+    r"""``C`` Toeplitz with ``c_0 = 1, c_k = \sum_i omega_i theta_i^{k-1}``: few geometric buffers.
+
+    .. math:: z_t = \xi_t - \sum_i \omega_i u_i, \qquad u_i \leftarrow \theta_i u_i + z_t .
+
+    ``omega >= 0`` and ``0 <= theta <= 1`` have one number for each buffer.
+    Source: McMahan, Xu and Zhang 2024 (arXiv:2408.08868).
+
+    Examples
+    --------
+    >>> noise = BufferedNoise(np.array([0.5]), np.array([0.5]))
+    >>> noise.factorisation(4).coefficients()
+    array([1.   , 0.5  , 0.25 , 0.125])
+    """
+
+    omega: ArrayLike
+    theta: ArrayLike
+
+    def __post_init__(self) -> None:
+        for name in ("omega", "theta"):
+            object.__setattr__(self, name, _coefficients(name, getattr(self, name), 1))
+        self.factorisation(1)
+
+    def begin(self, point: Pytree) -> Array:
+        """The buffers ``u``."""
+        return rows(np.size(self.omega), point)
+
+    def next(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
+        """All buffers decay, and ``z_t`` is added to each."""
+        fresh = drawn(key, t, like)
+        noise = fresh - weighted(jnp.asarray(self.omega, fresh.dtype), memory)
+        memory = jnp.asarray(self.theta, fresh.dtype)[:, None] * memory + noise[None]
+        return restored(noise, like), memory
+
+    def factorisation(self, steps: int) -> Factorisation:
+        """Of the rounded numbers; ValueError where ``C^-1`` grows out of float32."""
+        found = BufferedFactorisation(steps, np.asarray(self.omega), np.asarray(self.theta))
+        with np.errstate(over="ignore", invalid="ignore"):
+            _require_streamable("omega", found.inverse(), steps)
+        return found
+
+
+@pytree_dataclass
+@dataclass(frozen=True, eq=False)
+class DenseNoise(CorrelatedNoise):
+    r"""``z_t = \sum_{s \le t} R_{ts} xi_s``, ``R = C^{-1}``; all vectors ``xi`` are remembered.
+
+    ``inverse`` is ``R``, lower triangular and invertible, of shape ``(steps, steps)``.
+
+    Examples
+    --------
+    >>> noise = DenseNoise(np.array([[1.0, 0.0], [-0.5, 1.0]]))
+    >>> noise.factorisation(2).encoder()
+    array([[1. , 0. ],
+           [0.5, 1. ]])
+    """
+
+    inverse: ArrayLike
+
+    def __post_init__(self) -> None:
+        inverse = _coefficients("inverse", self.inverse, 2)
+        if inverse.shape[0] != inverse.shape[1]:
+            raise ValueError(f"inverse must be a square matrix, got shape {inverse.shape}")
+        if np.triu(inverse, 1).any():
+            raise ValueError("inverse must be lower triangular, got numbers above the diagonal")
+        if not np.diag(inverse).all():
+            raise ValueError("inverse must be invertible, got zeros on the diagonal")
+        _require_streamable("inverse", inverse / np.diag(inverse)[:, None], len(inverse))
+        object.__setattr__(self, "inverse", inverse)
+
+    def begin(self, point: Pytree) -> Array:
+        """The vectors ``xi``."""
+        return rows(np.shape(self.inverse)[0], point)
+
+    def next(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
+        """Row ``t`` of ``R`` times all that has been drawn."""
+        fresh = drawn(key, t, like)
+        memory = jax.lax.dynamic_update_index_in_dim(memory, fresh, t, 0)
+        row = jnp.asarray(self.inverse, fresh.dtype)[t]
+        return restored(weighted(row, memory), like), memory
+
+    def factorisation(self, steps: int) -> Factorisation:
+        """The leading block of ``C``; ValueError beyond the size of ``R``."""
+        inverse = np.asarray(self.inverse, np.float64)
+        if count("steps", steps) > len(inverse):
+            raise ValueError(f"steps must be at most {len(inverse)} for this noise, got {steps}")
+        inverse = inverse[:steps, :steps]
+        return DenseFactorisation(solve_triangular(inverse, np.eye(steps), lower=True))
+
+
+def _coefficients(name: str, values: ArrayLike, dimensions: int) -> np.ndarray:
+    """``values`` in float32, read-only; ValueError unless they are numbers, finite in float32."""
+    given = np.asarray(values)
+    if given.ndim != dimensions or not given.size or given.dtype.kind not in "fiu":
+        raise ValueError(
+            f"{name} must be an array of real numbers with {dimensions} dimensions, got shape "
+            f"{given.shape} of {given.dtype}"
+        )
+    with np.errstate(over="ignore"):
+        rounded = np.array(given, np.float32)
+    if not np.isfinite(rounded).all():
+        raise ValueError(f"{name} must be finite in float32, got infinities or NaN")
+    rounded.setflags(write=False)
+    return rounded
+
+
+def _require_streamable(name: str, weights: np.ndarray, steps: int) -> None:
+    """ValueError unless the weights of past draws, over that of the fresh one, stay moderate.
+
+    Otherwise the past grows until float32 rounds the fresh draw off, which privacy rests on.
+    """
+    if not np.all(np.abs(weights) <= MAX_GROWTH):
+        raise ValueError(
+            f"{name} must give C an inverse that float32 can hold: past noise counts at most "
+            f"{MAX_GROWTH:g} times as much as fresh noise, got more within {steps} steps"
+        )
