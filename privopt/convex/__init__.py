@@ -25,7 +25,6 @@ from privopt.convex.features import (
 )
 from privopt.convex.first_order import Descent, FirstOrder, Iterates, Path, State
 from privopt.convex.glm_newton import GLMSolution, newton_glm
-from privopt.convex.glm_solver import minimise_glm
 from privopt.convex.l1_l2_ball import L1L2Ball
 from privopt.convex.linf_projection import linf_projection
 from privopt.convex.log_concave import MAX_SAMPLER_DIM, Draw, enough_proposals, sample_log_concave
@@ -59,7 +58,6 @@ from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
 from privopt.convex.solver import Solution, minimise, minimise_nonsmooth
 from privopt.convex.squared_distance import MeanAndSpread, SquaredDistance
 from privopt.convex.step_sizes import StepSizes
-from privopt.convex.thresholds import soft_threshold
 from privopt.convex.updates import Update
 from privopt.convex.vectors import norm
 
@@ -131,7 +129,6 @@ __all__ = [
     "is_features",
     "linf_projection",
     "minimise",
-    "minimise_glm",
     "minimise_nonsmooth",
     "newton_glm",
     "node_classes",
@@ -140,5 +137,4 @@ __all__ = [
     "pytree_dataclass",
     "sample_log_concave",
     "shortened",
-    "soft_threshold",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,6 @@ from jax.typing import ArrayLike
 from privopt.convex.certificate import ROUND_OFF
 from privopt.convex.l1_equations import Equations
 from privopt.convex.l1_interior_point import least_l1, lower_product
-from privopt.convex.regularised_glm import float64_array
 from privopt.convex.vectors import norm
 
 __all__ = ["BasisPursuit", "basis_pursuit"]
@@ -89,12 +88,12 @@ def basis_pursuit(matrix: ArrayLike, right_hand_sides: ArrayLike) -> BasisPursui
     """
     if not jax.enable_x64.value:
         raise ValueError("x64 must be on, got it off: wrap the call in `jax.enable_x64(True)`")
-    matrix = float64_array("matrix", matrix, 2)
+    matrix = _float64("matrix", matrix, 2)
     rows, columns = matrix.shape
     if rows > columns:
         raise ValueError(f"matrix must have at most as many rows as columns, got {matrix.shape}")
     several = jnp.ndim(right_hand_sides) != 1
-    given = float64_array("right_hand_sides", right_hand_sides, 2 if several else 1)
+    given = _float64("right_hand_sides", right_hand_sides, 2 if several else 1)
     if given.shape[-1] != rows:
         raise ValueError(
             f"right_hand_sides must have shape ({rows},) or (k, {rows}), got {given.shape}"
@@ -108,6 +107,15 @@ def basis_pursuit(matrix: ArrayLike, right_hand_sides: ArrayLike) -> BasisPursui
             f"{np.sqrt(max(float(np.nan_to_num(pivot)), 0.0)):.1g} of its norm of the rows before"
         )
     return _solved(matrix, scales, factor, given)
+
+
+def _float64(name: str, value: ArrayLike, ndim: int) -> Array:
+    """In float64, on the host what is there."""
+    array: Any = value if isinstance(value, Array) else np.asarray(value)
+    array = array.astype(np.float64)
+    if array.ndim != ndim or array.size == 0:
+        raise ValueError(f"{name} must have {ndim} axes and some entries, got shape {array.shape}")
+    return array
 
 
 def _require_finite(name: str, array: Array) -> None:

@@ -1,4 +1,4 @@
-"""Regularised GLMs within a set: SciPy's minimiser, and a certificate that is never below."""
+"""Regularised GLMs within a set: SciPy's minimiser, longer arithmetic, degenerate data."""
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +8,8 @@ from scipy import optimize
 
 from privopt.convex import (
     Box,
+    Hinge,
+    Huber,
     L2Ball,
     Logistic,
     RegularisedGLM,
@@ -116,3 +118,122 @@ def test_more_coordinates_than_records():
         tolerance=jnp.full(5, 1e-12),
     )
     assert np.all(np.asarray(found.residuals) <= 1e-12)
+
+
+def records(seed=0, n=150, dim=6, decay=0.0):
+    random = np.random.default_rng(seed)
+    features = random.normal(size=(n, dim)) * np.arange(1.0, dim + 1.0) ** -decay
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    labels = np.sign(3.0 * features @ random.normal(size=dim) + random.logistic(size=n))
+    return features, labels
+
+
+@jax.jit
+def minimised(loss, curvature, features, labels, lambdas, linear_terms, start, tolerance):
+    """On the whole space, of records in the unit ball."""
+    weights = jnp.full(len(labels), 1.0 / len(labels))
+    numbers = weights, lambdas, linear_terms, jnp.zeros(features.shape[1])
+    glm = RegularisedGLM(loss, as_features(features), labels, *numbers)
+    beta, targets = lambdas + curvature, tolerance * jnp.ones_like(lambdas)
+    return newton_glm(glm, WholeSpace(), start, smoothness=beta, tolerance=targets)
+
+
+def solve(loss, features, labels, lambdas, linear_terms=None, start=0.0, tolerance=1e-10):
+    dim = features.shape[1]
+    linear_terms = np.zeros((1, dim)) if linear_terms is None else linear_terms
+    lambdas = np.broadcast_to(lambdas, len(linear_terms)).astype(float)
+    given = features, labels, lambdas, linear_terms, np.full(dim, start), tolerance
+    return minimised(loss, loss.curvature, *given)
+
+
+def long_slope(loss, z, y):
+    """The slopes once more, in extended precision."""
+    match loss:
+        case Logistic():
+            return -y / (1 + np.exp(y * z))
+        case Huber():
+            return np.clip((z - y) / np.longdouble(loss.width), -1, 1)
+        case Hinge():
+            return -y * np.clip((1 - y * z) / np.longdouble(loss.width), 0, 1)
+
+
+def long_norm(loss, features, labels, regularisation, point, term=0.0):
+    x, y, w, b, penalty = (
+        np.asarray(each, np.longdouble) for each in (features, labels, point, term, regularisation)
+    )
+    slopes = long_slope(loss, x @ w, y)
+    return float(np.linalg.norm(slopes @ x / len(y) + penalty * w + b))
+
+
+@pytest.mark.parametrize(
+    ("loss", "shape", "regularisation"),
+    [(loss, (150, 6), 1e-4) for loss in (Logistic(), Huber(0.1), Huber(1e-3), Hinge(1e-3))]
+    + [(loss, (12, 20), np.geomspace(1e-4, 1e-1, 3)) for loss in (Logistic(), Huber(1e-3))],
+    ids=str,
+)
+def test_the_certificate_in_longer_arithmetic(loss, shape, regularisation):
+    features, labels = records(3, *shape)
+    linear_terms = 0.02 * RANDOM.normal(size=(3, shape[1]))
+    found = solve(loss, features, labels, regularisation, linear_terms)
+    for k, penalty in enumerate(np.broadcast_to(regularisation, 3)):
+        true = long_norm(loss, features, labels, penalty, found.points[k], linear_terms[k])
+        told = loss.curvature * np.linalg.norm(found.points[k]) * 2.0**-52  # apart, at best
+        assert abs(true - found.residuals[k]) <= 1e-12 + told
+
+
+def test_the_certificate_far_from_where_it_began():
+    """Predictions that were moved over a long way are not what a certificate is read from."""
+    features, labels = records(3)
+    found = solve(Logistic(), features, labels, 0.3, start=1e8)
+    true = long_norm(Logistic(), features, labels, 0.3, found.points[0])
+    assert true <= 1.01e-10
+    assert abs(true - found.residuals[0]) <= 1e-14
+
+
+@pytest.mark.parametrize("regularisation", [1e-2, 1e-3, 1e-5])
+def test_ten_thousand_records_in_longer_arithmetic(regularisation):
+    features, labels = records(4, 10_000, 20, decay=1.0)
+    found = solve(Logistic(), features, labels, regularisation, tolerance=1e-12)
+    true = long_norm(Logistic(), features, labels, regularisation, found.points[0])
+    assert true <= 1.1e-12
+    assert abs(true - found.residuals[0]) <= 1e-14
+    assert found.steps[0] <= 40
+
+
+DEGENERATE = {
+    "duplicated features": lambda x, y: (np.hstack([x[:, :3]] * 2) / 2.0, y),
+    "zero features": lambda x, y: (0.0 * x, y),
+    "equal labels": lambda x, y: (x, np.ones_like(y)),
+    "equal records": lambda x, y: (np.tile(x[:1], (len(x), 1)), y),
+    "separable": lambda x, y: (x, np.sign(x[:, 0])),
+    "small features": lambda x, y: (1e-6 * x, y),
+    "scales over four decades": lambda x, y: (x * 10.0 ** -np.linspace(0.0, 4.0, 6), y),
+}
+
+
+@pytest.mark.parametrize("name", DEGENERATE)
+@pytest.mark.parametrize("regularisation", [1e-8, 1e-3, 1e6])
+@pytest.mark.parametrize("loss", [Logistic(), Hinge(0.1)], ids=str)
+def test_degenerate_data(name, regularisation, loss):
+    features, labels = DEGENERATE[name](*records(9))
+    found = solve(loss, features, labels, regularisation)
+    true = long_norm(loss, features, labels, regularisation, found.points[0])
+    assert abs(true - found.residuals[0]) <= 1e-12 * max(1.0, regularisation)
+    if loss == Logistic() and regularisation > 1e-8:
+        assert true <= 1.01e-10
+
+
+def test_together_as_one_by_one():
+    features, labels = records(5)
+    linear_terms = 0.02 * RANDOM.normal(size=(3, 6))
+    together = solve(Logistic(), features, labels, 1e-3, linear_terms)
+    assert np.all(together.residuals <= 1e-10)
+    for k in range(3):
+        alone = solve(Logistic(), features, labels, 1e-3, linear_terms[k : k + 1])
+        assert np.linalg.norm(together.points[k] - alone.points[0]) <= 2e-10 / 1e-3
+
+
+def test_numbers_that_are_not_finite_end():
+    features, labels = records(15)
+    features[3, 2] = np.nan
+    assert np.isnan(solve(Logistic(), features, labels, 1e-2).residuals[0])
