@@ -1,8 +1,8 @@
 """Losses, features, convex sets, first-order methods, certified solvers, exact samplers."""
 
 from privopt.convex.accelerated import accelerated_descent
-from privopt.convex.basis_pursuit import BasisPursuit, basis_pursuit
-from privopt.convex.bounding_ellipsoid import BoundingEllipsoid, ValueAndGradient, bound_low_part
+from privopt.convex.basis_pursuit import basis_pursuit
+from privopt.convex.bounding_ellipsoid import ValueAndGradient
 from privopt.convex.certificate import certify
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.corrected_adam import corrected_adam
@@ -11,7 +11,6 @@ from privopt.convex.empirical_risk import (
     EmpiricalRisk,
     LinearRecords,
     PublicTerm,
-    SeparableRecords,
 )
 from privopt.convex.features import (
     DenseFeatures,
@@ -51,11 +50,11 @@ from privopt.convex.outputs import (
     checked_output,
 )
 from privopt.convex.projected_leader import projected_leader
-from privopt.convex.pytree_dataclass import Pytree, node_classes, pytree_dataclass
+from privopt.convex.pytree_dataclass import Pytree, pytree_dataclass
 from privopt.convex.regularised_glm import RegularisedGLM
-from privopt.convex.separable import CoordinateLoss, Separable, Sine
+from privopt.convex.separable import Separable, Sine
 from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
-from privopt.convex.solver import Solution, minimise, minimise_nonsmooth
+from privopt.convex.solver import minimise, minimise_nonsmooth
 from privopt.convex.squared_distance import MeanAndSpread, SquaredDistance
 from privopt.convex.step_sizes import StepSizes
 from privopt.convex.updates import Update
@@ -65,12 +64,9 @@ __all__ = [
     "MAX_SAMPLER_DIM",
     "Average",
     "AverageAfterStep",
-    "BasisPursuit",
     "BatchRisk",
-    "BoundingEllipsoid",
     "Box",
     "ConstraintSet",
-    "CoordinateLoss",
     "DenseFeatures",
     "Descent",
     "Distance",
@@ -104,10 +100,8 @@ __all__ = [
     "RegularisedGLM",
     "ScalarLoss",
     "Separable",
-    "SeparableRecords",
     "Simplex",
     "Sine",
-    "Solution",
     "SparseFeatures",
     "Squared",
     "SquaredDistance",
@@ -120,7 +114,6 @@ __all__ = [
     "accelerated_descent",
     "as_features",
     "basis_pursuit",
-    "bound_low_part",
     "certify",
     "checked_output",
     "corrected_adam",
@@ -131,7 +124,6 @@ __all__ = [
     "minimise",
     "minimise_nonsmooth",
     "newton_glm",
-    "node_classes",
     "norm",
     "projected_leader",
     "pytree_dataclass",

@@ -13,7 +13,7 @@ from jax.scipy.linalg import cho_solve, lu_factor, lu_solve
 from jax.typing import ArrayLike
 
 from privopt.convex.certificate import ROUND_OFF
-from privopt.convex.vectors import inner, norm
+from privopt.convex.vectors import inner, norm, power_of_two
 
 __all__ = ["BasisPursuit", "basis_pursuit"]
 
@@ -147,7 +147,7 @@ def _require_finite(name: str, array: Array) -> None:
 @sequential_vmap  # type: ignore[untyped-decorator]
 def _factorised(matrix: Array) -> tuple[Array, Array, Array]:
     """Scales of the rows, the factor of ``A A^T`` for the scaled rows, and its least pivot."""
-    scales = _power_of_two(norm(matrix))
+    scales = power_of_two(norm(matrix))
     scaled = matrix / scales[:, None]
     factor = _factor(scaled, jnp.ones(scaled.shape[1]), 0.0)
     return scales, factor, jnp.min(jnp.square(jnp.diagonal(factor) / norm(scaled)))
@@ -162,10 +162,10 @@ def _solved(matrix: Array, scales: Array, factor: Array, right_hand_sides: Array
 
     def alone(right_hand_side: Array) -> BasisPursuit:
         b = right_hand_side / scales
-        shift = _power_of_two(jnp.max(jnp.abs(b)))
+        shift = power_of_two(jnp.max(jnp.abs(b)))
         b = b / shift
         nearest = cho_solve((factor, True), b) @ scaled
-        size = _power_of_two(jnp.sum(jnp.abs(nearest)))
+        size = power_of_two(jnp.sum(jnp.abs(nearest)))
         found = _least_l1(_Equations(scaled, factor, b / size))
         unit = size * shift
         summands = jnp.max(jnp.abs(found.dual) @ jnp.abs(scaled))
@@ -184,12 +184,6 @@ def _solved(matrix: Array, scales: Array, factor: Array, right_hand_sides: Array
     if right_hand_sides.ndim == 1:
         return alone(right_hand_sides)
     return jax.lax.map(alone, right_hand_sides)
-
-
-def _power_of_two(size: Array) -> Array:
-    """The power of two next above ``size``; 1 where ``size`` is 0."""
-    _, exponent = jnp.frexp(size)
-    return jnp.where(size > 0.0, jnp.ldexp(jnp.ones_like(size), exponent), 1.0)
 
 
 class _Equations(NamedTuple):

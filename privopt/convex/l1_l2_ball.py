@@ -8,11 +8,11 @@ from typing import Self
 
 import jax
 import jax.numpy as jnp
-from jax.typing import DTypeLike
 
 from privopt.arguments import positive_integer, positive_number
 from privopt.convex.declared import dimension, require_positive, require_shape
 from privopt.convex.pytree_dataclass import pytree_dataclass
+from privopt.convex.sets import Ball
 from privopt.convex.thresholds import in_range, l1_threshold, lowered, ratio_threshold
 from privopt.convex.vectors import Number, cast, inner, norm
 
@@ -21,7 +21,7 @@ __all__ = ["L1L2Ball"]
 
 @pytree_dataclass
 @dataclass(frozen=True)
-class L1L2Ball:
+class L1L2Ball(Ball):
     """``{v : ||v||_1 <= l1_radius, ||v||_2 <= l2_radius}``, centred at the origin.
 
     With ``l1_radius = sqrt(s) l2_radius`` it holds every vector of at most ``s`` numbers that are
@@ -108,20 +108,12 @@ class L1L2Ball:
         slack = cast(tolerance, x)
         return (jnp.sum(jnp.abs(x), axis=-1) <= l1 + slack) & (norm(x) <= l2 + slack)
 
-    def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
-        """The origin."""
-        return jnp.zeros((dimension(dim),), dtype)
-
     def radius_about_centre(self, dim: int) -> float:
         """``min(l1_radius, l2_radius)``, attained on an axis."""
         dimension(dim)
         require_shape("l1_radius", self.l1_radius, ())
         require_shape("l2_radius", self.l2_radius, ())
         return float(min(self.l1_radius, self.l2_radius))
-
-    def diameter(self, dim: int) -> float:
-        """``2 min(l1_radius, l2_radius)``."""
-        return 2.0 * self.radius_about_centre(dim)
 
     def _radii(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         return cast(self.l1_radius, x), cast(self.l2_radius, x)

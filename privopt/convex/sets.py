@@ -36,12 +36,28 @@ from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.thresholds import onto_simplex
 from privopt.convex.vectors import Number, broadcast, cast, norm, one_hot
 
-__all__ = ["Box", "L1Ball", "L2Ball", "Simplex", "WholeSpace"]
+__all__ = ["Ball", "Box", "L1Ball", "L2Ball", "Simplex", "WholeSpace"]
+
+
+class Ball:
+    """A set about the origin, or its own centre, and ``-v`` with ``v`` about it."""
+
+    def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
+        """The origin."""
+        return jnp.zeros((dimension(dim),), dtype)
+
+    def radius_about_centre(self, dim: int) -> float:
+        """``radius``, which is attained."""
+        raise NotImplementedError
+
+    def diameter(self, dim: int) -> float:
+        """Twice the radius."""
+        return 2.0 * self.radius_about_centre(dim)
 
 
 @pytree_dataclass
 @dataclass(frozen=True)
-class L2Ball:
+class L2Ball(Ball):
     """``{v : ||v - centre||_2 <= radius}``.
 
     Parameters
@@ -99,14 +115,10 @@ class L2Ball:
         require_shape("radius", self.radius, ())
         return float(self.radius)
 
-    def diameter(self, dim: int) -> float:
-        """``2 radius``."""
-        return 2.0 * self.radius_about_centre(dim)
-
 
 @pytree_dataclass
 @dataclass(frozen=True)
-class L1Ball:
+class L1Ball(Ball):
     """``{v : ||v||_1 <= radius}``, centred at the origin.
 
     Parameters
@@ -148,19 +160,11 @@ class L1Ball:
         """``||x||_1 <= radius + tolerance``."""
         return jnp.sum(jnp.abs(x), axis=-1) <= cast(self.radius, x) + cast(tolerance, x)
 
-    def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
-        """The origin."""
-        return jnp.zeros((dimension(dim),), dtype)
-
     def radius_about_centre(self, dim: int) -> float:
         """``radius``, attained at the vertices."""
         dimension(dim)
         require_shape("radius", self.radius, ())
         return float(self.radius)
-
-    def diameter(self, dim: int) -> float:
-        """``2 radius``, between opposite vertices."""
-        return 2.0 * self.radius_about_centre(dim)
 
 
 @pytree_dataclass
@@ -290,7 +294,7 @@ class Simplex:
 
 @pytree_dataclass
 @dataclass(frozen=True)
-class WholeSpace:
+class WholeSpace(Ball):
     """All vectors, centred at the origin.
 
     Examples
@@ -316,14 +320,6 @@ class WholeSpace:
         """Whether ``x`` is finite."""
         return jnp.all(jnp.isfinite(x), axis=-1)
 
-    def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
-        """The origin."""
-        return jnp.zeros((dimension(dim),), dtype)
-
     def radius_about_centre(self, dim: int) -> float:
-        """Infinity."""
-        return math.inf
-
-    def diameter(self, dim: int) -> float:
         """Infinity."""
         return math.inf

@@ -13,6 +13,7 @@ __all__ = [
     "inner",
     "norm",
     "one_hot",
+    "power_of_two",
     "two_sum",
 ]
 
@@ -32,6 +33,12 @@ def broadcast(bound: Number, x: jax.Array) -> jax.Array:
 def one_hot(score: jax.Array) -> jax.Array:
     """The unit vector of the first coordinate with the largest score."""
     return jax.nn.one_hot(jnp.argmax(score, axis=-1), score.shape[-1], dtype=score.dtype)
+
+
+def power_of_two(size: jax.Array) -> jax.Array:
+    """The power of two next above ``size``; 1 where ``size`` is 0."""
+    _, exponent = jnp.frexp(size)
+    return jnp.where(size > 0.0, jnp.ldexp(jnp.ones_like(size), exponent), 1.0)
 
 
 def norm(x: jax.Array) -> jax.Array:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from privopt.convex import L2Ball, bound_low_part, enough_proposals, sample_log_concave
+from privopt.convex import L2Ball, enough_proposals, sample_log_concave
+from privopt.convex.bounding_ellipsoid import bound_low_part
 
 HEIGHT, DRAWS = 1.5, 500
 LEAST = {1: 0.8, 2: 0.0707, 3: 0.00254}  # proved of vol(K)/vol(E)

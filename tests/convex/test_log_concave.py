@@ -20,10 +20,10 @@ from privopt.convex import (
     L2Ball,
     Simplex,
     WholeSpace,
-    bound_low_part,
     enough_proposals,
     sample_log_concave,
 )
+from privopt.convex.bounding_ellipsoid import bound_low_part
 
 LEVEL = 1e-6
 DRAWS = 20_000

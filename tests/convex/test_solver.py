@@ -13,11 +13,11 @@ from privopt.convex import (
     L1Ball,
     L2Ball,
     Simplex,
-    Solution,
     WholeSpace,
     minimise,
     minimise_nonsmooth,
 )
+from privopt.convex.solver import Solution
 
 EARLY = [1, 2, 3, 5, 10, 30, 100]
 TRACES = []
