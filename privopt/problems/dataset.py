@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from privopt.arguments import positive_number
-from privopt.problems.records import real
+from privopt.problems.declaration import real
 
 __all__ = ["Dataset", "FloatArray", "row_entries", "row_norms"]
 

@@ -35,17 +35,15 @@ from privopt.problems.declaration import (
     declared_loss,
     declared_pair,
     declared_public,
-    tree_rows,
-)
-from privopt.problems.examination import examine, examine_counts
-from privopt.problems.population import Population
-from privopt.problems.records import (
     distribution,
     multiplicities,
     numeric,
     record_count,
     require_countable,
+    tree_rows,
 )
+from privopt.problems.examination import examine, examine_counts
+from privopt.problems.population import Population
 from privopt.problems.reference import (
     Reference,
     certified,
