@@ -1,4 +1,4 @@
-"""Losses with declared constants, data, and families of problems: hard, synthetic, real."""
+"""Problems from losses and data, with declared constants; families: hard, synthetic, real."""
 
 from privopt.convex import (
     Distance,

@@ -176,14 +176,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
 
 
 def family(name: str) -> Family:
-    """The family of this name.
-
-    Raises
-    ------
-    ValueError
-        If there is none.
-    FileNotFoundError
-        If it rests on data that cannot be found, saying where they are looked for.
+    """The family of this name; FileNotFoundError where its data are missing.
 
     Examples
     --------

@@ -67,8 +67,8 @@ _MISSING = ("NoneType", "NAType", "NaTType", "MaskedConstant")  # of Python, pan
 def real(values: object, name: str) -> Array | NDArray[Any]:
     """``values`` as an array of real numbers; ValueError for other types and for ragged lists.
 
-    What is missing becomes NaN, which makes a record null: None, an entry that is masked, a missing
-    value of pandas. A number beyond all floats becomes infinite.
+    Missing values become NaN, which makes a record null: None, a masked entry, a missing value of
+    pandas. A number beyond all floats becomes infinite.
     """
     if isinstance(values, jax.Array):
         array: Array | NDArray[Any] = values
@@ -103,9 +103,9 @@ def _number(entry: Any, name: str) -> float:
 
 
 def numeric(values: FeaturesLike, name: str = "data") -> Any:
-    """The same on the device; a matrix of ``scipy.sparse`` becomes features.
+    """``real(values)`` on the device; a matrix of ``scipy.sparse`` becomes features.
 
-    An integer beyond those of the device becomes the nearest of them, and none wraps around.
+    An integer beyond the device's range becomes the nearest in it; none wraps around.
     """
     if is_features(values):
         return as_features(values)
@@ -117,7 +117,7 @@ def numeric(values: FeaturesLike, name: str = "data") -> Any:
 
 
 def floating(values: FeaturesLike, name: str, ndim: int) -> Any:
-    """The same with so many axes, integers as numbers of JAX's own floating type."""
+    """``real(values)`` with ``ndim`` axes on the device; integers become JAX's floating type."""
     found: Any = as_features(values) if is_features(values) else real(values, name)
     if len(found.shape) != ndim:
         raise ValueError(f"{name} must have {ndim} axes, got shape {found.shape}")
@@ -234,7 +234,7 @@ class Constant:
     function: Callable[..., Array] = field(metadata={"static": True})
 
     def __call__(self, *arguments: Pytree) -> Array:
-        """What the function says."""
+        """``function(*arguments)``."""
         return self.function(*arguments)
 
 
@@ -283,14 +283,8 @@ def declared_pair(data: Pytree, dim: int) -> Pytree:
 class Shaped:
     """``loss(W; x)`` of an array ``W`` as a loss of the vector of its numbers, row by row.
 
-    Nothing else changes: the Euclidean norm of the vector is the Frobenius norm of the matrix, so
-    ``L``, ``H`` and ``m`` mean the same, and the ball of radius ``R`` is that of Frobenius.
-
-    Attributes
-    ----------
-    loss : callable pytree
-        Takes ``W`` of that shape.
-    shape : tuple of int
+    The Euclidean norm of the vector is the Frobenius norm of the array, so ``L``, ``H``, ``m`` and
+    the ball of radius ``R`` keep their meaning.
     """
 
     loss: Loss

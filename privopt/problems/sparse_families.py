@@ -48,15 +48,7 @@ _SWEPT = (1.0, 2.0, 4.0, 8.0)
 
 
 class SparseRecords(NamedTuple):
-    """Distinct records and how often each occurs.
-
-    Attributes
-    ----------
-    rows : SparseFeatures
-        Shape ``(distinct, d)``, no row longer than 1.
-    counts : numpy.ndarray or None
-        Multiplicities, with sum ``n``; ``None`` for ones.
-    """
+    """Distinct records, no row longer than 1, and how often each occurs; None for once each."""
 
     rows: SparseFeatures
     counts: NDArray[np.int64] | None
@@ -68,13 +60,8 @@ def copies(
     """Blocks of ``n_0`` identical records ``u_k``, uniform in ``{-1, 1}^s / sqrt(s)``.
 
     ``|zbar|_2 = sqrt(K) n_0/n`` and ``|zbar|_1 = sqrt(s) K n_0/n``. There are ``floor(d/s) + 1``
-    rows whatever ``n`` is, those beyond ``K`` at multiplicity 0 and the zero record last: problems
+    rows for every ``n``, those beyond ``K`` at multiplicity 0 and the zero record last, so problems
     of all sizes share one program.
-
-    Raises
-    ------
-    ValueError
-        If ``sparsity`` is None or above ``dim``, or ``n < n_0``.
 
     Examples
     --------
@@ -127,8 +114,7 @@ def packing(
 ) -> SparseRecords:
     """Copies of one record a block on random ``s`` of its ``t = floor(d/K)`` coordinates.
 
-    For pure budgets: ``n_0 = ceil(c s ln(max(e, d/(n epsilon))) / epsilon)``. Raises as
-    :func:`copies` does.
+    For pure budgets: ``n_0 = ceil(c s ln(max(e, d/(n epsilon))) / epsilon)``.
     """
     sparsity = declared_sparsity(sparsity, dim)
     inverse = noise_ratio * n / dim
