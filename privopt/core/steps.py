@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -39,9 +40,15 @@ class Steps(NamedTuple):
 
 def whole(steps: Callable[..., Steps]) -> Callable[..., Run]:
     """``Algorithm.run`` of an algorithm that gives its steps: all of them."""
+    return _Whole(steps)
 
-    def run(*arguments: Pytree) -> Run:
-        found = steps(*arguments)
+
+@dataclass(frozen=True)
+class _Whole:
+    """A class, so that plans that hold it can be pickled and compared."""
+
+    steps: Callable[..., Steps]
+
+    def __call__(self, *arguments: Pytree) -> Run:
+        found = self.steps(*arguments)
         return found.ends(found.until(found.init(), jnp.asarray(found.planned)))
-
-    return run
