@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import jax
 import numpy as np
 
 import privopt
@@ -75,6 +76,7 @@ def table(kind):
         del profile
         where = a9a(kind) if kind == "a9a" else synthetic(kind)
         for epsilon, name in itertools.product(EPSILONS, GRIDS):
+            jax.clear_caches()  # a program holds memory maps, of which a process has 65,530
             budget = privopt.Budget(epsilon=epsilon, delta=1e-6, relation="replace_one")
 
             def risks(choices, role, name=name, budget=budget):

@@ -1,4 +1,4 @@
-"""Where the two sides meet: a plan from public numbers, a problem with data, a run."""
+"""Plans from public numbers, the problems they fit, and runs."""
 
 from privopt.convex import Observer
 from privopt.core.execution import Execution

@@ -1,4 +1,4 @@
-"""How a run is carried out: what changes memory and time, and never privacy."""
+"""How a run is carried out: memory and time, never privacy."""
 
 from __future__ import annotations
 
@@ -20,21 +20,16 @@ class Execution:
     Parameters
     ----------
     microbatch : int
-        So many gradients of single records are in memory at once, where a loss has no formula for
+        How many gradients of single records are in memory at once, for a loss without a formula for
         their sum.
     chunk : int, optional
-        So many keys of ``run_many`` are in memory at once: all of them unless given. Results are
-        then put together on the host, as NumPy arrays.
+        How many keys of ``run_many`` are in memory at once; default: all. Results are then NumPy
+        arrays on the host.
     replicates : {"together", "in_turn"}, optional
-        Whether replicates on one device run side by side, as one batched program, or one after
-        another. Default: what suits the algorithm and the device.
+        Whether replicates on one device run as one batched program or one after another. Default:
+        by algorithm and device.
     observer : Observer, optional
         Folds ``(t, point, secret)`` over the steps of an iterative algorithm.
-
-    Raises
-    ------
-    ValueError
-        Naming the argument, its value and the rule that it breaks.
 
     Examples
     --------

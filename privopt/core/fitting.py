@@ -22,15 +22,15 @@ _REMEDIES = {
 
 
 class Problem(Protocol):
-    """What ``run`` wants of a problem; :class:`privopt.problems.Problem` is one."""
+    """What ``run`` needs of a problem; :class:`privopt.problems.Problem` is one."""
 
     @property
     def name(self) -> str:
-        """For people."""
+        """For messages."""
 
     @property
     def problem_class(self) -> ProblemClass:
-        """What is declared of it."""
+        """Its declared constants."""
 
     @property
     def objective(self) -> EmpiricalRisk:

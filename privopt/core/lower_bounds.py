@@ -1,4 +1,4 @@
-"""What no algorithm can beat, beside a plan's bound: each with the guarantee it is proved for."""
+"""Lower bounds beside a plan's upper bound, each for the guarantee for which it is proved."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["advantage_of", "lower_bounds"]
 def lower_bounds(
     problem_class: ProblemClass, budget: Budget, guarantee: Guarantee, rate: Rate
 ) -> tuple[LowerBound, ...]:
-    """That of every algorithm within the budget, and a larger one of the guarantee that is had.
+    """The bound for every algorithm within the budget; also that for the guarantee, where larger.
 
     Examples
     --------
@@ -49,11 +49,11 @@ def lower_bounds(
 
 
 def advantage_of(guarantee: Guarantee) -> Advantage | None:
-    """The strongest that is proved of an event, of the kinds of which lower bounds are known.
+    """The strongest fact proved of an event for which lower bounds are known, or None.
 
-    Gaussian DP, pure DP, or the Renyi divergence of order 2; None where none is known. A batch cut
-    at its capacity is the whole sample but with the chance that the other records fill it, the
-    same on both data sets, at which all may be told.
+    It is Gaussian DP, pure DP, or the Renyi divergence of order 2. A batch cut at its capacity
+    equals the whole sample unless the other records fill it. The probability of that is the same
+    for both data sets and is counted as lost.
 
     Examples
     --------

@@ -15,18 +15,17 @@ __all__ = ["Run", "Source"]
 
 
 class Run(NamedTuple):
-    """What came out.
+    """What a run returns.
 
     Attributes
     ----------
-    released : Array
-        The parameter the guarantee covers, of shape ``(dim,)``, of the problem's ``shape``, or a
-        pytree like its ``start``; leading axes ``(plans, keys)`` from :func:`run_many`.
+    released : Array or pytree
+        The parameter that the guarantee covers: of shape ``(dim,)``, of the problem's ``shape``, or
+        like its ``start``. :func:`run_many` puts the axes ``(plans, keys)`` before it.
     secret : NamedTuple of Array
-        Diagnostics computed from the data without noise, for experiments; never to be published.
+        Diagnostics computed from the data without noise; never to be published.
     path : privopt.convex.Path or None
-        What would have been released after fewer steps, covered by the same guarantee; where the
-        plan asked for it to be recorded.
+        What a shorter run would have released, covered by the same guarantee; where the plan asks.
 
     Examples
     --------
@@ -41,7 +40,7 @@ class Run(NamedTuple):
 
 
 class Source(Protocol):
-    """Where the records of a run come from: given ones, or a population; a pytree."""
+    """Where the records of a run come from, data or a population; a pytree."""
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
@@ -51,4 +50,4 @@ class Source(Protocol):
         """The same with every floating number cast."""
 
     def sample(self, key: Array) -> tuple[EmpiricalRisk, Array]:
-        """What the run sees, and what is left of its key: all of it where nothing is drawn."""
+        """The records of a run, and the key for all else: ``key`` itself where nothing is drawn."""

@@ -27,19 +27,19 @@ Tree = TypeVar("Tree")
 
 
 class Mechanism(Protocol):
-    """What makes a run private: it holds all numbers that the event depends on.
+    """What makes a run private; it holds all numbers on which the event depends.
 
-    One whose guarantee takes facts of the losses or of the number of records for granted has
-    ``premises(relation) -> Premises`` too, and says there what it counts on. The names of fields
-    that scale noise end in ``scale``, or are ``temperature`` where the noise is a Gibbs law.
+    A mechanism whose guarantee rests on facts about the losses or the number of records also has
+    ``premises(relation) -> Premises``. Names of fields that scale noise end in ``scale``, or are
+    ``temperature`` for a Gibbs law.
     """
 
     def event(self, relation: Relation) -> DpEvent:
-        """What a whole run does to privacy, in the language of dp-accounting."""
+        """What a whole run does to privacy, as an event of dp-accounting."""
 
 
 class Parameters(Protocol):
-    """The ``params`` of a plan: a NamedTuple of numbers, of which one field is the mechanism."""
+    """The ``params`` of a plan: a NamedTuple of numbers, one field of which is the mechanism."""
 
     @property
     def mechanism(self) -> Mechanism:
@@ -47,23 +47,10 @@ class Parameters(Protocol):
 
 
 def frozen(params: Tree) -> Tree:
-    """The same tree with arrays that nobody can write to.
+    """The same tree, its arrays read-only; an array is copied unless it already owns such memory.
 
-    Parameters
-    ----------
-    params : pytree
-        Of Python numbers and NumPy arrays. A float may be infinite; an array is finite.
-
-    Returns
-    -------
-    pytree
-        Numbers as they are; arrays read-only, copied unless they own read-only memory already.
-
-    Raises
-    ------
-    ValueError
-        Naming the path of a leaf that is neither a number nor an array of finite numbers, or of a
-        field that is not of the type that its class declares.
+    ValueError names the path of a leaf that is no number (a float may be infinite) or finite array,
+    or of a field that is not of its declared type.
     """
     found = jax.tree_util.tree_map_with_path(_frozen, params)
     _check_fields("params", found)
@@ -89,14 +76,7 @@ def _frozen(path: tuple[object, ...], leaf: ArrayLike) -> ArrayLike:
 
 
 def scaled(mechanism: Tree, factor: float) -> Tree:
-    """A mechanism with all its noise times ``factor``, in float32: what a control runs with.
-
-    Raises
-    ------
-    ValueError
-        If ``factor`` is negative or not finite, or 0 for a Gibbs law, of which nothing would be
-        left; or the mechanism holds no noise.
-    """
+    """A mechanism with all its noise times ``factor``, in float32, for a control."""
     if not 0.0 <= real("factor", factor) < math.inf:
         raise ValueError(f"factor must be at least 0 and finite, got {factor!r}")
     noises = []
@@ -120,7 +100,7 @@ def scaled(mechanism: Tree, factor: float) -> Tree:
 
 
 def _check_fields(name: str, node: Any) -> None:
-    """What holds the numbers is checked too: a count is whole, and no number is left out."""
+    """ValueError unless every field of every record has its declared type."""
     kind: Any = type(node)
     for field, hint in _hints(kind).items():
         path, value = f"{name}.{field}", getattr(node, field)
@@ -161,7 +141,7 @@ def _check_integers(name: str, values: np.ndarray) -> None:
 
 
 def content(params: object) -> Hashable:
-    """What two parameters share if and only if they are equal: structure, numbers, bytes."""
+    """A key that is equal for equal parameters only: structure, numbers, bytes."""
     leaves, structure = jax.tree.flatten(params)
     return structure, tuple(
         (leaf.dtype.str, leaf.shape, leaf.tobytes()) if isinstance(leaf, np.ndarray) else leaf
@@ -170,10 +150,9 @@ def content(params: object) -> Hashable:
 
 
 def device_numbers(params: Tree, dtype: DTypeLike) -> Tree:
-    """Arrays of the type of the run, so that no value enters the program.
+    """The same tree as arrays, which no program contains: floats of ``dtype``, integers int32.
 
-    Floats become ``dtype``, integers int32. What must not be rounded down is rounded up by the
-    mechanism that holds it.
+    Numbers that must not be rounded down are rounded up by their mechanism before.
     """
 
     def number(leaf: ArrayLike) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""An algorithm is a record of two functions; a plan is all that is decided before data are seen."""
+"""Algorithms and plans: a plan is everything that is decided before the data are seen."""
 
 from __future__ import annotations
 
@@ -32,53 +32,47 @@ def _no_rate(plan: Plan) -> Rate:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A record of three functions, and of facts that hold for all its plans.
+    """What an algorithm is: functions for the host and the device, and facts about all its plans.
 
     Parameters
     ----------
     name, summary : str
-        As in ``ALGORITHMS``; one line for people.
+        The name in ``ALGORITHMS``, and one line for people.
     plan : callable
-        ``plan(problem_class, budget, **choices) -> Plan`` on the host; sees no data.
+        ``plan(problem_class, budget, **choices) -> Plan`` on the host; it sees no data.
     run : callable
-        ``run(static, params, objective, key, execution) -> Run`` on the device; pure. With
-        ``coins`` it takes them as a sixth argument.
+        ``run(static, params, objective, key, execution[, coins]) -> Run`` on the device; pure.
     rate : callable
-        ``rate(plan) -> Rate``: what a theorem says of the numbers that a plan holds, whoever put
-        them there. By default nothing is claimed.
+        ``rate(plan) -> Rate``: what a theorem says of the numbers in a plan. Default: nothing.
     declares : type
         Of ``plan.declared``.
-    steps : callable, optional
-        ``steps(static, params, objective, key, execution) -> Steps`` (and coins), where a run is
-        made of steps: :func:`privopt.stepper` takes them one at a time, ``run`` all of them
-        (:func:`privopt.core.whole`).
-    step_count : callable, optional
-        ``step_count(static, params) -> int`` on the host: ``T``.
+    steps, step_count : callable, optional
+        ``steps(static, params, objective, key, execution[, coins]) -> Steps``, for
+        :func:`privopt.stepper`, and ``step_count(static, params) -> int`` on the host;
+        :func:`privopt.core.whole` makes ``run`` from ``steps``.
     rows : callable, optional
-        ``rows(static, params, key, t, records) -> (rows, taken)``: who takes part in step ``t``,
-        where that is one batch of a fixed size.
+        ``rows(static, params, key, t, records) -> (rows, taken)``: the records of step ``t``, where
+        a step reads one batch of a fixed size.
     private : bool
         False for the non-private twins, whose guarantee is infinite.
     float64 : bool
-        Whether a run is done in float64 whatever the data's type, and its release cast back: where
-        the guarantee rests on a solve that float32 would spoil.
+        Whether a run is in float64 whatever the data's type, and its release cast back, because the
+        guarantee rests on a solve that float32 would spoil.
     gathers : bool
-        Whether every step gathers a batch. On a CPU, whose caches hold one batch and not hundreds,
-        :func:`run_many` then takes replicates in turn, unless its ``execution`` says otherwise.
+        Whether every step gathers a batch; :func:`run_many` then runs replicates in turn on a CPU.
     public_terms : bool
-        Whether a run adds the gradient of a problem's public term to what it hears of the records.
-        All others refuse a problem with such a term.
+        Whether a run adds the gradient of a problem's public term. Others refuse such problems.
     coins : callable, optional
-        ``coins(static, params, key) -> pytree`` on the device: the public randomness of a run,
-        drawn without data from the stream ``"coins"``, once for a group of replicates, so that a
-        ``jax.lax.switch`` over coins runs one branch. The mechanism must be private whatever it is.
+        ``coins(static, params, key) -> pytree`` on the device: public randomness, independent of
+        the data, drawn once for a group of replicates, so that a ``jax.lax.switch`` on it runs one
+        branch. The mechanism must be private for every value.
     noise : {"answers", "objective", "law"} or None
-        Where randomness enters: added to answers of bounded queries; into the objective before it
-        is minimised; or as the law that the release is drawn from. None for the twins.
+        Where randomness enters: added to answers of bounded queries, added to the objective, or as
+        the law from which the release is drawn. None for the twins.
     relations : frozenset of Relation
-        Under which there is a theorem; ``plan`` refuses the others.
+        For which there is a theorem; ``plan`` refuses others.
     largest_dim : int or None
-        The dimension beyond which ``plan`` refuses.
+        ``plan`` refuses more dimensions.
 
     Examples
     --------
@@ -113,9 +107,10 @@ class Algorithm:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Everything decided before the data is seen. Not a pytree: it cannot enter a compiled run.
+    """All public numbers of a run, refused unless their guarantee lies within the budget.
 
-    Plans compare, and are hashed, by what they hold, arrays by their content.
+    Plans with equal contents are equal, arrays included. A plan is not a pytree: it cannot enter a
+    compiled run.
 
     Parameters
     ----------
@@ -123,24 +118,15 @@ class Plan:
     problem_class : ProblemClass
     budget : Budget
     params : NamedTuple
-        The numbers, which enter the device by argument: noise scale, step size, step count. Its
-        field ``mechanism`` has ``event(relation)``. Leaves are Python numbers, or NumPy arrays of
-        finite numbers, which are read-only in a plan (a writable one is copied).
+        The numbers, which the device gets as arguments. Leaves are Python numbers or finite NumPy
+        arrays, kept read-only. The field ``mechanism`` has ``event(relation)``.
     static : NamedTuple
-        What shapes the program, hashable; plans of equal ``static`` share one trace.
+        What shapes the program; hashable. Plans with equal ``static`` share one trace.
     declared : algorithm.declares, optional
-        What a choice declares beside the problem class, for the rate alone: neither the release nor
-        the guarantee depends on it.
+        What a choice declares beside the problem class. It affects ``rate`` alone.
     noise_factor : float or None
-        None for a plan, whose guarantee is within the budget. A number for a *control* of an
-        experiment, made by :meth:`with_noise`: so many times the noise of a plan, checked against
-        no budget, never to be released.
-
-    Raises
-    ------
-    ValueError
-        If a part is of another type, a parameter is no number, the problem class does not declare
-        what the guarantee rests on, or the guarantee is not within the budget.
+        None for a plan. A number for a *control* made by :meth:`with_noise`, which adds so many
+        times the noise, is checked against no budget and must never be released.
 
     Examples
     --------
@@ -194,22 +180,18 @@ class Plan:
 
     @property
     def private(self) -> bool:
-        """Whether the guarantee was found within the budget: not of twins, nor of controls."""
+        """Whether the guarantee was checked against the budget: false for twins and controls."""
         return self.algorithm.private and self.noise_factor is None
 
     @property
     def premises(self) -> Premises:
-        """What the guarantee takes for granted: what the mechanism says, or nothing."""
+        """The facts on which the mechanism's guarantee rests."""
         params: Parameters = self.params
         return Premises.of(params.mechanism, self.budget.relation)
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What the run of these ``params`` guarantees: the event of their mechanism.
-
-        Accounts for the noise that is really added; within ``budget`` or the plan is refused,
-        unless it is a control.
-        """
+        """The guarantee of a run with these ``params``, from the event of their mechanism."""
         params: Parameters = self.params
         relation = self.budget.relation
         told = self.premises.told(self.problem_class, relation)
@@ -217,7 +199,7 @@ class Plan:
 
     @cached_property
     def rate(self) -> Rate:
-        """What theory says of the run of these ``params``, beside what nothing can beat."""
+        """What theory says of a run with these ``params``, with lower bounds for all algorithms."""
         found = instance("rate", self.algorithm.rate(self), Rate)
         if not self.private:
             return found
@@ -230,26 +212,12 @@ class Plan:
         return self.premises.requires | self.rate.requires
 
     def with_noise(self, factor: float) -> Plan:
-        """The same run with its noise times ``factor``: a control, for experiments alone.
+        """The same run with its noise times ``factor >= 0``: a control, for experiments alone.
 
-        What an experiment claims of noise has to fail where the noise is off, or another. A control
-        runs the program of its plan, on other numbers. Guarantee and rate are those of the noise
-        that it adds; the budget is the plan's, and does not bind.
-
-        Parameters
-        ----------
-        factor : float
-            From 0 on; of a control it multiplies what was there.
-
-        Returns
-        -------
-        Plan
-            With ``private`` false and ``noise_factor`` a number, also at ``factor = 1``.
-
-        Raises
-        ------
-        ValueError
-            If ``factor`` is negative or not finite; or 0, of a mechanism that is its noise.
+        A claim about noise has to fail where the noise is off or different. A control runs the
+        program of its plan on other numbers. Its ``guarantee`` and ``rate`` are those of the noise
+        that it adds, and ``private`` is false even at ``factor = 1``. Factors of repeated calls
+        multiply. A Gibbs law, which is its own noise, refuses 0.
 
         Examples
         --------
@@ -290,28 +258,12 @@ class Plan:
         return f"<Plan of {name}: n = {facts.n}, dim = {facts.dim}, {self.budget}>"
 
     def __str__(self) -> str:
-        """One screen: what is known, spent, added and promised."""
+        """One screen: class, guarantee, noise, numbers and bounds."""
         return screen(self)
 
 
 def planner(plan: Callable[..., Plan]) -> Callable[..., Plan]:
-    """Decorate the ``plan`` of an algorithm: what is no class, budget or choice is refused by name.
-
-    Parameters
-    ----------
-    plan : callable
-        ``plan(problem_class, budget, **choices) -> Plan``; its choices are keywords.
-
-    Returns
-    -------
-    callable
-        The same function behind the checks.
-
-    Raises
-    ------
-    ValueError
-        From the decorated function, before anything else: if ``problem_class`` is no
-        :class:`ProblemClass`, ``budget`` no :class:`Budget`, or a choice unknown.
+    """Decorate ``plan(problem_class, budget, **choices)``: wrong arguments are refused by name.
 
     Examples
     --------

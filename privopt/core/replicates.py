@@ -47,7 +47,7 @@ def arguments_of(
     key: Array,
     leader: Array | None = None,
 ) -> tuple[Any, ...]:
-    """What ``Algorithm.run`` and ``Algorithm.steps`` are called with; the leader leads itself."""
+    """The arguments of ``Algorithm.run`` and ``Algorithm.steps``; ``key`` may lead itself."""
     params, number = numbers
     given = source.astype(jnp.float64) if algorithm.float64 else source
     objective, left = given.sample(key)
@@ -59,7 +59,7 @@ def arguments_of(
 
 
 def cast_back(algorithm: Algorithm, source: Source, found: Run) -> Run:
-    """In the type of the data, whatever the run was done in."""
+    """The run in the type of the data."""
     if not algorithm.float64:
         return found
     return jax.tree.map(lambda leaf: leaf.astype(source.dtype), found)
@@ -78,9 +78,9 @@ def run_chunks(
     source: Source,
     groups: Array,
 ) -> Run:
-    """Every plan with every key of ``groups``, shape ``(groups, group)``; so many at a time.
+    """Every plan with every key of ``groups``, shape ``(groups, group)``, one chunk at a time.
 
-    Every chunk runs the same program: the last one is filled up with keys that are there.
+    Every chunk runs the same program: the last is filled up with keys of the first.
     """
     count, group = groups.shape
     width = count if execution.chunk is None else min(count, max(1, execution.chunk // group))
@@ -115,7 +115,7 @@ def _mode(
 
 
 def _joined(chunk: Callable[[int], Run], firsts: range, count: int, group: int) -> Run:
-    """The results of all chunks in NumPy arrays, of which there is one copy at any time."""
+    """All chunks in NumPy arrays, of which there is one copy at any time."""
     whole: Run | None = None
     for first in firsts:
         found = jax.device_get(chunk(first))

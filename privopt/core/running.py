@@ -1,7 +1,6 @@
-"""Where a plan meets a problem: ``run`` and ``run_many``.
+"""``run`` and ``run_many``: a plan meets a problem.
 
-A plan is made on the host from public numbers; a run is a pure function on the device. Here the
-plan's numbers become arguments of one compiled program, which no new number makes compile again.
+A plan's numbers become arguments of one compiled program, so a new number compiles nothing.
 """
 
 from __future__ import annotations
@@ -50,37 +49,34 @@ def run(
     ----------
     plan : Plan
     problem : privopt.problems.Problem
-        Of the plan's class: same ``n`` and ``dim``, constants no larger than the plan's. Under
-        ``add_or_remove_one`` any ``n`` up to that of the plan's ``premises``.
+        With the plan's ``n`` and ``dim``, and constants no larger than the plan's. Under
+        ``add_or_remove_one`` any ``n`` up to that of ``plan.premises``.
     key : Array
-        A typed key, ``jax.random.key(seed)``; all randomness of the run comes from it, the
-        records included where the problem is a population's.
+        A typed key, ``jax.random.key(seed)``: the source of all randomness, including the records
+        of a population.
     stream : int
-        Which of the key's streams of noise, from 0 to ``2^31 - 1``; they are independent. The
-        records of a population are the same for all of them.
+        Which of the key's independent streams of noise, from 0 to ``2^31 - 1``. The records of a
+        population are the same for all streams.
     execution : Execution
-        How it is carried out. ``chunk`` and ``replicates`` say nothing about a single run.
+        Its ``chunk`` and ``replicates`` have no effect on a single run.
 
     Returns
     -------
     Run
-        ``released`` of the problem's ``shape``, by default ``(dim,)``, in its dtype. Same key and
-        stream, same bits.
+        ``released`` has the problem's ``shape``, by default ``(dim,)``, and dtype. The same key and
+        stream give the same bits.
 
     Raises
     ------
     ValueError
-        Before compiling, if problem, key, stream or execution do not fit the plan. Nothing is
-        raised that depends on the values of the data, nor, up to ``premises.n``, on how many
-        there are.
+        Before compiling, if problem, key, stream or execution do not fit the plan. No error depends
+        on the values of the data or, up to ``premises.n``, on the number of records.
 
-    Formal guarantee
-    ----------------
-    ``plan.guarantee``, for one release. It composes with that of another one if the two draw
-    independent noise, from two keys or from two streams. **Runs of one key and one stream share
-    their noise**, also those of different plans. It cancels: from two releases and two public
-    noise scales follows the minimiser or the gradient to all digits, and neither guarantee says
-    anything about both together.
+    Formal guarantee ---------------- ``plan.guarantee``, for one release. Two releases compose if
+    their noise is independent: two keys, or two streams. **Runs with one key and one stream share
+    their noise**, even under different plans. The noise then cancels: two releases and their public
+    noise scales reveal the minimiser or the gradient to all digits, and neither guarantee covers
+    both together.
 
     Examples
     --------
@@ -121,33 +117,24 @@ def run_many(
         Of one algorithm and equal ``static``; their numbers are stacked.
     problem : privopt.problems.Problem
     keys : Array
-        Typed keys of shape ``(keys,)``. Replicates are spread over all of ``jax.devices()``.
+        Typed keys of shape ``(keys,)``, spread over all of ``jax.devices()``.
     common_random_numbers : bool
-        Whether all plans draw the same noise with a key. Their differences then vary less, which
-        is what a simulation wants; but they are no longer private together, see :func:`run`.
+        Whether all plans draw the same noise with a key. Their differences then vary less, but they
+        are no longer private together, see :func:`run`.
     group : int
-        So many consecutive keys share the coins of the first of them, where the algorithm has
-        coins (``Algorithm.coins``); it divides the number of keys. Replicates of one group are
-        then not independent: an interval resamples groups, and their guarantees, each of which
-        holds, do not compose as if their coins were.
+        How many consecutive keys share the coins of the first (``Algorithm.coins``); it divides the
+        number of keys. Replicates of one group are not independent: an interval resamples groups.
+        Each guarantee holds, but they do not compose as if coins were independent.
     execution : Execution
-        How it is carried out. With ``chunk``, a multiple of ``group``, so many keys at a time run
-        through one program, and the results are NumPy arrays on the host.
+        Its ``chunk`` must be a multiple of ``group``; results are then NumPy arrays on the host.
 
     Returns
     -------
     Run
-        Every leaf with leading axes ``(plans, keys)``; entry ``(i, j)`` is
-        ``run(plans[i], problem, keys[j], stream=i)``, with ``stream=0`` for common random
-        numbers, and with the coins of its group. Either way, all plans see the same records of a
-        population with a key. The execution changes round-off at most, and that only where a
-        device sums in another order for another number of replicates.
-
-    Raises
-    ------
-    ValueError
-        As :func:`run`; or if the plans cannot share a trace, or keys, group and chunk do not
-        divide.
+        Leaves have leading axes ``(plans, keys)``. Entry ``(i, j)`` is ``run(plans[i], problem,
+        keys[j], stream=i)``, or ``stream=0`` for common random numbers, with the coins of its
+        group. All plans see the same records of a population with a key. ``execution`` changes
+        round-off at most, where a device sums in another order.
 
     Examples
     --------
@@ -216,7 +203,7 @@ def _difference(first: Plan, other: Plan) -> str:
 
 
 def _apart(name: str, first: Any, other: Any) -> str:
-    """The least parts of two parameters that differ in structure or shape; empty if none do."""
+    """The smallest parts of two parameters that differ in structure or shape; empty if none do."""
     parts = first, other
     shapes = [[np.shape(leaf) for leaf in jax.tree.leaves(each)] for each in parts]
     structures: list[object] = [jax.tree.structure(each) for each in parts]
@@ -231,7 +218,7 @@ def _apart(name: str, first: Any, other: Any) -> str:
 
 
 def in_shape(found: Run, shape: tuple[int, ...] | None) -> Run:
-    """What is released, a vector to every method, in the shape that the problem's parameter has."""
+    """The run with its released vector in the shape of the problem's parameter."""
     if shape is None:
         return found
 
@@ -259,7 +246,7 @@ def check_stream(stream: int) -> None:
 
 
 def check_key(key: object, name: str, ndim: int) -> None:
-    """ValueError unless it is a typed key, or a vector of them."""
+    """ValueError unless it is a typed key (``ndim=0``) or a vector of them."""
     dtype = getattr(key, "dtype", None)
     typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
     if not typed or getattr(key, "ndim", None) != ndim:

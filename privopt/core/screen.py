@@ -18,7 +18,7 @@ _OF_A_CONTROL = ("control", "class", "guarantee", "assuming", "noise", "numbers"
 
 
 def screen(plan: Any) -> str:
-    """What is known, spent, added and promised, in a dozen lines."""
+    """A plan as text: class, guarantee, noise, numbers and bounds, one a line."""
     facts, budget, rate = plan.problem_class, plan.budget, plan.rate
     spent = plan.guarantee.epsilon(budget.delta)
     noise, numbers = _noise_and_numbers(plan.params)
@@ -53,13 +53,13 @@ def screen(plan: Any) -> str:
 
 
 def _declared(facts: ProblemClass) -> list[tuple[str, float]]:
-    """The facts that say something."""
+    """The facts that differ from their defaults."""
     silent = {"smoothness": None, "strong_convexity": 0.0, "sparsity": None, "convex": True}
     return [(name, x) for name, x in vars(facts).items() if x != silent.get(name, math.inf)]
 
 
 def _noise_and_numbers(params: Parameters) -> tuple[str, str]:
-    """The scale of every noise, and the other numbers that people ask for, by their last names."""
+    """The scale of every noise, and the other numbers of `_NUMBERS`."""
     noise: dict[str, float | np.ndarray] = {}
     numbers: dict[str, float | np.ndarray] = {}
     for path, number in jax.tree_util.tree_leaves_with_path(params):

@@ -31,19 +31,24 @@ __all__ = ["RunState", "Stepper", "stepper"]
 @pytree_dataclass
 @dataclass(frozen=True)
 class RunState:
-    """Where a run is: a pytree of arrays, which can be saved between any two steps.
+    """The state of a run between two steps: a pytree of arrays, which can be saved.
 
-    It is secret, as the key in it is: whoever reads both the state and the releases can take the
-    noise off.
+    <<<<<<< HEAD
+        It is secret, as the key in it is: whoever reads both the state and the releases can take the
+        noise off.
 
-    Attributes
-    ----------
-    words : Array
-        ``jax.random.key_data`` of the run's key.
-    inner : pytree
-        What the algorithm goes on with; its field ``t`` counts the steps taken.
-    generator : str
-        Of the key.
+        Attributes
+        ----------
+        words : Array
+            ``jax.random.key_data`` of the run's key.
+        inner : pytree
+            What the algorithm goes on with; its field ``t`` counts the steps taken.
+        generator : str
+            Of the key.
+    =======
+        ``inner`` is the algorithm's own state; ``words`` is ``jax.random.key_data`` of the run's key,
+        and ``generator`` the key's implementation.
+    >>>>>>> h6
     """
 
     words: Array
@@ -63,18 +68,7 @@ class RunState:
 
 @dataclass(frozen=True)
 class Stepper:
-    """The steps of one plan on one problem; made by :func:`stepper`.
-
-    Attributes
-    ----------
-    plan : Plan
-    shape : tuple of int or None
-        Of the parameter.
-    source : Source
-        Where the records come from.
-    stream : int
-    execution : Execution
-    """
+    """The steps of one plan on one problem; made by :func:`stepper`."""
 
     plan: Plan
     shape: tuple[int, ...] | None
@@ -84,39 +78,33 @@ class Stepper:
 
     @property
     def steps(self) -> int:
-        """``T``: so many steps are planned and accounted for."""
+        """``T``: the number of steps that is planned and accounted for."""
         count = self.plan.algorithm.step_count
         assert count is not None
         return count(self.plan.static, self.plan.params)
 
     def init(self, key: Array) -> RunState:
-        """Before the first step of the run with this key.
-
-        Raises
-        ------
-        ValueError
-            If ``key`` is not a single typed key.
-        """
+        """The state before the first step of the run with this typed key."""
         check_key(key, "key", ndim=0)
         generator = str(jax.random.key_impl(key))
         with precision(self.plan):
             return RunState(jax.random.key_data(key), self._call(_init, key), generator)
 
     def step(self, state: RunState, batch: Pytree = None) -> RunState:
-        """After one more step; pure, and may be compiled, mapped and differentiated around.
+        """The state after one more step; pure: JAX may compile, map and differentiate around it.
 
         Parameters
         ----------
         state : RunState
         batch : pytree of array, optional
-            The records that :meth:`rows` names, in its order; anything of their shape stands in
-            places that are not taken. By default they are found in the problem.
+            The records that :meth:`rows` names, in its order; places not taken may hold anything of
+            the right shape. By default they are found in the problem.
 
         Raises
         ------
         ValueError
-            If all steps of the plan have been taken (a compiled step then changes nothing), or
-            ``batch`` has not as many records as :meth:`rows` has places.
+            If all steps have been taken (a compiled step then changes nothing), or ``batch`` has
+            not as many records as :meth:`rows` has places.
         """
         if not isinstance(state.t, jax.core.Tracer) and int(state.t) >= self.steps:
             raise ValueError(
@@ -128,15 +116,11 @@ class Stepper:
             return replace(state, inner=self._call(_advance, state.key, state.inner, source=source))
 
     def rows(self, state: RunState) -> tuple[Array, Array]:
-        """``(rows, taken)`` of the next step: numbers of records, and which places are filled.
+        """``(rows, taken)`` of the next step, each ``(places,)``: record numbers, filled places.
 
-        Both of shape ``(places,)``. Who takes part is secret: amplification by sampling rests on
-        it. It is for reading records, and not for publication.
-
-        Raises
-        ------
-        ValueError
-            If the algorithm does not read one batch of a fixed size in a step.
+        For reading records, never for publication: amplification by sampling rests on keeping
+        secret who takes part. Raises ``ValueError`` if a step does not read one batch of a fixed
+        size.
         """
         _check_rows(self.plan)
         with precision(self.plan):
@@ -145,7 +129,7 @@ class Stepper:
     def released(self, state: RunState) -> Pytree:
         """What the run releases: after ``steps`` steps, bit for bit that of ``privopt.run``.
 
-        Before the end, what a run would that ends here; the same guarantee covers it.
+        Before that, what a run of so many steps would release; the same guarantee covers it.
         """
         return self.ends(state).released
 
@@ -185,20 +169,15 @@ def stepper(
 ) -> Stepper:
     """The steps of ``plan`` on ``problem``, one at a time.
 
-    ``s = stepper(plan, problem)``, ``state = s.init(key)``, then ``state = s.step(state)`` as often
-    as ``s.steps`` says; ``s.released(state)`` is ``run(plan, problem, key).released`` to the bit.
-    A state is a pytree of arrays: saved in the middle and loaded, it ends in the same bits.
+    ``s = stepper(plan, problem)``, ``state = s.init(key)``, then ``state = s.step(state)`` for
+    ``s.steps`` times; ``s.released(state)`` is ``run(plan, problem, key).released`` to the bit. A
+    state that is saved in the middle and loaded ends in the same bits.
 
     Formal guarantee
     ----------------
     That of :func:`privopt.run`, for what is released and for one key. The states are not released.
     Two runs that go on from one state, on other records or to other plans, draw the same noise:
     nothing is claimed of both together.
-
-    Raises
-    ------
-    ValueError
-        As :func:`privopt.run`; or if the algorithm has no steps.
 
     Examples
     --------
@@ -224,7 +203,7 @@ def stepper(
 
 
 def check_steps(plan: Plan) -> None:
-    """ValueError unless runs of the plan are made of steps."""
+    """ValueError unless the plan's runs are made of steps."""
     algorithm = plan.algorithm
     count = algorithm.step_count
     if count is None or count(plan.static, plan.params) < 1:

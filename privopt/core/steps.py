@@ -1,8 +1,9 @@
-"""A run as its steps: what an algorithm says once, and whole runs and steppers both follow."""
+"""A run as its steps, from which whole runs and steppers are made."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ __all__ = ["Steps", "whole"]
 
 
 class Steps(NamedTuple):
-    """One run on the device, between whose steps one may stop.
+    """One run on the device, as steps between which one may stop.
 
     Attributes
     ----------
@@ -25,8 +26,8 @@ class Steps(NamedTuple):
     init : callable
         ``() -> state``, a pytree with a field ``t``, the steps taken.
     until : callable
-        ``(state, last) -> state`` after step ``last``: a loop, so that one step and all of them
-        are the same program and the same bits.
+        ``(state, last) -> state`` after step ``last``: a loop, so that one step and all of them are
+        the same program with the same bits.
     ends : callable
         ``state -> Run``: what a run that ends here releases.
     """
@@ -38,10 +39,16 @@ class Steps(NamedTuple):
 
 
 def whole(steps: Callable[..., Steps]) -> Callable[..., Run]:
-    """``Algorithm.run`` of an algorithm that says its steps: all of them."""
+    """``Algorithm.run`` of an algorithm that gives its steps: all of them."""
+    return _Whole(steps)
 
-    def run(*arguments: Pytree) -> Run:
-        found = steps(*arguments)
+
+@dataclass(frozen=True)
+class _Whole:
+    """A class, so that plans that hold it can be pickled and compared."""
+
+    steps: Callable[..., Steps]
+
+    def __call__(self, *arguments: Pytree) -> Run:
+        found = self.steps(*arguments)
         return found.ends(found.until(found.init(), jnp.asarray(found.planned)))
-
-    return run

@@ -1,4 +1,4 @@
-"""Losses with declared constants, data, and families of problems: hard, synthetic, real."""
+"""Problems from losses and data, with declared constants; families: hard, synthetic, real."""
 
 from privopt.convex import (
     Distance,
@@ -12,9 +12,10 @@ from privopt.convex import (
     Squared,
     SquaredDistance,
 )
+from privopt.problems.catalogue import FAMILIES, family
 from privopt.problems.datasets import DATASETS, Dataset
-from privopt.problems.distances import RegularisedDistance
-from privopt.problems.families import FAMILIES, Family, family
+from privopt.problems.families import Family
+from privopt.problems.losses import Multinomial, RegularisedDistance, TwoKinks
 from privopt.problems.models import (
     absolute,
     distance,
@@ -22,11 +23,11 @@ from privopt.problems.models import (
     huber,
     linear,
     logistic,
+    multinomial,
     regularised_distance,
     squared,
     squared_distance,
 )
-from privopt.problems.multinomial import Multinomial, multinomial
 from privopt.problems.population import Population
 from privopt.problems.problem import Problem
 from privopt.problems.reference import Reference
@@ -35,7 +36,6 @@ from privopt.problems.synthetic import (
     sphere_classification,
     sphere_regression,
 )
-from privopt.problems.two_kinks import TwoKinks
 
 __all__ = [
     "DATASETS",

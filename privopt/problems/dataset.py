@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from privopt.arguments import positive_number
-from privopt.problems.records import real
+from privopt.problems.declaration import real
 
 __all__ = ["Dataset", "FloatArray", "row_entries", "row_norms"]
 
@@ -24,10 +24,10 @@ class Dataset:
     """A binary classification data set whose rows obey a public norm bound.
 
     ``features`` (n, d), an array or a ``scipy.sparse.csr_array``, and ``labels`` (n,), -1 or +1,
-    are float64 and read-only; every row has Euclidean norm at most ``row_norm_bound`` and, where
-    that is given, at most ``sparsity`` entries, both declared and never measured. ``notes`` says
-    what +1 means and how the features were scaled. Raises ``ValueError`` if shapes disagree or the
-    bound is not positive; what values break is told by :meth:`check`, and never by making one.
+    are float64 and read-only. Rows have Euclidean norm at most ``row_norm_bound`` and, where that
+    is given, at most ``sparsity`` entries; both are declared, never measured. ``notes`` says what
+    +1 means and how the features were scaled. Values are checked by :meth:`check`, never when one
+    is made.
 
     Examples
     --------
@@ -65,10 +65,10 @@ class Dataset:
         object.__setattr__(self, "labels", labels)
 
     def check(self) -> None:
-        """Look at the values, of research data that may be looked at.
+        """``ValueError`` unless the values are as declared; for data that may be looked at.
 
-        Raises ``ValueError`` if a row is not finite or exceeds the bound by more than rounding, or
-        a label is not -1 or +1: how many do, and which is the first.
+        It says how many rows are not finite or exceed the bound by more than rounding, or have a
+        label other than -1 and +1, and which is the first.
         """
         norms, entries = row_norms(self.features), row_entries(self.features)
         most = self.features.shape[1] if self.sparsity is None else self.sparsity
@@ -90,8 +90,7 @@ class Dataset:
     def subset(self, n: int) -> Dataset:
         """The first ``n`` rows of one fixed public permutation; smaller subsets nest in larger.
 
-        It depends on the number of rows alone and on no key, so it is public and the same in every
-        process. Raises ``ValueError`` if ``n`` is not a whole number from 1 to that number.
+        It depends on the number of rows alone, so it is public and the same in every process.
         """
         rows = self.labels.shape[0]
         if n not in range(1, rows + 1):

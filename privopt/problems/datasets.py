@@ -1,21 +1,24 @@
-"""Real data sets, each scaled into the unit ball by a rule that never looks at the other rows.
+"""Real data sets, each scaled into the unit ball by a rule that looks at one row alone.
 
-Scaling by column minima, maxima or deviations would have to be paid for. The rules here are free:
+Scaling by column minima, maxima or deviations would have to be paid for. These rules are free:
 features are divided by numbers fixed in this file, and each row is then clipped to the unit ball by
-its own norm. One record changes one row and nothing else, and the Lipschitz constant that follows
-from the row norm is true of every data set, not just of this one.
+its own norm. One record changes one row and nothing else, so the Lipschitz constant that follows
+from the row norm holds for every data set, not just for this one.
 
-Two sets ship with scikit-learn. The others are files in LIBSVM's format, found below the folder
-that the environment variable ``PRIVOPT_DATA`` names (empty counts as unset) at the paths of
-`FILES`. Nothing is downloaded, and one name is one data set: none stands in for another.
+Two sets ship with scikit-learn. The others are files in LIBSVM's format, at the paths of `FILES`
+below the folder that the environment variable ``PRIVOPT_DATA`` names (empty counts as unset).
+Nothing is downloaded, and no data set stands in for another.
 
-Texts are matrices of ``scipy.sparse``, one column a word. A document keeps its ``WORDS`` largest
-entries, a rule for one row again, so that a sparsity can be declared.
+Texts are matrices of ``scipy.sparse`` with one column for each word. A document keeps its ``WORDS``
+largest entries, again a rule for one row, so that a sparsity can be declared.
 """
 
 from __future__ import annotations
 
+import gzip
 import math
+import os
+import zlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -25,10 +28,11 @@ import numpy as np
 import scipy.sparse
 
 from privopt.arguments import Catalogue, member
-from privopt.problems.data_files import VARIABLE, check_table, data_folder, read
 from privopt.problems.dataset import Dataset, FloatArray, row_entries, row_norms
 
 __all__ = ["DATASETS", "FILES", "VARIABLE", "Dataset", "available", "load"]
+
+VARIABLE = "PRIVOPT_DATA"
 
 # Rows are clipped a hair inside the unit ball: cast to float32 they are still of norm below 1.
 CLIP_RADIUS = 1.0 - 2.0**-20
@@ -43,8 +47,18 @@ WORDS = 128
 CELL_BOUNDS = (40.0, 50.0, 250.0, 5000.0, 0.25, 1.25, 1.5, 0.3, 0.75, 0.25)
 
 
+def _cells(features: FloatArray) -> FloatArray:
+    """Means and worst values over `CELL_BOUNDS`, standard errors over a tenth, in [0, 1]."""
+    bounds = np.outer((1.0, 0.1, 1.0), CELL_BOUNDS).reshape(1, 30)
+    return np.asarray(np.clip(features / bounds, 0.0, 1.0))
+
+
 class _Source(NamedTuple):
-    """Files of one data set, its shape, and which labels are +1; dense unless it is of texts."""
+    """Where one data set is found, its shape, which labels are +1, and how rows are scaled.
+
+    ``files`` lie below the folder; a set without files ships with scikit-learn. ``drop`` leading
+    columns are left out, ``measure`` is applied, and ``divisor`` divides; texts are sparse.
+    """
 
     files: tuple[str, ...]
     rows: tuple[int, ...]
@@ -56,6 +70,7 @@ class _Source(NamedTuple):
     drop: int = 0
     divisor: float = 1.0
     texts: bool = False
+    measure: Callable[[FloatArray], FloatArray] = np.asarray
 
 
 # fmt: off
@@ -65,11 +80,21 @@ _SOURCES = {
         source="UCI Adult in Platt's binarisation, LIBSVM collection, training part",
         notes="+1: income above $50,000; divided by sqrt(14), the number of attributes",
     ),
+    "breast_cancer": _Source(  # ten quantities: mean, standard error and worst value of each
+        (), (569,), 30, (0, 1), (0,), measure=_cells, divisor=math.sqrt(30.0),
+        source="UCI Breast Cancer Wisconsin (Diagnostic), shipped with scikit-learn",
+        notes="+1: malignant; fixed public bound a feature, clipped to [0, 1], over sqrt(30)",
+    ),
     "breast_cancer_original": _Source(
         ("breast-cancer/breast-cancer.gz",), (683,), 10, (2, 4), (4,),
         drop=1, divisor=10.0 * math.sqrt(9.0),
         source="UCI Breast Cancer Wisconsin (Original), LIBSVM collection, complete rows",
         notes="+1: malignant; sample number dropped, grades 1 to 10 divided by 10 sqrt(9)",
+    ),
+    "digits": _Source(  # a pixel counts 0 to 16 dots
+        (), (1_797,), 64, tuple(range(10)), (0, 2, 4, 6, 8), divisor=16.0 * math.sqrt(64.0),
+        source="UCI Optical Recognition of Handwritten Digits, shipped with scikit-learn",
+        notes="+1: even digit; pixels 0 to 16 divided by 16 sqrt(64) = 128",
     ),
     "mushrooms": _Source(
         ("mushrooms/mushrooms.gz",), (8_124,), 112, (0, 1), (1,), divisor=math.sqrt(21.0),
@@ -100,55 +125,17 @@ _SOURCES = {
     ),
 }
 # fmt: on
-FILES = {name: each.files for name, each in _SOURCES.items()}
+FILES = {name: each.files for name, each in _SOURCES.items() if each.files}
 
 
-def breast_cancer() -> Dataset:
-    """Wisconsin diagnostic: 569 records, 30 measurements of cell nuclei; +1 is malignant.
-
-    Ships with scikit-learn. Ten quantities appear as mean, standard error and worst value. Means
-    and worst values are divided by the fixed bounds `CELL_BOUNDS`, standard errors by a tenth of
-    them, each clipped to [0, 1], and the row is divided by ``sqrt(30)``.
-    """
-    from sklearn.datasets import load_breast_cancer
-
-    features, target = load_breast_cancer(return_X_y=True)
-    check_table("scikit-learn's breast cancer set", features, rows=569, columns=30)
-    bounds = np.outer((1.0, 0.1, 1.0), CELL_BOUNDS).reshape(1, 30)
-    return Dataset(
-        name="breast_cancer",
-        features=_clip_rows(np.clip(features / bounds, 0.0, 1.0) / math.sqrt(30.0)),
-        labels=np.where(target == 0, 1.0, -1.0),
-        source="UCI Breast Cancer Wisconsin (Diagnostic), shipped with scikit-learn",
-        notes="+1: malignant; fixed public bound a feature, clipped to [0, 1], over sqrt(30)",
-    )
-
-
-def digits() -> Dataset:
-    """Handwritten digits: 1,797 images of 8 x 8 pixels; +1 is an even digit, -1 an odd one.
-
-    Ships with scikit-learn. A pixel counts 0 to 16 dots, so the row is divided by ``16 sqrt(64)``.
-    """
-    from sklearn.datasets import load_digits
-
-    features, target = load_digits(return_X_y=True)
-    check_table("scikit-learn's digits set", features, rows=1_797, columns=64)
-    return Dataset(
-        name="digits",
-        features=_clip_rows(features / (16.0 * math.sqrt(64.0))),
-        labels=np.where(target % 2 == 0, 1.0, -1.0),
-        source="UCI Optical Recognition of Handwritten Digits, shipped with scikit-learn",
-        notes="+1: even digit; pixels 0 to 16 divided by 16 sqrt(64) = 128",
-    )
-
-
-def _from_files(name: str) -> Dataset:
+def _built(name: str) -> Dataset:
     """Read the parts, divide by a public number or keep the largest entries, clip each row."""
     of, sparsity = _SOURCES[name], None
-    parts = [
-        read(path, rows=count, columns=of.columns, known=of.known)
-        for path, count in zip(_paths(name), of.rows, strict=True)
-    ]
+    parts = (
+        [_read(*each, of) for each in zip(_paths(name), of.rows, strict=True)]
+        if of.files
+        else [_shipped(name, of)]
+    )
     labels = np.isin(np.concatenate([raw for _, raw in parts]), of.positive)
     features = scipy.sparse.csr_array(scipy.sparse.vstack([stored for stored, _ in parts]))
     if of.texts:
@@ -156,7 +143,7 @@ def _from_files(name: str) -> Dataset:
         factors = CLIP_RADIUS / np.maximum(row_norms(features), CLIP_RADIUS)
         features.data = features.data * np.repeat(factors, row_entries(features))
     else:
-        features = _clip_rows(features.toarray()[:, of.drop :] / of.divisor)
+        features = _clip_rows(of.measure(features.toarray()[:, of.drop :]) / of.divisor)
     return Dataset(
         name=name,
         features=features,
@@ -167,15 +154,13 @@ def _from_files(name: str) -> Dataset:
     )
 
 
-_SHIPPED: dict[str, Callable[[], Dataset]] = {"breast_cancer": breast_cancer, "digits": digits}
-_FILED = {name: partial(_from_files, name) for name in _SOURCES}
 DATASETS: dict[str, Callable[[], Dataset]] = Catalogue(
-    "data set", sorted((_SHIPPED | _FILED).items())
+    "data set", ((name, partial(_built, name)) for name in sorted(_SOURCES))
 )
 
 
 def load(name: str) -> Dataset:
-    """The data set of that name.
+    """The data set of that name, its values checked.
 
     Raises ``ValueError`` if the name is unknown or the file corrupt or not the one expected,
     ``FileNotFoundError`` if ``PRIVOPT_DATA`` or its file is missing, ``OSError`` if unreadable.
@@ -192,18 +177,26 @@ def available() -> tuple[str, ...]:
     Raises ``FileNotFoundError`` if ``PRIVOPT_DATA`` is set to something that is not a folder: a
     typing error must not quietly shrink an experiment.
     """
-    folder = data_folder()
-    return tuple(
-        name
-        for name in DATASETS
-        if name not in FILES
-        or (folder is not None and all((folder / path).is_file() for path in FILES[name]))
-    )
+    folder = _folder()
+    return tuple(name for name in DATASETS if not _missing(name, folder))
+
+
+def _folder() -> Path | None:
+    """The folder, if the variable names one; FileNotFoundError if what it names is none."""
+    value = os.environ.get(VARIABLE)
+    if value and not Path(value).is_dir():
+        raise FileNotFoundError(f"{VARIABLE} must name a folder, got {value!r}")
+    return Path(value) if value else None
+
+
+def _missing(name: str, folder: Path | None) -> list[str]:
+    files = _SOURCES[name].files
+    return [path for path in files if folder is None or not (folder / path).is_file()]
 
 
 def _paths(name: str) -> tuple[Path, ...]:
-    folder = data_folder()
-    missing = [path for path in FILES[name] if folder is None or not (folder / path).is_file()]
+    folder = _folder()
+    missing = _missing(name, folder)
     if folder is not None and not missing:
         return tuple(folder / path for path in FILES[name])
     told = (
@@ -213,6 +206,45 @@ def _paths(name: str) -> tuple[Path, ...]:
     )
     shipped = ", ".join(other for other in DATASETS if other not in FILES)
     raise FileNotFoundError(f"{name} {told}; available without it: {shipped}")
+
+
+def _shipped(name: str, of: _Source) -> tuple[scipy.sparse.csr_array, FloatArray]:
+    """Features and raw labels of a set of scikit-learn's."""
+    import sklearn.datasets
+
+    features, raw = getattr(sklearn.datasets, f"load_{name}")(return_X_y=True)
+    _check_shape(f"scikit-learn's {name} set", features, of.rows[0], of.columns)
+    return scipy.sparse.csr_array(features), raw
+
+
+def _read(path: Path, rows: int, of: _Source) -> tuple[scipy.sparse.csr_matrix, FloatArray]:
+    """Features and raw labels of a file in LIBSVM's format; of finite values and known labels."""
+    from sklearn.datasets import load_svmlight_file
+
+    origin = f"{path} ({VARIABLE})"
+    try:
+        stored, raw = load_svmlight_file(str(path), dtype=np.float64, zero_based=False)
+    except (gzip.BadGzipFile, zlib.error, EOFError, ValueError, OverflowError) as error:
+        raise ValueError(f"{origin} is not a sound LIBSVM file: {error}") from error
+    except OSError as error:
+        raise OSError(f"{origin} cannot be read: {error}") from error
+    _check_shape(origin, stored, rows, of.columns)
+    if not np.isfinite(stored.data).all():
+        raise ValueError(f"{origin} must hold finite values, found NaN or infinity")
+    if not np.isin(raw, of.known).all():
+        first, *_, last = of.known
+        wanted = f"{first} {'and' if len(of.known) == 2 else 'to'} {last}"
+        found = np.unique(raw)[:8].tolist()
+        raise ValueError(f"{origin} must hold labels {wanted}, found {found}")
+    stored.resize(rows, of.columns)
+    return stored, raw
+
+
+def _check_shape(origin: str, table: FloatArray, rows: int, columns: int) -> None:
+    # The sparse format does not show trailing columns that are zero throughout, so fewer pass.
+    if table.shape[0] != rows or table.shape[1] > columns:
+        found = " x ".join(map(str, table.shape))
+        raise ValueError(f"{origin} must be {rows} x {columns} (rows x columns), found {found}")
 
 
 def _largest_entries(rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:

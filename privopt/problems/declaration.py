@@ -1,31 +1,40 @@
-"""What a problem is declared with: refused for its kind and shape, which are public."""
+"""What a problem is declared with: records, loss, constraint and parameter.
+
+Shapes and dtypes are public, and a wrong one is an error. Values are private: a constructor that
+raised or printed because of a value would release it. A rule that looks at one record alone puts
+bad values right, and :meth:`privopt.problems.Problem.check` reports them, for data that may be
+looked at.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import TypedDict
+from numbers import Real
+from typing import Any, TypedDict
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
 from numpy.typing import NDArray
 
 from privopt.arguments import described
 from privopt.convex import (
     ConstraintSet,
     EmpiricalRisk,
+    FeaturesLike,
     L2Ball,
     Loss,
     PublicTerm,
     Pytree,
     WholeSpace,
+    as_features,
+    is_features,
     pytree_dataclass,
 )
-from privopt.problems.records import real
 from privopt.spec import ProblemClass
 
 __all__ = [
@@ -40,10 +49,156 @@ __all__ = [
     "declared_loss",
     "declared_pair",
     "declared_public",
+    "distribution",
+    "floating",
+    "labelled",
+    "multiplicities",
+    "numeric",
+    "real",
+    "record_count",
+    "require_countable",
     "tree_rows",
 ]
 
 _SET_METHODS = ("project", "centre_point", "radius_about_centre", "diameter")
+_MISSING = ("NoneType", "NAType", "NaTType", "MaskedConstant")  # of Python, pandas and NumPy
+
+
+def real(values: object, name: str) -> Array | NDArray[Any]:
+    """``values`` as an array of real numbers; ValueError for other types and for ragged lists.
+
+    Missing values become NaN, which makes a record null: None, a masked entry, a missing value of
+    pandas. A number beyond all floats becomes infinite.
+    """
+    if isinstance(values, jax.Array):
+        array: Array | NDArray[Any] = values
+    elif hasattr(values, "__array__") or isinstance(values, Sequence | Real):
+        try:
+            array = np.asarray(values)
+        except ValueError:
+            raise ValueError(f"{name} must be an array, got rows of different shapes") from None
+        if array.dtype == object:
+            numbers = [_number(entry, name) for entry in array.ravel()]
+            array = np.array(numbers, np.float64).reshape(array.shape)
+        if isinstance(values, np.ma.MaskedArray) and array.dtype.kind in "biuf":
+            kept = array if array.dtype.kind == "f" else array.astype(np.float64)
+            array = np.where(np.ma.getmaskarray(values), kept.dtype.type(math.nan), kept)
+    else:
+        raise ValueError(f"{name} must be an array, got {described(values)}")
+    kinds = (jnp.floating, jnp.integer, jnp.bool_)
+    if not any(jnp.issubdtype(array.dtype, kind) for kind in kinds) or array.dtype.itemsize > 8:
+        raise ValueError(f"{name} must be numeric, got dtype {array.dtype.type.__name__}")
+    return array
+
+
+def _number(entry: Any, name: str) -> float:
+    if type(entry).__name__ in _MISSING:
+        return math.nan
+    if not isinstance(entry, Real | np.bool_):
+        raise ValueError(f"{name} must be numeric, got {described(entry)}")
+    try:
+        return float(entry)
+    except OverflowError:
+        return math.inf if entry > 0 else -math.inf  # type: ignore[operator]
+
+
+def numeric(values: FeaturesLike, name: str = "data") -> Any:
+    """``real(values)`` on the device; a matrix of ``scipy.sparse`` becomes features.
+
+    An integer beyond the device's range becomes the nearest in it; none wraps around.
+    """
+    if is_features(values):
+        return as_features(values)
+    array = real(values, name)
+    if isinstance(array, np.ndarray) and array.dtype.kind in "iu":
+        kept = np.iinfo(jax.dtypes.canonicalize_dtype(array.dtype))
+        array = array.clip(max(kept.min, np.iinfo(array.dtype).min), kept.max)
+    return jnp.asarray(array)
+
+
+def floating(values: FeaturesLike, name: str, ndim: int) -> Any:
+    """``real(values)`` with ``ndim`` axes on the device; integers become JAX's floating type."""
+    found: Any = as_features(values) if is_features(values) else real(values, name)
+    if len(found.shape) != ndim:
+        raise ValueError(f"{name} must have {ndim} axes, got shape {found.shape}")
+    if not jnp.issubdtype(found.dtype, jnp.floating):
+        found = found.astype(jnp.asarray(0.0).dtype)
+    return found if is_features(found) else jnp.asarray(found)
+
+
+def labelled(labels: ArrayLike, classes: Sequence[Hashable]) -> NDArray[np.float64]:
+    """The place of each label in ``classes``, which are public; -1 for one that is none of them.
+
+    Examples
+    --------
+    >>> labelled(["no", "yes", "no"], ("no", "yes")).tolist()
+    [0.0, 1.0, 0.0]
+    """
+    if isinstance(classes, str) or not isinstance(classes, Sequence) or len(classes) < 2:
+        raise ValueError(
+            f"classes must be the labels there are, such as range(3) or ('no', 'yes'), got "
+            f"{classes!r}"
+        )
+    places = {value: place for place, value in enumerate(classes)}
+    if len(places) < len(classes):
+        raise ValueError(f"classes must be distinct, got {classes!r}")
+    given = np.asanyarray(labels)
+    if given.ndim != 1:
+        raise ValueError(f"labels must have 1 axes, got shape {given.shape}")
+    texts = {isinstance(value, str) for value in classes}
+    if given.dtype != object and (given.dtype.kind == "U") not in texts:
+        raise ValueError(
+            f"labels must be of the kind of classes {classes!r}, got dtype "
+            f"{given.dtype.type.__name__}"
+        )
+    return np.array([places.get(label, -1.0) for label in given.tolist()], np.float64)
+
+
+def record_count(data: Pytree) -> int:
+    """How many records the leaves share; ValueError where they do not, or mix floating types."""
+    leaves = jax.tree.leaves(data)
+    floating = {leaf.dtype for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)}
+    if len(floating) != 1:
+        raise ValueError(
+            f"data must have floating leaves of one dtype, got {sorted(map(str, floating))}"
+        )
+    dtype = next(iter(floating))
+    if dtype not in (np.float32, np.float64):  # the round-off of others is not accounted
+        raise ValueError(f"data must be float32 or float64, got {dtype}")
+    lengths = {leaf.shape[0] if leaf.ndim else None for leaf in leaves}
+    if len(lengths) != 1 or None in lengths:
+        shapes = list(dict.fromkeys(leaf.shape for leaf in leaves))
+        raise ValueError(f"data must have one leading axis of records, got shapes {shapes}")
+    return int(leaves[0].shape[0])
+
+
+def require_countable(n: int, dtype: DTypeLike) -> None:
+    """ValueError unless ``dtype`` tells every number of records up to ``n`` from the next."""
+    most = int(2.0 / float(np.finfo(dtype).eps))
+    if n > most:
+        raise ValueError(f"n must be at most {most} where records are counted in {dtype}, got {n}")
+
+
+def multiplicities(counts: ArrayLike, records: int) -> NDArray[np.float64]:
+    """``counts`` as whole numbers: the nearest, and 0 for what is negative or not finite."""
+    given = np.asarray(real(counts, "counts"), np.float64)
+    if given.shape != (records,):
+        raise ValueError(f"counts must have shape ({records},), got {given.shape}")
+    whole: NDArray[np.float64] = np.rint(np.where(given > 0.0, given, 0.0))
+    return np.where(np.isfinite(whole), whole, 0.0)
+
+
+def distribution(probabilities: ArrayLike, records: int) -> NDArray[np.float64]:
+    """``probabilities`` with sum 1; ValueError unless they nearly are: a population is declared."""
+    shares = np.asarray(real(probabilities, "probabilities"), np.float64)
+    if shares.shape != (records,):
+        raise ValueError(f"probabilities must have shape ({records},), got {shares.shape}")
+    if not np.all(shares >= 0.0):
+        row = int(np.argmin(shares >= 0.0))
+        raise ValueError(f"probabilities must be non-negative, got {shares[row]} at {row}")
+    if not abs(shares.sum() - 1.0) <= 1e-6:
+        raise ValueError(f"probabilities must sum to 1, got {float(shares.sum())!r}")
+    return np.asarray(shares / shares.sum())
 
 
 class ProblemOptions(TypedDict, total=False):
@@ -79,7 +234,7 @@ class Constant:
     function: Callable[..., Array] = field(metadata={"static": True})
 
     def __call__(self, *arguments: Pytree) -> Array:
-        """What the function says."""
+        """``function(*arguments)``."""
         return self.function(*arguments)
 
 
@@ -128,14 +283,8 @@ def declared_pair(data: Pytree, dim: int) -> Pytree:
 class Shaped:
     """``loss(W; x)`` of an array ``W`` as a loss of the vector of its numbers, row by row.
 
-    Nothing else changes: the Euclidean norm of the vector is the Frobenius norm of the matrix, so
-    ``L``, ``H`` and ``m`` mean the same, and the ball of radius ``R`` is that of Frobenius.
-
-    Attributes
-    ----------
-    loss : callable pytree
-        Takes ``W`` of that shape.
-    shape : tuple of int
+    The Euclidean norm of the vector is the Frobenius norm of the array, so ``L``, ``H``, ``m`` and
+    the ball of radius ``R`` keep their meaning.
     """
 
     loss: Loss

@@ -1,4 +1,4 @@
-"""Is the declared class true of these data? For research data, where looking is allowed."""
+"""Whether the declared class is true of the data; for research data that may be looked at."""
 
 from __future__ import annotations
 
@@ -36,13 +36,9 @@ _UNBOUNDED_REACH = 10.0
 
 
 def examine(risk: EmpiricalRisk, problem_class: ProblemClass) -> list[str]:
-    """What contradicts ``problem_class`` or the domain of the loss, one line a broken rule.
+    """What contradicts ``problem_class`` or the loss's domain, one line for each broken rule.
 
-    Parameters
-    ----------
-    risk : EmpiricalRisk
-        In float64, with the records as they were given.
-    problem_class : ProblemClass
+    ``risk`` is in float64, with the records as they were given.
     """
     broken, finite = [], np.ones(_stored(risk), bool)
     for path, leaf in jax.tree_util.tree_leaves_with_path(risk.data):
@@ -64,7 +60,7 @@ def examine(risk: EmpiricalRisk, problem_class: ProblemClass) -> list[str]:
 
 
 def examine_counts(counts: np.ndarray, n: int) -> list[str]:
-    """What keeps multiplicities from being those of ``n`` records."""
+    """Why multiplicities are not those of ``n`` records."""
     with np.errstate(invalid="ignore"):
         whole = (counts >= 0) & (counts == np.round(counts)) & np.isfinite(counts)
     if not whole.all():

@@ -1,163 +1,75 @@
-"""Families of problems, indexed by size: hard ones on which a rate is tight, and real data."""
+"""A family: problems of one kind, indexed by size and strength."""
 
 from __future__ import annotations
 
-import math
-import os
-from collections.abc import Mapping
-from functools import lru_cache, partial
-from types import MappingProxyType
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
-from privopt.arguments import Catalogue, member
-from privopt.problems import datasets
-from privopt.problems.hard_families import HARD_FAMILIES
-from privopt.problems.indexed import Family, first_records
-from privopt.problems.models import logistic
+from privopt.arguments import instance
 from privopt.problems.problem import Problem
-from privopt.problems.sparse_families import SPARSE_FAMILIES
-from privopt.problems.streams import STREAMS
-from privopt.problems.vocabulary import VOCABULARY
-from privopt.spec import ProblemClass
 
-__all__ = ["FAMILIES", "Family", "family"]
-
-_LOGISTIC_RADIUS = 10.0
-_SPHERE_RECORDS = 2**13
+__all__ = ["Family", "first_records"]
 
 
-def _sphere_logistic(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
-    """Logistic regression on the sphere, labels by a planted direction; the same at every ``n``.
+@dataclass(frozen=True)
+class Family:
+    """Problems of one kind, indexed by size; your own take part in an experiment like these.
 
-    ``P(y = 1 | x) = sigmoid(5 sqrt(d) <x, u>)``. Records beyond ``n`` stay, at multiplicity 0.
-    """
-    del noise_ratio, strength
-    records = max(n, _SPHERE_RECORDS)
-    features, labels = _sphere(records, dim)
-    whole = logistic(
-        features, labels, problem_class=_sphere_class(records, dim), name="sphere_logistic"
-    )
-    return whole.first(n)
-
-
-def _sphere_logistic_population(
-    *, n: int, dim: int, noise_ratio: float, strength: float
-) -> Problem:
-    """The population that consists of 2^13 records of ``sphere_logistic``, all equally likely."""
-    del noise_ratio, strength
-    features, labels = _sphere(_SPHERE_RECORDS, dim)
-    return logistic(
-        features,
-        labels,
-        problem_class=_sphere_class(n, dim),
-        probabilities=np.full(_SPHERE_RECORDS, 1.0 / _SPHERE_RECORDS),
-        name="sphere_logistic_population",
-    )
-
-
-def _sphere_class(n: int, dim: int) -> ProblemClass:
-    return ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=_LOGISTIC_RADIUS, smoothness=0.25)
-
-
-def _sphere(records: int, dim: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    rng = np.random.default_rng(dim)
-    direction = rng.normal(size=dim)
-    features = rng.normal(size=(records, dim))
-    features /= (1.0 + dim * 2.0**-23) * np.linalg.norm(features, axis=1, keepdims=True)
-    scores = 5.0 * math.sqrt(dim) * features @ direction / np.linalg.norm(direction)
-    labels = np.where(rng.random(records) * (1.0 + np.exp(-scores)) < 1.0, 1.0, -1.0)
-    return features, labels
-
-
-def _dataset(name: str) -> datasets.Dataset:
-    """All rows in their public random order; kept for as long as the data's folder is the same."""
-    return _loaded(name, os.environ.get(datasets.VARIABLE))
-
-
-@lru_cache(maxsize=8)
-def _loaded(name: str, folder: str | None) -> datasets.Dataset:
-    del folder
-    whole = datasets.load(name)
-    return whole.subset(whole.features.shape[0])
-
-
-def _real_logistic(
-    dataset: str, *, n: int, dim: int, noise_ratio: float, strength: float
-) -> Problem:
-    """The first ``n`` records of the public order."""
-    whole = _dataset(dataset)
-    records, width = whole.features.shape
-    problem = logistic(
-        whole.features,
-        whole.labels,
-        problem_class=ProblemClass(
-            n=records,
-            dim=width,
-            lipschitz=1.0,
-            radius=_LOGISTIC_RADIUS,
-            smoothness=0.25,
-            sparsity=whole.sparsity,
-        ),
-        name=f"{dataset}_logistic",
-    )
-    return first_records(problem, n=n, dim=dim, noise_ratio=noise_ratio, strength=strength)
-
-
-def _real(dataset: str, dim: int, max_n: int) -> Family:
-    return Family(
-        name=f"{dataset}_logistic",
-        summary=f"logistic regression on {dataset}, |x| <= 1, |w| <= {_LOGISTIC_RADIUS:g}",
-        build=partial(_real_logistic, dataset),
-        dim=dim,
-        max_n=max_n,
-    )
-
-
-_MEMBERS = (
-    *HARD_FAMILIES,
-    *SPARSE_FAMILIES,
-    *STREAMS,
-    Family(
-        "sphere_logistic",
-        f"logistic regression, a planted direction, |x| <= 1, |w| <= {_LOGISTIC_RADIUS:g}",
-        _sphere_logistic,
-    ),
-    Family(
-        "sphere_logistic_population",
-        "draws from a population of logistic losses with a planted direction",
-        _sphere_logistic_population,
-    ),
-    VOCABULARY,
-    _real("a9a", 123, 32_561),
-    _real("breast_cancer", 30, 569),
-    _real("digits", 64, 1_797),
-    _real("rcv1", 47_236, 1_500),
-    _real("sector", 55_197, 9_619),
-)
-FAMILIES: Mapping[str, Family] = MappingProxyType(
-    Catalogue("family", ((each.name, each) for each in _MEMBERS))
-)
-
-
-def family(name: str) -> Family:
-    """The family of this name.
-
-    Raises
-    ------
-    ValueError
-        If there is none.
-    FileNotFoundError
-        If it rests on data that cannot be found, saying where they are looked for.
+    Parameters
+    ----------
+    name : str
+        Small letters, digits and underscores.
+    summary : str
+        One line for people.
+    build : callable
+        ``build(n=, dim=, noise_ratio=, strength=) -> Problem``. ``noise_ratio`` is the public
+        number ``sqrt(dim) / (n mu)``. ``strength`` is the family's free parameter; an experiment
+        takes the worst case over it. Families of sparse records also take ``sparsity=``, from the
+        experiment's setting or its axis. Where every run is to draw its own records, the problem
+        is one of a population.
+    strengths : tuple of float
+        The strengths to try.
+    dim, max_n : int or None
+        Dimension and largest size of real data; ``None`` where free.
 
     Examples
     --------
-    >>> family("distance").hard, family("digits_logistic").max_n
-    (True, 1797)
+    >>> from privopt.problems import FAMILIES
+    >>> FAMILIES["linear"].build(n=100, dim=2, noise_ratio=0.1, strength=2.0)
+    <Problem linear: n = 100, dim = 2, loss = Linear, constraint = L2Ball, dtype = float64>
     """
-    member("family", name, FAMILIES)
-    found = FAMILIES[name]
-    if not found.hard:
-        _dataset(name.removesuffix("_logistic"))
-    return found
+
+    name: str
+    summary: str
+    build: Callable[..., Problem]
+    strengths: tuple[float, ...] = (1.0,)
+    dim: int | None = None
+    max_n: int | None = None
+
+    @property
+    def hard(self) -> bool:
+        """Whether the family is built to be hard, rather than given."""
+        return self.max_n is None
+
+    @classmethod
+    def of(cls, problem: Problem, summary: str = "") -> Family:
+        """The family of your own problem: size ``n`` is its first ``n`` records.
+
+        Their order should be public and random, like that of ``Dataset.subset``. The beginning of
+        a file that is sorted by label is another problem.
+        """
+        facts = instance("problem", problem, Problem).problem_class
+        return cls(
+            problem.name, summary, partial(first_records, problem), dim=facts.dim, max_n=facts.n
+        )
+
+
+def first_records(
+    problem: Problem, *, n: int, dim: int, noise_ratio: float, strength: float
+) -> Problem:
+    """The first ``n`` records; the others stay, at multiplicity 0: every ``n`` has one shape."""
+    del noise_ratio, strength
+    if dim != problem.problem_class.dim:
+        raise ValueError(f"dim must be {problem.problem_class.dim} for {problem.name}, got {dim}")
+    return problem.first(n)

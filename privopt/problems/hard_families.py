@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privopt.problems.indexed import Family
+from privopt.problems.families import Family
+from privopt.problems.losses import TwoKinks
 from privopt.problems.models import (
     absolute,
     distance,
@@ -17,10 +21,11 @@ from privopt.problems.models import (
     squared_distance,
 )
 from privopt.problems.problem import Problem
-from privopt.problems.two_kinks import two_kinks
 from privopt.spec import ProblemClass
 
-__all__ = ["HARD_FAMILIES"]
+__all__ = ["HARD_FAMILIES", "STREAMS"]
+
+_unit_ball = partial(ProblemClass, radius=1.0)
 
 
 def _linear(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
@@ -33,7 +38,7 @@ def _linear(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem
     positive = round(n * (1.0 + mean) / 2.0)
     return linear(
         _opposites(dim),
-        problem_class=ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0, smoothness=0.0),
+        problem_class=_unit_ball(n=n, dim=dim, lipschitz=1.0, smoothness=0.0),
         counts=np.array([positive, n - positive]),
         minimiser=np.eye(dim)[0] if 2 * positive > n else None,
         name="linear",
@@ -45,7 +50,7 @@ def _linear_population(*, n: int, dim: int, noise_ratio: float, strength: float)
     mean = min(1.0, strength * noise_ratio)
     return linear(
         _opposites(dim),
-        problem_class=ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0, smoothness=0.0),
+        problem_class=_unit_ball(n=n, dim=dim, lipschitz=1.0, smoothness=0.0),
         probabilities=np.array([1.0 + mean, 1.0 - mean]) / 2.0,
         minimiser=np.eye(dim)[0],
         name="linear_population",
@@ -59,16 +64,14 @@ def _opposites(dim: int) -> NDArray[np.float64]:
     return features
 
 
-def _distance(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
+def _distance(*, n: int, dim: int, **unused: float) -> Problem:
     """``|w - x|`` with every record at 0, where the kink keeps the minimiser whatever is added."""
-    del noise_ratio, strength
-    return distance(
-        np.zeros((1, dim)),
-        problem_class=ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0),
-        counts=np.array([n]),
-        minimiser=np.zeros(dim),
-        name="distance",
-    )
+    return _coinciding(distance, np.zeros(dim), "distance", n=n, lipschitz=1.0)
+
+
+def _far_distance(*, n: int, dim: int, **unused: float) -> Problem:
+    """``|w - x|`` with every record at ``e_1``, a unit away from the start."""
+    return _coinciding(distance, np.eye(dim)[0], "far_distance", n=n, lipschitz=1.0)
 
 
 def _regularised_distance(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
@@ -77,33 +80,47 @@ def _regularised_distance(*, n: int, dim: int, noise_ratio: float, strength: flo
     Excess risk ``E|z| + (m/2) E|z|^2`` on the unit ball, where ``L = 1 + m``.
     """
     del noise_ratio
-    return regularised_distance(
-        np.zeros((1, dim)),
-        modulus=strength,
-        problem_class=ProblemClass(
-            n=n, dim=dim, lipschitz=1.0 + strength, radius=1.0, strong_convexity=strength
-        ),
-        counts=np.array([n]),
-        minimiser=np.zeros(dim),
-        name="regularised_distance",
-    )
+    facts = {"lipschitz": 1.0 + strength, "strong_convexity": strength}
+    build = partial(regularised_distance, modulus=strength)
+    return _coinciding(build, np.zeros(dim), "regularised_distance", n=n, **facts)
 
 
-def _squared_distance(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
+def _squared_distance(*, n: int, dim: int, **unused: float) -> Problem:
     """``|w - x|^2 / 2`` with every record at 0, where the class allows any in the unit ball.
 
     ``L = m D = 2``, ``H = m = 1``. Excess risk ``E|z|^2 / 2``.
     """
-    del noise_ratio, strength
-    return squared_distance(
-        np.zeros((1, dim)),
-        problem_class=ProblemClass(
-            n=n, dim=dim, lipschitz=2.0, radius=1.0, smoothness=1.0, strong_convexity=1.0
-        ),
+    facts = {"lipschitz": 2.0, "smoothness": 1.0, "strong_convexity": 1.0}
+    return _coinciding(squared_distance, np.zeros(dim), "squared_distance", n=n, **facts)
+
+
+def _coinciding(
+    build: Callable[..., Problem], record: NDArray[np.float64], name: str, n: int, **facts: Any
+) -> Problem:
+    """Every record in one place, which is the minimiser."""
+    return build(
+        record[None],
+        problem_class=_unit_ball(n=n, dim=record.size, **facts),
         counts=np.array([n]),
-        minimiser=np.zeros(dim),
-        name="squared_distance",
+        minimiser=record,
+        name=name,
     )
+
+
+def _two_kinks(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
+    """Every record at ``e_1``, and ``s = min(1, strength * sqrt(noise_ratio))``; unit ball.
+
+    Regularised, the minimiser is ``min(1, s/lambda) e_1``: a large ``lambda`` is paid for along
+    ``e_1`` and a small one, by the noise, across it. At ``s = lambda/2`` the bias is ``lambda/4``,
+    the most that a regulariser can cost, and the noise costs nearly its whole norm. The best
+    ``lambda`` is of order ``sqrt(noise_ratio)``, and so are the hardest slopes.
+    """
+    loss = TwoKinks(min(1.0, strength * math.sqrt(noise_ratio)))
+
+    def build(data: NDArray[np.float64], **options: Any) -> Problem:
+        return Problem(loss=loss, data=data, **options)
+
+    return _coinciding(build, np.eye(dim)[0], "two_kinks", n=n, lipschitz=1.0)
 
 
 def _medians(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
@@ -113,30 +130,15 @@ def _medians(*, n: int, dim: int, noise_ratio: float, strength: float) -> Proble
     coordinate a surplus of ``m = min(1, strength * noise_ratio * sqrt(d))`` is positive: they pull
     by ``m/d`` towards it, and all of them push back by ``1/d`` from beyond.
     """
-    surplus = min(1.0, strength * noise_ratio * math.sqrt(dim))
-    records = n // dim + (np.arange(dim) < n % dim)
-    positive = np.round(records * (1.0 + surplus) / 2.0)
+    records, positive = _surplus(n, dim, noise_ratio, strength)
     height = np.full(dim, 1.0 / math.sqrt(dim))
     return absolute(
         np.concatenate([np.eye(dim), np.eye(dim)]),
         np.concatenate([height, -height]),
-        problem_class=ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0),
+        problem_class=_unit_ball(n=n, dim=dim, lipschitz=1.0),
         counts=np.concatenate([positive, records - positive]),
         minimiser=height if np.all(2 * positive >= records) else None,
         name="medians",
-    )
-
-
-def _far_distance(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
-    """``|w - x|`` with every record at ``e_1``, a unit away from the start."""
-    del noise_ratio, strength
-    corner = np.eye(dim)[0]
-    return distance(
-        corner[None, :],
-        problem_class=ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0),
-        counts=np.array([n]),
-        minimiser=corner,
-        name="far_distance",
     )
 
 
@@ -148,20 +150,66 @@ def _huber(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
     min(1, strength * noise_ratio * sqrt(d))`` is positive: a pull of ``m n/d`` against noise of
     order ``1/mu`` in every coordinate of the sum.
     """
+    records, positive = _surplus(n, dim, noise_ratio, strength)
     width = 1.0 / math.sqrt(dim)
-    surplus = min(1.0, strength * noise_ratio * math.sqrt(dim))
-    records = n // dim + (np.arange(dim) < n % dim)
-    positive = np.round(records * (1.0 + surplus) / 2.0)
+    height = np.full(dim, 2.0 * width)
     return huber(
         np.concatenate([np.eye(dim), np.eye(dim)]),
-        np.concatenate([np.full(dim, 2.0 * width), np.full(dim, -2.0 * width)]),
-        problem_class=ProblemClass(
-            n=n, dim=dim, lipschitz=1.0, radius=1.0, smoothness=math.sqrt(dim)
-        ),
+        np.concatenate([height, -height]),
+        problem_class=_unit_ball(n=n, dim=dim, lipschitz=1.0, smoothness=math.sqrt(dim)),
         width=width,
         counts=np.concatenate([positive, records - positive]),
         minimiser=np.full(dim, width),
         name="huber",
+    )
+
+
+def _surplus(
+    n: int, dim: int, noise_ratio: float, strength: float
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The records of each coordinate, and how many of them are positive."""
+    surplus = min(1.0, strength * noise_ratio * math.sqrt(dim))
+    records = n // dim + (np.arange(dim) < n % dim)
+    return records, np.round(records * (1.0 + surplus) / 2.0)
+
+
+def _orthogonal_linear(*, n: int, dim: int, **unused: float) -> Problem:
+    """``-<w, x_t>`` with ``x_t`` orthogonal to ``x_1 + ... + x_{t-1}``: the spiral of Theodorus.
+
+    The sum of the first ``t`` is ``sqrt(t)`` long. A leader that follows it gains nothing from the
+    next record, and the best point in hindsight gains ``sqrt(n)``. In another order a leader of
+    ``Lambda = sqrt(n)`` regrets no more, and less where a sum of some records is longer than that.
+    """
+    if dim < 2:
+        raise ValueError(f"dim must be at least 2 for orthogonal_linear, got {dim}")
+    turns = np.cumsum(np.arctan(1.0 / np.sqrt(np.arange(1, n))))
+    angles = np.concatenate([[0.0], turns])  # of the sums
+    ahead = np.concatenate([[0.0], angles[:-1] + 0.5 * math.pi])
+    features = np.zeros((n, dim))
+    features[:, 0], features[:, 1] = np.cos(ahead), np.sin(ahead)
+    best = np.zeros(dim)
+    best[:2] = math.cos(angles[-1]), math.sin(angles[-1])
+    return linear(
+        features / np.maximum(1.0, np.linalg.norm(features, axis=1, keepdims=True)),
+        problem_class=_unit_ball(n=n, dim=dim, lipschitz=1.0, smoothness=0.0),
+        minimiser=best,
+        name="orthogonal_linear",
+    )
+
+
+def _random_linear(*, n: int, dim: int, **unused: float) -> Problem:
+    """``-<w, x_t>`` with independent random signs, ``x_t`` in ``{-1, 1}^d/sqrt(d)``.
+
+    A smaller ``n`` has the first records of a larger one; past records say nothing of the next.
+    """
+    signs = np.where(np.random.default_rng([dim]).random((n, dim)) < 0.5, -1.0, 1.0)
+    total = signs.sum(axis=0)
+    length = float(np.linalg.norm(total))
+    return linear(
+        signs / (math.sqrt(dim) * (1.0 + 2.0**-50)),
+        problem_class=_unit_ball(n=n, dim=dim, lipschitz=1.0, smoothness=0.0),
+        minimiser=total / length if length > 0.0 else None,
+        name="random_linear",
     )
 
 
@@ -203,7 +251,7 @@ HARD_FAMILIES = (
     Family(
         "two_kinks",
         "two kinks of swept slope: tight for output perturbation, whatever its regulariser",
-        two_kinks,
+        _two_kinks,
         strengths=(1.0, 1.4, 2.0),
     ),
     Family(
@@ -222,5 +270,17 @@ HARD_FAMILIES = (
         "rounded medians of swept surplus: tight for objective perturbation",
         _huber,
         strengths=(1.5, 2.1, 3.0, 4.2, 6.0),
+    ),
+)
+STREAMS = (  # for regret, where the order of the records counts
+    Family(
+        "orthogonal_linear",
+        "linear losses, each orthogonal to the sum of those before: tight for regret without noise",
+        _orthogonal_linear,
+    ),
+    Family(
+        "random_linear",
+        "linear losses of random signs: hard for every online method, with noise or without",
+        _random_linear,
     ),
 )

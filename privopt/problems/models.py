@@ -1,4 +1,12 @@
-"""Problems from arrays: one function a loss of one prediction, or of one distance."""
+"""Problems from arrays: one function for each loss.
+
+``features`` have shape ``(records, dim)``: an array, a matrix of ``scipy.sparse``, or
+:class:`privopt.convex.Features`. ``labels`` have shape ``(records,)``. ``options`` are the other
+arguments of :class:`privopt.problems.Problem`: ``constraint``, ``counts``, ``name`` and so on.
+
+Shapes and dtypes are checked, and values are not: an error about a value would release it.
+``problem.check()`` reports values for which the loss is not declared.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +31,9 @@ from privopt.convex import (
     Squared,
     SquaredDistance,
 )
-from privopt.problems.declaration import ProblemOptions
-from privopt.problems.distances import RegularisedDistance
+from privopt.problems.declaration import ProblemOptions, floating, labelled
+from privopt.problems.losses import Multinomial, RegularisedDistance
 from privopt.problems.problem import Problem
-from privopt.problems.records import floating, labelled
 from privopt.spec import ProblemClass
 
 __all__ = [
@@ -36,6 +43,7 @@ __all__ = [
     "huber",
     "linear",
     "logistic",
+    "multinomial",
     "regularised_distance",
     "squared",
     "squared_distance",
@@ -53,12 +61,6 @@ def linear(
 ) -> Problem:
     """``loss(w; (x, y)) = -y <x, w>``; ``L = max |y| |x|``, ``H = 0``. Labels default to 1.
 
-    Here and below: ``features`` of shape ``(records, dim)``, an array, a matrix of ``scipy.sparse``
-    or :class:`privopt.convex.Features`; ``labels`` of shape ``(records,)``; ``options`` are
-    ``constraint``, ``counts`` and ``name`` of :class:`Problem`, errors are its
-    errors: shapes and dtypes are refused, values never, since a message about them would release
-    them. ``problem.check()`` tells of values that the loss is not declared for.
-
     Examples
     --------
     >>> facts = ProblemClass(n=2, dim=2, lipschitz=1.0, radius=1.0)
@@ -68,7 +70,7 @@ def linear(
     """
     table = floating(features, "features", ndim=2)
     labels = np.ones(table.shape[0]) if labels is None else labels
-    return _generalised_linear(Linear(), table, labels, problem_class, options)
+    return _predicting(Linear(), "linear", table, labels, problem_class, options)
 
 
 def logistic(
@@ -81,9 +83,9 @@ def logistic(
 ) -> Problem:
     """``log(1 + exp(-y <x, w>))``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / 4``.
 
-    Labels 0 and 1, or False and True, are taken for -1 and 1. Where they are others, ``classes``
-    are the two, in this order, public and not read off the data; a label that is neither makes its
-    record a null one.
+    Labels 0 and 1, or False and True, mean -1 and 1. For other labels, ``classes`` names the two,
+    in this order. They are public and are not read from the data. A label that is neither makes
+    its record null.
 
     Examples
     --------
@@ -93,7 +95,7 @@ def logistic(
     0.6931
     """
     signs = _signed(labels, classes)
-    return _generalised_linear(Logistic(), features, signs, problem_class, options)
+    return _predicting(Logistic(), "logistic", features, signs, problem_class, options)
 
 
 def hinge(
@@ -107,7 +109,7 @@ def hinge(
 ) -> Problem:
     """``max(0, 1 - y <x, w>)``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / width``.
 
-    Labels are read as by :func:`logistic`.
+    A positive ``width`` rounds the kink. Labels and ``classes`` are those of :func:`logistic`.
 
     Examples
     --------
@@ -116,8 +118,8 @@ def hinge(
     >>> round(problem.risk(np.zeros(2)), 4)
     1.0
     """
-    scalar = Hinge(_width(width))
-    return _generalised_linear(scalar, features, _signed(labels, classes), problem_class, options)
+    loss, signs = Hinge(_width(width)), _signed(labels, classes)
+    return _predicting(loss, "hinge", features, signs, problem_class, options)
 
 
 def absolute(
@@ -136,8 +138,7 @@ def absolute(
     >>> round(problem.risk(np.zeros(2)), 4)
     1.0
     """
-    options = {"name": "absolute", **options}
-    return _generalised_linear(Huber(0.0), features, labels, problem_class, options)
+    return _predicting(Huber(0.0), "absolute", features, labels, problem_class, options)
 
 
 def huber(
@@ -161,7 +162,7 @@ def huber(
     """
     if not real("width", width) > 0.0:
         raise ValueError(f"width must be positive (absolute is width 0), got {width!r}")
-    return _generalised_linear(Huber(_width(width)), features, labels, problem_class, options)
+    return _predicting(Huber(_width(width)), "huber", features, labels, problem_class, options)
 
 
 def squared(
@@ -180,7 +181,49 @@ def squared(
     >>> round(problem.risk(np.zeros(2)), 4)
     0.5
     """
-    return _generalised_linear(Squared(), features, labels, problem_class, options)
+    return _predicting(Squared(), "squared", features, labels, problem_class, options)
+
+
+def multinomial(
+    features: FeaturesLike,
+    labels: ArrayLike,
+    *,
+    classes: Sequence[Hashable],
+    problem_class: ProblemClass,
+    **options: Unpack[ProblemOptions],
+) -> Problem:
+    """Softmax regression: ``log sum_k exp(<x, w_k>) - <x, w_y>``, a row ``w_k`` for each class.
+
+    ``classes`` are the labels in the order of the rows: ``range(10)``, ``(-1, 1)``, ``("no",
+    "yes")``. They are public and are not read from the data. A label outside of them makes its
+    record null. The parameter is a matrix of shape ``(classes, features)``: ``problem_class.dim``
+    is the product, and norms and balls are Frobenius'. ``L = sqrt(2) max |x|``,
+    ``H = max |x|^2 / 2``; see :class:`Multinomial`.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=2, dim=6, lipschitz=2.0, radius=1.0)
+    >>> classes, labels = ("cat", "dog", "cow"), np.array(["cat", "cow"])
+    >>> problem = multinomial(np.eye(2), labels, classes=classes, problem_class=facts)
+    >>> round(problem.risk(np.zeros((3, 2))), 4)
+    1.0986
+    """
+    table, places = floating(features, "features", ndim=2), labelled(labels, classes)
+    instance("problem_class", problem_class, ProblemClass)
+    rows = len(classes)
+    if rows * table.shape[1] != problem_class.dim:
+        raise ValueError(
+            f"features must have shape (records, dim / classes = {problem_class.dim} / {rows}), "
+            f"got {table.shape}"
+        )
+    given: ProblemOptions = {"name": "multinomial", **options}
+    return Problem(
+        loss=Multinomial(rows),
+        data=(table, floating(places, "labels", ndim=1).astype(table.dtype)),
+        problem_class=problem_class,
+        shape=(rows, table.shape[1]),
+        **given,
+    )
 
 
 def distance(
@@ -195,7 +238,7 @@ def distance(
     >>> round(problem.risk(np.zeros(2)), 4)
     1.0
     """
-    return _between(Distance(), points, problem_class, {"name": "distance", **options})
+    return _apart(Distance(), "distance", points, problem_class, options)
 
 
 def regularised_distance(
@@ -214,8 +257,8 @@ def regularised_distance(
     >>> round(problem.risk(np.zeros(2)), 4)
     1.0
     """
-    loss = RegularisedDistance(_modulus(modulus))
-    return _between(loss, points, problem_class, {"name": "regularised_distance", **options})
+    loss = RegularisedDistance(positive_number("modulus", modulus))
+    return _apart(loss, "regularised_distance", points, problem_class, options)
 
 
 def squared_distance(
@@ -227,9 +270,8 @@ def squared_distance(
 ) -> Problem:
     """``(modulus/2) |w - x|_2^2``; ``L = modulus (R + max |x|)``, ``H = m = modulus``.
 
-    Records without their zeros, a matrix of ``scipy.sparse`` or
-    :class:`privopt.convex.Features`, stay so: no work is of order records times ``dim``. The
-    optimum is the projection of their mean, and an excess risk of ``1e-14 |mean|^2`` is seen.
+    Sparse records stay sparse: no work is of order records times ``dim``. The optimum is the
+    projection of their mean, and an excess risk of ``1e-14 |mean|^2`` can be measured.
 
     Examples
     --------
@@ -238,48 +280,49 @@ def squared_distance(
     >>> round(problem.risk(np.zeros(2)), 4)
     0.5
     """
-    loss = SquaredDistance(_modulus(modulus))
-    return _between(loss, points, problem_class, {"name": "squared_distance", **options})
+    loss = SquaredDistance(positive_number("modulus", modulus))
+    return _apart(loss, "squared_distance", points, problem_class, options)
 
 
-def _between(
-    loss: Loss, points: FeaturesLike, problem_class: ProblemClass, options: ProblemOptions
-) -> Problem:
-    data = floating(points, "points", ndim=2)
-    instance("problem_class", problem_class, ProblemClass)
-    if data.shape[1] != problem_class.dim:
-        raise ValueError(
-            f"points must have shape (records, dim = {problem_class.dim}), got {data.shape}"
-        )
-    return Problem(loss=loss, data=data, problem_class=problem_class, **options)
-
-
-def _generalised_linear(
+def _predicting(
     scalar: ScalarLoss,
+    name: str,
     features: FeaturesLike,
     labels: ArrayLike,
     problem_class: ProblemClass,
     options: ProblemOptions,
 ) -> Problem:
+    """The problem of a loss of one linear prediction."""
     table = floating(features, "features", ndim=2)
     data = table, floating(labels, "labels", ndim=1).astype(table.dtype)
-    options = {"name": type(scalar).__name__.lower(), **options}
-    loss = GeneralisedLinear(scalar)
-    return Problem(loss=loss, data=data, problem_class=problem_class, **options)
+    given: ProblemOptions = {"name": name, **options}
+    return Problem(loss=GeneralisedLinear(scalar), data=data, problem_class=problem_class, **given)
+
+
+def _apart(
+    loss: Loss,
+    name: str,
+    points: FeaturesLike,
+    problem_class: ProblemClass,
+    options: ProblemOptions,
+) -> Problem:
+    """The problem of a loss of the distance to a record."""
+    data = floating(points, "points", ndim=2)
+    dim = instance("problem_class", problem_class, ProblemClass).dim
+    if data.shape[1] != dim:
+        raise ValueError(f"points must have shape (records, dim = {dim}), got {data.shape}")
+    given: ProblemOptions = {"name": name, **options}
+    return Problem(loss=loss, data=data, problem_class=problem_class, **given)
 
 
 def _signed(labels: ArrayLike, classes: Sequence[Hashable]) -> ArrayLike:
-    """-1 and 1 for the two classes; as they are where no others are named."""
+    """-1 and 1 for the two classes, NaN for other labels; the labels themselves for ``_SIGNS``."""
     if classes == _SIGNS:
         return labels
     places = labelled(labels, classes)
     if len(classes) != 2:
         raise ValueError(f"classes must be two for this loss, got {classes!r}")
     return np.where(places < 0.0, math.nan, 2.0 * places - 1.0)
-
-
-def _modulus(modulus: float) -> float:
-    return positive_number("modulus", modulus)
 
 
 def _width(width: float) -> float:

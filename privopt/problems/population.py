@@ -19,14 +19,8 @@ __all__ = ["Population"]
 class Population:
     """``F_P(w) = sum_j p_j loss(w; x_j)``, and ``n`` independent draws from ``p`` for every run.
 
-    A distribution on finitely many records loses little: its risk is a finite sum and its minimiser
-    one that can be certified, and ``n`` draws from it are still independent.
-
-    Attributes
-    ----------
-    risk : EmpiricalRisk
-        ``F_P``; its multiplicities are the expected ones, ``n p_j``.
-    n : int
+    On finitely many records the risk is a finite sum and its minimiser can be certified. ``risk``
+    is ``F_P``, with the expected multiplicities ``n p_j``.
 
     Examples
     --------
@@ -55,8 +49,8 @@ class Population:
     def sample(self, key: Array) -> tuple[EmpiricalRisk, Array]:
         """The empirical risk of ``n`` draws, and a key for all else.
 
-        What is drawn is how often each record occurs. In a random order those are independent
-        draws; in the order in which they are stored they are not.
+        It holds how often each record was drawn. Only in a random order are those independent
+        draws.
         """
         assert self.risk.counts is not None
         data_key, key = jax.random.split(key)

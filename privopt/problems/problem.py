@@ -35,17 +35,15 @@ from privopt.problems.declaration import (
     declared_loss,
     declared_pair,
     declared_public,
-    tree_rows,
-)
-from privopt.problems.examination import examine, examine_counts
-from privopt.problems.population import Population
-from privopt.problems.records import (
     distribution,
     multiplicities,
     numeric,
     record_count,
     require_countable,
+    tree_rows,
 )
+from privopt.problems.examination import examine, examine_counts
+from privopt.problems.population import Population
 from privopt.problems.reference import (
     Reference,
     certified,
@@ -65,47 +63,46 @@ _NONSMOOTH_TOLERANCE = 1e-6
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Problem:
-    """``min_{w in W} F(w)``, ``F(w) = (1/n) sum_i loss(w; x_i)``, or that of a population.
+    """``min_{w in W} F(w)``, ``F(w) = (1/n) sum_i loss(w; x_i)``, or the risk of a population.
 
     Parameters
     ----------
     loss : callable
         ``loss(w, x_i) -> scalar``, written in JAX, convex in ``w``. If it is itself a pytree, its
         numbers are arguments of the compiled run; otherwise it is a constant of the program.
-        Optional methods: ``smoothed(width)`` gives its Moreau envelope; ``admits(x_i)``, with a
-        text ``domain``, says for which records it is declared; ``bounded(data, smoothness)``
-        changes records, each by itself, until all are as smooth as declared.
+        Optional methods: ``smoothed(width)``, the Moreau envelope; ``admits(x_i)``, with a text
+        ``domain``, for which records it is declared; ``bounded(data, smoothness)``, which changes
+        records, each by itself, until all are as smooth as declared.
     data : pytree of array
-        Records along the leading axis of every leaf. Floating leaves share one dtype, which the
-        run follows; ``(features, labels)`` of shapes ``(records, dim)`` and ``(records,)`` for a
-        generalised linear loss, which shortens features that ``smoothness`` does not allow.
-        A matrix of ``scipy.sparse`` is taken as :class:`privopt.convex.SparseFeatures`, whose
-        memory is that of its longest row times the records; any other loss sees a row of these.
+        Records along the leading axis of every leaf. Floating leaves share one dtype, in which a
+        run computes. For a generalised linear loss ``(features, labels)`` of shapes ``(records,
+        dim)`` and ``(records,)``; features that ``smoothness`` does not allow are shortened. A
+        matrix of ``scipy.sparse`` becomes :class:`privopt.convex.SparseFeatures`, whose memory is
+        that of its longest row times the records; other losses see a row of these.
     problem_class : ProblemClass
         Declared, never estimated; :meth:`check` compares it with the data.
     constraint : constraint set, optional
         Default: the Euclidean ball of ``problem_class.radius`` about 0, or the whole space.
     counts : array of int, optional
-        How often each stored record occurs, summing to ``n``: a data set with few distinct
-        records costs no more than those. Rounded; negative numbers and NaN count as 0.
+        How often each stored record occurs, with sum ``n``; time and memory are those of the stored
+        records. Rounded; negative numbers and NaN count as 0.
     probabilities : array, optional
-        In the place of ``counts``, of the stored records: every run then draws ``n`` records of
-        its own from this distribution, with its key, and risks are those of the population,
-        ``F_P(w) = sum_j p_j loss(w; x_j)``. Declared, so not private.
+        Instead of ``counts``: every run draws ``n`` of the stored records from this distribution
+        with its key, and risks are ``F_P(w) = sum_j p_j loss(w; x_j)``. Declared, so not private.
     shape : tuple of int, optional
-        Of the parameter, where it is a matrix or an array of more axes, of ``dim`` numbers: what
-        the loss takes, what is released, and what risks are asked of. Constraint sets, norms and
-        constants are those of the vector of its numbers: a ball is one in the Frobenius norm.
+        Of a parameter that is a matrix or has more axes, ``dim`` numbers in all: in the loss, the
+        release and the risks. Constraint sets, norms and constants are those of the vector of its
+        numbers: a ball is one in the Frobenius norm.
     start : pytree of array, optional
-        Where there is no constraint: a public point, independent of the data, from which methods
-        start, and of the parameter's structure: any pytree of floating arrays of the data's
-        dtype, ``dim`` numbers in all. Default: the centre of the constraint set.
+        Without a constraint: a public starting point, independent of the data. It has the
+        parameter's structure: any pytree of arrays of the data's dtype, ``dim`` numbers in all.
+        Default: the centre of the constraint set.
     public : callable, optional
-        ``r(w) -> scalar``, written in JAX, of public numbers and no record: added to ``F``. Its
-        gradient needs no noise; algorithms that would take it for a record's refuse the problem.
+        ``r(w) -> scalar``, written in JAX, of public numbers only: added to ``F``. Its gradient
+        needs no noise; algorithms that do not add it refuse the problem.
     minimiser : array, optional
-        Minimises ``F``, if one is known. Its projection is certified like any other, and solved
-        for if the certificate does not bear it out. Of squared distances it is never asked for.
+        A known minimiser of ``F``. Its projection is certified, and ``F`` is solved if that fails.
+        Not used for squared distances.
     name : str
         For messages and tables.
 
@@ -114,8 +111,7 @@ class Problem:
     ValueError
         If shapes, dtypes, probabilities or constraint contradict ``problem_class``, or ``n`` is
         above ``2^24`` where counts, or those of a sample, are float32 (``2^53`` in float64). Never
-        for the values of records or counts, which a message would release: they are put right one
-        by one as said above, and :meth:`check` tells of them.
+        because of values of records or counts, which a message would release.
 
     Examples
     --------
@@ -197,13 +193,8 @@ class Problem:
     def first(self, n: int) -> Problem:
         """The problem of the first ``n`` stored records; the others stay, at multiplicity 0.
 
-        All ``n`` then have one shape, and share one compiled program.
-
-        Raises
-        ------
-        ValueError
-            If ``n`` is no integer from 1 to the number of records, or the problem has ``counts``
-            or ``probabilities``.
+        All ``n`` then share one compiled program. The problem must have no ``counts`` or
+        ``probabilities``.
         """
         records = self.problem_class.n
         if self.counts is not None or self.probabilities is not None:
@@ -224,7 +215,7 @@ class Problem:
 
     @property
     def certifiable(self) -> bool:
-        """Whether there can be a :attr:`reference`: convex, and without a start of its own."""
+        """Whether there can be a :attr:`reference`: convex, and without ``start``."""
         return self.problem_class.convex and self.start is None
 
     @property
@@ -251,15 +242,10 @@ class Problem:
     def reference(self) -> Reference:
         """The minimiser, its value and its certified gap; solved once, in float64.
 
-        The gap is 1e-9 L R for losses of bounded curvature and 1e-6 L R at kinks where the
-        solver gets there; it is reported, never assumed.
-
-        Raises
-        ------
-        ValueError
-            If the problem is not convex, or has a start of its own: no solver here certifies a
-            minimum. If the losses of some records are not finite: how many, and the first of
-            them. A reference, like :meth:`check`, is for data that may be looked at.
+        The solver aims at a gap of 1e-9 L R for losses of bounded curvature and 1e-6 L R at kinks;
+        the gap it reaches is reported. For data that may be looked at: ValueError says how many
+        records have losses that are not finite, and which is the first. It is also raised if the
+        problem is not :attr:`certifiable`.
         """
         if not self.certifiable:
             raise ValueError(
@@ -294,14 +280,9 @@ class Problem:
     def risk(self, point: Pytree) -> NDArray[np.float64] | float:
         """``F(point)`` in float64 on the host; shape ``(..., dim)`` gives shape ``(...)``.
 
-        Where the parameter has a shape of its own, that takes the place of ``dim``. Where it is a
-        pytree, ``point`` is one, with the same leading axes on all leaves. Of the data as they are:
-        one record whose loss is NaN makes ``F`` NaN, while a run takes that record for a null one.
-
-        Raises
-        ------
-        ValueError
-            If ``point`` is no such array or pytree.
+        The parameter's own ``shape`` takes the place of ``dim``. A parameter that is a pytree has
+        the same leading axes on all leaves. Records enter as they are: one whose loss is NaN makes
+        ``F`` NaN, while a run treats it as null.
         """
         with jax.enable_x64(True):
             risk = self.objective.astype(jnp.float64)
@@ -316,9 +297,9 @@ class Problem:
     def excess_risk(self, point: Pytree) -> NDArray[np.float64] | float:
         """``F(point) - reference.value`` in float64; shapes as for :meth:`risk`.
 
-        The true excess over ``min_W F`` lies between this and this plus ``reference.gap``. Errors
-        are those of both; of squared distances the difference is a closed form, whose error is
-        relative to the excess itself where the set holds the mean of the records.
+        The true excess over ``min_W F`` lies between this and this plus ``reference.gap``. For
+        squared distances it is a closed form, whose error is relative to the excess itself where
+        the set holds the mean of the records.
         """
         if not has_mean(self.objective):
             return self.risk(point) - self.reference.value
@@ -331,17 +312,12 @@ class Problem:
     def check(self) -> None:
         """Compare the declared class with the data, for research data that may be looked at.
 
-        Algorithms never do this: an error that depends on data is a release.
-
-        Raises
-        ------
-        ValueError
-            Naming every rule that is broken, by how many of the stored records, and one of them:
-            the first that is not finite or not of the loss's domain, the worst against the
-            declared ``lipschitz``, ``sparsity``, ``smoothness`` or ``strong_convexity``. Exact for
-            generalised linear losses; for any other loss constants are searched for a violation,
-            at random points of the constraint set. Of records denser than declared the guarantee
-            holds, but no bound on the risk does.
+        Algorithms never do this: an error that depends on data is a release. ``ValueError`` names
+        every broken rule, how many of the stored records break it, and one of them: the first that
+        is not finite or not of the loss's domain, or the worst against ``lipschitz``, ``sparsity``,
+        ``smoothness`` or ``strong_convexity``. The comparison is exact for generalised linear
+        losses; other losses are searched for a violation at random points of the constraint set.
+        With denser records than declared the guarantee still holds, but no bound on the risk does.
         """
         given = replace(self.objective, data=jax.tree.map(numeric, self.data))
         with jax.enable_x64(True):

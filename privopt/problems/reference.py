@@ -37,17 +37,10 @@ _MAX_NUMBERS = 2**22  # in them, at most, unless one point has more
 
 @dataclass(frozen=True)
 class Reference:
-    """The optimum against which risk is measured, with what is certain about it.
+    """The optimum against which risk is measured: ``value - min_W F <= gap``, certified.
 
-    Attributes
-    ----------
-    minimiser : numpy.ndarray
-        Of the parameter's shape, ``(dim,)`` where none is given; float64, a member of the
-        constraint set.
-    value : float
-        ``F(minimiser)``.
-    gap : float
-        Certified: ``value - min_W F <= gap``.
+    ``minimiser`` is float64, lies in the constraint set, and has the parameter's shape; ``value``
+    is ``F(minimiser)``.
 
     Examples
     --------
@@ -73,12 +66,7 @@ def has_mean(risk: EmpiricalRisk) -> bool:
 def projected_mean(risk: EmpiricalRisk) -> Reference:
     """The optimum of squared distances: the projection of the mean of the records, certified.
 
-    Completing the square, ``F(w) = (m/2) |w - mean|^2`` but for a constant.
-
-    Raises
-    ------
-    ValueError
-        If the losses of some records are not finite.
+    Completing the square, ``F(w) = (m/2) |w - mean|^2`` up to a constant.
     """
     assert risk.points is not None
     point = risk.constraint.project(MeanAndSpread.of(risk.points, risk.counts).mean)
@@ -101,13 +89,7 @@ def certified(risk: EmpiricalRisk, minimiser: ArrayLike, tolerance: float) -> Re
 def solved(
     risk: EmpiricalRisk, problem_class: ProblemClass, tolerance: float, *, smoothed: bool
 ) -> Reference:
-    """The optimum as solved for, by way of Moreau envelopes if ``smoothed``.
-
-    Raises
-    ------
-    ValueError
-        If there is none, as the losses of some records are not finite.
-    """
+    """The optimum as solved for, through Moreau envelopes if ``smoothed``."""
     start = risk.constraint.centre_point(problem_class.dim, jnp.float64)
     if smoothed:
         solution = minimise_nonsmooth(
@@ -172,8 +154,8 @@ def distance_rise(
 ) -> NDArray[np.float64]:
     """``F(w) - F(optimum)`` of squared distances to points, one a row, on the host.
 
-    ``(m/2) |w - o|^2 + m <w - o, o - mean>``: no difference of two sums, so that no constant of
-    the records hides a small excess. The second part is 0 where the set holds the mean.
+    ``(m/2) |w - o|^2 + m <w - o, o - mean>`` is no difference of two sums, so a constant cannot
+    hide a small excess. The second part is 0 where the set holds the mean.
     """
     assert risk.points is not None
     mean = np.asarray(MeanAndSpread.of(risk.points, risk.counts).mean)

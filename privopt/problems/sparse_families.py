@@ -1,57 +1,188 @@
-"""Hard families of sparse records: means, linear losses on a ball, and stationary points of sines.
+"""Hard families of sparse records: means, linear losses on a ball, stationary points of sines.
 
-What the records are, and why they are hard, is told in :mod:`privopt.problems.sparse_records`.
+The coordinates are cut into blocks. Block ``k`` owns ``n_0`` records, zero outside of its block: an
+independent data set whose mean cannot be told within a constant factor from so few records. The
+mean of all is ``(n_0/n)`` times the means of the blocks side by side, so that with ``K`` blocks
+every private estimate is wrong by a constant times ``sqrt(K) n_0/n``. There are as many blocks as
+fit,
+
+    ``K = min(floor(n / n_0), floor(d / s))``,
+
+each of ``s`` coordinates or more; records beyond ``K n_0`` are zero. Signs are drawn once for every
+``(d, s)``, and the first blocks have the first signs, so that a family is the same at every ``n``.
+
+*The size of a block* follows from the public ``noise_ratio`` alone. For an approximate budget that
+is ``sqrt(d) / (n mu)``, so that ``1/mu = noise_ratio n / sqrt(d)``, and ``n_0 = ceil(c sqrt(s) /
+mu)``. The lower bound has ``sqrt(s ln(1/delta)) / epsilon``, which is the same within a factor of
+``sqrt(2)`` for small ``epsilon`` (1.14 at ``epsilon = 1``, ``delta = 1e-6``). For a pure budget it
+is ``d / (n epsilon)``. The strength ``c`` is swept: at 1 the blocks are as small as theory makes
+them and an estimate of zero is nearly the best there is, at 4 to 8 the signal is seen.
+
+Sources: Ghazi, Guzman, Kamath, Kumar, Manurangsi 2024, section 4; Steinke and Ullman 2016
+(fingerprinting), Hardt and Talwar 2010 (packing).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
-from privopt.convex import Separable, Sine, SparseFeatures, pytree_dataclass
-from privopt.problems.indexed import Family
+from privopt.arguments import positive_integer
+from privopt.convex import Separable, Sine, SparseFeatures
+from privopt.problems.families import Family
+from privopt.problems.losses import HalfSquare
 from privopt.problems.models import linear, squared_distance
 from privopt.problems.problem import Problem
-from privopt.problems.sparse_records import (
-    SparseRecords,
-    copies,
-    fingerprints,
-    packing,
-    same_record,
-    silence,
-)
 from privopt.spec import ProblemClass
 
-__all__ = ["SPARSE_FAMILIES", "HalfSquare"]
-
-_Sampler: TypeAlias = Callable[..., SparseRecords]
-_Losses: TypeAlias = Callable[[str, SparseRecords, ProblemClass], Problem]
+__all__ = ["SPARSE_FAMILIES", "SparseRecords", "copies", "declared_sparsity"]
 
 _SWEPT = (1.0, 2.0, 4.0, 8.0)
 
 
-@pytree_dataclass
-@dataclass(frozen=True)
-class HalfSquare:
-    """``r(w) = |w|_2^2 / 2``, a term of no record.
+class SparseRecords(NamedTuple):
+    """Distinct records, no row longer than 1, and how often each occurs; None for once each."""
+
+    rows: SparseFeatures
+    counts: NDArray[np.int64] | None
+
+
+def copies(
+    *, n: int, dim: int, sparsity: int | None, noise_ratio: float, strength: float
+) -> SparseRecords:
+    """Blocks of ``n_0`` identical records ``u_k``, uniform in ``{-1, 1}^s / sqrt(s)``.
+
+    ``|zbar|_2 = sqrt(K) n_0/n`` and ``|zbar|_1 = sqrt(s) K n_0/n``. There are ``floor(d/s) + 1``
+    rows for every ``n``, those beyond ``K`` at multiplicity 0 and the zero record last, so problems
+    of all sizes share one program.
 
     Examples
     --------
-    >>> HalfSquare()(jnp.array([3.0, 4.0])).item()
-    12.5
+    >>> found = copies(n=100, dim=12, sparsity=4, noise_ratio=0.1, strength=1.0)
+    >>> found.rows.shape, found.counts.tolist()
+    ((4, 12), [6, 6, 6, 82])
     """
+    sparsity = declared_sparsity(sparsity, dim)
+    size = math.ceil(strength * math.sqrt(sparsity) * _inverse_mu(n, dim, noise_ratio))
+    count = _blocks(n, dim, sparsity, size)
+    signs = _signs(dim, sparsity)
+    places = np.arange(signs.size).reshape(signs.shape)
+    return _counted(places, signs, dim, n, size, count)
 
-    def __call__(self, point: Array) -> Array:
-        """``|w|^2 / 2``."""
-        return 0.5 * jnp.sum(jnp.square(point))
+
+def silence(*, n: int, dim: int, **unused: object) -> SparseRecords:
+    """Every record is 0: the release is noise alone."""
+    return SparseRecords(_features(np.zeros((1, 1), int), np.zeros((1, 1)), dim), np.array([n]))
+
+
+def same_record(*, n: int, dim: int, sparsity: int | None, **unused: object) -> SparseRecords:
+    """Every record is the first block's ``u_1``: an easy mean, of norm 1."""
+    sparsity = declared_sparsity(sparsity, dim)
+    signs = _signs(dim, sparsity)[:1]
+    return SparseRecords(_features(np.arange(sparsity)[None], signs, dim), np.array([n]))
+
+
+def fingerprints(
+    *, n: int, dim: int, sparsity: int | None, noise_ratio: float, strength: float
+) -> SparseRecords:
+    """Records ``+-1/sqrt(s)`` of independent signs with means ``P``, uniform on ``[-1, 1]``."""
+    sparsity = declared_sparsity(sparsity, dim)
+    size = math.ceil(strength * math.sqrt(sparsity) * _inverse_mu(n, dim, noise_ratio))
+    count = _blocks(n, dim, sparsity, size)
+    means = np.random.default_rng([dim, sparsity, 2]).uniform(
+        -1.0, 1.0, (dim // sparsity, sparsity)
+    )
+    draws = np.random.default_rng([dim, sparsity, 3]).uniform(-1.0, 1.0, (count, size, sparsity))
+    signs = np.zeros((n, sparsity))
+    places = np.zeros((n, sparsity), np.int64)
+    used = count * size
+    signs[:used] = np.where(draws < means[:count, None], 1.0, -1.0).reshape(used, sparsity)
+    owned = np.arange(count * sparsity).reshape(count, sparsity)
+    places[:used] = np.repeat(owned, size, axis=0)
+    return SparseRecords(_features(places, signs, dim), None)
+
+
+def packing(
+    *, n: int, dim: int, sparsity: int | None, noise_ratio: float, strength: float
+) -> SparseRecords:
+    """Copies of one record a block on random ``s`` of its ``t = floor(d/K)`` coordinates.
+
+    For pure budgets: ``n_0 = ceil(c s ln(max(e, d/(n epsilon))) / epsilon)``.
+    """
+    sparsity = declared_sparsity(sparsity, dim)
+    inverse = noise_ratio * n / dim
+    size = math.ceil(strength * sparsity * math.log(max(math.e, noise_ratio)) * inverse)
+    count = _blocks(n, dim, sparsity, size)
+    width = dim // count
+    ranks = np.random.default_rng([dim, sparsity, 4]).random(dim)[: count * width]
+    chosen = np.argsort(ranks.reshape(count, width), axis=1, kind="stable")[:, :sparsity]
+    signs = _signs(dim, sparsity)
+    places = np.zeros(signs.shape, np.int64)
+    places[:count] = chosen + width * np.arange(count)[:, None]
+    places[count:] = np.arange(sparsity)
+    return _counted(places, signs, dim, n, size, count)
+
+
+def _counted(
+    places: NDArray[np.int64], signs: NDArray[np.float64], dim: int, n: int, size: int, count: int
+) -> SparseRecords:
+    """The first ``count`` rows ``size`` times each, and zero records up to ``n``."""
+    zero = np.zeros((1, signs.shape[1]), np.int64)
+    rows = _features(np.concatenate([places, zero]), np.concatenate([signs, zero]), dim)
+    counts = np.where(np.arange(signs.shape[0]) < count, size, 0)
+    return SparseRecords(rows, np.append(counts, n - size * count))
+
+
+def _features(places: NDArray[np.int64], signs: NDArray[np.float64], dim: int) -> SparseFeatures:
+    """``signs / sqrt(s)``."""
+    values = _height(signs.shape[1]) * signs
+    return SparseFeatures(jnp.asarray(places), jnp.asarray(values), dim)
+
+
+def _signs(dim: int, sparsity: int) -> NDArray[np.float64]:
+    """One row a block that fits; a larger ``d`` has other signs, not more of the same."""
+    uniform = np.random.default_rng([dim, sparsity]).random((dim // sparsity, sparsity))
+    return np.where(uniform < 0.5, -1.0, 1.0)
+
+
+def _height(sparsity: int) -> float:
+    """``1/sqrt(s)``, rounded down to float32, so that no record is longer than 1."""
+    height = np.float32(1.0 / math.sqrt(sparsity))
+    while sparsity * float(height) ** 2 > 1.0:
+        height = np.nextafter(height, np.float32(0.0))
+    return float(height)
+
+
+def _inverse_mu(n: int, dim: int, noise_ratio: float) -> float:
+    return noise_ratio * n / math.sqrt(dim)
+
+
+def declared_sparsity(sparsity: int | None, dim: int) -> int:
+    """``s``, or ValueError: it is a size of the family, without a default."""
+    if sparsity is None:
+        raise ValueError("sparsity must be given for a family of sparse records, got None")
+    found = positive_integer("sparsity", sparsity)
+    if found > dim:
+        raise ValueError(f"sparsity must not exceed dim, got {found} > {dim}")
+    return found
+
+
+def _blocks(n: int, dim: int, sparsity: int, size: int) -> int:
+    """``K``, at least 1."""
+    if n < size:
+        raise ValueError(f"n must be at least {size}, the records of one block, got {n}")
+    return min(n // size, dim // sparsity)
+
+
+_Sampler: TypeAlias = Callable[..., SparseRecords]
+_Losses: TypeAlias = Callable[[str, SparseRecords, ProblemClass], Problem]
 
 
 def _built(
@@ -114,16 +245,6 @@ def _total(rows: SparseFeatures, counts: NDArray[np.int64] | None) -> NDArray[np
     return total.astype(np.float64)
 
 
-def _silence(*, n: int, dim: int, **unused: object) -> SparseRecords:
-    del unused
-    return silence(n=n, dim=dim)
-
-
-def _same(*, n: int, dim: int, sparsity: int | None, **unused: object) -> SparseRecords:
-    del unused
-    return same_record(n=n, dim=dim, sparsity=sparsity)
-
-
 def _padded(
     *, n: int, dim: int, sparsity: int | None, noise_ratio: float, strength: float
 ) -> SparseRecords:
@@ -147,7 +268,7 @@ def _family(
 
 
 SPARSE_FAMILIES = (
-    _family("sparse_silence", "means of zero records: what noise alone does", _mean, _silence),
+    _family("sparse_silence", "means of zero records: what noise alone does", _mean, silence),
     _family(
         "sparse_copies",
         "means of blocks of identical sparse records, of swept size: hard at approximate budgets",
@@ -176,7 +297,7 @@ SPARSE_FAMILIES = (
         _padded,
         (2.0, 4.0, 8.0),
     ),
-    _family("sparse_same_record", "means of one sparse record: easy", _mean, _same),
+    _family("sparse_same_record", "means of one sparse record: easy", _mean, same_record),
     _family(
         "sparse_linear",
         "linear losses of blocks of identical sparse records, of swept size: hard on the ball",
@@ -184,7 +305,7 @@ SPARSE_FAMILIES = (
         copies,
         _SWEPT,
     ),
-    _family("sparse_same_linear", "linear losses of one sparse record: easy", _linear, _same),
+    _family("sparse_same_linear", "linear losses of one sparse record: easy", _linear, same_record),
     _family(
         "sparse_sines",
         "sines of blocks of identical sparse records, of swept size: stationary points",
@@ -192,5 +313,5 @@ SPARSE_FAMILIES = (
         copies,
         _SWEPT,
     ),
-    _family("sparse_same_sines", "sines of one sparse record: easy", _sines, _same),
+    _family("sparse_same_sines", "sines of one sparse record: easy", _sines, same_record),
 )

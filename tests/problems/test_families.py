@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from privopt.problems import FAMILIES, datasets, family
+from privopt.problems import DATASETS, FAMILIES, datasets, family
 from privopt.problems.datasets import available
 
 LARGE = {"sector_logistic"}  # of the kind of rcv1_logistic, and seconds to read
@@ -103,7 +103,7 @@ def test_families_are_listed_under_their_names_with_a_summary(name):
 
 def test_data_loaded_from_a_folder_are_not_there_without_it(monkeypatch, tmp_path):
     """The same name with another ``PRIVOPT_DATA`` is looked for anew."""
-    calls, found = [], datasets.breast_cancer()
+    calls, found = [], DATASETS["breast_cancer"]()
     monkeypatch.setattr(datasets, "load", lambda name: calls.append(name) or found)
     for folder in (tmp_path, tmp_path / "other", tmp_path):
         monkeypatch.setenv(datasets.VARIABLE, str(folder))
