@@ -69,7 +69,6 @@ class CLT:
     name = "CLT"
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
-        """Whether every leaf is one of these, with parameters that make sense."""
         return sampled_gaussians(event, relation) is not None
 
     def mu(self, event: dp.DpEvent, relation: Relation) -> Approximation:
@@ -81,19 +80,16 @@ class CLT:
         return Approximation(math.sqrt(square), self.name)
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Approximation:
-        """``epsilon`` of the limit."""
         mu = self.mu(event, relation).value
         return Approximation(gaussian_epsilon(delta, mu).upper, self.name)
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Approximation:
-        """``delta`` of the limit."""
         mu = self.mu(event, relation).value
         return Approximation(gaussian_delta(epsilon, mu).upper, self.name)
 
     def trade_off(
         self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
     ) -> ApproximateCurve:
-        """``G_mu(alphas)``."""
         return ApproximateCurve(gaussian_trade_off(alphas, self.mu(event, relation).value), "CLT")
 
 

@@ -77,18 +77,15 @@ class Basic:
 
     @property
     def name(self) -> str:
-        """What reports call this accountant."""
         return "basic composition"
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
-        """Whether something is proved of every single release."""
         return all(
             any(each.supports(leaf, relation) for each in privacy.ACCOUNTANTS)
             for leaf, _ in leaves(event)
         )
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
-        """Between the most telling release and the composition theorem."""
         parts = _parts(event, relation)
         if sum(count for _, count in parts) <= 1:
             return parts[0][0].epsilon(delta) if parts else Interval(0.0, 0.0)
@@ -96,7 +93,6 @@ class Basic:
         return Interval(min(max(part.epsilon(delta).lower for part, _ in parts), upper), upper)
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
-        """Between the most telling release and the inverse of the composition theorem."""
         parts = _parts(event, relation)
         if sum(count for _, count in parts) <= 1:
             return parts[0][0].delta(epsilon) if parts else Interval(0.0, 0.0)
@@ -106,7 +102,6 @@ class Basic:
     def trade_off(
         self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
-        """The envelope of what ``epsilon`` proves at some twenty ``delta``."""
         losses = [self.epsilon(event, relation, float(delta)).upper for delta in _DELTAS]
         return envelope(np.array(losses), _DELTAS, alphas)
 
@@ -163,11 +158,9 @@ class Advanced(Basic):
 
     @property
     def name(self) -> str:
-        """What reports call this accountant: the two forms apart."""
         return f"advanced composition ({self.form.upper()})"
 
     def bound(self, parts: Parts, delta: float) -> float:
-        """The smallest ``epsilon`` over all splits, and basic composition."""
         pure, rest = _split(parts)
         losses = [(part.epsilon(0.0).upper, count) for part, count in pure]
         proved = [super().bound(parts, delta)]

@@ -136,11 +136,9 @@ class BufferedFactorisation(ToeplitzFactorisation):
             raise ValueError(f"theta must lie in [0, 1], got {theta}")
 
     def coefficients(self) -> _Floats:
-        """``c``."""
         return _geometric(self.omega, self.theta, self.steps)
 
     def inverse(self) -> _Floats:
-        """``1/c``."""
         return _geometric(*_reciprocal(self.omega, self.theta), self.steps)
 
 

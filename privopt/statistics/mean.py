@@ -75,7 +75,6 @@ class BoundedMean(NamedTuple):
         )
 
     def l1_sensitivity(self, relation: Relation) -> float:
-        """That of a number, in every norm."""
         return self.sensitivity(relation)
 
     def answer(self, records: Array, present: Array | None = None) -> Array:

@@ -82,7 +82,6 @@ class ExponentialMechanism(NamedTuple):
         return math.nextafter(scores / self.scale, math.inf) if self.scale > 0.0 else math.inf
 
     def event(self, relation: Relation) -> DpEvent:
-        """What one selection does to privacy."""
         return pure_release(self.loss(relation))
 
     def select(self, key: Array, scores: Array) -> Array:

@@ -29,11 +29,9 @@ class Count(NamedTuple):
     """
 
     def sensitivity(self, relation: Relation) -> float:
-        """1; under ``replace_one`` no record changes it."""
         return 0.0 if Relation(relation) is Relation.REPLACE_ONE else 1.0
 
     def l1_sensitivity(self, relation: Relation) -> float:
-        """That of a number, in every norm."""
         return self.sensitivity(relation)
 
     def answer(self, records: Array, present: Array | None = None) -> Array:
@@ -87,7 +85,6 @@ class BoundedSum(NamedTuple):
         return math.nextafter(moved, math.inf) if moved > 0.0 else 0.0
 
     def l1_sensitivity(self, relation: Relation) -> float:
-        """That of a number, in every norm."""
         return self.sensitivity(relation)
 
     def answer(self, records: Array, present: Array | None = None) -> Array:

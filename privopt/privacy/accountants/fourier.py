@@ -98,7 +98,6 @@ class Fourier:
             raise ValueError(f"accuracy must lie in [1e-9, 0.1], got {self.accuracy!r}")
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
-        """Whether every leaf has a dominating pair under ``relation``."""
         return all(
             asked(each, lambda release: release.pairs(relation)) is not None
             for each in bracket(event)
@@ -112,7 +111,6 @@ class Fourier:
         return between(lambda each: self._epsilon(each, relation, delta), self._ends(event))
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
-        """Certified bounds at any ``epsilon >= 0``."""
         return between(lambda each: self._delta(each, relation, epsilon), self._ends(event))
 
     def _ends(self, event: dp.DpEvent) -> tuple[dp.DpEvent, dp.DpEvent]:
@@ -154,7 +152,6 @@ class Fourier:
     def trade_off(
         self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
-        """The supporting lines of the curve at a few hundred orders, rounded down."""
         event = bracket(event)[0]
         orders = _orders(event, relation)
         if not orders:

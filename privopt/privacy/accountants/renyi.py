@@ -69,15 +69,12 @@ class Renyi:
 
     @property
     def name(self) -> str:
-        """What reports call this accountant."""
         return "Rényi DP"
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
-        """Whether the Rényi divergences of every leaf are known."""
         return renyi_curve(event, relation) is not None
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
-        """The best conversion at ``delta``."""
         curve = self._curve(event, relation)
         if curve is None:
             return Interval(0.0, 0.0)
@@ -92,7 +89,6 @@ class Renyi:
         return Interval(0.0, max(0.0, best))
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
-        """The best conversion at ``epsilon``."""
         curve = self._curve(event, relation)
         if curve is None:
             return Interval(0.0, 0.0)
@@ -107,7 +103,6 @@ class Renyi:
         return Interval(0.0, best)
 
     def trade_off(self, event: dp.DpEvent, relation: Relation, alphas: Array) -> Array:
-        """The envelope of what ``epsilon`` proves at some fifty ``delta``."""
         curve, orders = self._curve(event, relation), self._orders(event)
         if curve is None:
             return envelope(np.zeros(1), np.zeros(1), alphas)

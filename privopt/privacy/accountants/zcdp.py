@@ -52,23 +52,19 @@ class ZCDP:
     name = "zCDP"
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
-        """Whether every leaf is one of these, with parameters that make sense."""
         return _concentration(event, relation) is not None
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
-        """The best order of the conversion at ``delta``."""
         rho, xi = self.concentration(event, relation)
         return Interval(0.0, zcdp_epsilon(rho, delta, xi))
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
-        """The best order of the conversion at ``epsilon``."""
         rho, xi = self.concentration(event, relation)
         return Interval(0.0, zcdp_delta(rho, epsilon, xi))
 
     def trade_off(
         self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
-        """The envelope of what ``epsilon`` proves at forty ``delta``."""
         rho, xi = self.concentration(event, relation)
         if rho == 0.0:
             return envelope(np.array([xi]), np.zeros(1), alphas)

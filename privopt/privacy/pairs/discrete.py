@@ -28,11 +28,9 @@ class DiscretePair(Pair):
 
     @property
     def attained(self) -> Pair | None:
-        """Itself, unless it only stands for something close."""
         return self if self.exact else None
 
     def infinite(self) -> tuple[float, float]:
-        """The outcomes that are impossible under the other."""
         losses = self._losses()
         return (
             math.fsum(p for p, loss in zip(self.p, losses, strict=True) if loss == math.inf),
@@ -40,19 +38,16 @@ class DiscretePair(Pair):
         )
 
     def range(self) -> tuple[float, float]:
-        """The smallest and the largest loss."""
         losses = self._losses()
         return float(losses.min()), float(losses.max())
 
     def losses(self, tail: float, count: int) -> Array:
-        """The finite losses, each between two close neighbours; zero if there are none."""
         losses = self._losses()
         losses = losses[np.isfinite(losses)] if np.isfinite(losses).any() else np.zeros(1)
         margin = 1e-9 * (1.0 + np.abs(losses).max())
         return np.unique(np.concatenate([losses - margin, losses + margin]))
 
     def bins(self, edges: Array) -> Bins:
-        """Each outcome in the bin of its loss."""
         p, q, losses = np.array(self.p), np.array(self.q), self._losses()
         finite = np.isfinite(losses)
         where = np.searchsorted(edges, losses[finite], side="left")
@@ -67,7 +62,6 @@ class DiscretePair(Pair):
             return np.log(np.array(self.p)) - np.log(np.array(self.q))
 
     def reverse(self) -> Pair:
-        """The outcomes of ``Q`` in the place of those of ``P``."""
         return DiscretePair(self.q[::-1], self.p[::-1], self.exact)
 
 

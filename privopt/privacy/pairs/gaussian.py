@@ -27,12 +27,12 @@ class GaussianPair(Pair):
     symmetric = True
 
     def losses(self, tail: float, count: int) -> Array:
-        """From ``-mu z - mu^2 / 2`` to ``mu z + mu^2 / 2``, ``Phi(-z) = tail``."""
+        # From -mu z - mu^2 / 2 to mu z + mu^2 / 2, Phi(-z) = tail
         half = 0.5 * self.mu
         return self.mu * spread((-half, half), -float(ndtri(tail)), count)
 
     def bins(self, edges: Array) -> Bins:
-        """Normal masses at ``edges / mu -+ mu / 2``."""
+        # Normal masses at edges / mu -+ mu / 2
         centred, half = edges / self.mu, 0.5 * self.mu
         moved = 8 * _U * (np.abs(centred) + half)
         p, p_error = normal_masses(centred - half, moved)

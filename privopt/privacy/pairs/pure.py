@@ -39,20 +39,16 @@ class PurePair(Pair):
 
     @property
     def attained(self) -> Pair | None:
-        """Itself, unless it only stands for a smaller loss."""
         return self if self.exact else None
 
     def range(self) -> tuple[float, float]:
-        """``-loss`` to ``loss``."""
         return -self.loss, self.loss
 
     def losses(self, tail: float, count: int) -> Array:
-        """The two, each between close neighbours."""
         margin = 1e-9 * (1.0 + self.loss)
         return np.unique([s * self.loss + t * margin for s in (-1.0, 1.0) for t in (-1.0, 1.0)])
 
     def bins(self, edges: Array) -> Bins:
-        """``1 / (1 + e^-loss)`` at one of the losses, the rest at the other."""
         likely = 1.0 / (1.0 + math.exp(-self.loss))
         p, q = np.zeros(edges.size + 1), np.zeros(edges.size + 1)
         for loss, of_p, of_q in (

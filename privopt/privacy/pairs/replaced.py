@@ -40,14 +40,14 @@ class ReplacedGaussian(Pair):
     symmetric = True
 
     def losses(self, tail: float, count: int) -> Array:
-        """At outcomes from ``-1 - z t`` to ``1 + z t`` with ``Phi(-t) = tail``."""
+        # At outcomes from -1 - z t to 1 + z t with Phi(-t) = tail
         shift = 1.0 / self.noise
         x = spread((-shift, 0.0, shift), -float(ndtri(tail)), count) / self.noise
         present, absent = math.log(self.rate) - 0.5 / self.noise**2, math.log1p(-self.rate)
         return np.unique(np.logaddexp(absent, present + x) - np.logaddexp(absent, present - x))
 
     def bins(self, edges: Array) -> Bins:
-        """Mixtures of normal masses between the outcomes where the loss meets the edges."""
+        # Mixtures of normal masses between the outcomes where the loss meets the edges
         size = np.abs(edges)
         odds = math.log1p(-self.rate) - math.log(self.rate) + 0.5 / self.noise**2
         with np.errstate(divide="ignore"):

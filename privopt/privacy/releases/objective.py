@@ -44,7 +44,6 @@ class ObjectivePerturbation(
     jacobian: float
 
     def pair(self, relation: Relation) -> Pair | None:
-        """``ObjectivePair``, which dominates in either order and is not its own reverse."""
         moved = relation.multiple
         if self.noise * MAX_DISTANCE < moved or self.jacobian > MAX_DISTANCE:
             return replace(EVERYTHING, exact=self.noise == 0.0)
@@ -57,12 +56,10 @@ class ObjectivePerturbation(
         return ObjectivePair(moved / self.noise, self.jacobian)
 
     def renyi(self, relation: Relation) -> Curve:
-        """``c + alpha s^2 / 2 + ln[2 Phi((alpha - 1) s)] / (alpha - 1)``, ``s = m / z``."""
         s = relation.multiple / self.noise if self.noise > 0.0 else math.inf
         return partial(_divergence, s, self.jacobian)
 
     def exported(self, relation: Relation) -> dp.DpEvent:
-        """Noise halved for a replaced record."""
         return ObjectivePerturbationDpEvent(self.noise / relation.multiple, self.jacobian)
 
 
@@ -88,15 +85,15 @@ class ObjectivePair(Pair):
 
     @property
     def attained(self) -> Pair | None:
-        """A linear loss, for which the minimiser is a Gaussian mechanism."""
+        # A linear loss, for which the minimiser is a Gaussian mechanism
         return GaussianPair(self.s)
 
     def infinite(self) -> tuple[float, float]:
-        """``1 - E e^-U = 1 - 2 e^-c Phi(-s)`` of ``Q``."""
+        # 1 - E e^-U = 1 - 2 e^-c Phi(-s) of Q
         return 0.0, -math.expm1(math.log(2.0) + float(log_ndtr(-self._spread)) - self.c)
 
     def losses(self, tail: float, count: int) -> Array:
-        """Equally spaced, from ``c + s^2 / 2`` to ``c + s^2 / 2 + s z``, ``2 Phi(-z) = tail``."""
+        # Equally spaced, from c + s^2 / 2 to c + s^2 / 2 + s z, 2 Phi(-z) = tail
         s = self._spread
         return self.c + s * (0.5 * s + np.linspace(0.0, -float(ndtri(0.5 * tail)), count))
 
