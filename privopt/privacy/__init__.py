@@ -14,13 +14,6 @@ from privopt.privacy.accountants import (
     Renyi,
     Respondent,
 )
-from privopt.privacy.adaptive import (
-    PrivacyFilter,
-    gaussian_filter,
-    pure_filter,
-    renyi_cost,
-    renyi_filter,
-)
 from privopt.privacy.amplification import Sampler, Subsampled, subsample
 from privopt.privacy.calibration import (
     calibrate,
@@ -44,6 +37,7 @@ from privopt.privacy.gaussian import (
     gaussian_mu,
     gaussian_trade_off,
 )
+from privopt.privacy.gaussian_filter import GaussianFilter
 from privopt.privacy.guarantee import Guarantee
 from privopt.privacy.interval import Interval
 from privopt.privacy.questions import delta, epsilon, supports, trade_off
@@ -63,11 +57,11 @@ __all__ = [
     "CompressedGaussianDpEvent",
     "Fourier",
     "GaussianDP",
+    "GaussianFilter",
     "Guarantee",
     "Interval",
     "NonPrivate",
     "ObjectivePerturbationDpEvent",
-    "PrivacyFilter",
     "PublicMixtureDpEvent",
     "PureDP",
     "Release",
@@ -85,17 +79,13 @@ __all__ = [
     "epsilon",
     "gaussian_delta",
     "gaussian_epsilon",
-    "gaussian_filter",
     "gaussian_mu",
     "gaussian_noise_multiplier",
     "gaussian_trade_off",
     "neighbours",
     "pure_event",
-    "pure_filter",
     "pure_noise_multiplier",
-    "renyi_cost",
     "renyi_divergence",
-    "renyi_filter",
     "round_down",
     "round_up",
     "select_best",
