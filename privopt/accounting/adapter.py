@@ -7,8 +7,8 @@ import math
 import dp_accounting as dp
 
 from privopt.privacy.accountants import Accountant, Fourier, NonPrivate
-from privopt.privacy.arguments import check_epsilon, check_target_delta, real
 from privopt.privacy.leaves import first_unsupported, leaves
+from privopt.privacy.numbers import check_epsilon, check_target_delta, real
 from privopt.spec import Relation
 
 __all__ = ["DpAccountant"]

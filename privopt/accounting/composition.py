@@ -37,11 +37,18 @@ import numpy.typing as npt
 
 from privopt import privacy
 from privopt.privacy import Guarantee, Interval
-from privopt.privacy.arguments import check_count, check_epsilon, real
-from privopt.privacy.bracketing import false_position
 from privopt.privacy.leaves import leaves
+from privopt.privacy.numbers import (
+    SMALLEST,
+    check_count,
+    check_epsilon,
+    false_position,
+    half_square,
+    real,
+    times,
+    total,
+)
 from privopt.privacy.renyi.conversion import envelope
-from privopt.privacy.sums import SMALLEST, half_square, times, total
 from privopt.spec import Relation
 
 __all__ = ["Advanced", "Basic", "advanced_epsilon", "optimal_delta", "optimal_epsilon"]

@@ -40,11 +40,9 @@ from dataclasses import dataclass
 
 from scipy.special import log_ndtr
 
-from privopt.privacy.arguments import check_count, check_delta, real
-from privopt.privacy.bracketing import bisect
 from privopt.privacy.costs import Priced, zcdp_cost
+from privopt.privacy.numbers import bisect, check_count, check_delta, real, times
 from privopt.privacy.releases import round_up_cost
-from privopt.privacy.sums import times
 from privopt.spec import Relation
 
 __all__ = ["ZCDPOdometer"]

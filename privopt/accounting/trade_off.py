@@ -25,8 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.arguments import check_alpha, check_delta, real
-from privopt.privacy.bracketing import bisect
+from privopt.privacy.numbers import bisect, check_alpha, check_delta, real
 
 __all__ = ["TradeOff", "from_profile", "sample", "subsample", "symmetric", "symmetrise", "tensor"]
 

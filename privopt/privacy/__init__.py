@@ -17,11 +17,10 @@ from privopt.privacy.accountants import (
 from privopt.privacy.amplification import Sampler, Subsampled, subsample
 from privopt.privacy.calibration import (
     calibrate,
+    compressed_noise_multiplier,
     gaussian_noise_multiplier,
     pure_noise_multiplier,
 )
-from privopt.privacy.choice import UnsupportedEventError
-from privopt.privacy.compressed import compressed_noise_multiplier
 from privopt.privacy.events import (
     BoundedRangeDpEvent,
     CompressedGaussianDpEvent,
@@ -39,10 +38,9 @@ from privopt.privacy.gaussian import (
 )
 from privopt.privacy.gaussian_filter import GaussianFilter
 from privopt.privacy.guarantee import Guarantee
-from privopt.privacy.interval import Interval
-from privopt.privacy.questions import delta, epsilon, supports, trade_off
+from privopt.privacy.numbers import Interval, round_down, round_up
+from privopt.privacy.questions import UnsupportedEventError, delta, epsilon, supports, trade_off
 from privopt.privacy.releases import Release, renyi_divergence
-from privopt.privacy.rounding import round_down, round_up
 from privopt.privacy.selection import (
     Repetitions,
     select_best,

@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass
 
 from privopt.arguments import Names
-from privopt.privacy.arguments import check_delta, check_epsilon, real
 from privopt.privacy.neighbours import group
+from privopt.privacy.numbers import check_delta, check_epsilon, real
 from privopt.spec import Relation
 
 __all__ = ["Sampler", "Subsampled", "subsample"]

@@ -17,10 +17,9 @@ from typing import TypeAlias
 import dp_accounting as dp
 from scipy.special import ndtri
 
-from privopt.privacy.arguments import check_delta, check_epsilon
 from privopt.privacy.events import pure_event
+from privopt.privacy.numbers import check_delta, check_epsilon, total
 from privopt.privacy.releases import Cost, Release, asked, round_up_cost
-from privopt.privacy.sums import total
 from privopt.spec import Relation
 
 __all__ = ["Priced", "gaussian_cost", "zcdp_cost"]

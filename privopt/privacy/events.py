@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import attr
+import numpy as np
 from dp_accounting import DpEvent, GaussianDpEvent, ZCDpEvent
 
-from privopt.privacy.arguments import check_delta, check_epsilon
+from privopt.privacy.numbers import check_delta, check_epsilon
 
 __all__ = [
     "BoundedRangeDpEvent",
@@ -14,6 +17,7 @@ __all__ = [
     "PublicMixtureDpEvent",
     "RenyiDpEvent",
     "approximate_event",
+    "frozen",
     "pure_event",
 ]
 
@@ -258,3 +262,57 @@ class RenyiDpEvent(DpEvent):  # type: ignore[misc]
 
     order: float
     divergence: float
+
+
+def frozen(event: DpEvent) -> DpEvent:
+    """The event with tuples for its lists and copies for its arrays, all the way down.
+
+    What holds none is kept as it is. Each object is looked at once, however often it stands in
+    the tree, and however deep.
+    """
+    made: dict[int, DpEvent] = {}
+    begun: set[int] = set()
+    stack = [event]
+    while stack:
+        each = stack[-1]
+        parts = [] if id(each) in begun else [p for p in _parts(each) if id(p) not in made]
+        begun.add(id(each))
+        if parts:
+            stack.extend(parts)
+            continue
+        stack.pop()
+        if id(each) not in made:
+            changed = {name: _fixed(value, made) for name, value in _fields(each)}
+            changed = {k: new for k, new in changed.items() if new is not getattr(each, k)}
+            made[id(each)] = attr.evolve(each, **changed) if changed else each
+    return made[id(event)]
+
+
+def _fields(event: DpEvent) -> Iterator[tuple[str, object]]:
+    """Fields that may hold something changeable."""
+    if attr.has(type(event)):
+        for field in attr.fields(type(event)):
+            value = getattr(event, field.name)
+            if isinstance(value, DpEvent | list | tuple | np.ndarray):
+                yield field.name, value
+
+
+def _parts(event: DpEvent) -> Iterator[DpEvent]:
+    for _, value in _fields(event):
+        for each in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(each, DpEvent):
+                yield each
+
+
+def _fixed(value: object, made: dict[int, DpEvent]) -> object:
+    if isinstance(value, DpEvent):
+        return made.get(id(value), value)
+    if isinstance(value, list | tuple):
+        fixed = tuple(_fixed(each, made) for each in value)
+        same = isinstance(value, tuple) and all(a is b for a, b in zip(fixed, value, strict=True))
+        return value if same else fixed
+    if isinstance(value, np.ndarray):
+        copy = value.copy()
+        copy.flags.writeable = False
+        return copy
+    return value

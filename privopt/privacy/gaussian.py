@@ -28,9 +28,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcx, ndtr, ndtri
 
-from privopt.privacy.arguments import check_alpha, check_delta, check_epsilon, check_mu, real
-from privopt.privacy.bracketing import bisect
-from privopt.privacy.interval import Interval
+from privopt.privacy.numbers import (
+    Interval,
+    bisect,
+    check_alpha,
+    check_delta,
+    check_epsilon,
+    check_mu,
+    real,
+)
 
 __all__ = ["gaussian_delta", "gaussian_epsilon", "gaussian_mu", "gaussian_trade_off"]
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 
-from privopt.privacy.arguments import (
+from privopt.privacy.numbers import (
     check_count,
     check_delta,
     check_epsilon,
     check_mu,
+    times,
 )
-from privopt.privacy.sums import times
 
 __all__ = ["group", "group_gaussian"]
 

@@ -19,8 +19,7 @@ import dp_accounting as dp
 import numpy as np
 from scipy.special import gammaln
 
-from privopt.privacy.arguments import check_count, check_epsilon, real
-from privopt.privacy.bracketing import bisect
+from privopt.privacy.numbers import bisect, check_count, check_epsilon, real
 
 __all__ = [
     "Repetitions",

@@ -29,8 +29,8 @@ from privopt.privacy import (
 )
 from privopt.privacy.costs import gaussian_cost, zcdp_cost
 from privopt.privacy.leaves import leaves
+from privopt.privacy.numbers import half_square, root, times, total
 from privopt.privacy.parameters import is_batch, is_count, is_multiplicity, is_noise, is_rate
-from privopt.privacy.sums import half_square, root, times, total
 from privopt.spec import Budget, Relation
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE

@@ -18,7 +18,7 @@ from privopt.privacy import (
     renyi_divergence,
 )
 from privopt.privacy.accountants import Mixture
-from privopt.privacy.bracketing import bisect
+from privopt.privacy.numbers import bisect
 from privopt.privacy.renyi.conversion import renyi_epsilon
 from privopt.spec import Relation
 

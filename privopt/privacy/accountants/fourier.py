@@ -23,7 +23,6 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.arguments import real
 from privopt.privacy.fourier import (
     AtDelta,
     AtEpsilon,
@@ -35,10 +34,9 @@ from privopt.privacy.fourier import (
     infinite_mass,
 )
 from privopt.privacy.grouping import between, bracket
-from privopt.privacy.interval import Interval
+from privopt.privacy.numbers import Interval, real, root
 from privopt.privacy.pairs import EVERYTHING, NOTHING, GaussianPair, Pair
 from privopt.privacy.releases import asked
-from privopt.privacy.sums import root
 from privopt.spec import Relation
 
 __all__ = ["Fourier"]

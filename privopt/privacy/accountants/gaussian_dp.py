@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_trade_off
-from privopt.privacy.interval import Interval
+from privopt.privacy.numbers import Interval
 from privopt.privacy.releases import Shift, asked
 from privopt.spec import Relation
 

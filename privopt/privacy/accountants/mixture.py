@@ -17,8 +17,7 @@ from privopt.privacy.accountants.gaussian_dp import GaussianDP
 from privopt.privacy.accountants.non_private import NonPrivate
 from privopt.privacy.accountants.pure_dp import PureDP
 from privopt.privacy.accountants.renyi import Renyi
-from privopt.privacy.bracketing import bisect
-from privopt.privacy.interval import Interval
+from privopt.privacy.numbers import Interval, bisect
 from privopt.privacy.releases import release_of
 from privopt.privacy.releases.public_mixture import PublicMixture
 from privopt.privacy.renyi.conversion import envelope

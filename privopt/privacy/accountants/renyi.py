@@ -15,7 +15,7 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.interval import Interval
+from privopt.privacy.numbers import Interval
 from privopt.privacy.releases import Curve, renyi_curve, renyi_orders
 from privopt.privacy.renyi.conversion import (
     envelope,

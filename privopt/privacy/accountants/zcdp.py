@@ -15,10 +15,9 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.interval import Interval
+from privopt.privacy.numbers import SMALLEST, Interval, times
 from privopt.privacy.releases import asked, round_up_cost
 from privopt.privacy.renyi.conversion import envelope, zcdp_delta, zcdp_epsilon
-from privopt.privacy.sums import SMALLEST, times
 from privopt.spec import Relation
 
 __all__ = ["ZCDP"]

@@ -30,8 +30,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammainc, gammaincc, ndtr
 
-from privopt.privacy.bracketing import bisect
-from privopt.privacy.pairs.normal import masses_between
+from privopt.privacy.numbers import bisect
+from privopt.privacy.pairs.gaussian import masses_between
 from privopt.privacy.pairs.pair import Array, Bins, Pair
 from privopt.privacy.renyi.moment import psi
 

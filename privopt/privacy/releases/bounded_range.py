@@ -11,9 +11,9 @@ import dp_accounting as dp
 import numpy as np
 
 from privopt.privacy.events import BoundedRangeDpEvent
+from privopt.privacy.numbers import SMALLEST, half_square
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair, PurePair
 from privopt.privacy.releases.release import MAX_DISTANCE, Concentration, Curve, Loss, Release
-from privopt.privacy.sums import SMALLEST, half_square
 from privopt.spec import Relation
 
 __all__ = ["BoundedRange", "BoundedRangePair", "bounded_range"]

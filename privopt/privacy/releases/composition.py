@@ -10,12 +10,11 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
+from privopt.privacy.numbers import Interval, times, total
 from privopt.privacy.pairs import Pair
 from privopt.privacy.releases.release import UP, Curve, Release, release_of, round_up_cost
 from privopt.privacy.renyi.orders import check_orders
-from privopt.privacy.sums import times, total
 from privopt.spec import Relation
 
 __all__ = [

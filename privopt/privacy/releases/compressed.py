@@ -9,10 +9,10 @@ from functools import partial
 import numpy as np
 
 from privopt.privacy.events import CompressedGaussianDpEvent
+from privopt.privacy.numbers import SMALLEST
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, CompressedPair, Pair
 from privopt.privacy.parameters import is_count, is_noise
 from privopt.privacy.releases.release import MIN_DISTANCE, UP, Curve, Release
-from privopt.privacy.sums import SMALLEST
 from privopt.spec import Relation
 
 __all__ = ["Compressed", "compressed_divergence"]

@@ -10,6 +10,7 @@ from functools import partial
 import dp_accounting as dp
 import numpy as np
 
+from privopt.privacy.numbers import SMALLEST
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair
 from privopt.privacy.releases.release import (
     MAX_DISTANCE,
@@ -21,7 +22,6 @@ from privopt.privacy.releases.release import (
     round_up_cost,
 )
 from privopt.privacy.renyi.moment import psi
-from privopt.privacy.sums import SMALLEST
 from privopt.spec import Relation
 
 __all__ = ["Laplace", "LaplacePair", "laplace"]

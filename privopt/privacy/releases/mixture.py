@@ -11,7 +11,7 @@ from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 from scipy.special import ndtri
 
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair, Reversed
-from privopt.privacy.pairs.normal import normal_masses
+from privopt.privacy.pairs.gaussian import normal_masses
 from privopt.privacy.parameters import SUM_TOLERANCE, is_noise, is_rate
 from privopt.privacy.releases.poisson import Sampled
 from privopt.privacy.releases.release import MAX_DISTANCE, MIN_DISTANCE, Release

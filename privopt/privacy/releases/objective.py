@@ -20,7 +20,7 @@ from privopt.privacy.pairs import (
     GaussianPair,
     Pair,
 )
-from privopt.privacy.pairs.normal import normal_masses
+from privopt.privacy.pairs.gaussian import normal_masses
 from privopt.privacy.releases.release import MAX_DISTANCE, MIN_DISTANCE, UP, Curve, Release
 from privopt.spec import Relation
 

@@ -15,12 +15,12 @@ import dp_accounting as dp
 import numpy as np
 
 from privopt.privacy.leaves import leaves
+from privopt.privacy.numbers import SMALLEST
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair, Reversed
 from privopt.privacy.parameters import is_rate
 from privopt.privacy.releases.gaussian import Gaussian, one_release
 from privopt.privacy.releases.release import UP, Curve, Release, Shift, release_of, seen_pair
 from privopt.privacy.renyi.sampled import poisson_gaussian
-from privopt.privacy.sums import SMALLEST
 from privopt.spec import Relation
 
 __all__ = ["PoissonSampled", "Sampled", "sampled_curve", "sampled_pairs"]

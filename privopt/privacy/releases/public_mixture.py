@@ -18,6 +18,7 @@ import numpy as np
 
 from privopt.privacy.events import PublicMixtureDpEvent
 from privopt.privacy.leaves import leaves
+from privopt.privacy.numbers import SMALLEST, total
 from privopt.privacy.pairs import Array, Bins, Pair
 from privopt.privacy.parameters import coin
 from privopt.privacy.releases.composition import (
@@ -35,7 +36,6 @@ from privopt.privacy.releases.release import (
     Release,
     round_up_cost,
 )
-from privopt.privacy.sums import SMALLEST, total
 from privopt.spec import Relation
 
 __all__ = ["MixedPair", "PublicMixture", "mixed_divergence"]

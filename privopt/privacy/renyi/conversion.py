@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
-from privopt.privacy.arguments import check_delta, check_epsilon, real
+from privopt.privacy.numbers import check_delta, check_epsilon, real
 from privopt.privacy.renyi.orders import check_orders, lowest
 
 __all__ = [
