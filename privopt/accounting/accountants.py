@@ -34,11 +34,6 @@ def named(name: str) -> Respondent[object, object]:
     Accountant or Estimator
         To ask by ``privacy.epsilon(..., accountant=named("clt"))`` and the like.
 
-    Raises
-    ------
-    ValueError
-        If there is none, or more than one.
-
     Examples
     --------
     >>> import dp_accounting as dp

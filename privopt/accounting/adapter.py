@@ -40,11 +40,6 @@ class DpAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
     >>> accountant = DpAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
     >>> round(accountant.compose(dp.GaussianDpEvent(2.0), 10).get_epsilon(1e-6), 2)
     8.31
-
-    Raises
-    ------
-    ValueError
-        If ``neighboring_relation`` is none.
     """
 
     def __init__(

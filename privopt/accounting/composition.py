@@ -146,11 +146,6 @@ class Advanced(Basic):
     form : str
         ``"kov"`` or ``"drv"``.
 
-    Raises
-    ------
-    ValueError
-        If ``form`` is neither.
-
     Examples
     --------
     >>> releases = dp.SelfComposedDpEvent(dp.LaplaceDpEvent(100.0), 1000)

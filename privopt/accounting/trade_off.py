@@ -52,11 +52,6 @@ class TradeOff:
     A call gives numbers not above ``f``; ``profile``, ``delta`` and ``epsilon`` give numbers not
     below those of ``f``. What is ``f``-DP in this order of neighbours satisfies all of them.
 
-    Raises
-    ------
-    ValueError
-        If ``p`` or ``q`` is not a law.
-
     Examples
     --------
     >>> bit = TradeOff([0.75, 0.25], [0.25, 0.75])

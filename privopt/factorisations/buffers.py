@@ -36,11 +36,6 @@ def buffered(steps: int, buffers: int, *, optimise: bool = False) -> BufferedFac
         Whether to minimise the mean square error at one participation over ``omega`` and
         ``theta``, all of them positive.
 
-    Raises
-    ------
-    ValueError
-        If there are more than ``MAX_BUFFERS`` buffers.
-
     Source: McMahan, Xu and Zhang 2024 (arXiv:2408.08868); Dvijotham, McMahan, Pillutla, Steinke
     and Thakurta 2024 (arXiv:2404.16706).
 
@@ -110,11 +105,6 @@ class BufferedFactorisation(ToeplitzFactorisation):
     steps : int
     omega, theta : ndarray
         Weights and decays of the buffers, ``omega >= 0`` and ``0 <= theta <= 1``.
-
-    Raises
-    ------
-    ValueError
-        If they are of different lengths or outside their ranges.
 
     Examples
     --------

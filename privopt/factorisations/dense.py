@@ -39,11 +39,6 @@ class DenseFactorisation(Factorisation):
     gap : float
         Certified: no factorisation has a mean square error smaller by more than this share.
 
-    Raises
-    ------
-    ValueError
-        If ``encoder`` is not a lower triangular, invertible matrix of finite numbers.
-
     Examples
     --------
     >>> round(DenseFactorisation(np.eye(4)).rmse(), 5)

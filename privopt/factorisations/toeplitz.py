@@ -123,11 +123,6 @@ class SeriesFactorisation(ToeplitzFactorisation):
     numerator, denominator : ndarray
         ``p`` and ``q``, at most ``steps`` coefficients each, the first of them 1.
 
-    Raises
-    ------
-    ValueError
-        If a series is empty, not finite, longer than ``steps`` or does not begin with 1.
-
     Examples
     --------
     >>> root = SeriesFactorisation("toeplitz", 4, square_root(4))

@@ -94,11 +94,6 @@ def subsample(
     The sampled release (shuffled: the epoch) is ``(result.epsilon, result.delta)``-DP under
     ``relation``.
 
-    Raises
-    ------
-    ValueError
-        If a number is out of range, or the sampler or relation unknown.
-
     Examples
     --------
     >>> part = subsample(1.0, 1e-6, 0.01, sampler="poisson", relation="add_or_remove_one")

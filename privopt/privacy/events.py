@@ -29,11 +29,6 @@ def pure_event(epsilon: float) -> ZCDpEvent:
     which dominates the same releases, is read by dp-accounting as if a null record answered
     uniformly, which costs less.
 
-    Raises
-    ------
-    ValueError
-        If ``epsilon`` is outside ``[0, inf)``.
-
     Examples
     --------
     >>> from privopt import privacy
@@ -51,11 +46,6 @@ def approximate_event(epsilon: float, delta: float) -> PublicMixtureDpEvent:
 
     Source: Kairouz, Oh and Viswanath, "The composition theorem for differential privacy", IEEE
     Trans. Inf. Theory 2017 (arXiv:1311.0776), Theorem 3.3.
-
-    Raises
-    ------
-    ValueError
-        If ``epsilon`` is outside ``[0, inf)``, or ``delta`` outside ``[0, 1)``.
 
     Examples
     --------

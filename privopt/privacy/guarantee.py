@@ -79,11 +79,6 @@ class Guarantee:
     ``(epsilon, g.delta(epsilon).upper)``-differentially private under ``relation``, for all
     ``delta`` and ``epsilon`` at once.
 
-    Raises
-    ------
-    ValueError
-        If ``event`` is not a ``DpEvent``, or ``relation`` is unknown.
-
     Examples
     --------
     >>> import dp_accounting as dp
@@ -142,13 +137,7 @@ class Guarantee:
         )
 
     def delta(self, epsilon: float) -> Interval:
-        """The smallest ``delta`` at which the event is ``(epsilon, delta)``-DP.
-
-        Raises
-        ------
-        ValueError
-            If ``epsilon`` is outside ``[0, inf)``.
-        """
+        """The smallest ``delta`` at which the event is ``(epsilon, delta)``-DP."""
         epsilon = check_epsilon(epsilon)
         return between(
             lambda event: _best(
@@ -163,11 +152,6 @@ class Guarantee:
 
         The largest that an accountant proves, point by point. Returns an array of the shape of
         ``alpha``; zero where nothing is proved.
-
-        Raises
-        ------
-        ValueError
-            If an ``alpha`` is outside ``[0, 1]``.
         """
         alphas = check_alpha(alpha)
         curve, event = np.zeros_like(alphas), bracket(self.event)[0]
@@ -224,13 +208,7 @@ class Guarantee:
         return self._released(dp.ComposedDpEvent(events), self.assumptions + other.assumptions)
 
     def times(self, k: int) -> Guarantee:
-        """``k`` adaptive repetitions of the release.
-
-        Raises
-        ------
-        ValueError
-            If ``k`` is not a non-negative integer.
-        """
+        """``k`` adaptive repetitions of the release."""
         k = check_count("k", k)
         return self._released(dp.SelfComposedDpEvent(self.event, k), self.assumptions)
 

@@ -132,11 +132,6 @@ class Interval:
         Why the ends are farther apart than the accuracy asked for; empty where that was
         reached. No part of comparisons.
 
-    Raises
-    ------
-    ValueError
-        For NaN, a negative lower end, or ends in the wrong order.
-
     Examples
     --------
     >>> lower, upper = Interval(0.5, 0.75)

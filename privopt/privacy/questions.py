@@ -43,11 +43,6 @@ def named(
     """The one of ``known`` with this name, or the only one whose name starts with it.
 
     Accents and case do not count. An instance, of whatever class, is returned as it is.
-
-    Raises
-    ------
-    ValueError
-        If it is neither an instance nor the name of one.
     """
     if not isinstance(accountant, str):
         if isinstance(accountant, type) or not hasattr(accountant, "supports"):
@@ -96,11 +91,6 @@ def supports(
     """Whether ``accountant`` understands the whole tree of ``event`` under ``relation``.
 
     Parameters are those of ``epsilon``.
-
-    Raises
-    ------
-    ValueError
-        If the relation, the event or the accountant's name is none.
 
     Examples
     --------

@@ -51,11 +51,6 @@ class Repetitions:
     shape : float
         In ``(-1, inf]``. Small shapes cost less privacy, and spread ``K`` more.
 
-    Raises
-    ------
-    ValueError
-        If ``mean`` or ``shape`` is out of range.
-
     Examples
     --------
     >>> Repetitions.geometric(10.0)
@@ -110,13 +105,7 @@ class Repetitions:
         return x * (1.0 + _SLACK) + (_BLUR if x > 0.0 else 0.0)
 
     def probability(self, k: int) -> float:
-        """``P(K = k)``.
-
-        Raises
-        ------
-        ValueError
-            If ``k`` is not a non-negative integer.
-        """
+        """``P(K = k)``."""
         k = check_count("k", k)
         if math.isinf(self.shape):
             return math.exp(k * math.log(self.mean) - self.mean - float(gammaln(k + 1.0)))
@@ -134,11 +123,6 @@ class Repetitions:
 
         ``g / (1 + g)`` for geometric repetitions with ``g = gamma`` and runs that fail half the
         time. With no run at all, as Poisson repetitions may have it, all fail.
-
-        Raises
-        ------
-        ValueError
-            If ``failure`` is outside ``[0, 1]``.
 
         Examples
         --------
@@ -164,11 +148,6 @@ class Repetitions:
 
         ``P(K = k + 1) / P(K = k)`` is ``(1 - gamma) (k + shape) / (k + 1)``, for Poisson
         repetitions ``mean / (k + 1)``: a geometric series with the largest of them lies above.
-
-        Raises
-        ------
-        ValueError
-            If ``cap`` is not a non-negative integer.
         """
         first = check_count("cap", cap) + 1
         if math.isinf(self.shape):

@@ -64,13 +64,7 @@ class BoundedSum(NamedTuple):
 
     @classmethod
     def of(cls, lower: float, upper: float) -> BoundedSum:
-        """The sum of records in ``[lower, upper]``, which is widened to float32 numbers.
-
-        Raises
-        ------
-        ValueError
-            If a bound is not finite or beyond 1e30, or ``lower`` exceeds ``upper``.
-        """
+        """The sum of records in ``[lower, upper]``, which is widened to float32 numbers."""
         Bounds.of(lower, upper)
         return cls(round_down(lower), round_up(upper))
 

@@ -72,11 +72,6 @@ class Fourier:
     ``relation``. Lower ends are attained by one pair of data sets, known for every release but
     those whose noise is below 1e-4 of the bound and not zero.
 
-    Raises
-    ------
-    ValueError
-        If ``accuracy`` is outside its range.
-
     Examples
     --------
     >>> import dp_accounting as dp

@@ -48,11 +48,6 @@ class Renyi:
     ----------------
     The upper ends hold, rounding included; the lower ends are zero, which says nothing.
 
-    Raises
-    ------
-    ValueError
-        If the orders are not increasing, finite and above one.
-
     Examples
     --------
     >>> import dp_accounting as dp

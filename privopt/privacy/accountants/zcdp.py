@@ -71,13 +71,7 @@ class ZCDP:
         return envelope(losses, _DELTAS, alphas)
 
     def concentration(self, event: dp.DpEvent, relation: Relation) -> tuple[float, float]:
-        """``(rho, xi)`` of the whole composition, rounded up.
-
-        Raises
-        ------
-        ValueError
-            If the event is not supported.
-        """
+        """``(rho, xi)`` of the whole composition, rounded up."""
         both = _concentration(event, relation)
         if both is None:
             raise ValueError(f"event must be supported under {relation.value}, got {event!r}")

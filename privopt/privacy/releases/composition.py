@@ -110,11 +110,6 @@ def renyi_divergence(
     Source: Mironov, "Rényi differential privacy", CSF 2017 (arXiv:1702.07476), Proposition 1, for
     composition; the theorem of each release is cited in its file.
 
-    Raises
-    ------
-    ValueError
-        If the orders are not increasing, finite and above one, or ``relation`` is unknown.
-
     Examples
     --------
     >>> renyi_divergence(dp.GaussianDpEvent(2.0), Relation.ZERO_OUT, [2.0, 8.0]).round(6).tolist()
