@@ -76,8 +76,46 @@ class ObjectivePair(Pair):
 
         H_gamma(P || Q) = E (1 - gamma e^-U)_+ >= E (1 - gamma e^-L)_+,
 
-    the right side being the mechanism's own divergence. ``ObjectivePerturbationDpEvent`` tells
-    why objective perturbation is one, in both orders of neighbours.
+    the right side being the mechanism's own divergence. Objective perturbation is one, in both
+    orders of neighbours: ``c`` is the ``jacobian`` of ``ObjectivePerturbationDpEvent``, ``s`` its
+    ``s'``. The proof is in the letters of that event, where ``s`` is the scale of the noise and
+    ``c`` the length of a gradient.
+
+    *Density.* Take ``W`` the whole space. ``b = -g(w)``, ``g`` the gradient of the rest, is
+    bi-Lipschitz, so the release has density ``phi_s(g(w)) det g'(w)`` almost everywhere.
+
+    *Determinants.* With ``A >= a I`` that of the records both data sets have, the ratio is
+    ``(1 + h_x x^T A^-1 x) / (1 + h_y y^T A^-1 y)``, one factor for each record that only one
+    has: at most ``1 + h / a``. A replaced record costs no more than one removed.
+
+    *Noise, one record.* The gradients differ by ``c x / |x|``, ``|c| <= C``: a direction that
+    does not depend on ``b``, and the log ratio is at most ``s'^2 / 2 + s' |<b, x>| / (s |x|)``.
+
+    *Noise, a record replaced.* They differ by ``c x / |x| - c' y / |y|``. The log ratio is convex
+    in ``(c, c')``, so largest at ``+-C``: the difference is then half a diagonal of a rhombus of
+    side ``2 C``, ``+-p e`` or ``+-q e'``, ``e`` and ``e'`` orthonormal, ``p^2 + q^2 = (2 C / s)^2``
+    in units of ``s``. With ``phi_k`` the normal density about the four corners,
+
+        H_gamma <= 1 - G,    G = int min(phi, gamma min_k phi_k).
+
+    ``G`` is least for the flat rhombus ``q = 0``, which is the claim. Move ``(p, q)`` along its
+    circle, ``q <= p``, and let ``x`` and ``y`` be where the losses reach ``ln gamma``,
+    ``x = ln(gamma)/p - p/2`` and ``y = ln(gamma)/q - q/2``; the edges between two corners cancel,
+    and ``dG`` has the sign of ``q phi(x + p) [Phi(y) - 1/2] - p phi(y + q) [Phi(x) - 1/2]``, or
+    is not negative where ``x <= 0``. It is not negative, since ``p [Phi(x) - 1/2] / phi(x + p)``
+    decreases in ``p``: with ``R(x) = [Phi(x) - 1/2] / phi(x)`` this asks for
+    ``R(x) (1 / (x + p) - x) <= 1``, which follows from ``R(x) (1 - x^2) <= x``.
+
+    *Constraint.* ``W`` is the limit of the public smooth convex terms ``k dist(w, W)^2 / 2``, under
+    which minimisers converge for every ``b``; hockey-stick divergences are lower semicontinuous.
+    Losses count on ``W`` only: beyond, each ``f_i`` may be continued linearly.
+
+    Source: Chaudhuri, Monteleoni and Sarwate, "Differentially private empirical risk
+    minimization", JMLR 2011; Kifer, Smith and Thakurta, "Private convex empirical risk
+    minimization and high-dimensional regression", COLT 2012, for Gaussian noise and constraints;
+    Redberg, Koskela and Wang, "Improving the privacy and practicality of objective perturbation
+    for differentially private linear learners", NeurIPS 2023, for ``|Z|`` under one record.
+    The factor ``jacobian`` and the replaced record are derived here.
     """
 
     s: float

@@ -127,7 +127,7 @@ def renyi_epsilon(orders: npt.ArrayLike, divergences: npt.ArrayLike, delta: floa
 
 
 def renyi_delta(orders: npt.ArrayLike, divergences: npt.ArrayLike, epsilon: float) -> float:
-    """The smallest ``delta`` at ``epsilon`` that one of the orders implies; see ``renyi_epsilon``."""
+    """The smallest ``delta`` at ``epsilon`` that an order implies; see ``renyi_epsilon``."""
     alphas, bounds = _check(orders, divergences)
     epsilon = check_epsilon(epsilon)
     if np.min(bounds) == 0.0:
