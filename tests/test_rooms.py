@@ -89,7 +89,7 @@ def imports(source: str, module: str = "script", package: bool = False) -> Itera
 
 
 def room_of(module: str) -> str:
-    """The room a module stands in: ``privopt.privacy.interval`` stands in ``privacy``.
+    """The room a module stands in: ``privopt.privacy.numbers`` stands in ``privacy``.
 
     ``lab`` is four rooms; its face, which hands out their names, stands in the uppermost.
     """

@@ -2,7 +2,7 @@
 
 ``ACCOUNTANTS`` prove; ``ESTIMATORS`` prove nothing and answer in a type of their own. The
 questions of ``privopt.privacy`` (``epsilon``, ``delta``, ``trade_off``) take any of them, and
-``named`` finds one. Beside them stand odometers, which say what an
+``named`` finds one. Beside them stand an odometer, which says what an
 adaptive run has spent so far, the calculus of trade-off functions, and an adapter by which
 dp-accounting's own tools can ask an accountant of ours. Everything is on the host, never JAX.
 """
@@ -22,7 +22,7 @@ from privopt.accounting.composition import (
     optimal_epsilon,
 )
 from privopt.accounting.moments import Moments
-from privopt.accounting.odometers import RenyiOdometer, ZCDPOdometer
+from privopt.accounting.odometers import ZCDPOdometer
 
 __all__ = [
     "ACCOUNTANTS",
@@ -35,7 +35,6 @@ __all__ = [
     "DpAccountant",
     "Estimator",
     "Moments",
-    "RenyiOdometer",
     "ZCDPOdometer",
     "advanced_epsilon",
     "named",

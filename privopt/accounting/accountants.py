@@ -7,7 +7,7 @@ from privopt.accounting.approximation import Estimator
 from privopt.accounting.clt import CLT
 from privopt.accounting.composition import Advanced, Basic
 from privopt.accounting.moments import Moments
-from privopt.privacy import Accountant, Respondent, choice
+from privopt.privacy import Accountant, Respondent, questions
 
 __all__ = ["ACCOUNTANTS", "ESTIMATORS", "named"]
 
@@ -34,11 +34,6 @@ def named(name: str) -> Respondent[object, object]:
     Accountant or Estimator
         To ask by ``privacy.epsilon(..., accountant=named("clt"))`` and the like.
 
-    Raises
-    ------
-    ValueError
-        If there is none, or more than one.
-
     Examples
     --------
     >>> import dp_accounting as dp
@@ -47,4 +42,4 @@ def named(name: str) -> Respondent[object, object]:
     >>> print(privacy.epsilon(run, 1e-5, relation=relation, accountant=named("clt")))
     about 1.62 (CLT)
     """
-    return choice.named(name, (*ACCOUNTANTS, *ESTIMATORS))
+    return questions.named(name, (*ACCOUNTANTS, *ESTIMATORS))

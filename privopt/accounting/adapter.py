@@ -7,8 +7,8 @@ import math
 import dp_accounting as dp
 
 from privopt.privacy.accountants import Accountant, Fourier, NonPrivate
-from privopt.privacy.arguments import check_epsilon, check_target_delta, real
 from privopt.privacy.leaves import first_unsupported, leaves
+from privopt.privacy.numbers import check_epsilon, check_target_delta, real
 from privopt.spec import Relation
 
 __all__ = ["DpAccountant"]
@@ -40,11 +40,6 @@ class DpAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
     >>> accountant = DpAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
     >>> round(accountant.compose(dp.GaussianDpEvent(2.0), 10).get_epsilon(1e-6), 2)
     8.31
-
-    Raises
-    ------
-    ValueError
-        If ``neighboring_relation`` is none.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.privacy import Respondent
-from privopt.privacy.arguments import real
+from privopt.privacy.numbers import real
 
 __all__ = ["ApproximateCurve", "Approximation", "Estimator"]
 

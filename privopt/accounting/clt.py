@@ -18,7 +18,7 @@ one record adds to the likelihood ratio:
   function that the subsampling theorem proves.
 
 For finite ``T`` the error has either sign. At the settings of published experiments the limit
-reports an ``epsilon`` mostly too small, by up to 17 %; ``clt_skewness`` tells how far off it is.
+reports an ``epsilon`` mostly too small, by up to 17 %.
 
 Source: Bu, Dong, Long and Su, "Deep learning with Gaussian differential privacy", HDSR 2020
 (arXiv:1911.11607), for Poisson sampling; Dong, Roth and Su, "Gaussian differential privacy",
@@ -38,13 +38,12 @@ from scipy.special import erf, ndtr
 
 from privopt.accounting.approximation import ApproximateCurve, Approximation
 from privopt.privacy.accountants.gaussian_dp import GaussianDP
-from privopt.privacy.arguments import real
 from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_trade_off
 from privopt.privacy.leaves import leaves
 from privopt.privacy.parameters import is_batch, is_rate
 from privopt.spec import Relation
 
-__all__ = ["CLT", "SampledGaussian", "clt_skewness", "mu_clt", "sampled_gaussians"]
+__all__ = ["CLT", "SampledGaussian", "sampled_gaussians"]
 
 _ROOT_HALF = math.sqrt(0.5)
 
@@ -69,7 +68,6 @@ class CLT:
     name = "CLT"
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
-        """Whether every leaf is one of these, with parameters that make sense."""
         return sampled_gaussians(event, relation) is not None
 
     def mu(self, event: dp.DpEvent, relation: Relation) -> Approximation:
@@ -81,19 +79,16 @@ class CLT:
         return Approximation(math.sqrt(square), self.name)
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Approximation:
-        """``epsilon`` of the limit."""
         mu = self.mu(event, relation).value
         return Approximation(gaussian_epsilon(delta, mu).upper, self.name)
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Approximation:
-        """``delta`` of the limit."""
         mu = self.mu(event, relation).value
         return Approximation(gaussian_delta(epsilon, mu).upper, self.name)
 
     def trade_off(
         self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
     ) -> ApproximateCurve:
-        """``G_mu(alphas)``."""
         return ApproximateCurve(gaussian_trade_off(alphas, self.mu(event, relation).value), "CLT")
 
 
@@ -104,80 +99,6 @@ class SampledGaussian(NamedTuple):
     mu: float
     times: float
     poisson: bool
-
-
-def mu_clt(
-    noise_multiplier: float, rate: float, steps: float, *, relation: Relation
-) -> Approximation:
-    """``mu`` of the limit for ``steps`` Poisson-sampled Gaussian steps.
-
-    ``rate sqrt(steps (e^(1/z^2) - 1))`` with ``z`` the noise multiplier, if a record is added,
-    removed or zeroed; ``2 rate sqrt(steps sinh(1/z^2))`` if one is replaced. That is a limit of
-    small rates; at rate one, without any sampling, the answer is what is true there, the relation's
-    multiple times ``sqrt(steps) / z``.
-
-    Parameters
-    ----------
-    noise_multiplier : float
-        Standard deviation over the norm bound of one record's contribution; non-negative.
-    rate : float
-        Probability that a record is used in a step, in ``[0, 1]``.
-    steps : float
-        Non-negative. A limit does not ask for a whole number, and published tables divide epochs
-        by the rate without rounding.
-    relation : Relation or str
-        What neighbours differ by.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
-
-    Examples
-    --------
-    >>> print(mu_clt(1.0, 0.01, 1000, relation=Relation.ADD_OR_REMOVE_ONE))
-    about 0.415 (CLT)
-    """
-    z = _within("noise_multiplier", noise_multiplier, math.inf)
-    rate, steps = _within("rate", rate, 1.0), _within("steps", steps, math.inf)
-    relation = Relation(relation)
-    if rate == 0.0 or steps == 0.0 or math.isinf(z):
-        return Approximation(0.0, CLT.name)
-    mu = relation.multiple / z if z > 0.0 else math.inf
-    return Approximation(math.sqrt(steps * _variance_per_step(rate, mu, True, relation)), CLT.name)
-
-
-def clt_skewness(noise_multiplier: float, steps: float) -> float:
-    """Skewness of the composed likelihood ratio: how far from the limit ``steps`` steps are.
-
-    The limit has skewness zero. With ``A = e^((2x - 1)/(2 z^2)) - 1`` and ``x ~ N(0, z^2)`` it is
-    ``E A^3 / (sqrt(steps) (E A^2)^1.5) = sqrt((e^(1/z^2) - 1) / steps) (e^(1/z^2) + 2)``, for
-    Poisson sampling under ``add_or_remove_one`` and ``zero_out``, at *any* small rate. At 0.06
-    or less the limit errs by a few per cent in ``epsilon``, at 0.3 by 15 per cent.
-
-    Parameters
-    ----------
-    noise_multiplier : float
-        ``z``, non-negative.
-    steps : float
-        Positive.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
-
-    Examples
-    --------
-    >>> round(clt_skewness(1.0, 1000), 3)
-    0.196
-    """
-    z = _within("noise_multiplier", noise_multiplier, math.inf)
-    steps = _within("steps", steps, math.inf)
-    if steps == 0.0:
-        raise ValueError(f"steps must be positive, got {steps!r}")
-    excess = _diluted(1.0, (1.0 / z) * (1.0 / z)) if z > 0.0 else math.inf
-    return math.sqrt(excess / steps) * (excess + 3.0)
 
 
 def sampled_gaussians(event: dp.DpEvent, relation: Relation) -> list[SampledGaussian] | None:
@@ -230,10 +151,3 @@ def _diluted(rate: float, x: float) -> float:
         return rate * (rate * math.expm1(x))
     exponent = x + 2.0 * math.log(rate)
     return math.exp(exponent) if exponent < 700.0 else math.inf
-
-
-def _within(name: str, value: object, largest: float) -> float:
-    number = real(name, value)
-    if not 0.0 <= number <= largest:
-        raise ValueError(f"{name} must lie in [0, {largest}], got {value!r}")
-    return number

@@ -37,11 +37,18 @@ import numpy.typing as npt
 
 from privopt import privacy
 from privopt.privacy import Guarantee, Interval
-from privopt.privacy.arguments import check_count, check_epsilon, real
-from privopt.privacy.bracketing import false_position
 from privopt.privacy.leaves import leaves
+from privopt.privacy.numbers import (
+    SMALLEST,
+    check_count,
+    check_epsilon,
+    false_position,
+    half_square,
+    real,
+    times,
+    total,
+)
 from privopt.privacy.renyi.conversion import envelope
-from privopt.privacy.sums import SMALLEST, half_square, times, total
 from privopt.spec import Relation
 
 __all__ = ["Advanced", "Basic", "advanced_epsilon", "optimal_delta", "optimal_epsilon"]
@@ -77,18 +84,15 @@ class Basic:
 
     @property
     def name(self) -> str:
-        """What reports call this accountant."""
         return "basic composition"
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
-        """Whether something is proved of every single release."""
         return all(
             any(each.supports(leaf, relation) for each in privacy.ACCOUNTANTS)
             for leaf, _ in leaves(event)
         )
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
-        """Between the most telling release and the composition theorem."""
         parts = _parts(event, relation)
         if sum(count for _, count in parts) <= 1:
             return parts[0][0].epsilon(delta) if parts else Interval(0.0, 0.0)
@@ -96,7 +100,6 @@ class Basic:
         return Interval(min(max(part.epsilon(delta).lower for part, _ in parts), upper), upper)
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
-        """Between the most telling release and the inverse of the composition theorem."""
         parts = _parts(event, relation)
         if sum(count for _, count in parts) <= 1:
             return parts[0][0].delta(epsilon) if parts else Interval(0.0, 0.0)
@@ -106,7 +109,6 @@ class Basic:
     def trade_off(
         self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
-        """The envelope of what ``epsilon`` proves at some twenty ``delta``."""
         losses = [self.epsilon(event, relation, float(delta)).upper for delta in _DELTAS]
         return envelope(np.array(losses), _DELTAS, alphas)
 
@@ -144,11 +146,6 @@ class Advanced(Basic):
     form : str
         ``"kov"`` or ``"drv"``.
 
-    Raises
-    ------
-    ValueError
-        If ``form`` is neither.
-
     Examples
     --------
     >>> releases = dp.SelfComposedDpEvent(dp.LaplaceDpEvent(100.0), 1000)
@@ -163,11 +160,9 @@ class Advanced(Basic):
 
     @property
     def name(self) -> str:
-        """What reports call this accountant: the two forms apart."""
         return f"advanced composition ({self.form.upper()})"
 
     def bound(self, parts: Parts, delta: float) -> float:
-        """The smallest ``epsilon`` over all splits, and basic composition."""
         pure, rest = _split(parts)
         losses = [(part.epsilon(0.0).upper, count) for part, count in pure]
         proved = [super().bound(parts, delta)]

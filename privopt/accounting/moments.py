@@ -46,5 +46,4 @@ class Moments(Renyi):
 
     @property
     def name(self) -> str:
-        """What reports call this accountant."""
         return "moments accountant"

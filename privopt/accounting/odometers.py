@@ -1,4 +1,4 @@
-"""Privacy odometers: a bound of the privacy loss that holds at all times at once.
+"""A privacy odometer: a bound of the privacy loss that holds at all times at once.
 
 A filter fixes the budget; an odometer runs along and says what has been spent, for a user who
 decides afterwards when to stop. Fix neighbouring data sets, ``P`` and ``Q`` the laws of all
@@ -16,10 +16,9 @@ with weights fixed in advance, and by Ville's inequality
 
     P(sup_t sum_i w_i M_t(alpha_i) >= 1 / delta) <= delta.
 
-Solved for ``L_t`` this bounds the loss at all times. A mixture is never worse than the union
-bound ``min_i [S_t(alpha_i) + ln(1 / (w_i delta)) / (alpha_i - 1)]``, because no summand exceeds
-the sum. The other order of the pair, with ``P`` and ``Q`` exchanged, has a bound of its own that
-holds with probability ``1 - delta`` under ``Q``; it is the same number, since ``rho`` bounds both.
+Solved for ``L_t`` this bounds the loss at all times. The other order of the pair, with ``P`` and
+``Q`` exchanged, has a bound of its own that holds with probability ``1 - delta`` under ``Q``; it is
+the same number, since ``rho`` bounds both.
 
 What it means: with ``B_t`` the bound, ``P(L_t > B_t for some t) <= delta``. Therefore
 stopping, by whatever rule that looks at the outputs, before ``B_t`` exceeds a *constant*
@@ -39,130 +38,24 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import dp_accounting as dp
 from scipy.special import log_ndtr
 
-from privopt.privacy.adaptive.costs import Divergence, Priced, zcdp_cost
-from privopt.privacy.arguments import check_count, check_delta, real
-from privopt.privacy.bracketing import bisect
+from privopt.privacy.costs import Priced, zcdp_cost
+from privopt.privacy.numbers import bisect, check_count, check_delta, real, times
 from privopt.privacy.releases import round_up_cost
-from privopt.privacy.sums import times
 from privopt.spec import Relation
 
-__all__ = ["RenyiOdometer", "ZCDPOdometer"]
+__all__ = ["ZCDPOdometer"]
 
 _ROUNDING = 2.0**-48  # relative, for a handful of float operations
 
 
 @dataclass(frozen=True)
-class RenyiOdometer:
-    """The running bound from a fixed grid of orders, each with the same weight.
-
-    Immutable: ``after`` returns the odometer that has seen one more release. A compiled loop need
-    only count how often it has made each kind of release; ``after(release, count)`` reads the
-    counts afterwards.
-
-    Parameters
-    ----------
-    delta : float
-        In ``(0, 1)``: the probability with which the bound may ever fail.
-    relation : Relation
-        The neighbouring relation.
-    orders : tuple of float
-        Fixed in advance, each above one. Infinity is allowed and costs no weight: what it bounds
-        is bounded with certainty.
-    divergence : callable
-        ``(event, relation, alpha) -> float``, an upper bound for both orders of the pair:
-        ``renyi_cost``, or one of yours.
-    spent : tuple of float
-        ``S(alpha)`` so far, one for each order; by default none.
-
-    Formal guarantee
-    ----------------
-    With probability at least ``1 - delta`` the privacy loss never exceeds ``epsilon`` after any
-    release, for each pair of neighbours and either of its orders; see the head of this file for
-    what follows at a stopping time.
-
-    Raises
-    ------
-    ValueError
-        If ``delta`` is outside ``(0, 1)``, ``relation`` unknown, an order not above one, or what
-        is ``spent`` negative, NaN or not as many numbers.
-
-    Examples
-    --------
-    >>> import dp_accounting as dp
-    >>> from privopt.privacy import renyi_cost
-    >>> odometer = RenyiOdometer(1e-6, Relation.ZERO_OUT, (4.0, 6.0, 8.0), renyi_cost)
-    >>> odometer = odometer.after(dp.GaussianDpEvent(2.0), 4)
-    >>> round(odometer.epsilon, 3)
-    5.92
-    """
-
-    delta: float
-    relation: Relation
-    orders: tuple[float, ...]
-    divergence: Divergence
-    spent: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        orders = tuple(real("orders", alpha) for alpha in self.orders)
-        if not orders or len(set(orders)) < len(orders) or min(orders) <= 1.0:
-            raise ValueError(f"orders must be distinct numbers above 1, got {self.orders!r}")
-        object.__setattr__(self, "delta", _check_delta(self.delta))
-        object.__setattr__(self, "relation", Relation.named("relation", self.relation))
-        object.__setattr__(self, "orders", orders)
-        spent = tuple(_check_spent(each) for each in self.spent) or (0.0,) * len(orders)
-        if len(spent) != len(orders):
-            raise ValueError(f"spent must be one number for each order, got {self.spent!r}")
-        object.__setattr__(self, "spent", spent)
-
-    def after(self, event: dp.DpEvent, count: int = 1) -> RenyiOdometer:
-        """The odometer when ``event`` has been released ``count`` more times; itself unchanged.
-
-        Raises
-        ------
-        ValueError
-            If ``count`` is not a non-negative integer, or the divergence negative or NaN.
-        """
-        if check_count("count", count) == 0:
-            return self
-        costs = [self._cost(event, alpha) for alpha in self.orders]
-        pairs = zip(self.spent, costs, strict=True)
-        return dataclasses.replace(self, spent=tuple(_add(old, new, count) for old, new in pairs))
-
-    @property
-    def epsilon(self) -> float:
-        """The bound after what has been released so far, rounded up."""
-        pairs = list(zip(self.orders, self.spent, strict=True))
-        sure = min((spent for alpha, spent in pairs if math.isinf(alpha)), default=math.inf)
-        mixed = [(alpha, spent) for alpha, spent in pairs if spent < math.inf > alpha]
-        if min(self.spent) == 0.0:  # no divergence at one order: nothing was learnt
-            return 0.0
-        if not mixed:
-            return sure
-        threshold = math.log(sum(alpha < math.inf for alpha in self.orders)) - math.log(self.delta)
-
-        def excluded(loss: float) -> bool:
-            exponents = [(alpha - 1.0) * (loss - spent) for alpha, spent in mixed]
-            largest = max(exponents)
-            total = largest + math.log(math.fsum(math.exp(each - largest) for each in exponents))
-            size = threshold + max((alpha - 1.0) * (loss + spent) for alpha, spent in mixed)
-            return total >= threshold + _ROUNDING * size
-
-        union = min(spent + threshold / (alpha - 1.0) for alpha, spent in mixed)
-        return min(sure, _smallest(excluded, union))
-
-    def _cost(self, event: dp.DpEvent, alpha: float) -> float:
-        cost = real("divergence", self.divergence(event, self.relation, alpha))
-        if cost < 0.0:
-            raise ValueError(f"divergence must be non-negative, got {cost!r}")
-        return cost
-
-
-@dataclass(frozen=True)
 class ZCDPOdometer:
     """The running bound for Gaussian, Laplace, pure and zCDP releases, from all orders at once.
+
+    Immutable: ``after`` returns the odometer that has seen more. A compiled loop need only count
+    how often it has made each kind of release; ``after(release, count)`` reads the counts.
 
     With ``rho_s(alpha) = alpha rho_s``, ``V = 2 sum rho_s`` and ``lambda = alpha - 1``,
 
@@ -189,13 +82,9 @@ class ZCDPOdometer:
 
     Formal guarantee
     ----------------
-    As of ``RenyiOdometer``.
-
-    Raises
-    ------
-    ValueError
-        If ``delta`` is outside ``(0, 1)``, ``relation`` unknown, ``planned`` not positive, or
-        ``spent`` negative or NaN.
+    With probability at least ``1 - delta`` the privacy loss never exceeds ``epsilon`` after any
+    release, for each pair of neighbours and either of its orders; see the head of this file for
+    what follows at a stopping time.
 
     Examples
     --------

@@ -25,8 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.arguments import check_alpha, check_delta, real
-from privopt.privacy.bracketing import bisect
+from privopt.privacy.numbers import bisect, check_alpha, check_delta, real
 
 __all__ = ["TradeOff", "from_profile", "sample", "subsample", "symmetric", "symmetrise", "tensor"]
 
@@ -52,11 +51,6 @@ class TradeOff:
     ----------------
     A call gives numbers not above ``f``; ``profile``, ``delta`` and ``epsilon`` give numbers not
     below those of ``f``. What is ``f``-DP in this order of neighbours satisfies all of them.
-
-    Raises
-    ------
-    ValueError
-        If ``p`` or ``q`` is not a law.
 
     Examples
     --------

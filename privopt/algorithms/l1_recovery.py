@@ -17,7 +17,7 @@ from privopt.arguments import count, member
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import ClippedMean, CompressedMean, ProjectedMean
-from privopt.privacy.compressed import CALIBRATIONS
+from privopt.privacy.calibration import CALIBRATIONS
 from privopt.release import Pytree
 from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream

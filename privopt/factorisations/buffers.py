@@ -36,11 +36,6 @@ def buffered(steps: int, buffers: int, *, optimise: bool = False) -> BufferedFac
         Whether to minimise the mean square error at one participation over ``omega`` and
         ``theta``, all of them positive.
 
-    Raises
-    ------
-    ValueError
-        If there are more than ``MAX_BUFFERS`` buffers.
-
     Source: McMahan, Xu and Zhang 2024 (arXiv:2408.08868); Dvijotham, McMahan, Pillutla, Steinke
     and Thakurta 2024 (arXiv:2404.16706).
 
@@ -111,11 +106,6 @@ class BufferedFactorisation(ToeplitzFactorisation):
     omega, theta : ndarray
         Weights and decays of the buffers, ``omega >= 0`` and ``0 <= theta <= 1``.
 
-    Raises
-    ------
-    ValueError
-        If they are of different lengths or outside their ranges.
-
     Examples
     --------
     >>> BufferedFactorisation(4, np.array([0.5]), np.array([0.5])).coefficients()
@@ -136,11 +126,9 @@ class BufferedFactorisation(ToeplitzFactorisation):
             raise ValueError(f"theta must lie in [0, 1], got {theta}")
 
     def coefficients(self) -> _Floats:
-        """``c``."""
         return _geometric(self.omega, self.theta, self.steps)
 
     def inverse(self) -> _Floats:
-        """``1/c``."""
         return _geometric(*_reciprocal(self.omega, self.theta), self.steps)
 
 

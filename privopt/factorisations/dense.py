@@ -39,11 +39,6 @@ class DenseFactorisation(Factorisation):
     gap : float
         Certified: no factorisation has a mean square error smaller by more than this share.
 
-    Raises
-    ------
-    ValueError
-        If ``encoder`` is not a lower triangular, invertible matrix of finite numbers.
-
     Examples
     --------
     >>> round(DenseFactorisation(np.eye(4)).rmse(), 5)
@@ -71,16 +66,13 @@ class DenseFactorisation(Factorisation):
         self.gap = gap
 
     def encoder(self) -> _Floats:
-        """``C``."""
         return self._encoder
 
     def decoder(self) -> _Floats:
-        """``B = A C^-1``."""
         inverse = solve_triangular(self._encoder, np.eye(self.steps), lower=True)
         return np.cumsum(inverse, axis=0)
 
     def variances(self) -> _Floats:
-        """The squares of the rows of ``B``, summed."""
         return np.sum(self.decoder() ** 2, axis=1)
 
     def _sensitivity(self, allowed: Patterns) -> float:

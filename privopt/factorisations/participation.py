@@ -49,11 +49,6 @@ class Patterns(NamedTuple):
 def patterns(steps: int, epochs: int, gap: int | None, even: bool = False) -> Patterns:
     """At most ``epochs`` of ``steps``, ``gap`` apart; by default as far as epochs of one order are.
 
-    Raises
-    ------
-    ValueError
-        If a count is not positive, or so many participations do not fit.
-
     Examples
     --------
     >>> patterns(1024, 4, None)

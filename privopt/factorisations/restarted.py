@@ -60,17 +60,14 @@ class RestartedFactorisation(Factorisation):
 
     @property
     def band(self) -> int:
-        """Of one epoch: none reaches into the next."""
         return min(self.steps, self.factorisation.band)
 
     def encoder(self) -> _Floats:
-        """``C``: of a cut epoch the rows that end within it."""
         encoder = self.factorisation.encoder()
         within = self._ends_within(encoder)
         return block_diag(*[encoder] * self.epochs, encoder[within, : self._rest])
 
     def decoder(self) -> _Floats:
-        """``B``: all of every epoch before, and a prefix of the last."""
         encoder, decoder = self.factorisation.encoder(), self.factorisation.decoder()
         within = self._ends_within(encoder)
         whole = np.tile(decoder[-1], (self.steps, self.epochs))
@@ -81,7 +78,6 @@ class RestartedFactorisation(Factorisation):
         return own
 
     def variances(self) -> _Floats:
-        """Of all epochs before, and of the prefix of the last."""
         one = self.factorisation.variances()
         epoch, place = np.divmod(np.arange(self.steps), self.period)
         total: _Floats = epoch * one[-1] + one[place]

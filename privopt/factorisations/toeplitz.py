@@ -82,15 +82,12 @@ class ToeplitzFactorisation(Factorisation):
             return np.cumsum(self.inverse())
 
     def encoder(self) -> _Floats:
-        """``C``."""
         return toeplitz(self.coefficients(), np.zeros(self.steps))
 
     def decoder(self) -> _Floats:
-        """``B``."""
         return toeplitz(self.decoded(), np.zeros(self.steps))
 
     def variances(self) -> _Floats:
-        """``sum_(k <= t) b_k^2``."""
         with np.errstate(over="ignore", invalid="ignore"):
             return np.cumsum(self.decoded() ** 2)
 
@@ -126,11 +123,6 @@ class SeriesFactorisation(ToeplitzFactorisation):
     numerator, denominator : ndarray
         ``p`` and ``q``, at most ``steps`` coefficients each, the first of them 1.
 
-    Raises
-    ------
-    ValueError
-        If a series is empty, not finite, longer than ``steps`` or does not begin with 1.
-
     Examples
     --------
     >>> root = SeriesFactorisation("toeplitz", 4, square_root(4))
@@ -151,17 +143,15 @@ class SeriesFactorisation(ToeplitzFactorisation):
 
     @property
     def band(self) -> int:
-        """Coefficients of ``p``, but for zeros at its end; all steps where ``q`` is not 1."""
         if self.denominator[1:].any():
             return self.steps
         return int(np.flatnonzero(self.numerator)[-1]) + 1
 
     def coefficients(self) -> _Floats:
-        """``p/q``."""
         return _quotient(self.numerator, self.denominator, self.steps)
 
     def inverse(self) -> _Floats:
-        """``q/p``; of a long ``p`` by Newton's iteration, since only errors rest on it."""
+        # q/p; of a long p by Newton's iteration, since only errors rest on it
         if len(self.numerator) <= MAX_RECURSION:
             return _quotient(self.denominator, self.numerator, self.steps)
         reciprocal = np.ones(1)

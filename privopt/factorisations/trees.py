@@ -71,12 +71,10 @@ class TreeFactorisation(Factorisation):
         self.refined = refined
 
     def encoder(self) -> _Floats:
-        """``C``, blocks in the order in which they end."""
         step = np.arange(self.steps)
         return np.array([step >> j == m for j, m in self._ordered()], dtype=np.float64)
 
     def decoder(self) -> _Floats:
-        """``B``."""
         place = {block: i for i, block in enumerate(self._ordered())}
         decoder = np.zeros((self.steps, len(place)))
         for t in range(1, self.steps + 1):
@@ -86,7 +84,7 @@ class TreeFactorisation(Factorisation):
         return decoder
 
     def variances(self) -> _Floats:
-        """The binary digits of ``t`` counted, a digit of height ``j`` as ``1/a_j`` if refined."""
+        # The binary digits of t counted, a digit of height j as 1/a_j if refined
         t = np.arange(1, self.steps + 1)
         total = np.zeros(self.steps)
         for j in range(tree_height(self.steps)):

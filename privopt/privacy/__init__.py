@@ -14,21 +14,13 @@ from privopt.privacy.accountants import (
     Renyi,
     Respondent,
 )
-from privopt.privacy.adaptive import (
-    PrivacyFilter,
-    gaussian_filter,
-    pure_filter,
-    renyi_cost,
-    renyi_filter,
-)
 from privopt.privacy.amplification import Sampler, Subsampled, subsample
 from privopt.privacy.calibration import (
     calibrate,
+    compressed_noise_multiplier,
     gaussian_noise_multiplier,
     pure_noise_multiplier,
 )
-from privopt.privacy.choice import UnsupportedEventError
-from privopt.privacy.compressed import compressed_noise_multiplier
 from privopt.privacy.events import (
     BoundedRangeDpEvent,
     CompressedGaussianDpEvent,
@@ -44,11 +36,11 @@ from privopt.privacy.gaussian import (
     gaussian_mu,
     gaussian_trade_off,
 )
+from privopt.privacy.gaussian_filter import GaussianFilter
 from privopt.privacy.guarantee import Guarantee
-from privopt.privacy.interval import Interval
-from privopt.privacy.questions import delta, epsilon, supports, trade_off
+from privopt.privacy.numbers import Interval, round_down, round_up
+from privopt.privacy.questions import UnsupportedEventError, delta, epsilon, supports, trade_off
 from privopt.privacy.releases import Release, renyi_divergence
-from privopt.privacy.rounding import round_down, round_up
 from privopt.privacy.selection import (
     Repetitions,
     select_best,
@@ -63,11 +55,11 @@ __all__ = [
     "CompressedGaussianDpEvent",
     "Fourier",
     "GaussianDP",
+    "GaussianFilter",
     "Guarantee",
     "Interval",
     "NonPrivate",
     "ObjectivePerturbationDpEvent",
-    "PrivacyFilter",
     "PublicMixtureDpEvent",
     "PureDP",
     "Release",
@@ -85,17 +77,13 @@ __all__ = [
     "epsilon",
     "gaussian_delta",
     "gaussian_epsilon",
-    "gaussian_filter",
     "gaussian_mu",
     "gaussian_noise_multiplier",
     "gaussian_trade_off",
     "neighbours",
     "pure_event",
-    "pure_filter",
     "pure_noise_multiplier",
-    "renyi_cost",
     "renyi_divergence",
-    "renyi_filter",
     "round_down",
     "round_up",
     "select_best",

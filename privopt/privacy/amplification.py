@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass
 
 from privopt.arguments import Names
-from privopt.privacy.arguments import check_delta, check_epsilon, real
 from privopt.privacy.neighbours import group
+from privopt.privacy.numbers import check_delta, check_epsilon, real
 from privopt.spec import Relation
 
 __all__ = ["Sampler", "Subsampled", "subsample"]
@@ -93,11 +93,6 @@ def subsample(
     ----------------
     The sampled release (shuffled: the epoch) is ``(result.epsilon, result.delta)``-DP under
     ``relation``.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range, or the sampler or relation unknown.
 
     Examples
     --------

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import attr
+import numpy as np
 from dp_accounting import DpEvent, GaussianDpEvent, ZCDpEvent
 
-from privopt.privacy.arguments import check_delta, check_epsilon
+from privopt.privacy.numbers import check_delta, check_epsilon
 
 __all__ = [
     "BoundedRangeDpEvent",
@@ -14,6 +17,7 @@ __all__ = [
     "PublicMixtureDpEvent",
     "RenyiDpEvent",
     "approximate_event",
+    "frozen",
     "pure_event",
 ]
 
@@ -24,11 +28,6 @@ def pure_event(epsilon: float) -> ZCDpEvent:
     It says so under every relation, and no accountant reads less into it. Randomised response,
     which dominates the same releases, is read by dp-accounting as if a null record answered
     uniformly, which costs less.
-
-    Raises
-    ------
-    ValueError
-        If ``epsilon`` is outside ``[0, inf)``.
 
     Examples
     --------
@@ -47,11 +46,6 @@ def approximate_event(epsilon: float, delta: float) -> PublicMixtureDpEvent:
 
     Source: Kairouz, Oh and Viswanath, "The composition theorem for differential privacy", IEEE
     Trans. Inf. Theory 2017 (arXiv:1311.0776), Theorem 3.3.
-
-    Raises
-    ------
-    ValueError
-        If ``epsilon`` is outside ``[0, inf)``, or ``delta`` outside ``[0, 1)``.
 
     Examples
     --------
@@ -140,41 +134,7 @@ class ObjectivePerturbationDpEvent(DpEvent):  # type: ignore[misc]
 
         U = jacobian + s'^2 / 2 + s' |Z|,    Z ~ N(0, 1).
 
-    *Density.* Take ``W`` the whole space. ``b = -g(w)``, ``g`` the gradient of the rest, is
-    bi-Lipschitz, so the release has density ``phi_s(g(w)) det g'(w)`` almost everywhere.
-
-    *Determinants.* With ``A >= a I`` that of the records both data sets have, the ratio is
-    ``(1 + h_x x^T A^-1 x) / (1 + h_y y^T A^-1 y)``, one factor for each record that only one
-    has: at most ``1 + h / a``. A replaced record costs no more than one removed.
-
-    *Noise, one record.* The gradients differ by ``c x / |x|``, ``|c| <= C``: a direction that
-    does not depend on ``b``, and the log ratio is at most ``s'^2 / 2 + s' |<b, x>| / (s |x|)``.
-
-    *Noise, a record replaced.* They differ by ``c x / |x| - c' y / |y|``. The log ratio is convex
-    in ``(c, c')``, so largest at ``+-C``: the difference is then half a diagonal of a rhombus of
-    side ``2 C``, ``+-p e`` or ``+-q e'``, ``e`` and ``e'`` orthonormal, ``p^2 + q^2 = (2 C / s)^2``
-    in units of ``s``. With ``phi_k`` the normal density about the four corners,
-
-        H_gamma <= 1 - G,    G = int min(phi, gamma min_k phi_k).
-
-    ``G`` is least for the flat rhombus ``q = 0``, which is the claim. Move ``(p, q)`` along its
-    circle, ``q <= p``, and let ``x`` and ``y`` be where the losses reach ``ln gamma``,
-    ``x = ln(gamma)/p - p/2`` and ``y = ln(gamma)/q - q/2``; the edges between two corners cancel,
-    and ``dG`` has the sign of ``q phi(x + p) [Phi(y) - 1/2] - p phi(y + q) [Phi(x) - 1/2]``, or
-    is not negative where ``x <= 0``. It is not negative, since ``p [Phi(x) - 1/2] / phi(x + p)``
-    decreases in ``p``: with ``R(x) = [Phi(x) - 1/2] / phi(x)`` this asks for
-    ``R(x) (1 / (x + p) - x) <= 1``, which follows from ``R(x) (1 - x^2) <= x``.
-
-    *Constraint.* ``W`` is the limit of the public smooth convex terms ``k dist(w, W)^2 / 2``, under
-    which minimisers converge for every ``b``; hockey-stick divergences are lower semicontinuous.
-    Losses count on ``W`` only: beyond, each ``f_i`` may be continued linearly.
-
-    Source: Chaudhuri, Monteleoni and Sarwate, "Differentially private empirical risk
-    minimization", JMLR 2011; Kifer, Smith and Thakurta, "Private convex empirical risk
-    minimization and high-dimensional regression", COLT 2012, for Gaussian noise and constraints;
-    Redberg, Koskela and Wang, "Improving the privacy and practicality of objective perturbation
-    for differentially private linear learners", NeurIPS 2023, for ``|Z|`` under one record.
-    The ``jacobian`` below and the replaced record are derived here.
+    ``ObjectivePair`` proves it.
 
     Attributes
     ----------
@@ -258,3 +218,57 @@ class RenyiDpEvent(DpEvent):  # type: ignore[misc]
 
     order: float
     divergence: float
+
+
+def frozen(event: DpEvent) -> DpEvent:
+    """The event with tuples for its lists and copies for its arrays, all the way down.
+
+    What holds none is kept as it is. Each object is looked at once, however often it stands in
+    the tree, and however deep.
+    """
+    made: dict[int, DpEvent] = {}
+    begun: set[int] = set()
+    stack = [event]
+    while stack:
+        each = stack[-1]
+        parts = [] if id(each) in begun else [p for p in _parts(each) if id(p) not in made]
+        begun.add(id(each))
+        if parts:
+            stack.extend(parts)
+            continue
+        stack.pop()
+        if id(each) not in made:
+            changed = {name: _fixed(value, made) for name, value in _fields(each)}
+            changed = {k: new for k, new in changed.items() if new is not getattr(each, k)}
+            made[id(each)] = attr.evolve(each, **changed) if changed else each
+    return made[id(event)]
+
+
+def _fields(event: DpEvent) -> Iterator[tuple[str, object]]:
+    """Fields that may hold something changeable."""
+    if attr.has(type(event)):
+        for field in attr.fields(type(event)):
+            value = getattr(event, field.name)
+            if isinstance(value, DpEvent | list | tuple | np.ndarray):
+                yield field.name, value
+
+
+def _parts(event: DpEvent) -> Iterator[DpEvent]:
+    for _, value in _fields(event):
+        for each in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(each, DpEvent):
+                yield each
+
+
+def _fixed(value: object, made: dict[int, DpEvent]) -> object:
+    if isinstance(value, DpEvent):
+        return made.get(id(value), value)
+    if isinstance(value, list | tuple):
+        fixed = tuple(_fixed(each, made) for each in value)
+        same = isinstance(value, tuple) and all(a is b for a, b in zip(fixed, value, strict=True))
+        return value if same else fixed
+    if isinstance(value, np.ndarray):
+        copy = value.copy()
+        copy.flags.writeable = False
+        return copy
+    return value

@@ -28,9 +28,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcx, ndtr, ndtri
 
-from privopt.privacy.arguments import check_alpha, check_delta, check_epsilon, check_mu, real
-from privopt.privacy.bracketing import bisect
-from privopt.privacy.interval import Interval
+from privopt.privacy.numbers import (
+    Interval,
+    bisect,
+    check_alpha,
+    check_delta,
+    check_epsilon,
+    check_mu,
+    real,
+)
 
 __all__ = ["gaussian_delta", "gaussian_epsilon", "gaussian_mu", "gaussian_trade_off"]
 
@@ -55,11 +61,6 @@ def gaussian_delta(epsilon: float, mu: float) -> Interval:
     Interval
         Holds the true value; relative width about ``2e-15 [(2 + |a|)(2 + b) + |ln delta|]``,
         which stays below 1e-10 for ``mu <= 1e3`` down to ``delta = 1e-300``.
-
-    Raises
-    ------
-    ValueError
-        If ``epsilon`` is NaN, or ``mu`` NaN or negative.
 
     Examples
     --------
@@ -91,11 +92,6 @@ def gaussian_epsilon(delta: float, mu: float) -> Interval:
     Exactly zero once ``delta`` reaches the total variation distance ``delta(0; mu)``; infinite
     at ``delta = 0`` unless ``mu = 0``. Both ends are points at which the certified curve was
     evaluated.
-
-    Raises
-    ------
-    ValueError
-        If ``delta`` is outside ``[0, 1)``, or ``mu`` is NaN or negative.
 
     Examples
     --------
@@ -135,11 +131,6 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     Formal guarantee
     ----------------
     ``gaussian_delta(epsilon, mu).upper <= delta`` for the number returned.
-
-    Raises
-    ------
-    ValueError
-        If ``epsilon`` is outside ``[0, inf)``, or ``delta`` outside ``[0, 1)``.
 
     Examples
     --------
@@ -181,11 +172,6 @@ def gaussian_trade_off(alpha: npt.ArrayLike, mu: float) -> npt.NDArray[np.float6
         Type-I errors in ``[0, 1]``, any shape.
     mu : float
         In ``[0, inf]``.
-
-    Raises
-    ------
-    ValueError
-        If an ``alpha`` is outside ``[0, 1]``, or ``mu`` is NaN or negative.
 
     Examples
     --------

@@ -22,8 +22,8 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
+from privopt.privacy.numbers import Interval
 
 __all__ = ["between", "bracket"]
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 
+import attr
 import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
@@ -21,16 +22,16 @@ from privopt.privacy.accountants import (
     Mixture,
     NonPrivate,
 )
-from privopt.privacy.arguments import (
+from privopt.privacy.events import PublicMixtureDpEvent, frozen
+from privopt.privacy.grouping import between, bracket
+from privopt.privacy.numbers import (
+    Interval,
     check_alpha,
     check_count,
     check_epsilon,
     check_target_delta,
 )
-from privopt.privacy.export import exported
-from privopt.privacy.frozen import frozen
-from privopt.privacy.grouping import between, bracket
-from privopt.privacy.interval import Interval
+from privopt.privacy.releases import release_of
 from privopt.spec import Budget, Relation
 
 __all__ = ["Guarantee"]
@@ -38,6 +39,18 @@ __all__ = ["Guarantee"]
 _RELATIVE_WIDTH = 2.0 * ACCURACY  # accountants that come later would add nothing
 _APART = "no accountant proves ends that are closer"
 _FINER = (1e-5, 1e-6, 1e-7, 1e-8)
+_NAMES = {
+    Relation.REPLACE_ONE: dp.NeighboringRelation.REPLACE_ONE,
+    Relation.ADD_OR_REMOVE_ONE: dp.NeighboringRelation.ADD_OR_REMOVE_ONE,
+    Relation.ZERO_OUT: dp.NeighboringRelation.REPLACE_SPECIAL,
+}
+_POISSON = (dp.PoissonSampledDpEvent, dp.TruncatedSubsampledGaussianDpEvent)
+_AROUND = (  # one event
+    dp.SelfComposedDpEvent,
+    dp.PoissonSampledDpEvent,
+    dp.SampledWithoutReplacementDpEvent,
+    dp.dp_event.RepeatAndSelectDpEvent,
+)
 
 
 @dataclass(frozen=True)
@@ -66,11 +79,6 @@ class Guarantee:
     ``(epsilon, g.delta(epsilon).upper)``-differentially private under ``relation``, for all
     ``delta`` and ``epsilon`` at once.
 
-    Raises
-    ------
-    ValueError
-        If ``event`` is not a ``DpEvent``, or ``relation`` is unknown.
-
     Examples
     --------
     >>> import dp_accounting as dp
@@ -98,7 +106,7 @@ class Guarantee:
         """The event and relation by which any of dp-accounting's accountants can check us.
 
         Not always ``event`` and the relation of the same name: where one of its accountants would
-        read less into those, the same release is said in another way (``export``).
+        read less into those, the same release is said in another way.
 
         >>> event, relation = Guarantee(dp.GaussianDpEvent(2.0), "replace_one").exported()
         >>> event, relation.name
@@ -109,7 +117,7 @@ class Guarantee:
         ValueError
             For a part that cannot be said so; it is named.
         """
-        return exported(self.event, self.relation)
+        return _exported(self.event, self.relation)
 
     def epsilon(self, delta: float) -> Interval:
         """The smallest ``epsilon`` at which the event is ``(epsilon, delta)``-DP.
@@ -129,13 +137,7 @@ class Guarantee:
         )
 
     def delta(self, epsilon: float) -> Interval:
-        """The smallest ``delta`` at which the event is ``(epsilon, delta)``-DP.
-
-        Raises
-        ------
-        ValueError
-            If ``epsilon`` is outside ``[0, inf)``.
-        """
+        """The smallest ``delta`` at which the event is ``(epsilon, delta)``-DP."""
         epsilon = check_epsilon(epsilon)
         return between(
             lambda event: _best(
@@ -150,11 +152,6 @@ class Guarantee:
 
         The largest that an accountant proves, point by point. Returns an array of the shape of
         ``alpha``; zero where nothing is proved.
-
-        Raises
-        ------
-        ValueError
-            If an ``alpha`` is outside ``[0, 1]``.
         """
         alphas = check_alpha(alpha)
         curve, event = np.zeros_like(alphas), bracket(self.event)[0]
@@ -211,13 +208,7 @@ class Guarantee:
         return self._released(dp.ComposedDpEvent(events), self.assumptions + other.assumptions)
 
     def times(self, k: int) -> Guarantee:
-        """``k`` adaptive repetitions of the release.
-
-        Raises
-        ------
-        ValueError
-            If ``k`` is not a non-negative integer.
-        """
+        """``k`` adaptive repetitions of the release."""
         k = check_count("k", k)
         return self._released(dp.SelfComposedDpEvent(self.event, k), self.assumptions)
 
@@ -251,3 +242,52 @@ def _best(proofs: Iterator[Interval], worst: float) -> Interval:
 def _parts(event: dp.DpEvent) -> tuple[dp.DpEvent, ...]:
     """The members of a composition, so that chains of ``then`` stay flat."""
     return tuple(event.events) if isinstance(event, dp.ComposedDpEvent) else (event,)
+
+
+def _exported(event: dp.DpEvent, relation: Relation) -> tuple[dp.DpEvent, dp.NeighboringRelation]:
+    """The event to ask dp-accounting's accountants about, and the relation to ask under.
+
+    They agree with us on what an event is, and not always on what it costs:
+
+    - under ``REPLACE_ONE`` its Rényi accountant charges additive noise for *one* record's
+      contribution, where a replaced record moves a sum by two;
+    - under ``REPLACE_SPECIAL`` a randomised response is charged for a null record that answers
+      uniformly.
+
+    So noise is halved before it leaves ``replace_one``, and stands under ``REPLACE_SPECIAL``, where
+    everybody counts one contribution. A randomised response leaves as the pure release that it is.
+    A public mixture leaves as one, its sides changed: dp-accounting has no word for it and refuses
+    it. Halving cannot say what a Poisson sample is under ``replace_one``. There the event stays as
+    it is: the loss distributions of dp-accounting know it, its Rényi accountant refuses it.
+    """
+    parts = list(_subtree(event))
+    if relation is Relation.REPLACE_ONE and any(isinstance(part, _POISSON) for part in parts):
+        _changed(event, Relation.ZERO_OUT)  # which refuses what is unknown
+        return event, _NAMES[relation]
+    fixed = any(isinstance(part, dp.SampledWithoutReplacementDpEvent) for part in parts)
+    halved = relation is Relation.REPLACE_ONE and not fixed
+    return _changed(event, relation), _NAMES[Relation.ZERO_OUT if halved else relation]
+
+
+def _subtree(event: dp.DpEvent) -> Iterator[dp.DpEvent]:
+    yield event
+    if isinstance(event, dp.ComposedDpEvent | PublicMixtureDpEvent):
+        for part in event.events:
+            yield from _subtree(part)
+    elif isinstance(event, _AROUND):
+        yield from _subtree(event.event)
+
+
+def _changed(event: dp.DpEvent, relation: Relation) -> dp.DpEvent:
+    """The same tree with every release as it says itself (``Release.exported``)."""
+    if isinstance(event, dp.ComposedDpEvent):
+        return dp.ComposedDpEvent([_changed(part, relation) for part in event.events])
+    if isinstance(event, PublicMixtureDpEvent) and release_of(event) is not None:
+        return attr.evolve(event, events=tuple(_changed(part, relation) for part in event.events))
+    if isinstance(event, _AROUND):
+        return attr.evolve(event, event=_changed(event.event, relation))
+    release = release_of(event)
+    told = None if release is None else release.exported(relation)
+    if told is None:
+        raise ValueError(f"event must be of a kind that others read as we do, got {event!r}")
+    return told

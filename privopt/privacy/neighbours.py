@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 
-from privopt.privacy.arguments import (
+from privopt.privacy.numbers import (
     check_count,
     check_delta,
     check_epsilon,
     check_mu,
+    times,
 )
-from privopt.privacy.sums import times
 
 __all__ = ["group", "group_gaussian"]
 
@@ -28,11 +28,6 @@ def group(epsilon: float, delta: float, k: int) -> tuple[float, float]:
     ----------------
     If a release is ``(epsilon, delta)``-DP under a relation, outputs on data sets that ``k``
     steps of it connect are this close.
-
-    Raises
-    ------
-    ValueError
-        If ``epsilon`` or ``delta`` is out of range, or ``k`` not a non-negative integer.
     """
     epsilon, delta, k = check_epsilon(epsilon), check_delta(delta), check_count("k", k)
     if k <= 1:
@@ -53,11 +48,6 @@ def group_gaussian(mu: float, k: int) -> float:
     """``k mu``: a ``mu``-GDP release on data sets ``k`` steps apart, exactly.
 
     Source: Dong, Roth and Su, "Gaussian differential privacy", JRSS-B 2022 (arXiv:1905.02383).
-
-    Raises
-    ------
-    ValueError
-        If ``mu`` is NaN or negative, or ``k`` not a non-negative integer.
     """
     mu, k = check_mu(mu), check_count("k", k)
     return mu if k == 1 else _up(times(k, mu) * (1.0 + 2.0**-51))

@@ -19,8 +19,7 @@ import dp_accounting as dp
 import numpy as np
 from scipy.special import gammaln
 
-from privopt.privacy.arguments import check_count, check_epsilon, real
-from privopt.privacy.bracketing import bisect
+from privopt.privacy.numbers import bisect, check_count, check_epsilon, real
 
 __all__ = [
     "Repetitions",
@@ -51,11 +50,6 @@ class Repetitions:
         ``E[K]``, in ``[1, 2^40]``; for small shapes less, so that ``1/gamma`` is at most ``e^40``.
     shape : float
         In ``(-1, inf]``. Small shapes cost less privacy, and spread ``K`` more.
-
-    Raises
-    ------
-    ValueError
-        If ``mean`` or ``shape`` is out of range.
 
     Examples
     --------
@@ -111,13 +105,7 @@ class Repetitions:
         return x * (1.0 + _SLACK) + (_BLUR if x > 0.0 else 0.0)
 
     def probability(self, k: int) -> float:
-        """``P(K = k)``.
-
-        Raises
-        ------
-        ValueError
-            If ``k`` is not a non-negative integer.
-        """
+        """``P(K = k)``."""
         k = check_count("k", k)
         if math.isinf(self.shape):
             return math.exp(k * math.log(self.mean) - self.mean - float(gammaln(k + 1.0)))
@@ -135,11 +123,6 @@ class Repetitions:
 
         ``g / (1 + g)`` for geometric repetitions with ``g = gamma`` and runs that fail half the
         time. With no run at all, as Poisson repetitions may have it, all fail.
-
-        Raises
-        ------
-        ValueError
-            If ``failure`` is outside ``[0, 1]``.
 
         Examples
         --------
@@ -165,11 +148,6 @@ class Repetitions:
 
         ``P(K = k + 1) / P(K = k)`` is ``(1 - gamma) (k + shape) / (k + 1)``, for Poisson
         repetitions ``mean / (k + 1)``: a geometric series with the largest of them lies above.
-
-        Raises
-        ------
-        ValueError
-            If ``cap`` is not a non-negative integer.
         """
         first = check_count("cap", cap) + 1
         if math.isinf(self.shape):

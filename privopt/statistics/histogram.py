@@ -65,12 +65,10 @@ class Histogram(NamedTuple):
         return len(self.edges) - 1
 
     def sensitivity(self, relation: Relation) -> float:
-        """``sqrt(2)`` under ``replace_one``, 1 else."""
         replaced = Relation(relation) is Relation.REPLACE_ONE
         return math.nextafter(math.sqrt(2.0), math.inf) if replaced else 1.0
 
     def l1_sensitivity(self, relation: Relation) -> float:
-        """2 under ``replace_one``, 1 else: disjoint bins."""
         return float(Relation(relation).multiple)
 
     def answer(self, records: Array, present: Array | None = None) -> Array:

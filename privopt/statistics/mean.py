@@ -47,14 +47,7 @@ class BoundedMean(NamedTuple):
 
     @classmethod
     def of(cls, lower: float, upper: float, size: int) -> BoundedMean:
-        """The mean of ``size`` records in ``[lower, upper]``.
-
-        Raises
-        ------
-        ValueError
-            If ``size`` is not a positive integer, a bound is not finite or beyond 1e30, or
-            ``lower`` exceeds ``upper``.
-        """
+        """The mean of ``size`` records in ``[lower, upper]``."""
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ValueError(f"size must be a positive integer, got {size!r}")
         bounds = Bounds.of(lower, upper)
@@ -75,7 +68,6 @@ class BoundedMean(NamedTuple):
         )
 
     def l1_sensitivity(self, relation: Relation) -> float:
-        """That of a number, in every norm."""
         return self.sensitivity(relation)
 
     def answer(self, records: Array, present: Array | None = None) -> Array:

@@ -51,13 +51,7 @@ class Median(NamedTuple):
 
     @classmethod
     def of(cls, lower: float, upper: float) -> Median:
-        """The median of records in ``[lower, upper]``.
-
-        Raises
-        ------
-        ValueError
-            If a bound is not finite or beyond 1e30, or ``lower`` exceeds ``upper``.
-        """
+        """The median of records in ``[lower, upper]``."""
         Bounds.of(lower, upper)
         return cls(float(lower), float(upper))
 

@@ -114,13 +114,7 @@ class ProposeTestRelease(NamedTuple):
         return cls(query, bound, scale, round_up(bound * scale), round_up(threshold))
 
     def event(self, relation: Relation) -> DpEvent:
-        """What test and release do to privacy together.
-
-        Raises
-        ------
-        ValueError
-            If ``relation`` is not ``replace_one``.
-        """
+        """What test and release do to privacy together."""
         require_public_size(relation, "propose-test-release")
         if not (self.distance_scale > 0.0 and self.answer_scale > 0.0):
             return pure_release(math.inf)

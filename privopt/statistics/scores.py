@@ -47,13 +47,7 @@ class BoundedScores(NamedTuple):
     def of(
         cls, change: float, *, replacement: float | None = None, monotone: bool = False
     ) -> BoundedScores:
-        """Scores that one record moves by ``change``, and a replacement by twice that.
-
-        Raises
-        ------
-        ValueError
-            If ``change`` or ``replacement`` is negative or not finite.
-        """
+        """Scores that one record moves by ``change``, and a replacement by twice that."""
         real("change", change)
         most = change if monotone else 2.0 * change
         replacement = most if replacement is None else min(real("replacement", replacement), most)

@@ -82,7 +82,6 @@ class ExponentialMechanism(NamedTuple):
         return math.nextafter(scores / self.scale, math.inf) if self.scale > 0.0 else math.inf
 
     def event(self, relation: Relation) -> DpEvent:
-        """What one selection does to privacy."""
         return pure_release(self.loss(relation))
 
     def select(self, key: Array, scores: Array) -> Array:
@@ -95,11 +94,6 @@ class ExponentialMechanism(NamedTuple):
         scores : Array
             Shape ``(candidates,)``, floating; noise is drawn in its dtype. Minus infinity
             excludes a candidate, which must not depend on the data.
-
-        Raises
-        ------
-        ValueError
-            If ``scores`` is not a non-empty vector of a floating type.
         """
         if scores.ndim != 1 or scores.size == 0 or not jnp.issubdtype(scores.dtype, jnp.floating):
             raise ValueError(
@@ -128,11 +122,6 @@ class ExponentialMechanism(NamedTuple):
 
         ``k`` candidates, ``m = optimal`` of them with the best score ``q*``. In expectation the
         gap is at most ``b (ln(k/m) + 1)``. Source: Dwork and Roth 2014, Theorem 3.11.
-
-        Raises
-        ------
-        ValueError
-            If ``failure`` is not in ``(0, 1)``, or ``optimal`` not in ``[1, candidates]``.
         """
         if not 0.0 < failure < 1.0:
             raise ValueError(f"failure must lie in (0, 1), got {failure!r}")

@@ -110,13 +110,7 @@ class SmoothLaplaceMechanism(NamedTuple):
         return cls(query, round_down(smoothness), scale)
 
     def event(self, relation: Relation) -> DpEvent:
-        """What one release does to privacy; nothing is claimed of ``c < 2``.
-
-        Raises
-        ------
-        ValueError
-            If ``relation`` is not ``replace_one``.
-        """
+        """What one release does to privacy; nothing is claimed of ``c < 2``."""
         require_public_size(relation, "smooth sensitivity")
         if self.scale < 2.0 * _ROUND_OFF:
             return pure_release(math.inf)

@@ -29,11 +29,9 @@ class Count(NamedTuple):
     """
 
     def sensitivity(self, relation: Relation) -> float:
-        """1; under ``replace_one`` no record changes it."""
         return 0.0 if Relation(relation) is Relation.REPLACE_ONE else 1.0
 
     def l1_sensitivity(self, relation: Relation) -> float:
-        """That of a number, in every norm."""
         return self.sensitivity(relation)
 
     def answer(self, records: Array, present: Array | None = None) -> Array:
@@ -66,13 +64,7 @@ class BoundedSum(NamedTuple):
 
     @classmethod
     def of(cls, lower: float, upper: float) -> BoundedSum:
-        """The sum of records in ``[lower, upper]``, which is widened to float32 numbers.
-
-        Raises
-        ------
-        ValueError
-            If a bound is not finite or beyond 1e30, or ``lower`` exceeds ``upper``.
-        """
+        """The sum of records in ``[lower, upper]``, which is widened to float32 numbers."""
         Bounds.of(lower, upper)
         return cls(round_down(lower), round_up(upper))
 
@@ -87,7 +79,6 @@ class BoundedSum(NamedTuple):
         return math.nextafter(moved, math.inf) if moved > 0.0 else 0.0
 
     def l1_sensitivity(self, relation: Relation) -> float:
-        """That of a number, in every norm."""
         return self.sensitivity(relation)
 
     def answer(self, records: Array, present: Array | None = None) -> Array:

@@ -8,7 +8,7 @@ import pytest
 
 from privopt.accounting.approximation import ApproximateCurve, Approximation
 from privopt.privacy import Interval
-from privopt.privacy.arguments import check_epsilon
+from privopt.privacy.numbers import check_epsilon
 
 ESTIMATE = Approximation(2.3243, "CLT")
 CURVE = ApproximateCurve([1.0, 0.5, 0.0], "CLT")

@@ -16,7 +16,7 @@ from privopt.privacy import (
     pure_event,
     renyi_divergence,
 )
-from privopt.privacy.adaptive.costs import pure_cost, zcdp_cost
+from privopt.privacy.costs import zcdp_cost
 from privopt.privacy.releases.bounded_range import BoundedRangePair
 from privopt.spec import Relation
 
@@ -82,7 +82,6 @@ def test_one_selection_is_never_dearer_than_pure(relation):
 
 def test_costs_in_filters():
     assert zcdp_cost(BoundedRangeDpEvent(2.0), ADD) == 0.5
-    assert pure_cost(BoundedRangeDpEvent(2.0), ADD) == 2
 
 
 def test_ends():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privopt.privacy.bracketing import false_position
+from privopt.privacy.numbers import false_position
 
 
 @given(st.floats(-3.0, 3.0), st.floats(0.1, 8.0), st.booleans())

@@ -11,13 +11,11 @@ from privopt.accounting import ACCOUNTANTS
 from privopt.privacy import (
     BoundedRangeDpEvent,
     Fourier,
+    GaussianFilter,
     Guarantee,
     pure_event,
-    pure_filter,
-    renyi_cost,
-    renyi_filter,
 )
-from privopt.privacy.adaptive.costs import gaussian_cost, pure_cost, zcdp_cost
+from privopt.privacy.costs import gaussian_cost, zcdp_cost
 from privopt.privacy.events import ObjectivePerturbationDpEvent
 from privopt.spec import Budget, Relation
 
@@ -93,11 +91,9 @@ def test_discrete_noise_without_end_is_no_mechanism(accountant):
 
 def test_no_filter_admits_it():
     endless = DiscreteLaplaceDpEvent(0.0, 1)
-    assert [cost(endless, ADD) for cost in (gaussian_cost, zcdp_cost, pure_cost)] == [None] * 3
-    assert renyi_cost(endless, ADD, 8.0) == math.inf
+    assert [cost(endless, ADD) for cost in (gaussian_cost, zcdp_cost)] == [None] * 2
     budget = Budget(epsilon=1.0, delta=1e-6, relation=ADD)
-    assert renyi_filter(budget, (20.0,), renyi_cost).fits(endless) == 0
-    assert not pure_filter(budget).supports(endless)
+    assert not GaussianFilter(budget).supports(endless)
 
 
 @ACCOUNTANT

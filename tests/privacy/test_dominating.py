@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from privopt.privacy.pairs import NOTHING
-from privopt.privacy.pairs.gaussian import GaussianPair
+from privopt.privacy.pairs.gaussian import GaussianPair, ReplacedGaussian
 from privopt.privacy.pairs.pair import Reversed
-from privopt.privacy.pairs.replaced import ReplacedGaussian
 from privopt.privacy.releases import dominating_pairs
 from privopt.privacy.releases.discrete_laplace import DiscreteLaplacePair
 from privopt.privacy.releases.laplace import LaplacePair

@@ -93,7 +93,7 @@ def test_objective_perturbation_keeps_its_determinants():
 
 
 def test_what_has_no_other_words_is_refused_by_name():
-    mixture = dp.dp_event.MixtureOfGaussiansDpEvent(1.0, [1.0], [1.0])
+    mixture = dp.dp_event.MixtureOfGaussiansDpEvent(1.0, (1.0,), (1.0,))
     for event, relation in (
         (dp.UnsupportedDpEvent(), OUT),
         (mixture, REPLACE),

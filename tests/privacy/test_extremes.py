@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privopt.accounting import ACCOUNTANTS, CLT, ESTIMATORS, Advanced, Basic, Moments
-from privopt.accounting.clt import mu_clt
 from privopt.accounting.composition import advanced_epsilon
 from privopt.privacy import (
     ZCDP,
@@ -28,10 +27,10 @@ from privopt.privacy import (
     select_best,
     trade_off,
 )
-from privopt.privacy.adaptive.costs import gaussian_cost, pure_cost, zcdp_cost
+from privopt.privacy.costs import gaussian_cost, zcdp_cost
 from privopt.privacy.leaves import leaves
+from privopt.privacy.numbers import half_square, root, times, total
 from privopt.privacy.parameters import is_batch, is_count, is_multiplicity, is_noise, is_rate
-from privopt.privacy.sums import half_square, root, times, total
 from privopt.spec import Budget, Relation
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
@@ -77,7 +76,7 @@ def test_what_is_no_number_is_answered_with_no(kind):
             for relation in Relation:
                 assert not each.supports(event, relation), (each.name, value)
         assert Guarantee(event, ADD).epsilon(1e-5).upper == math.inf
-        for cost in (gaussian_cost, zcdp_cost, pure_cost):
+        for cost in (gaussian_cost, zcdp_cost):
             assert cost(event, ADD) is None
 
 
@@ -242,12 +241,13 @@ def test_parameters_beyond_float64_are_refused_clearly():
     ):
         with pytest.raises(UnsupportedEventError, match="no accountant supports"):
             epsilon(event, 1e-5, relation=REPLACE)
-    assert mu_clt(0.01, 1e-200, 10, relation=ADD).value == math.inf
+    sampled = Poisson(1e-200, Gaussian(0.01))
+    assert CLT().mu(dp.SelfComposedDpEvent(sampled, 10), ADD).value == math.inf
     # e^(1/z^2) = e^900 leaves float64, and so small a rate brings it back.
-    assert mu_clt(1.0 / 30.0, 1e-195, 1, relation=ADD).value == pytest.approx(
+    assert CLT().mu(Poisson(1e-195, Gaussian(1.0 / 30.0)), ADD).value == pytest.approx(
         math.exp(450.0 + math.log(1e-195)), rel=1e-9
     )
-    assert CLT().epsilon(Poisson(1e-200, Gaussian(0.01)), ADD, 1e-5).value > 0.0
+    assert CLT().epsilon(sampled, ADD, 1e-5).value > 0.0
 
 
 # --- trees with shared parts ----------------------------------------------------------------------

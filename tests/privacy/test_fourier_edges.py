@@ -9,7 +9,7 @@ import pytest
 
 from privopt.privacy.accountants.fourier import Fourier
 from privopt.privacy.accountants.gaussian_dp import GaussianDP
-from privopt.privacy.interval import Interval
+from privopt.privacy.numbers import Interval
 from privopt.spec import Relation
 
 G, ADD, REPLACE = dp.GaussianDpEvent, Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE

@@ -9,7 +9,7 @@ import pytest
 
 from privopt import privacy
 from privopt.privacy.accountants.fourier import Fourier
-from privopt.privacy.pairs.normal import spread
+from privopt.privacy.pairs.gaussian import spread
 from privopt.spec import Relation
 
 G, LAPLACE, SELF = dp.GaussianDpEvent, dp.LaplaceDpEvent, dp.SelfComposedDpEvent

@@ -7,9 +7,8 @@ import pytest
 
 from privopt.privacy.fourier.lattice import above, below
 from privopt.privacy.pairs.discrete import DiscretePair
-from privopt.privacy.pairs.gaussian import GaussianPair
+from privopt.privacy.pairs.gaussian import GaussianPair, ReplacedGaussian
 from privopt.privacy.pairs.pair import Bins, Reversed
-from privopt.privacy.pairs.replaced import ReplacedGaussian
 from privopt.privacy.releases.discrete_laplace import DiscreteLaplacePair
 from privopt.privacy.releases.fixed_size import SampledWithoutReplacement
 from privopt.privacy.releases.laplace import LaplacePair

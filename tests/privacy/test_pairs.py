@@ -10,9 +10,8 @@ import pytest
 
 from privopt.privacy import gaussian_delta
 from privopt.privacy.pairs.discrete import DiscretePair
-from privopt.privacy.pairs.gaussian import GaussianPair
+from privopt.privacy.pairs.gaussian import GaussianPair, ReplacedGaussian
 from privopt.privacy.pairs.pair import Reversed
-from privopt.privacy.pairs.replaced import ReplacedGaussian
 from privopt.privacy.releases import dominating_pairs
 from privopt.privacy.releases.discrete_laplace import DiscreteLaplacePair
 from privopt.privacy.releases.fixed_size import SampledWithoutReplacement

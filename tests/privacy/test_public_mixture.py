@@ -26,7 +26,7 @@ from privopt.privacy import (
     renyi_divergence,
 )
 from privopt.privacy.accountants import Mixture
-from privopt.privacy.adaptive.costs import pure_cost, zcdp_cost
+from privopt.privacy.costs import zcdp_cost
 from privopt.privacy.leaves import leaves
 from privopt.privacy.releases import dominating_pairs
 from privopt.privacy.releases.public_mixture import MixedPair
@@ -183,7 +183,6 @@ def test_the_multilevel_step_needs_less_noise_by_its_loss_distribution():
 
 def test_costs_of_pure_and_concentrated_sides():
     event = Coin((pure_event(0.5), Together([pure_event(0.25)] * 3)), (0.9, 0.1))
-    assert pure_cost(event, ADD) == pytest.approx(0.75)
     assert Guarantee(event, ADD).epsilon(0.0).upper == pytest.approx(0.75)
     assert zcdp_cost(Coin((Gaussian(2.0), Gaussian(1.0)), (0.9, 0.1)), ADD) == pytest.approx(0.5)
     assert zcdp_cost(multilevel(16, 1, 2.0), REPLACE) is None

@@ -8,7 +8,7 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.interval import Interval
+from privopt.privacy.numbers import Interval
 from privopt.spec import Relation
 
 __all__ = ["Accountant", "Respondent"]

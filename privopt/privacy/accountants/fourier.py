@@ -23,7 +23,6 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.arguments import real
 from privopt.privacy.fourier import (
     AtDelta,
     AtEpsilon,
@@ -35,10 +34,9 @@ from privopt.privacy.fourier import (
     infinite_mass,
 )
 from privopt.privacy.grouping import between, bracket
-from privopt.privacy.interval import Interval
+from privopt.privacy.numbers import Interval, real, root
 from privopt.privacy.pairs import EVERYTHING, NOTHING, GaussianPair, Pair
 from privopt.privacy.releases import asked
-from privopt.privacy.sums import root
 from privopt.spec import Relation
 
 __all__ = ["Fourier"]
@@ -74,11 +72,6 @@ class Fourier:
     ``relation``. Lower ends are attained by one pair of data sets, known for every release but
     those whose noise is below 1e-4 of the bound and not zero.
 
-    Raises
-    ------
-    ValueError
-        If ``accuracy`` is outside its range.
-
     Examples
     --------
     >>> import dp_accounting as dp
@@ -98,7 +91,6 @@ class Fourier:
             raise ValueError(f"accuracy must lie in [1e-9, 0.1], got {self.accuracy!r}")
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
-        """Whether every leaf has a dominating pair under ``relation``."""
         return all(
             asked(each, lambda release: release.pairs(relation)) is not None
             for each in bracket(event)
@@ -112,7 +104,6 @@ class Fourier:
         return between(lambda each: self._epsilon(each, relation, delta), self._ends(event))
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
-        """Certified bounds at any ``epsilon >= 0``."""
         return between(lambda each: self._delta(each, relation, epsilon), self._ends(event))
 
     def _ends(self, event: dp.DpEvent) -> tuple[dp.DpEvent, dp.DpEvent]:
@@ -154,7 +145,6 @@ class Fourier:
     def trade_off(
         self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
-        """The supporting lines of the curve at a few hundred orders, rounded down."""
         event = bracket(event)[0]
         orders = _orders(event, relation)
         if not orders:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_trade_off
-from privopt.privacy.interval import Interval
+from privopt.privacy.numbers import Interval
 from privopt.privacy.releases import Shift, asked
 from privopt.spec import Relation
 
@@ -50,7 +50,6 @@ class GaussianDP:
     name = "Gaussian DP"
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
-        """Whether every leaf is one of these, with noise multipliers and counts that make sense."""
         return _shifts(event, relation) is not None
 
     def distance(self, event: dp.DpEvent, relation: Relation) -> Interval:
@@ -62,14 +61,12 @@ class GaussianDP:
         return Interval(min(mu, _MAX_FLOAT) * (1.0 - _ROUNDING), mu * (1.0 + _ROUNDING))
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
-        """The exact ``epsilon`` at ``delta``, up to rounding."""
         mu = self.distance(event, relation)
         return Interval(
             gaussian_epsilon(delta, mu.lower).lower, gaussian_epsilon(delta, mu.upper).upper
         )
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
-        """The exact ``delta`` at ``epsilon``, up to rounding."""
         mu = self.distance(event, relation)
         return Interval(
             gaussian_delta(epsilon, mu.lower).lower, gaussian_delta(epsilon, mu.upper).upper
@@ -78,7 +75,6 @@ class GaussianDP:
     def trade_off(
         self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
-        """``G_mu(alphas)``, rounded down."""
         return gaussian_trade_off(alphas, self.distance(event, relation).upper)
 
 

@@ -17,8 +17,7 @@ from privopt.privacy.accountants.gaussian_dp import GaussianDP
 from privopt.privacy.accountants.non_private import NonPrivate
 from privopt.privacy.accountants.pure_dp import PureDP
 from privopt.privacy.accountants.renyi import Renyi
-from privopt.privacy.bracketing import bisect
-from privopt.privacy.interval import Interval
+from privopt.privacy.numbers import Interval, bisect
 from privopt.privacy.releases import release_of
 from privopt.privacy.releases.public_mixture import PublicMixture
 from privopt.privacy.renyi.conversion import envelope
@@ -53,7 +52,6 @@ class Mixture:
     name = "public mixture"
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
-        """Whether every side is known in closed form."""
         mixture = release_of(event)
         return isinstance(mixture, PublicMixture) and all(
             any(each.supports(side, relation) for each in (*_CLOSED, Renyi(), self))
@@ -61,7 +59,7 @@ class Mixture:
         )
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
-        """The inverse of ``delta``; at what is told in full the largest loss of all other sides."""
+        # The inverse of delta; at what is told in full the largest loss of all other sides
         told = [share for side, share in _sides(event) if side == _REVEALED]
         if told == [delta]:
             rest = [side for side, _ in _sides(event) if side != _REVEALED]
@@ -83,7 +81,6 @@ class Mixture:
         return Interval(bisect(short, 0.0, min(most, upper)) if short(0.0) else 0.0, upper)
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
-        """The mean of all sides."""
         sides = [(self._best(side, relation, "delta", epsilon), p) for side, p in _sides(event)]
         some = [(each, share) for each, share in sides if each.upper > 0.0]
         if len(some) == 1 and tuple(some[0][0]) == (1.0, 1.0):  # one share, and all of it
@@ -95,7 +92,6 @@ class Mixture:
     def trade_off(
         self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
-        """The envelope of what ``delta`` proves at some ``epsilon``."""
         told = math.fsum(share for side, share in _sides(event) if side == _REVEALED)
         most = self.epsilon(event, relation, min(told + _BEYOND, 1.0 - _BEYOND)).upper
         epsilons = np.linspace(0.0, most if most < math.inf else _MAX_LINE, _LINES)

@@ -9,8 +9,8 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
+from privopt.privacy.numbers import Interval
 from privopt.spec import Relation
 
 __all__ = ["NonPrivate"]
@@ -23,19 +23,15 @@ class NonPrivate:
     name = "non-private"
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
-        """Whether a ``NonPrivateDpEvent`` is among the leaves."""
         return any(isinstance(leaf, dp.NonPrivateDpEvent) for leaf, _ in leaves(event))
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
-        """Infinity, known exactly."""
         return Interval(math.inf, math.inf)
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
-        """One, known exactly."""
         return Interval(1.0, 1.0)
 
     def trade_off(
         self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
-        """Zero: the data sets may be told apart without error."""
         return np.zeros_like(alphas)

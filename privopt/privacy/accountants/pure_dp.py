@@ -24,7 +24,7 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.interval import Interval
+from privopt.privacy.numbers import Interval
 from privopt.privacy.releases import composed_loss
 from privopt.spec import Relation
 
@@ -52,11 +52,9 @@ class PureDP:
     name = "pure DP"
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
-        """Whether every leaf is one of these, with parameters that make sense."""
         return composed_loss(event, relation) is not None
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
-        """Between the all-typical test and randomised response with the summed ``epsilon_0``."""
         loss, log_typical = _compose(event, relation)
         log_delta = math.log(delta) * (1.0 - _ROUNDING) if delta > 0.0 else -math.inf
         lower = upper = 0.0
@@ -71,7 +69,6 @@ class PureDP:
         return Interval(lower, upper)
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
-        """Between the all-typical test and randomised response with the summed ``epsilon_0``."""
         loss, log_typical = _compose(event, relation)
         lower = upper = 0.0
         if epsilon < loss.lower:
@@ -83,7 +80,6 @@ class PureDP:
     def trade_off(
         self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
-        """``max(0, 1 - e^E alpha, e^-E (1 - alpha))``, rounded down."""
         loss = _compose(event, relation)[0].upper
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             steep = np.where(alphas > 0.0, 1.0 - np.exp(loss) * alphas - _ROUNDING, 1.0)

@@ -15,7 +15,7 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.interval import Interval
+from privopt.privacy.numbers import Interval
 from privopt.privacy.releases import Curve, renyi_curve, renyi_orders
 from privopt.privacy.renyi.conversion import (
     envelope,
@@ -48,11 +48,6 @@ class Renyi:
     ----------------
     The upper ends hold, rounding included; the lower ends are zero, which says nothing.
 
-    Raises
-    ------
-    ValueError
-        If the orders are not increasing, finite and above one.
-
     Examples
     --------
     >>> import dp_accounting as dp
@@ -69,15 +64,12 @@ class Renyi:
 
     @property
     def name(self) -> str:
-        """What reports call this accountant."""
         return "Rényi DP"
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
-        """Whether the Rényi divergences of every leaf are known."""
         return renyi_curve(event, relation) is not None
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
-        """The best conversion at ``delta``."""
         curve = self._curve(event, relation)
         if curve is None:
             return Interval(0.0, 0.0)
@@ -92,7 +84,6 @@ class Renyi:
         return Interval(0.0, max(0.0, best))
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
-        """The best conversion at ``epsilon``."""
         curve = self._curve(event, relation)
         if curve is None:
             return Interval(0.0, 0.0)
@@ -107,7 +98,6 @@ class Renyi:
         return Interval(0.0, best)
 
     def trade_off(self, event: dp.DpEvent, relation: Relation, alphas: Array) -> Array:
-        """The envelope of what ``epsilon`` proves at some fifty ``delta``."""
         curve, orders = self._curve(event, relation), self._orders(event)
         if curve is None:
             return envelope(np.zeros(1), np.zeros(1), alphas)

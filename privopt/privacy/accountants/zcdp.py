@@ -15,10 +15,9 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.interval import Interval
+from privopt.privacy.numbers import SMALLEST, Interval, times
 from privopt.privacy.releases import asked, round_up_cost
 from privopt.privacy.renyi.conversion import envelope, zcdp_delta, zcdp_epsilon
-from privopt.privacy.sums import SMALLEST, times
 from privopt.spec import Relation
 
 __all__ = ["ZCDP"]
@@ -52,23 +51,19 @@ class ZCDP:
     name = "zCDP"
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
-        """Whether every leaf is one of these, with parameters that make sense."""
         return _concentration(event, relation) is not None
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
-        """The best order of the conversion at ``delta``."""
         rho, xi = self.concentration(event, relation)
         return Interval(0.0, zcdp_epsilon(rho, delta, xi))
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
-        """The best order of the conversion at ``epsilon``."""
         rho, xi = self.concentration(event, relation)
         return Interval(0.0, zcdp_delta(rho, epsilon, xi))
 
     def trade_off(
         self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
-        """The envelope of what ``epsilon`` proves at forty ``delta``."""
         rho, xi = self.concentration(event, relation)
         if rho == 0.0:
             return envelope(np.array([xi]), np.zeros(1), alphas)
@@ -76,13 +71,7 @@ class ZCDP:
         return envelope(losses, _DELTAS, alphas)
 
     def concentration(self, event: dp.DpEvent, relation: Relation) -> tuple[float, float]:
-        """``(rho, xi)`` of the whole composition, rounded up.
-
-        Raises
-        ------
-        ValueError
-            If the event is not supported.
-        """
+        """``(rho, xi)`` of the whole composition, rounded up."""
         both = _concentration(event, relation)
         if both is None:
             raise ValueError(f"event must be supported under {relation.value}, got {event!r}")

@@ -60,42 +60,35 @@ class AtDelta:
 
 @dataclass(frozen=True)
 class AtEpsilon:
-    """``delta(epsilon)``."""
+    """``delta(epsilon)``; its methods answer as those of ``AtDelta`` do."""
 
     epsilon: float
     worst = 1.0
 
     def saddle(self, sketch: Sketch) -> Saddle:
-        """The one that centres the sum at epsilon."""
         return sketch.with_mean(self.epsilon)
 
     def reached(self, saddle: Saddle) -> bool:
-        """Whether the mean is at epsilon, or above."""
         return saddle.mean >= self.epsilon - 0.1 * saddle.deviation
 
     def estimate(self, saddle: Saddle) -> float:
-        """The estimate of delta."""
         return math.exp(max(saddle.log_delta, -700.0))
 
     def most(self, largest: float) -> float:
-        """``1 - e^(epsilon - largest)``."""
         above = max(0.0, largest) * (1.0 + _ROUNDING) - self.epsilon
         return min(1.0, -math.expm1(-max(0.0, above)) * (1.0 + _ROUNDING))
 
     def scale(self, saddle: Saddle, answer: float) -> float:
-        """The answer itself."""
         return answer
 
     def slope(self, saddle: Saddle, fall: float) -> float:
-        """As steep as the curve falls; little beyond it."""
+        # As steep as the curve falls; little beyond it
         return 1.0 if saddle.mean < self.epsilon - 3.0 * saddle.deviation else fall
 
     def place(self, answer: float) -> tuple[float, float]:
-        """At the ``epsilon`` given."""
         return self.epsilon, math.log(answer) if answer > 0.0 else -math.inf
 
     def read(self, composition: Composition, sign: float, blur: float) -> float:
-        """The curve at epsilon, moved by the blur of the losses."""
         return composition.delta(self.epsilon - sign * blur, sign)
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from privopt.privacy.pairs.compressed import CompressedPair
-from privopt.privacy.pairs.discrete import EVERYTHING, NOTHING, DiscretePair
-from privopt.privacy.pairs.gaussian import GaussianPair
+from privopt.privacy.pairs.discrete import EVERYTHING, NOTHING, DiscretePair, PurePair
+from privopt.privacy.pairs.gaussian import GaussianPair, ReplacedGaussian
 from privopt.privacy.pairs.pair import Array, Bins, Pair, Reversed
-from privopt.privacy.pairs.pure import PurePair
-from privopt.privacy.pairs.replaced import ReplacedGaussian
 
 __all__ = [
     "EVERYTHING",

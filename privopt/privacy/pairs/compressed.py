@@ -30,8 +30,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammainc, gammaincc, ndtr
 
-from privopt.privacy.bracketing import bisect
-from privopt.privacy.pairs.normal import masses_between
+from privopt.privacy.numbers import bisect
+from privopt.privacy.pairs.gaussian import masses_between
 from privopt.privacy.pairs.pair import Array, Bins, Pair
 from privopt.privacy.renyi.moment import psi
 
@@ -74,14 +74,13 @@ class CompressedPair(Pair):
     symmetric = True
 
     def losses(self, tail: float, count: int) -> Array:
-        """From ``-c`` to ``c``, beyond which Chernoff's bound is ``tail``; dense around zero."""
+        # From -c to c, beyond which Chernoff's bound is tail; dense around zero
         rates, moments = self._moments()
         reach = float(((moments - math.log(tail)) / rates).min())
         bend = math.log1p(reach / (4.0 * self.mu))
         return np.asarray(reach * np.sinh(np.linspace(-bend, bend, count)) / math.sinh(bend))
 
     def bins(self, edges: Array) -> Bins:
-        """Differences of the tails."""
         tails, above = self.tails(np.abs(edges)), edges > 0.0
         p, p_error = masses_between(
             np.where(above, tails.likely, tails.rare),

@@ -1,18 +1,74 @@
-"""Gaussian pairs: two normal distributions a given distance apart."""
+"""Gaussian pairs: two normal distributions a given distance apart, and a replaced record's."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
-from scipy.special import ndtri
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri
 
-from privopt.privacy.pairs.normal import normal_masses, spread
 from privopt.privacy.pairs.pair import Array, Bins, Pair
 
-__all__ = ["GaussianPair"]
+__all__ = ["GaussianPair", "ReplacedGaussian", "masses_between", "normal_masses", "spread"]
 
+Flags: TypeAlias = npt.NDArray[np.bool_]
 _U = 2.0**-53  # unit roundoff of float64
+
+
+def normal_masses(points: Array, error: Array | float) -> tuple[Array, Array]:
+    """Masses below, between and above increasing ``points``, and bounds of their errors.
+
+    Differences are taken in the nearer tail, ``t = Phi(-|z|)``. A tail is computed to a relative
+    ``16u (2 + z^2)`` (checked against 50 digits), and moves by a relative ``(1 + |z|) dz`` when
+    the point does by ``dz = error``; the factor 2 covers the second order.
+
+    Returns
+    -------
+    masses, errors : ndarray, shape (n + 1,)
+        Absolute errors.
+    """
+    size = np.abs(points)
+    tail = ndtr(-size)
+    wrong = tail * (16 * _U * (2.0 + size * size) + 2.0 * (1.0 + size) * error)
+    return masses_between(tail, wrong, points > 0.0)
+
+
+def masses_between(tails: Array, wrongs: Array, above: Flags) -> tuple[Array, Array]:
+    """Masses below, between and above increasing points, from the mass beyond each of them.
+
+    Parameters
+    ----------
+    tails, wrongs : ndarray, shape (n,)
+        The mass on the far side of each point, and the absolute error of it.
+    above : ndarray of bool, shape (n,)
+        Whether that side is the right one: of no point, then of all points.
+    """
+    ends = np.zeros(1)
+    tail, wrong = (np.concatenate([ends, each, ends]) for each in (tails, wrongs))
+    right = np.concatenate([[False], above, [True]])
+    left_end, right_end = tail[:-1], tail[1:]
+    masses = np.where(right[:-1], left_end - right_end, right_end - left_end)
+    across = right[1:] & ~right[:-1]
+    masses[across] = 1.0 - left_end[across] - right_end[across]
+    errors = wrong[:-1] + wrong[1:]
+    errors[across] += 16 * _U
+    return np.maximum(masses, 0.0), errors
+
+
+def spread(centres: Sequence[float], reach: float, count: int) -> Array:
+    """Increasing points for normal masses at increasing ``centres``, ``reach`` deviations wide.
+
+    About ``count``, evenly spaced; far centres have their own, with a few between.
+    """
+    first, last = centres[0] - reach, centres[-1] + reach
+    if centres[-1] - centres[0] <= 4.0 * reach:
+        return np.linspace(first, last, count)
+    near = [np.linspace(x - reach, x + reach, count // len(centres)) for x in centres]
+    return np.unique(np.concatenate([np.linspace(first, last, count // 4), *near]))
 
 
 @dataclass(frozen=True)
@@ -27,14 +83,72 @@ class GaussianPair(Pair):
     symmetric = True
 
     def losses(self, tail: float, count: int) -> Array:
-        """From ``-mu z - mu^2 / 2`` to ``mu z + mu^2 / 2``, ``Phi(-z) = tail``."""
+        # From -mu z - mu^2 / 2 to mu z + mu^2 / 2, Phi(-z) = tail
         half = 0.5 * self.mu
         return self.mu * spread((-half, half), -float(ndtri(tail)), count)
 
     def bins(self, edges: Array) -> Bins:
-        """Normal masses at ``edges / mu -+ mu / 2``."""
+        # Normal masses at edges / mu -+ mu / 2
         centred, half = edges / self.mu, 0.5 * self.mu
         moved = 8 * _U * (np.abs(centred) + half)
         p, p_error = normal_masses(centred - half, moved)
         q, q_error = normal_masses(centred + half, moved)
         return Bins(p, q, p_error, q_error)
+
+
+@dataclass(frozen=True)
+class ReplacedGaussian(Pair):
+    """``(1-r) N(0, z^2) + r N(1, z^2)`` against ``(1-r) N(0, z^2) + r N(-1, z^2)``.
+
+    ``r = rate`` in ``(0, 1)``, ``z = noise > 0`` in units of one record's bound. The pair is its
+    own reverse. The loss increases with ``x``; it is ``l`` at
+
+        x = z^2 [l / 2 + asinh((1 - r) / r e^(1 / 2z^2) sinh(l / 2))].
+
+    Formal guarantee
+    ----------------
+    Dominates one Gaussian release from a Poisson sample under ``replace_one``, and attained:
+    given the rest of the batch ``P - gamma Q = r [N_g - a N_0 - gamma N_g']`` with
+    ``a = (gamma - 1)(1 - r) / r >= 0`` for ``gamma >= 1``. Over sets ``S`` with ``N_g(S)`` given,
+    ``N_0(S)`` and ``N_g'(S)`` are smallest on one and the same half-space when ``0`` and ``g'``
+    lie on one ray from ``g`` (Neyman and Pearson), and decrease with the distances, which are at
+    most 1 and 2. For ``gamma < 1`` exchange the two.
+    """
+
+    rate: float
+    noise: float
+    symmetric = True
+
+    def losses(self, tail: float, count: int) -> Array:
+        # At outcomes from -1 - z t to 1 + z t with Phi(-t) = tail
+        shift = 1.0 / self.noise
+        x = spread((-shift, 0.0, shift), -float(ndtri(tail)), count) / self.noise
+        present, absent = math.log(self.rate) - 0.5 / self.noise**2, math.log1p(-self.rate)
+        return np.unique(np.logaddexp(absent, present + x) - np.logaddexp(absent, present - x))
+
+    def bins(self, edges: Array) -> Bins:
+        # Mixtures of normal masses between the outcomes where the loss meets the edges
+        size = np.abs(edges)
+        odds = math.log1p(-self.rate) - math.log(self.rate) + 0.5 / self.noise**2
+        with np.errstate(divide="ignore"):
+            log_sinh = 0.5 * size + np.log(-np.expm1(-size)) - math.log(2.0)
+        log_slope = odds + log_sinh
+        with np.errstate(over="ignore"):
+            asinh = np.where(log_slope > 20.0, log_slope + math.log(2.0), 0.0)
+            near = log_slope <= 20.0
+            asinh[near] = np.arcsinh(np.exp(log_slope[near]))
+        points = self.noise * (0.5 * edges + np.sign(edges) * asinh)
+        shift = 1.0 / self.noise
+        moved = 8 * _U * (np.abs(points) + shift)
+        middle, middle_error = normal_masses(points, moved)
+        right, right_error = normal_masses(points - shift, moved)
+        left, left_error = normal_masses(points + shift, moved)
+        kept, rate = 1.0 - self.rate, self.rate
+        p, q = kept * middle + rate * right, kept * middle + rate * left
+        return Bins(
+            p,
+            q,
+            kept * middle_error + rate * right_error + 4 * _U * p,
+            kept * middle_error + rate * left_error + 4 * _U * q,
+            blur=32 * _U * (1.0 + float(size.max()) + abs(odds) + shift * shift),
+        )

@@ -88,26 +88,21 @@ class Reversed(Pair):
 
     @property
     def attained(self) -> Pair | None:
-        """What the pair attains, reversed."""
         attained = self.pair.attained
         return None if attained is None else Reversed(attained)
 
     def infinite(self) -> tuple[float, float]:
-        """The other way round."""
         p, q = self.pair.infinite()
         return q, p
 
     def range(self) -> tuple[float, float]:
-        """The range of the pair, mirrored."""
         smallest, largest = self.pair.range()
         return -largest, -smallest
 
     def losses(self, tail: float, count: int) -> Array:
-        """The losses of the pair, negated."""
         return -self.pair.losses(tail, count)[::-1]
 
     def bins(self, edges: Array) -> Bins:
-        """The bins of the pair at ``-edges``, ``P`` and ``Q`` changing places."""
         other = self.pair.bins(-edges[::-1])
         return Bins(
             p=other.q[::-1],
@@ -118,5 +113,4 @@ class Reversed(Pair):
         )
 
     def reverse(self) -> Pair:
-        """The pair itself."""
         return self.pair

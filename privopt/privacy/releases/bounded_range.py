@@ -11,9 +11,9 @@ import dp_accounting as dp
 import numpy as np
 
 from privopt.privacy.events import BoundedRangeDpEvent
+from privopt.privacy.numbers import SMALLEST, half_square
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair, PurePair
 from privopt.privacy.releases.release import MAX_DISTANCE, Concentration, Curve, Loss, Release
-from privopt.privacy.sums import SMALLEST, half_square
 from privopt.spec import Relation
 
 __all__ = ["BoundedRange", "BoundedRangePair", "bounded_range"]
@@ -29,26 +29,22 @@ class BoundedRange(Release, event=BoundedRangeDpEvent, numbers=("epsilon",)):
     span: float
 
     def loss(self, relation: Relation) -> Loss:
-        """At most the span; two outcomes with the losses ``+-span / 2`` have half of it."""
+        # At most the span; two outcomes with the losses +-span / 2 have half of it
         half = 0.5 * self.span
         return Loss(self.span, half, 1.0 / (1.0 + math.exp(-half)))
 
     def pair(self, relation: Relation) -> Pair:
-        """``BoundedRangePair`` unless the span is extreme."""
         if self.span > MAX_DISTANCE:
             return replace(EVERYTHING, exact=math.isinf(self.span))
         return BoundedRangePair.of(self.span) if self.span > 0.0 else NOTHING
 
     def renyi(self, relation: Relation) -> Curve:
-        """``bounded_range``."""
         return partial(bounded_range, self.span)
 
     def zcdp(self, relation: Relation) -> Concentration:
-        """``rho = span^2 / 8``; see ``bounded_range``."""
         return Concentration(Fraction(self.span) ** 2 / 8 if self.span < math.inf else math.inf)
 
     def exported(self, relation: Relation) -> dp.DpEvent:
-        """The event itself: other accountants refuse it."""
         return BoundedRangeDpEvent(self.span)
 
 
@@ -88,19 +84,15 @@ class BoundedRangePair(Pair):
 
     @property
     def attained(self) -> Pair | None:
-        """Two outcomes with the losses ``+-r / 2``."""
         return PurePair.of(0.5 * self.span).attained
 
     def range(self) -> tuple[float, float]:
-        """``-r`` to ``r``."""
         return -self.span, self.span
 
     def losses(self, tail: float, count: int) -> Array:
-        """Equally spaced."""
         return np.linspace(-self.span, self.span, count)
 
     def bins(self, edges: Array) -> Bins:
-        """The densities integrated."""
         inner = np.concatenate([[-self.span], np.clip(edges, -self.span, self.span), [self.span]])
         gap = np.diff(inner)
         whole = -math.expm1(-self.span)

@@ -10,12 +10,11 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.interval import Interval
 from privopt.privacy.leaves import leaves
+from privopt.privacy.numbers import Interval, times, total
 from privopt.privacy.pairs import Pair
 from privopt.privacy.releases.release import UP, Curve, Release, release_of, round_up_cost
 from privopt.privacy.renyi.orders import check_orders
-from privopt.privacy.sums import times, total
 from privopt.spec import Relation
 
 __all__ = [
@@ -110,11 +109,6 @@ def renyi_divergence(
 
     Source: Mironov, "Rényi differential privacy", CSF 2017 (arXiv:1702.07476), Proposition 1, for
     composition; the theorem of each release is cited in its file.
-
-    Raises
-    ------
-    ValueError
-        If the orders are not increasing, finite and above one, or ``relation`` is unknown.
 
     Examples
     --------

@@ -9,10 +9,10 @@ from functools import partial
 import numpy as np
 
 from privopt.privacy.events import CompressedGaussianDpEvent
+from privopt.privacy.numbers import SMALLEST
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, CompressedPair, Pair
 from privopt.privacy.parameters import is_count, is_noise
 from privopt.privacy.releases.release import MIN_DISTANCE, UP, Curve, Release
-from privopt.privacy.sums import SMALLEST
 from privopt.spec import Relation
 
 __all__ = ["Compressed", "compressed_divergence"]
@@ -31,7 +31,6 @@ class Compressed(Release, event=CompressedGaussianDpEvent):
 
     @classmethod
     def read(cls, event: CompressedGaussianDpEvent) -> Compressed | None:
-        """Any noise multiplier; one to 2^40 measurements."""
         noise, count = event.noise_multiplier, event.measurements
         if not is_noise(noise) or not is_count(count) or not 1 <= count <= _MAX_MEASUREMENTS:
             return None
@@ -42,7 +41,6 @@ class Compressed(Release, event=CompressedGaussianDpEvent):
         return relation.multiple / self.noise * UP if self.noise > 0.0 else math.inf
 
     def pair(self, relation: Relation) -> Pair | None:
-        """``CompressedPair``, unless the noise is extreme."""
         mu = self._distance(relation)
         if mu == 0.0:
             return NOTHING
@@ -53,11 +51,9 @@ class Compressed(Release, event=CompressedGaussianDpEvent):
         return CompressedPair(relation.multiple / self.noise, self.measurements)
 
     def renyi(self, relation: Relation) -> Curve | None:
-        """``compressed_divergence``."""
         return partial(compressed_divergence, self._distance(relation), self.measurements)
 
     def exported(self, relation: Relation) -> CompressedGaussianDpEvent:
-        """Noise halved for a replaced record; other accountants refuse it."""
         return CompressedGaussianDpEvent(self.noise / relation.multiple, self.measurements)
 
 

@@ -32,13 +32,12 @@ class DiscreteLaplace(Release, event=DiscreteLaplaceDpEvent):
 
     @classmethod
     def read(cls, event: DiscreteLaplaceDpEvent) -> DiscreteLaplace | None:
-        """``a`` in ``(0, inf]``: there is no noise without end."""
         a, size = event.noise_parameter, event.sensitivity
         known = is_noise(a) and a > 0.0 and is_count(size)
         return cls(float(a), int(size)) if known else None
 
     def loss(self, relation: Relation) -> Loss:
-        """``m a s``, of the values on the near side of the true one."""
+        # m a s, of the values on the near side of the true one
         if self.sensitivity == 0:
             return Loss(0.0)
         if math.isinf(self.parameter):
@@ -48,14 +47,12 @@ class DiscreteLaplace(Release, event=DiscreteLaplaceDpEvent):
         return Loss(largest * UP, min(largest, math.nextafter(math.inf, 0.0)), typical)
 
     def pair(self, relation: Relation) -> Pair | None:
-        """``DiscreteLaplacePair``; where losses are extreme, that of any pure release."""
         moved = relation.multiple * self.sensitivity
         if moved and not (self.parameter > 1e-6 and moved * self.parameter <= 700.0):
             return super().pair(relation)
         return DiscreteLaplacePair(self.parameter, moved) if moved else NOTHING
 
     def exported(self, relation: Relation) -> DiscreteLaplaceDpEvent:
-        """Twice the sensitivity for a replaced record."""
         return DiscreteLaplaceDpEvent(self.parameter, relation.multiple * self.sensitivity)
 
 
@@ -79,19 +76,16 @@ class DiscreteLaplacePair(Pair):
     symmetric = True
 
     def range(self) -> tuple[float, float]:
-        """``-a s`` to ``a s``."""
         largest = self.parameter * self.sensitivity
         return -largest, largest
 
     def losses(self, tail: float, count: int) -> Array:
-        """Some of the losses, all of a few, each between two close neighbours."""
         smallest, largest = self.range()
         losses = np.linspace(smallest, largest, min(count, self.sensitivity + 1))
         margin = 1e-9 * (1.0 + largest)
         return np.unique(np.concatenate([losses - margin, losses + margin]))
 
     def bins(self, edges: Array) -> Bins:
-        """``k`` from the first whose loss is not above the upper edge."""
         a, s = self.parameter, float(self.sensitivity)
         first = np.clip(np.ceil(0.5 * (s - edges / a)), 0.0, s + 1.0)
         first = np.concatenate([[s + 1.0], first, [0.0]])

@@ -35,12 +35,10 @@ class FixedSize(Release, event=dp.SampledWithoutReplacementDpEvent):
 
     @classmethod
     def read(cls, event: dp.SampledWithoutReplacementDpEvent) -> FixedSize | None:
-        """A batch that can be drawn."""
         size, batch = event.source_dataset_size, event.sample_size
         return cls(int(size), int(batch), event.event) if is_batch(size, batch) else None
 
     def pair(self, relation: Relation) -> Pair | None:
-        """``SampledWithoutReplacement``."""
         inner = one_release(self.inner)
         if relation is not Relation.REPLACE_ONE or inner is None or not inner.samples:
             return None
@@ -57,7 +55,6 @@ class FixedSize(Release, event=dp.SampledWithoutReplacementDpEvent):
         return SampledWithoutReplacement(sampled)
 
     def renyi(self, relation: Relation) -> Curve | None:
-        """Of Gaussian noise."""
         if relation is not Relation.REPLACE_ONE:
             return None
         rate = math.nextafter(self.batch / self.size, 1.0) if self.batch else 0.0
@@ -91,23 +88,19 @@ class SampledWithoutReplacement(Pair):
         return self.sampled.attained
 
     def infinite(self) -> tuple[float, float]:
-        """As ``sampled``, on both sides."""
         mass = self.sampled.infinite()[0]
         return mass, mass
 
     def range(self) -> tuple[float, float]:
-        """Symmetric about zero."""
         largest = self.sampled.range()[1]
         return -largest, largest
 
     def losses(self, tail: float, count: int) -> Array:
-        """The positive losses of ``sampled``, mirrored, with zero between."""
         losses = self.sampled.losses(tail, count)
         losses = losses[losses > 0.0]
         return np.concatenate([-losses[::-1], [0.0], losses])
 
     def bins(self, edges: Array) -> Bins:
-        """The bins of ``sampled`` above zero, mirrored below, the rest at zero."""
         zero = int(np.searchsorted(edges, 0.0, side="left"))
         above = self.sampled.bins(np.concatenate([[0.0], edges[zero:]]))
         below = self.sampled.bins(np.concatenate([[0.0], -edges[:zero][::-1]]))

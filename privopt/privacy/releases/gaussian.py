@@ -37,17 +37,14 @@ class Gaussian(Release, event=dp.GaussianDpEvent, numbers=("noise_multiplier",))
     additive = True
 
     def shifts(self, relation: Relation) -> tuple[Shift, ...]:
-        """``mu = m / z``."""
         return (Shift(relation.multiple, self.noise),)
 
     def replaced(self, rate: float) -> Pair:
-        """Gaussians on opposite sides."""
         if self.noise * MAX_DISTANCE >= 1.0:
             return ReplacedGaussian(rate, self.noise)
         return seen_pair(rate, exact=self.noise == 0.0)
 
     def exported(self, relation: Relation) -> dp.DpEvent:
-        """Noise halved for a replaced record."""
         return dp.GaussianDpEvent(self.noise / relation.multiple)
 
 
@@ -65,18 +62,15 @@ class Tree(Release, event=dp.SingleEpochTreeAggregationDpEvent):
 
     @classmethod
     def read(cls, event: dp.SingleEpochTreeAggregationDpEvent) -> Tree | None:
-        """Any noise multiplier, and numbers of steps."""
         nodes = tree_nodes(event.step_counts)
         return None if nodes is None or not is_noise(event.noise_multiplier) else cls(event, nodes)
 
     def shifts(self, relation: Relation) -> tuple[Shift, ...] | None:
-        """One for each node above a leaf."""
         if relation is Relation.ADD_OR_REMOVE_ONE:
             return None
         return (Shift(relation.multiple, float(self.event.noise_multiplier), self.nodes),)
 
     def exported(self, relation: Relation) -> dp.DpEvent:
-        """Noise halved for a replaced record."""
         noise = float(self.event.noise_multiplier) / relation.multiple
         return attr.evolve(self.event, noise_multiplier=noise)
 

@@ -10,6 +10,7 @@ from functools import partial
 import dp_accounting as dp
 import numpy as np
 
+from privopt.privacy.numbers import SMALLEST
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair
 from privopt.privacy.releases.release import (
     MAX_DISTANCE,
@@ -21,7 +22,6 @@ from privopt.privacy.releases.release import (
     round_up_cost,
 )
 from privopt.privacy.renyi.moment import psi
-from privopt.privacy.sums import SMALLEST
 from privopt.spec import Relation
 
 __all__ = ["Laplace", "LaplacePair", "laplace"]
@@ -38,7 +38,7 @@ class Laplace(Release, event=dp.LaplaceDpEvent, numbers=("noise_multiplier",)):
     additive = True
 
     def loss(self, relation: Relation) -> Loss:
-        """``m / b``; half of the time all values lie on the near side of the true one."""
+        # m / b; half of the time all values lie on the near side of the true one
         if math.isinf(self.noise):
             return Loss(0.0, 0.0, 0.5)
         if self.noise == 0.0:
@@ -47,7 +47,6 @@ class Laplace(Release, event=dp.LaplaceDpEvent, numbers=("noise_multiplier",)):
         return Loss(most, min(relation.multiple / self.noise, math.nextafter(math.inf, 0.0)), 0.5)
 
     def pair(self, relation: Relation) -> Pair | None:
-        """``LaplacePair`` unless the noise is extreme."""
         mu = relation.multiple / self.noise if self.noise > 0.0 else math.inf
         if 0.0 < mu < MIN_DISTANCE:
             return None
@@ -56,7 +55,6 @@ class Laplace(Release, event=dp.LaplaceDpEvent, numbers=("noise_multiplier",)):
         return LaplacePair(mu) if mu > 0.0 else NOTHING
 
     def renyi(self, relation: Relation) -> Curve:
-        """``laplace``."""
         return partial(laplace, relation.multiple / self.noise if self.noise > 0.0 else math.inf)
 
     def zcdp(self, relation: Relation) -> Concentration:
@@ -73,7 +71,6 @@ class Laplace(Release, event=dp.LaplaceDpEvent, numbers=("noise_multiplier",)):
         return Concentration(max(rho * (1.0 + _ROUNDING), SMALLEST))
 
     def exported(self, relation: Relation) -> dp.DpEvent:
-        """Noise halved for a replaced record."""
         return dp.LaplaceDpEvent(self.noise / relation.multiple)
 
 
@@ -99,16 +96,13 @@ class LaplacePair(Pair):
     symmetric = True
 
     def range(self) -> tuple[float, float]:
-        """``-mu`` to ``mu``."""
         return -self.mu, self.mu
 
     def losses(self, tail: float, count: int) -> Array:
-        """Equally spaced, the atoms apart."""
         inner = np.linspace(-self.mu, self.mu, count) * (1.0 - 1e-9)
         return np.concatenate([[-self.mu], inner, [self.mu]])
 
     def bins(self, edges: Array) -> Bins:
-        """The density integrated, with the atoms at both ends."""
         inner = np.clip(edges, -self.mu, self.mu)
         inner = np.concatenate([[-self.mu], inner, [self.mu]])
         gap = np.diff(inner)

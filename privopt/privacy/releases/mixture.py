@@ -11,7 +11,7 @@ from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 from scipy.special import ndtri
 
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair, Reversed
-from privopt.privacy.pairs.normal import normal_masses
+from privopt.privacy.pairs.gaussian import normal_masses
 from privopt.privacy.parameters import SUM_TOLERANCE, is_noise, is_rate
 from privopt.privacy.releases.poisson import Sampled
 from privopt.privacy.releases.release import MAX_DISTANCE, MIN_DISTANCE, Release
@@ -36,12 +36,10 @@ class Mixture(Release, event=MixtureOfGaussiansDpEvent):
 
     @classmethod
     def read(cls, event: MixtureOfGaussiansDpEvent) -> Mixture | None:
-        """Any standard deviation; norms and probabilities as in ``norms``."""
         law = norms(event.sensitivities, event.sampling_probs)
         return cls(event, law) if law is not None and is_noise(event.standard_deviation) else None
 
     def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
-        """``MixturePair``, unless a record is replaced."""
         if relation is Relation.REPLACE_ONE:
             return None
         law, noise = self.law, float(self.event.standard_deviation)
@@ -60,7 +58,6 @@ class Mixture(Release, event=MixtureOfGaussiansDpEvent):
         return pair, Reversed(pair)
 
     def exported(self, relation: Relation) -> MixtureOfGaussiansDpEvent | None:
-        """The event itself, unless a record is replaced."""
         return None if relation is Relation.REPLACE_ONE else self.event
 
 
@@ -129,21 +126,17 @@ class MixturePair(Pair):
 
     @property
     def attained(self) -> Pair | None:
-        """Itself, unless the probabilities were rounded."""
         return self if self.exact else None
 
     def range(self) -> tuple[float, float]:
-        """From ``ln rest`` on."""
         return math.log(self.rest) if self.rest > 0.0 else -math.inf, math.inf
 
     def losses(self, tail: float, count: int) -> Array:
-        """At equally spaced outcomes, from ``-z`` to ``max c_i + z`` with ``Phi(-z) = tail``."""
         end = -float(ndtri(tail))
         told, _ = self._told(np.linspace(-end, max(self.shifts) + end, count))
         return np.unique(np.logaddexp(self.range()[0], told))
 
     def bins(self, edges: Array) -> Bins:
-        """Normal masses between the outcomes where the loss meets the edges."""
         smallest = self.range()[0]
         inside = int(np.searchsorted(edges, smallest, side="right"))
         above = edges[inside:]

@@ -20,7 +20,7 @@ from privopt.privacy.pairs import (
     GaussianPair,
     Pair,
 )
-from privopt.privacy.pairs.normal import normal_masses
+from privopt.privacy.pairs.gaussian import normal_masses
 from privopt.privacy.releases.release import MAX_DISTANCE, MIN_DISTANCE, UP, Curve, Release
 from privopt.spec import Relation
 
@@ -44,7 +44,6 @@ class ObjectivePerturbation(
     jacobian: float
 
     def pair(self, relation: Relation) -> Pair | None:
-        """``ObjectivePair``, which dominates in either order and is not its own reverse."""
         moved = relation.multiple
         if self.noise * MAX_DISTANCE < moved or self.jacobian > MAX_DISTANCE:
             return replace(EVERYTHING, exact=self.noise == 0.0)
@@ -57,12 +56,10 @@ class ObjectivePerturbation(
         return ObjectivePair(moved / self.noise, self.jacobian)
 
     def renyi(self, relation: Relation) -> Curve:
-        """``c + alpha s^2 / 2 + ln[2 Phi((alpha - 1) s)] / (alpha - 1)``, ``s = m / z``."""
         s = relation.multiple / self.noise if self.noise > 0.0 else math.inf
         return partial(_divergence, s, self.jacobian)
 
     def exported(self, relation: Relation) -> dp.DpEvent:
-        """Noise halved for a replaced record."""
         return ObjectivePerturbationDpEvent(self.noise / relation.multiple, self.jacobian)
 
 
@@ -79,8 +76,46 @@ class ObjectivePair(Pair):
 
         H_gamma(P || Q) = E (1 - gamma e^-U)_+ >= E (1 - gamma e^-L)_+,
 
-    the right side being the mechanism's own divergence. ``ObjectivePerturbationDpEvent`` tells
-    why objective perturbation is one, in both orders of neighbours.
+    the right side being the mechanism's own divergence. Objective perturbation is one, in both
+    orders of neighbours: ``c`` is the ``jacobian`` of ``ObjectivePerturbationDpEvent``, ``s`` its
+    ``s'``. The proof is in the letters of that event, where ``s`` is the scale of the noise and
+    ``c`` the length of a gradient.
+
+    *Density.* Take ``W`` the whole space. ``b = -g(w)``, ``g`` the gradient of the rest, is
+    bi-Lipschitz, so the release has density ``phi_s(g(w)) det g'(w)`` almost everywhere.
+
+    *Determinants.* With ``A >= a I`` that of the records both data sets have, the ratio is
+    ``(1 + h_x x^T A^-1 x) / (1 + h_y y^T A^-1 y)``, one factor for each record that only one
+    has: at most ``1 + h / a``. A replaced record costs no more than one removed.
+
+    *Noise, one record.* The gradients differ by ``c x / |x|``, ``|c| <= C``: a direction that
+    does not depend on ``b``, and the log ratio is at most ``s'^2 / 2 + s' |<b, x>| / (s |x|)``.
+
+    *Noise, a record replaced.* They differ by ``c x / |x| - c' y / |y|``. The log ratio is convex
+    in ``(c, c')``, so largest at ``+-C``: the difference is then half a diagonal of a rhombus of
+    side ``2 C``, ``+-p e`` or ``+-q e'``, ``e`` and ``e'`` orthonormal, ``p^2 + q^2 = (2 C / s)^2``
+    in units of ``s``. With ``phi_k`` the normal density about the four corners,
+
+        H_gamma <= 1 - G,    G = int min(phi, gamma min_k phi_k).
+
+    ``G`` is least for the flat rhombus ``q = 0``, which is the claim. Move ``(p, q)`` along its
+    circle, ``q <= p``, and let ``x`` and ``y`` be where the losses reach ``ln gamma``,
+    ``x = ln(gamma)/p - p/2`` and ``y = ln(gamma)/q - q/2``; the edges between two corners cancel,
+    and ``dG`` has the sign of ``q phi(x + p) [Phi(y) - 1/2] - p phi(y + q) [Phi(x) - 1/2]``, or
+    is not negative where ``x <= 0``. It is not negative, since ``p [Phi(x) - 1/2] / phi(x + p)``
+    decreases in ``p``: with ``R(x) = [Phi(x) - 1/2] / phi(x)`` this asks for
+    ``R(x) (1 / (x + p) - x) <= 1``, which follows from ``R(x) (1 - x^2) <= x``.
+
+    *Constraint.* ``W`` is the limit of the public smooth convex terms ``k dist(w, W)^2 / 2``, under
+    which minimisers converge for every ``b``; hockey-stick divergences are lower semicontinuous.
+    Losses count on ``W`` only: beyond, each ``f_i`` may be continued linearly.
+
+    Source: Chaudhuri, Monteleoni and Sarwate, "Differentially private empirical risk
+    minimization", JMLR 2011; Kifer, Smith and Thakurta, "Private convex empirical risk
+    minimization and high-dimensional regression", COLT 2012, for Gaussian noise and constraints;
+    Redberg, Koskela and Wang, "Improving the privacy and practicality of objective perturbation
+    for differentially private linear learners", NeurIPS 2023, for ``|Z|`` under one record.
+    The factor ``jacobian`` and the replaced record are derived here.
     """
 
     s: float
@@ -88,15 +123,15 @@ class ObjectivePair(Pair):
 
     @property
     def attained(self) -> Pair | None:
-        """A linear loss, for which the minimiser is a Gaussian mechanism."""
+        # A linear loss, for which the minimiser is a Gaussian mechanism
         return GaussianPair(self.s)
 
     def infinite(self) -> tuple[float, float]:
-        """``1 - E e^-U = 1 - 2 e^-c Phi(-s)`` of ``Q``."""
+        # 1 - E e^-U = 1 - 2 e^-c Phi(-s) of Q
         return 0.0, -math.expm1(math.log(2.0) + float(log_ndtr(-self._spread)) - self.c)
 
     def losses(self, tail: float, count: int) -> Array:
-        """Equally spaced, from ``c + s^2 / 2`` to ``c + s^2 / 2 + s z``, ``2 Phi(-z) = tail``."""
+        # Equally spaced, from c + s^2 / 2 to c + s^2 / 2 + s z, 2 Phi(-z) = tail
         s = self._spread
         return self.c + s * (0.5 * s + np.linspace(0.0, -float(ndtri(0.5 * tail)), count))
 

@@ -27,22 +27,18 @@ class OneOrder(Release, event=RenyiDpEvent):
 
     @classmethod
     def read(cls, event: RenyiDpEvent) -> OneOrder | None:
-        """A finite order above one, and a divergence in ``[0, inf]``."""
         order, divergence = event.order, event.divergence
         if not (is_noise(order) and 1.0 < float(order) < math.inf and is_noise(divergence)):
             return None
         return cls(float(order), float(divergence))
 
     def orders(self) -> tuple[float, ...]:
-        """The one."""
         return (self.order,)
 
     def renyi(self, relation: Relation) -> Curve:
-        """The divergence, up to its order."""
         return partial(_step, self.order, self.divergence)
 
     def exported(self, relation: Relation) -> RenyiDpEvent:
-        """The event itself: other accountants refuse it."""
         return RenyiDpEvent(self.order, self.divergence)
 
 

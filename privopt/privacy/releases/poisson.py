@@ -15,12 +15,12 @@ import dp_accounting as dp
 import numpy as np
 
 from privopt.privacy.leaves import leaves
+from privopt.privacy.numbers import SMALLEST
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair, Reversed
 from privopt.privacy.parameters import is_rate
 from privopt.privacy.releases.gaussian import Gaussian, one_release
 from privopt.privacy.releases.release import UP, Curve, Release, Shift, release_of, seen_pair
 from privopt.privacy.renyi.sampled import poisson_gaussian
-from privopt.privacy.sums import SMALLEST
 from privopt.spec import Relation
 
 __all__ = ["PoissonSampled", "Sampled", "sampled_curve", "sampled_pairs"]
@@ -42,12 +42,11 @@ class PoissonSampled(Release, event=dp.PoissonSampledDpEvent):
 
     @classmethod
     def read(cls, event: dp.PoissonSampledDpEvent) -> PoissonSampled | None:
-        """Any rate in ``[0, 1]``."""
         rate = event.sampling_probability
         return cls(float(rate), event.event) if is_rate(rate) else None
 
     def shifts(self, relation: Relation) -> tuple[Shift, ...] | None:
-        """At rate exactly one, which is no sampling, or zero, which is no release."""
+        # At rate exactly one, which is no sampling, or zero, which is no release
         if self.rate not in (0.0, 1.0):
             return None
         found: list[Shift] = []
@@ -60,21 +59,18 @@ class PoissonSampled(Release, event=dp.PoissonSampledDpEvent):
         return tuple(found) if self.rate == 1.0 else ()
 
     def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
-        """``sampled_pairs`` of the one release that ``inner`` is."""
         inner = one_release(self.inner)
         return None if inner is None else sampled_pairs(self.rate, inner, relation)
 
     def renyi(self, relation: Relation) -> Curve | None:
-        """Of Gaussian noise, under every relation."""
         replace = relation is Relation.REPLACE_ONE
         return sampled_curve(self.rate, self.inner, partial(poisson_gaussian, replace=replace))
 
     def zcdp(self, relation: Relation) -> None:
-        """Divergences of a sample are not linear in the order."""
+        # Divergences of a sample are not linear in the order
         return None
 
     def exported(self, relation: Relation) -> None:
-        """Said by ``export``, which looks at the whole tree."""
         return None
 
 
@@ -134,29 +130,26 @@ class Sampled(Pair):
 
     @property
     def attained(self) -> Pair | None:
-        """What the pair attains, sampled, unless the rate only stands for a smaller one."""
         attained = self.pair.attained
         return None if attained is None or not self.exact else Sampled(attained, self.rate)
 
     def infinite(self) -> tuple[float, float]:
-        """What is impossible under ``Q``, if the record takes part; nothing is under ``P``."""
+        # What is impossible under Q, if the record takes part; nothing is under P
         p, q = self.pair.infinite()
         return self.rate * p, q if self.rate == 1.0 else 0.0
 
     def range(self) -> tuple[float, float]:
-        """The range of the pair, sampled."""
         smallest, largest = self.pair.range()
         return float(self._sample(smallest)), float(self._sample(largest))
 
     def losses(self, tail: float, count: int) -> Array:
-        """The losses of the pair, sampled, where they still differ."""
         losses = self._sample(self.pair.losses(tail, count))
         if self.pair.infinite()[1] > 0.0 and self.rate < 1.0:
             losses = np.append(losses, math.log1p(-self.rate))
         return np.unique(losses)
 
     def bins(self, edges: Array) -> Bins:
-        """Mixtures of the bins of the pair at ``ln((e^edges - 1 + rate) / rate)``."""
+        # Mixtures of the bins of the pair at ln((e^edges - 1 + rate) / rate)
         if self.rate == 1.0:
             return self.pair.bins(edges)
         smallest, log_rate = math.log1p(-self.rate), math.log(self.rate)

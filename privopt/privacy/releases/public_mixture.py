@@ -18,6 +18,7 @@ import numpy as np
 
 from privopt.privacy.events import PublicMixtureDpEvent
 from privopt.privacy.leaves import leaves
+from privopt.privacy.numbers import SMALLEST, total
 from privopt.privacy.pairs import Array, Bins, Pair
 from privopt.privacy.parameters import coin
 from privopt.privacy.releases.composition import (
@@ -35,7 +36,6 @@ from privopt.privacy.releases.release import (
     Release,
     round_up_cost,
 )
-from privopt.privacy.sums import SMALLEST, total
 from privopt.spec import Relation
 
 __all__ = ["MixedPair", "PublicMixture", "mixed_divergence"]
@@ -62,7 +62,6 @@ class PublicMixture(Release, event=PublicMixtureDpEvent):
 
     @classmethod
     def read(cls, event: PublicMixtureDpEvent) -> PublicMixture | None:
-        """A coin with one event on each side; what it lacks of one reveals everything."""
         events, law = event.events, coin(event.probabilities)
         if law is None or not isinstance(events, list | tuple):
             return None
@@ -73,7 +72,6 @@ class PublicMixture(Release, event=PublicMixtureDpEvent):
         return cls(*zip(*((each, share) for each, share in sides if share > 0.0), strict=True))
 
     def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
-        """``MixedPair``, where every side is one release and has a pair."""
         found = []
         for each in self.events:
             release = one_release(each)
@@ -87,17 +85,15 @@ class PublicMixture(Release, event=PublicMixtureDpEvent):
         return removed, MixedPair.of([pair for _, pair in found], self.weights)
 
     def orders(self) -> tuple[float, ...]:
-        """Those of all sides."""
         return tuple(order for each in self.events for order in renyi_orders(each))
 
     def renyi(self, relation: Relation) -> Curve | None:
-        """``mixed_divergence``."""
         curves = [renyi_curve(each, relation) for each in self.events]
         known = [curve for curve in curves if curve is not None]
         return None if len(known) < len(curves) else partial(mixed_divergence, known, self.weights)
 
     def zcdp(self, relation: Relation) -> Concentration | None:
-        """``D_alpha`` of the mixture is at most the largest of its sides."""
+        # D_alpha of the mixture is at most the largest of its sides
         sides = [asked(each, lambda release: release.zcdp(relation)) for each in self.events]
         known = [side for side in sides if side is not None]
         if len(known) < len(sides):
@@ -110,7 +106,6 @@ class PublicMixture(Release, event=PublicMixtureDpEvent):
         return Concentration(most(lambda each: each.rho), most(lambda each: each.xi))
 
     def loss(self, relation: Relation) -> Loss | None:
-        """The largest of all sides; from below that of the side that tells most."""
         sides = [composed_loss(each, relation) for each in self.events]
         known = [side for side in sides if side is not None]
         if len(known) < len(sides):
@@ -174,13 +169,11 @@ class MixedPair(Pair):
 
     @property
     def attained(self) -> Pair | None:
-        """The mixture of what the pairs attain, if all do."""
         parts = [part.attained for part in self.parts]
         known = [part for part in parts if part is not None]
         return None if len(known) < len(parts) else MixedPair.of(known, self.weights)
 
     def infinite(self) -> tuple[float, float]:
-        """The mixture of the masses."""
         masses = [part.infinite() for part in self.parts]
         p, q = (
             math.fsum(share * mass for share, mass in zip(self.weights, of_one, strict=True))
@@ -189,17 +182,14 @@ class MixedPair(Pair):
         return min(p, 1.0), min(q, 1.0)
 
     def range(self) -> tuple[float, float]:
-        """The smallest and the largest loss of all."""
         smallest, largest = zip(*(part.range() for part in self.parts), strict=True)
         return min(smallest), max(largest)
 
     def losses(self, tail: float, count: int) -> Array:
-        """Some of every part."""
         each = max(_MIN_LOSSES, count // len(self.parts))
         return np.unique(np.concatenate([part.losses(tail, each) for part in self.parts]))
 
     def bins(self, edges: Array) -> Bins:
-        """The mixture of the bins."""
         p, q, p_error, q_error = np.zeros((4, edges.size + 1))
         blur = 0.0
         for part, share in zip(self.parts, self.weights, strict=True):
@@ -213,6 +203,5 @@ class MixedPair(Pair):
         return Bins(p, q, p_error + unit * p, q_error + unit * q, blur)
 
     def reverse(self) -> Pair:
-        """The mixture of the reverses."""
         reverses = tuple(part.reverse() for part in self.parts)
         return self if reverses == self.parts else MixedPair.of(reverses, self.weights)

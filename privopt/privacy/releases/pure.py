@@ -30,25 +30,20 @@ class Concentrated(Release, event=dp.ZCDpEvent, numbers=("rho", "xi")):
     xi: float
 
     def loss(self, relation: Relation) -> Loss | None:
-        """``xi``, of a pure release: one bit, told truly or not, is one."""
         if self.rho > 0.0:
             return None
         return Loss(self.xi, self.xi, 1.0 / (1.0 + math.exp(-self.xi)))
 
     def pair(self, relation: Relation) -> Pair | None:
-        """Of a pure release alone."""
         return None if self.rho > 0.0 else pure_pair(self.xi)
 
     def renyi(self, relation: Relation) -> Curve | None:
-        """As it says."""
         return partial(self._divergence) if self.rho > 0.0 else super().renyi(relation)
 
     def zcdp(self, relation: Relation) -> Concentration | None:
-        """As it says."""
         return Concentration(self.rho, self.xi) if self.rho > 0.0 else super().zcdp(relation)
 
     def exported(self, relation: Relation) -> dp.DpEvent:
-        """The event itself."""
         return dp.ZCDpEvent(self.rho, self.xi)
 
     def _divergence(self, orders: Array) -> Array:
@@ -60,11 +55,9 @@ class NoRelease(Release, event=dp.NoOpDpEvent):
     """Nothing was released."""
 
     def loss(self, relation: Relation) -> Loss:
-        """None."""
         return Loss(0.0)
 
     def exported(self, relation: Relation) -> dp.DpEvent:
-        """The event itself."""
         return dp.NoOpDpEvent()
 
 
@@ -73,9 +66,7 @@ class NonPrivate(Release, event=dp.NonPrivateDpEvent):
     """Everything was released."""
 
     def pair(self, relation: Relation) -> Pair:
-        """Data sets are told apart with certainty."""
         return EVERYTHING
 
     def exported(self, relation: Relation) -> dp.DpEvent:
-        """The event itself."""
         return dp.NonPrivateDpEvent()

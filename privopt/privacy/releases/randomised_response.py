@@ -36,25 +36,22 @@ class RandomisedResponse(Release, event=dp.RandomizedResponseDpEvent):
 
     @classmethod
     def read(cls, event: dp.RandomizedResponseDpEvent) -> RandomisedResponse | None:
-        """Noise in ``[0, 1]`` and two buckets at least."""
         noise, buckets = event.noise_parameter, event.num_buckets
         known = is_rate(noise) and is_count(buckets) and buckets >= 2
         return cls(float(noise), int(buckets)) if known else None
 
     def loss(self, relation: Relation) -> Loss:
-        """``ln(1 + (1 - p) k / p)``, of the true bucket."""
+        # ln(1 + (1 - p) k / p), of the true bucket
         loss = response_loss(self.noise, self.buckets)
         typical = (1.0 - self.noise) + self.noise / self.buckets
         return Loss(loss * (1.0 + 2.0**-50), loss, typical)
 
     def pair(self, relation: Relation) -> Pair:
-        """``response_pair``; of two buckets a bit."""
         if self.buckets == 2 and MIN_DISTANCE < self.noise < 1.0:
             return pure_pair(response_loss(self.noise, 2))
         return response_pair(self.noise, self.buckets)
 
     def renyi(self, relation: Relation) -> Curve:
-        """``divergence``."""
         return partial(divergence, self.noise, self.buckets)
 
 

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.privacy.events import pure_event
+from privopt.privacy.numbers import SMALLEST, half_square, root
 from privopt.privacy.pairs import EVERYTHING, NOTHING, DiscretePair, GaussianPair, Pair, PurePair
 from privopt.privacy.parameters import is_noise
 from privopt.privacy.renyi.pure import pure
-from privopt.privacy.sums import SMALLEST, half_square, root
 from privopt.spec import Relation
 
 __all__ = [

@@ -40,13 +40,12 @@ class Selected(Release, event=RepeatAndSelectDpEvent):
 
     @classmethod
     def read(cls, event: RepeatAndSelectDpEvent) -> Selected | None:
-        """Any numbers that describe a law of the number of runs."""
         with suppress(ValueError):
             return cls(event.event, Repetitions(event.mean, event.shape))
         return None
 
     def loss(self, relation: Relation) -> Loss | None:
-        """``selection_epsilon`` of one run, known from above alone."""
+        # selection_epsilon of one run, known from above alone
         run = composed_loss(self.inner, relation)
         if run is None or math.isinf(self.repetitions.shape):
             return None
@@ -54,11 +53,9 @@ class Selected(Release, event=RepeatAndSelectDpEvent):
         return Loss(selection_epsilon(most, self.repetitions) if most < math.inf else most)
 
     def orders(self) -> tuple[float, ...]:
-        """Those of one run."""
         return renyi_orders(self.inner)
 
     def renyi(self, relation: Relation) -> Curve | None:
-        """``best_of_many`` of one run."""
         run = renyi_curve(self.inner, relation)
         if run is None:
             return None

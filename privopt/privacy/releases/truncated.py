@@ -28,7 +28,6 @@ class TruncatedGaussian(Release, event=dp.TruncatedSubsampledGaussianDpEvent):
 
     @classmethod
     def read(cls, event: dp.TruncatedSubsampledGaussianDpEvent) -> TruncatedGaussian | None:
-        """A rate, a noise multiplier, a size, and a capacity of at least one."""
         counts = is_count(event.dataset_size) and is_count(event.truncated_batch_size)
         known = counts and event.truncated_batch_size >= 1 and is_rate(event.sampling_probability)
         return cls(event) if known and is_noise(event.noise_multiplier) else None
@@ -53,7 +52,6 @@ class TruncatedGaussian(Release, event=dp.TruncatedSubsampledGaussianDpEvent):
         return removed, added
 
     def exported(self, relation: Relation) -> dp.DpEvent:
-        """The event itself."""
         return self.event
 
 
@@ -73,24 +71,20 @@ class Truncated(Pair):
 
     @property
     def attained(self) -> Pair | None:
-        """``least``: what neighbours have if all other records contribute nothing."""
+        # least: what neighbours have if all other records contribute nothing
         return self.least
 
     def infinite(self) -> tuple[float, float]:
-        """What was infinite, and all that is lost."""
         p, q = self.pair.infinite()
         return self.lost + (1.0 - self.lost) * p, self.lost + (1.0 - self.lost) * q
 
     def range(self) -> tuple[float, float]:
-        """Everything."""
         return -math.inf, math.inf
 
     def losses(self, tail: float, count: int) -> Array:
-        """The finite losses of the pair."""
         return self.pair.losses(tail, count)
 
     def bins(self, edges: Array) -> Bins:
-        """The bins of the pair, scaled down."""
         bins = self.pair.bins(edges)
         kept = 1.0 - self.lost
         return Bins(

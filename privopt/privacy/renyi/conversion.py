@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
-from privopt.privacy.arguments import check_delta, check_epsilon, real
+from privopt.privacy.numbers import check_delta, check_epsilon, real
 from privopt.privacy.renyi.orders import check_orders, lowest
 
 __all__ = [
@@ -101,11 +101,6 @@ def renyi_epsilon(orders: npt.ArrayLike, divergences: npt.ArrayLike, delta: floa
     ----------------
     ``(epsilon, delta)``-DP under the relation of the divergences, rounding included.
 
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range, or the two lists differ in length.
-
     Examples
     --------
     >>> round(renyi_epsilon([10.0], [1.0], 1e-5), 4)
@@ -132,13 +127,7 @@ def renyi_epsilon(orders: npt.ArrayLike, divergences: npt.ArrayLike, delta: floa
 
 
 def renyi_delta(orders: npt.ArrayLike, divergences: npt.ArrayLike, epsilon: float) -> float:
-    """The smallest ``delta`` at ``epsilon`` that one of the orders implies; see ``renyi_epsilon``.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range, or the two lists differ in length.
-    """
+    """The smallest ``delta`` at ``epsilon`` that an order implies; see ``renyi_epsilon``."""
     alphas, bounds = _check(orders, divergences)
     epsilon = check_epsilon(epsilon)
     if np.min(bounds) == 0.0:
@@ -154,11 +143,6 @@ def zcdp_epsilon(rho: float, delta: float, xi: float = 0.0, *, improved: bool = 
 
     Source: Bun and Steinke, "Concentrated differential privacy", TCC 2016 (arXiv:1605.02065),
     Proposition 1.3, for the second form.
-
-    Raises
-    ------
-    ValueError
-        If ``rho`` or ``xi`` is negative, or ``delta`` outside ``[0, 1)``.
     """
     rho, xi, delta = _non_negative("rho", rho), _non_negative("xi", xi), check_delta(delta)
     if rho == 0.0 or math.isinf(rho + xi):
@@ -176,13 +160,7 @@ def zcdp_epsilon(rho: float, delta: float, xi: float = 0.0, *, improved: bool = 
 
 
 def zcdp_delta(rho: float, epsilon: float, xi: float = 0.0) -> float:
-    """``delta`` at ``epsilon`` of a mechanism with ``D_alpha <= xi + rho alpha`` at every order.
-
-    Raises
-    ------
-    ValueError
-        If ``rho`` or ``xi`` is negative, or ``epsilon`` outside ``[0, inf)``.
-    """
+    """``delta`` at ``epsilon`` of a mechanism with ``D_alpha <= xi + rho alpha`` at every order."""
     rho, xi, epsilon = _non_negative("rho", rho), _non_negative("xi", xi), check_epsilon(epsilon)
     if rho == 0.0 and epsilon >= xi:
         return 0.0

@@ -21,13 +21,7 @@ million (which serves much noise). What is minimised over them is refined betwee
 
 
 def check_orders(orders: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Finite real orders above one, increasing, as a float64 vector.
-
-    Raises
-    ------
-    ValueError
-        If there is none, or if they are not increasing, finite and above one.
-    """
+    """Finite real orders above one, increasing, as a float64 vector."""
     values = np.asarray(orders, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"orders must be a non-empty sequence, got {orders!r}")

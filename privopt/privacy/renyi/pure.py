@@ -7,8 +7,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from privopt.privacy.numbers import SMALLEST
 from privopt.privacy.renyi.moment import upper_log_moment
-from privopt.privacy.sums import SMALLEST
 
 __all__ = ["pure", "swapped"]
 

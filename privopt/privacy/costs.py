@@ -1,7 +1,7 @@
 """What one release costs, in the quantities that add up under composition.
 
-``mu^2`` of Gaussian DP, ``rho`` of zero-concentrated DP and ``epsilon`` of pure DP. Each cost is
-known before the release is run and bounds it for all data; a composition costs the sum.
+``mu^2`` of Gaussian DP and ``rho`` of zero-concentrated DP. Each cost is known before the release
+is run and bounds it for all data; a composition costs the sum.
 
 Sources: Dong, Roth and Su, "Gaussian differential privacy", JRSS-B 2022 (arXiv:1905.02383); Bun
 and Steinke, "Concentrated differential privacy", TCC 2016 (arXiv:1605.02065).
@@ -17,20 +17,15 @@ from typing import TypeAlias
 import dp_accounting as dp
 from scipy.special import ndtri
 
-from privopt.privacy.arguments import check_delta, check_epsilon
 from privopt.privacy.events import pure_event
-from privopt.privacy.releases import Cost, Release, asked, renyi_divergence, round_up_cost
-from privopt.privacy.sums import total
+from privopt.privacy.numbers import check_delta, check_epsilon, total
+from privopt.privacy.releases import Cost, Release, asked, round_up_cost
 from privopt.spec import Relation
 
-__all__ = ["Cost", "Divergence", "Priced", "gaussian_cost", "pure_cost", "renyi_cost", "zcdp_cost"]
+__all__ = ["Priced", "gaussian_cost", "zcdp_cost"]
 
 Priced: TypeAlias = dp.DpEvent | tuple[float, float]
 """An event; or a pair ``(epsilon, delta)``, which stands for any mechanism that is so private."""
-
-Divergence: TypeAlias = Callable[[dp.DpEvent, Relation, float], float]
-"""An upper bound of the Renyi divergence of an event, for either order of the pair, at one order
-``alpha``; infinity where none is known."""
 
 _ROUNDING = 2.0**-49  # relative, for a handful of float operations
 
@@ -64,33 +59,6 @@ def zcdp_cost(release: Priced, relation: Relation) -> Cost | None:
         return bound.rho if bound is not None and bound.xi == 0.0 else None
 
     return _sum(cost, release)
-
-
-def pure_cost(release: Priced, relation: Relation) -> Cost | None:
-    """``epsilon`` of a pure release; None if it is not known to be pure."""
-
-    def cost(one: Release) -> Cost | None:
-        return None if (loss := one.loss(relation)) is None else loss.most
-
-    return _sum(cost, release)
-
-
-def renyi_cost(event: dp.DpEvent, relation: Relation, alpha: float) -> float:
-    """An upper bound of the divergence of order ``alpha``; infinity where none is known.
-
-    The ready-made ``divergence`` of ``renyi_filter``, ``best_order`` and ``RenyiOdometer``: that
-    of ``renyi_divergence``, and at ``alpha = inf`` the pure loss.
-
-    Examples
-    --------
-    >>> round(renyi_cost(dp.GaussianDpEvent(2.0), Relation.ZERO_OUT, 8.0), 9)
-    1.0
-    """
-    if math.isinf(alpha):
-        cost = pure_cost(event, relation)
-        return math.inf if cost is None else round_up_cost(cost)
-    divergences = renyi_divergence(event, relation, [alpha])
-    return math.inf if divergences is None else float(divergences[0])
 
 
 def _sum(cost_of: Callable[[Release], Cost | None], release: Priced) -> Cost | None:

@@ -1,0 +1,322 @@
+"""Numbers of privacy: checks of arguments, intervals, rounding, sums beyond float64, roots.
+
+A composition may hold 10^400 releases, and one release may tell 1e-400 of something: such a
+number must become neither an error nor nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fractions import Fraction
+from numbers import Integral, Real
+from typing import TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "SMALLEST",
+    "Interval",
+    "bisect",
+    "check_alpha",
+    "check_count",
+    "check_delta",
+    "check_epsilon",
+    "check_mu",
+    "check_target_delta",
+    "false_position",
+    "half_square",
+    "real",
+    "root",
+    "round_down",
+    "round_up",
+    "times",
+    "total",
+]
+
+_MIN_DELTA = 1e-300
+_SMALLEST_NOISE = 2.0**-80  # of which noise is a subnormal number with probability 2^-46
+SMALLEST = 2.0**-960
+"""Stands for every positive loss below it: far above what float64 rounds coarsely."""
+_HALVINGS = 200
+_STEPS = 240
+
+
+def real(name: str, value: object) -> float:
+    """``value`` as a float; ValueError unless it is a real number, and not NaN."""
+    number = math.nan
+    if _is_real(value):
+        with suppress(OverflowError):  # of integers, which know no infinity
+            number = float(value)
+    if math.isnan(number):
+        raise ValueError(f"{name} must be a real number, got {value!r}")
+    return number
+
+
+def check_epsilon(epsilon: object) -> float:
+    """A privacy loss in ``[0, inf)``."""
+    value = real("epsilon", epsilon)
+    if not 0.0 <= value < math.inf:
+        raise ValueError(f"epsilon must be non-negative and finite, got {epsilon!r}")
+    return value
+
+
+def check_delta(delta: object) -> float:
+    """A probability in ``[0, 1)``."""
+    value = real("delta", delta)
+    if not 0.0 <= value < 1.0:
+        raise ValueError(f"delta must lie in [0, 1), got {delta!r}")
+    return value
+
+
+def check_target_delta(delta: object) -> float:
+    """A delta at which a composition is asked for its epsilon: zero, or in ``[1e-300, 1)``."""
+    value = check_delta(delta)
+    if 0.0 < value < _MIN_DELTA:
+        raise ValueError(
+            f"delta must be 0 or at least {_MIN_DELTA}, below which float64 cannot resolve a "
+            f"probability, got {delta!r}"
+        )
+    return value
+
+
+def check_mu(mu: object) -> float:
+    """A Gaussian distance in ``[0, inf]``."""
+    value = real("mu", mu)
+    if value < 0.0:
+        raise ValueError(f"mu must be non-negative, got {mu!r}")
+    return value
+
+
+def check_alpha(alpha: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Type-I errors in ``[0, 1]``, as a float64 array of any shape."""
+    try:
+        given = np.asarray(alpha)
+        known = given.dtype.kind in "fiu" or all(_is_real(each) for each in given.flat)
+        values = given.astype(np.float64) if known else None
+    except (TypeError, ValueError, OverflowError):
+        values = None
+    if values is None:
+        raise ValueError(f"alpha must be real numbers, got {alpha!r}")
+    if not np.all((values >= 0.0) & (values <= 1.0)):
+        raise ValueError(f"alpha must lie in [0, 1], got {alpha!r}")
+    return values
+
+
+def check_count(name: str, value: object) -> int:
+    """A number of times."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 0:
+        raise ValueError(f"{name} must be a non-negative integer, got {value!r}")
+    return int(value)
+
+
+def _is_real(value: object) -> TypeGuard[Real]:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True, repr=False)
+class Interval:
+    """All that is proved of a non-negative number: ``lower <= truth <= upper``.
+
+    It unpacks: ``lower, upper = guarantee.epsilon(1e-6)``. The *upper* end is the guarantee; the
+    lower end says how much of it could be slack.
+
+    Parameters
+    ----------
+    lower, upper : float
+        ``0 <= lower <= upper <= inf``.
+    reason : str
+        Why the ends are farther apart than the accuracy asked for; empty where that was
+        reached. No part of comparisons.
+
+    Examples
+    --------
+    >>> lower, upper = Interval(0.5, 0.75)
+    >>> upper
+    0.75
+    >>> Interval(0.5, 0.75).width
+    0.25
+    """
+
+    lower: float
+    upper: float
+    reason: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        lower, upper = real("lower", self.lower), real("upper", self.upper)
+        if not 0.0 <= lower <= upper:
+            raise ValueError(f"lower must lie in [0, upper], got [{lower!r}, {upper!r}]")
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
+
+    def __iter__(self) -> Iterator[float]:
+        yield self.lower
+        yield self.upper
+
+    def __repr__(self) -> str:
+        reason = f", reason={self.reason!r}" if self.reason else ""
+        return f"Interval(lower={self.lower!r}, upper={self.upper!r}{reason})"
+
+    @property
+    def width(self) -> float:
+        """``upper - lower``; zero when both ends are infinite."""
+        return 0.0 if self.lower == self.upper else self.upper - self.lower
+
+    def contains(self, x: float) -> bool:
+        """Whether ``x`` lies between the ends, ends included."""
+        return self.lower <= x <= self.upper
+
+
+def round_up(x: float) -> float:
+    """The smallest float32 number that is not below ``x``, as a Python float.
+
+    Rounding a noise scale to nearest would lower it half of the time. The result is exact in
+    float32 and float64 alike, so the guarantee can account for the very number the device uses.
+    Zero and infinities stay. Positive numbers below ``2^-80`` are passed over, since machines flush
+    those below ``2^-126`` to zero: of noise with so small a scale enough would be none at all for
+    answers to show through it.
+
+    Raises
+    ------
+    ValueError
+        If ``x`` is NaN, or finite and above the largest float32 number.
+
+    Examples
+    --------
+    >>> round_up(0.1)
+    0.10000000149011612
+    >>> round_up(0.5)
+    0.5
+    """
+    x = real("x", x)
+    with np.errstate(over="ignore", under="ignore"):
+        nearest = np.float32(x)
+        if float(nearest) < x:  # a bare float32 would compare in float32
+            nearest = np.nextafter(nearest, np.float32(np.inf))
+    rounded = float(nearest)
+    if math.isinf(rounded) and not math.isinf(x):
+        raise ValueError(f"x must fit into float32, got {x!r}")
+    if 0.0 < abs(rounded) < _SMALLEST_NOISE:
+        return _SMALLEST_NOISE if x > 0.0 else 0.0
+    return rounded
+
+
+def round_down(x: float) -> float:
+    """The largest float32 number that is not above ``x``: ``-round_up(-x)``.
+
+    Examples
+    --------
+    >>> round_down(0.1)
+    0.09999999403953552
+    """
+    return 0.0 - round_up(-real("x", x))
+
+
+def times(count: int, each: float) -> float:
+    """``count * each`` to a relative ``2^-51``; infinite only beyond float64.
+
+    Nothing, if one of the two is nothing: no release costs nothing, even one without noise.
+    """
+    if count == 0 or each == 0.0 or math.isinf(each):
+        return 0.0 if count == 0 else each
+    try:
+        return count * each
+    except OverflowError:
+        pass
+    try:
+        return float(Fraction(each) * count)
+    except OverflowError:
+        return math.copysign(math.inf, each)
+
+
+def total(parts: Iterable[tuple[float, int]]) -> float:
+    """``sum of count * each``, to a relative ``2^-50`` where no two signs differ."""
+    terms = [times(count, each) for each, count in parts]
+    try:
+        return math.fsum(terms)
+    except OverflowError:  # of a partial sum
+        return math.copysign(math.inf, max(terms, key=abs))
+
+
+def root(count: int) -> float:
+    """``sqrt(count)``, to a relative ``2^-52``; infinite only beyond float64."""
+    try:
+        return math.sqrt(count)
+    except OverflowError:
+        return times(math.isqrt(count), 1.0)
+
+
+def half_square(shift: float) -> float:
+    """``shift^2 / 2`` as an upper bound that only ``shift = 0`` makes zero."""
+    return max(0.5 * shift * shift, SMALLEST) if shift > 0.0 else 0.0
+
+
+def bisect(holds: Callable[[float], bool], inside: float, outside: float) -> float:
+    """Bisect from ``inside``, where ``holds``, towards ``outside``, where it does not.
+
+    Every point that becomes the answer has itself been tested, so ``holds(answer)`` is a fact
+    and not a matter of tolerance, even where rounding makes ``holds`` not quite monotone. Stops
+    at neighbouring floats, or after 200 halvings.
+    """
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (inside + outside)
+        if middle in (inside, outside):
+            break
+        if holds(middle):
+            inside = middle
+        else:
+            outside = middle
+    return inside
+
+
+def false_position(
+    gap: Callable[[float], float],
+    inside: float,
+    outside: float,
+    *,
+    relative: float = 0.0,
+    absolute: float = 0.0,
+) -> tuple[float, float]:
+    """Narrow a bracket with ``gap(inside) <= 0 < gap(outside)`` by guarded false position.
+
+    Both points returned have been tested, so their signs are facts whatever the shape of
+    ``gap``; infinite values are allowed, and answered by halving. The last steps go *across* the
+    estimate, so that the bracket ends no wider than the tolerance.
+
+    Parameters
+    ----------
+    gap : callable
+        Its sign changes once between the two points, but for rounding.
+    inside, outside : float
+        In any order; the signs there are the caller's word.
+    relative, absolute : float
+        Stop once the points are within ``absolute + relative max(|inside|, |outside|)``.
+    """
+    low, high, last = gap(inside), gap(outside), 0
+    for step in range(_STEPS):
+        width = outside - inside
+        tolerance = absolute + relative * max(abs(inside), abs(outside))
+        if abs(width) <= tolerance:
+            break
+        guess = 0.5
+        if step % 3 != 2 and -math.inf < low < high < math.inf:
+            guess = low / (low - high)
+        least = min(0.5, 0.5 * tolerance / abs(width))
+        middle = inside + min(max(guess, least), 1.0 - least) * width
+        if middle in (inside, outside):
+            middle = inside + 0.5 * width
+            if middle in (inside, outside):
+                break
+        value = gap(middle)
+        if value <= 0.0:
+            inside, low = middle, value
+            high *= 0.5 if last < 0 else 1.0
+            last = -1
+        else:
+            outside, high = middle, value
+            low *= 0.5 if last > 0 else 1.0
+            last = 1
+    return inside, outside
