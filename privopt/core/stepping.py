@@ -33,22 +33,9 @@ __all__ = ["RunState", "Stepper", "stepper"]
 class RunState:
     """The state of a run between two steps: a pytree of arrays, which can be saved.
 
-    <<<<<<< HEAD
-        It is secret, as the key in it is: whoever reads both the state and the releases can take the
-        noise off.
-
-        Attributes
-        ----------
-        words : Array
-            ``jax.random.key_data`` of the run's key.
-        inner : pytree
-            What the algorithm goes on with; its field ``t`` counts the steps taken.
-        generator : str
-            Of the key.
-    =======
-        ``inner`` is the algorithm's own state; ``words`` is ``jax.random.key_data`` of the run's key,
-        and ``generator`` the key's implementation.
-    >>>>>>> h6
+    It is secret, as the key in it is: whoever reads the state and the releases can take the noise
+    off. ``inner`` is the algorithm's own state; ``words`` is ``jax.random.key_data`` of the run's
+    key, and ``generator`` the key's implementation.
     """
 
     words: Array
