@@ -30,7 +30,6 @@ __all__ = [
     "worst",
 ]
 
-_NAMED = ("experiment", "method", "family")
 _SETTING = ("n", "dim", "sparsity", "epsilon")
 _PLAIN = (
     *("experiment", "method", "algorithm", "family", "strength", "delta", "relation", "mu"),
@@ -179,7 +178,10 @@ class Refusal(NamedTuple):
 def refusals(recorded: Recorded) -> tuple[Refusal, ...]:
     """The cells that were refused, of every trial, in the order of the table."""
     return tuple(
-        Refusal(*(row[x] for x in _NAMED), Trial(row["trial"]), _axes(row), row["refused"])
+        Refusal(
+            *(row["experiment"], row["method"], row["family"]),
+            *(Trial(row["trial"]), _axes(row), row["refused"]),
+        )
         for row in recorded.cells.to_pylist()
         if row["refused"] is not None
     )
@@ -201,7 +203,9 @@ def _result(row: dict[str, Any], runs: dict[str, Any], group: int) -> CellResult
         )
     choices = json.loads(row["choices"] or "{}")
     setting = {**choices, **{name: row[name] for name in _SETTING}}
-    known = {name: math.nan if row[x] is None else row[x] for name, x in _FACTS.items()}
+    known: dict[str, Any] = {
+        name: math.nan if row[x] is None else row[x] for name, x in _FACTS.items()
+    }
     return CellResult(
         **{name: row[name] for name in _PLAIN},
         **known,
@@ -220,9 +224,8 @@ def _own_lower(row: Mapping[str, Any]) -> dict[str, Any]:
     """The lower bound of the stronger guarantee that the plan has, and that guarantee."""
     rate = json.loads(row["plan"] or "{}").get("rate", {})
     others = rate.get("lower", ())[1:] if rate.get("quantity") == row["quantity"] else ()
-    return dict(
-        zip(("own_lower", "own_guarantee"), others[0] if others else (0.0, ""), strict=True)
-    )
+    lower, guarantee = others[0] if others else (0.0, "")
+    return {"own_lower": lower, "own_guarantee": guarantee}
 
 
 def _axes(row: Mapping[str, Any]) -> frozenset[str]:
