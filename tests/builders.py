@@ -1,6 +1,32 @@
 """What many tests build."""
 
+from scipy import stats
+
 from privopt.convex import Oracle
+
+DECLARED = {
+    "name": "demo",
+    "title": "A demonstration",
+    "description": "Nothing in particular.",
+    "algorithms": {"dp_gd": {"steps": 5}},
+    "families": ("linear",),
+    "relation": "replace_one",
+    "delta": 1e-6,
+    "checks": ("bound",),
+    "replicates": {"quick": 4, "full": 8},
+}
+
+
+def experiment(**changes):
+    """A declared experiment at n = 1000 and d = 4."""
+    from privopt.lab import Experiment, Setting  # not for all who build anything
+
+    return Experiment(**{**DECLARED, "base": Setting(n=1000, dim=4, epsilon=1.0), **changes})
+
+
+def most_allowed(trials, probability):
+    """Counts above this have probability below 1e-6 if each trial fails with ``probability``."""
+    return int(stats.binom.isf(1e-6, trials, probability))
 
 
 class Answers(Oracle):

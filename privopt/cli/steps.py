@@ -29,23 +29,11 @@ class Sampler(StrEnum):
 
 @dataclass(frozen=True)
 class Steps:
-    """A number of Gaussian steps, each on a batch.
-
-    Parameters
-    ----------
-    count : int
-        Of steps.
-    rate : Fraction or None
-        Share of the records in a batch; None if every step uses all of them.
-    fixed : (int, int) or None
-        Batch size and data size, where the rate was given as a fraction.
-    sampler : Sampler
-        How batches are drawn.
-    """
+    """A number of Gaussian steps, each on a batch."""
 
     count: int
-    rate: Fraction | None
-    fixed: tuple[int, int] | None
+    rate: Fraction | None  # of the records in a batch; None: every step uses all
+    fixed: tuple[int, int] | None  # batch and data size, where the rate was given as a fraction
     sampler: Sampler
 
     def __str__(self) -> str:
@@ -114,13 +102,7 @@ class Steps:
 
 
 def read_steps(steps: str, rate: str | None, sampler: Sampler) -> Steps:
-    """The steps that ``--steps``, ``--rate`` and ``--sampler`` describe.
-
-    Raises
-    ------
-    ValueError
-        Naming the option, the value and the rule it broke.
-    """
+    """The steps that ``--steps``, ``--rate`` and ``--sampler`` describe."""
     count = _exactly(steps)
     if count is None or count < 0 or count.denominator != 1:
         raise ValueError(f"steps must be a non-negative integer, got {steps}")
@@ -141,13 +123,7 @@ def read_steps(steps: str, rate: str | None, sampler: Sampler) -> Steps:
 
 
 def number(name: str, text: str) -> float:
-    """A privacy parameter or a noise within its range.
-
-    Raises
-    ------
-    ValueError
-        Naming the option, the value and the rule it broke.
-    """
+    """A privacy parameter or a noise within its range."""
     exact = _exactly(text) if "/" in text else None
     try:
         value = float(text if exact is None else exact)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from builders import most_allowed
 from scipy import stats
 
 from privopt.lab.judge.equivalence import DRIFT, passing, place
@@ -11,11 +12,6 @@ from privopt.lab.judge.exponents import exponent, exponents_apart, least_squares
 from privopt.lab.judge.intervals import Estimate, difference, mean_interval
 
 VALUES = 2.0 ** np.arange(5)
-
-
-def most_allowed(trials, probability):
-    """Counts above this have probability below 1e-6 if each trial fails with ``probability``."""
-    return int(stats.binom.isf(1e-6, trials, probability))
 
 
 def lognormal(rng, mean, size, spread=0.7):

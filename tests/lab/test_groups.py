@@ -4,23 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from builders import experiment
 
 from privopt import lab
-from privopt.lab import Experiment, Setting, cells, read
+from privopt.lab import Setting, cells, read
 from privopt.lab.judge.results import cell_results
 from privopt.lab.make.trials import group_of
 
-EXPERIMENT = Experiment(
+EXPERIMENT = experiment(
     name="coins",
-    title="",
-    description="",
     algorithms={"bias_reduced_sgd": {"steps": 4, "base": 8, "body": "none"}, "dp_gd": {"steps": 4}},
-    families=("linear",),
     base=Setting(n=32, dim=2, epsilon=1.0),
     replicates={"quick": 48, "full": 480},
-    relation="replace_one",
-    delta=1e-6,
-    checks=("bound",),
 )
 
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from builders import experiment
 
 from privopt import lab
 from privopt.convex import L1Ball, pytree_dataclass
-from privopt.lab import Axis, Experiment, Setting
+from privopt.lab import Axis, Setting
 from privopt.lab.make.digest import digest
 from privopt.problems import FAMILIES, Family, Problem, multinomial
 from privopt.spec import ProblemClass
@@ -52,24 +53,13 @@ def families(tmp_path_factory):
 
 
 def declared(families, **changes):
-    given = {
-        "name": "own",
-        "title": "One's own",
-        "description": "Beside a built-in family.",
-        "algorithms": {"dp_gd": {"steps": 5}},
-        "families": families,
-        "base": Setting(n=N, epsilon=1.0),
-        "axes": (Axis("n", (30, 60)),),
-        "relation": "replace_one",
-        "replicates": {"quick": 8, "full": 8},
-        "delta": 1e-6,
-    }
-    return Experiment(**{**given, **changes})
+    given = {"name": "own", "families": families, "base": Setting(n=N, epsilon=1.0)}
+    given |= {"axes": (Axis("n", (30, 60)),), "replicates": {"quick": 8, "full": 8}}
+    return experiment(**{**given, "checks": ("bound", "slope"), **changes})
 
 
 def test_a_family_of_ones_own_is_swept_certified_judged_and_drawn(families, tmp_path):
-    experiment = declared(families)
-    result = lab.run(experiment, profile="quick", seed=0, results=tmp_path)
+    result = lab.run(declared(families), profile="quick", seed=0, results=tmp_path)
     rows = lab.read(result.folder).table().to_pylist()
     assert {(row["family"], row["n"], row["dim"]) for row in rows} == {
         (name, n, dim) for name, dim in (("own_median", 3), ("own_classes", 9)) for n in (30, 60)
@@ -104,8 +94,8 @@ def test_what_stays_undecided_is_said_as_it_runs(families, tmp_path, capsys):
 
 def test_privopts_own_family_may_have_other_strengths():
     one = replace(FAMILIES["linear"], strengths=(2.0,))
-    experiment = declared((one,), base=Setting(n=N, dim=DIM, epsilon=1.0))
-    assert {cell.strength for cell in lab.cells(experiment, "quick")} == {2.0}
+    found = declared((one,), base=Setting(n=N, dim=DIM, epsilon=1.0))
+    assert {cell.strength for cell in lab.cells(found, "quick")} == {2.0}
 
 
 def test_the_first_records_are_those_of_a_smaller_file(families):
@@ -146,13 +136,13 @@ def test_another_static_number_of_a_loss_is_other_data():
 
 def test_names_are_kept_apart(families):
     own = families[0]
-    experiment = declared(("linear", own), base=Setting(n=N, dim=DIM, epsilon=1.0))
-    assert experiment.family("own_median") is own
-    assert experiment.family("linear") is FAMILIES["linear"]
-    assert replace(experiment, title="Again").family("own_median") is own
+    found = declared(("linear", own), base=Setting(n=N, dim=DIM, epsilon=1.0))
+    assert found.family("own_median") is own
+    assert found.family("linear") is FAMILIES["linear"]
+    assert replace(found, title="Again").family("own_median") is own
     assert declared((FAMILIES["linear"],)).family("linear") is FAMILIES["linear"]
     with pytest.raises(ValueError, match="family must be one of linear"):
-        experiment.family("nonsense")
+        found.family("nonsense")
 
 
 REFUSED = [

@@ -6,26 +6,23 @@ import math
 import jax
 import numpy as np
 import pytest
+from builders import experiment
 
 import privopt
 from privopt import lab
 from privopt.algorithms import ALGORITHMS
-from privopt.lab import Axis, Experiment, Setting, replicate_keys, stream, verdicts
+from privopt.lab import Axis, Setting, replicate_keys, stream, verdicts
 from privopt.lab.judge.results import cell_results
 from privopt.problems import family
 
-DEMO = Experiment(
-    name="demo",
-    title="A demonstration",
-    description="Nothing in particular.",
+DEMO = experiment(
     algorithms={"phased_sgd": {}, "dp_gd": {"steps": 5}},
     families=("linear_population", "linear"),
     base=Setting(n=100, dim=4, epsilon=4.0),
     axes=(Axis("n", (100,)),),
     replicates={"quick": 3, "full": 3},
-    relation="replace_one",
+    delta=None,
     epsilon_over_mu=5.0,
-    checks=("bound",),
 )
 
 

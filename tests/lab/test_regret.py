@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from builders import experiment
 
 import privopt
 from privopt import lab
@@ -148,20 +149,16 @@ def test_a_cell_is_measured_with_the_observer():
         return streamed(problem_class, budget, batch_size=4, epochs=1, order="random")
 
     algorithm = replace(privopt.ALGORITHMS["dp_gd"], plan=plan)
-    experiment = lab.Experiment(
-        name="demo",
-        title="",
-        description="",
+    given = experiment(
         algorithms={"dp_gd": {}},
         families=("far_distance",),
         base=lab.Setting(n=16, dim=DIM, epsilon=4.0),
-        axes=(lab.Axis("n", (16,)),),
         replicates={"quick": 3, "full": 3},
         relation="zero_out",
+        delta=None,
         epsilon_over_mu=5.0,
-        checks=("bound",),
     )
-    (cell,) = lab.cells(experiment, "quick")
+    (cell,) = lab.cells(given, "quick")
     bench = Bench(0)
     with jax.enable_x64(True):
         job = bench.prepare(cell, algorithm, family("far_distance"))

@@ -23,7 +23,6 @@ from privopt.algorithms import ALGORITHMS
 from privopt.lab import Axis, Display, Grid, Setting, read, replicate_keys, stream
 from privopt.lab.make import experiment as experiment_module
 from privopt.lab.make import fingerprint
-from privopt.lab.make.folder import write_file
 from privopt.lab.make.records import read_provenance
 from privopt.lab.make.resume import Drawing, Finished, Note, Shared, Started, compile_clock
 from privopt.problems import family, linear
@@ -389,12 +388,6 @@ def test_a_grid_runs_every_combination_and_an_axis_of_choices_changes_the_plan(
         assert json.loads(row["choices"]) == {"steps": row["steps"]}
 
 
-def test_a_seed_beyond_the_record_is_refused(tmp_path, events_of):
-    with pytest.raises(ValueError, match=r"seed must be an integer from .* got"):
-        events_of(tmp_path / "r", seed=2**63 - 1)
-    assert not (tmp_path / "r").exists()
-
-
 def test_sizes_beyond_the_data_are_said(tmp_path, events_of, demo):
     real = replace(
         demo,
@@ -485,8 +478,3 @@ def test_of_several_experiments_it_is_told_which():
         "experiment 2 of 3, demo: 2/2 cells, 9.0 s running and 20.0 s compiling",
         "figures and report: demo",
     ]
-
-
-def test_writing_needs_no_folder(tmp_path):
-    write_file(tmp_path / "a" / "b", b"x")
-    assert (tmp_path / "a" / "b").read_bytes() == b"x"

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from builders import experiment
 
 from privopt import core, lab
 from privopt.algorithms import ALGORITHMS
@@ -119,12 +120,15 @@ def test_without_a_base_value_noise_is_bent_from_the_first_one(sloped):
 )
 def test_noise_is_bent_in_proportion_to_the_rate(algorithm, choices, family_name, power):
     """The risk moves as the noise to the ``power``, so that every slope is bent by ``BEND``."""
-    given = lab.Experiment(
-        name="bends", title="", description="", algorithms={"it": (algorithm, choices)},
-        families=(family_name,), base=Setting(n=64, dim=2, epsilon=1.0),
-        axes=(Axis("n", (64, 128)),), replicates={"full": 10}, relation="replace_one",
-        **({"delta": 0.0} if algorithm == "exponential_mechanism" else {"epsilon_over_mu": 5.0}),
-    )  # fmt: skip
+    pure = algorithm == "exponential_mechanism"
+    given = experiment(
+        algorithms={"it": (algorithm, choices)},
+        families=(family_name,),
+        base=Setting(n=64, dim=2, epsilon=1.0),
+        axes=(Axis("n", (64, 128)),),
+        checks=("bound", "slope"),
+        **({"delta": 0.0} if pure else {"delta": None, "epsilon_over_mu": 5.0}),
+    )
     cell = next(c for c in cells(given, "full") if c.trial is Trial.NOISE_BENT and c.n == 128)
     made = bench.Bench(0).prepare(cell, ALGORITHMS[algorithm], family(family_name))
     assert made.noise_factor == pytest.approx(2.0 ** (BEND / power))

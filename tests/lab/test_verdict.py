@@ -5,7 +5,7 @@ import math
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from scipy import stats
+from builders import most_allowed
 
 from privopt.lab import ResultsError, verdicts
 from privopt.lab.judge.results import along, cell_results, worst
@@ -25,11 +25,6 @@ def slopes(table):
 def bound(table):
     (verdict,) = (verdict for verdict in verdicts(table) if verdict.check == "bound")
     return verdict
-
-
-def most_allowed(trials, probability):
-    """Counts above this have probability below 1e-6 if each trial fails with ``probability``."""
-    return int(stats.binom.isf(1e-6, trials, probability))
 
 
 # --- a true theorem -------------------------------------------------------------------------------

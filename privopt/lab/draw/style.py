@@ -99,18 +99,10 @@ def entries(figure: Figure) -> dict[str, Artist]:
 
 
 class Origin(NamedTuple):
-    """What a figure is drawn from.
+    """What a figure is drawn from."""
 
-    Attributes
-    ----------
-    digest : str
-        Names the table, and stands in the figure's files.
-    redraw : bool
-        Whether to draw what was drawn from that table already.
-    """
-
-    digest: str
-    redraw: bool
+    digest: str  # names the table, and stands in the figure's files
+    redraw: bool  # whether to draw what was drawn from that table already
 
 
 NOWHERE = Origin("", redraw=True)

@@ -18,13 +18,7 @@ Row = Mapping[str, Value]
 
 
 def presentation(recorded: Recorded) -> Presentation:
-    """What a study claims and shows.
-
-    Raises
-    ------
-    ResultsError
-        If another version of privopt wrote it.
-    """
+    """What a study claims and shows."""
     try:
         return Presentation.from_json(recorded.about["study"])
     except (AttributeError, LookupError, TypeError, ValueError) as error:
@@ -44,13 +38,7 @@ def rows_of(recorded: Recorded) -> dict[str, list[Row]]:
 
 
 def claim_verdicts(recorded: Recorded) -> list[Verdict]:
-    """What every claim of a study comes to.
-
-    Raises
-    ------
-    ResultsError
-        If another version of privopt wrote the tables.
-    """
+    """What every claim of a study comes to."""
     rows, name = rows_of(recorded), recorded.about["name"]
     return [_verdict(name, claim, rows[claim.part]) for claim in presentation(recorded).claims]
 

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,10 @@ _PLAIN = (
     *("experiment", "method", "algorithm", "family", "strength", "delta", "relation", "mu"),
     *("upper", "lower", "tight_on", "root_seed", "quantity", "noise_factor", "in_regime", "law"),
 )
+_FACTS = {
+    "optimum": "reference_value", "gap": "reference_gap", "start": "start_value",
+    "nonprivate": "nonprivate_value",
+}  # fmt: skip
 
 _T = TypeVar("_T")
 _K = TypeVar("_K", bound=Hashable)
@@ -144,13 +148,7 @@ def _number(value: float) -> str:
 def cell_results(
     recorded: Recorded, trials: Collection[Trial] = (Trial.MEASURED,)
 ) -> tuple[CellResult, ...]:
-    """The cells that were run in these trials, whatever the order of the rows.
-
-    Raises
-    ------
-    ValueError
-        If a column is missing, or a replicate stands twice in one cell.
-    """
+    """The cells that were run in these trials, whatever the order of the rows."""
     runs = recorded.runs.sort_by([("cell", "ascending"), ("replicate", "ascending")])
     found = runs.group_by("cell", use_threads=False).aggregate(
         [("replicate", "list"), ("value", "list")]
@@ -166,8 +164,7 @@ def cell_results(
     return tuple(sorted(cells, key=_place_in_order))
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(NamedTuple):
     """A cell that was not run, and why."""
 
     experiment: str
@@ -182,12 +179,8 @@ def refusals(recorded: Recorded) -> tuple[Refusal, ...]:
     """The cells that were refused, of every trial, in the order of the table."""
     return tuple(
         Refusal(
-            experiment=row["experiment"],
-            method=row["method"],
-            family=row["family"],
-            trial=Trial(row["trial"]),
-            axes=_axes(row),
-            reason=row["refused"],
+            *(row["experiment"], row["method"], row["family"]),
+            *(Trial(row["trial"]), _axes(row), row["refused"]),
         )
         for row in recorded.cells.to_pylist()
         if row["refused"] is not None
@@ -210,20 +203,13 @@ def _result(row: dict[str, Any], runs: dict[str, Any], group: int) -> CellResult
         )
     choices = json.loads(row["choices"] or "{}")
     setting = {**choices, **{name: row[name] for name in _SETTING}}
-    known = {
-        name: math.nan if row[column] is None else row[column]
-        for name, column in (
-            ("optimum", "reference_value"),
-            ("gap", "reference_gap"),
-            ("start", "start_value"),
-            ("nonprivate", "nonprivate_value"),
-        )
+    known: dict[str, Any] = {
+        name: math.nan if row[x] is None else row[x] for name, x in _FACTS.items()
     }
-    own_lower, own_guarantee = _own_lower(row)
     return CellResult(
-        **{**{name: row[name] for name in _PLAIN}, **known},
-        own_lower=own_lower,
-        own_guarantee=own_guarantee,
+        **{name: row[name] for name in _PLAIN},
+        **known,
+        **_own_lower(row),
         setting={name: value for name, value in setting.items() if value is not None},
         values=np.array(runs["value_list"], dtype=np.float64).reshape(-1, group).mean(axis=1),
         exponents=json.loads(row["exponents"] or "{}"),
@@ -234,11 +220,12 @@ def _result(row: dict[str, Any], runs: dict[str, Any], group: int) -> CellResult
     )
 
 
-def _own_lower(row: Mapping[str, Any]) -> tuple[float, str]:
+def _own_lower(row: Mapping[str, Any]) -> dict[str, Any]:
     """The lower bound of the stronger guarantee that the plan has, and that guarantee."""
     rate = json.loads(row["plan"] or "{}").get("rate", {})
     others = rate.get("lower", ())[1:] if rate.get("quantity") == row["quantity"] else ()
-    return tuple(others[0]) if others else (0.0, "")
+    lower, guarantee = others[0] if others else (0.0, "")
+    return {"own_lower": lower, "own_guarantee": guarantee}
 
 
 def _axes(row: Mapping[str, Any]) -> frozenset[str]:
@@ -265,13 +252,7 @@ def swept_axes(cells: Iterable[CellResult]) -> list[str]:
 
 
 def along(cells: Iterable[CellResult], axis: str) -> dict[float, list[CellResult]]:
-    """The cells that serve ``axis`` by its value, ascending; one entry per strength in each.
-
-    Raises
-    ------
-    ValueError
-        If the cells are of several trials, which are not to be mixed.
-    """
+    """The cells that serve ``axis`` by its value, ascending; one entry per strength in each."""
     serving = sorted(
         (cell for cell in cells if axis in cell.axes),
         key=lambda cell: (cell.setting[axis], cell.strength),
@@ -281,13 +262,7 @@ def along(cells: Iterable[CellResult], axis: str) -> dict[float, list[CellResult
 
 
 def worst(cells: Sequence[CellResult]) -> CellResult:
-    """The cell of largest mean: the maximum over a hard family's strengths. NaN is worst.
-
-    Raises
-    ------
-    ValueError
-        If the cells are of several trials, which are not to be mixed.
-    """
+    """The cell of largest mean: the maximum over a hard family's strengths. NaN is worst."""
     _one_trial(cells)
     return max(cells, key=lambda cell: math.inf if math.isnan(cell.mean) else cell.mean)
 

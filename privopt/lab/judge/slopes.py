@@ -32,8 +32,8 @@ What decides, the first that applies:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from privopt.lab.judge.controls import controls, second_key
 from privopt.lab.judge.equivalence import DRIFT, WRONG, passing, place
@@ -53,13 +53,13 @@ def slope_verdict(
 ) -> Verdict:
     """The verdict on the exponent along ``axis``."""
     measured = sweep(cells, axis)
-    stop = _stop(measured)
-    if stop is not None:
-        return _verdict(measured, UNKNOWN, *stop)
+    if measured.obstacle:  # no exponent can be read off the cells
+        outcome = Outcome.REFUTED if measured.not_finite else Outcome.UNDECIDED
+        return _verdict(measured, UNKNOWN, outcome, measured.obstacle)
     fitted = measured.fit(alpha)
     others = controls(cells, axis, alpha, refused)
     second = second_key(cells, axis, fitted, alpha)
-    near, wide = (passing(fitted, measured.margin, wrong) for wrong in WRONG)
+    power, *wrong = (passing(fitted, measured.margin, off) for off in (0.0, *WRONG))
     outcome, why = (
         _at_edge(measured)
         or _unowned(measured)
@@ -73,23 +73,14 @@ def slope_verdict(
         fitted.estimate,
         outcome,
         f"{why}: {measured.span}" if why else measured.span,
-        power=passing(fitted, measured.margin),
-        wrong=(near, wide),
+        power=power,
+        wrong=tuple(wrong),
         controls=others,
         second=None if second.outcome is ControlOutcome.NONE else second,
     )
 
 
 _Judged = tuple[Outcome, str]
-
-
-def _stop(measured: Sweep) -> _Judged | None:
-    """What is concluded where no exponent can be read off the cells."""
-    if measured.not_finite:
-        return Outcome.REFUTED, measured.obstacle
-    if measured.obstacle:
-        return Outcome.UNDECIDED, measured.obstacle
-    return None
 
 
 def _at_edge(measured: Sweep) -> _Judged | None:
@@ -154,11 +145,7 @@ def _verdict(
     slope: Estimate,
     outcome: Outcome,
     detail: str,
-    *,
-    power: float = math.nan,
-    wrong: tuple[float, float] = (math.nan, math.nan),
-    controls: tuple[Control, ...] = (),
-    second: Control | None = None,
+    **fields: Any,
 ) -> Verdict:
     cells = measured.cells
     inside = sum(bool(cell.in_regime) for cell in cells)
@@ -175,13 +162,10 @@ def _verdict(
         target=measured.target,
         detail=detail,
         margin=measured.margin,
-        power=power,
-        wrong=wrong,
-        controls=controls,
-        second=second,
         bound_slope=measured.bound_slope,
         drift=measured.drift,
         regime=f"in {inside} of {len(cells)} cells",
         untuned=cells[0].untuned,
         of_code=all(cell.starts_optimal for cell in cells),
+        **fields,
     )

@@ -107,78 +107,19 @@ GRADES = {
 
 @dataclass(frozen=True)
 class Control:
-    """The exponent of the same sweep under another noise, or under another root key.
+    """The exponent of the same sweep under another noise, or under another root key."""
 
-    Attributes
-    ----------
-    name : {"noise off", "noise bent", "second key"}
-    value, lower, upper : float
-        Its exponent and the interval; NaN where there is none.
-    outcome : ControlOutcome
-    detail : str
-        How far from the measured exponent it is, or why there is none.
-    """
-
-    name: str
-    value: float
+    name: str  # noise off, noise bent or second key
+    value: float  # the exponent, with its interval; NaN where there is none
     lower: float
     upper: float
     outcome: ControlOutcome
-    detail: str = ""
+    detail: str = ""  # how far from the measured exponent it is, or why there is none
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Verdict:
     """A theorem checked on one family of problems, or a claim of a study checked in its rows.
-
-    Attributes
-    ----------
-    experiment : str
-    check : {"bound", "slope", "law", "claim"}
-    outcome : Outcome
-    estimate, lower, upper : float
-        Slope: the measured exponent and its interval. Bound: the largest ratio of the measured
-        mean to the upper bound over the cells, and its interval. Law: the ratio of what was
-        measured to the law, pooled over the cells, and its interval. NaN where nothing can be said.
-        Claim: in how many rows it holds for certain, and may hold.
-    target : float
-        Slope: the theorem's exponent. Bound: 1, not to be exceeded. Law: 1. Claim: in how many
-        rows it was claimed to hold.
-    detail : str
-        Where, and if not ``holds``, why.
-    method, family : str
-        Of a theorem: the label of the method, and the family of problems.
-    axis : str or None
-        The swept axis of a slope.
-    claim : str
-        In words.
-    rows : int
-        Of a claim: how many there are.
-    below : str
-        Bound: in how many of the cells it lies below the risk of the public centre.
-    of_code : bool
-        Slope: whether its exponent restates a closed form (:class:`Kind`).
-    margin : float
-        Slope: the interval must lie within ``target`` plus or minus so much. NaN elsewhere.
-    power : float
-        Slope: the chance that the interval would lie there, and the drift stay small, if the
-        exponent were ``target``.
-    wrong : tuple of two floats
-        Slope: the same chance if the exponent were 0.05 and 0.10 away from ``target``.
-    controls : tuple of Control
-        Slope: with the noise off, and bent.
-    second : Control or None
-        Slope: under a second root key.
-    bound_slope : float
-        Slope: the exponent of the upper bound itself over the same cells.
-    drift : float
-        Slope: the largest over the smallest ratio of measured mean to bound along the axis.
-    regime : str
-        Slope: in how many of the cells the rate is in its regime, as ``"in 12 of 12 cells"``.
-    at_theory : Verdict or None
-        Of an untuned method: the slope of its twin that runs at theory's numbers.
-    untuned : bool
-        Whether the method's numbers are the best of a grid that knows no theory.
 
     Examples
     --------
@@ -189,30 +130,32 @@ class Verdict:
     """
 
     experiment: str
-    check: str
+    check: str  # bound, slope, law or claim
     outcome: Outcome
+    # Slope: the measured exponent. Bound: the largest ratio of mean to bound over the cells. Law:
+    # the ratio of mean to law, pooled. Claim: in how many rows it holds for certain, and may hold.
     estimate: float = math.nan
     lower: float = math.nan
     upper: float = math.nan
-    target: float = math.nan
-    detail: str = ""
+    target: float = math.nan  # the theorem's exponent; 1; the rows in which it is claimed to hold
+    detail: str = ""  # where, and if not ``holds``, why
     method: str = ""
     family: str = ""
-    axis: str | None = None
+    axis: str | None = None  # of a slope, and so are all fields below ``below``
     claim: str = ""
-    rows: int = 0
-    below: str = ""
-    of_code: bool = False
-    margin: float = math.nan
-    power: float = math.nan
-    wrong: tuple[float, float] = (math.nan, math.nan)
-    controls: tuple[Control, ...] = ()
-    second: Control | None = None
-    bound_slope: float = math.nan
-    drift: float = math.nan
-    regime: str = ""
-    at_theory: Verdict | None = None
-    untuned: bool = False
+    rows: int = 0  # of a claim: how many there are
+    below: str = ""  # in how many of the cells a bound lies below the risk of the public centre
+    of_code: bool = False  # whether the exponent restates a closed form
+    margin: float = math.nan  # the interval must lie within ``target`` plus or minus so much
+    power: float = math.nan  # chance that it does, and the drift stays small, if the target is true
+    wrong: tuple[float, float] = (math.nan, math.nan)  # the same if it is 0.05 or 0.10 off
+    controls: tuple[Control, ...] = ()  # with the noise off, and bent
+    second: Control | None = None  # under a second root key
+    bound_slope: float = math.nan  # the exponent of the upper bound over the same cells
+    drift: float = math.nan  # the largest over the smallest ratio of mean to bound along the axis
+    regime: str = ""  # in how many of the cells the rate is in its regime
+    at_theory: Verdict | None = None  # of an untuned method: that of its twin at theory's numbers
+    untuned: bool = False  # whether the numbers are the best of a grid that knows no theory
 
     @property
     def kind(self) -> Kind:

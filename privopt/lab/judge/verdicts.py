@@ -22,11 +22,6 @@ def verdicts(recorded: Recorded | Path | str) -> list[Verdict]:
     ----------
     recorded : Recorded or path
         What is recorded of it, or its folder, as ``results/dp_gd``.
-
-    Raises
-    ------
-    ResultsError
-        If the folder holds no tables, or they cannot be read.
     """
     if not isinstance(recorded, Recorded):
         recorded = read(recorded)

@@ -80,11 +80,6 @@ class Setting:
     sparsity : int, optional
         Nonzero entries of a record, or of the optimum, for families that have such a number.
 
-    Raises
-    ------
-    ValueError
-        Naming the argument, the value and the rule it broke.
-
     Examples
     --------
     >>> Setting(n=1000, dim=4, epsilon=1.0).n
@@ -115,11 +110,6 @@ class Axis:
         Distinct. Sizes beyond what a family of real data has are left out for that family.
     quick : sequence of number, optional
         What the quick profile sweeps instead; default ``values``.
-
-    Raises
-    ------
-    ValueError
-        Naming the axis, the value and the rule it broke.
 
     Examples
     --------
@@ -163,11 +153,6 @@ class Grid:
     ----------
     *axes : Axis
         At least two, of distinct names.
-
-    Raises
-    ------
-    ValueError
-        If they are fewer, of one name, or no axes.
 
     Examples
     --------

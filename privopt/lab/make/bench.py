@@ -50,13 +50,7 @@ class Bench:
     )
 
     def prepare(self, cell: Cell, algorithm: Algorithm, family: Family) -> Job:
-        """Build the cell's problem and plan its algorithm; nothing is run.
-
-        Raises
-        ------
-        ValueError
-            If the plan is refused; of a search, if every candidate is.
-        """
+        """The cell's problem and plan, or a ``ValueError`` where it is refused."""
         job = self._at_theory(cell, algorithm, family)
         if not cell.search:
             return job
@@ -143,13 +137,7 @@ class Bench:
             return self._chosen[search]
 
     def facts(self, job: Job) -> dict[str, float]:
-        """What is measured of a cell as a whole; of problems of one shape by one thread at a time.
-
-        Raises
-        ------
-        ValueError
-            If the data are not finite or break the declared problem class.
-        """
+        """What is measured of a cell as a whole; of one shape by one thread at a time."""
         steps = _non_private_steps(job)
         named = job.data, job.quantity.name, job.quantity.rounds(job.plan), steps
         with self._locks[job.shape]:

@@ -24,15 +24,7 @@ _DECLARED = re.compile(
 
 
 def load(path: Path | str) -> tuple[Experiment | Study, ...]:
-    """The experiments that a Python file declares, in their order: its variables that are one.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If it fails, or declares none.
-    """
+    """The experiments that a Python file declares, in their order: its variables that are one."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such experiment")
@@ -77,14 +69,6 @@ def choose(
         Those of the profile.
     mapping of str to list of str
         Why others are left out, where none was asked for by name, and their names.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is none, or one is not there.
-    ValueError
-        If one cannot be loaded, two share a name and so the place of their results, or one that
-        is named does not belong to the profile or lacks all its data.
     """
     loaded = cache(load)
     found: list[Experiment | Study] = []
@@ -114,7 +98,7 @@ def choose(
 def _obstacle(found: Experiment | Study, profile: str, *, named: bool) -> str:
     """Why an experiment is not run; an error where it was asked for by name."""
     if named:
-        require_profile(found, profile)
+        require_profile(found.name, found.profiles, profile)
     if profile not in found.profiles:
         return f"of the {found.profiles[0]} profile alone"
     if not isinstance(found, Experiment):

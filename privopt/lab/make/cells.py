@@ -127,14 +127,6 @@ def cells(experiment: Experiment, profile: str) -> tuple[Cell, ...]:
     axis come once more under every other :class:`Trial`. Families in ``if_present`` whose data are
     missing are left out.
 
-    Raises
-    ------
-    ValueError
-        If ``experiment`` or ``profile`` is none, the experiment does not belong to the profile, a
-        family does not come in a size asked of it, or no cell is left that could be run.
-    FileNotFoundError
-        If a family's data are missing.
-
     Examples
     --------
     >>> from privopt.lab import Axis, Experiment, Setting
@@ -147,7 +139,7 @@ def cells(experiment: Experiment, profile: str) -> tuple[Cell, ...]:
     'dp_gd on distance, n=100 dim=2 epsilon=1 strength=1'
     """
     instance("experiment", experiment, Experiment)
-    require_profile(experiment, profile)
+    require_profile(experiment.name, experiment.profiles, profile)
     absent = absent_families(experiment)
     found = tuple(
         cell

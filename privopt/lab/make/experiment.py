@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol
 
 from privopt.arguments import instance, member, positive_integer, positive_number
 from privopt.lab.make.axes import AXES, Axis, Grid, Setting
@@ -65,11 +64,6 @@ class Experiment:
         Profile -> runs in every cell, e.g. ``{"quick": 100, "full": 1000}``; without ``"quick"``
         the experiment belongs to the full profile alone.
 
-    Raises
-    ------
-    ValueError
-        Naming the argument, the value and the rule it broke.
-
     Examples
     --------
     >>> Experiment(
@@ -114,14 +108,13 @@ class Experiment:
         instance("base", self.base, Setting)
         for name in ("families", "if_present", "checks", "axes", "grids"):
             object.__setattr__(self, name, _sequence(name, getattr(self, name)))
-        families = self.family_names
-        if not families:
+        if not self.family_names:
             raise ValueError("families must name at least one family, got none")
         for each in self.families + self.if_present:
             _check_family(each)
         for name in self.checks:
             member("check", name, CHECKS)
-        _distinct("families", families)
+        _distinct("families", self.family_names)
         object.__setattr__(self, "algorithms", _methods(self.algorithms))
         _distinct("algorithms", self.labels)
         self._check_axes()
@@ -204,13 +197,7 @@ class Experiment:
         return tuple(_name(each) for each in self.families + self.if_present)
 
     def family(self, name: str) -> Family:
-        """The family of this name: the experiment's own, or privopt's.
-
-        Raises
-        ------
-        ValueError, FileNotFoundError
-            As :func:`privopt.problems.family`.
-        """
+        """The family of this name: the experiment's own, or privopt's."""
         own = {each.name: each for each in self.families if isinstance(each, Family)}
         return own[name] if name in own else family(name)
 
@@ -223,26 +210,13 @@ class Experiment:
         return Budget(epsilon=epsilon, delta=delta, relation=self.relation)
 
 
-class Profiled(Protocol):
-    """An experiment of either kind."""
-
-    @property
-    def name(self) -> str:
-        """Of its results."""
-
-    @property
-    def profiles(self) -> tuple[str, ...]:
-        """Those that it belongs to."""
-
-
-def require_profile(experiment: Profiled, profile: str) -> None:
-    """Refuse a profile that an experiment does not belong to."""
+def require_profile(name: str, profiles: Sequence[str], profile: str) -> None:
+    """Refuse a profile that the experiment of this name does not belong to."""
     member("profile", profile, PROFILES)
-    if profile not in experiment.profiles:
-        known = " or ".join(experiment.profiles)
+    if profile not in profiles:
         raise ValueError(
-            f"profile must be {known} for {experiment.name}, got {profile!r}: "
-            f"privopt run {experiment.name} --profile {experiment.profiles[0]}"
+            f"profile must be {' or '.join(profiles)} for {name}, got {profile!r}: "
+            f"privopt run {name} --profile {profiles[0]}"
         )
 
 

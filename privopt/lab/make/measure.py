@@ -24,11 +24,6 @@ def measure(job: Job, bench: Bench) -> tuple[dict[str, NDArray[np.generic]], dic
     Noise is named by experiment, method, family, setting and strength, and within that by the
     replicate: more replicates, other axes, another delta or a control change no key. A
     population's records are drawn with the same key as the noise.
-
-    Raises
-    ------
-    ValueError
-        If the data are not finite or break the declared problem class.
     """
     cell, plan = job.cell, job.plan
     with jax.enable_x64(True):

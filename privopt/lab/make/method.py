@@ -61,11 +61,6 @@ class Method:
         *oracle-tuned*: it looks at the risk, and no budget pays for it. Where slopes are judged,
         numbers must be as dense as those of :func:`ladder`.
 
-    Raises
-    ------
-    ValueError
-        Naming the argument, the value and the rule it broke.
-
     Examples
     --------
     >>> Method("short", "dp_gd", {"steps": 10}).choices

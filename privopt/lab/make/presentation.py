@@ -8,38 +8,31 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from math import inf
-from typing import Any, TypeVar
+from typing import Any
+
+from privopt.arguments import member
 
 __all__ = ["Check", "Claim", "Column", "Line", "Listing", "Panel", "Plot", "Presentation"]
 
 _RELATIONS = ("<", "<=", "=")
 _COLOURS = ("blue", "orange", "green", "purple", "grey")
 _STYLES = ("line", "dashes", "dots", "points")
-_LOGS = ("", "x", "y", "xy")
+_LOGS = ("x", "y", "xy")
 
 
 @dataclass(frozen=True)
 class Check:
-    """A comparison of two quantities of a row.
-
-    Parameters
-    ----------
-    left : str
-    relation : {"<", "<=", "="}
-    right : str
-    within : float
-        For ``"="``: the largest difference allowed.
-    """
+    """A comparison of two quantities of a row."""
 
     left: str
-    relation: str
+    relation: str  # "<", "<=" or "="
     right: str
-    within: float = 0.0
+    within: float = 0.0  # of "=": the largest difference allowed
 
     def __post_init__(self) -> None:
-        _member("relation", self.relation, _RELATIONS)
+        member("relation", self.relation, _RELATIONS)
         if not 0.0 <= self.within < inf:
             raise ValueError(f"within must be non-negative and finite, got {self.within!r}")
 
@@ -47,14 +40,6 @@ class Check:
 @dataclass(frozen=True)
 class Claim:
     """That a check holds in every row of a part, or in exactly so many of them.
-
-    Parameters
-    ----------
-    text : str
-        What is claimed, in words.
-    part : str
-    check : Check
-    rows : int, optional
 
     Examples
     --------
@@ -73,15 +58,7 @@ class Line:
     """A quantity drawn against the panel's ``x``.
 
     What is certified to lie in an interval is drawn as that band and its upper end; an estimate as
-    itself, with the ``band`` of its error about it.
-
-    Parameters
-    ----------
-    quantity, label : str
-    colour : {"blue", "orange", "green", "purple", "grey"}
-    style : {"line", "dashes", "dots", "points"}
-    band : str, optional
-        The quantity, an interval, that is the band; default ``quantity``.
+    itself, with the ``band`` of its error, another quantity, about it.
     """
 
     quantity: str
@@ -91,33 +68,25 @@ class Line:
     band: str | None = None
 
     def __post_init__(self) -> None:
-        _member("colour", self.colour, _COLOURS)
-        _member("style", self.style, _STYLES)
+        member("colour", self.colour, _COLOURS)
+        member("style", self.style, _STYLES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """Some quantities of one part against another, or against a text of its rows.
-
-    Parameters
-    ----------
-    part, x, x_label, y_label, title : str
-    lines : tuple of Line
-        From the back to the front.
-    log : {"", "x", "y", "xy"}
-        The logarithmic axes.
-    """
+    """Some quantities of one part against another, or against a text of its rows."""
 
     part: str
     x: str
     x_label: str
     y_label: str
-    lines: tuple[Line, ...]
+    lines: tuple[Line, ...]  # from the back to the front
     title: str = ""
-    log: str = ""
+    log: str = ""  # the logarithmic axes: "x", "y" or "xy"
 
     def __post_init__(self) -> None:
-        _member("log", self.log, _LOGS)
+        if self.log:
+            member("log", self.log, _LOGS)
 
 
 @dataclass(frozen=True)
@@ -131,16 +100,9 @@ class Plot:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a listing.
+    """A column of a listing: ``text`` is a format such as ``"{noise:g}: {certified:.2f}"``.
 
-    Parameters
-    ----------
-    head : str
-    text : str
-        A format of the row's quantities, e.g. ``"{noise:g}: {certified:.2f}"``. An interval takes
-        ``.2f`` and its like, and is rounded outwards.
-    check : Check, optional
-        Marks every entry by whether it holds there.
+    An interval takes ``.2f`` and its like, and is rounded outwards. A ``check`` marks every entry.
     """
 
     head: str
@@ -191,38 +153,23 @@ class Presentation:
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> Presentation:
         """What ``to_json`` was asked of."""
-        return cls(
-            tuple(_restored(Claim, claim) for claim in told["claims"]),
-            tuple(_restored(Plot, plot) for plot in told["plots"]),
-            tuple(_restored(Listing, listing) for listing in told["listings"]),
-        )
+        return cls(**{field.name: _restored(field.name, told[field.name]) for field in fields(cls)})
 
 
-_T = TypeVar("_T")
-_NESTED: dict[str, Callable[..., object]] = {
-    "check": Check,
-    "panels": Panel,
-    "lines": Line,
-    "columns": Column,
-}
+_KINDS: dict[str, Callable[..., object]] = {
+    "claims": Claim, "plots": Plot, "listings": Listing, "check": Check, "panels": Panel,
+    "lines": Line, "columns": Column,
+}  # fmt: skip
 
 
-def _restored(kind: Callable[..., _T], told: Mapping[str, Any]) -> _T:
-    fields = {}
-    for name, value in told.items():
-        inner = _NESTED.get(name)
-        if inner is not None and isinstance(value, list | tuple):
-            value = tuple(_restored(inner, each) for each in value)
-        elif inner is not None and value is not None:
-            value = _restored(inner, value)
-        fields[name] = value
-    return kind(**fields)
+def _restored(name: str, told: Any) -> Any:
+    """The object of a field, from what JSON holds of it."""
+    if isinstance(told, list | tuple):
+        return tuple(_restored(name, each) for each in told)
+    if isinstance(told, dict):
+        return _KINDS[name](**{inner: _restored(inner, value) for inner, value in told.items()})
+    return told
 
 
 def _compared(part: str, check: Check | None) -> list[tuple[str, str]]:
     return [] if check is None else [(part, check.left), (part, check.right)]
-
-
-def _member(what: str, name: str, known: tuple[str, ...]) -> None:
-    if name not in known:
-        raise ValueError(f"{what} must be one of {', '.join(map(repr, known))}, got {name!r}")

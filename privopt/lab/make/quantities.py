@@ -85,13 +85,7 @@ def _gradient_norm(problem: Problem, points: ArrayLike) -> _Floats:
 
 
 def _rounds(plan: Plan) -> float:
-    """``sum_t f_t = rounds F``: passes times ``n/b``.
-
-    Raises
-    ------
-    ValueError
-        If the batches are not whole passes over the records.
-    """
+    """``sum_t f_t = rounds F``: passes times ``n/b``."""
     mechanism: Any = plan.params.mechanism
     size, batches = plan.problem_class.n, mechanism.batches
     times, gap, even = batches.participation(mechanism.steps, plan.budget.relation)

@@ -148,19 +148,11 @@ class Kept(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """What is recorded of an experiment.
-
-    Attributes
-    ----------
-    about : dict
-        Name, title, description, profile, and what the report must know.
-    cells, runs : pyarrow.Table
-        A row for each cell and each run, or for each part of a study and each row of a part.
-    """
+    """What is recorded of an experiment."""
 
     about: About
-    cells: pa.Table
-    runs: pa.Table
+    cells: pa.Table  # a row for each cell, or for each part of a study
+    runs: pa.Table  # a row for each run, or for each row of a part
 
     @property
     def is_study(self) -> bool:

@@ -232,19 +232,11 @@ def _note_strangers(experiment: str, folder: Path, keys: set[str], progress: Pro
 
 
 class CompileClock:
-    """What its thread has compiled since the clock was started.
-
-    Attributes
-    ----------
-    seconds : float
-        Time during which something was traced, lowered or compiled; nested stages count once.
-    programs : list of str
-        Names of the programs compiled.
-    """
+    """What its thread has compiled since the clock was started."""
 
     def __init__(self) -> None:
-        self.seconds = 0.0
-        self.programs: list[str] = []
+        self.seconds = 0.0  # in which something was compiled; nested stages count once
+        self.programs: list[str] = []  # names
         self._stages: list[tuple[float, float]] = []
         self._thread = threading.get_ident()
 

@@ -53,29 +53,15 @@ _MEASURING = tuple(
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run left behind.
+    """What a run left behind."""
 
-    Attributes
-    ----------
-    folder : Path
-        Of the tables of all cells; :func:`privopt.lab.read` reads them.
-    cells, reused, refused : int
-        All cells that were run, those of them that another run has made, before or meanwhile, and
-        those beside whose plan was refused.
-    run_seconds, compile_seconds : float
-        Spent on all cells, by whichever run made them.
-    as_committed : bool or None
-        Whether the tables equal the committed ones, whose bytes they then have; ``None`` where
-        none are committed.
-    """
-
-    folder: Path
-    cells: int
-    reused: int
-    refused: int
-    run_seconds: float
+    folder: Path  # of the tables; :func:`privopt.lab.read` reads them
+    cells: int  # that were run
+    reused: int  # of them, made by another run before or meanwhile
+    refused: int  # beside them, whose plan was refused
+    run_seconds: float  # of all cells, by whichever run made them
     compile_seconds: float
-    as_committed: bool | None = None
+    as_committed: bool | None = None  # whether the tables equal the committed ones
 
 
 def run(
@@ -109,19 +95,12 @@ def run(
 
     Raises
     ------
-    ValueError
-        If the experiment does not belong to the profile or has nothing to run, data break their
-        declared class, or a
-        part of a study gives no rows, or something else than numbers, texts, ``None`` and
-        intervals, or lacks a quantity that is claimed or shown.
-    FileNotFoundError
-        If data are missing.
     ResultsError
         If ``results`` is not ours or cannot be written; finished cells stay.
     """
     if not isinstance(experiment, Study):
         instance("experiment", experiment, Experiment)
-    require_profile(experiment, profile)
+    require_profile(experiment.name, experiment.profiles, profile)
     if isinstance(seed, bool) or not isinstance(seed, Integral) or not -_BITS <= seed < _BITS - 1:
         raise ValueError(f"seed must be an integer from -2^63 to 2^63 - 2, got {seed!r}")
     folder = open_results(results) / experiment.name

@@ -47,11 +47,6 @@ class Study:
     profiles : tuple of {"quick", "full"}
         Those that it belongs to; default both.
 
-    Raises
-    ------
-    ValueError
-        Naming the argument, the value and the rule it broke.
-
     Examples
     --------
     >>> from privopt.lab import Check, Claim, Study
@@ -103,26 +98,14 @@ class Study:
         return {"study": self.shown.to_json()}
 
     def check_quantities(self, part: str, names: Collection[str]) -> None:
-        """Refuse a quantity that is claimed or shown of a part that gives columns of these names.
-
-        Raises
-        ------
-        ValueError
-            Naming the quantity.
-        """
+        """Refuse a quantity that is claimed or shown of a part and is no column of these names."""
         for each, quantity in self.shown.quantities():
             if each == part and not {quantity, f"{quantity}_lower"} & set(names):
                 raise ValueError(f"quantity must be one that part {part} gives, got {quantity!r}")
 
 
 def part_rows(name: str, rows: Iterable[Row]) -> pa.Table:
-    """The rows of a part.
-
-    Raises
-    ------
-    ValueError
-        If there are none, or they hold something else than numbers, texts, ``None`` and intervals.
-    """
+    """The rows of a part."""
     found = [_flat(name, row) for row in rows]
     if not found:
         raise ValueError(f"part {name} must give at least one row, got none")

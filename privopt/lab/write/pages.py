@@ -38,7 +38,8 @@ def _page(document: Document, results: Path) -> Iterator[str]:
     yield "</header>\n<main>"
     yield _legend(document)
     yield from (_table(table, "h2") for table in document.tables)
-    yield from (_section(section, results) for section in document.sections)
+    for section in document.sections:
+        yield from _section(section, results)
     script = _SCRIPT.read_text(encoding="utf-8")
     yield f"</main>\n<script>\n{script}</script>\n</body>\n</html>"
 
@@ -52,11 +53,7 @@ def _legend(document: Document) -> str:
     return f'<details class="legend" open>{told}\n<dl>\n{items}\n</dl>\n</details>'
 
 
-def _section(section: Section, results: Path) -> str:
-    return "\n".join(_section_lines(section, results))
-
-
-def _section_lines(section: Section, results: Path) -> Iterator[str]:
+def _section(section: Section, results: Path) -> Iterator[str]:
     yield f'<section id="{escape(section.name)}">\n<h2>{escape(section.title)}</h2>'
     yield f'<p class="made">{" · ".join(_made(section))}</p>'
     for paragraph in re.split(r"\n\s*\n", section.description.strip()):

@@ -56,11 +56,6 @@ def write_report(
     Path
         ``index.html``. Beside it ``README.md`` has the verdicts, and leads to that of every
         experiment in its folder.
-
-    Raises
-    ------
-    ResultsError
-        If the folder is not ours, holds no table, or a table cannot be read.
     """
     results = existing_results(results)
     names = recorded_names(results)
