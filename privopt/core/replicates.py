@@ -154,9 +154,6 @@ def _run_many(
 
         if algorithm.coins is None:
             keys = groups.reshape(-1)
-            if len(jax.tree.leaves(plans)[0]) == 1:  # an axis would batch the condition of loops
-                found = members(jax.tree.map(lambda leaf: leaf[0], plans), keys, None)
-                return jax.tree.map(lambda leaf: leaf[None], found)
             if together:
                 return jax.vmap(lambda plan: members(plan, keys, None))(plans)
             return jax.lax.map(lambda plan: members(plan, keys, None), plans)
