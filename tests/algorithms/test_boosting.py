@@ -202,7 +202,7 @@ def test_scores_in_float32_move_by_their_sensitivity_at_most(radius, public):
     [
         ({"boost": 1.0}, "boost must be a chance of failure below 1"),
         ({"boost": 0.0}, "boost must be positive"),
-        ({"mode": "paper"}, "boost must be None but for fixed steps"),
+        ({"mode": "paper", "steps": None}, "boost must be None but for fixed steps"),
         ({"record": 5}, "boost must be None but for fixed steps"),
     ],
 )

@@ -18,7 +18,7 @@ from privopt.convex import Last
 from privopt.mechanisms.batches import poisson_sampler
 from privopt.streams import stream
 
-PATH = Path(__file__).parents[2] / "experiments" / "flax_network.py"
+PATH = Path(__file__).parents[2] / "experiments" / "compared" / "flax_network.py"
 METHODS = ("dp_sgd", "noisy_adam")
 
 

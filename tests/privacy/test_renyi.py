@@ -508,7 +508,7 @@ def test_no_two_coins_are_further_apart_than_is_proved(order, logit_p, logit_q, 
         rho = float(mpmath.log(moment) / (mpmath.mpf(order) - 1))
         rho = max(0.0, rho * (1 + 1e-15))
         assert delta <= renyi_delta([order], [rho], epsilon)
-        if 1e-300 < delta < 1:
+        if delta > 1e-300 and float(delta) < 1.0:
             assert epsilon <= renyi_epsilon([order], [rho], float(delta)) * (1 + 1e-12) + 1e-300
 
 
