@@ -312,11 +312,11 @@ def test_noise_of_anchors_and_of_differences_is_independent():
     """Answers between anchors hold the anchor's noise, and one of their own."""
     reduced = VarianceReducedGradient(QUERY, 1.0, QUERY, 1.0, POISSON, period=3, steps=9)
     objective = still()
-    bound = reduced.oracle(objective, jax.random.key(0))
+    anchors, changes = reduced.oracles(objective, jax.random.key(0))
     start = objective.start(0)
-    first, memory = bound.renew(bound.begin(start), jnp.asarray(0), start)
-    later = [bound.ask(memory, jnp.asarray(t), start)[0] for t in (1, 2)]
-    second, _ = bound.renew(bound.begin(start), jnp.asarray(3), start)
+    first, memory = anchors.ask(anchors.begin(start), jnp.asarray(0), start)
+    later = [changes.ask(memory, jnp.asarray(t), start)[0] for t in (1, 2)]
+    second, _ = anchors.ask(anchors.begin(start), jnp.asarray(3), start)
     own = [jax.tree.map(jnp.subtract, answer, first) for answer in later]
     noises = [np.asarray(leaf).ravel() for leaf in jax.tree.leaves([first, second, own])]
     assert len(noises) == 8
