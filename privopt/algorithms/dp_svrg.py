@@ -211,24 +211,22 @@ def steps(
     runs are mapped.
     """
     mechanism: Any = params.mechanism
-    start, constraint, observer = (
-        objective.start(static.dim),
-        objective.constraint,
-        execution.observer,
-    )
+    start = objective.start(static.dim)
+    given = objective.constraint, start, key, execution.observer, objective
     anchor, changes = (
-        params.descent.of(oracle, constraint, start, key, observer, objective)
+        params.descent.of(oracle, *given)
         for oracle in mechanism.oracles(objective, key, execution.microbatch)
     )
     period = jnp.asarray(mechanism.period)
 
     def until(state: State, last: Array) -> State:
-        def one_period(state: State) -> State:
-            end = jnp.minimum(last, (state.t // period + 1) * period)
-            renewed = jax.lax.cond(state.t % period == 0, anchor.step, lambda same: same, state)
-            return changes.until(renewed, end)
+        def rest(state: State) -> State:  # of a period
+            return changes.until(state, jnp.minimum(last, -(-state.t // period) * period))
 
-        return jax.lax.while_loop(lambda state: state.t < last, one_period, state)
+        def one_period(state: State) -> State:
+            return rest(anchor.step(state))
+
+        return jax.lax.while_loop(lambda state: state.t < last, one_period, rest(state))
 
     return Steps(anchor.steps, anchor.init, until, lambda state: run_of(anchor.ends(state)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -139,12 +139,13 @@ class Stepper:
             raise ValueError("batch must be None where records are drawn or have multiplicities")
         return BatchRisk.of(whole, batch, whole.records)
 
-    def _call(self, function: Any, *given: Pytree, source: Source | None = None) -> Any:
+    def _call(self, part: Any, *given: Pytree, source: Source | None = None) -> Any:
         plan = self.plan
         source = self.source if source is None else source
         params = device_numbers(plan.params, precision_dtype(plan, source.dtype))
         numbers = params, np.uint32(self.stream)
-        return function(plan.algorithm, plan.static, self.execution, numbers, source, *given)
+        fixed = plan.algorithm, plan.static, self.execution
+        return _program(part, *fixed, numbers, source, *given)
 
 
 def stepper(
@@ -222,66 +223,43 @@ def _planned_rows(
     return algorithm.rows(static, params, key, t, n)
 
 
-_compiled = partial(jax.jit, static_argnames=("algorithm", "static", "execution"))
-
-
-@_compiled
-def _init(
+@partial(jax.jit, static_argnames=("part", "algorithm", "static", "execution"))
+def _program(
+    part: Callable[..., Pytree],
     algorithm: Algorithm,
     static: Hashable,
     execution: Execution,
     numbers: tuple[Parameters, ArrayLike],
     source: Source,
     key: Array,
-) -> Pytree:
-    return _steps(algorithm, static, execution, numbers, source, key).init()
+    *inner: Any,
+) -> Any:
+    """A part of the run with these arguments."""
+    found = part(
+        algorithm, arguments_of(algorithm, static, execution, numbers, source, key), *inner
+    )
+    return cast_back(algorithm, source, found) if isinstance(found, Run) else found
 
 
-@_compiled
-def _advance(
-    algorithm: Algorithm,
-    static: Hashable,
-    execution: Execution,
-    numbers: tuple[Parameters, ArrayLike],
-    source: Source,
-    key: Array,
-    inner: Any,
-) -> Pytree:
-    steps = _steps(algorithm, static, execution, numbers, source, key)
+def _init(algorithm: Algorithm, arguments: Any) -> Pytree:
+    return _steps(algorithm, arguments).init()
+
+
+def _advance(algorithm: Algorithm, arguments: Any, inner: Any) -> Pytree:
+    steps = _steps(algorithm, arguments)
     return steps.until(inner, jnp.minimum(inner.t + 1, jnp.asarray(steps.planned)))
 
 
-@_compiled
-def _ends(
-    algorithm: Algorithm,
-    static: Hashable,
-    execution: Execution,
-    numbers: tuple[Parameters, ArrayLike],
-    source: Source,
-    key: Array,
-    inner: Any,
-) -> Run:
-    steps = _steps(algorithm, static, execution, numbers, source, key)
-    return cast_back(algorithm, source, steps.ends(inner))
+def _ends(algorithm: Algorithm, arguments: Any, inner: Any) -> Run:
+    return _steps(algorithm, arguments).ends(inner)
 
 
-@_compiled
-def _rows(
-    algorithm: Algorithm,
-    static: Hashable,
-    execution: Execution,
-    numbers: tuple[Parameters, ArrayLike],
-    source: Source,
-    key: Array,
-    inner: Any,
-) -> tuple[Array, Array]:
-    static, params, objective, own, *_ = arguments_of(
-        algorithm, static, execution, numbers, source, key
-    )
+def _rows(algorithm: Algorithm, arguments: Any, inner: Any) -> tuple[Array, Array]:
     assert algorithm.rows is not None
-    return algorithm.rows(static, params, own, inner.t, objective.records)
+    static, params, objective, key, *_ = arguments
+    return algorithm.rows(static, params, key, inner.t, objective.records)
 
 
-def _steps(algorithm: Algorithm, *given: Any) -> Steps:
+def _steps(algorithm: Algorithm, arguments: Any) -> Steps:
     assert algorithm.steps is not None
-    return algorithm.steps(*arguments_of(algorithm, *given))
+    return algorithm.steps(*arguments)

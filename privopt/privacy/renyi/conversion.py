@@ -51,6 +51,7 @@ __all__ = [
 
 Array = npt.NDArray[np.float64]
 
+_LARGEST = 700.0  # epsilon whose exponential is a float
 _SLACK = 2.0**-50  # of every term of a sum: each is within four units of 2^-53
 
 
@@ -112,18 +113,22 @@ def renyi_epsilon(orders: npt.ArrayLike, divergences: npt.ArrayLike, delta: floa
         return 0.0
     if delta == 0.0:
         return math.inf
-    highest = float(np.min(epsilons(alphas, bounds, delta)))
+    highest = max(0.0, float(np.min(epsilons(alphas, bounds, delta))))
+    target = math.log(delta) * (1.0 + _SLACK)  # below ln delta, whatever its rounding
 
     def excess(epsilon: float) -> float:
-        return float(np.min(_lossless(alphas, bounds, epsilon))) - math.log(delta)
+        return float(np.min(_lossless(alphas, bounds, epsilon))) - target
 
-    if not 0.0 < highest < math.inf or excess(0.0) <= 0.0:
-        return max(0.0, highest) if highest == math.inf else 0.0
-    if excess(highest) >= 0.0:
+    if highest in (0.0, math.inf):
         return highest
-    root = float(brentq(excess, 0.0, highest, xtol=1e-13 * highest, rtol=1e-14))
-    above = root * (1.0 + 1e-12)
-    return min(highest, above) if excess(above) <= -_SLACK * abs(math.log(delta)) else highest
+    if excess(0.0) <= 0.0:
+        return 0.0
+    largest = min(highest, _LARGEST)
+    if excess(largest) >= 0.0:
+        return highest
+    root = float(brentq(excess, 0.0, largest, xtol=1e-13 * largest, rtol=1e-14))
+    above = min(highest, root * (1.0 + 1e-12))
+    return above if excess(above) <= 0.0 else highest
 
 
 def renyi_delta(orders: npt.ArrayLike, divergences: npt.ArrayLike, epsilon: float) -> float:
@@ -199,7 +204,7 @@ def _lossless(orders: Array, divergences: Array, epsilon: float) -> Array:
     """``ln delta`` that each order implies: the lowest of all three bounds of this module."""
     best = log_deltas(orders, divergences, epsilon)
     known = np.isfinite(divergences)
-    if epsilon > 700.0 or not known.any():
+    if epsilon > _LARGEST or not known.any():
         return best
     order, rho = orders[known, None], divergences[known, None]
     power = order - 1.0
