@@ -9,8 +9,6 @@ from privopt.accounting.composition import Advanced, Basic
 from privopt.accounting.moments import Moments
 from privopt.privacy import Accountant, Respondent, questions
 
-__all__ = ["ACCOUNTANTS", "ESTIMATORS", "named"]
-
 ACCOUNTANTS: tuple[Accountant, ...] = (
     *privacy.ACCOUNTANTS,
     Basic(),

@@ -11,8 +11,6 @@ from privopt.privacy.leaves import first_unsupported, leaves
 from privopt.privacy.numbers import check_epsilon, check_target_delta, real
 from privopt.spec import Relation
 
-__all__ = ["DpAccountant"]
-
 _RELATIONS = {
     dp.NeighboringRelation.REPLACE_ONE: Relation.REPLACE_ONE,
     dp.NeighboringRelation.ADD_OR_REMOVE_ONE: Relation.ADD_OR_REMOVE_ONE,

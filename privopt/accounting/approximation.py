@@ -11,8 +11,6 @@ import numpy.typing as npt
 from privopt.privacy import Respondent
 from privopt.privacy.numbers import real
 
-__all__ = ["ApproximateCurve", "Approximation", "Estimator"]
-
 
 class _Estimate:
     """What every estimate refuses: to be ordered, and to be computed with unawares."""

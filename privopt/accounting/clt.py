@@ -43,8 +43,6 @@ from privopt.privacy.leaves import leaves
 from privopt.privacy.parameters import is_batch, is_rate
 from privopt.spec import Relation
 
-__all__ = ["CLT", "SampledGaussian", "sampled_gaussians"]
-
 _ROOT_HALF = math.sqrt(0.5)
 
 

@@ -51,8 +51,6 @@ from privopt.privacy.numbers import (
 from privopt.privacy.renyi.conversion import envelope
 from privopt.spec import Relation
 
-__all__ = ["Advanced", "Basic", "advanced_epsilon", "optimal_delta", "optimal_epsilon"]
-
 Parts = list[tuple[Guarantee, int]]
 
 _ROUNDING = 2.0**-48  # relative; sums of positive terms, each within a few units of 2^-53

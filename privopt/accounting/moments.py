@@ -15,8 +15,6 @@ from dataclasses import dataclass
 
 from privopt.privacy import Renyi
 
-__all__ = ["Moments"]
-
 _PUBLISHED = (*(1.0 + 0.1 * i for i in range(1, 100)), *(float(order) for order in range(12, 64)))
 
 

@@ -45,8 +45,6 @@ from privopt.privacy.numbers import bisect, check_count, check_delta, real, time
 from privopt.privacy.releases import round_up_cost
 from privopt.spec import Relation
 
-__all__ = ["ZCDPOdometer"]
-
 _ROUNDING = 2.0**-48  # relative, for a handful of float operations
 
 

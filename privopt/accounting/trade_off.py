@@ -27,8 +27,6 @@ import numpy.typing as npt
 
 from privopt.privacy.numbers import bisect, check_alpha, check_delta, real
 
-__all__ = ["TradeOff", "from_profile", "sample", "subsample", "symmetric", "symmetrise", "tensor"]
-
 Array = npt.NDArray[np.float64]
 
 _U = 2.0**-53  # unit roundoff of float64

@@ -23,8 +23,6 @@ from privopt.privacy import round_up
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import Rate
 
-__all__ = ["APPROXIMATE_MINIMA_PERTURBATION"]
-
 _FINISH_SHARE = 0.01  # of epsilon and of delta, for the second noise
 
 

@@ -52,8 +52,6 @@ from privopt.theory import (
     no_rate,
 )
 
-__all__ = ["BIAS_REDUCED_SGD"]
-
 
 class Params(NamedTuple):
     """A gradient of reduced bias, and the method that asks it."""

@@ -41,8 +41,6 @@ from privopt.theory import (
     projected_gradient,
 )
 
-__all__ = ["Post", "projected_rate"]
-
 
 class Post(NamedTuple):
     """What private gradients are projected onto, at no cost in privacy.

@@ -16,8 +16,6 @@ from privopt.mechanisms.best_of_runs import BestOfRuns, PointScore
 from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream
 
-__all__ = ["best_run", "boosted"]
-
 
 def boosted(
     problem_class: ProblemClass,

@@ -20,15 +20,6 @@ from privopt.privacy import Sampler
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import ALL_RECORDS, Moments, batch_moments
 
-__all__ = [
-    "CYCLIC_POISSON",
-    "Batching",
-    "Clipping",
-    "moments_of",
-    "require_convex_lipschitz",
-    "require_delta",
-]
-
 CYCLIC_POISSON = "cyclic_poisson"
 """Of Poisson batches of blocks that take turns."""
 

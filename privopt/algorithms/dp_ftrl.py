@@ -45,8 +45,6 @@ from privopt.theory import (
     no_rate,
 )
 
-__all__ = ["DP_FTRL"]
-
 
 class Declared(NamedTuple):
     """What the rate speaks of."""

@@ -20,8 +20,6 @@ from privopt.mechanisms import AllRecords, Noise, PrivateGradient, noise_of
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import Rate
 
-__all__ = ["DP_GD", "rate"]
-
 
 @planner
 def plan(

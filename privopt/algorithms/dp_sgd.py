@@ -19,8 +19,6 @@ from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import Batches, Noise, PrivateGradient, noise_of
 from privopt.spec import Budget, ProblemClass
 
-__all__ = ["DP_SGD"]
-
 
 @planner
 def plan(

@@ -41,8 +41,6 @@ from privopt.theory import (
     variance_reduced_step_size,
 )
 
-__all__ = ["DP_SVRG"]
-
 # Of the clip: what linear losses, whose gradients never differ, are clipped to.
 _MIN_CLIP_SHARE = 1e-6
 

@@ -22,8 +22,6 @@ from privopt.theory import (
     no_rate,
 )
 
-__all__ = ["EXPONENTIAL_MECHANISM"]
-
 
 class Secret(NamedTuple):
     """What the sampler saw: the lowest point, its proposals, the largest log of an acceptance."""

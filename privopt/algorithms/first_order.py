@@ -57,31 +57,6 @@ from privopt.theory import (
     no_rate,
 )
 
-__all__ = [
-    "IN_STEPS",
-    "Optimiser",
-    "Params",
-    "Secret",
-    "Static",
-    "chosen_output",
-    "first_order",
-    "horizon",
-    "least_batch",
-    "one_step_noise",
-    "output_rule",
-    "rate_of",
-    "recorded",
-    "run",
-    "run_of",
-    "step_count",
-    "step_rule",
-    "steps",
-    "steps_of",
-    "steps_powers",
-    "unknown_noise",
-    "unmoving",
-]
-
 Optimiser: TypeAlias = (
     Update | optax.GradientTransformation | Callable[..., optax.GradientTransformation]
 )

@@ -14,8 +14,6 @@ from privopt.mechanisms import AllRecords, ClippedGradient, PrivateGradient
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import GIVEN_STEPS, Powers, Rate
 
-__all__ = ["GRADIENT_DESCENT"]
-
 
 @planner
 def plan(

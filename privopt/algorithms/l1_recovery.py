@@ -23,8 +23,6 @@ from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream
 from privopt.theory import Rate, l1_recovery_rate
 
-__all__ = ["L1_RECOVERY"]
-
 _LEAST = 8  # measurements, below which nothing is compressed
 _SMALL, _LARGE = 1e-50, 1e50
 

@@ -39,8 +39,6 @@ from privopt.theory import (
     smoothing_width,
 )
 
-__all__ = ["LINF_OUTPUT_PERTURBATION"]
-
 _NAME = "linf_output_perturbation"
 _SMOOTHING_SHARE = 0.01
 

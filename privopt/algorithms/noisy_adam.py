@@ -19,8 +19,6 @@ from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import Batches, IndependentNoise, Noise, PrivateGradient, noise_of
 from privopt.spec import Budget, ProblemClass
 
-__all__ = ["NOISY_ADAM"]
-
 
 @planner
 def plan(

@@ -36,15 +36,6 @@ from privopt.theory import (
     perturbed_objective_regularisation,
 )
 
-__all__ = [
-    "OBJECTIVE_PERTURBATION",
-    "ObjectivePerturbationRelease",
-    "least_noise",
-    "rate_by",
-    "regularised",
-    "run",
-]
-
 # Of what the tilt shows of a record: what the second noise shows of the solver.
 _FINISH_SHARE = 0.01
 _PURE_FINISH_SHARE = 1e-3  # the same under pure differential privacy, where losses add

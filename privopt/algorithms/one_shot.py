@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 from jax import Array
 
-__all__ = ["Params", "Secret", "Static"]
-
 
 class Params(NamedTuple):
     """Numbers of a run: those of its mechanism."""

@@ -28,8 +28,6 @@ from privopt.theory import (
     perturbed_minimiser_regularisation,
 )
 
-__all__ = ["OUTPUT_PERTURBATION"]
-
 _SMOOTHING_SHARE = 0.01
 _Kind: TypeAlias = type[GaussianMechanism[Any]] | type[NormLaplaceMechanism[Any]]
 _KINDS: dict[str, _Kind] = {"gaussian": GaussianMechanism, "norm_laplace": NormLaplaceMechanism}

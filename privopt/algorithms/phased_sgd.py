@@ -33,8 +33,6 @@ from privopt.theory import (
     phased_rate,
 )
 
-__all__ = ["PHASED_SGD"]
-
 _SGD = Update.of(optax.sgd)
 
 

@@ -18,8 +18,6 @@ from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream
 from privopt.theory import Body, Rate, no_rate, projection_mechanism_rate
 
-__all__ = ["MODES", "PROJECTION_MECHANISM", "Secret", "check_paper", "rate_of", "rate_with", "run"]
-
 MODES = ("tight", "paper")
 
 

@@ -15,8 +15,6 @@ from privopt.spec import Budget, Relation
 if TYPE_CHECKING:
     from privopt.privacy import Interval
 
-__all__ = ["epsilon", "noise"]
-
 _ACCURACY = 1e-3
 _TOLERANCE = 1e-4
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from privopt.accounting import Approximation
     from privopt.privacy import Interval
 
-__all__ = ["Answers", "Question", "ask"]
-
 _NO_BOUND = "no accountant has a bound"
 _BEYOND_ROUNDING = 1e-9  # relative; an estimate this far below a bound is not there by rounding
 

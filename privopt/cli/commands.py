@@ -13,8 +13,6 @@ import typer
 from privopt.cli.accounting import epsilon, noise
 from privopt.cli.experiments import list_, report, run
 
-__all__ = ["app"]
-
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,

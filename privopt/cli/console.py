@@ -12,8 +12,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-__all__ = ["digits", "make_console", "make_table", "plain_errors"]
-
 
 def make_table(title: str, *columns: str) -> Table:
     """A table whose first column is never folded."""

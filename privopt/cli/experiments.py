@@ -17,8 +17,6 @@ from rich.markup import escape
 
 from privopt.cli.console import make_console, make_table, plain_errors
 
-__all__ = ["list_", "report", "run"]
-
 EXPERIMENTS = Path("experiments")
 REFUTED = 3
 """The exit status of a refuted verdict; of a crash it is 1, and of bad input 2."""

@@ -15,8 +15,6 @@ import signal
 import sys
 import threading
 
-__all__ = ["end_at_interrupt"]
-
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SAID = b"\nInterrupted. Every finished cell is safe: repeat the same command to continue.\n"
 _SHOW_CURSOR = b"\x1b[?25h"

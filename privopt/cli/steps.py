@@ -14,8 +14,6 @@ from privopt.spec import Relation
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-__all__ = ["Sampler", "Steps", "number", "read_steps"]
-
 _MIN_DELTA = 1e-300
 
 

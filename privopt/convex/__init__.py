@@ -50,7 +50,7 @@ from privopt.convex.outputs import (
     checked_output,
 )
 from privopt.convex.projected_leader import projected_leader
-from privopt.convex.pytree_dataclass import Pytree, pytree_dataclass
+from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.regularised_glm import RegularisedGLM
 from privopt.convex.separable import Separable, Sine
 from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
@@ -59,6 +59,7 @@ from privopt.convex.squared_distance import MeanAndSpread, SquaredDistance
 from privopt.convex.step_sizes import StepSizes
 from privopt.convex.updates import Update
 from privopt.convex.vectors import norm
+from privopt.release import Pytree
 
 __all__ = [
     "MAX_SAMPLER_DIM",

@@ -8,8 +8,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-__all__ = ["accelerated_descent"]
-
 
 def accelerated_descent(
     gradient: Callable[[Array], Array],

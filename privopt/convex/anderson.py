@@ -9,8 +9,6 @@ from jax import Array
 
 from privopt.convex.vectors import inner
 
-__all__ = ["Mixing"]
-
 MAX_MEMORY, MIN_MEMORY = 10, 5  # steps
 MIN_MEMORY_PROBLEMS = 4  # from so many on the memory is short, since each look costs more
 

@@ -15,8 +15,6 @@ from jax.typing import ArrayLike
 from privopt.convex.certificate import ROUND_OFF
 from privopt.convex.vectors import inner, norm, power_of_two
 
-__all__ = ["BasisPursuit", "basis_pursuit"]
-
 MIN_PIVOT = 1e-12  # square of a row's distance from the rows before it, in units of its norm
 MAX_RESIDUAL = 1e-12  # of ||x||_1, for rows of norm about one
 MAX_STEPS = 60

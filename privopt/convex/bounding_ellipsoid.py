@@ -20,16 +20,6 @@ from privopt.convex.certificate import ROUND_OFF
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.vectors import norm
 
-__all__ = [
-    "INNER_RADIUS",
-    "MARGIN",
-    "MAX_ERROR",
-    "SLACK",
-    "BoundingEllipsoid",
-    "ValueAndGradient",
-    "bound_low_part",
-]
-
 ValueAndGradient = Callable[[Array], tuple[Array, Array]]
 
 INNER_RADIUS = {1: 0.8, 2: 1.0 / 3.0, 3: 0.2}  # cuts no deeper than 1.06 of these gain a hundredth

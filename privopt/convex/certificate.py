@@ -11,10 +11,8 @@ import jax
 import jax.numpy as jnp
 
 from privopt.convex.constraint import ConstraintSet
-from privopt.convex.pytree_dataclass import Pytree
 from privopt.convex.vectors import norm
-
-__all__ = ["ROUND_OFF", "Certifier", "certify", "require_float64"]
+from privopt.release import Pytree
 
 ROUND_OFF = 64.0 * 2.0**-52
 

@@ -9,8 +9,6 @@ from jax.typing import DTypeLike
 
 from privopt.convex.vectors import Number
 
-__all__ = ["ConstraintSet"]
-
 
 class ConstraintSet(Protocol):
     """A closed convex set ``W`` of vectors with ``dim`` coordinates.

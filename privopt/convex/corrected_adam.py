@@ -9,9 +9,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from privopt.convex.pytree_dataclass import Pytree
-
-__all__ = ["corrected_adam"]
+from privopt.release import Pytree
 
 
 class Moments(NamedTuple):

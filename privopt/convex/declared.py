@@ -13,8 +13,6 @@ import numpy as np
 
 from privopt.convex.vectors import Number
 
-__all__ = ["dimension", "on_host", "require_finite", "require_positive", "require_shape"]
-
 
 def on_host(value: object) -> TypeGuard[float | np.ndarray]:
     """Whether the numbers of ``value`` can be read here."""

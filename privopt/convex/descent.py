@@ -11,8 +11,6 @@ import jax.numpy as jnp
 from privopt.convex.certificate import ROUND_OFF, Certifier
 from privopt.convex.vectors import norm
 
-__all__ = ["Evaluation", "State", "initial", "step"]
-
 MIN_CURVATURE = 1e-100  # a step of its inverse has left any set; smaller would overflow
 
 

@@ -14,12 +14,10 @@ from jax.typing import DTypeLike
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.features import Features, as_features, is_features
 from privopt.convex.losses import GeneralisedLinear, Loss, ScalarLoss
-from privopt.convex.pytree_dataclass import Pytree, node_classes, pytree_dataclass
+from privopt.convex.pytree_dataclass import node_classes, pytree_dataclass
 from privopt.convex.separable import CoordinateLoss, Separable
 from privopt.convex.squared_distance import MeanAndSpread, SquaredDistance
-
-__all__ = ["BatchRisk", "EmpiricalRisk", "LinearRecords", "PublicTerm", "SeparableRecords"]
-
+from privopt.release import Pytree
 
 PublicTerm: TypeAlias = Callable[[Pytree], Array]  # a pytree, on the device
 

@@ -23,12 +23,11 @@ from jax import Array
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.oracles import Observer, Oracle
 from privopt.convex.outputs import Output
-from privopt.convex.pytree_dataclass import Pytree, pytree_dataclass
+from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.step_sizes import StepSizes
 from privopt.convex.updates import Update
+from privopt.release import Pytree
 from privopt.streams import stream
-
-__all__ = ["Descent", "FirstOrder", "Iterates", "Path", "State"]
 
 
 class State(NamedTuple):

@@ -23,8 +23,6 @@ from privopt.convex.shared_hessian import (
 )
 from privopt.convex.vectors import Number, broadcast, inner, norm
 
-__all__ = ["GLMSolution", "newton_glm", "projected_residuals"]
-
 MAX_ROUNDS = 30
 SAMPLE_STRIDE = 16
 MIN_SAMPLE = 16  # records; of fewer nothing is learnt

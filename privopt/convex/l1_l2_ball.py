@@ -16,8 +16,6 @@ from privopt.convex.sets import Ball
 from privopt.convex.thresholds import in_range, l1_threshold, lowered, ratio_threshold
 from privopt.convex.vectors import Number, cast, inner, norm
 
-__all__ = ["L1L2Ball"]
-
 
 @pytree_dataclass
 @dataclass(frozen=True)

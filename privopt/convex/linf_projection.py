@@ -13,8 +13,6 @@ from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
 from privopt.convex.thresholds import l1_threshold, l2_threshold, lowered
 from privopt.convex.vectors import broadcast, cast, norm
 
-__all__ = ["linf_projection"]
-
 
 @singledispatch
 def linf_projection(constraint: ConstraintSet, x: jax.Array) -> jax.Array:

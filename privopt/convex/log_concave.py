@@ -23,8 +23,6 @@ from privopt.convex.constraint import ConstraintSet
 from privopt.convex.sets import Simplex, WholeSpace
 from privopt.convex.vectors import norm
 
-__all__ = ["MAX_SAMPLER_DIM", "Draw", "enough_proposals", "sample_log_concave"]
-
 MAX_SAMPLER_DIM = 3
 HEIGHT = 1.5
 ACCEPTED_SHARE = {1: 0.45, 2: 0.26, 3: 0.13}  # of proposals, for slack 0, in units of vol(K)/vol(E)

@@ -25,20 +25,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt.convex.features import FeaturesLike, as_features, shortened
-from privopt.convex.pytree_dataclass import Pytree, pytree_dataclass
-
-__all__ = [
-    "Distance",
-    "GeneralisedLinear",
-    "Hinge",
-    "Huber",
-    "Linear",
-    "Logistic",
-    "Loss",
-    "ScalarLoss",
-    "ScalarSlope",
-    "Squared",
-]
+from privopt.convex.pytree_dataclass import pytree_dataclass
+from privopt.release import Pytree
 
 
 class Loss(Protocol):

@@ -7,10 +7,8 @@ from typing import Protocol
 import jax
 from jax import Array
 
-from privopt.convex.pytree_dataclass import Pytree
 from privopt.convex.vectors import Number
-
-__all__ = ["Observer", "Oracle"]
+from privopt.release import Pytree
 
 
 class Oracle:

@@ -20,17 +20,6 @@ from privopt.convex.declared import on_host, require_positive
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.vectors import Number
 
-__all__ = [
-    "Average",
-    "AverageAfterStep",
-    "Last",
-    "Output",
-    "PolynomialAverage",
-    "RandomIterate",
-    "Suffix",
-    "checked_output",
-]
-
 Weights = Callable[[Array], Array]
 
 

@@ -9,10 +9,8 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from privopt.convex.pytree_dataclass import Pytree
 from privopt.convex.vectors import Number, cast, two_sum
-
-__all__ = ["projected_leader"]
+from privopt.release import Pytree
 
 
 class Leader(NamedTuple):

@@ -16,9 +16,6 @@ import jax
 
 from privopt.release import Pytree
 
-__all__ = ["Pytree", "node_classes", "pytree_dataclass"]
-
-
 _T = TypeVar("_T")
 
 

@@ -11,8 +11,6 @@ from jax import Array
 from privopt.convex.features import Features
 from privopt.convex.losses import ScalarSlope
 
-__all__ = ["RegularisedGLM"]
-
 
 class RegularisedGLM(NamedTuple):
     """``J_k(w) = sum_i v_i phi(<x_i, w>, y_i) + (lambda_k/2) |w - c|^2 + <b_k, w>``, ``k`` of them.

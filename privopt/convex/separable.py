@@ -11,8 +11,6 @@ from jax import Array
 from privopt.convex.features import Features, FeaturesLike, as_features
 from privopt.convex.pytree_dataclass import pytree_dataclass
 
-__all__ = ["CoordinateLoss", "Separable", "Sine"]
-
 
 class CoordinateLoss(Protocol):
     """``phi(w, x)`` of one coordinate and one number of a record, elementwise; ``phi(w, 0) = 0``.

@@ -36,8 +36,6 @@ from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.thresholds import onto_simplex
 from privopt.convex.vectors import Number, broadcast, cast, norm, one_hot
 
-__all__ = ["Ball", "Box", "L1Ball", "L2Ball", "Simplex", "WholeSpace"]
-
 
 class Ball:
     """A set about the origin, or its own centre, and ``-v`` with ``v`` about it."""

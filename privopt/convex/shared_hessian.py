@@ -11,16 +11,6 @@ from jax import Array
 from privopt.convex.features import Features
 from privopt.convex.vectors import Number
 
-__all__ = [
-    "SharedHessian",
-    "explicit_hessian",
-    "flat_hessian",
-    "gram",
-    "newton_steps",
-    "sampled_hessian",
-    "whole_hessian",
-]
-
 BLOCK = 80_000  # numbers, that a block stays in the cache of a core
 MULTIPLIER_STEPS = 30
 

@@ -28,9 +28,7 @@ import jax.numpy as jnp
 from privopt.convex.certificate import Certifier, require_float64
 from privopt.convex.constraint import ConstraintSet
 from privopt.convex.descent import Evaluation, State, initial, step
-from privopt.convex.pytree_dataclass import Pytree
-
-__all__ = ["Solution", "minimise", "minimise_nonsmooth"]
+from privopt.release import Pytree
 
 ValueAndGradient = Callable[..., tuple[jax.Array, jax.Array]]
 

@@ -11,8 +11,6 @@ from jax import Array
 from privopt.convex.features import Features, FeaturesLike, as_features, is_features
 from privopt.convex.pytree_dataclass import pytree_dataclass
 
-__all__ = ["MeanAndSpread", "SquaredDistance"]
-
 
 @pytree_dataclass
 @dataclass(frozen=True)

@@ -13,8 +13,6 @@ from privopt.convex.declared import on_host, require_finite
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.vectors import Number
 
-__all__ = ["StepSizes"]
-
 
 @pytree_dataclass
 @dataclass(frozen=True)

@@ -24,16 +24,6 @@ import jax
 import jax.numpy as jnp
 from jax.custom_batching import sequential_vmap
 
-__all__ = [
-    "in_range",
-    "l1_threshold",
-    "l2_threshold",
-    "lowered",
-    "onto_simplex",
-    "ratio_threshold",
-    "soft_threshold",
-]
-
 MIN_LONG = 512  # coordinates of a row; shorter ones are searched together
 MIN_SAMPLED = 4096  # coordinates; below it a first guess costs more than it saves
 SAMPLE_STRIDE = 16

@@ -13,10 +13,9 @@ import optax
 from jax import Array
 
 from privopt.arguments import described
-from privopt.convex.pytree_dataclass import Pytree, pytree_dataclass
+from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.vectors import Number
-
-__all__ = ["Update"]
+from privopt.release import Pytree
 
 
 @pytree_dataclass

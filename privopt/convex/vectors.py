@@ -6,17 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = [
-    "Number",
-    "broadcast",
-    "cast",
-    "inner",
-    "norm",
-    "one_hot",
-    "power_of_two",
-    "two_sum",
-]
-
 Number = float | np.ndarray | jax.Array
 
 

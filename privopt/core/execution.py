@@ -8,8 +8,6 @@ from typing import Literal, get_args
 from privopt.arguments import count
 from privopt.convex import Observer
 
-__all__ = ["Execution"]
-
 Replicates = Literal["together", "in_turn"]
 
 

@@ -10,8 +10,6 @@ from privopt.core.outcome import Source
 from privopt.core.plan import Plan
 from privopt.spec import Premises, ProblemClass, Relation
 
-__all__ = ["Problem", "check_problem"]
-
 _REMEDIES = {
     "ball": "use a Euclidean ball (convex.L2Ball), or plan for any set (projection='linf')",
     "linear_model": "use a loss of one linear prediction without kinks (GeneralisedLinear)",

@@ -20,8 +20,6 @@ from privopt.theory import (
     lower_bound,
 )
 
-__all__ = ["advantage_of", "lower_bounds"]
-
 
 def lower_bounds(
     problem_class: ProblemClass, budget: Budget, guarantee: Guarantee, rate: Rate

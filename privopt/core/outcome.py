@@ -11,8 +11,6 @@ from jax.typing import DTypeLike
 from privopt.convex import EmpiricalRisk, Path
 from privopt.release import Pytree
 
-__all__ = ["Run", "Source"]
-
 
 class Run(NamedTuple):
     """What a run returns.

@@ -19,8 +19,6 @@ from privopt.arguments import described, real
 from privopt.privacy import round_up
 from privopt.spec import Relation
 
-__all__ = ["Mechanism", "Parameters", "content", "device_numbers", "frozen", "scaled"]
-
 _INT32 = np.iinfo(np.int32)
 
 Tree = TypeVar("Tree")

@@ -23,8 +23,6 @@ from privopt.release import Pytree
 from privopt.spec import Budget, Premises, ProblemClass, Relation
 from privopt.theory import Rate, no_rate
 
-__all__ = ["Algorithm", "Plan", "planner"]
-
 
 def _no_rate(plan: Plan) -> Rate:
     return no_rate(f"{plan.algorithm.name} declares none")

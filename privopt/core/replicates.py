@@ -20,8 +20,6 @@ from privopt.core.parameters import Parameters
 from privopt.core.plan import Algorithm
 from privopt.streams import stream
 
-__all__ = ["arguments_of", "cast_back", "run_chunks", "run_one"]
-
 
 @partial(jax.jit, static_argnames=("algorithm", "static", "execution"))
 def run_one(

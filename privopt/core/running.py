@@ -24,16 +24,6 @@ from privopt.core.parameters import device_numbers
 from privopt.core.plan import Plan
 from privopt.core.replicates import run_chunks, run_one
 
-__all__ = [
-    "check_key",
-    "check_stream",
-    "in_shape",
-    "precision",
-    "precision_dtype",
-    "run",
-    "run_many",
-]
-
 
 def run(
     plan: Plan,

@@ -11,8 +11,6 @@ import numpy as np
 from privopt.core.parameters import Parameters
 from privopt.spec import ProblemClass
 
-__all__ = ["screen"]
-
 _NUMBERS = ("clip", "rate", "batch_size", "regularisation", "steps", "step_size")
 _OF_A_CONTROL = ("control", "class", "guarantee", "assuming", "noise", "numbers")
 

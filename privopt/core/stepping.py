@@ -25,8 +25,6 @@ from privopt.core.running import check_key, check_stream, in_shape, precision, p
 from privopt.core.steps import Steps
 from privopt.release import Pytree
 
-__all__ = ["RunState", "Stepper", "stepper"]
-
 
 @pytree_dataclass
 @dataclass(frozen=True)

@@ -13,8 +13,6 @@ from privopt.convex.vectors import Number
 from privopt.core.outcome import Run
 from privopt.release import Pytree
 
-__all__ = ["Steps", "whole"]
-
 
 class Steps(NamedTuple):
     """One run on the device, as steps between which one may stop.

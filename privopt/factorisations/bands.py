@@ -17,8 +17,6 @@ from privopt.factorisations.toeplitz import (
     square_root,
 )
 
-__all__ = ["banded", "banded_inverse", "least", "log_mean_square"]
-
 _OVERFLOW = 1e6  # of a log
 
 _Floats = NDArray[np.float64]

@@ -11,8 +11,6 @@ from scipy.signal import fftconvolve
 from privopt.factorisations.bands import least, log_mean_square
 from privopt.factorisations.toeplitz import ToeplitzFactorisation, correlated
 
-__all__ = ["BufferedFactorisation", "buffered"]
-
 _REACHES = (0.25, 2.0, 16.0)  # of the slowest buffer, in units of 1/T: minima are local
 MAX_BUFFERS = 32  # more change the error by less than their round-off
 COARSE = 4096  # steps above which a shorter stream is optimised before

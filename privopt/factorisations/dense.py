@@ -14,8 +14,6 @@ from privopt.factorisations.factorisation import Factorisation
 from privopt.factorisations.participation import Patterns, largest_total
 from privopt.factorisations.toeplitz import square_root
 
-__all__ = ["DenseFactorisation", "optimal"]
-
 MAX_STEPS = 4096
 MAX_ROUNDS = 200
 MEMORY = 8  # past rounds that are mixed

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from privopt.arguments import count
 from privopt.factorisations.participation import Patterns, patterns
 
-__all__ = ["Factorisation"]
-
 _Floats = NDArray[np.float64]
 
 

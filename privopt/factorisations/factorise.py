@@ -15,8 +15,6 @@ from privopt.factorisations.factorisation import Factorisation
 from privopt.factorisations.toeplitz import SeriesFactorisation, square_root
 from privopt.factorisations.trees import TreeFactorisation
 
-__all__ = ["FACTORISATIONS", "factorise"]
-
 _BANDED: dict[str, Callable[..., Factorisation]] = {
     "banded": banded,
     "banded_inverse": banded_inverse,

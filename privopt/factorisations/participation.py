@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from privopt.arguments import count
 
-__all__ = ["Patterns", "largest_total", "largest_weight", "patterns"]
-
 MAX_ENUMERATED = 50_000  # patterns
 
 _Floats = NDArray[np.float64]

@@ -12,8 +12,6 @@ from privopt.arguments import described
 from privopt.factorisations.factorisation import Factorisation
 from privopt.factorisations.participation import Patterns, largest_total
 
-__all__ = ["RestartedFactorisation"]
-
 MAX_DENSE = 512  # steps up to which patterns are looked at one by one
 MAX_ALLOCATED = 64  # participations in an epoch, up to which allocations are compared
 MAX_WORK = 2**28  # additions

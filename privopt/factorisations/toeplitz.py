@@ -13,14 +13,6 @@ from scipy.signal import fftconvolve, lfilter
 from privopt.factorisations.factorisation import Factorisation
 from privopt.factorisations.participation import Patterns, largest_total
 
-__all__ = [
-    "SeriesFactorisation",
-    "ToeplitzFactorisation",
-    "correlated",
-    "inverse_square_root",
-    "square_root",
-]
-
 MAX_DENSE = 512  # steps up to which patterns of a C that is not monotone are looked at one by one
 MAX_PAIRED = 2**24  # steps times participations
 MAX_COEFFICIENT = 1e100

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from privopt.factorisations.factorisation import Factorisation
 from privopt.factorisations.participation import Patterns, largest_total
 
-__all__ = ["TreeFactorisation", "tree_height"]
-
 MAX_DENSE = 512  # steps up to which patterns are looked at one by one
 MAX_COUNTED = 2**26  # participations in all even patterns, up to which they are counted
 _AT_ONCE = 2**20

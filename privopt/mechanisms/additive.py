@@ -24,13 +24,6 @@ from privopt.privacy import (
 from privopt.release import Pytree, release
 from privopt.spec import Budget, Relation
 
-__all__ = [
-    "GaussianMechanism",
-    "LaplaceMechanism",
-    "NormLaplaceMechanism",
-    "classic_gaussian_scale",
-]
-
 Query = TypeVar("Query", bound=BoundedQuery | L1BoundedQuery)
 
 

@@ -23,8 +23,6 @@ from privopt.privacy import Repetitions, calibrate, round_up, select_best
 from privopt.release import release
 from privopt.spec import Budget, Relation
 
-__all__ = ["BestOfRuns", "PointScore"]
-
 _ODDS = 2**30
 _SCORE_NOISE = 2.0  # of the score, over that of a run's sums: a tenth of what is spent
 

@@ -40,8 +40,6 @@ from privopt.release import Pytree, release
 from privopt.spec import Budget, Relation
 from privopt.streams import stream
 
-__all__ = ["BiasReducedGradient"]
-
 _NAME = "gradients of reduced bias"
 _LEAST_NOISE = 2.0**-20  # where delta alone pays for a sample: rates take logarithms of noise
 

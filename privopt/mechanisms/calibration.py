@@ -10,8 +10,6 @@ from privopt.draws import end_cost
 from privopt.privacy import round_down
 from privopt.spec import Budget, Relation
 
-__all__ = ["check_calibration", "drawable", "multiplier", "require_public_size"]
-
 
 def check_calibration(query: object, budget: object, *answers: str) -> None:
     """ValueError unless ``query`` can be asked for all ``answers`` and ``budget`` is one."""

@@ -15,8 +15,6 @@ from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import round_up
 from privopt.spec import Premises, ProblemClass, Relation
 
-__all__ = ["ClippedRisk"]
-
 
 class ClippedRisk(NamedTuple):
     """The risk as a function of the parameter, every record's loss ``C``-Lipschitz, over public n.

@@ -25,8 +25,6 @@ from privopt.privacy import gaussian_noise_multiplier, pure_event, round_up
 from privopt.release import release
 from privopt.spec import Budget, Premises, Relation
 
-__all__ = ["GibbsMechanism"]
-
 DIVISION_ROUND_OFF = 1.0 + 2.0**-50  # more than two divisions round by
 MAX_FAILURE = 2.0**-64  # probability that all proposals are rejected
 FAILURE_SHARE = 2.0**-30  # of delta, for that

@@ -13,8 +13,6 @@ from jax.tree_util import PyTreeDef
 
 from privopt.convex import EmpiricalRisk, RegularisedGLM, accelerated_descent, newton_glm
 
-__all__ = ["InexactMinimiser"]
-
 MAX_DIM = 1024  # dimension: beyond it an eigenbasis costs more than it saves
 MIN_DATA_NUMBERS = 2**18  # numbers in the data: with fewer, to compile costs more than to descend
 REACHABLE_RESIDUAL = (

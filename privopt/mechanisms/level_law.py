@@ -11,8 +11,6 @@ from jax import Array
 from privopt.arguments import count
 from privopt.convex import pytree_dataclass
 
-__all__ = ["LevelLaw"]
-
 
 @pytree_dataclass
 @dataclass(frozen=True)

@@ -23,8 +23,6 @@ from privopt.convex.vectors import Number
 from privopt.mechanisms.clipping import bounded_records, is_exact
 from privopt.release import Pytree
 
-__all__ = ["moved_loss_sum"]
-
 _HALVINGS = 64
 _ROUND_OFF = 16.0  # of a loss, in units in its last place
 

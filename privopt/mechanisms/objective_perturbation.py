@@ -20,12 +20,6 @@ from privopt.privacy import ObjectivePerturbationDpEvent, pure_event
 from privopt.release import release
 from privopt.spec import Premises, ProblemClass, Relation
 
-__all__ = [
-    "GaussianObjectivePerturbation",
-    "NormLaplaceObjectivePerturbation",
-    "PerturbedMinimiser",
-]
-
 _ROUND_OFF = 1.0 + 2.0**-48
 _RESOLUTION = 1e-13  # of the distance L/lambda that data can move a minimiser
 

@@ -15,8 +15,6 @@ from privopt.mechanisms.objective_perturbation import PerturbedMinimiser
 from privopt.privacy import gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
 
-__all__ = ["OBJECTIVE_PERTURBATION_ANALYSES", "ObjectivePerturbationAnalysis"]
-
 
 class ObjectivePerturbationAnalysis(NamedTuple):
     """A theorem about the exact minimiser of a tilted objective.

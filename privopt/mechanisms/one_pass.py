@@ -19,8 +19,6 @@ from privopt.privacy import round_down
 from privopt.release import Pytree
 from privopt.spec import Premises, ProblemClass, Relation
 
-__all__ = ["OnePass"]
-
 
 class OnePass(NamedTuple):
     """``(1/m) sum_t w_t`` of ``w_{t+1} = Proj(w_t - eta g_t(w_t))``, one fresh record a step.

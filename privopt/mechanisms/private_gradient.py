@@ -24,8 +24,6 @@ from privopt.release import Pytree, release
 from privopt.spec import Budget, Relation
 from privopt.streams import stream
 
-__all__ = ["BatchMean", "PrivateGradient"]
-
 _Batch: TypeAlias = tuple[Array, Array]
 
 

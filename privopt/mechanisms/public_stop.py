@@ -29,8 +29,6 @@ from privopt.convex import pytree_dataclass
 from privopt.privacy import approximate_event
 from privopt.spec import Budget, Relation
 
-__all__ = ["PublishedStop", "published_multiplier"]
-
 _UNITS = 10**9
 
 Shares = npt.NDArray[np.int32]

@@ -49,14 +49,6 @@ from privopt.privacy import round_down, round_up
 from privopt.release import Pytree
 from privopt.spec import Premises, ProblemClass, Relation
 
-__all__ = [
-    "BoundedQuery",
-    "ClippedGradient",
-    "L1BoundedQuery",
-    "RegularisedMinimiser",
-    "steps_to_gain",
-]
-
 _MAX_STEPS = 2.0**31 - 1.0  # that a loop on the device can count
 _MIN_SHARE = 1e-25  # of a record in a mean: neither it nor its noise ends among subnormal numbers
 _MAX_SUM = 1e36  # of contributions: eight times that, and noise, are numbers of float32

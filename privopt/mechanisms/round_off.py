@@ -7,9 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import DTypeLike
 
-from privopt.convex.vectors import two_sum
-
-__all__ = ["MAX_TERMS", "UNIT", "compensated_sum", "max_terms", "sum_error", "two_sum"]
+from privopt.convex.vectors import two_sum as two_sum
 
 UNIT = 2.0**-24  # of float32: the relative error of one operation
 MAX_TERMS = 2**17  # of a sum in float32, where their number is not public

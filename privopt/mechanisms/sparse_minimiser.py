@@ -31,8 +31,6 @@ from privopt.mechanisms.queries import RegularisedMinimiser
 from privopt.privacy import round_up
 from privopt.spec import Budget, Premises, ProblemClass, Relation
 
-__all__ = ["SparseMinimiser", "published_laplace_scale", "truncated_records"]
-
 _RELATIVE_ERROR = 1e-3  # what the solver may add to a sensitivity
 
 

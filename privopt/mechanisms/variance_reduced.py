@@ -21,8 +21,6 @@ from privopt.privacy import calibrate
 from privopt.release import Pytree
 from privopt.spec import Budget, Relation
 
-__all__ = ["VarianceReducedGradient"]
-
 
 @pytree_dataclass
 @dataclass(frozen=True)

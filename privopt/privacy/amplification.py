@@ -17,8 +17,6 @@ from privopt.privacy.neighbours import group
 from privopt.privacy.numbers import check_delta, check_epsilon, real
 from privopt.spec import Relation
 
-__all__ = ["Sampler", "Subsampled", "subsample"]
-
 _ROUNDING = 2.0**-50  # relative; eight units of 2^-53, more than any formula below takes
 
 

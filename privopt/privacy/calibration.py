@@ -31,14 +31,6 @@ from privopt.privacy.parameters import is_multiplicity
 from privopt.privacy.questions import check_supported, named
 from privopt.spec import Budget, Relation
 
-__all__ = [
-    "CALIBRATIONS",
-    "calibrate",
-    "compressed_noise_multiplier",
-    "gaussian_noise_multiplier",
-    "pure_noise_multiplier",
-]
-
 _MAX_NOISE = 2.0**64
 CALIBRATIONS = ("mixture", "renyi", "split", "published")
 _ROUNDING = 1e-9  # relative, of quantiles and of what follows from them

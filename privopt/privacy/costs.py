@@ -22,8 +22,6 @@ from privopt.privacy.numbers import check_delta, check_epsilon, total
 from privopt.privacy.releases import Cost, Release, asked, round_up_cost
 from privopt.spec import Relation
 
-__all__ = ["Priced", "gaussian_cost", "zcdp_cost"]
-
 Priced: TypeAlias = dp.DpEvent | tuple[float, float]
 """An event; or a pair ``(epsilon, delta)``, which stands for any mechanism that is so private."""
 

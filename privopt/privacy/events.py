@@ -10,17 +10,6 @@ from dp_accounting import DpEvent, GaussianDpEvent, ZCDpEvent
 
 from privopt.privacy.numbers import check_delta, check_epsilon
 
-__all__ = [
-    "BoundedRangeDpEvent",
-    "CompressedGaussianDpEvent",
-    "ObjectivePerturbationDpEvent",
-    "PublicMixtureDpEvent",
-    "RenyiDpEvent",
-    "approximate_event",
-    "frozen",
-    "pure_event",
-]
-
 
 def pure_event(epsilon: float) -> ZCDpEvent:
     """The event of any ``epsilon``-DP release: divergences of every order are at most ``epsilon``.

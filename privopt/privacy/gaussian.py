@@ -38,8 +38,6 @@ from privopt.privacy.numbers import (
     real,
 )
 
-__all__ = ["gaussian_delta", "gaussian_epsilon", "gaussian_mu", "gaussian_trade_off"]
-
 _U = 2.0**-53  # unit roundoff of float64
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _NODES, _WEIGHTS = 0.5 * (_NODES + 1.0), 0.5 * _WEIGHTS  # on [0, 1]

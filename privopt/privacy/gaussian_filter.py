@@ -43,8 +43,6 @@ from privopt.privacy.costs import Priced, gaussian_cost
 from privopt.privacy.guarantee import Guarantee
 from privopt.spec import Budget
 
-__all__ = ["GaussianFilter"]
-
 _UNITS = 756_000_000  # = 2^8 3^3 5^6 7: an even share (a tenth, a millionth) is a whole number
 
 Count: TypeAlias = Any  # integers of Python, NumPy or JAX, which this room does not import

@@ -25,8 +25,6 @@ import numpy.typing as npt
 from privopt.privacy.leaves import leaves
 from privopt.privacy.numbers import Interval
 
-__all__ = ["between", "bracket"]
-
 _MAX_RELEASES = 200  # distinct releases; of these each is looked at
 _RELATIVE_WIDTH = 2e-3  # as accurate as others are
 _REASON = "close steps were taken together"

@@ -34,8 +34,6 @@ from privopt.privacy.numbers import (
 from privopt.privacy.releases import release_of
 from privopt.spec import Budget, Relation
 
-__all__ = ["Guarantee"]
-
 _RELATIVE_WIDTH = 2.0 * ACCURACY  # accountants that come later would add nothing
 _APART = "no accountant proves ends that are closer"
 _FINER = (1e-5, 1e-6, 1e-7, 1e-8)

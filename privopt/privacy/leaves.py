@@ -13,8 +13,6 @@ import dp_accounting as dp
 from privopt.privacy.events import PublicMixtureDpEvent
 from privopt.privacy.parameters import coin, is_multiplicity
 
-__all__ = ["first_unsupported", "leaves"]
-
 _COMPOSITIONS = (
     dp.NoOpDpEvent,
     dp.ComposedDpEvent,

@@ -16,8 +16,6 @@ from privopt.privacy.numbers import (
     times,
 )
 
-__all__ = ["group", "group_gaussian"]
-
 _ROUNDING = 2.0**-50  # relative; eight units of 2^-53, more than any formula below takes
 
 

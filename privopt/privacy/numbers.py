@@ -17,26 +17,6 @@ from typing import TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "SMALLEST",
-    "Interval",
-    "bisect",
-    "check_alpha",
-    "check_count",
-    "check_delta",
-    "check_epsilon",
-    "check_mu",
-    "check_target_delta",
-    "false_position",
-    "half_square",
-    "real",
-    "root",
-    "round_down",
-    "round_up",
-    "times",
-    "total",
-]
-
 _MIN_DELTA = 1e-300
 _SMALLEST_NOISE = 2.0**-80  # of which noise is a subnormal number with probability 2^-46
 SMALLEST = 2.0**-960

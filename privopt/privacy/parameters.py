@@ -7,18 +7,6 @@ from collections.abc import Callable
 from numbers import Integral, Real
 from typing import TypeGuard
 
-__all__ = [
-    "SUM_TOLERANCE",
-    "coin",
-    "flaw",
-    "is_batch",
-    "is_count",
-    "is_multiplicity",
-    "is_noise",
-    "is_rate",
-    "tree_nodes",
-]
-
 SUM_TOLERANCE = 1e-9  # by which probabilities may miss one
 _MAX_MULTIPLICITY = 2**1022  # its inverse is a normal number
 _U = 2.0**-53  # unit roundoff of float64

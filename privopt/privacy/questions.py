@@ -19,16 +19,6 @@ from privopt.privacy.numbers import Interval, check_alpha, check_epsilon, check_
 from privopt.privacy.parameters import flaw
 from privopt.spec import Relation
 
-__all__ = [
-    "UnsupportedEventError",
-    "check_supported",
-    "delta",
-    "epsilon",
-    "named",
-    "supports",
-    "trade_off",
-]
-
 Answer = TypeVar("Answer")
 
 

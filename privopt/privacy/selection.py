@@ -21,12 +21,6 @@ from scipy.special import gammaln
 
 from privopt.privacy.numbers import bisect, check_count, check_epsilon, real
 
-__all__ = [
-    "Repetitions",
-    "select_best",
-    "selection_epsilon",
-]
-
 _MAX_MEAN = 2.0**40
 _MAX_LOG = 40.0  # of 1/gamma: beyond it, float64 and int64 lose count of the runs
 _MIN_PRODUCT = 1e-290  # products of shape and ln(1/gamma) that are zero

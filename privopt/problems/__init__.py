@@ -13,7 +13,8 @@ from privopt.convex import (
     SquaredDistance,
 )
 from privopt.problems.catalogue import FAMILIES, family
-from privopt.problems.datasets import DATASETS, Dataset
+from privopt.problems.dataset import Dataset
+from privopt.problems.datasets import DATASETS
 from privopt.problems.families import Family
 from privopt.problems.losses import Multinomial, RegularisedDistance, TwoKinks
 from privopt.problems.models import (

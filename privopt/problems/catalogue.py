@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 from privopt.arguments import Catalogue, member
 from privopt.convex import SparseFeatures
 from privopt.problems import datasets
+from privopt.problems.dataset import Dataset
 from privopt.problems.families import Family, first_records
 from privopt.problems.hard_families import HARD_FAMILIES, STREAMS
 from privopt.problems.models import logistic
 from privopt.problems.problem import Problem
 from privopt.problems.sparse_families import SPARSE_FAMILIES, declared_sparsity
 from privopt.spec import ProblemClass
-
-__all__ = ["FAMILIES", "family"]
 
 _RADIUS = 10.0
 _SPHERE_RECORDS = 2**13
@@ -101,13 +100,13 @@ def _vocabulary_logistic(
     return logistic(rows, labels, problem_class=facts, name="vocabulary_logistic")
 
 
-def _dataset(name: str) -> datasets.Dataset:
+def _dataset(name: str) -> Dataset:
     """All rows in their public random order; kept for as long as the data's folder is the same."""
     return _loaded(name, os.environ.get(datasets.VARIABLE))
 
 
 @lru_cache(maxsize=8)
-def _loaded(name: str, folder: str | None) -> datasets.Dataset:
+def _loaded(name: str, folder: str | None) -> Dataset:
     del folder
     whole = datasets.load(name)
     return whole.subset(whole.features.shape[0])

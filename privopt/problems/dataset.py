@@ -11,8 +11,6 @@ import scipy.sparse
 from privopt.arguments import positive_number
 from privopt.problems.declaration import real
 
-__all__ = ["Dataset", "FloatArray", "row_entries", "row_norms"]
-
 FloatArray = npt.NDArray[np.float64]
 
 # Public and fixed, so that subsets are the same everywhere and spend no privacy.

@@ -30,8 +30,6 @@ import scipy.sparse
 from privopt.arguments import Catalogue, member
 from privopt.problems.dataset import Dataset, FloatArray, row_entries, row_norms
 
-__all__ = ["DATASETS", "FILES", "VARIABLE", "Dataset", "available", "load"]
-
 VARIABLE = "PRIVOPT_DATA"
 
 # Rows are clipped a hair inside the unit ball: cast to float32 they are still of norm below 1.

@@ -37,29 +37,6 @@ from privopt.convex import (
 )
 from privopt.spec import ProblemClass
 
-__all__ = [
-    "Constant",
-    "ProblemOptions",
-    "Shaped",
-    "array_rows",
-    "as_pytree",
-    "check_origin",
-    "check_shape",
-    "declared_constraint",
-    "declared_loss",
-    "declared_pair",
-    "declared_public",
-    "distribution",
-    "floating",
-    "labelled",
-    "multiplicities",
-    "numeric",
-    "real",
-    "record_count",
-    "require_countable",
-    "tree_rows",
-]
-
 _SET_METHODS = ("project", "centre_point", "radius_about_centre", "diameter")
 _MISSING = ("NoneType", "NAType", "NaTType", "MaskedConstant")  # of Python, pandas and NumPy
 

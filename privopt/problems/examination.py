@@ -28,8 +28,6 @@ from privopt.convex import (
 from privopt.problems.declaration import Shaped
 from privopt.spec import ProblemClass
 
-__all__ = ["examine", "examine_counts"]
-
 _ROUND_OFF = 1e-6
 _PROBES = 16
 _UNBOUNDED_REACH = 10.0

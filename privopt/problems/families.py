@@ -9,8 +9,6 @@ from functools import partial
 from privopt.arguments import instance
 from privopt.problems.problem import Problem
 
-__all__ = ["Family", "first_records"]
-
 
 @dataclass(frozen=True)
 class Family:

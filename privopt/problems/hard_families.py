@@ -23,8 +23,6 @@ from privopt.problems.models import (
 from privopt.problems.problem import Problem
 from privopt.spec import ProblemClass
 
-__all__ = ["HARD_FAMILIES", "STREAMS"]
-
 _unit_ball = partial(ProblemClass, radius=1.0)
 
 

@@ -11,8 +11,6 @@ from jax import Array
 
 from privopt.convex import Distance, FeaturesLike, as_features, pytree_dataclass, shortened
 
-__all__ = ["HalfSquare", "Multinomial", "RegularisedDistance", "TwoKinks"]
-
 
 @pytree_dataclass
 @dataclass(frozen=True)

@@ -36,19 +36,6 @@ from privopt.problems.losses import Multinomial, RegularisedDistance
 from privopt.problems.problem import Problem
 from privopt.spec import ProblemClass
 
-__all__ = [
-    "absolute",
-    "distance",
-    "hinge",
-    "huber",
-    "linear",
-    "logistic",
-    "multinomial",
-    "regularised_distance",
-    "squared",
-    "squared_distance",
-]
-
 _SIGNS = (-1, 1)
 
 

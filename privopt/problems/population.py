@@ -11,8 +11,6 @@ from jax.typing import DTypeLike
 
 from privopt.convex import EmpiricalRisk, pytree_dataclass
 
-__all__ = ["Population"]
-
 
 @pytree_dataclass
 @dataclass(frozen=True)

@@ -55,8 +55,6 @@ from privopt.problems.reference import (
 )
 from privopt.spec import ProblemClass
 
-__all__ = ["Problem"]
-
 _SMOOTH_TOLERANCE = 1e-9
 _NONSMOOTH_TOLERANCE = 1e-6
 

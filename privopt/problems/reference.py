@@ -21,16 +21,6 @@ from privopt.convex import (
 )
 from privopt.spec import ProblemClass
 
-__all__ = [
-    "Reference",
-    "certified",
-    "distance_rise",
-    "has_mean",
-    "projected_mean",
-    "risks",
-    "solved",
-]
-
 _MAX_BATCH = 32  # points at once
 _MAX_NUMBERS = 2**22  # in them, at most, unless one point has more
 

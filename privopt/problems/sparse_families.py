@@ -42,8 +42,6 @@ from privopt.problems.models import linear, squared_distance
 from privopt.problems.problem import Problem
 from privopt.spec import ProblemClass
 
-__all__ = ["SPARSE_FAMILIES", "SparseRecords", "copies", "declared_sparsity"]
-
 _SWEPT = (1.0, 2.0, 4.0, 8.0)
 
 

@@ -11,8 +11,6 @@ from privopt.problems.models import absolute, linear, logistic
 from privopt.problems.problem import Problem
 from privopt.spec import ProblemClass
 
-__all__ = ["one_way_marginals", "sphere_classification", "sphere_regression"]
-
 
 def sphere_classification(
     key: Array, *, n: int, dim: int, radius: float = 10.0, sharpness: float = 5.0

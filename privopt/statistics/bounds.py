@@ -11,8 +11,6 @@ from jax import Array
 from privopt.arguments import real
 from privopt.statistics.records import numbers
 
-__all__ = ["Bounds"]
-
 
 class Bounds(NamedTuple):
     """``[m - h, m + h]``: where a record is taken to lie, whatever it is.

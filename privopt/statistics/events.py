@@ -8,8 +8,6 @@ from dp_accounting import DpEvent, NonPrivateDpEvent, NoOpDpEvent
 
 from privopt.privacy import pure_event
 
-__all__ = ["pure_release", "resolvable"]
-
 
 def pure_release(epsilon: float) -> DpEvent:
     """The event of any ``epsilon``-DP release; a no-op at zero, and no privacy at infinity.

@@ -12,8 +12,6 @@ from privopt.arguments import positive_number, real
 from privopt.spec import Relation
 from privopt.statistics.records import as_floats, numbers
 
-__all__ = ["Histogram"]
-
 
 class Histogram(NamedTuple):
     """How many records fall between public edges; each falls into one bin, whatever it is.

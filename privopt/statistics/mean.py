@@ -14,8 +14,6 @@ from privopt.spec import Relation
 from privopt.statistics.bounds import Bounds
 from privopt.statistics.records import present_sum
 
-__all__ = ["BoundedMean"]
-
 
 class BoundedMean(NamedTuple):
     """``(1/n) sum_i (clamp(x_i, l, u) - m)`` with a public ``n``: the mean from ``m = (l + u)/2``.

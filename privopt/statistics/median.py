@@ -21,8 +21,6 @@ from privopt.mechanisms.round_off import two_sum
 from privopt.statistics.bounds import Bounds
 from privopt.statistics.records import as_floats, numbers
 
-__all__ = ["Median"]
-
 _ROWS_AT_ONCE = 64  # of the table of pairs, looked at together
 _FLOOR = 2.0**-80  # far enough above underflow to be scaled by the 2^-23 of a law of noise
 

@@ -18,8 +18,6 @@ from privopt.release import release
 from privopt.spec import Budget, Relation
 from privopt.statistics.events import pure_release, resolvable
 
-__all__ = ["Proposal", "ProposeTestRelease", "StableQuery"]
-
 _MARGIN = 1.0 + 2.0**-40  # relative; of a handful of elementary functions
 
 

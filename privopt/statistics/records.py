@@ -8,8 +8,6 @@ from jax.typing import DTypeLike
 
 from privopt.mechanisms.round_off import compensated_sum, max_terms
 
-__all__ = ["as_floats", "few_enough", "numbers", "present_count", "present_sum"]
-
 
 def numbers(records: Array) -> Array:
     """``records`` with zero for NaN; infinities stay, to be clamped.

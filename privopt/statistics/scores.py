@@ -7,8 +7,6 @@ from typing import NamedTuple, Protocol
 from privopt.arguments import real
 from privopt.spec import Relation
 
-__all__ = ["BoundedScores", "ScoreQuery"]
-
 
 class ScoreQuery(Protocol):
     """A table of scores that knows how unevenly one record can move it."""

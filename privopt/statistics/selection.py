@@ -20,8 +20,6 @@ from privopt.spec import Budget, Relation
 from privopt.statistics.events import pure_release, resolvable
 from privopt.statistics.scores import ScoreQuery
 
-__all__ = ["ExponentialMechanism"]
-
 
 class ExponentialMechanism(NamedTuple):
     """``P(y)`` proportional to ``exp(q(y)/b)``, drawn as ``argmax_y q(y) + b Gumbel``.

@@ -27,8 +27,6 @@ from privopt.release import release
 from privopt.spec import Budget, Relation
 from privopt.statistics.events import pure_release, resolvable
 
-__all__ = ["SmoothLaplaceMechanism", "SmoothQuery"]
-
 _MARGIN = 1.0 + 2.0**-40  # relative; of a handful of elementary functions
 _SLACK = 2.0**-18  # by which round-off lets ``ln S_beta`` change beyond ``beta``
 _ROUND_OFF = 1.0 + 2.0**-21  # relative; of ``S_beta`` and its product with ``c``, in float32

@@ -14,8 +14,6 @@ from privopt.spec import Relation
 from privopt.statistics.bounds import Bounds
 from privopt.statistics.records import few_enough, numbers, present_count, present_sum
 
-__all__ = ["BoundedSum", "Count"]
-
 
 class Count(NamedTuple):
     """The number of records present; ``2^24`` at most in float32.

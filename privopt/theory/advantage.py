@@ -43,8 +43,6 @@ from numpy.typing import NDArray
 
 from privopt.spec import Budget, Relation
 
-__all__ = ["Advantage", "ApproximateAdvantage", "GaussianAdvantage", "RenyiAdvantage"]
-
 Array = NDArray[np.float64]
 
 _NODES = np.linspace(-9.0, 9.0, 97)

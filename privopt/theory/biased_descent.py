@@ -52,16 +52,6 @@ from privopt.theory.rate import (
 )
 from privopt.theory.sparse_means import Body, projected_error
 
-__all__ = [
-    "BiasedMoments",
-    "bias_reduced_moments",
-    "bias_reduced_steps",
-    "biased_descent_rate",
-    "biased_descent_step_size",
-    "inexact_descent_rate",
-    "inexact_descent_step_size",
-]
-
 _SOURCE = (
     "Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), Section 5; constants "
     "derived here"

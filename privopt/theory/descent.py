@@ -33,17 +33,6 @@ from privopt.theory.rate import (
 )
 from privopt.theory.steps import ALL_RECORDS, Moments, OutputRule, StepRule
 
-__all__ = [
-    "Descent",
-    "LastIterate",
-    "covering",
-    "descent_rate",
-    "last_iterate",
-    "root_and_last",
-    "settled",
-]
-
-
 _ROUND_OFF = 1e-9
 _NUDGE = 1e-6  # of a step size, for the slope of a coefficient
 

@@ -10,8 +10,6 @@ from privopt.theory.descent import Descent, covering, settled
 from privopt.theory.rate import FIXED, Powers
 from privopt.theory.steps import ALL_RECORDS, Moments, OutputRule, StepRule
 
-__all__ = ["DefaultSteps", "DescentNumbers", "descent_batch", "descent_numbers", "descent_steps"]
-
 MAX_STEPS = 10**4
 _SLACK, _SMOOTH_SLACK = 0.1, 0.5  # of the bound over its limit
 _TO_BALANCE_NOISE = Powers(n=2.0, dim=-1.0, epsilon=2.0)  # 1/(d sigma_1^2)

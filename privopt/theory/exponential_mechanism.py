@@ -7,8 +7,6 @@ import math
 from privopt.spec import ProblemClass
 from privopt.theory.rate import Powers, Quantity, Rate, Term, largest_excess
 
-__all__ = ["exponential_mechanism_rate", "exponential_mechanism_regularisation"]
-
 
 def exponential_mechanism_regularisation(
     problem_class: ProblemClass, *, sensitivity: float, mu: float

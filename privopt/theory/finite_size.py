@@ -17,14 +17,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import integrate, special
 
-__all__ = [
-    "RadialLoss",
-    "gaussian_perturbation",
-    "gibbs_draw",
-    "noisy_descent_on_squares",
-    "norm_laplace_perturbation",
-]
-
 _LATE = 1e-9  # chance of a projection that is left out of account
 _RESOLUTION = 1e-3  # of a law: what is not known of it is a smaller part
 

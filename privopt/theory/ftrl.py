@@ -20,8 +20,6 @@ from privopt.theory.rate import (
     obstacle,
 )
 
-__all__ = ["PrefixError", "ftrl_batch", "ftrl_rate", "ftrl_regularisation", "local_exponent"]
-
 _ROUND_OFF = 1e-9
 
 

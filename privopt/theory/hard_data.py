@@ -31,18 +31,6 @@ from scipy.special import betainc, gammaln
 from privopt.spec import Budget, Relation
 from privopt.theory.advantage import Advantage
 
-__all__ = [
-    "HardData",
-    "Packing",
-    "directions",
-    "distances",
-    "fingerprint",
-    "fingerprints",
-    "hidden_counts",
-    "hidden_signs",
-    "hidden_supports",
-]
-
 Array = NDArray[np.float64]
 
 _EXPONENTS = np.geomspace(0.02, 1e4, 24) - 1.0  # a, from almost signs to almost normal

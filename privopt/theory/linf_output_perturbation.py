@@ -17,18 +17,6 @@ from privopt.spec import ProblemClass
 from privopt.theory.noise_norms import NoiseKind, NoiseVector
 from privopt.theory.rate import FIXED, Powers, Quantity, Rate, Term, largest_excess, no_rate
 
-__all__ = [
-    "BalancedMinimiser",
-    "PerturbationCost",
-    "balanced_minimiser",
-    "ball_balanced_minimiser",
-    "linf_output_perturbation_rate",
-    "perturbation_cost",
-    "pure_balanced_minimiser",
-    "smoothed_pure_balanced_minimiser",
-    "smoothing_width",
-]
-
 _SOURCE = "Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), section 4"
 _SMOOTHING_SHARE = 0.01
 

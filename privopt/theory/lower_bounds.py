@@ -38,14 +38,6 @@ from privopt.theory.hard_data import (
 )
 from privopt.theory.rate import LowerBound, Quantity
 
-__all__ = [
-    "erm_lower_bound",
-    "lower_bound",
-    "population_lower_bound",
-    "pure_lower_bound",
-    "regret_lower_bound",
-]
-
 
 def erm_lower_bound(problem_class: ProblemClass, advantage: Advantage) -> float:
     """Excess empirical risk that some data set of the class forces on every private algorithm.

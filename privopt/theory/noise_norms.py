@@ -11,8 +11,6 @@ from scipy.special import ndtr, ndtri, psi
 from privopt.arguments import Names, positive_number
 from privopt.theory.rate import Powers
 
-__all__ = ["NoiseKind", "NoiseVector"]
-
 
 class NoiseKind(Names):
     """The law of each entry.

@@ -10,8 +10,6 @@ import numpy as np
 from privopt.spec import ProblemClass
 from privopt.theory.rate import Powers, Quantity, Rate, Term, largest_excess
 
-__all__ = ["objective_perturbation_rate", "perturbed_objective_regularisation"]
-
 
 def perturbed_objective_regularisation(
     problem_class: ProblemClass, second_moment: Callable[[float], float], *, least: float = 0.0

@@ -7,8 +7,6 @@ import math
 from privopt.spec import ProblemClass
 from privopt.theory.rate import Powers, Quantity, Rate, Term, largest_excess
 
-__all__ = ["output_perturbation_rate", "perturbed_minimiser_regularisation"]
-
 
 def _stationary(
     problem_class: ProblemClass, regularisation: float, noise_square: float, solver_error: float

@@ -7,8 +7,6 @@ import math
 from privopt.spec import ProblemClass
 from privopt.theory.rate import Powers, Quantity, Rate, Term, add, largest_excess
 
-__all__ = ["phase_sizes", "phased_descent_step_size", "phased_rate"]
-
 
 def phase_sizes(n: int) -> tuple[int, ...]:
     """``n_i = floor(n / 2^i)`` for ``i = 1..floor(log2 n)``: ``>= 1`` each, ``< n`` in all.

@@ -12,8 +12,6 @@ from privopt.theory.noise_norms import NoiseKind, NoiseVector
 from privopt.theory.rate import FIXED, GIVEN_STEPS, Powers, Rate, Term
 from privopt.theory.sparse_means import Body, projected_error
 
-__all__ = ["projected_descent_rate", "projected_descent_steps", "projected_gradient"]
-
 MAX_STEPS = 10**4
 
 

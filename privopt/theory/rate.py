@@ -11,19 +11,6 @@ from typing import NamedTuple
 from privopt.arguments import Names
 from privopt.spec import ProblemClass
 
-__all__ = [
-    "FIXED",
-    "LowerBound",
-    "Powers",
-    "Quantity",
-    "Rate",
-    "Term",
-    "add",
-    "largest_excess",
-    "no_rate",
-    "obstacle",
-]
-
 
 class Quantity(Names):
     """What a bound speaks of, in expectation.

@@ -14,8 +14,6 @@ from privopt.arguments import member, positive_number
 from privopt.spec import Budget, ProblemClass
 from privopt.theory.rate import Powers, Rate
 
-__all__ = ["Law", "Order", "Setting", "crossovers"]
-
 _COUNTED = ("n", "dim", "sparsity")
 
 

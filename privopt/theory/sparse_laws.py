@@ -17,8 +17,6 @@ from privopt.theory.rate import Quantity, Rate, Term
 from privopt.theory.setting import Law, Order, Setting
 from privopt.theory.sparse_means import projection_mechanism_rate
 
-__all__ = ["SPARSE_LAWS", "SPARSE_ORDERS", "SparseOrders", "only"]
-
 _SOURCE = "Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881)"
 _HERE = f"{_SOURCE}; sharper here"
 _SAMPLING = Order(n=-0.5)

@@ -39,14 +39,6 @@ from privopt.spec import ProblemClass
 from privopt.theory.noise_norms import NoiseKind, NoiseVector
 from privopt.theory.rate import FIXED, Powers, Quantity, Rate, Term, no_rate
 
-__all__ = [
-    "Body",
-    "l1_recovery_rate",
-    "projected_error",
-    "projection_mechanism_rate",
-    "sparse_error",
-]
-
 _NOT_SMOOTH = "no smoothness is declared of distances more curved than one"
 _HARD = {NoiseKind.GAUSSIAN: "sparse_copies", NoiseKind.LAPLACE: "sparse_packing"}
 

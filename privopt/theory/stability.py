@@ -10,8 +10,6 @@ from privopt.spec import ProblemClass
 from privopt.theory.rate import GIVEN_STEPS, Powers, Quantity, Rate, Term, add, largest_excess
 from privopt.theory.steps import ALL_RECORDS, Moments, batch_moments
 
-__all__ = ["descent_population_rate", "descent_population_step_size", "generalisation_gap"]
-
 
 def generalisation_gap(
     problem_class: ProblemClass,

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from privopt.arguments import Names
 
-__all__ = ["ALL_RECORDS", "Moments", "OutputRule", "StepRule", "batch_moments"]
-
 
 class Moments(NamedTuple):
     """Bounds on the mean gradient ``g`` of a batch, in units of ``L^2``, given the past.

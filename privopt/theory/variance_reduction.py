@@ -21,13 +21,6 @@ from privopt.theory.rate import (
 )
 from privopt.theory.steps import OutputRule, StepRule
 
-__all__ = [
-    "gradient_difference",
-    "variance_reduced_period",
-    "variance_reduced_rate",
-    "variance_reduced_step_size",
-]
-
 _UNCLIPPED = 1.0 - 1e-6  # a clip norm this close to its bound changes nothing but round-off
 
 

@@ -14,8 +14,6 @@ from privopt.convex.features.features import Products, scaled_rows
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.vectors import norm
 
-__all__ = ["DenseFeatures"]
-
 _PRECISION = jax.lax.Precision.HIGHEST
 _PART_COUNTS = (20, 5, 2, 3, 7)  # a sum over records is split into the first that divides it
 

@@ -9,8 +9,6 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-__all__ = ["Features", "FeaturesLike", "Products", "scaled_rows"]
-
 
 class Products(NamedTuple):
     """The two products with all rows, as functions to be called in a loop."""

@@ -13,8 +13,6 @@ from privopt.convex.features.dense import DenseFeatures
 from privopt.convex.features.features import Features, FeaturesLike
 from privopt.convex.features.sparse import SparseFeatures
 
-__all__ = ["as_features", "difference", "is_features", "shortened"]
-
 
 def is_features(values: object) -> bool:
     """Whether these are features, or a matrix of ``scipy.sparse``, rather than an array.

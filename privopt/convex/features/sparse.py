@@ -17,8 +17,6 @@ from privopt.convex.features.features import Products, scaled_rows
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.vectors import norm
 
-__all__ = ["SparseFeatures"]
-
 
 @pytree_dataclass
 @dataclass(frozen=True)

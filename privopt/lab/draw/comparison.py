@@ -23,8 +23,6 @@ from privopt.lab.draw.style import (
 )
 from privopt.lab.judge.results import CellResult, along, grouped, swept_axes, worst
 
-__all__ = ["COMPARED", "comparison"]
-
 COMPARED = "compared"
 """The name of the figure."""
 

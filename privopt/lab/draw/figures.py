@@ -33,8 +33,6 @@ from privopt.lab.draw.style import (
 from privopt.lab.judge.results import CellResult, along, grouped, swept_axes
 from privopt.lab.judge.verdict import GRADES, ORACLE_TUNED, Verdict, twins, unfolded
 
-__all__ = ["figures", "narrow"]
-
 _COLUMNS = 3
 _COLOURS = {"good": GREEN, "bad": ORANGE, "odd": PURPLE, "open": GREY, "idle": GREY}
 

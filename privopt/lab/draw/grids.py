@@ -13,8 +13,6 @@ from matplotlib.patches import Rectangle
 from privopt.lab.draw.style import BLUE, Style, headline, number, symbol
 from privopt.lab.judge.results import CellResult, grouped, worst
 
-__all__ = ["GridCells", "constant", "grid_cells", "grid_figure", "scale_of"]
-
 _PALE, _DARK = 0.05, 0.6
 """Opacity of the constant zero and of the largest one."""
 

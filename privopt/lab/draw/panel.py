@@ -25,8 +25,6 @@ from privopt.lab.draw.style import (
 from privopt.lab.judge.results import CellResult, grouped, worst
 from privopt.lab.judge.verdict import ORACLE_TUNED
 
-__all__ = ["ORDER", "ZERO_PREDICTOR", "panel", "scale", "tick"]
-
 Groups = Mapping[float, Sequence[CellResult]]
 
 _QUANTILES = (0.1, 0.9)

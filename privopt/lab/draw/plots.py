@@ -36,8 +36,6 @@ from privopt.lab.judge.claims import Row, presentation, rows_of, span
 from privopt.lab.make.presentation import Line, Panel, Plot
 from privopt.lab.make.records import Recorded
 
-__all__ = ["plots"]
-
 _COLUMNS = 3
 _LETTERS = 72  # that labels of ticks may have side by side, in all panels of a row
 _COLOURS = {"blue": BLUE, "orange": ORANGE, "green": GREEN, "purple": PURPLE, "grey": GREY}

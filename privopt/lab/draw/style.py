@@ -18,13 +18,6 @@ from privopt.lab.judge.verdict import Verdict
 from privopt.lab.make.axes import AXES, axis_kind
 from privopt.lab.make.folder import write_file
 
-__all__ = [
-    "BLUE", "BOTH", "GREEN", "GREY", "INK", "NOWHERE", "ORANGE", "PAPER", "PURPLE", "STYLE",
-    "Origin", "Style", "axis_label", "axis_words", "entries", "estimate", "headline", "interval",
-    "number", "power", "save", "share", "signed", "symbol",
-    "with_minus",
-]  # fmt: skip
-
 PAPER, INK, GREY, GRID = "#ffffff", "#1f2328", "#6a737d", "#e1e4e8"
 BLUE, ORANGE, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#aa4499"  # after Okabe and Ito
 

@@ -10,8 +10,6 @@ from privopt.lab.judge.intervals import UNKNOWN, Estimate, mean_interval
 from privopt.lab.judge.results import CellResult
 from privopt.lab.judge.verdict import Outcome, Verdict
 
-__all__ = ["bound_verdict"]
-
 _SEVERITY = (Outcome.REFUTED, Outcome.UNDECIDED, Outcome.ATTAINED, Outcome.HOLDS)
 _EQUAL = 1e-3
 """A law within this share of the bound is the bound: no measurement tells the two apart."""

@@ -10,8 +10,6 @@ from privopt.lab.make.folder import ResultsError
 from privopt.lab.make.presentation import Check, Claim, Presentation
 from privopt.lab.make.records import Recorded, Value
 
-__all__ = ["claim_verdicts", "outcome", "presentation", "rows_of", "span"]
-
 _PLACES = 4
 
 Row = Mapping[str, Value]

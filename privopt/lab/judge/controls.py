@@ -24,8 +24,6 @@ from privopt.lab.judge.sweeps import MIN_VALUES, SHARE, Sweep, sweep
 from privopt.lab.judge.verdict import Control, ControlOutcome
 from privopt.lab.make.trials import Trial
 
-__all__ = ["controls", "second_key"]
-
 
 def controls(
     cells: Sequence[CellResult], axis: str, alpha: float, refused: Iterable[Refusal] = ()

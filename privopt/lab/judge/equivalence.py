@@ -9,8 +9,6 @@ import numpy as np
 from privopt.lab.judge.exponents import Exponent
 from privopt.lab.judge.intervals import Estimate
 
-__all__ = ["DRIFT", "MARGIN", "WRONG", "Place", "excludes", "margin_of", "passing", "place"]
-
 MARGIN = 0.05
 """The interval of an exponent must lie within the theorem's exponent plus or minus so much."""
 

@@ -13,8 +13,6 @@ from scipy import stats
 
 from privopt.lab.judge.intervals import Estimate
 
-__all__ = ["Exponent", "exponent", "exponents_apart", "least_squares"]
-
 _CONTENDER = 2.0
 _DRAWS = 4000
 

@@ -9,8 +9,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-__all__ = ["UNKNOWN", "Estimate", "difference", "mean_interval"]
-
 
 @dataclass(frozen=True)
 class Estimate:

@@ -17,8 +17,6 @@ from privopt.lab.judge.results import CellResult
 from privopt.lab.judge.sweeps import MIN_REPLICATES
 from privopt.lab.judge.verdict import Outcome, Verdict
 
-__all__ = ["LAW_RESOLUTION", "law_verdict"]
-
 LAW_RESOLUTION = 0.02
 """A law that holds is resolved to this relative standard error in every cell."""
 

@@ -17,19 +17,6 @@ from privopt.lab.make.quantities import QUANTITIES
 from privopt.lab.make.records import Recorded
 from privopt.lab.make.trials import Trial
 
-__all__ = [
-    "CellResult",
-    "Refusal",
-    "along",
-    "cell_results",
-    "grouped",
-    "of_trial",
-    "refusals",
-    "swept_axes",
-    "worse_than_nothing",
-    "worst",
-]
-
 _SETTING = ("n", "dim", "sparsity", "epsilon")
 _PLAIN = (
     *("experiment", "method", "algorithm", "family", "strength", "delta", "relation", "mu"),

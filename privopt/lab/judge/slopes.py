@@ -42,8 +42,6 @@ from privopt.lab.judge.results import CellResult, Refusal
 from privopt.lab.judge.sweeps import Sweep, sweep
 from privopt.lab.judge.verdict import Control, ControlOutcome, Outcome, Verdict
 
-__all__ = ["BOUND_MARGIN", "slope_verdict"]
-
 BOUND_MARGIN = 0.02
 """The slope of a bound that owns its exponent is at most so far from it."""
 

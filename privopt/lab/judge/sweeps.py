@@ -17,8 +17,6 @@ from privopt.lab.judge.exponents import Exponent, exponent, least_squares
 from privopt.lab.judge.results import CellResult, along, of_trial, worst
 from privopt.lab.make.trials import Trial
 
-__all__ = ["MIN_REPLICATES", "MIN_VALUES", "SHARE", "Sweep", "sweep"]
-
 MIN_REPLICATES = 10
 """With fewer replicates in a cell, nothing is decided about a slope."""
 

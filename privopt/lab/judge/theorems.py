@@ -23,8 +23,6 @@ from privopt.lab.make.checks import Unanswered
 from privopt.lab.make.experiment import CHECKS
 from privopt.lab.make.trials import Trial
 
-__all__ = ["ALPHA", "theorem_verdicts"]
-
 ALPHA = 0.01
 """Chance of a wrong verdict, per experiment and kind of check."""
 

@@ -7,11 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = [
-    "GRADES", "ORACLE_TUNED", "Control", "ControlOutcome", "Kind", "Outcome", "Verdict", "tally",
-    "twins", "unfolded",
-]  # fmt: skip
-
 ORACLE_TUNED = "oracle-tuned"
 """The label of every method whose numbers were chosen after looking at what they give."""
 

@@ -12,8 +12,6 @@ from privopt.lab.make.checks import unanswered
 from privopt.lab.make.records import Recorded, read
 from privopt.lab.make.trials import Trial
 
-__all__ = ["verdicts"]
-
 
 def verdicts(recorded: Recorded | Path | str) -> list[Verdict]:
     """Every verdict on an experiment: on theorems of a sweep, on claims of a study.

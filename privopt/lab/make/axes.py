@@ -16,8 +16,6 @@ import numpy as np
 
 from privopt.arguments import instance, positive_integer, positive_number, real
 
-__all__ = ["AXES", "Axis", "AxisKind", "Grid", "Point", "Setting", "axis_kind", "in_order"]
-
 Point = dict[str, float]
 
 

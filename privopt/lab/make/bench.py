@@ -25,8 +25,6 @@ from privopt.lab.make.search import Chosen, choose
 from privopt.problems import Family, Problem
 from privopt.spec import Budget, ProblemClass
 
-__all__ = ["Bench"]
-
 _NON_PRIVATE_STEPS = 2000
 _NON_PRIVATE_WORK = 2e9
 

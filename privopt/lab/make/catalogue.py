@@ -15,8 +15,6 @@ from privopt.lab.make.experiment import Experiment, require_profile
 from privopt.lab.make.study import Study
 from privopt.problems import FAMILIES, family
 
-__all__ = ["algorithms", "choose", "declared", "discover", "families", "load"]
-
 _DECLARED = re.compile(
     r"^\w+ = (?:\w+\.)?(?:Experiment|Study|replace)\((?:\s*\w+,)?\s*name=[\"'](\w+)[\"']",
     re.MULTILINE,

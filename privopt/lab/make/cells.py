@@ -20,8 +20,6 @@ from privopt.problems import Family, family
 from privopt.problems.datasets import available
 from privopt.spec import Budget
 
-__all__ = ["Cell", "absent_families", "cells", "left_out", "noise_ratio"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:

@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 from privopt.lab.make.trials import Trial
 
-__all__ = ["Unanswered", "unanswered"]
-
 _Row = Mapping[str, Any]
 
 

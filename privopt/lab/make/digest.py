@@ -15,8 +15,6 @@ import numpy as np
 from privopt.core import Plan
 from privopt.problems import Problem
 
-__all__ = ["described", "digest", "numbers"]
-
 
 def digest(problem: Problem) -> str:
     """SHA-256 of the numbers of a problem, static ones too, and of what is declared of it."""

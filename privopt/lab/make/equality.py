@@ -9,8 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["equal"]
-
 RELATIVE, ABSOLUTE = 1e-6, 1e-12
 """How far equal numbers may be apart: machines round differently in their last digits, and a risk
 that is zero but for rounding has no digits in common."""

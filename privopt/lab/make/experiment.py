@@ -18,8 +18,6 @@ from privopt.privacy import gaussian_delta
 from privopt.problems import FAMILIES, Family, family
 from privopt.spec import Budget, Relation, RelationName
 
-__all__ = ["CHECKS", "PROFILES", "Experiment", "require_profile"]
-
 CHECKS = ("bound", "slope", "law")
 PROFILES = ("quick", "full")
 

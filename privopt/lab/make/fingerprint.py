@@ -14,8 +14,6 @@ import jax
 
 from privopt.lab.make.user_code import reached
 
-__all__ = ["closure", "environment", "fingerprint"]
-
 ROOT = Path(__file__).parents[2]
 """The folder of privopt's source."""
 

@@ -16,11 +16,6 @@ try:
 except ImportError:  # a system without: every process then makes every cell, as correctly
     fcntl = None  # type: ignore[assignment]
 
-__all__ = [
-    "FORMAT", "MARKER", "ResultsError", "claimed", "clear_partial", "existing_results",
-    "open_results", "write_file",
-]  # fmt: skip
-
 FORMAT = 1
 MARKER = ".privopt"
 _ABANDONED = 3600.0  # seconds

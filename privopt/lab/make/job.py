@@ -21,8 +21,6 @@ from privopt.lab.make.records import Value
 from privopt.problems import Problem
 from privopt.theory import Rate
 
-__all__ = ["Candidate", "Job", "Search", "steps_of"]
-
 
 @dataclass(frozen=True)
 class Job:

@@ -12,8 +12,6 @@ import jax
 import numpy as np
 from jax import Array
 
-__all__ = ["replicate_keys", "stream"]
-
 
 def stream(root_seed: int, **axes: str | float) -> Array:
     """The typed key of one named stream of randomness.

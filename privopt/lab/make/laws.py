@@ -25,8 +25,6 @@ from privopt.theory import (
     norm_laplace_perturbation,
 )
 
-__all__ = ["LAWS", "law_of"]
-
 FiniteSizeLaw: TypeAlias = Callable[[Plan, RadialLoss], float | None]
 
 

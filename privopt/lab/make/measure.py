@@ -15,8 +15,6 @@ from privopt.lab.make.job import Job
 from privopt.lab.make.keys import replicate_keys, stream
 from privopt.lab.make.records import Value
 
-__all__ = ["measure"]
-
 
 def measure(job: Job, bench: Bench) -> tuple[dict[str, NDArray[np.generic]], dict[str, Value]]:
     """The columns of its runs, in float64, and what is measured of a cell as a whole.

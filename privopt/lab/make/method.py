@@ -14,8 +14,6 @@ from privopt.algorithms import ALGORITHMS
 from privopt.arguments import member, positive_number
 from privopt.convex import StepSizes
 
-__all__ = ["Choice", "Method", "check_name", "ladder", "mapping", "size"]
-
 Choice = str | int | float | StepSizes | None
 
 _FINEST = 1.26

@@ -14,8 +14,6 @@ from typing import Any
 
 from privopt.arguments import member
 
-__all__ = ["Check", "Claim", "Column", "Line", "Listing", "Panel", "Plot", "Presentation"]
-
 _RELATIONS = ("<", "<=", "=")
 _COLOURS = ("blue", "orange", "green", "purple", "grey")
 _STYLES = ("line", "dashes", "dots", "points")

@@ -20,8 +20,6 @@ from privopt.lab.make.regret import StreamLosses
 from privopt.problems import Problem
 from privopt.theory import Rate
 
-__all__ = ["QUANTITIES", "Quantity", "Reference", "quantity_of"]
-
 
 class Reference(NamedTuple):
     """What a quantity is measured from, and how far that may lie above the true optimum."""

@@ -22,26 +22,6 @@ import pyarrow.parquet as pq
 from privopt.lab.make.equality import equal
 from privopt.lab.make.folder import ResultsError, write_file
 
-__all__ = [
-    "CELLS",
-    "RUNS",
-    "About",
-    "DamagedCellError",
-    "Kept",
-    "Provenance",
-    "Recorded",
-    "Value",
-    "cell_path",
-    "read",
-    "read_cell",
-    "read_provenance",
-    "recorded_names",
-    "set_aside",
-    "write_cell",
-    "write_provenance",
-    "write_recorded",
-]  # fmt: skip
-
 _METADATA = b"privopt"
 _SECONDS = 60.0
 _TEXT = pa.string()

@@ -12,8 +12,6 @@ from privopt.convex.vectors import two_sum
 from privopt.mechanisms import BatchMean
 from privopt.release import Pytree
 
-__all__ = ["Played", "StreamLosses"]
-
 
 class Played(NamedTuple):
     """``sum_t f_t(w_t)``, as a sum and what rounding has taken from it.

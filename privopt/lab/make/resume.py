@@ -25,11 +25,6 @@ from privopt.lab.make.records import (
     write_cell,
 )
 
-__all__ = [
-    "CompileClock", "Drawing", "Event", "Finished", "Note", "Piece", "Progress",
-    "Shared", "Started", "compile_clock", "print_notes", "resume",
-]  # fmt: skip
-
 _PATIENCE = 0.2
 """Seconds between looks at cells that other processes make."""
 

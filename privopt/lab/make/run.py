@@ -42,8 +42,6 @@ from privopt.lab.make.records import (
 from privopt.lab.make.resume import Note, Piece, Progress, print_notes, resume
 from privopt.lab.make.study import Study, one_kind, part_rows
 
-__all__ = ["RunResult", "run"]
-
 _BITS = 2**63
 _MEASURING = tuple(
     f"privopt.lab.make.{name}"

@@ -28,8 +28,6 @@ from privopt.lab.make.job import Candidate, Job, Search, steps_of
 from privopt.lab.make.keys import replicate_keys, stream
 from privopt.lab.make.method import Choice, size
 
-__all__ = ["PILOT", "Chosen", "choose"]
-
 PILOT = 32
 """Runs of every candidate at every strength."""
 

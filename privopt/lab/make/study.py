@@ -20,8 +20,6 @@ from privopt.lab.make.presentation import Claim, Listing, Plot, Presentation
 from privopt.lab.make.records import About, Value
 from privopt.privacy import Interval
 
-__all__ = ["Study", "one_kind", "part_rows"]
-
 _OURS = ("cell", "experiment", "part", "profile")
 
 Row = Mapping[str, object]

@@ -14,8 +14,6 @@ from dataclasses import fields
 from privopt.arguments import Names
 from privopt.theory import Powers
 
-__all__ = ["BEND", "SLOPED", "Trial", "bent", "block_of", "group_of"]
-
 BEND = 0.1
 """The exponent by which a risk is bent along an axis."""
 

@@ -28,8 +28,6 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-__all__ = ["Reached", "reached"]
-
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, range, type(...), slice, np.generic)
 _UNNUMBERED = (CodeType, tuple, frozenset)  # whether equal constants are one object is arbitrary
 _PRIVOPT = Path(__file__).parents[2]

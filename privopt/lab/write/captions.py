@@ -19,8 +19,6 @@ from privopt.lab.judge.results import (
 from privopt.lab.judge.verdict import ORACLE_TUNED, Verdict
 from privopt.lab.make.presentation import Panel, Plot, Presentation
 
-__all__ = ["Words", "of_comparison", "of_grid", "of_method", "of_plot"]
-
 Words = tuple[str, str]
 """Caption and ``alt`` text."""
 

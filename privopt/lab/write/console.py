@@ -24,8 +24,6 @@ from privopt.lab.make.resume import Drawing, Event, Finished, Note, Shared, Star
 from privopt.lab.write.overview import verdict_tables
 from privopt.lab.write.table import Entry, Table
 
-__all__ = ["Display", "verdict_table"]
-
 _LINES = 10
 _COLOURS = {"good": "green", "bad": "red", "odd": "magenta", "open": "yellow", "idle": "dim"}
 

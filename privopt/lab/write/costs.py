@@ -10,8 +10,6 @@ from privopt.lab.judge.results import CellResult, grouped, worst
 from privopt.lab.judge.verdict import ORACLE_TUNED, Verdict, twins
 from privopt.lab.write.table import Row, Table, of_experiment, unbroken
 
-__all__ = ["costs", "price"]
-
 
 def costs(priced: Sequence[tuple[str, tuple[str, ...]]]) -> Table:
     """What theory's numbers cost: rows of every experiment."""

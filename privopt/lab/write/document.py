@@ -11,8 +11,6 @@ from privopt.lab.write.legend import LEAD, LEGEND
 from privopt.lab.write.overview import verdict_tables
 from privopt.lab.write.table import Table
 
-__all__ = ["TITLE", "Costs", "Document", "Picture", "Section", "document"]
-
 TITLE = "Measured against the theorem"
 
 

@@ -7,8 +7,6 @@ from privopt.lab.judge.theorems import ALPHA
 from privopt.lab.judge.verdict import ORACLE_TUNED
 from privopt.lab.make.trials import BEND
 
-__all__ = ["LEAD", "LEGEND"]
-
 LEAD = (
     "Private optimisers are run on the problems that are hardest for them, to see whether their "
     "risk depends on records, dimension and privacy as the theorems say, constants included."

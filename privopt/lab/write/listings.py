@@ -13,8 +13,6 @@ from privopt.lab.make.presentation import Column, Listing
 from privopt.lab.make.records import Value
 from privopt.lab.write.table import Entry, Table
 
-__all__ = ["listed"]
-
 
 def listed(listing: Listing, rows: Sequence[Row]) -> Table:
     """The rows of a part as the study wants them shown."""

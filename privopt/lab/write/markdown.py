@@ -8,8 +8,6 @@ from pathlib import Path
 from privopt.lab.write.document import TITLE, Document, Picture, Section
 from privopt.lab.write.table import Entry, Row, Table, in_words
 
-__all__ = ["experiment_page", "markdown"]
-
 _SIGNS = {"good": "✅", "bad": "❌", "odd": "⚠️", "open": "❔", "idle": "➖"}
 
 

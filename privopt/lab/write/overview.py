@@ -11,8 +11,6 @@ from privopt.lab.judge.results import grouped
 from privopt.lab.judge.verdict import ORACLE_TUNED, Control, Kind, Verdict
 from privopt.lab.write.table import Entry, Row, Table, of_experiment, unbroken
 
-__all__ = ["verdict_tables"]
-
 _NOTHING = "–"
 _CONTROLS = ("noise off", "noise bent")
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from privopt.lab.write.document import TITLE, Document, Picture, Section
 from privopt.lab.write.table import Entry, Row, Table
 
-__all__ = ["html"]
-
 _STYLE = Path(__file__).with_name("report.css")
 _SCRIPT = Path(__file__).with_name("report.js")
 _SIGNS = {"good": "✓", "bad": "✗", "odd": "≡", "open": "?", "idle": "–"}

@@ -22,8 +22,6 @@ from privopt.lab.write.markdown import experiment_page, markdown
 from privopt.lab.write.pages import html
 from privopt.lab.write.sections import section
 
-__all__ = ["write_report"]
-
 LEAD = "dp_gd"
 """The experiment whose figure stands on top of the report."""
 

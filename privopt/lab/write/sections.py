@@ -20,8 +20,6 @@ from privopt.lab.write.document import Costs, Picture, Section
 from privopt.lab.write.listings import listed
 from privopt.lab.write.table import Table, unbroken
 
-__all__ = ["section"]
-
 _Content = tuple[Mapping[str, Words], Sequence[Table], Mapping[str, str], Costs]
 _NOTICE = (
     "*Nothing was measured: the data were not there, or every plan was refused. What the title and "

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from privopt.lab.judge.verdict import GRADES
 
-__all__ = ["Entry", "Row", "Table", "in_words", "of_experiment", "unbroken"]
-
 
 @dataclass(frozen=True)
 class Entry:

@@ -12,8 +12,6 @@ from privopt.convex import pytree_dataclass
 from privopt.mechanisms.batches.batches import Participation, step_count
 from privopt.spec import Relation
 
-__all__ = ["AllRecords"]
-
 
 @pytree_dataclass
 @dataclass(frozen=True)

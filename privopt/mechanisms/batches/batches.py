@@ -13,18 +13,6 @@ from jax import Array
 from privopt.arguments import positive_integer, real
 from privopt.spec import Relation
 
-__all__ = [
-    "BATCHES",
-    "Batches",
-    "Draw",
-    "Participation",
-    "batch_size_of",
-    "present",
-    "require_numbered",
-    "step_count",
-    "whole_batch_size",
-]
-
 MAX_NUMBERED = 31 * 32**5
 
 BATCHES = ("block", "by_number", "divisor", "draws_of", "composed", "participation")

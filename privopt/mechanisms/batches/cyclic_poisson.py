@@ -18,8 +18,6 @@ from privopt.mechanisms.batches.poisson import PoissonBatches, poisson_sampler
 from privopt.privacy import round_up
 from privopt.spec import Budget, Premises, Relation
 
-__all__ = ["CyclicPoissonBatches"]
-
 
 @pytree_dataclass
 @dataclass(frozen=True)

@@ -20,8 +20,6 @@ from privopt.mechanisms.batches.batches import Draw, present, step_count, whole_
 from privopt.mechanisms.calibration import require_public_size
 from privopt.spec import Relation
 
-__all__ = ["FixedSizeBatches", "ordered_subset"]
-
 
 @pytree_dataclass
 @dataclass(frozen=True)

@@ -23,8 +23,6 @@ from privopt.mechanisms.batches.batches import (
 from privopt.privacy import round_up
 from privopt.spec import Relation
 
-__all__ = ["OrderedBatches", "ShuffledBatches", "require_places"]
-
 _PLACES = 2**12  # of a block of draws
 
 

@@ -30,8 +30,6 @@ from privopt.mechanisms.batches.batches import (
 from privopt.privacy import round_up
 from privopt.spec import Budget, Premises, Relation
 
-__all__ = ["PoissonBatches", "capacity_of", "poisson_sampler"]
-
 _ARITHMETIC = 2.0**-14  # relative; more than float32 moves a rate of inclusion by
 _OVERFLOW_SHARE = 1e-3  # of delta, for records that find their batch full
 _MOST_STEPS, _MOST_PLACES = 16, 2**16  # of a block of draws

@@ -11,8 +11,6 @@ from jax import Array
 from privopt.convex.vectors import Number
 from privopt.release import Pytree
 
-__all__ = ["BatchSum", "ClippedSums", "clipping_factors", "is_exact"]
-
 
 class BatchSum(Protocol):
     """``(w, rows, m) -> sum_k m_k clip(g_k(w))`` over ``k``, the rows of a batch.

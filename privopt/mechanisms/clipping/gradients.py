@@ -14,8 +14,6 @@ from privopt.convex.vectors import Number
 from privopt.mechanisms.clipping.factors import clipping_factors, is_exact
 from privopt.release import Pytree
 
-__all__ = ["GeneralSums"]
-
 
 class GeneralSums(NamedTuple):
     """Of any loss ``loss(w, x)``; ``w`` may be any pytree."""

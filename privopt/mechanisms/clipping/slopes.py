@@ -16,14 +16,6 @@ from privopt.convex import EmpiricalRisk, Features, LinearRecords, RegularisedGL
 from privopt.convex.vectors import Number
 from privopt.mechanisms.clipping.factors import is_exact
 
-__all__ = [
-    "BoundedRecords",
-    "ClippedSlope",
-    "SlopeSums",
-    "bounded_records",
-    "clipped_linear_model",
-]
-
 
 class BoundedRecords(NamedTuple):
     """Records with the bounds of their slopes; the bound of one that is not usable is zero."""

@@ -13,8 +13,6 @@ from privopt.convex import EmpiricalRisk, Features, SparseFeatures, difference
 from privopt.convex.vectors import Number, norm
 from privopt.mechanisms.clipping.factors import clipping_factors, is_exact
 
-__all__ = ["CoordinateSums", "DistanceSums"]
-
 
 class CoordinateSums(NamedTuple):
     """Of losses of single coordinates: a gradient has the places of its record.

@@ -17,13 +17,6 @@ from privopt.mechanisms.clipping.slopes import SlopeSums
 from privopt.mechanisms.clipping.sparse import CoordinateSums, DistanceSums
 from privopt.release import Pytree
 
-__all__ = [
-    "MICROBATCH",
-    "clipped_batch_sum",
-    "clipped_gradient_sum",
-    "without_null_records",
-]
-
 MICROBATCH = 512
 
 

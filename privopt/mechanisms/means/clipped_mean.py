@@ -13,8 +13,6 @@ from privopt.convex import EmpiricalRisk, Features
 from privopt.mechanisms.clipping import is_exact
 from privopt.spec import Premises, ProblemClass, Relation
 
-__all__ = ["ClippedMean", "largest_record"]
-
 _UNIT = 2.0**-53  # of float64: the relative error of one operation
 _ROUND_OFF = 1e-6  # relative, of a clip norm
 _CLIPPED = 1.0 - 2.0**-20  # a factor below it is no matter of the record's own rounding

@@ -25,8 +25,6 @@ from privopt.privacy import (
 )
 from privopt.spec import Budget, Relation
 
-__all__ = ["CompressedMean", "largest_gain"]
-
 _BLOCK = 1024  # columns whose products are in memory at once
 _UNIT = 2.0**-53  # of float64: the relative error of one operation
 

@@ -13,8 +13,6 @@ from privopt.mechanisms.additive import GaussianMechanism, LaplaceMechanism, cla
 from privopt.mechanisms.means.clipped_mean import ClippedMean
 from privopt.spec import Budget, Relation
 
-__all__ = ["ProjectedMean", "body_of"]
-
 
 class ProjectedMean(NamedTuple):
     """``argmin_{v in B} |v - (zbar + xi)|_2``: the mean, noise, and the nearest point of a body.

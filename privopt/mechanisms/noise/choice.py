@@ -24,8 +24,6 @@ from privopt.mechanisms.noise.noise import QUESTIONS, Noise
 from privopt.mechanisms.noise.restarted import RestartedNoise
 from privopt.mechanisms.noise.trees import HonakerNoise, TreeNoise
 
-__all__ = ["correlated_noise", "noise_of"]
-
 MAX_OPTIMUM = 1024  # steps for which a name may ask for the optimum
 
 

@@ -14,8 +14,6 @@ from privopt.mechanisms.noise.vectors import drawn, restored
 from privopt.release import Pytree
 from privopt.spec import Relation
 
-__all__ = ["IndependentNoise"]
-
 
 @pytree_dataclass
 @dataclass(frozen=True)

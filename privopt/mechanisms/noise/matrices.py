@@ -27,8 +27,6 @@ from privopt.mechanisms.noise.noise import CorrelatedNoise
 from privopt.mechanisms.noise.vectors import drawn, restored, rows, weighted
 from privopt.release import Pytree
 
-__all__ = ["BufferedNoise", "DenseNoise", "SeriesNoise"]
-
 MAX_GROWTH = 2.0**12  # of a past draw beside the fresh one: half of the bits of float32
 
 

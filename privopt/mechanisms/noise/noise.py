@@ -18,8 +18,6 @@ from privopt.mechanisms.batches import Batches, CyclicPoissonBatches, Participat
 from privopt.release import Pytree
 from privopt.spec import Relation
 
-__all__ = ["QUESTIONS", "CorrelatedNoise", "Noise", "participation_event"]
-
 QUESTIONS = ("begin", "next", "factorisation", "event")
 
 _ROUND_OFF = 1e-9  # of a sensitivity computed in float64, relative

@@ -14,8 +14,6 @@ from privopt.factorisations import Factorisation, RestartedFactorisation
 from privopt.mechanisms.noise.noise import QUESTIONS, CorrelatedNoise, Noise
 from privopt.release import Pytree
 
-__all__ = ["RestartedNoise"]
-
 
 @pytree_dataclass
 @dataclass(frozen=True, eq=False)

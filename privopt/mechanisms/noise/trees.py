@@ -19,8 +19,6 @@ from privopt.mechanisms.noise.vectors import drawn, restored, rows
 from privopt.privacy import round_up
 from privopt.release import Pytree
 
-__all__ = ["HonakerNoise", "TreeNoise"]
-
 MAX_LEVELS = 31  # of int32 steps
 
 

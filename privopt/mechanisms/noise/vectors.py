@@ -11,8 +11,6 @@ from jax.typing import DTypeLike
 from privopt import draws
 from privopt.release import Pytree
 
-__all__ = ["drawn", "restored", "rows", "weighted"]
-
 
 def drawn(key: Array, t: Array, like: Pytree) -> Array:
     """``N(0, I)`` from ``fold_in(key, t)``, one number for each of ``like``, in its order.

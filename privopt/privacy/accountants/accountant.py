@@ -11,8 +11,6 @@ import numpy.typing as npt
 from privopt.privacy.numbers import Interval
 from privopt.spec import Relation
 
-__all__ = ["Accountant", "Respondent"]
-
 Number = TypeVar("Number", covariant=True)
 Curve = TypeVar("Curve", covariant=True)
 

@@ -39,8 +39,6 @@ from privopt.privacy.pairs import EVERYTHING, NOTHING, GaussianPair, Pair
 from privopt.privacy.releases import asked
 from privopt.spec import Relation
 
-__all__ = ["Fourier"]
-
 _ROUNDING = 2.0**-40  # relative; sums of a few products
 _LAST_PLACES = 2.0**-50  # relative; of a root of a sum of squares
 _COUNTLESS = 10**300  # releases taken to show everything; floats hardly reach further

@@ -21,8 +21,6 @@ from privopt.privacy.numbers import Interval
 from privopt.privacy.releases import Shift, asked
 from privopt.spec import Relation
 
-__all__ = ["GaussianDP"]
-
 # Relative: a division, two roots, a product and hypot are below 5 units of 2^-53 among normal
 # numbers; noise near the largest float64 makes up to three of the results subnormal, 4 units each.
 _ROUNDING = 2.0**-49

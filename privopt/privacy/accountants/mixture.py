@@ -23,8 +23,6 @@ from privopt.privacy.releases.public_mixture import PublicMixture
 from privopt.privacy.renyi.conversion import envelope
 from privopt.spec import Relation
 
-__all__ = ["Mixture"]
-
 _ROUNDING = 2.0**-50  # relative, of a sum of positive numbers
 _CLOSED: tuple[Accountant, ...] = (NonPrivate(), GaussianDP(), PureDP())
 _MAX_EPSILON = 1e9

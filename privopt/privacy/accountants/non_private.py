@@ -13,8 +13,6 @@ from privopt.privacy.leaves import leaves
 from privopt.privacy.numbers import Interval
 from privopt.spec import Relation
 
-__all__ = ["NonPrivate"]
-
 
 @dataclass(frozen=True)
 class NonPrivate:

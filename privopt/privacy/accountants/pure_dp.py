@@ -28,8 +28,6 @@ from privopt.privacy.numbers import Interval
 from privopt.privacy.releases import composed_loss
 from privopt.spec import Relation
 
-__all__ = ["PureDP"]
-
 _ROUNDING = 2.0**-48  # relative; a handful of operations, each within a unit or two of 2^-53
 
 

@@ -28,8 +28,6 @@ from privopt.privacy.renyi.conversion import (
 from privopt.privacy.renyi.orders import ORDERS, check_orders, lowest
 from privopt.spec import Relation
 
-__all__ = ["Renyi"]
-
 Array = npt.NDArray[np.float64]
 
 _DELTAS = np.concatenate([np.geomspace(1e-12, 0.1, 34), np.linspace(0.15, 0.95, 17)])

@@ -20,8 +20,6 @@ from privopt.privacy.releases import asked, round_up_cost
 from privopt.privacy.renyi.conversion import envelope, zcdp_delta, zcdp_epsilon
 from privopt.spec import Relation
 
-__all__ = ["ZCDP"]
-
 _ROUNDING = 2.0**-48  # relative; a dozen operations and the sum
 _DELTAS = np.geomspace(1e-12, 0.9, 40)
 

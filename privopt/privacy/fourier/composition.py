@@ -24,8 +24,6 @@ from privopt.privacy.fourier.tails import DenseTails, Frequencies, Lattice, Moda
 from privopt.privacy.fourier.window import Window
 from privopt.privacy.pairs.pair import Array
 
-__all__ = ["Composition", "compose"]
-
 Complex = npt.NDArray[np.complex128]
 Points = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

@@ -16,8 +16,6 @@ import numpy.typing as npt
 
 from privopt.privacy.pairs.pair import Array, Bins
 
-__all__ = ["LatticeLoss", "above", "below"]
-
 _U = 2.0**-53  # unit roundoff of float64
 _SNAP = 1e-6  # of a spacing: losses are lowered by so little without a thought
 _SLACK = 1e-9  # relative, of shares: far more than they are rounded by

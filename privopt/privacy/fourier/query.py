@@ -9,8 +9,6 @@ from typing import TypeAlias
 from privopt.privacy.fourier.composition import Composition
 from privopt.privacy.fourier.window import Saddle, Sketch
 
-__all__ = ["AtDelta", "AtEpsilon", "Query"]
-
 _ROUNDING = 2.0**-40  # relative; sums of a few products
 
 

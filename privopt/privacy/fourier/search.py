@@ -21,8 +21,6 @@ from privopt.privacy.fourier.window import Place, Sketch
 from privopt.privacy.pairs import Pair
 from privopt.privacy.pairs.pair import Array
 
-__all__ = ["Order", "Parts", "bounds", "curve", "estimate", "infinite_mass"]
-
 Parts = tuple[tuple[Pair, int], ...]
 
 _U = 2.0**-53  # unit roundoff of float64

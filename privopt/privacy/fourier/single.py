@@ -14,8 +14,6 @@ from privopt.privacy.fourier.query import AtEpsilon, Query
 from privopt.privacy.pairs import Pair
 from privopt.privacy.pairs.pair import Array
 
-__all__ = ["curve_of_one", "of_one_release"]
-
 _U = 2.0**-53  # unit roundoff of float64
 _POINTS = 48  # of a grid
 _GRIDS = 12  # each within a cell of the last

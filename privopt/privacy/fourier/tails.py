@@ -18,8 +18,6 @@ from scipy.signal import lfilter
 
 from privopt.privacy.pairs.pair import Array
 
-__all__ = ["DenseTails", "Frequencies", "Lattice", "ModalTails", "Tails"]
-
 Complex = npt.NDArray[np.complex128]
 
 _U = 2.0**-53  # unit roundoff of float64

@@ -18,8 +18,6 @@ from scipy.special import erfcx
 from privopt.privacy.pairs import Pair
 from privopt.privacy.pairs.pair import Array
 
-__all__ = ["Place", "Saddle", "Sketch", "Window"]
-
 _POINTS = 200
 _FEW, _FEWER_POINTS = 8, 80  # of more releases fewer points each
 _MAX_LEVEL = 9

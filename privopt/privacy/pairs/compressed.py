@@ -35,8 +35,6 @@ from privopt.privacy.pairs.gaussian import masses_between
 from privopt.privacy.pairs.pair import Array, Bins, Pair
 from privopt.privacy.renyi.moment import psi
 
-__all__ = ["CompressedPair", "Tails"]
-
 _U = 2.0**-53  # unit roundoff of float64
 _LEFT, _RIGHT = 50.0, 720.0  # beyond the nodes lies e^-50 of S, and e^-720
 _NEVER = math.exp(-_RIGHT)

@@ -9,8 +9,6 @@ import numpy as np
 
 from privopt.privacy.pairs.pair import Array, Bins, Pair
 
-__all__ = ["EVERYTHING", "NOTHING", "DiscretePair", "PurePair"]
-
 _U = 2.0**-53  # unit roundoff of float64
 _MIN_LOSS = 1e-12  # losses of less are no finer than a mesh can be
 

@@ -13,8 +13,6 @@ from scipy.special import ndtr, ndtri
 
 from privopt.privacy.pairs.pair import Array, Bins, Pair
 
-__all__ = ["GaussianPair", "ReplacedGaussian", "masses_between", "normal_masses", "spread"]
-
 Flags: TypeAlias = npt.NDArray[np.bool_]
 _U = 2.0**-53  # unit roundoff of float64
 

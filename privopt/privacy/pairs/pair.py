@@ -10,8 +10,6 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "Bins", "Pair", "Reversed"]
-
 Array = npt.NDArray[np.float64]
 
 

@@ -16,8 +16,6 @@ from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair, PurePa
 from privopt.privacy.releases.release import MAX_DISTANCE, Concentration, Curve, Loss, Release
 from privopt.spec import Relation
 
-__all__ = ["BoundedRange", "BoundedRangePair", "bounded_range"]
-
 _U = 2.0**-53  # unit roundoff of float64
 _MIN_SPAN = 1e-12  # spans of less are no finer than a mesh can be
 

@@ -17,15 +17,6 @@ from privopt.privacy.releases.release import UP, Curve, Release, release_of, rou
 from privopt.privacy.renyi.orders import check_orders
 from privopt.spec import Relation
 
-__all__ = [
-    "asked",
-    "composed_loss",
-    "dominating_pairs",
-    "renyi_curve",
-    "renyi_divergence",
-    "renyi_orders",
-]
-
 Answer = TypeVar("Answer")
 
 _ROUNDING = 2.0**-48  # relative; a handful of operations, each within a unit or two of 2^-53

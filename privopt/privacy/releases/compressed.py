@@ -15,8 +15,6 @@ from privopt.privacy.parameters import is_count, is_noise
 from privopt.privacy.releases.release import MIN_DISTANCE, UP, Curve, Release
 from privopt.spec import Relation
 
-__all__ = ["Compressed", "compressed_divergence"]
-
 _U = 2.0**-53  # unit roundoff of float64
 _MAX_DISTANCE = 32.0  # standard deviations, beyond which everything is taken to be seen
 _MAX_MEASUREMENTS = 2**40

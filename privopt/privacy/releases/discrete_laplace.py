@@ -13,11 +13,6 @@ from privopt.privacy.parameters import is_count, is_noise
 from privopt.privacy.releases.release import UP, Loss, Release
 from privopt.spec import Relation
 
-__all__ = [
-    "DiscreteLaplace",
-    "DiscreteLaplacePair",
-]
-
 _U = 2.0**-53  # unit roundoff of float64
 _ROUNDING = 2.0**-50  # relative; eight units of it
 

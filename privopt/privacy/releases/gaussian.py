@@ -26,8 +26,6 @@ from privopt.privacy.parameters import is_noise, tree_nodes
 from privopt.privacy.releases.release import MAX_DISTANCE, Release, Shift, release_of, seen_pair
 from privopt.spec import Relation
 
-__all__ = ["Gaussian", "Tree", "one_release"]
-
 
 @dataclass(frozen=True)
 class Gaussian(Release, event=dp.GaussianDpEvent, numbers=("noise_multiplier",)):

@@ -24,8 +24,6 @@ from privopt.privacy.releases.release import (
 from privopt.privacy.renyi.moment import psi
 from privopt.spec import Relation
 
-__all__ = ["Laplace", "LaplacePair", "laplace"]
-
 _U = 2.0**-53  # unit roundoff of float64
 _ROUNDING = 2.0**-49  # relative, for a handful of float operations
 

@@ -17,8 +17,6 @@ from privopt.privacy.releases.poisson import Sampled
 from privopt.privacy.releases.release import MAX_DISTANCE, MIN_DISTANCE, Release
 from privopt.spec import Relation
 
-__all__ = ["Mixture", "MixturePair", "norms"]
-
 _U = 2.0**-53  # unit roundoff of float64
 _MAX_NEWTON_STEPS = 60  # a handful are enough
 _MAX_DEVIATIONS = 50.0  # standard deviations, where float64 has no probabilities

@@ -14,8 +14,6 @@ from privopt.privacy.parameters import is_noise
 from privopt.privacy.releases.release import Curve, Release
 from privopt.spec import Relation
 
-__all__ = ["OneOrder"]
-
 
 @dataclass(frozen=True)
 class OneOrder(Release, event=RenyiDpEvent):

@@ -23,8 +23,6 @@ from privopt.privacy.releases.release import UP, Curve, Release, Shift, release_
 from privopt.privacy.renyi.sampled import poisson_gaussian
 from privopt.spec import Relation
 
-__all__ = ["PoissonSampled", "Sampled", "sampled_curve", "sampled_pairs"]
-
 _U = 2.0**-53  # unit roundoff of float64
 _MIN_RATE = 1e-12  # losses of less drown in the rounding of their exponentials
 

@@ -38,8 +38,6 @@ from privopt.privacy.releases.release import (
 )
 from privopt.spec import Relation
 
-__all__ = ["MixedPair", "PublicMixture", "mixed_divergence"]
-
 _U = 2.0**-53  # unit roundoff of float64
 _ROUNDING = 2.0**-49  # relative, for a handful of float operations
 _MAX_EXPONENT = 500.0  # larger ones are summed in log space; what exceeds one is then everything

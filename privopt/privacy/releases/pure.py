@@ -19,8 +19,6 @@ from privopt.privacy.releases.release import (
 )
 from privopt.spec import Relation
 
-__all__ = ["Concentrated", "NoRelease", "NonPrivate"]
-
 
 @dataclass(frozen=True)
 class Concentrated(Release, event=dp.ZCDpEvent, numbers=("rho", "xi")):

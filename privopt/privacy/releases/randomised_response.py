@@ -21,8 +21,6 @@ from privopt.privacy.releases.release import MIN_DISTANCE, Curve, Loss, Release,
 from privopt.privacy.renyi.pure import swapped
 from privopt.spec import Relation
 
-__all__ = ["RandomisedResponse", "divergence", "response_loss", "response_pair"]
-
 _U = 2.0**-53  # unit roundoff of float64
 _MIN_PROBABILITY = 1e-300  # below, floats have fewer digits
 

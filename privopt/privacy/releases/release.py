@@ -20,24 +20,6 @@ from privopt.privacy.parameters import is_noise
 from privopt.privacy.renyi.pure import pure
 from privopt.spec import Relation
 
-__all__ = [
-    "MAX_DISTANCE",
-    "MIN_DISTANCE",
-    "UP",
-    "Concentration",
-    "Cost",
-    "Curve",
-    "Loss",
-    "Release",
-    "Shift",
-    "pure_pair",
-    "release_of",
-    "releases",
-    "round_up_cost",
-    "seen_pair",
-    "shifted_pair",
-]
-
 Array = npt.NDArray[np.float64]
 Curve: TypeAlias = Callable[[Array], Array]
 """Upper bounds of the Rényi divergences at an array of orders."""

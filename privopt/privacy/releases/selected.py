@@ -24,8 +24,6 @@ from privopt.privacy.renyi.orders import ORDERS
 from privopt.privacy.selection import Repetitions, selection_epsilon
 from privopt.spec import Relation
 
-__all__ = ["Selected", "best_of_many"]
-
 Array = npt.NDArray[np.float64]
 
 _SLACK = 2.0**-50

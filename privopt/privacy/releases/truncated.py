@@ -15,8 +15,6 @@ from privopt.privacy.releases.poisson import sampled_pairs
 from privopt.privacy.releases.release import Release
 from privopt.spec import Relation
 
-__all__ = ["Truncated", "TruncatedGaussian", "chance_of_overflow"]
-
 _ROUNDING = 1e-9  # relative; more than the incomplete beta function is wrong by
 
 

@@ -38,17 +38,6 @@ from scipy.optimize import brentq
 from privopt.privacy.numbers import check_delta, check_epsilon, real
 from privopt.privacy.renyi.orders import check_orders, lowest
 
-__all__ = [
-    "envelope",
-    "epsilons",
-    "log_deltas",
-    "renyi_delta",
-    "renyi_epsilon",
-    "round_delta",
-    "zcdp_delta",
-    "zcdp_epsilon",
-]
-
 Array = npt.NDArray[np.float64]
 
 _LARGEST = 700.0  # epsilon whose exponential is a float

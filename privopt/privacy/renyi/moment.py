@@ -16,8 +16,6 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["psi", "upper_log_moment"]
-
 Array = npt.NDArray[np.float64]
 
 _MAX_EXPONENT = 500.0  # larger ones are summed in log space; what exceeds one is then everything

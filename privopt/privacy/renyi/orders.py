@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ORDERS", "blocks", "check_orders", "lowest"]
-
 _POINTS = 9
 
 ORDERS: tuple[float, ...] = (

@@ -10,8 +10,6 @@ import numpy.typing as npt
 from privopt.privacy.numbers import SMALLEST
 from privopt.privacy.renyi.moment import upper_log_moment
 
-__all__ = ["pure", "swapped"]
-
 Array = npt.NDArray[np.float64]
 
 _U = 2.0**-53

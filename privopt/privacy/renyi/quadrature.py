@@ -30,8 +30,6 @@ import numpy.typing as npt
 from privopt.privacy.renyi.moment import upper_log_moment
 from privopt.privacy.renyi.orders import blocks
 
-__all__ = ["half_line", "mirrored", "one_sided", "upper_log_moments"]
-
 Array = npt.NDArray[np.float64]
 Method = Callable[[float, float, Array], Array]
 

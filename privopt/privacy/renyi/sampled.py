@@ -18,8 +18,6 @@ import numpy.typing as npt
 
 from privopt.privacy.renyi.quadrature import half_line, mirrored, one_sided, upper_log_moments
 
-__all__ = ["fixed_size_gaussian", "poisson_gaussian"]
-
 Array = npt.NDArray[np.float64]
 
 _UP = 1.0 + 2.0**-51
