@@ -1,9 +1,8 @@
 """A toy: private Frank-Wolfe, whose mechanism answers a vertex and no gradient. Nothing else knows.
 
-``v_t`` is a vertex ``+-R e_j`` of the l1 ball, drawn with probability proportional to
-``exp(-<v, g_t>/temperature)``, and ``w_{t+1} = w_t + gamma_t (v_t - w_t)``. Every coordinate of a
-record's gradient is clipped to ``C``, so scores move by ``2 R C/n`` at most where a record is
-replaced. Source: Talwar, Thakurta and Zhang 2015, "Nearly optimal private LASSO".
+``v_t`` is one of the vertices ``+-R e_j`` of the l1 ball, drawn by the exponential mechanism with
+scores ``-<v, g_t>``, and ``w_{t+1} = w_t + gamma_t (v_t - w_t)``. Source: Talwar, Thakurta and
+Zhang 2015, "Nearly optimal private LASSO".
 """
 
 from dataclasses import dataclass, replace
@@ -18,51 +17,43 @@ import pytest
 from jax import Array
 
 import privopt
-from privopt import draws, problems
+from privopt import problems
 from privopt.algorithms.first_order import Static, steps_of
-from privopt.convex import FirstOrder, L1Ball, Last, Oracle, StepSizes, Update, pytree_dataclass
+from privopt.convex import FirstOrder, L1Ball, Last, Oracle, StepSizes, Update
 from privopt.core import Algorithm, Plan, planner, whole
-from privopt.privacy import BoundedRangeDpEvent, calibrate
-from privopt.release import release
+from privopt.mechanisms import ClippedGradient
+from privopt.privacy import calibrate, round_up
+from privopt.statistics import BoundedScores, ExponentialMechanism
 from privopt.streams import stream
 
 
-@pytree_dataclass
-@dataclass(frozen=True)
-class PrivateVertex:
-    clip: float
-    size: float
+class PrivateVertex(NamedTuple):
+    """``steps`` times a vertex of the ball of this radius."""
+
+    query: ClippedGradient
     radius: float
-    temperature: float
+    selection: ExponentialMechanism
     steps: int
 
     def event(self, relation):
-        if self.temperature == 0.0:
-            return dp.NonPrivateDpEvent()
-        moved = relation.multiple * self.radius * self.clip / self.size
-        return dp.SelfComposedDpEvent(
-            BoundedRangeDpEvent(2.0 * moved / self.temperature), self.steps
-        )
+        return dp.SelfComposedDpEvent(self.selection.bounded_range_event(relation), self.steps)
 
     def oracle(self, losses, key):
-        return Vertices(self, losses, stream(key, "noise"), self.steps)
+        return Vertices(self, self.query.gradient_of(losses), stream(key, "noise"), self.steps)
 
 
 @dataclass(frozen=True)
 class Vertices(Oracle):
     mechanism: PrivateVertex
-    losses: Any
+    gradient: Any
     key: Array
     steps: Any
 
     def ask(self, memory, t, point, batch=None):
-        asked = self.mechanism
-        each = jax.vmap(jax.grad(self.losses.loss), (None, 0))(point, self.losses.data)
-        gradient = jnp.clip(each, -asked.clip, asked.clip).sum(0) / asked.size
-        scores = asked.radius * jnp.concatenate([-gradient, gradient])  # of +e_j, then of -e_j
-        noise = draws.gumbel(jax.random.fold_in(self.key, t), scores.shape, scores.dtype)
-        best = release("selection", jnp.argmax(scores / asked.temperature + noise))
-        vertex = jax.nn.one_hot(best, scores.size, dtype=scores.dtype) * asked.radius
+        radius, slopes = self.mechanism.radius, self.gradient(point)
+        scores = radius * jnp.concatenate([-slopes, slopes])  # of +R e_j, then of -R e_j
+        best = self.mechanism.selection.select(jax.random.fold_in(self.key, t), scores)
+        vertex = radius * jax.nn.one_hot(best, scores.size, dtype=scores.dtype)
         return vertex[: point.size] - vertex[point.size :], memory
 
 
@@ -82,19 +73,24 @@ class Params(NamedTuple):
 
 @planner
 def plan(problem_class, budget, *, steps=40):
-    facts = problem_class
-    unit = PrivateVertex(facts.lipschitz, float(facts.n), facts.radius, 1.0, steps)
-    temperature = calibrate(
-        lambda size: replace(unit, temperature=size).event(budget.relation),
-        budget,
-        accountant="renyi",
+    query, radius = ClippedGradient.of(problem_class), problem_class.radius
+    scores = BoundedScores.of(
+        radius * query.sensitivity(privopt.Relation.ZERO_OUT),
+        replacement=radius * query.sensitivity(privopt.Relation.REPLACE_ONE),
+    )
+
+    def vertices(scale):
+        return PrivateVertex(query, radius, ExponentialMechanism(scores, scale), steps)
+
+    scale = calibrate(
+        lambda scale: vertices(scale).event(budget.relation), budget, accountant="renyi"
     )
     method = FirstOrder(StepSizes(2.0, 1.0, 1.0), Update.of(towards), Last())
     return Plan(
         algorithm=FRANK_WOLFE,
         problem_class=problem_class,
         budget=budget,
-        params=Params(replace(unit, temperature=temperature), method),
+        params=Params(vertices(round_up(scale)), method),
         static=Static(problem_class.dim),
     )
 
@@ -152,17 +148,14 @@ def test_without_noise_it_is_the_textbook_loop(where):
     np.testing.assert_allclose(found, textbook(where, 40), rtol=1e-9, atol=1e-12)
 
 
-def test_the_guarantee_is_of_the_temperature(where):
+def test_the_guarantee_is_of_the_noise(where):
     planned = plan(FACTS, BUDGET)
     assert 0.99 < planned.guarantee.epsilon(1e-6).upper <= 1.0
+    mechanism = planned.params.mechanism
+    quieter = mechanism.selection._replace(scale=0.9 * mechanism.selection.scale)
     with pytest.raises(ValueError, match="guarantee must lie within the budget"):
         replace(
-            planned,
-            params=planned.params._replace(
-                mechanism=replace(
-                    planned.params.mechanism, temperature=0.9 * planned.params.mechanism.temperature
-                )
-            ),
+            planned, params=planned.params._replace(mechanism=mechanism._replace(selection=quieter))
         )
 
 

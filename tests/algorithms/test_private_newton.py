@@ -8,6 +8,7 @@ optimization".
 """
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import dp_accounting as dp
@@ -19,59 +20,70 @@ import pytest
 from jax import Array
 
 import privopt
-from privopt import draws, problems
+from privopt import problems
 from privopt.algorithms.first_order import Static, steps_of
-from privopt.convex import FirstOrder, Last, Oracle, StepSizes, Update, pytree_dataclass
+from privopt.convex import FirstOrder, Last, Oracle, StepSizes, Update
 from privopt.core import Algorithm, Plan, planner, whole
-from privopt.privacy import gaussian_noise_multiplier
-from privopt.release import release
+from privopt.mechanisms import ClippedGradient, GaussianMechanism
 from privopt.streams import stream
 
-LARGEST = 1.0, 0.25  # of a record's gradient, and of its Hessian
 
+class ClippedHessian(NamedTuple):
+    """The upper half of ``(1/n) sum_i s_i (1 - s_i) x_i x_i^T``, with ``x_i`` clipped to norm 1."""
 
-@pytree_dataclass
-@dataclass(frozen=True)
-class GradientAndHessian:
     size: float
-    gradient_scale: float
-    hessian_scale: float
+    dim: int
+
+    def sensitivity(self, relation):
+        """Two Hessians ``c x x^T``, ``c <= 1/4``, are within 1/4 of 0; the rest is round-off."""
+        return relation.multiple * 0.25 / self.size * (1.0 + 2.0**-40 * (self.dim + 8))
+
+    def hessian_of(self, losses):
+        features, _ = losses.data
+        features = features / jnp.maximum(1.0, jnp.linalg.norm(features, axis=1))[:, None]
+
+        def hessian(point):
+            chance = jax.nn.sigmoid(features @ point)
+            curvatures = chance * (1.0 - chance)
+            return jnp.triu(features.T @ (curvatures[:, None] * features) / self.size)
+
+        return hessian
+
+
+class TwoAnswers(NamedTuple):
+    """``steps`` times a noisy gradient, and a noisy Hessian."""
+
+    gradient: GaussianMechanism[ClippedGradient]
+    hessian: GaussianMechanism[ClippedHessian]
     steps: int
 
     def event(self, relation):
-        scales = self.gradient_scale, self.hessian_scale
-        both = [
-            dp.GaussianDpEvent(float(scale) * self.size / largest)
-            for scale, largest in zip(scales, LARGEST, strict=True)
-        ]
+        both = [self.gradient.event(relation), self.hessian.event(relation)]
         return dp.SelfComposedDpEvent(dp.ComposedDpEvent(both), self.steps)
 
     def oracle(self, losses, key):
-        return Answers(self, losses, stream(key, "noise"), self.steps)
+        return Answers(
+            self,
+            self.gradient.query.gradient_of(losses),
+            self.hessian.query.hessian_of(losses),
+            stream(key, "noise"),
+            self.steps,
+        )
 
 
 @dataclass(frozen=True)
 class Answers(Oracle):
-    mechanism: GradientAndHessian
-    losses: Any
+    mechanism: TwoAnswers
+    gradient: Any
+    hessian: Any
     key: Array
     steps: Any
 
     def ask(self, memory, t, point, batch=None):
-        asked, (features, labels) = self.mechanism, self.losses.data
-        keep = jnp.minimum(1.0, 1.0 / jnp.linalg.norm(features, axis=1))
-        features = features * keep[:, None]
-        margins = labels * (features @ point)
-        slopes, curvatures = -labels * jax.nn.sigmoid(-margins), jax.nn.sigmoid(margins)
-        curvatures = curvatures * (1.0 - curvatures)
-        gradient = features.T @ slopes / asked.size
-        hessian = features.T @ (curvatures[:, None] * features) / asked.size
-        key = jax.random.fold_in(self.key, t)
-        z = draws.normal(jax.random.fold_in(key, 0), gradient.shape, point.dtype)
-        e = draws.normal(jax.random.fold_in(key, 1), hessian.shape, point.dtype)
-        symmetric = jnp.triu(e) + jnp.triu(e, 1).T  # its upper half is released, the rest follows
-        answer = gradient + asked.gradient_scale * z, hessian + asked.hessian_scale * symmetric
-        return release("answer", answer), memory
+        one, other = jax.random.split(jax.random.fold_in(self.key, t))
+        gradient = self.mechanism.gradient.add_noise(one, self.gradient(point))
+        half = jnp.triu(self.mechanism.hessian.add_noise(other, self.hessian(point)))
+        return (gradient, half + jnp.triu(half, 1).T), memory
 
 
 def newton(learning_rate, ridge):
@@ -87,20 +99,25 @@ def newton(learning_rate, ridge):
 
 
 class Params(NamedTuple):
-    mechanism: GradientAndHessian
+    mechanism: TwoAnswers
     descent: FirstOrder
 
 
 @planner
 def plan(problem_class, budget, *, steps=5):
-    noise = gaussian_noise_multiplier(budget, compositions=2 * steps)
-    scales = (noise * largest / problem_class.n for largest in LARGEST)
+    queries = (
+        ClippedGradient.of(problem_class),
+        ClippedHessian(float(problem_class.n), problem_class.dim),
+    )
+    answers = (
+        GaussianMechanism.calibrated(query, budget, compositions=2 * steps) for query in queries
+    )
     method = FirstOrder(StepSizes(1.0), Update({"ridge": 0.02}, newton, ()), Last())
     return Plan(
         algorithm=NEWTON,
         problem_class=problem_class,
         budget=budget,
-        params=Params(GradientAndHessian(float(problem_class.n), *scales, steps), method),
+        params=Params(TwoAnswers(*answers, steps), method),
         static=Static(problem_class.dim),
     )
 
@@ -158,11 +175,22 @@ def test_single_steps_are_those_of_a_run(where):
     )
 
 
-def test_half_the_noise_is_outside_the_budget():
+@pytest.mark.parametrize("answer", ["gradient", "hessian"])
+def test_half_the_noise_is_outside_the_budget(answer):
     planned = plan(FACTS, BUDGET)
-    assert planned.guarantee.epsilon(1e-6).upper <= 2.0
+    assert 1.99 < planned.guarantee.epsilon(1e-6).upper <= 2.0
     mechanism = planned.params.mechanism
-    for name in ("gradient_scale", "hessian_scale"):
-        quieter = replace(mechanism, **{name: 0.5 * getattr(mechanism, name)})
-        with pytest.raises(ValueError, match="guarantee must lie within the budget"):
-            replace(planned, params=planned.params._replace(mechanism=quieter))
+    loud = getattr(mechanism, answer)
+    quiet = mechanism._replace(**{answer: loud._replace(scale=0.5 * loud.scale)})
+    with pytest.raises(ValueError, match="guarantee must lie within the budget"):
+        replace(planned, params=planned.params._replace(mechanism=quiet))
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-45, 1e-3, 1.0, 1e38])
+def test_no_record_moves_a_hessian_further_than_is_charged(size):
+    query, charged = ClippedHessian(1.0, DIM), 0.25
+    losses = SimpleNamespace(data=(np.full((1, DIM), size), None))
+    for point, share in ((np.zeros(DIM), 0.625**0.5), (np.ones(DIM), 0.0)):  # of 16 entries, 10
+        moved = np.linalg.norm(query.hessian_of(losses)(point))
+        assert moved <= query.sensitivity(privopt.Relation.ZERO_OUT) < charged * (1.0 + 1e-9)
+        assert size < 1.0 or moved >= charged * share * (1.0 - 1e-12)
