@@ -47,21 +47,34 @@ class Mutant(NamedTuple):
         if (text := self.planted(kept)) is None:
             return "does not apply"
         path.write_text(text, encoding="utf-8")
-        command = [sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider"]
         try:
-            done = subprocess.run(
-                [*command, f"tests/{self.test}"],
-                cwd=tree,
-                env={**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
-                capture_output=True,
-                timeout=SECONDS,
-                check=False,
-            )
+            done = pytest_of(tree, ["-qx", f"tests/{self.test}"])
         except subprocess.TimeoutExpired:
             return "killed"
         finally:
             path.write_text(kept, encoding="utf-8")
         return "survives" if done.returncode == 0 else "killed"
+
+
+def copied(folder: Path) -> Path:
+    """The tree, in a folder of its own."""
+    for name in ("privopt", "tests"):
+        shutil.copytree(ROOT / name, folder / name)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder
+
+
+def pytest_of(tree: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    """The tests that are asked for, of that tree."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
 
 
 def main(words: list[str]) -> int:
@@ -71,10 +84,7 @@ def main(words: list[str]) -> int:
     chosen = [line for line in lines if not words or any(word in line for word in words)]
     alive = 0
     with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder)
-        for name in ("privopt", "tests"):
-            shutil.copytree(ROOT / name, tree / name)
-        shutil.copy(ROOT / "pyproject.toml", tree)
+        tree = copied(Path(folder))
         for line in chosen:
             found = Mutant.of(line).outcome(tree)
             alive += found != "killed"

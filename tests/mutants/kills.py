@@ -1,0 +1,128 @@
+"""The kill list: mutants at random places of a room, and which of its tests see which.
+
+``python tests/mutants/kills.py theory 20`` plants twenty in ``privopt/theory``, one after another,
+runs ``tests/theory`` on each, and prints a line a mutant, then the tests that killed none which
+another did not kill too. Such a test may go, unless it states a promise that a user reads.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from run import ROOT, copied, pytest_of
+
+OTHER = {
+    ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
+    ast.Is: "is not", ast.IsNot: "is", ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*",
+    ast.And: "or", ast.Or: "and", ast.BitAnd: "|", ast.BitOr: "&",
+}  # fmt: skip
+NAMES = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "any": "all",
+         "all": "any", "floor": "ceil", "ceil": "floor", "round_up": "round_down", "True": "False",
+         "False": "True"}  # fmt: skip
+FAILED = re.compile(r"^(?:FAILED|ERROR) ([^ \[]+)", re.MULTILINE)
+
+
+class Change(NamedTuple):
+    """In line ``line`` of a file, the text from ``start`` to ``end`` is ``new``."""
+
+    line: int
+    start: int
+    end: int
+    new: str
+
+    def planted(self, text: str) -> str:
+        """The file with the change in it."""
+        lines = text.split("\n")
+        whole = lines[self.line - 1].encode()
+        changed = whole[: self.start] + self.new.encode() + whole[self.end :]
+        lines[self.line - 1] = changed.decode()
+        return "\n".join(lines)
+
+
+def changes(source: str) -> Iterator[Change]:
+    """Every change of an operator, a number or a name of ``NAMES``, outside of messages."""
+    tree = ast.parse(source)
+    quiet = [
+        (node.lineno, node.end_lineno or node.lineno)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Raise | ast.JoinedStr | ast.Import | ast.ImportFrom)
+    ]
+    lines = source.split("\n")
+
+    def between(left: ast.expr, right: ast.expr, new: str) -> Iterator[Change]:
+        """The operator between two operands of one line, parentheses left alone."""
+        if left.end_lineno != right.lineno or left.end_col_offset is None:
+            return
+        gap = lines[right.lineno - 1].encode()[left.end_col_offset : right.col_offset].decode()
+        sign = gap.strip(" ()")
+        if sign:
+            start = left.end_col_offset + gap.index(sign)
+            yield Change(right.lineno, start, start + len(sign), new)
+
+    for node in ast.walk(tree):
+        line = getattr(node, "lineno", None)
+        if line is None or any(first <= line <= last for first, last in quiet):
+            continue
+        if isinstance(node, ast.BinOp) and type(node.op) in OTHER:
+            yield from between(node.left, node.right, OTHER[type(node.op)])
+        elif isinstance(node, ast.Compare) and type(node.ops[0]) in OTHER:
+            yield from between(node.left, node.comparators[0], OTHER[type(node.ops[0])])
+        elif isinstance(node, ast.BoolOp):
+            yield from between(*node.values[:2], OTHER[type(node.op)])
+        elif isinstance(node, ast.Constant) and type(node.value) is float:
+            yield Change(line, node.col_offset, node.end_col_offset or 0, f"{1.1 * node.value}")
+        elif isinstance(node, ast.Name) and node.id in NAMES:
+            yield Change(line, node.col_offset, node.end_col_offset or 0, NAMES[node.id])
+
+
+def killers(tree: Path, file: Path, change: Change, tests: list[str]) -> set[str] | None:
+    """The test functions that fail; None where the run does not end or nothing is collected."""
+    path = tree / file
+    kept = path.read_text(encoding="utf-8")
+    path.write_text(change.planted(kept), encoding="utf-8")
+    try:
+        done = pytest_of(tree, ["-q", "--tb=no", "-rfE", *tests])
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        path.write_text(kept, encoding="utf-8")
+    return set(FAILED.findall(done.stdout)) if done.returncode in (0, 1) else None
+
+
+def main(room: str, count: str = "20", *tests: str) -> None:
+    """Plant, run, print; the same mutants whenever it is asked for as many of the same tree."""
+    chance, found = random.Random(room), {}
+    files = sorted((ROOT / "privopt" / room).rglob("*.py"))
+    places = [
+        (file.relative_to(ROOT), change)
+        for file in files
+        for change in changes(file.read_text(encoding="utf-8"))
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        tree = copied(Path(folder))
+        for file, change in chance.sample(places, min(int(count), len(places))):
+            killed_by = killers(tree, file, change, list(tests) or [f"tests/{room}"])
+            outcome = "ends the run" if killed_by is None else f"killed by {len(killed_by)}"
+            if killed_by is not None:
+                found[file, change] = killed_by
+            old = (ROOT / file).read_text(encoding="utf-8").split("\n")[change.line - 1].strip()
+            outcome = outcome if killed_by != set() else "SURVIVES"
+            print(f"{outcome:<14}{file}:{change.line} -> {change.new}  | {old}", flush=True)
+    single = {next(iter(tests)) for tests in found.values() if len(tests) == 1}
+    every = {test for tests in found.values() for test in tests}
+    print(f"\n{len(every)} tests killed a mutant, {len(single)} one that no other kills:")
+    print(*sorted(single), sep="\n")
+    print("\nnothing that another does not kill too:")
+    print(*sorted(every - single), sep="\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
