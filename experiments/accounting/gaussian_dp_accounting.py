@@ -12,7 +12,7 @@ from typing import NamedTuple
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 
 from privopt.accounting import CLT, Moments
-from privopt.lab import Check, Claim, Column, Line, Listing, Panel, Plot, Study
+from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study
 from privopt.privacy import Fourier, epsilon, gaussian_epsilon
 from privopt.spec import Relation
 
@@ -136,21 +136,17 @@ experiment = Study(
     ),
     parts={"tables": tables, "figure_4": figure_4},
     claims=(
-        Claim("μ as printed", "tables", Check("mu", "=", "mu_printed", 0.01)),
-        Claim("CLT ε as printed", "tables", Check("clt", "=", "clt_printed", 0.01)),
-        Claim("moments ε as printed", "tables", Check("moments", "=", "moments_printed", 0.01)),
-        Claim("certified ε at most moments ε", "tables", Check("certified", "<=", "moments")),
+        Claim("μ as printed", "tables", "mu = mu_printed ± 0.01"),
+        Claim("CLT ε as printed", "tables", "clt = clt_printed ± 0.01"),
+        Claim("moments ε as printed", "tables", "moments = moments_printed ± 0.01"),
+        Claim("certified ε at most moments ε", "tables", "certified <= moments"),
         Claim(
             "printed CLT ε below all that the true ε can be",
             "tables",
-            Check("clt_printed", "<", "certified"),
+            "clt_printed < certified",
             rows=8,
         ),
-        Claim(
-            "noise set by the CLT spends more than printed",
-            "figure_4",
-            Check("claimed", "<", "clt_spent"),
-        ),
+        Claim("noise set by the CLT spends more than printed", "figure_4", "claimed < clt_spent"),
     ),
     plots=(
         Plot(
@@ -187,7 +183,7 @@ experiment = Study(
                 Column(
                     "CLT a bound?",
                     "{clt_excess:+.3f} ({clt_percent:+.0f} %)",
-                    Check("certified", "<=", "clt_printed"),
+                    "certified <= clt_printed",
                 ),
             ),
         ),
@@ -201,13 +197,13 @@ experiment = Study(
                 Column(
                     "certified ε of it",
                     "{spent:.4f}",
-                    Check("spent", "<=", "claimed"),
+                    "spent <= claimed",
                 ),
                 Column("noise by CLT", "{clt_noise:g}"),
                 Column(
                     "certified ε of this",
                     "{clt_spent:.4f}",
-                    Check("clt_spent", "<=", "claimed"),
+                    "clt_spent <= claimed",
                 ),
             ),
         ),

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 
 from privopt import ALGORITHMS, Budget, ProblemClass, run_many
 from privopt.convex import Last
-from privopt.lab import Check, Claim, Column, Line, Listing, Panel, Plot, Study, stream
+from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study, stream
 from privopt.privacy import Fourier, epsilon
 from privopt.problems import Problem
 
@@ -152,8 +152,8 @@ experiment = Study(
     ),
     parts={"path": path, "methods": methods},
     claims=(
-        Claim("the guarantee lies within the budget", "methods", Check("spent", "<=", "budget")),
-        Claim("every private run beats chance", "methods", Check("chance", "<", "worst")),
+        Claim("the guarantee lies within the budget", "methods", "spent <= budget"),
+        Claim("every private run beats chance", "methods", "chance < worst"),
     ),
     plots=(
         Plot(
@@ -184,7 +184,7 @@ experiment = Study(
             (
                 Column("method", "{label}"),
                 Column("parameters", "{parameters}"),
-                Column("ε spent", "{spent:.4f}", Check("spent", "<=", "budget")),
+                Column("ε spent", "{spent:.4f}", "spent <= budget"),
                 Column("noise a coordinate", "{scale:.4f}"),
                 Column("rate", "{rate}"),
                 Column("accuracy", "{accuracy:.3f}"),

@@ -15,7 +15,6 @@ import numpy as np
 import privopt
 from privopt.convex import L1L2Ball
 from privopt.lab import (
-    Check,
     Claim,
     Column,
     Line,
@@ -131,11 +130,11 @@ experiment = Study(
     parts={part.__name__: part for part in (table, levels)},
     claims=(
         Claim("the mean is that of all records: squared distance over its variance below 2",
-              "table", Check("apart", "<=", "allowed")),
+              "table", "apart <= allowed"),
         Claim("the second moment is below its bound", "table",
-              Check("square", "<=", "square_bound")),
+              "square <= square_bound"),
         Claim("the bias of all records is below its bound", "table",
-              Check("all_records", "<=", "bias_bound")),
+              "all_records <= bias_bound"),
     ),
     plots=(
         Plot(

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 import privopt
-from privopt.lab import Check, Claim, Column, Line, Listing, Panel, Plot, Study
+from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study
 from privopt.mechanisms import SparseMinimiser, published_laplace_scale
 
 SIZES = {"quick": (50, 100), "full": (50, 100, 200, 400)}
@@ -142,17 +142,11 @@ experiment = Study(
     ),
     parts={part.__name__: part for part in (hubs, systems, curved, powers, large)},
     claims=(
-        Claim("no hub moves further than is proved", "hubs", Check("measured", "<=", "glm")),
-        Claim(
-            "the factor of linear losses would be wrong", "curved", Check("linear", "<", "measured")
-        ),
-        Claim("less is proved than published", "hubs", Check("general", "<", "published")),
-        Claim("closed forms solve the systems", "systems", Check("solved", "=", "closed", 1e-9)),
-        Claim(
-            "√(H/λ) measured and proved, H/λ published",
-            "powers",
-            Check("exponent", "=", "limit", 0.05),
-        ),
+        Claim("no hub moves further than is proved", "hubs", "measured <= glm"),
+        Claim("the factor of linear losses would be wrong", "curved", "linear < measured"),
+        Claim("less is proved than published", "hubs", "general < published"),
+        Claim("closed forms solve the systems", "systems", "solved = closed ± 1e-9"),
+        Claim("√(H/λ) measured and proved, H/λ published", "powers", "exponent = limit ± 0.05"),
     ),
     plots=(
         Plot(
@@ -184,7 +178,7 @@ experiment = Study(
                 Column("s", "{sparsity:d}"),
                 Column("H/λ", "{curvature:g}"),
                 Column("worst hub", "{measured:.2f}"),
-                Column("linear predictions", "{glm:.2f}", Check("measured", "<=", "glm")),
+                Column("linear predictions", "{glm:.2f}", "measured <= glm"),
                 Column("any loss", "{general:.2f}"),
                 Column("published", "{published:.1f}"),
                 Column("published noise / ours", "{excess_noise:.1f}"),

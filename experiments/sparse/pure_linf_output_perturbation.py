@@ -13,18 +13,7 @@ import scipy.sparse
 import privopt
 from privopt import theory
 from privopt.convex import SparseFeatures
-from privopt.lab import (
-    Check,
-    Claim,
-    Column,
-    Line,
-    Listing,
-    Panel,
-    Plot,
-    Study,
-    replicate_keys,
-    stream,
-)
+from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study, replicate_keys, stream
 
 DIM, SPARSITY, DISTANCE = 200, 4, 1.0
 SIZES = {"quick": (2000, 8000, 32_000), "full": (2000, 4000, 8000, 16_000, 32_000)}
@@ -223,28 +212,16 @@ experiment = Study(
     ),
     parts={part.__name__: part for part in (risks, curves, compared, exponents, slopes)},
     claims=(
-        Claim("risk within the bound", "risks", Check("risk", "<=", "bound")),
-        Claim("the optimum is as near as is declared", "risks", Check("length", "<=", "distance")),
-        Claim(
-            "less is proved than published",
-            "compared",
-            Check("proved_bound", "<", "published_bound"),
-        ),
-        Claim(
-            "noise that is proved costs less",
-            "compared",
-            Check("proved_risk", "<", "published_risk"),
-        ),
+        Claim("risk within the bound", "risks", "risk <= bound"),
+        Claim("the optimum is as near as is declared", "risks", "length <= distance"),
+        Claim("less is proved than published", "compared", "proved_bound < published_bound"),
+        Claim("noise that is proved costs less", "compared", "proved_risk < published_risk"),
         Claim(
             "exponents of the bounds: 1/3 published, 2/5 proved",
             "exponents",
-            Check("exponent", "=", "limit", 0.01),
+            "exponent = limit ± 0.01",
         ),
-        Claim(
-            "bounds have the exponents that plans declare",
-            "slopes",
-            Check("bounds", "=", "declared", 0.01),
-        ),
+        Claim("bounds have the exponents that plans declare", "slopes", "bounds = declared ± 0.01"),
     ),
     plots=(
         Plot(
@@ -279,7 +256,7 @@ experiment = Study(
                 Column("λ", "{regularisation:.4f}"),
                 Column("scale b", "{scale:.4f}"),
                 Column("excess risk", "{mean:.5f}"),
-                Column("bound", "{bound:.4f}", Check("risk", "<=", "bound")),
+                Column("bound", "{bound:.4f}", "risk <= bound"),
                 Column("w = 0", "{start:.4f}"),
             ),
         ),

@@ -19,18 +19,7 @@ from scipy.stats import binomtest
 
 import privopt
 from privopt import theory
-from privopt.lab import (
-    Check,
-    Claim,
-    Column,
-    Line,
-    Listing,
-    Panel,
-    Plot,
-    Study,
-    replicate_keys,
-    stream,
-)
+from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study, replicate_keys, stream
 from privopt.problems import FAMILIES
 
 SIZES = tuple(2**k for k in range(1, 22, 2))
@@ -346,29 +335,21 @@ experiment = Study(
     },
     claims=(
         Claim(
-            "no risk is above the bound, four standard errors allowed",
-            "table",
-            Check("least", "<=", "bound"),
+            "no risk is above the bound, four standard errors allowed", "table", "least <= bound"
         ),
         Claim(
-            "no risk is below the lower bound for its budget, likewise",
-            "table",
-            Check("lower", "<=", "most"),
+            "no risk is below the lower bound for its budget, likewise", "table", "lower <= most"
         ),
         Claim(
             "no risk under Gaussian noise is below the lower bound for Gaussian privacy, likewise",
             "gaussian",
-            Check("lower_gaussian", "<=", "most"),
+            "lower_gaussian <= most",
         ),
-        Claim(
-            "the bound names the regime more often than chance",
-            "agreement",
-            Check("chance", "<", "share"),
-        ),
+        Claim("the bound names the regime more often than chance", "agreement", "chance < share"),
         Claim(
             "the knee by runs is within a factor of two of the bound's",
             "knees",
-            Check("octave_runs", "=", "octave_bound", within=1.0),
+            "octave_runs = octave_bound ± 1.0",
         ),
     ),
     plots=(

@@ -14,7 +14,6 @@ import numpy as np
 
 import privopt
 from privopt.lab import (
-    Check,
     Claim,
     Column,
     Line,
@@ -145,12 +144,12 @@ experiment = Study(
     parts={part.__name__: part for part in (hard_3, same_3, hard_slopes, easy_slopes)},
     claims=(
         Claim("the exponents are those of theory", "hard_slopes",
-              Check("decay", "=", "predicted", 0.05)),
-        Claim("one record is easier than blocks", "easy_slopes", Check("hardest", "<", "decay")),
+              "decay = predicted ± 0.05"),
+        Claim("one record is easier than blocks", "easy_slopes", "hardest < decay"),
         Claim("projected beats dense on the hard family", "hard_3",
-              Check("projected_band", "<", "dense_band")),
+              "projected_band < dense_band"),
         Claim("projected beats the start on one record", "same_3",
-              Check("projected_band", "<", "zero")),
+              "projected_band < zero"),
     ),
     plots=(
         Plot(
@@ -168,7 +167,7 @@ experiment = Study(
             "The gradient falls like n to the power of minus",
             (
                 Column("runs", "{label}"),
-                Column("measured", "{decay:.3f}", Check("decay", "=", "predicted", 0.05)),
+                Column("measured", "{decay:.3f}", "decay = predicted ± 0.05"),
                 Column("theory", "{predicted:g}"),
             ),
         ),

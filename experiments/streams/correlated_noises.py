@@ -15,7 +15,7 @@ from scipy.stats import chi2
 
 import privopt
 from privopt.factorisations import FACTORISATIONS, RestartedFactorisation, factorise
-from privopt.lab import Check, Claim, Column, Line, Listing, Panel, Plot, Study, stream
+from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study, stream
 from privopt.mechanisms import correlated_noise
 
 SIZES = {
@@ -352,43 +352,35 @@ experiment = Study(
         )
     },
     claims=(
-        Claim("known errors, to their last digits", "golden", Check("error", "=", "known", 1e-4)),
-        Claim("no noise has less error than the optimum", "optimum", Check("least", "<=", "error")),
-        Claim("free coefficients are at least as good", "optimised", Check("free", "<=", "closed")),
+        Claim("known errors, to their last digits", "golden", "error = known ± 1e-4"),
+        Claim("no noise has less error than the optimum", "optimum", "least <= error"),
+        Claim("free coefficients are at least as good", "optimised", "free <= closed"),
         Claim(
-            "five buffers do better than the root that remembers all",
-            "buffers",
-            Check("buffered", "<", "root"),
+            "five buffers do better than the root that remembers all", "buffers", "buffered < root"
         ),
         Claim(
-            "T = 100: a banded inverse does better than the whole root",
-            "narrow",
-            Check("error", "<", "root"),
+            "T = 100: a banded inverse does better than the whole root", "narrow", "error < root"
         ),
         Claim(
             "a doubling adds 1/√2 (tree), 1/2 (Honaker), ln 2/π (Toeplitz)",
             "growth",
-            Check("added", "=", "limit", 0.02),
+            "added = limit ± 0.02",
         ),
-        Claim(
-            "fresh noise and a fixed band grow like √T",
-            "powers",
-            Check("exponent", "=", "limit", 0.02),
-        ),
+        Claim("fresh noise and a fixed band grow like √T", "powers", "exponent = limit ± 0.02"),
         Claim(
             "where noise never forgets, four visits of a record cost more than four records",
             "remembered",
-            Check("separate", "<", "four"),
+            "separate < four",
         ),
         Claim(
             "where C ends before a record comes back, they cost the same",
             "forgotten",
-            Check("four", "=", "separate", 1e-9),
+            "four = separate ± 1e-9",
         ),
         Claim(
             "the device's noise has the variance of B B^T, up to 0.05 of it",
             "streams",
-            Check("ratio", "=", "one", 0.05),
+            "ratio = one ± 0.05",
         ),
     ),
     plots=(

@@ -7,7 +7,7 @@ was recorded ``judge`` says what holds, ``draw`` the figures, ``write`` the repo
 
 # isort: off
 from privopt.lab.make import (
-    Axis, Cell, Check, Claim, Column, Experiment, Grid, Line, Listing, Method, Panel, Played, Plot,
+    Axis, Cell, Claim, Column, Experiment, Grid, Line, Listing, Method, Panel, Played, Plot,
     Recorded, ResultsError, RunResult, Setting, StreamLosses, Study, Trial, algorithms, cells,
     choose, discover, existing_results, families, ladder, load, read, replicate_keys,
     run, stream,
@@ -17,7 +17,7 @@ from privopt.lab.write import Display, verdict_table, write_report
 # isort: on
 
 __all__ = [
-    "Axis", "Cell", "Check", "Claim", "Column", "Display", "Experiment", "Grid", "Line", "Listing",
+    "Axis", "Cell", "Claim", "Column", "Display", "Experiment", "Grid", "Line", "Listing",
     "Method", "Outcome", "Panel", "Played", "Plot", "Recorded", "ResultsError", "RunResult",
     "Setting", "StreamLosses", "Study", "Trial", "Verdict", "algorithms", "cells", "choose",
     "discover", "existing_results", "families", "ladder", "load", "read",

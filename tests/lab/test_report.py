@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from privopt.lab.draw.figures import figures
-from privopt.lab.draw.style import number, signed
+from privopt.lab.draw.notation import number, signed
 from privopt.lab.judge.results import cell_results
 from privopt.lab.judge.verdict import Control, ControlOutcome, Outcome, Verdict
 from privopt.lab.judge.verdicts import verdicts
@@ -23,8 +23,8 @@ from privopt.lab.make.records import CELLS, read, recorded_names, write_provenan
 from privopt.lab.make.resume import Drawing
 from privopt.lab.write import report
 from privopt.lab.write.console import verdict_table
+from privopt.lab.write.document import in_words
 from privopt.lab.write.report import write_report
-from privopt.lab.write.table import in_words
 
 SMALL = {
     "axes": {"n": (500, 1000, 2000, 4000), "dim": (8, 16, 32, 64)},

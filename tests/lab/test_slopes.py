@@ -10,11 +10,11 @@ from scipy import stats
 
 from privopt.lab.judge.controls import controls
 from privopt.lab.judge.equivalence import MARGIN, margin_of, place
-from privopt.lab.judge.intervals import Estimate
+from privopt.lab.judge.estimates import Estimate
 from privopt.lab.judge.results import Refusal, along, worst
 from privopt.lab.judge.slopes import slope_verdict
-from privopt.lab.judge.theorems import ALPHA, theorem_verdicts
 from privopt.lab.judge.verdict import Outcome, tally
+from privopt.lab.judge.verdicts import ALPHA, theorem_verdicts
 from privopt.lab.make.trials import Trial
 
 OFF, BENT, SECOND = Trial.NOISE_OFF, Trial.NOISE_BENT, Trial.SECOND_KEY

@@ -15,7 +15,6 @@ from rich.console import Console
 from privopt import lab
 from privopt.accounting import Approximation
 from privopt.lab import (
-    Check,
     Claim,
     Column,
     Experiment,
@@ -77,8 +76,8 @@ GIVEN = {
     "description": "Squares & lines.",
     "parts": {"squares": squares, "names": names},
     "claims": (
-        Claim("never negative", "squares", Check("x", "<=", "square")),
-        Claim("too small, but once", "squares", Check("claimed", "<", "square"), rows=2),
+        Claim("never negative", "squares", "x <= square"),
+        Claim("too small, but once", "squares", "claimed < square", rows=2),
     ),
     "plots": (
         Plot("curve", "A curve", (PANEL, replace(PANEL, log="xy", title="logs"))),
@@ -91,7 +90,7 @@ GIVEN = {
             (
                 Column("x", "{label}"),
                 Column("square", "{square:.1f}"),
-                Column("a bound?", "{claimed:g}", Check("square", "<=", "claimed")),
+                Column("a bound?", "{claimed:g}", "square <= claimed"),
             ),
         ),
         Listing("names", "All names", (Column("name", "{name}"), Column("size", "{size:+.1f}"))),
@@ -121,7 +120,7 @@ def results(tmp_path_factory):
 
 # --- declarations ---------------------------------------------------------------------------------
 
-NOWHERE = Check("a", "<", "b")
+NOWHERE = "a < b"
 
 
 @pytest.mark.parametrize(
@@ -144,9 +143,13 @@ def test_a_bad_declaration_is_refused(changes, message):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Check("a", ">", "b"), "relation must be one of <, <=, =, got '>'"),
-        (lambda: Check("a", "=", "b", -1.0), "within must be non-negative and finite, got -1.0"),
-        (lambda: Check("a", "=", "b", math.nan), "within must be non-negative and finite, got nan"),
+        (lambda: Claim("c", "p", "a > b"), "relation must be one of <, <=, =, got '>'"),
+        (lambda: Claim("c", "p", "a <b"), "check must read like 'risk <= bound' .* got 'a <b'"),
+        (
+            lambda: Claim("c", "p", "a = b ± -1.0"),
+            "within must be non-negative and finite, got -1.0",
+        ),
+        (lambda: Claim("c", "p", "a = b ± nan"), "within must be non-negative and finite, got nan"),
         (lambda: Line("a", "a", "pink"), "colour must be one of blue, .* got 'pink'"),
         (lambda: Line("a", "a", style="wavy"), "style must be one of line, .* got 'wavy'"),
         (lambda: replace(PANEL, log="z"), "log must be one of x, y, xy, got 'z'"),
@@ -287,27 +290,27 @@ AMONG, EDGE = {"a": 2.5, "b_lower": 2.0, "b_upper": 3.0}, {"a": 2.0, "b_lower": 
 @pytest.mark.parametrize(
     ("check", "row", "expected"),
     [
-        (Check("a", "<", "b"), LOW, "holds"),
-        (Check("a", "<", "b"), HIGH, "refuted"),
-        (Check("a", "<", "b"), AMONG, "undecided"),
-        (Check("a", "<", "b"), EDGE, "undecided"),
-        (Check("a", "<=", "b"), EDGE, "holds"),
-        (Check("b", "<=", "a"), LOW, "refuted"),
-        (Check("b", "<=", "a"), EDGE, "undecided"),
-        (Check("b", "<", "a"), EDGE, "refuted"),
-        (Check("b", "<", "a"), AMONG, "undecided"),
-        (Check("b", "<=", "a"), HIGH, "holds"),
-        (Check("a", "=", "b", 2.0), LOW, "holds"),
-        (Check("b", "=", "a", 2.0), LOW, "holds"),
-        (Check("a", "=", "b", 1.5), LOW, "undecided"),
-        (Check("a", "=", "b", 0.5), LOW, "refuted"),
-        (Check("a", "=", "b", 0.5), HIGH, "refuted"),
-        (Check("a", "=", "a"), LOW, "holds"),
-        (Check("a", "<", "b"), {**LOW, "a": None}, "undecided"),
-        (Check("a", "<", "b"), {**LOW, "b_upper": math.nan}, "undecided"),
-        (Check("a", "<", "b"), {**LOW, "a": "one"}, "undecided"),
-        (Check("a", "<", "b"), {"a": 1.0, "b": math.inf}, "holds"),
-        (Check("a", "<", "b"), {**LOW, "b": None}, "holds"),  # null where another part has one
+        ("a < b", LOW, "holds"),
+        ("a < b", HIGH, "refuted"),
+        ("a < b", AMONG, "undecided"),
+        ("a < b", EDGE, "undecided"),
+        ("a <= b", EDGE, "holds"),
+        ("b <= a", LOW, "refuted"),
+        ("b <= a", EDGE, "undecided"),
+        ("b < a", EDGE, "refuted"),
+        ("b < a", AMONG, "undecided"),
+        ("b <= a", HIGH, "holds"),
+        ("a = b ± 2.0", LOW, "holds"),
+        ("b = a ± 2.0", LOW, "holds"),
+        ("a = b ± 1.5", LOW, "undecided"),
+        ("a = b ± 0.5", LOW, "refuted"),
+        ("a = b ± 0.5", HIGH, "refuted"),
+        ("a = a", LOW, "holds"),
+        ("a < b", {**LOW, "a": None}, "undecided"),
+        ("a < b", {**LOW, "b_upper": math.nan}, "undecided"),
+        ("a < b", {**LOW, "a": "one"}, "undecided"),
+        ("a < b", {"a": 1.0, "b": math.inf}, "holds"),
+        ("a < b", {**LOW, "b": None}, "holds"),  # null where another part has one
     ],
 )
 def test_a_check_takes_the_less_favourable_end(check, row, expected):
@@ -332,7 +335,7 @@ def test_a_check_takes_the_less_favourable_end(check, row, expected):
 )
 def test_a_claim_holds_in_as_many_rows_as_it_says(tmp_path, values, rows, expected, held):
     part = giving(*({"label": f"at\n{x}", "x": x, "one": 1.0} for x in values))
-    claim = Claim("c", "p", Check("x", "<", "one"), rows)
+    claim = Claim("c", "p", "x < one", rows)
     declared = Study(name="n", title="", description="", parts={"p": part}, claims=(claim,))
     (found,) = verdicts(read(run(tmp_path, declared)[0].folder))
     assert (found.outcome, found.estimate, found.rows) == (expected, held, len(values))
@@ -342,7 +345,7 @@ def test_a_claim_holds_in_as_many_rows_as_it_says(tmp_path, values, rows, expect
 
 def test_a_long_list_of_places_is_cut(tmp_path):
     part = giving(*({"x": 2.0, "one": 1.0} for _ in range(9)))
-    claim = Claim("c", "p", Check("x", "<", "one"))
+    claim = Claim("c", "p", "x < one")
     declared = Study(name="n", title="", description="", parts={"p": part}, claims=(claim,))
     (found,) = verdicts(read(run(tmp_path, declared)[0].folder))
     assert found.detail == "not in row 1, row 2, row 3, row 4 and 5 more"

@@ -9,8 +9,8 @@ from builders import most_allowed
 
 from privopt.lab import ResultsError, verdicts
 from privopt.lab.judge.results import along, cell_results, worst
-from privopt.lab.judge.theorems import ALPHA, theorem_verdicts
 from privopt.lab.judge.verdict import Outcome, tally
+from privopt.lab.judge.verdicts import ALPHA, theorem_verdicts
 from privopt.lab.make.records import write_recorded
 from privopt.lab.make.trials import Trial
 

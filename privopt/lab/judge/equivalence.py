@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from privopt.lab.judge.exponents import Exponent
-from privopt.lab.judge.intervals import Estimate
+from privopt.lab.judge.estimates import Estimate, Exponent
 
 MARGIN = 0.05
 """The interval of an exponent must lie within the theorem's exponent plus or minus so much."""

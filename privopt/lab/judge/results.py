@@ -66,6 +66,11 @@ class CellResult:
     private: bool  # whether the plan guarantees any privacy
 
     @property
+    def names(self) -> dict[str, Any]:
+        """As fields of a verdict."""
+        return {"experiment": self.experiment, "method": self.method, "family": self.family}
+
+    @property
     def mean(self) -> float:
         """Over the replicates."""
         return float(self.values.mean())

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from privopt.lab.draw.grids import GridCells, constant, scale_of
-from privopt.lab.draw.style import axis_words, estimate, number, signed
+from privopt.lab.draw.notation import axis_words, estimate, number, signed
 from privopt.lab.judge.claims import Row, span
 from privopt.lab.judge.results import (
     CellResult,
