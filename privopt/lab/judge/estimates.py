@@ -53,11 +53,6 @@ def difference(first: Estimate, second: Estimate) -> Estimate:
 
     Source: Zou and Donner, "Construction of confidence limits about effect measures", Statistics
     in Medicine 2008.
-
-    Examples
-    --------
-    >>> difference(Estimate(2.0, 1.7, 2.3), Estimate(1.0, 0.6, 1.4))
-    Estimate(value=1.0, lower=0.5, upper=1.5)
     """
     value = first.value - second.value
     below = math.hypot(first.value - first.lower, second.upper - second.value)
@@ -88,13 +83,7 @@ class Exponent:
 
 
 def least_squares(values: Sequence[float], numbers: Sequence[float]) -> float:
-    """Exponent ``b`` of ``numbers[k] = c values[k]^b``, all positive, by least squares in logs.
-
-    Examples
-    --------
-    >>> round(least_squares((1.0, 2.0, 4.0), (5.0, 20.0, 80.0)), 12)
-    2.0
-    """
+    """Exponent ``b`` of ``numbers[k] = c values[k]^b``, all positive, by least squares in logs."""
     return float(_weights(_centred_logs(values)) @ np.log(np.asarray(numbers, dtype=np.float64)))
 
 
@@ -116,23 +105,8 @@ def exponent(
     What the interval covers is the exponent that least squares finds in the true means at these
     values, finite sizes included; no correction is made for them.
 
-    Parameters
-    ----------
-    values : sequence of float
-        Positive, at least two distinct.
-    samples : sequence of sequences of ndarray
-        At each value, one array of at least two replicates for each strength ``s``.
-    alpha : float
-        The interval misses with probability ``alpha``, half on each side.
-    seed : sequence of int
-        Of the draws of ``errors``.
-
-    Examples
-    --------
-    >>> samples = [[np.array([0.9, 1.0, 1.1]) * value] for value in (1.0, 2.0, 4.0)]
-    >>> found = exponent((1.0, 2.0, 4.0), samples, 0.1, [0]).estimate
-    >>> round(found.value, 12), found.lower < 1.0 < found.upper
-    (1.0, True)
+    It misses with probability ``alpha``, half on each side. ``samples[k]`` holds an array of at
+    least two replicates for each strength ``s``; ``seed`` is of the draws of ``errors``.
     """
     groups = [[_log_mean(s) for s in _contenders(group)] for group in samples]
     rng = np.random.default_rng(seed)
@@ -161,14 +135,6 @@ def exponents_apart(
     difference: errors are those of pairs, drawn from the normal limit. So does most of what the
     largest of several means is biased by. The first replicates count, as many as both have;
     strengths must be the same.
-
-    Examples
-    --------
-    >>> noise = np.random.default_rng(0).normal(size=100)
-    >>> one, two = ([[v**b * np.exp(noise)] for v in (1.0, 2.0, 4.0)] for b in (-0.9, -1.0))
-    >>> found = exponents_apart((1.0, 2.0, 4.0), one, two, 0.01, [0])
-    >>> round(found.value, 6), round(found.upper - found.lower, 6)
-    (0.1, 0.0)
     """
     rng = np.random.default_rng(seed)
     value, drawn = 0.0, np.zeros(_DRAWS)

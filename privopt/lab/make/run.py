@@ -78,7 +78,6 @@ def run(
 
     Parameters
     ----------
-    experiment : Experiment or Study
     profile : {"quick", "full"}
     seed : int
         Root of all randomness, from -2^63 to 2^63 - 2; the second keys are of the next one. A

@@ -49,12 +49,13 @@ def _slopes(caption: str, note: str, found: Sequence[Verdict]) -> Table:
 
 def _slope(verdict: Verdict) -> Row:
     controls = {control.name: control for control in verdict.controls}
+    why = "" if verdict.outcome == "holds" else _detail(verdict)
     return (
         of_experiment(verdict.experiment, _method(verdict)),
         axis_words(verdict.axis or ""),
         Entry(signed(verdict.target), f"± {verdict.margin:.2g}") if verdict.axis else _NOTHING,
         Entry(*estimate(verdict), place=_place(verdict)),
-        Entry(verdict.outcome, _why(verdict), outcome=verdict.outcome),
+        Entry(verdict.outcome, why, outcome=verdict.outcome),
         *(_control(controls.get(name)) for name in _CONTROLS),
         _control(verdict.second),
         _chances(verdict),
@@ -68,11 +69,6 @@ def _method(verdict: Verdict) -> str:
     named = "" if verdict.method == verdict.experiment else f"{verdict.method} "
     tuned = f"({ORACLE_TUNED}) " if verdict.untuned else ""
     return f"{named}{tuned}on {verdict.family}"
-
-
-def _why(verdict: Verdict) -> str:
-    """Why a slope does not hold."""
-    return "" if verdict.outcome == "holds" else _detail(verdict)
 
 
 def _place(verdict: Verdict) -> tuple[float, float, float] | None:
