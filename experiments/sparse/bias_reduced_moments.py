@@ -14,16 +14,7 @@ import numpy as np
 
 import privopt
 from privopt.convex import L1L2Ball
-from privopt.lab import (
-    Claim,
-    Column,
-    Line,
-    Listing,
-    Panel,
-    Plot,
-    Study,
-    stream,
-)  # fmt: skip
+from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study, stream
 from privopt.mechanisms import BiasReducedGradient, ClippedGradient
 from privopt.problems import family
 from privopt.theory import bias_reduced_moments
@@ -131,10 +122,8 @@ experiment = Study(
     claims=(
         Claim("the mean is that of all records: squared distance over its variance below 2",
               "table", "apart <= allowed"),
-        Claim("the second moment is below its bound", "table",
-              "square <= square_bound"),
-        Claim("the bias of all records is below its bound", "table",
-              "all_records <= bias_bound"),
+        Claim("the second moment is below its bound", "table", "square <= square_bound"),
+        Claim("the bias of all records is below its bound", "table", "all_records <= bias_bound"),
     ),
     plots=(
         Plot(

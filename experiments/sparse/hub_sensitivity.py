@@ -49,12 +49,7 @@ def closed(curvature, n, sparsity, share):
 def proved(curvature, sparsity, *, glm):
     """The factors of plans at ``lambda = 1``: of the query, and as published."""
     facts = privopt.ProblemClass(
-        n=1000,
-        dim=10**6,
-        lipschitz=1.0,
-        radius=math.inf,
-        smoothness=curvature,
-        sparsity=sparsity,
+        n=1000, dim=10**6, lipschitz=1.0, radius=math.inf, smoothness=curvature, sparsity=sparsity
     )
     budget = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
     query = SparseMinimiser.of(facts, budget.relation, regularisation=1.0, glm=glm)

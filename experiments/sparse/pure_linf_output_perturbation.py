@@ -21,11 +21,7 @@ FAR, WIDE = (1e13, 1e14), 10**9  # records and dimension, where exponents have a
 RUNS = {"quick": 200, "full": 1000}
 ERRORS = 3.0  # standard errors to either side
 BUDGET = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
-METHODS = {
-    "published": {"mode": "paper"},
-    "proved": {},
-    "predictions": {"glm": True},
-}
+METHODS = {"published": {"mode": "paper"}, "proved": {}, "predictions": {"glm": True}}
 TITLES = {
     "published": "published",
     "proved": "proved, any loss",
@@ -37,12 +33,7 @@ LIMITS = {"published": 1.0 / 3.0, "proved": 2.0 / 5.0, "predictions": 2.0 / 5.0}
 def facts(n, dim=DIM):
     """What is declared."""
     return privopt.ProblemClass(
-        n=n,
-        dim=dim,
-        lipschitz=1.0,
-        radius=math.inf,
-        smoothness=1.0,
-        sparsity=SPARSITY,
+        n=n, dim=dim, lipschitz=1.0, radius=math.inf, smoothness=1.0, sparsity=SPARSITY
     )
 
 

@@ -18,10 +18,7 @@ from privopt.factorisations import FACTORISATIONS, RestartedFactorisation, facto
 from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study, stream
 from privopt.mechanisms import correlated_noise
 
-SIZES = {
-    "quick": (100, 1000, 10_000),
-    "full": (100, 300, 1000, 3000, 10_000, 30_000, 100_000),
-}
+SIZES = {"quick": (100, 1000, 10_000), "full": (100, 300, 1000, 3000, 10_000, 30_000, 100_000)}
 LARGEST_OPTIMUM = {"quick": 100, "full": 1000}  # steps; time grows like their cube
 EPOCHS = 4
 STREAMED, PLACES, COORDINATES = 60, (1, 7, 22, 45, 60), 50_000  # of the noise that is drawn
