@@ -76,11 +76,6 @@ class Setting:
         Dimension; ``None`` takes that of a family of real data.
     sparsity : int, optional
         Nonzero entries of a record, or of the optimum, for families that have such a number.
-
-    Examples
-    --------
-    >>> Setting(n=1000, dim=4, epsilon=1.0).n
-    1000
     """
 
     epsilon: float

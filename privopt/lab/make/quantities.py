@@ -29,19 +29,13 @@ _Floats = NDArray[np.float64]
 class Played(NamedTuple):
     """``sum_t f_t(w_t)``, as a sum and what rounding has taken from it.
 
-    Attributes
-    ----------
-    total, missing : Array
-        Their sum is the sum of the losses.
-    taken, places : Array
-        Numbers of records: in all batches together, and that a batch has places for. Where all
-        records take part these are the number of steps, and 1.
+    Where all records take part, ``taken`` is the number of steps and ``places`` is 1.
     """
 
     total: Array
-    missing: Array
-    taken: Array
-    places: Array
+    missing: Array  # the two together are the sum of the losses
+    taken: Array  # records, in all batches together
+    places: Array  # for records, in a batch
 
 
 class StreamLosses(NamedTuple):

@@ -44,13 +44,7 @@ def of_experiment(name: str, note: str = "") -> Entry:
 
 
 def in_words(name: str) -> str:
-    """A name of a file as words.
-
-    Examples
-    --------
-    >>> in_words("strongly_convex_dp_gd"), in_words("phased_sgd"), in_words("dp_ftrl")
-    ('Strongly convex DP-GD', 'Phased SGD', 'DP-FTRL')
-    """
+    """A name of a file as words: ``Strongly convex DP-GD``."""
     words = re.sub(
         r"\b(s?gd|svrg|ftrl|dp)\b", lambda found: found[0].upper(), name.replace("_", " ")
     )

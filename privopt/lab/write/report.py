@@ -37,7 +37,9 @@ def write_report(
     """Judge every table of a results folder, draw its figures and write the report.
 
     Made from the tables alone: written again it is the same to the byte. What another run would
-    change, date, machine and timings of ``provenance.json``, stands on the page only.
+    change, date, machine and timings of ``provenance.json``, stands on the page only. That page,
+    ``index.html``, is returned; beside it ``README.md`` has the verdicts, and leads to that of
+    every experiment in its folder.
 
     Parameters
     ----------
@@ -49,12 +51,6 @@ def write_report(
         Whether to draw also the figures that were drawn from the very same table.
     progress : callable, optional
         Told of every experiment.
-
-    Returns
-    -------
-    Path
-        ``index.html``. Beside it ``README.md`` has the verdicts, and leads to that of every
-        experiment in its folder.
     """
     results = existing_results(results)
     names = recorded_names(results)
