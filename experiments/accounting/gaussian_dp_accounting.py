@@ -152,18 +152,16 @@ experiment = Study(
         Plot(
             "tables",
             "Tables 1 to 4: printed ε over certified ε",
-            (
-                Panel(
-                    part="tables",
-                    x="label",
-                    x_label="",
-                    y_label="printed / certified",
-                    lines=(
-                        Line("one", "certified", "blue"),
-                        Line("moments_ratio", "moments accountant", "purple", "points"),
-                        Line("clt_long", "CLT, above", "green", "points"),
-                        Line("clt_short", "CLT, below: under-reported", "orange", "points"),
-                    ),
+            Panel(
+                part="tables",
+                x="label",
+                x_label="",
+                y_label="printed / certified",
+                lines=(
+                    Line("one", "certified", "blue"),
+                    Line("moments_ratio", "moments accountant", "purple", "points"),
+                    Line("clt_long", "CLT, above", "green", "points"),
+                    Line("clt_short", "CLT, below: under-reported", "orange", "points"),
                 ),
             ),
         ),
@@ -172,32 +170,28 @@ experiment = Study(
         Listing(
             "tables",
             "Tables 1 to 4: printed / recomputed, and certified",
-            (
-                Column("run", "{run}"),
-                Column("noise", "{noise:g}"),
-                Column("steps", "{steps:.1f}"),
-                Column("μ", "{mu_printed:.2f} / {mu:.4f}"),
-                Column("CLT ε", "{clt_printed:.2f} / {clt:.4f}"),
-                Column("moments ε", "{moments_printed:.2f} / {moments:.4f}"),
-                Column("certified ε", "{certified:.4f}"),
-                Column(
-                    "CLT a bound?",
-                    "{clt_excess:+.3f} ({clt_percent:+.0f} %)",
-                    "certified <= clt_printed",
-                ),
+            Column("run", "{run}"),
+            Column("noise", "{noise:g}"),
+            Column("steps", "{steps:.1f}"),
+            Column("μ", "{mu_printed:.2f} / {mu:.4f}"),
+            Column("CLT ε", "{clt_printed:.2f} / {clt:.4f}"),
+            Column("moments ε", "{moments_printed:.2f} / {moments:.4f}"),
+            Column("certified ε", "{certified:.4f}"),
+            Column(
+                "CLT a bound?",
+                "{clt_excess:+.3f} ({clt_percent:+.0f} %)",
+                "certified <= clt_printed",
             ),
         ),
         Listing(
             "figure_4",
             "Figure 4: pairs of noises said to spend the same",
-            (
-                Column("run", "{label}"),
-                Column("ε printed", "{claimed:.2f}"),
-                Column("noise by moments", "{noise:g}"),
-                Column("certified ε of it", "{spent:.4f}", "spent <= claimed"),
-                Column("noise by CLT", "{clt_noise:g}"),
-                Column("certified ε of this", "{clt_spent:.4f}", "clt_spent <= claimed"),
-            ),
+            Column("run", "{label}"),
+            Column("ε printed", "{claimed:.2f}"),
+            Column("noise by moments", "{noise:g}"),
+            Column("certified ε of it", "{spent:.4f}", "spent <= claimed"),
+            Column("noise by CLT", "{clt_noise:g}"),
+            Column("certified ε of this", "{clt_spent:.4f}", "clt_spent <= claimed"),
         ),
     ),
 )

@@ -202,35 +202,33 @@ experiment = Study(
         Plot(
             "figure_2",
             "Figure 2: MNIST, noise 0.7, rate 256/60,000",
-            (
-                Panel(
-                    **PRIVACY,
-                    part="figure_2_delta",
-                    title="45 epochs",
-                    lines=(CLT_LINE, MOMENTS_LINE, CERTIFIED_LINE),
-                ),
-                Panel(
-                    **OVER_EPOCHS,
-                    y_label="ε",
-                    title="δ = 0.00001",
-                    lines=(CLT_LINE, MOMENTS_LINE, CERTIFIED_LINE),
-                ),
-                Panel(
-                    **OVER_EPOCHS,
-                    y_label="noise",
-                    title="noise that keeps the moments ε",
-                    lines=(
-                        Line("clt_noise", "CLT", "orange", "dashes"),
-                        Line("moments_noise", "moments accountant", "purple", "dots"),
-                        Line("certified_noise", "certified"),
-                    ),
+            Panel(
+                **PRIVACY,
+                part="figure_2_delta",
+                title="45 epochs",
+                lines=(CLT_LINE, MOMENTS_LINE, CERTIFIED_LINE),
+            ),
+            Panel(
+                **OVER_EPOCHS,
+                y_label="ε",
+                title="δ = 0.00001",
+                lines=(CLT_LINE, MOMENTS_LINE, CERTIFIED_LINE),
+            ),
+            Panel(
+                **OVER_EPOCHS,
+                y_label="noise",
+                title="noise that keeps the moments ε",
+                lines=(
+                    Line("clt_noise", "CLT", "orange", "dashes"),
+                    Line("moments_noise", "moments accountant", "purple", "dots"),
+                    Line("certified_noise", "certified"),
                 ),
             ),
         ),
         Plot(
             "figure_3",
             "Figure 3: errors of tests for one record",
-            tuple(
+            *(
                 Panel(
                     **ERRORS,
                     part="figure_3",
@@ -248,32 +246,26 @@ experiment = Study(
         Plot(
             "figure_a1",
             "Figure A.1: 234 steps and their limit",
-            (
-                Panel(**ERRORS, part="figure_a1", lines=(CERTIFIED_LINE, CLT_LINE)),
-                Panel(**PRIVACY, part="figure_a1_delta", lines=(CERTIFIED_LINE, CLT_LINE)),
-            ),
+            Panel(**ERRORS, part="figure_a1", lines=(CERTIFIED_LINE, CLT_LINE)),
+            Panel(**PRIVACY, part="figure_a1_delta", lines=(CERTIFIED_LINE, CLT_LINE)),
         ),
     ),
     listings=(
         Listing(
             "figure_3_errors",
             "Figure 3: smallest sum of both errors",
-            (
-                Column("run", "{label}"),
-                Column("moments, one (ε, δ)", "{one:.3f}"),
-                Column("moments, all (ε, δ)", "{all:.3f}"),
-                Column("CLT", "{clt:.4f}"),
-                Column("certified", "{certified:.4f}"),
-            ),
+            Column("run", "{label}"),
+            Column("moments, one (ε, δ)", "{one:.3f}"),
+            Column("moments, all (ε, δ)", "{all:.3f}"),
+            Column("CLT", "{clt:.4f}"),
+            Column("certified", "{certified:.4f}"),
         ),
         Listing(
             "figure_a1_epsilon",
             "Figure A.1: ε",
-            (
-                Column("run", "{label}"),
-                Column("CLT", "{clt:.4f}"),
-                Column("certified", "{certified:.4f}"),
-            ),
+            Column("run", "{label}"),
+            Column("CLT", "{clt:.4f}"),
+            Column("certified", "{certified:.4f}"),
         ),
     ),
 )

@@ -121,7 +121,8 @@ experiment = Study(
         Listing(
             kind,
             f"Default over tuned: {kind}",
-            (Column("at", "{label}"), *(Column(each, f"{{{each}}}") for each in COLUMNS)),
+            Column("at", "{label}"),
+            *(Column(each, f"{{{each}}}") for each in COLUMNS),
         )
         for kind in KINDS
     ),

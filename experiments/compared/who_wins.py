@@ -299,10 +299,8 @@ def winners_map(which, title):
     return Plot(
         f"winners_{which}",
         title,
-        (
-            panel(title="least bound", lines=points["predicted"]),
-            panel(title="least risk, worst pull", lines=points["won"]),
-        ),
+        panel(title="least bound", lines=points["predicted"]),
+        panel(title="least risk, worst pull", lines=points["won"]),
     )
 
 
@@ -342,35 +340,29 @@ experiment = Study(
         Listing(
             "agreement",
             "Bounds and runs: who wins",
-            (
-                Column("contest", "{contest}"),
-                Column("places", "{places}"),
-                Column("with a clear winner", "{clear}"),
-                Column("named by the bounds", "{agreeing}"),
-                Column("share", "{share:.2f}"),
-            ),
+            Column("contest", "{contest}"),
+            Column("places", "{places}"),
+            Column("with a clear winner", "{clear}"),
+            Column("named by the bounds", "{agreeing}"),
+            Column("share", "{share:.2f}"),
         ),
         Listing(
             "crossovers",
             "Where two methods change places",
-            (
-                Column("methods", "{pair}"),
-                Column("at", "{where}"),
-                Column("axis", "{axis}"),
-                Column("by bounds", "{by_bounds:.3g}"),
-                Column("by runs", "{by_runs:.1f}"),
-            ),
+            Column("methods", "{pair}"),
+            Column("at", "{where}"),
+            Column("axis", "{axis}"),
+            Column("by bounds", "{by_bounds:.3g}"),
+            Column("by runs", "{by_runs:.1f}"),
         ),
         Listing(
             "all",
             "Winners with DP-GD among them",
-            (
-                Column("n", "{n}"),
-                Column("d", "{dim}"),
-                Column("ε", "{epsilon:g}"),
-                Column("least bound", "{predicted}"),
-                Column("least risk", "{won}"),
-            ),
+            Column("n", "{n}"),
+            Column("d", "{dim}"),
+            Column("ε", "{epsilon:g}"),
+            Column("least bound", "{predicted}"),
+            Column("least risk", "{won}"),
         ),
     ),
 )

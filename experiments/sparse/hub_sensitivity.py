@@ -147,20 +147,18 @@ experiment = Study(
         Plot(
             "hub_sensitivity",
             "A million records, s = 4: factors over linear losses",
-            (
-                Panel(
-                    part="large",
-                    x="curvature",
-                    x_label="H/λ",
-                    y_label="Δ₁ λn/(2L√s)",
-                    lines=(
-                        Line("published", "published", "orange", "dashes"),
-                        Line("general", "proved", "blue", "dashes"),
-                        Line("glm", "proved, linear predictions", "blue"),
-                        Line("measured", "worst hub", "green", "points"),
-                    ),
-                    log="xy",
+            Panel(
+                part="large",
+                x="curvature",
+                x_label="H/λ",
+                y_label="Δ₁ λn/(2L√s)",
+                lines=(
+                    Line("published", "published", "orange", "dashes"),
+                    Line("general", "proved", "blue", "dashes"),
+                    Line("glm", "proved, linear predictions", "blue"),
+                    Line("measured", "worst hub", "green", "points"),
                 ),
+                log="xy",
             ),
         ),
     ),
@@ -168,16 +166,14 @@ experiment = Study(
         Listing(
             "hubs",
             "The worst hub, and the factors",
-            (
-                Column("n", "{n:d}"),
-                Column("s", "{sparsity:d}"),
-                Column("H/λ", "{curvature:g}"),
-                Column("worst hub", "{measured:.2f}"),
-                Column("linear predictions", "{glm:.2f}", "measured <= glm"),
-                Column("any loss", "{general:.2f}"),
-                Column("published", "{published:.1f}"),
-                Column("published noise / ours", "{excess_noise:.1f}"),
-            ),
+            Column("n", "{n:d}"),
+            Column("s", "{sparsity:d}"),
+            Column("H/λ", "{curvature:g}"),
+            Column("worst hub", "{measured:.2f}"),
+            Column("linear predictions", "{glm:.2f}", "measured <= glm"),
+            Column("any loss", "{general:.2f}"),
+            Column("published", "{published:.1f}"),
+            Column("published noise / ours", "{excess_noise:.1f}"),
         ),
     ),
 )

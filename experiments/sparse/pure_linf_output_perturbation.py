@@ -218,22 +218,20 @@ experiment = Study(
         Plot(
             "pure_linf_output_perturbation",
             "Excess risk and bounds",
-            (
-                Panel(
-                    part="curves",
-                    x="n",
-                    x_label="n",
-                    y_label="excess risk",
-                    lines=tuple(
-                        line
-                        for name, colour in zip(METHODS, ("orange", "blue", "green"), strict=True)
-                        for line in (
-                            Line(f"{name}_bound", f"bound, {TITLES[name]}", colour, "dashes"),
-                            Line(name, TITLES[name], colour),
-                        )
-                    ),
-                    log="xy",
+            Panel(
+                part="curves",
+                x="n",
+                x_label="n",
+                y_label="excess risk",
+                lines=tuple(
+                    line
+                    for name, colour in zip(METHODS, ("orange", "blue", "green"), strict=True)
+                    for line in (
+                        Line(f"{name}_bound", f"bound, {TITLES[name]}", colour, "dashes"),
+                        Line(name, TITLES[name], colour),
+                    )
                 ),
+                log="xy",
             ),
         ),
     ),
@@ -241,25 +239,21 @@ experiment = Study(
         Listing(
             "risks",
             "Excess risk and bound",
-            (
-                Column("noise", "{method}"),
-                Column("n", "{n:d}"),
-                Column("λ", "{regularisation:.4f}"),
-                Column("scale b", "{scale:.4f}"),
-                Column("excess risk", "{mean:.5f}"),
-                Column("bound", "{bound:.4f}", "risk <= bound"),
-                Column("w = 0", "{start:.4f}"),
-            ),
+            Column("noise", "{method}"),
+            Column("n", "{n:d}"),
+            Column("λ", "{regularisation:.4f}"),
+            Column("scale b", "{scale:.4f}"),
+            Column("excess risk", "{mean:.5f}"),
+            Column("bound", "{bound:.4f}", "risk <= bound"),
+            Column("w = 0", "{start:.4f}"),
         ),
         Listing(
             "slopes",
             "Exponents in 1/n over these sizes",
-            (
-                Column("noise", "{label}"),
-                Column("bound", "{bounds:.3f}"),
-                Column("declared", "{declared:.3f}"),
-                Column("measured", "{measured:.3f}"),
-            ),
+            Column("noise", "{label}"),
+            Column("bound", "{bounds:.3f}"),
+            Column("declared", "{declared:.3f}"),
+            Column("measured", "{measured:.3f}"),
         ),
     ),
     profiles=("full",),

@@ -198,32 +198,26 @@ experiment = Study(
         Plot(
             "sparse_output_perturbation",
             "Excess risk and the bound",
-            (
-                panel("widest", "one record, largest dimension"),
-                panel("blocks", "blocks of identical records"),
-            ),
+            panel("widest", "one record, largest dimension"),
+            panel("blocks", "blocks of identical records"),
         ),
     ),
     listings=(
         Listing(
             "both",
             "Excess risks",
-            (
-                Column("problem", "{label}"),
-                Column("nearest in l∞", "{linf:.4f}"),
-                Column("nearest in l2", "{l2:.4f}"),
-                Column("not projected", "{none:.4f}"),
-                Column("bound, l∞", "{bound:.3f}", "linf_risk <= bound"),
-            ),
+            Column("problem", "{label}"),
+            Column("nearest in l∞", "{linf:.4f}"),
+            Column("nearest in l2", "{l2:.4f}"),
+            Column("not projected", "{none:.4f}"),
+            Column("bound, l∞", "{bound:.3f}", "linf_risk <= bound"),
         ),
         Listing(
             "slopes",
             "Exponents in n, all sizes",
-            (
-                Column("problem", "{label}"),
-                Column("nearest in l∞", "{linf:.2f}"),
-                Column("nearest in l2", "{l2:.2f}"),
-            ),
+            Column("problem", "{label}"),
+            Column("nearest in l∞", "{linf:.2f}"),
+            Column("nearest in l2", "{l2:.2f}"),
         ),
     ),
     profiles=("full",),

@@ -277,7 +277,7 @@ def regime_map(noise, title):
         )
 
     panels = (panel("predicted", "slope of the bound"), panel("measured", "slope of the risk"))
-    return Plot(f"regimes_{noise}", title, panels)
+    return Plot(f"regimes_{noise}", title, *panels)
 
 
 LOWER = {
@@ -307,7 +307,7 @@ def error_plot(noise, title):
         log="xy",
         title=title,
     )
-    return Plot(f"risk_{noise}", f"Means of sparse records, d = {DRAWN:,}: {title}", (panel,))
+    return Plot(f"risk_{noise}", f"Means of sparse records, d = {DRAWN:,}: {title}", panel)
 
 
 experiment = Study(
@@ -362,23 +362,19 @@ experiment = Study(
         Listing(
             "knees",
             "Where the sparse regime ends",
-            (
-                Column("noise", "{noise}"),
-                Column("d", "{dim}"),
-                Column("closed form", "{printed:,.0f}"),
-                Column("by the bound", "{by_bound:,.0f}"),
-                Column("by runs", "{by_runs:.0f}"),
-            ),
+            Column("noise", "{noise}"),
+            Column("d", "{dim}"),
+            Column("closed form", "{printed:,.0f}"),
+            Column("by the bound", "{by_bound:,.0f}"),
+            Column("by runs", "{by_runs:.0f}"),
         ),
         Listing(
             "agreement",
             "The regime of the bound and that of the runs",
-            (
-                Column("noise", "{label}"),
-                Column("pairs of sizes", "{places}"),
-                Column("of one regime", "{agreeing}"),
-                Column("share", "{share:.2f}"),
-            ),
+            Column("noise", "{label}"),
+            Column("pairs of sizes", "{places}"),
+            Column("of one regime", "{agreeing}"),
+            Column("share", "{share:.2f}"),
         ),
     ),
 )

@@ -142,21 +142,17 @@ experiment = Study(
         Plot(
             "norms",
             "Norm of the gradient after three steps",
-            (
-                Panel(part="hard_3", title="blocks of copies", **PANEL),
-                Panel(part="same_3", title="one record", **PANEL),
-            ),
+            Panel(part="hard_3", title="blocks of copies", **PANEL),
+            Panel(part="same_3", title="one record", **PANEL),
         ),
     ),
     listings=(
         Listing(
             "hard_slopes",
             "The gradient falls like n to the power of minus",
-            (
-                Column("runs", "{label}"),
-                Column("measured", "{decay:.3f}", "decay = predicted ± 0.05"),
-                Column("theory", "{predicted:g}"),
-            ),
+            Column("runs", "{label}"),
+            Column("measured", "{decay:.3f}", "decay = predicted ± 0.05"),
+            Column("theory", "{predicted:g}"),
         ),
     ),
-)  # fmt: skip
+)

@@ -107,10 +107,8 @@ experiment = Study(
         Plot(
             "along_the_run",
             "One budget, 2000 steps",
-            (
-                panel(part="sphere", title="logistic on the sphere, n = 8192, d = 20"),
-                panel(part="digits", title="digits, n = 1797, d = 64"),
-            ),
+            panel(part="sphere", title="logistic on the sphere, n = 8192, d = 20"),
+            panel(part="digits", title="digits, n = 1797, d = 64"),
         ),
     ),
 )

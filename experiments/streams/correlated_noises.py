@@ -304,7 +304,7 @@ def plot(name, title, suffix):
     return Plot(
         name,
         title,
-        tuple(
+        *(
             Panel(
                 part="curves",
                 title=text,
@@ -388,37 +388,31 @@ experiment = Study(
         Listing(
             "noises",
             "Every noise: what it remembers, what it is charged, what it errs",
-            (
-                Column("T", "{steps}"),
-                Column("noise", "{noise}"),
-                Column("vectors", "{memory}"),
-                Column("sensitivity", "{sensitivity:.4f}"),
-                Column("error", "{error:.4f}"),
-                Column("largest", "{largest:.4f}"),
-                Column("sensitivity, four epochs", "{sensitivity_four:.4f}"),
-                Column("error, four epochs", "{error_four:.4f}"),
-                Column("error, anew in each", "{error_anew:.4f}"),
-            ),
+            Column("T", "{steps}"),
+            Column("noise", "{noise}"),
+            Column("vectors", "{memory}"),
+            Column("sensitivity", "{sensitivity:.4f}"),
+            Column("error", "{error:.4f}"),
+            Column("largest", "{largest:.4f}"),
+            Column("sensitivity, four epochs", "{sensitivity_four:.4f}"),
+            Column("error, four epochs", "{error_four:.4f}"),
+            Column("error, anew in each", "{error_anew:.4f}"),
         ),
         Listing(
             "optimum",
             "Beyond the optimum, one epoch",
-            (
-                Column("T", "{steps}"),
-                Column("noise", "{noise}"),
-                Column("error", "{error:.4f}"),
-                Column("beyond", "{beyond:.1%}"),
-            ),
+            Column("T", "{steps}"),
+            Column("noise", "{noise}"),
+            Column("error", "{error:.4f}"),
+            Column("beyond", "{beyond:.1%}"),
         ),
         Listing(
             "streams",
             f"Noise drawn over {STREAMED} steps: variance of the sum after t, over that of B B^T",
-            (
-                Column("noise", "{noise}"),
-                Column("t", "{t}"),
-                Column("variance", "{exact:.4f}"),
-                Column("measured over exact", "{ratio:.3f}"),
-            ),
+            Column("noise", "{noise}"),
+            Column("t", "{t}"),
+            Column("variance", "{exact:.4f}"),
+            Column("measured over exact", "{ratio:.3f}"),
         ),
     ),
 )

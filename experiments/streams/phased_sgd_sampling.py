@@ -96,19 +96,17 @@ experiment = Study(
         Plot(
             "phased_sgd_sampling",
             "The worst risk falls like the bound",
-            (
-                Panel(
-                    part="sizes",
-                    title="population risk, mu = 5, d = 2",
-                    x="n",
-                    x_label="n",
-                    y_label="excess risk",
-                    lines=(
-                        Line("mean", "phased SGD, worst pull", "blue", band="risk"),
-                        Line("bound", "bound", "blue", "dots"),
-                    ),
-                    log="xy",
+            Panel(
+                part="sizes",
+                title="population risk, mu = 5, d = 2",
+                x="n",
+                x_label="n",
+                y_label="excess risk",
+                lines=(
+                    Line("mean", "phased SGD, worst pull", "blue", band="risk"),
+                    Line("bound", "bound", "blue", "dots"),
                 ),
+                log="xy",
             ),
         ),
     ),

@@ -80,20 +80,18 @@ GIVEN = {
         Claim("too small, but once", "squares", "claimed < square", rows=2),
     ),
     "plots": (
-        Plot("curve", "A curve", (PANEL, replace(PANEL, log="xy", title="logs"))),
-        Plot("named", "By name", (replace(PANEL, part="names", x="name", lines=()),)),
+        Plot("curve", "A curve", PANEL, replace(PANEL, log="xy", title="logs")),
+        Plot("named", "By name", replace(PANEL, part="names", x="name", lines=())),
     ),
     "listings": (
         Listing(
             "squares",
             "All squares",
-            (
-                Column("x", "{label}"),
-                Column("square", "{square:.1f}"),
-                Column("a bound?", "{claimed:g}", "square <= claimed"),
-            ),
+            Column("x", "{label}"),
+            Column("square", "{square:.1f}"),
+            Column("a bound?", "{claimed:g}", "square <= claimed"),
         ),
-        Listing("names", "All names", (Column("name", "{name}"), Column("size", "{size:+.1f}"))),
+        Listing("names", "All names", Column("name", "{name}"), Column("size", "{size:+.1f}")),
     ),
 }
 
@@ -130,9 +128,9 @@ NOWHERE = "a < b"
         ({"parts": {}}, "parts must name at least one part, got none"),
         ({"parts": {"a b": squares}}, "name of a part must be of small letters"),
         ({"claims": (Claim("c", "cubes", NOWHERE),)}, "part must be one of squares, names, got 'c"),
-        ({"listings": (Listing("cubes", "l", (Column("x", "{x}"),)),)}, "got 'cubes'"),
-        ({"plots": (Plot("../p", "p", ()),)}, "name of a plot must be of small letters"),
-        ({"plots": (Plot("p", "", ()), Plot("p", "", ()))}, "plots must have distinct names"),
+        ({"listings": (Listing("cubes", "l", Column("x", "{x}")),)}, "got 'cubes'"),
+        ({"plots": (Plot("../p", "p"),)}, "name of a plot must be of small letters"),
+        ({"plots": (Plot("p", ""), Plot("p", ""))}, "plots must have distinct names"),
     ],
 )
 def test_a_bad_declaration_is_refused(changes, message):
@@ -369,7 +367,7 @@ def test_an_estimate_is_drawn_in_the_middle_of_its_band():
     certified = Line("err", "an interval")
     for line, expected in ((estimate, [2.0, 3.0, 4.0]), (certified, [3.0, 4.0, 5.0])):
         panel = replace(PANEL, part="p", lines=(line,))
-        (place, *_) = _figure(Plot("f", "f", (panel,)), {"p": rows}).axes
+        (place, *_) = _figure(Plot("f", "f", panel), {"p": rows}).axes
         (curve,), (band,) = place.get_lines(), place.collections
         assert curve.get_ydata().tolist() == expected
         (path,) = band.get_paths()
@@ -390,7 +388,7 @@ def test_ticks_of_narrow_panels_leave_room_for_each_other():
     panel = replace(PANEL, part="p", x="x", lines=(Line("y", "y"),), log="x")
     shown = {}
     for panels in (1, 3):
-        (place, *_) = _figure(Plot("f", "f", (panel,) * panels), {"p": rows}).axes
+        (place, *_) = _figure(Plot("f", "f", *(panel,) * panels), {"p": rows}).axes
         low, high = place.get_xlim()
         shown[panels] = [tick for tick in place.get_xticks() if low <= tick <= high]
     assert shown == {1: [100, 200, 500, 1000, 2000, 5000, 10_000], 3: [100, 1000, 10_000]}
@@ -459,10 +457,10 @@ def test_figures_survive_numbers_that_no_scale_can_show(tmp_path, x, parsed):
     lines = (Line("y", "y"), Line("never", "never", style="points"), Line("text", "text"))
     panel = Panel(part="p", x=x, x_label="", y_label="", lines=lines)
     panels = tuple(replace(panel, log=log) for log in ("", "x", "y", "xy"))
-    listing = Listing("p", "l", (Column("y", "{y:.2f}"), Column("never", "{never:.1f}")))
+    listing = Listing("p", "l", Column("y", "{y:.2f}"), Column("never", "{never:.1f}"))
     declared = Study(
         name="n", title="", description="", parts={"p": strange}, claims=(),
-        plots=(Plot("p", "", panels),), listings=(listing,),
+        plots=(Plot("p", "", *panels),), listings=(listing,),
     )  # fmt: skip
     run(tmp_path, declared)
     parsed(write_report(tmp_path).read_text(encoding="utf-8"))

@@ -106,13 +106,16 @@ class Panel:
             member("log", self.log, _LOGS)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Plot:
     """A figure: panels side by side, in a file of its own."""
 
     name: str
     title: str
     panels: tuple[Panel, ...]
+
+    def __init__(self, name: str, title: str, *panels: Panel) -> None:
+        vars(self).update(name=name, title=title, panels=panels)
 
 
 @dataclass(frozen=True)
@@ -136,13 +139,16 @@ class Column:
         return [name for _, name, _, _ in string.Formatter().parse(self.text) if name]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Listing:
     """The rows of one part, as a table of the report."""
 
     part: str
     caption: str
     columns: tuple[Column, ...]
+
+    def __init__(self, part: str, caption: str, *columns: Column) -> None:
+        vars(self).update(part=part, caption=caption, columns=columns)
 
 
 @dataclass(frozen=True)
@@ -178,8 +184,9 @@ class Presentation:
 
 
 _KINDS: dict[str, Callable[..., object]] = {
-    "claims": Claim, "plots": Plot, "listings": Listing, "check": Check, "panels": Panel,
-    "lines": Line, "columns": Column,
+    "claims": Claim, "check": Check, "panels": Panel, "lines": Line, "columns": Column,
+    "plots": lambda name, title, panels: Plot(name, title, *panels),
+    "listings": lambda part, caption, columns: Listing(part, caption, *columns),
 }  # fmt: skip
 
 
