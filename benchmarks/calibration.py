@@ -6,11 +6,10 @@ at a finer accuracy than it was found with.
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 
 from peers import dp_accounting as pld
+from timing import print_measured
 
 from privopt import Budget
 from privopt.privacy import Fourier, calibrate, epsilon
@@ -68,6 +67,4 @@ def measure(repeats: int) -> dict:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5)
-    print(json.dumps(measure(parser.parse_args().repeats)))
+    print_measured(measure, __doc__)

@@ -5,8 +5,6 @@ Also whether it is the same: the same point with the noise off, the same noise w
 
 from __future__ import annotations
 
-import argparse
-import json
 from dataclasses import replace
 from statistics import median
 
@@ -14,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import workload
 from peers.jax_privacy import Setting, descents
-from timing import interleaved, ratio
+from timing import interleaved, print_measured, ratio
 
 from privopt import Plan, run, run_many
 from privopt.problems import Problem
@@ -101,6 +99,4 @@ def measure(repeats: int) -> dict:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5)
-    print(json.dumps(measure(parser.parse_args().repeats)))
+    print_measured(measure, __doc__)

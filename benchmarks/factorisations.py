@@ -8,8 +8,6 @@ by privopt, of what each returned.
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from collections.abc import Callable
 from statistics import median
@@ -18,6 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 from peers import jax_privacy_factorisations as peer
+from timing import print_measured
 
 from privopt.factorisations import (
     BufferedFactorisation,
@@ -86,6 +85,4 @@ def measure(repeats: int) -> dict:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5)
-    print(json.dumps(measure(parser.parse_args().repeats)))
+    print_measured(measure, __doc__)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Line"]
-
 
 class Line(NamedTuple):
     """One line of the table."""

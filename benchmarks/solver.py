@@ -8,8 +8,6 @@ counts. Every norm is evaluated again, by NumPy, at what was returned.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Callable
 from statistics import median
 from typing import NamedTuple
@@ -19,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from peers import jaxopt_lbfgs, optax_lbfgs, scikit_learn
-from timing import interleaved, ratio
+from timing import interleaved, print_measured, ratio
 
 from privopt.convex import GLMSolution, RegularisedGLM, WholeSpace, as_features, newton_glm
 from privopt.problems import Logistic
@@ -182,6 +180,4 @@ def measure(repeats: int) -> dict:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5)
-    print(json.dumps(measure(parser.parse_args().repeats)))
+    print_measured(measure, __doc__)

@@ -9,8 +9,6 @@ Clarabel are timed once in the larger case, on noise alone.
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from collections.abc import Callable
 from statistics import median
@@ -21,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from peers import clarabel_cvxpy, linear_programming, spgl1_default
 from peers.sorted_projections import PROJECTIONS
-from timing import interleaved, ratio
+from timing import interleaved, print_measured, ratio
 
 from privopt.convex import L1Ball, basis_pursuit
 
@@ -151,6 +149,4 @@ def measure(repeats: int) -> dict:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5)
-    print(json.dumps(measure(parser.parse_args().repeats)))
+    print_measured(measure, __doc__)

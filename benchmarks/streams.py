@@ -6,8 +6,6 @@ of zeros and the answer to a sum.
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +17,7 @@ import numpy as np
 from compilations import COMPILED
 from jax import Array
 from peers import jax_privacy_streams as peer
-from timing import interleaved, ratio
+from timing import interleaved, print_measured, ratio
 
 from privopt.factorisations import Factorisation, factorise
 from privopt.mechanisms import IndependentNoise, Noise, TreeNoise, correlated_noise, noise_of
@@ -192,6 +190,4 @@ def measure(repeats: int) -> dict:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5)
-    print(json.dumps(measure(parser.parse_args().repeats)))
+    print_measured(measure, __doc__)

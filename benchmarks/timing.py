@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import time
 from collections.abc import Callable, Mapping
 from statistics import median
@@ -35,3 +37,10 @@ def interleaved(
 def ratio(slower: list[float], faster: list[float]) -> float:
     """Median over rounds of the ratio within a round."""
     return median(a / b for a, b in zip(slower, faster, strict=True))
+
+
+def print_measured(measure: Callable[[int], Any], description: str | None) -> None:
+    """The command of a benchmark: how often is asked, and what is measured printed as JSON."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--repeats", type=int, default=5)
+    print(json.dumps(measure(parser.parse_args().repeats)))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from jax_privacy.matrix_factorization import buffered_toeplitz, dense, toeplitz
 
-__all__ = ["banded", "buffered", "optimal"]
-
 
 def optimal(steps: int) -> np.ndarray:
     """``C``."""

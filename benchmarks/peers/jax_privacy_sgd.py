@@ -19,8 +19,6 @@ from jax_privacy import clipped_grad
 from jax_privacy.batch_selection import CyclicPoissonSampling
 from jax_privacy.noise_addition import gaussian_privatizer
 
-__all__ = ["Setting", "descents"]
-
 
 class Setting(NamedTuple):
     """The same numbers for both sides."""

@@ -11,8 +11,6 @@ from jax import Array
 from jax_privacy.matrix_factorization import toeplitz
 from jax_privacy.noise_addition import matrix_factorization_privatizer
 
-__all__ = ["looped"]
-
 
 def looped(
     coefficients: np.ndarray, dim: int, steps: int, *, kept: bool = False

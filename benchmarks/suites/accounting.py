@@ -8,8 +8,6 @@ from statistics import median
 import process
 from line import Line
 
-__all__ = ["PACKAGES", "PEERS", "TITLE", "described", "measured"]
-
 TITLE = "Accounting"
 PACKAGES = ("privopt", "dp-accounting", "opacus", "prv-accountant", "numpy", "scipy")
 PEERS = ("opacus",)

@@ -7,8 +7,6 @@ from statistics import median
 import process
 from line import Line
 
-__all__ = ["PACKAGES", "PEERS", "TITLE", "described", "measured"]
-
 TITLE = "DP-GD"
 PACKAGES = ("privopt", "jax-privacy", "jax", "jaxlib", "optax", "numpy")
 PEERS = ("jax_privacy",)

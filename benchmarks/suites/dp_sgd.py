@@ -5,8 +5,6 @@ from __future__ import annotations
 import process
 from line import Line
 
-__all__ = ["PACKAGES", "PEERS", "TITLE", "described", "measured"]
-
 TITLE = "DP-SGD"
 PACKAGES = ("privopt", "jax-privacy", "jax", "jaxlib", "optax", "numpy")
 PEERS = ("jax_privacy",)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import process
 from line import Line
 
-__all__ = ["PACKAGES", "PEERS", "TITLE", "described", "measured"]
-
 TITLE = "Draws of noise"
 PACKAGES = ("privopt", "jax", "jaxlib", "numpy")
 PEERS = ()

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 import process
 from line import Line
 
-__all__ = ["PACKAGES", "PEERS", "TITLE", "described", "measured"]
-
 TITLE = "Objective perturbation"
 PACKAGES = ("privopt", "jax", "jaxlib", "numpy")
 PEERS = ()

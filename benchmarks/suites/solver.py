@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 import process
 from line import Line
 
-__all__ = ["PACKAGES", "PEERS", "TITLE", "described", "measured"]
-
 TITLE = "Minimisers of linear models"
 PACKAGES = ("privopt", "jax", "jaxlib", "optax", "jaxopt", "scikit-learn", "numpy")
 PEERS = ("jaxopt",)

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 import process
 from line import Line
 
-__all__ = ["PACKAGES", "PEERS", "TITLE", "described", "measured"]
-
 TITLE = "Projections and basis pursuit"
 PACKAGES = (
     *("privopt", "jax", "jaxlib", "optax", "jaxopt", "scipy", "cvxpy", "clarabel", "spgl1"),

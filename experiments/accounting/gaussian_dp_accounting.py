@@ -12,7 +12,7 @@ from typing import NamedTuple
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 
 from privopt.accounting import CLT, Moments
-from privopt.lab import Check, Claim, Column, Line, Listing, Panel, Plot, Study
+from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study
 from privopt.privacy import Fourier, epsilon, gaussian_epsilon
 from privopt.spec import Relation
 
@@ -136,38 +136,32 @@ experiment = Study(
     ),
     parts={"tables": tables, "figure_4": figure_4},
     claims=(
-        Claim("μ as printed", "tables", Check("mu", "=", "mu_printed", 0.01)),
-        Claim("CLT ε as printed", "tables", Check("clt", "=", "clt_printed", 0.01)),
-        Claim("moments ε as printed", "tables", Check("moments", "=", "moments_printed", 0.01)),
-        Claim("certified ε at most moments ε", "tables", Check("certified", "<=", "moments")),
+        Claim("μ as printed", "tables", "mu = mu_printed ± 0.01"),
+        Claim("CLT ε as printed", "tables", "clt = clt_printed ± 0.01"),
+        Claim("moments ε as printed", "tables", "moments = moments_printed ± 0.01"),
+        Claim("certified ε at most moments ε", "tables", "certified <= moments"),
         Claim(
             "printed CLT ε below all that the true ε can be",
             "tables",
-            Check("clt_printed", "<", "certified"),
+            "clt_printed < certified",
             rows=8,
         ),
-        Claim(
-            "noise set by the CLT spends more than printed",
-            "figure_4",
-            Check("claimed", "<", "clt_spent"),
-        ),
+        Claim("noise set by the CLT spends more than printed", "figure_4", "claimed < clt_spent"),
     ),
     plots=(
         Plot(
             "tables",
             "Tables 1 to 4: printed ε over certified ε",
-            (
-                Panel(
-                    part="tables",
-                    x="label",
-                    x_label="",
-                    y_label="printed / certified",
-                    lines=(
-                        Line("one", "certified", "blue"),
-                        Line("moments_ratio", "moments accountant", "purple", "points"),
-                        Line("clt_long", "CLT, above", "green", "points"),
-                        Line("clt_short", "CLT, below: under-reported", "orange", "points"),
-                    ),
+            Panel(
+                part="tables",
+                x="label",
+                x_label="",
+                y_label="printed / certified",
+                lines=(
+                    Line("one", "certified", "blue"),
+                    Line("moments_ratio", "moments accountant", "purple", "points"),
+                    Line("clt_long", "CLT, above", "green", "points"),
+                    Line("clt_short", "CLT, below: under-reported", "orange", "points"),
                 ),
             ),
         ),
@@ -176,40 +170,28 @@ experiment = Study(
         Listing(
             "tables",
             "Tables 1 to 4: printed / recomputed, and certified",
-            (
-                Column("run", "{run}"),
-                Column("noise", "{noise:g}"),
-                Column("steps", "{steps:.1f}"),
-                Column("μ", "{mu_printed:.2f} / {mu:.4f}"),
-                Column("CLT ε", "{clt_printed:.2f} / {clt:.4f}"),
-                Column("moments ε", "{moments_printed:.2f} / {moments:.4f}"),
-                Column("certified ε", "{certified:.4f}"),
-                Column(
-                    "CLT a bound?",
-                    "{clt_excess:+.3f} ({clt_percent:+.0f} %)",
-                    Check("certified", "<=", "clt_printed"),
-                ),
+            Column("run", "{run}"),
+            Column("noise", "{noise:g}"),
+            Column("steps", "{steps:.1f}"),
+            Column("μ", "{mu_printed:.2f} / {mu:.4f}"),
+            Column("CLT ε", "{clt_printed:.2f} / {clt:.4f}"),
+            Column("moments ε", "{moments_printed:.2f} / {moments:.4f}"),
+            Column("certified ε", "{certified:.4f}"),
+            Column(
+                "CLT a bound?",
+                "{clt_excess:+.3f} ({clt_percent:+.0f} %)",
+                "certified <= clt_printed",
             ),
         ),
         Listing(
             "figure_4",
             "Figure 4: pairs of noises said to spend the same",
-            (
-                Column("run", "{label}"),
-                Column("ε printed", "{claimed:.2f}"),
-                Column("noise by moments", "{noise:g}"),
-                Column(
-                    "certified ε of it",
-                    "{spent:.4f}",
-                    Check("spent", "<=", "claimed"),
-                ),
-                Column("noise by CLT", "{clt_noise:g}"),
-                Column(
-                    "certified ε of this",
-                    "{clt_spent:.4f}",
-                    Check("clt_spent", "<=", "claimed"),
-                ),
-            ),
+            Column("run", "{label}"),
+            Column("ε printed", "{claimed:.2f}"),
+            Column("noise by moments", "{noise:g}"),
+            Column("certified ε of it", "{spent:.4f}", "spent <= claimed"),
+            Column("noise by CLT", "{clt_noise:g}"),
+            Column("certified ε of this", "{clt_spent:.4f}", "clt_spent <= claimed"),
         ),
     ),
 )

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 
 from privopt import ALGORITHMS, Budget, ProblemClass, run_many
 from privopt.convex import Last
-from privopt.lab import Check, Claim, Column, Line, Listing, Panel, Plot, Study, stream
+from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study, stream
 from privopt.privacy import Fourier, epsilon
 from privopt.problems import Problem
 
@@ -152,27 +152,25 @@ experiment = Study(
     ),
     parts={"path": path, "methods": methods},
     claims=(
-        Claim("the guarantee lies within the budget", "methods", Check("spent", "<=", "budget")),
-        Claim("every private run beats chance", "methods", Check("chance", "<", "worst")),
+        Claim("the guarantee lies within the budget", "methods", "spent <= budget"),
+        Claim("every private run beats chance", "methods", "chance < worst"),
     ),
     plots=(
         Plot(
             "accuracy",
             "Accuracy on test images along the run",
-            (
-                Panel(
-                    part="path",
-                    x="steps",
-                    x_label="steps",
-                    y_label="accuracy, mean over seeds",
-                    log="x",
-                    lines=(
-                        Line("gradient_descent", "no privacy", "grey", "dashes"),
-                        Line("dp_sgd_4", "dp_sgd, ε = 4", "blue"),
-                        Line("noisy_adam_4", "noisy_adam, ε = 4", "orange"),
-                        Line("dp_sgd_1", "dp_sgd, ε = 1", "blue", "dots"),
-                        Line("noisy_adam_1", "noisy_adam, ε = 1", "orange", "dots"),
-                    ),
+            Panel(
+                part="path",
+                x="steps",
+                x_label="steps",
+                y_label="accuracy, mean over seeds",
+                log="x",
+                lines=(
+                    Line("gradient_descent", "no privacy", "grey", "dashes"),
+                    Line("dp_sgd_4", "dp_sgd, ε = 4", "blue"),
+                    Line("noisy_adam_4", "noisy_adam, ε = 4", "orange"),
+                    Line("dp_sgd_1", "dp_sgd, ε = 1", "blue", "dots"),
+                    Line("noisy_adam_1", "noisy_adam, ε = 1", "orange", "dots"),
                 ),
             ),
         ),
@@ -181,28 +179,24 @@ experiment = Study(
         Listing(
             "methods",
             "After the last step",
-            (
-                Column("method", "{label}"),
-                Column("parameters", "{parameters}"),
-                Column("ε spent", "{spent:.4f}", Check("spent", "<=", "budget")),
-                Column("noise a coordinate", "{scale:.4f}"),
-                Column("rate", "{rate}"),
-                Column("accuracy", "{accuracy:.3f}"),
-                Column("worst seed", "{worst:.3f}"),
-                Column("without privacy", "{free:.3f}"),
-            ),
+            Column("method", "{label}"),
+            Column("parameters", "{parameters}"),
+            Column("ε spent", "{spent:.4f}", "spent <= budget"),
+            Column("noise a coordinate", "{scale:.4f}"),
+            Column("rate", "{rate}"),
+            Column("accuracy", "{accuracy:.3f}"),
+            Column("worst seed", "{worst:.3f}"),
+            Column("without privacy", "{free:.3f}"),
         ),
         Listing(
             "path",
             "Accuracy along the run",
-            (
-                Column("steps", "{steps}"),
-                Column("dp_sgd, ε = 1", "{dp_sgd_1:.3f}"),
-                Column("dp_sgd, ε = 4", "{dp_sgd_4:.3f}"),
-                Column("noisy_adam, ε = 1", "{noisy_adam_1:.3f}"),
-                Column("noisy_adam, ε = 4", "{noisy_adam_4:.3f}"),
-                Column("no privacy", "{gradient_descent:.3f}"),
-            ),
+            Column("steps", "{steps}"),
+            Column("dp_sgd, ε = 1", "{dp_sgd_1:.3f}"),
+            Column("dp_sgd, ε = 4", "{dp_sgd_4:.3f}"),
+            Column("noisy_adam, ε = 1", "{noisy_adam_1:.3f}"),
+            Column("noisy_adam, ε = 4", "{noisy_adam_4:.3f}"),
+            Column("no privacy", "{gradient_descent:.3f}"),
         ),
     ),
 )

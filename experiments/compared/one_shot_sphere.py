@@ -18,10 +18,7 @@ experiment = Experiment(
     },
     families=("sphere_logistic",),
     base=Setting(n=2000, dim=3, epsilon=1.0),
-    axes=(
-        Axis("n", (250, 1000, 4000)),
-        Axis("epsilon", (0.25, 1.0, 4.0)),
-    ),
+    axes=(Axis("n", (250, 1000, 4000)), Axis("epsilon", (0.25, 1.0, 4.0))),
     relation="replace_one",
     delta=1e-6,
     checks=("bound",),

@@ -16,11 +16,7 @@ real_data = Experiment(
         "its bound and its risk. All that can be gained lies between the zero predictor and the "
         "non-private optimum."
     ),
-    algorithms={
-        "dp_gd": {"steps": 300},
-        "output_perturbation": {},
-        "objective_perturbation": {},
-    },
+    algorithms={"dp_gd": {"steps": 300}, "output_perturbation": {}, "objective_perturbation": {}},
     families=("breast_cancer_logistic", "digits_logistic"),
     base=Setting(epsilon=1.0),
     axes=(

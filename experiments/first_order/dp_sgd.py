@@ -40,12 +40,7 @@ dp_sgd = Experiment(
 # Rate q = 1/2 and T = 16 everywhere. Gradients of a batch without replacement have second moment
 # L^2, and its variance, L^2 (1 - q)/(q (n - 1)), is below a fiftieth of the noise's. The relation
 # replaces a record, so the bound is twice that of dp_sgd at the same r = sqrt(d)/(n mu).
-FIXED = {
-    "steps": 16,
-    "rate": 0.5,
-    "sampler": "without_replacement",
-    "output": "average_after_step",
-}
+FIXED = {"steps": 16, "rate": 0.5, "sampler": "without_replacement", "output": "average_after_step"}
 
 fixed_size_dp_sgd = replace(
     dp_sgd,

@@ -21,10 +21,7 @@ exponential_mechanism = Experiment(
     algorithms={"exponential_mechanism": {}},
     families=("distance",),
     base=Setting(n=4000, dim=3, epsilon=1.0),
-    axes=(
-        Axis("n", (250, 1000, 4000, 16000)),
-        Axis("epsilon", (0.0625, 0.25, 1.0, 4.0)),
-    ),
+    axes=(Axis("n", (250, 1000, 4000, 16000)), Axis("epsilon", (0.0625, 0.25, 1.0, 4.0))),
     grids=(Grid(Axis("n", (500, 4000)), Axis("dim", (1, 2, 3), quick=(3,))),),
     relation="replace_one",
     delta=0.0,
@@ -46,10 +43,7 @@ regularised_exponential_mechanism = replace(
         "dimensions."
     ),
     base=Setting(n=1600, dim=3, epsilon=2.5),
-    axes=(
-        Axis("n", (100, 400, 1600, 6400, 25600)),
-        Axis("epsilon", (0.15625, 0.625, 2.5, 10.0)),
-    ),
+    axes=(Axis("n", (100, 400, 1600, 6400, 25600)), Axis("epsilon", (0.15625, 0.625, 2.5, 10.0))),
     grids=(),
     delta=None,
     epsilon_over_mu=5.0,

@@ -53,10 +53,7 @@ pure_objective_perturbation = replace(
         regularisation=ladder(0.0008, 0.2)
     ),
     base=Setting(n=20_736, dim=16, epsilon=0.18),
-    axes=(
-        Axis("n", (2_304, 6_912, 20_736, 62_208)),
-        Axis("epsilon", (0.02, 0.06, 0.18, 0.54)),
-    ),
+    axes=(Axis("n", (2_304, 6_912, 20_736, 62_208)), Axis("epsilon", (0.02, 0.06, 0.18, 0.54))),
     delta=0.0,
     epsilon_over_mu=None,
     replicates={"full": 800},

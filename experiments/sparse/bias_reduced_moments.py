@@ -14,17 +14,7 @@ import numpy as np
 
 import privopt
 from privopt.convex import L1L2Ball
-from privopt.lab import (
-    Check,
-    Claim,
-    Column,
-    Line,
-    Listing,
-    Panel,
-    Plot,
-    Study,
-    stream,
-)  # fmt: skip
+from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study, stream
 from privopt.mechanisms import BiasReducedGradient, ClippedGradient
 from privopt.problems import family
 from privopt.theory import bias_reduced_moments
@@ -130,25 +120,24 @@ experiment = Study(
     ),
     parts={part.__name__: part for part in (table, levels)},
     claims=(
-        Claim("the mean is that of all records: squared distance over its variance below 2",
-              "table", Check("apart", "<=", "allowed")),
-        Claim("the second moment is below its bound", "table",
-              Check("square", "<=", "square_bound")),
-        Claim("the bias of all records is below its bound", "table",
-              Check("all_records", "<=", "bias_bound")),
+        Claim(
+            "the mean is that of all records: squared distance over its variance below 2",
+            "table",
+            "apart <= allowed",
+        ),
+        Claim("the second moment is below its bound", "table", "square <= square_bound"),
+        Claim("the bias of all records is below its bound", "table", "all_records <= bias_bound"),
     ),
     plots=(
         Plot(
             "shares",
             "What each level adds to the second moment",
-            (
-                Panel(
-                    part="levels",
-                    x="level",
-                    x_label="level",
-                    y_label="share",
-                    lines=(Line("share", "probability times mean square", "blue", "points"),),
-                ),
+            Panel(
+                part="levels",
+                x="level",
+                x_label="level",
+                y_label="share",
+                lines=(Line("share", "probability times mean square", "blue", "points"),),
             ),
         ),
     ),
@@ -156,14 +145,12 @@ experiment = Study(
         Listing(
             "table",
             "Moments",
-            (
-                Column("", "{label}"),
-                Column("bias of all records", "{all_records:.3f}"),
-                Column("its bound", "{bias_bound:.3f}"),
-                Column("second moment", "{mean_square:.1f}"),
-                Column("its bound", "{square_bound:.0f}"),
-            ),
+            Column("", "{label}"),
+            Column("bias of all records", "{all_records:.3f}"),
+            Column("its bound", "{bias_bound:.3f}"),
+            Column("second moment", "{mean_square:.1f}"),
+            Column("its bound", "{square_bound:.0f}"),
         ),
     ),
     profiles=("full",),
-)  # fmt: skip
+)

@@ -13,18 +13,7 @@ import scipy.sparse
 import privopt
 from privopt import theory
 from privopt.convex import SparseFeatures
-from privopt.lab import (
-    Check,
-    Claim,
-    Column,
-    Line,
-    Listing,
-    Panel,
-    Plot,
-    Study,
-    replicate_keys,
-    stream,
-)
+from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study, replicate_keys, stream
 
 DIM, SPARSITY, DISTANCE = 200, 4, 1.0
 SIZES = {"quick": (2000, 8000, 32_000), "full": (2000, 4000, 8000, 16_000, 32_000)}
@@ -32,11 +21,7 @@ FAR, WIDE = (1e13, 1e14), 10**9  # records and dimension, where exponents have a
 RUNS = {"quick": 200, "full": 1000}
 ERRORS = 3.0  # standard errors to either side
 BUDGET = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
-METHODS = {
-    "published": {"mode": "paper"},
-    "proved": {},
-    "predictions": {"glm": True},
-}
+METHODS = {"published": {"mode": "paper"}, "proved": {}, "predictions": {"glm": True}}
 TITLES = {
     "published": "published",
     "proved": "proved, any loss",
@@ -48,12 +33,7 @@ LIMITS = {"published": 1.0 / 3.0, "proved": 2.0 / 5.0, "predictions": 2.0 / 5.0}
 def facts(n, dim=DIM):
     """What is declared."""
     return privopt.ProblemClass(
-        n=n,
-        dim=dim,
-        lipschitz=1.0,
-        radius=math.inf,
-        smoothness=1.0,
-        sparsity=SPARSITY,
+        n=n, dim=dim, lipschitz=1.0, radius=math.inf, smoothness=1.0, sparsity=SPARSITY
     )
 
 
@@ -223,49 +203,35 @@ experiment = Study(
     ),
     parts={part.__name__: part for part in (risks, curves, compared, exponents, slopes)},
     claims=(
-        Claim("risk within the bound", "risks", Check("risk", "<=", "bound")),
-        Claim("the optimum is as near as is declared", "risks", Check("length", "<=", "distance")),
-        Claim(
-            "less is proved than published",
-            "compared",
-            Check("proved_bound", "<", "published_bound"),
-        ),
-        Claim(
-            "noise that is proved costs less",
-            "compared",
-            Check("proved_risk", "<", "published_risk"),
-        ),
+        Claim("risk within the bound", "risks", "risk <= bound"),
+        Claim("the optimum is as near as is declared", "risks", "length <= distance"),
+        Claim("less is proved than published", "compared", "proved_bound < published_bound"),
+        Claim("noise that is proved costs less", "compared", "proved_risk < published_risk"),
         Claim(
             "exponents of the bounds: 1/3 published, 2/5 proved",
             "exponents",
-            Check("exponent", "=", "limit", 0.01),
+            "exponent = limit ± 0.01",
         ),
-        Claim(
-            "bounds have the exponents that plans declare",
-            "slopes",
-            Check("bounds", "=", "declared", 0.01),
-        ),
+        Claim("bounds have the exponents that plans declare", "slopes", "bounds = declared ± 0.01"),
     ),
     plots=(
         Plot(
             "pure_linf_output_perturbation",
             "Excess risk and bounds",
-            (
-                Panel(
-                    part="curves",
-                    x="n",
-                    x_label="n",
-                    y_label="excess risk",
-                    lines=tuple(
-                        line
-                        for name, colour in zip(METHODS, ("orange", "blue", "green"), strict=True)
-                        for line in (
-                            Line(f"{name}_bound", f"bound, {TITLES[name]}", colour, "dashes"),
-                            Line(name, TITLES[name], colour),
-                        )
-                    ),
-                    log="xy",
+            Panel(
+                part="curves",
+                x="n",
+                x_label="n",
+                y_label="excess risk",
+                lines=tuple(
+                    line
+                    for name, colour in zip(METHODS, ("orange", "blue", "green"), strict=True)
+                    for line in (
+                        Line(f"{name}_bound", f"bound, {TITLES[name]}", colour, "dashes"),
+                        Line(name, TITLES[name], colour),
+                    )
                 ),
+                log="xy",
             ),
         ),
     ),
@@ -273,25 +239,21 @@ experiment = Study(
         Listing(
             "risks",
             "Excess risk and bound",
-            (
-                Column("noise", "{method}"),
-                Column("n", "{n:d}"),
-                Column("λ", "{regularisation:.4f}"),
-                Column("scale b", "{scale:.4f}"),
-                Column("excess risk", "{mean:.5f}"),
-                Column("bound", "{bound:.4f}", Check("risk", "<=", "bound")),
-                Column("w = 0", "{start:.4f}"),
-            ),
+            Column("noise", "{method}"),
+            Column("n", "{n:d}"),
+            Column("λ", "{regularisation:.4f}"),
+            Column("scale b", "{scale:.4f}"),
+            Column("excess risk", "{mean:.5f}"),
+            Column("bound", "{bound:.4f}", "risk <= bound"),
+            Column("w = 0", "{start:.4f}"),
         ),
         Listing(
             "slopes",
             "Exponents in 1/n over these sizes",
-            (
-                Column("noise", "{label}"),
-                Column("bound", "{bounds:.3f}"),
-                Column("declared", "{declared:.3f}"),
-                Column("measured", "{measured:.3f}"),
-            ),
+            Column("noise", "{label}"),
+            Column("bound", "{bounds:.3f}"),
+            Column("declared", "{declared:.3f}"),
+            Column("measured", "{measured:.3f}"),
         ),
     ),
     profiles=("full",),

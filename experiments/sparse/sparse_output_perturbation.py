@@ -10,18 +10,7 @@ from functools import cache
 import numpy as np
 
 import privopt
-from privopt.lab import (
-    Check,
-    Claim,
-    Column,
-    Line,
-    Listing,
-    Panel,
-    Plot,
-    Study,
-    replicate_keys,
-    stream,
-)
+from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study, replicate_keys, stream
 from privopt.problems import family
 
 SIZES = (256, 1024, 4096, 16_384, 65_536)
@@ -188,53 +177,47 @@ experiment = Study(
         part.__name__: part for part in (same_record, blocks, widest, broken, both, growth, slopes)
     },
     claims=(
-        Claim("risk within the bound, nearest in l∞", "both", Check("linf_risk", "<=", "bound")),
+        Claim("risk within the bound, nearest in l∞", "both", "linf_risk <= bound"),
         Claim(
             "one record, largest dimension: nearest in l∞ has less risk",
             "widest",
-            Check("linf_risk", "<", "l2_risk"),
+            "linf_risk < l2_risk",
         ),
         Claim(
             "there the Euclidean projection breaks the bound of the other",
             "broken",
-            Check("bound", "<", "l2_risk"),
+            "bound < l2_risk",
         ),
         Claim(
             "one record: the Euclidean projection grows faster with the dimension",
             "growth",
-            Check("linf", "<", "l2"),
+            "linf < l2",
         ),
     ),
     plots=(
         Plot(
             "sparse_output_perturbation",
             "Excess risk and the bound",
-            (
-                panel("widest", "one record, largest dimension"),
-                panel("blocks", "blocks of identical records"),
-            ),
+            panel("widest", "one record, largest dimension"),
+            panel("blocks", "blocks of identical records"),
         ),
     ),
     listings=(
         Listing(
             "both",
             "Excess risks",
-            (
-                Column("problem", "{label}"),
-                Column("nearest in l∞", "{linf:.4f}"),
-                Column("nearest in l2", "{l2:.4f}"),
-                Column("not projected", "{none:.4f}"),
-                Column("bound, l∞", "{bound:.3f}", Check("linf_risk", "<=", "bound")),
-            ),
+            Column("problem", "{label}"),
+            Column("nearest in l∞", "{linf:.4f}"),
+            Column("nearest in l2", "{l2:.4f}"),
+            Column("not projected", "{none:.4f}"),
+            Column("bound, l∞", "{bound:.3f}", "linf_risk <= bound"),
         ),
         Listing(
             "slopes",
             "Exponents in n, all sizes",
-            (
-                Column("problem", "{label}"),
-                Column("nearest in l∞", "{linf:.2f}"),
-                Column("nearest in l2", "{l2:.2f}"),
-            ),
+            Column("problem", "{label}"),
+            Column("nearest in l∞", "{linf:.2f}"),
+            Column("nearest in l2", "{l2:.2f}"),
         ),
     ),
     profiles=("full",),

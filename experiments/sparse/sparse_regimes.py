@@ -19,18 +19,7 @@ from scipy.stats import binomtest
 
 import privopt
 from privopt import theory
-from privopt.lab import (
-    Check,
-    Claim,
-    Column,
-    Line,
-    Listing,
-    Panel,
-    Plot,
-    Study,
-    replicate_keys,
-    stream,
-)
+from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study, replicate_keys, stream
 from privopt.problems import FAMILIES
 
 SIZES = tuple(2**k for k in range(1, 22, 2))
@@ -288,7 +277,7 @@ def regime_map(noise, title):
         )
 
     panels = (panel("predicted", "slope of the bound"), panel("measured", "slope of the risk"))
-    return Plot(f"regimes_{noise}", title, panels)
+    return Plot(f"regimes_{noise}", title, *panels)
 
 
 LOWER = {
@@ -318,7 +307,7 @@ def error_plot(noise, title):
         log="xy",
         title=title,
     )
-    return Plot(f"risk_{noise}", f"Means of sparse records, d = {DRAWN:,}: {title}", (panel,))
+    return Plot(f"risk_{noise}", f"Means of sparse records, d = {DRAWN:,}: {title}", panel)
 
 
 experiment = Study(
@@ -346,29 +335,21 @@ experiment = Study(
     },
     claims=(
         Claim(
-            "no risk is above the bound, four standard errors allowed",
-            "table",
-            Check("least", "<=", "bound"),
+            "no risk is above the bound, four standard errors allowed", "table", "least <= bound"
         ),
         Claim(
-            "no risk is below the lower bound for its budget, likewise",
-            "table",
-            Check("lower", "<=", "most"),
+            "no risk is below the lower bound for its budget, likewise", "table", "lower <= most"
         ),
         Claim(
             "no risk under Gaussian noise is below the lower bound for Gaussian privacy, likewise",
             "gaussian",
-            Check("lower_gaussian", "<=", "most"),
+            "lower_gaussian <= most",
         ),
-        Claim(
-            "the bound names the regime more often than chance",
-            "agreement",
-            Check("chance", "<", "share"),
-        ),
+        Claim("the bound names the regime more often than chance", "agreement", "chance < share"),
         Claim(
             "the knee by runs is within a factor of two of the bound's",
             "knees",
-            Check("octave_runs", "=", "octave_bound", within=1.0),
+            "octave_runs = octave_bound ± 1.0",
         ),
     ),
     plots=(
@@ -381,23 +362,19 @@ experiment = Study(
         Listing(
             "knees",
             "Where the sparse regime ends",
-            (
-                Column("noise", "{noise}"),
-                Column("d", "{dim}"),
-                Column("closed form", "{printed:,.0f}"),
-                Column("by the bound", "{by_bound:,.0f}"),
-                Column("by runs", "{by_runs:.0f}"),
-            ),
+            Column("noise", "{noise}"),
+            Column("d", "{dim}"),
+            Column("closed form", "{printed:,.0f}"),
+            Column("by the bound", "{by_bound:,.0f}"),
+            Column("by runs", "{by_runs:.0f}"),
         ),
         Listing(
             "agreement",
             "The regime of the bound and that of the runs",
-            (
-                Column("noise", "{label}"),
-                Column("pairs of sizes", "{places}"),
-                Column("of one regime", "{agreeing}"),
-                Column("share", "{share:.2f}"),
-            ),
+            Column("noise", "{label}"),
+            Column("pairs of sizes", "{places}"),
+            Column("of one regime", "{agreeing}"),
+            Column("share", "{share:.2f}"),
         ),
     ),
 )

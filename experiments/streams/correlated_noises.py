@@ -15,13 +15,10 @@ from scipy.stats import chi2
 
 import privopt
 from privopt.factorisations import FACTORISATIONS, RestartedFactorisation, factorise
-from privopt.lab import Check, Claim, Column, Line, Listing, Panel, Plot, Study, stream
+from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study, stream
 from privopt.mechanisms import correlated_noise
 
-SIZES = {
-    "quick": (100, 1000, 10_000),
-    "full": (100, 300, 1000, 3000, 10_000, 30_000, 100_000),
-}
+SIZES = {"quick": (100, 1000, 10_000), "full": (100, 300, 1000, 3000, 10_000, 30_000, 100_000)}
 LARGEST_OPTIMUM = {"quick": 100, "full": 1000}  # steps; time grows like their cube
 EPOCHS = 4
 STREAMED, PLACES, COORDINATES = 60, (1, 7, 22, 45, 60), 50_000  # of the noise that is drawn
@@ -307,7 +304,7 @@ def plot(name, title, suffix):
     return Plot(
         name,
         title,
-        tuple(
+        *(
             Panel(
                 part="curves",
                 title=text,
@@ -352,43 +349,35 @@ experiment = Study(
         )
     },
     claims=(
-        Claim("known errors, to their last digits", "golden", Check("error", "=", "known", 1e-4)),
-        Claim("no noise has less error than the optimum", "optimum", Check("least", "<=", "error")),
-        Claim("free coefficients are at least as good", "optimised", Check("free", "<=", "closed")),
+        Claim("known errors, to their last digits", "golden", "error = known ± 1e-4"),
+        Claim("no noise has less error than the optimum", "optimum", "least <= error"),
+        Claim("free coefficients are at least as good", "optimised", "free <= closed"),
         Claim(
-            "five buffers do better than the root that remembers all",
-            "buffers",
-            Check("buffered", "<", "root"),
+            "five buffers do better than the root that remembers all", "buffers", "buffered < root"
         ),
         Claim(
-            "T = 100: a banded inverse does better than the whole root",
-            "narrow",
-            Check("error", "<", "root"),
+            "T = 100: a banded inverse does better than the whole root", "narrow", "error < root"
         ),
         Claim(
             "a doubling adds 1/√2 (tree), 1/2 (Honaker), ln 2/π (Toeplitz)",
             "growth",
-            Check("added", "=", "limit", 0.02),
+            "added = limit ± 0.02",
         ),
-        Claim(
-            "fresh noise and a fixed band grow like √T",
-            "powers",
-            Check("exponent", "=", "limit", 0.02),
-        ),
+        Claim("fresh noise and a fixed band grow like √T", "powers", "exponent = limit ± 0.02"),
         Claim(
             "where noise never forgets, four visits of a record cost more than four records",
             "remembered",
-            Check("separate", "<", "four"),
+            "separate < four",
         ),
         Claim(
             "where C ends before a record comes back, they cost the same",
             "forgotten",
-            Check("four", "=", "separate", 1e-9),
+            "four = separate ± 1e-9",
         ),
         Claim(
             "the device's noise has the variance of B B^T, up to 0.05 of it",
             "streams",
-            Check("ratio", "=", "one", 0.05),
+            "ratio = one ± 0.05",
         ),
     ),
     plots=(
@@ -399,37 +388,31 @@ experiment = Study(
         Listing(
             "noises",
             "Every noise: what it remembers, what it is charged, what it errs",
-            (
-                Column("T", "{steps}"),
-                Column("noise", "{noise}"),
-                Column("vectors", "{memory}"),
-                Column("sensitivity", "{sensitivity:.4f}"),
-                Column("error", "{error:.4f}"),
-                Column("largest", "{largest:.4f}"),
-                Column("sensitivity, four epochs", "{sensitivity_four:.4f}"),
-                Column("error, four epochs", "{error_four:.4f}"),
-                Column("error, anew in each", "{error_anew:.4f}"),
-            ),
+            Column("T", "{steps}"),
+            Column("noise", "{noise}"),
+            Column("vectors", "{memory}"),
+            Column("sensitivity", "{sensitivity:.4f}"),
+            Column("error", "{error:.4f}"),
+            Column("largest", "{largest:.4f}"),
+            Column("sensitivity, four epochs", "{sensitivity_four:.4f}"),
+            Column("error, four epochs", "{error_four:.4f}"),
+            Column("error, anew in each", "{error_anew:.4f}"),
         ),
         Listing(
             "optimum",
             "Beyond the optimum, one epoch",
-            (
-                Column("T", "{steps}"),
-                Column("noise", "{noise}"),
-                Column("error", "{error:.4f}"),
-                Column("beyond", "{beyond:.1%}"),
-            ),
+            Column("T", "{steps}"),
+            Column("noise", "{noise}"),
+            Column("error", "{error:.4f}"),
+            Column("beyond", "{beyond:.1%}"),
         ),
         Listing(
             "streams",
             f"Noise drawn over {STREAMED} steps: variance of the sum after t, over that of B B^T",
-            (
-                Column("noise", "{noise}"),
-                Column("t", "{t}"),
-                Column("variance", "{exact:.4f}"),
-                Column("measured over exact", "{ratio:.3f}"),
-            ),
+            Column("noise", "{noise}"),
+            Column("t", "{t}"),
+            Column("variance", "{exact:.4f}"),
+            Column("measured over exact", "{ratio:.3f}"),
         ),
     ),
 )

@@ -32,10 +32,7 @@ experiment = Experiment(
     ),
     families=("sphere_logistic_population",),
     base=Setting(n=1000, dim=16, epsilon=5.0),
-    axes=(
-        Axis("n", (250, 500, 1000, 2000, 4000)),
-        Axis("epsilon", (1.25, 2.5, 5.0, 10.0)),
-    ),
+    axes=(Axis("n", (250, 500, 1000, 2000, 4000)), Axis("epsilon", (1.25, 2.5, 5.0, 10.0))),
     relation="replace_one",
     epsilon_over_mu=5.0,
     checks=("bound",),

@@ -5,19 +5,26 @@ Two kinds, one way: an ``Experiment`` sweeps methods over problems and is judged
 was recorded ``judge`` says what holds, ``draw`` the figures, ``write`` the report.
 """
 
-# isort: off
-from privopt.lab.make import (
-    Axis, Cell, Check, Claim, Column, Experiment, Grid, Line, Listing, Method, Panel, Played, Plot,
-    Recorded, ResultsError, RunResult, Setting, StreamLosses, Study, Trial, algorithms, cells,
-    choose, discover, existing_results, families, ladder, load, read, replicate_keys,
-    run, stream,
-)  # fmt: skip
-from privopt.lab.judge import Outcome, Verdict, tally, verdicts
-from privopt.lab.write import Display, verdict_table, write_report
-# isort: on
+from privopt.lab.judge.verdict import Outcome, Verdict, tally
+from privopt.lab.judge.verdicts import verdicts
+from privopt.lab.make.axes import Axis, Grid, Setting
+from privopt.lab.make.catalogue import algorithms, choose, discover, families, load
+from privopt.lab.make.cells import Cell, cells
+from privopt.lab.make.experiment import Experiment
+from privopt.lab.make.folder import ResultsError, existing_results
+from privopt.lab.make.keys import replicate_keys, stream
+from privopt.lab.make.method import Method, ladder
+from privopt.lab.make.presentation import Claim, Column, Line, Listing, Panel, Plot
+from privopt.lab.make.quantities import Played, StreamLosses
+from privopt.lab.make.records import Recorded, read
+from privopt.lab.make.run import RunResult, run
+from privopt.lab.make.study import Study
+from privopt.lab.make.trials import Trial
+from privopt.lab.write.console import Display, verdict_table
+from privopt.lab.write.report import write_report
 
 __all__ = [
-    "Axis", "Cell", "Check", "Claim", "Column", "Display", "Experiment", "Grid", "Line", "Listing",
+    "Axis", "Cell", "Claim", "Column", "Display", "Experiment", "Grid", "Line", "Listing",
     "Method", "Outcome", "Panel", "Played", "Plot", "Recorded", "ResultsError", "RunResult",
     "Setting", "StreamLosses", "Study", "Trial", "Verdict", "algorithms", "cells", "choose",
     "discover", "existing_results", "families", "ladder", "load", "read",

@@ -57,7 +57,6 @@ def build(
     replicates=40,
     bound=2.0,
     gap=0.0,
-    drift=0.0,
     tight_on="linear",
     experiment="toy",
     checks=("bound", "slope"),
@@ -67,10 +66,9 @@ def build(
 ):
     """Mean ``c_s n^a d^b eps^c`` with ``max c_s = 0.01`` at base.
 
-    ``true`` are the exponents of the means, ``exponents`` what the rate claims; ``drift`` is the
-    exponent with which epsilon/mu moves along epsilon. Without noise the share ``off`` of the mean
-    is left, and bent along an axis the noise adds ``bend`` to its exponent. Controls share what is
-    random with the measured runs.
+    ``true`` are the exponents of the means, ``exponents`` what the rate claims. Without noise the
+    share ``off`` of the mean is left, and bent along an axis the noise adds ``bend`` to its
+    exponent. Controls share what is random with the measured runs.
     """
     rng, others = np.random.default_rng(seed), np.random.default_rng([seed, 1])
     true = exponents if true is None else true
@@ -98,7 +96,7 @@ def build(
             **point,
             "delta": 1e-6,
             "relation": "replace_one",
-            "mu": point["epsilon"] ** (1.0 - drift) / 4.0,
+            "mu": point["epsilon"] / 4.0,
             "strength": strength,
             "trial": Trial.MEASURED,
             "noise_factor": 1.0,

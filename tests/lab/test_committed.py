@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from privopt.lab import Check, Claim, Study, read, run
+from privopt.lab import Claim, Study, read, run
 from privopt.lab.make.equality import equal
 
 SMALL = {
@@ -28,7 +28,7 @@ STUDY = Study(
     title="",
     description="",
     parts={"numbers": numbers},
-    claims=(Claim("small", "numbers", Check("x", "<", "one")),),
+    claims=(Claim("small", "numbers", "x < one"),),
 )
 
 

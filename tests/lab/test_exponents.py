@@ -8,8 +8,14 @@ from builders import most_allowed
 from scipy import stats
 
 from privopt.lab.judge.equivalence import DRIFT, passing, place
-from privopt.lab.judge.exponents import exponent, exponents_apart, least_squares
-from privopt.lab.judge.intervals import Estimate, difference, mean_interval
+from privopt.lab.judge.estimates import (
+    Estimate,
+    difference,
+    exponent,
+    exponents_apart,
+    least_squares,
+    mean_interval,
+)
 
 VALUES = 2.0 ** np.arange(5)
 

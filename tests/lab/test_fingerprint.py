@@ -111,7 +111,7 @@ def test_docstrings_and_comments_do_not_count(copy):
 
 
 def test_code_that_an_algorithm_reaches_counts_and_no_other(copy):
-    assert after(copy, "core.running", with_code, frozenset({"privopt.lab.make.measure"}))
+    assert after(copy, "core.running", with_code, frozenset({"privopt.lab.make.bench"}))
     assert not after(copy, "algorithms.output_perturbation", with_code)
     assert not after(copy, "lab.draw.figures", with_code)
     assert not after(copy, "cli.console", with_code)

@@ -8,9 +8,9 @@ import pytest
 from builders import most_allowed
 from scipy import stats
 
-from privopt.lab.judge.laws import LAW_RESOLUTION, _deviate, law_verdict
-from privopt.lab.judge.theorems import ALPHA, theorem_verdicts
+from privopt.lab.judge.means import LAW_RESOLUTION, _deviate, law_verdict
 from privopt.lab.judge.verdict import Outcome
+from privopt.lab.judge.verdicts import ALPHA, theorem_verdicts
 
 
 def law(n):

@@ -12,8 +12,7 @@ import privopt
 from privopt import lab
 from privopt.core import Execution, run, run_many
 from privopt.lab import StreamLosses
-from privopt.lab.make.bench import Bench
-from privopt.lab.make.measure import measure
+from privopt.lab.make.bench import Bench, measure
 from privopt.lab.make.quantities import QUANTITIES, quantity_of
 from privopt.mechanisms import BatchMean, OrderedBatches, PrivateGradient, TreeNoise
 from privopt.problems import Problem, distance, family, linear

@@ -13,9 +13,7 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from privopt.lab.draw.figures import figures
-from privopt.lab.draw.style import number, signed
-from privopt.lab.judge.results import cell_results
+from privopt.lab.draw.notation import number, signed
 from privopt.lab.judge.verdict import Control, ControlOutcome, Outcome, Verdict
 from privopt.lab.judge.verdicts import verdicts
 from privopt.lab.make.folder import ResultsError, open_results
@@ -23,8 +21,8 @@ from privopt.lab.make.records import CELLS, read, recorded_names, write_provenan
 from privopt.lab.make.resume import Drawing
 from privopt.lab.write import report
 from privopt.lab.write.console import verdict_table
+from privopt.lab.write.document import in_words
 from privopt.lab.write.report import write_report
-from privopt.lab.write.table import in_words
 
 SMALL = {
     "axes": {"n": (500, 1000, 2000, 4000), "dim": (8, 16, 32, 64)},
@@ -84,20 +82,11 @@ def test_one_figure_an_algorithm_and_one_for_several_as_svg_and_png(results, con
         if name.endswith(".svg"):
             ElementTree.fromstring(data)
             assert b"prefers-color-scheme:dark" in data
+            assert not re.search(rb"<dc:date>|20\d\d-\d\d", data)
         else:
             width = int.from_bytes(data[16:20], "big")
             assert 880 <= width <= 920
             assert b"matplotlib" not in data
-
-
-def test_figures_are_the_same_to_the_byte(synthetic, tmp_path):
-    table = synthetic(**SMALL)
-    cells = cell_results(table)
-    first, second = (figures(cells, tmp_path / name, verdicts(table)) for name in ("a", "b"))
-    assert [path.name for path in first] == ["dp_gd.svg", "dp_gd.png"]
-    for a, b in zip(first, second, strict=True):
-        assert a.read_bytes() == b.read_bytes()
-    assert not re.search(rb"<dc:date>|20\d\d-\d\d", first[0].read_bytes())
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from rich.console import Console
 from privopt import lab
 from privopt.accounting import Approximation
 from privopt.lab import (
-    Check,
     Claim,
     Column,
     Experiment,
@@ -77,24 +76,22 @@ GIVEN = {
     "description": "Squares & lines.",
     "parts": {"squares": squares, "names": names},
     "claims": (
-        Claim("never negative", "squares", Check("x", "<=", "square")),
-        Claim("too small, but once", "squares", Check("claimed", "<", "square"), rows=2),
+        Claim("never negative", "squares", "x <= square"),
+        Claim("too small, but once", "squares", "claimed < square", rows=2),
     ),
     "plots": (
-        Plot("curve", "A curve", (PANEL, replace(PANEL, log="xy", title="logs"))),
-        Plot("named", "By name", (replace(PANEL, part="names", x="name", lines=()),)),
+        Plot("curve", "A curve", PANEL, replace(PANEL, log="xy", title="logs")),
+        Plot("named", "By name", replace(PANEL, part="names", x="name", lines=())),
     ),
     "listings": (
         Listing(
             "squares",
             "All squares",
-            (
-                Column("x", "{label}"),
-                Column("square", "{square:.1f}"),
-                Column("a bound?", "{claimed:g}", Check("square", "<=", "claimed")),
-            ),
+            Column("x", "{label}"),
+            Column("square", "{square:.1f}"),
+            Column("a bound?", "{claimed:g}", "square <= claimed"),
         ),
-        Listing("names", "All names", (Column("name", "{name}"), Column("size", "{size:+.1f}"))),
+        Listing("names", "All names", Column("name", "{name}"), Column("size", "{size:+.1f}")),
     ),
 }
 
@@ -121,7 +118,7 @@ def results(tmp_path_factory):
 
 # --- declarations ---------------------------------------------------------------------------------
 
-NOWHERE = Check("a", "<", "b")
+NOWHERE = "a < b"
 
 
 @pytest.mark.parametrize(
@@ -131,9 +128,9 @@ NOWHERE = Check("a", "<", "b")
         ({"parts": {}}, "parts must name at least one part, got none"),
         ({"parts": {"a b": squares}}, "name of a part must be of small letters"),
         ({"claims": (Claim("c", "cubes", NOWHERE),)}, "part must be one of squares, names, got 'c"),
-        ({"listings": (Listing("cubes", "l", (Column("x", "{x}"),)),)}, "got 'cubes'"),
-        ({"plots": (Plot("../p", "p", ()),)}, "name of a plot must be of small letters"),
-        ({"plots": (Plot("p", "", ()), Plot("p", "", ()))}, "plots must have distinct names"),
+        ({"listings": (Listing("cubes", "l", Column("x", "{x}")),)}, "got 'cubes'"),
+        ({"plots": (Plot("../p", "p"),)}, "name of a plot must be of small letters"),
+        ({"plots": (Plot("p", ""), Plot("p", ""))}, "plots must have distinct names"),
     ],
 )
 def test_a_bad_declaration_is_refused(changes, message):
@@ -144,9 +141,13 @@ def test_a_bad_declaration_is_refused(changes, message):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Check("a", ">", "b"), "relation must be one of <, <=, =, got '>'"),
-        (lambda: Check("a", "=", "b", -1.0), "within must be non-negative and finite, got -1.0"),
-        (lambda: Check("a", "=", "b", math.nan), "within must be non-negative and finite, got nan"),
+        (lambda: Claim("c", "p", "a > b"), "relation must be one of <, <=, =, got '>'"),
+        (lambda: Claim("c", "p", "a <b"), "check must read like 'risk <= bound' .* got 'a <b'"),
+        (
+            lambda: Claim("c", "p", "a = b ± -1.0"),
+            "within must be non-negative and finite, got -1.0",
+        ),
+        (lambda: Claim("c", "p", "a = b ± nan"), "within must be non-negative and finite, got nan"),
         (lambda: Line("a", "a", "pink"), "colour must be one of blue, .* got 'pink'"),
         (lambda: Line("a", "a", style="wavy"), "style must be one of line, .* got 'wavy'"),
         (lambda: replace(PANEL, log="z"), "log must be one of x, y, xy, got 'z'"),
@@ -287,27 +288,27 @@ AMONG, EDGE = {"a": 2.5, "b_lower": 2.0, "b_upper": 3.0}, {"a": 2.0, "b_lower": 
 @pytest.mark.parametrize(
     ("check", "row", "expected"),
     [
-        (Check("a", "<", "b"), LOW, "holds"),
-        (Check("a", "<", "b"), HIGH, "refuted"),
-        (Check("a", "<", "b"), AMONG, "undecided"),
-        (Check("a", "<", "b"), EDGE, "undecided"),
-        (Check("a", "<=", "b"), EDGE, "holds"),
-        (Check("b", "<=", "a"), LOW, "refuted"),
-        (Check("b", "<=", "a"), EDGE, "undecided"),
-        (Check("b", "<", "a"), EDGE, "refuted"),
-        (Check("b", "<", "a"), AMONG, "undecided"),
-        (Check("b", "<=", "a"), HIGH, "holds"),
-        (Check("a", "=", "b", 2.0), LOW, "holds"),
-        (Check("b", "=", "a", 2.0), LOW, "holds"),
-        (Check("a", "=", "b", 1.5), LOW, "undecided"),
-        (Check("a", "=", "b", 0.5), LOW, "refuted"),
-        (Check("a", "=", "b", 0.5), HIGH, "refuted"),
-        (Check("a", "=", "a"), LOW, "holds"),
-        (Check("a", "<", "b"), {**LOW, "a": None}, "undecided"),
-        (Check("a", "<", "b"), {**LOW, "b_upper": math.nan}, "undecided"),
-        (Check("a", "<", "b"), {**LOW, "a": "one"}, "undecided"),
-        (Check("a", "<", "b"), {"a": 1.0, "b": math.inf}, "holds"),
-        (Check("a", "<", "b"), {**LOW, "b": None}, "holds"),  # null where another part has one
+        ("a < b", LOW, "holds"),
+        ("a < b", HIGH, "refuted"),
+        ("a < b", AMONG, "undecided"),
+        ("a < b", EDGE, "undecided"),
+        ("a <= b", EDGE, "holds"),
+        ("b <= a", LOW, "refuted"),
+        ("b <= a", EDGE, "undecided"),
+        ("b < a", EDGE, "refuted"),
+        ("b < a", AMONG, "undecided"),
+        ("b <= a", HIGH, "holds"),
+        ("a = b ± 2.0", LOW, "holds"),
+        ("b = a ± 2.0", LOW, "holds"),
+        ("a = b ± 1.5", LOW, "undecided"),
+        ("a = b ± 0.5", LOW, "refuted"),
+        ("a = b ± 0.5", HIGH, "refuted"),
+        ("a = a", LOW, "holds"),
+        ("a < b", {**LOW, "a": None}, "undecided"),
+        ("a < b", {**LOW, "b_upper": math.nan}, "undecided"),
+        ("a < b", {**LOW, "a": "one"}, "undecided"),
+        ("a < b", {"a": 1.0, "b": math.inf}, "holds"),
+        ("a < b", {**LOW, "b": None}, "holds"),  # null where another part has one
     ],
 )
 def test_a_check_takes_the_less_favourable_end(check, row, expected):
@@ -332,7 +333,7 @@ def test_a_check_takes_the_less_favourable_end(check, row, expected):
 )
 def test_a_claim_holds_in_as_many_rows_as_it_says(tmp_path, values, rows, expected, held):
     part = giving(*({"label": f"at\n{x}", "x": x, "one": 1.0} for x in values))
-    claim = Claim("c", "p", Check("x", "<", "one"), rows)
+    claim = Claim("c", "p", "x < one", rows)
     declared = Study(name="n", title="", description="", parts={"p": part}, claims=(claim,))
     (found,) = verdicts(read(run(tmp_path, declared)[0].folder))
     assert (found.outcome, found.estimate, found.rows) == (expected, held, len(values))
@@ -342,7 +343,7 @@ def test_a_claim_holds_in_as_many_rows_as_it_says(tmp_path, values, rows, expect
 
 def test_a_long_list_of_places_is_cut(tmp_path):
     part = giving(*({"x": 2.0, "one": 1.0} for _ in range(9)))
-    claim = Claim("c", "p", Check("x", "<", "one"))
+    claim = Claim("c", "p", "x < one")
     declared = Study(name="n", title="", description="", parts={"p": part}, claims=(claim,))
     (found,) = verdicts(read(run(tmp_path, declared)[0].folder))
     assert found.detail == "not in row 1, row 2, row 3, row 4 and 5 more"
@@ -366,7 +367,7 @@ def test_an_estimate_is_drawn_in_the_middle_of_its_band():
     certified = Line("err", "an interval")
     for line, expected in ((estimate, [2.0, 3.0, 4.0]), (certified, [3.0, 4.0, 5.0])):
         panel = replace(PANEL, part="p", lines=(line,))
-        (place, *_) = _figure(Plot("f", "f", (panel,)), {"p": rows}).axes
+        (place, *_) = _figure(Plot("f", "f", panel), {"p": rows}).axes
         (curve,), (band,) = place.get_lines(), place.collections
         assert curve.get_ydata().tolist() == expected
         (path,) = band.get_paths()
@@ -387,7 +388,7 @@ def test_ticks_of_narrow_panels_leave_room_for_each_other():
     panel = replace(PANEL, part="p", x="x", lines=(Line("y", "y"),), log="x")
     shown = {}
     for panels in (1, 3):
-        (place, *_) = _figure(Plot("f", "f", (panel,) * panels), {"p": rows}).axes
+        (place, *_) = _figure(Plot("f", "f", *(panel,) * panels), {"p": rows}).axes
         low, high = place.get_xlim()
         shown[panels] = [tick for tick in place.get_xticks() if low <= tick <= high]
     assert shown == {1: [100, 200, 500, 1000, 2000, 5000, 10_000], 3: [100, 1000, 10_000]}
@@ -456,10 +457,10 @@ def test_figures_survive_numbers_that_no_scale_can_show(tmp_path, x, parsed):
     lines = (Line("y", "y"), Line("never", "never", style="points"), Line("text", "text"))
     panel = Panel(part="p", x=x, x_label="", y_label="", lines=lines)
     panels = tuple(replace(panel, log=log) for log in ("", "x", "y", "xy"))
-    listing = Listing("p", "l", (Column("y", "{y:.2f}"), Column("never", "{never:.1f}")))
+    listing = Listing("p", "l", Column("y", "{y:.2f}"), Column("never", "{never:.1f}"))
     declared = Study(
         name="n", title="", description="", parts={"p": strange}, claims=(),
-        plots=(Plot("p", "", panels),), listings=(listing,),
+        plots=(Plot("p", "", *panels),), listings=(listing,),
     )  # fmt: skip
     run(tmp_path, declared)
     parsed(write_report(tmp_path).read_text(encoding="utf-8"))

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +17,7 @@ from privopt.lab.make.resume import compile_clock
 from privopt.lab.make.trials import BEND, block_of
 from privopt.problems import family
 
+RUN = sys.modules[lab.run.__module__]
 SIZES = {"n": (500, 1000, 2000), "epsilon": (1.0, 2.0)}
 
 
@@ -244,7 +246,14 @@ def test_all_trials_share_one_program(sloped, tmp_path):
     assert again.reused == result.cells
 
 
-def test_a_refused_control_is_a_row_with_its_reason(sloped, tmp_path):
+def test_a_refused_control_is_a_row_with_its_reason(sloped, tmp_path, monkeypatch):
+    def unmeasured(job, bench):
+        return {
+            "replicate": np.arange(job.cell.replicates),
+            "value": np.zeros(job.cell.replicates),
+        }, {}
+
+    monkeypatch.setattr(RUN, "measure", unmeasured)
     itself = replace(
         sloped,
         algorithms={"exponential_mechanism": {}},

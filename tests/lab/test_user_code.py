@@ -195,7 +195,7 @@ def test_modules_of_the_user_are_followed(tmp_path, monkeypatch):
     assert found() != first
 
 
-def test_another_process_tells_the_same():
+def test_another_process_tells_the_same(whole):
     """Whatever the order of sets and the addresses of objects: else nothing would be resumed."""
     code = f"""
 import sys
@@ -206,7 +206,7 @@ print(reached(namespace["f"]).code)
 """
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout.strip() == of(SOURCE)
+    assert done.stdout.strip() == whole
 
 
 def test_privopts_own_is_told_by_name():

@@ -9,8 +9,8 @@ from builders import most_allowed
 
 from privopt.lab import ResultsError, verdicts
 from privopt.lab.judge.results import along, cell_results, worst
-from privopt.lab.judge.theorems import ALPHA, theorem_verdicts
 from privopt.lab.judge.verdict import Outcome, tally
+from privopt.lab.judge.verdicts import ALPHA, theorem_verdicts
 from privopt.lab.make.records import write_recorded
 from privopt.lab.make.trials import Trial
 
@@ -30,7 +30,7 @@ def bound(table):
 # --- a true theorem -------------------------------------------------------------------------------
 
 
-def test_a_true_theorem_holds_on_every_axis(synthetic):
+def test_a_true_theorem_holds_on_every_axis_and_tells_what_could_have_made_it_fail(synthetic):
     found = verdicts(synthetic(spread=0.1, replicates=200))
     assert [(v.check, v.axis) for v in found] == [
         ("bound", None), ("slope", "n"), ("slope", "dim"), ("slope", "epsilon"),
@@ -40,10 +40,7 @@ def test_a_true_theorem_holds_on_every_axis(synthetic):
         assert verdict.lower <= verdict.estimate <= verdict.upper
     assert [v.target for v in found] == [1.0, -1.0, 0.5, -1.0]
     assert found[0].estimate == pytest.approx(0.5, abs=0.1)
-
-
-def test_a_slope_tells_what_could_have_made_it_fail(synthetic):
-    for verdict in slopes(synthetic(spread=0.1, replicates=200)).values():
+    for verdict in found[1:]:
         assert [(each.name, each.outcome) for each in verdict.controls] == [
             ("noise off", "told apart"),
             ("noise bent", "told apart"),
@@ -202,13 +199,6 @@ def test_a_risk_that_is_not_finite_refutes_where_no_bound_is_claimed_too(synthet
     table = synthetic(axes=N_ONLY, bound=math.inf)
     mixed = replaced(table, "value", lambda row: math.nan if row["n"] == 500 else 0.1)
     assert bound(mixed).outcome is Outcome.REFUTED
-
-
-def test_epsilon_over_mu_must_not_move(synthetic):
-    found = slopes(synthetic(drift=0.1, spread=0.05, replicates=100))
-    assert found["epsilon"].outcome is Outcome.UNDECIDED
-    assert "epsilon/mu" in found["epsilon"].detail
-    assert found["n"].outcome is Outcome.HOLDS
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

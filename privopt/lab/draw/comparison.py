@@ -8,19 +8,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from privopt.lab.draw import style
+from privopt.lab.draw.notation import number
 from privopt.lab.draw.panel import ZERO_PREDICTOR, tick
-from privopt.lab.draw.style import (
-    BLUE,
-    GREEN,
-    INK,
-    ORANGE,
-    PAPER,
-    PURPLE,
-    Style,
-    entries,
-    headline,
-    number,
-)
+from privopt.lab.draw.style import BLUE, GREEN, INK, ORANGE, PAPER, PURPLE, Style
 from privopt.lab.judge.results import CellResult, along, grouped, swept_axes, worst
 
 COMPARED = "compared"
@@ -50,15 +41,15 @@ def comparison(cells: Sequence[CellResult]) -> Figure:
             _panel(place, members, axis, names)
         of_population = {cell.quantity for cell in members} == {"population risk"}
         row[0].set_ylabel("population risk" if of_population else "risk F")
-        style: Style = {"xycoords": "axes fraction", "textcoords": "offset points"}
-        row[0].annotate(family, (0.0, 1.0), (0.0, 4.0), fontweight="bold", **style)
+        style.above(row[0], [(family, {"fontweight": "bold"})])
         _scale(row[0], members)
     runs = sorted({cell.values.size for cell in cells})
     budgets = sorted({(cell.delta, cell.relation) for cell in cells})
     spent = f"δ = {number(budgets[0][0])}, " if len({delta for delta, _ in budgets}) == 1 else ""
-    headline(figure, f"Mean risk of {' to '.join(map(str, runs))} runs, {spent}{budgets[0][1]}")
-    shown = entries(figure)
-    figure.legend(list(shown.values()), list(shown), loc="outside lower left", ncols=3)
+    style.headline(
+        figure, f"Mean risk of {' to '.join(map(str, runs))} runs, {spent}{budgets[0][1]}"
+    )
+    style.legend(figure, style.entries(figure), columns=3)
     return figure
 
 
@@ -68,14 +59,14 @@ def _panel(place: Axes, cells: Sequence[CellResult], axis: str, names: Sequence[
         top = [worst(group) for group in along(members, axis).values()]
         k = names.index(name)
         again, colour = divmod(k, len(_COLOURS))
-        style: Style = {
+        line: Style = {
             "color": _COLOURS[colour],
             "marker": _MARKERS[k % len(_MARKERS)],
             "ls": _LINES[again % len(_LINES)],
         }
         values = [cell.setting[axis] for cell in top]
         risks = [cell.optimum + cell.mean for cell in top]
-        place.plot(values, risks, label=name, lw=1.5, ms=4.5, mec=PAPER, **style)
+        place.plot(values, risks, label=name, lw=1.5, ms=4.5, mec=PAPER, **line)
         some = top or some
     if not some:
         place.set_axis_off()

@@ -12,24 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from privopt.lab.draw import style
 from privopt.lab.draw.comparison import COMPARED, comparison
 from privopt.lab.draw.grids import grid_cells, grid_figure
+from privopt.lab.draw.notation import estimate, signed
 from privopt.lab.draw.panel import ORDER, panel, scale
-from privopt.lab.draw.style import (
-    GREEN,
-    GREY,
-    NOWHERE,
-    ORANGE,
-    PURPLE,
-    STYLE,
-    Origin,
-    Style,
-    entries,
-    estimate,
-    headline,
-    save,
-    signed,
-)
+from privopt.lab.draw.style import GREEN, GREY, ORANGE, PURPLE, Origin, Style
 from privopt.lab.judge.results import CellResult, along, grouped, swept_axes
 from privopt.lab.judge.verdict import GRADES, ORACLE_TUNED, Verdict, twins, unfolded
 
@@ -41,7 +29,7 @@ def figures(
     everything: Sequence[CellResult],
     folder: Path | str,
     judged: Sequence[Verdict],
-    origin: Origin = NOWHERE,
+    origin: Origin = style.NOWHERE,
 ) -> list[Path]:
     """Draw what a table says, each thing once, as ``.svg`` and ``.png``.
 
@@ -61,15 +49,15 @@ def figures(
     others = [name for name in methods if name not in sloped | guests]
     alone = [name for name in methods if name in sloped - guests or [name] == others]
     written, folder = list[Path](), Path(folder)
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(style.STYLE):
         if len(others) > 1:
             shown = [cell for cell in cells if cell.method in others]
-            written += save(partial(comparison, shown), folder / COMPARED, origin)
+            written += style.save(partial(comparison, shown), folder / COMPARED, origin)
         for name in alone:
             draw = partial(_figure, methods[name], tuned.get(name, ()), judged)
-            written += save(draw, folder / name, origin)
+            written += style.save(draw, folder / name, origin)
         for name, grid in grid_cells(everything).items():
-            written += save(partial(grid_figure, grid), folder / name, origin)
+            written += style.save(partial(grid_figure, grid), folder / name, origin)
     return written
 
 
@@ -78,15 +66,15 @@ def narrow(
     method: str,
     folder: Path,
     judged: Sequence[Verdict],
-    origin: Origin = NOWHERE,
+    origin: Origin = style.NOWHERE,
 ) -> Path:
     """Draw the first axis of a method's figure, for a narrow screen: ``<method>_narrow.svg``."""
     cells = [cell for cell in everything if cell.axes]
     best = [name for name, theory in twins(judged).items() if theory == method]
     own, tuned = ([c for c in cells if c.method in names] for names in ([method], best))
     draw = partial(_figure, own, tuned, judged, is_narrow=True)
-    with mpl.rc_context(STYLE):
-        (path,) = save(draw, folder / f"{method}_narrow", origin, formats=(".svg",))
+    with mpl.rc_context(style.STYLE):
+        (path,) = style.save(draw, folder / f"{method}_narrow", origin, formats=(".svg",))
     return path
 
 
@@ -150,9 +138,7 @@ def _conclude(
     if family and bound is not None and not slopes:
         text = f"largest mean / bound {estimate(bound)[0]}: {bound.outcome}"
         lines.append((text, {"color": _COLOURS[GRADES[bound.outcome]]}))
-    for height, (text, style) in enumerate(reversed(lines)):
-        style |= {"xycoords": "axes fraction", "textcoords": "offset points"}
-        place.annotate(text, (0.0, 1.0), (0.0, 4.0 + 11.0 * height), **style)
+    style.above(place, lines)
 
 
 def _frame(figure: Figure, cells: Sequence[CellResult], columns: int) -> None:
@@ -160,11 +146,12 @@ def _frame(figure: Figure, cells: Sequence[CellResult], columns: int) -> None:
     where = f" on {families[0]}" if len(families) == 1 else ""
     sizes = {cell.values.size for cell in cells}
     runs = f"{min(sizes)}" if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)}"
-    headline(figure, f"{_label(cells).capitalize()} of {first.named}{where}, {runs} runs a point")
+    style.headline(
+        figure, f"{_label(cells).capitalize()} of {first.named}{where}, {runs} runs a point"
+    )
     drawn = {
         name: handle
-        for name, handle in entries(figure).items()
+        for name, handle in style.entries(figure).items()
         if not (isinstance(handle, Line2D) and np.isnan(handle.get_ydata(orig=True)).all())
     }
-    labels = [name for name in ORDER if name in drawn]
-    figure.legend([drawn[name] for name in labels], labels, loc="outside lower left", ncols=columns)
+    style.legend(figure, {name: drawn[name] for name in ORDER if name in drawn}, columns)

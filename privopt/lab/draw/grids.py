@@ -10,7 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from privopt.lab.draw.style import BLUE, Style, headline, number, symbol
+from privopt.lab.draw import style
+from privopt.lab.draw.notation import number, symbol
+from privopt.lab.draw.style import BLUE, Style
 from privopt.lab.judge.results import CellResult, grouped, worst
 
 _PALE, _DARK = 0.05, 0.6
@@ -55,7 +57,7 @@ def grid_figure(grid: GridCells) -> Figure:
     for place, ((method, family), members) in zip(places, groups.items(), strict=True):
         _panel(place, members, axes)
         place.set_title(f"{method} on {family}", loc="left")
-    headline(figure, f"Mean {cells[0].label} over its {scale_of(cells)}")
+    style.headline(figure, f"Mean {cells[0].label} over its {scale_of(cells)}")
     return figure
 
 
@@ -68,8 +70,8 @@ def _panel(place: Axes, cells: Sequence[CellResult], axes: tuple[str, str]) -> N
     for (x, y), value in found.items():
         column, row = across.index(x), up.index(y)
         share = value / high if 0.0 < value <= high else 0.0
-        style: Style = {"color": BLUE, "alpha": _PALE + (_DARK - _PALE) * share, "lw": 0.0}
-        place.add_patch(Rectangle((column, row), 1.0, 1.0, **style))
+        shade: Style = {"color": BLUE, "alpha": _PALE + (_DARK - _PALE) * share, "lw": 0.0}
+        place.add_patch(Rectangle((column, row), 1.0, 1.0, **shade))
         text = f"{value:.3g}" if math.isfinite(value) else "–"
         place.text(column + 0.5, row + 0.5, text, ha="center", va="center")
     place.set_xlim(0.0, len(across))

@@ -10,18 +10,8 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from privopt.lab.draw.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PAPER,
-    PURPLE,
-    Style,
-    axis_label,
-    number,
-    power,
-)
+from privopt.lab.draw.notation import axis_label, number, power
+from privopt.lab.draw.style import BLUE, GREEN, GREY, ORANGE, PAPER, PURPLE, Style
 from privopt.lab.judge.results import CellResult, grouped, worst
 from privopt.lab.judge.verdict import ORACLE_TUNED
 
@@ -57,7 +47,7 @@ _TUNED: Style = {
 
 ORDER = (
     *_MEANS,
-    *(style["label"] for style in (_BAND, _TUNED, _STRENGTH, *_LINES.values())),
+    *(line["label"] for line in (_BAND, _TUNED, _STRENGTH, *_LINES.values())),
     *(label for label, _ in _LOWER.values()),
 )
 """The labels in the order of a legend."""
@@ -75,8 +65,8 @@ def panel(place: Axes, groups: Groups, tuned: Groups, axis: str) -> list[CellRes
     several = len(by_strength) > 1
     for same in by_strength.values() if several else ():
         place.plot([c.setting[axis] for c in same], _positive(c.mean for c in same), **_STRENGTH)
-    for name, style in _LINES.items():
-        place.plot(values, _positive(getattr(cell, name) for cell in top), **style)
+    for name, line in _LINES.items():
+        place.plot(values, _positive(getattr(cell, name) for cell in top), **line)
     for guarantee in top[0].lower_bounds:
         bounds = _positive(cell.lower_bounds.get(guarantee, 0.0) for cell in top)
         label, line = _LOWER[guarantee]
@@ -136,8 +126,8 @@ def _tell_below(place: Axes, top: Sequence[CellResult], low: float) -> None:
                 if line.get_label() == label:
                     line.remove()
     if told:
-        style: Style = {"color": GREY, "fontsize": 7.0, "linespacing": 1.3}
-        place.text(0.03, 0.03, "\n".join(told), transform=place.transAxes, **style)
+        small: Style = {"color": GREY, "fontsize": 7.0, "linespacing": 1.3}
+        place.text(0.03, 0.03, "\n".join(told), transform=place.transAxes, **small)
 
 
 def _positive(values: Iterable[float]) -> npt.NDArray[np.float64]:

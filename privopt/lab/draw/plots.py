@@ -15,23 +15,9 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
-from privopt.lab.draw.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    NOWHERE,
-    ORANGE,
-    PAPER,
-    PURPLE,
-    STYLE,
-    Origin,
-    Style,
-    entries,
-    headline,
-    number,
-    power,
-    save,
-)
+from privopt.lab.draw import style
+from privopt.lab.draw.notation import number, power
+from privopt.lab.draw.style import BLUE, GREEN, GREY, ORANGE, PAPER, PURPLE, Origin, Style
 from privopt.lab.judge.claims import Row, presentation, rows_of, span
 from privopt.lab.make.presentation import Line, Panel, Plot
 from privopt.lab.make.records import Recorded
@@ -47,12 +33,12 @@ _STYLES: dict[str, Style] = {
 }
 
 
-def plots(recorded: Recorded, folder: Path | str, origin: Origin = NOWHERE) -> list[Path]:
+def plots(recorded: Recorded, folder: Path | str, origin: Origin = style.NOWHERE) -> list[Path]:
     """Draw every plot of a study's table, ``<name>.svg`` and ``.png``."""
     rows, written = rows_of(recorded), []
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(style.STYLE):
         for plot in presentation(recorded).plots:
-            written += save(partial(_figure, plot, rows), Path(folder) / plot.name, origin)
+            written += style.save(partial(_figure, plot, rows), Path(folder) / plot.name, origin)
     return written
 
 
@@ -65,14 +51,9 @@ def _figure(plot: Plot, rows: Mapping[str, Sequence[Row]]) -> Figure:
         place.set_axis_off()
     for place, panel in zip(grid.flat, plot.panels, strict=False):
         _panel(place, panel, rows[panel.part], _LETTERS // columns)
-    headline(figure, plot.title)
-    legend = entries(figure)
-    figure.legend(
-        list(legend.values()),
-        list(legend),
-        loc="outside lower left",
-        ncols=len(legend) if len(legend) <= 5 else 4,
-    )
+    style.headline(figure, plot.title)
+    shown = style.entries(figure)
+    style.legend(figure, shown, len(shown) if len(shown) <= 5 else 4)
     return figure
 
 
@@ -94,9 +75,7 @@ def _panel(place: Axes, panel: Panel, rows: Sequence[Row], letters: int) -> None
         place.grid(visible=False, axis="x")
     place.set_xlabel(panel.x_label)
     place.set_ylabel(panel.y_label)
-    style: Style = {"xycoords": "axes fraction", "textcoords": "offset points"}
-    for height, text in enumerate(reversed(panel.title.splitlines())):
-        place.annotate(text, (0.0, 1.0), (0.0, 4.0 + 11.0 * height), **style)
+    style.above(place, [(text, {}) for text in panel.title.splitlines()])
 
 
 def _line(place: Axes, line: Line, x: npt.NDArray[np.float64], rows: Sequence[Row]) -> None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import io
-import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from privopt.lab.judge.verdict import Verdict
-from privopt.lab.make.axes import AXES, axis_kind
 from privopt.lab.make.folder import write_file
 
 PAPER, INK, GREY, GRID = "#ffffff", "#1f2328", "#6a737d", "#e1e4e8"
@@ -80,6 +77,18 @@ _HEAD = 4096
 def headline(figure: Figure, title: str) -> None:
     """The title, above all panels and to the left."""
     figure.suptitle(title, x=0.008, ha="left", fontsize=9.5, fontweight="bold")
+
+
+def above(place: Axes, lines: Sequence[tuple[str, Style]]) -> None:
+    """Lines of text above a panel, each with what is special about it, to the left."""
+    for height, (text, special) in enumerate(reversed(lines)):
+        at: Style = {"xycoords": "axes fraction", "textcoords": "offset points", **special}
+        place.annotate(text, (0.0, 1.0), (0.0, 4.0 + 11.0 * height), **at)
+
+
+def legend(figure: Figure, shown: Mapping[str, Artist], columns: int) -> None:
+    """The legend, below all panels and to the left."""
+    figure.legend(list(shown.values()), list(shown), loc="outside lower left", ncols=columns)
 
 
 def entries(figure: Figure) -> dict[str, Artist]:
@@ -161,105 +170,3 @@ def _themed(svg: str) -> str:
     style = f"<style>@media (prefers-color-scheme:dark){{{rules}}}</style>\n </defs>"
     lines = (line.rstrip() for line in svg.replace("</defs>", style, 1).splitlines())
     return "\n".join(lines) + "\n"
-
-
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-def symbol(axis: str) -> str:
-    """Of an axis, as figures and tables write it."""
-    return axis_kind(axis).symbol
-
-
-_WORDS = {"n": "records", "dim": "dimension", "sparsity": "nonzeros", "epsilon": "privacy"}
-_WORDS |= {"steps": "steps"}
-
-
-def axis_words(axis: str) -> str:
-    """An axis in words, with its symbol: ``records n``, ``privacy ε``."""
-    return (
-        f"{_WORDS[axis]}\N{NO-BREAK SPACE}{symbol(axis)}"
-        if axis in _WORDS
-        else symbol(axis).replace("_", " ")
-    )
-
-
-def axis_label(axis: str, setting: Mapping[str, float]) -> str:
-    """An axis, with the sizes and the epsilon that the others stay at: ``n   (d = 80, ε = 2)``."""
-    others = (
-        f"{symbol(name)} = {number(setting[name])}"
-        for name, kind in AXES.items()
-        if name != axis and name in setting and kind.taken_by != "plan"
-    )
-    return f"{symbol(axis)}   ({', '.join(others)})"
-
-
-def number(value: float) -> str:
-    """Without powers of ten: ``16,384``, ``0.25``, ``0.00001``, ``∞``."""
-    if math.isinf(value):
-        return "∞" if value > 0.0 else "−∞"
-    if value >= 1000 and value == round(value):
-        return f"{value:,.0f}"
-    return f"{value:.10f}".rstrip("0").rstrip(".") if abs(value) < 1e-3 else f"{value:g}"
-
-
-_MINUS = re.compile(r"(?<![\w.])-(?=[\d.])")
-
-
-def with_minus(text: str) -> str:
-    """A text whose negative numbers have a true minus.
-
-    Examples
-    --------
-    >>> with_minus("within -1 ± 0.05, 1e-06")
-    'within −1 ± 0.05, 1e-06'
-    """
-    return _MINUS.sub("−", text)
-
-
-def signed(value: float, digits: int | None = None) -> str:
-    """With a true minus: ``−0.98`` for two digits after the point, ``−0.5`` for none given."""
-    text = f"{value:g}" if digits is None else f"{value:.{digits}f}"
-    return text.replace("-", "−") if float(text) != 0.0 else text.lstrip("-")
-
-
-def share(chance: float) -> str:
-    """A chance in percent, never rounded to a certainty that it is not.
-
-    Examples
-    --------
-    >>> share(0.031), share(0.9999), share(1e-5), share(0.0)
-    ('3 %', '> 99 %', '< 1 %', '0 %')
-    """
-    if 0.0 < chance < 0.005:
-        return "< 1 %"
-    return "> 99 %" if 0.995 <= chance < 1.0 else f"{100.0 * chance:.0f} %"
-
-
-def estimate(verdict: Verdict) -> tuple[str, str]:
-    """The estimate and its interval, ``("−0.98", "[−1.02, −0.95]")``; a dash where unknown.
-
-    A slope has as many digits as its interval deserves.
-    """
-    if not math.isfinite(verdict.estimate):
-        return "–", ""
-    if verdict.axis is None:
-        form = ".3f" if verdict.check == "law" else ".2g"
-        value, *ends = (
-            f"{each:{form}}" for each in (verdict.estimate, verdict.lower, verdict.upper)
-        )
-        return value, f"[{', '.join(ends)}]"
-    digits = 2 if verdict.upper - verdict.lower > 0.05 else 3
-    return signed(verdict.estimate, digits), interval(verdict.lower, verdict.upper, digits)
-
-
-def interval(lower: float, upper: float, digits: int) -> str:
-    """``[−1.02, −0.95]`` for two digits; nothing where an end is not known."""
-    if math.isnan(lower) or math.isnan(upper):
-        return ""
-    return f"[{signed(lower, digits)},\N{NO-BREAK SPACE}{signed(upper, digits)}]"
-
-
-def power(value: float) -> str:
-    """A power of ten as one: ``10⁻⁵``."""
-    return "10" + str(round(math.log10(value))).translate(_RAISED)

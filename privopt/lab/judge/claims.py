@@ -41,12 +41,13 @@ def claim_verdicts(recorded: Recorded) -> list[Verdict]:
     return [_verdict(name, claim, rows[claim.part]) for claim in presentation(recorded).claims]
 
 
-def outcome(check: Check, row: Row) -> Outcome:
+def outcome(check: Check | str, row: Row) -> Outcome:
     """Whether a check holds in a row wherever in their intervals the true values lie.
 
     It is refuted if it fails wherever they lie, and undecided if it depends, or if a quantity is
     null or not a number there.
     """
+    check = Check.of(check)
     left, right = span(row, check.left), span(row, check.right)
     if left is None or right is None:
         return Outcome.UNDECIDED

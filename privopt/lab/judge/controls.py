@@ -17,8 +17,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from privopt.lab.judge.equivalence import excludes, place
-from privopt.lab.judge.exponents import Exponent, exponents_apart
-from privopt.lab.judge.intervals import Estimate, difference
+from privopt.lab.judge.estimates import Estimate, Exponent, difference, exponents_apart
 from privopt.lab.judge.results import CellResult, Refusal
 from privopt.lab.judge.sweeps import MIN_VALUES, SHARE, Sweep, sweep
 from privopt.lab.judge.verdict import Control, ControlOutcome

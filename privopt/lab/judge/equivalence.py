@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from privopt.lab.judge.exponents import Exponent
-from privopt.lab.judge.intervals import Estimate
+from privopt.lab.judge.estimates import Estimate, Exponent
 
 MARGIN = 0.05
 """The interval of an exponent must lie within the theorem's exponent plus or minus so much."""
@@ -27,13 +26,7 @@ Place = str
 
 
 def margin_of(target: float) -> float:
-    """``MARGIN``, or a quarter of a small exponent: within it nothing else passes for the exponent.
-
-    Examples
-    --------
-    >>> margin_of(-1.0), margin_of(0.1), margin_of(0.0)
-    (0.05, 0.025, 0.05)
-    """
+    """``MARGIN``, or a quarter of a small exponent: nothing else passes for the exponent then."""
     size = abs(target)
     return MARGIN if size < _NO_EXPONENT else min(MARGIN, _SHARE * size)
 
@@ -43,11 +36,6 @@ def place(slope: Estimate, target: float, margin: float = MARGIN) -> Place:
 
     An exponent that is wrong by the margin or more is ``within`` only if its interval misses it on
     one side.
-
-    Examples
-    --------
-    >>> place(Estimate(-1.0, -1.03, -0.98), -1.0), place(Estimate(-0.9, -0.93, -0.88), -1.0)
-    ('within', 'above')
     """
     reach = margin + _ROUNDING
     if target - reach <= slope.lower and slope.upper <= target + reach:
@@ -58,13 +46,7 @@ def place(slope: Estimate, target: float, margin: float = MARGIN) -> Place:
 
 
 def excludes(slope: Estimate, target: float) -> bool:
-    """Whether ``target`` lies outside the interval.
-
-    Examples
-    --------
-    >>> excludes(Estimate(-0.9, -0.97, -0.83), -1.0)
-    True
-    """
+    """Whether ``target`` lies outside the interval."""
     return not slope.lower - _ROUNDING <= target <= slope.upper + _ROUNDING
 
 
@@ -78,13 +60,6 @@ def passing(fitted: Exponent, margin: float = MARGIN, wrong: float = 0.0) -> flo
 
     The width is taken as measured: it is itself random, so the number is an estimate, best where
     replicates are many.
-
-    Examples
-    --------
-    >>> errors = np.random.default_rng(0).normal(scale=0.01, size=(3, 1000))
-    >>> fitted = Exponent(Estimate(-1.0, -1.03, -0.97), np.log((0.25, 1.0, 4.0)), errors)
-    >>> passing(fitted) > 0.8 > 0.1 > passing(fitted, wrong=0.05)
-    True
     """
     return max(_passing(fitted, margin, wrong), _passing(fitted, margin, -wrong))
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.lab.judge.verdict import ORACLE_TUNED
-from privopt.lab.make.axes import in_order
+from privopt.lab.make.axes import in_order, shown
 from privopt.lab.make.quantities import QUANTITIES
 from privopt.lab.make.records import Recorded
 from privopt.lab.make.trials import Trial
@@ -64,6 +64,11 @@ class CellResult:
     law: float | None  # the exact expected value
     searched: Mapping[str, Any] | None  # chosen, at_edge of the grid, candidates
     private: bool  # whether the plan guarantees any privacy
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """As fields of a verdict."""
+        return {"experiment": self.experiment, "method": self.method, "family": self.family}
 
     @property
     def mean(self) -> float:
@@ -122,14 +127,8 @@ class CellResult:
     def place(self) -> str:
         """Where it lies among the cells of its method and family, for people."""
         strength = "" if self.strength == 1.0 else f", strength={self.strength:g}"
-        sizes = (
-            f"{name}={_number(self.setting[name])}" for name in _SETTING if name in self.setting
-        )
+        sizes = (f"{name}={shown(self.setting[name])}" for name in _SETTING if name in self.setting)
         return ", ".join(sizes) + strength
-
-
-def _number(value: float) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def cell_results(

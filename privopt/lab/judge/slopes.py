@@ -37,7 +37,7 @@ from typing import Any
 
 from privopt.lab.judge.controls import controls, second_key
 from privopt.lab.judge.equivalence import DRIFT, WRONG, passing, place
-from privopt.lab.judge.intervals import UNKNOWN, Estimate
+from privopt.lab.judge.estimates import UNKNOWN, Estimate
 from privopt.lab.judge.results import CellResult, Refusal
 from privopt.lab.judge.sweeps import Sweep, sweep
 from privopt.lab.judge.verdict import Control, ControlOutcome, Outcome, Verdict
@@ -148,15 +148,11 @@ def _verdict(
     cells = measured.cells
     inside = sum(bool(cell.in_regime) for cell in cells)
     return Verdict(
-        experiment=cells[0].experiment,
-        method=cells[0].method,
-        family=cells[0].family,
+        **cells[0].names,
+        **slope.told,
         check="slope",
         axis=measured.axis,
         outcome=outcome,
-        estimate=slope.value,
-        lower=slope.lower,
-        upper=slope.upper,
         target=measured.target,
         detail=detail,
         margin=measured.margin,

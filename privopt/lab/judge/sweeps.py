@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.lab.judge.equivalence import MARGIN, margin_of
-from privopt.lab.judge.exponents import Exponent, exponent, least_squares
+from privopt.lab.judge.estimates import Exponent, exponent, least_squares
 from privopt.lab.judge.results import CellResult, along, of_trial, worst
 from privopt.lab.make.trials import Trial
 

@@ -48,13 +48,7 @@ AXES = {
 
 
 def axis_kind(name: str) -> AxisKind:
-    """The axis of this name; every name outside the registry is that of a choice of a plan.
-
-    Examples
-    --------
-    >>> axis_kind("dim").symbol, axis_kind("step_size").taken_by
-    ('d', 'plan')
-    """
+    """The axis of this name; every name outside the registry is that of a choice of a plan."""
     return AXES.get(name) or AxisKind(name, name, _number, "plan")
 
 
@@ -62,6 +56,11 @@ def in_order(names: Iterable[str]) -> list[str]:
     """Axes in the order of the registry, other choices of plans behind them."""
     known = list(AXES)
     return sorted(names, key=lambda name: (known.index(name) if name in AXES else len(known), name))
+
+
+def shown(value: object) -> str:
+    """A number or a choice, for people."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,11 +76,6 @@ class Setting:
         Dimension; ``None`` takes that of a family of real data.
     sparsity : int, optional
         Nonzero entries of a record, or of the optimum, for families that have such a number.
-
-    Examples
-    --------
-    >>> Setting(n=1000, dim=4, epsilon=1.0).n
-    1000
     """
 
     epsilon: float

@@ -10,7 +10,7 @@ from typing import Any
 
 from privopt.algorithms import ALGORITHMS
 from privopt.arguments import instance
-from privopt.lab.make.axes import Point, axis_kind
+from privopt.lab.make.axes import Point, axis_kind, shown
 from privopt.lab.make.experiment import Experiment, require_profile
 from privopt.lab.make.method import Choice, Method, size
 from privopt.lab.make.records import Value
@@ -80,30 +80,22 @@ class Cell:
     @property
     def facts(self) -> dict[str, Value]:
         """Its row in the table of cells, before it is planned."""
+        own = ("experiment", "method", "algorithm", "family", "n", "dim", "sparsity", "strength")
         return {
-            "experiment": self.experiment,
-            "method": self.method,
-            "algorithm": self.algorithm,
-            "family": self.family,
-            "n": self.n,
-            "dim": self.dim,
-            "sparsity": self.sparsity,
+            **{name: getattr(self, name) for name in (*own, "mu", "replicates")},
             "epsilon": self.budget.epsilon,
             "delta": self.budget.delta,
             "relation": self.budget.relation.value,
-            "mu": self.mu,
-            "strength": self.strength,
             "trial": self.trial.value,
             "noise_factor": float(self.trial is not Trial.NOISE_OFF),
             "choices": json.dumps(dict(self.choices), sort_keys=True, default=repr),
             "axes": ",".join(self.axes),
-            "replicates": self.replicates,
         }
 
     @property
     def label(self) -> str:
         """For people."""
-        point = " ".join(f"{name}={_told(value)}" for name, value in self.point.items())
+        point = " ".join(f"{name}={shown(value)}" for name, value in self.point.items())
         trial = "" if self.trial is Trial.MEASURED else f", {self.trial}"
         return f"{self.method} on {self.family}, {point} strength={self.strength:g}{trial}"
 
@@ -111,10 +103,6 @@ class Cell:
 def noise_ratio(n: float, dim: float, epsilon: float, mu: float | None) -> float:
     """``sqrt(dim) / (n mu)``, or ``dim / (n epsilon)`` where there is no ``mu``."""
     return dim / (n * epsilon) if mu is None else math.sqrt(dim) / (n * mu)
-
-
-def _told(value: Choice) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def cells(experiment: Experiment, profile: str) -> tuple[Cell, ...]:
@@ -170,10 +158,8 @@ def left_out(experiment: Experiment, profile: str) -> list[str]:
 def absent_families(experiment: Experiment) -> dict[str, str]:
     """The families in ``if_present`` whose data are missing, each with what is missing.
 
-    Raises
-    ------
-    FileNotFoundError
-        If ``PRIVOPT_DATA`` names no folder: a misspelt path must not shrink an experiment.
+    A ``PRIVOPT_DATA`` that names no folder is an error: a misspelt path must not shrink an
+    experiment.
     """
     absent = {}
     if experiment.if_present:

@@ -23,14 +23,7 @@ class Unanswered(NamedTuple):
 
 
 def unanswered(checks: Sequence[str], rows: Iterable[_Row]) -> list[Unanswered]:
-    """What was asked of a method on a family and cannot be judged.
-
-    Parameters
-    ----------
-    checks : sequence of {"bound", "slope", "law"}
-    rows : iterable of mapping
-        Of the table of cells.
-    """
+    """What was asked of a method on a family and cannot be judged, by the table of cells."""
     pairs: dict[tuple[str, str], list[_Row]] = {}
     for row in rows:
         if row["trial"] == Trial.MEASURED:

@@ -41,17 +41,8 @@ def fingerprint(*objects: object, besides: Iterable[str] = (), without: Iterable
     """SHA-256 of the code that is reached from objects: the user's, and the modules of privopt.
 
     Of the user's code, what is reached (:func:`privopt.lab.make.user_code.reached`). Of privopt,
-    the import closure of the modules that the objects come from. Comments, layout and docstrings
-    do not count.
-
-    Parameters
-    ----------
-    *objects
-        Algorithms, families, functions.
-    besides : iterable of str
-        Further modules of privopt.
-    without : iterable of str
-        Rooms of privopt that are left out.
+    the import closure of the modules that the objects come from and of those ``besides``,
+    ``without`` some rooms. Comments, layout and docstrings do not count.
     """
     code, modules = reached(*objects)
     found = closure(frozenset((*modules, *besides)), frozenset(without), ROOT)

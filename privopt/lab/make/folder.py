@@ -28,11 +28,8 @@ class ResultsError(Exception):
 def open_results(path: Path | str) -> Path:
     """The results folder at ``path``, made and marked if there is nothing yet.
 
-    Raises
-    ------
-    ResultsError
-        If ``path`` is a file, holds files but no marker of privopt's, was written in a newer
-        format, or cannot be read or made. Nothing in it is then touched.
+    A folder that holds files but no marker of privopt's, or that was written in a newer format, is
+    a ``ResultsError``, and nothing in it is touched.
     """
     path = Path(path)
     try:
@@ -82,12 +79,8 @@ def existing_results(path: Path | str) -> Path:
 def write_file(path: Path, data: bytes) -> None:
     """Write ``data`` to ``path`` whole or not at all, whenever the process dies.
 
-    What is there already is not written again, so that finished results can be read-only.
-
-    Raises
-    ------
-    ResultsError
-        If the disk is full or refuses; whatever stood at ``path`` is then unchanged.
+    What is there already is not written again, so that finished results can be read-only. Where the
+    disk is full or refuses, whatever stood at ``path`` is unchanged.
     """
     partial = path.with_name(f"{path.name}.{platform.node()}.{uuid.uuid4().hex}.tmp")
     try:

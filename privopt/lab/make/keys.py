@@ -16,8 +16,9 @@ from jax import Array
 def stream(root_seed: int, **axes: str | float) -> Array:
     """The typed key of one named stream of randomness.
 
-    The SHA-256 digest of the root seed and the named axes, folded in word by word. The order of
-    the axes does not matter; another name, value or type of value gives another stream.
+    The SHA-256 digest of the root seed and the named axes, folded in word by word: the same in
+    float32 and float64 mode and on every machine. The order of the axes does not matter; another
+    name, value or type of value gives another stream.
 
     Parameters
     ----------
@@ -25,11 +26,6 @@ def stream(root_seed: int, **axes: str | float) -> Array:
         Of the whole study; of any size.
     **axes : str, int or float
         What the randomness depends on, e.g. ``role="noise", n=1000, epsilon=0.5``.
-
-    Returns
-    -------
-    Array
-        A single typed key, the same in float32 and float64 mode and on every machine.
 
     Examples
     --------

@@ -31,27 +31,7 @@ FiniteSizeLaw: TypeAlias = Callable[[Plan, RadialLoss], float | None]
 def law_of(plan: Plan, family_name: str, strength: float) -> float | None:
     """The expected value of a run of ``plan`` on a family, exactly; None where none is closed.
 
-    Parameters
-    ----------
-    plan : Plan
-        A plan, or a control: the law is that of the noise which it adds.
-    family_name : str
-        As in ``FAMILIES``.
-    strength : float
-        Of the family.
-
-    Examples
-    --------
-    >>> import privopt
-    >>> facts = privopt.ProblemClass(n=10_000, dim=4, lipschitz=1.0, radius=1.0)
-    >>> budget = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> plan = privopt.ALGORITHMS["output_perturbation"].plan(facts, budget)
-    >>> law_of(plan, "distance", 1.0) <= plan.rate.upper / 2.0
-    True
-    >>> law_of(plan, "distance", 1.0) > 1.9 * law_of(plan.with_noise(0.5), "distance", 1.0)
-    True
-    >>> law_of(plan, "linear", 1.0) is None
-    True
+    Of a control the law is that of the noise which it adds.
     """
     law = LAWS.get((plan.algorithm.name, family_name))
     return None if law is None else law(plan, _LOSSES[family_name](plan, strength))

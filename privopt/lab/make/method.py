@@ -61,8 +61,6 @@ class Method:
 
     Examples
     --------
-    >>> Method("short", "dp_gd", {"steps": 10}).choices
-    {'steps': 10}
     >>> Method("best", "dp_gd", search={"steps": (10, 30, 100)}).search["steps"]
     (10, 30, 100)
     """

@@ -22,7 +22,11 @@ _LOGS = ("x", "y", "xy")
 
 @dataclass(frozen=True)
 class Check:
-    """A comparison of two quantities of a row."""
+    """A comparison of two quantities of a row.
+
+    Declarations say it in a text: ``"risk < bound"``, ``"risk <= bound"``, or
+    ``"found = known ± 0.01"``.
+    """
 
     left: str
     relation: str  # "<", "<=" or "="
@@ -34,6 +38,18 @@ class Check:
         if not 0.0 <= self.within < inf:
             raise ValueError(f"within must be non-negative and finite, got {self.within!r}")
 
+    @classmethod
+    def of(cls, told: Check | str) -> Check:
+        """The comparison that a text says."""
+        if isinstance(told, Check):
+            return told
+        match told.split():
+            case [left, relation, right]:
+                return cls(left, relation, right)
+            case [left, relation, right, "±", within]:
+                return cls(left, relation, right, float(within))
+        raise ValueError(f"check must read like 'risk <= bound' or 'a = b ± 0.01', got {told!r}")
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -41,14 +57,17 @@ class Claim:
 
     Examples
     --------
-    >>> Claim("the bound holds", "ends", Check("risk", "<=", "bound")).check.relation
-    '<='
+    >>> Claim("the bound holds", "ends", "risk <= bound").check
+    Check(left='risk', relation='<=', right='bound', within=0.0)
     """
 
     text: str
     part: str
-    check: Check
+    check: Check | str
     rows: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "check", Check.of(self.check))
 
 
 @dataclass(frozen=True)
@@ -87,13 +106,16 @@ class Panel:
             member("log", self.log, _LOGS)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Plot:
     """A figure: panels side by side, in a file of its own."""
 
     name: str
     title: str
     panels: tuple[Panel, ...]
+
+    def __init__(self, name: str, title: str, *panels: Panel) -> None:
+        vars(self).update(name=name, title=title, panels=panels)
 
 
 @dataclass(frozen=True)
@@ -105,7 +127,11 @@ class Column:
 
     head: str
     text: str
-    check: Check | None = None
+    check: Check | str | None = None
+
+    def __post_init__(self) -> None:
+        if self.check is not None:
+            object.__setattr__(self, "check", Check.of(self.check))
 
     @property
     def names(self) -> list[str]:
@@ -113,13 +139,16 @@ class Column:
         return [name for _, name, _, _ in string.Formatter().parse(self.text) if name]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Listing:
     """The rows of one part, as a table of the report."""
 
     part: str
     caption: str
     columns: tuple[Column, ...]
+
+    def __init__(self, part: str, caption: str, *columns: Column) -> None:
+        vars(self).update(part=part, caption=caption, columns=columns)
 
 
 @dataclass(frozen=True)
@@ -155,8 +184,9 @@ class Presentation:
 
 
 _KINDS: dict[str, Callable[..., object]] = {
-    "claims": Claim, "plots": Plot, "listings": Listing, "check": Check, "panels": Panel,
-    "lines": Line, "columns": Column,
+    "claims": Claim, "check": Check, "panels": Panel, "lines": Line, "columns": Column,
+    "plots": lambda name, title, panels: Plot(name, title, *panels),
+    "listings": lambda part, caption, columns: Listing(part, caption, *columns),
 }  # fmt: skip
 
 
@@ -169,5 +199,6 @@ def _restored(name: str, told: Any) -> Any:
     return told
 
 
-def _compared(part: str, check: Check | None) -> list[tuple[str, str]]:
-    return [] if check is None else [(part, check.left), (part, check.right)]
+def _compared(part: str, check: Check | str | None) -> list[tuple[str, str]]:
+    both = None if check is None else Check.of(check)
+    return [] if both is None else [(part, both.left), (part, both.right)]

@@ -11,14 +11,82 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
-from privopt.convex import Observer
+from privopt.convex import EmpiricalRisk, Observer
+from privopt.convex.vectors import two_sum
 from privopt.core import Plan, Run
-from privopt.lab.make.regret import StreamLosses
+from privopt.mechanisms import BatchMean
 from privopt.problems import Problem
+from privopt.release import Pytree
 from privopt.theory import Rate
+
+_Floats = NDArray[np.float64]
+
+
+class Played(NamedTuple):
+    """``sum_t f_t(w_t)``, as a sum and what rounding has taken from it.
+
+    Where all records take part, ``taken`` is the number of steps and ``places`` is 1.
+    """
+
+    total: Array
+    missing: Array  # the two together are the sum of the losses
+    taken: Array  # records, in all batches together
+    places: Array  # for records, in a batch
+
+
+class StreamLosses(NamedTuple):
+    """An observer of ``sum_t f_t(w_t)``, ``f_t(w) = (1/b) sum_{i in B_t} loss(w; x_i)``.
+
+    ``w_t`` is the point before step ``t``, and ``b`` how many places a batch has: the mean loss of
+    a batch that is full. The sum is compensated, so that a million steps of float32 lose nothing
+    but one rounding. It reads the data without noise and is never to be published.
+
+    What comes of it is ``Run.secret.observed``, a :class:`Played`.
+
+    Examples
+    --------
+    >>> import jax
+    >>> import numpy as np
+    >>> import privopt
+    >>> facts = privopt.ProblemClass(n=50, dim=2, lipschitz=1.0, radius=1.0)
+    >>> budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+    >>> plan = privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=3)
+    >>> where = privopt.problems.distance(np.ones((50, 2)) / 2, problem_class=facts)
+    >>> execution = privopt.core.Execution(observer=StreamLosses())
+    >>> found = privopt.core.run(plan, where, jax.random.key(0), execution=execution)
+    >>> played = found.secret.observed
+    >>> bool(played.total > 0.0), played.taken.item(), played.places.item()
+    (True, 3, 1)
+    """
+
+    def begin(self, point: Pytree, secret: EmpiricalRisk) -> Played:
+        """Nothing played yet."""
+        del point
+        none, count = jnp.zeros((), secret.dtype), jnp.zeros((), jnp.int32)
+        return Played(none, none, count, count)
+
+    def observe(self, memory: Played, t: Array, point: Pytree, secret: BatchMean) -> Played:
+        """The loss of batch ``t`` added."""
+        del t
+        loss, taken, places = _batch_loss(secret, point)
+        total, lost = two_sum(memory.total, loss)
+        return Played(total, memory.missing + lost, memory.taken + taken, jnp.int32(places))
+
+
+def _batch_loss(seen: BatchMean, point: Pytree) -> tuple[Array, Array | int, int]:
+    """``f_t``, how many records are in the batch, and for how many it has places."""
+    risk = seen.losses
+    if seen.batch is None:
+        return risk.value(point), 1, 1
+    numbers, taken = seen.batch
+    rows, there = risk.rows_by_number()(numbers)
+    taken = taken & there
+    losses, places = risk.losses(point, rows), rows.shape[0]
+    return jnp.where(taken, losses, 0.0).sum() / places, taken.sum(dtype=jnp.int32), places
 
 
 class Reference(NamedTuple):
@@ -26,9 +94,6 @@ class Reference(NamedTuple):
 
     value: float
     gap: float
-
-
-_Floats = NDArray[np.float64]
 
 
 def _once(plan: Plan) -> float:

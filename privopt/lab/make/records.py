@@ -161,14 +161,10 @@ def write_cell(path: Path, kept: Kept) -> None:
 
 
 def read_cell(path: Path, fits: Callable[[pa.Table], bool]) -> Kept:
-    """One finished cell, which must be the one that its file's name says.
+    """One finished cell; ``FileNotFoundError`` if it is not finished.
 
-    Raises
-    ------
-    FileNotFoundError
-        If the cell is not finished.
-    DamagedCellError
-        If the file is not whole, fails its checksums, is another cell's or does not ``fit``.
+    A file that is not whole, fails its checksums, is not of the cell that its name says or does
+    not ``fit`` is a ``DamagedCellError``.
     """
     try:
         values = _parse(path.read_bytes())
@@ -204,13 +200,9 @@ def recorded_names(results: Path) -> list[str]:
 def write_recorded(folder: Path, recorded: Recorded) -> bool | None:
     """Keep the two tables of an experiment; whether they equal the committed ones.
 
-    Where a committed table says the same it is kept, digits that another machine rounds otherwise
-    included. The table of cells is written last and names the table of runs that it belongs to.
-
-    Returns
-    -------
-    bool or None
-        ``None`` where none is committed.
+    ``None`` where none is committed. A committed table that says the same is kept, digits that
+    another machine rounds otherwise included. The table of cells is written last and names the
+    table of runs that it belongs to.
     """
     known, about, digest = dict[str, bool | None](), recorded.about, ""
     for name, table in (("runs", recorded.runs), ("cells", recorded.cells)):
@@ -226,13 +218,7 @@ def write_recorded(folder: Path, recorded: Recorded) -> bool | None:
 
 
 def read(folder: Path | str) -> Recorded:
-    """What is recorded of an experiment in its folder.
-
-    Raises
-    ------
-    ResultsError
-        If it is not there, damaged, or has other columns.
-    """
+    """What is recorded of an experiment in its folder, as ``results/dp_gd``."""
     folder = Path(folder)
     try:
         data = {name: (folder / f"{name}.parquet").read_bytes() for name in ("cells", "runs")}

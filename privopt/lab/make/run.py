@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 
 from privopt.algorithms import ALGORITHMS
 from privopt.arguments import instance
-from privopt.lab.make.bench import Bench
+from privopt.lab.make.bench import Bench, measure
 from privopt.lab.make.cells import Cell, cells, left_out
 from privopt.lab.make.checks import unanswered
 from privopt.lab.make.experiment import Experiment, require_profile
 from privopt.lab.make.fingerprint import HOST, environment, fingerprint
 from privopt.lab.make.folder import clear_partial, open_results
-from privopt.lab.make.measure import measure
 from privopt.lab.make.records import (
     CELLS,
     RUNS,
@@ -44,8 +43,7 @@ from privopt.lab.make.study import Study, one_kind, part_rows
 
 _BITS = 2**63
 _MEASURING = tuple(
-    f"privopt.lab.make.{name}"
-    for name in ("measure", "bench", "search", "trials", "quantities", "regret", "keys")
+    f"privopt.lab.make.{name}" for name in ("bench", "search", "trials", "quantities", "keys")
 )
 
 
@@ -80,7 +78,6 @@ def run(
 
     Parameters
     ----------
-    experiment : Experiment or Study
     profile : {"quick", "full"}
     seed : int
         Root of all randomness, from -2^63 to 2^63 - 2; the second keys are of the next one. A

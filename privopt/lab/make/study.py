@@ -47,13 +47,13 @@ class Study:
 
     Examples
     --------
-    >>> from privopt.lab import Check, Claim, Study
+    >>> from privopt.lab import Claim, Study
     >>> squares = Study(
     ...     name="squares",
     ...     title="Squares",
     ...     description="",
     ...     parts={"table": lambda profile: ({"x": x, "square": x * x} for x in range(3))},
-    ...     claims=(Claim("no smaller", "table", Check("x", "<=", "square")),),
+    ...     claims=(Claim("no smaller", "table", "x <= square"),),
     ... )
     >>> list(squares.parts["table"]("quick"))[-1]
     {'x': 2, 'square': 4}

@@ -72,9 +72,6 @@ def block_of(replicates: int) -> int:
     """Replicates of every other trial: a quarter, at least ten where there are as many.
 
     The measured replicates run in blocks of that number, so that one program serves all trials.
-
-    >>> block_of(600), block_of(16), block_of(3)
-    (150, 10, 3)
     """
     return min(replicates, max(_LEAST, replicates // _SHARE))
 
@@ -83,9 +80,6 @@ def group_of(replicates: int, block: int) -> int:
     """So many replicates share the coins of an algorithm that has any.
 
     As many as leave 16 whole groups in a block, which are what intervals resample.
-
-    >>> group_of(1000, 250), group_of(40, 10)
-    (10, 1)
     """
     sizes = range(1, block // _LEAST_GROUPS + 1)
     return max((size for size in sizes if block % size == replicates % size == 0), default=1)
@@ -97,10 +91,6 @@ def bent(ratio: float, exponents: Mapping[str, float]) -> float:
     A risk that moves as the noise to the ``p`` is bent by ``ratio^BEND``, whatever ``p``: at a
     fixed ratio of epsilon to mu the noise moves as the inverse of epsilon, so ``-p`` is the rate's
     exponent of epsilon. Where it has none, ``p`` is 1.
-
-    >>> root = {"n": 0.5, "epsilon": -0.5}
-    >>> bent(1.0, root), round(bent(2.0, root) ** 0.5 / 2.0**BEND, 12)
-    (1.0, 1.0)
     """
     power = -exponents.get("epsilon", 0.0)
     return float(ratio ** (BEND / power if power > 0.0 else BEND))

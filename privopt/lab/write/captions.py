@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from privopt.lab.draw.grids import GridCells, constant, scale_of
-from privopt.lab.draw.style import axis_words, estimate, number, signed
+from privopt.lab.draw.notation import axis_words, estimate, number, signed
 from privopt.lab.judge.claims import Row, span
 from privopt.lab.judge.results import (
     CellResult,
@@ -106,27 +106,21 @@ def of_comparison(cells: Sequence[CellResult]) -> Words:
         "Lower is better: the dashed line is a predictor that has learnt nothing, the solid one "
         f"the non-private optimum. What remains of the distance between them: {'; '.join(told)}."
     )
-    return caption, f"Risk of {_count(cells)} methods. Left of the excess risk {'; '.join(told)}"
+    methods = len({cell.method for cell in cells})
+    return caption, f"Risk of {methods} methods. Left of the excess risk {'; '.join(told)}"
 
 
 def of_grid(grid: GridCells) -> Words:
     """Of the figure of a grid: the smallest and the largest constant of every method."""
     told = []
     for (method, family), cells in grouped(grid.cells, lambda c: (c.named, c.family)).items():
-        values = [constant(worst(same)) for same in _combinations(cells, grid.axes)]
+        at = grouped(cells, lambda cell: tuple(cell.setting[axis] for axis in grid.axes))
+        values = [constant(worst(same)) for same in at.values()]
         known = [value for value in values if math.isfinite(value)]
         told += [f"{method} on {family} {_ends(known)}"] if known else []
     axes = " and ".join(map(axis_words, grid.axes))
     what = f"The mean over its {scale_of(grid.cells)} at every combination of {axes}"
     return f"{what}, darker where it is larger: {'; '.join(told)}.", f"{what}: {'; '.join(told)}"
-
-
-def _combinations(cells: Sequence[CellResult], axes: tuple[str, str]) -> list[list[CellResult]]:
-    return list(grouped(cells, lambda cell: tuple(cell.setting[axis] for axis in axes)).values())
-
-
-def _count(cells: Sequence[CellResult]) -> int:
-    return len({cell.method for cell in cells})
 
 
 def of_plot(

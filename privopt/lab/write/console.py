@@ -21,8 +21,8 @@ from rich.table import Table as RichTable
 
 from privopt.lab.judge.verdict import Verdict
 from privopt.lab.make.resume import Drawing, Event, Finished, Note, Shared, Started
+from privopt.lab.write.document import Entry, Table
 from privopt.lab.write.overview import verdict_tables
-from privopt.lab.write.table import Entry, Table
 
 _LINES = 10
 _COLOURS = {"good": "green", "bad": "red", "odd": "magenta", "open": "yellow", "idle": "dim"}

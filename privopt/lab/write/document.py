@@ -2,16 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from privopt.lab.judge.verdict import Verdict, tally
-from privopt.lab.write.costs import costs
-from privopt.lab.write.legend import LEAD, LEGEND
-from privopt.lab.write.overview import verdict_tables
-from privopt.lab.write.table import Table
+from privopt.lab.judge.verdict import GRADES, Verdict
 
-TITLE = "Measured against the theorem"
+
+@dataclass(frozen=True)
+class Entry:
+    """What stands at one place of a table."""
+
+    text: str
+    note: str = ""  # told less loudly: an interval, a family
+    outcome: str = ""  # of a verdict or control: colour and sign
+    link: str = ""  # the experiment that it leads to
+    place: tuple[float, float, float] | None = None
+
+    @property
+    def grade(self) -> str:
+        """How the outcome is taken; empty for an entry that is no verdict."""
+        return GRADES.get(self.outcome, "")
+
+
+Row = tuple[Entry | str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of entries under a head, with a sentence on what they say."""
+
+    caption: str
+    head: tuple[str, ...]
+    rows: tuple[Row, ...]
+    note: str = ""
+
+
+def of_experiment(name: str, note: str = "") -> Entry:
+    """The entry that names an experiment and leads to it."""
+    return Entry(in_words(name), note, link=name)
+
+
+def in_words(name: str) -> str:
+    """A name of a file as words: ``Strongly convex DP-GD``."""
+    words = re.sub(
+        r"\b(s?gd|svrg|ftrl|dp)\b", lambda found: found[0].upper(), name.replace("_", " ")
+    )
+    words = re.sub(r"\bDP (?=[A-Z])", "DP-", words)
+    return words[:1].upper() + words[1:]
+
+
+def unbroken(text: str) -> str:
+    """The same on one line."""
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 Costs = tuple[tuple[str, ...], ...]
@@ -49,26 +92,9 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """The whole report: what it is, a picture, its legend, tables, experiments."""
+    """The whole report, beside what it says of itself: a picture, tables, experiments."""
 
-    lead: str
     summary: str
     picture: Picture | None
-    legend: tuple[tuple[str, str], ...]
     tables: tuple[Table, ...]
     sections: tuple[Section, ...]
-
-
-def document(sections: Sequence[Section], picture: Picture | None) -> Document:
-    """The report on these experiments, the picture first."""
-    judged = [verdict for part in sections for verdict in part.verdicts]
-    priced = [(part.name, row) for part in sections for row in part.costs]
-    tables = (*verdict_tables(judged), costs(priced))
-    return Document(
-        lead=LEAD,
-        summary=tally(judged),
-        picture=picture,
-        legend=LEGEND,
-        tables=tuple(table for table in tables if table.rows),
-        sections=tuple(sections),
-    )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from privopt.lab.judge.equivalence import DRIFT, MARGIN, WRONG
-from privopt.lab.judge.theorems import ALPHA
 from privopt.lab.judge.verdict import ORACLE_TUNED
+from privopt.lab.judge.verdicts import ALPHA
 from privopt.lab.make.trials import BEND
+
+TITLE = "Measured against the theorem"
 
 LEAD = (
     "Private optimisers are run on the problems that are hardest for them, to see whether their "

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from privopt.lab.write.document import TITLE, Document, Picture, Section
-from privopt.lab.write.table import Entry, Row, Table, in_words
+from privopt.lab.write.document import Document, Entry, Picture, Row, Section, Table, in_words
+from privopt.lab.write.legend import LEAD, LEGEND, TITLE
 
 _SIGNS = {"good": "✅", "bad": "❌", "odd": "⚠️", "open": "❔", "idle": "➖"}
 
@@ -23,11 +23,11 @@ def experiment_page(section: Section) -> str:
 
 def _blocks(document: Document) -> Iterator[str]:
     yield f"# {TITLE}"
-    yield document.lead
+    yield LEAD
     yield f"**{document.summary}**"
     if document.picture is not None:
         yield from _picture(document.picture, document.picture.stem)
-    yield "\n".join(f"- **{term}**: {text}" for term, text in document.legend)
+    yield "\n".join(f"- **{term}**: {text}" for term, text in LEGEND)
     for table in document.tables:
         yield from _table(table)
     yield "## Experiments"

@@ -1,15 +1,15 @@
-"""The tables on top of a report: every verdict once."""
+"""The tables on top of a report: every verdict once, and what theory’s numbers cost."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from privopt.lab.draw.style import axis_words, estimate, share, signed, with_minus
+from privopt.lab.draw.notation import axis_words, estimate, number, share, signed, with_minus
 from privopt.lab.judge.equivalence import WRONG
-from privopt.lab.judge.results import grouped
-from privopt.lab.judge.verdict import ORACLE_TUNED, Control, Kind, Verdict
-from privopt.lab.write.table import Entry, Row, Table, of_experiment, unbroken
+from privopt.lab.judge.results import CellResult, grouped, worst
+from privopt.lab.judge.verdict import ORACLE_TUNED, Control, Kind, Verdict, twins
+from privopt.lab.write.document import Entry, Row, Table, of_experiment, unbroken
 
 _NOTHING = "–"
 _CONTROLS = ("noise off", "noise bent")
@@ -49,12 +49,13 @@ def _slopes(caption: str, note: str, found: Sequence[Verdict]) -> Table:
 
 def _slope(verdict: Verdict) -> Row:
     controls = {control.name: control for control in verdict.controls}
+    why = "" if verdict.outcome == "holds" else _detail(verdict)
     return (
         of_experiment(verdict.experiment, _method(verdict)),
         axis_words(verdict.axis or ""),
         Entry(signed(verdict.target), f"± {verdict.margin:.2g}") if verdict.axis else _NOTHING,
         Entry(*estimate(verdict), place=_place(verdict)),
-        Entry(verdict.outcome, _why(verdict), outcome=verdict.outcome),
+        Entry(verdict.outcome, why, outcome=verdict.outcome),
         *(_control(controls.get(name)) for name in _CONTROLS),
         _control(verdict.second),
         _chances(verdict),
@@ -68,11 +69,6 @@ def _method(verdict: Verdict) -> str:
     named = "" if verdict.method == verdict.experiment else f"{verdict.method} "
     tuned = f"({ORACLE_TUNED}) " if verdict.untuned else ""
     return f"{named}{tuned}on {verdict.family}"
-
-
-def _why(verdict: Verdict) -> str:
-    """Why a slope does not hold."""
-    return "" if verdict.outcome == "holds" else _detail(verdict)
 
 
 def _place(verdict: Verdict) -> tuple[float, float, float] | None:
@@ -164,3 +160,57 @@ def _claims(found: Sequence[Verdict]) -> Table:
         for each in found
     )
     return Table("Claims of studies", ("study", "claim", "holds in rows", "verdict"), rows, note)
+
+
+def costs(priced: Sequence[tuple[str, tuple[str, ...]]]) -> Table:
+    """What theory's numbers cost: rows of every experiment."""
+    note = (
+        "The mean risk at the numbers that theory sets, over the mean risk at the best of the grid "
+        f"({ORACLE_TUNED}), both at the worst strength: smallest to largest over the settings. "
+        "The hyperparameters are those that were chosen, over the same settings."
+    )
+    head = ("experiment", "risk at theory’s ÷ at the best", "chosen", "at the grid’s edge")
+    rows: tuple[Row, ...] = tuple((of_experiment(name, row[0]), *row[1:]) for name, row in priced)
+    return Table("What theory’s numbers cost", head, rows, note)
+
+
+def price(cells: Sequence[CellResult], judged: Iterable[Verdict]) -> tuple[tuple[str, ...], ...]:
+    """What theory's numbers cost: a row for each method that has a twin, and each family."""
+    rows = []
+    for tuned, theory in twins(judged).items():
+        for family in dict.fromkeys(cell.family for cell in cells if cell.method == tuned):
+            best, other = (_worst(cells, method, family) for method in (tuned, theory))
+            both = [(best[at], other[at]) for at in best if at in other]
+            ratios = [b.mean / a.mean for a, b in both if a.mean > 0.0 and math.isfinite(b.mean)]
+            if not ratios:
+                continue
+            searched = [cell.searched for cell, _ in both if cell.searched is not None]
+            edges = sum(bool(each["at_edge"]) for each in searched)
+            ends = unbroken(" to ".join(dict.fromkeys(f"{f(ratios):.3g}" for f in (min, max))))
+            where = f"{theory} and {tuned} on {family}"
+            rows.append((where, ends, _chosen(searched), f"{edges} of {len(searched)}"))
+    return tuple(rows)
+
+
+def _worst(
+    cells: Iterable[CellResult], method: str, family: str
+) -> dict[tuple[tuple[str, float], ...], CellResult]:
+    """The cell of largest mean by its sizes and epsilon."""
+    members = [cell for cell in cells if (cell.method, cell.family) == (method, family)]
+    return {at: worst(group) for at, group in grouped(members, _sizes).items()}
+
+
+def _sizes(cell: CellResult) -> tuple[tuple[str, float], ...]:
+    names = ("n", "dim", "sparsity", "epsilon")
+    return tuple((name, cell.setting[name]) for name in names if name in cell.setting)
+
+
+def _chosen(searched: Sequence[Mapping[str, Mapping[str, float]]]) -> str:
+    """The smallest and the largest choice of every hyperparameter."""
+    names = dict.fromkeys(name for each in searched for name in each["chosen"])
+    told = []
+    for name in names:
+        values = [each["chosen"][name] for each in searched if name in each["chosen"]]
+        ends = dict.fromkeys(number(end) for end in (min(values), max(values)))
+        told.append(f"{name} {' to '.join(ends)}")
+    return ", ".join(told)

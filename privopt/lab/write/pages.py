@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import Path
 
-from privopt.lab.write.document import TITLE, Document, Picture, Section
-from privopt.lab.write.table import Entry, Row, Table
+from privopt.lab.write.document import Document, Entry, Picture, Row, Section, Table
+from privopt.lab.write.legend import LEAD, LEGEND, TITLE
 
 _STYLE = Path(__file__).with_name("report.css")
 _SCRIPT = Path(__file__).with_name("report.js")
@@ -29,12 +29,12 @@ def _page(document: Document, results: Path) -> Iterator[str]:
     yield f"<title>privopt: {escape(TITLE.lower())}</title>"
     yield f"<style>\n{_STYLE.read_text(encoding='utf-8')}</style>\n</head>\n<body>\n<header>"
     yield f'<div class="lead">\n<p class="name">privopt</p>\n<h1>{escape(TITLE)}</h1>'
-    yield f'<p class="what">{escape(document.lead)}</p>'
+    yield f'<p class="what">{escape(LEAD)}</p>'
     yield f'<p class="summary">{escape(document.summary)}</p>\n</div>'
     if document.picture is not None:
         yield _picture(document.picture, results)
     yield "</header>\n<main>"
-    yield _legend(document)
+    yield _legend()
     yield from (_table(table, "h2") for table in document.tables)
     for section in document.sections:
         yield from _section(section, results)
@@ -42,10 +42,9 @@ def _page(document: Document, results: Path) -> Iterator[str]:
     yield f"</main>\n<script>\n{script}</script>\n</body>\n</html>"
 
 
-def _legend(document: Document) -> str:
+def _legend() -> str:
     items = "\n".join(
-        f"<div><dt>{escape(term)}</dt><dd>{_inline(text)}</dd></div>"
-        for term, text in document.legend
+        f"<div><dt>{escape(term)}</dt><dd>{_inline(text)}</dd></div>" for term, text in LEGEND
     )
     told = "<summary>How to read the slopes</summary>"
     return f'<details class="legend" open>{told}\n<dl>\n{items}\n</dl>\n</details>'

@@ -11,14 +11,15 @@ from privopt.lab.draw.figures import figures, narrow
 from privopt.lab.draw.plots import plots
 from privopt.lab.draw.style import Origin
 from privopt.lab.judge.results import cell_results, worse_than_nothing
-from privopt.lab.judge.verdict import Kind, Verdict
+from privopt.lab.judge.verdict import Kind, Verdict, tally
 from privopt.lab.judge.verdicts import verdicts
 from privopt.lab.make.catalogue import declared
 from privopt.lab.make.folder import ResultsError, existing_results, write_file
 from privopt.lab.make.records import read, read_provenance, recorded_names
 from privopt.lab.make.resume import Drawing, Progress
-from privopt.lab.write.document import Picture, Section, document
+from privopt.lab.write.document import Document, Picture, Section
 from privopt.lab.write.markdown import experiment_page, markdown
+from privopt.lab.write.overview import costs, verdict_tables
 from privopt.lab.write.pages import html
 from privopt.lab.write.sections import section
 
@@ -36,7 +37,9 @@ def write_report(
     """Judge every table of a results folder, draw its figures and write the report.
 
     Made from the tables alone: written again it is the same to the byte. What another run would
-    change, date, machine and timings of ``provenance.json``, stands on the page only.
+    change, date, machine and timings of ``provenance.json``, stands on the page only. That page,
+    ``index.html``, is returned; beside it ``README.md`` has the verdicts, and leads to that of
+    every experiment in its folder.
 
     Parameters
     ----------
@@ -48,12 +51,6 @@ def write_report(
         Whether to draw also the figures that were drawn from the very same table.
     progress : callable, optional
         Told of every experiment.
-
-    Returns
-    -------
-    Path
-        ``index.html``. Beside it ``README.md`` has the verdicts, and leads to that of every
-        experiment in its folder.
     """
     results = existing_results(results)
     names = recorded_names(results)
@@ -65,7 +62,11 @@ def write_report(
         sections.append(
             _section(results / name, (judged or {}).get(name), redraw, sources.get(name, ""))
         )
-    report = document(*_with_picture(results, sections, redraw))
+    judgements = [verdict for part in sections for verdict in part.verdicts]
+    priced = [(part.name, row) for part in sections for row in part.costs]
+    tables = (*verdict_tables(judgements), costs(priced))
+    shown, picture = _with_picture(results, sections, redraw)
+    report = Document(tally(judgements), picture, tuple(t for t in tables if t.rows), tuple(shown))
     write_file(results / "README.md", markdown(report).encode())
     for part in report.sections:
         write_file(results / part.name / "README.md", experiment_page(part).encode())

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from math import inf
 from pathlib import Path
+from typing import NamedTuple
 
 from privopt.lab.draw.comparison import COMPARED
 from privopt.lab.draw.grids import grid_cells
-from privopt.lab.draw.style import number, symbol
-from privopt.lab.judge.claims import presentation, rows_of
+from privopt.lab.draw.notation import number, symbol, with_minus
+from privopt.lab.judge.claims import Row, outcome, presentation, rows_of, span
 from privopt.lab.judge.results import CellResult, cell_results, grouped, swept_axes, worst
 from privopt.lab.judge.verdict import ORACLE_TUNED, Verdict, tally, twins, unfolded
-from privopt.lab.make.records import About, Provenance, Recorded
+from privopt.lab.make.presentation import Column, Listing
+from privopt.lab.make.records import About, Provenance, Recorded, Value
 from privopt.lab.write.captions import Words, of_comparison, of_grid, of_method, of_plot
-from privopt.lab.write.costs import price
-from privopt.lab.write.document import Costs, Picture, Section
-from privopt.lab.write.listings import listed
-from privopt.lab.write.table import Table, unbroken
+from privopt.lab.write.document import Costs, Entry, Picture, Section, Table, unbroken
+from privopt.lab.write.overview import price
 
 _Content = tuple[Mapping[str, Words], Sequence[Table], Mapping[str, str], Costs]
 _NOTICE = (
@@ -212,3 +214,39 @@ def _study(recorded: Recorded, judged: Sequence[Verdict], stems: Sequence[str]) 
     tables = tuple(listed(each, rows[each.part]) for each in show.listings)
     told = ", ".join(f"{len(found)} of {part}" for part, found in rows.items())
     return words, tables, {"rows": told}, ()
+
+
+def listed(listing: Listing, rows: Sequence[Row]) -> Table:
+    """The rows of a part as the study wants them shown."""
+    head = tuple(column.head for column in listing.columns)
+    entries = (tuple(_entry(column, row) for column in listing.columns) for row in rows)
+    return Table(listing.caption, head, tuple(entries))
+
+
+def _entry(column: Column, row: Row) -> Entry | str:
+    values = {name: _value(row, name) for name in column.names}
+    known = all(value is not None for value in values.values())
+    text = with_minus(column.text.format(**values)) if known else "–"
+    text = " ".join(text.split())
+    return text if column.check is None else Entry(text, outcome=outcome(column.check, row))
+
+
+def _value(row: Row, quantity: str) -> Value | _Range:
+    """What a row holds: a number, a text, a range, or ``None``."""
+    value, ends = row.get(quantity), span(row, quantity)
+    return _Range(*ends) if value is None and ends is not None else value
+
+
+class _Range(NamedTuple):
+    """An interval that is told with its ends rounded outwards."""
+
+    lower: float
+    upper: float
+
+    def __format__(self, spec: str) -> str:
+        unit = Decimal(1).scaleb(-int(spec.strip(".f") or 0))
+        sides = ((self.lower, ROUND_FLOOR), (self.upper, ROUND_CEILING))
+        return " to ".join(
+            str(Decimal(end).quantize(unit, side)) if math.isfinite(end) else number(end)
+            for end, side in sides
+        )

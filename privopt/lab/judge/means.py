@@ -1,7 +1,7 @@
-"""The verdict on a law: is what was measured the exact expected value?
+"""The verdicts on means: do they lie below a bound, and are they what an exact law says?
 
-Where the expectation is closed at finite size nothing is left to a theorem: the test is one of
-code, that the program draws and measures what it says. It is told as such.
+Where the expectation is closed at finite size nothing is left to a theorem: a law tests the code,
+that the program draws and measures what it says, and is told as such.
 """
 
 from __future__ import annotations
@@ -12,10 +12,59 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
-from privopt.lab.judge.intervals import UNKNOWN, Estimate
+from privopt.lab.judge.estimates import UNKNOWN, Estimate, mean_interval
 from privopt.lab.judge.results import CellResult
 from privopt.lab.judge.sweeps import MIN_REPLICATES
 from privopt.lab.judge.verdict import Outcome, Verdict
+
+_SEVERITY = (Outcome.REFUTED, Outcome.UNDECIDED, Outcome.ATTAINED, Outcome.HOLDS)
+_EQUAL = 1e-3
+"""A law within this share of the bound is the bound: no measurement tells the two apart."""
+
+
+def bound_verdict(cells: Sequence[CellResult], alpha: float) -> Verdict:
+    """``mean + gap <= upper`` in cells with a claim, by limits that err with ``alpha`` in each.
+
+    Told is the ratio of mean to bound in the worst cell, and in how many cells the bound lies below
+    the risk of the public centre. Where it does so in none, nothing could have gone wrong: the
+    verdict is ``vacuous``, unless a mean is above the bound. On a family whose centre is the
+    minimiser the centre says nothing. Where the interval reaches across the bound, and the exact
+    mean is the bound, the bound is ``attained``.
+    """
+    judged = [(*_bound_of(cell, alpha), cell) for cell in cells]
+    outcome, why, ratio, cell = min(
+        judged, key=lambda item: (_SEVERITY.index(item[0]), -np.nan_to_num(item[2].value))
+    )
+    beside = [each for each in cells if not each.starts_optimal]
+    below = sum(each.upper < each.start for each in beside)
+    if beside and not below and outcome is not Outcome.REFUTED:
+        outcome = Outcome.VACUOUS
+    return Verdict(
+        **cell.names,
+        **ratio.told,
+        check="bound",
+        outcome=outcome,
+        target=1.0,
+        detail=f"{why}: {cell.place}",
+        below=f"in {below} of {len(beside)} cells" if beside else "",
+    )
+
+
+def _bound_of(cell: CellResult, alpha: float) -> tuple[Outcome, str, Estimate]:
+    if not cell.is_finite:
+        return Outcome.REFUTED, "value not finite", UNKNOWN
+    mean = mean_interval(cell.values, alpha)
+    ratio = mean.scaled(1.0 / cell.upper) if cell.upper > 0.0 else UNKNOWN
+    if mean.lower > cell.upper:
+        return Outcome.REFUTED, "mean above the bound", ratio
+    if mean.upper + cell.gap <= cell.upper:
+        return Outcome.HOLDS, "largest mean/bound", ratio
+    if cell.law is not None and abs(cell.law - cell.upper) <= _EQUAL * cell.upper:
+        return Outcome.ATTAINED, "the exact mean is the bound", ratio
+    if mean.upper <= cell.upper:
+        return Outcome.UNDECIDED, f"certified gap too large ({cell.gap:.2g})", ratio
+    return Outcome.UNDECIDED, "interval reaches across the bound", ratio
+
 
 LAW_RESOLUTION = 0.02
 """A law that holds is resolved to this relative standard error in every cell."""
@@ -39,18 +88,8 @@ def law_verdict(cells: Sequence[CellResult], alpha: float) -> Verdict:
     Journal of the American Statistical Association 1978 (the correction).
     """
     outcome, ratio, detail = _judged(cells, alpha)
-    return Verdict(
-        experiment=cells[0].experiment,
-        method=cells[0].method,
-        family=cells[0].family,
-        check="law",
-        outcome=outcome,
-        estimate=ratio.value,
-        lower=ratio.lower,
-        upper=ratio.upper,
-        target=1.0,
-        detail=detail,
-    )
+    names, told = cells[0].names, ratio.told
+    return Verdict(**names, **told, check="law", outcome=outcome, target=1.0, detail=detail)
 
 
 def _judged(cells: Sequence[CellResult], alpha: float) -> tuple[Outcome, Estimate, str]:
