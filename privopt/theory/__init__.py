@@ -1,8 +1,7 @@
 """Rates: upper and lower bounds as data, one function a theorem. Host side: NumPy, never JAX.
 
 A :class:`Rate` is what a theorem promises at one setting of the public numbers. ``<name>_rate``
-makes it from such numbers alone, without a plan; a law makes it from a :class:`Setting`, so that
-crossovers can be computed.
+makes it from such numbers alone; a law makes it from a :class:`Setting`.
 """
 
 # isort: off
