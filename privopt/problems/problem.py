@@ -63,53 +63,47 @@ _NONSMOOTH_TOLERANCE = 1e-6
 class Problem:
     """``min_{w in W} F(w)``, ``F(w) = (1/n) sum_i loss(w; x_i)``, or the risk of a population.
 
+    Shapes, dtypes and probabilities that contradict ``problem_class`` are refused. Values of
+    records or counts never are: a message would release them. ``n`` is at most ``2^24`` where
+    counts, or those of a sample, are float32 (``2^53`` in float64).
+
     Parameters
     ----------
-    loss : callable
+    loss
         ``loss(w, x_i) -> scalar``, written in JAX, convex in ``w``. If it is itself a pytree, its
         numbers are arguments of the compiled run; otherwise it is a constant of the program.
         Optional methods: ``smoothed(width)``, the Moreau envelope; ``admits(x_i)``, with a text
         ``domain``, for which records it is declared; ``bounded(data, smoothness)``, which changes
         records, each by itself, until all are as smooth as declared.
-    data : pytree of array
+    data
         Records along the leading axis of every leaf. Floating leaves share one dtype, in which a
         run computes. For a generalised linear loss ``(features, labels)`` of shapes ``(records,
         dim)`` and ``(records,)``; features that ``smoothness`` does not allow are shortened. A
         matrix of ``scipy.sparse`` becomes :class:`privopt.convex.SparseFeatures`, whose memory is
         that of its longest row times the records; other losses see a row of these.
-    problem_class : ProblemClass
+    problem_class
         Declared, never estimated; :meth:`check` compares it with the data.
-    constraint : constraint set, optional
+    constraint
         Default: the Euclidean ball of ``problem_class.radius`` about 0, or the whole space.
-    counts : array of int, optional
+    counts
         How often each stored record occurs, with sum ``n``; time and memory are those of the stored
         records. Rounded; negative numbers and NaN count as 0.
-    probabilities : array, optional
+    probabilities
         Instead of ``counts``: every run draws ``n`` of the stored records from this distribution
         with its key, and risks are ``F_P(w) = sum_j p_j loss(w; x_j)``. Declared, so not private.
-    shape : tuple of int, optional
+    shape
         Of a parameter that is a matrix or has more axes, ``dim`` numbers in all: in the loss, the
         release and the risks. Constraint sets, norms and constants are those of the vector of its
         numbers: a ball is one in the Frobenius norm.
-    start : pytree of array, optional
-        Without a constraint: a public starting point, independent of the data. It has the
-        parameter's structure: any pytree of arrays of the data's dtype, ``dim`` numbers in all.
-        Default: the centre of the constraint set.
-    public : callable, optional
+    start
+        Without a constraint: a public starting point, any pytree of arrays of the data's dtype,
+        ``dim`` numbers in all, like the parameter. Default: the centre of the constraint set.
+    public
         ``r(w) -> scalar``, written in JAX, of public numbers only: added to ``F``. Its gradient
         needs no noise; algorithms that do not add it refuse the problem.
-    minimiser : array, optional
+    minimiser
         A known minimiser of ``F``. Its projection is certified, and ``F`` is solved if that fails.
         Not used for squared distances.
-    name : str
-        For messages and tables.
-
-    Raises
-    ------
-    ValueError
-        If shapes, dtypes, probabilities or constraint contradict ``problem_class``, or ``n`` is
-        above ``2^24`` where counts, or those of a sample, are float32 (``2^53`` in float64). Never
-        because of values of records or counts, which a message would release.
 
     Examples
     --------
@@ -242,8 +236,8 @@ class Problem:
 
         The solver aims at a gap of 1e-9 L R for losses of bounded curvature and 1e-6 L R at kinks;
         the gap it reaches is reported. For data that may be looked at: ValueError says how many
-        records have losses that are not finite, and which is the first. It is also raised if the
-        problem is not :attr:`certifiable`.
+        records have losses that are not finite, and which is the first; or that the problem is not
+        :attr:`certifiable`.
         """
         if not self.certifiable:
             raise ValueError(

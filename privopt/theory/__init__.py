@@ -31,10 +31,10 @@ from privopt.theory.linf_output_perturbation import (
     perturbation_cost, pure_balanced_minimiser, smoothed_pure_balanced_minimiser, smoothing_width,
 )  # fmt: skip
 from privopt.theory.lower_bounds import lower_bound
-from privopt.theory.objective_perturbation import (
+from privopt.theory.perturbation import (
     objective_perturbation_rate, perturbed_objective_regularisation,
 )  # fmt: skip
-from privopt.theory.output_perturbation import (
+from privopt.theory.perturbation import (
     output_perturbation_rate, perturbed_minimiser_regularisation,
 )  # fmt: skip
 from privopt.theory.phased_descent import phase_sizes, phased_descent_step_size, phased_rate
