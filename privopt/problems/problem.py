@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
@@ -25,16 +26,13 @@ from privopt.convex import (
     ScalarLoss,
 )
 from privopt.problems.declaration import (
-    Constant,
     Shaped,
     array_rows,
-    as_pytree,
     check_origin,
     check_shape,
     declared_constraint,
-    declared_loss,
+    declared_function,
     declared_pair,
-    declared_public,
     distribution,
     multiplicities,
     numeric,
@@ -136,7 +134,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         instance("problem_class", self.problem_class, ProblemClass)
-        loss: Any = as_pytree(declared_loss(self.loss))
+        loss: Any = declared_function("loss", "loss(w, x)", self.loss)
         data = jax.tree.map(numeric, self.data)
         counts, records = self.counts, record_count(data)
         if self.probabilities is not None:
@@ -154,7 +152,7 @@ class Problem:
             data = loss.bounded(data, self.problem_class.smoothness)
         if self.shape is not None:
             loss = Shaped(loss, check_shape(self.shape, self.problem_class.dim))
-        public = declared_public(self.public)
+        public = None if self.public is None else declared_function("public", "r(w)", self.public)
         risk = EmpiricalRisk(loss, data, None, constraint, public=public)
         if counts is not None:
             require_countable(self.problem_class.n, risk.dtype)
@@ -175,7 +173,7 @@ class Problem:
         loss: Loss | ScalarLoss = self.objective.loss
         while isinstance(loss, Shaped | GeneralisedLinear):
             loss = loss.loss if isinstance(loss, Shaped) else loss.scalar
-        given = loss.function if isinstance(loss, Constant) else loss
+        given = loss.func if isinstance(loss, Partial) else loss
         named = getattr(given, "__name__", type(given).__name__)
         return (
             f"<Problem {self.name}: n = {facts.n}, dim = {facts.dim}, loss = {named}, "
