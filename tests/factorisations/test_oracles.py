@@ -319,10 +319,6 @@ def test_coefficients_of_single_precision(name):
         assert truth * (1.0 - 1e-12) <= rounded.sensitivity(times, gap) <= truth * (1.0 + 1e-6)
 
 
-def single(numbers):
-    return np.float32(numbers).astype(np.float64)
-
-
 def two_apart(gram, gap):
     """The exact worst case of at most two participations."""
     own = np.diag(gram)
