@@ -104,7 +104,6 @@ class GaussianAdvantage:
 
     @property
     def name(self) -> str:
-        """``mu``-Gaussian DP."""
         return f"{self.mu:.4g}-Gaussian DP"
 
     def sign(self, copies: Array) -> Array:
@@ -141,12 +140,10 @@ class ApproximateAdvantage:
 
     @property
     def name(self) -> str:
-        """Pure where delta is 0."""
         epsilon, delta = self.budget.epsilon, self.budget.delta
         return f"({epsilon:.4g}, {delta:.4g})-DP" if delta > 0.0 else f"{epsilon:.4g}-DP"
 
     def sign(self, copies: Array) -> Array:
-        """Of the group's epsilon and delta."""
         epsilon, delta = self._group(_steps(self.budget.relation) * np.asarray(copies))
         square = (1.0 - delta) * np.tanh(0.5 * epsilon) ** 2 + delta
         return np.asarray(np.sqrt(np.minimum(square, 1.0)))
@@ -161,7 +158,6 @@ class ApproximateAdvantage:
         return _with_slack(kappa, delta, width)
 
     def removal(self, width: int) -> float:
-        """``kappa + 4 delta sqrt(width)``, likewise."""
         kappa, delta = self._kappa(1)
         return kappa + 4.0 * delta * math.sqrt(width)
 
@@ -199,13 +195,11 @@ class RenyiAdvantage:
 
     @property
     def name(self) -> str:
-        """By order and divergence."""
         lost = f" but with chance {self.lost:.2g}" if self.lost > 0.0 else ""
         return f"of Renyi divergence {self.divergence:.4g} at order 2{lost}"
 
     @property
     def symmetric(self) -> bool:
-        """Where replacing is one step."""
         return self.relation is Relation.REPLACE_ONE
 
     def sign(self, copies: Array) -> Array:

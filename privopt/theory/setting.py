@@ -121,12 +121,11 @@ class Order:
         return replace(ratio, budget=0.0) ** (-1.0 / ratio.budget)
 
     def value(self, setting: Setting) -> float:
-        """At a setting."""
         bases = _bases(setting)
         return math.prod(bases[name][0] ** power for name, power in self._named.items())
 
     def powers(self, setting: Setting) -> Powers:
-        """The local exponents there."""
+        """The local exponents at a setting."""
         bases, found = _bases(setting), Powers()
         for name, power in self._named.items():
             found = found + power * bases[name][1]
@@ -137,7 +136,6 @@ class Order:
         return {name: power for name, power in vars(self).items() if power}
 
     def __str__(self) -> str:
-        """As a product."""
         named = self._named.items()
         return " ".join(f"{_SYMBOLS[name]}^{power:g}" for name, power in named) or "1"
 
