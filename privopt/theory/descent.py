@@ -194,8 +194,7 @@ def descent_rate(
     """
     reasons = {
         "gradients of shuffled passes are biased": moments is None,
-        **obstacles(problem_class, clipped=clipped),
-        "the update is not plain descent": not plain,
+        **obstacles(problem_class, clipped=clipped, plain=plain),
     }
     known = Descent(problem_class, steps, noise_std, moments or ALL_RECORDS, steps_powers)
     return (

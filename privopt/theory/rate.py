@@ -273,15 +273,18 @@ def largest_excess(problem_class: ProblemClass) -> float:
     return slope * reach - 0.5 * modulus * reach**2
 
 
-def obstacles(problem_class: ProblemClass, *, clipped: bool = False) -> dict[str, bool]:
+def obstacles(
+    problem_class: ProblemClass, *, clipped: bool = False, plain: bool = True
+) -> dict[str, bool]:
     """What keeps theorems of Lipschitz convex losses on a bounded set from applying, if it holds.
 
-    ``clipped`` says whether clipping may change gradients.
+    ``clipped`` says whether clipping may change gradients, ``plain`` whether the update is descent.
     """
     return {
         "the losses are not convex": not problem_class.convex,
         "gradients are clipped below the Lipschitz constant": clipped
         or math.isinf(problem_class.lipschitz),
+        "the update is not plain descent": not plain,
         "the set is not bounded": math.isinf(problem_class.radius),
     }
 
