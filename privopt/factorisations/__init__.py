@@ -6,9 +6,8 @@ coefficients, its sensitivity under repeated participation, and its error.
 
 from privopt.factorisations.buffers import BufferedFactorisation
 from privopt.factorisations.dense import DenseFactorisation
-from privopt.factorisations.factorisation import Factorisation
+from privopt.factorisations.factorisation import Factorisation, Patterns, patterns
 from privopt.factorisations.factorise import FACTORISATIONS, factorise
-from privopt.factorisations.participation import Patterns, patterns
 from privopt.factorisations.restarted import RestartedFactorisation
 from privopt.factorisations.toeplitz import (
     SeriesFactorisation,

@@ -8,8 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import fftconvolve
 
-from privopt.factorisations.bands import least, log_mean_square
-from privopt.factorisations.toeplitz import ToeplitzFactorisation, correlated
+from privopt.factorisations.toeplitz import (
+    ToeplitzFactorisation,
+    correlated,
+    least,
+    log_mean_square,
+)
 
 _REACHES = (0.25, 2.0, 16.0)  # of the slowest buffer, in units of 1/T: minima are local
 MAX_BUFFERS = 32  # more change the error by less than their round-off
@@ -24,18 +28,12 @@ def buffered(steps: int, buffers: int, *, optimise: bool = False) -> BufferedFac
     """``c_0 = 1, c_k = sum_i omega_i theta_i^(k-1)``, with ``buffers`` terms: as many past vectors.
 
     In closed form ``omega`` and ``theta`` are a quadrature of the square root's coefficients,
-    ``binom(2k, k)/4^k = (1/pi) int_0^1 theta^(k-1) sqrt(theta/(1 - theta)) d theta``, with nodes
-    at equal distances in ``log((1 - theta)/theta)``, from ``1/(4T)`` on.
+    ``binom(2k, k)/4^k = (1/pi) int_0^1 theta^(k-1) sqrt(theta/(1 - theta)) d theta``, with nodes at
+    equal distances in ``log((1 - theta)/theta)``, from ``1/(4T)`` on. With ``optimise`` the mean
+    square error at one participation is least, all ``omega`` and ``theta`` being positive.
 
-    Parameters
-    ----------
-    steps, buffers : int
-    optimise : bool
-        Whether to minimise the mean square error at one participation over ``omega`` and
-        ``theta``, all of them positive.
-
-    Source: McMahan, Xu and Zhang 2024 (arXiv:2408.08868); Dvijotham, McMahan, Pillutla, Steinke
-    and Thakurta 2024 (arXiv:2404.16706).
+    Source: McMahan, Xu and Zhang 2024 (arXiv:2408.08868); Dvijotham, McMahan, Pillutla, Steinke and
+    Thakurta 2024 (arXiv:2404.16706).
 
     Examples
     --------
@@ -92,22 +90,11 @@ def _buffers(numbers: _Floats) -> tuple[_Floats, _Floats]:
 
 
 class BufferedFactorisation(ToeplitzFactorisation):
-    """``c = 1 + x sum_i omega_i/(1 - theta_i x)``.
+    """``c = 1 + x sum_i omega_i/(1 - theta_i x)``, ``omega >= 0`` and ``0 <= theta <= 1``.
 
-    So is its inverse, with a minus: its poles are the eigenvalues of ``diag(theta) - v v^T``,
-    ``v = sqrt(omega)``, and its residues the squares of ``v`` in their eigenvectors. Polynomials
-    would cancel: poles are within ``1/T`` of each other.
-
-    Parameters
-    ----------
-    steps : int
-    omega, theta : ndarray
-        Weights and decays of the buffers, ``omega >= 0`` and ``0 <= theta <= 1``.
-
-    Examples
-    --------
-    >>> BufferedFactorisation(4, np.array([0.5]), np.array([0.5])).coefficients()
-    array([1.   , 0.5  , 0.25 , 0.125])
+    So is its inverse, with a minus: its poles are the eigenvalues of ``diag(theta) - v v^T``, ``v =
+    sqrt(omega)``, and its residues the squares of ``v`` in their eigenvectors. Polynomials would
+    cancel: poles are within ``1/T`` of each other.
     """
 
     def __init__(self, steps: int, omega: _Floats, theta: _Floats) -> None:

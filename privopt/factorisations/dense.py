@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, eigh, solve_triangular, toeplitz
 
 from privopt.arguments import described
-from privopt.factorisations.factorisation import Factorisation
-from privopt.factorisations.participation import Patterns, largest_total
+from privopt.factorisations.factorisation import Factorisation, Patterns, largest_total
 from privopt.factorisations.toeplitz import square_root
 
 MAX_STEPS = 4096
@@ -24,23 +23,12 @@ _Floats = NDArray[np.float64]
 
 
 class DenseFactorisation(Factorisation):
-    """Any lower triangular ``C``, with ``B = A C^-1``.
+    """Any lower triangular ``encoder`` ``C``, with ``B = A C^-1``.
+
+    No factorisation has a mean square error smaller by more than the share ``gap``.
 
     *Sensitivity*. One participation: the largest norm of a column, exact. More: by the Gram matrix,
     exact where it has no negative entry and the patterns are few.
-
-    Parameters
-    ----------
-    encoder : ndarray
-        ``C``, shape ``(steps, steps)``.
-    name : str
-    gap : float
-        Certified: no factorisation has a mean square error smaller by more than this share.
-
-    Examples
-    --------
-    >>> round(DenseFactorisation(np.eye(4)).rmse(), 5)
-    1.58114
     """
 
     def __init__(self, encoder: ArrayLike, name: str = "dense", gap: float = math.inf) -> None:
@@ -82,26 +70,12 @@ class DenseFactorisation(Factorisation):
 def optimal(steps: int) -> DenseFactorisation:
     """The ``C`` of least ``|B|_F`` among those whose columns have norm 1 at most.
 
-    ``min tr(M X^-1)`` over ``X = C^T C`` with ``diag X <= 1``, ``M = A^T A``. Its dual is
-    ``max_v 2 tr (D M D)^(1/2) - sum v``, ``D = diag(v)^(1/2)``, and the fixed point
+    Up to ``MAX_STEPS`` steps, in time that grows like their cube; certified to ``GAP`` unless
+    ``MAX_ROUNDS`` end before. ``min tr(M X^-1)`` over ``X = C^T C`` with ``diag X <= 1``, ``M = A^T
+    A``, has the dual ``max_v 2 tr (D M D)^(1/2) - sum v``, ``D = diag(v)^(1/2)``. The fixed point
     ``v = diag (D M D)^(1/2)`` of both is iterated in ``log v``, with Anderson mixing, from the
     solution for half as many steps. Every ``v`` gives ``X = D^-1 (D M D)^(1/2) D^-1``, scaled to
     ``diag X <= 1``, and with the dual value a certificate.
-
-    Parameters
-    ----------
-    steps : int
-        Up to ``MAX_STEPS``; time grows like its cube.
-
-    Returns
-    -------
-    DenseFactorisation
-        With ``gap`` at most ``GAP``, unless ``MAX_ROUNDS`` end before.
-
-    Raises
-    ------
-    ValueError
-        If there are more steps.
 
     Source: Denisov, McMahan, Rush, Smith and Thakurta 2022 (arXiv:2202.08312), Theorem 3.2 and its
     fixed point; the mixing and the start are ours.

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privopt.arguments import count, member
-from privopt.factorisations.bands import banded, banded_inverse
 from privopt.factorisations.buffers import buffered
 from privopt.factorisations.dense import optimal
 from privopt.factorisations.factorisation import Factorisation
-from privopt.factorisations.toeplitz import SeriesFactorisation, square_root
+from privopt.factorisations.toeplitz import SeriesFactorisation, banded, banded_inverse, square_root
 from privopt.factorisations.trees import TreeFactorisation
 
 _BANDED: dict[str, Callable[..., Factorisation]] = {
@@ -49,7 +48,7 @@ def _whole(steps: int) -> NDArray[np.float64]:
 def factorise(
     name: str, steps: int, band: int | None = None, optimise: bool = False
 ) -> Factorisation:
-    """The factorisation of prefix sums over ``steps`` steps that has this name.
+    """The factorisation of prefix sums over ``T = steps`` steps that has this name.
 
     =================== ===========================================================
     ``independent``     ``C = I``: fresh noise in every gradient, as in DP-SGD
@@ -62,22 +61,9 @@ def factorise(
     ``optimal``         the lower triangular ``C`` of least mean square error
     =================== ===========================================================
 
-    Parameters
-    ----------
-    name : str
-    steps : int
-        ``T``.
-    band : int, optional
-        Coefficients of a band, or buffers; default 32, 16 and 5, or ``steps`` where that is less.
-    optimise : bool
-        Whether banded and buffered coefficients are those of least mean square error in their
-        class, rather than those in closed form.
-
-    Raises
-    ------
-    ValueError
-        If there is no such name, a count is not positive, the band is wider than ``steps``, or the
-        factorisation has no band or nothing to optimise.
+    ``band`` is the number of coefficients or buffers, by default 32, 16 and 5, or ``steps`` where
+    that is less. With ``optimise`` banded and buffered coefficients are those of least mean square
+    error in their class, rather than those in closed form.
 
     Examples
     --------

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from privopt.arguments import described
-from privopt.factorisations.factorisation import Factorisation
-from privopt.factorisations.participation import Patterns, largest_total
+from privopt.factorisations.factorisation import Factorisation, Patterns, largest_total
 
 MAX_DENSE = 512  # steps up to which patterns are looked at one by one
 MAX_ALLOCATED = 64  # participations in an epoch, up to which allocations are compared
@@ -22,21 +21,15 @@ _Floats = NDArray[np.float64]
 class RestartedFactorisation(Factorisation):
     """``C`` block diagonal: the same factorisation again and again, the last one perhaps cut short.
 
-    The epochs have independent noise, so their variances add: a prefix that ends in epoch ``e``
-    has all of ``e - 1`` whole epochs and that of its place in its own.
+    ``factorisation`` is of one epoch, ``steps`` are those of all. The epochs have independent
+    noise, so their variances add: a prefix that ends in epoch ``e`` has all of ``e - 1`` whole
+    epochs and that of its place in its own.
 
     *Sensitivity*. Squares add over the epochs as well. With ``f(m)`` the square for ``m``
     participations in one epoch, the best allocation ``max sum_e f(m_e)``, ``sum_e m_e <= times``,
     bounds the square. It is attained where all participations are ``period`` or a multiple of it
     apart and the first column of ``C`` is the longest, and where a record takes part in every step.
     Up to ``MAX_DENSE`` steps also by the Gram matrix, exact where the patterns are few.
-
-    Parameters
-    ----------
-    factorisation : Factorisation
-        Of one epoch.
-    steps : int
-        Of all epochs together.
 
     Examples
     --------

@@ -160,8 +160,8 @@ DATASETS: dict[str, Callable[[], Dataset]] = Catalogue(
 def load(name: str) -> Dataset:
     """The data set of that name, its values checked.
 
-    Raises ``ValueError`` if the name is unknown or the file corrupt or not the one expected,
-    ``FileNotFoundError`` if ``PRIVOPT_DATA`` or its file is missing, ``OSError`` if unreadable.
+    ``ValueError`` if the file is corrupt or not the one expected, ``FileNotFoundError`` if
+    ``PRIVOPT_DATA`` or its file is missing, ``OSError`` if unreadable.
     """
     member("name", name, DATASETS)
     found = DATASETS[name]()
@@ -172,8 +172,8 @@ def load(name: str) -> Dataset:
 def available() -> tuple[str, ...]:
     """Names that can be loaded now, in the order of `DATASETS`; files are looked for, not read.
 
-    Raises ``FileNotFoundError`` if ``PRIVOPT_DATA`` is set to something that is not a folder: a
-    typing error must not quietly shrink an experiment.
+    ``FileNotFoundError`` if ``PRIVOPT_DATA`` is set to something that is not a folder: a typing
+    error must not quietly shrink an experiment.
     """
     folder = _folder()
     return tuple(name for name in DATASETS if not _missing(name, folder))

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.tree_util import Partial
 from jax.typing import ArrayLike, DTypeLike
 from numpy.typing import NDArray
 
@@ -189,35 +190,13 @@ class ProblemOptions(TypedDict, total=False):
     name: str
 
 
-def declared_loss(loss: Loss) -> Loss:
-    """``loss``, if it can be called with a parameter and a record."""
-    if isinstance(loss, type) or not callable(loss):
-        raise ValueError(f"loss must be a function loss(w, x), got {described(loss)}")
-    return loss
-
-
-def declared_public(public: PublicTerm | None) -> PublicTerm | None:
-    """``public`` as a pytree, if it can be called with a parameter."""
-    if public is not None and (isinstance(public, type) or not callable(public)):
-        raise ValueError(f"public must be a function r(w), got {described(public)}")
-    return None if public is None else as_pytree(public)
-
-
-@pytree_dataclass
-@dataclass(frozen=True)
-class Constant:
-    """A plain function as a pytree without leaves."""
-
-    function: Callable[..., Array] = field(metadata={"static": True})
-
-    def __call__(self, *arguments: Pytree) -> Array:
-        """``function(*arguments)``."""
-        return self.function(*arguments)
-
-
-def as_pytree(function: Callable[..., Array]) -> Callable[..., Array]:
+def declared_function(
+    name: str, signature: str, function: Callable[..., Array]
+) -> Callable[..., Array]:
     """``function`` if it is a pytree itself, else as a constant of the program."""
-    return Constant(function) if jax.tree_util.all_leaves([function]) else function
+    if isinstance(function, type) or not callable(function):
+        raise ValueError(f"{name} must be a function {signature}, got {described(function)}")
+    return Partial(function) if jax.tree_util.all_leaves([function]) else function
 
 
 def declared_constraint(

@@ -14,22 +14,12 @@ from privopt.problems.problem import Problem
 class Family:
     """Problems of one kind, indexed by size; your own take part in an experiment like these.
 
-    Parameters
-    ----------
-    name : str
-        Small letters, digits and underscores.
-    summary : str
-        One line for people.
-    build : callable
-        ``build(n=, dim=, noise_ratio=, strength=) -> Problem``. ``noise_ratio`` is the public
-        number ``sqrt(dim) / (n mu)``. ``strength`` is the family's free parameter; an experiment
-        takes the worst case over it. Families of sparse records also take ``sparsity=``, from the
-        experiment's setting or its axis. Where every run is to draw its own records, the problem
-        is one of a population.
-    strengths : tuple of float
-        The strengths to try.
-    dim, max_n : int or None
-        Dimension and largest size of real data; ``None`` where free.
+    The ``name`` has small letters, digits and underscores. ``build(n=, dim=, noise_ratio=,
+    strength=) -> Problem``: ``noise_ratio`` is the public number ``sqrt(dim) / (n mu)``, and
+    ``strength`` the family's free parameter; an experiment takes the worst case over ``strengths``.
+    Families of sparse records also take ``sparsity=``, from the experiment's setting or its axis.
+    Where every run is to draw its own records, the problem is one of a population. ``dim`` and
+    ``max_n`` are the dimension and the largest size of real data, ``None`` where free.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,8 @@ from privopt.problems.problem import Problem
 from privopt.spec import ProblemClass
 
 _unit_ball = partial(ProblemClass, radius=1.0)
+_ROUGH = {"lipschitz": 1.0}
+_CURVED = {"lipschitz": 2.0, "smoothness": 1.0, "strong_convexity": 1.0}  # any in the unit ball
 
 
 def _linear(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
@@ -62,14 +64,25 @@ def _opposites(dim: int) -> NDArray[np.float64]:
     return features
 
 
-def _distance(*, n: int, dim: int, **unused: float) -> Problem:
-    """``|w - x|`` with every record at 0, where the kink keeps the minimiser whatever is added."""
-    return _coinciding(distance, np.zeros(dim), "distance", n=n, lipschitz=1.0)
-
-
-def _far_distance(*, n: int, dim: int, **unused: float) -> Problem:
-    """``|w - x|`` with every record at ``e_1``, a unit away from the start."""
-    return _coinciding(distance, np.eye(dim)[0], "far_distance", n=n, lipschitz=1.0)
+def _coinciding(
+    loss: Callable[..., Problem],
+    name: str,
+    facts: Mapping[str, Any],
+    *,
+    n: int,
+    dim: int,
+    far: bool = False,
+    **unused: float,
+) -> Problem:
+    """Every record at 0, or at ``e_1``, a unit away from the start: it is the minimiser."""
+    record = np.eye(dim)[0] if far else np.zeros(dim)
+    return loss(
+        record[None],
+        problem_class=_unit_ball(n=n, dim=dim, **facts),
+        counts=np.array([n]),
+        minimiser=record,
+        name=name,
+    )
 
 
 def _regularised_distance(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
@@ -77,32 +90,9 @@ def _regularised_distance(*, n: int, dim: int, noise_ratio: float, strength: flo
 
     Excess risk ``E|z| + (m/2) E|z|^2`` on the unit ball, where ``L = 1 + m``.
     """
-    del noise_ratio
     facts = {"lipschitz": 1.0 + strength, "strong_convexity": strength}
-    build = partial(regularised_distance, modulus=strength)
-    return _coinciding(build, np.zeros(dim), "regularised_distance", n=n, **facts)
-
-
-def _squared_distance(*, n: int, dim: int, **unused: float) -> Problem:
-    """``|w - x|^2 / 2`` with every record at 0, where the class allows any in the unit ball.
-
-    ``L = m D = 2``, ``H = m = 1``. Excess risk ``E|z|^2 / 2``.
-    """
-    facts = {"lipschitz": 2.0, "smoothness": 1.0, "strong_convexity": 1.0}
-    return _coinciding(squared_distance, np.zeros(dim), "squared_distance", n=n, **facts)
-
-
-def _coinciding(
-    build: Callable[..., Problem], record: NDArray[np.float64], name: str, n: int, **facts: Any
-) -> Problem:
-    """Every record in one place, which is the minimiser."""
-    return build(
-        record[None],
-        problem_class=_unit_ball(n=n, dim=record.size, **facts),
-        counts=np.array([n]),
-        minimiser=record,
-        name=name,
-    )
+    loss = partial(regularised_distance, modulus=strength)
+    return _coinciding(loss, "regularised_distance", facts, n=n, dim=dim)
 
 
 def _two_kinks(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
@@ -118,7 +108,7 @@ def _two_kinks(*, n: int, dim: int, noise_ratio: float, strength: float) -> Prob
     def build(data: NDArray[np.float64], **options: Any) -> Problem:
         return Problem(loss=loss, data=data, **options)
 
-    return _coinciding(build, np.eye(dim)[0], "two_kinks", n=n, lipschitz=1.0)
+    return _coinciding(build, "two_kinks", _ROUGH, n=n, dim=dim, far=True)
 
 
 def _medians(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
@@ -233,7 +223,7 @@ HARD_FAMILIES = (
     Family(
         "far_distance",
         "distances to coinciding records far from the start: tight for descent without noise",
-        _far_distance,
+        partial(_coinciding, distance, "far_distance", _ROUGH, far=True),
     ),
     Family(
         "linear_population",
@@ -244,7 +234,7 @@ HARD_FAMILIES = (
     Family(
         "distance",
         "distances to coinciding records: tight for output perturbation",
-        _distance,
+        partial(_coinciding, distance, "distance", _ROUGH),
     ),
     Family(
         "two_kinks",
@@ -261,7 +251,7 @@ HARD_FAMILIES = (
     Family(
         "squared_distance",
         "squared distances to coinciding records: tight for smooth, strongly convex losses",
-        _squared_distance,
+        partial(_coinciding, squared_distance, "squared_distance", _CURVED),
     ),
     Family(
         "huber",

@@ -53,11 +53,6 @@ class TwoKinks:
     1-Lipschitz for slopes ``s`` from 0 to 1, and not smooth. The two parts share no coordinate, so
     the Moreau envelope of their sum is the sum of their envelopes, and that of ``a |.|`` is ``a``
     times the one of ``|.|`` of width ``a h``.
-
-    Examples
-    --------
-    >>> TwoKinks(0.6)(jnp.array([3.0, 1.0, 0.0]), jnp.array([1.0, 0.0, 0.0])).item()
-    2.0
     """
 
     slope: Array | float
@@ -82,8 +77,7 @@ class Multinomial:
     ``W`` has shape ``(classes, features)``, and every record's loss
 
     - is ``sqrt(2) |x|``-Lipschitz in the Frobenius norm: the gradient is ``(p - e_y) x^T`` with the
-      softmax probabilities ``p``, and ``|p - e_y|^2 = (1 - p_y)^2 + sum_{k != y} p_k^2 <= 2``,
-      reached as another class takes all of the probability;
+      softmax probabilities ``p``, and ``|p - e_y|^2 <= 2``, reached as another class takes all;
     - is ``|x|^2/2``-smooth: the Hessian is ``(diag(p) - p p^T) (x) x x^T``, and ``v^T (diag(p) -
       p p^T) v`` is the variance of ``v_k`` under ``p``, at most a quarter of the square of the
       range of ``v``, which is ``2 |v|^2`` at most. Reached where two classes share the probability.
@@ -127,13 +121,7 @@ class Multinomial:
 @pytree_dataclass
 @dataclass(frozen=True)
 class HalfSquare:
-    """``r(w) = |w|_2^2 / 2``, a term of no record.
-
-    Examples
-    --------
-    >>> HalfSquare()(jnp.array([3.0, 4.0])).item()
-    12.5
-    """
+    """``r(w) = |w|_2^2 / 2``, a term of no record."""
 
     def __call__(self, point: Array) -> Array:
         """``|w|^2 / 2``."""

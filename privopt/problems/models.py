@@ -3,9 +3,8 @@
 ``features`` have shape ``(records, dim)``: an array, a matrix of ``scipy.sparse``, or
 :class:`privopt.convex.Features`. ``labels`` have shape ``(records,)``. ``options`` are the other
 arguments of :class:`privopt.problems.Problem`: ``constraint``, ``counts``, ``name`` and so on.
-
-Shapes and dtypes are checked, and values are not: an error about a value would release it.
-``problem.check()`` reports values for which the loss is not declared.
+Values are not checked, as an error about a value would release it: ``problem.check()`` reports
+those for which the loss is not declared.
 """
 
 from __future__ import annotations
@@ -46,15 +45,7 @@ def linear(
     problem_class: ProblemClass,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``loss(w; (x, y)) = -y <x, w>``; ``L = max |y| |x|``, ``H = 0``. Labels default to 1.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=2, dim=2, lipschitz=1.0, radius=1.0)
-    >>> problem = linear(np.eye(2), np.array([1.0, -1.0]), problem_class=facts)
-    >>> problem.risk(np.array([1.0, 0.0]))
-    -0.5
-    """
+    """``loss(w; (x, y)) = -y <x, w>``; ``L = max |y| |x|``, ``H = 0``. Labels default to 1."""
     table = floating(features, "features", ndim=2)
     labels = np.ones(table.shape[0]) if labels is None else labels
     return _predicting(Linear(), "linear", table, labels, problem_class, options)
@@ -97,13 +88,6 @@ def hinge(
     """``max(0, 1 - y <x, w>)``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / width``.
 
     A positive ``width`` rounds the kink. Labels and ``classes`` are those of :func:`logistic`.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=2, dim=2, lipschitz=1.0, radius=1.0)
-    >>> problem = hinge(np.eye(2), np.array([1.0, -1.0]), problem_class=facts)
-    >>> round(problem.risk(np.zeros(2)), 4)
-    1.0
     """
     loss, signs = Hinge(_width(width)), _signed(labels, classes)
     return _predicting(loss, "hinge", features, signs, problem_class, options)
@@ -116,15 +100,7 @@ def absolute(
     problem_class: ProblemClass,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``|<x, w> - y|``, median regression; ``L = max |x|``, not smooth.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=2, dim=2, lipschitz=1.0, radius=1.0)
-    >>> problem = absolute(np.eye(2), np.array([1.0, -1.0]), problem_class=facts)
-    >>> round(problem.risk(np.zeros(2)), 4)
-    1.0
-    """
+    """``|<x, w> - y|``, median regression; ``L = max |x|``, not smooth."""
     return _predicting(Huber(0.0), "absolute", features, labels, problem_class, options)
 
 
@@ -139,13 +115,6 @@ def huber(
     """``r^2/(2 width)`` for ``|r| <= width``, ``|r| - width/2`` beyond, ``r = <x, w> - y``.
 
     Normalised to slope 1: ``L = max |x|``, ``H = max |x|^2 / width``.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=2, dim=2, lipschitz=1.0, radius=1.0, smoothness=2.0)
-    >>> problem = huber(np.eye(2), np.array([1.0, -1.0]), width=0.5, problem_class=facts)
-    >>> round(problem.risk(np.zeros(2)), 4)
-    0.75
     """
     if not real("width", width) > 0.0:
         raise ValueError(f"width must be positive (absolute is width 0), got {width!r}")
@@ -159,15 +128,7 @@ def squared(
     problem_class: ProblemClass,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``(<x, w> - y)^2 / 2`` on a bounded set; ``L = max |x| (R |x| + |y|)``, ``H = max |x|^2``.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=2, dim=2, lipschitz=2.0, radius=1.0, smoothness=1.0)
-    >>> problem = squared(np.eye(2), np.array([1.0, -1.0]), problem_class=facts)
-    >>> round(problem.risk(np.zeros(2)), 4)
-    0.5
-    """
+    """``(<x, w> - y)^2 / 2`` on a bounded set; ``L = max |x| (R |x| + |y|)``, ``H = max |x|^2``."""
     return _predicting(Squared(), "squared", features, labels, problem_class, options)
 
 
@@ -184,16 +145,8 @@ def multinomial(
     ``classes`` are the labels in the order of the rows: ``range(10)``, ``(-1, 1)``, ``("no",
     "yes")``. They are public and are not read from the data. A label outside of them makes its
     record null. The parameter is a matrix of shape ``(classes, features)``: ``problem_class.dim``
-    is the product, and norms and balls are Frobenius'. ``L = sqrt(2) max |x|``,
-    ``H = max |x|^2 / 2``; see :class:`Multinomial`.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=2, dim=6, lipschitz=2.0, radius=1.0)
-    >>> classes, labels = ("cat", "dog", "cow"), np.array(["cat", "cow"])
-    >>> problem = multinomial(np.eye(2), labels, classes=classes, problem_class=facts)
-    >>> round(problem.risk(np.zeros((3, 2))), 4)
-    1.0986
+    is the product, and norms and balls are Frobenius'. ``L = sqrt(2) max |x|``, ``H = max |x|^2 /
+    2``; see :class:`Multinomial`.
     """
     table, places = floating(features, "features", ndim=2), labelled(labels, classes)
     instance("problem_class", problem_class, ProblemClass)
@@ -216,15 +169,7 @@ def multinomial(
 def distance(
     points: ArrayLike, *, problem_class: ProblemClass, **options: Unpack[ProblemOptions]
 ) -> Problem:
-    """``|w - x|_2`` for records ``x`` of shape ``(records, dim)``; ``L = 1``, not smooth.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=2, dim=2, lipschitz=1.0, radius=1.0)
-    >>> problem = distance(np.eye(2), problem_class=facts)
-    >>> round(problem.risk(np.zeros(2)), 4)
-    1.0
-    """
+    """``|w - x|_2`` for records ``x`` of shape ``(records, dim)``; ``L = 1``, not smooth."""
     return _apart(Distance(), "distance", points, problem_class, options)
 
 
@@ -235,15 +180,7 @@ def regularised_distance(
     problem_class: ProblemClass,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``|w - x|_2 + (modulus/2) |w|_2^2``; ``L = 1 + modulus R``, ``m = modulus``, not smooth.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=2, dim=2, lipschitz=1.5, radius=1.0)
-    >>> problem = regularised_distance(np.eye(2), modulus=0.5, problem_class=facts)
-    >>> round(problem.risk(np.zeros(2)), 4)
-    1.0
-    """
+    """``|w - x|_2 + (modulus/2) |w|_2^2``; ``L = 1 + modulus R``, ``m = modulus``, not smooth."""
     loss = RegularisedDistance(positive_number("modulus", modulus))
     return _apart(loss, "regularised_distance", points, problem_class, options)
 
@@ -259,13 +196,6 @@ def squared_distance(
 
     Sparse records stay sparse: no work is of order records times ``dim``. The optimum is the
     projection of their mean, and an excess risk of ``1e-14 |mean|^2`` can be measured.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=2, dim=2, lipschitz=2.0, radius=1.0, smoothness=1.0)
-    >>> problem = squared_distance(np.eye(2), problem_class=facts)
-    >>> round(problem.risk(np.zeros(2)), 4)
-    0.5
     """
     loss = SquaredDistance(positive_number("modulus", modulus))
     return _apart(loss, "squared_distance", points, problem_class, options)

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
@@ -25,16 +26,13 @@ from privopt.convex import (
     ScalarLoss,
 )
 from privopt.problems.declaration import (
-    Constant,
     Shaped,
     array_rows,
-    as_pytree,
     check_origin,
     check_shape,
     declared_constraint,
-    declared_loss,
+    declared_function,
     declared_pair,
-    declared_public,
     distribution,
     multiplicities,
     numeric,
@@ -63,53 +61,47 @@ _NONSMOOTH_TOLERANCE = 1e-6
 class Problem:
     """``min_{w in W} F(w)``, ``F(w) = (1/n) sum_i loss(w; x_i)``, or the risk of a population.
 
+    Shapes, dtypes and probabilities that contradict ``problem_class`` are refused. Values of
+    records or counts never are: a message would release them. ``n`` is at most ``2^24`` where
+    counts, or those of a sample, are float32 (``2^53`` in float64).
+
     Parameters
     ----------
-    loss : callable
+    loss
         ``loss(w, x_i) -> scalar``, written in JAX, convex in ``w``. If it is itself a pytree, its
         numbers are arguments of the compiled run; otherwise it is a constant of the program.
         Optional methods: ``smoothed(width)``, the Moreau envelope; ``admits(x_i)``, with a text
         ``domain``, for which records it is declared; ``bounded(data, smoothness)``, which changes
         records, each by itself, until all are as smooth as declared.
-    data : pytree of array
+    data
         Records along the leading axis of every leaf. Floating leaves share one dtype, in which a
         run computes. For a generalised linear loss ``(features, labels)`` of shapes ``(records,
         dim)`` and ``(records,)``; features that ``smoothness`` does not allow are shortened. A
         matrix of ``scipy.sparse`` becomes :class:`privopt.convex.SparseFeatures`, whose memory is
         that of its longest row times the records; other losses see a row of these.
-    problem_class : ProblemClass
+    problem_class
         Declared, never estimated; :meth:`check` compares it with the data.
-    constraint : constraint set, optional
+    constraint
         Default: the Euclidean ball of ``problem_class.radius`` about 0, or the whole space.
-    counts : array of int, optional
+    counts
         How often each stored record occurs, with sum ``n``; time and memory are those of the stored
         records. Rounded; negative numbers and NaN count as 0.
-    probabilities : array, optional
+    probabilities
         Instead of ``counts``: every run draws ``n`` of the stored records from this distribution
         with its key, and risks are ``F_P(w) = sum_j p_j loss(w; x_j)``. Declared, so not private.
-    shape : tuple of int, optional
+    shape
         Of a parameter that is a matrix or has more axes, ``dim`` numbers in all: in the loss, the
         release and the risks. Constraint sets, norms and constants are those of the vector of its
         numbers: a ball is one in the Frobenius norm.
-    start : pytree of array, optional
-        Without a constraint: a public starting point, independent of the data. It has the
-        parameter's structure: any pytree of arrays of the data's dtype, ``dim`` numbers in all.
-        Default: the centre of the constraint set.
-    public : callable, optional
+    start
+        Without a constraint: a public starting point, any pytree of arrays of the data's dtype,
+        ``dim`` numbers in all, like the parameter. Default: the centre of the constraint set.
+    public
         ``r(w) -> scalar``, written in JAX, of public numbers only: added to ``F``. Its gradient
         needs no noise; algorithms that do not add it refuse the problem.
-    minimiser : array, optional
+    minimiser
         A known minimiser of ``F``. Its projection is certified, and ``F`` is solved if that fails.
         Not used for squared distances.
-    name : str
-        For messages and tables.
-
-    Raises
-    ------
-    ValueError
-        If shapes, dtypes, probabilities or constraint contradict ``problem_class``, or ``n`` is
-        above ``2^24`` where counts, or those of a sample, are float32 (``2^53`` in float64). Never
-        because of values of records or counts, which a message would release.
 
     Examples
     --------
@@ -142,7 +134,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         instance("problem_class", self.problem_class, ProblemClass)
-        loss: Any = as_pytree(declared_loss(self.loss))
+        loss: Any = declared_function("loss", "loss(w, x)", self.loss)
         data = jax.tree.map(numeric, self.data)
         counts, records = self.counts, record_count(data)
         if self.probabilities is not None:
@@ -160,7 +152,7 @@ class Problem:
             data = loss.bounded(data, self.problem_class.smoothness)
         if self.shape is not None:
             loss = Shaped(loss, check_shape(self.shape, self.problem_class.dim))
-        public = declared_public(self.public)
+        public = None if self.public is None else declared_function("public", "r(w)", self.public)
         risk = EmpiricalRisk(loss, data, None, constraint, public=public)
         if counts is not None:
             require_countable(self.problem_class.n, risk.dtype)
@@ -181,7 +173,7 @@ class Problem:
         loss: Loss | ScalarLoss = self.objective.loss
         while isinstance(loss, Shaped | GeneralisedLinear):
             loss = loss.loss if isinstance(loss, Shaped) else loss.scalar
-        given = loss.function if isinstance(loss, Constant) else loss
+        given = loss.func if isinstance(loss, Partial) else loss
         named = getattr(given, "__name__", type(given).__name__)
         return (
             f"<Problem {self.name}: n = {facts.n}, dim = {facts.dim}, loss = {named}, "
@@ -242,8 +234,8 @@ class Problem:
 
         The solver aims at a gap of 1e-9 L R for losses of bounded curvature and 1e-6 L R at kinks;
         the gap it reaches is reported. For data that may be looked at: ValueError says how many
-        records have losses that are not finite, and which is the first. It is also raised if the
-        problem is not :attr:`certifiable`.
+        records have losses that are not finite, and which is the first; or that the problem is not
+        :attr:`certifiable`.
         """
         if not self.certifiable:
             raise ValueError(

@@ -19,16 +19,6 @@ def sphere_classification(
 
     ``P(y = 1 | x) = sigmoid(sharpness sqrt(dim) <x, u>)`` for a planted uniform direction ``u``;
     the constraint set is the ball of ``radius``. ``L = 1``, ``H = 1/4``.
-
-    Parameters
-    ----------
-    key : Array
-        Typed key.
-
-    Examples
-    --------
-    >>> sphere_classification(jax.random.key(0), n=100, dim=3)
-    <Problem sphere_classification: n = 100, dim = 3, loss = Logistic, constraint = L2Ball, ...>
     """
     feature_key, direction_key, label_key = jax.random.split(key, 3)
     features = _sphere(feature_key, (n, dim))
@@ -47,13 +37,7 @@ def sphere_classification(
 def sphere_regression(
     key: Array, *, n: int, dim: int, radius: float = 1.0, noise: float = 0.1
 ) -> Problem:
-    """Median regression on the unit sphere: ``y = <x, u> + noise * Laplace``, ``|u| = radius``.
-
-    Examples
-    --------
-    >>> sphere_regression(jax.random.key(0), n=100, dim=3)
-    <Problem sphere_regression: n = 100, dim = 3, loss = Huber, constraint = L2Ball, ...>
-    """
+    """Median regression on the unit sphere: ``y = <x, u> + noise * Laplace``, ``|u| = radius``."""
     feature_key, direction_key, noise_key = jax.random.split(key, 3)
     features = _sphere(feature_key, (n, dim))
     signal = radius * (features @ _sphere(direction_key, (dim,)))
@@ -69,17 +53,12 @@ def sphere_regression(
 def one_way_marginals(key: Array, *, n: int, dim: int, informative: int) -> Problem:
     """A prior behind the lower bound: linear losses on sign vectors of unknown means.
 
-    ``informative`` records have independent coordinates ``+-1/sqrt(dim)`` of mean
-    ``p_j / sqrt(dim)``, ``p_j ~ U[-1, 1]``; the others are null. Averaged over the key, every
-    private algorithm's excess risk is at least that of :mod:`privopt.theory.hard_data`, with one
-    group and ``a = 0``. ``L = R = 1``.
+    ``informative`` records have independent coordinates ``+-1/sqrt(dim)`` of mean ``p_j /
+    sqrt(dim)``, ``p_j ~ U[-1, 1]``; the others are null. Averaged over the key, every private
+    algorithm's excess risk is at least that of :mod:`privopt.theory.hard_data`, with one group and
+    ``a = 0``. ``L = R = 1``.
 
     Source: Bun, Ullman and Vadhan 2014; Bassily, Smith and Thakurta 2014, section 5.
-
-    Examples
-    --------
-    >>> one_way_marginals(jax.random.key(0), n=100, dim=3, informative=10)
-    <Problem one_way_marginals: n = 100, dim = 3, loss = Linear, constraint = L2Ball, ...>
     """
     if not 1 <= informative <= n:
         raise ValueError(f"informative must lie in [1, n = {n}], got {informative!r}")

@@ -4,14 +4,13 @@ No optimiser needs what stands here; it serves whoever prepares data for one, or
 answers.
 """
 
-from privopt.statistics.bounds import Bounds
 from privopt.statistics.events import pure_release
 from privopt.statistics.histogram import Histogram
 from privopt.statistics.mean import BoundedMean
 from privopt.statistics.median import Median
 from privopt.statistics.propose_test_release import Proposal, ProposeTestRelease, StableQuery
-from privopt.statistics.scores import BoundedScores, ScoreQuery
-from privopt.statistics.selection import ExponentialMechanism
+from privopt.statistics.records import Bounds
+from privopt.statistics.selection import BoundedScores, ExponentialMechanism, ScoreQuery
 from privopt.statistics.smooth_sensitivity import SmoothLaplaceMechanism, SmoothQuery
 from privopt.statistics.sums import BoundedSum, Count
 

@@ -18,12 +18,8 @@ class Histogram(NamedTuple):
 
     Bins are closed on the side away from zero, and on both if they begin at zero from the right:
     ``[0, s], (s, sB], ...`` and ``[-s, 0), [-sB, -s), ...``. Records beyond the edges belong to the
-    outermost bins; NaN is read as zero.
-
-    Attributes
-    ----------
-    edges : tuple of float
-        Increasing, ``K + 1`` for ``K`` bins. Their number shapes the program, their values do not.
+    outermost bins; NaN is read as zero. ``edges`` increase, ``K + 1`` for ``K`` bins; their number
+    shapes the program, their values do not.
 
     Examples
     --------
@@ -38,14 +34,7 @@ class Histogram(NamedTuple):
 
     @classmethod
     def logarithmic(cls, scale: float, base: float, count: int, *, mirrored: bool) -> Histogram:
-        """Bins ``[0, s]``, ``(s B^(i-1), s B^i]`` for ``i < count``; if mirrored, the same below.
-
-        Raises
-        ------
-        ValueError
-            If ``scale`` is not positive, ``base`` not above 1, ``count`` not a positive integer, or
-            the last edge is beyond 1e30.
-        """
+        """Bins ``[0, s]``, ``(s B^(i-1), s B^i]`` for ``i < count``; ``mirrored``: also below."""
         positive_number("scale", scale)
         if not 1.0 < real("base", base) < math.inf:
             raise ValueError(f"base must be above 1 and finite, got {base!r}")

@@ -11,8 +11,7 @@ from jax import Array
 from privopt.mechanisms.round_off import UNIT, sum_error
 from privopt.privacy import round_up
 from privopt.spec import Relation
-from privopt.statistics.bounds import Bounds
-from privopt.statistics.records import present_sum
+from privopt.statistics.records import Bounds, present_sum
 
 
 class BoundedMean(NamedTuple):
@@ -20,14 +19,8 @@ class BoundedMean(NamedTuple):
 
     For Laplace or Gaussian noise, after which ``restore`` adds ``m``. ``n`` stays the divisor
     whatever the data, and a record that is absent counts as ``m``. The answer stays in ``[-h, h]``
-    even where there are more records than ``n``.
-
-    Attributes
-    ----------
-    bounds : Bounds
-        With a half-width ``h`` representable in float32.
-    size : float
-        ``n``, representable in float32.
+    even where there are more records than ``n = size``. ``h`` and ``n`` are representable in
+    float32.
 
     Examples
     --------

@@ -18,8 +18,7 @@ from jax import Array
 from jax.typing import DTypeLike
 
 from privopt.mechanisms.round_off import two_sum
-from privopt.statistics.bounds import Bounds
-from privopt.statistics.records import as_floats, numbers
+from privopt.statistics.records import Bounds, as_floats, numbers
 
 _ROWS_AT_ONCE = 64  # of the table of pairs, looked at together
 _FLOOR = 2.0**-80  # far enough above underflow to be scaled by the 2^-23 of a law of noise
@@ -30,11 +29,6 @@ class Median(NamedTuple):
 
     The middle one of an odd number, the lower middle one of an even number. NaN is read as zero,
     and clamped.
-
-    Attributes
-    ----------
-    lower, upper : float
-        ``l`` and ``u``.
 
     Examples
     --------
@@ -61,15 +55,14 @@ class Median(NamedTuple):
         """``max(S_0, max_{0 <= k <= n} e^(-beta k) A_k)`` under ``replace_one``. Secret.
 
         ``|ln S_beta(D) - ln S_beta(D')| <= beta + 2^-18`` between neighbours, round-off included.
-        Shape ``()``, in the dtype of ``records``; ``n^2/4`` steps in memory ``O(n)``. (The best
-        ``j`` grows with ``i``, so ``O(n log n)`` steps would do, with round-off relative to
-        ``u - l`` instead of ``S_beta``, and so without the line above.)
+        Shape ``()``, in the dtype of ``records``; ``n^2/4`` steps in memory ``O(n)``. (``O(n log
+        n)`` steps would do, with round-off relative to ``u - l`` and so without the line above.)
 
         The floor ``S_0`` is ``u - l`` times the machine epsilon of the dtype, or ``2^-80`` if that
         is more (0 if ``l = u``). A constant is smooth for every ``beta``, and so is the maximum of
         two smooth bounds. Without it ``e^(-beta k)`` is 0 from ``beta k = 88`` on in float32, 709
-        in float64: no noise at all for data that many records away from moving, a little for
-        their neighbours. With it no ``k`` beyond ``beta k = 16`` counts in float32, 36 in float64.
+        in float64: no noise at all for data that many records away from moving, a little for their
+        neighbours.
 
         Source: Nissim, Raskhodnikova and Smith, "Smooth sensitivity and sampling in private data
         analysis", STOC 2007.

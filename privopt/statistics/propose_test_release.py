@@ -35,14 +35,9 @@ class StableQuery(Protocol):
 
 
 class Proposal(NamedTuple):
-    """What came out: both parts may be published, and a refusal is an outcome like any other.
+    """Whether the bound passed the test, and the noisy answer if it did, else NaN.
 
-    Attributes
-    ----------
-    accepted : Array
-        Whether the bound passed the test; shape ``()``, boolean.
-    value : Array
-        The noisy answer if it did, else NaN; shape ``()``.
+    Both have shape ``()`` and may be published: a refusal is an outcome like any other.
     """
 
     accepted: Array
@@ -52,20 +47,10 @@ class Proposal(NamedTuple):
 class ProposeTestRelease(NamedTuple):
     """Release ``query(data) + Lap(b/epsilon_0)`` if ``gamma(data) + Lap(1/epsilon_0)`` is large.
 
-    ``gamma`` is the distance to instability, and large means above ``ln(1/(2 delta))/epsilon_0``.
-    Both noises are always drawn.
-
-    Attributes
-    ----------
-    query : StableQuery
-    bound : float
-        ``b``, the proposed local sensitivity; like all else here representable in float32.
-    distance_scale : float
-        ``1/epsilon_0``.
-    answer_scale : float
-        ``b/epsilon_0``.
-    threshold : float
-        ``ln(1/(2 delta))/epsilon_0``.
+    ``gamma`` is the distance to instability, ``b`` the ``bound``, the proposed local sensitivity,
+    and large means above the ``threshold`` ``ln(1/(2 delta))/epsilon_0``. ``distance_scale`` and
+    ``answer_scale`` are those of the two noises, which are always drawn. All are representable in
+    float32.
 
     Formal guarantee
     ----------------
@@ -94,11 +79,7 @@ class ProposeTestRelease(NamedTuple):
     def calibrated(cls, query: StableQuery, bound: float, budget: Budget) -> ProposeTestRelease:
         """The noise with which test and release together stay within ``budget``.
 
-        Raises
-        ------
-        ValueError
-            If ``bound`` is not positive and finite, ``budget.relation`` is not ``replace_one``, or
-            ``budget.delta`` is not in ``(0, 1/2)``.
+        Its relation must be ``replace_one``, its delta in ``(0, 1/2)``.
         """
         check_calibration(query, budget, "distance_to_instability")
         require_public_size(budget.relation, "propose-test-release")

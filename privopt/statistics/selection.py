@@ -6,30 +6,77 @@ Source: McSherry and Talwar, "Mechanism design via differential privacy", FOCS 2
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax.numpy as jnp
 from dp_accounting import DpEvent
 from jax import Array
 
 from privopt import draws
+from privopt.arguments import real
 from privopt.mechanisms.calibration import check_calibration
 from privopt.privacy import BoundedRangeDpEvent, round_up
 from privopt.release import release
 from privopt.spec import Budget, Relation
 from privopt.statistics.events import pure_release, resolvable
-from privopt.statistics.scores import ScoreQuery
+
+
+class ScoreQuery(Protocol):
+    """A table of scores that knows how unevenly one record can move it."""
+
+    def score_range(self, relation: Relation) -> float:
+        """Largest ``max_y c(y) - min_y c(y)``, with ``c`` the change of all scores at once.
+
+        What all scores gain together, no selection can see.
+        """
+
+
+class BoundedScores(NamedTuple):
+    """Declared bounds of how far one record moves a score; facts for every data set.
+
+    ``change`` is the largest change of any one score when a record is added, removed or zeroed,
+    ``replacement`` the same when it is replaced, at most ``2 change``; ``monotone`` says whether an
+    added record moves all scores in the same direction, as it does counts.
+
+    Examples
+    --------
+    >>> from privopt.statistics import BoundedScores
+    >>> BoundedScores.of(1.0).score_range("replace_one")
+    4.0
+    """
+
+    change: float
+    replacement: float
+    monotone: bool
+
+    @classmethod
+    def of(
+        cls, change: float, *, replacement: float | None = None, monotone: bool = False
+    ) -> BoundedScores:
+        """Scores that one record moves by ``change``, and a replacement by twice that."""
+        real("change", change)
+        most = change if monotone else 2.0 * change
+        replacement = most if replacement is None else min(real("replacement", replacement), most)
+        for name, value in (("change", change), ("replacement", replacement)):
+            if not 0.0 <= value < float("inf"):
+                raise ValueError(f"{name} must be non-negative and finite, got {value!r}")
+        return cls(float(change), float(replacement), bool(monotone))
+
+    def score_range(self, relation: Relation) -> float:
+        """Twice the largest change of one score; ``change`` for monotone scores, one record.
+
+        Replacing a record removes one and adds one: for monotone scores the two changes lie in
+        ``[-change, 0]`` and ``[0, change]``, so no score moves by more than ``change``.
+        """
+        if Relation(relation) is Relation.REPLACE_ONE:
+            return 2.0 * self.replacement
+        return self.change if self.monotone else 2.0 * self.change
 
 
 class ExponentialMechanism(NamedTuple):
     """``P(y)`` proportional to ``exp(q(y)/b)``, drawn as ``argmax_y q(y) + b Gumbel``.
 
-    Attributes
-    ----------
-    query : ScoreQuery
-        The scores' bounds, with their range ``r``.
-    scale : float
-        ``b``, representable in float32.
+    ``query`` has the scores' range ``r``; ``scale`` is ``b``, representable in float32.
 
     Formal guarantee
     ----------------
@@ -58,11 +105,6 @@ class ExponentialMechanism(NamedTuple):
 
         ``b = r/epsilon``: ``2 Delta/epsilon`` for scores of sensitivity ``Delta``,
         ``Delta/epsilon`` for monotone ones. ``budget.delta`` is not spent.
-
-        Raises
-        ------
-        ValueError
-            If the scores have no finite range under ``budget.relation``.
         """
         check_calibration(query, budget, "score_range")
         scores = query.score_range(budget.relation)
@@ -85,13 +127,8 @@ class ExponentialMechanism(NamedTuple):
     def select(self, key: Array, scores: Array) -> Array:
         """The index of the candidate that is released, an integer array of shape ``()``.
 
-        Parameters
-        ----------
-        key : Array
-            Typed key from ``jax.random.key``.
-        scores : Array
-            Shape ``(candidates,)``, floating; noise is drawn in its dtype. Minus infinity
-            excludes a candidate, which must not depend on the data.
+        ``scores`` have shape ``(candidates,)``; noise is drawn in their dtype. Minus infinity
+        excludes a candidate, which must not depend on the data.
         """
         if scores.ndim != 1 or scores.size == 0 or not jnp.issubdtype(scores.dtype, jnp.floating):
             raise ValueError(

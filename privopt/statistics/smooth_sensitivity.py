@@ -49,13 +49,7 @@ class SmoothQuery(Protocol):
 class SmoothLaplaceMechanism(NamedTuple):
     """``query(data) + c S_beta(data) Laplace``: approximate differential privacy.
 
-    Attributes
-    ----------
-    query : SmoothQuery
-    smoothness : float
-        ``beta``, representable in float32.
-    scale : float
-        ``c >= 2``, representable in float32.
+    ``smoothness`` is ``beta`` and ``scale`` is ``c >= 2``, both representable in float32.
 
     Formal guarantee
     ----------------
@@ -81,11 +75,8 @@ class SmoothLaplaceMechanism(NamedTuple):
     def calibrated(cls, query: SmoothQuery, budget: Budget) -> SmoothLaplaceMechanism:
         """``beta`` and ``c`` with which one release stays within ``budget``.
 
-        Raises
-        ------
-        ValueError
-            If ``budget.relation`` is not ``replace_one``, ``budget.epsilon`` exceeds 1 or is so
-            small that round-off takes all of ``beta``, or ``budget.delta`` is 0.
+        Its relation must be ``replace_one``, its delta positive, its epsilon at most 1 and not so
+        small that round-off takes all of ``beta``.
         """
         check_calibration(query, budget, "smooth_sensitivity")
         require_public_size(budget.relation, "smooth sensitivity")

@@ -11,8 +11,7 @@ from jax import Array
 from privopt.mechanisms.round_off import MAX_TERMS, sum_error
 from privopt.privacy import round_down, round_up
 from privopt.spec import Relation
-from privopt.statistics.bounds import Bounds
-from privopt.statistics.records import few_enough, numbers, present_count, present_sum
+from privopt.statistics.records import Bounds, few_enough, numbers, present_count, present_sum
 
 
 class Count(NamedTuple):
@@ -41,13 +40,8 @@ class BoundedSum(NamedTuple):
     """``sum_i clamp(x_i, l, u)``; NaN is read as zero, and clamped.
 
     Where the number of records is public, ``n`` times a ``BoundedMean`` needs less noise: it is
-    centred, so bounds far from zero cost nothing.
-
-    Attributes
-    ----------
-    lower, upper : float
-        ``l`` and ``u``; representable in float32, so that the device clamps to the very numbers
-        accounted.
+    centred, so bounds far from zero cost nothing. ``l`` and ``u`` are representable in float32, so
+    that the device clamps to the very numbers accounted.
 
     Examples
     --------
@@ -80,12 +74,6 @@ class BoundedSum(NamedTuple):
         return self.sensitivity(relation)
 
     def answer(self, records: Array, present: Array | None = None) -> Array:
-        """The sum, shape ``()``, in the dtype of ``records``, which have shape ``(n,)``.
-
-        Raises
-        ------
-        ValueError
-            If ``records`` are more than 131,072 in float32.
-        """
+        """The sum, shape ``()``, in the dtype of ``records``; of at most 131,072 in float32."""
         records = few_enough(numbers(records))
         return present_sum(jnp.clip(records, self.lower, self.upper), present)

@@ -1,8 +1,7 @@
 """Rates: upper and lower bounds as data, one function a theorem. Host side: NumPy, never JAX.
 
 A :class:`Rate` is what a theorem promises at one setting of the public numbers. ``<name>_rate``
-makes it from such numbers alone, without a plan; a law makes it from a :class:`Setting`, so that
-crossovers can be computed.
+makes it from such numbers alone; a law makes it from a :class:`Setting`.
 """
 
 # isort: off
@@ -32,10 +31,10 @@ from privopt.theory.linf_output_perturbation import (
     perturbation_cost, pure_balanced_minimiser, smoothed_pure_balanced_minimiser, smoothing_width,
 )  # fmt: skip
 from privopt.theory.lower_bounds import lower_bound
-from privopt.theory.objective_perturbation import (
+from privopt.theory.perturbation import (
     objective_perturbation_rate, perturbed_objective_regularisation,
 )  # fmt: skip
-from privopt.theory.output_perturbation import (
+from privopt.theory.perturbation import (
     output_perturbation_rate, perturbed_minimiser_regularisation,
 )  # fmt: skip
 from privopt.theory.phased_descent import phase_sizes, phased_descent_step_size, phased_rate

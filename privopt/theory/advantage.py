@@ -6,13 +6,12 @@ answers is the root mean square of what is then expected of the sign,
 
     T(P, Q) = sqrt(E E[s | answers]^2),    T^2 = (1/2) int (P - Q)^2 / (P + Q),
 
-between 0 and 1. It is Le Cam's distance: monotone under post-processing (``T^2`` is an
-f-divergence), and a metric (Kafka, Oesterreicher and Vincze 1991), hence ``T(P, R) <= T(P, Q) +
-T(Q, R)``. Three facts are used, with ``chi^2(P, Q) = int (P - Q)^2 / Q``.
+between 0 and 1. It is Le Cam's distance: monotone under post-processing, and a metric (Kafka,
+Oesterreicher and Vincze 1991). Three facts are used, with ``chi^2(P, Q) = int (P - Q)^2 / Q``.
 
-1. Randomised response at ``epsilon`` has ``T = tanh(epsilon/2)`` and ``chi^2 = 4 sinh^2(epsilon
-   /2)``. Every symmetric pair is a mixture of such pairs whose ``epsilon = |L|`` is announced, so
-   that ``T^2 = E tanh^2(L/2)`` under ``(P + Q)/2``, ``L`` the privacy loss.
+1. Randomised response at ``epsilon`` has ``T = tanh(epsilon/2)`` and ``chi = 2 sinh(epsilon/2)``.
+   Every symmetric pair is a mixture of such pairs whose ``epsilon = |L|`` is announced, so that
+   ``T^2 = E tanh^2(L/2)`` under ``(P + Q)/2``, ``L`` the privacy loss.
 2. If ``chi^2 <= kappa^2`` in both orders, then ``T <= kappa/sqrt(4 + kappa^2)``, the advantage of
    randomised response of that ``chi^2``.
 3. With chances ``(1 + p)/2`` and ``(1 - p)/2`` in place of equal ones, ``E (E[s | answers] - p)^2
@@ -20,16 +19,16 @@ T(Q, R)``. Three facts are used, with ``chi^2(P, Q) = int (P - Q)^2 / Q``.
    and at most ``(1 - p^2)(1 + |p|) T^2`` for any pair.
 
 *Proof of 3, and of 2 at p = 0.* Let ``r = E[s | answers]``, of mean ``p``. Under randomised
-response of advantage ``c``, ``r`` is ``r_1 = (p + c)/(1 + p c)`` or ``r_2 = (p - c)/(1 - p c)``,
-and its variance ``c^2 (1 - p^2)^2/(1 - p^2 c^2) <= (1 - p^2) c^2``; mixtures follow. Given
-``chi^2 <= kappa^2``, ``E 1/(1 - r)`` and ``E 1/(1 + r)`` are at most what they are for the
-randomised response of equality. With ``S = r_1 + r_2`` and ``Z = r_1 r_2``,
+response of advantage ``c``, ``r`` is ``r_1 = (p + c)/(1 + p c)`` or ``r_2 = (p - c)/(1 - p c)``, of
+variance ``c^2 (1 - p^2)^2/(1 - p^2 c^2) <= (1 - p^2) c^2``; mixtures follow. Given ``chi^2 <=
+kappa^2``, ``E 1/(1 - r)`` and ``E 1/(1 + r)`` are at most what they are for the randomised response
+of equality. With ``S = r_1 + r_2`` and ``Z = r_1 r_2``,
 
     (1/2)(1 + Z - S)^2/(1 - r) + (1/2)(1 + Z + S)^2/(1 + r) - r^2 + 2 S r - (1 + S^2 + 2 Z)
         = (r - r_1)^2 (r - r_2)^2/(1 - r^2) >= 0,
 
-so that ``E r^2`` is largest where both points are ``r_1`` or ``r_2``. The last claim: ``r - p =
-(1 - p^2) c/(1 + p c)`` for ``c = (P - Q)/(P + Q)``, at a density ``1 + p c >= 1 - |p|``.
+so ``E r^2`` is largest where both points are ``r_1`` or ``r_2``. The last claim: ``r - p = (1 -
+p^2) c/(1 + p c)`` for ``c = (P - Q)/(P + Q)``, at a density ``1 + p c >= 1 - |p|``.
 """
 
 from __future__ import annotations
@@ -78,11 +77,9 @@ class Advantage(Protocol):
         """``c`` with ``E <w, x - p> <= c`` for any function ``w`` of the answers, ``|w| <= 1``."""
 
     def information(self, copies: Array) -> Array:
-        """The most that the answers tell of what so many records are, in nats.
+        """The most that the answers tell of what so many records are, in nats; infinite if unknown.
 
-        It is the divergence ``KL`` from answers on null records in their places, or more: mutual
-        information is at most the mean of that, whatever the law of the records. Infinite where
-        nothing is known.
+        At least the divergence from answers on null records in their places.
         """
 
 
@@ -99,8 +96,6 @@ class GaussianAdvantage:
     >>> advantage = GaussianAdvantage(1.0, Relation.REPLACE_ONE)
     >>> advantage.sign(np.array([1.0, 2.0])).round(4).tolist()
     [0.4517, 0.7419]
-    >>> round(advantage.record(10), 4)
-    1.3108
     """
 
     mu: float
@@ -109,7 +104,6 @@ class GaussianAdvantage:
 
     @property
     def name(self) -> str:
-        """``mu``-Gaussian DP."""
         return f"{self.mu:.4g}-Gaussian DP"
 
     def sign(self, copies: Array) -> Array:
@@ -146,12 +140,10 @@ class ApproximateAdvantage:
 
     @property
     def name(self) -> str:
-        """Pure where delta is 0."""
         epsilon, delta = self.budget.epsilon, self.budget.delta
         return f"({epsilon:.4g}, {delta:.4g})-DP" if delta > 0.0 else f"{epsilon:.4g}-DP"
 
     def sign(self, copies: Array) -> Array:
-        """Of the group's epsilon and delta."""
         epsilon, delta = self._group(_steps(self.budget.relation) * np.asarray(copies))
         square = (1.0 - delta) * np.tanh(0.5 * epsilon) ** 2 + delta
         return np.asarray(np.sqrt(np.minimum(square, 1.0)))
@@ -166,7 +158,6 @@ class ApproximateAdvantage:
         return _with_slack(kappa, delta, width)
 
     def removal(self, width: int) -> float:
-        """``kappa + 4 delta sqrt(width)``, likewise."""
         kappa, delta = self._kappa(1)
         return kappa + 4.0 * delta * math.sqrt(width)
 
@@ -194,11 +185,8 @@ class RenyiAdvantage:
     """Of a Renyi divergence of order 2: ``chi^2 = exp(D_2) - 1`` between neighbours.
 
     For sampled methods, whose ``D_2`` says far more than their (epsilon, delta). Groups by the
-    triangle inequality of ``T``.
-
-    ``divergence`` is an upper bound of ``D_2`` in both orders, from
-    :func:`privopt.privacy.renyi_divergence`; ``lost`` the chance that instead everything is told,
-    and that it is.
+    triangle inequality of ``T``. ``divergence`` bounds ``D_2`` in both orders
+    (:func:`privopt.privacy.renyi_divergence`); ``lost`` is the chance that instead all is told.
     """
 
     divergence: float
@@ -207,13 +195,11 @@ class RenyiAdvantage:
 
     @property
     def name(self) -> str:
-        """By order and divergence."""
         lost = f" but with chance {self.lost:.2g}" if self.lost > 0.0 else ""
         return f"of Renyi divergence {self.divergence:.4g} at order 2{lost}"
 
     @property
     def symmetric(self) -> bool:
-        """Where replacing is one step."""
         return self.relation is Relation.REPLACE_ONE
 
     def sign(self, copies: Array) -> Array:

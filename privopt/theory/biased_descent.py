@@ -1,30 +1,21 @@
 """Descent along biased estimates of the gradient, and along those that reduce their bias.
 
 Let ``g_t = grad F(w_t) + u_t`` with ``|E u_t| <= b``, ``E |g_t|^2 <= nu^2`` and ``E |u_t|^2 <=
-e^2``, all given the past: a projected mean of noisy gradients has ``b <= e``, as no more is known
-of its bias. Started at the centre, ``|w_1 - w*| <= R`` and ``|w_t - w*| <= D = 2 R``.
+e^2``, all given the past; no more is known of the bias of a projected mean than ``b <= e``. Started
+at the centre, ``|w_1 - w*| <= R`` and ``|w_t - w*| <= D = 2 R``. Four theorems::
 
-*Convex.* ``2 eta (F(w_t) - F*) <= 2 eta <grad F(w_t), w_t - w*>``, in the mean at most ``E |w_t -
-w*|^2 - E |w_{t+1} - w*|^2 + eta^2 nu^2 + 2 eta b D``. The sum over ``t = 1..T + 1`` (the
-last step is part of the proof alone) bounds the average of ``w_1..w_{T+1}``::
+    E F(w) - F* <= R^2/(2 eta (T + 1)) + eta nu^2/2 + D b            convex, average,
+    E F(w) - F* <= R^2/(2 eta T) + eta e^2/(2 (1 - eta H)) + D b     and smooth, eta < 1/H,
+    E |grad F(w)|^2 <= gap/(eta T) + eta H nu^2/2 + L b              smooth, any eta,
+    E |grad F(w)|^2 <= 2 gap/(eta T) + e^2                           smooth, eta <= 1/H.
 
-    E F(w) - F* <= R^2/(2 eta (T + 1)) + eta nu^2/2 + D b.
+The second is of the average of ``w_2..w_{T+1}``. The last two hold on the whole space, convex or
+not, of one of ``w_1..w_T`` drawn at random, with ``F(w_1) - inf F <= gap``.
 
-*Convex and H-smooth, eta < 1/H.* ``F(w_{t+1}) - F* <= <grad F(w_t), w_{t+1} - w*> + (H/2)
-|w_{t+1} - w_t|^2``; the projection gives ``<g_t, w_{t+1} - w*> <= (|w_t - w*|^2 - |w_{t+1} - w*|^2
-- |w_{t+1} - w_t|^2)/(2 eta)``, and ``-<u_t, w_{t+1} - w_t>`` is at most ``eta |u_t|^2/(2 (1 - eta
-H))`` beside half of ``(1/eta - H) |w_{t+1} - w_t|^2``. The average of ``w_2..w_{T+1}``::
-
-    E F(w) - F* <= R^2/(2 eta T) + eta e^2/(2 (1 - eta H)) + D b.
-
-*H-smooth on the whole space,* convex or not, ``F(w_1) - inf F <= gap``: one of ``w_1..w_T``, drawn
-at random, has ::
-
-    E |grad F(w)|^2 <= gap/(eta T) + eta H nu^2/2 + L b            any eta,
-    E |grad F(w)|^2 <= 2 gap/(eta T) + e^2                         eta <= 1/H.
-
-The first from ``F(w_{t+1}) <= F(w_t) - eta <grad F(w_t), g_t> + (H/2) eta^2 |g_t|^2`` in the mean.
-The second from it too: ``-2 <grad F, g> + |g|^2 = |u|^2 - |grad F|^2``.
+*Proofs.* The first two are those of unbiased descent (:mod:`privopt.theory.descent`), where ``<E
+u_t, w_t - w*>`` costs ``D b``. The others follow from ``F(w_{t+1}) <= F(w_t) - eta <grad F(w_t),
+g_t> + (H/2) eta^2 |g_t|^2`` in the mean, the last with ``-2 <grad F, g> + |g|^2 = |u|^2 - |grad
+F|^2``.
 
 Sources: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), Section 5, for the
 first and third; Devolder, Glineur and Nesterov 2014 for inexact gradients of smooth functions.
@@ -49,6 +40,7 @@ from privopt.theory.rate import (
     add,
     largest_excess,
     no_rate,
+    refused,
 )
 from privopt.theory.sparse_means import Body, projected_error
 
@@ -85,14 +77,12 @@ def biased_descent_rate(
 ) -> Rate:
     """The rate by ``b`` and ``nu^2``: the first and the third theorem of the module.
 
-    Of the excess risk of the average of all iterates, or, where a gap is given, of the gradient
-    norm of a random one: the root of the sum. The first term is privacy's: the larger of the
-    bias and the second moment, where both move with epsilon.
-
-    The class is convex and of finite radius; or smooth, with a ``gap`` of at least ``F(w_1) - inf
-    F``. ``bias`` is ``b`` and ``second_moment`` is ``nu^2``, each with its exponents. The default
-    ``step_size`` is that of :func:`biased_descent_step_size`. No terms, and the reason, where the
-    theorem does not apply.
+    Of the excess risk of the average of all iterates, in a convex class of finite radius; or, where
+    a ``gap`` of at least ``F(w_1) - inf F`` is given, of the gradient norm of a random one, in a
+    smooth class. The first term is privacy's: the larger of the bias and the second moment, where
+    both move with epsilon. ``bias`` is ``b`` and ``second_moment`` is ``nu^2``, each with its
+    exponents. The default ``step_size`` is that of :func:`biased_descent_step_size`. No terms, and
+    the reason, where the theorem does not apply.
 
     Examples
     --------
@@ -102,9 +92,9 @@ def biased_descent_rate(
     >>> round(rate.upper, 9), round(rate.slope("n"), 3)
     (0.3, -0.167)
     """
-    facts, reason = problem_class, _obstacle(problem_class, gap)
-    if reason:
-        return no_rate(reason, quantity=_quantity(gap))
+    facts, refusal = problem_class, refused(_obstacles(problem_class, gap), _quantity(gap))
+    if refusal is not None:
+        return refusal
     best = biased_descent_step_size(facts, steps=steps, second_moment=second_moment.value, gap=gap)
     eta = best if step_size is None else step_size
     tuned = math.isclose(eta, best, rel_tol=1e-9)
@@ -129,10 +119,7 @@ def biased_descent_rate(
 def inexact_descent_step_size(
     problem_class: ProblemClass, *, steps: int, error: float, gap: float | None = None
 ) -> float:
-    """``1/(H + e sqrt(T)/R)``, or ``1/H`` where a gap is given.
-
-    ``error`` is ``e^2``.
-    """
+    """``1/(H + e sqrt(T)/R)``, or ``1/H`` where a gap is given; ``error`` is ``e^2``."""
     smoothness = _smoothness(problem_class)
     if gap is not None:
         return 1.0 / smoothness if smoothness > 0.0 else math.inf
@@ -148,23 +135,20 @@ def inexact_descent_rate(
     gap: float | None = None,
     steps_powers: Powers = GIVEN_STEPS,
 ) -> Rate:
-    """The rate by ``e^2`` alone, for smooth losses: the second and the fourth theorem.
-
-    Of the average after each step, or, where a gap is given, of the gradient norm of one of
-    ``w_1..w_T`` drawn at random. ``b = e``.
+    """The rate by ``e^2`` alone: the second theorem, with ``b = e``, and the fourth.
 
     ``error`` is ``e^2``, with its exponents; all else as for :func:`biased_descent_rate`.
     """
-    facts, reason = problem_class, _obstacle(problem_class, gap)
-    if not reason and facts.smoothness is None:
-        reason = "the losses are not smooth"
-    if reason:
-        return no_rate(reason, quantity=_quantity(gap))
+    facts, quantity = problem_class, _quantity(gap)
+    smooth = {"the losses are not smooth": facts.smoothness is None}
+    refusal = refused({**_obstacles(facts, gap), **smooth}, quantity)
+    if refusal is not None:
+        return refusal
     best = inexact_descent_step_size(facts, steps=steps, error=error.value, gap=gap)
     eta = best if step_size is None else step_size
     curved = eta * _smoothness(facts)
     if curved > 1.0 + 1e-9 or (gap is None and curved >= 1.0):
-        return no_rate("steps must be shorter than 1/H", quantity=_quantity(gap))
+        return no_rate("steps must be shorter than 1/H", quantity=quantity)
     if gap is not None:
         start = Term("start", 2.0 * gap / (eta * steps), -1.0 * steps_powers)
         theorem = "E |grad F(w)| <= sqrt(2 gap/(eta T) + e^2)"
@@ -212,13 +196,13 @@ def _quantity(gap: float | None) -> Quantity:
     return Quantity.EMPIRICAL_RISK if gap is None else Quantity.GRADIENT_NORM
 
 
-def _obstacle(facts: ProblemClass, gap: float | None) -> str:
-    """Why no theorem applies; empty if one may."""
+def _obstacles(facts: ProblemClass, gap: float | None) -> dict[str, bool]:
     if gap is not None:
-        return "the losses are not smooth" if facts.smoothness is None else ""
-    if not facts.convex:
-        return "the losses are not convex, and no gap is given"
-    return "the set is not bounded" if math.isinf(facts.radius) else ""
+        return {"the losses are not smooth": facts.smoothness is None}
+    return {
+        "the losses are not convex, and no gap is given": not facts.convex,
+        "the set is not bounded": math.isinf(facts.radius),
+    }
 
 
 def _smoothness(facts: ProblemClass) -> float:
@@ -254,18 +238,12 @@ def bias_reduced_moments(
         nu^2 <= E |I|^2 + |m_M|^2/2 + sum_k (e_b + e_{2b})^2 / p_k.
 
     *The square.* ``G = D_N/p_N + I``, and ``I`` is independent of ``D_N`` given the past. With
-    ``m_0 = E I`` and ``m_M`` the mean of the largest batch, ``E D_N/p_N = m_M - m_0``: the mixed
-    term is ``2 <m_M - m_0, m_0> <= |m_M|^2/2``, not the half of both squares. In a ball of radius
-    ``C`` both ``E |I|^2`` and ``|m_M|^2`` are at most ``C^2``; for ``l1`` they are at most ``(C +
-    e)^2``, with the errors of their batches.
+    ``m_0 = E I`` and ``m_M`` the mean of the largest batch, the mixed term is ``2 <m_M - m_0, m_0>
+    <= |m_M|^2/2``. In a ball of radius ``C`` both ``E |I|^2`` and ``|m_M|^2`` are at most ``C^2``;
+    for ``l1`` they are at most ``(C + e)^2``, with the errors of their batches.
 
     *The increments.* Their clean parts cancel, and by Minkowski's inequality ``E |D_k|^2 <= (e_b +
-    e_{2b})^2``. Without a body all is noise, ``m_M = m_0``, and three independent vectors make
-    ``E |D_k|^2 = d (sigma/b)^2 (1/4 + 1/4 + 1/4) = 3 e_b^2/4``: the bound is an equality but for
-    ``E |I|^2 <= C^2 + e^2``.
-
-    At ``sigma = 2 z C`` and ``e_b^2 <= A/b``, ``A = 2 sqrt(2) C^2 z sqrt(s ln 2d)``, the two bounds
-    are at most ``sqrt(2 A/n)`` and ``3 C^2/2 + 6 A (M + 1)/b_0``.
+    e_{2b})^2``; without a body it is ``3 e_b^2/4``, and ``m_M = m_0``.
 
     ``noise`` is ``sigma``, on sums; ``base`` is ``b_0``; ``probabilities`` are ``p_0..p_M``; the
     means are projected onto ``body``; ``clip`` is ``C``, by default ``L``. ``sigma`` moves like
@@ -309,7 +287,7 @@ def bias_reduced_moments(
 def bias_reduced_steps(problem_class: ProblemClass, *, delta: float, base: int) -> int:
     """``T = ceil(2 n/(b_0 ln(4/delta)))``: what the published stopping rule takes on average.
 
-    A function of public numbers. The error that averages out falls like ``T^(-1/4)``, the bias
-    rises like ``T^(1/4)``; they meet at ``T b_0`` of the order of ``n ln n``.
+    The error that averages out falls like ``T^(-1/4)``, the bias rises like ``T^(1/4)``; they meet
+    at ``T b_0`` of the order of ``n ln n``.
     """
     return max(1, math.ceil(2.0 * problem_class.n / (base * math.log(4.0 / delta))))

@@ -29,7 +29,8 @@ from privopt.theory.rate import (
     add,
     largest_excess,
     no_rate,
-    obstacle,
+    obstacles,
+    refused,
 )
 from privopt.theory.steps import ALL_RECORDS, Moments, OutputRule, StepRule
 
@@ -65,8 +66,7 @@ class Descent(NamedTuple):
     def smooth_step(self) -> float:
         """``eta = 1/(H + sqrt(V T)/R)``, where the bound for smooth convex losses is least.
 
-        Infinite for linear losses (``H = 0``) without any variance: the longer a step along their
-        gradient, the better.
+        Infinite for linear losses (``H = 0``) without any variance.
         """
         if self.facts.smoothness is None:
             raise ValueError("smoothness must be declared for this step size, got None")
@@ -78,8 +78,8 @@ class Descent(NamedTuple):
         """``eta = A/(m T)``, ``A = ln(1 + z + 3 z^2)``, ``z = m R sqrt(T/V)``, in linear decay.
 
         For smooth and strongly convex losses: within 7% of the least bound of the last iterate
-        where ``T`` is 30 times ``H/m`` or more. Where fewer steps make it too long, 0.5, 0.75, 0.9
-        or 0.97 times ``1/H``, whichever has the least bound.
+        where ``T`` is 30 times ``H/m`` or more. Where fewer steps make it too long, the best of
+        some shares of ``1/H``.
         """
         smoothness, variance = self.facts.smoothness, self.variance
         assert smoothness is not None
@@ -167,31 +167,10 @@ def descent_rate(
     any steps, last                           :func:`last_iterate`
     ========================================= ============================================
 
-    *Any convex losses, averages.* ``2 eta E(F(w_t) - F*) <= E|w_t - w*|^2 - E|w_{t+1} - w*|^2 +
-    eta^2 G^2`` for ``t = 1..T``, and for ``t = T + 1`` with a step that is part of the proof alone:
-    ``w_{T+1}`` does not depend on it. The sum over ``t`` telescopes.
-
-    *Smooth losses, averages.* Let ``D = w_{t+1} - w_t`` and ``u`` in the set. By convexity and
-    smoothness ``F(w_{t+1}) - F(u) <= <grad F(w_t), w_{t+1} - u> + (H/2)|D|^2 - (m/2)|w_t - u|^2``;
-    by the projection, with ``grad F(w_t) + z_t`` for the noisy gradient of the batch, ``<grad
-    F(w_t) + z_t, w_{t+1} - u> <= (|w_t - u|^2 - |w_{t+1} - u|^2 - |D|^2)/(2 eta)``. Together::
-
-        F(w_{t+1}) - F(u) <= (|w_t - u|^2 - |w_{t+1} - u|^2)/(2 eta) - (m/2)|w_t - u|^2
-                             - <z_t, w_t - u> - <z_t, D> - (1/eta - H)|D|^2/2.
-
-    The first product has mean zero. ``-<z, D> - b|D|^2/2 <= |z|^2/(2b)`` with ``b = 1/eta - H``
-    bounds the rest by ``eta |z_t|^2/(2 (1 - eta H))``. The sum over ``t = 1..T`` telescopes. No
-    ``L^2`` stands alone: full gradients of smooth losses cost no variance. With ``sigma = s
-    sqrt(T)/mu`` and full batches the second term is ``R s sqrt(d)/mu`` whatever ``T``.
-
-    *Strongly convex losses.* From ``E F(w_t) - F* <= (eta_t/2) G^2 + ((1/eta_t - m)/2) E|w_t -
-    w*|^2 - (1/(2 eta_t)) E|w_{t+1} - w*|^2``, times ``t``, summed over ``t = 1..T + 1``, the last
-    step again part of the proof alone: distances telescope, and ``t eta_t/2 <= 1/m``. ``L`` bounds
-    the whole gradient, a regulariser's too.
-
-    *The last iterate* in linear decay has the bounds of the averages, and is the default: where a
-    risk is sharp or flat at its minimiser it is far below them, and the average is not. Smooth and
-    strongly convex losses: ``V/(m T)`` times 0.6 ``sqrt(A)``, ``A`` a logarithm, without ``L^2``.
+    The last iterate in linear decay has the bounds of the averages, and is the default: where a
+    risk is sharp or flat at its minimiser it is far below them. For smooth and strongly convex
+    losses it has ``V/(m T)`` times 0.6 ``sqrt(A)``, ``A`` a logarithm, without ``L^2``. ``L``
+    bounds the whole gradient, a regulariser's too.
 
     ``output`` is ``None`` where no theorem speaks of what is returned, and ``moments`` where the
     gradient of a batch is biased given the past. The exponents take the noise to move like
@@ -200,8 +179,8 @@ def descent_rate(
     ``clipped`` says whether clipping may change gradients, ``plain`` whether the update is plain
     descent. The rate has no terms, and the reason, where no theorem covers it.
 
-    Source: Bassily, Smith and Thakurta 2014 (arXiv:1405.7085), Theorem 2.4, and Zinkevich 2003;
-    Lan 2012 (doi:10.1007/s10107-010-0434-y) and Bubeck 2015 (arXiv:1405.4980), Theorem 6.3;
+    Source: Bassily, Smith and Thakurta 2014 (arXiv:1405.7085), Theorem 2.4, and Zinkevich 2003; Lan
+    2012 (doi:10.1007/s10107-010-0434-y) and Bubeck 2015 (arXiv:1405.4980), Theorem 6.3;
     Lacoste-Julien, Schmidt and Bach 2012 (arXiv:1212.2002). They start at a distance of the
     diameter, we at the centre.
 
@@ -213,14 +192,16 @@ def descent_rate(
     >>> rate.upper, rate.leading.name
     (0.375, 'noise')
     """
-    reason = obstacle(problem_class, clipped=clipped, plain=plain)
-    if moments is None:
-        reason = "gradients of shuffled passes are biased"
-    if reason is not None:
-        return no_rate(reason)
+    reasons = {
+        "gradients of shuffled passes are biased": moments is None,
+        **obstacles(problem_class, clipped=clipped, plain=plain),
+    }
     known = Descent(problem_class, steps, noise_std, moments or ALL_RECORDS, steps_powers)
-    found = covering(known, step_rule, output)
-    return found or no_rate("no theorem for these step sizes with this output")
+    return (
+        refused(reasons)
+        or covering(known, step_rule, output)
+        or no_rate("no theorem for these step sizes with this output")
+    )
 
 
 def covering(known: Descent, rule: StepRule, output: OutputRule | str | None) -> Rate | None:
@@ -241,6 +222,10 @@ def covering(known: Descent, rule: StepRule, output: OutputRule | str | None) ->
 
 
 def _any_loss(known: Descent, step_size: float) -> Rate:
+    """``2 eta E(F(w_t) - F*) <= E|w_t - w*|^2 - E|w_{t+1} - w*|^2 + eta^2 G^2``, summed over ``t``.
+
+    Step ``T + 1`` is part of the proof alone: ``w_{T+1}`` does not depend on it.
+    """
     facts, steps = known.facts, known.steps
     squares = known.squares(known.moments.second_moment - 1.0, 1.0)
     tuned = math.isclose(step_size, known.rough_step, rel_tol=_ROUND_OFF)
@@ -263,6 +248,14 @@ def _any_loss(known: Descent, step_size: float) -> Rate:
 
 
 def _smooth(known: Descent, step_size: float) -> Rate | None:
+    """Let ``D = w_{t+1} - w_t`` and ``u`` in the set. Smoothness and the projection give ::
+
+        F(w_{t+1}) - F(u) <= (|w_t - u|^2 - |w_{t+1} - u|^2)/(2 eta) - (m/2)|w_t - u|^2
+                             - <z_t, w_t - u> - <z_t, D> - (1/eta - H)|D|^2/2.
+
+    The first product has mean zero, and the rest is at most ``eta |z_t|^2/(2 (1 - eta H))``. No
+    ``L^2`` stands alone: full gradients of smooth losses cost no variance.
+    """
     facts, steps, varied = known.facts, known.steps, known.moments.variance
     squares = known.squares(varied, 0.0)
     if facts.smoothness is None:
@@ -298,6 +291,7 @@ def root_and_last(*values: float) -> float:
 
 
 def _strongly_convex(known: Descent, rule: StepRule) -> Rate | None:
+    """Each step's inequality times ``t``, summed: distances telescope, and ``t eta_t/2 <= 1/m``."""
     modulus = known.facts.strong_convexity
     if rule != StepRule.strongly_convex(modulus):
         return None
@@ -393,45 +387,35 @@ def last_iterate(
 
     ``F`` is ``m``-strongly convex (``m >= 0``), ``R`` at least ``|w_1 - w*|``, ``E g_t`` a
     subgradient of ``F`` at ``w_t`` given the past. With ``smoothness = H`` and ``eta_t H < 1``,
-    ``V`` is at least ``E |g_t - grad F(w_t)|^2``, and ``end`` is 0. Without, ``V`` is at least
-    ``E |g_t|^2``, and ``F`` is ``L``-Lipschitz.
+    ``V`` is at least ``E |g_t - grad F(w_t)|^2``, and ``end`` is 0. Without, ``V`` is at least ``E
+    |g_t|^2``, and ``F`` is ``L``-Lipschitz.
 
     *Points that move.* Let ``u_0 = w*``, ``u_t = theta_t u_{t-1} + (1 - theta_t) w_t`` with numbers
-    ``theta_t`` in ``[0, 1]``. They are members of the set that the past knows. Let ``e_t = E
-    |w_{t+1} - u_t|^2``, and ``h_t`` the bound of ``E F(u_t) - F*`` that convexity gives::
+    ``theta_t`` in ``[0, 1]``, ``e_t = E |w_{t+1} - u_t|^2``, ``f_t = E F(w_t) - F*``, and ``h_t``
+    the bound of ``E F(u_t) - F*`` that convexity gives::
 
-        h_t = theta_t h_{t-1} + (1 - theta_t) f_t - (m/2) theta_t (1 - theta_t) e_{t-1},
+        h_t = theta_t h_{t-1} + (1 - theta_t) f_t - (m/2) theta_t (1 - theta_t) e_{t-1},  h_0 = 0.
 
-    ``f_t = E F(w_t) - F*``, ``h_0 = 0``. As ``w_t - u_t = theta_t (w_t - u_{t-1})``, the usual
-    inequality of one step towards ``u_t`` has ``(1 - eta_t m) theta_t^2 e_{t-1} - e_t`` at its end.
+    As ``w_t - u_t = theta_t (w_t - u_{t-1})``, the usual inequality of one step towards ``u_t`` has
+    ``(1 - eta_t m) theta_t^2 e_{t-1} - e_t`` at its end.
 
     *Smooth.* ``2 eta_t (f_{t+1} - h_t) <= (1 - eta_t m) theta_t^2 e_{t-1} - e_t + eta_t^2 V/(1 -
-    eta_t H)``, as in the proof for averages (:func:`descent_rate`). With ``theta_1 =
-    1``, ``theta_{T+1} = 0``, ``y_t = (1 - theta_{t+1})/eta_t``, let ``k_{t+1} = theta_{t+1} h_t +
-    (1 - theta_{t+1}) f_{t+1}``. Then ::
-
-        k_{t+1} + y_t e_t/2 <= h_t + y_t (1 - eta_t m) theta_t^2 e_{t-1}/2 + y_t eta_t^2 V/(2 (1 -
-                               eta_t H)),    h_t = k_t - (m/2) theta_t (1 - theta_t) e_{t-1},
-
-    and the right side is at most ``k_t + y_{t-1} e_{t-1}/2`` plus the noise if ::
+    eta_t H)``. With ``theta_1 = 1``, ``theta_{T+1} = 0``, ``y_t = (1 - theta_{t+1})/eta_t``, the
+    sums of ``k_{t+1} = theta_{t+1} h_t + (1 - theta_{t+1}) f_{t+1}`` and ``y_t e_t/2`` rise by no
+    more than the noise if ::
 
         y_t (1 - eta_t m) theta_t^2 = (1 - theta_t) (1/eta_{t-1} + m theta_t),
 
-    a quadratic equation for ``theta_t``, solved from the last step backwards. At the end ``k_{T+1}
-    = f_{T+1}``: the sum is ``start = y_1 (1 - eta_1 m)/2``, ``noise = sum_t y_t eta_t^2/(2 (1 -
-    eta_t H))``.
+    a quadratic equation for ``theta_t``, solved from the last step backwards. As ``k_{T+1} =
+    f_{T+1}``: ``start = y_1 (1 - eta_1 m)/2``, ``noise = sum_t y_t eta_t^2/(2 (1 - eta_t H))``.
 
     *Not smooth.* ``2 eta_t (f_t - h_t) <= (1 - eta_t m) theta_t^2 e_{t-1} - e_t + eta_t^2 V``. With
     ``y_t = (1 - theta_t)/(eta_t theta_t)`` that is ``h_t + y_t e_t/2 <= h_{t-1} + y_{t-1} e_{t-1}/2
-    + y_t eta_t^2 V/2``, where ``theta_t = 1/(1 + eta_t y_t)`` and ``y_{t-1}`` is ``y_t theta_t
-    (theta_t (1 - eta_t m) - eta_t m)``, or 0 if that is less. At last ``f_{T+1} - h_T <= L
-    sqrt(e_T) - m e_T/2 <= y_T e_T/2 + L^2/(2 (y_T + m))``, and ``y_T = 1/eta_T`` is as good as any
-    up to a constant.
+    + y_t eta_t^2 V/2``, where ``y_{t-1}`` is ``y_t theta_t (theta_t (1 - eta_t m) - eta_t m)``, or
+    0 if that is less. At last ``f_{T+1} - h_T <= L sqrt(e_T) - m e_T/2 <= y_T e_T/2 + L^2/(2 (y_T +
+    m))``, and ``y_T = 1/eta_T`` is as good as any up to a constant.
 
-    In linear decay, ``eta_t = eta (T + 1 - t)/T`` and ``m = 0``, ``start`` is ``1/(2 eta T)`` and
-    ``noise`` the mean of ``eta/(2 (1 - eta_t H))``: no more than for the average of constant steps
-    ``eta``. With ``eta_t = eta (T + 1 - t)/(T + 1)`` and no smoothness the sum is ``R^2/(2 eta (T +
-    1)) + eta V/2``, for ``V >= L^2``: that of the average again.
+    In linear decay at ``m = 0`` both are no more than for the average of constant steps.
 
     Source: the moving points are those of Zamani and Glineur 2023 (arXiv:2307.11134); Liu and Zhou
     2024 (arXiv:2312.08531) use them for smooth losses. Any steps, ``m`` and the constants are

@@ -39,20 +39,17 @@ def descent_steps(
 ) -> DefaultSteps:
     """The default ``T``, at which the bound is near ``R sqrt(d) sigma_1``, its limit.
 
-    ``T`` steps need noise ``sigma = sigma_1 sqrt(T)``. The bound for any convex losses is then ``R
-    sqrt(a C^2/T + d sigma_1^2)``: a tenth above the limit after ``a C^2/(0.21 d sigma_1^2)`` steps.
-    That for smooth ones, ``H R^2/(2T) + R sqrt(v L^2/T + d sigma_1^2)``, is half above it after
-    ``H R/(sqrt(d) sigma_1)`` steps, the square root of that, and batches ask for ``5 v L^2/(d
-    sigma_1^2)``. Strongly convex ones too have forgotten the start after ``2 A H/m``, with ``A`` of
-    :attr:`Descent.strongly_convex_step`. The fewer steps are taken.
-
-    Never above ten thousand, where the error of optimisation is ``L R/100`` for any losses. A
-    Moreau envelope of width ``h`` saves no steps: it is ``1/h``-smooth and ``L^2 h/2`` away, and
-    where that is less than the limit, ``H R/(sqrt(d) sigma_1)`` exceeds ``L^2/(2 d sigma_1^2)``.
+    ``T`` steps need noise ``sigma = sigma_1 sqrt(T)``. The bound for any convex losses, ``R sqrt(a
+    C^2/T + d sigma_1^2)``, is a tenth above the limit after ``a C^2/(0.21 d sigma_1^2)`` steps.
+    That for smooth ones is half above it after ``H R/(sqrt(d) sigma_1)`` steps, and batches ask for
+    ``5 v L^2/(d sigma_1^2)``. Strongly convex ones have forgotten the start after ``2 A H/m``, with
+    ``A`` of :attr:`Descent.strongly_convex_step`. The fewest steps are taken, and never more than
+    ten thousand. A Moreau envelope saves none: where its own cost is below the limit, its curvature
+    asks for more.
 
     ``one_step_noise`` is ``sigma_1``, the noise of each coordinate that a single full gradient
     would need within the budget; ``clip`` is ``C``, by default ``L``; ``moments`` have ``a`` and
-    ``v`` of the batches. The smooth theorem speaks of plain descent alone.
+    ``v`` of the batches. The smooth theorem speaks of ``plain`` descent alone.
     """
     facts, noise = problem_class, math.sqrt(problem_class.dim) * one_step_noise
     clip = facts.lipschitz if clip is None else clip
@@ -86,8 +83,8 @@ def _curved_steps(facts: ProblemClass, noise: float) -> tuple[float, Powers]:
 def descent_batch(problem_class: ProblemClass, *, one_step_noise: float) -> float:
     """``b = L^2/(H R sqrt(d) sigma_1)``: batches then ask for as many steps as curvature does.
 
-    Smaller ones ask for more steps, larger ones for more gradients: here both are at most twice
-    what they could be. 0 where kinks ask for more steps than either.
+    Steps and gradients are then both at most twice what they could be. 0 where kinks ask for more
+    steps than either.
     """
     facts, noise = problem_class, math.sqrt(problem_class.dim) * one_step_noise
     if not facts.smoothness or not facts.convex or math.isinf(facts.lipschitz * facts.radius):
@@ -107,22 +104,16 @@ def descent_numbers(
 ) -> DescentNumbers:
     """The step sizes and the output of the theorem with the smallest bound at these ``steps``.
 
-    The last iterate after steps in linear decay, which has the bounds of the averages and is far
-    below them where the risk is sharper or flatter than the worst: from the best step for smooth
-    losses, or for any. Strongly convex losses also ``2/(m (t + 1))``, and weights in proportion to
-    ``t``.
-
-    A ``step_rule`` or ``output`` that is chosen already is kept: a constant step decides between
-    the two averages, an output between the steps of the theorems.
+    The last iterate after steps in linear decay, from the best step for smooth losses, or for any.
+    Strongly convex losses also ``2/(m (t + 1))``, and weights in proportion to ``t``. A
+    ``step_rule`` or ``output`` that is chosen already is kept: a constant step decides between the
+    two averages, an output between the steps of the theorems.
 
     Examples
     --------
     >>> facts = ProblemClass(n=100, dim=25, lipschitz=1.0, radius=1.0, smoothness=0.5)
     >>> descent_numbers(facts, steps=99, noise_std=0.0, output=OutputRule.AVERAGE).step_rule
     StepRule(scale=0.1, power=0.0, offset=0.0, decay=0.0)
-    >>> size, _, _, decay = descent_numbers(facts, steps=100, noise_std=0.1).step_rule
-    >>> round(size, 4), decay
-    (0.1818, 1.0)
     """
     known = Descent(problem_class, steps, noise_std, moments)
     if step_rule is None:

@@ -13,8 +13,7 @@ def exponential_mechanism_regularisation(
 ) -> float:
     """The ``m`` that balances draw and regulariser: ``2 G sqrt(d) / (mu R)``.
 
-    The bound is then ``G R sqrt(d) / mu``, half of it from each; under ``replace_one``
-    (``G = 2L/n``) it is ``2 L R sqrt(d) / (n mu)``.
+    The bound is then ``G R sqrt(d) / mu``: under ``replace_one`` ``2 L R sqrt(d) / (n mu)``.
     """
     return 2.0 * sensitivity * math.sqrt(problem_class.dim) / (mu * problem_class.radius)
 
@@ -33,18 +32,15 @@ def exponential_mechanism_rate(
 
         E F(w) - F* <= d / k + m R^2 / 4.
 
-    Let ``phi`` be ``k`` times what is in brackets, and ``w*`` a minimiser of ``F``. By parts, the
-    integral of ``<w - w*, grad phi> exp(-phi)`` over ``W`` is at most ``d`` times that of
-    ``exp(-phi)``, as the boundary of ``W`` contributes with the right sign. So
-    ``E <w - w*, grad F(w) + m (w - c)> <= d/k``. With ``a = w* - c`` and ``b = w - c``, convexity
-    gives ``F(w) - F* <= <w - w*, grad F(w)>``, and ``-m <b - a, b> <= m |a|^2/4 <= m R^2/4``, the
-    centre ``c`` being within ``R`` of every member. With ``W`` in the ball of radius ``R = D/2``:
+    Let ``phi`` be ``k`` times what is in brackets. By parts, the integral of ``<w - w*, grad phi>
+    exp(-phi)`` over ``W`` is at most ``d`` times that of ``exp(-phi)``, so ``E <w - w*, grad F(w) +
+    m (w - c)> <= d/k``. With ``a = w* - c`` and ``b = w - c``, convexity gives ``F(w) - F* <= <w -
+    w*, grad F(w)>``, and ``-m <b - a, b> <= m |a|^2/4 <= m R^2/4``. With ``W`` in the ball of
+    radius ``R``:
 
     pure
-        ``m = 0``, ``k = epsilon/(2 R G)``: ``2 R G d / epsilon``, which under ``replace_one``
-        (``G = 2L/n``) is ``2 L D d / (n epsilon) = 4 L R d / (n epsilon)``. Half that under
-        ``zero_out``, and under ``add_or_remove_one`` by a public design size ``n``: one loss of
-        range ``L D`` enters or leaves, instead of a difference of two, of range ``2 L D``.
+        ``m = 0``, ``k = epsilon/(2 R G)``: ``2 R G d / epsilon``, which is ``4 L R d/(n epsilon)``
+        under ``replace_one``, half that under ``zero_out`` and ``add_or_remove_one``.
     Gaussian
         ``k = m mu^2 / G^2``: ``d G^2 / (m mu^2) + m R^2 / 4``.
 
@@ -52,8 +48,8 @@ def exponential_mechanism_rate(
     ``balanced`` says whether ``m`` is that of :func:`exponential_mechanism_regularisation`; else it
     is fixed.
 
-    Source: Bassily, Smith and Thakurta 2014 (their order, for pure DP); Gopi, Lee and
-    Liu 2022. Constants derived here; theirs have ``D`` where the centre allows ``R``.
+    Source: Bassily, Smith and Thakurta 2014 (their order, for pure DP); Gopi, Lee and Liu 2022.
+    Constants derived here; theirs have ``D`` where the centre allows ``R``.
 
     Examples
     --------

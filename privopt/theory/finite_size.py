@@ -1,9 +1,8 @@
 """Laws at finite size: expected excess risks that are computed, where theorems only bound them.
 
 Three hard families have all their records at the centre of a ball, and with them the minimiser.
-Their risk is ``F(w) = a |w| + (b/2) |w|^2``: a method whose release has a norm of known law has the
-expected excess risk ``a E|w| + (b/2) E|w|^2``. Who measures something else has a mistake in the
-code, or in the law; about a theorem it says nothing.
+Their risk is ``F(w) = a |w| + (b/2) |w|^2``, so a release whose norm has a known law has the
+expected excess risk ``a E|w| + (b/2) E|w|^2``.
 """
 
 from __future__ import annotations
@@ -40,16 +39,13 @@ class RadialLoss(NamedTuple):
 
 
 def gaussian_perturbation(loss: RadialLoss, *, dim: int, scale: float) -> float:
-    r"""``E F(Proj(z))``, ``z ~ N(0, sigma^2 I)``: output perturbation, the minimiser at 0.
+    """``E F(Proj(z))``, ``z ~ N(0, sigma^2 I)``: output perturbation, the minimiser at 0.
 
-    A regulariser about the centre, or the rounding of the kink, leaves the minimiser where it is,
-    so the release is the projected noise and ``|w| = min(|z|, R)``. ``|z|^2/(2 sigma^2)`` has the
-    law ``Gamma(d/2)``, and with ``u = R^2/(2 sigma^2)`` and the regularised incomplete gamma
-    functions ``P`` and ``Q``::
+    The release is the projected noise, ``|w| = min(|z|, R)``. ``|z|^2/(2 sigma^2)`` has the law
+    ``Gamma(d/2)``, and with ``u = R^2/(2 sigma^2)`` and the regularised incomplete gamma functions
+    ``P`` and ``Q``::
 
         E|w|^k = (2 sigma^2)^{k/2} (Gamma((d + k)/2)/Gamma(d/2)) P((d + k)/2, u) + R^k Q(d/2, u).
-
-    Where nothing is projected that is ``sigma sqrt(d) (1 - 1/(4d) + ..)`` and ``sigma^2 d``.
     """
     if scale == 0.0:
         return 0.0
@@ -88,9 +84,7 @@ def gibbs_draw(
     """``E F(w)`` of a draw from ``exp(-k (F(w) + (m/2)|w|^2))`` on the ball, ``k = 1/temperature``.
 
     The norm has a density proportional to ``r^{d-1} exp(-k a r - k (b + m) r^2/2)`` on ``[0, R]``,
-    and both integrals of the mean are of one dimension. For the distance (``a = 1``, ``b = 0``) and
-    ``m = 0`` they are closed: the law ``Gamma(d, 1/k)`` cut at ``R`` has the mean
-    ``(d/k) P(d + 1, k R)/P(d, k R)``.
+    and both integrals of the mean are of one dimension.
     """
     slope = loss.slope / temperature
     curvature = (loss.curvature + regularisation) / temperature
@@ -125,7 +119,7 @@ def noisy_descent_on_squares(
     step_sizes: npt.NDArray[np.float64],
     weights: npt.NDArray[np.float64],
 ) -> float | None:
-    r"""``E F(v)``, ``v = sum_t a_t w_t`` of ``w_{t+1} = Proj(w_t - eta_t (b w_t + sigma z_t))``.
+    """``E F(v)``, ``v = sum_t a_t w_t`` of ``w_{t+1} = Proj(w_t - eta_t (b w_t + sigma z_t))``.
 
     From the minimiser, ``w_1 = 0``, with ``F(w) = (b/2)|w|^2`` and ``z_t ~ N(0, I)``, ``t = 1..T``.
 
@@ -133,18 +127,13 @@ def noisy_descent_on_squares(
     ``c_s = sum_{t > s} a_t p_{s+1} .. p_{t-1}``, from behind ``c_s = a_{s+1} + p_{s+1} c_{s+1}``,
     the output is ``v = -sum_s eta_s c_s sigma z_s``, so ``E|v|^2 = d sigma^2 sum_s (eta_s c_s)^2``.
 
-    *Projections that take place early* hardly matter, as the first noises fade. Say none takes
-    place after step ``K``. Then ``v = A - sum_{s > K} eta_s c_s sigma z_s`` with
-    ``A = sum_{t <= K} a_t w_t + c_K w_{K+1}``, which depends on the first ``K`` noises alone: the
-    two are independent, the second of mean 0, so ``E|v|^2 = E|A|^2 + d sigma^2 sum_{s > K}
-    (eta_s c_s)^2``, and ``E|A|^2 <= (sum_{t <= K} |a_t| r_t + |c_K| r_{K+1})^2`` by Minkowski's
-    inequality, ``r_t^2 = min(R^2, d s_t^2)`` a bound of ``E|w_t|^2``, whatever was projected.
-
-    *When the last projection takes place*: ``|p w + eta sigma z|`` has a law that increases with
-    ``|w|``, and a projection makes a norm smaller. So ``|w_t|`` has a law below that of the
-    recursion without projections, ``s_t chi_d`` with ``s_{t+1}^2 = p_t^2 s_t^2 + eta_t^2 sigma^2``,
-    and step ``t`` is projected with a probability of ``Q(d/2, R^2/(2 s_{t+1}^2))`` at most; ``K``
-    is the first step after which these sum to less than 1e-9.
+    *Projections that take place early* hardly matter. If none takes place after step ``K``, then
+    ``v = A - sum_{s > K} eta_s c_s sigma z_s``, where ``A = sum_{t <= K} a_t w_t + c_K w_{K+1}``
+    depends on the first ``K`` noises alone, and ``E|A|^2 <= (sum_{t <= K} |a_t| r_t + |c_K|
+    r_{K+1})^2``, ``r_t^2 = min(R^2, d s_t^2)`` a bound of ``E|w_t|^2``. ``|w_t|`` has a law below
+    ``s_t chi_d``, ``s_{t+1}^2 = p_t^2 s_t^2 + eta_t^2 sigma^2``, so step ``t`` is projected with a
+    probability of ``Q(d/2, R^2/(2 s_{t+1}^2))`` at most; ``K`` is the first step after which these
+    sum to less than 1e-9.
 
     The loss has slope 0; ``noise_std`` is ``sigma``, ``step_sizes`` are ``eta_1 .. eta_T`` and
     ``weights`` ``a_1 .. a_{T+1}``. Returned is what the noises after ``K`` cost, and half of what

@@ -16,8 +16,8 @@ from privopt.theory.rate import (
     Term,
     add,
     largest_excess,
-    no_rate,
-    obstacle,
+    obstacles,
+    refused,
 )
 
 _ROUND_OFF = 1e-9
@@ -27,16 +27,15 @@ class PrefixError(NamedTuple):
     """What noise leaves in the prefix sums, in units of ``sigma``, for one coordinate.
 
     The error after ``t`` answers is a sum ``X_t + Y_t``. ``X_t`` has increments of mean zero given
-    the past: it is what descent with fresh noise has too, and only its increments cost. ``Y_t`` is
-    the rest, and it costs by its size. Any such split is allowed; the usual one is ``X = 0``.
+    the past, of which only the increments cost; ``Y_t`` is the rest, and costs by its size. Any
+    such split is allowed; the usual one is ``X = 0``.
 
     ``deviation`` is ``y``, the mean over ``t = 1..T`` of the standard deviation of ``Y_t``: with
     ``X = 0`` the mean of ``sqrt((B B^T)_tt)``. ``increment`` is ``x``, the root mean square over
     ``t`` of the standard deviation of ``X_t - X_{t-1}``: fresh noise in every step has ``y = 0``
-    and ``x = 1``. ``growth`` is the local exponent of sensitivity times error in ``T``, from
-    :func:`local_exponent`: logarithms have one that is small and falls; 0 for fresh noise and one
-    participation. ``restarts`` is ``r``, how often the noise begins anew, and with it the leader,
-    from where it stands; ``restarted`` is ``y_r``, the mean standard deviation of ``Y`` there.
+    and ``x = 1``. ``growth`` is the local exponent of sensitivity times error in ``T``
+    (:func:`local_exponent`). ``restarts`` is ``r``, how often the noise and the leader begin anew;
+    ``restarted`` is ``y_r``, the mean standard deviation of ``Y`` there.
     """
 
     deviation: float
@@ -47,11 +46,9 @@ class PrefixError(NamedTuple):
 
 
 def local_exponent(error: Callable[[int], float], steps: int) -> float:
-    """``d log error / d log T`` at ``steps``, between half and twice as many.
+    """``d log error / d log T`` of ``T -> error(T)``, between half and twice as many steps.
 
     Doubling keeps the saw teeth of trees in step.
-
-    ``error`` is ``T -> sensitivity times deviation``.
     """
     ends = max(1, steps // 2), 2 * steps
     low, high = (error(end) for end in ends)
@@ -113,46 +110,31 @@ def ftrl_rate(
         E regret <= Lambda R^2/2 + T (L^2 + d sigma^2 x^2)/(2 Lambda) + T L sigma sqrt(d) y/Lambda
                     + 2 r R sigma sqrt(d) y_r.
 
-    With ``X = 0``, ``x = 0``, it holds for every order of losses, and against points ``u`` that are
-    chosen last. With ``Y = 0`` it is the regret of noisy gradient descent. At the best ``Lambda``
-    the terms are the root of a sum of squares::
-
-        R sqrt(2 T L sigma sqrt(d) y),    R sigma x sqrt(T d),    R L sqrt(T),
-
-    and that of the restarts is added; at any other ``Lambda`` all are added. The exponents take
-    ``T`` to move like ``n/b``, and ``sigma y`` like ``T^growth/(b epsilon)``: the noise's exponents
-    are local where the noise grows like a logarithm.
+    With ``x = 0`` it holds for every order of losses, and against points ``u`` that are chosen
+    last. With ``Y = 0`` it is the regret of noisy gradient descent. At the best ``Lambda`` the
+    terms are the root of a sum of squares, ``R sqrt(2 T L sigma sqrt(d) y)``, ``R sigma x sqrt(T
+    d)`` and ``R L sqrt(T)``, and that of the restarts is added; at any other ``Lambda`` all are
+    added. The exponents take ``T`` to move like ``n/b``, and ``sigma y`` like ``T^growth/(b
+    epsilon)``.
 
     *Derivation.* Let ``G_t = g_1 + ... + g_t``, and compare with the leader ``v_{t+1} = Proj(w_1 -
-    (G_t + X_t)/Lambda)`` that only ``X`` disturbs. The projection does not expand, so ``|w_t - v_t|
-    <= |Y_{t-1}|/Lambda`` and::
-
-        f_t(w_t) - f_t(u) <= <g_t, w_t - u> <= <g_t, v_t - u> + L |Y_{t-1}|/Lambda.
-
-    ``v_{t+1}`` minimises ``<G_t + X_t, w> + (Lambda/2)|w - w_1|^2`` over the set. The minimum is a
-    function of ``G_t + X_t`` whose gradient ``v_{t+1}`` is ``1/Lambda``-Lipschitz, so it changes in
-    step ``t`` by ``<g_t + x_t, v_t> - |g_t + x_t|^2/(2 Lambda)`` or more; and by strong convexity
-    its last value is at most that at ``u`` less ``(Lambda/2)|u - v_{T+1}|^2``. Therefore::
+    (G_t + X_t)/Lambda)`` that only ``X`` disturbs: ``|w_t - v_t| <= |Y_{t-1}|/Lambda``, so
+    ``f_t(w_t) - f_t(u) <= <g_t, v_t - u> + L |Y_{t-1}|/Lambda``. ``v_{t+1}`` minimises ``<G_t +
+    X_t, w> + (Lambda/2)|w - w_1|^2`` over the set; the minimum has a ``1/Lambda``-Lipschitz
+    gradient in ``G_t + X_t``, which is ``v_{t+1}``. Therefore::
 
         sum_t <g_t + x_t, v_t - u> <= (Lambda/2)(|u - w_1|^2 - |u - v_{T+1}|^2)
-                                      + sum_t |g_t + x_t|^2/(2 Lambda).
+                                      + sum_t |g_t + x_t|^2/(2 Lambda),
 
-    Given the past, ``x_t`` has mean zero, and ``g_t``, ``v_t``, ``u`` are fixed: ``E <x_t, v_t -
-    u> = 0`` and ``E |g_t + x_t|^2 = E |g_t|^2 + E |x_t|^2``. At last ``E |Y_t|`` is at most the
-    root of ``E |Y_t|^2``.
-
-    *A restart* starts the next leader from ``w = Proj(w_1 - (G + X + Y)/Lambda)`` and not from
-    ``v``, ``|w - v| <= |Y|/Lambda``; as both are within ``2R`` of ``u``, ``(Lambda/2)(|u - w|^2 -
-    |u - v|^2) <= 2 R |Y|``. The rest telescopes. Answer ``T`` serves no point that is counted: the
-    bound is for the price of ``T`` answers.
+    and given the past ``x_t`` has mean zero while ``g_t``, ``v_t``, ``u`` are fixed. *A restart*
+    starts the next leader from ``w = Proj(w_1 - (G + X + Y)/Lambda)`` and not from ``v``, which
+    adds ``(Lambda/2)(|u - w|^2 - |u - v|^2) <= 2 R |Y|``.
 
     *The population risk* of the average of ``w_1..w_{T+1}`` after one pass over batches of ``b``
     independent records, of which the last has ``c b``, is the regret over ``N = T + 1``, with ``L^2
-    (N + 2 (1 - c))`` for ``T L^2``. ``w_t`` knows nothing of batch ``t``, and the last point
-    nothing of a batch that is left out: ``E f_t(w_t) = E F_P(w_t)``, and the sum over ``N`` rounds
-    is a regret. Records in an order drawn without a look at them are independent draws again. A
-    last batch that is not full has a gradient at most ``L (1 - c)`` from that of a full one, which
-    moves ``w_{T+1}`` by ``L (1 - c)/Lambda`` and its loss by ``L`` times that.
+    (N + 2 (1 - c))`` for ``T L^2``: ``w_t`` knows nothing of batch ``t``, hence ``E f_t(w_t) = E
+    F_P(w_t)``. A last batch that is not full has a gradient at most ``L (1 - c)`` from that of a
+    full one, which moves ``w_{T+1}`` by ``L (1 - c)/Lambda`` and its loss by ``L`` times that.
 
     ``steps`` is ``T``, of all passes together. ``f_t`` may be the loss of a batch: the sum of its
     records' losses over a divisor no smaller than their number. ``noise_std`` is ``sigma``, of the
@@ -175,16 +157,16 @@ def ftrl_rate(
     (20.0, 17.321, 10.0)
     """
     spoken = Quantity.named("quantity", quantity)
-    reason = None
-    if spoken not in (Quantity.REGRET, Quantity.POPULATION_RISK):
-        reason = f"follow the leader is not bounded in {spoken}"
-    elif spoken is Quantity.POPULATION_RISK and epochs > 1:
-        reason = "records that are seen again are not fresh draws of the population"
-    else:
-        reason = obstacle(problem_class, clipped=clipped) or (None if plain else "momentum")
-    if reason is not None:
-        return no_rate(reason, quantity=spoken)
-    regret = spoken is Quantity.REGRET
+    regret, risk = spoken is Quantity.REGRET, spoken is Quantity.POPULATION_RISK
+    reasons = {
+        f"follow the leader is not bounded in {spoken}": not (regret or risk),
+        "records that are seen again are not fresh draws of the population": risk and epochs > 1,
+        **obstacles(problem_class, clipped=clipped),
+        "momentum": not plain,
+    }
+    refusal = refused(reasons, spoken)
+    if refusal is not None:
+        return refusal
     rounds = float(steps) if regret else _filled(problem_class, steps, batch_size)
     costs = _costs(problem_class, steps, noise_std, error, rounds)
     best = math.sqrt(2.0 * costs.inverse) / problem_class.radius

@@ -72,19 +72,17 @@ def hidden_counts(n: int, dim: int, advantage: Advantage) -> HardData:
     """A count a coordinate, spread over all of ``0..K`` like the square of a sine: ``b = 1``.
 
     Here ``m`` of the ``K`` records of a coordinate are +1, so that ``v = 2 m/K - 1``. An edge ``(j,
-    j + 1)`` is drawn with chance ``o_j = (2/K) sin^2(pi (j + 1/2)/K)``, and ``m`` is one of its
-    ends in equal chance: ``v = c + s/K``, ``c`` the middle and ``s`` a sign. Let ``e = E[s |
-    answers, edge]``, ``E e^2 <= T^2``; ``r = E[s | m] = (o_{m-1} - o_m)/(o_{m-1} + o_m)``; and
-    ``q`` of the answers. As ``E (q - c) s = E (q - c) e`` and ``E q s = E q r``, with ``E c s =
-    0``,
+    j + 1)`` is drawn with chance ``(2/K) sin^2(pi (j + 1/2)/K)``, and ``m`` is one of its ends in
+    equal chance: ``v = c + s/K``, ``c`` the middle and ``s`` a sign. Let ``e = E[s | answers,
+    edge]``, ``E e^2 <= T^2``, and ``r = E[s | m]``, ``E r^2 <= sin^2(pi/K)``. For any ``q`` of the
+    answers
 
-        E (q - c)(e - r) = E c r = E (v - s/K) r = (1 - E r^2)/K.
+        E (q - c)(e - r) = E c r = E (v - s/K) r = (1 - E r^2)/K,
 
-    Here ``E e r >= 0``, as ``r`` rises with ``m``, and ``E r^2 <= sin^2(pi/K)``. So ``K^2 E (q -
-    c)^2`` is at least ``X^2``, ``X = (1 - sin^2(pi/K))/sqrt(T^2 + sin^2(pi/K))``, and ``K^2 E (q -
-    v)^2`` at least ``X^2 - 2 T X + 1``, where ``X >= T``. For large ``K`` this is ``1/T^2 - 1``,
-    about ``4/mu^2``: what Gaussian noise costs. ``spread = E v^2`` is in closed form; ``norm =
-    spread``, as ``|v| <= sqrt(D)``.
+    and ``E e r >= 0``, as ``r`` rises with ``m``. So ``K^2 E (q - c)^2 >= X^2``, ``X = (1 -
+    sin^2(pi/K))/sqrt(T^2 + sin^2(pi/K))``, and ``K^2 E (q - v)^2 >= X^2 - 2 T X + 1``, where ``X >=
+    T``. For large ``K`` this is ``1/T^2 - 1``, about ``4/mu^2``: what Gaussian noise costs.
+    ``spread`` is in closed form; ``norm = spread``, as ``|v| <= sqrt(D)``.
     """
     coordinates, k = _sizes(n, dim)
     coordinates, k = coordinates[k > 1.0], k[k > 1.0]
@@ -106,16 +104,15 @@ def hidden_supports(n: int, dim: int, sparsity: int, advantage: Advantage) -> Ha
 
         E |E[x | answers]|^2 <= I/(s a(c/s)),   a(r) = asinh(r) - (sqrt(1 + r^2) - 1)/r,
 
-    where ``a(r)`` is about ``ln(2 r) - 1``. For let ``f`` be the posterior density of ``x``, and
-    ``y = E f x``. No entry of ``y`` is above ``1/sqrt(s)``. Along ``y/|y|`` (Donsker and Varadhan)
+    ``a(r)`` being about ``ln(2 r) - 1``. For let ``f`` be the posterior density of ``x`` and ``y =
+    E f x``, no entry of which is above ``1/sqrt(s)``. By Donsker and Varadhan along ``y/|y|``, with
+    Maclaurin's inequality for the mean over supports of a product,
 
-        l |y| <= KL(f) + ln E exp(l <x, y>/|y|)
-              <= KL(f) + (s/c) sum_j (cosh(l y_j/(|y| sqrt(s))) - 1),
+        l |y| <= KL(f) + (s/c) sum_j (cosh(l y_j/(|y| sqrt(s))) - 1)
+              <= KL(f) + (s^2 |y|^2/c) (cosh(l/(s |y|)) - 1),
 
-    as the mean over supports of a product of ``cosh`` is at most the ``s``-th power of their mean
-    (Maclaurin). ``cosh(sqrt(z)) - 1`` is convex in ``z``, so that the sum is largest where ``s
-    |y|^2`` entries are as large as they may be: ``l |y| <= KL(f) + (s^2 |y|^2/c) (cosh(l/(s |y|)) -
-    1)``. The best ``l`` gives ``s |y|^2 a(c/s) <= KL(f)``, whose mean over the answers is ``I``.
+    the sum being largest where ``s |y|^2`` entries are as large as they may be. The best ``l``
+    gives ``s |y|^2 a(c/s) <= KL(f)``, whose mean over the answers is ``I``.
     """
     most, copies = _sizes(n, dim // sparsity)
     shares = 2.0 ** -np.arange(8.0)[:, None]
@@ -130,20 +127,7 @@ def hidden_supports(n: int, dim: int, sparsity: int, advantage: Advantage) -> Ha
 def fingerprints(
     n: int, dim: int, advantage: Advantage, *, width: int = 1, sampled: bool = False
 ) -> HardData:
-    """Beta(a + 1, a + 1) means, over ``a`` and ``K``.
-
-    ``width`` is ``b``, coordinates of a record; ``sampled`` says whether the records are a sample
-    and ``v`` the mean of their distribution.
-
-    Examples
-    --------
-    >>> from privopt.spec import Relation
-    >>> from privopt.theory import GaussianAdvantage
-    >>> advantage = GaussianAdvantage(0.1, Relation.REPLACE_ONE)
-    >>> scale = 10 / (10**6 * 0.1)
-    >>> round(fingerprints(10**6, 100, advantage, width=100).linear() / scale, 3)
-    0.28
-    """
+    """Beta(a + 1, a + 1) means, over ``a`` and ``K``, for the arguments of :func:`fingerprint`."""
     groups, copies = _sizes(n, dim // width)
     return fingerprint(
         n, groups, copies, _EXPONENTS[:, None], advantage, width=width, sampled=sampled
@@ -232,17 +216,15 @@ class Packing(NamedTuple):
     ``K`` of ``n`` records are copies of one record, at a point ``x`` drawn at random; the others
     are null. Under epsilon-DP the laws ``P_x`` of the answer satisfy ``P_x <= exp(z) P_y``, ``z = K
     epsilon`` times the steps that it takes to replace a record. So for each answer ``w`` the
-    density ``f(x) = P_x(w)/E P_y(w)`` has mean 1 and lies in some ``[l, exp(z) l]``. For a cost
-    ``r(w, x)`` and any ``c``, ``E (r - c) f`` is least where ``f`` is high exactly on ``r < c``;
-    and it is 0 then, so that the mean cost is at least ``c``, if
+    density ``f(x) = P_x(w)/E P_y(w)`` has mean 1 and lies in some ``[l, exp(z) l]``. ``E (r - c)
+    f``, of a cost ``r(w, x)``, is least where ``f`` is high exactly on ``r < c``; so the mean cost
+    is at least ``c`` if
 
         (exp(z) - 1) E max(c - r, 0) = E r - c.
 
-    Where a record may be removed, ``f(x) = P_x(w)/P_null(w)`` lies in ``[exp(-z), exp(z)]``, ``z =
-    K epsilon``, and has mean 1 over ``w`` of law ``P_null`` and ``x``. The mean cost is least where
-    ``f`` is high on the least costs, with chance ``1/(1 + exp(z))``. Each family below gives ``z``
-    and the least mean cost along a curve; the cost falls in ``z``, so at any smaller ``z`` it is no
-    less.
+    Where a record may be removed, ``P_x(w)/P_null(w)`` lies in ``[exp(-z), exp(z)]``, ``z = K
+    epsilon``: the mean cost is least where it is high on the least costs, with chance ``1/(1 +
+    exp(z))``. The cost falls in ``z``, so at any smaller ``z`` it is no less.
 
     Source: Hardt and Talwar 2010 (arXiv:0907.3754); Bassily, Smith and Thakurta 2014
     (arXiv:1405.7085), Theorem 5.2, for packings. The continuous prior and the constants are ours.
@@ -258,10 +240,8 @@ class Packing(NamedTuple):
     ) -> float:
         """``max_K min(K sqrt(g)/n, cap)^power cost`` under epsilon-DP, whole ``K`` in ``1..n``.
 
-        ``g`` groups of ``K`` records, as many as there may be, each at a point ``x_k`` on
-        coordinates of its own; given the others, a group is a packing by itself. Squares add up;
-        with linear losses ``<w, x_1 + ..>`` is at most ``sqrt(g)`` times what one group tells, of a
-        sum ``sqrt(g)`` long; distances are those from ``x_k/sqrt(g)``.
+        ``g`` groups of ``K`` records, as many as there may be, each at a point on coordinates of
+        its own; given the others, a group is a packing by itself.
         """
         steps = 1 if budget.relation is Relation.REPLACE_ONE else 2
 
@@ -280,9 +260,8 @@ class Packing(NamedTuple):
 def distances(dim: int, power: float) -> Packing:
     """``r = |w - x|^power``, ``x`` uniform on the unit ball of ``R^d``.
 
-    Nearness is likeliest at the centre, where ``P(|x| <= y) = y^d``. With ``c = y^p``,
-    ``E max(c - r, 0) = y^(d + p) p/(d + p)`` and ``E r = d/(d + p)``, so that ``exp(z) = 1 + (d -
-    (d + p) y^p)/(p y^(d + p))``: for ``p = 1`` of order ``y = exp(-z/d)``.
+    The centre is the best ``w``: ``P(|x| <= y) = y^d``. With ``c = y^p``, ``E max(c - r, 0) = y^(d
+    + p) p/(d + p)`` and ``E r = d/(d + p)``.
     """
     mean = dim / (dim + power)
     log_y = math.log(mean) / power - np.geomspace(8.0, 1e-6, _SIZE)
@@ -296,9 +275,8 @@ def distances(dim: int, power: float) -> Packing:
 def directions(dim: int) -> Packing:
     """``r = 1 - <w, x>``, ``x`` uniform on the unit sphere and ``|w| <= 1``.
 
-    The longest ``w`` does best, and ``t = <w, x>`` has density in proportion to ``(1 - t^2)^((d -
-    3)/2)``. With ``c = 1 - s``, ``E max(c - r, 0) = E max(t - s, 0)`` and ``exp(z) - 1 = s/E max(t
-    - s, 0)``.
+    The longest ``w`` is the best, and ``t = <w, x>`` has density in proportion to ``(1 - t^2)^((d -
+    3)/2)``. With ``c = 1 - s``, ``exp(z) - 1 = s/E max(t - s, 0)``.
     """
     s = np.linspace(0.0, 1.0, _SIZE + 1)[1:-1]
     if dim == 1:

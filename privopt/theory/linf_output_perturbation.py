@@ -22,11 +22,10 @@ _SMOOTHING_SHARE = 0.01
 
 
 class PerturbationCost(NamedTuple):
-    """What noise of scale 1 adds to the risk, as a formula too, and its exponents.
+    """Noise of a scale ``b`` adds at most ``g b`` to the risk, ``g`` the ``factor``.
 
-    Noise of a scale ``b`` costs at most ``g b``, ``g`` the ``factor``. ``dim`` and ``sparsity`` are
-    exponents at this setting, local logarithms included, and ``power`` that of the scale: above 1
-    where a logarithm holds it.
+    ``formula`` says ``g b``. ``dim`` and ``sparsity`` are its exponents at this setting, local
+    logarithms included, and ``power`` that of the scale: above 1 where a logarithm holds it.
     """
 
     factor: float
@@ -46,26 +45,18 @@ def perturbation_cost(
 ) -> PerturbationCost:
     """``E F(proj(w + z)) - F(w) <= g b`` for a member ``w``, and noise ``z`` of scale ``b``.
 
-    *Nearest in the largest coordinate*: ``|proj(w + z) - w|_inf <= |proj(w + z) - (w + z)|_inf +
-    |z|_inf <= 2 |z|_inf``, since ``w`` is a member; hence ``2 L sqrt(s) E|z|_inf``. On the whole
-    space nothing is projected, and the 2 drops out.
+    ``projection`` is onto the member nearest in the largest coordinate (``"linf"``): ``g b = 2 L
+    sqrt(s) E|z|_inf``, as ``|proj(w + z) - w|_inf <= 2 |z|_inf``. On the whole space nothing is
+    projected, and the 2 drops out. The same on a Euclidean ball with Gaussian noise (``"ball"``):
+    the nearest is ``S_tau(w + z)``, so no gradient of ``s`` numbers sees more than ``|z|_(s) +
+    sqrt(s) tau``, whose means are those of :class:`NoiseVector`. Nearest in the Euclidean norm
+    (``"l2"``): ``L E|z|_2``. ``"none"`` where there is a set: nothing is known of losses outside.
 
-    *Nearest in the largest coordinate of a Euclidean ball*, Gaussian noise: that is ``S_tau(w +
-    z)``, so that ``|proj(w + z) - w|`` is nowhere above ``|z_j| + tau``, and no gradient of ``s``
-    numbers sees more than ``|z|_(s) + sqrt(s) tau``. Both means are those of :class:`NoiseVector`,
-    ``sqrt(s ln(d/s))`` and ``sqrt(ln(d b/R))``, the logarithm of as many entries as the set has no
-    room for. Generalised linear losses see ``|<x_i, z>| + |x_i|_1 tau``, whose first part has no
-    dimension.
+    Of generalised linear losses (``glm``) the loss of record ``i`` depends on ``<x_i, z>`` alone,
+    of mean modulus ``sqrt(2/pi) b |x_i|`` (Gaussian) or at most ``sqrt(2) b |x_i|`` (Laplace): on
+    the whole space no dimension counts, on a ball ``|x_i|_1 tau`` is added.
 
-    *Generalised linear losses on the whole space*: the loss of record ``i`` depends on ``<x_i,
-    z>`` alone. That is ``|x_i|`` times a variable whose mean modulus is ``sqrt(2/pi) b`` (Gaussian)
-    or at most ``sqrt(2) b`` (Laplace), whatever the dimension and the sparsity.
-
-    *Nearest in the Euclidean norm*: ``L E|z|_2``, as projecting does not expand distances.
-
-    *Not projected, although there is a set*: nothing is known of losses outside.
-
-    Source: Jain and Thakurta 2014 observe the second for risks of linear predictions.
+    Source: Jain and Thakurta 2014 observe this for risks of linear predictions.
     """
     dim, lipschitz = problem_class.dim, problem_class.lipschitz
     sparsity = problem_class.sparsity or dim
@@ -119,8 +110,7 @@ def _on_a_ball(facts: ProblemClass, glm: bool, scale: float) -> PerturbationCost
 class BalancedMinimiser(NamedTuple):
     """The ``lambda`` of least bound, the width ``h`` of smoothing, and how the bound moves.
 
-    ``power`` is ``d log bound / d log noise``: the share of the noise in the bound, since at the
-    minimum ``lambda`` and ``h`` add nothing to the first order.
+    ``power`` is ``d log bound / d log noise``, the share of the noise in the bound.
     """
 
     regularisation: float
@@ -133,9 +123,8 @@ def balanced_minimiser(
 ) -> BalancedMinimiser:
     """``argmin_lambda  A/lambda + B/lambda^p + c lambda D^2``, by a root in ``log lambda``.
 
-    ``linear``, ``curved`` and ``order`` are ``A``, ``B`` and ``p``: what the noise costs.
-    ``distance`` is ``D``, from the centre to the optimum; ``share`` is ``c``: 1/4, or 1/2 as
-    published.
+    ``linear``, ``curved`` and ``order`` are ``A``, ``B`` and ``p``; ``distance`` is ``D``, from the
+    centre to the optimum; ``share`` is ``c``: 1/4, or 1/2 as published.
     """
     stiff = share * distance**2
     ends = math.sqrt(linear / stiff), (order * curved / stiff) ** (1.0 / (1.0 + order))
@@ -158,8 +147,7 @@ def ball_balanced_minimiser(
 ) -> BalancedMinimiser:
     """``argmin_lambda  C(u/lambda) + lambda D^2/4``, ``C`` the cost of Gaussian noise on a ball.
 
-    Noise of scale ``u/lambda`` is added, ``u`` the ``unit``; the class has a sparsity and a finite
-    radius.
+    Noise of scale ``u/lambda`` is added, ``u`` the ``unit``.
     """
 
     def noise(regularisation: float) -> tuple[float, float]:
@@ -192,10 +180,8 @@ def pure_balanced_minimiser(
 
     The spread is ``min{sqrt(d), sqrt(s) + (1/2) sqrt(k H/lambda)}``, ``k = s`` for generalised
     linear losses and ``2s`` for others; as published ``sqrt(2s) (1 + 2H/lambda)``, and the
-    regulariser then counts twice.
-
-    ``unit`` is ``u = lambda Delta_2/epsilon``, ``cost`` what noise of scale 1 costs; the class has
-    a sparsity and a smoothness.
+    regulariser then counts twice. ``unit`` is ``u = lambda Delta_2/epsilon``, ``cost`` what noise
+    of scale 1 costs; the class has a sparsity and a smoothness.
     """
     smoothness, sparsity = problem_class.smoothness, problem_class.sparsity
     assert smoothness is not None
@@ -224,9 +210,8 @@ def smoothed_pure_balanced_minimiser(
     """The same for generalised linear losses with kinks, smoothed over a width ``h`` to be chosen.
 
     ``g u (sqrt(s) + (1/2) sqrt(s/(lambda h)))/lambda + L^2 h/2 + lambda D^2/4``. At ``lambda`` the
-    best width has ``L^2 h = (g u sqrt(s) L/2)^{2/3}/lambda``. What is left is a sum of ``1/lambda``
-    and ``lambda``, of order ``(s ln d/(n epsilon))^{1/3}``. Where ``sqrt(d)`` spreads less, widths
-    cost a hundredth of the noise.
+    best width has ``L^2 h = (g u sqrt(s) L/2)^{2/3}/lambda``. Where ``sqrt(d)`` spreads less,
+    widths cost a hundredth of the noise.
     """
     parts = _smoothed(problem_class, unit, cost)
     best = balanced_minimiser(linear=parts.noise + parts.blur, distance=distance)
@@ -281,8 +266,8 @@ def linf_output_perturbation_rate(
     """``E F(w) - F* <= c lambda D^2 + g b + L tau + L^2 h/2``.
 
     The four terms are the costs of regulariser, noise, solver and smoothing. The regulariser costs
-    at most ``lambda D^2/4``, as in :func:`privopt.theory.output_perturbation_rate`; the
-    published bound is ``lambda D^2/2``. ``g`` is that of :func:`perturbation_cost`.
+    at most ``lambda D^2/4``, as in :func:`privopt.theory.output_perturbation_rate`; the published
+    bound is ``lambda D^2/2``. ``g`` is that of :func:`perturbation_cost`.
 
     *Gaussian noise*, ``b = 2 L kappa/(lambda n)``, ``lambda`` balanced: ``2^{5/4} L D sqrt(kappa/n)
     (s ln 2d)^{1/4}`` on a bounded set, ``sqrt(2)`` less on the whole space. Published, ``kappa =
@@ -294,10 +279,9 @@ def linf_output_perturbation_rate(
 
     ``regularisation``, ``smoothing`` and ``solver_error`` are ``lambda``, ``h`` and ``tau``;
     ``scale`` is ``sigma`` or ``b`` of the noise; ``distance`` is ``D``, at least that of some
-    minimiser from the centre; ``share`` is ``c``. ``power`` says how the bound moves with the noise
-    where ``lambda`` is balanced (:class:`BalancedMinimiser`); None for a ``lambda`` that is given.
-    ``projection`` is ``"linf"``, ``"ball"``, ``"l2"`` or ``"none"``, and ``glm`` says whether
-    losses are generalised linear ones. ``spread`` says how ``Delta_1/Delta_2``, to which the scale
+    minimiser from the centre; ``share`` is ``c``. ``power`` is that of a
+    :class:`BalancedMinimiser`; None for a ``lambda`` that is given. ``projection`` and ``glm`` are
+    those of :func:`perturbation_cost`. ``spread`` says how ``Delta_1/Delta_2``, to which the scale
     of Laplace noise is proportional, moves with the sizes.
 
     Examples

@@ -10,11 +10,12 @@ risk, ``t v/sqrt(D)`` being their mean:
 
 The gradients of the second are at most ``m (R + rho)`` long on the ball, so ``rho = L/m - R`` is
 allowed: records may lie outside the ball, their mean must not, ``rho t <= R``. Where it does not,
-``rho`` is less. Given the answers, the best ``w`` of the second is the posterior mean.
+``rho`` is less. Given the answers, the best ``w`` of the second is the posterior mean. Of sparse
+classes the linear part is sparse: all other gradients are those of the public ``m w``.
 
-Sources: Bassily, Smith and Thakurta 2014, Theorems 5.2 to 5.5 (the orders of magnitude, constants
-not stated). The constants are ours and hold for every ``n``, ``d`` and privacy level. Under
-(epsilon, delta)-DP they forgo the factor ``sqrt(log 1/delta)`` of Steinke and Ullman 2016.
+Sources: Bassily, Smith and Thakurta 2014, Theorems 5.2 to 5.5 (the orders of magnitude). The
+constants are ours and hold for every ``n``, ``d`` and privacy level. Under (epsilon, delta)-DP they
+forgo the factor ``sqrt(log 1/delta)`` of Steinke and Ullman 2016.
 """
 
 from __future__ import annotations
@@ -49,15 +50,11 @@ def erm_lower_bound(problem_class: ProblemClass, advantage: Advantage) -> float:
         convex            max_t t (1 - t/sqrt(1 + t^2)) = 0.300 times L R sqrt(d)/(n T),
         strongly convex   (m/2) rho^2 d/(n T)^2.
 
-    The first is the worst risk of one noisy mean of the data on linear losses, and the second that
-    of output perturbation, were ``rho`` as large as ``L/m``: neither constant can be improved.
+    One noisy mean attains the first on linear losses, output perturbation the second where ``rho``
+    is near ``L/m``. Groups of records of ``s`` nonzeros give the order ``L R (s ln(d/(s
+    g)))^(1/4)/sqrt(n mu)`` for ``g`` groups, or its square, under pure and Gaussian privacy.
 
-    Records of ``s`` nonzeros come in groups, until there are enough of them for all coordinates:
-    of order ``L R (s ln(d/(s g)))^(1/4)/sqrt(n mu)`` for ``g`` groups, or of the square of that.
-    The logarithm is that of hidden supports, which pure and Gaussian privacy hide.
-
-    0 where ``lipschitz`` or ``radius`` is not declared. Linear losses are as smooth as one likes,
-    quadratic ones as their convexity demands.
+    0 where ``lipschitz`` or ``radius`` is not declared.
     """
     dim, width = _shape(problem_class)
     return _worst_risk(problem_class, _hard_data(problem_class.n, dim, width, advantage))
@@ -68,8 +65,8 @@ def pure_lower_bound(problem_class: ProblemClass, budget: Budget) -> float:
     """The same under epsilon-DP, by packings: of order ``L R d/(n epsilon)``, or its square.
 
     Distances ``L |w - x|`` where no smoothness is declared (constant ``1/e`` for many coordinates),
-    else linear losses (``1/10``); squares ``(m/2) |w - x|^2`` for strongly convex classes. Sparse
-    classes have one packing in every group of ``s`` coordinates.
+    else linear losses (``1/10``); squares for strongly convex classes. Sparse classes have one
+    packing in every group of ``s`` coordinates.
     """
     n, radius, modulus = problem_class.n, problem_class.radius, problem_class.strong_convexity
     dim, width = _shape(problem_class)
@@ -137,17 +134,12 @@ def population_lower_bound(problem_class: ProblemClass, advantage: Advantage) ->
     The larger of two bounds for ``n`` independent records.
 
     *Privacy*: fingerprints (:mod:`privopt.theory.hard_data`), a record being informative in a group
-    with chance ``K/n``, else null. The mean is that of the distribution and not of the records. Of
-    order ``L R sqrt(d)/(n mu)``, or its square.
+    with chance ``K/n``, else null. The mean is that of the distribution. Of order ``L R sqrt(d)/(n
+    mu)``, or its square.
 
     *Sampling*, at least ``L R/(4 sqrt n)`` from ``n = 2``, or ``m rho^2/(2 e (n + 1))``::
 
         max_v L R v (1 - sqrt(1 - (1 - v^2)^n)),    max_v (m/2) (rho v)^2 (1 - v^2)^n.
-
-    Records ``+-e_1`` of mean ``v`` or ``-v``: the sign is told with the advantage ``T`` of
-    :mod:`privopt.theory.advantage`, and ``T^2 <= 1 - BC^2`` with the Bhattacharyya coefficient
-    ``BC = E sqrt(1 - c^2) <= sqrt(1 - E c^2)``, ``c = (P - Q)/(P + Q)``; of ``n`` records it is
-    ``(1 - v^2)^{n/2}`` (Le Cam).
     """
     n, (dim, width) = problem_class.n, _shape(problem_class)
     families = [_sample(n), fingerprints(n, dim, advantage, sampled=True)]
@@ -157,7 +149,11 @@ def population_lower_bound(problem_class: ProblemClass, advantage: Advantage) ->
 
 
 def _sample(n: int) -> HardData:
-    """Means ``+-v e_1``, with nothing kept from the answers."""
+    """Means ``+-v e_1`` of records ``+-e_1``, with nothing kept from the answers.
+
+    The sign is told with ``T^2 <= 1 - BC^2``, the Bhattacharyya coefficient ``BC`` of ``n`` records
+    being ``(1 - v^2)^{n/2}`` (Le Cam).
+    """
     v = np.linspace(0.0, 1.0, 257)[1:] / math.sqrt(n)
     told = 1.0 - (1.0 - v**2) ** n
     return HardData(v, np.ones_like(v), np.sqrt(told), np.ones_like(v), told)
@@ -166,27 +162,22 @@ def _sample(n: int) -> HardData:
 def regret_lower_bound(
     problem_class: ProblemClass, advantage: Advantage, *, rounds: float
 ) -> float:
-    """Regret that some stream of ``n`` records forces on every algorithm, in ``n/b`` batches.
+    """Regret that some stream of ``n`` records forces on every algorithm in ``rounds = n/b``.
 
-    The larger of two bounds, for records that are independent draws. Point ``w_t`` knows nothing of
-    batch ``t``, and no fixed point does better than the best for the records in hindsight.
+    The larger of two bounds, for records that are independent draws and one pass over them.
 
-    *Privacy*. The average of the points is a function of the answers, so its excess population risk
-    is at least :func:`population_lower_bound`, and the regret ``n/b`` times that: of order ``(L
-    R/b) sqrt(d)/mu``, or ``(L R/b) sqrt(n)``.
+    *Privacy*. Point ``w_t`` knows nothing of batch ``t``, so the average of the points has the
+    excess population risk of a private algorithm, and the regret is ``n/b`` times that: of order
+    ``(L R/b) sqrt(d)/mu``, or ``(L R/b) sqrt(n)``.
 
-    *Hindsight*, whatever is known of the past. Linear losses ``-L <w, x>`` with ``E x = 0`` cost
-    nothing in the mean, and ``-(L R/b) |S|`` in hindsight, ``S = x_1 + ... + x_n``::
+    *Hindsight*. Linear losses ``-L <w, x>`` with ``E x = 0`` cost nothing in the mean, and ``-(L
+    R/b) |S|`` in hindsight, ``S = x_1 + ... + x_n``::
 
-        (L R/b) E |S| = (L R/b) k binom(2m, m)/4^m,          x = +-e_1, n = k = 2m or 2m + 1,
+        (L R/b) E |S| = (L R/b) k binom(2m, m)/4^m,             x = +-e_1, n = k = 2m or 2m + 1,
         (L R/b) E |S| >= (L R/b) sqrt(n/(1 + 2 (1 - 1/n)/d)),   x = +-e_j, every j as likely,
 
-    about ``sqrt(2/pi)`` and ``sqrt(d/(d + 2))`` times ``(L R/b) sqrt(n)``; without noise follow the
-    leader has ``L R sqrt(n)`` at ``b = 1``. The second by ``E |S| >= (E |S|^2)^{3/2}/(E
-    |S|^4)^{1/2}`` (Hoelder), ``E |S|^2 = n`` and ``E |S|^4 = n^2 + 2 n (n - 1)/d``.
-
-    ``rounds`` are ``n/b``, ``b`` the divisor of a batch, in one pass over the records. From the
-    second on an algorithm may know what comes, and nothing is known.
+    about ``sqrt(2/pi)`` and ``sqrt(d/(d + 2))`` times ``(L R/b) sqrt(n)``. The second by ``E |S| >=
+    (E |S|^2)^{3/2}/(E |S|^4)^{1/2}`` (Hoelder).
     """
     return rounds * max(population_lower_bound(problem_class, advantage), _hindsight(problem_class))
 
@@ -209,12 +200,11 @@ def lower_bound(
     *,
     rounds: float = 0.0,
 ) -> LowerBound:
-    """The largest lower bound that is known for every algorithm with a guarantee.
+    """The largest lower bound that is known for every algorithm with this guarantee.
 
-    The guarantee is :class:`ApproximateAdvantage` of a budget, pure where its delta is 0;
-    :class:`GaussianAdvantage`; or :class:`RenyiAdvantage`. The bound holds for algorithms with this
-    guarantee, and for no others. The quantity is the empirical or the population risk, or the
-    regret, with ``rounds`` as for :func:`regret_lower_bound`; of others nothing is known.
+    ``guarantee`` is :class:`ApproximateAdvantage` of a budget, pure where its delta is 0;
+    :class:`GaussianAdvantage`; or :class:`RenyiAdvantage`. ``quantity`` is the empirical or the
+    population risk, or the regret in ``rounds`` batches; of others nothing is known.
 
     Examples
     --------

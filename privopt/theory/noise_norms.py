@@ -92,11 +92,10 @@ class NoiseVector:
             E tau <= t + A/(2 sqrt(d)) + A^2/(2 R)    for every t,  A^2 = E |S_t(xi)|^2,
 
         of order ``sigma sqrt(2 ln(d sigma/R))``. For where ``tau > 0``, ``|p|_2 = R`` and ``tau
-        |p|_1 = <w + xi - p, p>``. With ``u = p - w``, ``<u, p> = (|p|^2 - |w|^2 + |u|^2)/2`` is at
-        least ``|u|^2/2``, and ``<xi, p> <= t |p|_1 + <S_t(xi), w> + <S_t(xi), u>``. As ``<S_t(xi),
-        u> - |u|^2/2 <= |S_t(xi)|^2/2`` and ``|p|_1 >= R``, ``(tau - t) R`` is at most ``<S_t(xi),
-        w> + |S_t(xi)|^2/2``. The first is symmetric about 0, of variance ``|w|^2 A^2/d``: its
-        positive part has a mean of ``R A/(2 sqrt(d))`` or less. Gaussian noise alone.
+        |p|_1 = <w + xi - p, p>``. With ``u = p - w``, ``<u, p> >= |u|^2/2``, and ``<xi, p> <= t
+        |p|_1 + <S_t(xi), w> + <S_t(xi), u>``. So ``(tau - t) R`` is at most ``<S_t(xi), w> +
+        |S_t(xi)|^2/2``; the first part is symmetric about 0, of variance ``|w|^2 A^2/d``. Gaussian
+        noise alone.
         """
         root = 2.0 * math.sqrt(self.dim)
 

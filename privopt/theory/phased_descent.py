@@ -11,8 +11,7 @@ from privopt.theory.rate import Powers, Quantity, Rate, Term, add, largest_exces
 def phase_sizes(n: int) -> tuple[int, ...]:
     """``n_i = floor(n / 2^i)`` for ``i = 1..floor(log2 n)``: ``>= 1`` each, ``< n`` in all.
 
-    One phase more, as ``ceil(log2 n)`` has it, would be an average over nothing. A single record is
-    a phase.
+    One phase more, as ``ceil(log2 n)`` has it, would be empty. A single record is a phase.
     """
     return tuple(n >> i for i in range(1, n.bit_length())) or (n,)
 
@@ -38,13 +37,10 @@ def phased_rate(problem_class: ProblemClass, *, step_size: float, noise_std: flo
         E F_P(w_k) - F_P* <= R^2 / (2 eta_1 N_1) + sum_{i >= 2} d sigma_{i-1}^2 / (2 eta_i N_i)
                              + (L^2/2) sum_i eta_i + L sqrt(d) sigma_k,    N_i = n_i + 1.
 
-    *One phase.* ``v_i`` is the mean of ``N_i`` points, from the start to the one after the last
-    step. ``w_t`` does not depend on the record that step ``t`` sees, nor does a ``u`` of the past,
-    and a step from the last point is part of the proof alone; so ``E F_P(v_i) - F_P(u) <= E
-    |w_{i-1} - u|^2 / (2 eta_i N_i) + eta_i L^2/2`` by the regret of projected descent. *All
-    phases.* Take ``u = w*`` in the first, at a distance of at most ``R``, and ``u = v_{i-1}``
-    afterwards, at ``|Proj(v_{i-1} + xi_{i-1}) - v_{i-1}| <= |xi_{i-1}|``; the differences
-    telescope. *The last noise* costs ``L E |xi_k| <= L sqrt(d) sigma_k``.
+    In a phase ``w_t`` does not depend on the record that step ``t`` sees, so ``E F_P(v_i) - F_P(u)
+    <= E |w_{i-1} - u|^2 / (2 eta_i N_i) + eta_i L^2/2`` by the regret of projected descent. Take
+    ``u = w*`` in the first, and ``u = v_{i-1}`` afterwards, at ``|w_{i-1} - v_{i-1}| <=
+    |xi_{i-1}|``; the differences telescope. The last noise costs ``L E |xi_k|``.
 
     At the best step size its terms are ``2 sqrt(a b_i)`` and combine as a root of a sum of
     squares, ``16 L R sqrt(d)/(n mu)`` and ``4 L R/sqrt(6 n)``, of which the larger comes first; at

@@ -24,12 +24,9 @@ def projected_gradient(
 ) -> tuple[Term, Term]:
     """``e^2`` and ``nu^2`` of a projected noisy mean gradient, with their exponents.
 
-    The body is ``{|v|_1 <= C sqrt(s), |v|_2 <= C}``. ``e^2`` is the least bound of
-    :func:`privopt.theory.sparse_means`, of noise that moves like ``sqrt(T)/(n epsilon)``, and
-    ``nu^2`` is ``C^2``.
-
-    ``noise_std`` is ``sigma`` of each coordinate of the mean gradient, ``clip`` is ``C``, by
-    default ``L``.
+    The body is ``{|v|_1 <= C sqrt(s), |v|_2 <= C}``, ``e^2`` the least bound of
+    :func:`privopt.theory.sparse_means` and ``nu^2 = C^2``. ``noise_std`` is of each coordinate of
+    the mean gradient, and moves like ``sqrt(T)/(n epsilon)``; ``clip`` is ``C``, by default ``L``.
     """
     clip = problem_class.lipschitz if clip is None else clip
     sparsity = problem_class.sparsity or problem_class.dim
@@ -53,9 +50,9 @@ def projected_descent_rate(
 ) -> Rate:
     """The rate of ``w_{t+1} = Proj(w_t - eta P_B(grad F(w_t) + z_t))``, ``z_t ~ N(0, sigma^2 I)``.
 
-    ``sigma`` moves like ``sqrt(T)/(n epsilon)``; ``clip`` is ``C``, of the body ``B`` too. Where
-    ``smooth``, by :func:`inexact_descent_rate`, of the average after each step, rather than by
-    :func:`biased_descent_rate`, of the average; the other arguments are theirs.
+    By :func:`inexact_descent_rate`, of the average after each step, where ``smooth``; else by
+    :func:`biased_descent_rate`, of the average. The other arguments are theirs and those of
+    :func:`projected_gradient`.
 
     Examples
     --------
@@ -96,9 +93,8 @@ def projected_descent_steps(
 ) -> int:
     """``T`` at which :func:`projected_descent_rate` is least, ``sigma = one_step_noise sqrt(T)``.
 
-    More steps make less of the start and more noise in each: of order ``(L/b)^(4/3)`` where ``b``
-    is the bias that one step alone would have. Searched over 64 numbers up to 10,000, and over
-    64 between the neighbours of the best of these: all that there are, up to about 200 steps.
+    Of order ``(L/b)^(4/3)`` where ``b`` is the bias that one step alone would have. Searched over
+    64 numbers up to 10,000, and over 64 between the neighbours of the best of these.
     """
 
     def bound(steps: int) -> float:

@@ -21,10 +21,8 @@ class Quantity(Names):
         The same over the distribution that the records are independent draws from.
     ``regret``
         ``sum_t f_t(w_t) - min_w sum_t f_t(w)``.
-    ``gradient norm``
-        ``|grad F(w)|``.
-    ``accuracy``
-        The error of a statistic or of a prediction.
+    ``gradient norm``, ``accuracy``
+        ``|grad F(w)|``; the error of a statistic or of a prediction.
     """
 
     EMPIRICAL_RISK = "empirical risk"
@@ -49,10 +47,10 @@ class Quantity(Names):
 class Powers:
     """The exponents of a product of powers, ``n^a d^b epsilon^c T^e s^f``.
 
-    ``epsilon`` moves at a fixed ratio of epsilon to the Gaussian parameter mu; ``steps`` is the
-    number ``T`` of gradients where it is given, and 0 where it follows from the other axes;
-    ``sparsity`` is the number ``s`` of nonzero entries of a record or of its gradient. Where there
-    are logarithms the exponents are local: ``d log term / d log axis`` at the setting.
+    ``epsilon`` moves at a fixed ratio to the Gaussian parameter mu; ``steps`` is the number ``T``
+    of gradients where it is given, and 0 where it follows from the other axes; ``sparsity`` is the
+    number ``s`` of nonzero entries of a record. Where there are logarithms the exponents are local:
+    ``d log term / d log axis`` at the setting.
 
     >>> Powers(n=-1.0, dim=0.5) + 2.0 * Powers(epsilon=-0.5)
     Powers(n=-1.0, dim=0.5, epsilon=-1.0, steps=0.0, sparsity=0.0)
@@ -99,10 +97,9 @@ class Term:
 
 
 class LowerBound(NamedTuple):
-    """What no algorithm with a guarantee beats on every problem of a class; 0: nothing is known.
+    """What no algorithm with this ``guarantee`` beats on every problem; 0: nothing is known.
 
-    ``guarantee`` says which one, such as ``"(1, 1e-06)-DP"`` or ``"0.25-Gaussian DP"``: the bound
-    says nothing of algorithms that guarantee less.
+    The guarantee is in words, such as ``"(1, 1e-06)-DP"``; weaker ones are not bounded.
     """
 
     value: float
@@ -118,22 +115,21 @@ def add(*values: float) -> float:
 class Rate:
     """What a theorem promises, evaluated at one setting of the public numbers.
 
-    The ``theorem`` is a statement in one line, in the symbols of the problem class, and ``source``
-    its author, year and number. The rate is named after the first of its ``terms``, which is
-    privacy's where there is privacy: ``exponents`` and ``tight_on`` speak of that term. Without
-    terms nothing is claimed, and the bound is infinite.
+    ``theorem`` states it in one line, in the symbols of the problem class; ``source`` names author,
+    year and number. ``exponents`` and ``tight_on`` speak of the first of the ``terms``, which is
+    privacy's where there is privacy. Without terms nothing is claimed, and the bound is infinite.
 
-    ``combine`` makes the bound of the values of the terms, and is of degree one: :func:`add` for a
-    sum, ``math.hypot`` for a root of a sum of squares, ``min`` where each term is a bound by
-    itself. Under ``min`` the terms are kept in order of value. No bound is above ``cap``, what the
-    set allows any point whatever (:func:`largest_excess`). ``lower`` stands beside the bound, never
-    above it; of a plan, first that of every algorithm within the budget.
+    ``combine`` makes the bound of the values of the terms, and is of degree one: :func:`add`,
+    ``math.hypot``, or ``min`` where each term is a bound by itself; under ``min`` the terms are
+    kept in order of value. No bound is above ``cap``, what the set allows any point
+    (:func:`largest_excess`). ``lower`` are lower bounds; of a plan, first that of every algorithm
+    within the budget.
 
     ``whole_class`` says whether the bound is for every problem of the class; lower bounds of the
     class say nothing of a part of it. ``rounds`` is the number ``n/b`` of batches of a regret in
     one pass, else 0. ``requires`` names what a problem must provide beyond its class. ``regime``
-    says in words where the first term leads, and what is held fixed while an axis moves.
-    ``tight_on`` names the hard family on which measured slopes must equal ``exponents``.
+    says where the first term leads, and what is held fixed while an axis moves. ``tight_on`` names
+    the hard family on which measured slopes must equal ``exponents``.
 
     Examples
     --------
@@ -142,10 +138,6 @@ class Rate:
     ...             terms=(noise, Term("gradients", 4.0)), combine=math.hypot)
     >>> rate.upper, rate.leading.name, rate.in_regime, round(rate.slope("n"), 3)
     (5.0, 'gradients', False, -0.36)
-    >>> least = Rate(quantity="empirical risk", theorem="", source="",
-    ...              terms=(Term("set", 4.0), noise), combine=min)
-    >>> least.upper, least.leading.name, least.in_regime, least.exponents["n"]
-    (3.0, 'noise', True, -1.0)
     """
 
     quantity: Quantity
@@ -163,7 +155,10 @@ class Rate:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "quantity", Quantity.named("quantity", self.quantity))
-        object.__setattr__(self, "terms", self._ordered())
+        terms = tuple(self.terms)
+        if self.combine is min:
+            terms = tuple(sorted(terms, key=lambda term: term.value))
+        object.__setattr__(self, "terms", terms)
         for value, _ in self.lower:
             if not 0.0 <= value <= self.upper:
                 raise ValueError(f"lower must lie in [0, upper={self.upper!r}], got {value!r}")
@@ -178,14 +173,8 @@ class Rate:
         """What the terms make, whatever the set allows; infinite without any."""
         return self._combined()
 
-    def _ordered(self) -> tuple[Term, ...]:
-        """As given; under ``min`` the least first."""
-        if self.combine is not min:
-            return tuple(self.terms)
-        return tuple(sorted(self.terms, key=lambda term: term.value))
-
     def _combined(self, axis: str = "n", factor: float = 1.0) -> float:
-        """The same where an axis is ``factor`` times as large."""
+        """``uncapped`` where an axis is ``factor`` times as large."""
         moved = [term.value * factor ** getattr(term.powers, axis) for term in self.terms]
         return self._made(moved) if moved else math.inf
 
@@ -210,11 +199,7 @@ class Rate:
 
     @property
     def in_regime(self) -> bool:
-        """Whether the bound moves like its first term here.
-
-        Along each axis its slope is within ``SLOPE_MARGIN`` of the exponent, and the set does not
-        allow less than the terms.
-        """
+        """Whether the bound moves like its first term here: slopes within ``SLOPE_MARGIN``."""
         if not 0.0 < self.uncapped < math.inf or self.uncapped > self.cap:
             return False
         return all(
@@ -222,10 +207,7 @@ class Rate:
         )
 
     def slope(self, axis: str) -> float:
-        """``d log upper / d log axis`` at this setting: between the exponents of the terms.
-
-        It tends to ``exponents[axis]`` where the first term leads, and is 0 at the cap.
-        """
+        """``d log upper / d log axis`` at this setting; 0 at the cap."""
         if self.uncapped > self.cap:
             return 0.0
         step = 1e-4
@@ -278,14 +260,9 @@ def no_rate(
 
 
 def largest_excess(problem_class: ProblemClass) -> float:
-    """The largest ``F(w) - F*`` that a point of the set can have: ``2 L R``, or less.
+    """The largest ``F(w) - F*`` on the set: ``2 L R - 2 m R^2``, or ``L^2/(2m)`` if that is within.
 
-    ``F(w) - F* <= L x - (m/2) x^2`` with ``x = |w - w*|``: for a subgradient ``g`` of norm at most
-    ``L`` at ``w``, strong convexity gives ``F* >= F(w) - <g, w - w*> + (m/2) x^2``. The two points
-    are at most ``2R`` apart, so the largest value is at ``x = min(2R, L/m)``: ``2 L R - 2 m R^2``,
-    or ``L^2/(2m)``. Smoothness allows no less: linear losses attain ``2 L R``.
-
-    No bound of an expectation need be above it, whatever the point is.
+    At a distance ``x`` from the minimiser, at most ``2R``, it is ``L x - (m/2) x^2`` at most.
     """
     slope, modulus = problem_class.lipschitz, problem_class.strong_convexity
     reach = problem_class.diameter
@@ -296,18 +273,25 @@ def largest_excess(problem_class: ProblemClass) -> float:
     return slope * reach - 0.5 * modulus * reach**2
 
 
-def obstacle(
+def obstacles(
     problem_class: ProblemClass, *, clipped: bool = False, plain: bool = True
-) -> str | None:
-    """Why no theorem of Lipschitz convex losses on a bounded set applies; None where one may.
+) -> dict[str, bool]:
+    """What keeps theorems of Lipschitz convex losses on a bounded set from applying, if it holds.
 
-    Whether clipping may change gradients; whether the update is plain descent.
+    ``clipped`` says whether clipping may change gradients, ``plain`` whether the update is descent.
     """
-    reasons = {
+    return {
         "the losses are not convex": not problem_class.convex,
         "gradients are clipped below the Lipschitz constant": clipped
         or math.isinf(problem_class.lipschitz),
         "the update is not plain descent": not plain,
         "the set is not bounded": math.isinf(problem_class.radius),
     }
-    return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def refused(
+    reasons: Mapping[str, bool], quantity: Quantity = Quantity.EMPIRICAL_RISK
+) -> Rate | None:
+    """The rate without terms for the first reason that holds; None where none does."""
+    first = next((reason for reason, holds in reasons.items() if holds), None)
+    return None if first is None else no_rate(first, quantity=quantity)

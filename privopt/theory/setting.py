@@ -21,8 +21,7 @@ _COUNTED = ("n", "dim", "sparsity")
 class Setting:
     """The public numbers at which a law is evaluated.
 
-    ``mu`` is the Gaussian parameter of the budget, :func:`privopt.privacy.gaussian_mu`; for laws of
-    pure privacy it plays no part.
+    ``mu`` is the Gaussian parameter of the budget, :func:`privopt.privacy.gaussian_mu`.
     """
 
     problem_class: ProblemClass
@@ -59,9 +58,9 @@ def crossovers(
 ) -> tuple[float, ...]:
     """Where along an axis two bounds are equal: the roots of the logarithm of their ratio.
 
-    The ``axis`` is as for :meth:`Setting.at`, and all other numbers are those of the setting. Of
-    the roots between ``low`` and ``high`` at least one is found wherever the two bounds change
-    places between neighbours on a grid of 128 intervals. Exact up to the rounding of counts.
+    The ``axis`` is as for :meth:`Setting.at`; all other numbers are those of the setting. A root
+    between ``low`` and ``high`` is found wherever the order of the two bounds differs between
+    neighbours on a grid of 128 intervals. Exact up to the rounding of counts.
 
     Examples
     --------
@@ -122,12 +121,11 @@ class Order:
         return replace(ratio, budget=0.0) ** (-1.0 / ratio.budget)
 
     def value(self, setting: Setting) -> float:
-        """At a setting."""
         bases = _bases(setting)
         return math.prod(bases[name][0] ** power for name, power in self._named.items())
 
     def powers(self, setting: Setting) -> Powers:
-        """The local exponents there."""
+        """The local exponents at a setting."""
         bases, found = _bases(setting), Powers()
         for name, power in self._named.items():
             found = found + power * bases[name][1]
@@ -138,7 +136,6 @@ class Order:
         return {name: power for name, power in vars(self).items() if power}
 
     def __str__(self) -> str:
-        """As a product."""
         named = self._named.items()
         return " ".join(f"{_SYMBOLS[name]}^{power:g}" for name, power in named) or "1"
 

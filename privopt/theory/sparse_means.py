@@ -5,22 +5,19 @@ Their mean is ``m``, the noise ``xi``; what is released is ``p``, the point of a
 + xi``. The bodies: none (the whole space), ``l2`` (``|z|_2 <= L``), ``l1`` (``|z|_1 <= R``), and
 ``l1_l2``, both at once. The noise is Gaussian or Laplace, and symmetric.
 
-*Bounds of the error.* As ``m`` is in the body, ``<p - m - xi, m - p> >= 0``: for ``u = p - m``,
-``|u|^2 <= <u, xi>``, hence ``|u| <= |xi|``. And ``E <m, xi> = 0``, so that ``E |u|^2 <= E <p,
-xi>``, at most the support function ``E h(xi)`` of the body.
+*Bounds of the error.* As ``m`` is in the body, ``u = p - m`` has ``|u|^2 <= <u, xi>``, hence ``|u|
+<= |xi|``. And ``E <m, xi> = 0``, so that ``E |u|^2 <= E <p, xi>``, at most the support function ``E
+h(xi)`` of the body.
 
-*Between sparse and dense.* Cut the noise at ``t``: ``xi = (xi - S_t(xi)) + S_t(xi)``, of which the
-first part is nowhere above ``t`` and ``S_t(xi)`` is odd in ``xi``. As ``|p|_1 <= R`` and ``E <m,
-S_t(xi)> = 0``, ``E <p, xi> <= R t + E <u, S_t(xi)>``: with ``x^2 = E |u|^2``
+*Between sparse and dense.* Cut the noise at ``t``: no entry of ``xi - S_t(xi)`` is above ``t``, and
+``S_t(xi)`` is odd in ``xi``. So ``E <p, xi> <= R t + E <u, S_t(xi)>``: with ``x^2 = E |u|^2``
 
     x^2 <= R t + x A,   A^2 = E |S_t(xi)|^2,   hence   x <= A/2 + sqrt(A^2/4 + R t)  for every t.
 
-At ``t = 0`` this is the dense bound ``E |xi|^2``. The best ``t`` leaves about as many entries of
-the noise above it as the mean can afford: for Laplace noise of scale ``b`` the bound is at most ``2
-R b (1 + ln(d b/R))``, where ``d b >= R``, and the logarithm that of ``2 d/(n epsilon)``: the order
-of the lower bound, where ``R E |xi|_inf`` has ``ln d``. For Gaussian noise the logarithm is that of
-``d sigma/R``, likewise. It is quasi-convex in ``t``: ``A`` is convex in ``t``, and ``x <= c`` where
-``R t + c A <= c^2``.
+At ``t = 0`` this is the dense bound ``E |xi|^2``. For Laplace noise of scale ``b`` the best ``t``
+makes it at most ``2 R b (1 + ln(d b/R))`` where ``d b >= R``, the order of the lower bound, where
+``R E |xi|_inf`` has ``ln d``. For Gaussian noise the logarithm is that of ``d sigma/R``. The bound
+is quasi-convex in ``t``: ``A`` is convex in ``t``, and ``x <= c`` where ``R t + c A <= c^2``.
 
 Sources: Nikolov, Talwar and Zhang 2013 (arXiv:1212.0297), the projection mechanism; Ghazi, Guzman,
 Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), sparse means. The constants and the cut are
@@ -73,15 +70,10 @@ class SparseError(NamedTuple):
 def sparse_error(noise: NoiseVector, l1_radius: float, l2_radius: float = math.inf) -> SparseError:
     """``min_t R t + min(x, L) A``, with ``x^2 = R t + x A`` and ``A^2 = E |S_t(xi)|^2``.
 
-    See the module; ``E <p, S_t(xi)> <= L A`` where the body bounds the norm. At ``t = 0`` it is
-    ``E |xi|^2``, or ``L (E |xi|^2)^(1/2)``.
-
-    *How it moves.* With ``a`` the ``share`` of ``R t`` in it and ``c`` the scale of the noise, the
-    best ``t`` does not count in first order: where ``x <= L``, ``(1 + a) d ln x = a d ln R + d ln c
-    + ((1 - a)/2) d ln d``. So the bound moves like ``R^a c d^((1 - a)/2)`` to the power ``order =
-    2/(1 + a)``, and where ``x > L`` to the power 1.
-
-    ``l1_radius`` and ``l2_radius`` are ``R`` and ``L``.
+    ``l1_radius`` and ``l2_radius`` are ``R`` and ``L``: ``E <p, S_t(xi)> <= L A`` where the body
+    bounds the norm. With ``a`` the ``share`` of ``R t`` in it and ``c`` the scale of the noise, the
+    bound moves like ``R^a c d^((1 - a)/2)`` to the power ``order = 2/(1 + a)``, and where ``x > L``
+    to the power 1: the best ``t`` does not count in first order.
     """
 
     def error(threshold: float) -> float:
@@ -143,15 +135,13 @@ def projection_mechanism_rate(
 ) -> Rate:
     """The rate of a private mean, ``(H/2) E |p - mean|^2``: the least of its regimes' bounds.
 
-    Terms as for :func:`projected_error`; the regime is named after the least. The
-    sparse term is tight on blocks of copies, for Laplace noise on packings; the dense term on any
-    records, and at the smallest ``n`` on zero records.
+    Terms as for :func:`projected_error`; the regime is named after the least. The sparse term is
+    tight on blocks of copies, for Laplace noise on packings; the dense term on any records.
 
     Losses are squared distances to the records, ``(m/2) |w - z|^2``, of which ``m`` is at most the
-    smoothness ``H``: a declared strong convexity is at most ``m``. Without a smoothness the rate
-    speaks of distances of ``m <= 1``, and ``H = 1``; it has no terms, and the reason, where a
-    strong convexity above 1 is declared. Without a sparsity records are dense, ``s = d``. ``clip``
-    is ``L``, the longest that a record is.
+    smoothness ``H``. Without a smoothness the rate speaks of ``m <= 1``, and ``H = 1``; it has no
+    terms, and the reason, where a strong convexity above 1 is declared. Without a sparsity records
+    are dense, ``s = d``. ``clip`` is ``L``, the longest that a record is.
 
     Examples
     --------
@@ -207,12 +197,9 @@ def _declared(powers: Powers, problem_class: ProblemClass) -> Powers:
 def l1_recovery_rate(problem_class: ProblemClass, *, clip: float) -> Rate:
     """The rate of a mean that is recovered from noisy Gaussian measurements and then projected.
 
-    The theorem's constant is not known: with ``m`` measurements of noise ``sigma`` each, the error
-    is at most ``C (sigma sqrt(m) + L sqrt(s ln(d/s)/m))``, of the order of the projection mechanism
-    with ``ln(d/s)``. What is promised is what the body allows whatever was recovered: no two of its
-    points are more than ``2 L`` apart.
-
-    ``clip`` is ``L``.
+    With ``m`` measurements of noise ``sigma`` each, the error is at most ``C (sigma sqrt(m) + L
+    sqrt(s ln(d/s)/m))`` for an unknown ``C``. What is promised is what the body allows whatever was
+    recovered: no two of its points are more than ``2 L`` apart, ``L`` the ``clip``.
     """
     modulus = _largest_modulus(problem_class)
     if modulus is None:

@@ -30,36 +30,28 @@ def generalisation_gap(
 
     ``h = eta H T/n``, and ``a`` the second moment of the batches (:func:`batch_moments`).
 
-    *Derivation.* Draw record ``i`` again: in the mean over ``i`` the left side is the difference
-    of the loss of that record with and without, at most ``L E D`` with ``D`` the distance between
-    the two runs, of the same noise and the same batches. They differ by a vector ``e_t`` of the
-    gradients at one point, ``E |e_t| <= 2 L/n``: of length ``2 L/b`` with chance ``b/n``.
+    *Derivation.* Draw record ``i`` again: in the mean over ``i`` the left side is at most ``L E D``
+    with ``D`` the distance between the two runs, of the same noise and the same batches. Their
+    gradients at one point differ by ``e_t``, ``E |e_t| <= 2 L/n``: of length ``2 L/b`` with chance
+    ``b/n``.
 
-    *Smooth.* A step along ``b`` or fewer gradients over ``b`` does not expand distances while
-    ``eta <= 2/H``, nor does the projection: ``E D_{t+1} <= E D_t + 2 eta L/n``, so that ``D_t`` is
-    ``2 eta L (t - 1)/n`` in the mean and that of the average ``eta L T/n``. A Poisson batch of
-    more than ``2 b/(eta H)`` records may expand; with the chance ``T P(Bin(n, b/n) > 2 b/(eta H))``
-    that there is one, ``2 L R`` is lost at most.
+    *Smooth.* Steps along ``b`` or fewer gradients over ``b`` do not expand distances while ``eta <=
+    2/H``, so ``E D_{t+1} <= E D_t + 2 eta L/n``. A Poisson batch of more than ``2 b/(eta H)``
+    records may: with the chance ``T P(Bin(n, b/n) > 2 b/(eta H))`` that there is one, ``2 L R`` is
+    lost.
 
-    *Smooth, all records: half of that where h is small.* Let ``z`` and ``z'`` be the two draws of
-    record ``i``, ``w`` and ``w'`` the runs, and ``u`` the run without it, still divided by ``n``.
-    Exchanging the draws, the gap is half the mean of the change of ``l_z - l_z'`` from ``w`` to
-    ``w'``. Both are within ``r_t = eta L (t - 1)/n`` of ``u``, so with ``d(p) = |grad l_z(p) - grad
-    l_z'(p)|`` at one point ``|w_t - w'_t| <= (eta/n) sum_{s < t} (d(u_s) + 2 H r_s)``, and ``l_z -
-    l_z'`` has between the averages a slope of ``d(u) + H eta L T/n``. The point ``u`` depends on
-    neither draw: ``E d^2 = 2 E |grad l_z - E grad l_z|^2 <= 2 L^2`` where ``d <= 2 L`` alone was
-    used above. By Cauchy and Schwarz the gap is at most ``(eta L^2 T/(2 n)) (sqrt(2) + h)
-    (1/sqrt(2) + h/3)``, and ``5 sqrt(2)/6 = 1.18``. Linear losses attain it. The half alone
-    is false: at ``h = 1`` the distances from the corners of a simplex exceed it by an eighth.
+    *Smooth, all records.* Let ``z`` and ``z'`` be the two draws of record ``i``, ``w`` and ``w'``
+    the runs, and ``u`` the run without it, still divided by ``n``. The gap is half the mean of the
+    change of ``l_z - l_z'`` from ``w`` to ``w'``. Both are within ``r_t = eta L (t - 1)/n`` of
+    ``u``, so with ``d(p) = |grad l_z(p) - grad l_z'(p)|``, ``|w_t - w'_t| <= (eta/n) sum_{s < t}
+    (d(u_s) + 2 H r_s)``, and ``l_z - l_z'`` has between the averages a slope of ``d(u) + H eta L
+    T/n``. As ``u`` depends on neither draw, ``E d^2 <= 2 L^2``, and by Cauchy and Schwarz the gap
+    is at most ``(eta L^2 T/(2 n)) (sqrt(2) + h) (1/sqrt(2) + h/3)``. Linear losses attain it; the
+    half alone is false at ``h = 1``.
 
-    *Not smooth.* Subgradients ``g``, ``g'`` of one batch have ``<g - g', w - w'> >= 0``, so ::
-
-        E D_{t+1}^2 <= E D_t^2 + 2 eta E |e_t| E D_t + eta^2 E |g - g' + e_t|^2
-                    <= E D_t^2 + (4 eta L/n) E D_t + 4 eta^2 a L^2,
-
-    as ``e_t`` is drawn without a look at ``D_t``. ``x^2 <= A^2 + B x`` gives ``x <= A + B`` for the
-    largest ``x`` so far: ``E D_t <= 2 eta L sqrt(a (t - 1)) + 4 eta L (t - 1)/n``, and the mean
-    over ``t`` of ``sqrt(t - 1)`` is at most ``2 sqrt(T)/3``.
+    *Not smooth.* Subgradients ``g``, ``g'`` of one batch have ``<g - g', w - w'> >= 0``, so ``E
+    D_{t+1}^2 <= E D_t^2 + (4 eta L/n) E D_t + 4 eta^2 a L^2``, hence ``E D_t <= 2 eta L sqrt(a (t -
+    1)) + 4 eta L (t - 1)/n``.
 
     ``batch_size`` is ``b``, by default all records; ``sampler`` is ``"without_replacement"`` or
     ``"poisson"``.
@@ -96,9 +88,8 @@ def descent_population_step_size(
     """Where :func:`descent_population_rate` is least, or within a hundredth of it.
 
     ``R/sqrt((T + 1) Q)``, ``Q = a L^2 + d sigma^2 + 2 c L^2 T/n`` for smooth losses, at most
-    ``2/H``, or ``1/H`` for Poisson batches, which may be twice as full as their mean then; ``c`` is
-    1, or the share of all records in :func:`generalisation_gap`. With ``L^2 (8 sqrt(a T)/3 + 4
-    T/n)`` at the end of ``Q`` for losses that are not smooth.
+    ``2/H``, or ``1/H`` for Poisson batches; ``c`` is 1, or the share of all records in
+    :func:`generalisation_gap`. Else ``L^2 (8 sqrt(a T)/3 + 4 T/n)`` stands at the end of ``Q``.
     """
     best = _best(problem_class, steps, noise_std, batch_size, sampler)
     smoothness = problem_class.smoothness
@@ -117,17 +108,16 @@ def descent_population_rate(
 ) -> Rate:
     """Excess population risk of the average of noisy descent: empirical risk, and the gap.
 
-    ``E F_P(w) - F_P* <= R^2/(2 eta (T + 1)) + eta G^2/2`` (:func:`privopt.theory.descent_rate`,
-    whose ``w*`` may be the population's, as ``E F(w*) = F_P(w*)``) ``+``
-    :func:`generalisation_gap`, at :func:`descent_population_step_size`. For smooth losses, unless
-    smoothness caps the step::
+    ``E F_P(w) - F_P* <= R^2/(2 eta (T + 1)) + eta G^2/2`` (:func:`privopt.theory.descent_rate`)
+    ``+`` :func:`generalisation_gap`, at :func:`descent_population_step_size`. For smooth losses,
+    unless smoothness caps the step::
 
         E F_P(w) - F_P* <= R sqrt((a L^2 + d sigma^2 + 2 c L^2 T/n)/(T + 1)),
 
     at most ``L R sqrt(a/T + 2 c/n + 4 d/(n mu)^2)`` with ``sigma = 2 L sqrt(T)/(n mu)``.
 
-    ``noise_std`` is ``sigma``, of the noise of each coordinate of the mean gradient.
-    ``steps_powers`` say how ``T`` moves with the axes; by default it is an axis of its own.
+    ``noise_std`` is ``sigma``, of each coordinate of the mean gradient. ``steps_powers`` say how
+    ``T`` moves with the axes; by default it is an axis of its own.
 
     Examples
     --------

@@ -11,10 +11,7 @@ from privopt.arguments import Names
 
 
 class Moments(NamedTuple):
-    """Bounds on the mean gradient ``g`` of a batch, in units of ``L^2``, given the past.
-
-    They are ``E |g|^2 / L^2`` and ``E |g - grad F|^2 / L^2``.
-    """
+    """``E |g|^2 / L^2`` and ``E |g - grad F|^2 / L^2`` of the mean gradient of a batch, or more."""
 
     second_moment: float
     variance: float
@@ -26,15 +23,9 @@ ALL_RECORDS = Moments(1.0, 0.0)
 def batch_moments(sampler: str, *, n: int, batch_size: float) -> Moments | None:
     """The moments of a batch of ``b`` out of ``n`` gradients ``g_i`` of norm at most ``L``.
 
-    Poisson, ``g = (1/b) sum_i B_i g_i`` with independent ``B_i`` of mean ``q = b/n``: its mean is
-    ``grad F``, and its variance ``(1/b^2) sum_i q (1 - q) |g_i|^2 <= L^2 (1 - q)/b``.
-
-    Without replacement, ``g`` the mean of ``b`` records: ``|g| <= L`` always. Its variance is
-    ``(1/b) (n - b)/(n - 1)`` times that of one record, ``(1/n) sum_i |g_i|^2 - |grad F|^2 <= L^2``.
-
-    The ``sampler`` is ``"poisson"``, ``"without_replacement"`` or ``"shuffled"``; ``batch_size`` is
-    ``b``, the expected size of a Poisson batch. None for shuffled passes: given the past, a batch
-    of theirs is biased.
+    The ``sampler`` is ``"poisson"``, of expected size ``b`` and divided by ``b``: variance ``(1 -
+    b/n)/b``. Or ``"without_replacement"``, ``(n - b)/((n - 1) b)``, where ``|g| <= L`` always. None
+    for ``"shuffled"`` passes: given the past, a batch of theirs is biased.
     """
     if sampler == "shuffled":
         return None
@@ -53,10 +44,8 @@ class OutputRule(Names):
         The mean of ``w_2..w_{T+1}``, the points that steps lead to.
     ``weighted_average``
         Of all, with weights in proportion to ``t``.
-    ``random_iterate``
-        One of all, each as likely as another.
-    ``last``
-        ``w_{T+1}``.
+    ``random_iterate``, ``last``
+        One of all, each as likely as another; ``w_{T+1}``.
     """
 
     AVERAGE = "average"

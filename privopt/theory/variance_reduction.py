@@ -16,8 +16,8 @@ from privopt.theory.rate import (
     Term,
     add,
     largest_excess,
-    no_rate,
-    obstacle,
+    obstacles,
+    refused,
 )
 from privopt.theory.steps import OutputRule, StepRule
 
@@ -141,40 +141,38 @@ def variance_reduced_rate(
         G_k^2 = G^2 = L^2 + d sigma^2 + 2 sqrt(d) sigma min(L, D) + s D^2 + d sigma'^2.
 
     ``E |g_t|^2 <= G_k^2``, whence the first part as for averages of noisy descent
-    (:func:`privopt.theory.descent_rate`). At the anchor ``N`` has mean zero given the past. At a
-    later ``w_t`` of its period it does not, but it is independent of ``a``: ``E <grad F(w_t), N> =
-    E <grad F(w_t) - grad F(a), N>`` is at most ``sqrt(d) sigma min(L, D)``. Likewise ``E <N, w_t -
-    w*> = E <N, w_t - a>`` is at least ``-sqrt(d) sigma eta (G_0 + (k - 1) G)``, as projections
-    bring points no farther apart: twice that is the second part. ``A_k`` grows with ``k``, so a
-    period that is cut short costs no more, and the last point might take a step without noise,
-    which costs ``L^2 <= A_0``.
+    (:func:`privopt.theory.descent_rate`). Behind an anchor ``N`` has no mean zero given the past,
+    but it is independent of ``a``: ``E <grad F(w_t), N> = E <grad F(w_t) - grad F(a), N>`` is at
+    most ``sqrt(d) sigma min(L, D)``, and ``E <N, w_t - w*> = E <N, w_t - a>`` at least ``-sqrt(d)
+    sigma eta (G_0 + (k - 1) G)``: twice that is the second part. ``A_k`` grows with ``k``, so a
+    period that is cut short costs no more.
 
-    *The last iterate.* By the argument of :func:`privopt.theory.descent.last_iterate`, with ``w* =
-    u_t`` a point that moves: ``u_t = v u_{a-1} + (1 - v) w'``, ``v = (T + 1 - t)/(T + 2 - a)`` and
-    ``w'`` a mean of the points since the anchor, which is step ``a``. But for the drift of these
-    points and of ``w_t``, ``w_t - u_t`` is ``v (a - u_{a-1})``, of which ``N`` is independent: the
-    second part of ``A_k`` counts ``r_t = (T + 1 - a) (2/(T + 1 - t) - 1/(T + 2 - a))`` times, which
-    is near 1 until the last periods. Derived here.
+    *The last iterate.* By the argument of :func:`privopt.theory.descent.last_iterate`, with ``u_t =
+    v u_{a-1} + (1 - v) w'``, ``v = (T + 1 - t)/(T + 2 - a)`` and ``w'`` a mean of the points since
+    the anchor, which is step ``a``. But for drift ``w_t - u_t`` is ``v (a - u_{a-1})``, of which
+    ``N`` is independent: the second part of ``A_k`` counts ``r_t = (T + 1 - a) (2/(T + 1 - t) -
+    1/(T + 2 - a))`` times, which is near 1 until the last periods. Derived here.
 
     The first term is what ``A`` is without ``L`` and without sampling; what these add is the
     second, whose exponents are those at this setting.
 
     ``anchor_noise``, ``difference_noise`` and ``sampling`` are ``sigma``, ``sigma'`` and ``s``. The
-    theorem speaks of a constant step and the average, and of linear decay and the last iterate,
-    where neither clip norm, at anchors and of differences, changes a gradient; else the rate has no
-    terms, and the reason. ``steps_powers`` say how ``T`` moves with the axes; by default it is an
-    axis of its own.
+    rate has no terms, and the reason, for other steps and outputs, and where a clip norm, at
+    anchors or of differences, changes a gradient. ``steps_powers`` say how ``T`` moves with the
+    axes.
     """
     averaged = step_rule.constant and output in (OutputRule.AVERAGE, OutputRule.RANDOM_ITERATE)
     last = step_rule.linear_decay and output == OutputRule.LAST
-    reason = obstacle(problem_class, clipped=clip < problem_class.lipschitz * _UNCLIPPED)
-    if reason is None and difference_clip < gradient_difference(problem_class) * _UNCLIPPED:
-        reason = "differences of gradients are clipped"
-    if reason is None and not (averaged or last):
-        reason = "no theorem for these step sizes with this output"
-    if reason is not None:
-        return no_rate(reason)
-
+    difference = gradient_difference(problem_class)
+    refusal = refused(
+        {
+            **obstacles(problem_class, clipped=clip < problem_class.lipschitz * _UNCLIPPED),
+            "differences of gradients are clipped": difference_clip < difference * _UNCLIPPED,
+            "no theorem for these step sizes with this output": not (averaged or last),
+        }
+    )
+    if refusal is not None:
+        return refusal
     root, late = math.sqrt(problem_class.dim), _late(steps, period) if last else (0.0, 0.0)
 
     def moment(noise: float, variance: float, alone: bool = False) -> float:

@@ -119,12 +119,6 @@ def test_series_are_what_their_definitions_say(name, steps):
     assert found.rmse() == pytest.approx(spread, rel=1e-12)
 
 
-def test_the_square_root_squared_is_the_matrix_of_prefix_sums():
-    for steps in (1, 7, 40):
-        encoder = named("toeplitz", steps).encoder()
-        np.testing.assert_allclose(encoder @ encoder, np.tri(steps), atol=1e-12)
-
-
 @pytest.mark.parametrize("steps", [*range(1, 10), 12, 13, 16])
 def test_errors_of_trees_are_those_of_blocks_that_a_prefix_is_cut_into(steps):
     """The sums of a plain prefix, and the best linear unbiased estimate from inside each."""
@@ -323,10 +317,6 @@ def test_coefficients_of_single_precision(name):
     for times, gap in [(1, 1), (2, 3), (3, 3), (10, 1)]:
         truth = most(gram, every_pattern(steps, times, gap))
         assert truth * (1.0 - 1e-12) <= rounded.sensitivity(times, gap) <= truth * (1.0 + 1e-6)
-
-
-def single(numbers):
-    return np.float32(numbers).astype(np.float64)
 
 
 def two_apart(gram, gap):

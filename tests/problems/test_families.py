@@ -75,18 +75,6 @@ def test_real_families_are_the_first_records_of_the_public_order(name, n):
     assert jax.tree.map(np.shape, problem.objective) == jax.tree.map(np.shape, largest.objective)
 
 
-@pytest.mark.parametrize("name", ["linear", "distance", "two_kinks", "huber", *REAL])
-def test_families_are_deterministic(name):
-    one, two = built(name), built(name)
-    point = np.linspace(-0.1, 0.1, one.problem_class.dim)
-    assert one.risk(point) == two.risk(point)
-
-
-def test_unknown_families_are_refused_with_the_names_there_are():
-    with pytest.raises(ValueError, match=r"family must be one of linear, .*, got 'nonsense'"):
-        family("nonsense")
-
-
 def test_a_family_without_its_data_says_where_it_looked(monkeypatch):
     monkeypatch.delenv("PRIVOPT_DATA", raising=False)
     with pytest.raises(FileNotFoundError, match="PRIVOPT_DATA"):

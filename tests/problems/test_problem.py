@@ -30,42 +30,34 @@ def declared(**changes):
     return ProblemClass(**{"n": N, "dim": DIM, "lipschitz": 1.0, "radius": 2.0, **changes})
 
 
+LOSSES = {  # labels, and the loss of a prediction
+    "logistic": (SIGNS, lambda s, y: np.log1p(np.exp(-y * s))),
+    "huber": (
+        TARGETS,
+        lambda s, y: np.where(abs(s - y) > 0.25, abs(s - y) - 0.125, 2 * (s - y) ** 2),
+    ),
+    "squared": (TARGETS, lambda s, y: 0.5 * (s - y) ** 2),
+    "absolute": (TARGETS, lambda s, y: abs(s - y)),
+    "hinge": (SIGNS, lambda s, y: np.maximum(0.0, 1.0 - y * s)),
+}
+
+
 def made(name, **options):
-    """A problem by name and the same mean loss in NumPy."""
-    features, box = FEATURES, Box(-1.0, 1.0)
-    smooth, boxed = declared(smoothness=4.0), declared(radius=math.sqrt(DIM))
-
-    def mean(loss):
-        return lambda w: np.mean([loss(x, y, w) for x, y in zip(FEATURES, labels, strict=True)])
-
-    labels = SIGNS if name in ("logistic", "hinge") else TARGETS
-    if name == "logistic":
-        problem = problems.logistic(features, labels, problem_class=smooth, **options)
-        return problem, mean(lambda x, y, w: math.log1p(math.exp(-y * (x @ w))))
-    if name == "huber":
-        problem = problems.huber(features, labels, problem_class=smooth, width=0.25, **options)
-        return problem, mean(
-            lambda x, y, w: (
-                abs(x @ w - y) - 0.125 if abs(x @ w - y) > 0.25 else 2.0 * (x @ w - y) ** 2
-            )
-        )
-    if name == "squared":
-        problem = problems.squared(features, labels, problem_class=smooth, **options)
-        return problem, mean(lambda x, y, w: 0.5 * (x @ w - y) ** 2)
-    if name == "absolute":
-        options = {"constraint": box, **options}
-        problem = problems.absolute(features, labels, problem_class=boxed, **options)
-        return problem, mean(lambda x, y, w: abs(x @ w - y))
-    if name == "hinge":
-        options = {"constraint": box, **options}
-        problem = problems.hinge(features, labels, problem_class=boxed, **options)
-        return problem, mean(lambda x, y, w: max(0.0, 1.0 - y * (x @ w)))
-    assert name == "distance"
-    problem = problems.distance(features, problem_class=declared(), **options)
-    return problem, mean(lambda x, y, w: np.linalg.norm(w - x))
+    """A problem by name, on the ball or in a box, and the same mean loss in NumPy."""
+    if name == "distance":
+        problem = problems.distance(FEATURES, problem_class=declared(), **options)
+        return problem, lambda w: np.linalg.norm(w - FEATURES, axis=1).mean()
+    labels, loss = LOSSES[name]
+    if name in ("absolute", "hinge"):
+        facts, given = declared(radius=math.sqrt(DIM)), {"constraint": Box(-1.0, 1.0)}
+    else:
+        facts, given = declared(smoothness=4.0), {"width": 0.25} if name == "huber" else {}
+    make = getattr(problems, name)
+    problem = make(FEATURES, labels, problem_class=facts, **(given | options))
+    return problem, lambda w: loss(FEATURES @ w, labels).mean()
 
 
-EVERY = ["logistic", "huber", "squared", "absolute", "hinge", "distance"]
+EVERY = [*LOSSES, "distance"]
 every = pytest.mark.parametrize("name", EVERY)
 
 
@@ -382,9 +374,3 @@ def test_the_last_of_so_many_float32_records_is_found():
     np.testing.assert_array_equal(
         pull(jnp.zeros(DIM, jnp.float32), numbers, weights), [-1.0, -1.0, 0.0]
     )
-
-
-@pytest.mark.parametrize("point", [np.zeros(2), np.zeros((3, 2)), 0.0])
-def test_points_of_another_dimension_are_refused(point):
-    with pytest.raises(ValueError, match=r"point must have shape \(\.\.\., dim = 3\), got"):
-        made("logistic")[0].excess_risk(point)

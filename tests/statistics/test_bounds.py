@@ -1,4 +1,4 @@
-"""Public intervals: the ends, the degenerate one, and records of every kind."""
+"""Public intervals and records of every kind, and what no statistic is made of."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from privopt.statistics import Bounds
+from privopt import statistics
+from privopt.spec import Budget, Relation
+from privopt.statistics import BoundedMean, BoundedScores, BoundedSum, Bounds, Count, Histogram
 
 STRANGE = [math.nan, math.inf, -math.inf, 3e38, -3e38, 1e-45, -0.0]
 dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -60,3 +62,78 @@ def test_records_that_are_no_floats_are_refused():
     for bad in (jnp.arange(3), jnp.zeros((2, 2)), jnp.zeros(3, bool)):
         with pytest.raises(ValueError, match="records must be a vector of a floating type, got"):
             Bounds.of(0.0, 1.0).standardise(bad)
+
+
+# --- what no statistic can be calibrated from: an error with the name, the kind and the rule ---
+
+BUDGET = Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+ASKED = {
+    "ExponentialMechanism": ("score_range", {}),
+    "SmoothLaplaceMechanism": ("smooth_sensitivity", {}),
+    "ProposeTestRelease": ("distance_to_instability", {"bound": 1.0}),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ("mean", "an object of type str"),
+        (None, "an object of type NoneType"),
+        (BoundedSum, "the class BoundedSum itself"),
+        (BUDGET, "an object of type Budget"),
+    ],
+)
+def test_a_query_that_cannot_be_asked(name, given, kind):
+    answer, others = ASKED[name]
+    with pytest.raises(ValueError, match=f"query must have a {answer}, got {kind}"):
+        getattr(statistics, name).calibrated(query=given, budget=BUDGET, **others)
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        (1.0, "an object of type float"),
+        (Budget, "the class Budget itself"),
+        ({"epsilon": 1.0}, "an object of type dict"),
+    ],
+)
+def test_a_budget_that_is_none(name, given, kind):
+    answer, others = ASKED[name]
+    query = type("Query", (), {answer: lambda self, *_: 1.0})()
+    with pytest.raises(ValueError, match=f"budget must be a Budget, got {kind}"):
+        getattr(statistics, name).calibrated(query=query, budget=given, **others)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Bounds.of("0", 1.0), "lower must be a real number, got '0'"),
+        (lambda: BoundedSum.of(0.0, None), "upper must be a real number, got None"),
+        (lambda: BoundedScores.of("1"), "change must be a real number, got '1'"),
+        (lambda: Histogram.logarithmic("1", 2.0, 3, mirrored=True), "scale must be .* got '1'"),
+    ],
+)
+def test_numbers_that_are_none(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_a_relation_by_name_is_that_relation(relation):
+    """A comparison by identity took every name for a smaller sensitivity than its own."""
+    bins = Histogram.logarithmic(1.0, 2.0, 3, mirrored=False)
+    mean = BoundedMean.of(0.0, 1.0, 8)
+    for asked in (
+        BoundedScores.of(1.0, monotone=True).score_range,
+        BoundedSum.of(0.0, 1.0).l1_sensitivity,
+        Count().sensitivity,
+        bins.sensitivity,
+        bins.l1_sensitivity,
+        mean.sensitivity,
+        mean.l1_sensitivity,
+    ):
+        assert asked(str(relation)) == asked(relation)
+        with pytest.raises(ValueError, match=r"relation must be one of .* got 'swap'"):
+            asked("swap")

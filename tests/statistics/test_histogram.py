@@ -67,14 +67,6 @@ def test_sensitivities_are_attained_and_never_exceeded(relation, dtype):
     assert euclidean <= LOG.sensitivity(relation) <= euclidean * (1.0 + 1e-15)
 
 
-def test_two_histograms_of_the_same_records_cost_twice():
-    """A record touches one bin of each: coordinates add up in the l1 norm."""
-    fine, coarse = LOG, Histogram((-8.0, 0.0, 8.0))
-    for relation in Relation:
-        both = fine.l1_sensitivity(relation) + coarse.l1_sensitivity(relation)
-        assert both == 2.0 * relation.multiple
-
-
 def test_bad_input_fails_with_its_name():
     for scale, base, count, name in (
         (0.0, 2.0, 3, "scale"),

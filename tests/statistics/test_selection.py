@@ -66,18 +66,6 @@ def test_no_neighbouring_table_is_told_apart_by_more_than_epsilon(monotone, rela
     assert mechanism.scale == pytest.approx((1.0 if one_sided else 2.0) / epsilon, rel=1e-6)
 
 
-def test_epsilon_is_attained_by_a_far_away_pair():
-    """One hopeless candidate rises, the leader falls: the hopeless one is e^epsilon likelier."""
-    mechanism = ExponentialMechanism.calibrated(
-        BoundedScores.of(1.0),
-        Budget(epsilon=1.0, delta=0.0, relation=Relation.ZERO_OUT),
-    )
-    pair = np.array([[0.0, -16.0], [-1.0, -15.0]])
-    law = exact(pair, mechanism.scale)
-    assert math.log(law[1, 1] / law[0, 1]) == pytest.approx(1.0, abs=0.12)
-    assert math.log(law[1, 1] / law[0, 1]) <= 1.0 + 1e-4
-
-
 @dtypes
 def test_frequencies_are_the_law_and_no_other(dtype):
     """Chi-square of 10^5 draws for scores 5, 3, 3, 0; a third more or less noise is rejected."""
@@ -181,3 +169,31 @@ def test_degenerate_scores_and_bad_input():
             mechanism.gap_bound(5, failure, optimal=optimal)
     with pytest.raises(ValueError, match=r"finite score range under replace_one, got inf"):
         ExponentialMechanism.calibrated(BoundedScores(math.inf, math.inf, False), budget)
+
+
+def brute_range(changes, relation, limit):
+    """Largest ``max - min`` of the change of three scores, one record's contributions on a grid."""
+    one = list(itertools.product(changes, repeat=3))
+    if relation is not Relation.REPLACE_ONE:
+        return max(max(c) - min(c) for c in one)
+    moved = [
+        tuple(b - a for a, b in zip(left, right, strict=True)) for left in one for right in one
+    ]
+    allowed = [c for c in moved if max(map(abs, c)) <= limit]
+    return max(max(c) - min(c) for c in allowed)
+
+
+@relations
+@pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.parametrize("replacement", [None, 0.5])
+def test_the_range_is_attained_and_never_exceeded(relation, monotone, replacement):
+    scores = BoundedScores.of(1.0, monotone=monotone, replacement=replacement)
+    changes = (0.0, 0.5, 1.0) if monotone else (-1.0, -0.5, 0.0, 0.5, 1.0)
+    limit = 2.0 if replacement is None else replacement
+    assert scores.score_range(relation) == brute_range(changes, relation, limit)
+
+
+@pytest.mark.parametrize(("change", "replacement"), [(-1.0, None), (float("nan"), None), (1, -0.1)])
+def test_bad_bounds_fail_with_their_name(change, replacement):
+    with pytest.raises(ValueError, match=r"must be non-negative and finite, got"):
+        BoundedScores.of(change, replacement=replacement)

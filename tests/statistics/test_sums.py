@@ -1,4 +1,4 @@
-"""Counts and sums: sensitivities attained by a worst pair, never exceeded under search."""
+"""Counts, sums and means: sensitivities attained by a worst pair, never exceeded under search."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from privopt.mechanisms import LaplaceMechanism
+from privopt.mechanisms import GaussianMechanism, LaplaceMechanism
+from privopt.privacy import Guarantee
 from privopt.spec import Budget, Relation
-from privopt.statistics import BoundedSum, Count
+from privopt.statistics import BoundedMean, BoundedSum, Count
 
 pytestmark = pytest.mark.optimised
 
@@ -101,3 +102,41 @@ def test_noisy_sums_and_counts_are_unbiased():
         noisy = jax.vmap(found.add_noise, (0, None))(keys, exact)
         error = found.scale * math.sqrt(2.0 / 100_000)
         assert float(noisy.mean()) == pytest.approx(float(exact), abs=4.0 * error)
+
+
+@relations
+@dtypes
+@intervals
+def test_the_mean_of_a_public_number_moves_by_its_sensitivity(relation, lower, upper, dtype):
+    """``(u - l)/n`` for replacement, whichever bound is the larger: never twice, never half."""
+    query = BoundedMean.of(lower, upper, 3)
+    worst = max(moves(query, relation, dtype))
+    assert worst <= query.sensitivity(relation)
+    assert worst == pytest.approx(query.sensitivity(relation), rel=2e-6)
+    share = 1.0 if relation is Relation.REPLACE_ONE else 0.5
+    assert query.sensitivity(relation) == pytest.approx(share * (upper - lower) / 3, rel=1e-6)
+    assert query.l1_sensitivity(relation) == query.sensitivity(relation)
+
+
+def test_the_divisor_is_public():
+    """One record more changes the mean by its share alone."""
+    query = BoundedMean.of(0.0, 1.0, 10)
+    one, two = (float(query.answer(jnp.full(n, 1.0))) for n in (9, 10))
+    assert two - one == pytest.approx(0.05)
+
+
+@relations
+def test_both_laplace_and_gaussian_noise_go_with_a_public_number(relation):
+    query = BoundedMean.of(-0.3, 0.1, 17)
+    budget = Budget(epsilon=1.0, delta=1e-6, relation=relation)
+    for kind in (LaplaceMechanism, GaussianMechanism):
+        found = kind.calibrated(query, budget)
+        assert Guarantee(found.event(relation), relation).epsilon(1e-6).upper <= 1.0
+
+
+def test_a_mean_of_no_size_or_no_bounds_is_refused():
+    for size in (0, -1, 2.0, True):
+        with pytest.raises(ValueError, match=f"size must be a positive integer, got {size}"):
+            BoundedMean.of(0.0, 1.0, size)
+    with pytest.raises(ValueError, match="lower must not exceed upper"):
+        BoundedMean.of(1.0, 0.0, 4)

@@ -22,7 +22,7 @@ SPLIT = PrefixError(1.3, increment=0.2, growth=0.1)
 def summed(quantity, facts, **numbers):
     """The terms of the rate together, whatever the set allows."""
     rate = ftrl_rate(facts, quantity=quantity, **numbers)
-    return rate.combine(*(term.value for term in rate.terms))
+    return rate.uncapped
 
 
 def decoder_of_tree(steps):

@@ -14,8 +14,6 @@ from scipy import optimize
 import privopt
 from privopt import convex, problems
 from privopt.theory import (
-    balanced_minimiser,
-    linf_output_perturbation_rate,
     perturbation_cost,
     pure_balanced_minimiser,
 )
@@ -61,7 +59,7 @@ def uncapped(case, **changes):
         delta = privopt.privacy.gaussian_delta(epsilon, mu * epsilon).upper if budget.delta else 0.0
         budget = dataclasses.replace(budget, epsilon=epsilon, delta=delta)
     rate = plan_of(dataclasses.replace(facts, **changes), budget, **choices).rate
-    return math.fsum(term.value for term in rate.terms), rate
+    return rate.uncapped, rate
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -118,20 +116,6 @@ def test_pure_bounds_are_those_displayed(phi, published, tight):
     assert ours.upper == pytest.approx(displayed(phi), rel=4e-3)
 
 
-def test_closed_forms_of_the_card():
-    """Smooth-dominated ``1.783`` and ``1.486 Phi^{2/5}``; linear ``2 Phi^{1/2}``."""
-    phi, share = 1e-3, 0.5
-    best = balanced_minimiser(
-        linear=0.0 * phi + 1e-300, curved=2 * phi / math.sqrt(2.0), distance=1.0, share=share
-    )
-    assert best.regularisation == pytest.approx(1.783 * phi**0.4, rel=1e-3)
-    bound = share * best.regularisation / (1.0 - best.power)
-    assert bound == pytest.approx(1.486 * phi**0.4, rel=1e-3)
-    assert best.power == pytest.approx(0.4)
-    linear = balanced_minimiser(linear=2 * phi, distance=1.0, share=share)
-    assert share * linear.regularisation / (1.0 - linear.power) == pytest.approx(2 * phi**0.5)
-
-
 def test_the_published_rate():
     """``4 L D (s Lambda)^{1/4}/sqrt(n epsilon)``, ``Lambda = ln(1.25/delta) ln(2d)``."""
     rate = plan_of(BALL, APPROXIMATE, mode="paper").rate
@@ -171,10 +155,14 @@ def test_costs_hold_for_noise(gaussian):
         assert cost <= 1.4 * sizes.mean()
 
 
+def norm_of_largest(rows, count):
+    return np.linalg.norm(np.partition(np.abs(rows), -count)[:, -count:], axis=1)
+
+
 def back_into_the_ball(points, radius=1.0):
     """The least thresholds, by bisection."""
     low, high = np.zeros(len(points)), np.abs(points).max(axis=1)
-    for _ in range(50):
+    for _ in range(35):  # to 1e-10
         middle = 0.5 * (low + high)
         left = np.linalg.norm(np.maximum(np.abs(points) - middle[:, None], 0.0), axis=1)
         low, high = np.where(left > radius, (middle, high), (low, middle))
@@ -198,19 +186,20 @@ def test_costs_hold_for_noise_on_a_ball(dim):
             ).factor
             for glm in (False, True)
         )  # fmt: skip
-        for used, length in itertools.product((1, 2, dim // 2, dim), (1.0, 0.5, 0.0)):
+        on_few_or_all = itertools.product((1, 2, dim // 2, dim), (1.0, 0.5))
+        for used, length in (*on_few_or_all, (0, 0.0)):
             member = np.where(np.arange(dim) < used, length / math.sqrt(max(used, 1)), 0.0)
             drawn = scale * rng.normal(size=(300, dim))
             thresholds = back_into_the_ball(member + drawn)
             shrunk = np.maximum(np.abs(member + drawn) - thresholds[:, None], 0.0)
             moved = np.sign(member + drawn) * shrunk - member
-            largest = np.linalg.norm(np.sort(np.abs(moved), axis=1)[:, -sparsity:], axis=1)
+            largest = norm_of_largest(moved, sparsity)
             fixed = np.abs(moved[:, -sparsity:].sum(axis=1)) / math.sqrt(sparsity)
             pairs = ((thresholds, noise.ball_threshold(1.0)), (largest, general), (fixed, glm))
             for found, told in pairs:
                 assert found.mean() <= told + 5.0 * found.std() / math.sqrt(300)
             tightest = max(tightest, thresholds.mean() / noise.ball_threshold(1.0))
-        few = np.linalg.norm(np.sort(np.abs(drawn), axis=1)[:, -sparsity:], axis=1)
+        few = norm_of_largest(drawn, sparsity)
         assert (
             0.85 * noise.largest_few(sparsity) <= few.mean() <= 1.02 * noise.largest_few(sparsity)
         )
@@ -267,13 +256,3 @@ def test_dense_and_sparse_spreads_are_compared():
         least = min(map(bound, grid))
         assert bound(best.regularisation) <= least * (1.0 + 1e-6)
         assert best.power == pytest.approx(1.0 - 0.25 * best.regularisation / least, abs=1e-3)
-
-
-def test_a_given_regularisation_stays():
-    rate = linf_output_perturbation_rate(
-        BALL, regularisation=0.1, scale=0.01, gaussian=True, distance=3.0
-    )
-    assert [term.name for term in rate.terms][:2] == ["noise", "regulariser"]
-    assert rate.terms[1].powers.n == 0.0
-    assert rate.terms[0].powers.n == -1.0
-    assert rate.tight_on is None

@@ -138,17 +138,3 @@ def test_answers_that_ignore_the_data_are_far_above(budget):
         for values in excess(pulls, fixed).T:
             mean, error = mean_and_error(values[:, None])
             assert 0.8 * (mean - 5.0 * error) > lower > 0.0
-
-
-def test_the_prior():
-    """Signs over sqrt(d), null records, and ``E p^2 = 1/3`` within five standard errors."""
-    where = problems.one_way_marginals(jax.random.key(0), n=100, dim=2000, informative=60)
-    features, counts = np.asarray(where.data[0]), np.asarray(where.objective.counts)
-    assert features.shape == (61, 2000)
-    assert counts.sum() == 100
-    assert counts[-1] == 40
-    np.testing.assert_allclose(np.abs(features[:-1]), 1 / math.sqrt(2000), rtol=1e-12)
-    assert not features[-1].any()
-    signs = math.sqrt(2000) * features[:-1]
-    squares = signs[:30].mean(axis=0) * signs[30:].mean(axis=0)
-    assert abs(squares.mean() - 1 / 3) < 5 * squares.std() / math.sqrt(2000)

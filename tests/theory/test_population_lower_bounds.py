@@ -1,4 +1,4 @@
-"""The lower bound of the regret: enumerated, played against, and never above the upper bound."""
+"""Lower bounds of population risk and regret: enumerated, played against, never above the upper."""
 
 import dataclasses
 import itertools
@@ -84,3 +84,58 @@ def test_never_above_the_upper_bound(n, dim, mu, quantity):
         )
         assert rate.rounds == (n / batch_size if quantity == "regret" else 0.0)
         assert 0.0 < lower_bound(facts, advantage, quantity, rounds=rate.rounds).value <= rate.upper
+
+
+# --- population risk ---
+
+PEOPLE = ProblemClass(n=4096, dim=50, lipschitz=2.0, radius=3.0, smoothness=0.0)
+STRICTEST = GaussianAdvantage(1e-9, Relation.REPLACE_ONE)
+
+
+@pytest.mark.parametrize("n", [2, 10, 10_000])
+def test_sampling_alone_costs_a_quarter_over_root_n(n):
+    facts = dataclasses.replace(PEOPLE, n=n)
+    lower = population_lower_bound(facts, NOTHING_KEPT)
+    assert 0.25 <= lower * math.sqrt(n) / 6.0 <= 0.5
+    assert lower < 6.0
+
+
+def test_two_points_in_full():
+    """The testing bound is below the exact Bayes excess of majority voting, which it limits."""
+    n = 25
+    facts = dataclasses.replace(PEOPLE, n=n, lipschitz=1.0, radius=1.0)
+    lower = population_lower_bound(facts, NOTHING_KEPT)
+    exact = 0.0
+    for v in np.linspace(0.0, 1.0, 201):
+        ways = [math.comb(n, k) * ((1 + v) / 2) ** k * ((1 - v) / 2) ** (n - k) for k in range(13)]
+        exact = max(exact, 2.0 * v * sum(ways))  # a wrong sign costs 2 v, and has this chance
+    assert 0.3 * exact < lower <= exact
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.1])
+def test_privacy_costs_root_d_over_n_mu(mu):
+    """0.6 of it in the limit of many records a coordinate; 0.3 with fewer."""
+    facts = dataclasses.replace(PEOPLE, n=10**6, dim=400)
+    expected = 6.0 * math.sqrt(400) / (10**6 * mu)
+    floor = population_lower_bound(facts, NOTHING_KEPT)
+    found = population_lower_bound(facts, GaussianAdvantage(mu, Relation.REPLACE_ONE))
+    assert 0.45 * expected < found < max(0.61 * expected, floor * (1 + 1e-12))
+    # At no cost of privacy whatever is released is worth nothing.
+    assert population_lower_bound(facts, STRICTEST) == pytest.approx(6.0, rel=0.03)
+
+
+def test_strongly_convex_populations():
+    """What sampling costs, ``m rho^2/(2 e (n + 1))``, and what privacy does, 4 ``/(n mu)^2``."""
+    curved = dataclasses.replace(PEOPLE, n=10**5, radius=1.0, strong_convexity=0.1, smoothness=1.0)
+    reach = 2.0 / 0.1 - 1.0
+    floor = population_lower_bound(curved, NOTHING_KEPT)
+    assert floor == pytest.approx(0.05 * reach**2 / (math.e * (10**5 + 1)), rel=1e-3)
+    found = population_lower_bound(curved, GaussianAdvantage(0.01, Relation.REPLACE_ONE))
+    limit = 0.05 * reach**2 * 50 * 4 / (10**5 * 0.01) ** 2
+    assert 0.3 * limit < found < limit
+
+
+def test_less_privacy_lowers_it():
+    kinds = [GaussianAdvantage(mu, Relation.REPLACE_ONE) for mu in (0.001, 0.01, 0.1, 1.0)]
+    values = [population_lower_bound(PEOPLE, advantage) for advantage in kinds]
+    assert values == sorted(values, reverse=True)
