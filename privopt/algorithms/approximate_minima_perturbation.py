@@ -17,8 +17,10 @@ from privopt.arguments import member, positive_number
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import GaussianMechanism
 from privopt.mechanisms.calibration import drawable
-from privopt.mechanisms.objective_perturbation import GaussianObjectivePerturbation
-from privopt.mechanisms.objective_perturbation_analyses import OBJECTIVE_PERTURBATION_ANALYSES
+from privopt.mechanisms.objective_perturbation import (
+    OBJECTIVE_PERTURBATION_ANALYSES,
+    GaussianObjectivePerturbation,
+)
 from privopt.privacy import round_up
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import Rate

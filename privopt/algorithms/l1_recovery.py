@@ -65,7 +65,7 @@ def plan(
     matrix : array, optional
         ``A``, shape ``(m, d)``, public and fixed before the data are seen: it may be used again.
         The sensitivity is then ``2 L kappa/n`` with ``kappa`` certified
-        (:func:`privopt.mechanisms.means.largest_gain`).
+        (:func:`privopt.mechanisms.compressed_mean.largest_gain`).
     clip : float, optional
         ``L``, as in the projection mechanism.
 

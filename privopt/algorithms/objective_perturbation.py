@@ -18,13 +18,11 @@ from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import GaussianMechanism, NormLaplaceMechanism
 from privopt.mechanisms.calibration import drawable
 from privopt.mechanisms.objective_perturbation import (
+    OBJECTIVE_PERTURBATION_ANALYSES,
     GaussianObjectivePerturbation,
     NormLaplaceObjectivePerturbation,
-    PerturbedMinimiser,
-)
-from privopt.mechanisms.objective_perturbation_analyses import (
-    OBJECTIVE_PERTURBATION_ANALYSES,
     ObjectivePerturbationAnalysis,
+    PerturbedMinimiser,
 )
 from privopt.privacy import Fourier, calibrate, round_up
 from privopt.spec import Budget, ProblemClass, Relation

@@ -4,8 +4,6 @@ from privopt.convex.accelerated import accelerated_descent
 from privopt.convex.basis_pursuit import basis_pursuit
 from privopt.convex.bounding_ellipsoid import ValueAndGradient
 from privopt.convex.certificate import certify
-from privopt.convex.constraint import ConstraintSet
-from privopt.convex.corrected_adam import corrected_adam
 from privopt.convex.empirical_risk import (
     BatchRisk,
     EmpiricalRisk,
@@ -16,7 +14,6 @@ from privopt.convex.features import (
     DenseFeatures,
     Features,
     FeaturesLike,
-    SparseFeatures,
     as_features,
     difference,
     is_features,
@@ -38,6 +35,7 @@ from privopt.convex.losses import (
     ScalarLoss,
     Squared,
 )
+from privopt.convex.optimisers import corrected_adam, projected_leader
 from privopt.convex.oracles import Observer, Oracle
 from privopt.convex.outputs import (
     Average,
@@ -49,15 +47,13 @@ from privopt.convex.outputs import (
     Suffix,
     checked_output,
 )
-from privopt.convex.projected_leader import projected_leader
 from privopt.convex.pytree_dataclass import pytree_dataclass
+from privopt.convex.record_losses import MeanAndSpread, Separable, Sine, SquaredDistance
 from privopt.convex.regularised_glm import RegularisedGLM
-from privopt.convex.separable import Separable, Sine
-from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
+from privopt.convex.sets import Box, ConstraintSet, L1Ball, L2Ball, Simplex, WholeSpace
 from privopt.convex.solver import minimise, minimise_nonsmooth
-from privopt.convex.squared_distance import MeanAndSpread, SquaredDistance
-from privopt.convex.step_sizes import StepSizes
-from privopt.convex.updates import Update
+from privopt.convex.sparse_features import SparseFeatures
+from privopt.convex.updates import StepSizes, Update
 from privopt.convex.vectors import norm
 from privopt.release import Pytree
 

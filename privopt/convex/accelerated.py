@@ -26,15 +26,8 @@ def accelerated_descent(
     gradients are asked for inside the set only, where the declared constants hold. The number of
     steps is fixed, so what is computed depends on the data through the gradients alone.
 
-    Parameters
-    ----------
-    gradient, project : callable
-        ``(dim,) -> (dim,)``. The objective is ``b``-smooth and ``a``-strongly convex on the
-        set projected on, which holds ``start``.
-    start : Array
-        Shape ``(dim,)``.
-    smoothness, strong_convexity, steps : scalar
-        ``b >= a > 0`` and ``T``; may be traced.
+    The objective is ``b``-smooth and ``a``-strongly convex on the set projected on, which holds
+    ``start``; ``smoothness``, ``strong_convexity`` and ``steps`` are ``b >= a > 0`` and ``T``.
 
     Rate
     ----
@@ -44,7 +37,6 @@ def accelerated_descent(
 
     Examples
     --------
-    >>> import jax.numpy as jnp
     >>> from privopt.convex import L2Ball
     >>> scales = jnp.array([1.0, 4.0])
     >>> found = accelerated_descent(

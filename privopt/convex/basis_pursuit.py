@@ -29,30 +29,14 @@ MIN_NUMBER = 1e-10  # of ||x||_1; below it a number may be a rounding of 0
 
 
 class BasisPursuit(NamedTuple):
-    """Solutions of ``A x = b``, and what is known of them; a leading axis of ``k`` for several.
+    """Solutions of ``A x = b``, and what is known of them; a leading axis of ``k`` for several."""
 
-    Attributes
-    ----------
-    point : Array
-        ``x``, shape ``(d,)`` or ``(k, d)``, float64.
-    gap : Array
-        Certified: ``||x||_1 - min ||.||_1 <= gap``. It has an allowance for round-off in ``A^T y``.
-    bound : Array
-        ``<b, y> <= min ||.||_1``.
-    dual : Array
-        ``y`` with ``|A^T y| <= 1`` by coordinate, shape ``(m,)`` or ``(k, m)``.
-    residual : Array
-        ``||A x - b||_2``.
-    steps : Array
-        Steps taken; each factorises an ``m`` by ``m`` matrix.
-    """
-
-    point: Array
-    gap: Array
-    bound: Array
-    dual: Array
-    residual: Array
-    steps: Array
+    point: Array  # x, shape (d,) or (k, d), float64
+    gap: Array  # certified: |x|_1 - min <= gap, with an allowance for round-off in A^T y
+    bound: Array  # <b, y> <= min
+    dual: Array  # y with |A^T y| <= 1 by coordinate, shape (m,) or (k, m)
+    residual: Array  # |A x - b|_2
+    steps: Array  # each factorises an m by m matrix
 
 
 def basis_pursuit(matrix: ArrayLike, right_hand_sides: ArrayLike) -> BasisPursuit:
@@ -82,19 +66,8 @@ def basis_pursuit(matrix: ArrayLike, right_hand_sides: ArrayLike) -> BasisPursui
     right_hand_sides : array
         ``b``, shape ``(m,)``, or ``(k, m)`` for ``k`` of them, which are solved one after another.
 
-    Returns
-    -------
-    BasisPursuit
-
-    Raises
-    ------
-    ValueError
-        For shapes that do not fit; where values are known, for entries that are not finite and for
-        rows that depend on each other (within ``1e-6`` of a row's norm); and when x64 is off.
-
     Examples
     --------
-    >>> import jax, numpy as np
     >>> from privopt.convex import basis_pursuit
     >>> with jax.enable_x64(True):
     ...     found = basis_pursuit(np.array([[1.0, 2.0, 1.0], [0.0, 2.0, -1.0]]), np.ones(2))
@@ -134,9 +107,8 @@ def _float64(name: str, value: ArrayLike, ndim: int) -> Array:
 
 
 def _require_finite(name: str, array: Array) -> None:
-    if isinstance(array, jax.core.Tracer):
-        return
-    if not np.all(finite := np.isfinite(array)):
+    traced = isinstance(array, jax.core.Tracer)
+    if not traced and not np.all(finite := np.isfinite(array)):
         first = tuple(int(each) for each in np.argwhere(~finite)[0])
         raise ValueError(f"{name} must be finite, got {np.asarray(array)[first]} at {first}")
 

@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 
 from privopt.convex.certificate import ROUND_OFF
-from privopt.convex.constraint import ConstraintSet
+from privopt.convex.sets import ConstraintSet
 from privopt.convex.vectors import norm
 
 ValueAndGradient = Callable[[Array], tuple[Array, Array]]
@@ -33,28 +33,14 @@ CUT_WEIGHTS = 3.0 ** np.arange(-2, 9)
 
 
 class BoundingEllipsoid(NamedTuple):
-    """``E = {c + A z : |z| <= 1}`` holds all ``w`` in ``W`` with ``phi(w) <= phi(a) + height``.
+    """``E = {c + A z : |z| <= 1}`` holds all ``w`` in ``W`` with ``phi(w) <= phi(a) + height``."""
 
-    Attributes
-    ----------
-    centre, axes : Array
-        ``c`` and ``A``, shapes ``(dim,)`` and ``(dim, dim)``.
-    anchor : Array
-        ``a``, the best member of ``W`` that was met, inside ``E``; shape ``(dim,)``.
-    value : Array
-        ``phi(a)``.
-    slack : Array
-        Certified: ``phi(a) - min_W phi <= slack``.
-    proved : Array
-        Whether all of it is, and how well it fits: see :func:`bound_low_part`.
-    """
-
-    centre: Array
-    axes: Array
-    anchor: Array
-    value: Array
-    slack: Array
-    proved: Array
+    centre: Array  # c, shape (dim,)
+    axes: Array  # A, shape (dim, dim)
+    anchor: Array  # a, the best member of W that was met, inside E
+    value: Array  # phi(a)
+    slack: Array  # certified: phi(a) - min_W phi <= slack
+    proved: Array  # whether all of it is, and how well it fits: see bound_low_part
 
 
 class _Search(NamedTuple):
@@ -109,21 +95,14 @@ def bound_low_part(
     ratio of ``e^200``), or ``error`` is above 2^-13, nothing is promised but that ``E`` holds
     ``K``.
 
-    Parameters
-    ----------
-    value_and_gradient : callable
-        ``w -> (phi(w), subgradient)``, convex, asked at members of ``W`` only.
-    constraint : ConstraintSet
-        ``W``, within the ball of ``radius`` about ``start``.
-    start : Array
-        Shape ``(dim,)``; ``dim`` at most 3, since directions grow as ``2^dim``.
-    error : Array
-        The computed values lie within it of a convex function on ``W``, whose subgradients are
-        the computed ones. What is said above then holds of the computed values.
+    ``value_and_gradient`` is ``w -> (phi(w), subgradient)``, convex, asked at members of ``W``;
+    ``W`` lies within the ball of ``radius`` about ``start``, shape ``(dim,)``, ``dim`` at most 3,
+    since directions grow as ``2^dim``. The computed values lie within ``error`` of a convex
+    function on ``W``, whose subgradients are the computed ones. What is said above then holds of
+    the computed values.
 
     Examples
     --------
-    >>> import jax.numpy as jnp
     >>> from privopt.convex import L2Ball
     >>> found = bound_low_part(
     ...     lambda w: (w @ w, 2.0 * w), L2Ball(1.0), jnp.zeros(1), radius=1.0, height=0.25

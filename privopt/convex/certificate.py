@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from privopt.convex.constraint import ConstraintSet
+from privopt.convex.sets import ConstraintSet
 from privopt.convex.vectors import norm
 from privopt.release import Pytree
 
@@ -20,14 +20,7 @@ ROUND_OFF = 64.0 * 2.0**-52
 class Certifier(NamedTuple):
     """The public facts a certificate rests on.
 
-    Attributes
-    ----------
-    constraint : ConstraintSet
-        ``W``.
-    diameter : scalar
-        Of ``W``; may be infinite.
-    strong_convexity : scalar
-        ``mu >= 0`` of the objective.
+    ``diameter`` of ``W`` may be infinite; ``strong_convexity`` is ``mu >= 0`` of the objective.
     """
 
     constraint: ConstraintSet
@@ -70,24 +63,12 @@ def certify(
 ) -> tuple[float, float]:
     """``F(w)`` and a certified bound on ``F(w) - min_W F``, from one gradient at a candidate.
 
-    Parameters
-    ----------
-    value_and_gradient : callable
-        ``(w, *arguments) -> (F(w), subgradient)``; static. On a kink the subgradient it picks
-        must be the one that certifies, 0 at an unconstrained minimiser.
-    point : jax.Array
-        ``w``, a member of ``constraint`` known from elsewhere; shape ``(dim,)``, float64.
-    strong_convexity : float
-        ``mu >= 0`` of F on ``W``.
-
-    Raises
-    ------
-    ValueError
-        If ``point`` is not a float64 vector, or x64 is off.
+    ``value_and_gradient`` is ``(w, *arguments) -> (F(w), subgradient)``, static. On a kink the
+    subgradient it picks must be the one that certifies, 0 at an unconstrained minimiser. ``point``
+    is ``w``, a member of ``constraint`` known from elsewhere; shape ``(dim,)``, float64.
 
     Examples
     --------
-    >>> import jax, jax.numpy as jnp
     >>> from privopt.convex import L2Ball
     >>> def half_square(w):
     ...     return 0.5 * w @ w, w

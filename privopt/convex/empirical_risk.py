@@ -11,12 +11,11 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import DTypeLike
 
-from privopt.convex.constraint import ConstraintSet
 from privopt.convex.features import Features, as_features, is_features
 from privopt.convex.losses import GeneralisedLinear, Loss, ScalarLoss
 from privopt.convex.pytree_dataclass import node_classes, pytree_dataclass
-from privopt.convex.separable import CoordinateLoss, Separable
-from privopt.convex.squared_distance import MeanAndSpread, SquaredDistance
+from privopt.convex.record_losses import CoordinateLoss, MeanAndSpread, Separable, SquaredDistance
+from privopt.convex.sets import ConstraintSet
 from privopt.release import Pytree
 
 PublicTerm: TypeAlias = Callable[[Pytree], Array]  # a pytree, on the device
@@ -25,22 +24,7 @@ PublicTerm: TypeAlias = Callable[[Pytree], Array]  # a pytree, on the device
 class LinearRecords(NamedTuple):
     """A generalised linear loss ``phi(<x_i, w>, y_i)`` and its records, apart.
 
-    Attributes
-    ----------
-    scalar : ScalarLoss
-        ``phi``.
-    features : Features
-        ``x``, shape ``(records, dim)``.
-    labels : Array
-        ``y``, shape ``(records,)``.
-
-    Examples
-    --------
-    >>> import jax.numpy as jnp
-    >>> from privopt.convex import GeneralisedLinear, Logistic, WholeSpace
-    >>> data = jnp.eye(2), jnp.ones(2)
-    >>> EmpiricalRisk(GeneralisedLinear(Logistic()), data, None, WholeSpace()).linear.scalar
-    Logistic()
+    ``features`` are ``x``, shape ``(records, dim)``, and ``labels`` ``y``, shape ``(records,)``.
     """
 
     scalar: ScalarLoss
@@ -51,12 +35,7 @@ class LinearRecords(NamedTuple):
 class SeparableRecords(NamedTuple):
     """A loss ``sum_j phi(w_j, x_ij)`` of single coordinates and its records, apart.
 
-    Attributes
-    ----------
-    scalar : CoordinateLoss
-        ``phi``.
-    features : Features
-        ``x``, shape ``(records, dim)``.
+    ``features`` are ``x``, shape ``(records, dim)``.
     """
 
     scalar: CoordinateLoss
@@ -77,7 +56,6 @@ class EmpiricalRisk:
         ``features`` an array or :class:`Features`.
     counts : Array or None
         Multiplicities ``m_i``, shape ``(records,)``; ``None`` for ones.
-    constraint : constraint set
     origin : pytree of Array or None
         A public point to start from, of the parameter's shape; ``None`` for the centre of the
         constraint set.
@@ -87,7 +65,6 @@ class EmpiricalRisk:
 
     Examples
     --------
-    >>> import jax.numpy as jnp
     >>> from privopt.convex import Distance, WholeSpace
     >>> records = jnp.array([[3.0, 4.0], [0.0, 1.0]])
     >>> EmpiricalRisk(Distance(), records, None, WholeSpace()).value(jnp.zeros(2)).item()
@@ -212,7 +189,6 @@ class EmpiricalRisk:
 
         Examples
         --------
-        >>> import jax.numpy as jnp
         >>> from privopt.convex import Distance, WholeSpace
         >>> risk = EmpiricalRisk(Distance(), jnp.eye(2), jnp.array([2, 1]), WholeSpace())
         >>> rows, there = risk.rows_by_number()(jnp.arange(4))
@@ -250,10 +226,7 @@ class BatchRisk(EmpiricalRisk):
 
     Whoever asks for the rows of a batch is given the records that are there, one after the other.
 
-    Attributes
-    ----------
-    n : int
-        How many records there are in all.
+    ``n`` is how many records there are in all.
     """
 
     n: int = field(default=0, metadata={"static": True})

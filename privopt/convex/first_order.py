@@ -20,44 +20,25 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from privopt.convex.constraint import ConstraintSet
 from privopt.convex.oracles import Observer, Oracle
 from privopt.convex.outputs import Output
 from privopt.convex.pytree_dataclass import pytree_dataclass
-from privopt.convex.step_sizes import StepSizes
-from privopt.convex.updates import Update
+from privopt.convex.sets import ConstraintSet
+from privopt.convex.updates import StepSizes, Update
 from privopt.release import Pytree
 from privopt.streams import stream
 
 
 class State(NamedTuple):
-    """Between two steps: all that a run needs to go on with the same bits.
+    """Between two steps: all that a run needs to go on with the same bits."""
 
-    Attributes
-    ----------
-    t : Array
-        Steps taken, int32.
-    point : pytree
-        ``w_{t+1}``, counted from ``w_1``, the start.
-    optimiser : pytree
-        What the update remembers.
-    mean : pytree
-        ``v``, of the output rule.
-    memory : pytree
-        What the oracle remembers.
-    path : pytree
-        The recorded points so far.
-    observed : pytree
-        What the observer made of the run; None without one.
-    """
-
-    t: Array
-    point: Pytree
-    optimiser: Pytree
-    mean: Pytree
-    memory: Pytree
-    path: Pytree
-    observed: Pytree
+    t: Array  # steps taken, int32
+    point: Pytree  # w_{t+1}, counted from w_1, the start
+    optimiser: Pytree  # what the update remembers
+    mean: Pytree  # v, of the output rule
+    memory: Pytree  # what the oracle remembers
+    path: Pytree  # the recorded points so far
+    observed: Pytree  # what the observer made of the run; None without one
 
 
 class Path(NamedTuple):
@@ -78,27 +59,13 @@ class Path(NamedTuple):
 
 
 class Iterates(NamedTuple):
-    """What came out of a run.
+    """What came out of a run."""
 
-    Attributes
-    ----------
-    output : pytree
-        The output rule's choice.
-    last : pytree
-        ``w_{T+1}``.
-    path : Path or None
-        Where it was asked for.
-    steps : Array
-        How many were taken: ``T``, or fewer where the oracle stops.
-    observed : pytree
-        What the observer made of the run; None without one.
-    """
-
-    output: Pytree
-    last: Pytree
-    path: Path | None
-    steps: Array
-    observed: Pytree
+    output: Pytree  # the output rule's choice
+    last: Pytree  # w_{T+1}
+    path: Path | None  # where it was asked for
+    steps: Array  # how many were taken: T, or fewer where the oracle stops
+    observed: Pytree  # what the observer made of the run; None without one
 
 
 @pytree_dataclass
@@ -108,9 +75,6 @@ class FirstOrder:
 
     Attributes
     ----------
-    step_sizes : StepSizes
-    update : Update
-    output : Output
     recorded : int
         How many points of the path to keep; 0 for none.
     every_step : bool
@@ -136,11 +100,6 @@ class FirstOrder:
         """The run from ``start``, a public point; ``losses`` are for the observer alone.
 
         ``stream(key, "output")`` serves the output rule alone.
-
-        Raises
-        ------
-        ValueError
-            While tracing, if the oracle may stop and the output rule needs to know when.
         """
         steps, dtype = jnp.asarray(oracle.steps), jax.tree.leaves(start)[0].dtype
         known = None if oracle.stops else steps
@@ -242,9 +201,8 @@ class Descent:
         output = state.point if self.weights is None else state.mean
         path = None
         if self.times is not None:
-            firsts = jnp.searchsorted(
-                self.times, self.times
-            )  # of equal times the first was written
+            # of equal times the first was written
+            firsts = jnp.searchsorted(self.times, self.times)
             path = Path(self.times, jax.tree.map(lambda leaf: leaf[firsts], state.path))
             if self.oracle.stops:
                 path = path._replace(points=_from(self.times > state.t, output, path.points))

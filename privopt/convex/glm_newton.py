@@ -10,18 +10,65 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex.anderson import Mixing
-from privopt.convex.constraint import ConstraintSet
-from privopt.convex.regularised_glm import RegularisedGLM
-from privopt.convex.sets import L2Ball
-from privopt.convex.shared_hessian import (
+from privopt.convex.regularised_glm import (
+    RegularisedGLM,
     SharedHessian,
     flat_hessian,
     newton_steps,
     sampled_hessian,
     whole_hessian,
 )
+from privopt.convex.sets import ConstraintSet, L2Ball
 from privopt.convex.vectors import Number, broadcast, inner, norm
+
+MAX_MEMORY, MIN_MEMORY = 10, 5  # steps
+MIN_MEMORY_PROBLEMS = 4  # from so many on the memory is short, since each look costs more
+
+
+class Mixing(NamedTuple):
+    """The last point and proposed step of ``k`` problems, and the differences of those before.
+
+    Shapes are ``(k, dim)`` and, of the differences, ``(k, memory, dim)``, latest last.
+    """
+
+    point: Array
+    step: Array
+    points: Array
+    steps: Array
+
+    @classmethod
+    def begin(cls, points: Array) -> Mixing:
+        """With no memory."""
+        memory = MAX_MEMORY if points.shape[0] < MIN_MEMORY_PROBLEMS else MIN_MEMORY
+        none = jnp.zeros((points.shape[0], memory, points.shape[1]))
+        return cls(points, jnp.zeros_like(points), none, none)
+
+    def mixed(self, points: Array, steps: Array) -> tuple[Array, Mixing]:
+        """``s - (dW + dS) gamma`` with ``gamma`` the least squares of ``s - dS gamma``.
+
+        Source: Walker and Ni 2011, "Anderson acceleration for fixed-point iterations", SIAM Journal
+        on Numerical Analysis (doi:10.1137/10078356X).
+        """
+        moved, changed = points - self.point, steps - self.step
+        known = jnp.any(moved != 0.0, axis=-1) & jnp.any(self.step != 0.0, axis=-1)
+        moved, changed = (jnp.where(known[:, None], each, 0.0) for each in (moved, changed))
+        moves = jnp.concatenate([self.points[:, 1:], moved[:, None]], axis=1)
+        changes = jnp.concatenate([self.steps[:, 1:], changed[:, None]], axis=1)
+        sizes = jnp.sqrt(inner(changes, changes))
+        sizes = jnp.where(sizes > 0.0, sizes, 1.0)
+        units = changes / sizes[:, :, None]
+        normal = units @ jnp.swapaxes(units, 1, 2) + 1e-12 * jnp.eye(units.shape[1])[None]
+        right = jnp.einsum("kmd,kd->km", units, steps)
+        weights = jnp.linalg.solve(normal, right[:, :, None])[:, :, 0]
+        mixed = steps - jnp.einsum("km,kmd->kd", weights / sizes, moves + changes)
+        mixed = jnp.where(jnp.isfinite(mixed).all(axis=-1, keepdims=True), mixed, steps)
+        return mixed, Mixing(points, steps, moves, changes)
+
+    def kept(self, good: Array) -> Mixing:
+        """Without memory for the problems that are not ``good``, shape ``(k,)``."""
+        kept = good[:, None, None].astype(self.points.dtype)
+        return self._replace(points=kept * self.points, steps=kept * self.steps)
+
 
 MAX_ROUNDS = 30
 SAMPLE_STRIDE = 16
@@ -37,21 +84,14 @@ MAX_SLOPE_RATIO = 0.5  # of the slope of a step at its beginning, what its end m
 class GLMSolution(NamedTuple):
     """Members of the set, and what is known of them.
 
-    Attributes
-    ----------
-    points : Array
-        ``w_k`` in ``W``, shape ``(k, dim)``, float64.
-    residuals : Array
-        ``beta_k |w_k - Proj_W(w_k - grad J_k(w_k)/beta_k)|``, shape ``(k,)``, evaluated at the
-        points returned: at least ``lambda_k |w_k - argmin_W J_k|``, see
-        :func:`projected_residuals`. On the whole space ``|grad J_k(w_k)|``.
-    steps : Array
-        Steps taken for each, shape ``(k,)``; a step is two products with the data.
+    ``residuals`` are ``beta_k |w_k - Proj_W(w_k - grad J_k(w_k)/beta_k)|``, evaluated at the points
+    returned: at least ``lambda_k |w_k - argmin_W J_k|``, see :func:`projected_residuals`. On the
+    whole space they are ``|grad J_k(w_k)|``.
     """
 
-    points: Array
-    residuals: Array
-    steps: Array
+    points: Array  # shape (k, dim), float64
+    residuals: Array  # shape (k,)
+    steps: Array  # taken for each; a step is two products with the data
 
 
 def projected_residuals(
@@ -63,12 +103,7 @@ def projected_residuals(
     grad J(w)/beta)`` contracts distances by ``1 - lambda/beta`` and keeps the minimiser, so that
     ``|w - w*| <= |w - w^+| + (1 - lambda/beta) |w - w*|``. In the interior it is ``|grad J|``.
 
-    Parameters
-    ----------
-    points, gradients : Array
-        ``(k, dim)``; members, and ``grad J_k`` there.
-    smoothness : Array
-        ``beta``, shape ``(k,)``.
+    ``points``, members, and ``gradients``, ``grad J_k`` there, have shape ``(k, dim)``.
     """
     moved = constraint.project(points - gradients / smoothness[:, None])
     return smoothness * norm(points - moved)
@@ -94,18 +129,8 @@ def newton_glm(
     Nothing here is a promise: ``residuals`` says what was reached, which is no more than at the
     start, and whoever relies on it compares.
 
-    Parameters
-    ----------
-    glm : RegularisedGLM
-        ``J``.
-    constraint : ConstraintSet
-        ``W``.
-    start : Array
-        A member, shape ``(dim,)``.
-    smoothness : Array
-        ``beta_k``, of the whole of ``J_k``; shape ``(k,)``.
-    tolerance : Array
-        Of ``residuals``, shape ``(k,)``.
+    ``glm`` is ``J``, ``constraint`` is ``W`` and holds ``start``, shape ``(dim,)``; ``smoothness``
+    are ``beta_k`` of the whole of ``J_k``, ``tolerance`` is that of ``residuals``, shape ``(k,)``.
     """
     problem = _Problem(glm, constraint, smoothness, tolerance)
     rounds = _rounds(problem)

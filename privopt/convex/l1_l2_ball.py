@@ -10,11 +10,18 @@ import jax
 import jax.numpy as jnp
 
 from privopt.arguments import positive_integer, positive_number
-from privopt.convex.declared import dimension, require_positive, require_shape
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.sets import Ball
 from privopt.convex.thresholds import in_range, l1_threshold, lowered, ratio_threshold
-from privopt.convex.vectors import Number, cast, inner, norm
+from privopt.convex.vectors import (
+    Number,
+    cast,
+    dimension,
+    inner,
+    norm,
+    require_positive,
+    require_shape,
+)
 
 
 @pytree_dataclass
@@ -26,14 +33,8 @@ class L1L2Ball(Ball):
     not 0 and of norm at most ``l2_radius``, and lies within ``sqrt(2)`` times their convex hull
     (Plan and Vershynin 2013, "One-bit compressed sensing by linear programming", lemma 3.1).
 
-    Parameters
-    ----------
-    l1_radius, l2_radius : float
-        Positive and finite.
-
     Examples
     --------
-    >>> import jax.numpy as jnp
     >>> ball = L1L2Ball(2.0**0.5, 1.0)
     >>> print(ball.project(jnp.array([3.0, 4.0, 0.0])).round(3), ball.diameter(3))
     [0.6 0.8 0. ] 2.0
@@ -51,17 +52,6 @@ class L1L2Ball(Ball):
         """Around vectors of at most ``sparsity`` numbers, of norm at most ``lipschitz``.
 
         The radii are ``lipschitz sqrt(sparsity)`` and ``lipschitz``.
-
-        Raises
-        ------
-        ValueError
-            Unless ``lipschitz`` is positive and finite and ``sparsity`` a positive integer.
-
-        Examples
-        --------
-        >>> from privopt.convex import L1L2Ball
-        >>> L1L2Ball.of(0.5, 4)
-        L1L2Ball(l1_radius=1.0, l2_radius=0.5)
         """
         lipschitz = positive_number("lipschitz", lipschitz)
         return cls(lipschitz * math.sqrt(positive_integer("sparsity", sparsity)), lipschitz)
@@ -101,13 +91,11 @@ class L1L2Ball(Ball):
         return jnp.sign(g) * (shrunk * _longest(shrunk, l1, l2))
 
     def contains(self, x: jax.Array, tolerance: Number) -> jax.Array:
-        """Both norms at most ``tolerance`` above their radii."""
         l1, l2 = self._radii(x)
         slack = cast(tolerance, x)
         return (jnp.sum(jnp.abs(x), axis=-1) <= l1 + slack) & (norm(x) <= l2 + slack)
 
     def radius_about_centre(self, dim: int) -> float:
-        """``min(l1_radius, l2_radius)``, attained on an axis."""
         dimension(dim)
         require_shape("l1_radius", self.l1_radius, ())
         require_shape("l2_radius", self.l2_radius, ())

@@ -7,9 +7,8 @@ from functools import singledispatch
 import jax
 import jax.numpy as jnp
 
-from privopt.convex.constraint import ConstraintSet
 from privopt.convex.l1_l2_ball import L1L2Ball
-from privopt.convex.sets import Box, L1Ball, L2Ball, Simplex, WholeSpace
+from privopt.convex.sets import Box, ConstraintSet, L1Ball, L2Ball, Simplex, WholeSpace
 from privopt.convex.thresholds import l1_threshold, l2_threshold, lowered
 from privopt.convex.vectors import broadcast, cast, norm
 
@@ -32,21 +31,8 @@ def linf_projection(constraint: ConstraintSet, x: jax.Array) -> jax.Array:
 
     *Boxes and the whole space.* The Euclidean projection.
 
-    Parameters
-    ----------
-    constraint : Box, L1Ball, L1L2Ball, L2Ball, Simplex or WholeSpace
-        ``W``.
-    x : jax.Array
-        Shape ``(..., dim)``; the result has its shape and dtype.
-
-    Raises
-    ------
-    TypeError
-        For any other set.
-
     Examples
     --------
-    >>> import jax.numpy as jnp
     >>> from privopt.convex import L2Ball, linf_projection
     >>> linf_projection(L2Ball(1.0), jnp.array([3.0, 0.5])).tolist()
     [1.0, 0.0]

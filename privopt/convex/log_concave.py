@@ -19,8 +19,7 @@ from privopt.convex.bounding_ellipsoid import (
     ValueAndGradient,
     bound_low_part,
 )
-from privopt.convex.constraint import ConstraintSet
-from privopt.convex.sets import Simplex, WholeSpace
+from privopt.convex.sets import ConstraintSet, Simplex, WholeSpace
 from privopt.convex.vectors import norm
 
 MAX_SAMPLER_DIM = 3
@@ -29,25 +28,12 @@ ACCEPTED_SHARE = {1: 0.45, 2: 0.26, 3: 0.13}  # of proposals, for slack 0, in un
 
 
 class Draw(NamedTuple):
-    """A sample, and what it took.
+    """A sample, and what it took."""
 
-    Attributes
-    ----------
-    point : Array
-        Shape ``(dim,)``; the centre of the set where no proposal was accepted.
-    proposals : Array
-        How many were made; dependent on the density.
-    log_acceptance : Array
-        Largest logarithm of an acceptance probability among them. At most 0, up to round-off,
-        whenever the potential is convex and its gradients are its own.
-    minimiser : Array
-        The lowest point of the potential that was met.
-    """
-
-    point: Array
-    proposals: Array
-    log_acceptance: Array
-    minimiser: Array
+    point: Array  # shape (dim,); the centre of the set where no proposal was accepted
+    proposals: Array  # how many were made; dependent on the density
+    log_acceptance: Array  # the largest; at most 0 for a convex potential, up to round-off
+    minimiser: Array  # the lowest point of the potential that was met
 
 
 class _Trial(NamedTuple):
@@ -114,35 +100,18 @@ def sample_log_concave(
     ``vol(K)`` of at least 0.8, 0.07 and 0.0025 times ``vol(E)``, for every ``phi``; in practice
     about 0.6, 0.2 and 0.05 of the proposals are accepted, however peaked the density is.
 
-    Parameters
-    ----------
-    key : Array
-        Typed key; proposal ``t`` draws from ``fold_in(key, t)``.
-    potential : callable
-        ``w -> (phi(w), subgradient)``, convex, asked at members of ``W`` only.
-    constraint : ConstraintSet
-        ``W``, with an interior, within the ball of ``radius`` about its centre.
-    dim : int
-        1, 2 or 3.
-    proposals : int
-        At most so many; when all are rejected, the draw is the centre of ``W``. The law then
-        differs from the exact one by the probability of that, which
-        :func:`enough_proposals` bounds. The centre is also drawn where the ellipsoid is not
-        proved to be one, which public numbers alone decide.
-    error : Array
-        At most 2^-13.
-
-    Raises
-    ------
-    ValueError
-        If ``dim`` is larger, or the set is one without bounds or without an interior.
+    ``potential`` is ``w -> (phi(w), subgradient)``, convex, asked at members of ``W`` only. ``W``
+    has an interior and lies within the ball of ``radius`` about its centre, which is drawn where
+    all ``proposals`` are rejected: by the probability of that (:func:`enough_proposals`) the law
+    differs from the exact one. The centre is also drawn where the ellipsoid is not proved to be
+    one, which public numbers alone decide. ``error`` is at most 2^-13; proposal ``t`` draws from
+    ``fold_in(key, t)``.
 
     Source: von Neumann 1951 (rejection); the envelope is ours, in the spirit of Devroye 1986,
     Non-Uniform Random Variate Generation, chapter VII.
 
     Examples
     --------
-    >>> import jax, jax.numpy as jnp
     >>> from privopt.convex import L2Ball
     >>> def potential(w):
     ...     return w @ w, 2.0 * w

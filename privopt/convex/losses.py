@@ -83,12 +83,10 @@ class _Rounded:
 
     @property
     def curvature(self) -> float:
-        """``1/width``."""
         smallest = float(jnp.min(jnp.asarray(self.width)))
         return 1.0 / smallest if smallest > 0.0 else math.inf
 
     def smoothed(self, width: Array) -> Self:
-        """Widths add."""
         return type(self)(self.width + width)
 
 
@@ -101,7 +99,6 @@ class Linear:
 
     Examples
     --------
-    >>> import jax.numpy as jnp
     >>> Linear().value(jnp.array(0.5), jnp.array(-1.0)).item()
     0.5
     """
@@ -110,15 +107,12 @@ class Linear:
     curvature: ClassVar[float] = 0.0
 
     def value(self, prediction: Array, label: Array) -> Array:
-        """``-y z``."""
         return -label * prediction
 
     def slope(self, prediction: Array, label: Array) -> Array:
-        """``-y``."""
         return jnp.broadcast_to(-label, prediction.shape)
 
     def smoothed(self, width: Array) -> Self:
-        """Itself."""
         del width
         return self
 
@@ -130,7 +124,6 @@ class Logistic(_TwoClasses):
 
     Examples
     --------
-    >>> import jax.numpy as jnp
     >>> Logistic().slope(jnp.array(0.0), jnp.array(1.0)).item(), Logistic().curvature
     (-0.5, 0.25)
     """
@@ -139,16 +132,13 @@ class Logistic(_TwoClasses):
     curvature: ClassVar[float] = 0.25
 
     def value(self, prediction: Array, label: Array) -> Array:
-        """``log(1 + exp(-y z))``."""
         return jax.nn.softplus(-_sign(label) * prediction)
 
     def slope(self, prediction: Array, label: Array) -> Array:
-        """``-y / (1 + exp(y z))``."""
         label = _sign(label)
         return -label * jax.nn.sigmoid(-label * prediction)
 
     def smoothed(self, width: Array) -> Self:
-        """Itself, being 1/4-smooth already: for widths up to 4."""
         del width
         return self
 
@@ -160,7 +150,6 @@ class Squared:
 
     Examples
     --------
-    >>> import jax.numpy as jnp
     >>> Squared().value(jnp.array(3.0), jnp.array(1.0)).item()
     2.0
     """
@@ -171,19 +160,15 @@ class Squared:
 
     @property
     def curvature(self) -> float:
-        """``1/(1 + width)``."""
         return 1.0 / (1.0 + float(jnp.min(jnp.asarray(self.width))))
 
     def value(self, prediction: Array, label: Array) -> Array:
-        """``(z - y)^2 / (2 (1 + h))``."""
         return 0.5 * (prediction - label) ** 2 / (1.0 + self.width)
 
     def slope(self, prediction: Array, label: Array) -> Array:
-        """``(z - y) / (1 + h)``."""
         return (prediction - label) / (1.0 + self.width)
 
     def smoothed(self, width: Array) -> Squared:
-        """Widths add."""
         return Squared(self.width + width)
 
 
@@ -196,18 +181,15 @@ class Huber(_Rounded):
 
     Examples
     --------
-    >>> import jax.numpy as jnp
     >>> loss = Huber(width=0.5)
     >>> loss.value(jnp.array([0.5, 2.0]), jnp.zeros(2)).tolist(), loss.curvature
     ([0.25, 1.75], 2.0)
     """
 
     def value(self, prediction: Array, label: Array) -> Array:
-        """``r^2/(2h)`` where ``|r| <= h``, ``|r| - h/2`` beyond, ``r = z - y``."""
         return _rounded_absolute(jnp.abs(prediction - label), self.width)
 
     def slope(self, prediction: Array, label: Array) -> Array:
-        """``clip(r/h, -1, 1)``; the sign of ``r`` at width 0."""
         residual = prediction - label
         return jnp.where(
             jnp.asarray(self.width) > 0.0,
@@ -223,17 +205,14 @@ class Hinge(_TwoClasses, _Rounded):
 
     Examples
     --------
-    >>> import jax.numpy as jnp
     >>> Hinge().value(jnp.array([0.5, 2.0]), jnp.ones(2)).tolist(), Hinge().curvature
     ([0.5, 0.0], inf)
     """
 
     def value(self, prediction: Array, label: Array) -> Array:
-        """``v^2/(2h)`` for a violation ``v = (1 - y z)_+ <= h``, ``v - h/2`` beyond."""
         return _rounded_absolute(jnp.maximum(0.0, 1.0 - _sign(label) * prediction), self.width)
 
     def slope(self, prediction: Array, label: Array) -> Array:
-        """``-y clip(v/h, 0, 1)``; at width 0, ``-y`` where ``v > 0``."""
         label = _sign(label)
         violation = 1.0 - label * prediction
         share = jnp.where(
@@ -251,7 +230,6 @@ class GeneralisedLinear:
 
     Examples
     --------
-    >>> import jax.numpy as jnp
     >>> loss = GeneralisedLinear(Squared())
     >>> loss(jnp.ones(2), (jnp.array([3.0, 4.0]), jnp.array(6.0))).item()
     0.5
@@ -260,7 +238,6 @@ class GeneralisedLinear:
     scalar: ScalarLoss
 
     def __call__(self, point: Array, example: tuple[FeaturesLike, Array]) -> Array:
-        """The loss of one record; ``x`` is an array or a row of :class:`Features`."""
         features, label = example
         value: Array = self.scalar.value(as_features(features).matvec(point), label)
         return value
@@ -268,7 +245,6 @@ class GeneralisedLinear:
     def bounded(
         self, data: tuple[FeaturesLike, Array], smoothness: float | None
     ) -> tuple[FeaturesLike, Array]:
-        """Features shortened until ``phi'' |x|^2 <= smoothness``."""
         curvature = getattr(self.scalar, "curvature", math.inf)
         return shortened(data[0], curvature, smoothness), data[1]
 
@@ -282,13 +258,11 @@ class Distance(_Rounded):
 
     Examples
     --------
-    >>> import jax.numpy as jnp
     >>> Distance()(jnp.zeros(2), jnp.array([3.0, 4.0])).item()
     5.0
     """
 
     def __call__(self, point: Array, example: Array) -> Array:
-        """The loss of one record; the gradient at the kink is 0."""
         squared = jnp.sum((point - example) ** 2)
         norm = jnp.where(squared > 0.0, jnp.sqrt(jnp.where(squared > 0.0, squared, 1.0)), 0.0)
         near = squared / (2.0 * _safe(self.width))

@@ -17,15 +17,10 @@ class Oracle:
     An answer is a pytree that the update of the run understands: a gradient for an optax update,
     or whatever else the two agree on. Subclasses say ``ask`` and what they need of the rest.
 
-    Attributes
-    ----------
-    steps : int or Array
-        ``T``; where ``stops``, the most there may be. A number: a new one does not recompile.
-    block : int
-        Static: the batches of so many steps are drawn at once, which costs less and changes no
-        bit. 0 where no batch is drawn.
-    stops : bool
-        Static: whether ``is_over`` may end the run before ``T``.
+    ``steps`` is ``T``, or the most there may be where the oracle ``stops``: a new number does not
+    recompile. ``block`` and ``stops`` are static: the batches of ``block`` steps are drawn at
+    once, which costs less and changes no bit, 0 where none is drawn; ``stops`` says whether
+    ``is_over`` may end the run before ``T``.
 
     Examples
     --------
@@ -87,12 +82,7 @@ class Observer(Protocol):
     def begin(self, point: Pytree, secret: Pytree) -> Pytree:
         """The memory before the first step, a pytree of arrays.
 
-        Parameters
-        ----------
-        point : pytree of Array
-            Where the run starts.
-        secret : EmpiricalRisk
-            The losses of the records themselves.
+        The run starts from ``point``; ``secret`` is the :class:`EmpiricalRisk` of the records.
         """
 
     def observe(self, memory: Pytree, t: Array, point: Pytree, secret: Pytree) -> Pytree:

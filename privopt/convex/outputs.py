@@ -16,9 +16,8 @@ import numpy as np
 from jax import Array
 
 from privopt.arguments import described
-from privopt.convex.declared import on_host, require_positive
 from privopt.convex.pytree_dataclass import pytree_dataclass
-from privopt.convex.vectors import Number
+from privopt.convex.vectors import Number, on_host, require_positive
 
 Weights = Callable[[Array], Array]
 
@@ -35,13 +34,7 @@ class Output(Protocol):
 
 
 def checked_output(output: object) -> Output:
-    """``output``, if it is a rule.
-
-    Examples
-    --------
-    >>> checked_output(Average())
-    Average()
-    """
+    """``output``, if it is a rule."""
     if isinstance(output, type) or not callable(getattr(output, "weights", None)):
         got = repr(output) if isinstance(output, str) else described(output)
         raise ValueError(f"output must be an output rule, such as convex.Average(), got {got}")
@@ -51,17 +44,9 @@ def checked_output(output: object) -> Output:
 @pytree_dataclass
 @dataclass(frozen=True)
 class Last:
-    """``w_{T+1}``, after the last step.
-
-    Examples
-    --------
-    >>> import jax, jax.numpy as jnp
-    >>> Last().weights(jax.random.key(0), None, jnp.dtype(float)) is None
-    True
-    """
+    """``w_{T+1}``, after the last step."""
 
     def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> None:
-        """None: no mean."""
         del key, steps, dtype
 
 
@@ -72,14 +57,12 @@ class Average:
 
     Examples
     --------
-    >>> import jax, jax.numpy as jnp
     >>> weights = Average().weights(jax.random.key(0), None, jnp.dtype(float))
     >>> weights(jnp.arange(2, 6)).round(2).tolist()
     [0.5, 0.33, 0.25, 0.2]
     """
 
     def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
-        """``1/t``."""
         del key, steps
         return lambda t: 1.0 / t.astype(dtype)
 
@@ -90,17 +73,9 @@ class AverageAfterStep:
     """``(w_2 + .. + w_{T+1})/T``: the mean of the points that the steps lead to.
 
     What the theorem of smooth losses bounds.
-
-    Examples
-    --------
-    >>> import jax, jax.numpy as jnp
-    >>> weights = AverageAfterStep().weights(jax.random.key(0), None, jnp.dtype(float))
-    >>> weights(jnp.arange(2, 6)).round(2).tolist()
-    [1.0, 0.5, 0.33, 0.25]
     """
 
     def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
-        """``1/(t - 1)``."""
         del key, steps
         return lambda t: 1.0 / (t - 1).astype(dtype)
 
@@ -115,7 +90,6 @@ class PolynomialAverage:
 
     Examples
     --------
-    >>> import jax, jax.numpy as jnp
     >>> weights = PolynomialAverage(1.0).weights(jax.random.key(0), None, jnp.dtype(float))
     >>> weights(jnp.arange(2, 6)).round(2).tolist()
     [0.67, 0.5, 0.4, 0.33]
@@ -127,7 +101,6 @@ class PolynomialAverage:
         require_positive("power", self.power)
 
     def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
-        """``(p + 1)/(t + p)``."""
         del key, steps
         return lambda t: jnp.asarray((self.power + 1.0) / (t.astype(dtype) + self.power))
 
@@ -139,7 +112,6 @@ class Suffix:
 
     Examples
     --------
-    >>> import jax, jax.numpy as jnp
     >>> weights = Suffix(0.5).weights(jax.random.key(0), jnp.asarray(3), jnp.dtype(float))
     >>> weights(jnp.arange(2, 5)).tolist()
     [0.0, 1.0, 0.5]
@@ -153,9 +125,13 @@ class Suffix:
             raise ValueError(f"fraction must be at most 1, got {self.fraction!r}")
 
     def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
-        """``1/(t - s)`` beyond ``s``, the number of iterates left out."""
         del key
-        points = _known(steps, self).astype(dtype) + 1.0
+        if steps is None:
+            raise ValueError(
+                "output must not need the number of steps where the run may stop before, got "
+                f"{type(self).__name__}"
+            )
+        points = jnp.asarray(steps).astype(dtype) + 1.0
         left_out = points - jnp.clip(jnp.ceil(self.fraction * points), 1.0, points)
 
         def weight(t: Array) -> Array:
@@ -172,17 +148,9 @@ class RandomIterate:
 
     Where ``T`` is not known before, by a reservoir: ``w_t`` takes the place of the one that is held
     with probability ``1/t``.
-
-    Examples
-    --------
-    >>> import jax, jax.numpy as jnp
-    >>> weights = RandomIterate().weights(jax.random.key(1), jnp.asarray(4), jnp.dtype(float))
-    >>> weights(jnp.arange(2, 6)).sum().item()
-    1.0
     """
 
     def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
-        """One at the ``t`` drawn, or where the reservoir changes, else zero."""
         if steps is None:
 
             def changes(t: Array) -> Array:
@@ -192,12 +160,3 @@ class RandomIterate:
             return changes
         drawn = jax.random.randint(key, (), 1, steps + 2, steps.dtype)
         return lambda t: (t == drawn).astype(dtype)
-
-
-def _known(steps: Array | None, rule: Output) -> Array:
-    if steps is None:
-        raise ValueError(
-            "output must not need the number of steps where the run may stop before, got "
-            f"{type(rule).__name__}"
-        )
-    return jnp.asarray(steps)

@@ -44,24 +44,11 @@ def in_range(size: jax.Array) -> jax.Array:
     return shift.astype(size.dtype)
 
 
-def soft_threshold(x: jax.Array, threshold: jax.Array) -> jax.Array:
-    """``S_t(x) = sign(x) max(|x| - t, 0)`` by coordinate; ``threshold`` broadcasts against ``x``.
-
-    Examples
-    --------
-    >>> import jax.numpy as jnp
-    >>> soft_threshold(jnp.array([3.0, -1.0, 0.5]), jnp.array(1.0)).tolist()
-    [2.0, -0.0, 0.0]
-    """
-    return jnp.sign(x) * jnp.maximum(jnp.abs(x) - threshold, 0.0)
-
-
 def onto_simplex(x: jax.Array, total: jax.Array) -> jax.Array:
     """Projection onto ``{v >= 0, sum v = total}``: ``(x - t)_+`` with the ``t`` of that sum.
 
     Examples
     --------
-    >>> import jax.numpy as jnp
     >>> onto_simplex(jnp.array([0.5, 1.0]), jnp.array(1.0)).tolist()
     [0.25, 0.75]
     """

@@ -1,4 +1,4 @@
-"""From any optax optimiser to an update whose numbers are arguments of the compiled run."""
+"""What a step does with a gradient: its size, and an update made from any optax optimiser."""
 
 from __future__ import annotations
 
@@ -9,13 +9,70 @@ from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import Array
 
-from privopt.arguments import described
+from privopt.arguments import described, positive_number
 from privopt.convex.pytree_dataclass import pytree_dataclass
-from privopt.convex.vectors import Number
+from privopt.convex.vectors import Number, on_host, require_finite
 from privopt.release import Pytree
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class StepSizes:
+    """``eta_t = scale (t + offset)^{-power} (1 - decay (t - 1)/T)`` for ``t = 1..T``.
+
+    One formula holds the schedules of the theorems, so that they differ in numbers and share a
+    compiled program.
+
+    All four are finite, ``decay`` in ``[0, 1]``.
+
+    Examples
+    --------
+    >>> StepSizes.linear_decay(0.5).at(jnp.arange(1, 5), jnp.asarray(4)).tolist()
+    [0.5, 0.375, 0.25, 0.125]
+    """
+
+    scale: Number
+    power: Number = 0.0
+    offset: Number = 0.0
+    decay: Number = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("scale", "power", "offset", "decay"):
+            require_finite(name, getattr(self, name))
+        decay = np.asarray(self.decay) if on_host(self.decay) else np.zeros(())
+        if np.any((decay < 0.0) | (decay > 1.0)):
+            raise ValueError(f"decay must lie in [0, 1], got {self.decay!r}")
+
+    @classmethod
+    def constant(cls, scale: float) -> StepSizes:
+        """``eta``: for averages of convex losses."""
+        return cls(scale)
+
+    @classmethod
+    def inverse_root(cls, scale: float) -> StepSizes:
+        """``c/sqrt(t)``: for the last iterate on convex losses, ``T`` not known in advance."""
+        return cls(scale, power=0.5)
+
+    @classmethod
+    def linear_decay(cls, scale: float) -> StepSizes:
+        """``eta (1 - (t - 1)/T)``: for the last iterate, ``T`` known."""
+        return cls(scale, decay=1.0)
+
+    @classmethod
+    def strongly_convex(cls, modulus: float) -> StepSizes:
+        """``2/(m (t + 1))``, with iterates averaged in proportion to ``t``."""
+        return cls(2.0 / positive_number("modulus", modulus), power=1.0, offset=1.0)
+
+    def at(self, t: Array, steps: Array) -> Array:
+        """``eta_t``; ``t`` from 1 to ``steps``, integers."""
+        dtype = jnp.asarray(self.scale).dtype
+        time, last = t.astype(dtype), jnp.asarray(steps).astype(dtype)
+        shrunk = 1.0 - self.decay * (time - 1.0) / last
+        return jnp.asarray(self.scale * (time + self.offset) ** -self.power * shrunk)
 
 
 @pytree_dataclass
@@ -37,7 +94,6 @@ class Update:
 
     Examples
     --------
-    >>> import optax
     >>> update = Update.of(optax.adam, b1=0.8, nesterov=True)
     >>> update.numbers, update.options
     ({'b1': 0.8}, (('nesterov', True),))
@@ -55,21 +111,10 @@ class Update:
     ) -> Update:
         """The update of this optimiser.
 
-        Parameters
-        ----------
-        factory : callable or optax.GradientTransformation
-            ``optax.adam``, say. A transformation that is already made is multiplied by the step
-            sizes of the run (so leave its own out): ``optax.trace(0.9)``, ``optax.chain(...)``.
-            It then is a constant of the program.
-        **hyperparameters
-            Of the factory, its ``learning_rate`` apart, which the step sizes of the run are.
-
-        Raises
-        ------
-        ValueError
-            If the factory is none, ``learning_rate`` is among them, or one is not hashable, or the
-            optimiser asks for more than gradients and parameters: a loss, say, which no noise
-            protects.
+        ``factory`` is ``optax.adam``, say. A transformation that is already made is multiplied by
+        the step sizes of the run (so leave its own out): ``optax.trace(0.9)``, for example.
+        It then is a constant of the program. An optimiser that asks for more than gradients and
+        parameters is refused: a loss, say, which no noise protects.
         """
         if isinstance(factory, type) or not (
             callable(factory) or isinstance(factory, optax.GradientTransformation)

@@ -1,6 +1,9 @@
-"""Vectors along the last axis, in their own dtype."""
+"""Numbers and vectors along the last axis, and checks of the numbers that objects are made of."""
 
 from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -61,3 +64,48 @@ def two_sum(one: jax.Array, two: jax.Array) -> tuple[jax.Array, jax.Array]:
     total = one + two
     part = total - one
     return total, (one - (total - part)) + (two - part)
+
+
+def on_host(value: object) -> TypeGuard[float | np.ndarray]:
+    """Whether the numbers of ``value`` can be read here."""
+    return isinstance(value, Real | np.ndarray) and not isinstance(value, bool)
+
+
+def require_positive(name: str, value: object) -> None:
+    """ValueError for what is seen not to be positive and finite, at every place of an array."""
+    if _broken(value) or (on_host(value) and not np.all(np.asarray(value) > 0.0)):
+        raise ValueError(f"{name} must be positive and finite, got {value!r}")
+
+
+def require_finite(name: str, value: object) -> None:
+    """ValueError for what is seen to hold other than finite numbers."""
+    if _broken(value):
+        raise ValueError(f"{name} must be finite, got {value!r}")
+
+
+def require_shape(name: str, value: Number, *shapes: tuple[int, ...]) -> None:
+    """ValueError for an array of none of these shapes."""
+    if (found := np.shape(value)) not in shapes:
+        known = " or ".join(map(str, shapes))
+        raise ValueError(f"{name} must have shape {known}, got {found}")
+
+
+def dimension(dim: int) -> int:
+    """``dim`` as an int."""
+    if isinstance(dim, bool) or not isinstance(dim, Integral) or dim < 1:
+        raise ValueError(f"dim must be a positive integer, got {dim!r}")
+    return int(dim)
+
+
+def _broken(value: object) -> bool:
+    if isinstance(value, jax.Array):
+        return False
+    if isinstance(value, np.ndarray) and value.dtype.kind not in "fiu":
+        return True
+    return not (on_host(value) and np.all(np.isfinite(value)))
+
+
+def scaled_rows(rows: jax.Array, factors: jax.Array) -> jax.Array:
+    """``f_i`` times row ``i`` of an array, factor 0 gives zeros whatever the row holds."""
+    factors = factors[..., None]
+    return jnp.where(factors == 0.0, 0.0, jnp.where(factors == 1.0, rows, factors * rows))

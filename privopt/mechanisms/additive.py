@@ -244,13 +244,6 @@ def classic_gaussian_scale(query: BoundedQuery, budget: Budget) -> float:
     ``budget.epsilon`` exceeds 1, or ``budget.delta`` is 0.
     Source: Dwork and Roth, "The algorithmic foundations of differential privacy", 2014, Theorem
     A.1 (for ``epsilon < 1``).
-
-    Examples
-    --------
-    >>> from privopt.mechanisms import ClippedGradient
-    >>> budget = Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
-    >>> round(classic_gaussian_scale(ClippedGradient(1.0, 1000.0, dim=5), budget), 5)
-    0.00969
     """
     check_calibration(query, budget, "sensitivity")
     epsilon, delta = budget.epsilon, budget.delta

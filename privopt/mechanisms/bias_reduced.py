@@ -19,7 +19,6 @@ from jax import Array
 
 from privopt.arguments import count
 from privopt.convex import ConstraintSet, EmpiricalRisk, Oracle, pytree_dataclass
-from privopt.mechanisms.batches import ordered_subset
 from privopt.mechanisms.batches.batches import present, require_numbered
 from privopt.mechanisms.calibration import (
     check_calibration,
@@ -28,12 +27,12 @@ from privopt.mechanisms.calibration import (
     require_public_size,
 )
 from privopt.mechanisms.clipping import MICROBATCH, BatchSum
-from privopt.mechanisms.level_law import LevelLaw
-from privopt.mechanisms.noise import IndependentNoise
-from privopt.mechanisms.public_stop import (
+from privopt.mechanisms.levels import (
+    LevelLaw,
     PublishedStop,
     published_multiplier,
 )
+from privopt.mechanisms.noise import IndependentNoise
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import PublicMixtureDpEvent, calibrate, round_up
 from privopt.release import Pytree, release
@@ -65,17 +64,16 @@ class BiasReducedGradient:
     ----------
     query : ClippedGradient
         Clips every record's gradient to ``C``, before any sum.
-    n : int
     base : int
         ``b_0``, at most ``n/2``.
     post : ConstraintSet or None
-        The body that holds the means without noise; None for nothing.
+        The body that holds the means without noise.
     scale : float
         ``sigma``, of the noise on every sum; representable in float32.
     steps : int
         ``T``, the number of answers; with ``stop`` the largest number that is possible.
     stop : PublishedStop or None
-        Ends a run by what its levels have cost; None for ``T`` steps.
+        Ends a run by what its levels have cost.
 
     Formal guarantee
     ----------------
@@ -133,14 +131,7 @@ class BiasReducedGradient:
         base: int = 1,
         post: ConstraintSet | None = None,
     ) -> BiasReducedGradient:
-        """The least noise for ``steps`` answers within ``budget``.
-
-        Raises
-        ------
-        ValueError
-            If ``base`` is above ``n/2``, ``budget.relation`` is not ``replace_one``, or no noise
-            meets ``budget``.
-        """
+        """The least noise for ``steps`` answers within ``budget``."""
         check_calibration(query, budget, "contribution")
         steps = count("steps", steps)
         unit = cls(query=query, n=n, base=base, post=post, scale=1.0, steps=steps)
@@ -159,14 +150,7 @@ class BiasReducedGradient:
         base: int = 1,
         post: ConstraintSet | None = None,
     ) -> BiasReducedGradient:
-        """The published noise and stopping rule: see :class:`PublishedStop`.
-
-        Raises
-        ------
-        ValueError
-            If ``epsilon > 1``, ``base`` is above ``n/2`` or ``budget.relation`` is not
-            ``replace_one``.
-        """
+        """The published noise and stopping rule: see :class:`PublishedStop`."""
         check_calibration(query, budget, "contribution")
         unit = cls(query=query, n=n, base=base, post=post, scale=1.0, steps=1)
         require_public_size(budget.relation, _NAME)
@@ -191,13 +175,7 @@ class BiasReducedGradient:
         return multiplier(self.scale, self.query.contribution)
 
     def levels(self, relation: Relation) -> tuple[DpEvent, ...]:
-        """What the means of ``B``, ``O`` and ``E`` together do to privacy, at each level.
-
-        Raises
-        ------
-        ValueError
-            Under any relation but ``replace_one``.
-        """
+        """What the means of ``B``, ``O`` and ``E`` together do to privacy, at each level."""
         require_public_size(relation, _NAME)
         twice = math.nextafter(self.multiplier / math.sqrt(2.0), 0.0)
         levels = range(self.law.highest + 1)
@@ -342,3 +320,34 @@ class BiasReducedAnswers(Oracle):
 def _four(halves: Array, single: Array) -> Array:
     """The sums of ``B``, ``O``, ``E`` and ``I``."""
     return jnp.concatenate([halves.sum(0)[None], halves, single])
+
+
+def ordered_subset(key: Array, size: int, n: int) -> Array:
+    """``size`` distinct numbers below ``n``, int32, uniform among the lists of such numbers.
+
+    So the first half of the list is a random half of the set. ``1 <= size <= n`` are static. Up to
+    ``sqrt(n/2)`` numbers are drawn together, and all again until they are distinct: four rounds of
+    five succeed. A longer list is the beginning of a permutation.
+
+    Examples
+    --------
+    >>> drawn = ordered_subset(jax.random.key(0), 4, 100)
+    >>> len(set(drawn.tolist()))
+    4
+    """
+    if 2 * size * size > n:
+        return jax.random.permutation(key, jnp.arange(n, dtype=jnp.int32))[:size]
+
+    def draw(turn: Array) -> Array:
+        return jax.random.randint(jax.random.fold_in(key, turn), (size,), 0, n, jnp.int32)
+
+    def repeats(state: tuple[Array, Array]) -> Array:
+        ascending = jnp.sort(state[1])
+        return jnp.any(ascending[1:] == ascending[:-1])
+
+    def again(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        turn = state[0] + 1
+        return turn, draw(turn)
+
+    first = jnp.zeros((), jnp.int32)
+    return jax.lax.while_loop(repeats, again, (first, draw(first)))[1]

@@ -35,16 +35,10 @@ SUM_ROUND_OFF = 2.0**-46  # of products with features and of sums, in units of t
 class GibbsMechanism(NamedTuple):
     """A draw from the density proportional to ``exp(-k (F(w) + (m/2) |w - c|^2))`` on ``W``.
 
-    Attributes
-    ----------
-    query : ClippedRisk
-        ``F``, whose difference between neighbours is ``G``-Lipschitz and so of range ``2 R G``.
-    temperature : float
-        ``1/k``, in units of ``F``; representable in float32.
-    regularisation : float
-        ``m >= 0``; ``c`` is the centre of the constraint set.
-    proposals : int
-        Of the sampler, at most; after them the draw is ``c``.
+    ``query`` is ``F``, whose difference between neighbours is ``G``-Lipschitz and so of range
+    ``2 R G``; ``temperature`` is ``1/k``, in units of ``F`` and representable in float32;
+    ``regularisation`` is ``m >= 0`` and ``c`` the centre of the constraint set. After so many
+    ``proposals`` of the sampler the draw is ``c``.
 
     Formal guarantee
     ----------------
@@ -99,13 +93,7 @@ class GibbsMechanism(NamedTuple):
     def regularised(
         cls, query: ClippedRisk, budget: Budget, regularisation: float
     ) -> GibbsMechanism:
-        """The lowest temperature within ``budget``: ``1/k = G^2/(m mu^2)``.
-
-        Raises
-        ------
-        ValueError
-            If ``budget.delta`` is 0.
-        """
+        """The lowest temperature within ``budget``: ``1/k = G^2/(m mu^2)``."""
         regularisation = round_up(regularisation)
         left = drawable(budget)
         share = FAILURE_SHARE * left.delta
@@ -169,8 +157,7 @@ class GibbsMechanism(NamedTuple):
             value, gradient = risk(point)
             away = point - centre
             value = value + 0.5 * self.regularisation * (away @ away)
-            return value / self.temperature, (
-                gradient + self.regularisation * away
-            ) / self.temperature
+            gradient = gradient + self.regularisation * away
+            return value / self.temperature, gradient / self.temperature
 
         return potential

@@ -1,9 +1,10 @@
-"""Tilts: noise inside the objective, of which the minimiser is released."""
+"""Tilts: noise inside the objective, of which the minimiser is released; and how much they need."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from dp_accounting import DpEvent, NonPrivateDpEvent
@@ -14,11 +15,11 @@ from privopt import draws
 from privopt.arguments import instance
 from privopt.convex import EmpiricalRisk
 from privopt.mechanisms.calibration import multiplier
-from privopt.mechanisms.inexact_minimiser import InexactMinimiser
-from privopt.mechanisms.queries import ClippedGradient, steps_to_gain
-from privopt.privacy import ObjectivePerturbationDpEvent, pure_event
+from privopt.mechanisms.minimisers import InexactMinimiser, steps_to_gain
+from privopt.mechanisms.queries import ClippedGradient
+from privopt.privacy import ObjectivePerturbationDpEvent, gaussian_mu, pure_event
 from privopt.release import release
-from privopt.spec import Premises, ProblemClass, Relation
+from privopt.spec import Budget, Premises, ProblemClass, Relation
 
 _ROUND_OFF = 1.0 + 2.0**-48
 _RESOLUTION = 1e-13  # of the distance L/lambda that data can move a minimiser
@@ -29,10 +30,8 @@ class PerturbedMinimiser(NamedTuple):
 
     ``F`` is the mean of generalised linear losses with slopes clipped so that no gradient exceeds
     ``L``: clipping the slope of a convex loss of one prediction gives another, no more curved.
-    Either a Newton method is certified to end within ``error`` of the minimiser, or accelerated
-    projected descent, from the minimiser of the data-free terms, ``Proj(c - t / lambda)``, runs for
-    a public number of steps that do so whatever the data and the tilt. Both are within the same
-    distance of the same point, and that distance is charged; nothing is ever drawn again.
+    The answer is within ``error`` of the exact minimiser, for all data and tilts
+    (:class:`InexactMinimiser`), and that distance is charged.
 
     Attributes
     ----------
@@ -44,10 +43,8 @@ class PerturbedMinimiser(NamedTuple):
         ``H`` of every record's loss: ``f'' |x|^2``, the square of the record's norm included.
     radius : float
         ``R``: the constraint set lies in a ball of this radius.
-    error : float
-        ``tau``.
-    steps : int
-        Iterations that guarantee ``tau``.
+    error, steps
+        ``tau``, and the steps of accelerated descent that guarantee it.
 
     Examples
     --------
@@ -76,11 +73,6 @@ class PerturbedMinimiser(NamedTuple):
 
         By default to ``1e-5/n`` of it: the noise that hides the error then costs less than the
         tilt by orders of magnitude. No smaller than ``1e-12 L/lambda``, which float64 resolves.
-
-        Raises
-        ------
-        ValueError
-            If the class declares no ``smoothness``.
         """
         instance("problem_class", problem_class, ProblemClass)
         if problem_class.smoothness is None:
@@ -159,13 +151,6 @@ class GaussianObjectivePerturbation(NamedTuple):
     Formal guarantee
     ----------------
     That of :class:`privopt.privacy.ObjectivePerturbationDpEvent`, for the exact minimiser.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
-    >>> query = PerturbedMinimiser.of(facts, regularisation=0.1)
-    >>> round(GaussianObjectivePerturbation(query, 0.01).second_moment(5), 6)
-    0.0005
     """
 
     query: PerturbedMinimiser
@@ -196,13 +181,6 @@ class NormLaplaceObjectivePerturbation(NamedTuple):
     exact minimiser: the determinants as in
     :class:`privopt.privacy.ObjectivePerturbationDpEvent`, the density by the triangle inequality.
     Source: Chaudhuri, Monteleoni and Sarwate 2011, Theorem 9, which counts the determinant twice.
-
-    Examples
-    --------
-    >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
-    >>> query = PerturbedMinimiser.of(facts, regularisation=0.1)
-    >>> round(NormLaplaceObjectivePerturbation(query, 0.01).second_moment(5), 6)
-    0.003
     """
 
     query: PerturbedMinimiser
@@ -222,3 +200,101 @@ class NormLaplaceObjectivePerturbation(NamedTuple):
     def second_moment(self, dim: int) -> float:
         """``E |t|^2 = d (d + 1) beta^2``."""
         return dim * (dim + 1.0) * self.scale**2
+
+
+class ObjectivePerturbationAnalysis(NamedTuple):
+    """A theorem about the exact minimiser of a tilted objective: how much noise a tilt needs.
+
+    It only proposes. What is promised is always what the accountants prove of the noise that was
+    added; the older proposals are kept to be compared with.
+
+    Attributes
+    ----------
+    pure : bool or None
+        Whether it speaks of pure DP and norm-Laplace tilts, or of Gaussian ones; None: of both.
+    scale : callable
+        ``(query, budget) -> scale`` of the tilt, in units of the mean gradient; infinite where
+        no noise suffices.
+    least : callable
+        ``(problem_class, budget) -> lambda`` below which the theorem says nothing.
+    """
+
+    pure: bool | None
+    scale: Callable[[PerturbedMinimiser, Budget], float]
+    least: Callable[[ProblemClass, Budget], float]
+
+
+def _tight(query: PerturbedMinimiser, budget: Budget) -> float:
+    """``2 delta_G(epsilon - c; s/sigma) = delta`` or ``c + s/beta = epsilon``, c the jacobian."""
+    left = budget.epsilon - query.jacobian
+    if not left > 0.0:
+        return math.inf
+    moved = query.gradient.sensitivity(budget.relation)
+    return moved / (left if budget.delta == 0.0 else gaussian_mu(left, 0.5 * budget.delta))
+
+
+def _tight_least(problem_class: ProblemClass, budget: Budget) -> float:
+    """``ln(1 + H/(lambda n)) = epsilon``."""
+    return _curvature(problem_class) / math.expm1(min(budget.epsilon, 700.0))
+
+
+def _chaudhuri(query: PerturbedMinimiser, budget: Budget) -> float:
+    """``beta = s / (epsilon - 2 ln(1 + H/(lambda n)))``: the determinant counts twice."""
+    left = budget.epsilon - 2.0 * query.jacobian
+    return query.gradient.sensitivity(budget.relation) / left if left > 0.0 else math.inf
+
+
+def _chaudhuri_least(problem_class: ProblemClass, budget: Budget) -> float:
+    """Where nothing is left for the noise."""
+    return _curvature(problem_class) / math.expm1(min(0.5 * budget.epsilon, 700.0))
+
+
+def _kifer(query: PerturbedMinimiser, budget: Budget) -> float:
+    """``sigma = (L/n) sqrt(8 ln(2/delta) + 4 epsilon) / epsilon``, for one record present or not.
+
+    A record replaced is removed and added: half of epsilon, ``delta / (1 + e^(epsilon/2))``.
+    """
+    epsilon, delta = budget.epsilon, budget.delta
+    if budget.relation is Relation.REPLACE_ONE:
+        epsilon, delta = 0.5 * epsilon, delta / (1.0 + math.exp(min(0.5 * epsilon, 600.0)))
+    contribution = query.gradient.sensitivity(budget.relation) / budget.relation.multiple
+    return contribution * math.sqrt(8.0 * math.log(2.0 / delta) + 4.0 * epsilon) / epsilon
+
+
+def _kifer_least(problem_class: ProblemClass, budget: Budget) -> float:
+    """``lambda n = 2 H / epsilon``, with the epsilon of one record."""
+    return 2.0 * _curvature(problem_class) * budget.relation.multiple / budget.epsilon
+
+
+def _iyengar(query: PerturbedMinimiser, budget: Budget) -> float:
+    """``sigma = s (1 + sqrt(2 ln(1/delta))) / (epsilon - e)``, ``e`` for the determinant."""
+    moved = query.gradient.sensitivity(budget.relation)
+    left = budget.epsilon - _determinant_share(budget)
+    return moved * (1.0 + math.sqrt(-2.0 * math.log(budget.delta))) / left
+
+
+def _iyengar_least(problem_class: ProblemClass, budget: Budget) -> float:
+    """``lambda n = 2 H / e``."""
+    return 2.0 * _curvature(problem_class) / _determinant_share(budget)
+
+
+def _determinant_share(budget: Budget) -> float:
+    """``e = min(epsilon, 1)/2``; the theorem allows whatever is below 1 and epsilon."""
+    return 0.5 * min(budget.epsilon, 1.0)
+
+
+def _curvature(problem_class: ProblemClass) -> float:
+    """``H/n``; 0 where no ``H`` is declared, which the query refuses."""
+    return (problem_class.smoothness or 0.0) / problem_class.n
+
+
+OBJECTIVE_PERTURBATION_ANALYSES: Mapping[str, ObjectivePerturbationAnalysis] = MappingProxyType(
+    {
+        "tight": ObjectivePerturbationAnalysis(None, _tight, _tight_least),
+        "chaudhuri": ObjectivePerturbationAnalysis(True, _chaudhuri, _chaudhuri_least),
+        "kifer": ObjectivePerturbationAnalysis(False, _kifer, _kifer_least),
+        "iyengar": ObjectivePerturbationAnalysis(False, _iyengar, _iyengar_least),
+    }
+)
+"""By name: ``tight`` of ``ObjectivePerturbationDpEvent``; Chaudhuri, Monteleoni and Sarwate 2011,
+Theorem 9; Kifer, Smith and Thakurta 2012; Iyengar et al. 2019."""

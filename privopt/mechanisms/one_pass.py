@@ -23,12 +23,8 @@ from privopt.spec import Premises, ProblemClass, Relation
 class OnePass(NamedTuple):
     """``(1/m) sum_t w_t`` of ``w_{t+1} = Proj(w_t - eta g_t(w_t))``, one fresh record a step.
 
-    Attributes
-    ----------
-    gradient : ClippedGradient
-        Of single records, clipped at the declared ``L``.
-    step_size : float
-        ``eta``; representable in float32, and no larger than asked for.
+    ``gradient`` is of single records, clipped at the declared ``L``; ``step_size`` is ``eta``,
+    rounded down to float32.
 
     Examples
     --------
@@ -42,14 +38,7 @@ class OnePass(NamedTuple):
 
     @classmethod
     def of(cls, problem_class: ProblemClass, step_size: float) -> OnePass:
-        """The query for a class of problems.
-
-        Raises
-        ------
-        ValueError
-            If the class is not convex, or declares no ``L`` or no ``H``; if ``n`` is above 1.04e9;
-            or if ``eta > 2/H``, where a step may carry two iterates apart.
-        """
+        """The query for a class of problems."""
         instance("problem_class", problem_class, ProblemClass)
         step_size = positive_number("step_size", step_size)
         require_numbered("n", problem_class.n)
@@ -115,13 +104,7 @@ class OnePass(NamedTuple):
 class OnePassAnswers(Oracle):
     """The clipped gradient of one fresh record in every step.
 
-    Attributes
-    ----------
-    losses : EmpiricalRisk
-    order : Array
-    clipped_sum : BatchSum
-    first, steps : Array or int
-        The pass is over the records ``order[first : first + steps]``.
+    The pass is over the records ``order[first : first + steps]``.
     """
 
     losses: EmpiricalRisk

@@ -30,15 +30,8 @@ _Batch: TypeAlias = tuple[Array, Array]
 class BatchMean(NamedTuple):
     """What a step saw before noise; for experiments, never to be published.
 
-    Attributes
-    ----------
-    losses : EmpiricalRisk
-        Those of the records.
-    gradient : pytree
-        The clipped mean.
-    batch : (Array, Array) or None
-        ``(rows, taken)``: which records stand in the places of the batch, and which places are
-        filled; None where all records take part.
+    ``gradient`` is the clipped mean; ``batch`` says which records stand in its places and which
+    places are filled, ``(rows, taken)``, or None where all records take part.
     """
 
     losses: EmpiricalRisk
@@ -53,18 +46,16 @@ class PrivateGradient:
 
     Attributes
     ----------
-    query : ClippedGradient
-        Clips every record's gradient to ``C``.
-    batches : Batches
-        Who takes part in a step, and the divisor ``b``.
+    query, batches
+        Clips every record's gradient to ``C``; who takes part in a step, and the divisor ``b``.
     noise : Noise or None
         ``z_t``; None for the gradient itself, without privacy.
     post : ConstraintSet or None
-        A body that holds the gradient without noise, onto which the answer is projected; None for
-        nothing. Post-processing: it costs no privacy, and must not depend on the data.
+        A body that holds the gradient without noise, onto which the answer is projected.
+        Post-processing: it costs no privacy, and must not depend on the data.
     scale : float
-        ``sigma``, in units of the gradient; representable in float32, so that the device adds noise
-        of exactly this scale.
+        ``sigma``, in units of the gradient; representable in float32, so that the device adds
+        exactly this.
     steps : int
         ``T``: so many answers are given and accounted for.
 
@@ -102,19 +93,7 @@ class PrivateGradient:
         noise: Noise | None = None,
         post: ConstraintSet | None = None,
     ) -> PrivateGradient:
-        """The least noise for ``steps`` answers within ``budget``.
-
-        Parameters
-        ----------
-        noise : Noise, optional
-            Default independent.
-
-        Raises
-        ------
-        ValueError
-            If no theorem covers the noise on these batches under ``budget.relation``, no Gaussian
-            noise meets ``budget`` (``delta = 0``), or ``query`` or ``budget`` is none.
-        """
+        """The least noise for ``steps`` answers within ``budget``."""
         check_calibration(query, budget, "contribution")
         steps = count("steps", steps)
         noise = noise_of(noise, steps)
@@ -150,13 +129,7 @@ class PrivateGradient:
         return self.query.contribution / round_down(positive_number("divisor", divisor))
 
     def event(self, relation: Relation) -> DpEvent:
-        """What all ``T`` answers together do to privacy.
-
-        Raises
-        ------
-        ValueError
-            Where no theorem covers the noise on the batches under ``relation``.
-        """
+        """What all ``T`` answers together do to privacy."""
         if self.noise is None:
             return NonPrivateDpEvent()
         noise = multiplier(self.scale, self.contribution)
@@ -169,11 +142,6 @@ class PrivateGradient:
 
         Batches come from ``stream(key, "batches")``, noise from ``stream(key, "noise")``.
         ``microbatch`` gradients of a general loss are in memory at once.
-
-        Raises
-        ------
-        ValueError
-            If batches go by the numbers of records that are stored with multiplicities.
         """
         if self.batches.by_number and losses.counts is not None:
             raise ValueError(

@@ -1,8 +1,4 @@
-"""Regularised minimisers of losses with sparse gradients: little l1 sensitivity on the whole space.
-
-Laplace noise is scaled to the l1 norm by which one record moves the minimiser. That norm is at most
-``sqrt(d)`` times the Euclidean one; where gradients are sparse, a bound without ``d`` holds too.
-"""
+"""Regularised minimisers of losses with sparse gradients: little l1 sensitivity without a set."""
 
 from __future__ import annotations
 
@@ -27,7 +23,7 @@ from privopt.convex import (
 from privopt.convex.vectors import Number
 from privopt.mechanisms.calibration import check_calibration
 from privopt.mechanisms.clipping import without_null_records
-from privopt.mechanisms.queries import RegularisedMinimiser
+from privopt.mechanisms.minimisers import RegularisedMinimiser
 from privopt.privacy import round_up
 from privopt.spec import Budget, Premises, ProblemClass, Relation
 
@@ -78,15 +74,10 @@ class SparseMinimiser:
     factor ``sqrt(2) (2H/lambda + 1)`` in the place of ``1 + sqrt(H/(2 lambda))``; the root, the
     constants and the solver's charge are derived here.
 
-    Attributes
-    ----------
-    minimiser : RegularisedMinimiser
-        What is solved for, to a distance ``tau``; with ``L``, ``H``, ``lambda`` and ``n``.
-    sparsity : float
-        ``s``.
-    kept : int or None
-        Of generalised linear losses: rows are *made* so sparse, and so short that no gradient
-        exceeds ``L``. None for losses whose gradients are declared to be.
+    ``minimiser`` is what is solved for, to a distance ``tau``, with ``L``, ``H``, ``lambda`` and
+    ``n``; ``sparsity`` is ``s``. With ``kept`` rows of generalised linear losses are *made* so
+    sparse, and so short that no gradient exceeds ``L``; None for losses whose gradients are
+    declared to be.
 
     Examples
     --------
@@ -113,21 +104,10 @@ class SparseMinimiser:
         smoothing: float = 0.0,
         glm: bool = False,
     ) -> SparseMinimiser:
-        """The query for a class of problems; the solver adds a thousandth to sensitivities.
+        """The query for a class with ``sparsity``; the solver adds a thousandth to sensitivities.
 
-        Parameters
-        ----------
-        problem_class : ProblemClass
-            With ``sparsity``, on the whole space.
-        relation, regularisation, smoothing
-            As for :meth:`RegularisedMinimiser.of`.
-        glm : bool
-            Whether losses are generalised linear ones.
-
-        Raises
-        ------
-        ValueError
-            If ``sparsity`` is not declared or ``radius`` is finite.
+        ``glm``: whether losses are generalised linear ones. The rest is as for
+        :meth:`RegularisedMinimiser.of`.
         """
         instance("problem_class", problem_class, ProblemClass)
         if problem_class.sparsity is None:

@@ -31,21 +31,9 @@ class VarianceReducedGradient:
     by its gradient ``G = (1/n) sum_i clip_C(g_i(a)) + N(0, scale^2 I)`` itself. All that is
     remembered has been released.
 
-    Attributes
-    ----------
-    query : ClippedGradient
-        Of the gradients at anchors, clipped to ``C``.
-    scale : float
-        Of the noise on these.
-    difference_query : ClippedGradient
-        Of the differences, clipped to ``C'``.
-    difference_scale : float
-        Of the noise on these.
-    batches : PoissonBatches
-        Who takes part in the differences.
-    period : int
-    steps : int
-        ``T``, anchors included.
+    Gradients at anchors are clipped to ``C`` by ``query`` and get noise of ``scale``; differences
+    are clipped to ``C'`` by ``difference_query`` and get noise of ``difference_scale``. ``batches``
+    are of the differences; ``steps``, ``T``, include the anchors.
 
     Formal guarantee
     ----------------

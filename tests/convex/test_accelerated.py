@@ -85,17 +85,6 @@ def test_slowest_direction_in_closed_form(condition):
     assert np.all(0.5 * expected**2 >= 0.5 * (1.0 - 1.0 / root) ** (2 * steps))
 
 
-def test_acceleration_is_real():
-    """At condition 2500, 300 steps do what plain descent does in thousands."""
-    rng = np.random.default_rng(4)
-    matrix, centre = quadratic(rng, 2500.0)
-    fast = value(matrix, centre, np.asarray(descend(matrix, centre, WholeSpace(), 300, 2500.0)))
-    w = np.zeros(DIM)
-    for _ in range(1500):
-        w = w - matrix @ (w - centre) / 2500.0
-    assert fast < 0.1 * value(matrix, centre, w)
-
-
 @pytest.mark.parametrize("steps", [0, 1, 2, 17])
 def test_exactly_so_many_gradients(steps):
     calls = []

@@ -74,21 +74,6 @@ def test_the_denominator_is_the_gradients_own(variance, accepted):
     assert bool(abs(found.mean() - 9.0) <= LIMIT * error) is accepted
 
 
-@pytest.mark.parametrize(("variance", "accepted"), [(0.25, True), (0.3, False), (0.2, False)])
-def test_unbiased_on_pure_noise(variance, accepted):
-    """``u`` less the variance has mean zero, at every step: the bias of its start is gone."""
-    seen = gradients(40, COORDINATES, noise=0.5)
-    transformation = corrected_adam(1.0, variance, b2=0.99)
-    for steps in (1, 2, 40):
-        _, (moments, _) = directions(transformation, seen[:steps])
-        left = np.asarray(moments.second) / (1.0 - 0.99**steps) - variance
-        error = left.std() / np.sqrt(COORDINATES)
-        if steps == 40:
-            assert bool(abs(left.mean()) <= LIMIT * error) is accepted
-        elif accepted:
-            assert abs(left.mean()) <= LIMIT * error
-
-
 def test_the_floor_bounds_the_denominator():
     """Noise alone, where the difference is negative half of the time."""
     seen = gradients(30, COORDINATES)

@@ -147,37 +147,6 @@ def test_more_points_than_steps_repeat():
         np.testing.assert_allclose(point, iterates()[: at + 1].mean(axis=0), rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "update",
-    [
-        Update.of(optax.sgd, momentum=0.9, nesterov=True),
-        Update.of(optax.adam, b1=0.8),
-        Update.of(optax.adamw, weight_decay=0.1),
-        Update.of(optax.adagrad),
-        Update.of(optax.adafactor),
-        Update.of(optax.lion),
-        Update.of(optax.trace(0.9)),
-        Update.of(optax.chain(optax.clip(0.5), optax.scale_by_rms())),
-    ],
-)
-def test_the_optimiser_offline_on_stored_gradients_repeats_the_run(update):
-    """It sees the gradients it is given, and nothing else."""
-    result = found(Last(), update=update, recorded=STEPS * 8)
-    points = [np.zeros(DIM)]
-    with jax.numpy_dtype_promotion("standard"):
-        transformation = update.factory(learning_rate=0.3, **update.numbers, **dict(update.options))
-        state = transformation.init(jnp.zeros(DIM))
-        for t in range(STEPS):
-            gradient = jnp.asarray(MATRIX @ (points[-1] - TARGET) + NOISE[t])
-            moved, state = transformation.update(gradient, state, jnp.asarray(points[-1]))
-            points.append(points[-1] + np.asarray(moved))
-    np.testing.assert_allclose(result.output, points[-1], rtol=1e-6)
-
-
-def nothing(point):
-    return ()
-
-
 def test_what_is_not_finite_starts_again():
     """From the public start, with fresh moments: no exception, no memory of it."""
 

@@ -283,19 +283,6 @@ def test_round_off_is_allowed_for(radius):
         assert solution.converged
 
 
-def test_the_median_on_an_interval():
-    targets = np.random.default_rng(8).normal(size=51)
-    rows = on_device(np.ones((51, 1)), targets)
-    for radius in (0.01, 5.0):
-        solution = minimise_nonsmooth(
-            smoothed_absolute, absolute, L2Ball(radius), zeros(1), arguments=rows, tolerance=1e-8
-        )
-        median = np.clip(np.median(targets), -radius, radius)
-        assert solution.converged
-        assert solution.value - np.mean(np.abs(median - targets)) <= solution.gap
-        assert solution.point[0] == pytest.approx(median, abs=1e-6)
-
-
 @pytest.mark.parametrize("radius", [1e-4, 1.0, 1e6])
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
 def test_a_linear_objective_reaches_the_boundary_at_once(radius, size):

@@ -170,32 +170,6 @@ def test_the_variance_taken_out_is_that_of_the_noise():
 # --- refusals -------------------------------------------------------------------------------------
 
 
-def test_refuses_its_own_learning_rate():
-    with pytest.raises(ValueError, match=r"learning_rate must be left out.*got 0\.1"):
-        Update.of(optax.adam, learning_rate=0.1)
-
-
-def test_refuses_what_cannot_be_hashed():
-    with pytest.raises(ValueError, match="mask must be hashable, got "):
-        Update.of(optax.adamw, mask={"a": True})
-
-
-def test_refuses_hyperparameters_beside_a_transformation():
-    with pytest.raises(ValueError, match=r"given where the transformation is made, got \['b1'\]"):
-        Update.of(optax.scale_by_adam(), b1=0.5)
-
-
-def test_refuses_an_optimiser_that_asks_for_the_loss():
-    """No noise protects the value of the loss, nor a line search on it."""
-
-    def by_value(learning_rate):
-        del learning_rate
-        return optax.polyak_sgd()
-
-    with pytest.raises(ValueError, match="update must need noisy gradients and parameters alone"):
-        Update.of(by_value)
-
-
 def test_updates_are_records():
     assert dataclasses.replace(UPDATES["adam"], numbers={"b1": 0.8}) == UPDATES["adam"]
     assert hash(jax.tree.structure(UPDATES["adam"])) != hash(jax.tree.structure(UPDATES["lion"]))

@@ -15,7 +15,7 @@ from scipy import stats
 
 from privopt.convex import EmpiricalRisk, L1L2Ball, WholeSpace
 from privopt.mechanisms import BiasReducedGradient, ClippedGradient, LevelLaw
-from privopt.mechanisms.batches import ordered_subset
+from privopt.mechanisms.bias_reduced import ordered_subset
 from privopt.privacy import gaussian_delta
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import bias_reduced_moments

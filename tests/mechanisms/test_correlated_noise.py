@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import stats
 
 from privopt import draws
 from privopt.factorisations import FACTORISATIONS, factorise
@@ -23,7 +22,7 @@ from privopt.mechanisms.noise import (
     RestartedNoise,
     SeriesNoise,
 )
-from privopt.mechanisms.noise.vectors import weighted
+from privopt.mechanisms.noise.noise import weighted
 
 STEPS = 23  # no power of two, and three epochs of 7 with two steps left
 PERIOD = 7
@@ -125,30 +124,6 @@ def test_honakers_estimates_have_their_variances():
     decoder = np.cumsum(map_of(HonakerNoise.of(64), 64), axis=0)
     expected = factorise("honaker", 64).variances()
     np.testing.assert_allclose(np.sum(decoder**2, axis=1), expected, rtol=1e-6)
-
-
-def likelihood(noise, expected):
-    """P value of the likelihood ratio test that prefix sums have this covariance."""
-    prefixes = np.cumsum(np.asarray(stream(noise)), axis=0)
-    white = np.linalg.solve(np.linalg.cholesky(expected), prefixes)
-    sample = white @ white.T / DIM
-    ratio = DIM * (np.trace(sample) - np.linalg.slogdet(sample)[1] - STEPS)
-    return stats.chi2.sf(ratio, STEPS * (STEPS + 1) / 2)
-
-
-@named
-def test_the_empirical_covariance_is_that_of_the_factorisation(noise):
-    """Of 2,000 coordinates; false alarm 1e-6 a noise. A scale that is off by 5 % is found."""
-    expected = noise.factorisation(STEPS).covariance()
-    assert likelihood(noise, expected) > 1e-6
-    assert likelihood(noise, 1.05**2 * expected) < 1e-6
-
-
-@pytest.mark.parametrize("name", ["tree", "honaker", "toeplitz", "buffered", "restarted tree"])
-def test_another_covariance_is_rejected(name):
-    others = [other for other in ("tree", "honaker", "toeplitz", "independent") if other != name]
-    for other in others:
-        assert likelihood(NOISES[name], factorise(other, STEPS).covariance()) < 1e-6
 
 
 # --- what is remembered -----------------------------------------------------------------------

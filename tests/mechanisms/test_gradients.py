@@ -115,19 +115,6 @@ def test_answers_are_unbiased(name):
     assert np.all(np.abs(found.mean(axis=0) - expected) <= 5.0 * error)
 
 
-@every
-def test_noise_is_fresh_at_every_step_and_seed(name):
-    """Correlation of two steps of 4000 runs: below 0.08, five standard deviations."""
-    nothing = problems.logistic(np.zeros((N, DIM)), np.ones(N), problem_class=facts())
-    first = answers(ORACLES[name], nothing.objective, keys(4000), t=0)
-    second = answers(ORACLES[name], nothing.objective, keys(4000), t=1)
-    for column in range(DIM):
-        assert abs(np.corrcoef(first[:, column], second[:, column])[0, 1]) < 0.08
-        other = (column + 1) % DIM
-        assert abs(np.corrcoef(first[:, column], first[:, other])[0, 1]) < 0.08
-    assert len(np.unique(first[:, 0])) == 4000
-
-
 def still(oracle):
     return dataclasses.replace(oracle, scale=0.0)
 

@@ -11,11 +11,11 @@ from scipy import optimize, stats
 
 from privopt import problems
 from privopt.mechanisms.objective_perturbation import (
+    OBJECTIVE_PERTURBATION_ANALYSES,
     GaussianObjectivePerturbation,
     NormLaplaceObjectivePerturbation,
     PerturbedMinimiser,
 )
-from privopt.mechanisms.objective_perturbation_analyses import OBJECTIVE_PERTURBATION_ANALYSES
 from privopt.spec import Budget, ProblemClass, Relation
 
 
@@ -113,18 +113,6 @@ def test_an_analysis_speaks_from_its_least_regularisation_on(name):
     if name in ("tight", "chaudhuri"):
         query = PerturbedMinimiser.of(c, regularisation=0.99 * least)
         assert about.scale(query, budget) == math.inf
-
-
-def test_draws_are_typed_and_keyed():
-    query = PerturbedMinimiser.of(facts(), regularisation=0.5)
-    for tilt in (
-        GaussianObjectivePerturbation(query, 0.25),
-        NormLaplaceObjectivePerturbation(query, 0.25),
-    ):
-        one, two = (tilt.draw(jax.random.key(k), 5, jnp.float64) for k in (0, 1))
-        assert one.shape == (5,)
-        assert one.dtype == jnp.float64
-        assert not np.any(one == two)
 
 
 def test_tilts_have_the_scale_that_is_stated():

@@ -19,7 +19,7 @@ from privopt.convex import L1Ball
 from privopt.core.parameters import scaled
 from privopt.mechanisms import ClippedMean, CompressedMean, ProjectedMean
 from privopt.mechanisms.additive import classic_gaussian_scale
-from privopt.mechanisms.means import largest_gain
+from privopt.mechanisms.compressed_mean import largest_gain
 from privopt.privacy import Guarantee, gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
 

@@ -7,7 +7,7 @@ import pytest
 
 from privopt import problems
 from privopt.convex import Box, GLMSolution, L2Ball, accelerated_descent
-from privopt.mechanisms import ClippedGradient, clipped_gradient_sum, inexact_minimiser
+from privopt.mechanisms import ClippedGradient, clipped_gradient_sum, minimisers
 from privopt.mechanisms.objective_perturbation import PerturbedMinimiser
 from privopt.spec import ProblemClass
 
@@ -17,7 +17,7 @@ N, DIM = 120, 3
 @pytest.fixture(autouse=True)
 def small_data_too(monkeypatch):
     """The Newton method on data of a size at which it would not be worth compiling."""
-    monkeypatch.setattr(inexact_minimiser, "MIN_DATA_NUMBERS", 0)
+    monkeypatch.setattr(minimisers, "MIN_DATA_NUMBERS", 0)
 
 
 def facts(radius=2.0, smoothness=0.25):
@@ -101,20 +101,20 @@ def fresh():
 def ways(monkeypatch, candidate):
     """Replaces what is looked for, and counts the steps of descent that each tilt is given."""
     counted = []
-    original = inexact_minimiser._descents
+    original = minimisers._descents
 
     def descents(numbers, gradient, objective, centre, tilts, steps):
         jax.debug.callback(lambda x: counted.append(np.array(x)), steps)
         return original(numbers, gradient, objective, centre, tilts, steps)
 
-    monkeypatch.setattr(inexact_minimiser, "_descents", descents)
+    monkeypatch.setattr(minimisers, "_descents", descents)
     if candidate is not None:
-        honest = inexact_minimiser.newton_glm
+        honest = minimisers.newton_glm
 
         def replaced(glm, constraint, start, **options):
             return candidate(honest(glm, constraint, start, **options), glm, constraint)
 
-        monkeypatch.setattr(inexact_minimiser, "newton_glm", replaced)
+        monkeypatch.setattr(minimisers, "newton_glm", replaced)
     return counted
 
 

@@ -1,16 +1,25 @@
-"""What a sampler of batches answers."""
+"""What a sampler of batches answers; all records at every step, and a fixed number of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from numbers import Integral
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, NoReturn, Protocol
 
+import jax
 import jax.numpy as jnp
-from dp_accounting import DpEvent
+from dp_accounting import (
+    DpEvent,
+    GaussianDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+)
 from jax import Array
 
 from privopt.arguments import positive_integer, real
+from privopt.convex import pytree_dataclass
+from privopt.mechanisms.calibration import require_public_size
 from privopt.spec import Relation
 
 MAX_NUMBERED = 31 * 32**5
@@ -49,8 +58,8 @@ class Batches(Protocol):
     divisor ``b`` is public, however many records came.
 
     An implementation is a frozen dataclass registered as a pytree
-    (:func:`privopt.convex.pytree_dataclass`),
-    in a file of its own. Every field that enters ``composed`` is a field that the device uses.
+    (:func:`privopt.convex.pytree_dataclass`). Every field that enters ``composed`` is a field that
+    the device uses.
     """
 
     @property
@@ -127,3 +136,96 @@ def require_numbered(name: str, count: int) -> None:
             f"{name} must be at most {MAX_NUMBERED} where records are drawn by their numbers, "
             f"got {count}"
         )
+
+
+class FreshBatches:
+    """Batches that are drawn anew in every step, alike for all records."""
+
+    by_number = False
+
+    def participation(self, steps: int, relation: Relation) -> NoReturn:
+        raise ValueError(
+            "batches must not be drawn afresh in every step for noise with memory: no theorem "
+            f"covers that, got {self!r}"
+        )
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class AllRecords:
+    """``B_t = {0, .., n-1}`` and ``b = n``, the public size, whatever the number of records.
+
+    Formal guarantee
+    ----------------
+    ``T`` adaptive answers with fresh noise are ``sqrt(T)/z``-Gaussian DP, ``z`` the noise
+    multiplier, and twice that under ``replace_one``; exactly, under every relation.
+
+    Examples
+    --------
+    >>> AllRecords().composed(2.0, 100, Relation.ZERO_OUT)
+    SelfComposedDpEvent(event=GaussianDpEvent(noise_multiplier=2.0), count=100)
+    """
+
+    block = 0
+    by_number = False
+
+    def divisor(self, size: float) -> float:
+        return size
+
+    def draws_of(self, key: Array, records: Array | int) -> NoReturn:
+        raise NotImplementedError
+
+    def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
+        return SelfComposedDpEvent(GaussianDpEvent(multiplier), step_count(steps))
+
+    def participation(self, steps: int, relation: Relation) -> Participation:
+        return Participation(step_count(steps), 1, even=True)
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class FixedSizeBatches(FreshBatches):
+    """``B_t`` uniform among the sets of ``b`` of the first ``n`` records, fresh in every step.
+
+    Formal guarantee
+    ----------------
+    ``T`` adaptive answers with fresh noise are the ``T``-fold composition of Gaussian mechanisms on
+    samples without replacement, under ``replace_one`` only: a record added or removed would move
+    another one into or out of the batch. Far more noise is needed than for a Poisson batch of the
+    same size, since the record that is in the batch keeps another one out of it.
+
+    Examples
+    --------
+    >>> FixedSizeBatches.of(10, 100).composed(2.0, 5, Relation.REPLACE_ONE).count
+    5
+    """
+
+    batch_size: int = field(metadata={"static": True})
+    n: int = field(metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        whole_batch_size(self.batch_size, self.n)
+
+    @classmethod
+    def of(cls, batch_size: float, n: int) -> FixedSizeBatches:
+        """Batches of ``batch_size`` of ``n`` records, at most 1.04e9."""
+        return cls(whole_batch_size(batch_size, n), n)
+
+    block = 1  # a draw is a permutation of all records
+
+    def divisor(self, size: float) -> float:
+        del size
+        return float(self.batch_size)
+
+    def draws_of(self, key: Array, records: Array | int) -> Draw:
+
+        def draw(step: Array) -> tuple[Array, Array]:
+            order = jax.random.permutation(jax.random.fold_in(key, step), self.n)
+            return present(order[None, : self.batch_size], records)
+
+        return draw
+
+    def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
+        require_public_size(relation, "batches of fixed size")
+        one = SampledWithoutReplacementDpEvent(self.n, self.batch_size, GaussianDpEvent(multiplier))
+        return SelfComposedDpEvent(one, step_count(steps))

@@ -27,12 +27,8 @@ class CyclicPoissonBatches:
     Each record of the block is in ``B_t`` with probability ``q = b m/n``, on its own. The divisor
     is ``b``. The gradients of ``m`` steps together, not those of one, are without bias.
 
-    Attributes
-    ----------
-    sample : PoissonBatches
-        Of one block, of ``ceil(n/m)`` records at most.
-    cycle, n : int
-        ``m`` and ``n``; the blocks are public, by the numbers of the records alone.
+    ``sample`` is of one block, of ``ceil(n/m)`` records at most; ``cycle`` is ``m``. The blocks are
+    public, by the numbers of the records alone.
 
     Formal guarantee
     ----------------
@@ -90,12 +86,6 @@ class CyclicPoissonBatches:
         """Batches of expected size ``batch_size`` of ``n`` records in ``cycle`` blocks.
 
         Places for all but a thousandth of ``budget.delta``, unless ``capacity`` says how many.
-
-        Raises
-        ------
-        ValueError
-            If ``cycle`` is not from 1 to ``n``, ``batch_size`` is not in ``(0, n/cycle]``, ``n`` is
-            above 1.04e9, or ``capacity`` is below ``batch_size`` or costs ``delta`` whole.
         """
         require_numbered("n", n)
         if count("cycle", cycle) > n:
@@ -113,20 +103,14 @@ class CyclicPoissonBatches:
 
     @property
     def block(self) -> int:
-        """As for Poisson batches."""
         return self.sample.block
 
-    @property
-    def by_number(self) -> bool:
-        """Yes: blocks are."""
-        return True
+    by_number = True  # blocks are
 
     def divisor(self, size: float) -> float:
-        """``b``."""
         return self.sample.divisor(size)
 
     def draws_of(self, key: Array, records: Array | int) -> Draw:
-        """Step ``t`` draws from ``fold_in(key, t)``, whatever the block of draws."""
         sample = poisson_sampler(self.sample.rate, self.sample.capacity, self.sample.most)
         all_records = jnp.minimum(records, self.n)
 
@@ -143,7 +127,6 @@ class CyclicPoissonBatches:
         return draw
 
     def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
-        """Of fresh noise: one diagonal."""
         return self.banded(multiplier, 1, steps, relation)
 
     def banded(self, multiplier: float, band: int, steps: int, relation: Relation) -> DpEvent:
@@ -151,11 +134,6 @@ class CyclicPoissonBatches:
 
         ``multiplier`` is the noise's scale over the largest share of one record in a row of ``C g``
         times the largest norm of a column of ``C``.
-
-        Raises
-        ------
-        ValueError
-            If the band is wider than the cycle, or under ``add_or_remove_one``.
         """
         require_places(relation, "blocks by number")
         if count("band", band) > self.cycle:
@@ -172,7 +150,6 @@ class CyclicPoissonBatches:
         return Premises(n=self.n, besides=(blocks,))
 
     def participation(self, steps: int, relation: Relation) -> NoReturn:
-        """Refused: noise without a band has no theorem here, and banded noise asks ``banded``."""
         raise ValueError(
             "batches must not be sampled for noise with memory, unless it is banded by at most "
             f"cycle = {self.cycle}: no theorem covers another on cyclic Poisson batches, got "

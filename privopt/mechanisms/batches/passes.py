@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import jax
@@ -26,9 +27,19 @@ from privopt.spec import Relation
 _PLACES = 2**12  # of a block of draws
 
 
+class Passes:
+    """A record is in one batch of every pass: with fresh noise a pass is one Gaussian release."""
+
+    participation: Callable[[int, Relation], Participation]
+
+    def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
+        passes = self.participation(steps, relation).times
+        return SelfComposedDpEvent(GaussianDpEvent(multiplier), passes)
+
+
 @pytree_dataclass
 @dataclass(frozen=True)
-class OrderedBatches:
+class OrderedBatches(Passes):
     """``B_t = {o(p b), .., o((p + 1) b - 1)}``, ``p = t mod ceil(n/b)``: ``o`` is one order.
 
     All passes have the same order, as the records are ``"stored"`` or one ``"random"`` permutation
@@ -74,21 +85,17 @@ class OrderedBatches:
 
     @property
     def block(self) -> int:
-        """As many as take four thousand places, a pass at most: a draw looks numbers up."""
         return max(1, min(_PLACES // self.batch_size, self.period))
 
     @property
     def by_number(self) -> bool:
-        """Whether the order is the stored one; a random one is as likely as any other."""
         return self.order == "stored"
 
     def divisor(self, size: float) -> float:
-        """``b``."""
         del size
         return float(self.batch_size)
 
     def draws_of(self, key: Array, records: Array | int) -> Draw:
-        """A random order is drawn from ``key`` itself, once."""
         order = None
         if self.order == "random":
             order = jax.random.permutation(key, jnp.arange(self.n, dtype=jnp.int32))
@@ -105,13 +112,7 @@ class OrderedBatches:
 
         return draw
 
-    def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
-        """One release of a Gaussian mechanism a pass."""
-        passes = self.participation(steps, relation).times
-        return SelfComposedDpEvent(GaussianDpEvent(multiplier), passes)
-
     def participation(self, steps: int, relation: Relation) -> Participation:
-        """Once a pass, a whole pass apart."""
         require_places(relation, "passes in one order")
         steps, most = step_count(steps), self.epochs * self.period
         if steps > most:
@@ -123,7 +124,7 @@ class OrderedBatches:
 
 @pytree_dataclass
 @dataclass(frozen=True)
-class ShuffledBatches:
+class ShuffledBatches(Passes):
     """A pass is ``k`` disjoint batches of a fresh permutation of ``n`` records; ``b = n/k``.
 
     Where ``k`` does not divide ``n`` the last batch of a pass is smaller; its divisor is the same.
@@ -156,21 +157,17 @@ class ShuffledBatches:
 
     @property
     def block(self) -> int:
-        """A pass."""
         return self.batches
 
     @property
     def by_number(self) -> bool:
-        """No: every order is as likely as any other."""
         return False
 
     def divisor(self, size: float) -> float:
-        """``n/k``, rounded up to what float32 represents."""
         del size
         return round_up(self.n / self.batches)
 
     def draws_of(self, key: Array, records: Array | int) -> Draw:
-        """Pass ``p`` draws its order from ``fold_in(key, p)``."""
         places = -(-self.n // self.batches)
         shape = self.batches, places
 
@@ -182,13 +179,7 @@ class ShuffledBatches:
 
         return draw
 
-    def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
-        """One release of a Gaussian mechanism a pass."""
-        passes = self.participation(steps, relation).times
-        return SelfComposedDpEvent(GaussianDpEvent(multiplier), passes)
-
     def participation(self, steps: int, relation: Relation) -> Participation:
-        """Once a pass, last in one and first in the next at worst."""
         require_places(relation, "shuffled passes")
         return Participation(-(-step_count(steps) // self.batches), 1, even=False)
 

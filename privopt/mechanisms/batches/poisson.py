@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +21,7 @@ from privopt.arguments import count
 from privopt.convex import pytree_dataclass
 from privopt.mechanisms.batches.batches import (
     Draw,
+    FreshBatches,
     batch_size_of,
     present,
     require_numbered,
@@ -41,7 +41,7 @@ Sampler = Callable[[Array, Array | int], tuple[Array, Array]]
 
 @pytree_dataclass
 @dataclass(frozen=True)
-class PoissonBatches:
+class PoissonBatches(FreshBatches):
     """Each of at most ``n`` records is in ``B_t`` with probability ``q = b/n``, on its own.
 
     The divisor is ``b``, never the number that came; nothing depends on that number but the sum.
@@ -84,12 +84,6 @@ class PoissonBatches:
         """Batches of expected size ``batch_size`` of at most ``n`` records, for ``steps`` steps.
 
         Places for all but a thousandth of ``budget.delta``, unless ``capacity`` says how many.
-
-        Raises
-        ------
-        ValueError
-            If ``batch_size`` is not in ``(0, n]``, ``n`` is above 1.04e9, or ``capacity`` is below
-            ``batch_size`` or costs ``delta`` whole.
         """
         batch_size = batch_size_of(batch_size, n)
         rate = min(1.0, round_up(batch_size / n))
@@ -109,22 +103,14 @@ class PoissonBatches:
         return cls(rate, round_up(batch_size), min(capacity, n), n)
 
     @property
-    def block(self) -> int:
-        """Sixteen, fewer for large batches: a generator of random words costs by the call."""
+    def block(self) -> int:  # a generator of random words costs by the call
         return max(1, min(_MOST_STEPS, _MOST_PLACES // self.capacity))
 
-    @property
-    def by_number(self) -> bool:
-        """No: records are sampled alike."""
-        return False
-
     def divisor(self, size: float) -> float:
-        """``b``."""
         del size
         return self.batch_size
 
     def draws_of(self, key: Array, records: Array | int) -> Draw:
-        """Step ``t`` draws from ``fold_in(key, t)``, whatever the block."""
         sample = poisson_sampler(self.rate, self.capacity, self.most)
 
         def draw(number: Array) -> tuple[Array, Array]:
@@ -134,7 +120,6 @@ class PoissonBatches:
         return draw
 
     def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
-        """``steps`` releases of a Gaussian mechanism from truncated Poisson samples."""
         del relation
         if not 0.0 < self.rate <= 1.0:
             raise ValueError(f"rate must lie in (0, 1], got {self.rate!r}")
@@ -152,13 +137,6 @@ class PoissonBatches:
         del relation
         return Premises(n=self.most)
 
-    def participation(self, steps: int, relation: Relation) -> NoReturn:
-        """Refused."""
-        raise ValueError(
-            "batches must not be drawn afresh in every step for noise with memory: no theorem "
-            f"covers Poisson batches, got {self!r}"
-        )
-
 
 def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
     """Draws batches in which each record is independently with probability ``rate``.
@@ -171,24 +149,10 @@ def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
     of floating-point noise: rates of inclusion are off by some 1e-6 of themselves in float32, and
     what is less likely than ``2^-32`` does not occur.
 
-    Parameters
-    ----------
-    rate : Array or float
-        ``q`` in ``(0, 1]``.
-    capacity, most : int
-        Static: places in a batch, and the largest number of records; those after take no part.
-
-    Returns
-    -------
-    callable
-        ``(key, records) -> (rows, taken)``, both of shape ``(capacity,)``: increasing numbers of
-        the first ``capacity`` included of ``records``, then zeros (int32); True for an included
-        record and False for an empty place.
-
-    Raises
-    ------
-    ValueError
-        If ``most`` is above ``31 * 32^5``, about 1.04e9.
+    ``capacity``, the places in a batch, and ``most``, the largest number of records, are static.
+    The sampler is ``(key, records) -> (rows, taken)``, both of shape ``(capacity,)``: increasing
+    numbers of the first ``capacity`` included of ``records``, then zeros (int32); True for an
+    included record and False for an empty place.
 
     Examples
     --------

@@ -1,10 +1,8 @@
 """The kinds of noise that are added to the answers."""
 
-from privopt.mechanisms.noise.choice import correlated_noise, noise_of
-from privopt.mechanisms.noise.independent import IndependentNoise
+from privopt.mechanisms.noise.choice import RestartedNoise, correlated_noise, noise_of
 from privopt.mechanisms.noise.matrices import BufferedNoise, DenseNoise, SeriesNoise
-from privopt.mechanisms.noise.noise import Noise, participation_event
-from privopt.mechanisms.noise.restarted import RestartedNoise
+from privopt.mechanisms.noise.noise import IndependentNoise, Noise, participation_event
 from privopt.mechanisms.noise.trees import HonakerNoise, TreeNoise
 
 __all__ = [

@@ -1,13 +1,18 @@
-"""The noise of a factorisation, and of its name."""
+"""Noise made of a factorisation, of its name, or of other noise that begins anew."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from scipy.linalg import solve_triangular
 
 from privopt.arguments import answering, count, described
+from privopt.convex import pytree_dataclass
 from privopt.factorisations import (
     FACTORISATIONS,
     BufferedFactorisation,
@@ -18,11 +23,55 @@ from privopt.factorisations import (
     TreeFactorisation,
     factorise,
 )
-from privopt.mechanisms.noise.independent import IndependentNoise
 from privopt.mechanisms.noise.matrices import BufferedNoise, DenseNoise, SeriesNoise
-from privopt.mechanisms.noise.noise import QUESTIONS, Noise
-from privopt.mechanisms.noise.restarted import RestartedNoise
+from privopt.mechanisms.noise.noise import QUESTIONS, CorrelatedNoise, IndependentNoise, Noise
 from privopt.mechanisms.noise.trees import HonakerNoise, TreeNoise
+from privopt.release import Pytree
+
+
+@pytree_dataclass
+@dataclass(frozen=True, eq=False)
+class RestartedNoise(CorrelatedNoise):
+    """``noise`` from its first step again, with fresh draws, after every ``period`` steps.
+
+    Formal guarantee
+    ----------------
+    ``C`` is block diagonal: epochs have independent noise, and a record that takes part in several
+    of them moves each.
+
+    Examples
+    --------
+    >>> from privopt.mechanisms import TreeNoise
+    >>> noise = RestartedNoise(TreeNoise(), 4)
+    >>> noise.factorisation(8).variances()
+    array([1., 1., 2., 1., 2., 2., 3., 2.])
+    """
+
+    noise: Noise
+    period: int
+
+    def __post_init__(self) -> None:
+        answering("noise", self.noise, QUESTIONS)
+        count("period", self.period)
+
+    @property
+    def variance(self) -> float | None:  # type: ignore[override]
+        return getattr(self.noise, "variance", None)
+
+    def begin(self, point: Pytree) -> Pytree:
+        return self.noise.begin(point)
+
+    def next(self, memory: Pytree, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Pytree]:
+        t = jnp.asarray(t)
+        epoch, place = jnp.divmod(t, jnp.asarray(self.period).astype(t.dtype))
+        # A loop of one turn or none: a choice between two memories would copy them in every step.
+        begun = (place == 0).astype(t.dtype)
+        memory = jax.lax.fori_loop(0, begun, lambda _, old: self.noise.begin(like), memory)
+        return self.noise.next(memory, place, jax.random.fold_in(key, epoch), like)
+
+    def factorisation(self, steps: int) -> Factorisation:
+        return RestartedFactorisation(self.noise.factorisation(int(self.period)), steps)
+
 
 MAX_OPTIMUM = 1024  # steps for which a name may ask for the optimum
 
@@ -63,11 +112,6 @@ def noise_of(
 
     Names are those of :func:`privopt.factorisations.factorise`. A named noise is made for ``steps``
     steps; ``band`` and ``optimise`` are for names that have them.
-
-    Raises
-    ------
-    ValueError
-        If there is no such name, its band is refused, or a noise does not answer what it must.
 
     Examples
     --------

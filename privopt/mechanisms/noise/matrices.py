@@ -23,8 +23,7 @@ from privopt.factorisations import (
     Factorisation,
     SeriesFactorisation,
 )
-from privopt.mechanisms.noise.noise import CorrelatedNoise
-from privopt.mechanisms.noise.vectors import drawn, restored, rows, weighted
+from privopt.mechanisms.noise.noise import CorrelatedNoise, drawn, restored, rows, weighted
 from privopt.release import Pytree
 
 MAX_GROWTH = 2.0**12  # of a past draw beside the fresh one: half of the bits of float32
@@ -58,11 +57,9 @@ class SeriesNoise(CorrelatedNoise):
             object.__setattr__(self, name, series)
 
     def begin(self, point: Pytree) -> Array:
-        """The last vectors ``y``."""
         return rows(max(np.size(self.numerator), np.size(self.denominator)), point)
 
     def next(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
-        """One turn of the ring."""
         t, places, noise = jnp.asarray(t), memory.shape[0], drawn(key, t, like)
         lags = jnp.mod(t - jnp.arange(places, dtype=t.dtype), places)
 
@@ -78,7 +75,6 @@ class SeriesNoise(CorrelatedNoise):
         return restored(noise, like), memory
 
     def factorisation(self, steps: int) -> Factorisation:
-        """``p/q``, cut at ``steps``; ValueError where ``1/p`` or ``q/p`` grows out of float32."""
         series = np.asarray(self.numerator), np.asarray(self.denominator)
         numerator, denominator = (each[:steps] for each in series)
         found = SeriesFactorisation("series", steps, numerator, denominator)
@@ -115,18 +111,15 @@ class BufferedNoise(CorrelatedNoise):
         self.factorisation(1)
 
     def begin(self, point: Pytree) -> Array:
-        """The buffers ``u``."""
         return rows(np.size(self.omega), point)
 
     def next(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
-        """All buffers decay, and ``z_t`` is added to each."""
         fresh = drawn(key, t, like)
         noise = fresh - weighted(jnp.asarray(self.omega, fresh.dtype), memory)
         memory = jnp.asarray(self.theta, fresh.dtype)[:, None] * memory + noise[None]
         return restored(noise, like), memory
 
     def factorisation(self, steps: int) -> Factorisation:
-        """Of the rounded numbers; ValueError where ``C^-1`` grows out of float32."""
         found = BufferedFactorisation(steps, np.asarray(self.omega), np.asarray(self.theta))
         with np.errstate(over="ignore", invalid="ignore"):
             _require_streamable("omega", found.inverse(), steps)
@@ -162,18 +155,15 @@ class DenseNoise(CorrelatedNoise):
         object.__setattr__(self, "inverse", inverse)
 
     def begin(self, point: Pytree) -> Array:
-        """The vectors ``xi``."""
         return rows(np.shape(self.inverse)[0], point)
 
     def next(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
-        """Row ``t`` of ``R`` times all that has been drawn."""
         fresh = drawn(key, t, like)
         memory = jax.lax.dynamic_update_index_in_dim(memory, fresh, t, 0)
         row = jnp.asarray(self.inverse, fresh.dtype)[t]
         return restored(weighted(row, memory), like), memory
 
     def factorisation(self, steps: int) -> Factorisation:
-        """The leading block of ``C``; ValueError beyond the size of ``R``."""
         inverse = np.asarray(self.inverse, np.float64)
         if count("steps", steps) > len(inverse):
             raise ValueError(f"steps must be at most {len(inverse)} for this noise, got {steps}")

@@ -1,4 +1,4 @@
-"""What a kind of noise answers, and the event of noise that is correlated over the steps."""
+"""What a kind of noise answers, fresh noise, and the event of noise that is correlated."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from functools import lru_cache
 from typing import Protocol
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from dp_accounting import DpEvent, GaussianDpEvent, SelfComposedDpEvent
 from jax import Array
+from jax.flatten_util import ravel_pytree
+from jax.typing import DTypeLike
 
-from privopt.factorisations import Factorisation
+from privopt import draws
+from privopt.convex import pytree_dataclass
+from privopt.factorisations import Factorisation, factorise
 from privopt.mechanisms.batches import Batches, CyclicPoissonBatches, Participation
 from privopt.release import Pytree
 from privopt.spec import Relation
@@ -65,6 +70,51 @@ class Noise(Protocol):
         """
 
 
+def drawn(key: Array, t: Array, like: Pytree) -> Array:
+    """``N(0, I)`` from ``fold_in(key, t)``, one number for each of ``like``, in its order.
+
+    Types below float32 are drawn, and remembered, in float32.
+    """
+    vector, _ = ravel_pytree(like)
+    return draws.normal(jax.random.fold_in(key, t), vector.shape, _working(vector))
+
+
+def restored(vector: Array, like: Pytree) -> Pytree:
+    """``vector`` as a pytree like ``like``."""
+    flat, unravel = ravel_pytree(like)
+    return unravel(vector.astype(flat.dtype))
+
+
+def rows(count: int, point: Pytree) -> Array:
+    """So many vectors of zeros, each as long as ``point``."""
+    vector, _ = ravel_pytree(point)
+    return jnp.zeros((count, vector.size), _working(vector))
+
+
+@jax.custom_batching.custom_vmap
+def weighted(weights: Array, vectors: Array) -> Array:
+    """``sum_i weights_i vectors_i``; no accelerator may round the weights, which privacy rests on.
+
+    A compiled loop copies all rows if a step reads old ones after it has written new ones.
+    Under ``vmap`` every run gets its own copy of the weights: with shared weights XLA would gather
+    the rows of all runs anew in every step.
+    """
+    return jnp.matmul(weights, vectors, precision=jax.lax.Precision.HIGHEST)
+
+
+@weighted.def_vmap
+def _(runs: int, batched: list[bool], weights: Array, vectors: Array) -> tuple[Array, bool]:
+    each = [
+        array if is_batched else jnp.broadcast_to(array, (runs, *array.shape))
+        for array, is_batched in zip((weights, vectors), batched, strict=True)
+    ]
+    return jnp.einsum("ri,rid->rd", *each, precision=jax.lax.Precision.HIGHEST), True
+
+
+def _working(vector: Array) -> DTypeLike:
+    return vector.dtype if jnp.finfo(vector.dtype).bits >= 32 else jnp.float32
+
+
 class CorrelatedNoise:
     """Noise ``z = C^-1 xi`` of normal draws: its event follows from ``factorisation``."""
 
@@ -73,20 +123,17 @@ class CorrelatedNoise:
     def event(
         self: Noise, batches: Batches, multiplier: float, steps: int, relation: Relation
     ) -> DpEvent:
-        """One Gaussian mechanism, or sampled ones."""
         return participation_event(self, batches, multiplier, steps, relation)
 
 
 def participation_event(
     noise: Noise, batches: Batches, multiplier: float, steps: int, relation: Relation
 ) -> DpEvent:
-    """``steps`` answers with correlated noise as one Gaussian mechanism, or as sampled ones.
+    """The event of ``steps`` answers: one Gaussian mechanism, of noise ``multiplier/sensitivity``.
 
     ``noise.factorisation(steps)`` says how far one record moves ``C g``, and
-    ``batches.participation`` in which steps a record may take part. ``multiplier`` is ``sigma``
-    over the largest share of one record in an answer. The event is
-    ``GaussianDpEvent(multiplier/sensitivity)``, rounded down; on cyclic Poisson batches it is their
-    event for banded noise.
+    ``batches.participation`` in which steps a record may take part. On cyclic Poisson batches it is
+    their event for banded noise.
 
     Formal guarantee
     ----------------
@@ -161,3 +208,30 @@ def _content(noise: Noise) -> object:
     return structure, tuple(
         (array.dtype.str, array.shape, hashlib.sha256(array.tobytes()).digest()) for array in arrays
     )
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class IndependentNoise:
+    """``z_t ~ N(0, I)``, independent of all others.
+
+    The draws end at ``draws.NORMAL_REACH`` standard deviations, which the calibration charges to
+    ``delta``.
+    """
+
+    variance = 1.0
+
+    def begin(self, point: Pytree) -> tuple[()]:
+        del point
+        return ()
+
+    def next(
+        self, memory: tuple[()], t: Array, key: Array, like: Pytree
+    ) -> tuple[Pytree, tuple[()]]:
+        return restored(drawn(key, t, like), like), memory
+
+    def factorisation(self, steps: int) -> Factorisation:
+        return factorise("independent", steps)
+
+    def event(self, batches: Batches, multiplier: float, steps: int, relation: Relation) -> DpEvent:
+        return batches.composed(multiplier, steps, relation)

@@ -14,8 +14,7 @@ from jax import Array
 from privopt.arguments import count
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import Factorisation, TreeFactorisation, tree_height
-from privopt.mechanisms.noise.noise import CorrelatedNoise
-from privopt.mechanisms.noise.vectors import drawn, restored, rows
+from privopt.mechanisms.noise.noise import CorrelatedNoise, drawn, restored, rows
 from privopt.privacy import round_up
 from privopt.release import Pytree
 
@@ -34,12 +33,9 @@ class TreeNoise(CorrelatedNoise):
 
     ``V_t`` comes from ``fold_in(key, t)``, so a vector that is not in memory can be drawn again.
 
-    Attributes
-    ----------
-    remembered : int
-        How many levels are kept in memory, from 0 to 31. Longer blocks are drawn again, which
-        costs ``2^-remembered`` draws a step on average. It changes speed and memory, ``remembered +
-        1`` vectors, and no bit of the noise.
+    So many levels are ``remembered``, from 0 to 31. Longer blocks are drawn again, which costs
+    ``2^-remembered`` draws a step on average. It changes speed and memory, ``remembered + 1``
+    vectors, and no bit of the noise.
 
     Formal guarantee
     ----------------
@@ -68,11 +64,9 @@ class TreeNoise(CorrelatedNoise):
             raise ValueError(f"remembered must be an integer from 0 to {MAX_LEVELS}, got {given!r}")
 
     def begin(self, point: Pytree) -> Array:
-        """The last block of every remembered level, and of all above in one row."""
         return rows(self.remembered + 1 if self.remembered else 0, point)
 
     def next(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
-        """``V_t`` less the blocks that it covers, longest first."""
         t = jnp.asarray(t)
         length = (t + 1) & ~t
         levels = jax.lax.population_count(length - 1)
@@ -96,7 +90,6 @@ class TreeNoise(CorrelatedNoise):
         return restored(noise, like), memory
 
     def factorisation(self, steps: int) -> Factorisation:
-        """The binary tree."""
         return TreeFactorisation(steps)
 
 
@@ -136,11 +129,9 @@ class HonakerNoise(CorrelatedNoise):
         return cls(tree_height(count("steps", steps)))
 
     def begin(self, point: Pytree) -> Array:
-        """The estimate of the last block of every level."""
         return rows(self.height, point)
 
     def next(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
-        """The estimate of the block that ends in ``t`` less those that it covers."""
         t, fresh = jnp.asarray(t), drawn(key, t, like)
         level = jax.lax.population_count(t & ~(t + 1))
         halves, deviations = (jnp.asarray(table, fresh.dtype) for table in _weights(self.height))
@@ -157,7 +148,6 @@ class HonakerNoise(CorrelatedNoise):
         return restored(estimate - covered, like), memory
 
     def factorisation(self, steps: int) -> Factorisation:
-        """The binary tree with refined estimates; ValueError beyond ``2^height - 1`` steps."""
         if tree_height(count("steps", steps)) > self.height:
             raise ValueError(
                 f"steps must be at most {2**self.height - 1} for a tree of height {self.height}, "

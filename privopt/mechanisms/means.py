@@ -1,4 +1,4 @@
-"""The mean of vectors, each of them clipped in two norms at once."""
+"""Private means of vectors: each clipped in two norms at once, raw or projected onto a body."""
 
 from __future__ import annotations
 
@@ -6,12 +6,22 @@ import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
+from dp_accounting import DpEvent
 from jax import Array
 
-from privopt.arguments import instance, positive_number
-from privopt.convex import EmpiricalRisk, Features
+from privopt.arguments import instance, member, positive_number
+from privopt.convex import (
+    ConstraintSet,
+    EmpiricalRisk,
+    Features,
+    L1Ball,
+    L1L2Ball,
+    L2Ball,
+    WholeSpace,
+)
+from privopt.mechanisms.additive import GaussianMechanism, LaplaceMechanism, classic_gaussian_scale
 from privopt.mechanisms.clipping import is_exact
-from privopt.spec import Premises, ProblemClass, Relation
+from privopt.spec import Budget, Premises, ProblemClass, Relation
 
 _UNIT = 2.0**-53  # of float64: the relative error of one operation
 _ROUND_OFF = 1e-6  # relative, of a clip norm
@@ -27,14 +37,7 @@ class ClippedMean(NamedTuple):
     sqrt(s)`` a record of norm at most ``L``, with at most ``s`` numbers that are not 0, stays as it
     is, since then ``|z|_1 <= sqrt(s) |z|_2``.
 
-    Attributes
-    ----------
-    l2_clip, l1_clip : float
-        ``L`` and ``R``.
-    size : float
-        ``n``.
-    dim : int
-        Dimension, for round-off.
+    ``l2_clip`` and ``l1_clip`` are ``L`` and ``R``, ``size`` is ``n``, ``dim`` is for round-off.
 
     Examples
     --------
@@ -55,16 +58,7 @@ class ClippedMean(NamedTuple):
     def of(cls, problem_class: ProblemClass, clip: float | None = None) -> ClippedMean:
         """The query for a class of problems; ``R = L sqrt(s)``, ``s = d`` where none is declared.
 
-        Parameters
-        ----------
-        problem_class : ProblemClass
-        clip : float, optional
-            ``L``; by default :func:`largest_record`.
-
-        Raises
-        ------
-        ValueError
-            If ``clip`` is not positive and finite, or is left out where no fact stands in for it.
+        ``clip`` is ``L``, by default :func:`largest_record`.
         """
         instance("problem_class", problem_class, ProblemClass)
         clip = largest_record(problem_class) if clip is None else positive_number("clip", clip)
@@ -110,14 +104,7 @@ class ClippedMean(NamedTuple):
         return short or self.size != problem_class.n
 
     def mean_of(self, objective: EmpiricalRisk) -> Array:
-        """The mean, shape ``(dim,)``, on the device.
-
-        Raises
-        ------
-        ValueError
-            If the data are not float64, which alone the sensitivity speaks of; or the loss is no
-            squared distance, so that there are no points to take the mean of.
-        """
+        """The mean, shape ``(dim,)``, on the device."""
         points = _points(objective)
         factors = self._factors(points)
         finite = points.scaled((factors > 0.0).astype(points.dtype))
@@ -169,3 +156,96 @@ def _points(objective: EmpiricalRisk) -> Features:
     if points.dtype != jnp.float64:
         raise ValueError(f"objective must be float64 for a private mean, got {points.dtype}")
     return points
+
+
+class ProjectedMean(NamedTuple):
+    """``argmin_{v in B} |v - (zbar + xi)|_2``: the mean, noise, and the nearest point of a body.
+
+    The projection is post-processing. It makes the error ``e`` smaller: ``zbar`` is a member of
+    ``B``, so ``|e|^2 <= <e, xi>`` (the variational inequality at ``zbar``), hence
+
+        E |e|^2 <= min(E h_B(xi), E |xi|^2),    h_B(xi) = max_{v in B} <v, xi>,
+
+    as ``E <zbar, xi> = 0`` and a projection does not expand distances.
+    Source: Nikolov, Talwar and Zhang, "The geometry of differential privacy: the sparse and
+    approximate cases", STOC 2013; Ghazi, Guzman, Kamath, Kumar and Manurangsi, "Differentially
+    private optimization with sparse gradients", NeurIPS 2024 (arXiv:2404.10881), lemma 3.1, whose
+    statement lacks the square of the error.
+
+    ``noisy`` is of a :class:`ClippedMean`; ``body`` is ``B``, public.
+
+    Formal guarantee
+    ----------------
+    That of ``noisy``: Gaussian noise rests on the records' Euclidean clip alone, and Laplace noise
+    on the l1 clip alone.
+
+    Examples
+    --------
+    >>> from privopt.spec import ProblemClass
+    >>> facts = ProblemClass(n=1000, dim=50, lipschitz=1.0, radius=1.0, sparsity=4)
+    >>> budget = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+    >>> mechanism = ProjectedMean.calibrated(ClippedMean.of(facts), budget, noise="laplace")
+    >>> round(mechanism.scale, 6), type(mechanism.body).__name__
+    (0.004, 'L1L2Ball')
+    """
+
+    noisy: GaussianMechanism[ClippedMean] | LaplaceMechanism[ClippedMean]
+    body: ConstraintSet
+
+    @classmethod
+    def calibrated(
+        cls,
+        query: ClippedMean,
+        budget: Budget,
+        *,
+        noise: str = "gaussian",
+        body: str = "l1_l2",
+        classic: bool = False,
+    ) -> ProjectedMean:
+        """The least noise within ``budget``; that of the textbook where ``classic``.
+
+        ``noise`` is ``"gaussian"`` or ``"laplace"``, ``body`` as :func:`body_of` reads it;
+        ``classic`` asks for Gaussian noise of :func:`classic_gaussian_scale`, ``epsilon <= 1``.
+        """
+        instance("query", query, ClippedMean)
+        member("noise", noise, ("gaussian", "laplace"))
+        around = body_of(body, query.l1_clip, query.l2_clip)
+        if noise == "laplace":
+            return cls(LaplaceMechanism.calibrated(query, budget), around)
+        if classic:
+            return cls(GaussianMechanism(query, classic_gaussian_scale(query, budget)), around)
+        return cls(GaussianMechanism.calibrated(query, budget), around)
+
+    @property
+    def query(self) -> ClippedMean:
+        """The mean that is asked for."""
+        return self.noisy.query
+
+    @property
+    def scale(self) -> float:
+        """``sigma`` of Gaussian noise, ``b`` of Laplace noise."""
+        return self.noisy.scale
+
+    def event(self, relation: Relation) -> DpEvent:
+        """What one release does to privacy."""
+        return self.noisy.event(relation)
+
+    def release(self, key: Array, mean: Array) -> Array:
+        """The projected noisy mean; ``mean`` is what ``query`` gave."""
+        return self.body.project(self.noisy.add_noise(key, mean))
+
+
+def body_of(name: str, l1_clip: float, l2_clip: float) -> ConstraintSet:
+    """A body that holds every mean of records that are clipped in two norms.
+
+    ``name`` is ``"l1_l2"``, the balls of the two clips together, ``"l1"`` or ``"l2"``, one of them,
+    or ``"none"``, the whole space.
+    """
+    bodies: dict[str, ConstraintSet] = {
+        "l1_l2": L1L2Ball(l1_clip, l2_clip),
+        "l1": L1Ball(l1_clip),
+        "l2": L2Ball(l2_clip),
+        "none": WholeSpace(),
+    }
+    member("body", name, bodies)
+    return bodies[name]

@@ -1,4 +1,4 @@
-"""The rule that ends a run by what its public coins have cost, no later than a budget allows.
+"""Levels of a multilevel estimator: their law, and the rule that ends a run by what they cost.
 
 A step's cost depends on its level alone, and levels are public coins. So the number of steps ``T``
 is a function of coins and constants. Given all coins, the run is an ordinary composition of ``T``
@@ -17,17 +17,71 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 from dp_accounting import DpEvent, NonPrivateDpEvent
 from jax import Array
 
+from privopt.arguments import count
 from privopt.convex import pytree_dataclass
 from privopt.privacy import approximate_event
 from privopt.spec import Budget, Relation
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class LevelLaw:
+    """``P(N = k) = 2^(M - k)/(2^(M + 1) - 1)`` for ``k = 0..M``: a halving law, cut and normalised.
+
+    ``N`` is the number of zeros that lead a word of ``M + 1`` fair bits which is not all zeros.
+
+    ``highest`` is ``M``, at most 30.
+
+    Examples
+    --------
+    >>> [round(p, 3) for p in LevelLaw.of(100, 10).probabilities]
+    [0.571, 0.286, 0.143]
+    """
+
+    highest: int = field(metadata={"static": True})
+
+    @classmethod
+    def of(cls, n: int, base: int) -> LevelLaw:
+        """With ``M = floor(log2(n/b)) - 1``: the top level takes ``2^(M + 1) b <= n`` records."""
+        count("n", n)
+        if count("base", base) > n // 2:
+            raise ValueError(f"base must be at most n/2 = {n / 2:g}, got {base}")
+        return cls((n // base).bit_length() - 2)
+
+    @property
+    def probabilities(self) -> tuple[float, ...]:
+        """Of each level, from 0 on."""
+        words = 2 ** (self.highest + 1) - 1
+        return tuple(2 ** (self.highest - level) / words for level in range(self.highest + 1))
+
+    def draw(self, key: Array) -> Array:
+        """One level, int32: words are drawn until one is not all zeros."""
+        spare = 31 - self.highest
+
+        def word(turn: Array) -> Array:
+            return jax.random.bits(jax.random.fold_in(key, turn), (), jnp.uint32) >> spare
+
+        def again(state: tuple[Array, Array]) -> tuple[Array, Array]:
+            return state[0] + 1, word(state[0])
+
+        first = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.uint32)
+        _, found = jax.lax.while_loop(lambda state: state[1] == 0, again, first)
+        return jax.lax.clz(found).astype(jnp.int32) - spare
+
+    def weight(self, level: Array, dtype: jnp.dtype) -> Array:
+        """``1/P(N = level)``, by which an increment is multiplied."""
+        words = 2.0 ** (self.highest + 1) - 1.0
+        return jnp.ldexp(jnp.asarray(words, dtype), level - self.highest)
+
 
 _UNITS = 10**9
 
@@ -53,14 +107,8 @@ class PublishedStop:
     Source: Ghazi et al. 2024 (arXiv:2404.10881), Section 5, with the filter of Whitehouse, Ramdas,
     Rogers and Wu 2023 (arXiv:2203.05481).
 
-    Attributes
-    ----------
-    costs : ndarray
-        Of every level, int32, shape ``(levels, 2)``: shares of the two limits.
-    limits : ndarray
-        int32, shape ``(2,)``.
-    epsilon, delta : float
-        Of all steps together: three quarters of the budget, from which the noise follows.
+    ``costs`` of every level and ``limits`` are shares of the two limits, int32; ``epsilon`` and
+    ``delta`` are of all steps together: three quarters of the budget, from which the noise follows.
     """
 
     costs: Shares
@@ -101,13 +149,8 @@ class PublishedStop:
     def event(self, multiplier: float, levels: Sequence[DpEvent], relation: Relation) -> DpEvent:
         """Three quarters of the budget, if noise, costs and limits are as published.
 
-        Parameters
-        ----------
-        multiplier : float
-            The noise on a sum over one record's largest share of it.
-        levels : sequence of DpEvent
-            What a step does to privacy at each level.
-        relation : Relation
+        ``multiplier`` is the noise on a sum over one record's largest share of it, ``levels`` what
+        a step does to privacy at each level.
         """
         if not (self.epsilon > 0.0 and 0.0 < self.delta < 0.75):
             return NonPrivateDpEvent()
@@ -125,19 +168,7 @@ class PublishedStop:
 
 
 def published_multiplier(budget: Budget) -> float:
-    """``2 z``, ``z = 32 sqrt(2 ln(20/delta))/epsilon``: the noise on a sum over a contribution.
-
-    Raises
-    ------
-    ValueError
-        If ``epsilon > 1``, where the classical Gaussian mechanism is not private.
-
-    Examples
-    --------
-    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> round(published_multiplier(budget), 1)
-    371.1
-    """
+    """``2 z``, ``z = 32 sqrt(2 ln(20/delta))/epsilon``: the noise on a sum over a contribution."""
     if budget.epsilon > 1.0:
         raise ValueError(
             "epsilon must be at most 1 for the published constants, which rest on the classical "

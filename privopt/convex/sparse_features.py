@@ -13,9 +13,8 @@ import scipy.sparse
 from jax import Array
 from jax.typing import ArrayLike
 
-from privopt.convex.features.features import Products, scaled_rows
 from privopt.convex.pytree_dataclass import pytree_dataclass
-from privopt.convex.vectors import norm
+from privopt.convex.vectors import norm, scaled_rows
 
 
 @pytree_dataclass
@@ -27,14 +26,7 @@ class SparseFeatures:
     norms and products speak of the same numbers; a place beyond ``0..dim-1`` is no place, and its
     value no part of the row. Rows that need fewer than ``s`` entries end in zeros at place 0.
 
-    Attributes
-    ----------
-    indices : Array
-        Shape ``(n, s)``, int32.
-    values : Array
-        Shape ``(n, s)``.
-    dim : int
-        ``d``.
+    ``indices``, int32, and ``values`` have shape ``(n, s)``; ``dim`` is ``d``.
 
     Examples
     --------
@@ -80,12 +72,6 @@ class SparseFeatures:
             ``s``, a public bound: a row that stores more entries keeps the first ``s``. By default
             as many as the longest row stores. That number shapes the program, as ``n`` and ``d``
             do, and counts as public like these.
-
-        Raises
-        ------
-        ValueError
-            If ``matrix`` is no sound sparse matrix of real numbers, or ``width`` not a positive
-            integer. Never for the values: a row that is not finite is a null record to a run.
         """
         if not scipy.sparse.issparse(matrix):
             raise ValueError(f"matrix must be one of scipy.sparse, got {type(matrix).__name__}")
@@ -116,57 +102,45 @@ class SparseFeatures:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """``(n, d)``."""
         return (*self.indices.shape[:-1], self.dim)
 
     @property
     def dtype(self) -> jnp.dtype:
-        """Of the numbers."""
         return self.values.dtype
 
     def matvec(self, point: Array) -> Array:
-        """``<x_i, w>``, by looking up what a row needs of ``w``."""
         if point.ndim == 2:
             return jax.vmap(self.matvec)(point)
         return jnp.sum(self.values * point[self.indices], axis=-1)
 
     def paired(self, points: Array, which: Array) -> Array:
-        """``<x_i, w_k>`` with ``k = which_i``."""
         return jnp.sum(self.values * points[which[:, None], self.indices], axis=-1)
 
     def rmatvec(self, shares: Array) -> Array:
-        """``sum_i s_i x_i``, each number added to its place."""
         if shares.ndim == 2:
             return jax.vmap(self.rmatvec)(shares)
         return jnp.zeros(self.dim, self.dtype).at[self.indices].add(shares[:, None] * self.values)
 
-    def products(self) -> Products:
-        """Those above: nothing is laid out anew."""
-        return Products(self.matvec, self.rmatvec)
+    def products(self) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+        return self.matvec, self.rmatvec
 
     def norms(self) -> Array:
-        """``|x_i|_2``."""
         return norm(self.values)
 
     def l1_norms(self) -> Array:
-        """``|x_i|_1``."""
         return jnp.sum(jnp.abs(self.values), axis=-1)
 
     def take(self, rows: Array | slice) -> Self:
-        """The rows of these numbers."""
         return jax.tree.map(lambda leaf: leaf[rows], self)
 
     def scaled(self, factors: Array) -> SparseFeatures:
-        """``f_i x_i``."""
         return self._with(scaled_rows(self.values, factors))
 
     def mapped(self, function: Callable[[Array, Array], Array], point: Array) -> SparseFeatures:
-        """``f(w_j, x_ij)``; 0 where ``x_ij`` is, such as in the entries that end a short row."""
         found = function(point[self.indices], self.values)
         return self._with(jnp.where(self.values == 0.0, 0.0, found))
 
     def block(self, start: ArrayLike, size: int) -> Array:
-        """Rows that follow each other, with their zeros."""
         rows = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, size), self)
         none = jnp.zeros((size, self.dim), self.dtype)
         return none.at[jnp.arange(size)[:, None], rows.indices].add(rows.values)

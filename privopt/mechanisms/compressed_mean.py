@@ -16,7 +16,7 @@ from privopt.arguments import count
 from privopt.convex import L1L2Ball, basis_pursuit, pytree_dataclass
 from privopt.mechanisms.additive import GaussianMechanism
 from privopt.mechanisms.calibration import check_calibration, drawable, multiplier
-from privopt.mechanisms.means.clipped_mean import ClippedMean
+from privopt.mechanisms.means import ClippedMean
 from privopt.privacy import (
     CompressedGaussianDpEvent,
     compressed_noise_multiplier,
@@ -51,15 +51,8 @@ class CompressedMean:
     sparse gradients", NeurIPS 2024 (arXiv:2404.10881), theorem 3.4, where privacy rests on a
     restricted isometry and a factor 3/2 for it.
 
-    Attributes
-    ----------
-    query : ClippedMean
-    scale : float
-        ``sigma``, of one measurement; representable in float32.
-    matrix : array or None
-        ``A``, shape ``(m, d)``, where it is given.
-    measurements : int
-        ``m``, which shapes the program.
+    ``scale`` is ``sigma``, of one measurement, ``measurements`` is ``m``, and ``matrix`` is ``A``,
+    shape ``(m, d)``, where it is given.
 
     Formal guarantee
     ----------------
@@ -93,21 +86,9 @@ class CompressedMean:
     ) -> CompressedMean:
         """The noise that stays within ``budget``, by one of four proofs.
 
-        Parameters
-        ----------
-        measurements : int
-            ``m``.
-        calibration : {"mixture", "renyi", "split", "published"}
-            Of :func:`privopt.privacy.compressed_noise_multiplier`: the least noise, by the exact
-            law; or what simpler proofs ask for. A given matrix has one proof.
-        matrix : array, optional
-            ``A``, fixed before the data are seen.
-
-        Raises
-        ------
-        ValueError
-            If ``calibration`` is none of these, no Gaussian noise meets ``budget``, or the
-            published noise does not.
+        ``calibration`` is as for :func:`privopt.privacy.compressed_noise_multiplier`: ``"mixture"``
+        is the least noise, by the exact law; ``"renyi"``, ``"split"`` and ``"published"`` are what
+        simpler proofs ask for. A given ``matrix``, fixed before the data are seen, has one proof.
         """
         check_calibration(query, budget, "sensitivity")
         unit = cls(query=query, scale=1.0, matrix=matrix, measurements=measurements)

@@ -1,9 +1,9 @@
-"""Squared distances to records: a loss whose risk is known from two numbers of the records."""
+"""Losses of whole records: distances, and sums over coordinates."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax.numpy as jnp
 from jax import Array
@@ -30,7 +30,6 @@ class SquaredDistance:
     modulus: Array | float
 
     def __call__(self, point: Array, example: FeaturesLike) -> Array:
-        """The loss of one record."""
         if not is_features(example):
             return 0.5 * self.modulus * jnp.sum((point - example) ** 2)  # type: ignore[operator]
         row = as_features(example)
@@ -43,12 +42,7 @@ class MeanAndSpread(NamedTuple):
 
     ``(1/n) sum_i |w - x_i|^2 = |w - mean|^2 + spread``.
 
-    Attributes
-    ----------
-    mean : Array
-        ``(1/n) sum_i x_i``, shape ``(d,)``.
-    spread : Array
-        ``(1/n) sum_i |x_i|^2 - |mean|^2``, scalar.
+    ``mean`` is ``(1/n) sum_i x_i``, ``spread`` is ``(1/n) sum_i |x_i|^2 - |mean|^2``.
 
     Examples
     --------
@@ -73,3 +67,63 @@ class MeanAndSpread(NamedTuple):
     def value(self, point: Array) -> Array:
         """``|w - mean|^2 + spread``."""
         return jnp.sum((point - self.mean) ** 2) + self.spread
+
+
+class CoordinateLoss(Protocol):
+    """``phi(w, x)`` of one coordinate and one number of a record, elementwise; ``phi(w, 0) = 0``.
+
+    A record contributes nothing to a coordinate where it is zero, so its gradient has no more
+    entries than the record.
+    """
+
+    def value(self, coordinate: Array, number: Array) -> Array:
+        """``phi(w, x)``."""
+
+    def slope(self, coordinate: Array, number: Array) -> Array:
+        """``d phi / d w``."""
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class Sine:
+    """``phi(w, x) = -x sin(w)``: ``|x|``-Lipschitz, ``|x|``-smooth and not convex.
+
+    Examples
+    --------
+    >>> Sine().slope(jnp.array(0.0), jnp.array(0.5)).item()
+    -0.5
+    """
+
+    def value(self, coordinate: Array, number: Array) -> Array:
+        return -number * jnp.sin(coordinate)
+
+    def slope(self, coordinate: Array, number: Array) -> Array:
+        return -number * jnp.cos(coordinate)
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class Separable:
+    """``loss(w; x) = sum_j phi(w_j, x_j)``, where ``phi(w, 0) = 0``; records are features.
+
+    Gradients ``(phi'(w_j, x_j))_j`` are features too, at the places of ``x``.
+
+    Examples
+    --------
+    >>> rows = as_features(jnp.array([[0.5, 0.0], [0.0, 0.25]]))
+    >>> Separable(Sine()).gradients(jnp.zeros(2), rows).array.tolist()
+    [[-0.5, 0.0], [0.0, -0.25]]
+    """
+
+    scalar: CoordinateLoss
+
+    def __call__(self, point: Array, example: FeaturesLike) -> Array:
+        return self.each(point, as_features(example))
+
+    def each(self, point: Array, records: Features) -> Array:
+        """``loss(w; x_i)``, shape ``(n,)``."""
+        return records.mapped(self.scalar.value, point).matvec(jnp.ones_like(point))
+
+    def gradients(self, point: Array, records: Features) -> Features:
+        """``grad loss(w; x_i)``, one a row."""
+        return records.mapped(self.scalar.slope, point)

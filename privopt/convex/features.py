@@ -1,0 +1,219 @@
+"""Features of the records: ``n`` rows of ``d`` numbers, stored whole or without their zeros.
+
+Whatever multiplies features by a parameter does it here. ``matvec`` and ``rmatvec`` take one vector
+or several, one a row; a single row of features, as a loss sees it under ``jax.vmap``, is of the
+same class with one axis less. Products are taken in full precision, since accelerators round the
+factors of a float32 product to ten bits unless they are told not to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+import scipy.sparse
+from jax import Array
+from jax.typing import ArrayLike
+
+from privopt.convex.pytree_dataclass import pytree_dataclass
+from privopt.convex.sparse_features import SparseFeatures
+from privopt.convex.vectors import norm, scaled_rows
+
+
+class Features(Protocol):
+    """``n`` rows ``x_i`` of ``d`` numbers; a pytree of arrays whose leading axis is the records."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(n, d)``; ``(d,)`` of a single row."""
+
+    @property
+    def dtype(self) -> jnp.dtype:
+        """Of the numbers."""
+
+    def matvec(self, point: Array) -> Array:
+        """``<x_i, w>``, shape ``(n,)``; ``(k, n)`` for points of shape ``(k, d)``."""
+
+    def paired(self, points: Array, which: Array) -> Array:
+        """``<x_i, w_k>`` with ``k = which_i``, shape ``(n,)``; points of shape ``(k, d)``."""
+
+    def rmatvec(self, shares: Array) -> Array:
+        """``sum_i s_i x_i``, shape ``(d,)``; ``(k, d)`` for shares of shape ``(k, n)``."""
+
+    def products(self) -> Products:
+        """Both for one vector, with the work that calls have in common done beforehand."""
+
+    def norms(self) -> Array:
+        """``|x_i|_2``, shape ``(n,)``; neither squares that vanish nor ones that overflow count."""
+
+    def l1_norms(self) -> Array:
+        """``|x_i|_1``, shape ``(n,)``."""
+
+    def take(self, rows: Array | slice) -> Features:
+        """The rows of these numbers, in this order."""
+
+    def scaled(self, factors: Array) -> Features:
+        """``f_i x_i``: factor 0 gives zeros whatever a row holds, factor 1 keeps its bits."""
+
+    def mapped(self, function: Callable[[Array, Array], Array], point: Array) -> Features:
+        """``f(w_j, x_ij)`` in the place of every ``x_ij`` that is not 0; ``f`` is elementwise."""
+
+    def block(self, start: ArrayLike, size: int) -> Array:
+        """The ``size`` rows from row ``start`` on, zeros included; shape ``(size, d)``."""
+
+
+FeaturesLike = Features | ArrayLike  # or a matrix of scipy.sparse, which has no types
+Products = tuple[Callable[[Array], Array], Callable[[Array], Array]]  # matvec and rmatvec
+
+
+_PRECISION = jax.lax.Precision.HIGHEST
+_PART_COUNTS = (20, 5, 2, 3, 7)  # a sum over records is split into the first that divides it
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class DenseFeatures:
+    """All numbers, zeros included.
+
+    Examples
+    --------
+    >>> features = DenseFeatures(jnp.array([[3.0, 4.0], [0.0, 1.0]]))
+    >>> features.norms().tolist(), features.rmatvec(jnp.ones(2)).tolist()
+    ([5.0, 1.0], [3.0, 5.0])
+    """
+
+    array: Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def dtype(self) -> jnp.dtype:
+        return self.array.dtype
+
+    def matvec(self, point: Array) -> Array:
+        # one vector is a product with a vector, fast on a CPU
+        if point.ndim == 2 and point.shape[0] > 1:
+            return jnp.matmul(point, self.array.T, precision=_PRECISION)
+        return jnp.matmul(self.array, point.reshape(-1), precision=_PRECISION).reshape(
+            *point.shape[:-1], *self.array.shape[:-1]
+        )
+
+    def paired(self, points: Array, which: Array) -> Array:
+        return jnp.sum(self.array * points[which], axis=-1)
+
+    def rmatvec(self, shares: Array) -> Array:
+        n, dim = self.array.shape  # one long vector in parts is faster on a CPU than whole
+        parts = next((parts for parts in _PART_COUNTS if n % parts == 0), 1)
+        if shares.ndim == 1 or shares.shape[0] > 1 or parts == 1:
+            return jnp.matmul(shares, self.array, precision=_PRECISION)
+        split = shares.reshape(parts, 1, -1), self.array.reshape(parts, -1, dim)
+        return jnp.matmul(*split, precision=_PRECISION).sum(axis=0)
+
+    def products(self) -> Products:
+        columns = self.array.T  # both products then run along memory
+        return (
+            lambda point: jnp.matmul(point, columns, precision=_PRECISION),
+            lambda shares: jnp.einsum("n,dn->d", shares, columns, precision=_PRECISION),
+        )
+
+    def norms(self) -> Array:
+        return norm(self.array)
+
+    def l1_norms(self) -> Array:
+        return jnp.sum(jnp.abs(self.array), axis=-1)
+
+    def take(self, rows: Array | slice) -> DenseFeatures:
+        return DenseFeatures(self.array[rows])
+
+    def scaled(self, factors: Array) -> DenseFeatures:
+        return DenseFeatures(scaled_rows(self.array, factors))
+
+    def mapped(self, function: Callable[[Array, Array], Array], point: Array) -> DenseFeatures:
+        found = function(jnp.broadcast_to(point, self.array.shape), self.array)
+        return DenseFeatures(jnp.where(self.array == 0.0, 0.0, found))
+
+    def block(self, start: ArrayLike, size: int) -> Array:
+        return jax.lax.dynamic_slice_in_dim(self.array, start, size)
+
+
+def is_features(values: object) -> bool:
+    """Whether these are features, or a matrix of ``scipy.sparse``, rather than an array.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse
+    >>> is_features(np.eye(2)), is_features(scipy.sparse.eye_array(2))
+    (False, True)
+    """
+    own = all(hasattr(values, name) for name in ("matvec", "rmatvec", "norms", "take"))
+    return own or bool(scipy.sparse.issparse(values))
+
+
+def as_features(values: FeaturesLike) -> Features:
+    """``values`` if they are features; made some if an array or a matrix of ``scipy.sparse``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_features(np.eye(2)).matvec(jnp.array([3.0, 4.0])).tolist()
+    [3.0, 4.0]
+    """
+    if scipy.sparse.issparse(values):
+        return SparseFeatures.of(values)
+    if is_features(values):
+        return values  # type: ignore[return-value]
+    return DenseFeatures(jnp.asarray(values))
+
+
+def difference(features: Features, others: Features) -> Features:
+    """``x_i - y_i`` of rows that have their numbers at the same places.
+
+    Examples
+    --------
+    >>> rows = as_features(jnp.array([[3.0, 4.0]]))
+    >>> difference(rows, rows.scaled(jnp.array([0.5]))).array.tolist()
+    [[1.5, 2.0]]
+    """
+
+    def less(numbers: Array, subtracted: Array) -> Array:
+        return numbers - subtracted if jnp.issubdtype(numbers.dtype, jnp.floating) else numbers
+
+    found: Features = jax.tree.map(less, features, others)
+    return found
+
+
+def shortened(features: FeaturesLike, curvature: float, smoothness: float | None) -> FeaturesLike:
+    """``x_i min(1, B/|x_i|)`` with ``B^2 = H/c``: as long as the declared smoothness allows.
+
+    ``curvature`` is ``c``, so that a record's loss is ``c |x|^2``-smooth. The bound holds for the
+    numbers returned: their norms' round-off is allowed for. Features stay as they are where
+    nothing, or all, is said: ``H`` undeclared, ``c`` 0 or infinite. Arrays stay arrays.
+
+    Examples
+    --------
+    >>> rows = jnp.array([[3.0, 4.0], [0.0, 1.0]])
+    >>> shortened(rows, curvature=0.25, smoothness=1.0).round(4).tolist()
+    [[1.2, 1.6], [0.0, 1.0]]
+    """
+    if smoothness is None or not 0.0 < curvature < math.inf:
+        return features
+    return _shortened(features, math.sqrt(smoothness / curvature))
+
+
+@jax.jit
+def _shortened(features: FeaturesLike, longest: float) -> FeaturesLike:
+    rows = as_features(features)
+    terms = max(leaf.shape[1] for leaf in jax.tree.leaves(rows))
+    limits, norms = jnp.finfo(rows.dtype), rows.norms()
+    bound = jnp.asarray(longest * (1.0 - (terms + 8) * float(limits.eps)), rows.dtype)
+    long = (norms > bound) & jnp.isfinite(norms)
+    factor = bound / jnp.where(long, norms, bound)
+    factor = jnp.where(factor >= limits.smallest_normal, factor, 0.0)
+    shorter = rows.scaled(jnp.where(long, factor, 1.0))
+    return shorter.array if isinstance(features, Array) else shorter  # type: ignore[attr-defined]

@@ -1,0 +1,434 @@
+"""Sums of per-example gradients, each clipped to a norm, over a data set or a batch of its rows.
+
+Two forms of clipping: ``g min(1, C/|g|)`` keeps short gradients as they are; ``g C/(|g| + gamma)``,
+automatic clipping, makes all of them nearly equally long (Bu, Wang, Zha and Karypis 2023). A
+``gamma`` of None asks for the first.
+
+A record whose gradient or features are not finite contributes zero, so no record can
+poison the sum or move it by more than the clip norm. Norms are scaled so that no square vanishes
+or overflows, and the products that a record bounds are taken in full precision: accelerators
+otherwise round float32 factors to ten bits.
+
+Four kinds of losses: :class:`SlopeSums`, :class:`CoordinateSums` and :class:`DistanceSums` make no
+dense gradient a record; :class:`GeneralSums` does, a microbatch at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from privopt.convex import (
+    EmpiricalRisk,
+    Features,
+    LinearRecords,
+    RegularisedGLM,
+    ScalarLoss,
+    SparseFeatures,
+    difference,
+    is_features,
+)
+from privopt.convex.vectors import Number, norm
+from privopt.release import Pytree
+
+
+class BatchSum(Protocol):
+    """``(w, rows, m) -> sum_k m_k clip(g_k(w))`` over ``k``, the rows of a batch.
+
+    With ``anchor``, of the differences ``clip(g_k(w) - g_k(anchor))``.
+    """
+
+    def __call__(self, point: Pytree, rows: Array, weights: Array, anchor: Pytree = None) -> Pytree:
+        """The sum, of the shape of ``point``."""
+
+
+class ClippedSums(Protocol):
+    """Sums over ``clip(g_i(w))``, ``g_i = grad loss(.; x_i)``, for one kind of loss."""
+
+    def gradient_sum(self) -> Callable[[Pytree], Pytree]:
+        """``w -> sum_i m_i clip(g_i(w))`` over all records."""
+
+    def batch_sum(
+        self, point: Pytree, rows: Array, weights: Array, anchor: Pytree = None
+    ) -> Pytree:
+        """A :class:`BatchSum` over rows as they are stored."""
+
+    def usable(self, point: Pytree) -> Array:
+        """Which records have a gradient at ``point`` that can be clipped, shape ``(n,)``."""
+
+
+def is_exact(size: Array, factor: Number) -> Array:
+    """Whether a norm and its clipping factor are known to full relative precision.
+
+    A subnormal factor is not, and a record that large counts as not finite.
+    """
+    return jnp.isfinite(size) & (factor >= jnp.finfo(size.dtype).smallest_normal)
+
+
+def clipping_factors(sizes: Array, clip: Number, gamma: Number | None) -> Array:
+    """What gradients of these norms are multiplied by: 0 where that is not known exactly."""
+    factors = clip / sizes if gamma is None else clip / (sizes + gamma)
+    known = is_exact(sizes, factors) & (sizes > 0.0)
+    return jnp.where(known, jnp.minimum(1.0, factors) if gamma is None else factors, 0.0)
+
+
+class BoundedRecords(NamedTuple):
+    """Records with the bounds of their slopes; the bound of one that is not usable is zero."""
+
+    features: Features
+    labels: Array
+    bound: Array  # C/|x|
+    norms: Array
+
+
+class ClippedSlope(NamedTuple):
+    """A loss whose slope is clipped to ``bound``, one for every record; 0 if not finite."""
+
+    loss: ScalarLoss
+    bound: Array
+
+    def slope(self, prediction: Array, label: Array) -> Array:
+        """``clip(phi'(z_i, y_i), -b_i, b_i)``."""
+        slopes = self.loss.slope(prediction, label)
+        return jnp.where(jnp.isfinite(slopes), jnp.clip(slopes, -self.bound, self.bound), 0.0)
+
+
+def bounded_records(records: LinearRecords, clip: Number) -> BoundedRecords:
+    """Records with the bounds ``C/|x_i|``; under ``vmap`` over clips the features are shared."""
+    _, features, labels = records
+    norms = features.norms()
+    finite = jnp.isfinite(norms) & jnp.isfinite(labels)
+    return BoundedRecords(
+        features.scaled(finite.astype(features.dtype)),
+        jnp.where(finite, labels, 0.0),
+        jnp.where(finite & is_exact(norms, clip / norms), clip / norms, 0.0),
+        jnp.where(finite, norms, 0.0),
+    )
+
+
+def clipped_linear_model(risk: EmpiricalRisk, clip: Number, size: Number) -> RegularisedGLM | None:
+    """``sum_i (m_i/size) phi_i(<x_i, w>)``, without regulariser, tilt and centre.
+
+    Its gradient is the sum of clipped gradients over ``size``. None where the loss is another.
+    """
+    if risk.linear is None:
+        return None
+    features, labels, bound, _ = bounded_records(risk.linear, clip)
+    weights = (jnp.ones_like(labels) if risk.counts is None else risk.counts) / size
+    none = jnp.zeros((0, features.shape[1]), features.dtype)
+    loss = ClippedSlope(risk.linear.scalar, bound)
+    return RegularisedGLM(loss, features, labels, weights, none[:, 0], none, none)
+
+
+class SlopeSums(NamedTuple):
+    """Of a generalised linear loss: the gradient ``phi'(<x_i, w>, y_i) x_i`` is never formed.
+
+    Its norm is ``|phi'| |x_i|``, so the slope ``phi'`` is clipped to ``C / |x_i|``.
+    """
+
+    records: BoundedRecords
+    slope: Callable[[Array, Array], Array]
+    counts: Array | None
+    gamma: Number | None
+
+    def gradient_sum(self) -> Callable[[Array], Array]:
+        features, labels, bound, norms = self.records
+        matvec, rmatvec = features.products()
+
+        def whole_sum(point: Array) -> Array:
+            slopes = self._clipped(self.slope(matvec(point), labels), bound, norms)
+            return rmatvec(slopes if self.counts is None else self.counts * slopes)
+
+        return whole_sum
+
+    def batch_sum(
+        self, point: Array, rows: Array, weights: Array, anchor: Array | None = None
+    ) -> Array:
+        features, labels, bound, norms = self.records
+        batch, targets = features.take(rows), labels[rows]
+        slopes = self.slope(batch.matvec(point), targets)
+        if anchor is not None:
+            slopes -= self.slope(batch.matvec(anchor), targets)
+        return batch.rmatvec(weights * self._clipped(slopes, bound[rows], norms[rows]))
+
+    def usable(self, point: Array) -> Array:
+        del point
+        return self.records.bound > 0.0
+
+    def _clipped(self, slopes: Array, bound: Array, norms: Array) -> Array:
+        if self.gamma is None:
+            clipped = jnp.clip(slopes, -bound, bound)
+        else:
+            clipped = slopes * (bound * norms / (jnp.abs(slopes) * norms + self.gamma))
+        return jnp.where(jnp.isfinite(slopes) & jnp.isfinite(clipped), clipped, 0.0)
+
+
+class CoordinateSums(NamedTuple):
+    """Of losses of single coordinates: a gradient has the places of its record.
+
+    Those of a batch of ``b`` records of ``s`` entries are ``b s`` numbers; only their sum is dense.
+    """
+
+    risk: EmpiricalRisk
+    clip: Number
+    gamma: Number | None
+
+    def gradient_sum(self) -> Callable[[Array], Array]:
+        return lambda point: self._sum(self._gradients(point), self.risk.counts)
+
+    def batch_sum(
+        self, point: Array, rows: Array, weights: Array, anchor: Array | None = None
+    ) -> Array:
+        return self._sum(self._gradients(point, rows, anchor), weights)
+
+    def usable(self, point: Array) -> Array:
+        sizes = self._gradients(point).norms()
+        return is_exact(sizes, self.clip / sizes)
+
+    def _gradients(
+        self, point: Array, rows: Array | None = None, anchor: Array | None = None
+    ) -> Features:
+        """Of these rows, or of all; less those at the anchor."""
+        assert self.risk.separable is not None
+        scalar, features = self.risk.separable
+        chosen = features if rows is None else features.take(rows)
+        found = chosen.mapped(scalar.slope, point)
+        return found if anchor is None else difference(found, chosen.mapped(scalar.slope, anchor))
+
+    def _sum(self, gradients: Features, weights: Array | None) -> Array:
+        factors = clipping_factors(gradients.norms(), self.clip, self.gamma)
+        weights = jnp.ones_like(factors) if weights is None else weights
+        return gradients.scaled(factors).rmatvec(weights)
+
+
+class DistanceSums(NamedTuple):
+    """Of squared distances ``m/2 |w - x_i|^2``: the gradients ``m (w - x_i)`` share a dense ``w``.
+
+    With weights ``c_i`` and clipping factors ``f_i``,
+
+        sum_i c_i f_i m (w - x_i)  =  m (w sum_i c_i f_i - sum_i c_i f_i x_i),
+
+    and the norm follows from ``|w|^2 - 2 <w, x_i> + |x_i|^2``. That difference may cancel, so it is
+    rounded up by the most that round-off can have taken from it: none is clipped to more than
+    ``C``. Squares and products may also vanish, each by less than the smallest normal number. A
+    record whose square overflows counts as not finite.
+
+    Far from the origin the two sums on the right are longer than all gradients together, and their
+    rounding more than what one record may move. So no gradient is taken for shorter than ``m
+    |w|/8``: then ``f_i m |w| <= 8C``, and the two sums are no longer than ``8C`` a record. Within
+    the declared class nothing changes: there ``C >= L >= m |w|``.
+    """
+
+    points: Features  # zero for those that are not finite
+    finite: Array
+    modulus: Array
+    counts: Array | None
+    clip: Number
+    gamma: Number | None
+
+    @classmethod
+    def of(cls, risk: EmpiricalRisk, clip: Number, gamma: Number | None) -> DistanceSums:
+        """The sums for a risk whose ``points`` are features."""
+        assert risk.points is not None
+        finite = jnp.isfinite(jnp.square(risk.points.norms())).astype(risk.points.dtype)
+        modulus: Array = risk.loss.modulus  # type: ignore[attr-defined]
+        return cls(risk.points.scaled(finite), finite, modulus, risk.counts, clip, gamma)
+
+    def gradient_sum(self) -> Callable[[Array], Array]:
+        weights = self.finite if self.counts is None else self.finite * self.counts
+        return lambda point: self._sum(self.points, weights, point)
+
+    def batch_sum(
+        self, point: Array, rows: Array, weights: Array, anchor: Array | None = None
+    ) -> Array:
+        weights = weights * self.finite[rows]
+        if anchor is None:
+            return self._sum(self.points.take(rows), weights, point)
+        away = self.modulus * (point - anchor)
+        return weights.sum() * clipping_factors(norm(away), self.clip, self.gamma) * away
+
+    def usable(self, point: Array) -> Array:
+        sizes = self.modulus * _distances(self.points, point)
+        return (self.finite > 0.0) & is_exact(sizes, self.clip / sizes)
+
+    def _sum(self, points: Features, weights: Array, point: Array) -> Array:
+        sizes = self.modulus * _distances(points, point)
+        shares = weights * clipping_factors(sizes, self.clip, self.gamma)
+        return self.modulus * (shares.sum() * point - points.rmatvec(shares))
+
+
+def _distances(points: Features, point: Array) -> Array:
+    """``|w - x_i|``, rounded up, and at least ``|w|/8``."""
+    own, squares = _square(point), jnp.square(points.norms())
+    entries = points.values.shape[-1] if isinstance(points, SparseFeatures) else point.size
+    terms = entries + 2 * math.isqrt(point.size) + 16
+    numbers = jnp.finfo(point.dtype)
+    vanished = 4 * (point.size + 1) * numbers.smallest_normal
+    slack = terms * numbers.eps * (own + squares) + vanished
+    apart = jnp.maximum(own - 2.0 * points.matvec(point) + squares, own / 64.0)
+    return jnp.sqrt(apart + slack)
+
+
+def _square(point: Array) -> Array:
+    """``|w|^2`` as a sum of ``sqrt(d)`` sums, whose errors are of that order and not of ``d``."""
+    side = math.isqrt(point.size - 1) + 1
+    rows = jnp.pad(point, (0, side * side - point.size)).reshape(side, side)
+    return jnp.einsum("ij,ij->i", rows, rows, precision="highest").sum()
+
+
+class GeneralSums(NamedTuple):
+    """Of any loss ``loss(w, x)``; ``w`` may be any pytree."""
+
+    loss: Callable[[Pytree, Pytree], Array]
+    data: Pytree
+    counts: Array | None
+    clip: Number
+    gamma: Number | None
+    microbatch: int
+
+    def gradient_sum(self) -> Callable[[Pytree], Pytree]:
+        def whole_sum(point: Pytree) -> Pytree:
+            weights = self.counts
+            if weights is None:
+                rows = jax.tree.leaves(self.data)[0].shape[0]
+                weights = jnp.ones(rows, jax.tree.leaves(point)[0].dtype)
+            return _in_parts(
+                lambda part: self._sum(point, *part), (self.data, weights), self.microbatch
+            )
+
+        return whole_sum
+
+    def batch_sum(
+        self, point: Pytree, rows: Array, weights: Array, anchor: Pytree = None
+    ) -> Pytree:
+
+        def part_sum(part: tuple[Array, Array]) -> Pytree:
+            examples = jax.tree.map(lambda leaf: leaf[part[0]], self.data)
+            return self._sum(point, examples, part[1], anchor)
+
+        return _in_parts(part_sum, (rows, weights), self.microbatch)
+
+    def usable(self, point: Pytree) -> Array:
+
+        def one(example: Pytree) -> Array:
+            size = _size(jax.grad(self.loss)(point, example))
+            return is_exact(size, self.clip / size)
+
+        return jax.lax.map(one, self.data, batch_size=self.microbatch)
+
+    def _sum(
+        self, point: Pytree, examples: Pytree, weights: Array, anchor: Pytree = None
+    ) -> Pytree:
+        """``sum_i m_i clip(...)``, all examples at once."""
+        gradient = jax.grad(self.loss)
+
+        def one(example: Pytree) -> tuple[Pytree, Array]:
+            found = gradient(point, example)
+            if anchor is not None:
+                found = jax.tree.map(jnp.subtract, found, gradient(anchor, example))
+            return found, clipping_factors(_size(found), self.clip, self.gamma)
+
+        gradients, factors = jax.vmap(one)(examples)
+        kept = weights * factors
+
+        def total(leaf: Array) -> Array:
+            leaf = jnp.where((factors > 0.0).reshape(-1, *(1,) * (leaf.ndim - 1)), leaf, 0.0)
+            return jnp.tensordot(kept, leaf, 1, precision="highest")
+
+        return jax.tree.map(total, gradients)
+
+
+def _in_parts(part_sum: Callable[[Pytree], Pytree], records: Pytree, size: int) -> Pytree:
+    """``part_sum`` over consecutive parts of ``size`` records, added up."""
+    count = jax.tree.leaves(records)[0].shape[0]
+    whole = count - count % size
+    if whole == 0 or whole == count == size:
+        return part_sum(records)
+
+    def add(total: Pytree, part: Pytree) -> tuple[Pytree, None]:
+        return jax.tree.map(jnp.add, total, part_sum(part)), None
+
+    first = jax.tree.map(lambda leaf: leaf[:size], records)
+    total = part_sum(first)
+    if whole > size:
+        parts = jax.tree.map(
+            lambda leaf: leaf[size:whole].reshape(-1, size, *leaf.shape[1:]), records
+        )
+        total, _ = jax.lax.scan(add, total, parts)
+    if whole < count:
+        total, _ = add(total, jax.tree.map(lambda leaf: leaf[whole:], records))
+    return total
+
+
+def _size(tree: Pytree) -> Array:
+    return norm(jnp.stack([norm(leaf.ravel()) for leaf in jax.tree.leaves(tree)]))
+
+
+MICROBATCH = 512
+
+
+def clipped_gradient_sum(
+    risk: EmpiricalRisk, clip: Number, gamma: Number | None = None, microbatch: int = MICROBATCH
+) -> Callable[[Pytree], Pytree]:
+    """``w -> sum_i m_i clip(grad loss(w; x_i))`` over all records.
+
+    ``clip`` is ``C > 0``; ``inf`` leaves gradients as they are. The norm of a gradient that is a
+    pytree is that of all its leaves together. Of a general loss, ``microbatch`` gradients are in
+    memory at once. What does not depend on ``w`` is computed before the function is called.
+
+    Examples
+    --------
+    >>> from privopt.convex import WholeSpace
+    >>> records = jnp.array([[3.0, 4.0], [0.0, 0.5]])
+    >>> risk = EmpiricalRisk(lambda w, x: w @ x, records, None, WholeSpace())
+    >>> print(clipped_gradient_sum(risk, 1.0)(jnp.zeros(2)).round(2))
+    [0.6 1.3]
+    """
+    return _sums(risk, clip, gamma, microbatch).gradient_sum()
+
+
+def clipped_batch_sum(
+    risk: EmpiricalRisk, clip: Number, gamma: Number | None = None, microbatch: int = MICROBATCH
+) -> BatchSum:
+    """The same over a batch of records, which are numbered ``0..n-1``.
+
+    :meth:`EmpiricalRisk.rows_by_number` finds their rows. Where fewer rows are stored than a batch
+    has, the sum visits each stored row once, with its weight.
+    """
+    over_rows = _sums(risk, clip, gamma, microbatch).batch_sum
+    stored = jax.tree.leaves(risk.data)[0].shape[0]
+    rows_of = risk.rows_by_number()
+
+    def batch_sum(point: Pytree, rows: Array, weights: Array, anchor: Pytree = None) -> Pytree:
+        rows, there = rows_of(rows)
+        weights = jnp.where(there, weights, 0.0)
+        if stored < rows.shape[0]:
+            weights = jnp.zeros(stored, weights.dtype).at[rows].add(weights)
+            rows = jnp.arange(stored)
+        return over_rows(point, rows, weights, anchor)
+
+    return batch_sum
+
+
+def without_null_records(risk: EmpiricalRisk, clip: Number, point: Array) -> EmpiricalRisk:
+    """The same without the records that contribute zero for not being finite at ``point``."""
+    counts = _sums(risk, clip, None, MICROBATCH).usable(point).astype(risk.dtype)
+    return replace(risk, counts=counts if risk.counts is None else risk.counts * counts)
+
+
+def _sums(risk: EmpiricalRisk, clip: Number, gamma: Number | None, microbatch: int) -> ClippedSums:
+    """The sums that make no dense gradient for each record, if the loss has such."""
+    if risk.linear is not None:
+        records = bounded_records(risk.linear, clip)
+        return SlopeSums(records, risk.linear.scalar.slope, risk.counts, gamma)
+    if risk.separable is not None:
+        return CoordinateSums(risk, clip, gamma)
+    if risk.points is not None and is_features(risk.data):
+        return DistanceSums.of(risk, clip, gamma)
+    return GeneralSums(risk.loss, risk.data, risk.counts, clip, gamma, microbatch)
