@@ -8,7 +8,7 @@ import pytest
 from dp_accounting.rdp import RdpAccountant
 
 from privopt.accounting.moments import Moments
-from privopt.privacy.accountants.renyi import Renyi
+from privopt.privacy import Renyi
 from privopt.privacy.gaussian import gaussian_trade_off
 from privopt.privacy.releases import renyi_divergence
 from privopt.spec import Relation

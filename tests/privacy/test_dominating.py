@@ -6,13 +6,12 @@ from itertools import pairwise
 import dp_accounting as dp
 import numpy as np
 import pytest
+from builders import dominating_pairs
 
 from privopt.privacy.pairs import NOTHING
 from privopt.privacy.pairs.gaussian import GaussianPair, ReplacedGaussian
 from privopt.privacy.pairs.pair import Reversed
-from privopt.privacy.releases import dominating_pairs
-from privopt.privacy.releases.discrete_laplace import DiscreteLaplacePair
-from privopt.privacy.releases.laplace import LaplacePair
+from privopt.privacy.releases.laplace import DiscreteLaplacePair, LaplacePair
 from privopt.privacy.releases.poisson import Sampled
 from privopt.spec import Relation
 

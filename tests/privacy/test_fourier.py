@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from dp_accounting import pld, rdp
 
+from privopt.privacy import GaussianDP
 from privopt.privacy.accountants.fourier import Fourier, _orders
-from privopt.privacy.accountants.gaussian_dp import GaussianDP
 from privopt.privacy.fourier import AtDelta, AtEpsilon
 from privopt.privacy.fourier.search import _Search
 from privopt.spec import Relation

@@ -7,8 +7,7 @@ import dp_accounting as dp
 import numpy as np
 import pytest
 
-from privopt.privacy.accountants.fourier import Fourier
-from privopt.privacy.accountants.gaussian_dp import GaussianDP
+from privopt.privacy import Fourier, GaussianDP
 from privopt.privacy.numbers import Interval
 from privopt.spec import Relation
 

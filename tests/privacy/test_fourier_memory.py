@@ -7,8 +7,7 @@ import dp_accounting as dp
 import numpy as np
 import pytest
 
-from privopt.privacy import Guarantee, grouping
-from privopt.privacy.accountants.fourier import Fourier
+from privopt.privacy import Fourier, Guarantee, grouping
 from privopt.privacy.events import BoundedRangeDpEvent as Range
 from privopt.privacy.events import ObjectivePerturbationDpEvent as Objective
 from privopt.spec import Budget, Relation

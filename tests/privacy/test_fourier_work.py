@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from privopt import privacy
-from privopt.privacy.accountants.fourier import Fourier
+from privopt.privacy import Fourier
 from privopt.privacy.pairs.gaussian import spread
 from privopt.spec import Relation
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from dp_accounting.rdp import RdpAccountant
 
-from privopt.privacy import gaussian_epsilon
-from privopt.privacy.accountants.gaussian_dp import GaussianDP
+from privopt.privacy import GaussianDP, gaussian_epsilon
 from privopt.spec import Relation
 
 ACCOUNTANT = GaussianDP()

@@ -11,6 +11,7 @@ import dp_accounting as dp
 import mpmath
 import numpy as np
 import pytest
+from builders import dominating_pairs
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, special, stats
@@ -27,7 +28,6 @@ from privopt.privacy import (
 )
 from privopt.privacy.pairs import NOTHING
 from privopt.privacy.pairs.gaussian import GaussianPair
-from privopt.privacy.releases import dominating_pairs
 from privopt.privacy.releases.objective import ObjectivePair
 from privopt.privacy.releases.poisson import Sampled
 from privopt.spec import Budget, Relation

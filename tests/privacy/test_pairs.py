@@ -7,17 +7,16 @@ import dp_accounting as dp
 import mpmath
 import numpy as np
 import pytest
+from builders import dominating_pairs
 
 from privopt.privacy import gaussian_delta
 from privopt.privacy.pairs.discrete import DiscretePair
 from privopt.privacy.pairs.gaussian import GaussianPair, ReplacedGaussian
 from privopt.privacy.pairs.pair import Reversed
-from privopt.privacy.releases import dominating_pairs
-from privopt.privacy.releases.discrete_laplace import DiscreteLaplacePair
 from privopt.privacy.releases.fixed_size import SampledWithoutReplacement
-from privopt.privacy.releases.laplace import LaplacePair
+from privopt.privacy.releases.laplace import DiscreteLaplacePair, LaplacePair
 from privopt.privacy.releases.poisson import Sampled
-from privopt.privacy.releases.randomised_response import response_pair
+from privopt.privacy.releases.pure import response_pair
 from privopt.spec import Relation
 
 mp = mpmath.mp.clone()

@@ -7,6 +7,7 @@ import dp_accounting as dp
 import mpmath
 import numpy as np
 import pytest
+from builders import dominating_pairs
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from scipy.integrate import quad
@@ -28,7 +29,6 @@ from privopt.privacy import (
 from privopt.privacy.accountants import Mixture
 from privopt.privacy.costs import zcdp_cost
 from privopt.privacy.leaves import leaves
-from privopt.privacy.releases import dominating_pairs
 from privopt.privacy.releases.public_mixture import MixedPair
 from privopt.spec import Budget, Relation
 

@@ -15,15 +15,14 @@ from scipy.integrate import quad
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gammaln, logsumexp
 
-from privopt.privacy.accountants.gaussian_dp import GaussianDP
-from privopt.privacy.accountants.renyi import Renyi
+from privopt.privacy import GaussianDP, Renyi
 from privopt.privacy.gaussian import gaussian_delta, gaussian_trade_off
 from privopt.privacy.releases import renyi_divergence
 from privopt.privacy.releases.laplace import laplace
-from privopt.privacy.releases.randomised_response import divergence as randomised_response
+from privopt.privacy.releases.pure import response_divergence as randomised_response
 from privopt.privacy.renyi import ORDERS, renyi_delta, renyi_epsilon
 from privopt.privacy.renyi.conversion import epsilons, log_deltas
-from privopt.privacy.renyi.pure import pure
+from privopt.privacy.renyi.moment import pure
 from privopt.privacy.renyi.quadrature import one_sided
 from privopt.privacy.renyi.sampled import fixed_size_gaussian, poisson_gaussian
 from privopt.spec import Relation

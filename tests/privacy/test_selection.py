@@ -11,8 +11,7 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privopt.privacy.accountants.pure_dp import PureDP
-from privopt.privacy.accountants.renyi import Renyi
+from privopt.privacy import PureDP, Renyi
 from privopt.privacy.guarantee import Guarantee
 from privopt.privacy.releases import renyi_divergence
 from privopt.privacy.renyi import ORDERS

@@ -10,10 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privopt.privacy.accountants.gaussian_dp import GaussianDP
-from privopt.privacy.accountants.pure_dp import PureDP
-from privopt.privacy.accountants.renyi import Renyi
-from privopt.privacy.accountants.zcdp import ZCDP
+from privopt.privacy import ZCDP, GaussianDP, PureDP, Renyi
 from privopt.privacy.gaussian import gaussian_trade_off
 from privopt.privacy.renyi import zcdp_delta, zcdp_epsilon
 from privopt.spec import Relation

@@ -13,9 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.privacy.accountants.accountant import Accountant
-from privopt.privacy.accountants.gaussian_dp import GaussianDP
-from privopt.privacy.accountants.non_private import NonPrivate
-from privopt.privacy.accountants.pure_dp import PureDP
+from privopt.privacy.accountants.closed_forms import GaussianDP, NonPrivate, PureDP
 from privopt.privacy.accountants.renyi import Renyi
 from privopt.privacy.numbers import Interval, bisect
 from privopt.privacy.releases import release_of

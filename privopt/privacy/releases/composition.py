@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from privopt.privacy.leaves import leaves
 from privopt.privacy.numbers import Interval, times, total
-from privopt.privacy.pairs import Pair
 from privopt.privacy.releases.release import UP, Curve, Release, release_of, round_up_cost
 from privopt.privacy.renyi.orders import check_orders
 from privopt.spec import Relation
@@ -38,21 +37,6 @@ def asked(
             return None
         answers.append((answer, count))
     return answers
-
-
-def dominating_pairs(leaf: dp.DpEvent, relation: Relation) -> tuple[Pair, Pair] | None:
-    """The pairs that dominate one release: a record removed, and added.
-
-    Where the two orders look alike, as always under ``replace_one``, they are the same pair.
-    ``None`` for an event, or a sampler under a relation, that no theorem covers.
-
-    Formal guarantee
-    ----------------
-    Each pair dominates the release in its own order of neighbours under ``relation``, in the
-    sense of ``Pair``. A composition stays in one order throughout.
-    """
-    release = release_of(leaf)
-    return None if release is None else release.pairs(relation)
 
 
 def composed_loss(event: dp.DpEvent, relation: Relation) -> tuple[Interval, float] | None:

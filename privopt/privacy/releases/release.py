@@ -17,7 +17,7 @@ from privopt.privacy.events import pure_event
 from privopt.privacy.numbers import SMALLEST, half_square, root
 from privopt.privacy.pairs import EVERYTHING, NOTHING, DiscretePair, GaussianPair, Pair, PurePair
 from privopt.privacy.parameters import is_noise
-from privopt.privacy.renyi.pure import pure
+from privopt.privacy.renyi.moment import pure
 from privopt.spec import Relation
 
 Array = npt.NDArray[np.float64]
