@@ -107,13 +107,7 @@ class ZCDPOdometer:
         object.__setattr__(self, "spent", _check_spent(self.spent))
 
     def after(self, release: Priced, count: int = 1) -> ZCDPOdometer:
-        """The odometer when ``release`` has been made ``count`` more times; itself unchanged.
-
-        Raises
-        ------
-        ValueError
-            If ``count`` is not a non-negative integer, or no zCDP bound is known here.
-        """
+        """The odometer when ``release`` has been made ``count`` more times; itself unchanged."""
         if check_count("count", count) == 0:
             return self
         cost = zcdp_cost(release, self.relation)

@@ -159,11 +159,6 @@ def round_up(x: float) -> float:
     those below ``2^-126`` to zero: of noise with so small a scale enough would be none at all for
     answers to show through it.
 
-    Raises
-    ------
-    ValueError
-        If ``x`` is NaN, or finite and above the largest float32 number.
-
     Examples
     --------
     >>> round_up(0.1)

@@ -96,16 +96,6 @@ def test_no_filter_admits_it():
     assert not GaussianFilter(budget).supports(endless)
 
 
-@ACCOUNTANT
-@pytest.mark.parametrize("bad", [-1.0, math.nan, -0.1, 1.1, math.inf])
-def test_rates_and_noise_that_are_none_are_supported_by_nobody(accountant, bad):
-    events = [Poisson(bad, Gaussian(1.0)), dp.TruncatedSubsampledGaussianDpEvent(4, bad, 3, 1.0)]
-    if not bad > 0.0:
-        events += [make(bad) for kind, make in NOISY.items() if kind != "response"]
-    for event in events:
-        assert not accountant.supports(event, ADD)
-
-
 @pytest.mark.parametrize("p", [1.0 - 1e-12, 1.0 - 1e-9, 1e-200])
 def test_the_loss_of_two_buckets_is_known_to_the_last_digits(p):
     """Beside ``p = 1`` the lower end was above the truth by a relative 5e-5."""

@@ -13,6 +13,7 @@ from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 
 from privopt.privacy.numbers import SMALLEST
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair
+from privopt.privacy.pairs.discrete import add_atoms
 from privopt.privacy.parameters import is_count, is_noise
 from privopt.privacy.releases.release import (
     MAX_DISTANCE,
@@ -114,13 +115,7 @@ class LaplacePair(Pair):
         moved = np.where(gap > 0.0, 4 * _U * (1.0 + self.mu), 0.0)
         p_error = 0.25 * np.exp(0.5 * (inner[1:] - self.mu)) * moved
         q_error = 0.25 * np.exp(-0.5 * (inner[:-1] + self.mu)) * moved
-        for loss, of_p, of_q in (
-            (self.mu, 0.5, 0.5 * np.exp(-self.mu)),
-            (-self.mu, 0.5 * np.exp(-self.mu), 0.5),
-        ):
-            where = int(np.searchsorted(edges, loss, side="left"))
-            p[where] += of_p
-            q[where] += of_q
+        add_atoms(p, q, edges, self.mu, 0.5, 0.5 * np.exp(-self.mu))
         return Bins(p, q, p_error + 8 * _U * p, q_error + 8 * _U * q, blur=4 * _U * (1 + self.mu))
 
 
