@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from privopt.arguments import Names
 from privopt.privacy.neighbours import group
-from privopt.privacy.numbers import check_delta, check_epsilon, real
+from privopt.privacy.numbers import check_delta, check_epsilon, next_up, real
 from privopt.spec import Relation
 
 _ROUNDING = 2.0**-50  # relative; eight units of 2^-53, more than any formula below takes
@@ -121,8 +121,8 @@ def subsample(
         reason = f"no theorem amplifies {sampler.value} sampling under {relation.value}"
         if delta > 0.0:
             reason += "; only delta shrinks, with the chance that the record is drawn"
-        return Subsampled(epsilon, min(delta, _up(rate * delta)), False, reason)
-    return Subsampled(_diluted(epsilon, rate), _up(rate * delta), True, reason)
+        return Subsampled(epsilon, min(delta, next_up(rate * delta)), False, reason)
+    return Subsampled(_diluted(epsilon, rate), next_up(rate * delta), True, reason)
 
 
 def _shuffled(epsilon: float, delta: float, relation: Relation) -> Subsampled:
@@ -137,8 +137,8 @@ def _shuffled(epsilon: float, delta: float, relation: Relation) -> Subsampled:
     # replacement (two steps), the last one a removal.
     two = group(epsilon, delta, 2)
     return Subsampled(
-        _up(two[0] + epsilon),
-        min(1.0, _up(two[1] + delta)),
+        next_up(two[0] + epsilon),
+        min(1.0, next_up(two[1] + delta)),
         False,
         "no theorem amplifies shuffled batches; a record added moves one of the last batch: "
         "two steps in one batch and one in another",
@@ -153,8 +153,4 @@ def _diluted(epsilon: float, rate: float) -> float:
         shift = epsilon + math.log(rate)
         value = max(shift, 0.0) + math.log1p(math.exp(-abs(shift)))
         value += _ROUNDING * (epsilon - math.log(rate))
-    return min(epsilon, _up(value * (1.0 + _ROUNDING)))
-
-
-def _up(x: float) -> float:
-    return math.nextafter(x, math.inf) if x else 0.0
+    return min(epsilon, next_up(value * (1.0 + _ROUNDING)))

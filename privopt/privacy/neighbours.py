@@ -13,6 +13,7 @@ from privopt.privacy.numbers import (
     check_delta,
     check_epsilon,
     check_mu,
+    next_up,
     times,
 )
 
@@ -36,10 +37,10 @@ def group(epsilon: float, delta: float, k: int) -> tuple[float, float]:
         log_sum += math.log(math.expm1(-times(k, epsilon)) / math.expm1(-epsilon))
     loss = times(k, epsilon)
     if delta == 0.0:
-        return _up(loss), 0.0
+        return next_up(loss), 0.0
     exponent = math.log(delta) + log_sum
     exponent += _ROUNDING * (abs(math.log(delta)) + loss + abs(log_sum) + 1.0)
-    return _up(loss), min(1.0, _up(math.exp(min(exponent, 1.0))))
+    return next_up(loss), min(1.0, next_up(math.exp(min(exponent, 1.0))))
 
 
 def group_gaussian(mu: float, k: int) -> float:
@@ -48,8 +49,4 @@ def group_gaussian(mu: float, k: int) -> float:
     Source: Dong, Roth and Su, "Gaussian differential privacy", JRSS-B 2022 (arXiv:1905.02383).
     """
     mu, k = check_mu(mu), check_count("k", k)
-    return mu if k == 1 else _up(times(k, mu) * (1.0 + 2.0**-51))
-
-
-def _up(x: float) -> float:
-    return math.nextafter(x, math.inf) if x else 0.0
+    return mu if k == 1 else next_up(times(k, mu) * (1.0 + 2.0**-51))

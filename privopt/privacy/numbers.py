@@ -190,6 +190,11 @@ def round_down(x: float) -> float:
     return 0.0 - round_up(-real("x", x))
 
 
+def next_up(x: float) -> float:
+    """The next float above; zero stays."""
+    return math.nextafter(x, math.inf) if x else 0.0
+
+
 def times(count: int, each: float) -> float:
     """``count * each`` to a relative ``2^-51``; infinite only beyond float64.
 

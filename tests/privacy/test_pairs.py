@@ -165,19 +165,6 @@ def test_each_law_sums_to_one_and_losses_lie_in_their_bins(pair):
     assert np.all(loss <= edges[1:][known] + error)
 
 
-@pytest.mark.parametrize("rate", EXTREME_RATES)
-@pytest.mark.parametrize("noise", [0.2, 1.0, 7.0])
-def test_the_loss_of_a_replaced_record_is_inverted(rate, noise):
-    r, z = mp.mpf(rate), mp.mpf(noise)
-    for loss in (-3.0, -1e-4, 0.3, 5.0):
-        x = z**2 * (
-            mp.mpf(loss) / 2
-            + mp.asinh((1 - r) / r * mp.exp(1 / (2 * z**2)) * mp.sinh(mp.mpf(loss) / 2))
-        )
-        p, q = ((1 - r) * mp.npdf(x, 0, z) + r * mp.npdf(x, s, z) for s in (1, -1))
-        assert abs(mp.log(p / q) - loss) < 1e-25
-
-
 @pytest.mark.parametrize(("a", "s"), [(1e-3, 3), (0.7, 5), (2.5, 40), (6.0, 100)])
 def test_discrete_laplace_probabilities(a, s):
     pair, exact = DiscreteLaplacePair(a, s), mp.mpf(a)

@@ -47,26 +47,6 @@ def divergence(event, relation, *orders):
 # --- golden values --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("q", "z", "order", "value"),
-    [
-        (0.01, 1.0, 4.0, 3.631540489108e-4),
-        (0.01, 1.0, 20.0, 5.152453019677),
-        (0.02, 1.5, 2.5, 2.815879482053e-4),
-        (0.01, 1.0, 1.5, 1.272537433274e-4),
-    ],
-)
-def test_golden_sampled_gaussian(q, z, order, value):
-    for relation in (ADD, ZERO):
-        assert divergence(poisson(q, z), relation, order)[0] == pytest.approx(value, rel=1e-12)
-
-
-def test_golden_laplace():
-    assert divergence(dp.LaplaceDpEvent(1.0), ZERO, 2.0)[0] == pytest.approx(
-        0.6191236299986, rel=1e-12
-    )
-
-
 def test_golden_conversion():
     order, divergence = np.array([10.0]), np.array([1.0])
     assert epsilons(order, divergence, 1e-5)[0] == pytest.approx(1.918010636784, rel=1e-12)
@@ -228,18 +208,6 @@ def test_edges_of_sampling():
         assert not divergence(event, REPLACE, 1.5, 30.0).any()
     for event in (poisson(0.3, 0.0), fixed_size(7, 3, 0.0)):
         assert np.all(np.isinf(divergence(event, REPLACE, 1.5, 30.0)))
-
-
-def test_several_releases_from_one_sample_are_one():
-    inner = dp.ComposedDpEvent(
-        [dp.GaussianDpEvent(3.0), dp.SelfComposedDpEvent(dp.GaussianDpEvent(4.0), 2)]
-    )
-    both = dp.PoissonSampledDpEvent(0.1, inner)
-    z = 1.0 / math.sqrt(1 / 9 + 2 / 16)
-    for relation in Relation:
-        assert divergence(both, relation, 1.7, 5.0) == pytest.approx(
-            divergence(poisson(0.1, z), relation, 1.7, 5.0), rel=1e-12
-        )
 
 
 # --- other releases -------------------------------------------------------------------------------
@@ -501,16 +469,6 @@ def test_epsilon_and_delta_are_nearly_inverse_and_monotone(event, relation):
 
 def test_fixed_size_is_above_its_known_range():
     assert 2.19891 < RENYI.epsilon(fixed_size(10_000, 100, 2.0, 1000), REPLACE, 1e-5).upper < 2.8
-
-
-def test_at_least_as_good_as_the_oracle():
-    for q, z, steps in [(0.01, 1.0, 1000), (0.004, 0.7, 10_000), (0.3, 5.0, 50), (1.0, 30.0, 10)]:
-        oracle = RdpAccountant(neighboring_relation=dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
-        oracle.compose(poisson(q, z, steps))
-        for delta in (1e-3, 1e-6, 1e-10):
-            proved = RENYI.epsilon(poisson(q, z, steps), ADD, delta).upper
-            assert proved <= oracle.get_epsilon(delta) * (1 + 1e-9)
-            assert proved >= 0.8 * oracle.get_epsilon(delta)
 
 
 def test_extremes_of_the_accountant():

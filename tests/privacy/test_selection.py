@@ -11,7 +11,7 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privopt.privacy import PureDP, Renyi
+from privopt.privacy import PureDP
 from privopt.privacy.guarantee import Guarantee
 from privopt.privacy.releases import renyi_divergence
 from privopt.privacy.renyi import ORDERS
@@ -213,30 +213,6 @@ def test_renyi_cost_is_the_theorem(law):
     assert renyi_divergence(event, ZERO, ORDERS) == pytest.approx(oracle.rdp, rel=1e-8)
 
 
-def test_selection_is_cheaper_than_all_runs_and_dearer_than_one():
-    run = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)), 500)
-    law = Repetitions.geometric(100.0)
-    best = Renyi().epsilon(select_best(run, law), ZERO, 1e-6).upper
-    assert Renyi().epsilon(run, ZERO, 1e-6).upper < best
-    assert best < Renyi().epsilon(dp.SelfComposedDpEvent(run, 100), ZERO, 1e-6).upper
-    replaced = Renyi().epsilon(select_best(run, law), Relation.REPLACE_ONE, 1e-6).upper
-    assert replaced > best
-
-
-def test_costs_grow_with_mean_and_shape():
-    event = dp.GaussianDpEvent(3.0)
-    orders = [1.5, 2.0, 8.0, 40.0]
-    means = [
-        renyi_divergence(select_best(event, Repetitions(m, 1.0)), ZERO, orders) for m in (2, 9)
-    ]
-    shapes = [renyi_divergence(select_best(event, Repetitions(9, s)), ZERO, orders) for s in (0, 2)]
-    assert np.all(means[0] < means[1])
-    assert np.all(shapes[0] < shapes[1])
-    assert np.all(np.diff(means[0]) >= 0.0)
-    nothing = renyi_divergence(select_best(dp.GaussianDpEvent(0.0), LAWS[0]), ZERO, orders)
-    assert np.all(np.isinf(nothing))
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -248,6 +224,7 @@ def test_costs_grow_with_mean_and_shape():
         (lambda: Repetitions(2.0, math.nan), "shape must be a real number, got nan"),
         (lambda: Repetitions.poisson(2.0).gamma, "gamma does not exist for Poisson repetitions"),
         (lambda: LAWS[0].probability(-1), "k must be a non-negative integer, got -1"),
+        (lambda: LAWS[0].all_fail(1.5), "failure must lie in"),
         (lambda: LAWS[0].probability(1.5), "k must be a non-negative integer, got 1.5"),
         (lambda: selection_epsilon(-1.0, LAWS[0]), "epsilon must be non-negative and finite"),
         (lambda: select_best("event", LAWS[0]), "event must be a dp_accounting.DpEvent"),
@@ -321,14 +298,6 @@ def test_all_runs_fail_as_often_as_the_generating_function_says(law):
     k, weights = support(law)
     for failure in (0.0, 1e-9, 0.5, 0.9, 1.0):
         assert law.all_fail(failure) == pytest.approx(np.sum(weights * failure**k), rel=1e-9)
-
-
-def test_random_stopping_fails_as_often_as_its_rate_allows():
-    for gamma in (0.5, 0.1, 1e-3):
-        law = Repetitions.geometric(1.0 / gamma)
-        assert law.all_fail(0.5) == pytest.approx(gamma / (1.0 + gamma), rel=1e-9)
-    with pytest.raises(ValueError, match="failure must lie in"):
-        law.all_fail(1.5)
 
 
 @EVERY_LAW

@@ -37,12 +37,6 @@ class Mixture:
     The sides may be whatever ``NonPrivate``, ``GaussianDP``, ``PureDP`` and ``Renyi`` support, and
     such mixtures. So releases known by one Rényi divergence can be sides, and an
     ``(epsilon, delta)``-DP release has its ``epsilon`` at its own ``delta``, exactly.
-
-    Examples
-    --------
-    >>> from privopt.privacy import approximate_event
-    >>> round(Mixture().epsilon(approximate_event(0.5, 1e-6), Relation.ZERO_OUT, 1e-6).upper, 6)
-    0.5
     """
 
     name = "public mixture"
