@@ -39,8 +39,8 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.privacy.calibration import gaussian_noise_multiplier
-from privopt.privacy.costs import Priced, gaussian_cost
 from privopt.privacy.guarantee import Guarantee
+from privopt.privacy.releases import Priced, gaussian_cost
 from privopt.spec import Budget
 
 _UNITS = 756_000_000  # = 2^8 3^3 5^6 7: an even share (a tenth, a millionth) is a whole number

@@ -66,8 +66,6 @@ class Guarantee:
         What the mechanism did. Noise multipliers are standard deviations (scales, for Laplace
         noise) over the norm bound of *one record's* contribution; the accountants apply the
         relation, so that replacing a record counts double.
-    relation : Relation or str
-        The neighbouring relation under which the claims hold.
     assumptions : iterable of str
         What must be true of the data or the run for the event to describe it, in words.
 

@@ -266,14 +266,8 @@ def false_position(
     ``gap``; infinite values are allowed, and answered by halving. The last steps go *across* the
     estimate, so that the bracket ends no wider than the tolerance.
 
-    Parameters
-    ----------
-    gap : callable
-        Its sign changes once between the two points, but for rounding.
-    inside, outside : float
-        In any order; the signs there are the caller's word.
-    relative, absolute : float
-        Stop once the points are within ``absolute + relative max(|inside|, |outside|)``.
+    The sign changes once between the two points, but for rounding. They stand in any order; it
+    ends once they are within ``absolute + relative max(|inside|, |outside|)``.
     """
     low, high, last = gap(inside), gap(outside), 0
     for step in range(_STEPS):

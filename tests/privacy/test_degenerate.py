@@ -15,8 +15,8 @@ from privopt.privacy import (
     Guarantee,
     pure_event,
 )
-from privopt.privacy.costs import gaussian_cost, zcdp_cost
 from privopt.privacy.events import ObjectivePerturbationDpEvent
+from privopt.privacy.releases import gaussian_cost, zcdp_cost
 from privopt.spec import Budget, Relation
 
 Gaussian, Laplace, Poisson = dp.GaussianDpEvent, dp.LaplaceDpEvent, dp.PoissonSampledDpEvent

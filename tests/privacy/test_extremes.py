@@ -28,15 +28,15 @@ from privopt.privacy import (
     UnsupportedEventError,
     epsilon,
     gaussian_noise_multiplier,
-    neighbours,
+    group_privacy,
     pure_noise_multiplier,
     select_best,
     trade_off,
 )
-from privopt.privacy.costs import gaussian_cost, zcdp_cost
 from privopt.privacy.leaves import leaves
 from privopt.privacy.numbers import half_square, root, times, total
 from privopt.privacy.parameters import is_batch, is_count, is_multiplicity, is_noise, is_rate
+from privopt.privacy.releases import gaussian_cost, zcdp_cost
 from privopt.spec import Budget, Relation
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
@@ -262,12 +262,10 @@ def test_counts_beyond_float64_meet_noise_beyond_float64():
 
 
 def test_groups_beyond_float64():
-    assert neighbours.group(1.0, 0.1, HUGE) == (math.inf, 1.0)
-    assert neighbours.group(1.0, 0.0, HUGE) == (math.inf, 0.0)
-    assert neighbours.group(0.0, 0.0, HUGE) == (0.0, 0.0)
-    assert neighbours.group(1e-300, 0.0, HUGE)[0] == pytest.approx(1e100)
-    assert neighbours.group_gaussian(0.0, HUGE) == 0.0
-    assert neighbours.group_gaussian(1e-300, HUGE) == pytest.approx(1e100)
+    assert group_privacy(1.0, 0.1, HUGE) == (math.inf, 1.0)
+    assert group_privacy(1.0, 0.0, HUGE) == (math.inf, 0.0)
+    assert group_privacy(0.0, 0.0, HUGE) == (0.0, 0.0)
+    assert group_privacy(1e-300, 0.0, HUGE)[0] == pytest.approx(1e100)
 
 
 def test_parameters_beyond_float64_are_refused_clearly():

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from privopt.privacy.calibration import gaussian_noise_multiplier
-from privopt.privacy.costs import gaussian_cost, zcdp_cost
 from privopt.privacy.gaussian import gaussian_delta, gaussian_trade_off
 from privopt.privacy.gaussian_filter import GaussianFilter
 from privopt.privacy.guarantee import Guarantee
+from privopt.privacy.releases import gaussian_cost, zcdp_cost
 from privopt.spec import Budget, Relation
 
 REPLACE, ADD = Relation.REPLACE_ONE, Relation.ADD_OR_REMOVE_ONE

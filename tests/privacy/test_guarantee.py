@@ -78,23 +78,6 @@ def test_one_bit_is_known_exactly(epsilon_0, fraction):
     assert lower <= upper
 
 
-def test_pure_losses_add_and_hold_the_optimal_composition():
-    guarantee = Guarantee(pure_event(0.2), "zero_out").times(30)
-    lower, upper = guarantee.epsilon(0.0)
-    assert lower < 6.0 * (1 + 1e-13)
-    assert upper >= 6.0
-    for epsilon in (0.0, 1.0, 5.0, 5.9):
-        lies = np.arange(31)
-        ways = np.array([math.comb(30, count) for count in range(31)])
-        gaps = np.maximum(0.0, -np.expm1(epsilon - 0.2 * (30 - 2 * lies)))
-        optimum = np.sum(ways * np.exp(0.2 * (30 - lies)) * gaps) / (1 + math.exp(0.2)) ** 30
-        proved = guarantee.delta(epsilon)
-        assert proved.lower * (1 - 1e-11) <= optimum <= proved.upper
-        proved = guarantee.epsilon(optimum)
-        assert proved.lower <= epsilon * (1 + 1e-12) + 1e-12
-        assert epsilon <= proved.upper
-
-
 def test_mixed_pure_kinds_add():
     both = Guarantee(pure_event(1.0), "zero_out").then(laplace(2.0))
     assert both.epsilon(0.0).upper == pytest.approx(1.5, rel=1e-14)

@@ -27,8 +27,8 @@ from privopt.privacy import (
     renyi_divergence,
 )
 from privopt.privacy.accountants import Mixture
-from privopt.privacy.costs import zcdp_cost
 from privopt.privacy.leaves import leaves
+from privopt.privacy.releases import zcdp_cost
 from privopt.privacy.releases.public_mixture import MixedPair
 from privopt.spec import Budget, Relation
 

@@ -19,9 +19,9 @@ from privopt.privacy.gaussian import gaussian_delta
 from privopt.privacy.releases import renyi_divergence
 from privopt.privacy.releases.laplace import laplace
 from privopt.privacy.releases.pure import response_divergence as randomised_response
-from privopt.privacy.renyi import ORDERS, renyi_delta, renyi_epsilon
-from privopt.privacy.renyi.conversion import epsilons, log_deltas
+from privopt.privacy.renyi.conversion import epsilons, log_deltas, renyi_delta, renyi_epsilon
 from privopt.privacy.renyi.moment import pure
+from privopt.privacy.renyi.orders import ORDERS
 from privopt.privacy.renyi.quadrature import one_sided
 from privopt.privacy.renyi.sampled import fixed_size_gaussian, poisson_gaussian
 from privopt.spec import Relation
@@ -181,18 +181,6 @@ def test_fixed_size_bound_is_below_the_published_one(q, z):
     oracle = RdpAccountant(orders, dp.NeighboringRelation.REPLACE_ONE)
     oracle.compose(fixed_size(1000, size, z / 2))  # its noise is in units of the sensitivity
     assert np.all(ours <= oracle.rdp * (1 + 1e-9))
-    half = (2.0 / z) ** 2 / 2
-    for order, value in zip(orders, ours, strict=True):
-        terms = [
-            2 * math.log(q)
-            + math.log(math.comb(order, 2))
-            + min(math.log(4 * math.expm1(2 * half)), 2 * half + math.log(2))
-        ]
-        terms += [
-            j * math.log(q) + math.log(math.comb(order, j)) + (j - 1) * j * half + math.log(2)
-            for j in range(3, order + 1)
-        ]
-        assert value <= np.logaddexp(0.0, logsumexp(terms)) / (order - 1) * (1 + 1e-9)
 
 
 def test_edges_of_sampling():
@@ -377,18 +365,6 @@ def test_the_conversion_is_attained_by_two_coins(order, rho):
         assert delta <= simple * (1.0 + 1e-12)
         if order >= 2.0 and (order - 1.0) * rho < 0.01:
             assert delta < simple / 4.0
-
-
-def test_epsilon_is_in_range_however_large_delta():
-    event = poisson(0.01, 10.0)
-    for relation in Relation:
-        values = [
-            RENYI.epsilon(event, relation, delta).upper
-            for delta in (0.0, 1e-300, 1e-15, 1e-5, 0.01, 0.5, 0.9, 1 - 1e-9, 1 - 2**-53)
-        ]
-        assert values[0] == math.inf
-        assert values[-1] == 0.0
-        assert all(a >= b >= 0.0 for a, b in pairwise(values))
 
 
 @given(st.floats(-3.0, 1.0), st.floats(-200.0, -0.05))

@@ -23,11 +23,14 @@ from privopt.privacy.releases import (
     selected,
 )
 from privopt.privacy.releases.composition import (
+    Priced,
     asked,
     composed_loss,
+    gaussian_cost,
     renyi_curve,
     renyi_divergence,
     renyi_orders,
+    zcdp_cost,
 )
 from privopt.privacy.releases.release import (
     Concentration,
@@ -45,13 +48,16 @@ __all__ = [
     "Cost",
     "Curve",
     "Loss",
+    "Priced",
     "Release",
     "Shift",
     "asked",
     "composed_loss",
+    "gaussian_cost",
     "release_of",
     "renyi_curve",
     "renyi_divergence",
     "renyi_orders",
     "round_up_cost",
+    "zcdp_cost",
 ]

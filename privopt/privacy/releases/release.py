@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -208,11 +208,6 @@ def release_of(event: dp.DpEvent) -> Release | None:
         if kind in _READERS:
             return _READERS[kind].read(event)
     return None
-
-
-def releases() -> Iterator[type[dp.DpEvent]]:
-    """The kinds of event that are known."""
-    return iter(_READERS)
 
 
 def complete(answers: Iterable[Answer | None]) -> list[Answer] | None:

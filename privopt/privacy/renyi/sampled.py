@@ -47,11 +47,7 @@ def poisson_gaussian(q: float, s: float, orders: tuple[float, ...], *, replace: 
     Formal guarantee
     ----------------
     No Poisson-sampled Gaussian release has a larger Rényi divergence between neighbours, in
-    either order. For a replaced record the mirrored pair dominates: given the rest of the batch
-    and ``gamma >= 1``, ``P - gamma Q = q (N_g - a N_0 - gamma N_g')`` with
-    ``a = (gamma - 1)(1 - q)/q``, and among sets of given ``N_g``-mass half-spaces minimise
-    ``N_0`` and ``N_g'`` at once when ``0`` and ``g'`` lie on one ray from ``g``, at the largest
-    distances allowed. ``gamma < 1`` follows by duality, and Rényi divergences from domination.
+    either order; for a replaced record the mirrored pair dominates (``ReplacedGaussian``).
     Relative slack: 1e-8 in the worst case, where orders reach a million; 1e-12 below a hundred.
 
     Source: Mironov, Talwar and Zhang, "Rényi differential privacy of the sampled Gaussian
