@@ -3,6 +3,7 @@
 from scipy import stats
 
 from privopt.convex import Oracle
+from privopt.privacy.releases import release_of
 
 DECLARED = {
     "name": "demo",
@@ -46,3 +47,10 @@ class Answers(Oracle):
 def descend(method, oracle, constraint, start, key, **watching):
     """The whole run of a method."""
     return method.of(oracle, constraint, start, key, **watching).run()
+
+
+def dominating_pairs(event, relation):
+    """The pairs that dominate one release: a record removed, and added; None if none are known."""
+
+    release = release_of(event)
+    return None if release is None else release.pairs(relation)

@@ -65,10 +65,8 @@ class DpAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
     def get_epsilon(self, target_delta: float) -> float:
         """The smallest epsilon proved at ``target_delta`` in ``[0, 1]``.
 
-        Raises
-        ------
-        UnsupportedEventError
-            If the accountant understands each event that was composed, but not all together.
+        ``UnsupportedEventError`` if the accountant understands each event that was composed, but
+        not all together.
         """
         ledger = self._ledger_understood()
         if ledger is None:
@@ -79,13 +77,7 @@ class DpAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
         return self._accountant.epsilon(ledger, self._relation, delta).upper
 
     def get_delta(self, target_epsilon: float) -> float:
-        """The smallest delta proved at ``target_epsilon`` in ``[0, inf]``.
-
-        Raises
-        ------
-        UnsupportedEventError
-            If the accountant understands each event that was composed, but not all together.
-        """
+        """The smallest delta proved at ``target_epsilon`` in ``[0, inf]``, likewise."""
         ledger = self._ledger_understood()
         if ledger is None:
             return 1.0

@@ -33,23 +33,9 @@ class Approximation(_Estimate):
     """An estimate of a number, never a guarantee.
 
     A limit theorem or a series without an error bound gives one of these and no ``Interval``.
-    It has no ``upper``, is not a number, and cannot be ordered: whoever wants the bare estimate
-    writes ``value``. It prints as ``about 2.32 (CLT)``, to three digits unless asked for others
-    (``f"{estimate:.5f}"``).
-
-    Parameters
-    ----------
-    value : float
-        The estimate.
-    method : str
-        What it comes from, for reports.
-
-    Raises
-    ------
-    ValueError
-        If ``value`` is not a real number, or NaN, or ``method`` is no non-empty string.
-    TypeError
-        When compared by ``<``, ``<=``, ``>`` or ``>=`` with anything.
+    It has no ``upper``, is not a number, and has no order (``TypeError``): whoever wants the bare
+    estimate writes ``value``. ``method`` says what it comes from. It prints as
+    ``about 2.32 (CLT)``, to three digits unless asked for others (``f"{estimate:.5f}"``).
 
     Examples
     --------
@@ -79,19 +65,7 @@ class ApproximateCurve(_Estimate):
 
     Like it, it is not numbers: NumPy will not compute with it, and ``values`` must be asked for.
 
-    Parameters
-    ----------
-    values : array_like
-        The estimates, any shape; kept as a float64 array that cannot be written to.
-    method : str
-        What they come from, for reports.
-
-    Raises
-    ------
-    ValueError
-        If one of the ``values`` is NaN, or ``method`` is no non-empty string.
-    TypeError
-        When compared by ``<``, ``<=``, ``>`` or ``>=``, or converted to a NumPy array.
+    ``values`` of any shape are kept as a float64 array that cannot be written to.
 
     Examples
     --------

@@ -37,7 +37,7 @@ import numpy.typing as npt
 from scipy.special import erf, ndtr
 
 from privopt.accounting.approximation import ApproximateCurve, Approximation
-from privopt.privacy.accountants.gaussian_dp import GaussianDP
+from privopt.privacy import GaussianDP
 from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_trade_off
 from privopt.privacy.leaves import leaves
 from privopt.privacy.parameters import is_batch, is_rate

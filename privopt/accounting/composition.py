@@ -28,8 +28,9 @@ Prints with the drift inside the root, or with ``e^(epsilon + 1)`` for ``e^epsil
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import dp_accounting as dp
 import numpy as np
@@ -91,18 +92,12 @@ class Basic:
         )
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
-        parts = _parts(event, relation)
-        if sum(count for _, count in parts) <= 1:
-            return parts[0][0].epsilon(delta) if parts else Interval(0.0, 0.0)
-        upper = self.bound(parts, delta)
-        return Interval(min(max(part.epsilon(delta).lower for part, _ in parts), upper), upper)
+        bound = partial(self.bound, delta=delta)
+        return _answer(event, relation, lambda one: one.epsilon(delta), bound)
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
-        parts = _parts(event, relation)
-        if sum(count for _, count in parts) <= 1:
-            return parts[0][0].delta(epsilon) if parts else Interval(0.0, 0.0)
-        upper = self._bound_delta(parts, epsilon)
-        return Interval(min(max(part.delta(epsilon).lower for part, _ in parts), upper), upper)
+        bound = partial(self._bound_delta, epsilon=epsilon)
+        return _answer(event, relation, lambda one: one.delta(epsilon), bound)
 
     def trade_off(
         self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
@@ -249,10 +244,19 @@ def _optimal(epsilon: float, delta: float, k: int) -> Guarantee:
     return Guarantee(release, Relation.ZERO_OUT).times(k)
 
 
-def _parts(event: dp.DpEvent, relation: Relation) -> Parts:
-    """What is proved of each release that tells anything, with its multiplicity."""
-    parts = [(Guarantee(leaf, relation), count) for leaf, count in leaves(event)]
-    return [(part, count) for part, count in parts if part.delta(0.0).upper > 0.0]
+def _answer(
+    event: dp.DpEvent,
+    relation: Relation,
+    ask: Callable[[Guarantee], Interval],
+    bound: Callable[[Parts], float],
+) -> Interval:
+    """Of one release what it answers; of several a bound, and the largest lower end of one."""
+    found = [(Guarantee(leaf, relation), count) for leaf, count in leaves(event)]
+    parts = [(part, count) for part, count in found if part.delta(0.0).upper > 0.0]
+    if sum(count for _, count in parts) <= 1:
+        return ask(parts[0][0]) if parts else Interval(0.0, 0.0)
+    upper = bound(parts)
+    return Interval(min(max(ask(part).lower for part, _ in parts), upper), upper)
 
 
 def _split(parts: Parts) -> tuple[Parts, Parts]:
@@ -272,15 +276,13 @@ def _advanced(losses: list[tuple[float, int]], slack: float, form: str) -> float
     if max((epsilon for epsilon, _ in losses), default=0.0) > 700.0:
         return math.inf
     losses = [(epsilon, count) for epsilon, count in losses if epsilon > 0.0]
-    drift = total(
-        (max(epsilon * _mean(epsilon, form), SMALLEST), count) for epsilon, count in losses
-    )
+    drifts = [
+        (epsilon * (math.tanh(0.5 * epsilon) if form == "kov" else math.expm1(epsilon)), count)
+        for epsilon, count in losses
+    ]
+    drift = total((max(each, SMALLEST), count) for each, count in drifts)
     squares = total((2.0 * half_square(epsilon), count) for epsilon, count in losses)
     return (drift + math.sqrt(-2.0 * math.log(slack)) * math.sqrt(squares)) * (1.0 + _ROUNDING)
-
-
-def _mean(epsilon: float, form: str) -> float:
-    return math.tanh(0.5 * epsilon) if form == "kov" else math.expm1(epsilon)
 
 
 def _check_form(form: str) -> None:

@@ -22,15 +22,6 @@ _PUBLISHED = (*(1.0 + 0.1 * i for i in range(1, 100)), *(float(order) for order 
 class Moments(Renyi):
     """Every event of ``Renyi``, by the orders 1.1, 1.2, ..., 10.9, 12, 13, ..., 63 alone.
 
-    Parameters
-    ----------
-    orders : sequence of float, optional
-        Other orders: increasing, above one.
-
-    Formal guarantee
-    ----------------
-    The upper ends hold, rounding included; the lower ends are zero, which says nothing.
-
     Examples
     --------
     >>> import dp_accounting as dp

@@ -40,9 +40,8 @@ from dataclasses import dataclass
 
 from scipy.special import log_ndtr
 
-from privopt.privacy.costs import Priced, zcdp_cost
 from privopt.privacy.numbers import bisect, check_count, check_delta, real, times
-from privopt.privacy.releases import round_up_cost
+from privopt.privacy.releases import Priced, round_up_cost, zcdp_cost
 from privopt.spec import Relation
 
 _ROUNDING = 2.0**-48  # relative, for a handful of float operations
@@ -70,8 +69,6 @@ class ZCDPOdometer:
     ----------
     delta : float
         In ``(0, 1)``: the probability with which the bound may ever fail.
-    relation : Relation
-        The neighbouring relation.
     planned : float
         Positive: the ``sum rho_s`` at which the bound is about as tight as one of this kind can
         be. It holds at all others too.
@@ -107,13 +104,7 @@ class ZCDPOdometer:
         object.__setattr__(self, "spent", _check_spent(self.spent))
 
     def after(self, release: Priced, count: int = 1) -> ZCDPOdometer:
-        """The odometer when ``release`` has been made ``count`` more times; itself unchanged.
-
-        Raises
-        ------
-        ValueError
-            If ``count`` is not a non-negative integer, or no zCDP bound is known here.
-        """
+        """The odometer when ``release`` has been made ``count`` more times; itself unchanged."""
         if check_count("count", count) == 0:
             return self
         cost = zcdp_cost(release, self.relation)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from privopt.privacy import neighbours
 from privopt.privacy.accountants import (
     ACCOUNTANTS,
     ZCDP,
@@ -14,7 +13,7 @@ from privopt.privacy.accountants import (
     Renyi,
     Respondent,
 )
-from privopt.privacy.amplification import Sampler, Subsampled, subsample
+from privopt.privacy.amplification import Sampler, Subsampled, group_privacy, subsample
 from privopt.privacy.calibration import (
     calibrate,
     compressed_noise_multiplier,
@@ -80,7 +79,7 @@ __all__ = [
     "gaussian_mu",
     "gaussian_noise_multiplier",
     "gaussian_trade_off",
-    "neighbours",
+    "group_privacy",
     "pure_event",
     "pure_noise_multiplier",
     "renyi_divergence",

@@ -1,10 +1,10 @@
-"""What sampling makes of a pair ``(epsilon, delta)``, rounded up.
+"""What sampling, or a group of records, makes of a pair ``(epsilon, delta)``, rounded up.
 
-Where a release is composed many times, its pair of distributions or a
-dominating pair loses less.
+Where a release is composed many times, its pair of distributions or a dominating pair loses less.
 
-Source: Balle, Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018
-(arXiv:1807.01647).
+Sources: Balle, Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018
+(arXiv:1807.01647); for groups, Dwork and Roth, "The algorithmic foundations of differential
+privacy", 2014, Theorem 2.2, and Vadhan, "The complexity of differential privacy", 2017, Lemma 2.2.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import math
 from dataclasses import dataclass
 
 from privopt.arguments import Names
-from privopt.privacy.neighbours import group
-from privopt.privacy.numbers import check_delta, check_epsilon, real
+from privopt.privacy.numbers import check_count, check_delta, check_epsilon, next_up, real, times
 from privopt.spec import Relation
 
 _ROUNDING = 2.0**-50  # relative; eight units of 2^-53, more than any formula below takes
@@ -67,12 +66,7 @@ def subsample(
     without replacement under ``replace_one``. Otherwise sampling does not lower ``epsilon``, and
     what then remains is said in ``reason``; it can be *more* than ``(epsilon, delta)``, because
     adding a record may also move another one into or out of a batch. If it moves none, there is
-    still ``rate delta``: given the places of the others, let ``A`` be the law of the output
-    without the record in question, ``B`` and ``B'`` those with it, on the two data sets; then
-
-        P - e^epsilon Q = (1 - rate)(1 - e^epsilon) A + rate (B - e^epsilon B'),
-
-    on any set at most ``rate delta``.
+    still ``rate delta``.
 
     Parameters
     ----------
@@ -113,16 +107,41 @@ def subsample(
     elif sampler is Sampler.WITHOUT_REPLACEMENT and relation is Relation.REPLACE_ONE:
         reason = "the record is in the subset with probability rate, else another takes its place"
     elif sampler is Sampler.WITHOUT_REPLACEMENT and relation is Relation.ADD_OR_REMOVE_ONE:
-        doubled = group(epsilon, delta, 2)
+        doubled = group_privacy(epsilon, delta, 2)
         return Subsampled(
             *doubled, False, "a record added to the subset drives another one out: two steps"
         )
     else:
+        # Given the places of the others, A the output without the record, B and B' with it:
+        # P - e^epsilon Q = (1 - rate)(1 - e^epsilon) A + rate (B - e^epsilon B') <= rate delta.
         reason = f"no theorem amplifies {sampler.value} sampling under {relation.value}"
         if delta > 0.0:
             reason += "; only delta shrinks, with the chance that the record is drawn"
-        return Subsampled(epsilon, min(delta, _up(rate * delta)), False, reason)
-    return Subsampled(_diluted(epsilon, rate), _up(rate * delta), True, reason)
+        return Subsampled(epsilon, min(delta, next_up(rate * delta)), False, reason)
+    return Subsampled(_diluted(epsilon, rate), next_up(rate * delta), True, reason)
+
+
+def group_privacy(epsilon: float, delta: float, k: int) -> tuple[float, float]:
+    """``(k epsilon, delta (e^{k epsilon} - 1) / (e^epsilon - 1))``: data sets ``k`` steps apart.
+
+    Formal guarantee
+    ----------------
+    If a release is ``(epsilon, delta)``-DP under a relation, outputs on data sets that ``k``
+    steps of it connect are this close.
+    """
+    epsilon, delta, k = check_epsilon(epsilon), check_delta(delta), check_count("k", k)
+    if k <= 1:
+        return (epsilon, delta) if k else (0.0, 0.0)
+    log_sum = math.log(k)  # of the sum of e^{i epsilon}, i < k
+    if epsilon > 0.0:
+        log_sum = times(k - 1, epsilon)
+        log_sum += math.log(math.expm1(-times(k, epsilon)) / math.expm1(-epsilon))
+    loss = times(k, epsilon)
+    if delta == 0.0:
+        return next_up(loss), 0.0
+    exponent = math.log(delta) + log_sum
+    exponent += _ROUNDING * (abs(math.log(delta)) + loss + abs(log_sum) + 1.0)
+    return next_up(loss), min(1.0, next_up(math.exp(min(exponent, 1.0))))
 
 
 def _shuffled(epsilon: float, delta: float, relation: Relation) -> Subsampled:
@@ -135,10 +154,10 @@ def _shuffled(epsilon: float, delta: float, relation: Relation) -> Subsampled:
         )
     # Put a record of the last batch in the place of the new one: the batch of the new one sees a
     # replacement (two steps), the last one a removal.
-    two = group(epsilon, delta, 2)
+    two = group_privacy(epsilon, delta, 2)
     return Subsampled(
-        _up(two[0] + epsilon),
-        min(1.0, _up(two[1] + delta)),
+        next_up(two[0] + epsilon),
+        min(1.0, next_up(two[1] + delta)),
         False,
         "no theorem amplifies shuffled batches; a record added moves one of the last batch: "
         "two steps in one batch and one in another",
@@ -153,8 +172,4 @@ def _diluted(epsilon: float, rate: float) -> float:
         shift = epsilon + math.log(rate)
         value = max(shift, 0.0) + math.log1p(math.exp(-abs(shift)))
         value += _ROUNDING * (epsilon - math.log(rate))
-    return min(epsilon, _up(value * (1.0 + _ROUNDING)))
-
-
-def _up(x: float) -> float:
-    return math.nextafter(x, math.inf) if x else 0.0
+    return min(epsilon, next_up(value * (1.0 + _ROUNDING)))

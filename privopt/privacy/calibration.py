@@ -54,10 +54,8 @@ def calibrate(
     budget : Budget
         What may be spent.
     accountant : Accountant or str, optional
-        Who proves it: an instance, those of ``privopt.accounting`` among them, or the name of one
-        in ``ACCOUNTANTS``. By default the exact
-        accountant of Gaussian noise where it applies, else the Fourier accountant at an accuracy of
-        ``tolerance``, else the best of all.
+        Who proves it, as for ``epsilon``. By default the exact accountant of Gaussian noise where
+        it applies, else the Fourier accountant at an accuracy of ``tolerance``, else the best.
     tolerance : float
         Relative; in ``[1e-9, 0.1]``.
 
@@ -82,9 +80,7 @@ def calibrate(
     Raises
     ------
     ValueError
-        If ``make_event`` is no such function or ``budget`` none; if no noise up to 2^64 meets the
-        budget (for example Gaussian noise at ``delta = 0``), or ``accountant`` is an estimator or
-        none, or ``tolerance`` is out of its range.
+        If no noise up to 2^64 meets the budget (for example Gaussian noise at ``delta = 0``).
     UnsupportedEventError
         If the accountant does not support the event, or none does; it names the part.
     """
@@ -138,12 +134,6 @@ def gaussian_noise_multiplier(budget: Budget, compositions: int = 1) -> float:
     The composition has ``epsilon(budget.delta).upper <= budget.epsilon`` and
     ``delta(budget.epsilon).upper <= budget.delta`` under ``budget.relation``.
 
-    Raises
-    ------
-    ValueError
-        If ``budget.delta`` is zero, ``compositions`` is not a positive integer, or the noise would
-        be beyond float64.
-
     Examples
     --------
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation=Relation.ADD_OR_REMOVE_ONE)
@@ -185,11 +175,6 @@ def pure_noise_multiplier(budget: Budget) -> float:
     Formal guarantee
     ----------------
     ``LaplaceDpEvent(b)`` has ``epsilon(0).upper <= budget.epsilon`` under ``budget.relation``.
-
-    Raises
-    ------
-    ValueError
-        If the noise would be beyond float64.
 
     Examples
     --------
@@ -312,12 +297,6 @@ def compressed_noise_multiplier(
     Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi, "Differentially private optimization with
     sparse gradients", NeurIPS 2024 (arXiv:2404.10881), for the published one; the others are
     derived here.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range; and for the published multiplier if
-        ``budget.epsilon > 1``, or where it is not private, which the message quantifies.
 
     Examples
     --------

@@ -58,11 +58,6 @@ class BoundedRangeDpEvent(DpEvent):  # type: ignore[misc]
     Source: Durfee and Rogers, "Practical differentially private top-k selection with pay-what-
     you-get composition", NeurIPS 2019 (arXiv:1905.04273).
 
-    Attributes
-    ----------
-    epsilon : float
-        Largest difference of two losses, the same under every relation.
-
     Examples
     --------
     >>> from privopt import privacy
@@ -186,16 +181,9 @@ class PublicMixtureDpEvent(DpEvent):  # type: ignore[misc]
 class RenyiDpEvent(DpEvent):  # type: ignore[misc]
     """A release, or a run, of which one Renyi divergence is known between any two neighbours.
 
-    ``D_a <= divergence`` in both orders of the neighbours, the same under every relation. A run
-    that was stopped by a filter of one order is such. Divergences of smaller orders are no
-    larger; of larger orders nothing is known.
-
-    Attributes
-    ----------
-    order : float
-        ``a``, above one.
-    divergence : float
-        In ``[0, inf]``.
+    ``D_a <= divergence`` at ``a = order > 1`` in both orders of the neighbours, the same under
+    every relation. A run that was stopped by a filter of one order is such. Divergences of smaller
+    orders are no larger; of larger orders nothing is known.
 
     Examples
     --------

@@ -164,13 +164,6 @@ def gaussian_trade_off(alpha: npt.ArrayLike, mu: float) -> npt.NDArray[np.float6
     ``alpha``. Values lie below the exact curve by a relative error of about
     ``2e-15 (2 + |y|)(2 + |q| + mu)`` with ``q = Phi^{-1}(alpha)`` and ``y = -q - mu``.
 
-    Parameters
-    ----------
-    alpha : array_like
-        Type-I errors in ``[0, 1]``, any shape.
-    mu : float
-        In ``[0, inf]``.
-
     Examples
     --------
     >>> gaussian_trade_off([0.0, 0.05, 1.0], 1.0).round(4).tolist()

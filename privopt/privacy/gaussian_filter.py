@@ -39,8 +39,8 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.privacy.calibration import gaussian_noise_multiplier
-from privopt.privacy.costs import Priced, gaussian_cost
 from privopt.privacy.guarantee import Guarantee
+from privopt.privacy.releases import Priced, gaussian_cost
 from privopt.spec import Budget
 
 _UNITS = 756_000_000  # = 2^8 3^3 5^6 7: an even share (a tenth, a millionth) is a whole number
@@ -133,13 +133,7 @@ class GaussianFilter:
         return np.int32(self.spent)
 
     def cost(self, release: Priced) -> np.int32:
-        """The shares that ``release`` costs, rounded up; at most ``units + 1``, always refused.
-
-        Raises
-        ------
-        ValueError
-            If no theorem known here bounds the cost of the release.
-        """
+        """The shares that ``release`` costs, rounded up; at most ``units + 1``, always refused."""
         cost = gaussian_cost(release, self.budget.relation)
         if cost is None:
             raise ValueError(f"release must have a cost in this filter, got {release!r}")
@@ -172,13 +166,7 @@ class GaussianFilter:
         return (self.units - self.spent) // share if share else math.inf
 
     def after(self, release: Priced) -> GaussianFilter:
-        """The filter when ``release`` has been made; itself unchanged.
-
-        Raises
-        ------
-        ValueError
-            If the release does not fit, or no theorem known here bounds its cost.
-        """
+        """The filter when ``release`` has been made; itself unchanged."""
         if self.fits(release) < 1:
             raise ValueError(
                 f"release must fit into the remaining {self.remaining:.6g} of the budget, "

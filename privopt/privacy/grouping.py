@@ -22,7 +22,7 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.leaves import leaves
+from privopt.privacy.leaves import leaves, repeated
 from privopt.privacy.numbers import Interval
 
 _MAX_RELEASES = 200  # distinct releases; of these each is looked at
@@ -59,14 +59,14 @@ def bracket(event: dp.DpEvent) -> tuple[dp.DpEvent, dp.DpEvent]:
     for leaf, count in bag:
         place = _place(leaf)
         if place is None:
-            rest.append(_times(leaf, count))
+            rest.append(repeated(leaf, count))
         else:
             counts[place] += count
     groups = _split(_groups(counts), max(1, _MAX_RELEASES - len(rest)))
     above, below = (
         dp.ComposedDpEvent(
             [
-                _times(_release(each.kind, noise(each.noise), rate(each.rate)), each.times.sum())
+                repeated(_release(each.kind, noise(each.noise), rate(each.rate)), each.times.sum())
                 for each in groups
             ]
             + rest
@@ -116,10 +116,6 @@ def _release(kind: Kind, noise: np.float64, rate: np.float64) -> dp.DpEvent:
 
 def _is_number(x: object) -> bool:
     return isinstance(x, float) and 0.0 < x < math.inf
-
-
-def _times(event: dp.DpEvent, count: int) -> dp.DpEvent:
-    return event if count == 1 else dp.SelfComposedDpEvent(event, count)
 
 
 def _groups(counts: dict[tuple[Kind, float, float], int]) -> list[_Group]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 
@@ -66,8 +66,6 @@ class Guarantee:
         What the mechanism did. Noise multipliers are standard deviations (scales, for Laplace
         noise) over the norm bound of *one record's* contribution; the accountants apply the
         relation, so that replacing a record counts double.
-    relation : Relation or str
-        The neighbouring relation under which the claims hold.
     assumptions : iterable of str
         What must be true of the data or the run for the event to describe it, in words.
 
@@ -104,46 +102,24 @@ class Guarantee:
         """The event and relation by which any of dp-accounting's accountants can check us.
 
         Not always ``event`` and the relation of the same name: where one of its accountants would
-        read less into those, the same release is said in another way.
+        read less into those, the same release is said in another way. A part that cannot be said
+        so is refused by name.
 
         >>> event, relation = Guarantee(dp.GaussianDpEvent(2.0), "replace_one").exported()
         >>> event, relation.name
         (GaussianDpEvent(noise_multiplier=1.0), 'REPLACE_SPECIAL')
-
-        Raises
-        ------
-        ValueError
-            For a part that cannot be said so; it is named.
         """
         return _exported(self.event, self.relation)
 
     def epsilon(self, delta: float) -> Interval:
-        """The smallest ``epsilon`` at which the event is ``(epsilon, delta)``-DP.
-
-        Raises
-        ------
-        ValueError
-            If ``delta`` is outside ``[0, 1)``, or positive and below 1e-300.
-        """
-        delta = check_target_delta(delta)
-        return between(
-            lambda event: _best(
-                (each.epsilon(event, self.relation, delta) for each in self._accountants(event)),
-                math.inf,
-            ),
-            bracket(self.event),
-        )
+        """The smallest ``epsilon`` at which the event is ``(epsilon, delta)``-DP."""
+        at = check_target_delta(delta)
+        return self._proved(lambda each, event: each.epsilon(event, self.relation, at), math.inf)
 
     def delta(self, epsilon: float) -> Interval:
         """The smallest ``delta`` at which the event is ``(epsilon, delta)``-DP."""
-        epsilon = check_epsilon(epsilon)
-        return between(
-            lambda event: _best(
-                (each.delta(event, self.relation, epsilon) for each in self._accountants(event)),
-                1.0,
-            ),
-            bracket(self.event),
-        )
+        at = check_epsilon(epsilon)
+        return self._proved(lambda each, event: each.delta(event, self.relation, at), 1.0)
 
     def trade_off(self, alpha: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """A lower bound of the type-II error of any test of neighbours with type-I error ``alpha``.
@@ -164,11 +140,6 @@ class Guarantee:
         ``epsilon(budget.delta).upper <= budget.epsilon``, or the same by the Fourier accountant at
         ever finer accuracy, for as long as that can change the answer. What lies closer to the
         edge than it can tell does not count as met.
-
-        Raises
-        ------
-        ValueError
-            If the budget speaks of another relation, or its ``delta`` is positive and below 1e-300.
         """
         instance("budget", budget, Budget)
         if budget.relation is not self.relation:
@@ -190,13 +161,7 @@ class Guarantee:
         return False
 
     def then(self, other: Guarantee) -> Guarantee:
-        """Both releases from the same data, the second perhaps chosen in the light of the first.
-
-        Raises
-        ------
-        ValueError
-            If the two speak of different neighbouring relations.
-        """
+        """Both releases from the same data, the second perhaps chosen in the light of the first."""
         if self.relation is not other.relation:
             raise ValueError(
                 "cannot compose guarantees under different neighbouring relations: "
@@ -216,6 +181,14 @@ class Guarantee:
         object.__setattr__(made, "event", event)
         object.__setattr__(made, "assumptions", tuple(dict.fromkeys(assumptions)))
         return made
+
+    def _proved(self, ask: Callable[[Accountant, dp.DpEvent], Interval], worst: float) -> Interval:
+        """What all accountants prove together of the two ends of the event's ``bracket``."""
+
+        def best(event: dp.DpEvent) -> Interval:
+            return _best((ask(each, event) for each in self._accountants(event)), worst)
+
+        return between(best, bracket(self.event))
 
     def _accountants(self, event: dp.DpEvent) -> Iterator[Accountant]:
         """All that support the event in turn, for a mixture its own; nobody after an exact one."""

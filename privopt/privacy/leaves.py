@@ -101,7 +101,7 @@ def _shared(events: Sequence[dp.DpEvent], law: Sequence[float]) -> _Parts | None
         return counts
 
     def composed(counts: Counter[Hashable]) -> dp.DpEvent:
-        parts = [_times(known[key], count) for key, count in counts.items()]
+        parts = [repeated(known[key], count) for key, count in counts.items()]
         return parts[0] if len(parts) == 1 else dp.ComposedDpEvent(parts)
 
     sides = [(bag(each), share) for each, share in zip(events, law, strict=True) if share > 0.0]
@@ -124,5 +124,6 @@ def _key(leaf: dp.DpEvent) -> Hashable:
     return leaf
 
 
-def _times(event: dp.DpEvent, count: int) -> dp.DpEvent:
+def repeated(event: dp.DpEvent, count: int) -> dp.DpEvent:
+    """The event so many times; once is itself."""
     return event if count == 1 else dp.SelfComposedDpEvent(event, count)

@@ -159,11 +159,6 @@ def round_up(x: float) -> float:
     those below ``2^-126`` to zero: of noise with so small a scale enough would be none at all for
     answers to show through it.
 
-    Raises
-    ------
-    ValueError
-        If ``x`` is NaN, or finite and above the largest float32 number.
-
     Examples
     --------
     >>> round_up(0.1)
@@ -193,6 +188,11 @@ def round_down(x: float) -> float:
     0.09999999403953552
     """
     return 0.0 - round_up(-real("x", x))
+
+
+def next_up(x: float) -> float:
+    """The next float above; zero stays."""
+    return math.nextafter(x, math.inf) if x else 0.0
 
 
 def times(count: int, each: float) -> float:
@@ -266,14 +266,8 @@ def false_position(
     ``gap``; infinite values are allowed, and answered by halving. The last steps go *across* the
     estimate, so that the bracket ends no wider than the tolerance.
 
-    Parameters
-    ----------
-    gap : callable
-        Its sign changes once between the two points, but for rounding.
-    inside, outside : float
-        In any order; the signs there are the caller's word.
-    relative, absolute : float
-        Stop once the points are within ``absolute + relative max(|inside|, |outside|)``.
+    The sign changes once between the two points, but for rounding. They stand in any order; it
+    ends once they are within ``absolute + relative max(|inside|, |outside|)``.
     """
     low, high, last = gap(inside), gap(outside), 0
     for step in range(_STEPS):

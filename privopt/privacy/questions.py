@@ -135,8 +135,6 @@ def epsilon(
     UnsupportedEventError
         If the accountant does not understand the event under this relation, or, by default, none
         does; it names the part.
-    ValueError
-        For any other argument out of its range.
 
     Examples
     --------

@@ -82,13 +82,7 @@ class Repetitions:
 
     @property
     def gamma(self) -> float:
-        """The parameter to sample with; the mean it gives is not above ``mean``.
-
-        Raises
-        ------
-        ValueError
-            For Poisson repetitions, which have none.
-        """
+        """The parameter to sample with; the mean it gives is not above ``mean``."""
         x = self._log_inverse_gamma()
         return min(1.0, math.exp(-max(0.0, x * (1.0 - _SLACK) - _BLUR)) * (1.0 + 2.0**-51))
 
@@ -204,12 +198,6 @@ def selection_epsilon(epsilon: float, repetitions: Repetitions) -> float:
     same relation. At ``shape = 1`` this is the ``3 epsilon`` of random stopping (Liu and Talwar
     2019), and as ``shape`` tends to -1, nothing more than one run. Source: Papernot and Steinke
     2022, Theorem 2, as both orders tend to infinity. A single run (``mean = 1``) costs ``epsilon``.
-
-    Raises
-    ------
-    ValueError
-        If ``epsilon`` is outside ``[0, inf)``, or for Poisson repetitions, which have no pure
-        guarantee.
 
     Examples
     --------

@@ -1,7 +1,6 @@
 """Every accountant beside every other: relation by relation, sampler by sampler."""
 
 import math
-from contextlib import suppress
 from functools import cache
 
 import dp_accounting as dp
@@ -18,19 +17,20 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privopt.accounting import ACCOUNTANTS, CLT, ESTIMATORS, ApproximateCurve, Approximation
+from privopt.accounting import ACCOUNTANTS, ESTIMATORS, Approximation
 from privopt.privacy import (
     Fourier,
     Guarantee,
     Interval,
+    ObjectivePerturbationDpEvent,
     UnsupportedEventError,
-    calibrate,
     delta,
     epsilon,
     gaussian_epsilon,
+    gaussian_trade_off,
     pure_event,
 )
-from privopt.spec import Budget, Relation
+from privopt.spec import Relation
 
 REPLACE, ADD, ZERO = Relation.REPLACE_ONE, Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT
 
@@ -60,6 +60,7 @@ EVENTS = {
     "mixed": together(Times(Gaussian(5.0), 10), Laplace(2.0)),
     "mixed samplers": together(Times(Poisson(0.01, Gaussian(1.0)), 50), Gaussian(20.0)),
     "concentrated": dp.ZCDpEvent(0.1, 0.01),
+    "objective": ObjectivePerturbationDpEvent(5.0, 0.2),
     "best of many": RepeatAndSelectDpEvent(Gaussian(4.0), 10.0, 1.0),
     "non-private": together(Gaussian(1.0), dp.NonPrivateDpEvent()),
 }
@@ -136,10 +137,10 @@ BOTH = [name for name in EVENTS if {(name, REPLACE), (name, ZERO)} <= set(CERTIF
 
 
 def test_what_is_certified():
-    """Of 17 events under three relations; so that none drops out of the tests below unseen."""
-    assert len(CERTIFIED) == 39
-    assert sum(relation is REPLACE for _, relation in CERTIFIED) == 14
-    assert len(BOTH) == 12
+    """Of 18 events under three relations; so that none drops out of the tests below unseen."""
+    assert len(CERTIFIED) == 42
+    assert sum(relation is REPLACE for _, relation in CERTIFIED) == 15
+    assert len(BOTH) == 13
 
 
 @pytest.mark.parametrize(("name", "relation"), CERTIFIED)
@@ -187,6 +188,48 @@ def test_replacing_costs_what_half_the_noise_costs(accountant, z):
             assert whole.upper == pytest.approx(half.upper, rel=1e-9)
             assert whole.lower == pytest.approx(half.lower, rel=1e-9)
             assert whole.upper > 1.5 * full.upper
+
+
+ALL = pytest.mark.parametrize("accountant", EVERYBODY, ids=lambda each: each.name)
+
+
+@ALL
+def test_nothing_released_costs_nothing(accountant):
+    alphas, unsampled = np.linspace(0.0, 1.0, 5), [dp.NoOpDpEvent(), Times(Gaussian(0.0), 0)]
+    events = [*unsampled, Poisson(0.0, Gaussian(0.0))]
+    strangers = {"non-private": events, "pure DP": events[2:], "zCDP": events[2:]}
+    known = [each for each in events if accountant.supports(each, REPLACE)]
+    assert known == [each for each in events if each not in strangers.get(accountant.name, [])]
+    for event in known:
+        loss = accountant.epsilon(event, REPLACE, 0.0)
+        chance = accountant.delta(event, REPLACE, 0.0)
+        curve = accountant.trade_off(event, REPLACE, alphas)
+        if isinstance(loss, Approximation):
+            assert (loss.value, chance.value) == (0.0, 0.0)
+            curve = curve.values
+        else:
+            assert (*loss, *chance) == (0.0, 0.0, 0.0, 0.0)
+        assert curve == pytest.approx(1.0 - alphas, abs=1e-13)
+
+
+FAR = {  # at most so far below the exact curve
+    "Gaussian DP": 1e-12,
+    "Fourier": 2e-3,
+    "Rényi DP": 0.2,
+    "zCDP": 0.2,
+    "moments accountant": 0.6,
+}
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_a_trade_off_lies_below_the_exact_curve_and_near_it(name):
+    alphas = np.append(0.0, np.geomspace(1e-6, 1.0, 60))
+    (accountant,) = (each for each in ACCOUNTANTS if each.name == name)
+    below = gaussian_trade_off(alphas, 1.0) - accountant.trade_off(
+        Times(Gaussian(2.0), 4), ADD, alphas
+    )
+    assert -1e-12 <= below.min() <= below.max() < FAR[name]
+    assert not accountant.trade_off(Gaussian(0.0), ADD, alphas).any()
 
 
 @pytest.mark.parametrize("name", BOTH)
@@ -241,13 +284,21 @@ NOBODY = [
     (Tree(2.0, 5), (ADD,)),
     (TruncatedSubsampledGaussianDpEvent(100, 1.1, 20, 2.0), Relation),
     (MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0], [0.5, 0.5]), [REPLACE]),
+    (Poisson(1.0, Tree(2.0, 5)), (ADD,)),
+    (RepeatAndSelectDpEvent(dp.UnsupportedDpEvent(), 5.0, 1.0), Relation),
     (dp.UnsupportedDpEvent(), Relation),
+    (dp.DpEvent(), Relation),
 ]
 REFUSAL = r"does not support .* under zero_out"
 SOMEBODY = [  # an event, and who must refuse it although others know it
     (RepeatAndSelectDpEvent(Gaussian(4.0), 10.0, 1.0), {"Fourier", "Gaussian DP", "zCDP"}),
     (dp.ZCDpEvent(0.1), {"Fourier", "Gaussian DP", "pure DP"}),
     (Poisson(0.1, Gaussian(2.0)), {"zCDP", "Gaussian DP", "pure DP"}),
+    (Poisson(1.0 - 2.0**-53, Gaussian(2.0)), {"Gaussian DP"}),
+    (Poisson(5e-324, Gaussian(2.0)), {"Gaussian DP"}),
+    (Poisson(1.0, Laplace(2.0)), {"Gaussian DP", "Rényi DP", "CLT"}),
+    (Poisson(0.1, Poisson(0.1, Gaussian(2.0))), {"Gaussian DP", "CLT"}),
+    (dp.NonPrivateDpEvent(), {"Gaussian DP", "pure DP", "zCDP", "Rényi DP", "CLT"}),
     (Laplace(1.0), {"Gaussian DP", "CLT"}),
     (Gaussian(1.0), {"pure DP", "non-private"}),
     (together(Gaussian(1.0), Laplace(1.0)), {"pure DP", "Gaussian DP"}),
@@ -282,55 +333,6 @@ def test_an_accountant_refuses_by_name_what_is_beyond_it(event, names):
     assert supporting(event, ZERO)
 
 
-BAD_NUMBERS = (-1.0, -1e-300, math.nan, -math.inf)
-
-
-@pytest.mark.parametrize("bad", BAD_NUMBERS)
-@EVERY_RELATION
-def test_numbers_out_of_range_are_refused(bad, relation):
-    for event in (
-        Gaussian(bad),
-        Laplace(bad),
-        DiscreteLaplaceDpEvent(bad, 1),
-        DiscreteLaplaceDpEvent(0.5, bad),
-        Response(bad, 2),
-        Response(0.5, bad),
-        Response(1.0 + 2.0**-52, 2),
-        Response(0.5, 1),
-        Tree(bad, 3),
-        Tree(1.0, bad),
-        Tree(1.0, [3, bad]),
-        Poisson(bad, Gaussian(1.0)),
-        Poisson(0.5, Gaussian(bad)),
-        Poisson(1.0 + 2.0**-52, Gaussian(1.0)),
-        Poisson(math.inf, Gaussian(1.0)),
-        FixedSize(bad, 1, Gaussian(1.0)),
-        FixedSize(10, bad, Gaussian(1.0)),
-        FixedSize(10, 2.0, Gaussian(1.0)),
-        dp.ZCDpEvent(bad, 0.0),
-        dp.ZCDpEvent(0.1, bad),
-        RepeatAndSelectDpEvent(Gaussian(1.0), bad, 1.0),
-        RepeatAndSelectDpEvent(Gaussian(1.0), 0.5, 1.0),
-        RepeatAndSelectDpEvent(Gaussian(1.0), 5.0, bad - 1.0),
-        RepeatAndSelectDpEvent(Gaussian(bad), 5.0, 1.0),
-        Times(Gaussian(1.0), bad),
-        Times(Gaussian(1.0), 2.0),
-        Times(Gaussian(1.0), True),
-        Times(together(Gaussian(1.0), Gaussian(bad)), 2),
-    ):
-        assert supporting(event, relation, EVERYBODY) == [], event
-
-
-@pytest.mark.parametrize("bad", [None, "1.0", [1.0], 1j], ids=repr)
-def test_what_is_no_number_is_never_called_private(bad):
-    events = [Gaussian(bad), Laplace(bad), Times(Gaussian(1.0), bad), Poisson(bad, Gaussian(1.0))]
-    events += [Poisson(0.5, bad), Tree(1.0, bad), together(bad), dp.ComposedDpEvent(bad)]
-    for event in events:
-        for accountant in EVERYBODY:
-            with suppress(TypeError):  # a refusal too
-                assert not accountant.supports(event, ZERO), (accountant.name, event)
-
-
 @pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16])
 def test_numbers_of_numpy_are_numbers(kind):
     for ours, theirs in (
@@ -350,17 +352,6 @@ def test_numbers_of_numpy_are_numbers(kind):
 
 
 # --- composition ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", sorted(set(EVENTS) - {"best of many"}))
-def test_reading_changes_nothing(name):
-    event = EVENTS[name]
-    before = repr(event)
-    forward = [Guarantee(event, REPLACE).epsilon(target) for target in DELTAS]
-    Guarantee(event, REPLACE).delta(1.0), Guarantee(event, REPLACE).trade_off(0.1)
-    backward = [Guarantee(event, REPLACE).epsilon(target) for target in reversed(DELTAS)]
-    assert forward == backward[::-1]
-    assert repr(event) == before
 
 
 PARTS = [
@@ -471,22 +462,3 @@ def test_its_renyi_bounds_are_never_below_ours(name):
 
 
 # --- estimates -----------------------------------------------------------------------------------
-
-
-def test_estimators_give_estimates_and_stay_outside_of_guarantees():
-    assert not set(map(type, ACCOUNTANTS)) & set(map(type, ESTIMATORS))
-    event = EVENTS["Poisson"]
-    for estimator in ESTIMATORS:
-        for relation in Relation:
-            found = estimator.epsilon(event, relation, 1e-5)
-            assert type(found) is Approximation
-            assert type(estimator.delta(event, relation, 1.0)) is Approximation
-            curve = estimator.trade_off(event, relation, np.array([0.1]))
-            assert type(curve) is ApproximateCurve
-            assert not hasattr(found, "upper")
-            with pytest.raises(TypeError, match="cannot compare an estimate"):
-                assert found <= 100.0
-    budget = Budget(epsilon=1.0, delta=1e-5, relation=ADD)
-    with pytest.raises((AttributeError, TypeError, ValueError)):
-        calibrate(lambda z: Times(Poisson(0.01, Gaussian(z)), 300), budget, accountant=CLT())
-    assert isinstance(Guarantee(event, ADD).epsilon(1e-5), Interval)

@@ -5,11 +5,9 @@ import math
 import dp_accounting as dp
 import numpy as np
 import pytest
-from dp_accounting.rdp import RdpAccountant
 
 from privopt.accounting.moments import Moments
-from privopt.privacy.accountants.renyi import Renyi
-from privopt.privacy.gaussian import gaussian_trade_off
+from privopt.privacy import Renyi
 from privopt.privacy.releases import renyi_divergence
 from privopt.spec import Relation
 
@@ -68,45 +66,3 @@ def test_orders_are_the_published_ones():
     assert MOMENTS.orders[0] == 1.1
     assert MOMENTS.orders[98] == pytest.approx(10.9)
     assert MOMENTS.orders[99:] == tuple(map(float, range(12, 64)))
-
-
-def test_against_the_oracle_with_mironovs_conversion():
-    orders = list(MOMENTS.orders)
-    oracle = RdpAccountant(orders, dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
-    oracle.compose(poisson(0.01, 1.0, 1000))
-    markov = np.min(oracle.rdp + math.log(1e5) / (np.asarray(orders) - 1))
-    assert MOMENTS.epsilon(poisson(0.01, 1.0, 1000), ADD, 1e-5).upper == pytest.approx(
-        markov, rel=1e-4
-    )
-
-
-def test_replacing_costs_what_half_the_noise_costs():
-    for z in (0.3, 1.0, 8.0):
-        half = MOMENTS.epsilon(dp.GaussianDpEvent(z / 2), ADD, 1e-5)
-        assert MOMENTS.epsilon(dp.GaussianDpEvent(z), REPLACE, 1e-5) == half
-
-
-def test_edges():
-    nothing = dp.NoOpDpEvent()
-    assert tuple(MOMENTS.epsilon(nothing, ADD, 0.0)) == (0.0, 0.0)
-    assert tuple(MOMENTS.delta(nothing, ADD, 0.0)) == (0.0, 0.0)
-    assert MOMENTS.epsilon(poisson(0.1, 1.0), ADD, 0.0).upper == math.inf
-    assert MOMENTS.epsilon(poisson(0.1, 0.0), ADD, 0.5).upper == math.inf
-    assert MOMENTS.delta(poisson(0.1, 0.0), ADD, 0.5).upper == 1.0
-    assert MOMENTS.delta(poisson(0.1, 1.0), ADD, 0.0).upper <= 1.0
-    for delta in (0.5, 0.9, 1 - 2**-53):
-        assert 0.0 <= MOMENTS.epsilon(poisson(0.01, 10.0), ADD, delta).upper < 1.0
-    assert not MOMENTS.supports(dp.UnsupportedDpEvent(), ADD)
-    with pytest.raises(ValueError, match="event must be supported under replace_one"):
-        MOMENTS.epsilon(dp.UnsupportedDpEvent(), REPLACE, 0.5)
-    with pytest.raises(ValueError, match="orders must be increasing, finite and above 1"):
-        Moments((1.0, 2.0))
-
-
-def test_trade_off_lies_below_the_exact_curve():
-    alphas = np.concatenate([[0.0], np.geomspace(1e-6, 1.0, 40)])
-    curve = MOMENTS.trade_off(dp.GaussianDpEvent(1.0), ADD, alphas)
-    assert np.all((curve >= 0.0) & (curve <= gaussian_trade_off(alphas, 1.0)))
-    assert curve[0] > 0.999
-    nothing = MOMENTS.trade_off(dp.NoOpDpEvent(), ADD, alphas)
-    assert nothing == pytest.approx(1.0 - alphas, abs=1e-14)

@@ -16,7 +16,7 @@ from privopt.privacy import (
     pure_event,
     renyi_divergence,
 )
-from privopt.privacy.costs import zcdp_cost
+from privopt.privacy.releases import zcdp_cost
 from privopt.privacy.releases.bounded_range import BoundedRangePair
 from privopt.spec import Relation
 

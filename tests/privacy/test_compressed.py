@@ -6,6 +6,7 @@ import dp_accounting as dp
 import mpmath
 import numpy as np
 import pytest
+from builders import dominating_pairs
 from dp_accounting.pld import PLDAccountant
 from scipy.stats import chi2, norm
 
@@ -20,8 +21,8 @@ from privopt.privacy import (
     gaussian_noise_multiplier,
     renyi_divergence,
 )
-from privopt.privacy.pairs import NOTHING, CompressedPair
-from privopt.privacy.releases import dominating_pairs
+from privopt.privacy.pairs import NOTHING
+from privopt.privacy.releases.compressed import CompressedPair
 from privopt.spec import Budget, Relation
 
 ADD, OUT, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT, Relation.REPLACE_ONE

@@ -6,14 +6,11 @@ from itertools import pairwise
 import dp_accounting as dp
 import numpy as np
 import pytest
+from builders import dominating_pairs
 
 from privopt.privacy.pairs import NOTHING
 from privopt.privacy.pairs.gaussian import GaussianPair, ReplacedGaussian
-from privopt.privacy.pairs.pair import Reversed
-from privopt.privacy.releases import dominating_pairs
-from privopt.privacy.releases.discrete_laplace import DiscreteLaplacePair
-from privopt.privacy.releases.laplace import LaplacePair
-from privopt.privacy.releases.poisson import Sampled
+from privopt.privacy.releases.laplace import DiscreteLaplacePair, LaplacePair
 from privopt.spec import Relation
 
 # --- domination -----------------------------------------------------------------------------------
@@ -123,37 +120,6 @@ def test_relations_multiply_the_distance():
     assert dominating_pairs(G(4.0), OUT)[0] == GaussianPair(0.25)
     assert dominating_pairs(G(4.0), REPLACE)[0] == GaussianPair(0.5)
     assert dominating_pairs(dp.LaplaceDpEvent(4.0), REPLACE)[0] == LaplacePair(0.5)
-
-
-def test_gaussians_under_one_sample_are_one_gaussian():
-    inner = dp.ComposedDpEvent([dp.SelfComposedDpEvent(G(2.0), 3), G(1.0)])
-    removed, added = dominating_pairs(dp.PoissonSampledDpEvent(0.1, inner), ADD)
-    assert removed.pair.mu == pytest.approx(math.sqrt(3 / 4 + 1), rel=1e-14)
-    assert added == Reversed(removed)
-
-
-def test_samples_of_samples():
-    removed, added = dominating_pairs(
-        dp.PoissonSampledDpEvent(0.5, dp.PoissonSampledDpEvent(0.2, G(1.0))), ADD
-    )
-    epsilon = np.array([0.05])
-    once = Sampled(GaussianPair(1.0), 0.1)
-    assert removed.bins(epsilon).p == pytest.approx(once.bins(epsilon).p, rel=1e-12)
-    assert added.bins(-epsilon).p == pytest.approx(Reversed(once).bins(-epsilon).p, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("event", "relation"),
-    [
-        (dp.PoissonSampledDpEvent(0.1, dp.LaplaceDpEvent(1.0)), REPLACE),
-        (dp.SampledWithoutReplacementDpEvent(10, 2, G(1.0)), ADD),
-        (dp.PoissonSampledDpEvent(1.5, G(1.0)), ADD),
-        (dp.PoissonSampledDpEvent(0.1, dp.ComposedDpEvent([G(1.0), dp.LaplaceDpEvent(1.0)])), ADD),
-        (dp.UnsupportedDpEvent(), ADD),
-    ],
-)
-def test_what_no_theorem_covers_has_no_pair(event, relation):
-    assert dominating_pairs(event, relation) is None
 
 
 def test_extremes():

@@ -6,7 +6,11 @@ from fractions import Fraction
 import dp_accounting as dp
 import numpy as np
 import pytest
-from dp_accounting.dp_event import DiscreteLaplaceDpEvent, RepeatAndSelectDpEvent
+from dp_accounting.dp_event import (
+    DiscreteLaplaceDpEvent,
+    MixtureOfGaussiansDpEvent,
+    RepeatAndSelectDpEvent,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,23 +18,25 @@ from privopt.accounting import ACCOUNTANTS, CLT, ESTIMATORS, Advanced, Basic, Mo
 from privopt.accounting.composition import advanced_epsilon
 from privopt.privacy import (
     ZCDP,
+    BoundedRangeDpEvent,
     GaussianDP,
     Guarantee,
+    ObjectivePerturbationDpEvent,
     PureDP,
     Renyi,
     Repetitions,
     UnsupportedEventError,
     epsilon,
     gaussian_noise_multiplier,
-    neighbours,
+    group_privacy,
     pure_noise_multiplier,
     select_best,
     trade_off,
 )
-from privopt.privacy.costs import gaussian_cost, zcdp_cost
 from privopt.privacy.leaves import leaves
 from privopt.privacy.numbers import half_square, root, times, total
 from privopt.privacy.parameters import is_batch, is_count, is_multiplicity, is_noise, is_rate
+from privopt.privacy.releases import gaussian_cost, zcdp_cost
 from privopt.spec import Budget, Relation
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
@@ -42,7 +48,9 @@ HUGE = 10**400
 
 # --- what is no number ----------------------------------------------------------------------------
 
-NO_NUMBERS = ["1", None, 1j, [1.0], {}, True, math.nan, -1.0, np.array([1.0, 2.0]), np.array(1.0)]
+NO_NUMBERS = ["1", None, 1j, [1.0], {}, True, math.nan, -1.0, -1e-300, -math.inf]
+NO_NUMBERS += [np.array([1.0, 2.0]), np.array(1.0)]
+FITTING = {("parts", "[1.0]"), ("shape", "-1e-300")}  # the part is none; a number like others
 KINDS = {
     "Gaussian": Gaussian,
     "Laplace": Laplace,
@@ -51,6 +59,14 @@ KINDS = {
     "response": lambda x: Response(x, 2),
     "buckets": lambda x: Response(0.5, x),
     "tree": lambda x: Tree(x, 3),
+    "steps": lambda x: Tree(1.0, x),
+    "steps of one tree": lambda x: Tree(1.0, [3, x]),
+    "objective": lambda x: ObjectivePerturbationDpEvent(x, 0.0),
+    "jacobian": lambda x: ObjectivePerturbationDpEvent(1.0, x),
+    "span": BoundedRangeDpEvent,
+    "norms": lambda x: MixtureOfGaussiansDpEvent(x, [1.0, 2.0], [0.5, 0.5]),
+    "truncated": lambda x: dp.TruncatedSubsampledGaussianDpEvent(4, x, 3, 1.0),
+    "truncated noise": lambda x: dp.TruncatedSubsampledGaussianDpEvent(4, 0.5, 3, x),
     "zCDP": lambda x: dp.ZCDpEvent(x, 0.0),
     "offset": lambda x: dp.ZCDpEvent(0.1, x),
     "rate": lambda x: Poisson(x, Gaussian(1.0)),
@@ -69,8 +85,8 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_no_number_is_answered_with_no(kind):
     for value in NO_NUMBERS:
-        if kind == "parts" and isinstance(value, list):
-            continue  # whose part is one
+        if (kind, repr(value)) in FITTING:
+            continue
         event = KINDS[kind](value)
         for each in (*ACCOUNTANTS, *ESTIMATORS):
             for relation in Relation:
@@ -78,6 +94,28 @@ def test_what_is_no_number_is_answered_with_no(kind):
         assert Guarantee(event, ADD).epsilon(1e-5).upper == math.inf
         for cost in (gaussian_cost, zcdp_cost):
             assert cost(event, ADD) is None
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Response(1.0 + 2.0**-52, 2),
+        Response(0.5, 1),
+        Tree(1.0, 2.5),
+        Tree(1.0, "8"),
+        Poisson(1.0 + 2.0**-52, Gaussian(1.0)),
+        Poisson(math.inf, Gaussian(1.0)),
+        FixedSize(10, 2.0, Gaussian(1.0)),
+        RepeatAndSelectDpEvent(Gaussian(1.0), 0.5, 1.0),
+        Times(Gaussian(1.0), 2.0),
+        Times(dp.ComposedDpEvent([Gaussian(1.0), Gaussian(-1.0)]), 2),
+        dp.TruncatedSubsampledGaussianDpEvent(4, math.inf, 3, 1.0),
+    ],
+    ids=str,
+)
+def test_numbers_out_of_range_are_answered_with_no(event):
+    for relation in Relation:
+        assert not any(each.supports(event, relation) for each in (*ACCOUNTANTS, *ESTIMATORS))
 
 
 def test_questions_about_numbers_have_answers():
@@ -224,12 +262,10 @@ def test_counts_beyond_float64_meet_noise_beyond_float64():
 
 
 def test_groups_beyond_float64():
-    assert neighbours.group(1.0, 0.1, HUGE) == (math.inf, 1.0)
-    assert neighbours.group(1.0, 0.0, HUGE) == (math.inf, 0.0)
-    assert neighbours.group(0.0, 0.0, HUGE) == (0.0, 0.0)
-    assert neighbours.group(1e-300, 0.0, HUGE)[0] == pytest.approx(1e100)
-    assert neighbours.group_gaussian(0.0, HUGE) == 0.0
-    assert neighbours.group_gaussian(1e-300, HUGE) == pytest.approx(1e100)
+    assert group_privacy(1.0, 0.1, HUGE) == (math.inf, 1.0)
+    assert group_privacy(1.0, 0.0, HUGE) == (math.inf, 0.0)
+    assert group_privacy(0.0, 0.0, HUGE) == (0.0, 0.0)
+    assert group_privacy(1e-300, 0.0, HUGE)[0] == pytest.approx(1e100)
 
 
 def test_parameters_beyond_float64_are_refused_clearly():

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from privopt.privacy.accountants.fourier import Fourier
+from privopt.privacy import Fourier
 from privopt.privacy.gaussian import gaussian_delta
 from privopt.spec import Relation
 

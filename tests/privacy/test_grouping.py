@@ -6,8 +6,7 @@ import dp_accounting as dp
 import pytest
 
 from privopt import privacy
-from privopt.privacy import grouping
-from privopt.privacy.accountants.fourier import Fourier
+from privopt.privacy import Fourier, grouping
 from privopt.privacy.grouping import bracket
 from privopt.privacy.leaves import leaves
 from privopt.spec import Relation

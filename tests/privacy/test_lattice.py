@@ -9,11 +9,10 @@ from privopt.privacy.fourier.lattice import above, below
 from privopt.privacy.pairs.discrete import DiscretePair
 from privopt.privacy.pairs.gaussian import GaussianPair, ReplacedGaussian
 from privopt.privacy.pairs.pair import Bins, Reversed
-from privopt.privacy.releases.discrete_laplace import DiscreteLaplacePair
 from privopt.privacy.releases.fixed_size import SampledWithoutReplacement
-from privopt.privacy.releases.laplace import LaplacePair
+from privopt.privacy.releases.laplace import DiscreteLaplacePair, LaplacePair
 from privopt.privacy.releases.poisson import Sampled
-from privopt.privacy.releases.randomised_response import response_pair
+from privopt.privacy.releases.pure import response_pair
 
 PAIRS = [
     GaussianPair(0.05),

@@ -6,11 +6,11 @@ import dp_accounting as dp
 import mpmath
 import numpy as np
 import pytest
+from builders import dominating_pairs
 from dp_accounting.dp_event import MixtureOfGaussiansDpEvent as Mixture
 
 from privopt.privacy import Fourier, GaussianDP, Guarantee
 from privopt.privacy.pairs import NOTHING
-from privopt.privacy.releases import dominating_pairs
 from privopt.privacy.releases.mixture import MixturePair
 from privopt.spec import Relation
 

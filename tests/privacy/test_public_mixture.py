@@ -7,6 +7,7 @@ import dp_accounting as dp
 import mpmath
 import numpy as np
 import pytest
+from builders import dominating_pairs
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from scipy.integrate import quad
@@ -26,9 +27,8 @@ from privopt.privacy import (
     renyi_divergence,
 )
 from privopt.privacy.accountants import Mixture
-from privopt.privacy.costs import zcdp_cost
 from privopt.privacy.leaves import leaves
-from privopt.privacy.releases import dominating_pairs
+from privopt.privacy.releases import zcdp_cost
 from privopt.privacy.releases.public_mixture import MixedPair
 from privopt.spec import Budget, Relation
 

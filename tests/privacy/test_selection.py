@@ -11,11 +11,10 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privopt.privacy.accountants.pure_dp import PureDP
-from privopt.privacy.accountants.renyi import Renyi
+from privopt.privacy import PureDP
 from privopt.privacy.guarantee import Guarantee
 from privopt.privacy.releases import renyi_divergence
-from privopt.privacy.renyi import ORDERS
+from privopt.privacy.renyi.orders import ORDERS
 from privopt.privacy.selection import (
     Repetitions,
     select_best,
@@ -214,30 +213,6 @@ def test_renyi_cost_is_the_theorem(law):
     assert renyi_divergence(event, ZERO, ORDERS) == pytest.approx(oracle.rdp, rel=1e-8)
 
 
-def test_selection_is_cheaper_than_all_runs_and_dearer_than_one():
-    run = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)), 500)
-    law = Repetitions.geometric(100.0)
-    best = Renyi().epsilon(select_best(run, law), ZERO, 1e-6).upper
-    assert Renyi().epsilon(run, ZERO, 1e-6).upper < best
-    assert best < Renyi().epsilon(dp.SelfComposedDpEvent(run, 100), ZERO, 1e-6).upper
-    replaced = Renyi().epsilon(select_best(run, law), Relation.REPLACE_ONE, 1e-6).upper
-    assert replaced > best
-
-
-def test_costs_grow_with_mean_and_shape():
-    event = dp.GaussianDpEvent(3.0)
-    orders = [1.5, 2.0, 8.0, 40.0]
-    means = [
-        renyi_divergence(select_best(event, Repetitions(m, 1.0)), ZERO, orders) for m in (2, 9)
-    ]
-    shapes = [renyi_divergence(select_best(event, Repetitions(9, s)), ZERO, orders) for s in (0, 2)]
-    assert np.all(means[0] < means[1])
-    assert np.all(shapes[0] < shapes[1])
-    assert np.all(np.diff(means[0]) >= 0.0)
-    nothing = renyi_divergence(select_best(dp.GaussianDpEvent(0.0), LAWS[0]), ZERO, orders)
-    assert np.all(np.isinf(nothing))
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -249,6 +224,7 @@ def test_costs_grow_with_mean_and_shape():
         (lambda: Repetitions(2.0, math.nan), "shape must be a real number, got nan"),
         (lambda: Repetitions.poisson(2.0).gamma, "gamma does not exist for Poisson repetitions"),
         (lambda: LAWS[0].probability(-1), "k must be a non-negative integer, got -1"),
+        (lambda: LAWS[0].all_fail(1.5), "failure must lie in"),
         (lambda: LAWS[0].probability(1.5), "k must be a non-negative integer, got 1.5"),
         (lambda: selection_epsilon(-1.0, LAWS[0]), "epsilon must be non-negative and finite"),
         (lambda: select_best("event", LAWS[0]), "event must be a dp_accounting.DpEvent"),
@@ -260,26 +236,6 @@ def test_bad_arguments_are_named(call, message):
 
 
 # --- shapes below zero, and small ones ------------------------------------------------------------
-
-
-@pytest.mark.parametrize("law", [Repetitions(10.0, 1e-9), Repetitions(4.0, -0.5)])
-def test_draws_of_small_shapes_never_wait(law):
-    """Two draws of the generator each, whatever the shape; seeded chi-square at a level of 1e-6."""
-    generator = np.random.default_rng(11)
-    draws = np.array([law.draw(generator) for _ in range(20_000)])
-    edges = [1, 2, 3, 4, 6, 9, 15, 30]
-    k, weights = support(law)
-    bins = [(low, high) for low, high in zip(edges, [*edges[1:], math.inf], strict=True)]
-    seen = [np.sum((draws >= low) & (draws < high)) for low, high in bins]
-    expected = [20_000 * np.sum(weights[(k >= low) & (k < high)]) for low, high in bins]
-
-    def distance(counts):
-        return sum((s - e) ** 2 / e for s, e in zip(counts, expected, strict=True))
-
-    assert distance(seen) < 42.0  # chi-square, 7 degrees of freedom
-    other = Repetitions(law.mean, law.shape + 0.3)
-    wrong = np.array([other.draw(generator) for _ in range(20_000)])
-    assert distance([np.sum((wrong >= low) & (wrong < high)) for low, high in bins]) > 42.0
 
 
 def test_generating_function_of_a_negative_shape():
@@ -322,14 +278,6 @@ def test_all_runs_fail_as_often_as_the_generating_function_says(law):
     k, weights = support(law)
     for failure in (0.0, 1e-9, 0.5, 0.9, 1.0):
         assert law.all_fail(failure) == pytest.approx(np.sum(weights * failure**k), rel=1e-9)
-
-
-def test_random_stopping_fails_as_often_as_its_rate_allows():
-    for gamma in (0.5, 0.1, 1e-3):
-        law = Repetitions.geometric(1.0 / gamma)
-        assert law.all_fail(0.5) == pytest.approx(gamma / (1.0 + gamma), rel=1e-9)
-    with pytest.raises(ValueError, match="failure must lie in"):
-        law.all_fail(1.5)
 
 
 @EVERY_LAW

@@ -10,7 +10,7 @@ from scipy import stats
 
 from privopt import privacy
 from privopt.privacy.pairs.gaussian import GaussianPair
-from privopt.privacy.releases.truncated import Truncated, chance_of_overflow
+from privopt.privacy.releases.poisson import Truncated, chance_of_overflow
 from privopt.spec import Relation
 
 

@@ -5,17 +5,12 @@ from itertools import pairwise
 
 import dp_accounting as dp
 import mpmath
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privopt.privacy.accountants.gaussian_dp import GaussianDP
-from privopt.privacy.accountants.pure_dp import PureDP
-from privopt.privacy.accountants.renyi import Renyi
-from privopt.privacy.accountants.zcdp import ZCDP
-from privopt.privacy.gaussian import gaussian_trade_off
-from privopt.privacy.renyi import zcdp_delta, zcdp_epsilon
+from privopt.privacy import ZCDP, GaussianDP, PureDP, Renyi
+from privopt.privacy.renyi.conversion import zcdp_delta, zcdp_epsilon
 from privopt.spec import Relation
 
 ADD, REPLACE, ZERO = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE, Relation.ZERO_OUT
@@ -24,7 +19,6 @@ ACCOUNTANT = ZCDP()
 
 
 def test_golden():
-    assert zcdp_epsilon(0.5, 1e-5, improved=False) == pytest.approx(5.298525912188, rel=1e-12)
     assert zcdp_epsilon(0.5, 1e-5) == pytest.approx(4.728386984943, rel=1e-9)
     assert GaussianDP().epsilon(dp.GaussianDpEvent(1.0), ADD, 1e-5).upper < 4.7283
 
@@ -54,7 +48,8 @@ def test_conversion_is_optimal_and_rounded_up(log_rho, log10_delta, xi):
 @given(st.floats(-6.0, 6.0), st.floats(-300.0, -0.001))
 def test_simple_is_never_better(log_rho, log10_delta):
     rho, delta = 10.0**log_rho, 10.0**log10_delta
-    assert 0.0 <= zcdp_epsilon(rho, delta) <= zcdp_epsilon(rho, delta, improved=False)
+    simple = rho + 2.0 * math.sqrt(-rho * math.log(delta))
+    assert 0.0 <= zcdp_epsilon(rho, delta) <= simple * (1 + 1e-14)
 
 
 def test_delta_is_not_anti_conservative():
@@ -92,14 +87,6 @@ def test_concentration_of_every_release(relation):
         assert ACCOUNTANT.concentration(tree, relation)[0] == pytest.approx(10 * half / 4)
 
 
-@given(st.floats(0.01, 100.0), st.floats(-300.0, -0.1))
-def test_replacing_costs_what_half_the_noise_costs(z, log10_delta):
-    delta = 10.0**log10_delta
-    assert ACCOUNTANT.epsilon(dp.GaussianDpEvent(z), REPLACE, delta) == ACCOUNTANT.epsilon(
-        dp.GaussianDpEvent(z / 2), ADD, delta
-    )
-
-
 def test_between_the_truth_and_its_own_slack():
     gaussian = dp.SelfComposedDpEvent(dp.GaussianDpEvent(5.0), 10)
     laplace = dp.SelfComposedDpEvent(dp.LaplaceDpEvent(10.0), 100)
@@ -116,38 +103,9 @@ def test_between_the_truth_and_its_own_slack():
         )
 
 
-UNSUPPORTED = [
-    dp.UnsupportedDpEvent(),
-    dp.NonPrivateDpEvent(),
-    dp.GaussianDpEvent(-1.0),
-    dp.GaussianDpEvent(math.nan),
-    dp.ZCDpEvent(math.nan),
-    dp.ZCDpEvent(1.0, -1.0),
-    dp.LaplaceDpEvent(-1.0),
-    dp.RandomizedResponseDpEvent(0.5, 1),
-    dp.SelfComposedDpEvent(dp.GaussianDpEvent(1.0), -2),
-    dp.SingleEpochTreeAggregationDpEvent(1.0, -3),
-    dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1.0)),
-]
-
-
-@pytest.mark.parametrize("event", UNSUPPORTED, ids=repr)
-@EVERY_RELATION
-def test_what_no_theorem_covers_is_not_supported(event, relation):
-    buried = dp.ComposedDpEvent([dp.GaussianDpEvent(1.0), event])
-    assert not ACCOUNTANT.supports(buried, relation)
-    with pytest.raises(ValueError, match="event must be supported under"):
-        ACCOUNTANT.epsilon(buried, relation, 0.1)
-
-
 def test_edges():
-    nothing = dp.NoOpDpEvent()
-    assert tuple(ACCOUNTANT.epsilon(nothing, ADD, 0.0)) == (0.0, 0.0)
-    assert tuple(ACCOUNTANT.delta(nothing, ADD, 0.0)) == (0.0, 0.0)
-    assert ACCOUNTANT.epsilon(dp.GaussianDpEvent(1.0), ADD, 0.0).upper == math.inf
-    assert ACCOUNTANT.epsilon(dp.GaussianDpEvent(0.0), ADD, 0.5).upper == math.inf
-    assert ACCOUNTANT.delta(dp.GaussianDpEvent(0.0), ADD, 5.0).upper == 1.0
-    assert ACCOUNTANT.epsilon(dp.GaussianDpEvent(math.inf), ADD, 0.0).upper == 0.0
+    with pytest.raises(ValueError, match="event must be supported under"):
+        ACCOUNTANT.epsilon(dp.UnsupportedDpEvent(), ADD, 0.1)
     pure = dp.ZCDpEvent(0.0, 0.7)
     rho = 0.7 * math.tanh(0.35)
     assert ACCOUNTANT.concentration(pure, ADD) == pytest.approx((rho, 0.0), rel=1e-13)
@@ -162,16 +120,6 @@ def test_edges():
         assert all(a >= b >= 0.0 for a, b in pairwise(values))
         deltas = [zcdp_delta(rho, epsilon) for epsilon in (0.0, 1e-3, 1.0, 1e3, 1e300)]
         assert all(1.0 >= a >= b > 0.0 for a, b in pairwise(deltas))
-
-
-def test_trade_off_lies_below_the_exact_curve_and_near_it():
-    alphas = np.concatenate([[0.0], np.geomspace(1e-6, 1.0, 60)])
-    curve = ACCOUNTANT.trade_off(dp.GaussianDpEvent(1.0), ADD, alphas)
-    exact = gaussian_trade_off(alphas, 1.0)
-    assert np.all((curve >= 0.0) & (curve <= exact))
-    assert np.max(exact - curve) < 0.2
-    nothing = ACCOUNTANT.trade_off(dp.NoOpDpEvent(), ADD, alphas)
-    assert nothing == pytest.approx(1.0 - alphas, abs=1e-14)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Accountants: what proves something about an event, one file each.
+"""Accountants: what proves something about an event.
 
 Those in ``TIGHT`` leave nothing for the others to improve: every guarantee asks them. Accountants
 that are only compared with live in ``privopt.accounting``.
@@ -7,13 +7,10 @@ that are only compared with live in ``privopt.accounting``.
 from __future__ import annotations
 
 from privopt.privacy.accountants.accountant import Accountant, Respondent
+from privopt.privacy.accountants.closed_forms import ZCDP, GaussianDP, NonPrivate, PureDP
 from privopt.privacy.accountants.fourier import Fourier
-from privopt.privacy.accountants.gaussian_dp import GaussianDP
 from privopt.privacy.accountants.mixture import Mixture
-from privopt.privacy.accountants.non_private import NonPrivate
-from privopt.privacy.accountants.pure_dp import PureDP
 from privopt.privacy.accountants.renyi import Renyi
-from privopt.privacy.accountants.zcdp import ZCDP
 
 __all__ = [
     "ACCOUNTANTS",

@@ -25,25 +25,20 @@ class Respondent(Protocol[Number, Curve]):
     @property
     def name(self) -> str:
         """What reports call this respondent."""
-        ...
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
         """Whether the whole tree of ``event`` is understood, parameters included."""
-        ...
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Number:
         """The smallest ``epsilon`` at which ``event`` is ``(epsilon, delta)``-DP."""
-        ...
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Number:
         """The smallest ``delta`` at which ``event`` is ``(epsilon, delta)``-DP."""
-        ...
 
     def trade_off(
         self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
     ) -> Curve:
         """The smallest type-II error of a test with type-I error ``alphas``."""
-        ...
 
 
 class Accountant(Respondent[Interval, npt.NDArray[np.float64]], Protocol):

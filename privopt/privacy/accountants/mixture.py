@@ -13,9 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.privacy.accountants.accountant import Accountant
-from privopt.privacy.accountants.gaussian_dp import GaussianDP
-from privopt.privacy.accountants.non_private import NonPrivate
-from privopt.privacy.accountants.pure_dp import PureDP
+from privopt.privacy.accountants.closed_forms import GaussianDP, NonPrivate, PureDP
 from privopt.privacy.accountants.renyi import Renyi
 from privopt.privacy.numbers import Interval, bisect
 from privopt.privacy.releases import release_of
@@ -39,12 +37,6 @@ class Mixture:
     The sides may be whatever ``NonPrivate``, ``GaussianDP``, ``PureDP`` and ``Renyi`` support, and
     such mixtures. So releases known by one Rényi divergence can be sides, and an
     ``(epsilon, delta)``-DP release has its ``epsilon`` at its own ``delta``, exactly.
-
-    Examples
-    --------
-    >>> from privopt.privacy import approximate_event
-    >>> round(Mixture().epsilon(approximate_event(0.5, 1e-6), Relation.ZERO_OUT, 1e-6).upper, 6)
-    0.5
     """
 
     name = "public mixture"

@@ -56,15 +56,8 @@ def above(
     tighter discrete approximations of privacy loss distributions", PoPETs 2022
     (arXiv:2207.04380).
 
-    Parameters
-    ----------
-    bins : Bins
-        Between the edges ``edges * spacing``.
-    edges : ndarray of int
-        Increasing.
-    spacing : float
-    infinite : float
-        Mass of infinite loss.
+    The ``bins`` lie between the increasing edges ``edges * spacing``; ``infinite`` is the mass of
+    infinite loss.
     """
     loss, error = _losses(bins, edges, spacing)
     width = np.diff(edges) * spacing
@@ -96,19 +89,8 @@ def below(
     bin whose neighbour has too little joins that one altogether, or its point is lowered by one.
     Mass beyond the bins is dropped.
 
-    Parameters
-    ----------
-    bins : Bins
-        Between the edges ``edges * spacing``.
-    edges : ndarray
-        Increasing.
-    spacing : float
-    infinite : float
-        Mass of infinite loss.
-    tilt : float
-        Where the answer is wanted; any value is valid.
-    offset : float
-        Of the lattice points, in units of ``spacing``, from its multiples; any value is valid.
+    Any ``tilt`` is valid, and best where the answer is wanted; so is any ``offset`` of the lattice
+    points from the multiples of ``spacing``, in units of it. The rest is as for ``above``.
     """
     loss, error = _losses(bins, edges, spacing)
     loss = np.maximum(loss - error, edges[:-1] * spacing) / spacing

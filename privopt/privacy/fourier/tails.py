@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from scipy.signal import lfilter
 
+from privopt.privacy.fourier.characteristic import Frequencies
 from privopt.privacy.pairs.pair import Array
-
-Complex = npt.NDArray[np.complex128]
 
 _U = 2.0**-53  # unit roundoff of float64
 _MAX_EXPONENT = 600.0  # of a weight; one that is larger nobody believes
@@ -82,28 +80,6 @@ class DenseTails:
         exponent = self.rate * (abs(self.lattice.sum_at(k) - self.centre) + abs(self.centre))
         slack = (4.0 + 4.0 * self.rate * self.lattice.spacing) * running
         return mass, float(self.image[k]), _U * (slack + (16.0 + 4.0 * exponent) * mass)
-
-
-@dataclass(frozen=True)
-class Frequencies:
-    """The transform ``sum_k p_k e^(-2 pi i m k / size)`` at few ``m >= 0``; elsewhere it is zero.
-
-    ``p`` is real and ``m <= size / 2``, so that each ``m`` between the ends stands for two.
-    """
-
-    values: Complex
-    modes: npt.NDArray[np.int64]
-    size: int
-
-    @property
-    def length(self) -> float:
-        """Euclidean norm of ``p``."""
-        return math.sqrt(float(self.weights @ np.abs(self.values) ** 2) / self.size)
-
-    @property
-    def weights(self) -> Array:
-        """How many frequencies each stands for."""
-        return np.where(2 * self.modes % self.size == 0, 1.0, 2.0)
 
 
 class ModalTails:

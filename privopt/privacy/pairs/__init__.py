@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from privopt.privacy.pairs.compressed import CompressedPair
 from privopt.privacy.pairs.discrete import EVERYTHING, NOTHING, DiscretePair, PurePair
 from privopt.privacy.pairs.gaussian import GaussianPair, ReplacedGaussian
 from privopt.privacy.pairs.pair import Array, Bins, Pair, Reversed
@@ -12,7 +11,6 @@ __all__ = [
     "NOTHING",
     "Array",
     "Bins",
-    "CompressedPair",
     "DiscretePair",
     "GaussianPair",
     "Pair",

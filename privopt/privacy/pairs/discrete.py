@@ -104,12 +104,14 @@ class PurePair(Pair):
     def bins(self, edges: Array) -> Bins:
         likely = 1.0 / (1.0 + math.exp(-self.loss))
         p, q = np.zeros(edges.size + 1), np.zeros(edges.size + 1)
-        for loss, of_p, of_q in (
-            (self.loss, likely, likely * math.exp(-self.loss)),
-            (-self.loss, likely * math.exp(-self.loss), likely),
-        ):
-            where = int(np.searchsorted(edges, loss, side="left"))
-            p[where] += of_p
-            q[where] += of_q
+        add_atoms(p, q, edges, self.loss, likely, likely * math.exp(-self.loss))
         least = np.where(p > 0.0, math.ulp(0.0), 0.0)
         return Bins(p, q, 8 * _U * p + least, 8 * _U * q + least)
+
+
+def add_atoms(p: Array, q: Array, edges: Array, loss: float, likely: float, rare: float) -> None:
+    """Add to masses of bins what lies at ``loss`` and, with the laws exchanged, at ``-loss``."""
+    for at, of_p, of_q in ((loss, likely, rare), (-loss, rare, likely)):
+        where = int(np.searchsorted(edges, at, side="left"))
+        p[where] += of_p
+        q[where] += of_q

@@ -5,32 +5,32 @@ exports take a composition apart (``composition``) and ask each release; none of
 by name. A new kind is a new file, listed here.
 """
 
+# ruff: noqa: F401 (to import a file registers its kinds)
+
 from __future__ import annotations
 
 from privopt.privacy.releases import (
     bounded_range,
     compressed,
-    discrete_laplace,
     fixed_size,
     gaussian,
     laplace,
     mixture,
     objective,
-    one_order,
     poisson,
     public_mixture,
     pure,
-    randomised_response,
     selected,
-    truncated,
 )
 from privopt.privacy.releases.composition import (
+    Priced,
     asked,
     composed_loss,
-    dominating_pairs,
+    gaussian_cost,
     renyi_curve,
     renyi_divergence,
     renyi_orders,
+    zcdp_cost,
 )
 from privopt.privacy.releases.release import (
     Concentration,
@@ -48,29 +48,16 @@ __all__ = [
     "Cost",
     "Curve",
     "Loss",
+    "Priced",
     "Release",
     "Shift",
     "asked",
-    "bounded_range",
     "composed_loss",
-    "compressed",
-    "discrete_laplace",
-    "dominating_pairs",
-    "fixed_size",
-    "gaussian",
-    "laplace",
-    "mixture",
-    "objective",
-    "one_order",
-    "poisson",
-    "public_mixture",
-    "pure",
-    "randomised_response",
+    "gaussian_cost",
     "release_of",
     "renyi_curve",
     "renyi_divergence",
     "renyi_orders",
     "round_up_cost",
-    "selected",
-    "truncated",
+    "zcdp_cost",
 ]

@@ -1,25 +1,37 @@
-"""Compositions: what every accountant adds up, asked of one release after the other."""
+"""Compositions: what every accountant adds up, asked of one release after the other.
+
+Filters and odometers add costs: ``mu^2`` of Gaussian DP, or ``rho`` of zero-concentrated DP. Each
+cost is known before the release is run and bounds it for all data.
+
+Sources: Dong, Roth and Su, "Gaussian differential privacy", JRSS-B 2022 (arXiv:1905.02383); Bun
+and Steinke, "Concentrated differential privacy", TCC 2016 (arXiv:1605.02065).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TypeVar
+from fractions import Fraction
+from typing import TypeAlias, TypeVar
 
 import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtri
 
+from privopt.privacy.events import pure_event
 from privopt.privacy.leaves import leaves
-from privopt.privacy.numbers import Interval, times, total
-from privopt.privacy.pairs import Pair
-from privopt.privacy.releases.release import UP, Curve, Release, release_of, round_up_cost
+from privopt.privacy.numbers import Interval, check_delta, check_epsilon, times, total
+from privopt.privacy.releases.release import UP, Cost, Curve, Release, release_of, round_up_cost
 from privopt.privacy.renyi.orders import check_orders
 from privopt.spec import Relation
 
 Answer = TypeVar("Answer")
+Priced: TypeAlias = dp.DpEvent | tuple[float, float]
+"""An event; or a pair ``(epsilon, delta)``, which stands for any mechanism that is so private."""
 
 _ROUNDING = 2.0**-48  # relative; a handful of operations, each within a unit or two of 2^-53
+_COST_UP = 1.0 + 2.0**-49  # for a handful of float operations
 _MAX_FLOAT = math.nextafter(math.inf, 0.0)
 
 
@@ -38,21 +50,6 @@ def asked(
             return None
         answers.append((answer, count))
     return answers
-
-
-def dominating_pairs(leaf: dp.DpEvent, relation: Relation) -> tuple[Pair, Pair] | None:
-    """The pairs that dominate one release: a record removed, and added.
-
-    Where the two orders look alike, as always under ``replace_one``, they are the same pair.
-    ``None`` for an event, or a sampler under a relation, that no theorem covers.
-
-    Formal guarantee
-    ----------------
-    Each pair dominates the release in its own order of neighbours under ``relation``, in the
-    sense of ``Pair``. A composition stays in one order throughout.
-    """
-    release = release_of(leaf)
-    return None if release is None else release.pairs(relation)
 
 
 def composed_loss(event: dp.DpEvent, relation: Relation) -> tuple[Interval, float] | None:
@@ -79,20 +76,8 @@ def renyi_divergence(
 ) -> npt.NDArray[np.float64] | None:
     """Upper bounds of the Rényi divergences of ``event`` between neighbours, in either order.
 
-    Parameters
-    ----------
-    event : dp_accounting.DpEvent
-        A release, or any composition of releases; divergences of one order add up.
-    relation : Relation or str
-        The neighbouring relation.
-    orders : array_like
-        Real, increasing, above one.
-
-    Returns
-    -------
-    array or None
-        ``D_alpha``, rounding included, in ``[0, inf]``; None where no theorem covers a part of
-        the event under the relation.
+    At real, increasing ``orders`` above one. ``None`` where no theorem covers a part of the event
+    under the relation. Divergences of one order add up under composition.
 
     Formal guarantee
     ----------------
@@ -132,3 +117,53 @@ def renyi_curve(event: dp.DpEvent, relation: Relation) -> Curve | None:
             return np.asarray(whole * UP)
 
     return composition
+
+
+def gaussian_cost(release: Priced, relation: Relation) -> Cost | None:
+    """``mu^2`` of a release that is ``mu``-GDP; None if it is not known to be.
+
+    Gaussian noise has ``mu = m / z``. The trade-off curve of an ``epsilon``-DP release lies above
+    the two segments from the corners to ``(p, p)`` with ``p = 1/(1 + e^epsilon)``; the convex
+    curve ``G_mu`` through that point lies below them.
+    """
+
+    def cost(one: Release) -> Cost | None:
+        if (shifts := one.shifts(relation)) is not None:
+            return shifts[0].square if len(shifts) == 1 else None
+        if (loss := one.loss(relation)) is None:
+            return None
+        shrink = math.exp(-round_up_cost(loss.most))
+        mu = -2.0 * float(ndtri(shrink / (1.0 + shrink)))
+        # Near epsilon = 0 the argument is next to one half: an absolute error.
+        return 0 if loss.most == 0 else (mu * (1.0 + 2.0**-44) + 2.0**-48) ** 2 * _COST_UP
+
+    return _summed(cost, release)
+
+
+def zcdp_cost(release: Priced, relation: Relation) -> Cost | None:
+    """``rho`` with ``D_alpha <= rho alpha`` at all orders; None if none is known."""
+
+    def cost(one: Release) -> Cost | None:
+        bound = one.zcdp(relation)
+        return bound.rho if bound is not None and bound.xi == 0.0 else None
+
+    return _summed(cost, release)
+
+
+def _summed(cost_of: Callable[[Release], Cost | None], release: Priced) -> Cost | None:
+    """The cost of a composition: exact if it repeats one release, else rounded up."""
+    if isinstance(release, tuple):
+        epsilon, delta = release
+        if check_delta(delta) > 0.0:
+            return None
+        release = pure_event(check_epsilon(epsilon))
+    parts: list[tuple[Cost, int]] | None = asked(release, cost_of)
+    if parts is None:
+        return None
+    counts: dict[Cost, int] = {}
+    for cost, count in parts:
+        counts[cost] = counts.get(cost, 0) + count
+    if len(counts) == 1:
+        ((cost, count),) = counts.items()
+        return Fraction(cost) * count if cost < math.inf else math.inf
+    return total((round_up_cost(cost), count) for cost, count in counts.items()) * _COST_UP

@@ -17,7 +17,6 @@ from privopt.privacy.renyi.sampled import fixed_size_gaussian
 from privopt.spec import Relation
 
 _U = 2.0**-53  # unit roundoff of float64
-_ROUNDING = 2.0**-50  # relative; eight units of it
 
 
 @dataclass(frozen=True)

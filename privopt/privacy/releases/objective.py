@@ -25,7 +25,6 @@ from privopt.privacy.releases.release import MAX_DISTANCE, MIN_DISTANCE, UP, Cur
 from privopt.spec import Relation
 
 _U = 2.0**-53  # unit roundoff of float64
-_ROUNDING = 2.0**-50  # relative; eight units of it
 _MIN_SPREAD_RATIO = 1e-7  # spread over shift: closer losses float64 does not tell apart
 
 

@@ -34,6 +34,7 @@ from privopt.privacy.releases.release import (
     Curve,
     Loss,
     Release,
+    complete,
     round_up_cost,
 )
 from privopt.spec import Relation
@@ -70,13 +71,10 @@ class PublicMixture(Release, event=PublicMixtureDpEvent):
         return cls(*zip(*((each, share) for each, share in sides if share > 0.0), strict=True))
 
     def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
-        found = []
-        for each in self.events:
-            release = one_release(each)
-            pairs = None if release is None else release.pairs(relation)
-            if pairs is None:
-                return None
-            found.append(pairs)
+        releases = complete(map(one_release, self.events)) or []
+        found = complete(release.pairs(relation) for release in releases)
+        if not found:
+            return None
         removed = MixedPair.of([pair for pair, _ in found], self.weights)
         if all(first is second for first, second in found):
             return removed, removed
@@ -86,33 +84,31 @@ class PublicMixture(Release, event=PublicMixtureDpEvent):
         return tuple(order for each in self.events for order in renyi_orders(each))
 
     def renyi(self, relation: Relation) -> Curve | None:
-        curves = [renyi_curve(each, relation) for each in self.events]
-        known = [curve for curve in curves if curve is not None]
-        return None if len(known) < len(curves) else partial(mixed_divergence, known, self.weights)
+        curves = complete(renyi_curve(each, relation) for each in self.events)
+        return None if curves is None else partial(mixed_divergence, curves, self.weights)
 
     def zcdp(self, relation: Relation) -> Concentration | None:
         # D_alpha of the mixture is at most the largest of its sides
-        sides = [asked(each, lambda release: release.zcdp(relation)) for each in self.events]
-        known = [side for side in sides if side is not None]
-        if len(known) < len(sides):
+        ask = partial(asked, question=lambda release: release.zcdp(relation))
+        sides = complete(map(ask, self.events))
+        if sides is None:
             return None
 
         def most(cost: Callable[[Concentration], Cost]) -> float:
-            sums = [total((round_up_cost(cost(each)), n) for each, n in side) for side in known]
+            sums = [total((round_up_cost(cost(each)), n) for each, n in side) for side in sides]
             return max(sums) * (1.0 + _ROUNDING)
 
         return Concentration(most(lambda each: each.rho), most(lambda each: each.xi))
 
     def loss(self, relation: Relation) -> Loss | None:
-        sides = [composed_loss(each, relation) for each in self.events]
-        known = [side for side in sides if side is not None]
-        if len(known) < len(sides):
+        sides = complete(composed_loss(each, relation) for each in self.events)
+        if sides is None:
             return None
         (worst, log_typical), share = max(
-            zip(known, self.weights, strict=True), key=lambda each: each[0][0].lower
+            zip(sides, self.weights, strict=True), key=lambda each: each[0][0].lower
         )
         typical = share * math.exp(log_typical) * (1.0 - _ROUNDING)
-        return Loss(max(side.upper for side, _ in known), worst.lower, typical)
+        return Loss(max(side.upper for side, _ in sides), worst.lower, typical)
 
 
 def _reveals(event: dp.DpEvent) -> bool:
@@ -167,9 +163,8 @@ class MixedPair(Pair):
 
     @property
     def attained(self) -> Pair | None:
-        parts = [part.attained for part in self.parts]
-        known = [part for part in parts if part is not None]
-        return None if len(known) < len(parts) else MixedPair.of(known, self.weights)
+        parts = complete(part.attained for part in self.parts)
+        return None if parts is None else MixedPair.of(parts, self.weights)
 
     def infinite(self) -> tuple[float, float]:
         masses = [part.infinite() for part in self.parts]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import dp_accounting as dp
 import numpy as np
@@ -17,12 +17,13 @@ from privopt.privacy.events import pure_event
 from privopt.privacy.numbers import SMALLEST, half_square, root
 from privopt.privacy.pairs import EVERYTHING, NOTHING, DiscretePair, GaussianPair, Pair, PurePair
 from privopt.privacy.parameters import is_noise
-from privopt.privacy.renyi.pure import pure
+from privopt.privacy.renyi.moment import pure
 from privopt.spec import Relation
 
 Array = npt.NDArray[np.float64]
 Curve: TypeAlias = Callable[[Array], Array]
 """Upper bounds of the Rényi divergences at an array of orders."""
+Answer = TypeVar("Answer")
 Cost: TypeAlias = Fraction | float
 """Exact, or a float rounded up; infinity for what no budget can pay."""
 
@@ -209,9 +210,11 @@ def release_of(event: dp.DpEvent) -> Release | None:
     return None
 
 
-def releases() -> Iterator[type[dp.DpEvent]]:
-    """The kinds of event that are known."""
-    return iter(_READERS)
+def complete(answers: Iterable[Answer | None]) -> list[Answer] | None:
+    """All answers; ``None`` if one is missing."""
+    found = list(answers)
+    known = [each for each in found if each is not None]
+    return known if len(known) == len(found) else None
 
 
 def shifted_pair(shifts: tuple[Shift, ...]) -> Pair | None:

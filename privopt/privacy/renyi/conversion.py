@@ -129,10 +129,10 @@ def renyi_delta(orders: npt.ArrayLike, divergences: npt.ArrayLike, epsilon: floa
     return round_delta(float(np.min(_lossless(alphas, bounds, epsilon))))
 
 
-def zcdp_epsilon(rho: float, delta: float, xi: float = 0.0, *, improved: bool = True) -> float:
+def zcdp_epsilon(rho: float, delta: float, xi: float = 0.0) -> float:
     """``epsilon`` at ``delta`` of a mechanism with ``D_alpha <= xi + rho alpha`` at every order.
 
-    The best order of the conversion of Rényi divergences; without ``improved``, that of Mironov's:
+    The best order of the conversion of Rényi divergences, and no more than that of Mironov's:
     ``xi + rho + 2 sqrt(rho ln(1/delta))``. With ``rho = 0`` it is ``xi``-DP outright.
 
     Source: Bun and Steinke, "Concentrated differential privacy", TCC 2016 (arXiv:1605.02065),
@@ -145,8 +145,6 @@ def zcdp_epsilon(rho: float, delta: float, xi: float = 0.0, *, improved: bool = 
         return math.inf
     log_delta = math.log(delta)
     simple = (xi + rho + 2.0 * math.sqrt(rho) * math.sqrt(-log_delta)) * (1.0 + _SLACK)
-    if not improved:
-        return simple
     centre = min(max(math.sqrt(-log_delta / rho), 1e-6), 1e100)
     with np.errstate(over="ignore"):
         best = lowest(lambda orders: epsilons(orders, xi + rho * orders, delta), _around(centre), 5)

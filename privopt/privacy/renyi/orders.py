@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -26,14 +26,6 @@ def check_orders(orders: npt.ArrayLike) -> npt.NDArray[np.float64]:
     if not (np.all(np.diff(values) > 0.0) and values[0] > 1.0 and values[-1] < np.inf):
         raise ValueError(f"orders must be increasing, finite and above 1, got {orders!r}")
     return values
-
-
-def blocks(orders: npt.NDArray[np.float64]) -> Iterator[npt.NDArray[np.intp]]:
-    """Indices of orders that can share one quadrature: alike in size, all integers or none."""
-    size = np.floor(0.5 * np.log2(orders))
-    kind = 2.0 * size + (orders == np.floor(orders))
-    for each in np.unique(kind):
-        yield np.flatnonzero(kind == each)
 
 
 def lowest(

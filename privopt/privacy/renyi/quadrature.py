@@ -22,13 +22,12 @@ Gauss-Legendre panels of the half-line.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
 from privopt.privacy.renyi.moment import upper_log_moment
-from privopt.privacy.renyi.orders import blocks
 
 Array = npt.NDArray[np.float64]
 Method = Callable[[float, float, Array], Array]
@@ -48,9 +47,17 @@ def upper_log_moments(method: Method, q: float, s: float, alphas: Array) -> Arra
     if np.any(large):
         moment[large] = _CLOSED[method](q, s, alphas[large])
     rest = np.flatnonzero(~large)
-    for block in blocks(alphas[rest]):
+    for block in _blocks(alphas[rest]):
         moment[rest[block]] = method(q, s, alphas[rest[block]])
     return moment
+
+
+def _blocks(orders: Array) -> Iterator[npt.NDArray[np.intp]]:
+    """Indices of orders that can share one quadrature: alike in size, all integers or none."""
+    size = np.floor(0.5 * np.log2(orders))
+    kind = 2.0 * size + (orders == np.floor(orders))
+    for each in np.unique(kind):
+        yield np.flatnonzero(kind == each)
 
 
 def one_sided(q: float, s: float, alphas: Array) -> Array:

@@ -16,7 +16,13 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.renyi.quadrature import half_line, mirrored, one_sided, upper_log_moments
+from privopt.privacy.renyi.quadrature import (
+    Method,
+    half_line,
+    mirrored,
+    one_sided,
+    upper_log_moments,
+)
 
 Array = npt.NDArray[np.float64]
 
@@ -41,11 +47,7 @@ def poisson_gaussian(q: float, s: float, orders: tuple[float, ...], *, replace: 
     Formal guarantee
     ----------------
     No Poisson-sampled Gaussian release has a larger Rényi divergence between neighbours, in
-    either order. For a replaced record the mirrored pair dominates: given the rest of the batch
-    and ``gamma >= 1``, ``P - gamma Q = q (N_g - a N_0 - gamma N_g')`` with
-    ``a = (gamma - 1)(1 - q)/q``, and among sets of given ``N_g``-mass half-spaces minimise
-    ``N_0`` and ``N_g'`` at once when ``0`` and ``g'`` lie on one ray from ``g``, at the largest
-    distances allowed. ``gamma < 1`` follows by duality, and Rényi divergences from domination.
+    either order; for a replaced record the mirrored pair dominates (``ReplacedGaussian``).
     Relative slack: 1e-8 in the worst case, where orders reach a million; 1e-12 below a hundred.
 
     Source: Mironov, Talwar and Zhang, "Rényi differential privacy of the sampled Gaussian
@@ -53,30 +55,16 @@ def poisson_gaussian(q: float, s: float, orders: tuple[float, ...], *, replace: 
     of the first pair.
     """
     alphas = np.asarray(orders)
-    if q == 0.0 or s == 0.0:
-        divergence = np.zeros_like(alphas)
-    elif q == 1.0 or s > 1e6:
-        divergence = _whole((2.0 if replace else 1.0) * s, alphas)
-    else:
-        divergence = upper_log_moments(mirrored if replace else one_sided, q, s, alphas)
-        divergence *= _UP / (alphas - 1.0)
-    divergence.setflags(write=False)
-    return divergence
+    whole = _whole((2.0 if replace else 1.0) * s, alphas)
+    return _divergence(mirrored if replace else one_sided, q, s, alphas, whole)
 
 
 @lru_cache(maxsize=512)
 def fixed_size_gaussian(q: float, s: float, orders: tuple[float, ...]) -> Array:
     """``D_alpha`` of a Gaussian release from ``m = q n`` of ``n`` records, from above; read-only.
 
-    Parameters
-    ----------
-    q : float
-        ``m/n``, in ``[0, 1]``.
-    s : float
-        Distance between the sums of *neighbouring* samples over the noise standard deviation:
-        two over the noise multiplier.
-    orders : tuple of float
-        Above one.
+    ``s`` is the distance between the sums of *neighbouring* samples over the noise standard
+    deviation: two over the noise multiplier.
 
     Formal guarantee
     ----------------
@@ -96,13 +84,20 @@ def fixed_size_gaussian(q: float, s: float, orders: tuple[float, ...]) -> Array:
     approximation practice", Theorem 19.3).
     """
     alphas = np.asarray(orders)
+    whole = _whole(s, alphas)
+    divergence = np.minimum(_divergence(half_line, q, s, alphas, whole), whole)
+    divergence.setflags(write=False)
+    return divergence
+
+
+def _divergence(method: Method, q: float, s: float, alphas: Array, whole: Array) -> Array:
+    """By a quadrature between the rates at which there is none, or the ``whole``; read-only."""
     if q == 0.0 or s == 0.0:
         divergence = np.zeros_like(alphas)
     elif q == 1.0 or s > 1e6:
-        divergence = _whole(s, alphas)
+        divergence = whole
     else:
-        divergence = upper_log_moments(half_line, q, s, alphas) * (_UP / (alphas - 1.0))
-        divergence = np.minimum(divergence, _whole(s, alphas))
+        divergence = upper_log_moments(method, q, s, alphas) * (_UP / (alphas - 1.0))
     divergence.setflags(write=False)
     return divergence
 
