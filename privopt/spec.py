@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from privopt.arguments import Names, positive_integer, real
 
-__all__ = ["Budget", "Premises", "ProblemClass", "Relation", "RelationName"]
+__all__ = ["LIPSCHITZ", "Budget", "Norm", "Premises", "ProblemClass", "Relation", "RelationName"]
 
 RelationName = Literal["replace_one", "add_or_remove_one", "zero_out"]
 
@@ -44,6 +44,33 @@ class Relation(Names):
     @classmethod
     def _synonyms(cls) -> dict[str, str]:
         return {"replace_special": cls.ZERO_OUT, "add_remove": cls.ADD_OR_REMOVE_ONE}
+
+
+class Norm(Names):
+    """In which norm a length is meant: ``l1``, ``l2`` (the Euclidean one) or ``linf``."""
+
+    L1 = "l1"
+    L2 = "l2"
+    LINF = "linf"
+
+    @property
+    def order(self) -> float:
+        """``p`` of the norm ``(sum_j |v_j|^p)^(1/p)``."""
+        return {"l1": 1.0, "l2": 2.0, "linf": math.inf}[self]
+
+    def bound(self, size: float, given: Norm, dim: int) -> float:
+        """Largest length of a vector of ``dim`` numbers whose norm ``given`` is ``size``.
+
+        ``size d^max(0, 1/p - 1/q)`` for a given order ``q``, rounded up.
+
+        Examples
+        --------
+        >>> Norm.L1.bound(1.0, Norm.LINF, 4), Norm.LINF.bound(1.0, Norm.L1, 4)
+        (4.000000000000002, 1.0)
+        """
+        power = 1.0 / self.order - 1.0 / given.order
+        root = math.sqrt(dim) if power == 0.5 else float(dim)
+        return size * root * (1.0 + 2.0**-51) if power > 0.0 else size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +115,9 @@ class Budget:
         object.__setattr__(self, "relation", Relation.named("relation", self.relation))
 
 
+LIPSCHITZ = {"lipschitz": Norm.L2, "lipschitz_l1": Norm.L1, "lipschitz_linf": Norm.LINF}
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProblemClass:
     """The facts a theorem speaks of; each must hold for every data set, not just the one at hand.
@@ -102,6 +132,9 @@ class ProblemClass:
     lipschitz : float
         ``L``: every (sub)gradient of every record's loss has Euclidean norm at most ``L`` on the
         constraint set. ``math.inf`` declares nothing; methods that clip then need ``clip=``.
+    lipschitz_l1, lipschitz_linf : float
+        The same in the norms l1 and l-infinity, for methods that ask for them
+        (:meth:`lipschitz_in`); by default nothing is declared.
     radius : float
         ``R``: the constraint set lies in the Euclidean ball of radius ``R`` about its centre,
         from which methods start and towards which they regularise. ``math.inf`` for the whole
@@ -130,16 +163,19 @@ class ProblemClass:
     strong_convexity: float = 0.0
     sparsity: int | None = None
     convex: bool = True
+    lipschitz_l1: float = math.inf
+    lipschitz_linf: float = math.inf
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", positive_integer("n", self.n))
         object.__setattr__(self, "dim", positive_integer("dim", self.dim))
-        for name in ("lipschitz", "radius", "strong_convexity"):
+        for name in (*LIPSCHITZ, "radius", "strong_convexity"):
             object.__setattr__(self, name, real(name, getattr(self, name)))
-        if not self.lipschitz > 0.0:
-            raise ValueError(
-                f"lipschitz must be positive (inf: not declared), got {self.lipschitz!r}"
-            )
+        for name in LIPSCHITZ:
+            if not getattr(self, name) > 0.0:
+                raise ValueError(
+                    f"{name} must be positive (inf: not declared), got {getattr(self, name)!r}"
+                )
         if not isinstance(self.convex, bool):
             raise ValueError(f"convex must be True or False, got {self.convex!r}")
         if self.strong_convexity and not self.convex:
@@ -178,6 +214,22 @@ class ProblemClass:
                     f"sparsity must not exceed dim, got {self.sparsity!r} > {self.dim!r}"
                 )
 
+    def lipschitz_in(self, norm: Norm) -> float:
+        """``L`` in a norm: the least that follows from what is declared in any norm.
+
+        Of gradients with ``s`` non-zero coordinates, ``|g|_1 <= sqrt(s) |g|_2 <= s |g|_inf``.
+
+        Examples
+        --------
+        >>> facts = ProblemClass(n=10, dim=9, lipschitz=3.0, radius=1.0, lipschitz_linf=0.5)
+        >>> facts.lipschitz_in(Norm.LINF), round(facts.lipschitz_in(Norm.L2), 9)
+        (0.5, 1.5)
+        """
+        places = self.sparsity or self.dim
+        return min(
+            norm.bound(getattr(self, fact), given, places) for fact, given in LIPSCHITZ.items()
+        )
+
     @property
     def diameter(self) -> float:
         """``D = 2R``, the diameter of the ball that holds the constraint set."""
@@ -193,7 +245,7 @@ class Premises:
 
     Parameters
     ----------
-    n, dim, lipschitz, smoothness, radius, sparsity : float
+    n, dim, lipschitz, lipschitz_l1, lipschitz_linf, smoothness, radius, sparsity : float
         The largest that may be declared. More records are refused, which tells nothing of the data
         sets that the guarantee speaks of; to leave some out would bring a late record in when an
         early one goes, two changes where neighbours have one.
@@ -220,6 +272,8 @@ class Premises:
     n: float = math.inf
     dim: float = math.inf
     lipschitz: float = math.inf
+    lipschitz_l1: float = math.inf
+    lipschitz_linf: float = math.inf
     smoothness: float = math.inf
     radius: float = math.inf
     sparsity: float = math.inf
@@ -245,7 +299,8 @@ class Premises:
     @classmethod
     def declared(cls, facts: ProblemClass) -> Premises:
         """That everything is as a class declares it, or better; but for the sizes."""
-        names = ("lipschitz", "smoothness", "radius", "sparsity", "strong_convexity", "convex")
+        names = (*LIPSCHITZ, *("smoothness", "radius", "sparsity"))
+        names += ("strong_convexity", "convex")
         told = {name: getattr(facts, name) for name in names}
         return cls(**{name: value for name, value in told.items() if value is not None})
 
@@ -269,7 +324,7 @@ class Premises:
                 f"{getattr(facts, fact)!r}"
             )
 
-        for fact in ("n", "dim", "lipschitz", "smoothness", "radius", "sparsity"):
+        for fact in ("n", "dim", *LIPSCHITZ, "smoothness", "radius", "sparsity"):
             most, declared = getattr(self, fact), getattr(facts, fact)
             if not (math.inf if declared is None else declared) <= most:
                 refuse(fact, f"at most {most:g}")

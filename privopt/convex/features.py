@@ -47,11 +47,8 @@ class Features(Protocol):
     def products(self) -> Products:
         """Both for one vector, with the work that calls have in common done beforehand."""
 
-    def norms(self) -> Array:
-        """``|x_i|_2``, shape ``(n,)``; neither squares that vanish nor ones that overflow count."""
-
-    def l1_norms(self) -> Array:
-        """``|x_i|_1``, shape ``(n,)``."""
+    def norms(self, order: float = 2.0) -> Array:
+        """``|x_i|`` of order 1, 2 or infinity, shape ``(n,)``; see ``convex.norm``."""
 
     def take(self, rows: Array | slice) -> Features:
         """The rows of these numbers, in this order."""
@@ -122,11 +119,8 @@ class DenseFeatures:
             lambda shares: jnp.einsum("n,dn->d", shares, columns, precision=_PRECISION),
         )
 
-    def norms(self) -> Array:
-        return norm(self.array)
-
-    def l1_norms(self) -> Array:
-        return jnp.sum(jnp.abs(self.array), axis=-1)
+    def norms(self, order: float = 2.0) -> Array:
+        return norm(self.array, order)
 
     def take(self, rows: Array | slice) -> DenseFeatures:
         return DenseFeatures(self.array[rows])

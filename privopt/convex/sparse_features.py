@@ -124,11 +124,8 @@ class SparseFeatures:
     def products(self) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
         return self.matvec, self.rmatvec
 
-    def norms(self) -> Array:
-        return norm(self.values)
-
-    def l1_norms(self) -> Array:
-        return jnp.sum(jnp.abs(self.values), axis=-1)
+    def norms(self, order: float = 2.0) -> Array:
+        return norm(self.values, order)
 
     def take(self, rows: Array | slice) -> Self:
         return jax.tree.map(lambda leaf: leaf[rows], self)

@@ -33,8 +33,10 @@ def power_of_two(size: jax.Array) -> jax.Array:
     return jnp.where(size > 0.0, jnp.ldexp(jnp.ones_like(size), exponent), 1.0)
 
 
-def norm(x: jax.Array) -> jax.Array:
-    """Euclidean norm over the last axis, scaled so that squares neither vanish nor overflow.
+def norm(x: jax.Array, order: float = 2.0) -> jax.Array:
+    """Norm of order 1, 2 or infinity over the last axis.
+
+    The Euclidean one is scaled, so that squares neither vanish nor overflow.
 
     Extreme vectors are first moved by a power of two, since compilers divide by ``scale`` through
     its reciprocal, and that of a number near the largest is flushed to zero.
@@ -44,6 +46,8 @@ def norm(x: jax.Array) -> jax.Array:
     >>> print(norm(jnp.array([[3.0, 4.0], [3e-200, 4e-200]])))
     [5.e+000 5.e-200]
     """
+    if order != 2.0:
+        return jnp.linalg.norm(x, order, axis=-1)
     largest = jnp.max(jnp.abs(x), axis=-1, keepdims=True)
     shift = jnp.where(largest > 2.0**64, 2.0**-64, jnp.where(largest < 2.0**-64, 2.0**64, 1.0))
     shift = shift.astype(x.dtype)

@@ -36,6 +36,7 @@ from privopt.convex import (
 )
 from privopt.convex.vectors import Number, norm
 from privopt.release import Pytree
+from privopt.spec import Norm
 
 
 class BatchSum(Protocol):
@@ -99,10 +100,12 @@ class ClippedSlope(NamedTuple):
         return jnp.where(jnp.isfinite(slopes), jnp.clip(slopes, -self.bound, self.bound), 0.0)
 
 
-def bounded_records(records: LinearRecords, clip: Number) -> BoundedRecords:
+def bounded_records(
+    records: LinearRecords, clip: Number, measure: Norm = Norm.L2
+) -> BoundedRecords:
     """Records with the bounds ``C/|x_i|``; under ``vmap`` over clips the features are shared."""
     _, features, labels = records
-    norms = features.norms()
+    norms = features.norms(measure.order)
     finite = jnp.isfinite(norms) & jnp.isfinite(labels)
     return BoundedRecords(
         features.scaled(finite.astype(features.dtype)),
@@ -112,14 +115,16 @@ def bounded_records(records: LinearRecords, clip: Number) -> BoundedRecords:
     )
 
 
-def clipped_linear_model(risk: EmpiricalRisk, clip: Number, size: Number) -> RegularisedGLM | None:
+def clipped_linear_model(
+    risk: EmpiricalRisk, clip: Number, size: Number, measure: Norm = Norm.L2
+) -> RegularisedGLM | None:
     """``sum_i (m_i/size) phi_i(<x_i, w>)``, without regulariser, tilt and centre.
 
     Its gradient is the sum of clipped gradients over ``size``. None where the loss is another.
     """
     if risk.linear is None:
         return None
-    features, labels, bound, _ = bounded_records(risk.linear, clip)
+    features, labels, bound, _ = bounded_records(risk.linear, clip, measure)
     weights = (jnp.ones_like(labels) if risk.counts is None else risk.counts) / size
     none = jnp.zeros((0, features.shape[1]), features.dtype)
     loss = ClippedSlope(risk.linear.scalar, bound)
@@ -178,6 +183,7 @@ class CoordinateSums(NamedTuple):
     risk: EmpiricalRisk
     clip: Number
     gamma: Number | None
+    measure: Norm
 
     def gradient_sum(self) -> Callable[[Array], Array]:
         return lambda point: self._sum(self._gradients(point), self.risk.counts)
@@ -188,7 +194,7 @@ class CoordinateSums(NamedTuple):
         return self._sum(self._gradients(point, rows, anchor), weights)
 
     def usable(self, point: Array) -> Array:
-        sizes = self._gradients(point).norms()
+        sizes = self._gradients(point).norms(self.measure.order)
         return is_exact(sizes, self.clip / sizes)
 
     def _gradients(
@@ -202,7 +208,7 @@ class CoordinateSums(NamedTuple):
         return found if anchor is None else difference(found, chosen.mapped(scalar.slope, anchor))
 
     def _sum(self, gradients: Features, weights: Array | None) -> Array:
-        factors = clipping_factors(gradients.norms(), self.clip, self.gamma)
+        factors = clipping_factors(gradients.norms(self.measure.order), self.clip, self.gamma)
         weights = jnp.ones_like(factors) if weights is None else weights
         return gradients.scaled(factors).rmatvec(weights)
 
@@ -291,6 +297,7 @@ class GeneralSums(NamedTuple):
     clip: Number
     gamma: Number | None
     microbatch: int
+    measure: Norm
 
     def gradient_sum(self) -> Callable[[Pytree], Pytree]:
         def whole_sum(point: Pytree) -> Pytree:
@@ -317,7 +324,7 @@ class GeneralSums(NamedTuple):
     def usable(self, point: Pytree) -> Array:
 
         def one(example: Pytree) -> Array:
-            size = _size(jax.grad(self.loss)(point, example))
+            size = _size(jax.grad(self.loss)(point, example), self.measure.order)
             return is_exact(size, self.clip / size)
 
         return jax.lax.map(one, self.data, batch_size=self.microbatch)
@@ -332,7 +339,7 @@ class GeneralSums(NamedTuple):
             found = gradient(point, example)
             if anchor is not None:
                 found = jax.tree.map(jnp.subtract, found, gradient(anchor, example))
-            return found, clipping_factors(_size(found), self.clip, self.gamma)
+            return found, clipping_factors(_size(found, self.measure.order), self.clip, self.gamma)
 
         gradients, factors = jax.vmap(one)(examples)
         kept = weights * factors
@@ -366,20 +373,24 @@ def _in_parts(part_sum: Callable[[Pytree], Pytree], records: Pytree, size: int) 
     return total
 
 
-def _size(tree: Pytree) -> Array:
-    return norm(jnp.stack([norm(leaf.ravel()) for leaf in jax.tree.leaves(tree)]))
+def _size(tree: Pytree, order: float) -> Array:
+    return norm(jnp.stack([norm(leaf.ravel(), order) for leaf in jax.tree.leaves(tree)]), order)
 
 
 MICROBATCH = 512
 
 
 def clipped_gradient_sum(
-    risk: EmpiricalRisk, clip: Number, gamma: Number | None = None, microbatch: int = MICROBATCH
+    risk: EmpiricalRisk,
+    clip: Number,
+    gamma: Number | None = None,
+    microbatch: int = MICROBATCH,
+    measure: Norm = Norm.L2,
 ) -> Callable[[Pytree], Pytree]:
     """``w -> sum_i m_i clip(grad loss(w; x_i))`` over all records.
 
-    ``clip`` is ``C > 0``; ``inf`` leaves gradients as they are. The norm of a gradient that is a
-    pytree is that of all its leaves together. Of a general loss, ``microbatch`` gradients are in
+    ``clip`` is ``C > 0``; ``inf`` leaves gradients as they are. ``measure`` is the norm that it
+    bounds; that of a gradient that is a pytree is the norm of all its leaves together. Of a general loss, ``microbatch`` gradients are in
     memory at once. What does not depend on ``w`` is computed before the function is called.
 
     Examples
@@ -390,18 +401,22 @@ def clipped_gradient_sum(
     >>> print(clipped_gradient_sum(risk, 1.0)(jnp.zeros(2)).round(2))
     [0.6 1.3]
     """
-    return _sums(risk, clip, gamma, microbatch).gradient_sum()
+    return _sums(risk, clip, gamma, microbatch, measure).gradient_sum()
 
 
 def clipped_batch_sum(
-    risk: EmpiricalRisk, clip: Number, gamma: Number | None = None, microbatch: int = MICROBATCH
+    risk: EmpiricalRisk,
+    clip: Number,
+    gamma: Number | None = None,
+    microbatch: int = MICROBATCH,
+    measure: Norm = Norm.L2,
 ) -> BatchSum:
     """The same over a batch of records, which are numbered ``0..n-1``.
 
     :meth:`EmpiricalRisk.rows_by_number` finds their rows. Where fewer rows are stored than a batch
     has, the sum visits each stored row once, with its weight.
     """
-    over_rows = _sums(risk, clip, gamma, microbatch).batch_sum
+    over_rows = _sums(risk, clip, gamma, microbatch, measure).batch_sum
     stored = jax.tree.leaves(risk.data)[0].shape[0]
     rows_of = risk.rows_by_number()
 
@@ -418,17 +433,19 @@ def clipped_batch_sum(
 
 def without_null_records(risk: EmpiricalRisk, clip: Number, point: Array) -> EmpiricalRisk:
     """The same without the records that contribute zero for not being finite at ``point``."""
-    counts = _sums(risk, clip, None, MICROBATCH).usable(point).astype(risk.dtype)
+    counts = _sums(risk, clip, None, MICROBATCH, Norm.L2).usable(point).astype(risk.dtype)
     return replace(risk, counts=counts if risk.counts is None else risk.counts * counts)
 
 
-def _sums(risk: EmpiricalRisk, clip: Number, gamma: Number | None, microbatch: int) -> ClippedSums:
+def _sums(
+    risk: EmpiricalRisk, clip: Number, gamma: Number | None, microbatch: int, measure: Norm
+) -> ClippedSums:
     """The sums that make no dense gradient for each record, if the loss has such."""
     if risk.linear is not None:
-        records = bounded_records(risk.linear, clip)
+        records = bounded_records(risk.linear, clip, measure)
         return SlopeSums(records, risk.linear.scalar.slope, risk.counts, gamma)
     if risk.separable is not None:
-        return CoordinateSums(risk, clip, gamma)
-    if risk.points is not None and is_features(risk.data):
+        return CoordinateSums(risk, clip, gamma, measure)
+    if measure is Norm.L2 and risk.points is not None and is_features(risk.data):
         return DistanceSums.of(risk, clip, gamma)
-    return GeneralSums(risk.loss, risk.data, risk.counts, clip, gamma, microbatch)
+    return GeneralSums(risk.loss, risk.data, risk.counts, clip, gamma, microbatch, measure)

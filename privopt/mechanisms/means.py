@@ -122,7 +122,7 @@ class ClippedMean(NamedTuple):
         bounded = jnp.ones(points.shape[0], points.dtype)
         for size, clip in (
             (points.norms(), self.l2_clip),
-            (points.l1_norms(), self.l1_clip),
+            (points.norms(1.0), self.l1_clip),
         ):
             factor = clip / jnp.where(size == 0.0, 1.0, size)
             factor = jnp.where(size == 0.0, 1.0, jnp.minimum(factor, 1.0))

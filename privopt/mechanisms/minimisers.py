@@ -20,8 +20,8 @@ from jax.tree_util import PyTreeDef
 from privopt.arguments import instance
 from privopt.convex import EmpiricalRisk, accelerated_descent, newton_glm
 from privopt.mechanisms.clipping import without_null_records
-from privopt.mechanisms.queries import ClippedGradient, l1_of
-from privopt.spec import Premises, ProblemClass, Relation
+from privopt.mechanisms.queries import ClippedGradient
+from privopt.spec import Norm, Premises, ProblemClass, Relation
 
 MAX_DIM = 1024  # dimension: beyond it an eigenbasis costs more than it saves
 MIN_DATA_NUMBERS = 2**18  # numbers in the data: with fewer, to compile costs more than to descend
@@ -300,7 +300,7 @@ class RegularisedMinimiser(NamedTuple):
 
     def l1_sensitivity(self, relation: Relation) -> float:
         """``sqrt(d)`` times the Euclidean one."""
-        return l1_of(self.sensitivity(relation), self.gradient.dim)
+        return Norm.L1.bound(self.sensitivity(relation), Norm.L2, self.gradient.dim)
 
     def smoothed(self, objective: EmpiricalRisk) -> EmpiricalRisk:
         """The losses that are minimised: Moreau envelopes, where there is a width."""

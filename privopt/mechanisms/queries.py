@@ -44,7 +44,9 @@ from privopt.mechanisms.clipping import (
 from privopt.mechanisms.round_off import UNIT
 from privopt.privacy import round_down, round_up
 from privopt.release import Pytree
-from privopt.spec import Premises, ProblemClass, Relation
+from privopt.spec import Norm, Premises, ProblemClass, Relation
+
+jax.tree_util.register_static(Norm)  # a query's norm shapes the program, its numbers do not
 
 _MIN_SHARE = 1e-25  # of a record in a mean: neither it nor its noise ends among subnormal numbers
 _MAX_SUM = 1e36  # of contributions: eight times that, and noise, are numbers of float32
@@ -71,7 +73,7 @@ class ClippedGradient(NamedTuple):
     ``n`` is the public design size and stays the divisor whatever the data. ``clip`` is ``C`` and
     ``size`` is ``n``, both representable in float32: the device uses the numbers that are
     accounted. ``dim`` is for the round-off of norms. A positive ``gamma`` asks for automatic
-    clipping, ``g C/(|g| + gamma)``; None for ``g min(1, C/|g|)``.
+    clipping, ``g C/(|g| + gamma)``; None for ``g min(1, C/|g|)``. ``norm`` is that of ``|g|``.
 
     Examples
     --------
@@ -84,6 +86,7 @@ class ClippedGradient(NamedTuple):
     size: float
     dim: int
     gamma: float | None = None
+    norm: Norm = Norm.L2
 
     @classmethod
     def of(
@@ -92,12 +95,15 @@ class ClippedGradient(NamedTuple):
         clip: float | None = None,
         *,
         gamma: float | None = None,
+        norm: Norm | str = Norm.L2,
     ) -> ClippedGradient:
-        """The query for a class of problems; ``clip`` defaults to the declared ``L``."""
+        """The query for a class of problems; ``clip`` defaults to the ``L`` declared in ``norm``."""
         instance("problem_class", problem_class, ProblemClass)
-        if clip is None and math.isinf(problem_class.lipschitz):
+        norm = Norm.named("norm", norm)
+        steepest = problem_class.lipschitz_in(norm)
+        if clip is None and math.isinf(steepest):
             raise ValueError("clip must be given where lipschitz is not declared, got None")
-        clip = problem_class.lipschitz if clip is None else real("clip", clip)
+        clip = steepest if clip is None else real("clip", clip)
         if not clip > 0.0:
             raise ValueError(f"clip must be positive (inf: none), got {clip!r}")
         if clip * problem_class.n > _MAX_SUM and math.isfinite(clip):
@@ -111,14 +117,21 @@ class ClippedGradient(NamedTuple):
                 f"records, below which float32 ends, got {clip!r}"
             )
         gamma = None if gamma is None else positive_number("gamma", gamma)
-        return cls(round_up(clip), round_up(float(problem_class.n)), problem_class.dim, gamma)
+        size = round_up(float(problem_class.n))
+        return cls(round_up(clip), size, problem_class.dim, gamma, norm)
 
     @property
     def contribution(self) -> float:
-        """Largest norm of one record's share of the sum: ``C`` and what round-off adds to it.
+        """Largest Euclidean norm of one record's share of the sum.
 
-        Float32's error in norms, and float64's in the order of the sum.
+        ``C`` and what round-off adds to it: float32's error in norms, and float64's in the order
+        of the sum. ``sqrt(d)`` times as much where ``C`` bounds the norm linf.
         """
+        return Norm.L2.bound(self._share, self.norm, self.dim)
+
+    @property
+    def _share(self) -> float:
+        """The same in the norm of the clip."""
         for name, value in (("clip", self.clip), ("size", self.size), ("gamma", self.gamma)):
             if value is not None and not value > 0.0:
                 raise ValueError(f"{name} must be positive, got {value!r}")
@@ -131,11 +144,19 @@ class ClippedGradient(NamedTuple):
         Holds for every data set: nothing is assumed of the losses, not even convexity. Float32
         sums are taken as exact.
         """
-        return Relation(relation).multiple * self.contribution / round_down(self.size)
+        return self._moved(relation, Norm.L2)
 
     def l1_sensitivity(self, relation: Relation) -> float:
-        """``sqrt(d)`` times the Euclidean one, attained by a gradient along a diagonal."""
-        return l1_of(self.sensitivity(relation), self.dim)
+        """The same in the norm l1: ``sqrt(d) C/n``, attained by a gradient along a diagonal."""
+        return self._moved(relation, Norm.L1)
+
+    def linf_sensitivity(self, relation: Relation) -> float:
+        """The largest change of one coordinate: ``C/n`` whatever the norm of the clip."""
+        return self._moved(relation, Norm.LINF)
+
+    def _moved(self, relation: Relation, norm: Norm) -> float:
+        moved = Relation(relation).multiple * self._share / round_down(self.size)
+        return norm.bound(moved, self.norm, self.dim)
 
     def premises(self, relation: Relation) -> Premises:
         """None of the losses: clipping enforces all; round-off counts the coordinates."""
@@ -144,27 +165,23 @@ class ClippedGradient(NamedTuple):
 
     def changes(self, problem_class: ProblemClass) -> bool:
         """Whether it may answer with another vector than the mean gradient of the class."""
-        clipped = self.gamma is not None or self.clip < problem_class.lipschitz * (1.0 - _CLIPPED)
+        steepest = problem_class.lipschitz_in(self.norm)
+        clipped = self.gamma is not None or self.clip < steepest * (1.0 - _CLIPPED)
         return clipped or self.size != round_up(float(problem_class.n))
 
     def gradient_of(
         self, objective: EmpiricalRisk, microbatch: int = MICROBATCH
     ) -> Callable[[Pytree], Pytree]:
         """``w -> gradient`` on the device, with everything that does not depend on ``w`` done."""
-        total = clipped_gradient_sum(objective, self.clip, self.gamma, microbatch)
+        total = clipped_gradient_sum(objective, self.clip, self.gamma, microbatch, self.norm)
         return lambda point: jax.tree.map(lambda leaf: leaf / self.size, total(point))
 
     def batch_sums_of(self, objective: EmpiricalRisk, microbatch: int = MICROBATCH) -> BatchSum:
         """``(w, rows, weights, anchor) -> sum`` over a batch, which the caller divides."""
-        return clipped_batch_sum(objective, self.clip, self.gamma, microbatch)
+        return clipped_batch_sum(objective, self.clip, self.gamma, microbatch, self.norm)
 
     def linear_model(self, objective: EmpiricalRisk) -> RegularisedGLM | None:
         """The risk with that gradient, where it is one of a linear model in float64."""
         if objective.dtype != jnp.float64:
             return None
-        return clipped_linear_model(objective, self.clip, self.size)
-
-
-def l1_of(euclidean: float, dim: int) -> float:
-    """``sqrt(d)`` times a Euclidean sensitivity, rounded up."""
-    return euclidean * math.sqrt(dim) * (1.0 + 2.0**-51)
+        return clipped_linear_model(objective, self.clip, self.size, self.norm)

@@ -26,7 +26,7 @@ from privopt.convex import (
     difference,
 )
 from privopt.problems.declaration import Shaped
-from privopt.spec import ProblemClass
+from privopt.spec import LIPSCHITZ, ProblemClass
 
 _ROUND_OFF = 1e-6
 _PROBES = 16
@@ -53,7 +53,8 @@ def examine(risk: EmpiricalRisk, problem_class: ProblemClass) -> list[str]:
     if risk.linear is not None:
         constants = _examine_linear
     else:
-        constants = _probe if risk.points is None else _examine_points
+        others = any(math.isfinite(getattr(problem_class, name)) for name in list(LIPSCHITZ)[1:])
+        constants = _probe if risk.points is None or others else _examine_points
     return broken + [line for line in constants(risk, problem_class, finite) if line]
 
 
@@ -96,10 +97,12 @@ def _examine_linear(
     scalar, norms = risk.linear.scalar, np.asarray(risk.linear.features.norms())
     steepest = np.asarray(_steepest(risk.linear, risk.constraint))
     with np.errstate(invalid="ignore"):
-        gradients = np.where(norms > 0.0, steepest * norms, 0.0)
-        curvatures = np.where(norms > 0.0, scalar.curvature * norms**2, 0.0)
-    gradients, curvatures = np.where(finite, gradients, 0.0), np.where(finite, curvatures, 0.0)
-    yield _above("lipschitz", problem_class.lipschitz, gradients, "a gradient of norm")
+        curvatures = np.where(finite & (norms > 0.0), scalar.curvature * norms**2, 0.0)
+    for fact, norm in LIPSCHITZ.items():
+        lengths = np.asarray(risk.linear.features.norms(norm.order))
+        with np.errstate(invalid="ignore"):
+            gradients = np.where(finite & (lengths > 0.0), steepest * lengths, 0.0)
+        yield _above(fact, getattr(problem_class, fact), gradients, "a gradient of norm")
     yield _denser(problem_class, finite, _nonzeros(risk.linear.features))
     if problem_class.smoothness is not None:
         yield _above("smoothness", problem_class.smoothness, curvatures, "curvature")
@@ -149,7 +152,8 @@ def _probe(risk: EmpiricalRisk, problem_class: ProblemClass, finite: np.ndarray)
     points = _probed(risk, problem_class)
     norms, nonzeros, changes, inner = map(np.asarray, _measured(risk, points))
     norms = np.where(finite, np.where(np.isfinite(norms), norms, np.inf), 0.0).max(axis=0)
-    yield _above("lipschitz", problem_class.lipschitz, norms, "a gradient of norm")
+    for fact, found in zip(LIPSCHITZ, norms, strict=True):
+        yield _above(fact, getattr(problem_class, fact), found, "a gradient of norm")
     yield _denser(problem_class, finite, nonzeros.max(axis=0))
     moves = np.linalg.norm(np.diff(np.asarray(points), axis=0), axis=-1)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -208,7 +212,7 @@ def _probed(risk: EmpiricalRisk, problem_class: ProblemClass) -> Array:
 
 @jax.jit
 def _measured(risk: EmpiricalRisk, points: Array) -> tuple[Array, Array, Array, Array]:
-    """Every record's ``|g|`` and nonzeros at each point; to the next, ``|dg|`` and ``<dg, dw>``."""
+    """Every record's norms of ``g`` and nonzeros at each point; to the next, ``|dg|`` and ``<dg, dw>``."""
     if risk.separable is None:
 
         def gradients(point: Array) -> Features:
@@ -225,7 +229,8 @@ def _measured(risk: EmpiricalRisk, points: Array) -> tuple[Array, Array, Array, 
 
     def alone(point: Array) -> tuple[Array, Array]:
         here = gradients(point)
-        return here.norms(), _nonzeros(here)
+        norms = [here.norms(norm.order) for norm in LIPSCHITZ.values()]
+        return jnp.stack(norms), _nonzeros(here)
 
     return *jax.lax.map(alone, points), *jax.lax.map(compared, (points[:-1], points[1:]))
 
@@ -233,7 +238,7 @@ def _measured(risk: EmpiricalRisk, points: Array) -> tuple[Array, Array, Array, 
 def _nonzeros(features: Features) -> Array:
     """How many numbers of each row are not 0, shape ``(n,)``."""
     nowhere = jnp.zeros(features.shape[-1], features.dtype)
-    return features.mapped(lambda _, x: jnp.ones_like(x), nowhere).l1_norms()
+    return features.mapped(lambda _, x: jnp.ones_like(x), nowhere).norms(1.0)
 
 
 def _denser(problem_class: ProblemClass, finite: np.ndarray, nonzeros: ArrayLike) -> str:
