@@ -57,13 +57,7 @@ class Budget:
     delta : float
         In ``[0, 1)``; 0 asks for pure differential privacy.
     relation : Relation or its name
-        One of ``replace_one``, ``add_or_remove_one``, ``zero_out``. There is no default: a budget
-        without its relation says nothing.
-
-    Raises
-    ------
-    ValueError
-        Naming the argument, the value and the rule it broke.
+        There is no default: a budget without its relation says nothing.
     """
 
     epsilon: float
@@ -92,6 +86,8 @@ class Budget:
 class ProblemClass:
     """The facts a theorem speaks of; each must hold for every data set, not just the one at hand.
 
+    All norms are Euclidean.
+
     Parameters
     ----------
     n : int
@@ -100,12 +96,12 @@ class ProblemClass:
     dim : int
         Dimension ``d`` of the parameter.
     lipschitz : float
-        ``L``: every (sub)gradient of every record's loss has Euclidean norm at most ``L`` on the
-        constraint set. ``math.inf`` declares nothing; methods that clip then need ``clip=``.
+        ``L``: every (sub)gradient of every record's loss has norm at most ``L`` on the constraint
+        set. ``math.inf`` declares nothing; methods that clip then need ``clip=``.
     radius : float
-        ``R``: the constraint set lies in the Euclidean ball of radius ``R`` about its centre,
-        from which methods start and towards which they regularise. ``math.inf`` for the whole
-        space. The diameter of the theorems is ``D = 2R``.
+        ``R``: the constraint set lies in the ball of radius ``R`` about its centre, from which
+        methods start and towards which they regularise. ``math.inf`` for the whole space. The
+        diameter of the theorems is ``D = 2R``.
     smoothness : float, optional
         ``H``: every record's gradient is ``H``-Lipschitz. ``None`` declares nothing.
     strong_convexity : float
@@ -115,11 +111,6 @@ class ProblemClass:
     convex : bool
         Whether every record's loss is convex. If not, no rate is claimed, and methods whose
         privacy rests on convexity refuse.
-
-    Raises
-    ------
-    ValueError
-        Naming the argument, the value and the rule it broke.
     """
 
     n: int

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from privopt.algorithms.bodies import Post, projected_rate
-from privopt.algorithms.choices import Clipping, require_delta
-from privopt.algorithms.first_order import (
-    IN_STEPS,
-    Optimiser,
-    Params,
-    first_order,
-    rate_of,
-)
-from privopt.algorithms.one_shot import Static
+from privopt.algorithms.choices import Optimiser
+from privopt.algorithms.first_order import IN_STEPS, descend, private_gradient
+from privopt.algorithms.theorems import rate_of
 from privopt.convex import ConstraintSet, Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
-from privopt.mechanisms import AllRecords, Noise, PrivateGradient, noise_of
+from privopt.mechanisms import AllRecords, Noise
 from privopt.spec import Budget, ProblemClass
-from privopt.theory import Rate
 
 
 @planner
@@ -107,33 +97,14 @@ def plan(
     >>> plan(facts, budget, steps=100).params.mechanism.event(budget.relation).count
     100
     """
-    require_delta("dp_gd", budget)
-    query = Clipping(clip).query(problem_class)
-    onto = Post.of(post, problem_class, query)
-    default = onto.horizon(problem_class, budget, query, steps, noise=noise, output=output)
-    added = noise_of(noise, default.steps)
-    mechanism = PrivateGradient.calibrated(
-        query, budget, default.steps, AllRecords(), added, onto.body
-    )
-    step_size, output = onto.numbers(
-        problem_class, mechanism, step_size=step_size, update=update, output=output
-    )
-    method = first_order(
-        problem_class, mechanism, step_size=step_size, update=update, output=output, record=record
-    )
-    return Plan(
-        algorithm=DP_GD,
-        problem_class=problem_class,
-        budget=budget,
-        params=Params(mechanism, method),
-        static=Static(problem_class.dim),
-    )
-
-
-def rate(plan: Plan) -> Rate:
-    """Of the theorem that covers the method, or of projected gradients."""
-    params: Any = plan.params
-    return rate_of(plan) if params.mechanism.post is None else projected_rate(plan)
+    mechanism = private_gradient(
+        "dp_gd", problem_class, budget, sampler=AllRecords(),
+        steps=steps, clip=clip, noise=noise, post=post, output=output,
+    )  # fmt: skip
+    return descend(
+        DP_GD, problem_class, budget, mechanism, sparse=post == "sparse",
+        step_size=step_size, update=update, output=output, record=record,
+    )  # fmt: skip
 
 
 DP_GD = Algorithm(
@@ -141,6 +112,6 @@ DP_GD = Algorithm(
     summary="full-batch gradient descent with Gaussian noise",
     plan=plan,
     **IN_STEPS,
-    rate=rate,
+    rate=rate_of,
     public_terms=True,
 )

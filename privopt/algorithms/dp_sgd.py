@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from privopt.algorithms.bodies import Post
-from privopt.algorithms.choices import Batching, Clipping, moments_of, require_delta
-from privopt.algorithms.dp_gd import rate as by_theorem
-from privopt.algorithms.first_order import (
-    IN_STEPS,
-    Optimiser,
-    Params,
-    first_order,
-    horizon,
-    least_batch,
-)
-from privopt.algorithms.one_shot import Static
+from privopt.algorithms.choices import Optimiser
+from privopt.algorithms.first_order import IN_STEPS, descend, private_gradient
+from privopt.algorithms.theorems import rate_of
 from privopt.convex import ConstraintSet, Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
-from privopt.mechanisms import Batches, Noise, PrivateGradient, noise_of
+from privopt.mechanisms import Batches, Noise
 from privopt.spec import Budget, ProblemClass
 
 
@@ -115,30 +106,15 @@ def plan(
     >>> planned.params.mechanism.batches.rate, planned.params.descent.output
     (0.05000000074505806, Last())
     """
-    require_delta("dp_sgd", budget)
-    query = Clipping(clip, clipping).query(problem_class)
-    least = least_batch(problem_class, budget, query, steps, sampler)
-    batching = Batching.of(problem_class, batch_size, rate, sampler, capacity, cycle, least)
-    moments = batching.moments
-    default = horizon(problem_class, budget, query, steps, moments=moments, output=output)
-    batches = batching.batches(budget, default.steps)
-    added = noise_of(noise, default.steps)
-    onto = Post.of(post, problem_class, query)
-    mechanism = PrivateGradient.calibrated(query, budget, default.steps, batches, added, onto.body)
-    step_size, output = onto.numbers(
-        problem_class, mechanism, step_size=step_size, update=update, output=output
-    )
-    method = first_order(
-        problem_class, mechanism, moments=moments_of(batches, problem_class.n),
+    mechanism = private_gradient(
+        "dp_sgd", problem_class, budget, steps=steps, clip=clip, clipping=clipping,
+        batch_size=batch_size, rate=rate, sampler=sampler, capacity=capacity, cycle=cycle,
+        noise=noise, post=post, output=output,
+    )  # fmt: skip
+    return descend(
+        DP_SGD, problem_class, budget, mechanism, sparse=post == "sparse",
         step_size=step_size, update=update, output=output, record=record,
     )  # fmt: skip
-    return Plan(
-        algorithm=DP_SGD,
-        problem_class=problem_class,
-        budget=budget,
-        params=Params(mechanism, method),
-        static=Static(problem_class.dim),
-    )
 
 
 DP_SGD = Algorithm(
@@ -146,7 +122,7 @@ DP_SGD = Algorithm(
     summary="stochastic gradient descent on clipped Poisson batches with Gaussian noise",
     plan=plan,
     **IN_STEPS,
-    rate=by_theorem,
+    rate=rate_of,
     gathers=True,
     public_terms=True,
 )

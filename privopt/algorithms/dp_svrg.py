@@ -10,22 +10,19 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.algorithms.choices import Batching, Clipping, moments_of, require_delta
-from privopt.algorithms.first_order import (
-    Params,
+from privopt.algorithms.choices import (
+    Batching,
+    Static,
     chosen_output,
-    first_order,
-    horizon,
+    clipped_gradient,
     is_plain,
-    one_step_noise,
+    moments_of,
     output_rule,
-    run_of,
-    step_count,
+    require_delta,
     step_rule,
-    steps_powers,
-    unmoving,
 )
-from privopt.algorithms.one_shot import Static
+from privopt.algorithms.first_order import Params, descend, run_of, step_count
+from privopt.algorithms.theorems import horizon, one_step_noise, steps_powers, unmoving
 from privopt.arguments import count, positive_number
 from privopt.convex import Average, EmpiricalRisk, Last, Output, State, StepSizes
 from privopt.core import Algorithm, Execution, Plan, Steps, planner, whole
@@ -117,7 +114,7 @@ def plan(
     (20, 5)
     """
     require_delta("dp_svrg", budget)
-    query = Clipping(clip).query(problem_class)
+    query = clipped_gradient(problem_class, clip)
     change = _difference_query(problem_class, query, difference_clip)
     batching = Batching.of(problem_class, batch_size, capacity=capacity)
     smooth = replace(problem_class, smoothness=None)  # no theorem of its noise is
@@ -140,16 +137,10 @@ def plan(
         last = chosen_output(output) == Last()
         size = variance_reduced_step_size(problem_class, **_noise(mechanism), last=last)
         step_size = StepSizes.linear_decay(size * steps / (steps + 1.0)) if last else size
-    method = first_order(
-        problem_class, mechanism, step_size=step_size, output=output, record=record
-    )
-    return Plan(
-        algorithm=DP_SVRG,
-        problem_class=problem_class,
-        budget=budget,
-        params=Params(mechanism, method),
-        static=Static(problem_class.dim),
-    )
+    return descend(
+        DP_SVRG, problem_class, budget, mechanism,
+        step_size=step_size, output=output, record=record,
+    )  # fmt: skip
 
 
 def rate(plan: Plan) -> Rate:

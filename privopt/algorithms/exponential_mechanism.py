@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from jax import Array
 
-from privopt.algorithms.choices import require_convex_lipschitz
-from privopt.algorithms.one_shot import Params, Static
+from privopt.algorithms.choices import Static
+from privopt.algorithms.one_shot import Params, planned, require_convex_lipschitz
 from privopt.arguments import positive_number
 from privopt.convex import MAX_SAMPLER_DIM, EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
@@ -94,13 +94,7 @@ def plan(
             regularisation = _balanced(query, problem_class, budget)
         regularisation = positive_number("regularisation", regularisation)
         mechanism = GibbsMechanism.regularised(query, budget, regularisation)
-    return Plan(
-        algorithm=EXPONENTIAL_MECHANISM,
-        problem_class=problem_class,
-        budget=budget,
-        params=Params(mechanism),
-        static=Static(problem_class.dim),
-    )
+    return planned(EXPONENTIAL_MECHANISM, problem_class, budget, mechanism)
 
 
 def rate(plan: Plan) -> Rate:

@@ -7,11 +7,15 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import dp_accounting as dp
-import jax.numpy as jnp
 from jax import Array
 
-from privopt.algorithms.choices import require_convex_lipschitz
-from privopt.algorithms.one_shot import Params, Static
+from privopt.algorithms.choices import Static
+from privopt.algorithms.one_shot import (
+    Params,
+    minimiser_of,
+    planned,
+    require_convex_lipschitz,
+)
 from privopt.arguments import positive_number
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
@@ -130,13 +134,8 @@ def plan(
     chosen = _analysis(analysis, budget)
     left = drawable(budget)
     query = regularised(problem_class, left, chosen, regularisation)
-    return Plan(
-        algorithm=OBJECTIVE_PERTURBATION,
-        problem_class=problem_class,
-        budget=budget,
-        params=Params(least_noise(query, left, chosen)),
-        static=Static(problem_class.dim),
-    )
+    mechanism = least_noise(query, left, chosen)
+    return planned(OBJECTIVE_PERTURBATION, problem_class, budget, mechanism)
 
 
 def rate(plan: Plan) -> Rate:
@@ -262,16 +261,14 @@ def _pure_noise(
 def run(
     static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
 ) -> Run:
-    """Draw the tilt, minimise, add the last noise, project; what is not finite is the centre."""
+    """Draw the tilt, minimise, add the last noise, project."""
     del execution
     mechanism = params.mechanism
-    constraint = objective.constraint
-    centre = constraint.centre_point(static.dim, objective.dtype)
     tilt = mechanism.tilt.draw(stream(key, "noise"), static.dim, objective.dtype)
-    minimiser = mechanism.tilt.query.minimiser_of(objective)(centre, tilt)
-    minimiser = jnp.where(jnp.isfinite(minimiser).all(), minimiser, centre)
-    released = constraint.project(mechanism.finish.add_noise(stream(key, "solver"), minimiser))
-    return Run(released, Secret(tilt, minimiser))
+    centre = objective.constraint.centre_point(static.dim, objective.dtype)
+    minimiser = minimiser_of(mechanism.tilt.query, objective, centre, tilt)
+    noisy = mechanism.finish.add_noise(stream(key, "solver"), minimiser)
+    return Run(objective.constraint.project(noisy), Secret(tilt, minimiser))
 
 
 OBJECTIVE_PERTURBATION = Algorithm(

@@ -117,11 +117,11 @@ def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None
     query = OnePass.of(problem_class, step_size)
     mechanism = GaussianMechanism.calibrated(query, budget)
     return Plan(
-        algorithm=PHASED_SGD,
-        problem_class=problem_class,
-        budget=budget,
-        params=Params(mechanism),
-        static=Static(problem_class.n, problem_class.dim),
+        PHASED_SGD,
+        problem_class,
+        budget,
+        Params(mechanism),
+        Static(problem_class.n, problem_class.dim),
     )
 
 

@@ -76,9 +76,9 @@ class ClippedGradient(NamedTuple):
     ``n`` is the public design size and stays the divisor whatever the data. Two forms of
     clipping: see :mod:`privopt.mechanisms.clipping`.
 
-    ``clip`` is ``C`` and ``size`` is ``n``, both representable in float32: the device uses the
-    numbers that are accounted. ``dim`` is for the round-off of norms. A positive ``gamma`` asks for
-    automatic clipping, ``g C/(|g| + gamma)``; None for ``g min(1, C/|g|)``.
+    ``clip`` is ``C``, of Euclidean norms, and ``size`` is ``n``, both representable in float32: the
+    device uses the numbers that are accounted. ``dim`` is for the round-off of norms. A positive
+    ``gamma`` asks for automatic clipping, ``g C/(|g| + gamma)``; None for ``g min(1, C/|g|)``.
 
     Examples
     --------

@@ -85,13 +85,3 @@ def test_replay():
     expected = run.secret.minimiser + last
     expected *= min(1.0, 2.0 / float(jnp.linalg.norm(expected)))
     np.testing.assert_allclose(run.released, expected, rtol=1e-12)
-
-
-def test_refuses():
-    with pytest.raises(ValueError, match="delta must be positive for approximate minima"):
-        plan_of(FACTS, dataclasses.replace(BUDGET, delta=0.0))
-    with pytest.raises(ValueError, match="smoothness must be declared"):
-        plan_of(dataclasses.replace(FACTS, smoothness=None), BUDGET)
-    for bad in (0.0, -1.0, math.inf):
-        with pytest.raises(ValueError, match="relative_error must be positive and finite"):
-            plan_of(FACTS, BUDGET, relative_error=bad)

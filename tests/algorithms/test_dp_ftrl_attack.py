@@ -144,11 +144,6 @@ def test_a_plan_claims_what_its_mechanism_says_and_meets_its_budget(name, restar
         assert found == pytest.approx(1.0, rel=1e-2)
 
 
-def test_a_relation_in_which_places_move_is_refused():
-    with pytest.raises(ValueError, match="relation must be"):
-        plan("tree", Relation.ADD_OR_REMOVE_ONE)
-
-
 # --- hostile records ------------------------------------------------------------------------------
 
 

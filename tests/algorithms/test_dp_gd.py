@@ -101,19 +101,6 @@ def test_bound_in_the_letter():
     assert planned.rate.upper == pytest.approx(expected, rel=1e-5)
 
 
-def test_refuses():
-    facts = privopt.ProblemClass(n=10, dim=2, lipschitz=1.0, radius=math.inf)
-    pure = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
-    make = privopt.ALGORITHMS["dp_gd"].plan
-    with pytest.raises(ValueError, match="delta must be positive for the Gaussian noise of dp_gd"):
-        make(facts, pure)
-    with pytest.raises(ValueError, match="step_size must be given where radius is infinite"):
-        make(facts, BUDGET)
-    with pytest.raises(ValueError, match="clip must be positive and finite, got -1"):
-        make(facts, BUDGET, clip=-1)
-    assert make(facts, BUDGET, step_size=0.1).rate.upper == math.inf
-
-
 def test_clipping_below_the_lipschitz_constant_claims_no_rate():
     facts = privopt.ProblemClass(n=100, dim=2, lipschitz=1.0, radius=1.0)
     assert privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, clip=0.5).rate.upper == math.inf

@@ -365,14 +365,7 @@ def test_an_unregularised_direction_would_tell_everything():
             plan_of(facts(), BUDGET, regularisation=bad)
 
 
-def test_refuses():
-    with pytest.raises(ValueError, match="regularisation must be given where radius is infinite"):
-        plan_of(facts(radius=math.inf), BUDGET)
-    with pytest.raises(ValueError, match=r"regularisation must exceed 0\.002909.*, got 0\.0029"):
-        plan_of(facts(), BUDGET, regularisation=0.0029)
-    for analysis, budget in (("kifer", PURE), ("chaudhuri", BUDGET), ("nonsense", BUDGET)):
-        with pytest.raises(ValueError, match=f"analysis must be one of tight, .* got '{analysis}'"):
-            plan_of(facts(), budget, analysis=analysis)
+def test_a_loss_that_is_none_of_a_prediction_is_refused_by_name():
     where = problems.Problem(
         loss=lambda w, x: jnp.sum((w - x) ** 2), data=np.zeros((50, 4)), problem_class=facts()
     )

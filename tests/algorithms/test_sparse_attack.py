@@ -235,29 +235,3 @@ def test_a_class_without_curvature_has_no_lower_bound_of_linear_losses(name):
     rate = PLANS[name](facts, APPROXIMATE).rate
     assert rate.lower == ()
     assert rate.upper > 0.0
-
-
-def test_a_step_size_of_smooth_losses_needs_curvature():
-    facts = privopt.ProblemClass(
-        n=100, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.0, sparsity=2
-    )
-    budget = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    with pytest.raises(ValueError, match=r"smoothness must be positive for this step size, got 0"):
-        PLANS["bias_reduced_sgd"](facts, budget, steps=3, gap=1.0)
-
-
-@pytest.mark.parametrize(
-    ("matrix", "message"),
-    [
-        (np.zeros((3, 20)), r"matrix must have its largest entry in \[1e-50, 1e50\], got 0.0"),
-        (np.full((3, 20), 1e200), "matrix must have its largest entry"),
-        (np.full((3, 20), np.nan), "matrix must be finite"),
-        (np.ones((3, 20)) * 1j, "matrix must hold real numbers, got dtype complex128"),
-        ([[1.0, 2.0], [3.0]], "got rows of many lengths"),
-        (np.ones((3, 19)), r"matrix must have shape \(m, 20\), got \(3, 19\)"),
-        (np.ones((20, 20)), "measurements must be below dim = 20, got 20"),
-    ],
-)
-def test_matrices_that_are_none(matrix, message):
-    with pytest.raises(ValueError, match=message):
-        PLANS["l1_recovery"](squares(n=50, dim=20, sparsity=4), APPROXIMATE, matrix=matrix)
