@@ -68,10 +68,9 @@ def plan(
     """Plan DP-FTRL: ``w_{t+1} = Proj(w_1 - V_t/Lambda)``, ``V_t = gamma V_{t-1} + g_1 + .. + g_t``.
 
     ``g_t = (1/b) sum_{i in B_t} clip_C(grad l(w_t; x_i)) + sigma z_t``, with noise ``z`` whose
-    prefix sums are ``B xi``, ``A = B C`` a factorisation of the matrix of prefix sums. At equal
-    privacy the error of all prefix sums grows like a power of ``log T`` for trees and roots of
-    ``A``, where that of fresh noise grows like ``sqrt(T)``. There are ``T = epochs ceil(n/b)``
-    steps, every pass in the same order.
+    prefix sums are ``B xi``, ``A = B C`` a factorisation of the matrix of prefix sums: their error
+    grows like a power of ``log T``, that of fresh noise like ``sqrt(T)``. There are ``T = epochs
+    ceil(n/b)`` steps, every pass in the same order.
 
     Parameters
     ----------
@@ -80,9 +79,6 @@ def plan(
         Finite ``radius`` unless ``regularisation`` is given.
     budget : Budget
         ``delta > 0``; ``replace_one`` or ``zero_out``.
-    noise : Noise or one of ``factorisations.FACTORISATIONS``
-        ``"independent"``, ``"tree"``, ``"honaker"``, ``"toeplitz"``, ``"banded"``,
-        ``"banded_inverse"``, ``"buffered"``, ``"optimal"``, or a noise of your own.
     epochs : int
         Passes over the records.
     momentum : float
@@ -90,10 +86,8 @@ def plan(
     batch_size : int, optional
         ``b``. The last batch of a pass may be smaller; the divisor is ``b``. Default that of
         :func:`privopt.theory.ftrl_batch` for the population risk, 1 for the regret.
-    band : int, optional
-        Coefficients of a band, or buffers: see :func:`privopt.factorisations.factorise`.
-    optimise : bool
-        Whether they are those of least error in their class, rather than in closed form.
+    noise, band, optimise
+        A noise of your own, or what :func:`privopt.factorisations.factorise` takes.
     restart : bool
         Whether every pass starts fresh noise, and a new leader from where the last one stands.
     order : {"random", "stored"}
@@ -115,9 +109,8 @@ def plan(
     Neighbours are lists that differ at one place. A place is in one batch of every pass, at steps
     exactly a pass apart. All ``T`` adaptive answers together are one Gaussian mechanism whose
     sensitivity is that of ``C`` under this participation, twice as large under ``replace_one`` as
-    under ``zero_out``; ``sigma`` is set so that it lies within ``budget``. The guarantee rests on
-    no sampling and no shuffling. It covers all iterates, for every data set and loss. Under
-    ``add_or_remove_one`` a record more moves others to other batches, and it is refused.
+    under ``zero_out``. The guarantee rests on no sampling and no shuffling, and covers all
+    iterates, for every data set and loss.
 
     Rate
     ----

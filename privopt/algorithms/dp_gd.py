@@ -37,7 +37,6 @@ def plan(
         ``T``; default :func:`privopt.theory.descent_steps`, after which noise, not optimisation,
         is the larger error: ``ceil(n^2 mu^2 / (0.84 d))`` (replace-one), at most ten thousand, or
         ``H R n mu / (2 L sqrt d)`` if smooth losses need fewer, or what strongly convex ones need.
-        Fewer steps cost accuracy, never privacy.
     step_size : float or StepSizes, optional
         ``eta_t``; default that of the theorem with the smallest bound
         (:func:`privopt.theory.descent_numbers`): ``1/(H + sqrt(d T) sigma/R)`` for smooth losses,
@@ -55,8 +54,7 @@ def plan(
     post : ConstraintSet or "sparse", optional
         What every noisy gradient is projected onto. ``"sparse"``: ``{|v|_1 <= L sqrt(s), |v|_2 <=
         L}``, for declared ``sparsity``, where the mean of such gradients lies; the default ``T`` is
-        then :func:`privopt.theory.projected_descent_steps`, at which the bound below is least. No
-        rate is known for another set.
+        then that of the least bound below. No rate is known for another set.
     record : int or "all"
         How many points of the path to record, on a logarithmic scale of steps, or after each.
 
@@ -82,13 +80,11 @@ def plan(
     fall with ``T``.
 
     Without ``post``, at the default ``T`` below its limit, the first two are at most 3 and 2.2
-    times ``L R sqrt(d)/(n mu)``. Valid at ``clip >= L``; for smaller ``clip`` no rate is claimed,
-    nor for other updates and outputs than a theorem names.
+    times ``L R sqrt(d)/(n mu)``. None at ``clip < L``, nor for other updates and outputs.
 
     Source: :func:`privopt.theory.descent_rate`; Bassily, Smith and Thakurta 2014
-    (arXiv:1405.7085), Theorem 2.4, with exact Gaussian accounting
-    (Dong, Roth and Su 2022, arXiv:1905.02383, Theorem 2.7 and Corollary 3.3) in place of their
-    composition.
+    (arXiv:1405.7085), Theorem 2.4, with exact Gaussian accounting (Dong, Roth and Su 2022,
+    arXiv:1905.02383, Theorem 2.7 and Corollary 3.3) in place of their composition.
 
     Examples
     --------

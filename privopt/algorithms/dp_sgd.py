@@ -42,24 +42,20 @@ def plan(
     steps : int, optional
         ``T``; default: about as many as ``dp_gd``, :func:`privopt.theory.descent_steps`.
     batch_size : float, optional
-        ``b``, the *expected* size; default ``max(sqrt(n), 4 sqrt(d))``, the least at which neither
-        sampling nor a small noise multiplier costs much, or for smooth losses and default steps
-        :func:`privopt.theory.descent_batch`, if that is more. The divisor, whatever comes.
+        ``b``, the *expected* size, and the divisor; default ``max(sqrt(n), 4 sqrt(d))``, the least
+        at which neither sampling nor a small noise multiplier costs much, or for smooth losses and
+        default steps :func:`privopt.theory.descent_batch`, if that is more.
     rate : float, optional
         ``q = b/n`` in ``(0, 1]``, in place of ``batch_size``.
     step_size : float or StepSizes, optional
-        ``eta_t``; default that of the theorem with the smallest bound
-        (:func:`privopt.theory.descent_numbers`): ``1/(H + sqrt(V T)/R)``, ``V = v L^2 + d
-        sigma^2``, for smooth losses, ``R/(G sqrt(T + 1))``, ``G^2 = a L^2 + d sigma^2``, for
-        others, in linear decay where the last iterate is returned, with ``a`` and ``v`` of
-        :func:`privopt.theory.batch_moments`; as in ``dp_gd`` for strongly convex losses.
+        ``eta_t``; default as in ``dp_gd``, with ``V = v L^2 + d sigma^2`` for ``d sigma^2`` in
+        ``1/(H + sqrt(V T)/R)`` and ``G^2 = a L^2 + d sigma^2``, ``a`` and ``v`` of
+        :func:`privopt.theory.batch_moments`.
     update : optax optimiser or Update, optional
         Default plain descent. ``Update.of(optax.sgd, momentum=0.9)``, ``optax.adagrad``, a
         transformation of your own: all are post-processing, under the same guarantee.
-    output : Output or its name in ``theory.OutputRule``, optional
-        Default the same theorem's, as in ``dp_gd``; the last iterate for other updates.
-    clip : float, optional
-        ``C``, per-example clip norm; default ``L``, at which nothing is clipped.
+    output, clip, record
+        As in ``dp_gd``; by default the last iterate of other updates.
     clipping : {"norm", "automatic"}
         ``g min(1, C/|g|)`` or ``g C/(|g| + C/100)``.
     sampler : {"poisson", "without_replacement", "shuffled", "cyclic_poisson"} or Batches
@@ -79,8 +75,6 @@ def plan(
     post : ConstraintSet or "sparse", optional
         As in ``dp_gd``; a rate is known for ``"sparse"`` and batches of fixed size,
         ``E F(w) - F* <= R L/sqrt(T + 1) + 2 R e``.
-    record : int or "all"
-        How many points of the path to record, on a logarithmic scale of steps, or after each.
 
     Formal guarantee
     ----------------

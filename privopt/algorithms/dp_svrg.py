@@ -78,8 +78,8 @@ def plan(
     clip : float, optional
         ``C``, of gradients at anchors; default ``L``, at which nothing is clipped.
     difference_clip : float, optional
-        ``C'``; default ``min(2 L, 2 H R)``, at which nothing is clipped. A smaller one costs the
-        rate, and pays where iterates stay closer to their anchors than a diameter.
+        ``C'``; default ``min(2 L, 2 H R)``, at which nothing is clipped. A smaller one pays where
+        iterates stay closer to their anchors than a diameter, and has no rate.
     step_size : float or StepSizes, optional
         ``eta``; default ``R/sqrt(A (T + 1))``, see :func:`privopt.theory.variance_reduced_rate`, in
         linear decay where the last iterate is returned.
@@ -90,10 +90,9 @@ def plan(
 
     Formal guarantee
     ----------------
-    That of :class:`privopt.mechanisms.VarianceReducedGradient`: Gaussian releases at anchors and
-    on Poisson samples in between, both charged, both under the relation of ``budget``, for every
-    data set and loss, covering all iterates. Under ``add_or_remove_one`` there are at most ``n``
-    records.
+    Gaussian releases at anchors and on Poisson samples in between, both charged, for every data
+    set and loss, covering all iterates (:class:`privopt.mechanisms.VarianceReducedGradient`).
+    Under ``add_or_remove_one`` there are at most ``n`` records.
 
     Rate
     ----
@@ -109,8 +108,8 @@ def plan(
     --------
     >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="add_or_remove_one")
-    >>> planned = plan(facts, budget, steps=100, batch_size=50)
-    >>> planned.params.mechanism.period, planned.params.mechanism.anchors.steps
+    >>> mechanism = plan(facts, budget, steps=100, batch_size=50).params.mechanism
+    >>> mechanism.period, mechanism.anchors.steps
     (20, 5)
     """
     require_delta("dp_svrg", budget)

@@ -41,8 +41,8 @@ def plan(
     ----------
     problem_class : ProblemClass
         Convex, ``L``-Lipschitz, finite ``radius``, ``dim`` at most 3: no exact sampler is known
-        beyond that, and a Markov chain stopped in finite time adds ``(1 + e^epsilon)`` times its
-        distance from the target to ``delta``, a distance that nobody can certify here.
+        beyond that, and a Markov chain's distance from its target, which ``delta`` would have to
+        pay for, cannot be certified.
     budget : Budget
         ``delta = 0`` asks for pure differential privacy, and for no regulariser.
     regularisation : float, optional

@@ -108,8 +108,7 @@ def plan(
     Gaussian: the minimiser has sensitivity ``2L/(lambda n)`` (``replace_one``), half that under
     ``zero_out`` and ``add_or_remove_one`` (at most ``n`` records). Laplace: its l1 sensitivity is
     that of :class:`privopt.mechanisms.SparseMinimiser`. The solver's worst-case error, fixed in
-    advance, is added. Rests on the assumptions listed in ``guarantee.assumptions``: to clip
-    gradients inside a solver would not make losses Lipschitz. Projecting is post-processing.
+    advance, is added. Rests on ``guarantee.assumptions``. Projecting is post-processing.
 
     Rate
     ----

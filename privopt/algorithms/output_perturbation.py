@@ -57,8 +57,8 @@ def plan(
 ) -> Plan:
     """Plan output perturbation: ``Proj(argmin_W F(w) + (lambda/2)|w - c|^2  +  z)``.
 
-    Losses without declared ``smoothness`` are replaced by their Moreau envelopes of a width that
-    costs a hundredth of the rate; envelopes keep convexity and ``L``, hence the guarantee.
+    Losses without declared ``smoothness`` are replaced by their Moreau envelopes, at a hundredth
+    of the rate; envelopes keep convexity and ``L``, hence the guarantee.
 
     Parameters
     ----------
@@ -73,16 +73,16 @@ def plan(
         Default ``"gaussian"`` if ``delta > 0``, else ``"norm_laplace"`` (density proportional to
         ``exp(-|z|/beta)``, pure DP).
     stationary : bool
-        Declares, like any fact of the class, that for every data set the gradient vanishes at the
-        minimiser, which sharpens the rate of smooth losses; noise and guarantee are the same.
-        True over a ball with ``L <= 2 m R``, and wherever minimisers are interior.
+        Declares that for every data set the gradient vanishes at the minimiser, which sharpens the
+        rate of smooth losses alone. True over a ball with ``L <= 2 m R``, and wherever minimisers
+        are interior.
 
     Formal guarantee
     ----------------
     The minimiser has sensitivity ``2L/(lambda n)`` (``replace_one``), half that under
     ``zero_out`` and ``add_or_remove_one`` (at most ``n`` records); the solver's worst-case
-    error, fixed in advance, is added to it. Noise is calibrated to ``budget``. Rests on the
-    assumptions listed in ``guarantee.assumptions``, since a minimiser cannot be clipped.
+    error, fixed in advance, is added. Rests on ``guarantee.assumptions``, since a minimiser cannot
+    be clipped.
 
     Rate
     ----
@@ -97,9 +97,8 @@ def plan(
     --------
     >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> planned = plan(facts, budget)
-    >>> type(planned.params.mechanism).__name__
-    'GaussianMechanism'
+    >>> round(plan(facts, budget, regularisation=0.5).params.mechanism.scale, 4)
+    0.0169
     """
     require_convex_lipschitz("output_perturbation", problem_class)
     kind = _kind(noise, budget)

@@ -35,24 +35,6 @@ def problem(planned, features):
     return logistic(features, facts=planned.problem_class)
 
 
-def test_smoothness_missing_where_a_smoothed_loss_will_do():
-    """The plan asks the problem for an envelope, and a problem without one is refused by name."""
-    planned = plan("output_perturbation", ROUGH)
-    assert planned.requires == {"smoothing"}
-    where = problems.Problem(
-        loss=lambda w, x: abs(w @ x), data=np.zeros((50, 2)), problem_class=ROUGH
-    )
-    with pytest.raises(ValueError, match="problem must provide smoothing for output_perturbation"):
-        privopt.run(planned, where, jax.random.key(0))
-
-
-def test_no_records_and_a_class_of_none():
-    with pytest.raises(ValueError, match="n must be a positive integer, got 0"):
-        dataclasses.replace(FACTS, n=0)
-    with pytest.raises(ValueError, match="data must hold n = 50 records, got 0"):
-        logistic(np.zeros((0, 2)), np.zeros(0))
-
-
 @pytest.mark.parametrize("name", sorted(set(privopt.ALGORITHMS) - {"bias_reduced_sgd"}))
 def test_one_record_is_a_data_set(name):
     """Noise enough for it; every number of the plan is finite, and so is the release."""

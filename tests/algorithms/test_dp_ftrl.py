@@ -19,7 +19,6 @@ from privopt.convex import Last
 from privopt.factorisations import FACTORISATIONS, factorise
 from privopt.mechanisms import IndependentNoise, TreeNoise, noise_of
 from privopt.privacy import gaussian_mu
-from privopt.release import Replay, Tape
 from privopt.streams import stream
 from privopt.theory import GaussianAdvantage, PrefixError, ftrl_rate
 from privopt.theory.lower_bounds import population_lower_bound
@@ -166,30 +165,6 @@ def test_a_pytree_of_parameters_is_its_vector():
     found = privopt.run(planned, nested, key).released
     flat = privopt.run(planned, vector, key).released
     np.testing.assert_allclose(np.r_[found["bias"], found["weights"]], flat, rtol=1e-12)
-
-
-def test_what_a_run_releases_is_all_that_it_sees():
-    """Other data and another key, with the recorded answers in their place: the same release."""
-    planned = plan(batch_size=7, epochs=2, momentum=0.5, noise="toeplitz")
-    with Tape() as tape:
-        first = privopt.run(planned, problem(), jax.random.key(1))
-    with Replay(answer=tape["answer"]):
-        second = privopt.run(planned, problem(1), jax.random.key(2))
-    np.testing.assert_array_equal(first.released, second.released)
-    assert len(tape["answer"]) == 4
-
-
-def test_many_seeds_are_as_many_runs():
-    features, labels = (leaf.astype(np.float32) for leaf in data())
-    where = problems.logistic(features, labels, problem_class=FACTS)
-    keys, planned = jax.random.split(jax.random.key(6), 100), plan(epochs=2, restart=True, record=3)
-    many = privopt.run_many([planned], where, keys)
-    assert many.released.dtype == np.float32
-    assert len(np.unique(np.asarray(many.released), axis=1)[0]) == 100
-    one = privopt.run(planned, where, keys[41], stream=0)
-    np.testing.assert_allclose(many.released[0, 41], one.released, rtol=1e-4, atol=1e-5)
-    assert one.path.steps.tolist() == [1, 5, 26]
-    np.testing.assert_array_equal(one.path.points[-1], one.released)
 
 
 # --- privacy --------------------------------------------------------------------------------------

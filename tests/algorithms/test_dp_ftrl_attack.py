@@ -215,22 +215,6 @@ def released(planned, key, stream):
     return -np.diff(np.concatenate([np.zeros((1, facts.dim)), found.path.points]), axis=0)
 
 
-@pytest.mark.parametrize("name", ["tree", "toeplitz"])
-def test_two_plans_share_noise_with_one_stream_and_none_with_two(name):
-    """Two passes, with and without restarts, and fresh noise beside: no number comes twice."""
-    key = jax.random.key(0)
-    plans = [plan(name, ZERO, 6, 3), plan(name, ZERO, 6, 3, restart=True), plan(name, ZERO, 6, 3)]
-    scales = [each.params.mechanism.scale for each in plans]
-    noises = [
-        released(each, key, number) / scale
-        for number, (each, scale) in enumerate(zip(plans, scales, strict=True))
-    ]
-    numbers = np.abs(np.concatenate(noises)).ravel()
-    apart = np.abs(np.subtract.outer(numbers, numbers))
-    assert (apart[~np.eye(len(numbers), dtype=bool)] > 1e-9).all()
-    np.testing.assert_allclose(released(plans[0], key, 2) / scales[0], noises[2], atol=1e-12)
-
-
 def test_passes_are_uncorrelated_where_noise_begins_anew():
     """100,000 paths; five standard errors in each of 16 entries, level 1e-5."""
     planned = plan("tree", ZERO, restart=True)

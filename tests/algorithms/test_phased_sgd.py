@@ -372,8 +372,6 @@ def test_excess_population_risk_is_within_the_bound(strength):
     assert risks.mean() > 0.01 * planned.rate.upper
 
 
-
-
 def test_what_is_assumed_is_said():
     assert MAKE(FACTS, BUDGET).guarantee.assumptions == (
         "every loss is convex, 1-Lipschitz and 0.25-smooth",
