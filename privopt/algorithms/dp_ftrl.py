@@ -87,7 +87,8 @@ def plan(
         ``b``. The last batch of a pass may be smaller; the divisor is ``b``. Default that of
         :func:`privopt.theory.ftrl_batch` for the population risk, 1 for the regret.
     noise, band, optimise
-        A noise of your own, or what :func:`privopt.factorisations.factorise` takes.
+        A name in ``factorisations.FACTORISATIONS``, with what ``factorise`` takes beside it, or a
+        noise of your own.
     restart : bool
         Whether every pass starts fresh noise, and a new leader from where the last one stands.
     order : {"random", "stored"}

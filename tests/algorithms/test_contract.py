@@ -224,7 +224,7 @@ def test_noise_depends_on_the_key(name):
     assert np.array_equal(first, other) != planned.algorithm.private
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("float64")])
 def test_dtype_and_shape_follow_the_data(name, dtype):
     found = privopt.run(plan(name), problem(name, dtype=dtype), jax.random.key(0))
     assert {leaf.dtype for leaf in jax.tree.leaves(found)} == {dtype}
