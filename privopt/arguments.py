@@ -78,11 +78,7 @@ def real(name: str, value: object) -> float:
 
 def positive_number(name: str, value: object) -> float:
     """``value`` as a positive finite float."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, Real)
-        or not 0.0 < real(name, value) < math.inf
-    ):
+    if not (_is_real(value) and 0.0 < real(name, value) < math.inf):
         raise ValueError(f"{name} must be positive and finite, got {value!r}")
     return real(name, value)
 
@@ -96,11 +92,7 @@ def positive_integer(name: str, value: object) -> int:
 
 def count(name: str, value: object) -> int:
     """``value`` as an int in ``[1, 2^31)``, which a device counts with."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, Integral)
-        or not 1 <= int(value) <= _INT32_MAX
-    ):
+    if not (_is_whole(value) and 1 <= int(value) <= _INT32_MAX):
         raise ValueError(f"{name} must be an integer from 1 to {_INT32_MAX}, got {value!r}")
     return int(value)
 

@@ -53,12 +53,8 @@ def end_cost(epsilon: float, numbers: float = 2.0**40) -> float:
 
     Each draw is the rounding of an ideal one but for a probability of ``2^-96``, so the laws of all
     draws of a run are within ``t = numbers 2^-96`` of the ideal ones in total variation, on both of
-    two neighbours: ``P(S) <= P*(S) + t <= e^epsilon P'*(S) + delta + t``, and ``P'* <= P' + t``.
-
-    Returns
-    -------
-    float
-        ``(1 + e^epsilon) t``, infinite beyond float64. Two normals are one draw.
+    two neighbours: ``P(S) <= P*(S) + t <= e^epsilon P'*(S) + delta + t``, and ``P'* <= P' + t``:
+    ``(1 + e^epsilon) t``, infinite beyond float64. Two normals are one draw.
     """
     return numbers / _CELLS * (1.0 + math.exp(epsilon)) if epsilon < 700.0 else math.inf
 

@@ -42,32 +42,10 @@ _LISTENERS: ContextVar[tuple[_Listener, ...]] = ContextVar("listeners", default=
 
 
 def release(name: str, value: Value) -> Value:
-    """``value`` itself, unless a tape or a replay is open.
+    """``value``, a pytree of arrays, itself; under a :class:`Replay` of ``name`` what is replayed.
 
-    Parameters
-    ----------
-    name : str
-        What is released: ``"noise"``, ``"answer"`` ...
-    value : Array or pytree of Array
-
-    Returns
-    -------
-    Array or pytree of Array
-        ``value``; under a :class:`Replay` of ``name`` the value that is replayed.
-
-    Raises
-    ------
-    ValueError
-        Under a tape or a replay only: where values are traced, by a ``jax.vmap`` or a ``jax.jit``
-        that was entered before, or where a replay does not fit.
-
-    Examples
-    --------
-    >>> import jax.numpy as jnp
-    >>> with Tape() as tape:
-    ...     answer = release("answer", jnp.zeros(2, "float32")) + 1.0
-    >>> tape.released
-    [Released(name='answer', value=array([0., 0.], dtype=float32))]
+    ValueError under a tape or a replay only: where values are traced, by a ``jax.vmap`` or a
+    ``jax.jit`` that was entered before, or where a replay does not fit.
     """
     for listener in _LISTENERS.get():
         value = listener.heard(name, value)
@@ -140,17 +118,9 @@ class Tape(_Open):
 class Replay(_Open):
     """Puts recorded values in the place of what would be released.
 
-    Parameters
-    ----------
-    **values : sequence
-        For each name the values in their order, such as ``answer=tape["answer"]``. Names that are
-        not given pass unchanged.
-
-    Raises
-    ------
-    ValueError
-        While open: where the run releases more than is given, or something of another structure,
-        shape or type. On leaving, where values are left.
+    For each name the values in their order, such as ``answer=tape["answer"]``; names that are not
+    given pass unchanged. ValueError where the run releases more or less than is given, or something
+    of another structure, shape or type.
 
     Examples
     --------

@@ -84,13 +84,7 @@ class Budget:
     delta : float
         In ``[0, 1)``; 0 asks for pure differential privacy.
     relation : Relation or its name
-        One of ``replace_one``, ``add_or_remove_one``, ``zero_out``. There is no default: a budget
-        without its relation says nothing.
-
-    Raises
-    ------
-    ValueError
-        Naming the argument, the value and the rule it broke.
+        There is no default: a budget without its relation says nothing.
     """
 
     epsilon: float
@@ -122,6 +116,8 @@ LIPSCHITZ = {"lipschitz": Norm.L2, "lipschitz_l1": Norm.L1, "lipschitz_linf": No
 class ProblemClass:
     """The facts a theorem speaks of; each must hold for every data set, not just the one at hand.
 
+    Norms are Euclidean where no other is named.
+
     Parameters
     ----------
     n : int
@@ -130,15 +126,15 @@ class ProblemClass:
     dim : int
         Dimension ``d`` of the parameter.
     lipschitz : float
-        ``L``: every (sub)gradient of every record's loss has Euclidean norm at most ``L`` on the
-        constraint set. ``math.inf`` declares nothing; methods that clip then need ``clip=``.
+        ``L``: every (sub)gradient of every record's loss has norm at most ``L`` on the constraint
+        set. ``math.inf`` declares nothing; methods that clip then need ``clip=``.
     lipschitz_l1, lipschitz_linf : float
         The same in the norms l1 and l-infinity, for methods that ask for them
         (:meth:`lipschitz_in`); by default nothing is declared.
     radius : float
-        ``R``: the constraint set lies in the Euclidean ball of radius ``R`` about its centre,
-        from which methods start and towards which they regularise. ``math.inf`` for the whole
-        space. The diameter of the theorems is ``D = 2R``.
+        ``R``: the constraint set lies in the ball of radius ``R`` about its centre, from which
+        methods start and towards which they regularise. ``math.inf`` for the whole space. The
+        diameter of the theorems is ``D = 2R``.
     smoothness : float, optional
         ``H``: every record's gradient is ``H``-Lipschitz. ``None`` declares nothing.
     strong_convexity : float
@@ -148,11 +144,6 @@ class ProblemClass:
     convex : bool
         Whether every record's loss is convex. If not, no rate is claimed, and methods whose
         privacy rests on convexity refuse.
-
-    Raises
-    ------
-    ValueError
-        Naming the argument, the value and the rule it broke.
     """
 
     n: int

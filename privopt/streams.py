@@ -35,35 +35,18 @@ STREAMS: Mapping[str, int] = MappingProxyType(
 
 
 def stream(key: Array, name: str) -> Array:
-    """The child of ``key`` that belongs to ``name``.
+    """The child of a typed ``key`` that belongs to ``name``, one of ``STREAMS``.
 
-    Parameters
-    ----------
-    key : Array
-        A typed key from ``jax.random.key``, shape ``()``.
-    name : str
-        One of ``STREAMS``: ``noise`` (what mechanisms add), ``batches`` (who takes part in a
-        step), ``coins`` (public randomness of a plan), ``output`` (of an output rule), ``runs``
-        (the streams of ``run(stream=)``), ``solver`` (the noise that hides a solver's error),
-        ``selection``, ``anchors``, ``levels``.
-
-    Returns
-    -------
-    Array
-        A typed key, shape ``()``: independent of the other names' and of ``fold_in(key, t)`` for
-        ``0 <= t < 2^31``.
-
-    Raises
-    ------
-    ValueError
-        If the name is not in the table.
+    It is independent of the other names' and of ``fold_in(key, t)`` for ``0 <= t < 2^31``.
+    ``noise`` is what mechanisms add, ``batches`` who takes part in a step, ``coins`` the public
+    randomness of a plan, ``output`` that of an output rule, ``runs`` the streams of
+    ``run(stream=)``, ``solver`` the noise that hides a solver's error.
 
     Examples
     --------
     >>> import jax
     >>> key = jax.random.key(0)
-    >>> noise, batches = stream(key, "noise"), stream(key, "batches")
-    >>> bool(noise == batches)
+    >>> bool(stream(key, "noise") == stream(key, "batches"))
     False
     """
     if name not in STREAMS:

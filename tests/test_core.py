@@ -167,20 +167,6 @@ def test_replicates_are_spread_over_the_devices():
     assert many.released.sharding.device_set == set(jax.devices())
 
 
-def test_real_algorithms_agree_with_the_loop():
-    where, each = problem(), keys(3, seed=1)
-    for plans in (
-        [DP_GD.plan(CLASS, BUDGET, steps=t) for t in (3, 9)],
-        [OUTPUT.plan(CLASS, BUDGET, regularisation=r, noise="norm_laplace") for r in (0.3, 3.0)],
-    ):
-        many = core.run_many(plans, where, each)
-        for i, plan in enumerate(plans):
-            for j in range(3):
-                one = core.run(plan, where, each[j], stream=i)
-                for wide, narrow in zip(jax.tree.leaves(many), jax.tree.leaves(one), strict=True):
-                    np.testing.assert_allclose(wide[i, j], narrow, rtol=1e-9, atol=1e-12)
-
-
 @pytest.mark.parametrize("make", [lambda: toy(), lambda: DP_GD.plan(CLASS, BUDGET, steps=5)])
 def test_same_key_same_bits(make):
     plan, where, other = make(), problem(), problem()
@@ -328,15 +314,6 @@ def test_three_plans_32_keys_two_data_sets_compile_once():
     assert len(traces) == 1
 
 
-def test_no_number_traces_again():
-    algorithm, traces = counted(TOY)
-    for seed, (scale, steps, epsilon) in enumerate([(0.5, 1, 1.0), (3.0, 50, 2.0), (0.0, 7, 0.1)]):
-        budget = dataclasses.replace(BUDGET, epsilon=epsilon)
-        plan, key = toy(scale, steps, algorithm, budget), jax.random.key(seed)
-        core.run(plan, problem(seed), key, stream=seed)
-    assert len(traces) == 1
-
-
 def test_new_shapes_or_types_do_trace_again():
     algorithm, traces = counted(TOY)
     core.run(toy(algorithm=algorithm), problem(), jax.random.key(0))
@@ -457,14 +434,6 @@ def test_neighbours_up_to_the_public_maximum_run_alike_and_larger_data_are_refus
         core.run_many([plan], problem(n=N + 1), keys(2))
 
 
-@pytest.mark.parametrize("name", ["dp_sgd", "noisy_adam", "dp_svrg"])
-def test_poisson_batches_have_room_for_so_many_records_and_no_more(name):
-    budget = dataclasses.replace(BUDGET, relation="add_or_remove_one")
-    plan = privopt.ALGORITHMS[name].plan(CLASS, budget, steps=2, batch_size=5)
-    with pytest.raises(ValueError, match=TOO_MANY):
-        core.run(plan, problem(n=N + 1), jax.random.key(0))
-
-
 # Plans
 
 
@@ -520,17 +489,6 @@ def test_a_plan_cannot_enter_a_compiled_run():
 
 
 # Types
-
-
-@pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("float64")])
-@pytest.mark.parametrize("name", sorted(privopt.ALGORITHMS))
-def test_type_of_the_data(name, dtype):
-    """Of every number that is not a count."""
-    choices = {"steps": 3} if "steps" in privopt.ALGORITHMS[name].choices else {}
-    plan, where = privopt.ALGORITHMS[name].plan(CLASS, BUDGET, **choices), problem(dtype=dtype)
-    if "mean" in plan.requires:
-        where = problems.squared_distance(where.data[0], problem_class=CLASS)
-    assert {x.dtype for x in jax.tree.leaves(core.run(plan, where, keys(1)[0]))} == {dtype}
 
 
 def test_float64_algorithms_compute_in_float64_whatever_the_setting():

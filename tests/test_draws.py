@@ -274,10 +274,6 @@ def test_the_end_of_the_tails_leaves_the_claim_of_dp_gd_true(epsilon, delta, ste
         assert finite_delta(draws.NORMAL_REACH, shift, epsilon) <= delta
 
 
-def test_the_old_draw_ends_where_it_was_found_to_end():
-    assert old_reach(np.float32) == pytest.approx(5.42, abs=0.01)
-
-
 def test_the_ends_are_paid_from_delta_or_the_budget_is_refused():
     for epsilon in (0.1, 1.0, 8.0, 20.0):
         budget = Budget(epsilon=epsilon, delta=1e-6, relation="zero_out")

@@ -57,11 +57,6 @@ def register(algorithm: Algorithm) -> Algorithm:
 
     One that was registered before is replaced, as a notebook's cell is run again; privopt's own
     are not. Cells are recorded under the code of their algorithm: one that changes is run again.
-
-    Raises
-    ------
-    ValueError
-        If the name is one of privopt's, or no name for a file.
     """
     instance("algorithm", algorithm, Algorithm)
     if algorithm.name in _BUILT_IN:

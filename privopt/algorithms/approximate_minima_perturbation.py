@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from privopt.algorithms.choices import require_convex_lipschitz
 from privopt.algorithms.objective_perturbation import (
     ObjectivePerturbationRelease,
     least_noise,
@@ -12,7 +11,7 @@ from privopt.algorithms.objective_perturbation import (
     regularised,
     run,
 )
-from privopt.algorithms.one_shot import Params, Static
+from privopt.algorithms.one_shot import planned, require_convex_lipschitz
 from privopt.arguments import member, positive_number
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import GaussianMechanism
@@ -104,13 +103,7 @@ def plan(
             GaussianObjectivePerturbation(query, round_up(chosen.scale(query, first))),
             GaussianMechanism.calibrated(query, _share(budget, _FINISH_SHARE)).scale,
         )
-    return Plan(
-        algorithm=APPROXIMATE_MINIMA_PERTURBATION,
-        problem_class=problem_class,
-        budget=budget,
-        params=Params(mechanism),
-        static=Static(problem_class.dim),
-    )
+    return planned(APPROXIMATE_MINIMA_PERTURBATION, problem_class, budget, mechanism)
 
 
 def rate(plan: Plan) -> Rate:

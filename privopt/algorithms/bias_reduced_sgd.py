@@ -9,18 +9,19 @@ import optax
 from jax import Array
 
 from privopt.algorithms.boosting import best_run, boosted
-from privopt.algorithms.choices import Clipping, require_delta
-from privopt.algorithms.first_order import (
-    Secret,
+from privopt.algorithms.choices import (
+    MODES,
+    Static,
     chosen_output,
+    clipped_gradient,
     is_plain,
     output_rule,
     recorded,
+    require_delta,
     step_rule,
-    steps_of,
-    unmoving,
 )
-from privopt.algorithms.one_shot import Static
+from privopt.algorithms.first_order import Secret, steps_of
+from privopt.algorithms.theorems import unmoving
 from privopt.arguments import count, member, positive_number
 from privopt.convex import (
     Average,
@@ -149,46 +150,48 @@ def plan(
     (33, Average())
     """
     require_delta("bias_reduced_sgd", budget)
-    query = Clipping(clip).query(problem_class)
+    query = clipped_gradient(problem_class, clip)
     body = Body.named("body", body)
     post = _set_of(body, problem_class, query)
     gap = None if gap is None else positive_number("gap", gap)
-    if steps is not None and mode == "paper":
+    published, n = mode == "paper", problem_class.n
+    if steps is not None and published:
         raise ValueError(
             f"steps must be left out in mode paper, which stops by a rule, got {steps}"
         )
     if steps is None:
         steps = bias_reduced_steps(problem_class, delta=budget.delta, base=count("base", base))
-    member("mode", mode, ("tight", "paper"))
-    published = mode == "paper"
+    member("mode", mode, MODES)
     stationary = gap is not None or not problem_class.convex
-    whole: BiasReducedGradient | BestOfRuns
-    if boost is None:
-        n = problem_class.n
-        if published:
-            whole = BiasReducedGradient.published(query, budget, n, base, post)
-        else:
-            whole = BiasReducedGradient.calibrated(query, budget, steps, n, base, post)
-    else:
-        if published or record != 0:
-            raise ValueError(
-                "boost must be None but for fixed steps without a recorded path, got "
-                f"{boost!r} with mode {mode} and record {record!r}"
-            )
-        unit = BiasReducedGradient(
-            query=query, n=problem_class.n, base=base, post=post, scale=1.0, steps=steps
+    mechanism: BiasReducedGradient | BestOfRuns
+    if boost is not None and (published or record != 0):
+        raise ValueError(
+            "boost must be None but for fixed steps without a recorded path, got "
+            f"{boost!r} with mode {mode} and record {record!r}"
         )
-        whole = boosted(problem_class, budget, unit, boost, stationary=stationary)
-    moments = _moments(problem_class, whole, body)
+    if boost is not None:
+        unit = BiasReducedGradient(query=query, n=n, base=base, post=post, scale=1.0, steps=steps)
+        mechanism = boosted(problem_class, budget, unit, boost, stationary=stationary)
+    elif published:
+        mechanism = BiasReducedGradient.published(query, budget, n, base, post)
+    else:
+        mechanism = BiasReducedGradient.calibrated(query, budget, steps, n, base, post)
+    if step_size is None:
+        if gap is None and (math.isinf(problem_class.radius) or not problem_class.convex):
+            raise ValueError(
+                "step_size must be given, or gap, where radius is infinite or losses are not "
+                "convex, got None"
+            )
+        second = _moments(problem_class, mechanism, body).second.value
+        step_size = biased_descent_step_size(
+            problem_class, steps=_points(steps, gap), second_moment=second, gap=gap
+        )
+    if not isinstance(step_size, StepSizes):
+        step_size = StepSizes.constant(positive_number("step_size", step_size))
     rule = chosen_output(output) or (RandomIterate() if stationary else Average())
-    return Plan(
-        algorithm=BIAS_REDUCED_SGD,
-        problem_class=problem_class,
-        budget=budget,
-        params=Params(whole, _method(problem_class, steps, moments, step_size, rule, gap, record)),
-        static=Static(problem_class.dim),
-        declared=Declared(gap),
-    )
+    method = FirstOrder(step_size, Update.of(optax.sgd), rule, *recorded(record, steps))
+    params, static = Params(mechanism, method), Static(problem_class.dim)
+    return Plan(BIAS_REDUCED_SGD, problem_class, budget, params, static, Declared(gap))
 
 
 def rate(plan: Plan) -> Rate:
@@ -227,12 +230,12 @@ def rate(plan: Plan) -> Rate:
 
 def _moments(
     problem_class: ProblemClass,
-    whole: BiasReducedGradient | BestOfRuns,
+    mechanism: BiasReducedGradient | BestOfRuns,
     body: Body,
     powers: Powers = GIVEN_STEPS,
 ) -> BiasedMoments:
     """Of one answer."""
-    mechanism = whole if isinstance(whole, BiasReducedGradient) else whole.run
+    mechanism = mechanism.run if isinstance(mechanism, BestOfRuns) else mechanism
     return bias_reduced_moments(
         problem_class, noise=mechanism.scale, base=mechanism.base, body=body,
         clip=mechanism.query.clip, probabilities=mechanism.law.probabilities, steps_powers=powers,
@@ -307,30 +310,6 @@ def _set_of(
             f"sparsity must be declared for body {body}, got None: bodies l2 and none need none"
         )
     return body_of(body, query.clip * math.sqrt(sparsity or 1), query.clip)
-
-
-def _method(
-    problem_class: ProblemClass,
-    steps: int,
-    moments: BiasedMoments,
-    step_size: float | StepSizes | None,
-    output: Output,
-    gap: float | None,
-    record: int | str,
-) -> FirstOrder:
-    """Descent at theory's step size, unless one is given."""
-    if step_size is None:
-        if gap is None and (math.isinf(problem_class.radius) or not problem_class.convex):
-            raise ValueError(
-                "step_size must be given, or gap, where radius is infinite or losses are not "
-                "convex, got None"
-            )
-        step_size = biased_descent_step_size(
-            problem_class, steps=_points(steps, gap), second_moment=moments.second.value, gap=gap
-        )
-    if not isinstance(step_size, StepSizes):
-        step_size = StepSizes.constant(positive_number("step_size", step_size))
-    return FirstOrder(step_size, Update.of(optax.sgd), output, *recorded(record, steps))
 
 
 def _points(steps: int, gap: float | None) -> int:

@@ -29,11 +29,6 @@ def boosted(
 
     ``gamma = min(1/2, failure/2)``: where each run fails with probability 1/2 all of them do with
     ``gamma/(1 + gamma)``, and the selection has the other half of ``failure``.
-
-    Raises
-    ------
-    ValueError
-        If ``failure`` is not in ``(0, 1)``, or points are scored by a risk of infinite range.
     """
     if not positive_number("boost", failure) < 1.0:
         raise ValueError(f"boost must be a chance of failure below 1, got {failure!r}")

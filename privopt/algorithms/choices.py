@@ -1,11 +1,28 @@
-"""What plans choose from, the choices that belong together as one, and what they ask of a loss."""
+"""What plans choose from: clipping, batches, updates, outputs, and what they ask of a loss."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
-from privopt.arguments import answering, count, member, positive_number
+import optax
+
+from privopt.arguments import answering, count, described, member, positive_number
+from privopt.convex import (
+    Average,
+    AverageAfterStep,
+    ConstraintSet,
+    L1L2Ball,
+    Last,
+    Output,
+    PolynomialAverage,
+    RandomIterate,
+    StepSizes,
+    Update,
+    checked_output,
+)
 from privopt.mechanisms import (
     AllRecords,
     Batches,
@@ -18,59 +35,79 @@ from privopt.mechanisms import (
 from privopt.mechanisms.batches import BATCHES
 from privopt.privacy import Sampler
 from privopt.spec import Budget, ProblemClass
-from privopt.theory import ALL_RECORDS, Moments, batch_moments
+from privopt.theory import ALL_RECORDS, Moments, OutputRule, StepRule, batch_moments
+
+Optimiser: TypeAlias = (
+    Update | optax.GradientTransformation | Callable[..., optax.GradientTransformation]
+)
+
+MODES = ("tight", "paper")
+"""Least noise by our accounting, or the published one."""
 
 CYCLIC_POISSON = "cyclic_poisson"
 """Of Poisson batches of blocks that take turns."""
 
 _GAMMA = 0.01  # of automatic clipping, relative to the clip norm
+_MAX_RECORDED = 10_000
 _ROUND_OFF = 1e-6  # relative, of a rate of inclusion
+OUTPUTS: dict[OutputRule, Output] = {
+    OutputRule.AVERAGE: Average(),
+    OutputRule.AVERAGE_AFTER_STEP: AverageAfterStep(),
+    OutputRule.WEIGHTED_AVERAGE: PolynomialAverage(),
+    OutputRule.RANDOM_ITERATE: RandomIterate(),
+    OutputRule.LAST: Last(),
+}
 
 
-@dataclass(frozen=True)
-class Clipping:
-    """How each record's gradient is clipped.
+class Static(NamedTuple):
+    """Shape of a run."""
 
-    Attributes
-    ----------
-    norm : float or None
-        ``C``; None for the declared ``L``, at which nothing is clipped.
-    kind : {"norm", "automatic"}
-        ``g min(1, C/|g|)`` or ``g C/(|g| + C/100)``.
+    dim: int
+
+
+def clipped_gradient(
+    problem_class: ProblemClass, clip: float | None, kind: str = "norm"
+) -> ClippedGradient:
+    """Gradients of records clipped to ``C``, or to the declared ``L`` for None: by ``kind``.
+
+    ``"norm"`` is ``g min(1, C/|g|)``, ``"automatic"`` is ``g C/(|g| + C/100)``.
     """
+    if clip is not None:
+        positive_number("clip", clip)
+    if kind not in ("norm", "automatic"):
+        raise ValueError(f"clipping must be norm or automatic, got {kind!r}")
+    query = ClippedGradient.of(problem_class, clip)
+    return query._replace(gamma=_GAMMA * query.clip) if kind == "automatic" else query
 
-    norm: float | None = None
-    kind: str = "norm"
 
-    def __post_init__(self) -> None:
-        if self.norm is not None:
-            positive_number("clip", self.norm)
-        if self.kind not in ("norm", "automatic"):
-            raise ValueError(f"clipping must be norm or automatic, got {self.kind!r}")
+def body_of_gradients(
+    post: ConstraintSet | str | None, problem_class: ProblemClass, query: ClippedGradient
+) -> ConstraintSet | None:
+    """What private gradients are projected onto: ``"sparse"`` is where means of them lie.
 
-    def query(self, problem_class: ProblemClass) -> ClippedGradient:
-        """The clipped gradient of problems of this class."""
-        query = ClippedGradient.of(problem_class, self.norm)
-        return query._replace(gamma=_GAMMA * query.clip) if self.kind == "automatic" else query
+    That is ``{|v|_1 <= L sqrt(s), |v|_2 <= L}``, for declared ``sparsity``.
+    """
+    if post is None:
+        return None
+    if post == "sparse":
+        if problem_class.sparsity is None:
+            raise ValueError("sparsity must be declared for post='sparse', got None")
+        return L1L2Ball.of(query.clip, problem_class.sparsity)
+    if isinstance(post, type) or not callable(getattr(post, "project", None)):
+        raise ValueError(
+            "post must be 'sparse', a constraint set or None, got "
+            f"{repr(post) if isinstance(post, str) else described(post)}"
+        )
+    assert not isinstance(post, str)
+    return post
 
 
 @dataclass(frozen=True)
 class Batching:
-    """Batches of which size, and how drawn.
+    """Batches of expected ``size`` of ``n`` records; ``sampler`` is a name or one of one's own.
 
-    Attributes
-    ----------
-    n : int
-        Number of records.
-    size : float
-        ``b``, the expected size.
-    sampler : str or Batches
-        A :class:`privopt.privacy.Sampler`, ``"cyclic_poisson"``, or a sampler of one's own.
-    capacity : int or None
-        Places in a Poisson batch; None for so many that records left out cost a thousandth of
-        ``delta``.
-    cycle : int or None
-        Blocks of cyclic Poisson batches.
+    Poisson batches have ``capacity`` places, None for so many that records left out cost a
+    thousandth of ``delta``; cyclic ones have ``cycle`` blocks.
     """
 
     n: int
@@ -94,11 +131,6 @@ class Batching:
 
         By default ``b = max(sqrt(n), 4 sqrt(d))``, at which neither sampling nor a small noise
         multiplier costs much, or ``least`` if that is more.
-
-        Raises
-        ------
-        ValueError
-            Naming the choice, its value and the rule it broke.
         """
         n, dim, names = problem_class.n, problem_class.dim, (*Sampler, CYCLIC_POISSON)
         if not isinstance(sampler, str):
@@ -182,15 +214,46 @@ def require_delta(algorithm: str, budget: Budget) -> None:
         )
 
 
-def require_convex_lipschitz(algorithm: str, problem_class: ProblemClass) -> None:
-    """For methods whose very guarantee rests on convexity and ``L``: ValueError without them."""
-    if not problem_class.convex:
+def step_rule(sizes: StepSizes) -> StepRule:
+    """Step sizes as the four numbers of a theorem."""
+    return StepRule(*map(float, (sizes.scale, sizes.power, sizes.offset, sizes.decay)))
+
+
+def output_rule(output: Output) -> OutputRule | None:
+    """The theorems' name of an output, if they have one."""
+    return next((name for name, rule in OUTPUTS.items() if rule == output), None)
+
+
+def chosen_output(output: Output | str | None) -> Output | None:
+    """An output rule, or that of a theorem by its name (:class:`privopt.theory.OutputRule`)."""
+    if isinstance(output, str):
+        return OUTPUTS[OutputRule.named("output", output)]
+    return None if output is None else checked_output(output)
+
+
+def checked_update(update: Optimiser | None) -> Update:
+    """The update of an optimiser; that of plain descent for None."""
+    if isinstance(update, Update):
+        return update
+    return Update.of(optax.sgd if update is None else update)
+
+
+def is_plain(update: Update) -> bool:
+    """Whether it is ``w - eta g`` and nothing else."""
+    return update.factory is optax.sgd and not update.numbers and not update.options
+
+
+def recorded(record: int | str, steps: int) -> tuple[int, bool]:
+    """How many points of the path, and whether after every step: a count, or ``"all"``."""
+    if record == "all":
+        if steps > _MAX_RECORDED:
+            raise ValueError(
+                f"record must be a number for more than {_MAX_RECORDED} steps, got 'all' for "
+                f"{steps}"
+            )
+        return steps, True
+    if isinstance(record, bool) or not isinstance(record, int) or not 0 <= record <= _MAX_RECORDED:
         raise ValueError(
-            f"convex must be True for {algorithm}, got False: its guarantee rests on convexity, "
-            "while those of gradient methods (dp_gd, dp_sgd) hold for any loss"
+            f"record must be 'all' or an integer from 0 to {_MAX_RECORDED}, got {record!r}"
         )
-    if math.isinf(problem_class.lipschitz):
-        raise ValueError(
-            f"lipschitz must be declared for {algorithm}, got inf: its guarantee rests on it, "
-            "and no clip norm stands in for it"
-        )
+    return record, False

@@ -8,16 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from privopt.algorithms.choices import Clipping, require_delta
-from privopt.algorithms.first_order import (
-    IN_STEPS,
-    Params,
-    first_order,
-    one_step_noise,
-    step_rule,
-    unmoving,
-)
-from privopt.algorithms.one_shot import Static
+from privopt.algorithms.choices import clipped_gradient, require_delta, step_rule
+from privopt.algorithms.first_order import IN_STEPS, descend
+from privopt.algorithms.theorems import one_step_noise, unmoving
 from privopt.arguments import positive_number, real
 from privopt.convex import Average, Output, Update, projected_leader
 from privopt.core import Algorithm, Plan, planner
@@ -75,10 +68,9 @@ def plan(
     """Plan DP-FTRL: ``w_{t+1} = Proj(w_1 - V_t/Lambda)``, ``V_t = gamma V_{t-1} + g_1 + .. + g_t``.
 
     ``g_t = (1/b) sum_{i in B_t} clip_C(grad l(w_t; x_i)) + sigma z_t``, with noise ``z`` whose
-    prefix sums are ``B xi``, ``A = B C`` a factorisation of the matrix of prefix sums. At equal
-    privacy the error of all prefix sums grows like a power of ``log T`` for trees and roots of
-    ``A``, where that of fresh noise grows like ``sqrt(T)``. There are ``T = epochs ceil(n/b)``
-    steps, every pass in the same order.
+    prefix sums are ``B xi``, ``A = B C`` a factorisation of the matrix of prefix sums: their error
+    grows like a power of ``log T``, that of fresh noise like ``sqrt(T)``. There are ``T = epochs
+    ceil(n/b)`` steps, every pass in the same order.
 
     Parameters
     ----------
@@ -87,9 +79,6 @@ def plan(
         Finite ``radius`` unless ``regularisation`` is given.
     budget : Budget
         ``delta > 0``; ``replace_one`` or ``zero_out``.
-    noise : Noise or one of ``factorisations.FACTORISATIONS``
-        ``"independent"``, ``"tree"``, ``"honaker"``, ``"toeplitz"``, ``"banded"``,
-        ``"banded_inverse"``, ``"buffered"``, ``"optimal"``, or a noise of your own.
     epochs : int
         Passes over the records.
     momentum : float
@@ -97,10 +86,9 @@ def plan(
     batch_size : int, optional
         ``b``. The last batch of a pass may be smaller; the divisor is ``b``. Default that of
         :func:`privopt.theory.ftrl_batch` for the population risk, 1 for the regret.
-    band : int, optional
-        Coefficients of a band, or buffers: see :func:`privopt.factorisations.factorise`.
-    optimise : bool
-        Whether they are those of least error in their class, rather than in closed form.
+    noise, band, optimise
+        A name in ``factorisations.FACTORISATIONS``, with what ``factorise`` takes beside it, or a
+        noise of your own.
     restart : bool
         Whether every pass starts fresh noise, and a new leader from where the last one stands.
     order : {"random", "stored"}
@@ -122,9 +110,8 @@ def plan(
     Neighbours are lists that differ at one place. A place is in one batch of every pass, at steps
     exactly a pass apart. All ``T`` adaptive answers together are one Gaussian mechanism whose
     sensitivity is that of ``C`` under this participation, twice as large under ``replace_one`` as
-    under ``zero_out``; ``sigma`` is set so that it lies within ``budget``. The guarantee rests on
-    no sampling and no shuffling. It covers all iterates, for every data set and loss. Under
-    ``add_or_remove_one`` a record more moves others to other batches, and it is refused.
+    under ``zero_out``. The guarantee rests on no sampling and no shuffling, and covers all
+    iterates, for every data set and loss.
 
     Rate
     ----
@@ -151,10 +138,18 @@ def plan(
     (100, 16)
     """
     require_delta("dp_ftrl", budget)
-    momentum, spoken = _momentum(momentum), _quantity(quantity)
-    query = Clipping(clip, clipping).query(problem_class)
-    if batch_size is None:
-        batch_size = _batch(problem_class, budget, query, spoken)
+    if not 0.0 <= real("momentum", momentum) < 1.0:
+        raise ValueError(f"momentum must lie in [0, 1), got {momentum!r}")
+    spoken = Quantity.named("quantity", quantity)
+    if spoken not in (Quantity.POPULATION_RISK, Quantity.REGRET):
+        raise ValueError(f"quantity must be population risk or regret, got {quantity!r}")
+    query = clipped_gradient(problem_class, clip, clipping)
+    if batch_size is None and spoken is Quantity.REGRET:
+        batch_size = 1  # every record is a round
+    elif batch_size is None:
+        unit_noise = problem_class.n * one_step_noise(query, budget)
+        clipped = replace(problem_class, lipschitz=query.clip)
+        batch_size = ftrl_batch(clipped, unit_noise=unit_noise)
     batches = OrderedBatches.of(batch_size, problem_class.n, epochs=epochs, order=order)
     steps, leaders = epochs * batches.period, epochs if restart else 1
     batches.participation(steps, budget.relation)  # refuses a relation before a long calculation
@@ -164,24 +159,15 @@ def plan(
     mechanism = PrivateGradient.calibrated(query, budget, steps, batches, added)
     if regularisation is None:
         told = _told(_bounded(problem_class, query), mechanism, spoken)
-        chosen = ftrl_regularisation(**told) / (1.0 - momentum)
+        chosen = ftrl_regularisation(**told) / (1.0 - float(momentum))
     else:
         chosen = positive_number("regularisation", regularisation)
-    update = Update.of(
-        projected_leader, momentum=momentum, period=None if leaders == 1 else followed
-    )
-    method = first_order(
-        problem_class, mechanism, step_size=1.0 / chosen, update=update,
-        output=Average() if output is None else output, record=record,
+    period = None if leaders == 1 else followed
+    update = Update.of(projected_leader, momentum=float(momentum), period=period)
+    return descend(
+        DP_FTRL, problem_class, budget, mechanism, step_size=1.0 / chosen, update=update,
+        output=Average() if output is None else output, record=record, declared=Declared(spoken),
     )  # fmt: skip
-    return Plan(
-        algorithm=DP_FTRL,
-        problem_class=problem_class,
-        budget=budget,
-        params=Params(mechanism, method),
-        static=Static(problem_class.dim),
-        declared=Declared(spoken),
-    )
 
 
 def rate(plan: Plan) -> Rate:
@@ -229,29 +215,6 @@ def _told(
         "quantity": quantity,
         "batch_size": mechanism.batches.batch_size,
     }
-
-
-def _batch(
-    problem_class: ProblemClass, budget: Budget, query: ClippedGradient, spoken: Quantity
-) -> int:
-    """Every record is a round of a regret; the risk of one pass has a best batch."""
-    if spoken is Quantity.REGRET:
-        return 1
-    unit_noise = problem_class.n * one_step_noise(query, budget)
-    return ftrl_batch(replace(problem_class, lipschitz=query.clip), unit_noise=unit_noise)
-
-
-def _momentum(momentum: float) -> float:
-    if not 0.0 <= real("momentum", momentum) < 1.0:
-        raise ValueError(f"momentum must lie in [0, 1), got {momentum!r}")
-    return float(momentum)
-
-
-def _quantity(quantity: str) -> Quantity:
-    found = Quantity.named("quantity", quantity)
-    if found not in (Quantity.POPULATION_RISK, Quantity.REGRET):
-        raise ValueError(f"quantity must be population risk or regret, got {quantity!r}")
-    return found
 
 
 def _bounded(problem_class: ProblemClass, query: ClippedGradient) -> ProblemClass:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from privopt.algorithms.bodies import Post, projected_rate
-from privopt.algorithms.choices import Clipping, require_delta
-from privopt.algorithms.first_order import (
-    IN_STEPS,
-    Optimiser,
-    Params,
-    first_order,
-    rate_of,
-)
-from privopt.algorithms.one_shot import Static
+from privopt.algorithms.choices import Optimiser
+from privopt.algorithms.first_order import IN_STEPS, descend, private_gradient
+from privopt.algorithms.theorems import rate_of
 from privopt.convex import ConstraintSet, Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
-from privopt.mechanisms import AllRecords, Noise, PrivateGradient, noise_of
+from privopt.mechanisms import AllRecords, Noise
 from privopt.spec import Budget, ProblemClass
-from privopt.theory import Rate
 
 
 @planner
@@ -47,7 +37,6 @@ def plan(
         ``T``; default :func:`privopt.theory.descent_steps`, after which noise, not optimisation,
         is the larger error: ``ceil(n^2 mu^2 / (0.84 d))`` (replace-one), at most ten thousand, or
         ``H R n mu / (2 L sqrt d)`` if smooth losses need fewer, or what strongly convex ones need.
-        Fewer steps cost accuracy, never privacy.
     step_size : float or StepSizes, optional
         ``eta_t``; default that of the theorem with the smallest bound
         (:func:`privopt.theory.descent_numbers`): ``1/(H + sqrt(d T) sigma/R)`` for smooth losses,
@@ -65,8 +54,7 @@ def plan(
     post : ConstraintSet or "sparse", optional
         What every noisy gradient is projected onto. ``"sparse"``: ``{|v|_1 <= L sqrt(s), |v|_2 <=
         L}``, for declared ``sparsity``, where the mean of such gradients lies; the default ``T`` is
-        then :func:`privopt.theory.projected_descent_steps`, at which the bound below is least. No
-        rate is known for another set.
+        then that of the least bound below. No rate is known for another set.
     record : int or "all"
         How many points of the path to record, on a logarithmic scale of steps, or after each.
 
@@ -92,13 +80,11 @@ def plan(
     fall with ``T``.
 
     Without ``post``, at the default ``T`` below its limit, the first two are at most 3 and 2.2
-    times ``L R sqrt(d)/(n mu)``. Valid at ``clip >= L``; for smaller ``clip`` no rate is claimed,
-    nor for other updates and outputs than a theorem names.
+    times ``L R sqrt(d)/(n mu)``. None at ``clip < L``, nor for other updates and outputs.
 
     Source: :func:`privopt.theory.descent_rate`; Bassily, Smith and Thakurta 2014
-    (arXiv:1405.7085), Theorem 2.4, with exact Gaussian accounting
-    (Dong, Roth and Su 2022, arXiv:1905.02383, Theorem 2.7 and Corollary 3.3) in place of their
-    composition.
+    (arXiv:1405.7085), Theorem 2.4, with exact Gaussian accounting (Dong, Roth and Su 2022,
+    arXiv:1905.02383, Theorem 2.7 and Corollary 3.3) in place of their composition.
 
     Examples
     --------
@@ -107,33 +93,14 @@ def plan(
     >>> plan(facts, budget, steps=100).params.mechanism.event(budget.relation).count
     100
     """
-    require_delta("dp_gd", budget)
-    query = Clipping(clip).query(problem_class)
-    onto = Post.of(post, problem_class, query)
-    default = onto.horizon(problem_class, budget, query, steps, noise=noise, output=output)
-    added = noise_of(noise, default.steps)
-    mechanism = PrivateGradient.calibrated(
-        query, budget, default.steps, AllRecords(), added, onto.body
-    )
-    step_size, output = onto.numbers(
-        problem_class, mechanism, step_size=step_size, update=update, output=output
-    )
-    method = first_order(
-        problem_class, mechanism, step_size=step_size, update=update, output=output, record=record
-    )
-    return Plan(
-        algorithm=DP_GD,
-        problem_class=problem_class,
-        budget=budget,
-        params=Params(mechanism, method),
-        static=Static(problem_class.dim),
-    )
-
-
-def rate(plan: Plan) -> Rate:
-    """Of the theorem that covers the method, or of projected gradients."""
-    params: Any = plan.params
-    return rate_of(plan) if params.mechanism.post is None else projected_rate(plan)
+    mechanism = private_gradient(
+        "dp_gd", problem_class, budget, sampler=AllRecords(),
+        steps=steps, clip=clip, noise=noise, post=post, output=output,
+    )  # fmt: skip
+    return descend(
+        DP_GD, problem_class, budget, mechanism, sparse=post == "sparse",
+        step_size=step_size, update=update, output=output, record=record,
+    )  # fmt: skip
 
 
 DP_GD = Algorithm(
@@ -141,6 +108,6 @@ DP_GD = Algorithm(
     summary="full-batch gradient descent with Gaussian noise",
     plan=plan,
     **IN_STEPS,
-    rate=rate,
+    rate=rate_of,
     public_terms=True,
 )

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from privopt.algorithms.bodies import Post
-from privopt.algorithms.choices import Batching, Clipping, moments_of, require_delta
-from privopt.algorithms.dp_gd import rate as by_theorem
-from privopt.algorithms.first_order import (
-    IN_STEPS,
-    Optimiser,
-    Params,
-    first_order,
-    horizon,
-    least_batch,
-)
-from privopt.algorithms.one_shot import Static
+from privopt.algorithms.choices import Optimiser
+from privopt.algorithms.first_order import IN_STEPS, descend, private_gradient
+from privopt.algorithms.theorems import rate_of
 from privopt.convex import ConstraintSet, Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
-from privopt.mechanisms import Batches, Noise, PrivateGradient, noise_of
+from privopt.mechanisms import Batches, Noise
 from privopt.spec import Budget, ProblemClass
 
 
@@ -51,24 +42,20 @@ def plan(
     steps : int, optional
         ``T``; default: about as many as ``dp_gd``, :func:`privopt.theory.descent_steps`.
     batch_size : float, optional
-        ``b``, the *expected* size; default ``max(sqrt(n), 4 sqrt(d))``, the least at which neither
-        sampling nor a small noise multiplier costs much, or for smooth losses and default steps
-        :func:`privopt.theory.descent_batch`, if that is more. The divisor, whatever comes.
+        ``b``, the *expected* size, and the divisor; default ``max(sqrt(n), 4 sqrt(d))``, the least
+        at which neither sampling nor a small noise multiplier costs much, or for smooth losses and
+        default steps :func:`privopt.theory.descent_batch`, if that is more.
     rate : float, optional
         ``q = b/n`` in ``(0, 1]``, in place of ``batch_size``.
     step_size : float or StepSizes, optional
-        ``eta_t``; default that of the theorem with the smallest bound
-        (:func:`privopt.theory.descent_numbers`): ``1/(H + sqrt(V T)/R)``, ``V = v L^2 + d
-        sigma^2``, for smooth losses, ``R/(G sqrt(T + 1))``, ``G^2 = a L^2 + d sigma^2``, for
-        others, in linear decay where the last iterate is returned, with ``a`` and ``v`` of
-        :func:`privopt.theory.batch_moments`; as in ``dp_gd`` for strongly convex losses.
+        ``eta_t``; default as in ``dp_gd``, with ``V = v L^2 + d sigma^2`` for ``d sigma^2`` in
+        ``1/(H + sqrt(V T)/R)`` and ``G^2 = a L^2 + d sigma^2``, ``a`` and ``v`` of
+        :func:`privopt.theory.batch_moments`.
     update : optax optimiser or Update, optional
         Default plain descent. ``Update.of(optax.sgd, momentum=0.9)``, ``optax.adagrad``, a
         transformation of your own: all are post-processing, under the same guarantee.
-    output : Output or its name in ``theory.OutputRule``, optional
-        Default the same theorem's, as in ``dp_gd``; the last iterate for other updates.
-    clip : float, optional
-        ``C``, per-example clip norm; default ``L``, at which nothing is clipped.
+    output, clip, record
+        As in ``dp_gd``; by default the last iterate of other updates.
     clipping : {"norm", "automatic"}
         ``g min(1, C/|g|)`` or ``g C/(|g| + C/100)``.
     sampler : {"poisson", "without_replacement", "shuffled", "cyclic_poisson"} or Batches
@@ -88,8 +75,6 @@ def plan(
     post : ConstraintSet or "sparse", optional
         As in ``dp_gd``; a rate is known for ``"sparse"`` and batches of fixed size,
         ``E F(w) - F* <= R L/sqrt(T + 1) + 2 R e``.
-    record : int or "all"
-        How many points of the path to record, on a logarithmic scale of steps, or after each.
 
     Formal guarantee
     ----------------
@@ -115,30 +100,15 @@ def plan(
     >>> planned.params.mechanism.batches.rate, planned.params.descent.output
     (0.05000000074505806, Last())
     """
-    require_delta("dp_sgd", budget)
-    query = Clipping(clip, clipping).query(problem_class)
-    least = least_batch(problem_class, budget, query, steps, sampler)
-    batching = Batching.of(problem_class, batch_size, rate, sampler, capacity, cycle, least)
-    moments = batching.moments
-    default = horizon(problem_class, budget, query, steps, moments=moments, output=output)
-    batches = batching.batches(budget, default.steps)
-    added = noise_of(noise, default.steps)
-    onto = Post.of(post, problem_class, query)
-    mechanism = PrivateGradient.calibrated(query, budget, default.steps, batches, added, onto.body)
-    step_size, output = onto.numbers(
-        problem_class, mechanism, step_size=step_size, update=update, output=output
-    )
-    method = first_order(
-        problem_class, mechanism, moments=moments_of(batches, problem_class.n),
+    mechanism = private_gradient(
+        "dp_sgd", problem_class, budget, steps=steps, clip=clip, clipping=clipping,
+        batch_size=batch_size, rate=rate, sampler=sampler, capacity=capacity, cycle=cycle,
+        noise=noise, post=post, output=output,
+    )  # fmt: skip
+    return descend(
+        DP_SGD, problem_class, budget, mechanism, sparse=post == "sparse",
         step_size=step_size, update=update, output=output, record=record,
     )  # fmt: skip
-    return Plan(
-        algorithm=DP_SGD,
-        problem_class=problem_class,
-        budget=budget,
-        params=Params(mechanism, method),
-        static=Static(problem_class.dim),
-    )
 
 
 DP_SGD = Algorithm(
@@ -146,7 +116,7 @@ DP_SGD = Algorithm(
     summary="stochastic gradient descent on clipped Poisson batches with Gaussian noise",
     plan=plan,
     **IN_STEPS,
-    rate=by_theorem,
+    rate=rate_of,
     gathers=True,
     public_terms=True,
 )

@@ -10,22 +10,19 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.algorithms.choices import Batching, Clipping, moments_of, require_delta
-from privopt.algorithms.first_order import (
-    Params,
+from privopt.algorithms.choices import (
+    Batching,
+    Static,
     chosen_output,
-    first_order,
-    horizon,
+    clipped_gradient,
     is_plain,
-    one_step_noise,
+    moments_of,
     output_rule,
-    run_of,
-    step_count,
+    require_delta,
     step_rule,
-    steps_powers,
-    unmoving,
 )
-from privopt.algorithms.one_shot import Static
+from privopt.algorithms.first_order import Params, descend, run_of, step_count
+from privopt.algorithms.theorems import horizon, one_step_noise, steps_powers, unmoving
 from privopt.arguments import count, positive_number
 from privopt.convex import Average, EmpiricalRisk, Last, Output, State, StepSizes
 from privopt.core import Algorithm, Execution, Plan, Steps, planner, whole
@@ -81,8 +78,8 @@ def plan(
     clip : float, optional
         ``C``, of gradients at anchors; default ``L``, at which nothing is clipped.
     difference_clip : float, optional
-        ``C'``; default ``min(2 L, 2 H R)``, at which nothing is clipped. A smaller one costs the
-        rate, and pays where iterates stay closer to their anchors than a diameter.
+        ``C'``; default ``min(2 L, 2 H R)``, at which nothing is clipped. A smaller one pays where
+        iterates stay closer to their anchors than a diameter, and has no rate.
     step_size : float or StepSizes, optional
         ``eta``; default ``R/sqrt(A (T + 1))``, see :func:`privopt.theory.variance_reduced_rate`, in
         linear decay where the last iterate is returned.
@@ -93,10 +90,9 @@ def plan(
 
     Formal guarantee
     ----------------
-    That of :class:`privopt.mechanisms.VarianceReducedGradient`: Gaussian releases at anchors and
-    on Poisson samples in between, both charged, both under the relation of ``budget``, for every
-    data set and loss, covering all iterates. Under ``add_or_remove_one`` there are at most ``n``
-    records.
+    Gaussian releases at anchors and on Poisson samples in between, both charged, for every data
+    set and loss, covering all iterates (:class:`privopt.mechanisms.VarianceReducedGradient`).
+    Under ``add_or_remove_one`` there are at most ``n`` records.
 
     Rate
     ----
@@ -112,12 +108,12 @@ def plan(
     --------
     >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="add_or_remove_one")
-    >>> planned = plan(facts, budget, steps=100, batch_size=50)
-    >>> planned.params.mechanism.period, planned.params.mechanism.anchors.steps
+    >>> mechanism = plan(facts, budget, steps=100, batch_size=50).params.mechanism
+    >>> mechanism.period, mechanism.anchors.steps
     (20, 5)
     """
     require_delta("dp_svrg", budget)
-    query = Clipping(clip).query(problem_class)
+    query = clipped_gradient(problem_class, clip)
     change = _difference_query(problem_class, query, difference_clip)
     batching = Batching.of(problem_class, batch_size, capacity=capacity)
     smooth = replace(problem_class, smoothness=None)  # no theorem of its noise is
@@ -140,16 +136,10 @@ def plan(
         last = chosen_output(output) == Last()
         size = variance_reduced_step_size(problem_class, **_noise(mechanism), last=last)
         step_size = StepSizes.linear_decay(size * steps / (steps + 1.0)) if last else size
-    method = first_order(
-        problem_class, mechanism, step_size=step_size, output=output, record=record
-    )
-    return Plan(
-        algorithm=DP_SVRG,
-        problem_class=problem_class,
-        budget=budget,
-        params=Params(mechanism, method),
-        static=Static(problem_class.dim),
-    )
+    return descend(
+        DP_SVRG, problem_class, budget, mechanism,
+        step_size=step_size, output=output, record=record,
+    )  # fmt: skip
 
 
 def rate(plan: Plan) -> Rate:

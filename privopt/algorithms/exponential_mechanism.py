@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from jax import Array
 
-from privopt.algorithms.choices import require_convex_lipschitz
-from privopt.algorithms.one_shot import Params, Static
+from privopt.algorithms.choices import Static
+from privopt.algorithms.one_shot import Params, planned, require_convex_lipschitz
 from privopt.arguments import positive_number
 from privopt.convex import MAX_SAMPLER_DIM, EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
@@ -41,8 +41,8 @@ def plan(
     ----------
     problem_class : ProblemClass
         Convex, ``L``-Lipschitz, finite ``radius``, ``dim`` at most 3: no exact sampler is known
-        beyond that, and a Markov chain stopped in finite time adds ``(1 + e^epsilon)`` times its
-        distance from the target to ``delta``, a distance that nobody can certify here.
+        beyond that, and a Markov chain's distance from its target, which ``delta`` would have to
+        pay for, cannot be certified.
     budget : Budget
         ``delta = 0`` asks for pure differential privacy, and for no regulariser.
     regularisation : float, optional
@@ -94,13 +94,7 @@ def plan(
             regularisation = _balanced(query, problem_class, budget)
         regularisation = positive_number("regularisation", regularisation)
         mechanism = GibbsMechanism.regularised(query, budget, regularisation)
-    return Plan(
-        algorithm=EXPONENTIAL_MECHANISM,
-        problem_class=problem_class,
-        budget=budget,
-        params=Params(mechanism),
-        static=Static(problem_class.dim),
-    )
+    return planned(EXPONENTIAL_MECHANISM, problem_class, budget, mechanism)
 
 
 def rate(plan: Plan) -> Rate:

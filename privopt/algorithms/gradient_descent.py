@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from privopt.algorithms.first_order import IN_STEPS, Params, first_order, rate_of
-from privopt.algorithms.one_shot import Static
+from privopt.algorithms.first_order import IN_STEPS, descend
+from privopt.algorithms.theorems import rate_of
 from privopt.arguments import count
 from privopt.convex import Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
@@ -58,16 +58,10 @@ def plan(
     mechanism = PrivateGradient(
         query=query, batches=AllRecords(), noise=None, scale=0.0, steps=steps
     )
-    method = first_order(
-        problem_class, mechanism, step_size=step_size, output=output, record=record
-    )
-    return Plan(
-        algorithm=GRADIENT_DESCENT,
-        problem_class=problem_class,
-        budget=budget,
-        params=Params(mechanism, method),
-        static=Static(problem_class.dim),
-    )
+    return descend(
+        GRADIENT_DESCENT, problem_class, budget, mechanism,
+        step_size=step_size, output=output, record=record,
+    )  # fmt: skip
 
 
 def rate(plan: Plan) -> Rate:

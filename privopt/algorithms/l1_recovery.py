@@ -9,9 +9,9 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from privopt.algorithms.choices import require_delta
-from privopt.algorithms.one_shot import Params, Static
-from privopt.algorithms.projection_mechanism import MODES, Secret, check_paper, rate_of, rate_with
+from privopt.algorithms.choices import MODES, Static, require_delta
+from privopt.algorithms.one_shot import Params, planned
+from privopt.algorithms.projection_mechanism import Secret, check_paper, rate_of, rate_with
 from privopt.algorithms.projection_mechanism import run as run_projection
 from privopt.arguments import count, member
 from privopt.convex import EmpiricalRisk
@@ -113,13 +113,7 @@ def plan(
         mechanism = CompressedMean.calibrated(
             query, budget, measurements=rows, calibration=calibration, matrix=given
         )
-    return Plan(
-        algorithm=L1_RECOVERY,
-        problem_class=problem_class,
-        budget=budget,
-        params=Params(mechanism),
-        static=Static(problem_class.dim),
-    )
+    return planned(L1_RECOVERY, problem_class, budget, mechanism)
 
 
 def rate(plan: Plan) -> Rate:

@@ -6,11 +6,17 @@ import math
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 from jax import Array
 
-from privopt.algorithms.choices import require_convex_lipschitz
-from privopt.algorithms.one_shot import Params, Secret
+from privopt.algorithms.choices import MODES
+from privopt.algorithms.one_shot import (
+    SMOOTHING_SHARE,
+    Params,
+    Secret,
+    envelope_width,
+    minimiser_of,
+    require_convex_lipschitz,
+)
 from privopt.arguments import member, positive_number
 from privopt.convex import EmpiricalRisk, linf_projection
 from privopt.core import Algorithm, Execution, Plan, Run, planner
@@ -40,7 +46,6 @@ from privopt.theory import (
 )
 
 _NAME = "linf_output_perturbation"
-_SMOOTHING_SHARE = 0.01
 
 
 class Static(NamedTuple):
@@ -103,8 +108,7 @@ def plan(
     Gaussian: the minimiser has sensitivity ``2L/(lambda n)`` (``replace_one``), half that under
     ``zero_out`` and ``add_or_remove_one`` (at most ``n`` records). Laplace: its l1 sensitivity is
     that of :class:`privopt.mechanisms.SparseMinimiser`. The solver's worst-case error, fixed in
-    advance, is added. Rests on the assumptions listed in ``guarantee.assumptions``: to clip
-    gradients inside a solver would not make losses Lipschitz. Projecting is post-processing.
+    advance, is added. Rests on ``guarantee.assumptions``. Projecting is post-processing.
 
     Rate
     ----
@@ -126,7 +130,13 @@ def plan(
     (0.121, 0.191)
     """
     _check(problem_class, budget, mode, glm, projection)
-    declared = Declared(mode, _distance(problem_class, distance), glm)
+    if distance is not None:
+        distance = positive_number("distance", distance)
+    elif math.isinf(problem_class.radius):
+        raise ValueError("distance must be given where radius is infinite, got None")
+    else:
+        distance = problem_class.radius
+    declared = Declared(mode, distance, glm)
     numbers = _Numbers.of(problem_class, budget, declared, projection)
     best = numbers.best if regularisation is None else None
     if best is None:
@@ -135,14 +145,9 @@ def plan(
         regularisation, smoothing = best.regularisation, best.smoothing
     if problem_class.smoothness is None and smoothing == 0.0:
         smoothing = _smoothing(problem_class, numbers, regularisation)
-    return Plan(
-        algorithm=LINF_OUTPUT_PERTURBATION,
-        problem_class=problem_class,
-        budget=budget,
-        params=Params(_mechanism(problem_class, budget, declared, regularisation, smoothing)),
-        static=Static(problem_class.dim, projection),
-        declared=declared,
-    )
+    params = Params(_mechanism(problem_class, budget, declared, regularisation, smoothing))
+    static = Static(problem_class.dim, projection)
+    return Plan(LINF_OUTPUT_PERTURBATION, problem_class, budget, params, static, declared)
 
 
 def rate(plan: Plan) -> Rate:
@@ -184,7 +189,7 @@ def _check(
     problem_class: ProblemClass, budget: Budget, mode: str, glm: bool, projection: str
 ) -> None:
     require_convex_lipschitz(_NAME, problem_class)
-    member("mode", mode, ("tight", "paper"))
+    member("mode", mode, MODES)
     member("projection", projection, ("linf", "ball", "l2", "none"))
     if not isinstance(glm, bool):
         raise ValueError(f"glm must be True or False, got {glm!r}")
@@ -210,15 +215,6 @@ def _check(
             )
 
 
-def _distance(problem_class: ProblemClass, distance: float | None) -> float:
-    """``D``: the given one, or the radius."""
-    if distance is not None:
-        return positive_number("distance", distance)
-    if math.isinf(problem_class.radius):
-        raise ValueError("distance must be given where radius is infinite, got None")
-    return problem_class.radius
-
-
 class _Numbers(NamedTuple):
     """What the default ``lambda`` follows from."""
 
@@ -233,9 +229,15 @@ class _Numbers(NamedTuple):
     def of(
         cls, problem_class: ProblemClass, budget: Budget, declared: Declared, projection: str
     ) -> _Numbers:
-        """``unit`` is ``sigma lambda``, or ``lambda Delta_2/epsilon``."""
+        """``unit`` is ``sigma lambda``, or ``lambda Delta_2/epsilon``: noise in the gradient."""
         gaussian, published = budget.delta > 0.0, declared.mode == "paper"
-        unit = _unit_scale(problem_class, budget, published)
+        gradient = ClippedGradient.of(problem_class)
+        if not gaussian:
+            unit = gradient.sensitivity(budget.relation) / budget.epsilon
+        elif published:
+            unit = classic_gaussian_scale(gradient, budget)
+        else:
+            unit = GaussianMechanism.calibrated(gradient, budget).scale
         share = 0.5 if published else 0.25
         known = perturbation_cost(
             problem_class, gaussian=gaussian, projection=projection, glm=declared.glm
@@ -261,23 +263,14 @@ class _Numbers(NamedTuple):
         return cls(published, gaussian, share, unit, cost, best)
 
 
-def _unit_scale(problem_class: ProblemClass, budget: Budget, published: bool) -> float:
-    """What noise in the gradient would need."""
-    gradient = ClippedGradient.of(problem_class)
-    if budget.delta == 0.0:
-        return gradient.sensitivity(budget.relation) / budget.epsilon
-    if published:
-        return classic_gaussian_scale(gradient, budget)
-    return GaussianMechanism.calibrated(gradient, budget).scale
-
-
 def _smoothing(problem_class: ProblemClass, numbers: _Numbers, regularisation: float) -> float:
     """Costs a hundredth of Gaussian noise; the best width where Laplace noise depends on it."""
     unit, cost = numbers.unit, numbers.cost
     if not numbers.gaussian:
         return smoothing_width(problem_class, regularisation, unit=unit, cost=cost)
     noise = cost * unit / regularisation
-    return min(2.0 * _SMOOTHING_SHARE * noise, 4.0) / problem_class.lipschitz**2
+    width = 2.0 * SMOOTHING_SHARE * noise / problem_class.lipschitz**2
+    return envelope_width(problem_class, width)
 
 
 def _mechanism(
@@ -303,12 +296,11 @@ def _mechanism(
 def run(
     static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
 ) -> Run:
-    """Solve, add noise, project. A solution that is not finite becomes the public centre."""
+    """Solve, add noise, project."""
     del execution
-    centre, constraint = objective.start(static.dim), objective.constraint
-    minimiser = params.mechanism.query.minimiser_of(objective)(centre)
-    minimiser = jnp.where(jnp.isfinite(minimiser).all(), minimiser, centre)
-    released = params.mechanism.add_noise(stream(key, "noise"), minimiser)
+    mechanism, constraint = params.mechanism, objective.constraint
+    minimiser = minimiser_of(mechanism.query, objective, objective.start(static.dim))
+    released = mechanism.add_noise(stream(key, "noise"), minimiser)
     if static.projection in ("linf", "ball"):
         released = linf_projection(constraint, released)
     elif static.projection == "l2":

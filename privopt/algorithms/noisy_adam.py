@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import optax
 
-from privopt.algorithms.choices import Batching, Clipping, require_delta
-from privopt.algorithms.first_order import (
-    IN_STEPS,
-    Params,
-    first_order,
-    horizon,
-    least_batch,
-    rate_of,
-)
-from privopt.algorithms.one_shot import Static
+from privopt.algorithms.first_order import IN_STEPS, descend, private_gradient
+from privopt.algorithms.theorems import rate_of
 from privopt.convex import Output, StepSizes, Update, corrected_adam
 from privopt.core import Algorithm, Plan, planner
-from privopt.mechanisms import Batches, IndependentNoise, Noise, PrivateGradient, noise_of
+from privopt.mechanisms import Batches, IndependentNoise, Noise
 from privopt.spec import Budget, ProblemClass
 
 
@@ -84,33 +76,24 @@ def plan(
         raise ValueError(f"weight_decay must be non-negative and finite, got {weight_decay!r}")
     if noise_correction and weight_decay:
         raise ValueError(f"weight_decay must be 0 with noise_correction, got {weight_decay!r}")
-    require_delta("noisy_adam", budget)
-    query = Clipping(clip, clipping).query(problem_class)
-    least = least_batch(problem_class, budget, query, steps, sampler)
-    batching = Batching.of(problem_class, batch_size, rate, sampler, capacity, cycle, least)
-    default = horizon(problem_class, budget, query, steps, moments=batching.moments)
-    batches = batching.batches(budget, default.steps)
-    added = noise_of(noise, default.steps)
-    if noise_correction and not isinstance(added, IndependentNoise):
-        raise ValueError(
-            "noise must be independent with noise_correction, which takes the same variance out of "
-            f"every step, got {noise!r}"
-        )
-    mechanism = PrivateGradient.calibrated(query, budget, default.steps, batches, added)
+    mechanism = private_gradient(
+        "noisy_adam", problem_class, budget, steps=steps, clip=clip, clipping=clipping,
+        batch_size=batch_size, rate=rate, sampler=sampler, capacity=capacity, cycle=cycle,
+        noise=noise,
+    )  # fmt: skip
     update = Update.of(optax.adamw, b1=float(b1), b2=float(b2), weight_decay=float(weight_decay))
     if noise_correction:
+        if not isinstance(mechanism.noise, IndependentNoise):
+            raise ValueError(
+                "noise must be independent with noise_correction, which takes the same variance "
+                f"out of every step, got {noise!r}"
+            )
         variance = mechanism.scale**2
         update = Update.of(corrected_adam, noise_variance=variance, b1=float(b1), b2=float(b2))
-    method = first_order(
-        problem_class, mechanism, step_size=step_size, update=update, output=output, record=record
-    )
-    return Plan(
-        algorithm=NOISY_ADAM,
-        problem_class=problem_class,
-        budget=budget,
-        params=Params(mechanism, method),
-        static=Static(problem_class.dim),
-    )
+    return descend(
+        NOISY_ADAM, problem_class, budget, mechanism,
+        step_size=step_size, update=update, output=output, record=record,
+    )  # fmt: skip
 
 
 NOISY_ADAM = Algorithm(

@@ -7,11 +7,15 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import dp_accounting as dp
-import jax.numpy as jnp
 from jax import Array
 
-from privopt.algorithms.choices import require_convex_lipschitz
-from privopt.algorithms.one_shot import Params, Static
+from privopt.algorithms.choices import Static
+from privopt.algorithms.one_shot import (
+    Params,
+    minimiser_of,
+    planned,
+    require_convex_lipschitz,
+)
 from privopt.arguments import positive_number
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
@@ -42,12 +46,8 @@ _PURE_FINISH_SHARE = 1e-3  # the same under pure differential privacy, where los
 class ObjectivePerturbationRelease(NamedTuple):
     """Noise inside the objective, and noise after it for what the solver leaves.
 
-    Attributes
-    ----------
-    tilt : GaussianObjectivePerturbation or NormLaplaceObjectivePerturbation
-        With the query, whose exact minimiser it makes private.
-    finish_scale : float
-        Of the second noise, of the tilt's law, in units of the parameter.
+    The ``tilt`` makes the exact minimiser of its query private. ``finish_scale`` is that of the
+    second noise, of the tilt's law, in units of the parameter.
     """
 
     tilt: GaussianObjectivePerturbation | NormLaplaceObjectivePerturbation
@@ -103,9 +103,9 @@ def plan(
     Formal guarantee
     ----------------
     The exact minimiser is :class:`privopt.privacy.ObjectivePerturbationDpEvent`, or pure DP with
-    norm-Laplace tilts. Given it, the release is that of a mechanism with sensitivity ``2 tau``,
-    ``tau`` the solver's worst-case error on any data set: the two compose. Rests on
-    ``guarantee.assumptions``; the Lipschitz constant is enforced by clipping.
+    norm-Laplace tilts. Given it, the release has sensitivity ``2 tau``, ``tau`` the solver's
+    worst-case error on any data set: the two compose. Rests on ``guarantee.assumptions``; the
+    Lipschitz constant is enforced by clipping.
 
     Rate
     ----
@@ -120,21 +120,15 @@ def plan(
     --------
     >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> planned = plan(facts, budget)
-    >>> type(planned.params.mechanism.tilt).__name__
-    'GaussianObjectivePerturbation'
+    >>> round(plan(facts, budget).rate.upper, 4)
+    0.0099
     """
     require_convex_lipschitz("objective_perturbation", problem_class)
     chosen = _analysis(analysis, budget)
     left = drawable(budget)
     query = regularised(problem_class, left, chosen, regularisation)
-    return Plan(
-        algorithm=OBJECTIVE_PERTURBATION,
-        problem_class=problem_class,
-        budget=budget,
-        params=Params(least_noise(query, left, chosen)),
-        static=Static(problem_class.dim),
-    )
+    mechanism = least_noise(query, left, chosen)
+    return planned(OBJECTIVE_PERTURBATION, problem_class, budget, mechanism)
 
 
 def rate(plan: Plan) -> Rate:
@@ -184,13 +178,7 @@ def regularised(
     *,
     relative_error: float | None = None,
 ) -> PerturbedMinimiser:
-    """The query at the ``lambda`` given, or at the one of the smallest bound.
-
-    Raises
-    ------
-    ValueError
-        If ``lambda`` is none, or less than the analysis needs, or left open on the whole space.
-    """
+    """The query at the ``lambda`` given, or at the one of the smallest bound."""
     if regularisation is None:
         if math.isinf(problem_class.radius):
             raise ValueError("regularisation must be given where radius is infinite, got None")
@@ -260,16 +248,14 @@ def _pure_noise(
 def run(
     static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
 ) -> Run:
-    """Draw the tilt, minimise, add the last noise, project; what is not finite is the centre."""
+    """Draw the tilt, minimise, add the last noise, project."""
     del execution
     mechanism = params.mechanism
-    constraint = objective.constraint
-    centre = constraint.centre_point(static.dim, objective.dtype)
     tilt = mechanism.tilt.draw(stream(key, "noise"), static.dim, objective.dtype)
-    minimiser = mechanism.tilt.query.minimiser_of(objective)(centre, tilt)
-    minimiser = jnp.where(jnp.isfinite(minimiser).all(), minimiser, centre)
-    released = constraint.project(mechanism.finish.add_noise(stream(key, "solver"), minimiser))
-    return Run(released, Secret(tilt, minimiser))
+    centre = objective.constraint.centre_point(static.dim, objective.dtype)
+    minimiser = minimiser_of(mechanism.tilt.query, objective, centre, tilt)
+    noisy = mechanism.finish.add_noise(stream(key, "solver"), minimiser)
+    return Run(objective.constraint.project(noisy), Secret(tilt, minimiser))
 
 
 OBJECTIVE_PERTURBATION = Algorithm(

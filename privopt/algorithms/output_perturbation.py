@@ -5,11 +5,19 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple, TypeAlias
 
-import jax.numpy as jnp
 from jax import Array
 
-from privopt.algorithms.choices import require_convex_lipschitz
-from privopt.algorithms.one_shot import Params, Secret, Static
+from privopt.algorithms.choices import Static
+from privopt.algorithms.one_shot import (
+    SMOOTHING_SHARE,
+    Params,
+    Secret,
+    check_gaussian,
+    envelope_width,
+    minimiser_of,
+    planned,
+    require_convex_lipschitz,
+)
 from privopt.arguments import member, positive_number
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
@@ -28,7 +36,6 @@ from privopt.theory import (
     perturbed_minimiser_regularisation,
 )
 
-_SMOOTHING_SHARE = 0.01
 _Kind: TypeAlias = type[GaussianMechanism[Any]] | type[NormLaplaceMechanism[Any]]
 _KINDS: dict[str, _Kind] = {"gaussian": GaussianMechanism, "norm_laplace": NormLaplaceMechanism}
 
@@ -50,8 +57,8 @@ def plan(
 ) -> Plan:
     """Plan output perturbation: ``Proj(argmin_W F(w) + (lambda/2)|w - c|^2  +  z)``.
 
-    Losses without declared ``smoothness`` are replaced by their Moreau envelopes of a width that
-    costs a hundredth of the rate; envelopes keep convexity and ``L``, hence the guarantee.
+    Losses without declared ``smoothness`` are replaced by their Moreau envelopes, at a hundredth
+    of the rate; envelopes keep convexity and ``L``, hence the guarantee.
 
     Parameters
     ----------
@@ -66,16 +73,16 @@ def plan(
         Default ``"gaussian"`` if ``delta > 0``, else ``"norm_laplace"`` (density proportional to
         ``exp(-|z|/beta)``, pure DP).
     stationary : bool
-        Declares, like any fact of the class, that for every data set the gradient vanishes at the
-        minimiser, which sharpens the rate of smooth losses; noise and guarantee are the same.
-        True over a ball with ``L <= 2 m R``, and wherever minimisers are interior.
+        Declares that for every data set the gradient vanishes at the minimiser, which sharpens the
+        rate of smooth losses alone. True over a ball with ``L <= 2 m R``, and wherever minimisers
+        are interior.
 
     Formal guarantee
     ----------------
     The minimiser has sensitivity ``2L/(lambda n)`` (``replace_one``), half that under
     ``zero_out`` and ``add_or_remove_one`` (at most ``n`` records); the solver's worst-case
-    error, fixed in advance, is added to it. Noise is calibrated to ``budget``. Rests on the
-    assumptions listed in ``guarantee.assumptions``, since a minimiser cannot be clipped.
+    error, fixed in advance, is added. Rests on ``guarantee.assumptions``, since a minimiser cannot
+    be clipped.
 
     Rate
     ----
@@ -90,9 +97,8 @@ def plan(
     --------
     >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> planned = plan(facts, budget)
-    >>> type(planned.params.mechanism).__name__
-    'GaussianMechanism'
+    >>> round(plan(facts, budget, regularisation=0.5).params.mechanism.scale, 4)
+    0.0169
     """
     require_convex_lipschitz("output_perturbation", problem_class)
     kind = _kind(noise, budget)
@@ -115,14 +121,8 @@ def plan(
     query = RegularisedMinimiser.of(
         problem_class, budget.relation, regularisation=regularisation, smoothing=smoothing
     )
-    return Plan(
-        algorithm=OUTPUT_PERTURBATION,
-        problem_class=problem_class,
-        budget=budget,
-        params=Params(kind.calibrated(query, budget)),
-        static=Static(problem_class.dim),
-        declared=Declared(stationary),
-    )
+    mechanism = kind.calibrated(query, budget)
+    return planned(OUTPUT_PERTURBATION, problem_class, budget, mechanism, Declared(stationary))
 
 
 def rate(plan: Plan) -> Rate:
@@ -151,8 +151,7 @@ def _kind(noise: str | None, budget: Budget) -> _Kind:
     if noise is None:
         noise = "gaussian" if budget.delta > 0.0 else "norm_laplace"
     member("noise", noise, _KINDS)
-    if noise == "gaussian" and budget.delta == 0.0:
-        raise ValueError("delta must be positive for noise='gaussian', got 0.0")
+    check_gaussian(noise, budget)
     return _KINDS[noise]
 
 
@@ -171,29 +170,23 @@ def _balanced(problem_class: ProblemClass, budget: Budget, kind: _Kind) -> float
 def _smoothing(
     problem_class: ProblemClass, budget: Budget, kind: _Kind, regularisation: float
 ) -> float:
-    """``h`` whose bias ``L^2 h/2`` is a hundredth of what the noise costs, at most ``4/L^2``.
-
-    The cap keeps every loss of slope at most 1 and curvature at most 1/4 (the logistic) within
-    the smoothness ``1/h`` that the solver counts on, envelope or not.
-    """
-    lipschitz = problem_class.lipschitz
+    """``h`` whose bias ``L^2 h/2`` is a hundredth of what the noise costs."""
     convexity = regularisation + problem_class.strong_convexity
     noise_norm = _unit_noise_norm(problem_class, budget, kind) / convexity
-    return min(2.0 * _SMOOTHING_SHARE * noise_norm / lipschitz, 4.0 / lipschitz**2)
+    width = 2.0 * SMOOTHING_SHARE * noise_norm / problem_class.lipschitz
+    return envelope_width(problem_class, width)
 
 
 def run(
     static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
 ) -> Run:
-    """Solve, add noise, project. A solution that is not finite becomes the public centre."""
+    """Solve, add noise, project."""
     del execution
-    query = params.mechanism.query
-    constraint = objective.constraint
-    centre = constraint.centre_point(static.dim, objective.dtype)
-    minimiser = query.minimiser_of(objective)(centre)
-    minimiser = jnp.where(jnp.isfinite(minimiser).all(), minimiser, centre)
-    released = constraint.project(params.mechanism.add_noise(stream(key, "noise"), minimiser))
-    return Run(released, Secret(minimiser))
+    mechanism = params.mechanism
+    centre = objective.constraint.centre_point(static.dim, objective.dtype)
+    minimiser = minimiser_of(mechanism.query, objective, centre)
+    noisy = mechanism.add_noise(stream(key, "noise"), minimiser)
+    return Run(objective.constraint.project(noisy), Secret(minimiser))
 
 
 OUTPUT_PERTURBATION = Algorithm(

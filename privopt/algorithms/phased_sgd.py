@@ -74,9 +74,8 @@ def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None
     ``budget``. Neighbours are lists that differ at one place. A place is seen by one step of one
     phase at most, in an order drawn without regard to the data; given what was released before,
     that phase alone differs between neighbours, and it is a Gaussian mechanism of sensitivity
-    ``2 L eta_i`` (:class:`OnePass`). All ``w_i`` together are therefore ``mu``-Gaussian DP: one
-    release, whatever the number of phases. Rests on ``guarantee.assumptions``. Under
-    ``add_or_remove_one`` a record more moves others to other phases, and it is refused.
+    ``2 L eta_i`` (:class:`OnePass`). All ``w_i`` together are therefore ``mu``-Gaussian DP. Rests
+    on ``guarantee.assumptions``.
 
     Rate
     ----
@@ -117,11 +116,11 @@ def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None
     query = OnePass.of(problem_class, step_size)
     mechanism = GaussianMechanism.calibrated(query, budget)
     return Plan(
-        algorithm=PHASED_SGD,
-        problem_class=problem_class,
-        budget=budget,
-        params=Params(mechanism),
-        static=Static(problem_class.n, problem_class.dim),
+        PHASED_SGD,
+        problem_class,
+        budget,
+        Params(mechanism),
+        Static(problem_class.n, problem_class.dim),
     )
 
 
@@ -136,19 +135,7 @@ def rate(plan: Plan) -> Rate:
 
 
 class State(NamedTuple):
-    """Between two steps.
-
-    Attributes
-    ----------
-    t : Array
-        Records seen.
-    released : pytree
-        ``w_i``, of the last phase that has ended.
-    average : pytree
-        ``v_i``, the same before noise.
-    inner : privopt.convex.State
-        Of the phase.
-    """
+    """After ``t`` records: ``w_i`` of the last phase that has ended, ``v_i``, and the phase."""
 
     t: Array
     released: Pytree

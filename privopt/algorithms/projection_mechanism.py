@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from jax import Array
 
-from privopt.algorithms.one_shot import Params, Static
+from privopt.algorithms.choices import MODES, Static
+from privopt.algorithms.one_shot import Params, check_gaussian, planned
 from privopt.arguments import member
 from privopt.convex import EmpiricalRisk, WholeSpace
 from privopt.core import Algorithm, Execution, Plan, Run, planner
@@ -17,8 +18,6 @@ from privopt.mechanisms.means import body_of
 from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream
 from privopt.theory import Body, Rate, no_rate, projection_mechanism_rate
-
-MODES = ("tight", "paper")
 
 
 class Secret(NamedTuple):
@@ -97,8 +96,7 @@ def plan(
         body = "l1" if mode == "paper" else "l1_l2"
     if body in ("l1", "l1_l2") and problem_class.sparsity is None:
         raise ValueError(f"sparsity must be declared for body={body!r}, got None")
-    if noise == "gaussian" and budget.delta == 0.0:
-        raise ValueError("delta must be positive for noise='gaussian', got 0.0")
+    check_gaussian(noise, budget)
     names = ["gaussian", "laplace"] if noise is None else [noise]
     if noise is None and (budget.delta == 0.0 or mode == "paper"):
         names = ["laplace" if budget.delta == 0.0 else "gaussian"]
@@ -109,13 +107,8 @@ def plan(
         ProjectedMean.calibrated(query, budget, noise=name, body=body, classic=mode == "paper")
         for name in names
     ]
-    return Plan(
-        algorithm=PROJECTION_MECHANISM,
-        problem_class=problem_class,
-        budget=budget,
-        params=Params(min(mechanisms, key=lambda each: rate_of(problem_class, each).upper)),
-        static=Static(problem_class.dim),
-    )
+    mechanism = min(mechanisms, key=lambda each: rate_of(problem_class, each).upper)
+    return planned(PROJECTION_MECHANISM, problem_class, budget, mechanism)
 
 
 def check_paper(budget: Budget) -> None:

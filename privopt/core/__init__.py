@@ -1,14 +1,12 @@
 """Plans from public numbers, the problems they fit, and runs."""
 
 from privopt.convex import Observer
-from privopt.core.execution import Execution
 from privopt.core.fitting import Problem
-from privopt.core.outcome import Run, Source
 from privopt.core.parameters import Mechanism
 from privopt.core.plan import Algorithm, Plan, planner
 from privopt.core.running import run, run_many
+from privopt.core.runs import Execution, Run, Source, Steps, whole
 from privopt.core.stepping import RunState, Stepper, stepper
-from privopt.core.steps import Steps, whole
 
 __all__ = [
     "Algorithm",

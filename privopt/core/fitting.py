@@ -6,8 +6,8 @@ from typing import Protocol
 
 from privopt.arguments import described
 from privopt.convex import EmpiricalRisk
-from privopt.core.outcome import Source
 from privopt.core.plan import Plan
+from privopt.core.runs import Source
 from privopt.spec import Premises, ProblemClass, Relation
 
 _REMEDIES = {

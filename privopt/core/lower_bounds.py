@@ -24,17 +24,7 @@ from privopt.theory import (
 def lower_bounds(
     problem_class: ProblemClass, budget: Budget, guarantee: Guarantee, rate: Rate
 ) -> tuple[LowerBound, ...]:
-    """The bound for every algorithm within the budget; also that for the guarantee, where larger.
-
-    Examples
-    --------
-    >>> from privopt.theory import no_rate
-    >>> facts = ProblemClass(n=1000, dim=100, lipschitz=1.0, radius=1.0)
-    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> spent = Guarantee(dp.GaussianDpEvent(10.0), "replace_one")
-    >>> [each.guarantee for each in lower_bounds(facts, budget, spent, no_rate("none is known"))]
-    ['(1, 1e-06)-DP', '0.2-Gaussian DP']
-    """
+    """The bound for every algorithm within the budget; also that for the guarantee, if larger."""
     if not rate.whole_class:
         return ()
     known = [ApproximateAdvantage(budget), advantage_of(guarantee)]
@@ -52,14 +42,6 @@ def advantage_of(guarantee: Guarantee) -> Advantage | None:
     It is Gaussian DP, pure DP, or the Renyi divergence of order 2. A batch cut at its capacity
     equals the whole sample unless the other records fill it. The probability of that is the same
     for both data sets and is counted as lost.
-
-    Examples
-    --------
-    >>> import dp_accounting as dp
-    >>> step = dp.PoissonSampledDpEvent(0.05, dp.GaussianDpEvent(4.0))
-    >>> found = advantage_of(Guarantee(dp.SelfComposedDpEvent(step, 100), "zero_out"))
-    >>> round(found.divergence, 4), found.lost
-    (0.0161, 0.0)
     """
     event, relation = guarantee.event, guarantee.relation
     if GaussianDP().supports(event, relation):

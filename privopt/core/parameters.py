@@ -41,7 +41,7 @@ class Parameters(Protocol):
 
     @property
     def mechanism(self) -> Mechanism:
-        """The mechanism from which the guarantee of the plan follows."""
+        """From which the guarantee of the plan follows."""
 
 
 def frozen(params: Tree) -> Tree:

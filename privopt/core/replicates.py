@@ -14,10 +14,9 @@ from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 from jax.typing import ArrayLike
 
-from privopt.core.execution import Execution
-from privopt.core.outcome import Run, Source
 from privopt.core.parameters import Parameters
 from privopt.core.plan import Algorithm
+from privopt.core.runs import Execution, Run, Source
 from privopt.streams import stream
 
 

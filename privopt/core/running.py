@@ -17,12 +17,11 @@ import numpy as np
 from jax import Array
 
 from privopt.arguments import count, described, instance
-from privopt.core.execution import Execution
 from privopt.core.fitting import Problem, check_problem
-from privopt.core.outcome import Run
 from privopt.core.parameters import device_numbers
 from privopt.core.plan import Plan
 from privopt.core.replicates import run_chunks, run_one
+from privopt.core.runs import Execution, Run
 
 
 def run(
@@ -37,7 +36,6 @@ def run(
 
     Parameters
     ----------
-    plan : Plan
     problem : privopt.problems.Problem
         With the plan's ``n`` and ``dim``, and constants no larger than the plan's. Under
         ``add_or_remove_one`` any ``n`` up to that of ``plan.premises``.
@@ -62,11 +60,12 @@ def run(
         Before compiling, if problem, key, stream or execution do not fit the plan. No error depends
         on the values of the data or, up to ``premises.n``, on the number of records.
 
-    Formal guarantee ---------------- ``plan.guarantee``, for one release. Two releases compose if
-    their noise is independent: two keys, or two streams. **Runs with one key and one stream share
-    their noise**, even under different plans. The noise then cancels: two releases and their public
-    noise scales reveal the minimiser or the gradient to all digits, and neither guarantee covers
-    both together.
+    Formal guarantee
+    ----------------
+    ``plan.guarantee``, for one release. Two releases compose if their noise is independent: two
+    keys, or two streams. **Runs with one key and one stream share their noise**, even under
+    different plans. The noise then cancels: two releases and their public noise scales reveal the
+    minimiser or the gradient to all digits, and neither guarantee covers both together.
 
     Examples
     --------
@@ -105,7 +104,6 @@ def run_many(
     ----------
     plans : sequence of Plan
         Of one algorithm and equal ``static``; their numbers are stacked.
-    problem : privopt.problems.Problem
     keys : Array
         Typed keys of shape ``(keys,)``, spread over all of ``jax.devices()``.
     common_random_numbers : bool

@@ -15,14 +15,12 @@ from jax.typing import ArrayLike
 
 from privopt.arguments import instance
 from privopt.convex import BatchRisk, EmpiricalRisk, pytree_dataclass
-from privopt.core.execution import Execution
 from privopt.core.fitting import Problem, check_problem
-from privopt.core.outcome import Run, Source
 from privopt.core.parameters import Parameters, device_numbers
 from privopt.core.plan import Algorithm, Plan
 from privopt.core.replicates import arguments_of, cast_back
 from privopt.core.running import check_key, check_stream, in_shape, precision, precision_dtype
-from privopt.core.steps import Steps
+from privopt.core.runs import Execution, Run, Source, Steps
 from privopt.release import Pytree
 
 
@@ -78,18 +76,9 @@ class Stepper:
     def step(self, state: RunState, batch: Pytree = None) -> RunState:
         """The state after one more step; pure: JAX may compile, map and differentiate around it.
 
-        Parameters
-        ----------
-        state : RunState
-        batch : pytree of array, optional
-            The records that :meth:`rows` names, in its order; places not taken may hold anything of
-            the right shape. By default they are found in the problem.
-
-        Raises
-        ------
-        ValueError
-            If all steps have been taken (a compiled step then changes nothing), or ``batch`` has
-            not as many records as :meth:`rows` has places.
+        ``batch`` is a pytree of the records that :meth:`rows` names, in its order; places not taken
+        may hold anything of the right shape. By default they are found in the problem. ValueError
+        if all steps have been taken; a compiled step then changes nothing.
         """
         if not isinstance(state.t, jax.core.Tracer) and int(state.t) >= self.steps:
             raise ValueError(
@@ -104,8 +93,7 @@ class Stepper:
         """``(rows, taken)`` of the next step, each ``(places,)``: record numbers, filled places.
 
         For reading records, never for publication: amplification by sampling rests on keeping
-        secret who takes part. Raises ``ValueError`` if a step does not read one batch of a fixed
-        size.
+        secret who takes part.
         """
         _check_rows(self.plan)
         with precision(self.plan):

@@ -4,15 +4,11 @@ import dataclasses
 import math
 
 import dp_accounting as dp
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import privopt
-from privopt import draws, problems
 from privopt.privacy import gaussian_delta
-from privopt.streams import stream
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 FACTS = privopt.ProblemClass(n=200, dim=3, lipschitz=1.0, radius=2.0, smoothness=0.25)
@@ -71,27 +67,3 @@ def test_a_coarser_solver_means_more_noise_never_another_try():
     assert plans[0].params.mechanism.tilt.scale == plans[2].params.mechanism.tilt.scale
     assert plans[0].params.mechanism.tilt.query.steps > plans[2].params.mechanism.tilt.query.steps
     assert len({p.static for p in plans}) == 1
-
-
-def test_replay():
-    """Both noises come from the key alone; the release is their plain sum with the minimiser."""
-    planned, key = plan_of(FACTS, BUDGET), jax.random.key(4)
-    where = problems.logistic(*classification(), problem_class=FACTS)
-    run = privopt.run(planned, where, key)
-    mechanism = planned.params.mechanism
-    tilt = mechanism.tilt.scale * draws.normal(stream(key, "noise"), (3,), jnp.float64)
-    np.testing.assert_allclose(run.secret.tilt, tilt, rtol=1e-14)
-    last = mechanism.finish.scale * draws.normal(stream(key, "solver"), (3,), jnp.float64)
-    expected = run.secret.minimiser + last
-    expected *= min(1.0, 2.0 / float(jnp.linalg.norm(expected)))
-    np.testing.assert_allclose(run.released, expected, rtol=1e-12)
-
-
-def test_refuses():
-    with pytest.raises(ValueError, match="delta must be positive for approximate minima"):
-        plan_of(FACTS, dataclasses.replace(BUDGET, delta=0.0))
-    with pytest.raises(ValueError, match="smoothness must be declared"):
-        plan_of(dataclasses.replace(FACTS, smoothness=None), BUDGET)
-    for bad in (0.0, -1.0, math.inf):
-        with pytest.raises(ValueError, match="relative_error must be positive and finite"):
-            plan_of(FACTS, BUDGET, relative_error=bad)

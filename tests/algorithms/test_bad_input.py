@@ -15,12 +15,6 @@ from privopt import problems
 FACTS = privopt.ProblemClass(n=50, dim=2, lipschitz=1.0, radius=2.0, smoothness=0.25, sparsity=2)
 ROUGH = dataclasses.replace(FACTS, smoothness=None)
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
-ONE_SHOT = (
-    "output_perturbation",
-    "objective_perturbation",
-    "approximate_minima_perturbation",
-    "exponential_mechanism",
-)
 CHOICES = {"dp_gd": {"steps": 20}, "gradient_descent": {"steps": 20}}
 every = pytest.mark.parametrize("name", sorted(privopt.ALGORITHMS))
 
@@ -41,44 +35,6 @@ def problem(planned, features):
     return logistic(features, facts=planned.problem_class)
 
 
-@pytest.mark.parametrize("name", ONE_SHOT)
-@pytest.mark.parametrize("bad", [0.0, -1.0, -0.0, math.inf, math.nan, True, "1"])
-def test_a_regularisation_that_is_none(name, bad):
-    with pytest.raises(ValueError, match="regularisation must be positive and finite, got"):
-        plan(name, regularisation=bad)
-
-
-@pytest.mark.parametrize("name", ["objective_perturbation", "approximate_minima_perturbation"])
-@pytest.mark.parametrize("choices", [{}, {"regularisation": 0.5}])
-def test_smoothness_missing_where_the_guarantee_needs_it(name, choices):
-    with pytest.raises(ValueError, match=r"smoothness must be declared.* got None"):
-        plan(name, ROUGH, **choices)
-
-
-def test_smoothness_missing_where_a_smoothed_loss_will_do():
-    """The plan asks the problem for an envelope, and a problem without one is refused by name."""
-    planned = plan("output_perturbation", ROUGH)
-    assert planned.requires == {"smoothing"}
-    where = problems.Problem(
-        loss=lambda w, x: abs(w @ x), data=np.zeros((50, 2)), problem_class=ROUGH
-    )
-    with pytest.raises(ValueError, match="problem must provide smoothing for output_perturbation"):
-        privopt.run(planned, where, jax.random.key(0))
-
-
-@pytest.mark.parametrize("dim", [4, 100])
-def test_more_dimensions_than_have_an_exact_sampler(dim):
-    with pytest.raises(ValueError, match=f"dim must be at most 3 for .*, got {dim}: no sampler"):
-        plan("exponential_mechanism", dataclasses.replace(FACTS, dim=dim))
-
-
-def test_no_records_and_a_class_of_none():
-    with pytest.raises(ValueError, match="n must be a positive integer, got 0"):
-        dataclasses.replace(FACTS, n=0)
-    with pytest.raises(ValueError, match="data must hold n = 50 records, got 0"):
-        logistic(np.zeros((0, 2)), np.zeros(0))
-
-
 @pytest.mark.parametrize("name", sorted(set(privopt.ALGORITHMS) - {"bias_reduced_sgd"}))
 def test_one_record_is_a_data_set(name):
     """Noise enough for it; every number of the plan is finite, and so is the release."""
@@ -93,11 +49,6 @@ def test_one_record_is_a_data_set(name):
     assert np.linalg.norm(run.released) <= 2.0 + 1e-12
     if planned.algorithm.private:
         assert planned.guarantee.epsilon(1e-5).upper <= 0.5
-
-
-def test_a_pair_of_batches_needs_two_records():
-    with pytest.raises(ValueError, match=r"base must be at most n/2 = 0\.5, got 1"):
-        plan("bias_reduced_sgd", dataclasses.replace(FACTS, n=1))
 
 
 def test_one_strongly_convex_record_needs_no_regulariser():

@@ -136,13 +136,3 @@ def test_where_no_theorem_covers_it_the_reason_is_told():
         assert reason in planned.rate.theorem
     sampled = {"steps": 4, "post": "sparse", "sampler": "without_replacement"}
     assert dp_sgd(CLASS, BUDGET, **sampled).rate.upper < math.inf
-
-
-@pytest.mark.parametrize("plan", [dp_gd, dp_sgd])
-def test_bad_bodies_are_refused_by_name(plan):
-    unknown = dataclasses.replace(CLASS, sparsity=None)
-    with pytest.raises(ValueError, match="sparsity must be declared for post='sparse', got None"):
-        plan(unknown, BUDGET, steps=2, post="sparse")
-    for bad in ("dense", L2Ball, 3.0, True):
-        with pytest.raises(ValueError, match="post must be 'sparse', a constraint set or None"):
-            plan(CLASS, BUDGET, steps=2, post=bad)

@@ -195,18 +195,3 @@ def test_scores_in_float32_move_by_their_sensitivity_at_most(radius, public):
             furthest = max(furthest, abs(sides[0] - sides[1]))
     assert furthest <= most
     assert furthest > 0.9 * 2.0 / n
-
-
-@pytest.mark.parametrize(
-    ("choices", "match"),
-    [
-        ({"boost": 1.0}, "boost must be a chance of failure below 1"),
-        ({"boost": 0.0}, "boost must be positive"),
-        ({"mode": "paper", "steps": None}, "boost must be None but for fixed steps"),
-        ({"record": 5}, "boost must be None but for fixed steps"),
-    ],
-)
-def test_refusals(choices, match):
-    with pytest.raises(ValueError, match=match):
-        plan(**choices)
-    assert plan().rate.upper == math.inf

@@ -144,11 +144,6 @@ def test_a_plan_claims_what_its_mechanism_says_and_meets_its_budget(name, restar
         assert found == pytest.approx(1.0, rel=1e-2)
 
 
-def test_a_relation_in_which_places_move_is_refused():
-    with pytest.raises(ValueError, match="relation must be"):
-        plan("tree", Relation.ADD_OR_REMOVE_ONE)
-
-
 # --- hostile records ------------------------------------------------------------------------------
 
 
@@ -218,22 +213,6 @@ def released(planned, key, stream):
     where = problems.Problem(loss=along, data=records, problem_class=facts)
     found = privopt.run(planned, where, key, stream=stream)
     return -np.diff(np.concatenate([np.zeros((1, facts.dim)), found.path.points]), axis=0)
-
-
-@pytest.mark.parametrize("name", ["tree", "toeplitz"])
-def test_two_plans_share_noise_with_one_stream_and_none_with_two(name):
-    """Two passes, with and without restarts, and fresh noise beside: no number comes twice."""
-    key = jax.random.key(0)
-    plans = [plan(name, ZERO, 6, 3), plan(name, ZERO, 6, 3, restart=True), plan(name, ZERO, 6, 3)]
-    scales = [each.params.mechanism.scale for each in plans]
-    noises = [
-        released(each, key, number) / scale
-        for number, (each, scale) in enumerate(zip(plans, scales, strict=True))
-    ]
-    numbers = np.abs(np.concatenate(noises)).ravel()
-    apart = np.abs(np.subtract.outer(numbers, numbers))
-    assert (apart[~np.eye(len(numbers), dtype=bool)] > 1e-9).all()
-    np.testing.assert_allclose(released(plans[0], key, 2) / scales[0], noises[2], atol=1e-12)
 
 
 def test_passes_are_uncorrelated_where_noise_begins_anew():

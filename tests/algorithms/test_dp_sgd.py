@@ -108,11 +108,6 @@ def test_noisy_adam_equals_the_textbook_loop(correction):
     np.testing.assert_allclose(found.released, points[-1], rtol=1e-7)
 
 
-def test_a_correction_of_equal_variances_needs_independent_noise():
-    with pytest.raises(ValueError, match="noise must be independent with noise_correction"):
-        plan("noisy_adam", sampler="shuffled", noise="tree", noise_correction=True)
-
-
 def test_the_ledger_does_not_know_the_optimiser():
     """The same event, noise and guarantee for descent, momentum, Adam and its decay."""
     descent = plan(step_size=0.1)
@@ -344,44 +339,6 @@ def test_an_older_accountant_agrees():
     assert divergence is not None
     spent = planned.guarantee.epsilon(1e-5)
     assert spent.upper <= float(divergence[0]) + math.log(1e5) / 7.0
-
-
-REFUSED = {
-    "steps": [0, -1, 2.5],
-    "batch_size": [0.0, -3, N + 1, math.nan],
-    "clip": [0.0, -1.0, math.inf],
-    "clipping": ["none"],
-    "sampler": ["uniform"],
-    "capacity": [9, 0, 2.5],
-    "step_size": [0.0, -1.0],
-    "record": [-1, 1.5, True],
-    "output": ["mean"],
-}
-
-
-@pytest.mark.parametrize("choice", REFUSED)
-@pytest.mark.parametrize("name", ["dp_sgd", "noisy_adam"])
-def test_bad_choices_are_refused_by_name(name, choice):
-    for value in REFUSED[choice]:
-        with pytest.raises(ValueError, match=choice):
-            plan(name, **{choice: value})
-
-
-def test_other_refusals():
-    with pytest.raises(ValueError, match=r"rate must be at most 1, got 1\.5"):
-        plan(batch_size=None, rate=1.5)
-    with pytest.raises(ValueError, match="rate must be left out beside batch_size"):
-        plan(rate=0.5)
-    with pytest.raises(ValueError, match="delta must be positive"):
-        plan(budget=privopt.Budget(epsilon=1.0, delta=0.0, relation="zero_out"))
-    zero_out = privopt.Budget(epsilon=2.0, delta=1e-5, relation="zero_out")
-    with pytest.raises(ValueError, match="capacity must be left out for shuffled"):
-        plan(budget=zero_out, sampler="shuffled", capacity=20)
-    with pytest.raises(ValueError, match="clip must be given where lipschitz is not declared"):
-        plan(facts=privopt.ProblemClass(n=N, dim=DIM, lipschitz=math.inf, radius=1.0))
-    for name, value in {"b1": 1.0, "b2": -0.1, "weight_decay": -1.0}.items():
-        with pytest.raises(ValueError, match=name):
-            plan("noisy_adam", **{name: value})
 
 
 @pytest.mark.optimised

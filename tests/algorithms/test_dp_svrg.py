@@ -333,28 +333,3 @@ def test_no_rate_is_claimed_where_none_is_proved(facts, choices, reason):
     planned = plan(dataclasses.replace(FACTS, **facts), **choices)
     assert planned.rate.upper == math.inf
     assert reason in planned.rate.theorem
-
-
-@pytest.mark.parametrize(
-    ("facts", "choices", "message"),
-    [
-        ({}, {"anchor_every": 0}, "anchor_every must be an integer"),
-        ({}, {"difference_clip": -1.0}, "difference_clip must be positive and finite, got -1.0"),
-        ({}, {"batch_size": 41}, "batch_size must be positive and at most n = 40"),
-        ({"lipschitz": math.inf}, {}, "clip must be given where lipschitz is not declared"),
-        (
-            {"lipschitz": math.inf, "smoothness": None},
-            {"clip": 1.0},
-            "difference_clip must be given where neither",
-        ),
-        ({"radius": math.inf}, {"step_size": None}, "step_size must be given where radius"),
-    ],
-)
-def test_refuses(facts, choices, message):
-    with pytest.raises(ValueError, match=message):
-        plan(dataclasses.replace(FACTS, **facts), **choices)
-
-
-def test_refuses_a_pure_budget():
-    with pytest.raises(ValueError, match="delta must be positive for the Gaussian noise of dp_svr"):
-        plan(budget=dataclasses.replace(BUDGET, delta=0.0))

@@ -281,55 +281,6 @@ def test_the_screen_says_where_sparsity_pays():
     assert "lambda fixed" in str(plan_of(BALL, BUDGET, regularisation=1.0))
 
 
-REFUSED = [
-    (BALL, PURE, {}, r"radius must be inf for pure linf_output_perturbation, got 0\.5"),
-    (SPACE, BUDGET, {}, "distance must be given where radius is infinite, got None"),
-    (SPACE, BUDGET, {"distance": -1.0}, "distance must be positive"),
-    (BALL, BUDGET, {"mode": "loose"}, "mode must be one of tight, paper, got 'loose'"),
-    (
-        BALL,
-        BUDGET,
-        {"projection": "l1"},
-        "projection must be one of linf, ball, l2, none, got 'l1'",
-    ),
-    (BALL, BUDGET, {"glm": 1}, "glm must be True or False, got 1"),
-    (BALL, BUDGET, {"regularisation": 0.0}, "regularisation must be positive"),
-    (
-        BALL,
-        privopt.Budget(epsilon=2.0, delta=1e-6, relation="replace_one"),
-        {"mode": "paper"},
-        r"epsilon must not exceed 1 for the classic formula, got 2\.0",
-    ),
-    (dataclasses.replace(BALL, sparsity=None), BUDGET, {}, "sparsity must be declared"),
-    (
-        dataclasses.replace(BALL, smoothness=1.0, strong_convexity=0.5),
-        BUDGET,
-        {},
-        r"strong_convexity must be 0 for linf_output_perturbation, got 0\.5",
-    ),
-    (
-        dataclasses.replace(SPACE, smoothness=None),
-        PURE,
-        {"distance": 1.0},
-        "smoothness must be declared for pure linf_output_perturbation, got None",
-    ),
-    (
-        dataclasses.replace(SPACE, smoothness=None),
-        PURE,
-        {"distance": 1.0, "glm": True, "mode": "paper"},
-        "smoothness must be declared for pure linf_output_perturbation, got None",
-    ),
-    (dataclasses.replace(BALL, convex=False), BUDGET, {}, "convex must be True"),
-    (dataclasses.replace(BALL, lipschitz=math.inf), BUDGET, {}, "lipschitz must be declared"),
-]
-
-
-@pytest.mark.parametrize(("facts", "budget", "choices", "message"), REFUSED)
-def test_refuses(facts, budget, choices, message):
-    with pytest.raises(ValueError, match=message):
-        plan_of(facts, budget, **choices)
-
-
 def test_a_loss_that_is_none_of_a_prediction_is_refused_by_name():
     facts = dataclasses.replace(SPACE, n=3, dim=2, sparsity=2, smoothness=1.0)
     where = problems.Problem(

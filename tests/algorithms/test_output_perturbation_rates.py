@@ -140,11 +140,3 @@ def test_pure_noise_has_the_square_of_a_gamma_variable():
     assert mechanism.noise_norm(16) == pytest.approx(law.mean())
     assert mechanism.noise_square(16) == pytest.approx(law.moment(2))
     assert plan.rate.terms[0].powers == Powers(n=-2.0, dim=2.0, epsilon=-2.0)
-
-
-def test_stationary_without_smoothness_is_refused():
-    facts = privopt.ProblemClass(n=10, dim=2, lipschitz=1.0, radius=1.0)
-    with pytest.raises(
-        ValueError, match="smoothness must be declared where stationary is True, got None"
-    ):
-        plan_of(facts, budget(1.0), stationary=True)

@@ -372,27 +372,6 @@ def test_excess_population_risk_is_within_the_bound(strength):
     assert risks.mean() > 0.01 * planned.rate.upper
 
 
-def refused(message, budget=BUDGET, step_size=None, **facts):
-    with pytest.raises(ValueError, match=message):
-        MAKE(dataclasses.replace(FACTS, **facts), budget, step_size=step_size)
-
-
-def test_refuses():
-    refused(r"problem_class\.convex must be True, since one pass is private by con", convex=False)
-    refused("smoothness must be declared, since one pass is private by it, got None",
-            smoothness=None)  # fmt: skip
-    refused("n must be at most 1040187392 where records are drawn by their numbers", n=2**30)
-    refused("lipschitz must be declared for one pass to be private, got inf",
-            lipschitz=math.inf, step_size=0.1)  # fmt: skip
-    refused(r"step_size must be at most 2/smoothness = 8\.0, got 8\.01", step_size=8.01)
-    refused("step_size must be positive and finite, got 0.0", step_size=0.0)
-    refused("step_size must be given where radius is infinite, got None", radius=math.inf)
-    refused("delta must be positive for the Gaussian noise of phased_sgd, got 0.0",
-            dataclasses.replace(BUDGET, delta=0.0))  # fmt: skip
-    refused("relation must be replace_one or zero_out for phased_sgd, where a record added moves",
-            dataclasses.replace(BUDGET, relation="add_or_remove_one"))  # fmt: skip
-
-
 def test_what_is_assumed_is_said():
     assert MAKE(FACTS, BUDGET).guarantee.assumptions == (
         "every loss is convex, 1-Lipschitz and 0.25-smooth",

@@ -167,8 +167,6 @@ def test_the_paper_mode_is_the_papers():
     assert planned.params.mechanism.scale == pytest.approx(exact, rel=1e-6)
     assert type(planned.params.mechanism.body).__name__ == "L1Ball"
     assert planned.params.mechanism.scale > 1.25 * plan_of(CLASS, BUDGET).params.mechanism.scale
-    with pytest.raises(ValueError, match="epsilon must not exceed 1 for mode='paper'"):
-        plan_of(CLASS, dataclasses.replace(BUDGET, epsilon=1.01), mode="paper")
     laplace = plan_of(CLASS, dataclasses.replace(PURE, epsilon=4.0), mode="paper")
     assert laplace.params.mechanism.scale == pytest.approx(2 * math.sqrt(3) / 160, rel=1e-6)
 
@@ -210,31 +208,9 @@ def test_a_clip_below_the_records_costs_the_rate_and_no_privacy():
     assert plan_of(CLASS, BUDGET, clip=1.0).rate.upper == plan_of(CLASS, BUDGET).rate.upper
 
 
-@pytest.mark.parametrize(
-    ("choices", "message"),
-    [
-        ({"mode": "fast"}, "mode must be one of tight, paper, got 'fast'"),
-        ({"noise": "cauchy"}, "noise must be one of gaussian, laplace, got 'cauchy'"),
-        ({"body": "cube"}, "body must be one of l1_l2, l1, l2, none, got 'cube'"),
-        ({"clip": 0.0}, "clip must be positive"),
-        ({"clip": math.inf}, "clip must be"),
-    ],
-)
-def test_bad_choices_are_refused_by_name(choices, message):
-    with pytest.raises(ValueError, match=message):
-        plan_of(CLASS, BUDGET, **choices)
-
-
 def test_bad_problems_are_refused_by_name():
     unknown = dataclasses.replace(CLASS, sparsity=None)
-    with pytest.raises(ValueError, match="sparsity must be declared for body='l1_l2', got None"):
-        plan_of(unknown, BUDGET)
     assert plan_of(unknown, BUDGET, body="l2").params.mechanism.query.l1_clip >= math.sqrt(12)
-    with pytest.raises(ValueError, match="delta must be positive for noise='gaussian'"):
-        plan_of(CLASS, PURE, noise="gaussian")
-    free = privopt.ProblemClass(n=40, dim=12, lipschitz=math.inf, radius=math.inf, sparsity=3)
-    with pytest.raises(ValueError, match="clip must be given"):
-        plan_of(free, BUDGET)
     facts = privopt.ProblemClass(n=40, dim=12, lipschitz=1.0, radius=1.0, sparsity=3)
     linear = problems.linear(sparse_points(np.random.default_rng(0)), problem_class=facts)
     with pytest.raises(ValueError, match="must provide mean, unit_modulus for projection_mech"):

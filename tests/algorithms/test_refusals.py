@@ -1,4 +1,4 @@
-"""Methods whose guarantee rests on convexity refuse problems without it; the others do not."""
+"""What is refused, by name and before anything compiles, and what is taken all the same."""
 
 import dataclasses
 import math
@@ -10,11 +10,225 @@ import pytest
 
 import privopt
 from privopt import convex, problems
+from privopt.mechanisms import TreeNoise, noise_of
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 FACTS = privopt.ProblemClass(n=20, dim=2, lipschitz=1.0, radius=2.0, smoothness=0.25)
+SPARSE = dataclasses.replace(FACTS, sparsity=2)
+MEANS = privopt.ProblemClass(
+    n=400, dim=20, lipschitz=2.0, radius=1.0, smoothness=1.0, strong_convexity=1.0, sparsity=2
+)
+INF, NAN = math.inf, math.nan
+CLASSES = {
+    "bias_reduced_sgd": SPARSE,
+    "linf_output_perturbation": SPARSE,
+    "projection_mechanism": MEANS,
+    "l1_recovery": MEANS,
+}
+USUAL = {
+    "dp_gd": {"steps": 3},
+    "dp_sgd": {"steps": 3, "batch_size": 5},
+    "noisy_adam": {"steps": 3, "batch_size": 5},
+    "dp_svrg": {"steps": 3, "batch_size": 5},
+    "dp_ftrl": {"batch_size": 1},
+    "bias_reduced_sgd": {"steps": 4},
+}
+CURVED = {"smoothness": 0.5, "strong_convexity": 0.5}
+PURE = {"delta": 0.0, "radius": INF, "distance": 1.0}
+# fmt: off
+REFUSED = {
+    "dp_gd": [
+        ({"radius": INF}, "step_size must be given where radius is infinite"),
+        ({"clip": -1}, "clip must be positive and finite, got -1"),
+        ({"output": "latest"}, "output must be one of average, .*, got 'latest'"),
+        ({"output": convex.Last}, "output must be an output rule.* got the class Last itself"),
+        ({"update": "adam"}, "update must be an optax optimiser or Update, got 'adam'"),
+        ({"update": convex.Update}, "update must be .* got the class Update itself"),
+        ({"step_size": "0.1"}, "step_size must be positive and finite, got '0.1'"),
+        ({"post": "sparse"}, "sparsity must be declared for post='sparse', got None"),
+        ({"post": convex.L2Ball}, "post must be 'sparse', a constraint set or None"),
+        ({"post": "dense"}, "post must be 'sparse', a constraint set or None, got 'dense'"),
+    ],
+    "dp_sgd": [
+        ({"batch_size": None, "rate": 1.5}, r"rate must be at most 1, got 1\.5"),
+        ({"rate": 0.5}, "rate must be left out beside batch_size"),
+        ({"sampler": "shuffled", "capacity": 20}, "capacity must be left out for shuffled"),
+        ({"lipschitz": INF}, "clip must be given where lipschitz is not declared"),
+        ({"sampler": "shuffled", "batch_size": 2.5}, "batch_size must be whole for shuffled"),
+        ({"sampler": "without_replacement", "batch_size": 2.5}, "batch_size must be whole for wi"),
+        ({"post": "sparse"}, "sparsity must be declared for post='sparse', got None"),
+        ({"post": 3.0}, "post must be 'sparse', a constraint set or None"),
+    ],
+    "noisy_adam": [
+        ({"b1": 1.0}, "b1 must lie in"),
+        ({"b2": -0.1}, "b2 must lie in"),
+        ({"weight_decay": -1.0}, "weight_decay must be non-negative"),
+        ({"noise_correction": True, "weight_decay": 0.1}, "weight_decay must be 0 with noise_corr"),
+        ({"noise_correction": True, "sampler": "shuffled", "noise": "tree"},
+         "noise must be independent with noise_correction"),
+    ],
+    "dp_svrg": [
+        ({"anchor_every": 0}, "anchor_every must be an integer"),
+        ({"difference_clip": -1.0}, "difference_clip must be positive and finite, got -1.0"),
+        ({"batch_size": 21}, "batch_size must be positive and at most n = 20"),
+        ({"lipschitz": INF}, "clip must be given where lipschitz is not declared"),
+        ({"lipschitz": INF, "smoothness": None, "clip": 1.0}, "difference_clip must be given wher"),
+        ({"radius": INF}, "step_size must be given where radius"),
+    ],
+    "dp_ftrl": [
+        ({"relation": "add_or_remove_one"}, "relation must be replace_one or zero_out"),
+        ({"radius": INF}, "regularisation must be given where radius is infinite"),
+        ({"lipschitz": INF}, "clip must be given where lipschitz is not declared"),
+        ({"noise": "trees"}, r"must be one of .*, got 'trees'; did you mean tree\?"),
+        ({"noise": TreeNoise}, "noise must be one of .* got the class TreeNoise itself"),
+        ({"noise": None, "band": 3}, "band must be left out where noise is no name, got 3"),
+        ({"noise": "tree", "band": 3}, "band must be left out for tree, got 3"),
+        ({"noise": "tree", "optimise": True}, "optimise must be False for tree"),
+        ({"noise": noise_of("optimal", 19)}, r"steps must .*, got 20"),
+    ],
+    "phased_sgd": [
+        ({"convex": False}, r"problem_class\.convex must be True, since one pass is private by"),
+        ({"smoothness": None}, "smoothness must be declared, since one pass is private by it"),
+        ({"n": 2**30}, "n must be at most 1040187392 where records are drawn by their numbers"),
+        ({"lipschitz": INF, "step_size": 0.1}, "lipschitz must be declared for one pass to be pri"),
+        ({"step_size": 8.01}, r"step_size must be at most 2/smoothness = 8\.0, got 8\.01"),
+        ({"radius": INF}, "step_size must be given where radius is infinite, got None"),
+        ({"relation": "add_or_remove_one"}, "relation must be replace_one or zero_out for phased_"),
+    ],
+    "bias_reduced_sgd": [
+        ({"base": 11}, "base must be at most n/2 = 10, got 11"),
+        ({"n": 1, "sparsity": 2}, r"base must be at most n/2 = 0\.5, got 1"),
+        ({"body": "l3"}, "body must be one of"),
+        ({"gap": -1.0}, "gap must be positive"),
+        ({"gap": 1.0, "smoothness": 0.0}, "smoothness must be positive for this step size, got 0"),
+        ({"clip": INF}, "clip must be"),
+        ({"sparsity": None}, "sparsity must be declared for body l1_l2, got None"),
+        ({"convex": False, "radius": INF}, "step_size must be given, or gap"),
+        ({"boost": 1.0}, "boost must be a chance of failure below 1"),
+        ({"boost": 0.0}, "boost must be positive"),
+        ({"boost": 0.1, "mode": "paper", "steps": None}, "boost must be None but for fixed steps"),
+        ({"boost": 0.1, "record": 5}, "boost must be None but for fixed steps"),
+        ({"steps": None, "mode": "paper", "epsilon": 1.001}, r"epsilon must be at most 1 for"),
+    ],
+    "output_perturbation": [
+        ({"radius": INF}, "regularisation must be given where radius is infinite"),
+        ({"delta": 0.0, "noise": "gaussian"}, r"delta must be positive for noise='gaussian'"),
+        ({"noise": "cauchy"}, "noise must be one of gaussian, norm_laplace, got 'cauchy'"),
+        ({"stationary": True, "smoothness": None}, "smoothness must be declared where stationary"),
+        ({"regularisation": 1e-300}, "regularisation must be larger, got 1e-300"),
+        ({"regularisation": 1e-18, "radius": INF}, "regularisation must be larger, got 1e-18"),
+    ],
+    "linf_output_perturbation": [
+        ({"delta": 0.0}, r"radius must be inf for pure linf_output_perturbation, got 2\.0"),
+        ({"radius": INF}, "distance must be given where radius is infinite, got None"),
+        ({"distance": -1.0}, "distance must be positive"),
+        ({"mode": "loose"}, "mode must be one of tight, paper, got 'loose'"),
+        ({"projection": "l1"}, "projection must be one of linf, ball, l2, none, got 'l1'"),
+        ({"glm": 1}, "glm must be True or False, got 1"),
+        ({"epsilon": 2.0, "mode": "paper"}, r"epsilon must not exceed 1 for the classic formula"),
+        ({"sparsity": None}, "sparsity must be declared for linf_output_perturbation, got None"),
+        (CURVED, r"strong_convexity must be 0 for linf_output_perturbation, got 0\.5"),
+        (PURE | {"smoothness": None}, "smoothness must be declared for pure linf_output_perturbat"),
+        (PURE | {"smoothness": None, "glm": True, "mode": "paper"}, "smoothness must be declared"),
+    ],
+    "objective_perturbation": [
+        ({"smoothness": None}, "smoothness must be declared.* got None"),
+        ({"smoothness": None, "regularisation": 0.5}, "smoothness must be declared.* got None"),
+        ({"radius": INF}, "regularisation must be given where radius is infinite"),
+        ({"regularisation": 0.007}, r"regularisation must exceed 0\.00.*, got 0\.007"),
+        ({"analysis": "kifer", "delta": 0.0}, "analysis must be one of tight, .* got 'kifer'"),
+        ({"analysis": "chaudhuri"}, "analysis must be one of tight, .* got 'chaudhuri'"),
+        ({"analysis": "nonsense"}, "analysis must be one of tight, .* got 'nonsense'"),
+    ],
+    "approximate_minima_perturbation": [
+        ({"delta": 0.0}, "delta must be positive for approximate minima"),
+        ({"smoothness": None}, "smoothness must be declared.* got None"),
+        ({"smoothness": None, "regularisation": 0.5}, "smoothness must be declared.* got None"),
+    ],
+    "exponential_mechanism": [
+        ({"dim": 4}, "dim must be at most 3 for exponential_mechanism, got 4: no sampler"),
+        ({"radius": INF}, "radius must be finite for exponential_mechanism"),
+        ({"delta": 0.0, "regularisation": 0.1}, r"regularisation must be None where delta is 0"),
+    ],
+    "projection_mechanism": [
+        ({"mode": "fast"}, "mode must be one of tight, paper, got 'fast'"),
+        ({"noise": "cauchy"}, "noise must be one of gaussian, laplace, got 'cauchy'"),
+        ({"body": "cube"}, "body must be one of l1_l2, l1, l2, none, got 'cube'"),
+        ({"clip": 0.0}, "clip must be positive"),
+        ({"clip": INF}, "clip must be"),
+        ({"sparsity": None}, "sparsity must be declared for body='l1_l2', got None"),
+        ({"delta": 0.0, "noise": "gaussian"}, "delta must be positive for noise='gaussian'"),
+        ({"lipschitz": INF, "radius": INF, "strong_convexity": 0.0}, "clip must be given"),
+        ({"epsilon": 1.01, "mode": "paper"}, "epsilon must not exceed 1 for mode='paper'"),
+    ],
+    "l1_recovery": [
+        ({"measurements": 0}, "measurements must be"),
+        ({"measurements": 2.5}, "measurements must be"),
+        ({"measurements": 20}, "measurements must be below dim = 20, got 20"),
+        ({"calibration": "best"}, "calibration must be one of mixture, renyi, split, published"),
+        ({"mode": "fast"}, "mode must be one of tight, paper, got 'fast'"),
+        ({"clip": -1.0}, "clip must be positive"),
+        ({"sparsity": None}, "sparsity must be declared for l1_recovery, got None"),
+        ({"epsilon": 2.0, "mode": "paper"}, "epsilon must not exceed 1 for mode='paper'"),
+        ({"matrix": np.eye(20)}, "measurements must be below dim = 20, got 20"),
+        ({"matrix": np.ones((3, 4))}, r"matrix must have shape \(m, 20\), got \(3, 4\)"),
+        ({"matrix": [[1.0, 2.0], [3.0]]}, "got rows of many lengths"),
+        ({"matrix": np.ones((3, 20)) * 1j}, "matrix must hold real numbers, got dtype complex128"),
+        ({"matrix": np.full((3, 20), NAN)}, "matrix must be finite"),
+        ({"matrix": np.zeros((3, 20))}, r"matrix must have its largest entry in .*, got 0\.0"),
+        ({"matrix": np.full((3, 20), 1e200)}, "matrix must have its largest entry"),
+        ({"matrix": np.ones((3, 20)), "measurements": 3}, "measurements must be left out beside"),
+        ({"matrix": np.ones((3, 20)), "mode": "paper"}, "matrix must be left out for mode='paper'"),
+    ],
+}
+STEPPED = {
+    "steps": [0, -1, 2.5],
+    "batch_size": [0.0, -3, 21, NAN],
+    "clip": [0.0, -1.0, INF],
+    "clipping": ["none"],
+    "sampler": ["uniform"],
+    "capacity": [4, 0, 2.5],
+    "step_size": [0.0, -1.0],
+    "record": [-1, 1.5, True],
+    "output": ["mean"],
+}
+BAD_REGULARISATION = {"regularisation": [0.0, -1.0, -0.0, INF, NAN, True, "1"]}
+VALUES = {
+    "dp_sgd": STEPPED,
+    "noisy_adam": STEPPED,
+    "dp_ftrl": {
+        "epochs": [0, -1, 1.5, True],
+        "momentum": [-0.1, 1.0, NAN, "0.5"],
+        "batch_size": [0, -1, 2.5, 21, NAN],
+        "regularisation": [0.0, -1.0, INF, NAN, True],
+        "order": ["shuffled", None],
+        "quantity": ["empirical risk", "risk", None],
+        "clip": [0.0, -1.0],
+        "clipping": ["none"],
+        "output": ["mean"],
+        "record": [-1, 1.5],
+    },
+    "phased_sgd": {"step_size": [0.0]},
+    "output_perturbation": BAD_REGULARISATION,
+    "linf_output_perturbation": BAD_REGULARISATION,
+    "objective_perturbation": BAD_REGULARISATION,
+    "approximate_minima_perturbation": {"relative_error": [0.0, -1.0, INF], **BAD_REGULARISATION},
+    "exponential_mechanism": BAD_REGULARISATION,
+}
+# fmt: on
+GAUSSIAN = (
+    "dp_gd",
+    "dp_sgd",
+    "noisy_adam",
+    "dp_svrg",
+    "dp_ftrl",
+    "bias_reduced_sgd",
+    "phased_sgd",
+    "l1_recovery",
+)  # fmt: skip
 RESTING_ON_CONVEXITY = [
     "output_perturbation",
+    "linf_output_perturbation",
     "objective_perturbation",
     "approximate_minima_perturbation",
     "exponential_mechanism",
@@ -30,27 +244,51 @@ resting = pytest.mark.parametrize("name", RESTING_ON_CONVEXITY)
 by_gradients = pytest.mark.parametrize("name", BY_GRADIENTS)
 
 
+def plan(name, **changes):
+    """With other facts, another budget or other choices, by their names."""
+    choices, told = dict(changes), []
+    for whole in (CLASSES.get(name, FACTS), BUDGET):
+        names = {field.name for field in dataclasses.fields(whole)} & changes.keys()
+        told.append(dataclasses.replace(whole, **{each: choices.pop(each) for each in names}))
+    return privopt.ALGORITHMS[name].plan(*told, **{**USUAL.get(name, {}), **choices})
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [(name, *row) for name, rows in REFUSED.items() for row in rows],
+)
+def test_refused_by_name(name, changes, message):
+    with pytest.raises(ValueError, match=message):
+        plan(name, **changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "choice"), [(name, choice) for name, table in VALUES.items() for choice in table]
+)
+def test_values_are_refused_with_the_name_of_the_choice(name, choice):
+    for value in VALUES[name][choice]:
+        with pytest.raises(ValueError, match=choice):
+            plan(name, **{choice: value})
+
+
+@pytest.mark.parametrize("name", GAUSSIAN)
+def test_gaussian_noise_needs_a_delta(name):
+    with pytest.raises(ValueError, match=f"delta must be positive for .* noise of {name}"):
+        plan(name, delta=0.0)
+
+
 @resting
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 def test_refuses_losses_that_are_not_convex(name, delta):
-    facts = dataclasses.replace(FACTS, convex=False)
-    budget = dataclasses.replace(BUDGET, delta=delta)
     with pytest.raises(ValueError, match=f"convex must be True for {name}, got False: its guar"):
-        privopt.ALGORITHMS[name].plan(facts, budget)
+        plan(name, convex=False, delta=delta)
 
 
 @resting
 def test_refuses_an_undeclared_lipschitz_constant(name):
-    facts = dataclasses.replace(FACTS, lipschitz=math.inf)
-    with pytest.raises(ValueError, match=f"lipschitz must be declared for {name}, got inf: its"):
-        privopt.ALGORITHMS[name].plan(facts, BUDGET)
-    with pytest.raises(ValueError, match="lipschitz must be declared"):
-        privopt.ALGORITHMS[name].plan(facts, BUDGET, regularisation=0.5)
-
-
-@resting
-def test_accepts_what_is_convex_and_lipschitz(name):
-    assert privopt.ALGORITHMS[name].plan(FACTS, BUDGET).guarantee.meets(BUDGET)
+    for choices in ({}, {"regularisation": 0.5}):
+        with pytest.raises(ValueError, match=f"lipschitz must be declared for {name}, got inf"):
+            plan(name, lipschitz=INF, **choices)
 
 
 @by_gradients
@@ -129,34 +367,3 @@ def test_names_that_are_nearly_right():
     assert "dpgd" not in privopt.ALGORITHMS
     with pytest.raises(ValueError, match=r"choice .*, got 'step'; did you mean steps\?"):
         privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, step=5)
-
-
-@pytest.mark.parametrize("sampler", ["without_replacement", "shuffled"])
-def test_batches_of_fixed_size_are_whole(sampler):
-    with pytest.raises(ValueError, match=f"batch_size must be whole for {sampler}"):
-        privopt.ALGORITHMS["dp_sgd"].plan(FACTS, BUDGET, batch_size=2.5, steps=3, sampler=sampler)
-
-
-@pytest.mark.parametrize(
-    ("choices", "message"),
-    [
-        (
-            {"output": "latest"},
-            "output must be one of average, .*, got 'latest'",
-        ),
-        ({"output": convex.Last}, "output must be an output rule.* got the class Last itself"),
-        ({"update": "adam"}, "update must be an optax optimiser or Update, got 'adam'"),
-        ({"update": convex.Update}, "update must be .* got the class Update itself"),
-        ({"step_size": "0.1"}, "step_size must be positive and finite, got '0.1'"),
-    ],
-)
-def test_rules_and_optimisers_that_are_none(choices, message):
-    with pytest.raises(ValueError, match=message):
-        privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, steps=3, **choices)
-
-
-@pytest.mark.parametrize(("radius", "regularisation"), [(2.0, 1e-300), (math.inf, 1e-18)])
-def test_a_regulariser_that_no_solver_could_use_is_refused_by_name(radius, regularisation):
-    facts = dataclasses.replace(FACTS, radius=radius)
-    with pytest.raises(ValueError, match="regularisation must be larger, got 1e-"):
-        privopt.ALGORITHMS["output_perturbation"].plan(facts, BUDGET, regularisation=regularisation)

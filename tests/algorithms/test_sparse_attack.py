@@ -14,7 +14,6 @@ import pytest
 import privopt
 from privopt import problems
 from privopt.spec import Relation
-from privopt.streams import stream
 
 REPLACE = Relation.REPLACE_ONE
 RUNS = 100_000
@@ -147,18 +146,6 @@ def test_an_attack_on_the_raw_mean_of_float32_records(epsilon_lower_bound, budge
     assert 0.8 * budget.epsilon < found <= budget.epsilon
 
 
-def test_a_matrix_is_no_part_of_the_noise():
-    facts = squares(n=64, dim=40, sparsity=2)
-    planned = PLANS["l1_recovery"](facts, APPROXIMATE, measurements=8)
-    algorithm, numbers = planned.algorithm, []
-    for key in jax.random.split(jax.random.key(0), 3):
-        matrix = algorithm.coins(planned.static, planned.params, stream(key, "coins"))
-        zero = planned.params.mechanism.measure(stream(key, "noise"), matrix, jnp.zeros(40))
-        numbers += [matrix.ravel() * math.sqrt(8.0), zero / planned.params.mechanism.scale]
-    numbers = np.sort(np.abs(np.concatenate(numbers)))
-    assert np.diff(numbers).min() > 0.0
-
-
 @pytest.mark.parametrize("choices", [{"steps": 6}, {"mode": "paper"}])
 def test_the_number_of_steps_and_the_path_do_not_see_what_the_data_are(choices):
     """NaN for records is zeros for records: every point of the path is the same."""
@@ -235,29 +222,3 @@ def test_a_class_without_curvature_has_no_lower_bound_of_linear_losses(name):
     rate = PLANS[name](facts, APPROXIMATE).rate
     assert rate.lower == ()
     assert rate.upper > 0.0
-
-
-def test_a_step_size_of_smooth_losses_needs_curvature():
-    facts = privopt.ProblemClass(
-        n=100, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.0, sparsity=2
-    )
-    budget = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    with pytest.raises(ValueError, match=r"smoothness must be positive for this step size, got 0"):
-        PLANS["bias_reduced_sgd"](facts, budget, steps=3, gap=1.0)
-
-
-@pytest.mark.parametrize(
-    ("matrix", "message"),
-    [
-        (np.zeros((3, 20)), r"matrix must have its largest entry in \[1e-50, 1e50\], got 0.0"),
-        (np.full((3, 20), 1e200), "matrix must have its largest entry"),
-        (np.full((3, 20), np.nan), "matrix must be finite"),
-        (np.ones((3, 20)) * 1j, "matrix must hold real numbers, got dtype complex128"),
-        ([[1.0, 2.0], [3.0]], "got rows of many lengths"),
-        (np.ones((3, 19)), r"matrix must have shape \(m, 20\), got \(3, 19\)"),
-        (np.ones((20, 20)), "measurements must be below dim = 20, got 20"),
-    ],
-)
-def test_matrices_that_are_none(matrix, message):
-    with pytest.raises(ValueError, match=message):
-        PLANS["l1_recovery"](squares(n=50, dim=20, sparsity=4), APPROXIMATE, matrix=matrix)

@@ -213,13 +213,6 @@ def test_ready_made_features_and_float32():
     np.testing.assert_allclose(*released, rtol=1e-4, atol=1e-5)
 
 
-def test_shapes_are_refused_by_name():
-    with pytest.raises(ValueError, match=r"features must have shape \(records, dim = 3\), got"):
-        logistic(scipy.sparse.csr_array((N, 4)))
-    with pytest.raises(ValueError, match="data must hold n = 60 records, got 59"):
-        logistic(CSR[:59], LABELS[:59])
-
-
 # --- memory ---------------------------------------------------------------------------------------
 
 
