@@ -2,10 +2,17 @@
 
 import gc
 import os
+from pathlib import Path
 from typing import Any, NamedTuple
 
 PLAIN = "JAX_DISABLE_MOST_OPTIMIZATIONS"  # read when JAX is imported, by subprocesses too
 
+# Programs are kept from one run to the next, and shared by the workers and what they start.
+os.environ.setdefault(
+    "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "compiled")
+)
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 os.environ["MPLBACKEND"] = "Agg"
 os.environ[PLAIN] = "1"
 os.environ["XLA_FLAGS"] = " ".join(

@@ -97,7 +97,7 @@ class ClippedGradient(NamedTuple):
         gamma: float | None = None,
         norm: Norm | str = Norm.L2,
     ) -> ClippedGradient:
-        """The query for a class of problems; ``clip`` defaults to the declared ``L``, in ``norm``."""
+        """The query for a class of problems; ``clip`` defaults to its ``L`` in ``norm``."""
         instance("problem_class", problem_class, ProblemClass)
         norm = Norm.named("norm", norm)
         steepest = problem_class.lipschitz_in(norm)

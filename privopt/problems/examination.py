@@ -212,7 +212,7 @@ def _probed(risk: EmpiricalRisk, problem_class: ProblemClass) -> Array:
 
 @jax.jit
 def _measured(risk: EmpiricalRisk, points: Array) -> tuple[Array, Array, Array, Array]:
-    """Norms of every ``g`` and its nonzeros at each point; to the next, ``|dg|`` and ``<dg, dw>``."""
+    """Norms and nonzeros of every ``g`` at each point; to the next, ``|dg|`` and ``<dg, dw>``."""
     if risk.separable is None:
 
         def gradients(point: Array) -> Features:
