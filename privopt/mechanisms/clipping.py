@@ -390,8 +390,9 @@ def clipped_gradient_sum(
     """``w -> sum_i m_i clip(grad loss(w; x_i))`` over all records.
 
     ``clip`` is ``C > 0``; ``inf`` leaves gradients as they are. ``measure`` is the norm that it
-    bounds; that of a gradient that is a pytree is the norm of all its leaves together. Of a general loss, ``microbatch`` gradients are in
-    memory at once. What does not depend on ``w`` is computed before the function is called.
+    bounds; that of a gradient that is a pytree is the norm of all its leaves together. Of a general
+    loss, ``microbatch`` gradients are in memory at once. What does not depend on ``w`` is computed
+    before the function is called.
 
     Examples
     --------

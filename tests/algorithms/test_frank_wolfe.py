@@ -1,8 +1,9 @@
 """A toy: private Frank-Wolfe, whose mechanism answers a vertex and no gradient. Nothing else knows.
 
 ``v_t`` is one of the vertices ``+-R e_j`` of the l1 ball, drawn by the exponential mechanism with
-scores ``-<v, g_t>``, and ``w_{t+1} = w_t + gamma_t (v_t - w_t)``. Source: Talwar, Thakurta and
-Zhang 2015, "Nearly optimal private LASSO".
+scores ``-<v, g_t>``, and ``w_{t+1} = w_t + gamma_t (v_t - w_t)``. Gradients are bounded, and
+clipped, in the norm linf: a score moves by ``R`` times as much, whatever the dimension.
+Source: Talwar, Thakurta and Zhang 2015, "Nearly optimal private LASSO".
 """
 
 from dataclasses import dataclass, replace
@@ -73,10 +74,10 @@ class Params(NamedTuple):
 
 @planner
 def plan(problem_class, budget, *, steps=40):
-    query, radius = ClippedGradient.of(problem_class), problem_class.radius
+    query, radius = ClippedGradient.of(problem_class, norm="linf"), problem_class.radius
     scores = BoundedScores.of(
-        radius * query.sensitivity(privopt.Relation.ZERO_OUT),
-        replacement=radius * query.sensitivity(privopt.Relation.REPLACE_ONE),
+        radius * query.linf_sensitivity(privopt.Relation.ZERO_OUT),
+        replacement=radius * query.linf_sensitivity(privopt.Relation.REPLACE_ONE),
     )
 
     def vertices(scale):
@@ -109,7 +110,9 @@ FRANK_WOLFE = Algorithm(
     step_count=lambda static, params: params.mechanism.steps,
 )
 N, DIM, RADIUS = 4000, 30, 2.0
-FACTS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=RADIUS, smoothness=1.0)
+FACTS = privopt.ProblemClass(
+    n=N, dim=DIM, lipschitz=np.inf, lipschitz_linf=1.0, radius=RADIUS, smoothness=1.0
+)
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
 
 
@@ -133,7 +136,8 @@ def textbook(where, steps):
     point = np.zeros(DIM)
     for t in range(1, steps + 1):
         each = features * (features @ point - labels)[:, None]
-        gradient = np.clip(each, -1.0, 1.0).mean(axis=0)
+        sizes = np.abs(each).max(axis=1, keepdims=True)
+        gradient = (each * np.minimum(1.0, 1.0 / sizes)).mean(axis=0)
         vertex = np.zeros(DIM)
         j = np.argmax(np.abs(gradient))
         vertex[j] = -RADIUS * np.sign(gradient[j])
