@@ -56,6 +56,12 @@ class Mutant(NamedTuple):
         return "survives" if done.returncode == 0 else "killed"
 
 
+def lines() -> list[str]:
+    """Those of the table."""
+    every = TABLE.read_text(encoding="utf-8").splitlines()
+    return [line for line in every if line and not line.startswith("#")]
+
+
 def copied(folder: Path) -> Path:
     """The tree, in a folder of its own."""
     for name in ("privopt", "tests"):
@@ -79,9 +85,7 @@ def pytest_of(tree: Path, arguments: list[str]) -> subprocess.CompletedProcess[s
 
 def main(words: list[str]) -> int:
     """Print one line a mutant; how many of them are not killed."""
-    lines = TABLE.read_text(encoding="utf-8").splitlines()
-    lines = [line for line in lines if line and not line.startswith("#")]
-    chosen = [line for line in lines if not words or any(word in line for word in words)]
+    chosen = [line for line in lines() if not words or any(word in line for word in words)]
     alive = 0
     with tempfile.TemporaryDirectory() as folder:
         tree = copied(Path(folder))
