@@ -34,7 +34,7 @@ from privopt.mechanisms import (
 )
 from privopt.mechanisms.batches import BATCHES
 from privopt.privacy import Sampler
-from privopt.spec import Budget, ProblemClass
+from privopt.spec import Budget, Norm, ProblemClass
 from privopt.theory import ALL_RECORDS, Moments, OutputRule, StepRule, batch_moments
 
 Optimiser: TypeAlias = (
@@ -66,17 +66,21 @@ class Static(NamedTuple):
 
 
 def clipped_gradient(
-    problem_class: ProblemClass, clip: float | None, kind: str = "norm"
+    problem_class: ProblemClass,
+    clip: float | None,
+    kind: str = "norm",
+    norm: Norm | str = Norm.L2,
 ) -> ClippedGradient:
     """Gradients of records clipped to ``C``, or to the declared ``L`` for None: by ``kind``.
 
     ``"norm"`` is ``g min(1, C/|g|)``, ``"automatic"`` is ``g C/(|g| + C/100)``.
     """
+    norm = Norm.named("clip_norm", norm)
     if clip is not None:
         positive_number("clip", clip)
     if kind not in ("norm", "automatic"):
         raise ValueError(f"clipping must be norm or automatic, got {kind!r}")
-    query = ClippedGradient.of(problem_class, clip)
+    query = ClippedGradient.of(problem_class, clip, norm=norm)
     return query._replace(gamma=_GAMMA * query.clip) if kind == "automatic" else query
 
 
@@ -92,6 +96,8 @@ def body_of_gradients(
     if post == "sparse":
         if problem_class.sparsity is None:
             raise ValueError("sparsity must be declared for post='sparse', got None")
+        if query.norm is not Norm.L2:
+            raise ValueError(f"clip_norm must be l2 for post='sparse', got {query.norm}")
         return L1L2Ball.of(query.clip, problem_class.sparsity)
     if isinstance(post, type) or not callable(getattr(post, "project", None)):
         raise ValueError(

@@ -8,7 +8,7 @@ from privopt.algorithms.theorems import rate_of
 from privopt.convex import ConstraintSet, Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import AllRecords, Noise
-from privopt.spec import Budget, ProblemClass
+from privopt.spec import Budget, Norm, ProblemClass
 
 
 @planner
@@ -19,6 +19,7 @@ def plan(
     steps: int | None = None,
     step_size: float | StepSizes | None = None,
     clip: float | None = None,
+    clip_norm: Norm | str = Norm.L2,
     update: Optimiser | None = None,
     output: Output | str | None = None,
     noise: Noise | str | None = None,
@@ -44,6 +45,9 @@ def plan(
         last iterate is returned; ``2/(m (t + 1))`` for strongly convex ones that are not smooth.
     clip : float, optional
         ``C``, per-example clip norm; default ``L``, at which nothing is clipped.
+    clip_norm : Norm or its name
+        In which norm a gradient is at most ``C`` long; the Euclidean sensitivity is ``sqrt(d)``
+        times as large for ``"linf"``, where ``L`` is what ``lipschitz_linf`` declares.
     update : optax optimiser or Update, optional
         Default plain descent. Any other is post-processing: same guarantee, no rate.
     output : Output or its name in ``theory.OutputRule``, optional
@@ -95,7 +99,7 @@ def plan(
     """
     mechanism = private_gradient(
         "dp_gd", problem_class, budget, sampler=AllRecords(),
-        steps=steps, clip=clip, noise=noise, post=post, output=output,
+        steps=steps, clip=clip, clip_norm=clip_norm, noise=noise, post=post, output=output,
     )  # fmt: skip
     return descend(
         DP_GD, problem_class, budget, mechanism, sparse=post == "sparse",

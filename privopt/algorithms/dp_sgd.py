@@ -8,7 +8,7 @@ from privopt.algorithms.theorems import rate_of
 from privopt.convex import ConstraintSet, Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import Batches, Noise
-from privopt.spec import Budget, ProblemClass
+from privopt.spec import Budget, Norm, ProblemClass
 
 
 @planner
@@ -23,6 +23,7 @@ def plan(
     update: Optimiser | None = None,
     output: Output | str | None = None,
     clip: float | None = None,
+    clip_norm: Norm | str = Norm.L2,
     clipping: str = "norm",
     sampler: str | Batches = "poisson",
     capacity: int | None = None,
@@ -54,7 +55,7 @@ def plan(
     update : optax optimiser or Update, optional
         Default plain descent. ``Update.of(optax.sgd, momentum=0.9)``, ``optax.adagrad``, a
         transformation of your own: all are post-processing, under the same guarantee.
-    output, clip, record
+    output, clip, clip_norm, record
         As in ``dp_gd``; by default the last iterate of other updates.
     clipping : {"norm", "automatic"}
         ``g min(1, C/|g|)`` or ``g C/(|g| + C/100)``.
@@ -101,7 +102,8 @@ def plan(
     (0.05000000074505806, Last())
     """
     mechanism = private_gradient(
-        "dp_sgd", problem_class, budget, steps=steps, clip=clip, clipping=clipping,
+        "dp_sgd", problem_class, budget,
+        steps=steps, clip=clip, clip_norm=clip_norm, clipping=clipping,
         batch_size=batch_size, rate=rate, sampler=sampler, capacity=capacity, cycle=cycle,
         noise=noise, post=post, output=output,
     )  # fmt: skip

@@ -46,7 +46,7 @@ from privopt.mechanisms import (
     noise_of,
 )
 from privopt.release import Pytree
-from privopt.spec import Budget, ProblemClass
+from privopt.spec import Budget, Norm, ProblemClass
 from privopt.theory import ALL_RECORDS, descent_numbers
 
 
@@ -71,6 +71,7 @@ def private_gradient(
     *,
     steps: int | None,
     clip: float | None,
+    clip_norm: Norm | str,
     clipping: str = "norm",
     batch_size: float | None = None,
     rate: float | None = None,
@@ -83,7 +84,7 @@ def private_gradient(
 ) -> PrivateGradient:
     """Query, batches, steps and noise from the choices of a plan, calibrated to its budget."""
     require_delta(algorithm, budget)
-    query = clipped_gradient(problem_class, clip, clipping)
+    query = clipped_gradient(problem_class, clip, clipping, clip_norm)
     body = body_of_gradients(post, problem_class, query)
     least = least_batch(problem_class, budget, query, steps, sampler)
     batching = Batching.of(problem_class, batch_size, rate, sampler, capacity, cycle, least)

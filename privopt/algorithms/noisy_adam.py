@@ -9,7 +9,7 @@ from privopt.algorithms.theorems import rate_of
 from privopt.convex import Output, StepSizes, Update, corrected_adam
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import Batches, IndependentNoise, Noise
-from privopt.spec import Budget, ProblemClass
+from privopt.spec import Budget, Norm, ProblemClass
 
 
 @planner
@@ -27,6 +27,7 @@ def plan(
     noise_correction: bool = False,
     output: Output | str | None = None,
     clip: float | None = None,
+    clip_norm: Norm | str = Norm.L2,
     clipping: str = "norm",
     sampler: str | Batches = "poisson",
     capacity: int | None = None,
@@ -38,8 +39,8 @@ def plan(
 
     Parameters
     ----------
-    problem_class, budget, steps, batch_size, rate, clip, clipping, sampler, capacity, noise, record
-        As in ``dp_sgd``, and so is ``cycle``.
+    problem_class, budget, steps, batch_size, rate, clip, clip_norm, clipping, sampler, capacity
+        As in ``dp_sgd``, and so are ``cycle``, ``noise`` and ``record``.
     step_size : float or StepSizes, optional
         ``eta_t``; default ``R/sqrt(d T)`` in linear decay: no theorem's, but from public facts.
     b1, b2 : float
@@ -77,7 +78,8 @@ def plan(
     if noise_correction and weight_decay:
         raise ValueError(f"weight_decay must be 0 with noise_correction, got {weight_decay!r}")
     mechanism = private_gradient(
-        "noisy_adam", problem_class, budget, steps=steps, clip=clip, clipping=clipping,
+        "noisy_adam", problem_class, budget,
+        steps=steps, clip=clip, clip_norm=clip_norm, clipping=clipping,
         batch_size=batch_size, rate=rate, sampler=sampler, capacity=capacity, cycle=cycle,
         noise=noise,
     )  # fmt: skip

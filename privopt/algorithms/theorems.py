@@ -27,7 +27,7 @@ from privopt.mechanisms import (
     PrivateGradient,
 )
 from privopt.privacy import Sampler, gaussian_mu
-from privopt.spec import Budget, ProblemClass
+from privopt.spec import Budget, Norm, ProblemClass
 from privopt.theory import (
     ALL_RECORDS,
     GIVEN_STEPS,
@@ -77,7 +77,7 @@ def horizon(
     return descent_steps(
         problem_class,
         one_step_noise=noise,
-        clip=query.clip,
+        clip=Norm.L2.bound(query.clip, query.norm, query.dim),
         moments=moments or ALL_RECORDS,
         plain=moments is not None
         and math.isfinite(problem_class.lipschitz)

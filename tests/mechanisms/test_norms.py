@@ -8,7 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import privopt
 from privopt import convex, problems
+from privopt.algorithms import ALGORITHMS
 from privopt.mechanisms import AllRecords, ClippedGradient, LaplaceMechanism, PrivateGradient
 from privopt.spec import Budget, Norm, Premises, ProblemClass, Relation
 
@@ -171,3 +173,32 @@ def test_a_check_finds_records_that_are_steeper_than_declared(fact):
                     problem.check()
             else:
                 problem.check()
+
+
+@pytest.mark.parametrize("name", ["dp_gd", "dp_sgd", "noisy_adam"])
+def test_a_plan_clips_in_its_norm(name):
+    """Its noise is that of the Euclidean sensitivity, and its run is the naive loop."""
+    facts = ProblemClass(n=N, dim=DIM, lipschitz=np.inf, lipschitz_linf=0.5, radius=np.inf)
+    budget = Budget(epsilon=1.0, delta=1e-6, relation="zero_out")
+    chosen = {"steps": 3, "step_size": 0.1, "output": convex.Last()} | (
+        {} if name == "dp_gd" else {"batch_size": 10}
+    )
+    plan = partial(ALGORITHMS[name].plan, facts, budget, **chosen)
+    planned = plan(clip_norm="linf")
+    assert planned.params.mechanism.query.clip == 0.5  # the declared one
+    other = plan(clip=0.5)
+    ratio = planned.params.mechanism.scale / other.params.mechanism.scale
+    assert ratio == pytest.approx(DIM**0.5, rel=1e-6)
+    assert planned.guarantee.meets(budget)
+    with pytest.raises(ValueError, match="clip_norm must be one of l1, l2, linf"):
+        plan(clip_norm="max")
+    if name == "dp_gd":
+        rows = np.random.default_rng(0).normal(size=(N, DIM)) * 2.0
+        where = problems.squared_distance(rows, problem_class=facts)
+        found = privopt.run(planned.with_noise(0.0), where, jax.random.key(0)).released
+        point = np.zeros(DIM)
+        for _ in range(3):
+            apart = point - rows
+            factors = np.minimum(1.0, 0.5 / np.abs(apart).max(axis=1, keepdims=True))
+            point = point - 0.1 * (factors * apart).mean(axis=0)
+        np.testing.assert_allclose(found, point, rtol=1e-12)
