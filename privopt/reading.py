@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -125,7 +124,7 @@ def run_stream(
         here = replace(facts, n=len(rows))
         data = jax.tree.map(placed, given)
         problem = Problem(loss=loss, data=data, problem_class=here, constraint=constraint)
-        check_problem(plan, _of_all(problem, facts))
+        check_problem(plan, problem, facts)
         return BatchRisk.of(problem.objective, problem.objective.data, n)
 
     def at(t: int) -> Stepper:
@@ -143,15 +142,3 @@ def run_stream(
         if after is not None:
             after(state)
     return s.ends(state)
-
-
-def _of_all(problem: Problem, facts: object) -> Any:
-    """The problem as it is declared of all records."""
-    return SimpleNamespace(
-        name=problem.name,
-        problem_class=facts,
-        objective=problem.objective,
-        source=problem.source,
-        shape=problem.shape,
-        provides=problem.provides,
-    )

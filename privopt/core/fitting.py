@@ -47,11 +47,14 @@ class Problem(Protocol):
         """What it has beyond gradients and projection."""
 
 
-def check_problem(plan: Plan, problem: Problem) -> None:
-    """ValueError unless ``problem`` is of the plan's class, with no larger constants."""
+def check_problem(plan: Plan, problem: Problem, facts: ProblemClass | None = None) -> None:
+    """ValueError unless ``problem`` is of the plan's class, with no larger constants.
+
+    ``facts`` are those of all records, where the problem is a batch of them.
+    """
     if isinstance(problem, type) or not hasattr(problem, "source"):
         raise ValueError(f"problem must be a privopt.problems.Problem, got {described(problem)}")
-    planned, actual = plan.problem_class, problem.problem_class
+    planned, actual = plan.problem_class, facts or problem.problem_class
     if actual.dim != planned.dim:
         raise ValueError(f"problem.dim must be the plan's {planned.dim}, got {actual.dim}")
     if plan.budget.relation is not Relation.ADD_OR_REMOVE_ONE and actual.n != planned.n:
