@@ -98,12 +98,14 @@ every = pytest.mark.parametrize("name", ORACLES)
 
 @every
 def test_noise_has_the_scale_and_not_another(name):
-    """Of clipped sums that vanish: Kolmogorov-Smirnov at level 1e-6; 0.8 and 1.25 are rejected."""
+    """Of clipped sums that vanish: a normal's shape and its variance, each at level 1e-6."""
     nothing = problems.logistic(np.zeros((N, DIM)), np.ones(N), problem_class=facts())
     oracle = ORACLES[name]
-    sample = answers(oracle, nothing.objective, keys(4000)).ravel() / oracle.scale
-    for factor, accepted in ((1.0, True), (0.8, False), (1.25, False)):
-        assert bool(stats.kstest(factor * sample, "norm").pvalue > 1e-6) is accepted
+    sample = answers(oracle, nothing.objective, keys(40_000)).ravel() / oracle.scale
+    assert stats.kstest(sample, "norm").pvalue > 1e-6
+    for factor, accepted in ((1.0, True), (0.97, False), (1.03, False)):
+        below = stats.chi2.cdf(np.sum((factor * sample) ** 2), sample.size)
+        assert bool(2.0 * min(below, 1.0 - below) > 1e-6) is accepted
 
 
 @every
@@ -313,6 +315,14 @@ def test_calibrated_to_the_budget_and_not_beyond(relation):
         assert Guarantee(oracle.event(relation), relation).meets(given)
         less = dataclasses.replace(oracle, scale=0.999 * oracle.scale)
         assert not Guarantee(less.event(relation), relation).meets(given)
+
+
+def test_noise_is_rounded_up_to_float32():
+    oracle = gradient(AllRecords())
+    for ratio in np.linspace(0.3, 5.0, 101):
+        scale = oracle.noised(ratio).scale
+        assert scale == np.float32(scale)
+        assert 1.0 <= scale / (ratio * oracle.contribution) <= 1.0 + 2.0**-23
 
 
 def test_the_effective_rate_is_what_is_charged():
