@@ -23,11 +23,12 @@ _NEEDS = {
 
 @dataclass(frozen=True)
 class Candidate:
-    """One plan, what its run costs, and the plate that is nearest to it."""
+    """One plan, what its run costs, the nearest plate, and what is not known that it needs."""
 
     plan: Plan
     cost: Cost
     plate: Plate | None
+    needs: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -53,7 +54,7 @@ class Candidate:
     def remarks(self) -> tuple[str, ...]:
         """What the plan asks of a problem, and what speaks against it."""
         facts, plate = self.plan.problem_class, self.plate
-        needs = [_NEEDS[each] for each in sorted(self.plan.requires) if each in _NEEDS]
+        needs = [_NEEDS[each] for each in sorted(self.needs) if each in _NEEDS]
         found = [f"for {' and '.join(needs)} alone"] if needs else []
         if self.certified >= facts.lipschitz * facts.radius:
             found.append("its bound is no smaller than the public centre's")

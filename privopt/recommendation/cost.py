@@ -44,10 +44,10 @@ def cost_of(plan: Plan) -> Cost:
 
 
 def _rows(plan: Plan) -> float:
-    """How many records a step reads, on average; places for a batch count where nobody takes them."""
+    """How many records a step reads, on average; every place of a batch counts."""
     params: Any = plan.params
     mechanism, n = params.mechanism, plan.problem_class.n
-    batches = getattr(mechanism, "batches", None)
+    batches: Any = getattr(mechanism, "batches", None)
     if hasattr(mechanism, "period"):  # differences at two points, and all records at an anchor
         return float(2.0 * batches.capacity + n / mechanism.period)
     if batches is not None:

@@ -6,25 +6,22 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from privopt.arguments import Catalogue, positive_number
+from privopt.arguments import member, positive_number
 from privopt.convex import Hinge, Huber, Linear, Logistic, ScalarLoss, Squared
 from privopt.spec import ProblemClass
 
 _MEAN = "squared_distance"
 _ANY = frozenset({"ball", "smoothing"})
 LOSSES: Mapping[str, ScalarLoss | None] = MappingProxyType(
-    Catalogue(
-        "loss",
-        {
-            "linear": Linear(),
-            "logistic": Logistic(),
-            "hinge": Hinge(),
-            "squared": Squared(),
-            "absolute": Huber(),
-            "huber": Huber(0.1),
-            _MEAN: None,
-        }.items(),
-    )
+    {
+        "linear": Linear(),
+        "logistic": Logistic(),
+        "hinge": Hinge(),
+        "squared": Squared(),
+        "absolute": Huber(),
+        "huber": Huber(0.1),
+        _MEAN: None,
+    }
 )
 """Losses of one linear prediction, ``|x| <= 1`` and ``|y| <= 1``; ``huber`` is rounded over 0.1.
 
@@ -35,7 +32,7 @@ LOSSES: Mapping[str, ScalarLoss | None] = MappingProxyType(
 def problem_class_of(
     loss: str, *, n: int, dim: int, radius: float, sparsity: int | None = None
 ) -> ProblemClass:
-    """The class of a loss with a name, for records ``|x| <= 1``, ``|y| <= 1`` and ``|w| <= radius``.
+    """The class of a loss by its name, for ``|x| <= 1``, ``|y| <= 1`` and ``|w| <= radius``.
 
     ``L`` and ``H`` are the largest slope and curvature in the prediction; a squared loss has slope
     ``R + 1`` on the ball. ``sparsity`` is that of the features, which gradients inherit.
@@ -46,6 +43,7 @@ def problem_class_of(
     >>> facts.lipschitz, facts.smoothness
     (3.0, 1.0)
     """
+    member("loss", loss, LOSSES)
     radius, scalar = positive_number("radius", radius), LOSSES[loss]
     slope = math.inf if scalar is None else scalar.slope_bound
     curvature = 1.0 if scalar is None else scalar.curvature

@@ -14,8 +14,10 @@ from privopt.core import Plan
 
 _COLUMNS = (
     *("cell", "experiment", "method", "algorithm", "family", "n", "dim", "epsilon", "delta"),
-    *("choices", "quantity", "upper", "searched", "start_value"),
+    *("choices", "quantity", "upper", "searched", "start_value", "trial", "noise_factor"),
+    "refused",
 )
+_NAMES = ("experiment", "family", "algorithm", "method")
 _SIZES = ("n", "dim", "epsilon")
 _NUMBERS = {"steps", "rate", "batch_size"}  # choices that leave a method what it is
 Row = Mapping[str, Any]
@@ -32,6 +34,7 @@ class Plate:
 
     experiment: str
     family: str
+    algorithm: str
     method: str
     n: int
     dim: int
@@ -41,11 +44,8 @@ class Plate:
     tuned: float | None
 
     def __str__(self) -> str:
-        return f"{self.experiment}, {self.method} on {self.family}"
-
-    def distance(self, plan: Plan) -> dict[str, float]:
-        """The plan's number over the plate's: in ``n``, ``dim`` and ``epsilon``."""
-        return {name: value / getattr(self, name) for name, value in _sizes(plan).items()}
+        method = "" if self.method == self.algorithm else f", {self.method}"
+        return f"{self.experiment} on {self.family}{method}"
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Plates:
 
     def __post_init__(self) -> None:
         try:
-            import pyarrow  # noqa: F401, ICN001
+            import pyarrow  # noqa: F401
         except ModuleNotFoundError:
             object.__setattr__(self, "missing", "pyarrow, which reads them, is not installed")
         else:
@@ -102,7 +102,7 @@ class Plates:
         ]  # fmt: skip
         mean = kept[worst["cell"]]
         return Plate(
-            **{name: nearest[name] for name in ("experiment", "family", "method", *_SIZES)},
+            **{name: nearest[name] for name in (*_NAMES, *_SIZES)},
             ratio=mean / worst["upper"],
             start=mean / worst["start_value"] if worst["start_value"] else math.nan,
             tuned=mean / max(twins) if twins else None,
@@ -111,16 +111,13 @@ class Plates:
     @cached_property
     def _rows(self) -> list[Row]:
         """The measured cells that have a bound, of all experiments."""
-        import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
         rows: list[Row] = []
-        measured = (pc.field("trial") == "measured") & (pc.field("noise_factor") == 1.0)
         for path in sorted(self.folder.glob("*/cells.parquet")):
-            if {*_COLUMNS, "trial", "noise_factor"} <= {*pq.read_schema(path).names}:  # no study
-                bounded = measured & pc.field("refused").is_null() & (pc.field("upper") < math.inf)
-                rows += pq.read_table(path, columns=[*_COLUMNS], filters=bounded).to_pylist()
-        return rows
+            if {*_COLUMNS} <= {*pq.read_schema(path).names}:  # no study
+                rows += pq.read_table(path, columns=[*_COLUMNS]).to_pylist()
+        return [row for row in rows if _measured(row) and row["upper"] < math.inf]
 
     @cached_property
     def _cells(self) -> dict[tuple[str, str, bool], list[Row]]:
@@ -148,6 +145,11 @@ class Plates:
         runs = pq.read_table(self.folder / experiment / "runs.parquet", columns=["cell", "value"])
         means = runs.group_by("cell").aggregate([("value", "mean")])
         return dict(zip(means["cell"].to_pylist(), means["value_mean"].to_pylist(), strict=True))
+
+
+def _measured(row: Row) -> bool:
+    """Whether it is a run of a plan, and neither a control nor repeated with a second key."""
+    return row["trial"] == "measured" and row["noise_factor"] == 1.0 and row["refused"] is None
 
 
 def _sizes(plan: Plan) -> dict[str, float]:

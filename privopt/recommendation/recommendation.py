@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from privopt.algorithms import ALGORITHMS
 from privopt.arguments import instance, member, positive_number
@@ -19,6 +20,9 @@ from privopt.spec import Budget, ProblemClass
 from privopt.theory import Quantity, Rate
 
 _CLOSE = 1.25  # how far from the best bound a method may be that is asked in its place
+_NEAR = 4.0  # and one that may become the best under another assumption
+SLOW = ("bias_reduced_sgd", "dp_svrg")
+"""Their noise composes batches of several sizes, and takes one to four seconds to find."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +35,8 @@ class Recommendation:
         By certified bound, smallest first; what bounds speak of is never mixed.
     unbounded, refused : mapping of str to str
         Why other algorithms have no bound, or no plan.
+    left_out : tuple of str
+        ``SLOW`` ones that were not asked for.
     no_plates : str
         Why nothing that was measured is told; empty where it is.
     """
@@ -42,6 +48,7 @@ class Recommendation:
     ranked: Mapping[Quantity, tuple[Candidate, ...]]
     unbounded: Mapping[str, str]
     refused: Mapping[str, str]
+    left_out: tuple[str, ...]
     no_plates: str
     _provides: frozenset[str] | None = field(repr=False)
 
@@ -69,12 +76,21 @@ class Recommendation:
 
     @cached_property
     def what_ifs(self) -> tuple[WhatIf, ...]:
-        """Assumptions that take a fifth or more off the best bound, by methods without batches."""
+        """Assumptions that take a fifth or more off the best bound.
+
+        Asked are methods that draw no batches, have no plan now, or a bound within four times the
+        best.
+        """
         if self.best is None:
             return ()
-        names = tuple(name for name in _private() if not ALGORITHMS[name].gathers)
+        far = {
+            each.name for listed in self.ranked.values() for each in listed
+            if each.quantity is not self.best.quantity
+            or each.certified > _NEAR * self.best.certified
+        }  # fmt: skip
+        names = (name for name in _private() if not ALGORITHMS[name].gathers and name not in far)
         return what_ifs(
-            self.problem_class, self.budget, names=names, quantity=self.best.quantity,
+            self.problem_class, self.budget, names=tuple(names), quantity=self.best.quantity,
             best=self.best.certified, loss=self.loss, provides=self._provides,
         )  # fmt: skip
 
@@ -107,7 +123,7 @@ def recommend(
     *,
     loss: str | None = None,
     accuracy: float | None = None,
-    algorithms: Iterable[str] | None = None,
+    algorithms: Iterable[str] | Literal["all"] | None = None,
     results: Path | str = "results",
 ) -> Recommendation:
     """Every algorithm's default plan, ranked by certified bound and by what was measured near it.
@@ -125,8 +141,9 @@ def recommend(
         its own plates count first. By default what a method asks of the loss is a remark.
     accuracy : float, optional
         The wanted bound. Default: half of the best.
-    algorithms : iterable of str, optional
-        Default all of ``ALGORITHMS`` that are private.
+    algorithms : iterable of str, or "all"
+        Default all of ``ALGORITHMS`` that are private, but for ``SLOW`` ones, which take one to
+        four seconds each.
     results : path
         Folder of recorded experiments, as ``privopt run`` writes it. Without it, or without
         ``privopt[lab]``, nothing measured is told.
@@ -147,18 +164,24 @@ def recommend(
     if loss is not None:
         member("loss", loss, LOSSES)
     wanted = None if accuracy is None else positive_number("accuracy", accuracy)
-    names = _private() if algorithms is None else tuple(algorithms)
+    left_out = SLOW if algorithms is None else ()
+    everything = algorithms is None or algorithms == "all"
+    names = _private() if everything else tuple(dict.fromkeys(algorithms or ()))
     for name in names:
         member("algorithms", name, _private())
+    names = tuple(name for name in names if name not in left_out)
     provides = None if loss is None else provided(loss, problem_class)
     found, plates = plans(names, problem_class, budget, provides), Plates(Path(results))
     listed = [
-        Candidate(plan, cost_of(plan), None if plates.missing else plates.nearest(plan, loss))
+        Candidate(
+            plan, cost_of(plan), None if plates.missing else plates.nearest(plan, loss),
+            plan.requires if loss is None else frozenset(),
+        )
         for plan in found.bounded
-    ]
+    ]  # fmt: skip
     return Recommendation(
         problem_class, budget, loss, wanted, ranked(listed),
-        found.unbounded, found.refused, plates.missing, provides,
+        found.unbounded, found.refused, left_out, plates.missing, provides,
     )  # fmt: skip
 
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 import textwrap
-from typing import TYPE_CHECKING
+from typing import Any
 
+from privopt.recommendation.candidates import Candidate
 from privopt.recommendation.plates import Plate
 from privopt.recommendation.what_if import EPSILON_RANGE, N_RANGE
-
-if TYPE_CHECKING:
-    from privopt.recommendation.candidates import Candidate
-    from privopt.recommendation.recommendation import Recommendation
 
 WIDTH = 100
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 
 
-def screen(found: Recommendation) -> str:
+def screen(found: Any) -> str:
     """Class and budget; a table a quantity; refusals; what would lower the bound; the plates."""
     plates: list[Plate] = []
     parts = [_class(found), *_tables(found, plates), *_others(found), *_levers(found)]
@@ -25,7 +22,7 @@ def screen(found: Recommendation) -> str:
     return "\n".join(_folded(line) for line in parts)
 
 
-def _class(found: Recommendation) -> str:
+def _class(found: Any) -> str:
     facts, budget = found.problem_class, found.budget
     told = {
         "L": facts.lipschitz, "H": facts.smoothness, "m": facts.strong_convexity or None,
@@ -39,11 +36,11 @@ def _class(found: Recommendation) -> str:
     )
 
 
-def _tables(found: Recommendation, plates: list[Plate]) -> list[str]:
+def _tables(found: Any, plates: list[Plate]) -> list[str]:
     lines = []
     rows = {(row["quantity"], row["method"]): row for row in found.table()}
     for quantity, listed in found.ranked.items():
-        lines += ["", _title(found, listed)]
+        lines += _title(found, listed)
         lines.append(
             f"{'rank':>4} {'method':<31} {'bound':>8}  {'as measured (rank)':<19} {'steps':>9} "
             f"{'seconds':>8} {'memory':>8}"
@@ -52,24 +49,36 @@ def _tables(found: Recommendation, plates: list[Plate]) -> list[str]:
             row = rows[quantity.value, each.name]
             steps, cost = "-" if each.cost.steps is None else f"{each.cost.steps:,}", each.cost
             lines.append(
-                f"{row['rank']:>4} {each.name:<31} {each.certified:>8.2g}  "
+                f"{row['rank']:>4} {each.name:<31} {_told(each.certified):>8}  "
                 f"{_measured(each, row['rank_measured'], plates):<19} {steps:>9} "
-                f"{cost.seconds:>8.2g} {_bytes(cost.memory):>8}"
+                f"{_told(cost.seconds):>8} {_bytes(cost.memory):>8}"
             )
-        lines += [f"     {each.name}: {'; '.join(each.remarks)}" for each in listed if each.remarks]
+        lines += _remarks(listed)
     return lines or ["", "No algorithm has a bound here."]
 
 
-def _title(found: Recommendation, listed: tuple[Candidate, ...]) -> str:
-    rate, facts = listed[0].plan.rate, found.problem_class
-    told = [f"{rate.quantity.value.capitalize()}, {rate.quantity.formula}"]
+def _title(found: Any, listed: tuple[Candidate, ...]) -> list[str]:
+    """What is bounded, and the bounds to hold the table against."""
+    rate, facts, twin = listed[0].plan.rate, found.problem_class, found.without_privacy
+    told = []
     if math.isfinite(centre := facts.lipschitz * facts.radius):
-        told.append(f"public centre: {centre:.2g} at most")
-    if rate.quantity is found.without_privacy.quantity and found.without_privacy.terms:
-        told.append(f"without privacy: {found.without_privacy.upper:.2g}")
+        told.append(f"{_told(centre)} at the public centre")
+    if rate.quantity is twin.quantity and twin.terms:
+        told.append(f"{_told(twin.upper)} without privacy")
     if rate.lower and rate.lower[0].value:
-        told.append(f"no {rate.lower[0].guarantee} method: under {rate.lower[0].value:.2g}")
-    return "; ".join(told)
+        value, guarantee = rate.lower[0]
+        told.append(f"no {guarantee} method is always below {_told(value)}")
+    title = f"{rate.quantity.value.capitalize()}, {rate.quantity.formula}"
+    return ["", title, *([f"     bounds: {'; '.join(told)}"] if told else [])]
+
+
+def _remarks(listed: tuple[Candidate, ...]) -> list[str]:
+    """Every remark with the methods of which it is made."""
+    of: dict[str, list[str]] = {}
+    for each in listed:
+        for remark in each.remarks:
+            of.setdefault(remark, []).append(each.name)
+    return [f"     {', '.join(names)}: {remark}" for remark, names in of.items()]
 
 
 def _measured(each: Candidate, rank: object, plates: list[Plate]) -> str:
@@ -78,16 +87,19 @@ def _measured(each: Candidate, rank: object, plates: list[Plate]) -> str:
         return ""
     if each.plate not in plates:
         plates.append(each.plate)
-    return f"{each.measured:.2g} ({rank}) [{plates.index(each.plate) + 1}]"
+    return f"{_told(each.measured or 0.0)} ({rank}) [{plates.index(each.plate) + 1}]"
 
 
-def _others(found: Recommendation) -> list[str]:
+def _others(found: Any) -> list[str]:
     lines = [f"No bound: {name}: {why}" for name, why in found.unbounded.items()]
     lines += [f"Refused: {name}: {why}" for name, why in found.refused.items()]
+    if found.left_out:
+        names = ", ".join(found.left_out)
+        lines.append(f"Left out, as their noise takes seconds to find: {names}.")
     return ["", *lines] if lines else []
 
 
-def _levers(found: Recommendation) -> list[str]:
+def _levers(found: Any) -> list[str]:
     goal, lines = found.reach, [""]
     if goal is None or found.best is None:
         return []
@@ -95,42 +107,43 @@ def _levers(found: Recommendation) -> list[str]:
     epsilon = f"epsilon = {goal.epsilon:g}" if goal.epsilon else "no epsilon up to "
     epsilon += "" if goal.epsilon else f"{EPSILON_RANGE[1]:g}"
     half = "to halve it" if found.accuracy is None else "as wanted"
-    lines.append(f"A bound of {goal.target:.2g} ({half}) by {goal.method}: {n}, or {epsilon}.")
+    lines.append(f"A bound of {_told(goal.target)} ({half}) by {goal.method}: {n}, or {epsilon}.")
     for each in found.what_ifs:
         lines.append(
-            f"Were it {each.assumption}: {each.bound:.2g} by {each.method}, "
+            f"With {each.assumption}: {_told(each.bound)} by {each.method}, "
             f"{each.bound / found.best.certified:.2g} of the best bound."
         )
     return lines
 
 
-def _plates(found: Recommendation, plates: list[Plate]) -> list[str]:
+def _plates(found: Any, plates: list[Plate]) -> list[str]:
     seconds = "Seconds and memory: coarse, for one run on one core."
     if not plates:
         why = found.no_plates or "no plate measures one of these quantities"
         return ["", f"Nothing measured is told: {why}.", seconds]
     lines = [
         "",
-        "As measured: the bound times mean/bound on the nearest plate, at the worst strength:",
+        "As measured: the bound times mean/bound of the nearest plate [k]; (x how much more here):",
     ]
+    here = {"n": found.problem_class.n, "dim": found.problem_class.dim}
+    sizes = {**here, "epsilon": found.budget.epsilon}
     for number, plate in enumerate(plates, 1):
         near = ", ".join(
-            f"{name} = {value:,g} ({_times(here / value)})"
-            for name, value, here in (
-                ("n", plate.n, found.problem_class.n),
-                ("d", plate.dim, found.problem_class.dim),
-                ("epsilon", plate.epsilon, found.budget.epsilon),
-            )
-        )
-        lines.append(f"[{number}] {plate}: mean/bound {plate.ratio:.2g} at {near}")
+            f"{'d' if name == 'dim' else name} = {getattr(plate, name):,g}"
+            f"{_times(size / getattr(plate, name))}" for name, size in sizes.items()
+        )  # fmt: skip
+        lines.append(f"[{number}] {_told(plate.ratio)} {plate}: {near}")
     return [*lines, seconds]
 
 
 def _times(ratio: float) -> str:
     """How much more there is here than on the plate."""
-    if 0.95 <= ratio <= 1.05:
-        return "as here"
-    return f"here x {ratio:.2g}" if ratio > 1.0 else f"here / {1.0 / ratio:.2g}"
+    return "" if 0.95 <= ratio <= 1.05 else f" (x {_told(ratio)})"
+
+
+def _told(value: float) -> str:
+    """Two digits, and no power of ten below a million."""
+    return f"{float(f'{value:.2g}'):,.7g}"
 
 
 def _bytes(size: float) -> str:

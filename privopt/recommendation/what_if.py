@@ -65,9 +65,7 @@ def reach(plan: Plan, target: float) -> Reach:
     return Reach(plan.algorithm.name, target, None if n is None else int(n), epsilon)
 
 
-def smallest(
-    holds: Callable[[float], bool], guess: float, low: float, high: float
-) -> float | None:
+def smallest(holds: Callable[[float], bool], guess: float, low: float, high: float) -> float | None:
     """The smallest number of two digits in ``[low, high]`` for which a rising condition holds.
 
     It holds there, and not at the number of two digits below. None where it does not hold at
@@ -120,8 +118,9 @@ def what_ifs(
     """Assumptions under which the best bound of these methods is at most ``WORTH`` of ``best``."""
     found = []
     for told, facts, spent in _assumptions(problem_class, budget, best, loss):
-        smooth = facts.smoothness is not None and provides is not None
-        has = provides | {"linear_model"} if smooth and "mean" not in provides else provides
+        has = provides
+        if has is not None and "mean" not in has and facts.smoothness is not None:
+            has |= {"linear_model"}
         bounded = plans(names, facts, spent, has).bounded
         bounds = [(each.rate.upper, each.algorithm.name) for each in bounded
                   if each.rate.quantity is quantity]  # fmt: skip
@@ -138,13 +137,15 @@ def _assumptions(
     if math.isfinite(half := 0.5 * facts.radius):
         sizes: dict[str, Any] = {"n": facts.n, "dim": facts.dim, "sparsity": facts.sparsity}
         smaller = problem_class_of(loss, radius=half, **sizes) if loss else None
-        found.append((f"|w| <= {half:g}", smaller or replace(facts, radius=half), budget))
+        told = f"a public bound |w| <= {half:g}"
+        found.append((told, smaller or replace(facts, radius=half), budget))
     if budget.delta == 0.0:
         delta = 1.0 / facts.n**2
         found.append((f"delta = {delta:.3g} in place of 0", facts, replace(budget, delta=delta)))
     if facts.smoothness is None and math.isfinite(facts.lipschitz):
         smooth = float(f"{facts.lipschitz**2 / best:.1g}")  # kinks rounded over h cost L^2 h/2
-        found.append((f"smoothness {smooth:g}", replace(facts, smoothness=smooth), budget))
+        told = f"smoothness {smooth:g}, kinks rounded"
+        found.append((told, replace(facts, smoothness=smooth), budget))
     if budget.relation is Relation.REPLACE_ONE:
         zero_out = replace(budget, relation=Relation.ZERO_OUT)
         found.append(("zero_out in place of replace_one", facts, zero_out))
