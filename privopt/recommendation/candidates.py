@@ -47,17 +47,26 @@ class Candidate:
 
     @property
     def measured(self) -> float | None:
-        """The bound times measured/bound on the nearest plate: an estimate, no guarantee."""
-        return None if self.plate is None else self.plate.ratio * self.certified
+        """The bound times measured/bound on the nearest plate: an estimate, no guarantee.
+
+        None without a plate, and of a vacuous bound, which moves with nothing.
+        """
+        return self.plate.ratio * self.certified if self.plate and not self.vacuous else None
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether the public centre, which looks at no data, has as small a bound."""
+        facts = self.plan.problem_class
+        return self.certified >= facts.lipschitz * facts.radius
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """What the plan asks of a problem, and what speaks against it."""
-        facts, plate = self.plan.problem_class, self.plate
+        plate = self.plate
         needs = [_NEEDS[each] for each in sorted(self.needs) if each in _NEEDS]
         found = [f"for {' and '.join(needs)} alone"] if needs else []
-        if self.certified >= facts.lipschitz * facts.radius:
-            found.append("its bound is no smaller than the public centre's")
+        if self.vacuous:
+            found.append("bound no smaller than the public centre's")
         if plate and plate.start >= 1.0:
             found.append("on its plate no better than the public centre")
         if plate and plate.tuned and plate.tuned > _TUNED:
@@ -103,7 +112,7 @@ def plans(
 
 def ranked(candidates: Iterable[Candidate]) -> Mapping[Quantity, tuple[Candidate, ...]]:
     """By certified bound, each quantity by itself: bounds of two are never compared."""
-    listed = sorted(candidates, key=lambda each: (each.certified, each.name))
+    listed = sorted(candidates, key=lambda x: (x.certified, x.plan.rate.uncapped, x.name))
     kinds = [kind for kind in Quantity if any(each.quantity is kind for each in listed)]
     return {kind: tuple(each for each in listed if each.quantity is kind) for kind in kinds}
 

@@ -11,7 +11,8 @@ from privopt.convex import Hinge, Huber, Linear, Logistic, ScalarLoss, Squared
 from privopt.spec import ProblemClass
 
 _MEAN = "squared_distance"
-_ANY = frozenset({"ball", "smoothing"})
+_OF_A_MEAN = frozenset({"ball", "mean", "unit_modulus"})
+_OF_A_PREDICTION = frozenset({"ball", "smoothing"})
 LOSSES: Mapping[str, ScalarLoss | None] = MappingProxyType(
     {
         "linear": Linear(),
@@ -61,5 +62,6 @@ def problem_class_of(
 def provided(loss: str, problem_class: ProblemClass) -> frozenset[str]:
     """What problems of that loss have beyond gradients, as :attr:`Problem.provides` says it."""
     if LOSSES[loss] is None:
-        return _ANY | {"mean", "unit_modulus"}
-    return _ANY if problem_class.smoothness is None else _ANY | {"linear_model"}
+        return _OF_A_MEAN
+    smooth = {"linear_model"} if problem_class.smoothness is not None else set()
+    return _OF_A_PREDICTION | smooth

@@ -83,11 +83,11 @@ def _remarks(listed: tuple[Candidate, ...]) -> list[str]:
 
 def _measured(each: Candidate, rank: object, plates: list[Plate]) -> str:
     """The estimate, its rank and the number of its plate."""
-    if each.plate is None:
+    if each.plate is None or each.measured is None:
         return ""
     if each.plate not in plates:
         plates.append(each.plate)
-    return f"{_told(each.measured or 0.0)} ({rank}) [{plates.index(each.plate) + 1}]"
+    return f"{_told(each.measured)} ({rank}) [{plates.index(each.plate) + 1}]"
 
 
 def _others(found: Any) -> list[str]:
@@ -107,7 +107,9 @@ def _levers(found: Any) -> list[str]:
     epsilon = f"epsilon = {goal.epsilon:g}" if goal.epsilon else "no epsilon up to "
     epsilon += "" if goal.epsilon else f"{EPSILON_RANGE[1]:g}"
     half = "to halve it" if found.accuracy is None else "as wanted"
-    lines.append(f"A bound of {_told(goal.target)} ({half}) by {goal.method}: {n}, or {epsilon}.")
+    lines.append(
+        f"A bound of {_told(goal.target)} ({half}) by {goal.method}, replanned: {n}, or {epsilon}."
+    )
     for each in found.what_ifs:
         lines.append(
             f"With {each.assumption}: {_told(each.bound)} by {each.method}, "
@@ -119,7 +121,7 @@ def _levers(found: Any) -> list[str]:
 def _plates(found: Any, plates: list[Plate]) -> list[str]:
     seconds = "Seconds and memory: coarse, for one run on one core."
     if not plates:
-        why = found.no_plates or "no plate measures one of these quantities"
+        why = found.no_plates or "no plate is of a method with a bound that says something"
         return ["", f"Nothing measured is told: {why}.", seconds]
     lines = [
         "",
