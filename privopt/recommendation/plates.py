@@ -14,8 +14,7 @@ from privopt.core import Plan
 
 _COLUMNS = (
     *("cell", "experiment", "method", "algorithm", "family", "n", "dim", "epsilon", "delta"),
-    *("choices", "quantity", "upper", "searched", "start_value", "trial", "noise_factor"),
-    "refused",
+    *("choices", "quantity", "upper", "searched", "start_value", "trial", "refused"),
 )
 _NAMES = ("experiment", "family", "algorithm", "method")
 _SIZES = ("n", "dim", "epsilon")
@@ -149,7 +148,7 @@ class Plates:
 
 def _measured(row: Row) -> bool:
     """Whether it is a run of a plan, and neither a control nor repeated with a second key."""
-    return row["trial"] == "measured" and row["noise_factor"] == 1.0 and row["refused"] is None
+    return row["trial"] == "measured" and row["refused"] is None
 
 
 def _sizes(plan: Plan) -> dict[str, float]:

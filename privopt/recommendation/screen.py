@@ -95,7 +95,7 @@ def _others(found: Any) -> list[str]:
     lines += [f"Refused: {name}: {why}" for name, why in found.refused.items()]
     if found.left_out:
         names = ", ".join(found.left_out)
-        lines.append(f"Left out, as their noise takes seconds to find: {names}.")
+        lines.append(f'Left out, as planning takes seconds (algorithms="all"): {names}.')
     return ["", *lines] if lines else []
 
 
