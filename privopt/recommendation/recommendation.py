@@ -20,7 +20,6 @@ from privopt.spec import Budget, ProblemClass
 from privopt.theory import Quantity, Rate
 
 _CLOSE = 1.25  # how far from the best bound a method may be that is asked in its place
-_NEAR = 4.0  # and one that may become the best under another assumption
 SLOW = ("bias_reduced_sgd", "dp_svrg")
 """Their noise composes batches of several sizes, and takes one to four seconds to find."""
 
@@ -57,12 +56,11 @@ class Recommendation:
         """The smallest certified bound, of empirical risk where any method bounds it."""
         return next((first for first, *_ in self.ranked.values()), None)
 
-    @cached_property
-    def reach(self) -> Reach | None:
-        """Where the best bound comes down to ``accuracy``, or to half of itself.
+    @property
+    def asked(self) -> Candidate | None:
+        """Who answers for the best: the best of those that draw no batches, if it is close to it.
 
-        Asked is the best method that draws no batches, if its bound is within a quarter of the
-        best: the noise of samples takes long to find.
+        The noise of samples takes long to find; close is a bound within a quarter.
         """
         if self.best is None:
             return None
@@ -71,26 +69,28 @@ class Recommendation:
             each for each in listed
             if not each.plan.algorithm.gathers and each.certified <= _CLOSE * self.best.certified
         )  # fmt: skip
-        asked = next(close, self.best)
-        return reach(asked.plan, self.accuracy or 0.5 * asked.certified)
+        return next(close, self.best)
+
+    @cached_property
+    def reach(self) -> Reach | None:
+        """Where the bound of ``asked`` comes down to ``accuracy``, or to half of itself."""
+        if self.asked is None:
+            return None
+        return reach(self.asked.plan, self.accuracy or 0.5 * self.asked.certified)
 
     @cached_property
     def what_ifs(self) -> tuple[WhatIf, ...]:
         """Assumptions that take a fifth or more off the best bound.
 
-        Asked are methods that draw no batches, have no plan now, or a bound within four times the
-        best.
+        By the method ``asked``, and by those that draw no batches and have no bound now.
         """
-        if self.best is None:
+        if self.best is None or self.asked is None:
             return ()
-        far = {
-            each.name for listed in self.ranked.values() for each in listed
-            if each.quantity is not self.best.quantity
-            or each.certified > _NEAR * self.best.certified
-        }  # fmt: skip
-        names = (name for name in _private() if not ALGORITHMS[name].gathers and name not in far)
+        bounded = {each.name for listed in self.ranked.values() for each in listed}
+        others = (name for name in _private() if not ALGORITHMS[name].gathers)
+        names = (self.asked.name, *(name for name in others if name not in bounded))
         return what_ifs(
-            self.problem_class, self.budget, names=tuple(names), quantity=self.best.quantity,
+            self.problem_class, self.budget, names=names, quantity=self.best.quantity,
             best=self.best.certified, loss=self.loss, provides=self._provides,
         )  # fmt: skip
 

@@ -44,23 +44,30 @@ def reach(plan: Plan, target: float) -> Reach:
     """The smallest ``n``, and the smallest ``epsilon``, at which a replanned bound is a target."""
     facts, budget, rate = plan.problem_class, plan.budget, plan.rate
 
-    def bound(facts: ProblemClass, budget: Budget) -> float:
+    @cache
+    def bound(n: float, epsilon: float) -> float:
+        at, spent = replace(facts, n=int(n)), replace(budget, epsilon=epsilon)
         try:
-            return plan.algorithm.plan(facts, budget).rate.upper
+            return plan.algorithm.plan(at, spent).rate.upper
         except ValueError:
             return math.inf
 
-    def guess(now: float, slope: float) -> float:
-        power = math.log(target / rate.uncapped) / slope if slope < -0.01 else 0.0
-        return now * math.exp(max(-30.0, min(power, 30.0)))
+    def least(
+        there: Callable[[float], float], now: float, slope: float, low: float, high: float
+    ) -> float | None:
+        """By the slope at the plan, and once more from there, to a guess near the answer."""
+        guess, value = now, rate.uncapped
+        for _ in range(2):
+            if slope < -0.01 and math.isfinite(value):
+                guess = min(max(guess * (target / value) ** (1.0 / slope), low), high)
+            guess = _two_digits(_place(guess))
+            value = there(guess)
+        return smallest(lambda x: there(x) <= target, guess, low, high)
 
-    n = smallest(
-        lambda n: bound(replace(facts, n=int(n)), budget) <= target,
-        guess(facts.n, rate.slope("n")), *N_RANGE,
-    )  # fmt: skip
-    epsilon = smallest(
-        lambda epsilon: bound(facts, replace(budget, epsilon=epsilon)) <= target,
-        guess(budget.epsilon, rate.slope("epsilon")), *EPSILON_RANGE,
+    n = least(lambda n: bound(n, budget.epsilon), facts.n, rate.slope("n"), *N_RANGE)
+    epsilon = least(
+        lambda epsilon: bound(facts.n, epsilon),
+        budget.epsilon, rate.slope("epsilon"), *EPSILON_RANGE,
     )  # fmt: skip
     return Reach(plan.algorithm.name, target, None if n is None else int(n), epsilon)
 
