@@ -18,6 +18,7 @@ __all__ = [
     "Interval",
     "Plan",
     "ProblemClass",
+    "Recommendation",
     "Relation",
     "Run",
     "RunState",
@@ -33,6 +34,8 @@ __all__ = [
     "mechanisms",
     "privacy",
     "problems",
+    "recommend",
+    "recommendation",
     "release",
     "run",
     "run_many",
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
         mechanisms,
         privacy,
         problems,
+        recommendation,
         release,
         spec,
         statistics,
@@ -76,6 +80,7 @@ if TYPE_CHECKING:
     )
     from privopt.privacy import Guarantee, Interval
     from privopt.reading import run_stream
+    from privopt.recommendation import Recommendation, recommend
     from privopt.spec import Budget, ProblemClass, Relation
 
     __version__: str
@@ -86,6 +91,7 @@ else:
         **dict.fromkeys(("Algorithm", "Execution", "Plan", "Run", "RunState", "Stepper"), "core"),
         **dict.fromkeys(("run", "run_many", "stepper"), "core"),
         "run_stream": "reading",
+        **dict.fromkeys(("Recommendation", "recommend"), "recommendation"),
         "ALGORITHMS": "algorithms",
     }
 

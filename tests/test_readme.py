@@ -4,8 +4,10 @@ import re
 from pathlib import Path
 
 import numpy as np
+from typer.testing import CliRunner
 
 from privopt import accounting, privacy
+from privopt.cli.commands import app
 
 ROOT = Path(__file__).parents[1]
 
@@ -37,6 +39,16 @@ def test_the_accounting_example_runs():
     assert 2.3806 < certified.lower <= certified.upper < 2.3825
     spent = privacy.epsilon(names["dp_sgd"](names["noise"]), 1e-5, relation="add_or_remove_one")
     assert 1.99 < spent.lower <= 2.0
+
+
+def test_the_recommendation_is_what_the_command_prints(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.search(r"^\$ privopt (recommend .*?)```", text, re.MULTILINE | re.DOTALL)
+    command, *lines = shown[1].splitlines()
+    told = CliRunner().invoke(app, command.split()).output.splitlines()
+    assert len(lines) == 5
+    assert [line for line in lines if line not in told] == []
 
 
 def test_every_accountant_is_in_the_table():

@@ -32,13 +32,14 @@ ROOTS = "arguments draws streams release"
 GROUND = f"{ROOTS} spec convex"
 HOST_SIDE = "arguments spec privacy accounting"
 NUMBERS = f"{GROUND} privacy theory factorisations"
+UPPER = "audit recommendation lab/write"
 MIDDLE = f"{NUMBERS} accounting mechanisms core"
 LIBRARY = f"{MIDDLE} problems algorithms statistics"
 
 # fmt: off
 ROOMS = {
-    "privopt":    Room(10, f"{LIBRARY} audit reading lab/write", ""),  # the root
-    "cli":        Room(9, f"{HOST_SIDE} audit lab/write", "dp_accounting rich typer"),
+    "privopt":    Room(10, f"{LIBRARY} reading {UPPER}", ""),  # the root
+    "cli":        Room(9, f"{HOST_SIDE} {UPPER}", "dp_accounting rich typer"),
     "lab/write":  Room(8, "lab/draw lab/judge lab/make", "rich"),
     "lab/draw":   Room(7, "lab/judge lab/make", "PIL matplotlib numpy"),
     "lab/judge":  Room(6, "lab/make", "numpy scipy"),
@@ -48,6 +49,7 @@ ROOMS = {
     "statistics": Room(4, f"{ROOTS} spec privacy mechanisms", f"{DEVICE} {HOST}"),
     "problems":   Room(4, GROUND, f"{DEVICE} sklearn"),
     "reading":    Room(5, LIBRARY, DEVICE),
+    "recommendation": Room(5, LIBRARY, "pyarrow"),
     "accounting": Room(3, "arguments spec privacy", HOST),   # never JAX
     "core":       Room(3, f"{GROUND} privacy theory", f"{DEVICE} {HOST}"),
     "mechanisms": Room(3, f"{GROUND} privacy factorisations", f"{DEVICE} {HOST}"),

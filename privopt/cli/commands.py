@@ -1,4 +1,4 @@
-"""The commands of ``privopt``: list, run, report, epsilon, noise.
+"""The commands of ``privopt``: list, run, report, recommend, epsilon, noise.
 
 JAX is imported only by the commands that need it, and after the number of host devices is set.
 """
@@ -12,6 +12,7 @@ import typer
 
 from privopt.cli.accounting import epsilon, noise
 from privopt.cli.experiments import list_, report, run
+from privopt.cli.recommending import recommend
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -50,5 +51,6 @@ def privopt(
 app.command("list")(list_)
 app.command()(run)
 app.command()(report)
+app.command()(recommend)
 app.command()(epsilon)
 app.command()(noise)

@@ -10,7 +10,7 @@ from privopt.core.plan import Plan
 from privopt.core.runs import Source
 from privopt.spec import Premises, ProblemClass, Relation
 
-_REMEDIES = {
+REMEDIES = {
     "ball": "use a Euclidean ball (convex.L2Ball), or plan for any set (projection='linf')",
     "linear_model": "use a loss of one linear prediction without kinks (GeneralisedLinear)",
     "mean": "use squared distances to records that are vectors (problems.squared_distance)",
@@ -71,5 +71,5 @@ def check_problem(plan: Plan, problem: Problem, facts: ProblemClass | None = Non
     if missing:
         raise ValueError(
             f"problem must provide {', '.join(sorted(missing))} for {plan.algorithm.name}, "
-            f"got {problem.name}: {'; '.join(_REMEDIES[name] for name in sorted(missing))}"
+            f"got {problem.name}: {'; '.join(REMEDIES[name] for name in sorted(missing))}"
         )
