@@ -167,7 +167,9 @@ def test_large_data_cost_no_more_words():
     assert taken.sum() == pytest.approx(2000, abs=6 * np.sqrt(2000))
 
 
-@pytest.mark.parametrize(("others", "rate", "chance"), [(9999, 0.0256, 1e-13), (50, 0.5, 1e-3)])
+@pytest.mark.parametrize(
+    ("others", "rate", "chance"), [(9999, 0.0256, 1e-13), (50, 0.5, 1e-3), (99_999, 0.00341, 1e-19)]
+)
 def test_capacity_is_the_least_that_suffices(others, rate, chance):
     capacity = capacity_of(others, rate, chance)
     assert stats.binom.sf(capacity - 1, others, rate) <= chance

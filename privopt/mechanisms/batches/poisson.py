@@ -211,10 +211,12 @@ def capacity_of(others: int, rate: float, chance: float) -> int:
     """The fewest places that so many others fill with at most this probability."""
     if rate >= 1.0 or chance <= 0.0:
         return others + 1
-    capacity = int(stats.binom.isf(chance, others, rate)) + 1
-    while stats.binom.sf(capacity - 1, others, rate) > chance:
-        capacity += 1
-    return max(1, min(capacity, others + 1))
+    low, high = -1, others
+    while high - low > 1:  # scipy's own inverse gives all the others for chances below 2^-53
+        middle = (low + high) // 2
+        small = stats.binom.sf(middle, others, rate) <= chance
+        low, high = (low, middle) if small else (middle, high)
+    return high + 1
 
 
 def _rounded(capacity: int) -> int:
