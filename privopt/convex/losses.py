@@ -200,6 +200,44 @@ class Huber(_Rounded):
 
 @pytree_dataclass
 @dataclass(frozen=True)
+class Quantile:
+    """``max(level r, (level - 1) r)``, ``r = label - prediction``, its kink rounded over ``width``.
+
+    A prediction that minimises it on average is the quantile of that ``level``, which lies in
+    ``(0, 1)``; at 1/2 it is half of :class:`Huber`. Slopes lie in ``[-level, 1 - level]``.
+
+    Examples
+    --------
+    >>> Quantile(0.75).value(jnp.array([0.0, 2.0]), jnp.ones(2)).tolist()
+    [0.75, 0.25]
+    """
+
+    level: Array | float
+    width: Array | float = 0.0
+
+    slope_bound: ClassVar[float] = 1.0
+
+    @property
+    def curvature(self) -> float:
+        return Huber(self.width).curvature
+
+    def value(self, prediction: Array, label: Array) -> Array:
+        above = prediction - label
+        slope = self.slope(prediction, label)
+        return slope * above - 0.5 * self.width * slope**2
+
+    def slope(self, prediction: Array, label: Array) -> Array:
+        above = prediction - label
+        rounded = jnp.clip(above / _safe(self.width), -self.level, 1.0 - self.level)
+        kinked = jnp.where(above < 0.0, -self.level, jnp.where(above > 0.0, 1.0 - self.level, 0.0))
+        return jnp.where(jnp.asarray(self.width) > 0.0, rounded, kinked)
+
+    def smoothed(self, width: Array) -> Quantile:
+        return Quantile(self.level, self.width + width)
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
 class Hinge(_TwoClasses, _Rounded):
     """``max(0, 1 - label * prediction)`` with its kink rounded over ``width``, labels -1 and 1.
 

@@ -8,6 +8,7 @@ from privopt.convex import (
     Huber,
     Linear,
     Logistic,
+    Quantile,
     ScalarLoss,
     Squared,
     SquaredDistance,
@@ -25,6 +26,7 @@ from privopt.problems.models import (
     linear,
     logistic,
     multinomial,
+    quantile,
     regularised_distance,
     squared,
     squared_distance,
@@ -32,11 +34,12 @@ from privopt.problems.models import (
 from privopt.problems.population import Population
 from privopt.problems.problem import Problem
 from privopt.problems.reference import Reference
-from privopt.problems.synthetic import (
+from privopt.problems.drawn import (
     one_way_marginals,
     sphere_classification,
     sphere_regression,
 )
+from privopt.problems.synthetic_families import KINDS, synthetic
 
 __all__ = [
     "DATASETS",
@@ -48,11 +51,13 @@ __all__ = [
     "GeneralisedLinear",
     "Hinge",
     "Huber",
+    "KINDS",
     "Linear",
     "Logistic",
     "Multinomial",
     "Population",
     "Problem",
+    "Quantile",
     "Reference",
     "RegularisedDistance",
     "ScalarLoss",
@@ -68,9 +73,11 @@ __all__ = [
     "logistic",
     "multinomial",
     "one_way_marginals",
+    "quantile",
     "regularised_distance",
     "sphere_classification",
     "sphere_regression",
     "squared",
     "squared_distance",
+    "synthetic",
 ]
