@@ -13,6 +13,7 @@ __all__ = [
     "ALGORITHMS",
     "Algorithm",
     "Budget",
+    "Comparison",
     "Execution",
     "Guarantee",
     "Interval",
@@ -25,6 +26,8 @@ __all__ = [
     "__version__",
     "accounting",
     "algorithms",
+    "compare",
+    "comparison",
     "convex",
     "core",
     "draws",
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from privopt import (
         accounting,
         algorithms,
+        comparison,
         convex,
         core,
         draws,
@@ -63,6 +67,7 @@ if TYPE_CHECKING:
         theory,
     )
     from privopt.algorithms import ALGORITHMS
+    from privopt.comparison import Comparison, compare
     from privopt.core import (
         Algorithm,
         Execution,
@@ -85,11 +90,12 @@ else:
         **dict.fromkeys(("Guarantee", "Interval"), "privacy"),
         **dict.fromkeys(("Algorithm", "Execution", "Plan", "Run", "RunState", "Stepper"), "core"),
         **dict.fromkeys(("run", "run_many", "stepper"), "core"),
+        **dict.fromkeys(("Comparison", "compare"), "comparison"),
         "run_stream": "reading",
         "ALGORITHMS": "algorithms",
     }
 
-    _OF_THE_LAB = {"matplotlib", "pyarrow", "rich", "typer"}
+    _OF_THE_LAB = {"matplotlib", "pandas", "pyarrow", "rich", "typer"}
 
     def __getattr__(name):
         """Load the room that a public name lives in, on first use."""

@@ -593,7 +593,7 @@ def test_host_devices_are_the_cores_unless_the_user_says(monkeypatch, flags, dev
         monkeypatch.delenv("XLA_FLAGS")
     else:
         monkeypatch.setenv("XLA_FLAGS", flags)
-    experiments._set_host_devices(devices)
+    experiments.set_host_devices(devices)
     assert os.environ["XLA_FLAGS"].split() == (expected or flags).split()
 
 

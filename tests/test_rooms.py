@@ -28,6 +28,7 @@ class Room(NamedTuple):
 
 HOST = "attr dp_accounting numpy scipy"  # attr: what events are made of
 DEVICE = "jax numpy optax scipy"
+SHELL = "rich typer"
 ROOTS = "arguments draws streams release"
 GROUND = f"{ROOTS} spec convex"
 HOST_SIDE = "arguments spec privacy accounting"
@@ -37,8 +38,9 @@ LIBRARY = f"{MIDDLE} problems algorithms statistics"
 
 # fmt: off
 ROOMS = {
-    "privopt":    Room(10, f"{LIBRARY} audit reading lab/write", ""),  # the root
-    "cli":        Room(9, f"{HOST_SIDE} audit lab/write", "dp_accounting rich typer"),
+    "privopt":    Room(10, f"{LIBRARY} audit reading comparison lab/write", ""),  # the root
+    "cli":        Room(9, f"{HOST_SIDE} audit comparison lab/write", f"{SHELL} dp_accounting jax"),
+    "comparison": Room(8, f"{LIBRARY} lab/draw lab/judge lab/make", "jax matplotlib numpy pandas"),
     "lab/write":  Room(8, "lab/draw lab/judge lab/make", "rich"),
     "lab/draw":   Room(7, "lab/judge lab/make", "PIL matplotlib numpy"),
     "lab/judge":  Room(6, "lab/make", "numpy scipy"),

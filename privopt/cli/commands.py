@@ -1,4 +1,4 @@
-"""The commands of ``privopt``: list, run, report, epsilon, noise.
+"""The commands of ``privopt``: list, run, report, compare, epsilon, noise.
 
 JAX is imported only by the commands that need it, and after the number of host devices is set.
 """
@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from privopt.cli.accounting import epsilon, noise
+from privopt.cli.comparisons import compare
 from privopt.cli.experiments import list_, report, run
 
 app = typer.Typer(
@@ -50,5 +51,6 @@ def privopt(
 app.command("list")(list_)
 app.command()(run)
 app.command()(report)
+app.command()(compare)
 app.command()(epsilon)
 app.command()(noise)

@@ -17,7 +17,7 @@ meant to be -1 or 1 is clipped to ``[-1, 1]``, where the loss is no steeper and 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, Self
 
 import jax
@@ -50,7 +50,9 @@ class ScalarLoss(ScalarSlope, Protocol):
     declared for it, and ``domain``, a text that says for which labels it is.
     """
 
-    slope_bound: ClassVar[float]
+    @property
+    def slope_bound(self) -> float:
+        """Largest absolute slope; ``inf`` where there is none. Host only."""
 
     @property
     def curvature(self) -> float:
@@ -212,10 +214,12 @@ class Quantile:
     [0.75, 0.25]
     """
 
-    level: Array | float
+    level: float = field(metadata={"static": True})
     width: Array | float = 0.0
 
-    slope_bound: ClassVar[float] = 1.0
+    @property
+    def slope_bound(self) -> float:
+        return max(self.level, 1.0 - self.level)
 
     @property
     def curvature(self) -> float:

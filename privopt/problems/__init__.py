@@ -16,6 +16,11 @@ from privopt.convex import (
 from privopt.problems.catalogue import FAMILIES, family
 from privopt.problems.dataset import Dataset
 from privopt.problems.datasets import DATASETS
+from privopt.problems.drawn import (
+    one_way_marginals,
+    sphere_classification,
+    sphere_regression,
+)
 from privopt.problems.families import Family
 from privopt.problems.losses import Multinomial, RegularisedDistance, TwoKinks
 from privopt.problems.models import (
@@ -34,16 +39,12 @@ from privopt.problems.models import (
 from privopt.problems.population import Population
 from privopt.problems.problem import Problem
 from privopt.problems.reference import Reference
-from privopt.problems.drawn import (
-    one_way_marginals,
-    sphere_classification,
-    sphere_regression,
-)
 from privopt.problems.synthetic_families import KINDS, synthetic
 
 __all__ = [
     "DATASETS",
     "FAMILIES",
+    "KINDS",
     "Dataset",
     "Distance",
     "EmpiricalRisk",
@@ -51,7 +52,6 @@ __all__ = [
     "GeneralisedLinear",
     "Hinge",
     "Huber",
-    "KINDS",
     "Linear",
     "Logistic",
     "Multinomial",

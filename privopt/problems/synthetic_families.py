@@ -76,8 +76,9 @@ def synthetic(kind: str, *, sparsity: int | None = None, **knobs: float) -> Fami
     Examples
     --------
     >>> family = synthetic("logistic", conditioning=10.0)
-    >>> family.build(n=100, dim=4, noise_ratio=0.1, strength=1.0)
-    <Problem synthetic_logistic: n = 100, dim = 4, loss = Logistic, constraint = L2Ball, dtype = float64>
+    >>> problem = family.build(n=100, dim=4, noise_ratio=0.1, strength=1.0)
+    >>> problem.check(), problem.problem_class.radius
+    (None, 10.0)
     """
     member("kind", kind, KINDS)
     made, law, allowed = KINDS[kind]
@@ -233,9 +234,7 @@ def _words(law: Law, n: int, dim: int, sparsity: int | None, seed: int) -> Spars
     noise = np.random.default_rng([dim, seed, 4]).logistic(size=(n, dim))[:, :count]
     agrees = np.where(noise < 1.0 / law.noise, 1.0, -1.0)
     signs = agrees * np.sign(_planted(dim, seed)[0])[places]
-    return SparseFeatures(
-        jnp.asarray(places), jnp.asarray(_ROOM * signs / math.sqrt(count)), dim
-    )
+    return SparseFeatures(jnp.asarray(places), jnp.asarray(_ROOM * signs / math.sqrt(count)), dim)
 
 
 def _sparse_mean(law: Law, n: int, dim: int, sparsity: int | None, seed: int) -> Problem:
@@ -270,7 +269,7 @@ def _named(make: Callable[..., Problem], name: str, law: Law, *facts: object) ->
 
 
 class _Kind(NamedTuple):
-    """How problems of a kind are made, from which law by default, and which numbers of it change."""
+    """How problems of a kind are made, from which law by default, and its public knobs."""
 
     made: _Made
     law: Law
@@ -289,16 +288,12 @@ KINDS: Catalogue[_Kind] = Catalogue(
         ),
         (
             "huber",
-            _named(
-                _regression, "huber", _NARROW, partial(huber, width=_WIDTH), 1.0, 1.0 / _WIDTH
-            ),
+            _named(_regression, "huber", _NARROW, partial(huber, width=_WIDTH), 1.0, 1.0 / _WIDTH),
         ),
         ("absolute", _named(_regression, "absolute", _NARROW, absolute, 1.0, None)),
         (
             "quantile",
-            _named(
-                _regression, "quantile", _NARROW, partial(quantile, level=_LEVEL), _LEVEL, None
-            ),
+            _named(_regression, "quantile", _NARROW, partial(quantile, level=_LEVEL), _LEVEL, None),
         ),
         ("sparse_mean", _Kind(_sparse_mean, _UNIT, ("noise",))),
         ("sparse_linear", _Kind(_sparse_linear, _UNIT, ("noise",))),

@@ -60,9 +60,10 @@ class Bench:
 
     def _at_theory(self, cell: Cell, algorithm: Algorithm, family: Family) -> Job:
         problem, data = self._problem(cell, family)
-        own = self._plan(cell, algorithm, problem, dict(cell.choices))
+        choices = self._choices(cell, algorithm, problem)
+        own = self._plan(cell, algorithm, problem, choices)
         factor = cell.trial.noise_factor(cell.bend, own.rate.exponents)
-        plan = self._plan(cell, algorithm, problem, dict(cell.choices), factor)
+        plan = self._plan(cell, algorithm, problem, choices, factor)
         return Job(cell, problem, data, plan, own.rate, factor, quantity_of(problem, own.rate))
 
     def _problem(self, cell: Cell, family: Family) -> tuple[Problem, str]:
@@ -76,6 +77,14 @@ class Bench:
             data = digest(built)
             self._problems[named] = self._by_data.setdefault(data, built), data
         return self._problems[named]
+
+    def _choices(self, cell: Cell, algorithm: Algorithm, problem: Problem) -> dict[str, Choice]:
+        """What the plan is told: the most steps, too, where theory asks for more."""
+        choices, most = dict(cell.choices), cell.most_steps
+        if most is None or "steps" in choices or "steps" not in algorithm.choices:
+            return choices
+        asked = steps_of(self._plan(cell, algorithm, problem, choices)) or 0
+        return choices if asked <= most else {**choices, "steps": most}
 
     def _plan(
         self,
