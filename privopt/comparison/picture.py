@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Sequence
 
@@ -48,7 +49,7 @@ def picture(
     lines: _Lines = grouped(points, lambda point: point.method)
     ranked = dict(sorted(lines.items(), key=lambda item: _level(item[1])))
     key = _DOTS_KEY if axis is None else _LINES_KEY
-    told = [line for note in (key, *notes) for line in textwrap.wrap(note, _LETTERS)]
+    told = [line for note in (key, *_shorter(notes)) for line in textwrap.wrap(note, _LETTERS)]
     said = [line for note in above[1:] for line in textwrap.wrap(note, _LETTERS)]
     panel = 3.4 if axis is not None else 0.25 * len(ranked) + 0.1
     bottom, top = _LINE * len(told) + 0.56, _LINE * len(said) + 0.42
@@ -67,6 +68,15 @@ def picture(
         figure.text(0.008, 1.0 - 0.3 / whole, "\n".join(said), va="top", **at)
         figure.text(0.008, 0.06 / whole, "\n".join(told), va="bottom", color=GREY, **at)
     return figure
+
+
+def _shorter(notes: Sequence[str]) -> list[str]:
+    """All refusals in one note, each with the rule alone: the table has the rest."""
+    head = "Refused: "
+    refused = [note.removeprefix(head) for note in notes if note.startswith(head)]
+    rules = [re.sub(r",? got .*\)$", ")", each) for each in refused]
+    others = [note for note in notes if not note.startswith(head)]
+    return [head + "; ".join(rules), *others] if refused else others
 
 
 def _along(place: Axes, lines: _Lines, axis: str) -> None:

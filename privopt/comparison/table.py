@@ -22,7 +22,9 @@ def rows_of(points: Sequence[Point], axis: str | None) -> list[dict[str, str]]:
             "sd keys, data": ", ".join(map(number, point.spread)),
             "bound": number(point.bound),
             "mean/bound": number(point.mean / point.bound if point.bound < math.inf else math.nan),
-            "without noise": number(max(point.nonprivate, 0.0)),
+            "without noise": number(
+                point.nonprivate if point.nonprivate > point.cells[0].gap else 0.0
+            ),
             "steps": "-" if point.steps is None or point.tuned else f"{point.steps:,}",
             "s a run": number(point.seconds),
         }

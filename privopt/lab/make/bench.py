@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from privopt.algorithms.gradient_descent import GRADIENT_DESCENT
 from privopt.core import Algorithm, Plan, run, run_many
+from privopt.core.fitting import check_problem
 from privopt.lab.make.cells import Cell
 from privopt.lab.make.job import Candidate, Job, Search, digest, steps_of
 from privopt.lab.make.keys import replicate_keys, stream
@@ -49,7 +50,7 @@ class Bench:
     )
 
     def prepare(self, cell: Cell, algorithm: Algorithm, family: Family) -> Job:
-        """The cell's problem and plan, or a ``ValueError`` where it is refused."""
+        """The cell's problem and plan, or a ``ValueError`` where the two do not fit."""
         job = self._at_theory(cell, algorithm, family)
         if not cell.search:
             return job
@@ -64,6 +65,7 @@ class Bench:
         own = self._plan(cell, algorithm, problem, choices)
         factor = cell.trial.noise_factor(cell.bend, own.rate.exponents)
         plan = self._plan(cell, algorithm, problem, choices, factor)
+        check_problem(plan, problem)
         return Job(cell, problem, data, plan, own.rate, factor, quantity_of(problem, own.rate))
 
     def _problem(self, cell: Cell, family: Family) -> tuple[Problem, str]:
