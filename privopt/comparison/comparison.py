@@ -141,8 +141,7 @@ class Comparison:
         )
         told = [f"Refused: {name} ({reason})" for name, reason in self.refused.items()]
         told += [
-            f"Refused at {len(each)} of the values: {name} ({each[0].reason})"
-            for name, each in partly.items()
+            f"Refused at some values: {name} ({each[0].reason})" for name, each in partly.items()
         ]
         for quantity, members in others.items():
             names = ", ".join(dict.fromkeys(point.method for point in members))

@@ -6,6 +6,7 @@ import math
 import re
 import textwrap
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import matplotlib as mpl
 import numpy as np
@@ -56,7 +57,8 @@ def picture(
     whole = bottom + panel + top
     with mpl.rc_context({**style.STYLE, "xtick.labelsize": 8.0, "ytick.labelsize": 8.0}):
         figure = Figure(figsize=(_WIDTH, whole))
-        left, right = (0.62, 2.75) if axis is not None else (2.3, 0.25)
+        names = 3.35 if any(point.tuned for point in points) else 2.75
+        left, right = (0.76, names) if axis is not None else (2.3, 0.25)
         size = (left / _WIDTH, bottom / whole, 1.0 - (left + right) / _WIDTH, panel / whole)
         place = figure.add_axes(size)
         if axis is None:
@@ -80,7 +82,7 @@ def _shorter(notes: Sequence[str]) -> list[str]:
 
 
 def _along(place: Axes, lines: _Lines, axis: str) -> None:
-    ends: list[tuple[float, str, str]] = []
+    ends: list[_End] = []
     plain = [name for name, line in lines.items() if not line[0].tuned]
     coloured = dict(zip(plain[: len(_COLOURS)], _COLOURS, strict=False))
     for rank, (name, line) in enumerate(lines.items()):
@@ -104,15 +106,15 @@ def _along(place: Axes, lines: _Lines, axis: str) -> None:
                 ls=(0, (5, 2)),
             )  # fmt: skip
         best = f" {ORACLE_TUNED}" if line[0].tuned else ""
-        ends.append((means[-1], f"{of}{best} {number(means[-1])}", colour))
-    first = next(iter(lines.values()))
+        ends.append(_End(values[-1], means[-1], f"{of}{best} {number(means[-1])}", colour))
+    first = max(lines.values(), key=len)
     values = np.array([point.value for point in first], np.float64)
     place.plot(values, [point.zero for point in first], color=INK, lw=1.0, ls="-.")
-    ends.append((first[-1].zero, f"zero predictor {number(first[-1].zero)}", INK))
+    ends.append(_End(values[-1], first[-1].zero, f"zero predictor {number(first[-1].zero)}", INK))
     floor = np.array([point.lower for point in first])
     if (floor > 0.0).all():
         place.plot(values, floor, color=INK, lw=1.0, ls=(0, (1, 1.5)))
-        ends.append((floor[-1], "lower bound (worst case)", INK))
+        ends.append(_End(values[-1], floor[-1], "lower bound (worst case)", INK))
     place.set_xscale("log")
     place.set_yscale("log")
     place.set_xticks(values, [notation.number(value) for value in values])
@@ -124,14 +126,25 @@ def _along(place: Axes, lines: _Lines, axis: str) -> None:
     place.set_ylim(0.7 * max(drawn_low, 1e-4 * max(tops)), 1.6 * max(tops))
     place.yaxis.set_major_formatter(_PLAIN)
     place.set_ylabel(first[0].cells[0].label)
-    _label(place, values[-1], ends)
+    _label(place, ends)
 
 
-def _label(place: Axes, right: float, ends: list[tuple[float, str, str]]) -> None:
+class _End(NamedTuple):
+    """The right end of a line, and its name."""
+
+    value: float
+    level: float
+    text: str
+    colour: str
+
+
+def _label(place: Axes, ends: Sequence[_End]) -> None:
     """Names at the right ends of lines, moved apart, each in the colour of its line."""
     low, high = np.log(place.get_ylim())
-    wanted = sorted(((math.log(level) - low) / (high - low), text, c) for level, text, c in ends)
-    heights = [float(np.clip(each[0], 0.0, 1.0)) for each in wanted]
+    wanted = sorted(ends, key=lambda end: end.level)
+    heights = [
+        float(np.clip((math.log(end.level) - low) / (high - low), 0.0, 1.0)) for end in wanted
+    ]
     for _ in range(200):  # pushes neighbours apart until none overlap
         for i in range(len(heights) - 1):
             short = _APART - (heights[i + 1] - heights[i])
@@ -140,13 +153,12 @@ def _label(place: Axes, right: float, ends: list[tuple[float, str, str]]) -> Non
                 heights[i + 1] += short / 2.0
         lift = max(0.0, -heights[0])
         heights = [height + lift for height in heights]
-    for (level, text, colour), height in zip(wanted, heights, strict=True):
+    for end, height in zip(wanted, heights, strict=True):
         place.annotate(
-            text, (right, math.exp(low + level * (high - low))), (1.045, height),
-            textcoords="axes fraction", color=colour, fontsize=8.0, va="center",
-            annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.5, "shrinkA": 1, "shrinkB": 3,
-                        "relpos": (0.0, 0.5)},
+            end.text, (end.value, end.level), (1.045, height), textcoords="axes fraction",
+            color=end.colour, fontsize=8.0, va="center", annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": end.colour, "lw": 0.5, "shrinkA": 1,
+                        "shrinkB": 3, "relpos": (0.0, 0.5)},
         )  # fmt: skip
 
 
