@@ -13,6 +13,7 @@ __all__ = [
     "ALGORITHMS",
     "Algorithm",
     "Budget",
+    "Comparison",
     "Execution",
     "Guarantee",
     "Interval",
@@ -26,6 +27,8 @@ __all__ = [
     "__version__",
     "accounting",
     "algorithms",
+    "compare",
+    "comparison",
     "convex",
     "core",
     "draws",
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     from privopt import (
         accounting,
         algorithms,
+        comparison,
         convex,
         core,
         draws,
@@ -67,6 +71,7 @@ if TYPE_CHECKING:
         theory,
     )
     from privopt.algorithms import ALGORITHMS
+    from privopt.comparison import Comparison, compare
     from privopt.core import (
         Algorithm,
         Execution,
@@ -90,12 +95,13 @@ else:
         **dict.fromkeys(("Guarantee", "Interval"), "privacy"),
         **dict.fromkeys(("Algorithm", "Execution", "Plan", "Run", "RunState", "Stepper"), "core"),
         **dict.fromkeys(("run", "run_many", "stepper"), "core"),
+        **dict.fromkeys(("Comparison", "compare"), "comparison"),
         "run_stream": "reading",
         **dict.fromkeys(("Recommendation", "recommend"), "recommendation"),
         "ALGORITHMS": "algorithms",
     }
 
-    _OF_THE_LAB = {"matplotlib", "pyarrow", "rich", "typer"}
+    _OF_THE_LAB = {"matplotlib", "pandas", "pyarrow", "rich", "typer"}
 
     def __getattr__(name):
         """Load the room that a public name lives in, on first use."""

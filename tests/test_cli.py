@@ -91,6 +91,7 @@ def privopt(*arguments, code=0):
         (("list",), "Example: privopt list"),
         (("run",), "Exit status: 3 if a verdict is refuted"),
         (("report",), "Example: privopt report --results results"),
+        (("compare",), "Example: privopt compare logistic --axis epsilon --n 2000 --dim 20"),
         (("epsilon",), "privopt epsilon --noise 1.1 --rate 256/60000 --steps 14062 --delta 1e-5"),
         (("noise",), "Example: privopt noise --epsilon 2 --delta 1e-5"),
     ],
@@ -593,7 +594,7 @@ def test_host_devices_are_the_cores_unless_the_user_says(monkeypatch, flags, dev
         monkeypatch.delenv("XLA_FLAGS")
     else:
         monkeypatch.setenv("XLA_FLAGS", flags)
-    experiments._set_host_devices(devices)
+    experiments.set_host_devices(devices)
     assert os.environ["XLA_FLAGS"].split() == (expected or flags).split()
 
 

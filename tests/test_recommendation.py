@@ -326,8 +326,9 @@ def test_bad_options_are_refused_by_name(changed, message):
     assert message in told
 
 
-def test_the_relation_has_no_default():
-    assert "--relation" in command(*COMMAND[:-2], code=2)
+def test_the_relation_is_told_where_the_command_leaves_it_out():
+    assert command(*COMMAND[:-2]) == command(*COMMAND)
+    assert "-DP, replace_one, logistic" in command(*COMMAND)
 
 
 @pytest.mark.parametrize(

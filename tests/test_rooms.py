@@ -28,18 +28,20 @@ class Room(NamedTuple):
 
 HOST = "attr dp_accounting numpy scipy"  # attr: what events are made of
 DEVICE = "jax numpy optax scipy"
+SHELL = "rich typer"
 ROOTS = "arguments draws streams release"
 GROUND = f"{ROOTS} spec convex"
 HOST_SIDE = "arguments spec privacy accounting"
 NUMBERS = f"{GROUND} privacy theory factorisations"
-UPPER = "audit recommendation lab/write"
+UPPER = "audit comparison recommendation lab/write"
 MIDDLE = f"{NUMBERS} accounting mechanisms core"
 LIBRARY = f"{MIDDLE} problems algorithms statistics"
 
 # fmt: off
 ROOMS = {
     "privopt":    Room(10, f"{LIBRARY} reading {UPPER}", ""),  # the root
-    "cli":        Room(9, f"{HOST_SIDE} {UPPER}", "dp_accounting rich typer"),
+    "cli":        Room(9, f"{HOST_SIDE} {UPPER}", f"{SHELL} dp_accounting jax"),
+    "comparison": Room(8, f"{LIBRARY} lab/draw lab/judge lab/make", "jax matplotlib numpy pandas"),
     "lab/write":  Room(8, "lab/draw lab/judge lab/make", "rich"),
     "lab/draw":   Room(7, "lab/judge lab/make", "PIL matplotlib numpy"),
     "lab/judge":  Room(6, "lab/make", "numpy scipy"),

@@ -1,4 +1,4 @@
-"""The commands of ``privopt``: list, run, report, recommend, epsilon, noise.
+"""The commands of ``privopt``: list, run, report, recommend, compare, epsilon, noise.
 
 JAX is imported only by the commands that need it, and after the number of host devices is set.
 """
@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from privopt.cli.accounting import epsilon, noise
+from privopt.cli.comparisons import compare
 from privopt.cli.experiments import list_, report, run
 from privopt.cli.recommending import recommend
 
@@ -52,5 +53,6 @@ app.command("list")(list_)
 app.command()(run)
 app.command()(report)
 app.command()(recommend)
+app.command()(compare)
 app.command()(epsilon)
 app.command()(noise)

@@ -93,7 +93,7 @@ def run(
 
     Example: **privopt run dp_gd --profile full --seed 1**
     """
-    _set_host_devices(devices)
+    set_host_devices(devices)
     from privopt import lab
 
     console = make_console()
@@ -155,7 +155,7 @@ def _tell_committed(console: Console, same: Mapping[str, bool | None]) -> None:
         )
 
 
-def _set_host_devices(devices: int | None) -> None:
+def set_host_devices(devices: int | None) -> None:
     """One XLA host device a core, unless the user says otherwise. Must come before JAX."""
     flags = os.environ.get("XLA_FLAGS", "")
     if "jax" in sys.modules or (devices is None and _DEVICES in flags):

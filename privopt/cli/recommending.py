@@ -19,7 +19,6 @@ def recommend(
     n: Annotated[str, typer.Option(metavar="INTEGER", help="Records, as 100000 or 1e5.")],
     dim: Annotated[str, typer.Option(metavar="INTEGER", help="Coordinates of the parameter.")],
     epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="What may be spent.")],
-    relation: Annotated[Relation, typer.Option(help="When two data sets are neighbours.")],
     loss: Annotated[
         str,
         typer.Option(
@@ -31,6 +30,9 @@ def recommend(
         str | None,
         typer.Option(metavar="NUMBER", show_default=False, help="0: pure. Default: 1/n^2."),
     ] = None,
+    relation: Annotated[
+        Relation, typer.Option(help="When two data sets are neighbours; told with the answer.")
+    ] = Relation.REPLACE_ONE,
     radius: Annotated[float, typer.Option(help="Public bound on the norm of w.")] = _RADIUS,
     sparsity: Annotated[
         str | None,
@@ -54,8 +56,7 @@ def recommend(
     Nothing is run and no data are seen. Bounds hold for every problem of the loss; what was
     measured is from the nearest recorded experiment, which is named with its distance.
 
-    Example:
-    **privopt recommend --n 1e5 --dim 100 --epsilon 1 --loss logistic --relation replace_one**
+    Example: **privopt recommend --n 1e5 --dim 100 --epsilon 1 --loss logistic**
     """
     with plain_errors(context, ValueError, OSError):
         from privopt import recommendation

@@ -32,6 +32,7 @@ from privopt.convex.losses import (
     Linear,
     Logistic,
     Loss,
+    Quantile,
     ScalarLoss,
     Squared,
 )
@@ -93,6 +94,7 @@ __all__ = [
     "PolynomialAverage",
     "PublicTerm",
     "Pytree",
+    "Quantile",
     "RandomIterate",
     "RegularisedGLM",
     "ScalarLoss",

@@ -17,7 +17,7 @@ meant to be -1 or 1 is clipped to ``[-1, 1]``, where the loss is no steeper and 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, Self
 
 import jax
@@ -50,7 +50,9 @@ class ScalarLoss(ScalarSlope, Protocol):
     declared for it, and ``domain``, a text that says for which labels it is.
     """
 
-    slope_bound: ClassVar[float]
+    @property
+    def slope_bound(self) -> float:
+        """Largest absolute slope; ``inf`` where there is none. Host only."""
 
     @property
     def curvature(self) -> float:
@@ -196,6 +198,46 @@ class Huber(_Rounded):
             jnp.clip(residual / _safe(self.width), -1.0, 1.0),
             jnp.sign(residual),
         )
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class Quantile:
+    """``max(level r, (level - 1) r)``, ``r = label - prediction``, its kink rounded over ``width``.
+
+    A prediction that minimises it on average is the quantile of that ``level``, which lies in
+    ``(0, 1)``; at 1/2 it is half of :class:`Huber`. Slopes lie in ``[-level, 1 - level]``.
+
+    Examples
+    --------
+    >>> Quantile(0.75).value(jnp.array([0.0, 2.0]), jnp.ones(2)).tolist()
+    [0.75, 0.25]
+    """
+
+    level: float = field(metadata={"static": True})
+    width: Array | float = 0.0
+
+    @property
+    def slope_bound(self) -> float:
+        return max(self.level, 1.0 - self.level)
+
+    @property
+    def curvature(self) -> float:
+        return Huber(self.width).curvature
+
+    def value(self, prediction: Array, label: Array) -> Array:
+        above = prediction - label
+        slope = self.slope(prediction, label)
+        return slope * above - 0.5 * self.width * slope**2
+
+    def slope(self, prediction: Array, label: Array) -> Array:
+        above = prediction - label
+        rounded = jnp.clip(above / _safe(self.width), -self.level, 1.0 - self.level)
+        kinked = jnp.where(above < 0.0, -self.level, jnp.where(above > 0.0, 1.0 - self.level, 0.0))
+        return jnp.where(jnp.asarray(self.width) > 0.0, rounded, kinked)
+
+    def smoothed(self, width: Array) -> Quantile:
+        return Quantile(self.level, self.width + width)
 
 
 @pytree_dataclass

@@ -8,6 +8,7 @@ from privopt.convex import (
     Huber,
     Linear,
     Logistic,
+    Quantile,
     ScalarLoss,
     Squared,
     SquaredDistance,
@@ -15,6 +16,11 @@ from privopt.convex import (
 from privopt.problems.catalogue import FAMILIES, family
 from privopt.problems.dataset import Dataset
 from privopt.problems.datasets import DATASETS
+from privopt.problems.drawn import (
+    one_way_marginals,
+    sphere_classification,
+    sphere_regression,
+)
 from privopt.problems.families import Family
 from privopt.problems.losses import Multinomial, RegularisedDistance, TwoKinks
 from privopt.problems.models import (
@@ -25,6 +31,7 @@ from privopt.problems.models import (
     linear,
     logistic,
     multinomial,
+    quantile,
     regularised_distance,
     squared,
     squared_distance,
@@ -32,15 +39,12 @@ from privopt.problems.models import (
 from privopt.problems.population import Population
 from privopt.problems.problem import Problem
 from privopt.problems.reference import Reference
-from privopt.problems.synthetic import (
-    one_way_marginals,
-    sphere_classification,
-    sphere_regression,
-)
+from privopt.problems.synthetic_families import KINDS, synthetic
 
 __all__ = [
     "DATASETS",
     "FAMILIES",
+    "KINDS",
     "Dataset",
     "Distance",
     "EmpiricalRisk",
@@ -53,6 +57,7 @@ __all__ = [
     "Multinomial",
     "Population",
     "Problem",
+    "Quantile",
     "Reference",
     "RegularisedDistance",
     "ScalarLoss",
@@ -68,9 +73,11 @@ __all__ = [
     "logistic",
     "multinomial",
     "one_way_marginals",
+    "quantile",
     "regularised_distance",
     "sphere_classification",
     "sphere_regression",
     "squared",
     "squared_distance",
+    "synthetic",
 ]

@@ -19,7 +19,8 @@ class Family:
     ``strength`` the family's free parameter; an experiment takes the worst case over ``strengths``.
     Families of sparse records also take ``sparsity=``, from the experiment's setting or its axis.
     Where every run is to draw its own records, the problem is one of a population. ``dim`` and
-    ``max_n`` are the dimension and the largest size of real data, ``None`` where free.
+    ``max_n`` are the dimension and the largest size of real data, ``None`` where free. A family
+    that is ``redrawn`` has a data set of its own, of one law, for every whole strength.
 
     Examples
     --------
@@ -34,6 +35,7 @@ class Family:
     strengths: tuple[float, ...] = (1.0,)
     dim: int | None = None
     max_n: int | None = None
+    redrawn: bool = False
 
     @property
     def hard(self) -> bool:

@@ -26,6 +26,7 @@ from privopt.convex import (
     Linear,
     Logistic,
     Loss,
+    Quantile,
     ScalarLoss,
     Squared,
     SquaredDistance,
@@ -102,6 +103,26 @@ def absolute(
 ) -> Problem:
     """``|<x, w> - y|``, median regression; ``L = max |x|``, not smooth."""
     return _predicting(Huber(0.0), "absolute", features, labels, problem_class, options)
+
+
+def quantile(
+    features: FeaturesLike,
+    labels: ArrayLike,
+    *,
+    problem_class: ProblemClass,
+    level: float,
+    width: float = 0.0,
+    **options: Unpack[ProblemOptions],
+) -> Problem:
+    """``max(level r, (level - 1) r)``, ``r = y - <x, w>``: quantile regression.
+
+    ``L = max(level, 1 - level) max |x|``; a positive ``width`` rounds the kink, and ``H = max
+    |x|^2 / width``.
+    """
+    if not 0.0 < real("level", level) < 1.0:
+        raise ValueError(f"level must lie between 0 and 1, got {level!r}")
+    loss = Quantile(float(level), _width(width))
+    return _predicting(loss, "quantile", features, labels, problem_class, options)
 
 
 def huber(

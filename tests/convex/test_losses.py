@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, minimize_scalar
 
-from privopt.convex import Distance, Hinge, Huber, Linear, Logistic, Squared
+from privopt.convex import Distance, Hinge, Huber, Linear, Logistic, Quantile, Squared
 
 
 def rounded(size, width):
@@ -25,13 +25,14 @@ CLOSED_FORMS = {
     "squared 0.7": (Squared(0.7), lambda z, y: (z - y) ** 2 / 3.4),
     "absolute": (Huber(), lambda z, y: abs(z - y)),
     "huber 0.3": (Huber(0.3), lambda z, y: rounded(abs(z - y), 0.3)),
+    "quantile 0.25": (Quantile(0.25), lambda z, y: max(0.25 * (y - z), 0.75 * (z - y))),
     "hinge": (Hinge(), lambda z, y: max(0.0, 1.0 - y * z)),
     "hinge 0.4": (Hinge(0.4), lambda z, y: rounded(max(0.0, 1.0 - y * z), 0.4)),
 }
 every = pytest.mark.parametrize("name", CLOSED_FORMS)
 signs = pytest.mark.parametrize("label", [-1.0, 1.0])
 GRID = np.linspace(-4.0, 4.0, 401)  # holds the kinks -1 and 1
-ENVELOPED = ["squared", "squared 0.7", "absolute", "huber 0.3", "hinge", "hinge 0.4"]
+ENVELOPED = [name for name in CLOSED_FORMS if name not in ("linear", "logistic")]
 
 
 def values(loss, points, label):

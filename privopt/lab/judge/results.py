@@ -64,6 +64,9 @@ class CellResult:
     law: float | None  # the exact expected value
     searched: Mapping[str, Any] | None  # chosen, at_edge of the grid, candidates
     private: bool  # whether the plan guarantees any privacy
+    number: int = 0  # of the row in the table of cells
+    steps: int | None = None  # of the plan
+    spoken_of: str = ""  # the quantity of its rate
 
     @property
     def names(self) -> dict[str, Any]:
@@ -203,6 +206,9 @@ def _result(row: dict[str, Any], runs: dict[str, Any], group: int) -> CellResult
         trial=Trial(row["trial"]),
         searched=json.loads(row["searched"] or "null"),
         private=row["spent_epsilon_upper"] != math.inf,
+        number=row["cell"],
+        steps=row["steps"],
+        spoken_of=json.loads(row["plan"] or "{}").get("rate", {}).get("quantity", ""),
     )
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from privopt.algorithms.gradient_descent import GRADIENT_DESCENT
 from privopt.core import Algorithm, Plan, run, run_many
+from privopt.core.fitting import check_problem
 from privopt.lab.make.cells import Cell
 from privopt.lab.make.job import Candidate, Job, Search, digest, steps_of
 from privopt.lab.make.keys import replicate_keys, stream
@@ -49,7 +50,7 @@ class Bench:
     )
 
     def prepare(self, cell: Cell, algorithm: Algorithm, family: Family) -> Job:
-        """The cell's problem and plan, or a ``ValueError`` where it is refused."""
+        """The cell's problem and plan, or a ``ValueError`` where the two do not fit."""
         job = self._at_theory(cell, algorithm, family)
         if not cell.search:
             return job
@@ -60,9 +61,11 @@ class Bench:
 
     def _at_theory(self, cell: Cell, algorithm: Algorithm, family: Family) -> Job:
         problem, data = self._problem(cell, family)
-        own = self._plan(cell, algorithm, problem, dict(cell.choices))
+        choices = self._choices(cell, algorithm, problem)
+        own = self._plan(cell, algorithm, problem, choices)
         factor = cell.trial.noise_factor(cell.bend, own.rate.exponents)
-        plan = self._plan(cell, algorithm, problem, dict(cell.choices), factor)
+        plan = self._plan(cell, algorithm, problem, choices, factor)
+        check_problem(plan, problem)
         return Job(cell, problem, data, plan, own.rate, factor, quantity_of(problem, own.rate))
 
     def _problem(self, cell: Cell, family: Family) -> tuple[Problem, str]:
@@ -76,6 +79,14 @@ class Bench:
             data = digest(built)
             self._problems[named] = self._by_data.setdefault(data, built), data
         return self._problems[named]
+
+    def _choices(self, cell: Cell, algorithm: Algorithm, problem: Problem) -> dict[str, Choice]:
+        """What the plan is told: the most steps, too, where theory asks for more."""
+        choices, most = dict(cell.choices), cell.most_steps
+        if most is None or "steps" in choices or "steps" not in algorithm.choices:
+            return choices
+        asked = steps_of(self._plan(cell, algorithm, problem, choices)) or 0
+        return choices if asked <= most else {**choices, "steps": most}
 
     def _plan(
         self,

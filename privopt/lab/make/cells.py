@@ -41,6 +41,7 @@ class Cell:
     sparsity: int | None = None
     swept: tuple[str, ...] = ()  # choices that an axis has changed
     search: tuple[tuple[str, tuple[Choice, ...]], ...] = ()  # values that are tried
+    most_steps: int | None = None  # of a plan that is not told how many
     trial: Trial = Trial.MEASURED
     bend: float = (
         1.0  # of the control that bends the noise: the value of its axis, over the base value
@@ -244,6 +245,7 @@ def _cell(
         block=experiment.block(profile),
         group=experiment.group(method, profile),
         search=tuple(method.search.items()),
+        most_steps=method.most_steps,
     )
 
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from privopt.algorithms import ALGORITHMS
-from privopt.arguments import member, positive_number
+from privopt.arguments import member, positive_integer, positive_number
 from privopt.convex import StepSizes
 
 Choice = str | int | float | StepSizes | None
@@ -58,6 +58,8 @@ class Method:
         setting, and the one of least worst mean over the family's strengths is measured. That is
         *oracle-tuned*: it looks at the risk, and no budget pays for it. Where slopes are judged,
         numbers must be as dense as those of :func:`ladder`.
+    most_steps : int, optional
+        Where theory asks for more steps, the plan is told this number instead.
 
     Examples
     --------
@@ -69,10 +71,13 @@ class Method:
     algorithm: str
     choices: Mapping[str, Choice] = field(default_factory=dict)
     search: Mapping[str, tuple[Choice, ...]] = field(default_factory=dict)
+    most_steps: int | None = None
 
     def __post_init__(self) -> None:
         member("algorithm", self.algorithm, ALGORITHMS)
         check_name("label of a method", self.label)
+        if self.most_steps is not None:
+            positive_integer(f"most_steps of {self.label}", self.most_steps)
         for choice, value in mapping(f"choices of {self.label}", self.choices).items():
             member(f"choice of {self.label}", choice, self.known_choices)
             _check_choice(choice, value)

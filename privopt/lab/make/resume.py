@@ -40,11 +40,12 @@ _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 @dataclass(frozen=True)
 class Started:
-    """All cells are planned; ``reused`` of ``total`` are there already."""
+    """All cells are planned; ``reused`` of ``total`` are there already, ``missing`` are to come."""
 
     experiment: str
     total: int
     reused: int
+    missing: Sequence[Piece] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def resume(
     missing = [piece for piece in wanted if work.recall(piece) is None]
     _note_strangers(experiment, folder, {piece.key for piece in wanted}, progress)
     reused, groups = len(wanted) - len(missing), _by_program(missing)
-    progress(Started(experiment, len(wanted), reused))
+    progress(Started(experiment, len(wanted), reused, missing))
     waiting = False
     while groups:
         held = work.make(groups)
