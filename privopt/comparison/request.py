@@ -146,10 +146,8 @@ def experiment_of(
     """The experiment of the lab that is run; its optimum is certified."""
     kind = family.name.removeprefix("synthetic_")
     along = f"_{axes[0].name}" if axes else ""
-    fixed = family.dim is not None or not family.hard
-    for name in ("dim",) if fixed else ():
-        if sizes[name] not in (None, family.dim):
-            raise ValueError(f"{name} must be {family.dim} for {family.name}, got {sizes[name]}")
+    if not (family.hard and family.dim is None) and sizes["dim"] not in (None, family.dim):
+        raise ValueError(f"dim must be {family.dim} for {family.name}, got {sizes['dim']}")
     found = Experiment(
         name=f"compare_{kind}{along}",
         title=f"Methods compared on {family.summary or kind}",

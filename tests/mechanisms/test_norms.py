@@ -94,6 +94,16 @@ def test_no_record_moves_a_mean_further_than_is_charged_in_any_norm(norm, dtype)
 
 
 @norms
+def test_numbers_stored_twice_are_one_coordinate(norm):
+    """Of a sparse row: 3 and 4 at one place are 7 there, in every norm."""
+    row = convex.SparseFeatures(jnp.array([[0, 0, 1]]), jnp.array([[3.0, 4.0, 0.0]]), DIM)
+    loss = convex.GeneralisedLinear(convex.Linear())
+    risk = convex.EmpiricalRisk(loss, (row, jnp.ones(1)), None, convex.WholeSpace())
+    found = ClippedGradient.of(FACTS, 0.75, norm=norm).gradient_of(risk)(jnp.zeros(DIM))
+    np.testing.assert_allclose(found * N, [-0.75, 0.0, 0.0, 0.0, 0.0], rtol=1e-12)
+
+
+@norms
 def test_closed_forms_of_the_sensitivities(norm):
     query = ClippedGradient.of(FACTS, 0.75, norm=norm)
     for relation in Relation:

@@ -1,8 +1,9 @@
 """The kill list: mutants at random places of a room, and which of its tests see which.
 
 ``python tests/mutants/kills.py theory 20`` plants twenty in ``privopt/theory``, one after another,
-runs ``tests/theory`` on each, and prints a line a mutant, then the tests that killed none which
-another did not kill too. Such a test may go, unless it states a promise that a user reads.
+runs ``tests/theory`` on each, and prints a line a mutant. Then it lists the tests that alone killed
+one, those that killed none but what others killed too, and those that killed none. A test of the last
+two lists may go when many mutants were planted, unless it states a promise that a user reads.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ NAMES = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum",
          "all": "any", "floor": "ceil", "ceil": "floor", "round_up": "round_down", "True": "False",
          "False": "True"}  # fmt: skip
 FAILED = re.compile(r"^(?:FAILED|ERROR) ([^ \[]+)", re.MULTILINE)
+COLLECTED = re.compile(r"^(tests/[^ \[]+::[^ \[]+)", re.MULTILINE)
 
 
 class Change(NamedTuple):
@@ -106,10 +108,12 @@ def main(room: str, count: str = "20", *tests: str) -> None:
         for file in files
         for change in changes(file.read_text(encoding="utf-8"))
     ]
+    asked = list(tests) or [f"tests/{room}"]
     with tempfile.TemporaryDirectory() as folder:
         tree = copied(Path(folder))
+        collected = set(COLLECTED.findall(pytest_of(tree, ["--collect-only", "-q", *asked]).stdout))
         for file, change in chance.sample(places, min(int(count), len(places))):
-            killed_by = killers(tree, file, change, list(tests) or [f"tests/{room}"])
+            killed_by = killers(tree, file, change, asked)
             outcome = "ends the run" if killed_by is None else f"killed by {len(killed_by)}"
             if killed_by is not None:
                 found[file, change] = killed_by
@@ -122,6 +126,8 @@ def main(room: str, count: str = "20", *tests: str) -> None:
     print(*sorted(single), sep="\n")
     print("\nnothing that another does not kill too:")
     print(*sorted(every - single), sep="\n")
+    print("\nnothing:")
+    print(*sorted(collected - every), sep="\n")
 
 
 if __name__ == "__main__":
