@@ -2,7 +2,7 @@
 
 ``python tests/mutants/kills.py theory 20`` plants twenty in ``privopt/theory``, one after another,
 runs ``tests/theory`` on each, and prints a line a mutant. Then it lists the tests that alone killed
-one, those that killed none but what others killed too, and those that killed none. A test of the last
+one, those that killed only what others killed too, and those that killed none. A test of the last
 two lists may go when many mutants were planted, unless it states a promise that a user reads.
 """
 
