@@ -48,6 +48,7 @@ __all__ = [
     "stepper",
     "streams",
     "theory",
+    "tuned",
 ]
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from privopt.reading import run_stream
     from privopt.recommendation import Recommendation, recommend
     from privopt.spec import Budget, ProblemClass, Relation
+    from privopt.tuning import tuned
 
     __version__: str
 else:
@@ -97,6 +99,7 @@ else:
         **dict.fromkeys(("run", "run_many", "stepper"), "core"),
         **dict.fromkeys(("Comparison", "compare"), "comparison"),
         "run_stream": "reading",
+        "tuned": "tuning",
         **dict.fromkeys(("Recommendation", "recommend"), "recommendation"),
         "ALGORITHMS": "algorithms",
     }

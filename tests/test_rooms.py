@@ -33,7 +33,8 @@ ROOTS = "arguments draws streams release"
 GROUND = f"{ROOTS} spec convex"
 HOST_SIDE = "arguments spec privacy accounting"
 NUMBERS = f"{GROUND} privacy theory factorisations"
-UPPER = "audit comparison recommendation lab/write"
+UPPER = "audit comparison recommendation tuning lab/write"
+LAB = "lab/draw lab/judge lab/make"
 MIDDLE = f"{NUMBERS} accounting mechanisms core"
 LIBRARY = f"{MIDDLE} problems algorithms statistics"
 
@@ -41,8 +42,8 @@ LIBRARY = f"{MIDDLE} problems algorithms statistics"
 ROOMS = {
     "privopt":    Room(10, f"{LIBRARY} reading {UPPER}", ""),  # the root
     "cli":        Room(9, f"{HOST_SIDE} {UPPER}", f"{SHELL} dp_accounting jax"),
-    "comparison": Room(8, f"{LIBRARY} lab/draw lab/judge lab/make", "jax matplotlib numpy pandas"),
-    "lab/write":  Room(8, "lab/draw lab/judge lab/make", "rich"),
+    "comparison": Room(8, f"{LIBRARY} tuning {LAB}", "jax matplotlib numpy pandas"),
+    "lab/write":  Room(8, LAB, "rich"),
     "lab/draw":   Room(7, "lab/judge lab/make", "PIL matplotlib numpy"),
     "lab/judge":  Room(6, "lab/make", "numpy scipy"),
     "lab/make":   Room(5, LIBRARY, f"{DEVICE} pyarrow"),
@@ -51,6 +52,7 @@ ROOMS = {
     "statistics": Room(4, f"{ROOTS} spec privacy mechanisms", f"{DEVICE} {HOST}"),
     "problems":   Room(4, GROUND, f"{DEVICE} sklearn"),
     "reading":    Room(5, LIBRARY, DEVICE),
+    "tuning":     Room(5, LIBRARY, f"{DEVICE} {HOST}"),
     "recommendation": Room(5, LIBRARY, "pyarrow"),
     "accounting": Room(3, "arguments spec privacy", HOST),   # never JAX
     "core":       Room(3, f"{GROUND} privacy theory", f"{DEVICE} {HOST}"),

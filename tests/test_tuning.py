@@ -1,0 +1,165 @@
+"""Numbers chosen privately: the price of all candidates, the law of the choice, and what is run."""
+
+import dataclasses
+import math
+import pickle
+
+import jax
+import numpy as np
+import pytest
+from scipy import special, stats
+
+import privopt
+from privopt.core.parameters import scaled
+from privopt.streams import stream
+from privopt.tuning import candidates_of, tuned
+
+N, DIM = 60, 3
+FACTS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25)
+BUDGET = privopt.Budget(epsilon=2.0, delta=1e-5, relation="replace_one")
+SIZES = (0.05, 0.5, 5.0)
+GRIDS = {
+    "dp_gd": {"step_size": SIZES},
+    "dp_sgd": {"step_size": SIZES},
+    "dp_ftrl": {"regularisation": SIZES},
+    "output_perturbation": {"regularisation": SIZES},
+    "objective_perturbation": {"regularisation": SIZES},
+}
+every = pytest.mark.parametrize("name", GRIDS)
+
+
+def plan(name="dp_gd", budget=BUDGET, **choices):
+    return tuned(name, **GRIDS[name]).plan(FACTS, budget, **choices)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(N, DIM))
+    rows /= 1.001 * np.linalg.norm(rows, axis=1, keepdims=True)
+    return privopt.problems.logistic(rows, np.sign(rows[:, 0]), problem_class=FACTS)
+
+
+@every
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+def test_all_candidates_and_the_choice_are_paid_for_and_no_more(name, relation):
+    planned = plan(name, dataclasses.replace(BUDGET, relation=relation))
+    mechanism = planned.params.mechanism
+    *runs, choice = planned.guarantee.event.events
+    assert runs == [each.event(relation) for each in mechanism.candidates]
+    assert len(runs) == len(SIZES)
+    moved = 2.0 * FACTS.lipschitz * FACTS.radius / N / (1.0 if relation == "replace_one" else 2.0)
+    exact = 2.0 * moved / mechanism.selection.scale
+    assert exact <= choice.epsilon <= 1.0001 * exact  # rounding is charged
+    assert 0.99 * BUDGET.epsilon < planned.guarantee.epsilon(BUDGET.delta).upper <= BUDGET.epsilon
+    first, *others = mechanism.candidates
+    for quieter in (
+        mechanism._replace(candidates=(scaled(first, 0.8), *others)),
+        mechanism._replace(selection=scaled(mechanism.selection, 0.8)),
+    ):
+        with pytest.raises(ValueError, match="within the budget"):
+            dataclasses.replace(planned, params=planned.params._replace(mechanism=quieter))
+
+
+@every
+def test_a_run_is_its_candidates_by_hand_and_one_of_them(name, problem):
+    """Each the algorithm's own run under a child of the key; risks as NumPy clips them."""
+    planned, key = plan(name), jax.random.key(5)
+    found = privopt.run(planned, problem, key)
+    keys = jax.random.split(stream(key, "selection"), len(SIZES) + 1)
+    features, labels = map(np.asarray, problem.data)
+    points = []
+    for number, params in enumerate(candidates_of(planned.static, planned.params)):
+        one = privopt.Plan(
+            privopt.ALGORITHMS[name], FACTS, BUDGET, params, planned.static.candidates[number],
+            planned.declared.candidates[number],
+        )  # fmt: skip
+        points.append(np.asarray(privopt.run(one, problem, keys[number]).released))
+    losses = np.logaddexp(0.0, -labels[:, None] * (features @ np.transpose(points)))
+    risks = np.clip(losses - math.log(2.0), -2.0, 2.0).mean(axis=0)
+    np.testing.assert_allclose(found.secret.risks, risks, rtol=1e-4, atol=1e-6)
+    chosen = points[int(found.secret.selected)]
+    np.testing.assert_allclose(found.released, chosen, rtol=1e-4, atol=1e-6)
+
+
+def test_candidates_are_chosen_by_the_exponential_law(problem):
+    """Counts less their law's mean, in standard deviations: at level 1e-6; a wrong b is seen."""
+    planned = plan(budget=dataclasses.replace(BUDGET, epsilon=20.0), steps=5)
+    secret = privopt.run_many([planned], problem, jax.random.split(jax.random.key(1), 4000)).secret
+    risks, selected = np.asarray(secret.risks[0], float), np.asarray(secret.selected[0], int)
+
+    def score(scale):
+        law = special.softmax(-risks / scale, axis=1)
+        gained = (law * -risks).sum(axis=1)  # the mean of the chosen score
+        spread = (law * risks**2).sum(axis=1) - gained**2
+        chosen = -risks[np.arange(len(risks)), selected]
+        return (chosen - gained).sum() / math.sqrt(spread.sum())
+
+    scale = planned.params.mechanism.selection.scale
+    assert abs(score(scale)) < stats.norm.isf(5e-7)
+    assert min(abs(score(0.7 * scale)), abs(score(1.4 * scale))) > stats.norm.isf(5e-7)
+
+
+def test_the_bound_is_the_best_candidates_and_the_choice(problem):
+    planned = plan(steps=20)
+    mechanism = planned.params.mechanism
+    one = privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, steps=20)
+    exact = [
+        dataclasses.replace(one, params=params).rate.upper
+        for params in candidates_of(planned.static, planned.params)
+    ]
+    lost = mechanism.selection.scale * math.log(len(SIZES))
+    assert planned.rate.upper == pytest.approx(min(min(exact) + lost, planned.rate.cap))
+    keys = jax.random.split(jax.random.key(2), 100)
+    risks = problem.excess_risk(privopt.run_many([planned], problem, keys).released[0])
+    assert planned.rate.lower[0].value <= np.mean(risks) < planned.rate.upper
+    assert math.isinf(plan("dp_ftrl").rate.upper)  # its theorem is not of the empirical risk
+
+
+def test_without_noise_the_least_risk_is_released(problem):
+    control = plan(steps=20).with_noise(0.0)
+    found = privopt.run(control, problem, jax.random.key(0))
+    assert int(found.secret.selected) == int(np.argmin(found.secret.risks))
+    assert control.rate.upper < plan(steps=20).rate.upper
+
+
+def test_what_cannot_be_planned_is_left_out():
+    found = tuned("phased_sgd", step_size=(0.5, 1.0, 1000.0)).plan(FACTS, BUDGET)
+    assert len(found.params.mechanism.candidates) == 2
+
+
+def test_plans_are_values():
+    planned = plan(steps=5)
+    assert pickle.loads(pickle.dumps(planned)) == planned == plan(steps=5)
+    assert tuned("dp_gd", step_size=[0.1, 1.0]) == tuned("dp_gd", step_size=(0.1, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "search", "words"),
+    [
+        ("dp_dg", {"steps": (1, 2)}, "algorithm must be one of .*got 'dp_dg'"),
+        ("dp_gd", {}, "search must name a choice of the plan"),
+        ("dp_gd", {"step": (1, 2)}, "choice must be one of .*step_size.*got 'step'"),
+        ("dp_gd", {"steps": 5}, "steps must be two or more distinct values, got 5"),
+        ("dp_gd", {"steps": (5, 5)}, "steps must be two or more distinct values"),
+        ("gradient_descent", {"steps": (5, 6)}, "algorithm must be private.*got gradient_descent"),
+        ("bias_reduced_sgd", {"base": (1, 2)}, "without public coins"),
+        ("exponential_mechanism", {"regularisation": (0.1, 1.0)}, "and add noise"),
+    ],
+)
+def test_bad_input_is_named(algorithm, search, words):
+    with pytest.raises(ValueError, match=words):
+        tuned(algorithm, **search)
+
+
+@pytest.mark.parametrize(
+    ("facts", "choices", "words"),
+    [
+        ({}, {"step_size": 1.0}, "choice must be one of .*got 'step_size'"),
+        ({"radius": math.inf}, {}, "radius and lipschitz must be declared"),
+        ({}, {"steps": -1}, "step_size must leave two candidates.*got 0: steps must be"),
+    ],
+)
+def test_bad_plans_are_named(facts, choices, words):
+    with pytest.raises(ValueError, match=words):
+        tuned("dp_gd", step_size=SIZES).plan(dataclasses.replace(FACTS, **facts), BUDGET, **choices)
