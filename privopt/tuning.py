@@ -131,7 +131,7 @@ def tuned(algorithm: str | Algorithm, /, **search: Sequence[Choice]) -> Algorith
         member("algorithm", algorithm, ALGORITHMS)
         algorithm = ALGORITHMS[algorithm]
     instance("algorithm", algorithm, Algorithm)
-    if not algorithm.private or algorithm.coins is not None or algorithm.noise == "law":
+    if not tunable(algorithm):
         raise ValueError(
             "algorithm must be private, without public coins, and add noise, to be tuned, "
             f"got {algorithm.name}"
@@ -158,6 +158,11 @@ def tuned(algorithm: str | Algorithm, /, **search: Sequence[Choice]) -> Algorith
         rows=None,
         public_terms=False,
     )
+
+
+def tunable(algorithm: Algorithm) -> bool:
+    """Whether it has noise that can be raised to pay for several runs, and no public coins."""
+    return algorithm.private and algorithm.coins is None and algorithm.noise != "law"
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,16 @@ def test_the_best_of_a_grid_is_labelled_and_wins_nothing():
     assert {won.least, *won.ties} <= set(QUICK)
 
 
+def test_what_is_tuned_privately_pays_and_may_win():
+    names = ["output_perturbation", "exponential_mechanism"]
+    found = compared(algorithms=names, tune="private", replicates=4)
+    told = {point.method: point for point in found.points}
+    assert sorted(told) == [*sorted(names), "output_perturbation_tuned"]
+    assert not told["output_perturbation_tuned"].tuned  # which would keep it from winning
+    assert told["output_perturbation_tuned"].bound > told["output_perturbation"].bound
+    assert "tuned privately" in found.setting
+
+
 def test_steps_may_be_the_axis():
     found = compared(algorithms=["dp_gd", "phased_sgd"], axis="steps", values=(2, 4))
     assert [(point.value, point.steps) for point in found.points] == [(2, 2), (4, 4)]
@@ -227,7 +237,7 @@ def test_the_picture_is_written_and_nothing_is_cut_off(found, axis, tmp_path):
         ({"data_sets": 4}, "data_sets must divide replicates = 6, got 4"),
         ({"key": 0}, "key must be a single typed key made by jax.random.key"),
         ({"budget": 1.0}, "budget must be a Budget or several of them"),
-        ({"tune": "private"}, "tune must be one of oracle, got 'private'"),
+        ({"tune": "best"}, "tune must be one of oracle, private, got 'best'"),
         ({"n": None}, "base.n must be given for synthetic_logistic, got None"),
         ({"problem": own_problem(), "n": 40}, "data_sets must be left out for logistic, which has"),
         (

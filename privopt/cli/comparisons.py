@@ -40,7 +40,8 @@ def compare(
         int | None, typer.Option(min=1, help="Of a synthetic kind, which share the replicates.")
     ] = None,
     tune: Annotated[
-        str | None, typer.Option(help="oracle: the best of a grid beside every method.")
+        str | None,
+        typer.Option(help="Beside every method its best of a grid: oracle, or private (charged)."),
     ] = None,
     max_steps: Annotated[
         int, typer.Option(min=1, help="Plans that ask for more steps are held to it, and told.")

@@ -74,10 +74,11 @@ def compare(
         Runs of every method at every value, on so many data sets in equal shares: 5 by default,
         where the problem is a synthetic kind. Data sets are drawn by number and are the same for
         every ``key``; a population draws its records with every run's key.
-    tune : {"oracle"}, optional
-        Beside each method its twin ``<name>_best`` of the best step size or regularisation of a
-        grid, which looks at the risk: labelled *oracle-tuned*, and no winner. Default: the numbers
-        of theory alone.
+    tune : {"oracle", "private"}, optional
+        Default: the numbers of theory alone. ``"oracle"`` adds to each method its twin
+        ``<name>_best`` of the best step size or regularisation of a grid, which looks at the risk:
+        labelled *oracle-tuned*, and no winner. ``"private"`` adds ``<name>_tuned`` of
+        :func:`privopt.tuned`, whose budget pays for every candidate and for the choice.
     max_steps : int or None
         Plans whose theory asks for more steps are held to this number, and are named. Their
         guarantees and bounds are those of the steps that they take.

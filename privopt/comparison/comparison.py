@@ -101,9 +101,15 @@ class Comparison:
                 first.relation.replace("_", "-"),
                 f"{sets * runs} runs" + (f" on {sets} data sets" if sets > 1 else ""),
                 "numbers set by theory"
-                + (f", and {ORACLE_TUNED}" if any(p.tuned for p in self.points) else ""),
+                + (f", and {ORACLE_TUNED}" if any(p.tuned for p in self.points) else "")
+                + (", and tuned privately" if self._privately else ""),
             ]
         )
+
+    @property
+    def _privately(self) -> bool:
+        """Whether some method pays for the choice of its numbers."""
+        return any(row["method"].endswith("_tuned") for row in self.recorded.cells.to_pylist())
 
     @property
     def told_winners(self) -> list[str]:

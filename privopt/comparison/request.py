@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from privopt.algorithms import ALGORITHMS
+from privopt.algorithms import ALGORITHMS, register
 from privopt.arguments import described, member
 from privopt.lab.make.axes import AXES, Axis, Setting
 from privopt.lab.make.cells import cells
@@ -18,6 +18,7 @@ from privopt.lab.make.experiment import Experiment
 from privopt.lab.make.method import Choice, Method
 from privopt.problems import FAMILIES, KINDS, Family, Problem, synthetic
 from privopt.spec import Budget
+from privopt.tuning import tunable, tuned
 
 VALUES: Mapping[str, tuple[float, ...]] = {
     "n": (500, 1000, 2000, 4000, 8000),
@@ -109,21 +110,27 @@ def budget_of(
 def methods_of(
     algorithms: Sequence[str | Method] | None, tune: str | None, max_steps: int | None
 ) -> tuple[Method, ...]:
-    """Every private algorithm by default; beside each its twin of best numbers, if tuned."""
+    """Every private algorithm by default; beside each its twin that is tuned, if asked for."""
     if isinstance(algorithms, str):
         algorithms = [algorithms]
     if algorithms is None:
         algorithms = [name for name, each in ALGORITHMS.items() if each.private]
     if tune is not None:
-        member("tune", tune, ["oracle"])
+        member("tune", tune, ["oracle", "private"])
     found: list[Method] = []
     for each in algorithms:
         if not isinstance(each, Method):
             member("algorithm", each, ALGORITHMS)
             each = Method(each, each)
         held = each if each.most_steps else replace(each, most_steps=max_steps)
-        tuned = tune and not each.search and _grid(held)
-        found += held.twice(**tuned) if tuned else [held]
+        grid = {} if tune is None or each.search else _grid(held)
+        if not grid:
+            found.append(held)
+        elif tune == "oracle":
+            found += held.twice(**grid)
+        else:
+            known = tunable(ALGORITHMS[held.algorithm])
+            found += [held, _privately(held, grid)] if known else [held]
     return tuple(found)
 
 
@@ -133,6 +140,13 @@ def _grid(method: Method) -> dict[str, tuple[Choice, ...]]:
         if name in method.known_choices and name not in method.choices:
             return {name: values}
     return {}
+
+
+def _privately(method: Method, grid: Mapping[str, tuple[Choice, ...]]) -> Method:
+    """Its twin ``<label>_tuned``, by every second number of the grid: each must be paid for."""
+    few = {name: values[::2] for name, values in grid.items()}
+    algorithm = register(tuned(method.algorithm, **few))
+    return replace(method, label=f"{method.label}_tuned", algorithm=algorithm.name)
 
 
 def experiment_of(

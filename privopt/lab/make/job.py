@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from privopt.core import Execution, Plan
+from privopt.core import Algorithm, Execution, Plan
 from privopt.lab.make.cells import Cell
 from privopt.lab.make.laws import law_of
 from privopt.lab.make.method import Choice
@@ -178,7 +178,9 @@ def described(plan: Plan) -> str:
 
 def _plain(value: Any) -> object:
     """NamedTuples and records by their fields' names; what JSON lacks as text."""
-    if hasattr(value, "_asdict"):
+    if isinstance(value, Algorithm):
+        return value.name
+    if hasattr(value, "_asdict") and not isinstance(value, type):
         value = value._asdict()
     if is_dataclass(value) and not isinstance(value, type):
         numbers = {f.name: getattr(value, f.name) for f in fields(value)}
