@@ -17,9 +17,9 @@ LEAD = (
 
 COMPARISON = (
     "Excess risk of nine methods on synthetic logistic regression, all (ε, 10⁻⁶)-differentially "
-    "private under replace-one, hyperparameters set by theory: at the right end the lowest line "
-    "is the best method, and a line at the height of the zero predictor has learnt nothing. Made "
-    "by `privopt compare logistic --axis epsilon --n 2000 --dim 20`.",
+    "private under replace-one, hyperparameters set by theory. A method is better the lower its "
+    "line ends; the picture names the ties; at the height of the zero predictor nothing is learnt. "
+    "Made by `privopt compare logistic --axis epsilon --n 2000 --dim 20`.",
     "Excess risk of nine methods along epsilon from 0.25 to 4, between that of the zero predictor "
     "and a lower bound, each line labelled with its risk at epsilon 4",
 )
