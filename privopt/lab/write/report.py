@@ -121,7 +121,8 @@ def _leading(results: Path, sections: Sequence[Section], redraw: bool) -> list[P
     share, best, cells = min(ranked, key=lambda each: each[0], default=(1.0, None, []))
     if best is None or share >= 1.0:
         return []
-    (method, *_), folder = _judged_methods(best), results / best.name
+    judged, folder = next(filter(_is_exponent, best.verdicts)).method, results / best.name
+    method = twins(best.verdicts).get(judged, judged)
     first = next(each for each in best.pictures if each.stem == f"{best.name}/{method}")
     path = narrow(cells, method, folder, best.verdicts, _origin(folder, redraw))
     caption = f"{first.caption} {of_lead(cells, share, len(ranked))}"
@@ -130,11 +131,8 @@ def _leading(results: Path, sections: Sequence[Section], redraw: bool) -> list[P
 
 def _holds(part: Section) -> bool:
     """Whether the exponents of an experiment are judged, and all hold."""
-    outcomes = {v.outcome for v in part.verdicts if v.kind is Kind.EXPONENT}
-    return outcomes == {Outcome.HOLDS}
+    return {v.outcome for v in part.verdicts if _is_exponent(v)} == {Outcome.HOLDS}
 
 
-def _judged_methods(part: Section) -> list[str]:
-    """Those whose exponents are judged, by the name of their figure."""
-    judged = (v.method for v in part.verdicts if v.kind is Kind.EXPONENT)
-    return [twins(part.verdicts).get(method, method) for method in judged]
+def _is_exponent(verdict: Verdict) -> bool:
+    return verdict.kind is Kind.EXPONENT
