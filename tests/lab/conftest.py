@@ -269,7 +269,7 @@ def contents():
 class Page(HTMLParser):
     """Tags, ids, links and pictures of a page, whose tags match."""
 
-    VOID = ("meta", "img", "source", "br", "link")
+    VOID = ("meta", "img", "source", "br", "link", "wbr", "input")
 
     def __init__(self, text):
         super().__init__()

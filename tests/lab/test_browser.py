@@ -7,12 +7,16 @@ import shutil
 import subprocess
 import sys
 from itertools import count
+from pathlib import Path
 
 import pytest
 
 from privopt.lab.make.folder import open_results
 from privopt.lab.make.records import write_provenance, write_recorded
+from privopt.lab.write import report
 from privopt.lab.write.report import write_report
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = (
@@ -89,6 +93,10 @@ class Browser:
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
             self._receive()
 
+    def run_scripts(self, told):
+        """Whether pages opened from now on run theirs."""
+        self._ask("Emulation.setScriptExecutionDisabled", value=not told)
+
     def evaluate(self, expression):
         """The value of JavaScript in the page, as JSON has it."""
         told = self._ask("Runtime.evaluate", expression=expression, returnByValue=True)
@@ -127,11 +135,11 @@ class Browser:
 
 pytestmark = pytest.mark.skipif(found() is None, reason="no Chromium on PATH or PRIVOPT_BROWSER")
 
-WIDTHS = {390: 844, 1280: 800, 1920: 1080}
+WIDTHS = {390: 844, 1440: 900, 1920: 1080}
 """Windows of a telephone, a laptop and a desktop: their heights by width."""
 
-SCREENS = 3
-"""The first slope is seen within so many."""
+SCREENS = {390: 40, 1440: 25}
+"""That the committed report has at most, by width."""
 
 WIDE = """[...document.querySelectorAll("body *")]
     .filter(each => each.checkVisibility() && !each.closest("thead, svg"))
@@ -142,8 +150,34 @@ CUT = """[...document.querySelectorAll("td, th, p, dd")]
     .filter(each => each.checkVisibility() && !each.closest("thead"))
     .filter(each => each.scrollWidth > each.clientWidth + 1)
     .map(each => each.outerHTML.slice(0, 80))"""
-MEASURED = """(() => { const at = document.querySelector("[data-label=measured] span")
-    .getBoundingClientRect(); return [at.left, at.right, at.bottom]; })()"""
+BROKEN = """(() => {
+    const broken = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const node = walker.currentNode;
+        const around = node.parentElement;
+        const unseen = around.closest("script") || around.closest("thead")?.offsetWidth === 1;
+        if (unseen || !around.checkVisibility()) continue;
+        for (const word of node.data.matchAll(/(?<!\\w)[\\p{L}\\p{N}.,]{1,60}(?!\\w)/gu)) {
+            const range = document.createRange();
+            range.setStart(node, word.index);
+            range.setEnd(node, word.index + word[0].length);
+            if (new Set([...range.getClientRects()].map(each => Math.round(each.top))).size > 1)
+                broken.push(word[0]);
+        }
+    }
+    return broken;
+})()"""
+CROSSED = """(() => {
+    const text = all => [...document.querySelectorAll(all)].filter(each => each.checkVisibility());
+    return text("td, th").flatMap(cell => {
+        const range = document.createRange(), next = cell.nextElementSibling;
+        range.selectNodeContents(cell);
+        const at = range.getBoundingClientRect(), beside = next?.getBoundingClientRect();
+        const crosses = beside && beside.top < at.bottom && at.right > beside.left + 1;
+        return crosses ? [cell.textContent] : [];
+    });
+})()"""
+OPEN = "document.querySelectorAll('details').forEach(each => { each.open = true; })"
 PICTURES = """[...document.images].map(each => each.complete && each.naturalWidth)"""
 SHOWN = "document.querySelector('header img').currentSrc"
 SORT = """(() => {
@@ -184,27 +218,113 @@ def browser(tmp_path_factory):
         yield opened
 
 
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory):
+    """The address of the report on the committed results, its figures blank and of their size."""
+    folder = tmp_path_factory.mktemp("committed") / "results"
+    shutil.copytree(RESULTS, folder, ignore=shutil.ignore_patterns("*.svg", "index.html", "cells"))
+    for path in folder.glob("*/*.png"):
+        sides = (int.from_bytes(path.read_bytes()[at : at + 4]) * 0.65625 for at in (16, 20))
+        width, height = (f"{side:.1f}" for side in sides)  # of 7.2 to 8.2 inches, 110 dots an inch
+        blank = '<svg xmlns="http://www.w3.org/2000/svg" width="{}pt" height="{}pt"/>'
+        path.with_suffix(".svg").write_text(blank.format(width, height))
+
+    def there(recorded, folder, *_):
+        return sorted(folder.glob("*.svg"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report, "figures", lambda cells, folder, *_: sorted(folder.glob("*.svg")))
+        patch.setattr(report, "plots", there)
+        patch.setattr(report, "narrow", lambda cells, method, folder, *_: folder / f"{method}.svg")
+        return write_report(folder).as_uri()
+
+
 @pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_is_cut_off_and_the_slopes_are_in_the_first_screens(browser, page, width):
+def test_nothing_is_cut_off_or_broken_at_any_width(browser, page, width):
     browser.open(page, width, WIDTHS[width])
-    for closed in (False, True):
-        if closed:
-            browser.evaluate("document.querySelectorAll('details').forEach(e => e.open = true)")
+    for action in ("0", OPEN):
+        browser.evaluate(action)
         assert browser.evaluate("document.documentElement.scrollWidth") == width
-        assert browser.evaluate(WIDE) == []
-        assert browser.evaluate(CUT) == []
-    left, right, bottom = browser.evaluate(MEASURED)
-    assert 0 <= left < right <= width
-    assert bottom <= SCREENS * WIDTHS[width]
+        for wrong in (WIDE, CUT, BROKEN, CROSSED):
+            assert browser.evaluate(wrong) == []
     pictures = browser.evaluate(PICTURES)
-    assert len(pictures) == 3
+    assert len(pictures) == 4
     assert all(pictures)
     assert browser.evaluate(SHOWN).endswith("_narrow.svg") == (width == 390)
     assert browser.errors == []
 
 
+@pytest.mark.parametrize("width", SCREENS)
+def test_the_committed_report_is_short_and_whole(browser, committed, width):
+    browser.open(committed, width, WIDTHS[width])
+    height = browser.evaluate("document.documentElement.scrollHeight")
+    assert height <= SCREENS[width] * WIDTHS[width]
+    for action in ("0", OPEN):
+        browser.evaluate(action)
+        assert browser.evaluate("document.documentElement.scrollWidth") == width
+        for wrong in (WIDE, CUT, BROKEN, CROSSED):
+            assert browser.evaluate(wrong) == []
+    assert browser.errors == []
+
+
+CHOOSE = """((name, value) => {
+    const field = document.querySelector(".filter").elements[name];
+    field.value = value;
+    field.dispatchEvent(new Event("input", {bubbles: true}));
+    return ["tr[data-family]", "article"].map(each => [...document.querySelectorAll(each)]
+        .filter(each => each.checkVisibility()).map(each => each.textContent));
+})"""
+
+
+def test_filters_and_search_hide_rows_and_experiments(browser, page):
+    browser.open(page, 1440, 900)
+
+    def shown(name, value):
+        return browser.evaluate(f"{CHOOSE}({name!r}, {value!r})")
+
+    every = shown("verdict", "")
+    assert [len(each) for each in every] == [0, 3]  # the tables are folded
+    rows, experiments = shown("verdict", "refuted")
+    assert len(rows) == len(experiments) == 1
+    assert "Wrong" in rows[0]
+    assert shown("text", "WRONG refuted") == [rows, experiments]
+    assert shown("text", "no such words") == [[], []]
+    assert shown("text", "") == [rows, experiments]
+    shown("verdict", "")
+    for name in ("family", "algorithm"):
+        options = f"[...document.querySelector('.filter').elements.{name}.options]"
+        (value, *_) = browser.evaluate(f"{options}.map(each => each.value)")[1:]
+        rows, experiments = shown(name, value)
+        assert 0 < len(experiments) <= 3
+        assert len(rows) > 0
+        assert shown(name, "") == every
+    assert browser.errors == []
+
+
+def test_a_link_shows_what_is_folded_or_filtered_away(browser, page):
+    browser.open(page, 1440, 900)
+    browser.evaluate(f"{CHOOSE}('text', 'no such words')")
+    browser.evaluate("document.querySelector('.summary a').click()")
+    browser.evaluate("reveal()")
+    row = "document.querySelector('tr[id]')"
+    assert browser.evaluate(f"{row}.checkVisibility()")
+    assert browser.evaluate(f"{row}.getBoundingClientRect().top") < 900
+    assert "refuted" in browser.evaluate(f"{row}.textContent")
+
+
+def test_without_its_script_the_page_is_whole(browser, page):
+    browser.run_scripts(False)
+    try:
+        browser.open(page, 1440, 900)
+    finally:
+        browser.run_scripts(True)
+    assert browser.evaluate("document.querySelector('.filter')") is None
+    assert browser.evaluate("document.querySelectorAll('article, tr[data-family]').length") > 6
+    assert browser.evaluate("document.querySelectorAll('[hidden]').length") == 0
+
+
 def test_a_column_sorts_by_its_numbers(browser, page):
-    browser.open(page, 1280, 800)
+    browser.open(page, 1440, 900)
     up, down = browser.evaluate(SORT)
     assert up == sorted(up) != down
     assert down == sorted(up, reverse=True)

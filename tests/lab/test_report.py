@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
-import pyarrow as pa
 import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -17,7 +16,7 @@ from privopt.lab.draw.notation import number, signed
 from privopt.lab.judge.verdict import Control, ControlOutcome, Outcome, Verdict
 from privopt.lab.judge.verdicts import verdicts
 from privopt.lab.make.folder import ResultsError, open_results
-from privopt.lab.make.records import CELLS, read, recorded_names, write_provenance, write_recorded
+from privopt.lab.make.records import read, recorded_names, write_provenance, write_recorded
 from privopt.lab.make.resume import Drawing
 from privopt.lab.write import report
 from privopt.lab.write.console import verdict_table
@@ -56,6 +55,11 @@ def results(synthetic, tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(results):
     return (results / "index.html").read_text(encoding="utf-8")
+
+
+def plain(page):
+    """Without what only tells where a line may end."""
+    return re.sub(r'<wbr>|<span class="whole">(.*?)</span>', r"\1", page)
 
 
 def markdown(results):
@@ -127,7 +131,11 @@ def test_every_verdict_is_told_in_both(page, readme):
     for text in (page, readme):
         for word in ("true", "wrong", "real", "a9a", "digits", "Title of true"):
             assert word in text
-        assert "3 of 4 exponents hold, 1 refuted; 6 of 6 bounds hold." in text
+    assert "**3 of 4 exponents hold, 1 refuted; 6 of 6 bounds hold.** Refuted: [Wrong](" in readme
+    assert "<li>3 of 4 exponents hold, 1 refuted</li><li>6 of 6 bounds hold</li>" in page
+    (link,) = re.findall(r'<li>Refuted: <a href="#([^"]+)">Wrong</a></li>', page)
+    row = page[page.index(f'<tr id="{link}"') :]
+    assert 'class="mark bad"' in row[: row.index("</tr>")]
     assert page.count('class="mark bad"') == readme.count("❌") == 1  # every verdict once
     assert page.count('class="mark good"') == readme.count("✅")
     assert re.search(
@@ -152,20 +160,37 @@ def test_links_lead_to_places_of_the_page_and_to_files_beside_it(page, results, 
 
 
 def test_first_come_a_sentence_a_picture_its_legend_and_the_slopes(page, readme):
-    order = ("Private optimisers are run", "true/dp_gd", "noise off, noise bent", "Exponents")
+    order = ("lands closest", "true/dp_gd", "3 of 4 exponents", "noise off, noise bent")
     for text in (page[page.index("<body>") :], readme):
-        places = [text.index(each) for each in order]
+        places = [text.index(each) for each in (*order, "Exponents", "Upper bounds")]
         assert places == sorted(places)
-        assert text.index("Upper bounds") > places[-1]
-        assert text.count("true/dp_gd.svg" if text in page else "true/dp_gd.png") <= 2
-    assert "Its figure stands" in page
-    assert readme.count("(true/dp_gd.png)") == 1
+    head = readme[: readme.index("3 of 4 exponents")]
+    assert "stands here by rule: of the private experiments whose exponents all hold (1)" in head
+    assert "True, (ε, δ)-differentially private under replace-one, δ at most 1.0e−06" in head
+
+
+def test_a_comparison_that_is_there_comes_first(results, tmp_path, parsed):
+    folder = open_results(tmp_path / "results")
+    for name in ("cells", "runs"):
+        path = folder / "true" / f"{name}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes((results / "true" / f"{name}.parquet").read_bytes())
+    (folder / "compare_logistic.png").write_bytes((results / "true" / "dp_gd.png").read_bytes())
+    page = write_report(folder).read_text(encoding="utf-8")
+    first, second, *_ = parsed(page).pictures
+    assert "nine methods" in first
+    assert "dp_gd" in second
+    assert re.search(r'<img src="compare_logistic.png" alt="[^"]+" width="\d+" height="\d+">', page)
+    assert "privopt compare logistic --axis epsilon --n 2000 --dim 20" in plain(page)
+    readme = (folder / "README.md").read_text(encoding="utf-8")
+    assert readme.index("(compare_logistic.png)") < readme.index("(true/dp_gd.png)")
 
 
 def test_pictures_have_captions_and_tell_numbers_to_who_does_not_see_them(page, parsed):
     reader = parsed(page)
-    assert len(reader.pictures) == reader.tags.count("figcaption") == 3
-    first, compared, wrong = reader.pictures
+    assert len(reader.pictures) == reader.tags.count("figcaption") == 4
+    first, compared, again, wrong = reader.pictures
+    assert first == again  # in its own place too
     for each in (first, wrong):
         assert re.search(
             r"records\sn 500 to 4,000: mean 0\.0\d+ to 0\.0\d+ \(upper bound 0\.", each
@@ -182,7 +207,7 @@ def test_a_declaration_that_is_there_is_linked(synthetic, tmp_path):
     (tmp_path / "experiments" / "toy.py").write_text("")
     page = write_report(folder).read_text(encoding="utf-8")
     assert '<a href="../experiments/toy.py"><code>experiments/toy.py</code></a>' in page
-    assert "privopt run toy --profile quick --seed 7" in page
+    assert "privopt run toy --profile quick --seed 7" in plain(page)
     readme = (folder / "toy" / "README.md").read_text(encoding="utf-8")
     assert "[experiments/toy.py](../../experiments/toy.py)" in readme
 
@@ -281,8 +306,7 @@ def test_twins_are_drawn_in_one_figure(twins, parsed):
     assert not (twins / "toy" / "best.svg").exists()
     assert (twins / "toy" / "dp_gd.svg").exists()
     page = parsed((twins / "index.html").read_text(encoding="utf-8"))
-    (alt,) = page.pictures
-    assert "oracle-tuned, slope along" in alt
+    assert {"oracle-tuned, slope along" in alt for alt in page.pictures} == {True}
 
 
 def test_the_terminal_shows_the_tables_of_the_report():
@@ -305,31 +329,27 @@ def test_a_verdict_prints_in_words_whatever_is_known_of_it():
     assert repr([SLOPE]) == f"[<Verdict {SLOPE}>]"
 
 
-def test_the_lead_is_named_or_beats_doing_nothing_everywhere(synthetic, replaced, tmp_path):
+def test_the_lead_holds_and_leaves_least_of_the_zero_predictors_risk(synthetic, replaced, tmp_path):
     """A method that loses to the public centre is no picture to begin with; its caption says so."""
-    loses = replaced(synthetic(**SMALL, experiment="loses"), "start_value", lambda row: 1e-4)
-    wins = synthetic(**SMALL, experiment="wins")
-    for tables, lead in (((loses,), None), ((loses, wins), "wins")):
-        folder = open_results(tmp_path / str(lead))
-        for table in tables:
-            keep(folder, table)
-        readme = markdown(write_report(folder).parent)
+    tables = {
+        "loses": replaced(synthetic(**SMALL, experiment="loses"), "start_value", lambda row: 1e-4),
+        "wins": synthetic(**SMALL, experiment="wins"),
+        "best": replaced(synthetic(**SMALL, experiment="best"), "start_value", lambda row: 5.0),
+        "refuted": replaced(
+            synthetic(**SMALL, experiment="refuted", true={"n": -0.5, "dim": 0.5}),
+            "start_value",
+            lambda row: 50.0,
+        ),
+    }
+    folder = open_results(tmp_path / "results")
+    for name, leads in zip(tables, ([], ["wins"], ["best"], ["best"]), strict=True):
+        keep(folder, tables[name])
+        readme = markdown(write_report(folder, redraw=False).parent)
         head = readme[: readme.index("- **measured, theorem**")]
-        assert re.findall(r"!\[.*\]\((\w+)/", head) == ([] if lead is None else [lead])
-        assert "nothing beats the public centre" in readme
-        assert "nothing beats the public centre" not in head
-    named = replace_name(loses, "dp_gd")
-    keep(folder, named)
-    readme = (write_report(folder).parent / "README.md").read_text(encoding="utf-8")
-    assert "](dp_gd/" in readme[: readme.index("- **measured, theorem**")]
-
-
-def replace_name(recorded, name):
-    cells = recorded.cells.to_pylist()
-    for row in cells:
-        row["experiment"] = name
-    about = {**recorded.about, "name": name}
-    return recorded._replace(about=about, cells=pa.Table.from_pylist(cells, CELLS))
+        assert re.findall(r"!\[.*\]\((\w+)/", head) == leads
+    assert "At no setting does it beat the zero predictor (grey), which looks at no data" in readme
+    assert "The strength is the one that hurts most" in readme
+    assert "beat the zero predictor" not in head
 
 
 def test_where_nothing_was_measured_the_page_says_so(synthetic, tmp_path):
@@ -365,7 +385,7 @@ def test_links_of_every_readme_lead_to_files(results):
         links = re.findall(r"(!?)\[[^\]]+\]\(([^)]+)\)", path.read_text(encoding="utf-8"))
         pictures += sum(sign == "!" for sign, _ in links)
         assert all((path.parent / link).is_file() for _, link in links)
-    assert pictures == 3
+    assert pictures == 4
 
 
 def test_tables_of_the_readme_have_one_width(readme):

@@ -259,11 +259,11 @@ def worst(cells: Sequence[CellResult]) -> CellResult:
     return max(cells, key=lambda cell: math.inf if math.isnan(cell.mean) else cell.mean)
 
 
-def worse_than_nothing(cells: Iterable[CellResult]) -> bool:
-    """Whether some mean at the worst strength is above what the public centre has."""
+def left_of_zero(cells: Iterable[CellResult]) -> list[float]:
+    """The mean at the worst strength over what the public centre has, by method and setting."""
     at = grouped(cells, lambda cell: (cell.method, cell.family, str(sorted(cell.setting.items()))))
     tops = (worst(same) for same in at.values())
-    return any(top.mean >= top.start and not top.starts_optimal for top in tops)
+    return [top.mean / top.start for top in tops if not top.starts_optimal]
 
 
 def _one_trial(cells: Iterable[CellResult]) -> None:

@@ -211,17 +211,25 @@ def tally(judged: Sequence[Verdict]) -> str:
     >>> tally([])
     'Nothing was judged.'
     """
-    told = [_counted(kind, [v for v in judged if v.kind is kind]) for kind in Kind]
-    sentence = "; ".join(filter(None, told))
-    if not sentence:
+    if not (sentence := "; ".join(counts(judged))):
         return "Nothing was judged."
+    return " ".join(filter(None, (f"{sentence}.", measured_twice(judged))))
+
+
+def counts(judged: Sequence[Verdict]) -> tuple[str, ...]:
+    """How many verdicts there are of each outcome: a clause for each kind that there is."""
+    told = (_counted(kind, [v for v in judged if v.kind is kind]) for kind in Kind)
+    return tuple(filter(None, told))
+
+
+def measured_twice(judged: Sequence[Verdict]) -> str:
+    """Why a tuned run counts and not its twin at theory's numbers; empty where nothing says so."""
     beside = [v.at_theory.outcome for v in judged if v.at_theory is not None]
-    inherited = beside.count(Outcome.INHERITED)
-    return f"{sentence}." + (
-        f" {len(beside)} exponents were measured twice: with the numbers of theory {inherited} of "
+    if not (inherited := beside.count(Outcome.INHERITED)):
+        return ""
+    return (
+        f"{len(beside)} exponents were measured twice: with the numbers of theory {inherited} of "
         "them stay without noise too and test nothing, so the tuned run is the one that counts."
-        if inherited
-        else ""
     )
 
 
@@ -233,5 +241,7 @@ def _counted(kind: Kind, judged: Sequence[Verdict]) -> str:
     vacuous = counts.pop(Outcome.VACUOUS)
     held = counts.pop(Outcome.HOLDS)
     others = "".join(f", {count} {outcome}" for outcome, count in counts.items() if count)
-    idle = f" ({vacuous} more are vacuous and count for nothing)" if vacuous else ""
+    if vacuous == len(judged):
+        return f"0 of {vacuous} {kind.plural} could have failed: vacuous"
+    idle = f" ({vacuous} more could not have failed: vacuous)" if vacuous else ""
     return f"{held} of {len(judged) - vacuous} {kind.plural} hold{others}{idle}"

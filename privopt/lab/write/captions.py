@@ -12,12 +12,13 @@ from privopt.lab.judge.results import (
     CellResult,
     along,
     grouped,
+    left_of_zero,
     swept_axes,
-    worse_than_nothing,
     worst,
 )
 from privopt.lab.judge.verdict import ORACLE_TUNED, Verdict
 from privopt.lab.make.presentation import Panel, Plot, Presentation
+from privopt.lab.write.document import in_words
 
 Words = tuple[str, str]
 """Caption and ``alt`` text."""
@@ -41,15 +42,31 @@ def of_method(cells: Sequence[CellResult], judged: Sequence[Verdict]) -> Words:
     ratios = [cell.mean / cell.upper for cell in tops if 0.0 < cell.upper < math.inf]
     if ratios:
         caption += f": it is {_ends(ratios)} of that bound"
+    caption += _beside_zero(cells)
     if any(verdict.untuned for verdict in judged):
         caption += f". The {ORACLE_TUNED} mean (purple) has the best numbers of a grid"
-    if worse_than_nothing(cells):
-        caption += (
-            ". On some of these records nothing beats the public centre (grey), which looks at no "
-            "data: that is what makes them hard"
-        )
     text = f"{cells[0].label.capitalize()} of {cells[0].named}: {'; '.join((*shown, *found))}"
     return f"{caption}.", text
+
+
+def _beside_zero(cells: Sequence[CellResult]) -> str:
+    """Where the method does not beat the zero predictor, and what that says of the instance."""
+    shares = left_of_zero(cells)
+    if not (lost := sum(share >= 1.0 for share in shares)):
+        return ""
+    some = f"{lost} of {len(shares)} settings it does not"
+    where = "no setting does it" if lost == len(shares) else some
+    hard = (
+        ". The strength is the one that hurts most: a weaker signal leaves less to lose, and a "
+        "stronger one is learnt"
+        if len({cell.strength for cell in cells}) > 1
+        else ""
+    )
+    return (
+        f". At {where} beat the zero predictor (grey), which looks at no data. That makes the "
+        "instance hard: all there is to learn, which is what the zero predictor lacks, is less "
+        f"than the budget costs this method{hard}"
+    )
 
 
 def _slope(verdict: Verdict) -> str:
@@ -101,13 +118,42 @@ def of_comparison(cells: Sequence[CellResult]) -> Words:
             if worst(group).start > 0.0
         }
         shares = ", ".join(f"{name} {value:.0%}" for name, value in left.items())
-        told.append(f"on {family} at {axis_words(axis)} = {number(last)}: {shares}")
+        told.append(f"on {family} at {axis_words(axis)} = {number(last)}: {shares}{_best(left)}")
     caption = (
         "Lower is better: the dashed line is a predictor that has learnt nothing, the solid one "
         f"the non-private optimum. What remains of the distance between them: {'; '.join(told)}."
     )
     methods = len({cell.method for cell in cells})
     return caption, f"Risk of {methods} methods. Left of the excess risk {'; '.join(told)}"
+
+
+def _best(left: Mapping[str, float]) -> str:
+    """The method that leaves least; where even that is no less than all, why."""
+    known = {name: share for name, share in left.items() if math.isfinite(share)}
+    if not known:
+        return ""
+    name = min(known, key=lambda each: known[each])
+    if known[name] >= 1.0:
+        return (
+            " (nothing beats the zero predictor, which makes the instance hard: all there is to "
+            "learn is less than the budget costs each method)"
+        )
+    return f" (least: {name})" if len(known) > 1 else ""
+
+
+def of_lead(cells: Sequence[CellResult], share: float, count: int) -> str:
+    """By what rule the figure of an experiment leads the report."""
+    relations = ", ".join(sorted({cell.relation.replace("_", "-") for cell in cells}))
+    delta = max(cell.delta for cell in cells)
+    most = f", δ at most {delta:.1e}".replace("-", "−") if delta > 0.0 else ""
+    tuned = f", {ORACLE_TUNED} or not" if any(cell.untuned for cell in cells) else ""
+    name, budget = in_words(cells[0].experiment), "(ε, δ)" if most else "ε"
+    return (
+        f"{name}, {budget}-differentially private under {relations}{most}, "
+        "stands here by rule: of the private experiments whose exponents all hold "
+        f"({count}) it leaves the least of the zero predictor’s risk, at most {share:.2g} of it at "
+        f"any setting{tuned}."
+    )
 
 
 def of_grid(grid: GridCells) -> Words:
@@ -138,12 +184,29 @@ def of_plot(
         for claim in show.claims
         if claim.part in parts and claim.text in outcomes
     ]
-    caption = f"{plot.title}. It shows: {'; '.join(claims)}." if claims else f"{plot.title}."
+    maps = [_places(panel, rows[panel.part]) for panel in plot.panels if _is_map(panel)]
+    shown = {"Winners": maps, "It shows": claims}
+    told = (plot.title, *(f"{what}: {'; '.join(each)}" for what, each in shown.items() if each))
     panels = (_panel(panel, rows[panel.part]) for panel in plot.panels)
-    return caption, f"{plot.title}: {'; '.join(panels)}"
+    return f"{'. '.join(told)}.", f"{plot.title}: {'; '.join(panels)}"
+
+
+def _is_map(panel: Panel) -> bool:
+    """Whether the colours of its points alone say which of several a place belongs to."""
+    return len(panel.lines) > 1 and all(line.style == "points" for line in panel.lines)
+
+
+def _places(panel: Panel, rows: Sequence[Row]) -> str:
+    """At how many places of a map each is."""
+    known = {line: [span(row, line.quantity) for row in rows] for line in panel.lines}
+    at = {line.label: sum(each is not None for each in ends) for line, ends in known.items()}
+    told = (f"{name} at {n} of {len(rows)} places" for name, n in at.items() if n)
+    return f"{panel.title}: {', '.join(told)}"
 
 
 def _panel(panel: Panel, rows: Sequence[Row]) -> str:
+    if _is_map(panel):
+        return _places(panel, rows)
     first, last = rows[0], rows[-1]
     lines = (
         f"{line.label} {_value(first, line.quantity)} to {_value(last, line.quantity)}"

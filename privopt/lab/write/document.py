@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from privopt.lab.judge.results import grouped
 from privopt.lab.judge.verdict import GRADES, Verdict
+from privopt.lab.write.legend import FAMILIES
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,7 @@ class Entry:
     note: str = ""  # told less loudly: an interval, a family
     outcome: str = ""  # of a verdict or control: colour and sign
     link: str = ""  # the experiment that it leads to
+    method: str = ""  # of that experiment
     place: tuple[float, float, float] | None = None
 
     @property
@@ -37,10 +41,15 @@ class Table:
     rows: tuple[Row, ...]
     note: str = ""
 
+    def outcome(self, row: Row) -> str:
+        """What a row concludes; empty in a table without verdicts."""
+        entry = row[self.head.index("verdict")] if "verdict" in self.head else ""
+        return "" if isinstance(entry, str) else entry.outcome
 
-def of_experiment(name: str, note: str = "") -> Entry:
+
+def of_experiment(name: str, note: str = "", method: str = "") -> Entry:
     """The entry that names an experiment and leads to it."""
-    return Entry(in_words(name), note, link=name)
+    return Entry(in_words(name), note, link=name, method=method)
 
 
 def in_words(name: str) -> str:
@@ -64,10 +73,11 @@ Costs = tuple[tuple[str, ...], ...]
 class Picture:
     """A figure."""
 
-    stem: str  # its path without suffix, in the results folder
+    stem: str  # its path without suffix, in the results folder, where it is a PNG too
     caption: str  # what there is to see
     alt: str  # the same in numbers, for who does not see it
     narrow: str = ""  # the path of the same for a narrow screen
+    suffix: str = ".svg"  # of what the page shows
 
 
 @dataclass(frozen=True)
@@ -87,14 +97,45 @@ class Section:
     costs: Costs  # of theory's numbers, beside the best of a grid
     made_by: Mapping[str, str]  # when, for how long, by which code
     environment: Mapping[str, str]
-    leads: bool = False  # whether its first picture is on top of the report
+    algorithms: Mapping[str, str]  # of every method
+
+    @property
+    def family(self) -> str:
+        """The folder below ``experiments`` that declares it; empty for one that stands in none."""
+        folders = Path(self.source.removeprefix("../")).parts[1:-1]
+        return folders[0] if folders else ""
 
 
 @dataclass(frozen=True)
 class Document:
-    """The whole report, beside what it says of itself: a picture, tables, experiments."""
+    """The whole report, beside what it says of itself: pictures, tables, experiments."""
 
-    summary: str
-    picture: Picture | None
+    pictures: tuple[Picture, ...]  # on top
     tables: tuple[Table, ...]
     sections: tuple[Section, ...]
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """Of all experiments."""
+        return [verdict for each in self.sections for verdict in each.verdicts]
+
+    @property
+    def refuted(self) -> dict[tuple[int, int], Row]:
+        """The rows whose verdict is so, by number of the table and in it."""
+        return {
+            (t, r): row
+            for t, table in enumerate(self.tables)
+            for r, row in enumerate(table.rows)
+            if table.outcome(row) == "refuted"
+        }
+
+    @property
+    def families(self) -> dict[str, list[Section]]:
+        """The experiments by family, in the order of the legend; those of none come last."""
+        found = grouped(self.sections, lambda each: each.family)
+        return {name: found[name] for name in sorted(found, key=_place)}
+
+
+def _place(family: str) -> tuple[bool, int, str]:
+    known = list(FAMILIES)
+    return family == "", known.index(family) if family in known else len(known), family

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from privopt.lab.judge.verdict import tally
 from privopt.lab.write.document import Document, Entry, Picture, Row, Section, Table, in_words
-from privopt.lab.write.legend import LEAD, LEGEND, TITLE
+from privopt.lab.write.legend import FAMILIES, LEAD, LEGEND, TITLE
 
 _SIGNS = {"good": "✅", "bad": "❌", "odd": "⚠️", "open": "❔", "idle": "➖"}
 
@@ -24,15 +25,19 @@ def experiment_page(section: Section) -> str:
 def _blocks(document: Document) -> Iterator[str]:
     yield f"# {TITLE}"
     yield LEAD
-    yield f"**{document.summary}**"
-    if document.picture is not None:
-        yield from _picture(document.picture, document.picture.stem)
+    for picture in document.pictures:
+        yield from _picture(picture, picture.stem)
+    refuted = ", ".join(map(_entry, dict.fromkeys(row[0] for row in document.refuted.values())))
+    yield f"**{tally(document.verdicts)}** Refuted: {refuted or 'none'}."
+    yield "`privopt report` writes all on one page that can be searched, `index.html`."
+    for name, members in document.families.items():
+        yield f"## {in_words(name) or 'Experiments'}"
+        yield from filter(None, [FAMILIES.get(name)])
+        yield "\n".join(f"- {_link(each.name)}: {each.title}" for each in members)
+    yield "## How to read the verdicts"
     yield "\n".join(f"- **{term}**: {text}" for term, text in LEGEND)
     for table in document.tables:
         yield from _table(table)
-    yield "## Experiments"
-    yield "`privopt report` writes all of them on one page, `index.html`, with dates and machines."
-    yield "\n".join(f"- {_link(each.name)}: {each.title}" for each in document.sections)
 
 
 def _section(section: Section) -> Iterator[str]:
@@ -40,8 +45,6 @@ def _section(section: Section) -> Iterator[str]:
     parts = section.description.strip().split("`")  # every second one is code
     yield "`".join(part if i % 2 else part.replace("<", "&lt;") for i, part in enumerate(parts))
     yield f"**{section.summary}** Every verdict stands in [the report](../README.md)."
-    if section.leads:
-        yield "Its figure stands there too."
     for picture in section.pictures:
         yield from _picture(picture, Path(picture.stem).name)
     for table in section.tables:

@@ -51,7 +51,7 @@ def _slope(verdict: Verdict) -> Row:
     controls = {control.name: control for control in verdict.controls}
     why = "" if verdict.outcome == "holds" else _detail(verdict)
     return (
-        of_experiment(verdict.experiment, _method(verdict)),
+        of_experiment(verdict.experiment, _method(verdict), verdict.method),
         axis_words(verdict.axis or ""),
         Entry(signed(verdict.target), f"± {verdict.margin:.2g}") if verdict.axis else _NOTHING,
         Entry(*estimate(verdict), place=_place(verdict)),
@@ -135,7 +135,7 @@ def _laws(found: Sequence[Verdict]) -> Table:
 
 def _ratio(verdict: Verdict) -> Row:
     return (
-        of_experiment(verdict.experiment, _method(verdict)),
+        of_experiment(verdict.experiment, _method(verdict), verdict.method),
         Entry(*estimate(verdict)),
         Entry(verdict.outcome, outcome=verdict.outcome),
     )

@@ -1,20 +1,19 @@
-"""The report as one page, beside the pictures that it shows. Its script sorts tables, no more."""
+"""The report as one page, beside the pictures that it shows; all is there without its script."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from pathlib import Path
 
-from privopt.lab.write.document import Document, Entry, Picture, Row, Section, Table
-from privopt.lab.write.legend import LEAD, LEGEND, TITLE
+from privopt.lab.judge.verdict import counts, measured_twice
+from privopt.lab.write.document import Document, Entry, Picture, Row, Section, in_words
+from privopt.lab.write.html_tables import html_table, inline
+from privopt.lab.write.legend import FAMILIES, LEAD, LEGEND, TITLE
 
 _STYLE = Path(__file__).with_name("report.css")
 _SCRIPT = Path(__file__).with_name("report.js")
-_SIGNS = {"good": "✓", "bad": "✗", "odd": "≡", "open": "?", "idle": "–"}
-_MANY = 4
-"""Columns that a narrow screen has room for."""
 
 
 def html(document: Document, results: Path) -> str:
@@ -29,44 +28,106 @@ def _page(document: Document, results: Path) -> Iterator[str]:
     yield f"<title>privopt: {escape(TITLE.lower())}</title>"
     yield f"<style>\n{_STYLE.read_text(encoding='utf-8')}</style>\n</head>\n<body>\n<header>"
     yield f'<div class="lead">\n<p class="name">privopt</p>\n<h1>{escape(TITLE)}</h1>'
-    yield f'<p class="what">{escape(LEAD)}</p>'
-    yield f'<p class="summary">{escape(document.summary)}</p>\n</div>'
-    if document.picture is not None:
-        yield _picture(document.picture, results)
-    yield "</header>\n<main>"
+    yield f'<p class="what">{escape(LEAD)}</p>\n</div>\n<div class="pictures">'
+    yield from (_picture(picture, results) for picture in document.pictures)
+    yield '</div>\n<div class="told">'
+    yield from _headline(document)
+    yield '</div>\n</header>\n<main>\n<section id="-verdicts">\n<h2>Verdicts</h2>'
     yield _legend()
-    yield from (_table(table, "h2") for table in document.tables)
-    for section in document.sections:
-        yield from _section(section, results)
+    yield from _tables(document)
+    yield "</section>"
+    for name, members in document.families.items():
+        yield f'<section id="-{name}">\n<h2>{_family(name)}</h2>'
+        yield f'<p class="note">{escape(FAMILIES.get(name, ""))}</p>'
+        yield '<div class="experiments">'
+        for section in members:
+            yield from _section(section, results)
+        yield "</div>\n</section>"
     script = _SCRIPT.read_text(encoding="utf-8")
     yield f"</main>\n<script>\n{script}</script>\n</body>\n</html>"
 
 
+def _headline(document: Document) -> Iterator[str]:
+    """How many verdicts there are of each kind, which are refuted, and what the page holds."""
+    told = [escape(each) for each in counts(document.verdicts)] or ["Nothing was judged."]
+    rows = (
+        f'<a href="#{_place(*at)}">{escape(row[0].text)}</a>'
+        for at, row in document.refuted.items()
+        if isinstance(row[0], Entry)
+    )
+    told.append(f"Refuted: {', '.join(rows) or 'none'}")
+    yield '<ul class="summary">' + "".join(f"<li>{each}</li>" for each in told) + "</ul>"
+    yield f'<p class="note">{escape(measured_twice(document.verdicts))}</p>'
+    links = [f'<a href="#-verdicts">Verdicts</a> {len(document.verdicts)}'] + [
+        f'<a href="#-{name}">{_family(name)}</a> {len(members)}'
+        for name, members in document.families.items()
+    ]
+    yield f'<nav aria-label="Contents">{" · ".join(links)}</nav>'
+
+
+def _family(name: str) -> str:
+    return escape(in_words(name)) if name else "Experiments"
+
+
 def _legend() -> str:
     items = "\n".join(
-        f"<div><dt>{escape(term)}</dt><dd>{_inline(text)}</dd></div>" for term, text in LEGEND
+        f"<div><dt>{escape(term)}</dt><dd>{inline(text)}</dd></div>" for term, text in LEGEND
     )
     told = "<summary>How to read the slopes</summary>"
-    return f'<details class="legend" open>{told}\n<dl>\n{items}\n</dl>\n</details>'
+    return f'<details class="legend">{told}\n<dl>\n{items}\n</dl>\n</details>'
+
+
+def _tables(document: Document) -> Iterator[str]:
+    """The tables over all experiments, folded, with what their rows are filtered by."""
+    sections = {section.name: section for section in document.sections}
+    for t, table in enumerate(document.tables):
+        marks = []
+        for r, row in enumerate(table.rows):
+            name = f' id="{_place(t, r)}"' if (t, r) in document.refuted else ""
+            marks.append(name + _marks(row, sections, table.outcome(row)))
+        size = f"<small>{len(table.rows)} rows</small>"
+        yield f'<details class="table">\n<summary><h3>{escape(table.caption)}</h3> {size}</summary>'
+        yield f"{html_table(table, marks)}\n</details>"
+
+
+def _place(table: int, row: int) -> str:
+    return f"-row-{table}-{row}"
+
+
+def _marks(row: Row, sections: Mapping[str, Section], outcome: str) -> str:
+    """Of a row that leads to an experiment: of its method, where it names one."""
+    assert isinstance(row[0], Entry)
+    section = sections[row[0].link]
+    methods = [row[0].method] if row[0].method in section.algorithms else section.algorithms
+    return _filtered(section, (section.algorithms[method] for method in methods), [outcome])
+
+
+def _filtered(section: Section, algorithms: Iterable[str], outcomes: Iterable[str]) -> str:
+    told = {"family": [_family(section.family)], "algorithm": algorithms, "verdict": outcomes}
+    each = ((name, "|".join(sorted({*values}))) for name, values in told.items())
+    return "".join(f' data-{name}="{escape(values)}"' for name, values in each)
 
 
 def _section(section: Section, results: Path) -> Iterator[str]:
-    yield f'<section id="{escape(section.name)}">\n<h2>{escape(section.title)}</h2>'
+    outcomes = (verdict.outcome for verdict in section.verdicts)
+    marks = _filtered(section, section.algorithms.values(), outcomes)
+    told = "; ".join(counts(section.verdicts))
+    first, *others = (_picture(picture, results) for picture in section.pictures or (None,))
+    yield f'<article id="{escape(section.name)}"{marks}>\n<h3>{escape(section.title)}</h3>'
+    yield f'<p class="note">{escape(told)}</p>\n{first}'
+    yield "<details>\n<summary>How it was measured</summary>"
     yield f'<p class="made">{" · ".join(_made(section))}</p>'
     for paragraph in re.split(r"\n\s*\n", section.description.strip()):
-        yield f"<p>{_inline(paragraph)}</p>"
+        yield f"<p>{inline(paragraph)}</p>"
     yield f'<p class="summary">{escape(section.summary)}</p>'
-    if section.leads:
-        yield '<p>Its figure stands <a href="#">at the top of this page</a>.</p>'
-    yield from (_picture(picture, results) for picture in section.pictures)
-    captions = ", ".join(table.caption for table in section.tables)
-    yield f"<details>\n<summary>{escape(captions)}, Settings</summary>"
-    yield from (_table(table, "h3") for table in section.tables)
-    yield "<h3>Settings</h3>"
+    yield from others
+    for table in section.tables:
+        yield f"<h4>{escape(table.caption)}</h4>\n{html_table(table)}"
+    yield "<h4>Settings</h4>"
     where = ", ".join(f"{name} {fact}" for name, fact in section.environment.items())
     made = {**section.made_by, **({"environment": where} if where else {})}
     yield _facts({**section.facts, "command": f"`{section.command}`", **made})
-    yield "</details>\n</section>"
+    yield "</details>\n</article>"
 
 
 def _made(section: Section) -> Iterator[str]:
@@ -80,12 +141,14 @@ def _made(section: Section) -> Iterator[str]:
 
 
 def _facts(facts: Mapping[str, str]) -> str:
-    items = (f"<dt>{escape(name)}</dt><dd>{_inline(value)}</dd>" for name, value in facts.items())
+    items = (f"<dt>{escape(name)}</dt><dd>{inline(value)}</dd>" for name, value in facts.items())
     return '<dl class="facts">\n' + "\n".join(items) + "\n</dl>"
 
 
-def _picture(picture: Picture, results: Path) -> str:
-    source = f"{escape(picture.stem)}.svg"
+def _picture(picture: Picture | None, results: Path) -> str:
+    if picture is None:
+        return ""
+    source = f"{escape(picture.stem)}{picture.suffix}"
     image = f'<img src="{source}" alt="{escape(picture.alt)}"{_size(results / source)}>'
     if picture.narrow:
         narrow = f"{escape(picture.narrow)}.svg"
@@ -93,12 +156,15 @@ def _picture(picture: Picture, results: Path) -> str:
         image = (
             f'<picture><source media="(max-width: 40rem)" srcset="{narrow}"{size}>{image}</picture>'
         )
-    caption = f"<figcaption>{_inline(picture.caption)}</figcaption>"
+    caption = f"<figcaption>{inline(picture.caption)}</figcaption>"
     return f'<figure><a href="{source}">{image}</a>{caption}</figure>'
 
 
 def _size(path: Path) -> str:
     """Of a picture, so that the page does not move when it arrives."""
+    if path.suffix == ".png":
+        head = path.read_bytes()[16:24]
+        return f' width="{int.from_bytes(head[:4])}" height="{int.from_bytes(head[4:])}"'
     found = re.search(r"<svg[^>]*>", path.read_text(encoding="utf-8"))
     sides = {
         side: re.search(rf'\b{side}="([\d.]+)pt"', found[0] if found else "")
@@ -106,57 +172,3 @@ def _size(path: Path) -> str:
     }
     told = (f' {side}="{float(at[1]) * 4 / 3:.0f}"' for side, at in sides.items() if at)
     return "".join(told)
-
-
-# --- tables ---------------------------------------------------------------------------------------
-
-
-def _table(table: Table, level: str) -> str:
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.head)
-    rows = "\n".join(_row(row, table.head) for row in table.rows)
-    wide = ' class="wide"' if len(table.head) > _MANY else ""
-    note = f'\n<p class="note">{_inline(table.note)}</p>' if table.note else ""
-    return (
-        f"<{level}>{escape(table.caption)}</{level}>{note}\n<table{wide}>\n"
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>"
-    )
-
-
-def _row(row: Row, head: tuple[str, ...]) -> str:
-    first, *rest = (_entry(entry) for entry in row)
-    cells = (
-        f'<td data-label="{escape(name)}">{entry}</td>'
-        for name, entry in zip(head[1:], rest, strict=True)
-    )
-    return f'<tr><th scope="row">{first}</th>{"".join(cells)}</tr>'
-
-
-def _entry(entry: Entry | str) -> str:
-    if isinstance(entry, str):
-        return f"<span>{_inline(entry)}</span>"
-    text = escape(entry.text)
-    if entry.link:
-        text = f'<a href="#{escape(entry.link)}">{text}</a>'
-    if entry.grade:
-        sign = _SIGNS[entry.grade]
-        text = f'<b class="mark {entry.grade}" title="{entry.outcome}">{sign} {text}</b>'
-    note = f" <small>{escape(entry.note)}</small>" if entry.note else ""
-    return f"<span>{text}{note}{_interval(entry)}</span>"
-
-
-def _interval(entry: Entry) -> str:
-    """The interval of a slope as a line, over the margin about the theorem's exponent."""
-    if entry.place is None:
-        return ""
-    low, value, high = (min(max(end, -3.0), 3.0) for end in entry.place)
-    return (
-        '<svg class="interval" viewBox="-3 -0.5 6 1" aria-hidden="true">'
-        '<rect x="-1" y="-0.5" width="2" height="1"/><path d="M0-.5V.5"/>'
-        f'<path class="ends" d="M{low:.2f} 0H{high:.2f}"/><circle cx="{value:.2f}" r="0.22"/></svg>'
-    )
-
-
-def _inline(text: str) -> str:
-    """Escaped text with `code` and *emphasis*."""
-    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
-    return re.sub(r"\*([^*\s][^*]*)\*", r"<em>\1</em>", text)

@@ -10,21 +10,23 @@ from pathlib import Path
 from privopt.lab.draw.figures import figures, narrow
 from privopt.lab.draw.plots import plots
 from privopt.lab.draw.style import Origin
-from privopt.lab.judge.results import cell_results, worse_than_nothing
-from privopt.lab.judge.verdict import Kind, Verdict, tally
+from privopt.lab.judge.results import cell_results, left_of_zero
+from privopt.lab.judge.verdict import Kind, Outcome, Verdict, twins
 from privopt.lab.judge.verdicts import verdicts
 from privopt.lab.make.catalogue import declared
 from privopt.lab.make.folder import ResultsError, existing_results, write_file
 from privopt.lab.make.records import read, read_provenance, recorded_names
 from privopt.lab.make.resume import Drawing, Progress
+from privopt.lab.write.captions import of_lead
 from privopt.lab.write.document import Document, Picture, Section
+from privopt.lab.write.legend import COMPARISON
 from privopt.lab.write.markdown import experiment_page, markdown
 from privopt.lab.write.overview import costs, verdict_tables
 from privopt.lab.write.pages import html
 from privopt.lab.write.sections import section
 
-LEAD = "dp_gd"
-"""The experiment whose figure stands on top of the report."""
+COMPARED = "compare_logistic"
+"""The picture on top of a report, where its folder holds one."""
 
 
 def write_report(
@@ -65,8 +67,8 @@ def write_report(
     judgements = [verdict for part in sections for verdict in part.verdicts]
     priced = [(part.name, row) for part in sections for row in part.costs]
     tables = (*verdict_tables(judgements), costs(priced))
-    shown, picture = _with_picture(results, sections, redraw)
-    report = Document(tally(judgements), picture, tuple(t for t in tables if t.rows), tuple(shown))
+    pictures = (*_comparison(results), *_leading(results, sections, redraw))
+    report = Document(pictures, tuple(t for t in tables if t.rows), tuple(sections))
     write_file(results / "README.md", markdown(report).encode())
     for part in report.sections:
         write_file(results / part.name / "README.md", experiment_page(part).encode())
@@ -96,28 +98,41 @@ def _origin(folder: Path, redraw: bool) -> Origin:
     return Origin(hashlib.sha256((folder / "cells.parquet").read_bytes()).hexdigest(), redraw)
 
 
-def _with_picture(
-    results: Path, sections: Sequence[Section], redraw: bool
-) -> tuple[list[Section], Picture | None]:
-    """The sections, and the figure that leads the report, which moves from its section to the top.
+def _comparison(results: Path) -> list[Picture]:
+    """All methods on one problem, the figure of ``privopt compare``, where it is there."""
+    there = (results / f"{COMPARED}.png").is_file()
+    return [Picture(COMPARED, *COMPARISON, suffix=".png")] if there else []
 
-    It is that of ``LEAD``; where this is not there, the first whose exponents are judged and whose
-    risks are below that of the public centre everywhere. A method that loses to doing nothing is no
-    picture to begin with.
+
+def _leading(results: Path, sections: Sequence[Section], redraw: bool) -> list[Picture]:
+    """The figure of a verdict that leads the report: of a method that beats the zero predictor.
+
+    Of the private experiments whose exponents all hold it is the one that leaves the least of the
+    zero predictor's risk at its worst setting, with the numbers of theory and with the best of a
+    grid. Where no such experiment beats the zero predictor everywhere, there is no such figure: a
+    method that loses to doing nothing is no picture to begin with.
     """
-    found = [part for part in sections if part.pictures and _judges(part)]
-    named = [part for part in found if part.name == LEAD]
-    for best in named or found:
-        first, *others = best.pictures
-        folder, method = results / best.name, first.stem.split("/")[1]
-        cells = cell_results(read(folder))
-        if named or not worse_than_nothing(cells):
-            path = narrow(cells, method, folder, best.verdicts, _origin(folder, redraw))
-            lead = replace(first, narrow=f"{best.name}/{path.stem}")
-            moved = replace(best, pictures=tuple(others), leads=True)
-            return [moved if part is best else part for part in sections], lead
-    return list(sections), None
+    ranked = []
+    for part in filter(_holds, sections):
+        cells = [cell for cell in cell_results(read(results / part.name)) if cell.axes]
+        if shares := left_of_zero(cells):
+            worst = max(shares) if all(share < 1.0 for share in shares) else 1.0
+            ranked += [(worst, part, cells)] if all(cell.private for cell in cells) else []
+    share, best, cells = min(ranked, key=lambda each: each[0], default=(1.0, None, []))
+    if best is None or share >= 1.0:
+        return []
+    judged, folder = next(filter(_is_exponent, best.verdicts)).method, results / best.name
+    method = twins(best.verdicts).get(judged, judged)
+    first = next(each for each in best.pictures if each.stem == f"{best.name}/{method}")
+    path = narrow(cells, method, folder, best.verdicts, _origin(folder, redraw))
+    caption = f"{first.caption} {of_lead(cells, share, len(ranked))}"
+    return [replace(first, caption=caption, narrow=f"{best.name}/{path.stem}")]
 
 
-def _judges(part: Section) -> bool:
-    return any(verdict.kind is Kind.EXPONENT for verdict in part.verdicts)
+def _holds(part: Section) -> bool:
+    """Whether the exponents of an experiment are judged, and all hold."""
+    return {v.outcome for v in part.verdicts if _is_exponent(v)} == {Outcome.HOLDS}
+
+
+def _is_exponent(verdict: Verdict) -> bool:
+    return verdict.kind is Kind.EXPONENT

@@ -58,7 +58,14 @@ def section(
         costs=costs,
         made_by=_made_by(provenance),
         environment=provenance.get("environment", {}),
+        algorithms={} if recorded.is_study else _algorithms(recorded),
     )
+
+
+def _algorithms(recorded: Recorded) -> dict[str, str]:
+    """Of every method."""
+    rows = recorded.cells.select(["method", "algorithm"]).to_pylist()
+    return dict(sorted({(row["method"], row["algorithm"]) for row in rows}))
 
 
 def _command(about: About, options: str, source: str) -> str:
