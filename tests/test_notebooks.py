@@ -15,6 +15,7 @@ SMALL = {
     "accounting.ipynb": (
         "noise, rate, steps, delta = 1.1, 0.01, 100, 1e-5\npoints, largest = 3, 4"
     ),
+    "compare.ipynb": "n, dim, replicates, data_sets = 100, 3, 4, 2\nepsilons = [0.5, 2.0]",
     "dp_ftrl.ipynb": (
         "leaves, prefix, record = 6, 5, 3\n"
         "length, sizes = 16, [8, 16, 32, 64]\n"

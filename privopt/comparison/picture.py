@@ -26,17 +26,17 @@ _DOTS_KEY = (
 _PANEL, _ROW = 3.4, 0.25  # inches: the height of a panel along an axis, and of a row of dots
 
 
+@mpl.rc_context(LOOK)
 def picture(
     points: Sequence[Point], axis: str | None, above: Sequence[str], notes: Sequence[str]
 ) -> Figure:
     """Lines along the axis; where nothing is swept, a row a method; ``above``: title, text."""
     lines = grouped(points, lambda point: point.method)
-    with mpl.rc_context(LOOK):
-        if axis is None:
-            return _dots({name: line[0] for name, line in lines.items()}, above, _shorter(notes))
-        found = [_curve(name, line) for name, line in lines.items()]
-        plane = Plane(found, _ground(max(lines.values(), key=len)))
-        return _along(plane, axis, points[0].cells[0].label, above, _shorter(notes))
+    if axis is None:
+        return _dots({name: line[0] for name, line in lines.items()}, above, _shorter(notes))
+    found = [_curve(name, line) for name, line in lines.items()]
+    plane = Plane(found, _ground(max(lines.values(), key=len)))
+    return _along(plane, axis, points[0].cells[0].label, above, _shorter(notes))
 
 
 def _shorter(notes: Sequence[str]) -> list[str]:
@@ -102,14 +102,14 @@ def _dots(points: Mapping[str, Point], above: Sequence[str], notes: Sequence[str
         place.plot([point.interval.lower, point.interval.upper], [row, row], color=colour, lw=1.5)
         place.plot([point.mean], [row], marker="o", color=colour, mec=PAPER, ms=5.5)
         if math.isfinite(point.bound):
-            place.plot([point.bound], [row], marker="|", color=ORANGE, ms=9.0, mew=1.5)
+            place.plot([point.bound], [row], marker="|", color=ORANGE, ms=10.0, mew=2.5)
     first = several[0]
     place.axvline(first.zero, color=INK, lw=1.0, ls="-.")
     if first.lower > 0.0:
         place.axvline(first.lower, color=INK, lw=1.0, ls=(0, (1, 1.5)))
     place.set_xscale("log")
     place.set_yticks(range(len(several)), [_row_name(point) for point in several])
-    place.invert_yaxis()
+    place.set_ylim(len(several) - 0.5, -0.5)
     place.set_xlabel(first.cells[0].label)
     ticks.rounded(place.xaxis, letters=60)
     return figure

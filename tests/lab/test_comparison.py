@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 from privopt.lab.draw.comparison import comparison
 from privopt.lab.draw.curves import _turns
@@ -68,7 +69,7 @@ def test_every_method_has_a_colour_and_a_name_of_its_own(synthetic):
     drawn = {line.get_label(): line.get_color() for line in panel.get_lines()}
     assert all(drawn[method] == named[method] for method in methods)
     figure.draw_without_rendering()
-    boxes = [text.get_window_extent() for text in panel.texts[1:]]  # above it its family
+    boxes = [Text.get_window_extent(text) for text in panel.texts[1:]]  # above it its family
     edges = np.array(sorted((box.y0, box.y1) for box in boxes))
     assert np.all(edges[1:, 0] > edges[:-1, 1] - 2.0)  # names lie apart
     assert "thin and grey: others" in figure.texts[-1].get_text()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
 from privopt.lab.draw import curves, style, ticks
 from privopt.lab.draw.curves import Curve, End, Ground, Plane
 from privopt.lab.draw.notation import axis_label
-from privopt.lab.draw.sheet import sheet
+from privopt.lab.draw.sheet import LOOK, sheet
 from privopt.lab.judge.estimates import mean_interval
 from privopt.lab.judge.results import CellResult, along, grouped, swept_axes, worst
 
@@ -23,6 +24,7 @@ _HEIGHT = 2.3  # inches, of a panel
 _Groups = Mapping[float, Sequence[CellResult]]
 
 
+@mpl.rc_context(LOOK)
 def comparison(cells: Sequence[CellResult], axis: str | None = None) -> Figure:
     """The mean of every method: a row for each family, a panel for each swept axis, or for one.
 
@@ -36,7 +38,11 @@ def comparison(cells: Sequence[CellResult], axis: str | None = None) -> Figure:
     every = [curve for plane in planes.values() for curve in plane.curves]
     ranges, drawn = {name: curves.limits(row) for name, row in rows.items()}, curves.looks(every)
     lost = {name: curves.lost(row, ranges[name][1]) for name, row in rows.items()}
-    told = [f"{name}: {', '.join(gone)}" for name, gone in lost.items() if gone]
+    told = [
+        f"{name}: {', '.join(gone)}" if len(families) > 1 else ", ".join(gone)
+        for name, gone in lost.items()
+        if gone
+    ]
     notes = [f"Upper bounds above the picture: {'; '.join(told)}"] if told else []
     figure, grid = sheet(
         *_head(cells), [curves.key(list(planes.values())), *notes],
@@ -105,7 +111,7 @@ def _head(cells: Sequence[CellResult]) -> tuple[str, list[str]]:
     told = [
         f"{' to '.join(str(count) for count in dict.fromkeys((runs[0], runs[-1])))} runs a point",
         *worst_strength,
-        *([f"δ = {deltas[0]:g}"] if len(deltas) == 1 else []),
+        *([f"δ = {deltas[0]:.3g}"] if len(deltas) == 1 else []),
         " or ".join(relations),
     ]
     labels = " or ".join(sorted({cell.label for cell in cells}))

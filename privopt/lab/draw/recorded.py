@@ -6,11 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import matplotlib as mpl
-
 from privopt.arguments import member
 from privopt.lab.draw.comparison import comparison
-from privopt.lab.draw.sheet import LOOK
 from privopt.lab.judge.results import cell_results, swept_axes
 from privopt.lab.make import records
 from privopt.lab.make.trials import Trial
@@ -70,8 +67,7 @@ class Recorded(records.Recorded):
         if axis is not None:
             member("axis", axis, swept_axes(cells))
             cells = [cell for cell in cells if axis in cell.axes]
-        with mpl.rc_context(LOOK):
-            return comparison(cells, axis)
+        return comparison(cells, axis)
 
     @property
     def _name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -15,8 +16,18 @@ from privopt.lab.draw.style import GREY, STYLE, Style
 LOOK: Any = {**STYLE, "xtick.labelsize": 8.0, "ytick.labelsize": 8.0}
 """The style of a sheet, which is set around making it."""
 
-_WIDTH, _LINE, _LETTERS = 8.6, 0.155, 136  # of the figure and a line of text in inches; letters
+_WIDTH, _LINE, _LETTERS = 8.2, 0.155, 129  # of the figure and a line of text in inches; letters
+_DOTS_PER_INCH = 90  # in a notebook
 _BELOW, _BESIDE, _HEAD = 0.5, 0.28, 0.38  # of a panel: its axis, the gap to the next; the title
+
+
+class Sheet(Figure):
+    """A figure that a notebook shows, with pyplot or without."""
+
+    def _repr_png_(self) -> bytes:
+        file = io.BytesIO()
+        self.savefig(file, format="png", dpi=_DOTS_PER_INCH)
+        return file.getvalue()
 
 
 def sheet(
@@ -41,7 +52,7 @@ def sheet(
     row = top + height + _BELOW
     whole = bottom + rows * row + above
     wide = (_WIDTH - left - right - _BESIDE * (columns - 1)) / columns
-    figure = Figure(figsize=(_WIDTH, whole))
+    figure = Sheet(figsize=(_WIDTH, whole))
     grid = np.empty(panels, dtype=object)
     for i in range(rows):
         for j in range(columns):
